@@ -1,0 +1,97 @@
+# One command each: make demo · test · test-full · sanitize · lint · format · bench · build · clean.
+# Needs Python 3.11 (pip, venv), make and g++; everything else is installed into .venv, pinned.
+#
+#   TORCH_SPEC, TORCH_INDEX_ARGS   which torch: TORCH_INDEX_ARGS="--index-url https://download.pytorch.org/whl/cpu" is the CPU build
+#   PYTHON, VENV, JOBS             the interpreter, where .venv goes, parallel compile jobs
+#   ARGS                           more arguments for pytest or the bench: make test ARGS="-k autocast -x"
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell command -v $(p)),$(p))))
+VENV ?= .venv
+TORCH_SPEC ?= torch==2.13.0
+TORCH_INDEX_ARGS ?=
+JOBS ?= $(shell nproc)
+ARGS ?=
+
+BIN := $(VENV)/bin
+BUILD := build/make
+ROOMS := cann ops softnpu torch_npu migrate cmake tools/codegen
+# The build is repeated when one of these changes (the compiler's own dependency tracking then decides what is rebuilt).
+INPUTS := CMakeLists.txt pyproject.toml \
+          $(shell find $(ROOMS) -type f ! -name '*.pyc' ! -name '*.md' ! -path '*/.*' 2>/dev/null)
+REQUIREMENTS := requirements/dev.txt requirements/no-deps.txt
+
+.PHONY: help
+help:
+	@sed -n '1,7s/^# \{0,1\}//p' Makefile
+
+# --- the environment ------------------------------------------------------------------------------------------------
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info[:2] >= (3, 11), "anycend needs Python 3.11, found " + sys.version'
+	$(PYTHON) -m venv $(VENV)
+
+# A change of TORCH_SPEC reinstalls.
+$(VENV)/torch-spec: FORCE | $(BIN)/python
+	@echo '$(TORCH_SPEC) $(TORCH_INDEX_ARGS)' | cmp -s - $@ || echo '$(TORCH_SPEC) $(TORCH_INDEX_ARGS)' > $@
+.PHONY: FORCE
+FORCE:
+
+$(VENV)/ready: $(REQUIREMENTS) $(VENV)/torch-spec
+	@echo "== installing the pinned requirements into $(VENV)"
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements/dev.txt
+	@echo "== installing $(TORCH_SPEC) $(TORCH_INDEX_ARGS)"
+	$(BIN)/python -m pip install --disable-pip-version-check $(TORCH_INDEX_ARGS) '$(TORCH_SPEC)' -c requirements/dev.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps -r requirements/no-deps.txt
+	@touch $@
+
+# --- build ----------------------------------------------------------------------------------------------------------
+# The build directory stays, so the second build compiles only what changed.
+$(VENV)/installed: $(VENV)/ready $(INPUTS)
+	@echo "== building (log lines are ninja's; the first build takes some minutes)"
+	PATH="$(abspath $(BIN)):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) \
+	  $(BIN)/python -m pip install --disable-pip-version-check --verbose --no-build-isolation --no-deps --force-reinstall \
+	  --config-settings=build-dir=$(BUILD) --config-settings=cmake.define.ANYCEND_TESTS=ON .
+	@touch $@
+
+.PHONY: build
+build: $(VENV)/installed
+
+# --- use ------------------------------------------------------------------------------------------------------------
+.PHONY: demo
+demo: build
+	$(BIN)/python examples/quickstart/make_digits.py
+	$(BIN)/python -W "ignore:Failed to load image Python extension" examples/quickstart/train.py
+
+.PHONY: test test-full test-native
+test: test-native
+	$(BIN)/pytest -m "not full" $(ARGS)
+test-full: test-native
+	$(BIN)/pytest -m "full or not full" $(ARGS)
+test-native: build
+	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure
+
+# The software NPU's runtime and its tests under AddressSanitizer with UBSan, then under ThreadSanitizer.
+.PHONY: sanitize
+sanitize: $(VENV)/ready
+	export PATH="$(abspath $(BIN)):$$PATH"; for preset in asan tsan; do \
+	  cmake --preset $$preset && cmake --build build/$$preset -j $(JOBS) && \
+	  ctest --test-dir build/$$preset --output-on-failure || exit 1; done
+
+.PHONY: bench
+bench: build
+	$(BIN)/python bench/run.py $(ARGS)
+
+# Format and lint with the pinned tools; `make format` repairs what can be repaired.
+.PHONY: lint format
+lint: $(VENV)/ready
+	$(BIN)/python tools/dev/lint.py
+format: $(VENV)/ready
+	$(BIN)/python tools/dev/lint.py --fix
+
+.PHONY: clean
+clean:
+	rm -rf $(VENV) build dist bench/out mnist checkpoint.pth.tar .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,8 @@
+#!/bin/sh
+# The documents' command. Lies in torch_npu/bin and in the software NPU's tools/ms_fmk_transplt, as in a CANN root.
+here=$(dirname -- "$(readlink -f -- "$0")")
+for tool in "$here/pytorch_gpu2npu" "$here/../../../bin/pytorch_gpu2npu"; do
+  [ -x "$tool" ] && exec "$tool" "$@"
+done
+echo "pytorch_gpu2npu.sh: no pytorch_gpu2npu beside it" >&2
+exit 1

@@ -1,0 +1,115 @@
+// See diff.h.
+#include "migrate/src/diff.h"
+
+#include <algorithm>
+
+#include "migrate/src/source.h"
+
+namespace migrate {
+namespace {
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    size_t end = text.find('\n');
+    size_t size = end == std::string_view::npos ? text.size() : end + 1;
+    lines.push_back(text.substr(0, size));
+    text.remove_prefix(size);
+  }
+  return lines;
+}
+
+std::string shown(std::string_view line) {
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  return to_utf8(line);
+}
+
+}  // namespace
+
+std::vector<Hunk> hunks(const FileResult& result, int context) {
+  // Lines by '\n' alone: a lone CR stays inside its line, as diff and patch see it.
+  std::vector<std::string_view> old_lines = lines_of(result.original), new_lines = lines_of(result.migrated);
+  std::vector<Hunk> found;
+  // Common head and tail between neighbouring edits are found by walking both texts in step with the edits.
+  size_t o = 0, n = 0;
+  size_t old_at = 0;  // byte where old line o begins
+  size_t next_edit = 0;
+  const std::vector<Edit>& edits = result.edits;
+  while (o < old_lines.size() || n < new_lines.size()) {
+    bool touched =
+        next_edit < edits.size() && edits[next_edit].start < old_at + (o < old_lines.size() ? old_lines[o].size() : 1);
+    if (o == old_lines.size() && next_edit < edits.size()) touched = true;
+    if (!touched) {
+      if (o < old_lines.size()) old_at += old_lines[o].size(), ++o;
+      if (n < new_lines.size())
+        ++n;
+      else if (o == old_lines.size())
+        break;
+      continue;
+    }
+    // All old lines that edits of this group touch, and the text they become.
+    Hunk hunk;
+    hunk.old_line = static_cast<int>(o) + 1, hunk.new_line = static_cast<int>(n) + 1;
+    size_t first = old_at, end = old_at, first_edit = next_edit;
+    size_t o_end = o;
+    while (next_edit < edits.size() && (edits[next_edit].start < end || next_edit == first_edit)) {
+      size_t reach = std::max<size_t>(edits[next_edit].end, edits[next_edit].start + 1);
+      while (o_end < old_lines.size() && end < reach) end += old_lines[o_end++].size();
+      // An edit that removes the newline joins the next line.
+      bool removes_newline = edits[next_edit].end == end && edits[next_edit].end > edits[next_edit].start &&
+                             !edits[next_edit].text.ends_with('\n');
+      if (removes_newline && o_end < old_lines.size()) end += old_lines[o_end++].size();
+      ++next_edit;
+      if (o_end >= old_lines.size() && end < reach) end = reach;
+    }
+    end = std::min(end, result.original.size());
+    std::vector<Edit> local(edits.begin() + first_edit, edits.begin() + next_edit);
+    for (Edit& edit : local) edit.start -= first, edit.end -= first;
+    std::string after = edited(std::string_view(result.original).substr(first, end - first), local);
+    for (; o < o_end; ++o) hunk.before.push_back(shown(old_lines[o]));
+    old_at = end;
+    std::vector<std::string_view> made = lines_of(after);
+    for (std::string_view line : made) hunk.after.push_back(shown(line));
+    n += made.size();
+    // Lines that came out as they were (the line an insertion stands before) are context.
+    int lead = 0;
+    while (!hunk.before.empty() && !hunk.after.empty() && hunk.before.back() == hunk.after.back())
+      hunk.trail.insert(hunk.trail.begin(), hunk.before.back()), hunk.before.pop_back(), hunk.after.pop_back();
+    while (!hunk.before.empty() && !hunk.after.empty() && hunk.before.front() == hunk.after.front())
+      hunk.before.erase(hunk.before.begin()), hunk.after.erase(hunk.after.begin()), ++lead;
+    hunk.old_line += lead, hunk.new_line += lead;
+    found.push_back(std::move(hunk));
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    Hunk& hunk = found[i];
+    int previous_end =
+        i ? found[i - 1].old_line + static_cast<int>(found[i - 1].before.size() + found[i - 1].trail.size()) : 1;
+    for (int line = std::max(previous_end, hunk.old_line - context); line < hunk.old_line; ++line)
+      hunk.lead.push_back(shown(old_lines[line - 1]));
+    int after = hunk.old_line + static_cast<int>(hunk.before.size());
+    int limit = i + 1 < found.size() ? found[i + 1].old_line : static_cast<int>(old_lines.size()) + 1;
+    hunk.trail.clear();
+    for (int line = after; line < std::min(after + context, limit); ++line)
+      hunk.trail.push_back(shown(old_lines[line - 1]));
+  }
+  return found;
+}
+
+std::string unified_diff(const FileResult& result) {
+  std::string out = "--- a/" + to_utf8(result.path) + "\n+++ b/" + to_utf8(result.path) + "\n";
+  for (const Hunk& hunk : hunks(result, 3)) {
+    size_t context = hunk.lead.size() + hunk.trail.size();
+    size_t old_count = context + hunk.before.size(), new_count = context + hunk.after.size();
+    int old_line = hunk.old_line - static_cast<int>(hunk.lead.size()),
+        new_line = hunk.new_line - static_cast<int>(hunk.lead.size());
+    out += "@@ -" + std::to_string(old_count ? old_line : old_line - 1) + "," + std::to_string(old_count) + " +" +
+           std::to_string(new_count ? new_line : new_line - 1) + "," + std::to_string(new_count) + " @@\n";
+    for (const std::string& line : hunk.lead) out += " " + line + "\n";
+    for (const std::string& line : hunk.before) out += "-" + line + "\n";
+    for (const std::string& line : hunk.after) out += "+" + line + "\n";
+    for (const std::string& line : hunk.trail) out += " " + line + "\n";
+  }
+  return out;
+}
+
+}  // namespace migrate

@@ -1,0 +1,19 @@
+// Edits as lines: hunks for --diff and the side-by-side view. Made from the edits themselves, not by comparing texts.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "migrate/src/rewriter.h"
+
+namespace migrate {
+
+struct Hunk {
+  int old_line = 1, new_line = 1;          // of the first line, from 1
+  std::vector<std::string> before, after;  // changed lines, without newlines, as UTF-8
+  std::vector<std::string> lead, trail;    // context
+};
+
+std::vector<Hunk> hunks(const FileResult& result, int context);
+std::string unified_diff(const FileResult& result);
+
+}  // namespace migrate

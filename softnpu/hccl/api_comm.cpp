@@ -1,0 +1,139 @@
+// Exports: making, naming, asking and ending communicators; groups; configuration. The collectives' exports are in collectives/.
+#include <cstring>
+
+#include "hccl/api.h"
+#include "softnpu/hccl/init.h"
+#include "softnpu/hccl/status.h"
+#include "softnpu/hccl/submit.h"
+
+using namespace softnpu::hccl;
+
+namespace {
+
+template <class T>
+T& target(T* pointer, const char* name) {
+  if (!pointer) fail(HCCL_E_PTR, "%s is null", name);
+  return *pointer;
+}
+
+std::atomic<int32_t> process_config[HCCL_CONFIG_RESERVED] = {1, 0};  // HCCL_DETERMINISTIC: always; HCCL_ACCELERATOR: as it comes
+
+std::atomic<int32_t>& config_slot(HcclConfig config) {
+  if (static_cast<unsigned>(config) >= HCCL_CONFIG_RESERVED) fail(HCCL_E_PARA, "%d is not an HcclConfig", static_cast<int>(config));
+  return process_config[config];
+}
+
+}  // namespace
+
+HCCL_EXPORT HcclResult HcclGetRootInfo(HcclRootInfo* rootInfo) {
+  return guarded("HcclGetRootInfo", [&] { encode(make_root_info(), &target(rootInfo, "rootInfo")); });
+}
+
+HCCL_EXPORT HcclResult HcclGetRootInfoScalable(HcclRootInfo* rootInfo) {
+  return guarded("HcclGetRootInfoScalable", [&] { encode(make_root_info(), &target(rootInfo, "rootInfo")); });
+}
+
+HCCL_EXPORT HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, HcclComm* comm) {
+  return guarded("HcclCommInitRootInfo", [&] {
+    target(comm, "comm") = publish(init_from_root(decode(target(rootInfo, "rootInfo")), nRanks, rank, default_options()));
+  });
+}
+
+HCCL_EXPORT HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, const HcclCommConfig* config,
+                                                  HcclComm* comm) {
+  return guarded("HcclCommInitRootInfoConfig", [&] {
+    target(comm, "comm") = publish(init_from_root(decode(target(rootInfo, "rootInfo")), nRanks, rank, options_of(config)));
+  });
+}
+
+// Several roots are there to spread the load of thousands of ranks; one carries what a software NPU's job has.
+HCCL_EXPORT HcclResult HcclCommInitRootInfoScalable(uint32_t nRanks, uint32_t nRoot, const HcclRootInfo* rootInfoList, uint32_t rank,
+                                                    uint32_t nExtRoot, const HcclCommConfig* config, HcclComm* comm) {
+  return guarded("HcclCommInitRootInfoScalable", [&] {
+    if (!nRoot) fail(HCCL_E_PARA, "nRoot is 0");
+    target(comm, "comm") = publish(init_from_root(decode(target(rootInfoList, "rootInfoList")), nRanks, rank, options_of(config)));
+  });
+}
+
+HCCL_EXPORT HcclResult HcclCommInitClusterInfo(const char* clusterInfo, uint32_t rank, HcclComm* comm) {
+  return guarded("HcclCommInitClusterInfo",
+                 [&] { target(comm, "comm") = publish(init_from_table(clusterInfo, rank, default_options())); });
+}
+
+HCCL_EXPORT HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config, HcclComm* comm) {
+  return guarded("HcclCommInitClusterInfoConfig",
+                 [&] { target(comm, "comm") = publish(init_from_table(clusterInfo, rank, options_of(config))); });
+}
+
+HCCL_EXPORT HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
+  return guarded("HcclCommInitAll", [&] {
+    target(comms, "comms");
+    const std::vector<CommunicatorPtr> all = init_all(ndev, devices);
+    for (uint32_t i = 0; i < ndev; ++i) comms[i] = publish(all[i]);
+  });
+}
+
+HCCL_EXPORT HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* rankIds, uint64_t subCommId,
+                                               uint32_t subCommRankId, HcclCommConfig* config, HcclComm* subComm) {
+  return guarded("HcclCreateSubCommConfig", [&] {
+    const CommunicatorPtr parent = lookup(target(comm, "comm"));
+    target(subComm, "subComm") = nullptr;
+    if (!rankIds) return;  // this rank is not part of it
+    if (!rankNum) fail(HCCL_E_PARA, "rankNum is 0");
+    *subComm = publish(init_sub(*parent, {rankIds, rankIds + rankNum}, subCommId, subCommRankId, options_of(config)));
+  });
+}
+
+// Work that is still queued keeps what it needs: the communicator ends with its last task.
+HCCL_EXPORT HcclResult HcclCommDestroy(HcclComm comm) {
+  return guarded("HcclCommDestroy", [&] { withdraw(comm); });
+}
+
+HCCL_EXPORT HcclResult HcclCommResume(HcclComm comm) {
+  return guarded("HcclCommResume", [&] { lookup(comm)->resume(); });
+}
+
+HCCL_EXPORT HcclResult HcclGetCommName(HcclComm comm, char* commName) {
+  return guarded("HcclGetCommName", [&] {
+    target(commName, "commName");
+    const std::string& name = lookup(comm)->options().name;
+    memset(commName, 0, COMM_NAME_MAX_LENGTH);
+    memcpy(commName, name.data(), std::min<size_t>(name.size(), COMM_NAME_MAX_LENGTH - 1));
+  });
+}
+
+HCCL_EXPORT HcclResult HcclGetRankId(HcclComm comm, uint32_t* rank) {
+  return guarded("HcclGetRankId", [&] { target(rank, "rank") = lookup(comm)->rank(); });
+}
+
+HCCL_EXPORT HcclResult HcclGetRankSize(HcclComm comm, uint32_t* rankSize) {
+  return guarded("HcclGetRankSize", [&] { target(rankSize, "rankSize") = lookup(comm)->size(); });
+}
+
+HCCL_EXPORT HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* asyncError) {
+  return guarded("HcclGetCommAsyncError", [&] {
+    const Error error = lookup(comm)->error();
+    target(asyncError, "asyncError") = error.code;
+    if (error.code != HCCL_SUCCESS) report("HcclGetCommAsyncError", error.code, error.text.c_str());
+  });
+}
+
+HCCL_EXPORT const char* HcclGetErrorString(HcclResult code) { return code_name(code); }
+
+HCCL_EXPORT uint32_t HcclGetCommConfigCapability() { return HCCL_COMM_CONFIG_RESERVED; }
+
+HCCL_EXPORT HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue) {
+  return guarded("HcclSetConfig", [&] { config_slot(config).store(configValue.value); });
+}
+
+HCCL_EXPORT HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue* configValue) {
+  return guarded("HcclGetConfig", [&] { target(configValue, "configValue").value = config_slot(config).load(); });
+}
+
+HCCL_EXPORT HcclResult HcclGroupStart() {
+  return guarded("HcclGroupStart", [] { group_start(); });
+}
+
+HCCL_EXPORT HcclResult HcclGroupEnd() {
+  return guarded("HcclGroupEnd", [] { group_end(); });
+}

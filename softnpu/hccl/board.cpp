@@ -1,0 +1,105 @@
+// See board.h.
+#include "softnpu/hccl/board.h"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstring>
+#include <thread>
+
+namespace softnpu::hccl {
+
+struct Board::Head {
+  Signal abort;                      // an HcclResult; 0: all is well
+  std::atomic<uint32_t> abort_owner;  // who writes the text: the first to set it
+  char abort_text[1024];
+};
+
+namespace {
+
+constexpr size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+Board::Board(Fd fd, uint32_t ranks) : fd_(std::move(fd)), ranks_(ranks) {
+  size_t at = 0;
+  auto place = [&](size_t bytes) {
+    const size_t here = at;
+    at = align_up(at + bytes, 4096);
+    return here;
+  };
+  const size_t head = place(sizeof(Head)), turns = place(sizeof(Turn) * kDepth), slots = place(sizeof(Slot) * ranks),
+               tables = place(sizeof(uint64_t) * 4 * ranks * ranks * kDepth), pairs = place(sizeof(Pair) * ranks * ranks),
+               payloads = place(kInlineBytes * kDepth * ranks);
+  size_ = at;
+  if (!fd_) fd_ = make_memfd("anycend-hccl-board", size_);
+  void* mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
+  if (mapped == MAP_FAILED) fail(HCCL_E_MEMORY, "cannot map the communicator's shared page (%zu bytes): %s", size_, strerror(errno));
+  madvise(mapped, size_, MADV_DONTFORK);
+  base_ = static_cast<std::byte*>(mapped);
+  head_ = reinterpret_cast<Head*>(base_ + head);
+  turns_ = reinterpret_cast<Turn*>(base_ + turns);
+  slots_ = reinterpret_cast<Slot*>(base_ + slots);
+  tables_ = reinterpret_cast<uint64_t*>(base_ + tables);
+  pairs_ = reinterpret_cast<Pair*>(base_ + pairs);
+  payloads_ = base_ + payloads;
+  // About 20 us of looking where each rank can have a core of its own; else the core is better given away at once.
+  spins_ = ranks <= std::thread::hardware_concurrency() ? 500 : 20;
+}
+
+std::shared_ptr<Board> Board::create(uint32_t ranks) { return std::shared_ptr<Board>(new Board(Fd(), ranks)); }
+std::shared_ptr<Board> Board::map(Fd memfd, uint32_t ranks) { return std::shared_ptr<Board>(new Board(std::move(memfd), ranks)); }
+Board::~Board() { munmap(base_, size_); }
+
+void Board::relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void Board::sleep(Signal& signal, uint32_t seen) noexcept {
+  // A tenth of a second bounds what a lost wake-up could cost; there should be none.
+  const timespec limit{0, 100'000'000};
+  signal.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  if (signal.value.load(std::memory_order_seq_cst) == seen)
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&signal.value), FUTEX_WAIT, seen, &limit, nullptr, 0);
+  signal.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Board::notify(Signal& signal) noexcept {
+  if (signal.sleepers.load(std::memory_order_seq_cst))
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&signal.value), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool Board::aborted() const noexcept { return head_->abort.value.load(std::memory_order_acquire) != 0; }
+
+Error Board::error() const {
+  return {static_cast<HcclResult>(head_->abort.value.load(std::memory_order_acquire)), head_->abort_text};
+}
+
+void Board::abort(HcclResult code, const std::string& text) noexcept {
+  uint32_t nobody = 0;
+  if (!head_->abort_owner.compare_exchange_strong(nobody, 1)) return;
+  const size_t size = std::min(text.size(), sizeof head_->abort_text - 1);
+  memcpy(head_->abort_text, text.data(), size);
+  head_->abort_text[size] = 0;
+  head_->abort.value.store(static_cast<uint32_t>(code), std::memory_order_seq_cst);
+  wake_all();
+}
+
+void Board::clear_abort() noexcept {
+  head_->abort.value.store(0, std::memory_order_seq_cst);
+  head_->abort_owner.store(0, std::memory_order_seq_cst);
+}
+
+void Board::wake_all() noexcept {
+  for (uint32_t i = 0; i < kDepth; ++i) notify(turns_[i].arrived), notify(turns_[i].finished);
+  for (uint32_t r = 0; r < ranks_; ++r) notify(slots_[r].posted), notify(slots_[r].done), notify(slots_[r].bell);
+}
+
+}  // namespace softnpu::hccl

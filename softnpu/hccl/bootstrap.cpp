@@ -1,0 +1,63 @@
+// See bootstrap.h: a rank's side.
+#include "softnpu/hccl/bootstrap.h"
+
+#include <poll.h>
+
+#include <cstring>
+
+#include "softnpu/hccl/status.h"
+#include "softnpu/hccl/whitelist.h"
+
+namespace softnpu::hccl {
+namespace {
+
+[[noreturn]] void throw_failure(const Frame& frame) {
+  uint32_t code = HCCL_E_INTERNAL;
+  if (frame.bytes.size() < sizeof code) fail(HCCL_E_TCP_TRANSFER, "the root sent a malformed answer");
+  memcpy(&code, frame.bytes.data(), sizeof code);
+  throw Error{static_cast<HcclResult>(code),
+              std::string(reinterpret_cast<const char*>(frame.bytes.data()) + sizeof code, frame.bytes.size() - sizeof code)};
+}
+
+}  // namespace
+
+Bootstrap::Bootstrap(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self, Deadline deadline)
+    : root_(root.address + " port " + std::to_string(root.port)), deadline_(deadline) {
+  Whitelist(s).require(root.address);
+  socket_ = tcp_connect(root.address, root.port, self.address, deadline);
+  Join join{};
+  join.key = root.key, join.ranks = ranks, join.member = self;
+  send_frame(socket_.get(), kJoin, &join, sizeof join);
+  const Frame table = receive("the list of ranks");
+  if (table.type != kTable || table.bytes.size() != ranks * sizeof(Member)) fail(HCCL_E_TCP_TRANSFER, "the root at %s sent a malformed list of ranks", root_.c_str());
+  members_.resize(ranks);
+  memcpy(members_.data(), table.bytes.data(), table.bytes.size());
+}
+
+Frame Bootstrap::receive(const char* what) {
+  Frame frame;
+  try {
+    // The root reports who is missing when its own time is over: give it a moment more than ourselves.
+    frame = recv_frame(socket_.get(), deadline_ + std::chrono::seconds(2));
+  } catch (const Error& error) {
+    fail(error.code, "waiting for %s from the root at %s: %s", what, root_.c_str(), error.text.c_str());
+  }
+  if (frame.type == kFailed) throw_failure(frame);
+  return frame;
+}
+
+void Bootstrap::check() const {
+  if (Clock::now() > deadline_) fail(HCCL_E_TIMEOUT, "the ranks of this host could not be linked within the time limit (HCCL_CONNECT_TIMEOUT)");
+  pollfd p{socket_.get(), POLLIN, 0};
+  if (poll(&p, 1, 0) <= 0) return;
+  const Frame frame = recv_frame(socket_.get(), Clock::now() + std::chrono::seconds(2));
+  if (frame.type == kFailed) throw_failure(frame);
+  fail(HCCL_E_TCP_TRANSFER, "the root at %s spoke out of turn", root_.c_str());
+}
+
+void Bootstrap::confirm(const std::string& failure) {
+  send_frame(socket_.get(), kLinked, failure.data(), failure.size());
+  if (receive("the confirmation that all ranks are linked").type != kGo) fail(HCCL_E_TCP_TRANSFER, "the root at %s spoke out of turn", root_.c_str());
+}
+
+}  // namespace softnpu::hccl

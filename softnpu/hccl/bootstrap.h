@@ -1,0 +1,48 @@
+// How ranks that know only the root info become a communicator: all tell the root who they are, the root tells all who everybody
+// is, all confirm that they are linked, and only then does initialisation return. Any failure on the way is every rank's.
+// What it is not: used after initialisation. Server: the root's control thread (bootstrap_server.cpp); client: each rank.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "softnpu/hccl/member.h"
+#include "softnpu/hccl/root_info.h"
+#include "softnpu/hccl/settings.h"
+#include "softnpu/hccl/socket.h"
+
+namespace softnpu::hccl {
+
+enum BootstrapFrame : uint32_t { kJoin = 1, kTable, kLinked, kGo, kFailed };
+
+struct Join {  // the first frame of a rank
+  Key key;
+  uint32_t ranks, pad;
+  Member member;
+};
+
+// Opens a session: this process listens, and answers those who know the key. `fixed_port`: listen there or fail.
+RootInfo open_session(const Settings& s, int device, const Key& key, const std::string& address, uint16_t fixed_port = 0);
+
+// A rank's side. Destroying it before confirm() tells the root nothing; the root sees the hang-up.
+class Bootstrap {
+ public:
+  // Sends `self` and waits for the table of all ranks.
+  Bootstrap(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self, Deadline deadline);
+  const std::vector<Member>& members() const { return members_; }
+  // Tells the root that this rank is linked (empty) or why not, and waits until all are.
+  void confirm(const std::string& failure);
+  // Throws when the root reported a failure meanwhile or the time is over: to be called while linking.
+  void check() const;
+
+ private:
+  Frame receive(const char* what);
+
+  Fd socket_;
+  std::string root_;
+  Deadline deadline_;
+  std::vector<Member> members_;
+};
+
+}  // namespace softnpu::hccl

@@ -1,0 +1,168 @@
+// See init.h.
+#include "softnpu/hccl/init.h"
+
+#include <arpa/inet.h>
+
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "acl/api.h"
+#include "softnpu/hccl/bootstrap.h"
+#include "softnpu/hccl/rank_table.h"
+#include "softnpu/hccl/status.h"
+
+namespace softnpu::hccl {
+namespace {
+
+int current_device() {
+  int32_t device = 0;
+  return aclrtGetDevice(&device) == ACL_SUCCESS ? device : 0;
+}
+
+Member own_member(const Settings& s, uint32_t rank, int device) {
+  Member m{};
+  Peers::get();  // listens from now on: whoever learns of this process may connect at once
+  m.process = this_process();
+  m.host = derived_key(Key{}, host_identity());
+  m.rank = rank;
+  m.device = device;
+  strncpy(m.address, own_address(s).c_str(), sizeof m.address - 1);
+  return m;
+}
+
+Options named(Options options, const Key& key) {
+  if (options.name.empty()) options.name = "hccl_" + hex(key).substr(0, 12);
+  return options;
+}
+
+CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self, const Options& options) {
+  if (!ranks || self.rank >= ranks) fail(HCCL_E_PARA, "rank %u does not exist among %u ranks", self.rank, ranks);
+  Bootstrap bootstrap(s, root, ranks, self, Clock::now() + s.connect_timeout);
+  auto communicator = std::make_shared<Communicator>(root.key, self.rank, bootstrap.members(), named(options, root.key));
+  try {
+    communicator->link([&] { bootstrap.check(); });
+  } catch (const Error& mine) {
+    try {
+      bootstrap.confirm(mine.text);  // tell the others
+    } catch (const Error&) {  // it is our own error that comes back
+    }
+    throw;
+  }
+  bootstrap.confirm("");
+  return communicator;
+}
+
+bool numeric_address(const std::string& text) {
+  unsigned char bytes[16];
+  return inet_pton(AF_INET, text.c_str(), bytes) == 1 || inet_pton(AF_INET6, text.c_str(), bytes) == 1;
+}
+
+}  // namespace
+
+Options default_options() {
+  Options options;
+  options.exec_timeout = settings().exec_timeout;
+  return options;
+}
+
+Options options_of(const HcclCommConfig* config) {
+  if (!config) fail(HCCL_E_PTR, "config is null");
+  struct Head {
+    uint64_t size;
+    uint32_t magic, version;
+    uint64_t reserved;
+  } head;
+  static_assert(sizeof head == HCCL_COMM_CONFIG_INFO_BYTES);
+  memcpy(&head, config->reserved, sizeof head);
+  if (head.magic != HCCL_COMM_CONFIG_MAGIC_WORD || head.size < sizeof head)
+    fail(HCCL_E_PARA, "config was not initialised by HcclCommConfigInit (magic %08x, size %llu)", head.magic, static_cast<unsigned long long>(head.size));
+  auto has = [&](size_t offset, size_t size) { return offset + size <= head.size; };
+  Options options = default_options();
+  if (has(offsetof(HcclCommConfig, hcclBufferSize), 4) && config->hcclBufferSize != HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET)
+    options.buffer_mb = config->hcclBufferSize;
+  if (has(offsetof(HcclCommConfig, hcclDeterministic), 4) && config->hcclDeterministic != HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET)
+    options.deterministic = config->hcclDeterministic;
+  if (has(offsetof(HcclCommConfig, hcclCommName), COMM_NAME_MAX_LENGTH))
+    options.name.assign(config->hcclCommName, strnlen(config->hcclCommName, COMM_NAME_MAX_LENGTH));
+  if (has(offsetof(HcclCommConfig, hcclExecTimeOut), 4) && config->hcclExecTimeOut >= 0)  // HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET is -1
+    options.exec_timeout = std::chrono::seconds(config->hcclExecTimeOut);
+  return options;
+}
+
+RootInfo make_root_info() {
+  const Settings s = settings();
+  return open_session(s, current_device(), random_key(), own_address(s));
+}
+
+CommunicatorPtr init_from_root(const RootInfo& root, uint32_t ranks, uint32_t rank, const Options& options) {
+  const Settings s = settings();
+  return join(s, root, ranks, own_member(s, rank, current_device()), options);
+}
+
+CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& options) {
+  if (!file) fail(HCCL_E_PTR, "the rank table's name is null");
+  const RankTable table = read_rank_table(file);
+  const auto ranks = static_cast<uint32_t>(table.ranks.size());
+  if (rank >= ranks) fail(HCCL_E_PARA, "rank %u does not stand in the rank table %s, which has %u ranks", rank, file, ranks);
+  const Settings s = settings();
+  // The same table may make several communicators, one after another: every rank counts alike.
+  static std::mutex mutex;
+  static auto* const uses = new std::map<std::pair<std::string, uint32_t>, int>;
+  int use;
+  {
+    std::lock_guard lock(mutex);
+    use = (*uses)[{table.text, rank}]++;
+  }
+  const RankEntry& first = table.ranks[0];
+  RootInfo root{numeric_address(first.server) ? first.server : own_address(s), static_cast<uint16_t>(s.base_port + first.device % 16),
+                derived_key(Key{}, "rank table " + std::to_string(use) + " " + table.text)};
+  if (rank == 0) root = open_session(s, first.device, root.key, root.address, root.port);
+  Member self = own_member(s, rank, table.ranks[rank].device);
+  return join(s, root, ranks, self, options);
+}
+
+std::vector<CommunicatorPtr> init_all(uint32_t ranks, const int32_t* devices) {
+  if (!ranks) fail(HCCL_E_PARA, "ndev is 0");
+  const Settings s = settings();
+  const Key key = random_key();
+  std::vector<Member> members;
+  for (uint32_t r = 0; r < ranks; ++r) members.push_back(own_member(s, r, devices ? devices[r] : static_cast<int>(r)));
+  std::vector<CommunicatorPtr> all;
+  for (uint32_t r = 0; r < ranks; ++r) {
+    all.push_back(std::make_shared<Communicator>(key, r, members, named(default_options(), key)));
+    all.back()->link([] {});  // rank 0 comes first and publishes the board
+  }
+  return all;
+}
+
+CommunicatorPtr init_sub(Communicator& parent, const std::vector<uint32_t>& ranks, uint64_t id, uint32_t rank, const Options& options) {
+  if (parent.aborted()) throw parent.error();
+  std::vector<Member> members;
+  std::string text = "sub " + std::to_string(id) + " " + std::to_string(parent.count_sub(id));
+  for (uint32_t r : ranks) {
+    if (r >= parent.size()) fail(HCCL_E_PARA, "rankIds: rank %u does not exist among %u ranks", r, parent.size());
+    for (const Member& m : members)
+      if (m.rank == parent.members()[r].rank) fail(HCCL_E_PARA, "rankIds: rank %u stands twice", r);
+    members.push_back(parent.members()[r]);
+    text += " " + std::to_string(r);
+  }
+  if (rank >= ranks.size() || ranks[rank] != parent.rank())
+    fail(HCCL_E_PARA, "subCommRankId %u is not the place of rank %u in rankIds", rank, parent.rank());
+  for (uint32_t r = 0; r < members.size(); ++r) members[r].rank = r;
+  const Key key = derived_key(parent.key(), text);
+  const Settings s = settings();
+  const Deadline deadline = Clock::now() + s.connect_timeout;
+  auto communicator = std::make_shared<Communicator>(key, rank, members, named(options, key));
+  communicator->link([&] {
+    if (Clock::now() > deadline)
+      fail(HCCL_E_TIMEOUT, "rank %u of the new communicator (rank %u of %s) did not make it within the time limit (HCCL_CONNECT_TIMEOUT)", 0u, ranks[0],
+           parent.options().name.c_str());
+  });
+  communicator->execute({.name = "HcclCreateSubCommConfig", .kind = HCCL_CMD_INIT, .type = HCCL_DATA_TYPE_INT8}, s.connect_timeout,
+                        "HCCL_CONNECT_TIMEOUT");
+  return communicator;
+}
+
+}  // namespace softnpu::hccl

@@ -1,0 +1,47 @@
+// How this room fails: inside it throws Error; each exported function goes through guarded(), which turns it into an HcclResult
+// and the thread's recent error message. What it is not: the communicator's asynchronous error (communicator.h).
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "hccl/types.h"
+
+namespace softnpu::hccl {
+
+struct Error {
+  HcclResult code;
+  std::string text;
+};
+
+[[noreturn]] void fail(HcclResult code, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+// "HCCL_E_REMOTE" for a number.
+const char* code_name(HcclResult code) noexcept;
+
+// Leaves "<function> returned <name>: <text>" as the calling thread's recent error message.
+void report(const char* function, HcclResult code, const char* text) noexcept;
+
+// True in a child made by fork() after this library was used: its threads, sockets and streams belong to the parent.
+bool forked() noexcept;
+
+template <class Body>
+HcclResult guarded(const char* function, Body&& body) noexcept {
+  try {
+    if (forked()) fail(HCCL_E_UNAVAIL, "this process was forked from one that uses HCCL; start it with spawn or exec");
+    body();
+    return HCCL_SUCCESS;
+  } catch (const Error& error) {
+    report(function, error.code, error.text.c_str());
+    return error.code;
+  } catch (const std::bad_alloc&) {
+    report(function, HCCL_E_MEMORY, "out of host memory");
+    return HCCL_E_MEMORY;
+  } catch (const std::exception& error) {
+    report(function, HCCL_E_INTERNAL, error.what());
+    return HCCL_E_INTERNAL;
+  }
+}
+
+}  // namespace softnpu::hccl

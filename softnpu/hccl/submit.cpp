@@ -1,0 +1,225 @@
+// See submit.h.
+#include "softnpu/hccl/submit.h"
+
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <unordered_map>
+#include <variant>
+
+#include "acl/api.h"
+#include "softnpu/hccl/datatype.h"
+#include "softnpu/hccl/reduce.h"
+#include "softnpu/hccl/status.h"
+
+namespace softnpu::hccl {
+namespace {
+
+struct Handles {
+  std::shared_mutex mutex;
+  std::unordered_map<uintptr_t, CommunicatorPtr> all;
+  uintptr_t next = 0x4843'0000'0010;  // recognizable in a debugger, and no address
+};
+Handles& handles() {
+  static Handles* const the = new Handles;
+  return *the;
+}
+
+struct Batch {
+  std::vector<Transfer> transfers;
+  std::vector<uint32_t> numbers;
+};
+
+// What a stream holds. A captured task runs again with each replay: the first run of one that was not captured uses the place in
+// the order that it got when it was queued, any other takes its place when it runs.
+struct Work {
+  CommunicatorPtr communicator;
+  const char* name;
+  std::variant<Call, Batch> what;
+  std::optional<uint64_t> ticket;  // of a Call
+  bool numbered = false;           // a Batch has its message numbers
+};
+
+// The status that the stream keeps; the vendor's runtime reports a dead peer and a collective that ran out of time so.
+int stream_status(HcclResult code) {
+  switch (code) {
+    case HCCL_E_REMOTE: return ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
+    case HCCL_E_TIMEOUT: return ACL_ERROR_RT_FFTS_PLUS_TIMEOUT;
+    case HCCL_E_MEMORY: return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    case HCCL_E_PARA: return ACL_ERROR_RT_PARAM_INVALID;
+    default: return ACL_ERROR_RT_INTERNAL_ERROR;
+  }
+}
+
+int run(void* state) noexcept {
+  Work& work = *static_cast<Work*>(state);
+  Communicator& c = *work.communicator;
+  HcclResult result;
+  if (const Call* call = std::get_if<Call>(&work.what)) {
+    const uint64_t ticket = work.ticket ? *work.ticket : c.turnstile().take();
+    work.ticket.reset();
+    c.turnstile().enter(ticket);
+    result = guarded(work.name, [&] {
+      try {
+        c.execute(*call);
+      } catch (const Error& error) {
+        c.abort(error.code, error.text);
+        throw;
+      }
+    });
+    c.turnstile().leave();
+  } else {
+    Batch& batch = std::get<Batch>(work.what);
+    result = guarded(work.name, [&] {
+      try {
+        if (!work.numbered) batch.numbers = c.take_message_numbers(batch.transfers);
+        work.numbered = false;
+        c.exchange(batch.transfers, batch.numbers);
+      } catch (const Error& error) {
+        c.abort(error.code, error.text);
+        throw;
+      }
+    });
+  }
+  return result == HCCL_SUCCESS ? 0 : stream_status(result);
+}
+
+void drop(void* state) noexcept {
+  std::unique_ptr<Work> work(static_cast<Work*>(state));
+  if (work->ticket) work->communicator->turnstile().skip(*work->ticket);
+  if (work->numbered) work->communicator->abort(HCCL_E_INTERNAL, std::string(work->name) + " was dropped with its stream before it ran");
+}
+
+bool captured(aclrtStream stream) {
+  aclmdlRICaptureStatus status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+  aclmdlRI graph = nullptr;
+  return aclmdlRICaptureGetInfo(stream, &status, &graph) == ACL_SUCCESS && status == ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE;
+}
+
+void queue(std::unique_ptr<Work> work, aclrtStream stream) {
+  Communicator& c = *work->communicator;
+  const CommunicatorPtr keep = work->communicator;
+  const bool number_now = !captured(stream);
+  // The order of tickets must be the order in the streams: nobody else may queue between the two.
+  std::lock_guard order(c.submit_mutex());
+  if (number_now) {
+    if (Batch* batch = std::get_if<Batch>(&work->what)) {
+      batch->numbers = c.take_message_numbers(batch->transfers);
+      work->numbered = true;
+    } else {
+      work->ticket = c.turnstile().take();
+    }
+  }
+  const Task task{run, drop, work.get(), work->name, Cost::kBlocking};
+  work.release();  // enqueue drops it, also when it fails
+  if (const int status = enqueue(stream, task)) fail(HCCL_E_RUNTIME, "the stream did not take the task (status %d)", status);
+}
+
+struct Pending {
+  std::unique_ptr<Work> work;
+  aclrtStream stream;
+};
+thread_local int group_depth = 0;
+thread_local std::vector<Pending>* group = nullptr;
+
+void accept(std::unique_ptr<Work> work, aclrtStream stream) {
+  if (work->communicator->aborted()) throw work->communicator->error();
+  if (stream_device(stream) < 0) fail(HCCL_E_PARA, "the stream %p does not exist", stream);
+  if (!group_depth) return queue(std::move(work), stream);
+  // Messages of one communicator and stream go forward together.
+  if (Batch* batch = std::get_if<Batch>(&work->what))
+    for (Pending& p : *group)
+      if (Batch* earlier = std::get_if<Batch>(&p.work->what); earlier && p.stream == stream && p.work->communicator == work->communicator) {
+        earlier->transfers.insert(earlier->transfers.end(), batch->transfers.begin(), batch->transfers.end());
+        return;
+      }
+  group->push_back({std::move(work), stream});
+}
+
+}  // namespace
+
+HcclComm publish(CommunicatorPtr communicator) {
+  Handles& h = handles();
+  std::lock_guard lock(h.mutex);
+  const uintptr_t handle = h.next += 16;
+  h.all.emplace(handle, std::move(communicator));
+  return reinterpret_cast<HcclComm>(handle);
+}
+
+CommunicatorPtr lookup(HcclComm handle) {
+  Handles& h = handles();
+  std::shared_lock lock(h.mutex);
+  const auto found = h.all.find(reinterpret_cast<uintptr_t>(handle));
+  if (found == h.all.end()) fail(handle ? HCCL_E_PARA : HCCL_E_PTR, "the communicator %p does not exist or was destroyed", handle);
+  return found->second;
+}
+
+CommunicatorPtr withdraw(HcclComm handle) {
+  CommunicatorPtr communicator = lookup(handle);
+  Handles& h = handles();
+  std::lock_guard lock(h.mutex);
+  h.all.erase(reinterpret_cast<uintptr_t>(handle));
+  return communicator;
+}
+
+void submit(HcclComm handle, aclrtStream stream, Call call) {
+  CommunicatorPtr c = lookup(handle);
+  if (checked_mode()) {
+    const int device = stream_device(stream);
+    if ((call.send_bytes && !check_pointer(call.send, call.send_bytes, device)) ||
+        (call.recv_bytes && !check_pointer(call.recv, call.recv_bytes, device)))
+      fail(HCCL_E_PTR, "a buffer is not memory of device %d", device);
+  }
+  const char* name = call.name;
+  accept(std::unique_ptr<Work>(new Work{std::move(c), name, std::move(call), {}}), stream);
+}
+
+void submit(HcclComm handle, aclrtStream stream, std::vector<Transfer> transfers, const char* name) {
+  CommunicatorPtr c = lookup(handle);
+  for (const Transfer& t : transfers) {
+    require_root(*c, t.peer, "remote rank");
+    require_pointer(t.buffer, t.bytes, t.send ? "sendBuf" : "recvBuf");
+  }
+  accept(std::unique_ptr<Work>(new Work{std::move(c), name, Batch{std::move(transfers), {}}, {}}), stream);
+}
+
+void group_start() {
+  if (!group) group = new std::vector<Pending>;
+  ++group_depth;
+}
+
+void group_end() {
+  if (!group_depth) fail(HCCL_E_PARA, "there is no HcclGroupStart before it");
+  if (--group_depth) return;
+  std::vector<Pending> calls;
+  calls.swap(*group);
+  for (Pending& p : calls) queue(std::move(p.work), p.stream);
+}
+
+uint64_t bytes_of(uint64_t count, HcclDataType type, uint64_t times) {
+  const size_t size = element_size(type);
+  if (!size) fail(HCCL_E_NOT_SUPPORT, "%d is not an HcclDataType", static_cast<int>(type));
+  uint64_t bytes;
+  if (__builtin_mul_overflow(count, size * times, &bytes)) fail(HCCL_E_PARA, "a count of %llu is too large", static_cast<unsigned long long>(count));
+  return bytes;
+}
+
+void require_pointer(const void* pointer, uint64_t bytes, const char* name) {
+  if (bytes && !pointer) fail(HCCL_E_PTR, "%s is null", name);
+}
+
+void require_root(const Communicator& c, uint32_t root, const char* name) {
+  if (root >= c.size()) fail(HCCL_E_PARA, "%s %u does not exist among %u ranks", name, root, c.size());
+}
+
+void require_reducible(HcclDataType type, HcclReduceOp op) {
+  if (!reduce_fn(type, op)) fail(HCCL_E_NOT_SUPPORT, "%s of %s is not a reduction that HCCL has", op_name(op), type_name(type));
+  if (!settings().strict) return;
+  switch (type) {
+    case HCCL_DATA_TYPE_INT8: case HCCL_DATA_TYPE_INT16: case HCCL_DATA_TYPE_INT32: case HCCL_DATA_TYPE_INT64:
+    case HCCL_DATA_TYPE_FP16: case HCCL_DATA_TYPE_FP32: case HCCL_DATA_TYPE_BFP16: return;
+    default: fail(HCCL_E_NOT_SUPPORT, "no Ascend device reduces %s (ANYCEND_STRICT)", type_name(type));
+  }
+}
+
+}  // namespace softnpu::hccl

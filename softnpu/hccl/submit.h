@@ -1,0 +1,31 @@
+// From an exported function to a task on a stream: checks, groups, tickets.
+// Who calls it: the collectives' exports. What it is not: the work (execute.cpp).
+#pragma once
+
+#include "softnpu/hccl/communicator.h"
+#include "softnpu/hccl/schedule.h"
+#include "softnpu/runtime/enqueue.h"
+
+#define HCCL_EXPORT extern "C" SOFTNPU_API
+
+namespace softnpu::hccl {
+
+// Handles are numbers that are never used again: a stale one is an error, not a crash.
+HcclComm publish(CommunicatorPtr communicator);
+CommunicatorPtr lookup(HcclComm handle);   // throws HCCL_E_PARA
+CommunicatorPtr withdraw(HcclComm handle);
+
+// Queue it now, or at the end of the calling thread's group. Fills in what all calls have in common.
+void submit(HcclComm handle, aclrtStream stream, Call call);
+void submit(HcclComm handle, aclrtStream stream, std::vector<Transfer> transfers, const char* name);
+
+void group_start();
+void group_end();  // throws the first error of the group's calls
+
+// Checks that the collectives share.
+uint64_t bytes_of(uint64_t count, HcclDataType type, uint64_t times = 1);
+void require_pointer(const void* pointer, uint64_t bytes, const char* name);
+void require_root(const Communicator& communicator, uint32_t root, const char* name);
+void require_reducible(HcclDataType type, HcclReduceOp op);
+
+}  // namespace softnpu::hccl

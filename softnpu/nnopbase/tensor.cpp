@@ -1,0 +1,218 @@
+// aclTensor and aclTensorList: make, read, change, destroy.
+#include <algorithm>
+
+#include "acl/api.h"
+#include "softnpu/nnopbase/error.h"
+#include "softnpu/nnopbase/handles.h"
+
+namespace nnopbase {
+NNOPBASE_DEFINE_SLAB(Tensors)
+NNOPBASE_DEFINE_SLAB(TensorLists)
+
+namespace {
+
+bool fill(aclTensor* t, const int64_t* sizes, uint64_t ndim, int32_t dtype, const int64_t* strides, int64_t offset,
+          int32_t format, const int64_t* storage, uint64_t storage_ndim, void* data) {
+  if ((ndim && !sizes) || ndim > 64 || storage_ndim > 64 || (storage_ndim && !storage)) return false;
+  size_t numbers = 2 * ndim + storage_ndim;
+  t->dims = numbers <= aclTensor::kInline ? t->inline_dims : new (std::nothrow) int64_t[numbers];
+  if (!t->dims) return false;
+  t->dtype = dtype;
+  t->format = format;
+  t->ndim = static_cast<uint8_t>(ndim);
+  t->storage_ndim = static_cast<uint8_t>(storage_ndim);
+  t->offset = offset;
+  t->data = data;
+  int64_t expected = 1;
+  bool contiguous = true;
+  bool valid = true;
+  for (int i = static_cast<int>(ndim) - 1; i >= 0; i--) {
+    int64_t size = sizes[i];
+    int64_t stride = strides ? strides[i] : expected;
+    valid &= size >= 0;
+    contiguous &= size == 1 || stride == expected;
+    t->dims[i] = size;
+    t->dims[ndim + i] = stride;
+    expected *= size;
+  }
+  t->numel = expected;
+  t->contiguous = contiguous || expected == 0;
+  std::copy_n(storage, storage_ndim, t->dims + 2 * ndim);
+  t->initialized = true;
+  if (!valid && t->dims != t->inline_dims) delete[] t->dims;
+  return valid;
+}
+
+void clear(aclTensor* t) {
+  if (t->initialized && t->dims != t->inline_dims) delete[] t->dims;
+  t->initialized = false;
+}
+
+aclnnStatus numbers_out(const int64_t* from, int count, int64_t** out, uint64_t* size) {
+  // The caller frees it with delete[].
+  *out = new (std::nothrow) int64_t[count ? count : 1];
+  if (!*out) return report(ACLNN_ERR_INNER, "out of host memory");
+  std::copy_n(from, count, *out);
+  *size = static_cast<uint64_t>(count);
+  return 0;
+}
+
+}  // namespace
+
+bool set_view_shape(aclTensor* handle, const int64_t* sizes, int ndim) noexcept {
+  aclTensor* t = Tensors::find(handle);
+  if (!t || 2 * ndim + t->storage_ndim > aclTensor::kInline || t->dims != t->inline_dims) return false;
+  int64_t storage[aclTensor::kInline];
+  std::copy_n(t->storage_sizes(), t->storage_ndim, storage);
+  return fill(t, sizes, ndim, t->dtype, nullptr, t->offset, t->format, storage, t->storage_ndim, t->data);
+}
+
+}  // namespace nnopbase
+
+using nnopbase::bad_handle;
+using nnopbase::null_argument;
+using nnopbase::TensorLists;
+using nnopbase::Tensors;
+
+extern "C" {
+
+NNOPBASE_API aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
+                                        const int64_t* stride, int64_t offset, aclFormat format,
+                                        const int64_t* storageDims, uint64_t storageDimsNum, void* tensorData) {
+  aclTensor* t = Tensors::make();
+  if (!t) return nnopbase::report_null("aclCreateTensor: too many live tensors");
+  if (!nnopbase::fill(t, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum,
+                      tensorData)) {
+    t->initialized = false;
+    Tensors::free(t);
+    return nnopbase::report_null("aclCreateTensor: dims missing, negative, or more than 64 of them");
+  }
+  return Tensors::handle(t);
+}
+
+NNOPBASE_API aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum,
+                                       aclDataType dataType, const int64_t* stride, int64_t offset, aclFormat format,
+                                       const int64_t* storageDims, uint64_t storageDimsNum, void* tensorDataAddr) {
+  aclTensor* t = Tensors::find(tensor);
+  if (!t) return bad_handle("aclInitTensor", "tensor");
+  nnopbase::clear(t);
+  if (!nnopbase::fill(t, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum,
+                      tensorDataAddr)) {
+    t->dims = t->inline_dims;
+    t->ndim = t->storage_ndim = 0;
+    return nnopbase::report(ACLNN_ERR_PARAM_INVALID, "aclInitTensor: dims missing, negative, or more than 64 of them");
+  }
+  return 0;
+}
+
+NNOPBASE_API aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
+  if (!tensor) return 0;
+  aclTensor* t = Tensors::find(tensor);
+  if (!t) return bad_handle("aclDestroyTensor", "tensor");
+  nnopbase::clear(t);
+  Tensors::free(t);
+  return 0;
+}
+
+NNOPBASE_API aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
+  if (!viewDims || !viewDimsNum) return null_argument("aclGetViewShape", "viewDims");
+  aclTensor* t = Tensors::find(tensor);
+  return t ? nnopbase::numbers_out(t->sizes(), t->ndim, viewDims, viewDimsNum)
+           : bad_handle("aclGetViewShape", "tensor");
+}
+
+NNOPBASE_API aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum) {
+  if (!stridesValue || !stridesNum) return null_argument("aclGetViewStrides", "stridesValue");
+  aclTensor* t = Tensors::find(tensor);
+  return t ? nnopbase::numbers_out(t->strides(), t->ndim, stridesValue, stridesNum)
+           : bad_handle("aclGetViewStrides", "tensor");
+}
+
+NNOPBASE_API aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
+  if (!storageDims || !storageDimsNum) return null_argument("aclGetStorageShape", "storageDims");
+  aclTensor* t = Tensors::find(tensor);
+  return t ? nnopbase::numbers_out(t->storage_sizes(), t->storage_ndim, storageDims, storageDimsNum)
+           : bad_handle("aclGetStorageShape", "tensor");
+}
+
+NNOPBASE_API aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
+  if (!offset) return null_argument("aclGetViewOffset", "offset");
+  aclTensor* t = Tensors::find(tensor);
+  if (!t) return bad_handle("aclGetViewOffset", "tensor");
+  *offset = t->offset;
+  return 0;
+}
+
+NNOPBASE_API aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) {
+  if (!format) return null_argument("aclGetFormat", "format");
+  aclTensor* t = Tensors::find(tensor);
+  if (!t) return bad_handle("aclGetFormat", "tensor");
+  *format = static_cast<aclFormat>(t->format);
+  return 0;
+}
+
+NNOPBASE_API aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
+  if (!dataType) return null_argument("aclGetDataType", "dataType");
+  aclTensor* t = Tensors::find(tensor);
+  if (!t) return bad_handle("aclGetDataType", "tensor");
+  *dataType = static_cast<aclDataType>(t->dtype);
+  return 0;
+}
+
+NNOPBASE_API aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
+  if (!addr) return null_argument("aclGetRawTensorAddr", "addr");
+  aclTensor* t = Tensors::find(tensor);
+  if (!t) return bad_handle("aclGetRawTensorAddr", "tensor");
+  *addr = t->data;
+  return 0;
+}
+
+NNOPBASE_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
+  aclTensor* t = Tensors::find(tensor);
+  if (!t) return bad_handle("aclSetRawTensorAddr", "tensor");
+  t->data = addr;
+  return 0;
+}
+
+NNOPBASE_API aclTensorList* aclCreateTensorList(const aclTensor** value, uint64_t size) {
+  for (uint64_t i = 0; i < size; i++) {
+    if (value[i] && !Tensors::find(value[i]))
+      return nnopbase::report_null("aclCreateTensorList: a member is not a live tensor");
+  }
+  aclTensorList* list = TensorLists::make();
+  if (!list) return nnopbase::report_null("aclCreateTensorList: too many live lists");
+  list->size = size;
+  list->values = size <= aclTensorList::kInline ? list->inline_values : new (std::nothrow) aclTensor*[size];
+  if (!list->values) {
+    TensorLists::free(list);
+    return nnopbase::report_null("aclCreateTensorList: out of host memory");
+  }
+  for (uint64_t i = 0; i < size; i++) list->values[i] = const_cast<aclTensor*>(value[i]);
+  return TensorLists::handle(list);
+}
+
+NNOPBASE_API aclnnStatus aclDestroyTensorList(const aclTensorList* array) {
+  if (!array) return 0;
+  aclTensorList* list = TensorLists::find(array);
+  if (!list) return bad_handle("aclDestroyTensorList", "array");
+  // A list owns its members; one that is in the list twice, or was destroyed by its own name, is gone already.
+  for (uint64_t i = 0; i < list->size; i++) {
+    if (aclTensor* t = list->values[i] ? Tensors::find(list->values[i]) : nullptr) {
+      nnopbase::clear(t);
+      Tensors::free(t);
+    }
+  }
+  if (list->values != list->inline_values) delete[] list->values;
+  TensorLists::free(list);
+  return 0;
+}
+
+NNOPBASE_API aclnnStatus aclGetTensorListSize(const aclTensorList* tensorList, uint64_t* size) {
+  if (!size) return null_argument("aclGetTensorListSize", "size");
+  aclTensorList* list = TensorLists::find(tensorList);
+  if (!list) return bad_handle("aclGetTensorListSize", "tensorList");
+  *size = list->size;
+  return 0;
+}
+
+}  // extern "C"

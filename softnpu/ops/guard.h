@@ -1,0 +1,65 @@
+// Kernels do not inherit the caller: a kernel may run inline on a user's thread where autocast, vmap, dispatch modes, inference
+// mode, profiling, flushed denormals or an OpenMP setting are in force. While a KernelGuard lives the thread looks like a fresh
+// worker; then everything is put back. Who uses it: run.cpp, around every call into ATen. Cost about 40 ns.
+// What it cannot hide: process-wide settings (default dtype, deterministic mode, an operator's kernel replaced by
+// torch.library): they are the same on every thread.
+#pragma once
+
+#include <ATen/record_function.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <xmmintrin.h>
+
+#include <optional>
+
+// From the OpenMP runtime that torch itself uses: thread-local settings, unlike at::set_num_threads.
+extern "C" int omp_get_max_threads();
+extern "C" void omp_set_num_threads(int);
+
+namespace softnpu::ops {
+
+class KernelGuard {
+ public:
+  explicit KernelGuard(int threads)
+      : keys_(c10::impl::tls_local_dispatch_key_set()),
+        autograd_(c10::AutogradState::get_tls_state()),
+        control_(_mm_getcsr()),
+        threads_(omp_get_max_threads()) {
+    if (at::hasCallbacks()) record_.emplace(false);  // 500 ns: only while somebody profiles
+    static const c10::impl::LocalDispatchKeySet kernel_keys = below_everything();
+    c10::impl::_force_tls_local_dispatch_key_set(kernel_keys);
+    c10::AutogradState::set_tls_state(c10::AutogradState(false, false, false, true));
+    if ((control_ & kFlush) != 0) _mm_setcsr(control_ & ~kFlush);
+    if (threads_ != threads) omp_set_num_threads(threads);
+    set_ = threads;
+  }
+  KernelGuard(const KernelGuard&) = delete;
+  ~KernelGuard() {
+    if (threads_ != set_) omp_set_num_threads(threads_);
+    if ((control_ & kFlush) != 0) _mm_setcsr(control_);
+    c10::AutogradState::set_tls_state(autograd_);
+    c10::impl::_force_tls_local_dispatch_key_set(keys_);
+  }
+
+  // The one state that reaches kernels which never call ATen.
+  static bool flushes_denormals() { return (_mm_getcsr() & kFlush) != 0; }
+
+ private:
+  static constexpr unsigned kFlush = 0x8040;  // flush-to-zero, denormals-are-zero
+
+  static c10::impl::LocalDispatchKeySet below_everything() {
+    c10::impl::PODLocalDispatchKeySet pod{};
+    pod.set_included(c10::DispatchKeySet(c10::DispatchKey::BackendSelect));
+    pod.set_excluded(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset);
+    return c10::impl::LocalDispatchKeySet(pod);
+  }
+
+  c10::impl::LocalDispatchKeySet keys_;
+  c10::AutogradState autograd_;
+  std::optional<at::RecordFunctionGuard> record_;
+  unsigned control_;
+  int threads_;
+  int set_;
+};
+
+}  // namespace softnpu::ops

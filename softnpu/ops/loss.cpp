@@ -1,0 +1,91 @@
+// Losses whose targets ATen's CPU kernels want as int64: class indices of any integer type are widened here.
+#include <ATen/ops/nll_loss2d_backward_native.h>
+#include <ATen/ops/nll_loss2d_forward_native.h>
+#include <ATen/ops/nll_loss_backward_cpu_dispatch.h>
+#include <ATen/ops/nll_loss_forward_cpu_dispatch.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "softnpu/ops/kernels.h"
+
+namespace softnpu::ops::kernels {
+
+namespace {
+
+Tensor classes(const Tensor& target) {
+  return target.scalar_type() == at::kLong || target.scalar_type() == at::kByte ? target : target.to(at::kLong);
+}
+
+OptionalTensor weights(const OptionalTensor& weight, const Tensor& like) {
+  if (!weight || !weight->defined()) return std::nullopt;
+  return weight->scalar_type() == like.scalar_type() ? weight : OptionalTensor(weight->to(like.scalar_type()));
+}
+
+}  // namespace
+
+void nll_loss(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction, int64_t ignore,
+              Tensor& out, Tensor& total_weight) {
+  auto [loss, total] = at::cpu::nll_loss_forward(self, classes(target), weights(weight, self), reduction, ignore);
+  put(out, loss);
+  put(total_weight, total);
+}
+
+void nll_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
+                       int64_t reduction, int64_t ignore, const Tensor& total_weight, Tensor& grad_input) {
+  put(grad_input, at::cpu::nll_loss_backward(gradient, self, classes(target), weights(weight, self), reduction, ignore,
+                                             total_weight.to(self.scalar_type())));
+}
+
+void nll_loss2d(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction,
+                int64_t ignore, Tensor& out, Tensor& total_weight) {
+  auto [loss, total] =
+      at::native::nll_loss2d_forward_cpu(self, classes(target), weights(weight, self), reduction, ignore);
+  put(out, loss);
+  put(total_weight, total);
+}
+
+void nll_loss2d_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
+                         int64_t reduction, int64_t ignore, const Tensor& total_weight, Tensor& grad_input) {
+  put(grad_input, at::native::nll_loss2d_backward_cpu(gradient, self, classes(target), weights(weight, self), reduction,
+                                                      ignore, total_weight.to(self.scalar_type())));
+}
+
+namespace {
+
+Tensor spread(const Tensor& gradient, const Tensor& like, int64_t reduction) {
+  return reduction == 1 ? gradient / static_cast<double>(like.numel()) : gradient;
+}
+
+}  // namespace
+
+Tensor l1_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction) {
+  return (self - target).sign_() * spread(gradient, self, reduction);
+}
+
+Tensor bce_with_logits_backward(const Tensor& gradient, const Tensor& self, const Tensor& target,
+                                const OptionalTensor& weight, const OptionalTensor& positive, int64_t reduction) {
+  Tensor s = self.sigmoid(), grad;
+  if (positive && positive->defined()) {
+    Tensor t = *positive * target;
+    grad = (t + 1 - target) * s - t;
+  } else {
+    grad = s - target;
+  }
+  if (weight && weight->defined()) grad = grad * *weight;
+  return grad * spread(gradient, self, reduction);
+}
+
+Tensor kl_div_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction,
+                       bool log_target) {
+  Tensor grad = log_target ? target.exp().neg() : at::where(target > 0, target.neg(), at::zeros_like(target));
+  return grad * spread(gradient, self, reduction);
+}
+
+Tensor kl_div_target_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction,
+                              bool log_target) {
+  Tensor grad = log_target ? target.exp() * (target - self + 1)
+                           : at::where(target > 0, target.log() + 1 - self, at::zeros_like(target));
+  return grad * spread(gradient, self, reduction);
+}
+
+}  // namespace softnpu::ops::kernels

@@ -1,0 +1,139 @@
+// The two phases of an aclnn call, without ATen. Phase one: Plan validates the caller's arguments and copies them into an
+// executor. Phase two: launch puts the executor on a stream. Who calls it: the generated entry points (tools/codegen/opapi.py).
+// What it is not: the computation (frame.h shows the arguments to ATen, run.cpp calls it).
+//
+// Cost, contiguous add of 16 floats: phase one ~60 ns, phase two ~40 ns and the queue.
+#pragma once
+
+#include <type_traits>
+
+#include "softnpu/nnopbase/executor.h"
+#include "softnpu/runtime/enqueue.h"
+
+namespace softnpu::ops {
+
+class Frame;
+class Plan;
+
+// How long a kernel takes, so that launch can choose a thread: nanoseconds an element on one thread, or a rule.
+enum class CostRule : uint8_t { kElements, kMatmul, kConvolution, kSerial };
+
+// What phase one checks beyond handles and types. False: the plan has failed and says why.
+using Check = bool (*)(Plan&);
+
+struct Op {
+  const char* name;
+  void (*run)(Frame& frame);                // by ATen; throws
+  bool (*fast)(const nnopbase::Arg* args);  // a direct loop for the simplest case, or false; may be null
+  Check check;                              // may be null
+  CostRule rule;
+  float ns;  // an element (kElements), a flop (others)
+  uint16_t nargs;
+};
+
+// Why no operator can run with the torch that was found, or null (version.cpp).
+extern const char* const wrong_torch;
+
+class Plan {
+ public:
+  Plan(const Op& op, uint64_t* workspace_size, aclOpExecutor** executor)
+      : op_(op), size_(workspace_size), out_(executor) {
+    if (!workspace_size || !executor) {
+      fail_null(workspace_size ? "executor" : "workspaceSize");
+      return;
+    }
+    e_ = nnopbase::make_executor(&op, op.nargs);
+    if (!e_) fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, "too many live executors: were they launched or destroyed?");
+  }
+  Plan(const Plan&) = delete;
+  ~Plan() {
+    if (e_ && !handed_out_) nnopbase::release_executor(e_);
+  }
+
+  void in(const aclTensor* t, const char* name, bool optional = false) { tensor(t, name, optional, kIn); }
+  void out(const aclTensor* t, const char* name, bool optional = false) { tensor(t, name, optional, kOut); }
+  void inout(const aclTensor* t, const char* name, bool optional = false) { tensor(t, name, optional, kIn | kOut); }
+  void in(const aclTensorList* list, const char* name, bool optional = false) { tensors(list, name, optional, kIn); }
+  void out(const aclTensorList* list, const char* name, bool optional = false) { tensors(list, name, optional, kOut); }
+  void inout(const aclTensorList* list, const char* name, bool optional = false) {
+    tensors(list, name, optional, kIn | kOut);
+  }
+  void in(const aclScalar* scalar, const char* name, bool optional = false);
+  void in(const aclScalarList* list, const char* name, bool optional = false);
+  void in(const aclIntArray* array, const char* name, bool optional = false);
+  void in(const aclFloatArray* array, const char* name, bool optional = false);
+  void in(const aclBoolArray* array, const char* name, bool optional = false);
+  void in(const char* string, const char* name, bool optional = false);
+  void in(double value, const char*, bool = false) {
+    if (nnopbase::Arg* a = next(nnopbase::Kind::kDouble)) a->d = value;
+  }
+  void in(float value, const char* name, bool = false) { in(static_cast<double>(value), name); }
+  template <class T>
+    requires(std::is_integral_v<T> || std::is_enum_v<T>)
+  void in(T value, const char*, bool = false) {
+    if (nnopbase::Arg* a = next(nnopbase::Kind::kInt)) a->i = static_cast<int64_t>(value);
+  }
+
+  // Runs the operator's check and hands the executor out.
+  aclnnStatus done() {
+    if (status_ || (op_.check && !op_.check(*this))) return status_;
+    if (__builtin_expect(wrong_torch != nullptr, 0)) return fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, wrong_torch), status_;
+    *size_ = 0;
+    *out_ = nnopbase::Executors::handle(e_);
+    handed_out_ = true;
+    return 0;
+  }
+
+  const nnopbase::Arg* args() const { return e_->args; }
+  int nargs() const { return e_->nargs; }
+  // Sets the recent error message to "<operator>: <text>".
+  bool fail(aclnnStatus status, const char* text);
+  bool fail_parameter(aclnnStatus status, const char* parameter, const char* text);
+
+ private:
+  static constexpr int kIn = 1, kOut = 2;
+  nnopbase::Arg* next(nnopbase::Kind kind, int way = kIn) {
+    if (status_) return nullptr;
+    nnopbase::Arg* a = &e_->args[e_->nargs++];
+    a->kind = kind;
+    a->in = way & kIn;
+    a->out = way & kOut;
+    a->count = 0;
+    return a;
+  }
+  void fail_null(const char* name);
+  void tensor(const aclTensor* handle, const char* name, bool optional, int way) {
+    nnopbase::Arg* a = next(nnopbase::Kind::kTensor, way);
+    if (!a) return;
+    a->tensor = nullptr;
+    const aclTensor* t = nnopbase::Tensors::find(handle);
+    if (__builtin_expect(!t, 0)) {
+      if (!handle && optional) return;
+      return handle ? bad_tensor(name, nullptr) : fail_null(name);
+    }
+    if (__builtin_expect(!known_dtype(t->dtype) || (!t->data && t->numel), 0)) return bad_tensor(name, t);
+    a->tensor = nnopbase::copy_tensor(e_, t, const_cast<aclTensor*>(handle));
+  }
+  void bad_tensor(const char* name, const aclTensor* t);
+  void tensors(const aclTensorList* list, const char* name, bool optional, int way);
+  static bool known_dtype(int32_t dtype) { return dtype >= 0 && dtype < 64 && ((0x3a08031fdfULL >> dtype) & 1); }
+
+  const Op& op_;
+  uint64_t* size_;
+  aclOpExecutor** out_;
+  aclOpExecutor* e_ = nullptr;
+  aclnnStatus status_ = 0;
+  bool handed_out_ = false;  // else, by failure or by exception, the executor is ours to free
+};
+
+// Phase two. An ordinary executor is spent, whatever comes back.
+aclnnStatus launch(const Op& op, aclOpExecutor* executor, aclrtStream stream) noexcept;
+
+// What a phase that threw returns (out of host memory).
+aclnnStatus failed(const Op& op) noexcept;
+
+// Checks for rows of the table.
+bool check_broadcast(Plan& plan);   // every output has the shape its inputs broadcast to
+bool check_same_shape(Plan& plan);  // every tensor has the shape of the first
+
+}  // namespace softnpu::ops

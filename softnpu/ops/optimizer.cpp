@@ -1,0 +1,171 @@
+// Optimizers and what mixed precision needs around them: one pass over memory instead of ATen's eight.
+#include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/_fused_adam_native.h>
+#include <ATen/ops/_fused_adamw_native.h>
+#include <ATen/ops/_fused_sgd_native.h>
+#include <ATen/ops/_local_scalar_dense_native.h>
+#include <ATen/ops/ceil_cpu_dispatch.h>
+#include <ATen/ops/floor_cpu_dispatch.h>
+#include <ATen/ops/frac_cpu_dispatch.h>
+#include <ATen/ops/round_cpu_dispatch.h>
+#include <ATen/ops/trunc_cpu_dispatch.h>
+
+#include <cmath>
+
+#include "softnpu/ops/kernels.h"
+
+namespace softnpu::ops::kernels {
+
+Scalar item(const Tensor& t) { return at::native::_local_scalar_dense_cpu(t); }
+Scalar item(const Tensor& t, int64_t i) { return at::native::_local_scalar_dense_cpu(t.reshape({-1}).select(0, i)); }
+
+void round_off(const Tensor& x, int64_t mode, Tensor& out) {
+  switch (mode) {
+    case 1:
+    case 4:
+      at::cpu::round_outf(x, out);
+      return;
+    case 2:
+      at::cpu::floor_outf(x, out);
+      return;
+    case 3:
+      at::cpu::ceil_outf(x, out);
+      return;
+    case 5:
+      at::cpu::trunc_outf(x, out);
+      return;
+    case 6:
+    case 7:
+      at::cpu::frac_outf(x, out);
+      return;
+    default:
+      TORCH_CHECK(false, "roundMode must be 1 to 7, not ", mode);
+  }
+}
+
+namespace {
+
+template <class T>
+bool unscale_values(T* values, int64_t n, float inverse) {
+  std::atomic<bool> bad{false};
+  at::parallel_for(0, n, 16384, [&](int64_t begin, int64_t end) {
+    // x - x is NaN for infinities and NaN, else zero: the sum says whether any was there, without a branch.
+    float sum = 0;
+    for (int64_t i = begin; i < end; i++) {
+      auto v = static_cast<float>(values[i]);
+      sum += v - v;
+      values[i] = static_cast<T>(v * inverse);
+    }
+    if (sum != 0 || std::isnan(sum)) bad.store(true, std::memory_order_relaxed);
+  });
+  return bad.load();
+}
+
+}  // namespace
+
+void unscale(at::TensorList gradients, Tensor& found_inf, const Tensor& inverse_scale) {
+  auto inverse = static_cast<float>(item(inverse_scale).toDouble());
+  bool bad = false;
+  for (const Tensor& g : gradients) {
+    Tensor values = g.is_non_overlapping_and_dense() ? g : g.contiguous();
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, g.scalar_type(), "unscale", [&] {
+      bad |= unscale_values(values.mutable_data_ptr<scalar_t>(), values.numel(), inverse);
+    });
+    if (!values.is_same(g)) {
+      Tensor to = g;
+      put(to, values);
+    }
+  }
+  if (bad) found_inf.fill_(1);
+}
+
+void amp_update_scale(const Tensor& scale, const Tensor& tracker, const Tensor& found_inf, double growth,
+                      double backoff, int64_t interval, Tensor& new_scale, Tensor& new_tracker) {
+  // Outputs may be the inputs: read everything first.
+  auto current = static_cast<float>(item(scale).toDouble());
+  int64_t successes = item(tracker).toLong();
+  if (item(found_inf).toDouble() != 0) {
+    current = static_cast<float>(current * backoff);
+    successes = 0;
+  } else if (++successes == interval) {
+    auto grown = static_cast<float>(current * growth);
+    if (std::isfinite(grown)) current = grown;
+    successes = 0;
+  }
+  new_scale.fill_(current);
+  new_tracker.fill_(successes);
+}
+
+namespace {
+
+template <class T>
+__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) void adamw_loop(
+    T* __restrict p, T* __restrict m, T* __restrict v, T* __restrict vmax, const T* __restrict g, int64_t n, float keep,
+    float beta1, float beta2, float step_size, float root2, float eps, float sign) {
+  for (int64_t i = 0; i < n; i++) {
+    float grad = sign * static_cast<float>(g[i]);
+    float mean = static_cast<float>(m[i]) * beta1 + (1 - beta1) * grad;
+    float var = static_cast<float>(v[i]) * beta2 + (1 - beta2) * grad * grad;
+    m[i] = static_cast<T>(mean);
+    v[i] = static_cast<T>(var);
+    if (vmax) {
+      float most = static_cast<float>(vmax[i]);
+      var = most > var ? most : var;
+      vmax[i] = static_cast<T>(var);
+    }
+    p[i] = static_cast<T>(static_cast<float>(p[i]) * keep - step_size * mean / (std::sqrt(var) / root2 + eps));
+  }
+}
+
+}  // namespace
+
+void adamw(Tensor& param, Tensor& mean, Tensor& var, Tensor& max_var, const Tensor& gradient, const Tensor& step,
+           double lr, double beta1, double beta2, double decay, double eps, bool amsgrad, bool maximize) {
+  double t = item(step).toDouble() + 1;  // the step counts from zero
+  Tensor p = param.contiguous(), m = mean.contiguous(), v = var.contiguous(),
+         g = gradient.to(param.scalar_type()).contiguous();
+  Tensor x = amsgrad ? max_var.contiguous() : Tensor();
+  auto step_size = static_cast<float>(lr / (1 - std::pow(beta1, t)));
+  auto root2 = static_cast<float>(std::sqrt(1 - std::pow(beta2, t)));
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, param.scalar_type(), "adamw", [&] {
+    auto *pp = p.mutable_data_ptr<scalar_t>(), *mm = m.mutable_data_ptr<scalar_t>(),
+         *vv = v.mutable_data_ptr<scalar_t>();
+    auto* xx = amsgrad ? x.mutable_data_ptr<scalar_t>() : nullptr;
+    const auto* gg = g.const_data_ptr<scalar_t>();
+    at::parallel_for(0, p.numel(), 16384, [&](int64_t begin, int64_t end) {
+      adamw_loop<scalar_t>(pp + begin, mm + begin, vv + begin, xx ? xx + begin : nullptr, gg + begin, end - begin,
+                           static_cast<float>(1 - lr * decay), static_cast<float>(beta1), static_cast<float>(beta2),
+                           step_size, root2, static_cast<float>(eps), maximize ? -1.0f : 1.0f);
+    });
+  });
+  if (!p.is_same(param)) put(param, p);
+  if (!m.is_same(mean)) put(mean, m);
+  if (!v.is_same(var)) put(var, v);
+  if (amsgrad && !x.is_same(max_var)) put(max_var, x);
+}
+
+void fused_adam(at::TensorList params, at::TensorList gradients, at::TensorList means, at::TensorList vars,
+                at::TensorList max_vars, at::TensorList steps, const OptionalTensor& grad_scale,
+                const OptionalTensor& found_inf, double lr, double beta1, double beta2, double decay, double eps,
+                bool amsgrad, bool maximize, bool decoupled) {
+  auto run = [&](auto kernel) {
+    kernel(params, gradients, means, vars, max_vars, steps, lr, beta1, beta2, decay, eps, amsgrad, maximize, grad_scale,
+           found_inf);
+  };
+  using Kernel =
+      void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList, double,
+               double, double, double, double, bool, bool, const OptionalTensor&, const OptionalTensor&);
+  decoupled ? run(static_cast<Kernel>(at::native::_fused_adamw_kernel_cpu_))
+            : run(static_cast<Kernel>(at::native::_fused_adam_kernel_cpu_));
+}
+
+void fused_sgd(at::TensorList params, at::TensorList gradients, at::TensorList buffers,
+               const OptionalTensor& grad_scale, double decay, double momentum, double lr, double dampening,
+               bool nesterov, bool maximize, bool first) {
+  at::native::_fused_sgd_kernel_cpu_(params, gradients, buffers, decay, momentum, lr, dampening, nesterov, maximize,
+                                     first, grad_scale, std::nullopt);
+}
+
+}  // namespace softnpu::ops::kernels

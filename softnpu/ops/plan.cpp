@@ -1,0 +1,226 @@
+// Phase one's slow paths: lists, arrays, strings, shape checks and error messages.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "softnpu/ops/op.h"
+
+namespace softnpu::ops {
+
+using namespace nnopbase;
+
+bool Plan::fail(aclnnStatus status, const char* text) {
+  char message[400];
+  std::snprintf(message, sizeof message, "%s: %s", op_.name, text);
+  set_error_message(message);
+  status_ = status;
+  return false;
+}
+
+bool Plan::fail_parameter(aclnnStatus status, const char* parameter, const char* text) {
+  char message[300];
+  std::snprintf(message, sizeof message, "parameter %s %s", parameter, text);
+  return fail(status, message);
+}
+
+void Plan::fail_null(const char* name) { fail_parameter(ACLNN_ERR_PARAM_NULLPTR, name, "is null"); }
+
+void Plan::bad_tensor(const char* name, const aclTensor* t) {
+  char text[200];
+  if (!t) {
+    std::snprintf(text, sizeof text, "is a destroyed tensor, or no tensor");
+  } else if (!known_dtype(t->dtype)) {
+    std::snprintf(text, sizeof text, "has data type %d, which the software NPU does not compute", t->dtype);
+  } else {
+    std::snprintf(text, sizeof text, "has %lld elements and no address", static_cast<long long>(t->numel));
+  }
+  fail_parameter(ACLNN_ERR_PARAM_INVALID, name, text);
+}
+
+void Plan::tensors(const aclTensorList* handle, const char* name, bool optional, int way) {
+  Arg* a = next(Kind::kTensors, way);
+  if (!a) return;
+  const aclTensorList* list = TensorLists::find(handle);
+  if (!list) {
+    if (handle) return void(fail_parameter(ACLNN_ERR_PARAM_INVALID, name, "is a destroyed list, or no list"));
+    if (!optional) return fail_null(name);
+    a->kind = Kind::kNull;
+    return;
+  }
+  a->count = static_cast<uint32_t>(list->size);
+  a->tensors = static_cast<TensorCopy**>(arena(e_, list->size * sizeof(TensorCopy*)));
+  for (uint64_t i = 0; i < list->size; i++) {
+    a->tensors[i] = nullptr;
+    if (!list->values[i]) continue;
+    const aclTensor* t = Tensors::find(list->values[i]);
+    if (!t || !known_dtype(t->dtype) || (!t->data && t->numel)) return bad_tensor(name, t);
+    a->tensors[i] = copy_tensor(e_, t, list->values[i]);
+  }
+}
+
+void Plan::in(const aclScalar* handle, const char* name, bool optional) {
+  Arg* a = next(Kind::kScalar);
+  if (!a) return;
+  const aclScalar* scalar = Scalars::find(handle);
+  if (!scalar) {
+    if (handle) return void(fail_parameter(ACLNN_ERR_PARAM_INVALID, name, "is a destroyed scalar, or no scalar"));
+    if (!optional) return fail_null(name);
+    a->kind = Kind::kNull;
+    return;
+  }
+  a->scalar = static_cast<ScalarCopy*>(arena(e_, sizeof(ScalarCopy)));
+  a->scalar->dtype = scalar->dtype;
+  std::memcpy(a->scalar->value, scalar->value, sizeof scalar->value);
+}
+
+void Plan::in(const aclScalarList* handle, const char* name, bool optional) {
+  Arg* a = next(Kind::kScalars);
+  if (!a) return;
+  const aclScalarList* list = ScalarLists::find(handle);
+  if (!list) {
+    if (handle) return void(fail_parameter(ACLNN_ERR_PARAM_INVALID, name, "is a destroyed list, or no list"));
+    if (!optional) return fail_null(name);
+    a->kind = Kind::kNull;
+    return;
+  }
+  a->count = static_cast<uint32_t>(list->size);
+  a->scalars = static_cast<ScalarCopy*>(arena(e_, list->size * sizeof(ScalarCopy)));
+  for (uint64_t i = 0; i < list->size; i++) {
+    const aclScalar* scalar = Scalars::find(list->values[i]);
+    if (!scalar) return void(fail_parameter(ACLNN_ERR_PARAM_INVALID, name, "holds a destroyed or null scalar"));
+    a->scalars[i].dtype = scalar->dtype;
+    std::memcpy(a->scalars[i].value, scalar->value, sizeof scalar->value);
+  }
+}
+
+namespace {
+
+template <class Pool, class T>
+const char* copy_array(aclOpExecutor* e, const void* handle, Arg* a, const T*& to) {
+  const auto* array = Pool::find(handle);
+  if (!array) return "is a destroyed array, or no array";
+  a->count = static_cast<uint32_t>(array->size);
+  auto* values = static_cast<T*>(arena(e, array->size * sizeof(T)));
+  std::copy_n(array->values, array->size, values);
+  to = values;
+  return nullptr;
+}
+
+}  // namespace
+
+#define ARRAY_IN(Handle, kKind, Pool, member)                             \
+  void Plan::in(const Handle* handle, const char* name, bool optional) {  \
+    Arg* a = next(handle ? kKind : Kind::kNull);                          \
+    if (!a) return;                                                       \
+    if (!handle) return optional ? void() : fail_null(name);              \
+    if (const char* wrong = copy_array<Pool>(e_, handle, a, a->member)) { \
+      fail_parameter(ACLNN_ERR_PARAM_INVALID, name, wrong);               \
+    }                                                                     \
+  }
+ARRAY_IN(aclIntArray, Kind::kInts, IntArrays, ints)
+ARRAY_IN(aclFloatArray, Kind::kFloats, FloatArrays, floats)
+ARRAY_IN(aclBoolArray, Kind::kBools, BoolArrays, bools)
+
+void Plan::in(const char* string, const char* name, bool optional) {
+  Arg* a = next(string ? Kind::kString : Kind::kNull);
+  if (!a) return;
+  if (!string) return optional ? void() : fail_null(name);
+  size_t length = std::strlen(string);
+  auto* copy = static_cast<char*>(arena(e_, length + 1));
+  std::memcpy(copy, string, length + 1);
+  a->string = copy;
+  a->count = static_cast<uint32_t>(length);
+}
+
+namespace {
+
+void print_shape(char*& at, char* end, const int64_t* sizes, int ndim) {
+  at += std::min<long>(std::snprintf(at, end - at, "["), end - at);
+  for (int i = 0; i < ndim; i++) {
+    at += std::min<long>(std::snprintf(at, end - at, "%s%lld", i ? ", " : "", static_cast<long long>(sizes[i])),
+                         end - at);
+  }
+  at += std::min<long>(std::snprintf(at, end - at, "]"), end - at);
+}
+
+bool shape_error(Plan& plan, const TensorCopy* t, const int64_t* sizes, int ndim, const char* relation) {
+  char text[300];
+  char* at = text;
+  char* end = text + sizeof text - 1;
+  at += std::snprintf(at, end - at, "shape ");
+  print_shape(at, end, t->sizes(), t->ndim);
+  at += std::min<long>(std::snprintf(at, end - at, " %s ", relation), end - at);
+  print_shape(at, end, sizes, ndim);
+  return plan.fail(ACLNN_ERR_PARAM_INVALID, text);
+}
+
+bool same(const TensorCopy* t, const int64_t* sizes, int ndim) {
+  return t->ndim == ndim && std::equal(sizes, sizes + ndim, t->sizes());
+}
+
+}  // namespace
+
+bool check_broadcast(Plan& plan) {
+  const Arg* args = plan.args();
+  int64_t shape[64];
+  int ndim = 0;
+  const TensorCopy* first = nullptr;
+  bool inputs = false;
+  for (int i = 0; i < plan.nargs(); i++) {
+    const Arg& a = args[i];
+    if (a.kind != Kind::kTensor || !a.in || !a.tensor) continue;
+    const TensorCopy* t = a.tensor;
+    if (!inputs) {
+      inputs = true;
+      first = t;
+      ndim = t->ndim;
+      std::copy_n(t->sizes(), ndim, shape);
+      continue;
+    }
+    if (same(t, shape, ndim)) continue;
+    if (t->ndim > ndim) {
+      std::move_backward(shape, shape + ndim, shape + t->ndim);
+      std::fill_n(shape, t->ndim - ndim, 1);
+      ndim = t->ndim;
+    }
+    for (int d = 0; d < t->ndim; d++) {
+      int64_t& have = shape[ndim - t->ndim + d];
+      int64_t size = t->sizes()[d];
+      if (have == 1) {
+        have = size;
+      } else if (size != 1 && size != have) {
+        return shape_error(plan, first, t->sizes(), t->ndim, "does not broadcast with");
+      }
+    }
+  }
+  if (!inputs) return true;
+  for (int i = 0; i < plan.nargs(); i++) {
+    const Arg& a = args[i];
+    if (a.kind != Kind::kTensor || !a.out || !a.tensor || same(a.tensor, shape, ndim)) continue;
+    return shape_error(plan, a.tensor, shape, ndim, "of the output is not the operands'");
+  }
+  return true;
+}
+
+bool check_same_shape(Plan& plan) {
+  const Arg* args = plan.args();
+  const TensorCopy* first = nullptr;
+  for (int i = 0; i < plan.nargs(); i++) {
+    if (args[i].kind != Kind::kTensor || !args[i].tensor) continue;
+    if (!first) {
+      first = args[i].tensor;
+    } else if (!same(args[i].tensor, first->sizes(), first->ndim)) {
+      return shape_error(plan, args[i].tensor, first->sizes(), first->ndim, "differs from");
+    }
+  }
+  return true;
+}
+
+aclnnStatus failed(const Op& op) noexcept {
+  char message[200];
+  std::snprintf(message, sizeof message, "%s: out of host memory", op.name);
+  set_error_message(message);
+  return ACLNN_ERR_INNER;
+}
+
+}  // namespace softnpu::ops

@@ -1,0 +1,225 @@
+// Max pooling of NCHW. ATen's forward is scalar there (a third of a small CNN's step); this one goes over each output row
+// once per kernel element with vector compares. Channels-last, integers and unusual shapes stay ATen's.
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/max_pool2d_with_indices_backward_cpu_dispatch.h>
+#include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "softnpu/ops/kernels.h"
+
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+
+namespace softnpu::ops::kernels {
+
+namespace {
+
+struct Window {
+  int height, width;          // of the input
+  int out_height, out_width;  // of the output
+  int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+};
+
+// max[i] = in[i*stride], where that is larger or NaN; `at[i]` gets the place. NaN wins, as in ATen.
+CLONES void step_1(const float* in, int place, float* max, int32_t* at, int n) {
+  for (int i = 0; i < n; i++) {
+    float v = in[i];
+    bool take = (v > max[i]) | (v != v);
+    max[i] = take ? v : max[i];
+    at[i] = take ? place + i : at[i];
+  }
+}
+CLONES void step_2(const float* in, int place, float* max, int32_t* at, int n) {
+  for (int i = 0; i < n; i++) {
+    float v = in[2 * i];
+    bool take = (v > max[i]) | (v != v);
+    max[i] = take ? v : max[i];
+    at[i] = take ? place + 2 * i : at[i];
+  }
+}
+CLONES void step_n(const float* in, int stride, int place, float* max, int32_t* at, int n) {
+  for (int i = 0; i < n; i++) {
+    float v = in[static_cast<long>(i) * stride];
+    bool take = (v > max[i]) | (v != v);
+    max[i] = take ? v : max[i];
+    at[i] = take ? place + stride * i : at[i];
+  }
+}
+// The commonest window, 2x2 by 2 without padding, in one pass.
+CLONES void row_2x2(const float* top, const float* low, int place, int width, float* max, int32_t* at, int n) {
+  for (int i = 0; i < n; i++) {
+    float a = top[2 * i], b = top[2 * i + 1], c = low[2 * i], d = low[2 * i + 1];
+    int p = place + 2 * i;
+    bool right = !(b <= a) && a == a;
+    float m = right ? b : a;
+    int w = right ? p + 1 : p;
+    right = (b != b);
+    m = right ? b : m;
+    w = right ? p + 1 : w;
+    bool left = (c > m) || (c != c);
+    m = left ? c : m;
+    w = left ? p + width : w;
+    bool last = (d > m) || (d != d);
+    max[i] = last ? d : m;
+    at[i] = last ? p + width + 1 : w;
+  }
+}
+CLONES void widen_indices(const int32_t* from, int64_t* to, int n) {
+  for (int i = 0; i < n; i++) to[i] = from[i];
+}
+
+void pool_plane(const Window& w, const float* in, float* max, int32_t* at) {
+  bool simple = w.kernel_h == 2 && w.kernel_w == 2 && w.stride_h == 2 && w.stride_w == 2 && !w.pad_h && !w.pad_w &&
+                w.dilation_h == 1 && w.dilation_w == 1 && w.out_height * 2 <= w.height && w.out_width * 2 <= w.width;
+  for (int oh = 0; oh < w.out_height; oh++, max += w.out_width, at += w.out_width) {
+    int top = oh * w.stride_h - w.pad_h;
+    if (simple) {
+      row_2x2(in + top * w.width, in + (top + 1) * w.width, top * w.width, w.width, max, at, w.out_width);
+      continue;
+    }
+    int first_h = top;
+    while (first_h < 0) first_h += w.dilation_h;
+    for (int ow = 0; ow < w.out_width; ow++) {
+      int first_w = ow * w.stride_w - w.pad_w;
+      while (first_w < 0) first_w += w.dilation_w;
+      max[ow] = -std::numeric_limits<float>::infinity();
+      at[ow] = first_h * w.width + first_w;
+    }
+    for (int kh = 0; kh < w.kernel_h; kh++) {
+      int ih = top + kh * w.dilation_h;
+      if (ih < 0 || ih >= w.height) continue;
+      for (int kw = 0; kw < w.kernel_w; kw++) {
+        // Output columns whose input column ow*stride + shift lies inside.
+        int shift = kw * w.dilation_w - w.pad_w;
+        int from = shift >= 0 ? 0 : (-shift + w.stride_w - 1) / w.stride_w;
+        int last = w.width - 1 - shift;
+        int to = last < 0 ? 0 : std::min(w.out_width, last / w.stride_w + 1);
+        if (from >= to) continue;
+        int column = from * w.stride_w + shift;
+        const float* row = in + ih * w.width + column;
+        int place = ih * w.width + column;
+        if (w.stride_w == 1) {
+          step_1(row, place, max + from, at + from, to - from);
+        } else if (w.stride_w == 2) {
+          step_2(row, place, max + from, at + from, to - from);
+        } else {
+          step_n(row, w.stride_w, place, max + from, at + from, to - from);
+        }
+      }
+    }
+  }
+}
+
+int pick(IntArrayRef values, size_t i, int otherwise) {
+  return values.empty() ? otherwise : static_cast<int>(values[values.size() == 1 ? 0 : i]);
+}
+
+// Calls body(i, first input row and column of the window, dilations, input width, kernel width) for each output element.
+template <class Body>
+void visit_places(const Tensor& self, const Tensor& out, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+                  IntArrayRef dilation, const Body& body) {
+  int kh = pick(kernel, 0, 1), kw = pick(kernel, 1, 1);
+  int sh = pick(stride, 0, kh), sw = pick(stride, 1, kw), ph = pick(padding, 0, 0), pw = pick(padding, 1, 0);
+  int dh = pick(dilation, 0, 1), dw = pick(dilation, 1, 1), width = static_cast<int>(self.size(-1));
+  int64_t rows = out.size(-2), columns = out.size(-1);
+  at::parallel_for(0, out.numel() / std::max<int64_t>(columns, 1), 256, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++) {
+      int top = static_cast<int>(r % rows) * sh - ph;
+      for (int64_t c = 0; c < columns; c++)
+        body(r * columns + c, top, static_cast<int>(c) * sw - pw, dh, dw, width, kw);
+    }
+  });
+}
+
+}  // namespace
+
+void max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                bool ceil, Tensor& out, Tensor& indices) {
+  bool floating =
+      self.scalar_type() == at::kFloat || self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
+  bool rows = (self.dim() == 3 || self.dim() == 4) && self.is_contiguous() && out.dim() == self.dim() &&
+              out.is_contiguous() && indices.is_contiguous() && indices.sizes() == out.sizes() &&
+              out.scalar_type() == self.scalar_type();
+  if (!floating || !rows || self.numel() == 0 || self.size(-1) * self.size(-2) > (1 << 30)) {
+    auto [values, places] = at::cpu::max_pool2d_with_indices(self, kernel, stride, padding, dilation, ceil);
+    put(out, values);
+    return put(indices, places);
+  }
+  Window w{};
+  w.height = static_cast<int>(self.size(-2));
+  w.width = static_cast<int>(self.size(-1));
+  w.out_height = static_cast<int>(out.size(-2));
+  w.out_width = static_cast<int>(out.size(-1));
+  w.kernel_h = pick(kernel, 0, 1), w.kernel_w = pick(kernel, 1, 1);
+  w.stride_h = pick(stride, 0, w.kernel_h), w.stride_w = pick(stride, 1, w.kernel_w);
+  w.pad_h = pick(padding, 0, 0), w.pad_w = pick(padding, 1, 0);
+  w.dilation_h = pick(dilation, 0, 1), w.dilation_w = pick(dilation, 1, 1);
+  int64_t planes = self.numel() / (int64_t(w.height) * w.width);
+  int64_t in_plane = int64_t(w.height) * w.width, out_plane = int64_t(w.out_height) * w.out_width;
+  TORCH_CHECK(out.numel() == planes * out_plane, "max_pool2d: the output has ", out.sizes(), " for an input of ",
+              self.sizes());
+  Tensor wide = self.scalar_type() == at::kFloat ? self : self.to(at::kFloat);
+  Tensor wide_out = self.scalar_type() == at::kFloat ? out : out.to(at::kFloat);
+  const float* in = wide.const_data_ptr<float>();
+  float* max = wide_out.mutable_data_ptr<float>();
+  bool narrow = indices.scalar_type() == at::kInt;
+  TORCH_CHECK(narrow || indices.scalar_type() == at::kLong, "max_pool2d: indices must be int32 or int64");
+  int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(in_plane, 1));
+  at::parallel_for(0, planes, grain, [&](int64_t begin, int64_t end) {
+    std::unique_ptr<int32_t[]> row(narrow ? nullptr : new int32_t[out_plane]);
+    for (int64_t p = begin; p < end; p++) {
+      int32_t* at = narrow ? static_cast<int32_t*>(indices.mutable_data_ptr()) + p * out_plane : row.get();
+      pool_plane(w, in + p * in_plane, max + p * out_plane, at);
+      if (!narrow)
+        widen_indices(at, static_cast<int64_t*>(indices.mutable_data_ptr()) + p * out_plane,
+                      static_cast<int>(out_plane));
+    }
+  });
+  if (self.scalar_type() != at::kFloat) put(out, wide_out);
+}
+
+void max_pool2d_backward(const Tensor& gradient, const Tensor& self, const Tensor& indices, IntArrayRef kernel,
+                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil, Tensor& grad_input) {
+  Tensor places = indices.scalar_type() == at::kLong ? indices : indices.to(at::kLong);
+  if (grad_input.is_contiguous() && gradient.is_contiguous() && self.is_contiguous()) {
+    at::cpu::max_pool2d_with_indices_backward_outf(gradient, self, kernel, stride, padding, dilation, ceil, places,
+                                                   grad_input);
+  } else {
+    put(grad_input,
+        at::cpu::max_pool2d_with_indices_backward(gradient, self, kernel, stride, padding, dilation, ceil, places));
+  }
+}
+
+// aclnnMaxPool2dWithMask: the mask is opaque between forward and backward. Ours holds int16: the place within the window
+// (row * width + column) of each output element, in the output's order; the vendor's size is always enough.
+void max_pool2d_mask(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+                     IntArrayRef dilation, bool ceil, Tensor& out, Tensor& mask) {
+  Tensor places = at::empty(out.sizes(), out.options().dtype(at::kInt));
+  max_pool2d(self, kernel, stride, padding, dilation, ceil, out, places);
+  TORCH_CHECK(mask.is_contiguous() && mask.numel() * mask.element_size() >= 2 * out.numel(),
+              "max_pool2d: the mask's buffer is too small");
+  visit_places(self, out, kernel, stride, padding, dilation,
+               [&](int64_t i, int top, int left, int dh, int dw, int width, int kw) {
+                 int place = places.const_data_ptr<int32_t>()[i];
+                 int row = (place / width - top) / dh, column = (place % width - left) / dw;
+                 static_cast<int16_t*>(mask.mutable_data_ptr())[i] = static_cast<int16_t>(row * kw + column);
+               });
+}
+
+void max_pool2d_mask_backward(const Tensor& gradient, const Tensor& self, const Tensor& mask, IntArrayRef kernel,
+                              IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil,
+                              Tensor& grad_input) {
+  Tensor places = at::empty(gradient.sizes(), gradient.options().dtype(at::kLong));
+  auto* to = places.mutable_data_ptr<int64_t>();
+  const auto* offsets = static_cast<const int16_t*>(mask.const_data_ptr());
+  visit_places(self, gradient, kernel, stride, padding, dilation,
+               [&](int64_t i, int top, int left, int dh, int dw, int width, int kw) {
+                 to[i] = int64_t{top + offsets[i] / kw * dh} * width + left + offsets[i] % kw * dw;
+               });
+  max_pool2d_backward(gradient, self, places, kernel, stride, padding, dilation, ceil, grad_input);
+}
+
+}  // namespace softnpu::ops::kernels

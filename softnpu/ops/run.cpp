@@ -1,0 +1,137 @@
+// Phase two: choose a thread by cost, queue the executor, run it. What runs on a stream is run_task.
+#include <ATen/Parallel.h>
+
+#include <cstdio>
+#include <new>
+
+#include "softnpu/nnopbase/error.h"
+#include "softnpu/ops/frame.h"
+#include "softnpu/ops/guard.h"
+#include "softnpu/ops/op.h"
+
+namespace softnpu::ops {
+
+using nnopbase::Arg;
+using nnopbase::Kind;
+using nnopbase::TensorCopy;
+
+namespace {
+
+constexpr float kTinyNs = 20000;     // what may run on the caller's thread
+constexpr int64_t kGrain = 32768;    // ATen's: below it an elementwise kernel uses one thread
+constexpr float kDispatchNs = 1500;  // of one ATen call
+
+int report_failure(const char* name, int status, const char* what) noexcept {
+  char message[600];
+  std::snprintf(message, sizeof message, "%s: %s", name, what);
+  set_error_message(message);
+  return status;
+}
+
+__attribute__((noinline)) int run_by_aten(const Op& op, const aclOpExecutor& e) noexcept {
+  try {
+    KernelGuard guard(e.threads);
+    Frame frame(e);
+    op.run(frame);
+    frame.check_outputs();
+    return 0;
+  } catch (const c10::NotImplementedError& error) {
+    return report_failure(op.name, ACLNN_ERR_INNER_FIND_KERNEL_ERROR, error.what_without_backtrace());
+  } catch (const c10::OutOfMemoryError& error) {
+    return report_failure(op.name, ACL_ERROR_RT_MEMORY_ALLOCATION, error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    return report_failure(op.name, ACL_ERROR_RT_AICORE_EXCEPTION, error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return report_failure(op.name, ACL_ERROR_RT_MEMORY_ALLOCATION, "out of host memory");
+  } catch (const std::exception& error) {
+    return report_failure(op.name, ACL_ERROR_RT_AICORE_EXCEPTION, error.what());
+  }
+}
+
+int run_task(void* state) noexcept {
+  const auto& e = *static_cast<aclOpExecutor*>(state);
+  const Op& op = *static_cast<const Op*>(e.op);
+  if (op.fast && !KernelGuard::flushes_denormals() && op.fast(e.args)) return 0;
+  return run_by_aten(op, e);
+}
+
+void drop_task(void* state) noexcept { nnopbase::release_executor(static_cast<aclOpExecutor*>(state)); }
+
+// Multiply-adds: every element of the first output needs one for each element of its row of weights.
+float flops(const Op& op, const aclOpExecutor& e) {
+  const TensorCopy* in[3] = {};
+  const TensorCopy* out = nullptr;
+  int n = 0;
+  for (int i = 0; i < e.nargs; i++) {
+    const Arg& a = e.args[i];
+    if (a.kind != Kind::kTensor || !a.tensor) continue;
+    if (a.out && !out) out = a.tensor;
+    if (!a.out && n < 3) in[n++] = a.tensor;
+  }
+  if (!out || n < 2) return static_cast<float>(e.elements) * 64;
+  if (op.rule == CostRule::kMatmul) {
+    // out = [.., M, N]; the inner size is what the last two inputs have beyond M and N.
+    const TensorCopy* a = n == 3 && in[2]->ndim >= 2 ? in[1] : in[0];
+    int64_t inner = a->ndim ? a->sizes()[a->ndim - 1] : 1;
+    return static_cast<float>(out->numel) * static_cast<float>(inner);
+  }
+  float weight = 1;
+  const TensorCopy* w = in[1];
+  for (int i = 1; i < w->ndim; i++) weight *= static_cast<float>(w->sizes()[i]);
+  return static_cast<float>(std::max(out->numel, in[0]->numel)) * weight;
+}
+
+Cost cost_of(const Op& op, const aclOpExecutor& e) {
+  float ns = kDispatchNs;
+  if (op.rule == CostRule::kElements || op.rule == CostRule::kSerial) {
+    ns += op.ns * static_cast<float>(e.elements);
+    if (ns <= kTinyNs) return Cost::kTiny;
+    return op.rule == CostRule::kSerial || e.largest < kGrain ? Cost::kSerial : Cost::kWide;
+  }
+  ns += op.ns * flops(op, e) + 0.2f * static_cast<float>(e.elements);
+  return ns <= kTinyNs ? Cost::kTiny : Cost::kWide;
+}
+
+bool check_memory(const aclOpExecutor& e, int device) {
+  auto check = [device](const TensorCopy* t) {
+    if (!t || t->numel == 0) return true;
+    int64_t last = 0;
+    for (int i = 0; i < t->ndim; i++) last += (t->sizes()[i] - 1) * t->strides()[i];
+    return check_pointer(t->data, static_cast<size_t>(last + 1) * t->item, device);
+  };
+  for (int i = 0; i < e.nargs; i++) {
+    const Arg& a = e.args[i];
+    if (a.kind == Kind::kTensor && !check(a.tensor)) return false;
+    for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) {
+      if (!check(a.tensors[k])) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+aclnnStatus launch(const Op& op, aclOpExecutor* handle, aclrtStream stream) noexcept {
+  aclOpExecutor* e = nnopbase::Executors::find(handle);
+  if (!e || e->op != &op || e->launched) {
+    char message[200];
+    std::snprintf(message, sizeof message, "%s: the executor is null, spent, destroyed, or another operator's",
+                  op.name);
+    return nnopbase::report(handle ? ACLNN_ERR_PARAM_INVALID : ACLNN_ERR_PARAM_NULLPTR, message);
+  }
+  if (e->repeatable) {
+    __atomic_add_fetch(&e->refs, 1, __ATOMIC_RELAXED);
+  } else {
+    e->launched = true;
+  }
+  static const bool checked = checked_mode();
+  if (checked && !check_memory(*e, stream_device(stream))) {
+    nnopbase::release_executor(e);
+    return ACLNN_ERR_PARAM_INVALID;
+  }
+  Cost cost = cost_of(op, *e);
+  e->threads = cost == Cost::kWide ? at::get_num_threads() : 1;
+  return enqueue(stream, Task{run_task, drop_task, e, op.name, cost});
+}
+
+}  // namespace softnpu::ops

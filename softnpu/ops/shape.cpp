@@ -1,0 +1,79 @@
+// Operators that move elements, and the small linear-algebra and activation glue that has no out variant.
+#include <ATen/ops/_prelu_kernel.h>
+#include <ATen/ops/_prelu_kernel_backward.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/copy_native.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/linalg_svd.h>
+#include <ATen/ops/linalg_svdvals.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "softnpu/ops/kernels.h"
+
+namespace softnpu::ops::kernels {
+
+void split(const Tensor& self, IntArrayRef sizes, int64_t dim, c10::SmallVectorImpl<Tensor>& out) {
+  TORCH_CHECK(sizes.size() == out.size(), "split: ", sizes.size(), " sizes for ", out.size(), " outputs");
+  int64_t start = 0;
+  for (size_t i = 0; i < out.size(); i++) {
+    at::native::copy_(out[i], self.narrow(dim, start, sizes[i]), false);
+    start += sizes[i];
+  }
+}
+
+void one_hot(const Tensor& self, int64_t classes, const Tensor& on, const Tensor& off, int64_t axis, Tensor& out) {
+  int64_t at = axis < 0 ? axis + self.dim() + 1 : axis;
+  std::vector<int64_t> shape(self.dim() + 1, 1);
+  shape[at] = classes;
+  Tensor hit = self.unsqueeze(at).eq(at::arange(classes, at::TensorOptions().dtype(self.scalar_type())).view(shape));
+  put(out, at::where(hit, on.reshape({}), off.reshape({})));
+}
+
+void cumsum_v2(const Tensor& self, int64_t dim, bool exclusive, bool reverse, Tensor& out) {
+  Tensor x = reverse ? self.flip(dim) : self;
+  Tensor sums = x.cumsum(dim, out.scalar_type());
+  if (exclusive) sums = sums - x;
+  put(out, reverse ? sums.flip(dim) : sums);
+}
+
+void svd(const Tensor& self, bool full, bool vectors, Tensor& sigma, Tensor& u, Tensor& v) {
+  if (!vectors) return put(sigma, at::linalg_svdvals(self));
+  auto [left, values, right] = at::linalg_svd(self, full);
+  put(sigma, values);
+  put(u, left);
+  put(v, right.mH());  // input = u sigma v^H
+}
+
+Tensor fast_gelu_backward(const Tensor& gradient, const Tensor& x) {
+  // y = x * s(1.702 x)
+  Tensor s = (x * 1.702).sigmoid();
+  return gradient * (s + x * 1.702 * s * (1 - s));
+}
+
+namespace {
+
+// One weight a channel, channels in dimension 1; or one for all.
+Tensor channel_weight(const Tensor& self, const Tensor& weight) {
+  if (weight.numel() == 1 || weight.dim() == self.dim()) return weight.numel() == 1 ? weight.reshape({}) : weight;
+  std::vector<int64_t> shape(self.dim(), 1);
+  shape[self.dim() > 1 ? 1 : 0] = weight.numel();
+  return weight.reshape(shape);
+}
+
+}  // namespace
+
+Tensor prelu(const Tensor& self, const Tensor& weight) {
+  return at::where(self > 0, self, self * channel_weight(self, weight));
+}
+
+void prelu_backward(const Tensor& gradient, const Tensor& self, const Tensor& weight, Tensor& grad_input,
+                    Tensor& grad_weight) {
+  Tensor w = channel_weight(self, weight);
+  put(grad_input, at::where(self > 0, gradient, gradient * w));
+  Tensor each = at::where(self > 0, at::zeros_like(self), gradient * self);
+  put(grad_weight, w.dim() == 0 ? each.sum() : each.sum_to_size(w.sizes()));
+}
+
+}  // namespace softnpu::ops::kernels

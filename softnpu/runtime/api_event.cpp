@@ -1,0 +1,145 @@
+// Exports: events.
+#include "acl/api.h"
+#include "softnpu/runtime/context.h"
+#include "softnpu/runtime/error.h"
+#include "softnpu/runtime/event.h"
+#include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/stream.h"
+
+using namespace softnpu;
+
+namespace {
+
+constexpr uint32_t kKnownFlags = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
+                                 ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
+
+void make(aclrtEvent* event, uint32_t flags) {
+  need(event, "event");
+  if (flags & ~kKnownFlags) fail(ACL_ERROR_INVALID_PARAM, "event flags %#x are not known", flags);
+  current_context();
+  Event* e = slab<Event>().take();
+  e->open(flags);
+  *event = slab<Event>().publish(e);
+}
+
+Event& get(aclrtEvent event) { return slab<Event>().get(event); }
+
+}  // namespace
+
+SOFTNPU_EXPORT aclError aclrtCreateEvent(aclrtEvent* event) {
+  return guarded(__func__, [&] { make(event, ACL_EVENT_TIME_LINE | ACL_EVENT_SYNC); });
+}
+
+SOFTNPU_EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
+  return guarded(__func__, [&] { make(event, flag); });
+}
+
+SOFTNPU_EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
+  return guarded(__func__, [&] { make(event, flag); });
+}
+
+SOFTNPU_EXPORT aclError aclrtDestroyEvent(aclrtEvent event) {
+  return guarded(__func__, [&] {
+    Event& e = slab<Event>().remove(event);
+    e.open(0);  // forget; the slot's epoch makes a timing task under way write nothing
+    slab<Event>().recycle(&e);
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+  return guarded(__func__, [&] { get(event).record(stream_of(stream)); });
+}
+
+SOFTNPU_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
+  return guarded(__func__, [&] { get(event).record(stream_of(stream)); });
+}
+
+SOFTNPU_EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
+  return guarded(__func__, [&] {
+    Event& e = get(event);
+    stream_of(stream);
+    e.reset();
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+  return guarded(__func__, [&] {
+    Event& e = get(event);
+    e.wait_on(stream_of(stream));
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout,
+                                                     uint32_t flag) {
+  return guarded(__func__, [&] {
+    Event& e = get(event);
+    e.wait_on(stream_of(stream));
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout) {
+  return guarded(__func__, [&] {
+    Event& e = get(event);
+    e.wait_on(stream_of(stream));
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status) {
+  return guarded(__func__, [&] {
+    need(status, "status");
+    *status = get(event).done() ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+  });
+}
+
+// CANN's words: not ready also means "not recorded".
+SOFTNPU_EXPORT aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
+  return guarded(__func__, [&] {
+    need(status, "status");
+    Event& e = get(event);
+    *status = e.recorded() && e.done() ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status) {
+  return guarded(__func__, [&] {
+    need(status, "status");
+    *status = get(event).waits_done() ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtSynchronizeEvent(aclrtEvent event) {
+  return guarded(__func__, [&] { get(event).synchronize(kForever); });
+}
+
+SOFTNPU_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+  return guarded(__func__, [&] { get(event).synchronize(deadline_after_ms(timeout)); });
+}
+
+SOFTNPU_EXPORT aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+  return guarded(__func__, [&] {
+    need(ms, "ms");
+    int64_t start = get(startEvent).timestamp_ns(), end = get(endEvent).timestamp_ns();
+    *ms = float(double(end - start) / 1e6);
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp) {
+  return guarded(__func__, [&] {
+    need(timestamp, "timestamp");
+    *timestamp = uint64_t(get(event).timestamp_ns() / 1000);  // microseconds
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtGetEventId(aclrtEvent event, uint32_t* eventId) {
+  return guarded(__func__, [&] {
+    need(eventId, "eventId");
+    *eventId = slab<Event>().index_of(&get(event));
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtGetEventAvailNum(uint32_t* eventCount) {
+  return guarded(__func__, [&] {
+    need(eventCount, "eventCount");
+    *eventCount = uint32_t(Event::kMaxCount - slab<Event>().live_count());
+  });
+}

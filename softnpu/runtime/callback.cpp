@@ -1,0 +1,151 @@
+#include "softnpu/runtime/callback.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <map>
+
+#include "softnpu/runtime/error.h"
+#include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/stream.h"
+
+namespace softnpu {
+namespace {
+
+struct Subscription {
+  std::shared_ptr<ReportQueue> queue;
+  int streams = 0;
+};
+
+// By thread and by stream. A leaf lock.
+struct Table {
+  std::mutex mutex;
+  std::map<uint64_t, Subscription> threads;
+  std::map<Stream*, std::pair<uint64_t, std::shared_ptr<ReportQueue>>> streams;
+};
+Table& table() {
+  static Table& t = *new Table;
+  return t;
+}
+
+struct CallbackTask {
+  std::shared_ptr<ReportQueue> queue;
+  ReportQueue::Call call;
+
+  static int run(void* state) noexcept {
+    auto* t = static_cast<CallbackTask*>(state);
+    try {
+      if (t->queue->put(t->call)) return 0;
+    } catch (...) {
+    }
+    set_error_message("no thread is subscribed to the stream's callbacks any more");
+    return ACL_ERROR_RT_STREAM_NO_CB_REG;
+  }
+  static void drop(void* state) noexcept { delete static_cast<CallbackTask*>(state); }
+};
+
+struct HostTask {
+  aclrtHostFunc function;
+  void* data;
+
+  static int run(void* state) noexcept {
+    auto* t = static_cast<HostTask*>(state);
+    t->function(t->data);
+    return 0;
+  }
+};
+
+}  // namespace
+
+bool ReportQueue::put(const Call& call) {
+  std::unique_lock lock(mutex_);
+  if (closed_) return false;
+  calls_.push_back(call);
+  uint64_t mine = ++put_;
+  changed_.notify_all();
+  if (call.block) changed_.wait(lock, [&] { return ran_ >= mine || closed_; });
+  return true;
+}
+
+bool ReportQueue::process(int64_t deadline) {
+  std::unique_lock lock(mutex_);
+  auto ready = [&] { return !calls_.empty() || closed_; };
+  if (deadline == kForever)
+    changed_.wait(lock, ready);
+  else
+    changed_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(0, deadline - now_ns())), ready);
+  bool any = !calls_.empty();
+  while (!calls_.empty()) {
+    Call c = calls_.front();
+    calls_.pop_front();
+    lock.unlock();
+    c.function(c.data);
+    lock.lock();
+    ++ran_;
+    changed_.notify_all();
+  }
+  return any;
+}
+
+void ReportQueue::close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+void subscribe(uint64_t thread, Stream& stream) {
+  Table& t = table();
+  std::lock_guard lock(t.mutex);
+  if (t.streams.count(&stream)) fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "the stream has a subscriber already");
+  Subscription& s = t.threads[thread];
+  if (!s.queue) s.queue = std::make_shared<ReportQueue>();
+  ++s.streams;
+  t.streams[&stream] = {thread, s.queue};
+}
+
+void unsubscribe(uint64_t thread, Stream& stream) {
+  Table& t = table();
+  std::lock_guard lock(t.mutex);
+  auto it = t.streams.find(&stream);
+  if (it == t.streams.end() || it->second.first != thread)
+    fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "that thread is not the stream's subscriber");
+  t.streams.erase(it);
+  auto s = t.threads.find(thread);
+  if (--s->second.streams == 0) {
+    s->second.queue->close();
+    t.threads.erase(s);
+  }
+}
+
+void launch_callback(Stream& stream, aclrtCallback function, void* data, bool block) {
+  std::shared_ptr<ReportQueue> queue;
+  {
+    Table& t = table();
+    std::lock_guard lock(t.mutex);
+    auto it = t.streams.find(&stream);
+    if (it == t.streams.end())
+      fail(ACL_ERROR_RT_STREAM_NO_CB_REG, "no thread is subscribed to the stream: call aclrtSubscribeReport");
+    queue = it->second.second;
+  }
+  auto* task = new CallbackTask{std::move(queue), {function, data, block}};
+  stream.submit({CallbackTask::run, CallbackTask::drop, task, "aclrtLaunchCallback", Cost::kHost});
+}
+
+void launch_host_function(Stream& stream, aclrtHostFunc function, void* data) {
+  HostTask task{function, data};
+  stream.submit({HostTask::run, nullptr, nullptr, "aclrtLaunchHostFunc", Cost::kHost}, &task, sizeof task);
+}
+
+void process_reports(int64_t deadline) {
+  std::shared_ptr<ReportQueue> queue;
+  {
+    Table& t = table();
+    std::lock_guard lock(t.mutex);
+    auto it = t.threads.find(uint64_t(pthread_self()));
+    if (it == t.threads.end()) fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "this thread is not subscribed to a stream");
+    queue = it->second.queue;
+  }
+  if (!queue->process(deadline)) fail(ACL_ERROR_RT_REPORT_TIMEOUT, "no callback came within the given time");
+}
+
+}  // namespace softnpu

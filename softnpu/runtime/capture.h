@@ -1,0 +1,82 @@
+// Graph capture: the tasks that streams would have run, in the order they were given; and the graph it becomes. The order of
+// the calls obeys every dependency between the captured streams, so a replay runs them one after the other on one stream.
+// Who calls it: stream.cpp (submit), event.cpp (fork and join), api_graph.cpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "acl/types.h"
+#include "softnpu/runtime/handle.h"
+#include "softnpu/runtime/ring.h"
+
+namespace softnpu {
+
+class Stream;
+
+// The recorded tasks. Each may run many times; each is dropped once, with the graph.
+struct TaskList {
+  std::vector<std::unique_ptr<Work>> tasks;
+  TaskList() = default;
+  TaskList(const TaskList&) = delete;
+  ~TaskList();
+};
+
+// How far each captured stream has come, as one of them knows it.
+using CaptureClock = std::map<Stream*, size_t>;
+
+// An event recorded inside a capture.
+struct CaptureMark {
+  uint64_t capture_id;
+  CaptureClock clock;
+};
+
+class Capture {
+ public:
+  Capture(Stream& origin, aclmdlRICaptureMode mode);
+
+  uint64_t id() const noexcept { return id_; }
+  Stream& origin() const noexcept { return origin_; }
+  aclmdlRICaptureMode mode() const noexcept { return mode_; }
+
+  void add(Stream& stream, const Task& task, const void* payload, size_t payload_bytes);
+  std::shared_ptr<CaptureMark> mark(Stream& stream);
+  void join(Stream& stream, const CaptureMark& mark);
+  // Releases the streams. Throws if one of them was never joined back into the origin.
+  std::shared_ptr<TaskList> finish();
+
+ private:
+  const uint64_t id_;
+  Stream& origin_;
+  const aclmdlRICaptureMode mode_;
+  std::mutex mutex_;
+  std::shared_ptr<TaskList> list_;
+  std::map<Stream*, CaptureClock> clocks_;
+};
+
+// Puts `stream` into the capture that `mark` belongs to, or orders it after the mark. False: that capture is over.
+bool join_capture(Stream& stream, const CaptureMark& mark);
+
+class Graph {
+ public:
+  static constexpr uint8_t kMagic = 0x55;
+  static constexpr uint32_t kMaxCount = 1 << 16;
+  static constexpr const char* kNoun = "graph";
+
+  std::mutex mutex;
+  std::shared_ptr<TaskList> list;    // a replay in flight holds its own reference
+  std::unique_ptr<Capture> capture;  // while it is being made
+  std::string name;
+  uint32_t id = 0;
+};
+
+// Runs the list on the stream, in order.
+void replay(std::shared_ptr<TaskList> list, Stream& stream);
+
+}  // namespace softnpu

@@ -1,0 +1,113 @@
+#include "softnpu/runtime/config.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "softnpu/runtime/error.h"
+#include "softnpu/runtime/soc.h"
+
+namespace softnpu {
+namespace {
+
+constexpr int kMaxDevices = 64;
+constexpr int kInvalidParam = 100000;
+
+std::unique_ptr<Config> read() {
+  auto c = std::make_unique<Config>();
+  if (const char* v = getenv("ANYCEND_DEVICES"); v && *v) {
+    char* end;
+    long n = strtol(v, &end, 10);
+    if (*end || n < 0 || n > kMaxDevices)
+      fail(kInvalidParam, "ANYCEND_DEVICES=%s: give a number from 0 to %d", v, kMaxDevices);
+    c->devices = int(n);
+  }
+  c->visible = parse_visible(getenv("ASCEND_RT_VISIBLE_DEVICES"), c->devices);
+  if (const char* v = getenv("ANYCEND_MEMORY"); v && *v) {
+    c->memory = parse_bytes(v);
+    if (c->memory < 2 << 20)
+      fail(kInvalidParam, "ANYCEND_MEMORY=%s: give a size of 2M or more, such as 64G or 512M", v);
+  }
+  const char* soc = getenv("ANYCEND_SOC");
+  c->soc = find_soc(soc && *soc ? soc : "Ascend910B3");
+  if (c->soc == nullptr)
+    fail(kInvalidParam, "ANYCEND_SOC=%s: no such chip here; known are %s", soc, soc_names().c_str());
+  const char* check = getenv("ANYCEND_CHECK");
+  c->check = check && strcmp(check, "1") == 0;
+  return c;
+}
+
+}  // namespace
+
+const Config& config() {
+  static constinit std::atomic<const Config*> shared{nullptr};
+  if (const Config* c = shared.load(std::memory_order_acquire)) return *c;
+  const Config* fresh = read().release();
+  const Config* expected = nullptr;
+  if (shared.compare_exchange_strong(expected, fresh)) return *fresh;
+  delete fresh;
+  return *expected;
+}
+
+int device_count() { return int(config().visible.size()); }
+
+void need_device(int device) {
+  if (device >= 0 && device < device_count()) return;
+  fail(107001, "device %d does not exist: %d visible (ANYCEND_DEVICES=%d, ASCEND_RT_VISIBLE_DEVICES=%s)", device,
+       device_count(), config().devices,
+       getenv("ASCEND_RT_VISIBLE_DEVICES") ? getenv("ASCEND_RT_VISIBLE_DEVICES") : "unset");
+}
+
+uint64_t parse_bytes(const char* text) noexcept {
+  char* end;
+  double value = strtod(text, &end);
+  if (end == text || value < 0) return 0;
+  switch (*end) {
+    case 'k':
+    case 'K':
+      value *= 1ull << 10;
+      ++end;
+      break;
+    case 'm':
+    case 'M':
+      value *= 1ull << 20;
+      ++end;
+      break;
+    case 'g':
+    case 'G':
+      value *= 1ull << 30;
+      ++end;
+      break;
+    case 't':
+    case 'T':
+      value *= 1ull << 40;
+      ++end;
+      break;
+    default:
+      break;
+  }
+  if (*end == 'i') ++end;
+  if (*end == 'B') ++end;
+  return *end || value > double(1ull << 46) ? 0 : uint64_t(value);
+}
+
+std::vector<int> parse_visible(const char* text, int devices) {
+  std::vector<int> ids;
+  if (text == nullptr) {
+    for (int i = 0; i < devices; ++i) ids.push_back(i);
+    return ids;
+  }
+  while (*text >= '0' && *text <= '9') {
+    char* end;
+    long id = strtol(text, &end, 10);
+    if (id >= devices || (!ids.empty() && id <= ids.back())) break;
+    ids.push_back(int(id));
+    if (*end != ',') break;
+    text = end + 1;
+  }
+  return ids;
+}
+
+}  // namespace softnpu

@@ -1,0 +1,146 @@
+// Pageable host memory may be reused as soon as an asynchronous call returns: it is read before that (staged, or copied at once
+// on an idle stream), and written before that (the call then waits). Pinned memory is the caller's to keep until it is done.
+#include "softnpu/runtime/copy.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "softnpu/runtime/config.h"
+#include "softnpu/runtime/device.h"
+#include "softnpu/runtime/error.h"
+#include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/pinned.h"
+#include "softnpu/runtime/stream.h"
+#include "softnpu/runtime/virtual_memory.h"
+
+namespace softnpu {
+namespace {
+
+// One thread copies about 10 bytes a nanosecond: this much is below the 20 us that a caller may spend.
+constexpr size_t kTinyBytes = 128 << 10;
+
+struct CopyTask {
+  CopyRequest request;
+  void* staging;  // freed by drop
+
+  static void perform(const CopyRequest& r) noexcept {
+    if (r.height == 1 || (r.width == r.dst_pitch && r.width == r.src_pitch)) {
+      memmove(r.dst, r.src, r.width * r.height);
+      return;
+    }
+    for (size_t row = 0; row < r.height; ++row)
+      memmove(static_cast<char*>(r.dst) + row * r.dst_pitch, static_cast<const char*>(r.src) + row * r.src_pitch,
+              r.width);
+  }
+  static int run(void* state) noexcept {
+    perform(static_cast<CopyTask*>(state)->request);
+    return 0;
+  }
+  static void drop(void* state) noexcept { free(static_cast<CopyTask*>(state)->staging); }
+};
+
+struct FillTask {
+  void* dst;
+  size_t count;
+  int value;
+
+  static int run(void* state) noexcept {
+    auto* t = static_cast<FillTask*>(state);
+    memset(t->dst, t->value, t->count);
+    return 0;
+  }
+};
+
+bool on_device(const void* p) { return Device::holding(p) || VirtualMemory::get().device_of(p, 1) >= 0; }
+
+struct Sides {
+  bool dst_device;
+  bool src_device;
+};
+
+Sides sides_of(const CopyRequest& r, aclrtMemcpyKind kind) {
+  switch (int(kind)) {
+    case ACL_MEMCPY_HOST_TO_HOST:
+      return {false, false};
+    case ACL_MEMCPY_HOST_TO_DEVICE:
+    case ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE:
+      return {true, false};
+    case ACL_MEMCPY_DEVICE_TO_HOST:
+      return {false, true};
+    case ACL_MEMCPY_DEVICE_TO_DEVICE:
+    case ACL_MEMCPY_INNER_DEVICE_TO_DEVICE:
+    case ACL_MEMCPY_INTER_DEVICE_TO_DEVICE:
+      return {true, true};
+    case ACL_MEMCPY_DEFAULT:
+      return {on_device(r.dst), on_device(r.src)};
+    default:
+      fail(100000, "%d is not a kind of copy", int(kind));
+  }
+}
+
+void check(const void* p, size_t bytes, bool device, const char* name) {
+  char text[256];
+  if (device) {
+    if (const char* why = why_not_device_memory(p, bytes, -1, text, sizeof text)) fail(107000, "%s: %s", name, why);
+  } else if (on_device(p)) {
+    fail(107000, "%s: %p is device memory, the kind of the copy says host", name, p);
+  }
+}
+
+size_t reach(size_t width, size_t height, size_t pitch) { return (height - 1) * pitch + width; }
+
+}  // namespace
+
+void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
+  need(r.dst, "dst");
+  need(r.src, "src");
+  if (r.width == 0 || r.height == 0) return;
+  if (r.height > 1 && (r.dst_pitch < r.width || r.src_pitch < r.width))
+    fail(107000, "a pitch is smaller than the width %zu", r.width);
+  Sides s = sides_of(r, kind);
+  if (config().check) {
+    check(r.dst, reach(r.width, r.height, r.dst_pitch), s.dst_device, "dst");
+    check(r.src, reach(r.width, r.height, r.src_pitch), s.src_device, "src");
+  }
+  if (stream == nullptr) return CopyTask::perform(r);
+
+  size_t bytes = r.width * r.height;
+  bool captured = stream->capture().load(std::memory_order_relaxed) != nullptr;
+  auto pageable = [&](const void* p, size_t pitch, bool device) {
+    return !device && !Pinned::get().contains(p, reach(r.width, r.height, pitch));
+  };
+  bool from_pageable = pageable(r.src, r.src_pitch, s.src_device);
+  bool to_pageable = pageable(r.dst, r.dst_pitch, s.dst_device);
+  CopyTask task{r, nullptr};
+  if (!captured && (from_pageable || to_pageable) && stream->run_now([&] { CopyTask::perform(r); })) return;
+  if (from_pageable && (captured || !to_pageable)) {
+    task.staging = malloc(bytes);
+    if (task.staging == nullptr) fail(200000, "no host memory to stage %zu bytes", bytes);
+    CopyTask::perform({task.staging, r.src, r.width, r.height, r.width, r.src_pitch});
+    task.request.src = task.staging;
+    task.request.src_pitch = r.width;
+  }
+  Cost cost = bytes <= kTinyBytes ? Cost::kTiny : Cost::kSerial;
+  stream->submit({CopyTask::run, CopyTask::drop, nullptr, "aclrtMemcpyAsync", cost}, &task, sizeof task);
+  if (to_pageable && !captured) stream->synchronize(kForever, 507046);
+}
+
+void fill(void* dst, size_t limit, int value, size_t count, Stream* stream) {
+  need(dst, "devPtr");
+  if (count > limit) fail(107000, "count %zu is larger than maxCount %zu", count, limit);
+  if (count == 0) return;
+  if (config().check) {
+    char text[256];
+    if (on_device(dst))
+      if (const char* why = why_not_device_memory(dst, count, -1, text, sizeof text)) fail(107000, "devPtr: %s", why);
+  }
+  FillTask task{dst, count, value};
+  if (stream == nullptr) {
+    FillTask::run(&task);
+    return;
+  }
+  Cost cost = count <= kTinyBytes ? Cost::kTiny : Cost::kSerial;
+  stream->submit({FillTask::run, nullptr, nullptr, "aclrtMemsetAsync", cost}, &task, sizeof task);
+}
+
+}  // namespace softnpu

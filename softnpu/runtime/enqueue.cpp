@@ -1,0 +1,77 @@
+// The software NPU's inside door: what nnopbase, the kernels and the collectives call.
+#include "softnpu/runtime/enqueue.h"
+
+#include "softnpu/runtime/arena.h"
+#include "softnpu/runtime/config.h"
+#include "softnpu/runtime/context.h"
+#include "softnpu/runtime/device.h"
+#include "softnpu/runtime/error.h"
+#include "softnpu/runtime/executor.h"
+#include "softnpu/runtime/stream.h"
+#include "softnpu/runtime/virtual_memory.h"
+
+namespace softnpu {
+
+int enqueue(aclrtStream stream, const Task& task) noexcept {
+  bool handed_over = false;
+  int code = guarded("enqueue", [&] {
+    Stream& s = stream_of(stream);
+    handed_over = true;  // submit drops the task itself
+    s.submit(task);
+  });
+  if (__builtin_expect(code != 0 && !handed_over, 0) && task.drop) task.drop(task.state);
+  return code;
+}
+
+int stream_device(aclrtStream stream) noexcept {
+  if (stream == nullptr) {
+    Context* c = current_context_or_null();
+    return c ? c->device() : -1;
+  }
+  Stream* s = slab<Stream>().find(stream);
+  return s ? s->device() : -1;
+}
+
+bool checked_mode() noexcept {
+  static const bool on = [] {
+    try {
+      return config().check;
+    } catch (...) {
+      return false;
+    }
+  }();
+  return on;
+}
+
+bool check_pointer(const void* pointer, size_t bytes, int device) noexcept {
+  char text[256];
+  const char* why = why_not_device_memory(pointer, bytes, device, text, sizeof text);
+  if (why) set_error_message(why);
+  return why == nullptr;
+}
+
+bool on_compute_thread() noexcept { return Executor::on_compute(); }
+
+bool export_pointer(const void* pointer, size_t bytes, ArenaExport* out) noexcept {
+  if (life() != Life::kRunning) return false;
+  try {
+    if (Device* d = Device::holding(pointer)) {
+      Arena& a = *d->arena_or_null();
+      uint64_t at = a.offset(pointer);
+      if (at + bytes > a.span()) return false;
+      *out = {a.id(), a.fd(), at, a.span()};
+      return true;
+    }
+    int fd, device;
+    uint64_t offset;
+    if (!VirtualMemory::get().locate(pointer, bytes, &fd, &offset, &device)) return false;
+    if (device < 0) return false;  // another process's memory: its owner exports it
+    Arena& a = Device::get(device).arena();
+    *out = {a.id(), fd, offset, a.span()};
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace softnpu

@@ -1,0 +1,64 @@
+// Put work on a stream of the software NPU: the one header of softnpu/runtime that its other rooms may include.
+// What it is not: the C ABI (that is acl/api.h). Who calls it: nnopbase (error messages), ops (kernels), hccl (collectives).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "acl/types.h"
+
+#define SOFTNPU_API __attribute__((visibility("default")))
+
+namespace softnpu {
+
+// How a task may be run. It decides the thread, never the order.
+enum class Cost : uint8_t {
+  kTiny,      // at most ~20 us on one thread: runs on the caller when the stream is idle, or by helping
+  kSerial,    // single-threaded but long: the stream's worker
+  kWide,      // uses ATen's thread pool: the process's one compute thread, whatever the stream
+  kHost,      // a host callback: never run by helping
+  kBlocking,  // waits for other processes (collectives): never run by helping
+};
+
+// One unit of work, copied into the stream's ring. `run` may be called many times (graph replay), `drop` exactly once,
+// after the last run. Neither may throw: `run` returns 0, or a status after calling set_error_message.
+struct Task {
+  int (*run)(void* state) noexcept;
+  void (*drop)(void* state) noexcept;  // may be null
+  void* state;
+  const char* name;  // "aclnnAdd"; lives at least as long as `state`
+  Cost cost;
+};
+
+// Thread-safe; several threads may feed one stream. Returns 0 or an aclError (the task is then dropped).
+SOFTNPU_API int enqueue(aclrtStream stream, const Task& task) noexcept;
+
+// The calling thread's recent error message, as aclGetRecentErrMsg returns it.
+SOFTNPU_API void set_error_message(const char* text) noexcept;
+
+// True on the process's one compute thread, where kWide tasks run: elsewhere a kernel uses one thread.
+SOFTNPU_API bool on_compute_thread() noexcept;
+
+// The device a stream belongs to, or -1 for a bad handle. A null stream is the current context's default stream.
+SOFTNPU_API int stream_device(aclrtStream stream) noexcept;
+
+// True when ANYCEND_CHECK=1: pointers given to kernels are checked against the arenas.
+SOFTNPU_API bool checked_mode() noexcept;
+
+// In checked mode: is [pointer, pointer+bytes) live memory of `device`? Sets the error message if not.
+SOFTNPU_API bool check_pointer(const void* pointer, size_t bytes, int device) noexcept;
+
+// Where device memory lies in the memfd behind it, for a peer process to map (collectives, IPC).
+struct ArenaExport {
+  uint64_t id;      // names the memfd in this process; never used again for another one
+  int fd;           // the runtime's own: it lives as long as the arena, dup() it to keep it longer
+  uint64_t offset;  // of the pointer in the file
+  uint64_t size;    // of the whole file: what a peer maps, sparse
+};
+
+// False when [pointer, pointer+bytes) is not one contiguous live stretch of a memfd (host memory, mapped pieces of several
+// physical handles): the caller then stages through memory of its own. Thread-safe; called once or twice a collective, so
+// it must cost a lookup, not a system call.
+SOFTNPU_API bool export_pointer(const void* pointer, size_t bytes, ArenaExport* out) noexcept;
+
+}  // namespace softnpu

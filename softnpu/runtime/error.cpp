@@ -1,0 +1,61 @@
+// The thread's recent message, as aclGetRecentErrMsg hands it out.
+#include "softnpu/runtime/error.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "softnpu/runtime/enqueue.h"
+#include "softnpu/runtime/log.h"
+
+namespace softnpu {
+namespace {
+
+constexpr size_t kMaxMessage = 2048;
+
+// Trivial on purpose: it outlives every thread-exit handler that may still call us.
+struct Recent {
+  char text[kMaxMessage];
+  char handed_out[kMaxMessage];
+};
+thread_local Recent recent;
+
+}  // namespace
+
+void fail(int code, const char* format, ...) {
+  char text[kMaxMessage];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  throw Error{code, text};
+}
+
+int report(const char* call, int code, const char* text) noexcept {
+  snprintf(recent.text, sizeof recent.text, "%s: %s", call, text);
+  log_line(kInfo, "%s returns %d: %s", call, code, text);
+  return code;
+}
+
+int refuse(const char* call) noexcept {
+  if (life() == Life::kForked) {
+    snprintf(recent.text, sizeof recent.text,
+             "%s: this process was forked from one that uses the NPU; a forked child cannot use it (start it by spawn)",
+             call);
+    return 507033;  // ACL_ERROR_RT_DEV_SETUP_ERROR
+  }
+  snprintf(recent.text, sizeof recent.text, "%s: the process is exiting and the NPU is shut down", call);
+  return 100001;  // ACL_ERROR_UNINITIALIZE
+}
+
+const char* take_recent_message() noexcept {
+  memcpy(recent.handed_out, recent.text, sizeof recent.text);
+  recent.text[0] = 0;
+  return recent.handed_out;
+}
+
+void clear_recent_message() noexcept { recent.text[0] = 0; }
+
+void set_error_message(const char* text) noexcept { snprintf(recent.text, sizeof recent.text, "%s", text ? text : ""); }
+
+}  // namespace softnpu

@@ -1,0 +1,65 @@
+// How a failure travels inside the runtime and leaves it: throw Error, and `guarded` turns it into a status and a message.
+// Who uses it: every api_*.cpp (guarded) and everything below (fail).
+#pragma once
+
+#include <new>
+#include <string>
+
+#include "softnpu/runtime/process.h"
+
+#define SOFTNPU_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace softnpu {
+
+struct Error {
+  int code;
+  std::string message;
+};
+
+[[noreturn]] void fail(int code, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+// Throws ACL_ERROR_INVALID_PARAM, naming the parameter.
+inline void need(const void* pointer, const char* name) {
+  if (pointer == nullptr) fail(100000, "%s is null", name);
+}
+
+// Sets the thread's recent message to "<call>: <text>" and logs it. Returns the code.
+int report(const char* call, int code, const char* text) noexcept;
+
+// Refuses a call in a forked child or after exit began.
+int refuse(const char* call) noexcept;
+
+// aclGetRecentErrMsg: the message is consumed; the pointer lives until the thread's next call of it. Never null.
+const char* take_recent_message() noexcept;
+void clear_recent_message() noexcept;
+
+// Runs the body of one exported function. No exception crosses the C ABI.
+template <class Body>
+inline int guarded(const char* call, Body&& body) noexcept {
+  if (__builtin_expect(life() != Life::kRunning, 0)) return refuse(call);
+  try {
+    body();
+    return 0;
+  } catch (const Error& error) {
+    return report(call, error.code, error.message.c_str());
+  } catch (const std::bad_alloc&) {
+    return report(call, 200000, "the host is out of memory");
+  } catch (...) {
+    return report(call, 500000, "internal error");
+  }
+}
+
+// For what must work in a forked child and at exit (device count, versions): no check of the process's life, no lock inside.
+template <class Body>
+inline int guarded_always(const char* call, Body&& body) noexcept {
+  try {
+    body();
+    return 0;
+  } catch (const Error& error) {
+    return report(call, error.code, error.message.c_str());
+  } catch (...) {
+    return report(call, 500000, "internal error");
+  }
+}
+
+}  // namespace softnpu

@@ -1,0 +1,59 @@
+// An event: a position in a stream ("everything before this is done"), taken at record. Recording and waiting capture the
+// position at the call, so re-recording or destroying an event changes nothing for those who wait already. Without timing a
+// record is no task at all; with timing it is a tiny one that writes the clock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "softnpu/runtime/handle.h"
+
+namespace softnpu {
+
+class Stream;
+struct CaptureMark;
+
+class Event {
+ public:
+  static constexpr uint8_t kMagic = 0x53;
+  static constexpr uint32_t kMaxCount = 1 << 20;
+  static constexpr const char* kNoun = "event";
+
+  void open(uint32_t flags) noexcept;
+
+  uint32_t flags() const noexcept { return flags_; }
+  void record(Stream& stream);
+  void wait_on(Stream& stream);
+  void reset();
+  bool recorded();
+  // Done, or never recorded.
+  bool done();
+  // Have the waits put on streams so far been passed?
+  bool waits_done();
+  void synchronize(int64_t deadline);
+  // When the work before the record was done; throws unless timed, recorded and done.
+  int64_t timestamp_ns();
+
+ private:
+  struct Position {
+    Stream* stream = nullptr;
+    uint64_t target = 0;
+  };
+  struct TimeTask;
+
+  Position position();
+
+  std::mutex mutex_;  // guards all below; a leaf
+  uint32_t flags_ = 0;
+  Position recorded_;
+  Position time_at_;    // the end of the timing task itself
+  uint64_t epoch_ = 0;  // counts records over the slot's life: an overtaken timing task writes nothing
+  int64_t time_ns_ = 0;
+  std::vector<Position> waits_;
+  std::shared_ptr<CaptureMark> mark_;  // recorded on a stream that is being captured
+};
+
+}  // namespace softnpu

@@ -1,0 +1,109 @@
+#include "softnpu/runtime/executor.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/process.h"
+#include "softnpu/runtime/stream.h"
+
+namespace softnpu {
+namespace {
+
+thread_local bool t_on_compute = false;
+
+// Every executor whose thread has started.
+struct Started {
+  std::mutex mutex;
+  std::vector<Executor*> all;
+};
+Started& started() {
+  static Started& s = *new Started;
+  return s;
+}
+
+}  // namespace
+
+Executor& Executor::compute() {
+  static Executor& e = *new Executor(Kind::kCompute);
+  return e;
+}
+
+bool Executor::on_compute() noexcept { return t_on_compute; }
+
+void Executor::post(Stream* stream) {
+  {
+    std::lock_guard lock(mutex_);
+    // A smaller number is a higher priority, as in CANN; equal ones keep their order.
+    auto at = std::find_if(queue_.begin(), queue_.end(), [&](Stream* s) { return s->priority() > stream->priority(); });
+    queue_.insert(at, stream);
+    waiting_.store(uint32_t(queue_.size()), std::memory_order_release);
+    if (!thread_.joinable()) {
+      mark_started();
+      // Signals belong to the threads of the program.
+      sigset_t all, old;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &old);
+      try {
+        thread_ = std::thread([this] { loop(); });
+      } catch (...) {
+        pthread_sigmask(SIG_SETMASK, &old, nullptr);
+        std::erase(queue_, stream);
+        waiting_.store(uint32_t(queue_.size()), std::memory_order_release);
+        throw;
+      }
+      pthread_sigmask(SIG_SETMASK, &old, nullptr);
+      pthread_setname_np(thread_.native_handle(), kind_ == Kind::kCompute ? "npu-compute" : "npu-stream");
+      std::lock_guard lock_all(started().mutex);
+      started().all.push_back(this);
+    }
+  }
+  epoch_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleeping_.load(std::memory_order_seq_cst)) futex_wake(epoch_, 1);
+}
+
+Stream* Executor::next() noexcept {
+  std::lock_guard lock(mutex_);
+  if (queue_.empty()) return nullptr;
+  Stream* s = queue_.front();
+  queue_.erase(queue_.begin());
+  waiting_.store(uint32_t(queue_.size()), std::memory_order_release);
+  return s;
+}
+
+void Executor::loop() noexcept {
+  t_on_compute = kind_ == Kind::kCompute;
+  while (!stop_.load(std::memory_order_acquire)) {
+    uint32_t epoch = epoch_.load(std::memory_order_seq_cst);
+    if (Stream* s = next()) {
+      s->drive(*this);
+      continue;
+    }
+    sleeping_.store(1, std::memory_order_seq_cst);
+    futex_wait(epoch_, epoch, kForever);
+    sleeping_.store(0, std::memory_order_relaxed);
+  }
+}
+
+void Executor::stop_all(bool join) noexcept {
+  std::vector<Executor*> all;
+  {
+    std::lock_guard lock(started().mutex);
+    all = started().all;
+  }
+  for (Executor* e : all) {
+    e->stop_.store(true, std::memory_order_release);
+    e->epoch_.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake(e->epoch_, 1);
+  }
+  for (Executor* e : all) {
+    if (join && e->thread_.get_id() != std::this_thread::get_id())
+      e->thread_.join();
+    else
+      e->thread_.detach();
+  }
+}
+
+}  // namespace softnpu

@@ -1,0 +1,41 @@
+// Fork and exit. The atfork handlers take no lock: the child only learns that it must not touch what it inherited.
+#include "softnpu/runtime/process.h"
+
+#include <pthread.h>
+
+#include <cstdlib>
+
+#include "softnpu/runtime/executor.h"
+#include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/log.h"
+#include "softnpu/runtime/stream.h"
+
+namespace softnpu {
+
+constinit std::atomic<Life> g_life{Life::kRunning};
+
+namespace {
+
+constexpr int64_t kDrainMs = 10000;
+std::atomic<bool> g_started{false};
+
+void in_forked_child() { g_life.store(Life::kForked, std::memory_order_relaxed); }
+
+}  // namespace
+
+void mark_started() noexcept {
+  if (g_started.load(std::memory_order_acquire) || g_started.exchange(true)) return;
+  pthread_atfork(nullptr, nullptr, in_forked_child);
+  atexit([] { shut_down(); });
+}
+
+void shut_down() noexcept {
+  if (life() != Life::kRunning) return;
+  bool drained = Stream::drain_all(deadline_after_ms(kDrainMs));
+  g_life.store(Life::kExited);
+  if (!drained)
+    log_line(kError, "exit: work queued on a stream did not finish in %d s and is abandoned", int(kDrainMs / 1000));
+  Executor::stop_all(drained);
+}
+
+}  // namespace softnpu

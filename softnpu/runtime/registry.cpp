@@ -1,0 +1,139 @@
+#include "softnpu/runtime/registry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "softnpu/runtime/log.h"
+
+namespace softnpu {
+namespace {
+
+constexpr int64_t kHeader = sizeof(RegistryRecord);  // locking its first byte is the right to grow
+
+// Open-file-description locks: they belong to this open file, not to the process id, so any thread may hold them and a
+// child that closes its copy of the descriptor does not drop them.
+bool set_lock(int fd, short type, int64_t start, int64_t length) noexcept {
+  struct flock l = {};
+  l.l_type = type;
+  l.l_whence = SEEK_SET;
+  l.l_start = start;
+  l.l_len = length;
+  return fcntl(fd, F_OFD_SETLK, &l) == 0;
+}
+
+std::string folder() {
+  if (const char* v = getenv("XDG_RUNTIME_DIR"); v && *v && access(v, W_OK) == 0) return std::string(v) + "/anycend";
+  return "/tmp/anycend-" + std::to_string(geteuid());
+}
+
+int g_fd = -1;
+
+}  // namespace
+
+Registry& Registry::get() {
+  static Registry& r = *new Registry;
+  return r;
+}
+
+Registry::Registry() {
+  for (int& i : index_) i = -1;
+  std::string dir = folder();
+  mkdir(dir.c_str(), 0700);
+  struct stat s;
+  // A folder of somebody else in /tmp is not ours to trust.
+  if (lstat(dir.c_str(), &s) != 0 || !S_ISDIR(s.st_mode) || s.st_uid != geteuid()) return;
+  int fd = open((dir + "/registry").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return;
+  size_t bytes = kHeader + sizeof(RegistryRecord) * kRecords;
+  void* p = MAP_FAILED;
+  if (ftruncate(fd, off_t(bytes)) == 0) p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) {
+    close(fd);
+    return;
+  }
+  records_ = reinterpret_cast<RegistryRecord*>(static_cast<char*>(p) + kHeader);
+  fd_ = g_fd = fd;
+  // A forked child must not keep our records locked after our death.
+  pthread_atfork(nullptr, nullptr, [] {
+    if (g_fd >= 0) close(g_fd);
+    g_fd = -1;
+  });
+}
+
+bool Registry::lock(int64_t start, int64_t length, bool wait_briefly) noexcept {
+  for (int i = 0; i < (wait_briefly ? 1000 : 1); ++i) {
+    if (set_lock(fd_, F_WRLCK, start, length)) return true;
+    if (errno != EAGAIN && errno != EACCES) return false;
+    if (wait_briefly) usleep(1000);  // a stopped process must not stop the others for ever
+  }
+  return false;
+}
+
+bool Registry::held_by_other(int index) noexcept {
+  struct flock l = {};
+  l.l_type = F_WRLCK;
+  l.l_whence = SEEK_SET;
+  l.l_start = kHeader + int64_t{index} * int64_t{sizeof(RegistryRecord)};
+  l.l_len = sizeof(RegistryRecord);
+  return fcntl(fd_, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
+RegistryRecord* Registry::mine(int device) noexcept {
+  if (fd_ < 0 || device < 0 || device >= 64) return nullptr;
+  if (index_[device] >= 0) return &records_[index_[device]];
+  for (int i = 0; i < kRecords; ++i) {
+    bool own = false;
+    for (int taken : index_) own = own || taken == i;
+    if (own || !lock(kHeader + int64_t{i} * int64_t{sizeof(RegistryRecord)}, sizeof(RegistryRecord), false)) continue;
+    RegistryRecord& r = records_[i];
+    memset(&r, 0, sizeof r);
+    r.pid = getpid();
+    r.device = device;
+    timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    r.started_ns = uint64_t(t.tv_sec) * 1000000000 + uint64_t(t.tv_nsec);
+    snprintf(r.name, sizeof r.name, "%s", program_invocation_short_name);
+    index_[device] = i;
+    return &r;
+  }
+  return nullptr;
+}
+
+void Registry::set_used(int device, uint64_t committed, uint64_t used) noexcept {
+  std::lock_guard guard(mutex_);
+  if (RegistryRecord* r = mine(device)) {
+    __atomic_store_n(&r->committed, committed, __ATOMIC_RELAXED);
+    __atomic_store_n(&r->used, used, __ATOMIC_RELAXED);
+  }
+}
+
+Registry::Growth::Growth(Registry& r)
+    : registry_(r), in_process_(r.growth_mutex_), locked_(r.fd_ >= 0 && r.lock(0, 1, true)) {}
+
+Registry::Growth::~Growth() {
+  if (locked_) set_lock(registry_.fd_, F_UNLCK, 0, 1);
+}
+
+uint64_t Registry::Growth::used_by_others(int device) noexcept {
+  if (registry_.fd_ < 0) return 0;
+  uint64_t sum = 0;
+  for (int i = 0; i < kRecords; ++i) {
+    RegistryRecord& r = registry_.records_[i];
+    if (r.pid == 0) break;  // records are taken from the front
+    uint64_t held = __atomic_load_n(&r.committed, __ATOMIC_RELAXED);
+    if (held && r.device == device && registry_.held_by_other(i)) sum += held;
+  }
+  return sum;
+}
+
+}  // namespace softnpu

@@ -1,0 +1,62 @@
+// What each process of this user holds of each device: a small file of records in $XDG_RUNTIME_DIR/anycend (or a private
+// folder in /tmp), shared by mapping. Each process holds a lock on its own records; a dead one's records are free at once.
+// Who uses it: arenas (capacity across processes, one growth at a time) and npu-smi (reads the same records).
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+namespace softnpu {
+
+// One process on one device. The file is a header page of zeros and then these; the layout is npu-smi's contract too.
+struct RegistryRecord {
+  int32_t pid;
+  int32_t device;       // physical id
+  uint64_t committed;   // bytes backed by memory
+  uint64_t used;        // bytes of live blocks
+  uint64_t started_ns;  // CLOCK_REALTIME
+  char name[32];        // of the process
+};
+static_assert(sizeof(RegistryRecord) == 64);
+
+class Registry {
+ public:
+  static constexpr int kRecords = 1023;
+
+  static Registry& get();
+
+  // Holds the machine-wide right to grow while it lives.
+  class Growth {
+   public:
+    ~Growth();
+    Growth(const Growth&) = delete;
+    uint64_t used_by_others(int device) noexcept;
+    void set_used(int device, uint64_t committed, uint64_t used) noexcept {
+      registry_.set_used(device, committed, used);
+    }
+
+   private:
+    friend class Registry;
+    explicit Growth(Registry& r);
+    Registry& registry_;
+    std::lock_guard<std::mutex> in_process_;  // the file's lock is per process
+    bool locked_;
+  };
+
+  Growth begin_growth() { return Growth(*this); }
+  void set_used(int device, uint64_t committed, uint64_t used) noexcept;
+
+ private:
+  Registry();
+  bool lock(int64_t start, int64_t length, bool wait_briefly) noexcept;
+  bool held_by_other(int index) noexcept;
+  RegistryRecord* mine(int device) noexcept;
+
+  int fd_ = -1;  // -1: no registry could be made; every process then counts itself only
+  RegistryRecord* records_ = nullptr;
+  std::mutex growth_mutex_;  // before mutex_
+  std::mutex mutex_;         // guards index_
+  int index_[64];            // our record by physical device, -1: none yet
+};
+
+}  // namespace softnpu

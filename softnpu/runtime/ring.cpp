@@ -1,0 +1,45 @@
+#include "softnpu/runtime/ring.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace softnpu {
+
+Ring::~Ring() { free(cells_.load()); }
+
+Ring::Cell* Ring::cells() {
+  Cell* c = cells_.load(std::memory_order_acquire);
+  if (__builtin_expect(c != nullptr, 1)) return c;
+  void* fresh = aligned_alloc(alignof(Cell), sizeof(Cell) * kCapacity);
+  if (fresh == nullptr) throw std::bad_alloc();
+  memset(fresh, 0, sizeof(Cell) * kCapacity);  // published = 0 names no position + 1
+  if (cells_.compare_exchange_strong(c, static_cast<Cell*>(fresh))) return static_cast<Cell*>(fresh);
+  free(fresh);
+  return c;
+}
+
+bool Ring::push(const Task& task, const void* payload, size_t payload_bytes) {
+  Cell* cells = this->cells();
+  uint64_t t = tail_.load(std::memory_order_relaxed);
+  do {
+    // The cell of position t - capacity is free once that task is done: its body and its drop have returned.
+    if (t - progress_.done() >= kCapacity) return false;
+  } while (!tail_.compare_exchange_weak(t, t + 1, std::memory_order_seq_cst, std::memory_order_relaxed));
+  Cell& cell = cells[t % kCapacity];
+  cell.work.task = task;
+  if (payload_bytes) memcpy(cell.work.payload, payload, payload_bytes);
+  cell.published.store(t + 1, std::memory_order_release);
+  return true;
+}
+
+Work* Ring::front() noexcept {
+  uint64_t h = progress_.done();
+  if (tail_.load(std::memory_order_acquire) == h) return nullptr;
+  Cell* cells = cells_.load(std::memory_order_acquire);
+  if (cells == nullptr) return nullptr;
+  Cell& cell = cells[h % kCapacity];
+  return cell.published.load(std::memory_order_acquire) == h + 1 ? &cell.work : nullptr;
+}
+
+}  // namespace softnpu

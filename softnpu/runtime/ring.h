@@ -1,0 +1,67 @@
+// A stream's queue: a bounded ring of fixed-size tasks, any number of producers, one consumer at a time (the token's holder).
+// Each task has a position; positions count up for ever, also over reuse of the stream, so "done >= position" never lies.
+// What it is not: it runs nothing and wakes nobody (stream.cpp).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "softnpu/runtime/enqueue.h"
+#include "softnpu/runtime/progress.h"
+
+namespace softnpu {
+
+inline constexpr size_t kPayloadBytes = 72;
+
+// A task with room for its own arguments: if `task.state` is null, `run` and `drop` get a pointer to `payload`.
+struct Work {
+  Task task;
+  alignas(8) unsigned char payload[kPayloadBytes];
+
+  void* state() noexcept { return task.state ? task.state : payload; }
+};
+
+class Ring {
+ public:
+  static constexpr uint64_t kCapacity = 1024;
+
+  Ring() = default;
+  Ring(const Ring&) = delete;
+  ~Ring();
+
+  // Tasks accepted so far: the number to wait for.
+  uint64_t tail() const noexcept { return tail_.load(std::memory_order_seq_cst); }
+  uint64_t done() const noexcept { return progress_.done(); }
+  bool empty() const noexcept { return tail() == done(); }
+  Progress& progress() noexcept { return progress_; }
+
+  // Copies the task in. False when the ring is full. Throws bad_alloc for the first task of the ring's life only.
+  bool push(const Task& task, const void* payload, size_t payload_bytes);
+
+  // Token holder only: takes the next position for a task it is about to run itself. False unless the ring is empty.
+  bool claim_inline() noexcept {
+    uint64_t h = progress_.done();
+    return tail_.compare_exchange_strong(h, h + 1, std::memory_order_seq_cst, std::memory_order_relaxed);
+  }
+
+  // Token holder only: the oldest task, in place until pop; null when there is none, or its producer has not finished writing.
+  Work* front() noexcept;
+  // Token holder only: the oldest task (or the inline one) is finished.
+  void pop() noexcept { progress_.advance(progress_.done() + 1); }
+
+ private:
+  struct alignas(64) Cell {
+    std::atomic<uint64_t> published;  // position + 1 once written
+    Work work;
+  };
+  static_assert(sizeof(Cell) == 128);
+
+  Cell* cells();
+
+  alignas(64) std::atomic<uint64_t> tail_{0};
+  alignas(64) Progress progress_;
+  std::atomic<Cell*> cells_{nullptr};  // made at the first push: most streams of a pool never queue anything
+};
+
+}  // namespace softnpu

@@ -1,0 +1,11 @@
+// The body of an exported symbol that the software NPU does not implement. Who includes it: gen/stubs/<library>.cpp.
+#pragma once
+
+#define SOFTNPU_STUB __attribute__((visibility("default")))
+
+namespace softnpu {
+
+// Sets the recent message to the symbol's own name, and logs it.
+SOFTNPU_STUB void report_stub(const char* symbol, const char* library) noexcept;
+
+}  // namespace softnpu

@@ -1,0 +1,169 @@
+"""From the first use to the exit, and in forked children: csrc/core/lifecycle.cpp, options.cpp."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.tools import BUSY, output, run
+
+FORKED = """
+import os, torch
+print(torch.npu.device_count(), flush=True)
+{prepare}
+pid = os.fork()
+if pid == 0:
+    try:
+        {use}
+    except RuntimeError as error:
+        print("child:", error, flush=True)
+    os._exit(0)
+print("status", os.waitpid(pid, 0)[1])
+"""
+REFUSED = (
+    "child: Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' "
+    "start method"
+)
+
+
+def test_importing_and_counting_initialize_nothing():
+    text = output(
+        "import torch; print(torch.npu.device_count() > 0, torch.npu.is_available(), torch.npu.is_initialized())"
+    )
+    assert text == "True True False"
+
+
+def test_init_initializes_and_may_be_repeated():
+    assert output("import torch; torch.npu.init(); torch.npu.init(); print(torch.npu.is_initialized())") == "True"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "torch.UntypedStorage(8, device='npu')",
+        "torch.npu.synchronize()",
+        "torch.npu.set_device(0)",
+        "torch.npu.current_stream().synchronize()",
+        "torch.empty(8, pin_memory=True)",
+        "torch.npu.Event().record()",
+    ],
+)
+def test_a_forked_child_that_touches_the_device_is_refused(use):
+    text = output(FORKED.format(prepare="x = torch.UntypedStorage(8, device='npu')", use=use))
+    assert text.splitlines()[1:] == [REFUSED, "status 0"]
+
+
+def test_a_forked_child_may_count_devices_and_seed():
+    use = "torch.manual_seed(1); print('child', torch.npu.device_count(), torch.npu._is_in_bad_fork(), flush=True)"
+    text = output(FORKED.format(prepare="torch.npu.init()", use=use))
+    assert text.splitlines()[1:] == ["child 8 True", "status 0"]
+
+
+def test_a_forked_child_lets_go_of_what_it_inherited():
+    prepare = "x, p = torch.UntypedStorage(8, device='npu'), torch.empty(8, pin_memory=True)"
+    prepare += "; e = torch.npu.Event(); e.record()"
+    text = output(FORKED.format(prepare=prepare, use="del x, p, e; print('child done', flush=True)"))
+    assert text.splitlines()[1:] == ["child done", "status 0"]
+
+
+def test_a_child_forked_before_the_first_use_has_the_device():
+    text = output(FORKED.format(prepare="", use="print(torch.UntypedStorage(8, device='npu').device, flush=True)"))
+    assert text.splitlines()[1:] == ["npu:0", "status 0"]
+
+
+def test_fork_while_a_stream_is_busy():
+    prepare = BUSY + "torch.npu.init(); busy(torch.npu.current_stream(), 0.5)"
+    text = output(FORKED.format(prepare=prepare, use="torch.npu.synchronize()"))
+    assert text.splitlines()[1:] == [REFUSED, "status 0"]
+
+
+def test_exit_waits_for_queued_work():
+    done = run(
+        BUSY
+        + """
+import atexit, time, torch, torch_npu
+torch.npu.init()
+start = time.time()
+busy(torch.npu.current_stream(), 0.7)
+atexit.register(lambda: None)
+print("queued after", time.time() - start < 0.5)
+"""
+    )
+    assert done.stdout.strip() == "queued after True"
+    assert done.returncode == 0
+
+
+def test_os_exit_does_not_wait():
+    done = run(
+        BUSY + "import os, torch\ntorch.npu.init()\nbusy(torch.npu.current_stream(), 60)\nos._exit(3)",
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 3
+
+
+def test_an_exception_ends_the_process_as_always():
+    done = run("import torch\nx = torch.UntypedStorage(8, device='npu')\nraise KeyError('mine')", check=False)
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("KeyError: 'mine'")
+
+
+def test_objects_that_outlive_the_device_are_dropped_quietly():
+    done = run(
+        """
+        import builtins, torch
+        s = torch.npu.Stream(); e = torch.npu.Event(); e.record(s)
+        builtins.kept = [torch.UntypedStorage(8, device="npu"), torch.empty(8, pin_memory=True), s, e]
+        """
+    )
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("TASK_QUEUE_ENABLE", "9", "0, 1 or 2"),
+        ("TASK_QUEUE_ENABLE", "on", "0, 1 or 2"),
+        ("ASCEND_LAUNCH_BLOCKING", "2", "0 or 1"),
+        ("STREAMS_PER_DEVICE", "9", "8 or 32"),
+        ("ACL_STREAM_TIMEOUT", "soon", "milliseconds"),
+        ("PYTORCH_NO_NPU_MEMORY_CACHING", "yes", "0 or 1"),
+    ],
+)
+def test_a_wrong_variable_is_one_error_that_names_it_and_the_process_goes_on(variable, value, allowed):
+    text = output(
+        """
+        import torch
+        try:
+            torch.UntypedStorage(8, device="npu")
+        except ValueError as error:
+            print(error)
+        print(torch.ones(2).tolist(), torch.npu.is_available())
+        """,
+        **{variable: value},
+    )
+    assert f"{variable}={value}" in text and allowed in text
+    assert text.endswith("[1.0, 1.0] True")
+
+
+@pytest.mark.parametrize(("value", "waits"), [("0", "False"), ("1", "True")])
+def test_launch_blocking_makes_an_operator_wait(value, waits):
+    text = output(
+        BUSY
+        + """
+import time, torch
+x = torch.ones(4).npu()
+x + x
+torch.npu.synchronize()
+busy(torch.npu.current_stream(), 0.4)
+begin = time.monotonic()
+x + x
+print(time.monotonic() - begin > 0.3)
+""",
+        ASCEND_LAUNCH_BLOCKING=value,
+    )
+    assert text == waits
+
+
+@pytest.mark.parametrize("value", ["0", "1", "2"])
+def test_the_task_queues_levels_are_accepted(value):
+    assert output("import torch; torch.npu.init(); print('ok')", TASK_QUEUE_ENABLE=value) == "ok"

@@ -1,0 +1,61 @@
+"""Jobs whose ranks have torch and a process group "hccl"."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.distributed import programs
+from tests.hccl.ranks import Job
+
+
+def package_folder() -> str:
+    spec = importlib.util.find_spec("torch_npu")
+    if spec is None or spec.origin is None:
+        pytest.skip("torch_npu is not on sys.path: install it or name a staged build in PYTHONPATH")
+    return str(Path(spec.origin).parents[1])
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def start(n: int, backend: str = "hccl", timeout: float = 60, **env) -> Job:
+    job = Job(n, worker="tests.distributed.worker", env={
+        "ANYCEND_TEST_PACKAGE": package_folder(), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo", **env})
+    try:
+        job.run(programs.init, backend, timeout, timeout=120)
+    except BaseException:
+        job.close()
+        raise
+    return job
+
+
+@pytest.fixture(scope="session", params=[2, 4], ids=lambda n: f"{n}ranks")
+def world(request):
+    with start(request.param) as job:
+        yield job
+
+
+@pytest.fixture(scope="session")
+def two():
+    with start(2) as job:
+        yield job
+
+
+@pytest.fixture
+def fresh():
+    jobs = []
+
+    def begin(n: int, **options) -> Job:
+        jobs.append(start(n, **options))
+        return jobs[-1]
+
+    yield begin
+    for job in jobs:
+        job.close()

@@ -1,0 +1,39 @@
+"""A rank with torch: reads (function of programs.py, arguments) from its pipe and answers with the result, or the exception."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# The clone's own torch_npu has no compiled part: the installed or staged one must be found first.
+sys.path[:] = [p for p in sys.path if p not in ("", str(ROOT))] + [os.environ["ANYCEND_TEST_PACKAGE"], str(ROOT)]
+
+import torch  # noqa: E402
+
+
+def main() -> None:
+    from tests.distributed import programs
+
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    pipe, rank, size = Connection(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(1)
+    while True:
+        try:
+            name, args = pipe.recv()
+        except EOFError:
+            return
+        try:
+            answer = getattr(programs, name)(rank, size, *args)
+        except BaseException as error:  # the test decides what an error means; not every exception can be sent
+            answer = RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
+        pipe.send(answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""Ranks as processes that call libascendcl and libhccl through ctypes; nothing of torch is loaded.
+
+`Job(n)` starts n workers (python -m tests.hccl.worker); `job.run(f, *args)` calls f(rank, *args) in each, where f is a function of
+tests/hccl/programs.py, and returns their results by rank. In a worker, `Rank` is what f gets: memory, streams and the raw libraries.
+ANYCEND_TEST_CANN_LIB names a folder with another CANN's libraries to judge instead of the staged software NPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOT_INFO_BYTES = 4108
+DTYPES = {"int8": 0, "int16": 1, "int32": 2, "fp16": 3, "fp32": 4, "int64": 5, "uint64": 6, "uint8": 7, "uint16": 8, "uint32": 9,
+          "fp64": 10, "bf16": 11}
+OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3}
+CODES = {0: "SUCCESS", 1: "PARA", 2: "PTR", 3: "MEMORY", 4: "INTERNAL", 5: "NOT_SUPPORT", 7: "UNAVAIL", 8: "SYSCALL", 9: "TIMEOUT",
+         10: "OPEN_FILE_FAILURE", 11: "TCP_CONNECT", 13: "TCP_TRANSFER", 15: "RUNTIME", 21: "REMOTE"}
+NUMPY = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64, "bf16": np.uint16}
+
+
+def numpy_type(dtype: str):
+    """The numpy type that holds a dtype's bits (bf16: uint16)."""
+    return np.dtype(NUMPY.get(dtype, dtype))
+
+
+def library_folder() -> Path:
+    if named := os.environ.get("ANYCEND_TEST_CANN_LIB"):
+        return Path(named)
+    spec = importlib.util.find_spec("torch_npu")
+    return Path(spec.origin).parent / "softnpu" / "lib64"
+
+
+class HcclError(Exception):
+    """A call of libhccl or a stream failed: .code is "TIMEOUT", "REMOTE" ... or the stream's number, .text the recent message."""
+
+    def __init__(self, call: str, code: str, text: str):
+        super().__init__(call, code, text)
+        self.call, self.code, self.text = call, code, text
+
+
+class SendRecvItem(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int), ("buf", ctypes.c_void_p), ("count", ctypes.c_uint64), ("dtype", ctypes.c_int),
+                ("peer", ctypes.c_uint32)]
+
+
+class Buffer:
+    """Device memory with an array's bytes in it; the software NPU's device memory is host memory, so numpy looks at it directly."""
+
+    def __init__(self, rank: Rank, array: np.ndarray):
+        self.rank, self.bytes = rank, array.nbytes
+        self.pointer = ctypes.c_void_p()
+        rank.acl("aclrtMalloc", ctypes.byref(self.pointer), ctypes.c_size_t(max(array.nbytes, 1)), 0)
+        flat = (ctypes.c_char * max(array.nbytes, 1)).from_address(self.pointer.value)
+        self.array = np.frombuffer(flat, dtype=array.dtype, count=array.size).reshape(array.shape)
+        self.array[...] = array
+
+    def at(self, byte: int) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.pointer.value + byte)
+
+    def free(self) -> None:
+        self.array = None
+        self.rank.acl("aclrtFree", self.pointer)
+
+
+class Rank:
+    def __init__(self, rank: int, size: int):
+        self.rank, self.size = rank, size
+        folder = library_folder()
+        self.libacl = ctypes.CDLL(str(folder / "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)
+        self.libhccl = ctypes.CDLL(str(folder / "libhccl.so"))
+        self.libacl.aclGetRecentErrMsg.restype = ctypes.c_char_p
+        self.acl("aclInit", None)
+        self.acl("aclrtSetDevice", rank % 8)
+        self.stream = self.new_stream()
+        self.comm = None
+
+    def message(self) -> str:
+        return (self.libacl.aclGetRecentErrMsg() or b"").decode()
+
+    def acl(self, name: str, *args) -> None:
+        if status := getattr(self.libacl, name)(*args):
+            raise HcclError(name, str(status), self.message())
+
+    def hccl(self, name: str, *args) -> None:
+        if status := getattr(self.libhccl, name)(*args):
+            raise HcclError(name, CODES.get(status, str(status)), self.message())
+
+    def new_stream(self) -> ctypes.c_void_p:
+        stream = ctypes.c_void_p()
+        self.acl("aclrtCreateStream", ctypes.byref(stream))
+        return stream
+
+    def sync(self, stream=None) -> None:
+        self.acl("aclrtSynchronizeStream", stream or self.stream)
+
+    def buffer(self, array: np.ndarray) -> Buffer:
+        return Buffer(self, np.ascontiguousarray(array))
+
+    def root_info(self) -> bytes:
+        info = ctypes.create_string_buffer(ROOT_INFO_BYTES)
+        self.hccl("HcclGetRootInfo", info)
+        return info.raw
+
+    def join(self, info: bytes, size: int | None = None, rank: int | None = None) -> ctypes.c_void_p:
+        comm = ctypes.c_void_p()
+        self.hccl("HcclCommInitRootInfo", self.size if size is None else size, ctypes.create_string_buffer(info, ROOT_INFO_BYTES),
+                  self.rank if rank is None else rank, ctypes.byref(comm))
+        return comm
+
+    def sub(self, ranks: list[int], number: int, parent=None, name: str = "", timeout: int = -1) -> ctypes.c_void_p:
+        comm, ids = ctypes.c_void_p(), (ctypes.c_uint32 * len(ranks))(*ranks)
+        self.hccl("HcclCreateSubCommConfig", ctypes.byref(parent or self.comm), len(ranks), ids, ctypes.c_uint64(number),
+                  ranks.index(self.rank), config(name, timeout), ctypes.byref(comm))
+        return comm
+
+    def destroy(self, comm) -> None:
+        self.hccl("HcclCommDestroy", comm)
+
+    def async_error(self, comm=None) -> str:
+        code = ctypes.c_int()
+        self.hccl("HcclGetCommAsyncError", comm or self.comm, ctypes.byref(code))
+        return CODES.get(code.value, str(code.value))
+
+
+def config(name: str = "", timeout: int = -1) -> ctypes.Array:
+    """An HcclCommConfig as HcclCommConfigInit leaves it, with a name and an execution timeout."""
+    raw = bytearray(2232)
+    raw[0:24] = (2232).to_bytes(8, "little") + (0xF0F0F0F0).to_bytes(4, "little") + (10).to_bytes(4, "little") + bytes(8)
+    raw[24:32] = b"\xff" * 8
+    raw[32:32 + len(name)] = name.encode()
+    raw[316:320] = timeout.to_bytes(4, "little", signed=True)
+    return ctypes.create_string_buffer(bytes(raw), 2232)
+
+
+class Job:
+    """n workers; a context manager that leaves no process behind."""
+
+    def __init__(self, n: int, env: dict[str, str] | None = None, each: dict[int, dict[str, str]] | None = None,
+                 worker: str = "tests.hccl.worker"):
+        base = {**os.environ, "HCCL_IF_IP": "127.0.0.1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ANYCEND_MEMORY": "1G",
+                "ANYCEND_TEST_CANN_LIB": str(library_folder()), "PYTHONPATH": str(ROOT), **(env or {})}
+        self.size, self.workers, self.pipes = n, [], []
+        for rank in range(n):
+            ours, theirs = socket.socketpair()
+            self.workers.append(subprocess.Popen(
+                [sys.executable, "-m", worker, str(theirs.fileno()), str(rank), str(n)], pass_fds=[theirs.fileno()],
+                env={**base, **(each or {}).get(rank, {})}, cwd=ROOT))
+            theirs.close()
+            self.pipes.append(Connection(ours.detach()))
+
+    def start(self, function, *args, ranks=None) -> None:
+        for r in range(self.size) if ranks is None else ranks:
+            self.pipes[r].send((function.__name__, args))
+
+    def results(self, ranks=None, timeout: float = 60) -> list:
+        """By rank; an exception of the worker's is returned, not raised."""
+        found = []
+        for r in range(self.size) if ranks is None else ranks:
+            if not self.pipes[r].poll(timeout):
+                for w in self.workers:
+                    w.send_signal(signal.SIGUSR1)
+                time.sleep(0.3)
+                raise TimeoutError(f"rank {r} did not answer within {timeout} s")
+            found.append(self.pipes[r].recv())
+        return found
+
+    def run(self, function, *args, ranks=None, timeout: float = 60) -> list:
+        self.start(function, *args, ranks=ranks)
+        found = self.results(ranks, timeout)
+        for item in found:
+            if isinstance(item, Exception):
+                raise item
+        return found
+
+    def connect(self) -> Job:
+        """Makes the communicator of all ranks, which the programs find as rank.comm."""
+        from tests.hccl import programs
+        info, = self.run(programs.make_root, ranks=[0])
+        self.run(programs.join_world, info)
+        return self
+
+    def kill(self, rank: int, how: int = signal.SIGKILL) -> None:
+        self.workers[rank].send_signal(how)
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            pipe.close()
+        for worker in self.workers:
+            try:
+                worker.wait(5)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()

@@ -1,0 +1,119 @@
+"""peers.cpp, hub.cpp, communicator.cpp: death, hanging, leaving, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.hccl import programs
+
+
+def shared_memory() -> set[str]:
+    return set(os.listdir("/dev/shm"))
+
+
+@pytest.mark.parametrize("size", [100, 500_000])
+def test_a_killed_rank_is_reported_to_all_within_a_second(fresh, size):
+    before = shared_memory()
+    job = fresh(4).connect()
+    job.run(programs.all_reduce_once)
+    others = [0, 1, 3]
+    job.start(programs.all_reduce_until_error, size, 10.0)
+    time.sleep(0.3)
+    job.kill(2)
+    killed = time.time()
+    for seen, code, text in job.results(ranks=others):
+        assert seen - killed < 1
+        assert code == "REMOTE" and "rank 2 is gone: process" in text, text
+    assert shared_memory() <= before
+
+
+def test_a_rank_that_calls_nothing_learns_of_it_too(fresh):
+    job = fresh(3).connect()
+    job.start(programs.watch_async_error, 5.0, ranks=[0, 1])
+    time.sleep(0.2)
+    job.kill(2)
+    killed = time.time()
+    for seen, code in job.results(ranks=[0, 1]):
+        assert code == "REMOTE" and seen - killed < 1
+
+
+def test_the_next_job_starts_clean(fresh):
+    job = fresh(2).connect()
+    job.kill(0), job.kill(1)
+    fresh(2).connect().run(programs.all_reduce_once)
+
+
+def test_a_missing_rank_is_named_with_the_collective(fresh):
+    answers = fresh(4).connect().run(programs.absent, 1, [1, 3])
+    for r in (0, 2):
+        seconds, code, text = answers[r]
+        assert 0.9 < seconds < 2 and code == "TIMEOUT"
+        assert "HcclAllReduce (fp32 x 16, sum, communicator" in text and "rank 1, 3 did not call it within 1 s (HCCL_EXEC_TIMEOUT)" in text
+    assert [answers[r][1] for r in (1, 3)] == ["TIMEOUT", "TIMEOUT"]  # those who came late are told
+
+
+def test_a_stopped_rank_is_a_timeout_not_a_hang(fresh):
+    job = fresh(2, env={"HCCL_EXEC_TIMEOUT": "1"}).connect()
+    job.kill(1, signal.SIGSTOP)
+    job.start(programs.all_reduce_until_error, 100, 10.0, ranks=[0])
+    (_, code, text), = job.results(ranks=[0], timeout=10)
+    job.kill(1, signal.SIGCONT)
+    assert code == "TIMEOUT" and "rank 1 did not call it within 1 s" in text
+
+
+def test_leaving_in_order_is_no_error_until_somebody_waits(fresh):
+    job = fresh(3).connect()
+    job.run(programs.all_reduce_once)
+    job.start(programs.exit_now, ranks=[1])
+    job.workers[1].wait(10)
+    (_, code), = job.run(programs.watch_async_error, 0.5, ranks=[0])
+    assert code == "SUCCESS"
+    (_, code, text), = job.run(programs.all_reduce_until_error, 100, 10.0, ranks=[0])
+    assert code == "REMOTE" and "rank 1 has left the communicator" in text
+
+
+def test_destroying_is_leaving(fresh):
+    job = fresh(2).connect()
+    job.run(programs.leave, ranks=[1])
+    (_, code, text), = job.run(programs.all_reduce_until_error, 100_000, 10.0, ranks=[0])
+    assert code == "REMOTE" and "rank 1 has left the communicator" in text
+
+
+def test_an_aborted_communicator_can_be_resumed(fresh):
+    job = fresh(3).connect()
+    assert all(job.run(programs.mismatched, "count"))
+    job.run(programs.resume)
+    assert len(set(job.run(programs.all_reduce_once))) == 1
+    job.run(programs.ring, 100_000, "batch")
+
+
+def test_communicators_leave_no_descriptors(fresh):
+    job = fresh(4).connect()
+    job.run(programs.sub_communicators)
+    before = job.run(programs.descriptors)
+    for _ in range(5):
+        job.run(programs.sub_communicators)
+    assert job.run(programs.descriptors) == before
+
+
+def test_a_forked_child_that_holds_the_sockets_does_not_hide_a_death(fresh):
+    job = fresh(2).connect()
+    child, = job.run(programs.fork_sleeper, ranks=[1])
+    try:
+        job.start(programs.watch_async_error, 5.0, ranks=[0])
+        time.sleep(0.1)
+        job.kill(1)
+        killed = time.time()
+        (seen, code), = job.results(ranks=[0])
+        assert code == "REMOTE" and seen - killed < 1
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_forked_child_is_refused(fresh):
+    code, text = fresh(1).connect().run(programs.call_in_forked_child)[0]
+    assert code == "UNAVAIL" and "forked" in text

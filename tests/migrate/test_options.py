@@ -1,0 +1,130 @@
+"""migrate/src/options.cpp and main.cpp: the command line and the exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+SCRIPT = "import torch\nx = torch.zeros(1, device='cuda')\ntorch.cuda.comm.gather([x])\n"
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "in" / "train.py"
+    path.parent.mkdir()
+    path.write_text(SCRIPT)
+    return path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["-i", "in"],
+        ["-i", "in", "-o", "out", "-v", "1.10"],
+        ["-i", "in", "-o", "out", "-v", "new"],
+        ["-i", "in", "-o", "out", "--jobs", "0"],
+        ["-i", "in", "-o", "out", "--report", "pdf"],
+        ["-i", "in", "-o", "out", "--nonsense"],
+        ["-i", "in", "-o"],
+        ["-i", "in", "-o", "out", "distributed"],
+        ["-i", "in", "--in-place", "--check"],
+        ["-i", "in", "--in-place", "-s"],
+        ["analyse", "-i", "in", "--check"],
+    ],
+    ids=" ".join,
+)
+def test_usage_errors_are_2(run, script, arguments):
+    done = run(*arguments, code=2)
+    assert done.stderr.startswith(b"pytorch_gpu2npu: ") and done.stdout == b""
+
+
+def test_help_names_every_option_of_the_documents(run):
+    text = run("-h").stdout.decode()
+    for option in ("-i", "-o", "-v", "-s", "-m", "distributed", "-t", "--check", "--diff", "--in-place", "--rules"):
+        assert option in text
+
+
+def test_a_missing_input_is_1(run):
+    assert b"nowhere" in run("-i", "nowhere", "-o", "out", code=1).stderr
+
+
+def test_check_is_3_then_0(run, script):
+    run("-i", script, "--check", code=3)
+    assert script.read_text() == SCRIPT
+    run("-i", script, "--in-place")
+    run("-i", script, "--check", code=0)
+
+
+def test_strict_is_4(run, script):
+    run("-i", script, "-o", "out", "--strict", code=4)
+
+
+def test_an_existing_result_is_replaced_only_with_yes(run, script, tmp_path):
+    run("-i", "in", "-o", "out")
+    (tmp_path / "out" / "in_msft" / "mine.txt").write_text("kept until --yes")
+    assert b"--yes" in run("-i", "in", "-o", "out", code=1).stderr
+    assert (tmp_path / "out" / "in_msft" / "mine.txt").exists()
+    run("-i", "in", "-o", "out", "--yes")
+    assert not (tmp_path / "out" / "in_msft" / "mine.txt").exists()
+
+
+def test_a_folder_that_is_no_result_is_never_replaced(run, script, tmp_path):
+    folder = tmp_path / "out" / "in_msft"
+    folder.mkdir(parents=True)
+    (folder / "precious").write_text("x")
+    run("-i", "in", "-o", "out", "--yes", code=1)
+    assert (folder / "precious").read_text() == "x"
+
+
+def test_json_is_one_object_and_nothing_else(run, script):
+    report = json.loads(run("-i", script, "--check", "--json", code=3).stdout)
+    assert report["changed"] == ["train.py"] and report["exit_code"] == 3
+    assert [row["name"] for row in report["unsupported"]] == ["torch.cuda.comm.gather"]
+    assert {row["line"] for row in report["changes"]} == {1, 2}
+
+
+def test_diff_can_be_applied_by_patch(run, script, tmp_path):
+    import shutil
+    import subprocess
+
+    if shutil.which("patch") is None:
+        pytest.skip("the patch command is not here")
+    diff = run("-i", "in", "--diff").stdout
+    subprocess.run(["patch", "-p1", "-d", tmp_path / "in"], input=diff, check=True, capture_output=True)
+    patched = script.read_text()
+    script.write_text(SCRIPT)
+    run("-i", "in", "--in-place")
+    assert patched == script.read_text()
+
+
+def test_jobs_do_not_change_the_result(run, tmp_path):
+    for index in range(40):
+        path = tmp_path / "in" / f"d{index % 5}" / f"f{index}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SCRIPT.replace("1", str(index)))
+    one = json.loads(run("-i", "in", "--check", "--json", "--jobs", 1, code=3).stdout)
+    many = json.loads(run("-i", "in", "--check", "--json", "--jobs", 8, code=3).stdout)
+    one.pop("seconds"), many.pop("seconds")
+    assert one == many and len(one["changed"]) == 40
+
+
+def test_rules_of_ones_own(run, tmp_path):
+    (tmp_path / "in").mkdir()
+    script = tmp_path / "in" / "a.py"
+    script.write_text("import torch\nimport ops\nops.gpu_nms(1)\nx = 'gpu_mode'\nmylib.cuda()\n")
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"names": {"ops.gpu_nms": "ops.npu_nms"}, "strings": {"gpu_mode": "npu_mode"}}))
+    script.write_text("import torch\nimport ops\nops.gpu_nms(1)\nx = 'gpu_mode'\ny.cuda()\n")
+    run("-i", "in", "--in-place", "--rules", rules)
+    assert script.read_text() == (
+        "import torch_npu\nimport torch\nimport ops\nops.npu_nms(1)\nx = 'npu_mode'\ny.npu()\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"names": 1}', '{"other": {}}', '{"names": {"a": 1}}', '"' + "\\u12"])
+def test_wrong_rules_are_a_failure_that_names_the_file(run, script, tmp_path, text):
+    (tmp_path / "rules.json").write_text(text)
+    done = run("-i", script, "--check", "--rules", "rules.json", code=1)
+    assert b"rules.json" in done.stderr

@@ -1,0 +1,44 @@
+"""A case: an operator, its inputs, and what PyTorch's CPU computes for each output."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.opapi.client import Client
+
+
+def garbage(like: torch.Tensor) -> torch.Tensor:
+    """A buffer of that shape and type whose values no operator would compute."""
+    return (
+        torch.full(like.shape, 77, dtype=like.dtype)
+        if like.dtype != torch.bool
+        else torch.ones(like.shape, dtype=torch.bool)
+    )
+
+
+def compare(
+    npu: Client, op: str, inputs: dict, outputs: dict, *, rtol: float | None = None, atol: float | None = None
+) -> dict:
+    """Call with garbage in the outputs and compare each. Parameters not named are null, 0 or False."""
+    arguments = {}
+    for p in npu.signatures[op]:
+        if p.name in inputs:
+            arguments[p.name] = inputs[p.name]
+        elif p.name in outputs:
+            value = outputs[p.name]
+            arguments[p.name] = [garbage(t) for t in value] if isinstance(value, list | tuple) else garbage(value)
+        else:
+            arguments[p.name] = None if "*" in p.type else 0
+    results = npu.call(op, **arguments)
+    for name, expected in outputs.items():
+        if isinstance(expected, list | tuple):
+            assert len(results[name]) == len(expected)
+            for got, want in zip(results[name], expected, strict=True):
+                torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True)
+        else:
+            torch.testing.assert_close(results[name], expected, rtol=rtol, atol=atol, equal_nan=True)
+    return results
+
+
+def rand(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(dtype)

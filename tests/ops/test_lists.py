@@ -1,0 +1,110 @@
+"""Operators over lists, optimizers that use them, loss scaling."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from tests.ops.compare import check
+
+
+def lists(n: int = 3) -> list[torch.Tensor]:
+    return [torch.rand(i + 1, 4) + 0.5 for i in range(n)]
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "minimum", "clamp_min", "clamp_max", "pow"])
+def test_binary(name: str) -> None:
+    function, in_place = getattr(torch, f"_foreach_{name}"), getattr(torch, f"_foreach_{name}_")
+    check(function, lists(), lists())
+    check(function, lists(), 2.0)
+    check(function, lists(), [1.0, 2.0, 3.0])
+    check(in_place, lists(), lists())
+    check(in_place, lists(), 2.0)
+
+
+@pytest.mark.parametrize("name", "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor log log10 log1p log2 neg reciprocal round sigmoid sign "
+                                 "sin sinh sqrt tan tanh trunc frac".split())
+def test_unary(name: str) -> None:
+    values = [x / 2 for x in lists()]
+    check(getattr(torch, f"_foreach_{name}"), values)
+    check(getattr(torch, f"_foreach_{name}_"), [x / 2 for x in lists()])
+
+
+def test_ternary_norm_copy_zero() -> None:
+    check(torch._foreach_addcmul, lists(), lists(), lists(), 0.5)
+    check(torch._foreach_addcdiv, lists(), lists(), lists(), [1.0, 2.0, 3.0])
+    check(torch._foreach_addcdiv_, lists(), lists(), lists(), 2.0)
+    check(torch._foreach_lerp, lists(), lists(), 0.25)
+    check(torch._foreach_lerp_, lists(), lists(), lists())
+    check(torch._foreach_norm, lists())
+    check(torch._foreach_norm, lists(), 1)
+    check(torch._foreach_norm, lists(), float("inf"))
+    check(torch._foreach_copy_, lists(), lists())
+    check(torch._foreach_zero_, lists())
+
+
+def test_unlike_tensors_take_the_loop() -> None:
+    mixed = [torch.rand(2), torch.rand(3).half(), torch.arange(4)]
+    check(torch._foreach_add, mixed, mixed)
+    check(torch._foreach_mul, mixed, 2)
+
+
+OPTIMIZERS = {
+    "sgd": lambda p, **k: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.01, nesterov=True, **k),
+    "adam": lambda p, **k: torch.optim.Adam(p, 0.05, weight_decay=0.01, **k),
+    "adamw": lambda p, **k: torch.optim.AdamW(p, 0.05, amsgrad=True, **k),
+    "rmsprop": lambda p, **k: torch.optim.RMSprop(p, 0.01, **k),
+    "adagrad": lambda p, **k: torch.optim.Adagrad(p, 0.1, **k),
+}
+
+
+def train(model: nn.Module, make: object, device: str, **kwargs: bool) -> list[torch.Tensor]:
+    model = copy.deepcopy(model).to(device)
+    optimizer = make(model.parameters(), **kwargs)
+    torch.manual_seed(3)
+    x, y = torch.randn(16, 5).to(device), torch.randn(16, 2).to(device)
+    for _ in range(5):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+    return [p.detach().cpu() for p in model.parameters()]
+
+
+@pytest.mark.parametrize("way", ["foreach", "fused", "single"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizer(name: str, way: str) -> None:
+    if way == "fused" and name in ("rmsprop", "adagrad"):
+        pytest.skip("CANN has no fused form of this optimizer")
+    model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 2))
+    kwargs = {"foreach": way == "foreach"} if way != "fused" else {"fused": True}
+    expected = train(model, OPTIMIZERS[name], "cpu", foreach=False)
+    torch.testing.assert_close(train(model, OPTIMIZERS[name], "npu", **kwargs), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_grad_scaler_finds_infinities_and_grows() -> None:
+    p = nn.Parameter(torch.ones(3, device="npu"))
+    optimizer = torch.optim.SGD([p], 1.0)
+    scaler = torch.amp.GradScaler("npu", init_scale=4.0, growth_interval=1)
+    scaler.scale(p.sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.equal(p.detach().cpu(), torch.zeros(3)) and scaler.get_scale() == 8.0
+    optimizer.zero_grad()
+    scaler.scale((p * float("inf")).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.equal(p.detach().cpu(), torch.zeros(3)) and scaler.get_scale() == 4.0
+
+
+def test_clip_grad_norm() -> None:
+    def clip(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        parameters = [nn.Parameter(torch.zeros_like(t)) for t in tensors]
+        for parameter, gradient in zip(parameters, tensors, strict=True):
+            parameter.grad = gradient.clone()
+        norm = nn.utils.clip_grad_norm_(parameters, 1.0)
+        return [norm, *(p.grad for p in parameters)]
+
+    check(clip, *lists())

@@ -1,0 +1,66 @@
+// What the tests of streams and events share.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "softnpu/runtime/context.h"
+#include "softnpu/runtime/device.h"
+#include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/stream.h"
+
+namespace softnpu {
+
+inline Context& primary() {
+  void* handle = Device::get(0).primary_context();
+  set_current_context(handle);
+  return slab<Context>().get(handle);
+}
+
+// A stream that is destroyed with the test.
+struct TestStream {
+  void* handle = create_stream(primary(), 0, 0);
+  Stream& stream = slab<Stream>().get(handle);
+  Stream* operator->() { return &stream; }
+  operator Stream&() { return stream; }
+  ~TestStream() { destroy_stream(handle, false); }
+};
+
+// Gives a function to a stream. The function's result is the task's status.
+inline int submit(Stream& stream, Cost cost, std::function<int()> body, const char* name = "test") {
+  auto* state = new std::function<int()>(std::move(body));
+  return stream.submit({[](void* p) noexcept { return (*static_cast<std::function<int()>*>(p))(); },
+                        [](void* p) noexcept { delete static_cast<std::function<int()>*>(p); }, state, name, cost});
+}
+
+inline void sync(Stream& stream) { stream.synchronize(kForever, 507046); }
+
+// Closed until opened; tasks wait at it.
+class Gate {
+ public:
+  void open() {
+    open_.store(true);
+    open_.notify_all();
+  }
+  int pass() const {
+    open_.wait(false);
+    return 0;
+  }
+
+ private:
+  std::atomic<bool> open_{false};
+};
+
+template <class F>
+bool eventually(F&& f) {
+  for (int i = 0; i < 5000; ++i) {
+    if (f()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+}  // namespace softnpu

@@ -1,0 +1,126 @@
+#include "softnpu/runtime/ring.h"
+
+#include <boost/test/unit_test.hpp>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "softnpu/runtime/token.h"
+
+using namespace softnpu;
+
+namespace {
+
+int nothing(void*) noexcept { return 0; }
+Task task(void* state) { return {nothing, nullptr, state, "test", Cost::kSerial}; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(test_ring)
+
+BOOST_AUTO_TEST_CASE(tasks_come_out_in_order_with_their_payload) {
+  Ring r;
+  for (int i = 0; i < 5; ++i) BOOST_TEST(r.push(task(nullptr), &i, sizeof i));
+  for (int i = 0; i < 5; ++i) {
+    Work* w = r.front();
+    BOOST_REQUIRE(w);
+    BOOST_TEST(*static_cast<int*>(w->state()) == i);
+    BOOST_TEST(r.done() == uint64_t(i));
+    r.pop();
+  }
+  BOOST_TEST(r.empty());
+  BOOST_TEST(r.front() == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_ring_refuses) {
+  Ring r;
+  int x;
+  for (uint64_t i = 0; i < Ring::kCapacity; ++i) BOOST_TEST(r.push(task(&x), nullptr, 0));
+  BOOST_TEST(!r.push(task(&x), nullptr, 0));
+  r.front();
+  r.pop();
+  BOOST_TEST(r.push(task(&x), nullptr, 0));
+}
+
+BOOST_AUTO_TEST_CASE(inline_needs_an_empty_ring_and_counts_as_a_position) {
+  Ring r;
+  int x;
+  BOOST_TEST(r.claim_inline());
+  BOOST_TEST(r.tail() == 1u);
+  BOOST_TEST(r.done() == 0u);
+  BOOST_TEST(r.front() == nullptr);  // the claimed position is no queued task
+  r.push(task(&x), nullptr, 0);      // behind the inline one
+  r.pop();
+  BOOST_TEST(r.front() != nullptr);
+  BOOST_TEST(!r.claim_inline());
+}
+
+BOOST_AUTO_TEST_CASE(several_producers_lose_nothing_and_keep_their_own_order) {
+  Ring r;
+  constexpr int kProducers = 3, kEach = 5000;
+  std::vector<std::thread> producers;
+  for (int p = 0; p < kProducers; ++p)
+    producers.emplace_back([&, p] {
+      for (int i = 0; i < kEach; ++i) {
+        int what[2] = {p, i};
+        while (!r.push(task(nullptr), what, sizeof what)) std::this_thread::yield();
+      }
+    });
+  int next[kProducers] = {};
+  bool ordered = true;
+  for (int n = 0; n < kProducers * kEach;) {
+    Work* w = r.front();
+    if (!w) {
+      std::this_thread::yield();
+      continue;
+    }
+    int* what = static_cast<int*>(w->state());
+    ordered = ordered && what[1] == next[what[0]]++;
+    r.pop();
+    ++n;
+  }
+  for (auto& t : producers) t.join();
+  BOOST_TEST(ordered);
+  BOOST_TEST(r.empty());
+}
+
+BOOST_AUTO_TEST_CASE(progress_wakes_each_waiter_at_its_number) {
+  Progress p;
+  std::atomic<int> woken{0};
+  std::vector<std::thread> waiters;
+  for (uint64_t target : {3, 1, 2})
+    waiters.emplace_back([&, target] {
+      if (p.wait(target, kForever, 0) && p.done() >= target) ++woken;
+    });
+  for (uint64_t i = 1; i <= 3; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    p.advance(i);
+  }
+  for (auto& t : waiters) t.join();
+  BOOST_TEST(woken == 3);
+}
+
+BOOST_AUTO_TEST_CASE(progress_gives_up_at_the_deadline) {
+  Progress p;
+  BOOST_TEST(!p.wait(1, deadline_after_ms(5), 0));
+}
+
+BOOST_AUTO_TEST_CASE(token_is_held_by_one_at_a_time) {
+  Token token;
+  long plain = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 3000; ++i) {
+        token.take();
+        ++plain;
+        token.release();
+      }
+    });
+  for (auto& t : threads) t.join();
+  BOOST_TEST(plain == 9000);
+  BOOST_TEST(token.try_take());
+  BOOST_TEST(!token.try_take());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,263 @@
+"""Streams, events, callbacks and graphs through the C ABI. Rings, order and helping are tested in cpp/."""
+
+from __future__ import annotations
+
+import ctypes as C
+import threading
+
+import pytest
+
+from tests.runtime.acl import SERIAL, TINY, AclError, run
+
+NOT_READY, COMPLETE = 1, 0
+
+
+def status(acl, stream):
+    return acl.out("aclrtStreamQuery", C.c_int, stream, first=False)
+
+
+def event_status(acl, event):
+    return acl.out("aclrtQueryEventStatus", C.c_int, event, first=False)
+
+
+def test_a_stream_is_complete_when_its_work_is(acl, stream):
+    go = threading.Event()
+    acl.host_task(stream, go.wait)
+    assert status(acl, stream) == NOT_READY
+    go.set()
+    acl.aclrtSynchronizeStream(stream)
+    assert status(acl, stream) == COMPLETE
+
+
+@pytest.mark.parametrize("handle", [1, 0x7FFF_FFFF_0000, 0x51 << 56 | 1 << 32 | 99999])
+def test_a_forged_handle_is_refused(acl, handle):
+    assert acl.raw.aclrtSynchronizeStream(handle) == 107017
+    assert acl.raw.aclrtDestroyEvent(handle) == 107017
+
+
+def test_a_handle_of_another_kind_is_refused(acl, stream):
+    with pytest.raises(AclError) as e:
+        acl.aclrtDestroyEvent(stream)
+    assert e.value.code == 107017
+    assert "is not a live event" in e.value.message
+
+
+def test_a_destroyed_stream_is_refused(acl):
+    s = acl.stream()
+    acl.aclrtDestroyStream(s)
+    assert acl.raw.aclrtSynchronizeStream(s) == 107017
+    assert acl.raw.aclrtDestroyStream(s) == 107017
+
+
+def test_the_null_stream_is_the_contexts(acl):
+    default = acl.out("aclrtCtxGetCurrentDefaultStream", C.c_void_p)
+    p = acl.malloc(8)
+    acl.aclrtMemsetAsync(p, 8, 3, 8, None)
+    acl.aclrtSynchronizeStream(default)
+    assert acl.download(p, 8) == b"\x03" * 8
+
+
+def test_synchronizing_times_out(acl, stream):
+    go = threading.Event()
+    acl.host_task(stream, go.wait)
+    assert acl.raw.aclrtSynchronizeStreamWithTimeout(stream, 20) == 507046
+    assert acl.raw.aclrtSynchronizeStreamWithTimeout(stream, -5) == 100000
+    go.set()
+    acl.aclrtSynchronizeStreamWithTimeout(stream, -1)
+
+
+@pytest.mark.parametrize("cost", [TINY, SERIAL])
+def test_an_error_comes_back_at_the_next_synchronizing_call(acl, stream, cost):
+    def failing():
+        acl.set_error_message(b"index 9 is out of range")
+        return 507015
+
+    assert acl.enqueue(stream, failing, cost, b"aclnnIndex") == 0
+    with pytest.raises(AclError) as e:
+        acl.aclrtSynchronizeStream(stream)
+    assert e.value.code == 507015
+    assert "aclnnIndex failed on device 0: index 9 is out of range" in e.value.message
+    acl.aclrtSynchronizeStream(stream)  # reported: the stream goes on
+
+
+def test_an_error_comes_back_at_device_synchronization(acl, stream):
+    acl.enqueue(stream, lambda: 12345, TINY)
+    assert acl.raw.aclrtSynchronizeDevice() == 12345
+    acl.aclrtSynchronizeDevice()
+
+
+def test_work_behind_an_error_is_refused_with_it(acl, stream):
+    acl.enqueue(stream, lambda: 12345, TINY)
+    p = acl.malloc(8)
+    while acl.raw.aclrtMemsetAsync(p, 8, 1, 8, stream) == 0:
+        pass
+    assert acl.raw.aclrtSynchronizeStream(stream) == 12345
+
+
+def test_priorities(acl):
+    s = acl.out("aclrtCreateStreamWithConfig", C.c_void_p, 5, 3)
+    assert acl.out("aclrtStreamGetPriority", C.c_uint32, s, first=False) == 5
+    assert acl.out("aclrtStreamGetFlags", C.c_uint32, s, first=False) == 3
+    assert acl.raw.aclrtCreateStreamWithConfig(C.byref(C.c_void_p()), 8, 0) == 100000
+    acl.aclrtDestroyStream(s)
+
+
+def test_events_order_streams(acl, stream):
+    other, e, p = acl.stream(), acl.event(1), acl.malloc(8)
+    go = threading.Event()
+    acl.host_task(stream, go.wait)
+    acl.aclrtMemsetAsync(p, 8, 5, 8, stream)
+    acl.aclrtRecordEvent(e, stream)
+    acl.aclrtStreamWaitEvent(other, e)
+    h = acl.malloc_host(8)
+    acl.aclrtMemcpyAsync(h, 8, p, 8, 2, other)
+    assert event_status(acl, e) == 0  # not ready
+    go.set()
+    acl.aclrtSynchronizeStream(other)
+    assert event_status(acl, e) == 1
+    assert C.string_at(h, 8) == b"\x05" * 8
+    acl.aclrtDestroyStream(other)
+    acl.aclrtDestroyEvent(e)
+
+
+def test_an_event_not_recorded_is_not_ready(acl, stream):
+    e = acl.event(1)
+    assert event_status(acl, e) == 0
+    acl.aclrtRecordEvent(e, stream)
+    assert event_status(acl, e) == 1
+    acl.aclrtResetEvent(e, stream)
+    assert event_status(acl, e) == 0
+    acl.aclrtDestroyEvent(e)
+
+
+def test_elapsed_time(acl, stream):
+    import time
+
+    start, end = acl.event(8), acl.event(8)
+    acl.aclrtRecordEvent(start, stream)
+    acl.host_task(stream, lambda: time.sleep(0.03))
+    acl.aclrtRecordEvent(end, stream)
+    ms = C.c_float()
+    acl.raw.aclrtEventElapsedTime(C.byref(ms), start, end)
+    acl.aclrtSynchronizeEvent(end)
+    acl.aclrtEventElapsedTime(C.byref(ms), start, end)
+    assert 30 <= ms.value < 3000
+    untimed = acl.event(1)
+    acl.aclrtRecordEvent(untimed, stream)
+    assert acl.raw.aclrtEventElapsedTime(C.byref(ms), start, untimed) == 107006
+
+
+def test_host_functions_run_in_order(acl, stream):
+    seen = []
+    for i in range(50):
+        acl.host_task(stream, lambda i=i: seen.append(i))
+    acl.aclrtSynchronizeStream(stream)
+    assert seen == list(range(50))
+
+
+def test_callbacks_run_on_the_subscribed_thread(acl, stream):
+    seen, stop = [], threading.Event()
+    ident = []
+
+    def serve():
+        acl.aclrtSetDevice(0)
+        ident.append(threading.get_ident())
+        while not stop.is_set():
+            acl.raw.aclrtProcessReport(20)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    while not ident:
+        pass
+    callback = C.CFUNCTYPE(None, C.c_void_p)(lambda data: seen.append((data, threading.get_ident())))
+    assert acl.raw.aclrtLaunchCallback(C.cast(callback, C.c_void_p), 1, 1, stream) == 107015
+    acl.aclrtSubscribeReport(ident[0], stream)
+    acl.aclrtLaunchCallback(C.cast(callback, C.c_void_p), 7, 1, stream)
+    acl.aclrtSynchronizeStream(stream)  # a blocking callback has run by then
+    assert seen == [(7, ident[0])]
+    acl.aclrtUnSubscribeReport(ident[0], stream)
+    stop.set()
+    server.join()
+
+
+def test_reports_need_a_subscription(acl):
+    assert acl.raw.aclrtProcessReport(1) == 107012
+
+
+def test_value_write_and_wait(acl, stream):
+    other, p = acl.stream(), acl.malloc(16)
+    acl.aclrtMemset(p, 16, 0, 16)
+    acl.aclrtValueWait(p, 3, 0, stream)
+    acl.aclrtMemsetAsync(p + 8, 8, 1, 8, stream)
+    assert status(acl, stream) == NOT_READY
+    acl.aclrtValueWrite(p, 3, 0, other)
+    acl.aclrtSynchronizeStream(stream)
+    assert acl.download(p + 8, 1) == b"\x01"
+    acl.aclrtDestroyStream(other)
+
+
+def test_a_graph_replays_what_was_captured(acl, stream):
+    p, q = acl.malloc(8), acl.malloc(8)
+    acl.aclrtMemset(q, 8, 0, 8)
+    acl.aclmdlRICaptureBegin(stream, 0)
+    acl.aclrtMemcpyAsync(q, 8, p, 8, 3, stream)
+    assert acl.raw.aclrtSynchronizeStream(stream) == 107027
+    graph = acl.out("aclmdlRICaptureEnd", C.c_void_p, stream, first=False)
+    assert acl.download(q, 8) == b"\0" * 8  # captured, not run
+    for value in (b"first...", b"second.."):
+        acl.upload(p, value)
+        acl.aclmdlRIExecuteAsync(graph, stream)
+        acl.aclrtSynchronizeStream(stream)
+        assert acl.download(q, 8) == value
+    acl.aclmdlRIExecuteAsync(graph, stream)
+    acl.aclmdlRIDestroy(graph)  # behind its replay
+    acl.aclrtSynchronizeStream(stream)
+    assert acl.raw.aclmdlRIExecuteAsync(graph, stream) == 107017
+
+
+def test_capture_follows_events_to_other_streams(acl, stream):
+    other, e, f, p = acl.stream(), acl.event(1), acl.event(1), acl.malloc(8)
+    acl.aclmdlRICaptureBegin(stream, 0)
+    acl.aclrtRecordEvent(e, stream)
+    acl.aclrtStreamWaitEvent(other, e)
+    acl.aclrtMemsetAsync(p, 8, 4, 8, other)
+    acl.aclrtRecordEvent(f, other)
+    acl.aclrtStreamWaitEvent(stream, f)
+    graph = acl.out("aclmdlRICaptureEnd", C.c_void_p, stream, first=False)
+    acl.aclrtMemset(p, 8, 0, 8)
+    acl.aclmdlRIExecuteAsync(graph, stream)
+    acl.aclrtSynchronizeStream(stream)
+    assert acl.download(p, 8) == b"\x04" * 8
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtDestroyStream(other)
+
+
+def test_a_stream_left_out_of_the_join_is_an_error(acl, stream):
+    other, e, p = acl.stream(), acl.event(1), acl.malloc(8)
+    acl.aclmdlRICaptureBegin(stream, 0)
+    acl.aclrtRecordEvent(e, stream)
+    acl.aclrtStreamWaitEvent(other, e)
+    acl.aclrtMemsetAsync(p, 8, 4, 8, other)
+    assert acl.raw.aclmdlRICaptureEnd(stream, C.byref(C.c_void_p())) == 107025
+    acl.aclrtSynchronizeStream(stream)  # the streams are free again
+    acl.aclrtDestroyStream(other)
+
+
+def test_idle_streams_have_no_thread():
+    code = """
+acl.start(0)
+p = acl.malloc(64)
+for s in [acl.stream() for _ in range(64)]: acl.aclrtMemsetAsync(p, 64, 1, 64, s)
+print(len(os.listdir('/proc/self/task')))"""
+    assert run(code).stdout.strip() == "1"
+
+
+def test_the_log_goes_where_it_is_told(tmp_path):
+    code = "acl.raw.aclrtSetDevice(77)"
+    run(code, ASCEND_PROCESS_LOG_PATH=str(tmp_path), ASCEND_GLOBAL_LOG_LEVEL="1")
+    (file,) = (tmp_path / "debug" / "plog").iterdir()
+    assert "[INFO] SOFTNPU" in file.read_text()
+    out = run(code, ASCEND_SLOG_PRINT_TO_STDOUT="1", ASCEND_GLOBAL_LOG_LEVEL="1").stdout
+    assert "aclrtSetDevice returns 107001: device 77 does not exist" in out
+    run(code, ASCEND_PROCESS_LOG_PATH=str(tmp_path / "quiet"))
+    assert not (tmp_path / "quiet").exists()

@@ -1,0 +1,129 @@
+"""TorchScript, torch.compile and torch.export with cuda in the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def forget_compiled_code() -> Iterator[None]:
+    yield
+    torch.compiler.reset()
+
+
+def x() -> torch.Tensor:
+    return torch.arange(4.0).reshape(2, 2)
+
+
+@torch.jit.script
+def script_to_string(t: torch.Tensor) -> torch.Tensor:
+    return t.to("cuda") + 1
+
+
+@torch.jit.script
+def script_to_device(t: torch.Tensor) -> torch.Tensor:
+    return t.to(torch.device("cuda:1")) + 1
+
+
+@torch.jit.script
+def script_to_dtype(t: torch.Tensor) -> torch.Tensor:
+    return t.to(device=torch.device("cuda"), dtype=torch.float16) + 1
+
+
+@torch.jit.script
+def script_cuda(t: torch.Tensor) -> torch.Tensor:
+    return t.cuda() + 1
+
+
+@torch.jit.script
+def script_factory(t: torch.Tensor) -> torch.Tensor:
+    return torch.ones(2, 2, device=torch.device("cuda")) + t.cuda()
+
+
+@pytest.mark.parametrize(
+    "function, index",
+    [(script_to_string, 0), (script_to_device, 1), (script_to_dtype, 0), (script_cuda, 0), (script_factory, 0)],
+)
+def test_scripts(function, index: int) -> None:
+    for _ in range(3):  # profiled, then optimized
+        result = function(x())
+        assert result.device == torch.device("npu", index)
+        torch.testing.assert_close(result.cpu().float(), x() + 1)
+
+
+def test_torch_jit_script_is_not_blocked() -> None:
+    module = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())).cuda()
+    assert isinstance(module, torch.jit.ScriptModule)
+    assert module(x().cuda()).device.type == "npu"
+
+
+def test_trace() -> None:
+    traced = torch.jit.trace(lambda t: t.cuda() * torch.ones(2, 2, device="cuda"), x())
+    assert traced(x()).device == torch.device("npu", 0)
+
+
+def factories(t: torch.Tensor) -> torch.Tensor:
+    return t.cuda() * torch.full((2, 2), 2.0, device="cuda") + torch.arange(2, device=torch.device("cuda:0"))
+
+
+def moves(t: torch.Tensor) -> torch.Tensor:
+    return t.to("cuda").to("cuda:0") * 2 + torch.arange(2).cuda(0)
+
+
+def asks(t: torch.Tensor) -> torch.Tensor:
+    t = t.cuda() * 2
+    return t + torch.arange(2, device=t.device) if t.is_cuda and torch.cuda.is_available() else t
+
+
+def current(t: torch.Tensor) -> torch.Tensor:
+    return t.cuda(torch.cuda.current_device()) * 2 + torch.arange(2, device="cuda")
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [factories, moves, asks, current])
+@pytest.mark.parametrize("place", ["cpu", "npu"])
+def test_compile_in_one_graph(function, place: str, backend: str) -> None:
+    compiled = torch.compile(function, fullgraph=True, backend=backend)
+    result = compiled(x().to(place))
+    assert result.device == torch.device("npu", 0)
+    torch.testing.assert_close(result.cpu(), x() * 2 + torch.arange(2))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_compiled_autocast(backend: str, enabled: bool) -> None:
+    @torch.compile(fullgraph=True, backend=backend)
+    def function(t):
+        with torch.autocast("cuda", enabled=enabled):
+            return t @ t, torch.is_autocast_enabled("cuda")
+
+    result, state = function(x().cuda())
+    assert result.dtype is (torch.float16 if enabled else torch.float32)
+    assert state is enabled
+    torch.testing.assert_close(result.cpu().float(), x() @ x())
+
+
+def test_compiled_training_step() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    wanted = model(x()).sum()
+    wanted.backward()
+    gradient = model[0].weight.grad.clone()
+    model.zero_grad()
+    model.cuda()
+    result = torch.compile(model, fullgraph=True, backend="aot_eager")(x().cuda()).sum()
+    result.backward()
+    torch.testing.assert_close(result.cpu(), wanted)
+    torch.testing.assert_close(model[0].weight.grad.cpu(), gradient)
+
+
+def test_export() -> None:
+    class Module(torch.nn.Module):
+        def forward(self, t):
+            return t.to("cuda") * torch.ones(2, device="cuda") + 1
+
+    program = torch.export.export(Module(), (x().cuda(),))
+    assert torch.equal(program.module()(x().cuda()).cpu(), x() + 1)

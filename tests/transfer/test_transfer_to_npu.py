@@ -1,0 +1,221 @@
+"""The switch itself: nothing before the import, everything undone afterwards, a clear refusal where it cannot work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from torch_npu.contrib import transfer_to_npu
+
+WATCHED = """
+import types
+import torch, torch_npu
+def snapshot():
+    owners = [torch, torch._C, torch.cuda, torch.cuda.amp, torch.cuda.memory, torch.cuda.random, torch.cuda.streams,
+              torch.cuda.nvtx, torch.cuda.graphs, torch.Tensor, torch._C.TensorBase, torch.amp, torch.amp.autocast_mode,
+              torch.amp.GradScaler, torch.distributed, torch.distributed.distributed_c10d, torch.distributed.Backend,
+              torch.storage, torch.storage._StorageBase, torch.UntypedStorage, torch.nn.Module, torch.jit,
+              torch.serialization, torch._utils, torch._subclasses.fake_tensor.FakeTensor]
+    return [{k: v for k, v in vars(o).items() if not isinstance(v, types.ModuleType) and k[:2] != '__'} for o in owners]
+def changed(before, after):
+    return sorted(k for b, a in zip(before, after) for k in b.keys() | a.keys() if b.get(k, 0) is not a.get(k, 0))
+"""
+
+
+def run(script: str) -> str:
+    # -P: the working directory holds a torch_npu without its compiled parts.
+    command = [sys.executable, "-P", "-W", "error::UserWarning", "-c", script]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_nothing_happens_before_the_import() -> None:
+    run(
+        "import torch, torch_npu, torch_npu.npu.amp\n"
+        "assert not torch.cuda.is_available() and torch.cuda.device_count() == 0\n"
+        "assert not torch.zeros(1, device='npu').is_cuda\n"
+        "assert not hasattr(torch._C, '_cuda_getDeviceCount')\n"
+        "assert not torch_npu._C._cuda_alias_enabled()\n"
+        "try:\n    torch.zeros(1, device='cuda')\n"
+        "except AssertionError as error:\n    assert 'not compiled with CUDA' in str(error)\n"
+        "else:\n    raise SystemExit('cuda works')\n"
+    )
+
+
+def test_importing_the_package_alone_changes_nothing() -> None:
+    assert run(WATCHED + "before = snapshot()\nimport torch_npu.contrib\nprint(changed(before, snapshot()))") == "[]\n"
+
+
+def test_disable_restores_every_attribute() -> None:
+    script = WATCHED + (
+        "before = snapshot()\n"
+        "from torch_npu.contrib import transfer_to_npu\n"
+        "assert changed(before, snapshot())\n"
+        "transfer_to_npu.disable()\n"
+        "print(changed(before, snapshot()), transfer_to_npu.replaced())\n"
+    )
+    assert run(script) == "[] []\n"
+
+
+def test_disable_makes_cuda_mean_cuda_again() -> None:
+    bound = torch.Tensor.cuda
+    with transfer_to_npu.disabled():
+        for call in (
+            lambda: torch.zeros(1, device="cuda"),
+            lambda: torch.zeros(1).to("cuda"),
+            lambda: torch.zeros(1).cuda(),
+            lambda: torch.zeros(1, device="npu").to("cuda"),
+            lambda: bound(torch.zeros(1)),
+            lambda: torch.Generator("cuda"),
+            lambda: torch.UntypedStorage(4, device="cuda"),
+        ):
+            with pytest.raises((AssertionError, RuntimeError)):
+                call()
+        with torch.autocast("npu"):
+            assert not torch.is_autocast_enabled()
+        assert not torch.cuda.is_available()
+        assert torch.zeros(1, device="npu").add(1).item() == 1
+    assert torch.zeros(1, device="cuda").add(1).item() == 1
+
+
+def test_scripts_fail_again_after_disable() -> None:
+    @torch.jit.script
+    def move(t: torch.Tensor) -> torch.Tensor:
+        return t.to("cuda")
+
+    with transfer_to_npu.disabled(), pytest.raises(RuntimeError):
+        move(torch.zeros(1))
+
+
+def test_switching_many_times() -> None:
+    names = transfer_to_npu.replaced()
+    for _ in range(5):
+        transfer_to_npu.disable()
+        transfer_to_npu.disable()
+        transfer_to_npu.enable()
+        transfer_to_npu.enable()
+    assert transfer_to_npu.is_enabled()
+    assert transfer_to_npu.replaced() == names
+    assert torch.ones(2).cuda(1).sum().item() == 2
+
+
+def test_built_ins_keep_their_identity() -> None:
+    with transfer_to_npu.disabled():
+        stock = [torch.Tensor.cuda, torch.is_autocast_enabled, torch.Generator, torch.zeros, torch.Tensor.to]
+    assert stock == [torch.Tensor.cuda, torch.is_autocast_enabled, torch.Generator, torch.zeros, torch.Tensor.to]
+
+
+def test_no_factory_is_wrapped() -> None:
+    replaced = " ".join(transfer_to_npu.replaced())
+    for name in ("torch.zeros", "torch.tensor", "torch.load", "torch.jit", "Module", "Tensor.to", "torch.device"):
+        assert name not in replaced
+
+
+def test_import_order_does_not_matter() -> None:
+    run(
+        "from torch_npu.contrib import transfer_to_npu\n"
+        "from torch_npu.npu import amp\nimport torch\n"
+        "assert torch.ones(2).cuda().sum().item() == 2\n"
+        "with amp.autocast():\n"
+        "    assert (torch.ones(2, 2, device='cuda') @ torch.ones(2, 2, device='cuda')).dtype is torch.float16\n"
+    )
+
+
+def test_no_warning_filter_is_left() -> None:
+    script = (
+        "import warnings, torch, torch_npu\nbefore = list(warnings.filters)\n"
+        "from torch_npu.contrib import transfer_to_npu\nprint(warnings.filters == before)\n"
+    )
+    assert run(script) == "True\n"
+
+
+def test_the_environment_variable() -> None:
+    script = (
+        "import os; os.environ['TORCH_TRANSFER_TO_NPU'] = '1'\n"
+        "import torch\nprint(torch.zeros(1, device='cuda').device)"
+    )
+    assert run(script) == "npu:0\n"
+
+
+def test_a_wrong_value_of_the_environment_variable_is_an_error() -> None:
+    result = subprocess.run(
+        [sys.executable, "-P", "-c", "import os; os.environ['TORCH_TRANSFER_TO_NPU'] = 'yes'\nimport torch"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "TORCH_TRANSFER_TO_NPU=yes is neither 0 nor 1" in result.stderr
+
+
+def test_spawned_workers_import_it_again(tmp_path) -> None:
+    script = tmp_path / "spawn.py"
+    script.write_text(
+        "import torch\nfrom torch_npu.contrib import transfer_to_npu\n"
+        "def work(rank):\n"
+        "    torch.cuda.set_device(rank)\n"
+        "    assert torch.ones(2).cuda().device == torch.device('npu', rank)\n"
+        "if __name__ == '__main__':\n"
+        "    torch.multiprocessing.spawn(work, nprocs=2)\n"
+    )
+    subprocess.run([sys.executable, str(script)], check=True, timeout=120)
+
+
+def test_a_script_of_the_quick_starts_shape(tmp_path) -> None:
+    """Device by CUDA's name, SGD, autocast, scaler, checkpoint: the loss falls as it does in float32 on the CPU."""
+    from torch import nn
+
+    from torch_npu.npu import amp
+
+    def train(device: str, mixed: bool) -> tuple[list[float], nn.Module]:
+        torch.manual_seed(0)
+        device = torch.device(device)
+        model = nn.Sequential(
+            nn.Conv2d(1, 4, 3, 1, 1), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4 * 7 * 7, 16), nn.ReLU(),
+            nn.Linear(16, 10),
+        ).to(device)  # fmt: skip
+        loss_func = nn.CrossEntropyLoss().to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = amp.GradScaler(enabled=mixed)
+        images, labels = torch.randn(64, 1, 14, 14), torch.arange(64) % 10
+        losses = []
+        for _ in range(20):
+            with amp.autocast(enabled=mixed):
+                loss = loss_func(model(images.to(device)), labels.to(device))
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            losses.append(loss.item())
+        return losses, model
+
+    losses, model = train("cuda:0", mixed=True)
+    assert losses == pytest.approx(train("cpu", mixed=False)[0], abs=0.02)
+    torch.save({"epoch": 1, "state_dict": model.state_dict()}, tmp_path / "checkpoint.pth.tar")
+    state = torch.load(tmp_path / "checkpoint.pth.tar", map_location="cpu")["state_dict"]
+    assert torch.equal(state["0.weight"], model[0].weight.detach().cpu())
+
+
+REFUSAL = """
+import ctypes, torch, torch_npu
+# What a PyTorch with CUDA has: something in the CUDA slot of the guard registry (here: any guard).
+c10 = ctypes.CDLL(torch.__path__[0] + '/lib/libc10.so')
+table = (ctypes.c_void_p * 32).in_dll(c10, '_ZN3c104impl26device_guard_impl_registryE')
+table[1] = table[0]
+try:
+    from torch_npu.contrib import transfer_to_npu
+except RuntimeError as error:
+    print(error)
+else:
+    raise SystemExit('not refused')
+assert table[1] == table[0] and not torch_npu._C._cuda_alias_enabled()
+assert not torch.cuda.is_available() and torch.zeros(1, device='npu').add(1).item() == 1
+"""
+
+
+def test_a_pytorch_with_cuda_is_refused_with_the_remedy() -> None:
+    message = run(REFUSAL)
+    assert "has CUDA support of its own" in message
+    assert "https://download.pytorch.org/whl/cpu" in message and "pytorch_gpu2npu" in message

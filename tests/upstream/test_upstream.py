@@ -1,0 +1,31 @@
+"""PyTorch's databases on npu:0: nothing wrong, no crash. One sample an entry here, three and every form in `full`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.upstream import run
+from tests.upstream.cases import KINDS, select
+
+
+def judge(samples: int, forms: tuple[str, ...], capsys) -> run.Summary:
+    cases = list(select(list(KINDS), run.DTYPES.split(",")))
+    options = {"device": "npu", "plugin": "torch_npu", "samples": samples, "forms": forms}
+    with capsys.disabled():
+        print()
+        summary = run.judge(cases, options)
+        print(*summary.lines(), sep="\n")
+    return summary
+
+
+@pytest.mark.timeout(1500)
+def test_one_sample_of_everything_is_right(capsys):
+    summary = judge(1, ("forward", "gradient"), capsys)
+    assert summary.complaints("wrong", "crash") == []
+
+
+@pytest.mark.full
+@pytest.mark.timeout(5400)
+def test_three_samples_in_every_form_are_right(capsys):
+    summary = judge(3, run.FORMS, capsys)
+    assert summary.complaints("wrong", "crash") == []

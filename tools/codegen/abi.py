@@ -1,0 +1,190 @@
+"""Generate C from cann/abi: declarations, stubs, and the plugin's symbol table.
+
+    python tools/codegen/abi.py OUT_DIR
+
+writes into OUT_DIR (the build tree; nothing generated is committed):
+  include/acl/enums.h           every enumeration and constant
+  include/{acl,hccl}/api.h      one declaration for each symbol whose types are declared
+  include/aclnn/api.h           two declarations for each aclnn operator
+  stubs/<library>.cpp           a body for each symbol the software NPU does not implement
+  include/cann_loader_table.inc rows the plugin resolves at load (marked `plugin:`)
+  include/cann_status_names.inc every status code with its name, for messages
+Files are rewritten only if their text changes.
+"""
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+ABI = ROOT / "cann" / "abi"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+C_TYPES = {"void", "char", "int", "bool", "float", "double", "size_t", "const", "unsigned", "long", "struct", "va_list",
+           "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t"}
+
+
+class Symbol(NamedTuple):
+    """One row of acl.yaml or hccl.yaml."""
+
+    name: str
+    lib: str
+    ret: str
+    args: str
+    soft: str          # "native": implemented by the software NPU; "stub": generated body
+    plugin: str | None  # "required" or "optional": the plugin's loader resolves it
+
+
+class Param(NamedTuple):
+    """One parameter of an aclnn operator."""
+
+    type: str
+    name: str
+    way: str        # in, out, inout
+    optional: bool
+
+
+def load(name: str) -> dict:
+    return yaml.load((ABI / name).read_text(encoding="utf-8"), Loader=LOADER)
+
+
+def symbols(name: str) -> list[Symbol]:
+    return [Symbol(k, v["lib"], v["ret"], v["args"], v["soft"], v.get("plugin")) for k, v in load(name).items()]
+
+
+def parse_param(text: str) -> Param:
+    m = re.fullmatch(r"(?:(out|inout) )?(.*?[ *])(\w+)(\??)", text.strip())
+    if not m:
+        raise SystemExit(f"cann/abi/aclnn.yaml: cannot read parameter {text!r}")
+    return Param(m.group(2).strip(), m.group(3), m.group(1) or "in", bool(m.group(4)))
+
+
+def aclnn() -> dict[str, list[Param]]:
+    """Operator name -> its ordered parameters, without workspaceSize and executor."""
+    return {op: [parse_param(p) for p in sig.split(";") if p.strip()] for op, sig in load("aclnn.yaml").items()}
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def enums_header() -> str:
+    out = ["// Generated from cann/abi/enums.yaml.", "#pragma once", ""]
+    for name, values in load("enums.yaml").items():
+        pairs = ",\n".join(f"  {k} = {v}" for k, v in values.items())
+        if name in ("constants", "aclnnStatus"):
+            out += [f"enum {{\n{pairs}\n}};" if name != "constants" else "\n".join(f"#define {k} {v}" for k, v in values.items()), ""]
+        else:
+            out += [f"typedef enum {name} {{\n{pairs}\n}} {name};", ""]
+    return "\n".join(out)
+
+
+def declared_types() -> set[str]:
+    names = set(C_TYPES) | {n for n in load("enums.yaml") if n != "constants"}
+    for header in (ROOT / "cann" / "include").rglob("*.h"):
+        text = header.read_text(encoding="utf-8")
+        names |= set(re.findall(r"typedef\s+(?:struct|union|enum)\s+\w+\s+(\w+)\s*;", text))
+        names |= set(re.findall(r"\}\s*(\w+)\s*;", text))
+        names |= set(re.findall(r"typedef\s+[\w\s*]+?(\w+)\s*;", text))
+        names |= set(re.findall(r"typedef\s+\w+\s*\**\s*\(\*(\w+)\)", text))
+    return names
+
+
+def spelled(ret: str, name: str, args: str) -> str:
+    return f"{ret} {name}({args or 'void'})"
+
+
+def types_of(symbol: Symbol) -> set[str]:
+    found = set(re.findall(r"\w+", symbol.ret))
+    for part in filter(None, (p.strip() for p in symbol.args.split(","))):
+        words = re.findall(r"[A-Za-z_]\w*", part)
+        named = len(words) > 1 and words[-1] not in C_TYPES and not part.endswith("*") and words[-2:-1] != ["const"]
+        found |= set(words[:-1] if named else words)
+    return found
+
+
+def declarable(symbol: Symbol, types: set[str]) -> bool:
+    return types_of(symbol) <= types and "..." not in symbol.args
+
+
+def api_header(rows: list[Symbol], source: str, include: str, types: set[str]) -> str:
+    out = [f"// Generated from cann/abi/{source}: one declaration a symbol.", "#pragma once", f'#include "{include}"', "",
+           "#ifdef __cplusplus", 'extern "C" {', "#endif"]
+    for s in rows:
+        if declarable(s, types):
+            out.append(spelled(s.ret, s.name, s.args) + ";")
+        elif s.soft == "native" and "..." not in s.args:
+            raise SystemExit(f"cann/abi/{source}: {s.name} is native but cann/include lacks {sorted(types_of(s) - types)}")
+    return "\n".join(out + ["#ifdef __cplusplus", "}", "#endif", ""])
+
+
+def aclnn_header(ops: dict[str, list[Param]]) -> str:
+    out = ["// Generated from cann/abi/aclnn.yaml: both phases of each operator.", "#pragma once", '#include "acl/types.h"', "",
+           'extern "C" {']
+    for op, params in ops.items():
+        args = ", ".join(f"{p.type} {p.name}" for p in params)
+        out.append(f"aclnnStatus {op}GetWorkspaceSize({args}{', ' if args else ''}uint64_t* workspaceSize, aclOpExecutor** executor);")
+        out.append(f"aclnnStatus {op}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);")
+    return "\n".join(out + ["}", ""])
+
+
+STUB_STATUS = {"aclError": 200006, "aclnnStatus": 561000, "HcclResult": 5}  # ACL_ERROR_FEATURE_UNSUPPORTED; inner error; HCCL_E_NOT_SUPPORT
+
+
+def stubs(rows: list[Symbol], lib: str) -> str:
+    """Bodies for unimplemented symbols. They take no declared arguments: a C caller's are ignored."""
+    out = [f"// Generated from cann/abi: what lib{lib}.so does not implement. Each body names itself in the recent error message.",
+           '#include "softnpu/runtime/stub.h"', "", 'extern "C" {']
+    for s in rows:
+        if s.lib != lib or s.soft != "stub":
+            continue
+        mark = f'softnpu::report_stub("{s.name}", "lib{lib}.so");'
+        ret = s.ret.strip()
+        if ret == "void":
+            body = f"SOFTNPU_STUB void {s.name}() {{ {mark} }}"
+        elif "*" in ret:
+            body = f"SOFTNPU_STUB void* {s.name}() {{ {mark} return nullptr; }}"
+        elif ret in ("float", "double"):
+            body = f"SOFTNPU_STUB {ret} {s.name}() {{ {mark} return 0; }}"
+        else:
+            code = STUB_STATUS.get(ret, -1 if ret in ("int", "int32_t") else 0)
+            body = f"SOFTNPU_STUB long {s.name}() {{ {mark} return {code}; }}"
+        out.append(body)
+    return "\n".join(out + ["}", ""])
+
+
+def loader_table(rows: list[Symbol]) -> str:
+    out = ["// Generated from cann/abi: X(symbol, library, required)"]
+    out += [f'X({s.name}, "{s.lib}", {"true" if s.plugin == "required" else "false"})' for s in rows if s.plugin]
+    return "\n".join(out) + "\n"
+
+
+def status_names() -> str:
+    """X(name) once a value, the first name where several share one."""
+    tables = load("enums.yaml")
+    names = [k for k in tables["constants"] if k.startswith("ACL_ERROR_")] + list(tables["aclnnStatus"])
+    values = {**tables["constants"], **tables["aclnnStatus"]}
+    first = {values[name]: name for name in reversed(names)}
+    return "// Generated from cann/abi/enums.yaml: X(status code)\n" + "".join(f"X({name})\n" for name in first.values())
+
+
+def main() -> None:
+    out = Path(sys.argv[1])
+    acl_rows, hccl_rows, types = symbols("acl.yaml"), symbols("hccl.yaml"), declared_types()
+    write(out / "include/acl/enums.h", enums_header())
+    write(out / "include/acl/api.h", api_header(acl_rows, "acl.yaml", "acl/types.h", types))
+    write(out / "include/hccl/api.h", api_header(hccl_rows, "hccl.yaml", "hccl/types.h", types))
+    write(out / "include/aclnn/api.h", aclnn_header(aclnn()))
+    write(out / "include/cann_loader_table.inc", loader_table(acl_rows + hccl_rows))
+    write(out / "include/cann_status_names.inc", status_names())
+    for lib in sorted({s.lib for s in acl_rows + hccl_rows}):
+        write(out / f"stubs/{lib}.cpp", stubs(acl_rows + hccl_rows, lib))
+
+
+if __name__ == "__main__":
+    main()

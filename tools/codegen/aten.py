@@ -1,0 +1,362 @@
+"""Generate the plugin's wrappers from ops/aten.yaml.
+
+    python tools/codegen/aten.py OUT_DIR          write the shards and registrations (only files whose text changes)
+    python tools/codegen/aten.py --list OUT_DIR   print the names of the files it writes (for CMake)
+    python tools/codegen/aten.py --show add.Tensor  print what a row generates
+
+Schemas come from torchgen's packaged native_functions.yaml, aclnn signatures from cann/abi/aclnn.yaml. Arguments are bound by
+name, never by position; a parameter that cannot be bound stops the build with the row's line. The format is in ops/README.md.
+"""
+from __future__ import annotations
+
+import re
+import sys
+import zlib
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import torchgen
+import yaml
+from torchgen.api import meta as meta_api
+from torchgen.api import native
+from torchgen.context import native_function_manager
+from torchgen.gen import get_grouped_native_functions, parse_native_yaml
+from torchgen.model import DispatchKey, NativeFunction, NativeFunctionsGroup, SchemaKind
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import abi  # noqa: E402
+
+TABLE = Path(__file__).resolve().parents[2] / "ops" / "aten.yaml"
+SHARDS = 5
+KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check"}
+VARIANT_KEYS = {"if", "aclnn", "args"}
+# What aclnn calls an argument whose ATen name differs: normalized aclnn name -> normalized ATen names, first match wins.
+ALIASES = {
+    "input": ["self"], "x": ["self"], "dims": ["dim"], "axis": ["dim"], "keepdims": ["keepdim"], "strides": ["stride"],
+    "paddings": ["padding"], "gradoutput": ["gradout", "grad"], "gradout": ["gradoutput", "grad"], "dy": ["gradoutput"],
+    "weightoptional": ["weight"], "selforresult": ["selforresult"], "clipvaluemin": ["min"], "clipvaluemax": ["max"],
+}
+
+
+# The same for lists: aclnnForeach* number their operands.
+FOREACH_ALIASES = {
+    "x": ["self"], "x1": ["self"], "x2": ["other", "tensors1", "tensor1", "exponent"], "x3": ["tensor2"],
+    "scalar": ["value", "exponent", "weight", "self"], "scalars": ["exponent"], "weight": ["weights"],
+}
+
+
+class RowError(SystemExit):
+    def __init__(self, row: Row, text: str) -> None:
+        super().__init__(f"ops/aten.yaml:{row.line}: {row.func}: {text}")
+
+
+class Row(NamedTuple):
+    """One row of ops/aten.yaml and the line it stands on."""
+
+    line: int
+    text: str
+    func: str
+    aclnn: str | None
+    args: dict[str, str]
+    scalar: dict[str, str]
+    meta: str | None
+    fast: str | None
+    only: list[str] | None
+    variants: list[dict]
+    check: str | None
+
+
+def rows() -> list[Row]:
+    """The table is one flow mapping a line, so that every row knows its line."""
+    out = []
+    for number, text in enumerate(TABLE.read_text(encoding="utf-8").splitlines(), 1):
+        if not text.startswith("- "):
+            continue
+        data = yaml.load(text, Loader=abi.LOADER)[0]
+        unknown = set(data) - KEYS
+        if unknown:
+            raise SystemExit(f"ops/aten.yaml:{number}: unknown keys {sorted(unknown)}")
+        out.append(Row(number, text[2:], data["func"], data.get("aclnn"), data.get("args", {}), data.get("scalar", {}), data.get("meta"),
+                       data.get("fast"), data.get("only"), data.get("variants", []), data.get("check")))
+    return out
+
+
+class Schemas:
+    """Functional, in-place and out overloads by the name of any of them."""
+
+    def __init__(self) -> None:
+        home = Path(torchgen.__file__).parent / "packaged/ATen/native"
+        parsed = parse_native_yaml(str(home / "native_functions.yaml"), str(home / "tags.yaml"))
+        self.groups: dict[str, dict[str, NativeFunction]] = {}
+        self.composite = parsed.backend_indices[DispatchKey.CompositeExplicitAutograd]
+        self.structured: dict[str, NativeFunctionsGroup] = {}
+        for group in get_grouped_native_functions(parsed.native_functions):
+            members = list(group.functions()) if isinstance(group, NativeFunctionsGroup) else [group]
+            kinds = {self.kind(f): f for f in members if "generated" not in f.tags}
+            for f in members:
+                self.groups[str(f.func.name)] = kinds
+                if isinstance(group, NativeFunctionsGroup) and group.structured:
+                    self.structured[str(f.func.name)] = group
+
+    @staticmethod
+    def kind(f: NativeFunction) -> str:
+        return {SchemaKind.functional: "functional", SchemaKind.inplace: "inplace", SchemaKind.out: "out",
+                SchemaKind.mutable: "mutable", SchemaKind.scratch: "scratch"}[f.func.kind()]
+
+
+def normal(name: str) -> str:
+    return re.sub(r"(optional|ref)$", "", name.lower().replace("_", "")) or name.lower()
+
+
+class Wrapper:
+    """The C++ of one row: meta function, outputs, aclnn call."""
+
+    aliases = ALIASES
+
+    def __init__(self, row: Row, schemas: Schemas, signatures: dict[str, list[abi.Param]]) -> None:
+        if row.func not in schemas.groups:
+            raise RowError(row, "no such operator in this torch")
+        self.row, self.signatures, self.schemas = row, signatures, schemas
+        self.group = schemas.structured.get(row.func)
+        self.kinds = {k: f for k, f in schemas.groups[row.func].items() if k in ("functional", "inplace", "out")}
+        if row.only:
+            self.kinds = {k: self.kinds[k] for k in row.only}
+        if not self.kinds:
+            raise RowError(row, "neither functional nor in-place nor out")
+        if not self.group and not row.meta and not self.is_foreach(row):
+            raise RowError(row, "not structured: it needs `meta:`")
+
+    @staticmethod
+    def is_foreach(row: Row) -> bool:
+        return row.func.startswith("_foreach_")
+
+    @cached_property
+    def base(self) -> NativeFunction:
+        return next(self.kinds[k] for k in ("functional", "out", "inplace") if k in self.kinds)
+
+    @cached_property
+    def namespace(self) -> str:
+        return "op_" + re.sub(r"\W", "_", str(self.base.func.name))
+
+    @cached_property
+    def outputs(self) -> list[str]:
+        taken = {b.name for b in self.inputs}
+        if "out" in self.kinds:
+            return [a.name if a.name not in taken else a.name + "_out" for a in self.kinds["out"].func.arguments.out]
+        names = [r.name for r in self.base.func.returns]
+        if len(names) == 1:
+            return ["out" if "out" not in taken else "result"]
+        return [n or f"out{i}" for i, n in enumerate(names)]
+
+    @cached_property
+    def inputs(self) -> list:
+        return [b for b in self.arguments(self.base) if not self.is_out(self.base, b.name)]
+
+    @staticmethod
+    def is_out(f: NativeFunction, name: str) -> bool:
+        return any(a.name == name for a in f.func.arguments.out)
+
+    @staticmethod
+    def arguments(f: NativeFunction) -> list:
+        with native_function_manager(f):
+            return native.arguments(f.func, symint=False)
+
+    @staticmethod
+    def returns(f: NativeFunction) -> str:
+        with native_function_manager(f):
+            return native.returns_type(f.func.returns, symint=False).cpp_type()
+
+    def bind(self, op: str, given: dict[str, str], replaced: dict[str, str]) -> str:
+        """The call of `op`: an expression for each of its parameters, by name."""
+        if op not in self.signatures:
+            raise RowError(self.row, f"{op} is not in cann/abi/aclnn.yaml")
+        names = {normal(b.name): b.name for b in self.inputs}
+        outs = {normal(o): o for o in self.outputs}
+        ordinal = iter(self.outputs)
+        unused = set(given)
+        exprs = []
+        for p in self.signatures[op]:
+            key = normal(p.name)
+            candidates = [key, *self.aliases.get(key, [])]
+            position = next(ordinal, None) if p.way in ("out", "inout") and "Tensor" in p.type else None
+            source = next((names[c] for c in candidates if c in names), None)
+            if p.name in given:
+                unused.discard(p.name)
+                expr = str(given[p.name])
+            elif key in outs and not (source and p.way == "in"):
+                expr = outs[key]
+            elif position and (p.way == "out" or not source):
+                expr = position
+            elif source:
+                expr = replaced.get(source, source)
+            elif p.name == "cubeMathType":
+                expr = "cube_math_type()"
+            else:
+                raise RowError(self.row, f"nothing to give to parameter `{p.name}` of {op}; name it in `args:`")
+            exprs.append(expr)
+        if unused:
+            raise RowError(self.row, f"`args:` names {sorted(unused)}, which {op} does not have")
+        return f"ACLNN({op})({', '.join(exprs)});"
+
+    def calls(self) -> list[str]:
+        out = []
+        for arg, op in self.row.scalar.items():
+            others = [b.name for b in self.inputs if b.nctype.type.cpp_type() == "const at::Tensor &" and b.name != arg]
+            given = {k: v for k, v in self.row.args.items() if any(p.name == k for p in self.signatures.get(op, []))}
+            call = self.bind(op, given, {arg: f"number_of({arg})"})
+            out.append(f"if (takes_number({', '.join([arg, *others])})) {{ {call} return; }}")
+        for v in self.row.variants:
+            if set(v) - VARIANT_KEYS:
+                raise RowError(self.row, f"unknown keys in a variant: {sorted(set(v) - VARIANT_KEYS)}")
+            out.append(f"if ({v['if']}) {{ {self.bind(v['aclnn'], v.get('args', {}), {})} return; }}")
+        if self.row.aclnn:
+            out.append(self.bind(self.row.aclnn, self.row.args, {}))
+        return out
+
+    def tensors(self) -> list[str]:
+        return [b.name for b in self.inputs if "Tensor" in b.nctype.type.cpp_type()]
+
+    def meta_class(self) -> str:
+        if self.row.meta:
+            return "meta::" + self.row.meta.split("(")[0]
+        return f"at::meta::structured_{meta_api.name(self.group)}"
+
+    def meta_call(self) -> str:
+        if self.row.meta:
+            return "op.meta" + self.row.meta[self.row.meta.index("("):] + ";"
+        optional = {"const ::std::optional<at::Tensor> &", "const ::std::optional<at::Scalar> &"}
+        args = (f"optional_ref({b.name})" if b.nctype.type.cpp_type() in optional else b.name for b in self.inputs)
+        return f"op.meta({', '.join(args)});"
+
+    def fast(self, kind: str) -> str:
+        """Skip the meta function where shape and dtype are plain: contiguous operands of one shape, or a tensor and a number."""
+        rule = self.row.fast
+        if not rule or kind == "out":
+            return ""
+        tensors = self.tensors()
+        first = tensors[0]
+        plain = f"plain({first})" if len(tensors) == 1 else " && ".join(f"same_layout({first}, {t})" for t in tensors[1:])
+        if "other" in tensors and self.row.scalar:
+            plain = f"({plain} || keeps_dtype({first}, other))"
+        guard = {"same": "", "bool": "", "float": f" && {first}.is_floating_point()"}[rule]
+        if kind == "inplace":
+            guard += f" && {first}.scalar_type() == at::kBool" if rule == "bool" else ""
+            return f"  if ({plain}{guard}) {{\n    call({self.pass_args('self')});\n    return self;\n  }}\n"
+        dtype = "at::kBool" if rule == "bool" else f"{first}.scalar_type()"
+        return (f"  if ({plain}{guard}) {{\n    at::Tensor result = empty({first}.sizes(), {dtype});\n"
+                f"    call({self.pass_args('result')});\n    return result;\n  }}\n")
+
+    def pass_args(self, *outs: str) -> str:
+        return ", ".join([b.name for b in self.inputs] + list(outs))
+
+    def function(self, kind: str, f: NativeFunction) -> str:
+        params = ", ".join(b.defn() for b in self.arguments(f))
+        n = len(self.outputs)
+        if kind == "functional":
+            make = "Op op;"
+            result = "op.take(0)" if n == 1 else "{" + ", ".join(f"op.take({i})" for i in range(n)) + "}"
+        elif kind == "inplace":
+            make, result = "Op op(Outputs::kSelf, self);", "self"
+        else:
+            outs = [a.name for a in f.func.arguments.out]
+            make = f"Op op(Outputs::kGiven, {', '.join(outs)});"
+            result = outs[0] if n == 1 else "{" + ", ".join(outs) + "}"
+        tensors = self.tensors() + ([a.name for a in f.func.arguments.out] if kind == "out" else [])
+        check = f"  {self.row.check};\n" if self.row.check else ""
+        body = (f"  const NPUGuard guard(first_device({', '.join(tensors)}));\n{self.fast(kind)}  {make}\n{check}  {self.meta_call()}\n"
+                f"  if (op.has_elements()) call({self.pass_args(*(f'op.output({i})' for i in range(n)))});\n  return {result};\n")
+        return f"{self.returns(f)} {kind}({params}) {{\n{body}}}\n"
+
+    def text(self) -> str:
+        params = ", ".join([b.defn() for b in self.inputs] + [f"const at::Tensor& {o}" for o in self.outputs])
+        params = re.sub(r"at::Tensor & self", "const at::Tensor & self", re.sub(r"const at::Tensor & self", "at::Tensor & self", params))
+        lines = [f"// ops/aten.yaml:{self.row.line}  {self.row.text}", f"namespace {self.namespace} {{",
+                 f"using Op = Structured<{self.meta_class()}, {len(self.outputs)}>;", f"void call({params}) {{"]
+        lines += ["  " + c for c in self.calls()] + ["}"]
+        lines += [self.function(k, f) for k, f in self.kinds.items()]
+        lines.append(f"}}  // namespace {self.namespace}")
+        return "\n".join(lines) + "\n"
+
+    def registrations(self) -> list[str]:
+        return [f'  m.impl("{f.func.name}", TORCH_FN({self.namespace}::{k}));' for k, f in self.kinds.items()]
+
+    def header(self) -> str | None:
+        return None if self.row.meta else f"#include <ATen/ops/{self.base.root_name}_meta.h>"
+
+
+class ForeachWrapper(Wrapper):
+    """A row over lists: one call where all tensors are alike, else PyTorch's loop over the single operator."""
+
+    aliases = FOREACH_ALIASES
+
+    @cached_property
+    def outputs(self) -> list[str]:
+        return ["out"]
+
+    def slow(self, f: NativeFunction) -> str:
+        return f"at::native::{self.schemas.composite.get_kernel(f).kernel}"
+
+    def function(self, kind: str, f: NativeFunction) -> str:
+        params = ", ".join(b.defn() for b in self.arguments(f))
+        names = ", ".join(b.name for b in self.inputs)
+        lists = [b.name for b in self.inputs if b.nctype.type.cpp_type() == "at::TensorList"]
+        numbers = [b.name for b in self.inputs if "Scalar" in b.nctype.type.cpp_type()]
+        test = f"alike({{{', '.join(lists)}}}" + (f", {numbers[0]}" if numbers else "") + ")"
+        if kind == "inplace":
+            body = f"  if (!{test}) return {self.slow(f)}({names});\n  const NPUGuard guard(first_device({lists[0]}));\n  call({names}, {lists[0]});\n"
+        else:
+            body = (f"  if (!{test}) return {self.slow(f)}({names});\n  const NPUGuard guard(first_device({lists[0]}));\n"
+                    f"  const std::vector<at::Tensor> out = like_each({lists[0]});\n  call({names}, out);\n  return out;\n")
+        return f"{self.returns(f)} {kind}({params}) {{\n{body}}}\n"
+
+    def text(self) -> str:
+        params = ", ".join([b.defn() for b in self.inputs] + ["at::TensorList out"])
+        lines = [f"// ops/aten.yaml:{self.row.line}  {self.row.text}", f"namespace {self.namespace} {{", f"void call({params}) {{"]
+        lines += ["  " + c for c in self.calls()] + ["}"]
+        lines += [self.function(k, f) for k, f in self.kinds.items()]
+        lines.append(f"}}  // namespace {self.namespace}")
+        return "\n".join(lines) + "\n"
+
+    def header(self) -> str:
+        return f"#include <ATen/ops/{self.base.root_name}_native.h>"
+
+
+def wrappers() -> list[Wrapper]:
+    schemas, signatures = Schemas(), abi.aclnn()
+    return [(ForeachWrapper if Wrapper.is_foreach(row) else Wrapper)(row, schemas, signatures) for row in rows()]
+
+
+def shard_of(w: Wrapper) -> int:
+    return zlib.crc32(w.base.root_name.encode()) % SHARDS
+
+
+def shard(members: list[Wrapper]) -> str:
+    headers = sorted({h for w in members if (h := w.header())})
+    body = "\n".join(w.text() for w in members)
+    impls = "\n".join(line for w in members for line in w.registrations())
+    return "\n".join(["// Generated from ops/aten.yaml by tools/codegen/aten.py. `--show <operator>` prints one.", '#include "csrc/ops/generated.h"',
+                      *headers, "", "namespace npu {", "namespace {", "", body, "}  // namespace",
+                      "", "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {", impls, "}", "}  // namespace npu", ""])
+
+
+def files() -> dict[str, str]:
+    every = wrappers()
+    return {f"aten_{i}.cpp": shard([w for w in every if shard_of(w) == i]) for i in range(SHARDS)}
+
+
+def main() -> None:
+    if sys.argv[1] == "--show":
+        found = [w for w in wrappers() if sys.argv[2] in {w.row.func, *(str(f.func.name) for f in w.kinds.values())}]
+        if not found:
+            raise SystemExit(f"{sys.argv[2]} has no row in ops/aten.yaml (hand-written operators are in torch_npu/csrc/ops)")
+        print("\n".join([w.text() for w in found] + [line for w in found for line in w.registrations()]))
+    elif sys.argv[1] == "--list":
+        print(";".join(str(Path(sys.argv[2]) / f"aten_{i}.cpp") for i in range(SHARDS)))
+    else:
+        for name, text in files().items():
+            abi.write(Path(sys.argv[1]) / name, text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+"""Generate libopapi's entry points: ops/aclnn.yaml (the computation) + cann/abi/aclnn.yaml (the parameters).
+
+    python tools/codegen/opapi.py OUT_DIR          write OUT_DIR/opapi/shard_<n>.cpp (only those whose text changed)
+    python tools/codegen/opapi.py --show aclnnAdd  print what one row generates
+    python tools/codegen/opapi.py --list           print the functions, one a line
+
+The row format is described in ops/README.md. Each generated function carries a comment that names its row.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import abi  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "ops" / "aclnn.yaml"
+SHARDS = 8  # an operator's shard depends on its name alone
+KEYS = {"run", "fast", "check", "cost", "nullable"}
+CHECKS = {"broadcast", "same_shape"}
+RULES = {"elements": "kElements", "matmul": "kMatmul", "convolution": "kConvolution", "serial": "kSerial"}
+
+
+class Row(NamedTuple):
+    """One function of ops/aclnn.yaml, its section's defaults applied."""
+
+    name: str
+    line: int
+    run: str
+    fast: str | None
+    check: str | None
+    rule: str
+    ns: float
+    nullable: tuple[str, ...]  # parameters that may be null here although the border calls them required
+
+
+def fail(name: str, text: str) -> None:
+    raise SystemExit(f"ops/aclnn.yaml: {name}: {text}")
+
+
+def rows() -> list[Row]:
+    text = TABLE.read_text(encoding="utf-8")
+    lines = {m.group(1): n for n, line in enumerate(text.splitlines(), 1) if (m := re.match(r"\s+(aclnn\w+):", line))}
+    out = []
+    for section, members in yaml.load(text, Loader=abi.LOADER).items():
+        defaults = members.pop("_", {})
+        for name, value in members.items():
+            row = defaults | (value if isinstance(value, dict) else {"run": value})
+            if set(row) - KEYS:
+                fail(name, f"unknown keys {sorted(set(row) - KEYS)} (section {section})")
+            if row.get("check") not in CHECKS | {None}:
+                fail(name, f"unknown check {row['check']!r}: one of {sorted(CHECKS)}")
+            words = str(row.get("cost", "0.5")).split()
+            rule = words.pop(0) if words[0] in RULES else "elements"
+            default_ns = {"matmul": 0.05, "convolution": 0.1}.get(rule, 1.0)
+            out.append(
+                Row(
+                    name,
+                    lines[name],
+                    str(row["run"]).strip().rstrip(";"),
+                    row.get("fast"),
+                    row.get("check"),
+                    RULES[rule],
+                    float(words[0]) if words else default_ns,
+                    tuple(row.get("nullable", ())),
+                )
+            )
+    return out
+
+
+def shard_of(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % SHARDS
+
+
+# How a parameter of each C type is seen in an expression, given its index in the executor.
+SEEN = {
+    ("aclTensor", False): "const at::Tensor& {n} = f.tensor({i});",
+    ("aclTensor", True): "const std::optional<at::Tensor> {n} = f.optional({i});",
+    ("aclScalar", False): "const at::Scalar {n} = f.scalar({i});",
+    ("aclScalar", True): "const std::optional<at::Scalar> {n} = f.optional_scalar({i});",
+}
+for kind, call in {
+    "aclTensorList": "at::TensorList|tensors",
+    "aclScalarList": "at::ArrayRef<at::Scalar>|scalars",
+}.items():
+    view, getter = call.split("|")
+    for way in (False, True):
+        SEEN[kind, way] = f"auto {{n}}_ = f.{getter}({{i}}); const {view} {{n}}({{n}}_);"
+for kind, call in {
+    "aclIntArray": "at::IntArrayRef {n} = f.ints",
+    "aclFloatArray": "at::ArrayRef<float> {n} = f.floats",
+    "aclBoolArray": "at::ArrayRef<bool> {n} = f.bools",
+    "char": "std::string_view {n} = f.string",
+    "aclDataType": "at::ScalarType {n} = to_dtype(f.integer",
+    "bool": "bool {n} = f.integer",
+    "double": "double {n} = f.real",
+    "float": "double {n} = f.real",
+    **dict.fromkeys(
+        ("int64_t", "int32_t", "int8_t", "int16_t", "int", "uint64_t", "uint32_t", "uint8_t", "size_t"),
+        "int64_t {n} = f.integer",
+    ),
+}.items():
+    for way in (False, True):
+        SEEN[kind, way] = f"const {call}({{i}})" + (");" if "to_dtype" in call else ";")
+
+
+def kind_of(param: abi.Param) -> str:
+    return re.sub(r"\bconst\b|\*|\s", "", param.type)
+
+
+def headers(run: str, name: str) -> list[str]:
+    """The per-operator headers of the ATen functions an expression calls."""
+    found = []
+    for space, function in re.findall(r"\bat::(?:(cpu|native)::)?([A-Za-z_]\w*)\(", run):
+        if space == "native":
+            if function not in native_functions():
+                fail(name, f"torch has no function at::native::{function}")
+            found.append(f"ATen/ops/{native_functions()[function]}")
+            continue
+        candidates = [
+            function,
+            *(function.removesuffix(s) for s in ("_outf", "_out", "_symint", "_symint_out", "_symint_outf", "_")),
+        ]
+        suffix = "_cpu_dispatch" if space else ""
+        for base in dict.fromkeys(c.removesuffix("_symint") for c in candidates):
+            if base in operators() or base + "_" in operators():
+                found.append(f"ATen/ops/{base if base in operators() else base + '_'}{suffix}.h")
+                break
+        else:
+            fail(name, f"torch has no operator at::{space + '::' if space else ''}{function}")
+    return found
+
+
+def torch_headers() -> Path:
+    import importlib.util
+
+    return Path(importlib.util.find_spec("torch").origin).parent / "include" / "ATen" / "ops"
+
+
+@functools.cache
+def operators() -> set[str]:
+    """Names of torch's operators: its packaged per-operator headers."""
+    return {p.name[:-6] for p in torch_headers().glob("*_ops.h")}
+
+
+@functools.cache
+def native_functions() -> dict[str, str]:
+    """at::native function -> the header that declares it."""
+    found = {}
+    for path in torch_headers().glob("*_native.h"):
+        for function in re.findall(r"^TORCH_API [^(]*?(\w+)\(", path.read_text(encoding="utf-8"), re.M):
+            found.setdefault(function, path.name)
+    return found
+
+
+def generate(row: Row, params: list[abi.Param]) -> str:
+    if not any(p.way != "in" for p in params):
+        fail(row.name, "cann/abi/aclnn.yaml marks no output of it; correct that row first")
+    names = [p.name for p in params]
+    if unknown := set(row.nullable) - set(names):
+        fail(row.name, f"`nullable` names no parameter: {sorted(unknown)}")
+    used = {
+        w.removesuffix("_") if w.removesuffix("_") in names else w
+        for w in re.findall(r"(?<![.:\w])[A-Za-z_]\w*", row.run)
+    }
+    if missing := [
+        p.name
+        for p in params
+        if p.way == "out" and not p.optional and p.name not in used and p.name not in row.nullable
+    ]:
+        fail(row.name, f"the expression does not write {missing}")
+    plan, seen = [], []
+    for i, p in enumerate(params):
+        kind = kind_of(p)
+        optional = p.optional or p.name in row.nullable
+        if (kind, optional) not in SEEN:
+            fail(row.name, f"no conversion for parameter {p.type} {p.name}")
+        way = p.way if kind in ("aclTensor", "aclTensorList") else "in"
+        plan.append(f'  plan.{way}({p.name}, "{p.name}"{", true" if optional else ""});')
+        if p.name not in used:
+            continue
+        if kind == "aclTensor" and p.way != "in":
+            seen.append(f"  at::Tensor& {p.name} = f.out({i});")
+        else:
+            seen.append("  " + SEEN[kind, optional].format(n=p.name, i=i))
+    name = row.name
+    args = "".join(f"{p.type} {p.name}, " for p in params)
+    body = ";\n  ".join(s.strip() for s in row.run.split(";"))
+    fast = f"fast_{row.fast}" if row.fast else "nullptr"
+    check = f"check_{row.check}" if row.check else "nullptr"
+    cost = f"CostRule::{row.rule}, {row.ns}f"
+    lines = [
+        f"// ops/aclnn.yaml:{row.line}  {name}: " + " ".join(row.run.split()),
+        f"static void run_{name}(Frame& f) {{",
+        *seen,
+        f"  {body};",
+        "}",
+        f'static constexpr Op op_{name}{{"{name}", run_{name}, {fast}, {check}, {cost}, {len(params)}}};',
+        f"OPAPI aclnnStatus {name}GetWorkspaceSize({args}uint64_t* workspaceSize, aclOpExecutor** executor) try {{",
+        f"  Plan plan(op_{name}, workspaceSize, executor);",
+        *plan,
+        "  return plan.done();",
+        "} catch (...) {",
+        f"  return failed(op_{name});",
+        "}",
+        f"OPAPI aclnnStatus {name}(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {{",
+        f"  return launch(op_{name}, executor, stream);",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def shard(members: list[Row], params: dict[str, list[abi.Param]]) -> str:
+    includes = sorted({h for row in members for h in headers(row.run, row.name)})
+    return "\n".join(
+        [
+            "// Generated by tools/codegen/opapi.py from ops/aclnn.yaml.",
+            '#include "aclnn/api.h"',
+            '#include "softnpu/ops/fast.h"',
+            '#include "softnpu/ops/frame.h"',
+            '#include "softnpu/ops/kernels.h"',
+            '#include "softnpu/ops/op.h"',
+            *(f"#include <{h}>" for h in includes),
+            "",
+            '#define OPAPI extern "C" __attribute__((visibility("default")))',
+            "",
+            "namespace softnpu::ops {",
+            "using namespace kernels;",
+            "",
+            *(generate(row, params[row.name]) for row in members),
+            "}  // namespace softnpu::ops",
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    table, params = rows(), abi.aclnn()
+    if stray := [r.name for r in table if r.name not in params]:
+        raise SystemExit(f"ops/aclnn.yaml: not in cann/abi/aclnn.yaml: {stray}")
+    if sys.argv[1:2] == ["--list"]:
+        print("\n".join(sorted(r.name for r in table)))
+    elif sys.argv[1:2] == ["--show"]:
+        row = next((r for r in table if r.name == sys.argv[2]), None)
+        if row is None:
+            raise SystemExit(f"ops/aclnn.yaml has no row {sys.argv[2]}")
+        print("\n".join(f"#include <{h}>" for h in headers(row.run, row.name)))
+        print(generate(row, params[row.name]), end="")
+    else:
+        for n in range(SHARDS):
+            abi.write(
+                Path(sys.argv[1]) / "opapi" / f"shard_{n}.cpp",
+                shard(sorted((r for r in table if shard_of(r.name) == n), key=lambda r: r.name), params),
+            )
+
+
+if __name__ == "__main__":
+    main()

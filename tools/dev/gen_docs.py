@@ -1,0 +1,77 @@
+"""Write the generated pages of docs/: env.md from env.yaml.
+
+python tools/dev/gen_docs.py [--check]        --check: change nothing, exit 1 if a page is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+READERS = {
+    "plugin": "The plugin (torch_npu)",
+    "softnpu": "The software NPU",
+    "migrate": "The migration tool",
+    "build": "The build",
+    "tests": "Tests and bench",
+    "tools": "Developers' tools",
+}
+COLUMNS = ("name", "default", "meaning")
+
+
+def env_rows(path: Path = ROOT / "docs" / "env.yaml") -> list[dict[str, str]]:
+    rows = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for row in rows:
+        keys = set(row)
+        if keys != {*COLUMNS, "by"} or row["by"] not in READERS:
+            raise SystemExit(f"docs/env.yaml: {row} needs name, by ({', '.join(READERS)}), default and meaning")
+    names = [row["name"] for row in rows]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise SystemExit(f"docs/env.yaml: declared twice: {', '.join(sorted(repeated))}")
+    return rows
+
+
+def cell(value: object) -> str:
+    return " ".join(str(value).split()).replace("|", "\\|")
+
+
+def env_page(rows: list[dict[str, str]]) -> str:
+    lines = [
+        "# Environment variables",
+        "",
+        "Generated from [env.yaml](env.yaml) by `make format`; edit that file. Names that do not begin with `ANYCEND_`"
+        " are the vendor's or PyTorch's and keep their meaning.",
+    ]
+    for reader, title in READERS.items():
+        chosen = sorted((row for row in rows if row["by"] == reader), key=lambda row: row["name"])
+        if chosen:
+            lines += ["", f"## {title}", "", "| name | default | meaning |", "|---|---|---|"]
+            lines += [f"| `{row['name']}` | {cell(row['default'])} | {cell(row['meaning'])} |" for row in chosen]
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> dict[Path, str]:
+    return {ROOT / "docs" / "env.md": env_page(env_rows())}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = [path for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if check:
+            print(f"{path.relative_to(ROOT)} is out of date: run `make format`")
+        else:
+            path.write_text(pages()[path], encoding="utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""The Ascend extension for PyTorch: the device "npu", `torch.npu` and what programs written for it import.
+
+`import torch` loads it by itself (the entry point torch.backends names `_autoload`); TORCH_DEVICE_BACKEND_AUTOLOAD=0
+turns that off. Importing replaces nothing of PyTorch's but what torch.utils.rename_privateuse1_backend itself does,
+opens no device and starts no thread.
+"""
+
+
+def _autoload() -> None:
+    """Called by `import torch`, also while this module is being imported first; importing it is the work."""
+
+
+import torch  # noqa: E402, F401
+
+from torch_npu._clone import use_installed as _use_installed  # noqa: E402
+
+_use_installed(__path__)
+
+from torch_npu import _C  # noqa: E402  (registers the device with PyTorch)
+from torch_npu._startup import register as _register  # noqa: E402
+from torch_npu._startup import transfer_if_asked as _transfer_if_asked  # noqa: E402
+
+_register()
+
+from torch_npu import npu  # noqa: E402  (needs the name of the device)
+
+__version__ = "2.13.0"
+
+_transfer_if_asked()

@@ -1,0 +1,33 @@
+"""What `import torch_npu` tells PyTorch, once: the device's name, its module, its tag in checkpoints, what to do at
+exit, and that "cuda" means the npu if the environment asks for it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+
+import torch
+
+from torch_npu import _C
+
+
+def register() -> None:
+    torch.utils.rename_privateuse1_backend("npu")
+    from torch_npu import npu
+
+    torch._register_device_module("npu", npu)
+    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    atexit.register(_C._finalize)
+    if torch.distributed.is_available():
+        from torch_npu import distributed
+
+        distributed._register()
+
+
+def transfer_if_asked() -> None:
+    """TORCH_TRANSFER_TO_NPU=1: as if the script imported torch_npu.contrib.transfer_to_npu first."""
+    asked = os.environ.get("TORCH_TRANSFER_TO_NPU", "0")
+    if asked not in ("0", "1"):
+        raise ValueError(f"npu: TORCH_TRANSFER_TO_NPU={asked} is neither 0 nor 1")
+    if asked == "1":
+        from torch_npu.contrib import transfer_to_npu  # noqa: F401

@@ -1,0 +1,15 @@
+// aclnn operators by name. `find_opapi("aclnnAdd")` looks in libopapi.so and the libraries beside it (libopapi_*.so, and a
+// custom operator package's libcust_opapi.so, which come first); null if none has it. Who calls it: csrc/ops/aclnn_call.h.
+// Cost: a dlsym a library; callers keep the answer.
+#pragma once
+
+#include "csrc/cann/export.h"
+
+namespace cann {
+
+NPU_API void* find_opapi(const char* symbol);
+
+// Where find_opapi looked, for the message of a missing operator: "libopapi.so in <directory>", or why it could not be loaded.
+NPU_API const char* opapi_description();
+
+}  // namespace cann

@@ -1,0 +1,87 @@
+#include "csrc/cann/error.h"
+
+#include <c10/util/Exception.h>
+
+#include <cctype>
+#include <string>
+
+#include "csrc/cann/api.h"
+
+namespace cann {
+namespace {
+
+// The called function in "cann::acl().aclrtMalloc(&p, n)": the first identifier that CANN would spell.
+std::string called_function(const std::string& expression) {
+  size_t begin = 0;
+  while (begin < expression.size()) {
+    size_t end = begin;
+    while (end < expression.size() &&
+           (std::isalnum(static_cast<unsigned char>(expression[end])) || expression[end] == '_'))
+      ++end;
+    const std::string word = expression.substr(begin, end - begin);
+    if (word.size() > 5 && (word.rfind("acl", 0) == 0 || word.rfind("Hccl", 0) == 0)) return word;
+    begin = end + 1;
+  }
+  return expression;
+}
+
+std::string describe(int status, const std::string& symbol) {
+  std::string text = "npu: " + symbol + " failed (returned " + std::to_string(status) + " " + status_name(status) + ")";
+  const std::string message = recent_message();
+  return message.empty() ? text : text + ": " + message;
+}
+
+}  // namespace
+
+const char* status_name(int status) noexcept {
+  switch (status) {
+#define X(name) \
+  case name:    \
+    return #name;
+#include "cann_status_names.inc"
+#undef X
+    default:
+      return "unknown status";
+  }
+}
+
+const char* recent_message() noexcept {
+  const Api* api = detail::loaded_api.load(std::memory_order_acquire);
+  const char* text = api && api->aclGetRecentErrMsg ? api->aclGetRecentErrMsg() : nullptr;
+  return text ? text : "";
+}
+
+void throw_status(int status, const char* symbol, const char* phase) {
+  const std::string text = describe(status, std::string(symbol) + phase);
+  switch (status) {
+    case ACL_ERROR_RT_MEMORY_ALLOCATION:
+    case ACL_ERROR_RT_DEVICE_OOM:
+    case ACL_ERROR_BAD_ALLOC:
+    case ACL_ERROR_GE_MEMORY_ALLOCATION:
+      TORCH_CHECK_WITH(OutOfMemoryError, false, text);
+    case ACL_ERROR_RT_FEATURE_NOT_SUPPORT:
+    case ACL_ERROR_API_NOT_SUPPORT:
+    case ACL_ERROR_FEATURE_UNSUPPORTED:
+    case ACL_ERROR_UNSUPPORTED_DATA_TYPE:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, text);
+    case ACLNN_ERR_PARAM_NULLPTR:
+    case ACLNN_ERR_PARAM_INVALID:
+      TORCH_CHECK(false, text);
+    default:
+      throw c10::AcceleratorError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, status, text);
+  }
+}
+
+namespace detail {
+
+void throw_call(int status, const char* expression) { throw_status(status, called_function(expression).c_str()); }
+
+void warn_call(int status, const char* expression) noexcept {
+  try {
+    TORCH_WARN(describe(status, called_function(expression)));
+  } catch (...) {  // a warning turned into an error has nowhere to go from a destructor
+  }
+}
+
+}  // namespace detail
+}  // namespace cann

@@ -1,0 +1,206 @@
+#include "csrc/core/allocator.h"
+
+#include <c10/util/flat_hash_map.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "csrc/cann/error.h"
+#include "csrc/core/device.h"
+#include "csrc/core/device_cache.h"
+#include "csrc/core/info.h"
+#include "csrc/core/lifecycle.h"
+#include "csrc/core/options.h"
+#include "csrc/core/stream.h"
+
+namespace npu {
+namespace {
+
+constexpr size_t kExabyte = 1ULL << 60;
+
+std::array<std::atomic<DeviceCache*>, kMaxDevices> caches{};  // made at a device's first allocation, never destroyed
+
+DeviceCache& make_cache(c10::DeviceIndex index) {
+  static auto* const making = new std::mutex();
+  check_device(index);
+  load_allocator_config();
+  const std::lock_guard<std::mutex> lock(*making);
+  if (!caches[index].load(std::memory_order_acquire))
+    caches[index].store(new DeviceCache(index), std::memory_order_release);
+  return *caches[index].load(std::memory_order_acquire);
+}
+
+DeviceCache& cache_of(c10::DeviceIndex index) {
+  if (C10_LIKELY(index >= 0 && index < kMaxDevices)) {
+    DeviceCache* cache = caches[index].load(std::memory_order_acquire);
+    if (C10_LIKELY(cache != nullptr)) return *cache;
+  }
+  return make_cache(index);
+}
+
+// What a DataPtr of ours carries. A forked child and a finished process drop the block: the lock may be held for ever there.
+void free_block(void* context) {
+  if (!context || !alive()) return;
+  auto* block = static_cast<Block*>(context);
+  const c10::DeviceIndex device = block->device;
+  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
+    const auto stats = cache_of(device).stats();
+    c10::reportMemoryUsageToProfiler(block->ptr, -static_cast<int64_t>(block->size),
+                                     stats.allocated_bytes[0].current - block->size, stats.reserved_bytes[0].current,
+                                     c10::Device(c10::DeviceType::PrivateUse1, device));
+  }
+  cache_of(device).free(block);
+}
+
+// PYTORCH_NO_NPU_MEMORY_CACHING=1: straight to CANN, for finding memory errors. Waits before it frees.
+void free_uncached(void* pointer) {
+  if (!pointer || !alive()) return;
+  NPU_WARN(cann::acl().aclrtSynchronizeDevice());
+  NPU_WARN(cann::acl().aclrtFree(pointer));
+}
+
+class CachingAllocator final : public c10::DeviceAllocator {
+ public:
+  c10::DataPtr allocate(size_t size) override {
+    const c10::DeviceIndex index = current_device();
+    const c10::Device device(c10::DeviceType::PrivateUse1, index);
+    if (C10_UNLIKELY(size == 0)) return {nullptr, nullptr, &free_block, device};
+    ensure_context();
+    if (C10_UNLIKELY(!options().memory_caching)) return allocate_uncached(size, device);
+    TORCH_CHECK_WITH(OutOfMemoryError, size < kExabyte, "NPU out of memory. Tried to allocate more than 1EB memory.");
+    Block* block = cache_of(index).malloc(size, detail::thread_state.stream[index]);
+    if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
+      const auto stats = cache_of(index).stats();
+      c10::reportMemoryUsageToProfiler(block->ptr, static_cast<int64_t>(block->size), stats.allocated_bytes[0].current,
+                                       stats.reserved_bytes[0].current, device);
+    }
+    return {block->ptr, block, &free_block, device};
+  }
+
+  // The context is a Block, not the pointer: this is how PyTorch learns that nothing else hides behind it.
+  bool is_simple_data_ptr(const c10::DataPtr& data) const override {
+    return data.get_deleter() == &free_block || data.get_deleter() == &free_uncached;
+  }
+
+  void copy_data(void* dest, const void* src, std::size_t count) const override {
+    NPU_CHECK(cann::acl().aclrtMemcpyAsync(dest, count, src, count, ACL_MEMCPY_DEVICE_TO_DEVICE, current_raw_stream()));
+  }
+
+  bool initialized() override { return alive(); }
+
+  void emptyCache(c10::MempoolId_t) override {
+    if (!alive()) return;
+    for (auto& cache : caches) {
+      if (DeviceCache* made = cache.load(std::memory_order_acquire)) made->empty_cache();
+    }
+  }
+
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
+    // Memory of somebody else (a file mapping, another process): its owner keeps it.
+    if (!data.get() || data.get_deleter() != &free_block) return;
+    auto* block = static_cast<Block*>(data.get_context());
+    cache_of(block->device).record_stream(block, stream);
+  }
+
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
+    return cache_of(index).stats();
+  }
+  void resetAccumulatedStats(c10::DeviceIndex index) override { cache_of(index).reset_accumulated_stats(); }
+  void resetPeakStats(c10::DeviceIndex index) override { cache_of(index).reset_peak_stats(); }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override { return memory_info(index); }
+
+ private:
+  static c10::DataPtr allocate_uncached(size_t size, c10::Device device) {
+    void* pointer = nullptr;
+    NPU_CHECK(cann::acl().aclrtMalloc(&pointer, size, ACL_MEM_MALLOC_HUGE_FIRST));
+    return {pointer, pointer, &free_uncached, device};
+  }
+};
+
+CachingAllocator& instance() {
+  static auto* const allocator = new CachingAllocator();  // leaked: tensors are freed until the process is gone
+  return *allocator;
+}
+
+const bool registered = (c10::SetAllocator(c10::DeviceType::PrivateUse1, &instance()), true);
+
+struct RawBlocks {
+  std::mutex lock;
+  ska::flat_hash_map<void*, c10::DataPtr> held;
+};
+
+RawBlocks& raw_blocks() {
+  static auto* const blocks = new RawBlocks();
+  return *blocks;
+}
+
+}  // namespace
+
+c10::DeviceAllocator* device_allocator() { return &instance(); }
+
+namespace memory {
+
+void set_fraction(double fraction, c10::DeviceIndex index) { cache_of(index).set_memory_fraction(fraction); }
+double get_fraction(c10::DeviceIndex index) { return cache_of(index).memory_fraction(); }
+
+Snapshot snapshot() {
+  Snapshot result;
+  for (c10::DeviceIndex i = 0; i < device_count(); ++i) {
+    result.traces.emplace_back();
+    DeviceCache* cache = caches[i].load(std::memory_order_acquire);
+    if (!cache) continue;
+    auto segments = cache->snapshot();
+    result.segments.insert(result.segments.end(), std::make_move_iterator(segments.begin()),
+                           std::make_move_iterator(segments.end()));
+    result.traces.back() = cache->history_entries();
+  }
+  return result;
+}
+
+void record_history(bool enabled, c10::CachingDeviceAllocator::CreateContextFn recorder, size_t max_entries,
+                    c10::CachingDeviceAllocator::RecordContext when, bool clear) {
+  for (c10::DeviceIndex i = 0; i < device_count(); ++i)
+    cache_of(i).record_history(enabled, recorder, max_entries, when, clear);
+}
+
+void* raw_allocate(size_t bytes, c10::Stream stream) {
+  const c10::Stream former = exchange_stream(stream);
+  c10::DataPtr data;
+  try {
+    const NPUGuard guard(stream.device_index());
+    data = instance().allocate(bytes);
+  } catch (...) {
+    exchange_stream(former);
+    throw;
+  }
+  exchange_stream(former);
+  void* pointer = data.get();
+  RawBlocks& blocks = raw_blocks();
+  const std::lock_guard<std::mutex> lock(blocks.lock);
+  blocks.held[pointer] = std::move(data);
+  return pointer;
+}
+
+void raw_free(void* pointer) {
+  if (!pointer) return;
+  RawBlocks& blocks = raw_blocks();
+  c10::DataPtr data;
+  {
+    const std::lock_guard<std::mutex> lock(blocks.lock);
+    const auto found = blocks.held.find(pointer);
+    TORCH_CHECK_VALUE(found != blocks.held.end(), "npu: ", pointer, " was not allocated by caching_allocator_alloc");
+    data = std::move(found->second);
+    blocks.held.erase(found);
+  }
+}
+
+std::pair<void*, size_t> segment_of(const c10::DataPtr& data) {
+  TORCH_CHECK(data.get_deleter() == &free_block && data.get_context(),
+              "npu: this memory is not of the caching allocator");
+  auto* block = static_cast<Block*>(data.get_context());
+  return cache_of(block->device).segment_of(block);
+}
+
+}  // namespace memory
+}  // namespace npu

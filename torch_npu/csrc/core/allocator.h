@@ -1,0 +1,41 @@
+// The caching allocator of device memory, on c10's DeviceAllocator interface.
+//     c10::DataPtr workspace = device_allocator()->allocate(bytes);      on the current device and its current stream
+// A block freed is reused on the stream it was allocated on; memory used on another stream needs recordStream.
+// Who calls it: PyTorch, csrc/ops (outputs, workspaces), csrc/distributed (recordStream), csrc/python.
+// What it is not: the cache of a device (device_cache.h), its configuration (allocator_config.h).
+#pragma once
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include <string>
+#include <vector>
+
+#include "csrc/cann/export.h"
+
+namespace npu {
+
+NPU_API c10::DeviceAllocator* device_allocator();
+
+// The rest of torch.npu.memory. Each throws for a device that does not exist; none needs the GIL.
+namespace memory {
+
+NPU_API void set_fraction(double fraction, c10::DeviceIndex index);
+NPU_API double get_fraction(c10::DeviceIndex index);
+
+struct Snapshot {
+  std::vector<c10::CachingDeviceAllocator::SegmentInfo> segments;
+  std::vector<std::vector<c10::CachingDeviceAllocator::TraceEntry>> traces;  // by device
+};
+NPU_API Snapshot snapshot();
+NPU_API void record_history(bool enabled, c10::CachingDeviceAllocator::CreateContextFn recorder, size_t max_entries,
+                            c10::CachingDeviceAllocator::RecordContext when, bool clear);
+
+// For code without tensors: a pointer of the current device, freed by raw_free.
+NPU_API void* raw_allocate(size_t bytes, c10::Stream stream);
+NPU_API void raw_free(void* pointer);
+
+// Base and size of the segment that holds the storage's memory, for sharing it with another process.
+NPU_API std::pair<void*, size_t> segment_of(const c10::DataPtr& data);
+
+}  // namespace memory
+}  // namespace npu

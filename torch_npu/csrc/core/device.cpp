@@ -1,0 +1,121 @@
+#include "csrc/core/device.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string>
+
+#include "csrc/cann/error.h"
+#include "csrc/core/lifecycle.h"
+#include "csrc/core/options.h"
+
+namespace npu {
+namespace detail {
+
+constinit thread_local ThreadState thread_state{};
+
+namespace {
+std::array<std::atomic<bool>, kMaxDevices> has_context_of{};
+}
+
+void bind(int device) {
+  initialize();
+  NPU_CHECK(cann::acl().aclrtSetDevice(device));
+  has_context_of[device].store(true, std::memory_order_release);
+  thread_state.bound_plus_one = device + 1;
+}
+
+void forget_thread_state() noexcept {
+  thread_state.bound_plus_one = 0;
+  std::fill(std::begin(thread_state.raw), std::end(thread_state.raw), nullptr);
+}
+
+void drain_devices() noexcept {
+  for (int i = 0; i < kMaxDevices; ++i) {
+    if (!has_context_of[i].load(std::memory_order_acquire)) continue;
+    if (cann::acl().aclrtSetDevice(i) == 0) cann::acl().aclrtSynchronizeDevice();
+  }
+  thread_state.bound_plus_one = 0;
+}
+
+}  // namespace detail
+
+namespace {
+
+void warn(const std::string& reason) noexcept {
+  try {
+    static auto* const lock = new std::mutex();
+    static auto* const said = new std::string();
+    {
+      const std::lock_guard<std::mutex> guard(*lock);
+      if (*said == reason) return;
+      *said = reason;
+    }
+    TORCH_WARN("there are no npu devices: ", reason);
+  } catch (...) {  // warnings may be errors here, and the caller may not throw
+  }
+}
+
+// -1 where CANN cannot be used, and a warning why; a later call may find it corrected.
+int count_devices() noexcept {
+  try {
+    uint32_t count = 0;
+    const int status = cann::acl().aclrtGetDeviceCount(&count);
+    if (status == ACL_ERROR_RT_NO_DEVICE) return 0;
+    if (status != 0) cann::throw_status(status, "aclrtGetDeviceCount");
+    return static_cast<int>(std::min<uint32_t>(count, kMaxDevices));
+  } catch (const c10::Error& error) {
+    warn(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    warn(error.what());
+  }
+  return -1;
+}
+
+}  // namespace
+
+c10::DeviceIndex device_count() noexcept {
+  static std::atomic<int> known{-1};
+  int count = known.load(std::memory_order_acquire);
+  if (C10_UNLIKELY(count < 0)) {
+    count = count_devices();
+    known.store(count, std::memory_order_release);
+  }
+  return static_cast<c10::DeviceIndex>(std::max(count, 0));
+}
+
+void check_device(c10::DeviceIndex index) {
+  const int count = device_count();
+  if (C10_LIKELY(index >= 0 && index < count)) return;
+  cann::acl();  // where CANN cannot be used at all, say that instead
+  TORCH_CHECK(false, "npu: invalid device index ", static_cast<int>(index), ": ",
+              count == 0   ? "this process sees no npu device"
+              : count == 1 ? "the only device is npu:0"
+                           : "the devices are npu:0 to npu:" + std::to_string(count - 1),
+              ". ASCEND_RT_VISIBLE_DEVICES chooses which devices a process sees");
+}
+
+void set_device(c10::DeviceIndex index) {
+  check_device(index);
+  detail::thread_state.current = index;
+}
+
+bool has_context(c10::DeviceIndex index) noexcept {
+  return index >= 0 && index < kMaxDevices && detail::has_context_of[index].load(std::memory_order_acquire);
+}
+
+void synchronize_device(c10::DeviceIndex index) {
+  const NPUGuard guard(index);
+  ensure_context();
+  const cann::Api& acl = cann::acl();
+  if (options().device_sync_timeout > 0 && acl.aclrtSynchronizeDeviceWithTimeout) {
+    NPU_CHECK(acl.aclrtSynchronizeDeviceWithTimeout(options().device_sync_timeout));
+  } else {
+    NPU_CHECK(acl.aclrtSynchronizeDevice());
+  }
+}
+
+}  // namespace npu

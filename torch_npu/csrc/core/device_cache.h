@@ -1,0 +1,105 @@
+// The caching allocator of one device: takes segments from CANN, gives out blocks, splits and merges them, and keeps what is
+// freed for the stream it belongs to. CUDA's contract, figure for figure: sizes, pools, statistics, snapshots.
+// What it is not: the interface PyTorch sees (allocator.h), the free lists (block_pool.h).
+//
+// One lock guards everything. It is held while CANN allocates, frees or waits for the device (no Python code runs there).
+// Cost: a cached small block costs two uncontended locks and about forty counter updates for malloc and free together.
+#pragma once
+
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/util/flat_hash_map.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "csrc/core/allocator_config.h"
+#include "csrc/core/block_pool.h"
+#include "csrc/core/event.h"
+#include "csrc/core/expandable_segment.h"
+#include "csrc/core/memory_history.h"
+
+namespace npu {
+
+class DeviceCache {
+ public:
+  explicit DeviceCache(c10::DeviceIndex device);
+
+  // The calling thread's context is bound to this device. Throws OutOfMemoryError.
+  Block* malloc(size_t size, c10::StreamId stream);
+  void free(Block* block) noexcept;
+  void record_stream(Block* block, c10::Stream stream);
+
+  // Waits for the device and gives free segments back.
+  void empty_cache();
+
+  void set_memory_fraction(double fraction);
+  double memory_fraction() const;
+
+  c10::CachingDeviceAllocator::DeviceStats stats() const;
+  void reset_accumulated_stats();
+  void reset_peak_stats();
+  std::vector<c10::CachingDeviceAllocator::SegmentInfo> snapshot();
+  void record_history(bool enabled, c10::CachingDeviceAllocator::CreateContextFn recorder, size_t max_entries,
+                      c10::CachingDeviceAllocator::RecordContext when, bool clear);
+  std::vector<MemoryHistory::TraceEntry> history_entries();
+
+  // Bytes of the segment `block` lies in, and its base: what another process must map to see the block.
+  std::pair<void*, size_t> segment_of(const Block* block);
+
+ private:
+  struct Pools {
+    explicit Pools(c10::StreamId stream) : small(true, stream), large(false, stream) {}
+    BlockPool small;
+    BlockPool large;
+  };
+
+  Pools& pools_of(c10::StreamId stream);
+  Block* new_block();
+  void recycle(Block* block);
+
+  Block* find_free(BlockPool& pool, size_t size);
+  Block* find_expandable(BlockPool& pool, size_t size);
+  Block* allocate_segment(BlockPool& pool, size_t size);
+  Block* allocate_or_reclaim(BlockPool& pool, size_t size, size_t requested);
+  void take(Block* block, size_t size, size_t requested);
+  void return_block(Block* block);
+  Block* split_off(Block* block, size_t size);
+  void merge(Block* lower, Block* upper);
+
+  Block* map_more(Block* unmapped, size_t size);
+  void unmap(Block* block);
+
+  void release_segment(Block* block);
+  bool release_for(BlockPool& pool, size_t size);
+  bool release_all();
+  void collect_garbage();
+  void finish_events(bool wait);
+  [[noreturn]] void out_of_memory(size_t size, size_t alloc_size);
+  size_t total_memory();
+  size_t allowed_bytes();
+  void trace(MemoryHistory::TraceEntry::Action action, const void* address, size_t size, c10::StreamId stream,
+             const std::shared_ptr<c10::GatheredContext>& context = nullptr);
+
+  const c10::DeviceIndex device_;
+  mutable std::mutex lock_;
+  c10::CachingDeviceAllocator::DeviceStats stats_;
+  std::map<c10::StreamId, std::unique_ptr<Pools>> pools_;
+  Pools* last_pools_ = nullptr;
+  c10::StreamId last_stream_ = -1;
+  std::map<char*, Block*> segments_;  // base → first block
+  std::map<char*, std::unique_ptr<ExpandableSegment>> expandable_;
+  std::vector<Block*> spare_;  // Block objects for reuse
+  std::vector<std::unique_ptr<Block[]>> slabs_;
+  // Blocks freed while other streams still use them, in the order of each stream.
+  std::map<std::pair<c10::DeviceIndex, c10::StreamId>, std::deque<std::pair<PooledEvent, Block*>>> pending_;
+  size_t reserved_ = 0;
+  double fraction_;
+  bool fraction_set_ = false;
+  size_t total_memory_ = 0;  // of the device; 0 until asked
+  MemoryHistory history_;
+};
+
+}  // namespace npu

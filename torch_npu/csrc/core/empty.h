@@ -1,0 +1,16 @@
+// New tensors on the current device, for operators' outputs: `at::Tensor out = empty(self.sizes(), self.scalar_type());`
+// The contents are undefined. What it is not: the operators aten::empty and aten::empty_strided (csrc/ops/factory.cpp), which
+// check options and end here. Cost: about an allocation from the cache and two small objects.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace npu {
+
+at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype,
+                 std::optional<at::MemoryFormat> memory_format = std::nullopt);
+at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype);
+
+}  // namespace npu

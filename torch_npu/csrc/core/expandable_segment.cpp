@@ -1,0 +1,72 @@
+#include "csrc/core/expandable_segment.h"
+
+#include <c10/util/Exception.h>
+
+#include "csrc/cann/api.h"
+#include "csrc/cann/error.h"
+#include "csrc/core/lifecycle.h"
+
+namespace npu {
+
+bool ExpandableSegment::supported() {
+  const cann::Api& acl = cann::acl();
+  return acl.aclrtReserveMemAddress && acl.aclrtReleaseMemAddress && acl.aclrtMallocPhysical && acl.aclrtFreePhysical &&
+         acl.aclrtMapMem && acl.aclrtUnmapMem;
+}
+
+ExpandableSegment::ExpandableSegment(c10::DeviceIndex device, size_t piece, size_t device_memory)
+    : device_(device), piece_(piece) {
+  // An eighth more than there is: holes inside the segment are filled again, but not always.
+  const size_t pieces = (device_memory + device_memory / 8 + piece - 1) / piece;
+  void* base = nullptr;
+  NPU_CHECK(cann::acl().aclrtReserveMemAddress(&base, pieces * piece, 0, nullptr, 1 /* huge pages */));
+  base_ = static_cast<char*>(base);
+  handles_.resize(pieces, nullptr);
+}
+
+ExpandableSegment::~ExpandableSegment() {
+  if (!alive()) return;
+  unmap(base_, size());
+  NPU_WARN(cann::acl().aclrtReleaseMemAddress(base_));
+}
+
+bool ExpandableSegment::map(char* address, size_t size) {
+  const cann::Api& acl = cann::acl();
+  const size_t first = static_cast<size_t>(address - base_) / piece_;
+  const size_t last = (static_cast<size_t>(address - base_) + size + piece_ - 1) / piece_;
+  if (last > handles_.size()) return false;
+  aclrtPhysicalMemProp property{};
+  property.handleType = ACL_MEM_HANDLE_TYPE_NONE;
+  property.allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED;
+  property.memAttr = ACL_HBM_MEM_HUGE;
+  property.location = {static_cast<uint32_t>(device_), ACL_MEM_LOCATION_TYPE_DEVICE};
+  for (size_t i = first; i < last; ++i) {
+    if (handles_[i]) continue;
+    aclrtDrvMemHandle handle = nullptr;
+    const int status = acl.aclrtMallocPhysical(&handle, piece_, &property, 0);
+    if (status == ACL_ERROR_RT_MEMORY_ALLOCATION || status == ACL_ERROR_RT_DEVICE_OOM) {
+      cann::recent_message();
+      unmap(address, size);
+      return false;
+    }
+    if (status != 0) cann::throw_status(status, "aclrtMallocPhysical");
+    NPU_CHECK(acl.aclrtMapMem(base_ + i * piece_, piece_, 0, handle, 0));
+    handles_[i] = handle;
+  }
+  return true;
+}
+
+void ExpandableSegment::unmap(char* address, size_t size) {
+  const cann::Api& acl = cann::acl();
+  const size_t begin = static_cast<size_t>(address - base_);
+  const size_t first = (begin + piece_ - 1) / piece_;
+  const size_t last = (begin + size) / piece_;
+  for (size_t i = first; i < last; ++i) {
+    if (!handles_[i]) continue;
+    NPU_WARN(acl.aclrtUnmapMem(base_ + i * piece_));
+    NPU_WARN(acl.aclrtFreePhysical(handles_[i]));
+    handles_[i] = nullptr;
+  }
+}
+
+}  // namespace npu

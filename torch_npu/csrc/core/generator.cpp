@@ -1,0 +1,121 @@
+#include "csrc/core/generator.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/TensorBase.h>
+
+#include <array>
+#include <cstring>
+#include <mutex>
+
+#include "csrc/core/device.h"
+
+namespace npu {
+namespace {
+
+constexpr size_t kStateBytes = sizeof(uint64_t) + sizeof(int64_t);
+
+class PhiloxGenerator final : public c10::GeneratorImpl {
+ public:
+  explicit PhiloxGenerator(c10::DeviceIndex index)
+      : GeneratorImpl(c10::Device(c10::DeviceType::PrivateUse1, index),
+                      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+
+  static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
+
+  void set_current_seed(uint64_t seed) override {
+    seed_ = seed;
+    offset_ = 0;
+  }
+  uint64_t current_seed() const override { return seed_; }
+  uint64_t seed() override {
+    const uint64_t random = c10::detail::getNonDeterministicRandom(true);
+    set_current_seed(random);
+    return random;
+  }
+  void set_offset(uint64_t offset) override {
+    TORCH_CHECK(offset % 4 == 0, "offset must be a multiple of 4");
+    offset_ = offset;
+  }
+  uint64_t get_offset() const override { return offset_; }
+
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    const at::TensorBase state = at::detail::empty_cpu({kStateBytes}, at::kByte);
+    auto* bytes = static_cast<uint8_t*>(state.mutable_data_ptr());
+    std::memcpy(bytes, &seed_, sizeof(seed_));
+    std::memcpy(bytes + sizeof(seed_), &offset_, sizeof(offset_));
+    return state.getIntrusivePtr();
+  }
+  // A state of the seed alone (8 bytes) starts at offset 0.
+  void set_state(const c10::TensorImpl& state) override {
+    TORCH_CHECK_TYPE(
+        state.device().is_cpu() && state.dtype() == caffe2::TypeMeta::Make<uint8_t>() && state.is_contiguous(),
+        "RNG state must be a torch.ByteTensor on the CPU");
+    const auto size = static_cast<size_t>(state.numel());
+    TORCH_CHECK_VALUE(size == kStateBytes || size == sizeof(seed_), "RNG state is wrong size: ", size, " bytes, not ",
+                      kStateBytes);
+    const auto* bytes = static_cast<const uint8_t*>(state.data());
+    uint64_t seed = 0;
+    uint64_t offset = 0;
+    std::memcpy(&seed, bytes, sizeof(seed));
+    if (size == kStateBytes) std::memcpy(&offset, bytes + sizeof(seed), sizeof(offset));
+    set_current_seed(seed);
+    set_offset(offset);
+  }
+
+  // Under mutex_.
+  PhiloxSlice take(uint64_t count) {
+    const PhiloxSlice slice{static_cast<int64_t>(seed_), static_cast<int64_t>(offset_)};
+    offset_ += (count + 3) / 4 * 4;
+    return slice;
+  }
+
+ private:
+  PhiloxGenerator* clone_impl() const override {
+    auto* copy = new PhiloxGenerator(device_.index());
+    copy->seed_ = seed_;
+    copy->offset_ = offset_;
+    return copy;
+  }
+
+  uint64_t seed_ = c10::default_rng_seed_val;
+  uint64_t offset_ = 0;
+};
+
+c10::DeviceIndex or_current(c10::DeviceIndex index) {
+  if (index == -1) return current_device();
+  check_device(index);
+  return index;
+}
+
+}  // namespace
+
+const at::Generator& default_generator(c10::DeviceIndex index) {
+  struct Slot {
+    std::once_flag once;
+    at::Generator generator;
+  };
+  static auto* const slots = new std::array<Slot, kMaxDevices>();  // leaked: Python may hold them at exit
+  index = or_current(index);
+  Slot& slot = (*slots)[index];
+  std::call_once(slot.once, [&] {
+    slot.generator = at::make_generator<PhiloxGenerator>(index);
+    slot.generator.seed();
+  });
+  return slot.generator;
+}
+
+at::Generator new_generator(c10::DeviceIndex index) { return at::make_generator<PhiloxGenerator>(or_current(index)); }
+
+PhiloxSlice next_philox(const std::optional<at::Generator>& generator, uint64_t count) {
+  const at::Generator& chosen = generator && generator->defined() ? *generator : default_generator();
+  TORCH_CHECK(chosen.device().type() == c10::DeviceType::PrivateUse1,
+              "Expected a 'npu' device type for generator but found '", chosen.device().type(), "'");
+  TORCH_CHECK(chosen.device().index() == current_device(),
+              "Expected a generator of npu:", static_cast<int>(current_device()), " but found one of ",
+              chosen.device());
+  auto* philox = static_cast<PhiloxGenerator*>(chosen.unsafeGetGeneratorImpl());
+  const std::lock_guard<std::mutex> lock(philox->mutex_);
+  return philox->take(count);
+}
+
+}  // namespace npu

@@ -1,0 +1,28 @@
+// The random number generator of a device: Philox, counter-based. Its whole state is a seed and an offset, 16 bytes as
+// CUDA's; kernels take both, so results depend on neither threads nor streams.
+//     const PhiloxSlice slice = next_philox(generator, numel);     // pass slice.seed, slice.offset to the kernel
+// What it is not: the random kernels. Who calls it: csrc/ops, hooks.cpp, csrc/python.
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+#include <optional>
+
+#include "csrc/cann/export.h"
+
+namespace npu {
+
+struct PhiloxSlice {
+  int64_t seed;
+  int64_t offset;
+};
+
+// Reserves `count` random numbers of the generator (the current device's default one if none is given; its device must be
+// the current one). Offsets are multiples of 4: one Philox round makes four 32-bit numbers. Thread-safe.
+PhiloxSlice next_philox(const std::optional<at::Generator>& generator, uint64_t count);
+
+// -1: the current device.
+NPU_API const at::Generator& default_generator(c10::DeviceIndex index = -1);
+at::Generator new_generator(c10::DeviceIndex index = -1);
+
+}  // namespace npu

@@ -1,0 +1,11 @@
+// Resizing the memory behind a tensor. Who calls it: hooks.cpp (resize_, UntypedStorage.resize_).
+#pragma once
+
+#include <c10/core/Storage.h>
+
+namespace npu {
+
+// The storage keeps its first bytes; the copy is ordered on the current stream.
+void resize_storage(const c10::Storage& storage, size_t bytes);
+
+}  // namespace npu

@@ -1,0 +1,124 @@
+// See watchdog.h.
+#include "csrc/distributed/watchdog.h"
+
+#include <c10/util/Logging.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <thread>
+
+#include "csrc/distributed/communicator.h"
+#include "csrc/distributed/settings.h"
+
+namespace npu::distributed {
+namespace {
+
+constexpr auto kRound = std::chrono::milliseconds(100);
+constexpr auto kGrace = std::chrono::seconds(30);
+
+struct Watchdog {
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stop = false, running = false;
+  std::vector<std::shared_ptr<Watched>> groups;
+  std::thread thread;
+};
+
+Watchdog& dog() {
+  static auto* const the = new Watchdog;
+  return *the;
+}
+
+void run() {
+  Watchdog& d = dog();
+  std::unique_lock<std::mutex> lock(d.mutex);
+  while (!d.stop) {
+    d.wake.wait_for(lock, kRound, [&] { return d.stop; });
+    const auto groups = d.groups;
+    lock.unlock();
+    std::vector<std::shared_ptr<Watched>> closed;
+    for (const auto& g : groups)
+      if (!g->check()) closed.push_back(g);
+    lock.lock();
+    for (const auto& g : closed) d.groups.erase(std::remove(d.groups.begin(), d.groups.end(), g), d.groups.end());
+  }
+}
+
+}  // namespace
+
+void watch(std::shared_ptr<Watched> group) {
+  Watchdog& d = dog();
+  std::lock_guard<std::mutex> lock(d.mutex);
+  d.groups.push_back(std::move(group));
+  if (d.running) return;
+  d.running = true;
+  d.stop = false;
+  d.thread = std::thread(run);
+}
+
+void stop_watchdog() {
+  Watchdog& d = dog();
+  {
+    std::lock_guard<std::mutex> lock(d.mutex);
+    if (!d.running) return;
+    d.running = false;
+    d.stop = true;
+  }
+  d.wake.notify_all();
+  d.thread.join();
+}
+
+void Watched::add(c10::intrusive_ptr<WorkHCCL> work) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  works_.push_back(std::move(work));
+}
+
+void Watched::add(std::shared_ptr<Communicator> communicator) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  communicators_.push_back(std::move(communicator));
+}
+
+void Watched::close() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  closed_ = true;
+  works_.clear();
+  communicators_.clear();
+}
+
+std::string Watched::error() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return error_;
+}
+
+void Watched::wait_for_all() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto works = works_;
+  lock.unlock();
+  for (const auto& work : works) work->wait(std::chrono::hours(24));
+}
+
+bool Watched::check() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (closed_) return false;
+  works_.erase(std::remove_if(works_.begin(), works_.end(), [](const auto& w) { return w->isCompleted(); }), works_.end());
+  if (error_.empty()) {
+    for (const auto& c : communicators_)
+      if (auto error = c->async_error()) error_ = *error;
+    for (const auto& w : works_)
+      if (error_.empty() && w->overdue()) error_ = w->describe() + " was not done within the group's timeout";
+    if (error_.empty()) return true;
+    failed_ = std::chrono::steady_clock::now();
+    LOG(ERROR) << "ProcessGroupHCCL: " << error_;
+  }
+  const auto error = std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, "ProcessGroupHCCL: " + error_));
+  for (const auto& w : works_) w->fail(error);
+  if (settings().tear_down && std::chrono::steady_clock::now() - failed_ > kGrace) {
+    LOG(ERROR) << "ProcessGroupHCCL: the group failed " << kGrace.count()
+               << " s ago and still exists; ending the process (TORCH_HCCL_ASYNC_ERROR_HANDLING=0 leaves it alone): " << error_;
+    std::abort();
+  }
+  return true;
+}
+
+}  // namespace npu::distributed

@@ -1,0 +1,84 @@
+// See work.h.
+#include "csrc/distributed/work.h"
+
+#include <ATen/core/ivalue.h>
+#include <c10/core/StreamGuard.h>
+
+#include <thread>
+
+#include "csrc/core/device.h"
+#include "csrc/distributed/settings.h"
+
+namespace npu::distributed {
+
+WorkHCCL::WorkHCCL(WorkInfo info)
+    : Work(info.rank, info.type, info.title), info_(std::move(info)), end_(info_.stream.device_index()), began_(std::chrono::steady_clock::now()) {
+  record_event(end_.get(), info_.stream);
+}
+
+bool WorkHCCL::isCompleted() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (completed_ || exception_) return true;
+  try {
+    const NPUGuard guard(info_.stream.device_index());
+    completed_ = query_event(end_.get());
+  } catch (...) {  // the stream failed: so did this
+    exception_ = std::current_exception();
+  }
+  return completed_ || exception_;
+}
+
+bool WorkHCCL::isSuccess() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return completed_ && !exception_;
+}
+
+void WorkHCCL::fail(std::exception_ptr error) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!completed_ && !exception_) exception_ = std::move(error);
+}
+
+void WorkHCCL::rethrow() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (exception_) std::rethrow_exception(exception_);
+}
+
+bool WorkHCCL::overdue() const { return std::chrono::steady_clock::now() - began_ > info_.timeout; }
+
+std::string WorkHCCL::describe() const {
+  return c10::str(c10d::opTypeToString(info_.type), " (number ", info_.sequence, " of the group, rank ", info_.rank, ")");
+}
+
+void WorkHCCL::synchronize() {
+  rethrow();
+  const c10::Stream here = current_stream(info_.stream.device_index());
+  if (here != info_.stream) wait_event(end_.get(), here);
+}
+
+bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
+  const bool limited = timeout != kNoTimeout;
+  if (limited || info_.host_waits || settings().blocking_wait) {
+    const auto limit = limited ? timeout : info_.timeout;
+    // Short at first: a small collective is done in microseconds.
+    for (auto pause = std::chrono::microseconds(20); !isCompleted(); pause = std::min(pause * 2, std::chrono::microseconds(1000))) {
+      if (std::chrono::steady_clock::now() - began_ > limit)
+        C10_THROW_ERROR(DistBackendError, c10::str("ProcessGroupHCCL: ", describe(), " was not done within ", limit.count(), " ms"));
+      std::this_thread::sleep_for(pause);
+    }
+  }
+  synchronize();
+  return true;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> WorkHCCL::getFuture() {
+  if (!future_) {
+    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                       std::vector<c10::Device>{info_.stream.device()});
+    // The future records its own event on the current stream; there the end of this work has passed before.
+    const c10::StreamGuard guard(info_.stream);
+    future_->markCompleted(c10::IValue(info_.outputs));
+  }
+  return future_;
+}
+
+}  // namespace npu::distributed

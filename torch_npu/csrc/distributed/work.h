@@ -1,0 +1,52 @@
+// What an asynchronous collective gives back: done when its end event has passed on its stream. Waiting makes the caller's stream
+// wait, not the host, unless TORCH_HCCL_BLOCKING_WAIT=1, a timeout is given, or it is a barrier.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "csrc/core/event.h"
+#include "csrc/core/stream.h"
+
+namespace npu::distributed {
+
+struct WorkInfo {
+  int rank;
+  c10d::OpType type;
+  const char* title;
+  uint64_t sequence;
+  c10::Stream stream;
+  std::vector<at::Tensor> outputs;
+  std::chrono::milliseconds timeout;
+  bool host_waits;
+};
+
+class WorkHCCL final : public c10d::Work {
+ public:
+  explicit WorkHCCL(WorkInfo info);
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  bool wait(std::chrono::milliseconds timeout) override;
+  void synchronize() override;
+  void blockCurrentStream() override { synchronize(); }
+  std::vector<at::Tensor> result() override { return info_.outputs; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  uint64_t getSequencenumber() const override { return info_.sequence; }
+
+  // The watchdog's: the communicator failed, or the time is over. The first error stays.
+  void fail(std::exception_ptr error);
+  bool overdue() const;
+  std::string describe() const;
+
+ private:
+  void rethrow();
+
+  const WorkInfo info_;
+  PooledEvent end_;
+  const std::chrono::steady_clock::time_point began_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+}  // namespace npu::distributed

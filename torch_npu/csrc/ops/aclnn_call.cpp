@@ -1,0 +1,181 @@
+// The untyped half of aclnn_call.h: handles from ATen values, symbols by name, errors.
+// What it is not: it knows no operator.
+#include "csrc/ops/aclnn_call.h"
+
+#include <ATen/Context.h>
+
+#include "csrc/cann/aclnn.h"
+#include "csrc/cann/api.h"
+#include "csrc/cann/error.h"
+#include "csrc/core/allocator.h"
+#include "csrc/core/device.h"
+#include "csrc/core/empty.h"
+#include "csrc/core/options.h"
+#include "csrc/core/stream.h"
+
+namespace npu {
+
+aclDataType acl_dtype(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return ACL_FLOAT;
+    case at::kHalf: return ACL_FLOAT16;
+    case at::kBFloat16: return ACL_BF16;
+    case at::kDouble: return ACL_DOUBLE;
+    case at::kLong: return ACL_INT64;
+    case at::kInt: return ACL_INT32;
+    case at::kShort: return ACL_INT16;
+    case at::kChar: return ACL_INT8;
+    case at::kByte: return ACL_UINT8;
+    case at::kBool: return ACL_BOOL;
+    case at::kUInt16: return ACL_UINT16;
+    case at::kUInt32: return ACL_UINT32;
+    case at::kUInt64: return ACL_UINT64;
+    case at::kComplexHalf: return ACL_COMPLEX32;
+    case at::kComplexFloat: return ACL_COMPLEX64;
+    case at::kComplexDouble: return ACL_COMPLEX128;
+    case at::kFloat8_e5m2: return ACL_FLOAT8_E5M2;
+    case at::kFloat8_e4m3fn: return ACL_FLOAT8_E4M3FN;
+    case at::kFloat8_e8m0fnu: return ACL_FLOAT8_E8M0;
+    case at::kQInt8: return ACL_INT8;
+    case at::kQUInt8: return ACL_UINT8;
+    case at::kQInt32: return ACL_INT32;
+    default: TORCH_CHECK_TYPE(false, "npu: tensors of type ", type, " are not supported on an npu device");
+  }
+}
+
+namespace {
+
+template <class Value>
+aclScalar* scalar_of(Value value, aclDataType type) {
+  return cann::acl().aclCreateScalar(&value, type);
+}
+
+// Fill rather than copy: a fill kernel takes the value by its scalar, no host memory has to stay alive.
+at::Tensor scalar_on_device(const at::Tensor& cpu) {
+  at::Tensor tensor = empty({}, cpu.scalar_type());
+  ACLNN(aclnnInplaceFillScalar)(tensor, cpu.item());
+  return tensor;
+}
+
+// Only reached when a tensor is not where the operator runs.
+const at::Tensor& moved(const at::Tensor& tensor, at::Tensor& keep) {
+  TORCH_CHECK(tensor.device().is_cpu() && tensor.dim() == 0,
+              "Expected all tensors to be on the same device, but found at least two devices, npu:", current_device(), " and ",
+              tensor.device(), "!");
+  keep = scalar_on_device(tensor);
+  return keep;
+}
+
+aclFormat format_of(int64_t dim) {
+  switch (dim) {
+    case 3: return ACL_FORMAT_NCL;
+    case 4: return ACL_FORMAT_NCHW;
+    case 5: return ACL_FORMAT_NCDHW;
+    default: return ACL_FORMAT_ND;
+  }
+}
+
+// Handles made so far, until a list owns them.
+template <class Handle>
+struct Pending {
+  ~Pending() {
+    for (const Handle* handle : handles) {
+      if (handle) detail::destroy(handle);
+    }
+  }
+  c10::SmallVector<const Handle*, 16> handles;
+};
+
+}  // namespace
+
+namespace detail {
+
+aclTensor* make_tensor(const at::Tensor& given, at::Tensor& keep) {
+  const c10::Device device = given.device();
+  const bool here = device.type() == c10::DeviceType::PrivateUse1 && device.index() == current_device();
+  const at::Tensor& tensor = here ? given : moved(given, keep);
+  TORCH_CHECK(tensor.layout() == at::kStrided, "npu: a ", tensor.layout(), " tensor cannot be given to an npu operator");
+  const at::IntArrayRef sizes = tensor.sizes();
+  const c10::Storage& storage = tensor.storage();
+  const int64_t storage_size = static_cast<int64_t>(storage.nbytes() / tensor.itemsize());
+  aclTensor* handle = cann::acl().aclCreateTensor(sizes.data(), sizes.size(), acl_dtype(tensor.scalar_type()), tensor.strides().data(),
+                                                  tensor.storage_offset(), format_of(tensor.dim()), &storage_size, 1,
+                                                  const_cast<void*>(storage.data()));
+  TORCH_CHECK(handle, "npu: aclCreateTensor failed for a tensor of shape ", sizes);
+  return handle;
+}
+
+aclScalar* make_scalar(const at::Scalar& scalar) {
+  aclScalar* handle = nullptr;
+  switch (scalar.type()) {
+    case at::kDouble: handle = scalar_of(scalar.toDouble(), ACL_DOUBLE); break;
+    case at::kLong: handle = scalar_of(scalar.toLong(), ACL_INT64); break;
+    case at::kUInt64: handle = scalar_of(scalar.toUInt64(), ACL_UINT64); break;
+    case at::kBool: handle = scalar_of(scalar.toBool(), ACL_BOOL); break;
+    case at::kComplexDouble: handle = scalar_of(scalar.toComplexDouble(), ACL_COMPLEX128); break;
+    default: TORCH_CHECK_TYPE(false, "npu: a scalar of type ", scalar.type(), " is not supported");
+  }
+  TORCH_CHECK(handle, "npu: aclCreateScalar failed");
+  return handle;
+}
+
+aclIntArray* make_ints(at::IntArrayRef values) { return cann::acl().aclCreateIntArray(values.data(), values.size()); }
+
+aclFloatArray* make_floats(at::ArrayRef<double> values) {
+  const std::vector<float> narrow(values.begin(), values.end());
+  return cann::acl().aclCreateFloatArray(narrow.data(), narrow.size());
+}
+
+aclBoolArray* make_bools(const bool* values, size_t size) { return cann::acl().aclCreateBoolArray(values, size); }
+
+aclTensorList* make_list(at::ArrayRef<const at::Tensor*> tensors, c10::SmallVector<at::Tensor, 2>& keep) {
+  Pending<aclTensor> pending;
+  for (const at::Tensor* tensor : tensors) {
+    at::Tensor moved;
+    pending.handles.push_back(tensor->defined() ? make_tensor(*tensor, moved) : nullptr);
+    if (moved.defined()) keep.push_back(std::move(moved));
+  }
+  aclTensorList* list = cann::acl().aclCreateTensorList(pending.handles.data(), pending.handles.size());
+  TORCH_CHECK(list, "npu: aclCreateTensorList failed");
+  pending.handles.clear();
+  return list;
+}
+
+aclScalarList* make_list(at::ArrayRef<at::Scalar> scalars) {
+  Pending<aclScalar> pending;
+  for (const at::Scalar& scalar : scalars) pending.handles.push_back(make_scalar(scalar));
+  aclScalarList* list = cann::acl().aclCreateScalarList(pending.handles.data(), pending.handles.size());
+  TORCH_CHECK(list, "npu: aclCreateScalarList failed");
+  pending.handles.clear();
+  return list;
+}
+
+void destroy(const aclTensor* handle) noexcept { cann::acl().aclDestroyTensor(handle); }
+void destroy(const aclScalar* handle) noexcept { cann::acl().aclDestroyScalar(handle); }
+void destroy(const aclIntArray* handle) noexcept { cann::acl().aclDestroyIntArray(handle); }
+void destroy(const aclFloatArray* handle) noexcept { cann::acl().aclDestroyFloatArray(handle); }
+void destroy(const aclBoolArray* handle) noexcept { cann::acl().aclDestroyBoolArray(handle); }
+void destroy(const aclTensorList* handle) noexcept { cann::acl().aclDestroyTensorList(handle); }
+void destroy(const aclScalarList* handle) noexcept { cann::acl().aclDestroyScalarList(handle); }
+
+AclnnSymbols::AclnnSymbols(const char* name)
+    : name_(name),
+      phase_one_(cann::find_opapi((std::string(name) + "GetWorkspaceSize").c_str())),
+      phase_two_(reinterpret_cast<PhaseTwo>(cann::find_opapi(name))) {}
+
+void AclnnSymbols::missing() const {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "npu: ", name_, " was not found in ", cann::opapi_description(),
+                              ": the installed CANN lacks this operator");
+}
+
+void AclnnSymbols::launch(aclnnStatus status, const uint64_t& workspace_size, aclOpExecutor* const& executor) const {
+  if (status != 0) cann::throw_status(status, name_, "GetWorkspaceSize");
+  at::DataPtr workspace;
+  if (workspace_size) workspace = device_allocator()->allocate(workspace_size);
+  status = phase_two_(workspace.get(), workspace_size, executor, current_raw_stream());
+  if (status != 0) cann::throw_status(status, name_, "");
+  if (C10_UNLIKELY(options().launch_blocking)) synchronize_stream(current_stream());
+}
+
+}  // namespace detail
+}  // namespace npu

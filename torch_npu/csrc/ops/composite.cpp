@@ -1,0 +1,196 @@
+// Operators for which CANN has no function and PyTorch no composite kernel, composed of the device's own operators. What it is
+// not: a fallback; nothing here leaves the device. A place of last resort: a row of ops/aten.yaml is better where aclnn has one.
+#include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_addmm_activation_meta.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/ops/norm_except_dim.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <torch/library.h>
+
+#include "csrc/core/allocator.h"
+#include "csrc/core/device.h"
+#include "csrc/core/empty.h"
+#include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/params.h"
+#include "csrc/ops/storage.h"
+#include "csrc/ops/structured.h"
+
+namespace npu {
+namespace {
+
+at::Tensor isnan(const at::Tensor& self) { return self.ne(self); }
+
+at::Tensor count_nonzero(const at::Tensor& self, at::IntArrayRef dims) { return self.ne(0).sum(dims); }
+
+template <class Op>
+void run_addmm_activation(Op& op, const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
+                          const at::Scalar& alpha, bool use_gelu) {
+  op.meta(self, mat1, mat2, beta, alpha, use_gelu);
+  const at::Tensor& out = op.output(0);
+  if (out.numel() == 0) return;
+  ACLNN(aclnnAddmm)(self, mat1, mat2, beta, alpha, out, cube_math_type());
+  if (use_gelu) {
+    ACLNN(aclnnGelu)(out, out);
+  } else {
+    ACLNN(aclnnRelu)(out, out);
+  }
+}
+
+at::Tensor addmm_activation(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
+                            const at::Scalar& alpha, bool use_gelu) {
+  const NPUGuard guard(first_device(self, mat1));
+  Structured<at::meta::structured__addmm_activation, 1> op;
+  run_addmm_activation(op, self, mat1, mat2, beta, alpha, use_gelu);
+  return op.take(0);
+}
+
+at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
+                                 const at::Scalar& alpha, bool use_gelu, at::Tensor& out) {
+  const NPUGuard guard(first_device(self, mat1));
+  Structured<at::meta::structured__addmm_activation, 1> op(Outputs::kGiven, out);
+  run_addmm_activation(op, self, mat1, mat2, beta, alpha, use_gelu);
+  return out;
+}
+
+at::Tensor isin(const at::Tensor& elements, const at::Tensor& test, bool assume_unique, bool invert) {
+  at::Tensor found = elements.unsqueeze(-1).eq(test.reshape({-1})).any(-1);
+  return invert ? found.logical_not_() : found;
+}
+
+at::Tensor& isin_out(const at::Tensor& elements, const at::Tensor& test, bool assume_unique, bool invert, at::Tensor& out) {
+  const at::Tensor result = isin(elements, test, assume_unique, invert);
+  out.resize_(result.sizes());
+  return out.copy_(result);
+}
+
+std::tuple<at::Tensor, at::Tensor> weight_norm(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
+  const at::Tensor norm = at::norm_except_dim(v, 2, dim);
+  return {v.mul(g.div(norm)), norm};
+}
+
+std::tuple<at::Tensor, at::Tensor> weight_norm_backward(const at::Tensor& grad, const at::Tensor& v, const at::Tensor& g,
+                                                        const at::Tensor& norm, int64_t dim) {
+  Ints others;
+  for (int64_t i = 0; i < v.dim(); ++i) {
+    if (i != at::maybe_wrap_dim(dim, v.dim())) others.push_back(i);
+  }
+  const at::Tensor dot = grad.mul(v).sum(others, /*keepdim=*/true);
+  const at::Tensor grad_g = dot.div(norm);
+  const at::Tensor grad_v = g.div(norm).mul(grad.sub(v.mul(dot.div(norm.mul(norm)))));
+  return {grad_v, grad_g};
+}
+
+// Where both have the same shape: one number comes back from the device.
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two devices, ",
+              self.device(), " and ", other.device(), "!");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, got ", self.scalar_type(), " and ",
+              other.scalar_type());
+  if (self.sizes() != other.sizes()) return false;
+  if (self.numel() == 0) return true;
+  const NPUGuard guard(self.device().index());
+  const at::Tensor out = empty({}, at::kBool);
+  ACLNN(aclnnEqual)(self, other, out);
+  return out.item<bool>();
+}
+
+at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
+  resize_out(out, self.sizes());
+  out.copy_(self);
+  if (self.is_complex()) at::native::view_as_real(out).select(-1, 1).neg_();
+  return out;
+}
+
+at::Tensor& conj_physical_(at::Tensor& self) {
+  if (self.is_complex()) at::native::view_as_real(self).select(-1, 1).neg_();
+  return self;
+}
+
+at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) { return self.conj().resolve_conj().dot(other); }
+
+at::Tensor remainder(const at::Scalar& self, const at::Tensor& other) {
+  return at::native::wrapped_scalar_tensor(self).remainder(other);
+}
+
+at::Tensor left_shift(const at::Tensor& self, const at::Tensor& other) { return self.bitwise_left_shift(other); }
+at::Tensor left_shift_number(const at::Tensor& self, const at::Scalar& other) { return self.bitwise_left_shift(other); }
+at::Tensor& left_shift_(at::Tensor& self, const at::Tensor& other) { return self.bitwise_left_shift_(other); }
+at::Tensor& left_shift_number_(at::Tensor& self, const at::Scalar& other) { return self.bitwise_left_shift_(other); }
+at::Tensor right_shift(const at::Tensor& self, const at::Tensor& other) { return self.bitwise_right_shift(other); }
+at::Tensor right_shift_number(const at::Tensor& self, const at::Scalar& other) { return self.bitwise_right_shift(other); }
+at::Tensor& right_shift_(at::Tensor& self, const at::Tensor& other) { return self.bitwise_right_shift_(other); }
+at::Tensor& right_shift_number_(at::Tensor& self, const at::Scalar& other) { return self.bitwise_right_shift_(other); }
+
+std::tuple<at::Tensor, at::Tensor> grid_sampler_2d_backward(const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& grid,
+                                                            int64_t interpolation, int64_t padding, bool align_corners,
+                                                            std::array<bool, 2> mask) {
+  const NPUGuard guard(input.device().index());
+  const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type()) : at::Tensor();
+  const at::Tensor grad_grid = empty(grid.sizes(), grid.scalar_type());
+  ACLNN(aclnnGridSampler2DBackward)(grad_output, input, grid, interpolation, padding, align_corners, mask, grad_input, grad_grid);
+  return {grad_input, grad_grid};
+}
+
+std::tuple<at::Tensor, at::Tensor> grid_sampler_3d_backward(const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& grid,
+                                                            int64_t interpolation, int64_t padding, bool align_corners,
+                                                            std::array<bool, 2> mask) {
+  const NPUGuard guard(input.device().index());
+  const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type()) : at::Tensor();
+  const at::Tensor grad_grid = empty(grid.sizes(), grid.scalar_type());
+  ACLNN(aclnnGridSampler3DBackward)(grad_output, input, grid, interpolation, padding, align_corners, mask, grad_input, grad_grid);
+  return {grad_input, grad_grid};
+}
+
+at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, double max_norm, double norm_type) {
+  const NPUGuard guard(self.device().index());
+  if (indices.numel()) ACLNN(aclnnEmbeddingRenorm)(self, indices, max_norm, norm_type);
+  return self;
+}
+
+void cummax_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
+  const NPUGuard guard(self.device().index());
+  ACLNN(aclnnCummax)(self, dim, values, indices);
+}
+
+void cummin_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
+  const NPUGuard guard(self.device().index());
+  ACLNN(aclnnCummin)(self, dim, values, indices);
+}
+
+void record_stream(at::Tensor& self, c10::Stream stream) { device_allocator()->recordStream(self.storage().data_ptr(), stream); }
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("isnan", TORCH_FN(isnan));
+  m.impl("count_nonzero.dim_IntList", TORCH_FN(count_nonzero));
+  m.impl("_addmm_activation", TORCH_FN(addmm_activation));
+  m.impl("_addmm_activation.out", TORCH_FN(addmm_activation_out));
+  m.impl("isin.Tensor_Tensor", TORCH_FN(isin));
+  m.impl("isin.Tensor_Tensor_out", TORCH_FN(isin_out));
+  m.impl("_weight_norm_interface", TORCH_FN(weight_norm));
+  m.impl("_weight_norm_interface_backward", TORCH_FN(weight_norm_backward));
+  m.impl("equal", TORCH_FN(equal));
+  m.impl("conj_physical.out", TORCH_FN(conj_physical_out));
+  m.impl("conj_physical_", TORCH_FN(conj_physical_));
+  m.impl("vdot", TORCH_FN(vdot));
+  m.impl("remainder.Scalar_Tensor", TORCH_FN(remainder));
+  m.impl("__lshift__.Tensor", TORCH_FN(left_shift));
+  m.impl("__lshift__.Scalar", TORCH_FN(left_shift_number));
+  m.impl("__ilshift__.Tensor", TORCH_FN(left_shift_));
+  m.impl("__ilshift__.Scalar", TORCH_FN(left_shift_number_));
+  m.impl("__rshift__.Tensor", TORCH_FN(right_shift));
+  m.impl("__rshift__.Scalar", TORCH_FN(right_shift_number));
+  m.impl("__irshift__.Tensor", TORCH_FN(right_shift_));
+  m.impl("__irshift__.Scalar", TORCH_FN(right_shift_number_));
+  m.impl("grid_sampler_2d_backward", TORCH_FN(grid_sampler_2d_backward));
+  m.impl("grid_sampler_3d_backward", TORCH_FN(grid_sampler_3d_backward));
+  m.impl("embedding_renorm_", TORCH_FN(embedding_renorm_));
+  m.impl("_cummax_helper", TORCH_FN(cummax_helper));
+  m.impl("_cummin_helper", TORCH_FN(cummin_helper));
+  m.impl("record_stream", TORCH_FN(record_stream));
+}
+
+}  // namespace npu

@@ -1,0 +1,11 @@
+// Copies that other operators need. Who calls it: the fallback, random.cpp, index.cpp.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace npu {
+
+// dst.copy_(src) below the dispatcher: any two of CPU and npu devices, dtypes and strides.
+void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking = false);
+
+}  // namespace npu

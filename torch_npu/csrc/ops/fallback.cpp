@@ -1,0 +1,239 @@
+// The boxed fallback: an operator without an npu kernel runs on CPU copies of its tensors, warned of once, counted always.
+// What it is not: a place for operators whose schema hides what they write (native_batch_norm): those have kernels of their own.
+//
+// Rules. Equal tensors stay equal (one CPU copy each). An argument the schema writes is copied back, resized if the kernel
+// resized it. A result that the schema aliases to a written argument is that argument. A view is rebuilt on the device from the
+// CPU view's geometry. A generator becomes a CPU generator seeded from the npu one, so seeds decide results here too.
+#include "csrc/ops/fallback.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/library.h>
+
+#include <mutex>
+#include <unordered_map>
+
+#include "csrc/core/device.h"
+#include "csrc/core/generator.h"
+#include "csrc/ops/copy.h"
+#include "csrc/ops/storage.h"
+
+namespace npu {
+
+namespace {
+
+struct Counts {
+  std::mutex mutex;
+  std::map<std::string, int64_t> by_name;
+};
+
+Counts& counts() {
+  static Counts* const instance = new Counts;  // leaked: operators may run during exit
+  return *instance;
+}
+
+std::string name_of(const c10::OperatorHandle& op) {
+  const c10::OperatorName& name = op.operator_name();
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+void count(const c10::OperatorHandle& op) {
+  const std::string name = name_of(op);
+  const char* disabled = std::getenv("TORCH_NPU_FALLBACK_CPU_DISABLE");
+  TORCH_CHECK_NOT_IMPLEMENTED(!(disabled && std::string_view(disabled) == "1"), "npu: ", name,
+                              " has no npu kernel, and TORCH_NPU_FALLBACK_CPU_DISABLE=1 forbids running it on the CPU");
+  bool first = false;
+  {
+    Counts& c = counts();
+    const std::lock_guard lock(c.mutex);
+    first = ++c.by_name[name] == 1;
+  }
+  if (first) {
+    TORCH_WARN("npu: ", name, " has no npu kernel and runs on the CPU (slow: its tensors are copied). "
+               "torch.npu.fallback_counts() counts such calls; this is said once an operator.");
+  }
+}
+
+bool is_npu(const at::Tensor& tensor) { return tensor.defined() && tensor.is_privateuseone(); }
+
+// One call: CPU copies of the npu tensors it was given, and the way back.
+class Call {
+ public:
+  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack) : op_(op), schema_(op.schema()), stack_(stack) {}
+
+  void run() {
+    const size_t n = schema_.arguments().size();
+    begin_ = stack_->size() - n;
+    originals_.assign(stack_->begin() + begin_, stack_->end());
+    for (size_t i = 0; i < n; ++i) to_cpu((*stack_)[begin_ + i], i);
+    const c10::DeviceIndex index = device_.has_index() ? device_.index() : current_device();
+    device_ = at::Device(c10::DeviceType::PrivateUse1, index);
+    const NPUGuard guard(index);
+    TORCH_CHECK_NOT_IMPLEMENTED(op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "npu: ", name_of(op_),
+                                " has neither an npu kernel nor a CPU kernel to fall back to");
+    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    copy_back();
+    results();
+  }
+
+ private:
+  struct Pair {
+    at::Tensor original, copy;
+  };
+
+  at::Tensor cpu_of(const at::Tensor& tensor) {
+    if (!is_npu(tensor)) return tensor;
+    if (!device_.has_index()) device_ = tensor.device();
+    auto& [original, copy] = copies_[tensor.unsafeGetTensorImpl()];
+    if (!copy.defined()) {
+      original = tensor;
+      const at::TensorOptions options = tensor.options().device(at::kCPU);
+      copy = tensor.is_non_overlapping_and_dense() ? at::empty_strided(tensor.sizes(), tensor.strides(), options)
+                                                   : at::empty(tensor.sizes(), options);
+      npu::copy(copy, tensor);
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+    }
+    return copy;
+  }
+
+  void to_cpu(c10::IValue& value, size_t argument) {
+    if (value.isTensor()) {
+      value = cpu_of(value.toTensor());
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(cpu_of(tensor));
+      value = std::move(list);
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+        list.push_back(tensor ? std::optional<at::Tensor>(cpu_of(*tensor)) : std::nullopt);
+      }
+      value = std::move(list);
+    } else if (value.isDevice()) {
+      if (value.toDevice().is_privateuseone()) {
+        device_ = value.toDevice();
+        value = at::Device(at::kCPU);
+      }
+    } else if (value.isGenerator()) {
+      const std::optional<at::Generator> generator = value.toGenerator();
+      if (generator->device().is_privateuseone()) {
+        value = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(mixed_seed(generator)));
+      }
+    } else if (value.isNone() && is_generator(argument)) {
+      value = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(mixed_seed(std::nullopt)));
+    }
+  }
+
+  bool is_generator(size_t argument) const {
+    const auto optional = schema_.arguments()[argument].type()->cast<c10::OptionalType>();
+    return optional && optional->getElementType()->kind() == c10::TypeKind::GeneratorType;
+  }
+
+  static int64_t mixed_seed(const std::optional<at::Generator>& generator) {
+    const PhiloxSlice slice = next_philox(generator, 4);
+    return slice.seed ^ static_cast<int64_t>(static_cast<uint64_t>(slice.offset) * 0x9E3779B97F4A7C15ull);
+  }
+
+  void write(const at::Tensor& original) {
+    if (!is_npu(original)) return;
+    const at::Tensor& cpu = copies_.at(original.unsafeGetTensorImpl()).copy;
+    if (cpu.sizes() != original.sizes()) {
+      resize_tensor(original, cpu.sizes());
+      if (cpu.is_non_overlapping_and_dense()) original.unsafeGetTensorImpl()->set_sizes_and_strides(cpu.sizes(), cpu.strides());
+    }
+    npu::copy(original, cpu);
+  }
+
+  void copy_back() {
+    for (size_t i = 0; i < originals_.size(); ++i) {
+      const c10::AliasInfo* alias = schema_.arguments()[i].alias_info();
+      if (!alias || !alias->isWrite()) continue;
+      if (originals_[i].isTensor()) {
+        write(originals_[i].toTensor());
+      } else if (originals_[i].isTensorList()) {
+        for (const at::Tensor& tensor : originals_[i].toTensorVector()) write(tensor);
+      } else if (originals_[i].isOptionalTensorList()) {
+        for (const std::optional<at::Tensor>& tensor : originals_[i].toOptionalTensorVector()) {
+          if (tensor) write(*tensor);
+        }
+      }
+    }
+  }
+
+  // The argument whose alias set a result shares.
+  const c10::IValue* aliased(const c10::AliasInfo& alias) const {
+    for (size_t i = 0; i < originals_.size(); ++i) {
+      const c10::AliasInfo* mine = schema_.arguments()[i].alias_info();
+      if (mine && mine->beforeSets() == alias.beforeSets()) return &originals_[i];
+    }
+    return nullptr;
+  }
+
+  at::Tensor to_npu(const at::Tensor& cpu) const {
+    if (!cpu.defined() || !cpu.is_cpu()) return cpu;
+    for (const auto& [impl, pair] : copies_) {  // an operator may return its input without saying so
+      if (pair.copy.is_same(cpu)) return pair.original;
+    }
+    return cpu.to(device_);
+  }
+
+  at::Tensor view_on_npu(const at::Tensor& cpu, const at::Tensor& base) const {
+    if (!is_npu(base)) return cpu;
+    const at::Tensor& copy = copies_.at(base.unsafeGetTensorImpl()).copy;
+    TORCH_CHECK(cpu.scalar_type() == base.scalar_type() && cpu.is_alias_of(copy) && copy.strides() == base.strides(),
+                "npu: ", name_of(op_), " is a view operator without an npu kernel, and its view cannot be rebuilt on the device");
+    return base.as_strided(cpu.sizes(), cpu.strides(), cpu.storage_offset() - copy.storage_offset() + base.storage_offset());
+  }
+
+  void results() {
+    const size_t first = stack_->size() - schema_.returns().size();
+    for (size_t i = 0; i < schema_.returns().size(); ++i) {
+      c10::IValue& value = (*stack_)[first + i];
+      const c10::AliasInfo* alias = schema_.returns()[i].alias_info();
+      const c10::IValue* source = alias ? aliased(*alias) : nullptr;
+      if (source && alias->isWrite()) {
+        value = *source;
+      } else if (value.isTensor()) {
+        value = source && source->isTensor() ? view_on_npu(value.toTensor(), source->toTensor()) : to_npu(value.toTensor());
+      } else if (value.isTensorList()) {
+        c10::List<at::Tensor> list;
+        for (const at::Tensor& tensor : value.toTensorVector()) {
+          list.push_back(source && source->isTensor() ? view_on_npu(tensor, source->toTensor()) : to_npu(tensor));
+        }
+        value = std::move(list);
+      }
+    }
+  }
+
+  const c10::OperatorHandle& op_;
+  const c10::FunctionSchema& schema_;
+  torch::jit::Stack* stack_;
+  size_t begin_ = 0;
+  std::vector<c10::IValue> originals_;
+  std::unordered_map<at::TensorImpl*, Pair> copies_;
+  at::Device device_{c10::DeviceType::PrivateUse1};
+};
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  count(op);
+  Call(op, stack).run();
+}
+
+}  // namespace
+
+std::map<std::string, int64_t> fallback_counts() {
+  const std::lock_guard lock(counts().mutex);
+  return counts().by_name;
+}
+
+void reset_fallback_counts() {
+  const std::lock_guard lock(counts().mutex);
+  counts().by_name.clear();
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+
+}  // namespace npu

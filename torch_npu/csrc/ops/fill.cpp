@@ -1,0 +1,83 @@
+// Filling tensors in place: fill_, zero_, masked_fill_, index_fill_. What it is not: random values (random.cpp) or factories.
+#include <ATen/core/Tensor.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
+#include <torch/library.h>
+
+#include "csrc/cann/api.h"
+#include "csrc/core/device.h"
+#include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/copy.h"
+#include "csrc/ops/params.h"
+
+namespace npu {
+namespace {
+
+at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  ACLNN(aclnnInplaceFillScalar)(self, value);
+  return self;
+}
+
+at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions.");
+  if (value.is_cpu()) return fill_scalar(self, number_of(value));
+  self.copy_(value.expand(self.sizes()));
+  return self;
+}
+
+at::Tensor& zero_(at::Tensor& self) {
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  ACLNN(aclnnInplaceZero)(self);
+  return self;
+}
+
+at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
+  at::infer_size_dimvector(self.sizes(), mask.sizes());
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  ACLNN(aclnnInplaceMaskedFillScalar)(self, mask.expand(self.sizes()), value);
+  return self;
+}
+
+at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+  if (value.is_cpu()) return masked_fill_scalar(self, mask, number_of(value));
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  ACLNN(aclnnInplaceMaskedFillTensor)(self, mask.expand(self.sizes()), value);
+  return self;
+}
+
+at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  TORCH_CHECK_INDEX(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt, "index_fill_(): Expected dtype int64 for index.");
+  TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
+  if (self.numel() == 0 || index.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  ACLNN(aclnnInplaceIndexFill)(self, dim, index, value);
+  return self;
+}
+
+at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+  return index_fill_scalar(self, dim, index, value.item());
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("fill_.Scalar", TORCH_FN(fill_scalar));
+  m.impl("fill_.Tensor", TORCH_FN(fill_tensor));
+  m.impl("zero_", TORCH_FN(zero_));
+  m.impl("masked_fill_.Scalar", TORCH_FN(masked_fill_scalar));
+  m.impl("masked_fill_.Tensor", TORCH_FN(masked_fill_tensor));
+  m.impl("index_fill_.int_Scalar", TORCH_FN(index_fill_scalar));
+  m.impl("index_fill_.int_Tensor", TORCH_FN(index_fill_tensor));
+}
+
+}  // namespace npu

@@ -1,0 +1,194 @@
+// Advanced indexing: index, index_put, nonzero, masked_select, take's inverse and searches with a result of unknown size.
+// What it is not: index_select, gather, scatter (rows of ops/aten.yaml) or slicing (views).
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/List.h>
+#include <ATen/native/IndexingUtils.h>
+#include <ATen/native/TensorAdvancedIndexingUtils.h>
+#include <ATen/ops/index_meta.h>
+#include <torch/library.h>
+
+#include "csrc/core/device.h"
+#include "csrc/core/empty.h"
+#include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/dynamic.h"
+#include "csrc/ops/storage.h"
+#include "csrc/ops/structured.h"
+
+namespace npu {
+namespace {
+
+using Indices = c10::List<std::optional<at::Tensor>>;
+
+// Indices as aclnn wants them: on self's device, masks turned into coordinates, an empty tensor where a dimension is whole.
+struct Expanded {
+  Indices optional;
+  std::vector<at::Tensor> list;
+  bool empty = false;  // some index selects nothing
+};
+
+Expanded expand(const at::Tensor& self, const Indices& indices) {
+  Indices here;
+  for (const std::optional<at::Tensor>& index : indices) {
+    here.push_back(index && index->defined() && index->device() != self.device() ? index->to(self.device()) : index);
+  }
+  Expanded result;
+  for (at::Tensor& index : at::native::expandTensors(self, here)) {
+    if (!index.defined()) {
+      result.optional.push_back(std::nullopt);
+      result.list.push_back(npu::empty({0}, at::kLong));
+    } else {
+      result.empty = result.empty || index.numel() == 0;
+      result.optional.push_back(index);
+      result.list.push_back(std::move(index));
+    }
+  }
+  return result;
+}
+
+template <class Op>
+void run_index(Op& op, const at::Tensor& self, const Indices& indices) {
+  TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(), " (got ",
+                    indices.size(), ")");
+  const Expanded expanded = expand(self, indices);
+  op.meta(self, expanded.optional);
+  if (op.has_elements()) ACLNN(aclnnIndex)(self, expanded.list, op.output(0));
+}
+
+at::Tensor index(const at::Tensor& self, const Indices& indices) {
+  const NPUGuard guard(self.device().index());
+  Structured<at::meta::structured_index_Tensor, 1> op;
+  run_index(op, self, indices);
+  return op.take(0);
+}
+
+at::Tensor& index_out(const at::Tensor& self, const Indices& indices, at::Tensor& out) {
+  const NPUGuard guard(self.device().index());
+  Structured<at::meta::structured_index_Tensor, 1> op(Outputs::kGiven, out);
+  run_index(op, self, indices);
+  return out;
+}
+
+at::Tensor& index_put(at::Tensor& self, const Indices& indices, const at::Tensor& values, bool accumulate, bool unsafe) {
+  TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(), " (got ",
+                    indices.size(), ")");
+  TORCH_CHECK(self.scalar_type() == values.scalar_type(), "Index put requires the source and destination dtypes match, got ",
+              self.scalar_type(), " for the destination and ", values.scalar_type(), " for the source.");
+  TORCH_CHECK(values.device() == self.device() || (values.is_cpu() && values.dim() == 0),
+              "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ", values.device(), "!");
+  const NPUGuard guard(self.device().index());
+  if (!accumulate) {  // a mask and a number: no coordinates, no synchronization
+    const auto [possible, mask] = at::native::canDispatchToMaskedFill(self, indices, values);
+    if (possible) return self.masked_fill_(mask, values.item());
+  }
+  const Expanded expanded = expand(self, indices);
+  if (expanded.empty || self.numel() == 0 || values.numel() == 0) return self;
+  ACLNN(aclnnIndexPutImpl)(self, expanded.list, values, accumulate, unsafe);
+  return self;
+}
+
+at::Tensor find_nonzero(const at::Tensor& self) {
+  const NPUGuard guard(self.device().index());
+  if (self.numel() == 0) return empty({0, self.dim()}, at::kLong);
+  const DynamicOutput out({self.numel(), self.dim()}, at::kLong);
+  ACLNN(aclnnNonzero)(self, out);
+  synchronize_current_stream();
+  return out.take();
+}
+
+at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == at::kLong, "Expected object of scalar type Long as out, but got ", out.scalar_type());
+  const at::Tensor result = find_nonzero(self);
+  resize_out(out, result.sizes());
+  return out.copy_(result);
+}
+
+at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
+  const NPUGuard guard(first_device(self, mask));
+  const auto [mask_expanded, self_expanded] = at::expand_outplace(mask, self);
+  if (self_expanded->numel() == 0) return empty({0}, self.scalar_type());
+  const DynamicOutput out({self_expanded->numel()}, self.scalar_type());
+  ACLNN(aclnnMaskedSelect)(*self_expanded, *mask_expanded, out);
+  synchronize_current_stream();
+  return out.take();
+}
+
+at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "masked_select(): self and result must have the same scalar type");
+  const at::Tensor result = masked_select(self, mask);
+  resize_out(out, result.sizes());
+  return out.copy_(result);
+}
+
+at::Tensor& masked_scatter(at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(), "masked_scatter_: expected self and source to have same dtypes but got ",
+              self.scalar_type(), " and ", source.scalar_type());
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  ACLNN(aclnnInplaceMaskedScatter)(self, mask.expand(self.sizes()), source);
+  return self;
+}
+
+at::Tensor& put(at::Tensor& self, const at::Tensor& index, const at::Tensor& source, bool accumulate) {
+  TORCH_CHECK(index.scalar_type() == at::kLong, "put_(): Expected a long tensor for index, but got ", index.scalar_type());
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(), "put_(): self and source expected to have the same dtype, but got self.dtype = ",
+              self.scalar_type(), " and source.dtype = ", source.scalar_type());
+  TORCH_CHECK(index.numel() == source.numel(), "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
+              source.numel(), ", index.numel() = ", index.numel());
+  TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0), "put_(): Tried to put elements into an empty tensor");
+  if (index.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  ACLNN(aclnnInplacePut)(self, index, source, accumulate);
+  return self;
+}
+
+at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {
+  TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
+  TORCH_CHECK(self.dim() == 1 && c10::isIntegralType(self.scalar_type(), false), "bincount only supports 1-d non-negative integral inputs.");
+  const bool weighted = weights && weights->defined();
+  TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
+              "weights should be 1-d and have the same length as input");
+  const NPUGuard guard(self.device().index());
+  at::ScalarType type = at::kLong;
+  if (weighted) type = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+  int64_t bins = minlength;
+  if (self.numel()) {
+    TORCH_CHECK(self.min().item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
+    bins = std::max(minlength, self.max().item<int64_t>() + 1);
+  }
+  const at::Tensor out = empty({bins}, type);
+  if (self.numel() == 0) return out.fill_(0);
+  ACLNN(aclnnBincount)(self, weighted ? std::optional<at::Tensor>(weights->to(type)) : std::nullopt, minlength, out);
+  return out;
+}
+
+at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> output_size) {
+  TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt, "repeats has to be Long or Int tensor");
+  const NPUGuard guard(repeats.device().index());
+  if (repeats.numel() == 0) return empty({0}, repeats.scalar_type());
+  TORCH_CHECK(repeats.min().item<int64_t>() >= 0, "repeats can not be negative");
+  const int64_t size = output_size ? *output_size : repeats.sum().item<int64_t>();
+  const at::Tensor out = empty({size}, repeats.scalar_type());
+  if (size) ACLNN(aclnnRepeatInterleaveTensor)(repeats, size, out);
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("index.Tensor", TORCH_FN(index));
+  m.impl("index.Tensor_out", TORCH_FN(index_out));
+  m.impl("_index_put_impl_", TORCH_FN(index_put));
+  m.impl("nonzero", TORCH_FN(find_nonzero));
+  m.impl("nonzero.out", TORCH_FN(nonzero_out));
+  m.impl("masked_select", TORCH_FN(masked_select));
+  m.impl("masked_select.out", TORCH_FN(masked_select_out));
+  m.impl("masked_scatter_", TORCH_FN(masked_scatter));
+  m.impl("put_", TORCH_FN(put));
+  m.impl("bincount", TORCH_FN(bincount));
+  m.impl("repeat_interleave.Tensor", TORCH_FN(repeat_interleave));
+}
+
+}  // namespace npu

@@ -1,0 +1,110 @@
+// Losses that are more than one call: class targets over images, logits, and activations whose forward keeps a buffer.
+// What it is not: mse, smooth L1, binary cross entropy, nll over vectors, which are rows of ops/aten.yaml.
+#include <ATen/core/Reduction.h>
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+#include "csrc/core/device.h"
+#include "csrc/core/empty.h"
+#include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/params.h"
+#include "csrc/ops/storage.h"
+
+namespace npu {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+void check_nll2d(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight) {
+  TORCH_CHECK(target.dim() == 3, "only batches of spatial targets supported (3D tensors) but got targets of dimension: ", target.dim());
+  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), but got input of dimension: ", self.dim());
+  TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2), "size mismatch (got input: ",
+              self.sizes(), " , target: ", target.sizes());
+  TORCH_CHECK(!weight || !weight->defined() || weight->numel() == self.size(1),
+              "weight tensor should be defined either for all or no classes");
+}
+
+std::tuple<at::Tensor&, at::Tensor&> nll_loss2d_out(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight,
+                                                    int64_t reduction, int64_t ignore_index, at::Tensor& output, at::Tensor& total_weight) {
+  check_nll2d(self, target, weight);
+  const NPUGuard guard(self.device().index());
+  resize_out(output, reduction == at::Reduction::None ? target.sizes() : at::IntArrayRef{});
+  resize_out(total_weight, {});
+  ACLNN(aclnnNLLLoss2d)(self, target, weight_or_ones(weight, self), reduction, ignore_index, output, total_weight);
+  return {output, total_weight};
+}
+
+std::tuple<at::Tensor, at::Tensor> nll_loss2d(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight,
+                                              int64_t reduction, int64_t ignore_index) {
+  const NPUGuard guard(self.device().index());
+  at::Tensor output = empty({0}, self.scalar_type()), total_weight = empty({}, self.scalar_type());
+  nll_loss2d_out(self, target, weight, reduction, ignore_index, output, total_weight);
+  return {output, total_weight};
+}
+
+at::Tensor nll_loss2d_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight,
+                               int64_t reduction, int64_t ignore_index, const at::Tensor& total_weight) {
+  check_nll2d(self, target, weight);
+  const NPUGuard guard(self.device().index());
+  at::Tensor grad_input = empty(self.sizes(), self.scalar_type());
+  grad_input.zero_();
+  ACLNN(aclnnNLLLoss2dBackward)(grad_output, self, target, weight_or_ones(weight, self), reduction, ignore_index, total_weight, grad_input);
+  return grad_input;
+}
+
+at::Tensor& nll_loss2d_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
+                                    const OptionalTensor& weight, int64_t reduction, int64_t ignore_index, const at::Tensor& total_weight,
+                                    at::Tensor& grad_input) {
+  resize_out(grad_input, self.sizes());
+  return grad_input.copy_(nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight));
+}
+
+at::Tensor bce_with_logits(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight, const OptionalTensor& pos_weight,
+                           int64_t reduction) {
+  TORCH_CHECK(target.sizes() == self.sizes(), "output with shape ", self.sizes(), " doesn't match the target's shape ", target.sizes());
+  const NPUGuard guard(self.device().index());
+  const auto whole = [&](const OptionalTensor& tensor) { return tensor && tensor->defined() ? OptionalTensor(tensor->expand(self.sizes())) : tensor; };
+  const at::Tensor out = empty(reduction == at::Reduction::None ? self.sizes() : at::IntArrayRef{}, self.scalar_type());
+  ACLNN(aclnnBinaryCrossEntropyWithLogits)(self, target, whole(weight), whole(pos_weight), reduction, out);
+  return out;
+}
+
+std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
+  const NPUGuard guard(self.device().index());
+  const at::Tensor out = empty(self.sizes(), self.scalar_type(), self.suggest_memory_format());
+  const at::Tensor buffer = empty(self.sizes(), self.scalar_type(), self.suggest_memory_format());
+  if (self.numel()) ACLNN(aclnnLogSigmoidForward)(self, out, buffer);
+  return {out, buffer};
+}
+
+std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& self, at::Tensor& out, at::Tensor& buffer) {
+  const NPUGuard guard(self.device().index());
+  resize_out(out, self.sizes());
+  resize_out(buffer, self.sizes());
+  if (self.numel()) ACLNN(aclnnLogSigmoidForward)(self, out, buffer);
+  return {out, buffer};
+}
+
+std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& weight) {
+  const NPUGuard guard(self.device().index());
+  // PyTorch expands the weight to self and sums its gradient itself.
+  const at::Tensor positive = self.gt(0);
+  const at::Tensor grad_input = grad_output.where(positive, weight.mul(grad_output));
+  const at::Tensor grad_weight = self.mul(grad_output).masked_fill(positive, 0);
+  return {grad_input, grad_weight};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("nll_loss2d_forward", TORCH_FN(nll_loss2d));
+  m.impl("nll_loss2d_forward.output", TORCH_FN(nll_loss2d_out));
+  m.impl("nll_loss2d_backward", TORCH_FN(nll_loss2d_backward));
+  m.impl("nll_loss2d_backward.grad_input", TORCH_FN(nll_loss2d_backward_out));
+  m.impl("binary_cross_entropy_with_logits", TORCH_FN(bce_with_logits));
+  m.impl("log_sigmoid_forward", TORCH_FN(log_sigmoid_forward));
+  m.impl("log_sigmoid_forward.output", TORCH_FN(log_sigmoid_forward_out));
+  m.impl("_prelu_kernel_backward", TORCH_FN(prelu_backward));
+}
+
+}  // namespace npu

@@ -1,0 +1,307 @@
+// Bodies of meta.h.
+#include "csrc/ops/meta.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/native/Pool.h>
+#include <ATen/ops/result_type_native.h>
+#include <c10/core/DefaultDtype.h>
+
+namespace npu::meta {
+
+void Unary::meta(const at::Tensor& self) { build_borrowing_unary_op(maybe_get_output(), self); }
+
+void UnaryFloat::meta(const at::Tensor& self) { build_borrowing_unary_float_op(maybe_get_output(), self); }
+
+void UnaryBool::meta(const at::Tensor& self) {
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).add_output(maybe_get_output()).add_const_input(self);
+  if (!maybe_get_output().defined()) config.declare_static_dtype(at::kBool);
+  build(config);
+}
+
+void UnaryReal::meta(const at::Tensor& self) {
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).add_output(maybe_get_output()).add_const_input(self);
+  if (!maybe_get_output().defined()) config.declare_static_dtype(c10::toRealValueType(self.scalar_type()));
+  build(config);
+}
+
+void Binary::meta(const at::Tensor& self, const at::Tensor& other) { build_borrowing_binary_op(maybe_get_output(), self, other); }
+
+void BinaryFloat::meta(const at::Tensor& self, const at::Tensor& other) {
+  build_borrowing_binary_float_op(maybe_get_output(), self, other);
+}
+
+void Compare::meta(const at::Tensor& self, const at::Tensor& other) { build_borrowing_comparison_op(maybe_get_output(), self, other); }
+
+void Where::meta(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
+              "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
+  const at::ScalarType type =
+      maybe_get_output().defined() ? maybe_get_output().scalar_type() : at::native::result_type(self, other);
+  build(at::TensorIteratorConfig()
+            .check_all_same_dtype(false)
+            .allow_cpu_scalars(true)
+            .add_output(maybe_get_output())
+            .add_const_input(condition)
+            .add_const_input(self)
+            .add_const_input(other)
+            .declare_static_dtype(type));
+}
+
+void Ternary::meta(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+  build(at::TensorIteratorConfig()
+            .add_output(maybe_get_output())
+            .add_const_input(a)
+            .add_const_input(b)
+            .add_const_input(c)
+            .promote_inputs_to_common_dtype(true)
+            .cast_common_dtype_to_outputs(true)
+            .enforce_safe_casting_to_output(true)
+            .allow_cpu_scalars(true));
+}
+
+namespace {
+
+c10::MemoryFormat format_like(const at::Tensor& self) { return self.suggest_memory_format(); }
+
+c10::DimVector reduced_sizes(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
+  c10::DimVector sizes(self.sizes());
+  const auto mask = at::dim_list_to_bitset(dim && !dim->empty() ? dim : at::OptionalIntArrayRef(), self.dim());
+  for (int64_t i = self.dim() - 1; i >= 0; --i) {
+    if (!mask[i]) continue;
+    if (keepdim) {
+      sizes[i] = 1;
+    } else {
+      sizes.erase(sizes.begin() + i);
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
+void Loss::meta(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
+  const at::ScalarType type = at::native::result_type(self, target);
+  if (reduction == at::Reduction::None) {
+    const auto sizes = at::infer_size_dimvector(self.sizes(), target.sizes());
+    set_output_raw_strided(0, sizes, {}, self.options().dtype(type));
+  } else {
+    at::infer_size_dimvector(self.sizes(), target.sizes());
+    set_output_raw_strided(0, {}, {}, self.options().dtype(type));
+  }
+}
+
+void Shape::meta(const at::Tensor& self, at::IntArrayRef sizes) { set_output_raw_strided(0, sizes, {}, self.options()); }
+
+void Shape::meta(const at::Tensor& self, at::IntArrayRef sizes, at::ScalarType type) {
+  set_output_raw_strided(0, sizes, {}, self.options().dtype(type));
+}
+
+void Like::meta(const at::Tensor& self) { meta(self, self.scalar_type()); }
+
+void Like::meta(const at::Tensor& self, at::ScalarType type) {
+  set_output_raw_strided(0, self.sizes(), {}, self.options().dtype(type).memory_format(format_like(self)));
+}
+
+void LikeEach::meta(std::initializer_list<std::reference_wrapper<const at::Tensor>> tensors) {
+  int64_t i = 0;
+  for (const at::Tensor& tensor : tensors) {
+    set_output_raw_strided(i++, tensor.sizes(), {}, tensor.options().memory_format(format_like(tensor)));
+  }
+}
+
+void Reduced::meta(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, at::ScalarType type) {
+  set_output_raw_strided(0, reduced_sizes(self, dim, keepdim), {}, self.options().dtype(type));
+}
+
+void ReducedPair::meta(const at::Tensor& self, int64_t dim, bool keepdim) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  c10::DimVector sizes(self.sizes());
+  if (!sizes.empty()) {
+    TORCH_CHECK_INDEX(sizes[dim] != 0, "Expected reduction dim ", dim, " to have non-zero size.");
+    if (keepdim) {
+      sizes[dim] = 1;
+    } else {
+      sizes.erase(sizes.begin() + dim);
+    }
+  }
+  set_output_raw_strided(0, sizes, {}, self.options());
+  set_output_raw_strided(1, sizes, {}, self.options().dtype(at::kLong));
+}
+
+void VarMean::meta(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
+  TORCH_CHECK(self.is_floating_point() || self.is_complex(), "std and var only support floating point and complex dtypes");
+  const c10::DimVector sizes = reduced_sizes(self, dim, keepdim);
+  set_output_raw_strided(0, sizes, {}, self.options().dtype(c10::toRealValueType(self.scalar_type())));
+  set_output_raw_strided(1, sizes, {}, self.options());
+}
+
+void ToComplex::meta(const at::Tensor& real, const at::Tensor& imag) {
+  TORCH_CHECK(real.scalar_type() == imag.scalar_type() && real.is_floating_point(),
+              "Expected both inputs to be Half, Float or Double tensors but got ", real.scalar_type(), " and ", imag.scalar_type());
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).add_output(maybe_get_output()).add_const_input(real).add_const_input(imag);
+  if (!maybe_get_output().defined()) config.declare_static_dtype(c10::toComplexType(real.scalar_type()));
+  build(config);
+}
+
+void Pooled::meta(const at::Tensor& self, at::IntArrayRef output_size) {
+  const int64_t n = static_cast<int64_t>(output_size.size());
+  TORCH_CHECK(self.dim() == n + 1 || self.dim() == n + 2, "Expected a ", n + 1, "D or ", n + 2, "D input, but got ", self.sizes());
+  c10::DimVector sizes(self.sizes());
+  for (int64_t i = 0; i < n; ++i) {
+    TORCH_CHECK(output_size[i] >= 0, "elements of output_size must be greater than or equal to 0 but received ", output_size);
+    sizes[self.dim() - n + i] = output_size[i];
+  }
+  set_output_raw_strided(0, sizes, {}, self.options().memory_format(format_like(self)));
+}
+
+void Padded::meta(const at::Tensor& self, at::IntArrayRef padding) {
+  c10::DimVector sizes(self.sizes());
+  const int64_t n = static_cast<int64_t>(padding.size() / 2);
+  TORCH_CHECK(padding.size() % 2 == 0 && n < self.dim(), "padding of size ", padding.size(), " does not fit an input of shape ", self.sizes());
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t& size = sizes[self.dim() - 1 - i];
+    const int64_t left = padding[2 * i], right = padding[2 * i + 1];
+    TORCH_CHECK(left < size && right < size, "Padding size should be less than the corresponding input dimension, but got: padding (",
+                left, ", ", right, ") at dimension ", self.dim() - 1 - i, " of input ", self.sizes());
+    size += left + right;
+    TORCH_CHECK(size >= 1, "input ", self.sizes(), " is too small for padding ", padding);
+  }
+  set_output_raw_strided(0, sizes, {}, self.options().memory_format(format_like(self)));
+}
+
+void IndexSelected::meta(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
+  TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
+              "index_select(): Expected dtype int32 or int64 for index but got: ", index.scalar_type());
+  c10::DimVector sizes(self.sizes());
+  if (!sizes.empty()) {
+    sizes[dim] = index.numel();
+  } else {
+    TORCH_CHECK(index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
+  }
+  set_output_raw_strided(0, sizes, {}, self.options());
+}
+
+void Im2col::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
+                  at::IntArrayRef stride) {
+  const int64_t dim = self.dim();
+  TORCH_CHECK(dim == 3 || dim == 4, "Expected 3D or 4D input tensor to im2col, but got ", self.sizes());
+  TORCH_CHECK(kernel.size() == 2 && dilation.size() == 2 && padding.size() == 2 && stride.size() == 2,
+              "It is expected kernel_size, dilation, padding and stride equals to 2");
+  int64_t blocks = 1;
+  for (int64_t i = 0; i < 2; ++i) {
+    TORCH_CHECK(kernel[i] > 0 && dilation[i] > 0 && stride[i] > 0 && padding[i] >= 0,
+                "im2col: kernel, dilation and stride must be positive, padding not negative");
+    const int64_t n = (self.size(dim - 2 + i) + 2 * padding[i] - (dilation[i] * (kernel[i] - 1) + 1)) / stride[i] + 1;
+    TORCH_CHECK(n >= 1, "Given input with spatial size ", self.sizes(), ", im2col's array of sliding blocks has a size below 1");
+    blocks *= n;
+  }
+  c10::DimVector sizes;
+  if (dim == 4) sizes.push_back(self.size(0));
+  sizes.push_back(self.size(dim - 3) * kernel[0] * kernel[1]);
+  sizes.push_back(blocks);
+  set_output_raw_strided(0, sizes, {}, self.options());
+}
+
+void Col2im::meta(const at::Tensor& self, at::IntArrayRef output_size, at::IntArrayRef kernel) {
+  const int64_t dim = self.dim();
+  TORCH_CHECK(dim == 2 || dim == 3, "Expected 2D or 3D input tensor for col2im, but got ", self.sizes());
+  TORCH_CHECK(output_size.size() == 2 && kernel.size() == 2, "It is expected output_size and kernel_size equals to 2");
+  const int64_t planes = self.size(dim - 2);
+  TORCH_CHECK(kernel[0] > 0 && kernel[1] > 0 && planes % (kernel[0] * kernel[1]) == 0,
+              "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got ", planes, " and ", kernel);
+  c10::DimVector sizes;
+  if (dim == 3) sizes.push_back(self.size(0));
+  sizes.push_back(planes / (kernel[0] * kernel[1]));
+  sizes.push_back(output_size[0]);
+  sizes.push_back(output_size[1]);
+  set_output_raw_strided(0, sizes, {}, self.options());
+}
+
+void GridSampled::meta(const at::Tensor& input, const at::Tensor& grid) {
+  const int64_t dim = input.dim();
+  TORCH_CHECK(dim == grid.dim() && input.size(0) == grid.size(0) && grid.size(-1) == dim - 2,
+              "grid_sampler(): expected grid and input to have same batch size and a grid of ", dim - 2,
+              " coordinates, but got input with sizes ", input.sizes(), " and grid with sizes ", grid.sizes());
+  c10::DimVector sizes{input.size(0), input.size(1)};
+  for (int64_t i = 1; i < dim - 1; ++i) sizes.push_back(grid.size(i));
+  set_output_raw_strided(0, sizes, {}, input.options());
+}
+
+void ConstantPadded::meta(const at::Tensor& self, at::IntArrayRef pad) {
+  TORCH_CHECK(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ", pad.size());
+  const int64_t n = static_cast<int64_t>(pad.size() / 2);
+  TORCH_CHECK(n <= self.dim(), "Length of pad should be no more than twice the number of dimensions of the input. Pad length is ",
+              pad.size(), " while the input has ", self.dim(), " dimensions.");
+  c10::DimVector sizes(self.sizes());
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t& size = sizes[self.dim() - 1 - i];
+    const int64_t old = size;
+    size += pad[2 * i] + pad[2 * i + 1];
+    TORCH_CHECK(size >= 0, "The input size ", old, ", plus negative padding ", pad[2 * i], " and ", pad[2 * i + 1],
+                " resulted in a negative output size, which is invalid. Check dimension ", self.dim() - 1 - i, " of your input.");
+  }
+  set_output_raw_strided(0, sizes, {}, self.options().memory_format(format_like(self)));
+}
+
+void Angle::meta(const at::Tensor& self) {
+  const at::ScalarType type = c10::isIntegralType(self.scalar_type(), true) ? c10::get_default_dtype_as_scalartype()
+                                                                            : c10::toRealValueType(self.scalar_type());
+  set_output_raw_strided(0, self.sizes(), {}, self.options().dtype(type).memory_format(format_like(self)));
+}
+
+void Addr::meta(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2) {
+  TORCH_CHECK(vec1.dim() == 1 && vec2.dim() == 1, "addr: Expected 1-D argument vec1 and vec2, but got ", vec1.dim(), "-D and ", vec2.dim(), "-D");
+  const c10::DimVector sizes{vec1.size(0), vec2.size(0)};
+  TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "addr: self of shape ", self.sizes(), " does not broadcast to ", sizes);
+  const at::ScalarType vectors = at::native::result_type(vec1, vec2);
+  set_output_raw_strided(0, sizes, {}, self.options().dtype(c10::promoteTypes(self.scalar_type(), vectors)));
+}
+
+void Cdist::meta(const at::Tensor& x1, const at::Tensor& x2) {
+  c10::DimVector sizes = at::infer_size_dimvector(x1.sizes().slice(0, x1.dim() - 2), x2.sizes().slice(0, x2.dim() - 2));
+  sizes.push_back(x1.size(-2));
+  sizes.push_back(x2.size(-2));
+  set_output_raw_strided(0, sizes, {}, x1.options());
+}
+
+void MinMax::meta(const at::Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+  set_output_raw_strided(0, {}, {}, self.options());
+  set_output_raw_strided(1, {}, {}, self.options());
+}
+
+void Addbmm::meta(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2) {
+  TORCH_CHECK(batch1.dim() == 3 && batch2.dim() == 3, "batch1 and batch2 must be 3D tensors");
+  TORCH_CHECK(batch1.size(0) == batch2.size(0), "batch1 and batch2 must have same number of batches, got ", batch1.size(0), " and ",
+              batch2.size(0));
+  TORCH_CHECK(batch1.size(2) == batch2.size(1), "Incompatible matrix sizes for bmm (", batch1.size(1), "x", batch1.size(2), " and ",
+              batch2.size(1), "x", batch2.size(2), ")");
+  const c10::DimVector sizes{batch1.size(1), batch2.size(2)};
+  TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "addbmm: self of shape ", self.sizes(), " does not broadcast to ", sizes);
+  set_output_raw_strided(0, sizes, {}, self.options());
+}
+
+void MaxPool3d::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
+                     at::IntArrayRef dilation, bool ceil_mode) {
+  const auto at_axis = [](at::IntArrayRef values, int64_t i) { return values.size() == 1 ? values[0] : values[i]; };
+  TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "max_pool3d: expected a 4D or 5D input, got ", self.sizes());
+  c10::DimVector sizes(self.sizes());
+  for (int64_t i = 0; i < 3; ++i) {
+    const int64_t k = at_axis(kernel, i), s = at_axis(stride, i), p = at_axis(padding, i), d = at_axis(dilation, i);
+    int64_t& size = sizes[self.dim() - 3 + i];
+    size = at::native::pooling_output_shape(size, k, p, s, d, ceil_mode);
+    TORCH_CHECK(size >= 1, "max_pool3d: the output of input ", self.sizes(), " with kernel ", kernel, " would be empty");
+  }
+  const auto format = self.suggest_memory_format();
+  set_output_raw_strided(0, sizes, {}, self.options().memory_format(format));
+  set_output_raw_strided(1, sizes, {}, self.options().dtype(at::kLong).memory_format(format));
+}
+
+}  // namespace npu::meta

@@ -1,0 +1,132 @@
+// Bodies of params.h.
+#include "csrc/ops/params.h"
+
+#include <ATen/ops/ones.h>
+#include <c10/core/DefaultDtype.h>
+
+#include <atomic>
+#include <limits>
+#include <numeric>
+
+namespace npu {
+
+namespace {
+
+constexpr int8_t kKeepDtype = 0, kUseHf32 = 3;
+std::atomic<bool> allow_hf32_matmul{false}, allow_hf32_conv{false};
+
+}  // namespace
+
+int8_t cube_math_type() { return allow_hf32_matmul.load(std::memory_order_relaxed) ? kUseHf32 : kKeepDtype; }
+int8_t conv_math_type() { return allow_hf32_conv.load(std::memory_order_relaxed) ? kUseHf32 : kKeepDtype; }
+
+void set_allow_hf32(bool matmul, bool conv) {
+  allow_hf32_matmul = matmul;
+  allow_hf32_conv = conv;
+}
+
+Ints all_dims(const at::Tensor& self) {
+  Ints dims(self.dim());
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+Ints dims_or_all(at::OptionalIntArrayRef dim, const at::Tensor& self) {
+  return dim ? dims_or_all(*dim, self) : all_dims(self);
+}
+
+Ints dims_or_all(at::IntArrayRef dim, const at::Tensor& self) {
+  return dim.empty() ? all_dims(self) : Ints(dim.begin(), dim.end());
+}
+
+int div_mode(std::optional<std::string_view> rounding_mode) {
+  if (!rounding_mode) return 0;
+  if (*rounding_mode == "trunc") return 1;
+  if (*rounding_mode == "floor") return 2;
+  TORCH_CHECK(false, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *rounding_mode, "'");
+}
+
+int64_t scatter_mode(std::string_view reduce) {
+  if (reduce == "add") return 1;
+  if (reduce == "multiply") return 2;
+  TORCH_CHECK(false, "reduce argument must be either add or multiply.");
+}
+
+int64_t scatter_reduce_mode(std::string_view reduce) {
+  constexpr std::string_view kNames[] = {"sum", "prod", "amax", "amin", "mean"};
+  for (int64_t i = 0; i < 5; ++i) {
+    if (reduce == kNames[i]) return i + 1;
+  }
+  TORCH_CHECK(false, "reduce argument must be either sum, prod, mean, amax or amin, got ", reduce);
+}
+
+int64_t qr_mode(std::string_view mode) {
+  if (mode == "reduced") return 0;
+  if (mode == "complete") return 1;
+  if (mode == "r") return 2;
+  TORCH_CHECK(false, "qr received unrecognized mode '", mode, "' but expected one of 'reduced' (default), 'r', or 'complete'");
+}
+
+int64_t correction_of(const std::optional<at::Scalar>& correction) {
+  if (!correction) return 1;
+  const double value = correction->toDouble();
+  TORCH_CHECK_NOT_IMPLEMENTED(value == static_cast<int64_t>(value), "npu: std and var take whole corrections only, got ", value);
+  return static_cast<int64_t>(value);
+}
+
+at::ScalarType sum_type(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
+  if (dtype) return *dtype;
+  return c10::isIntegralType(self.scalar_type(), true) ? at::kLong : self.scalar_type();
+}
+
+at::ScalarType float_type(const at::Tensor& self) {
+  return c10::isIntegralType(self.scalar_type(), true) ? c10::get_default_dtype_as_scalartype() : self.scalar_type();
+}
+
+double dtype_max(const at::Tensor& self) {
+  switch (self.scalar_type()) {
+    case at::kHalf: return static_cast<float>(std::numeric_limits<at::Half>::max());
+    case at::kBFloat16: return static_cast<float>(std::numeric_limits<at::BFloat16>::max());
+    case at::kDouble: case at::kComplexDouble: return std::numeric_limits<double>::max();
+    default: return std::numeric_limits<float>::max();
+  }
+}
+
+at::Tensor weight_or_ones(const std::optional<at::Tensor>& weight, const at::Tensor& self) {
+  if (weight && weight->defined()) return weight->contiguous();
+  return at::ones({self.dim() > 0 ? self.size(self.dim() == 1 ? 0 : 1) : 1}, self.options());
+}
+
+void check_mv(const at::Tensor& self, const at::Tensor& vec) {
+  TORCH_CHECK(self.dim() == 2 && vec.dim() == 1, "vector + matrix @ vector expected, got ", self.dim(), ", ", vec.dim());
+  TORCH_CHECK(self.size(1) == vec.size(0), "size mismatch, got input (", self.size(0), "), mat (", self.size(0), "x", self.size(1),
+              "), vec (", vec.size(0), ")");
+  TORCH_CHECK(self.scalar_type() == vec.scalar_type(), "expected scalar type ", self.scalar_type(), " but found ", vec.scalar_type());
+}
+
+void check_dot(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(), "D tensors");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
+              self.scalar_type(), " and ", other.scalar_type());
+  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [", other.numel(),
+              "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(), " elements respectively");
+}
+
+at::Scalar number_of(const at::Tensor& tensor) {
+  const void* data = tensor.const_data_ptr();
+  switch (tensor.scalar_type()) {
+    case at::kDouble: return *static_cast<const double*>(data);
+    case at::kLong: return *static_cast<const int64_t*>(data);
+    case at::kFloat: return *static_cast<const float*>(data);
+    case at::kBool: return *static_cast<const bool*>(data);
+    default: return tensor.item();
+  }
+}
+
+bool takes_number(const at::Tensor& number, const at::Tensor& other) {
+  if (!number.is_cpu() || number.dim() != 0) return false;
+  return number.unsafeGetTensorImpl()->is_wrapped_number() || number.scalar_type() == other.scalar_type() ||
+         (other.dim() > 0 && c10::isFloatingType(other.scalar_type()) && !number.is_complex());
+}
+
+}  // namespace npu

@@ -1,0 +1,53 @@
+// Values that rows of ops/aten.yaml give to aclnn parameters: what CANN codes as numbers and PyTorch as words or absences.
+// What it is not: shapes (meta.h) or conversions of types (aclnn_call.h). Who uses it: generated wrappers and hand-written operators.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/OptionalArrayRef.h>
+#include <c10/util/SmallVector.h>
+
+#include <optional>
+#include <string_view>
+
+#include "csrc/cann/export.h"
+
+namespace npu {
+
+using Ints = c10::SmallVector<int64_t, 8>;
+
+// CANN's cube math type: 0 keeps the dtype, 3 computes fp32 matrix products in hf32 (torch.backends' allow_hf32).
+int8_t cube_math_type();
+int8_t conv_math_type();
+NPU_API void set_allow_hf32(bool matmul, bool conv);
+
+// Every dimension of self, or those given. CANN takes an empty list differently from operator to operator: never send one.
+Ints all_dims(const at::Tensor& self);
+Ints dims_or_all(at::OptionalIntArrayRef dim, const at::Tensor& self);
+Ints dims_or_all(at::IntArrayRef dim, const at::Tensor& self);
+inline Ints one_dim(int64_t dim) { return {dim}; }
+
+// A pooling operator's stride defaults to its kernel.
+inline at::IntArrayRef stride_or(at::IntArrayRef stride, at::IntArrayRef kernel) { return stride.empty() ? kernel : stride; }
+
+int div_mode(std::optional<std::string_view> rounding_mode);   // aclnnDivMod: 0 true, 1 trunc, 2 floor
+int64_t scatter_mode(std::string_view reduce);                 // aclnnScatter: 0 replace, 1 add, 2 multiply
+int64_t scatter_reduce_mode(std::string_view reduce);          // aclnnScatterReduce: 1 sum, 2 prod, 3 amax, 4 amin, 5 mean
+int64_t qr_mode(std::string_view mode);                        // aclnnLinalgQr: 0 reduced, 1 complete, 2 r
+int64_t correction_of(const std::optional<at::Scalar>& correction);
+
+at::ScalarType sum_type(const at::Tensor& self, std::optional<at::ScalarType> dtype);  // integers are summed as int64
+at::ScalarType float_type(const at::Tensor& self);                                     // integers become the default float
+double dtype_max(const at::Tensor& self);
+at::Tensor weight_or_ones(const std::optional<at::Tensor>& weight, const at::Tensor& self);  // CANN's NLLLoss needs a weight
+
+void check_mv(const at::Tensor& self, const at::Tensor& vec);
+void check_dot(const at::Tensor& self, const at::Tensor& other);
+
+// The value of a 0-dim CPU tensor, without the dispatcher.
+at::Scalar number_of(const at::Tensor& tensor);
+
+// May `number`, a 0-dim CPU tensor, be given as an aclScalar? Not if its dtype decides the result's: a 0-dim tensor that is no
+// wrapped number promotes other 0-dim tensors.
+bool takes_number(const at::Tensor& number, const at::Tensor& other);
+
+}  // namespace npu

@@ -1,0 +1,262 @@
+// Random values. Every kernel takes (seed, offset) of a Philox stream, so results depend on neither threads nor streams; what
+// CANN has no operator for (exponential, geometric, cauchy, log-normal) is computed from uniform or normal values on the device.
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <torch/library.h>
+
+#include "csrc/core/device.h"
+#include "csrc/core/empty.h"
+#include "csrc/core/generator.h"
+#include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/params.h"
+#include "csrc/ops/storage.h"
+#include "csrc/ops/structured.h"
+
+namespace npu {
+namespace {
+
+using Generator = std::optional<at::Generator>;
+
+PhiloxSlice slice_for(const at::Tensor& self, const Generator& generator) {
+  return next_philox(generator, static_cast<uint64_t>(self.numel()));
+}
+
+void check_floating(const at::Tensor& self, const char* name) {
+  TORCH_CHECK(self.is_floating_point() || self.is_complex(), name, " expects a floating-point tensor, got ", self.scalar_type());
+}
+
+at::Tensor& normal_(at::Tensor& self, double mean, double std, Generator generator) {
+  TORCH_CHECK(std >= 0.0, "normal expects std >= 0.0, but found std ", std);
+  check_floating(self, "normal_");
+  if (self.numel() == 0) return self;
+  if (self.is_complex()) {  // drawn as pairs of reals, each with half the variance
+    TORCH_CHECK(mean == 0, "npu: a complex normal_ takes mean 0");
+    at::Tensor pairs = at::native::view_as_real(self);
+    normal_(pairs, 0, std / std::sqrt(2.0), generator);
+    return self;
+  }
+  const NPUGuard guard(self.device().index());
+  const PhiloxSlice slice = slice_for(self, generator);
+  ACLNN(aclnnInplaceNormal)(self, mean, std, slice.seed, slice.offset);
+  return self;
+}
+
+at::Tensor& uniform_(at::Tensor& self, double from, double to, Generator generator) {
+  check_floating(self, "uniform_");
+  TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  const PhiloxSlice slice = slice_for(self, generator);
+  ACLNN(aclnnInplaceUniform)(self, from, to, static_cast<uint64_t>(slice.seed), static_cast<uint64_t>(slice.offset));
+  return self;
+}
+
+at::Tensor& bernoulli_float(at::Tensor& self, double p, Generator generator) {
+  TORCH_CHECK(0 <= p && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  const PhiloxSlice slice = slice_for(self, generator);
+  ACLNN(aclnnInplaceBernoulli)(self, at::Scalar(p), slice.seed, slice.offset);
+  return self;
+}
+
+at::Tensor& bernoulli_tensor(at::Tensor& self, const at::Tensor& p, Generator generator) {
+  TORCH_CHECK(p.is_floating_point(), "bernoulli_ expects floating-point probabilities, got ", p.scalar_type());
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  const PhiloxSlice slice = slice_for(self, generator);
+  ACLNN(aclnnInplaceBernoulliTensor)(self, p.to(self.device()).expand(self.sizes()), slice.seed, slice.offset);
+  return self;
+}
+
+at::Tensor& bernoulli_out(const at::Tensor& self, Generator generator, at::Tensor& out) {
+  resize_out(out, self.sizes());
+  return bernoulli_tensor(out, self, generator);
+}
+
+// The largest integer (exclusive) a dtype holds exactly, for random_() without bounds.
+int64_t exact_end(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble: return (int64_t{1} << 53) + 1;
+    case at::kFloat: return (int64_t{1} << 24) + 1;
+    case at::kHalf: return (int64_t{1} << 11) + 1;
+    case at::kBFloat16: return (int64_t{1} << 8) + 1;
+    case at::kBool: return 2;
+    case at::kByte: return 256;
+    case at::kChar: return 128;
+    case at::kShort: return 32768;
+    case at::kInt: return int64_t{1} << 31;
+    default: return std::numeric_limits<int64_t>::max();
+  }
+}
+
+at::Tensor& random_between(at::Tensor& self, int64_t from, int64_t to, const Generator& generator) {
+  TORCH_CHECK(from < to, "random_ expects 'from' to be less than 'to', but got from=", from, " >= to=", to);
+  TORCH_CHECK(!self.is_complex(), "random_ is not implemented for ", self.scalar_type());
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  const PhiloxSlice slice = slice_for(self, generator);
+  ACLNN(aclnnInplaceRandom)(self, from, to, slice.seed, slice.offset);
+  return self;
+}
+
+at::Tensor& random_from(at::Tensor& self, int64_t from, std::optional<int64_t> to, Generator generator) {
+  const int64_t end = exact_end(self.scalar_type());
+  TORCH_CHECK(!c10::isIntegralType(self.scalar_type(), true) || !to || *to <= end, "random_: to - 1 = ", *to - 1, " is out of bounds for ",
+              self.scalar_type());
+  return random_between(self, from, to ? *to : end, generator);
+}
+
+at::Tensor& random_to(at::Tensor& self, int64_t to, Generator generator) { return random_from(self, 0, to, std::move(generator)); }
+
+at::Tensor& random_(at::Tensor& self, Generator generator) { return random_between(self, 0, exact_end(self.scalar_type()), generator); }
+
+// -log(1 - u) / lambda: u in [0, 1) keeps the logarithm finite.
+at::Tensor& exponential_(at::Tensor& self, double lambda, Generator generator) {
+  TORCH_CHECK(lambda > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambda);
+  check_floating(self, "exponential_");
+  return uniform_(self, 0, 1, std::move(generator)).neg_().log1p_().mul_(-1.0 / lambda);
+}
+
+at::Tensor& geometric_(at::Tensor& self, double p, Generator generator) {
+  TORCH_CHECK(0 < p && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
+  const NPUGuard guard(self.device().index());
+  at::Tensor values = empty(self.sizes(), self.is_floating_point() ? self.scalar_type() : at::kFloat);
+  uniform_(values, 0, 1, std::move(generator));
+  return self.copy_(values.neg_().log1p_().div_(std::log1p(-p)).ceil_().clamp_min_(1));
+}
+
+at::Tensor& cauchy_(at::Tensor& self, double median, double sigma, Generator generator) {
+  TORCH_CHECK(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
+  check_floating(self, "cauchy_");
+  constexpr double kPi = 3.14159265358979323846;
+  return uniform_(self, 0, 1, std::move(generator)).sub_(0.5).mul_(kPi).tan_().mul_(sigma).add_(median);
+}
+
+at::Tensor& log_normal_(at::Tensor& self, double mean, double std, Generator generator) {
+  TORCH_CHECK(std > 0.0, "log_normal_ expects std > 0.0, but found std=", std);
+  return normal_(self, mean, std, std::move(generator)).exp_();
+}
+
+at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& std, Generator generator, at::Tensor& out) {
+  const NPUGuard guard(first_device(mean, std, out));
+  resize_out(out, at::infer_size_dimvector(mean.sizes(), std.sizes()));
+  if (out.numel() == 0) return out;
+  const PhiloxSlice slice = slice_for(out, generator);
+  ACLNN(aclnnNormalTensorTensor)(mean.expand(out.sizes()), std.expand(out.sizes()), slice.seed, slice.offset, out);
+  return out;
+}
+
+at::Tensor normal_tensor_tensor(const at::Tensor& mean, const at::Tensor& std, Generator generator) {
+  const NPUGuard guard(first_device(mean, std));
+  at::Tensor out = empty(at::infer_size_dimvector(mean.sizes(), std.sizes()), mean.scalar_type());
+  return normal_tensor_tensor_out(mean, std, std::move(generator), out);
+}
+
+at::Tensor& normal_tensor_float_out(const at::Tensor& mean, double std, Generator generator, at::Tensor& out) {
+  TORCH_CHECK(std >= 0.0, "normal expects std >= 0.0, but found std ", std);
+  const NPUGuard guard(mean.device().index());
+  resize_out(out, mean.sizes());
+  if (out.numel() == 0) return out;
+  const PhiloxSlice slice = slice_for(out, generator);
+  ACLNN(aclnnNormalTensorFloat)(mean, std, slice.seed, slice.offset, out);
+  return out;
+}
+
+at::Tensor normal_tensor_float(const at::Tensor& mean, double std, Generator generator) {
+  const NPUGuard guard(mean.device().index());
+  at::Tensor out = empty(mean.sizes(), mean.scalar_type());
+  return normal_tensor_float_out(mean, std, std::move(generator), out);
+}
+
+at::Tensor& normal_float_tensor_out(double mean, const at::Tensor& std, Generator generator, at::Tensor& out) {
+  const NPUGuard guard(std.device().index());
+  resize_out(out, std.sizes());
+  if (out.numel() == 0) return out;
+  const PhiloxSlice slice = slice_for(out, generator);
+  ACLNN(aclnnNormalFloatTensor)(mean, std, slice.seed, slice.offset, out);
+  return out;
+}
+
+at::Tensor normal_float_tensor(double mean, const at::Tensor& std, Generator generator) {
+  const NPUGuard guard(std.device().index());
+  at::Tensor out = empty(std.sizes(), std.scalar_type());
+  return normal_float_tensor_out(mean, std, std::move(generator), out);
+}
+
+at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement, Generator generator, at::Tensor& out) {
+  TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
+  TORCH_CHECK(self.is_floating_point(), "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
+  TORCH_CHECK(out.scalar_type() == at::kLong, "multinomial expects Long tensor out, got: ", out.scalar_type());
+  TORCH_CHECK(num_samples > 0, "cannot sample n_sample <= 0 samples");
+  TORCH_CHECK(replacement || num_samples <= self.size(-1), "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  const NPUGuard guard(self.device().index());
+  c10::DimVector sizes(self.sizes());
+  sizes.back() = num_samples;
+  resize_out(out, sizes);
+  if (out.numel() == 0) return out;
+  const PhiloxSlice slice = next_philox(generator, static_cast<uint64_t>(std::max(self.numel(), out.numel())));
+  ACLNN(aclnnMultinomial)(self, num_samples, replacement, slice.seed, slice.offset, out);
+  return out;
+}
+
+at::Tensor multinomial(const at::Tensor& self, int64_t num_samples, bool replacement, Generator generator) {
+  const NPUGuard guard(self.device().index());
+  at::Tensor out = empty({0}, at::kLong);
+  return multinomial_out(self, num_samples, replacement, std::move(generator), out);
+}
+
+// The mask is CANN's: a bit an element, in bytes, padded to 128 elements.
+std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
+  const NPUGuard guard(input.device().index());
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  at::Tensor mask = empty({(input.numel() + 127) / 128 * 16}, at::kByte);
+  if (!train.value_or(true) || p == 0) return {input.clone(), mask.fill_(255)};
+  if (p == 1) return {at::Tensor(empty(input.sizes(), input.scalar_type())).zero_(), mask.zero_()};
+  const at::Tensor out = empty(input.sizes(), input.scalar_type());
+  if (input.numel() == 0) return {out, mask};
+  const PhiloxSlice slice = slice_for(input, std::nullopt);
+  ACLNN(aclnnDropoutGenMaskV2)(input.sizes(), p, slice.seed, slice.offset, input.scalar_type(), mask);
+  ACLNN(aclnnDropoutDoMask)(input, mask, p, out);
+  return {out, mask};
+}
+
+at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
+  if (mask.scalar_type() == at::kBool) return grad_output.mul(mask).mul(scale);  // a mask made elsewhere: an element a value
+  const NPUGuard guard(grad_output.device().index());
+  const at::Tensor out = empty(grad_output.sizes(), grad_output.scalar_type());
+  if (grad_output.numel() == 0) return out;
+  if (scale == 0) return at::Tensor(out).zero_();  // p was 1
+  ACLNN(aclnnDropoutDoMask)(grad_output, mask, 1.0 - 1.0 / scale, out);
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("normal_", TORCH_FN(normal_));
+  m.impl("normal.Tensor_Tensor", TORCH_FN(normal_tensor_tensor));
+  m.impl("normal.Tensor_Tensor_out", TORCH_FN(normal_tensor_tensor_out));
+  m.impl("normal.Tensor_float", TORCH_FN(normal_tensor_float));
+  m.impl("normal.Tensor_float_out", TORCH_FN(normal_tensor_float_out));
+  m.impl("normal.float_Tensor", TORCH_FN(normal_float_tensor));
+  m.impl("normal.float_Tensor_out", TORCH_FN(normal_float_tensor_out));
+  m.impl("uniform_", TORCH_FN(uniform_));
+  m.impl("bernoulli_.float", TORCH_FN(bernoulli_float));
+  m.impl("bernoulli_.Tensor", TORCH_FN(bernoulli_tensor));
+  m.impl("bernoulli.out", TORCH_FN(bernoulli_out));
+  m.impl("random_.from", TORCH_FN(random_from));
+  m.impl("random_.to", TORCH_FN(random_to));
+  m.impl("random_", TORCH_FN(random_));
+  m.impl("exponential_", TORCH_FN(exponential_));
+  m.impl("geometric_", TORCH_FN(geometric_));
+  m.impl("cauchy_", TORCH_FN(cauchy_));
+  m.impl("log_normal_", TORCH_FN(log_normal_));
+  m.impl("multinomial", TORCH_FN(multinomial));
+  m.impl("multinomial.out", TORCH_FN(multinomial_out));
+  m.impl("native_dropout", TORCH_FN(native_dropout));
+  m.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
+}
+
+}  // namespace npu

@@ -1,0 +1,109 @@
+// Devices, streams, events and generators for Python.
+#include <torch/csrc/Event.h>
+
+#include "csrc/cann/error.h"
+#include "csrc/cann/root.h"
+#include "csrc/core/device.h"
+#include "csrc/core/event.h"
+#include "csrc/core/generator.h"
+#include "csrc/core/info.h"
+#include "csrc/core/lifecycle.h"
+#include "csrc/core/stream.h"
+#include "csrc/python/bind.h"
+
+namespace npu::python {
+namespace {
+
+using c10::DeviceIndex;
+using StreamParts = std::tuple<int64_t, int64_t>;  // stream id, device index
+
+StreamParts parts(c10::Stream stream) { return {stream.id(), stream.device_index()}; }
+
+c10::Stream from_parts(int64_t id, int64_t index) {
+  check_device(static_cast<DeviceIndex>(index));
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, static_cast<DeviceIndex>(index)),
+                     id);
+}
+
+}  // namespace
+
+void bind_device(pybind11::module& module) {
+  // Life.
+  module.def("_init", no_gil([] { initialize(); }));
+  module.def("_finalize", no_gil([] { finalize(); }));
+  module.def("_is_initialized", with_gil([] { return alive(); }));
+  module.def("_is_in_bad_fork", with_gil([] { return in_bad_fork(); }));
+  module.def("_cann_root", no_gil([] { return std::make_tuple(cann::root().path, cann::root().soft); }));
+
+  // Devices.
+  module.def("_device_count", no_gil([] { return static_cast<int>(device_count()); }));
+  module.def("_current_device", with_gil([] { return static_cast<int>(current_device()); }));
+  module.def("_set_device", no_gil([](int index) {
+               initialize();
+               set_device(static_cast<DeviceIndex>(index));
+             }));
+  module.def("_exchange_device", no_gil([](int index) {  // a negative index changes nothing
+               const DeviceIndex former = current_device();
+               if (index >= 0 && index != former) set_device(static_cast<DeviceIndex>(index));
+               return static_cast<int>(former);
+             }));
+  module.def("_has_context", with_gil([](int index) { return has_context(static_cast<DeviceIndex>(index)); }));
+  module.def("_synchronize", no_gil([](int index) { synchronize_device(static_cast<DeviceIndex>(index)); }));
+  module.def("_can_access_peer", no_gil([](int device, int peer) {
+               return can_access_peer(static_cast<DeviceIndex>(device), static_cast<DeviceIndex>(peer));
+             }));
+  module.def("_soc_name", no_gil([] { return soc_name(); }));
+  module.def("_utilization", no_gil([](int index) { return utilization(static_cast<DeviceIndex>(index)); }));
+  module.def("_device_properties", no_gil([](int index) {
+               const DeviceProperties p = device_properties(static_cast<DeviceIndex>(index));
+               return std::make_tuple(p.name, p.total_memory, p.cube_cores, p.vector_cores, p.l2_cache, p.uuid,
+                                      p.pci_bus);
+             }));
+
+  // Streams, as (stream id, device index).
+  module.def("_current_stream",
+             with_gil([](int index) { return parts(current_stream(static_cast<DeviceIndex>(index))); }));
+  module.def("_default_stream",
+             with_gil([](int index) { return parts(default_stream(static_cast<DeviceIndex>(index))); }));
+  module.def("_set_stream", no_gil([](int64_t id, int64_t index) {
+               set_device(static_cast<DeviceIndex>(index));
+               exchange_stream(from_parts(id, index));
+             }));
+  module.def("_stream_from_pool", no_gil([](int index, int priority) {
+               initialize();
+               return parts(stream_from_pool(static_cast<DeviceIndex>(index), priority));
+             }));
+  module.def("_external_stream", no_gil([](int64_t pointer, int index) {
+               return parts(external_stream(reinterpret_cast<aclrtStream>(static_cast<intptr_t>(pointer)),
+                                            static_cast<DeviceIndex>(index)));
+             }));
+  module.def("_raw_stream", no_gil([](int64_t id, int64_t index) {
+               return reinterpret_cast<intptr_t>(raw_stream(from_parts(id, index)));
+             }));
+  module.def("_current_raw_stream", no_gil([](int64_t index) {
+               return reinterpret_cast<intptr_t>(raw_stream(current_stream(static_cast<DeviceIndex>(index))));
+             }));
+  module.def("_stream_priority",
+             with_gil([](int64_t id, int64_t index) { return is_high_priority(from_parts(id, index)) ? -1 : 0; }));
+  module.def("_is_capturing", no_gil([] { return is_capturing(current_stream()); }));
+
+  // Events: the handle of a torch.Event.
+  module.def("_event_timestamp", no_gil([](int64_t event) {
+               return event_timestamp(reinterpret_cast<aclrtEvent>(static_cast<intptr_t>(event)));
+             }));
+
+  // torch.Event.elapsed_time takes no subclass of torch.Event, which torch.npu.Event is.
+  module.def("_event_elapsed_time", with_gil([](const py::object& start, const py::object& end) {
+               TORCH_CHECK_TYPE(THPEvent_Check(start.ptr()) && THPEvent_Check(end.ptr()),
+                                "expected other to be a torch.Event object");
+               const c10::Event& first = reinterpret_cast<THPEvent*>(start.ptr())->event;
+               const c10::Event& last = reinterpret_cast<THPEvent*>(end.ptr())->event;
+               py::gil_scoped_release no_gil;
+               return first.elapsedTime(last);
+             }));
+
+  module.def("_default_generator",
+             with_gil([](int index) { return default_generator(static_cast<DeviceIndex>(index)); }));
+}
+
+}  // namespace npu::python

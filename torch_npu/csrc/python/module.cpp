@@ -1,0 +1,13 @@
+// torch_npu._C: what the Python package needs beyond PyTorch's own interfaces (torch.Stream, torch.Event, torch.Generator and
+// torch.accelerator come through the hooks and the guard). Each file of this directory adds its own functions by a bind_*.
+// Rule: every binding that can block releases the GIL (`no_gil`).
+#include "csrc/python/bind.h"
+#include "csrc/python/cuda_alias.h"
+
+PYBIND11_MODULE(_C, module) {
+  npu::python::bind_device(module);
+  npu::python::bind_memory(module);
+  npu::python::bind_ops(module);
+  npu::python::bind_distributed(module);
+  if (!npu::python::bind_cuda_alias(module.ptr())) throw pybind11::error_already_set();
+}

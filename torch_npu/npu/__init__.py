@@ -1,0 +1,142 @@
+"""torch.npu: devices, streams, events, memory and random numbers of the NPU, by torch.cuda's names where it has them.
+
+Importing costs little: what is rarely used (amp, graphs, tensor types) comes at first use, by __getattr__.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from torch_npu import _C
+from torch_npu.npu import _utils, memory, npu_config, random, streams
+from torch_npu.npu.autocast_utils import (
+    get_amp_supported_dtype,
+    get_autocast_dtype,
+    is_autocast_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
+from torch_npu.npu.devices import (
+    _exchange_device,
+    _is_in_bad_fork,
+    _lazy_init,
+    _maybe_exchange_device,
+    can_device_access_peer,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    get_soc_version,
+    init,
+    is_available,
+    is_bf16_supported,
+    is_initialized,
+    set_device,
+    synchronize,
+    utilization,
+)
+from torch_npu.npu.memory import (
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    empty_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
+    host_empty_cache,
+    host_memory_stats,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from torch_npu.npu.npu_config import (
+    config,
+    conv,
+    get_sync_debug_mode,
+    is_jit_compile_false,
+    matmul,
+    set_compile_mode,
+    set_option,
+    set_sync_debug_mode,
+)
+from torch_npu.npu.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from torch_npu.npu.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    is_current_stream_capturing,
+    set_stream,
+    stream,
+)
+
+# Where a name comes from that is not loaded yet: a submodule of this package, and the attribute in it (None: itself).
+_LATER = {
+    "amp": ("amp", None),
+    "clear_npu_overflow_flag": ("utils", "clear_npu_overflow_flag"),
+    "get_npu_overflow_flag": ("utils", "get_npu_overflow_flag"),
+    "utils": ("utils", None),
+}
+
+
+def ipc_collect() -> None:
+    """Releases memory other processes no longer use. It is released as soon as they let go of it: nothing to do."""
+
+
+def current_blas_handle() -> None:
+    """An NPU has no BLAS handle."""
+    return None
+
+
+def fallback_counts() -> dict[str, int]:
+    """How often each operator without a kernel for the NPU ran on the CPU instead, by name."""
+    return _C._fallback_counts()
+
+
+def reset_fallback_counts() -> None:
+    _C._reset_fallback_counts()
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        module, attribute = _LATER[name]
+        loaded = importlib.import_module(f"{__name__}.{module}")
+        return loaded if attribute is None else getattr(loaded, attribute)
+    if name == "default_generators":
+        value: Any = random._generators()
+        globals()[name] = value
+        return value
+    if name.endswith("Tensor"):
+        from torch_npu.npu import tensor_types
+
+        if name in tensor_types.__all__:
+            return getattr(tensor_types, name)
+    raise AttributeError(f"module 'torch.npu' has no attribute '{name}'")

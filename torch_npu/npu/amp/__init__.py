@@ -1,0 +1,7 @@
+"""Automatic mixed precision on the npu: `from torch_npu.npu import amp`. See docs/amp.md."""
+
+from .autocast_mode import autocast, custom_bwd, custom_fwd
+from .common import amp_definitely_not_available
+from .grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]

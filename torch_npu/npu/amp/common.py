@@ -1,0 +1,9 @@
+"""Whether AMP can work at all."""
+
+import torch
+
+__all__ = ["amp_definitely_not_available"]
+
+
+def amp_definitely_not_available() -> bool:
+    return not torch.npu.is_available()

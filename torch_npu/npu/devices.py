@@ -1,0 +1,192 @@
+"""Devices: how many, which one, what they are, and waiting for them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torch_npu import _C
+from torch_npu.npu._utils import _get_device_index
+
+__all__ = [
+    "can_device_access_peer",
+    "current_device",
+    "device",
+    "device_count",
+    "device_of",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_soc_version",
+    "init",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "set_device",
+    "synchronize",
+    "utilization",
+]
+
+
+def init() -> None:
+    """Initializes the NPU now; PyTorch does it by itself at the first use."""
+    _C._init()
+
+
+_lazy_init = init
+
+
+def is_initialized() -> bool:
+    return _C._is_initialized()
+
+
+def _is_in_bad_fork() -> bool:
+    return _C._is_in_bad_fork()
+
+
+def is_available() -> bool:
+    return _C._device_count() > 0
+
+
+def device_count() -> int:
+    return _C._device_count()
+
+
+def current_device() -> int:
+    return _C._current_device()
+
+
+def set_device(device: Any) -> None:
+    """Makes `device` (an index, a string or a torch.device) the current one of this thread."""
+    _C._set_device(_get_device_index(device, optional=True))
+
+
+def synchronize(device: Any = None) -> None:
+    """Waits for all work on the device. An error of an asynchronous operator is raised here."""
+    _C._synchronize(_get_device_index(device, optional=True))
+
+
+def _exchange_device(device: int) -> int:
+    return _C._exchange_device(device)
+
+
+def _maybe_exchange_device(device: int) -> int:
+    return _C._exchange_device(device)
+
+
+class device:  # noqa: N801
+    """Context manager: `device` is the current one inside. None or a negative index changes nothing."""
+
+    def __init__(self, device: Any) -> None:
+        self.idx = -1 if isinstance(device, int) and device < 0 else _get_device_index(device, optional=True)
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        self.prev_idx = _C._exchange_device(self.idx)
+
+    def __exit__(self, *exc_info: Any) -> bool:
+        self.idx = _C._exchange_device(self.prev_idx)
+        return False
+
+
+class device_of(device):  # noqa: N801
+    """Context manager: a tensor's or storage's device is the current one inside; one on the CPU changes nothing."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.get_device() if getattr(obj, "is_npu", False) else -1)
+
+
+def can_device_access_peer(device_id: Any, peer_device_id: Any) -> bool:
+    return _C._can_access_peer(_get_device_index(device_id, True), _get_device_index(peer_device_id, True))
+
+
+@dataclass(frozen=True)
+class _NPUDeviceProperties:
+    name: str
+    total_memory: int
+    cube_core_num: int
+    vector_core_num: int
+    L2_cache_size: int
+    uuid: str
+    pci_bus_id: str
+
+    @property
+    def multi_processor_count(self) -> int:
+        return self.cube_core_num
+
+    def __repr__(self) -> str:
+        return (
+            f"_NPUDeviceProperties(name='{self.name}', total_memory={self.total_memory // (1024 * 1024)}MB, "
+            f"cube_core_num={self.cube_core_num}, vector_core_num={self.vector_core_num}, "
+            f"L2_cache_size={self.L2_cache_size // (1024 * 1024)}MB)"
+        )
+
+
+def get_device_properties(device_name: Any = None) -> _NPUDeviceProperties:
+    return _NPUDeviceProperties(*_C._device_properties(_get_device_index(device_name, optional=True)))
+
+
+def get_device_name(device_name: Any = None) -> str:
+    index = _get_device_index(device_name, optional=True)
+    if not 0 <= index < _C._device_count():
+        return get_device_properties(index).name  # the error about the index
+    return _C._soc_name()
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int] | None:
+    """(major, minor) of TORCH_NPU_DEVICE_CAPABILITY. An NPU has no such number of its own: None, and a warning."""
+    text = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY")
+    if text is None:
+        warnings.warn(
+            "torch.npu.get_device_capability: an NPU has no compute capability; "
+            "TORCH_NPU_DEVICE_CAPABILITY=<major>.<minor> sets what this function returns",
+            stacklevel=2,
+        )
+        return None
+    major, _, minor = text.partition(".")
+    if not (major.isdigit() and minor.isdigit()):
+        raise ValueError(f"npu: TORCH_NPU_DEVICE_CAPABILITY={text} is not of the form <major>.<minor>")
+    return int(major), int(minor)
+
+
+# The numbers programs compare get_soc_version() with, by CANN's names in order.
+_SOC_VERSIONS = {
+    100: ("Ascend910PremiumA", "Ascend910ProA", "Ascend910A", "Ascend910ProB", "Ascend910B"),
+    200: ("Ascend310P1", "Ascend310P2", "Ascend310P3", "Ascend310P4", "Ascend310P5", "Ascend310P7"),
+    220: ("Ascend910B1", "Ascend910B2", "Ascend910B2C", "Ascend910B3", "Ascend910B4", "Ascend910B4-1"),
+    240: ("Ascend310B1", "Ascend310B2", "Ascend310B3", "Ascend310B4"),
+    250: ("Ascend910_9391", "Ascend910_9392", "Ascend910_9381", "Ascend910_9382", "Ascend910_9372", "Ascend910_9362"),
+    260: ("Ascend950",),
+}
+
+
+def get_soc_version() -> int:
+    """The chip's number: from 220 on 910B (A2), from 250 on 910_93 (A3), from 260 on 950; -1 for an unknown one."""
+    name = _C._soc_name()
+    if name.startswith("Ascend950"):
+        return 260
+    for first, names in _SOC_VERSIONS.items():
+        if name in names:
+            return first + names.index(name)
+    return -1
+
+
+def is_bf16_supported(including_emulation: bool = False) -> bool:
+    return get_soc_version() >= 220 or including_emulation
+
+
+def utilization(device: Any = None) -> int:
+    """Percent of the last moments in which the device's cube cores were busy."""
+    return _C._utilization(_get_device_index(device, optional=True))
+
+
+def get_arch_list() -> list[str]:
+    return [_C._soc_name()] if is_available() else []
+
+
+def _current_torch_device() -> torch.device:
+    return torch.device("npu", _C._current_device())

@@ -1,0 +1,160 @@
+"""Streams and events: torch.Stream and torch.Event with the names programs use on torch.npu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torch_npu import _C
+from torch_npu.npu._utils import _get_device_index
+
+__all__ = [
+    "Event",
+    "ExternalStream",
+    "Stream",
+    "StreamContext",
+    "current_stream",
+    "default_stream",
+    "set_stream",
+    "stream",
+]
+
+_DEVICE_TYPE = int(torch._C._autograd.DeviceType.PrivateUse1)
+
+
+class Stream(torch.Stream):
+    """A queue of work on a device. `priority` is 0, or negative for high. Streams come from a pool of the device."""
+
+    def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Stream:
+        if "stream_id" not in kwargs:
+            kwargs["stream_id"], kwargs["device_index"] = _C._stream_from_pool(
+                _get_device_index(device, True), priority
+            )
+        kwargs["device_type"] = _DEVICE_TYPE
+        return super().__new__(cls, **kwargs)
+
+    @property
+    def npu_stream(self) -> int:
+        """CANN's handle, as an integer."""
+        return _C._raw_stream(self.stream_id, self.device_index)
+
+    _as_parameter_ = npu_stream
+
+    @property
+    def priority(self) -> int:
+        return _C._stream_priority(self.stream_id, self.device_index)
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The lowest and the highest priority: (0, -1)."""
+        return 0, -1
+
+    def wait_event(self, event: torch.Event) -> None:
+        """Work put on this stream from now on waits for `event`."""
+        event.wait(self)
+
+    def wait_stream(self, stream: torch.Stream) -> None:
+        """Work put on this stream from now on waits for all that is on `stream` now."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: torch.Event | None = None) -> torch.Event:
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def set_data_preprocess_stream(self, is_data_preprocess_stream: bool = False) -> None:
+        """Kept for programs that call it: the queue such streams bypass elsewhere does not exist here."""
+
+    def __repr__(self) -> str:
+        return f"<torch_npu.npu.Stream device=npu:{self.device_index} npu_stream={self.npu_stream:#x}>"
+
+
+class ExternalStream(Stream):
+    """A stream made elsewhere by CANN: `stream_ptr` is its handle. It must outlive its use here."""
+
+    def __new__(cls, stream_ptr: int, device: Any = None, **kwargs: Any) -> ExternalStream:
+        stream_id, index = _C._external_stream(stream_ptr, _get_device_index(device, optional=True))
+        return super().__new__(cls, stream_id=stream_id, device_index=index)
+
+
+class Event(torch.Event):
+    """A mark on a stream, to wait for and, with `enable_timing`, to measure between."""
+
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
+        return super().__new__(
+            cls, device="npu", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
+        )
+
+    @property
+    def npu_event(self) -> int:
+        """CANN's handle, as an integer; 0 before the first record."""
+        return self.event_id
+
+    _as_parameter_ = npu_event
+
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds from this event to `end_event`. Both have timing and were passed."""
+        return _C._event_elapsed_time(self, end_event)
+
+    def recorded_time(self) -> int:
+        """When the device passed the event, by its clock. The event has timing and was recorded."""
+        if not self.event_id:
+            raise RuntimeError("npu: the event was not recorded")
+        return _C._event_timestamp(self.event_id)
+
+    def __repr__(self) -> str:
+        return f"<torch_npu.npu.Event {self.event_id:#x}>" if self.event_id else "<torch_npu.npu.Event uninitialized>"
+
+
+class StreamContext:
+    """Context manager: `stream` and its device are the current ones inside. None changes nothing."""
+
+    def __init__(self, stream: torch.Stream | None) -> None:
+        self.stream = stream
+        self._entered: list[tuple[int, list[tuple[int, int]]]] = []  # the same object may be entered again
+
+    def __enter__(self) -> None:
+        stream = self.stream
+        if stream is None:
+            return
+        device = _C._current_device()
+        streams = [_C._current_stream(device)]
+        if stream.device_index != device:
+            streams.append(_C._current_stream(stream.device_index))
+        self._entered.append((device, streams))
+        _C._set_stream(stream.stream_id, stream.device_index)
+
+    def __exit__(self, *exc_info: Any) -> None:
+        if self.stream is None:
+            return
+        device, streams = self._entered.pop()
+        for stream_id, index in reversed(streams):
+            _C._set_stream(stream_id, index)
+        _C._exchange_device(device)
+
+
+def stream(stream: torch.Stream | None) -> StreamContext:
+    return StreamContext(stream)
+
+
+def _of(parts: tuple[int, int]) -> Stream:
+    return Stream(stream_id=parts[0], device_index=parts[1])
+
+
+def current_stream(device: Any = None) -> Stream:
+    return _of(_C._current_stream(_get_device_index(device, optional=True)))
+
+
+def default_stream(device: Any = None) -> Stream:
+    return _of(_C._default_stream(_get_device_index(device, optional=True)))
+
+
+def set_stream(stream: torch.Stream | None) -> None:
+    """Makes `stream` and its device the current ones of this thread. `with torch.npu.stream(…)` is the better way."""
+    if stream is not None:
+        _C._set_stream(stream.stream_id, stream.device_index)
+
+
+def is_current_stream_capturing() -> bool:
+    return _C._is_capturing()
