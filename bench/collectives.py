@@ -2,9 +2,9 @@
 
     python bench/collectives.py [--ranks 2] [--sizes 1K 64K 1M 64M] [--only all_reduce] [--rounds 7] [--dtype fp32]
 
-libhccl is called through its C ABI on device memory, Gloo through torch.distributed on CPU tensors; one thread a rank, medians of
-interleaved rounds, a round waits for its result. `roof`: the share of the speed at which the ranks together copy memory, given the
-bytes that the collective must at least read and write.
+libhccl is called through its C ABI on device memory, Gloo through torch.distributed on CPU tensors; one thread a rank,
+medians of interleaved rounds, a round waits for its result. `roof`: the share of the speed at which the ranks together
+copy memory, given the bytes that the collective must at least read and write.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -27,8 +28,13 @@ ELEMENT = {"fp32": 4, "bf16": 2}
 
 def traffic(name: str, n: int, size: int) -> int:
     """Bytes that must at least be read and written by all ranks together; `size`: of the larger buffer of a rank."""
-    return {"all_reduce": 2 * n * size, "reduce_scatter": n * size + size, "all_gather": size + n * size, "broadcast": size + (n - 1) * size,
-            "all_to_all": 2 * n * size}[name]
+    return {
+        "all_reduce": 2 * n * size,
+        "reduce_scatter": n * size + size,
+        "all_gather": size + n * size,
+        "broadcast": size + (n - 1) * size,
+        "all_to_all": 2 * n * size,
+    }[name]
 
 
 class Side:
@@ -70,7 +76,7 @@ class Side:
         elif name == "reduce_scatter":
             dist.reduce_scatter_tensor(b[:part], a)
         elif name == "all_gather":
-            dist.all_gather_into_tensor(b[:part * self.n], a[:part])
+            dist.all_gather_into_tensor(b[: part * self.n], a[:part])
         elif name == "broadcast":
             dist.broadcast(a, 0)
         else:
@@ -107,13 +113,21 @@ def work(pipe: Connection, number: int, n: int, options: argparse.Namespace, por
         for name in options.only:
             ours, theirs = [], []
             for i in range(options.rounds + 1):
-                ours.append(timed(lambda: side.hccl(name), times))
+                ours.append(timed(partial(side.hccl, name), times))
                 try:
-                    theirs.append(timed(lambda: side.gloo(name), max(1, times // 2)))
+                    theirs.append(timed(partial(side.gloo, name), max(1, times // 2)))
                 except (RuntimeError, NotImplementedError) as error:
                     if i == 0 and number == 0:
                         print(f"Gloo has no {name} of {options.dtype}: {str(error).splitlines()[0]}", file=sys.stderr)
-            pipe.send((size, name, statistics.median(ours[1:]), statistics.median(theirs[1:]) if theirs[1:] else None, statistics.median(copies)))
+            pipe.send(
+                (
+                    size,
+                    name,
+                    statistics.median(ours[1:]),
+                    statistics.median(theirs[1:]) if theirs[1:] else None,
+                    statistics.median(copies),
+                )
+            )
         for m in side.mine:
             m.free()
     dist.destroy_process_group()
@@ -144,19 +158,32 @@ def main() -> None:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    env = {**os.environ, "HCCL_IF_IP": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
-           "ANYCEND_TEST_CANN_LIB": str(library_folder())}
+    env = {
+        **os.environ,
+        "HCCL_IF_IP": "127.0.0.1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        "ANYCEND_TEST_CANN_LIB": str(library_folder()),
+    }
     n, pipes, workers = options.ranks, [], []
     for r in range(n):
         ours, theirs = socket.socketpair()
-        workers.append(subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--worker", str(theirs.fileno()), str(r), str(port)],
-                                        pass_fds=[theirs.fileno()], env=env))
+        workers.append(
+            subprocess.Popen(
+                [sys.executable, __file__, *sys.argv[1:], "--worker", str(theirs.fileno()), str(r), str(port)],
+                pass_fds=[theirs.fileno()],
+                env=env,
+            )
+        )
         theirs.close()
         pipes.append(Connection(ours.detach()))
     info = pipes[0].recv()
     for p in pipes:
         p.send(info)
-    print(f"{n} ranks, {options.dtype}, medians of {options.rounds} rounds; times of one call in us, of the slowest rank")
+    print(
+        f"{n} ranks, {options.dtype}, medians of {options.rounds} rounds; times of one call in us, of the slowest rank"
+    )
     print(f"{'collective':15} {'bytes':>9} {'hccl':>9} {'gloo':>9} {'x gloo':>7} {'roof':>6}")
     try:
         for _ in options.bytes:
@@ -166,8 +193,11 @@ def main() -> None:
                 ours, copy = max(r[2] for r in rows), max(r[4] for r in rows)
                 gloo = max((r[3] for r in rows if r[3] is not None), default=None)
                 roof = traffic(name, n, size) / (2 * n * size) * copy / ours
-                print(f"{name:15} {size:9} {ours * 1e6:9.1f} {gloo * 1e6 if gloo else float('nan'):9.1f} "
-                      f"{gloo / ours if gloo else float('nan'):7.2f} {roof:6.0%}", flush=True)
+                print(
+                    f"{name:15} {size:9} {ours * 1e6:9.1f} {gloo * 1e6 if gloo else float('nan'):9.1f} "
+                    f"{gloo / ours if gloo else float('nan'):7.2f} {roof:6.0%}",
+                    flush=True,
+                )
     except EOFError:
         sys.exit("a rank ended early")
     finally:

@@ -2,8 +2,8 @@
 
     python bench/migrate.py [FOLDER]        (default: the installed torch)
 
-The best of three runs of the tool with --check, and the same lines read by Python's own parser for comparison (LibCST, where
-it is installed, on a part). The original tool did 57 lines a second.
+The best of three runs of the tool with --check, and the same lines read by Python's own parser for comparison (LibCST,
+where it is installed, on a part). The original tool did 57 lines a second.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def main() -> None:
     for jobs in sorted({1, os.cpu_count() or 1}):
         lines, wall, cpu = tool_lines(tool, tree, jobs)
         print(
-            f"pytorch_gpu2npu, {jobs} thread(s): {lines / wall:12,.0f} lines/s   ({lines:,} lines, {wall:.2f} s, processor {cpu:.2f} s)"
+            f"pytorch_gpu2npu, {jobs} thread(s): {lines / wall:12,.0f} lines/s   "
+            f"({lines:,} lines, {wall:.2f} s, processor {cpu:.2f} s)"
         )
     print(f"ast.parse of files with CUDA words: {python_lines(tree, ast.parse):9,.0f} lines/s")
     if importlib.util.find_spec("libcst"):

@@ -23,7 +23,7 @@ struct Tables {
     fields.resize(ts_language_field_count(language) + 1, Field::kNone);
     std::unordered_map<std::string_view, Kind> kind_names = {
 #define MIGRATE_KIND(name, text) {text, Kind::k##name},
-        MIGRATE_KINDS(MIGRATE_KIND)
+#include "migrate/src/kinds.inc"
 #undef MIGRATE_KIND
     };
     for (uint32_t i = 0; i < ts_language_symbol_count(language); ++i) {
@@ -34,7 +34,7 @@ struct Tables {
     }
     std::unordered_map<std::string_view, Field> field_names = {
 #define MIGRATE_FIELD(name, text) {text, Field::k##name},
-        MIGRATE_FIELDS(MIGRATE_FIELD)
+#include "migrate/src/fields.inc"
 #undef MIGRATE_FIELD
     };
     for (uint32_t i = 1; i <= ts_language_field_count(language); ++i) {

@@ -16,10 +16,12 @@ T& target(T* pointer, const char* name) {
   return *pointer;
 }
 
-std::atomic<int32_t> process_config[HCCL_CONFIG_RESERVED] = {1, 0};  // HCCL_DETERMINISTIC: always; HCCL_ACCELERATOR: as it comes
+std::atomic<int32_t> process_config[HCCL_CONFIG_RESERVED] = {
+    1, 0};  // HCCL_DETERMINISTIC: always; HCCL_ACCELERATOR: as it comes
 
 std::atomic<int32_t>& config_slot(HcclConfig config) {
-  if (static_cast<unsigned>(config) >= HCCL_CONFIG_RESERVED) fail(HCCL_E_PARA, "%d is not an HcclConfig", static_cast<int>(config));
+  if (static_cast<unsigned>(config) >= HCCL_CONFIG_RESERVED)
+    fail(HCCL_E_PARA, "%d is not an HcclConfig", static_cast<int>(config));
   return process_config[config];
 }
 
@@ -33,25 +35,30 @@ HCCL_EXPORT HcclResult HcclGetRootInfoScalable(HcclRootInfo* rootInfo) {
   return guarded("HcclGetRootInfoScalable", [&] { encode(make_root_info(), &target(rootInfo, "rootInfo")); });
 }
 
-HCCL_EXPORT HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, HcclComm* comm) {
+HCCL_EXPORT HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
+                                            HcclComm* comm) {
   return guarded("HcclCommInitRootInfo", [&] {
-    target(comm, "comm") = publish(init_from_root(decode(target(rootInfo, "rootInfo")), nRanks, rank, default_options()));
+    target(comm, "comm") =
+        publish(init_from_root(decode(target(rootInfo, "rootInfo")), nRanks, rank, default_options()));
   });
 }
 
-HCCL_EXPORT HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, const HcclCommConfig* config,
-                                                  HcclComm* comm) {
+HCCL_EXPORT HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
+                                                  const HcclCommConfig* config, HcclComm* comm) {
   return guarded("HcclCommInitRootInfoConfig", [&] {
-    target(comm, "comm") = publish(init_from_root(decode(target(rootInfo, "rootInfo")), nRanks, rank, options_of(config)));
+    target(comm, "comm") =
+        publish(init_from_root(decode(target(rootInfo, "rootInfo")), nRanks, rank, options_of(config)));
   });
 }
 
 // Several roots are there to spread the load of thousands of ranks; one carries what a software NPU's job has.
-HCCL_EXPORT HcclResult HcclCommInitRootInfoScalable(uint32_t nRanks, uint32_t nRoot, const HcclRootInfo* rootInfoList, uint32_t rank,
-                                                    uint32_t nExtRoot, const HcclCommConfig* config, HcclComm* comm) {
+HCCL_EXPORT HcclResult HcclCommInitRootInfoScalable(uint32_t nRanks, uint32_t nRoot, const HcclRootInfo* rootInfoList,
+                                                    uint32_t rank, uint32_t nExtRoot, const HcclCommConfig* config,
+                                                    HcclComm* comm) {
   return guarded("HcclCommInitRootInfoScalable", [&] {
     if (!nRoot) fail(HCCL_E_PARA, "nRoot is 0");
-    target(comm, "comm") = publish(init_from_root(decode(target(rootInfoList, "rootInfoList")), nRanks, rank, options_of(config)));
+    target(comm, "comm") =
+        publish(init_from_root(decode(target(rootInfoList, "rootInfoList")), nRanks, rank, options_of(config)));
   });
 }
 
@@ -60,7 +67,8 @@ HCCL_EXPORT HcclResult HcclCommInitClusterInfo(const char* clusterInfo, uint32_t
                  [&] { target(comm, "comm") = publish(init_from_table(clusterInfo, rank, default_options())); });
 }
 
-HCCL_EXPORT HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config, HcclComm* comm) {
+HCCL_EXPORT HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config,
+                                                     HcclComm* comm) {
   return guarded("HcclCommInitClusterInfoConfig",
                  [&] { target(comm, "comm") = publish(init_from_table(clusterInfo, rank, options_of(config))); });
 }

@@ -13,7 +13,7 @@
 namespace softnpu::hccl {
 
 struct Board::Head {
-  Signal abort;                      // an HcclResult; 0: all is well
+  Signal abort;                       // an HcclResult; 0: all is well
   std::atomic<uint32_t> abort_owner;  // who writes the text: the first to set it
   char abort_text[1024];
 };
@@ -32,12 +32,13 @@ Board::Board(Fd fd, uint32_t ranks) : fd_(std::move(fd)), ranks_(ranks) {
     return here;
   };
   const size_t head = place(sizeof(Head)), turns = place(sizeof(Turn) * kDepth), slots = place(sizeof(Slot) * ranks),
-               tables = place(sizeof(uint64_t) * 4 * ranks * ranks * kDepth), pairs = place(sizeof(Pair) * ranks * ranks),
-               payloads = place(kInlineBytes * kDepth * ranks);
+               tables = place(sizeof(uint64_t) * 4 * ranks * ranks * kDepth),
+               pairs = place(sizeof(Pair) * ranks * ranks), payloads = place(kInlineBytes * kDepth * ranks);
   size_ = at;
   if (!fd_) fd_ = make_memfd("anycend-hccl-board", size_);
   void* mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
-  if (mapped == MAP_FAILED) fail(HCCL_E_MEMORY, "cannot map the communicator's shared page (%zu bytes): %s", size_, strerror(errno));
+  if (mapped == MAP_FAILED)
+    fail(HCCL_E_MEMORY, "cannot map the communicator's shared page (%zu bytes): %s", size_, strerror(errno));
   madvise(mapped, size_, MADV_DONTFORK);
   base_ = static_cast<std::byte*>(mapped);
   head_ = reinterpret_cast<Head*>(base_ + head);
@@ -51,7 +52,9 @@ Board::Board(Fd fd, uint32_t ranks) : fd_(std::move(fd)), ranks_(ranks) {
 }
 
 std::shared_ptr<Board> Board::create(uint32_t ranks) { return std::shared_ptr<Board>(new Board(Fd(), ranks)); }
-std::shared_ptr<Board> Board::map(Fd memfd, uint32_t ranks) { return std::shared_ptr<Board>(new Board(std::move(memfd), ranks)); }
+std::shared_ptr<Board> Board::map(Fd memfd, uint32_t ranks) {
+  return std::shared_ptr<Board>(new Board(std::move(memfd), ranks));
+}
 Board::~Board() { munmap(base_, size_); }
 
 void Board::relax() noexcept {

@@ -58,7 +58,7 @@ struct alignas(64) Pair {  // messages of one rank to one other, counted
   Message messages[kPairDepth];
 };
 
-struct alignas(64) Turn {  // one operation of the ring
+struct alignas(64) Turn {         // one operation of the ring
   Signal arrived;                 // grows by one a rank, never reset: round k is complete at (k+1)*ranks
   Signal finished;                // s+1 once the last chunk is done
   std::atomic<uint64_t> claimed;  // low 32 bits of s, then the next chunk to take
@@ -85,7 +85,9 @@ class Board {
   Turn& turn(uint32_t s) const { return turns_[s % kDepth]; }
   Slot& slot(uint32_t rank) const { return slots_[rank]; }
   Post& post(uint32_t rank, uint32_t s) const { return slots_[rank].posts[s % kDepth]; }
-  std::byte* payload(uint32_t rank, uint32_t s) const { return payloads_ + (rank * kDepth + s % kDepth) * kInlineBytes; }
+  std::byte* payload(uint32_t rank, uint32_t s) const {
+    return payloads_ + (rank * kDepth + s % kDepth) * kInlineBytes;
+  }
   // Counts and offsets of the uneven collectives: four numbers a rank.
   uint64_t* table(uint32_t rank, uint32_t s) const { return tables_ + (rank * kDepth + s % kDepth) * 4 * ranks_; }
   Pair& pair(uint32_t from, uint32_t to) const { return pairs_[from * ranks_ + to]; }

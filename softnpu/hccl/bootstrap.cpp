@@ -15,8 +15,9 @@ namespace {
   uint32_t code = HCCL_E_INTERNAL;
   if (frame.bytes.size() < sizeof code) fail(HCCL_E_TCP_TRANSFER, "the root sent a malformed answer");
   memcpy(&code, frame.bytes.data(), sizeof code);
-  throw Error{static_cast<HcclResult>(code),
-              std::string(reinterpret_cast<const char*>(frame.bytes.data()) + sizeof code, frame.bytes.size() - sizeof code)};
+  throw Error{
+      static_cast<HcclResult>(code),
+      std::string(reinterpret_cast<const char*>(frame.bytes.data()) + sizeof code, frame.bytes.size() - sizeof code)};
 }
 
 }  // namespace
@@ -29,7 +30,8 @@ Bootstrap::Bootstrap(const Settings& s, const RootInfo& root, uint32_t ranks, co
   join.key = root.key, join.ranks = ranks, join.member = self;
   send_frame(socket_.get(), kJoin, &join, sizeof join);
   const Frame table = receive("the list of ranks");
-  if (table.type != kTable || table.bytes.size() != ranks * sizeof(Member)) fail(HCCL_E_TCP_TRANSFER, "the root at %s sent a malformed list of ranks", root_.c_str());
+  if (table.type != kTable || table.bytes.size() != ranks * sizeof(Member))
+    fail(HCCL_E_TCP_TRANSFER, "the root at %s sent a malformed list of ranks", root_.c_str());
   members_.resize(ranks);
   memcpy(members_.data(), table.bytes.data(), table.bytes.size());
 }
@@ -47,7 +49,8 @@ Frame Bootstrap::receive(const char* what) {
 }
 
 void Bootstrap::check() const {
-  if (Clock::now() > deadline_) fail(HCCL_E_TIMEOUT, "the ranks of this host could not be linked within the time limit (HCCL_CONNECT_TIMEOUT)");
+  if (Clock::now() > deadline_)
+    fail(HCCL_E_TIMEOUT, "the ranks of this host could not be linked within the time limit (HCCL_CONNECT_TIMEOUT)");
   pollfd p{socket_.get(), POLLIN, 0};
   if (poll(&p, 1, 0) <= 0) return;
   const Frame frame = recv_frame(socket_.get(), Clock::now() + std::chrono::seconds(2));
@@ -57,7 +60,8 @@ void Bootstrap::check() const {
 
 void Bootstrap::confirm(const std::string& failure) {
   send_frame(socket_.get(), kLinked, failure.data(), failure.size());
-  if (receive("the confirmation that all ranks are linked").type != kGo) fail(HCCL_E_TCP_TRANSFER, "the root at %s spoke out of turn", root_.c_str());
+  if (receive("the confirmation that all ranks are linked").type != kGo)
+    fail(HCCL_E_TCP_TRANSFER, "the root at %s spoke out of turn", root_.c_str());
 }
 
 }  // namespace softnpu::hccl

@@ -23,7 +23,8 @@ struct Join {  // the first frame of a rank
 };
 
 // Opens a session: this process listens, and answers those who know the key. `fixed_port`: listen there or fail.
-RootInfo open_session(const Settings& s, int device, const Key& key, const std::string& address, uint16_t fixed_port = 0);
+RootInfo open_session(const Settings& s, int device, const Key& key, const std::string& address,
+                      uint16_t fixed_port = 0);
 
 // A rank's side. Destroying it before confirm() tells the root nothing; the root sees the hang-up.
 class Bootstrap {

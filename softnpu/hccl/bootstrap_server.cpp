@@ -54,8 +54,10 @@ class Server {
   }
 
   RootInfo open(const Settings& s, int device, const Key& key, const std::string& address, uint16_t fixed_port) {
-    if (!listener_ || address_ != address) listen(s, device, address, fixed_port);
-    else if (fixed_port && port_ != fixed_port) fail(HCCL_E_UNAVAIL, "this process listens on port %d already, not on %d", port_, fixed_port);
+    if (!listener_ || address_ != address)
+      listen(s, device, address, fixed_port);
+    else if (fixed_port && port_ != fixed_port)
+      fail(HCCL_E_UNAVAIL, "this process listens on port %d already, not on %d", port_, fixed_port);
     auto session = std::make_shared<Session>();
     session->key = key;
     session->timeout = s.connect_timeout;
@@ -70,19 +72,25 @@ class Server {
 
  private:
   void listen(const Settings& s, int device, const std::string& address, uint16_t fixed_port) {
-    if (!sessions_.empty()) fail(HCCL_E_UNAVAIL, "this process listens on %s; it cannot use %s at the same time", address_.c_str(), address.c_str());
+    if (!sessions_.empty())
+      fail(HCCL_E_UNAVAIL, "this process listens on %s; it cannot use %s at the same time", address_.c_str(),
+           address.c_str());
     const uint16_t mine = static_cast<uint16_t>(s.base_port + device % kPorts);
     std::optional<Fd> socket;
     if (fixed_port) {
       socket = tcp_listen(address, fixed_port);
-      if (!socket) fail(HCCL_E_UNAVAIL, "port %d of %s is taken; the rank table gives rank 0 no other", fixed_port, address.c_str());
+      if (!socket)
+        fail(HCCL_E_UNAVAIL, "port %d of %s is taken; the rank table gives rank 0 no other", fixed_port,
+             address.c_str());
     } else if (s.base_port_named) {
       socket = tcp_listen(address, mine);
       if (!socket)
-        fail(HCCL_E_UNAVAIL, "port %d of %s is taken (HCCL_IF_BASE_PORT=%d, device %d)", mine, address.c_str(), s.base_port, device);
+        fail(HCCL_E_UNAVAIL, "port %d of %s is taken (HCCL_IF_BASE_PORT=%d, device %d)", mine, address.c_str(),
+             s.base_port, device);
     } else {
       // The default ports lie where the kernel takes ports for outgoing connections: a taken one says nothing about another job.
-      for (uint16_t i = 0; i < kPorts && !socket; ++i) socket = tcp_listen(address, static_cast<uint16_t>(s.base_port + (device + i) % kPorts));
+      for (uint16_t i = 0; i < kPorts && !socket; ++i)
+        socket = tcp_listen(address, static_cast<uint16_t>(s.base_port + (device + i) % kPorts));
       if (!socket) socket = tcp_listen(address, 0);
       if (!socket) fail(HCCL_E_UNAVAIL, "no port of %s is free", address.c_str());
     }
@@ -124,7 +132,8 @@ class Server {
       } catch (const Error&) {
         hub::unwatch(fd);
         if (auto s = session.lock(); s && sessions_.count(s->key))
-          end(s, HCCL_E_REMOTE, "rank " + std::to_string(connection->rank) + " left while the communicator was being made");
+          end(s, HCCL_E_REMOTE,
+              "rank " + std::to_string(connection->rank) + " left while the communicator was being made");
       }
     });
   }
@@ -137,11 +146,13 @@ class Server {
       return std::weak_ptr<Session>();
     };
     Join join;
-    if (frame.bytes.size() != sizeof join) return refuse(HCCL_E_PARA, "the root speaks another version of this library");
+    if (frame.bytes.size() != sizeof join)
+      return refuse(HCCL_E_PARA, "the root speaks another version of this library");
     memcpy(&join, frame.bytes.data(), sizeof join);
     const auto found = sessions_.find(join.key);
     if (found == sessions_.end())
-      return refuse(HCCL_E_PARA, "the root knows no such communicator: the root info is of another one, used before, or too old");
+      return refuse(HCCL_E_PARA,
+                    "the root knows no such communicator: the root info is of another one, used before, or too old");
     const std::shared_ptr<Session> s = found->second;
     connection->joined = true;
     connection->rank = join.member.rank;
@@ -152,10 +163,12 @@ class Server {
     }
     s->joined.push_back(connection);
     if (join.ranks != s->ranks)
-      end(s, HCCL_E_PARA, name + " was started for " + std::to_string(join.ranks) + " ranks, others for " + std::to_string(s->ranks));
+      end(s, HCCL_E_PARA,
+          name + " was started for " + std::to_string(join.ranks) + " ranks, others for " + std::to_string(s->ranks));
     else if (join.member.rank >= s->ranks)
       end(s, HCCL_E_PARA, name + " does not exist among " + std::to_string(s->ranks) + " ranks");
-    else if (std::any_of(s->members.begin(), s->members.end(), [&](const Member& m) { return m.rank == join.member.rank; }))
+    else if (std::any_of(s->members.begin(), s->members.end(),
+                         [&](const Member& m) { return m.rank == join.member.rank; }))
       end(s, HCCL_E_PARA, name + " joined twice");
     else {
       s->members.push_back(join.member);
@@ -168,7 +181,8 @@ class Server {
     std::sort(s->members.begin(), s->members.end(), [](const Member& a, const Member& b) { return a.rank < b.rank; });
     s->table_sent = true;
     s->deadline = Clock::now() + s->timeout;
-    for (const ConnectionPtr& c : s->joined) send_frame(c->socket.get(), kTable, s->members.data(), s->members.size() * sizeof(Member));
+    for (const ConnectionPtr& c : s->joined)
+      send_frame(c->socket.get(), kTable, s->members.data(), s->members.size() * sizeof(Member));
   }
 
   void linked(const std::shared_ptr<Session>& s, const ConnectionPtr& connection, const std::string& failure) {
@@ -204,11 +218,14 @@ class Server {
       std::string missing;
       for (uint32_t r = 0; r < s->ranks; ++r) {
         const auto& seen = s->joined;
-        if (std::none_of(seen.begin(), seen.end(), [&](const ConnectionPtr& c) { return c->rank == r && (c->linked || !s->table_sent); }))
+        if (std::none_of(seen.begin(), seen.end(),
+                         [&](const ConnectionPtr& c) { return c->rank == r && (c->linked || !s->table_sent); }))
           missing += (missing.empty() ? "" : ", ") + std::to_string(r);
       }
-      end(s, HCCL_E_TIMEOUT, "rank " + missing + " of " + std::to_string(s->ranks) + (s->table_sent ? " was not linked" : " did not connect") +
-                                 " within " + std::to_string(s->timeout.count()) + " s (HCCL_CONNECT_TIMEOUT)");
+      end(s, HCCL_E_TIMEOUT,
+          "rank " + missing + " of " + std::to_string(s->ranks) +
+              (s->table_sent ? " was not linked" : " did not connect") + " within " +
+              std::to_string(s->timeout.count()) + " s (HCCL_CONNECT_TIMEOUT)");
     }
     ticking_ = !sessions_.empty();
     return ticking_;

@@ -49,8 +49,15 @@ void Turnstile::pass_skipped() {
 }
 
 Communicator::Communicator(const Key& key, uint32_t rank, std::vector<Member> members, Options options)
-    : key_(key), rank_(rank), members_(std::move(members)), options_(std::move(options)), peers_(members_.size()), board_key_(key),
-      sent_(members_.size()), received_(members_.size()), known_(members_.size()) {}
+    : key_(key),
+      rank_(rank),
+      members_(std::move(members)),
+      options_(std::move(options)),
+      peers_(members_.size()),
+      board_key_(key),
+      sent_(members_.size()),
+      received_(members_.size()),
+      known_(members_.size()) {}
 
 Communicator::~Communicator() {
   Directory& d = directory();
@@ -85,8 +92,9 @@ void Communicator::subscribe() {
 void Communicator::link(const std::function<void()>& late) {
   for (uint32_t r = 0; r < size(); ++r) {
     if (members_[r].host != members_[rank_].host)
-      fail(HCCL_E_NOT_SUPPORT, "rank %u runs on another host (%s) than rank %u: communicators over several hosts are not implemented yet", r,
-           members_[r].address, rank_);
+      fail(HCCL_E_NOT_SUPPORT,
+           "rank %u runs on another host (%s) than rank %u: communicators over several hosts are not implemented yet",
+           r, members_[r].address, rank_);
     if (!same_process(r)) peers_[r] = Peers::get().connect(members_[r].process, late);
   }
   if (rank_ == 0) {
@@ -104,10 +112,13 @@ void Communicator::link(const std::function<void()>& late) {
 void Communicator::resume() {
   const Deadline deadline = Clock::now() + settings().connect_timeout;
   auto late = [&] {
-    if (Clock::now() > deadline) fail(HCCL_E_TIMEOUT, "HcclCommResume: rank 0 did not resume within the time limit (HCCL_CONNECT_TIMEOUT)");
+    if (Clock::now() > deadline)
+      fail(HCCL_E_TIMEOUT, "HcclCommResume: rank 0 did not resume within the time limit (HCCL_CONNECT_TIMEOUT)");
   };
   for (uint32_t r = 0; r < size(); ++r)
-    if (peers_[r] && peers_[r]->gone()) fail(HCCL_E_REMOTE, "rank %u (process %u) is gone: the communicator cannot be resumed", r, members_[r].process.pid);
+    if (peers_[r] && peers_[r]->gone())
+      fail(HCCL_E_REMOTE, "rank %u (process %u) is gone: the communicator cannot be resumed", r,
+           members_[r].process.pid);
   const Key next = derived_key(key_, "resume " + std::to_string(++resumed_));
   std::shared_ptr<Board> fresh;
   if (rank_ == 0) {
@@ -134,7 +145,9 @@ uint32_t Communicator::count_sub(uint64_t id) {
 void Communicator::peer_gone(const Peer& peer, bool orderly) {
   const std::string ranks = ranks_where([&](uint32_t r) { return members_[r].process.id == peer.id(); });
   if (ranks.empty()) return;
-  if (!orderly) return abort(HCCL_E_REMOTE, "rank " + ranks + " is gone: process " + std::to_string(peer.pid()) + " ended without leaving the communicator");
+  if (!orderly)
+    return abort(HCCL_E_REMOTE, "rank " + ranks + " is gone: process " + std::to_string(peer.pid()) +
+                                    " ended without leaving the communicator");
   for (uint32_t r = 0; r < size(); ++r)
     if (members_[r].process.id == peer.id()) board_->slot(r).left.store(1, std::memory_order_seq_cst);
   board_->wake_all();

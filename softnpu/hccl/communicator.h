@@ -78,7 +78,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::string describe(const Call& call) const;
   void compare(const Call& call, uint32_t s, uint32_t other) const;
   void work_inline(const Call& call, uint32_t s, const std::vector<Segment>& plan);
-  void work_in_place(const Call& call, uint32_t s, const std::vector<Segment>& plan, const Buffers& mine, const std::function<void()>& late);
+  void work_in_place(const Call& call, uint32_t s, const std::vector<Segment>& plan, const Buffers& mine,
+                     const std::function<void()>& late);
   Place place(const void* buffer, uint64_t bytes, Staging* staging) const;
   std::byte* resolve(uint32_t rank, const Place& place, const std::function<void()>& late);
   bool same_process(uint32_t rank) const { return members_[rank].process.id == this_process().id; }
@@ -97,17 +98,17 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   uint32_t resumed_ = 0;
   Turnstile turnstile_;
   std::mutex submit_mutex_;
-  uint32_t sequence_ = 0;                       // of the next collective; moved in the turnstile only
-  std::mutex numbers_mutex_;                    // guards the next three
+  uint32_t sequence_ = 0;     // of the next collective; moved in the turnstile only
+  std::mutex numbers_mutex_;  // guards the next three
   std::vector<uint32_t> sent_, received_;
   std::map<uint64_t, uint32_t> subs_;
   struct Known {
     uint64_t arena = 0;
     std::byte* base = nullptr;
   };
-  std::vector<std::array<Known, 2>> known_;     // by rank: the arenas last used, so that a call costs no lock
+  std::vector<std::array<Known, 2>> known_;  // by rank: the arenas last used, so that a call costs no lock
   std::mutex known_mutex_;
-  std::atomic<bool> failed_{false};             // the error below is set; the board's is the first one, this one is the fallback
+  std::atomic<bool> failed_{false};  // the error below is set; the board's is the first one, this one is the fallback
   mutable std::mutex error_mutex_;
   Error own_error_{HCCL_SUCCESS, ""};
 };

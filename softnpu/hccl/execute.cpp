@@ -34,11 +34,13 @@ std::string Communicator::describe(const Call& call) const {
   std::string text = std::string(call.name) + " (";
   if (call.kind != HCCL_CMD_BARRIER) text += std::string(type_name(call.type)) + " x " + std::to_string(call.count);
   if (call.op != HCCL_REDUCE_RESERVED) text += std::string(", ") + op_name(call.op);
-  return text + ", communicator " + options_.name + ", rank " + std::to_string(rank_) + " of " + std::to_string(size()) + ")";
+  return text + ", communicator " + options_.name + ", rank " + std::to_string(rank_) + " of " +
+         std::to_string(size()) + ")";
 }
 
 std::string Communicator::missing(uint32_t s) const {
-  return ranks_where([&](uint32_t r) { return !reached(board_->slot(r).posted.value.load(std::memory_order_acquire), s + 1); });
+  return ranks_where(
+      [&](uint32_t r) { return !reached(board_->slot(r).posted.value.load(std::memory_order_acquire), s + 1); });
 }
 
 // What another rank posted against what we ask for.
@@ -46,11 +48,14 @@ void Communicator::compare(const Call& call, uint32_t s, uint32_t other) const {
   const Post& p = board_->post(other, s);
   const auto kind = static_cast<uint32_t>(call.kind);
   auto differs = [&](const char* what, const std::string& theirs, const std::string& ours) {
-    fail(HCCL_E_PARA, "%s: rank %u disagrees about the %s: %s, here %s", describe(call).c_str(), other, what, theirs.c_str(), ours.c_str());
+    fail(HCCL_E_PARA, "%s: rank %u disagrees about the %s: %s, here %s", describe(call).c_str(), other, what,
+         theirs.c_str(), ours.c_str());
   };
   if (p.kind != kind) differs("collective (HcclCMDType)", std::to_string(p.kind), std::to_string(kind));
-  if (p.type != static_cast<uint32_t>(call.type)) differs("data type", type_name(static_cast<HcclDataType>(p.type)), type_name(call.type));
-  if (p.op != static_cast<uint32_t>(call.op)) differs("reduction", op_name(static_cast<HcclReduceOp>(p.op)), op_name(call.op));
+  if (p.type != static_cast<uint32_t>(call.type))
+    differs("data type", type_name(static_cast<HcclDataType>(p.type)), type_name(call.type));
+  if (p.op != static_cast<uint32_t>(call.op))
+    differs("reduction", op_name(static_cast<HcclReduceOp>(p.op)), op_name(call.op));
   if (p.root != call.root) differs("root", std::to_string(p.root), std::to_string(call.root));
   if (!call.uneven && p.count != call.count) differs("count", std::to_string(p.count), std::to_string(call.count));
 }
@@ -61,13 +66,18 @@ void Communicator::execute(const Call& call, std::chrono::seconds limit, const c
   const Deadline deadline = Clock::now() + limit;
   const std::function<void()> late = [&] {
     if (failed_.load(std::memory_order_acquire)) throw error();
-    const auto absent = [&](uint32_t r) { return !reached(board.slot(r).posted.value.load(std::memory_order_acquire), s + 1); };
-    const std::string left = ranks_where([&](uint32_t r) { return absent(r) && board.slot(r).left.load(std::memory_order_acquire); });
-    if (!left.empty()) fail(HCCL_E_REMOTE, "%s: rank %s has left the communicator", describe(call).c_str(), left.c_str());
+    const auto absent = [&](uint32_t r) {
+      return !reached(board.slot(r).posted.value.load(std::memory_order_acquire), s + 1);
+    };
+    const std::string left =
+        ranks_where([&](uint32_t r) { return absent(r) && board.slot(r).left.load(std::memory_order_acquire); });
+    if (!left.empty())
+      fail(HCCL_E_REMOTE, "%s: rank %s has left the communicator", describe(call).c_str(), left.c_str());
     if (limit.count() == 0 || Clock::now() < deadline) return;
     std::string who = missing(s);
     const char* what = "did not call it";
-    if (who.empty()) what = "does not go on", who = ranks_where([&](uint32_t r) { return board.slot(r).busy.load() == s + 1; });
+    if (who.empty())
+      what = "does not go on", who = ranks_where([&](uint32_t r) { return board.slot(r).busy.load() == s + 1; });
     fail(HCCL_E_TIMEOUT, "%s: rank %s %s within %lld s (%s)", describe(call).c_str(), who.c_str(), what,
          static_cast<long long>(limit.count()), limit_name);
   };
@@ -79,8 +89,15 @@ void Communicator::execute(const Call& call, std::chrono::seconds limit, const c
   const bool small = call.largest_send <= kInlineBytes && call.largest_send * n <= 2 * kInlineBytes;
   Buffers mine;
   Post& post = board.post(rank_, s);
-  post = {static_cast<uint32_t>(call.kind), static_cast<uint32_t>(call.type), static_cast<uint32_t>(call.op), call.root, call.count,
-          small ? 1u : 0u, 0, {}, {}};
+  post = {static_cast<uint32_t>(call.kind),
+          static_cast<uint32_t>(call.type),
+          static_cast<uint32_t>(call.op),
+          call.root,
+          call.count,
+          small ? 1u : 0u,
+          0,
+          {},
+          {}};
   if (small) {
     if (call.send_bytes) memcpy(board.payload(rank_, s), call.send, call.send_bytes);
   } else {
@@ -119,8 +136,10 @@ void Communicator::execute(const Call& call, std::chrono::seconds limit, const c
                         &context};
     std::vector<Segment> plan;
     call.plan(call, n, tables, plan);
-    if (all_small) work_inline(call, s, plan);
-    else work_in_place(call, s, plan, mine, late);
+    if (all_small)
+      work_inline(call, s, plan);
+    else
+      work_in_place(call, s, plan, mine, late);
     if (mine.recv && !all_small) memcpy(call.recv, mine.recv.data(), call.recv_bytes);
   }
   Board::set(board.slot(rank_).done, s + 1);
@@ -171,13 +190,14 @@ void Communicator::work_in_place(const Call& call, uint32_t s, const std::vector
   std::vector<const void*> inputs(n);
   std::vector<void*> outputs(n);
   board.slot(rank_).busy.store(s + 1, std::memory_order_relaxed);
-  size_t at = 0;            // the segment that holds the claimed chunk, and the number of its first chunk
+  size_t at = 0;  // the segment that holds the claimed chunk, and the number of its first chunk
   uint32_t first = 0, did = 0;
   for (;;) {
     const auto index = static_cast<uint32_t>(turn.claimed.fetch_add(1, std::memory_order_acq_rel));
     if (index >= total) break;
     if (board.aborted()) throw error();
-    while (index - first >= (plan[at].bytes + chunk - 1) / chunk) first += static_cast<uint32_t>((plan[at++].bytes + chunk - 1) / chunk);
+    while (index - first >= (plan[at].bytes + chunk - 1) / chunk)
+      first += static_cast<uint32_t>((plan[at++].bytes + chunk - 1) / chunk);
     const Segment& segment = plan[at];
     const uint64_t offset = (index - first) * chunk, bytes = std::min(chunk, segment.bytes - offset);
     size_t targets = 0;
@@ -196,7 +216,8 @@ void Communicator::work_in_place(const Call& call, uint32_t s, const std::vector
     ++did;
   }
   board.slot(rank_).busy.store(0, std::memory_order_relaxed);
-  if (did && static_cast<uint32_t>(turn.completed.fetch_add(did, std::memory_order_acq_rel)) + did == total) Board::set(turn.finished, s + 1);
+  if (did && static_cast<uint32_t>(turn.completed.fetch_add(did, std::memory_order_acq_rel)) + did == total)
+    Board::set(turn.finished, s + 1);
   board.wait(turn.finished, [&](uint32_t v) { return reached(v, s + 1); }, late);
 }
 

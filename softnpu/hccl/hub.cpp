@@ -86,8 +86,10 @@ class Loop {
       serve();
       for (size_t i = 0; i < ticks_.size();) {
         const auto work = ticks_[i];
-        if (work()) ++i;
-        else ticks_.erase(ticks_.begin() + static_cast<ptrdiff_t>(i));
+        if (work())
+          ++i;
+        else
+          ticks_.erase(ticks_.begin() + static_cast<ptrdiff_t>(i));
       }
     }
   }

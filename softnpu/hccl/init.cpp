@@ -37,16 +37,18 @@ Options named(Options options, const Key& key) {
   return options;
 }
 
-CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self, const Options& options) {
+CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self,
+                     const Options& options) {
   if (!ranks || self.rank >= ranks) fail(HCCL_E_PARA, "rank %u does not exist among %u ranks", self.rank, ranks);
   Bootstrap bootstrap(s, root, ranks, self, Clock::now() + s.connect_timeout);
-  auto communicator = std::make_shared<Communicator>(root.key, self.rank, bootstrap.members(), named(options, root.key));
+  auto communicator =
+      std::make_shared<Communicator>(root.key, self.rank, bootstrap.members(), named(options, root.key));
   try {
     communicator->link([&] { bootstrap.check(); });
   } catch (const Error& mine) {
     try {
       bootstrap.confirm(mine.text);  // tell the others
-    } catch (const Error&) {  // it is our own error that comes back
+    } catch (const Error&) {         // it is our own error that comes back
     }
     throw;
   }
@@ -77,16 +79,19 @@ Options options_of(const HcclCommConfig* config) {
   static_assert(sizeof head == HCCL_COMM_CONFIG_INFO_BYTES);
   memcpy(&head, config->reserved, sizeof head);
   if (head.magic != HCCL_COMM_CONFIG_MAGIC_WORD || head.size < sizeof head)
-    fail(HCCL_E_PARA, "config was not initialised by HcclCommConfigInit (magic %08x, size %llu)", head.magic, static_cast<unsigned long long>(head.size));
+    fail(HCCL_E_PARA, "config was not initialised by HcclCommConfigInit (magic %08x, size %llu)", head.magic,
+         static_cast<unsigned long long>(head.size));
   auto has = [&](size_t offset, size_t size) { return offset + size <= head.size; };
   Options options = default_options();
   if (has(offsetof(HcclCommConfig, hcclBufferSize), 4) && config->hcclBufferSize != HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET)
     options.buffer_mb = config->hcclBufferSize;
-  if (has(offsetof(HcclCommConfig, hcclDeterministic), 4) && config->hcclDeterministic != HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET)
+  if (has(offsetof(HcclCommConfig, hcclDeterministic), 4) &&
+      config->hcclDeterministic != HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET)
     options.deterministic = config->hcclDeterministic;
   if (has(offsetof(HcclCommConfig, hcclCommName), COMM_NAME_MAX_LENGTH))
     options.name.assign(config->hcclCommName, strnlen(config->hcclCommName, COMM_NAME_MAX_LENGTH));
-  if (has(offsetof(HcclCommConfig, hcclExecTimeOut), 4) && config->hcclExecTimeOut >= 0)  // HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET is -1
+  if (has(offsetof(HcclCommConfig, hcclExecTimeOut), 4) &&
+      config->hcclExecTimeOut >= 0)  // HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET is -1
     options.exec_timeout = std::chrono::seconds(config->hcclExecTimeOut);
   return options;
 }
@@ -105,7 +110,8 @@ CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& 
   if (!file) fail(HCCL_E_PTR, "the rank table's name is null");
   const RankTable table = read_rank_table(file);
   const auto ranks = static_cast<uint32_t>(table.ranks.size());
-  if (rank >= ranks) fail(HCCL_E_PARA, "rank %u does not stand in the rank table %s, which has %u ranks", rank, file, ranks);
+  if (rank >= ranks)
+    fail(HCCL_E_PARA, "rank %u does not stand in the rank table %s, which has %u ranks", rank, file, ranks);
   const Settings s = settings();
   // The same table may make several communicators, one after another: every rank counts alike.
   static std::mutex mutex;
@@ -116,7 +122,8 @@ CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& 
     use = (*uses)[{table.text, rank}]++;
   }
   const RankEntry& first = table.ranks[0];
-  RootInfo root{numeric_address(first.server) ? first.server : own_address(s), static_cast<uint16_t>(s.base_port + first.device % 16),
+  RootInfo root{numeric_address(first.server) ? first.server : own_address(s),
+                static_cast<uint16_t>(s.base_port + first.device % 16),
                 derived_key(Key{}, "rank table " + std::to_string(use) + " " + table.text)};
   if (rank == 0) root = open_session(s, first.device, root.key, root.address, root.port);
   Member self = own_member(s, rank, table.ranks[rank].device);
@@ -137,7 +144,8 @@ std::vector<CommunicatorPtr> init_all(uint32_t ranks, const int32_t* devices) {
   return all;
 }
 
-CommunicatorPtr init_sub(Communicator& parent, const std::vector<uint32_t>& ranks, uint64_t id, uint32_t rank, const Options& options) {
+CommunicatorPtr init_sub(Communicator& parent, const std::vector<uint32_t>& ranks, uint64_t id, uint32_t rank,
+                         const Options& options) {
   if (parent.aborted()) throw parent.error();
   std::vector<Member> members;
   std::string text = "sub " + std::to_string(id) + " " + std::to_string(parent.count_sub(id));
@@ -157,11 +165,13 @@ CommunicatorPtr init_sub(Communicator& parent, const std::vector<uint32_t>& rank
   auto communicator = std::make_shared<Communicator>(key, rank, members, named(options, key));
   communicator->link([&] {
     if (Clock::now() > deadline)
-      fail(HCCL_E_TIMEOUT, "rank %u of the new communicator (rank %u of %s) did not make it within the time limit (HCCL_CONNECT_TIMEOUT)", 0u, ranks[0],
-           parent.options().name.c_str());
+      fail(HCCL_E_TIMEOUT,
+           "rank %u of the new communicator (rank %u of %s) did not make it within the time limit "
+           "(HCCL_CONNECT_TIMEOUT)",
+           0u, ranks[0], parent.options().name.c_str());
   });
-  communicator->execute({.name = "HcclCreateSubCommConfig", .kind = HCCL_CMD_INIT, .type = HCCL_DATA_TYPE_INT8}, s.connect_timeout,
-                        "HCCL_CONNECT_TIMEOUT");
+  communicator->execute({.name = "HcclCreateSubCommConfig", .kind = HCCL_CMD_INIT, .type = HCCL_DATA_TYPE_INT8},
+                        s.connect_timeout, "HCCL_CONNECT_TIMEOUT");
   return communicator;
 }
 

@@ -12,7 +12,8 @@ namespace softnpu::hccl {
 
 Key random_key() {
   Key key;
-  if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) fail(HCCL_E_SYSCALL, "getrandom failed");
+  if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size()))
+    fail(HCCL_E_SYSCALL, "getrandom failed");
   return key;
 }
 

@@ -24,10 +24,10 @@ const Process& this_process();
 // Plain bytes: it is sent as it is.
 struct Member {
   Process process;
-  Key host;           // of host_identity()
+  Key host;  // of host_identity()
   uint32_t rank;
   int32_t device;
-  char address[64];   // numeric, of the chosen interface
+  char address[64];  // numeric, of the chosen interface
 };
 
 }  // namespace softnpu::hccl

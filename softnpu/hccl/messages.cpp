@@ -32,9 +32,9 @@ void Communicator::exchange(const std::vector<Transfer>& transfers, const std::v
   if (aborted()) throw error();
 
   auto describe = [&](const Transfer& t) {
-    return std::string(t.send ? "HcclSend to rank " : "HcclRecv from rank ") + std::to_string(t.peer) + " (" + type_name(t.type) + ", " +
-           std::to_string(t.bytes) + " bytes, communicator " + options_.name + ", rank " + std::to_string(rank_) + " of " +
-           std::to_string(size()) + ")";
+    return std::string(t.send ? "HcclSend to rank " : "HcclRecv from rank ") + std::to_string(t.peer) + " (" +
+           type_name(t.type) + ", " + std::to_string(t.bytes) + " bytes, communicator " + options_.name + ", rank " +
+           std::to_string(rank_) + " of " + std::to_string(size()) + ")";
   };
   const std::function<void()> late = [&] {
     if (failed_.load(std::memory_order_acquire)) throw error();
@@ -79,11 +79,13 @@ void Communicator::exchange(const std::vector<Transfer>& transfers, const std::v
     const Transfer& t = transfers[i];
     Pair& pair = board.pair(t.peer, rank_);
     const uint32_t number = numbers[i];
-    if (pair.consumed.load(std::memory_order_acquire) != number || !reached(pair.posted.load(std::memory_order_acquire), number + 1)) return false;
+    if (pair.consumed.load(std::memory_order_acquire) != number ||
+        !reached(pair.posted.load(std::memory_order_acquire), number + 1))
+      return false;
     const Message& message = pair.messages[number % kPairDepth];
     if (message.bytes != t.bytes || message.type != static_cast<uint32_t>(t.type))
-      fail(HCCL_E_PARA, "%s: rank %u sends %s, %llu bytes", describe(t).c_str(), t.peer, type_name(static_cast<HcclDataType>(message.type)),
-           static_cast<unsigned long long>(message.bytes));
+      fail(HCCL_E_PARA, "%s: rank %u sends %s, %llu bytes", describe(t).c_str(), t.peer,
+           type_name(static_cast<HcclDataType>(message.type)), static_cast<unsigned long long>(message.bytes));
     if (t.bytes) memcpy(t.buffer, message.inlined ? message.payload : resolve(t.peer, message.place, late), t.bytes);
     stages[i] = Stage::kDone;
     pair.consumed.store(number + 1, std::memory_order_seq_cst);

@@ -35,7 +35,8 @@ struct Peers::Packet {
 
 Mapping::Mapping(Fd memfd, size_t size) : size_(size) {
   void* at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memfd.get(), 0);
-  if (at == MAP_FAILED) fail(HCCL_E_MEMORY, "cannot map %zu bytes of a peer's device memory: %s", size, strerror(errno));
+  if (at == MAP_FAILED)
+    fail(HCCL_E_MEMORY, "cannot map %zu bytes of a peer's device memory: %s", size, strerror(errno));
   base_ = static_cast<std::byte*>(at);
   madvise(at, size, MADV_DONTFORK);
   madvise(at, size, MADV_DONTDUMP);
@@ -83,7 +84,9 @@ std::byte* Peer::arena(uint64_t id, const std::function<void()>& late) {
     if (found != arenas_.end()) return found->second->base();
   }
   Answer answer = ask(kAskArena, id, {}, late);
-  if (!answer.fd) fail(HCCL_E_REMOTE, "process %u of this host does not know its own memory %llu", pid_, static_cast<unsigned long long>(id));
+  if (!answer.fd)
+    fail(HCCL_E_REMOTE, "process %u of this host does not know its own memory %llu", pid_,
+         static_cast<unsigned long long>(id));
   auto mapping = std::make_unique<Mapping>(std::move(answer.fd), answer.size);
   std::lock_guard lock(Peers::get().mutex_);
   return arenas_.try_emplace(id, std::move(mapping)).first->second->base();
@@ -131,7 +134,9 @@ void Peers::accept_one() {
     const ptrdiff_t got = recv_packet(fd, &packet, sizeof packet, &none);
     if (got < 0) return;
     hub::unwatch(fd);
-    if (got != sizeof packet || packet.protocol != kProtocol || packet.type != kHello || packet.secret != this_process().secret) return;
+    if (got != sizeof packet || packet.protocol != kProtocol || packet.type != kHello ||
+        packet.secret != this_process().secret)
+      return;
     admit(packet.key, std::move(*held), pid);
   });
 }
@@ -174,7 +179,8 @@ std::shared_ptr<Peer> Peers::connect(const Process& process, const std::function
     getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size);
     Packet hello;
     hello.type = kHello, hello.key = this_process().id, hello.secret = process.secret;
-    if (!send_packet(socket.get(), &hello, sizeof hello)) fail(HCCL_E_REMOTE, "process %u of this host refused the connection", process.pid);
+    if (!send_packet(socket.get(), &hello, sizeof hello))
+      fail(HCCL_E_REMOTE, "process %u of this host refused the connection", process.pid);
     return admit(process.id, std::move(socket), static_cast<uint32_t>(who.pid));
   }
   for (;;) {
@@ -214,8 +220,10 @@ void Peers::readable(const std::shared_ptr<Peer>& peer) {
       }
       case kAskBoard: {
         std::lock_guard lock(mutex_);
-        if (boards_.count(packet.key)) answer_board(peer, packet.request, packet.key);
-        else waiting_.push_back({peer, packet.request, packet.key});
+        if (boards_.count(packet.key))
+          answer_board(peer, packet.request, packet.key);
+        else
+          waiting_.push_back({peer, packet.request, packet.key});
         break;
       }
       case kAnswer: {

@@ -52,9 +52,9 @@ class Peer {
   const Key id_;
   const uint32_t pid_;
   Fd socket_, pidfd_;
-  bool gone_ = false, said_goodbye_ = false;        // guarded by Peers' mutex, as all below
+  bool gone_ = false, said_goodbye_ = false;  // guarded by Peers' mutex, as all below
   std::map<uint64_t, std::unique_ptr<Mapping>> arenas_;
-  std::map<uint64_t, Answer> answers_;              // by request number
+  std::map<uint64_t, Answer> answers_;  // by request number
   uint64_t next_request_ = 1;
 };
 
@@ -71,8 +71,9 @@ class Peers {
   // What peers may ask this process for.
   void publish_board(const Key& key, std::shared_ptr<Board> board);
   void withdraw_board(const Key& key);
-  std::shared_ptr<Board> own_board(const Key& key, const std::function<void()>& late);  // of another rank in this process
-  void offer_arena(uint64_t id, int fd, uint64_t size);  // cheap when it is known already
+  std::shared_ptr<Board> own_board(const Key& key,
+                                   const std::function<void()>& late);  // of another rank in this process
+  void offer_arena(uint64_t id, int fd, uint64_t size);                 // cheap when it is known already
 
   // Drops mappings of peers and offered arenas: when the last communicator is gone.
   void forget_memory();

@@ -21,13 +21,15 @@ const Json& field(const Json& in, const char* name, const std::string& path) {
 
 const Json& list(const Json& in, const char* name, const std::string& path) {
   const Json& value = field(in, name, path);
-  if (!value.is_array() || value.empty()) fail(HCCL_E_PARA, "rank table: %s/%s must be a list that is not empty", path.c_str(), name);
+  if (!value.is_array() || value.empty())
+    fail(HCCL_E_PARA, "rank table: %s/%s must be a list that is not empty", path.c_str(), name);
   return value;
 }
 
 std::string text(const Json& in, const char* name, const std::string& path) {
   const Json& value = field(in, name, path);
-  if (!value.is_string() || value.get_ref<const std::string&>().empty()) fail(HCCL_E_PARA, "rank table: %s/%s must be a text", path.c_str(), name);
+  if (!value.is_string() || value.get_ref<const std::string&>().empty())
+    fail(HCCL_E_PARA, "rank table: %s/%s must be a text", path.c_str(), name);
   return value.get<std::string>();
 }
 
@@ -65,7 +67,8 @@ RankTable read_rank_table(const char* file) {
     fail(HCCL_E_PARA, "rank table: /status is \"%s\", not \"completed\"", status.c_str());
   const Json& servers = list(root, "server_list", "");
   if (root.contains("server_count") && number(root, "server_count", "") != servers.size())
-    fail(HCCL_E_PARA, "rank table: /server_count is %u but /server_list has %zu", number(root, "server_count", ""), servers.size());
+    fail(HCCL_E_PARA, "rank table: /server_count is %u but /server_list has %zu", number(root, "server_count", ""),
+         servers.size());
   std::vector<std::pair<RankEntry, std::string>> found;  // with the path, by order in the file
   std::vector<unsigned> ids;
   for (size_t i = 0; i < servers.size(); ++i) {
@@ -83,7 +86,9 @@ RankTable read_rank_table(const char* file) {
   table.ranks.resize(found.size());
   std::vector<bool> taken(found.size());
   for (size_t i = 0; i < found.size(); ++i) {
-    if (ids[i] >= found.size()) fail(HCCL_E_PARA, "rank table: %s/rank_id is %u, but there are %zu ranks", found[i].second.c_str(), ids[i], found.size());
+    if (ids[i] >= found.size())
+      fail(HCCL_E_PARA, "rank table: %s/rank_id is %u, but there are %zu ranks", found[i].second.c_str(), ids[i],
+           found.size());
     if (taken[ids[i]]) fail(HCCL_E_PARA, "rank table: %s/rank_id %u stands twice", found[i].second.c_str(), ids[i]);
     taken[ids[i]] = true;
     table.ranks[ids[i]] = found[i].first;

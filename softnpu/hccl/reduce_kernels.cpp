@@ -13,11 +13,16 @@ namespace {
 
 constexpr size_t kBlock = 2048;  // elements: an fp32 block is 8 KiB, so the accumulator stays in the first-level cache
 
-struct F16 { uint16_t bits; };
-struct BF16 { uint16_t bits; };
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
 
 // How a type is held while it is added up: Wide is the accumulator's element.
-template <class T> struct Kind {
+template <class T>
+struct Kind {
   using Wide = T;
   static void widen(const T* from, T* to, size_t n) { memcpy(to, from, n * sizeof(T)); }
   static void narrow(const T* from, T* to, size_t n) { memcpy(to, from, n * sizeof(T)); }
@@ -34,7 +39,8 @@ inline uint32_t as_bits(float f) {
   return bits;
 }
 
-template <> struct Kind<BF16> {
+template <>
+struct Kind<BF16> {
   using Wide = float;
   static void widen(const BF16* from, float* to, size_t n) {
     for (size_t i = 0; i < n; ++i) to[i] = as_float(static_cast<uint32_t>(from[i].bits) << 16);
@@ -60,18 +66,21 @@ inline uint16_t float_to_half(float f) {
   uint32_t a = b & 0x7fffffffu;
   if (a > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
   if (a >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds to 2^16 or more
-  if (a < 0x38800000u)  // below 2^-14: adding 0.5 leaves a multiple of 2^-24, rounded to nearest even by the addition itself
+  if (a <
+      0x38800000u)  // below 2^-14: adding 0.5 leaves a multiple of 2^-24, rounded to nearest even by the addition itself
     return static_cast<uint16_t>(sign | (as_bits(as_float(a) + 0.5f) - 0x3f000000u));
   a += 0xc8000000u + 0xfffu + ((a >> 13) & 1u);
   return static_cast<uint16_t>(sign | (a >> 13));
 }
 
-template <> struct Kind<F16> {
+template <>
+struct Kind<F16> {
   using Wide = float;
   static void widen(const F16* from, float* to, size_t n) {
     size_t i = 0;
 #if defined(__F16C__)
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+    for (; i + 8 <= n; i += 8)
+      _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
 #endif
     for (; i < n; ++i) to[i] = half_to_float(from[i].bits);
   }
@@ -79,37 +88,64 @@ template <> struct Kind<F16> {
     size_t i = 0;
 #if defined(__F16C__)
     for (; i + 8 <= n; i += 8)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                       _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
     for (; i < n; ++i) to[i].bits = float_to_half(from[i]);
   }
 };
 
 // Signed arithmetic that wraps, without undefined behaviour. int16 products are made in 32 bits for the same reason.
-template <class T> struct Unsigned { using type = T; };
-template <> struct Unsigned<int8_t> { using type = uint8_t; };
-template <> struct Unsigned<int16_t> { using type = uint32_t; };
-template <> struct Unsigned<uint16_t> { using type = uint32_t; };
-template <> struct Unsigned<int32_t> { using type = uint32_t; };
-template <> struct Unsigned<int64_t> { using type = uint64_t; };
+template <class T>
+struct Unsigned {
+  using type = T;
+};
+template <>
+struct Unsigned<int8_t> {
+  using type = uint8_t;
+};
+template <>
+struct Unsigned<int16_t> {
+  using type = uint32_t;
+};
+template <>
+struct Unsigned<uint16_t> {
+  using type = uint32_t;
+};
+template <>
+struct Unsigned<int32_t> {
+  using type = uint32_t;
+};
+template <>
+struct Unsigned<int64_t> {
+  using type = uint64_t;
+};
 
 struct Sum {
-  template <class T> static T of(T a, T b) {
+  template <class T>
+  static T of(T a, T b) {
     using U = typename Unsigned<T>::type;
     return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
   }
 };
 struct Prod {
-  template <class T> static T of(T a, T b) {
+  template <class T>
+  static T of(T a, T b) {
     using U = typename Unsigned<T>::type;
     return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
   }
 };
 struct Max {
-  template <class T> static T of(T a, T b) { return a > b || a != a ? a : b; }
+  template <class T>
+  static T of(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
 };
 struct Min {
-  template <class T> static T of(T a, T b) { return a < b || a != a ? a : b; }
+  template <class T>
+  static T of(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
 };
 
 template <class Op, class T>
@@ -155,7 +191,8 @@ void reduce(const void* const* inputs, size_t n, void* const* outputs, size_t m,
 }  // namespace
 
 // In the order of HcclDataType.
-extern const ReduceTable HCCL_TABLE = {{ROW(int8_t), ROW(int16_t), ROW(int32_t), ROW(F16), ROW(float), ROW(int64_t), ROW(uint64_t),
-                                        ROW(uint8_t), ROW(uint16_t), ROW(uint32_t), ROW(double), ROW(BF16), NONE, NONE, NONE, NONE}};
+extern const ReduceTable HCCL_TABLE = {{ROW(int8_t), ROW(int16_t), ROW(int32_t), ROW(F16), ROW(float), ROW(int64_t),
+                                        ROW(uint64_t), ROW(uint8_t), ROW(uint16_t), ROW(uint32_t), ROW(double),
+                                        ROW(BF16), NONE, NONE, NONE, NONE}};
 
 }  // namespace softnpu::hccl

@@ -37,13 +37,13 @@ struct Call {
   HcclDataType type;
   HcclReduceOp op = HCCL_REDUCE_RESERVED;
   uint32_t root = 0;
-  uint64_t count = 0;       // as the caller gave it; compared over the ranks
+  uint64_t count = 0;  // as the caller gave it; compared over the ranks
   const void* send = nullptr;
   void* recv = nullptr;
   uint64_t send_bytes = 0, recv_bytes = 0;
   uint64_t largest_send = 0;  // of any rank: decides, the same for all, whether the payload goes into the slot
   Needs needs = Needs::kEverybody;
-  bool uneven = false;        // ranks do not know each other's sizes: each decides for itself, and counts are not compared
+  bool uneven = false;  // ranks do not know each other's sizes: each decides for itself, and counts are not compared
   std::vector<uint64_t> table = {};
   Plan plan = nullptr;
 };

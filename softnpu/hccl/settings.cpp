@@ -27,7 +27,8 @@ std::optional<long> number_of(const char* name, long low, long high) {
   if (!value) return {};
   char* end = nullptr;
   const long number = strtol(value, &end, 10);
-  if (*end || number < low || number > high) fail(HCCL_E_PARA, "%s=%s: expected a number from %ld to %ld", name, value, low, high);
+  if (*end || number < low || number > high)
+    fail(HCCL_E_PARA, "%s=%s: expected a number from %ld to %ld", name, value, low, high);
   return number;
 }
 
@@ -82,7 +83,8 @@ Settings settings() {
   Settings s;
   if (auto v = number_of("HCCL_CONNECT_TIMEOUT", 1, 7200)) s.connect_timeout = std::chrono::seconds(*v);
   if (auto v = number_of("HCCL_EXEC_TIMEOUT", 0, 2147483647)) s.exec_timeout = std::chrono::seconds(*v);
-  if (auto v = number_of("HCCL_IF_BASE_PORT", 1024, 65520)) s.base_port = static_cast<uint16_t>(*v), s.base_port_named = true;
+  if (auto v = number_of("HCCL_IF_BASE_PORT", 1024, 65520))
+    s.base_port = static_cast<uint16_t>(*v), s.base_port_named = true;
   if (const char* v = text_of("HCCL_IF_IP")) s.interface_ip = v;
   if (const char* v = text_of("HCCL_SOCKET_IFNAME")) s.interface_names = v;
   if (const char* v = text_of("HCCL_WHITELIST_DISABLE")) s.whitelist = !strcmp(v, "0");
@@ -115,7 +117,7 @@ std::string host_identity() {
   if (const char* forced = text_of("ANYCEND_HOST_ID")) return forced;
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  struct stat net {};
+  struct stat net{};
   stat("/proc/self/ns/net", &net);
   return boot + "/" + std::to_string(net.st_ino);
 }

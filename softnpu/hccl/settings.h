@@ -14,15 +14,15 @@ using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 
 struct Settings {
-  std::chrono::seconds connect_timeout{120};    // HCCL_CONNECT_TIMEOUT
-  std::chrono::seconds exec_timeout{1836};      // HCCL_EXEC_TIMEOUT; 0 waits for ever
-  uint16_t base_port = 60000;                   // HCCL_IF_BASE_PORT: the first of 16
-  bool base_port_named = false;                 // the user chose it: a taken port is an error, not a reason to move on
-  std::optional<std::string> interface_ip;      // HCCL_IF_IP
-  std::string interface_names;                  // HCCL_SOCKET_IFNAME: "eth0,eth1" prefixes, "=eth0" exact, "^docker" excluded
-  bool whitelist = false;                       // HCCL_WHITELIST_DISABLE=0
-  std::string whitelist_file;                   // HCCL_WHITELIST_FILE
-  bool strict = false;                          // ANYCEND_STRICT: refuse what the chosen SoC refuses
+  std::chrono::seconds connect_timeout{120};  // HCCL_CONNECT_TIMEOUT
+  std::chrono::seconds exec_timeout{1836};    // HCCL_EXEC_TIMEOUT; 0 waits for ever
+  uint16_t base_port = 60000;                 // HCCL_IF_BASE_PORT: the first of 16
+  bool base_port_named = false;               // the user chose it: a taken port is an error, not a reason to move on
+  std::optional<std::string> interface_ip;    // HCCL_IF_IP
+  std::string interface_names;  // HCCL_SOCKET_IFNAME: "eth0,eth1" prefixes, "=eth0" exact, "^docker" excluded
+  bool whitelist = false;       // HCCL_WHITELIST_DISABLE=0
+  std::string whitelist_file;   // HCCL_WHITELIST_FILE
+  bool strict = false;          // ANYCEND_STRICT: refuse what the chosen SoC refuses
 };
 
 Settings settings();

@@ -92,14 +92,15 @@ uint16_t bound_port(const Fd& socket) {
   a.size = sizeof a.storage;
   getsockname(socket.get(), a.get(), &a.size);
   return ntohs(a.storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(a.storage).sin6_port
-                                                : reinterpret_cast<sockaddr_in&>(a.storage).sin_port);
+                                               : reinterpret_cast<sockaddr_in&>(a.storage).sin_port);
 }
 
 std::string peer_address(int socket) {
   Address a;
   a.size = sizeof a.storage;
   char text[NI_MAXHOST] = "?";
-  if (getpeername(socket, a.get(), &a.size) == 0) getnameinfo(a.get(), a.size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  if (getpeername(socket, a.get(), &a.size) == 0)
+    getnameinfo(a.get(), a.size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
   return text;
 }
 
@@ -109,7 +110,8 @@ Fd tcp_connect(const std::string& ip, uint16_t port, const std::string& from, De
   for (auto pause = std::chrono::milliseconds(2);; pause = std::min(pause * 2, std::chrono::milliseconds(200))) {
     Fd fd(socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) fail(HCCL_E_SYSCALL, "socket: %s", strerror(errno));
-    if (local.storage.ss_family == to.storage.ss_family) bind(fd.get(), local.get(), local.size);  // best effort: routing decides
+    if (local.storage.ss_family == to.storage.ss_family)
+      bind(fd.get(), local.get(), local.size);  // best effort: routing decides
     if (connect(fd.get(), to.get(), to.size) == 0 || errno == EINPROGRESS) {
       pollfd p{fd.get(), POLLOUT, 0};
       poll(&p, 1, std::min(milliseconds_left(deadline), 5000));
@@ -173,8 +175,10 @@ Fd local_connect(const std::string& name, Deadline deadline) {
     Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (!fd) fail(HCCL_E_SYSCALL, "socket: %s", strerror(errno));
     if (connect(fd.get(), reinterpret_cast<sockaddr*>(&a), size) == 0) return fd;
-    if (errno != EINTR && errno != EAGAIN) fail(HCCL_E_REMOTE, "cannot reach a process of the communicator on this host: %s", strerror(errno));
-    if (Clock::now() > deadline) fail(HCCL_E_TIMEOUT, "a process of the communicator on this host does not accept connections");
+    if (errno != EINTR && errno != EAGAIN)
+      fail(HCCL_E_REMOTE, "cannot reach a process of the communicator on this host: %s", strerror(errno));
+    if (Clock::now() > deadline)
+      fail(HCCL_E_TIMEOUT, "a process of the communicator on this host does not accept connections");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -231,7 +235,8 @@ ptrdiff_t recv_packet(int socket, void* data, size_t size, Fd* passed) {
 
 Fd make_memfd(const char* name, size_t size) {
   Fd fd(memfd_create(name, MFD_CLOEXEC));
-  if (!fd || ftruncate(fd.get(), static_cast<off_t>(size)) != 0) fail(HCCL_E_MEMORY, "memfd of %zu bytes: %s", size, strerror(errno));
+  if (!fd || ftruncate(fd.get(), static_cast<off_t>(size)) != 0)
+    fail(HCCL_E_MEMORY, "memfd of %zu bytes: %s", size, strerror(errno));
   return fd;
 }
 

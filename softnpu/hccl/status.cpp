@@ -13,7 +13,8 @@ namespace softnpu::hccl {
 namespace {
 
 std::atomic<bool> in_forked_child{false};
-const int watch_forks = pthread_atfork(nullptr, nullptr, [] { in_forked_child.store(true, std::memory_order_relaxed); });
+const int watch_forks =
+    pthread_atfork(nullptr, nullptr, [] { in_forked_child.store(true, std::memory_order_relaxed); });
 
 }  // namespace
 
@@ -29,12 +30,31 @@ void fail(HcclResult code, const char* format, ...) {
 }
 
 const char* code_name(HcclResult code) noexcept {
-  static const char* const names[] = {
-      "HCCL_SUCCESS",        "HCCL_E_PARA",           "HCCL_E_PTR",           "HCCL_E_MEMORY",       "HCCL_E_INTERNAL",
-      "HCCL_E_NOT_SUPPORT",  "HCCL_E_NOT_FOUND",      "HCCL_E_UNAVAIL",       "HCCL_E_SYSCALL",      "HCCL_E_TIMEOUT",
-      "HCCL_E_OPEN_FILE_FAILURE", "HCCL_E_TCP_CONNECT", "HCCL_E_ROCE_CONNECT", "HCCL_E_TCP_TRANSFER", "HCCL_E_ROCE_TRANSFER",
-      "HCCL_E_RUNTIME",      "HCCL_E_DRV",            "HCCL_E_PROFILING",     "HCCL_E_CCE",          "HCCL_E_NETWORK",
-      "HCCL_E_AGAIN",        "HCCL_E_REMOTE",         "HCCL_E_SUSPENDING",    "HCCL_E_OPRETRY_FAIL", "HCCL_E_OOM"};
+  static const char* const names[] = {"HCCL_SUCCESS",
+                                      "HCCL_E_PARA",
+                                      "HCCL_E_PTR",
+                                      "HCCL_E_MEMORY",
+                                      "HCCL_E_INTERNAL",
+                                      "HCCL_E_NOT_SUPPORT",
+                                      "HCCL_E_NOT_FOUND",
+                                      "HCCL_E_UNAVAIL",
+                                      "HCCL_E_SYSCALL",
+                                      "HCCL_E_TIMEOUT",
+                                      "HCCL_E_OPEN_FILE_FAILURE",
+                                      "HCCL_E_TCP_CONNECT",
+                                      "HCCL_E_ROCE_CONNECT",
+                                      "HCCL_E_TCP_TRANSFER",
+                                      "HCCL_E_ROCE_TRANSFER",
+                                      "HCCL_E_RUNTIME",
+                                      "HCCL_E_DRV",
+                                      "HCCL_E_PROFILING",
+                                      "HCCL_E_CCE",
+                                      "HCCL_E_NETWORK",
+                                      "HCCL_E_AGAIN",
+                                      "HCCL_E_REMOTE",
+                                      "HCCL_E_SUSPENDING",
+                                      "HCCL_E_OPRETRY_FAIL",
+                                      "HCCL_E_OOM"};
   return static_cast<unsigned>(code) < sizeof names / sizeof *names ? names[code] : "unknown HcclResult";
 }
 

@@ -43,11 +43,16 @@ struct Work {
 // The status that the stream keeps; the vendor's runtime reports a dead peer and a collective that ran out of time so.
 int stream_status(HcclResult code) {
   switch (code) {
-    case HCCL_E_REMOTE: return ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
-    case HCCL_E_TIMEOUT: return ACL_ERROR_RT_FFTS_PLUS_TIMEOUT;
-    case HCCL_E_MEMORY: return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    case HCCL_E_PARA: return ACL_ERROR_RT_PARAM_INVALID;
-    default: return ACL_ERROR_RT_INTERNAL_ERROR;
+    case HCCL_E_REMOTE:
+      return ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
+    case HCCL_E_TIMEOUT:
+      return ACL_ERROR_RT_FFTS_PLUS_TIMEOUT;
+    case HCCL_E_MEMORY:
+      return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    case HCCL_E_PARA:
+      return ACL_ERROR_RT_PARAM_INVALID;
+    default:
+      return ACL_ERROR_RT_INTERNAL_ERROR;
   }
 }
 
@@ -87,7 +92,8 @@ int run(void* state) noexcept {
 void drop(void* state) noexcept {
   std::unique_ptr<Work> work(static_cast<Work*>(state));
   if (work->ticket) work->communicator->turnstile().skip(*work->ticket);
-  if (work->numbered) work->communicator->abort(HCCL_E_INTERNAL, std::string(work->name) + " was dropped with its stream before it ran");
+  if (work->numbered)
+    work->communicator->abort(HCCL_E_INTERNAL, std::string(work->name) + " was dropped with its stream before it ran");
 }
 
 bool captured(aclrtStream stream) {
@@ -112,7 +118,8 @@ void queue(std::unique_ptr<Work> work, aclrtStream stream) {
   }
   const Task task{run, drop, work.get(), work->name, Cost::kBlocking};
   work.release();  // enqueue drops it, also when it fails
-  if (const int status = enqueue(stream, task)) fail(HCCL_E_RUNTIME, "the stream did not take the task (status %d)", status);
+  if (const int status = enqueue(stream, task))
+    fail(HCCL_E_RUNTIME, "the stream did not take the task (status %d)", status);
 }
 
 struct Pending {
@@ -129,7 +136,8 @@ void accept(std::unique_ptr<Work> work, aclrtStream stream) {
   // Messages of one communicator and stream go forward together.
   if (Batch* batch = std::get_if<Batch>(&work->what))
     for (Pending& p : *group)
-      if (Batch* earlier = std::get_if<Batch>(&p.work->what); earlier && p.stream == stream && p.work->communicator == work->communicator) {
+      if (Batch* earlier = std::get_if<Batch>(&p.work->what);
+          earlier && p.stream == stream && p.work->communicator == work->communicator) {
         earlier->transfers.insert(earlier->transfers.end(), batch->transfers.begin(), batch->transfers.end());
         return;
       }
@@ -150,7 +158,8 @@ CommunicatorPtr lookup(HcclComm handle) {
   Handles& h = handles();
   std::shared_lock lock(h.mutex);
   const auto found = h.all.find(reinterpret_cast<uintptr_t>(handle));
-  if (found == h.all.end()) fail(handle ? HCCL_E_PARA : HCCL_E_PTR, "the communicator %p does not exist or was destroyed", handle);
+  if (found == h.all.end())
+    fail(handle ? HCCL_E_PARA : HCCL_E_PTR, "the communicator %p does not exist or was destroyed", handle);
   return found->second;
 }
 
@@ -200,7 +209,8 @@ uint64_t bytes_of(uint64_t count, HcclDataType type, uint64_t times) {
   const size_t size = element_size(type);
   if (!size) fail(HCCL_E_NOT_SUPPORT, "%d is not an HcclDataType", static_cast<int>(type));
   uint64_t bytes;
-  if (__builtin_mul_overflow(count, size * times, &bytes)) fail(HCCL_E_PARA, "a count of %llu is too large", static_cast<unsigned long long>(count));
+  if (__builtin_mul_overflow(count, size * times, &bytes))
+    fail(HCCL_E_PARA, "a count of %llu is too large", static_cast<unsigned long long>(count));
   return bytes;
 }
 
@@ -213,12 +223,20 @@ void require_root(const Communicator& c, uint32_t root, const char* name) {
 }
 
 void require_reducible(HcclDataType type, HcclReduceOp op) {
-  if (!reduce_fn(type, op)) fail(HCCL_E_NOT_SUPPORT, "%s of %s is not a reduction that HCCL has", op_name(op), type_name(type));
+  if (!reduce_fn(type, op))
+    fail(HCCL_E_NOT_SUPPORT, "%s of %s is not a reduction that HCCL has", op_name(op), type_name(type));
   if (!settings().strict) return;
   switch (type) {
-    case HCCL_DATA_TYPE_INT8: case HCCL_DATA_TYPE_INT16: case HCCL_DATA_TYPE_INT32: case HCCL_DATA_TYPE_INT64:
-    case HCCL_DATA_TYPE_FP16: case HCCL_DATA_TYPE_FP32: case HCCL_DATA_TYPE_BFP16: return;
-    default: fail(HCCL_E_NOT_SUPPORT, "no Ascend device reduces %s (ANYCEND_STRICT)", type_name(type));
+    case HCCL_DATA_TYPE_INT8:
+    case HCCL_DATA_TYPE_INT16:
+    case HCCL_DATA_TYPE_INT32:
+    case HCCL_DATA_TYPE_INT64:
+    case HCCL_DATA_TYPE_FP16:
+    case HCCL_DATA_TYPE_FP32:
+    case HCCL_DATA_TYPE_BFP16:
+      return;
+    default:
+      fail(HCCL_E_NOT_SUPPORT, "no Ascend device reduces %s (ANYCEND_STRICT)", type_name(type));
   }
 }
 

@@ -12,7 +12,7 @@ namespace softnpu::hccl {
 
 // Handles are numbers that are never used again: a stale one is an error, not a crash.
 HcclComm publish(CommunicatorPtr communicator);
-CommunicatorPtr lookup(HcclComm handle);   // throws HCCL_E_PARA
+CommunicatorPtr lookup(HcclComm handle);  // throws HCCL_E_PARA
 CommunicatorPtr withdraw(HcclComm handle);
 
 // Queue it now, or at the end of the calling thread's group. Fills in what all calls have in common.

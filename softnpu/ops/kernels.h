@@ -49,7 +49,7 @@ std::array<bool, n> mask(at::ArrayRef<bool> values) {
 inline std::optional<at::ScalarType> some(at::ScalarType type) { return type; }
 inline Tensor num(const Scalar& s) {
   return at::native::wrapped_scalar_tensor(s);
-}                                                                // a number that does not decide the type
+}  // a number that does not decide the type
 inline std::optional<std::string_view> rounding(int64_t mode) {  // aclnnDivMod: true, trunc, floor
   if (mode == 0) return std::nullopt;
   return mode == 1 ? "trunc" : "floor";

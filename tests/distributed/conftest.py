@@ -26,8 +26,17 @@ def free_port() -> int:
 
 
 def start(n: int, backend: str = "hccl", timeout: float = 60, **env) -> Job:
-    job = Job(n, worker="tests.distributed.worker", env={
-        "ANYCEND_TEST_PACKAGE": package_folder(), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo", **env})
+    job = Job(
+        n,
+        worker="tests.distributed.worker",
+        env={
+            "ANYCEND_TEST_PACKAGE": package_folder(),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
+            "GLOO_SOCKET_IFNAME": "lo",
+            **env,
+        },
+    )
     try:
         job.run(programs.init, backend, timeout, timeout=120)
     except BaseException:

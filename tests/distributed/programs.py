@@ -1,4 +1,6 @@
-"""What ranks with torch run: f(rank, size, *args) by name from Job.run. A check that fails here raises, and the test with it."""
+"""What ranks with torch run: f(rank, size, *args) by name from Job.run. A check that fails here raises, and the test
+with it.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ DEVICE = "npu"
 
 def init(rank: int, size: int, backend: str, timeout: float) -> str:
     torch.npu.set_device(rank)
-    dist.init_process_group(backend, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=timeout),
-                            init_method="env://")
+    dist.init_process_group(
+        backend, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=timeout), init_method="env://"
+    )
     return dist.get_backend()
 
 
@@ -31,7 +34,11 @@ def equal(label: str, got: torch.Tensor, want: torch.Tensor) -> None:
 
 
 REDUCTIONS = {
-    "SUM": lambda all: all.sum(0), "MAX": lambda all: all.amax(0), "MIN": lambda all: all.amin(0), "PRODUCT": lambda all: all.prod(0)}
+    "SUM": lambda all: all.sum(0),
+    "MAX": lambda all: all.amax(0),
+    "MIN": lambda all: all.amin(0),
+    "PRODUCT": lambda all: all.prod(0),
+}
 
 
 def all_reduce(rank: int, size: int, name: str, dtype: torch.dtype, async_op: bool) -> None:
@@ -72,7 +79,9 @@ def not_contiguous(rank: int, size: int) -> None:
 def complex_numbers(rank: int, size: int) -> None:
     t = torch.full((3,), complex(rank, 1)).to(DEVICE)
     dist.all_reduce(t)
-    assert torch.equal(torch.view_as_real(t.cpu()), torch.view_as_real(torch.full((3,), complex(size * (size - 1) / 2, size))))
+    assert torch.equal(
+        torch.view_as_real(t.cpu()), torch.view_as_real(torch.full((3,), complex(size * (size - 1) / 2, size)))
+    )
 
 
 def moves(rank: int, size: int, dtype: torch.dtype) -> None:
@@ -110,11 +119,11 @@ def reduce_and_scatter(rank: int, size: int) -> None:
     t = mine(rank, (size * 2, 3)).to(DEVICE)
     out = torch.empty(2, 3, device=DEVICE)
     dist.reduce_scatter_tensor(out, t)
-    equal("reduce_scatter_tensor", out, every.sum(0)[rank * 2:rank * 2 + 2])
+    equal("reduce_scatter_tensor", out, every.sum(0)[rank * 2 : rank * 2 + 2])
     dist.reduce_scatter(out, list(t.chunk(size)), dist.ReduceOp.MAX)
-    equal("reduce_scatter", out, every.amax(0)[rank * 2:rank * 2 + 2])
+    equal("reduce_scatter", out, every.amax(0)[rank * 2 : rank * 2 + 2])
     dist.reduce_scatter_tensor(out, t, dist.ReduceOp.AVG)
-    equal("reduce_scatter_tensor AVG", out, every.sum(0)[rank * 2:rank * 2 + 2] / size)
+    equal("reduce_scatter_tensor AVG", out, every.sum(0)[rank * 2 : rank * 2 + 2] / size)
 
 
 def uneven(rank: int, size: int) -> None:
@@ -221,7 +230,10 @@ def ddp(rank: int, size: int, options: dict) -> float:
     net = nn.parallel.DistributedDataParallel(model().to(DEVICE), device_ids=[rank], output_device=rank, **options)
     here = slice(rank * 6, rank * 6 + 6)
     train(net, x[here].to(DEVICE), y[here].to(DEVICE), 5)
-    return max(float((a.detach() - b.detach().cpu()).abs().max()) for a, b in zip(alone.parameters(), net.module.parameters()))
+    return max(
+        float((a.detach() - b.detach().cpu()).abs().max())
+        for a, b in zip(alone.parameters(), net.module.parameters(), strict=True)
+    )
 
 
 def wrong_device(rank: int, size: int) -> str:

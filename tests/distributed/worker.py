@@ -1,4 +1,6 @@
-"""A rank with torch: reads (function of programs.py, arguments) from its pipe and answers with the result, or the exception."""
+"""A rank with torch: reads (function of programs.py, arguments) from its pipe and answers with the result, or the
+exception.
+"""
 
 from __future__ import annotations
 

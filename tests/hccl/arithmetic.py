@@ -1,4 +1,6 @@
-"""What a reduction must give, bit for bit: inputs in rank order, 16-bit floats added up in fp32 and rounded once, integers wrap."""
+"""What a reduction must give, bit for bit: inputs in rank order, 16-bit floats added up in fp32 and rounded once,
+integers wrap.
+"""
 
 from __future__ import annotations
 

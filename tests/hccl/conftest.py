@@ -12,7 +12,9 @@ def libraries():
     try:
         folder = library_folder()
     except AttributeError:
-        pytest.skip("torch_npu is not on sys.path: name a staged build in PYTHONPATH, or a CANN in ANYCEND_TEST_CANN_LIB")
+        pytest.skip(
+            "torch_npu is not on sys.path: name a staged build in PYTHONPATH, or a CANN in ANYCEND_TEST_CANN_LIB"
+        )
     if not (folder / "libhccl.so").exists():
         pytest.skip(f"no libhccl.so in {folder}")
 

@@ -48,7 +48,10 @@ def expect(label: str, got: np.ndarray, want: np.ndarray) -> None:
     same = (got == want) | ((got != got) & (want != want))
     if not same.all():
         at = int(np.flatnonzero(~same.ravel())[0])
-        raise AssertionError(f"{label}: element {at} is {got.ravel()[at]}, not {want.ravel()[at]} ({(~same).sum()} of {same.size} differ)")
+        raise AssertionError(
+            f"{label}: element {at} is {got.ravel()[at]}, not {want.ravel()[at]} "
+            f"({(~same).sum()} of {same.size} differ)"
+        )
 
 
 def call(rank: Rank, name: str, *args, comm=None, stream=None) -> None:
@@ -60,7 +63,9 @@ def count_of(n: int) -> ctypes.c_uint64:
     return ctypes.c_uint64(n)
 
 
-def all_reduce(rank: Rank, dtype: str, op: str, size: int, in_place: bool = False, repeat: int = 1, comm=None, ranks=None) -> int:
+def all_reduce(
+    rank: Rank, dtype: str, op: str, size: int, in_place: bool = False, repeat: int = 1, comm=None, ranks=None
+) -> int:
     """Checks against the exact value; returns a checksum of the result's bits for comparison over ranks."""
     ranks = ranks or range(rank.size)
     inputs = [data(r, size, dtype) for r in ranks]
@@ -91,7 +96,11 @@ def reduce_to_root(rank: Rank, dtype: str, op: str, size: int, root: int) -> Non
     send, recv = rank.buffer(data(rank.rank, size, dtype)), rank.buffer(np.full(size, 7, numpy_type(dtype)))
     call(rank, "HcclReduce", send.pointer, recv.pointer, count_of(size), DTYPES[dtype], OPS[op], root)
     rank.sync()
-    want = reduced([data(r, size, dtype) for r in range(rank.size)], dtype, op) if rank.rank == root else np.full(size, 7, numpy_type(dtype))
+    want = (
+        reduced([data(r, size, dtype) for r in range(rank.size)], dtype, op)
+        if rank.rank == root
+        else np.full(size, 7, numpy_type(dtype))
+    )
     expect(f"reduce {dtype} {op} {size}", recv.array, want)
     expect("reduce keeps the input", send.array, data(rank.rank, size, dtype))
     send.free(), recv.free()
@@ -103,7 +112,11 @@ def reduce_scatter(rank: Rank, dtype: str, op: str, size: int) -> None:
     send, recv = rank.buffer(inputs[rank.rank]), rank.buffer(np.zeros(size, numpy_type(dtype)))
     call(rank, "HcclReduceScatter", send.pointer, recv.pointer, count_of(size), DTYPES[dtype], OPS[op])
     rank.sync()
-    expect(f"reduce_scatter {dtype} {op} {size}", recv.array, reduced(inputs, dtype, op)[rank.rank * size:(rank.rank + 1) * size])
+    expect(
+        f"reduce_scatter {dtype} {op} {size}",
+        recv.array,
+        reduced(inputs, dtype, op)[rank.rank * size : (rank.rank + 1) * size],
+    )
     send.free(), recv.free()
 
 
@@ -119,10 +132,20 @@ def reduce_scatter_v(rank: Rank, dtype: str, counts: list[int]) -> None:
     displs = np.cumsum([1] + [c + 2 for c in counts[:-1]]).tolist()  # with gaps
     inputs = [data(r, displs[-1] + counts[-1], dtype) for r in range(rank.size)]
     send, recv = rank.buffer(inputs[rank.rank]), rank.buffer(np.zeros(counts[rank.rank], numpy_type(dtype)))
-    call(rank, "HcclReduceScatterV", send.pointer, u64(counts), u64(displs), recv.pointer, count_of(counts[rank.rank]), DTYPES[dtype], 0)
+    call(
+        rank,
+        "HcclReduceScatterV",
+        send.pointer,
+        u64(counts),
+        u64(displs),
+        recv.pointer,
+        count_of(counts[rank.rank]),
+        DTYPES[dtype],
+        0,
+    )
     rank.sync()
     here = displs[rank.rank]
-    expect("reduce_scatter_v", recv.array, reduced(inputs, dtype, "sum")[here:here + counts[rank.rank]])
+    expect("reduce_scatter_v", recv.array, reduced(inputs, dtype, "sum")[here : here + counts[rank.rank]])
     send.free(), recv.free()
 
 
@@ -138,7 +161,7 @@ def all_gather(rank: Rank, dtype: str, size: int, in_place: bool) -> None:
     n, kind = rank.size, numpy_type(dtype)
     recv = rank.buffer(np.zeros(size * n, kind))
     if in_place:
-        recv.array[rank.rank * size:(rank.rank + 1) * size] = data(rank.rank, size, dtype)
+        recv.array[rank.rank * size : (rank.rank + 1) * size] = data(rank.rank, size, dtype)
         source = recv.at(rank.rank * size * kind.itemsize)
     else:
         send = rank.buffer(data(rank.rank, size, dtype))
@@ -155,8 +178,17 @@ def all_gather_v(rank: Rank, dtype: str, counts: list[int]) -> None:
     want = np.full(displs[-1] + counts[-1] + 3, 5, kind)
     recv, send = rank.buffer(want), rank.buffer(data(rank.rank, counts[rank.rank], dtype))
     for r, c in enumerate(counts):
-        want[displs[r]:displs[r] + c] = data(r, c, dtype)
-    call(rank, "HcclAllGatherV", send.pointer, count_of(counts[rank.rank]), recv.pointer, u64(counts), u64(displs), DTYPES[dtype])
+        want[displs[r] : displs[r] + c] = data(r, c, dtype)
+    call(
+        rank,
+        "HcclAllGatherV",
+        send.pointer,
+        count_of(counts[rank.rank]),
+        recv.pointer,
+        u64(counts),
+        u64(displs),
+        DTYPES[dtype],
+    )
     rank.sync()
     expect("all_gather_v", recv.array, want)
     send.free(), recv.free()
@@ -165,9 +197,17 @@ def all_gather_v(rank: Rank, dtype: str, counts: list[int]) -> None:
 def scatter(rank: Rank, dtype: str, size: int, root: int) -> None:
     whole = data(root, size * rank.size, dtype)
     send, recv = rank.buffer(whole), rank.buffer(np.zeros(size, numpy_type(dtype)))
-    call(rank, "HcclScatter", send.pointer if rank.rank == root else None, recv.pointer, count_of(size), DTYPES[dtype], root)
+    call(
+        rank,
+        "HcclScatter",
+        send.pointer if rank.rank == root else None,
+        recv.pointer,
+        count_of(size),
+        DTYPES[dtype],
+        root,
+    )
     rank.sync()
-    expect(f"scatter {dtype} {size}", recv.array, whole[rank.rank * size:(rank.rank + 1) * size])
+    expect(f"scatter {dtype} {size}", recv.array, whole[rank.rank * size : (rank.rank + 1) * size])
     send.free(), recv.free()
 
 
@@ -176,8 +216,11 @@ def all_to_all(rank: Rank, dtype: str, size: int) -> None:
     send, recv = rank.buffer(data(rank.rank, size * n, dtype)), rank.buffer(np.zeros(size * n, numpy_type(dtype)))
     call(rank, "HcclAlltoAll", send.pointer, count_of(size), DTYPES[dtype], recv.pointer, count_of(size), DTYPES[dtype])
     rank.sync()
-    expect(f"all_to_all {dtype} {size}", recv.array,
-           np.concatenate([data(r, size * n, dtype)[rank.rank * size:(rank.rank + 1) * size] for r in range(n)]))
+    expect(
+        f"all_to_all {dtype} {size}",
+        recv.array,
+        np.concatenate([data(r, size * n, dtype)[rank.rank * size : (rank.rank + 1) * size] for r in range(n)]),
+    )
     send.free(), recv.free()
 
 
@@ -192,15 +235,35 @@ def all_to_all_v(rank: Rank, dtype: str, matrix: list[list[int]]) -> None:
     recv = rank.buffer(want)
     for r in range(n):
         at = sum(matrix[r][:me])
-        want[rdispls[r]:rdispls[r] + received[r]] = data(r, sum(matrix[r]), dtype)[at:at + received[r]]
-    call(rank, "HcclAlltoAllV", send.pointer, u64(sent), u64(sdispls), DTYPES[dtype], recv.pointer, u64(received), u64(rdispls),
-         DTYPES[dtype])
+        want[rdispls[r] : rdispls[r] + received[r]] = data(r, sum(matrix[r]), dtype)[at : at + received[r]]
+    call(
+        rank,
+        "HcclAlltoAllV",
+        send.pointer,
+        u64(sent),
+        u64(sdispls),
+        DTYPES[dtype],
+        recv.pointer,
+        u64(received),
+        u64(rdispls),
+        DTYPES[dtype],
+    )
     rank.sync()
     expect("all_to_all_v", recv.array, want)
     packed = rank.buffer(np.zeros(sum(received), kind))
-    call(rank, "HcclAlltoAllVC", send.pointer, u64([c for row in matrix for c in row]), DTYPES[dtype], packed.pointer, DTYPES[dtype])
+    call(
+        rank,
+        "HcclAlltoAllVC",
+        send.pointer,
+        u64([c for row in matrix for c in row]),
+        DTYPES[dtype],
+        packed.pointer,
+        DTYPES[dtype],
+    )
     rank.sync()
-    expect("all_to_all_vc", packed.array, np.concatenate([want[rdispls[r]:rdispls[r] + received[r]] for r in range(n)]))
+    expect(
+        "all_to_all_vc", packed.array, np.concatenate([want[rdispls[r] : rdispls[r] + received[r]] for r in range(n)])
+    )
     for b in (send, recv, packed):
         b.free()
 
@@ -231,14 +294,16 @@ def ring(rank: Rank, size: int, way: str) -> None:
     sending = lambda: call(rank, "HcclSend", send.pointer, count_of(size), DTYPES["fp32"], following)  # noqa: E731
     receiving = lambda: call(rank, "HcclRecv", recv.pointer, count_of(size), DTYPES["fp32"], previous)  # noqa: E731
     if way == "batch":
-        items = (SendRecvItem * 2)(SendRecvItem(0, send.pointer, size, 4, following), SendRecvItem(1, recv.pointer, size, 4, previous))
+        items = (SendRecvItem * 2)(
+            SendRecvItem(0, send.pointer, size, 4, following), SendRecvItem(1, recv.pointer, size, 4, previous)
+        )
         call(rank, "HcclBatchSendRecv", items, 2)
     elif way == "group":
         rank.hccl("HcclGroupStart")
         sending(), receiving()
         rank.hccl("HcclGroupEnd")
     elif way == "alone":
-        for step in ([sending, receiving] if me % 2 == 0 else [receiving, sending]):
+        for step in [sending, receiving] if me % 2 == 0 else [receiving, sending]:
             step()
     else:
         sending(), receiving()  # small ones need no waiting receiver
@@ -253,7 +318,14 @@ def many_messages(rank: Rank, count: int) -> None:
         size = 1 + i * 97
         buffer = rank.buffer(np.full(size, i if rank.rank == 0 else -1, np.int32))
         if rank.rank < 2:
-            call(rank, "HcclSend" if rank.rank == 0 else "HcclRecv", buffer.pointer, count_of(size), DTYPES["int32"], 1 - rank.rank)
+            call(
+                rank,
+                "HcclSend" if rank.rank == 0 else "HcclRecv",
+                buffer.pointer,
+                count_of(size),
+                DTYPES["int32"],
+                1 - rank.rank,
+            )
         rank.sync()
         expect(f"message {i}", buffer.array, np.full(size, i if rank.rank < 2 else -1, np.int32))
         buffer.free()
@@ -262,7 +334,14 @@ def many_messages(rank: Rank, count: int) -> None:
 def mismatched_message(rank: Rank) -> str:
     buffer = rank.buffer(np.zeros(5000, np.float32))
     try:
-        call(rank, "HcclSend" if rank.rank == 0 else "HcclRecv", buffer.pointer, count_of(5000 - rank.rank), DTYPES["fp32"], 1 - rank.rank)
+        call(
+            rank,
+            "HcclSend" if rank.rank == 0 else "HcclRecv",
+            buffer.pointer,
+            count_of(5000 - rank.rank),
+            DTYPES["fp32"],
+            1 - rank.rank,
+        )
         rank.sync()
     except HcclError as error:
         return error.text
@@ -318,7 +397,17 @@ def two_communicators(rank: Rank, info: bytes, rounds: int) -> None:
     buffers = [[rank.buffer(np.full(20000, rank.rank + k, np.float32)) for k in range(2)] for _ in range(rounds)]
     for row in buffers:
         for k in (0, 1) if rank.rank % 2 else (1, 0):
-            call(rank, "HcclAllReduce", row[k].pointer, row[k].pointer, count_of(20000), DTYPES["fp32"], 0, comm=pair[k][0], stream=pair[k][1])
+            call(
+                rank,
+                "HcclAllReduce",
+                row[k].pointer,
+                row[k].pointer,
+                count_of(20000),
+                DTYPES["fp32"],
+                0,
+                comm=pair[k][0],
+                stream=pair[k][1],
+            )
     for _, stream in pair:
         rank.sync(stream)
     n = rank.size
@@ -351,14 +440,29 @@ def host_memory(rank: Rank, size: int) -> None:
     """Buffers that are not device memory are staged."""
     mine = np.ascontiguousarray(data(rank.rank, size, "fp32"))
     out = np.zeros(size, np.float32)
-    call(rank, "HcclAllReduce", ctypes.c_void_p(mine.ctypes.data), ctypes.c_void_p(out.ctypes.data), count_of(size), DTYPES["fp32"], 0)
+    call(
+        rank,
+        "HcclAllReduce",
+        ctypes.c_void_p(mine.ctypes.data),
+        ctypes.c_void_p(out.ctypes.data),
+        count_of(size),
+        DTYPES["fp32"],
+        0,
+    )
     rank.sync()
     expect("host memory", out, reduced([data(r, size, "fp32") for r in range(rank.size)], "fp32", "sum"))
     call(rank, "HcclBroadcast", ctypes.c_void_p(mine.ctypes.data), count_of(size), DTYPES["fp32"], 1)
     rank.sync()
     expect("host memory", mine, data(1, size, "fp32"))
     if rank.rank < 2:
-        call(rank, "HcclSend" if rank.rank == 0 else "HcclRecv", ctypes.c_void_p(out.ctypes.data), count_of(size), DTYPES["fp32"], 1 - rank.rank)
+        call(
+            rank,
+            "HcclSend" if rank.rank == 0 else "HcclRecv",
+            ctypes.c_void_p(out.ctypes.data),
+            count_of(size),
+            DTYPES["fp32"],
+            1 - rank.rank,
+        )
         rank.sync()
 
 
@@ -369,8 +473,17 @@ def in_one_process(rank: Rank, n: int, size: int) -> None:
     streams = [rank.new_stream() for _ in range(n)]
     buffers = [rank.buffer(data(r, size, "fp16")) for r in range(n)]
     for r in range(n):
-        call(rank, "HcclAllReduce", buffers[r].pointer, buffers[r].pointer, count_of(size), DTYPES["fp16"], 0,
-             comm=ctypes.c_void_p(comms[r]), stream=streams[r])
+        call(
+            rank,
+            "HcclAllReduce",
+            buffers[r].pointer,
+            buffers[r].pointer,
+            count_of(size),
+            DTYPES["fp16"],
+            0,
+            comm=ctypes.c_void_p(comms[r]),
+            stream=streams[r],
+        )
     for s in streams:
         rank.sync(s)
     want = reduced([data(r, size, "fp16") for r in range(n)], "fp16", "sum")
@@ -388,8 +501,15 @@ def mismatched(rank: Rank, what: str) -> str:
         if what == "collective" and odd:
             call(rank, "HcclBroadcast", b.pointer, count_of(16), DTYPES["fp32"], 0)
         else:
-            call(rank, "HcclAllReduce", b.pointer, b.pointer, count_of(15 if what == "count" and odd else 16),
-                 DTYPES["int32" if what == "dtype" and odd else "fp32"], OPS["max" if what == "op" and odd else "sum"])
+            call(
+                rank,
+                "HcclAllReduce",
+                b.pointer,
+                b.pointer,
+                count_of(15 if what == "count" and odd else 16),
+                DTYPES["int32" if what == "dtype" and odd else "fp32"],
+                OPS["max" if what == "op" and odd else "sum"],
+            )
         rank.sync()
     except HcclError as error:
         return error.text
@@ -456,8 +576,14 @@ def bad_config(rank: Rank, info: bytes) -> tuple[str, str]:
     raw[8:12] = bytes(4)
     comm = ctypes.c_void_p()
     try:
-        rank.hccl("HcclCommInitRootInfoConfig", 1, ctypes.create_string_buffer(info, 4108), 0, ctypes.create_string_buffer(bytes(raw)),
-                  ctypes.byref(comm))
+        rank.hccl(
+            "HcclCommInitRootInfoConfig",
+            1,
+            ctypes.create_string_buffer(info, 4108),
+            0,
+            ctypes.create_string_buffer(bytes(raw)),
+            ctypes.byref(comm),
+        )
     except HcclError as error:
         return error.code, error.text
     return "SUCCESS", ""
@@ -480,7 +606,16 @@ def make_sub(rank: Rank, ranks: list[int], number: int) -> None:
 def try_sub(rank: Rank, ranks: list[int], number: int) -> tuple[str, str]:
     comm, ids = ctypes.c_void_p(), (ctypes.c_uint32 * len(ranks))(*ranks)
     try:
-        rank.hccl("HcclCreateSubCommConfig", ctypes.byref(rank.comm), len(ranks), ids, ctypes.c_uint64(number), 0, config(), ctypes.byref(comm))
+        rank.hccl(
+            "HcclCreateSubCommConfig",
+            ctypes.byref(rank.comm),
+            len(ranks),
+            ids,
+            ctypes.c_uint64(number),
+            0,
+            config(),
+            ctypes.byref(comm),
+        )
     except HcclError as error:
         return error.code, error.text
     return "SUCCESS", ""
@@ -489,7 +624,9 @@ def try_sub(rank: Rank, ranks: list[int], number: int) -> tuple[str, str]:
 def not_a_member(rank: Rank) -> bool:
     """A rank outside gives no list and gets no communicator."""
     comm = ctypes.c_void_p(1)
-    rank.hccl("HcclCreateSubCommConfig", ctypes.byref(rank.comm), 0, None, ctypes.c_uint64(3), 0, config(), ctypes.byref(comm))
+    rank.hccl(
+        "HcclCreateSubCommConfig", ctypes.byref(rank.comm), 0, None, ctypes.c_uint64(3), 0, config(), ctypes.byref(comm)
+    )
     return comm.value is None
 
 

@@ -1,8 +1,9 @@
 """Ranks as processes that call libascendcl and libhccl through ctypes; nothing of torch is loaded.
 
-`Job(n)` starts n workers (python -m tests.hccl.worker); `job.run(f, *args)` calls f(rank, *args) in each, where f is a function of
-tests/hccl/programs.py, and returns their results by rank. In a worker, `Rank` is what f gets: memory, streams and the raw libraries.
-ANYCEND_TEST_CANN_LIB names a folder with another CANN's libraries to judge instead of the staged software NPU.
+`Job(n)` starts n workers (python -m tests.hccl.worker); `job.run(f, *args)` calls f(rank, *args) in each, where f is a
+function of tests/hccl/programs.py, and returns their results by rank. In a worker, `Rank` is what f gets: memory,
+streams and the raw libraries. ANYCEND_TEST_CANN_LIB names a folder with another CANN's libraries to judge instead of
+the staged software NPU.
 """
 
 from __future__ import annotations
@@ -22,11 +23,37 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOT_INFO_BYTES = 4108
-DTYPES = {"int8": 0, "int16": 1, "int32": 2, "fp16": 3, "fp32": 4, "int64": 5, "uint64": 6, "uint8": 7, "uint16": 8, "uint32": 9,
-          "fp64": 10, "bf16": 11}
+DTYPES = {
+    "int8": 0,
+    "int16": 1,
+    "int32": 2,
+    "fp16": 3,
+    "fp32": 4,
+    "int64": 5,
+    "uint64": 6,
+    "uint8": 7,
+    "uint16": 8,
+    "uint32": 9,
+    "fp64": 10,
+    "bf16": 11,
+}
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3}
-CODES = {0: "SUCCESS", 1: "PARA", 2: "PTR", 3: "MEMORY", 4: "INTERNAL", 5: "NOT_SUPPORT", 7: "UNAVAIL", 8: "SYSCALL", 9: "TIMEOUT",
-         10: "OPEN_FILE_FAILURE", 11: "TCP_CONNECT", 13: "TCP_TRANSFER", 15: "RUNTIME", 21: "REMOTE"}
+CODES = {
+    0: "SUCCESS",
+    1: "PARA",
+    2: "PTR",
+    3: "MEMORY",
+    4: "INTERNAL",
+    5: "NOT_SUPPORT",
+    7: "UNAVAIL",
+    8: "SYSCALL",
+    9: "TIMEOUT",
+    10: "OPEN_FILE_FAILURE",
+    11: "TCP_CONNECT",
+    13: "TCP_TRANSFER",
+    15: "RUNTIME",
+    21: "REMOTE",
+}
 NUMPY = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64, "bf16": np.uint16}
 
 
@@ -43,7 +70,9 @@ def library_folder() -> Path:
 
 
 class HcclError(Exception):
-    """A call of libhccl or a stream failed: .code is "TIMEOUT", "REMOTE" ... or the stream's number, .text the recent message."""
+    """A call of libhccl or a stream failed: .code is "TIMEOUT", "REMOTE" ... or the stream's number, .text the recent
+    message.
+    """
 
     def __init__(self, call: str, code: str, text: str):
         super().__init__(call, code, text)
@@ -51,12 +80,19 @@ class HcclError(Exception):
 
 
 class SendRecvItem(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_int), ("buf", ctypes.c_void_p), ("count", ctypes.c_uint64), ("dtype", ctypes.c_int),
-                ("peer", ctypes.c_uint32)]
+    _fields_ = [
+        ("kind", ctypes.c_int),
+        ("buf", ctypes.c_void_p),
+        ("count", ctypes.c_uint64),
+        ("dtype", ctypes.c_int),
+        ("peer", ctypes.c_uint32),
+    ]
 
 
 class Buffer:
-    """Device memory with an array's bytes in it; the software NPU's device memory is host memory, so numpy looks at it directly."""
+    """Device memory with an array's bytes in it; the software NPU's device memory is host memory, so numpy looks at it
+    directly.
+    """
 
     def __init__(self, rank: Rank, array: np.ndarray):
         self.rank, self.bytes = rank, array.nbytes
@@ -115,14 +151,27 @@ class Rank:
 
     def join(self, info: bytes, size: int | None = None, rank: int | None = None) -> ctypes.c_void_p:
         comm = ctypes.c_void_p()
-        self.hccl("HcclCommInitRootInfo", self.size if size is None else size, ctypes.create_string_buffer(info, ROOT_INFO_BYTES),
-                  self.rank if rank is None else rank, ctypes.byref(comm))
+        self.hccl(
+            "HcclCommInitRootInfo",
+            self.size if size is None else size,
+            ctypes.create_string_buffer(info, ROOT_INFO_BYTES),
+            self.rank if rank is None else rank,
+            ctypes.byref(comm),
+        )
         return comm
 
     def sub(self, ranks: list[int], number: int, parent=None, name: str = "", timeout: int = -1) -> ctypes.c_void_p:
         comm, ids = ctypes.c_void_p(), (ctypes.c_uint32 * len(ranks))(*ranks)
-        self.hccl("HcclCreateSubCommConfig", ctypes.byref(parent or self.comm), len(ranks), ids, ctypes.c_uint64(number),
-                  ranks.index(self.rank), config(name, timeout), ctypes.byref(comm))
+        self.hccl(
+            "HcclCreateSubCommConfig",
+            ctypes.byref(parent or self.comm),
+            len(ranks),
+            ids,
+            ctypes.c_uint64(number),
+            ranks.index(self.rank),
+            config(name, timeout),
+            ctypes.byref(comm),
+        )
         return comm
 
     def destroy(self, comm) -> None:
@@ -137,9 +186,11 @@ class Rank:
 def config(name: str = "", timeout: int = -1) -> ctypes.Array:
     """An HcclCommConfig as HcclCommConfigInit leaves it, with a name and an execution timeout."""
     raw = bytearray(2232)
-    raw[0:24] = (2232).to_bytes(8, "little") + (0xF0F0F0F0).to_bytes(4, "little") + (10).to_bytes(4, "little") + bytes(8)
+    raw[0:24] = (
+        (2232).to_bytes(8, "little") + (0xF0F0F0F0).to_bytes(4, "little") + (10).to_bytes(4, "little") + bytes(8)
+    )
     raw[24:32] = b"\xff" * 8
-    raw[32:32 + len(name)] = name.encode()
+    raw[32 : 32 + len(name)] = name.encode()
     raw[316:320] = timeout.to_bytes(4, "little", signed=True)
     return ctypes.create_string_buffer(bytes(raw), 2232)
 
@@ -147,16 +198,34 @@ def config(name: str = "", timeout: int = -1) -> ctypes.Array:
 class Job:
     """n workers; a context manager that leaves no process behind."""
 
-    def __init__(self, n: int, env: dict[str, str] | None = None, each: dict[int, dict[str, str]] | None = None,
-                 worker: str = "tests.hccl.worker"):
-        base = {**os.environ, "HCCL_IF_IP": "127.0.0.1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ANYCEND_MEMORY": "1G",
-                "ANYCEND_TEST_CANN_LIB": str(library_folder()), "PYTHONPATH": str(ROOT), **(env or {})}
+    def __init__(
+        self,
+        n: int,
+        env: dict[str, str] | None = None,
+        each: dict[int, dict[str, str]] | None = None,
+        worker: str = "tests.hccl.worker",
+    ):
+        base = {
+            **os.environ,
+            "HCCL_IF_IP": "127.0.0.1",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "ANYCEND_MEMORY": "1G",
+            "ANYCEND_TEST_CANN_LIB": str(library_folder()),
+            "PYTHONPATH": str(ROOT),
+            **(env or {}),
+        }
         self.size, self.workers, self.pipes = n, [], []
         for rank in range(n):
             ours, theirs = socket.socketpair()
-            self.workers.append(subprocess.Popen(
-                [sys.executable, "-m", worker, str(theirs.fileno()), str(rank), str(n)], pass_fds=[theirs.fileno()],
-                env={**base, **(each or {}).get(rank, {})}, cwd=ROOT))
+            self.workers.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", worker, str(theirs.fileno()), str(rank), str(n)],
+                    pass_fds=[theirs.fileno()],
+                    env={**base, **(each or {}).get(rank, {})},
+                    cwd=ROOT,
+                )
+            )
             theirs.close()
             self.pipes.append(Connection(ours.detach()))
 
@@ -187,7 +256,8 @@ class Job:
     def connect(self) -> Job:
         """Makes the communicator of all ranks, which the programs find as rank.comm."""
         from tests.hccl import programs
-        info, = self.run(programs.make_root, ranks=[0])
+
+        (info,) = self.run(programs.make_root, ranks=[0])
         self.run(programs.join_world, info)
         return self
 

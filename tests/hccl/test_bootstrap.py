@@ -1,4 +1,6 @@
-"""bootstrap*.cpp, settings.cpp, whitelist.cpp: ports, keys, addresses, and what goes wrong while a communicator is made."""
+"""bootstrap*.cpp, settings.cpp, whitelist.cpp: ports, keys, addresses, and what goes wrong while a communicator is
+made.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def free_base() -> int:
 def test_the_named_port_is_used_and_given_back(fresh):
     base = free_base()
     job = fresh(2, env={"HCCL_IF_BASE_PORT": str(base)})
-    info, = job.run(programs.make_root, ranks=[1])  # rank 1 uses device 1
+    (info,) = job.run(programs.make_root, ranks=[1])  # rank 1 uses device 1
     assert port_of(info) == base + 1
     job.run(programs.join_world, info)
     with socket.socket() as s:
@@ -53,7 +55,10 @@ def test_a_taken_port_that_was_named_is_an_error(fresh):
         s.listen()
         with pytest.raises(HcclError) as error:
             fresh(1, env={"HCCL_IF_BASE_PORT": str(base)}).run(programs.make_root)
-    assert error.value.code == "UNAVAIL" and f"port {base} of 127.0.0.1 is taken (HCCL_IF_BASE_PORT={base}, device 0)" in error.value.text
+    assert (
+        error.value.code == "UNAVAIL"
+        and f"port {base} of 127.0.0.1 is taken (HCCL_IF_BASE_PORT={base}, device 0)" in error.value.text
+    )
 
 
 def test_a_taken_default_port_is_replaced(fresh):
@@ -85,7 +90,7 @@ def test_interfaces_are_chosen_by_name(fresh):
 
 def test_a_wrong_key_is_refused_and_disturbs_nobody(fresh):
     job = fresh(3)
-    info, = job.run(programs.make_root, ranks=[0])
+    (info,) = job.run(programs.make_root, ranks=[0])
     forged = info[:16] + bytes(16) + info[32:]
     with pytest.raises(HcclError) as error:
         job.run(programs.join_world, forged, 2, 1, ranks=[2])
@@ -101,7 +106,7 @@ def test_garbage_is_not_a_root_info(fresh):
 
 def test_noise_on_the_port_disturbs_nobody(fresh):
     job = fresh(2)
-    info, = job.run(programs.make_root, ranks=[0])
+    (info,) = job.run(programs.make_root, ranks=[0])
     with socket.create_connection(("127.0.0.1", port_of(info))) as noise:
         noise.sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
         with socket.create_connection(("127.0.0.1", port_of(info))):  # and one that says nothing
@@ -111,15 +116,17 @@ def test_noise_on_the_port_disturbs_nobody(fresh):
 
 def test_a_rank_joining_twice_fails_everybody(fresh):
     job = fresh(3)
-    info, = job.run(programs.make_root, ranks=[0])
+    (info,) = job.run(programs.make_root, ranks=[0])
     job.start(programs.join_world, info, 3, 1, ranks=[0, 1])
     errors = job.results(ranks=[0, 1])
-    assert all(isinstance(e, HcclError) and e.code == "PARA" and "rank 1 joined twice" in e.text for e in errors), errors
+    assert all(isinstance(e, HcclError) and e.code == "PARA" and "rank 1 joined twice" in e.text for e in errors), (
+        errors
+    )
 
 
 def test_different_world_sizes_fail_everybody(fresh):
     job = fresh(2)
-    info, = job.run(programs.make_root, ranks=[0])
+    (info,) = job.run(programs.make_root, ranks=[0])
     job.start(programs.join_world, info, 3, ranks=[0])
     time.sleep(0.2)
     job.start(programs.join_world, info, 2, ranks=[1])
@@ -129,17 +136,20 @@ def test_different_world_sizes_fail_everybody(fresh):
 
 def test_missing_ranks_are_named_when_time_is_over(fresh):
     job = fresh(4, env={"HCCL_CONNECT_TIMEOUT": "1"})
-    info, = job.run(programs.make_root, ranks=[0])
+    (info,) = job.run(programs.make_root, ranks=[0])
     began = time.monotonic()
     job.start(programs.join_world, info, ranks=[0, 2])
     errors = job.results(ranks=[0, 2])
     assert time.monotonic() - began < 4
-    assert all(e.code == "TIMEOUT" and "rank 1, 3 of 4 did not connect within 1 s (HCCL_CONNECT_TIMEOUT)" in e.text for e in errors), errors
+    assert all(
+        e.code == "TIMEOUT" and "rank 1, 3 of 4 did not connect within 1 s (HCCL_CONNECT_TIMEOUT)" in e.text
+        for e in errors
+    ), errors
 
 
 def test_nobody_listens(fresh):
     job = fresh(2, env={"HCCL_CONNECT_TIMEOUT": "1"})
-    info, = job.run(programs.make_root, ranks=[0])
+    (info,) = job.run(programs.make_root, ranks=[0])
     job.kill(0)
     job.workers[0].wait()
     with pytest.raises(HcclError) as error:
@@ -149,11 +159,11 @@ def test_nobody_listens(fresh):
 
 def test_a_rank_that_dies_while_joining_fails_the_others(fresh):
     job = fresh(3)
-    info, = job.run(programs.make_root, ranks=[0])
+    (info,) = job.run(programs.make_root, ranks=[0])
     job.start(programs.join_world, info, ranks=[0, 1])
     time.sleep(0.3)
     job.kill(1)
-    error, = job.results(ranks=[0])
+    (error,) = job.results(ranks=[0])
     assert error.code == "REMOTE" and "rank 1 left while the communicator was being made" in error.text
 
 
@@ -165,7 +175,7 @@ def test_the_white_list(fresh, tmp_path, listed):
     root_allows.write_text(json.dumps({"host_ip": ["127.0.0.2"] if not listed else ["127.0.0.1"]}))
     on = {"HCCL_WHITELIST_DISABLE": "0"}
     job = fresh(2, env={**on, "HCCL_WHITELIST_FILE": str(root_allows)}, each={1: {"HCCL_WHITELIST_DISABLE": "1"}})
-    info, = job.run(programs.make_root, ranks=[0])
+    (info,) = job.run(programs.make_root, ranks=[0])
     if listed:
         job.run(programs.join_world, info)
         return
@@ -178,7 +188,7 @@ def test_a_rank_refuses_a_root_that_is_not_listed(fresh, tmp_path):
     file = tmp_path / "whitelist.json"
     file.write_text(json.dumps({"host_ip": ["10.1.2.3"]}))
     job = fresh(2, each={1: {"HCCL_WHITELIST_DISABLE": "0", "HCCL_WHITELIST_FILE": str(file)}})
-    info, = job.run(programs.make_root, ranks=[0])
+    (info,) = job.run(programs.make_root, ranks=[0])
     with pytest.raises(HcclError) as error:
         job.run(programs.join_world, info, ranks=[1])
     assert "the root's address 127.0.0.1 is not in the white list" in error.value.text

@@ -64,7 +64,12 @@ def test_memory_that_is_not_the_devices(two):
 
 
 def test_mismatches_are_named_on_every_rank(fresh):
-    for what, words in {"count": "count: 15", "dtype": "data type: int32", "op": "reduction: max", "collective": "disagrees about"}.items():
+    for what, words in {
+        "count": "count: 15",
+        "dtype": "data type: int32",
+        "op": "reduction: max",
+        "collective": "disagrees about",
+    }.items():
         with fresh(3) as job:
             texts = job.connect().run(programs.mismatched, what)
         assert all("rank" in t and "disagrees about" in t for t in texts), texts

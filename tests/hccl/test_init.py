@@ -20,13 +20,19 @@ def test_a_sub_communicator_that_one_does_not_make(fresh):
     job = fresh(3, env={"HCCL_CONNECT_TIMEOUT": "1"}).connect()
     job.start(programs.make_sub, [0, 1, 2], 4, ranks=[0, 1])
     errors = job.results(ranks=[0, 1])
-    assert all(e.code == "TIMEOUT" and "rank 2 did not call it within 1 s (HCCL_CONNECT_TIMEOUT)" in e.text for e in errors), errors
+    assert all(
+        e.code == "TIMEOUT" and "rank 2 did not call it within 1 s (HCCL_CONNECT_TIMEOUT)" in e.text for e in errors
+    ), errors
     job.run(programs.all_reduce_once)  # the parent is whole
 
 
 def test_wrong_sub_communicators_are_refused(two):
-    for ranks, words in {(0, 5): "rank 5 does not exist", (0, 0): "rank 0 stands twice", (1,): "is not the place of rank 0"}.items():
-        answer, = two.run(programs.try_sub, list(ranks), 0, ranks=[0])
+    for ranks, words in {
+        (0, 5): "rank 5 does not exist",
+        (0, 0): "rank 0 stands twice",
+        (1,): "is not the place of rank 0",
+    }.items():
+        (answer,) = two.run(programs.try_sub, list(ranks), 0, ranks=[0])
         assert answer[0] == "PARA" and words in answer[1]
 
 
@@ -45,9 +51,20 @@ def test_one_rank_alone(fresh):
 
 
 def table(n: int) -> dict:
-    return {"version": "1.0", "status": "completed", "server_count": "1", "server_list": [
-        {"server_id": "127.0.0.1", "host_nic_ip": "reserve",
-         "device": [{"device_id": str(r), "device_ip": f"192.168.100.{r + 1}", "rank_id": str(r)} for r in range(n)]}]}
+    return {
+        "version": "1.0",
+        "status": "completed",
+        "server_count": "1",
+        "server_list": [
+            {
+                "server_id": "127.0.0.1",
+                "host_nic_ip": "reserve",
+                "device": [
+                    {"device_id": str(r), "device_ip": f"192.168.100.{r + 1}", "rank_id": str(r)} for r in range(n)
+                ],
+            }
+        ],
+    }
 
 
 def test_a_rank_table_makes_communicators_one_after_another(fresh, tmp_path):
@@ -58,24 +75,36 @@ def test_a_rank_table_makes_communicators_one_after_another(fresh, tmp_path):
         assert len(set(job.run(programs.join_table, str(file)))) == 1
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda t: t.update(version="2.0"), "/version is \"2.0\""),
-    (lambda t: t.update(status="initializing"), "/status is \"initializing\""),
-    (lambda t: t.update(server_count="2"), "/server_count is 2 but /server_list has 1"),
-    (lambda t: t.pop("server_list"), "/server_list is missing"),
-    (lambda t: t["server_list"][0].pop("server_id"), "/server_list/0/server_id is missing"),
-    (lambda t: t["server_list"][0]["device"][1].update(rank_id="x"), "/server_list/0/device/1/rank_id must be a number, not \"x\""),
-    (lambda t: t["server_list"][0]["device"][1].update(rank_id="0"), "/server_list/0/device/1/rank_id 0 stands twice"),
-    (lambda t: t["server_list"][0]["device"][1].update(rank_id="9"), "/server_list/0/device/1/rank_id is 9, but there are 2 ranks"),
-    (lambda t: t["server_list"][0].update(device=[]), "/server_list/0/device must be a list that is not empty"),
-])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.update(version="2.0"), '/version is "2.0"'),
+        (lambda t: t.update(status="initializing"), '/status is "initializing"'),
+        (lambda t: t.update(server_count="2"), "/server_count is 2 but /server_list has 1"),
+        (lambda t: t.pop("server_list"), "/server_list is missing"),
+        (lambda t: t["server_list"][0].pop("server_id"), "/server_list/0/server_id is missing"),
+        (
+            lambda t: t["server_list"][0]["device"][1].update(rank_id="x"),
+            '/server_list/0/device/1/rank_id must be a number, not "x"',
+        ),
+        (
+            lambda t: t["server_list"][0]["device"][1].update(rank_id="0"),
+            "/server_list/0/device/1/rank_id 0 stands twice",
+        ),
+        (
+            lambda t: t["server_list"][0]["device"][1].update(rank_id="9"),
+            "/server_list/0/device/1/rank_id is 9, but there are 2 ranks",
+        ),
+        (lambda t: t["server_list"][0].update(device=[]), "/server_list/0/device must be a list that is not empty"),
+    ],
+)
 def test_a_malformed_rank_table_names_the_path(two, tmp_path, change, words):
     content = table(2)
     change(content)
     file = tmp_path / "hccl.json"
     file.write_text(json.dumps(content))
     two.start(programs.join_table_only, str(file), ranks=[0])
-    error, = two.results(ranks=[0])
+    (error,) = two.results(ranks=[0])
     assert isinstance(error, HcclError) and error.code == "PARA" and words in error.text, error
 
 
@@ -90,6 +119,6 @@ def test_a_rank_table_that_is_not_json_or_not_there(two, tmp_path):
 
 def test_a_config_without_its_magic_is_refused(fresh):
     job = fresh(1)
-    info, = job.run(programs.make_root)
-    (code, text), = job.run(programs.bad_config, info)
+    (info,) = job.run(programs.make_root)
+    ((code, text),) = job.run(programs.bad_config, info)
     assert code == "PARA" and "HcclCommConfigInit" in text

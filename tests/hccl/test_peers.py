@@ -52,7 +52,10 @@ def test_a_missing_rank_is_named_with_the_collective(fresh):
     for r in (0, 2):
         seconds, code, text = answers[r]
         assert 0.9 < seconds < 2 and code == "TIMEOUT"
-        assert "HcclAllReduce (fp32 x 16, sum, communicator" in text and "rank 1, 3 did not call it within 1 s (HCCL_EXEC_TIMEOUT)" in text
+        assert (
+            "HcclAllReduce (fp32 x 16, sum, communicator" in text
+            and "rank 1, 3 did not call it within 1 s (HCCL_EXEC_TIMEOUT)" in text
+        )
     assert [answers[r][1] for r in (1, 3)] == ["TIMEOUT", "TIMEOUT"]  # those who came late are told
 
 
@@ -60,7 +63,7 @@ def test_a_stopped_rank_is_a_timeout_not_a_hang(fresh):
     job = fresh(2, env={"HCCL_EXEC_TIMEOUT": "1"}).connect()
     job.kill(1, signal.SIGSTOP)
     job.start(programs.all_reduce_until_error, 100, 10.0, ranks=[0])
-    (_, code, text), = job.results(ranks=[0], timeout=10)
+    ((_, code, text),) = job.results(ranks=[0], timeout=10)
     job.kill(1, signal.SIGCONT)
     assert code == "TIMEOUT" and "rank 1 did not call it within 1 s" in text
 
@@ -70,16 +73,16 @@ def test_leaving_in_order_is_no_error_until_somebody_waits(fresh):
     job.run(programs.all_reduce_once)
     job.start(programs.exit_now, ranks=[1])
     job.workers[1].wait(10)
-    (_, code), = job.run(programs.watch_async_error, 0.5, ranks=[0])
+    ((_, code),) = job.run(programs.watch_async_error, 0.5, ranks=[0])
     assert code == "SUCCESS"
-    (_, code, text), = job.run(programs.all_reduce_until_error, 100, 10.0, ranks=[0])
+    ((_, code, text),) = job.run(programs.all_reduce_until_error, 100, 10.0, ranks=[0])
     assert code == "REMOTE" and "rank 1 has left the communicator" in text
 
 
 def test_destroying_is_leaving(fresh):
     job = fresh(2).connect()
     job.run(programs.leave, ranks=[1])
-    (_, code, text), = job.run(programs.all_reduce_until_error, 100_000, 10.0, ranks=[0])
+    ((_, code, text),) = job.run(programs.all_reduce_until_error, 100_000, 10.0, ranks=[0])
     assert code == "REMOTE" and "rank 1 has left the communicator" in text
 
 
@@ -102,13 +105,13 @@ def test_communicators_leave_no_descriptors(fresh):
 
 def test_a_forked_child_that_holds_the_sockets_does_not_hide_a_death(fresh):
     job = fresh(2).connect()
-    child, = job.run(programs.fork_sleeper, ranks=[1])
+    (child,) = job.run(programs.fork_sleeper, ranks=[1])
     try:
         job.start(programs.watch_async_error, 5.0, ranks=[0])
         time.sleep(0.1)
         job.kill(1)
         killed = time.time()
-        (seen, code), = job.results(ranks=[0])
+        ((seen, code),) = job.results(ranks=[0])
         assert code == "REMOTE" and seen - killed < 1
     finally:
         os.kill(child, signal.SIGKILL)

@@ -11,13 +11,13 @@ def test_one_communicator_on_two_streams(world):
 
 
 def test_two_communicators_at_once(world):
-    info, = world.run(programs.make_root, ranks=[0])
+    (info,) = world.run(programs.make_root, ranks=[0])
     world.run(programs.two_communicators, info, 20)
 
 
 def test_bad_arguments_are_refused_at_once(two):
     def refusal(name, *args):
-        answer, = two.run(programs.refused, name, *args, ranks=[0])
+        (answer,) = two.run(programs.refused, name, *args, ranks=[0])
         return answer
 
     fp32 = DTYPES["fp32"]

@@ -1,6 +1,6 @@
 """Run a function on the CPU and on npu and compare values, dtypes and shapes. The CPU is the judge.
 
-    check(torch.add, a, b)            tensors among the arguments are moved; both results must agree
+check(torch.add, a, b)            tensors among the arguments are moved; both results must agree
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 TOLERANCE = {
-    torch.float64: (1e-7, 1e-7), torch.float32: (1.3e-6, 1e-5), torch.float16: (2e-3, 2e-3), torch.bfloat16: (1.6e-2, 1e-2),
-    torch.complex64: (1.3e-6, 1e-5), torch.complex128: (1e-7, 1e-7),
+    torch.float64: (1e-7, 1e-7),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float16: (2e-3, 2e-3),
+    torch.bfloat16: (1.6e-2, 1e-2),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
 }
 
 
@@ -55,8 +59,13 @@ def assert_same(actual: Any, expected: Any, rtol: float | None = None, atol: flo
         assert a.shape == e.shape, f"shape {tuple(a.shape)}, the CPU has {tuple(e.shape)}"
         assert a.device.type in ("npu", e.device.type)
         relative, absolute = TOLERANCE.get(e.dtype, (0.0, 0.0))
-        torch.testing.assert_close(a.detach().cpu(), e.detach(), rtol=relative if rtol is None else rtol,
-                                   atol=absolute if atol is None else atol, equal_nan=True)
+        torch.testing.assert_close(
+            a.detach().cpu(),
+            e.detach(),
+            rtol=relative if rtol is None else rtol,
+            atol=absolute if atol is None else atol,
+            equal_nan=True,
+        )
 
 
 def check(function: Callable, *args: Any, rtol: float | None = None, atol: float | None = None, **kwargs: Any) -> Any:
@@ -69,7 +78,9 @@ def check(function: Callable, *args: Any, rtol: float | None = None, atol: float
     return actual
 
 
-def check_grad(function: Callable, *args: Any, rtol: float | None = None, atol: float | None = None, **kwargs: Any) -> None:
+def check_grad(
+    function: Callable, *args: Any, rtol: float | None = None, atol: float | None = None, **kwargs: Any
+) -> None:
     """The same for the result and the gradients of every argument that requires one."""
     npu_args = to_npu(args)
     expected, actual = function(*args, **kwargs), function(*npu_args, **kwargs)

@@ -7,8 +7,19 @@ import torch
 
 from tests.ops.compare import check
 
-DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
-          torch.bool, torch.complex64]
+DTYPES = [
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+    torch.complex64,
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -26,7 +37,10 @@ def test_dtype_conversion_on_the_way(source: torch.dtype, target: torch.dtype) -
     assert torch.equal(x.npu().to("cpu", target), x.to(target))
 
 
-@pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x[::2], lambda x: x[:, 1:3], lambda x: x[0], lambda x: x.unsqueeze(1).expand(4, 3, 6)])
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x.t(), lambda x: x[::2], lambda x: x[:, 1:3], lambda x: x[0], lambda x: x.unsqueeze(1).expand(4, 3, 6)],
+)
 def test_strided_tensors(view: object) -> None:
     x = torch.randn(4, 6)
     assert torch.equal(view(x).npu().cpu(), view(x))

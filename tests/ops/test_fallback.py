@@ -7,9 +7,8 @@ import warnings
 import pytest
 import torch
 
-from torch_npu import _C
-
 from tests.ops.compare import check
+from torch_npu import _C
 
 pytestmark = pytest.mark.fallback
 

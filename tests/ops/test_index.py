@@ -8,13 +8,22 @@ import torch
 from tests.ops.compare import check, check_grad
 
 X = torch.arange(60.0).reshape(3, 4, 5)
-I, J = torch.tensor([2, 0, 1]), torch.tensor([3, -1, 0])
+ROWS, COLS = torch.tensor([2, 0, 1]), torch.tensor([3, -1, 0])
 READS = {
-    "one": lambda x: x[I.to(x.device)], "two": lambda x: x[I.to(x.device), J.to(x.device)], "gap": lambda x: x[I.to(x.device), :, J.to(x.device)],
-    "second": lambda x: x[:, J.to(x.device)], "broadcast": lambda x: x[I.to(x.device)[:, None], J.to(x.device)], "mask": lambda x: x[x > 30],
-    "partial_mask": lambda x: x[:, x[0, :, 0] > 5], "mixed": lambda x: x[1:, J.to(x.device), 2], "list": lambda x: x[[0, 2]],
-    "ellipsis": lambda x: x[..., J.to(x.device)], "none": lambda x: x[None, I.to(x.device)], "empty": lambda x: x[torch.tensor([], dtype=torch.long)],
-    "cpu_index": lambda x: x[I], "transposed": lambda x: x.transpose(0, 2)[J.to(x.device)],
+    "one": lambda x: x[ROWS.to(x.device)],
+    "two": lambda x: x[ROWS.to(x.device), COLS.to(x.device)],
+    "gap": lambda x: x[ROWS.to(x.device), :, COLS.to(x.device)],
+    "second": lambda x: x[:, COLS.to(x.device)],
+    "broadcast": lambda x: x[ROWS.to(x.device)[:, None], COLS.to(x.device)],
+    "mask": lambda x: x[x > 30],
+    "partial_mask": lambda x: x[:, x[0, :, 0] > 5],
+    "mixed": lambda x: x[1:, COLS.to(x.device), 2],
+    "list": lambda x: x[[0, 2]],
+    "ellipsis": lambda x: x[..., COLS.to(x.device)],
+    "none": lambda x: x[None, ROWS.to(x.device)],
+    "empty": lambda x: x[torch.tensor([], dtype=torch.long)],
+    "cpu_index": lambda x: x[ROWS],
+    "transposed": lambda x: x.transpose(0, 2)[COLS.to(x.device)],
 }
 
 
@@ -30,16 +39,20 @@ def test_gradient_of_a_read(name: str) -> None:
 
 def test_write() -> None:
     def write(x: torch.Tensor) -> torch.Tensor:
-        x[I.to(x.device), J.to(x.device)] = 7.0
+        x[ROWS.to(x.device), COLS.to(x.device)] = 7.0
         x[:, 1] = torch.arange(5.0, device=x.device)
         x[x > 50] = -1
         x[x < 3] = torch.zeros_like(x[x < 3])
-        x[0, J.to(x.device)] += 2
+        x[0, COLS.to(x.device)] += 2
         x[2] = x[1]
         return x
 
     check(write, X.clone())
-    check(lambda x, v: x.index_put_((torch.tensor([0, 0, 1], device=x.device),), v, accumulate=True), X.clone(), torch.ones(3, 4, 5))
+    check(
+        lambda x, v: x.index_put_((torch.tensor([0, 0, 1], device=x.device),), v, accumulate=True),
+        X.clone(),
+        torch.ones(3, 4, 5),
+    )
 
 
 def test_out_of_range_is_an_error() -> None:
@@ -57,10 +70,10 @@ def test_gather_scatter() -> None:
     for reduce in ("sum", "prod", "mean", "amax", "amin"):
         check(torch.scatter_reduce, X, 0, index, torch.full((1, 4, 5), 2.0), reduce)
         check(torch.scatter_reduce, X, 0, index, torch.full((1, 4, 5), 2.0), reduce, include_self=False)
-    check(torch.index_select, X, 1, I)
-    check(torch.index_add, X, 0, I, torch.ones(3, 4, 5), alpha=2)
-    check(torch.index_copy, X, 0, I, torch.ones(3, 4, 5))
-    check(torch.index_fill, X, 1, I, 3.0)
+    check(torch.index_select, X, 1, ROWS)
+    check(torch.index_add, X, 0, ROWS, torch.ones(3, 4, 5), alpha=2)
+    check(torch.index_copy, X, 0, ROWS, torch.ones(3, 4, 5))
+    check(torch.index_fill, X, 1, ROWS, 3.0)
     check(torch.take, X, torch.tensor([[1, 59], [3, 4]]))
     check(torch.Tensor.put_, X.clone(), torch.tensor([1, 59]), torch.tensor([7.0, 8.0]))
     check(torch.take_along_dim, X, X.argsort(1), 1)
@@ -98,10 +111,12 @@ def test_joining_and_repeating() -> None:
     check(torch.flip, X, (0, 2))
     check(torch.roll, X, 2)
     check(torch.roll, X, (1, -1), (0, 2))
-    check(torch.repeat_interleave, I, torch.tensor([1, 0, 2]))
+    check(torch.repeat_interleave, ROWS, torch.tensor([1, 0, 2]))
     check(torch.repeat_interleave, X, 2, dim=1)
     check(torch.Tensor.repeat, X, 2, 1, 1)
     check(torch.tile, X[0], (2, 2))
     check(torch.diag, X[0, :, 0])
     check(torch.block_diag, X[0], X[1])
-    check_grad(lambda a, b: torch.cat([a, b]), torch.randn(2, 3, requires_grad=True), torch.randn(1, 3, requires_grad=True))
+    check_grad(
+        lambda a, b: torch.cat([a, b]), torch.randn(2, 3, requires_grad=True), torch.randn(1, 3, requires_grad=True)
+    )

@@ -25,8 +25,11 @@ def test_binary(name: str) -> None:
     check(in_place, lists(), 2.0)
 
 
-@pytest.mark.parametrize("name", "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor log log10 log1p log2 neg reciprocal round sigmoid sign "
-                                 "sin sinh sqrt tan tanh trunc frac".split())
+@pytest.mark.parametrize(
+    "name",
+    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor log log10 log1p log2 neg reciprocal round sigmoid sign "
+    "sin sinh sqrt tan tanh trunc frac".split(),
+)
 def test_unary(name: str) -> None:
     values = [x / 2 for x in lists()]
     check(getattr(torch, f"_foreach_{name}"), values)

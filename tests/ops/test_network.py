@@ -1,4 +1,6 @@
-"""Layers: convolution, pooling, padding, resampling, normalization, losses, attention, recurrent cells. Values and gradients."""
+"""Layers: convolution, pooling, padding, resampling, normalization, losses, attention, recurrent cells. Values and
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,15 @@ def test_convolution_in_lower_precision(dtype: torch.dtype) -> None:
 
 
 POOLS = {
-    "max_pool1d": ((2, 3, 8), dict(kernel_size=2)), "max_pool2d": ((2, 3, 8, 8), dict(kernel_size=3, stride=2, padding=1)),
-    "max_pool3d": ((2, 3, 6, 6, 6), dict(kernel_size=2)), "avg_pool1d": ((2, 3, 8), dict(kernel_size=2)),
+    "max_pool1d": ((2, 3, 8), dict(kernel_size=2)),
+    "max_pool2d": ((2, 3, 8, 8), dict(kernel_size=3, stride=2, padding=1)),
+    "max_pool3d": ((2, 3, 6, 6, 6), dict(kernel_size=2)),
+    "avg_pool1d": ((2, 3, 8), dict(kernel_size=2)),
     "avg_pool2d": ((2, 3, 8, 8), dict(kernel_size=3, stride=2, padding=1, count_include_pad=False)),
-    "avg_pool3d": ((2, 3, 6, 6, 6), dict(kernel_size=2)), "adaptive_avg_pool2d": ((2, 3, 8, 8), dict(output_size=(3, 2))),
-    "adaptive_avg_pool1d": ((2, 3, 8), dict(output_size=3)), "adaptive_max_pool2d": ((2, 3, 8, 8), dict(output_size=(3, 2))),
+    "avg_pool3d": ((2, 3, 6, 6, 6), dict(kernel_size=2)),
+    "adaptive_avg_pool2d": ((2, 3, 8, 8), dict(output_size=(3, 2))),
+    "adaptive_avg_pool1d": ((2, 3, 8), dict(output_size=3)),
+    "adaptive_max_pool2d": ((2, 3, 8, 8), dict(output_size=(3, 2))),
     "adaptive_avg_pool3d": ((2, 3, 6, 6, 6), dict(output_size=2)),
 }
 
@@ -81,7 +87,14 @@ def test_interpolation_in_one_and_three_dimensions() -> None:
 
 
 def test_grid_sample_and_fold() -> None:
-    check_grad(F.grid_sample, leaf(2, 3, 5, 6), (torch.rand(2, 4, 4, 2) * 2 - 1).requires_grad_(), align_corners=False, rtol=1e-4, atol=1e-4)
+    check_grad(
+        F.grid_sample,
+        leaf(2, 3, 5, 6),
+        (torch.rand(2, 4, 4, 2) * 2 - 1).requires_grad_(),
+        align_corners=False,
+        rtol=1e-4,
+        atol=1e-4,
+    )
     check_grad(F.unfold, leaf(2, 3, 5, 6), 2)
     check_grad(F.fold, leaf(2, 12, 12), (4, 5), 2)
     check(F.pixel_shuffle, torch.randn(1, 8, 3, 3), 2)
@@ -91,7 +104,11 @@ def run_module(module: nn.Module, *inputs: torch.Tensor, rtol: float = 1e-4, ato
     """Results, gradients of inputs and parameters, and buffers."""
     twin = to_npu(dict(module.state_dict()))
     expected = module(*inputs)
-    loss = sum(x.float().square().sum() for x in (expected if isinstance(expected, tuple) else (expected,)) if isinstance(x, torch.Tensor))
+    loss = sum(
+        x.float().square().sum()
+        for x in (expected if isinstance(expected, tuple) else (expected,))
+        if isinstance(x, torch.Tensor)
+    )
     loss.backward()
     other = copy.deepcopy(module)
     other.zero_grad()
@@ -99,10 +116,16 @@ def run_module(module: nn.Module, *inputs: torch.Tensor, rtol: float = 1e-4, ato
     other = other.npu()
     npu_inputs = to_npu([x.detach().requires_grad_(x.requires_grad) for x in inputs])
     actual = other(*npu_inputs)
-    npu_loss = sum(x.float().square().sum() for x in (actual if isinstance(actual, tuple) else (actual,)) if isinstance(x, torch.Tensor))
+    npu_loss = sum(
+        x.float().square().sum()
+        for x in (actual if isinstance(actual, tuple) else (actual,))
+        if isinstance(x, torch.Tensor)
+    )
     npu_loss.backward()
     assert_same(actual, expected, rtol, atol)
-    assert_same([x.grad for x in npu_inputs if x.requires_grad], [x.grad for x in inputs if x.requires_grad], rtol, atol * 10)
+    assert_same(
+        [x.grad for x in npu_inputs if x.requires_grad], [x.grad for x in inputs if x.requires_grad], rtol, atol * 10
+    )
     for (name, a), (_, e) in zip(other.named_parameters(), module.named_parameters(), strict=True):
         torch.testing.assert_close(a.grad.cpu(), e.grad, rtol=rtol, atol=atol * 100, msg=lambda m, n=name: f"{n}: {m}")
     assert_same(dict(other.named_buffers()), dict(module.named_buffers()), rtol, atol)
@@ -152,8 +175,16 @@ def test_embedding() -> None:
 
 
 LOSSES = {
-    "mse_loss": "same", "l1_loss": "same", "smooth_l1_loss": "same", "huber_loss": "same", "binary_cross_entropy_with_logits": "unit",
-    "binary_cross_entropy": "both", "cross_entropy": "class", "nll_loss": "class", "kl_div": "same", "soft_margin_loss": "same",
+    "mse_loss": "same",
+    "l1_loss": "same",
+    "smooth_l1_loss": "same",
+    "huber_loss": "same",
+    "binary_cross_entropy_with_logits": "unit",
+    "binary_cross_entropy": "both",
+    "cross_entropy": "class",
+    "nll_loss": "class",
+    "kl_div": "same",
+    "soft_margin_loss": "same",
 }
 
 
@@ -189,7 +220,11 @@ def test_int32_targets_train() -> None:
     expected.backward()
     torch.testing.assert_close(loss.cpu(), expected)
     torch.testing.assert_close(a.grad.cpu(), b.grad)
-    check_grad(lambda y, t: F.cross_entropy(y, t if y.device.type == "cpu" else t.int()), leaf(2, 5, 3, 3), torch.randint(0, 5, (2, 3, 3)))
+    check_grad(
+        lambda y, t: F.cross_entropy(y, t if y.device.type == "cpu" else t.int()),
+        leaf(2, 5, 3, 3),
+        torch.randint(0, 5, (2, 3, 3)),
+    )
 
 
 def test_softmax() -> None:

@@ -7,8 +7,10 @@ import torch
 
 from tests.ops.compare import check, check_grad
 
-UNARY = ("abs acos asin atan ceil cos cosh erf erfc exp exp2 expm1 floor frac log1p neg reciprocal round rsqrt sgn sigmoid sign "
-         "sin sinc sinh sqrt tan tanh trunc asinh signbit isposinf isneginf isnan").split()
+UNARY = (
+    "abs acos asin atan ceil cos cosh erf erfc exp exp2 expm1 floor frac log1p neg reciprocal round rsqrt sgn sigmoid "
+    "sign sin sinc sinh sqrt tan tanh trunc asinh signbit isposinf isneginf isnan"
+).split()
 BINARY = "add sub mul div maximum minimum atan2 pow fmod remainder logaddexp logaddexp2 xlogy floor_divide".split()
 COMPARE = "eq ne lt le gt ge logical_and logical_or logical_xor".split()
 FLOATS = [torch.float32, torch.float16, torch.bfloat16]
@@ -59,12 +61,16 @@ def test_binary_of_integers(name: str, dtype: torch.dtype) -> None:
     check(getattr(torch, name), torch.arange(1, 7, dtype=dtype), torch.tensor([1, 2, 3, 1, 2, 3], dtype=dtype))
 
 
-@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "gcd"])
+@pytest.mark.parametrize(
+    "name", ["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "gcd"]
+)
 def test_bits(name: str) -> None:
     check(getattr(torch, name), torch.arange(1, 7), torch.tensor([1, 2, 3, 1, 2, 3]))
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "remainder", "fmod", "floor_divide", "pow", "eq", "gt", "rsub"])
+@pytest.mark.parametrize(
+    "name", ["add", "sub", "mul", "div", "remainder", "fmod", "floor_divide", "pow", "eq", "gt", "rsub"]
+)
 @pytest.mark.parametrize("number", [2, 0.5, -3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64], ids=str)
 def test_tensor_and_number(name: str, number: float, dtype: torch.dtype) -> None:
@@ -74,8 +80,20 @@ def test_tensor_and_number(name: str, number: float, dtype: torch.dtype) -> None
     check(getattr(torch, name), x, number)
 
 
-@pytest.mark.parametrize("expression", [lambda x: 1 - x, lambda x: 2 / x, lambda x: 3 ** x, lambda x: 5 % x, lambda x: 1 + x,
-                                        lambda x: 7 // x, lambda x: -x, lambda x: x > 0.5, lambda x: True * x])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        lambda x: 1 - x,
+        lambda x: 2 / x,
+        lambda x: 3**x,
+        lambda x: 5 % x,
+        lambda x: 1 + x,
+        lambda x: 7 // x,
+        lambda x: -x,
+        lambda x: x > 0.5,
+        lambda x: True * x,
+    ],
+)
 def test_number_on_the_left(expression: object) -> None:
     check(expression, unit(5) + 0.5)
 
@@ -123,7 +141,10 @@ def test_out_of_a_smaller_dtype_is_refused() -> None:
 
 def test_a_partial_overlap_is_refused() -> None:
     x = unit(5).npu()
-    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a single memory location"):
+    with pytest.raises(
+        RuntimeError,
+        match="some elements of the input tensor and the written-to tensor refer to a single memory location",
+    ):
         x[1:].add_(x[:-1])
 
 
@@ -165,9 +186,26 @@ def test_ternary() -> None:
 
 
 ACTIVATIONS = {
-    "relu": {}, "gelu": {}, "silu": {}, "mish": {}, "elu": {}, "leaky_relu": {"negative_slope": 0.2}, "hardswish": {}, "hardsigmoid": {},
-    "hardtanh": {}, "softplus": {}, "hardshrink": {}, "softshrink": {}, "logsigmoid": {}, "threshold": {"threshold": 0.1, "value": 5.0},
-    "tanh": {}, "sigmoid": {}, "celu": {}, "selu": {}, "relu6": {}, "softsign": {},
+    "relu": {},
+    "gelu": {},
+    "silu": {},
+    "mish": {},
+    "elu": {},
+    "leaky_relu": {"negative_slope": 0.2},
+    "hardswish": {},
+    "hardsigmoid": {},
+    "hardtanh": {},
+    "softplus": {},
+    "hardshrink": {},
+    "softshrink": {},
+    "logsigmoid": {},
+    "threshold": {"threshold": 0.1, "value": 5.0},
+    "tanh": {},
+    "sigmoid": {},
+    "celu": {},
+    "selu": {},
+    "relu6": {},
+    "softsign": {},
 }
 
 

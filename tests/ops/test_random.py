@@ -7,16 +7,35 @@ import torch
 
 N = 20000
 DRAWS = {
-    "rand": lambda: torch.rand(N, device="npu"), "randn": lambda: torch.randn(N, device="npu"),
-    "randint": lambda: torch.randint(3, 9, (N,), device="npu"), "bernoulli": lambda: torch.full((N,), 0.25, device="npu").bernoulli(),
-    "bernoulli_": lambda: torch.empty(N, device="npu").bernoulli_(0.25), "exponential": lambda: torch.empty(N, device="npu").exponential_(2.0),
-    "geometric": lambda: torch.empty(N, device="npu").geometric_(0.5), "log_normal": lambda: torch.empty(N, device="npu").log_normal_(0, 0.25),
-    "normal": lambda: torch.normal(torch.full((N,), 2.0, device="npu"), 0.5), "uniform": lambda: torch.empty(N, device="npu").uniform_(-1, 3),
+    "rand": lambda: torch.rand(N, device="npu"),
+    "randn": lambda: torch.randn(N, device="npu"),
+    "randint": lambda: torch.randint(3, 9, (N,), device="npu"),
+    "bernoulli": lambda: torch.full((N,), 0.25, device="npu").bernoulli(),
+    "bernoulli_": lambda: torch.empty(N, device="npu").bernoulli_(0.25),
+    "exponential": lambda: torch.empty(N, device="npu").exponential_(2.0),
+    "geometric": lambda: torch.empty(N, device="npu").geometric_(0.5),
+    "log_normal": lambda: torch.empty(N, device="npu").log_normal_(0, 0.25),
+    "normal": lambda: torch.normal(torch.full((N,), 2.0, device="npu"), 0.5),
+    "uniform": lambda: torch.empty(N, device="npu").uniform_(-1, 3),
     "multinomial": lambda: torch.tensor([0.1, 0.2, 0.7], device="npu").multinomial(N, replacement=True),
-    "half": lambda: torch.randn(N, device="npu", dtype=torch.float16), "random_": lambda: torch.empty(N, device="npu").random_(10),
+    "half": lambda: torch.randn(N, device="npu", dtype=torch.float16),
+    "random_": lambda: torch.empty(N, device="npu").random_(10),
 }
-MEANS = {"rand": 0.5, "randn": 0.0, "randint": 5.5, "bernoulli": 0.25, "bernoulli_": 0.25, "exponential": 0.5, "geometric": 2.0,
-         "log_normal": 1.0317, "normal": 2.0, "uniform": 1.0, "multinomial": 1.6, "half": 0.0, "random_": 4.5}
+MEANS = {
+    "rand": 0.5,
+    "randn": 0.0,
+    "randint": 5.5,
+    "bernoulli": 0.25,
+    "bernoulli_": 0.25,
+    "exponential": 0.5,
+    "geometric": 2.0,
+    "log_normal": 1.0317,
+    "normal": 2.0,
+    "uniform": 1.0,
+    "multinomial": 1.6,
+    "half": 0.0,
+    "random_": 4.5,
+}
 
 
 @pytest.mark.parametrize("name", DRAWS)

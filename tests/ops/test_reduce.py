@@ -33,14 +33,27 @@ def test_floating_reductions(name: str, dim: object) -> None:
 
 def test_full_reductions() -> None:
     x = torch.randn(3, 4)
-    for function in (torch.mean, torch.std, torch.var, torch.prod, torch.min, torch.argmax, torch.argmin, torch.median, torch.any, torch.all):
+    for function in (
+        torch.mean,
+        torch.std,
+        torch.var,
+        torch.prod,
+        torch.min,
+        torch.argmax,
+        torch.argmin,
+        torch.median,
+        torch.any,
+        torch.all,
+    ):
         check(function, x)
     check(torch.sum, torch.tensor([True, True, False]))
     check(torch.sum, x, dtype=torch.float64)
     check(torch.nansum, torch.tensor([1.0, float("nan"), 2.0]))
 
 
-@pytest.mark.parametrize("name", ["max", "min", "median", "argmax", "argmin", "any", "all", "cumsum", "cumprod", "prod", "cummax", "cummin"])
+@pytest.mark.parametrize(
+    "name", ["max", "min", "median", "argmax", "argmin", "any", "all", "cumsum", "cumprod", "prod", "cummax", "cummin"]
+)
 def test_along_a_dimension(name: str) -> None:
     check(getattr(torch, name), torch.randn(3, 4, 5), 1)
     check(getattr(torch, name), torch.randn(3, 4, 5), -1)
@@ -73,8 +86,19 @@ def test_sort_and_topk(descending: bool, dtype: torch.dtype) -> None:
 
 def test_gradients() -> None:
     x = torch.randn(3, 4, requires_grad=True)
-    for function in (torch.sum, torch.mean, torch.std, lambda t: t.max(1).values, lambda t: t.amax(0), lambda t: t.logsumexp(1),
-                     lambda t: t.cumsum(1), lambda t: t.norm(), lambda t: t.sort(1).values, lambda t: t.topk(2).values, torch.prod):
+    for function in (
+        torch.sum,
+        torch.mean,
+        torch.std,
+        lambda t: t.max(1).values,
+        lambda t: t.amax(0),
+        lambda t: t.logsumexp(1),
+        lambda t: t.cumsum(1),
+        lambda t: t.norm(),
+        lambda t: t.sort(1).values,
+        lambda t: t.topk(2).values,
+        torch.prod,
+    ):
         check_grad(function, x)
 
 

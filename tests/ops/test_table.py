@@ -22,7 +22,11 @@ def called(text: str) -> list[str]:
 
 
 def hand_written() -> set[str]:
-    return {name for path in (ROOT / "torch_npu/csrc/ops").glob("*.cpp") for name in called(path.read_text(encoding="utf-8"))}
+    return {
+        name
+        for path in (ROOT / "torch_npu/csrc/ops").glob("*.cpp")
+        for name in called(path.read_text(encoding="utf-8"))
+    }
 
 
 def computed() -> set[str]:
@@ -52,7 +56,9 @@ def test_rows_register_each_overload_once() -> None:
     lines = [line for w in WRAPPERS for line in w.registrations()]
     names = re.findall(r'm\.impl\("([^"]+)"', "\n".join(lines))
     for path in (ROOT / "torch_npu/csrc/ops").glob("*.cpp"):
-        blocks = re.findall(r"TORCH_LIBRARY_IMPL\(aten, PrivateUse1, m\) \{(.*?)\n\}", path.read_text(encoding="utf-8"), re.S)
+        blocks = re.findall(
+            r"TORCH_LIBRARY_IMPL\(aten, PrivateUse1, m\) \{(.*?)\n\}", path.read_text(encoding="utf-8"), re.S
+        )
         names += re.findall(r'm\.impl\("([^"]+)"', "\n".join(blocks))
     twice = {n for n in names if names.count(n) > 1}
     assert not twice
@@ -103,7 +109,9 @@ def test_needed_kernels_are_native(facts: Path) -> None:
     """What ten models reach the back end with (needed_kernels_privateuse1.tsv) has an npu kernel."""
     import torch
 
-    needed = [line.split("\t")[0] for line in (facts / "torch_npu/needed_kernels_privateuse1.tsv").read_text().splitlines()[1:]]
-    missing = [n for n in needed if not torch._C._dispatch_has_kernel_for_dispatch_key(
-        n, "PrivateUse1")]
+    needed = [
+        line.split("\t")[0]
+        for line in (facts / "torch_npu/needed_kernels_privateuse1.tsv").read_text().splitlines()[1:]
+    ]
+    missing = [n for n in needed if not torch._C._dispatch_has_kernel_for_dispatch_key(n, "PrivateUse1")]
     assert not missing

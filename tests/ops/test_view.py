@@ -8,11 +8,24 @@ import torch
 from tests.ops.compare import check
 
 VIEWS = {
-    "view": lambda x: x.view(2, 12), "reshape": lambda x: x.reshape(-1), "t": lambda x: x[0].t(), "permute": lambda x: x.permute(2, 0, 1),
-    "slice": lambda x: x[1:, ::2], "select": lambda x: x.select(1, 2), "narrow": lambda x: x.narrow(2, 1, 2), "expand": lambda x: x[:, :1].expand(2, 5, 4),
-    "unfold": lambda x: x.unfold(2, 2, 1), "squeeze": lambda x: x[:, :1].squeeze(1), "as_strided": lambda x: x.as_strided((3, 2), (2, 1), 1),
-    "diagonal": lambda x: x[0].diagonal(), "chunk": lambda x: x.chunk(2, 2)[1], "split": lambda x: x.split([1, 3], 2)[1], "unbind": lambda x: x.unbind(0)[1],
-    "flatten": lambda x: x.flatten(1), "movedim": lambda x: x.movedim(0, 2), "swapaxes": lambda x: x.swapaxes(0, 1),
+    "view": lambda x: x.view(2, 12),
+    "reshape": lambda x: x.reshape(-1),
+    "t": lambda x: x[0].t(),
+    "permute": lambda x: x.permute(2, 0, 1),
+    "slice": lambda x: x[1:, ::2],
+    "select": lambda x: x.select(1, 2),
+    "narrow": lambda x: x.narrow(2, 1, 2),
+    "expand": lambda x: x[:, :1].expand(2, 5, 4),
+    "unfold": lambda x: x.unfold(2, 2, 1),
+    "squeeze": lambda x: x[:, :1].squeeze(1),
+    "as_strided": lambda x: x.as_strided((3, 2), (2, 1), 1),
+    "diagonal": lambda x: x[0].diagonal(),
+    "chunk": lambda x: x.chunk(2, 2)[1],
+    "split": lambda x: x.split([1, 3], 2)[1],
+    "unbind": lambda x: x.unbind(0)[1],
+    "flatten": lambda x: x.flatten(1),
+    "movedim": lambda x: x.movedim(0, 2),
+    "swapaxes": lambda x: x.swapaxes(0, 1),
 }
 
 

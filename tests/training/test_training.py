@@ -13,8 +13,8 @@ from bench.models import SMALL, Workload
 
 STEPS = 50
 # Difference a loss may have, relative to itself or, near zero, to a tenth of the first loss, from the CPU's own run in
-# the same precision. Single precision differs by the order of additions alone; under autocast both sides round to 16 bits
-# in every layer, and the differences feed back through the weights.
+# the same precision. Single precision differs by the order of additions alone; under autocast both sides round to 16
+# bits in every layer, and the differences feed back through the weights.
 ALLOWED = {"fp32": 1e-4, "bf16": 0.1, "fp16": 0.05}
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -41,7 +41,8 @@ def train(workload: Workload, model: torch.nn.Module, device: str, dtype: torch.
 def reference(name: str, dtype: torch.dtype | None) -> torch.dtype | None:
     """The CPU's precision: ours, but for fp16 single precision where the CPU is too slow or lacks the operator.
 
-    The CNN's own rounding in fp16 moves its loss by 5.4 % (the CPU's fp16 run against its fp32 run), more than we allow.
+    The CNN's own rounding in fp16 moves its loss by 5.4 % (the CPU's fp16 run against its fp32 run), more than we
+    allow.
     """
     return dtype if dtype != torch.float16 or name == "CNN" else None
 

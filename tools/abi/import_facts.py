@@ -4,6 +4,7 @@ Run once per new set of facts:  python tools/abi/import_facts.py FACTS_DIR
 What a row says wins over this import: rows already present are kept, so a
 correction made in cann/abi (with its reason in a comment) survives.
 """
+
 from __future__ import annotations
 
 import csv
@@ -13,9 +14,16 @@ from pathlib import Path
 
 ABI = Path(__file__).resolve().parents[2] / "cann" / "abi"
 LIBRARY_OF_HEADER = {
-    "acl_op_compiler.h": "acl_op_compiler", "acl_tdt.h": "acl_tdt_channel", "acl_tdt_queue.h": "acl_tdt_channel",
-    "acl_prof.h": "msprofiler", "aprof_pub.h": "profapi", "prof_api.h": "profapi", "acl_meta.h": "nnopbase",
-    "aclnn_base.h": "nnopbase", "aml_fwk_detect.h": "ascend_ml", "acl_dump.h": "ascend_dump",
+    "acl_op_compiler.h": "acl_op_compiler",
+    "acl_tdt.h": "acl_tdt_channel",
+    "acl_tdt_queue.h": "acl_tdt_channel",
+    "acl_prof.h": "msprofiler",
+    "aprof_pub.h": "profapi",
+    "prof_api.h": "profapi",
+    "acl_meta.h": "nnopbase",
+    "aclnn_base.h": "nnopbase",
+    "aml_fwk_detect.h": "ascend_ml",
+    "acl_dump.h": "ascend_dump",
 }
 
 
@@ -49,15 +57,22 @@ def acl(facts: Path) -> list[str]:
 
 
 def hccl(facts: Path) -> list[str]:
-    return [f'{r["function"]}: {{lib: hccl, ret: "{clean(r["return"])}", args: "{clean(r["params"])}", soft: stub}}'
-            for r in rows(facts / "hccl.tsv") if r["function"].isidentifier() and r["params"] != "?" and (not r["source"].startswith("cannmirror") or r["wheel_string"])]
+    return [
+        f'{r["function"]}: {{lib: hccl, ret: "{clean(r["return"])}", args: "{clean(r["params"])}", soft: stub}}'
+        for r in rows(facts / "hccl.tsv")
+        if r["function"].isidentifier()
+        and r["params"] != "?"
+        and (not r["source"].startswith("cannmirror") or r["wheel_string"])
+    ]
 
 
 def aclnn(facts: Path) -> list[str]:
     out = []
     for r in rows(facts / "aclnn.tsv"):
         params = []
-        for p in filter(None, (x.strip() for x in r["params(type name [io?optional-evidence D=doc H=header N=name])"].split(";"))):
+        for p in filter(
+            None, (x.strip() for x in r["params(type name [io?optional-evidence D=doc H=header N=name])"].split(";"))
+        ):
             m = re.match(r"(.*?)(\w+) \[([a-z/]+)[^\]]*?(\?[DHN]*)?\]$", p)
             if not m:
                 raise SystemExit(f"{r['op']}: cannot read {p!r}")
@@ -93,9 +108,18 @@ def write(name: str, head: str, lines: list[str]) -> None:
 
 def main() -> None:
     facts = Path(sys.argv[1])
-    write("acl.yaml", "One row a symbol: library, signature, and whether the software NPU implements it (native) or stubs it.", acl(facts))
+    write(
+        "acl.yaml",
+        "One row a symbol: library, signature, and whether the software NPU implements it (native) or stubs it.",
+        acl(facts),
+    )
     write("hccl.yaml", "One row a symbol of libhccl.so: signature and soft status.", hccl(facts))
-    write("aclnn.yaml", "One row an operator: the parameters of <op>GetWorkspaceSize before workspaceSize and executor; `out`/`inout` mark results, `?` optional ones.", aclnn(facts))
+    write(
+        "aclnn.yaml",
+        "One row an operator: the parameters of <op>GetWorkspaceSize before workspaceSize and executor; "
+        "`out`/`inout` mark results, `?` optional ones.",
+        aclnn(facts),
+    )
     write("enums.yaml", "One row an enumeration: its names and values.", enums(facts))
 
 

@@ -11,6 +11,7 @@ writes into OUT_DIR (the build tree; nothing generated is committed):
   include/cann_status_names.inc every status code with its name, for messages
 Files are rewritten only if their text changes.
 """
+
 from __future__ import annotations
 
 import re
@@ -23,8 +24,28 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 ABI = ROOT / "cann" / "abi"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-C_TYPES = {"void", "char", "int", "bool", "float", "double", "size_t", "const", "unsigned", "long", "struct", "va_list",
-           "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t"}
+C_TYPES = {
+    "void",
+    "char",
+    "int",
+    "bool",
+    "float",
+    "double",
+    "size_t",
+    "const",
+    "unsigned",
+    "long",
+    "struct",
+    "va_list",
+    "int8_t",
+    "int16_t",
+    "int32_t",
+    "int64_t",
+    "uint8_t",
+    "uint16_t",
+    "uint32_t",
+    "uint64_t",
+}
 
 
 class Symbol(NamedTuple):
@@ -34,7 +55,7 @@ class Symbol(NamedTuple):
     lib: str
     ret: str
     args: str
-    soft: str          # "native": implemented by the software NPU; "stub": generated body
+    soft: str  # "native": implemented by the software NPU; "stub": generated body
     plugin: str | None  # "required" or "optional": the plugin's loader resolves it
 
 
@@ -43,7 +64,7 @@ class Param(NamedTuple):
 
     type: str
     name: str
-    way: str        # in, out, inout
+    way: str  # in, out, inout
     optional: bool
 
 
@@ -78,7 +99,12 @@ def enums_header() -> str:
     for name, values in load("enums.yaml").items():
         pairs = ",\n".join(f"  {k} = {v}" for k, v in values.items())
         if name in ("constants", "aclnnStatus"):
-            out += [f"enum {{\n{pairs}\n}};" if name != "constants" else "\n".join(f"#define {k} {v}" for k, v in values.items()), ""]
+            out += [
+                f"enum {{\n{pairs}\n}};"
+                if name != "constants"
+                else "\n".join(f"#define {k} {v}" for k, v in values.items()),
+                "",
+            ]
         else:
             out += [f"typedef enum {name} {{\n{pairs}\n}} {name};", ""]
     return "\n".join(out)
@@ -113,33 +139,60 @@ def declarable(symbol: Symbol, types: set[str]) -> bool:
 
 
 def api_header(rows: list[Symbol], source: str, include: str, types: set[str]) -> str:
-    out = [f"// Generated from cann/abi/{source}: one declaration a symbol.", "#pragma once", f'#include "{include}"', "",
-           "#ifdef __cplusplus", 'extern "C" {', "#endif"]
+    out = [
+        f"// Generated from cann/abi/{source}: one declaration a symbol.",
+        "#pragma once",
+        f'#include "{include}"',
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+    ]
     for s in rows:
         if declarable(s, types):
             out.append(spelled(s.ret, s.name, s.args) + ";")
         elif s.soft == "native" and "..." not in s.args:
-            raise SystemExit(f"cann/abi/{source}: {s.name} is native but cann/include lacks {sorted(types_of(s) - types)}")
+            raise SystemExit(
+                f"cann/abi/{source}: {s.name} is native but cann/include lacks {sorted(types_of(s) - types)}"
+            )
     return "\n".join(out + ["#ifdef __cplusplus", "}", "#endif", ""])
 
 
 def aclnn_header(ops: dict[str, list[Param]]) -> str:
-    out = ["// Generated from cann/abi/aclnn.yaml: both phases of each operator.", "#pragma once", '#include "acl/types.h"', "",
-           'extern "C" {']
+    out = [
+        "// Generated from cann/abi/aclnn.yaml: both phases of each operator.",
+        "#pragma once",
+        '#include "acl/types.h"',
+        "",
+        'extern "C" {',
+    ]
     for op, params in ops.items():
         args = ", ".join(f"{p.type} {p.name}" for p in params)
-        out.append(f"aclnnStatus {op}GetWorkspaceSize({args}{', ' if args else ''}uint64_t* workspaceSize, aclOpExecutor** executor);")
-        out.append(f"aclnnStatus {op}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);")
+        out.append(
+            f"aclnnStatus {op}GetWorkspaceSize({args}{', ' if args else ''}"
+            "uint64_t* workspaceSize, aclOpExecutor** executor);"
+        )
+        out.append(
+            f"aclnnStatus {op}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);"
+        )
     return "\n".join(out + ["}", ""])
 
 
-STUB_STATUS = {"aclError": 200006, "aclnnStatus": 561000, "HcclResult": 5}  # ACL_ERROR_FEATURE_UNSUPPORTED; inner error; HCCL_E_NOT_SUPPORT
+STUB_STATUS = {
+    "aclError": 200006,
+    "aclnnStatus": 561000,
+    "HcclResult": 5,
+}  # ACL_ERROR_FEATURE_UNSUPPORTED; inner error; HCCL_E_NOT_SUPPORT
 
 
 def stubs(rows: list[Symbol], lib: str) -> str:
     """Bodies for unimplemented symbols. They take no declared arguments: a C caller's are ignored."""
-    out = [f"// Generated from cann/abi: what lib{lib}.so does not implement. Each body names itself in the recent error message.",
-           '#include "softnpu/runtime/stub.h"', "", 'extern "C" {']
+    out = [
+        f"// Generated from cann/abi: what lib{lib}.so lacks. Each body names itself in the error message.",
+        '#include "softnpu/runtime/stub.h"',
+        "",
+        'extern "C" {',
+    ]
     for s in rows:
         if s.lib != lib or s.soft != "stub":
             continue
@@ -170,7 +223,9 @@ def status_names() -> str:
     names = [k for k in tables["constants"] if k.startswith("ACL_ERROR_")] + list(tables["aclnnStatus"])
     values = {**tables["constants"], **tables["aclnnStatus"]}
     first = {values[name]: name for name in reversed(names)}
-    return "// Generated from cann/abi/enums.yaml: X(status code)\n" + "".join(f"X({name})\n" for name in first.values())
+    return "// Generated from cann/abi/enums.yaml: X(status code)\n" + "".join(
+        f"X({name})\n" for name in first.values()
+    )
 
 
 def main() -> None:

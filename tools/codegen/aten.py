@@ -4,9 +4,11 @@
     python tools/codegen/aten.py --list OUT_DIR   print the names of the files it writes (for CMake)
     python tools/codegen/aten.py --show add.Tensor  print what a row generates
 
-Schemas come from torchgen's packaged native_functions.yaml, aclnn signatures from cann/abi/aclnn.yaml. Arguments are bound by
-name, never by position; a parameter that cannot be bound stops the build with the row's line. The format is in ops/README.md.
+Schemas come from torchgen's packaged native_functions.yaml, aclnn signatures from cann/abi/aclnn.yaml. Arguments are
+bound by name, never by position; a parameter that cannot be bound stops the build with the row's line. The format is in
+ops/README.md.
 """
+
 from __future__ import annotations
 
 import re
@@ -31,18 +33,35 @@ TABLE = Path(__file__).resolve().parents[2] / "ops" / "aten.yaml"
 SHARDS = 5
 KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check"}
 VARIANT_KEYS = {"if", "aclnn", "args"}
-# What aclnn calls an argument whose ATen name differs: normalized aclnn name -> normalized ATen names, first match wins.
+# What aclnn calls an argument whose ATen name differs: normalized aclnn name -> normalized ATen names, first match
+# wins.
 ALIASES = {
-    "input": ["self"], "x": ["self"], "dims": ["dim"], "axis": ["dim"], "keepdims": ["keepdim"], "strides": ["stride"],
-    "paddings": ["padding"], "gradoutput": ["gradout", "grad"], "gradout": ["gradoutput", "grad"], "dy": ["gradoutput"],
-    "weightoptional": ["weight"], "selforresult": ["selforresult"], "clipvaluemin": ["min"], "clipvaluemax": ["max"],
+    "input": ["self"],
+    "x": ["self"],
+    "dims": ["dim"],
+    "axis": ["dim"],
+    "keepdims": ["keepdim"],
+    "strides": ["stride"],
+    "paddings": ["padding"],
+    "gradoutput": ["gradout", "grad"],
+    "gradout": ["gradoutput", "grad"],
+    "dy": ["gradoutput"],
+    "weightoptional": ["weight"],
+    "selforresult": ["selforresult"],
+    "clipvaluemin": ["min"],
+    "clipvaluemax": ["max"],
 }
 
 
 # The same for lists: aclnnForeach* number their operands.
 FOREACH_ALIASES = {
-    "x": ["self"], "x1": ["self"], "x2": ["other", "tensors1", "tensor1", "exponent"], "x3": ["tensor2"],
-    "scalar": ["value", "exponent", "weight", "self"], "scalars": ["exponent"], "weight": ["weights"],
+    "x": ["self"],
+    "x1": ["self"],
+    "x2": ["other", "tensors1", "tensor1", "exponent"],
+    "x3": ["tensor2"],
+    "scalar": ["value", "exponent", "weight", "self"],
+    "scalars": ["exponent"],
+    "weight": ["weights"],
 }
 
 
@@ -77,8 +96,21 @@ def rows() -> list[Row]:
         unknown = set(data) - KEYS
         if unknown:
             raise SystemExit(f"ops/aten.yaml:{number}: unknown keys {sorted(unknown)}")
-        out.append(Row(number, text[2:], data["func"], data.get("aclnn"), data.get("args", {}), data.get("scalar", {}), data.get("meta"),
-                       data.get("fast"), data.get("only"), data.get("variants", []), data.get("check")))
+        out.append(
+            Row(
+                number,
+                text[2:],
+                data["func"],
+                data.get("aclnn"),
+                data.get("args", {}),
+                data.get("scalar", {}),
+                data.get("meta"),
+                data.get("fast"),
+                data.get("only"),
+                data.get("variants", []),
+                data.get("check"),
+            )
+        )
     return out
 
 
@@ -101,8 +133,13 @@ class Schemas:
 
     @staticmethod
     def kind(f: NativeFunction) -> str:
-        return {SchemaKind.functional: "functional", SchemaKind.inplace: "inplace", SchemaKind.out: "out",
-                SchemaKind.mutable: "mutable", SchemaKind.scratch: "scratch"}[f.func.kind()]
+        return {
+            SchemaKind.functional: "functional",
+            SchemaKind.inplace: "inplace",
+            SchemaKind.out: "out",
+            SchemaKind.mutable: "mutable",
+            SchemaKind.scratch: "scratch",
+        }[f.func.kind()]
 
 
 def normal(name: str) -> str:
@@ -224,19 +261,23 @@ class Wrapper:
 
     def meta_call(self) -> str:
         if self.row.meta:
-            return "op.meta" + self.row.meta[self.row.meta.index("("):] + ";"
+            return "op.meta" + self.row.meta[self.row.meta.index("(") :] + ";"
         optional = {"const ::std::optional<at::Tensor> &", "const ::std::optional<at::Scalar> &"}
         args = (f"optional_ref({b.name})" if b.nctype.type.cpp_type() in optional else b.name for b in self.inputs)
         return f"op.meta({', '.join(args)});"
 
     def fast(self, kind: str) -> str:
-        """Skip the meta function where shape and dtype are plain: contiguous operands of one shape, or a tensor and a number."""
+        """Skip the meta function where shape and dtype are plain: contiguous operands of one shape, or a tensor and a
+        number.
+        """
         rule = self.row.fast
         if not rule or kind == "out":
             return ""
         tensors = self.tensors()
         first = tensors[0]
-        plain = f"plain({first})" if len(tensors) == 1 else " && ".join(f"same_layout({first}, {t})" for t in tensors[1:])
+        plain = (
+            f"plain({first})" if len(tensors) == 1 else " && ".join(f"same_layout({first}, {t})" for t in tensors[1:])
+        )
         if "other" in tensors and self.row.scalar:
             plain = f"({plain} || keeps_dtype({first}, other))"
         guard = {"same": "", "bool": "", "float": f" && {first}.is_floating_point()"}[rule]
@@ -244,8 +285,10 @@ class Wrapper:
             guard += f" && {first}.scalar_type() == at::kBool" if rule == "bool" else ""
             return f"  if ({plain}{guard}) {{\n    call({self.pass_args('self')});\n    return self;\n  }}\n"
         dtype = "at::kBool" if rule == "bool" else f"{first}.scalar_type()"
-        return (f"  if ({plain}{guard}) {{\n    at::Tensor result = empty({first}.sizes(), {dtype});\n"
-                f"    call({self.pass_args('result')});\n    return result;\n  }}\n")
+        return (
+            f"  if ({plain}{guard}) {{\n    at::Tensor result = empty({first}.sizes(), {dtype});\n"
+            f"    call({self.pass_args('result')});\n    return result;\n  }}\n"
+        )
 
     def pass_args(self, *outs: str) -> str:
         return ", ".join([b.name for b in self.inputs] + list(outs))
@@ -264,15 +307,27 @@ class Wrapper:
             result = outs[0] if n == 1 else "{" + ", ".join(outs) + "}"
         tensors = self.tensors() + ([a.name for a in f.func.arguments.out] if kind == "out" else [])
         check = f"  {self.row.check};\n" if self.row.check else ""
-        body = (f"  const NPUGuard guard(first_device({', '.join(tensors)}));\n{self.fast(kind)}  {make}\n{check}  {self.meta_call()}\n"
-                f"  if (op.has_elements()) call({self.pass_args(*(f'op.output({i})' for i in range(n)))});\n  return {result};\n")
+        body = (
+            f"  const NPUGuard guard(first_device({', '.join(tensors)}));\n"
+            f"{self.fast(kind)}  {make}\n{check}  {self.meta_call()}\n"
+            f"  if (op.has_elements()) call({self.pass_args(*(f'op.output({i})' for i in range(n)))});\n"
+            f"  return {result};\n"
+        )
         return f"{self.returns(f)} {kind}({params}) {{\n{body}}}\n"
 
     def text(self) -> str:
         params = ", ".join([b.defn() for b in self.inputs] + [f"const at::Tensor& {o}" for o in self.outputs])
-        params = re.sub(r"at::Tensor & self", "const at::Tensor & self", re.sub(r"const at::Tensor & self", "at::Tensor & self", params))
-        lines = [f"// ops/aten.yaml:{self.row.line}  {self.row.text}", f"namespace {self.namespace} {{",
-                 f"using Op = Structured<{self.meta_class()}, {len(self.outputs)}>;", f"void call({params}) {{"]
+        params = re.sub(
+            r"at::Tensor & self",
+            "const at::Tensor & self",
+            re.sub(r"const at::Tensor & self", "at::Tensor & self", params),
+        )
+        lines = [
+            f"// ops/aten.yaml:{self.row.line}  {self.row.text}",
+            f"namespace {self.namespace} {{",
+            f"using Op = Structured<{self.meta_class()}, {len(self.outputs)}>;",
+            f"void call({params}) {{",
+        ]
         lines += ["  " + c for c in self.calls()] + ["}"]
         lines += [self.function(k, f) for k, f in self.kinds.items()]
         lines.append(f"}}  // namespace {self.namespace}")
@@ -303,16 +358,22 @@ class ForeachWrapper(Wrapper):
         lists = [b.name for b in self.inputs if b.nctype.type.cpp_type() == "at::TensorList"]
         numbers = [b.name for b in self.inputs if "Scalar" in b.nctype.type.cpp_type()]
         test = f"alike({{{', '.join(lists)}}}" + (f", {numbers[0]}" if numbers else "") + ")"
+        body = f"  if (!{test}) return {self.slow(f)}({names});\n  const NPUGuard guard(first_device({lists[0]}));\n"
         if kind == "inplace":
-            body = f"  if (!{test}) return {self.slow(f)}({names});\n  const NPUGuard guard(first_device({lists[0]}));\n  call({names}, {lists[0]});\n"
+            body += f"  call({names}, {lists[0]});\n"
         else:
-            body = (f"  if (!{test}) return {self.slow(f)}({names});\n  const NPUGuard guard(first_device({lists[0]}));\n"
-                    f"  const std::vector<at::Tensor> out = like_each({lists[0]});\n  call({names}, out);\n  return out;\n")
+            body += (
+                f"  const std::vector<at::Tensor> out = like_each({lists[0]});\n  call({names}, out);\n  return out;\n"
+            )
         return f"{self.returns(f)} {kind}({params}) {{\n{body}}}\n"
 
     def text(self) -> str:
         params = ", ".join([b.defn() for b in self.inputs] + ["at::TensorList out"])
-        lines = [f"// ops/aten.yaml:{self.row.line}  {self.row.text}", f"namespace {self.namespace} {{", f"void call({params}) {{"]
+        lines = [
+            f"// ops/aten.yaml:{self.row.line}  {self.row.text}",
+            f"namespace {self.namespace} {{",
+            f"void call({params}) {{",
+        ]
         lines += ["  " + c for c in self.calls()] + ["}"]
         lines += [self.function(k, f) for k, f in self.kinds.items()]
         lines.append(f"}}  // namespace {self.namespace}")
@@ -335,9 +396,25 @@ def shard(members: list[Wrapper]) -> str:
     headers = sorted({h for w in members if (h := w.header())})
     body = "\n".join(w.text() for w in members)
     impls = "\n".join(line for w in members for line in w.registrations())
-    return "\n".join(["// Generated from ops/aten.yaml by tools/codegen/aten.py. `--show <operator>` prints one.", '#include "csrc/ops/generated.h"',
-                      *headers, "", "namespace npu {", "namespace {", "", body, "}  // namespace",
-                      "", "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {", impls, "}", "}  // namespace npu", ""])
+    return "\n".join(
+        [
+            "// Generated from ops/aten.yaml by tools/codegen/aten.py. `--show <operator>` prints one.",
+            '#include "csrc/ops/generated.h"',
+            *headers,
+            "",
+            "namespace npu {",
+            "namespace {",
+            "",
+            body,
+            "}  // namespace",
+            "",
+            "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {",
+            impls,
+            "}",
+            "}  // namespace npu",
+            "",
+        ]
+    )
 
 
 def files() -> dict[str, str]:
@@ -349,7 +426,9 @@ def main() -> None:
     if sys.argv[1] == "--show":
         found = [w for w in wrappers() if sys.argv[2] in {w.row.func, *(str(f.func.name) for f in w.kinds.values())}]
         if not found:
-            raise SystemExit(f"{sys.argv[2]} has no row in ops/aten.yaml (hand-written operators are in torch_npu/csrc/ops)")
+            raise SystemExit(
+                f"{sys.argv[2]} has no row in ops/aten.yaml (hand-written operators are in torch_npu/csrc/ops)"
+            )
         print("\n".join([w.text() for w in found] + [line for w in found for line in w.registrations()]))
     elif sys.argv[1] == "--list":
         print(";".join(str(Path(sys.argv[2]) / f"aten_{i}.cpp") for i in range(SHARDS)))

@@ -1,6 +1,6 @@
-"""torch.distributed on npu: the backend "hccl". Importing torch_npu registers it; nothing here replaces anything of PyTorch's.
+"""torch.distributed on npu: the backend "hccl". Importing torch_npu registers it and replaces nothing of PyTorch's.
 
-    torch.distributed.init_process_group("hccl")          or "cpu:gloo,npu:hccl", or none for npu tensors
+torch.distributed.init_process_group("hccl")          or "cpu:gloo,npu:hccl", or none for npu tensors
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def _create(options, pg_options):
     if pg_options is None:
         pg_options = ProcessGroupHCCL.Options()
     elif not isinstance(pg_options, ProcessGroupHCCL.Options):
-        raise TypeError(f"pg_options of an hccl group must be ProcessGroupHCCL.Options, not {type(pg_options).__name__}")
+        raise TypeError(
+            f"pg_options of an hccl group must be ProcessGroupHCCL.Options, not {type(pg_options).__name__}"
+        )
     pg_options._timeout = options.timeout
     pg_options.global_ranks_in_group = options.global_ranks_in_group
     pg_options.group_name = options.group_id

@@ -51,10 +51,11 @@ static_assert(sizeof(HcclCommConfig) == 2232 && alignof(HcclCommConfig) == 8);
 static_assert(offsetof(HcclCommConfig, hcclBufferSize) == 24 && offsetof(HcclCommConfig, hcclCommName) == 32 &&
               offsetof(HcclCommConfig, hcclUdi) == 160 && offsetof(HcclCommConfig, hcclOpExpansionMode) == 288 &&
               offsetof(HcclCommConfig, hcclWorldRankID) == 300 && offsetof(HcclCommConfig, hcclJobID) == 304 &&
-              offsetof(HcclCommConfig, aclGraphZeroCopyEnable) == 312 && offsetof(HcclCommConfig, hcclExecTimeOut) == 316 &&
-              offsetof(HcclCommConfig, hcclAlgo) == 320 && offsetof(HcclCommConfig, hcclRetryEnable) == 1920 &&
-              offsetof(HcclCommConfig, hcclRetryParams) == 1970 && offsetof(HcclCommConfig, hcclBufferName) == 2098 &&
-              offsetof(HcclCommConfig, hcclQos) == 2228);
-static_assert(sizeof(HcclSendRecvItem) == 32 && offsetof(HcclSendRecvItem, buf) == 8 && offsetof(HcclSendRecvItem, count) == 16 &&
-              offsetof(HcclSendRecvItem, dataType) == 24 && offsetof(HcclSendRecvItem, remoteRank) == 28);
+              offsetof(HcclCommConfig, aclGraphZeroCopyEnable) == 312 &&
+              offsetof(HcclCommConfig, hcclExecTimeOut) == 316 && offsetof(HcclCommConfig, hcclAlgo) == 320 &&
+              offsetof(HcclCommConfig, hcclRetryEnable) == 1920 && offsetof(HcclCommConfig, hcclRetryParams) == 1970 &&
+              offsetof(HcclCommConfig, hcclBufferName) == 2098 && offsetof(HcclCommConfig, hcclQos) == 2228);
+static_assert(sizeof(HcclSendRecvItem) == 32 && offsetof(HcclSendRecvItem, buf) == 8 &&
+              offsetof(HcclSendRecvItem, count) == 16 && offsetof(HcclSendRecvItem, dataType) == 24 &&
+              offsetof(HcclSendRecvItem, remoteRank) == 28);
 #endif

@@ -5,16 +5,24 @@
 
 using namespace softnpu::hccl;
 
-HCCL_EXPORT HcclResult HcclAllReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm,
-                                     aclrtStream stream) {
+HCCL_EXPORT HcclResult HcclAllReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType,
+                                     HcclReduceOp op, HcclComm comm, aclrtStream stream) {
   return guarded("HcclAllReduce", [&] {
     require_reducible(dataType, op);
     const uint64_t bytes = bytes_of(count, dataType);
     require_pointer(sendBuf, bytes, "sendBuf");
     require_pointer(recvBuf, bytes, "recvBuf");
     submit(comm, stream,
-           {.name = "HcclAllReduce", .kind = HCCL_CMD_ALLREDUCE, .type = dataType, .op = op, .count = count, .send = sendBuf,
-            .recv = recvBuf, .send_bytes = bytes, .recv_bytes = bytes, .largest_send = bytes,
+           {.name = "HcclAllReduce",
+            .kind = HCCL_CMD_ALLREDUCE,
+            .type = dataType,
+            .op = op,
+            .count = count,
+            .send = sendBuf,
+            .recv = recvBuf,
+            .send_bytes = bytes,
+            .recv_bytes = bytes,
+            .largest_send = bytes,
             .plan = [](const Call& c, uint32_t, const Tables&, std::vector<Segment>& out) {
               out.push_back({kAll, kAll, 0, 0, c.send_bytes});
             }});

@@ -5,7 +5,8 @@
 
 using namespace softnpu::hccl;
 
-HCCL_EXPORT HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream) {
+HCCL_EXPORT HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm,
+                                     aclrtStream stream) {
   return guarded("HcclBroadcast", [&] {
     const CommunicatorPtr c = lookup(comm);
     require_root(*c, root, "root");
@@ -13,8 +14,16 @@ HCCL_EXPORT HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dat
     const uint64_t bytes = bytes_of(count, dataType);
     require_pointer(buf, bytes, "buf");
     submit(comm, stream,
-           {.name = "HcclBroadcast", .kind = HCCL_CMD_BROADCAST, .type = dataType, .root = root, .count = count,
-            .send = is_root ? buf : nullptr, .recv = buf, .send_bytes = is_root ? bytes : 0, .recv_bytes = bytes, .largest_send = bytes,
+           {.name = "HcclBroadcast",
+            .kind = HCCL_CMD_BROADCAST,
+            .type = dataType,
+            .root = root,
+            .count = count,
+            .send = is_root ? buf : nullptr,
+            .recv = buf,
+            .send_bytes = is_root ? bytes : 0,
+            .recv_bytes = bytes,
+            .largest_send = bytes,
             .needs = is_root ? Needs::kNobody : Needs::kRoot,
             .plan = [](const Call& c, uint32_t, const Tables&, std::vector<Segment>& out) {
               out.push_back({c.root, kAll, 0, 0, c.recv_bytes});

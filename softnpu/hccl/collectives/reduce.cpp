@@ -5,8 +5,8 @@
 
 using namespace softnpu::hccl;
 
-HCCL_EXPORT HcclResult HcclReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root,
-                                  HcclComm comm, aclrtStream stream) {
+HCCL_EXPORT HcclResult HcclReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op,
+                                  uint32_t root, HcclComm comm, aclrtStream stream) {
   return guarded("HcclReduce", [&] {
     const CommunicatorPtr c = lookup(comm);
     require_root(*c, root, "root");
@@ -16,8 +16,17 @@ HCCL_EXPORT HcclResult HcclReduce(void* sendBuf, void* recvBuf, uint64_t count, 
     require_pointer(sendBuf, bytes, "sendBuf");
     if (is_root) require_pointer(recvBuf, bytes, "recvBuf");
     submit(comm, stream,
-           {.name = "HcclReduce", .kind = HCCL_CMD_REDUCE, .type = dataType, .op = op, .root = root, .count = count, .send = sendBuf,
-            .recv = is_root ? recvBuf : nullptr, .send_bytes = bytes, .recv_bytes = is_root ? bytes : 0, .largest_send = bytes,
+           {.name = "HcclReduce",
+            .kind = HCCL_CMD_REDUCE,
+            .type = dataType,
+            .op = op,
+            .root = root,
+            .count = count,
+            .send = sendBuf,
+            .recv = is_root ? recvBuf : nullptr,
+            .send_bytes = bytes,
+            .recv_bytes = is_root ? bytes : 0,
+            .largest_send = bytes,
             .needs = is_root ? Needs::kEverybody : Needs::kNobody,
             .plan = [](const Call& c, uint32_t, const Tables&, std::vector<Segment>& out) {
               out.push_back({kAll, c.root, 0, 0, c.send_bytes});

@@ -42,7 +42,10 @@ struct World {
 };
 
 struct Memory {
-  explicit Memory(size_t count) { BOOST_REQUIRE_EQUAL(aclrtMalloc(reinterpret_cast<void**>(&data), count * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS); }
+  explicit Memory(size_t count) {
+    BOOST_REQUIRE_EQUAL(aclrtMalloc(reinterpret_cast<void**>(&data), count * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST),
+                        ACL_SUCCESS);
+  }
   ~Memory() { aclrtFree(data); }
   float* data = nullptr;
 };
@@ -85,8 +88,9 @@ BOOST_AUTO_TEST_CASE(messages_around_the_ring) {
     }
     world.run([&](int r, HcclComm comm, aclrtStream stream) {
       for (int i = 0; i < 30; ++i) {
-        HcclSendRecvItem items[2] = {{HCCL_SEND, from[r]->data, count, HCCL_DATA_TYPE_FP32, static_cast<uint32_t>((r + 1) % kRanks)},
-                                     {HCCL_RECV, to[r]->data, count, HCCL_DATA_TYPE_FP32, static_cast<uint32_t>((r + kRanks - 1) % kRanks)}};
+        HcclSendRecvItem items[2] = {
+            {HCCL_SEND, from[r]->data, count, HCCL_DATA_TYPE_FP32, static_cast<uint32_t>((r + 1) % kRanks)},
+            {HCCL_RECV, to[r]->data, count, HCCL_DATA_TYPE_FP32, static_cast<uint32_t>((r + kRanks - 1) % kRanks)}};
         HcclBatchSendRecv(items, 2, comm, stream);
       }
     });
@@ -101,7 +105,8 @@ BOOST_AUTO_TEST_CASE(a_disagreement_ends_every_rank) {
   World world;
   Memory memory(64);
   world.run([&](int r, HcclComm comm, aclrtStream stream) {
-    HcclAllReduce(memory.data + r * 16, memory.data + r * 16, r == 2 ? 8 : 16, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comm, stream);
+    HcclAllReduce(memory.data + r * 16, memory.data + r * 16, r == 2 ? 8 : 16, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM,
+                  comm, stream);
   });
   for (int r = 0; r < kRanks; ++r) {
     BOOST_TEST(world.status[r] != 0);

@@ -21,11 +21,15 @@ const char* name_of(HcclResult result) {
 void throw_hccl(HcclResult result, const char* expression) {
   std::string function(expression);
   const size_t at = function.find("Hccl");
-  if (at != std::string::npos) function = function.substr(at, function.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", at) - at);
-  C10_THROW_ERROR(DistBackendError, c10::str("npu: ", function, " failed (returned ", static_cast<int>(result), " ", name_of(result),
-                                             "): ", cann::recent_message()));
+  if (at != std::string::npos)
+    function = function.substr(
+        at, function.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", at) - at);
+  C10_THROW_ERROR(DistBackendError, c10::str("npu: ", function, " failed (returned ", static_cast<int>(result), " ",
+                                             name_of(result), "): ", cann::recent_message()));
 }
 
-void throw_missing(const char* symbol) { C10_THROW_ERROR(NotImplementedError, c10::str("npu: this CANN's libhccl.so has no ", symbol)); }
+void throw_missing(const char* symbol) {
+  C10_THROW_ERROR(NotImplementedError, c10::str("npu: this CANN's libhccl.so has no ", symbol));
+}
 
 }  // namespace npu::distributed

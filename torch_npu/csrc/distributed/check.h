@@ -14,10 +14,10 @@ namespace npu::distributed {
 
 }  // namespace npu::distributed
 
-#define HCCL_CHECK(expression)                                                                        \
-  do {                                                                                                \
+#define HCCL_CHECK(expression)                                                                           \
+  do {                                                                                                   \
     if (const HcclResult hccl_result_ = (expression); __builtin_expect(hccl_result_ != HCCL_SUCCESS, 0)) \
-      ::npu::distributed::throw_hccl(hccl_result_, #expression);                                      \
+      ::npu::distributed::throw_hccl(hccl_result_, #expression);                                         \
   } while (false)
 
 // For rows marked `plugin: optional`.

@@ -46,11 +46,13 @@ Communicator::Communicator(c10d::Store& store, const std::string& key, int rank,
     store.set(key, std::vector<uint8_t>(bytes, bytes + sizeof info));
   } else {
     const std::vector<uint8_t> bytes = store.get(key);
-    TORCH_CHECK(bytes.size() == sizeof info, "ProcessGroupHCCL: the store holds ", bytes.size(), " bytes under ", key, ", not a root info");
+    TORCH_CHECK(bytes.size() == sizeof info, "ProcessGroupHCCL: the store holds ", bytes.size(), " bytes under ", key,
+                ", not a root info");
     std::memcpy(&info, bytes.data(), sizeof info);
   }
   const HcclCommConfig config = make_config(name, timeout);
-  HCCL_CHECK(api.HcclCommInitRootInfoConfig(static_cast<uint32_t>(size), &info, static_cast<uint32_t>(rank), &config, &handle_));
+  HCCL_CHECK(api.HcclCommInitRootInfoConfig(static_cast<uint32_t>(size), &info, static_cast<uint32_t>(rank), &config,
+                                            &handle_));
 }
 
 Communicator::~Communicator() {

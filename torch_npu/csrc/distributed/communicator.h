@@ -14,7 +14,8 @@ namespace npu::distributed {
 class Communicator {
  public:
   // Collective over the group: rank 0 puts the root info into the store under `key`. The current device is the rank's.
-  Communicator(c10d::Store& store, const std::string& key, int rank, int size, const std::string& name, std::chrono::milliseconds timeout);
+  Communicator(c10d::Store& store, const std::string& key, int rank, int size, const std::string& name,
+               std::chrono::milliseconds timeout);
   ~Communicator();
   Communicator(const Communicator&) = delete;
 

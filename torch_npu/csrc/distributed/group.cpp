@@ -10,9 +10,14 @@
 
 namespace npu::distributed {
 
-ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options)
-    : Backend(rank, size), store_(std::move(store)), options_(std::move(options)), watched_(std::make_shared<Watched>()) {
-  TORCH_CHECK_VALUE(rank >= 0 && rank < size, "ProcessGroupHCCL: rank ", rank, " does not exist among ", size, " ranks");
+ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                   c10::intrusive_ptr<Options> options)
+    : Backend(rank, size),
+      store_(std::move(store)),
+      options_(std::move(options)),
+      watched_(std::make_shared<Watched>()) {
+  TORCH_CHECK_VALUE(rank >= 0 && rank < size, "ProcessGroupHCCL: rank ", rank, " does not exist among ", size,
+                    " ranks");
   TORCH_CHECK(device_count() > 0, "ProcessGroupHCCL needs an npu device, and there is none");
   init();
   watch(watched_);
@@ -27,12 +32,14 @@ void ProcessGroupHCCL::check_device(const at::Tensor& tensor, const char* what) 
 }
 
 void ProcessGroupHCCL::check_one(const Tensors& tensors, const char* what) const {
-  TORCH_CHECK_VALUE(tensors.size() == 1, "ProcessGroupHCCL: one tensor a rank is expected for ", what, ", not ", tensors.size());
+  TORCH_CHECK_VALUE(tensors.size() == 1, "ProcessGroupHCCL: one tensor a rank is expected for ", what, ", not ",
+                    tensors.size());
   check_device(tensors[0], what);
 }
 
 void ProcessGroupHCCL::check_root(int64_t root) const {
-  TORCH_CHECK_VALUE(root >= 0 && root < size_, "ProcessGroupHCCL: rank ", root, " does not exist among ", size_, " ranks");
+  TORCH_CHECK_VALUE(root >= 0 && root < size_, "ProcessGroupHCCL: rank ", root, " does not exist among ", size_,
+                    " ranks");
 }
 
 ProcessGroupHCCL::OnDevice& ProcessGroupHCCL::on(c10::Device device) {
@@ -51,7 +58,8 @@ ProcessGroupHCCL::OnDevice& ProcessGroupHCCL::on(c10::Device device) {
   std::string name = getGroupUid().empty() ? "" : getGroupUid() + "/" + std::to_string(devices_.size());
   if (name.size() > 100) name.resize(100);
   made.communicator = std::make_shared<Communicator>(*store_, key, rank_, size_, name, options_->timeout);
-  for (int lane = 0; lane < kLanes; ++lane) made.streams.push_back(stream_from_pool(device.index(), options_->is_high_priority_stream ? -1 : 0));
+  for (int lane = 0; lane < kLanes; ++lane)
+    made.streams.push_back(stream_from_pool(device.index(), options_->is_high_priority_stream ? -1 : 0));
   watched_->add(made.communicator);
   return devices_.emplace(device.index(), std::move(made)).first->second;
 }
@@ -85,8 +93,9 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body
     return nullptr;
   }
   if (after) after();
-  auto work = c10::make_intrusive<WorkHCCL>(WorkInfo{rank_, what.type, what.title, ++sequence_, stream, std::move(what.outputs),
-                                                     what.timeout == c10d::kUnsetTimeout ? options_->timeout : what.timeout, what.host_waits});
+  auto work = c10::make_intrusive<WorkHCCL>(
+      WorkInfo{rank_, what.type, what.title, ++sequence_, stream, std::move(what.outputs),
+               what.timeout == c10d::kUnsetTimeout ? options_->timeout : what.timeout, what.host_waits});
   watched_->add(work);
   return work;
 }
@@ -109,15 +118,17 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::endCoalescing() {
   const c10::StreamGuard on_stream(stream);
   HCCL_CHECK(HCCL_OPTIONAL(HcclGroupEnd)());
   for (const After& step : after) step();
-  auto work = c10::make_intrusive<WorkHCCL>(
-      WorkInfo{rank_, c10d::OpType::COALESCED, "hccl:coalesced", ++sequence_, stream, std::move(outputs), options_->timeout, false});
+  auto work = c10::make_intrusive<WorkHCCL>(WorkInfo{rank_, c10d::OpType::COALESCED, "hccl:coalesced", ++sequence_,
+                                                     stream, std::move(outputs), options_->timeout, false});
   watched_->add(work);
   return work;
 }
 
 void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) { on(device); }
 
-c10d::ErrorType ProcessGroupHCCL::getError() { return watched_->error().empty() ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR; }
+c10d::ErrorType ProcessGroupHCCL::getError() {
+  return watched_->error().empty() ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
+}
 
 void ProcessGroupHCCL::shutdown() {
   // What is queued must not find its communicator gone on a real device; here it would keep it alive.
@@ -138,7 +149,9 @@ void ProcessGroupHCCL::abort() {
 
 std::string ProcessGroupHCCL::hccl_comm_name(int device) {
   char name[COMM_NAME_MAX_LENGTH] = {};
-  HCCL_CHECK(HCCL_OPTIONAL(HcclGetCommName)(on(c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device))).communicator->handle(), name));
+  HCCL_CHECK(HCCL_OPTIONAL(HcclGetCommName)(
+      on(c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device))).communicator->handle(),
+      name));
   return name;
 }
 

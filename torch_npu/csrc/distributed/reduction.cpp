@@ -17,7 +17,8 @@ at::ScalarType reducible_type(const at::Tensor& tensor) {
 }
 
 at::Tensor reducible(const at::Tensor& original, const ReduceOp& op) {
-  TORCH_CHECK(!original.is_complex() || c10d::isComplexViewAsRealAllowed(op), "ProcessGroupHCCL: this ReduceOp is not defined for complex tensors");
+  TORCH_CHECK(!original.is_complex() || c10d::isComplexViewAsRealAllowed(op),
+              "ProcessGroupHCCL: this ReduceOp is not defined for complex tensors");
   const at::Tensor tensor = as_real(original);
   if (op.op_ == ReduceOp::PREMUL_SUM) {
     const auto factor = c10::dynamic_intrusive_pointer_cast<c10d::PreMulSumSupplement>(op.supplement_);
@@ -31,8 +32,10 @@ at::Tensor reducible(const at::Tensor& original, const ReduceOp& op) {
 
 void finish_reduction(at::Tensor& reduced, const ReduceOp& op, int ranks) {
   if (op.op_ != ReduceOp::AVG || ranks == 1) return;
-  if (at::isIntegralType(reduced.scalar_type(), true)) reduced.div_(ranks, "trunc");
-  else reduced.div_(ranks);
+  if (at::isIntegralType(reduced.scalar_type(), true))
+    reduced.div_(ranks, "trunc");
+  else
+    reduced.div_(ranks);
 }
 
 }  // namespace npu::distributed

@@ -6,8 +6,8 @@
 namespace npu::distributed {
 
 struct Settings {
-  bool blocking_wait;               // TORCH_HCCL_BLOCKING_WAIT: wait() blocks the host
-  bool tear_down;                   // TORCH_HCCL_ASYNC_ERROR_HANDLING: a failed group ends the process if the program does not
+  bool blocking_wait;  // TORCH_HCCL_BLOCKING_WAIT: wait() blocks the host
+  bool tear_down;      // TORCH_HCCL_ASYNC_ERROR_HANDLING: a failed group ends the process if the program does not
 };
 const Settings& settings();
 

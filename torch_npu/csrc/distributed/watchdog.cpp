@@ -101,7 +101,8 @@ void Watched::wait_for_all() {
 bool Watched::check() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (closed_) return false;
-  works_.erase(std::remove_if(works_.begin(), works_.end(), [](const auto& w) { return w->isCompleted(); }), works_.end());
+  works_.erase(std::remove_if(works_.begin(), works_.end(), [](const auto& w) { return w->isCompleted(); }),
+               works_.end());
   if (error_.empty()) {
     for (const auto& c : communicators_)
       if (auto error = c->async_error()) error_ = *error;
@@ -111,11 +112,13 @@ bool Watched::check() {
     failed_ = std::chrono::steady_clock::now();
     LOG(ERROR) << "ProcessGroupHCCL: " << error_;
   }
-  const auto error = std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, "ProcessGroupHCCL: " + error_));
+  const auto error = std::make_exception_ptr(
+      c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, "ProcessGroupHCCL: " + error_));
   for (const auto& w : works_) w->fail(error);
   if (settings().tear_down && std::chrono::steady_clock::now() - failed_ > kGrace) {
     LOG(ERROR) << "ProcessGroupHCCL: the group failed " << kGrace.count()
-               << " s ago and still exists; ending the process (TORCH_HCCL_ASYNC_ERROR_HANDLING=0 leaves it alone): " << error_;
+               << " s ago and still exists; ending the process (TORCH_HCCL_ASYNC_ERROR_HANDLING=0 leaves it alone): "
+               << error_;
     std::abort();
   }
   return true;

@@ -19,10 +19,10 @@ class Watched {
  public:
   void add(c10::intrusive_ptr<WorkHCCL> work);
   void add(std::shared_ptr<Communicator> communicator);
-  void close();                 // the group is destroyed: nothing here matters any more
-  std::string error() const;    // empty while all is well
-  bool check();                 // the watchdog's round; false when closed
-  void wait_for_all();          // until every work is done or failed
+  void close();               // the group is destroyed: nothing here matters any more
+  std::string error() const;  // empty while all is well
+  bool check();               // the watchdog's round; false when closed
+  void wait_for_all();        // until every work is done or failed
 
  private:
   mutable std::mutex mutex_;

@@ -12,7 +12,10 @@
 namespace npu::distributed {
 
 WorkHCCL::WorkHCCL(WorkInfo info)
-    : Work(info.rank, info.type, info.title), info_(std::move(info)), end_(info_.stream.device_index()), began_(std::chrono::steady_clock::now()) {
+    : Work(info.rank, info.type, info.title),
+      info_(std::move(info)),
+      end_(info_.stream.device_index()),
+      began_(std::chrono::steady_clock::now()) {
   record_event(end_.get(), info_.stream);
 }
 
@@ -46,7 +49,8 @@ void WorkHCCL::rethrow() {
 bool WorkHCCL::overdue() const { return std::chrono::steady_clock::now() - began_ > info_.timeout; }
 
 std::string WorkHCCL::describe() const {
-  return c10::str(c10d::opTypeToString(info_.type), " (number ", info_.sequence, " of the group, rank ", info_.rank, ")");
+  return c10::str(c10d::opTypeToString(info_.type), " (number ", info_.sequence, " of the group, rank ", info_.rank,
+                  ")");
 }
 
 void WorkHCCL::synchronize() {
@@ -60,9 +64,11 @@ bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
   if (limited || info_.host_waits || settings().blocking_wait) {
     const auto limit = limited ? timeout : info_.timeout;
     // Short at first: a small collective is done in microseconds.
-    for (auto pause = std::chrono::microseconds(20); !isCompleted(); pause = std::min(pause * 2, std::chrono::microseconds(1000))) {
+    for (auto pause = std::chrono::microseconds(20); !isCompleted();
+         pause = std::min(pause * 2, std::chrono::microseconds(1000))) {
       if (std::chrono::steady_clock::now() - began_ > limit)
-        C10_THROW_ERROR(DistBackendError, c10::str("ProcessGroupHCCL: ", describe(), " was not done within ", limit.count(), " ms"));
+        C10_THROW_ERROR(DistBackendError,
+                        c10::str("ProcessGroupHCCL: ", describe(), " was not done within ", limit.count(), " ms"));
       std::this_thread::sleep_for(pause);
     }
   }

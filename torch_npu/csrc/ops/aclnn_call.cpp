@@ -17,29 +17,52 @@ namespace npu {
 
 aclDataType acl_dtype(at::ScalarType type) {
   switch (type) {
-    case at::kFloat: return ACL_FLOAT;
-    case at::kHalf: return ACL_FLOAT16;
-    case at::kBFloat16: return ACL_BF16;
-    case at::kDouble: return ACL_DOUBLE;
-    case at::kLong: return ACL_INT64;
-    case at::kInt: return ACL_INT32;
-    case at::kShort: return ACL_INT16;
-    case at::kChar: return ACL_INT8;
-    case at::kByte: return ACL_UINT8;
-    case at::kBool: return ACL_BOOL;
-    case at::kUInt16: return ACL_UINT16;
-    case at::kUInt32: return ACL_UINT32;
-    case at::kUInt64: return ACL_UINT64;
-    case at::kComplexHalf: return ACL_COMPLEX32;
-    case at::kComplexFloat: return ACL_COMPLEX64;
-    case at::kComplexDouble: return ACL_COMPLEX128;
-    case at::kFloat8_e5m2: return ACL_FLOAT8_E5M2;
-    case at::kFloat8_e4m3fn: return ACL_FLOAT8_E4M3FN;
-    case at::kFloat8_e8m0fnu: return ACL_FLOAT8_E8M0;
-    case at::kQInt8: return ACL_INT8;
-    case at::kQUInt8: return ACL_UINT8;
-    case at::kQInt32: return ACL_INT32;
-    default: TORCH_CHECK_TYPE(false, "npu: tensors of type ", type, " are not supported on an npu device");
+    case at::kFloat:
+      return ACL_FLOAT;
+    case at::kHalf:
+      return ACL_FLOAT16;
+    case at::kBFloat16:
+      return ACL_BF16;
+    case at::kDouble:
+      return ACL_DOUBLE;
+    case at::kLong:
+      return ACL_INT64;
+    case at::kInt:
+      return ACL_INT32;
+    case at::kShort:
+      return ACL_INT16;
+    case at::kChar:
+      return ACL_INT8;
+    case at::kByte:
+      return ACL_UINT8;
+    case at::kBool:
+      return ACL_BOOL;
+    case at::kUInt16:
+      return ACL_UINT16;
+    case at::kUInt32:
+      return ACL_UINT32;
+    case at::kUInt64:
+      return ACL_UINT64;
+    case at::kComplexHalf:
+      return ACL_COMPLEX32;
+    case at::kComplexFloat:
+      return ACL_COMPLEX64;
+    case at::kComplexDouble:
+      return ACL_COMPLEX128;
+    case at::kFloat8_e5m2:
+      return ACL_FLOAT8_E5M2;
+    case at::kFloat8_e4m3fn:
+      return ACL_FLOAT8_E4M3FN;
+    case at::kFloat8_e8m0fnu:
+      return ACL_FLOAT8_E8M0;
+    case at::kQInt8:
+      return ACL_INT8;
+    case at::kQUInt8:
+      return ACL_UINT8;
+    case at::kQInt32:
+      return ACL_INT32;
+    default:
+      TORCH_CHECK_TYPE(false, "npu: tensors of type ", type, " are not supported on an npu device");
   }
 }
 
@@ -60,18 +83,22 @@ at::Tensor scalar_on_device(const at::Tensor& cpu) {
 // Only reached when a tensor is not where the operator runs.
 const at::Tensor& moved(const at::Tensor& tensor, at::Tensor& keep) {
   TORCH_CHECK(tensor.device().is_cpu() && tensor.dim() == 0,
-              "Expected all tensors to be on the same device, but found at least two devices, npu:", current_device(), " and ",
-              tensor.device(), "!");
+              "Expected all tensors to be on the same device, but found at least two devices, npu:", current_device(),
+              " and ", tensor.device(), "!");
   keep = scalar_on_device(tensor);
   return keep;
 }
 
 aclFormat format_of(int64_t dim) {
   switch (dim) {
-    case 3: return ACL_FORMAT_NCL;
-    case 4: return ACL_FORMAT_NCHW;
-    case 5: return ACL_FORMAT_NCDHW;
-    default: return ACL_FORMAT_ND;
+    case 3:
+      return ACL_FORMAT_NCL;
+    case 4:
+      return ACL_FORMAT_NCHW;
+    case 5:
+      return ACL_FORMAT_NCDHW;
+    default:
+      return ACL_FORMAT_ND;
   }
 }
 
@@ -94,13 +121,14 @@ aclTensor* make_tensor(const at::Tensor& given, at::Tensor& keep) {
   const c10::Device device = given.device();
   const bool here = device.type() == c10::DeviceType::PrivateUse1 && device.index() == current_device();
   const at::Tensor& tensor = here ? given : moved(given, keep);
-  TORCH_CHECK(tensor.layout() == at::kStrided, "npu: a ", tensor.layout(), " tensor cannot be given to an npu operator");
+  TORCH_CHECK(tensor.layout() == at::kStrided, "npu: a ", tensor.layout(),
+              " tensor cannot be given to an npu operator");
   const at::IntArrayRef sizes = tensor.sizes();
   const c10::Storage& storage = tensor.storage();
   const int64_t storage_size = static_cast<int64_t>(storage.nbytes() / tensor.itemsize());
-  aclTensor* handle = cann::acl().aclCreateTensor(sizes.data(), sizes.size(), acl_dtype(tensor.scalar_type()), tensor.strides().data(),
-                                                  tensor.storage_offset(), format_of(tensor.dim()), &storage_size, 1,
-                                                  const_cast<void*>(storage.data()));
+  aclTensor* handle = cann::acl().aclCreateTensor(
+      sizes.data(), sizes.size(), acl_dtype(tensor.scalar_type()), tensor.strides().data(), tensor.storage_offset(),
+      format_of(tensor.dim()), &storage_size, 1, const_cast<void*>(storage.data()));
   TORCH_CHECK(handle, "npu: aclCreateTensor failed for a tensor of shape ", sizes);
   return handle;
 }
@@ -108,12 +136,23 @@ aclTensor* make_tensor(const at::Tensor& given, at::Tensor& keep) {
 aclScalar* make_scalar(const at::Scalar& scalar) {
   aclScalar* handle = nullptr;
   switch (scalar.type()) {
-    case at::kDouble: handle = scalar_of(scalar.toDouble(), ACL_DOUBLE); break;
-    case at::kLong: handle = scalar_of(scalar.toLong(), ACL_INT64); break;
-    case at::kUInt64: handle = scalar_of(scalar.toUInt64(), ACL_UINT64); break;
-    case at::kBool: handle = scalar_of(scalar.toBool(), ACL_BOOL); break;
-    case at::kComplexDouble: handle = scalar_of(scalar.toComplexDouble(), ACL_COMPLEX128); break;
-    default: TORCH_CHECK_TYPE(false, "npu: a scalar of type ", scalar.type(), " is not supported");
+    case at::kDouble:
+      handle = scalar_of(scalar.toDouble(), ACL_DOUBLE);
+      break;
+    case at::kLong:
+      handle = scalar_of(scalar.toLong(), ACL_INT64);
+      break;
+    case at::kUInt64:
+      handle = scalar_of(scalar.toUInt64(), ACL_UINT64);
+      break;
+    case at::kBool:
+      handle = scalar_of(scalar.toBool(), ACL_BOOL);
+      break;
+    case at::kComplexDouble:
+      handle = scalar_of(scalar.toComplexDouble(), ACL_COMPLEX128);
+      break;
+    default:
+      TORCH_CHECK_TYPE(false, "npu: a scalar of type ", scalar.type(), " is not supported");
   }
   TORCH_CHECK(handle, "npu: aclCreateScalar failed");
   return handle;

@@ -8,9 +8,9 @@
 // Cost: one handle a tensor (from the library's pool), no malloc; symbols are looked up at the first call.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <ATen/core/IListRef.h>
 #include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 #include <c10/util/ArrayRef.h>
 #include <c10/util/OptionalArrayRef.h>
@@ -224,7 +224,8 @@ class AclnnFunction<aclnnStatus(P...)> : public detail::AclnnSymbols {
     aclOpExecutor* executor = nullptr;
     auto* phase_one = reinterpret_cast<aclnnStatus (*)(P...)>(phase_one_);
     // One full expression: the handles live until phase two has returned.
-    launch(phase_one(detail::Arg<std::remove_cv_t<std::tuple_element_t<I, std::tuple<P...>>>>(args).get()..., &size, &executor),
+    launch(phase_one(detail::Arg<std::remove_cv_t<std::tuple_element_t<I, std::tuple<P...>>>>(args).get()..., &size,
+                     &executor),
            size, executor);
   }
 };
@@ -232,8 +233,8 @@ class AclnnFunction<aclnnStatus(P...)> : public detail::AclnnSymbols {
 }  // namespace npu
 
 // The operator `name`, its symbols found once. The prototype is only read, never linked.
-#define ACLNN(name)                                                              \
-  ([]() -> const auto& {                                                         \
+#define ACLNN(name)                                                               \
+  ([]() -> const auto& {                                                          \
     static const ::npu::AclnnFunction<decltype(name##GetWorkspaceSize)> f(#name); \
-    return f;                                                                    \
+    return f;                                                                     \
   }())

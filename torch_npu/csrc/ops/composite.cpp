@@ -1,10 +1,10 @@
 // Operators for which CANN has no function and PyTorch no composite kernel, composed of the device's own operators. What it is
 // not: a fallback; nothing here leaves the device. A place of last resort: a row of ops/aten.yaml is better where aclnn has one.
 #include <ATen/ExpandUtils.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_addmm_activation_meta.h>
-#include <ATen/ScalarOps.h>
 #include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <torch/library.h>
@@ -25,8 +25,8 @@ at::Tensor isnan(const at::Tensor& self) { return self.ne(self); }
 at::Tensor count_nonzero(const at::Tensor& self, at::IntArrayRef dims) { return self.ne(0).sum(dims); }
 
 template <class Op>
-void run_addmm_activation(Op& op, const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
-                          const at::Scalar& alpha, bool use_gelu) {
+void run_addmm_activation(Op& op, const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                          const at::Scalar& beta, const at::Scalar& alpha, bool use_gelu) {
   op.meta(self, mat1, mat2, beta, alpha, use_gelu);
   const at::Tensor& out = op.output(0);
   if (out.numel() == 0) return;
@@ -38,16 +38,16 @@ void run_addmm_activation(Op& op, const at::Tensor& self, const at::Tensor& mat1
   }
 }
 
-at::Tensor addmm_activation(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
-                            const at::Scalar& alpha, bool use_gelu) {
+at::Tensor addmm_activation(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                            const at::Scalar& beta, const at::Scalar& alpha, bool use_gelu) {
   const NPUGuard guard(first_device(self, mat1));
   Structured<at::meta::structured__addmm_activation, 1> op;
   run_addmm_activation(op, self, mat1, mat2, beta, alpha, use_gelu);
   return op.take(0);
 }
 
-at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
-                                 const at::Scalar& alpha, bool use_gelu, at::Tensor& out) {
+at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                                 const at::Scalar& beta, const at::Scalar& alpha, bool use_gelu, at::Tensor& out) {
   const NPUGuard guard(first_device(self, mat1));
   Structured<at::meta::structured__addmm_activation, 1> op(Outputs::kGiven, out);
   run_addmm_activation(op, self, mat1, mat2, beta, alpha, use_gelu);
@@ -59,7 +59,8 @@ at::Tensor isin(const at::Tensor& elements, const at::Tensor& test, bool assume_
   return invert ? found.logical_not_() : found;
 }
 
-at::Tensor& isin_out(const at::Tensor& elements, const at::Tensor& test, bool assume_unique, bool invert, at::Tensor& out) {
+at::Tensor& isin_out(const at::Tensor& elements, const at::Tensor& test, bool assume_unique, bool invert,
+                     at::Tensor& out) {
   const at::Tensor result = isin(elements, test, assume_unique, invert);
   out.resize_(result.sizes());
   return out.copy_(result);
@@ -70,8 +71,8 @@ std::tuple<at::Tensor, at::Tensor> weight_norm(const at::Tensor& v, const at::Te
   return {v.mul(g.div(norm)), norm};
 }
 
-std::tuple<at::Tensor, at::Tensor> weight_norm_backward(const at::Tensor& grad, const at::Tensor& v, const at::Tensor& g,
-                                                        const at::Tensor& norm, int64_t dim) {
+std::tuple<at::Tensor, at::Tensor> weight_norm_backward(const at::Tensor& grad, const at::Tensor& v,
+                                                        const at::Tensor& g, const at::Tensor& norm, int64_t dim) {
   Ints others;
   for (int64_t i = 0; i < v.dim(); ++i) {
     if (i != at::maybe_wrap_dim(dim, v.dim())) others.push_back(i);
@@ -84,10 +85,11 @@ std::tuple<at::Tensor, at::Tensor> weight_norm_backward(const at::Tensor& grad, 
 
 // Where both have the same shape: one number comes back from the device.
 bool equal(const at::Tensor& self, const at::Tensor& other) {
-  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two devices, ",
-              self.device(), " and ", other.device(), "!");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, got ", self.scalar_type(), " and ",
-              other.scalar_type());
+  TORCH_CHECK(self.device() == other.device(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
+              other.device(), "!");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, got ",
+              self.scalar_type(), " and ", other.scalar_type());
   if (self.sizes() != other.sizes()) return false;
   if (self.numel() == 0) return true;
   const NPUGuard guard(self.device().index());
@@ -119,27 +121,33 @@ at::Tensor left_shift_number(const at::Tensor& self, const at::Scalar& other) { 
 at::Tensor& left_shift_(at::Tensor& self, const at::Tensor& other) { return self.bitwise_left_shift_(other); }
 at::Tensor& left_shift_number_(at::Tensor& self, const at::Scalar& other) { return self.bitwise_left_shift_(other); }
 at::Tensor right_shift(const at::Tensor& self, const at::Tensor& other) { return self.bitwise_right_shift(other); }
-at::Tensor right_shift_number(const at::Tensor& self, const at::Scalar& other) { return self.bitwise_right_shift(other); }
+at::Tensor right_shift_number(const at::Tensor& self, const at::Scalar& other) {
+  return self.bitwise_right_shift(other);
+}
 at::Tensor& right_shift_(at::Tensor& self, const at::Tensor& other) { return self.bitwise_right_shift_(other); }
 at::Tensor& right_shift_number_(at::Tensor& self, const at::Scalar& other) { return self.bitwise_right_shift_(other); }
 
-std::tuple<at::Tensor, at::Tensor> grid_sampler_2d_backward(const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& grid,
-                                                            int64_t interpolation, int64_t padding, bool align_corners,
+std::tuple<at::Tensor, at::Tensor> grid_sampler_2d_backward(const at::Tensor& grad_output, const at::Tensor& input,
+                                                            const at::Tensor& grid, int64_t interpolation,
+                                                            int64_t padding, bool align_corners,
                                                             std::array<bool, 2> mask) {
   const NPUGuard guard(input.device().index());
   const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type()) : at::Tensor();
   const at::Tensor grad_grid = empty(grid.sizes(), grid.scalar_type());
-  ACLNN(aclnnGridSampler2DBackward)(grad_output, input, grid, interpolation, padding, align_corners, mask, grad_input, grad_grid);
+  ACLNN(aclnnGridSampler2DBackward)(grad_output, input, grid, interpolation, padding, align_corners, mask, grad_input,
+                                    grad_grid);
   return {grad_input, grad_grid};
 }
 
-std::tuple<at::Tensor, at::Tensor> grid_sampler_3d_backward(const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& grid,
-                                                            int64_t interpolation, int64_t padding, bool align_corners,
+std::tuple<at::Tensor, at::Tensor> grid_sampler_3d_backward(const at::Tensor& grad_output, const at::Tensor& input,
+                                                            const at::Tensor& grid, int64_t interpolation,
+                                                            int64_t padding, bool align_corners,
                                                             std::array<bool, 2> mask) {
   const NPUGuard guard(input.device().index());
   const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type()) : at::Tensor();
   const at::Tensor grad_grid = empty(grid.sizes(), grid.scalar_type());
-  ACLNN(aclnnGridSampler3DBackward)(grad_output, input, grid, interpolation, padding, align_corners, mask, grad_input, grad_grid);
+  ACLNN(aclnnGridSampler3DBackward)(grad_output, input, grid, interpolation, padding, align_corners, mask, grad_input,
+                                    grad_grid);
   return {grad_input, grad_grid};
 }
 
@@ -159,7 +167,9 @@ void cummin_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indic
   ACLNN(aclnnCummin)(self, dim, values, indices);
 }
 
-void record_stream(at::Tensor& self, c10::Stream stream) { device_allocator()->recordStream(self.storage().data_ptr(), stream); }
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  device_allocator()->recordStream(self.storage().data_ptr(), stream);
+}
 
 }  // namespace
 

@@ -18,28 +18,34 @@ at::MemoryFormat format_of(const at::Tensor& input, const at::Tensor& weight) {
   return a == at::MemoryFormat::Contiguous ? b : a;
 }
 
-std::vector<int64_t> output_size(const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride, at::IntArrayRef padding,
-                                 at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups) {
-  return transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups)
+std::vector<int64_t> output_size(const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
+                                 at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                                 at::IntArrayRef output_padding, int64_t groups) {
+  return transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
+                                                  dilation, groups)
                     : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
 }
 
-at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
-                       at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups) {
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef output_padding, int64_t groups) {
   TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.scalar_type(), ") and weight type (",
               weight.scalar_type(), ") should be the same");
   const NPUGuard guard(input.device().index());
-  const at::Tensor output = empty(output_size(input, weight, stride, padding, dilation, transposed, output_padding, groups),
-                                  input.scalar_type(), format_of(input, weight));
+  const at::Tensor output =
+      empty(output_size(input, weight, stride, padding, dilation, transposed, output_padding, groups),
+            input.scalar_type(), format_of(input, weight));
   if (output.numel()) {
-    ACLNN(aclnnConvolution)(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output, conv_math_type());
+    ACLNN(aclnnConvolution)(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output,
+                            conv_math_type());
   }
   return output;
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& grad_output, const at::Tensor& input,
-                                                                    const at::Tensor& weight, at::IntArrayRef stride,
-                                                                    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& grad_output,
+                                                                    const at::Tensor& input, const at::Tensor& weight,
+                                                                    at::IntArrayRef stride, at::IntArrayRef padding,
+                                                                    at::IntArrayRef dilation, bool transposed,
                                                                     at::IntArrayRef output_padding, int64_t groups,
                                                                     std::array<bool, 3> mask) {
   const NPUGuard guard(input.device().index());
@@ -48,8 +54,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
   const at::Tensor grad_weight = mask[1] ? empty(weight.sizes(), weight.scalar_type(), format) : at::Tensor();
   const int64_t channels = grad_output.size(1);
   const at::Tensor grad_bias = mask[2] ? empty({channels}, grad_output.scalar_type()) : at::Tensor();
-  ACLNN(aclnnConvolutionBackward)(grad_output, input, weight, at::IntArrayRef(&channels, 1), stride, padding, dilation, transposed,
-                                  output_padding, groups, mask, conv_math_type(), grad_input, grad_weight, grad_bias);
+  ACLNN(aclnnConvolutionBackward)(grad_output, input, weight, at::IntArrayRef(&channels, 1), stride, padding, dilation,
+                                  transposed, output_padding, groups, mask, conv_math_type(), grad_input, grad_weight,
+                                  grad_bias);
   return {grad_input, grad_weight, grad_bias};
 }
 

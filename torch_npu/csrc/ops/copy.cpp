@@ -33,7 +33,8 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
 void copy_bytes(const at::Tensor& dst, const at::Tensor& src, aclrtMemcpyKind kind) {
   const size_t bytes = src.nbytes();
   if (bytes == 0) return;
-  NPU_CHECK(cann::acl().aclrtMemcpyAsync(dst.mutable_data_ptr(), bytes, src.const_data_ptr(), bytes, kind, current_raw_stream()));
+  NPU_CHECK(cann::acl().aclrtMemcpyAsync(dst.mutable_data_ptr(), bytes, src.const_data_ptr(), bytes, kind,
+                                         current_raw_stream()));
 }
 
 void synchronize() { NPU_CHECK(cann::acl().aclrtSynchronizeStream(current_raw_stream())); }
@@ -41,7 +42,8 @@ void synchronize() { NPU_CHECK(cann::acl().aclrtSynchronizeStream(current_raw_st
 // Keeps a pinned block from reuse until the current stream has passed this point; false if `host` is not pinned by us.
 bool keep_until_done(const at::Tensor& host) {
   const at::DataPtr& data = host.storage().data_ptr();
-  return at::getHostAllocator(c10::DeviceType::PrivateUse1)->record_event(host.storage().mutable_data(), data.get_context(), current_stream());
+  return at::getHostAllocator(c10::DeviceType::PrivateUse1)
+      ->record_event(host.storage().mutable_data(), data.get_context(), current_stream());
 }
 
 void cross_border(const at::Tensor& dst, const at::Tensor& src, aclrtMemcpyKind kind, bool non_blocking) {
@@ -62,7 +64,8 @@ void host_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_block
   }
   // A broadcast source is expanded on the device, not on the border.
   const at::Tensor converted = src.to(dst.scalar_type()).contiguous();
-  if (converted.sizes() == dst.sizes() && dst.is_contiguous()) return cross_border(dst, converted, ACL_MEMCPY_HOST_TO_DEVICE, false);
+  if (converted.sizes() == dst.sizes() && dst.is_contiguous())
+    return cross_border(dst, converted, ACL_MEMCPY_HOST_TO_DEVICE, false);
   const at::Tensor staged = empty(converted.sizes(), dst.scalar_type());
   cross_border(staged, converted, ACL_MEMCPY_HOST_TO_DEVICE, false);
   ACLNN(aclnnInplaceCopy)(dst, staged);
@@ -146,8 +149,10 @@ namespace {
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   TORCH_CHECK(self.defined() && src.defined(), "copy_: undefined tensor");
   if (self.is_same(src)) return self;
-  TORCH_CHECK(src.device().type() == c10::DeviceType::PrivateUse1 || src.is_cpu(), "npu: cannot copy from a tensor on ", src.device());
-  TORCH_CHECK(self.device().type() == c10::DeviceType::PrivateUse1 || self.is_cpu(), "npu: cannot copy to a tensor on ", self.device());
+  TORCH_CHECK(src.device().type() == c10::DeviceType::PrivateUse1 || src.is_cpu(), "npu: cannot copy from a tensor on ",
+              src.device());
+  TORCH_CHECK(self.device().type() == c10::DeviceType::PrivateUse1 || self.is_cpu(), "npu: cannot copy to a tensor on ",
+              self.device());
   const at::Tensor source = src.sizes() == self.sizes() ? src : src.expand(self.sizes());
   if (!self.is_conj() && !src.is_conj() && !self.is_neg() && !src.is_neg()) {
     copy(self, source, non_blocking);
@@ -180,7 +185,8 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   alignas(16) char value[16];
   const size_t bytes = self.itemsize();
   TORCH_CHECK(bytes <= sizeof value, "npu: .item() of type ", self.scalar_type(), " is not supported");
-  NPU_CHECK(cann::acl().aclrtMemcpyAsync(value, bytes, self.const_data_ptr(), bytes, ACL_MEMCPY_DEVICE_TO_HOST, current_raw_stream()));
+  NPU_CHECK(cann::acl().aclrtMemcpyAsync(value, bytes, self.const_data_ptr(), bytes, ACL_MEMCPY_DEVICE_TO_HOST,
+                                         current_raw_stream()));
   synchronize();
   at::Scalar result;
   AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense_npu", AT_WRAP([&] {
@@ -188,8 +194,8 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
                    memcpy(&number, value, sizeof number);
                    result = at::Scalar(number);
                  }),
-                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES), at::kBool,
-                 at::kHalf, at::kBFloat16, at::kComplexHalf);
+                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+                 AT_EXPAND(AT_FLOAT8_TYPES), at::kBool, at::kHalf, at::kBFloat16, at::kComplexHalf);
   return result;
 }
 

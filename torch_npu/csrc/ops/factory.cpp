@@ -19,28 +19,30 @@ using Dtype = std::optional<at::ScalarType>;
 using Layout = std::optional<at::Layout>;
 using OptionalDevice = std::optional<at::Device>;
 
-c10::DeviceIndex check_options(const Layout& layout, const OptionalDevice& device, const std::optional<bool>& pin_memory) {
+c10::DeviceIndex check_options(const Layout& layout, const OptionalDevice& device,
+                               const std::optional<bool>& pin_memory) {
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
   TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "npu: only strided tensors can be made, not ", *layout);
   const c10::DeviceIndex index = device && device->has_index() ? device->index() : current_device();
-  TORCH_CHECK(index >= 0 && index < device_count(), "npu: invalid device index ", static_cast<int>(index), ": there are ",
-              static_cast<int>(device_count()), " npu devices");
+  TORCH_CHECK(index >= 0 && index < device_count(), "npu: invalid device index ", static_cast<int>(index),
+              ": there are ", static_cast<int>(device_count()), " npu devices");
   return index;
 }
 
-at::Tensor empty_memory_format(at::IntArrayRef size, Dtype dtype, Layout layout, OptionalDevice device, std::optional<bool> pin_memory,
-                               std::optional<at::MemoryFormat> memory_format) {
+at::Tensor empty_memory_format(at::IntArrayRef size, Dtype dtype, Layout layout, OptionalDevice device,
+                               std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
   const NPUGuard guard(check_options(layout, device, pin_memory));
   return empty(size, dtype_or_default(dtype), memory_format);
 }
 
-at::Tensor empty_strided_(at::IntArrayRef size, at::IntArrayRef stride, Dtype dtype, Layout layout, OptionalDevice device,
-                          std::optional<bool> pin_memory) {
+at::Tensor empty_strided_(at::IntArrayRef size, at::IntArrayRef stride, Dtype dtype, Layout layout,
+                          OptionalDevice device, std::optional<bool> pin_memory) {
   const NPUGuard guard(check_options(layout, device, pin_memory));
   return empty_strided(size, stride, dtype_or_default(dtype));
 }
 
-int64_t range_size(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType type, bool inclusive) {
+int64_t range_size(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType type,
+                   bool inclusive) {
   const bool integral = c10::isIntegralType(type, true);
   double size = 0;
   if (integral) {
@@ -58,7 +60,8 @@ int64_t range_size(const at::Scalar& start, const at::Scalar& end, const at::Sca
                 "upper bound and lower bound inconsistent with step sign");
     size = inclusive ? std::floor((last - first) / by) + 1 : std::ceil((last - first) / by);
   }
-  TORCH_CHECK(size >= 0 && size <= static_cast<double>(std::numeric_limits<int64_t>::max()), "invalid size, possible overflow?");
+  TORCH_CHECK(size >= 0 && size <= static_cast<double>(std::numeric_limits<int64_t>::max()),
+              "invalid size, possible overflow?");
   return static_cast<int64_t>(size);
 }
 

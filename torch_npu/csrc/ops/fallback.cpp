@@ -52,7 +52,8 @@ void count(const c10::OperatorHandle& op) {
     first = ++c.by_name[name] == 1;
   }
   if (first) {
-    TORCH_WARN("npu: ", name, " has no npu kernel and runs on the CPU (slow: its tensors are copied). "
+    TORCH_WARN("npu: ", name,
+               " has no npu kernel and runs on the CPU (slow: its tensors are copied). "
                "torch.npu.fallback_counts() counts such calls; this is said once an operator.");
   }
 }
@@ -142,7 +143,8 @@ class Call {
     const at::Tensor& cpu = copies_.at(original.unsafeGetTensorImpl()).copy;
     if (cpu.sizes() != original.sizes()) {
       resize_tensor(original, cpu.sizes());
-      if (cpu.is_non_overlapping_and_dense()) original.unsafeGetTensorImpl()->set_sizes_and_strides(cpu.sizes(), cpu.strides());
+      if (cpu.is_non_overlapping_and_dense())
+        original.unsafeGetTensorImpl()->set_sizes_and_strides(cpu.sizes(), cpu.strides());
     }
     npu::copy(original, cpu);
   }
@@ -184,8 +186,10 @@ class Call {
     if (!is_npu(base)) return cpu;
     const at::Tensor& copy = copies_.at(base.unsafeGetTensorImpl()).copy;
     TORCH_CHECK(cpu.scalar_type() == base.scalar_type() && cpu.is_alias_of(copy) && copy.strides() == base.strides(),
-                "npu: ", name_of(op_), " is a view operator without an npu kernel, and its view cannot be rebuilt on the device");
-    return base.as_strided(cpu.sizes(), cpu.strides(), cpu.storage_offset() - copy.storage_offset() + base.storage_offset());
+                "npu: ", name_of(op_),
+                " is a view operator without an npu kernel, and its view cannot be rebuilt on the device");
+    return base.as_strided(cpu.sizes(), cpu.strides(),
+                           cpu.storage_offset() - copy.storage_offset() + base.storage_offset());
   }
 
   void results() {
@@ -197,7 +201,8 @@ class Call {
       if (source && alias->isWrite()) {
         value = *source;
       } else if (value.isTensor()) {
-        value = source && source->isTensor() ? view_on_npu(value.toTensor(), source->toTensor()) : to_npu(value.toTensor());
+        value =
+            source && source->isTensor() ? view_on_npu(value.toTensor(), source->toTensor()) : to_npu(value.toTensor());
       } else if (value.isTensorList()) {
         c10::List<at::Tensor> list;
         for (const at::Tensor& tensor : value.toTensorVector()) {

@@ -1,7 +1,7 @@
 // Filling tensors in place: fill_, zero_, masked_fill_, index_fill_. What it is not: random values (random.cpp) or factories.
-#include <ATen/core/Tensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
 #include "csrc/cann/api.h"
@@ -21,7 +21,8 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
 }
 
 at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
-  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions.");
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
+              " dimensions.");
   if (value.is_cpu()) return fill_scalar(self, number_of(value));
   self.copy_(value.expand(self.sizes()));
   return self;
@@ -35,7 +36,8 @@ at::Tensor& zero_(at::Tensor& self) {
 }
 
 at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
+              mask.scalar_type());
   at::infer_size_dimvector(self.sizes(), mask.sizes());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
@@ -44,9 +46,11 @@ at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const a
 }
 
 at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
-  TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+  TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
   if (value.is_cpu()) return masked_fill_scalar(self, mask, number_of(value));
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
+              mask.scalar_type());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
   ACLNN(aclnnInplaceMaskedFillTensor)(self, mask.expand(self.sizes()), value);
@@ -55,7 +59,8 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
 
 at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value) {
   dim = at::maybe_wrap_dim(dim, self.dim());
-  TORCH_CHECK_INDEX(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt, "index_fill_(): Expected dtype int64 for index.");
+  TORCH_CHECK_INDEX(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
+                    "index_fill_(): Expected dtype int64 for index.");
   TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
   if (self.numel() == 0 || index.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
@@ -64,7 +69,8 @@ at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& i
 }
 
 at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value) {
-  TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+  TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
   return index_fill_scalar(self, dim, index, value.item());
 }
 

@@ -28,7 +28,8 @@ bool alike(std::initializer_list<at::TensorList> lists) {
     for (const at::TensorList& list : lists) {
       const at::Tensor& tensor = list[i];
       if (tensor.device() != device || tensor.scalar_type() != type || tensor.layout() != at::kStrided ||
-          !tensor.is_non_overlapping_and_dense() || tensor.sizes() != model.sizes() || tensor.strides() != model.strides()) {
+          !tensor.is_non_overlapping_and_dense() || tensor.sizes() != model.sizes() ||
+          tensor.strides() != model.strides()) {
         return false;
       }
     }
@@ -36,7 +37,9 @@ bool alike(std::initializer_list<at::TensorList> lists) {
   return true;
 }
 
-bool alike(std::initializer_list<at::TensorList> lists, const at::Scalar& number) { return !number.isComplex() && alike(lists); }
+bool alike(std::initializer_list<at::TensorList> lists, const at::Scalar& number) {
+  return !number.isComplex() && alike(lists);
+}
 
 bool alike(std::initializer_list<at::TensorList> lists, at::ArrayRef<at::Scalar> numbers) {
   for (const at::Scalar& number : numbers) {
@@ -48,7 +51,8 @@ bool alike(std::initializer_list<at::TensorList> lists, at::ArrayRef<at::Scalar>
 std::vector<at::Tensor> like_each(at::TensorList tensors) {
   std::vector<at::Tensor> result;
   result.reserve(tensors.size());
-  for (const at::Tensor& tensor : tensors) result.push_back(empty_strided(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
+  for (const at::Tensor& tensor : tensors)
+    result.push_back(empty_strided(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
   return result;
 }
 

@@ -47,8 +47,8 @@ Expanded expand(const at::Tensor& self, const Indices& indices) {
 
 template <class Op>
 void run_index(Op& op, const at::Tensor& self, const Indices& indices) {
-  TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(), " (got ",
-                    indices.size(), ")");
+  TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ",
+                    self.dim(), " (got ", indices.size(), ")");
   const Expanded expanded = expand(self, indices);
   op.meta(self, expanded.optional);
   if (op.has_elements()) ACLNN(aclnnIndex)(self, expanded.list, op.output(0));
@@ -68,13 +68,16 @@ at::Tensor& index_out(const at::Tensor& self, const Indices& indices, at::Tensor
   return out;
 }
 
-at::Tensor& index_put(at::Tensor& self, const Indices& indices, const at::Tensor& values, bool accumulate, bool unsafe) {
-  TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(), " (got ",
-                    indices.size(), ")");
-  TORCH_CHECK(self.scalar_type() == values.scalar_type(), "Index put requires the source and destination dtypes match, got ",
-              self.scalar_type(), " for the destination and ", values.scalar_type(), " for the source.");
+at::Tensor& index_put(at::Tensor& self, const Indices& indices, const at::Tensor& values, bool accumulate,
+                      bool unsafe) {
+  TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ",
+                    self.dim(), " (got ", indices.size(), ")");
+  TORCH_CHECK(self.scalar_type() == values.scalar_type(),
+              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+              " for the destination and ", values.scalar_type(), " for the source.");
   TORCH_CHECK(values.device() == self.device() || (values.is_cpu() && values.dim() == 0),
-              "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ", values.device(), "!");
+              "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
+              values.device(), "!");
   const NPUGuard guard(self.device().index());
   if (!accumulate) {  // a mask and a number: no coordinates, no synchronization
     const auto [possible, mask] = at::native::canDispatchToMaskedFill(self, indices, values);
@@ -96,7 +99,8 @@ at::Tensor find_nonzero(const at::Tensor& self) {
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
-  TORCH_CHECK(out.scalar_type() == at::kLong, "Expected object of scalar type Long as out, but got ", out.scalar_type());
+  TORCH_CHECK(out.scalar_type() == at::kLong, "Expected object of scalar type Long as out, but got ",
+              out.scalar_type());
   const at::Tensor result = find_nonzero(self);
   resize_out(out, result.sizes());
   return out.copy_(result);
@@ -114,16 +118,19 @@ at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
 }
 
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
-  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "masked_select(): self and result must have the same scalar type");
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(),
+              "masked_select(): self and result must have the same scalar type");
   const at::Tensor result = masked_select(self, mask);
   resize_out(out, result.sizes());
   return out.copy_(result);
 }
 
 at::Tensor& masked_scatter(at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {
-  TORCH_CHECK(self.scalar_type() == source.scalar_type(), "masked_scatter_: expected self and source to have same dtypes but got ",
-              self.scalar_type(), " and ", source.scalar_type());
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(),
+              "masked_scatter_: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",
+              source.scalar_type());
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_scatter_ only supports boolean masks, but got mask with dtype ",
+              mask.scalar_type());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
   ACLNN(aclnnInplaceMaskedScatter)(self, mask.expand(self.sizes()), source);
@@ -131,10 +138,13 @@ at::Tensor& masked_scatter(at::Tensor& self, const at::Tensor& mask, const at::T
 }
 
 at::Tensor& put(at::Tensor& self, const at::Tensor& index, const at::Tensor& source, bool accumulate) {
-  TORCH_CHECK(index.scalar_type() == at::kLong, "put_(): Expected a long tensor for index, but got ", index.scalar_type());
-  TORCH_CHECK(self.scalar_type() == source.scalar_type(), "put_(): self and source expected to have the same dtype, but got self.dtype = ",
-              self.scalar_type(), " and source.dtype = ", source.scalar_type());
-  TORCH_CHECK(index.numel() == source.numel(), "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
+  TORCH_CHECK(index.scalar_type() == at::kLong, "put_(): Expected a long tensor for index, but got ",
+              index.scalar_type());
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(),
+              "put_(): self and source expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
+              " and source.dtype = ", source.scalar_type());
+  TORCH_CHECK(index.numel() == source.numel(),
+              "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
               source.numel(), ", index.numel() = ", index.numel());
   TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0), "put_(): Tried to put elements into an empty tensor");
   if (index.numel() == 0) return self;
@@ -145,7 +155,8 @@ at::Tensor& put(at::Tensor& self, const at::Tensor& index, const at::Tensor& sou
 
 at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {
   TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
-  TORCH_CHECK(self.dim() == 1 && c10::isIntegralType(self.scalar_type(), false), "bincount only supports 1-d non-negative integral inputs.");
+  TORCH_CHECK(self.dim() == 1 && c10::isIntegralType(self.scalar_type(), false),
+              "bincount only supports 1-d non-negative integral inputs.");
   const bool weighted = weights && weights->defined();
   TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");
@@ -165,7 +176,8 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
 
 at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> output_size) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
-  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt, "repeats has to be Long or Int tensor");
+  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
+              "repeats has to be Long or Int tensor");
   const NPUGuard guard(repeats.device().index());
   if (repeats.numel() == 0) return empty({0}, repeats.scalar_type());
   TORCH_CHECK(repeats.min().item<int64_t>() >= 0, "repeats can not be negative");

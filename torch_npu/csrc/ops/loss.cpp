@@ -16,16 +16,20 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 
 void check_nll2d(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight) {
-  TORCH_CHECK(target.dim() == 3, "only batches of spatial targets supported (3D tensors) but got targets of dimension: ", target.dim());
-  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), but got input of dimension: ", self.dim());
-  TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2), "size mismatch (got input: ",
-              self.sizes(), " , target: ", target.sizes());
+  TORCH_CHECK(target.dim() == 3,
+              "only batches of spatial targets supported (3D tensors) but got targets of dimension: ", target.dim());
+  TORCH_CHECK(self.dim() == 4,
+              "only batches of spatial inputs supported (4D tensors), but got input of dimension: ", self.dim());
+  TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2),
+              "size mismatch (got input: ", self.sizes(), " , target: ", target.sizes());
   TORCH_CHECK(!weight || !weight->defined() || weight->numel() == self.size(1),
               "weight tensor should be defined either for all or no classes");
 }
 
-std::tuple<at::Tensor&, at::Tensor&> nll_loss2d_out(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight,
-                                                    int64_t reduction, int64_t ignore_index, at::Tensor& output, at::Tensor& total_weight) {
+std::tuple<at::Tensor&, at::Tensor&> nll_loss2d_out(const at::Tensor& self, const at::Tensor& target,
+                                                    const OptionalTensor& weight, int64_t reduction,
+                                                    int64_t ignore_index, at::Tensor& output,
+                                                    at::Tensor& total_weight) {
   check_nll2d(self, target, weight);
   const NPUGuard guard(self.device().index());
   resize_out(output, reduction == at::Reduction::None ? target.sizes() : at::IntArrayRef{});
@@ -34,36 +38,42 @@ std::tuple<at::Tensor&, at::Tensor&> nll_loss2d_out(const at::Tensor& self, cons
   return {output, total_weight};
 }
 
-std::tuple<at::Tensor, at::Tensor> nll_loss2d(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight,
-                                              int64_t reduction, int64_t ignore_index) {
+std::tuple<at::Tensor, at::Tensor> nll_loss2d(const at::Tensor& self, const at::Tensor& target,
+                                              const OptionalTensor& weight, int64_t reduction, int64_t ignore_index) {
   const NPUGuard guard(self.device().index());
   at::Tensor output = empty({0}, self.scalar_type()), total_weight = empty({}, self.scalar_type());
   nll_loss2d_out(self, target, weight, reduction, ignore_index, output, total_weight);
   return {output, total_weight};
 }
 
-at::Tensor nll_loss2d_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight,
-                               int64_t reduction, int64_t ignore_index, const at::Tensor& total_weight) {
+at::Tensor nll_loss2d_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
+                               const OptionalTensor& weight, int64_t reduction, int64_t ignore_index,
+                               const at::Tensor& total_weight) {
   check_nll2d(self, target, weight);
   const NPUGuard guard(self.device().index());
   at::Tensor grad_input = empty(self.sizes(), self.scalar_type());
   grad_input.zero_();
-  ACLNN(aclnnNLLLoss2dBackward)(grad_output, self, target, weight_or_ones(weight, self), reduction, ignore_index, total_weight, grad_input);
+  ACLNN(aclnnNLLLoss2dBackward)(grad_output, self, target, weight_or_ones(weight, self), reduction, ignore_index,
+                                total_weight, grad_input);
   return grad_input;
 }
 
 at::Tensor& nll_loss2d_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
-                                    const OptionalTensor& weight, int64_t reduction, int64_t ignore_index, const at::Tensor& total_weight,
-                                    at::Tensor& grad_input) {
+                                    const OptionalTensor& weight, int64_t reduction, int64_t ignore_index,
+                                    const at::Tensor& total_weight, at::Tensor& grad_input) {
   resize_out(grad_input, self.sizes());
-  return grad_input.copy_(nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight));
+  return grad_input.copy_(
+      nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight));
 }
 
-at::Tensor bce_with_logits(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight, const OptionalTensor& pos_weight,
-                           int64_t reduction) {
-  TORCH_CHECK(target.sizes() == self.sizes(), "output with shape ", self.sizes(), " doesn't match the target's shape ", target.sizes());
+at::Tensor bce_with_logits(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight,
+                           const OptionalTensor& pos_weight, int64_t reduction) {
+  TORCH_CHECK(target.sizes() == self.sizes(), "output with shape ", self.sizes(), " doesn't match the target's shape ",
+              target.sizes());
   const NPUGuard guard(self.device().index());
-  const auto whole = [&](const OptionalTensor& tensor) { return tensor && tensor->defined() ? OptionalTensor(tensor->expand(self.sizes())) : tensor; };
+  const auto whole = [&](const OptionalTensor& tensor) {
+    return tensor && tensor->defined() ? OptionalTensor(tensor->expand(self.sizes())) : tensor;
+  };
   const at::Tensor out = empty(reduction == at::Reduction::None ? self.sizes() : at::IntArrayRef{}, self.scalar_type());
   ACLNN(aclnnBinaryCrossEntropyWithLogits)(self, target, whole(weight), whole(pos_weight), reduction, out);
   return out;
@@ -77,7 +87,8 @@ std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
   return {out, buffer};
 }
 
-std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& self, at::Tensor& out, at::Tensor& buffer) {
+std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& self, at::Tensor& out,
+                                                             at::Tensor& buffer) {
   const NPUGuard guard(self.device().index());
   resize_out(out, self.sizes());
   resize_out(buffer, self.sizes());
@@ -85,7 +96,8 @@ std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& s
   return {out, buffer};
 }
 
-std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& weight) {
+std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad_output, const at::Tensor& self,
+                                                  const at::Tensor& weight) {
   const NPUGuard guard(self.device().index());
   // PyTorch expands the weight to self and sums its gradient itself.
   const at::Tensor positive = self.gt(0);

@@ -28,13 +28,17 @@ void UnaryReal::meta(const at::Tensor& self) {
   build(config);
 }
 
-void Binary::meta(const at::Tensor& self, const at::Tensor& other) { build_borrowing_binary_op(maybe_get_output(), self, other); }
+void Binary::meta(const at::Tensor& self, const at::Tensor& other) {
+  build_borrowing_binary_op(maybe_get_output(), self, other);
+}
 
 void BinaryFloat::meta(const at::Tensor& self, const at::Tensor& other) {
   build_borrowing_binary_float_op(maybe_get_output(), self, other);
 }
 
-void Compare::meta(const at::Tensor& self, const at::Tensor& other) { build_borrowing_comparison_op(maybe_get_output(), self, other); }
+void Compare::meta(const at::Tensor& self, const at::Tensor& other) {
+  build_borrowing_comparison_op(maybe_get_output(), self, other);
+}
 
 void Where::meta(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
@@ -94,7 +98,9 @@ void Loss::meta(const at::Tensor& self, const at::Tensor& target, int64_t reduct
   }
 }
 
-void Shape::meta(const at::Tensor& self, at::IntArrayRef sizes) { set_output_raw_strided(0, sizes, {}, self.options()); }
+void Shape::meta(const at::Tensor& self, at::IntArrayRef sizes) {
+  set_output_raw_strided(0, sizes, {}, self.options());
+}
 
 void Shape::meta(const at::Tensor& self, at::IntArrayRef sizes, at::ScalarType type) {
   set_output_raw_strided(0, sizes, {}, self.options().dtype(type));
@@ -133,7 +139,8 @@ void ReducedPair::meta(const at::Tensor& self, int64_t dim, bool keepdim) {
 }
 
 void VarMean::meta(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
-  TORCH_CHECK(self.is_floating_point() || self.is_complex(), "std and var only support floating point and complex dtypes");
+  TORCH_CHECK(self.is_floating_point() || self.is_complex(),
+              "std and var only support floating point and complex dtypes");
   const c10::DimVector sizes = reduced_sizes(self, dim, keepdim);
   set_output_raw_strided(0, sizes, {}, self.options().dtype(c10::toRealValueType(self.scalar_type())));
   set_output_raw_strided(1, sizes, {}, self.options());
@@ -141,7 +148,8 @@ void VarMean::meta(const at::Tensor& self, at::OptionalIntArrayRef dim, bool kee
 
 void ToComplex::meta(const at::Tensor& real, const at::Tensor& imag) {
   TORCH_CHECK(real.scalar_type() == imag.scalar_type() && real.is_floating_point(),
-              "Expected both inputs to be Half, Float or Double tensors but got ", real.scalar_type(), " and ", imag.scalar_type());
+              "Expected both inputs to be Half, Float or Double tensors but got ", real.scalar_type(), " and ",
+              imag.scalar_type());
   at::TensorIteratorConfig config;
   config.check_all_same_dtype(false).add_output(maybe_get_output()).add_const_input(real).add_const_input(imag);
   if (!maybe_get_output().defined()) config.declare_static_dtype(c10::toComplexType(real.scalar_type()));
@@ -150,10 +158,12 @@ void ToComplex::meta(const at::Tensor& real, const at::Tensor& imag) {
 
 void Pooled::meta(const at::Tensor& self, at::IntArrayRef output_size) {
   const int64_t n = static_cast<int64_t>(output_size.size());
-  TORCH_CHECK(self.dim() == n + 1 || self.dim() == n + 2, "Expected a ", n + 1, "D or ", n + 2, "D input, but got ", self.sizes());
+  TORCH_CHECK(self.dim() == n + 1 || self.dim() == n + 2, "Expected a ", n + 1, "D or ", n + 2, "D input, but got ",
+              self.sizes());
   c10::DimVector sizes(self.sizes());
   for (int64_t i = 0; i < n; ++i) {
-    TORCH_CHECK(output_size[i] >= 0, "elements of output_size must be greater than or equal to 0 but received ", output_size);
+    TORCH_CHECK(output_size[i] >= 0, "elements of output_size must be greater than or equal to 0 but received ",
+                output_size);
     sizes[self.dim() - n + i] = output_size[i];
   }
   set_output_raw_strided(0, sizes, {}, self.options().memory_format(format_like(self)));
@@ -162,12 +172,14 @@ void Pooled::meta(const at::Tensor& self, at::IntArrayRef output_size) {
 void Padded::meta(const at::Tensor& self, at::IntArrayRef padding) {
   c10::DimVector sizes(self.sizes());
   const int64_t n = static_cast<int64_t>(padding.size() / 2);
-  TORCH_CHECK(padding.size() % 2 == 0 && n < self.dim(), "padding of size ", padding.size(), " does not fit an input of shape ", self.sizes());
+  TORCH_CHECK(padding.size() % 2 == 0 && n < self.dim(), "padding of size ", padding.size(),
+              " does not fit an input of shape ", self.sizes());
   for (int64_t i = 0; i < n; ++i) {
     int64_t& size = sizes[self.dim() - 1 - i];
     const int64_t left = padding[2 * i], right = padding[2 * i + 1];
-    TORCH_CHECK(left < size && right < size, "Padding size should be less than the corresponding input dimension, but got: padding (",
-                left, ", ", right, ") at dimension ", self.dim() - 1 - i, " of input ", self.sizes());
+    TORCH_CHECK(left < size && right < size,
+                "Padding size should be less than the corresponding input dimension, but got: padding (", left, ", ",
+                right, ") at dimension ", self.dim() - 1 - i, " of input ", self.sizes());
     size += left + right;
     TORCH_CHECK(size >= 1, "input ", self.sizes(), " is too small for padding ", padding);
   }
@@ -183,7 +195,8 @@ void IndexSelected::meta(const at::Tensor& self, int64_t dim, const at::Tensor& 
   if (!sizes.empty()) {
     sizes[dim] = index.numel();
   } else {
-    TORCH_CHECK(index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
+    TORCH_CHECK(index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got ", index.numel(),
+                " value(s)");
   }
   set_output_raw_strided(0, sizes, {}, self.options());
 }
@@ -199,7 +212,8 @@ void Im2col::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRe
     TORCH_CHECK(kernel[i] > 0 && dilation[i] > 0 && stride[i] > 0 && padding[i] >= 0,
                 "im2col: kernel, dilation and stride must be positive, padding not negative");
     const int64_t n = (self.size(dim - 2 + i) + 2 * padding[i] - (dilation[i] * (kernel[i] - 1) + 1)) / stride[i] + 1;
-    TORCH_CHECK(n >= 1, "Given input with spatial size ", self.sizes(), ", im2col's array of sliding blocks has a size below 1");
+    TORCH_CHECK(n >= 1, "Given input with spatial size ", self.sizes(),
+                ", im2col's array of sliding blocks has a size below 1");
     blocks *= n;
   }
   c10::DimVector sizes;
@@ -215,7 +229,8 @@ void Col2im::meta(const at::Tensor& self, at::IntArrayRef output_size, at::IntAr
   TORCH_CHECK(output_size.size() == 2 && kernel.size() == 2, "It is expected output_size and kernel_size equals to 2");
   const int64_t planes = self.size(dim - 2);
   TORCH_CHECK(kernel[0] > 0 && kernel[1] > 0 && planes % (kernel[0] * kernel[1]) == 0,
-              "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got ", planes, " and ", kernel);
+              "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got ", planes,
+              " and ", kernel);
   c10::DimVector sizes;
   if (dim == 3) sizes.push_back(self.size(0));
   sizes.push_back(planes / (kernel[0] * kernel[1]));
@@ -237,7 +252,8 @@ void GridSampled::meta(const at::Tensor& input, const at::Tensor& grid) {
 void ConstantPadded::meta(const at::Tensor& self, at::IntArrayRef pad) {
   TORCH_CHECK(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ", pad.size());
   const int64_t n = static_cast<int64_t>(pad.size() / 2);
-  TORCH_CHECK(n <= self.dim(), "Length of pad should be no more than twice the number of dimensions of the input. Pad length is ",
+  TORCH_CHECK(n <= self.dim(),
+              "Length of pad should be no more than twice the number of dimensions of the input. Pad length is ",
               pad.size(), " while the input has ", self.dim(), " dimensions.");
   c10::DimVector sizes(self.sizes());
   for (int64_t i = 0; i < n; ++i) {
@@ -245,7 +261,8 @@ void ConstantPadded::meta(const at::Tensor& self, at::IntArrayRef pad) {
     const int64_t old = size;
     size += pad[2 * i] + pad[2 * i + 1];
     TORCH_CHECK(size >= 0, "The input size ", old, ", plus negative padding ", pad[2 * i], " and ", pad[2 * i + 1],
-                " resulted in a negative output size, which is invalid. Check dimension ", self.dim() - 1 - i, " of your input.");
+                " resulted in a negative output size, which is invalid. Check dimension ", self.dim() - 1 - i,
+                " of your input.");
   }
   set_output_raw_strided(0, sizes, {}, self.options().memory_format(format_like(self)));
 }
@@ -257,9 +274,11 @@ void Angle::meta(const at::Tensor& self) {
 }
 
 void Addr::meta(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2) {
-  TORCH_CHECK(vec1.dim() == 1 && vec2.dim() == 1, "addr: Expected 1-D argument vec1 and vec2, but got ", vec1.dim(), "-D and ", vec2.dim(), "-D");
+  TORCH_CHECK(vec1.dim() == 1 && vec2.dim() == 1, "addr: Expected 1-D argument vec1 and vec2, but got ", vec1.dim(),
+              "-D and ", vec2.dim(), "-D");
   const c10::DimVector sizes{vec1.size(0), vec2.size(0)};
-  TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "addr: self of shape ", self.sizes(), " does not broadcast to ", sizes);
+  TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "addr: self of shape ", self.sizes(),
+              " does not broadcast to ", sizes);
   const at::ScalarType vectors = at::native::result_type(vec1, vec2);
   set_output_raw_strided(0, sizes, {}, self.options().dtype(c10::promoteTypes(self.scalar_type(), vectors)));
 }
@@ -272,19 +291,21 @@ void Cdist::meta(const at::Tensor& x1, const at::Tensor& x2) {
 }
 
 void MinMax::meta(const at::Tensor& self) {
-  TORCH_CHECK(self.numel() > 0, "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+  TORCH_CHECK(self.numel() > 0,
+              "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
   set_output_raw_strided(0, {}, {}, self.options());
   set_output_raw_strided(1, {}, {}, self.options());
 }
 
 void Addbmm::meta(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2) {
   TORCH_CHECK(batch1.dim() == 3 && batch2.dim() == 3, "batch1 and batch2 must be 3D tensors");
-  TORCH_CHECK(batch1.size(0) == batch2.size(0), "batch1 and batch2 must have same number of batches, got ", batch1.size(0), " and ",
-              batch2.size(0));
-  TORCH_CHECK(batch1.size(2) == batch2.size(1), "Incompatible matrix sizes for bmm (", batch1.size(1), "x", batch1.size(2), " and ",
-              batch2.size(1), "x", batch2.size(2), ")");
+  TORCH_CHECK(batch1.size(0) == batch2.size(0), "batch1 and batch2 must have same number of batches, got ",
+              batch1.size(0), " and ", batch2.size(0));
+  TORCH_CHECK(batch1.size(2) == batch2.size(1), "Incompatible matrix sizes for bmm (", batch1.size(1), "x",
+              batch1.size(2), " and ", batch2.size(1), "x", batch2.size(2), ")");
   const c10::DimVector sizes{batch1.size(1), batch2.size(2)};
-  TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "addbmm: self of shape ", self.sizes(), " does not broadcast to ", sizes);
+  TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "addbmm: self of shape ", self.sizes(),
+              " does not broadcast to ", sizes);
   set_output_raw_strided(0, sizes, {}, self.options());
 }
 
@@ -297,7 +318,8 @@ void MaxPool3d::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArra
     const int64_t k = at_axis(kernel, i), s = at_axis(stride, i), p = at_axis(padding, i), d = at_axis(dilation, i);
     int64_t& size = sizes[self.dim() - 3 + i];
     size = at::native::pooling_output_shape(size, k, p, s, d, ceil_mode);
-    TORCH_CHECK(size >= 1, "max_pool3d: the output of input ", self.sizes(), " with kernel ", kernel, " would be empty");
+    TORCH_CHECK(size >= 1, "max_pool3d: the output of input ", self.sizes(), " with kernel ", kernel,
+                " would be empty");
   }
   const auto format = self.suggest_memory_format();
   set_output_raw_strided(0, sizes, {}, self.options().memory_format(format));

@@ -110,7 +110,8 @@ struct IndexSelected : at::impl::MetaBase {
 };
 
 struct Im2col : at::impl::MetaBase {
-  void meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride);
+  void meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
+            at::IntArrayRef stride);
 };
 
 struct Col2im : at::impl::MetaBase {
@@ -150,8 +151,8 @@ struct Addbmm : at::impl::MetaBase {
 
 // values and indices
 struct MaxPool3d : at::impl::MetaBase {
-  void meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-            bool ceil_mode);
+  void meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
+            at::IntArrayRef dilation, bool ceil_mode);
 };
 
 }  // namespace npu::meta

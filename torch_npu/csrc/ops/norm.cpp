@@ -20,7 +20,9 @@ at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kHalf || input.scalar_type() == at::kBFloat16 ? at::kFloat : input.scalar_type();
 }
 
-at::Tensor like(const at::Tensor& tensor) { return empty(tensor.sizes(), tensor.scalar_type(), tensor.suggest_memory_format()); }
+at::Tensor like(const at::Tensor& tensor) {
+  return empty(tensor.sizes(), tensor.scalar_type(), tensor.suggest_memory_format());
+}
 
 // The parameter, or its neutral value where the layer has none: CANN's kernels want both.
 at::Tensor or_filled(const OptionalTensor& tensor, at::IntArrayRef sizes, at::ScalarType type, double value) {
@@ -32,33 +34,37 @@ at::Tensor or_filled(const OptionalTensor& tensor, at::IntArrayRef sizes, at::Sc
 
 at::Tensor when(bool wanted, const at::Tensor& model) { return wanted ? like(model) : at::Tensor(); }
 
-void batch_norm_into(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const OptionalTensor& running_mean,
-                     const OptionalTensor& running_var, bool training, double momentum, double eps, const at::Tensor& out,
-                     const at::Tensor& save_mean, const at::Tensor& save_invstd) {
+void batch_norm_into(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                     const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
+                     double momentum, double eps, const at::Tensor& out, const at::Tensor& save_mean,
+                     const at::Tensor& save_invstd) {
   TORCH_CHECK(training || (running_mean && running_mean->defined() && running_var && running_var->defined()),
               "running_mean and running_var must be defined in evaluation mode");
   if (out.numel() == 0) return;
   const int64_t channels = input.size(1);
   const at::ScalarType type = weight && weight->defined() ? weight->scalar_type() : statistics_type(input);
-  ACLNN(aclnnBatchNorm)(input, or_filled(weight, {channels}, type, 1), or_filled(bias, {channels}, type, 0), running_mean, running_var,
-                        training, momentum, eps, out, save_mean, save_invstd);
+  ACLNN(aclnnBatchNorm)(input, or_filled(weight, {channels}, type, 1), or_filled(bias, {channels}, type, 0),
+                        running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd);
 }
 
-Three batch_norm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const OptionalTensor& running_mean,
-                 const OptionalTensor& running_var, bool training, double momentum, double eps) {
+Three batch_norm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                 const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training, double momentum,
+                 double eps) {
   const NPUGuard guard(input.device().index());
   const at::Tensor out = like(input);
   const int64_t saved = training ? input.size(1) : 0;
-  const at::Tensor save_mean = empty({saved}, statistics_type(input)), save_invstd = empty({saved}, statistics_type(input));
+  const at::Tensor save_mean = empty({saved}, statistics_type(input)),
+                   save_invstd = empty({saved}, statistics_type(input));
   batch_norm_into(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd);
   return {out, save_mean, save_invstd};
 }
 
 std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_out(const at::Tensor& input, const OptionalTensor& weight,
-                                                                const OptionalTensor& bias, const OptionalTensor& running_mean,
-                                                                const OptionalTensor& running_var, bool training, double momentum,
-                                                                double eps, at::Tensor& out, at::Tensor& save_mean,
-                                                                at::Tensor& save_invstd) {
+                                                                 const OptionalTensor& bias,
+                                                                 const OptionalTensor& running_mean,
+                                                                 const OptionalTensor& running_var, bool training,
+                                                                 double momentum, double eps, at::Tensor& out,
+                                                                 at::Tensor& save_mean, at::Tensor& save_invstd) {
   const NPUGuard guard(input.device().index());
   resize_out(out, input.sizes());
   resize_out(save_mean, {training ? input.size(1) : 0});
@@ -67,19 +73,20 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_out(const at::Tenso
   return {out, save_mean, save_invstd};
 }
 
-Three batch_norm_legit(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, at::Tensor& running_mean,
-                       at::Tensor& running_var, bool training, double momentum, double eps) {
+Three batch_norm_legit(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                       at::Tensor& running_mean, at::Tensor& running_var, bool training, double momentum, double eps) {
   return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
 }
 
-Three batch_norm_no_stats(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, bool training, double momentum,
-                          double eps) {
+Three batch_norm_no_stats(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                          bool training, double momentum, double eps) {
   return batch_norm(input, weight, bias, std::nullopt, std::nullopt, training, momentum, eps);
 }
 
 Three batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, const OptionalTensor& weight,
-                          const OptionalTensor& running_mean, const OptionalTensor& running_var, const OptionalTensor& save_mean,
-                          const OptionalTensor& save_invstd, bool train, double eps, std::array<bool, 3> mask) {
+                          const OptionalTensor& running_mean, const OptionalTensor& running_var,
+                          const OptionalTensor& save_mean, const OptionalTensor& save_invstd, bool train, double eps,
+                          std::array<bool, 3> mask) {
   const NPUGuard guard(input.device().index());
   const int64_t channels = input.size(1);
   const at::ScalarType type = weight && weight->defined() ? weight->scalar_type() : statistics_type(input);
@@ -91,16 +98,19 @@ Three batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, c
     if (mask[2]) grad_bias.zero_();
     return {grad_input, grad_weight, grad_bias};
   }
-  const auto statistic = [&](const OptionalTensor& given, double value) { return or_filled(given, {channels}, statistics_type(input), value); };
+  const auto statistic = [&](const OptionalTensor& given, double value) {
+    return or_filled(given, {channels}, statistics_type(input), value);
+  };
   const OptionalTensor none;
-  ACLNN(aclnnBatchNormBackward)(grad_out, input, or_filled(weight, {channels}, type, 1), statistic(running_mean, 0), statistic(running_var, 1),
-                                train ? statistic(save_mean, 0) : statistic(none, 0), train ? statistic(save_invstd, 1) : statistic(none, 1),
-                                train, eps, mask, grad_input, grad_weight, grad_bias);
+  ACLNN(aclnnBatchNormBackward)(grad_out, input, or_filled(weight, {channels}, type, 1), statistic(running_mean, 0),
+                                statistic(running_var, 1), train ? statistic(save_mean, 0) : statistic(none, 0),
+                                train ? statistic(save_invstd, 1) : statistic(none, 1), train, eps, mask, grad_input,
+                                grad_weight, grad_bias);
   return {grad_input, grad_weight, grad_bias};
 }
 
-Three layer_norm(const at::Tensor& input, at::IntArrayRef normalized_shape, const OptionalTensor& weight, const OptionalTensor& bias,
-                 double eps) {
+Three layer_norm(const at::Tensor& input, at::IntArrayRef normalized_shape, const OptionalTensor& weight,
+                 const OptionalTensor& bias, double eps) {
   const at::Tensor none;
   at::native::_check_layer_norm_inputs(input, normalized_shape, weight ? *weight : none, bias ? *bias : none);
   const NPUGuard guard(input.device().index());
@@ -112,15 +122,17 @@ Three layer_norm(const at::Tensor& input, at::IntArrayRef normalized_shape, cons
   return {out, mean, rstd};
 }
 
-Three layer_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape, const at::Tensor& mean,
-                          const at::Tensor& rstd, const OptionalTensor& weight, const OptionalTensor& bias, std::array<bool, 3> mask) {
+Three layer_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape,
+                          const at::Tensor& mean, const at::Tensor& rstd, const OptionalTensor& weight,
+                          const OptionalTensor& bias, std::array<bool, 3> mask) {
   const NPUGuard guard(input.device().index());
   const at::ScalarType type = weight && weight->defined() ? weight->scalar_type() : input.scalar_type();
   const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type()) : at::Tensor();
   const at::Tensor grad_weight = mask[1] ? empty(normalized_shape, type) : at::Tensor();
   const at::Tensor grad_bias = mask[2] ? empty(normalized_shape, type) : at::Tensor();
   if (input.numel()) {
-    ACLNN(aclnnLayerNormBackward)(grad_out, input, normalized_shape, mean, rstd, weight, bias, mask, grad_input, grad_weight, grad_bias);
+    ACLNN(aclnnLayerNormBackward)(grad_out, input, normalized_shape, mean, rstd, weight, bias, mask, grad_input,
+                                  grad_weight, grad_bias);
   } else {
     if (mask[1]) grad_weight.zero_();
     if (mask[2]) grad_bias.zero_();
@@ -128,8 +140,8 @@ Three layer_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, a
   return {grad_input, grad_weight, grad_bias};
 }
 
-Three group_norm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, int64_t n, int64_t c, int64_t hxw,
-                 int64_t group, double eps) {
+Three group_norm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, int64_t n,
+                 int64_t c, int64_t hxw, int64_t group, double eps) {
   const NPUGuard guard(input.device().index());
   const at::Tensor out = like(input);
   const at::Tensor mean = empty({n, group}, statistics_type(input)), rstd = empty({n, group}, statistics_type(input));
@@ -137,15 +149,17 @@ Three group_norm(const at::Tensor& input, const OptionalTensor& weight, const Op
   return {out, mean, rstd};
 }
 
-Three group_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean, const at::Tensor& rstd,
-                          const OptionalTensor& weight, int64_t n, int64_t c, int64_t hxw, int64_t group, std::array<bool, 3> mask) {
+Three group_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean,
+                          const at::Tensor& rstd, const OptionalTensor& weight, int64_t n, int64_t c, int64_t hxw,
+                          int64_t group, std::array<bool, 3> mask) {
   const NPUGuard guard(input.device().index());
   const at::ScalarType type = weight && weight->defined() ? weight->scalar_type() : input.scalar_type();
   const at::Tensor grad_input = when(mask[0], input);
   const at::Tensor grad_weight = mask[1] ? empty({c}, type) : at::Tensor();
   const at::Tensor grad_bias = mask[2] ? empty({c}, type) : at::Tensor();
   if (input.numel()) {
-    ACLNN(aclnnGroupNormBackward)(grad_out, input, mean, rstd, weight, n, c, hxw, group, mask, grad_input, grad_weight, grad_bias);
+    ACLNN(aclnnGroupNormBackward)(grad_out, input, mean, rstd, weight, n, c, hxw, group, mask, grad_input, grad_weight,
+                                  grad_bias);
   } else {
     if (mask[1]) grad_weight.zero_();
     if (mask[2]) grad_bias.zero_();
@@ -155,13 +169,14 @@ Three group_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, c
 
 std::tuple<at::Tensor, at::Tensor> batch_norm_stats(const at::Tensor& input, double eps) {
   const NPUGuard guard(input.device().index());
-  const at::Tensor mean = empty({input.size(1)}, statistics_type(input)), invstd = empty({input.size(1)}, statistics_type(input));
+  const at::Tensor mean = empty({input.size(1)}, statistics_type(input)),
+                   invstd = empty({input.size(1)}, statistics_type(input));
   ACLNN(aclnnBatchNormStats)(input, eps, mean, invstd);
   return {mean, invstd};
 }
 
-at::Tensor& batch_norm_elemt_out(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& mean,
-                                 const at::Tensor& invstd, double eps, at::Tensor& out) {
+at::Tensor& batch_norm_elemt_out(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                                 const at::Tensor& mean, const at::Tensor& invstd, double eps, at::Tensor& out) {
   const NPUGuard guard(input.device().index());
   resize_out(out, input.sizes());
   const int64_t channels = input.size(1);
@@ -170,54 +185,56 @@ at::Tensor& batch_norm_elemt_out(const at::Tensor& input, const OptionalTensor& 
   return out;
 }
 
-at::Tensor batch_norm_elemt(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& mean,
-                            const at::Tensor& invstd, double eps) {
+at::Tensor batch_norm_elemt(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                            const at::Tensor& mean, const at::Tensor& invstd, double eps) {
   const NPUGuard guard(input.device().index());
   at::Tensor out = like(input);
   return batch_norm_elemt_out(input, weight, bias, mean, invstd, eps, out);
 }
 
-std::tuple<at::Tensor, at::Tensor> batch_norm_gather_stats_with_counts(const at::Tensor& input, const at::Tensor& mean,
-                                                                      const at::Tensor& invstd, const OptionalTensor& running_mean,
-                                                                      const OptionalTensor& running_var, double momentum, double eps,
-                                                                      const at::Tensor& counts) {
+std::tuple<at::Tensor, at::Tensor> batch_norm_gather_stats_with_counts(
+    const at::Tensor& input, const at::Tensor& mean, const at::Tensor& invstd, const OptionalTensor& running_mean,
+    const OptionalTensor& running_var, double momentum, double eps, const at::Tensor& counts) {
   const NPUGuard guard(input.device().index());
-  const at::Tensor mean_all = empty({mean.size(1)}, mean.scalar_type()), invstd_all = empty({mean.size(1)}, mean.scalar_type());
-  ACLNN(aclnnBatchNormGatherStatsWithCounts)(input, mean, invstd, running_mean, running_var, momentum, eps, counts, mean_all, invstd_all);
+  const at::Tensor mean_all = empty({mean.size(1)}, mean.scalar_type()),
+                   invstd_all = empty({mean.size(1)}, mean.scalar_type());
+  ACLNN(aclnnBatchNormGatherStatsWithCounts)(input, mean, invstd, running_mean, running_var, momentum, eps, counts,
+                                             mean_all, invstd_all);
   return {mean_all, invstd_all};
 }
 
-std::tuple<at::Tensor, at::Tensor> batch_norm_gather_stats(const at::Tensor& input, const at::Tensor& mean, const at::Tensor& invstd,
-                                                          const OptionalTensor& running_mean, const OptionalTensor& running_var,
-                                                          double momentum, double eps, int64_t count) {
+std::tuple<at::Tensor, at::Tensor> batch_norm_gather_stats(const at::Tensor& input, const at::Tensor& mean,
+                                                           const at::Tensor& invstd, const OptionalTensor& running_mean,
+                                                           const OptionalTensor& running_var, double momentum,
+                                                           double eps, int64_t count) {
   const NPUGuard guard(input.device().index());
   at::Tensor counts = empty({mean.size(0)}, mean.scalar_type());
   counts.fill_(count);
   return batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_backward_reduce(const at::Tensor& grad_out, const at::Tensor& input,
-                                                                                    const at::Tensor& mean, const at::Tensor& invstd,
-                                                                                    const OptionalTensor& weight, bool input_g,
-                                                                                    bool weight_g, bool bias_g) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_backward_reduce(
+    const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean, const at::Tensor& invstd,
+    const OptionalTensor& weight, bool input_g, bool weight_g, bool bias_g) {
   const NPUGuard guard(input.device().index());
   const int64_t channels = input.size(1);
   const at::ScalarType type = weight && weight->defined() ? weight->scalar_type() : statistics_type(input);
   const auto statistic = [&](bool wanted, at::ScalarType t) { return wanted ? empty({channels}, t) : at::Tensor(); };
   const at::Tensor sum_dy = statistic(input_g, mean.scalar_type()), sum_dy_xmu = statistic(input_g, mean.scalar_type());
   const at::Tensor grad_weight = statistic(weight_g, type), grad_bias = statistic(bias_g, type);
-  ACLNN(aclnnBatchNormReduceBackward)(grad_out, input, mean, invstd, or_filled(weight, {channels}, type, 1), input_g, weight_g, bias_g, sum_dy,
-                                      sum_dy_xmu, grad_weight, grad_bias);
+  ACLNN(aclnnBatchNormReduceBackward)(grad_out, input, mean, invstd, or_filled(weight, {channels}, type, 1), input_g,
+                                      weight_g, bias_g, sum_dy, sum_dy_xmu, grad_weight, grad_bias);
   return {sum_dy, sum_dy_xmu, grad_weight, grad_bias};
 }
 
-at::Tensor batch_norm_backward_elemt(const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean, const at::Tensor& invstd,
-                                     const OptionalTensor& weight, const at::Tensor& sum_dy, const at::Tensor& sum_dy_xmu,
-                                     const at::Tensor& count) {
+at::Tensor batch_norm_backward_elemt(const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean,
+                                     const at::Tensor& invstd, const OptionalTensor& weight, const at::Tensor& sum_dy,
+                                     const at::Tensor& sum_dy_xmu, const at::Tensor& count) {
   const NPUGuard guard(input.device().index());
   const at::Tensor grad_input = like(input);
-  ACLNN(aclnnBatchNormElemtBackward)(grad_out, input, mean, invstd, or_filled(weight, {input.size(1)}, statistics_type(input), 1), sum_dy,
-                                     sum_dy_xmu, count, grad_input);
+  ACLNN(aclnnBatchNormElemtBackward)(grad_out, input, mean, invstd,
+                                     or_filled(weight, {input.size(1)}, statistics_type(input), 1), sum_dy, sum_dy_xmu,
+                                     count, grad_input);
   return grad_input;
 }
 

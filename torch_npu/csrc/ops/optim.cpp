@@ -12,71 +12,79 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-void adam(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs, at::TensorList max_exp_avg_sqs,
-          at::TensorList steps, double lr, double beta1, double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,
-          const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+void adam(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,
+          at::TensorList max_exp_avg_sqs, at::TensorList steps, double lr, double beta1, double beta2,
+          double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
+          const OptionalTensor& found_inf) {
   if (self.empty()) return;
   const NPUGuard guard(first_device(self));
-  ACLNN(aclnnFusedAdam)(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, grad_scale, found_inf, lr, beta1, beta2, weight_decay,
-                        eps, amsgrad, maximize);
+  ACLNN(aclnnFusedAdam)(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, grad_scale, found_inf, lr, beta1,
+                        beta2, weight_decay, eps, amsgrad, maximize);
 }
 
 void adam_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,
-                    at::TensorList max_exp_avg_sqs, at::TensorList steps, const at::Tensor& lr, double beta1, double beta2,
-                    double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
-                    const OptionalTensor& found_inf) {
-  adam(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, lr.item<double>(), beta1, beta2, weight_decay, eps, amsgrad, maximize,
-       grad_scale, found_inf);
+                    at::TensorList max_exp_avg_sqs, at::TensorList steps, const at::Tensor& lr, double beta1,
+                    double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,
+                    const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  adam(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, lr.item<double>(), beta1, beta2, weight_decay, eps,
+       amsgrad, maximize, grad_scale, found_inf);
 }
 
-void adamw(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs, at::TensorList max_exp_avg_sqs,
-           at::TensorList steps, double lr, double beta1, double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,
-           const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+void adamw(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,
+           at::TensorList max_exp_avg_sqs, at::TensorList steps, double lr, double beta1, double beta2,
+           double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
+           const OptionalTensor& found_inf) {
   if (self.empty()) return;
   const NPUGuard guard(first_device(self));
-  ACLNN(aclnnFusedAdamw)(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, grad_scale, found_inf, lr, beta1, beta2,
-                         weight_decay, eps, amsgrad, maximize);
+  ACLNN(aclnnFusedAdamw)(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, grad_scale, found_inf, lr, beta1,
+                         beta2, weight_decay, eps, amsgrad, maximize);
 }
 
 void adamw_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,
-                     at::TensorList max_exp_avg_sqs, at::TensorList steps, const at::Tensor& lr, double beta1, double beta2,
-                     double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
-                     const OptionalTensor& found_inf) {
-  adamw(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, lr.item<double>(), beta1, beta2, weight_decay, eps, amsgrad, maximize,
-        grad_scale, found_inf);
+                     at::TensorList max_exp_avg_sqs, at::TensorList steps, const at::Tensor& lr, double beta1,
+                     double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,
+                     const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  adamw(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, lr.item<double>(), beta1, beta2, weight_decay, eps,
+        amsgrad, maximize, grad_scale, found_inf);
 }
 
 // CANN's operator has no found_inf: ask first. One synchronization a step, and only under a GradScaler.
-void sgd(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay, double momentum, double lr,
-         double dampening, bool nesterov, bool maximize, bool is_first_step, const OptionalTensor& grad_scale,
-         const OptionalTensor& found_inf) {
+void sgd(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay,
+         double momentum, double lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
+         const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
   if (self.empty() || (found_inf && found_inf->defined() && found_inf->item<double>() != 0)) return;
   const NPUGuard guard(first_device(self));
-  ACLNN(aclnnFusedSgd)(self, grads, momentum_buffers, grad_scale, weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step);
+  ACLNN(aclnnFusedSgd)(self, grads, momentum_buffers, grad_scale, weight_decay, momentum, lr, dampening, nesterov,
+                       maximize, is_first_step);
 }
 
-void sgd_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay, double momentum,
-                   const at::Tensor& lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
-                   const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
-  sgd(self, grads, momentum_buffers, weight_decay, momentum, lr.item<double>(), dampening, nesterov, maximize, is_first_step, grad_scale,
-      found_inf);
+void sgd_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay,
+                   double momentum, const at::Tensor& lr, double dampening, bool nesterov, bool maximize,
+                   bool is_first_step, const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  sgd(self, grads, momentum_buffers, weight_decay, momentum, lr.item<double>(), dampening, nesterov, maximize,
+      is_first_step, grad_scale, found_inf);
 }
 
 void check_and_unscale(at::TensorList scaled_grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
   if (scaled_grads.empty()) return;
-  TORCH_CHECK(inv_scale.numel() == 1 && inv_scale.scalar_type() == at::kFloat, "inv_scale must be a 1-element float tensor.");
-  TORCH_CHECK(found_inf.numel() == 1 && found_inf.scalar_type() == at::kFloat, "found_inf must be a 1-element float tensor.");
+  TORCH_CHECK(inv_scale.numel() == 1 && inv_scale.scalar_type() == at::kFloat,
+              "inv_scale must be a 1-element float tensor.");
+  TORCH_CHECK(found_inf.numel() == 1 && found_inf.scalar_type() == at::kFloat,
+              "found_inf must be a 1-element float tensor.");
   const NPUGuard guard(first_device(scaled_grads));
   ACLNN(aclnnForeachNonFiniteCheckAndUnscale)(scaled_grads, found_inf, inv_scale);
 }
 
-at::Tensor& update_scale(at::Tensor& self, at::Tensor& growth_tracker, const at::Tensor& found_inf, double growth_factor,
-                         double backoff_factor, int64_t growth_interval) {
-  TORCH_CHECK(growth_tracker.numel() == 1 && growth_tracker.scalar_type() == at::kInt, "growth_tracker must be a 1-element int tensor.");
+at::Tensor& update_scale(at::Tensor& self, at::Tensor& growth_tracker, const at::Tensor& found_inf,
+                         double growth_factor, double backoff_factor, int64_t growth_interval) {
+  TORCH_CHECK(growth_tracker.numel() == 1 && growth_tracker.scalar_type() == at::kInt,
+              "growth_tracker must be a 1-element int tensor.");
   TORCH_CHECK(self.numel() == 1 && self.scalar_type() == at::kFloat, "current_scale must be a 1-element float tensor.");
-  TORCH_CHECK(found_inf.numel() == 1 && found_inf.scalar_type() == at::kFloat, "found_inf must be a 1-element float tensor.");
+  TORCH_CHECK(found_inf.numel() == 1 && found_inf.scalar_type() == at::kFloat,
+              "found_inf must be a 1-element float tensor.");
   const NPUGuard guard(self.device().index());
-  ACLNN(aclnnAmpUpdateScale)(self, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval, self, growth_tracker);
+  ACLNN(aclnnAmpUpdateScale)(self, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval, self,
+                             growth_tracker);
   return self;
 }
 

@@ -43,7 +43,8 @@ int div_mode(std::optional<std::string_view> rounding_mode) {
   if (!rounding_mode) return 0;
   if (*rounding_mode == "trunc") return 1;
   if (*rounding_mode == "floor") return 2;
-  TORCH_CHECK(false, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *rounding_mode, "'");
+  TORCH_CHECK(false, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *rounding_mode,
+              "'");
 }
 
 int64_t scatter_mode(std::string_view reduce) {
@@ -64,13 +65,15 @@ int64_t qr_mode(std::string_view mode) {
   if (mode == "reduced") return 0;
   if (mode == "complete") return 1;
   if (mode == "r") return 2;
-  TORCH_CHECK(false, "qr received unrecognized mode '", mode, "' but expected one of 'reduced' (default), 'r', or 'complete'");
+  TORCH_CHECK(false, "qr received unrecognized mode '", mode,
+              "' but expected one of 'reduced' (default), 'r', or 'complete'");
 }
 
 int64_t correction_of(const std::optional<at::Scalar>& correction) {
   if (!correction) return 1;
   const double value = correction->toDouble();
-  TORCH_CHECK_NOT_IMPLEMENTED(value == static_cast<int64_t>(value), "npu: std and var take whole corrections only, got ", value);
+  TORCH_CHECK_NOT_IMPLEMENTED(value == static_cast<int64_t>(value),
+                              "npu: std and var take whole corrections only, got ", value);
   return static_cast<int64_t>(value);
 }
 
@@ -85,10 +88,15 @@ at::ScalarType float_type(const at::Tensor& self) {
 
 double dtype_max(const at::Tensor& self) {
   switch (self.scalar_type()) {
-    case at::kHalf: return static_cast<float>(std::numeric_limits<at::Half>::max());
-    case at::kBFloat16: return static_cast<float>(std::numeric_limits<at::BFloat16>::max());
-    case at::kDouble: case at::kComplexDouble: return std::numeric_limits<double>::max();
-    default: return std::numeric_limits<float>::max();
+    case at::kHalf:
+      return static_cast<float>(std::numeric_limits<at::Half>::max());
+    case at::kBFloat16:
+      return static_cast<float>(std::numeric_limits<at::BFloat16>::max());
+    case at::kDouble:
+    case at::kComplexDouble:
+      return std::numeric_limits<double>::max();
+    default:
+      return std::numeric_limits<float>::max();
   }
 }
 
@@ -98,28 +106,37 @@ at::Tensor weight_or_ones(const std::optional<at::Tensor>& weight, const at::Ten
 }
 
 void check_mv(const at::Tensor& self, const at::Tensor& vec) {
-  TORCH_CHECK(self.dim() == 2 && vec.dim() == 1, "vector + matrix @ vector expected, got ", self.dim(), ", ", vec.dim());
-  TORCH_CHECK(self.size(1) == vec.size(0), "size mismatch, got input (", self.size(0), "), mat (", self.size(0), "x", self.size(1),
-              "), vec (", vec.size(0), ")");
-  TORCH_CHECK(self.scalar_type() == vec.scalar_type(), "expected scalar type ", self.scalar_type(), " but found ", vec.scalar_type());
+  TORCH_CHECK(self.dim() == 2 && vec.dim() == 1, "vector + matrix @ vector expected, got ", self.dim(), ", ",
+              vec.dim());
+  TORCH_CHECK(self.size(1) == vec.size(0), "size mismatch, got input (", self.size(0), "), mat (", self.size(0), "x",
+              self.size(1), "), vec (", vec.size(0), ")");
+  TORCH_CHECK(self.scalar_type() == vec.scalar_type(), "expected scalar type ", self.scalar_type(), " but found ",
+              vec.scalar_type());
 }
 
 void check_dot(const at::Tensor& self, const at::Tensor& other) {
-  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(), "D tensors");
+  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(),
+              "D tensors");
   TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
               self.scalar_type(), " and ", other.scalar_type());
-  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [", other.numel(),
-              "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(), " elements respectively");
+  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
+              other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
+              " elements respectively");
 }
 
 at::Scalar number_of(const at::Tensor& tensor) {
   const void* data = tensor.const_data_ptr();
   switch (tensor.scalar_type()) {
-    case at::kDouble: return *static_cast<const double*>(data);
-    case at::kLong: return *static_cast<const int64_t*>(data);
-    case at::kFloat: return *static_cast<const float*>(data);
-    case at::kBool: return *static_cast<const bool*>(data);
-    default: return tensor.item();
+    case at::kDouble:
+      return *static_cast<const double*>(data);
+    case at::kLong:
+      return *static_cast<const int64_t*>(data);
+    case at::kFloat:
+      return *static_cast<const float*>(data);
+    case at::kBool:
+      return *static_cast<const bool*>(data);
+    default:
+      return tensor.item();
   }
 }
 

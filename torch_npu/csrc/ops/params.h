@@ -27,18 +27,21 @@ Ints dims_or_all(at::IntArrayRef dim, const at::Tensor& self);
 inline Ints one_dim(int64_t dim) { return {dim}; }
 
 // A pooling operator's stride defaults to its kernel.
-inline at::IntArrayRef stride_or(at::IntArrayRef stride, at::IntArrayRef kernel) { return stride.empty() ? kernel : stride; }
+inline at::IntArrayRef stride_or(at::IntArrayRef stride, at::IntArrayRef kernel) {
+  return stride.empty() ? kernel : stride;
+}
 
-int div_mode(std::optional<std::string_view> rounding_mode);   // aclnnDivMod: 0 true, 1 trunc, 2 floor
-int64_t scatter_mode(std::string_view reduce);                 // aclnnScatter: 0 replace, 1 add, 2 multiply
-int64_t scatter_reduce_mode(std::string_view reduce);          // aclnnScatterReduce: 1 sum, 2 prod, 3 amax, 4 amin, 5 mean
-int64_t qr_mode(std::string_view mode);                        // aclnnLinalgQr: 0 reduced, 1 complete, 2 r
+int div_mode(std::optional<std::string_view> rounding_mode);  // aclnnDivMod: 0 true, 1 trunc, 2 floor
+int64_t scatter_mode(std::string_view reduce);                // aclnnScatter: 0 replace, 1 add, 2 multiply
+int64_t scatter_reduce_mode(std::string_view reduce);  // aclnnScatterReduce: 1 sum, 2 prod, 3 amax, 4 amin, 5 mean
+int64_t qr_mode(std::string_view mode);                // aclnnLinalgQr: 0 reduced, 1 complete, 2 r
 int64_t correction_of(const std::optional<at::Scalar>& correction);
 
 at::ScalarType sum_type(const at::Tensor& self, std::optional<at::ScalarType> dtype);  // integers are summed as int64
-at::ScalarType float_type(const at::Tensor& self);                                     // integers become the default float
+at::ScalarType float_type(const at::Tensor& self);  // integers become the default float
 double dtype_max(const at::Tensor& self);
-at::Tensor weight_or_ones(const std::optional<at::Tensor>& weight, const at::Tensor& self);  // CANN's NLLLoss needs a weight
+at::Tensor weight_or_ones(const std::optional<at::Tensor>& weight,
+                          const at::Tensor& self);  // CANN's NLLLoss needs a weight
 
 void check_mv(const at::Tensor& self, const at::Tensor& vec);
 void check_dot(const at::Tensor& self, const at::Tensor& other);

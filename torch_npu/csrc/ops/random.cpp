@@ -23,7 +23,8 @@ PhiloxSlice slice_for(const at::Tensor& self, const Generator& generator) {
 }
 
 void check_floating(const at::Tensor& self, const char* name) {
-  TORCH_CHECK(self.is_floating_point() || self.is_complex(), name, " expects a floating-point tensor, got ", self.scalar_type());
+  TORCH_CHECK(self.is_floating_point() || self.is_complex(), name, " expects a floating-point tensor, got ",
+              self.scalar_type());
 }
 
 at::Tensor& normal_(at::Tensor& self, double mean, double std, Generator generator) {
@@ -78,16 +79,26 @@ at::Tensor& bernoulli_out(const at::Tensor& self, Generator generator, at::Tenso
 // The largest integer (exclusive) a dtype holds exactly, for random_() without bounds.
 int64_t exact_end(at::ScalarType type) {
   switch (type) {
-    case at::kDouble: return (int64_t{1} << 53) + 1;
-    case at::kFloat: return (int64_t{1} << 24) + 1;
-    case at::kHalf: return (int64_t{1} << 11) + 1;
-    case at::kBFloat16: return (int64_t{1} << 8) + 1;
-    case at::kBool: return 2;
-    case at::kByte: return 256;
-    case at::kChar: return 128;
-    case at::kShort: return 32768;
-    case at::kInt: return int64_t{1} << 31;
-    default: return std::numeric_limits<int64_t>::max();
+    case at::kDouble:
+      return (int64_t{1} << 53) + 1;
+    case at::kFloat:
+      return (int64_t{1} << 24) + 1;
+    case at::kHalf:
+      return (int64_t{1} << 11) + 1;
+    case at::kBFloat16:
+      return (int64_t{1} << 8) + 1;
+    case at::kBool:
+      return 2;
+    case at::kByte:
+      return 256;
+    case at::kChar:
+      return 128;
+    case at::kShort:
+      return 32768;
+    case at::kInt:
+      return int64_t{1} << 31;
+    default:
+      return std::numeric_limits<int64_t>::max();
   }
 }
 
@@ -103,14 +114,18 @@ at::Tensor& random_between(at::Tensor& self, int64_t from, int64_t to, const Gen
 
 at::Tensor& random_from(at::Tensor& self, int64_t from, std::optional<int64_t> to, Generator generator) {
   const int64_t end = exact_end(self.scalar_type());
-  TORCH_CHECK(!c10::isIntegralType(self.scalar_type(), true) || !to || *to <= end, "random_: to - 1 = ", *to - 1, " is out of bounds for ",
-              self.scalar_type());
+  TORCH_CHECK(!c10::isIntegralType(self.scalar_type(), true) || !to || *to <= end, "random_: to - 1 = ", *to - 1,
+              " is out of bounds for ", self.scalar_type());
   return random_between(self, from, to ? *to : end, generator);
 }
 
-at::Tensor& random_to(at::Tensor& self, int64_t to, Generator generator) { return random_from(self, 0, to, std::move(generator)); }
+at::Tensor& random_to(at::Tensor& self, int64_t to, Generator generator) {
+  return random_from(self, 0, to, std::move(generator));
+}
 
-at::Tensor& random_(at::Tensor& self, Generator generator) { return random_between(self, 0, exact_end(self.scalar_type()), generator); }
+at::Tensor& random_(at::Tensor& self, Generator generator) {
+  return random_between(self, 0, exact_end(self.scalar_type()), generator);
+}
 
 // -log(1 - u) / lambda: u in [0, 1) keeps the logarithm finite.
 at::Tensor& exponential_(at::Tensor& self, double lambda, Generator generator) {
@@ -139,7 +154,8 @@ at::Tensor& log_normal_(at::Tensor& self, double mean, double std, Generator gen
   return normal_(self, mean, std, std::move(generator)).exp_();
 }
 
-at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& std, Generator generator, at::Tensor& out) {
+at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& std, Generator generator,
+                                     at::Tensor& out) {
   const NPUGuard guard(first_device(mean, std, out));
   resize_out(out, at::infer_size_dimvector(mean.sizes(), std.sizes()));
   if (out.numel() == 0) return out;
@@ -185,12 +201,15 @@ at::Tensor normal_float_tensor(double mean, const at::Tensor& std, Generator gen
   return normal_float_tensor_out(mean, std, std::move(generator), out);
 }
 
-at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement, Generator generator, at::Tensor& out) {
+at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement, Generator generator,
+                            at::Tensor& out) {
   TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
-  TORCH_CHECK(self.is_floating_point(), "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
+  TORCH_CHECK(self.is_floating_point(),
+              "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
   TORCH_CHECK(out.scalar_type() == at::kLong, "multinomial expects Long tensor out, got: ", out.scalar_type());
   TORCH_CHECK(num_samples > 0, "cannot sample n_sample <= 0 samples");
-  TORCH_CHECK(replacement || num_samples <= self.size(-1), "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  TORCH_CHECK(replacement || num_samples <= self.size(-1),
+              "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
   const NPUGuard guard(self.device().index());
   c10::DimVector sizes(self.sizes());
   sizes.back() = num_samples;
@@ -223,7 +242,8 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
 }
 
 at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
-  if (mask.scalar_type() == at::kBool) return grad_output.mul(mask).mul(scale);  // a mask made elsewhere: an element a value
+  if (mask.scalar_type() == at::kBool)
+    return grad_output.mul(mask).mul(scale);  // a mask made elsewhere: an element a value
   const NPUGuard guard(grad_output.device().index());
   const at::Tensor out = empty(grad_output.sizes(), grad_output.scalar_type());
   if (grad_output.numel() == 0) return out;

@@ -16,16 +16,17 @@ using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 at::Tensor like(const at::Tensor& tensor) { return empty(tensor.sizes(), tensor.scalar_type()); }
 
-Three lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& cx, const OptionalTensor& input_bias,
-                const OptionalTensor& hidden_bias) {
+Three lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& cx,
+                const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
   const NPUGuard guard(cx.device().index());
   const at::Tensor hy = like(cx), cy = like(cx), storage = like(input_gates);
-  if (cx.numel()) ACLNN(aclnnThnnFusedLstmCell)(input_gates, hidden_gates, cx, input_bias, hidden_bias, hy, cy, storage);
+  if (cx.numel())
+    ACLNN(aclnnThnnFusedLstmCell)(input_gates, hidden_gates, cx, input_bias, hidden_bias, hy, cy, storage);
   return {hy, cy, storage};
 }
 
-Three lstm_cell_backward(const OptionalTensor& grad_hy, const OptionalTensor& grad_cy, const at::Tensor& cx, const at::Tensor& cy,
-                         const at::Tensor& storage, bool has_bias) {
+Three lstm_cell_backward(const OptionalTensor& grad_hy, const OptionalTensor& grad_cy, const at::Tensor& cx,
+                         const at::Tensor& cy, const at::Tensor& storage, bool has_bias) {
   if (!(grad_hy && grad_hy->defined()) && !(grad_cy && grad_cy->defined())) return {};
   const NPUGuard guard(cx.device().index());
   const at::Tensor grad_gates = like(storage), grad_cx = like(cx);
@@ -34,11 +35,14 @@ Three lstm_cell_backward(const OptionalTensor& grad_hy, const OptionalTensor& gr
   return {grad_gates, grad_cx, grad_bias};
 }
 
-at::Tensor with_bias(const at::Tensor& gates, const OptionalTensor& bias) { return bias && bias->defined() ? gates.add(*bias) : gates; }
+at::Tensor with_bias(const at::Tensor& gates, const OptionalTensor& bias) {
+  return bias && bias->defined() ? gates.add(*bias) : gates;
+}
 
 // The workspace holds, side by side: reset, update and new gate, the old state, and the hidden half of the new gate.
-std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& hx,
-                                            const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
+std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
+                                            const at::Tensor& hx, const OptionalTensor& input_bias,
+                                            const OptionalTensor& hidden_bias) {
   const std::vector<at::Tensor> input = with_bias(input_gates, input_bias).chunk(3, 1);
   const std::vector<at::Tensor> hidden = with_bias(hidden_gates, hidden_bias).chunk(3, 1);
   const at::Tensor reset = input[0].add(hidden[0]).sigmoid_();
@@ -49,7 +53,8 @@ std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_backward(const at::Tensor& grad_hy,
-                                                                                         const at::Tensor& workspace, bool has_bias) {
+                                                                                         const at::Tensor& workspace,
+                                                                                         bool has_bias) {
   const std::vector<at::Tensor> saved = workspace.chunk(5, 1);
   const at::Tensor &reset = saved[0], &update = saved[1], &fresh = saved[2], &hx = saved[3], &hidden_new = saved[4];
   const at::Tensor grad_update = grad_hy.mul(hx.sub(fresh)).mul_(update).mul_(update.neg().add_(1));

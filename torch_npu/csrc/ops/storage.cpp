@@ -45,12 +45,14 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
 }
 
 const at::Tensor& resize_output_(const at::Tensor& self, at::IntArrayRef size, at::Device device) {
-  TORCH_CHECK(self.device() == device, "out Tensor doesn't have the correct device set: expected ", device, ", got ", self.device());
+  TORCH_CHECK(self.device() == device, "out Tensor doesn't have the correct device set: expected ", device, ", got ",
+              self.device());
   if (at::native::resize_output_check(self, size)) resize_tensor(self, size);
   return self;
 }
 
-at::Tensor& set_storage_offset_(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
+at::Tensor& set_storage_offset_(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
+                                at::IntArrayRef stride) {
   at::native::checkSetStorage(self, std::move(source), offset, size, stride);
   self.unsafeGetTensorImpl()->set_storage_offset(offset);
   resize_tensor(self, size, stride.data() ? at::OptionalIntArrayRef(stride) : std::nullopt);
@@ -74,7 +76,8 @@ at::Tensor& set_(at::Tensor& self) {
 
 bool is_set_to(const at::Tensor& self, const at::Tensor& source) {
   return self.storage().unsafeGetStorageImpl() == source.storage().unsafeGetStorageImpl() &&
-         self.storage_offset() == source.storage_offset() && self.sizes() == source.sizes() && self.strides() == source.strides();
+         self.storage_offset() == source.storage_offset() && self.sizes() == source.sizes() &&
+         self.strides() == source.strides();
 }
 
 // `param.data = other`: dense tensors of the CPU and of npu may take each other's place, so that an optimizer built before

@@ -13,9 +13,10 @@ at::Tensor new_output(at::IntArrayRef sizes, at::IntArrayRef strides, const at::
   return empty(sizes, type, options.memory_format_opt());
 }
 
-void resize_output(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
-  TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ", out.dtype(),
-              " instead");
+void resize_output(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
+                   const at::TensorOptions& options) {
+  TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
+              out.dtype(), " instead");
   TORCH_CHECK(options.device() == out.device() || !options.device().is_privateuseone() || !options.device().has_index(),
               "Expected out tensor to have device ", options.device(), ", but got ", out.device(), " instead");
   if (!at::native::resize_output_check(out, sizes)) return;
@@ -28,12 +29,12 @@ void resize_output(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef
 }
 
 void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::TensorOptions& options) {
-  TORCH_CHECK(options.dtype() == self.dtype(), "Bad in-place call: input tensor dtype ", self.dtype(), " and output tensor dtype ",
-              options.dtype(), " should match");
+  TORCH_CHECK(options.dtype() == self.dtype(), "Bad in-place call: input tensor dtype ", self.dtype(),
+              " and output tensor dtype ", options.dtype(), " should match");
   TORCH_CHECK(options.device() == self.device(), "Bad in-place call: input tensor device ", self.device(),
               " and output tensor device ", options.device(), " should match");
-  TORCH_CHECK(sizes == self.sizes(), "Bad in-place call: input tensor size ", self.sizes(), " and output tensor size ", sizes,
-              " should match");
+  TORCH_CHECK(sizes == self.sizes(), "Bad in-place call: input tensor size ", self.sizes(), " and output tensor size ",
+              sizes, " should match");
 }
 
 bool keeps_dtype(const at::Tensor& tensor, const at::Tensor& number) {

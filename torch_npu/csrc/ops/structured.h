@@ -16,7 +16,8 @@ namespace npu {
 
 // Makes an output that the meta function describes. `given` is the caller's (resized if need be) unless undefined.
 at::Tensor new_output(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
-void resize_output(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
+void resize_output(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
+                   const at::TensorOptions& options);
 void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::TensorOptions& options);
 
 enum class Outputs { kNew, kGiven, kSelf };
@@ -29,10 +30,12 @@ class Structured final : public Meta {
   explicit Structured(Outputs kind, const T&... given) : outputs_{given...}, kind_(kind) {}
 
   const at::Tensor& maybe_get_output(int64_t i) override { return outputs_[i]; }
-  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options) override {
     set(i, sizes, strides, options);
   }
-  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                              at::TensorOptions options) override {
     set(i, sizes, strides, options);
   }
 
@@ -65,7 +68,9 @@ class Structured final : public Meta {
 };
 
 // The device an operator runs on: that of its first npu tensor.
-inline c10::DeviceIndex index_of(const at::Tensor& tensor) { return tensor.is_privateuseone() ? tensor.device().index() : -1; }
+inline c10::DeviceIndex index_of(const at::Tensor& tensor) {
+  return tensor.is_privateuseone() ? tensor.device().index() : -1;
+}
 inline c10::DeviceIndex index_of(const std::optional<at::Tensor>& tensor) {
   return tensor && tensor->defined() ? index_of(*tensor) : -1;
 }
@@ -101,7 +106,8 @@ inline bool plain(const at::Tensor& tensor) { return tensor.is_privateuseone() &
 inline bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   return a.is_privateuseone() && a.device() == b.device() && a.scalar_type() == b.scalar_type() && a.is_contiguous() &&
          b.is_contiguous() && a.sizes() == b.sizes() &&
-         (!a.is_alias_of(b) || a.storage_offset() == b.storage_offset());  // a partial overlap is the meta function's error
+         (!a.is_alias_of(b) ||
+          a.storage_offset() == b.storage_offset());  // a partial overlap is the meta function's error
 }
 // Does tensor (op) number keep the tensor's dtype? Only wrapped numbers: another 0-dim tensor may promote.
 bool keeps_dtype(const at::Tensor& tensor, const at::Tensor& number);

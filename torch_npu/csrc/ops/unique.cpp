@@ -52,7 +52,8 @@ Three unique_consecutive(const at::Tensor& self, bool return_inverse, bool retur
 Three unique_dim(const at::Tensor& self, int64_t dim, bool sorted, bool return_inverse, bool return_counts) {
   const NPUGuard guard(self.device().index());
   dim = at::maybe_wrap_dim(dim, self.dim());
-  TORCH_CHECK(self.numel() != 0 || self.size(dim) == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+  TORCH_CHECK(self.numel() != 0 || self.size(dim) == 0,
+              "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
   if (self.numel() == 0) return {empty(self.sizes(), self.scalar_type()), none(), none()};
   const DynamicOutput values(self.sizes(), self.scalar_type());
   const at::Tensor inverse = empty({self.size(dim)}, at::kLong);

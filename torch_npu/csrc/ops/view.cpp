@@ -12,7 +12,8 @@
 namespace npu {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_reshape_alias", static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef, at::IntArrayRef)>(at::native::_reshape_alias));
+  m.impl("_reshape_alias",
+         static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef, at::IntArrayRef)>(at::native::_reshape_alias));
   m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   m.impl("unfold", TORCH_FN(at::native::unfold));
   m.impl("view", static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef)>(at::native::view));
