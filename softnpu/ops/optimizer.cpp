@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adam_native.h>
 #include <ATen/ops/_fused_adamw_native.h>
-#include <ATen/ops/_fused_sgd_native.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/ceil_cpu_dispatch.h>
 #include <ATen/ops/floor_cpu_dispatch.h>
@@ -161,11 +160,58 @@ void fused_adam(at::TensorList params, at::TensorList gradients, at::TensorList 
             : run(static_cast<Kernel>(at::native::_fused_adam_kernel_cpu_));
 }
 
+namespace {
+
+struct SgdStep {
+  double decay, momentum, keep, lr, scale;  // keep: 1 - dampening; scale: what gradients are divided by
+  bool nesterov, maximize, first;
+};
+
+// In fp32 (fp64 for doubles), rounded once a value: ATen's own kernel is wrong for 16-bit types (torch 2.13).
+template <class T, class A = at::opmath_type<T>>
+void sgd_loop(T* __restrict p, T* __restrict g, T* __restrict b, int64_t n, const SgdStep& step) {
+  auto decay = static_cast<A>(step.decay), momentum = static_cast<A>(step.momentum), keep = static_cast<A>(step.keep),
+       lr = static_cast<A>(step.lr), scale = static_cast<A>(step.scale), sign = static_cast<A>(step.maximize ? -1 : 1);
+  for (int64_t i = 0; i < n; i++) {
+    A grad = static_cast<A>(g[i]) / scale;
+    if (scale != 1) g[i] = static_cast<T>(grad);
+    A value = static_cast<A>(p[i]);
+    grad = sign * grad + decay * value;
+    if (b) {
+      A moved = step.first ? grad : static_cast<A>(b[i]) * momentum + grad * keep;
+      b[i] = static_cast<T>(moved);
+      grad = step.nesterov ? grad + moved * momentum : moved;
+    }
+    p[i] = static_cast<T>(value - lr * grad);
+  }
+}
+
+void sgd(const Tensor& param, const Tensor& gradient, const Tensor* buffer, const SgdStep& step) {
+  Tensor p = param.contiguous(), g = gradient.contiguous(), b = buffer ? buffer->contiguous() : Tensor();
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, param.scalar_type(), "fused_sgd", [&] {
+    auto *pp = p.mutable_data_ptr<scalar_t>(), *gg = g.mutable_data_ptr<scalar_t>(),
+         *bb = buffer ? b.mutable_data_ptr<scalar_t>() : nullptr;
+    at::parallel_for(0, p.numel(), 16384, [&](int64_t begin, int64_t end) {
+      sgd_loop<scalar_t>(pp + begin, gg + begin, bb ? bb + begin : nullptr, end - begin, step);
+    });
+  });
+  for (auto [from, to] : {std::pair{&p, &param}, {&g, &gradient}, {&b, buffer}}) {
+    if (to == nullptr || from->is_same(*to)) continue;
+    Tensor result = *to;
+    put(result, *from);
+  }
+}
+
+}  // namespace
+
 void fused_sgd(at::TensorList params, at::TensorList gradients, at::TensorList buffers,
                const OptionalTensor& grad_scale, double decay, double momentum, double lr, double dampening,
                bool nesterov, bool maximize, bool first) {
-  at::native::_fused_sgd_kernel_cpu_(params, gradients, buffers, decay, momentum, lr, dampening, nesterov, maximize,
-                                     first, grad_scale, std::nullopt);
+  double scale = grad_scale && grad_scale->defined() ? item(*grad_scale).toDouble() : 1;
+  const SgdStep step{decay, momentum, 1 - dampening, lr, scale, nesterov, maximize, first};
+  for (size_t i = 0; i < params.size(); i++) {
+    sgd(params[i], gradients[i], momentum != 0 ? &buffers[i] : nullptr, step);
+  }
 }
 
 }  // namespace softnpu::ops::kernels

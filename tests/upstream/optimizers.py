@@ -7,16 +7,17 @@ from collections.abc import Iterator
 
 import torch
 from torch.testing._internal.common_device_type import tol, toleranceOverride
+from torch.utils import _pytree as pytree
 from torch.utils._foreach_utils import _get_foreach_kernels_supported_devices, _get_fused_kernels_supported_devices
 
-from tests.upstream.compare import compare
+from tests.upstream.compare import SLACK, Mismatch, compare, plain
 from tests.upstream.verdict import Verdict, on_cpu
 
 STEPS = 4
 SHAPES = ((4, 6), (6,), (3, 2, 5), ())
 MATRICES = ((4, 6), (6, 6), (8, 4))  # Muon takes nothing else
 # Four steps amplify a last-place difference through square roots and divisions.
-SLACK = (toleranceOverride({torch.float32: tol(atol=1e-5, rtol=1e-4)}),)
+TOLERANCE = (toleranceOverride({torch.float32: tol(atol=1e-5, rtol=1e-4)}),)
 
 
 def configurations(info: object, device: str) -> Iterator[tuple[str, dict[str, object]]]:
@@ -37,15 +38,15 @@ def configurations(info: object, device: str) -> Iterator[tuple[str, dict[str, o
             yield f"{description}, {flag}", {**configuration.kwargs, **off, flag: True}
 
 
-def train(info: object, kwargs: dict[str, object], dtype: torch.dtype, device: str) -> object:
-    """A quadratic bowl, always from the same point; returns parameters and the optimizer's state."""
+def train(info: object, kwargs: dict[str, object], dtype: torch.dtype, device: str, nudge: float = 0) -> object:
+    """A quadratic bowl, always from the same point (or `nudge` of itself beside it); returns parameters and state."""
     generator = torch.Generator().manual_seed(0)
     shapes = MATRICES if info.name == "Muon" else SHAPES
 
     def random(shape: tuple[int, ...]) -> torch.Tensor:
         return torch.randn(shape, generator=generator).to(dtype).to(device)
 
-    parameters = [torch.nn.Parameter(random(shape)) for shape in shapes]
+    parameters = [torch.nn.Parameter(random(shape) * (1 + nudge)) for shape in shapes]
     targets = [random(shape) for shape in shapes]
     moved = {k: v.to(device) if isinstance(v, torch.Tensor) and v.dim() else v for k, v in kwargs.items()}
     optimizer = info.optim_cls(parameters, **moved)
@@ -65,17 +66,35 @@ def train(info: object, kwargs: dict[str, object], dtype: torch.dtype, device: s
     return [p.detach() for p in parameters], state, [optimizer.state[p].get("step", 0) for p in parameters]
 
 
+def unstable(info: object, kwargs: dict[str, object], dtype: torch.dtype, actual: object, expected: object) -> bool:
+    """Does the CPU's own result move as far as the difference, when its start moves by a last place?
+
+    L-BFGS in 16 bits is so: after forty iterations its direction hangs on one rounding.
+    """
+    moved = on_cpu(lambda: train(info, kwargs, dtype, "cpu", nudge=2 * torch.finfo(dtype).eps))
+    leaves = zip(*(pytree.tree_leaves(tree[:2]) for tree in (actual, expected, moved)), strict=True)
+    return all(
+        (plain(x) - plain(y)).abs().max() <= SLACK * (plain(z) - plain(y)).abs().max()
+        for x, y, z in leaves
+        if isinstance(x, torch.Tensor) and not torch.equal(plain(x), plain(y))
+    )
+
+
 def judge_configuration(info: object, kwargs: dict[str, object], dtype: torch.dtype, device: str) -> None:
     on_the_cpu = {k: False if k in ("foreach", "fused", "capturable") else v for k, v in kwargs.items()}
-    expected_parameters, expected_state, expected_steps = on_cpu(lambda: train(info, on_the_cpu, dtype, "cpu"))
-    parameters, state, steps = train(info, kwargs, dtype, device)
-    decorators = (*info.decorators, *SLACK)
-    exact = lambda: on_cpu(lambda: train(info, on_the_cpu, torch.float64, "cpu")[0])  # noqa: E731
-    compare(parameters, expected_parameters, device=torch.device(device).type, exact=exact, decorators=decorators)
-    exact = lambda: on_cpu(lambda: train(info, on_the_cpu, torch.float64, "cpu")[1])  # noqa: E731
-    compare(state, expected_state, exact=exact, decorators=decorators)
+    expected = on_cpu(lambda: train(info, on_the_cpu, dtype, "cpu"))
+    actual = train(info, kwargs, dtype, device)
+    try:
+        for index, where in ((0, torch.device(device).type), (1, None)):  # parameters, state
+            exact = lambda index=index: on_cpu(lambda: train(info, on_the_cpu, torch.float64, "cpu")[index])  # noqa: E731
+            compare(
+                actual[index], expected[index], device=where, exact=exact, decorators=(*info.decorators, *TOLERANCE)
+            )
+    except Mismatch:
+        if dtype not in (torch.float16, torch.bfloat16) or not unstable(info, on_the_cpu, dtype, actual, expected):
+            raise
     # The counter may live on the host or, with capturable and fused, on the device; its value is what counts.
-    compare([float(step) for step in steps], [float(step) for step in expected_steps])
+    compare([float(step) for step in actual[2]], [float(step) for step in expected[2]])
 
 
 def judge(info: object, dtype: torch.dtype, device: str, count: int) -> Verdict:

@@ -65,6 +65,29 @@ void sgd_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList mom
       is_first_step, grad_scale, found_inf);
 }
 
+// CANN has no fused Adagrad: composed of the device's operators.
+void adagrad(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,
+             double lr, double lr_decay, double weight_decay, double eps, bool maximize,
+             const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  if (self.empty() || (found_inf && found_inf->defined() && found_inf->item<double>() != 0)) return;
+  for (size_t i = 0; i < self.size(); i++) {
+    if (grad_scale && grad_scale->defined()) at::Tensor(grads[i]).div_(*grad_scale);
+    at::Tensor grad = maximize ? grads[i].neg() : grads[i];
+    if (weight_decay != 0) grad = grad.add(self[i], weight_decay);
+    const double rate = lr_decay == 0 ? lr : lr / (1 + (state_steps[i].item<double>() - 1) * lr_decay);
+    at::Tensor sum = state_sums[i];
+    sum.addcmul_(grad, grad);
+    at::Tensor(self[i]).addcdiv_(grad, sum.sqrt().add_(eps), -rate);
+  }
+}
+
+void adagrad_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,
+                       const at::Tensor& lr, double lr_decay, double weight_decay, double eps, bool maximize,
+                       const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  adagrad(self, grads, state_sums, state_steps, lr.item<double>(), lr_decay, weight_decay, eps, maximize, grad_scale,
+          found_inf);
+}
+
 void check_and_unscale(at::TensorList scaled_grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
   if (scaled_grads.empty()) return;
   TORCH_CHECK(inv_scale.numel() == 1 && inv_scale.scalar_type() == at::kFloat,
@@ -97,6 +120,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_fused_adamw_.tensor_lr", TORCH_FN(adamw_tensor_lr));
   m.impl("_fused_sgd_", TORCH_FN(sgd));
   m.impl("_fused_sgd_.tensor_lr", TORCH_FN(sgd_tensor_lr));
+  m.impl("_fused_adagrad_", TORCH_FN(adagrad));
+  m.impl("_fused_adagrad_.tensor_lr", TORCH_FN(adagrad_tensor_lr));
   m.impl("_amp_foreach_non_finite_check_and_unscale_", TORCH_FN(check_and_unscale));
   m.impl("_amp_update_scale_", TORCH_FN(update_scale));
 }
