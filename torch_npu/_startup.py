@@ -11,13 +11,18 @@ import torch
 from torch_npu import _C
 
 
+def _exit() -> None:
+    _C._settle_autograd()
+    _C._finalize()
+
+
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
     from torch_npu import npu
 
     torch._register_device_module("npu", npu)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    atexit.register(_C._finalize)
+    atexit.register(_exit)
     if torch.distributed.is_available():
         from torch_npu import distributed
 

@@ -4,13 +4,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include "csrc/cann/export.h"
 
 #include <optional>
 
 namespace npu {
 
-at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype,
-                 std::optional<at::MemoryFormat> memory_format = std::nullopt);
+NPU_API at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype,
+                         std::optional<at::MemoryFormat> memory_format = std::nullopt);
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype);
 
 }  // namespace npu

@@ -1,9 +1,13 @@
 // Devices, streams, events and generators for Python.
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/Event.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "csrc/cann/error.h"
 #include "csrc/cann/root.h"
 #include "csrc/core/device.h"
+#include "csrc/core/empty.h"
 #include "csrc/core/event.h"
 #include "csrc/core/generator.h"
 #include "csrc/core/info.h"
@@ -25,11 +29,31 @@ c10::Stream from_parts(int64_t id, int64_t index) {
                      id);
 }
 
+// Waits until the autograd engine's threads have let go of the last backward pass. PyTorch keeps a Python object (the
+// caller's contextvars) with each pass, and an engine thread may drop the last reference after `backward()` returned. Once
+// the interpreter is finalizing, that ends the process with SIGABRT. An empty pass behind it in the thread's queue, which
+// has no Python object, returns only after the reference is gone.
+void settle_autograd() {
+  if (!alive()) return;
+  const c10::AutoGradMode with_gradients(true);
+  for (DeviceIndex device = 0; device < device_count(); ++device) {
+    if (!has_context(device)) continue;
+    try {
+      const NPUGuard guard(device);
+      const at::Tensor x = empty({0}, at::kFloat).requires_grad_(true);
+      torch::autograd::grad({x.view({-1})}, {x}, {empty({0}, at::kFloat)});
+    } catch (const c10::Error&) {
+      // After a failed operator every call of its device throws. The program has been told, and is over.
+    }
+  }
+}
+
 }  // namespace
 
 void bind_device(pybind11::module& module) {
   // Life.
   module.def("_init", no_gil([] { initialize(); }));
+  module.def("_settle_autograd", no_gil(settle_autograd));
   module.def("_finalize", no_gil([] { finalize(); }));
   module.def("_is_initialized", with_gil([] { return alive(); }));
   module.def("_is_in_bad_fork", with_gil([] { return in_bad_fork(); }));
