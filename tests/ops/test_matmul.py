@@ -53,3 +53,12 @@ def test_wrong_shapes_are_refused() -> None:
         torch.mm(torch.ones(2, 3, device="npu"), torch.ones(2, 3, device="npu"))
     with pytest.raises(RuntimeError):
         torch.mm(torch.ones(2, 3, device="npu"), torch.ones(3, 2, device="npu", dtype=torch.float64))
+
+
+def test_lazily_conjugated_and_negated_factors() -> None:
+    a, b = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 5, dtype=torch.complex64)
+    check(lambda a, b: a.mH @ b, a, b)
+    check(lambda a, b: torch.addmm(b.conj(), a, b), torch.randn(3, 3, dtype=torch.complex64), b)
+    check(lambda a, b: torch.bmm(a.mH, b.conj()), a[None], b[None])
+    check(lambda a: torch.dot(a.conj(), a), a[0])
+    check(lambda a: a.conj().imag @ a.real.mT, a)

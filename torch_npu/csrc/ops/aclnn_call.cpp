@@ -120,7 +120,10 @@ namespace detail {
 aclTensor* make_tensor(const at::Tensor& given, at::Tensor& keep) {
   const c10::Device device = given.device();
   const bool here = device.type() == c10::DeviceType::PrivateUse1 && device.index() == current_device();
-  const at::Tensor& tensor = here ? given : moved(given, keep);
+  // CANN has no lazy conjugation or negation. Most operators never see it; PyTorch lets products have it (`a.mH @ b`).
+  const bool lazy = here && (given.is_conj() || given.is_neg());
+  if (lazy) keep = given.resolve_conj().resolve_neg();
+  const at::Tensor& tensor = lazy ? keep : here ? given : moved(given, keep);
   TORCH_CHECK(tensor.layout() == at::kStrided, "npu: a ", tensor.layout(),
               " tensor cannot be given to an npu operator");
   const at::IntArrayRef sizes = tensor.sizes();
