@@ -82,8 +82,8 @@ def check_grad(
     function: Callable, *args: Any, rtol: float | None = None, atol: float | None = None, **kwargs: Any
 ) -> None:
     """The same for the result and the gradients of every argument that requires one."""
-    npu_args = to_npu(args)
-    expected, actual = function(*args, **kwargs), function(*npu_args, **kwargs)
+    npu_args, npu_kwargs = to_npu(args), to_npu(kwargs)
+    expected, actual = function(*args, **kwargs), function(*npu_args, **npu_kwargs)
     assert_same(actual, expected, rtol, atol)
     wanted = [x for x in pytree.tree_leaves(args) if isinstance(x, torch.Tensor) and x.requires_grad]
     got = [x for x in pytree.tree_leaves(npu_args) if isinstance(x, torch.Tensor) and x.requires_grad]

@@ -14,6 +14,7 @@ namespace npu {
 namespace {
 
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
+  check_fits(value, self.scalar_type());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
   ACLNN(aclnnInplaceFillScalar)(self, value);
@@ -39,6 +40,7 @@ at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const a
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
   at::infer_size_dimvector(self.sizes(), mask.sizes());
+  check_fits(value, self.scalar_type());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
   ACLNN(aclnnInplaceMaskedFillScalar)(self, mask.expand(self.sizes()), value);
@@ -62,6 +64,7 @@ at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& i
   TORCH_CHECK_INDEX(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
                     "index_fill_(): Expected dtype int64 for index.");
   TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
+  check_fits(value, self.scalar_type());
   if (self.numel() == 0 || index.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
   ACLNN(aclnnInplaceIndexFill)(self, dim, index, value);

@@ -5,6 +5,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/Pool.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/result_type_native.h>
 #include <c10/core/DefaultDtype.h>
 
@@ -150,9 +151,13 @@ void ToComplex::meta(const at::Tensor& real, const at::Tensor& imag) {
   TORCH_CHECK(real.scalar_type() == imag.scalar_type() && real.is_floating_point(),
               "Expected both inputs to be Half, Float or Double tensors but got ", real.scalar_type(), " and ",
               imag.scalar_type());
+  const at::ScalarType type = c10::toComplexType(real.scalar_type());
+  TORCH_CHECK(!maybe_get_output().defined() || maybe_get_output().scalar_type() == type,
+              "Expected object of scalar type ", type, " but got scalar type ", maybe_get_output().scalar_type(),
+              " for argument 'out'");
   at::TensorIteratorConfig config;
   config.check_all_same_dtype(false).add_output(maybe_get_output()).add_const_input(real).add_const_input(imag);
-  if (!maybe_get_output().defined()) config.declare_static_dtype(c10::toComplexType(real.scalar_type()));
+  if (!maybe_get_output().defined()) config.declare_static_dtype(type);
   build(config);
 }
 
@@ -324,6 +329,28 @@ void MaxPool3d::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArra
   const auto format = self.suggest_memory_format();
   set_output_raw_strided(0, sizes, {}, self.options().memory_format(format));
   set_output_raw_strided(1, sizes, {}, self.options().dtype(at::kLong).memory_format(format));
+}
+
+namespace {
+
+// A stand-in of type int64 without memory, for an int32 target.
+at::Tensor wide(const at::Tensor& target) {
+  if (target.scalar_type() != at::kInt) return target;
+  return at::empty(target.sizes(), at::TensorOptions(at::kMeta).dtype(at::kLong));
+}
+
+}  // namespace
+
+void NllLoss::meta(const at::Tensor& self, const at::Tensor& target, at::OptionalTensorRef weight, int64_t reduction,
+                   int64_t ignore_index) {
+  at::meta::structured_nll_loss_forward::meta(self, wide(target), weight, reduction, ignore_index);
+}
+
+void NllLossBackward::meta(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
+                           at::OptionalTensorRef weight, int64_t reduction, int64_t ignore_index,
+                           const at::Tensor& total_weight) {
+  at::meta::structured_nll_loss_backward::meta(grad_output, self, wide(target), weight, reduction, ignore_index,
+                                               total_weight);
 }
 
 }  // namespace npu::meta

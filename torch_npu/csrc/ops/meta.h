@@ -7,6 +7,8 @@
 #include <ATen/TensorMeta.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/nll_loss_backward_meta.h>
+#include <ATen/ops/nll_loss_forward_meta.h>
 
 namespace npu::meta {
 
@@ -153,6 +155,16 @@ struct Addbmm : at::impl::MetaBase {
 struct MaxPool3d : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
             at::IntArrayRef dilation, bool ceil_mode);
+};
+
+// PyTorch's, for targets of type int32 too: scripts for Ascend train with them.
+struct NllLoss : at::meta::structured_nll_loss_forward {
+  void meta(const at::Tensor& self, const at::Tensor& target, at::OptionalTensorRef weight, int64_t reduction,
+            int64_t ignore_index);
+};
+struct NllLossBackward : at::meta::structured_nll_loss_backward {
+  void meta(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
+            at::OptionalTensorRef weight, int64_t reduction, int64_t ignore_index, const at::Tensor& total_weight);
 };
 
 }  // namespace npu::meta

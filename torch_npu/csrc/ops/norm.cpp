@@ -34,12 +34,23 @@ at::Tensor or_filled(const OptionalTensor& tensor, at::IntArrayRef sizes, at::Sc
 
 at::Tensor when(bool wanted, const at::Tensor& model) { return wanted ? like(model) : at::Tensor(); }
 
+// Weights and statistics have the input's type, or float32 beside a 16-bit input.
+void check_mixed(const at::Tensor& input, std::initializer_list<const OptionalTensor*> parameters) {
+  for (const OptionalTensor* parameter : parameters) {
+    if (!*parameter || !(*parameter)->defined()) continue;
+    const at::ScalarType type = (*parameter)->scalar_type();
+    TORCH_CHECK(type == input.scalar_type() || type == statistics_type(input), "mixed dtype: expect parameter to have ",
+                "scalar type of ", statistics_type(input), ", not ", type);
+  }
+}
+
 void batch_norm_into(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                      const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                      double momentum, double eps, const at::Tensor& out, const at::Tensor& save_mean,
                      const at::Tensor& save_invstd) {
   TORCH_CHECK(training || (running_mean && running_mean->defined() && running_var && running_var->defined()),
               "running_mean and running_var must be defined in evaluation mode");
+  check_mixed(input, {&weight, &bias, &running_mean, &running_var});
   if (out.numel() == 0) return;
   const int64_t channels = input.size(1);
   const at::ScalarType type = weight && weight->defined() ? weight->scalar_type() : statistics_type(input);
@@ -113,6 +124,7 @@ Three layer_norm(const at::Tensor& input, at::IntArrayRef normalized_shape, cons
                  const OptionalTensor& bias, double eps) {
   const at::Tensor none;
   at::native::_check_layer_norm_inputs(input, normalized_shape, weight ? *weight : none, bias ? *bias : none);
+  check_mixed(input, {&weight, &bias});
   const NPUGuard guard(input.device().index());
   c10::DimVector sizes(input.sizes());
   for (size_t i = input.dim() - normalized_shape.size(); i < sizes.size(); ++i) sizes[i] = 1;

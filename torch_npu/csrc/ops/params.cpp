@@ -1,6 +1,7 @@
 // Bodies of params.h.
 #include "csrc/ops/params.h"
 
+#include <ATen/WrapDimUtils.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/DefaultDtype.h>
 
@@ -122,6 +123,51 @@ void check_dot(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
               other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
               " elements respectively");
+}
+
+void check_same_type(std::initializer_list<std::reference_wrapper<const at::Tensor>> tensors) {
+  const at::ScalarType type = tensors.begin()->get().scalar_type();
+  for (const at::Tensor& tensor : tensors) {
+    TORCH_CHECK(tensor.scalar_type() == type, "expected all operands to have the same dtype, but got: ", type,
+                " != ", tensor.scalar_type());
+  }
+}
+
+void check_kth(const at::Tensor& self, int64_t k, int64_t dim) {
+  const int64_t size = self.dim() > 0 ? self.size(at::maybe_wrap_dim(dim, self.dim())) : 1;
+  TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", dim);
+}
+
+void check_roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
+  TORCH_CHECK(!shifts.empty(), "`shifts` required");
+  TORCH_CHECK(shifts.size() == dims.size() || (shifts.size() == 1 && dims.empty()),
+              "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+  for (const int64_t dim : dims) at::maybe_wrap_dim(dim, self.dim());
+}
+
+void check_not_empty(const at::Tensor& self, const char* name) {
+  TORCH_CHECK(self.numel() > 0, name, "(): Expected reduction dim to be specified for input.numel() == 0. ",
+              "Specify the reduction dim with the 'dim' argument.");
+}
+
+void check_fits(const at::Scalar& value, at::ScalarType type) {
+#define NPU_FITS(ctype, name)             \
+  case at::ScalarType::name:              \
+    static_cast<void>(value.to<ctype>()); \
+    return;
+  switch (type) {
+    AT_FORALL_SCALAR_TYPES_AND3(Half, BFloat16, Bool, NPU_FITS)
+    default:
+      return;
+  }
+#undef NPU_FITS
+}
+
+void check_bounds(const at::Tensor& self, const std::optional<at::Scalar>& low, const std::optional<at::Scalar>& high) {
+  if (!c10::isIntegralType(self.scalar_type(), /*includeBool=*/false)) return;
+  for (const auto* bound : {&low, &high}) {
+    if (*bound && (*bound)->isIntegral(/*includeBool=*/true)) check_fits(**bound, self.scalar_type());
+  }
 }
 
 at::Scalar number_of(const at::Tensor& tensor) {

@@ -45,6 +45,17 @@ at::Tensor weight_or_ones(const std::optional<at::Tensor>& weight,
 
 void check_mv(const at::Tensor& self, const at::Tensor& vec);
 void check_dot(const at::Tensor& self, const at::Tensor& other);
+// Operands whose types PyTorch does not promote.
+void check_same_type(std::initializer_list<std::reference_wrapper<const at::Tensor>> tensors);
+void check_kth(const at::Tensor& self, int64_t k, int64_t dim);
+void check_roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims);
+void check_not_empty(const at::Tensor& self, const char* name);  // a reduction without a neutral element
+
+// Throws as the CPU does where `value` is beyond the type's range. Asked before the call: a kernel's error comes too late
+// to name the line, and ends the device.
+void check_fits(const at::Scalar& value, at::ScalarType type);
+// The same for a bound of clamp: an integer that stays one.
+void check_bounds(const at::Tensor& self, const std::optional<at::Scalar>& low, const std::optional<at::Scalar>& high);
 
 // The value of a 0-dim CPU tensor, without the dispatcher.
 at::Scalar number_of(const at::Tensor& tensor);

@@ -1,0 +1,48 @@
+"""A user's mistake is an error of the call itself, as on the CPU; the device goes on.
+
+An error that only the kernel finds comes later, at the next synchronization, and every call after it fails too.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+X = torch.arange(6, dtype=torch.int32)
+MISTAKES = {
+    "empty_max": lambda d: torch.max(torch.empty(0, device=d)),
+    "empty_amin": lambda d: torch.amin(torch.empty(0, device=d)),
+    "fill": lambda d: X.to(d).fill_(1e20),
+    "fill_half": lambda d: torch.zeros(2, dtype=torch.half, device=d).fill_(1e20),
+    "full": lambda d: torch.full((3,), 2**40, dtype=torch.int32, device=d),
+    "masked_fill": lambda d: X.to(d).masked_fill(X.to(d) > 0, 2**40),
+    "index_fill": lambda d: X.to(d).index_fill(0, torch.tensor([0], device=d), 2**40),
+    "clamp": lambda d: X.to(d).clamp(2**40),
+    "clamp_max": lambda d: X.to(d).clamp_max(2**40),
+    "where": lambda d: torch.where(X.to(d) > 0, X.to(d), 2**40),
+    "kthvalue": lambda d: torch.kthvalue(X.to(d), 7),
+    "complex_out": lambda d: torch.complex(
+        *torch.ones(2, 3, device=d), out=torch.ones(3, device=d, dtype=torch.cdouble)
+    ),
+    "roll": lambda d: torch.roll(X.to(d), (1, 2)),
+    "matmul": lambda d: torch.ones(2, 3, device=d) @ torch.ones(2, 3, device=d),
+    "cat": lambda d: torch.cat([torch.ones(2, 3, device=d), torch.ones(2, 2, device=d)]),
+    "mm_types": lambda d: torch.ones(2, 2, device=d) @ torch.ones(2, 2, device=d, dtype=torch.double),
+    "linear_types": lambda d: F.linear(torch.ones(2, 2, device=d), torch.ones(2, 2, device=d).half()),
+    "layer_norm_types": lambda d: F.layer_norm(torch.ones(2, 2, device=d), (2,), torch.ones(2, device=d).double()),
+    "batch_norm_types": lambda d: F.batch_norm(torch.ones(2, 2, device=d), *torch.ones(2, 2, device=d).double()),
+    "bce_types": lambda d: F.binary_cross_entropy(torch.ones(2, device=d), torch.ones(2, device=d).double()),
+    "two_devices": lambda d: torch.ones(2, device=d) + torch.ones(2, device="meta" if d == "cpu" else "npu:1"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_an_error_of_the_call(name: str) -> None:
+    with pytest.raises((RuntimeError, IndexError)) as on_cpu:
+        MISTAKES[name]("cpu")
+    with pytest.raises(on_cpu.type) as raised:
+        MISTAKES[name]("npu")
+    assert not isinstance(raised.value, torch.AcceleratorError)
+    torch.npu.synchronize()
+    assert (torch.ones(2, device="npu") + 1).tolist() == [2, 2]
