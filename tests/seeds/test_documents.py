@@ -17,6 +17,16 @@ from tests.seeds import document
 
 HERE = Path(__file__).resolve().parent
 STEPS = 50
+# The same script on the CPU, in the same precision. In fp32 it is no reference for fp16: with the document's learning
+# rate a last place grows to a third of the loss within 36 steps, on the CPU itself.
+ON_CPU = {
+    "cuda:0": "cpu",
+    "import torch_npu\n": "",
+    "from torch_npu.npu import amp": "from torch import amp",
+    "from torch_npu.contrib import transfer_to_npu": "",
+    "amp.GradScaler()": 'amp.GradScaler("cpu")',
+    "amp.autocast()": 'amp.autocast("cpu", torch.float16)',
+}
 
 CHECK_CHECKPOINT = """
 import torch, torch.nn as nn, torchvision
@@ -98,11 +108,14 @@ def test_the_quick_start_trains_letter_for_letter(quick_start, folder):
     assert accuracy >= 0.95
 
 
-@pytest.mark.parametrize(("amp", "allowed"), [(False, 1e-4), (True, 2e-2)], ids=["fp32", "amp"])
+@pytest.mark.parametrize(("amp", "allowed"), [(False, 1e-4), (True, 5e-3)], ids=["fp32", "amp"])
 def test_the_quick_starts_losses_equal_the_cpus(quick_start, folder, amp, allowed, capsys):
     script, *additions = quick_start
-    on_cpu = record(folder, script.replace("cuda:0", "cpu"))
-    on_npu = record(folder, document.with_additions(script, additions if amp else additions[:1]))
+    script = document.with_additions(script, additions if amp else additions[:1])
+    on_npu = record(folder, script)
+    for text, replacement in ON_CPU.items():
+        script = script.replace(text, replacement)
+    on_cpu = record(folder, script)
     difference = max(abs(a - b) / b for a, b in zip(on_npu["losses"], on_cpu["losses"], strict=True))
     with capsys.disabled():
         print(f"\n{STEPS} steps, largest difference {difference:.1e}, fallbacks {on_npu['fallbacks']}", end=" ")
