@@ -23,8 +23,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "migrate" / "data"
 VERSIONS = ("2.1", "2.6", "2.7", "2.8")
-# torch.cuda names whose counterpart has another name ("-": none); what the lists of names do not say.
+# torch.cuda names whose counterpart has another name ("=": the same, "-": none, ".": stays torch.cuda's); what the lists
+# of names do not say.
 CORRECTIONS = {
+    "OutOfMemoryError": ".", "AcceleratorError": ".",
     "CUDAGraph": "NPUGraph",
     "CUDAPluggableAllocator": "NPUPluggableAllocator",
     "amp": "=", "memory": "=", "random": "=", "streams": "=", "graphs": "=", "default_generators": "=",
