@@ -8,7 +8,7 @@ FACTS_DIR holds migrate/{api_support,torch_cuda_vs_npu_all}.tsv and torch_npu/{a
 
 support.tsv: api, then one column a PyTorch version with S supported, L supported with limits, U unsupported, ? in
 doubt, - not in that version. The columns up to 2.8 are the vendor's lists; 2.13 is ours: the vendor's list for 2.13,
-then PyTorch's public API and what the plugin registers (an operator without a kernel runs on the CPU on NPU tensors: L).
+then PyTorch's public API and what the plugin registers (an operator without a kernel runs on the CPU: L).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "migrate" / "data"
 VERSIONS = ("2.1", "2.6", "2.7", "2.8")
-# torch.cuda names whose counterpart has another name ("=": the same, "-": none, ".": stays torch.cuda's); what the lists
-# of names do not say.
+# torch.cuda names whose counterpart has another name ("=": the same, "-": none, ".": stays torch.cuda's): what the
+# lists of names do not say.
 CORRECTIONS = {
     "OutOfMemoryError": ".", "AcceleratorError": ".",
     "CUDAGraph": "NPUGraph",
