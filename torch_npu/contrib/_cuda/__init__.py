@@ -69,6 +69,6 @@ def replaced() -> list[str]:
 
 
 def rewrite_modules(*packages: str) -> None:
-    """Rewrites, in memory, the modules imported from now on as pytorch_gpu2npu would: those of these packages, or all that
-    are not installed. For scripts that compare names, such as `backend == "nccl"` or `device.type == "cuda"`."""
+    """Rewrites, in memory, the modules imported from now on as pytorch_gpu2npu would: those of these packages, or all
+    that are not installed. For scripts that compare names, as in `backend == "nccl"` or `device.type == "cuda"`."""
     rewrite.start(packages)

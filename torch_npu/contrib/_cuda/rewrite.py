@@ -1,7 +1,7 @@
 """Modules rewritten in memory as they are imported, by the same C++ as pytorch_gpu2npu's. Nothing does this unasked.
 
-For what no alias can serve: a script that compares `backend == "nccl"` or `x.device.type == "cuda"`. Line numbers stay, no
-file is written, no bytecode is cached.
+For what no alias can serve: a script that compares `backend == "nccl"` or `x.device.type == "cuda"`. Line numbers stay,
+no file is written, no bytecode is cached.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _library() -> ctypes.CDLL:
     path = next((path for path in found if path.is_file()), None)
     if path is None:
         raise RuntimeError(
-            f"npu: {found[0]} is not there, so no module can be rewritten: torch_npu was built with ANYCEND_MIGRATE=OFF "
-            "or without the tree-sitter sources"
+            f"npu: {found[0]} is not there, so no module can be rewritten: torch_npu was built with "
+            "ANYCEND_MIGRATE=OFF or without the tree-sitter sources"
         )
     library = ctypes.CDLL(str(path))
     library.pytorch_gpu2npu_rewrite.restype = ctypes.c_void_p
