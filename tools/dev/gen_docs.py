@@ -70,8 +70,8 @@ def differences_page(rows: list[dict[str, str]]) -> str:
         "Generated from tests/migrate/cases/before_after.tsv by `make format`. Of the "
         f"{len(rows)} cases that the original tool was run on, {count['kept']} come out as it wrote them, "
         f"{count['unchanged']} are left as they are because nothing in them needs the `import torch_npu` it added, and "
-        f"{count['fixed']} are right now. `import torch` at the beginning, and `import torch_npu` before it in what changes, "
-        "are not shown.",
+        f"{count['fixed']} are right now. `import torch` at the beginning, and `import torch_npu` before it in what "
+        "changes, are not shown.",
         "",
         "| case | script | becomes | why |",
         "|---|---|---|---|",
