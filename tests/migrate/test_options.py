@@ -73,6 +73,36 @@ def test_an_existing_result_is_replaced_only_with_yes(run, script, tmp_path):
     assert not (tmp_path / "out" / "in_msft" / "mine.txt").exists()
 
 
+def on_a_terminal(tool, arguments: list[str], answer: bytes, folder) -> tuple[int, bytes]:
+    """Exit code, and what the terminal shows."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen([tool, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder)
+    os.close(theirs)
+    os.write(ours, answer)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    return process.wait(timeout=60), shown
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0)])
+def test_a_terminal_is_asked_and_shows_progress(tool, run, script, tmp_path, answer, code):
+    run("-i", "in", "-o", "out")
+    kept = tmp_path / "out" / "in_msft" / "kept"
+    kept.write_text("")
+    result, shown = on_a_terminal(tool, ["-i", "in", "-o", "out"], answer, tmp_path)
+    assert result == code
+    assert b"Replace it? [y/N]" in shown and b"1/1 files" in shown
+    assert kept.exists() == (code == 1)
+
+
 def test_a_folder_that_is_no_result_is_never_replaced(run, script, tmp_path):
     folder = tmp_path / "out" / "in_msft"
     folder.mkdir(parents=True)
