@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.migrate.toolbox import table, unescape, unescape_all
 from torch_npu.contrib import transfer_to_npu
 from torch_npu.contrib._cuda import rewrite
 
@@ -154,3 +156,24 @@ def test_no_script_is_a_usage_error(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch_npu.contrib.transfer_to_npu"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and "usage: python -m" in done.stderr
+
+
+def parses(source: bytes) -> bool:
+    try:
+        compile(source, "case.py", "exec", dont_inherit=True, flags=ast.PyCF_ONLY_AST)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def test_the_tools_cases_keep_their_lines_and_parse(root: Path) -> None:
+    changed = 0
+    for name in ("before_after.tsv", "golden.tsv"):
+        for row in table(root / "tests" / "migrate" / "cases" / name):
+            before = (unescape if name == "before_after.tsv" else unescape_all)(row["before"]).encode()
+            after = rewrite.rewritten(before, "case.py")
+            changed += after != before
+            assert not parses(before) or parses(after), after
+            spread = b"\\\n" in before or b"(torch\n" in before  # a name over several lines becomes one
+            assert spread or after.count(b"\n") == before.count(b"\n"), after
+    assert changed > 200
