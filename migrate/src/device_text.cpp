@@ -139,7 +139,7 @@ std::vector<TextEdit> backend_edits(std::string_view text) {
 std::vector<TextEdit> name_edits(std::string_view text, const Rules& rules) {
   if (!is_cuda_name(text)) return {};
   CudaName name = rules.cuda_name(text.size() > 11 ? text.substr(11) : std::string_view());
-  if (name.status == CudaName::kNone) return {};
+  if (name.status == CudaName::kNone || name.status == CudaName::kShared) return {};
   if (name.status == CudaName::kRenamed) return {{0, text.size(), "torch.npu." + name.target}};
   return {{6, 4, "npu"}};
 }

@@ -2,6 +2,7 @@
 #include "migrate/src/diff.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "migrate/src/source.h"
 
@@ -19,9 +20,9 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-std::string shown(std::string_view line) {
+std::string without_newline(std::string_view line) {
   if (line.ends_with('\n')) line.remove_suffix(1);
-  return to_utf8(line);
+  return std::string(line);
 }
 
 }  // namespace
@@ -66,10 +67,10 @@ std::vector<Hunk> hunks(const FileResult& result, int context) {
     std::vector<Edit> local(edits.begin() + first_edit, edits.begin() + next_edit);
     for (Edit& edit : local) edit.start -= first, edit.end -= first;
     std::string after = edited(std::string_view(result.original).substr(first, end - first), local);
-    for (; o < o_end; ++o) hunk.before.push_back(shown(old_lines[o]));
+    for (; o < o_end; ++o) hunk.before.push_back(without_newline(old_lines[o]));
     old_at = end;
     std::vector<std::string_view> made = lines_of(after);
-    for (std::string_view line : made) hunk.after.push_back(shown(line));
+    for (std::string_view line : made) hunk.after.push_back(without_newline(line));
     n += made.size();
     // Lines that came out as they were (the line an insertion stands before) are context.
     int lead = 0;
@@ -85,30 +86,49 @@ std::vector<Hunk> hunks(const FileResult& result, int context) {
     int previous_end =
         i ? found[i - 1].old_line + static_cast<int>(found[i - 1].before.size() + found[i - 1].trail.size()) : 1;
     for (int line = std::max(previous_end, hunk.old_line - context); line < hunk.old_line; ++line)
-      hunk.lead.push_back(shown(old_lines[line - 1]));
+      hunk.lead.push_back(without_newline(old_lines[line - 1]));
     int after = hunk.old_line + static_cast<int>(hunk.before.size());
     int limit = i + 1 < found.size() ? found[i + 1].old_line : static_cast<int>(old_lines.size()) + 1;
     hunk.trail.clear();
     for (int line = after; line < std::min(after + context, limit); ++line)
-      hunk.trail.push_back(shown(old_lines[line - 1]));
+      hunk.trail.push_back(without_newline(old_lines[line - 1]));
   }
   return found;
 }
 
 std::string unified_diff(const FileResult& result) {
-  std::string out = "--- a/" + to_utf8(result.path) + "\n+++ b/" + to_utf8(result.path) + "\n";
+  std::string out = "--- a/" + result.path + "\n+++ b/" + result.path + "\n";
+  int old_total = static_cast<int>(lines_of(result.original).size()),
+      new_total = static_cast<int>(lines_of(result.migrated).size());
+  bool old_open = !result.original.ends_with('\n'), new_open = !result.migrated.ends_with('\n');
+  int old_from = 0, old_at = 0, new_from = 0, new_at = 0;  // lines of the group being written, from 1
+  std::string body;
+  auto range = [](int from, int to) {
+    return std::to_string(to > from ? from : from - 1) + "," + std::to_string(to - from);
+  };
+  auto flush = [&] {
+    if (!body.empty())
+      out += "@@ -" + range(old_from, old_at) + " +" + range(new_from, new_at) + " @@\n" + std::exchange(body, "");
+  };
+  auto put = [&](char mark, const std::string& line) {
+    body += mark + line + "\n";
+    bool open = false;
+    if (mark != '+') open = old_at++ == old_total && old_open;
+    if (mark != '-') open = (new_at++ == new_total && new_open) || open;
+    if (open) body += "\\ No newline at end of file\n";
+  };
   for (const Hunk& hunk : hunks(result, 3)) {
-    size_t context = hunk.lead.size() + hunk.trail.size();
-    size_t old_count = context + hunk.before.size(), new_count = context + hunk.after.size();
-    int old_line = hunk.old_line - static_cast<int>(hunk.lead.size()),
-        new_line = hunk.new_line - static_cast<int>(hunk.lead.size());
-    out += "@@ -" + std::to_string(old_count ? old_line : old_line - 1) + "," + std::to_string(old_count) + " +" +
-           std::to_string(new_count ? new_line : new_line - 1) + "," + std::to_string(new_count) + " @@\n";
-    for (const std::string& line : hunk.lead) out += " " + line + "\n";
-    for (const std::string& line : hunk.before) out += "-" + line + "\n";
-    for (const std::string& line : hunk.after) out += "+" + line + "\n";
-    for (const std::string& line : hunk.trail) out += " " + line + "\n";
+    int lead = static_cast<int>(hunk.lead.size());
+    if (hunk.old_line - lead != old_at) {  // hunks that touch are one group
+      flush();
+      old_from = old_at = hunk.old_line - lead, new_from = new_at = hunk.new_line - lead;
+    }
+    for (const std::string& line : hunk.lead) put(' ', line);
+    for (const std::string& line : hunk.before) put('-', line);
+    for (const std::string& line : hunk.after) put('+', line);
+    for (const std::string& line : hunk.trail) put(' ', line);
   }
+  flush();
   return out;
 }
 

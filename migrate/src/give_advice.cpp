@@ -95,6 +95,8 @@ class Adviser {
       pass_.find(Finding::kUnknown, id, path,
                  support == Support::kDoubt ? "no statement about it for PyTorch " + pass_.settings.version
                                             : "not in PyTorch " + pass_.settings.version);
+    } else if (support == Support::kLimits && pass_.settings.analyse) {
+      pass_.find(Finding::kLimited, id, path, "not for every dtype or chip, or computed on the CPU with copies");
     }
   }
 

@@ -109,6 +109,7 @@ std::string html_report(const Options& options, const RunResult& run) {
   if (files.empty()) files = "<p>No file changed.</p>";
   std::string lists = findings(run, Finding::kUnsupported, "unsupported", "Unsupported APIs") +
                       findings(run, Finding::kUnknown, "unknown", "APIs in doubt") +
+                      findings(run, Finding::kLimited, "limited", "APIs with limits") +
                       findings(run, Finding::kCudaOp, "cudaop", "CUDA operators") +
                       findings(run, Finding::kThirdParty, "thirdparty", "Third-party packages") +
                       findings(run, Finding::kNotice, "notices", "To be looked at") +

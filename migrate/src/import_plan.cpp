@@ -128,7 +128,10 @@ std::string as_statement_before(const Ast& ast, NodeId where, std::string_view s
   uint32_t line_start = line == 1 ? source.text_start() : source.line_start(line);
   std::string_view before = source.text(line_start, start);
   std::string text(statement);
-  if (before.find_first_not_of(" \t\f") != std::string_view::npos) return text + "; ";
+  size_t above = line_start;  // the end of the line above, without its newline
+  while (above > 0 && (source.text(above - 1, above) == "\n" || source.text(above - 1, above) == "\r")) --above;
+  bool continued = above > 0 && above < line_start && source.text(above - 1, above) == "\\";
+  if (continued || before.find_first_not_of(" \t\f") != std::string_view::npos) return text + "; ";
   return text + std::string(source.newline()) + std::string(before);
 }
 

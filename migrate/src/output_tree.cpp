@@ -121,7 +121,7 @@ class Writer {
     for (const FileResult& file : run_.files) {
       if (!file.skipped.empty())
         log_.warning(file.path + ":" + std::to_string(std::max(1, file.skipped_line)) +
-                     ": copied as it is: " + file.skipped);
+                     (options_.analyse ? ": not analysed: " : ": copied as it is: ") + file.skipped);
       for (const Change& change : file.changes) {
         changes += csv_row({file.path, std::to_string(change.line), std::to_string(change.end_line), change.operation,
                             change.message});
@@ -140,6 +140,7 @@ class Writer {
     step(finding_list("unknown_api.csv", Finding::kUnknown));
     step(finding_list("unsupported_api.csv", Finding::kUnsupported));
     if (options_.analyse) {
+      step(finding_list("limited_api.csv", Finding::kLimited));
       step(finding_list("api_performance_advice.csv", Finding::kPerformance));
       step(finding_list("api_precision_advice.csv", Finding::kPrecision));
       step(finding_list("third_party_libraries.csv", Finding::kThirdParty));

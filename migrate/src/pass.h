@@ -19,6 +19,7 @@ struct Settings {
   const Rules* rules = nullptr;
   bool replace_unsupported = false;  // -s
   bool modelarts = false;            // -m
+  bool analyse = false;              // lists what is supported with limits, and reads every file
   bool distributed = false;
   bool already_distributed = false;  // some file of the tree makes a process group itself
   std::string main_file;             // relative to the input; of distributed
@@ -26,7 +27,7 @@ struct Settings {
 };
 
 struct Finding {
-  enum Category { kUnsupported, kUnknown, kCudaOp, kPerformance, kPrecision, kThirdParty, kNotice };
+  enum Category { kUnsupported, kUnknown, kLimited, kCudaOp, kPerformance, kPrecision, kThirdParty, kNotice };
   Category category = kNotice;
   int line = 0, end_line = 0;
   std::string name, tips;

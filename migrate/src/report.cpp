@@ -15,6 +15,7 @@ struct Category {
 constexpr Category kCategories[] = {
     {Finding::kUnsupported, "unsupported", "unsupported APIs"},
     {Finding::kUnknown, "unknown", "APIs in doubt"},
+    {Finding::kLimited, "limited", "APIs with limits"},
     {Finding::kCudaOp, "cuda_operators", "CUDA operators"},
     {Finding::kThirdParty, "third_party", "third-party packages"},
     {Finding::kPerformance, "performance", "performance advice"},

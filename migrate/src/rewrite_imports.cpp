@@ -92,6 +92,7 @@ class ImportRewriter {
       if (full == kCuda) return {"torch", "npu"};
       CudaName target = pass_.rules.cuda_name(full.substr(kCuda.size() + 1));
       if (target.status == CudaName::kNone) return {};
+      if (target.status == CudaName::kShared) return {module, name};
       if (target.status == CudaName::kSame || target.status == CudaName::kUnknown) {
         std::string below = module.size() > kCuda.size() ? module.substr(kCuda.size()) : "";
         return {(below.empty() ? "torch.npu" : "torch_npu.npu") + below, name};

@@ -73,6 +73,11 @@ class NameRewriter {
         pass_.find(Finding::kUnsupported, top, path, advice ? advice->tips : "no counterpart on an NPU");
       return;
     }
+    if (name.status == CudaName::kShared) {
+      if (segment(top, kCuda) == kNoNode)
+        pass_.find(Finding::kUnsupported, top, path, "write torch." + name.target + ": torch.npu has no such name");
+      return;
+    }
     if (name.status == CudaName::kUnknown)
       pass_.find(Finding::kUnknown, top, path,
                  "not in the list of torch.cuda names: check torch.npu." + std::string(below));

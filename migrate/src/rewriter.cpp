@@ -26,7 +26,7 @@ bool has_cuda_word(std::string_view text, const Settings& settings, const std::s
   for (std::string_view word : {"cuda", "nccl", "NCCL", "CUDA", "amp_C", "profiler", "fork_rng", "DataParallel",
                                 "channels_last", "'cu'", "\"cu\""})
     if (has(text, word)) return true;
-  if (is_entry_for_old_torch(text, settings)) return true;
+  if (settings.analyse || is_entry_for_old_torch(text, settings)) return true;
   if (settings.distributed && (path == settings.main_file || has(text, "DataLoader") || has(text, "torch.save")))
     return true;
   if (settings.modelarts && has(text, "open(")) return true;

@@ -87,6 +87,7 @@ CudaName Rules::cuda_name(std::string_view name) const {
     auto found = cuda_names_.find(at);
     if (found != cuda_names_.end()) {
       if (found->second == "-") return {CudaName::kNone, ""};
+      if (found->second == ".") return {CudaName::kShared, std::string(name)};
       if (found->second == "=") return {CudaName::kSame, std::string(name)};
       return {CudaName::kRenamed, found->second + std::string(name.substr(at.size()))};
     }

@@ -12,7 +12,8 @@ namespace migrate {
 enum class Support { kYes, kLimits, kNo, kDoubt, kAbsent, kUnlisted };
 
 struct CudaName {
-  enum Status { kSame, kRenamed, kNone, kUnknown };
+  // kShared: torch.cuda has it whatever the device, and torch.npu does not (its exception classes).
+  enum Status { kSame, kRenamed, kShared, kNone, kUnknown };
   Status status = kUnknown;
   std::string target;  // below torch.npu, for kRenamed the renamed part: "NPUGraph", "mstx.range_push"
 };

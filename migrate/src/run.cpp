@@ -85,6 +85,7 @@ std::string run_rewrite(const Options& options, const Rules& rules, const std::v
   settings.replace_unsupported = options.replace_unsupported;
   settings.modelarts = options.modelarts;
   settings.distributed = options.distributed;
+  settings.analyse = options.analyse;
   settings.model = options.model;
 
   std::vector<std::string> paths, python;

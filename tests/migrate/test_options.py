@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 
 import pytest
 
@@ -70,6 +73,36 @@ def test_an_existing_result_is_replaced_only_with_yes(run, script, tmp_path):
     assert not (tmp_path / "out" / "in_msft" / "mine.txt").exists()
 
 
+def on_a_terminal(tool, arguments: list[str], answer: bytes, folder) -> tuple[int, bytes]:
+    """Exit code, and what the terminal shows."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen([tool, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder)
+    os.close(theirs)
+    os.write(ours, answer)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    return process.wait(timeout=60), shown
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0)])
+def test_a_terminal_is_asked_and_shows_progress(tool, run, script, tmp_path, answer, code):
+    run("-i", "in", "-o", "out")
+    kept = tmp_path / "out" / "in_msft" / "kept"
+    kept.write_text("")
+    result, shown = on_a_terminal(tool, ["-i", "in", "-o", "out"], answer, tmp_path)
+    assert result == code
+    assert b"Replace it? [y/N]" in shown and b"1/1 files" in shown
+    assert kept.exists() == (code == 1)
+
+
 def test_a_folder_that_is_no_result_is_never_replaced(run, script, tmp_path):
     folder = tmp_path / "out" / "in_msft"
     folder.mkdir(parents=True)
@@ -85,18 +118,33 @@ def test_json_is_one_object_and_nothing_else(run, script):
     assert {row["line"] for row in report["changes"]} == {1, 2}
 
 
-def test_diff_can_be_applied_by_patch(run, script, tmp_path):
-    import shutil
-    import subprocess
-
-    if shutil.which("patch") is None:
-        pytest.skip("the patch command is not here")
+@pytest.mark.parametrize("command", [["patch", "-p1"], ["git", "apply", "-p1"]], ids=["patch", "git apply"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        SCRIPT.encode(),
+        b"import torch\ntry:\n    x.cuda()\nexcept E:\n    pass\ny.cuda()\n" + b"pass\n" * 9 + b"z.cuda()\n",
+        b"import torch\nx = 1\ny = 'cuda'",
+        b"import torch\nx = 'cuda'\ny = 1",
+        b"\xef\xbb\xbfimport torch\r\nx = 'cuda'\r\n",
+        "# coding: gbk\nimport torch\nx = 'cuda'  # 日本中文\n".encode("gbk"),
+        b"x = 'cuda'\n",
+    ],
+    ids=["script", "neighbours", "last line open", "context open", "crlf", "gbk", "one line"],
+)
+def test_diff_can_be_applied(run, tmp_path, command, content):
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"the {command[0]} command is not here")
+    script = tmp_path / "in" / "train.py"
+    script.parent.mkdir()
+    script.write_bytes(content)
     diff = run("-i", "in", "--diff").stdout
-    subprocess.run(["patch", "-p1", "-d", tmp_path / "in"], input=diff, check=True, capture_output=True)
-    patched = script.read_text()
-    script.write_text(SCRIPT)
+    no_clone = os.environ | {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
+    subprocess.run(command, input=diff, check=True, capture_output=True, cwd=tmp_path / "in", env=no_clone)
+    patched = script.read_bytes()
+    script.write_bytes(content)
     run("-i", "in", "--in-place")
-    assert patched == script.read_text()
+    assert patched == script.read_bytes() != content
 
 
 def test_jobs_do_not_change_the_result(run, tmp_path):

@@ -136,6 +136,19 @@ def test_analyse_writes_lists_only(run, tree, tmp_path):
     assert "train.py" not in names and "change_list.csv" not in names
 
 
+def test_analyse_reads_files_without_a_cuda_word(run, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "m.py").write_text(
+        "import torch, xformers\ny = torch.igamma(x, x)\ntorch.ao.nn.quantized.GRUCell(1, 1)\n"
+    )
+    (tmp_path / "in" / "old.py").write_text("print 'x'\n")
+    run("analyse", "-i", "in", "-o", "out")
+    folder = tmp_path / "out" / "in_analysis"
+    assert [row[1:4] for row in rows(folder / "limited_api.csv")[1:]] == [["2", "2", "torch.igamma"]]
+    assert [row[3] for row in rows(folder / "third_party_libraries.csv")[1:]] == ["xformers"]
+    assert "old.py:1: not analysed: Python 2: a print statement" in (folder / "msFmkTranspltlog.txt").read_text()
+
+
 def test_the_report_is_one_file_with_everything_escaped(run, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.py").write_text("x = 'cuda'  # <script>alert(1)</script> & @LISTS@\n")

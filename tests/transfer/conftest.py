@@ -1,19 +1,53 @@
-"""Every test of this room runs with transfer_to_npu on; it is off again afterwards, for the other rooms."""
+"""Every test of this room runs with transfer_to_npu on, both ways; it is off again afterwards, for the other rooms."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
+CPU, CUDA = 0, 1  # c10::DeviceType
+
+
+def never(*args, **kwargs):
+    raise AssertionError("a kernel of the CUDA key was called")
+
+
+@contextlib.contextmanager
+def cuda_is_taken() -> Iterator[None]:
+    """What a PyTorch with CUDA has: a guard in CUDA's slot (here another device's) and kernels of the CUDA key."""
+    c10 = ctypes.CDLL(str(Path(torch.__path__[0]) / "lib" / "libc10.so"))
+    table = (ctypes.c_void_p * 32).in_dll(c10, "_ZN3c104impl26device_guard_impl_registryE")
+    kernels = torch.library.Library("aten", "IMPL")
+    for name in ("empty.memory_format", "empty_strided", "tril_indices", "triu_indices", "_to_copy"):
+        kernels.impl(name, never, "CUDA")
+    table[CUDA] = table[CPU]
+    try:
+        yield
+        assert table[CUDA] == table[CPU]  # nobody took it away
+    finally:
+        table[CUDA] = None
+        kernels._destroy()
+
 
 @pytest.fixture(autouse=True)
-def transfer() -> Iterator[None]:
+def transfer(request: pytest.FixtureRequest) -> Iterator[None]:
     from torch_npu.contrib import transfer_to_npu
 
-    transfer_to_npu.enable()
-    torch.npu.set_device(0)
-    yield
-    torch.npu.set_device(0)
-    transfer_to_npu.disable()
+    transfer_to_npu.disable()  # the first import enables it
+    with cuda_is_taken() if getattr(request, "param", "free") == "taken" else contextlib.nullcontext():
+        transfer_to_npu.enable()
+        torch.npu.set_device(0)
+        yield
+        torch.npu.set_device(0)
+        transfer_to_npu.disable()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """CUDA's key free, as in PyTorch's CPU build, and taken, as in one with CUDA."""
+    if not metafunc.module.__name__.endswith("test_transfer_to_npu"):
+        metafunc.parametrize("transfer", ["free", "taken"], indirect=True)

@@ -1,19 +1,21 @@
-"""Make the migration tool's tables, migrate/data/{cuda_names,support}.tsv, from fact tables and the installed torch.
+"""Make the migration tool's tables, migrate/data/{cuda_names,support}.tsv, from fact tables, torch and our plugin.
 
     python tools/codegen/migrate_tables.py FACTS_DIR
 
-Run by hand when the facts, PyTorch or ops/aten.yaml change; the tables are committed, so the build needs none of them.
+Run by hand when the facts, PyTorch or the plugin's operators change; the tables are committed, so the build needs none
+of them. torch_npu must be importable: its registrations are the operator status.
 FACTS_DIR holds migrate/{api_support,torch_cuda_vs_npu_all}.tsv and torch_npu/{api,native_api_2_13}.tsv.
 
 support.tsv: api, then one column a PyTorch version with S supported, L supported with limits, U unsupported, ? in
 doubt, - not in that version. The columns up to 2.8 are the vendor's lists; 2.13 is ours: the vendor's list for 2.13,
-then PyTorch's public API and the operator table (an operator without a row runs on the CPU on NPU tensors: L).
+then PyTorch's public API and what the plugin registers (an operator without a kernel runs on the CPU: L).
 """
 
 from __future__ import annotations
 
 import csv
 import inspect
+import os
 import re
 import sys
 from pathlib import Path
@@ -21,8 +23,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "migrate" / "data"
 VERSIONS = ("2.1", "2.6", "2.7", "2.8")
-# torch.cuda names whose counterpart has another name ("-": none); what the lists of names do not say.
+# torch.cuda names whose counterpart has another name ("=": the same, "-": none, ".": stays torch.cuda's): what the
+# lists of names do not say.
 CORRECTIONS = {
+    "OutOfMemoryError": ".", "AcceleratorError": ".",
     "CUDAGraph": "NPUGraph",
     "CUDAPluggableAllocator": "NPUPluggableAllocator",
     "amp": "=", "memory": "=", "random": "=", "streams": "=", "graphs": "=", "default_generators": "=",
@@ -116,21 +120,21 @@ def exists(api: str) -> bool:
     return False
 
 
-def operators() -> tuple[set[str], set[str]]:
-    """Operators PyTorch dispatches by device, and those of them our operator table has."""
+def registered(key: str) -> set[str]:
     import torch
 
-    dispatched = {
-        name.split("::")[1].split(".")[0]
-        for name in torch._C._dispatch_get_registrations_for_dispatch_key("CPU")
-        if name.startswith("aten::")
-    }
-    table = ROOT / "ops" / "aten.yaml"
-    rows = set(re.findall(r"func:\s*([A-Za-z0-9_]+)", table.read_text(encoding="utf-8"))) if table.exists() else set()
-    return dispatched, rows
+    names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+    return {name.split("::")[1].split(".")[0] for name in names if name.startswith("aten::")}
 
 
-def ours(api: str, vendor: dict[str, str], dispatched: set[str], rows: set[str]) -> str:
+def operators() -> tuple[set[str], set[str]]:
+    """Operators PyTorch dispatches by device, and those the plugin has a kernel for."""
+    import torch_npu  # noqa: F401
+
+    return registered("CPU"), registered("PrivateUse1")
+
+
+def ours(api: str, vendor: dict[str, str], dispatched: set[str], kernels: set[str]) -> str:
     if not exists(api):
         return "-"
     if api in vendor and vendor[api] == "S":
@@ -139,7 +143,7 @@ def ours(api: str, vendor: dict[str, str], dispatched: set[str], rows: set[str])
     holder = api.rsplit(".", 1)[0]
     is_operator = short in dispatched and holder in HOLDERS
     if is_operator:
-        return "S" if short in rows else "L"
+        return "S" if short in kernels else "L"
     status = vendor.get(api, "S")
     if status == "U" and api.startswith(COMPOSED) and "DataParallel" not in api and "data_parallel" not in api:
         return "L"  # made of operators that exist or run on the CPU
@@ -147,6 +151,7 @@ def ours(api: str, vendor: dict[str, str], dispatched: set[str], rows: set[str])
 
 
 def main() -> None:
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # PyTorch's own names first
     facts = Path(sys.argv[1])
     OUT.mkdir(parents=True, exist_ok=True)
     lines = [f"{name}\t{target}" for name, target in cuda_names(facts).items()]
@@ -155,11 +160,12 @@ def main() -> None:
     support = read(facts / "migrate" / "api_support.tsv")
     known = {row["api"]: [row[v] for v in VERSIONS] for row in support if row["api"].startswith("torch.")}
     vendor = {row["api"]: vendor_213(row) for row in read(facts / "torch_npu" / "native_api_2_13.tsv")}
-    dispatched, rows = operators()
+    listed = sorted(set(known) | set(vendor) | public_api())
+    dispatched, kernels = operators()
     table = []
-    for api in sorted(set(known) | set(vendor) | public_api()):
+    for api in listed:
         columns = known.get(api, ["?"] * len(VERSIONS))
-        table.append("\t".join([api, *columns, ours(api, vendor, dispatched, rows)]))
+        table.append("\t".join([api, *columns, ours(api, vendor, dispatched, kernels)]))
     table.insert(0, "\t".join(["api", *VERSIONS, "2.13"]))
     (OUT / "support.tsv").write_text("\n".join(table) + "\n", encoding="utf-8")
     print(f"{len(lines)} torch.cuda names, {len(table) - 1} APIs")

@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/: env.md from env.yaml.
+"""Write the generated pages of docs/: env.md from env.yaml, migrate_differences.md from the tests of the tool.
 
 python tools/dev/gen_docs.py [--check]        --check: change nothing, exit 1 if a page is out of date
 """
@@ -6,6 +6,7 @@ python tools/dev/gen_docs.py [--check]        --check: change nothing, exit 1 if
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from pathlib import Path
 
@@ -55,8 +56,44 @@ def env_page(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def code(text: str) -> str:
+    """A cell of a .tsv as code in a table: newlines are written \\n there."""
+    lines = text.removeprefix("import torch_npu\\n").removeprefix("import torch\\n").strip("\\n").split("\\n")
+    return "<br>".join(f"`{line}`" if line else "" for line in lines).replace("|", "\\|")
+
+
+def differences_page(rows: list[dict[str, str]]) -> str:
+    count = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("kept", "unchanged", "fixed")}
+    lines = [
+        "# Where pytorch_gpu2npu differs from the original tool",
+        "",
+        "Generated from tests/migrate/cases/before_after.tsv by `make format`. Of the "
+        f"{len(rows)} cases that the original tool was run on, {count['kept']} come out as it wrote them, "
+        f"{count['unchanged']} are left as they are because nothing in them needs the `import torch_npu` it added, and "
+        f"{count['fixed']} are right now. `import torch` at the beginning, and `import torch_npu` before it in what "
+        "changes, are not shown.",
+        "",
+        "| case | script | becomes | why |",
+        "|---|---|---|---|",
+    ]
+    for row in rows:
+        if row["verdict"] == "fixed":
+            after = row["expected"]
+            stays = "stays" if after == row["before"] else code(after)
+            lines.append(f"| {row['case']} | {code(row['before'])} | {stays} | {cell(row['reason'])} |")
+    return "\n".join(lines) + "\n"
+
+
+def cases(path: Path = ROOT / "tests" / "migrate" / "cases" / "before_after.tsv") -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
 def pages() -> dict[Path, str]:
-    return {ROOT / "docs" / "env.md": env_page(env_rows())}
+    return {
+        ROOT / "docs" / "env.md": env_page(env_rows()),
+        ROOT / "docs" / "migrate_differences.md": differences_page(cases()),
+    }
 
 
 def main() -> int:

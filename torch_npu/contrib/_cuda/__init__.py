@@ -3,19 +3,22 @@
 - C++ (torch_npu._C._cuda_alias_enable): the CUDA dispatch key and guard, see csrc/ops/cuda_alias.h.
 - `redirected`: built-in functions that take "cuda" for "npu" in place, see csrc/python/redirect.h.
 - `facade`, `patches`: attributes that are added or replaced; `replaced()` lists them.
+
+`rewrite` is apart from it: modules rewritten as they are imported, for those who ask.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 import torch_npu._C as _C
 
-from . import facade, patches, redirected
+from . import facade, patches, redirected, rewrite
 from ._attributes import Attributes
 
-__all__ = ["disable", "disabled", "enable", "is_enabled", "replaced"]
+__all__ = ["disable", "disabled", "enable", "is_enabled", "replaced", "rewrite_modules"]
 
 _attributes = Attributes()
 
@@ -25,7 +28,7 @@ def is_enabled() -> bool:
 
 
 def enable() -> None:
-    """Raises RuntimeError, and changes nothing, where PyTorch has CUDA of its own."""
+    """Lets "cuda" mean the npu, in this process. Enabling twice is enabling once."""
     if is_enabled():
         return
     _C._cuda_alias_enable()
@@ -39,7 +42,9 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """Restores every attribute and removes every registration. Tensors made meanwhile are npu tensors and stay so."""
+    """Restores every attribute and removes every registration. Tensors made meanwhile are npu tensors and stay so, and
+    modules that were rewritten stay rewritten."""
+    rewrite.stop()
     _attributes.restore()
     _C._cuda_alias_disable()
 
@@ -47,15 +52,23 @@ def disable() -> None:
 @contextlib.contextmanager
 def disabled() -> Iterator[None]:
     """A block in which "cuda" means CUDA. For the whole process: other threads see it too."""
-    was_enabled = is_enabled()
+    was_enabled, rewriting = is_enabled(), rewrite.active()
     disable()
     try:
         yield
     finally:
         if was_enabled:
             enable()
+        if rewriting is not None:
+            sys.meta_path.insert(0, rewriting)
 
 
 def replaced() -> list[str]:
     """Names of the attributes of torch that are added or replaced at this moment."""
     return _attributes.names()
+
+
+def rewrite_modules(*packages: str) -> None:
+    """Rewrites, in memory, the modules imported from now on as pytorch_gpu2npu would: those of these packages, or all
+    that are not installed. For scripts that compare names, as in `backend == "nccl"` or `device.type == "cuda"`."""
+    rewrite.start(packages)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "torch_npu/csrc/ops/cuda_alias_script.h"
+#include "torch_npu/csrc/ops/cuda_alias_select.h"
 
 namespace npu::cuda_alias {
 namespace {
@@ -140,7 +141,14 @@ torch::Library& add_library(const char* ns, c10::DispatchKey key) {
   return libraries().emplace_back(torch::Library::IMPL, ns, key, __FILE__, __LINE__);
 }
 
-void register_all() {
+void register_to(c10::DispatchKey key) {
+  auto& library = add_library("aten", key);
+  library.impl("to.device", &to_device);
+  library.impl("to.dtype_layout", &to_options);
+}
+
+// Where the CUDA key is free: a call costs what it cost.
+void register_key() {
   using c10::DispatchKey;
   auto& cuda = add_library("aten", DispatchKey::CUDA);
   cuda.impl("empty.memory_format", &empty);
@@ -149,11 +157,20 @@ void register_all() {
                    DispatchKey::NestedTensorCUDA}) {
     add_library("_", key).fallback(torch::CppFunction::makeFromBoxedFunction<&call_on_npu>());
   }
-  for (auto key : {DispatchKey::PrivateUse1, DispatchKey::AutogradPrivateUse1}) {
-    auto& npu = add_library("aten", key);
-    npu.impl("to.device", &to_device);
-    npu.impl("to.dtype_layout", &to_options);
+}
+
+void register_all(bool key_is_free) {
+  using c10::DispatchKey;
+  if (key_is_free) {
+    register_key();
+  } else {
+    cover_backend_select(add_library("aten", DispatchKey::BackendSelect));
+    // "cuda" without an index asks CUDA's guard for the current device before any operator with a kernel is called.
+    const Silence silence;
+    register_to(DispatchKey::CompositeImplicitAutograd);
   }
+  register_to(DispatchKey::PrivateUse1);
+  register_to(DispatchKey::AutogradPrivateUse1);
   wrap_script_to();
 }
 
@@ -166,12 +183,9 @@ void enable() {
     return;
   }
   const c10::impl::DeviceGuardImplInterface* empty_slot = nullptr;
-  TORCH_CHECK(guard_slot().compare_exchange_strong(empty_slot, our_guard()),
-              "npu: cuda cannot stand for npu here: this PyTorch has CUDA support of its own. Install PyTorch's CPU "
-              "build (pip install torch --index-url https://download.pytorch.org/whl/cpu), or migrate the script to "
-              "'npu' with pytorch_gpu2npu");
+  const bool key_is_free = guard_slot().compare_exchange_strong(empty_slot, our_guard());
   try {
-    register_all();
+    register_all(key_is_free);
   } catch (...) {
     disable();
     throw;

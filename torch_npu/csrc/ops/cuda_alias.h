@@ -1,7 +1,8 @@
 // While enabled, the device type "cuda" means the npu, for programs written for CUDA: factories, `.to('cuda')`,
 // `.cuda()`, `with torch.device('cuda')`, TorchScript and torch.compile reach the npu without a Python wrapper and
-// tensors say `device='npu:0'`. Only where PyTorch was built without CUDA: there the CUDA dispatch key and the CUDA
-// guard slot are empty. Not here: torch.cuda.* and what else stays in Python (torch_npu/contrib).
+// tensors say `device='npu:0'`. A PyTorch built without CUDA has its CUDA dispatch key and guard slot empty: they are
+// served. Where they are taken, cuda_alias_select.h does it one step earlier. Not here: torch.cuda.* and what else stays
+// in Python (torch_npu/contrib).
 // Called from csrc/python/cuda_alias.cpp, under the GIL; nothing is registered before the first enable.
 #pragma once
 
@@ -9,7 +10,7 @@
 
 namespace npu::cuda_alias {
 
-// Throws c10::Error where a CUDA guard that is not ours is registered (PyTorch with CUDA). Enabling twice is enabling once.
+// Enabling twice is enabling once.
 NPU_API void enable();
 
 // Removes every registration. No operator that came in through the CUDA key may be running. Disabling twice is allowed.
