@@ -117,9 +117,7 @@ Stream::Stop Stream::run_queue(Runner runner, Executor* me, uint64_t target) noe
     if (work->task.cost == Cost::kWide) last_wide_.store(ring_.done() + 1, std::memory_order_relaxed);
     if (work->task.cost == kWait) {
       block_on(*work);
-      Stream& source = *reinterpret_cast<WaitPayload*>(work->payload)->source;
-      if (int code = source.status_.load(std::memory_order_acquire); code != 0 && !source.continue_on_failure())
-        set_error(code, work->task.name, "the stream it waits for has failed");
+      inherit_error(*reinterpret_cast<WaitPayload*>(work->payload)->source, work->task.name);
     }
     execute(work->task, work->state());
     ring_.pop();
@@ -251,6 +249,17 @@ void Stream::set_error(int code, const char* task, const char* message) noexcept
   }
   log_line(kError, "stream error %d: %s", code, error_.c_str());
   status_.store(code, std::memory_order_release);
+}
+
+void Stream::inherit_error(Stream& source, const char* task) noexcept {
+  if (source.status_.load(std::memory_order_acquire) == 0 || source.continue_on_failure()) return;
+  try {
+    source.throw_error(false);
+  } catch (const Error& cause) {
+    set_error(cause.code, task, ("the stream it waits for has failed: " + cause.message).c_str());
+  } catch (...) {
+    set_error(source.status_.load(), task, "the stream it waits for has failed");
+  }
 }
 
 void Stream::throw_error(bool clear) {

@@ -82,6 +82,7 @@ class Stream {
   // Throws the sticky error, and clears it if `clear`.
   void throw_error(bool clear);
   void set_error(int code, const char* task, const char* message) noexcept;
+  void inherit_error(Stream& source, const char* task) noexcept;  // of a stream whose event it waited for
 
   // Queued tasks are dropped unrun from now on; a blocked wait gives up.
   void abort() noexcept { aborted_ = true; }

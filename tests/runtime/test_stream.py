@@ -80,6 +80,26 @@ def test_an_error_comes_back_at_the_next_synchronizing_call(acl, stream, cost):
     acl.aclrtSynchronizeStream(stream)  # reported: the stream goes on
 
 
+def test_a_stream_that_waits_for_a_failed_one_names_the_cause(acl, stream):
+    def failing():
+        acl.set_error_message(b"rank 2 is gone")
+        return 507015
+
+    other = acl.out("aclrtCreateStream", C.c_void_p)
+    event = acl.out("aclrtCreateEvent", C.c_void_p)
+    go = threading.Event()
+    acl.host_task(stream, go.wait)
+    acl.enqueue(stream, failing, SERIAL, b"HcclAllReduce")
+    acl.aclrtRecordEvent(event, stream)
+    acl.aclrtStreamWaitEvent(other, event)
+    go.set()
+    with pytest.raises(AclError) as e:
+        acl.aclrtSynchronizeStream(other)
+    assert e.value.code == 507015
+    assert "HcclAllReduce failed on device 0: rank 2 is gone" in e.value.message
+    assert acl.raw.aclrtSynchronizeStream(stream) == 507015
+
+
 def test_an_error_comes_back_at_device_synchronization(acl, stream):
     acl.enqueue(stream, lambda: 12345, TINY)
     assert acl.raw.aclrtSynchronizeDevice() == 12345
