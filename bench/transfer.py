@@ -1,9 +1,9 @@
-"""What transfer_to_npu costs: microseconds a call before it, with it and after it; and what it replaces.
+"""What transfer_to_npu costs: microseconds a call without it and with it; and what it replaces.
 
     python bench/transfer.py
 
 "taken" is the way for a PyTorch with CUDA, with a stand-in for it in CUDA's slot (tests/transfer/conftest.py). The best
-of 15 rounds; all columns come from the same run.
+of 15 rounds, in each of which the three take turns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 import torch_npu  # noqa: F401
 
 TAKEN = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "transfer" / "conftest.py"))["cuda_is_taken"]
-CALLS, ROUNDS = 3000, 15
+CALLS, ROUNDS = 2000, 15
 x = torch.ones(2)
 n = x.npu()
 BOTH: dict[str, Callable] = {
@@ -40,36 +40,35 @@ CUDA: dict[str, Callable] = {
 }
 
 
-def microseconds(call: Callable) -> float:
-    best = float("inf")
-    for _ in range(ROUNDS):
+def note(cases: dict[str, Callable], best: dict[str, float]) -> None:
+    for name, call in cases.items():
         begin = time.perf_counter()
         for _ in range(CALLS):
             call()
-        best = min(best, (time.perf_counter() - begin) / CALLS)
-    return best * 1e6
-
-
-def measured(cases: dict[str, Callable]) -> dict[str, float]:
-    return {name: microseconds(call) for name, call in cases.items()}
+        best[name] = min(best.get(name, float("inf")), (time.perf_counter() - begin) / CALLS * 1e6)
 
 
 def main() -> None:
-    off = measured(BOTH)
+    off: dict[str, float] = {}
+    on: dict[str, float] = {}
+    taken: dict[str, float] = {}
+    note(BOTH, off)
     from torch_npu.contrib import transfer_to_npu
 
-    on = measured(BOTH | CUDA)
     names = transfer_to_npu.replaced()
     transfer_to_npu.disable()
-    with TAKEN():
+    for _ in range(ROUNDS):
+        note(BOTH, off)
         transfer_to_npu.enable()
-        taken = measured(BOTH | CUDA)
+        note(BOTH | CUDA, on)
         transfer_to_npu.disable()
-    again = measured(BOTH)
-    print(f"{'µs a call':32}{'off':>8}{'on':>8}{'taken':>8}{'off':>8}")
+        with TAKEN():
+            transfer_to_npu.enable()
+            note(BOTH | CUDA, taken)
+            transfer_to_npu.disable()
+    print(f"{'µs a call':32}{'off':>8}{'on':>8}{'taken':>8}")
     for name in on:
-        cells = [f"{row[name]:8.2f}" if name in row else " " * 8 for row in (off, on, taken, again)]
-        print(f"{name:32}" + "".join(cells))
+        print(f"{name:32}" + "".join(f"{row[name]:8.2f}" if name in row else " " * 8 for row in (off, on, taken)))
     new = sum(name.startswith("torch._C.") for name in names)
     print(f"\n{len(names)} attributes, {new} of them names of torch._C that a PyTorch without CUDA lacks:")
     print(" ".join(sorted(names)))
