@@ -154,6 +154,21 @@ void lstm_cell_backward(const OptionalTensor& grad_hy, const OptionalTensor& gra
                         const Tensor& cy, const Tensor& storage, bool has_bias, Tensor& grad_gates, Tensor& grad_cx,
                         Tensor& grad_bias);
 
+// What each layer of an LSTM leaves for its gradient, [steps, batch, hidden]: gates after activation (input, cell, forget,
+// output), state and its tanh.
+struct LstmSteps {
+  c10::SmallVectorImpl<Tensor>&i, &g, &f, &o, &h, &c, &tanh_c;
+};
+struct LstmSaved {
+  at::TensorList i, g, f, o, h, c;
+};
+void lstm(const Tensor& input, at::TensorList params, at::TensorList hx, bool has_bias, int64_t layers,
+          bool batch_first, Tensor& output, Tensor& hy, Tensor& cy, LstmSteps out);
+void lstm_backward(const Tensor& input, at::TensorList hx, at::TensorList params, const OptionalTensor& grad_output,
+                   const Tensor& grad_hy, const Tensor& grad_cy, LstmSaved saved, bool has_bias, int64_t layers,
+                   bool batch_first, Tensor& grad_input, Tensor& grad_hx, Tensor& grad_cx,
+                   c10::SmallVectorImpl<Tensor>& grad_params);
+
 // -- shape.cpp ---------------------------------------------------------------------------------------------------------
 void split(const Tensor& self, IntArrayRef sizes, int64_t dim, c10::SmallVectorImpl<Tensor>& out);
 void one_hot(const Tensor& self, int64_t classes, const Tensor& on, const Tensor& off, int64_t axis, Tensor& out);

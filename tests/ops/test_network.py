@@ -13,6 +13,8 @@ from torch import nn
 
 from tests.ops.compare import assert_same, check, check_grad, to_npu
 
+X3 = torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(3))
+
 
 def leaf(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, requires_grad=True)
@@ -165,6 +167,59 @@ def test_recurrent_layers(layer: type[nn.Module]) -> None:
     run_module(layer(4, 5), leaf(3, 2, 4), rtol=1e-4)
     run_module(layer(4, 5, num_layers=2, bidirectional=True, batch_first=True), leaf(3, 2, 4), rtol=1e-4)
     run_module(layer(4, 5, bias=False), leaf(3, 2, 4), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bias": False}, {"num_layers": 3, "batch_first": True}, {"bidirectional": True}, {"proj_size": 3}],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_lstm_states_and_gradients(options: dict, dtype: torch.dtype) -> None:
+    layer = nn.LSTM(4, 5, **options).to(dtype)
+
+    def outcome(device: str) -> list[torch.Tensor]:
+        copied, x = copy.deepcopy(layer).to(device), X3.clone().to(device, dtype).requires_grad_()
+        output, (h, c) = copied(x)
+        (output.square().sum() + 2 * h.sum() + c.square().sum()).backward()
+        return [output, h, c, x.grad, *(p.grad for p in copied.parameters())]
+
+    rtol = 0.05 if dtype == torch.bfloat16 else 1e-4
+    for actual, expected in zip(outcome("npu"), outcome("cpu"), strict=True):
+        torch.testing.assert_close(actual.detach().cpu(), expected.detach(), rtol=rtol, atol=rtol)
+
+
+def test_an_lstms_unused_results_need_no_gradient() -> None:
+    run_module(nn.LSTM(4, 5, 2), leaf(3, 2, 4), rtol=1e-4)
+    layer, x = nn.LSTM(4, 5), X3
+    expected = torch.autograd.grad(layer(x)[1][1].sum(), list(layer.parameters()))
+    layer.npu()
+    actual = torch.autograd.grad(layer(x.npu())[1][1].sum(), list(layer.parameters()))
+    for a, e in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_of_an_lstms_gradient() -> None:
+    layer = nn.LSTM(4, 5, 2).double()
+
+    def penalty(device: str) -> list[torch.Tensor]:
+        copied, x = copy.deepcopy(layer).to(device), X3.clone().to(device, torch.double).requires_grad_()
+        with torch.backends.mkldnn.flags(enabled=False):
+            (gradient,) = torch.autograd.grad(copied(x)[0].square().sum(), x, create_graph=True)
+            gradient.square().sum().backward()
+        return [x.grad, *(p.grad for p in copied.parameters())]
+
+    for actual, expected in zip(penalty("npu"), penalty("cpu"), strict=True):
+        torch.testing.assert_close(actual.cpu(), expected)
+
+
+def test_an_lstm_under_autocast_and_with_wrong_weights() -> None:
+    layer = nn.LSTM(4, 5).npu()
+    with torch.autocast("npu", torch.float16):
+        assert layer(X3.npu())[0].dtype == torch.float16
+    layer.weight_hh_l0 = nn.Parameter(torch.ones(20, 6, device="npu"))
+    with pytest.raises(RuntimeError, match="weights of layer 0"):
+        layer(X3.npu())
 
 
 def test_embedding() -> None:

@@ -82,10 +82,10 @@ def shard_of(name: str) -> int:
 
 # How a parameter of each C type is seen in an expression, given its index in the executor.
 SEEN = {
-    ("aclTensor", False): "const at::Tensor& {n} = f.tensor({i});",
-    ("aclTensor", True): "const std::optional<at::Tensor> {n} = f.optional({i});",
-    ("aclScalar", False): "const at::Scalar {n} = f.scalar({i});",
-    ("aclScalar", True): "const std::optional<at::Scalar> {n} = f.optional_scalar({i});",
+    ("aclTensor", False): "const at::Tensor& {n} = frame.tensor({i});",
+    ("aclTensor", True): "const std::optional<at::Tensor> {n} = frame.optional({i});",
+    ("aclScalar", False): "const at::Scalar {n} = frame.scalar({i});",
+    ("aclScalar", True): "const std::optional<at::Scalar> {n} = frame.optional_scalar({i});",
 }
 for kind, call in {
     "aclTensorList": "at::TensorList|tensors",
@@ -93,19 +93,19 @@ for kind, call in {
 }.items():
     view, getter = call.split("|")
     for way in (False, True):
-        SEEN[kind, way] = f"auto {{n}}_ = f.{getter}({{i}}); const {view} {{n}}({{n}}_);"
+        SEEN[kind, way] = f"auto {{n}}_ = frame.{getter}({{i}}); const {view} {{n}}({{n}}_);"
 for kind, call in {
-    "aclIntArray": "at::IntArrayRef {n} = f.ints",
-    "aclFloatArray": "at::ArrayRef<float> {n} = f.floats",
-    "aclBoolArray": "at::ArrayRef<bool> {n} = f.bools",
-    "char": "std::string_view {n} = f.string",
-    "aclDataType": "at::ScalarType {n} = to_dtype(f.integer",
-    "bool": "bool {n} = f.integer",
-    "double": "double {n} = f.real",
-    "float": "double {n} = f.real",
+    "aclIntArray": "at::IntArrayRef {n} = frame.ints",
+    "aclFloatArray": "at::ArrayRef<float> {n} = frame.floats",
+    "aclBoolArray": "at::ArrayRef<bool> {n} = frame.bools",
+    "char": "std::string_view {n} = frame.string",
+    "aclDataType": "at::ScalarType {n} = to_dtype(frame.integer",
+    "bool": "bool {n} = frame.integer",
+    "double": "double {n} = frame.real",
+    "float": "double {n} = frame.real",
     **dict.fromkeys(
         ("int64_t", "int32_t", "int8_t", "int16_t", "int", "uint64_t", "uint32_t", "uint8_t", "size_t"),
-        "int64_t {n} = f.integer",
+        "int64_t {n} = frame.integer",
     ),
 }.items():
     for way in (False, True):
@@ -188,7 +188,7 @@ def generate(row: Row, params: list[abi.Param]) -> str:
         if p.name not in used:
             continue
         if kind == "aclTensor" and p.way != "in":
-            seen.append(f"  at::Tensor& {p.name} = f.out({i});")
+            seen.append(f"  at::Tensor& {p.name} = frame.out({i});")
         else:
             seen.append("  " + SEEN[kind, optional].format(n=p.name, i=i))
     name = row.name
@@ -199,7 +199,7 @@ def generate(row: Row, params: list[abi.Param]) -> str:
     cost = f"CostRule::{row.rule}, {row.ns}f"
     lines = [
         f"// ops/aclnn.yaml:{row.line}  {name}: " + " ".join(row.run.split()),
-        f"static void run_{name}(Frame& f) {{",
+        f"static void run_{name}(Frame& frame) {{",
         *seen,
         f"  {body};",
         "}",
