@@ -58,6 +58,8 @@ def test_lists_and_optional_tensors() -> None:
 
 def test_results_with_several_tensors() -> None:
     check(torch.mode, torch.tensor([[1, 1, 2], [3, 4, 4]]))
+    values, places = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
+    check(lambda x, *out: torch.mode(x, 1, out=out), torch.tensor([[1, 1, 2], [3, 4, 4]]), values, places)
     check(torch.linalg.slogdet, torch.eye(3) * 2)
 
 
