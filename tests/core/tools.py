@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -17,7 +18,13 @@ LIBRARY = Path(torch_npu.__file__).parent / "softnpu" / "lib64" / "libascendcl.s
 
 
 def run(program: str, *, timeout: float = 120, check: bool = True, **env: str | None) -> subprocess.CompletedProcess:
-    """Runs `program` in a fresh interpreter. A variable set to None is unset."""
+    """Runs `program` in a fresh interpreter. A variable set to None is unset.
+
+    With a capacity of its own (ANYCEND_MEMORY) it also gets a registry of its own: other processes use the devices, too.
+    """
+    if "ANYCEND_MEMORY" in env and "XDG_RUNTIME_DIR" not in env:
+        with tempfile.TemporaryDirectory() as folder:
+            return run(program, timeout=timeout, check=check, XDG_RUNTIME_DIR=folder, **env)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND_", "ANYCEND_CANN", "PYTORCH_"))}
     environment.update({k: v for k, v in env.items() if v is not None})
     done = subprocess.run(
