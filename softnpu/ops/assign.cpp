@@ -1,6 +1,7 @@
 // Results of functions without an out variant, into the caller's buffers.
 #include <ATen/ops/copy_native.h>
 
+#include "softnpu/ops/half.h"
 #include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {
@@ -9,7 +10,7 @@ void put(Tensor& out, const Tensor& result) {
   if (!out.defined() || !result.defined()) return;
   TORCH_CHECK(out.numel() == result.numel(), "an output has shape ", out.sizes(), ", its result ", result.sizes());
   if (out.sizes() == result.sizes()) {
-    at::native::copy_(out, result, false);
+    if (!convert_half(result, out)) at::native::copy_(out, result, false);
   } else {
     at::native::copy_(out, result.reshape(out.sizes()), false);  // [] against [1]: vendors are loose there
   }

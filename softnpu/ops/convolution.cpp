@@ -4,6 +4,7 @@
 #include <ATen/ops/convolution_backward.h>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/scratch.h"
 #include "softnpu/ops/widen.h"
 
 namespace softnpu::ops::kernels {
@@ -11,10 +12,11 @@ namespace softnpu::ops::kernels {
 void convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                  IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
                  Tensor& out) {
-  OptionalTensor wide_bias =
-      bias && bias->defined() ? OptionalTensor(bias->to(widen(weight).scalar_type())) : std::nullopt;
-  put(out, at::convolution(widen(input), widen(weight), wide_bias, stride, padding, dilation, transposed,
-                           output_padding, groups));
+  OptionalTensor wide_bias = bias && bias->defined()
+                                 ? OptionalTensor(bias->to(is_narrow(weight) ? at::kFloat : weight.scalar_type()))
+                                 : std::nullopt;
+  put(out, at::convolution(widen(input, Slot::kFirst), widen(weight, Slot::kSecond), wide_bias, stride, padding,
+                           dilation, transposed, output_padding, groups));
 }
 
 void convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight, IntArrayRef stride,
@@ -27,8 +29,9 @@ void convolution_backward(const Tensor& gradient, const Tensor& input, const Ten
   need[2] = need[2] && grad_bias.defined();
   // How many numbers a bias has; the declared biasSizes says the same.
   int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
-  auto [gi, gw, gb] = at::convolution_backward(widen(gradient), widen(input), widen(weight), at::IntArrayRef(channels),
-                                               stride, padding, dilation, transposed, output_padding, groups, need);
+  auto [gi, gw, gb] = at::convolution_backward(widen(gradient, Slot::kThird), widen(input, Slot::kFirst),
+                                               widen(weight, Slot::kSecond), at::IntArrayRef(channels), stride, padding,
+                                               dilation, transposed, output_padding, groups, need);
   if (need[0]) put(grad_input, gi);
   if (need[1]) put(grad_weight, gw);
   if (need[2]) put(grad_bias, gb);

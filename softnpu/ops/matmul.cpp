@@ -8,6 +8,7 @@
 #include <ATen/ops/mm_cpu_dispatch.h>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/scratch.h"
 #include "softnpu/ops/widen.h"
 
 namespace softnpu::ops::kernels {
@@ -23,24 +24,33 @@ bool aliases(const Tensor& out, const Operands&... operands) {
 }  // namespace
 
 void matmul(const Tensor& a, const Tensor& b, Tensor& out) {
-  if (is_narrow(a) || out.scalar_type() != a.scalar_type() || a.scalar_type() != b.scalar_type()) {
-    at::ScalarType wide = is_narrow(a) ? at::kFloat : out.scalar_type();
-    return put(out, at::matmul(a.to(wide), b.to(wide)));
+  const bool narrow = is_narrow(a) && is_narrow(b), alike = a.scalar_type() == b.scalar_type();
+  const int64_t dims = alike && a.dim() == b.dim() ? a.dim() : 0;
+  if (!narrow && (!alike || out.scalar_type() != a.scalar_type())) {
+    return put(out, at::matmul(a.to(out.scalar_type()), b.to(out.scalar_type())));
   }
-  if (aliases(out, a, b)) {
-    put(out, at::matmul(a, b));
-  } else if (a.dim() == 2 && b.dim() == 2) {
-    at::cpu::mm_outf(a, b, out);
-  } else if (a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0)) {
-    at::cpu::bmm_outf(a, b, out);
+  if (narrow ? dims != 2 && dims != 3 : aliases(out, a, b)) {
+    return put(out, at::matmul(widen(a), widen(b)));
+  }
+  const bool in_place = !narrow && out.scalar_type() == a.scalar_type();
+  Tensor x = widen(a, Slot::kFirst), y = widen(b, Slot::kSecond);
+  Tensor result = in_place ? out : scratch(out, Slot::kResult);
+  if (dims == 2) {
+    at::cpu::mm_outf(x, y, result);
+  } else if (dims == 3 && a.size(0) == b.size(0)) {
+    at::cpu::bmm_outf(x, y, result);
   } else {
-    put(out, at::matmul(a, b));
+    return put(out, at::matmul(x, y));
   }
+  if (!in_place) put(out, result);
 }
 
 void addmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, Tensor& out) {
   if (is_narrow(a)) {
-    put(out, at::cpu::addmm(self.to(at::kFloat), a.to(at::kFloat), b.to(at::kFloat), beta, alpha));
+    Tensor result = scratch(out, Slot::kResult);
+    at::cpu::addmm_outf(wide_copy(self, Slot::kThird), wide_copy(a, Slot::kFirst), wide_copy(b, Slot::kSecond), beta,
+                        alpha, result);
+    put(out, result);
   } else if (aliases(out, self, a, b)) {
     put(out, at::cpu::addmm(self, a, b, beta, alpha));
   } else {
@@ -51,7 +61,10 @@ void addmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& b
 void baddbmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
              Tensor& out) {
   if (is_narrow(a)) {
-    put(out, at::cpu::baddbmm(self.to(at::kFloat), a.to(at::kFloat), b.to(at::kFloat), beta, alpha));
+    Tensor result = scratch(out, Slot::kResult);
+    at::cpu::baddbmm_outf(wide_copy(self, Slot::kThird), wide_copy(a, Slot::kFirst), wide_copy(b, Slot::kSecond), beta,
+                          alpha, result);
+    put(out, result);
   } else if (aliases(out, self, a, b)) {
     put(out, at::cpu::baddbmm(self, a, b, beta, alpha));
   } else {

@@ -11,6 +11,8 @@
 #include <ATen/ops/round_cpu_dispatch.h>
 #include <ATen/ops/trunc_cpu_dispatch.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "softnpu/ops/kernels.h"
@@ -46,18 +48,33 @@ void round_off(const Tensor& x, int64_t mode, Tensor& out) {
 
 namespace {
 
+// Multiplies; true if an infinity or NaN was there. An integer maximum, which the compiler vectorizes, of the exponents.
+__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) bool unscale_loop(
+    float* __restrict values, int64_t n, float inverse) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < n; i++) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(values[i]) & kExponent);
+    values[i] *= inverse;
+  }
+  return largest == kExponent;
+}
+template <class T>
+bool unscale_loop(T* values, int64_t n, float inverse) {
+  bool bad = false;
+  for (int64_t i = 0; i < n; i++) {
+    auto v = static_cast<float>(values[i]);
+    bad |= !std::isfinite(v);
+    values[i] = static_cast<T>(v * inverse);
+  }
+  return bad;
+}
+
 template <class T>
 bool unscale_values(T* values, int64_t n, float inverse) {
   std::atomic<bool> bad{false};
   at::parallel_for(0, n, 16384, [&](int64_t begin, int64_t end) {
-    // x - x is NaN for infinities and NaN, else zero: the sum says whether any was there, without a branch.
-    float sum = 0;
-    for (int64_t i = begin; i < end; i++) {
-      auto v = static_cast<float>(values[i]);
-      sum += v - v;
-      values[i] = static_cast<T>(v * inverse);
-    }
-    if (sum != 0 || std::isnan(sum)) bad.store(true, std::memory_order_relaxed);
+    if (unscale_loop(values + begin, end - begin, inverse)) bad.store(true, std::memory_order_relaxed);
   });
   return bad.load();
 }

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/scratch.h"
 
 #define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 
@@ -161,8 +162,8 @@ void max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
   int64_t in_plane = int64_t(w.height) * w.width, out_plane = int64_t(w.out_height) * w.out_width;
   TORCH_CHECK(out.numel() == planes * out_plane, "max_pool2d: the output has ", out.sizes(), " for an input of ",
               self.sizes());
-  Tensor wide = self.scalar_type() == at::kFloat ? self : self.to(at::kFloat);
-  Tensor wide_out = self.scalar_type() == at::kFloat ? out : out.to(at::kFloat);
+  Tensor wide = wide_copy(self, Slot::kFirst);
+  Tensor wide_out = self.scalar_type() == at::kFloat ? out : scratch(out, Slot::kResult);
   const float* in = wide.const_data_ptr<float>();
   float* max = wide_out.mutable_data_ptr<float>();
   bool narrow = indices.scalar_type() == at::kInt;

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 
+#include "softnpu/ops/half.h"
 #include "softnpu/ops/kernels.h"
 
 #define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -94,7 +95,11 @@ CLONES void lstm_backward_row(const LstmBackwardRow<T>& row, int64_t n) {
 constexpr int64_t kGrain = 16384;  // gate values a thread
 
 at::ScalarType computed_in(const Tensor& t) { return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
-Tensor plain(const Tensor& t) { return t.to(computed_in(t)).contiguous(); }
+Tensor plain(const Tensor& t) {
+  if (t.scalar_type() != at::kHalf || !t.is_contiguous()) return t.to(computed_in(t)).contiguous();
+  Tensor wide = at::empty(t.sizes(), at::kFloat);
+  return convert_half(t, wide) ? wide : wide.copy_(t);
+}
 Tensor plain(const OptionalTensor& t) { return t && t->defined() ? plain(*t) : Tensor(); }
 template <class T>
 const T* at_row(const Tensor& t, int64_t b, int64_t width) {

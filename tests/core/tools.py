@@ -20,7 +20,7 @@ LIBRARY = Path(torch_npu.__file__).parent / "softnpu" / "lib64" / "libascendcl.s
 def run(program: str, *, timeout: float = 120, check: bool = True, **env: str | None) -> subprocess.CompletedProcess:
     """Runs `program` in a fresh interpreter. A variable set to None is unset.
 
-    With a capacity of its own (ANYCEND_MEMORY) it also gets a registry of its own: other processes use the devices, too.
+    With a capacity of its own (ANYCEND_MEMORY) it also gets a registry of its own: other processes use the devices.
     """
     if "ANYCEND_MEMORY" in env and "XDG_RUNTIME_DIR" not in env:
         with tempfile.TemporaryDirectory() as folder:

