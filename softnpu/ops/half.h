@@ -1,4 +1,5 @@
-// fp16 to fp32 and back by the CPU's instructions, in half the time of ATen's copy, which converts element by element.
+// fp16 to fp32 and back by the CPU's instructions (F16C), for dense operands of one layout. What it is not: ATen's copy, which
+// does every other case.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,6 @@
-// Recurrent cells, one pass over each row of gates, and LSTMs of several layers made of them. The workspace of a forward call holds the activated gates
-// [batch, 4 * hidden] in the order input, forget, cell, output; the backward call reads it. Computed in fp32 for 16-bit types.
+// Recurrent cells, one pass over each row of gates, and LSTMs of several layers made of them. The workspace of a cell's forward
+// call holds the activated gates [batch, 4 * hidden] in the order input, forget, cell, output; the backward call reads it.
+// Computed in fp32 for 16-bit types.
 #include <ATen/Parallel.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/addmm.h>

@@ -26,6 +26,8 @@ ON_CPU = {
     "from torch_npu.contrib import transfer_to_npu": "",
     "amp.GradScaler()": 'amp.GradScaler("cpu")',
     "amp.autocast()": 'amp.autocast("cpu", torch.float16)',
+    "torch_npu.npu.set_device(local_rank)": "",
+    "f'npu:{local_rank}'": "'cpu'",
 }
 
 CHECK_CHECKPOINT = """
@@ -94,6 +96,12 @@ def record(folder: Path, script: str) -> dict:
     return json.loads(python(folder, str(HERE / "record.py"), "train.py", str(STEPS)).splitlines()[-1])
 
 
+def for_the_cpu(script: str) -> str:
+    for text, replacement in ON_CPU.items():
+        script = script.replace(text, replacement)
+    return script
+
+
 def test_the_quick_start_trains_letter_for_letter(quick_start, folder):
     script, *additions = quick_start
     (folder / "train.py").write_text(document.with_additions(script, additions), encoding="utf-8")
@@ -113,9 +121,7 @@ def test_the_quick_starts_losses_equal_the_cpus(quick_start, folder, amp, allowe
     script, *additions = quick_start
     script = document.with_additions(script, additions if amp else additions[:1])
     on_npu = record(folder, script)
-    for text, replacement in ON_CPU.items():
-        script = script.replace(text, replacement)
-    on_cpu = record(folder, script)
+    on_cpu = record(folder, for_the_cpu(script))
     difference = max(abs(a - b) / b for a, b in zip(on_npu["losses"], on_cpu["losses"], strict=True))
     with capsys.disabled():
         print(f"\n{STEPS} steps, largest difference {difference:.1e}, fallbacks {on_npu['fallbacks']}", end=" ")
@@ -138,6 +144,19 @@ def test_the_amp_loop_trains_on_one_card(seeds, folder, capsys):
     assert loss < 0.5
     assert scale >= 1024
     assert fallbacks == {}
+
+
+def test_the_amp_loops_losses_equal_the_cpus(seeds, folder, capsys):
+    code = document.code_lines(document.read(seeds, "001"))
+    script = READERS_PART + document.without(code, r"init_process_group", r"\bDDP\(")
+    on_npu, on_cpu = record(folder, script), record(folder, for_the_cpu(script))
+    difference = max(abs(a - b) / b for a, b in zip(on_npu["losses"], on_cpu["losses"], strict=True))
+    with capsys.disabled():
+        print(f"\n{STEPS} steps, largest difference {difference:.1e}, fallbacks {on_npu['fallbacks']}", end=" ")
+    assert (on_npu["devices"], on_cpu["devices"]) == (["npu"], ["cpu"])
+    assert len(on_npu["losses"]) == STEPS
+    assert difference < 2e-2  # Adam scales gradients up to one size, and what fp16 rounded in them
+    assert on_npu["fallbacks"] == {}
 
 
 def test_the_first_tensor_prints_its_device(seeds, folder):
