@@ -8,6 +8,7 @@
 #include "softnpu/ops/frame.h"
 #include "softnpu/ops/guard.h"
 #include "softnpu/ops/op.h"
+#include "softnpu/ops/team.h"
 
 namespace softnpu::ops {
 
@@ -130,7 +131,11 @@ aclnnStatus launch(const Op& op, aclOpExecutor* handle, aclrtStream stream) noex
     return ACLNN_ERR_PARAM_INVALID;
   }
   Cost cost = cost_of(op, *e);
-  e->threads = cost == Cost::kWide ? at::get_num_threads() : 1;
+  e->threads = 1;
+  if (cost == Cost::kWide) {
+    e->threads = at::get_num_threads();
+    if (e->threads > 1) make_room_for_compute();
+  }
   return enqueue(stream, Task{run_task, drop_task, e, op.name, cost});
 }
 

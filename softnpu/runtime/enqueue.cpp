@@ -50,6 +50,8 @@ bool check_pointer(const void* pointer, size_t bytes, int device) noexcept {
   return why == nullptr;
 }
 
+void on_compute_idle(void (*hook)() noexcept) noexcept { Executor::on_compute_idle(hook); }
+
 bool on_compute_thread() noexcept { return Executor::on_compute(); }
 
 bool export_pointer(const void* pointer, size_t bytes, ArenaExport* out) noexcept {

@@ -39,6 +39,9 @@ SOFTNPU_API void set_error_message(const char* text) noexcept;
 // True on the process's one compute thread, where kWide tasks run: elsewhere a kernel uses one thread.
 SOFTNPU_API bool on_compute_thread() noexcept;
 
+// Called on the compute thread when it has been idle for a few milliseconds: a place to give back what only work needs.
+SOFTNPU_API void on_compute_idle(void (*hook)() noexcept) noexcept;
+
 // The device a stream belongs to, or -1 for a bad handle. A null stream is the current context's default stream.
 SOFTNPU_API int stream_device(aclrtStream stream) noexcept;
 

@@ -12,7 +12,10 @@
 namespace softnpu {
 namespace {
 
+constexpr int64_t kIdleMs = 3;
+
 thread_local bool t_on_compute = false;
+constinit std::atomic<void (*)() noexcept> idle_hook{nullptr};
 
 // Every executor whose thread has started.
 struct Started {
@@ -32,6 +35,8 @@ Executor& Executor::compute() {
 }
 
 bool Executor::on_compute() noexcept { return t_on_compute; }
+
+void Executor::on_compute_idle(void (*hook)() noexcept) noexcept { idle_hook.store(hook, std::memory_order_release); }
 
 void Executor::post(Stream* stream) {
   {
@@ -75,14 +80,20 @@ Stream* Executor::next() noexcept {
 
 void Executor::loop() noexcept {
   t_on_compute = kind_ == Kind::kCompute;
+  int64_t idle_at = kForever;  // when to call the hook: set by work, only on the compute thread
   while (!stop_.load(std::memory_order_acquire)) {
     uint32_t epoch = epoch_.load(std::memory_order_seq_cst);
     if (Stream* s = next()) {
       s->drive(*this);
+      if (t_on_compute) idle_at = deadline_after_ms(kIdleMs);
       continue;
     }
+    if (idle_at != kForever && now_ns() >= idle_at) {
+      idle_at = kForever;
+      if (auto* hook = idle_hook.load(std::memory_order_acquire)) hook();
+    }
     sleeping_.store(1, std::memory_order_seq_cst);
-    futex_wait(epoch_, epoch, kForever);
+    futex_wait(epoch_, epoch, idle_at);
     sleeping_.store(0, std::memory_order_relaxed);
   }
 }

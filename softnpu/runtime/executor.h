@@ -30,6 +30,8 @@ class Executor {
   static Executor& compute();
   // True on the compute thread.
   static bool on_compute() noexcept;
+  // Called by the compute thread when it has had nothing to do for a few milliseconds, once until there is work again.
+  static void on_compute_idle(void (*hook)() noexcept) noexcept;
   // At exit: join (all idle) or leave the threads behind.
   static void stop_all(bool join) noexcept;
 
