@@ -4,6 +4,7 @@
 #include <ATen/ops/convolution_backward.h>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/place.h"
 #include "softnpu/ops/scratch.h"
 #include "softnpu/ops/widen.h"
 
@@ -15,8 +16,9 @@ void convolution(const Tensor& input, const Tensor& weight, const OptionalTensor
   OptionalTensor wide_bias = bias && bias->defined()
                                  ? OptionalTensor(bias->to(is_narrow(weight) ? at::kFloat : weight.scalar_type()))
                                  : std::nullopt;
-  put(out, at::convolution(widen(input, Slot::kFirst), widen(weight, Slot::kSecond), wide_bias, stride, padding,
-                           dilation, transposed, output_padding, groups));
+  const Tensor x = widen(input, Slot::kFirst), w = widen(weight, Slot::kSecond);
+  Place place({&out}, {input, weight});
+  place.put({at::convolution(x, w, wide_bias, stride, padding, dilation, transposed, output_padding, groups)});
 }
 
 void convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight, IntArrayRef stride,
@@ -29,12 +31,11 @@ void convolution_backward(const Tensor& gradient, const Tensor& input, const Ten
   need[2] = need[2] && grad_bias.defined();
   // How many numbers a bias has; the declared biasSizes says the same.
   int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
-  auto [gi, gw, gb] = at::convolution_backward(widen(gradient, Slot::kThird), widen(input, Slot::kFirst),
-                                               widen(weight, Slot::kSecond), at::IntArrayRef(channels), stride, padding,
-                                               dilation, transposed, output_padding, groups, need);
-  if (need[0]) put(grad_input, gi);
-  if (need[1]) put(grad_weight, gw);
-  if (need[2]) put(grad_bias, gb);
+  const Tensor dy = widen(gradient, Slot::kThird), x = widen(input, Slot::kFirst), w = widen(weight, Slot::kSecond);
+  Place place({&grad_input, &grad_weight, &grad_bias}, {gradient, input, weight});
+  auto [gi, gw, gb] = at::convolution_backward(dy, x, w, at::IntArrayRef(channels), stride, padding, dilation,
+                                               transposed, output_padding, groups, need);
+  place.put({need[0] ? gi : Tensor(), need[1] ? gw : Tensor(), need[2] ? gb : Tensor()});
 }
 
 }  // namespace softnpu::ops::kernels

@@ -12,6 +12,8 @@
 
 #include <optional>
 
+#include "softnpu/ops/kernel_allocator.h"
+
 // From the OpenMP runtime that torch itself uses: thread-local settings, unlike at::set_num_threads.
 extern "C" int omp_get_max_threads();
 extern "C" void omp_set_num_threads(int);
@@ -32,9 +34,11 @@ class KernelGuard {
     if ((control_ & kFlush) != 0) _mm_setcsr(control_ & ~kFlush);
     if (threads_ != threads) omp_set_num_threads(threads);
     set_ = threads;
+    KernelMemory::of_thread().running = true;
   }
   KernelGuard(const KernelGuard&) = delete;
   ~KernelGuard() {
+    KernelMemory::of_thread().running = false;
     if (threads_ != set_) omp_set_num_threads(threads_);
     if ((control_ & kFlush) != 0) _mm_setcsr(control_);
     c10::AutogradState::set_tls_state(autograd_);

@@ -7,6 +7,7 @@
 #include <ATen/ops/rsqrt_cpu_dispatch.h>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/place.h"
 
 namespace softnpu::ops::kernels {
 
@@ -33,29 +34,26 @@ void batch_norm_backward(const Tensor& gradient, const Tensor& input, const Opti
                          const OptionalTensor& running_mean, const OptionalTensor& running_var,
                          const OptionalTensor& save_mean, const OptionalTensor& save_invstd, bool training, double eps,
                          at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias) {
+  Place place({&grad_input, &grad_weight, &grad_bias}, {gradient, input});
   auto [gi, gw, gb] = at::cpu::native_batch_norm_backward(gradient, input, weight, running_mean, running_var, save_mean,
                                                           save_invstd, training, eps, mask<3>(wanted));
-  put(grad_input, gi);
-  put(grad_weight, gw);
-  put(grad_bias, gb);
+  place.put({gi, gw, gb});
 }
 
 void layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& weight, const OptionalTensor& bias,
                 double eps, Tensor& out, Tensor& mean, Tensor& rstd) {
+  Place place({&out, &mean, &rstd}, {input});
   auto [result, m, r] = at::cpu::native_layer_norm(input, shape, weight, bias, eps);
-  put(out, result);
-  put(mean, m);
-  put(rstd, r);
+  place.put({result, m, r});
 }
 
 void layer_norm_backward(const Tensor& gradient, const Tensor& input, IntArrayRef shape, const Tensor& mean,
                          const Tensor& rstd, const OptionalTensor& weight, const OptionalTensor& bias,
                          at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias) {
+  Place place({&grad_input, &grad_weight, &grad_bias}, {gradient, input});
   auto [gi, gw, gb] =
       at::cpu::native_layer_norm_backward(gradient, input, shape, mean, rstd, weight, bias, mask<3>(wanted));
-  put(grad_input, gi);
-  put(grad_weight, gw);
-  put(grad_bias, gb);
+  place.put({gi, gw, gb});
 }
 
 void rms_norm(const Tensor& x, const Tensor& gamma, double eps, Tensor& out, Tensor& rstd) {
