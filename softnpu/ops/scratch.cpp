@@ -25,9 +25,15 @@ at::Tensor room(int64_t elements, Slot slot) {
 }  // namespace
 
 at::Tensor scratch(const at::Tensor& like, Slot slot) {
-  const at::Tensor buffer = room(like.numel(), slot);
-  if (like.is_non_overlapping_and_dense()) return buffer.as_strided(like.sizes(), like.strides(), 0);
-  return buffer.narrow(0, 0, like.numel()).view(like.sizes());
+  if (like.is_non_overlapping_and_dense()) {
+    return room(like.numel(), slot).as_strided(like.sizes(), like.strides(), 0);
+  }
+  return scratch(like.sizes(), slot);
+}
+
+at::Tensor scratch(at::IntArrayRef sizes, Slot slot) {
+  const int64_t elements = c10::multiply_integers(sizes);
+  return room(elements, slot).narrow(0, 0, elements).view(sizes);
 }
 
 at::Tensor wide_copy(const at::Tensor& operand, Slot slot) {

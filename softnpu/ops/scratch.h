@@ -12,6 +12,7 @@ enum class Slot : uint8_t { kFirst, kSecond, kThird, kResult };
 
 // Uninitialized fp32, valid until the thread asks for the slot again. `like` gives sizes and, if it is dense, strides.
 at::Tensor scratch(const at::Tensor& like, Slot slot);
+at::Tensor scratch(at::IntArrayRef sizes, Slot slot);  // contiguous
 // The operand in fp32: itself if it is, else a copy in the slot.
 at::Tensor wide_copy(const at::Tensor& operand, Slot slot);
 // The same for what is_narrow; other types stay.
