@@ -1,0 +1,81 @@
+// See rnn_row.h.
+#include "softnpu/ops/rnn_row.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+
+namespace softnpu::ops::kernels {
+
+namespace {
+
+// e^x in fp32 without a call, so that the compiler vectorizes the loops around it: 2^n times a polynomial of degree 6 on
+// [-ln2/2, ln2/2], within 2 units in the last place. Beyond +-87 it stays at the ends, where a sigmoid is 0 or 1; NaN stays.
+inline float exponential(float x) {
+  float clamped = std::min(87.0f, std::max(-87.0f, x));
+  float n = clamped * 1.44269504f + 12582912.0f;  // rounds to nearest: the integer is in the low bits
+  auto bits = std::bit_cast<int32_t>(n) << 23;
+  n -= 12582912.0f;
+  float r = clamped - n * 0.693145752f - n * 1.42860677e-6f;
+  float p = 1.38888889e-3f;
+  p = p * r + 8.33333333e-3f;
+  p = p * r + 4.16666667e-2f;
+  p = p * r + 1.66666667e-1f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  return x != x ? x : std::bit_cast<float>(std::bit_cast<int32_t>(p) + bits);
+}
+inline double exponential(double x) { return std::exp(x); }
+template <class T>
+inline T sigmoid(T x) {
+  return 1 / (1 + exponential(-x));
+}
+template <class T>
+inline T hyperbolic(T x) {
+  return 1 - 2 / (1 + exponential(2 * x));
+}
+
+template <class T>
+[[gnu::always_inline]] inline void forward(const LstmRow<T>& row, int64_t n) {
+  for (int64_t k = 0; k < n; k++) row.i[k] = sigmoid(row.sums[k]);
+  for (int64_t k = 0; k < n; k++) row.f[k] = sigmoid(row.sums[n + k]);
+  for (int64_t k = 0; k < n; k++) row.g[k] = hyperbolic(row.sums[2 * n + k]);
+  for (int64_t k = 0; k < n; k++) row.o[k] = sigmoid(row.sums[3 * n + k]);
+  const T* __restrict i = row.i, * __restrict f = row.f, * __restrict g = row.g, * __restrict o = row.o;
+  const T* __restrict cx = row.cx;
+  T* __restrict hy = row.hy, * __restrict cy = row.cy, * __restrict tanh_cy = row.tanh_cy;
+  for (int64_t k = 0; k < n; k++) cy[k] = f[k] * cx[k] + i[k] * g[k];
+  for (int64_t k = 0; k < n; k++) hy[k] = hyperbolic(cy[k]);
+  for (int64_t k = 0; tanh_cy && k < n; k++) tanh_cy[k] = hy[k];
+  for (int64_t k = 0; k < n; k++) hy[k] *= o[k];
+}
+
+template <class T>
+[[gnu::always_inline]] inline void backward(const LstmBackwardRow<T>& row, int64_t n) {
+  const T* __restrict i = row.i, * __restrict f = row.f, * __restrict g = row.g, * __restrict o = row.o;
+  const T* __restrict dh = row.grad_hy, * __restrict cx = row.cx, * __restrict cy = row.cy;
+  T* __restrict di = row.grad_gates, * __restrict df = di + n, * __restrict dg = df + n, * __restrict d_o = dg + n;
+  T* __restrict grad_c = row.grad_c;
+#pragma GCC ivdep  // the four gates' gradients lie side by side
+  for (int64_t k = 0; k < n; k++) {
+    const T squashed = hyperbolic(cy[k]);
+    const T dc = grad_c[k] + dh[k] * o[k] * (1 - squashed * squashed);
+    di[k] = dc * g[k] * i[k] * (1 - i[k]);
+    df[k] = dc * cx[k] * f[k] * (1 - f[k]);
+    dg[k] = dc * i[k] * (1 - g[k] * g[k]);
+    d_o[k] = dh[k] * squashed * o[k] * (1 - o[k]);
+    grad_c[k] = dc * f[k];
+  }
+}
+
+}  // namespace
+
+CLONES void lstm_row(const LstmRow<float>& row, int64_t n) { forward(row, n); }
+CLONES void lstm_row(const LstmRow<double>& row, int64_t n) { forward(row, n); }
+CLONES void lstm_backward_row(const LstmBackwardRow<float>& row, int64_t n) { backward(row, n); }
+CLONES void lstm_backward_row(const LstmBackwardRow<double>& row, int64_t n) { backward(row, n); }
+
+}  // namespace softnpu::ops::kernels

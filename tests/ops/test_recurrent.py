@@ -1,0 +1,44 @@
+"""LSTMs over whole sequences against CPU PyTorch: sizes that fill no vector, batches of one, every type."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+SHAPES = [  # batch, steps, inputs, hidden, layers, bias, batch_first
+    (32, 8, 64, 128, 2, True, True),
+    (5, 7, 9, 13, 3, False, False),
+    (1, 1, 4, 33, 1, True, True),
+    (17, 3, 6, 40, 2, True, False),
+]
+NEAR = {
+    torch.float64: {"rtol": 1e-9, "atol": 1e-9},
+    torch.float32: {"rtol": 1e-4, "atol": 1e-4},
+    torch.float16: {"rtol": 2e-2, "atol": 2e-2},
+    torch.bfloat16: {"rtol": 1e-1, "atol": 1.5e-1},
+}
+
+
+@pytest.mark.parametrize("dtype", NEAR, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_lstm(shape: tuple, dtype: torch.dtype) -> None:
+    batch, steps, inputs, hidden, layers, bias, batch_first = shape
+    torch.manual_seed(0)
+    # The reference computes in a wider type, from the same values.
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    ours = torch.nn.LSTM(inputs, hidden, layers, bias=bias, batch_first=batch_first).to(dtype)
+    theirs = copy.deepcopy(ours).to(wide)
+    ours = ours.npu()
+    x = torch.randn((batch, steps, inputs) if batch_first else (steps, batch, inputs))
+    state = [torch.randn(layers, batch, hidden) for _ in range(2)]
+    results = []
+    for model, device, kind in ((ours, "npu", dtype), (theirs, "cpu", wide)):
+        given = [t.to(dtype).to(device, kind).requires_grad_() for t in (x, *state)]
+        y, (h, c) = model(given[0], (given[1], given[2]))
+        (y.sin().sum() + (h * 2).sum() + c.cos().sum()).backward()
+        results.append([y, h, c, *(t.grad for t in given), *(p.grad for p in model.parameters())])
+    for got, want in zip(*results, strict=True):
+        scale = max(1.0, want.abs().max().item())  # sums over steps and batch: judged by their size
+        torch.testing.assert_close(got.cpu().to(wide) / scale, want / scale, **NEAR[dtype])
