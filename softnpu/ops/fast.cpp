@@ -60,9 +60,6 @@ CLONES void fill_4(uint32_t* out, uint32_t value, int64_t n) {
 CLONES void fill_8(uint64_t* out, uint64_t value, int64_t n) {
   for (int64_t i = 0; i < n; i++) out[i] = value;
 }
-CLONES void fill_2(uint16_t* out, uint16_t value, int64_t n) {
-  for (int64_t i = 0; i < n; i++) out[i] = value;
-}
 
 // -- conditions ------------------------------------------------------------------------------------------------------
 template <class T>
