@@ -1,8 +1,10 @@
 // See kept_memory.h.
 #include "softnpu/ops/kept_memory.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -20,10 +22,17 @@ struct State {
   std::unordered_map<void*, size_t> in_use;  // what take() gave
   size_t kept = 0;                           // bytes unused
 };
-// For the process's life: tensors of other threads may come back while it ends.
+// For the process's life: tensors of other threads may come back while it ends. A forked child starts with none: a thread
+// that it does not have may hold the lock.
+std::atomic<State*> current{nullptr};
 State& state() {
-  static State& s = *new State;
-  return s;
+  static const bool ready = [] {
+    current = new State;
+    pthread_atfork(nullptr, nullptr, [] { current = new State; });
+    return true;
+  }();
+  (void)ready;
+  return *current;
 }
 
 // Blocks of 2 MiB and more lie on huge pages where the system has them.

@@ -1,5 +1,5 @@
 // Memory for what kernels need for a moment, kept between them: the system's allocator gives large blocks back at once, and
-// the pages that it clears for the next request cost an LSTM a fifth of its step. Thread-safe.
+// the pages that it clears for the next request cost an LSTM a fifth of its step. Thread-safe; usable in a forked child.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,7 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <cstdlib>
@@ -59,6 +63,30 @@ BOOST_AUTO_TEST_CASE(threads_share_it) {
     });
   }
   for (auto& thread : threads) thread.join();
+}
+
+BOOST_AUTO_TEST_CASE(a_forked_child_does_not_wait_for_threads_it_does_not_have) {
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop) KeptMemory::give_back(KeptMemory::take(256 << 10));
+  });
+  void* mine = KeptMemory::take(256 << 10);
+  int wrong = 0;
+  for (int i = 0; i < 50; i++) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);                                         // a deadlock ends the child with a signal
+      const bool foreign = KeptMemory::give_back(mine);  // the parent's: left to free()
+      _exit(foreign || !KeptMemory::give_back(KeptMemory::take(256 << 10)));
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    wrong += status != 0;
+  }
+  BOOST_TEST(wrong == 0);
+  stop = true;
+  busy.join();
+  BOOST_TEST(KeptMemory::give_back(mine));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
