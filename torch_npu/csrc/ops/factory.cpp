@@ -2,6 +2,7 @@
 // PyTorch composes those from empty and fill_. Storage comes from csrc/core/empty.h.
 #include <ATen/core/Tensor.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/kaiser_window_native.h>
 #include <ATen/ops/tril_indices_native.h>
 #include <ATen/ops/triu_indices_native.h>
 #include <torch/library.h>
@@ -127,6 +128,22 @@ at::Tensor triangle(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layou
   return cpu.to(at::Device(c10::DeviceType::PrivateUse1, index));
 }
 
+// So is this window: PyTorch's own kernel of it is one of those that a new device cannot add itself to.
+at::Tensor kaiser_window(int64_t length, bool periodic, double beta, Dtype dtype, Layout layout, OptionalDevice device,
+                         std::optional<bool> pin_memory) {
+  const c10::DeviceIndex index = check_options(layout, device, pin_memory);
+  const at::Tensor cpu = at::native::kaiser_window(length, periodic, beta, dtype, layout, at::kCPU, false);
+  return cpu.to(at::Device(c10::DeviceType::PrivateUse1, index));
+}
+at::Tensor kaiser_window_periodic(int64_t length, bool periodic, Dtype dtype, Layout layout, OptionalDevice device,
+                                  std::optional<bool> pin_memory) {
+  return kaiser_window(length, periodic, 12.0, dtype, layout, device, pin_memory);
+}
+at::Tensor kaiser_window_default(int64_t length, Dtype dtype, Layout layout, OptionalDevice device,
+                                 std::optional<bool> pin_memory) {
+  return kaiser_window(length, true, 12.0, dtype, layout, device, pin_memory);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -141,6 +158,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("randperm.generator_out", TORCH_FN(randperm_out));
   m.impl("tril_indices", TORCH_FN(triangle<at::native::tril_indices_cpu>));
   m.impl("triu_indices", TORCH_FN(triangle<at::native::triu_indices_cpu>));
+  m.impl("kaiser_window", TORCH_FN(kaiser_window_default));
+  m.impl("kaiser_window.periodic", TORCH_FN(kaiser_window_periodic));
+  m.impl("kaiser_window.beta", TORCH_FN(kaiser_window));
 }
 
 }  // namespace npu
