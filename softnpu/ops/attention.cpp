@@ -244,7 +244,7 @@ void attention(const Tensor& query, const Tensor& key, const Tensor& value, cons
 void attention_backward(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& gradient,
                         const AttentionOptions& options, const AttentionGradients& out) {
   const Call call(query, key, value, options);
-  Tensor sinks = out.sink && out.sink->defined() ? at::zeros({options.heads}, call.type()) : Tensor();
+  Tensor sinks = out.sink && given(*out.sink) ? at::zeros({options.heads}, call.type()) : Tensor();
   for (const Sequence& s : call.sequences()) {
     const Tensor q = call.query(query, s), k = call.key(key, s), v = call.value(value, s);
     const Tensor dy = call.rows(gradient, s, true).to(call.type());
