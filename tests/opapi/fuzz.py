@@ -114,7 +114,8 @@ def argument(param: abi.Param, handles: Handles, rng: random.Random, right: bool
     return C.c_int64(rng.choice(INTEGERS))
 
 
-def fuzz(lib: C.CDLL, ops: list[str], calls: int, handles: Handles, rng: random.Random) -> Counter:
+def fuzz(lib: C.CDLL, ops: list[str], calls: int, handles: Handles, rng: random.Random,
+         acl: C.CDLL, stream: P) -> Counter:  # fmt: skip
     """How often each status came; raises at one that no table knows."""
     signatures, counts = abi.aclnn(), Counter()
     size, executor = C.c_uint64(), P()
@@ -128,7 +129,11 @@ def fuzz(lib: C.CDLL, ops: list[str], calls: int, handles: Handles, rng: random.
         status = getattr(lib, op + "GetWorkspaceSize")(*arguments, *outputs)
         if status not in ALLOWED:
             raise AssertionError(f"{op}GetWorkspaceSize returned {status} for {arguments}")
-        if status == 0 and lib.aclDestroyAclOpExecutor(executor):
+        if status == 0 and stream:  # what phase one takes must end as a result or as an error of the stream
+            print(op, [a.value for a in arguments], file=sys.stderr, flush=True)
+            getattr(lib, op)(P(None), size, executor, stream)
+            acl.aclrtSynchronizeStream(stream)
+        elif status == 0 and lib.aclDestroyAclOpExecutor(executor):
             raise AssertionError(f"{op}: its executor cannot be destroyed")
         counts[status] += 1
     return counts
@@ -141,17 +146,19 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--family", default="")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--launch", action="store_true", help="run phase two of what phase one takes")
     options = parser.parse_args()
     faulthandler.enable()
     folder, rng = library_folder(), random.Random(options.seed)
     acl, lib = C.CDLL(str(folder / "libascendcl.so")), C.CDLL(str(folder / "libopapi.so"))
     assert acl.aclInit(None) == 0 and acl.aclrtSetDevice(0) == 0
-    handles = Handles(lib, acl, rng)
+    handles, stream = Handles(lib, acl, rng), P()
+    assert not options.launch or acl.aclrtCreateStream(C.byref(stream)) == 0
     table = yaml.load((ROOT / "ops" / "aclnn.yaml").read_text(encoding="utf-8"), Loader=abi.LOADER)
     for family, rows in table.items():
         if options.family in ("", family):
             start, ops = time.monotonic(), [name for name in rows if name != "_"]
-            counts = fuzz(lib, ops, options.calls, handles, rng)
+            counts = fuzz(lib, ops, options.calls, handles, rng, acl, stream)
             said = ", ".join(f"{ALLOWED[status]} {n}" for status, n in sorted(counts.items()))
             print(f"{family:12} {len(ops):4} operators {options.calls} calls: {said}"
                   f"  ({time.monotonic() - start:.0f} s)", flush=True)  # fmt: skip
