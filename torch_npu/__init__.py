@@ -16,6 +16,10 @@ from torch_npu._clone import use_installed as _use_installed  # noqa: E402
 
 _use_installed(__path__)
 
+from torch_npu._vendor import refuse_beside_vendor as _refuse_beside_vendor  # noqa: E402
+
+_refuse_beside_vendor(__path__[0])
+
 from torch_npu import _C  # noqa: E402  (registers the device with PyTorch)
 from torch_npu._startup import register as _register  # noqa: E402
 from torch_npu._startup import transfer_if_asked as _transfer_if_asked  # noqa: E402

@@ -7,6 +7,7 @@
 #include <ATen/ops/scatter_cpu_dispatch.h>
 #include <ATen/ops/scatter_reduce_cpu_dispatch.h>
 #include <ATen/ops/tensor.h>
+#include <c10/core/WrapDimMinimal.h>
 
 #include "softnpu/ops/kernels.h"
 
@@ -46,8 +47,9 @@ void index_put(Tensor& self, at::TensorList list, const Tensor& values, bool acc
 }
 
 void gather_v3(const Tensor& self, int64_t dim, const Tensor& index, int64_t batch_dims, Tensor& out) {
-  if (dim < 0) dim += self.dim();
+  dim = c10::maybe_wrap_dim(dim, self.dim());
   if (batch_dims < 0) batch_dims += index.dim();
+  TORCH_CHECK(batch_dims >= 0 && batch_dims <= index.dim(), "batchDims ", batch_dims, " is not a number of dimensions");
   if (batch_dims == 0) {
     auto shape = self.sizes().vec();
     shape.erase(shape.begin() + dim);

@@ -12,7 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "softnpu/ops/attention.h"
 #include "softnpu/ops/frame.h"
+#include "softnpu/ops/fused.h"
+#include "softnpu/ops/recurrent.h"
 #include "softnpu/ops/widen.h"
 
 namespace softnpu::ops::kernels {
@@ -23,7 +26,10 @@ using at::Tensor;
 using OptionalTensor = std::optional<at::Tensor>;
 
 // -- assign.cpp: results into the caller's buffers -------------------------------------------------------------------
-void put(Tensor& out, const Tensor& result);  // copies, converts; nothing if `out` is null
+void put(Tensor& out, const Tensor& result);                  // copies, converts; nothing if `out` is null
+inline void put_if_fits(Tensor& out, const Tensor& result) {  // results that callers leave empty where they need none
+  if (out.defined() && out.numel() == result.numel()) put(out, result);
+}
 template <class Results>
 void put2(Tensor& first, Tensor& second, const Results& results) {
   put(first, std::get<0>(results));

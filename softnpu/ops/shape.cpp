@@ -9,6 +9,7 @@
 #include <ATen/ops/linalg_svdvals.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/WrapDimMinimal.h>
 
 #include "softnpu/ops/kernels.h"
 
@@ -24,7 +25,7 @@ void split(const Tensor& self, IntArrayRef sizes, int64_t dim, c10::SmallVectorI
 }
 
 void one_hot(const Tensor& self, int64_t classes, const Tensor& on, const Tensor& off, int64_t axis, Tensor& out) {
-  int64_t at = axis < 0 ? axis + self.dim() + 1 : axis;
+  const int64_t at = c10::maybe_wrap_dim(axis, self.dim() + 1);
   std::vector<int64_t> shape(self.dim() + 1, 1);
   shape[at] = classes;
   Tensor hit = self.unsqueeze(at).eq(at::arange(classes, at::TensorOptions().dtype(self.scalar_type())).view(shape));

@@ -29,7 +29,7 @@ def test_every_symbol_can_be_looked_up(acl, lib):
     ("lib", "symbol", "code"),
     [
         ("ascendcl", "aclmdlLoadFromFile", 200006),
-        ("acl_op_compiler", "aclopCompileAndExecuteV2", 200006),
+        ("acl_op_compiler", "aclGenGraphAndDumpForOp", 200006),
         ("lcal", "LcclAllReduce", -1),
     ],
 )

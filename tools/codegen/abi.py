@@ -164,7 +164,9 @@ def aclnn_header(ops: dict[str, list[Param]]) -> str:
         "#pragma once",
         '#include "acl/types.h"',
         "",
+        "#ifdef __cplusplus",
         'extern "C" {',
+        "#endif",
     ]
     for op, params in ops.items():
         args = ", ".join(f"{p.type} {p.name}" for p in params)
@@ -175,7 +177,7 @@ def aclnn_header(ops: dict[str, list[Param]]) -> str:
         out.append(
             f"aclnnStatus {op}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);"
         )
-    return "\n".join(out + ["}", ""])
+    return "\n".join(out + ["#ifdef __cplusplus", "}", "#endif", ""])
 
 
 STUB_STATUS = {

@@ -48,7 +48,7 @@ def fail(name: str, text: str) -> None:
 
 def rows() -> list[Row]:
     text = TABLE.read_text(encoding="utf-8")
-    lines = {m.group(1): n for n, line in enumerate(text.splitlines(), 1) if (m := re.match(r"\s+(aclnn\w+):", line))}
+    lines = {m.group(1): n for n, line in enumerate(text.splitlines(), 1) if (m := re.match(r"\s+(acl\w+):", line))}
     out = []
     for section, members in yaml.load(text, Loader=abi.LOADER).items():
         defaults = members.pop("_", {})

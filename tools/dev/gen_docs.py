@@ -1,4 +1,5 @@
-"""Write the generated pages of docs/: env.md from env.yaml, migrate_differences.md from the tests of the tool.
+"""Write the generated pages of docs/: env.md from env.yaml, migrate_differences.md from the tests of the tool,
+status.md from the tables and the last run of the vendor's wheel.
 
 python tools/dev/gen_docs.py [--check]        --check: change nothing, exit 1 if a page is out of date
 """
@@ -13,6 +14,9 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from tools.dev import status_page  # noqa: E402
+
 READERS = {
     "plugin": "The plugin (torch_npu)",
     "softnpu": "The software NPU",
@@ -93,6 +97,7 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "docs" / "env.md": env_page(env_rows()),
         ROOT / "docs" / "migrate_differences.md": differences_page(cases()),
+        ROOT / "docs" / "status.md": status_page.page(),
     }
 
 

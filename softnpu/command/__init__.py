@@ -1,0 +1,24 @@
+"""The command `anycend`: where the software NPU is, and programs run on it.
+
+A package of its own that imports nothing but the standard library: the distribution anycend installs it as `anycend`,
+beside torch_npu, which holds the root; the distribution anycend-softnpu as `softnpu`, which holds the root itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+
+
+class Refused(Exception):
+    """What cannot be done, and the remedy: one line for a person."""
+
+
+def root() -> Path:
+    """The CANN root: set_env.sh, lib64, include and the rest."""
+    found = [_HERE, _HERE.parent / "torch_npu" / "softnpu"]
+    for place in found:
+        if (place / "set_env.sh").is_file() and (place / "lib64" / "libascendcl.so").exists():
+            return place
+    raise Refused(f"the software NPU is neither in {' nor in '.join(map(str, found))}: reinstall this distribution")

@@ -1,0 +1,58 @@
+"""anycend root | run -- command | attach | detach"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+# Started as `python -m anycend` or `python -m softnpu`, by one name or the other.
+from . import Refused, attach, root
+
+
+def run(command: list[str]) -> int:
+    """Replaces this process by the command, in the environment that set_env.sh makes."""
+    command = command[1:] if command[:1] == ["--"] else command
+    if not command:
+        raise Refused("no command: anycend run -- python train.py")
+    script = '. "$0/set_env.sh" && exec "$@"'
+    os.execvp("bash", ["bash", "-c", script, str(root()), *command])
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="anycend", description="Run clients of CANN on the software NPU.")
+    sub = top.add_subparsers(dest="verb", required=True)
+    sub.add_parser("root", help='print the CANN root: source "$(anycend root)/set_env.sh"')
+    command = sub.add_parser("run", help="run one command on the software NPU: anycend run -- python train.py")
+    command.add_argument("command", nargs=argparse.REMAINDER)
+    for verb, text in (
+        ("attach", "link the software NPU where the installed vendor's torch_npu looks, so that nothing need be set"),
+        ("detach", "remove what attach linked"),
+    ):
+        one = sub.add_parser(verb, help=text)
+        one.add_argument("--site-packages", type=Path, help="of another environment; default: this one's")
+    return top
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        if options.verb == "root":
+            print(root())
+        elif options.verb == "run":
+            return run(options.command)
+        elif options.verb == "attach":
+            folder, count = attach.attach(root(), options.site_packages)
+            print(f"{count} links in {folder}")
+        else:
+            folder, count = attach.detach(options.site_packages)
+            print(f"{count} links removed from {folder}")
+    except Refused as refusal:
+        print(f"anycend: {refusal}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+// Attention, the family of aclnnFlashAttentionScore: scores of one sequence's heads at a time, forward and backward.
+// Included by kernels.h; who calls it: expressions of ops/aclnn.yaml.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string_view>
+
+namespace softnpu::ops::kernels {
+
+// What a call of the family may say besides query, key and value. Absent tensors are undefined or nullopt.
+struct AttentionOptions {
+  std::optional<at::Tensor> shift{}, drop{}, mask{},
+      sink{};                                    // added to scores; kept bits; 1 hides; a score without value
+  std::optional<at::Tensor> q_rope{}, k_rope{};  // more columns of query and key
+  at::IntArrayRef prefix{}, q_ends{}, kv_ends{}, q_start{}, kv_start{};
+  double scale = 1, keep = 1;
+  int64_t before = INT64_MAX, after = INT64_MAX, heads = 1;  // the band that may be seen; query heads
+  std::string_view layout{};                                 // BSH, SBH, BNSD, BSND, TND
+  int64_t sparse = 0, shift_kind = 1;
+};
+
+struct AttentionGradients {
+  at::Tensor &query, &key, &value, &shift;
+  at::Tensor *q_rope = nullptr, *k_rope = nullptr, *sink = nullptr;
+};
+
+// maximum and sum: of each row of scores, repeated eight times, as CANN returns them.
+void attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionOptions& options,
+               at::Tensor& maximum, at::Tensor& sum, at::Tensor& out);
+void attention_backward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                        const at::Tensor& gradient, const AttentionOptions& options, const AttentionGradients& out);
+
+}  // namespace softnpu::ops::kernels

@@ -1,0 +1,62 @@
+// Gated activations: one half of the tensor, activated, times the other. Computed in fp32 for 16-bit types.
+#include <ATen/ops/cat.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
+#include <ATen/ops/where.h>
+
+#include "softnpu/ops/kernels.h"
+
+namespace softnpu::ops::kernels {
+namespace {
+
+Tensor wide(const Tensor& t) { return t.scalar_type() == at::kDouble ? t : t.to(at::kFloat); }
+std::vector<Tensor> halves(const Tensor& x, int64_t dim) {
+  TORCH_CHECK(x.size(dim) % 2 == 0, "dimension ", dim, " of the input has ", x.size(dim), " elements: not two halves");
+  return wide(x).chunk(2, dim);
+}
+
+}  // namespace
+
+void swiglu(const Tensor& x, int64_t dim, Tensor& out) {
+  const auto part = halves(x, dim);
+  put(out, at::silu(part[0]).mul_(part[1]));
+}
+
+void swiglu_backward(const Tensor& gradient, const Tensor& x, int64_t dim, Tensor& grad_x) {
+  const auto part = halves(x, dim);
+  const Tensor dy = wide(gradient);
+  put(grad_x, at::cat({at::silu_backward(dy * part[1], part[0]), dy * at::silu(part[0])}, dim));
+}
+
+void geglu(const Tensor& x, int64_t dim, std::string_view approximate, bool left, Tensor& out, Tensor& gelu) {
+  const auto part = halves(x, dim);
+  const Tensor activated = at::gelu(part[left ? 0 : 1], approximate);
+  put(out, activated * part[left ? 1 : 0]);
+  put(gelu, activated);
+}
+
+void geglu_backward(const Tensor& gradient, const Tensor& x, const Tensor& gelu, int64_t dim,
+                    std::string_view approximate, bool left, Tensor& grad_x) {
+  const auto part = halves(x, dim);
+  const Tensor dy = wide(gradient);
+  const Tensor through = at::gelu_backward(dy * part[left ? 1 : 0], part[left ? 0 : 1], approximate);
+  const Tensor plain = dy * wide(gelu);
+  put(grad_x, left ? at::cat({through, plain}, dim) : at::cat({plain, through}, dim));
+}
+
+// The slope of each negative number is drawn, and kept in `noise` for the gradient: 1 elsewhere.
+void rrelu(const Tensor& x, Tensor& noise, double lower, double upper, bool training, int64_t seed, int64_t offset,
+           Tensor& out) {
+  const Tensor negative = x.le(0);
+  if (!training) {
+    put(out, at::where(negative, x * num((lower + upper) / 2), x));
+    return;
+  }
+  uniform(noise, lower, upper, seed, offset);
+  noise.masked_fill_(negative.logical_not(), 1);
+  put(out, x * noise);
+}
+
+}  // namespace softnpu::ops::kernels

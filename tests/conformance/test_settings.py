@@ -1,0 +1,52 @@
+"""The vendor's torch_npu with other settings: expandable segments, libraries attached, two ranks."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.conformance import client, environment
+from tests.conformance.test_programs import ALLOWED
+
+
+def test_expandable_segments(vendor):
+    wanted = {name: ALLOWED[name] for name in ("cnn", "gpt2_sdpa", "memory_statistics", "out_of_memory")}
+    found = client.results(vendor, wanted, PYTORCH_NPU_ALLOC_CONF="expandable_segments:True", ANYCEND_SOC="Ascend950")
+    assert {name: line for name, line in found.items() if not line.get("difference", 1e9) <= line["allowed"]} == {}
+
+
+def test_attached_libraries_need_no_setting(vendor):
+    site = str(environment.site_packages())
+    command = [sys.executable, "-m", "anycend"]
+    subprocess.run([*command, "attach", "--site-packages", site], check=True, cwd="/")
+    try:
+        code = "import torch; print((torch.ones(2).npu() + 1).tolist())"
+        bare = {"PATH": "/usr/bin:/bin"}
+        done = subprocess.run([str(vendor), "-c", code], env=bare, capture_output=True, text=True, timeout=120, cwd="/")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip().endswith("[2.0, 2.0]")
+    finally:
+        subprocess.run([*command, "detach", "--site-packages", site], check=True, cwd="/")
+
+
+@pytest.mark.parametrize("queue", client.QUEUES)
+def test_two_ranks_over_hccl(vendor, queue):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TASK_QUEUE_ENABLE": queue}
+
+    def rank(n: int) -> subprocess.CompletedProcess:
+        variables = shared | {"RANK": str(n), "OMP_NUM_THREADS": "1"}
+        return client.run(vendor, "-m", "tests.conformance.ranks", timeout=200, **variables)
+
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(rank, range(2)))
+    for one in done:
+        assert one.returncode == 0, one.stderr[-3000:]
+        (line,) = [line for line in one.stdout.splitlines() if line.startswith("RESULT")]
+        assert float(line.split()[1]) < 1e-5
