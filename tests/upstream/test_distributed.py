@@ -17,8 +17,8 @@ HEAVY = "apply_optim|uneven_inputs$"
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_the_distributed_test_class(root, tmp_path, ranks, capsys):
+@pytest.mark.parametrize(("ranks", "at_least"), [(2, 130), (4, 100)])  # many tests are for two ranks
+def test_the_distributed_test_class(root, tmp_path, ranks, at_least, capsys):
     out = tmp_path / "rows.json"
     command = [sys.executable, "-W", "ignore", "-m", "tests.upstream.distributed", "--leave", HEAVY]
     subprocess.run(
@@ -34,4 +34,4 @@ def test_the_distributed_test_class(root, tmp_path, ranks, capsys):
     with capsys.disabled():
         print(f"\n{ranks} ranks: {dict(counts)}", end=" ")
     assert [(row["test"], row["why"][-500:]) for row in rows if row["outcome"] == "failed"] == []
-    assert counts["passed"] >= 130
+    assert counts["passed"] >= at_least
