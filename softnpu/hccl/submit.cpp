@@ -163,6 +163,13 @@ CommunicatorPtr lookup(HcclComm handle) {
   return found->second;
 }
 
+std::pair<CommunicatorPtr, bool> lookup(HcclComm handle, uint32_t root) {
+  CommunicatorPtr c = lookup(handle);
+  require_root(*c, root, "root");
+  const bool is_root = c->rank() == root;
+  return {std::move(c), is_root};
+}
+
 CommunicatorPtr withdraw(HcclComm handle) {
   CommunicatorPtr communicator = lookup(handle);
   Handles& h = handles();
@@ -173,6 +180,8 @@ CommunicatorPtr withdraw(HcclComm handle) {
 
 void submit(HcclComm handle, aclrtStream stream, Call call) {
   CommunicatorPtr c = lookup(handle);
+  require_pointer(call.send, call.send_bytes, "sendBuf");
+  require_pointer(call.recv, call.recv_bytes, "recvBuf");
   if (checked_mode()) {
     const int device = stream_device(stream);
     if ((call.send_bytes && !check_pointer(call.send, call.send_bytes, device)) ||

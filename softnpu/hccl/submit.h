@@ -2,6 +2,8 @@
 // Who calls it: the collectives' exports. What it is not: the work (execute.cpp).
 #pragma once
 
+#include <utility>
+
 #include "softnpu/hccl/communicator.h"
 #include "softnpu/hccl/schedule.h"
 #include "softnpu/runtime/enqueue.h"
@@ -13,9 +15,11 @@ namespace softnpu::hccl {
 // Handles are numbers that are never used again: a stale one is an error, not a crash.
 HcclComm publish(CommunicatorPtr communicator);
 CommunicatorPtr lookup(HcclComm handle);  // throws HCCL_E_PARA
+// Of a collective with a root, which must be one of its ranks; and whether this rank is it.
+std::pair<CommunicatorPtr, bool> lookup(HcclComm handle, uint32_t root);
 CommunicatorPtr withdraw(HcclComm handle);
 
-// Queue it now, or at the end of the calling thread's group. Fills in what all calls have in common.
+// Queue it now, or at the end of the calling thread's group. A buffer of which there are bytes must not be null.
 void submit(HcclComm handle, aclrtStream stream, Call call);
 void submit(HcclComm handle, aclrtStream stream, std::vector<Transfer> transfers, const char* name);
 

@@ -236,6 +236,15 @@ def ddp(rank: int, size: int, options: dict) -> float:
     )
 
 
+def ddp_times(rank: int, size: int) -> dict[str, int]:
+    """What DDP's logging data says of an iteration's phases, in nanoseconds."""
+    net = nn.parallel.DistributedDataParallel(model().to(DEVICE), device_ids=[rank])
+    train(net, torch.randn(6, 8, device=DEVICE), torch.randn(6, 4, device=DEVICE), 5)
+    data = net._get_ddp_logging_data()
+    names = ["avg_forward_compute_time", "avg_backward_compute_time", "avg_backward_comm_time"]
+    return {name: data[name] for name in names}
+
+
 def wrong_device(rank: int, size: int) -> str:
     try:
         dist.all_reduce(torch.ones(2), group=dist.group.WORLD)

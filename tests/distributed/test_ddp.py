@@ -21,3 +21,8 @@ from tests.distributed import programs
 def test_ddp_equals_one_rank_with_the_joined_batch(world, options):
     differences = world.run(programs.ddp, options)
     assert max(differences) < 2e-6, differences
+
+
+def test_ddp_measures_its_phases(two):
+    for times in two.run(programs.ddp_times):
+        assert min(times.values()) > 0, times

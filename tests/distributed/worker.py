@@ -1,5 +1,5 @@
-"""A rank with torch: reads (function of programs.py, arguments) from its pipe and answers with the result, or the
-exception.
+"""A rank with torch: reads (function of programs.py or parallel.py, arguments) from its pipe and answers with the
+result, or the exception.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch  # noqa: E402
 
 
 def main() -> None:
-    from tests.distributed import programs
+    from tests.distributed import parallel, programs
 
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     pipe, rank, size = Connection(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
@@ -31,7 +31,8 @@ def main() -> None:
         except EOFError:
             return
         try:
-            answer = getattr(programs, name)(rank, size, *args)
+            program = getattr(programs, name, None) or getattr(parallel, name)
+            answer = program(rank, size, *args)
         except BaseException as error:  # the test decides what an error means; not every exception can be sent
             answer = RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
         pipe.send(answer)

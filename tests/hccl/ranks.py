@@ -1,7 +1,7 @@
 """Ranks as processes that call libascendcl and libhccl through ctypes; nothing of torch is loaded.
 
 `Job(n)` starts n workers (python -m tests.hccl.worker); `job.run(f, *args)` calls f(rank, *args) in each, where f is a
-function of tests/hccl/programs.py, and returns their results by rank. In a worker, `Rank` is what f gets: memory,
+function of tests/hccl/programs, and returns their results by rank. In a worker, `Rank` is what f gets: memory,
 streams and the raw libraries. ANYCEND_TEST_CANN_LIB names a folder with another CANN's libraries to judge instead of
 the staged software NPU.
 """

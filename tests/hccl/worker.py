@@ -1,4 +1,4 @@
-"""A rank: reads (function of programs.py, arguments) from its pipe and answers with the result, or the exception."""
+"""A rank: reads (function of programs, arguments) from its pipe and answers with the result, or the exception."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """torch.distributed on npu: the backend "hccl". Importing torch_npu registers it and replaces nothing of PyTorch's.
 
 torch.distributed.init_process_group("hccl")          or "cpu:gloo,npu:hccl", or none for npu tensors
+torch.distributed.init_process_group("hccl", init_method="parallel://host:port", …)   over the parallel store
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ import atexit
 
 import torch
 
-__all__ = ["is_hccl_available"]
+if torch.distributed.is_available():
+    from torch_npu._C._distributed_c10d import ParallelStore
+
+__all__ = ["ParallelStore", "is_hccl_available"]
 
 
 def is_hccl_available() -> bool:
@@ -37,4 +41,7 @@ def _register() -> None:
     from torch_npu import _C
 
     torch.distributed.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
+    from torch_npu.distributed import rendezvous
+
+    rendezvous.register()
     atexit.register(_C._distributed_c10d._stop_watchdog)

@@ -12,8 +12,6 @@ HCCL_EXPORT HcclResult HcclAllGather(void* sendBuf, void* recvBuf, uint64_t send
   return guarded("HcclAllGather", [&] {
     const uint32_t n = lookup(comm)->size();
     const uint64_t bytes = bytes_of(sendCount, dataType);
-    require_pointer(sendBuf, bytes, "sendBuf");
-    require_pointer(recvBuf, bytes, "recvBuf");
     submit(comm, stream,
            {.name = "HcclAllGather",
             .kind = HCCL_CMD_ALLGATHER,
@@ -51,8 +49,6 @@ HCCL_EXPORT HcclResult HcclAllGatherV(void* sendBuf, uint64_t sendCount, void* r
     if (bytes != table[kRecvBytes * n + c->rank()])
       fail(HCCL_E_PARA, "sendCount is %llu, but recvCounts[%u] (this rank) is %llu",
            static_cast<unsigned long long>(sendCount), c->rank(), static_cast<unsigned long long>(counts[c->rank()]));
-    require_pointer(sendBuf, bytes, "sendBuf");
-    require_pointer(recvBuf, end, "recvBuf");
     // Where a rank wants each piece is its own affair: pieces go one by one to each.
     submit(comm, stream,
            {.name = "HcclAllGatherV",

@@ -10,8 +10,6 @@ HCCL_EXPORT HcclResult HcclAllReduce(void* sendBuf, void* recvBuf, uint64_t coun
   return guarded("HcclAllReduce", [&] {
     require_reducible(dataType, op);
     const uint64_t bytes = bytes_of(count, dataType);
-    require_pointer(sendBuf, bytes, "sendBuf");
-    require_pointer(recvBuf, bytes, "recvBuf");
     submit(comm, stream,
            {.name = "HcclAllReduce",
             .kind = HCCL_CMD_ALLREDUCE,

@@ -8,9 +8,7 @@ using namespace softnpu::hccl;
 HCCL_EXPORT HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm,
                                      aclrtStream stream) {
   return guarded("HcclBroadcast", [&] {
-    const CommunicatorPtr c = lookup(comm);
-    require_root(*c, root, "root");
-    const bool is_root = c->rank() == root;
+    const auto [c, is_root] = lookup(comm, root);
     const uint64_t bytes = bytes_of(count, dataType);
     require_pointer(buf, bytes, "buf");
     submit(comm, stream,

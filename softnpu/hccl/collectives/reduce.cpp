@@ -8,13 +8,9 @@ using namespace softnpu::hccl;
 HCCL_EXPORT HcclResult HcclReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op,
                                   uint32_t root, HcclComm comm, aclrtStream stream) {
   return guarded("HcclReduce", [&] {
-    const CommunicatorPtr c = lookup(comm);
-    require_root(*c, root, "root");
+    const bool is_root = lookup(comm, root).second;
     require_reducible(dataType, op);
-    const bool is_root = c->rank() == root;
     const uint64_t bytes = bytes_of(count, dataType);
-    require_pointer(sendBuf, bytes, "sendBuf");
-    if (is_root) require_pointer(recvBuf, bytes, "recvBuf");
     submit(comm, stream,
            {.name = "HcclReduce",
             .kind = HCCL_CMD_REDUCE,

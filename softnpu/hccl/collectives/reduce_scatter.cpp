@@ -13,8 +13,6 @@ HCCL_EXPORT HcclResult HcclReduceScatter(void* sendBuf, void* recvBuf, uint64_t 
     const uint32_t n = lookup(comm)->size();
     require_reducible(dataType, op);
     const uint64_t bytes = bytes_of(recvCount, dataType), all = bytes_of(recvCount, dataType, n);
-    require_pointer(sendBuf, bytes, "sendBuf");
-    require_pointer(recvBuf, bytes, "recvBuf");
     submit(comm, stream,
            {.name = "HcclReduceScatter",
             .kind = HCCL_CMD_REDUCE_SCATTER,
@@ -53,8 +51,6 @@ HCCL_EXPORT HcclResult HcclReduceScatterV(void* sendBuf, const void* sendCounts,
     if (bytes != table[kSendBytes * n + c->rank()])
       fail(HCCL_E_PARA, "recvCount is %llu, but sendCounts[%u] (this rank) is %llu",
            static_cast<unsigned long long>(recvCount), c->rank(), static_cast<unsigned long long>(counts[c->rank()]));
-    require_pointer(sendBuf, end, "sendBuf");
-    require_pointer(recvBuf, bytes, "recvBuf");
     submit(comm, stream,
            {.name = "HcclReduceScatterV",
             .kind = HCCL_CMD_REDUCE_SCATTER_V,

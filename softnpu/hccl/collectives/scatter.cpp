@@ -8,12 +8,8 @@ using namespace softnpu::hccl;
 HCCL_EXPORT HcclResult HcclScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, HcclDataType dataType,
                                    uint32_t root, HcclComm comm, aclrtStream stream) {
   return guarded("HcclScatter", [&] {
-    const CommunicatorPtr c = lookup(comm);
-    require_root(*c, root, "root");
-    const bool is_root = c->rank() == root;
+    const auto [c, is_root] = lookup(comm, root);
     const uint64_t bytes = bytes_of(recvCount, dataType), all = bytes_of(recvCount, dataType, c->size());
-    require_pointer(recvBuf, bytes, "recvBuf");
-    if (is_root) require_pointer(sendBuf, bytes, "sendBuf");
     submit(comm, stream,
            {.name = "HcclScatter",
             .kind = HCCL_CMD_SCATTER,

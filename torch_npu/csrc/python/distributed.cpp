@@ -1,15 +1,51 @@
-// torch_npu._C._distributed_c10d: ProcessGroupHCCL and its Options, as torch_npu.distributed gives them to PyTorch.
+// torch_npu._C._distributed_c10d: ProcessGroupHCCL and its Options, and the parallel store, as torch_npu.distributed gives them to PyTorch.
+#include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "csrc/distributed/group.h"
+#include "csrc/distributed/store/parallel_store.h"
+#include "csrc/distributed/store/proxy.h"
 #include "csrc/python/bind.h"
 
 namespace py = pybind11;
 
 namespace npu::python {
 
+using distributed::ParallelStore;
 using distributed::ProcessGroupHCCL;
+
+namespace {
+
+void bind_store(py::module& m) {
+  py::class_<ParallelStore, c10::intrusive_ptr<ParallelStore>, c10d::Store>(
+      m, "ParallelStore", "A torch.distributed.Store on the parallel store's server; the arguments are TCPStore's.")
+      .def(py::init([](const std::string& host_name, uint16_t port, std::optional<int64_t> world_size, bool is_master,
+                       std::chrono::milliseconds timeout, bool wait_for_workers, bool multi_tenant,
+                       std::optional<int> master_listen_fd, std::optional<int64_t> proxy) {
+             distributed::ParallelStoreOptions options;
+             options.port = port;
+             options.is_server = is_master;
+             if (world_size && *world_size > 0) options.world_size = world_size;
+             options.timeout = timeout;
+             options.wait_for_workers = wait_for_workers;
+             options.multi_tenant = multi_tenant;
+             options.listen_fd = master_listen_fd;
+             options.proxy = proxy;
+             return c10::make_intrusive<ParallelStore>(host_name, options);
+           }),
+           py::arg("host_name"), py::arg("port"), py::arg("world_size") = py::none(), py::arg("is_master") = false,
+           py::arg("timeout") = c10d::Store::kDefaultTimeout, py::arg("wait_for_workers") = true,
+           py::arg("multi_tenant") = false, py::arg("master_listen_fd") = py::none(), py::arg("proxy") = py::none(),
+           py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("host", &ParallelStore::host)
+      .def_property_readonly("port", &ParallelStore::port);
+  py::class_<distributed::store::Proxy>(m, "_StoreProxy", "Carries the clients of this host over one connection.")
+      .def(py::init<const std::string&, uint16_t, std::chrono::milliseconds>(), py::arg("host_name"), py::arg("port"),
+           py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace
 
 void bind_distributed(py::module& module) {
   // The base classes are bound there.
@@ -37,6 +73,7 @@ void bind_distributed(py::module& module) {
       .def_property_readonly("options", [](ProcessGroupHCCL& self) {
         return c10::static_intrusive_pointer_cast<ProcessGroupHCCL::Options>(self.getBackendOptions());
       });
+  bind_store(m);
   m.def("_stop_watchdog", no_gil(&distributed::stop_watchdog));
 }
 

@@ -1,0 +1,59 @@
+"""examples/distributed: one training script, five ways to start its ranks, one result."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.distributed.conftest import free_port
+from tests.distributed.launch import ROOT, run
+
+RUN = ROOT / "examples" / "distributed" / "run.sh"
+WAYS = ["shell", "spawn", "launch", "torchrun", "torch_npu_run"]
+RANKS = 8
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("digits")
+    run([sys.executable, ROOT / "examples" / "quickstart" / "make_digits.py"], cwd=folder)
+    return folder
+
+
+def started(way: str, folder: Path, *args: str) -> str:
+    # The interpreter's own scripts: torchrun, torch_npu_run, python3.
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return run(["bash", RUN, way, str(RANKS), *args], cwd=folder, MASTER_PORT=str(free_port()), PATH=path, timeout=400)
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, str]:
+    """The sum of parameters by way."""
+    return {}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_eight_ranks_learn_the_digits(way, digits, results):
+    output = started(way, digits)
+    sums = dict(re.findall(rf"^rank (\d) of {RANKS} on npu:\1: sum of parameters (\S+)$", output, re.M))
+    assert sorted(map(int, sums)) == list(range(RANKS)), output
+    assert len(set(sums.values())) == 1, sums
+    losses = [float(loss) for loss in re.findall(r"^epoch \d: loss (\S+)$", output, re.M)]
+    assert len(losses) == 5 and losses[-1] < 0.5 * losses[0], losses
+    assert float(re.search(r"^test accuracy (\S+) %$", output, re.M)[1]) > 85
+    results[way] = sums["0"]
+
+
+def test_every_way_gives_the_same_parameters(results):
+    if len(results) < len(WAYS):
+        pytest.skip("the ways were not all run")
+    assert len(set(results.values())) == 1, results
+
+
+def test_an_unknown_way_is_refused(digits):
+    with pytest.raises(AssertionError, match="carrier-pigeon is none of shell, spawn"):
+        started("carrier-pigeon", digits)

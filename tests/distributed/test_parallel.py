@@ -1,0 +1,69 @@
+"""Sharded, tensor, pipeline and mixed-precision training on npu equals one rank with the joined batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.distributed import parallel
+
+CLOSE = 5e-6  # AdamW at a rate of 0.01 moves a weight by up to 0.05 in five steps
+
+
+def check(job, program, *args, allowed: float = CLOSE) -> None:
+    differences = job.run(program, *args)
+    assert max(differences) < allowed, differences
+
+
+@pytest.mark.parametrize("strategy", ["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"])
+def test_fsdp1(world, strategy):
+    check(world, parallel.fsdp1, strategy)
+
+
+@pytest.mark.parametrize("reshard", [True, False])
+def test_fsdp2(world, reshard):
+    check(world, parallel.fsdp2, reshard)
+
+
+def test_fsdp2_in_bf16(world):
+    check(world, parallel.fsdp2_mixed, allowed=2e-3)
+
+
+def test_zero_redundancy_optimizer(world):
+    check(world, parallel.zero)
+
+
+def test_dtensor(world):
+    world.run(parallel.dtensor)
+
+
+def test_tensor_parallel(world):
+    check(world, parallel.tensor_parallel)
+
+
+def test_fsdp2_with_tensor_parallel(world):
+    if world.size < 4:
+        pytest.skip("two dimensions need four ranks")
+    check(world, parallel.two_dimensions)
+
+
+@pytest.mark.parametrize("name", ["GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS"])
+def test_pipeline(world, name):
+    check(world, parallel.pipeline, name)
+
+
+def test_checkpoints(world, tmp_path):
+    check(world, parallel.checkpoint, str(tmp_path))
+
+
+def test_functional_collectives(world):
+    world.run(parallel.functional)
+
+
+def test_sync_batch_norm(world):
+    check(world, parallel.sync_batch_norm)
+
+
+def test_amp(world):
+    for worst, scale in world.run(parallel.amp):
+        assert worst < 2e-3
+        assert scale == 1.0

@@ -1,0 +1,130 @@
+"""torch_npu.distributed.rendezvous, elastic and run: jobs over the parallel store, started as users start them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+from tests.distributed.conftest import free_port
+from tests.distributed.launch import ROOT, environment, run, torch_npu_run, torchrun
+
+SCRIPT = ROOT / "tests" / "distributed" / "scripts" / "sum.py"
+
+
+def expected(n: int, store: str = "ParallelStore") -> list[str]:
+    return sorted(f"rank {r} of {n}: {store} {[n * (n + 1) / 2] * 3}" for r in range(n))
+
+
+def said(output: str) -> list[str]:
+    return sorted(line for line in output.splitlines() if line.startswith("rank "))
+
+
+def ranks_by_hand(n: int, *args: str, **env: str) -> str:
+    """As a shell loop starts them."""
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, str(SCRIPT), *args],
+            env=environment(RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE=str(n), **env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for r in range(n)
+    ]
+    outputs = [job.communicate(timeout=240)[0] for job in jobs]
+    assert [job.returncode for job in jobs] == [0] * n, outputs
+    return "".join(outputs)
+
+
+def test_init_method_parallel():
+    assert said(ranks_by_hand(4, f"parallel://127.0.0.1:{free_port()}")) == expected(4)
+
+
+def test_the_switch_changes_env():
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    assert said(ranks_by_hand(2, TORCH_NPU_USE_PARALLEL_TCPSTORE="1", **address)) == expected(2)
+    address["MASTER_PORT"] = str(free_port())
+    assert said(ranks_by_hand(2, **address)) == expected(2, "TCPStore")
+
+
+def test_a_switch_that_is_no_switch_is_refused():
+    done = subprocess.run(
+        [sys.executable, "-c", "import torch_npu"],
+        env=environment(TORCH_NPU_USE_PARALLEL_TCPSTORE="maybe"),
+        capture_output=True,
+        text=True,
+    )
+    assert "TORCH_NPU_USE_PARALLEL_TCPSTORE=maybe is none of 0, 1, false and true" in done.stderr
+
+
+@pytest.mark.parametrize("tiered", ["false", "true"])
+def test_torch_npu_run(tiered):
+    output = run(
+        torch_npu_run(
+            "--nproc-per-node=4",
+            "--master-addr=127.0.0.1",
+            f"--master-port={free_port()}",
+            f"--enable_tiered_parallel_tcpstore={tiered}",
+            SCRIPT,
+        )
+    )
+    assert said(output) == expected(4)
+
+
+@pytest.mark.parametrize("tiered", ["false", "true"])
+def test_torch_npu_run_on_two_nodes(tiered):
+    port = free_port()
+    jobs = [
+        subprocess.Popen(
+            [
+                str(part)
+                for part in torch_npu_run(
+                    "--nnodes=2",
+                    f"--node-rank={node}",
+                    "--nproc-per-node=2",
+                    "--master-addr=127.0.0.1",
+                    f"--master-port={port}",
+                    f"--enable-tiered-parallel-tcpstore={tiered}",
+                    SCRIPT,
+                )
+            ],
+            env=environment(ASCEND_RT_VISIBLE_DEVICES="0,1" if node == 0 else "2,3"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for node in range(2)
+    ]
+    outputs = [job.communicate(timeout=240)[0] for job in jobs]
+    assert [job.returncode for job in jobs] == [0, 0], outputs
+    assert said("".join(outputs)) == expected(4)
+
+
+def test_standalone():
+    assert said(run(torch_npu_run("--standalone", "--nproc-per-node=2", SCRIPT))) == expected(2)
+
+
+@pytest.mark.parametrize("how", ["static", "standalone"])
+def test_restarted_workers_start_clean(how):
+    where = {"static": ["--master-addr=127.0.0.1", f"--master-port={free_port()}"], "standalone": ["--standalone"]}[how]
+    output = run(torch_npu_run(*where, "--nproc-per-node=2", "--max-restarts=1", SCRIPT, "fail"))
+    assert said(output) == expected(2)
+
+
+def test_torchrun_with_the_parallel_back_end():
+    if "parallel" not in entry_points(group="torchrun.handlers").names:
+        pytest.skip("torchrun finds back ends in the metadata of installed packages: run `make build`")
+    port = free_port()
+    assert said(
+        run(torchrun("--rdzv-backend=parallel", f"--rdzv-endpoint=127.0.0.1:{port}", "--nproc-per-node=2", SCRIPT))
+    ) == expected(2)
+
+
+def test_a_url_without_a_port_is_refused():
+    import torch.distributed as dist
+
+    with pytest.raises(ValueError, match="parallel://localhost.* must name a host and a port"):
+        dist.init_process_group("hccl", init_method="parallel://localhost", rank=0, world_size=1)

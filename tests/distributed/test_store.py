@@ -1,0 +1,346 @@
+"""csrc/distributed/store: the server judged by PyTorch's own TCPStore client and by ours, and our client by TCPStore's
+behaviour.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+import torch
+from torch.distributed import PrefixStore, TCPStore
+
+torch_npu = pytest.importorskip("torch_npu")
+from torch_npu._C._distributed_c10d import _StoreProxy  # noqa: E402
+
+from torch_npu.distributed import ParallelStore  # noqa: E402
+
+MAGIC = struct.pack("<I", 0x3C85F7CE)
+DistStoreError = torch.distributed.DistStoreError
+DistNetworkError = torch.distributed.DistNetworkError
+
+
+def seconds(n: float) -> timedelta:
+    return timedelta(seconds=n)
+
+
+@pytest.fixture
+def server():
+    return ParallelStore("127.0.0.1", 0, is_master=True, timeout=seconds(20))
+
+
+def ours(server, timeout: float = 20):
+    return ParallelStore("127.0.0.1", server.port, timeout=seconds(timeout))
+
+
+def pytorchs(server, timeout: float = 20):
+    return TCPStore("127.0.0.1", server.port, is_master=False, timeout=seconds(timeout))
+
+
+def proxied(server, timeout: float = 20):
+    # One proxy a process: it is found by the process's id.
+    import os
+
+    if not hasattr(server_of, "proxy") or server_of.proxy[0] != server.port:
+        server_of.proxy = None
+        server_of.proxy = (server.port, _StoreProxy("127.0.0.1", server.port, seconds(20)))
+    return ParallelStore("127.0.0.1", server.port, timeout=seconds(timeout), proxy=os.getpid())
+
+
+def server_of():
+    """Holds the proxy of the server that was last asked for."""
+
+
+CLIENTS = [ours, pytorchs, proxied]
+
+
+@pytest.fixture(params=CLIENTS, ids=lambda f: f.__name__)
+def connect(request, server):
+    yield lambda timeout=20: request.param(server, timeout)
+    server_of.proxy = (0, None)
+
+
+def later(function, *args) -> threading.Timer:
+    timer = threading.Timer(0.2, function, args)
+    timer.start()
+    return timer
+
+
+def test_values(connect):
+    store = connect()
+    store.set("a", "1")
+    assert store.get("a") == b"1"
+    store.set("a", b"\x00\xff" * 100_000)
+    assert store.check(["a"])  # set() has no answer: only what the same client asks next comes after it
+    assert connect().get("a") == b"\x00\xff" * 100_000
+    store.set("empty", "")
+    assert store.get("empty") == b""
+    assert store.delete_key("a") and not store.delete_key("a")
+    assert not store.check(["a"]) and store.check(["empty"])
+
+
+def test_numbers(connect):
+    store = connect()
+    assert [store.add("n", 5), store.add("n", -7), store.add("n", 0)] == [5, -2, -2]
+    assert store.get("n") == b"-2"
+    assert [store.get("n"), store.num_keys(), store.list_keys()] == [b"-2", 1, ["n"]]
+
+
+def test_compare_set(connect):
+    store = connect()
+    assert store.compare_set("k", "x", "new") == b"x"  # as TCPStore: there is no such key
+    assert not store.check(["k"])
+    assert store.compare_set("k", "", "first") == b"first"
+    assert store.compare_set("k", "", "second") == b"first"
+    assert store.compare_set("k", "first", "second") == b"second"
+    assert store.get("k") == b"second"
+
+
+def test_append_and_many(connect):
+    store = connect()
+    assert store.has_extended_api()
+    store.append("log", "ab")
+    store.append("log", "cd")
+    store.multi_set(["x", "y"], ["1", "2"])
+    assert store.multi_get(["log", "y", "x"]) == [b"abcd", b"2", b"1"]
+
+
+def test_queues(connect):
+    store = connect()
+    assert store.queue_len("q") == 0
+    with pytest.raises(torch.distributed.QueueEmptyError):
+        store.queue_pop("q", False)
+    for text in ("1", "2", "3"):
+        store.queue_push("q", text)
+    assert store.queue_len("q") == 3 and store.check(["q"])
+    assert [store.queue_pop("q"), store.queue_pop("q", False)] == [b"1", b"2"]
+    assert store.queue_len("q") == 1 and store.num_keys() == 0
+
+
+def test_a_queue_is_waited_for(connect):
+    store, other = connect(), connect()
+    timer = later(other.queue_push, "q", "x")
+    assert store.queue_pop("q") == b"x"
+    timer.join()
+    assert store.queue_len("q") == 0
+
+
+def test_waiting(connect):
+    store, other = connect(), connect()
+    start = time.monotonic()
+    timer = later(lambda: (other.set("a", "1"), other.add("b", 1)))
+    store.wait(["a", "b"], seconds(10))
+    assert store.get("a") == b"1"
+    timer.join()
+    timer = later(other.set, "late", "v")
+    assert store.get("late") == b"v"
+    timer.join()
+    assert 0.3 < time.monotonic() - start < 120
+
+
+def test_waits_end_in_time_and_leave_the_connection_whole(connect):
+    store = connect(0.3)
+    start = time.monotonic()
+    for call in (lambda: store.get("none"), lambda: store.queue_pop("none"), lambda: store.multi_get(["x", "y"])):
+        with pytest.raises(DistStoreError, match="timeout after 300ms"):
+            call()
+    with pytest.raises(DistStoreError, match="timeout after 100ms"):
+        store.wait(["x", "y"], seconds(0.1))
+    assert 0.9 < time.monotonic() - start < 120
+    store.set("x", "1")
+    assert store.get("x") == b"1"
+    store.queue_push("none", "kept")  # no canceled wait takes it
+    assert store.queue_pop("none") == b"kept"
+
+
+def test_a_barrier_serves_again(connect):
+    stores = [connect() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            jobs = [pool.submit(store.barrier, "b", 4, seconds(10)) for store in stores[:3]]
+            time.sleep(0.1)
+            assert not any(job.done() for job in jobs)
+            stores[3].barrier("b", 4, seconds(10))
+            assert [job.result(10) for job in jobs] == [None] * 3
+
+
+def test_who_leaves_a_barrier_has_not_come(server):
+    a, b = ours(server), ours(server)
+    with pytest.raises(DistStoreError, match="barrier b: timeout after 100ms"):
+        a.barrier("b", 2, seconds(0.1))
+    with pytest.raises(DistStoreError):
+        b.barrier("b", 2, seconds(0.1))
+
+
+def test_a_closed_client_waits_for_nothing(connect):
+    store = connect()
+    gone = connect()
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(gone.wait, ["x"], seconds(0.2))
+        with pytest.raises(DistStoreError):
+            job.result()
+    del gone
+    store.set("x", "1")
+    assert store.num_keys() == 1
+
+
+def test_many_threads_and_clients(connect):
+    stores = [connect() for _ in range(16)]
+
+    def work(i: int) -> None:
+        store = stores[i]
+        for n in range(50):
+            store.add("sum", 1)
+            store.set(f"{i}/{n}", str(n))
+            assert store.get(f"{(i + 1) % 16}/{n}") == str(n).encode()
+            store.barrier("turn", 16, seconds(60))
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(work, range(16)))
+    assert stores[0].add("sum", 0) == 800 and stores[0].num_keys() == 802
+
+
+def test_a_clone_has_a_connection_of_its_own(server):
+    store = ours(server, 5)
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(store.get, "x")
+        time.sleep(0.1)
+        store.clone().set("x", "1")
+        assert job.result(5) == b"1"
+
+
+def test_the_server_lives_as_long_as_a_clone():
+    first = ParallelStore("127.0.0.1", 0, is_master=True, timeout=seconds(5))
+    copy = first.clone()
+    del first
+    copy.set("a", "1")
+    assert copy.get("a") == b"1"
+
+
+def test_prefixes_and_timeouts(server):
+    store = PrefixStore("p", ours(server))
+    store.set("a", "1")
+    assert server.list_keys() == ["p/a"]
+    store.set_timeout(seconds(0.2))
+    assert store.timeout == seconds(0.2)
+    with pytest.raises(DistStoreError, match="200ms"):
+        store.get("b")
+
+
+def test_the_master_waits_for_its_workers():
+    port = ParallelStore("127.0.0.1", 0, is_master=True, multi_tenant=True)
+    with ThreadPoolExecutor(2) as pool:
+        make = lambda master: ParallelStore(
+            "127.0.0.1", port.port, 2, is_master=master, timeout=seconds(10), multi_tenant=True
+        )
+        first = pool.submit(make, True)
+        time.sleep(0.2)
+        assert not first.done()
+        make(False)
+        assert first.result(10).port == port.port
+
+
+def test_missing_workers_are_counted():
+    with pytest.raises(DistStoreError, match="only 1 of 3 workers came to the store within 300 ms"):
+        ParallelStore("127.0.0.1", 0, 3, is_master=True, timeout=seconds(0.3))
+
+
+def test_a_taken_port_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(DistNetworkError, match=f"cannot listen on port {port}: Address already in use"):
+            ParallelStore("127.0.0.1", port, is_master=True)
+
+
+def test_a_listening_socket_may_be_given():
+    sock = socket.create_server(("127.0.0.1", 0))
+    port = sock.getsockname()[1]
+    store = ParallelStore("127.0.0.1", port, is_master=True, master_listen_fd=sock.detach())
+    assert store.port == port
+    store.set("a", "1")
+
+
+def test_no_server_is_an_error_in_time():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    start = time.monotonic()
+    with pytest.raises(DistNetworkError, match=f"store at 127.0.0.1:{port}: Connection refused"):
+        ParallelStore("127.0.0.1", port, timeout=seconds(0.5))
+    assert 0.3 < time.monotonic() - start < 120
+
+
+def test_a_name_that_does_not_resolve_is_an_error_in_time():
+    start = time.monotonic()
+    with pytest.raises(DistNetworkError, match="does-not-exist.invalid:1: the name does not resolve"):
+        ParallelStore("does-not-exist.invalid", 1, timeout=seconds(0.5))
+    assert time.monotonic() - start < 120
+
+
+def test_a_lost_server_is_an_error():
+    server = ParallelStore("127.0.0.1", 0, is_master=True, timeout=seconds(30))
+    client = ours(server)
+    timer = later(lambda: None)
+    timer.join()
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(client.get, "never")
+        time.sleep(0.2)
+        del server
+        with pytest.raises(DistNetworkError, match="get never: .*closed the connection"):
+            job.result(10)
+
+
+@pytest.mark.parametrize(
+    "bytes_",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x00abcd",
+        b"\x00" + MAGIC + b"\xfe" + struct.pack("<Q", 1) + b"k",
+        b"\x00" + MAGIC + b"\x01" + struct.pack("<Q", 1 << 60),
+        b"\x00" + MAGIC + b"\x05" + struct.pack("<Q", 1 << 60),
+        b"\x00" + MAGIC + b"\x01" + struct.pack("<Q", 2) + b"/s" + struct.pack("<Q", 1) + b"x"
+        + b"\x04" + struct.pack("<Q", 2) + b"/s" + struct.pack("<q", 1),
+    ],
+    ids=["http", "magic", "request", "length", "keys", "number"],
+)  # fmt: skip
+def test_who_speaks_otherwise_is_closed_and_others_are_served(server, bytes_):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as s:
+        s.sendall(bytes_)
+        assert s.recv(100) == b""
+    store = ours(server)
+    store.set("a", "1")
+    assert store.get("a") == b"1"
+
+
+def test_requests_in_pieces_and_in_a_row(server):
+    text = lambda t: struct.pack("<Q", len(t)) + t
+    requests = (
+        b"\x00" + MAGIC + b"\x01" + text(b"/k") + text(b"v" * 5000) + b"\x03" + text(b"/k") + b"\x07" + b"\x0d1234"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as s:
+        for i in range(0, len(requests), 7):
+            s.sendall(requests[i : i + 7])
+        for _ in range(3):
+            s.sendall(requests)
+        answer = text(b"v" * 5000) + struct.pack("<q", 1) + b"1234"
+        got = b""
+        while len(got) < 4 * len(answer):
+            got += s.recv(1 << 16)
+        assert got == 4 * answer
+
+
+def test_a_thousand_sockets(server):
+    sockets = [socket.create_connection(("127.0.0.1", server.port), timeout=20) for _ in range(1000)]
+    try:
+        key = struct.pack("<Q", 2) + b"/n"
+        for s in sockets:
+            s.sendall(b"\x00" + MAGIC + b"\x12" + key + struct.pack("<q", 1000))
+        assert [s.recv(2) for s in sockets] == [b"\x00"] * 1000
+    finally:
+        for s in sockets:
+            s.close()

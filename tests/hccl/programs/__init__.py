@@ -1,0 +1,51 @@
+"""What ranks run: f(rank, *args) by name from Job.run. A check that fails here raises, and the test fails with it."""
+
+from __future__ import annotations
+
+from tests.hccl.programs.failures import (
+    absent,
+    all_reduce_until_error,
+    call_in_forked_child,
+    fork_sleeper,
+    mismatched,
+    refused,
+    watch_async_error,
+)
+from tests.hccl.programs.membership import (
+    bad_config,
+    descriptors,
+    exit_now,
+    in_one_process,
+    join_table,
+    join_table_only,
+    join_world,
+    leave,
+    make_root,
+    make_sub,
+    not_a_member,
+    resume,
+    stale_handle,
+    sub_communicators,
+    try_sub,
+)
+from tests.hccl.programs.messages import many_messages, mismatched_message, ring
+from tests.hccl.programs.moves import (
+    all_gather,
+    all_gather_v,
+    all_to_all,
+    all_to_all_v,
+    broadcast,
+    move_matrix,
+    scatter,
+    uneven_matrix,
+)
+from tests.hccl.programs.reductions import (
+    all_reduce,
+    all_reduce_matrix,
+    all_reduce_once,
+    reduce_matrix,
+    reduce_scatter,
+    reduce_scatter_v,
+    reduce_to_root,
+)
+from tests.hccl.programs.streams import barrier_waits, chained, host_memory, two_communicators, two_streams

@@ -1,0 +1,138 @@
+"""PyTorch's own DistributedTest class on npu and hccl.
+
+    python -m tests.upstream.distributed [--only REGEX] [--leave REGEX] [--ranks 2] [--json FILE] [--failures]
+
+The class knows nccl, gloo and ucc and counts CUDA devices. The adapter is torch_npu's own: transfer_to_npu makes "nccl"
+mean hccl and cuda mean npu, so that the tests run which were written for nccl. Ranks are forked: a started interpreter
+imports PyTorch for seconds, and there are hundreds of tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import re
+import sys
+import time
+import unittest
+from collections import Counter
+from contextlib import redirect_stderr
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# The clone's own torch_npu has no compiled part: the installed or staged one must be found first.
+sys.path[:] = [p for p in sys.path if p not in ("", str(ROOT))] + [str(ROOT)]
+
+
+def test_class(ranks: int, timeout: int):
+    """PyTorch reads its settings from the environment when its module is imported."""
+    os.environ.update(
+        BACKEND="nccl",
+        WORLD_SIZE=str(ranks),
+        TEMP_DIR=os.environ.get("TMPDIR", "/tmp"),
+        DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=str(timeout),
+        OMP_NUM_THREADS="1",
+        GLOO_SOCKET_IFNAME="lo",
+    )
+    import torch
+    from torch.testing._internal import common_distributed, common_utils
+
+    import torch_npu  # noqa: F401
+    from torch_npu.contrib import transfer_to_npu  # noqa: F401  # isort: split
+
+    # Seeding would initialize the NPU in the process that forks; the ranks are seeded when they run.
+    seed, parent = common_utils.set_rng_seed, os.getpid()
+    common_utils.set_rng_seed = lambda *args: None if os.getpid() == parent else seed(*args)
+    common_distributed.requires_nccl_version = lambda version, message: lambda test: test  # HCCL has no such number
+    common_distributed.DistTestCases.backend_feature["plugin"].add("hccl")
+    from torch.testing._internal.distributed import distributed_test
+
+    torch.set_num_threads(1)
+
+    class TestDistBackendForked(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
+        def setUp(self):
+            super().setUp()
+            self._fork_processes()
+
+        def _fork_processes(self):
+            self._start_processes(torch.multiprocessing.get_context("fork").Process)
+
+    return TestDistBackendForked
+
+
+# Tests that ask for NCCL's names and words, not for what it does.
+REASONS = {
+    "test_Backend_enum_class": "compares the back end's name with nccl",
+    "test_get_backend": "compares the back end's name with nccl",
+    "test_nccl_high_priority_stream": "uses ProcessGroupNCCL by name",
+    "test_monitored_barrier_allreduce_hang": "compares the text of NCCL's timeout; ours names the collective and rank",
+    "test_monitored_barrier_allreduce_hang_wait_all_ranks": "compares the text of NCCL's timeout",
+}
+
+
+class Result(unittest.TestResult):
+    """One line a test: what became of it, and why."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[dict] = []
+        self.began = 0.0
+
+    def startTest(self, test) -> None:
+        super().startTest(test)
+        self.began = time.monotonic()
+
+    def add(self, test, outcome: str, why: str = "") -> None:
+        seconds = round(time.monotonic() - self.began, 1)
+        name = test.id().rsplit(".", 1)[1]
+        self.rows.append({"test": name, "outcome": outcome, "why": why, "seconds": seconds})
+        print(f"{outcome:8} {seconds:6.1f} {name}  {why.strip().splitlines()[-1][:150] if why else ''}", flush=True)
+
+    def addSuccess(self, test) -> None:
+        self.add(test, "passed")
+
+    def addSkip(self, test, reason: str) -> None:
+        self.add(test, "skipped", reason)
+
+    def addFailure(self, test, err) -> None:
+        reason = REASONS.get(test.id().rsplit(".", 1)[1])
+        self.add(test, "expected" if reason else "failed", reason or self._exc_info_to_string(err, test))
+
+    addError = addFailure
+
+
+def run(only: str, ranks: int, timeout: int, leave: str = "^$") -> list[dict]:
+    case = test_class(ranks, timeout)
+    names = unittest.TestLoader().getTestCaseNames(case)
+    names = [name for name in names if re.search(only, name) and not re.search(leave, name)]
+    result = Result()
+    case.setUpClass()
+    for name in names:
+        with redirect_stderr(io.StringIO()):
+            case(name).run(result)
+    return result.rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--leave", default="^$", help="tests that are left out")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--timeout", type=int, default=60, help="seconds a test may take")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--failures", action="store_true", help="print why tests failed")
+    args = parser.parse_args()
+    rows = run(args.only, args.ranks, args.timeout, args.leave)
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1))
+    if args.failures:
+        for row in rows:
+            if row["outcome"] == "failed":
+                print(f"\n=== {row['test']}\n{row['why']}")
+    print(dict(Counter(row["outcome"] for row in rows)))
+
+
+if __name__ == "__main__":
+    main()

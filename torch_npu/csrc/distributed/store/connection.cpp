@@ -1,0 +1,116 @@
+#include "csrc/distributed/store/connection.h"
+
+#include <sys/socket.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+#include "csrc/distributed/store/protocol.h"
+
+namespace npu::distributed::store {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+void put_frame(std::string& out, uint32_t channel, std::string_view bytes) {
+  put<uint32_t>(out, channel);
+  put<uint32_t>(out, static_cast<uint32_t>(bytes.size()));
+  out.append(bytes);
+}
+
+void Connection::start() {
+  error_code ignored;  // sends wait for their turn themselves
+  socket_.native_non_blocking(true, ignored);
+  read();
+}
+
+void Connection::read() {
+  auto handler = [self = shared_from_this()](const error_code& error, size_t n) {
+    if (error) return self->close();
+    try {
+      self->receive({self->in_.data(), n});
+    } catch (const std::exception&) {
+      // Not one of our clients, or one that has gone mad: it sees a closed connection.
+      return self->close();
+    }
+    if (n == self->in_.size() && n < 65536) self->in_.resize(65536);
+    self->read();
+  };
+  socket_.async_read_some(asio::buffer(in_), std::move(handler));
+}
+
+std::shared_ptr<Session> Connection::session(uint32_t channel) {
+  auto& session = clients_[channel];
+  if (!session) {
+    // The connection owns its sessions: they must not own it.
+    auto send = [weak = weak_from_this(), link = link_, channel](std::string_view bytes) {
+      auto self = weak.lock();
+      if (!self) return;
+      if (!link) return self->send(bytes);
+      std::string frame;
+      put_frame(frame, channel, bytes);
+      self->send(frame);
+    };
+    session = std::make_shared<Session>(table_, send);
+  }
+  return session;
+}
+
+void Connection::receive(std::string_view bytes) {
+  if (link_) return receive_frames(bytes);
+  if (clients_.empty() && static_cast<Query>(bytes[0]) == Query::kLink) {
+    link_ = true;
+    return receive_frames(bytes.substr(1));
+  }
+  session(0)->receive(bytes);
+}
+
+void Connection::receive_frames(std::string_view bytes) {
+  frames_.append(bytes);
+  take_frames(frames_, [this](uint32_t channel, std::string_view part) {
+    if (!part.empty()) return session(channel)->receive(part);
+    if (auto found = clients_.find(channel); found != clients_.end()) {
+      found->second->gone();
+      clients_.erase(found);
+    }
+  });
+}
+
+void Connection::send(std::string_view bytes) {
+  std::lock_guard lock(lock_);
+  if (closed_) return;
+  if (waiting_.empty() && writing_.empty()) {
+    const ssize_t n = ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0) bytes.remove_prefix(n);
+    if (bytes.empty()) return;
+    // A broken connection is found by the pending read.
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->write(); });
+  }
+  waiting_.append(bytes);
+}
+
+void Connection::write() {
+  std::lock_guard lock(lock_);
+  if (closed_ || !writing_.empty() || waiting_.empty()) return;
+  writing_.swap(waiting_);
+  auto handler = [self = shared_from_this()](const error_code& error, size_t) {
+    {
+      std::lock_guard lock(self->lock_);
+      self->writing_.clear();
+    }
+    if (!error) self->write();
+  };
+  asio::async_write(socket_, asio::buffer(writing_), std::move(handler));
+}
+
+void Connection::close() {
+  for (auto& [channel, session] : clients_) session->gone();
+  clients_.clear();
+  std::lock_guard lock(lock_);
+  closed_ = true;
+  error_code ignored;  // nothing is left to be told
+  socket_.close(ignored);
+}
+
+}  // namespace npu::distributed::store

@@ -1,0 +1,63 @@
+// A connection of the server: the socket of one client, or of a proxy that carries many. Its reads run on the thread it
+// was given at the start; send() may be called from any.
+#pragma once
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "csrc/distributed/store/session.h"
+
+namespace npu::distributed::store {
+
+using Socket = boost::asio::generic::stream_protocol::socket;
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Socket socket, Table& table) : socket_(std::move(socket)), table_(table) {}
+  void start();
+  void send(std::string_view bytes);
+
+ private:
+  void read();
+  void receive(std::string_view bytes);
+  void receive_frames(std::string_view bytes);
+  void write();
+  void close();
+  std::shared_ptr<Session> session(uint32_t channel);
+
+  Socket socket_;
+  Table& table_;
+  std::vector<char> in_ = std::vector<char>(2048);
+  bool link_ = false;
+  std::string frames_;  // of a link: what is not a whole frame yet
+  std::unordered_map<uint32_t, std::shared_ptr<Session>>
+      clients_;          // by channel; 0 where the connection is one client's
+  std::mutex lock_;      // of what follows
+  std::string waiting_;  // what the socket did not take
+  std::string writing_;
+  bool closed_ = false;
+};
+
+// Frames of a link.
+void put_frame(std::string& out, uint32_t channel, std::string_view bytes);
+// Calls `each(channel, bytes)` for the whole frames at the front of `buffer` and removes them.
+template <class Each>
+void take_frames(std::string& buffer, Each&& each) {
+  std::string_view rest = buffer;
+  for (;;) {
+    Reader reader(rest);
+    uint32_t channel = 0, size = 0;
+    if (!reader.value(channel) || !reader.value(size) || reader.rest().size() < size) break;
+    each(channel, reader.rest().substr(0, size));
+    rest = reader.rest().substr(size);
+  }
+  buffer.erase(0, buffer.size() - rest.size());
+}
+
+}  // namespace npu::distributed::store

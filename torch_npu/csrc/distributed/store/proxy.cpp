@@ -1,0 +1,165 @@
+#include "csrc/distributed/store/proxy.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/write.hpp>
+#include <functional>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "csrc/distributed/store/client.h"
+#include "csrc/distributed/store/connection.h"
+#include "csrc/distributed/store/protocol.h"
+#include "csrc/distributed/store/server.h"
+
+namespace npu::distributed::store {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using local = asio::local::stream_protocol;
+
+std::string proxy_name(int64_t pid) { return std::string(1, '\0') + "anycend-store-" + std::to_string(pid); }
+
+namespace {
+
+// Everything here runs on the proxy's one thread.
+class Pipe : public std::enable_shared_from_this<Pipe> {
+ public:
+  Pipe(Socket socket, size_t buffer) : socket_(std::move(socket)), in_(buffer) {}
+
+  void read(std::function<void(std::string_view)> each, std::function<void()> end) {
+    socket_.async_read_some(asio::buffer(in_), [self = shared_from_this(), each = std::move(each),
+                                                end = std::move(end)](const error_code& error, size_t n) {
+      if (error) return end();
+      each({self->in_.data(), n});
+      self->read(each, end);
+    });
+  }
+
+  void send(std::string_view bytes) {
+    waiting_.append(bytes);
+    if (writing_.empty()) write();
+  }
+
+  void close() {
+    error_code ignored;  // nothing is left to be told
+    socket_.close(ignored);
+  }
+
+ private:
+  void write() {
+    if (waiting_.empty()) return;
+    writing_.swap(waiting_);
+    asio::async_write(socket_, asio::buffer(writing_), [self = shared_from_this()](const error_code& error, size_t) {
+      self->writing_.clear();
+      if (!error) self->write();
+    });
+  }
+
+  Socket socket_;
+  std::vector<char> in_;
+  std::string waiting_, writing_;
+};
+
+// Only the user who runs the proxy may use it.
+bool same_user(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+struct Hub : std::enable_shared_from_this<Hub> {
+  Hub(asio::io_context& context, Socket server)
+      : acceptor(context, local::endpoint(proxy_name(getpid()))),
+        up(std::make_shared<Pipe>(std::move(server), 65536)) {}
+
+  void start() {
+    std::string first;
+    put(first, Query::kLink);
+    up->send(first);
+    up->read([self = shared_from_this()](std::string_view bytes) { self->down(bytes); },
+             [self = shared_from_this()] { self->lost(); });
+    accept();
+  }
+
+  void accept() {
+    acceptor.async_accept([self = shared_from_this()](const error_code& error, local::socket socket) {
+      if (error) return;
+      if (same_user(socket.native_handle())) self->add(Socket(std::move(socket)));
+      self->accept();
+    });
+  }
+
+  void add(Socket socket) {
+    const uint32_t channel = ++last;
+    auto pipe = std::make_shared<Pipe>(std::move(socket), 4096);
+    clients[channel] = pipe;
+    pipe->read(
+        [self = shared_from_this(), channel](std::string_view bytes) {
+          std::string frame;
+          put_frame(frame, channel, bytes);
+          self->up->send(frame);
+        },
+        [self = shared_from_this(), channel] {
+          if (self->clients.erase(channel) == 0) return;
+          std::string frame;
+          put_frame(frame, channel, {});
+          self->up->send(frame);
+        });
+  }
+
+  void down(std::string_view bytes) {
+    frames.append(bytes);
+    take_frames(frames, [this](uint32_t channel, std::string_view part) {
+      if (auto found = clients.find(channel); found != clients.end()) found->second->send(part);
+    });
+  }
+
+  // Without the server nobody can be served: the clients see what they would see without a proxy.
+  void lost() {
+    error_code ignored;
+    acceptor.close(ignored);
+    auto all = std::move(clients);
+    clients.clear();
+    for (auto& [channel, pipe] : all) pipe->close();
+  }
+
+  local::acceptor acceptor;
+  std::shared_ptr<Pipe> up;
+  uint32_t last = 0;
+  std::unordered_map<uint32_t, std::shared_ptr<Pipe>> clients;
+  std::string frames;
+};
+
+}  // namespace
+
+struct Proxy::Thread {
+  asio::io_context context{1};
+  std::thread thread;
+  ~Thread() {
+    context.stop();
+    if (thread.joinable()) thread.join();
+  }
+};
+
+Proxy::Proxy(const std::string& host, uint16_t port, std::chrono::milliseconds timeout)
+    : thread_(std::make_unique<Thread>()) {
+  raise_file_limit();
+  const int fd = connect_tcp(host, port, std::chrono::steady_clock::now() + timeout);
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  Socket server(thread_->context, asio::generic::stream_protocol(address.ss_family, IPPROTO_TCP), fd);
+  std::make_shared<Hub>(thread_->context, std::move(server))->start();
+  thread_->thread = run_thread(thread_->context);
+}
+
+Proxy::~Proxy() = default;
+
+}  // namespace npu::distributed::store

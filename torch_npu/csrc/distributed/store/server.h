@@ -1,0 +1,47 @@
+// The parallel store's server: a listening socket and some threads, each with the connections it was given in turn.
+// It never looks a name up and takes as many waiting connections as the kernel allows.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "csrc/distributed/store/table.h"
+
+namespace npu::distributed::store {
+
+class Server {
+ public:
+  // Port 0: any. `listener`: a bound socket to take over. Throws std::system_error, of a taken port too.
+  Server(uint16_t port, std::optional<int> listener);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  uint16_t port() const { return port_; }
+  // The server of this process at `port`, shared by all who ask while one of them holds it.
+  static std::shared_ptr<Server> shared(uint16_t port, std::optional<int> listener);
+
+ private:
+  using Context = boost::asio::io_context;
+  void accept();
+
+  Table table_;  // outlives the connections, which the contexts own
+  std::vector<std::unique_ptr<Context>> contexts_;
+  std::optional<boost::asio::ip::tcp::acceptor> acceptor_;
+  size_t next_ = 0;
+  uint16_t port_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+// Allows this process as many open files as the system lets it.
+void raise_file_limit();
+// A thread that runs `context` and takes no signals: those are for Python's thread.
+std::thread run_thread(boost::asio::io_context& context);
+
+}  // namespace npu::distributed::store

@@ -1,0 +1,264 @@
+#include "csrc/distributed/store/table.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "csrc/distributed/store/protocol.h"
+
+namespace npu::distributed::store {
+namespace {
+
+int64_t number(std::string_view key, std::string_view text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw ProtocolError("the value of " + std::string(key) + " is not a number");
+  }
+  return value;
+}
+
+}  // namespace
+
+Table::Entry& Table::Shard::at(std::string_view key) {
+  auto found = entries.find(key);
+  return found != entries.end() ? found->second : entries.emplace(key, Entry()).first->second;
+}
+
+// Those who only look are all served by one value; a barrier's and a queue's own waits stay.
+std::vector<WaitPtr> Table::lookers(Entry& entry) {
+  std::vector<WaitPtr> out;
+  auto stays = [](const WaitPtr& wait) { return wait->takes || wait->arrives; };
+  if (std::none_of(entry.waits.begin(), entry.waits.end(), stays)) {
+    out.swap(entry.waits);
+    return out;
+  }
+  auto from = std::stable_partition(entry.waits.begin(), entry.waits.end(), stays);
+  out.assign(from, entry.waits.end());
+  entry.waits.erase(from, entry.waits.end());
+  return out;
+}
+
+void Table::tell(const std::vector<WaitPtr>& waits) {
+  for (const auto& wait : waits) {
+    if (wait->missing.fetch_sub(1) == 1) wait->done({});
+  }
+}
+
+void Table::set(std::string_view key, std::string_view value) {
+  std::vector<WaitPtr> waits;
+  {
+    Shard& s = shard(key);
+    std::lock_guard lock(s.lock);
+    Entry& entry = s.at(key);
+    entry.value.emplace(value);
+    waits = lookers(entry);
+  }
+  tell(waits);
+}
+
+std::string Table::get(std::string_view key) {
+  Shard& s = shard(key);
+  std::lock_guard lock(s.lock);
+  auto found = s.entries.find(key);
+  return found != s.entries.end() && found->second.value ? *found->second.value : std::string();
+}
+
+std::string Table::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+  std::vector<WaitPtr> waits;
+  std::string now;
+  {
+    Shard& s = shard(key);
+    std::lock_guard lock(s.lock);
+    auto found = s.entries.find(key);
+    const bool there = found != s.entries.end() && found->second.value;
+    if (there ? *found->second.value != expected : !expected.empty()) {
+      return there ? *found->second.value : std::string(expected);  // PyTorch's answer where there is no value
+    }
+    Entry& entry = there ? found->second : s.at(key);
+    entry.value.emplace(desired);
+    now = *entry.value;
+    waits = lookers(entry);
+  }
+  tell(waits);
+  return now;
+}
+
+int64_t Table::add(std::string_view key, int64_t value) {
+  std::vector<WaitPtr> waits;
+  {
+    Shard& s = shard(key);
+    std::lock_guard lock(s.lock);
+    Entry& entry = s.at(key);
+    if (entry.value) value += number(key, *entry.value);
+    entry.value = std::to_string(value);
+    waits = lookers(entry);
+  }
+  tell(waits);
+  return value;
+}
+
+void Table::append(std::string_view key, std::string_view value) {
+  std::vector<WaitPtr> waits;
+  {
+    Shard& s = shard(key);
+    std::lock_guard lock(s.lock);
+    Entry& entry = s.at(key);
+    if (!entry.value) entry.value.emplace();
+    entry.value->append(value);
+    waits = lookers(entry);
+  }
+  tell(waits);
+}
+
+int64_t Table::erase(std::string_view key) {
+  Shard& s = shard(key);
+  std::lock_guard lock(s.lock);
+  auto found = s.entries.find(key);
+  if (found == s.entries.end() || !found->second.value) return 0;
+  found->second.value.reset();
+  if (found->second.idle()) s.entries.erase(found);
+  return 1;
+}
+
+bool Table::has(std::string_view key) {
+  Shard& s = shard(key);
+  std::lock_guard lock(s.lock);
+  auto found = s.entries.find(key);
+  return found != s.entries.end() && (found->second.value || !found->second.queue.empty());
+}
+
+int64_t Table::size() {
+  int64_t sum = 0;
+  for (Shard& s : shards_) {
+    std::lock_guard lock(s.lock);
+    sum += std::count_if(s.entries.begin(), s.entries.end(), [](auto& e) { return e.second.value.has_value(); });
+  }
+  return sum;
+}
+
+std::vector<std::string> Table::keys() {
+  std::vector<std::string> out;
+  for (Shard& s : shards_) {
+    std::lock_guard lock(s.lock);
+    for (auto& [key, entry] : s.entries) {
+      if (entry.value) out.push_back(key);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void Table::push(std::string_view key, std::string_view value) {
+  WaitPtr wait;
+  {
+    Shard& s = shard(key);
+    std::lock_guard lock(s.lock);
+    Entry& entry = s.at(key);
+    // One value serves one: whoever takes it, else one of TCPStore's clients, which wait first and then take.
+    auto first = std::find_if(entry.waits.begin(), entry.waits.end(), [](auto& w) { return w->takes; });
+    if (first == entry.waits.end()) {
+      entry.queue.emplace_back(value);
+      first = std::find_if(entry.waits.begin(), entry.waits.end(), [](auto& w) { return !w->arrives; });
+    }
+    if (first == entry.waits.end()) return;
+    wait = std::move(*first);
+    entry.waits.erase(first);
+    if (entry.idle()) s.entries.erase(s.entries.find(key));
+  }
+  if (wait->missing.fetch_sub(1) == 1) wait->done(wait->takes ? std::string(value) : std::string());
+}
+
+std::pair<int64_t, std::string> Table::pop(std::string_view key) {
+  Shard& s = shard(key);
+  std::lock_guard lock(s.lock);
+  auto found = s.entries.find(key);
+  if (found == s.entries.end() || found->second.queue.empty()) return {0, {}};
+  auto& queue = found->second.queue;
+  std::pair<int64_t, std::string> out(queue.size(), std::move(queue.front()));
+  queue.pop_front();
+  if (found->second.idle()) s.entries.erase(found);
+  return out;
+}
+
+int64_t Table::length(std::string_view key) {
+  Shard& s = shard(key);
+  std::lock_guard lock(s.lock);
+  auto found = s.entries.find(key);
+  return found == s.entries.end() ? 0 : static_cast<int64_t>(found->second.queue.size());
+}
+
+// The value of a barrier's key is how many have come. Every `world`-th lets all who wait go on, so that a key can serve
+// again.
+bool Table::arrive(const WaitPtr& wait) {
+  std::vector<WaitPtr> waits;
+  bool last = false;
+  {
+    const std::string& key = wait->keys[0];
+    Shard& s = shard(key);
+    std::lock_guard lock(s.lock);
+    Entry& entry = s.at(key);
+    const int64_t come = (entry.value ? number(key, *entry.value) : 0) + 1;
+    entry.value = std::to_string(come);
+    waits = lookers(entry);
+    last = wait->world > 0 && come % wait->world == 0;
+    if (last) {
+      auto from = std::stable_partition(entry.waits.begin(), entry.waits.end(), [](auto& w) { return !w->arrives; });
+      waits.insert(waits.end(), from, entry.waits.end());
+      entry.waits.erase(from, entry.waits.end());
+    } else {
+      wait->missing = 1;
+      entry.waits.push_back(wait);
+    }
+  }
+  tell(waits);
+  return last;
+}
+
+bool Table::take(const WaitPtr& wait, std::string& taken) {
+  Shard& s = shard(wait->keys[0]);
+  std::lock_guard lock(s.lock);
+  Entry& entry = s.at(wait->keys[0]);
+  if (entry.queue.empty()) {
+    wait->missing = 1;
+    entry.waits.push_back(wait);
+    return false;
+  }
+  taken = std::move(entry.queue.front());
+  entry.queue.pop_front();
+  if (entry.idle()) s.entries.erase(s.entries.find(wait->keys[0]));
+  return true;
+}
+
+bool Table::wait(const WaitPtr& wait, std::string& taken) {
+  if (wait->arrives) return arrive(wait);
+  if (wait->takes) return take(wait, taken);
+  // One more than the keys, so that it is not done before all have been looked at.
+  wait->missing = static_cast<int64_t>(wait->keys.size()) + 1;
+  for (const auto& key : wait->keys) {
+    Shard& s = shard(key);
+    std::lock_guard lock(s.lock);
+    Entry& entry = s.at(key);
+    if (entry.value || !entry.queue.empty()) {
+      wait->missing.fetch_sub(1);
+    } else {
+      entry.waits.push_back(wait);
+    }
+  }
+  return wait->missing.fetch_sub(1) == 1;
+}
+
+void Table::cancel(const WaitPtr& wait) {
+  for (const auto& key : wait->keys) {
+    Shard& s = shard(key);
+    std::lock_guard lock(s.lock);
+    auto found = s.entries.find(key);
+    if (found == s.entries.end()) continue;
+    Entry& entry = found->second;
+    const bool waited = std::erase(entry.waits, wait) > 0;
+    // Who goes away has not come.
+    if (waited && wait->arrives && entry.value) entry.value = std::to_string(number(key, *entry.value) - 1);
+    if (entry.idle()) s.entries.erase(found);
+  }
+}
+
+}  // namespace npu::distributed::store
