@@ -26,6 +26,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:] = [p for p in sys.path if p not in ("", str(ROOT))] + [str(ROOT)]
 
 
+def cuda_is_npu() -> None:
+    """PyTorch's test modules look for CUDA when they are imported: this comes before."""
+    import torch_npu  # noqa: F401
+    from torch_npu.contrib import transfer_to_npu  # noqa: F401
+
+
 def test_class(ranks: int, timeout: int):
     """PyTorch reads its settings from the environment when its module is imported."""
     os.environ.update(
@@ -36,11 +42,9 @@ def test_class(ranks: int, timeout: int):
         OMP_NUM_THREADS="1",
         GLOO_SOCKET_IFNAME="lo",
     )
+    cuda_is_npu()
     import torch
     from torch.testing._internal import common_distributed, common_utils
-
-    import torch_npu  # noqa: F401
-    from torch_npu.contrib import transfer_to_npu  # noqa: F401  # isort: split
 
     # Seeding would initialize the NPU in the process that forks; the ranks are seeded when they run.
     seed, parent = common_utils.set_rng_seed, os.getpid()
