@@ -222,3 +222,21 @@ def test_a_cuda_of_pytorchs_own_is_given_back() -> None:
     """The other modules of this room run all their tests with CUDA's key taken."""
     conftest = str(Path(__file__).with_name("conftest.py"))
     assert "not compiled with CUDA" in run(TAKEN.format(conftest=conftest))
+
+
+@pytest.mark.parametrize("call", ["torch.manual_seed(7)", "torch.cuda.manual_seed(7)", "torch.cuda.manual_seed_all(7)"])
+def test_a_seed_does_not_initialize_the_device(call: str) -> None:
+    """As on CUDA, where it is queued: a data loader may still fork, and its worker use the device."""
+    out = run(
+        "import os, torch, torch_npu\n"
+        "from torch_npu.contrib import transfer_to_npu\n"
+        f"{call}\n"
+        "print(torch.cuda.is_initialized(), flush=True)\n"
+        "child = os.fork()\n"
+        "values = torch.rand(3, device='cuda').cpu()\n"
+        "again = torch.rand(3, device='cuda', generator=torch.Generator('cuda').manual_seed(7)).cpu()\n"
+        "if child == 0:\n"
+        "    os._exit(not torch.equal(values, again))\n"
+        "print(torch.equal(values, again), os.waitpid(child, 0)[1])\n"
+    )
+    assert out.split() == ["False", "True", "0"], out

@@ -23,7 +23,7 @@ def install(attributes: Attributes) -> None:
     cuda = torch.cuda
     # Before the stock functions look for a CUDA driver (a machine may have one: device_count would count its GPUs).
     for old, new in (
-        (cuda._lazy_init, lambda: torch.npu.init()),
+        (cuda._lazy_init, _initialize),
         (cuda._lazy_call, _call_now),
         (cuda.is_initialized, lambda: torch.npu.is_initialized()),
         (cuda.device_count, lambda: torch.npu.device_count()),
@@ -54,9 +54,23 @@ def install(attributes: Attributes) -> None:
         attributes.rebind("torch.cuda", cuda.CUDAGraph, torch.npu.NPUGraph)
 
 
+_early = False  # inside of a call that must not initialize the devices
+
+
+def _initialize() -> None:
+    if not _early:
+        torch.npu.init()
+
+
 def _call_now(function: Callable[[], None], **_: Any) -> None:
-    # The npu's generators exist before its devices do: seeds need not wait, and are not replayed later.
-    function()
+    # The npu's generators exist before its devices do: seeds need not wait, and are not replayed later. Nor do they
+    # initialize the devices by asking for the current one: a fork may follow.
+    global _early
+    before, _early = _early, True
+    try:
+        function()
+    finally:
+        _early = before
 
 
 # torch._C name → the function of torch.npu that does it.

@@ -132,11 +132,11 @@ def device_properties(index: int) -> DeviceProperties:
 
 
 class DefaultGenerators:
-    """torch.cuda.default_generators, filled when it is read: the number of devices is not asked at import."""
+    """torch.cuda.default_generators, filled when it is read: the number of devices is not asked at import. The npu's
+    generators exist before its devices are initialized, so that a seed leaves a later fork possible, as on CUDA."""
 
     def _all(self) -> tuple[torch.Generator, ...]:
-        torch.npu.init()
-        return torch.npu.default_generators
+        return torch.npu.random._generators()
 
     def __getitem__(self, index: int) -> torch.Generator:
         return self._all()[index]
