@@ -26,3 +26,16 @@ def test_gather_over_dimensions_that_are_not_there(npu, dim, batch_dims, words):
     with pytest.raises(AclError, match=words):
         npu.call("aclnnGatherV3", self=torch.ones(2, 3), dim=dim, index=torch.tensor([0, 1]), batchDims=batch_dims,
                  mode=0, out=torch.zeros(2, 3))  # fmt: skip
+
+
+def test_a_range_longer_than_integers_count(npu):
+    far = 2**63 - 1
+    with pytest.raises(AclError, match="is more than an integer counts"):
+        npu.call("aclnnRange", start=-far - 1, end=far, step=-1, out=torch.zeros(3, dtype=torch.int64))
+
+
+def test_more_chunks_than_the_output_has(npu):
+    with pytest.raises(AclError, match="chunks do not make an output of"):
+        npu.call("aclnnChunkCat", tensors=[torch.ones(4, 2)], dim=0, numChunks=2**31 - 1, out=torch.zeros(2, 4))
+    y = npu.call("aclnnChunkCat", tensors=[torch.ones(4, 2)], dim=0, numChunks=2, out=torch.zeros(2, 4))
+    assert torch.equal(y["out"], torch.ones(2, 4))
