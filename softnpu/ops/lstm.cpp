@@ -17,8 +17,6 @@ namespace softnpu::ops::kernels {
 
 namespace {
 
-Tensor steps_first(const Tensor& x, bool batch_first) { return plain(batch_first ? x.transpose(0, 1) : x); }
-
 // a b, by the quicker of our product, which takes fp16 as it is, and BLAS, which takes bf16.
 Tensor times(const Tensor& a, const Tensor& b) {
   if (a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16) return at::mm(a, b);

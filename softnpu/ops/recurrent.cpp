@@ -1,4 +1,4 @@
-// LSTMs in two directions, each layer and direction by the LSTM of one (rnn.cpp), and GRUs. Steps of a backward direction are
+// LSTMs in two directions, each layer and direction by the LSTM of one (lstm.cpp), and GRUs. Steps of a backward direction are
 // kept in the order in which they were computed.
 #include "softnpu/ops/recurrent.h"
 
@@ -12,15 +12,13 @@
 #include <ATen/ops/zeros.h>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/rnn_tensor.h"
 
 namespace softnpu::ops::kernels {
 namespace {
 
 using List = c10::SmallVectorImpl<Tensor>;
 
-at::ScalarType computed_in(const Tensor& t) { return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
-Tensor plain(const Tensor& t) { return t.to(computed_in(t)).contiguous(); }
-Tensor steps_first(const Tensor& x, bool batch_first) { return plain(batch_first ? x.transpose(0, 1) : x); }
 Tensor in_order(const Tensor& x, int64_t direction) { return direction == 1 ? x.flip(0) : x; }
 
 void check_lists(const char* what, size_t have, int64_t need) {

@@ -16,6 +16,8 @@ inline Tensor plain(const Tensor& t) {
 }
 inline Tensor plain(const OptionalTensor& t) { return t && t->defined() ? plain(*t) : Tensor(); }
 
+inline Tensor steps_first(const Tensor& x, bool batch_first) { return plain(batch_first ? x.transpose(0, 1) : x); }
+
 // Where a kernel may write at once, else a place whose contents are put there afterwards.
 inline Tensor room_for(const Tensor& out) {
   return out.scalar_type() == computed_in(out) && out.is_contiguous() ? out : at::empty(out.sizes(), computed_in(out));

@@ -171,12 +171,12 @@ def test_max_pool_of_two_by_two_takes_the_last_of_several_nans_and_the_first_of_
 
 
 def test_results_are_made_in_place_from_the_second_call_on_and_stay_right(npu):
-    """Input, weight and both gradients of one size: what is made in the wrong one's memory must still arrive."""
-    x, w = rand(1, 64, 3, 3), rand(64, 1, 3, 3, seed=1)
-    g = rand(1, 64, 3, 3, seed=2)
+    """The first call only watches; input, weight and both gradients are of one size."""
+    x, w = rand(1, 256, 3, 3), rand(256, 1, 3, 3, seed=1)  # 9 KiB each: smaller results are copied
+    g = rand(1, 256, 3, 3, seed=2)
     big, kernel = rand(2, 16, 32, 32), rand(16, 16, 3, 3, seed=3)
     for _ in range(4):
-        for source, weight, gradient, groups in ((x, w, g, 64), (big, kernel, rand(2, 16, 32, 32, seed=4), 1)):
+        for source, weight, gradient, groups in ((x, w, g, 256), (big, kernel, rand(2, 16, 32, 32, seed=4), 1)):
             common = {"stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "transposed": False, "groups": groups}
             common |= {"outputPadding": [0, 0]}
             y = nn.conv2d(source, weight, padding=1, groups=groups)
