@@ -18,7 +18,9 @@ def tool() -> Path:
     """The built tool: ANYCEND_GPU2NPU, the one on PYTHONPATH or installed, or one on PATH."""
     named = os.environ.get("ANYCEND_GPU2NPU")
     if named:
-        return Path(named)
+        found = Path(named).resolve()  # tests run it from other folders
+        assert found.is_file(), f"ANYCEND_GPU2NPU names {found}, which is not there"
+        return found
     for entry in sys.path:
         found = Path(entry) / "torch_npu" / "bin" / "pytorch_gpu2npu"
         if found.is_file():
