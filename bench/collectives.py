@@ -2,19 +2,16 @@
 
     python bench/collectives.py [--ranks 2] [--sizes 1K 64K 1M 64M] [--only all_reduce] [--rounds 7] [--dtype fp32]
 
-libhccl is called through its C ABI on device memory, Gloo through torch.distributed on CPU tensors; one thread a rank,
-medians of interleaved rounds, a round waits for its result. `roof`: the share of the speed at which the ranks together
-copy memory, given the bytes that the collective must at least read and write.
+Both through torch.distributed, hccl on "npu" tensors and Gloo on CPU tensors; one thread a rank, medians of interleaved
+rounds, each call waits for its result. `roof`: the speed against the memory roofline, which is the bytes that the
+collective must at least read and write over the bandwidth at which the ranks together copy 64 MiB buffers (small messages
+stay in the cache and may be beyond it).
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import os
-import socket
 import statistics
-import subprocess
 import sys
 import time
 from functools import partial
@@ -22,6 +19,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+# The clone's own torch_npu has no compiled part: the installed one must be found first.
+sys.path[:] = [entry for entry in sys.path if entry not in ("", str(ROOT), str(ROOT / "bench"))] + [str(ROOT)]
+
+from bench import ranks  # noqa: E402
+
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all"]
 ELEMENT = {"fp32": 4, "bf16": 2}
 
@@ -38,100 +40,77 @@ def traffic(name: str, n: int, size: int) -> int:
 
 
 class Side:
-    """One rank's two ways to do a collective on `size` bytes."""
+    """One rank's buffers on one device: `size` bytes each."""
 
-    def __init__(self, rank, dtype: str, size: int):
-        import numpy as np
+    def __init__(self, device: str, n: int, dtype: str, size: int):
         import torch
 
-        self.rank, self.n, self.torch = rank, rank.size, torch
-        self.count, self.dtype = size // ELEMENT[dtype], {"fp32": 4, "bf16": 11}[dtype]
-        self.mine = [rank.buffer(np.ones(size, np.uint8)) for _ in range(2)]
         kind = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]
-        self.cpu = [torch.ones(self.count, dtype=kind) for _ in range(2)]
+        self.a, self.b = (torch.ones(size // ELEMENT[dtype], dtype=kind, device=device) for _ in range(2))
+        self.part = self.a.numel() // n
+        self.settle = torch.npu.synchronize if device == "npu" else lambda: None
 
-    def hccl(self, name: str) -> None:
-        a, b = (m.pointer for m in self.mine)
-        count, part = ctypes.c_uint64(self.count), ctypes.c_uint64(self.count // self.n)
-        tail = (self.rank.comm, self.rank.stream)
-        d = self.dtype
-        if name == "all_reduce":
-            self.rank.hccl("HcclAllReduce", a, a, count, d, 0, *tail)
-        elif name == "reduce_scatter":
-            self.rank.hccl("HcclReduceScatter", a, b, part, d, 0, *tail)
-        elif name == "all_gather":
-            self.rank.hccl("HcclAllGather", a, b, part, d, *tail)
-        elif name == "broadcast":
-            self.rank.hccl("HcclBroadcast", a, count, d, 0, *tail)
-        else:
-            self.rank.hccl("HcclAlltoAll", a, part, d, b, part, d, *tail)
-        self.rank.sync()
+    def __call__(self, name: str) -> None:
+        import torch.distributed as dist
 
-    def gloo(self, name: str) -> None:
-        dist = self.torch.distributed
-        a, b = self.cpu
-        part = self.count // self.n
+        a, b, part = self.a, self.b, self.part
         if name == "all_reduce":
             dist.all_reduce(a)
         elif name == "reduce_scatter":
-            dist.reduce_scatter_tensor(b[:part], a)
+            dist.reduce_scatter_single(b[:part], a)
         elif name == "all_gather":
-            dist.all_gather_into_tensor(b[: part * self.n], a[:part])
+            dist.all_gather_single(b, a[:part])
         elif name == "broadcast":
             dist.broadcast(a, 0)
         else:
             dist.all_to_all_single(b, a)
-
-    def copy(self) -> None:
-        self.mine[1].array[...] = self.mine[0].array
+        self.settle()
 
 
-def work(pipe: Connection, number: int, n: int, options: argparse.Namespace, port: int) -> None:
+def copy_bandwidth() -> float:
+    """Bytes a second that this rank reads and writes when all ranks copy memory at once."""
     import torch
     import torch.distributed as dist
 
-    from tests.hccl.ranks import Rank
+    size, times, found = 64 << 20, 5, []
+    a, b = (torch.ones(size, dtype=torch.uint8) for _ in range(2))
+    for _ in range(3):
+        dist.barrier()
+        began = time.perf_counter()
+        for _ in range(times):
+            b.copy_(a)
+        found.append(2 * size * times / (time.perf_counter() - began))
+    return statistics.median(found)
 
-    torch.set_num_threads(1)
-    rank = Rank(number, n)
-    if number == 0:
-        pipe.send(rank.root_info())
-    rank.comm = rank.join(pipe.recv())
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=number, world_size=n)
+
+def work(pipe: Connection, n: int, options: argparse.Namespace) -> None:
+    import torch
+    import torch.distributed as dist
+
+    gloo_barrier = partial(dist.all_reduce, torch.ones(1))
 
     def timed(run, times: int) -> float:
-        dist.barrier()
+        gloo_barrier()
         began = time.perf_counter()
         for _ in range(times):
             run()
         return (time.perf_counter() - began) / times
 
-    for size in options.bytes:
-        side = Side(rank, options.dtype, size)
-        times = max(1, min(200, (4 << 20) // size))
-        copies = [timed(side.copy, times) for _ in range(3)]
+    pipe.send(copy_bandwidth())
+    for size in map(parse_size, options.sizes):
+        hccl, gloo = (Side(device, n, options.dtype, size) for device in ("npu", "cpu"))
+        times = max(4, min(200, (4 << 20) // size))  # some in a row: the ranks do not leave a barrier at the same time
         for name in options.only:
             ours, theirs = [], []
             for i in range(options.rounds + 1):
-                ours.append(timed(partial(side.hccl, name), times))
+                ours.append(timed(partial(hccl, name), times))
                 try:
-                    theirs.append(timed(partial(side.gloo, name), max(1, times // 2)))
+                    theirs.append(timed(partial(gloo, name), max(1, times // 2)))
                 except (RuntimeError, NotImplementedError) as error:
-                    if i == 0 and number == 0:
+                    if i == 0 and dist.get_rank() == 0:
                         print(f"Gloo has no {name} of {options.dtype}: {str(error).splitlines()[0]}", file=sys.stderr)
-            pipe.send(
-                (
-                    size,
-                    name,
-                    statistics.median(ours[1:]),
-                    statistics.median(theirs[1:]) if theirs[1:] else None,
-                    statistics.median(copies),
-                )
-            )
-        for m in side.mine:
-            m.free()
-    dist.destroy_process_group()
-    rank.destroy(rank.comm)
+            theirs_median = statistics.median(theirs[1:]) if theirs[1:] else None
+            pipe.send((size, name, statistics.median(ours[1:]), theirs_median))
 
 
 def parse_size(text: str) -> int:
@@ -145,64 +124,22 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=COLLECTIVES, choices=COLLECTIVES)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--dtype", default="fp32", choices=list(ELEMENT))
-    parser.add_argument("--worker", nargs=3, type=int, help=argparse.SUPPRESS)
+    if ranks.as_worker(lambda pipe, n: work(pipe, n, parser.parse_args())):
+        return
     options = parser.parse_args()
-    options.bytes = [parse_size(s) for s in options.sizes]
-    # The clone's own torch_npu has no compiled part: the installed or staged one must be found first.
-    sys.path[:] = [p for p in sys.path if p not in ("", str(ROOT), str(ROOT / "bench"))] + [str(ROOT)]
-    if options.worker:
-        fd, number, port = options.worker
-        return work(Connection(fd), number, options.ranks, options, port)
-    from tests.hccl.ranks import library_folder
-
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    env = {
-        **os.environ,
-        "HCCL_IF_IP": "127.0.0.1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
-        "ANYCEND_TEST_CANN_LIB": str(library_folder()),
-    }
-    n, pipes, workers = options.ranks, [], []
-    for r in range(n):
-        ours, theirs = socket.socketpair()
-        workers.append(
-            subprocess.Popen(
-                [sys.executable, __file__, *sys.argv[1:], "--worker", str(theirs.fileno()), str(r), str(port)],
-                pass_fds=[theirs.fileno()],
-                env=env,
-            )
-        )
-        theirs.close()
-        pipes.append(Connection(ours.detach()))
-    info = pipes[0].recv()
-    for p in pipes:
-        p.send(info)
-    print(
-        f"{n} ranks, {options.dtype}, medians of {options.rounds} rounds; times of one call in us, of the slowest rank"
-    )
-    print(f"{'collective':15} {'bytes':>9} {'hccl':>9} {'gloo':>9} {'x gloo':>7} {'roof':>6}")
-    try:
-        for _ in options.bytes:
-            for _ in options.only:
-                rows = [p.recv() for p in pipes]
-                size, name = rows[0][:2]
-                ours, copy = max(r[2] for r in rows), max(r[4] for r in rows)
-                gloo = max((r[3] for r in rows if r[3] is not None), default=None)
-                roof = traffic(name, n, size) / (2 * n * size) * copy / ours
-                print(
-                    f"{name:15} {size:9} {ours * 1e6:9.1f} {gloo * 1e6 if gloo else float('nan'):9.1f} "
-                    f"{gloo / ours if gloo else float('nan'):7.2f} {roof:6.0%}",
-                    flush=True,
-                )
-    except EOFError:
-        sys.exit("a rank ended early")
-    finally:
-        for w in workers:
-            w.wait(30)
+    n = options.ranks
+    print(f"{n} ranks, {options.dtype}, medians of {options.rounds} rounds; times of a call in us, of the slowest rank")
+    with ranks.ranks(n) as pipes:
+        bandwidth = sum(p.recv() for p in pipes)
+        print(f"memory roofline: {bandwidth / 1e9:.1f} GB/s read and written")
+        print(f"{'collective':15} {'bytes':>9} {'hccl':>9} {'gloo':>9} {'x gloo':>7} {'roof':>6}")
+        for _ in range(len(options.sizes) * len(options.only)):
+            rows = [p.recv() for p in pipes]
+            size, name = rows[0][:2]
+            ours = max(r[2] for r in rows)
+            gloo = max((r[3] for r in rows if r[3] is not None), default=float("nan"))
+            roof = traffic(name, n, size) / bandwidth / ours
+            print(f"{name:15} {size:9} {ours * 1e6:9.1f} {gloo * 1e6:9.1f} {gloo / ours:7.2f} {roof:6.0%}", flush=True)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,15 @@ PRECISIONS = {
 }
 
 
-def step(workload: Workload, model: torch.nn.Module, device: str, dtype: torch.dtype | None) -> Callable[[], None]:
-    """A function that does one step on a model of its own."""
-    model = copy.deepcopy(model).to(device)
+def step(
+    workload: Workload,
+    model: torch.nn.Module,
+    device: str,
+    dtype: torch.dtype | None,
+    wrap: Callable[[torch.nn.Module], torch.nn.Module] = lambda model: model,
+) -> Callable[[], None]:
+    """A function that does one step on a model of its own, perhaps wrapped by DDP or the like."""
+    model = wrap(copy.deepcopy(model).to(device))
     optimizer = workload.optimizer(model.parameters())
     scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16)
     inputs, targets = (x.to(device) for x in workload.batch(torch.Generator().manual_seed(0)))

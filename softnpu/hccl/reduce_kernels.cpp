@@ -148,9 +148,25 @@ struct Min {
   }
 };
 
+// Up to four inputs in one pass, from left to right; `to` may be any of them.
 template <class Op, class T>
-void combine(const T* a, const T* b, T* to, size_t n) {  // `to` may be `a` or `b`
-  for (size_t i = 0; i < n; ++i) to[i] = Op::template of<T>(a[i], b[i]);
+void combine(const T* const* in, size_t n, T* to, size_t count) {
+  const T *a = in[0], *b = in[1];
+  switch (n) {
+    case 2:
+      for (size_t i = 0; i < count; ++i) to[i] = Op::template of<T>(a[i], b[i]);
+      return;
+    case 3: {
+      const T* c = in[2];
+      for (size_t i = 0; i < count; ++i) to[i] = Op::template of<T>(Op::template of<T>(a[i], b[i]), c[i]);
+      return;
+    }
+    default: {
+      const T *c = in[2], *d = in[3];
+      for (size_t i = 0; i < count; ++i)
+        to[i] = Op::template of<T>(Op::template of<T>(Op::template of<T>(a[i], b[i]), c[i]), d[i]);
+    }
+  }
 }
 
 template <class T, class Op>
@@ -166,15 +182,20 @@ void reduce(const void* const* inputs, size_t n, void* const* outputs, size_t m,
       if (n == 1) {
         if (first != in(0)) memcpy(first, in(0), block * sizeof(T));
       } else {
-        const T* left = in(0);
-        for (size_t i = 1; i + 1 < n; ++i, left = sum) combine<Op>(left, in(i), sum, block);
-        combine<Op>(left, in(n - 1), first, block);
+        const T* group[4] = {in(0), in(1)};
+        size_t held = 2;
+        for (size_t i = 2; i < n; ++i) {
+          if (held == 4) combine<Op>(group, held, sum, block), group[0] = sum, held = 1;
+          group[held++] = in(i);
+        }
+        combine<Op>(group, held, first, block);
       }
     } else {
       Kind<T>::widen(in(0), sum, block);
       for (size_t i = 1; i < n; ++i) {
         Kind<T>::widen(in(i), next, block);
-        combine<Op>(sum, next, sum, block);
+        const Wide* pair[2] = {sum, next};
+        combine<Op>(pair, 2, sum, block);
       }
       Kind<T>::narrow(sum, first, block);
     }

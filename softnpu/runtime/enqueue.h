@@ -17,7 +17,7 @@ enum class Cost : uint8_t {
   kSerial,    // single-threaded but long: the stream's worker
   kWide,      // uses ATen's thread pool: the process's one compute thread, whatever the stream
   kHost,      // a host callback: never run by helping
-  kBlocking,  // waits for other processes (collectives): never run by helping
+  kBlocking,  // waits for other processes (collectives): run by helping only where the caller waits without a deadline
 };
 
 // One unit of work, copied into the stream's ring. `run` may be called many times (graph replay), `drop` exactly once,

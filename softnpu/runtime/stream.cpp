@@ -94,6 +94,8 @@ bool Stream::may_run(Runner runner, Executor* me, Work& work) noexcept {
       return runner != Runner::kCompute || !me->has_others();
     case Cost::kWide:
       return runner == Runner::kCompute;
+    case Cost::kBlocking:
+      return runner == Runner::kWorker || runner == Runner::kWaiter;
     default:
       return runner == Runner::kWorker;
   }
@@ -215,7 +217,7 @@ bool Stream::wait_for(uint64_t target, int64_t deadline) {
   for (;;) {
     if (ring_.done() >= target) return true;
     if (token_.try_take()) {
-      Stop stop = run_queue(Runner::kCaller, nullptr, target);
+      Stop stop = run_queue(deadline == kForever ? Runner::kWaiter : Runner::kCaller, nullptr, target);
       token_.release();
       if (stop == Stop::kTarget || stop == Stop::kEmpty) continue;
       if (stop == Stop::kPending) {

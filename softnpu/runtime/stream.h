@@ -97,7 +97,8 @@ class Stream {
   std::atomic<Capture*>& capture() noexcept { return capture_; }
 
  private:
-  enum class Runner : uint8_t { kCaller, kWorker, kCompute };
+  // A waiter has no deadline and nothing else to do until the task is done, so it may block in it.
+  enum class Runner : uint8_t { kCaller, kWaiter, kWorker, kCompute };
   enum class Stop : uint8_t { kTarget, kEmpty, kNotMine, kPending };
 
   // Takes the token unless the stream is busy. An executor that has just run the last task still holds it for some 50 ns.
