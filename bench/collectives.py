@@ -4,8 +4,8 @@
 
 Both through torch.distributed, hccl on "npu" tensors and Gloo on CPU tensors; one thread a rank, medians of interleaved
 rounds, each call waits for its result. `roof`: the speed against the memory roofline, which is the bytes that the
-collective must at least read and write over the bandwidth at which the ranks together copy 64 MiB buffers (small messages
-stay in the cache and may be beyond it).
+collective must at least read and write over the bandwidth at which the ranks together copy 64 MiB buffers (small
+messages stay in the cache and may be beyond it).
 """
 
 from __future__ import annotations

@@ -90,8 +90,9 @@ def test_a_rank_missing_at_the_first_call_is_named(fresh):
     assert name == "DistBackendError" and "rank 1 of 2 did not connect within 2 s" in text, (name, text)
 
 
-def test_a_missing_rank_is_named_after_the_groups_timeout(fresh):
-    job = fresh(2, timeout=2)
+@pytest.mark.parametrize("limit", [{"timeout": 2}, {"HCCL_EXEC_TIMEOUT": "2"}], ids=lambda limit: next(iter(limit)))
+def test_a_missing_rank_is_named_when_time_is_over(fresh, limit):
+    job = fresh(2, **limit)
     job.run(programs.all_reduce, "SUM", torch.float32, False)
     name, text = job.run(programs.missing_rank)[0]
     assert "rank 1 did not call it within 2 s" in text, (name, text)

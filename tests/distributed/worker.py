@@ -13,8 +13,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# The clone's own torch_npu has no compiled part: the installed or staged one must be found first.
-sys.path[:] = [p for p in sys.path if p not in ("", str(ROOT))] + [os.environ["ANYCEND_TEST_PACKAGE"], str(ROOT)]
+# The torch_npu under test comes before an installed one; the clone's own has no compiled part, and comes last.
+sys.path[:] = [os.environ["ANYCEND_TEST_PACKAGE"], *(p for p in sys.path if p not in ("", str(ROOT))), str(ROOT)]
 
 import torch  # noqa: E402
 

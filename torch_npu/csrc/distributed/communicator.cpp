@@ -7,6 +7,7 @@
 #include "csrc/cann/api.h"
 #include "csrc/cann/error.h"
 #include "csrc/distributed/check.h"
+#include "csrc/distributed/settings.h"
 
 namespace npu::distributed {
 namespace {
@@ -29,6 +30,7 @@ HcclCommConfig make_config(const std::string& name, std::chrono::milliseconds ti
   config.hcclQos = HCCL_COMM_QOS_CONFIG_NOT_SET;
   std::strncpy(config.hcclCommName, name.c_str(), sizeof config.hcclCommName - 1);
   // The group's timeout is the collective's: the library names the missing ranks, which a watchdog up here cannot.
+  if (const auto own = settings().exec_timeout; own.count() > 0) timeout = std::min(timeout, own);
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout).count();
   config.hcclExecTimeOut = static_cast<int32_t>(std::clamp<int64_t>(seconds, 1, INT32_MAX));
   return config;
