@@ -93,7 +93,9 @@ def main() -> None:
     for n in options.ranks:
         for event in EVENTS:
             first, last, text = one(n, event)
-            print(f"{n:5}  {event:22} {first:7.2f} {last:7.2f}  {text[text.rfind("HcclAllReduce") :][:150]}", flush=True)
+            print(
+                f"{n:5}  {event:22} {first:7.2f} {last:7.2f}  {text[text.rfind('HcclAllReduce') :][:150]}", flush=True
+            )
     after = left_behind()
     for what, a, b in zip(("/dev/shm", "listening"), before, after, strict=True):
         print(f"{what}: before {a}, after {b}{'' if a == b else '  DIFFERENT'}")

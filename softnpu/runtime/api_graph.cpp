@@ -1,6 +1,7 @@
 // Exports: graph capture and replay (aclmdlRI*).
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
@@ -178,5 +179,21 @@ SOFTNPU_EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
     printf("graph %u: %zu tasks\n", slab<Graph>().get(modelRI).id, list->tasks.size());
     for (size_t i = 0; i < list->tasks.size(); ++i) printf("  %zu %s\n", i, list->tasks[i]->task.name);
     fflush(stdout);
+  });
+}
+
+// A JSON list of the tasks, in the order of a replay. Their names are identifiers: nothing to escape.
+SOFTNPU_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags) {
+  return guarded(__func__, [&] {
+    need(path, "path");
+    if (flags) fail(ACL_ERROR_INVALID_PARAM, "flags is %u: it must be 0", flags);
+    auto list = list_of(modelRI);
+    FILE* file = fopen(path, "w");
+    if (!file) fail(ACL_ERROR_INVALID_FILE, "cannot write %s: %s", path, strerror(errno));
+    fprintf(file, "[");
+    for (size_t i = 0; i < list->tasks.size(); ++i)
+      fprintf(file, "%s\n  {\"index\": %zu, \"name\": \"%s\"}", i ? "," : "", i, list->tasks[i]->task.name);
+    fprintf(file, "\n]\n");
+    if (fclose(file) != 0) fail(ACL_ERROR_INVALID_FILE, "cannot write %s: %s", path, strerror(errno));
   });
 }

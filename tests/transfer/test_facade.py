@@ -204,3 +204,17 @@ def test_profilers_for_cuda_are_quiet(way: str, capfd: pytest.CaptureFixture) ->
         x @ x
     assert "aten::mm" in {event.key for event in profile.key_averages()}
     assert "Failed to record" not in capfd.readouterr().err
+
+
+def test_graphs_and_memory_pools() -> None:
+    x = torch.zeros(4, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x * 2
+    x.fill_(4)
+    graph.replay()
+    assert y.device.type == "npu" and y.tolist() == [8] * 4
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        inside = torch.ones(1000, device="cuda")
+    assert [s["address"] for s in pool.snapshot()] == [inside.data_ptr()]

@@ -100,9 +100,16 @@ from torch_npu.npu.streams import (
 
 # Where a name comes from that is not loaded yet: a submodule of this package, and the attribute in it (None: itself).
 _LATER = {
+    "MemPool": ("graphs", "MemPool"),
+    "NPUGraph": ("graphs", "NPUGraph"),
     "amp": ("amp", None),
     "clear_npu_overflow_flag": ("utils", "clear_npu_overflow_flag"),
     "get_npu_overflow_flag": ("utils", "get_npu_overflow_flag"),
+    "graph": ("graphs", "graph"),
+    "graph_pool_handle": ("graphs", "graph_pool_handle"),
+    "graphs": ("graphs", None),
+    "make_graphed_callables": ("graphs", "make_graphed_callables"),
+    "use_mem_pool": ("graphs", "use_mem_pool"),
     "utils": ("utils", None),
 }
 

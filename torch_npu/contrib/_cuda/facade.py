@@ -47,11 +47,9 @@ def install(attributes: Attributes) -> None:
     attributes.set(cuda, "_get_device_properties", runtime.device_properties)
     attributes.set(cuda, "default_generators", runtime.DefaultGenerators())
     attributes.set(cuda.nvtx, "_nvtx", runtime.Nvtx())
-    for name in ("utilization", "graph", "graph_pool_handle", "make_graphed_callables"):
-        if hasattr(torch.npu, name):
-            attributes.rebind("torch.cuda", getattr(cuda, name), getattr(torch.npu, name))
-    if hasattr(torch.npu, "NPUGraph"):
-        attributes.rebind("torch.cuda", cuda.CUDAGraph, torch.npu.NPUGraph)
+    for name in ("utilization", "graph", "graph_pool_handle", "make_graphed_callables", "MemPool", "use_mem_pool"):
+        attributes.rebind("torch.cuda", getattr(cuda, name), getattr(torch.npu, name))
+    attributes.rebind("torch.cuda", cuda.CUDAGraph, torch.npu.NPUGraph)
 
 
 _early = False  # inside of a call that must not initialize the devices

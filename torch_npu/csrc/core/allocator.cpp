@@ -164,6 +164,21 @@ void record_history(bool enabled, c10::CachingDeviceAllocator::CreateContextFn r
     cache_of(i).record_history(enabled, recorder, max_entries, when, clear);
 }
 
+// As CUDA's: the first number is of pools that graphs made, the second of those that programs asked for.
+c10::MempoolId_t new_pool_id(bool for_graph) {
+  static std::atomic<c10::CaptureId_t> next{1};
+  const c10::CaptureId_t id = next.fetch_add(1, std::memory_order_relaxed);
+  return for_graph ? c10::MempoolId_t{id, 0} : c10::MempoolId_t{0, id};
+}
+
+void hold_pool(c10::DeviceIndex index, c10::MempoolId_t id) { cache_of(index).hold_pool(id); }
+void drop_pool(c10::DeviceIndex index, c10::MempoolId_t id) { cache_of(index).drop_pool(id); }
+void begin_allocate_to(c10::DeviceIndex index, c10::MempoolId_t id, bool capturing,
+                       std::function<bool(c10::StreamId)> takes) {
+  cache_of(index).begin_allocate_to(id, capturing, std::move(takes));
+}
+void end_allocate_to(c10::DeviceIndex index, c10::MempoolId_t id) { cache_of(index).end_allocate_to(id); }
+
 void* raw_allocate(size_t bytes, c10::Stream stream) {
   const c10::Stream former = exchange_stream(stream);
   c10::DataPtr data;

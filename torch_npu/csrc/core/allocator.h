@@ -7,6 +7,7 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,14 @@ struct Snapshot {
 NPU_API Snapshot snapshot();
 NPU_API void record_history(bool enabled, c10::CachingDeviceAllocator::CreateContextFn recorder, size_t max_entries,
                             c10::CachingDeviceAllocator::RecordContext when, bool clear);
+
+// Private pools of a device, see device_cache.h. A pool is there as long as somebody holds it.
+NPU_API c10::MempoolId_t new_pool_id(bool for_graph);
+NPU_API void hold_pool(c10::DeviceIndex index, c10::MempoolId_t id);
+NPU_API void drop_pool(c10::DeviceIndex index, c10::MempoolId_t id);
+NPU_API void begin_allocate_to(c10::DeviceIndex index, c10::MempoolId_t id, bool capturing,
+                               std::function<bool(c10::StreamId)> takes);
+NPU_API void end_allocate_to(c10::DeviceIndex index, c10::MempoolId_t id);
 
 // For code without tensors: a pointer of the current device, freed by raw_free.
 NPU_API void* raw_allocate(size_t bytes, c10::Stream stream);

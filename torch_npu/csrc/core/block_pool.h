@@ -21,12 +21,14 @@ constexpr size_t kRoundLarge = 2097152;      // of a multiple of this
 
 class BlockPool {
  public:
-  BlockPool(bool small, c10::StreamId stream) : small_(small), stream_(stream) {
+  BlockPool(bool small, c10::StreamId stream, c10::MempoolId_t owner = {0, 0})
+      : small_(small), stream_(stream), owner_(owner) {
     if (small) bins_ = std::make_unique<Bins>();
   }
 
   bool small() const { return small_; }
   c10::StreamId stream() const { return stream_; }
+  c10::MempoolId_t owner() const { return owner_; }  // {0, 0}: everybody's
 
   void insert(Block* block) {
     block->idle_since = searches_;
@@ -136,6 +138,7 @@ class BlockPool {
 
   const bool small_;
   const c10::StreamId stream_;
+  const c10::MempoolId_t owner_;
   int64_t searches_ = 0;
   std::unique_ptr<Bins> bins_;
   std::set<Block*, BySize> tree_;

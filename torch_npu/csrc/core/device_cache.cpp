@@ -90,8 +90,9 @@ Block* DeviceCache::malloc(size_t requested, c10::StreamId stream) {
   if (C10_UNLIKELY(history_.enabled())) context = history_.context(RecordContext::STATE);
   const size_t size = round_request(requested);
   const std::lock_guard<std::mutex> lock(lock_);
-  if (C10_UNLIKELY(!pending_.empty())) finish_events(false);
-  Pools& pools = pools_of(stream);
+  if (C10_UNLIKELY(!pending_.empty() && !captures_)) finish_events(false);
+  Pools* own = C10_UNLIKELY(!routes_.empty()) ? private_pools_of(stream) : nullptr;
+  Pools& pools = own ? *own : pools_of(stream);
   BlockPool& pool = size <= kSmallSize ? pools.small : pools.large;
   Block* block = find_free(pool, size);
   if (C10_UNLIKELY(!block)) block = allocate_or_reclaim(pool, size, requested);
@@ -116,8 +117,13 @@ Block* DeviceCache::find_free(BlockPool& pool, size_t size) {
 }
 
 Block* DeviceCache::allocate_or_reclaim(BlockPool& pool, size_t size, size_t requested) {
-  if (C10_UNLIKELY(tuning.garbage_collection_threshold > 0)) collect_garbage();
   const size_t bytes = segment_bytes(size);
+  if (captures_) {  // making room would wait for the device
+    Block* block = allocate_segment(pool, size);
+    if (!block) out_of_memory(requested, bytes);
+    return block;
+  }
+  if (C10_UNLIKELY(tuning.garbage_collection_threshold > 0)) collect_garbage();
   Block* block = allocate_segment(pool, size);
   if (!block && release_for(pool, bytes)) block = allocate_segment(pool, size);
   if (!block && release_all()) {
@@ -218,7 +224,15 @@ void DeviceCache::free(Block* block) noexcept {
   if (C10_UNLIKELY(block->size >= tuning.max_split_size)) stats_.oversize_allocations.decrease(1);
   trace(Action::FREE_REQUESTED, block->ptr, block->requested, pool.stream(), context ? context : block->context);
   if (C10_LIKELY(block->used_on.empty())) return return_block(block);
-  // Other streams still use it: it comes back when they have passed the events recorded now.
+  if (captures_) {
+    after_capture_.push_back(block);
+  } else {
+    record_uses(block);
+  }
+}
+
+// Other streams still use it: it comes back when they have passed the events recorded now.
+void DeviceCache::record_uses(Block* block) noexcept {
   try {
     for (const c10::Stream& stream : block->used_on) {
       PooledEvent event(stream.device_index());

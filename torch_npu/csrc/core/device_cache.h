@@ -10,6 +10,7 @@
 #include <c10/util/flat_hash_map.h>
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,6 +36,14 @@ class DeviceCache {
   // Waits for the device and gives free segments back.
   void empty_cache();
 
+  // Private pools (device_cache_private.cpp): from begin to end, allocations of the streams that `takes` names come from the pool.
+  // Its memory stays with it until nobody holds it any more; then empty_cache gives it back.
+  using Takes = std::function<bool(c10::StreamId)>;
+  void hold_pool(c10::MempoolId_t id);  // makes it at first
+  void drop_pool(c10::MempoolId_t id);
+  void begin_allocate_to(c10::MempoolId_t id, bool capturing, Takes takes);
+  void end_allocate_to(c10::MempoolId_t id);
+
   void set_memory_fraction(double fraction);
   double memory_fraction() const;
 
@@ -51,12 +60,25 @@ class DeviceCache {
 
  private:
   struct Pools {
-    explicit Pools(c10::StreamId stream) : small(true, stream), large(false, stream) {}
+    explicit Pools(c10::StreamId stream, c10::MempoolId_t owner = {0, 0})
+        : small(true, stream, owner), large(false, stream, owner) {}
     BlockPool small;
     BlockPool large;
   };
+  struct PrivatePool {
+    int holders = 0;
+    std::map<c10::StreamId, std::unique_ptr<Pools>> pools;
+  };
+  struct Route {
+    c10::MempoolId_t id;
+    bool capturing;
+    Takes takes;
+  };
 
   Pools& pools_of(c10::StreamId stream);
+  Pools* private_pools_of(c10::StreamId stream);
+  PrivatePool& held_pool(c10::MempoolId_t id);
+  void forget_empty_private_pools();
   Block* new_block();
   void recycle(Block* block);
 
@@ -75,6 +97,8 @@ class DeviceCache {
   void release_segment(Block* block);
   bool release_for(BlockPool& pool, size_t size);
   bool release_all();
+  void release_free(Pools& pools);
+  void record_uses(Block* block) noexcept;
   void collect_garbage();
   void finish_events(bool wait);
   [[noreturn]] void out_of_memory(size_t size, size_t alloc_size);
@@ -95,6 +119,10 @@ class DeviceCache {
   std::vector<std::unique_ptr<Block[]>> slabs_;
   // Blocks freed while other streams still use them, in the order of each stream.
   std::map<std::pair<c10::DeviceIndex, c10::StreamId>, std::deque<std::pair<PooledEvent, Block*>>> pending_;
+  std::map<c10::MempoolId_t, PrivatePool> private_;
+  std::vector<Route> routes_;  // the last that takes a stream wins
+  int captures_ = 0;           // of the routes: nothing may wait for a stream, query or record an event meanwhile
+  std::vector<Block*> after_capture_;  // freed during a capture while other streams used them
   size_t reserved_ = 0;
   double fraction_;
   bool fraction_set_ = false;

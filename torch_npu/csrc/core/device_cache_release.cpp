@@ -62,18 +62,25 @@ bool DeviceCache::release_all() {
   ++stats_.num_sync_all_streams;
   if (has_context(device_)) synchronize_device(device_);
   finish_events(true);
-  for (auto& [stream, pools] : pools_) {
-    for (BlockPool* pool : {&pools->small, &pools->large}) {
-      for (Block* block : pool->all()) {
-        if (block->expandable) {
-          unmap(block);
-        } else if (!block->is_split()) {
-          release_segment(block);
-        }
+  for (auto& [stream, pools] : pools_) release_free(*pools);
+  for (auto& [id, pool] : private_) {
+    if (pool.holders) continue;  // a graph that replays writes to what is free now
+    for (auto& [stream, pools] : pool.pools) release_free(*pools);
+  }
+  forget_empty_private_pools();
+  return true;
+}
+
+void DeviceCache::release_free(Pools& pools) {
+  for (BlockPool* pool : {&pools.small, &pools.large}) {
+    for (Block* block : pool->all()) {
+      if (block->expandable) {
+        unmap(block);
+      } else if (!block->is_split()) {
+        release_segment(block);
       }
     }
   }
-  return true;
 }
 
 void DeviceCache::empty_cache() {

@@ -75,6 +75,7 @@ std::vector<SegmentInfo> DeviceCache::snapshot() {
         segment.stream = handle_of(device_, block->pool->stream());
         segment.is_large = !block->pool->small();
         segment.is_expandable = block->expandable != nullptr;
+        segment.owner_private_pool_id = block->pool->owner();
         open = true;
       }
       SegmentInfo& segment = segments.back();

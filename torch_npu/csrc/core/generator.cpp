@@ -8,10 +8,13 @@
 #include <mutex>
 
 #include "csrc/core/device.h"
+#include "csrc/core/graph.h"
 
 namespace npu {
 namespace {
 
+// One Philox round makes four numbers.
+constexpr uint64_t whole_rounds(uint64_t count) { return (count + 3) / 4 * 4; }
 constexpr size_t kStateBytes = sizeof(uint64_t) + sizeof(int64_t);
 
 class PhiloxGenerator final : public c10::GeneratorImpl {
@@ -65,7 +68,7 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
   // Under mutex_.
   PhiloxSlice take(uint64_t count) {
     const PhiloxSlice slice{static_cast<int64_t>(seed_), static_cast<int64_t>(offset_)};
-    offset_ += (count + 3) / 4 * 4;
+    offset_ += whole_rounds(count);
     return slice;
   }
 
@@ -106,16 +109,37 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
 
 at::Generator new_generator(c10::DeviceIndex index) { return at::make_generator<PhiloxGenerator>(or_current(index)); }
 
-PhiloxSlice next_philox(const std::optional<at::Generator>& generator, uint64_t count) {
+namespace {
+
+const at::Generator& checked(const std::optional<at::Generator>& generator) {
   const at::Generator& chosen = generator && generator->defined() ? *generator : default_generator();
   TORCH_CHECK(chosen.device().type() == c10::DeviceType::PrivateUse1,
               "Expected a 'npu' device type for generator but found '", chosen.device().type(), "'");
   TORCH_CHECK(chosen.device().index() == current_device(),
               "Expected a generator of npu:", static_cast<int>(current_device()), " but found one of ",
               chosen.device());
-  auto* philox = static_cast<PhiloxGenerator*>(chosen.unsafeGetGeneratorImpl());
+  return chosen;
+}
+
+}  // namespace
+
+PhiloxSlice next_philox(const std::optional<at::Generator>& generator, uint64_t count) {
+  TORCH_CHECK(
+      !capturing_graph(),
+      "npu: this operator's random numbers cannot be captured in a graph, since CANN has none that takes its seed ",
+      "from memory; dropout, uniform_, normal_, random_, bernoulli_ and multinomial can be");
+  auto* philox = static_cast<PhiloxGenerator*>(checked(generator).unsafeGetGeneratorImpl());
   const std::lock_guard<std::mutex> lock(philox->mutex_);
   return philox->take(count);
+}
+
+PhiloxDraw draw_philox(const std::optional<at::Generator>& generator, uint64_t count) {
+  Graph* graph = capturing_graph();
+  if (C10_LIKELY(!graph)) return {next_philox(generator, count), nullptr};
+  CapturedPhilox& captured = graph->random_of(checked(generator));
+  const PhiloxDraw draw{{0, static_cast<int64_t>(captured.drawn)}, &captured};
+  captured.drawn += whole_rounds(count);
+  return draw;
 }
 
 }  // namespace npu

@@ -1,6 +1,7 @@
 // The random number generator of a device: Philox, counter-based. Its whole state is a seed and an offset, 16 bytes as
 // CUDA's; kernels take both, so results depend on neither threads nor streams.
 //     const PhiloxSlice slice = next_philox(generator, numel);     // pass slice.seed, slice.offset to the kernel
+// In a graph's capture the seed lies in device memory, so that each replay draws other numbers (draw_philox).
 // What it is not: the random kernels. Who calls it: csrc/ops, hooks.cpp, csrc/python.
 #pragma once
 
@@ -18,8 +19,15 @@ struct PhiloxSlice {
 };
 
 // Reserves `count` random numbers of the generator (the current device's default one if none is given; its device must be
-// the current one). Offsets are multiples of 4: one Philox round makes four 32-bit numbers. Thread-safe.
+// the current one). Offsets are multiples of 4: one Philox round makes four 32-bit numbers. Thread-safe. In a capture: an error.
 PhiloxSlice next_philox(const std::optional<at::Generator>& generator, uint64_t count);
+
+// For operators that can take their seed from memory: where `captured` is set, offset counts from captured->offset.
+struct CapturedPhilox;
+struct PhiloxDraw : PhiloxSlice {
+  const CapturedPhilox* captured = nullptr;
+};
+PhiloxDraw draw_philox(const std::optional<at::Generator>& generator, uint64_t count);
 
 // -1: the current device.
 NPU_API const at::Generator& default_generator(c10::DeviceIndex index = -1);

@@ -8,6 +8,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/core/generator.h"
+#include "csrc/core/graph.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/storage.h"
@@ -20,6 +21,10 @@ using Generator = std::optional<at::Generator>;
 
 PhiloxSlice slice_for(const at::Tensor& self, const Generator& generator) {
   return next_philox(generator, static_cast<uint64_t>(self.numel()));
+}
+
+PhiloxDraw draw_for(const at::Tensor& self, const Generator& generator) {
+  return draw_philox(generator, static_cast<uint64_t>(self.numel()));
 }
 
 void check_floating(const at::Tensor& self, const char* name) {
@@ -38,8 +43,12 @@ at::Tensor& normal_(at::Tensor& self, double mean, double std, Generator generat
     return self;
   }
   const NPUGuard guard(self.device().index());
-  const PhiloxSlice slice = slice_for(self, generator);
-  ACLNN(aclnnInplaceNormal)(self, mean, std, slice.seed, slice.offset);
+  const PhiloxDraw draw = draw_for(self, generator);
+  if (const CapturedPhilox* in = draw.captured) {
+    ACLNN(aclnnInplaceNormalTensor)(self, mean, std, in->seed, in->offset, draw.offset);
+  } else {
+    ACLNN(aclnnInplaceNormal)(self, mean, std, draw.seed, draw.offset);
+  }
   return self;
 }
 
@@ -48,15 +57,28 @@ at::Tensor& uniform_(at::Tensor& self, double from, double to, Generator generat
   TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
-  const PhiloxSlice slice = slice_for(self, generator);
-  ACLNN(aclnnInplaceUniform)(self, from, to, static_cast<uint64_t>(slice.seed), static_cast<uint64_t>(slice.offset));
+  const PhiloxDraw draw = draw_for(self, generator);
+  const auto offset = static_cast<uint64_t>(draw.offset);
+  if (const CapturedPhilox* in = draw.captured) {
+    ACLNN(aclnnInplaceUniformTensor)(self, from, to, in->seed, in->offset, offset);
+  } else {
+    ACLNN(aclnnInplaceUniform)(self, from, to, static_cast<uint64_t>(draw.seed), offset);
+  }
   return self;
+}
+
+// CANN's Bernoulli takes no seed from memory.
+template <class P>
+at::Tensor& bernoulli_captured(at::Tensor& self, const P& p, Generator generator) {
+  at::Tensor values = empty(self.sizes(), at::kFloat);
+  return self.copy_(uniform_(values, 0, 1, std::move(generator)).lt(p));
 }
 
 at::Tensor& bernoulli_float(at::Tensor& self, double p, Generator generator) {
   TORCH_CHECK(0 <= p && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
+  if (capturing_graph()) return bernoulli_captured(self, p, std::move(generator));
   const PhiloxSlice slice = slice_for(self, generator);
   ACLNN(aclnnInplaceBernoulli)(self, at::Scalar(p), slice.seed, slice.offset);
   return self;
@@ -66,6 +88,7 @@ at::Tensor& bernoulli_tensor(at::Tensor& self, const at::Tensor& p, Generator ge
   TORCH_CHECK(p.is_floating_point(), "bernoulli_ expects floating-point probabilities, got ", p.scalar_type());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
+  if (capturing_graph()) return bernoulli_captured(self, p.to(self.device()), std::move(generator));
   const PhiloxSlice slice = slice_for(self, generator);
   ACLNN(aclnnInplaceBernoulliTensor)(self, p.to(self.device()).expand(self.sizes()), slice.seed, slice.offset);
   return self;
@@ -107,8 +130,12 @@ at::Tensor& random_between(at::Tensor& self, int64_t from, int64_t to, const Gen
   TORCH_CHECK(!self.is_complex(), "random_ is not implemented for ", self.scalar_type());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
-  const PhiloxSlice slice = slice_for(self, generator);
-  ACLNN(aclnnInplaceRandom)(self, from, to, slice.seed, slice.offset);
+  const PhiloxDraw draw = draw_for(self, generator);
+  if (const CapturedPhilox* in = draw.captured) {
+    ACLNN(aclnnInplaceRandomTensor)(self, from, to, in->seed, in->offset, draw.offset);
+  } else {
+    ACLNN(aclnnInplaceRandom)(self, from, to, draw.seed, draw.offset);
+  }
   return self;
 }
 
@@ -215,8 +242,12 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   sizes.back() = num_samples;
   resize_out(out, sizes);
   if (out.numel() == 0) return out;
-  const PhiloxSlice slice = next_philox(generator, static_cast<uint64_t>(std::max(self.numel(), out.numel())));
-  ACLNN(aclnnMultinomial)(self, num_samples, replacement, slice.seed, slice.offset, out);
+  const PhiloxDraw draw = draw_philox(generator, static_cast<uint64_t>(std::max(self.numel(), out.numel())));
+  if (const CapturedPhilox* in = draw.captured) {
+    ACLNN(aclnnMultinomialTensor)(self, num_samples, replacement, in->seed, in->offset, draw.offset, out);
+  } else {
+    ACLNN(aclnnMultinomial)(self, num_samples, replacement, draw.seed, draw.offset, out);
+  }
   return out;
 }
 
@@ -235,8 +266,13 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   if (p == 1) return {at::Tensor(empty(input.sizes(), input.scalar_type())).zero_(), mask.zero_()};
   const at::Tensor out = empty(input.sizes(), input.scalar_type());
   if (input.numel() == 0) return {out, mask};
-  const PhiloxSlice slice = slice_for(input, std::nullopt);
-  ACLNN(aclnnDropoutGenMaskV2)(input.sizes(), p, slice.seed, slice.offset, input.scalar_type(), mask);
+  const PhiloxDraw draw = draw_for(input, std::nullopt);
+  if (const CapturedPhilox* in = draw.captured) {
+    ACLNN(aclnnDropoutGenMaskV2Tensor)
+    (input.sizes(), p, in->seed, in->offset, draw.offset, input.scalar_type(), mask);
+  } else {
+    ACLNN(aclnnDropoutGenMaskV2)(input.sizes(), p, draw.seed, draw.offset, input.scalar_type(), mask);
+  }
   ACLNN(aclnnDropoutDoMask)(input, mask, p, out);
   return {out, mask};
 }

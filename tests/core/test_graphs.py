@@ -1,0 +1,239 @@
+"""Graphs and memory pools: replays give what the same work gives without a graph, in memory that stays the graph's."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+import torch
+
+DEVICE = "npu"
+npu = torch.npu
+
+
+def capture(function, **options):
+    """The function's result as the graph's output, and the graph."""
+    graph = npu.NPUGraph()
+    with npu.graph(graph, **options):
+        result = function()
+    return result, graph
+
+
+def test_replay_computes_from_the_inputs_there_are_now():
+    x = torch.zeros(5, 8, device=DEVICE)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).to(DEVICE)
+    y, graph = capture(lambda: model(x))
+    for _ in range(3):
+        x.copy_(torch.randn(5, 8))
+        graph.replay()
+        assert torch.equal(y, model(x))
+
+
+def test_nothing_runs_while_it_is_captured():
+    x = torch.zeros(4, device=DEVICE)
+    _, graph = capture(lambda: x.add_(1))
+    assert x.tolist() == [0] * 4
+    graph.replay(), graph.replay()
+    assert x.tolist() == [2] * 4
+
+
+DRAWS = {
+    "dropout": lambda x: torch.nn.functional.dropout(x, 0.5),
+    "uniform": lambda x: x.clone().uniform_(2, 3),
+    "normal": lambda x: torch.randn_like(x),
+    "random": lambda x: x.clone().random_(0, 1000),
+    "bernoulli": lambda x: torch.empty_like(x).bernoulli_(0.3),
+    "multinomial": lambda x: torch.multinomial(x, 4),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
+def test_each_replay_draws_what_the_generator_comes_to(draw):
+    """As without a graph: the same numbers after the same seed, other ones at each replay."""
+    x = torch.ones(64, device=DEVICE)
+    y, graph = capture(lambda: draw(x))
+    npu.manual_seed(7)
+    plain = [draw(x) for _ in range(2)] if draw is not DRAWS["bernoulli"] else None
+    npu.manual_seed(7)
+    replayed = []
+    for _ in range(2):
+        graph.replay()
+        replayed.append(y.clone())
+    assert not torch.equal(*replayed)
+    if plain is not None:
+        assert all(torch.equal(a, b) for a, b in zip(plain, replayed, strict=True))
+    else:
+        assert set(torch.cat(replayed).tolist()) == {0.0, 1.0} and 10 < sum(map(torch.sum, replayed)) < 70
+
+
+def test_two_draws_of_a_graph_differ_and_a_generator_of_ones_own_is_used():
+    generator = torch.Generator(DEVICE).manual_seed(3)
+    x = torch.empty(32, device=DEVICE)
+    (a, b), graph = capture(lambda: (x.clone().uniform_(generator=generator), x.clone().uniform_(generator=generator)))
+    graph.replay()
+    assert not torch.equal(a, b)
+    fresh = torch.Generator(DEVICE).manual_seed(3)
+    assert torch.equal(a, x.clone().uniform_(generator=fresh)) and torch.equal(b, x.clone().uniform_(generator=fresh))
+
+
+def test_the_graphs_memory_is_not_given_to_others():
+    x = torch.ones(300_000, device=DEVICE)
+    y, graph = capture(lambda: ((x + 1) * 2 + 3).sqrt())  # temporaries that are free when the capture ends
+    npu.empty_cache()
+    others = [torch.full((300_000,), 9.0, device=DEVICE) for _ in range(20)]
+    graph.replay()
+    assert torch.equal(y, ((x + 1) * 2 + 3).sqrt())
+    assert all((o == 9).all() for o in others)
+
+
+def test_reset_gives_the_memory_back():
+    npu.synchronize()
+    npu.empty_cache()
+    before = npu.memory_reserved()
+    x = torch.ones(1 << 20, device=DEVICE)
+    y, graph = capture(lambda: x * 2 + 1)
+    del y, x
+    npu.empty_cache()
+    assert npu.memory_reserved() > before  # a replay still writes there
+    graph.reset()
+    npu.empty_cache()
+    assert npu.memory_reserved() == before
+    with pytest.raises(RuntimeError, match="has not been captured"):
+        graph.replay()
+
+
+def test_graphs_may_share_a_pool():
+    x = torch.ones(1 << 18, device=DEVICE)
+    handle = npu.graph_pool_handle()
+    y, first = capture(lambda: x + 1, pool=handle)
+    z, second = capture(lambda: y * 2, pool=first.pool())
+    assert first.pool() == second.pool() == handle
+    first.replay(), second.replay()
+    assert z.unique().tolist() == [4]
+    segments = {tuple(s["segment_pool_id"]) for s in npu.memory_snapshot() if s["address"] <= y.data_ptr()}
+    assert handle in segments
+
+
+def test_a_whole_training_step():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)).to(DEVICE)
+    plain = copy.deepcopy(model)
+    x, t = torch.randn(16, 8, device=DEVICE), torch.randn(16, 1, device=DEVICE)
+
+    def step(model, optimizer):
+        optimizer.zero_grad(set_to_none=True)
+        loss = (model(x) - t).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    optimizers = [torch.optim.SGD(m.parameters(), 0.1, momentum=0.9) for m in (model, plain)]
+    side = npu.Stream()
+    with npu.stream(side):
+        for m, o in zip((model, plain), optimizers, strict=True):
+            step(m, o)  # momentum buffers are made in the first step
+    npu.current_stream().wait_stream(side)
+    loss, graph = capture(lambda: step(model, optimizers[0]))
+    for _ in range(5):
+        x.copy_(torch.randn(16, 8))
+        graph.replay()
+        want = step(plain, optimizers[1])
+        torch.testing.assert_close(loss, want)
+    for p, q in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(p, q)
+
+
+@pytest.mark.parametrize(
+    ("inside", "error"),
+    [
+        (lambda x: x.sum().item(), "being captured into a graph"),
+        (lambda x: torch.randperm(5, device=DEVICE), "cannot be captured in a graph"),
+        (lambda x: npu.synchronize(), "captured"),
+    ],
+)
+def test_what_cannot_be_captured_is_an_error_and_the_next_capture_works(inside, error):
+    x = torch.ones(4, device=DEVICE)
+    with pytest.raises(RuntimeError, match=error):
+        capture(lambda: inside(x))
+    assert x.sum().item() == 4
+    y, graph = capture(lambda: x + 1)
+    graph.replay()
+    assert y.tolist() == [2] * 4
+
+
+def test_misuse_says_what_to_do():
+    graph = npu.NPUGraph()
+    with pytest.raises(RuntimeError, match="not the default one: use torch.npu.graph"):
+        graph.capture_begin()
+    with pytest.raises(RuntimeError, match="no capture of this graph has begun"):
+        graph.capture_end()
+    with pytest.raises(ValueError, match="'global', 'thread_local' or 'relaxed', not 'wild'"):
+        capture(lambda: None, capture_error_mode="wild")
+    _, graph = capture(lambda: torch.ones(1, device=DEVICE))
+    with pytest.raises(RuntimeError, match=r"call reset\(\) first"), npu.stream(npu.Stream()):
+        graph.capture_begin()
+
+
+def test_debug_dump_lists_the_tasks(tmp_path):
+    x = torch.ones(4, device=DEVICE)
+    _, graph = capture(lambda: x.mul(2).add(x))
+    with pytest.raises(RuntimeError, match="enable_debug_mode"):
+        graph.debug_dump(str(tmp_path / "g.json"))
+    graph.enable_debug_mode()
+    graph.debug_dump(str(tmp_path / "g.json"))
+    assert [task["name"] for task in json.loads((tmp_path / "g.json").read_text())] == ["aclnnMuls", "aclnnAdd"]
+
+
+def test_torch_accelerator_graph():
+    x = torch.ones(4, device=DEVICE)
+    graph = torch.accelerator.Graph()
+    with torch.Stream(device=DEVICE), graph:
+        y = x * 3
+    x.fill_(2)
+    graph.replay()
+    assert y.tolist() == [6] * 4
+
+
+@pytest.mark.parametrize("of", ["module", "function"])
+def test_make_graphed_callables(of):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4)).to(DEVICE)
+    plain = copy.deepcopy(model)
+    sample = torch.randn(5, 8, device=DEVICE, requires_grad=True)
+    graphed = npu.make_graphed_callables(model if of == "module" else (lambda x: model(x)), (sample,))
+    assert (graphed is model) == (of == "module")
+    for _ in range(3):
+        ours, theirs = (torch.randn(5, 8, generator=torch.Generator().manual_seed(1)).to(DEVICE) for _ in range(2))
+        ours.requires_grad_(), theirs.requires_grad_()
+        model.zero_grad(), plain.zero_grad()
+        graphed(ours).square().sum().backward()
+        plain(theirs).square().sum().backward()
+        torch.testing.assert_close(ours.grad, theirs.grad)
+        if of == "module":
+            for p, q in zip(model.parameters(), plain.parameters(), strict=True):
+                torch.testing.assert_close(p.grad, q.grad)
+    with pytest.raises(ValueError, match=r"argument 0 .* shape \(5, 8\)"):
+        graphed(torch.randn(6, 8, device=DEVICE))
+    if of == "module":
+        model.eval()
+        assert model(torch.randn(6, 8, device=DEVICE)).shape == (6, 4)  # as before: not the mode that was captured
+
+
+def test_a_memory_pool_holds_what_is_allocated_in_it():
+    pool = npu.MemPool()
+    outside = torch.empty(1000, device=DEVICE)
+    with npu.use_mem_pool(pool):
+        inside = torch.empty(1000, device=DEVICE)
+    after = torch.empty(1000, device=DEVICE)
+    (segment,) = pool.snapshot()
+    within = [
+        segment["address"] <= t.data_ptr() < segment["address"] + segment["total_size"]
+        for t in (outside, inside, after)
+    ]
+    assert within == [False, True, False]
+    del inside, pool
+    npu.empty_cache()
+    assert segment["address"] not in [s["address"] for s in npu.memory_snapshot()]
+    with pytest.raises(NotImplementedError, match="use_on_oom"):
+        npu.MemPool(use_on_oom=True)

@@ -1,0 +1,170 @@
+#include "csrc/core/graph.h"
+
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "csrc/cann/api.h"
+#include "csrc/cann/error.h"
+#include "csrc/core/allocator.h"
+#include "csrc/core/device.h"
+#include "csrc/core/empty.h"
+#include "csrc/core/generator.h"
+#include "csrc/core/lifecycle.h"
+
+namespace npu {
+namespace {
+
+std::atomic<int> captures{0};
+
+struct Captures {
+  std::mutex lock;
+  std::map<aclmdlRI, Graph*> graphs;
+};
+
+Captures& under_way() {
+  static auto* const all = new Captures();
+  return *all;
+}
+
+aclmdlRI model_of(c10::Stream stream) {
+  aclmdlRICaptureStatus status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+  aclmdlRI model = nullptr;
+  NPU_CHECK(cann::acl().aclmdlRICaptureGetInfo(raw_stream(stream), &status, &model));
+  return status == ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE ? model : nullptr;
+}
+
+aclmdlRICaptureMode mode_of(at::GraphCaptureMode mode) {
+  switch (mode) {
+    case at::GraphCaptureMode::ThreadLocal:
+      return ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL;
+    case at::GraphCaptureMode::Relaxed:
+      return ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+    default:
+      return ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
+  }
+}
+
+// torch.accelerator.Graph asks for "NPU": the back end's name, in capitals.
+[[maybe_unused]] const bool registered = [] {
+  at::GraphImplRegistry()->Register("NPU", [](at::GraphImplArgs args) -> std::unique_ptr<at::GraphImplInterface> {
+    return std::make_unique<Graph>(args);
+  });
+  return true;
+}();
+
+}  // namespace
+
+Graph::~Graph() {
+  try {
+    if (alive()) reset();
+  } catch (const std::exception& error) {
+    TORCH_WARN("npu: a graph could not be released: ", error.what());
+  }
+}
+
+void Graph::check_captured(const char* what) const {
+  TORCH_CHECK(model_ && !stream_, "npu: ", what,
+              ": this graph has not been captured: call capture_begin and capture_end", " first");
+}
+
+void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
+  TORCH_CHECK(!model_ && !stream_, "npu: this graph has been captured already: call reset() first");
+  TORCH_CHECK(cann::acl().aclmdlRICaptureBegin && cann::acl().aclmdlRIExecuteAsync,
+              "npu: this CANN cannot capture graphs (aclmdlRICaptureBegin is missing): install a newer one");
+  const c10::Stream stream = current_stream();
+  TORCH_CHECK(stream != default_stream(), "npu: graphs are captured on a stream that is not the default one: use ",
+              "torch.npu.graph, or `with torch.npu.stream(...)`");
+  device_ = stream.device_index();
+  const bool shared = pool.first != 0 || pool.second != 0;
+  const c10::MempoolId_t id = shared ? pool : memory::new_pool_id(true);
+  NPU_CHECK(cann::acl().aclmdlRICaptureBegin(raw_stream(stream), mode_of(mode)));
+  stream_ = stream;
+  model_ = model_of(stream);
+  memory::hold_pool(device_, id);
+  pool_ = id;
+  memory::begin_allocate_to(device_, id, true, [model = model_, device = device_](c10::StreamId other) {
+    return model_of(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), other)) ==
+           model;
+  });
+  Captures& all = under_way();
+  const std::lock_guard<std::mutex> lock(all.lock);
+  all.graphs[model_] = this;
+  captures.fetch_add(1, std::memory_order_release);
+}
+
+void Graph::capture_end() {
+  TORCH_CHECK(stream_, "npu: capture_end: no capture of this graph has begun");
+  TORCH_CHECK(current_stream(device_) == *stream_, "npu: capture_end: the capture must end on the stream it began on");
+  {
+    Captures& all = under_way();
+    const std::lock_guard<std::mutex> lock(all.lock);
+    all.graphs.erase(model_);
+    captures.fetch_sub(1, std::memory_order_release);
+  }
+  model_ = nullptr;
+  const aclrtStream raw = raw_stream(*stream_);
+  stream_.reset();
+  const int status = cann::acl().aclmdlRICaptureEnd(raw, &model_);
+  memory::end_allocate_to(device_, *pool_);
+  if (status != 0) {
+    model_ = nullptr;
+    cann::throw_status(status, "aclmdlRICaptureEnd");
+  }
+}
+
+void Graph::instantiate() { check_captured("instantiate"); }
+
+void Graph::replay() {
+  check_captured("replay");
+  const NPUGuard guard(device_);
+  for (CapturedPhilox& random : random_) {
+    const PhiloxSlice slice = next_philox(random.generator, random.drawn);
+    random.seed.fill_(slice.seed);
+    random.offset.fill_(slice.offset);
+  }
+  NPU_CHECK(cann::acl().aclmdlRIExecuteAsync(model_, current_raw_stream()));
+}
+
+void Graph::reset() {
+  if (stream_) capture_end();
+  if (model_) {
+    NPU_CHECK(cann::acl().aclmdlRIDestroy(model_));
+    model_ = nullptr;
+  }
+  random_.clear();
+  if (pool_) memory::drop_pool(device_, *pool_);
+  pool_.reset();
+}
+
+c10::MempoolId_t Graph::pool() const {
+  TORCH_CHECK(pool_, "npu: pool: this graph has not been captured");
+  return *pool_;
+}
+
+void Graph::debug_dump(const std::string& path) {
+  check_captured("debug_dump");
+  TORCH_CHECK(debug_, "npu: debug_dump: call enable_debug_mode() before the capture");
+  NPU_CHECK(cann::acl().aclmdlRIDebugJsonPrint(model_, path.c_str(), 0));
+}
+
+CapturedPhilox& Graph::random_of(const at::Generator& generator) {
+  for (CapturedPhilox& random : random_) {
+    if (random.generator == generator) return random;
+  }
+  return random_.emplace_back(generator, empty({1}, at::kLong), empty({1}, at::kLong));
+}
+
+Graph* capturing_graph() {
+  if (C10_LIKELY(captures.load(std::memory_order_acquire) == 0)) return nullptr;
+  const aclmdlRI model = model_of(current_stream());
+  if (!model) return nullptr;
+  Captures& all = under_way();
+  const std::lock_guard<std::mutex> lock(all.lock);
+  const auto found = all.graphs.find(model);
+  return found == all.graphs.end() ? nullptr : found->second;
+}
+
+}  // namespace npu

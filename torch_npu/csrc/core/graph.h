@@ -1,0 +1,63 @@
+// Graphs: what a stream is given between capture_begin and capture_end is recorded, not run; replay runs it again, with the same
+// addresses. Also behind torch.accelerator.Graph. What it is not: the memory pool it keeps (device_cache_private.cpp).
+//     Graph graph;
+//     graph.capture_begin(); y = f(x); graph.capture_end();      // on a stream that is not the default one
+//     x.copy_(next); graph.replay();                             // y holds f(next)
+// Random operators draw from a seed and an offset in device memory, which each replay sets: it goes on where the generator is.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/GraphImplInterface.h>
+#include <ATen/core/Tensor.h>
+
+#include <list>
+#include <optional>
+
+#include "csrc/cann/export.h"
+#include "csrc/core/stream.h"
+
+namespace npu {
+
+// What a captured operator draws from: scalars of type int64 on the device, and how many numbers the graph draws in all.
+struct CapturedPhilox {
+  at::Generator generator;
+  at::Tensor seed;
+  at::Tensor offset;
+  uint64_t drawn = 0;
+};
+
+// Not thread-safe: a graph belongs to one thread at a time.
+class NPU_API Graph final : public at::GraphImplInterface {
+ public:
+  explicit Graph(const at::GraphImplArgs& args = {}) : keep_(args.keep_graph) {}
+  ~Graph() override;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) override;
+  void capture_end() override;
+  void instantiate() override;  // CANN has made it executable when the capture ends
+  void replay() override;       // on the current stream
+  void reset() override;
+  c10::MempoolId_t pool() const override;
+  void enable_debug_mode() override { debug_ = true; }
+  void debug_dump(const std::string& path) override;
+
+  CapturedPhilox& random_of(const at::Generator& generator);
+
+ private:
+  void check_captured(const char* what) const;
+
+  const bool keep_;
+  bool debug_ = false;
+  std::optional<c10::Stream> stream_;  // where it is captured, until that ends
+  std::optional<c10::MempoolId_t> pool_;
+  c10::DeviceIndex device_ = -1;
+  aclmdlRI model_ = nullptr;
+  std::list<CapturedPhilox> random_;
+};
+
+// The graph that the current stream is captured into, or null. Cost without any capture: one load.
+Graph* capturing_graph();
+
+}  // namespace npu

@@ -1,0 +1,57 @@
+// Graphs and memory pools for Python: torch.npu.NPUGraph and what torch_npu/npu/graphs.py is made of.
+#include "csrc/core/graph.h"
+
+#include <torch/csrc/Device.h>
+
+#include "csrc/core/allocator.h"
+#include "csrc/python/bind.h"
+
+namespace npu::python {
+namespace {
+
+at::GraphCaptureMode mode_of(const std::string& name) {
+  if (name == "global") return at::GraphCaptureMode::Global;
+  if (name == "thread_local") return at::GraphCaptureMode::ThreadLocal;
+  if (name == "relaxed") return at::GraphCaptureMode::Relaxed;
+  TORCH_CHECK_VALUE(false, "capture_error_mode is 'global', 'thread_local' or 'relaxed', not '", name, "'");
+}
+
+void begin_on_this_thread(int index, c10::MempoolId_t id) {
+  memory::begin_allocate_to(
+      static_cast<c10::DeviceIndex>(index), id, false,
+      [thread = std::this_thread::get_id()](c10::StreamId) { return std::this_thread::get_id() == thread; });
+}
+
+}  // namespace
+
+void bind_graph(py::module& module) {
+  py::class_<Graph, std::shared_ptr<Graph>>(module, "_NPUGraph")
+      .def(py::init([](bool keep_graph) { return std::make_shared<Graph>(at::GraphImplArgs{keep_graph}); }),
+           py::arg("keep_graph") = false)
+      .def("capture_begin", no_gil([](Graph& self, std::optional<c10::MempoolId_t> pool, const std::string& mode) {
+             self.capture_begin(pool.value_or(c10::MempoolId_t{0, 0}), mode_of(mode));
+           }),
+           py::arg("pool") = py::none(), py::arg("capture_error_mode") = "global")
+      .def("capture_end", no_gil(&Graph::capture_end))
+      .def("instantiate", no_gil(&Graph::instantiate))
+      .def("replay", no_gil(&Graph::replay))
+      .def("reset", no_gil(&Graph::reset))
+      .def("pool", no_gil(&Graph::pool))
+      .def("register_generator_state",
+           with_gil([](Graph& self, const at::Generator& generator) { self.random_of(generator); }))
+      .def("enable_debug_mode", with_gil(&Graph::enable_debug_mode))
+      .def("debug_dump", no_gil(&Graph::debug_dump), py::arg("path"));
+  module.def("_new_pool_id", with_gil([] { return memory::new_pool_id(false); }));
+  module.def("_hold_pool", no_gil([](int index, c10::MempoolId_t id) {
+               memory::hold_pool(static_cast<c10::DeviceIndex>(index), id);
+             }));
+  module.def("_drop_pool", no_gil([](int index, c10::MempoolId_t id) {
+               memory::drop_pool(static_cast<c10::DeviceIndex>(index), id);
+             }));
+  module.def("_begin_allocate_to", no_gil(&begin_on_this_thread));
+  module.def("_end_allocate_to", no_gil([](int index, c10::MempoolId_t id) {
+               memory::end_allocate_to(static_cast<c10::DeviceIndex>(index), id);
+             }));
+}
+
+}  // namespace npu::python

@@ -1,0 +1,239 @@
+"""Graphs: work that is captured once and replayed at the same addresses, without the cost of giving it out anew.
+
+    x = torch.zeros(8, device="npu")
+    with torch.npu.graph(graph := torch.npu.NPUGraph()):
+        y = model(x)
+    x.copy_(batch)
+    graph.replay()          # y holds model(batch)
+
+What a capture cannot hold is an error when it is met: reading a value on the host, waiting for a stream, operators that run on
+the CPU. `torch.accelerator.Graph` is the same under PyTorch's common name. MemPool and use_mem_pool keep a program's
+allocations apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from torch_npu import _C
+from torch_npu.npu import streams
+from torch_npu.npu._utils import _get_device_index
+from torch_npu.npu.devices import _lazy_init, current_device, synchronize
+from torch_npu.npu.memory import empty_cache
+
+__all__ = ["MemPool", "NPUGraph", "graph", "graph_pool_handle", "make_graphed_callables", "use_mem_pool"]
+
+NPUGraph = _C._NPUGraph
+NPUGraph.__module__, NPUGraph.__qualname__, NPUGraph.__name__ = "torch.npu", "NPUGraph", "NPUGraph"
+
+
+def graph_pool_handle() -> tuple[int, int]:
+    """The id of a new memory pool, which several graphs may share: `torch.npu.graph(g, pool=handle)`."""
+    return _C._new_pool_id()
+
+
+class graph:
+    """A context in which the work of `stream` is captured into `npu_graph`.
+
+    `pool` is a `graph_pool_handle()` or another graph's `pool()`; graphs that share one must be replayed in the order they
+    were captured. `capture_error_mode` is "global", "thread_local" or "relaxed".
+    """
+
+    _stream: torch.Stream | None = None
+
+    def __init__(
+        self,
+        npu_graph: NPUGraph,
+        pool: tuple[int, int] | None = None,
+        stream: torch.Stream | None = None,
+        capture_error_mode: str = "global",
+    ):
+        if stream is None:
+            if graph._stream is None:
+                graph._stream = streams.Stream()
+            stream = graph._stream
+        self.npu_graph, self.pool, self.mode = npu_graph, pool, capture_error_mode
+        self.context = streams.stream(stream)
+
+    def __enter__(self) -> None:
+        synchronize()  # what the graph uses must be there
+        empty_cache()
+        self.context.__enter__()
+        try:
+            self.npu_graph.capture_begin(self.pool, self.mode)
+        except BaseException as error:
+            self.context.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        try:
+            self.npu_graph.capture_end()
+        finally:
+            self.context.__exit__(kind, error, traceback)
+
+
+class MemPool:
+    """A pool of the current device's memory. What is allocated in `use_mem_pool(pool)` lies in it."""
+
+    def __init__(self, allocator: None = None, use_on_oom: bool = False, no_split: bool = False):
+        for name, value in (("allocator", allocator), ("use_on_oom", use_on_oom), ("no_split", no_split)):
+            if value:
+                raise NotImplementedError(f"torch.npu.MemPool has no {name} yet: leave it out")
+        _lazy_init()
+        self.device = current_device()
+        self.id: tuple[int, int] = _C._new_pool_id()
+        _C._hold_pool(self.device, self.id)
+
+    def __del__(self) -> None:
+        if hasattr(self, "id"):
+            _C._drop_pool(self.device, self.id)
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """The pool's segments, as torch.npu.memory_snapshot() shows them."""
+        from torch_npu.npu.memory import memory_snapshot
+
+        return [segment for segment in memory_snapshot() if tuple(segment["segment_pool_id"]) == self.id]
+
+
+@contextmanager
+def use_mem_pool(pool: MemPool, device: Any = None) -> Iterator[None]:
+    """What this thread allocates inside comes from `pool`."""
+    index = pool.device if device is None else _get_device_index(device, True)
+    if index != pool.device:
+        raise ValueError(f"the pool is of npu:{pool.device}, not of npu:{index}")
+    _C._begin_allocate_to(index, pool.id)
+    try:
+        yield
+    finally:
+        _C._end_allocate_to(index, pool.id)
+
+
+class _Graphed(torch.autograd.Function):
+    """Runs a captured forward, and in backward a captured backward."""
+
+    @staticmethod
+    def forward(ctx: Any, run: _Capture, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.run = run
+        for static, given in zip(run.inputs, inputs, strict=True):
+            if static.data_ptr() != given.data_ptr():
+                static.copy_(given)
+        run.forward_graph.replay()
+        return tuple(out.detach() for out in run.outputs)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        run = ctx.run
+        for static, given in zip(run.output_gradients, gradients, strict=True):
+            if static is not None and given is not None and static.data_ptr() != given.data_ptr():
+                static.copy_(given)
+        run.backward_graph.replay()
+        return None, *(g if g is None else g.detach() for g in run.input_gradients)
+
+
+class _Capture:
+    """One callable's two graphs, with the tensors they read and write."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], warmups: int, allow_unused: bool):
+        module = function if isinstance(function, torch.nn.Module) else None
+        if module is not None and any(b.requires_grad for b in module.buffers()):
+            raise RuntimeError("make_graphed_callables: buffers must not require gradients")
+        flat, self.input_tree = pytree.tree_flatten(arguments)
+        if not all(isinstance(x, torch.Tensor) for x in flat):
+            raise TypeError("make_graphed_callables: all sample arguments must be tensors")
+        self.parameters = tuple(module.parameters()) if module is not None else ()
+        self.inputs = (*flat, *self.parameters)
+        self.wanted = [x for x in self.inputs if x.requires_grad]
+        self.function, self.arguments, self.allow_unused = function, arguments, allow_unused
+        self.input_gradients: list[torch.Tensor | None] = [None] * len(self.inputs)
+        side = streams.Stream()
+        side.wait_stream(streams.current_stream())
+        with streams.stream(side):
+            for _ in range(warmups):
+                outputs = [o for o in pytree.tree_leaves(function(*arguments)) if o.requires_grad]
+                if outputs and self.wanted:
+                    self.gradients_of(outputs, [torch.ones_like(o) for o in outputs])
+                del outputs
+        streams.current_stream().wait_stream(side)
+
+    def gradients_of(self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> Sequence[Any]:
+        return torch.autograd.grad(outputs, self.wanted, given, only_inputs=True, allow_unused=self.allow_unused)
+
+    def capture_forward(self, pool: tuple[int, int]) -> None:
+        self.forward_graph = NPUGraph()
+        with graph(self.forward_graph, pool=pool):
+            result = self.function(*self.arguments)
+        self.outputs, self.output_tree = pytree.tree_flatten(result)
+
+    def capture_backward(self, pool: tuple[int, int]) -> None:
+        self.backward_graph = NPUGraph()
+        self.output_gradients = [torch.empty_like(o) if o.requires_grad else None for o in self.outputs]
+        live = [o for o in self.outputs if o.requires_grad]
+        if live and self.wanted:
+            with graph(self.backward_graph, pool=pool):
+                found = iter(self.gradients_of(live, [g for g in self.output_gradients if g is not None]))
+            self.input_gradients = [next(found) if x.requires_grad else None for x in self.inputs]
+        self.outputs = [o.detach() for o in self.outputs]  # the captured autograd graph has done its work
+
+    def __call__(self, *arguments: Any) -> Any:
+        flat, tree = pytree.tree_flatten(arguments)
+        if tree != self.input_tree:
+            raise TypeError(f"this graph was captured with arguments {self.input_tree}, not {tree}")
+        for index, (static, given) in enumerate(zip(self.inputs, flat, strict=False)):
+            if given.shape != static.shape or given.dtype != static.dtype:
+                raise ValueError(
+                    f"argument {index} of a graph must be {static.dtype} of shape {tuple(static.shape)} as at its "
+                    f"capture, not {given.dtype} of shape {tuple(given.shape)}"
+                )
+        return pytree.tree_unflatten(_Graphed.apply(self, *flat, *self.parameters), self.output_tree)
+
+
+def make_graphed_callables(
+    callables: Callable[..., Any] | tuple[Callable[..., Any], ...],
+    sample_args: tuple[Any, ...],
+    num_warmup_iters: int = 3,
+    allow_unused_input: bool = False,
+    pool: tuple[int, int] | None = None,
+) -> Any:
+    """Callables (functions or modules) whose forward and backward are graphs; a module is changed in place.
+
+    `sample_args` has the tensors of one call (a tuple of such tuples for a tuple of callables); later calls take
+    tensors of the same shapes and dtypes. A module in the other of train() and eval() runs as before.
+    """
+    if torch.is_autocast_enabled("npu") and torch.is_autocast_cache_enabled():
+        raise RuntimeError("make_graphed_callables: autocast's cache must be off: autocast(..., cache_enabled=False)")
+    single = not isinstance(callables, tuple)
+    functions = (callables,) if single else callables
+    samples = (sample_args,) if single else sample_args
+    if len(functions) != len(samples):
+        raise ValueError(f"{len(functions)} callables, but sample_args for {len(samples)}")
+    pool = graph_pool_handle() if pool is None else pool
+    synchronize()
+    captures = [
+        _Capture(f, args, num_warmup_iters, allow_unused_input) for f, args in zip(functions, samples, strict=True)
+    ]
+    for capture in captures:
+        capture.capture_forward(pool)
+    for capture in reversed(captures):  # memory that one backward frees the next may use
+        capture.capture_backward(pool)
+    graphed = tuple(_with_graph(f, c) for f, c in zip(functions, captures, strict=True))
+    return graphed[0] if single else graphed
+
+
+def _with_graph(function: Callable[..., Any], capture: _Capture) -> Callable[..., Any]:
+    if not isinstance(function, torch.nn.Module):
+        return capture
+    plain, mode = function.forward, function.training
+
+    def forward(*arguments: Any, **keywords: Any) -> Any:
+        if function.training is mode and not keywords:
+            return capture(*arguments)
+        return plain(*arguments, **keywords)
+
+    function.forward = forward  # type: ignore[method-assign]
+    return function
