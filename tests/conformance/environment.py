@@ -16,7 +16,7 @@ from pathlib import Path
 
 WHEEL = "torch-npu==2.13.0"
 HOME = Path(__file__).resolve().parents[2] / "build" / "vendor"
-OURS = ("torch_npu", "anycend", "pytorch_gpu2npu", "softnpu", "_anycend", "__pycache__", "pip", "setuptools")
+OURS = ("torch_npu", "anycend", "pytorch_gpu2npu", "softnpu", "_anycend", "__pycache__", "pip")
 
 
 class Unavailable(Exception):
