@@ -179,6 +179,7 @@ void lstm_backward(const Tensor& input, at::TensorList hx, at::TensorList params
 void split(const Tensor& self, IntArrayRef sizes, int64_t dim, c10::SmallVectorImpl<Tensor>& out);
 void one_hot(const Tensor& self, int64_t classes, const Tensor& on, const Tensor& off, int64_t axis, Tensor& out);
 void cumsum_v2(const Tensor& self, int64_t dim, bool exclusive, bool reverse, Tensor& out);
+Tensor softmax_mask(const Tensor& mask, bool triangle);  // true is hidden; above the diagonal instead of the mask
 void svd(const Tensor& self, bool full, bool vectors, Tensor& sigma, Tensor& u, Tensor& v);
 Tensor fast_gelu_backward(const Tensor& gradient, const Tensor& x);
 Tensor prelu(const Tensor& self, const Tensor& weight);

@@ -34,6 +34,9 @@ struct Op {
 // Why no operator can run with the torch that was found, or null (version.cpp).
 extern const char* const wrong_torch;
 
+// Whether every call is logged (call_log.cpp).
+extern const bool call_log;
+
 class Plan {
  public:
   Plan(const Op& op, uint64_t* workspace_size, aclOpExecutor** executor)
@@ -76,12 +79,9 @@ class Plan {
 
   // Runs the operator's check and hands the executor out.
   aclnnStatus done() {
-    if (status_ || (op_.check && !op_.check(*this))) return status_;
-    if (__builtin_expect(wrong_torch != nullptr, 0)) return fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, wrong_torch), status_;
-    *size_ = 0;
-    *out_ = nnopbase::Executors::handle(e_);
-    handed_out_ = true;
-    return 0;
+    aclnnStatus status = finish();
+    if (__builtin_expect(call_log, 0)) log(status);
+    return status;
   }
 
   const nnopbase::Arg* args() const { return e_->args; }
@@ -92,6 +92,15 @@ class Plan {
 
  private:
   static constexpr int kIn = 1, kOut = 2;
+  aclnnStatus finish() {
+    if (status_ || (op_.check && !op_.check(*this))) return status_;
+    if (__builtin_expect(wrong_torch != nullptr, 0)) return fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, wrong_torch), status_;
+    *size_ = 0;
+    *out_ = nnopbase::Executors::handle(e_);
+    handed_out_ = true;
+    return 0;
+  }
+  void log(aclnnStatus status) const noexcept;  // call_log.cpp
   nnopbase::Arg* next(nnopbase::Kind kind, int way = kIn) {
     if (status_) return nullptr;
     nnopbase::Arg* a = &e_->args[e_->nargs++];
@@ -133,7 +142,8 @@ aclnnStatus launch(const Op& op, aclOpExecutor* executor, aclrtStream stream) no
 aclnnStatus failed(const Op& op) noexcept;
 
 // Checks for rows of the table.
-bool check_broadcast(Plan& plan);   // every output has the shape its inputs broadcast to
-bool check_same_shape(Plan& plan);  // every tensor has the shape of the first
+bool check_broadcast(Plan& plan);        // every output has the shape its inputs broadcast to
+bool check_same_shape(Plan& plan);       // every tensor has the shape of the first
+bool check_floating_result(Plan& plan);  // check_broadcast, and results of floating types
 
 }  // namespace softnpu::ops

@@ -61,6 +61,7 @@ void Plan::tensors(const aclTensorList* handle, const char* name, bool optional,
 void Plan::in(const aclScalar* handle, const char* name, bool optional) {
   Arg* a = next(Kind::kScalar);
   if (!a) return;
+  a->scalar = nullptr;
   const aclScalar* scalar = Scalars::find(handle);
   if (!scalar) {
     if (handle) return void(fail_parameter(ACLNN_ERR_PARAM_INVALID, name, "is a destroyed scalar, or no scalar"));
@@ -214,6 +215,19 @@ bool check_same_shape(Plan& plan) {
     }
   }
   return true;
+}
+
+bool check_floating_result(Plan& plan) {
+  for (int i = 0; i < plan.nargs(); i++) {
+    const Arg& a = plan.args()[i];
+    if (a.kind != Kind::kTensor || !a.out || !a.tensor) continue;
+    const int32_t dtype = a.tensor->dtype;
+    if (dtype == 0 || dtype == 1 || dtype == 11 || dtype == 27) continue;
+    char text[100];
+    std::snprintf(text, sizeof text, "the result has data type %d, and the operator's results are floating", dtype);
+    return plan.fail(ACLNN_ERR_PARAM_INVALID, text);
+  }
+  return check_broadcast(plan);
 }
 
 aclnnStatus failed(const Op& op) noexcept {

@@ -7,6 +7,7 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/linalg_svd.h>
 #include <ATen/ops/linalg_svdvals.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/WrapDimMinimal.h>
@@ -37,6 +38,10 @@ void cumsum_v2(const Tensor& self, int64_t dim, bool exclusive, bool reverse, Te
   Tensor sums = x.cumsum(dim, out.scalar_type());
   if (exclusive) sums = sums - x;
   put(out, reverse ? sums.flip(dim) : sums);
+}
+
+Tensor softmax_mask(const Tensor& mask, bool triangle) {
+  return triangle ? at::ones_like(mask, at::kBool).triu(1) : mask.to(at::kBool);
 }
 
 void svd(const Tensor& self, bool full, bool vectors, Tensor& sigma, Tensor& u, Tensor& v) {

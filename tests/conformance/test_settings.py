@@ -33,6 +33,13 @@ def test_attached_libraries_need_no_setting(vendor):
         subprocess.run([*command, "detach", "--site-packages", site], check=True, cwd="/")
 
 
+def test_graph_mode_is_imported_and_refused_by_name(vendor):
+    done = client.run(vendor, "-m", "tests.conformance.graph_mode", timeout=300, ANYCEND_SOC="Ascend950")
+    refused, then = (line for line in done.stdout.splitlines() if line.startswith(("REFUSED", "THEN")))
+    assert "graph mode is not supported by the software NPU (ge::GEInitialize)" in refused, done.stderr[-2000:]
+    assert then == "THEN [2.0, 2.0, 2.0]"
+
+
 @pytest.mark.parametrize("queue", client.QUEUES)
 def test_two_ranks_over_hccl(vendor, queue):
     with socket.socket() as probe:

@@ -42,3 +42,22 @@ def compare(
 
 def rand(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(dtype)
+
+
+def check_row(npu: Client, op: str, inputs: tuple, expected: tuple, *, rtol: float = 1e-5, atol: float = 1e-6) -> None:
+    """Inputs and results by position: what the operator reads or changes, and what it changes or writes."""
+    given, wanted, arguments = iter(inputs), iter(expected), {}
+    params = npu.signatures[op]
+    results = {p.name: next(wanted) for p in params if p.way != "in"}
+    for p in params:
+        if p.way != "out":
+            arguments[p.name] = next(given)
+        else:
+            value = results[p.name]
+            arguments[p.name] = [garbage(t) for t in value] if isinstance(value, list | tuple) else garbage(value)
+    assert next(given, None) is None and next(wanted, None) is None
+    found = npu.call(op, **arguments)
+    for name, want in results.items():
+        if isinstance(want, list | tuple):
+            want = list(want)
+        torch.testing.assert_close(found[name], want, rtol=rtol, atol=atol, equal_nan=True)

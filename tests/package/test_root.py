@@ -47,8 +47,8 @@ def test_root_is_named_without_importing_torch():
 
 
 @pytest.mark.parametrize("library", [
-    "ascendcl", "opapi", "nnopbase", "hccl", "acl_op_compiler", "ge_runner", "graph", "acl_tdt_channel", "runtime",
-    "ascend_hal", "msprofiler", "c_sec", "profapi", "mspti", "ms_tools_ext", "dcmi",
+    "ascendcl", "opapi", "nnopbase", "hccl", "acl_op_compiler", "ge_runner", "graph", "fmk_parser", "ascend_protobuf",
+    "acl_tdt_channel", "runtime", "ascend_hal", "msprofiler", "c_sec", "profapi", "mspti", "ms_tools_ext", "dcmi",
 ])  # fmt: skip
 def test_lib64_has_every_library_a_client_loads(library):
     assert (ROOT / "lib64" / f"lib{library}.so").is_file()

@@ -6,7 +6,7 @@ writes into OUT_DIR (the build tree; nothing generated is committed):
   include/acl/enums.h           every enumeration and constant
   include/{acl,hccl}/api.h      one declaration for each symbol whose types are declared
   include/aclnn/api.h           two declarations for each aclnn operator
-  stubs/<library>.cpp           a body for each symbol the software NPU does not implement
+  stubs/<library>.cpp           a body for each symbol the software NPU does not implement (acl, hccl, ge)
   include/cann_loader_table.inc rows the plugin resolves at load (marked `plugin:`)
   include/cann_status_names.inc every status code with its name, for messages
 Files are rewritten only if their text changes.
@@ -213,6 +213,20 @@ def stubs(rows: list[Symbol], lib: str) -> str:
     return "\n".join(out + ["}", ""])
 
 
+def graph_engine(lib: str, names: list[str]) -> str:
+    """C++ functions by their mangled names. They take no declared arguments and do not return: they throw."""
+    out = [
+        f"// Generated from cann/abi/ge.yaml: what lib{lib}.so lacks. Each body throws its own name.",
+        '#include "softnpu/runtime/graph_engine/refuse.h"',
+        "",
+        'extern "C" {',
+        *(f'SOFTNPU_STUB void {name}() {{ softnpu::refuse_graph("{name}"); }}' for name in names),
+        "}",
+        "",
+    ]
+    return "\n".join(out)
+
+
 def loader_table(rows: list[Symbol]) -> str:
     out = ["// Generated from cann/abi: X(symbol, library, required)"]
     out += [f'X({s.name}, "{s.lib}", {"true" if s.plugin == "required" else "false"})' for s in rows if s.plugin]
@@ -241,6 +255,8 @@ def main() -> None:
     write(out / "include/cann_status_names.inc", status_names())
     for lib in sorted({s.lib for s in acl_rows + hccl_rows}):
         write(out / f"stubs/{lib}.cpp", stubs(acl_rows + hccl_rows, lib))
+    for lib, rows in load("ge.yaml").items():
+        write(out / f"stubs/{lib}.cpp", graph_engine(lib, rows["stub"]))
 
 
 if __name__ == "__main__":

@@ -75,15 +75,45 @@ def runs(record: dict) -> list[str]:
     lines = ["| program | " + " | ".join(settings) + " |", "|---" * (len(settings) + 1) + "|"]
     for name, row in record["programs"].items():
         lines.append(f"| {name} | " + " | ".join(row.get(key, "") for key in settings) + " |")
-    counts = record["opinfo"]["cases"]
-    figures = ", ".join(f"{n} {status}" for status, n in counts.items())
-    lines += ["", f"PyTorch's operator database, three samples a case: {figures}, of {sum(counts.values())}.", ""]
-    lines += ["| not right | why |", "|---|---|"]
-    grouped: dict[str, list[str]] = {}
-    for case, why in record["opinfo"]["not right"].items():
-        grouped.setdefault(re.sub(r"sample \d+ ", "", why), []).append(case)
-    for why, cases in grouped.items():
-        lines.append(f"| {', '.join(cases)} | {why.replace('|', '/')} |")
+    return lines
+
+
+STATUSES = ("right", "wrong", "crash", "unsupported", "error")
+
+
+def database(record: dict) -> list[str]:
+    lines = ["PyTorch's operator database, three samples a case:", ""]
+    lines += ["| chip | " + " | ".join(STATUSES) + " | of |", "|---" * (len(STATUSES) + 2) + "|"]
+    for chip, run in record["opinfo"].items():
+        figures = " | ".join(str(run["cases"].get(status, 0)) for status in STATUSES)
+        lines.append(f"| {chip} | {figures} | {sum(run['cases'].values())} |")
+    lines += ["", "| not right | chip | how |", "|---|---|---|"]
+    grouped: dict[str, dict[str, list[str]]] = {}
+    for chip, run in record["opinfo"].items():
+        for case, how in run["not right"].items():
+            grouped.setdefault(re.sub(r"sample \d+ ", "", how), {}).setdefault(case, []).append(chip)
+    for how, cases in grouped.items():
+        for chips in sorted({tuple(found) for found in cases.values()}, reverse=True):
+            names = ", ".join(case for case, found in cases.items() if tuple(found) == chips)
+            both = "both" if len(chips) == len(record["opinfo"]) else ", ".join(chips)
+            lines.append(f"| {names} | {both} | {how.replace('|', '/')} |")
+    return lines
+
+
+def fallbacks(record: dict) -> list[str]:
+    lines = [
+        "What the wheel has no kernel for, it runs on the CPU, with copies there and back. Counted by forbidding it"
+        " (TORCH_NPU_FALLBACK_CPU_DISABLE=1): a case counts for the first operator it needs.",
+        "",
+    ]
+    for chip, run in record["fallbacks"].items():
+        judged = sum(record["opinfo"][chip]["cases"].values())
+        names = ", ".join(f"{name.removeprefix('aten::')} {n}" for name, n in run["operators"].items())
+        lines += [f"{chip}: {run['cases']} of the {judged} cases of the database, {run['entries']} of its entries,"
+                  f" {len(run['operators'])} operators: {names}.", ""]  # fmt: skip
+    fell = record["programs that fall back"]
+    told = ", ".join(f"{name} ({', '.join(f'{chip}: {op}' for chip, op in row.items())})" for name, row in fell.items())
+    lines.append(f"Of the {len(record['programs'])} programs above, {len(fell)} need it{': ' + told if told else ''}.")
     return lines
 
 
@@ -109,5 +139,11 @@ def page() -> str:
         " [vendor_wheel.md](vendor_wheel.md).",
         "",
         *runs(record),
+        "",
+        *database(record),
+        "",
+        "## What the wheel runs on the CPU",
+        "",
+        *fallbacks(record),
     ]
     return "\n".join(lines) + "\n"
