@@ -12,6 +12,7 @@
 #include "softnpu/hccl/bootstrap.h"
 #include "softnpu/hccl/rank_table.h"
 #include "softnpu/hccl/status.h"
+#include "softnpu/hccl/whitelist.h"
 
 namespace softnpu::hccl {
 namespace {
@@ -43,7 +44,14 @@ CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, co
   Bootstrap bootstrap(s, root, ranks, self, Clock::now() + s.connect_timeout);
   auto communicator =
       std::make_shared<Communicator>(root.key, self.rank, bootstrap.members(), named(options, root.key));
+  const bool several = Hosts(bootstrap.members(), self.rank).several();
   try {
+    if (several) {
+      for (const Member& m : bootstrap.members()) Whitelist(s).require(m.address, "rank");
+      Wire& wire = Wire::get(self.address);
+      const std::vector<std::string> names = bootstrap.exchange_names(wire.name());
+      for (uint32_t r = 0; r < ranks; ++r) wire.learn(bootstrap.members()[r].process.id, names[r]);
+    }
     communicator->link([&] { bootstrap.check(); });
   } catch (const Error& mine) {
     try {
@@ -53,6 +61,7 @@ CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, co
     throw;
   }
   bootstrap.confirm("");
+  if (several) communicator->connect_hosts(ControlLink::open(bootstrap.release(), bootstrap.root_process()));
   return communicator;
 }
 
@@ -168,8 +177,9 @@ CommunicatorPtr init_sub(Communicator& parent, const std::vector<uint32_t>& rank
       fail(HCCL_E_TIMEOUT,
            "rank %u of the new communicator (rank %u of %s) did not make it within the time limit "
            "(HCCL_CONNECT_TIMEOUT)",
-           0u, ranks[0], parent.options().name.c_str());
+           communicator->host_leader(), ranks[communicator->host_leader()], parent.options().name.c_str());
   });
+  communicator->connect_hosts(parent.control());
   communicator->execute({.name = "HcclCreateSubCommConfig", .kind = HCCL_CMD_INIT, .type = HCCL_DATA_TYPE_INT8},
                         s.connect_timeout, "HCCL_CONNECT_TIMEOUT");
   return communicator;
