@@ -10,6 +10,7 @@
 
 #include "acl/api.h"
 #include "softnpu/hccl/bootstrap.h"
+#include "softnpu/hccl/device_ip.h"
 #include "softnpu/hccl/rank_table.h"
 #include "softnpu/hccl/status.h"
 #include "softnpu/hccl/whitelist.h"
@@ -22,7 +23,7 @@ int current_device() {
   return aclrtGetDevice(&device) == ACL_SUCCESS ? device : 0;
 }
 
-Member own_member(const Settings& s, uint32_t rank, int device) {
+Member own_member(const Settings& s, uint32_t rank, int device, const std::string& device_ip = "") {
   Member m{};
   Peers::get();  // listens from now on: whoever learns of this process may connect at once
   m.process = this_process();
@@ -30,6 +31,7 @@ Member own_member(const Settings& s, uint32_t rank, int device) {
   m.rank = rank;
   m.device = device;
   strncpy(m.address, own_address(s).c_str(), sizeof m.address - 1);
+  strncpy(m.device_address, device_address(device, device_ip, m.address).c_str(), sizeof m.device_address - 1);
   return m;
 }
 
@@ -47,8 +49,10 @@ CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, co
   const bool several = Hosts(bootstrap.members(), self.rank).several();
   try {
     if (several) {
-      for (const Member& m : bootstrap.members()) Whitelist(s).require(m.address, "rank");
-      Wire& wire = Wire::get(self.address);
+      const Whitelist list(s);
+      for (const Member& m : bootstrap.members())
+        list.require(m.address, "rank"), list.require(m.device_address, "rank");
+      Wire& wire = Wire::get(self.device_address);
       const std::vector<std::string> names = bootstrap.exchange_names(wire.name());
       for (uint32_t r = 0; r < ranks; ++r) wire.learn(bootstrap.members()[r].process.id, names[r]);
     }
@@ -135,7 +139,7 @@ CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& 
                 static_cast<uint16_t>(s.base_port + first.device % 16),
                 derived_key(Key{}, "rank table " + std::to_string(use) + " " + table.text)};
   if (rank == 0) root = open_session(s, first.device, root.key, root.address, root.port);
-  Member self = own_member(s, rank, table.ranks[rank].device);
+  Member self = own_member(s, rank, table.ranks[rank].device, table.ranks[rank].device_ip);
   return join(s, root, ranks, self, options);
 }
 

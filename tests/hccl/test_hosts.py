@@ -268,3 +268,33 @@ def test_a_wrong_world_size_fails_all_hosts(lan):
     assert all(
         isinstance(e, HcclError) and "rank 1 was started for 2 ranks, others for 3" in e.text for e in job.results()
     )
+
+
+def test_data_goes_by_the_devices_address(lan, tmp_path):
+    """hccn.conf gives the devices a network of their own; the roots stay on the hosts'."""
+    each = {}
+    lan.hosts.ip(
+        0, "link", "add", "dev0", "type", "veth", "peer", "name", "dev0", "netns", str(lan.hosts.sleepers[1].pid)
+    )
+    for i in range(2):
+        lan.hosts.add(i, "dev0", f"10.79.0.{i + 1}")
+        conf = tmp_path / f"hccn{i}.conf"
+        conf.write_text(f"address_{i}=10.79.0.{i + 1}\nnetmask_{i}=255.255.255.0\n")
+        each[i] = {"ANYCEND_HCCN_CONF": str(conf)}
+    time.sleep(1.1)  # the carrier
+    job = lan.job(1, each=each)
+    (info,) = job.run(programs.make_root, ranks=[0])
+    assert job.run(programs.listening, ranks=[0]) == [{"10.77.0.1"}]
+    job.run(programs.join_world, info)
+    job.run(programs.all_reduce, "fp32", "sum", 100_000)
+    assert job.run(programs.listening) == [{"10.79.0.1"}, {"10.79.0.2"}]
+
+
+def test_a_device_address_that_no_interface_has_is_named(lan, tmp_path):
+    conf = tmp_path / "hccn.conf"
+    conf.write_text("address_1=203.0.113.7\n")
+    job = lan.job(1, each={1: {"ANYCEND_HCCN_CONF": str(conf)}})
+    (info,) = job.run(programs.make_root, ranks=[0])
+    job.start(programs.join_world, info)
+    errors = job.results()
+    assert all("no interface of this host has the address 203.0.113.7" in e.text for e in errors), errors

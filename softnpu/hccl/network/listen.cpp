@@ -42,7 +42,7 @@ void say_farewells() {
 
 void Communicator::connect_hosts(ControlLinkPtr link) {
   if (!hosts_.several()) return;
-  wire_ = &Wire::get(members_[rank_].address);
+  wire_ = &Wire::get(members_[rank_].device_address);
   {
     std::lock_guard lock(error_mutex_);
     control_ = std::move(link);

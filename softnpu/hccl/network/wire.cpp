@@ -61,20 +61,23 @@ struct Wire::Worker {
   std::vector<std::unique_ptr<Ep>> broken;
 
   explicit Worker(const std::string& address) {
-    std::string card;
+    const std::string card = interface_of(address);
+    if (card.empty())
+      fail(HCCL_E_PARA,
+           "no interface of this host has the address %s, which hccn.conf (ANYCEND_HCCN_CONF) gives the device",
+           address.c_str());
     ucp_config_t* config = nullptr;
     check(api.config_read(nullptr, nullptr, &config), "reading the configuration");
     const bool tcp_only = !getenv("UCX_TLS") && !rdma_devices();
     if (tcp_only) api.config_modify(config, "TLS", "tcp");
     // With RDMA, UCX itself finds the card that belongs to the network; TCP must stay on the chosen interface.
-    if (tcp_only && !getenv("UCX_NET_DEVICES"))
-      if (card = interface_of(address); !card.empty()) api.config_modify(config, "NET_DEVICES", card.c_str());
+    if (tcp_only && !getenv("UCX_NET_DEVICES")) api.config_modify(config, "NET_DEVICES", card.c_str());
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
     const ucs_status_t status = api.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context);
     api.config_release(config);
-    if (status == UCS_ERR_NO_DEVICE && !card.empty())
+    if (status == UCS_ERR_NO_DEVICE)
       fail(HCCL_E_TCP_CONNECT,
            "UCX cannot use the network interface %s (%s): it is not up, or /sys shows other interfaces", card.c_str(),
            address.c_str());
