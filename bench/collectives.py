@@ -1,10 +1,12 @@
 """Time libhccl's collectives against Gloo's in the same processes, in turns.
 
     python bench/collectives.py [--ranks 2] [--sizes 1K 64K 1M 64M] [--only all_reduce] [--rounds 7] [--dtype fp32]
+                                [--hosts 2]
 
 libhccl is called through its C ABI on device memory, Gloo through torch.distributed on CPU tensors; one thread a rank,
 medians of interleaved rounds, a round waits for its result. `roof`: the share of the speed at which the ranks together
-copy memory, given the bytes that the collective must at least read and write.
+copy memory, given the bytes that the collective must at least read and write. --hosts 2: the halves of the ranks are in
+two network namespaces, joined by a pair of virtual network cards that both use.
 """
 
 from __future__ import annotations
@@ -97,7 +99,7 @@ def work(pipe: Connection, number: int, n: int, options: argparse.Namespace, por
     if number == 0:
         pipe.send(rank.root_info())
     rank.comm = rank.join(pipe.recv())
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=number, world_size=n)
+    dist.init_process_group("gloo", init_method=f"tcp://{os.environ['MASTER_ADDR']}:{port}", rank=number, world_size=n)
 
     def timed(run, times: int) -> float:
         dist.barrier()
@@ -145,6 +147,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=COLLECTIVES, choices=COLLECTIVES)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--dtype", default="fp32", choices=list(ELEMENT))
+    parser.add_argument("--hosts", type=int, default=1, choices=[1, 2])
     parser.add_argument("--worker", nargs=3, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.bytes = [parse_size(s) for s in options.sizes]
@@ -153,6 +156,7 @@ def main() -> None:
     if options.worker:
         fd, number, port = options.worker
         return work(Connection(fd), number, options.ranks, options, port)
+    from tests.hccl.namespaces import Hosts
     from tests.hccl.ranks import library_folder
 
     with socket.socket() as s:
@@ -160,20 +164,36 @@ def main() -> None:
         port = s.getsockname()[1]
     env = {
         **os.environ,
-        "HCCL_IF_IP": "127.0.0.1",
-        "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         "ANYCEND_TEST_CANN_LIB": str(library_folder()),
     }
     n, pipes, workers = options.ranks, [], []
+    hosts = Hosts() if options.hosts == 2 else None
+
+    def place(r: int) -> tuple[list[str], dict[str, str]]:
+        if hosts is None:
+            return [], {"HCCL_IF_IP": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1"}
+        own = {"HCCL_IF_IP": hosts.addresses[r * 2 // n], "GLOO_SOCKET_IFNAME": "eth0"}
+        return hosts.prefix(r * 2 // n), {**own, "MASTER_ADDR": hosts.addresses[0]}
+
     for r in range(n):
         ours, theirs = socket.socketpair()
+        prefix, own = place(r)
         workers.append(
             subprocess.Popen(
-                [sys.executable, __file__, *sys.argv[1:], "--worker", str(theirs.fileno()), str(r), str(port)],
+                [
+                    *prefix,
+                    sys.executable,
+                    str(Path(__file__).resolve()),
+                    *sys.argv[1:],
+                    "--worker",
+                    str(theirs.fileno()),
+                    str(r),
+                    str(port),
+                ],
                 pass_fds=[theirs.fileno()],
-                env=env,
+                env={**env, **own},
             )
         )
         theirs.close()
@@ -182,7 +202,8 @@ def main() -> None:
     for p in pipes:
         p.send(info)
     print(
-        f"{n} ranks, {options.dtype}, medians of {options.rounds} rounds; times of one call in us, of the slowest rank"
+        f"{n} ranks on {options.hosts} host(s), {options.dtype}, medians of {options.rounds} rounds; "
+        "times of one call in us, of the slowest rank"
     )
     print(f"{'collective':15} {'bytes':>9} {'hccl':>9} {'gloo':>9} {'x gloo':>7} {'roof':>6}")
     try:
@@ -203,6 +224,8 @@ def main() -> None:
     finally:
         for w in workers:
             w.wait(30)
+        if hosts:
+            hosts.close()
 
 
 if __name__ == "__main__":
