@@ -1,11 +1,13 @@
 """Time libhccl's collectives against Gloo's in the same processes, in turns.
 
     python bench/collectives.py [--ranks 2] [--sizes 1K 64K 1M 64M] [--only all_reduce] [--rounds 7] [--dtype fp32]
+                                 [--hosts 2]
 
 Both through torch.distributed, hccl on "npu" tensors and Gloo on CPU tensors; one thread a rank, medians of interleaved
 rounds, each call waits for its result. `roof`: the speed against the memory roofline, which is the bytes that the
 collective must at least read and write over the bandwidth at which the ranks together copy 64 MiB buffers (small
-messages stay in the cache and may be beyond it).
+messages stay in the cache and may be beyond it). --hosts 2: the halves of the ranks are in two
+network namespaces, joined by a pair of virtual network cards that both use.
 """
 
 from __future__ import annotations
@@ -120,6 +122,7 @@ def parse_size(text: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--hosts", type=int, default=1, choices=[1, 2])
     parser.add_argument("--sizes", nargs="+", default=["1K", "16K", "64K", "256K", "1M", "8M", "64M"])
     parser.add_argument("--only", nargs="+", default=COLLECTIVES, choices=COLLECTIVES)
     parser.add_argument("--rounds", type=int, default=7)
@@ -128,8 +131,9 @@ def main() -> None:
         return
     options = parser.parse_args()
     n = options.ranks
-    print(f"{n} ranks, {options.dtype}, medians of {options.rounds} rounds; times of a call in us, of the slowest rank")
-    with ranks.ranks(n) as pipes:
+    print(f"{n} ranks on {options.hosts} host(s), {options.dtype}, medians of {options.rounds} rounds")
+    print("times of a call in us, of the slowest rank")
+    with ranks.ranks(n, options.hosts) as pipes:
         bandwidth = sum(p.recv() for p in pipes)
         print(f"memory roofline: {bandwidth / 1e9:.1f} GB/s read and written")
         print(f"{'collective':15} {'bytes':>9} {'hccl':>9} {'gloo':>9} {'x gloo':>7} {'roof':>6}")

@@ -1,4 +1,7 @@
-"""train.py's ranks started by torch.multiprocessing.spawn:  python examples/distributed/spawn.py --npus 8"""
+"""train.py's ranks started by torch.multiprocessing.spawn:  python examples/distributed/spawn.py --npus 8
+
+On several hosts: NODES, NODE_RANK and MASTER_ADDR as in run.sh, --npus of each.
+"""
 
 import os
 import sys
@@ -8,8 +11,9 @@ import torch.multiprocessing as mp
 from train import arguments, train
 
 
-def worker(local_rank: int, world_size: int, args) -> None:
-    train(local_rank, local_rank, world_size, args)
+def worker(local_rank: int, npus: int, args) -> None:
+    nodes, node = int(os.environ.get("NODES", "1")), int(os.environ.get("NODE_RANK", "0"))
+    train(node * npus + local_rank, local_rank, nodes * npus, args)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""anycend root | run -- command | attach | detach"""
+"""anycend root | run -- command | attach | detach | preflight"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 # Started as `python -m anycend` or `python -m softnpu`, by one name or the other.
-from . import Refused, attach, root
+from . import Refused, attach, preflight, root
 
 
 def run(command: list[str]) -> int:
@@ -32,7 +32,23 @@ def parser() -> argparse.ArgumentParser:
     ):
         one = sub.add_parser(verb, help=text)
         one.add_argument("--site-packages", type=Path, help="of another environment; default: this one's")
+    ready = sub.add_parser("preflight", help="is this host ready for training over several hosts?")
+    ready.add_argument("others", nargs="*", type=Path, metavar="hccn.conf", help="of the other hosts, one file a host")
+    ready.add_argument(
+        "--rule", choices=["a2", "atlas"], default="a2", help="how device addresses are spread (default: a2)"
+    )
+    ready.add_argument("--ranks", type=int, help="that will connect; default: devices of all hosts")
+    ready.add_argument("--timeout", type=float, default=1.0, help="seconds for each pair of devices")
     return top
+
+
+def report(options: argparse.Namespace) -> int:
+    failed = 0
+    for finding in preflight.check(options.others, options.rule, options.ranks, options.timeout):
+        print(finding, flush=True)
+        failed += not finding.ok
+    print(f"{failed} to repair" if failed else "ready")
+    return 1 if failed else 0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(root())
         elif options.verb == "run":
             return run(options.command)
+        elif options.verb == "preflight":
+            return report(options)
         elif options.verb == "attach":
             folder, count = attach.attach(root(), options.site_packages)
             print(f"{count} links in {folder}")

@@ -85,14 +85,15 @@ Error Board::error() const {
   return {static_cast<HcclResult>(head_->abort.value.load(std::memory_order_acquire)), head_->abort_text};
 }
 
-void Board::abort(HcclResult code, const std::string& text) noexcept {
+bool Board::abort(HcclResult code, const std::string& text) noexcept {
   uint32_t nobody = 0;
-  if (!head_->abort_owner.compare_exchange_strong(nobody, 1)) return;
+  if (!head_->abort_owner.compare_exchange_strong(nobody, 1)) return false;
   const size_t size = std::min(text.size(), sizeof head_->abort_text - 1);
   memcpy(head_->abort_text, text.data(), size);
   head_->abort_text[size] = 0;
   head_->abort.value.store(static_cast<uint32_t>(code), std::memory_order_seq_cst);
   wake_all();
+  return true;
 }
 
 void Board::clear_abort() noexcept {

@@ -42,7 +42,7 @@ struct Post {
   uint32_t kind, type, op, root;
   uint64_t count;
   uint32_t inlined;  // the send data is in the slot's payload
-  uint32_t pad;
+  uint32_t bytes;    // and so much it is
   Place send, recv;
 };
 
@@ -64,6 +64,13 @@ struct alignas(64) Turn {         // one operation of the ring
   std::atomic<uint64_t> claimed;  // low 32 bits of s, then the next chunk to take
   alignas(64) std::atomic<uint64_t> completed;
 };
+
+// The ring's words are not reset: their upper half says to which operation the lower belongs.
+inline void open_word(std::atomic<uint64_t>& word, uint32_t s) {
+  uint64_t seen = word.load(std::memory_order_acquire);
+  while (static_cast<uint32_t>(seen >> 32) != s && !word.compare_exchange_weak(seen, static_cast<uint64_t>(s) << 32)) {
+  }
+}
 
 struct alignas(64) Slot {  // of one rank
   Signal posted, done, bell;
@@ -93,7 +100,8 @@ class Board {
   Pair& pair(uint32_t from, uint32_t to) const { return pairs_[from * ranks_ + to]; }
 
   // The first abort wins; everybody who waits is woken and throws it. Safe from any thread and process.
-  void abort(HcclResult code, const std::string& text) noexcept;
+  // Returns whether it was this one.
+  bool abort(HcclResult code, const std::string& text) noexcept;
   bool aborted() const noexcept;
   Error error() const;
   // Makes an aborted board usable again (HcclCommResume): only when no rank is in an operation.

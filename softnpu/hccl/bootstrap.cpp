@@ -58,10 +58,30 @@ void Bootstrap::check() const {
   fail(HCCL_E_TCP_TRANSFER, "the root at %s spoke out of turn", root_.c_str());
 }
 
+std::vector<std::string> Bootstrap::exchange_names(const std::string& own) {
+  send_frame(socket_.get(), kName, own.data(), own.size());
+  const Frame frame = receive("the network addresses of all ranks");
+  std::vector<std::string> names;
+  const auto* at = reinterpret_cast<const char*>(frame.bytes.data());
+  for (size_t left = frame.bytes.size(); left >= sizeof(uint32_t);) {
+    uint32_t size;
+    memcpy(&size, at, sizeof size);
+    at += sizeof size, left -= sizeof size;
+    if (size > left) break;
+    names.emplace_back(at, size);
+    at += size, left -= size;
+  }
+  if (frame.type != kNames || names.size() != members_.size())
+    fail(HCCL_E_TCP_TRANSFER, "the root at %s sent a malformed list of network addresses", root_.c_str());
+  return names;
+}
+
 void Bootstrap::confirm(const std::string& failure) {
   send_frame(socket_.get(), kLinked, failure.data(), failure.size());
-  if (receive("the confirmation that all ranks are linked").type != kGo)
+  const Frame go = receive("the confirmation that all ranks are linked");
+  if (go.type != kGo || go.bytes.size() != sizeof root_process_)
     fail(HCCL_E_TCP_TRANSFER, "the root at %s spoke out of turn", root_.c_str());
+  memcpy(root_process_.data(), go.bytes.data(), sizeof root_process_);
 }
 
 }  // namespace softnpu::hccl

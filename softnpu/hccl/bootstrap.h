@@ -14,7 +14,7 @@
 
 namespace softnpu::hccl {
 
-enum BootstrapFrame : uint32_t { kJoin = 1, kTable, kLinked, kGo, kFailed };
+enum BootstrapFrame : uint32_t { kJoin = 1, kTable, kName, kNames, kLinked, kGo, kFailed };
 
 struct Join {  // the first frame of a rank
   Key key;
@@ -32,8 +32,13 @@ class Bootstrap {
   // Sends `self` and waits for the table of all ranks.
   Bootstrap(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self, Deadline deadline);
   const std::vector<Member>& members() const { return members_; }
+  // Several hosts: how this process is reached through the network (Wire::name), for those of all others, by rank.
+  std::vector<std::string> exchange_names(const std::string& own);
   // Tells the root that this rank is linked (empty) or why not, and waits until all are.
   void confirm(const std::string& failure);
+  // After confirm(): the connection, which lives on as the communicator's control connection, and the root's process.
+  Fd release() { return std::move(socket_); }
+  const Key& root_process() const { return root_process_; }
   // Throws when the root reported a failure meanwhile or the time is over: to be called while linking.
   void check() const;
 
@@ -44,6 +49,7 @@ class Bootstrap {
   std::string root_;
   Deadline deadline_;
   std::vector<Member> members_;
+  Key root_process_{};
 };
 
 }  // namespace softnpu::hccl

@@ -9,6 +9,8 @@
 
 #include "softnpu/hccl/bootstrap.h"
 #include "softnpu/hccl/hub.h"
+#include "softnpu/hccl/network/control.h"
+#include "softnpu/hccl/network/hosts.h"
 #include "softnpu/hccl/status.h"
 #include "softnpu/hccl/whitelist.h"
 
@@ -32,6 +34,8 @@ struct Session {
   Deadline deadline;
   std::vector<ConnectionPtr> joined;  // by arrival
   std::vector<Member> members;
+  std::vector<std::string> names;  // by rank: how they are reached through the network
+  size_t named = 0;
   bool table_sent = false;
 };
 
@@ -124,6 +128,8 @@ class Server {
         Frame frame = recv_frame(fd, Clock::now() + std::chrono::seconds(1));
         if (frame.type == kJoin && !connection->joined) {
           session = join(connection, frame);
+        } else if (auto n = session.lock(); n && frame.type == kName) {
+          named(n, connection, std::string(reinterpret_cast<const char*>(frame.bytes.data()), frame.bytes.size()));
         } else if (auto s = session.lock(); s && frame.type == kLinked) {
           linked(s, connection, std::string(reinterpret_cast<const char*>(frame.bytes.data()), frame.bytes.size()));
         } else {
@@ -185,6 +191,19 @@ class Server {
       send_frame(c->socket.get(), kTable, s->members.data(), s->members.size() * sizeof(Member));
   }
 
+  void named(const std::shared_ptr<Session>& s, const ConnectionPtr& connection, std::string name) {
+    s->names.resize(s->ranks);
+    s->named += s->names[connection->rank].empty() && !name.empty();
+    s->names[connection->rank] = std::move(name);
+    if (s->named < s->ranks) return;
+    std::string all;
+    for (const std::string& n : s->names) {
+      const auto size = static_cast<uint32_t>(n.size());
+      all.append(reinterpret_cast<const char*>(&size), sizeof size).append(n);
+    }
+    for (const ConnectionPtr& c : s->joined) send_frame(c->socket.get(), kNames, all.data(), all.size());
+  }
+
   void linked(const std::shared_ptr<Session>& s, const ConnectionPtr& connection, const std::string& failure) {
     connection->linked = true;
     if (!failure.empty()) return end(s, HCCL_E_REMOTE, "rank " + std::to_string(connection->rank) + ": " + failure);
@@ -192,10 +211,14 @@ class Server {
     forget(s);  // first: whoever returns from initialisation finds the port free
     for (const ConnectionPtr& c : s->joined) {
       try {
-        send_frame(c->socket.get(), kGo, nullptr, 0);
-      } catch (const Error&) {  // its death is seen on the local connection
+        send_frame(c->socket.get(), kGo, this_process().id.data(), sizeof(Key));
+      } catch (const Error&) {  // its death is seen on the local connection, or on the control connection
       }
     }
+    if (!Hosts(s->members, 0).several()) return;
+    std::vector<std::pair<Fd, Member>> stay;
+    for (const ConnectionPtr& c : s->joined) stay.emplace_back(std::move(c->socket), s->members[c->rank]);
+    serve_control(std::move(stay));
   }
 
   void end(const std::shared_ptr<Session>& s, HcclResult code, const std::string& text) {

@@ -53,6 +53,7 @@ Communicator::Communicator(const Key& key, uint32_t rank, std::vector<Member> me
       rank_(rank),
       members_(std::move(members)),
       options_(std::move(options)),
+      hosts_(members_, rank),
       peers_(members_.size()),
       board_key_(key),
       sent_(members_.size()),
@@ -67,6 +68,7 @@ Communicator::~Communicator() {
     d.all.erase(this);
     last = d.all.empty();
   }
+  say_farewell();
   if (board_) {
     board_->slot(rank_).left.store(1, std::memory_order_seq_cst);
     board_->wake_all();
@@ -78,9 +80,7 @@ Communicator::~Communicator() {
 void Communicator::subscribe() {
   static const bool once = [] {
     Peers::get().on_gone([](const Peer& peer, bool orderly) {
-      Directory& d = directory();
-      std::lock_guard lock(d.mutex);
-      for (Communicator* c : d.all) c->peer_gone(peer, orderly);
+      for_each([&](Communicator& c) { c.process_gone(peer.id(), peer.pid(), orderly); });
     });
     return true;
   }();
@@ -89,47 +89,53 @@ void Communicator::subscribe() {
   directory().all.insert(this);
 }
 
+void Communicator::for_each(const std::function<void(Communicator&)>& visit) {
+  Directory& d = directory();
+  std::lock_guard lock(d.mutex);
+  for (Communicator* c : d.all) visit(*c);
+}
+
 void Communicator::link(const std::function<void()>& late) {
   for (uint32_t r = 0; r < size(); ++r) {
-    if (members_[r].host != members_[rank_].host)
-      fail(HCCL_E_NOT_SUPPORT,
-           "rank %u runs on another host (%s) than rank %u: communicators over several hosts are not implemented yet",
-           r, members_[r].address, rank_);
-    if (!same_process(r)) peers_[r] = Peers::get().connect(members_[r].process, late);
+    if (hosts_.here(r) && !same_process(r)) peers_[r] = Peers::get().connect(members_[r].process, late);
   }
-  if (rank_ == 0) {
-    board_ = Board::create(size());
-    Peers::get().publish_board(board_key_, board_);
-  } else {
-    board_ = same_process(0) ? Peers::get().own_board(board_key_, late) : peers_[0]->board(board_key_, size(), late);
-  }
+  board_ = shared_board(board_key_, late);
   subscribe();
   // One that died between its hello and our subscription was reported to nobody.
   for (uint32_t r = 0; r < size(); ++r)
     if (peers_[r] && peers_[r]->gone()) fail(HCCL_E_REMOTE, "rank %u (process %u) is gone", r, members_[r].process.pid);
 }
 
+// The lowest rank of the host makes it, the others get it from there.
+std::shared_ptr<Board> Communicator::shared_board(const Key& key, const std::function<void()>& late) {
+  const uint32_t maker = host_leader();
+  if (rank_ == maker) {
+    auto board = Board::create(size());
+    Peers::get().publish_board(key, board);
+    return board;
+  }
+  return same_process(maker) ? Peers::get().own_board(key, late) : peers_[maker]->board(key, size(), late);
+}
+
 void Communicator::resume() {
   const Deadline deadline = Clock::now() + settings().connect_timeout;
   auto late = [&] {
     if (Clock::now() > deadline)
-      fail(HCCL_E_TIMEOUT, "HcclCommResume: rank 0 did not resume within the time limit (HCCL_CONNECT_TIMEOUT)");
+      fail(HCCL_E_TIMEOUT, "HcclCommResume: rank %u did not resume within the time limit (HCCL_CONNECT_TIMEOUT)",
+           host_leader());
   };
   for (uint32_t r = 0; r < size(); ++r)
     if (peers_[r] && peers_[r]->gone())
       fail(HCCL_E_REMOTE, "rank %u (process %u) is gone: the communicator cannot be resumed", r,
            members_[r].process.pid);
   const Key next = derived_key(key_, "resume " + std::to_string(++resumed_));
-  std::shared_ptr<Board> fresh;
-  if (rank_ == 0) {
-    fresh = Board::create(size());
-    Peers::get().publish_board(next, fresh);
-  } else {
-    fresh = same_process(0) ? Peers::get().own_board(next, late) : peers_[0]->board(next, size(), late);
+  const std::shared_ptr<Board> fresh = shared_board(next, late);
+  Peers::get().withdraw_board(board_key_);
+  {
+    std::lock_guard lock(directory().mutex);  // the control thread looks at both
+    board_ = fresh;
+    board_key_ = next;
   }
-  if (rank_ == 0) Peers::get().withdraw_board(board_key_);
-  board_ = fresh;
-  board_key_ = next;
   sequence_ = 0;
   std::lock_guard lock(numbers_mutex_);
   std::fill(sent_.begin(), sent_.end(), 0);
@@ -142,24 +148,34 @@ uint32_t Communicator::count_sub(uint64_t id) {
   return subs_[id]++;
 }
 
-void Communicator::peer_gone(const Peer& peer, bool orderly) {
-  const std::string ranks = ranks_where([&](uint32_t r) { return members_[r].process.id == peer.id(); });
+void Communicator::process_gone(const Key& process, uint32_t pid, bool orderly) {
+  uint32_t one = 0;
+  const std::string ranks =
+      ranks_where([&](uint32_t r) { return members_[r].process.id == process && (one = r, true); });
   if (ranks.empty()) return;
   if (!orderly)
-    return abort(HCCL_E_REMOTE, "rank " + ranks + " is gone: process " + std::to_string(peer.pid()) +
+    return abort(HCCL_E_REMOTE, "rank " + ranks + " is gone: process " + std::to_string(pid) +
+                                    (hosts_.here(one) ? "" : std::string(" on ") + members_[one].address) +
                                     " ended without leaving the communicator");
   for (uint32_t r = 0; r < size(); ++r)
-    if (members_[r].process.id == peer.id()) board_->slot(r).left.store(1, std::memory_order_seq_cst);
+    if (members_[r].process.id == process) board_->slot(r).left.store(1, std::memory_order_seq_cst);
   board_->wake_all();
 }
 
 void Communicator::abort(HcclResult code, const std::string& text) noexcept {
+  if (!set_error(code, text) || !control_) return;
+  control_->say(Say::kAbort, {board_key_, rank_, 0, static_cast<uint32_t>(code), 0}, text.data(), text.size());
+}
+
+void Communicator::abort_here(HcclResult code, const std::string& text) noexcept { set_error(code, text); }
+
+bool Communicator::set_error(HcclResult code, const std::string& text) noexcept {
   {
     std::lock_guard lock(error_mutex_);
     if (!failed_.load(std::memory_order_acquire)) own_error_ = {code, text};
     failed_.store(true, std::memory_order_release);
   }
-  board_->abort(code, "communicator " + options_.name + ": " + text);
+  return board_->abort(code, "communicator " + options_.name + ": " + text);
 }
 
 Error Communicator::error() const {

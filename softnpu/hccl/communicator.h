@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -13,6 +15,9 @@
 
 #include "softnpu/hccl/board.h"
 #include "softnpu/hccl/member.h"
+#include "softnpu/hccl/network/control.h"
+#include "softnpu/hccl/network/hosts.h"
+#include "softnpu/hccl/network/wire.h"
 #include "softnpu/hccl/peers.h"
 #include "softnpu/hccl/schedule.h"
 #include "softnpu/hccl/settings.h"
@@ -36,6 +41,20 @@ class Turnstile {
   std::set<uint64_t> skipped_;
 };
 
+// A rank of another host that left may have spoken before: what it said comes another way, and a moment later.
+class LeftBehind {
+ public:
+  bool certain(bool somebody, bool far) {
+    if (!somebody) return false;
+    if (!far) return true;
+    if (seen_ == Deadline{}) seen_ = Clock::now();
+    return Clock::now() - seen_ > std::chrono::seconds(1);
+  }
+
+ private:
+  Deadline seen_{};
+};
+
 struct Options {
   std::string name;
   std::chrono::seconds exec_timeout;
@@ -50,10 +69,14 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // Links to the peers and gets the shared page; `late` throws when it takes too long. After it the communicator is usable.
   void link(const std::function<void()>& late);
+  // Where ranks run on several hosts: the connection that tells of the others. Before the first operation.
+  void connect_hosts(ControlLinkPtr link);
+  const ControlLinkPtr& control() const { return control_; }
   // A fresh board after an error; every rank must call it.
   void resume();
 
   uint32_t rank() const { return rank_; }
+  uint32_t host_leader() const { return hosts_.leader(hosts_.mine()); }
   uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
   const Key& key() const { return key_; }
   const std::vector<Member>& members() const { return members_; }
@@ -73,6 +96,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool aborted() const noexcept { return failed_.load(std::memory_order_acquire) || board_->aborted(); }
   Error error() const;
 
+  // For the control thread: all communicators of the process, one after another, none of them ending meanwhile.
+  static void for_each(const std::function<void(Communicator&)>& visit);
+  void heard(const Heard& heard);
+  void process_gone(const Key& process, uint32_t pid, bool orderly);
+  void say_farewell() noexcept;
+  void root_lost(const Key& process, bool orderly);
+
  private:
   struct Buffers;
   std::string describe(const Call& call) const;
@@ -83,16 +113,25 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Place place(const void* buffer, uint64_t bytes, Staging* staging) const;
   std::byte* resolve(uint32_t rank, const Place& place, const std::function<void()>& late);
   bool same_process(uint32_t rank) const { return members_[rank].process.id == this_process().id; }
+  bool set_error(HcclResult code, const std::string& text) noexcept;   // true: it is the host's first
+  void abort_here(HcclResult code, const std::string& text) noexcept;  // the others know already
   void subscribe();
-  void peer_gone(const Peer& peer, bool orderly);
-  std::string missing(uint32_t s) const;
+  std::shared_ptr<Board> shared_board(const Key& key, const std::function<void()>& late);
+  std::string missing(uint32_t s);
+  // Several hosts (network/):
+  void mirror(const Call& call, uint32_t s, const std::function<void()>& late);
+  void work_across(const Call& call, uint32_t s, const std::vector<Segment>& plan, std::function<std::string()>* blame,
+                   const std::function<void()>& late);
+  std::set<uint32_t> ask_who_came(uint32_t s);
+  bool arrived(uint32_t rank, uint32_t s) const;
   std::string ranks_where(const std::function<bool(uint32_t)>& test) const;
 
   const Key key_;
   const uint32_t rank_;
   const std::vector<Member> members_;
   const Options options_;
-  std::vector<std::shared_ptr<Peer>> peers_;  // by rank; null in our own process
+  const Hosts hosts_;
+  std::vector<std::shared_ptr<Peer>> peers_;  // by rank; null in our own process and on other hosts
   std::shared_ptr<Board> board_;
   Key board_key_;
   uint32_t resumed_ = 0;
@@ -108,6 +147,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   };
   std::vector<std::array<Known, 2>> known_;  // by rank: the arenas last used, so that a call costs no lock
   std::mutex known_mutex_;
+  Wire* wire_ = nullptr;  // the next two: with several hosts
+  ControlLinkPtr control_;
+  std::mutex answers_mutex_;  // guards the next two: who answered that it had come to the operation asked about
+  std::condition_variable answers_changed_;
+  std::map<uint32_t, std::set<uint32_t>> answers_;
   std::atomic<bool> failed_{false};  // the error below is set; the board's is the first one, this one is the fallback
   mutable std::mutex error_mutex_;
   Error own_error_{HCCL_SUCCESS, ""};

@@ -16,13 +16,6 @@ constexpr uint64_t kSmallestChunk = 32 * 1024, kLargestChunk = 512 * 1024;
 
 bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(value - wanted) >= 0; }
 
-// The ring's words are not reset: their upper half says to which operation the lower belongs.
-void open_word(std::atomic<uint64_t>& word, uint32_t s) {
-  uint64_t seen = word.load(std::memory_order_acquire);
-  while (static_cast<uint32_t>(seen >> 32) != s && !word.compare_exchange_weak(seen, static_cast<uint64_t>(s) << 32)) {
-  }
-}
-
 }  // namespace
 
 // This rank's buffers as the others see them.
@@ -38,9 +31,14 @@ std::string Communicator::describe(const Call& call) const {
          std::to_string(size()) + ")";
 }
 
-std::string Communicator::missing(uint32_t s) const {
-  return ranks_where(
-      [&](uint32_t r) { return !reached(board_->slot(r).posted.value.load(std::memory_order_acquire), s + 1); });
+bool Communicator::arrived(uint32_t rank, uint32_t s) const {
+  return reached(board_->slot(rank).posted.value.load(std::memory_order_acquire), s + 1);
+}
+
+std::string Communicator::missing(uint32_t s) {
+  // A host's ranks come to this host's board together: which of them did not come, only they can say.
+  const std::set<uint32_t> elsewhere = control_ ? ask_who_came(s) : std::set<uint32_t>();
+  return ranks_where([&](uint32_t r) { return !arrived(r, s) && !elsewhere.count(r); });
 }
 
 // What another rank posted against what we ask for.
@@ -64,26 +62,30 @@ void Communicator::execute(const Call& call, std::chrono::seconds limit, const c
   Board& board = *board_;
   const uint32_t s = sequence_++, n = size();
   const Deadline deadline = Clock::now() + limit;
+  std::function<std::string()> blame;
+  LeftBehind left_behind;
   const std::function<void()> late = [&] {
     if (failed_.load(std::memory_order_acquire)) throw error();
-    const auto absent = [&](uint32_t r) {
-      return !reached(board.slot(r).posted.value.load(std::memory_order_acquire), s + 1);
-    };
-    const std::string left =
-        ranks_where([&](uint32_t r) { return absent(r) && board.slot(r).left.load(std::memory_order_acquire); });
-    if (!left.empty())
+    bool far = false;
+    const std::string left = ranks_where([&](uint32_t r) {
+      const bool is = !arrived(r, s) && board.slot(r).left.load(std::memory_order_acquire);
+      far = far || (is && !hosts_.here(r));
+      return is;
+    });
+    if (left_behind.certain(!left.empty(), far))
       fail(HCCL_E_REMOTE, "%s: rank %s has left the communicator", describe(call).c_str(), left.c_str());
     if (limit.count() == 0 || Clock::now() < deadline) return;
     std::string who = missing(s);
     const char* what = "did not call it";
     if (who.empty())
-      what = "does not go on", who = ranks_where([&](uint32_t r) { return board.slot(r).busy.load() == s + 1; });
+      what = "does not go on",
+      who = blame ? blame() : ranks_where([&](uint32_t r) { return board.slot(r).busy.load() == s + 1; });
     fail(HCCL_E_TIMEOUT, "%s: rank %s %s within %lld s (%s)", describe(call).c_str(), who.c_str(), what,
          static_cast<long long>(limit.count()), limit_name);
   };
 
   if (aborted()) throw error();
-  for (uint32_t r = 0; r < n; ++r)
+  for (uint32_t r : hosts_.here())
     board.wait(board.slot(r).done, [&](uint32_t v) { return reached(v, s + 1 - kDepth); }, late);
 
   const bool small = call.largest_send <= kInlineBytes && call.largest_send * n <= 2 * kInlineBytes;
@@ -95,7 +97,7 @@ void Communicator::execute(const Call& call, std::chrono::seconds limit, const c
           call.root,
           call.count,
           small ? 1u : 0u,
-          0,
+          small ? static_cast<uint32_t>(call.send_bytes) : 0u,
           {},
           {}};
   if (small) {
@@ -111,6 +113,8 @@ void Communicator::execute(const Call& call, std::chrono::seconds limit, const c
   const uint32_t everybody = (s / kDepth + 1) * n;
   Board::set(board.slot(rank_).posted, s + 1);
   if (turn.arrived.value.fetch_add(1, std::memory_order_seq_cst) + 1 == everybody) Board::notify(turn.arrived);
+
+  if (control_ && rank_ == host_leader()) mirror(call, s, late);
 
   const Needs needs = small ? call.needs : Needs::kEverybody;
   if (needs == Needs::kEverybody) {
@@ -138,6 +142,8 @@ void Communicator::execute(const Call& call, std::chrono::seconds limit, const c
     call.plan(call, n, tables, plan);
     if (all_small)
       work_inline(call, s, plan);
+    else if (control_)
+      work_across(call, s, plan, &blame, late);
     else
       work_in_place(call, s, plan, mine, late);
     if (mine.recv && !all_small) memcpy(call.recv, mine.recv.data(), call.recv_bytes);

@@ -10,8 +10,10 @@
 
 #include "acl/api.h"
 #include "softnpu/hccl/bootstrap.h"
+#include "softnpu/hccl/device_ip.h"
 #include "softnpu/hccl/rank_table.h"
 #include "softnpu/hccl/status.h"
+#include "softnpu/hccl/whitelist.h"
 
 namespace softnpu::hccl {
 namespace {
@@ -21,7 +23,7 @@ int current_device() {
   return aclrtGetDevice(&device) == ACL_SUCCESS ? device : 0;
 }
 
-Member own_member(const Settings& s, uint32_t rank, int device) {
+Member own_member(const Settings& s, uint32_t rank, int device, const std::string& device_ip = "") {
   Member m{};
   Peers::get();  // listens from now on: whoever learns of this process may connect at once
   m.process = this_process();
@@ -29,6 +31,7 @@ Member own_member(const Settings& s, uint32_t rank, int device) {
   m.rank = rank;
   m.device = device;
   strncpy(m.address, own_address(s).c_str(), sizeof m.address - 1);
+  strncpy(m.device_address, device_address(device, device_ip, m.address).c_str(), sizeof m.device_address - 1);
   return m;
 }
 
@@ -43,7 +46,16 @@ CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, co
   Bootstrap bootstrap(s, root, ranks, self, Clock::now() + s.connect_timeout);
   auto communicator =
       std::make_shared<Communicator>(root.key, self.rank, bootstrap.members(), named(options, root.key));
+  const bool several = Hosts(bootstrap.members(), self.rank).several();
   try {
+    if (several) {
+      const Whitelist list(s);
+      for (const Member& m : bootstrap.members())
+        list.require(m.address, "rank"), list.require(m.device_address, "rank");
+      Wire& wire = Wire::get(self.device_address);
+      const std::vector<std::string> names = bootstrap.exchange_names(wire.name());
+      for (uint32_t r = 0; r < ranks; ++r) wire.learn(bootstrap.members()[r].process.id, names[r]);
+    }
     communicator->link([&] { bootstrap.check(); });
   } catch (const Error& mine) {
     try {
@@ -53,6 +65,7 @@ CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, co
     throw;
   }
   bootstrap.confirm("");
+  if (several) communicator->connect_hosts(ControlLink::open(bootstrap.release(), bootstrap.root_process()));
   return communicator;
 }
 
@@ -126,7 +139,7 @@ CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& 
                 static_cast<uint16_t>(s.base_port + first.device % 16),
                 derived_key(Key{}, "rank table " + std::to_string(use) + " " + table.text)};
   if (rank == 0) root = open_session(s, first.device, root.key, root.address, root.port);
-  Member self = own_member(s, rank, table.ranks[rank].device);
+  Member self = own_member(s, rank, table.ranks[rank].device, table.ranks[rank].device_ip);
   return join(s, root, ranks, self, options);
 }
 
@@ -168,8 +181,9 @@ CommunicatorPtr init_sub(Communicator& parent, const std::vector<uint32_t>& rank
       fail(HCCL_E_TIMEOUT,
            "rank %u of the new communicator (rank %u of %s) did not make it within the time limit "
            "(HCCL_CONNECT_TIMEOUT)",
-           0u, ranks[0], parent.options().name.c_str());
+           communicator->host_leader(), ranks[communicator->host_leader()], parent.options().name.c_str());
   });
+  communicator->connect_hosts(parent.control());
   communicator->execute({.name = "HcclCreateSubCommConfig", .kind = HCCL_CMD_INIT, .type = HCCL_DATA_TYPE_INT8},
                         s.connect_timeout, "HCCL_CONNECT_TIMEOUT");
   return communicator;

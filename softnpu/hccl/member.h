@@ -27,7 +27,8 @@ struct Member {
   Key host;  // of host_identity()
   uint32_t rank;
   int32_t device;
-  char address[64];  // numeric, of the chosen interface
+  char address[64];         // numeric, of the chosen interface
+  char device_address[64];  // for data between hosts
 };
 
 }  // namespace softnpu::hccl

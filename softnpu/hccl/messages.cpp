@@ -1,10 +1,11 @@
 // Send, Recv and batches of them. A pair of ranks has a ring of messages in the shared page: small ones carry their bytes there and
 // need no waiting receiver, large ones say where they lie, the receiver copies them and the sender waits for that.
-// All transfers of a batch go forward together, so no order among them can block.
+// To and from other hosts a message goes by courier (network/courier.h). All transfers of a batch go forward together, so no order among them can block.
 #include <cstring>
 
 #include "softnpu/hccl/communicator.h"
 #include "softnpu/hccl/datatype.h"
+#include "softnpu/hccl/network/courier.h"
 #include "softnpu/hccl/status.h"
 
 namespace softnpu::hccl {
@@ -36,17 +37,23 @@ void Communicator::exchange(const std::vector<Transfer>& transfers, const std::v
            type_name(t.type) + ", " + std::to_string(t.bytes) + " bytes, communicator " + options_.name + ", rank " +
            std::to_string(rank_) + " of " + std::to_string(size()) + ")";
   };
+  LeftBehind left_behind;
   const std::function<void()> late = [&] {
     if (failed_.load(std::memory_order_acquire)) throw error();
     for (size_t i = 0; i < transfers.size(); ++i) {
       if (stages[i] == Stage::kDone) continue;
       const Transfer& t = transfers[i];
-      if (board.slot(t.peer).left.load(std::memory_order_acquire))
+      if (left_behind.certain(board.slot(t.peer).left.load(std::memory_order_acquire), !hosts_.here(t.peer)))
         fail(HCCL_E_REMOTE, "%s: rank %u has left the communicator", describe(t).c_str(), t.peer);
       if (limit.count() && Clock::now() >= deadline)
         fail(HCCL_E_TIMEOUT, "%s: rank %u did not %s within %lld s (HCCL_EXEC_TIMEOUT)", describe(t).c_str(), t.peer,
              t.send ? "receive it" : "send it", static_cast<long long>(limit.count()));
     }
+  };
+
+  auto differ = [&](const Transfer& t, uint32_t type, uint64_t bytes) {
+    fail(HCCL_E_PARA, "%s: rank %u sends %s, %llu bytes", describe(t).c_str(), t.peer,
+         type_name(static_cast<HcclDataType>(type)), static_cast<unsigned long long>(bytes));
   };
 
   // True when the transfer moved on.
@@ -84,8 +91,7 @@ void Communicator::exchange(const std::vector<Transfer>& transfers, const std::v
       return false;
     const Message& message = pair.messages[number % kPairDepth];
     if (message.bytes != t.bytes || message.type != static_cast<uint32_t>(t.type))
-      fail(HCCL_E_PARA, "%s: rank %u sends %s, %llu bytes", describe(t).c_str(), t.peer,
-           type_name(static_cast<HcclDataType>(message.type)), static_cast<unsigned long long>(message.bytes));
+      differ(t, message.type, message.bytes);
     if (t.bytes) memcpy(t.buffer, message.inlined ? message.payload : resolve(t.peer, message.place, late), t.bytes);
     stages[i] = Stage::kDone;
     pair.consumed.store(number + 1, std::memory_order_seq_cst);
@@ -95,12 +101,26 @@ void Communicator::exchange(const std::vector<Transfer>& transfers, const std::v
     return true;
   };
 
+  std::map<size_t, Courier> couriers;
+  for (size_t i = 0; i < transfers.size(); ++i)
+    if (const uint32_t peer = transfers[i].peer; !hosts_.here(peer))
+      couriers.try_emplace(i, transfers[i], numbers[i], rank_, members_[peer], *wire_, board_key_, Bell{board_, rank_});
+  auto step_courier = [&](size_t i) {
+    const bool moved =
+        couriers.at(i).step(late, [&](uint32_t type, uint64_t bytes) { differ(transfers[i], type, bytes); });
+    if (couriers.at(i).done()) stages[i] = Stage::kDone;
+    return moved;
+  };
+
   Signal& bell = board.slot(rank_).bell;
   for (;;) {
     const uint32_t heard = bell.value.load(std::memory_order_seq_cst);
     bool moved = false, all = true;
     for (size_t i = 0; i < transfers.size(); ++i) {
-      if (stages[i] != Stage::kDone && (transfers[i].send ? step_send(i) : step_recv(i))) moved = true;
+      if (stages[i] != Stage::kDone && (!hosts_.here(transfers[i].peer) ? step_courier(i)
+                                        : transfers[i].send             ? step_send(i)
+                                                                        : step_recv(i)))
+        moved = true;
       all = all && stages[i] == Stage::kDone;
     }
     if (all) return;

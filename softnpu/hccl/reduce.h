@@ -16,9 +16,19 @@ using ReduceFn = void (*)(const void* const* inputs, size_t n, void* const* outp
 // The best version for this processor; null when the type cannot be reduced.
 ReduceFn reduce_fn(HcclDataType type, HcclReduceOp op) noexcept;
 
+// A reduction that goes from host to host, in steps that give the same bits as reduce_fn() at once: in between it is held in the type
+// that it is added up in (fp32 for 16-bit floats, else the type itself). begin: inputs -> partial result; extend: a partial result,
+// then inputs -> partial result; end: a partial result, then inputs -> outputs, rounded once.
+struct SplitReduce {
+  ReduceFn begin, extend, end;
+  size_t partial_size;  // bytes of an element in between
+};
+SplitReduce split_reduce(HcclDataType type, HcclReduceOp op) noexcept;
+
 // One table an instruction set: the same source compiled with other flags (CMakeLists.txt).
 struct ReduceTable {
   ReduceFn fn[16][4];
+  ReduceFn begin[2][4], extend[2][4], end[2][4];  // of fp16, bf16
 };
 extern const ReduceTable reduce_baseline;
 extern const ReduceTable reduce_avx2;

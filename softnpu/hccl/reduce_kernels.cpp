@@ -206,14 +206,45 @@ void reduce(const void* const* inputs, size_t n, void* const* outputs, size_t m,
   }
 }
 
+// The steps of SplitReduce for 16-bit floats; what the first input and the output hold tells them apart.
+enum class Step { kBegin, kExtend, kEnd };
+
+template <class T, class Op, Step step>
+void split(const void* const* inputs, size_t n, void* const* outputs, size_t m, size_t count) noexcept {
+  alignas(64) float sum[kBlock], next[kBlock];
+  for (size_t at = 0; at < count; at += kBlock) {
+    const size_t block = count - at < kBlock ? count - at : kBlock;
+    if (step == Step::kBegin)
+      Kind<T>::widen(static_cast<const T*>(inputs[0]) + at, sum, block);
+    else
+      memcpy(sum, static_cast<const float*>(inputs[0]) + at, block * sizeof(float));
+    for (size_t i = 1; i < n; ++i) {
+      Kind<T>::widen(static_cast<const T*>(inputs[i]) + at, next, block);
+      combine<Op>(sum, next, sum, block);
+    }
+    if (step != Step::kEnd) {
+      memcpy(static_cast<float*>(outputs[0]) + at, sum, block * sizeof(float));
+      continue;
+    }
+    T* first = static_cast<T*>(outputs[0]) + at;
+    Kind<T>::narrow(sum, first, block);
+    for (size_t i = 1; i < m; ++i) memcpy(static_cast<T*>(outputs[i]) + at, first, block * sizeof(T));
+  }
+}
+
+#define STEPS(T, step) {split<T, Sum, step>, split<T, Prod, step>, split<T, Max, step>, split<T, Min, step>}
+#define STEP(step) {STEPS(F16, step), STEPS(BF16, step)}
 #define ROW(T) {reduce<T, Sum>, reduce<T, Prod>, reduce<T, Max>, reduce<T, Min>}
 #define NONE {nullptr, nullptr, nullptr, nullptr}
 
 }  // namespace
 
 // In the order of HcclDataType.
-extern const ReduceTable HCCL_TABLE = {{ROW(int8_t), ROW(int16_t), ROW(int32_t), ROW(F16), ROW(float), ROW(int64_t),
-                                        ROW(uint64_t), ROW(uint8_t), ROW(uint16_t), ROW(uint32_t), ROW(double),
-                                        ROW(BF16), NONE, NONE, NONE, NONE}};
+extern const ReduceTable HCCL_TABLE = {
+    {ROW(int8_t), ROW(int16_t), ROW(int32_t), ROW(F16), ROW(float), ROW(int64_t), ROW(uint64_t), ROW(uint8_t),
+     ROW(uint16_t), ROW(uint32_t), ROW(double), ROW(BF16), NONE, NONE, NONE, NONE},
+    STEP(Step::kBegin),
+    STEP(Step::kExtend),
+    STEP(Step::kEnd)};
 
 }  // namespace softnpu::hccl

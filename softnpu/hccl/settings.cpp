@@ -113,6 +113,12 @@ std::string own_address(const Settings& s) {
   return "127.0.0.1";
 }
 
+std::string interface_of(const std::string& address) {
+  for (const Interface& i : interfaces())
+    if (i.ip == address || (i.loopback && address.compare(0, 4, "127.") == 0)) return i.name;
+  return {};
+}
+
 std::string host_identity() {
   if (const char* forced = text_of("ANYCEND_HOST_ID")) return forced;
   std::string boot;

@@ -30,6 +30,9 @@ Settings settings();
 // The address that the sockets of this process bind to and others reach it at (numeric). Throws if the user named what is not there.
 std::string own_address(const Settings& s);
 
+// The interface that has this address ("eth0"), empty if none has.
+std::string interface_of(const std::string& address);
+
 // Names this host: the boot and the network namespace, or ANYCEND_HOST_ID.
 std::string host_identity();
 

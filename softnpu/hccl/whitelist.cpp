@@ -24,8 +24,8 @@ Whitelist::Whitelist(const Settings& s) : on_(s.whitelist), file_(s.whitelist_fi
         if (item.is_string()) addresses_.insert(item.get<std::string>());
 }
 
-void Whitelist::require(const std::string& address) const {
-  if (!allows(address)) fail(HCCL_E_TCP_CONNECT, "the root's address %s is %s", address.c_str(), reason().c_str());
+void Whitelist::require(const std::string& address, const char* whose) const {
+  if (!allows(address)) fail(HCCL_E_TCP_CONNECT, "the %s's address %s is %s", whose, address.c_str(), reason().c_str());
 }
 
 }  // namespace softnpu::hccl

@@ -12,7 +12,7 @@ class Whitelist {
  public:
   explicit Whitelist(const Settings& s);  // throws when the list is wanted and cannot be read
   bool allows(const std::string& address) const { return !on_ || addresses_.count(address) > 0; }
-  void require(const std::string& address) const;  // throws HCCL_E_TCP_CONNECT
+  void require(const std::string& address, const char* whose = "root") const;  // throws HCCL_E_TCP_CONNECT
   std::string reason() const { return "not in the white list " + file_ + " (HCCL_WHITELIST_FILE)"; }
 
  private:

@@ -92,7 +92,7 @@ def test_reset_gives_the_memory_back():
     npu.empty_cache()
     before = npu.memory_reserved()
     x = torch.ones(1 << 20, device=DEVICE)
-    y, graph = capture(lambda: x * 2 + 1)
+    y, graph = capture(lambda x=x: x * 2 + 1)
     del y, x
     npu.empty_cache()
     assert npu.memory_reserved() > before  # a replay still writes there

@@ -25,10 +25,12 @@ def free_port() -> int:
         return s.getsockname()[1]
 
 
-def start(n: int, backend: str = "hccl", timeout: float = 60, **env) -> Job:
+def start(n: int, backend: str = "hccl", timeout: float = 60, each=None, prefix=None, **env) -> Job:
     job = Job(
         n,
         worker="tests.distributed.worker",
+        each=each,
+        prefix=prefix,
         env={
             "ANYCEND_TEST_PACKAGE": package_folder(),
             "MASTER_ADDR": "127.0.0.1",

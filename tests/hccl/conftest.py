@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.hccl.namespaces import Hosts, reason
 from tests.hccl.ranks import Job, library_folder
 
 
@@ -30,6 +31,46 @@ def world(request, libraries):
 def two(libraries):
     with Job(2) as job:
         yield job.connect()
+
+
+class Lan:
+    """Two hosts, and jobs over them: the first half of the ranks runs on the first."""
+
+    def __init__(self):
+        self.hosts, self.jobs = Hosts(), []
+
+    def job(self, per_host: int, env: dict | None = None, each: dict | None = None) -> Job:
+        n, chosen = 2 * per_host, {}
+        for r in range(n):
+            chosen[r] = {"HCCL_IF_IP": self.hosts.addresses[r // per_host], **(env or {}), **(each or {}).get(r, {})}
+        job = Job(n, each=chosen, prefix={r: self.hosts.prefix(r // per_host) for r in range(n)})
+        self.jobs.append(job)
+        return job
+
+    def close(self) -> None:
+        for job in self.jobs:
+            job.close()
+        self.hosts.close()
+
+
+@pytest.fixture
+def lan(libraries):
+    """Two hosts of this test's own, which it may take apart."""
+    if why := reason():
+        pytest.skip(why)
+    lan = Lan()
+    yield lan
+    lan.close()
+
+
+@pytest.fixture(scope="session", params=[1, 2, 4], ids=lambda n: f"2x{n}ranks")
+def apart(request, libraries):
+    """A job over two hosts whose ranks are connected; as `world`."""
+    if why := reason():
+        pytest.skip(why)
+    lan = Lan()
+    yield lan.job(request.param).connect()
+    lan.close()
 
 
 @pytest.fixture

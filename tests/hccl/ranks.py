@@ -204,6 +204,7 @@ class Job:
         env: dict[str, str] | None = None,
         each: dict[int, dict[str, str]] | None = None,
         worker: str = "tests.hccl.worker",
+        prefix: dict[int, list[str]] | None = None,
     ):
         base = {
             **os.environ,
@@ -220,7 +221,15 @@ class Job:
             ours, theirs = socket.socketpair()
             self.workers.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", worker, str(theirs.fileno()), str(rank), str(n)],
+                    [
+                        *(prefix or {}).get(rank, []),
+                        sys.executable,
+                        "-m",
+                        worker,
+                        str(theirs.fileno()),
+                        str(rank),
+                        str(n),
+                    ],
                     pass_fds=[theirs.fileno()],
                     env={**base, **(each or {}).get(rank, {})},
                     cwd=ROOT,

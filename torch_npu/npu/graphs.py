@@ -6,9 +6,9 @@
     x.copy_(batch)
     graph.replay()          # y holds model(batch)
 
-What a capture cannot hold is an error when it is met: reading a value on the host, waiting for a stream, operators that run on
-the CPU. `torch.accelerator.Graph` is the same under PyTorch's common name. MemPool and use_mem_pool keep a program's
-allocations apart.
+What a capture cannot hold is an error when it is met: reading a value on the host, waiting for a stream, operators that
+run on the CPU. `torch.accelerator.Graph` is the same under PyTorch's common name. MemPool and use_mem_pool keep a
+program's allocations apart.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def graph_pool_handle() -> tuple[int, int]:
 class graph:
     """A context in which the work of `stream` is captured into `npu_graph`.
 
-    `pool` is a `graph_pool_handle()` or another graph's `pool()`; graphs that share one must be replayed in the order they
-    were captured. `capture_error_mode` is "global", "thread_local" or "relaxed".
+    `pool` is a `graph_pool_handle()` or another graph's `pool()`; graphs that share one must be replayed in the order
+    they were captured. `capture_error_mode` is "global", "thread_local" or "relaxed".
     """
 
     _stream: torch.Stream | None = None

@@ -11,6 +11,14 @@ from tests.hccl.programs.failures import (
     refused,
     watch_async_error,
 )
+from tests.hccl.programs.hosts import (
+    absent_from_start,
+    listening,
+    mapped,
+    own_bits,
+    receive_from_the_gone,
+    send_and_exit,
+)
 from tests.hccl.programs.membership import (
     bad_config,
     descriptors,

@@ -1,0 +1,70 @@
+// Between hosts, each rank keeps one TCP connection to the root's process for as long as its communicator lives: what the local
+// sockets of peers.h are inside a host. The root passes on to all what one says: an error, a farewell, a question who is missing;
+// and it says who hung up without a goodbye. A host that is cut off answers no more, and the kernel ends the connection.
+// What it is not: a way of data (wire.h). All of it runs on the control thread; send() may be called from any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "softnpu/hccl/member.h"
+#include "softnpu/hccl/socket.h"
+
+namespace softnpu::hccl {
+
+// A host that acknowledges nothing for so long is lost.
+constexpr int kHostTimeoutMs = 1000;
+
+enum class Say : uint32_t { kAbort = 32, kLeft, kAsk, kPresent, kGone, kBeat, kBye };
+
+// What is said; plain bytes. `key` is the board's of the communicator (kGone: the process).
+struct Saying {
+  Key key;
+  uint32_t rank;      // who says it; kGone: nobody
+  uint32_t sequence;  // kLeft: operations it took part in; kAsk, kPresent: the operation asked about
+  uint32_t code;      // kAbort: HcclResult; kPresent: the rank that asked; kGone: the process's number
+  uint32_t pad;
+};
+
+// A rank's side.
+class ControlLink : public std::enable_shared_from_this<ControlLink> {
+ public:
+  // Takes over the connection that the bootstrap made; `root`: the process at its other end.
+  static std::shared_ptr<ControlLink> open(Fd socket, const Key& root);
+  ~ControlLink();
+  const Key& root() const { return root_; }
+  void say(Say what, const Saying& saying, const void* more = nullptr, size_t size = 0) noexcept;
+  // At the orderly end of the process.
+  void bye() noexcept { say(Say::kBye, {}); }
+
+ private:
+  ControlLink(Fd socket, const Key& root) : socket_(std::move(socket)), root_(root) {}
+  void readable();
+  Fd socket_;
+  const Key root_;
+  std::mutex mutex_;  // one writer at a time
+  bool over_ = false;
+  Deadline next_beat_{};
+};
+using ControlLinkPtr = std::shared_ptr<ControlLink>;
+
+// What is heard, told to the process's communicators (communicators.cpp).
+struct Heard {
+  Say what;
+  Saying saying;
+  std::vector<std::byte> more;
+};
+void hear(const Heard& heard, ControlLink* from);
+void root_lost(const Key& process, bool orderly);
+void say_farewells();  // of the process that ends in order
+
+// The root's side: the connections of all members, kept until the last one hangs up.
+void serve_control(std::vector<std::pair<Fd, Member>> connections);
+
+// Makes the kernel give a connection up whose other side does not answer.
+void watch_connection(int socket);
+
+}  // namespace softnpu::hccl

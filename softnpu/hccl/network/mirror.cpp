@@ -1,0 +1,66 @@
+// The ranks of other hosts on this host's board: each host's leader sends what its ranks posted, with the counts and the small
+// payloads, to the other leaders, which write it where those ranks would have written it themselves. So ranks on other hosts are
+// compared like those of this one, and a small collective is worked out by everybody from the board, the same bits everywhere.
+#include <cstring>
+
+#include "softnpu/hccl/communicator.h"
+#include "softnpu/hccl/network/post_office.h"
+
+namespace softnpu::hccl {
+namespace {
+
+bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(value - wanted) >= 0; }
+
+}  // namespace
+
+void Communicator::mirror(const Call& call, uint32_t s, const std::function<void()>& late) {
+  Board& board = *board_;
+  const uint32_t n = size(), mine = hosts_.mine();
+  const size_t table = call.uneven ? 4 * n * sizeof(uint64_t) : 0, most = sizeof(Post) + table + kInlineBytes;
+  PostOffice office(*wire_, board_key_, s, {board_, rank_});
+  std::vector<ParcelPtr> from(hosts_.count());
+  for (uint32_t h = 0; h < hosts_.count(); ++h)
+    if (h != mine) from[h] = office.receive(Mail::kPosts, h, rank_, 0, hosts_.on(h).size() * most);
+
+  for (uint32_t r : hosts_.here())
+    board.wait(board.slot(r).posted, [&](uint32_t v) { return reached(v, s + 1); }, late);
+  auto block = std::make_shared<Block>(hosts_.here().size() * most);
+  size_t at = 0;
+  auto put = [&](const void* data, size_t bytes) {
+    memcpy(block->data() + at, data, bytes);
+    at += bytes;
+  };
+  for (uint32_t r : hosts_.here()) {
+    const Post& post = board.post(r, s);
+    put(&post, sizeof post);
+    put(board.table(r, s), table);
+    if (post.inlined) put(board.payload(r, s), post.bytes);
+  }
+  for (uint32_t h = 0; h < hosts_.count(); ++h)
+    if (h != mine) {
+      const uint32_t to = hosts_.leader(h);
+      office.send(Mail::kPosts, mine, to, 0, members_[to].process.id, block, at);
+    }
+
+  Turn& turn = board.turn(s);
+  for (uint32_t h = 0; h < hosts_.count(); ++h) {
+    if (h == mine) continue;
+    office.wait(*from[h], late);
+    const std::byte* data = from[h]->block->data();
+    for (uint32_t r : hosts_.on(h)) {
+      Post& post = board.post(r, s);
+      memcpy(&post, data, sizeof post), data += sizeof post;
+      // Another build of this library, or another collective: compare() says so.
+      if (post.kind == static_cast<uint32_t>(call.kind)) {
+        memcpy(board.table(r, s), data, table), data += table;
+        if (post.inlined && post.bytes <= kInlineBytes)
+          memcpy(board.payload(r, s), data, post.bytes), data += post.bytes;
+      }
+      Board::set(board.slot(r).posted, s + 1);
+    }
+    turn.arrived.value.fetch_add(static_cast<uint32_t>(hosts_.on(h).size()), std::memory_order_seq_cst);
+  }
+  Board::notify(turn.arrived);
+}
+
+}  // namespace softnpu::hccl

@@ -1,0 +1,52 @@
+// See ucx.h.
+#include "softnpu/hccl/network/ucx.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <string>
+
+#include "softnpu/hccl/status.h"
+
+namespace softnpu::hccl {
+namespace {
+
+Ucx load() {
+  // The Python package beside ours, where this library really lies (it may be reached through links); then the loader's places.
+  Dl_info here;
+  void* library = nullptr;
+  if (dladdr(reinterpret_cast<void*>(&ucx), &here)) {
+    std::error_code none;
+    const auto folder = std::filesystem::canonical(here.dli_fname, none).parent_path();
+    library = dlopen((folder / HCCL_UCX_FROM_HERE "/libucp.so.0").c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  if (!library) library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const std::string reason = dlerror();
+    fail(HCCL_E_UNAVAIL,
+         "communicators over several hosts need UCX, which is not installed: python -m pip install --no-deps "
+         "libucx-cu12 (%s)",
+         reason.c_str());
+  }
+  Ucx found{};
+  auto resolve = [&](const char* name, auto& function) {
+    void* symbol = dlsym(library, name);
+    if (!symbol)
+      fail(HCCL_E_UNAVAIL, "libucp.so.0 has no %s: it is too old; python -m pip install --no-deps libucx-cu12", name);
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
+  };
+#define HCCL_UCP_RESOLVE(name) resolve("ucp_" #name, found.name);
+  HCCL_UCP_FUNCTIONS(HCCL_UCP_RESOLVE)
+#undef HCCL_UCP_RESOLVE
+  resolve("ucs_status_string", found.status_string);
+  return found;
+}
+
+}  // namespace
+
+const Ucx& ucx() {
+  static const Ucx functions = load();  // after an exception the next call tries again
+  return functions;
+}
+
+}  // namespace softnpu::hccl

@@ -1,0 +1,319 @@
+// See wire.h.
+#include "softnpu/hccl/network/wire.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "softnpu/hccl/network/ucx.h"
+#include "softnpu/hccl/settings.h"
+#include "softnpu/hccl/status.h"
+
+namespace softnpu::hccl {
+namespace {
+
+bool rdma_devices() {
+  DIR* folder = opendir("/sys/class/infiniband");
+  if (!folder) return false;
+  bool any = false;
+  while (const dirent* entry = readdir(folder)) any = any || entry->d_name[0] != '.';
+  closedir(folder);
+  return any;
+}
+
+void check(ucs_status_t status, const char* what) {
+  if (status != UCS_OK) fail(HCCL_E_TCP_CONNECT, "UCX: %s: %s", what, ucx().status_string(status));
+}
+
+}  // namespace
+
+struct Wire::Worker {
+  const Ucx& api = ucx();
+  ucp_context_h context = nullptr;
+  ucp_worker_h worker = nullptr;
+  int events = -1;
+  Fd bell{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::string name;
+
+  std::mutex mutex;  // guards the next three
+  std::deque<ParcelPtr> orders;
+  std::map<Key, std::string> names;
+  bool closing = false;
+  std::atomic<bool> asleep{false}, closed{false};
+
+  // The wire's own thread only:
+  struct Ep {
+    ucp_ep_h ep = nullptr;
+    bool broken = false;
+  };
+  std::map<Key, std::unique_ptr<Ep>> endpoints;
+  std::vector<std::unique_ptr<Ep>> broken;
+
+  explicit Worker(const std::string& address) {
+    const std::string card = interface_of(address);
+    if (card.empty())
+      fail(HCCL_E_PARA,
+           "no interface of this host has the address %s, which hccn.conf (ANYCEND_HCCN_CONF) gives the device",
+           address.c_str());
+    ucp_config_t* config = nullptr;
+    check(api.config_read(nullptr, nullptr, &config), "reading the configuration");
+    const bool tcp_only = !getenv("UCX_TLS") && !rdma_devices();
+    if (tcp_only) api.config_modify(config, "TLS", "tcp");
+    // With RDMA, UCX itself finds the card that belongs to the network; TCP must stay on the chosen interface.
+    if (tcp_only && !getenv("UCX_NET_DEVICES")) api.config_modify(config, "NET_DEVICES", card.c_str());
+    ucp_params_t params{};
+    params.field_mask = UCP_PARAM_FIELD_FEATURES;
+    params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+    const ucs_status_t status = api.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context);
+    api.config_release(config);
+    if (status == UCS_ERR_NO_DEVICE)
+      fail(HCCL_E_TCP_CONNECT,
+           "UCX cannot use the network interface %s (%s): it is not up, or /sys shows other interfaces", card.c_str(),
+           address.c_str());
+    check(status, "initialisation");
+    ucp_worker_params_t worker_params{};
+    worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // made here, used by the one thread below
+    check(api.worker_create(context, &worker_params, &worker), "making a worker");
+    ucp_worker_attr_t attributes{};
+    attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS;
+    check(api.worker_query(worker, &attributes), "asking for the worker's address");
+    name.assign(reinterpret_cast<const char*>(attributes.address), attributes.address_length);
+    api.worker_release_address(worker, attributes.address);
+    check(api.worker_get_efd(worker, &events), "asking for the event descriptor");
+  }
+
+  void start() {
+    sigset_t all, before;  // the program's signals are for its own threads
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread([this] { run(); }).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void wake() {
+    if (!asleep.exchange(false, std::memory_order_seq_cst)) return;
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(bell.get(), &one, sizeof one);
+  }
+
+  void order(ParcelPtr parcel) {
+    {
+      std::lock_guard lock(mutex);
+      orders.push_back(std::move(parcel));
+    }
+    wake();
+  }
+
+  void run() {
+    pthread_setname_np(pthread_self(), "hccl-wire");
+    for (;;) {
+      const bool served = serve();
+      const bool moved = api.worker_progress(worker) != 0;
+      close_broken();
+      if (served || moved) continue;
+      if (finish()) return;
+      asleep.store(true, std::memory_order_seq_cst);
+      if (waiting() || api.worker_arm(worker) != UCS_OK) {
+        asleep.store(false, std::memory_order_seq_cst);
+        continue;
+      }
+      pollfd fds[2] = {{events, POLLIN, 0}, {bell.get(), POLLIN, 0}};
+      poll(fds, 2, -1);
+      asleep.store(false, std::memory_order_seq_cst);
+      uint64_t count;
+      [[maybe_unused]] const ssize_t got = read(bell.get(), &count, sizeof count);
+    }
+  }
+
+  bool waiting() {
+    std::lock_guard lock(mutex);
+    return !orders.empty() || (closing && !closed);
+  }
+
+  bool serve() {
+    std::deque<ParcelPtr> mine;
+    {
+      std::lock_guard lock(mutex);
+      mine.swap(orders);
+    }
+    for (ParcelPtr& parcel : mine) begin(std::move(parcel));
+    return !mine.empty();
+  }
+
+  void begin(ParcelPtr parcel) {
+    if (parcel->dropped) {
+      if (parcel->request) api.request_cancel(worker, parcel->request);
+      return;
+    }
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    auto* held = new ParcelPtr(parcel);
+    param.user_data = held;
+    ucs_status_ptr_t request;
+    if (parcel->out) {
+      param.cb.send = [](void* r, ucs_status_t status, void* data) { ended(r, status, data); };
+      ucp_ep_h ep = nullptr;
+      std::string why;
+      try {
+        ep = endpoint(parcel->to);
+      } catch (const Error& error) {
+        why = error.text;
+      }
+      if (!ep) {
+        delete held;
+        return lose(*parcel, why);
+      }
+      request = api.tag_send_nbx(ep, parcel->block->data(), parcel->bytes, parcel->tag, &param);
+    } else {
+      param.cb.recv = [](void* r, ucs_status_t status, const ucp_tag_recv_info_t*, void* data) {
+        ended(r, status, data);
+      };
+      request =
+          api.tag_recv_nbx(worker, parcel->block->data(), parcel->block->size(), parcel->tag, ~uint64_t{0}, &param);
+    }
+    if (UCS_PTR_IS_ERR(request)) {
+      delete held;
+      return lose(*parcel, api.status_string(UCS_PTR_STATUS(request)));
+    }
+    if (!parcel->done()) parcel->request = request;
+  }
+
+  static void lose(Parcel& parcel, const std::string& why) {
+    parcel.error = why;
+    parcel.state.store(Parcel::kLost, std::memory_order_release);
+    parcel.bell.ring();
+  }
+
+  static void ended(void* request, ucs_status_t status, void* data) {
+    const std::unique_ptr<ParcelPtr> held(static_cast<ParcelPtr*>(data));
+    Parcel& parcel = **held;
+    parcel.request = nullptr;
+    ucx().request_free(request);
+    if (status != UCS_OK) return lose(parcel, ucx().status_string(status));
+    parcel.state.store(Parcel::kThrough, std::memory_order_release);
+    parcel.bell.ring();
+  }
+
+  ucp_ep_h endpoint(const Key& process) {
+    auto& known = endpoints[process];
+    if (known && !known->broken) return known->ep;
+    std::string where;
+    {
+      std::lock_guard lock(mutex);
+      where = names[process];
+    }
+    if (where.empty()) fail(HCCL_E_INTERNAL, "the process did not say how to reach it");
+    if (known) broken.push_back(std::move(known));
+    known = std::make_unique<Ep>();
+    ucp_ep_params_t params{};
+    params.field_mask =
+        UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = reinterpret_cast<const ucp_address_t*>(where.data());
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = [](void* data, ucp_ep_h, ucs_status_t) { static_cast<Ep*>(data)->broken = true; };
+    params.err_handler.arg = known.get();
+    const ucs_status_t status = api.ep_create(worker, &params, &known->ep);
+    if (status != UCS_OK) {
+      known.reset();
+      fail(HCCL_E_TCP_CONNECT, "%s", api.status_string(status));
+    }
+    return known->ep;
+  }
+
+  void close_broken() {
+    for (auto& [key, known] : endpoints)
+      if (known && known->broken) broken.push_back(std::move(known));
+    for (auto& ep : broken) {
+      ucp_request_param_t param{};
+      param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+      param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+      const ucs_status_ptr_t request = api.ep_close_nbx(ep->ep, &param);
+      if (UCS_PTR_IS_PTR(request)) api.request_free(request);
+    }
+    broken.clear();
+  }
+
+  // At exit: what was said to be sent goes out before the process ends.
+  bool finish() {
+    {
+      std::lock_guard lock(mutex);
+      if (!closing || closed) return false;
+    }
+    ucp_request_param_t param{};
+    const ucs_status_ptr_t request = api.worker_flush_nbx(worker, &param);
+    const Deadline deadline = Clock::now() + std::chrono::seconds(1);
+    if (UCS_PTR_IS_PTR(request)) {
+      while (api.request_check_status(request) == UCS_INPROGRESS && Clock::now() < deadline)
+        api.worker_progress(worker);
+      api.request_free(request);
+    }
+    closed.store(true, std::memory_order_release);
+    return true;
+  }
+
+  void close() {
+    {
+      std::lock_guard lock(mutex);
+      closing = true;
+    }
+    wake();
+    for (int i = 0; i < 1200 && !closed.load(std::memory_order_acquire); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+};
+
+Wire::Wire(const std::string& address) : worker_(new Worker(address)) {
+  worker_->start();
+  static Worker* at_exit = worker_;
+  atexit([] {
+    if (!forked()) at_exit->close();
+  });
+}
+
+Wire& Wire::get(const std::string& address) {
+  static Wire* const the = new Wire(address);  // leaked: its thread uses it to the end
+  return *the;
+}
+
+const std::string& Wire::name() const { return worker_->name; }
+
+void Wire::learn(const Key& process, const std::string& name) {
+  std::lock_guard lock(worker_->mutex);
+  worker_->names[process] = name;
+}
+
+ParcelPtr Wire::send(const Key& process, uint64_t tag, BlockPtr block, size_t bytes, Bell bell) {
+  auto parcel = std::make_shared<Parcel>();
+  parcel->out = true;
+  parcel->to = process, parcel->tag = tag, parcel->block = std::move(block), parcel->bytes = bytes;
+  parcel->bell = std::move(bell);
+  worker_->order(parcel);
+  return parcel;
+}
+
+ParcelPtr Wire::receive(uint64_t tag, BlockPtr block, Bell bell) {
+  auto parcel = std::make_shared<Parcel>();
+  parcel->tag = tag, parcel->block = std::move(block);
+  parcel->bell = std::move(bell);
+  worker_->order(parcel);
+  return parcel;
+}
+
+void Wire::drop(const ParcelPtr& parcel) {
+  parcel->dropped = true;
+  worker_->order(parcel);
+}
+
+}  // namespace softnpu::hccl

@@ -1,0 +1,81 @@
+// Messages between processes on different hosts, through UCX: a thread of its own owns the UCX worker, takes orders from a queue,
+// and sleeps on the worker's event descriptor. Data goes from and to blocks that the wire holds until it is done with them, so
+// whoever gives up waiting leaves nothing behind that could be written later.
+// What it is not: the meaning of a message (a 64-bit tag is all it knows), nor who is alive (control.h).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "softnpu/hccl/board.h"
+#include "softnpu/hccl/member.h"
+
+namespace softnpu::hccl {
+
+// Memory that is sent or received into; goes back to a pool.
+class Block {
+ public:
+  explicit Block(size_t bytes);
+  ~Block();
+  Block(const Block&) = delete;
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_;
+  size_t size_;
+};
+using BlockPtr = std::shared_ptr<Block>;
+
+// Whom to wake when a parcel is through: the rank's bell on its board.
+struct Bell {
+  std::shared_ptr<Board> board;
+  uint32_t rank;
+  void ring() const noexcept;
+};
+
+// A message on its way.
+struct Parcel {
+  enum State : int { kMoving, kThrough, kLost };
+  std::atomic<int> state{kMoving};
+  std::atomic<bool> dropped{false};  // nobody waits for it any more
+  uint64_t tag = 0;
+  size_t bytes = 0;
+  BlockPtr block;
+  Bell bell;
+  Key to{};  // of a send
+  bool out = false;
+  std::string error;        // once lost
+  void* request = nullptr;  // the wire's own
+  bool done() const { return state.load(std::memory_order_acquire) != kMoving; }
+};
+using ParcelPtr = std::shared_ptr<Parcel>;
+
+class Wire {
+ public:
+  // Opens it at first use, on the interface that has `address`. Throws HCCL_E_UNAVAIL without UCX, HCCL_E_TCP_CONNECT otherwise.
+  static Wire& get(const std::string& address);
+
+  // How others reach this process, and what they said about themselves.
+  const std::string& name() const;
+  void learn(const Key& process, const std::string& name);
+
+  ParcelPtr send(const Key& process, uint64_t tag, BlockPtr block, size_t bytes, Bell bell);
+  ParcelPtr receive(uint64_t tag, BlockPtr block, Bell bell);
+  void drop(const ParcelPtr& parcel);  // a receive that nobody waits for any more
+
+ private:
+  explicit Wire(const std::string& address);
+  struct Worker;
+  Worker* worker_;  // leaked: its thread lives as long as the process
+};
+
+// Everything that makes a message this one and no other, in 64 bits. Two of the messages under way to a process get the same number
+// with a probability of about 2^-64 for each pair, given that the key is random.
+enum class Mail : uint32_t { kPosts, kPartial, kResult, kMove, kMessage };
+uint64_t tag_of(const Key& key, Mail kind, uint32_t from, uint32_t to, uint32_t sequence, uint32_t index);
+
+}  // namespace softnpu::hccl

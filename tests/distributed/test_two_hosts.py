@@ -1,0 +1,113 @@
+"""examples/distributed over two hosts, which are network namespaces; DDP over two hosts equals one rank."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.distributed import parallel, programs
+from tests.distributed.conftest import start
+from tests.distributed.launch import ROOT, environment, run
+from tests.hccl.namespaces import Hosts, reason
+
+RUN = ROOT / "examples" / "distributed" / "run.sh"
+WAYS = ["shell", "spawn", "launch", "torchrun", "torch_npu_run"]
+PORT = 29400
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    if why := reason():
+        pytest.skip(why)
+    two = Hosts()
+    yield two
+    two.close()
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("digits")
+    run([sys.executable, ROOT / "examples" / "quickstart" / "make_digits.py"], cwd=folder)
+    return folder
+
+
+def trained(hosts: Hosts, way: str, npus: int, folder: Path) -> dict[str, str]:
+    """The sum of parameters by rank, as run.sh on two hosts printed it."""
+    env = environment(
+        PATH=f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        NODES="2",
+        MASTER_ADDR=hosts.addresses[0],
+        MASTER_PORT=str(PORT + WAYS.index(way)),
+        ANYCEND_MEMORY="1G",
+        GLOO_SOCKET_IFNAME="eth0",
+    )
+    nodes = [
+        subprocess.Popen(
+            [*hosts.prefix(i, folder), "bash", str(RUN), way, str(npus), "--epochs", "2", "--batch-size", "64"],
+            env={**env, "NODE_RANK": str(i)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    try:
+        outputs = [node.communicate(timeout=300)[0] for node in nodes]
+    finally:
+        for node in nodes:
+            node.kill()
+    assert [node.returncode for node in nodes] == [0, 0], "\n".join(output[-3000:] for output in outputs)
+    found = {}
+    for i, output in enumerate(outputs):
+        for rank, device, total in re.findall(rf"^rank (\d+) of {2 * npus} on npu:(\d+): sum .* (\S+)$", output, re.M):
+            assert (int(rank) // npus, int(rank) % npus) == (i, int(device))
+            found[rank] = total
+    return found
+
+
+@pytest.mark.parametrize(
+    ("way", "npus"),
+    [(way, 4) for way in WAYS]
+    + [("shell", 8)]
+    + [pytest.param(way, 8, marks=pytest.mark.full) for way in WAYS if way != "shell"],
+)
+def test_two_hosts_learn_the_digits(hosts, digits, way, npus):
+    sums = trained(hosts, way, npus, digits)
+    assert sorted(map(int, sums)) == list(range(2 * npus))
+    assert len(set(sums.values())) == 1, sums
+
+
+@pytest.fixture(scope="module")
+def apart(hosts):
+    """Four ranks on two hosts with a process group."""
+    with start(
+        4,
+        each={r: {"HCCL_IF_IP": hosts.addresses[r // 2]} for r in range(4)},
+        prefix={r: hosts.prefix(r // 2) for r in range(4)},
+        MASTER_ADDR=hosts.addresses[0],
+        GLOO_SOCKET_IFNAME="eth0",
+    ) as job:
+        yield job
+
+
+def test_ddp_over_two_hosts_equals_one_rank(apart):
+    differences = apart.run(programs.ddp, {})
+    assert max(differences) < 2e-6, differences
+
+
+def test_collectives_of_the_process_group(apart):
+    import torch
+
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        apart.run(programs.all_reduce, "SUM", dtype, True)
+    apart.run(programs.average)
+    apart.run(programs.moves, torch.float32)
+    apart.run(programs.messages, 50_000)
+
+
+def test_fsdp_over_two_hosts_equals_one_rank(apart):
+    assert max(apart.run(parallel.fsdp2, True)) < 2e-5

@@ -1,0 +1,70 @@
+"""What ranks on several hosts are asked: what they loaded, where they listen, which bits they have."""
+
+from __future__ import annotations
+
+import socket
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from tests.hccl.arithmetic import data
+from tests.hccl.programs.common import call, count_of
+from tests.hccl.ranks import DTYPES, HcclError, Rank
+
+
+def mapped(rank: Rank, word: str) -> bool:
+    """Is a library with this in its name loaded?"""
+    return word in Path("/proc/self/maps").read_text()
+
+
+def listening(rank: Rank) -> set[str]:
+    """The addresses on which this network namespace's processes listen."""
+    found = set()
+    for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A":
+            found.add(socket.inet_ntoa(bytes.fromhex(fields[1].split(":")[0])[::-1]))
+    return found
+
+
+def own_bits(rank: Rank, dtype: str, size: int) -> int:
+    """An all_reduce and a reduce_scatter of data whose sum depends on the order: the result's checksum."""
+    send = rank.buffer(data(rank.rank, size * rank.size, dtype))
+    recv, part = rank.buffer(np.zeros_like(send.array)), rank.buffer(np.zeros(size, send.array.dtype))
+    call(rank, "HcclAllReduce", send.pointer, recv.pointer, count_of(size * rank.size), DTYPES[dtype], 0)
+    call(rank, "HcclReduceScatter", send.pointer, part.pointer, count_of(size), DTYPES[dtype], 0)
+    rank.sync()
+    assert part.array.tobytes() == recv.array[rank.rank * size :][:size].tobytes()
+    bits = zlib.crc32(recv.array.tobytes())
+    for b in (send, recv, part):
+        b.free()
+    return bits
+
+
+def absent_from_start(rank: Rank, missing: list[int]) -> tuple[float, str]:
+    """All but the missing call all_reduce: (seconds until the error, its text)."""
+    if rank.rank in missing:
+        return 0.0, ""
+    began, b = time.monotonic(), rank.buffer(np.ones(16, np.float32))
+    try:
+        call(rank, "HcclAllReduce", b.pointer, b.pointer, count_of(16), DTYPES["fp32"], 0)
+        rank.sync()
+    except HcclError as error:
+        return time.monotonic() - began, error.text
+    return time.monotonic() - began, ""
+
+
+def send_and_exit(rank: Rank) -> None:
+    b = rank.buffer(np.arange(1000, dtype=np.float32))
+    call(rank, "HcclSend", b.pointer, count_of(1000), DTYPES["fp32"], 1)
+    rank.sync()
+    raise SystemExit(0)
+
+
+def receive_from_the_gone(rank: Rank) -> bool:
+    b = rank.buffer(np.zeros(1000, np.float32))
+    call(rank, "HcclRecv", b.pointer, count_of(1000), DTYPES["fp32"], 0)
+    rank.sync()
+    return bool((b.array == np.arange(1000)).all())
