@@ -169,6 +169,12 @@ void combine(const T* const* in, size_t n, T* to, size_t count) {
   }
 }
 
+template <class Op, class T>
+void accumulate(T* sum, const T* next, size_t count) {
+  const T* pair[2] = {sum, next};
+  combine<Op>(pair, 2, sum, count);
+}
+
 template <class T, class Op>
 void reduce(const void* const* inputs, size_t n, void* const* outputs, size_t m, size_t count) noexcept {
   using Wide = typename Kind<T>::Wide;
@@ -194,8 +200,7 @@ void reduce(const void* const* inputs, size_t n, void* const* outputs, size_t m,
       Kind<T>::widen(in(0), sum, block);
       for (size_t i = 1; i < n; ++i) {
         Kind<T>::widen(in(i), next, block);
-        const Wide* pair[2] = {sum, next};
-        combine<Op>(pair, 2, sum, block);
+        accumulate<Op>(sum, next, block);
       }
       Kind<T>::narrow(sum, first, block);
     }
@@ -220,7 +225,7 @@ void split(const void* const* inputs, size_t n, void* const* outputs, size_t m, 
       memcpy(sum, static_cast<const float*>(inputs[0]) + at, block * sizeof(float));
     for (size_t i = 1; i < n; ++i) {
       Kind<T>::widen(static_cast<const T*>(inputs[i]) + at, next, block);
-      combine<Op>(sum, next, sum, block);
+      accumulate<Op>(sum, next, block);
     }
     if (step != Step::kEnd) {
       memcpy(static_cast<float*>(outputs[0]) + at, sum, block * sizeof(float));
