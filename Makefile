@@ -1,4 +1,4 @@
-# One command each: make demo · test · test-full · sanitize · lint · format · bench · build · clean.
+# One command each: make demo · test · test-full · sanitize · fuzz · lint · format · bench · build · clean.
 # Needs Python 3.11 (pip, venv), make and g++; everything else is installed into .venv, pinned.
 #
 #   TORCH_SPEC, TORCH_INDEX_ARGS   which torch: TORCH_INDEX_ARGS="--index-url https://download.pytorch.org/whl/cpu" is the CPU build
@@ -79,6 +79,13 @@ sanitize: $(VENV)/ready
 	export PATH="$(abspath $(BIN)):$$PATH"; for preset in asan tsan; do \
 	  cmake --preset $$preset && cmake --build build/$$preset -j $(JOBS) && \
 	  ctest --test-dir build/$$preset --output-on-failure || exit 1; done
+
+# The kernels under AddressSanitizer: phase one of every aclnn operator with handles and values at random, then both phases.
+# torch's own libraries are as they are, so the sanitizer is preloaded.
+.PHONY: fuzz
+fuzz: $(VENV)/ready
+	export PATH="$(abspath $(BIN)):$$PATH" && cmake --preset asan-kernels && cmake --build build/asan-kernels -j $(JOBS) && \
+	  python -m tests.opapi.sanitized --calls 100000 $(ARGS) && python -m tests.opapi.sanitized --calls 10000 --launch $(ARGS)
 
 .PHONY: bench
 bench: build

@@ -33,8 +33,14 @@ class Call {
         o_.layout == "BSH" || o_.layout == "SBH" || o_.layout == "BNSD" || o_.layout == "BSND" || o_.layout == "TND",
         "attention: the layout ", std::string(o_.layout), " is not one of BSH, SBH, BNSD, BSND, TND");
     TORCH_CHECK(o_.heads > 0, "attention: the number of heads is ", o_.heads);
+    const int64_t dims = o_.layout == "BNSD" || o_.layout == "BSND" ? 4 : 3;
+    for (const Tensor* t : {&q, &k, &v}) {
+      TORCH_CHECK(t->dim() == dims, "attention: the layout ", std::string(o_.layout), " has ", dims,
+                  " dimensions, an operand ", t->dim());
+    }
     type_ = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     columns_ = o_.layout == "BSH" || o_.layout == "SBH" ? q.size(2) / o_.heads : q.size(-1);
+    TORCH_CHECK(columns_ > 0, "attention: a query of ", q.sizes(), " has no columns for ", o_.heads, " heads");
     kv_heads_ = o_.layout == "BSH" || o_.layout == "SBH" ? k.size(2) / columns_
                 : o_.layout == "BNSD"                    ? k.size(1)
                                                          : k.size(-2);

@@ -26,6 +26,14 @@ using at::Tensor;
 using OptionalTensor = std::optional<at::Tensor>;
 
 // -- assign.cpp: results into the caller's buffers -------------------------------------------------------------------
+// What a kernel that reads memory by itself needs of an operand.
+inline void need_size(const Tensor& t, IntArrayRef sizes, const char* what) {
+  TORCH_CHECK(t.defined() && t.sizes() == sizes, what, " has sizes ", t.defined() ? t.sizes() : IntArrayRef(), ", not ",
+              sizes);
+}
+inline void need_length(size_t have, size_t need, const char* what) {
+  TORCH_CHECK(have == need, what, " has ", have, " members, not ", need);
+}
 void put(Tensor& out, const Tensor& result);                  // copies, converts; nothing if `out` is null
 inline void put_if_fits(Tensor& out, const Tensor& result) {  // results that callers leave empty where they need none
   if (out.defined() && out.numel() == result.numel()) put(out, result);

@@ -144,6 +144,7 @@ aclnnStatus failed(const Op& op) noexcept;
 // Checks for rows of the table.
 bool check_broadcast(Plan& plan);        // every output has the shape its inputs broadcast to
 bool check_same_shape(Plan& plan);       // every tensor has the shape of the first
+bool check_same_lists(Plan& plan);       // every list has as many members as the first
 bool check_floating_result(Plan& plan);  // check_broadcast, and results of floating types
 
 }  // namespace softnpu::ops

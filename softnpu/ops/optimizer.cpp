@@ -19,7 +19,10 @@
 
 namespace softnpu::ops::kernels {
 
-Scalar item(const Tensor& t) { return at::native::_local_scalar_dense_cpu(t); }
+Scalar item(const Tensor& t) {
+  TORCH_CHECK(t.numel() > 0, "a tensor without elements is given as a number");
+  return at::native::_local_scalar_dense_cpu(t);
+}
 Scalar item(const Tensor& t, int64_t i) { return at::native::_local_scalar_dense_cpu(t.reshape({-1}).select(0, i)); }
 
 void round_off(const Tensor& x, int64_t mode, Tensor& out) {
@@ -140,6 +143,9 @@ __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) vo
 void adamw(Tensor& param, Tensor& mean, Tensor& var, Tensor& max_var, const Tensor& gradient, const Tensor& step,
            double lr, double beta1, double beta2, double decay, double eps, bool amsgrad, bool maximize) {
   double t = item(step).toDouble() + 1;  // the step counts from zero
+  for (const Tensor* other : std::initializer_list<const Tensor*>{&mean, &var, &gradient})
+    need_size(*other, param.sizes(), "adamw: an operand");
+  if (amsgrad) need_size(max_var, param.sizes(), "adamw: the largest squares");
   Tensor p = param.contiguous(), m = mean.contiguous(), v = var.contiguous(),
          g = gradient.to(param.scalar_type()).contiguous();
   Tensor x = amsgrad ? max_var.contiguous() : Tensor();
@@ -166,6 +172,23 @@ void fused_adam(at::TensorList params, at::TensorList gradients, at::TensorList 
                 at::TensorList max_vars, at::TensorList steps, const OptionalTensor& grad_scale,
                 const OptionalTensor& found_inf, double lr, double beta1, double beta2, double decay, double eps,
                 bool amsgrad, bool maximize, bool decoupled) {
+  const size_t n = params.size();
+  const std::pair<const char*, at::TensorList> lists[] = {{"the list of gradients", gradients},
+                                                          {"the list of averages", means},
+                                                          {"the list of squares", vars},
+                                                          {"the list of largest squares", max_vars},
+                                                          {"the list of steps", steps}};
+  for (const auto& [what, list] : lists) {
+    if (list.data() == max_vars.data() && !amsgrad) continue;
+    need_length(list.size(), n, what);
+    for (size_t i = 0; i < n; i++) {
+      if (list.data() == steps.data()) {
+        TORCH_CHECK(list[i].numel() == 1, "fused_adam: a step has ", list[i].numel(), " elements");
+      } else {
+        need_size(list[i], params[i].sizes(), what);
+      }
+    }
+  }
   auto run = [&](auto kernel) {
     kernel(params, gradients, means, vars, max_vars, steps, lr, beta1, beta2, decay, eps, amsgrad, maximize, grad_scale,
            found_inf);
@@ -204,6 +227,8 @@ void sgd_loop(T* __restrict p, T* __restrict g, T* __restrict b, int64_t n, cons
 }
 
 void sgd(const Tensor& param, const Tensor& gradient, const Tensor* buffer, const SgdStep& step) {
+  need_size(gradient, param.sizes(), "fused_sgd: a gradient");
+  if (buffer) need_size(*buffer, param.sizes(), "fused_sgd: a momentum buffer");
   Tensor p = param.contiguous(), g = gradient.contiguous(), b = buffer ? buffer->contiguous() : Tensor();
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, param.scalar_type(), "fused_sgd", [&] {
     auto *pp = p.mutable_data_ptr<scalar_t>(), *gg = g.mutable_data_ptr<scalar_t>(),
@@ -225,6 +250,8 @@ void fused_sgd(at::TensorList params, at::TensorList gradients, at::TensorList b
                const OptionalTensor& grad_scale, double decay, double momentum, double lr, double dampening,
                bool nesterov, bool maximize, bool first) {
   double scale = grad_scale && grad_scale->defined() ? item(*grad_scale).toDouble() : 1;
+  need_length(gradients.size(), params.size(), "fused_sgd: the list of gradients");
+  if (momentum != 0) need_length(buffers.size(), params.size(), "fused_sgd: the list of momentum buffers");
   const SgdStep step{decay, momentum, 1 - dampening, lr, scale, nesterov, maximize, first};
   for (size_t i = 0; i < params.size(); i++) {
     sgd(params[i], gradients[i], momentum != 0 ? &buffers[i] : nullptr, step);

@@ -217,6 +217,22 @@ bool check_same_shape(Plan& plan) {
   return true;
 }
 
+bool check_same_lists(Plan& plan) {
+  const Arg* first = nullptr;
+  for (int i = 0; i < plan.nargs(); i++) {
+    const Arg& a = plan.args()[i];
+    if (a.kind != Kind::kTensors && a.kind != Kind::kScalars) continue;
+    if (!first) {
+      first = &a;
+    } else if (a.count != first->count) {
+      char text[120];
+      std::snprintf(text, sizeof text, "lists of %u and of %u members", first->count, a.count);
+      return plan.fail(ACLNN_ERR_PARAM_INVALID, text);
+    }
+  }
+  return true;
+}
+
 bool check_floating_result(Plan& plan) {
   for (int i = 0; i < plan.nargs(); i++) {
     const Arg& a = plan.args()[i];

@@ -237,12 +237,21 @@ void max_pool2d_mask(const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
 void max_pool2d_mask_backward(const Tensor& gradient, const Tensor& self, const Tensor& mask, IntArrayRef kernel,
                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil,
                               Tensor& grad_input) {
+  const int window = pick(kernel, 0, 1) * pick(kernel, 1, 1);
+  const int64_t plane = self.dim() >= 3 ? self.size(-1) * self.size(-2) : 0;
+  TORCH_CHECK(window > 0 && self.dim() >= 3 && gradient.dim() == self.dim() && mask.is_contiguous() &&
+                  mask.numel() * mask.element_size() >= 2 * gradient.numel(),
+              "max_pool2d: a kernel of ", kernel, ", an input of ", self.sizes(), " and a mask of ", mask.sizes(),
+              " do not make a gradient of ", gradient.sizes());
   Tensor places = at::empty(gradient.sizes(), gradient.options().dtype(at::kLong));
   auto* to = places.mutable_data_ptr<int64_t>();
   const auto* offsets = static_cast<const int16_t*>(mask.const_data_ptr());
   visit_places(self, gradient, kernel, stride, padding, dilation,
                [&](int64_t i, int top, int left, int dh, int dw, int width, int kw) {
-                 to[i] = int64_t{top + offsets[i] / kw * dh} * width + left + offsets[i] % kw * dw;
+                 const int64_t place = int64_t{top + offsets[i] / kw * dh} * width + left + offsets[i] % kw * dw;
+                 TORCH_CHECK(offsets[i] >= 0 && offsets[i] < window && place >= 0 && place < plane,
+                             "max_pool2d: the mask names element ", offsets[i], " of a window of ", window);
+                 to[i] = place;
                });
   max_pool2d_backward(gradient, self, places, kernel, stride, padding, dilation, ceil, grad_input);
 }

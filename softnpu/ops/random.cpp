@@ -149,6 +149,7 @@ void integers(Tensor& self, int64_t from, int64_t to, int64_t seed, int64_t offs
 
 void randperm(int64_t n, int64_t seed, int64_t offset, Tensor& out) {
   // Sorting by distinct keys: 64 random bits make a tie practically impossible, and the stable sort settles one.
+  TORCH_CHECK(n == out.numel(), "randperm: ", n, " numbers for an output of ", out.numel());
   Tensor keys = at::empty({n}, at::TensorOptions().dtype(at::kLong));
   auto* key = keys.mutable_data_ptr<int64_t>();
   each_draw(n, seed, offset, [&](int64_t i, Draw d) { key[i] = static_cast<int64_t>(uint64_t{d.high} << 32 | d.low); });

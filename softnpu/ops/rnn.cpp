@@ -18,9 +18,19 @@ constexpr int64_t kGrain = 4096;  // gate values a thread
 // Calls row(T, b) for each row of the batch, with T the type to compute in.
 template <class Row>
 void for_each_row(const Tensor& cx, Row row) {
+  if (cx.numel() == 0) return;
   at::parallel_for(0, cx.size(0), std::max<int64_t>(1, kGrain / (4 * cx.size(1))), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; b++) cx.scalar_type() == at::kDouble ? row(double{}, b) : row(float{}, b);
   });
+}
+
+// [batch, hidden] of the state; the gates are four times as wide.
+void check_cell(const Tensor& state, const Tensor& gates, std::initializer_list<const Tensor*> others) {
+  TORCH_CHECK(state.dim() == 2, "lstm_cell: the state has ", state.dim(), " dimensions, not 2");
+  need_size(gates, {state.size(0), 4 * state.size(1)}, "lstm_cell: the gates");
+  for (const Tensor* t : others) {
+    if (t->defined()) need_size(*t, state.sizes(), "lstm_cell: a state or gradient");
+  }
 }
 
 }  // namespace
@@ -28,6 +38,7 @@ void for_each_row(const Tensor& cx, Row row) {
 void lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
                const OptionalTensor& input_bias, const OptionalTensor& hidden_bias, Tensor& hy, Tensor& cy,
                Tensor& storage) {
+  check_cell(cx, storage, {&hy, &cy});
   const Tensor cell = plain(cx);
   Tensor h = room_for(hy), c = room_for(cy), gates = room_for(storage);
   at::add_out(gates, plain(input_gates), plain(hidden_gates));
@@ -50,6 +61,8 @@ void lstm_cell_backward(const OptionalTensor& grad_hy, const OptionalTensor& gra
                         Tensor& grad_bias) {
   const Tensor old = plain(cx), cell = plain(cy), gates = plain(storage);
   Tensor dh = plain(grad_hy), dc = plain(grad_cy);
+  check_cell(cx, storage, {&cy, &dh, &dc, &grad_cx});
+  need_size(grad_gates, storage.sizes(), "lstm_cell: the gradient of the gates");
   if (!dh.defined()) dh = at::zeros_like(old);
   Tensor d = room_for(grad_gates), dcx = room_for(grad_cx);
   dc.defined() ? dcx.copy_(dc) : dcx.zero_();

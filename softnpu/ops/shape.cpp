@@ -62,6 +62,7 @@ namespace {
 
 // One weight a channel, channels in dimension 1; or one for all.
 Tensor channel_weight(const Tensor& self, const Tensor& weight) {
+  TORCH_CHECK(weight.numel() == 1 || self.dim() > 0, "prelu: ", weight.numel(), " weights for a number");
   if (weight.numel() == 1 || weight.dim() == self.dim()) return weight.numel() == 1 ? weight.reshape({}) : weight;
   std::vector<int64_t> shape(self.dim(), 1);
   shape[self.dim() > 1 ? 1 : 0] = weight.numel();

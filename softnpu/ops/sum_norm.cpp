@@ -10,6 +10,7 @@ namespace softnpu::ops::kernels {
 namespace {
 
 std::vector<int64_t> last_dims(const Tensor& x, const Tensor& gamma) {
+  TORCH_CHECK(gamma.dim() <= x.dim(), "a gamma of ", gamma.sizes(), " for an input of ", x.sizes());
   std::vector<int64_t> dims;
   for (int64_t d = x.dim() - gamma.dim(); d < x.dim(); d++) dims.push_back(d);
   return dims;

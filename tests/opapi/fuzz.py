@@ -4,7 +4,7 @@
 
 Handles are right, null, destroyed, of another kind, or numbers nobody made; integers and reals are ordinary or extreme.
 Every second call has right handles and at most one that is not. Strings are strings: C's cannot be checked. Under
-AddressSanitizer: ANYCEND_TEST_CANN names its build, LD_PRELOAD libasan.
+AddressSanitizer: `make fuzz`.
 """
 
 from __future__ import annotations

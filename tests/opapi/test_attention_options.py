@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.opapi.cases import compare, rand
+from tests.opapi.client import AclError
 from tests.opapi.test_attention import BATCH, CAUSAL_RIGHT, HEADS, M, N, common, eight, operands, reference
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -83,6 +84,16 @@ def test_rope_columns_join_query_and_key(npu):
                   sinkInOptional=sink.detach(), pseType=1)  # fmt: skip
     versions = ("FlashAttentionScoreV4",), ("FlashAttentionScoreGradV4",)
     check(npu, versions, more, result, [t.detach() for t in (q, k, v)] + [dy], grads)
+
+
+@pytest.mark.parametrize("layout, shape, words", [
+    ("BSH", (2, 3, 2), "has no columns for 4 heads"), ("BNSD", (2, 3, 8), "has 4 dimensions, an operand 3"),
+])  # fmt: skip
+def test_operands_that_are_not_of_the_layout(npu, layout, shape, words):
+    x = torch.ones(shape)
+    with pytest.raises(AclError, match=words):
+        compare(npu, "aclnnFlashAttentionScore", {"query": x, "key": x, "value": x} | common(layout),
+                {"attentionOutOut": x})  # fmt: skip
 
 
 def packed(parts: list[torch.Tensor]) -> torch.Tensor:

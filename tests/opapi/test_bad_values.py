@@ -39,3 +39,53 @@ def test_more_chunks_than_the_output_has(npu):
         npu.call("aclnnChunkCat", tensors=[torch.ones(4, 2)], dim=0, numChunks=2**31 - 1, out=torch.zeros(2, 4))
     y = npu.call("aclnnChunkCat", tensors=[torch.ones(4, 2)], dim=0, numChunks=2, out=torch.zeros(2, 4))
     assert torch.equal(y["out"], torch.ones(2, 4))
+
+
+def test_an_integer_range_whose_step_rounds_to_zero(npu):
+    with pytest.raises(AclError, match="the step is 0"):
+        npu.call("aclnnRange", start=0, end=3, step=0.5, out=torch.zeros(3, dtype=torch.int64))
+
+
+def test_lists_of_other_lengths(npu):
+    three = [torch.ones(2)] * 3
+    with pytest.raises(AclError, match="lists of 3 and of 2 members") as error:
+        npu.call("aclnnForeachMulList", x1=three, x2=three[:2], out=three)
+    assert error.value.status == 161002
+    with pytest.raises(AclError, match="momentum buffers has 2 members, not 3"):
+        npu.call("aclnnFusedSgd", paramsRef=three, gradsRef=three, momentumBufferListOptionalRef=three[:2],
+                 gradScaleOptional=None, weightDecay=0.0, momentum=0.9, lr=0.1, dampening=0.0, nesterov=False,
+                 maximize=False, isFirstStep=True)  # fmt: skip
+
+
+def test_a_mask_that_names_no_element_of_its_window(npu):
+    image, window = (
+        torch.ones(1, 1, 4, 4),
+        {"kernelSize": [2, 2], "stride": [2, 2], "padding": [0, 0], "dilation": [1, 1]},
+    )
+    with pytest.raises(AclError, match="names element 9 of a window of 4"):
+        npu.call("aclnnMaxPool2dWithMaskBackward", gradOutput=torch.ones(1, 1, 2, 2), self=image,
+                 indices=torch.full((1, 1, 4, 64), 9, dtype=torch.int16).view(torch.int8)[..., :64].contiguous(),
+                 ceilMode=False, gradInput=torch.zeros(1, 1, 4, 4), **window)  # fmt: skip
+
+
+@pytest.mark.parametrize("op, arguments, words", [
+    ("PreluBackward", {"gradOutput": torch.tensor(1.0), "self": torch.tensor(1.0), "weight": torch.ones(3),
+                       "gradInput": torch.tensor(0.0), "gradWeight": torch.zeros(3)}, "3 weights for a number"),
+    ("DeepNormGrad", {"dy": torch.ones(3), "x": torch.ones(3), "gx": torch.ones(3), "gamma": torch.ones(2, 3),
+                      "mean": torch.ones(1), "rstd": torch.ones(1), "alpha": 1.0, "dxOut": torch.ones(3),
+                      "dgxOut": torch.ones(3), "dbetaOut": torch.ones(3), "dgammaOut": torch.ones(3)}, "a gamma of"),
+    ("Randperm", {"n": 2**31, "seed": 0, "offset": 0, "out": torch.zeros(3, dtype=torch.int64)}, "for an output of 3"),
+    ("TransformBiasRescaleQkv", {"qkv": torch.ones(1, 2, 6), "qkvBias": torch.ones(6), "numHeads": 0,
+                                 "qOut": torch.ones(1), "kOut": torch.ones(1), "vOut": torch.ones(1)}, "of 0 heads"),
+    ("ThnnFusedLstmCellBackward",
+     {"gradHyOptional": torch.ones(2, 3), "gradCOptional": torch.ones(2, 3), "cx": torch.ones(2, 3),
+      "cy": torch.ones(2, 3), "storage": torch.ones(2, 11), "hasBias": False, "gradGatesOut": torch.ones(2, 12),
+      "gradCxOut": torch.ones(2, 3), "gradBiasOut": None}, "the gates has sizes"),
+    ("ApplyAdamWV2", {"varRef": torch.ones(3), "mRef": torch.ones(2), "vRef": torch.ones(3),
+                      "maxGradNormOptionalRef": None, "grad": torch.ones(3), "step": torch.ones(1), "lr": 0.1,
+                      "beta1": 0.9, "beta2": 0.9, "weightDecay": 0.0, "eps": 1e-8, "amsgrad": False,
+                      "maximize": False}, "an operand has sizes"),
+])  # fmt: skip
+def test_shapes_that_do_not_belong_together(npu, op, arguments, words):
+    with pytest.raises(AclError, match=words):
+        npu.call("aclnn" + op, **arguments)

@@ -53,6 +53,8 @@ ROWS = {
     "AddcmulScalar": ((A, B, C, ONE), torch._foreach_addcmul(A, B, C, 0.75)),
     "AddcmulScalarV2": ((A, B, C, 0.75), torch._foreach_addcmul(A, B, C, 0.75)),
     "AddcmulList": ((A, B, C, EACH), torch._foreach_addcmul(A, B, C, NUMBERS)),
+    "RoundOffNumber": ((A, torch.tensor([2], dtype=torch.int8)), torch._foreach_floor(A)),
+    "RoundOffNumberV2": ((A, 3), torch._foreach_ceil(A)),
     "ZeroInplace": ((A,), [torch.zeros_like(t) for t in A]),
 }
 

@@ -19,6 +19,8 @@ COUNTS = torch.tensor([2, 0, 3, 1])
 GRID, GRID3 = rand(2, 4, 3, 2).tanh(), rand(1, 3, 4, 2, 3).tanh()
 
 ROWS = {
+    "Range": ((1, 9, 2), torch.tensor([1, 3, 5, 7, 9])),
+    "ChunkCat": (([A, B], 0, 2), torch._chunk_cat([A, B], 0, 2)),
     "InplaceTriu": ((A, -1), A.triu(-1)),
     "InplaceTril": ((A, 1), A.tril(1)),
     "ChannelShuffle": ((rand(2, 6, 3, 3), 3), nn.channel_shuffle(rand(2, 6, 3, 3), 3)),

@@ -1,7 +1,8 @@
-"""The distribution anycend-softnpu: what it installs, and that it has nothing in common with anycend."""
+"""The distribution anycend-softnpu: what it installs, and that the vendor's wheel trains on it."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -10,19 +11,41 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import environment
+from tests.conformance.test_settings import check_training
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """Built without the kernels and the migration tool: minutes less, and the paths are the same but for theirs."""
-    folder = tmp_path_factory.mktemp("wheel")
+TRAINED = str(Path(environment.__file__).with_name("trained.py"))
+
+
+def build(folder: Path, *without: str) -> Path:
     settings = [f"build-dir={folder / 'build'}"]
-    settings += [f"cmake.define.ANYCEND_{part}=OFF" for part in ("OPAPI", "MIGRATE")]
+    settings += [f"cmake.define.ANYCEND_{part}=OFF" for part in without]
     command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", str(folder)]
     command += [f"--config-settings={setting}" for setting in settings]
     source = Path(__file__).resolve().parents[2] / "softnpu"
     subprocess.run([*command, str(source)], check=True, capture_output=True)
     (found,) = folder.glob("anycend_softnpu-*.whl")
     return found
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """Built without the kernels and the migration tool: minutes less, and the paths are the same but for theirs."""
+    return build(tmp_path_factory.mktemp("wheel"), "OPAPI", "MIGRATE")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """The Python of a new environment: torch, the vendor's wheel, and anycend-softnpu with its kernels."""
+    home = tmp_path_factory.mktemp("installed")
+    try:
+        python = environment.python(home / "environment")
+    except environment.Unavailable as missing:
+        pytest.skip(str(missing))
+    whole = os.environ.get("ANYCEND_TEST_SOFTNPU_WHEEL") or build(home, "MIGRATE")
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", str(whole)]
+    subprocess.run(command, check=True, capture_output=True)
+    return python
 
 
 @pytest.mark.full
@@ -41,3 +64,18 @@ def test_its_command_finds_its_root(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path)
     done = subprocess.run([sys.executable, "-m", "softnpu", "root"], cwd=tmp_path, capture_output=True, text=True)
     assert Path(done.stdout.strip()).samefile(tmp_path / "softnpu"), done.stderr
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("order", [[], ["libraries"]], ids=["torch first", "libraries first"])
+def test_the_vendors_wheel_trains_with_it(installed, order):
+    """By `anycend run`, and with nothing set after `anycend attach`; torch is found, whoever loads it first."""
+    anycend = str(installed.with_name("anycend"))
+    train = [str(installed), TRAINED, *order]
+    check_training([anycend, "run", "--", *train])
+    subprocess.run([anycend, "attach"], check=True)
+    try:
+        check_training(train)
+    finally:
+        subprocess.run([anycend, "detach"], check=True)

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ops" / "aclnn.yaml"
 SHARDS = 8  # an operator's shard depends on its name alone
 KEYS = {"run", "fast", "check", "cost", "nullable"}
-CHECKS = {"broadcast", "same_shape", "floating_result"}
+CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists"}
 RULES = {"elements": "kElements", "matmul": "kMatmul", "convolution": "kConvolution", "serial": "kSerial"}
 
 
