@@ -141,6 +141,7 @@ void Communicator::resume() {
   std::fill(sent_.begin(), sent_.end(), 0);
   std::fill(received_.begin(), received_.end(), 0);
   failed_.store(false, std::memory_order_release);
+  heed_early_error();
 }
 
 uint32_t Communicator::count_sub(uint64_t id) {
