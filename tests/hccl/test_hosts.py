@@ -105,6 +105,13 @@ def test_ucx_is_loaded_over_hosts_only():
         assert job.run(programs.mapped, "libucp") == [True, True]
 
 
+def test_ucx_leaves_the_programs_munmap_alone():
+    with named_hosts(["a", "b"]) as job:
+        before = job.run(programs.munmap_code)
+        job.connect().run(programs.all_reduce, "fp32", "sum", 500_000)
+        assert job.run(programs.munmap_code) == before
+
+
 def test_without_ucx_every_rank_names_the_package(tmp_path):
     lib = tmp_path / "softnpu" / "lib64"
     shutil.copytree(library_folder(), lib)

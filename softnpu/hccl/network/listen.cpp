@@ -40,16 +40,6 @@ void say_farewells() {
   });
 }
 
-void Communicator::connect_hosts(ControlLinkPtr link) {
-  if (!hosts_.several()) return;
-  wire_ = &Wire::get(members_[rank_].device_address);
-  {
-    std::lock_guard lock(error_mutex_);
-    control_ = std::move(link);
-  }
-  heed_early_error();
-}
-
 void Communicator::heed_early_error() {
   Error before{HCCL_SUCCESS, ""};
   {
