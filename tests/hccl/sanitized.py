@@ -19,14 +19,22 @@ WAIT = 120  # seconds; everything is many times slower
 
 def environment(preset: str) -> dict[str, str]:
     folder = ROOT / "build" / preset
-    runtime = subprocess.run(["g++", f"-print-file-name=lib{preset}.so"], capture_output=True, text=True, check=True)
+
+    def library(name: str) -> str:
+        found = subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+        return os.path.realpath(found.stdout.strip())
+
     log = f"log_path={folder}/found"
-    # UCX is not instrumented: what goes on inside it is its own affair.
+    # UCX is not instrumented: what goes on inside it is its own affair. At the end of the process it unlocks what it was
+    # not seen to lock.
     quiet = folder / "ucx.supp"
-    quiet.write_text("".join(f"called_from_lib:lib{name}.so.0\n" for name in ("ucp", "uct", "ucs")))
+    quiet.write_text(
+        "".join(f"called_from_lib:lib{name}.so.0\n" for name in ("ucp", "uct", "ucs")) + "mutex:_dl_call_fini\n"
+    )
     return {
         "ANYCEND_TEST_CANN_LIB": str(folder / "stage" / "torch_npu" / "softnpu" / "lib64"),
-        "LD_PRELOAD": os.path.realpath(runtime.stdout.strip()),
+        # The C++ runtime beside it: AddressSanitizer looks once, at the start, for the function that throws.
+        "LD_PRELOAD": f"{library(f'lib{preset}.so')} {library('libstdc++.so')}",
         "TSAN_OPTIONS": f"{log} suppressions={quiet}",
         "ASAN_OPTIONS": f"{log}:detect_leaks=0",
         "UBSAN_OPTIONS": f"{log}:print_stacktrace=1",
