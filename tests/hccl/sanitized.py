@@ -25,12 +25,11 @@ def environment(preset: str) -> dict[str, str]:
         return os.path.realpath(found.stdout.strip())
 
     log = f"log_path={folder}/found"
-    # UCX is not instrumented: what goes on inside it is its own affair. At the end of the process it unlocks what it was
+    # UCX is not instrumented: what goes on inside it is its own affair. At the end of a process it unlocks what it was
     # not seen to lock.
     quiet = folder / "ucx.supp"
-    quiet.write_text(
-        "".join(f"called_from_lib:lib{name}.so.0\n" for name in ("ucp", "uct", "ucs")) + "mutex:_dl_call_fini\n"
-    )
+    libraries = "".join(f"called_from_lib:lib{name}.so.0\n" for name in ("ucp", "uct", "ucs"))
+    quiet.write_text(f"{libraries}mutex:_dl_call_fini\n")
     return {
         "ANYCEND_TEST_CANN_LIB": str(folder / "stage" / "torch_npu" / "softnpu" / "lib64"),
         # The C++ runtime beside it: AddressSanitizer looks once, at the start, for the function that throws.
