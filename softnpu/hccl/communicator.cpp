@@ -117,6 +117,16 @@ std::shared_ptr<Board> Communicator::shared_board(const Key& key, const std::fun
   return same_process(maker) ? Peers::get().own_board(key, late) : peers_[maker]->board(key, size(), late);
 }
 
+void Communicator::connect_hosts(ControlLinkPtr link) {
+  if (!hosts_.several()) return;
+  wire_ = &Wire::get(members_[rank_].device_address);
+  {
+    std::lock_guard lock(directory().mutex);  // the control thread looks at it
+    control_ = std::move(link);
+  }
+  heed_early_error();
+}
+
 void Communicator::resume() {
   const Deadline deadline = Clock::now() + settings().connect_timeout;
   auto late = [&] {
@@ -141,6 +151,7 @@ void Communicator::resume() {
   std::fill(sent_.begin(), sent_.end(), 0);
   std::fill(received_.begin(), received_.end(), 0);
   failed_.store(false, std::memory_order_release);
+  heed_early_error();
 }
 
 uint32_t Communicator::count_sub(uint64_t id) {

@@ -113,6 +113,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Place place(const void* buffer, uint64_t bytes, Staging* staging) const;
   std::byte* resolve(uint32_t rank, const Place& place, const std::function<void()>& late);
   bool same_process(uint32_t rank) const { return members_[rank].process.id == this_process().id; }
+  void heed_early_error();                                             // what others said before this rank listened
   bool set_error(HcclResult code, const std::string& text) noexcept;   // true: it is the host's first
   void abort_here(HcclResult code, const std::string& text) noexcept;  // the others know already
   void subscribe();

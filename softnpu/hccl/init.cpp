@@ -135,6 +135,11 @@ CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& 
     use = (*uses)[{table.text, rank}]++;
   }
   const RankEntry& first = table.ranks[0];
+  for (const RankEntry& other : table.ranks)
+    if (other.server != first.server && !numeric_address(first.server))
+      fail(HCCL_E_PARA,
+           "rank table %s: server_id \"%s\" of rank 0 must be an IP address, which the ranks of \"%s\" connect to",
+           file, first.server.c_str(), other.server.c_str());
   RootInfo root{numeric_address(first.server) ? first.server : own_address(s),
                 static_cast<uint16_t>(s.base_port + first.device % 16),
                 derived_key(Key{}, "rank table " + std::to_string(use) + " " + table.text)};

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.distributed import parallel, programs
 from tests.distributed.conftest import start
@@ -100,8 +101,6 @@ def test_ddp_over_two_hosts_equals_one_rank(apart):
 
 
 def test_collectives_of_the_process_group(apart):
-    import torch
-
     for dtype in (torch.float32, torch.bfloat16, torch.int64):
         apart.run(programs.all_reduce, "SUM", dtype, True)
     apart.run(programs.average)
@@ -111,3 +110,17 @@ def test_collectives_of_the_process_group(apart):
 
 def test_fsdp_over_two_hosts_equals_one_rank(apart):
     assert max(apart.run(parallel.fsdp2, True)) < 2e-5
+
+
+def test_a_killed_rank_fails_the_works_of_the_other_host(hosts):
+    with start(
+        4,
+        each={r: {"HCCL_IF_IP": hosts.addresses[r // 2]} for r in range(4)},
+        prefix={r: hosts.prefix(r // 2) for r in range(4)},
+        MASTER_ADDR=hosts.addresses[0],
+    ) as job:
+        job.run(programs.all_reduce, "SUM", torch.float32, False)
+        job.start(programs.watch_failure, 20.0, ranks=[0, 1, 2])
+        job.kill(3)
+        for text in job.results(ranks=[0, 1, 2]):
+            assert "rank 3 is gone" in text, text

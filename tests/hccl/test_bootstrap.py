@@ -160,6 +160,7 @@ def test_nobody_listens(fresh):
 def test_a_rank_that_dies_while_joining_fails_the_others(fresh):
     job = fresh(3)
     (info,) = job.run(programs.make_root, ranks=[0])
+    job.run(programs.mapped, "libhccl")  # all have started
     job.start(programs.join_world, info, ranks=[0, 1])
     time.sleep(0.3)
     job.kill(1)

@@ -105,6 +105,13 @@ def test_ucx_is_loaded_over_hosts_only():
         assert job.run(programs.mapped, "libucp") == [True, True]
 
 
+def test_ucx_leaves_the_programs_munmap_alone():
+    with named_hosts(["a", "b"]) as job:
+        before = job.run(programs.munmap_code)
+        job.connect().run(programs.all_reduce, "fp32", "sum", 500_000)
+        assert job.run(programs.munmap_code) == before
+
+
 def test_without_ucx_every_rank_names_the_package(tmp_path):
     lib = tmp_path / "softnpu" / "lib64"
     shutil.copytree(library_folder(), lib)
@@ -225,9 +232,22 @@ def test_a_stopped_rank_is_a_timeout_that_names_it(lan):
     assert all(s < 4 and "rank 3 did not call it within 1 s" in text for s, text in answers), answers
 
 
-def test_mismatches_are_named_on_all_hosts(lan):
-    texts = lan.job(2).connect().run(programs.mismatched, "count")
-    assert all("disagrees about the count" in t for t in texts), texts
+@pytest.mark.parametrize("per_host", [1, 2])
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [("count", "count: 15"), ("dtype", "data type: int32"), ("collective", "collective (HcclCMDType)")],
+)
+def test_mismatches_are_named_on_all_hosts(lan, per_host, what, words):
+    texts = lan.job(per_host).connect().run(programs.mismatched, what)
+    assert all("rank" in t and "disagrees about" in t for t in texts), texts
+    assert any(words in t for t in texts), texts
+
+
+def test_another_collective_with_tables_is_named(lan):
+    job = lan.job(1).connect()
+    job.start(programs.all_reduce_once, ranks=[0])
+    job.start(programs.all_gather_v, "fp32", [3, 4], ranks=[1])
+    assert all("disagrees about the collective" in e.text for e in job.results())
 
 
 def test_an_error_can_be_resumed_from(lan):
@@ -298,3 +318,63 @@ def test_a_device_address_that_no_interface_has_is_named(lan, tmp_path):
     job.start(programs.join_world, info)
     errors = job.results()
     assert all("no interface of this host has the address 203.0.113.7" in e.text for e in errors), errors
+
+
+def two_servers(devices: list[list[str]], servers: list[str]) -> dict:
+    """A rank table: devices[i] are the device_ip of server i."""
+    ranks = iter(range(8))
+    return {
+        "version": "1.0",
+        "status": "completed",
+        "server_count": str(len(servers)),
+        "server_list": [
+            {
+                "server_id": server,
+                "device": [
+                    {"device_id": str(i), "device_ip": ip, "rank_id": str(next(ranks))} for i, ip in enumerate(ips)
+                ],
+            }
+            for server, ips in zip(servers, devices, strict=True)
+        ],
+    }
+
+
+def test_a_rank_table_of_two_servers(lan, tmp_path):
+    """The device's address of a table counts where an interface has it; the others' are those of real cards."""
+    lan.hosts.second_card(1, "10.78.0.2")
+    file = tmp_path / "hccl.json"
+    file.write_text(
+        json.dumps(two_servers([["192.168.9.1", "10.77.0.1"], ["10.77.0.2", "10.77.0.2"]], lan.hosts.addresses))
+    )
+    job = lan.job(2, env={"HCCL_IF_BASE_PORT": "24000"})
+    for _ in range(2):
+        assert len(set(job.run(programs.join_table, str(file)))) == 1
+    assert job.run(programs.listening)[2] == {"10.77.0.2"}
+
+
+def test_a_rank_table_whose_servers_have_names_only(lan, tmp_path):
+    file = tmp_path / "hccl.json"
+    file.write_text(json.dumps(two_servers([["10.77.0.1"], ["10.77.0.2"]], ["node-a", "node-b"])))
+    job = lan.job(1)
+    job.start(programs.join_table_only, str(file))
+    words = 'server_id "node-a" of rank 0 must be an IP address, which the ranks of "node-b" connect to'
+    assert all(words in e.text for e in job.results())
+
+
+def test_a_rank_joining_twice_from_another_host_fails_everybody(lan):
+    job = lan.job(1)
+    (info,) = job.run(programs.make_root, ranks=[0])
+    job.start(programs.join_world, info, 3, 1)
+    errors = job.results()
+    assert all(e.code == "PARA" and "rank 1 joined twice" in e.text for e in errors), errors
+
+
+def test_a_rank_that_ends_while_joining_fails_the_other_host(lan):
+    job = lan.job(2)
+    (info,) = job.run(programs.make_root, ranks=[0])
+    job.run(programs.mapped, "libhccl")  # all have started
+    job.start(programs.join_world, info, ranks=[0, 1, 3])
+    time.sleep(0.5)
+    job.kill(3)
+    for error in job.results(ranks=[0, 1]):
+        assert error.code == "REMOTE" and "rank 3 left while the communicator was being made" in error.text

@@ -49,6 +49,7 @@ class Circle : public std::enable_shared_from_this<Circle> {
 
   void sit() {
     auto self = shared_from_this();
+    std::erase_if(circles(), [](const auto& c) { return c.expired(); });
     circles().push_back(self);
     for (auto& [fd, seat] : seats_) hub::watch(fd, [self, fd = fd](uint32_t) { self->readable(fd); });
     hub::every_tick([self] {

@@ -20,7 +20,7 @@ constexpr int kHostTimeoutMs = 1000;
 
 enum class Say : uint32_t { kAbort = 32, kLeft, kAsk, kPresent, kGone, kBeat, kBye };
 
-// What is said; plain bytes. `key` is the board's of the communicator (kGone: the process).
+// What is said; plain bytes. `key` is the board's of the communicator (kLeft: its own, whatever the board; kGone: the process).
 struct Saying {
   Key key;
   uint32_t rank;      // who says it; kGone: nobody

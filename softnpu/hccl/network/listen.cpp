@@ -40,13 +40,7 @@ void say_farewells() {
   });
 }
 
-void Communicator::connect_hosts(ControlLinkPtr link) {
-  if (!hosts_.several()) return;
-  wire_ = &Wire::get(members_[rank_].device_address);
-  {
-    std::lock_guard lock(error_mutex_);
-    control_ = std::move(link);
-  }
+void Communicator::heed_early_error() {
   Error before{HCCL_SUCCESS, ""};
   {
     std::lock_guard lock(early().mutex);
@@ -57,7 +51,7 @@ void Communicator::connect_hosts(ControlLinkPtr link) {
 }
 
 void Communicator::say_farewell() noexcept {
-  if (control_) control_->say(Say::kLeft, {board_key_, rank_, 0, 0, 0});
+  if (control_) control_->say(Say::kLeft, {key_, rank_, 0, 0, 0});
 }
 
 // The root's process is known by its place at the other end; its ranks, when it has any, are gone with it.
@@ -73,7 +67,7 @@ void Communicator::root_lost(const Key& process, bool orderly) {
 void Communicator::heard(const Heard& heard) {
   const Saying& s = heard.saying;
   if (heard.what == Say::kGone) return process_gone(s.key, s.code, false);
-  if (s.key != board_key_ || !control_ || s.rank >= size()) return;
+  if (s.key != (heard.what == Say::kLeft ? key_ : board_key_) || !control_ || s.rank >= size()) return;
   switch (heard.what) {
     case Say::kAbort:
       abort_here(static_cast<HcclResult>(s.code),

@@ -5,6 +5,7 @@
 
 #include "softnpu/hccl/communicator.h"
 #include "softnpu/hccl/network/post_office.h"
+#include "softnpu/hccl/status.h"
 
 namespace softnpu::hccl {
 namespace {
@@ -16,25 +17,28 @@ bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(valu
 void Communicator::mirror(const Call& call, uint32_t s, const std::function<void()>& late) {
   Board& board = *board_;
   const uint32_t n = size(), mine = hosts_.mine();
-  const size_t table = call.uneven ? 4 * n * sizeof(uint64_t) : 0, most = sizeof(Post) + table + kInlineBytes;
+  // Whether there are tables each host says for itself: it may have called another collective, which compare() then reports.
+  const size_t all_tables = 4 * n * sizeof(uint64_t), most = sizeof(Post) + all_tables + kInlineBytes;
   PostOffice office(*wire_, board_key_, s, {board_, rank_});
   std::vector<ParcelPtr> from(hosts_.count());
   for (uint32_t h = 0; h < hosts_.count(); ++h)
-    if (h != mine) from[h] = office.receive(Mail::kPosts, h, rank_, 0, hosts_.on(h).size() * most);
+    if (h != mine) from[h] = office.receive(Mail::kPosts, h, rank_, 0, sizeof(uint64_t) + hosts_.on(h).size() * most);
 
   for (uint32_t r : hosts_.here())
     board.wait(board.slot(r).posted, [&](uint32_t v) { return reached(v, s + 1); }, late);
-  auto block = std::make_shared<Block>(hosts_.here().size() * most);
+  auto block = std::make_shared<Block>(sizeof(uint64_t) + hosts_.here().size() * most);
   size_t at = 0;
   auto put = [&](const void* data, size_t bytes) {
     memcpy(block->data() + at, data, bytes);
     at += bytes;
   };
+  const uint64_t table = call.uneven ? all_tables : 0;
+  put(&table, sizeof table);
   for (uint32_t r : hosts_.here()) {
     const Post& post = board.post(r, s);
     put(&post, sizeof post);
     put(board.table(r, s), table);
-    if (post.inlined) put(board.payload(r, s), post.bytes);
+    put(board.payload(r, s), post.bytes);
   }
   for (uint32_t h = 0; h < hosts_.count(); ++h)
     if (h != mine) {
@@ -47,15 +51,15 @@ void Communicator::mirror(const Call& call, uint32_t s, const std::function<void
     if (h == mine) continue;
     office.wait(*from[h], late);
     const std::byte* data = from[h]->block->data();
+    uint64_t their_table;
+    memcpy(&their_table, data, sizeof their_table), data += sizeof their_table;
     for (uint32_t r : hosts_.on(h)) {
       Post& post = board.post(r, s);
       memcpy(&post, data, sizeof post), data += sizeof post;
-      // Another build of this library, or another collective: compare() says so.
-      if (post.kind == static_cast<uint32_t>(call.kind)) {
-        memcpy(board.table(r, s), data, table), data += table;
-        if (post.inlined && post.bytes <= kInlineBytes)
-          memcpy(board.payload(r, s), data, post.bytes), data += post.bytes;
-      }
+      if (their_table > all_tables || post.bytes > kInlineBytes)
+        fail(HCCL_E_REMOTE, "rank %u runs another version of this library", hosts_.leader(h));
+      memcpy(board.table(r, s), data, their_table), data += their_table;
+      memcpy(board.payload(r, s), data, post.bytes), data += post.bytes;
       Board::set(board.slot(r).posted, s + 1);
     }
     turn.arrived.value.fetch_add(static_cast<uint32_t>(hosts_.on(h).size()), std::memory_order_seq_cst);

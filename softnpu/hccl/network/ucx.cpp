@@ -1,8 +1,10 @@
 // See ucx.h.
 #include "softnpu/hccl/network/ucx.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -11,8 +13,34 @@
 namespace softnpu::hccl {
 namespace {
 
+bool rdma_devices() {
+  DIR* folder = opendir("/sys/class/infiniband");
+  if (!folder) return false;
+  bool any = false;
+  while (const dirent* entry = readdir(folder)) any = any || entry->d_name[0] != '.';
+  closedir(folder);
+  return any;
+}
+
+// While it is loaded, UCX writes over the program's munmap() and others, to keep a cache of registered memory true. Without RDMA
+// there is nothing to register: it is told to leave them alone.
+class MemoryLeftAlone {
+ public:
+  MemoryLeftAlone() : ours_(tcp_only() && !getenv(kName)) {
+    if (ours_) setenv(kName, "n", 0);
+  }
+  ~MemoryLeftAlone() {
+    if (ours_) unsetenv(kName);
+  }
+
+ private:
+  static constexpr const char* kName = "UCX_MEM_EVENTS";
+  const bool ours_;
+};
+
 Ucx load() {
   // The Python package beside ours, where this library really lies (it may be reached through links); then the loader's places.
+  const MemoryLeftAlone guard;
   Dl_info here;
   void* library = nullptr;
   if (dladdr(reinterpret_cast<void*>(&ucx), &here)) {
@@ -43,6 +71,8 @@ Ucx load() {
 }
 
 }  // namespace
+
+bool tcp_only() { return !getenv("UCX_TLS") && !rdma_devices(); }
 
 const Ucx& ucx() {
   static const Ucx functions = load();  // after an exception the next call tries again

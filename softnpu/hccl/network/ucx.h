@@ -36,4 +36,7 @@ struct Ucx {
 // Throws HCCL_E_UNAVAIL naming the package when the library is not there.
 const Ucx& ucx();
 
+// No RDMA card here, and the user did not choose (UCX_TLS).
+bool tcp_only();
+
 }  // namespace softnpu::hccl

@@ -1,7 +1,6 @@
 // See wire.h.
 #include "softnpu/hccl/network/wire.h"
 
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,15 +21,6 @@
 
 namespace softnpu::hccl {
 namespace {
-
-bool rdma_devices() {
-  DIR* folder = opendir("/sys/class/infiniband");
-  if (!folder) return false;
-  bool any = false;
-  while (const dirent* entry = readdir(folder)) any = any || entry->d_name[0] != '.';
-  closedir(folder);
-  return any;
-}
 
 void check(ucs_status_t status, const char* what) {
   if (status != UCS_OK) fail(HCCL_E_TCP_CONNECT, "UCX: %s: %s", what, ucx().status_string(status));
@@ -68,10 +58,12 @@ struct Wire::Worker {
            address.c_str());
     ucp_config_t* config = nullptr;
     check(api.config_read(nullptr, nullptr, &config), "reading the configuration");
-    const bool tcp_only = !getenv("UCX_TLS") && !rdma_devices();
-    if (tcp_only) api.config_modify(config, "TLS", "tcp");
+    if (tcp_only()) {
+      api.config_modify(config, "TLS", "tcp");
+      api.config_modify(config, "RCACHE_ENABLE", "n");
+    }
     // With RDMA, UCX itself finds the card that belongs to the network; TCP must stay on the chosen interface.
-    if (tcp_only && !getenv("UCX_NET_DEVICES")) api.config_modify(config, "NET_DEVICES", card.c_str());
+    if (tcp_only() && !getenv("UCX_NET_DEVICES")) api.config_modify(config, "NET_DEVICES", card.c_str());
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;

@@ -15,6 +15,7 @@ from tests.hccl.programs.hosts import (
     absent_from_start,
     listening,
     mapped,
+    munmap_code,
     own_bits,
     receive_from_the_gone,
     send_and_exit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import time
 import zlib
@@ -68,3 +69,8 @@ def receive_from_the_gone(rank: Rank) -> bool:
     call(rank, "HcclRecv", b.pointer, count_of(1000), DTYPES["fp32"], 0)
     rank.sync()
     return bool((b.array == np.arange(1000)).all())
+
+
+def munmap_code(rank: Rank) -> bytes:
+    """The machine code that munmap begins with; a library that watches it has written over it."""
+    return ctypes.string_at(ctypes.cast(ctypes.CDLL(None).munmap, ctypes.c_void_p).value, 16)
