@@ -6,9 +6,10 @@ import torch
 
 
 def main() -> None:
-    import torchair
+    import torch_npu  # noqa: F401  makes torchair known
 
-    import torch_npu  # noqa: F401
+    # isort: split
+    import torchair
 
     model = torch.nn.Linear(4, 4).npu()
     compiled = torch.compile(model, backend=torchair.get_npu_backend(), dynamic=False)
