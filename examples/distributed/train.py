@@ -74,11 +74,11 @@ def train(rank: int, local_rank: int, world_size: int, args: argparse.Namespace)
         mean = loss.detach().clone()
         dist.all_reduce(mean, dist.ReduceOp.AVG)
         if rank == 0:
-            print(f"epoch {epoch + 1}: loss {mean.item():.4f}", flush=True)
+            print(f"epoch {epoch + 1}: loss {mean.item():.4f}\n", end="", flush=True)
     total = sum(p.detach().double().sum() for p in model.parameters()).item()
     print(f"rank {rank} of {world_size} on {device}: sum of parameters {total:.12f}\n", end="", flush=True)
     if rank == 0:
-        print(f"test accuracy {100 * accuracy(model.module, device):.1f} %", flush=True)
+        print(f"test accuracy {100 * accuracy(model.module, device):.1f} %\n", end="", flush=True)
     dist.destroy_process_group()
 
 
