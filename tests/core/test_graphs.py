@@ -175,6 +175,18 @@ def test_misuse_says_what_to_do():
         graph.capture_begin()
 
 
+def test_a_capture_may_be_given_up_from_another_stream():
+    graph = npu.NPUGraph()
+    stream = npu.Stream()
+    with npu.stream(stream):
+        graph.capture_begin()
+        assert npu.is_current_stream_capturing()
+    del graph
+    with npu.stream(stream):
+        assert not npu.is_current_stream_capturing()
+        assert torch.rand(4, device=DEVICE).max().item() < 1
+
+
 def test_debug_dump_lists_the_tasks(tmp_path):
     x = torch.ones(4, device=DEVICE)
     _, graph = capture(lambda: x.mul(2).add(x))

@@ -98,6 +98,10 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
 void Graph::capture_end() {
   TORCH_CHECK(stream_, "npu: capture_end: no capture of this graph has begun");
   TORCH_CHECK(current_stream(device_) == *stream_, "npu: capture_end: the capture must end on the stream it began on");
+  finish_capture();
+}
+
+void Graph::finish_capture() {
   {
     Captures& all = under_way();
     const std::lock_guard<std::mutex> lock(all.lock);
@@ -129,7 +133,7 @@ void Graph::replay() {
 }
 
 void Graph::reset() {
-  if (stream_) capture_end();
+  if (stream_) finish_capture();  // given up, perhaps from another stream
   if (model_) {
     NPU_CHECK(cann::acl().aclmdlRIDestroy(model_));
     model_ = nullptr;

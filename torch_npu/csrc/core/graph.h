@@ -29,7 +29,8 @@ struct CapturedPhilox {
 // Not thread-safe: a graph belongs to one thread at a time.
 class NPU_API Graph final : public at::GraphImplInterface {
  public:
-  explicit Graph(const at::GraphImplArgs& args = {}) : keep_(args.keep_graph) {}
+  // keep_graph changes nothing: CANN has no raw graph beside the executable one.
+  explicit Graph(const at::GraphImplArgs& = {}) {}
   ~Graph() override;
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -46,9 +47,9 @@ class NPU_API Graph final : public at::GraphImplInterface {
   CapturedPhilox& random_of(const at::Generator& generator);
 
  private:
+  void finish_capture();
   void check_captured(const char* what) const;
 
-  const bool keep_;
   bool debug_ = false;
   std::optional<c10::Stream> stream_;  // where it is captured, until that ends
   std::optional<c10::MempoolId_t> pool_;
