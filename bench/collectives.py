@@ -107,7 +107,7 @@ def work(pipe: Connection, n: int, options: argparse.Namespace) -> None:
             for i in range(options.rounds + 1):
                 ours.append(timed(partial(hccl, name), times))
                 try:
-                    theirs.append(timed(partial(gloo, name), max(1, times // 2)))
+                    theirs.append(timed(partial(gloo, name), times))
                 except (RuntimeError, NotImplementedError) as error:
                     if i == 0 and dist.get_rank() == 0:
                         print(f"Gloo has no {name} of {options.dtype}: {str(error).splitlines()[0]}", file=sys.stderr)

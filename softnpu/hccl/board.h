@@ -65,6 +65,9 @@ struct alignas(64) Turn {         // one operation of the ring
   alignas(64) std::atomic<uint64_t> completed;
 };
 
+// Numbers of operations wrap around.
+inline bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(value - wanted) >= 0; }
+
 // The ring's words are not reset: their upper half says to which operation the lower belongs.
 inline void open_word(std::atomic<uint64_t>& word, uint32_t s) {
   uint64_t seen = word.load(std::memory_order_acquire);

@@ -14,8 +14,6 @@ namespace {
 
 constexpr uint64_t kSmallestChunk = 32 * 1024, kLargestChunk = 512 * 1024;
 
-bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(value - wanted) >= 0; }
-
 }  // namespace
 
 // This rank's buffers as the others see them.

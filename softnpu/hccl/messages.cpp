@@ -11,8 +11,6 @@
 namespace softnpu::hccl {
 namespace {
 
-bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(value - wanted) >= 0; }
-
 enum class Stage : uint8_t { kWaiting, kPosted, kDone };
 
 }  // namespace

@@ -14,8 +14,6 @@ namespace {
 constexpr uint64_t kSmallestPiece = 64 * 1024, kLargestPiece = 1024 * 1024;
 constexpr size_t kUnderWay = 4;
 
-bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(value - wanted) >= 0; }
-
 }  // namespace
 
 void Communicator::work_across(const Call& call, uint32_t s, const std::vector<Segment>& plan,

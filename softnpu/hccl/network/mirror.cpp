@@ -8,12 +8,6 @@
 #include "softnpu/hccl/status.h"
 
 namespace softnpu::hccl {
-namespace {
-
-bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(value - wanted) >= 0; }
-
-}  // namespace
-
 void Communicator::mirror(const Call& call, uint32_t s, const std::function<void()>& late) {
   Board& board = *board_;
   const uint32_t n = size(), mine = hosts_.mine();
