@@ -41,6 +41,15 @@ def test_the_plugin_has_no_undefined_symbol_of_cann():
     assert [name for binary in binaries for name in symbols(binary, "--undefined-only") if cann.match(name)] == []
 
 
+def test_libraries_show_nothing_of_others():
+    """A symbol of std, Boost or torch that we define would be shared with another version of it in the same process."""
+    own = re.compile(r"^_Z(T[ISV])?NK?(2ge|8nnopbase|7softnpu|3npu|4cann)")
+    libraries = list(PACKAGE.rglob("*.so"))
+    assert len(libraries) > 20
+    shown = [(path.name, name) for path in libraries for name in symbols(path, "--defined-only") if name[0] == "_"]
+    assert [(path, name) for path, name in shown if not own.match(name)] == []
+
+
 def test_the_runtime_needs_no_torch():
     text = subprocess.run(
         ["readelf", "-d", str(PACKAGE / "softnpu" / "lib64" / "libascendcl.so")],
