@@ -47,8 +47,9 @@ Board::Board(Fd fd, uint32_t ranks) : fd_(std::move(fd)), ranks_(ranks) {
   tables_ = reinterpret_cast<uint64_t*>(base_ + tables);
   pairs_ = reinterpret_cast<Pair*>(base_ + pairs);
   payloads_ = base_ + payloads;
-  // About 20 us of looking where each rank can have a core of its own; else the core is better given away at once.
-  spins_ = ranks <= std::thread::hardware_concurrency() ? 500 : 20;
+  // About 60 us of looking where each rank can have a core of its own (a sleeper takes as long to wake); else the core is better
+  // given away at once.
+  spins_ = ranks <= std::thread::hardware_concurrency() ? 2500 : 20;
 }
 
 std::shared_ptr<Board> Board::create(uint32_t ranks) { return std::shared_ptr<Board>(new Board(Fd(), ranks)); }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.hccl.programs.failures import (
+    MISMATCHES,
     absent,
     all_reduce_until_error,
     call_in_forked_child,

@@ -10,6 +10,14 @@ import numpy as np
 from tests.hccl.programs.common import call, count_of
 from tests.hccl.ranks import DTYPES, OPS, HcclError, Rank
 
+# What every rank must be told, whichever of the two sides saw it first.
+MISMATCHES = {
+    "count": ["disagrees about the count: ", "16", "15"],
+    "dtype": ["disagrees about the data type: ", "fp32", "int32"],
+    "op": ["disagrees about the reduction: ", "sum", "max"],
+    "collective": ["disagrees about the collective (HcclCMDType): "],
+}
+
 
 def mismatched(rank: Rank, what: str) -> str:
     """The last rank calls something else; the text that each sees."""
