@@ -101,7 +101,7 @@ def work(pipe: Connection, n: int, options: argparse.Namespace) -> None:
     pipe.send(copy_bandwidth())
     for size in map(parse_size, options.sizes):
         hccl, gloo = (Side(device, n, options.dtype, size) for device in ("npu", "cpu"))
-        times = max(4, min(200, (4 << 20) // size))  # some in a row: the ranks do not leave a barrier at the same time
+        times = max(4, min(200, (64 << 20) // size))  # many in a row: the ranks do not leave a barrier at the same time
         for name in options.only:
             ours, theirs = [], []
             for i in range(options.rounds + 1):
