@@ -60,45 +60,6 @@ class Line {
   int used_ = 0;
 };
 
-const char* dtype_name(int32_t dtype) {
-  switch (dtype) {
-    case 0:
-      return "float32";
-    case 1:
-      return "float16";
-    case 2:
-      return "int8";
-    case 3:
-      return "int32";
-    case 4:
-      return "uint8";
-    case 6:
-      return "int16";
-    case 7:
-      return "uint16";
-    case 8:
-      return "uint32";
-    case 9:
-      return "int64";
-    case 10:
-      return "uint64";
-    case 11:
-      return "float64";
-    case 12:
-      return "bool";
-    case 16:
-      return "complex64";
-    case 17:
-      return "complex128";
-    case 27:
-      return "bfloat16";
-    case 33:
-      return "complex32";
-    default:
-      return "dtype?";
-  }
-}
-
 void add_tensor(Line& line, const TensorCopy* t) {
   if (!t) return line.add("null");
   line.add("%s", dtype_name(t->dtype));

@@ -21,15 +21,38 @@ enum class CostRule : uint8_t { kElements, kMatmul, kConvolution, kSerial };
 // What phase one checks beyond handles and types. False: the plan has failed and says why.
 using Check = bool (*)(Plan&);
 
+// What data types a parameter takes: a row of ops/types.yaml.
+struct ParamTypes {
+  const char* name;
+  uint64_t accepts;  // a bit for each aclDataType; 0: anything, or no tensor
+  uint8_t group;     // parameters of one group have one type; 0: of none
+  bool starred;      // or, where the group's is float16 or bfloat16, all starred ones have float32
+};
+constexpr int kTypeGroups = 4;
+
+// Whether results must hold the operands' common type; kReal: a complex operand gives a real result.
+enum class Casts : uint8_t { kNo, kYes, kReal };
+
+struct OpTypes {
+  const ParamTypes* params;  // as many as the operator has; null: nothing is known
+  Casts casts;
+  uint8_t common;  // the least category of the operands' common type (types.cpp)
+};
+
 struct Op {
   const char* name;
   void (*run)(Frame& frame);                // by ATen; throws
   bool (*fast)(const nnopbase::Arg* args);  // a direct loop for the simplest case, or false; may be null
   Check check;                              // may be null
+  const OpTypes* types;
   CostRule rule;
   float ns;  // an element (kElements), a flop (others)
   uint16_t nargs;
 };
+
+// Whether the arguments have types that the operator takes (types.cpp); false: the plan has failed.
+bool check_types(Plan& plan, const OpTypes& types);
+const char* dtype_name(int32_t dtype);
 
 // Why no operator can run with the torch that was found, or null (version.cpp).
 extern const char* const wrong_torch;
@@ -93,7 +116,8 @@ class Plan {
  private:
   static constexpr int kIn = 1, kOut = 2;
   aclnnStatus finish() {
-    if (status_ || (op_.check && !op_.check(*this))) return status_;
+    if (status_ || (op_.types->params && !check_types(*this, *op_.types)) || (op_.check && !op_.check(*this)))
+      return status_;
     if (__builtin_expect(wrong_torch != nullptr, 0)) return fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, wrong_torch), status_;
     *size_ = 0;
     *out_ = nnopbase::Executors::handle(e_);

@@ -32,6 +32,10 @@ DTYPES = {
     torch.complex64: 16,
     torch.complex128: 17,
     torch.bfloat16: 27,
+    torch.complex32: 33,
+    torch.float8_e5m2: 35,
+    torch.float8_e4m3fn: 36,
+    torch.float8_e8m0fnu: 37,
 }
 ND = 2
 C_INTEGERS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,17 +14,23 @@ from tests.opapi.client import ROOT, library_folder
 from tests.opapi.exercised import called, untouched
 
 # Not tests of values: any arguments, wrong arguments, the tables, the log itself.
-WITHOUT_VALUES = ("fuzz", "bad_values", "table", "call_log", "exercised")
+WITHOUT_VALUES = ("fuzz", "bad_values", "table", "call_log", "exercised", "types")
 
 
-@pytest.mark.full
-@pytest.mark.timeout(1200)
-def test_every_kernel_is_called_with_values(tmp_path):
-    log = tmp_path / "calls"
+def run_with_log(folder: Path) -> Path:
+    """The log of the calls of all tests of values."""
+    log = folder / "calls"
     environment = os.environ | {"ANYCEND_CALL_LOG": str(log), "ANYCEND_TEST_CANN": str(library_folder())}
     ignored = [f"--ignore=tests/opapi/test_{name}.py" for name in WITHOUT_VALUES]
     command = [sys.executable, "-m", "pytest", "tests/opapi", "-q", "-m", "not full", *ignored]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:]
+    return log
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+def test_every_kernel_is_called_with_values(tmp_path):
+    log = run_with_log(tmp_path)
     record = yaml.safe_load((ROOT / "tests" / "conformance" / "record.yaml").read_text(encoding="utf-8"))
     assert untouched(called(log) | set(record["called in the database"])) == {}

@@ -1,0 +1,181 @@
+// Which data types an operator takes: phase one refuses what phase two has no kernel for. The rows are in ops/types.yaml;
+// tests/opapi/types.py finds what they should say.
+#include <algorithm>
+#include <cstdio>
+
+#include "softnpu/ops/op.h"
+
+namespace softnpu::ops {
+
+using namespace nnopbase;
+
+namespace {
+
+// bool < integers < floating < complex: a result holds its operands' common type if it stands no lower.
+int category(int32_t dtype) {
+  switch (dtype) {
+    case 12:
+      return 0;
+    case 16:
+    case 17:
+    case 33:
+      return 3;
+    case 0:
+    case 1:
+    case 11:
+    case 27:
+    case 35:
+    case 36:
+    case 37:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+// uint16, uint32 and uint64 have no common type with other integers, bool or complex numbers.
+bool wide_unsigned(int32_t dtype) { return dtype == 7 || dtype == 8 || dtype == 10; }
+
+class TypeCheck {
+ public:
+  TypeCheck(Plan& plan, const OpTypes& types) : plan_(plan), types_(types) {}
+
+  bool run() {
+    for (int i = 0; i < plan_.nargs(); i++) {
+      const Arg& a = plan_.args()[i];
+      const ParamTypes& wanted = types_.params[i];
+      if (!wanted.accepts) continue;
+      if (a.kind == Kind::kTensor) {
+        if (a.tensor && !one(a, 0, *a.tensor, wanted)) return false;
+      } else if (a.kind == Kind::kTensors) {
+        for (uint32_t k = 0; k < a.count; k++) {
+          // An empty tensor in a list stands for none.
+          if (a.tensors[k] && a.tensors[k]->numel && !one(a, k, *a.tensors[k], wanted)) return false;
+        }
+      }
+    }
+    if (common_ < 0) return true;
+    if (category(common_) < types_.common) {
+      return refuse("the operands' %s is not computed", dtype_name(common_));
+    }
+    return types_.casts == Casts::kNo || result_holds();
+  }
+
+ private:
+  bool one(const Arg& a, uint32_t k, const TensorCopy& t, const ParamTypes& wanted) {
+    const int32_t dtype = t.dtype;
+    if (__builtin_expect(!((wanted.accepts >> dtype) & 1), 0)) {
+      return refuse("parameter %s has data type %s, which the operator does not take", wanted.name, dtype_name(dtype));
+    }
+    if (wanted.group && !belongs(a, k, dtype, wanted)) return false;
+    if (combines_ && a.in) common(dtype);
+    return true;
+  }
+
+  // The group's type is that of its first parameter; a list's members are compared with a list's, one by one.
+  bool belongs(const Arg& a, uint32_t k, int32_t dtype, const ParamTypes& wanted) {
+    Group& group = groups_[wanted.group - 1];
+    const Arg*& first = wanted.starred && group.first && half(type_of(*group.first, k)) ? group.starred : group.first;
+    if (!first) first = &a;
+    const int32_t expected = type_of(*first, k);
+    if (dtype == expected && (first != group.starred || dtype == 0 || dtype == type_of(*group.first, k))) return true;
+    if (expected < 0) return true;
+    return refuse("parameter %s has data type %s, where others have %s", wanted.name, dtype_name(dtype),
+                  dtype_name(first == &a ? type_of(*group.first, k) : expected));
+  }
+
+  static bool half(int32_t dtype) { return dtype == 1 || dtype == 27; }
+
+  static int32_t type_of(const Arg& a, uint32_t k) {
+    if (a.kind == Kind::kTensor) return a.tensor->dtype;
+    return k < a.count && a.tensors[k] ? a.tensors[k]->dtype : -1;
+  }
+
+  void common(int32_t dtype) {
+    if (common_ < 0) common_ = dtype;
+    if (dtype != common_ && (wide_unsigned(dtype) || wide_unsigned(common_)) && category(dtype) != 2 &&
+        category(common_) != 2) {
+      apart_ = dtype;
+    }
+    if (category(dtype) > category(common_)) common_ = dtype;
+  }
+
+  bool result_holds() {
+    if (apart_ >= 0) return refuse("%s and %s have no common data type", dtype_name(apart_), dtype_name(common_));
+    const int wanted = types_.casts == Casts::kReal ? std::min(category(common_), 2) : category(common_);
+    for (int i = 0; i < plan_.nargs(); i++) {
+      const Arg& a = plan_.args()[i];
+      if (a.kind != Kind::kTensor || !a.out || !a.tensor || category(a.tensor->dtype) >= wanted) continue;
+      return refuse("parameter %s has data type %s, which does not hold the operands' %s", types_.params[i].name,
+                    dtype_name(a.tensor->dtype), dtype_name(common_));
+    }
+    return true;
+  }
+
+  template <class... Words>
+  __attribute__((format(printf, 2, 0))) bool refuse(const char* format, Words... words) {
+    char text[200];
+    std::snprintf(text, sizeof text, format, words...);
+    return plan_.fail(ACLNN_ERR_PARAM_INVALID, text);
+  }
+
+  Plan& plan_;
+  const OpTypes& types_;
+  struct Group {
+    const Arg* first = nullptr;
+    const Arg* starred = nullptr;
+  } groups_[kTypeGroups];
+  const bool combines_ = types_.casts != Casts::kNo || types_.common;
+  int32_t common_ = -1, apart_ = -1;
+};
+
+}  // namespace
+
+const char* dtype_name(int32_t dtype) {
+  switch (dtype) {
+    case 0:
+      return "float32";
+    case 1:
+      return "float16";
+    case 2:
+      return "int8";
+    case 3:
+      return "int32";
+    case 4:
+      return "uint8";
+    case 6:
+      return "int16";
+    case 7:
+      return "uint16";
+    case 8:
+      return "uint32";
+    case 9:
+      return "int64";
+    case 10:
+      return "uint64";
+    case 11:
+      return "float64";
+    case 12:
+      return "bool";
+    case 16:
+      return "complex64";
+    case 17:
+      return "complex128";
+    case 27:
+      return "bfloat16";
+    case 33:
+      return "complex32";
+    case 35:
+      return "float8_e5m2";
+    case 36:
+      return "float8_e4m3fn";
+    case 37:
+      return "float8_e8m0fnu";
+    default:
+      return "dtype?";
+  }
+}
+
+bool check_types(Plan& plan, const OpTypes& types) { return TypeCheck(plan, types).run(); }
+
+}  // namespace softnpu::ops
