@@ -232,15 +232,35 @@ def test_a_stopped_rank_is_a_timeout_that_names_it(lan):
     assert all(s < 4 and "rank 3 did not call it within 1 s" in text for s, text in answers), answers
 
 
+@pytest.mark.parametrize("moment", [0.3, 0.37, 0.45])
+def test_what_comes_after_an_operation_was_given_up_is_not_written(lan, moment):
+    """Large messages go from a rank's buffer into another's: both are the caller's again once the call has failed."""
+    job = lan.job(2, env={"HCCL_EXEC_TIMEOUT": "1"}).connect()
+    job.start(programs.all_to_all_until_it_fails, 1 << 22)
+    time.sleep(moment)
+    job.kill(3, signal.SIGSTOP)
+    answers = job.results(ranks=[0, 1, 2], timeout=30)
+    assert all(seconds < 4 and "rank 3" in text for seconds, text in answers), answers
+    job.kill(3, signal.SIGCONT)
+    job.results(ranks=[3], timeout=30)
+    time.sleep(0.3)
+    assert all(job.run(programs.all_are_sevens))
+
+
 @pytest.mark.parametrize("per_host", [1, 2])
 @pytest.mark.parametrize(
-    ("what", "words"),
-    [("count", "count: 15"), ("dtype", "data type: int32"), ("collective", "collective (HcclCMDType)")],
+    ("what", "words", "values"),
+    [
+        ("count", "the count", ["15", "16"]),
+        ("dtype", "the data type", ["fp32", "int32"]),
+        ("collective", "the collective (HcclCMDType)", []),
+    ],
 )
-def test_mismatches_are_named_on_all_hosts(lan, per_host, what, words):
+def test_mismatches_are_named_on_all_hosts(lan, per_host, what, words, values):
     texts = lan.job(per_host).connect().run(programs.mismatched, what)
     assert all("rank" in t and "disagrees about" in t for t in texts), texts
-    assert any(words in t for t in texts), texts
+    # Who sees it first says so: with its own value last.
+    assert any(f"{words}: {', here '.join(order)}" in t for t in texts for order in (values, values[::-1])), texts
 
 
 def test_another_collective_with_tables_is_named(lan):
