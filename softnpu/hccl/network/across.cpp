@@ -51,11 +51,12 @@ void Communicator::work_across(const Call& call, uint32_t s, const std::vector<S
   for (Piece& piece : stay) mine.push_back(std::move(piece));
 
   std::list<Piece> under_way;
+  const uint32_t finished = ~s;  // that of no operation that could be under way
   *blame = [&] {
     std::vector<bool> waited(size());
     for (const Piece& piece : under_way) piece.blame(&waited);
     if (under_way.empty())  // for the others of this host
-      for (uint32_t r : hosts_.here()) waited[r] = r != rank_ && board.slot(r).busy.load() == s + 1;
+      for (uint32_t r : hosts_.here()) waited[r] = r != rank_ && board.slot(r).busy.load() != finished;
     return ranks_where([&](uint32_t r) { return waited[r]; });
   };
   board.slot(rank_).busy.store(s + 1, std::memory_order_relaxed);
@@ -73,7 +74,7 @@ void Communicator::work_across(const Call& call, uint32_t s, const std::vector<S
     moved = under_way.remove_if([](const Piece& p) { return p.done(); }) > 0 || moved;
     if (!moved) office.listen(heard, late);
   }
-  board.slot(rank_).busy.store(0, std::memory_order_relaxed);
+  board.slot(rank_).busy.store(finished, std::memory_order_relaxed);
 
   // The host's ranks go on together: each wrote into all buffers.
   const auto here = static_cast<uint32_t>(hosts_.here().size());
