@@ -5,6 +5,7 @@ not in order, are one namespace with ANYCEND_HOST_ID: what goes over the network
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import time
@@ -230,6 +231,22 @@ def test_a_stopped_rank_is_a_timeout_that_names_it(lan):
     answers = job.results(ranks=[0, 1, 2], timeout=20)
     job.kill(3, signal.SIGCONT)
     assert all(s < 4 and "rank 3 did not call it within 1 s" in text for s, text in answers), answers
+
+
+@pytest.mark.parametrize("moment", [0.3, 0.37, 0.45])
+def test_what_comes_after_an_operation_was_given_up_is_not_written(lan, moment):
+    """Large messages go from a rank's buffer into another's: both are the caller's again once the call has failed."""
+    job = lan.job(2, env={"HCCL_EXEC_TIMEOUT": "1"}).connect()
+    job.start(programs.all_to_all_until_it_fails, 1 << 22)
+    time.sleep(moment)
+    job.kill(3, signal.SIGSTOP)
+    answers = job.results(ranks=[0, 1, 2], timeout=30)
+    named = re.compile(r"rank \d.* within 1 s \(HCCL_EXEC_TIMEOUT\)")
+    assert all(seconds < 4 and named.search(text) for seconds, text in answers), answers
+    job.kill(3, signal.SIGCONT)
+    job.results(ranks=[3], timeout=30)
+    time.sleep(0.3)
+    assert all(job.run(programs.all_are_sevens))
 
 
 @pytest.mark.parametrize("per_host", [1, 2])

@@ -11,7 +11,7 @@
 namespace softnpu::hccl {
 namespace {
 
-constexpr uint64_t kSmallestPiece = 64 * 1024, kLargestPiece = 1024 * 1024;
+constexpr uint64_t kSmallestPiece = 64 * 1024, kLargestPiece = 512 * 1024;
 constexpr size_t kUnderWay = 4;
 
 }  // namespace
@@ -40,21 +40,23 @@ void Communicator::work_across(const Call& call, uint32_t s, const std::vector<S
   for (uint32_t h = 0; h < hosts_.count(); ++h) lanes = std::min(lanes, hosts_.on(h).size());
   const uint64_t most = std::clamp(total / (4 * lanes), kSmallestPiece, kLargestPiece) / 4096 * 4096;
 
-  std::deque<Piece> mine;
+  std::deque<Piece> mine, stay;  // what travels is begun first
   uint32_t number = 0;
   for (const Segment& segment : plan)
     for (uint64_t at = 0; at < segment.bytes; at += most, ++number)
       if (hosts_.owner(hosts_.mine(), number) == rank_) {
         Piece piece(across, segment, at, std::min(most, segment.bytes - at), number);
-        if (piece.concerns(hosts_)) mine.push_back(std::move(piece));
+        if (piece.concerns(hosts_)) (piece.stays() ? stay : mine).push_back(std::move(piece));
       }
+  for (Piece& piece : stay) mine.push_back(std::move(piece));
 
   std::list<Piece> under_way;
+  const uint32_t finished = ~s;  // that of no operation that could be under way
   *blame = [&] {
     std::vector<bool> waited(size());
     for (const Piece& piece : under_way) piece.blame(&waited);
     if (under_way.empty())  // for the others of this host
-      for (uint32_t r : hosts_.here()) waited[r] = r != rank_ && board.slot(r).busy.load() == s + 1;
+      for (uint32_t r : hosts_.here()) waited[r] = r != rank_ && board.slot(r).busy.load() != finished;
     return ranks_where([&](uint32_t r) { return waited[r]; });
   };
   board.slot(rank_).busy.store(s + 1, std::memory_order_relaxed);
@@ -62,7 +64,7 @@ void Communicator::work_across(const Call& call, uint32_t s, const std::vector<S
     const uint32_t heard = office.heard();
     if (board.aborted()) throw board.error();
     bool moved = false;
-    if (!mine.empty() && under_way.size() < kUnderWay) {
+    if (!mine.empty() && (under_way.size() < kUnderWay || mine.front().direct())) {
       under_way.push_back(std::move(mine.front()));
       mine.pop_front();
       under_way.back().start();
@@ -72,7 +74,7 @@ void Communicator::work_across(const Call& call, uint32_t s, const std::vector<S
     moved = under_way.remove_if([](const Piece& p) { return p.done(); }) > 0 || moved;
     if (!moved) office.listen(heard, late);
   }
-  board.slot(rank_).busy.store(0, std::memory_order_relaxed);
+  board.slot(rank_).busy.store(finished, std::memory_order_relaxed);
 
   // The host's ranks go on together: each wrote into all buffers.
   const auto here = static_cast<uint32_t>(hosts_.here().size());

@@ -1,4 +1,4 @@
-// See wire.h: the pool of blocks, and tags.
+// See wire.h: the pool of blocks, a parcel's end, and tags.
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -44,6 +44,7 @@ Block::Block(size_t bytes) : size_(kSmallest) {
 }
 
 Block::~Block() {
+  if (lent_) return;
   Pool& p = pool();
   std::lock_guard lock(p.mutex);
   auto& list = p.free[size_];
@@ -51,6 +52,12 @@ Block::~Block() {
     list.push_back(data_);
   else
     ::operator delete(data_, std::align_val_t{kAlign});
+}
+
+void Parcel::end(State how, const std::string& why) {
+  error = why;
+  state.store(how, std::memory_order_release);
+  bell.ring();
 }
 
 uint64_t tag_of(const Key& key, Mail kind, uint32_t from, uint32_t to, uint32_t sequence, uint32_t index) {

@@ -41,7 +41,8 @@ bool Courier::ask_more() {
     const uint64_t bytes = part(at_);
     // Room for whatever a first part may be: what does not fit the call is to be named, not cut off.
     under_way_.push_back(
-        {office_.receive(Mail::kMessage, peer_.rank, rank_, index_, index_ ? bytes : kPart), at_, bytes});
+        {office_.receive(Mail::kMessage, peer_.rank, rank_, index_, std::make_shared<Block>(index_ ? bytes : kPart)),
+         at_, bytes});
     at_ += bytes, ++index_, moved = true;
   }
   return moved;

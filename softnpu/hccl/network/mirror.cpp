@@ -16,7 +16,9 @@ void Communicator::mirror(const Call& call, uint32_t s, const std::function<void
   PostOffice office(*wire_, board_key_, s, {board_, rank_});
   std::vector<ParcelPtr> from(hosts_.count());
   for (uint32_t h = 0; h < hosts_.count(); ++h)
-    if (h != mine) from[h] = office.receive(Mail::kPosts, h, rank_, 0, sizeof(uint64_t) + hosts_.on(h).size() * most);
+    if (h != mine)
+      from[h] = office.receive(Mail::kPosts, h, rank_, 0,
+                               std::make_shared<Block>(sizeof(uint64_t) + hosts_.on(h).size() * most));
 
   for (uint32_t r : hosts_.here())
     board.wait(board.slot(r).posted, [&](uint32_t v) { return reached(v, s + 1); }, late);

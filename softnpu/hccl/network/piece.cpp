@@ -22,8 +22,8 @@ void Piece::post(Mail kind, uint32_t host, BlockPtr block, size_t bytes) {
       {a_.office.send(kind, a_.hosts.mine(), host, number_, a_.members[to].process.id, std::move(block), bytes), to});
 }
 
-Piece::Awaited Piece::ask(Mail kind, uint32_t host, size_t bytes) {
-  return {a_.office.receive(kind, host, a_.hosts.mine(), number_, bytes), a_.hosts.owner(host, number_)};
+Piece::Awaited Piece::ask(Mail kind, uint32_t host, BlockPtr block) {
+  return {a_.office.receive(kind, host, a_.hosts.mine(), number_, std::move(block)), a_.hosts.owner(host, number_)};
 }
 
 // To those of this host who get it.
@@ -49,19 +49,19 @@ void Piece::spread(BlockPtr result) {
 void Piece::start() {
   const uint32_t mine = a_.hosts.mine(), previous = (mine + last_) % a_.hosts.count();
   if (for_host(mine) && mine != origin_)
-    result_ = ask(Mail::kResult, segment_.to == kAll ? previous : origin_, segment_.bytes);
+    result_ = segment_.to == kAll
+                  ? ask(Mail::kResult, previous, std::make_shared<Block>(segment_.bytes))
+                  : ask(Mail::kResult, origin_,
+                        std::make_shared<Block>(a_.recv[segment_.to] + segment_.to_offset, segment_.bytes));
   if (segment_.from == kAll) {
     if (mine)
-      partial_ = ask(Mail::kPartial, mine - 1, segment_.bytes / a_.element * a_.reduce.partial_size);
+      partial_ =
+          ask(Mail::kPartial, mine - 1, std::make_shared<Block>(segment_.bytes / a_.element * a_.reduce.partial_size));
     else
       reduce_on(nullptr);
   } else if (mine == origin_) {
     const std::byte* from = a_.send[segment_.from] + segment_.from_offset;
-    if (segment_.to == kAll || !for_host(mine)) {
-      auto copy = std::make_shared<Block>(segment_.bytes);
-      memcpy(copy->data(), from, segment_.bytes);
-      spread(std::move(copy));
-    }
+    if (segment_.to == kAll || !for_host(mine)) spread(std::make_shared<Block>(from, segment_.bytes));
     if (for_host(mine)) deliver(from);
   }
 }

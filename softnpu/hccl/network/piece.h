@@ -31,6 +31,9 @@ class Piece {
 
   // Has this host a part in it?
   bool concerns(const Hosts& hosts) const;
+  // It needs no memory of its own on the way: from a rank's buffer into another's.
+  bool direct() const { return segment_.from != kAll && segment_.to != kAll; }
+  bool stays() const { return direct() && a_.hosts.of(segment_.from) == a_.hosts.of(segment_.to); }
   // Says what this host has to say first, and asks for what it needs.
   void start();
   // Goes on with what has come; true when it went on.
@@ -49,7 +52,7 @@ class Piece {
   void spread(BlockPtr result);
   void deliver(const void* from) const;
   void post(Mail kind, uint32_t host, BlockPtr block, size_t bytes);
-  Awaited ask(Mail kind, uint32_t host, size_t bytes);
+  Awaited ask(Mail kind, uint32_t host, BlockPtr block);
 
   const Across& a_;
   const Segment segment_;                  // of this piece alone

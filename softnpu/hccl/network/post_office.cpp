@@ -9,20 +9,27 @@
 namespace softnpu::hccl {
 
 PostOffice::~PostOffice() {
-  for (const ParcelPtr& parcel : receives_)
+  for (const ParcelPtr& parcel : to_drop_)
     if (!parcel->done()) wire_.drop(parcel);
+  for (const ParcelPtr& parcel : to_drop_) wire_.await_return(parcel);
 }
 
 ParcelPtr PostOffice::send(Mail kind, uint32_t from, uint32_t to, uint32_t index, const Key& process, BlockPtr block,
                            size_t bytes) {
-  return wire_.send(process, tag_of(key_, kind, from, to, sequence_, index), std::move(block), bytes, bell_);
+  const bool lent = block->lent();
+  ParcelPtr parcel =
+      wire_.send(process, tag_of(key_, kind, from, to, sequence_, index), std::move(block), bytes, bell_);
+  return lent ? keep(std::move(parcel)) : parcel;  // the wire finishes the others by itself
 }
 
-ParcelPtr PostOffice::receive(Mail kind, uint32_t from, uint32_t to, uint32_t index, size_t most) {
-  std::erase_if(receives_, [](const ParcelPtr& p) { return p->done(); });
-  receives_.push_back(
-      wire_.receive(tag_of(key_, kind, from, to, sequence_, index), std::make_shared<Block>(most), bell_));
-  return receives_.back();
+ParcelPtr PostOffice::receive(Mail kind, uint32_t from, uint32_t to, uint32_t index, BlockPtr block) {
+  return keep(wire_.receive(tag_of(key_, kind, from, to, sequence_, index), std::move(block), bell_));
+}
+
+ParcelPtr PostOffice::keep(ParcelPtr parcel) {
+  std::erase_if(to_drop_, [](const ParcelPtr& p) { return p->done(); });
+  to_drop_.push_back(parcel);
+  return parcel;
 }
 
 uint32_t PostOffice::heard() const { return bell_.board->slot(bell_.rank).bell.value.load(std::memory_order_seq_cst); }

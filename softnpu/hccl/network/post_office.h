@@ -1,4 +1,4 @@
-// The parcels of one operation: receives that nobody waits for any more, because the operation failed, are dropped with it.
+// The parcels of one operation: those that nobody waits for any more, because the operation failed, are dropped with it.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ class PostOffice {
   // `from`, `to`, `index`: whatever tells the operation's messages apart, the same at both ends.
   ParcelPtr send(Mail kind, uint32_t from, uint32_t to, uint32_t index, const Key& process, BlockPtr block,
                  size_t bytes);
-  ParcelPtr receive(Mail kind, uint32_t from, uint32_t to, uint32_t index, size_t most);
+  ParcelPtr receive(Mail kind, uint32_t from, uint32_t to, uint32_t index, BlockPtr block);
   // Until this one is through. `late` as in Board::wait.
   void wait(const Parcel& parcel, const std::function<void()>& late);
   // Until something rings that had not when `heard` was read.
@@ -33,7 +33,8 @@ class PostOffice {
   const Key key_;
   const uint32_t sequence_;
   const Bell bell_;
-  std::vector<ParcelPtr> receives_;
+  ParcelPtr keep(ParcelPtr parcel);
+  std::vector<ParcelPtr> to_drop_;
   Deadline lost_{};
 };
 

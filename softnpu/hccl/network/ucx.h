@@ -6,24 +6,24 @@
 
 namespace softnpu::hccl {
 
-#define HCCL_UCP_FUNCTIONS(X) \
-  X(config_read)              \
-  X(config_modify)            \
-  X(config_release)           \
-  X(init_version)             \
-  X(worker_create)            \
-  X(worker_query)             \
-  X(worker_release_address)   \
-  X(worker_get_efd)           \
-  X(worker_arm)               \
-  X(worker_progress)          \
-  X(worker_flush_nbx)         \
-  X(ep_create)                \
-  X(ep_close_nbx)             \
-  X(tag_send_nbx)             \
-  X(tag_recv_nbx)             \
-  X(request_cancel)           \
-  X(request_check_status)     \
+#define HCCL_UCP_FUNCTIONS(X)   \
+  X(config_read)                \
+  X(config_modify)              \
+  X(config_release)             \
+  X(init_version)               \
+  X(worker_create)              \
+  X(worker_query)               \
+  X(worker_release_address)     \
+  X(worker_get_efd)             \
+  X(worker_arm)                 \
+  X(worker_progress)            \
+  X(worker_flush_nbx)           \
+  X(ep_create)                  \
+  X(ep_close_nbx)               \
+  X(worker_set_am_recv_handler) \
+  X(am_send_nbx)                \
+  X(am_recv_data_nbx)           \
+  X(request_check_status)       \
   X(request_free)
 
 struct Ucx {

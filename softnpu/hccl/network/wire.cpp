@@ -15,12 +15,18 @@
 #include <thread>
 #include <vector>
 
+#include "softnpu/hccl/network/inbox.h"
 #include "softnpu/hccl/network/ucx.h"
 #include "softnpu/hccl/settings.h"
 #include "softnpu/hccl/status.h"
 
 namespace softnpu::hccl {
 namespace {
+
+constexpr unsigned kMailbox = 1;
+constexpr const char* kSegment = "520K";  // one read and one write of a whole piece, not of 64 KiB
+constexpr auto kDropTick = std::chrono::milliseconds(1);
+constexpr auto kPatience = std::chrono::milliseconds(300);
 
 void check(ucs_status_t status, const char* what) {
   if (status != UCS_OK) fail(HCCL_E_TCP_CONNECT, "UCX: %s: %s", what, ucx().status_string(status));
@@ -47,8 +53,15 @@ struct Wire::Worker {
     ucp_ep_h ep = nullptr;
     bool broken = false;
   };
+  struct Leaving {
+    ParcelPtr parcel;
+    Deadline deadline;
+  };
   std::map<Key, std::unique_ptr<Ep>> endpoints;
   std::vector<std::unique_ptr<Ep>> broken;
+  Inbox inbox;
+  std::vector<Leaving> leaving;   // dropped sends of lent memory
+  const bool eager = tcp_only();  // by TCP everything is read as it comes; with RDMA UCX chooses
 
   explicit Worker(const std::string& address) {
     const std::string card = interface_of(address);
@@ -61,12 +74,13 @@ struct Wire::Worker {
     if (tcp_only()) {
       api.config_modify(config, "TLS", "tcp");
       api.config_modify(config, "RCACHE_ENABLE", "n");
+      if (!getenv("UCX_TCP_RX_SEG_SIZE")) api.config_modify(config, "TCP_RX_SEG_SIZE", kSegment);
     }
     // With RDMA, UCX itself finds the card that belongs to the network; TCP must stay on the chosen interface.
     if (tcp_only() && !getenv("UCX_NET_DEVICES")) api.config_modify(config, "NET_DEVICES", card.c_str());
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+    params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
     const ucs_status_t status = api.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context);
     api.config_release(config);
     if (status == UCS_ERR_NO_DEVICE)
@@ -84,6 +98,12 @@ struct Wire::Worker {
     name.assign(reinterpret_cast<const char*>(attributes.address), attributes.address_length);
     api.worker_release_address(worker, attributes.address);
     check(api.worker_get_efd(worker, &events), "asking for the event descriptor");
+    ucp_am_handler_param_t mailbox{};
+    mailbox.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    mailbox.id = kMailbox;
+    mailbox.cb = came;
+    mailbox.arg = this;
+    check(api.worker_set_am_recv_handler(worker, &mailbox), "asking for messages");
   }
 
   void start() {
@@ -113,6 +133,7 @@ struct Wire::Worker {
     for (;;) {
       const bool served = serve();
       const bool moved = api.worker_progress(worker) != 0;
+      see_off();
       close_broken();
       if (served || moved) continue;
       if (finish()) return;
@@ -122,7 +143,7 @@ struct Wire::Worker {
         continue;
       }
       pollfd fds[2] = {{events, POLLIN, 0}, {bell.get(), POLLIN, 0}};
-      poll(fds, 2, -1);
+      poll(fds, 2, leaving.empty() ? -1 : 10);
       asleep.store(false, std::memory_order_seq_cst);
       uint64_t count;
       [[maybe_unused]] const ssize_t got = read(bell.get(), &count, sizeof count);
@@ -145,57 +166,87 @@ struct Wire::Worker {
   }
 
   void begin(ParcelPtr parcel) {
-    if (parcel->dropped) {
-      if (parcel->request) api.request_cancel(worker, parcel->request);
-      return;
+    if (parcel->dropped) return forget(std::move(parcel));
+    if (!parcel->out) return inbox.expect(std::move(parcel));
+    ucp_ep_h ep = nullptr;
+    std::string why;
+    try {
+      ep = endpoint(parcel->to);
+    } catch (const Error& error) {
+      why = error.text;
     }
+    if (!ep) return parcel->end(Parcel::kLost, why);
     ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL |
+                         (eager ? UCP_OP_ATTR_FIELD_FLAGS : 0);
+    param.flags = UCP_AM_SEND_FLAG_EAGER;
     auto* held = new ParcelPtr(parcel);
     param.user_data = held;
-    ucs_status_ptr_t request;
-    if (parcel->out) {
-      param.cb.send = [](void* r, ucs_status_t status, void* data) { ended(r, status, data); };
-      ucp_ep_h ep = nullptr;
-      std::string why;
-      try {
-        ep = endpoint(parcel->to);
-      } catch (const Error& error) {
-        why = error.text;
-      }
-      if (!ep) {
-        delete held;
-        return lose(*parcel, why);
-      }
-      request = api.tag_send_nbx(ep, parcel->block->data(), parcel->bytes, parcel->tag, &param);
-    } else {
-      param.cb.recv = [](void* r, ucs_status_t status, const ucp_tag_recv_info_t*, void* data) {
-        ended(r, status, data);
-      };
-      request =
-          api.tag_recv_nbx(worker, parcel->block->data(), parcel->block->size(), parcel->tag, ~uint64_t{0}, &param);
-    }
+    param.cb.send = [](void* request, ucs_status_t status, void* data) {
+      const std::unique_ptr<ParcelPtr> sent(static_cast<ParcelPtr*>(data));
+      ucx().request_free(request);
+      if (status != UCS_OK) return (*sent)->end(Parcel::kLost, ucx().status_string(status));
+      (*sent)->end(Parcel::kThrough);
+    };
+    parcel->sending = true;
+    const ucs_status_ptr_t request =
+        api.am_send_nbx(ep, kMailbox, &parcel->tag, sizeof parcel->tag, parcel->block->data(), parcel->bytes, &param);
     if (UCS_PTR_IS_ERR(request)) {
       delete held;
-      return lose(*parcel, api.status_string(UCS_PTR_STATUS(request)));
+      parcel->end(Parcel::kLost, api.status_string(UCS_PTR_STATUS(request)));
     }
-    if (!parcel->done()) parcel->request = request;
   }
 
-  static void lose(Parcel& parcel, const std::string& why) {
-    parcel.error = why;
-    parcel.state.store(Parcel::kLost, std::memory_order_release);
-    parcel.bell.ring();
+  // A message that is already in memory, on this thread: the one copy that UCX's TCP makes of it, straight to where it belongs.
+  static ucs_status_t came(void* self, const void* header, size_t header_bytes, void* data, size_t bytes,
+                           const ucp_am_recv_param_t* param) {
+    auto& worker = *static_cast<Worker*>(self);
+    uint64_t tag;
+    if (header_bytes != sizeof tag) return UCS_OK;  // of nobody we know
+    memcpy(&tag, header, sizeof tag);
+    if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return worker.fetch(tag, data, bytes);
+    worker.inbox.arrive(tag, static_cast<const std::byte*>(data), bytes);
+    return UCS_OK;
   }
 
-  static void ended(void* request, ucs_status_t status, void* data) {
-    const std::unique_ptr<ParcelPtr> held(static_cast<ParcelPtr*>(data));
-    Parcel& parcel = **held;
-    parcel.request = nullptr;
-    ucx().request_free(request);
-    if (status != UCS_OK) return lose(parcel, ucx().status_string(status));
-    parcel.state.store(Parcel::kThrough, std::memory_order_release);
-    parcel.bell.ring();
+  // One that the sender still holds (RDMA). It comes into a block of ours: such a receive cannot be taken back.
+  ucs_status_t fetch(uint64_t tag, void* there, size_t bytes) {
+    struct Fetch {
+      Worker* worker;
+      uint64_t tag;
+      Block block;
+      size_t bytes;
+    };
+    auto* held = new Fetch{this, tag, Block(bytes), bytes};
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    param.user_data = held;
+    param.cb.recv_am = [](void* request, ucs_status_t status, size_t, void* data) {
+      const std::unique_ptr<Fetch> fetched(static_cast<Fetch*>(data));
+      ucx().request_free(request);
+      Inbox& inbox = fetched->worker->inbox;
+      if (status == UCS_OK) return inbox.arrive(fetched->tag, fetched->block.data(), fetched->bytes);
+      inbox.lose(fetched->tag, ucx().status_string(status));
+    };
+    const ucs_status_ptr_t request = api.am_recv_data_nbx(worker, there, held->block.data(), bytes, &param);
+    if (!UCS_PTR_IS_ERR(request)) return UCS_INPROGRESS;
+    delete held;
+    return UCS_OK;
+  }
+
+  // A send is given a moment: a process that lives reads whatever comes, so this one's end is
+  // near; else the connection is cut, which ends it.
+  void forget(ParcelPtr parcel) {
+    if (!parcel->sending) return inbox.forget(parcel);
+    if (!parcel->done()) leaving.push_back({std::move(parcel), Clock::now() + kPatience});
+  }
+
+  void see_off() {
+    std::erase_if(leaving, [](const Leaving& l) { return l.parcel->done(); });
+    for (const Leaving& l : leaving) {
+      const auto to = endpoints.find(l.parcel->to);
+      if (Clock::now() > l.deadline && to != endpoints.end() && to->second) to->second->broken = true;
+    }
   }
 
   ucp_ep_h endpoint(const Key& process) {
@@ -306,6 +357,10 @@ ParcelPtr Wire::receive(uint64_t tag, BlockPtr block, Bell bell) {
 void Wire::drop(const ParcelPtr& parcel) {
   parcel->dropped = true;
   worker_->order(parcel);
+}
+
+void Wire::await_return(const ParcelPtr& parcel) {
+  while (parcel->block->lent() && !parcel->done() && !worker_->closed) std::this_thread::sleep_for(kDropTick);
 }
 
 }  // namespace softnpu::hccl

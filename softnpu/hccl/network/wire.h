@@ -1,6 +1,6 @@
 // Messages between processes on different hosts, through UCX: a thread of its own owns the UCX worker, takes orders from a queue,
-// and sleeps on the worker's event descriptor. Data goes from and to blocks that the wire holds until it is done with them, so
-// whoever gives up waiting leaves nothing behind that could be written later.
+// and sleeps on the worker's event descriptor. Data goes from and to blocks that the wire holds until it is done with them. A lent
+// block is somebody's own memory: whoever gives up waiting takes it back, so that nothing is read or written later.
 // What it is not: the meaning of a message (a 64-bit tag is all it knows), nor who is alive (control.h).
 #pragma once
 
@@ -15,18 +15,21 @@
 
 namespace softnpu::hccl {
 
-// Memory that is sent or received into; goes back to a pool.
+// Memory that is sent or received into: from a pool, or lent.
 class Block {
  public:
   explicit Block(size_t bytes);
+  Block(const std::byte* lent, size_t bytes) : data_(const_cast<std::byte*>(lent)), size_(bytes), lent_(true) {}
   ~Block();
   Block(const Block&) = delete;
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  bool lent() const { return lent_; }
 
  private:
   std::byte* data_;
   size_t size_;
+  const bool lent_ = false;
 };
 using BlockPtr = std::shared_ptr<Block>;
 
@@ -48,9 +51,10 @@ struct Parcel {
   Bell bell;
   Key to{};  // of a send
   bool out = false;
-  std::string error;        // once lost
-  void* request = nullptr;  // the wire's own
+  bool sending = false;  // the wire's own
+  std::string error;     // once lost
   bool done() const { return state.load(std::memory_order_acquire) != kMoving; }
+  void end(State how, const std::string& why = {});
 };
 using ParcelPtr = std::shared_ptr<Parcel>;
 
@@ -65,7 +69,9 @@ class Wire {
 
   ParcelPtr send(const Key& process, uint64_t tag, BlockPtr block, size_t bytes, Bell bell);
   ParcelPtr receive(uint64_t tag, BlockPtr block, Bell bell);
-  void drop(const ParcelPtr& parcel);  // a receive that nobody waits for any more
+  // Nobody waits for it any more; then: until the wire has let go of it, if its block is lent.
+  void drop(const ParcelPtr& parcel);
+  void await_return(const ParcelPtr& parcel);
 
  private:
   explicit Wire(const std::string& address);

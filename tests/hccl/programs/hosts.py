@@ -57,6 +57,29 @@ def absent_from_start(rank: Rank, missing: list[int]) -> tuple[float, str]:
     return time.monotonic() - began, ""
 
 
+def all_to_all_until_it_fails(rank: Rank, size: int) -> tuple[float, str]:
+    """(seconds of the call that failed, its text); leaves rank.kept: the buffers, with sevens in them from then on."""
+    send, recv = (rank.buffer(np.ones(size * rank.size, np.float32)) for _ in range(2))
+    rank.kept = send, recv
+    while True:
+        began = time.monotonic()
+        try:
+            count, kind = count_of(size), DTYPES["fp32"]
+            call(rank, "HcclAlltoAll", send.pointer, count, kind, recv.pointer, count, kind)
+            rank.sync()
+        except HcclError as error:
+            seconds = time.monotonic() - began
+            send.array[:] = recv.array[:] = 7
+            return seconds, error.text
+
+
+def all_are_sevens(rank: Rank) -> bool:
+    good = all(bool((b.array == 7).all()) for b in rank.kept)
+    for b in rank.kept:
+        b.free()
+    return good
+
+
 def send_and_exit(rank: Rank) -> None:
     b = rank.buffer(np.arange(1000, dtype=np.float32))
     call(rank, "HcclSend", b.pointer, count_of(1000), DTYPES["fp32"], 1)
