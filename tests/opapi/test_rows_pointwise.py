@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch.nn import functional as nn
@@ -13,6 +16,12 @@ P, Q = A.abs() + 0.5, B.abs() + 0.5  # positive
 I, J = torch.arange(12).view(3, 4) - 3, torch.arange(12).flip(0).view(3, 4) + 1  # noqa: E741
 ODD = torch.tensor([float("nan"), float("inf"), float("-inf"), -0.7, 0.0, 3.4])
 AT = torch.ops.aten
+
+
+def gradient(function: Callable, x: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(function(x), x, dy)[0]
+
 
 # Operator → what it reads, what comes out; of an operator in place both begin with the same tensor.
 ROWS = {
@@ -95,6 +104,49 @@ ROWS = {
     "InplaceCelu": ((A, 1.5), nn.celu(A, 1.5)),
     "InplaceHardtanh": ((A, -0.3, 0.4), nn.hardtanh(A, -0.3, 0.4)),
     "SoftplusBackward": ((C, A, 2.0, 1.0), AT.softplus_backward(C, A, 2.0, 1.0)),
+    "InplaceAdd": ((A, B, 2.0), A + 2 * B),
+    "InplaceSub": ((A, B, 2.0), A - 2 * B),
+    "InplaceMul": ((A, B), A * B),
+    "InplaceMuls": ((A, 0.5), A / 2),
+    "InplaceDiv": ((A, Q), A / Q),
+    "InplaceDivs": ((A, 0.5), A * 2),
+    "Addcmul": ((A, B, C, 0.5), A + 0.5 * B * C),
+    "Addcdiv": ((A, B, Q, 0.5), A + 0.5 * B / Q),
+    "BitwiseNot": ((I,), -I - 1),
+    "Logit": ((A.sigmoid(), -1.0), A),
+    "LogAddExp2": ((A, B), torch.log2(2**A + 2**B)),
+    "LogicalAnd": ((A > 0, B), (A > 0) & (B != 0)),
+    "LogicalOr": ((A > 0, I), (A > 0) | (I != 0)),
+    "Complex": ((A, B), A + 1j * B),
+    "Polar": ((P, B), P * torch.exp(1j * B)),
+    "PowTensorScalar": ((P, 1.5), P * P.sqrt()),
+    "SWhere": ((A > 0, B, C), torch.where(A > 0, B, C)),
+    "IsClose": (
+        (A, A + torch.tensor([0.0, 1e-6, 0.1, 1.0]), 0.01, 0.05, False),
+        (
+            (A - (A + torch.tensor([0.0, 1e-6, 0.1, 1.0]))).abs()
+            <= 0.05 + 0.01 * (A + torch.tensor([0.0, 1e-6, 0.1, 1.0])).abs()
+        ),
+    ),
+    "Clamp": ((A, -0.2, 0.3), A.clamp(-0.2, 0.3)),
+    "ClampTensor": ((A, -P, Q), torch.minimum(torch.maximum(A, -P), Q)),
+    "ClampMinTensor": ((A, B), torch.maximum(A, B)),
+    "ClampMaxTensor": ((A, B), torch.minimum(A, B)),
+    "Equal": ((A, A.clone()), torch.tensor([True])),
+    "HardsigmoidBackward": ((C, A * 4), gradient(nn.hardsigmoid, A * 4, C)),
+    "SiluBackward": ((C, A), gradient(nn.silu, A, C)),
+    "MishBackward": ((C, A), gradient(nn.mish, A, C)),
+    "SigmoidBackward": ((C, A.sigmoid()), gradient(torch.sigmoid, A, C)),
+    "TanhBackward": ((C, A.tanh()), gradient(torch.tanh, A, C)),
+    "LeakyReluBackward": ((C, A, 0.2, False), gradient(functools.partial(nn.leaky_relu, negative_slope=0.2), A, C)),
+    "EluBackward": ((C, 1.5, 1.0, 1.0, False, A), gradient(functools.partial(nn.elu, alpha=1.5), A, C)),
+    "GeluBackward": ((C, A), gradient(nn.gelu, A, C)),
+    "HardshrinkBackward": ((C, A, 0.3), gradient(functools.partial(nn.hardshrink, lambd=0.3), A, C)),
+    "SoftshrinkBackward": ((C, A, 0.3), gradient(functools.partial(nn.softshrink, lambd=0.3), A, C)),
+    "HardtanhBackward": ((C, A, -0.3, 0.4), gradient(functools.partial(nn.hardtanh, min_val=-0.3, max_val=0.4), A, C)),
+    "LogSigmoidBackward": ((C, A, torch.empty(0)), gradient(nn.logsigmoid, A, C)),
+    "Glu": ((A, 1), A[:, :2] * A[:, 2:].sigmoid()),
+    "GluBackward": ((C[:, :2].contiguous(), A, 1), gradient(functools.partial(nn.glu, dim=1), A, C[:, :2])),
     "MaskedScale": ((A, (B > 0).to(torch.uint8), 2.5), A * (B > 0) * 2.5),
 }
 
@@ -103,6 +155,24 @@ ROWS = {
 def test_row(npu, name):
     inputs, result = ROWS[name]
     check_row(npu, "aclnn" + name, inputs, (result,))
+
+
+def test_log_sigmoid_leaves_its_buffer_alone(npu):
+    y = npu.call("aclnnLogSigmoidForward", self=A, out=torch.zeros(3, 4), buffer=torch.zeros(0))["out"]
+    torch.testing.assert_close(y, nn.logsigmoid(A))
+
+
+@pytest.mark.parametrize("eps", [-1.0, 0.2])
+def test_the_gradient_of_logit_inside_its_bounds(npu, eps):
+    x = A.sigmoid()
+    wanted = gradient(functools.partial(torch.logit, eps=None if eps < 0 else eps), x, C)
+    check_row(npu, "aclnnLogitGrad", (x, C, eps), (wanted,))
+
+
+def test_tensors_of_other_shapes_are_not_equal(npu):
+    for other, same in ((A.clone(), True), (A + 1, False), (A[:2].contiguous(), False)):
+        out = npu.call("aclnnEqual", self=A, other=other, out=torch.tensor([not same]))["out"]
+        assert out.tolist() == [same]
 
 
 @pytest.mark.parametrize("kind", ["Tensor", "Scalar"])
