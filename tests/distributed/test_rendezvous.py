@@ -43,6 +43,49 @@ def test_init_method_parallel():
     assert said(ranks_by_hand(4, f"parallel://127.0.0.1:{free_port()}")) == expected(4)
 
 
+JOIN = """
+import datetime, time
+import torch.distributed as dist
+began = time.monotonic()
+try:
+    dist.init_process_group("hccl", init_method="env://", timeout=datetime.timedelta(seconds=3))
+except Exception as error:
+    print(f"{time.monotonic() - began:.1f}|{type(error).__name__}|{error}")
+"""
+
+
+# Each store in its own words. TCPStore tries a second time before it gives up.
+@pytest.mark.parametrize(
+    ("switch", "words", "most"),
+    [
+        ("0", "timed out after 3000ms while trying to connect to (nobody.invalid, {port})", 2 * 3 + 4),
+        ("1", "no connection to the store at nobody.invalid:{port}: the name does not resolve", 3 + 4),
+    ],
+)
+def test_a_master_that_does_not_resolve_is_one_error_on_every_rank(switch, words, most):
+    port = free_port()
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", JOIN],
+            env=environment(
+                RANK=str(r),
+                WORLD_SIZE="2",
+                MASTER_ADDR="nobody.invalid",
+                MASTER_PORT=str(port),
+                TORCH_NPU_USE_PARALLEL_TCPSTORE=switch,
+            ),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for r in range(2)
+    ]
+    for rank in ranks:
+        (line,) = rank.communicate(timeout=60)[0].splitlines()
+        seconds, kind, message = line.split("|")
+        assert kind == "DistNetworkError" and words.format(port=port) in message, line
+        assert float(seconds) < most, line
+
+
 def test_the_switch_changes_env():
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     assert said(ranks_by_hand(2, TORCH_NPU_USE_PARALLEL_TCPSTORE="1", **address)) == expected(2)

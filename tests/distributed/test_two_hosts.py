@@ -13,7 +13,7 @@ import torch
 from tests.distributed import parallel, programs
 from tests.distributed.conftest import start
 from tests.distributed.launch import ROOT, environment, run
-from tests.hccl.namespaces import Hosts, reason
+from tests.hccl.namespaces import Hosts, hosts_or_skip
 
 RUN = ROOT / "examples" / "distributed" / "run.sh"
 WAYS = ["shell", "spawn", "launch", "torchrun", "torch_npu_run"]
@@ -22,9 +22,7 @@ PORT = 29400
 
 @pytest.fixture(scope="module")
 def hosts():
-    if why := reason():
-        pytest.skip(why)
-    two = Hosts()
+    two = hosts_or_skip()
     yield two
     two.close()
 

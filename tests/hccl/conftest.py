@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hccl.namespaces import Hosts, reason
+from tests.hccl.namespaces import hosts_or_skip
 from tests.hccl.ranks import Job, library_folder
 
 
@@ -37,7 +37,7 @@ class Lan:
     """Two hosts, and jobs over them: the first half of the ranks runs on the first."""
 
     def __init__(self):
-        self.hosts, self.jobs = Hosts(), []
+        self.hosts, self.jobs = hosts_or_skip(), []
 
     def job(self, per_host: int, env: dict | None = None, each: dict | None = None) -> Job:
         n, chosen = 2 * per_host, {}
@@ -56,8 +56,6 @@ class Lan:
 @pytest.fixture
 def lan(libraries):
     """Two hosts of this test's own, which it may take apart."""
-    if why := reason():
-        pytest.skip(why)
     lan = Lan()
     yield lan
     lan.close()
@@ -66,8 +64,6 @@ def lan(libraries):
 @pytest.fixture(scope="session", params=[1, 2, 4], ids=lambda n: f"2x{n}ranks")
 def apart(request, libraries):
     """A job over two hosts whose ranks are connected; as `world`."""
-    if why := reason():
-        pytest.skip(why)
     lan = Lan()
     yield lan.job(request.param).connect()
     lan.close()

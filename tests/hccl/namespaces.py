@@ -2,7 +2,7 @@
 
 `Hosts(2)` makes two with the addresses 10.77.0.1 and 10.77.0.2 on eth0; `prefix(i)` is what a command line begins with
 to run in the i-th, `addresses[i]` its address. Namespaces belong to a process that sleeps in them, and so do the
-cards: nothing is left when it ends. Where that is not allowed, `reason()` says why.
+cards: nothing is left when it ends. Where that is not allowed, `reason()` says why; a test takes `hosts_or_skip()`.
 """
 
 from __future__ import annotations
@@ -77,3 +77,11 @@ class Hosts:
         for sleeper in self.sleepers:
             sleeper.kill()
             sleeper.wait()
+
+
+def hosts_or_skip() -> Hosts:
+    import pytest  # not a bench's
+
+    if why := reason():
+        pytest.skip(why)
+    return Hosts()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hccl.namespaces import Hosts, reason
+from tests.hccl.namespaces import hosts_or_skip
 from tests.hccl.ranks import library_folder
 
 
@@ -52,8 +52,6 @@ def host(tmp_path):
 @pytest.fixture
 def pair(tmp_path):
     """Two hosts that are joined; 10.77.0.1 and 10.77.0.2 on their eth0."""
-    if why := reason():
-        pytest.skip(why)
-    hosts = Hosts()
+    hosts = hosts_or_skip()
     yield hosts, [Host(tmp_path / f"hccn{i}.conf", hosts.prefix(i)) for i in range(2)]
     hosts.close()
