@@ -8,6 +8,9 @@ namespace {
 
 void take(Parcel& parcel, const std::byte* data, size_t bytes) {
   if (bytes > parcel.block->size()) return parcel.end(Parcel::kLost, "a message is longer than expected");
+  // It may be another rank's, which has its error and goes on, while this process stood still.
+  if (parcel.block->lent() && parcel.bell.board->aborted())
+    return parcel.end(Parcel::kLost, "its operation was given up");
   memcpy(parcel.block->data(), data, bytes);
   parcel.end(Parcel::kThrough);
 }

@@ -14,11 +14,11 @@ from tests.hccl.programs.failures import (
 )
 from tests.hccl.programs.hosts import (
     absent_from_start,
-    all_are_sevens,
     all_to_all_until_it_fails,
     listening,
     mapped,
     munmap_code,
+    not_sevens,
     own_bits,
     receive_from_the_gone,
     send_and_exit,

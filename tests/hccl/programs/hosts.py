@@ -73,11 +73,12 @@ def all_to_all_until_it_fails(rank: Rank, size: int) -> tuple[float, str]:
             return seconds, error.text
 
 
-def all_are_sevens(rank: Rank) -> bool:
-    good = all(bool((b.array == 7).all()) for b in rank.kept)
+def not_sevens(rank: Rank) -> int:
+    """Bytes of the kept buffers that somebody wrote."""
+    written = sum(int((b.array != 7).sum()) * b.array.itemsize for b in rank.kept)
     for b in rank.kept:
         b.free()
-    return good
+    return written
 
 
 def send_and_exit(rank: Rank) -> None:
