@@ -217,6 +217,8 @@ void dropout_apply(const Tensor& self, const Tensor& mask, double scale, Tensor&
   bool bits = is_bits(mask, n);
   Tensor from = self.contiguous(), flags = mask.contiguous(), values = buffer(out);
   TORCH_CHECK(flags.element_size() == 1, "dropout: the mask must be uint8 or bool");
+  TORCH_CHECK(flags.numel() >= (bits ? (n + 7) / 8 : n), "dropout: a mask of ", flags.numel(), " elements for ", n);
+  TORCH_CHECK(values.numel() == n, "dropout: an output of ", values.numel(), " elements for ", n);
   const auto* keep = static_cast<const uint8_t*>(flags.const_data_ptr());
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "dropout", [&] {
     const auto* in = from.const_data_ptr<scalar_t>();

@@ -68,6 +68,14 @@ def test_a_mask_that_names_no_element_of_its_window(npu):
                  ceilMode=False, gradInput=torch.zeros(1, 1, 4, 4), **window)  # fmt: skip
 
 
+@pytest.mark.parametrize("mask", [torch.zeros(4, dtype=torch.uint8), torch.ones(63) > 0], ids=["bits", "bools"])
+def test_a_mask_shorter_than_what_it_drops(npu, mask):
+    with pytest.raises(AclError, match=f"a mask of {mask.numel()} elements for 64"):
+        npu.call("aclnnDropoutV3Grad", gradY=torch.ones(64), mask=mask, scale=2.0, gradX=torch.zeros(64))
+    with pytest.raises(AclError, match="an output of 63 elements for 64"):
+        npu.call("aclnnDropoutV3Grad", gradY=torch.ones(64), mask=torch.ones(64) > 0, scale=2.0, gradX=torch.zeros(63))
+
+
 @pytest.mark.parametrize("op, arguments, words", [
     ("PreluBackward", {"gradOutput": torch.tensor(1.0), "self": torch.tensor(1.0), "weight": torch.ones(3),
                        "gradInput": torch.tensor(0.0), "gradWeight": torch.zeros(3)}, "3 weights for a number"),
