@@ -250,7 +250,9 @@ class Job:
                 for w in self.workers:
                     w.send_signal(signal.SIGUSR1)
                 time.sleep(0.3)
-                raise TimeoutError(f"rank {r} did not answer within {timeout} s")
+                # Whoever failed at once may be what it waits for.
+                others = {o: pipe.recv() for o, pipe in enumerate(self.pipes) if o > r and pipe.poll(0)}
+                raise TimeoutError(f"rank {r} did not answer within {timeout} s; others answered: {others}")
             found.append(self.pipes[r].recv())
         return found
 
