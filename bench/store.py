@@ -4,14 +4,17 @@
 
 Clients are sockets of one process, so that there can be ten thousand. Each connects, greets, counts itself, and five
 times sets a key and gets its neighbour's; then all meet in a barrier. `cpu` is the server process's seconds, `wall` the
-time all clients took, their own included. TCPStore's requests are sent to both; `own` is the parallel store under the
-requests of its own client, where a get is one round trip. TCPStore looks up the name of every client; so that no
-resolver is measured, the servers see an /etc/hosts that knows it (a mount namespace), where that is allowed.
+time all clients took, their own included, `ratio` the seconds against TCPStore's. TCPStore's requests are sent to both;
+`own` is the parallel store under the requests of its own client, where a get is one round trip; `tiered` the same
+through a proxy for every 16 clients, as torch_npu_run starts one a node (a proxy's seconds are the node's). TCPStore
+looks up the name of every client; so that no resolver is measured, the servers see an /etc/hosts that knows it (a mount
+namespace), where that is allowed.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import selectors
 import socket
@@ -21,11 +24,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 MAGIC = struct.pack("<I", 0x3C85F7CE)
 SET, GET, ADD, WAIT, PING, BARRIER, WAIT_GET = 1, 3, 4, 6, 13, 18, 64
 KEYS = 5
+RANKS_A_NODE = 16  # behind one proxy
 
 
 def text(data: bytes) -> bytes:
@@ -44,13 +50,17 @@ def raise_limit() -> None:
 class Load:
     """n connected clients that all take each step together."""
 
-    def __init__(self, port: int, n: int, own: bool):
+    def __init__(self, port: int, n: int, own: bool, proxies: list[str]):
         self.n, self.own = n, own
         self.sockets = []
         self.selector = selectors.EpollSelector()
         for i in range(n):
-            s = socket.create_connection(("127.0.0.1", port))
-            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if proxies:
+                s = socket.socket(socket.AF_UNIX)
+                s.connect(f"\0anycend-store-{proxies[i // RANKS_A_NODE]}")
+            else:
+                s = socket.create_connection(("127.0.0.1", port))
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.sockets.append(s)
             self.selector.register(s, selectors.EVENT_READ, i)
 
@@ -108,6 +118,37 @@ def serve(kind: str) -> None:
         print(time.process_time(), flush=True)
 
 
+def serve_proxies(port: int, nodes: int) -> None:
+    """A process for each: clients find a proxy by its process."""
+    from datetime import timedelta
+
+    import torch  # noqa: F401
+    from torch_npu._C._distributed_c10d import _StoreProxy
+
+    for _ in range(nodes):
+        ready, tell = os.pipe()
+        if os.fork() == 0:
+            proxy = _StoreProxy("127.0.0.1", port, timedelta(seconds=60))
+            os.write(tell, b"x")
+            sys.stdin.read()  # until the bench closes it
+            del proxy
+            os._exit(0)
+        os.close(tell)
+        os.read(ready, 1)
+        os.close(ready)
+    print(*Path(f"/proc/self/task/{os.getpid()}/children").read_text().split(), flush=True)
+    for _ in range(nodes):
+        os.wait()
+
+
+@contextmanager
+def proxies(port: int, nodes: int) -> Iterator[list[str]]:
+    """Their processes."""
+    command = [sys.executable, "-W", "ignore", __file__, "--proxies", str(nodes), str(port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process.stdout.readline().split()
+
+
 def names_known(hosts: Path) -> list[str]:
     """What a server's command begins with: the clients' addresses have a name in its /etc/hosts."""
     hosts.write_text("127.0.0.1 localhost\n::1 localhost\n::ffff:127.0.0.1 localhost\n")
@@ -126,7 +167,7 @@ def names_known(hosts: Path) -> list[str]:
     return []
 
 
-def measure(kind: str, n: int, own: bool, prefix: list[str]) -> tuple[float, float]:
+def measure(kind: str, n: int, own: bool, prefix: list[str], tiered: bool = False) -> tuple[float, float]:
     """CPU seconds of a fresh server and wall seconds."""
     command = [*prefix, sys.executable, "-W", "ignore", __file__, "--serve", kind]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as server:
@@ -136,12 +177,13 @@ def measure(kind: str, n: int, own: bool, prefix: list[str]) -> tuple[float, flo
             return float(server.stdout.readline())
 
         port = int(server.stdout.readline())
-        before, start = cpu(), time.perf_counter()
-        load = Load(port, n, own)
-        load.run()
-        wall = time.perf_counter() - start
-        used = cpu() - before
-        load.close()
+        with proxies(port, -(-n // RANKS_A_NODE)) if tiered else nullcontext([]) as middle:
+            before, start = cpu(), time.perf_counter()
+            load = Load(port, n, own, middle)
+            load.run()
+            wall = time.perf_counter() - start
+            used = cpu() - before
+            load.close()
         server.stdin.close()
         server.wait(60)
     return used, wall
@@ -152,24 +194,28 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[64, 256, 1000, 2000])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--serve", choices=["tcp", "parallel"])
+    parser.add_argument("--proxies", type=int, nargs=2, metavar=("NODES", "PORT"))
     args = parser.parse_args()
     if args.serve:
         return serve(args.serve)
+    if args.proxies:
+        return serve_proxies(args.proxies[1], args.proxies[0])
     raise_limit()
     with tempfile.TemporaryDirectory() as folder:
         compare(args.clients, args.rounds, names_known(Path(folder) / "hosts"))
 
 
 def compare(clients: list[int], rounds_of_each: int, prefix: list[str]) -> None:
-    ways = [("tcp", False), ("parallel", False), ("parallel", True)]
-    print("clients   TCPStore cpu  wall    parallel cpu  wall    own cpu  wall    cpu ratio  own ratio")
+    ways = {"TCPStore": ("tcp", False), "parallel": ("parallel", False), "own": ("parallel", True)}
+    ways["tiered"] = ("parallel", True, True)
+    print("clients" + "".join(f"  {name + ' cpu':>12}  {'wall':>5}  {'ratio':>5}" for name in ways))
     for n in clients:
-        rounds = [[measure(kind, n, own, prefix) for kind, own in ways] for _ in range(rounds_of_each)]
+        rounds = [
+            [measure(kind, n, own, prefix, *more) for kind, own, *more in ways.values()] for _ in range(rounds_of_each)
+        ]
         cells = [[statistics.median(r[w][i] for r in rounds) for i in range(2)] for w in range(len(ways))]
-        (a, wall_a), (b, wall_b), (c, wall_c) = cells
         print(
-            f"{n:7}   {a:12.3f} {wall_a:6.2f}  {b:12.3f} {wall_b:6.2f}  {c:7.3f} {wall_c:6.2f}"
-            f"  {b / a:9.2f}  {c / a:9.2f}",
+            f"{n:7}" + "".join(f"  {cpu:12.3f}  {wall:5.2f}  {cpu / cells[0][0]:5.2f}" for cpu, wall in cells),
             flush=True,
         )
 
