@@ -70,7 +70,7 @@ def test_the_platform_guides_five_ways(seeds, folder, way):
     )
     (folder / FILES[program]).write_text(script, encoding="utf-8")
     output = bash(command, folder, **ENVIRONMENT.get(way, {}))
-    assert len(re.findall(r"curr epoch: +4$", output, re.M)) == 8, output
+    assert output.count("curr epoch:") == 8 * 5, output  # eight ranks print at once: what follows may be another's
     losses = [float(loss) for loss in re.findall(r"loss: (\d\.\d+)", output)]
     assert len(losses) == 8 * 5, output
     assert sum(losses[-8:]) < sum(losses[:8]) < 8 * 2.4, losses
@@ -86,7 +86,7 @@ def test_the_parallel_init_method_of_torch_npu_run(seeds, folder):
     assert script.count(call) == 1
     (folder / "parallel.py").write_text(script.replace(call, f'{call[:-1]}, {new}localhost:{port}")'), encoding="utf-8")
     output = bash(f"torch_npu_run --master_addr=localhost --master_port={port} --nproc_per_node=8 parallel.py", folder)
-    assert len(re.findall(r"curr epoch: +4$", output, re.M)) == 8, output
+    assert output.count("curr epoch:") == 8 * 5, output  # eight ranks print at once: what follows may be another's
 
 
 def test_the_one_line_scripts_tokens_are_unchanged(seeds):
