@@ -62,8 +62,9 @@ tcp::acceptor listen(asio::io_context& context, uint16_t port) {
 
 Server::Server(uint16_t port, std::optional<int> listener) {
   raise_file_limit();
+  // A thread for every two cores: the clients need cores as well, and threads that wake each other cost more than they serve.
   const unsigned cores = std::thread::hardware_concurrency();
-  for (unsigned i = 0; i < std::clamp(cores / 2, 2U, 8U); ++i) contexts_.push_back(std::make_unique<Context>(1));
+  for (unsigned i = 0; i < std::clamp(cores / 2, 1U, 8U); ++i) contexts_.push_back(std::make_unique<Context>(1));
   if (listener) {
     acceptor_.emplace(*contexts_[0]);
     sockaddr_storage address{};
