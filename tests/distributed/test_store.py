@@ -225,6 +225,7 @@ def test_the_server_lives_as_long_as_a_clone():
 def test_prefixes_and_timeouts(server):
     store = PrefixStore("p", ours(server))
     store.set("a", "1")
+    server.wait(["p/a"], seconds(20))  # set() has no answer: another connection may be served before
     assert server.list_keys() == ["p/a"]
     store.set_timeout(seconds(0.2))
     assert store.timeout == seconds(0.2)
