@@ -1,11 +1,9 @@
 """Run the wheel and write down what came of it: tests/conformance/record.yaml, from which docs/status.md is made.
 
     python -m tests.conformance.record --opinfo Ascend950=build/950.json --opinfo Ascend910B3=build/910.json \\
-        --without-fallback Ascend950=build/950-strict.json --without-fallback Ascend910B3=build/910-strict.json \\
-        --calls build/950.calls --calls build/910.calls
+        --without-fallback Ascend950=build/950-strict.json --without-fallback Ascend910B3=build/910-strict.json
 
-The files are status files of tests.upstream.run --samples 3, the strict ones with TORCH_NPU_FALLBACK_CPU_DISABLE=1 set,
-and what ANYCEND_CALL_LOG wrote in those runs, which compare every result.
+The files are status files of tests.upstream.run --samples 3, the strict ones with TORCH_NPU_FALLBACK_CPU_DISABLE=1 set.
 Also the operators that the wheel can call, read from its library. What is not given keeps what the record says.
 """
 
@@ -21,7 +19,6 @@ import yaml
 
 from tests.conformance import client, environment
 from tests.conformance.test_programs import ALLOWED
-from tests.opapi.exercised import called
 
 FALLBACK = re.compile(r"The operator '([^']*)' would execute its main computation on CPU")
 RECORD = Path(__file__).with_name("record.yaml")
@@ -85,7 +82,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--opinfo", action="append", default=[], metavar="CHIP=FILE")
     parser.add_argument("--without-fallback", action="append", default=[], metavar="CHIP=FILE")
-    parser.add_argument("--calls", action="append", default=[], type=Path)
     parser.add_argument("--keep-programs", action="store_true", help="do not run the programs")
     options = parser.parse_args()
     python = environment.python()
@@ -96,8 +92,6 @@ def main() -> None:
     record.setdefault("fallbacks", {}).update(
         {chip: fallbacks(path) for chip, path in pairs(options.without_fallback).items()}
     )
-    if options.calls:
-        record["called in the database"] = sorted(set().union(*map(called, options.calls)))
     record["operators"] = wheel_operators(environment.site_packages())
     text = "# What the last run of the vendor's wheel gave: python -m tests.conformance.record. Not edited by hand.\n"
     RECORD.write_text(text + yaml.safe_dump(record, sort_keys=False, width=120), encoding="utf-8")
