@@ -5,8 +5,9 @@
 Clients are sockets of one process, so that there can be ten thousand. Each connects, greets, counts itself, and five
 times sets a key and gets its neighbour's; then all meet in a barrier. `cpu` is the server process's seconds, `wall` the
 time all clients took, their own included, `ratio` the seconds against TCPStore's. TCPStore's requests are sent to both;
-`own` is the parallel store under the requests of its own client, where a get is one round trip; `tiered` the same
-through a proxy for every 16 clients, as torch_npu_run starts one a node (a proxy's seconds are the node's). TCPStore
+`own` is the parallel store under the requests of its own client, where a get is one round trip, from other hosts;
+`local` the same on the server's host, where that client takes a local socket; `tiered` from other hosts through a proxy
+for every 16 clients, as torch_npu_run starts one a node (a proxy's seconds are the node's). TCPStore
 looks up the name of every client; so that no resolver is measured, the servers see an /etc/hosts that knows it (a mount
 namespace), where that is allowed.
 """
@@ -50,14 +51,14 @@ def raise_limit() -> None:
 class Load:
     """n connected clients that all take each step together."""
 
-    def __init__(self, port: int, n: int, own: bool, proxies: list[str]):
+    def __init__(self, port: int, n: int, own: bool, names: list[str]):
         self.n, self.own = n, own
         self.sockets = []
         self.selector = selectors.EpollSelector()
         for i in range(n):
-            if proxies:
+            if names:
                 s = socket.socket(socket.AF_UNIX)
-                s.connect(f"\0anycend-store-{proxies[i // RANKS_A_NODE]}")
+                s.connect(f"\0anycend-store-{names[i * len(names) // n]}")
             else:
                 s = socket.create_connection(("127.0.0.1", port))
                 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -128,7 +129,8 @@ def serve_proxies(port: int, nodes: int) -> None:
     for _ in range(nodes):
         ready, tell = os.pipe()
         if os.fork() == 0:
-            proxy = _StoreProxy("127.0.0.1", port, timedelta(seconds=60))
+            # Not 127.0.0.1: the link is to be TCP's, as another host's.
+            proxy = _StoreProxy("127.0.0.2", port, timedelta(seconds=60))
             os.write(tell, b"x")
             sys.stdin.read()  # until the bench closes it
             del proxy
@@ -167,7 +169,7 @@ def names_known(hosts: Path) -> list[str]:
     return []
 
 
-def measure(kind: str, n: int, own: bool, prefix: list[str], tiered: bool = False) -> tuple[float, float]:
+def measure(kind: str, n: int, own: bool, prefix: list[str], by: str = "tcp") -> tuple[float, float]:
     """CPU seconds of a fresh server and wall seconds."""
     command = [*prefix, sys.executable, "-W", "ignore", __file__, "--serve", kind]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as server:
@@ -177,9 +179,10 @@ def measure(kind: str, n: int, own: bool, prefix: list[str], tiered: bool = Fals
             return float(server.stdout.readline())
 
         port = int(server.stdout.readline())
-        with proxies(port, -(-n // RANKS_A_NODE)) if tiered else nullcontext([]) as middle:
+        names = [f"port-{port}"] if by == "local" else []
+        with proxies(port, -(-n // RANKS_A_NODE)) if by == "proxy" else nullcontext(names) as names:
             before, start = cpu(), time.perf_counter()
-            load = Load(port, n, own, middle)
+            load = Load(port, n, own, names)
             load.run()
             wall = time.perf_counter() - start
             used = cpu() - before
@@ -207,7 +210,7 @@ def main() -> None:
 
 def compare(clients: list[int], rounds_of_each: int, prefix: list[str]) -> None:
     ways = {"TCPStore": ("tcp", False), "parallel": ("parallel", False), "own": ("parallel", True)}
-    ways["tiered"] = ("parallel", True, True)
+    ways |= {"local": ("parallel", True, "local"), "tiered": ("parallel", True, "proxy")}
     print("clients" + "".join(f"  {name + ' cpu':>12}  {'wall':>5}  {'ratio':>5}" for name in ways))
     for n in clients:
         rounds = [

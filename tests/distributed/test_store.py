@@ -4,12 +4,16 @@ behaviour.
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import torch
@@ -38,14 +42,17 @@ def ours(server, timeout: float = 20):
     return ParallelStore("127.0.0.1", server.port, timeout=seconds(timeout))
 
 
+def from_afar(server, timeout: float = 20):
+    # An address from which nothing is sent: taken for another host's.
+    return ParallelStore("127.0.0.2", server.port, timeout=seconds(timeout))
+
+
 def pytorchs(server, timeout: float = 20):
     return TCPStore("127.0.0.1", server.port, is_master=False, timeout=seconds(timeout))
 
 
 def proxied(server, timeout: float = 20):
     # One proxy a process: it is found by the process's id.
-    import os
-
     if not hasattr(server_of, "proxy") or server_of.proxy[0] != server.port:
         server_of.proxy = None
         server_of.proxy = (server.port, _StoreProxy("127.0.0.1", server.port, seconds(20)))
@@ -56,7 +63,7 @@ def server_of():
     """Holds the proxy of the server that was last asked for."""
 
 
-CLIENTS = [ours, pytorchs, proxied]
+CLIENTS = [ours, from_afar, pytorchs, proxied]
 
 
 @pytest.fixture(params=CLIENTS, ids=lambda f: f.__name__)
@@ -264,6 +271,46 @@ def test_a_listening_socket_may_be_given():
     store = ParallelStore("127.0.0.1", port, is_master=True, master_listen_fd=sock.detach())
     assert store.port == port
     store.set("a", "1")
+
+
+def local_connections(port: int) -> int:
+    """Of the server at that port; its listening socket is one more line."""
+    return Path("/proc/net/unix").read_text().count(f"@anycend-store-port-{port}\n") - 1
+
+
+def test_clients_of_the_servers_host_come_by_a_local_socket(server):
+    assert local_connections(server.port) == 1  # its own
+    near, far = ours(server), from_afar(server)
+    assert local_connections(server.port) == 2
+    near.set("a", "1")
+    assert far.get("a") == b"1"
+    port = server.port
+    del near, server
+    assert local_connections(port) <= 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+def test_a_local_socket_of_another_user_is_not_trusted():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    taker = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import os, socket; os.setuid(65534); s = socket.socket(socket.AF_UNIX);"
+            f"s.bind('\\0anycend-store-port-{port}'); s.listen(); print('there', flush=True); input()",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with taker:
+        assert taker.stdout.readline() == b"there\n"
+        server = ParallelStore("127.0.0.1", port, is_master=True, timeout=seconds(20))
+        server.set("a", "1")
+        assert ours(server).get("a") == b"1"
+        taker.stdin.write(b"\n")
+        taker.stdin.close()
 
 
 def test_no_server_is_an_error_in_time():

@@ -1,12 +1,10 @@
 #include "csrc/distributed/store/client.h"
 
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +13,8 @@
 #include <memory>
 #include <thread>
 
+#include "csrc/distributed/store/local.h"
 #include "csrc/distributed/store/protocol.h"
-#include "csrc/distributed/store/proxy.h"
 
 namespace npu::distributed::store {
 namespace {
@@ -36,6 +34,15 @@ bool ready(int fd, short events, Deadline deadline) {
     if (n == 0) return false;
     if (errno != EINTR) throw ConnectionLost(std::strerror(errno));
   }
+}
+
+// The local socket of the server at a port of this host, or -1.
+int try_local(const addrinfo& address, uint16_t port) {
+  if (!is_here(address)) return -1;
+  const int fd = connect_local(server_name(port));
+  if (fd < 0 || same_user(fd)) return fd;
+  close(fd);
+  return -1;
 }
 
 // One try with one address: the socket, or -1 and errno.
@@ -67,7 +74,7 @@ struct FreeAddresses {
 
 }  // namespace
 
-int connect_tcp(const std::string& host, uint16_t port, Deadline deadline) {
+int connect_store(const std::string& host, uint16_t port, Deadline deadline) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -81,6 +88,7 @@ int connect_tcp(const std::string& host, uint16_t port, Deadline deadline) {
     } else {
       std::unique_ptr<addrinfo, FreeAddresses> all(found);
       for (const addrinfo* address = found; address; address = address->ai_next) {
+        if (int fd = try_local(*address, port); fd >= 0) return fd;
         if (int fd = try_address(*address, deadline); fd >= 0) return fd;
         why = std::strerror(errno);
       }
@@ -92,7 +100,7 @@ int connect_tcp(const std::string& host, uint16_t port, Deadline deadline) {
 
 Client::Client(const std::string& host, uint16_t port, Deadline deadline) : where_(host + ":" + std::to_string(port)) {
   try {
-    fd_ = connect_tcp(host, port, deadline);
+    fd_ = connect_store(host, port, deadline);
   } catch (const TimedOut& error) {
     throw TimedOut("no connection to the store at " + where_ + ": " + error.what());
   }
@@ -100,18 +108,8 @@ Client::Client(const std::string& host, uint16_t port, Deadline deadline) : wher
 }
 
 Client::Client(int64_t pid, Deadline deadline) : where_("the proxy of process " + std::to_string(pid)) {
-  const std::string name = proxy_name(pid);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  name.copy(address.sun_path, sizeof(address.sun_path));
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd_ < 0 || connect(fd_, reinterpret_cast<sockaddr*>(&address), size)) {
-    const int error = errno;
-    if (fd_ >= 0) close(fd_);
-    throw ConnectionLost("no connection to " + where_ + ": " + std::strerror(error));
-  }
-  fcntl(fd_, F_SETFL, O_NONBLOCK);
+  fd_ = connect_local(proxy_name(pid));
+  if (fd_ < 0) throw ConnectionLost("no connection to " + where_ + ": " + std::strerror(errno));
   greet(deadline);
 }
 

@@ -19,8 +19,9 @@ struct TimedOut : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A connected socket; tries again until the deadline. Names are looked up forwards only.
-int connect_tcp(const std::string& host, uint16_t port, Deadline deadline);
+// A connected socket, a local one where the server is on this host and gives one; tries again until the deadline. Names are looked
+// up forwards only.
+int connect_store(const std::string& host, uint16_t port, Deadline deadline);
 
 class Client {
  public:

@@ -15,6 +15,7 @@
 
 #include "csrc/distributed/store/client.h"
 #include "csrc/distributed/store/connection.h"
+#include "csrc/distributed/store/local.h"
 #include "csrc/distributed/store/protocol.h"
 #include "csrc/distributed/store/server.h"
 
@@ -23,8 +24,6 @@ namespace npu::distributed::store {
 namespace asio = boost::asio;
 using boost::system::error_code;
 using local = asio::local::stream_protocol;
-
-std::string proxy_name(int64_t pid) { return std::string(1, '\0') + "anycend-store-" + std::to_string(pid); }
 
 namespace {
 
@@ -67,13 +66,6 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   std::string waiting_, writing_;
 };
 
-// Only the user who runs the proxy may use it.
-bool same_user(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
-}
-
 struct Hub : std::enable_shared_from_this<Hub> {
   Hub(asio::io_context& context, Socket server)
       : acceptor(context, local::endpoint(proxy_name(getpid()))),
@@ -91,6 +83,7 @@ struct Hub : std::enable_shared_from_this<Hub> {
   void accept() {
     acceptor.async_accept([self = shared_from_this()](const error_code& error, local::socket socket) {
       if (error) return;
+      // Only the user who runs the proxy may use it.
       if (same_user(socket.native_handle())) self->add(Socket(std::move(socket)));
       self->accept();
     });
@@ -151,11 +144,11 @@ struct Proxy::Thread {
 Proxy::Proxy(const std::string& host, uint16_t port, std::chrono::milliseconds timeout)
     : thread_(std::make_unique<Thread>()) {
   raise_file_limit();
-  const int fd = connect_tcp(host, port, std::chrono::steady_clock::now() + timeout);
+  const int fd = connect_store(host, port, std::chrono::steady_clock::now() + timeout);
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
   getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  Socket server(thread_->context, asio::generic::stream_protocol(address.ss_family, IPPROTO_TCP), fd);
+  Socket server(thread_->context, asio::generic::stream_protocol(address.ss_family, 0), fd);
   std::make_shared<Hub>(thread_->context, std::move(server))->start();
   thread_->thread = run_thread(thread_->context);
 }

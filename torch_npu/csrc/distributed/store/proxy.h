@@ -24,7 +24,4 @@ class NPU_API Proxy {
   std::unique_ptr<Thread> thread_;
 };
 
-// The name of the local socket of process `pid`'s proxy; it is abstract, nothing of it lies in the file system.
-std::string proxy_name(int64_t pid);
-
 }  // namespace npu::distributed::store

@@ -13,11 +13,13 @@
 #include <mutex>
 
 #include "csrc/distributed/store/connection.h"
+#include "csrc/distributed/store/local.h"
 
 namespace npu::distributed::store {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
+using local = asio::local::stream_protocol;
 using boost::system::error_code;
 
 void raise_file_limit() {
@@ -58,6 +60,15 @@ tcp::acceptor listen(asio::io_context& context, uint16_t port) {
   throw std::system_error(error);
 }
 
+// False where the name is somebody's: clients come by TCP then.
+bool listen_locally(local::acceptor& acceptor, uint16_t port) {
+  error_code error;
+  acceptor.open(local(), error);
+  if (!error) acceptor.bind(server_name(port), error);
+  if (!error) acceptor.listen(SOMAXCONN, error);
+  return !error;
+}
+
 }  // namespace
 
 Server::Server(uint16_t port, std::optional<int> listener) {
@@ -80,33 +91,36 @@ Server::Server(uint16_t port, std::optional<int> listener) {
     acceptor_ = listen(*contexts_[0], port);
   }
   port_ = acceptor_->local_endpoint().port();
-  accept();
+  accept(*acceptor_);
+  if (!listener && listen_locally(local_.emplace(*contexts_[0]), port_)) accept(*local_);
   for (auto& context : contexts_) threads_.push_back(run_thread(*context));
 }
 
 Server::~Server() {
   for (auto& context : contexts_) context->stop();
   for (auto& thread : threads_) thread.join();
+  local_.reset();  // first: whoever has the port next wants the name
   acceptor_.reset();
   contexts_.clear();
 }
 
-void Server::accept() {
+template <class Acceptor>
+void Server::accept(Acceptor& acceptor) {
   Context& context = *contexts_[next_++ % contexts_.size()];
-  acceptor_->async_accept(context, [this, &context](const error_code& error, tcp::socket socket) {
+  acceptor.async_accept(context, [this, &acceptor, &context](const error_code& error, auto socket) {
     if (error == asio::error::operation_aborted) return;
     if (error) {
       // Out of file descriptors, usually: the client stays in the queue until some are back.
       auto timer = std::make_shared<asio::steady_timer>(*contexts_[0], std::chrono::milliseconds(100));
-      return timer->async_wait([this, timer](const error_code& stopped) {
-        if (!stopped) accept();
+      return timer->async_wait([this, &acceptor, timer](const error_code& stopped) {
+        if (!stopped) accept(acceptor);
       });
     }
     error_code ignored;  // the client may be gone already: its first read tells
-    socket.set_option(tcp::no_delay(true), ignored);
+    if constexpr (std::is_same_v<Acceptor, tcp::acceptor>) socket.set_option(tcp::no_delay(true), ignored);
     auto connection = std::make_shared<Connection>(Socket(std::move(socket)), table_);
     asio::post(context, [connection] { connection->start(); });
-    accept();
+    accept(acceptor);
   });
 }
 

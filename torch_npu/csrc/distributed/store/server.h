@@ -1,9 +1,10 @@
 // The parallel store's server: a listening socket and some threads, each with the connections it was given in turn.
-// It never looks a name up and takes as many waiting connections as the kernel allows.
+// Clients of its own host may come by a local socket. It never looks a name up and takes as many waiting connections as the kernel allows.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,11 +30,14 @@ class Server {
 
  private:
   using Context = boost::asio::io_context;
-  void accept();
+  template <class Acceptor>
+  void accept(Acceptor& acceptor);
 
   Table table_;  // outlives the connections, which the contexts own
   std::vector<std::unique_ptr<Context>> contexts_;
   std::optional<boost::asio::ip::tcp::acceptor> acceptor_;
+  std::optional<boost::asio::local::stream_protocol::acceptor>
+      local_;  // where this host's port is the server's on every address
   size_t next_ = 0;
   uint16_t port_ = 0;
   std::vector<std::thread> threads_;
