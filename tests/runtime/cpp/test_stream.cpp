@@ -97,33 +97,77 @@ BOOST_AUTO_TEST_CASE(wide_tasks_run_on_the_compute_thread_only) {
   BOOST_TEST(elsewhere == 0);
 }
 
-// How many of the tasks ran on the caller that waits for them, in rounds of four. The worker may win a round.
-int run_by_caller(std::initializer_list<Cost> costs, bool with_deadline) {
-  TestStream s;
-  std::atomic<int> here{0};
-  auto me = std::this_thread::get_id();
-  for (int i = 0; i < 300; ++i) {
-    for (int k = 0; k < 4; ++k)
-      submit(s, costs.begin()[k % costs.size()], [&] {
-        here += std::this_thread::get_id() == me;
-        return 0;
-      });
-    s->synchronize(with_deadline ? deadline_after_ms(100'000) : kForever, 507046);
+// Makes a stream's serial tasks the compute thread's, and keeps that busy: only a caller can run them.
+class NobodyElse {
+ public:
+  explicit NobodyElse(Stream& stream) {
+    submit(stream, Cost::kWide, [] { return 0; });
+    sync(stream);
+    submit(other_, Cost::kWide, [this] {
+      inside_ = true;
+      return gate_.pass();
+    });
+    BOOST_TEST_REQUIRE(eventually([this] { return inside_.load(); }));
   }
-  return here;
+  void leave() {
+    gate_.open();
+    sync(other_);
+  }
+  ~NobodyElse() { leave(); }
+
+ private:
+  TestStream other_;
+  Gate gate_;
+  std::atomic<bool> inside_{false};
+};
+
+// Counts where it is called that its task ran on the thread that made it.
+std::function<int()> counting(std::atomic<int>& here) {
+  return [&here, me = std::this_thread::get_id()] {
+    here += std::this_thread::get_id() == me;
+    return 0;
+  };
 }
 
 BOOST_AUTO_TEST_CASE(a_synchronizing_caller_helps) {
-  BOOST_TEST(run_by_caller({Cost::kSerial}, false) > 0);
-  BOOST_TEST(run_by_caller({Cost::kSerial}, true) > 0);
+  for (int64_t deadline : {kForever, deadline_after_ms(100'000)}) {
+    TestStream s;
+    NobodyElse held(s);
+    std::atomic<int> here{0};
+    for (int i = 0; i < 4; ++i) submit(s, Cost::kSerial, counting(here));
+    s->synchronize(deadline, 507046);
+    BOOST_TEST(here == 4);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_caller_blocks_in_a_task_only_when_it_waits_without_a_deadline) {
-  BOOST_TEST(run_by_caller({Cost::kBlocking}, false) > 0);
-  BOOST_TEST(run_by_caller({Cost::kBlocking}, true) == 0);
+  TestStream s;
+  NobodyElse held(s);
+  std::atomic<int> here{0};
+  const auto submit_both = [&] {
+    submit(s, Cost::kSerial, counting(here));
+    submit(s, Cost::kBlocking, counting(here));
+  };
+  submit_both();
+  sync(s);
+  BOOST_TEST(here == 2);
+  submit_both();
+  BOOST_CHECK_THROW(s->synchronize(deadline_after_ms(20), 507046), Error);
+  BOOST_TEST(here == 3);
+  held.leave();
+  s->synchronize(deadline_after_ms(100'000), 507046);
+  BOOST_TEST(here == 3);
 }
 
-BOOST_AUTO_TEST_CASE(helping_never_runs_host_callbacks) { BOOST_TEST(run_by_caller({Cost::kHost}, false) == 0); }
+BOOST_AUTO_TEST_CASE(helping_never_runs_host_callbacks) {
+  TestStream s;
+  std::atomic<int> here{0};
+  for (int i = 0; i < 300; ++i) {
+    for (int k = 0; k < 4; ++k) submit(s, Cost::kHost, counting(here));
+    sync(s);
+  }
+  BOOST_TEST(here == 0);
+}
 
 BOOST_AUTO_TEST_CASE(several_producers_each_in_order) {
   TestStream s;
