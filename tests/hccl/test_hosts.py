@@ -285,6 +285,19 @@ def test_leaving_in_order_is_no_error_until_somebody_waits(lan):
     assert code == "REMOTE" and "rank 1 has left the communicator" in text
 
 
+def test_a_goodbye_is_read_though_the_connection_is_gone(lan):
+    """The root's process stands still while four leave: when it passes on what the first three said, the connection of
+    the last one is closed already, and what that one said before is unread."""
+    job = lan.job(4).connect()
+    job.run(programs.all_reduce_once)
+    job.kill(0, signal.SIGSTOP)
+    for rank in (7, 6, 5, 4):
+        job.run(programs.leave, ranks=[rank])
+    job.kill(0, signal.SIGCONT)
+    ((_, code),) = job.run(programs.watch_async_error, 0.5, ranks=[0])
+    assert code == "SUCCESS"
+
+
 def test_the_first_message_is_delivered_though_the_sender_ends(lan):
     """The last thing a rank does is to send; its process ends at once."""
     job = lan.job(1).connect()

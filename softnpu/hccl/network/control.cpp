@@ -95,16 +95,14 @@ class Circle : public std::enable_shared_from_this<Circle> {
   }
 
   void pass_on(int from, uint32_t type, const std::vector<std::byte>& bytes) {
-    std::vector<int> lost;
     for (auto& [fd, seat] : seats_) {
       if (fd == from) continue;
       try {
         send_frame(fd, type, bytes.data(), bytes.size());
       } catch (const Error&) {
-        lost.push_back(fd);
+        shutdown(fd, SHUT_RDWR);  // what it said before, a goodbye perhaps, is read before the end is
       }
     }
-    for (int fd : lost) rise(fd);
   }
 
   void rise(int fd) {
