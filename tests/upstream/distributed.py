@@ -1,15 +1,17 @@
 """PyTorch's own DistributedTest class on npu and hccl.
 
-    python -m tests.upstream.distributed [--only REGEX] [--leave REGEX] [--ranks 2] [--json FILE] [--failures]
+    python -m tests.upstream.distributed [--only REGEX] [--leave REGEX] [--ranks 2] [--pixels 64] [--json FILE]
 
 The class knows nccl, gloo and ucc and counts CUDA devices. The adapter is torch_npu's own: transfer_to_npu makes "nccl"
 mean hccl and cuda mean npu, so that the tests run which were written for nccl. Ranks are forked: a started interpreter
-imports PyTorch for seconds, and there are hundreds of tests.
+imports PyTorch for seconds, and there are hundreds of tests. Three of them train large convolutions on images of
+1000×1000, which takes a CPU many minutes and one of them more than its own time limit: --pixels makes those smaller.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import io
 import json
 import os
@@ -32,7 +34,21 @@ def cuda_is_npu() -> None:
     from torch_npu.contrib import transfer_to_npu  # noqa: F401
 
 
-def test_class(ranks: int, timeout: int):
+def module_with_images(pixels: int):
+    """PyTorch's module, whose images of 1000×1000 have sides of `pixels`."""
+    name = "torch.testing._internal.distributed.distributed_test"
+    spec = importlib.util.find_spec(name)
+    source = Path(spec.origin).read_text()
+    for old, new in (("1, 3, 1000, 1000", f"1, 3, {pixels}, {pixels}"), ("    dim = 1000\n", f"    dim = {pixels}\n")):
+        if old not in source:
+            raise SystemExit(f"{spec.origin} has no {old.strip()!r}: its images are others than --pixels knows")
+        source = source.replace(old, new)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    exec(compile(source, spec.origin, "exec"), module.__dict__)
+    return module
+
+
+def test_class(ranks: int, timeout: int, pixels: int):
     """PyTorch reads its settings from the environment when its module is imported."""
     os.environ.update(
         BACKEND="nccl",
@@ -51,8 +67,7 @@ def test_class(ranks: int, timeout: int):
     common_utils.set_rng_seed = lambda *args: None if os.getpid() == parent else seed(*args)
     common_distributed.requires_nccl_version = lambda version, message: lambda test: test  # HCCL has no such number
     common_distributed.DistTestCases.backend_feature["plugin"].add("hccl")
-    from torch.testing._internal.distributed import distributed_test
-
+    distributed_test = module_with_images(pixels)
     torch.set_num_threads(1)
 
     class TestDistBackendForked(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
@@ -107,8 +122,8 @@ class Result(unittest.TestResult):
     addError = addFailure
 
 
-def run(only: str, ranks: int, timeout: int, leave: str = "^$") -> list[dict]:
-    case = test_class(ranks, timeout)
+def run(only: str, ranks: int, timeout: int, leave: str, pixels: int) -> list[dict]:
+    case = test_class(ranks, timeout, pixels)
     names = unittest.TestLoader().getTestCaseNames(case)
     names = [name for name in names if re.search(only, name) and not re.search(leave, name)]
     result = Result()
@@ -125,10 +140,11 @@ def main() -> None:
     parser.add_argument("--leave", default="^$", help="tests that are left out")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--timeout", type=int, default=60, help="seconds a test may take")
+    parser.add_argument("--pixels", type=int, default=1000, help="the side of the largest images")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--failures", action="store_true", help="print why tests failed")
     args = parser.parse_args()
-    rows = run(args.only, args.ranks, args.timeout, args.leave)
+    rows = run(args.only, args.ranks, args.timeout, args.leave, args.pixels)
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1))
     if args.failures:

@@ -12,15 +12,12 @@ import pytest
 
 from tests.distributed.conftest import package_folder
 
-# Some minutes each on two cores: ResNet50 steps by the dozen, and a large convolution model in many combinations.
-HEAVY = "apply_optim|uneven_inputs$"
-
 
 @pytest.mark.full
 @pytest.mark.parametrize(("ranks", "at_least"), [(2, 130), (4, 100)])  # many tests are for two ranks
 def test_the_distributed_test_class(root, tmp_path, ranks, at_least, capsys):
     out = tmp_path / "rows.json"
-    command = [sys.executable, "-W", "ignore", "-m", "tests.upstream.distributed", "--leave", HEAVY]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.upstream.distributed", "--pixels", "64"]
     subprocess.run(
         [*command, "--ranks", str(ranks), "--timeout", "120", "--json", str(out)],
         cwd=root,
