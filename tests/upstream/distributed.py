@@ -44,7 +44,7 @@ def module_with_images(pixels: int):
             raise SystemExit(f"{spec.origin} has no {old.strip()!r}: its images are others than --pixels knows")
         source = source.replace(old, new)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    exec(compile(source, spec.origin, "exec"), module.__dict__)
+    exec(compile(source, spec.origin, "exec", dont_inherit=True), module.__dict__)
     return module
 
 
