@@ -90,6 +90,7 @@ def serve(cases: Iterable[Case], options: dict, timeout: float, lock: threading.
             result = worker.ask(case, timeout)
         except WorkerDied as death:
             result = {"status": "crash", "detail": str(death), "samples": {"crash": 1}, "fallbacks": {}, "stop": True}
+            result["complaints"] = [("crash", str(death))]
         if result.pop("stop", False):
             worker.close()
             worker = None

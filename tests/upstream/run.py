@@ -22,12 +22,13 @@ from pathlib import Path
 
 from tests.upstream import pool
 from tests.upstream.cases import KINDS, Case, select
+from tests.upstream.exceptions import Exceptions
+from tests.upstream.operators import FORMS
 from tests.upstream.verdict import ORDER
 
 SHOWN = ("right", "wrong", "crash", "unsupported", "error")
 TITLE = {"op": "OpInfo", "module": "ModuleInfo", "optimizer": "OptimizerInfo"}
-FORMS = ("forward", "gradient", "inplace", "out")
-DTYPES = "float32,float16,bfloat16,int64,bool"
+DTYPES = "float32,float16,bfloat16,float64,complex64,int64,int32,int16,uint8,bool"
 
 
 class Summary:
@@ -90,6 +91,15 @@ class Summary:
             if result["status"] in statuses
         ]
 
+    def unexpected(self, exceptions: Exceptions) -> list[str]:
+        """Everything that is not right and not excepted, sample by sample."""
+        return [
+            f"{status:12}{case}: {detail}"
+            for case, result in sorted(self.results.items())
+            for status, detail in result["complaints"]
+            if not exceptions.cover(str(case), status, detail)
+        ]
+
     def document(self, seconds: float) -> dict:
         return {
             "options": self.options_,
@@ -132,6 +142,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--plugin", default="torch_npu", help="module to import first; '' for none")
     parser.add_argument("--out", type=Path, help="write every result to this JSON file")
     parser.add_argument("--show", default="wrong,crash,error", help="statuses listed at the end; default: %(default)s")
+    parser.add_argument("--every", action="store_true", help="list every sample that is not right and not excepted")
     return parser.parse_args(arguments)
 
 
@@ -152,9 +163,12 @@ def main(arguments: list[str] | None = None) -> int:
     seconds = time.monotonic() - start
     if options.out:
         options.out.write_text(json.dumps(summary.document(seconds), indent=1) + "\n", encoding="utf-8")
-    print(*summary.complaints(*options.show.split(",")), sep="\n")
+    exceptions = Exceptions()
+    unexpected = summary.unexpected(exceptions)
+    print(*(unexpected if options.every else summary.complaints(*options.show.split(","))), sep="\n")
     print(*summary.lines(), f"{'':13} in {seconds:.0f} s", sep="\n")
-    return 1 if any(summary.counts(kind)[status] for kind in KINDS for status in ("wrong", "crash")) else 0
+    print(f"{len(unexpected)} samples are not right and not excepted; {exceptions.used} are excepted (exceptions.yaml)")
+    return 1 if unexpected else 0
 
 
 if __name__ == "__main__":

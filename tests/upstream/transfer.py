@@ -9,10 +9,15 @@ from torch.utils import _pytree as pytree
 
 
 def on_device(tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """A copy with the same strides and storage offset: kernels must honour both."""
+    """A copy with the same strides, storage offset, conjugate and negative bit: kernels must honour all of them."""
     tensor = tensor.detach()
-    ordinary = tensor.layout == torch.strided and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
-    if not ordinary or tensor.is_contiguous() and tensor.storage_offset() == 0:
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        return tensor.to(device)
+    if tensor.is_conj():
+        return on_device(tensor.conj(), device).conj()
+    if tensor.is_neg():
+        return torch._neg_view(on_device(torch._neg_view(tensor), device))
+    if tensor.is_contiguous() and tensor.storage_offset() == 0:
         return tensor.to(device)
     elements = tensor.untyped_storage().nbytes() // tensor.element_size()
     storage = tensor.as_strided((elements,), (1,), 0).to(device)

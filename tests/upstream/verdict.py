@@ -13,6 +13,7 @@ from tests.upstream.compare import Mismatch
 
 # From best to worst. A case is as bad as its worst sample; `skipped` means that the CPU gave no result to compare with.
 ORDER = ("skipped", "right", "unsupported", "error", "wrong", "crash")
+BAD = ("unsupported", "error", "wrong", "crash")
 UNSUPPORTED = re.compile(
     r"not implemented for|not (yet )?(supported|implemented)|(does not|doesn't) support|unsupported", re.I
 )
@@ -27,10 +28,13 @@ class Verdict:
     status: str = "skipped"
     detail: str = ""  # the first of the worst status
     samples: dict[str, int] = field(default_factory=dict)
+    complaints: list[tuple[str, str]] = field(default_factory=list)  # status and detail of what is not right
     unhealthy: bool = False  # a worker that saw an error asks its device for a sign of life before it goes on
 
     def add(self, status: str, detail: str = "") -> None:
         self.samples[status] = self.samples.get(status, 0) + 1
+        if status in BAD:
+            self.complaints.append((status, detail))
         if ORDER.index(status) > ORDER.index(self.status):
             self.status, self.detail = status, detail
 

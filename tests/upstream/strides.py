@@ -1,0 +1,61 @@
+"""Do results have the strides that PyTorch's meta functions promise? Compiled graphs are made from that promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch._prims_common import check_significant_strides
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from tests.upstream.compare import Mismatch
+from tests.upstream.verdict import NoReference
+
+
+def promised(run: Callable[[object], object], arguments: object) -> object:
+    """The result of fake tensors, on the arguments' own device; NoReference where PyTorch promises nothing."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fakes: dict[int, torch.Tensor] = {}
+
+    def fake(leaf: object) -> object:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        return fakes.setdefault(id(leaf), mode.from_tensor(leaf.detach()))
+
+    try:
+        given = pytree.tree_map(fake, arguments)
+        with mode:
+            return run(given)
+    except Exception as error:  # data-dependent shapes, operators without a meta function
+        raise NoReference(f"{type(error).__name__}: {error}") from error
+
+
+def differ(actual: object, promise: object) -> str | None:
+    """What differs between two trees of results, or None. Strides of dimensions of size 0 and 1 do not count."""
+    pairs = zip(pytree.tree_leaves(actual), pytree.tree_leaves(promise), strict=False)
+    for index, (left, right) in enumerate(pairs):
+        if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)):
+            continue
+        if left.layout != torch.strided or right.layout != torch.strided or left.is_quantized:
+            continue
+        if left.shape != right.shape:
+            return f"result {index}: shape {tuple(left.shape)}, PyTorch's meta function says {tuple(right.shape)}"
+        if left.dtype != right.dtype:
+            return f"result {index}: {left.dtype}, PyTorch's meta function says {right.dtype}"
+        if left.numel() and not check_significant_strides(left, right, only_cuda=False)[0]:
+            shape = tuple(left.shape)
+            return f"result {index} {shape}: strides {left.stride()}, PyTorch's meta function says {right.stride()}"
+    return None
+
+
+def judge(run: Callable[[object], object], moved: object, original: object) -> None:
+    """Returns if right. Where the CPU's own kernel breaks the promise in the same way, PyTorch has not decided: no reference."""
+    promise = promised(run, moved)
+    actual = run(moved)
+    found = differ(actual, promise)
+    if found is None:
+        return
+    if differ(actual, run(original)) is None:
+        raise NoReference("the CPU's kernel differs from its meta function, too")
+    raise Mismatch(found)
