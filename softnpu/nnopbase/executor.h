@@ -95,7 +95,7 @@ static_assert(sizeof(aclOpExecutor) <= 1024);
 
 namespace nnopbase {
 
-using Executors = Slab<aclOpExecutor, 0xe8ec0000, 1024, 1 << 20>;
+using Executors = Slab<aclOpExecutor, 0xa8, 1024, 1 << 20>;
 NNOPBASE_DECLARE_SLAB(Executors)
 
 NNOPBASE_API void* arena_grow(aclOpExecutor* executor, size_t bytes);  // throws std::bad_alloc

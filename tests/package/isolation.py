@@ -1,5 +1,5 @@
 """What pip's isolated build gives a project: an empty environment to install into, and a folder with the build's
-requirements that only the interpreter's path names. `configure` runs CMake's first step there, without pip or a network.
+requirements that only the interpreter's path names. `configure` runs CMake's first step there, without pip or network.
 """
 
 from __future__ import annotations
