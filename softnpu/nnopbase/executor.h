@@ -2,9 +2,10 @@
 // (the caller destroys its handles as soon as phase two has returned) and knows nothing of what will run.
 // Who uses it: softnpu/ops fills it in phase one and runs it in phase two. What it is not: the queue (runtime/enqueue.h).
 //
-// Life: phase one makes it with one reference, its owner's. Phase two of an ordinary executor hands that reference to the
-// task, whose drop frees it; of a repeatable one (aclSetAclOpExecutorRepeatable) each task takes another, and
-// aclDestroyAclOpExecutor gives the owner's back. A task may run many times (graph replay): running changes nothing here.
+// Life: it has one owner. Phase one gives it to the caller, phase two of an ordinary executor to the task, whose drop frees
+// it. A repeatable one (aclSetAclOpExecutorRepeatable) stays the caller's, and each launch gives the task a copy of its own:
+// what aclSet*TensorAddr changes later is not seen by work that is queued already. A task may run many times (graph replay):
+// running changes nothing here.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,7 @@ enum class Kind : uint8_t {
 struct TensorCopy {
   char* data;  // the first element: the offset is applied
   int64_t numel;
+  int64_t offset;     // bytes from the storage's address to `data`
   aclTensor* handle;  // the caller's; only outputs whose shape depends on data look at it again
   int32_t dtype;      // aclDataType
   uint8_t ndim;
@@ -41,6 +43,7 @@ struct TensorCopy {
   int64_t* dims() { return reinterpret_cast<int64_t*>(this + 1); }
   const int64_t* sizes() const { return reinterpret_cast<const int64_t*>(this + 1); }
   const int64_t* strides() const { return sizes() + ndim; }
+  size_t bytes() const { return sizeof(TensorCopy) + 2 * ndim * sizeof(int64_t); }
 };
 
 struct ScalarCopy {
@@ -76,7 +79,6 @@ struct Chunk {
 }  // namespace nnopbase
 
 struct aclOpExecutor : nnopbase::Slot {
-  int32_t refs;  // atomic
   uint16_t nargs;
   bool repeatable;
   bool launched;
@@ -95,11 +97,13 @@ static_assert(sizeof(aclOpExecutor) <= 1024);
 
 namespace nnopbase {
 
-using Executors = Slab<aclOpExecutor, 0xe8ec0000, 1024, 1 << 20>;
+using Executors = Slab<aclOpExecutor, 0xa8, 1024, 1 << 20>;
 NNOPBASE_DECLARE_SLAB(Executors)
 
 NNOPBASE_API void* arena_grow(aclOpExecutor* executor, size_t bytes);  // throws std::bad_alloc
-NNOPBASE_API void free_executor(aclOpExecutor* executor) noexcept;
+NNOPBASE_API void release_executor(aclOpExecutor* executor) noexcept;  // by its owner
+// Another with the same arguments; null if too many executors are alive or the host is out of memory.
+NNOPBASE_API aclOpExecutor* copy_executor(const aclOpExecutor& executor) noexcept;
 
 inline void* arena(aclOpExecutor* executor, size_t bytes) {
   bytes = (bytes + 15) & ~size_t(15);
@@ -113,7 +117,6 @@ inline void* arena(aclOpExecutor* executor, size_t bytes) {
 inline aclOpExecutor* make_executor(const void* op, uint16_t nargs) {
   aclOpExecutor* e = Executors::make();
   if (!e) return nullptr;
-  e->refs = 1;
   e->nargs = 0;
   e->repeatable = e->launched = false;
   e->op = op;
@@ -125,14 +128,11 @@ inline aclOpExecutor* make_executor(const void* op, uint16_t nargs) {
   return e;
 }
 
-inline void release_executor(aclOpExecutor* e) noexcept {
-  if (__atomic_sub_fetch(&e->refs, 1, __ATOMIC_ACQ_REL) == 0) free_executor(e);
-}
-
 inline TensorCopy* copy_tensor(aclOpExecutor* e, const aclTensor* t, aclTensor* handle) {
   auto* copy = static_cast<TensorCopy*>(arena(e, sizeof(TensorCopy) + 2 * t->ndim * sizeof(int64_t)));
   int item = item_size(t->dtype);
-  copy->data = static_cast<char*>(t->data) + t->offset * item;
+  copy->offset = t->offset * item;
+  copy->data = static_cast<char*>(t->data) + copy->offset;
   copy->numel = t->numel;
   copy->handle = handle;
   copy->dtype = t->dtype;
@@ -142,7 +142,7 @@ inline TensorCopy* copy_tensor(aclOpExecutor* e, const aclTensor* t, aclTensor* 
   copy->format = static_cast<int8_t>(t->format);
   int64_t* dims = copy->dims();
   for (int i = 0; i < 2 * t->ndim; i++) dims[i] = t->dims[i];
-  e->elements += t->numel;
+  if (__builtin_add_overflow(e->elements, t->numel, &e->elements)) e->elements = INT64_MAX;
   if (t->numel > e->largest) e->largest = t->numel;
   return copy;
 }

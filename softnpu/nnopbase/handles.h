@@ -50,13 +50,13 @@ struct aclScalarList : Array<aclScalar*> {};  // owns its members
 
 namespace nnopbase {
 
-using Tensors = Slab<aclTensor, 0x54e50000, 256, 1 << 20>;
-using Scalars = Slab<aclScalar, 0x5ca10000, 64, 1 << 20>;
-using IntArrays = Slab<aclIntArray, 0x1a440000, 128, 1 << 18>;
-using FloatArrays = Slab<aclFloatArray, 0xf1a40000, 128, 1 << 16>;
-using BoolArrays = Slab<aclBoolArray, 0xb0010000, 128, 1 << 16>;
-using TensorLists = Slab<aclTensorList, 0x71570000, 128, 1 << 16>;
-using ScalarLists = Slab<aclScalarList, 0x5c570000, 128, 1 << 16>;
+using Tensors = Slab<aclTensor, 0xa1, 256, 1 << 20>;
+using Scalars = Slab<aclScalar, 0xa2, 64, 1 << 20>;
+using IntArrays = Slab<aclIntArray, 0xa3, 128, 1 << 18>;
+using FloatArrays = Slab<aclFloatArray, 0xa4, 128, 1 << 16>;
+using BoolArrays = Slab<aclBoolArray, 0xa5, 128, 1 << 16>;
+using TensorLists = Slab<aclTensorList, 0xa6, 128, 1 << 16>;
+using ScalarLists = Slab<aclScalarList, 0xa7, 128, 1 << 16>;
 NNOPBASE_DECLARE_SLAB(Tensors)
 NNOPBASE_DECLARE_SLAB(Scalars)
 NNOPBASE_DECLARE_SLAB(IntArrays)

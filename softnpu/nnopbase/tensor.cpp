@@ -11,41 +11,66 @@ NNOPBASE_DEFINE_SLAB(TensorLists)
 
 namespace {
 
-bool fill(aclTensor* t, const int64_t* sizes, uint64_t ndim, int32_t dtype, const int64_t* strides, int64_t offset,
-          int32_t format, const int64_t* storage, uint64_t storage_ndim, void* data) {
-  if ((ndim && !sizes) || ndim > 64 || storage_ndim > 64 || (storage_ndim && !storage)) return false;
+constexpr uint64_t kMaxList = 1 << 24;
+
+// Fills a description in; or says why it describes no tensor. Whatever passes can be reckoned with in 64 bits: the number of
+// elements, their bytes, and the place of the last one.
+const char* fill(aclTensor* t, const int64_t* sizes, uint64_t ndim, int32_t dtype, const int64_t* strides,
+                 int64_t offset, int32_t format, const int64_t* storage, uint64_t storage_ndim, void* data) {
+  if ((ndim && !sizes) || (storage_ndim && !storage)) return "dims are missing";
+  if (ndim > 64 || storage_ndim > 64) return "more than 64 dimensions";
+  if (offset < 0) return "the offset is negative";
   size_t numbers = 2 * ndim + storage_ndim;
-  t->dims = numbers <= aclTensor::kInline ? t->inline_dims : new (std::nothrow) int64_t[numbers];
-  if (!t->dims) return false;
+  int64_t* dims = numbers <= aclTensor::kInline ? t->inline_dims : new (std::nothrow) int64_t[numbers];
+  if (!dims) return "out of host memory";
+  int64_t numel = 1, last = offset;
+  bool contiguous = true, empty = false, negative = false, overflow = false;
+  for (int i = static_cast<int>(ndim) - 1; i >= 0; i--) {
+    int64_t size = sizes[i];
+    int64_t stride = strides ? strides[i] : std::max<int64_t>(numel, 0);
+    negative |= size < 0 || stride < 0;
+    empty |= size == 0;
+    contiguous &= size == 1 || stride == numel;
+    dims[i] = size;
+    dims[ndim + i] = stride;
+    int64_t reach;
+    if (size > 1)
+      overflow |= __builtin_mul_overflow(size - 1, stride, &reach) | __builtin_add_overflow(last, reach, &last);
+    overflow |= __builtin_mul_overflow(numel, size, &numel);
+  }
+  int64_t item = item_size(dtype), bytes;
+  overflow |= __builtin_add_overflow(last, int64_t{1}, &last) | __builtin_mul_overflow(last, item, &bytes) |
+              __builtin_mul_overflow(numel, item, &bytes);
+  const char* wrong = negative             ? "a size or a stride is negative"
+                      : overflow && !empty ? "the elements pass 2^63 bytes"
+                                           : nullptr;
+  if (wrong) {
+    if (dims != t->inline_dims) delete[] dims;
+    return wrong;
+  }
+  std::copy_n(storage, storage_ndim, dims + 2 * ndim);
+  t->dims = dims;
   t->dtype = dtype;
   t->format = format;
   t->ndim = static_cast<uint8_t>(ndim);
   t->storage_ndim = static_cast<uint8_t>(storage_ndim);
   t->offset = offset;
   t->data = data;
-  int64_t expected = 1;
-  bool contiguous = true;
-  bool valid = true;
-  for (int i = static_cast<int>(ndim) - 1; i >= 0; i--) {
-    int64_t size = sizes[i];
-    int64_t stride = strides ? strides[i] : expected;
-    valid &= size >= 0;
-    contiguous &= size == 1 || stride == expected;
-    t->dims[i] = size;
-    t->dims[ndim + i] = stride;
-    expected *= size;
-  }
-  t->numel = expected;
-  t->contiguous = contiguous || expected == 0;
-  std::copy_n(storage, storage_ndim, t->dims + 2 * ndim);
+  t->numel = empty ? 0 : numel;
+  t->contiguous = contiguous || empty;
   t->initialized = true;
-  if (!valid && t->dims != t->inline_dims) delete[] t->dims;
-  return valid;
+  return nullptr;
 }
 
 void clear(aclTensor* t) {
   if (t->initialized && t->dims != t->inline_dims) delete[] t->dims;
   t->initialized = false;
+}
+
+aclnnStatus bad_description(const char* function, const char* wrong) {
+  char text[120];
+  std::snprintf(text, sizeof text, "%s: %s", function, wrong);
+  return report(ACLNN_ERR_PARAM_INVALID, text);
 }
 
 aclnnStatus numbers_out(const int64_t* from, int count, int64_t** out, uint64_t* size) {
@@ -64,7 +89,7 @@ bool set_view_shape(aclTensor* handle, const int64_t* sizes, int ndim) noexcept 
   if (!t || 2 * ndim + t->storage_ndim > aclTensor::kInline || t->dims != t->inline_dims) return false;
   int64_t storage[aclTensor::kInline];
   std::copy_n(t->storage_sizes(), t->storage_ndim, storage);
-  return fill(t, sizes, ndim, t->dtype, nullptr, t->offset, t->format, storage, t->storage_ndim, t->data);
+  return !fill(t, sizes, ndim, t->dtype, nullptr, t->offset, t->format, storage, t->storage_ndim, t->data);
 }
 
 }  // namespace nnopbase
@@ -81,11 +106,12 @@ NNOPBASE_API aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDi
                                         const int64_t* storageDims, uint64_t storageDimsNum, void* tensorData) {
   aclTensor* t = Tensors::make();
   if (!t) return nnopbase::report_null("aclCreateTensor: too many live tensors");
-  if (!nnopbase::fill(t, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum,
-                      tensorData)) {
+  if (const char* wrong = nnopbase::fill(t, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims,
+                                         storageDimsNum, tensorData)) {
     t->initialized = false;
     Tensors::free(t);
-    return nnopbase::report_null("aclCreateTensor: dims missing, negative, or more than 64 of them");
+    nnopbase::bad_description("aclCreateTensor", wrong);
+    return nullptr;
   }
   return Tensors::handle(t);
 }
@@ -95,13 +121,15 @@ NNOPBASE_API aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDim
                                        const int64_t* storageDims, uint64_t storageDimsNum, void* tensorDataAddr) {
   aclTensor* t = Tensors::find(tensor);
   if (!t) return bad_handle("aclInitTensor", "tensor");
-  nnopbase::clear(t);
-  if (!nnopbase::fill(t, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum,
-                      tensorDataAddr)) {
-    t->dims = t->inline_dims;
-    t->ndim = t->storage_ndim = 0;
-    return nnopbase::report(ACLNN_ERR_PARAM_INVALID, "aclInitTensor: dims missing, negative, or more than 64 of them");
+  int64_t* old = t->initialized && t->dims != t->inline_dims ? t->dims : nullptr;
+  int64_t kept[aclTensor::kInline];
+  std::copy_n(t->inline_dims, aclTensor::kInline, kept);
+  if (const char* wrong = nnopbase::fill(t, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims,
+                                         storageDimsNum, tensorDataAddr)) {
+    std::copy_n(kept, aclTensor::kInline, t->inline_dims);  // as it was
+    return nnopbase::bad_description("aclInitTensor", wrong);
   }
+  delete[] old;
   return 0;
 }
 
@@ -175,6 +203,8 @@ NNOPBASE_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
 }
 
 NNOPBASE_API aclTensorList* aclCreateTensorList(const aclTensor** value, uint64_t size) {
+  if (size && !value) return nnopbase::report_null("aclCreateTensorList: value is null");
+  if (size > nnopbase::kMaxList) return nnopbase::report_null("aclCreateTensorList: more than 16777216 members");
   for (uint64_t i = 0; i < size; i++) {
     if (value[i] && !Tensors::find(value[i]))
       return nnopbase::report_null("aclCreateTensorList: a member is not a live tensor");

@@ -14,12 +14,15 @@ NNOPBASE_DEFINE_SLAB(ScalarLists)
 
 namespace {
 
+constexpr uint64_t kMaxValues = 1 << 24;
+
 template <class Pool, class Handle, class T>
 Handle* make_array(const T* from, uint64_t size, const char* function) {
   if (size && !from) {
     null_argument(function, "value");
     return nullptr;
   }
+  if (size > kMaxValues) return report_null("an array of more than 16777216 values");
   Handle* array = Pool::make();
   if (!array) return report_null("too many live arrays");
   array->size = size;

@@ -79,7 +79,7 @@ int32_t to_acl(at::ScalarType type) {
 class ViewPool {
  public:
   static ViewPool& here() {
-    static thread_local ViewPool* pool __attribute__((tls_model("initial-exec"))) = nullptr;
+    static thread_local ViewPool* pool = nullptr;
     if (!pool) {
       static thread_local ViewPool owned;
       pool = &owned;

@@ -121,10 +121,10 @@ aclnnStatus launch(const Op& op, aclOpExecutor* handle, aclrtStream stream) noex
     return nnopbase::report(handle ? ACLNN_ERR_PARAM_INVALID : ACLNN_ERR_PARAM_NULLPTR, message);
   }
   if (e->repeatable) {
-    __atomic_add_fetch(&e->refs, 1, __ATOMIC_RELAXED);
-  } else {
-    e->launched = true;
+    e = nnopbase::copy_executor(*e);
+    if (!e) return failed(op);
   }
+  e->launched = true;
   static const bool checked = checked_mode();
   if (checked && !check_memory(*e, stream_device(stream))) {
     nnopbase::release_executor(e);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as C
 import threading
+from random import Random
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_a_tensor_keeps_its_description(lib):
 
 @pytest.mark.parametrize("ndim", [0, 1, 8, 9, 40])
 def test_any_rank(lib, ndim):
-    dims = tuple(range(1, ndim + 1))
+    dims = tuple(i % 2 + 1 for i in range(ndim))
     t = tensor(lib, *dims)
     assert numbers(lib, "aclGetViewShape", t) == list(dims)
     assert lib.aclDestroyTensor(P(t)) == 0
@@ -76,6 +77,43 @@ def test_any_rank(lib, ndim):
 def test_negative_and_too_many_dimensions_are_refused(lib):
     assert tensor(lib, 3, -1) is None
     assert tensor(lib, *([1] * 65)) is None
+
+
+@pytest.mark.parametrize(
+    "dims, more",
+    [
+        ((2, 3), {"strides": (-3, 1)}),
+        ((3,), {"strides": (-1,), "offset": 2}),
+        ((2,), {"offset": -1}),
+        ((2**32, 2**32), {}),
+        ((2**61,), {}),  # of 4 bytes
+        ((2**61,), {"strides": (0,)}),
+        ((3, 3), {"strides": (2**62, 1)}),
+        ((2,), {"strides": (2**62,), "dtype": 11}),
+        ((1,), {"offset": 2**63 - 1}),
+        ((2**63 - 1, 3), {"strides": (1, 0)}),
+    ],
+)
+def test_what_cannot_be_reckoned_with_is_refused(lib, dims, more):
+    assert tensor(lib, *dims, **more) is None
+    t = tensor(lib, 4)
+    n = len(dims)
+    strides = (C.c_int64 * n)(*more["strides"]) if "strides" in more else None
+    lib.aclInitTensor.argtypes = [P, P, C.c_uint64, C.c_int, P, C.c_int64, C.c_int, P, C.c_uint64, P]
+    sizes = (C.c_int64 * n)(*dims)
+    assert (
+        lib.aclInitTensor(t, sizes, n, more.get("dtype", 0), strides, more.get("offset", 0), 2, sizes, n, None)
+        == INVALID
+    )
+    assert numbers(lib, "aclGetViewShape", t) == [4]  # as it was
+    assert lib.aclDestroyTensor(P(t)) == 0
+
+
+@pytest.mark.parametrize("dims", [(0, 2**62, 2**62), (2**62, 2**62, 0), (2**60,)])
+def test_large_and_empty_are_taken(lib, dims):
+    t = tensor(lib, *dims)
+    assert numbers(lib, "aclGetViewShape", t) == list(dims)
+    assert lib.aclDestroyTensor(P(t)) == 0
 
 
 def test_init_describes_anew(lib):
@@ -94,6 +132,75 @@ def test_a_destroyed_handle_is_refused_even_when_its_slot_lives_again(lib):
     assert new != old
     assert lib.aclDestroyTensor(P(old)) == INVALID
     assert lib.aclDestroyTensor(P(new)) == 0
+
+
+def test_a_destroyed_handle_is_refused_after_many_uses_of_its_slot(lib):
+    value = (C.c_double * 1)(1.0)
+    old = lib.aclCreateScalar(value, 11)
+    assert lib.aclDestroyScalar(P(old)) == 0
+    for _ in range(100_000):
+        new = lib.aclCreateScalar(value, 11)
+        assert new != old
+        lib.aclDestroyScalar(P(new))
+    new = lib.aclCreateScalar(value, 11)
+    assert lib.aclDestroyScalar(P(old)) == INVALID
+    assert lib.aclDestroyScalar(P(new)) == 0
+
+
+def test_numbers_at_random_are_no_handles(lib):
+    """Any number, and what a live handle is changed into: refused everywhere, and nothing is touched."""
+    random = Random(3)
+    live = [tensor(lib, 2, 3) for _ in range(40)]
+    known = set(live)
+    shape = (P(), C.c_uint64())
+    for _ in range(20_000):
+        number = random.choice(live) if random.random() < 0.7 else random.getrandbits(random.choice((12, 32, 47, 64)))
+        for _ in range(random.choice((0, 1, 1, 2, 5))):
+            number ^= 1 << random.randrange(64)
+        if random.random() < 0.1:
+            number ^= 2**64 - 1
+        if number in known or number == 0:
+            continue
+        assert lib.aclGetViewShape(P(number), C.byref(shape[0]), C.byref(shape[1])) == INVALID
+        assert lib.aclDestroyTensor(P(number)) == INVALID
+        assert lib.aclDestroyTensorList(P(number)) == INVALID
+        assert lib.aclDestroyIntArray(P(number)) == INVALID
+        assert lib.aclDestroyAclOpExecutor(P(number)) == INVALID
+    for t in live:
+        assert numbers(lib, "aclGetViewShape", t) == [2, 3]
+        assert lib.aclDestroyTensor(P(t)) == 0
+
+
+def test_descriptions_at_random(lib):
+    """Every description is refused or kept as given."""
+    random = Random(4)
+    edges = (0, 1, 2, 7, 2**31, 2**32, 2**61, 2**62, 2**63 - 1, -1, -(2**63))
+    made = 0
+    for _ in range(5_000):
+        n = random.randrange(7)
+        dims = tuple(random.choice(edges) for _ in range(n))
+        strides = tuple(random.choice(edges) for _ in range(n)) if random.random() < 0.5 else None
+        offset, dtype = random.choice(edges), random.choice((-1, 0, 5, 11, 17, 41, 42, 2**31 - 1))
+        t = tensor(lib, *dims, strides=strides, offset=offset, dtype=dtype)
+        numel = 1
+        for size in dims:
+            numel *= size
+        if t is None:
+            continue
+        made += 1
+        assert min(dims, default=0) >= 0 and offset >= 0 and 0 <= numel < 2**63
+        assert strides is None or min(strides, default=0) >= 0
+        assert numbers(lib, "aclGetViewShape", t) == list(dims)
+        assert lib.aclDestroyTensor(P(t)) == 0
+    assert made > 200
+
+
+def test_a_list_needs_its_members_and_a_size_that_can_be(lib):
+    assert lib.aclCreateTensorList(None, C.c_uint64(2)) is None
+    assert lib.aclCreateIntArray(None, C.c_uint64(2)) is None
+    one = (C.c_int64 * 1)(5)
+    assert lib.aclCreateIntArray(one, C.c_uint64(2**61)) is None
+    assert lib.aclCreateTensorList(one, C.c_uint64(2**61)) is None
 
 
 @pytest.mark.parametrize("pointer", [1, 0x1000, 0x7FFF00000000, 2**63])
