@@ -176,8 +176,8 @@ SOFTNPU_EXPORT aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char*
 SOFTNPU_EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
   return guarded(__func__, [&] {
     auto list = list_of(modelRI);
-    printf("graph %u: %zu tasks\n", slab<Graph>().get(modelRI).id, list->tasks.size());
-    for (size_t i = 0; i < list->tasks.size(); ++i) printf("  %zu %s\n", i, list->tasks[i]->task.name);
+    printf("graph %u: %zu tasks\n", slab<Graph>().get(modelRI).id, list->size());
+    for (size_t i = 0; i < list->size(); ++i) printf("  %zu %s\n", i, (*list)[i].name());
     fflush(stdout);
   });
 }
@@ -191,8 +191,8 @@ SOFTNPU_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* pat
     FILE* file = fopen(path, "w");
     if (!file) fail(ACL_ERROR_INVALID_FILE, "cannot write %s: %s", path, strerror(errno));
     fprintf(file, "[");
-    for (size_t i = 0; i < list->tasks.size(); ++i)
-      fprintf(file, "%s\n  {\"index\": %zu, \"name\": \"%s\"}", i ? "," : "", i, list->tasks[i]->task.name);
+    for (size_t i = 0; i < list->size(); ++i)
+      fprintf(file, "%s\n  {\"index\": %zu, \"name\": \"%s\"}", i ? "," : "", i, (*list)[i].name());
     fprintf(file, "\n]\n");
     if (fclose(file) != 0) fail(ACL_ERROR_INVALID_FILE, "cannot write %s: %s", path, strerror(errno));
   });

@@ -128,12 +128,11 @@ void launch_callback(Stream& stream, aclrtCallback function, void* data, bool bl
     queue = it->second.second;
   }
   auto* task = new CallbackTask{std::move(queue), {function, data, block}};
-  stream.submit({CallbackTask::run, CallbackTask::drop, task, "aclrtLaunchCallback", Cost::kHost});
+  stream.submit(Work({CallbackTask::run, CallbackTask::drop, task, "aclrtLaunchCallback", Cost::kHost}));
 }
 
 void launch_host_function(Stream& stream, aclrtHostFunc function, void* data) {
-  HostTask task{function, data};
-  stream.submit({HostTask::run, nullptr, nullptr, "aclrtLaunchHostFunc", Cost::kHost}, &task, sizeof task);
+  stream.submit(Work({HostTask::run, nullptr, nullptr, "aclrtLaunchHostFunc", Cost::kHost}, HostTask{function, data}));
 }
 
 void process_reports(int64_t deadline) {

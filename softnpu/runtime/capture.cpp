@@ -1,7 +1,7 @@
 #include "softnpu/runtime/capture.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/stream.h"
@@ -27,11 +27,6 @@ void merge(CaptureClock& into, const CaptureClock& from) {
 
 }  // namespace
 
-TaskList::~TaskList() {
-  for (auto& w : tasks)
-    if (w->task.drop) w->task.drop(w->state());
-}
-
 Capture::Capture(Stream& origin, aclmdlRICaptureMode mode)
     : id_(g_next_id++), origin_(origin), mode_(mode), list_(std::make_shared<TaskList>()) {
   clocks_[&origin];
@@ -40,21 +35,11 @@ Capture::Capture(Stream& origin, aclmdlRICaptureMode mode)
   origin.capture().store(this, std::memory_order_release);
 }
 
-void Capture::add(Stream& stream, const Task& task, const void* payload, size_t payload_bytes) {
-  std::unique_ptr<Work> work;
-  try {
-    work = std::make_unique<Work>();
-    std::lock_guard lock(mutex_);
-    list_->tasks.reserve(list_->tasks.size() + 1);
-    clocks_[&stream][&stream] = list_->tasks.size() + 1;
-  } catch (...) {
-    if (task.drop) task.drop(task.state ? task.state : const_cast<void*>(payload));
-    throw;
-  }
-  work->task = task;
-  if (payload_bytes) memcpy(work->payload, payload, payload_bytes);
+void Capture::add(Stream& stream, Work&& work) {
   std::lock_guard lock(mutex_);
-  list_->tasks.push_back(std::move(work));
+  size_t& own = clocks_[&stream][&stream];
+  list_->push_back(std::move(work));
+  own = list_->size();
 }
 
 std::shared_ptr<CaptureMark> Capture::mark(Stream& stream) {
@@ -98,16 +83,35 @@ bool join_capture(Stream& stream, const CaptureMark& mark) {
   return true;
 }
 
-void replay(std::shared_ptr<TaskList> list, Stream& stream) {
-  for (auto& w : list->tasks) {
-    // The graph's copy of the payload stays where it is: several replays may be queued.
-    stream.submit({w->task.run, nullptr, w->state(), w->task.name, w->task.cost});
+namespace {
+
+// One run of a graph: keeps its tasks until the last of them is dropped, so a graph may be destroyed behind its replay.
+struct Replay {
+  const std::shared_ptr<TaskList> list;
+  std::atomic<size_t> users{1};
+
+  void release() noexcept {
+    if (users.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
-  // The last task lets go of the list, so that a graph may be destroyed behind its replay.
-  auto* keep = new std::shared_ptr<TaskList>(std::move(list));
-  stream.submit({[](void*) noexcept { return 0; },
-                 [](void* p) noexcept { delete static_cast<std::shared_ptr<TaskList>*>(p); }, keep,
-                 "aclmdlRIExecuteAsync", Cost::kTiny});
+};
+
+struct Replayed {
+  Work* work;
+  Replay* replay;
+
+  static int run(void* state) noexcept { return static_cast<Replayed*>(state)->work->run(); }
+  static void drop(void* state) noexcept { static_cast<Replayed*>(state)->replay->release(); }
+};
+
+}  // namespace
+
+void replay(std::shared_ptr<TaskList> list, Stream& stream) {
+  auto release = [](Replay* r) { r->release(); };
+  std::unique_ptr<Replay, decltype(release)> run(new Replay{std::move(list)}, release);
+  for (Work& work : *run->list) {
+    run->users.fetch_add(1, std::memory_order_relaxed);
+    stream.submit(Work({Replayed::run, Replayed::drop, nullptr, work.name(), work.cost()}, Replayed{&work, run.get()}));
+  }
 }
 
 }  // namespace softnpu

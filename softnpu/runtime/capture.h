@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,19 +15,14 @@
 
 #include "acl/types.h"
 #include "softnpu/runtime/handle.h"
-#include "softnpu/runtime/ring.h"
+#include "softnpu/runtime/work.h"
 
 namespace softnpu {
 
 class Stream;
 
-// The recorded tasks. Each may run many times; each is dropped once, with the graph.
-struct TaskList {
-  std::vector<std::unique_ptr<Work>> tasks;
-  TaskList() = default;
-  TaskList(const TaskList&) = delete;
-  ~TaskList();
-};
+// The recorded tasks, which stay where they are. Each may run many times; each is dropped once, with the list.
+using TaskList = std::deque<Work>;
 
 // How far each captured stream has come, as one of them knows it.
 using CaptureClock = std::map<Stream*, size_t>;
@@ -45,7 +41,7 @@ class Capture {
   Stream& origin() const noexcept { return origin_; }
   aclmdlRICaptureMode mode() const noexcept { return mode_; }
 
-  void add(Stream& stream, const Task& task, const void* payload, size_t payload_bytes);
+  void add(Stream& stream, Work&& work);
   std::shared_ptr<CaptureMark> mark(Stream& stream);
   void join(Stream& stream, const CaptureMark& mark);
   // Releases the streams. Throws if one of them was never joined back into the origin.

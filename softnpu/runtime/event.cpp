@@ -7,6 +7,7 @@
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/stream.h"
+#include "softnpu/sanitize/hooks.h"
 
 namespace softnpu {
 namespace {
@@ -46,6 +47,7 @@ void Event::record(Stream& stream) {
     return;
   }
   if (stream.failed() && !stream.continue_on_failure()) stream.throw_error(false);
+  sanitize::at(sanitize::Point::kRecord, &stream);
   uint64_t epoch;
   {
     std::lock_guard lock(mutex_);
@@ -57,7 +59,7 @@ void Event::record(Stream& stream) {
   }
   // Outside the lock: the task may run right here. Nobody else records this event at the same time.
   TimeTask task{this, epoch};
-  stream.submit({TimeTask::run, nullptr, nullptr, "aclrtRecordEvent", Cost::kTiny}, &task, sizeof task);
+  stream.submit(Work({TimeTask::run, nullptr, nullptr, "aclrtRecordEvent", Cost::kTiny}, task));
   std::lock_guard lock(mutex_);
   if (epoch_ == epoch) recorded_ = {&stream, stream.tail()};
 }
@@ -73,8 +75,8 @@ void Event::wait_on(Stream& stream) {
   if (mark && join_capture(stream, *mark)) return;
   if (at.stream == nullptr || at.stream == &stream || stream.capture().load(std::memory_order_acquire)) return;
   if (at.stream->done() < at.target || at.stream->failed()) {
-    WaitPayload wait{at.stream, at.target};
-    stream.submit({nothing, nullptr, nullptr, "aclrtStreamWaitEvent", kWait}, &wait, sizeof wait);
+    stream.submit(
+        Work({nothing, nullptr, nullptr, "aclrtStreamWaitEvent", Cost::kWait}, WaitPayload{at.stream, at.target}));
   }
   std::lock_guard lock(mutex_);
   std::erase_if(waits_, [](const Position& p) { return p.stream->done() >= p.target; });
@@ -109,7 +111,7 @@ void Event::synchronize(int64_t deadline) {
   Position p = position();
   if (p.stream == nullptr) return;
   if (!p.stream->wait_for(p.target, deadline)) fail(507047, "the event has not happened within the given time");
-  if (p.stream->failed()) p.stream->throw_error(true);
+  if (p.stream->failed()) p.stream->throw_error(true, p.target);
 }
 
 int64_t Event::timestamp_ns() {
