@@ -14,6 +14,12 @@ namespace {
 
 int nothing(void*) noexcept { return 0; }
 
+[[noreturn]] void refuse_captured() {
+  fail(ACL_ERROR_RT_EVENT_CAPTURED,
+       "the event was recorded in a capture: it orders the graph's tasks and never happens by itself; record it "
+       "outside");
+}
+
 }  // namespace
 
 struct Event::TimeTask {
@@ -43,6 +49,8 @@ void Event::record(Stream& stream) {
   if (Capture* capture = stream.capture().load(std::memory_order_acquire)) {
     auto mark = capture->mark(stream);
     std::lock_guard lock(mutex_);
+    recorded_ = {};
+    ++epoch_;
     mark_ = std::move(mark);
     return;
   }
@@ -72,8 +80,16 @@ void Event::wait_on(Stream& stream) {
     at = recorded_;
     mark = mark_;
   }
-  if (mark && join_capture(stream, *mark)) return;
-  if (at.stream == nullptr || at.stream == &stream || stream.capture().load(std::memory_order_acquire)) return;
+  if (mark) {
+    if (!join_capture(stream, *mark)) refuse_captured();
+    return;
+  }
+  if (stream.capture().load(std::memory_order_acquire))
+    fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+         "the stream is being captured, and the event was recorded outside the capture: a graph cannot wait for it; "
+         "let the "
+         "stream wait before the capture begins");
+  if (at.stream == nullptr || at.stream == &stream) return;
   if (at.stream->done() < at.target || at.stream->failed()) {
     stream.submit(
         Work({nothing, nullptr, nullptr, "aclrtStreamWaitEvent", Cost::kWait}, WaitPayload{at.stream, at.target}));
@@ -92,6 +108,7 @@ void Event::reset() {
 
 Event::Position Event::position() {
   std::lock_guard lock(mutex_);
+  if (mark_) refuse_captured();
   return recorded_;
 }
 

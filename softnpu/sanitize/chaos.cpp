@@ -31,15 +31,15 @@ void sleep_us(long us) noexcept {
   nanosleep(&t, nullptr);
 }
 
-// Of 1024 visits 64 yield, 16 sleep a little (a thread changes over) and 2 sleep long (queues run full or empty).
+// Of 1024 visits 32 yield, 16 sleep a little (a thread changes over) and 2 sleep long (queues run full or empty).
 int delay(const Moment&) noexcept {
   uint64_t r = draw();
   uint64_t die = r % 1024;
-  if (die < 64)
+  if (die < 32)
     sched_yield();
-  else if (die < 80)
+  else if (die < 48)
     sleep_us(long(1 + (r >> 20) % 100));
-  else if (die < 82)
+  else if (die < 50)
     sleep_us(long(200 + (r >> 20) % 1800));
   return 0;
 }
