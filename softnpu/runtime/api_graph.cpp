@@ -1,5 +1,4 @@
 // Exports: graph capture and replay (aclmdlRI*).
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -16,8 +15,6 @@ using namespace softnpu;
 
 namespace {
 
-thread_local aclmdlRICaptureMode t_mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
-
 void* new_graph() {
   static std::atomic<uint32_t> next_id{1};
   Graph* g = slab<Graph>().take();
@@ -29,16 +26,6 @@ void* new_graph() {
   return slab<Graph>().publish(g);
 }
 
-// The graph that a capture under way belongs to.
-Graph* graph_of(Capture* capture) {
-  Graph* found = nullptr;
-  slab<Graph>().each([&](Graph& g) {
-    std::lock_guard lock(g.mutex);
-    if (g.capture.get() == capture) found = &g;
-  });
-  return found;
-}
-
 void begin(Stream& stream, void* graph, aclmdlRICaptureMode mode) {
   if (unsigned(mode) > ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
     fail(ACL_ERROR_INVALID_PARAM, "%d is not a capture mode", int(mode));
@@ -46,7 +33,7 @@ void begin(Stream& stream, void* graph, aclmdlRICaptureMode mode) {
   Graph& g = slab<Graph>().get(graph);
   std::lock_guard lock(g.mutex);
   if (g.capture || g.list) fail(ACL_ERROR_RT_MODEL_CAPTURED, "the graph has been captured already");
-  g.capture = std::make_unique<Capture>(stream, mode);
+  g.capture = std::make_unique<Capture>(stream, graph, mode);
 }
 
 std::shared_ptr<TaskList> list_of(aclmdlRI graph) {
@@ -85,18 +72,19 @@ SOFTNPU_EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI
     if (capture == nullptr) fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the stream is not being captured");
     if (&capture->origin() != &s)
       fail(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, "the capture was begun on another stream");
-    Graph* g = graph_of(capture);
-    if (g == nullptr) fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the capture's graph was destroyed");
-    void* handle = slab<Graph>().handle_of(g);
-    std::lock_guard lock(g->mutex);
+    capture->check_thread();
+    void* handle = capture->graph();
+    Graph& g = slab<Graph>().get(handle);
+    std::unique_lock lock(g.mutex);
     try {
-      g->list = capture->finish();
+      g.list = capture->finish();
     } catch (...) {
-      g->capture.reset();
+      g.capture.reset();
+      lock.unlock();
       slab<Graph>().recycle(&slab<Graph>().remove(handle));
       throw;
     }
-    g->capture.reset();
+    g.capture.reset();
     *modelRI = handle;
   });
 }
@@ -105,10 +93,7 @@ SOFTNPU_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptu
   return guarded(__func__, [&] {
     Capture* capture = stream_of(stream).capture().load();
     if (status) *status = capture ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE : ACL_MODEL_RI_CAPTURE_STATUS_NONE;
-    if (modelRI) {
-      Graph* g = capture ? graph_of(capture) : nullptr;
-      *modelRI = g ? slab<Graph>().handle_of(g) : nullptr;
-    }
+    if (modelRI) *modelRI = capture ? capture->graph() : nullptr;
   });
 }
 
@@ -117,7 +102,7 @@ SOFTNPU_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* m
     need(mode, "mode");
     if (unsigned(*mode) > ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
       fail(ACL_ERROR_INVALID_PARAM, "%d is not a capture mode", int(*mode));
-    std::swap(*mode, t_mode);
+    *mode = exchange_capture_mode(*mode);
   });
 }
 
@@ -176,8 +161,8 @@ SOFTNPU_EXPORT aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char*
 SOFTNPU_EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
   return guarded(__func__, [&] {
     auto list = list_of(modelRI);
-    printf("graph %u: %zu tasks\n", slab<Graph>().get(modelRI).id, list->tasks.size());
-    for (size_t i = 0; i < list->tasks.size(); ++i) printf("  %zu %s\n", i, list->tasks[i]->task.name);
+    printf("graph %u: %zu tasks\n", slab<Graph>().get(modelRI).id, list->size());
+    for (size_t i = 0; i < list->size(); ++i) printf("  %zu %s\n", i, (*list)[i].name());
     fflush(stdout);
   });
 }
@@ -191,8 +176,8 @@ SOFTNPU_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* pat
     FILE* file = fopen(path, "w");
     if (!file) fail(ACL_ERROR_INVALID_FILE, "cannot write %s: %s", path, strerror(errno));
     fprintf(file, "[");
-    for (size_t i = 0; i < list->tasks.size(); ++i)
-      fprintf(file, "%s\n  {\"index\": %zu, \"name\": \"%s\"}", i ? "," : "", i, list->tasks[i]->task.name);
+    for (size_t i = 0; i < list->size(); ++i)
+      fprintf(file, "%s\n  {\"index\": %zu, \"name\": \"%s\"}", i ? "," : "", i, (*list)[i].name());
     fprintf(file, "\n]\n");
     if (fclose(file) != 0) fail(ACL_ERROR_INVALID_FILE, "cannot write %s: %s", path, strerror(errno));
   });

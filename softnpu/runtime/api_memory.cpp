@@ -1,6 +1,7 @@
 // Exports: device and host memory, copies.
 #include "acl/api.h"
 #include "softnpu/runtime/arena.h"
+#include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/copy.h"
 #include "softnpu/runtime/device.h"
@@ -79,8 +80,12 @@ SOFTNPU_EXPORT aclError aclrtFreeHostWithDevSync(void* hostPtr) {
   });
 }
 
+// The calls without a stream are in no capture: a capture under way may forbid them.
 SOFTNPU_EXPORT aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
-  return guarded(__func__, [&] { copy(plain(dst, destMax, src, count), kind, nullptr); });
+  return guarded(__func__, [&] {
+    refuse_unseen();
+    copy(plain(dst, destMax, src, count), kind, nullptr);
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
@@ -95,7 +100,10 @@ SOFTNPU_EXPORT aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax,
 
 SOFTNPU_EXPORT aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
                                       size_t height, aclrtMemcpyKind kind) {
-  return guarded(__func__, [&] { copy({dst, src, width, height, dpitch, spitch}, kind, nullptr); });
+  return guarded(__func__, [&] {
+    refuse_unseen();
+    copy({dst, src, width, height, dpitch, spitch}, kind, nullptr);
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
@@ -104,7 +112,10 @@ SOFTNPU_EXPORT aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void*
 }
 
 SOFTNPU_EXPORT aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
-  return guarded(__func__, [&] { fill(devPtr, maxCount, value, count, nullptr); });
+  return guarded(__func__, [&] {
+    refuse_unseen();
+    fill(devPtr, maxCount, value, count, nullptr);
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count,

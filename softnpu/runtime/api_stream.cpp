@@ -162,9 +162,10 @@ SOFTNPU_EXPORT aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_
 SOFTNPU_EXPORT aclError aclrtStreamAbort(aclrtStream stream) {
   return guarded(__func__, [&] {
     Stream& s = stream_of(stream);
+    if (s.capture().load()) fail(ACL_ERROR_RT_STREAM_CAPTURED, "the stream is being captured: it cannot be aborted");
+    const uint64_t accepted = s.tail();
     s.abort();
-    s.wait_for(s.tail(), kForever);
-    s.clear_abort();
+    s.wait_for(accepted, kForever);
   });
 }
 
@@ -200,7 +201,7 @@ struct ValueTask {
   static int wait(void* state) noexcept {
     auto* t = static_cast<ValueTask*>(state);
     for (int i = 0; !t->met(); ++i) {
-      if (life() != Life::kRunning) return ACL_ERROR_RT_STREAM_ABORT;
+      if (Stream::running_task_aborted()) return life() == Life::kRunning ? 0 : ACL_ERROR_RT_STREAM_ABORT;
       if (i < 100)
         sched_yield();
       else
@@ -215,8 +216,8 @@ struct ValueTask {
 SOFTNPU_EXPORT aclError aclrtValueWrite(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream) {
   return guarded(__func__, [&] {
     need(devAddr, "devAddr");
-    ValueTask task{static_cast<uint64_t*>(devAddr), value, flag};
-    stream_of(stream).submit({ValueTask::write, nullptr, nullptr, "aclrtValueWrite", Cost::kTiny}, &task, sizeof task);
+    const ValueTask task{static_cast<uint64_t*>(devAddr), value, flag};
+    stream_of(stream).submit(Work({ValueTask::write, nullptr, nullptr, "aclrtValueWrite", Cost::kTiny}, task));
   });
 }
 
@@ -224,9 +225,8 @@ SOFTNPU_EXPORT aclError aclrtValueWait(void* devAddr, uint64_t value, uint32_t f
   return guarded(__func__, [&] {
     need(devAddr, "devAddr");
     if (flag > ACL_STREAM_WAIT_VALUE_NOR) fail(ACL_ERROR_INVALID_PARAM, "%u is not a condition", flag);
-    ValueTask task{static_cast<uint64_t*>(devAddr), value, flag};
-    stream_of(stream).submit({ValueTask::wait, nullptr, nullptr, "aclrtValueWait", Cost::kBlocking}, &task,
-                             sizeof task);
+    const ValueTask task{static_cast<uint64_t*>(devAddr), value, flag};
+    stream_of(stream).submit(Work({ValueTask::wait, nullptr, nullptr, "aclrtValueWait", Cost::kBlocking}, task));
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 
@@ -60,10 +61,19 @@ struct HostTask {
 bool ReportQueue::put(const Call& call) {
   std::unique_lock lock(mutex_);
   if (closed_) return false;
-  calls_.push_back(call);
-  uint64_t mine = ++put_;
+  const uint64_t mine = ++put_;
+  calls_.push_back({call, mine});
   changed_.notify_all();
-  if (call.block) changed_.wait(lock, [&] { return ran_ >= mine || closed_; });
+  auto over = [&] { return ran_ >= mine || closed_; };
+  while (call.block && !changed_.wait_for(lock, std::chrono::nanoseconds(schedule::kAbortNs), over)) {
+    if (!Stream::running_task_aborted()) continue;
+    // Nobody has taken it yet, or it runs and then counts.
+    if (auto at = std::find_if(calls_.begin(), calls_.end(), [&](const Queued& q) { return q.number == mine; });
+        at != calls_.end()) {
+      calls_.erase(at);
+      return true;
+    }
+  }
   return true;
 }
 
@@ -76,12 +86,12 @@ bool ReportQueue::process(int64_t deadline) {
     changed_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(0, deadline - now_ns())), ready);
   bool any = !calls_.empty();
   while (!calls_.empty()) {
-    Call c = calls_.front();
+    Queued q = calls_.front();
     calls_.pop_front();
     lock.unlock();
-    c.function(c.data);
+    q.call.function(q.call.data);
     lock.lock();
-    ++ran_;
+    ran_ = q.number;
     changed_.notify_all();
   }
   return any;
@@ -128,12 +138,11 @@ void launch_callback(Stream& stream, aclrtCallback function, void* data, bool bl
     queue = it->second.second;
   }
   auto* task = new CallbackTask{std::move(queue), {function, data, block}};
-  stream.submit({CallbackTask::run, CallbackTask::drop, task, "aclrtLaunchCallback", Cost::kHost});
+  stream.submit(Work({CallbackTask::run, CallbackTask::drop, task, "aclrtLaunchCallback", Cost::kHost}));
 }
 
 void launch_host_function(Stream& stream, aclrtHostFunc function, void* data) {
-  HostTask task{function, data};
-  stream.submit({HostTask::run, nullptr, nullptr, "aclrtLaunchHostFunc", Cost::kHost}, &task, sizeof task);
+  stream.submit(Work({HostTask::run, nullptr, nullptr, "aclrtLaunchHostFunc", Cost::kHost}, HostTask{function, data}));
 }
 
 void process_reports(int64_t deadline) {

@@ -23,7 +23,8 @@ class ReportQueue {
     bool block;  // the stream goes on only after it has run
   };
 
-  // Called on the stream's worker. Returns when queued, or, if it blocks, when run; false if the thread unsubscribed meanwhile.
+  // Called on the stream's worker. Returns when queued, or, if it blocks, when run or when the
+  // stream is aborted; false if the thread unsubscribed meanwhile.
   bool put(const Call& call);
   // Called on the subscribed thread: runs the callbacks that wait; false if none came before the deadline.
   bool process(int64_t deadline);
@@ -32,8 +33,12 @@ class ReportQueue {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Call> calls_;
-  uint64_t put_ = 0, ran_ = 0;
+  struct Queued {
+    Call call;
+    uint64_t number;
+  };
+  std::deque<Queued> calls_;
+  uint64_t put_ = 0, ran_ = 0;  // numbers: of the last that was put, and of the last that has run
   bool closed_ = false;
 };
 

@@ -1,7 +1,7 @@
 #include "softnpu/runtime/capture.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/stream.h"
@@ -10,11 +10,13 @@ namespace softnpu {
 namespace {
 
 std::atomic<uint64_t> g_next_id{1};
+thread_local aclmdlRICaptureMode t_mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
 
 // Captures under way, by id: an event may outlive the capture it was recorded in.
 struct Open {
   std::mutex mutex;  // before Capture::mutex_
   std::map<uint64_t, Capture*> captures;
+  std::atomic<size_t> count{0};  // of captures
 };
 Open& open_captures() {
   static Open& o = *new Open;
@@ -27,34 +29,53 @@ void merge(CaptureClock& into, const CaptureClock& from) {
 
 }  // namespace
 
-TaskList::~TaskList() {
-  for (auto& w : tasks)
-    if (w->task.drop) w->task.drop(w->state());
-}
-
-Capture::Capture(Stream& origin, aclmdlRICaptureMode mode)
-    : id_(g_next_id++), origin_(origin), mode_(mode), list_(std::make_shared<TaskList>()) {
+Capture::Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode)
+    : id_(g_next_id++),
+      origin_(origin),
+      graph_(graph),
+      mode_(mode),
+      thread_(std::this_thread::get_id()),
+      list_(std::make_shared<TaskList>()) {
   clocks_[&origin];
-  std::lock_guard lock(open_captures().mutex);
-  open_captures().captures[id_] = this;
+  Open& open = open_captures();
+  std::lock_guard lock(open.mutex);
+  open.captures[id_] = this;
+  open.count.store(open.captures.size(), std::memory_order_relaxed);
   origin.capture().store(this, std::memory_order_release);
 }
 
-void Capture::add(Stream& stream, const Task& task, const void* payload, size_t payload_bytes) {
-  std::unique_ptr<Work> work;
-  try {
-    work = std::make_unique<Work>();
-    std::lock_guard lock(mutex_);
-    list_->tasks.reserve(list_->tasks.size() + 1);
-    clocks_[&stream][&stream] = list_->tasks.size() + 1;
-  } catch (...) {
-    if (task.drop) task.drop(task.state ? task.state : const_cast<void*>(payload));
-    throw;
-  }
-  work->task = task;
-  if (payload_bytes) memcpy(work->payload, payload, payload_bytes);
+// CANN's rules: a global capture forbids them to every thread, a thread-local one to its own, a relaxed one to nobody; and a
+// thread that has set a weaker mode of its own is asked for no more than that.
+bool Capture::forbids(aclmdlRICaptureMode of_thread) const noexcept {
+  if (mode_ == ACL_MODEL_RI_CAPTURE_MODE_RELAXED || of_thread == ACL_MODEL_RI_CAPTURE_MODE_RELAXED) return false;
+  if (thread_ == std::this_thread::get_id()) return true;
+  return mode_ == ACL_MODEL_RI_CAPTURE_MODE_GLOBAL && of_thread == ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
+}
+
+void Capture::check_thread() const {
+  if (mode_ != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && thread_ != std::this_thread::get_id())
+    fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
+         "the capture was begun by another thread: end it there, or begin it in the relaxed mode");
+}
+
+void refuse_unseen() {
+  Open& open = open_captures();
+  if (open.count.load(std::memory_order_relaxed) == 0) return;
+  std::lock_guard lock(open.mutex);
+  for (auto& [id, capture] : open.captures)
+    if (capture->forbids(t_mode))
+      fail(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
+           "a graph is being captured, and the capture cannot see this call: use the asynchronous one on the captured "
+           "stream, or capture in the relaxed mode");
+}
+
+aclmdlRICaptureMode exchange_capture_mode(aclmdlRICaptureMode mode) noexcept { return std::exchange(t_mode, mode); }
+
+void Capture::add(Stream& stream, Work&& work) {
   std::lock_guard lock(mutex_);
-  list_->tasks.push_back(std::move(work));
+  size_t& own = clocks_[&stream][&stream];
+  list_->push_back(std::move(work));
+  own = list_->size();
 }
 
 std::shared_ptr<CaptureMark> Capture::mark(Stream& stream) {
@@ -70,8 +91,10 @@ void Capture::join(Stream& stream, const CaptureMark& mark) {
 
 std::shared_ptr<TaskList> Capture::finish() {
   {
-    std::lock_guard lock(open_captures().mutex);
-    open_captures().captures.erase(id_);
+    Open& open = open_captures();
+    std::lock_guard lock(open.mutex);
+    open.captures.erase(id_);
+    open.count.store(open.captures.size(), std::memory_order_relaxed);
   }
   std::lock_guard lock(mutex_);
   const CaptureClock& known = clocks_[&origin_];
@@ -83,7 +106,7 @@ std::shared_ptr<TaskList> Capture::finish() {
     stream->capture().store(nullptr, std::memory_order_release);
   }
   if (unjoined)
-    fail(107025,
+    fail(ACL_ERROR_RT_STREAM_UNJOINED,
          "a stream was drawn into the capture by an event and never joined back: make the first stream wait for it");
   return std::move(list_);
 }
@@ -93,21 +116,41 @@ bool join_capture(Stream& stream, const CaptureMark& mark) {
   auto it = open_captures().captures.find(mark.capture_id);
   if (it == open_captures().captures.end()) return false;
   Capture* other = stream.capture().load(std::memory_order_acquire);
-  if (other && other != it->second) fail(107032, "the stream is being captured into another graph");
+  if (other && other != it->second)
+    fail(ACL_ERROR_STREAM_CAPTURE_CONFLICT, "the stream is being captured into another graph");
   it->second->join(stream, mark);
   return true;
 }
 
-void replay(std::shared_ptr<TaskList> list, Stream& stream) {
-  for (auto& w : list->tasks) {
-    // The graph's copy of the payload stays where it is: several replays may be queued.
-    stream.submit({w->task.run, nullptr, w->state(), w->task.name, w->task.cost});
+namespace {
+
+// One run of a graph: keeps its tasks until the last of them is dropped, so a graph may be destroyed behind its replay.
+struct Replay {
+  const std::shared_ptr<TaskList> list;
+  std::atomic<size_t> users{1};
+
+  void release() noexcept {
+    if (users.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
-  // The last task lets go of the list, so that a graph may be destroyed behind its replay.
-  auto* keep = new std::shared_ptr<TaskList>(std::move(list));
-  stream.submit({[](void*) noexcept { return 0; },
-                 [](void* p) noexcept { delete static_cast<std::shared_ptr<TaskList>*>(p); }, keep,
-                 "aclmdlRIExecuteAsync", Cost::kTiny});
+};
+
+struct Replayed {
+  Work* work;
+  Replay* replay;
+
+  static int run(void* state) noexcept { return static_cast<Replayed*>(state)->work->run(); }
+  static void drop(void* state) noexcept { static_cast<Replayed*>(state)->replay->release(); }
+};
+
+}  // namespace
+
+void replay(std::shared_ptr<TaskList> list, Stream& stream) {
+  auto release = [](Replay* r) { r->release(); };
+  std::unique_ptr<Replay, decltype(release)> run(new Replay{std::move(list)}, release);
+  for (Work& work : *run->list) {
+    run->users.fetch_add(1, std::memory_order_relaxed);
+    stream.submit(Work({Replayed::run, Replayed::drop, nullptr, work.name(), work.cost()}, Replayed{&work, run.get()}));
+  }
 }
 
 }  // namespace softnpu

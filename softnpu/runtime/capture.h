@@ -1,32 +1,28 @@
 // Graph capture: the tasks that streams would have run, in the order they were given; and the graph it becomes. The order of
 // the calls obeys every dependency between the captured streams, so a replay runs them one after the other on one stream.
-// Who calls it: stream.cpp (submit), event.cpp (fork and join), api_graph.cpp.
+// Who calls it: stream.cpp (submit), event.cpp (fork and join), api_graph.cpp, api_memory.cpp.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
+#include <thread>
 
 #include "acl/types.h"
 #include "softnpu/runtime/handle.h"
-#include "softnpu/runtime/ring.h"
+#include "softnpu/runtime/work.h"
 
 namespace softnpu {
 
 class Stream;
 
-// The recorded tasks. Each may run many times; each is dropped once, with the graph.
-struct TaskList {
-  std::vector<std::unique_ptr<Work>> tasks;
-  TaskList() = default;
-  TaskList(const TaskList&) = delete;
-  ~TaskList();
-};
+// The recorded tasks, which stay where they are. Each may run many times; each is dropped once, with the list.
+using TaskList = std::deque<Work>;
 
 // How far each captured stream has come, as one of them knows it.
 using CaptureClock = std::map<Stream*, size_t>;
@@ -39,13 +35,18 @@ struct CaptureMark {
 
 class Capture {
  public:
-  Capture(Stream& origin, aclmdlRICaptureMode mode);
+  // `graph`: the handle of what it becomes. It belongs to the calling thread.
+  Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode);
 
   uint64_t id() const noexcept { return id_; }
   Stream& origin() const noexcept { return origin_; }
-  aclmdlRICaptureMode mode() const noexcept { return mode_; }
+  void* graph() const noexcept { return graph_; }
+  // Does its mode, and the calling thread's, forbid calls that no capture can see (refuse_unseen)?
+  bool forbids(aclmdlRICaptureMode of_thread) const noexcept;
+  // Only a relaxed capture may be ended by another thread than the one that began it.
+  void check_thread() const;
 
-  void add(Stream& stream, const Task& task, const void* payload, size_t payload_bytes);
+  void add(Stream& stream, Work&& work);
   std::shared_ptr<CaptureMark> mark(Stream& stream);
   void join(Stream& stream, const CaptureMark& mark);
   // Releases the streams. Throws if one of them was never joined back into the origin.
@@ -54,7 +55,9 @@ class Capture {
  private:
   const uint64_t id_;
   Stream& origin_;
+  void* const graph_;
   const aclmdlRICaptureMode mode_;
+  const std::thread::id thread_;
   std::mutex mutex_;
   std::shared_ptr<TaskList> list_;
   std::map<Stream*, CaptureClock> clocks_;
@@ -62,6 +65,12 @@ class Capture {
 
 // Puts `stream` into the capture that `mark` belongs to, or orders it after the mark. False: that capture is over.
 bool join_capture(Stream& stream, const CaptureMark& mark);
+
+// Throws where a capture under way forbids a call that works on memory at once, beside every stream (aclrtMemcpy, aclrtMemset):
+// it would be missing in the graph. One relaxed load while nothing is captured.
+void refuse_unseen();
+// Sets the calling thread's own mode and returns the former one.
+aclmdlRICaptureMode exchange_capture_mode(aclmdlRICaptureMode mode) noexcept;
 
 class Graph {
  public:

@@ -36,6 +36,11 @@ std::unique_ptr<Config> read() {
     fail(kInvalidParam, "ANYCEND_SOC=%s: no such chip here; known are %s", soc, soc_names().c_str());
   const char* check = getenv("ANYCEND_CHECK");
   c->check = check && strcmp(check, "1") == 0;
+  if (const char* v = getenv("ANYCEND_CHAOS"); v && *v) {
+    char* end;
+    c->chaos = strtoull(v, &end, 10);
+    if (*end || *v == '-') fail(kInvalidParam, "ANYCEND_CHAOS=%s: give a seed, a number from 0 on", v);
+  }
   return c;
 }
 

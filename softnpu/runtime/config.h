@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace softnpu {
@@ -10,11 +11,12 @@ namespace softnpu {
 struct Soc;
 
 struct Config {
-  int devices = 8;           // in the machine (ANYCEND_DEVICES)
-  std::vector<int> visible;  // physical ids by logical index (ASCEND_RT_VISIBLE_DEVICES)
-  uint64_t memory = 0;       // bytes of each device (ANYCEND_MEMORY); 0: what the machine has
-  const Soc* soc = nullptr;  // ANYCEND_SOC
-  bool check = false;        // ANYCEND_CHECK
+  int devices = 8;                // in the machine (ANYCEND_DEVICES)
+  std::vector<int> visible;       // physical ids by logical index (ASCEND_RT_VISIBLE_DEVICES)
+  uint64_t memory = 0;            // bytes of each device (ANYCEND_MEMORY); 0: what the machine has
+  const Soc* soc = nullptr;       // ANYCEND_SOC
+  bool check = false;             // ANYCEND_CHECK
+  std::optional<uint64_t> chaos;  // ANYCEND_CHAOS: the seed
 };
 
 // Throws Error for a value that cannot be read, naming the variable; every time it is asked.

@@ -121,7 +121,7 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
     task.request.src_pitch = r.width;
   }
   Cost cost = bytes <= kTinyBytes ? Cost::kTiny : Cost::kSerial;
-  stream->submit({CopyTask::run, CopyTask::drop, nullptr, "aclrtMemcpyAsync", cost}, &task, sizeof task);
+  stream->submit(Work({CopyTask::run, CopyTask::drop, nullptr, "aclrtMemcpyAsync", cost}, task));
   if (to_pageable && !captured) stream->synchronize(kForever, 507046);
 }
 
@@ -140,7 +140,7 @@ void fill(void* dst, size_t limit, int value, size_t count, Stream* stream) {
     return;
   }
   Cost cost = count <= kTinyBytes ? Cost::kTiny : Cost::kSerial;
-  stream->submit({FillTask::run, nullptr, nullptr, "aclrtMemsetAsync", cost}, &task, sizeof task);
+  stream->submit(Work({FillTask::run, nullptr, nullptr, "aclrtMemsetAsync", cost}, task));
 }
 
 }  // namespace softnpu

@@ -82,18 +82,7 @@ void* Device::primary_context() {
   return handle;
 }
 
-void Device::synchronize(int64_t deadline) {
-  Error first{0, {}};
-  slab<Stream>().each([&](Stream& s) {
-    if (s.device() != index_) return;
-    try {
-      s.synchronize(deadline, 507046);
-    } catch (Error& e) {
-      if (first.code == 0) first = std::move(e);
-    }
-  });
-  if (first.code) throw first;
-}
+void Device::synchronize(int64_t deadline) { Stream::synchronize_all(index_, deadline, 507046); }
 
 void Device::reset(bool force) {
   users_ = 0;

@@ -28,7 +28,7 @@ class Device {
   void* primary_context();  // the handle; makes it
   void* primary_context_or_null() noexcept { return primary_.load(std::memory_order_acquire); }
 
-  // Waits for every stream of the device; throws the first sticky error.
+  // Waits for every stream of the device; throws the earliest sticky error (Stream::synchronize_all).
   void synchronize(int64_t deadline);
   // Destroys the device's streams, contexts and memory. `force` drops queued tasks.
   void reset(bool force);

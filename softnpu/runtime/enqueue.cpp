@@ -1,6 +1,8 @@
 // The software NPU's inside door: what nnopbase, the kernels and the collectives call.
 #include "softnpu/runtime/enqueue.h"
 
+#include <utility>
+
 #include "softnpu/runtime/arena.h"
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/context.h"
@@ -13,14 +15,8 @@
 namespace softnpu {
 
 int enqueue(aclrtStream stream, const Task& task) noexcept {
-  bool handed_over = false;
-  int code = guarded("enqueue", [&] {
-    Stream& s = stream_of(stream);
-    handed_over = true;  // submit drops the task itself
-    s.submit(task);
-  });
-  if (__builtin_expect(code != 0 && !handed_over, 0) && task.drop) task.drop(task.state);
-  return code;
+  Work work(task);
+  return guarded("enqueue", [&] { stream_of(stream).submit(std::move(work)); });
 }
 
 int stream_device(aclrtStream stream) noexcept {
@@ -49,6 +45,8 @@ bool check_pointer(const void* pointer, size_t bytes, int device) noexcept {
   if (why) set_error_message(why);
   return why == nullptr;
 }
+
+bool running_task_aborted() noexcept { return Stream::running_task_aborted(); }
 
 void on_compute_idle(void (*hook)() noexcept) noexcept { Executor::on_compute_idle(hook); }
 

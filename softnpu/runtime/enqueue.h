@@ -18,6 +18,7 @@ enum class Cost : uint8_t {
   kWide,      // uses ATen's thread pool: the process's one compute thread, whatever the stream
   kHost,      // a host callback: never run by helping
   kBlocking,  // waits for other processes (collectives): run by helping only where the caller waits without a deadline
+  kWait,      // the runtime's own: waits for another stream
 };
 
 // One unit of work, copied into the stream's ring. `run` may be called many times (graph replay), `drop` exactly once,
@@ -32,6 +33,10 @@ struct Task {
 
 // Thread-safe; several threads may feed one stream. Returns 0 or an aclError (the task is then dropped).
 SOFTNPU_API int enqueue(aclrtStream stream, const Task& task) noexcept;
+
+// In a task of cost kBlocking or kHost: true when its stream is being aborted, or the process exits. A task that blocks looks
+// now and then (every 20 ms is enough) and then returns; the caller of aclrtStreamAbort waits for that.
+SOFTNPU_API bool running_task_aborted() noexcept;
 
 // The calling thread's recent error message, as aclGetRecentErrMsg returns it.
 SOFTNPU_API void set_error_message(const char* text) noexcept;

@@ -7,11 +7,18 @@
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/stream.h"
+#include "softnpu/sanitize/hooks.h"
 
 namespace softnpu {
 namespace {
 
 int nothing(void*) noexcept { return 0; }
+
+[[noreturn]] void refuse_captured() {
+  fail(ACL_ERROR_RT_EVENT_CAPTURED,
+       "the event was recorded in a capture: it orders the graph's tasks and never happens by itself; record it "
+       "outside");
+}
 
 }  // namespace
 
@@ -42,10 +49,13 @@ void Event::record(Stream& stream) {
   if (Capture* capture = stream.capture().load(std::memory_order_acquire)) {
     auto mark = capture->mark(stream);
     std::lock_guard lock(mutex_);
+    recorded_ = {};
+    ++epoch_;
     mark_ = std::move(mark);
     return;
   }
   if (stream.failed() && !stream.continue_on_failure()) stream.throw_error(false);
+  sanitize::at(sanitize::Point::kRecord, &stream);
   uint64_t epoch;
   {
     std::lock_guard lock(mutex_);
@@ -57,7 +67,7 @@ void Event::record(Stream& stream) {
   }
   // Outside the lock: the task may run right here. Nobody else records this event at the same time.
   TimeTask task{this, epoch};
-  stream.submit({TimeTask::run, nullptr, nullptr, "aclrtRecordEvent", Cost::kTiny}, &task, sizeof task);
+  stream.submit(Work({TimeTask::run, nullptr, nullptr, "aclrtRecordEvent", Cost::kTiny}, task));
   std::lock_guard lock(mutex_);
   if (epoch_ == epoch) recorded_ = {&stream, stream.tail()};
 }
@@ -70,11 +80,19 @@ void Event::wait_on(Stream& stream) {
     at = recorded_;
     mark = mark_;
   }
-  if (mark && join_capture(stream, *mark)) return;
-  if (at.stream == nullptr || at.stream == &stream || stream.capture().load(std::memory_order_acquire)) return;
+  if (mark) {
+    if (!join_capture(stream, *mark)) refuse_captured();
+    return;
+  }
+  if (stream.capture().load(std::memory_order_acquire))
+    fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+         "the stream is being captured, and the event was recorded outside the capture: a graph cannot wait for it; "
+         "let the "
+         "stream wait before the capture begins");
+  if (at.stream == nullptr || at.stream == &stream) return;
   if (at.stream->done() < at.target || at.stream->failed()) {
-    WaitPayload wait{at.stream, at.target};
-    stream.submit({nothing, nullptr, nullptr, "aclrtStreamWaitEvent", kWait}, &wait, sizeof wait);
+    stream.submit(
+        Work({nothing, nullptr, nullptr, "aclrtStreamWaitEvent", Cost::kWait}, WaitPayload{at.stream, at.target}));
   }
   std::lock_guard lock(mutex_);
   std::erase_if(waits_, [](const Position& p) { return p.stream->done() >= p.target; });
@@ -90,6 +108,7 @@ void Event::reset() {
 
 Event::Position Event::position() {
   std::lock_guard lock(mutex_);
+  if (mark_) refuse_captured();
   return recorded_;
 }
 
@@ -109,7 +128,7 @@ void Event::synchronize(int64_t deadline) {
   Position p = position();
   if (p.stream == nullptr) return;
   if (!p.stream->wait_for(p.target, deadline)) fail(507047, "the event has not happened within the given time");
-  if (p.stream->failed()) p.stream->throw_error(true);
+  if (p.stream->failed()) p.stream->throw_error(true, p.target);
 }
 
 int64_t Event::timestamp_ns() {

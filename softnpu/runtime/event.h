@@ -44,7 +44,7 @@ class Event {
   };
   struct TimeTask;
 
-  Position position();
+  Position position();  // throws for an event recorded in a capture
 
   std::mutex mutex_;  // guards all below; a leaf
   uint32_t flags_ = 0;

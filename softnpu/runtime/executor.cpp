@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <algorithm>
+#include <vector>
 
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/process.h"
@@ -30,7 +30,7 @@ Started& started() {
 }  // namespace
 
 Executor& Executor::compute() {
-  static Executor& e = *new Executor(Kind::kCompute);
+  static Executor& e = *new Executor(Runner::kCompute);
   return e;
 }
 
@@ -41,10 +41,7 @@ void Executor::on_compute_idle(void (*hook)() noexcept) noexcept { idle_hook.sto
 void Executor::post(Stream* stream) {
   {
     std::lock_guard lock(mutex_);
-    // A smaller number is a higher priority, as in CANN; equal ones keep their order.
-    auto at = std::find_if(queue_.begin(), queue_.end(), [&](Stream* s) { return s->priority() > stream->priority(); });
-    queue_.insert(at, stream);
-    waiting_.store(uint32_t(queue_.size()), std::memory_order_release);
+    turns_.add(stream, now_ns());
     if (!thread_.joinable()) {
       mark_started();
       // Signals belong to the threads of the program.
@@ -55,12 +52,11 @@ void Executor::post(Stream* stream) {
         thread_ = std::thread([this] { loop(); });
       } catch (...) {
         pthread_sigmask(SIG_SETMASK, &old, nullptr);
-        std::erase(queue_, stream);
-        waiting_.store(uint32_t(queue_.size()), std::memory_order_release);
+        turns_.remove(stream);
         throw;
       }
       pthread_sigmask(SIG_SETMASK, &old, nullptr);
-      pthread_setname_np(thread_.native_handle(), kind_ == Kind::kCompute ? "npu-compute" : "npu-stream");
+      pthread_setname_np(thread_.native_handle(), as_ == Runner::kCompute ? "npu-compute" : "npu-stream");
       std::lock_guard lock_all(started().mutex);
       started().all.push_back(this);
     }
@@ -71,15 +67,17 @@ void Executor::post(Stream* stream) {
 
 Stream* Executor::next() noexcept {
   std::lock_guard lock(mutex_);
-  if (queue_.empty()) return nullptr;
-  Stream* s = queue_.front();
-  queue_.erase(queue_.begin());
-  waiting_.store(uint32_t(queue_.size()), std::memory_order_release);
-  return s;
+  return turns_.next();
+}
+
+bool Executor::turn_is_over(Stream& stream, int64_t began) noexcept {
+  if (!turns_.others()) return false;
+  std::lock_guard lock(mutex_);
+  return turns_.over(stream, began, now_ns());
 }
 
 void Executor::loop() noexcept {
-  t_on_compute = kind_ == Kind::kCompute;
+  t_on_compute = as_ == Runner::kCompute;
   int64_t idle_at = kForever;  // when to call the hook: set by work, only on the compute thread
   while (!stop_.load(std::memory_order_acquire)) {
     uint32_t epoch = epoch_.load(std::memory_order_seq_cst);

@@ -1,31 +1,30 @@
-// A thread that runs streams: each stream has one of its own (its worker), and the process has one compute thread that runs
-// every kernel that uses ATen's thread pool (libgomp keeps a pool for each calling thread: two callers double the time).
-// A thread starts at the first stream posted to it and sleeps when it has none.
+// A thread that runs streams: each stream has one of its own (its worker), and the process has one compute thread. What it is
+// not: it decides nothing (schedule.h). A thread starts at the first stream posted to it and sleeps when it has none.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <thread>
-#include <vector>
+
+#include "softnpu/runtime/schedule.h"
 
 namespace softnpu {
 
-class Stream;
-
 class Executor {
  public:
-  enum class Kind : uint8_t { kWorker, kCompute };
+  explicit Executor(Runner as) : as_(as) {}
 
-  explicit Executor(Kind kind) : kind_(kind) {}
-
-  Kind kind() const noexcept { return kind_; }
+  // As whom it runs tasks: kWorker or kCompute.
+  Runner as() const noexcept { return as_; }
 
   // Makes this thread responsible for the stream until it has run it empty or passed it on. Throws if no thread can start.
   void post(Stream* stream);
 
   // Is another stream waiting for this thread?
-  bool has_others() const noexcept { return waiting_.load(std::memory_order_acquire) != 0; }
+  bool has_others() const noexcept { return turns_.others(); }
+  // Must a stream whose turn began then make way for another? Costs one load while none waits.
+  bool turn_is_over(Stream& stream, int64_t began) noexcept;
 
   static Executor& compute();
   // True on the compute thread.
@@ -39,10 +38,9 @@ class Executor {
   void loop() noexcept;
   Stream* next() noexcept;
 
-  const Kind kind_;
-  std::mutex mutex_;  // guards queue_ and thread_; a leaf: nothing is called with it held
-  std::vector<Stream*> queue_;
-  std::atomic<uint32_t> waiting_{0};
+  const Runner as_;
+  std::mutex mutex_;  // guards turns_ and thread_; a leaf: nothing is called with it held
+  schedule::Turns turns_;
   std::atomic<uint32_t> epoch_{0};
   std::atomic<uint32_t> sleeping_{0};
   std::atomic<bool> stop_{false};

@@ -3,10 +3,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace softnpu {
 
-Ring::~Ring() { free(cells_.load()); }
+Ring::~Ring() {
+  while (front()) pop();
+  free(cells_.load());
+}
 
 Ring::Cell* Ring::cells() {
   Cell* c = cells_.load(std::memory_order_acquire);
@@ -19,7 +23,7 @@ Ring::Cell* Ring::cells() {
   return c;
 }
 
-bool Ring::push(const Task& task, const void* payload, size_t payload_bytes) {
+bool Ring::push(Work&& work) {
   Cell* cells = this->cells();
   uint64_t t = tail_.load(std::memory_order_relaxed);
   do {
@@ -27,8 +31,7 @@ bool Ring::push(const Task& task, const void* payload, size_t payload_bytes) {
     if (t - progress_.done() >= kCapacity) return false;
   } while (!tail_.compare_exchange_weak(t, t + 1, std::memory_order_seq_cst, std::memory_order_relaxed));
   Cell& cell = cells[t % kCapacity];
-  cell.work.task = task;
-  if (payload_bytes) memcpy(cell.work.payload, payload, payload_bytes);
+  new (&cell.work) Work(std::move(work));
   cell.published.store(t + 1, std::memory_order_release);
   return true;
 }
@@ -40,6 +43,12 @@ Work* Ring::front() noexcept {
   if (cells == nullptr) return nullptr;
   Cell& cell = cells[h % kCapacity];
   return cell.published.load(std::memory_order_acquire) == h + 1 ? &cell.work : nullptr;
+}
+
+void Ring::pop() noexcept {
+  uint64_t h = progress_.done();
+  cells_.load(std::memory_order_relaxed)[h % kCapacity].work.~Work();
+  progress_.advance(h + 1);
 }
 
 }  // namespace softnpu

@@ -4,23 +4,12 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 
-#include "softnpu/runtime/enqueue.h"
 #include "softnpu/runtime/progress.h"
+#include "softnpu/runtime/work.h"
 
 namespace softnpu {
-
-inline constexpr size_t kPayloadBytes = 72;
-
-// A task with room for its own arguments: if `task.state` is null, `run` and `drop` get a pointer to `payload`.
-struct Work {
-  Task task;
-  alignas(8) unsigned char payload[kPayloadBytes];
-
-  void* state() noexcept { return task.state ? task.state : payload; }
-};
 
 class Ring {
  public:
@@ -36,19 +25,22 @@ class Ring {
   bool empty() const noexcept { return tail() == done(); }
   Progress& progress() noexcept { return progress_; }
 
-  // Copies the task in. False when the ring is full. Throws bad_alloc for the first task of the ring's life only.
-  bool push(const Task& task, const void* payload, size_t payload_bytes);
+  // Moves the task in. False when the ring is full: the task is then still the caller's. Throws bad_alloc for the first task
+  // of the ring's life only.
+  bool push(Work&& work);
 
   // Token holder only: takes the next position for a task it is about to run itself. False unless the ring is empty.
   bool claim_inline() noexcept {
     uint64_t h = progress_.done();
     return tail_.compare_exchange_strong(h, h + 1, std::memory_order_seq_cst, std::memory_order_relaxed);
   }
+  // Token holder only: the inline task is finished, and dropped.
+  void finish_inline() noexcept { progress_.advance(progress_.done() + 1); }
 
   // Token holder only: the oldest task, in place until pop; null when there is none, or its producer has not finished writing.
   Work* front() noexcept;
-  // Token holder only: the oldest task (or the inline one) is finished.
-  void pop() noexcept { progress_.advance(progress_.done() + 1); }
+  // Token holder only: drops the oldest task, then counts it as done.
+  void pop() noexcept;
 
  private:
   struct alignas(64) Cell {

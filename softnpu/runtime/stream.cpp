@@ -1,38 +1,38 @@
 #include "softnpu/runtime/stream.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "softnpu/runtime/capture.h"
+#include "softnpu/runtime/config.h"
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/log.h"
+#include "softnpu/sanitize/chaos.h"
+#include "softnpu/sanitize/hooks.h"
 
 namespace softnpu {
 namespace {
 
-// How long (in pauses, ~40 ns each) an executor looks for more work before it sleeps, and a caller for the end of its wait.
-// It adapts: doubled when more work came, halved when none did, so that idle streams cost nothing on a small machine.
-constexpr uint32_t kMinSpin = 16, kMaxSpin = 512;
-const int kCallerSpin = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 256 : 0;
-// A stream that ran a wide task this recently keeps to the compute thread: no handing over between two threads.
-constexpr uint64_t kWideMemory = 256;
-// How often a blocked wait looks whether its stream was aborted.
-constexpr int64_t kAbortPollNs = 20'000'000;
+using sanitize::at;
+using sanitize::Point;
 
-void drop(const Task& task, void* state) noexcept {
-  if (task.drop) task.drop(state);
-}
+std::atomic<uint64_t> g_next_cause{1};
+
+// The stream whose blocking task or host callback this thread runs.
+thread_local const Stream* t_running = nullptr;
 
 }  // namespace
 
 void Stream::open(Context* context, int device, uint32_t priority, uint32_t flags) noexcept {
+  if (config().chaos) sanitize::start_chaos(*config().chaos);  // it can be read: a device has been made
   status_ = 0;
   continue_on_failure_ = false;
-  aborted_ = false;
   capture_ = nullptr;
   for (auto& a : attributes_) a = 0;
   last_wide_ = 0;
@@ -42,143 +42,142 @@ void Stream::open(Context* context, int device, uint32_t priority, uint32_t flag
   flags_ = flags;
 }
 
-int Stream::submit(const Task& task, const void* payload, size_t payload_bytes) {
-  void* state = task.state ? task.state : const_cast<void*>(payload);
+// --- accepting and running tasks ---------------------------------------------------------------------------------------
+
+void Stream::submit(Work&& work) {
+  at(Point::kSubmit, this, work.name());
   if (Capture* capture = capture_.load(std::memory_order_acquire); __builtin_expect(capture != nullptr, 0)) {
-    capture->add(*this, task, payload, payload_bytes);
-    return 0;
+    capture->add(*this, std::move(work));
+    return;
   }
-  if (__builtin_expect(failed(), 0) && !continue_on_failure()) {
-    drop(task, state);
-    throw_error(false);
-  }
-  if (task.cost == Cost::kTiny && take_if_idle()) {
+  if (__builtin_expect(failed(), 0) && !continue_on_failure()) throw_error(false);  // goes on if it was just reported
+  const Cost cost = work.cost();
+  if (cost == Cost::kTiny && take_if_idle()) {
     if (ring_.claim_inline()) {
-      execute(task, state);
-      ring_.pop();
+      execute(work);
+      ring_.finish_inline();
       token_.release();
-      return 0;
+      return;
     }
     token_.release();
   }
+  while (!ring_.push(std::move(work))) make_room();
+  at(Point::kQueued, this);
+  schedule(cost);
+}
+
+void Stream::execute(Work& work) noexcept {
+  if (__builtin_expect(!skipped(), 1)) {
+    const bool blocks = work.cost() > Cost::kWide;
+    const Stream* outer = nullptr;
+    if (__builtin_expect(blocks, 0)) outer = std::exchange(t_running, this);
+    int code = at(Point::kBegin, this, work.name());
+    if (__builtin_expect(code == 0, 1)) code = work.run();
+    at(Point::kEnd, this, work.name());
+    if (__builtin_expect(blocks, 0)) t_running = outer;
+    if (__builtin_expect(code != 0, 0)) set_failure(code, work.name(), take_recent_message(), 0);
+  }
+  work.drop();
+}
+
+bool Stream::running_task_aborted() noexcept {
+  const Stream* s = t_running;
+  return life() != Life::kRunning || (s && s->ring_.done() < s->skip_until_.load(std::memory_order_relaxed));
+}
+
+bool Stream::may_run(Runner runner, Work& work, const Turn* turn) noexcept {
+  if (skipped()) return true;
+  bool over = false;
+  if (work.cost() == Cost::kWait) {
+    auto& wait = work.payload<WaitPayload>();
+    over = wait.source->done() >= wait.target;
+  }
+  return schedule::may_run(runner, work.cost(), turn && turn->executor.has_others(), over);
+}
+
+// A wait for another stream: the token is held, but nobody else could go on here anyway. Then its error is this stream's.
+void Stream::block_on(const WaitPayload& wait, const char* task) noexcept {
+  Stream& source = *wait.source;
+  while (!source.ring_.progress().wait(wait.target, now_ns() + schedule::kAbortNs, 64))
+    if (skipped() || life() != Life::kRunning) return;
+  if (!source.failed() || source.continue_on_failure()) return;
+  const Failure cause = source.failure(false, wait.target);
+  if (cause.code == 0) return;
+  std::optional<std::string> text;
   try {
-    while (!ring_.push(task, payload, payload_bytes)) make_room();
+    text = "the stream it waits for has failed: " + cause.text;
   } catch (...) {
-    drop(task, state);
-    throw;
   }
-  schedule(task.cost);
-  return 0;
+  set_failure(cause.code, task, text ? text->c_str() : "the stream it waits for has failed", cause.cause);
 }
 
-void Stream::execute(const Task& task, void* state) noexcept {
-  bool skip = (status_.load(std::memory_order_relaxed) != 0 && !continue_on_failure()) ||
-              aborted_.load(std::memory_order_relaxed);
-  if (__builtin_expect(!skip, 1)) {
-    if (int code = task.run(state); __builtin_expect(code != 0, 0)) {
-      set_error(code, task.name, take_recent_message());
-    }
-  }
-  drop(task, state);
-}
-
-bool Stream::may_run(Runner runner, Executor* me, Work& work) noexcept {
-  if (work.task.cost == kWait) {
-    auto* w = reinterpret_cast<WaitPayload*>(work.payload);
-    return w->source->done() >= w->target || runner == Runner::kWorker;
-  }
-  switch (work.task.cost) {
-    case Cost::kTiny:
-    case Cost::kSerial:
-      // The compute thread leaves other streams' wide tasks waiting for no serial one.
-      return runner != Runner::kCompute || !me->has_others();
-    case Cost::kWide:
-      return runner == Runner::kCompute;
-    case Cost::kBlocking:
-      return runner == Runner::kWorker || runner == Runner::kWaiter;
-    default:
-      return runner == Runner::kWorker;
-  }
-}
-
-// A wait for another stream, on the worker: the token is held, but nobody else could go on here anyway.
-void Stream::block_on(Work& work) noexcept {
-  auto* w = reinterpret_cast<WaitPayload*>(work.payload);
-  while (!aborted_.load(std::memory_order_relaxed) && life() == Life::kRunning) {
-    if (w->source->ring_.progress().wait(w->target, now_ns() + kAbortPollNs, 64)) return;
-  }
-}
-
-// Token held. Runs the oldest tasks until `target` is done, the queue is empty, or the next one is not this runner's.
-Stream::Stop Stream::run_queue(Runner runner, Executor* me, uint64_t target) noexcept {
+// Token held. Runs the oldest tasks until `target` is done, the queue is empty, the turn is over, or the next task is not this
+// runner's.
+Stream::Stop Stream::run_queue(Runner runner, uint64_t target, Turn* turn) noexcept {
   for (;;) {
     if (ring_.done() >= target) return Stop::kTarget;
     Work* work = ring_.front();
     if (work == nullptr) return ring_.empty() ? Stop::kEmpty : Stop::kPending;
-    if (!may_run(runner, me, *work)) return Stop::kNotMine;
-    if (work->task.cost == Cost::kWide) last_wide_.store(ring_.done() + 1, std::memory_order_relaxed);
-    if (work->task.cost == kWait) {
-      block_on(*work);
-      inherit_error(*reinterpret_cast<WaitPayload*>(work->payload)->source, work->task.name);
-    }
-    execute(work->task, work->state());
+    if (turn && turn->served && turn->executor.turn_is_over(*this, turn->began)) return Stop::kTurnOver;
+    if (!may_run(runner, *work, turn)) return Stop::kNotMine;
+    if (work->cost() == Cost::kWide) last_wide_.store(ring_.done() + 1, std::memory_order_relaxed);
+    if (work->cost() == Cost::kWait && !skipped()) block_on(work->payload<WaitPayload>(), work->name());
+    execute(*work);
     ring_.pop();
+    if (turn) turn->served = true;
   }
 }
+
+// --- executors -----------------------------------------------------------------------------------------------------------
 
 Executor& Stream::executor_for(Cost cost) noexcept {
-  switch (cost) {
-    case Cost::kWide:
-      return Executor::compute();
-    case Cost::kTiny:
-    case Cost::kSerial: {
-      uint64_t wide = last_wide_.load(std::memory_order_relaxed);
-      bool recent = wide && ring_.done() - wide < kWideMemory;
-      return recent && !Executor::compute().has_others() ? Executor::compute() : worker_;
-    }
-    default:
-      return worker_;
-  }
+  const uint64_t wide = last_wide_.load(std::memory_order_relaxed);
+  const uint64_t since = wide ? ring_.done() - wide : UINT64_MAX;
+  return schedule::on_compute(cost, since, Executor::compute().has_others()) ? Executor::compute() : worker_;
 }
 
-void Stream::schedule(Cost cost) {
+void Stream::schedule(Cost cost) noexcept {
   // Order: push moved the tail before we look here; drive() clears scheduled_ before it looks at the tail (all seq_cst).
   if (scheduled_.load(std::memory_order_seq_cst) || scheduled_.exchange(true, std::memory_order_seq_cst)) return;
+  hand_to(executor_for(cost));
+}
+
+// The caller has made the stream scheduled. Where no thread can be started the stream fails, and who waits for it drops its
+// tasks, or tries again.
+void Stream::hand_to(Executor& executor) noexcept {
+  at(Point::kPost, this);
   try {
-    executor_for(cost).post(this);
+    executor.post(this);
   } catch (...) {
-    scheduled_.store(false);  // the task stays queued: a synchronizing caller runs it
-    fail(207005, "cannot start the stream's worker thread");
+    set_failure(207005, "the stream", "cannot start a thread to run it", 0);
+    scheduled_.store(false, std::memory_order_seq_cst);
   }
 }
 
 void Stream::drive(Executor& me) noexcept {
-  Runner runner = me.kind() == Executor::Kind::kCompute ? Runner::kCompute : Runner::kWorker;
+  at(Point::kTurn, this);
+  Turn turn{me, now_ns()};
   for (;;) {
     Stop stop = Stop::kEmpty;
     Cost next = Cost::kTiny;
     if (!ring_.empty()) {  // a helper may have been faster: then leave the token to callers
       token_.take();
-      stop = run_queue(runner, &me, UINT64_MAX);
-      if (stop == Stop::kNotMine) next = ring_.front()->task.cost;
+      stop = run_queue(me.as(), UINT64_MAX, &turn);
+      if (stop == Stop::kNotMine) next = ring_.front()->cost();
       token_.release();
     }
     switch (stop) {
-      case Stop::kNotMine: {
-        // Still scheduled: the next executor takes over as it is. Wide work queues behind the other streams' own.
-        Executor& other = next == Cost::kWide ? Executor::compute() : worker_;
-        try {
-          other.post(this);
-        } catch (...) {
-          scheduled_.store(false);
-        }
-        return;
-      }
-      case Stop::kPending:
-        sched_yield();  // a producer is between its two stores
+      case Stop::kNotMine:  // still scheduled: the next executor takes over as it is
+        return hand_to(executor_for(next));
+      case Stop::kTurnOver:
+        return hand_to(me);
+      case Stop::kPending:  // a producer is between its two stores
+        if (me.has_others()) return hand_to(me);
+        sched_yield();
         break;
       default:
         if (linger(me)) break;
+        at(Point::kEmptied, this);
         scheduled_.store(false, std::memory_order_seq_cst);
         if (ring_.empty() || scheduled_.exchange(true, std::memory_order_seq_cst)) return;
     }
@@ -187,93 +186,87 @@ void Stream::drive(Executor& me) noexcept {
 
 // True when more work has come. The token is free meanwhile: tiny tasks run on their callers.
 bool Stream::linger(Executor& me) noexcept {
-  if (kCallerSpin == 0) return false;
-  spin_budget_ = std::clamp(spin_budget_, kMinSpin, kMaxSpin);
-  for (uint32_t i = 0; i < spin_budget_; ++i) {
+  for (uint32_t i = patience_.pauses(); i > 0; --i) {
     if (!ring_.empty()) {
-      spin_budget_ *= 2;
+      patience_.rewarded();
       return true;
     }
     if (me.has_others()) return false;
     cpu_relax();
   }
-  spin_budget_ /= 2;
+  patience_.disappointed();
   return false;
 }
+
+// --- threads that wait ---------------------------------------------------------------------------------------------------
 
 // The queue is full: run some of it, or wait until a few cells are free.
 void Stream::make_room() {
   uint64_t target = ring_.done() + Ring::kCapacity / 8;
   if (token_.try_take()) {
-    Stop stop = run_queue(Runner::kCaller, nullptr, target);
+    Stop stop = run_queue(Runner::kCaller, target, nullptr);
     token_.release();
     if (stop == Stop::kTarget || stop == Stop::kEmpty) return;
   }
   schedule(Cost::kTiny);
-  ring_.progress().wait(std::min(target, ring_.tail()), now_ns() + 1'000'000'000, kCallerSpin);
+  ring_.progress().wait(std::min(target, ring_.tail()), now_ns() + schedule::kLookNs, schedule::kSpins);
 }
 
 bool Stream::wait_for(uint64_t target, int64_t deadline) {
+  at(Point::kWait, this);
+  const Runner runner = deadline == kForever ? Runner::kWaiter : Runner::kCaller;
   for (;;) {
     if (ring_.done() >= target) return true;
     if (token_.try_take()) {
-      Stop stop = run_queue(deadline == kForever ? Runner::kWaiter : Runner::kCaller, nullptr, target);
+      Stop stop = run_queue(runner, target, nullptr);
       token_.release();
       if (stop == Stop::kTarget || stop == Stop::kEmpty) continue;
       if (stop == Stop::kPending) {
         sched_yield();
         continue;
       }
+      schedule(Cost::kTiny);  // somebody is responsible, unless no thread could be started
     }
     // Somebody runs it, or its next task is not for callers. Look again now and then: the head may have become ours.
-    bool bounded = deadline != kForever;
-    int64_t until = now_ns() + 50'000'000;
-    if (ring_.progress().wait(target, bounded ? std::min(until, deadline) : until, kCallerSpin)) return true;
-    if (bounded && now_ns() >= deadline) return false;
+    const int64_t until = std::min(now_ns() + schedule::kLookNs, deadline);
+    if (ring_.progress().wait(target, until, schedule::kSpins)) return true;
+    if (deadline != kForever && now_ns() >= deadline) return false;
   }
 }
 
+namespace {
+
+[[noreturn]] void refuse_captured() {
+  fail(107027, "the stream is being captured into a graph: it cannot be synchronized");
+}
+[[noreturn]] void time_out(int code) { fail(code, "the stream has not finished within the given time"); }
+
+}  // namespace
+
 void Stream::synchronize(int64_t deadline, int timeout_code) {
-  if (capture_.load(std::memory_order_acquire))
-    fail(107027, "the stream is being captured into a graph: it cannot be synchronized");
-  if (!wait_for(ring_.tail(), deadline)) fail(timeout_code, "the stream has not finished within the given time");
+  if (capture_.load(std::memory_order_acquire)) refuse_captured();
+  if (!wait_for(ring_.tail(), deadline)) time_out(timeout_code);
   if (failed()) throw_error(true);
 }
 
-void Stream::set_error(int code, const char* task, const char* message) noexcept {
-  std::lock_guard lock(error_mutex_);
-  if (status_.load(std::memory_order_relaxed) != 0) return;  // the first error is the cause
-  try {
-    error_ = std::string(task ? task : "task") + " failed on device " + std::to_string(device()) + ": " +
-             (message && *message ? message : "no message");
-  } catch (...) {
-    error_.clear();
+void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
+  std::vector<Stream*> mine;
+  slab<Stream>().each([&](Stream& s) {
+    if (s.device() != device) return;
+    if (s.capture_.load(std::memory_order_acquire)) refuse_captured();
+    mine.push_back(&s);
+  });
+  for (Stream* s : mine)
+    if (!s->wait_for(s->ring_.tail(), deadline)) time_out(timeout_code);
+  Failure first;
+  for (Stream* s : mine) {
+    if (!s->failed()) continue;
+    Failure f = s->failure(false);
+    if (f.code && (first.code == 0 || f.cause < first.cause)) first = std::move(f);
   }
-  log_line(kError, "stream error %d: %s", code, error_.c_str());
-  status_.store(code, std::memory_order_release);
-}
-
-void Stream::inherit_error(Stream& source, const char* task) noexcept {
-  if (source.status_.load(std::memory_order_acquire) == 0 || source.continue_on_failure()) return;
-  try {
-    source.throw_error(false);
-  } catch (const Error& cause) {
-    set_error(cause.code, task, ("the stream it waits for has failed: " + cause.message).c_str());
-  } catch (...) {
-    set_error(source.status_.load(), task, "the stream it waits for has failed");
-  }
-}
-
-void Stream::throw_error(bool clear) {
-  std::string text;
-  int code;
-  {
-    std::lock_guard lock(error_mutex_);
-    code = status_.load(std::memory_order_relaxed);
-    text = error_;
-    if (clear) status_.store(0, std::memory_order_release);
-  }
-  if (code != 0) throw Error{code, std::move(text)};
+  if (first.code == 0) return;
+  for (Stream* s : mine) s->failure(true, UINT64_MAX, first.cause);
+  throw Error{first.code, std::move(first.text)};
 }
 
 bool Stream::drain_all(int64_t deadline) noexcept {
@@ -286,6 +279,49 @@ bool Stream::drain_all(int64_t deadline) noexcept {
     }
   });
   return all;
+}
+
+// --- errors --------------------------------------------------------------------------------------------------------------
+
+void Stream::skip_until(uint64_t position) noexcept {
+  uint64_t now = skip_until_.load(std::memory_order_relaxed);
+  while (now < position && !skip_until_.compare_exchange_weak(now, position, std::memory_order_seq_cst)) {
+  }
+}
+
+// `cause` is 0 for a failure that was not inherited.
+void Stream::set_failure(int code, const char* task, const char* message, uint64_t cause) noexcept {
+  std::lock_guard lock(error_mutex_);
+  if (status_.load(std::memory_order_relaxed) != 0) return;  // the first error is the cause
+  failure_ = {code, {}, ring_.done() + 1, cause ? cause : g_next_cause.fetch_add(1)};
+  try {
+    failure_.text = std::string(task ? task : "task") + " failed on device " + std::to_string(device()) + ": " +
+                    (message && *message ? message : "no message");
+  } catch (...) {
+  }
+  log_line(kError, "stream error %d: %s", code, failure_.text.c_str());
+  status_.store(code, std::memory_order_release);
+}
+
+Stream::Failure Stream::failure(bool take, uint64_t until, uint64_t cause) noexcept {
+  std::lock_guard lock(error_mutex_);
+  if (status_.load(std::memory_order_relaxed) == 0 || failure_.position > until) return {};
+  if (cause && failure_.cause != cause) return {};
+  Failure f{failure_.code, {}, failure_.position, failure_.cause};
+  try {
+    f.text = failure_.text;
+  } catch (...) {
+  }
+  if (take) {
+    if (!continue_on_failure()) skip_until(ring_.tail());
+    status_.store(0, std::memory_order_release);
+  }
+  return f;
+}
+
+void Stream::throw_error(bool clear, uint64_t until) {
+  at(Point::kReport, this);
+  if (Failure f = failure(clear, until); f.code) throw Error{f.code, std::move(f.text)};
 }
 
 Stream& stream_of(void* handle) { return handle ? slab<Stream>().get(handle) : current_context().default_stream(); }

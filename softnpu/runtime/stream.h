@@ -1,9 +1,9 @@
-// A stream: a queue of tasks run one at a time and in order, by whichever thread is best placed. The rules:
+// A stream: a queue of tasks run one at a time and in order, by whichever thread is best placed (schedule.h). The rules:
 //   - who holds the token runs; callers (inline, helping) only try for it, executors wait for it;
 //   - a tiny task on an empty stream runs on its caller; anything else is queued and an executor is made responsible;
-//   - callers run tiny and serial tasks only; wide ones belong to the compute thread; host callbacks, collectives and waits
-//     for another stream belong to the stream's own worker;
-//   - a task's error stays on the stream: later tasks are skipped, later calls return it, until a synchronizing call reports it.
+//   - a task has one owner (work.h): the caller until `submit` has accepted it, then the ring, or the capture;
+//   - a task's error stays on the stream: later tasks are skipped, later calls return it, until a synchronizing call reports
+//     it. Whatever was accepted before the report is skipped, whatever comes after it runs.
 // Lock order: none is held while a task runs. error_mutex_ is a leaf.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "softnpu/runtime/executor.h"
 #include "softnpu/runtime/handle.h"
 #include "softnpu/runtime/ring.h"
+#include "softnpu/runtime/schedule.h"
 #include "softnpu/runtime/token.h"
 
 namespace softnpu {
@@ -22,9 +23,7 @@ namespace softnpu {
 class Capture;
 class Context;
 
-// Our own kind of task: waits until another stream has come to a position (its payload is a WaitPayload).
-inline constexpr Cost kWait = Cost(5);
-
+// Of a task of cost kWait.
 struct WaitPayload {
   Stream* source;
   uint64_t target;
@@ -36,7 +35,7 @@ class Stream {
   static constexpr uint32_t kMaxCount = 1 << 14;
   static constexpr const char* kNoun = "stream";
 
-  Stream() : worker_(Executor::Kind::kWorker) {}
+  Stream() : worker_(Runner::kWorker) {}
 
   // Prepares a slot taken from the slab. Positions go on where the previous user of the slot stopped.
   void open(Context* context, int device, uint32_t priority, uint32_t flags) noexcept;
@@ -52,9 +51,9 @@ class Stream {
   // Attributes that are kept and answered, by aclrtStreamAttr.
   std::atomic<uint32_t>& attribute(unsigned which) noexcept { return attributes_[which % kAttributes]; }
 
-  // Accepts a task: runs it now or queues it. Returns 0, or the stream's sticky error (the task is then dropped).
-  // Throws when the queue or the worker cannot be made (the task is then dropped too).
-  int submit(const Task& task, const void* payload = nullptr, size_t payload_bytes = 0);
+  // Accepts a task: runs it now or queues it. Throws the stream's sticky error, or that there is no memory for the queue: the
+  // task is then still the caller's, whose Work drops it.
+  void submit(Work&& work);
 
   // Runs `body()` on the calling thread if the stream is empty, as a tiny task would. False: the caller must submit instead.
   template <class Body>
@@ -63,7 +62,7 @@ class Stream {
     bool claimed = ring_.claim_inline();
     if (claimed) {
       body();
-      ring_.pop();
+      ring_.finish_inline();
     }
     token_.release();
     return claimed;
@@ -77,18 +76,21 @@ class Stream {
   bool wait_for(uint64_t target, int64_t deadline);
   // Waits for everything accepted so far, then reports and clears the sticky error (throws Error). Throws on timeout.
   void synchronize(int64_t deadline, int timeout_code);
+  // The same for every stream of a device: reports the earliest error, and clears it from all streams that have inherited it.
+  // Errors of another cause stay for the next call.
+  static void synchronize_all(int device, int64_t deadline, int timeout_code);
 
   bool failed() const noexcept { return status_.load(std::memory_order_acquire) != 0; }
-  // Throws the sticky error, and clears it if `clear`.
-  void throw_error(bool clear);
-  void set_error(int code, const char* task, const char* message) noexcept;
-  void inherit_error(Stream& source, const char* task) noexcept;  // of a stream whose event it waited for
+  // Throws the sticky error if it is of one of the first `until` tasks, and clears it if `clear`. Does nothing when there is none.
+  void throw_error(bool clear, uint64_t until = UINT64_MAX);
 
-  // Queued tasks are dropped unrun from now on; a blocked wait gives up.
-  void abort() noexcept { aborted_ = true; }
-  void clear_abort() noexcept { aborted_ = false; }
+  // Drops what is queued, unrun: tasks accepted before this call, and no others. A blocked one gives up. `wait_for` then waits
+  // for the one that runs.
+  void abort() noexcept { skip_until(ring_.tail()); }
+  // In a task: has its stream been aborted, so that it should give up what it blocks on? For costs kBlocking and kHost.
+  static bool running_task_aborted() noexcept;
 
-  // Executors only: runs the stream until it is empty or another executor must go on.
+  // Executors only: runs the stream until it is empty, its turn is over, or another executor must go on.
   void drive(Executor& me) noexcept;
 
   // Every live stream of the process; false at the deadline.
@@ -97,9 +99,19 @@ class Stream {
   std::atomic<Capture*>& capture() noexcept { return capture_; }
 
  private:
-  // A waiter has no deadline and nothing else to do until the task is done, so it may block in it.
-  enum class Runner : uint8_t { kCaller, kWaiter, kWorker, kCompute };
-  enum class Stop : uint8_t { kTarget, kEmpty, kNotMine, kPending };
+  enum class Stop : uint8_t { kTarget, kEmpty, kNotMine, kPending, kTurnOver };
+  // An executor's turn with this stream.
+  struct Turn {
+    Executor& executor;
+    int64_t began;
+    bool served = false;  // it has run something
+  };
+  struct Failure {
+    int code = 0;
+    std::string text;
+    uint64_t position = 0;  // of the task that failed, counted from one
+    uint64_t cause = 0;     // counts failures of the process: an inherited one has its source's
+  };
 
   // Takes the token unless the stream is busy. An executor that has just run the last task still holds it for some 50 ns.
   bool take_if_idle() noexcept {
@@ -111,25 +123,37 @@ class Stream {
     return false;
   }
 
-  Stop run_queue(Runner runner, Executor* me, uint64_t target) noexcept;
-  bool may_run(Runner runner, Executor* me, Work& work) noexcept;
-  void execute(const Task& task, void* state) noexcept;
-  void block_on(Work& work) noexcept;
+  Stop run_queue(Runner runner, uint64_t target, Turn* turn) noexcept;
+  bool may_run(Runner runner, Work& work, const Turn* turn) noexcept;
+  void execute(Work& work) noexcept;
+  void block_on(const WaitPayload& wait, const char* task) noexcept;
+  // Token holder only: is the oldest task to be dropped unrun?
+  bool skipped() const noexcept {
+    // This order: who clears the status has written skip_until_ before.
+    return (status_.load(std::memory_order_acquire) != 0 && !continue_on_failure()) ||
+           ring_.done() < skip_until_.load(std::memory_order_relaxed);
+  }
+  void skip_until(uint64_t position) noexcept;
   bool linger(Executor& me) noexcept;
   void make_room();
-  void schedule(Cost cost);
+  // Makes an executor responsible unless one is.
+  void schedule(Cost cost) noexcept;
+  void hand_to(Executor& executor) noexcept;
   Executor& executor_for(Cost cost) noexcept;
+  void set_failure(int code, const char* task, const char* message, uint64_t cause) noexcept;
+  // The sticky error if it is of one of the first `until` tasks, and of this cause; code 0 if there is none. `take` clears it.
+  Failure failure(bool take, uint64_t until = UINT64_MAX, uint64_t cause = 0) noexcept;
 
   Token token_;
   std::atomic<int> status_{0};
   std::atomic<bool> continue_on_failure_{false};
-  std::atomic<bool> aborted_{false};
-  std::atomic<bool> scheduled_{false};  // an executor is responsible for the queue
+  std::atomic<uint64_t> skip_until_{0};  // tasks before this position are dropped unrun
+  std::atomic<bool> scheduled_{false};   // an executor is responsible for the queue
   std::atomic<Capture*> capture_{nullptr};
   Ring ring_;
   Executor worker_;
   std::atomic<uint64_t> last_wide_{0};  // position + 1 of the last wide task
-  uint32_t spin_budget_ = 0;            // the responsible executor's
+  schedule::Patience patience_;         // the responsible executor's
   std::atomic<int> device_{-1};
   std::atomic<Context*> context_{nullptr};
   std::atomic<uint32_t> priority_{0};
@@ -137,7 +161,7 @@ class Stream {
   static constexpr unsigned kAttributes = 8;
   std::atomic<uint32_t> attributes_[kAttributes] = {};
   std::mutex error_mutex_;
-  std::string error_;
+  Failure failure_;  // its code is status_
 };
 
 // The stream a handle names; null means the current context's default stream. Throws for a bad handle.

@@ -1,19 +1,25 @@
-"""Streams, events, callbacks and graphs through the C ABI. Rings, order and helping are tested in cpp/."""
+"""Streams, events, callbacks through the C ABI. Rings, order and helping are tested in cpp/."""
 
 from __future__ import annotations
 
 import ctypes as C
 import threading
+import time
 
 import pytest
 
-from tests.runtime.acl import SERIAL, TINY, AclError, run
+from tests.runtime.acl import HOST, SERIAL, TINY, AclError, run
 
 NOT_READY, COMPLETE = 1, 0
 
 
 def status(acl, stream):
     return acl.out("aclrtStreamQuery", C.c_int, stream, first=False)
+
+
+def until_failed(acl, stream):
+    while acl.raw.aclrtStreamQuery(stream, C.byref(C.c_int())) == 0:
+        time.sleep(0.001)
 
 
 def event_status(acl, event):
@@ -151,8 +157,6 @@ def test_an_event_not_recorded_is_not_ready(acl, stream):
 
 
 def test_elapsed_time(acl, stream):
-    import time
-
     start, end = acl.event(8), acl.event(8)
     acl.aclrtRecordEvent(start, stream)
     acl.host_task(stream, lambda: time.sleep(0.03))
@@ -216,51 +220,99 @@ def test_value_write_and_wait(acl, stream):
     acl.aclrtDestroyStream(other)
 
 
-def test_a_graph_replays_what_was_captured(acl, stream):
-    p, q = acl.malloc(8), acl.malloc(8)
-    acl.aclrtMemset(q, 8, 0, 8)
-    acl.aclmdlRICaptureBegin(stream, 0)
-    acl.aclrtMemcpyAsync(q, 8, p, 8, 3, stream)
-    assert acl.raw.aclrtSynchronizeStream(stream) == 107027
-    graph = acl.out("aclmdlRICaptureEnd", C.c_void_p, stream, first=False)
-    assert acl.download(q, 8) == b"\0" * 8  # captured, not run
-    for value in (b"first...", b"second.."):
-        acl.upload(p, value)
-        acl.aclmdlRIExecuteAsync(graph, stream)
-        acl.aclrtSynchronizeStream(stream)
-        assert acl.download(q, 8) == value
-    acl.aclmdlRIExecuteAsync(graph, stream)
-    acl.aclmdlRIDestroy(graph)  # behind its replay
+def test_abort_ends_a_pending_value_wait_and_what_is_behind_it(acl, stream):
+    p = acl.malloc(16)
+    acl.aclrtMemset(p, 16, 0, 16)
+    acl.aclrtValueWait(p, 3, 0, stream)
+    acl.aclrtMemsetAsync(p + 8, 8, 1, 8, stream)
+    acl.aclrtStreamAbort(stream)
+    assert status(acl, stream) == COMPLETE
+    assert acl.download(p + 8, 1) == b"\0"
+    acl.aclrtMemsetAsync(p + 8, 8, 2, 8, stream)  # the stream goes on
     acl.aclrtSynchronizeStream(stream)
-    assert acl.raw.aclmdlRIExecuteAsync(graph, stream) == 107017
+    assert acl.download(p + 8, 1) == b"\2"
 
 
-def test_capture_follows_events_to_other_streams(acl, stream):
-    other, e, f, p = acl.stream(), acl.event(1), acl.event(1), acl.malloc(8)
-    acl.aclmdlRICaptureBegin(stream, 0)
-    acl.aclrtRecordEvent(e, stream)
-    acl.aclrtStreamWaitEvent(other, e)
-    acl.aclrtMemsetAsync(p, 8, 4, 8, other)
-    acl.aclrtRecordEvent(f, other)
-    acl.aclrtStreamWaitEvent(stream, f)
-    graph = acl.out("aclmdlRICaptureEnd", C.c_void_p, stream, first=False)
-    acl.aclrtMemset(p, 8, 0, 8)
-    acl.aclmdlRIExecuteAsync(graph, stream)
-    acl.aclrtSynchronizeStream(stream)
-    assert acl.download(p, 8) == b"\x04" * 8
-    acl.aclmdlRIDestroy(graph)
-    acl.aclrtDestroyStream(other)
-
-
-def test_a_stream_left_out_of_the_join_is_an_error(acl, stream):
+def test_abort_ends_a_wait_for_another_stream(acl, stream):
     other, e, p = acl.stream(), acl.event(1), acl.malloc(8)
-    acl.aclmdlRICaptureBegin(stream, 0)
+    acl.aclrtMemset(p, 8, 0, 8)
+    acl.aclrtValueWait(p, 3, 0, other)
+    acl.aclrtRecordEvent(e, other)
+    acl.aclrtStreamWaitEvent(stream, e)
+    acl.aclrtStreamAbort(stream)
+    assert status(acl, stream) == COMPLETE and status(acl, other) == NOT_READY
+    acl.aclrtValueWrite(p, 3, 0, stream)
+    acl.aclrtSynchronizeStream(other)
+    acl.aclrtDestroyStream(other)
+
+
+def test_abort_ends_a_callback_that_nobody_serves(acl, stream):
+    acl.aclrtSubscribeReport(threading.get_ident(), stream)
+    callback = C.CFUNCTYPE(None, C.c_void_p)(lambda data: None)
+    acl.aclrtLaunchCallback(C.cast(callback, C.c_void_p), None, 1, stream)
+    assert acl.raw.aclrtSynchronizeStreamWithTimeout(stream, 20) != 0
+    acl.aclrtStreamAbort(stream)
+    assert status(acl, stream) == COMPLETE
+    acl.aclrtUnSubscribeReport(threading.get_ident(), stream)
+
+
+def test_each_streams_own_error_is_reported_by_one_synchronization_of_the_device(acl):
+    streams = [acl.stream() for _ in range(3)]
+    for i, s in enumerate(streams):
+        assert acl.enqueue(s, lambda i=i: 507000 + i, HOST) == 0
+        until_failed(acl, s)  # keeps them in this order
+    seen = [acl.raw.aclrtSynchronizeDevice() for _ in range(4)]
+    assert seen == [507000, 507001, 507002, 0]
+    for s in streams:
+        acl.aclrtDestroyStream(s)
+
+
+def test_an_error_that_was_passed_on_is_reported_once_by_the_device(acl, stream):
+    other, e = acl.stream(), acl.event(1)
+    gate = threading.Event()
+    acl.enqueue(stream, lambda: gate.wait() and 507011, HOST)
     acl.aclrtRecordEvent(e, stream)
     acl.aclrtStreamWaitEvent(other, e)
-    acl.aclrtMemsetAsync(p, 8, 4, 8, other)
-    assert acl.raw.aclmdlRICaptureEnd(stream, C.byref(C.c_void_p())) == 107025
-    acl.aclrtSynchronizeStream(stream)  # the streams are free again
+    gate.set()
+    until_failed(acl, other)
+    assert [acl.raw.aclrtSynchronizeDevice() for _ in range(2)] == [507011, 0]
     acl.aclrtDestroyStream(other)
+
+
+def test_an_event_recorded_before_a_failure_passes_nothing_on(acl, stream):
+    other, e, gate = acl.stream(), acl.event(1), threading.Event()
+    acl.host_task(stream, gate.wait)
+    acl.aclrtRecordEvent(e, stream)
+    acl.enqueue(stream, lambda: 507012, HOST)
+    acl.host_task(other, lambda: time.sleep(0.02))
+    acl.aclrtStreamWaitEvent(other, e)
+    gate.set()
+    acl.aclrtSynchronizeEvent(e)
+    acl.aclrtSynchronizeStream(other)
+    assert acl.raw.aclrtSynchronizeStream(stream) == 507012
+    acl.aclrtDestroyStream(other)
+
+
+def test_a_task_accepted_before_the_report_of_an_error_never_runs(acl, stream):
+    first, gate, e, ran = threading.Event(), threading.Event(), acl.event(1), []
+    acl.enqueue(stream, lambda: first.wait() and 507013, HOST)
+    acl.aclrtRecordEvent(e, stream)
+    acl.host_task(stream, lambda: ran.append("early"))
+    other = acl.stream()
+    acl.host_task(other, gate.wait)
+    first.set()
+    assert acl.raw.aclrtSynchronizeEvent(e) == 507013
+    acl.host_task(stream, lambda: ran.append("late"))
+    acl.aclrtSynchronizeStream(stream)
+    assert ran == ["late"]
+    gate.set()
+    acl.aclrtSynchronizeStream(other)
+    acl.aclrtDestroyStream(other)
+
+
+def test_a_seed_that_cannot_be_read_is_named():
+    done = run("print(acl.raw.aclrtSetDevice(0), acl.message())", ANYCEND_CHAOS="often")
+    assert "100000" in done.stdout and "ANYCEND_CHAOS=often" in done.stdout
 
 
 def test_idle_streams_have_no_thread():

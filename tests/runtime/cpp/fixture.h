@@ -32,8 +32,9 @@ struct TestStream {
 // Gives a function to a stream. The function's result is the task's status.
 inline int submit(Stream& stream, Cost cost, std::function<int()> body, const char* name = "test") {
   auto* state = new std::function<int()>(std::move(body));
-  return stream.submit({[](void* p) noexcept { return (*static_cast<std::function<int()>*>(p))(); },
-                        [](void* p) noexcept { delete static_cast<std::function<int()>*>(p); }, state, name, cost});
+  stream.submit(Work({[](void* p) noexcept { return (*static_cast<std::function<int()>*>(p))(); },
+                      [](void* p) noexcept { delete static_cast<std::function<int()>*>(p); }, state, name, cost}));
+  return 0;
 }
 
 inline void sync(Stream& stream) { stream.synchronize(kForever, 507046); }

@@ -1,5 +1,6 @@
 #include "softnpu/runtime/ring.h"
 
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <set>
 #include <thread>
@@ -20,11 +21,11 @@ BOOST_AUTO_TEST_SUITE(test_ring)
 
 BOOST_AUTO_TEST_CASE(tasks_come_out_in_order_with_their_payload) {
   Ring r;
-  for (int i = 0; i < 5; ++i) BOOST_TEST(r.push(task(nullptr), &i, sizeof i));
+  for (int i = 0; i < 5; ++i) BOOST_TEST(r.push(Work(task(nullptr), i)));
   for (int i = 0; i < 5; ++i) {
     Work* w = r.front();
     BOOST_REQUIRE(w);
-    BOOST_TEST(*static_cast<int*>(w->state()) == i);
+    BOOST_TEST(w->payload<int>() == i);
     BOOST_TEST(r.done() == uint64_t(i));
     r.pop();
   }
@@ -35,11 +36,11 @@ BOOST_AUTO_TEST_CASE(tasks_come_out_in_order_with_their_payload) {
 BOOST_AUTO_TEST_CASE(a_full_ring_refuses) {
   Ring r;
   int x;
-  for (uint64_t i = 0; i < Ring::kCapacity; ++i) BOOST_TEST(r.push(task(&x), nullptr, 0));
-  BOOST_TEST(!r.push(task(&x), nullptr, 0));
+  for (uint64_t i = 0; i < Ring::kCapacity; ++i) BOOST_TEST(r.push(Work(task(&x))));
+  BOOST_TEST(!r.push(Work(task(&x))));
   r.front();
   r.pop();
-  BOOST_TEST(r.push(task(&x), nullptr, 0));
+  BOOST_TEST(r.push(Work(task(&x))));
 }
 
 BOOST_AUTO_TEST_CASE(inline_needs_an_empty_ring_and_counts_as_a_position) {
@@ -49,8 +50,8 @@ BOOST_AUTO_TEST_CASE(inline_needs_an_empty_ring_and_counts_as_a_position) {
   BOOST_TEST(r.tail() == 1u);
   BOOST_TEST(r.done() == 0u);
   BOOST_TEST(r.front() == nullptr);  // the claimed position is no queued task
-  r.push(task(&x), nullptr, 0);      // behind the inline one
-  r.pop();
+  r.push(Work(task(&x)));            // behind the inline one
+  r.finish_inline();
   BOOST_TEST(r.front() != nullptr);
   BOOST_TEST(!r.claim_inline());
 }
@@ -62,8 +63,7 @@ BOOST_AUTO_TEST_CASE(several_producers_lose_nothing_and_keep_their_own_order) {
   for (int p = 0; p < kProducers; ++p)
     producers.emplace_back([&, p] {
       for (int i = 0; i < kEach; ++i) {
-        int what[2] = {p, i};
-        while (!r.push(task(nullptr), what, sizeof what)) std::this_thread::yield();
+        while (!r.push(Work(task(nullptr), std::array{p, i}))) std::this_thread::yield();
       }
     });
   int next[kProducers] = {};
@@ -74,8 +74,8 @@ BOOST_AUTO_TEST_CASE(several_producers_lose_nothing_and_keep_their_own_order) {
       std::this_thread::yield();
       continue;
     }
-    int* what = static_cast<int*>(w->state());
-    ordered = ordered && what[1] == next[what[0]]++;
+    auto [producer, number] = w->payload<std::array<int, 2>>();
+    ordered = ordered && number == next[producer]++;
     r.pop();
     ++n;
   }

@@ -1,0 +1,61 @@
+// A task and the duty to drop it. Move-only: whoever holds a Work owns the task, and there is one such place at any time (the
+// caller's stack, a cell of the ring, a graph). It is consumed exactly once: dropped after its last run, or by the destructor
+// when nobody took it. What it is not: it decides nothing and knows no stream.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "softnpu/runtime/enqueue.h"
+
+namespace softnpu {
+
+inline constexpr size_t kPayloadBytes = 72;
+
+class Work {
+ public:
+  explicit Work(const Task& task) noexcept : task_(task) {}
+
+  // With arguments of its own: `run` and `drop` get a pointer to the copy of `payload`, wherever the Work lies by then.
+  template <class Payload>
+  Work(const Task& task, const Payload& payload) noexcept : task_(task), bytes_(sizeof(Payload)) {
+    static_assert(sizeof(Payload) <= kPayloadBytes && std::is_trivially_copyable_v<Payload>);
+    memcpy(payload_, &payload, sizeof(Payload));
+  }
+
+  Work(Work&& other) noexcept : task_(other.task_), bytes_(other.bytes_) {
+    if (bytes_) memcpy(payload_, other.payload_, bytes_);
+    other.task_.run = nullptr;
+  }
+  Work& operator=(Work&&) = delete;
+  ~Work() { drop(); }
+
+  Cost cost() const noexcept { return task_.cost; }
+  const char* name() const noexcept { return task_.name; }
+
+  // May be called many times.
+  int run() noexcept { return task_.run(state()); }
+
+  // Consumes it: neither run nor dropped again.
+  void drop() noexcept {
+    if (task_.run == nullptr) return;
+    if (task_.drop) task_.drop(state());
+    task_.run = nullptr;
+  }
+
+  template <class Payload>
+  Payload& payload() noexcept {
+    return *reinterpret_cast<Payload*>(payload_);
+  }
+
+ private:
+  void* state() noexcept { return bytes_ ? payload_ : task_.state; }
+
+  Task task_;  // its `run` is null once the Work was consumed or moved from
+  uint8_t bytes_ = 0;
+  alignas(8) unsigned char payload_[kPayloadBytes];
+};
+
+}  // namespace softnpu
