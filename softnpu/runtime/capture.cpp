@@ -99,15 +99,33 @@ bool join_capture(Stream& stream, const CaptureMark& mark) {
 }
 
 void replay(std::shared_ptr<TaskList> list, Stream& stream) {
-  for (auto& w : list->tasks) {
-    // The graph's copy of the payload stays where it is: several replays may be queued.
-    stream.submit({w->task.run, nullptr, w->state(), w->task.name, w->task.cost});
+  // The last task lets go of the list, so that a graph may be destroyed behind its replay, or behind what of it was queued.
+  auto let_go = [&] {
+    auto* keep = new std::shared_ptr<TaskList>(list);
+    stream.submit({[](void*) noexcept { return 0; },
+                   [](void* p) noexcept { delete static_cast<std::shared_ptr<TaskList>*>(p); }, keep,
+                   "aclmdlRIExecuteAsync", Cost::kTiny});
+  };
+  try {
+    for (auto& w : list->tasks) {
+      if (w->task.cost == kAgain) {
+        Again again;
+        memcpy(&again, w->payload, sizeof again);
+        if (const int code = again(w->task.state, slab<Stream>().handle_of(&stream)))
+          fail(code, "%s", take_recent_message());
+        continue;
+      }
+      // The graph's copy of the payload stays where it is: several replays may be queued.
+      stream.submit({w->task.run, nullptr, w->state(), w->task.name, w->task.cost});
+    }
+  } catch (...) {
+    try {
+      let_go();
+    } catch (...) {  // the stream has failed: what is queued is not run
+    }
+    throw;
   }
-  // The last task lets go of the list, so that a graph may be destroyed behind its replay.
-  auto* keep = new std::shared_ptr<TaskList>(std::move(list));
-  stream.submit({[](void*) noexcept { return 0; },
-                 [](void* p) noexcept { delete static_cast<std::shared_ptr<TaskList>*>(p); }, keep,
-                 "aclmdlRIExecuteAsync", Cost::kTiny});
+  let_go();
 }
 
 }  // namespace softnpu

@@ -2,6 +2,7 @@
 #include "softnpu/runtime/enqueue.h"
 
 #include "softnpu/runtime/arena.h"
+#include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/device.h"
@@ -21,6 +22,23 @@ int enqueue(aclrtStream stream, const Task& task) noexcept {
   });
   if (__builtin_expect(code != 0 && !handed_over, 0) && task.drop) task.drop(task.state);
   return code;
+}
+
+int record(aclrtStream stream, Again again, void* state, void (*drop)(void* state) noexcept,
+           const char* name) noexcept {
+  int status = 0;
+  bool handed_over = false;
+  const int code = guarded("record", [&] {
+    Stream& s = stream_of(stream);
+    if (Capture* capture = s.capture().load(std::memory_order_acquire)) {
+      handed_over = true;  // add drops it itself when it fails
+      capture->add(s, {nullptr, drop, state, name, kAgain}, &again, sizeof again);
+    } else {
+      status = again(state, stream);
+    }
+  });
+  if (!handed_over && drop) drop(state);
+  return code ? code : status;
 }
 
 int stream_device(aclrtStream stream) noexcept {

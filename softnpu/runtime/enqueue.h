@@ -33,6 +33,13 @@ struct Task {
 // Thread-safe; several threads may feed one stream. Returns 0 or an aclError (the task is then dropped).
 SOFTNPU_API int enqueue(aclrtStream stream, const Task& task) noexcept;
 
+// For work that has a place in an order of its own (collectives): a captured task runs again where its stream comes to it, which is
+// too late to take that place. So the graph keeps `state` alone, and each replay calls `again` on the replaying thread, which puts
+// a task of its own on `stream`. A stream that is not being captured: `again` is called at once. `drop` as in Task.
+using Again = int (*)(void* state, aclrtStream stream) noexcept;
+SOFTNPU_API int record(aclrtStream stream, Again again, void* state, void (*drop)(void* state) noexcept,
+                       const char* name) noexcept;
+
 // The calling thread's recent error message, as aclGetRecentErrMsg returns it.
 SOFTNPU_API void set_error_message(const char* text) noexcept;
 

@@ -25,6 +25,9 @@ class Context;
 // Our own kind of task: waits until another stream has come to a position (its payload is a WaitPayload).
 inline constexpr Cost kWait = Cost(5);
 
+// In graphs only: not run, but asked for a new task at each replay (enqueue.h: record; its payload is the Again).
+inline constexpr Cost kAgain = Cost(6);
+
 struct WaitPayload {
   Stream* source;
   uint64_t target;
