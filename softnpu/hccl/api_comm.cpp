@@ -1,4 +1,5 @@
 // Exports: making, naming, asking and ending communicators; groups; configuration. The collectives' exports are in collectives/.
+#include <algorithm>
 #include <cstring>
 
 #include "hccl/api.h"
@@ -14,6 +15,13 @@ template <class T>
 T& target(T* pointer, const char* name) {
   if (!pointer) fail(HCCL_E_PTR, "%s is null", name);
   return *pointer;
+}
+
+CommunicatorPtr of_setting(HcclComm comm, HcclConfig config) {
+  if (static_cast<uint32_t>(config) != ANYCEND_HCCL_EXEC_TIMEOUT_MS)
+    fail(HCCL_E_NOT_SUPPORT, "%d is not a setting of one communicator: HcclSetConfig has those of the process",
+         static_cast<int>(config));
+  return lookup(comm);
 }
 
 std::atomic<int32_t> process_config[HCCL_CONFIG_RESERVED] = {
@@ -92,9 +100,9 @@ HCCL_EXPORT HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum,
   });
 }
 
-// Work that is still queued keeps what it needs: the communicator ends with its last task.
+// What is still queued or running ends with an error, at once and at every rank; it keeps what it needs until then.
 HCCL_EXPORT HcclResult HcclCommDestroy(HcclComm comm) {
-  return guarded("HcclCommDestroy", [&] { withdraw(comm); });
+  return guarded("HcclCommDestroy", [&] { withdraw(comm)->close(); });
 }
 
 HCCL_EXPORT HcclResult HcclCommResume(HcclComm comm) {
@@ -136,6 +144,22 @@ HCCL_EXPORT HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configVa
 
 HCCL_EXPORT HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue* configValue) {
   return guarded("HcclGetConfig", [&] { target(configValue, "configValue").value = config_slot(config).load(); });
+}
+
+// HcclConfig's own values hold for the process; of a communicator, its time limit can be changed.
+HCCL_EXPORT HcclResult HcclSetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue configValue) {
+  return guarded("HcclSetCommConfig", [&] {
+    const CommunicatorPtr c = of_setting(comm, config);
+    if (configValue.value < 0) fail(HCCL_E_PARA, "%d ms is not a time limit", configValue.value);
+    c->limit_ms().store(configValue.value);
+  });
+}
+
+HCCL_EXPORT HcclResult HcclGetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue* configValue) {
+  return guarded("HcclGetCommConfig", [&] {
+    const int64_t limit = of_setting(comm, config)->limit_ms().load();
+    target(configValue, "configValue").value = static_cast<int32_t>(std::min<int64_t>(limit, INT32_MAX));
+  });
 }
 
 HCCL_EXPORT HcclResult HcclGroupStart() {

@@ -1,12 +1,8 @@
 // See board.h.
 #include "softnpu/hccl/board.h"
 
-#include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <climits>
 #include <cstring>
 #include <thread>
 
@@ -52,35 +48,18 @@ Board::Board(Fd fd, uint32_t ranks) : fd_(std::move(fd)), ranks_(ranks) {
   spins_ = ranks <= std::thread::hardware_concurrency() ? 2500 : 20;
 }
 
-std::shared_ptr<Board> Board::create(uint32_t ranks) { return std::shared_ptr<Board>(new Board(Fd(), ranks)); }
+std::shared_ptr<Board> Board::create(uint32_t ranks) {
+  const std::shared_ptr<Board> board(new Board(Fd(), ranks));
+  board->begin();
+  return board;
+}
 std::shared_ptr<Board> Board::map(Fd memfd, uint32_t ranks) {
   return std::shared_ptr<Board>(new Board(std::move(memfd), ranks));
 }
 Board::~Board() { munmap(base_, size_); }
 
-void Board::relax() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-void Board::sleep(Signal& signal, uint32_t seen) noexcept {
-  // A tenth of a second bounds what a lost wake-up could cost; there should be none.
-  const timespec limit{0, 100'000'000};
-  signal.sleepers.fetch_add(1, std::memory_order_seq_cst);
-  if (signal.value.load(std::memory_order_seq_cst) == seen)
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&signal.value), FUTEX_WAIT, seen, &limit, nullptr, 0);
-  signal.sleepers.fetch_sub(1, std::memory_order_seq_cst);
-}
-
-void Board::notify(Signal& signal) noexcept {
-  if (signal.sleepers.load(std::memory_order_seq_cst))
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&signal.value), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-bool Board::aborted() const noexcept { return head_->abort.value.load(std::memory_order_acquire) != 0; }
+// In one order with Slot::busy (Communicator::settle).
+bool Board::aborted() const noexcept { return head_->abort.value.load(std::memory_order_seq_cst) != 0; }
 
 Error Board::error() const {
   return {static_cast<HcclResult>(head_->abort.value.load(std::memory_order_acquire)), head_->abort_text};
@@ -97,14 +76,28 @@ bool Board::abort(HcclResult code, const std::string& text) noexcept {
   return true;
 }
 
-void Board::clear_abort() noexcept {
-  head_->abort.value.store(0, std::memory_order_seq_cst);
-  head_->abort_owner.store(0, std::memory_order_seq_cst);
-}
-
 void Board::wake_all() noexcept {
   for (uint32_t i = 0; i < kDepth; ++i) notify(turns_[i].arrived), notify(turns_[i].finished);
-  for (uint32_t r = 0; r < ranks_; ++r) notify(slots_[r].posted), notify(slots_[r].done), notify(slots_[r].bell);
+  for (uint32_t r = 0; r < ranks_; ++r)
+    for (Signal* s : {&slots_[r].posted, &slots_[r].done, &slots_[r].bell, &slots_[r].busy, &slots_[r].turn})
+      notify(*s);
+}
+
+void Board::leave(uint32_t rank, Left how) noexcept {
+  Left before = slots_[rank].left.load(std::memory_order_seq_cst);
+  while (before < how && !slots_[rank].left.compare_exchange_weak(before, how, std::memory_order_seq_cst)) {
+  }
+  wake_all();
+}
+
+// As if all operations before the first had been done.
+void Board::begin() noexcept {
+  for (uint64_t s = kFirstSequence - kDepth; s < kFirstSequence; ++s) {
+    turn(s).arrived.value = complete(s, ranks_);
+    turn(s).finished.value = static_cast<uint32_t>(s + 1);
+  }
+  for (uint32_t r = 0; r < ranks_; ++r)
+    slots_[r].posted.value = slots_[r].done.value = static_cast<uint32_t>(kFirstSequence);
 }
 
 }  // namespace softnpu::hccl

@@ -1,5 +1,4 @@
 // The shared page of a communicator's ranks on one host: who has come, where their buffers are, small payloads, and the abort word.
-// Every wait is here: spin briefly, then a timed futex, and look at the abort word each time.
 // What it is not: data of large messages (they are read where they lie) or the meaning of an operation (schedule.h).
 //
 // Order of one operation with sequence number s (all ranks count alike):
@@ -10,7 +9,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,19 +16,17 @@
 #include "softnpu/hccl/settings.h"
 #include "softnpu/hccl/socket.h"
 #include "softnpu/hccl/status.h"
+#include "softnpu/hccl/wait.h"
 
 namespace softnpu::hccl {
 
-constexpr uint32_t kDepth = 4;                 // operations a rank may be ahead of the slowest
+constexpr uint32_t kDepth = 4;  // operations a rank may be ahead of the slowest
+// Operations are counted in 64 bits, and in the page's words in 32. They begin shortly before the words wrap around, so that every
+// program passes that border, not the first that runs for days.
+constexpr uint64_t kFirstSequence = (uint64_t{1} << 32) - 5 * kDepth;
 constexpr size_t kInlineBytes = 32 * 1024;     // a payload up to this is copied into the slot: no second wait
 constexpr uint32_t kPairDepth = 4;             // messages on the way between two ranks
 constexpr size_t kPairInlineBytes = 4 * 1024;  // a message up to this needs no waiting receiver
-
-// A word to wait on. `sleepers` saves the system call when nobody sleeps; a killed sleeper leaves it too high, which only costs.
-struct alignas(64) Signal {
-  std::atomic<uint32_t> value;
-  std::atomic<uint32_t> sleepers;
-};
 
 // Where a buffer is: in an arena of the rank's process for others, at an address for ranks of the same process.
 struct Place {
@@ -59,13 +55,16 @@ struct alignas(64) Pair {  // messages of one rank to one other, counted
 };
 
 struct alignas(64) Turn {         // one operation of the ring
-  Signal arrived;                 // grows by one a rank, never reset: round k is complete at (k+1)*ranks
+  Signal arrived;                 // grows by one a rank, never reset: complete(s, ranks) once all have come to s
   Signal finished;                // s+1 once the last chunk is done
   std::atomic<uint64_t> claimed;  // low 32 bits of s, then the next chunk to take
   alignas(64) std::atomic<uint64_t> completed;
 };
 
-// Numbers of operations wrap around.
+// What a ring's `arrived` counts up to with operation s.
+inline uint32_t complete(uint64_t s, uint32_t ranks) { return static_cast<uint32_t>((s / kDepth + 1) * ranks); }
+
+// Words wrap around.
 inline bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(value - wanted) >= 0; }
 
 // The ring's words are not reset: their upper half says to which operation the lower belongs.
@@ -75,11 +74,32 @@ inline void open_word(std::atomic<uint64_t>& word, uint32_t s) {
   }
 }
 
+enum class Left : uint32_t { kNo, kDestroyed, kEnded, kDied };  // a later one says more
+
 struct alignas(64) Slot {  // of one rank
   Signal posted, done, bell;
-  std::atomic<uint32_t> left;  // the rank destroyed its communicator
-  std::atomic<uint32_t> busy;  // it works on a chunk: if it hangs there, it is to blame
+  Signal busy;             // working(s) while it reads and writes the ranks' buffers, finished(s) after
+  Signal turn;             // of its turnstile; its own
+  std::atomic<Left> left;  // why the rank takes part no more
   Post posts[kDepth];
+};
+inline uint32_t working(uint64_t s) { return static_cast<uint32_t>(2 * s + 1); }
+inline uint32_t finished(uint64_t s) { return static_cast<uint32_t>(2 * s + 2); }
+
+// Set while this rank reads and writes others' buffers.
+class Busy {
+ public:
+  Busy(Signal& signal, uint64_t s) : signal_(signal), s_(s) { set(signal, working(s)); }
+  ~Busy() { done(); }
+  Busy(const Busy&) = delete;
+  void done() noexcept {
+    if (!std::exchange(over_, true)) set(signal_, finished(s_));
+  }
+
+ private:
+  Signal& signal_;
+  const uint64_t s_;
+  bool over_ = false;
 };
 
 class Board {
@@ -92,14 +112,16 @@ class Board {
 
   int fd() const { return fd_.get(); }
   uint32_t ranks() const { return ranks_; }
-  Turn& turn(uint32_t s) const { return turns_[s % kDepth]; }
+  // How often to look before sleeping.
+  uint32_t spins() const { return spins_; }
+  Turn& turn(uint64_t s) const { return turns_[s % kDepth]; }
   Slot& slot(uint32_t rank) const { return slots_[rank]; }
-  Post& post(uint32_t rank, uint32_t s) const { return slots_[rank].posts[s % kDepth]; }
-  std::byte* payload(uint32_t rank, uint32_t s) const {
+  Post& post(uint32_t rank, uint64_t s) const { return slots_[rank].posts[s % kDepth]; }
+  std::byte* payload(uint32_t rank, uint64_t s) const {
     return payloads_ + (rank * kDepth + s % kDepth) * kInlineBytes;
   }
   // Counts and offsets of the uneven collectives: four numbers a rank.
-  uint64_t* table(uint32_t rank, uint32_t s) const { return tables_ + (rank * kDepth + s % kDepth) * 4 * ranks_; }
+  uint64_t* table(uint32_t rank, uint64_t s) const { return tables_ + (rank * kDepth + s % kDepth) * 4 * ranks_; }
   Pair& pair(uint32_t from, uint32_t to) const { return pairs_[from * ranks_ + to]; }
 
   // The first abort wins; everybody who waits is woken and throws it. Safe from any thread and process.
@@ -107,39 +129,16 @@ class Board {
   bool abort(HcclResult code, const std::string& text) noexcept;
   bool aborted() const noexcept;
   Error error() const;
-  // Makes an aborted board usable again (HcclCommResume): only when no rank is in an operation.
-  void clear_abort() noexcept;
   void wake_all() noexcept;
 
-  static void notify(Signal& signal) noexcept;  // after a store to value
-  static void set(Signal& signal, uint32_t value) noexcept {
-    signal.value.store(value, std::memory_order_seq_cst);
-    notify(signal);
-  }
-
-  // Waits until ready(value). `late` is called about ten times a second and throws when waiting has no more sense (deadline, a
-  // rank that left).
-  template <class Ready, class Late>
-  void wait(Signal& signal, Ready ready, Late late) const {
-    for (uint32_t i = 0; i < spins_; ++i) {
-      if (ready(signal.value.load(std::memory_order_acquire))) return;
-      if (i % 64 == 63 && aborted()) throw error();
-      relax();
-    }
-    for (;;) {
-      const uint32_t seen = signal.value.load(std::memory_order_seq_cst);
-      if (ready(seen)) return;
-      if (aborted()) throw error();
-      late();
-      sleep(signal, seen);
-    }
-  }
+  // The rank takes part no more; whoever waits for it looks again.
+  void leave(uint32_t rank, Left how) noexcept;
+  Left left(uint32_t rank) const { return slots_[rank].left.load(std::memory_order_seq_cst); }
 
  private:
   struct Head;
   Board(Fd fd, uint32_t ranks);
-  static void sleep(Signal& signal, uint32_t seen) noexcept;
-  static void relax() noexcept;
+  void begin() noexcept;
 
   Fd fd_;
   uint32_t ranks_;

@@ -41,6 +41,7 @@ class Bootstrap {
   const Key& root_process() const { return root_process_; }
   // Throws when the root reported a failure meanwhile or the time is over: to be called while linking.
   void check() const;
+  Deadline deadline() const { return deadline_; }
 
  private:
   Frame receive(const char* what);

@@ -21,33 +21,6 @@ Directory& directory() {
 
 }  // namespace
 
-uint64_t Turnstile::take() {
-  std::lock_guard lock(mutex_);
-  return next_++;
-}
-
-void Turnstile::enter(uint64_t ticket) {
-  std::unique_lock lock(mutex_);
-  moved_.wait(lock, [&] { return serving_ == ticket; });
-}
-
-void Turnstile::leave() {
-  std::lock_guard lock(mutex_);
-  ++serving_;
-  pass_skipped();
-}
-
-void Turnstile::skip(uint64_t ticket) {
-  std::lock_guard lock(mutex_);
-  skipped_.insert(ticket);
-  pass_skipped();
-}
-
-void Turnstile::pass_skipped() {
-  while (skipped_.erase(serving_)) ++serving_;
-  moved_.notify_all();
-}
-
 Communicator::Communicator(const Key& key, uint32_t rank, std::vector<Member> members, Options options)
     : key_(key),
       rank_(rank),
@@ -55,32 +28,53 @@ Communicator::Communicator(const Key& key, uint32_t rank, std::vector<Member> me
       options_(std::move(options)),
       hosts_(members_, rank),
       peers_(members_.size()),
-      board_key_(key),
-      sent_(members_.size()),
-      received_(members_.size()),
+      limit_ms_(options_.exec_timeout.count()),
       known_(members_.size()) {}
 
 Communicator::~Communicator() {
+  if (epoch_) {
+    if (!closed_) close();  // its making failed
+    Peers::get().withdraw_board(epoch_->key);
+  }
   Directory& d = directory();
-  bool last;
-  {
-    std::lock_guard lock(d.mutex);
-    d.all.erase(this);
-    last = d.all.empty();
-  }
-  say_farewell();
-  if (board_) {
-    board_->slot(rank_).left.store(1, std::memory_order_seq_cst);
-    board_->wake_all();
-    Peers::get().withdraw_board(board_key_);
-  }
-  if (last) Peers::get().forget_memory();
+  std::lock_guard lock(d.mutex);
+  d.all.erase(this);
+  // Under the lock: a communicator that is being made enters the directory before it asks for any memory.
+  if (d.all.empty()) Peers::get().forget_memory();
+}
+
+void Communicator::close() {
+  closed_.store(true, std::memory_order_seq_cst);
+  const EpochPtr e = epoch();
+  if (const uint32_t calls = unfinished_.load(std::memory_order_seq_cst); calls && !e->aborted())
+    abort(*e, HCCL_E_REMOTE,
+          "rank " + std::to_string(rank_) + " (" + process_of(rank_) + ") destroyed the communicator before " +
+              std::to_string(calls) + (calls == 1 ? " of its calls was done" : " of its calls were done"));
+  say_farewell(Left::kDestroyed);
+  e->board->leave(rank_, Left::kDestroyed);
+}
+
+void Communicator::begin() {
+  unfinished_.fetch_add(1, std::memory_order_seq_cst);
+  if (!closed_.load(std::memory_order_seq_cst)) return;
+  end();
+  require_open();
+}
+
+void Communicator::require_open() const {
+  if (closed_) fail(HCCL_E_PARA, "the communicator %s was destroyed (HcclCommDestroy)", options_.name.c_str());
+}
+
+EpochPtr Communicator::epoch() const {
+  std::lock_guard lock(epoch_mutex_);
+  return epoch_;
 }
 
 void Communicator::subscribe() {
   static const bool once = [] {
     Peers::get().on_gone([](const Peer& peer, bool orderly) {
-      for_each([&](Communicator& c) { c.process_gone(peer.id(), peer.pid(), orderly); });
+      const Farewell how = orderly ? Farewell::kSaid : Farewell::kMissing;
+      for_each([&](Communicator& c) { c.process_gone(peer.id(), peer.pid(), how); });
     });
     return true;
   }();
@@ -95,11 +89,15 @@ void Communicator::for_each(const std::function<void(Communicator&)>& visit) {
   for (Communicator* c : d.all) visit(*c);
 }
 
-void Communicator::link(const std::function<void()>& late) {
+void Communicator::link(Patience& patience) {
   for (uint32_t r = 0; r < size(); ++r) {
-    if (hosts_.here(r) && !same_process(r)) peers_[r] = Peers::get().connect(members_[r].process, late);
+    if (hosts_.here(r) && !same_process(r)) peers_[r] = Peers::get().connect(members_[r].process, patience);
   }
-  board_ = shared_board(board_key_, late);
+  auto first = std::make_shared<Epoch>(shared_board(key_, patience), key_, rank_);
+  {
+    std::lock_guard lock(epoch_mutex_);
+    epoch_ = std::move(first);
+  }
   subscribe();
   // One that died between its hello and our subscription was reported to nobody.
   for (uint32_t r = 0; r < size(); ++r)
@@ -107,14 +105,14 @@ void Communicator::link(const std::function<void()>& late) {
 }
 
 // The lowest rank of the host makes it, the others get it from there.
-std::shared_ptr<Board> Communicator::shared_board(const Key& key, const std::function<void()>& late) {
+std::shared_ptr<Board> Communicator::shared_board(const Key& key, Patience& patience) {
   const uint32_t maker = host_leader();
   if (rank_ == maker) {
     auto board = Board::create(size());
     Peers::get().publish_board(key, board);
     return board;
   }
-  return same_process(maker) ? Peers::get().own_board(key, late) : peers_[maker]->board(key, size(), late);
+  return same_process(maker) ? Peers::get().own_board(key, patience) : peers_[maker]->board(key, size(), patience);
 }
 
 void Communicator::connect_hosts(ControlLinkPtr link) {
@@ -128,71 +126,77 @@ void Communicator::connect_hosts(ControlLinkPtr link) {
 }
 
 void Communicator::resume() {
-  const Deadline deadline = Clock::now() + settings().connect_timeout;
-  auto late = [&] {
-    if (Clock::now() > deadline)
-      fail(HCCL_E_TIMEOUT, "HcclCommResume: rank %u did not resume within the time limit (HCCL_CONNECT_TIMEOUT)",
-           host_leader());
-  };
+  Until patience(Clock::now() + settings().connect_timeout, [&] {
+    fail(HCCL_E_TIMEOUT, "HcclCommResume: rank %u did not resume within the time limit (HCCL_CONNECT_TIMEOUT)",
+         host_leader());
+  });
   for (uint32_t r = 0; r < size(); ++r)
     if (peers_[r] && peers_[r]->gone())
       fail(HCCL_E_REMOTE, "rank %u (process %u) is gone: the communicator cannot be resumed", r,
            members_[r].process.pid);
-  const Key next = derived_key(key_, "resume " + std::to_string(++resumed_));
-  const std::shared_ptr<Board> fresh = shared_board(next, late);
-  Peers::get().withdraw_board(board_key_);
+  std::lock_guard order(submit_mutex_);  // what is queued meanwhile is of the next epoch
+  const EpochPtr before = epoch();
+  before->abort(HCCL_E_SUSPENDING, "rank " + std::to_string(rank_) + " called HcclCommResume before this was done",
+                options_.name);
+  const Key key = derived_key(key_, "resume " + std::to_string(++resumed_));
+  auto next = std::make_shared<Epoch>(shared_board(key, patience), key, rank_);
+  Peers::get().withdraw_board(before->key);
   {
-    std::lock_guard lock(directory().mutex);  // the control thread looks at both
-    board_ = fresh;
-    board_key_ = next;
+    std::lock_guard lock(epoch_mutex_);
+    epoch_ = std::move(next);
   }
-  sequence_ = 0;
-  std::lock_guard lock(numbers_mutex_);
-  std::fill(sent_.begin(), sent_.end(), 0);
-  std::fill(received_.begin(), received_.end(), 0);
-  failed_.store(false, std::memory_order_release);
   heed_early_error();
 }
 
 uint32_t Communicator::count_sub(uint64_t id) {
-  std::lock_guard lock(numbers_mutex_);
+  std::lock_guard lock(subs_mutex_);
   return subs_[id]++;
 }
 
-void Communicator::process_gone(const Key& process, uint32_t pid, bool orderly) {
+void Communicator::process_gone(const Key& process, uint32_t pid, Farewell how) {
   uint32_t one = 0;
   const std::string ranks =
       ranks_where([&](uint32_t r) { return members_[r].process.id == process && (one = r, true); });
   if (ranks.empty()) return;
-  if (!orderly)
-    return abort(HCCL_E_REMOTE, "rank " + ranks + " is gone: process " + std::to_string(pid) +
-                                    (hosts_.here(one) ? "" : std::string(" on ") + members_[one].address) +
-                                    " ended without leaving the communicator");
+  const EpochPtr e = epoch();
+  // First this, then the error: whoever sees the error knows who writes into no buffer any more.
   for (uint32_t r = 0; r < size(); ++r)
-    if (members_[r].process.id == process) board_->slot(r).left.store(1, std::memory_order_seq_cst);
-  board_->wake_all();
+    if (members_[r].process.id == process) e->board->leave(r, how == Farewell::kSaid ? Left::kEnded : Left::kDied);
+  if (how == Farewell::kSaid) return;
+  const std::string text = "rank " + ranks + " is gone: process " + std::to_string(pid) +
+                           (hosts_.here(one) ? "" : std::string(" on ") + members_[one].address);
+  abort(*e, HCCL_E_REMOTE,
+        how == Farewell::kSilence ? text + " was not heard for " + std::to_string(options_.host_timeout.count()) +
+                                        " s (ANYCEND_HOST_TIMEOUT): its host was cut off, or it hangs"
+                                  : text + " ended without leaving the communicator; see that rank's log");
 }
 
-void Communicator::abort(HcclResult code, const std::string& text) noexcept {
-  if (!set_error(code, text) || !control_) return;
-  control_->say(Say::kAbort, {board_key_, rank_, 0, static_cast<uint32_t>(code), 0}, text.data(), text.size());
+std::string Communicator::process_of(uint32_t rank) const {
+  return "process " + std::to_string(members_[rank].process.pid) + " on " + members_[rank].address;
 }
 
-void Communicator::abort_here(HcclResult code, const std::string& text) noexcept { set_error(code, text); }
-
-bool Communicator::set_error(HcclResult code, const std::string& text) noexcept {
-  {
-    std::lock_guard lock(error_mutex_);
-    if (!failed_.load(std::memory_order_acquire)) own_error_ = {code, text};
-    failed_.store(true, std::memory_order_release);
-  }
-  return board_->abort(code, "communicator " + options_.name + ": " + text);
+void Communicator::abort(Epoch& epoch, HcclResult code, const std::string& text) noexcept {
+  if (!epoch.abort(code, text, options_.name) || !control_) return;
+  control_->say(Say::kAbort, {epoch.key, rank_, 0, static_cast<uint32_t>(code), 0}, text.data(), text.size());
 }
 
-Error Communicator::error() const {
-  if (board_->aborted()) return board_->error();
-  std::lock_guard lock(error_mutex_);
-  return failed_.load(std::memory_order_acquire) ? own_error_ : Error{HCCL_SUCCESS, ""};
+void Communicator::abort_here(HcclResult code, const std::string& text) noexcept {
+  epoch()->abort(code, text, options_.name);
+}
+
+std::string Communicator::settle(Epoch& epoch) noexcept {
+  constexpr auto kMoment = std::chrono::seconds(1);
+  const Board& board = *epoch.board;
+  const Deadline enough = Clock::now() + kMoment;
+  Certain patience;  // bounded by the moment
+  return ranks_where([&](uint32_t r) {
+    Signal& busy = board.slot(r).busy;
+    return r != rank_ && hosts_.here(r) &&
+           !wait(
+               busy,
+               [&] { return busy.value.load(std::memory_order_seq_cst) % 2 == 0 || board.left(r) >= Left::kEnded; },
+               patience, enough);
+  });
 }
 
 std::string Communicator::ranks_where(const std::function<bool(uint32_t)>& test) const {
@@ -213,7 +217,7 @@ Place Communicator::place(const void* buffer, uint64_t bytes, Staging* staging) 
   return {staging->arena(), 0, reinterpret_cast<uint64_t>(staging->data())};
 }
 
-std::byte* Communicator::resolve(uint32_t rank, const Place& place, const std::function<void()>& late) {
+std::byte* Communicator::resolve(uint32_t rank, const Place& place, Patience& patience) {
   if (!place.address) return nullptr;
   if (same_process(rank)) return reinterpret_cast<std::byte*>(place.address);
   {
@@ -221,7 +225,7 @@ std::byte* Communicator::resolve(uint32_t rank, const Place& place, const std::f
     for (const Known& k : known_[rank])
       if (k.arena == place.arena && k.base) return k.base + place.offset;
   }
-  std::byte* base = peers_[rank]->arena(place.arena, late);
+  std::byte* base = peers_[rank]->arena(place.arena, patience);
   std::lock_guard lock(known_mutex_);
   std::swap(known_[rank][0], known_[rank][1]);
   known_[rank][0] = {place.arena, base};

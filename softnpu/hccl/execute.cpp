@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "softnpu/hccl/communicator.h"
 #include "softnpu/hccl/datatype.h"
+#include "softnpu/hccl/operation.h"
 #include "softnpu/hccl/reduce.h"
 #include "softnpu/hccl/status.h"
 
@@ -29,19 +29,79 @@ std::string Communicator::describe(const Call& call) const {
          std::to_string(size()) + ")";
 }
 
-bool Communicator::arrived(uint32_t rank, uint32_t s) const {
-  return reached(board_->slot(rank).posted.value.load(std::memory_order_acquire), s + 1);
+namespace {
+
+bool arrived(const Board& board, uint32_t rank, uint64_t s) {
+  return reached(board.slot(rank).posted.value.load(std::memory_order_acquire), static_cast<uint32_t>(s + 1));
 }
 
-std::string Communicator::missing(uint32_t s) {
-  // A host's ranks come to this host's board together: which of them did not come, only they can say.
-  const std::set<uint32_t> elsewhere = control_ ? ask_who_came(s) : std::set<uint32_t>();
-  return ranks_where([&](uint32_t r) { return !arrived(r, s) && !elsewhere.count(r); });
-}
+}  // namespace
+
+// Of one collective: it misses ranks that have not come, and then those that do not go on.
+class Collective final : public Operation {
+ public:
+  Collective(Communicator& c, Epoch& epoch, const std::atomic<int64_t>& limit_ms, const char* limit_name,
+             const Call& call, uint64_t s)
+      : Operation(c, epoch, limit_ms, limit_name), call_(call), s_(s) {}
+
+  [[noreturn]] void give_up() override {
+    if (!gone_.empty())
+      fail(HCCL_E_REMOTE, "%s: rank %s %s", c_.describe(call_).c_str(), listed(gone_).c_str(),
+           farewell_of(gone_).c_str());
+    // A host's ranks come to this host's board together: which of them did not come, only they can say.
+    const auto far = c_.control_ ? c_.ask_who_came(epoch_, s_) : Communicator::Presence{};
+    std::string who = c_.ranks_where([&](uint32_t r) { return !arrived(board_, r, s_) && !far.came.count(r); });
+    const char* what = "did not call it";
+    if (who.empty())
+      what = "does not go on",
+      who =
+          blame ? blame() : c_.ranks_where([&](uint32_t r) { return board_.slot(r).busy.value.load() == working(s_); });
+    std::string silent;
+    for (uint32_t h = 0; c_.control_ && h < c_.hosts_.count(); ++h) {
+      const auto& ranks = c_.hosts_.on(h);
+      if (h == c_.hosts_.mine() ||
+          std::any_of(ranks.begin(), ranks.end(), [&](uint32_t r) { return far.spoke.count(r); }))
+        continue;
+      silent += (silent.empty() ? "; nothing is heard from " : ", ") + std::string(c_.members_[ranks[0]].address);
+    }
+    fail(HCCL_E_TIMEOUT, "%s: rank %s %s within %s%s", c_.describe(call_).c_str(), who.c_str(), what, limit().c_str(),
+         silent.c_str());
+  }
+
+  std::function<std::string()> blame;  // once all have come: who holds it up, if that is not who works on a chunk
+
+ protected:
+  bool deserted() override {
+    gone_.clear();
+    bool far = false;
+    for (uint32_t r = 0; r < c_.size(); ++r) {
+      const Left how = board_.left(r);  // before what it did: it leaves last
+      if (how == Left::kNo) continue;
+      const bool stuck =
+          how >= Left::kEnded && board_.slot(r).busy.value.load(std::memory_order_seq_cst) == working(s_);
+      if (arrived(board_, r, s_) && !stuck) continue;
+      gone_.push_back(r);
+      far = far || !c_.hosts_.here(r);
+    }
+    if (certain(!gone_.empty(), far)) return true;
+    gone_.clear();
+    return false;
+  }
+
+ private:
+  static std::string listed(const std::vector<uint32_t>& ranks) {
+    std::string text;
+    for (const uint32_t r : ranks) text += (text.empty() ? "" : ", ") + std::to_string(r);
+    return text;
+  }
+  const Call& call_;
+  const uint64_t s_;
+  std::vector<uint32_t> gone_;
+};
 
 // What another rank posted against what we ask for.
-void Communicator::compare(const Call& call, uint32_t s, uint32_t other) const {
-  const Post& p = board_->post(other, s);
+void Communicator::compare(const Call& call, const Board& board, uint64_t s, uint32_t other) const {
+  const Post& p = board.post(other, s);
   const auto kind = static_cast<uint32_t>(call.kind);
   auto differs = [&](const char* what, const std::string& theirs, const std::string& ours) {
     fail(HCCL_E_PARA, "%s: rank %u disagrees about the %s: %s, here %s", describe(call).c_str(), other, what,
@@ -56,35 +116,18 @@ void Communicator::compare(const Call& call, uint32_t s, uint32_t other) const {
   if (!call.uneven && p.count != call.count) differs("count", std::to_string(p.count), std::to_string(call.count));
 }
 
-void Communicator::execute(const Call& call, std::chrono::seconds limit, const char* limit_name) {
-  Board& board = *board_;
-  const uint32_t s = sequence_++, n = size();
-  const Deadline deadline = Clock::now() + limit;
-  std::function<std::string()> blame;
-  LeftBehind left_behind;
-  const std::function<void()> late = [&] {
-    if (failed_.load(std::memory_order_acquire)) throw error();
-    bool far = false;
-    const std::string left = ranks_where([&](uint32_t r) {
-      const bool is = !arrived(r, s) && board.slot(r).left.load(std::memory_order_acquire);
-      far = far || (is && !hosts_.here(r));
-      return is;
-    });
-    if (left_behind.certain(!left.empty(), far))
-      fail(HCCL_E_REMOTE, "%s: rank %s has left the communicator", describe(call).c_str(), left.c_str());
-    if (limit.count() == 0 || Clock::now() < deadline) return;
-    std::string who = missing(s);
-    const char* what = "did not call it";
-    if (who.empty())
-      what = "does not go on",
-      who = blame ? blame() : ranks_where([&](uint32_t r) { return board.slot(r).busy.load() == s + 1; });
-    fail(HCCL_E_TIMEOUT, "%s: rank %s %s within %lld s (%s)", describe(call).c_str(), who.c_str(), what,
-         static_cast<long long>(limit.count()), limit_name);
+void Communicator::execute(const Call& call, Epoch& epoch, const std::atomic<int64_t>& limit_ms,
+                           const char* limit_name) {
+  Board& board = *epoch.board;
+  const uint64_t s = epoch.sequence++;
+  const auto n = size(), word = static_cast<uint32_t>(s);
+  Collective patience(*this, epoch, limit_ms, limit_name, call, s);
+  auto until = [&](Signal& signal, uint32_t value) {
+    wait(signal, [&] { return reached(signal.value.load(std::memory_order_acquire), value); }, patience);
   };
 
-  if (aborted()) throw error();
-  for (uint32_t r : hosts_.here())
-    board.wait(board.slot(r).done, [&](uint32_t v) { return reached(v, s + 1 - kDepth); }, late);
+  if (epoch.aborted()) throw epoch.error();
+  for (uint32_t r : hosts_.here()) until(board.slot(r).done, word + 1 - kDepth);
 
   const bool small = call.largest_send <= kInlineBytes && call.largest_send * n <= 2 * kInlineBytes;
   Buffers mine;
@@ -108,19 +151,19 @@ void Communicator::execute(const Call& call, std::chrono::seconds limit, const c
   if (mine.recv) memcpy(mine.recv.data(), call.recv, call.recv_bytes);  // what nobody writes must stay as it was
   if (!call.table.empty()) memcpy(board.table(rank_, s), call.table.data(), call.table.size() * sizeof(uint64_t));
   Turn& turn = board.turn(s);
-  const uint32_t everybody = (s / kDepth + 1) * n;
-  Board::set(board.slot(rank_).posted, s + 1);
-  if (turn.arrived.value.fetch_add(1, std::memory_order_seq_cst) + 1 == everybody) Board::notify(turn.arrived);
+  const uint32_t everybody = complete(s, n);
+  set(board.slot(rank_).posted, word + 1);
+  if (turn.arrived.value.fetch_add(1, std::memory_order_seq_cst) + 1 == everybody) notify(turn.arrived);
 
-  if (control_ && rank_ == host_leader()) mirror(call, s, late);
+  if (control_ && rank_ == host_leader()) mirror(call, epoch, s, patience);
 
   const Needs needs = small ? call.needs : Needs::kEverybody;
   if (needs == Needs::kEverybody) {
-    board.wait(turn.arrived, [&](uint32_t v) { return reached(v, everybody); }, late);
-    for (uint32_t r = 0; r < n; ++r) compare(call, s, r);
+    until(turn.arrived, everybody);
+    for (uint32_t r = 0; r < n; ++r) compare(call, board, s, r);
   } else if (needs == Needs::kRoot && call.root != rank_) {
-    board.wait(board.slot(call.root).posted, [&](uint32_t v) { return reached(v, s + 1); }, late);
-    compare(call, s, call.root);
+    until(board.slot(call.root).posted, word + 1);
+    compare(call, board, s, call.root);
   }
 
   if (call.plan) {
@@ -129,7 +172,7 @@ void Communicator::execute(const Call& call, std::chrono::seconds limit, const c
       for (uint32_t r = 0; r < n; ++r) all_small = all_small && board.post(r, s).inlined;
     struct Context {
       const Board* board;
-      uint32_t s;
+      uint64_t s;
     } context{&board, s};
     const Tables tables{[](const void* c, uint32_t r) -> const uint64_t* {
                           const auto* at = static_cast<const Context*>(c);
@@ -139,17 +182,17 @@ void Communicator::execute(const Call& call, std::chrono::seconds limit, const c
     std::vector<Segment> plan;
     call.plan(call, n, tables, plan);
     if (all_small)
-      work_inline(call, s, plan);
+      work_inline(call, board, s, plan);
     else if (control_)
-      work_across(call, s, plan, &blame, late);
+      work_across(call, epoch, s, plan, &patience.blame, patience);
     else
-      work_in_place(call, s, plan, mine, late);
+      work_in_place(call, board, s, plan, patience);
     if (mine.recv && !all_small) memcpy(call.recv, mine.recv.data(), call.recv_bytes);
   }
-  Board::set(board.slot(rank_).done, s + 1);
+  set(board.slot(rank_).done, word + 1);
 }
 
-void Communicator::work_inline(const Call& call, uint32_t s, const std::vector<Segment>& plan) {
+void Communicator::work_inline(const Call& call, const Board& board, uint64_t s, const std::vector<Segment>& plan) {
   const uint32_t n = size();
   const void* inputs[256];
   std::vector<const void*> many;
@@ -159,24 +202,24 @@ void Communicator::work_inline(const Call& call, uint32_t s, const std::vector<S
     if ((segment.to != kAll && segment.to != rank_) || !segment.bytes) continue;
     void* out = static_cast<std::byte*>(call.recv) + segment.to_offset;
     if (segment.from == kAll) {
-      for (uint32_t r = 0; r < n; ++r) in[r] = board_->payload(r, s) + segment.from_offset;
+      for (uint32_t r = 0; r < n; ++r) in[r] = board.payload(r, s) + segment.from_offset;
       reduce_fn(call.type, call.op)(in, n, &out, 1, segment.bytes / element_size(call.type));
     } else if (segment.from != rank_ || out != static_cast<const std::byte*>(call.send) + segment.from_offset) {
-      memcpy(out, board_->payload(segment.from, s) + segment.from_offset, segment.bytes);
+      memcpy(out, board.payload(segment.from, s) + segment.from_offset, segment.bytes);
     }
   }
 }
 
-void Communicator::work_in_place(const Call& call, uint32_t s, const std::vector<Segment>& plan, const Buffers&,
-                                 const std::function<void()>& late) {
-  Board& board = *board_;
+void Communicator::work_in_place(const Call& call, const Board& board, uint64_t s, const std::vector<Segment>& plan,
+                                 Patience& patience) {
+  const auto word = static_cast<uint32_t>(s);
   const uint32_t n = size();
   std::vector<const std::byte*> send(n);
   std::vector<std::byte*> recv(n);
   for (uint32_t r = 0; r < n; ++r) {
     const Post& p = board.post(r, s);
-    send[r] = p.inlined ? board.payload(r, s) : resolve(r, p.send, late);
-    recv[r] = resolve(r, p.recv, late);
+    send[r] = p.inlined ? board.payload(r, s) : resolve(r, p.send, patience);
+    recv[r] = resolve(r, p.recv, patience);
   }
   uint64_t total_bytes = 0;
   for (const Segment& segment : plan) total_bytes += segment.bytes;
@@ -187,19 +230,19 @@ void Communicator::work_in_place(const Call& call, uint32_t s, const std::vector
   if (!total) return;
 
   Turn& turn = board.turn(s);
-  open_word(turn.claimed, s);
-  open_word(turn.completed, s);
+  open_word(turn.claimed, word);
+  open_word(turn.completed, word);
   const ReduceFn reduce = call.op == HCCL_REDUCE_RESERVED ? nullptr : reduce_fn(call.type, call.op);
   const size_t element = element_size(call.type);
   std::vector<const void*> inputs(n);
   std::vector<void*> outputs(n);
-  board.slot(rank_).busy.store(s + 1, std::memory_order_relaxed);
+  Busy busy(board.slot(rank_).busy, s);
   size_t at = 0;  // the segment that holds the claimed chunk, and the number of its first chunk
   uint32_t first = 0, did = 0;
   for (;;) {
     const auto index = static_cast<uint32_t>(turn.claimed.fetch_add(1, std::memory_order_acq_rel));
     if (index >= total) break;
-    if (board.aborted()) throw error();
+    if (board.aborted()) throw board.error();  // after busy was set: who gave up before has its buffers back
     while (index - first >= (plan[at].bytes + chunk - 1) / chunk)
       first += static_cast<uint32_t>((plan[at++].bytes + chunk - 1) / chunk);
     const Segment& segment = plan[at];
@@ -219,10 +262,10 @@ void Communicator::work_in_place(const Call& call, uint32_t s, const std::vector
     }
     ++did;
   }
-  board.slot(rank_).busy.store(0, std::memory_order_relaxed);
+  busy.done();
   if (did && static_cast<uint32_t>(turn.completed.fetch_add(did, std::memory_order_acq_rel)) + did == total)
-    Board::set(turn.finished, s + 1);
-  board.wait(turn.finished, [&](uint32_t v) { return reached(v, s + 1); }, late);
+    set(turn.finished, word + 1);
+  wait(turn.finished, [&] { return reached(turn.finished.value.load(std::memory_order_acquire), word + 1); }, patience);
 }
 
 }  // namespace softnpu::hccl

@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <map>
@@ -15,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "softnpu/hccl/fork.h"
 #include "softnpu/hccl/socket.h"
+#include "softnpu/hccl/wait.h"
 
 namespace softnpu::hccl::hub {
 namespace {
@@ -31,6 +32,7 @@ thread_local bool on_loop = false;  // this is the control thread
 class Loop {
  public:
   Loop() : epoll_(epoll_create1(EPOLL_CLOEXEC)), bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    guard_forks();
     watch(bell_.get(), [](uint32_t) {});
     // The program's signals are for its own threads.
     sigset_t all, before;
@@ -47,12 +49,21 @@ class Loop {
     requests_.push_back(&request);
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = write(bell_.get(), &one, sizeof one);
-    done_.wait(lock, [&] { return request.done; });
+    lock.unlock();
+    Certain patience;  // a handler never waits for anybody
+    wait(
+        served_,
+        [&] {
+          std::lock_guard look(mutex_);
+          return request.done;
+        },
+        patience);
     if (request.error) std::rethrow_exception(request.error);
   }
 
   void watch(int fd, Handler handler) {
     handlers_[fd] = std::make_shared<Handler>(std::move(handler));
+    close_in_children(fd);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd;
@@ -60,7 +71,9 @@ class Loop {
   }
 
   void unwatch(int fd) {
-    if (handlers_.erase(fd)) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    if (!handlers_.erase(fd)) return;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    forget_descriptor(fd);
   }
 
   void every_tick(std::function<bool()> work) { ticks_.push_back(std::move(work)); }
@@ -109,13 +122,13 @@ class Loop {
       lock.lock();
       request->error = error;
       request->done = true;
-      done_.notify_all();
+      ring(served_);
     }
   }
 
   Fd epoll_, bell_;
   std::mutex mutex_;  // guards requests_; held by no one while a handler runs
-  std::condition_variable done_;
+  Signal served_;
   std::deque<Request*> requests_;
   std::map<int, std::shared_ptr<Handler>> handlers_;  // these two: control thread only
   std::vector<std::function<bool()>> ticks_;

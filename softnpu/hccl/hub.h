@@ -12,7 +12,7 @@ using Handler = std::function<void(uint32_t epoll_events)>;
 // Runs `work` on the control thread and waits for it; what it throws is thrown here. On the control thread itself: runs it now.
 void call(const std::function<void()>& work);
 
-// On the control thread only.
+// On the control thread only. What is watched is closed in a forked child.
 void watch(int fd, Handler handler);
 void unwatch(int fd);
 

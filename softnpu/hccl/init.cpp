@@ -40,6 +40,20 @@ Options named(Options options, const Key& key) {
   return options;
 }
 
+// Ends with the time limit, and when the root says that another rank failed.
+class Linking final : public Patience {
+ public:
+  explicit Linking(const Bootstrap& bootstrap) : bootstrap_(bootstrap) {}
+  bool hopeless() override {
+    bootstrap_.check();
+    return false;
+  }
+  Deadline until() const override { return bootstrap_.deadline(); }
+
+ private:
+  const Bootstrap& bootstrap_;
+};
+
 CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self,
                      const Options& options) {
   if (!ranks || self.rank >= ranks) fail(HCCL_E_PARA, "rank %u does not exist among %u ranks", self.rank, ranks);
@@ -56,7 +70,8 @@ CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, co
       const std::vector<std::string> names = bootstrap.exchange_names(wire.name());
       for (uint32_t r = 0; r < ranks; ++r) wire.learn(bootstrap.members()[r].process.id, names[r]);
     }
-    communicator->link([&] { bootstrap.check(); });
+    Linking patience(bootstrap);
+    communicator->link(patience);
   } catch (const Error& mine) {
     try {
       bootstrap.confirm(mine.text);  // tell the others
@@ -78,7 +93,9 @@ bool numeric_address(const std::string& text) {
 
 Options default_options() {
   Options options;
-  options.exec_timeout = settings().exec_timeout;
+  const Settings s = settings();
+  options.exec_timeout = s.exec_timeout;
+  options.host_timeout = s.host_timeout;
   return options;
 }
 
@@ -157,7 +174,8 @@ std::vector<CommunicatorPtr> init_all(uint32_t ranks, const int32_t* devices) {
   std::vector<CommunicatorPtr> all;
   for (uint32_t r = 0; r < ranks; ++r) {
     all.push_back(std::make_shared<Communicator>(key, r, members, named(default_options(), key)));
-    all.back()->link([] {});  // rank 0 comes first and publishes the board
+    Certain patience;  // rank 0 comes first and publishes the board
+    all.back()->link(patience);
   }
   return all;
 }
@@ -181,16 +199,16 @@ CommunicatorPtr init_sub(Communicator& parent, const std::vector<uint32_t>& rank
   const Settings s = settings();
   const Deadline deadline = Clock::now() + s.connect_timeout;
   auto communicator = std::make_shared<Communicator>(key, rank, members, named(options, key));
-  communicator->link([&] {
-    if (Clock::now() > deadline)
-      fail(HCCL_E_TIMEOUT,
-           "rank %u of the new communicator (rank %u of %s) did not make it within the time limit "
-           "(HCCL_CONNECT_TIMEOUT)",
-           communicator->host_leader(), ranks[communicator->host_leader()], parent.options().name.c_str());
+  Until patience(deadline, [&] {
+    fail(HCCL_E_TIMEOUT,
+         "rank %u of the new communicator (rank %u of %s) did not make it within the time limit (HCCL_CONNECT_TIMEOUT)",
+         communicator->host_leader(), ranks[communicator->host_leader()], parent.options().name.c_str());
   });
+  communicator->link(patience);
   communicator->connect_hosts(parent.control());
+  const std::atomic<int64_t> limit = std::chrono::milliseconds(s.connect_timeout).count();
   communicator->execute({.name = "HcclCreateSubCommConfig", .kind = HCCL_CMD_INIT, .type = HCCL_DATA_TYPE_INT8},
-                        s.connect_timeout, "HCCL_CONNECT_TIMEOUT");
+                        *communicator->epoch(), limit, "HCCL_CONNECT_TIMEOUT");
   return communicator;
 }
 

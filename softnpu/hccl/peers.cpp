@@ -20,7 +20,6 @@ namespace {
 
 enum PacketType : uint32_t { kHello = 1, kAskArena, kAskBoard, kAnswer, kGoodbye };
 constexpr uint32_t kProtocol = 0x48434c31;  // changes with any layout that processes share
-constexpr auto kTick = std::chrono::milliseconds(100);
 
 std::string socket_name(const Key& id) { return "anycend-hccl-" + hex(id); }
 
@@ -55,7 +54,7 @@ bool Peer::gone() const {
   return gone_;
 }
 
-Peer::Answer Peer::ask(uint32_t type, uint64_t number, const Key& key, const std::function<void()>& late) {
+Peer::Answer Peer::ask(uint32_t type, uint64_t number, const Key& key, Patience& patience) {
   Peers& all = Peers::get();
   std::unique_lock lock(all.mutex_);
   const uint64_t request = next_request_++;
@@ -64,26 +63,34 @@ Peer::Answer Peer::ask(uint32_t type, uint64_t number, const Key& key, const std
   packet.type = type, packet.request = request, packet.number = number, packet.key = key;
   lock.unlock();
   const bool sent = send_packet(socket_.get(), &packet, sizeof packet);
-  lock.lock();
-  while (sent && !gone_ && !answers_[request].here) {
-    all.changed_.wait_for(lock, kTick);
-    lock.unlock();
-    late();
-    lock.lock();
+  auto come = [&] {
+    std::lock_guard look(all.mutex_);
+    return gone_ || answers_[request].here;
+  };
+  auto take = [&] {
+    std::lock_guard look(all.mutex_);
+    Answer found = std::move(answers_[request]);
+    answers_.erase(request);
+    return found;
+  };
+  try {
+    if (sent) wait(all.changed_, come, patience);
+  } catch (...) {
+    take();
+    throw;
   }
-  Answer answer = std::move(answers_[request]);
-  answers_.erase(request);
+  Answer answer = take();
   if (!answer.here) fail(HCCL_E_REMOTE, "process %u of this host is gone", pid_);
   return answer;
 }
 
-std::byte* Peer::arena(uint64_t id, const std::function<void()>& late) {
+std::byte* Peer::arena(uint64_t id, Patience& patience) {
   {
     std::lock_guard lock(Peers::get().mutex_);
     const auto found = arenas_.find(id);
     if (found != arenas_.end()) return found->second->base();
   }
-  Answer answer = ask(kAskArena, id, {}, late);
+  Answer answer = ask(kAskArena, id, {}, patience);
   if (!answer.fd)
     fail(HCCL_E_REMOTE, "process %u of this host does not know its own memory %llu", pid_,
          static_cast<unsigned long long>(id));
@@ -92,8 +99,8 @@ std::byte* Peer::arena(uint64_t id, const std::function<void()>& late) {
   return arenas_.try_emplace(id, std::move(mapping)).first->second->base();
 }
 
-std::shared_ptr<Board> Peer::board(const Key& key, uint32_t ranks, const std::function<void()>& late) {
-  Answer answer = ask(kAskBoard, 0, key, late);
+std::shared_ptr<Board> Peer::board(const Key& key, uint32_t ranks, Patience& patience) {
+  Answer answer = ask(kAskBoard, 0, key, patience);
   if (!answer.fd) fail(HCCL_E_INTERNAL, "process %u of this host passed no shared page", pid_);
   return Board::map(std::move(answer.fd), ranks);
 }
@@ -146,7 +153,7 @@ std::shared_ptr<Peer> Peers::admit(const Key& id, Fd socket, uint32_t pid) {
   {
     std::lock_guard lock(mutex_);
     peers_[id] = peer;
-    changed_.notify_all();
+    ring(changed_);
   }
   hub::call([&] {
     hub::watch(peer->socket_.get(), [this, peer](uint32_t) { readable(peer); });
@@ -159,37 +166,33 @@ std::shared_ptr<Peer> Peers::admit(const Key& id, Fd socket, uint32_t pid) {
   return peer;
 }
 
-std::shared_ptr<Peer> Peers::connect(const Process& process, const std::function<void()>& late) {
-  std::unique_lock lock(mutex_);
-  auto known = [&]() -> std::shared_ptr<Peer> {
-    const auto found = peers_.find(process.id);
-    return found == peers_.end() ? nullptr : found->second;
+std::shared_ptr<Peer> Peers::connect(const Process& process, Patience& patience) {
+  const bool ours = this_process().id < process.id;
+  std::shared_ptr<Peer> peer;
+  wait(
+      changed_,
+      [&] {
+        std::lock_guard lock(mutex_);
+        if (const auto found = peers_.find(process.id); found != peers_.end()) peer = found->second;
+        return peer || (ours && connecting_.insert(process.id).second);
+      },
+      patience);
+  if (peer) return peer;
+  auto over = [&](void*) {
+    std::lock_guard lock(mutex_);
+    connecting_.erase(process.id);
+    ring(changed_);
   };
-  if (this_process().id < process.id) {
-    if (auto peer = known()) return peer;
-    lock.unlock();
-    static std::mutex* const connecting = new std::mutex;  // two threads must not both connect to the same process
-    std::lock_guard one(*connecting);
-    lock.lock();
-    if (auto peer = known()) return peer;
-    lock.unlock();
-    Fd socket = local_connect(socket_name(process.id), Clock::now() + std::chrono::seconds(5));
-    ucred who{};
-    socklen_t size = sizeof who;
-    getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size);
-    Packet hello;
-    hello.type = kHello, hello.key = this_process().id, hello.secret = process.secret;
-    if (!send_packet(socket.get(), &hello, sizeof hello))
-      fail(HCCL_E_REMOTE, "process %u of this host refused the connection", process.pid);
-    return admit(process.id, std::move(socket), static_cast<uint32_t>(who.pid));
-  }
-  for (;;) {
-    if (auto peer = known()) return peer;
-    changed_.wait_for(lock, kTick);
-    lock.unlock();
-    late();
-    lock.lock();
-  }
+  const std::unique_ptr<void, decltype(over)> connecting(this, over);
+  Fd socket = local_connect(socket_name(process.id), patience);
+  ucred who{};
+  socklen_t size = sizeof who;
+  getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size);
+  Packet hello;
+  hello.type = kHello, hello.key = this_process().id, hello.secret = process.secret;
+  if (!send_packet(socket.get(), &hello, sizeof hello))
+    fail(HCCL_E_REMOTE, "process %u of this host refused the connection", process.pid);
+  return admit(process.id, std::move(socket), static_cast<uint32_t>(who.pid));
 }
 
 void Peers::on_gone(std::function<void(const Peer&, bool)> callback) {
@@ -233,7 +236,7 @@ void Peers::readable(const std::shared_ptr<Peer>& peer) {
           found->second.fd = std::move(passed);
           found->second.size = packet.number;
           found->second.here = true;
-          changed_.notify_all();
+          ring(changed_);
         }
         break;
       }
@@ -251,7 +254,7 @@ void Peers::lost(const std::shared_ptr<Peer>& peer) {
     if (peer->gone_) return;
     peer->gone_ = true;
     orderly = peer->said_goodbye_;
-    changed_.notify_all();
+    ring(changed_);
     callbacks = on_gone_;
     peers_.erase(peer->id_);
   }
@@ -277,7 +280,7 @@ void Peers::publish_board(const Key& key, std::shared_ptr<Board> board) {
     if (auto peer = waiting_[i].peer.lock()) answer_board(peer, waiting_[i].request, key);
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
   }
-  changed_.notify_all();
+  ring(changed_);
 }
 
 void Peers::withdraw_board(const Key& key) {
@@ -285,16 +288,17 @@ void Peers::withdraw_board(const Key& key) {
   boards_.erase(key);
 }
 
-std::shared_ptr<Board> Peers::own_board(const Key& key, const std::function<void()>& late) {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    const auto found = boards_.find(key);
-    if (found != boards_.end()) return found->second;
-    changed_.wait_for(lock, kTick);
-    lock.unlock();
-    late();
-    lock.lock();
-  }
+std::shared_ptr<Board> Peers::own_board(const Key& key, Patience& patience) {
+  std::shared_ptr<Board> board;
+  wait(
+      changed_,
+      [&] {
+        std::lock_guard lock(mutex_);
+        if (const auto found = boards_.find(key); found != boards_.end()) board = found->second;
+        return board != nullptr;
+      },
+      patience);
+  return board;
 }
 
 void Peers::offer_arena(uint64_t id, int fd, uint64_t size) {

@@ -3,11 +3,11 @@
 // What it is not: membership of a communicator (communicator.h). Lock order: Communicator's list, then Peers; never the reverse.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "softnpu/hccl/board.h"
@@ -32,10 +32,10 @@ class Mapping {
 class Peer {
  public:
   Peer(const Key& id, Fd socket, uint32_t pid);
-  // The peer's arena, mapped on first use. `late` as in Board::wait.
-  std::byte* arena(uint64_t id, const std::function<void()>& late);
-  // The board that the peer published under `key`, when it has. `late` as above.
-  std::shared_ptr<Board> board(const Key& key, uint32_t ranks, const std::function<void()>& late);
+  // The peer's arena, mapped on first use.
+  std::byte* arena(uint64_t id, Patience& patience);
+  // The board that the peer published under `key`, when it has.
+  std::shared_ptr<Board> board(const Key& key, uint32_t ranks, Patience& patience);
   uint32_t pid() const { return pid_; }
   const Key& id() const { return id_; }
   bool gone() const;
@@ -47,7 +47,7 @@ class Peer {
     Fd fd;
     uint64_t size = 0;
   };
-  Answer ask(uint32_t type, uint64_t number, const Key& key, const std::function<void()>& late);
+  Answer ask(uint32_t type, uint64_t number, const Key& key, Patience& patience);
 
   const Key id_;
   const uint32_t pid_;
@@ -63,7 +63,7 @@ class Peers {
   static Peers& get();
 
   // The connection to a process of this host: the smaller id connects, the other waits to be connected to.
-  std::shared_ptr<Peer> connect(const Process& process, const std::function<void()>& late);
+  std::shared_ptr<Peer> connect(const Process& process, Patience& patience);
 
   // Called on the control thread when a process is gone; `orderly`: it said goodbye first.
   void on_gone(std::function<void(const Peer&, bool orderly)> callback);
@@ -71,9 +71,8 @@ class Peers {
   // What peers may ask this process for.
   void publish_board(const Key& key, std::shared_ptr<Board> board);
   void withdraw_board(const Key& key);
-  std::shared_ptr<Board> own_board(const Key& key,
-                                   const std::function<void()>& late);  // of another rank in this process
-  void offer_arena(uint64_t id, int fd, uint64_t size);                 // cheap when it is known already
+  std::shared_ptr<Board> own_board(const Key& key, Patience& patience);  // of another rank in this process
+  void offer_arena(uint64_t id, int fd, uint64_t size);                  // cheap when it is known already
 
   // Drops mappings of peers and offered arenas: when the last communicator is gone.
   void forget_memory();
@@ -95,9 +94,10 @@ class Peers {
 
   friend class Peer;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  Signal changed_;  // rings after whatever is waited for here
   Fd listener_;
   std::map<Key, std::shared_ptr<Peer>> peers_;
+  std::set<Key> connecting_;  // two threads must not both connect to the same process
   std::map<Key, std::shared_ptr<Board>> boards_;
   std::vector<Waiting> waiting_;
   struct Offer {

@@ -83,6 +83,7 @@ Settings settings() {
   Settings s;
   if (auto v = number_of("HCCL_CONNECT_TIMEOUT", 1, 7200)) s.connect_timeout = std::chrono::seconds(*v);
   if (auto v = number_of("HCCL_EXEC_TIMEOUT", 0, 2147483647)) s.exec_timeout = std::chrono::seconds(*v);
+  if (auto v = number_of("ANYCEND_HOST_TIMEOUT", 1, 7200)) s.host_timeout = std::chrono::seconds(*v);
   if (auto v = number_of("HCCL_IF_BASE_PORT", 1024, 65520))
     s.base_port = static_cast<uint16_t>(*v), s.base_port_named = true;
   if (const char* v = text_of("HCCL_IF_IP")) s.interface_ip = v;

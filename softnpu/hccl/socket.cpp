@@ -13,7 +13,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
 #include "softnpu/hccl/status.h"
 
@@ -41,23 +40,20 @@ Address address_of(const std::string& ip, uint16_t port) {
   return a;
 }
 
-int milliseconds_left(Deadline deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  return left < 0 ? 0 : left > 1000000 ? 1000000 : static_cast<int>(left) + 1;
-}
-
-void read_all(int socket, void* data, size_t size, Deadline deadline) {
+void read_all(int socket, void* data, size_t size, Patience& patience) {
   auto* at = static_cast<char*>(data);
   while (size) {
-    pollfd p{socket, POLLIN, 0};
-    const int ready = poll(&p, 1, milliseconds_left(deadline));
-    if (ready == 0) fail(HCCL_E_TIMEOUT, "no answer within the time limit");
-    if (ready < 0 && errno == EINTR) continue;
+    wait(socket, POLLIN, patience);
     const ssize_t got = recv(socket, at, size, 0);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got <= 0) fail(HCCL_E_TCP_TRANSFER, "the connection was closed by the other side");
     at += got, size -= static_cast<size_t>(got);
   }
+}
+
+// The other side reads what is sent to it.
+Until reading() {
+  return {Clock::now() + std::chrono::seconds(5), [] { fail(HCCL_E_TCP_TRANSFER, "the other side does not read"); }};
 }
 
 sockaddr_un local_address(const std::string& name, socklen_t* size) {
@@ -106,30 +102,31 @@ std::string peer_address(int socket) {
 
 Fd tcp_connect(const std::string& ip, uint16_t port, const std::string& from, Deadline deadline) {
   Address to = address_of(ip, port), local = address_of(from, 0);
-  int error = 0;
-  for (auto pause = std::chrono::milliseconds(2);; pause = std::min(pause * 2, std::chrono::milliseconds(200))) {
+  int error = ETIMEDOUT;
+  auto failed = [&] {
+    fail(HCCL_E_TCP_CONNECT, "cannot connect to %s port %d: %s", ip.c_str(), port, strerror(error));
+  };
+  Until patience(deadline, failed);
+  for (auto time = std::chrono::milliseconds(2);; time = std::min(time * 2, std::chrono::milliseconds(200))) {
     Fd fd(socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) fail(HCCL_E_SYSCALL, "socket: %s", strerror(errno));
     if (local.storage.ss_family == to.storage.ss_family)
       bind(fd.get(), local.get(), local.size);  // best effort: routing decides
     if (connect(fd.get(), to.get(), to.size) == 0 || errno == EINPROGRESS) {
-      pollfd p{fd.get(), POLLOUT, 0};
-      poll(&p, 1, std::min(milliseconds_left(deadline), 5000));
+      wait(fd.get(), POLLOUT, patience);
       socklen_t size = sizeof error;
       getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-      if (!error && (p.revents & POLLOUT)) {
+      if (!error) {
         const int on = 1;
         setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
         return fd;
       }
-      if (!error) error = ETIMEDOUT;
     } else {
       error = errno;
     }
-    if (Clock::now() + pause > deadline)
-      fail(HCCL_E_TCP_CONNECT, "cannot connect to %s port %d: %s", ip.c_str(), port, strerror(error));
-    std::this_thread::sleep_for(pause);
+    if (Clock::now() + time > deadline) failed();
+    pause(time, patience);
   }
 }
 
@@ -141,8 +138,8 @@ void send_frame(int socket, uint32_t type, const void* data, size_t size) {
     const ssize_t sent = send(socket, all.data() + at, all.size() - at, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) {
-      pollfd p{socket, POLLOUT, 0};
-      if (poll(&p, 1, 5000) == 0) fail(HCCL_E_TCP_TRANSFER, "the other side does not read");
+      Until patience = reading();
+      wait(socket, POLLOUT, patience);
       continue;
     }
     if (sent <= 0) fail(HCCL_E_TCP_TRANSFER, "send: %s", strerror(errno));
@@ -151,11 +148,12 @@ void send_frame(int socket, uint32_t type, const void* data, size_t size) {
 }
 
 Frame recv_frame(int socket, Deadline deadline) {
+  Until patience(deadline, [] { fail(HCCL_E_TIMEOUT, "no answer within the time limit"); });
   uint32_t head[2];
-  read_all(socket, head, sizeof head, deadline);
+  read_all(socket, head, sizeof head, patience);
   if (head[0] > kLargestFrame) fail(HCCL_E_TCP_TRANSFER, "the other side does not speak this protocol");
   Frame frame{head[1], std::vector<std::byte>(head[0])};
-  read_all(socket, frame.bytes.data(), frame.bytes.size(), deadline);
+  read_all(socket, frame.bytes.data(), frame.bytes.size(), patience);
   return frame;
 }
 
@@ -168,7 +166,7 @@ Fd local_listen(const std::string& name) {
   return fd;
 }
 
-Fd local_connect(const std::string& name, Deadline deadline) {
+Fd local_connect(const std::string& name, Patience& patience) {
   socklen_t size;
   sockaddr_un a = local_address(name, &size);
   for (;;) {
@@ -177,9 +175,7 @@ Fd local_connect(const std::string& name, Deadline deadline) {
     if (connect(fd.get(), reinterpret_cast<sockaddr*>(&a), size) == 0) return fd;
     if (errno != EINTR && errno != EAGAIN)
       fail(HCCL_E_REMOTE, "cannot reach a process of the communicator on this host: %s", strerror(errno));
-    if (Clock::now() > deadline)
-      fail(HCCL_E_TIMEOUT, "a process of the communicator on this host does not accept connections");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    pause(std::chrono::milliseconds(1), patience);  // its queue is full
   }
 }
 
@@ -201,8 +197,12 @@ bool send_packet(int socket, const void* data, size_t size, int fd_to_pass) {
   for (;;) {
     if (sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(size)) return true;
     if (errno == EAGAIN) {
-      pollfd p{socket, POLLOUT, 0};
-      if (poll(&p, 1, 5000) == 0) return false;
+      try {
+        Until patience = reading();
+        wait(socket, POLLOUT, patience);
+      } catch (const Error&) {
+        return false;
+      }
     } else if (errno != EINTR) {
       return false;
     }

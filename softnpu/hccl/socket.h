@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "softnpu/hccl/settings.h"
+#include "softnpu/hccl/wait.h"
 
 namespace softnpu::hccl {
 
@@ -48,7 +48,7 @@ Frame recv_frame(int socket, Deadline deadline);
 
 // Local datagrams that keep their borders (SOCK_SEQPACKET) in the abstract namespace: nothing in the file system to leave behind.
 Fd local_listen(const std::string& name);
-Fd local_connect(const std::string& name, Deadline deadline);
+Fd local_connect(const std::string& name, Patience& patience);
 bool send_packet(int socket, const void* data, size_t size, int fd_to_pass = -1);
 // Bytes received, 0 at hang-up, -1 when nothing is there.
 ptrdiff_t recv_packet(int socket, void* data, size_t size, Fd* passed);

@@ -1,24 +1,12 @@
 // See status.h.
 #include "softnpu/hccl/status.h"
 
-#include <pthread.h>
-
-#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 
 #include "softnpu/runtime/enqueue.h"
 
 namespace softnpu::hccl {
-namespace {
-
-std::atomic<bool> in_forked_child{false};
-const int watch_forks =
-    pthread_atfork(nullptr, nullptr, [] { in_forked_child.store(true, std::memory_order_relaxed); });
-
-}  // namespace
-
-bool forked() noexcept { return in_forked_child.load(std::memory_order_relaxed); }
 
 void fail(HcclResult code, const char* format, ...) {
   char text[1024];

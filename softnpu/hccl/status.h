@@ -7,6 +7,7 @@
 #include <string>
 
 #include "hccl/types.h"
+#include "softnpu/hccl/fork.h"
 
 namespace softnpu::hccl {
 
@@ -22,9 +23,6 @@ const char* code_name(HcclResult code) noexcept;
 
 // Leaves "<function> returned <name>: <text>" as the calling thread's recent error message.
 void report(const char* function, HcclResult code, const char* text) noexcept;
-
-// True in a child made by fork() after this library was used: its threads, sockets and streams belong to the parent.
-bool forked() noexcept;
 
 template <class Body>
 HcclResult guarded(const char* function, Body&& body) noexcept {

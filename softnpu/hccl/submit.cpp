@@ -9,6 +9,7 @@
 
 #include "acl/api.h"
 #include "softnpu/hccl/datatype.h"
+#include "softnpu/hccl/operation.h"
 #include "softnpu/hccl/reduce.h"
 #include "softnpu/hccl/status.h"
 
@@ -30,14 +31,15 @@ struct Batch {
   std::vector<uint32_t> numbers;
 };
 
-// What a stream holds. A captured task runs again with each replay: the first run of one that was not captured uses the place in
-// the order that it got when it was queued, any other takes its place when it runs.
+// What a stream holds, or a graph: that one is not run but copied at each replay, and the copy is queued as if it had been called
+// then. So the order of the calls is always that of their queueing.
 struct Work {
   CommunicatorPtr communicator;
   const char* name;
   std::variant<Call, Batch> what;
-  std::optional<uint64_t> ticket;  // of a Call
-  bool numbered = false;           // a Batch has its message numbers
+  EpochPtr epoch = nullptr;  // set when it is queued, and the call counts as unfinished from then on
+  uint64_t ticket = 0;       // of a Call
+  bool ran = false;
 };
 
 // The status that the stream keeps; the vendor's runtime reports a dead peer and a collective that ran out of time so.
@@ -59,41 +61,43 @@ int stream_status(HcclResult code) {
 int run(void* state) noexcept {
   Work& work = *static_cast<Work*>(state);
   Communicator& c = *work.communicator;
-  HcclResult result;
-  if (const Call* call = std::get_if<Call>(&work.what)) {
-    const uint64_t ticket = work.ticket ? *work.ticket : c.turnstile().take();
-    work.ticket.reset();
-    c.turnstile().enter(ticket);
-    result = guarded(work.name, [&] {
-      try {
-        c.execute(*call);
-      } catch (const Error& error) {
-        c.abort(error.code, error.text);
-        throw;
+  work.ran = true;
+  const HcclResult result = guarded(work.name, [&] {
+    std::optional<OwnTurn> turn;  // left after the error is known: the next one must see it
+    try {
+      if (const Call* call = std::get_if<Call>(&work.what)) {
+        turn.emplace(c, *work.epoch, work.name, work.ticket);
+        c.execute(*call, *work.epoch);
+      } else {
+        const Batch& batch = std::get<Batch>(work.what);
+        c.exchange(batch.transfers, batch.numbers, *work.epoch);
       }
-    });
-    c.turnstile().leave();
-  } else {
-    Batch& batch = std::get<Batch>(work.what);
-    result = guarded(work.name, [&] {
-      try {
-        if (!work.numbered) batch.numbers = c.take_message_numbers(batch.transfers);
-        work.numbered = false;
-        c.exchange(batch.transfers, batch.numbers);
-      } catch (const Error& error) {
-        c.abort(error.code, error.text);
-        throw;
-      }
-    });
-  }
+    } catch (Error& error) {
+      c.abort(*work.epoch, error.code, error.text);
+      if (const std::string ranks = c.settle(*work.epoch); !ranks.empty())
+        error.text += "; rank " + ranks + " stands still in a collective and may still write into its buffers";
+      throw;
+    }
+  });
   return result == HCCL_SUCCESS ? 0 : stream_status(result);
 }
 
+thread_local const void* being_queued = nullptr;
+
 void drop(void* state) noexcept {
   std::unique_ptr<Work> work(static_cast<Work*>(state));
-  if (work->ticket) work->communicator->turnstile().skip(*work->ticket);
-  if (work->numbered)
-    work->communicator->abort(HCCL_E_INTERNAL, std::string(work->name) + " was dropped with its stream before it ran");
+  if (!work->epoch) return;  // a graph's
+  Communicator& c = *work->communicator;
+  if (!work->ran) {
+    // A collective that its stream refused was never called. For any other the peers would wait in vain, and a message has its number.
+    const bool refused = being_queued == state && std::holds_alternative<Call>(work->what);
+    if (!refused)
+      c.abort(
+          *work->epoch, HCCL_E_INTERNAL,
+          std::string(work->name) + " was dropped with its stream before it ran, on rank " + std::to_string(c.rank()));
+    if (std::holds_alternative<Call>(work->what)) work->epoch->turnstile.leave(work->ticket);
+  }
+  c.end();
 }
 
 bool captured(aclrtStream stream) {
@@ -102,24 +106,40 @@ bool captured(aclrtStream stream) {
   return aclmdlRICaptureGetInfo(stream, &status, &graph) == ACL_SUCCESS && status == ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE;
 }
 
+// As if `state` had been called now.
+int again(void* state, aclrtStream stream) noexcept;
+
 void queue(std::unique_ptr<Work> work, aclrtStream stream) {
   Communicator& c = *work->communicator;
+  if (captured(stream)) {
+    const char* name = work->name;
+    if (const int status = record(stream, again, work.release(), drop, name))
+      fail(HCCL_E_RUNTIME, "the graph did not take the task (status %d)", status);
+    return;
+  }
   const CommunicatorPtr keep = work->communicator;
-  const bool number_now = !captured(stream);
+  c.begin();
   // The order of tickets must be the order in the streams: nobody else may queue between the two.
   std::lock_guard order(c.submit_mutex());
-  if (number_now) {
-    if (Batch* batch = std::get_if<Batch>(&work->what)) {
-      batch->numbers = c.take_message_numbers(batch->transfers);
-      work->numbered = true;
-    } else {
-      work->ticket = c.turnstile().take();
-    }
-  }
+  work->epoch = c.epoch();
+  if (Batch* batch = std::get_if<Batch>(&work->what))
+    batch->numbers = work->epoch->take_numbers(batch->transfers);
+  else
+    work->ticket = work->epoch->turnstile.take(work->name);
   const Task task{run, drop, work.get(), work->name, Cost::kBlocking};
-  work.release();  // enqueue drops it, also when it fails
-  if (const int status = enqueue(stream, task))
-    fail(HCCL_E_RUNTIME, "the stream did not take the task (status %d)", status);
+  being_queued = work.release();  // enqueue drops it, also when it fails
+  const int status = enqueue(stream, task);
+  being_queued = nullptr;
+  if (status) fail(HCCL_E_RUNTIME, "the stream did not take the task (status %d)", status);
+}
+
+int again(void* state, aclrtStream stream) noexcept {
+  const Work& work = *static_cast<const Work*>(state);
+  const HcclResult result = guarded(work.name, [&] {
+    if (work.communicator->aborted()) throw work.communicator->error();
+    queue(std::make_unique<Work>(Work{work.communicator, work.name, work.what}), stream);
+  });
+  return result == HCCL_SUCCESS ? 0 : stream_status(result);
 }
 
 struct Pending {
@@ -174,7 +194,8 @@ CommunicatorPtr withdraw(HcclComm handle) {
   CommunicatorPtr communicator = lookup(handle);
   Handles& h = handles();
   std::lock_guard lock(h.mutex);
-  h.all.erase(reinterpret_cast<uintptr_t>(handle));
+  if (!h.all.erase(reinterpret_cast<uintptr_t>(handle)))
+    fail(HCCL_E_PARA, "the communicator %p was destroyed by another thread", handle);
   return communicator;
 }
 
@@ -189,7 +210,7 @@ void submit(HcclComm handle, aclrtStream stream, Call call) {
       fail(HCCL_E_PTR, "a buffer is not memory of device %d", device);
   }
   const char* name = call.name;
-  accept(std::unique_ptr<Work>(new Work{std::move(c), name, std::move(call), {}}), stream);
+  accept(std::unique_ptr<Work>(new Work{std::move(c), name, std::move(call)}), stream);
 }
 
 void submit(HcclComm handle, aclrtStream stream, std::vector<Transfer> transfers, const char* name) {
@@ -198,7 +219,7 @@ void submit(HcclComm handle, aclrtStream stream, std::vector<Transfer> transfers
     require_root(*c, t.peer, "remote rank");
     require_pointer(t.buffer, t.bytes, t.send ? "sendBuf" : "recvBuf");
   }
-  accept(std::unique_ptr<Work>(new Work{std::move(c), name, Batch{std::move(transfers), {}}, {}}), stream);
+  accept(std::unique_ptr<Work>(new Work{std::move(c), name, Batch{std::move(transfers), {}}}), stream);
 }
 
 void group_start() {

@@ -148,6 +148,11 @@ void replay(std::shared_ptr<TaskList> list, Stream& stream) {
   auto release = [](Replay* r) { r->release(); };
   std::unique_ptr<Replay, decltype(release)> run(new Replay{std::move(list)}, release);
   for (Work& work : *run->list) {
+    if (work.cost() == Cost::kAgain) {
+      const Recorded& recorded = work.payload<Recorded>();
+      if (const int code = recorded.again(recorded.state, slab<Stream>().handle_of(&stream))) fail(code, "%s", take_recent_message());
+      continue;
+    }
     run->users.fetch_add(1, std::memory_order_relaxed);
     stream.submit(Work({Replayed::run, Replayed::drop, nullptr, work.name(), work.cost()}, Replayed{&work, run.get()}));
   }

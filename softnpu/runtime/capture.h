@@ -24,6 +24,19 @@ class Stream;
 // The recorded tasks, which stay where they are. Each may run many times; each is dropped once, with the list.
 using TaskList = std::deque<Work>;
 
+// The payload of a task of cost kAgain: it stands in a graph and is never run.
+struct Recorded {
+  Again again;
+  void* state;
+  void (*free)(void* state) noexcept;
+
+  static int never(void*) noexcept { return 0; }
+  static void let_go(void* payload) noexcept {
+    const auto* recorded = static_cast<Recorded*>(payload);
+    if (recorded->free) recorded->free(recorded->state);
+  }
+};
+
 // How far each captured stream has come, as one of them knows it.
 using CaptureClock = std::map<Stream*, size_t>;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "softnpu/runtime/arena.h"
+#include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/device.h"
@@ -17,6 +18,21 @@ namespace softnpu {
 int enqueue(aclrtStream stream, const Task& task) noexcept {
   Work work(task);
   return guarded("enqueue", [&] { stream_of(stream).submit(std::move(work)); });
+}
+
+int record(aclrtStream stream, Again again, void* state, void (*drop)(void* state) noexcept,
+           const char* name) noexcept {
+  // Owned here until the graph takes it; dropped with the graph, or on return.
+  Work work({Recorded::never, Recorded::let_go, nullptr, name, Cost::kAgain}, Recorded{again, state, drop});
+  int status = 0;
+  const int code = guarded("record", [&] {
+    Stream& s = stream_of(stream);
+    if (Capture* capture = s.capture().load(std::memory_order_acquire))
+      capture->add(s, std::move(work));
+    else
+      status = again(state, stream);
+  });
+  return code ? code : status;
 }
 
 int stream_device(aclrtStream stream) noexcept {

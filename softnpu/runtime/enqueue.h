@@ -19,6 +19,7 @@ enum class Cost : uint8_t {
   kHost,      // a host callback: never run by helping
   kBlocking,  // waits for other processes (collectives): run by helping only where the caller waits without a deadline
   kWait,      // the runtime's own: waits for another stream
+  kAgain,     // the runtime's own, in graphs only: asked for a new task at each replay (record)
 };
 
 // One unit of work, copied into the stream's ring. `run` may be called many times (graph replay), `drop` exactly once,
@@ -37,6 +38,13 @@ SOFTNPU_API int enqueue(aclrtStream stream, const Task& task) noexcept;
 // In a task of cost kBlocking or kHost: true when its stream is being aborted, or the process exits. A task that blocks looks
 // now and then (every 20 ms is enough) and then returns; the caller of aclrtStreamAbort waits for that.
 SOFTNPU_API bool running_task_aborted() noexcept;
+
+// For work that has a place in an order of its own (collectives): a captured task runs again where its stream comes to it, which is
+// too late to take that place. So the graph keeps `state` alone, and each replay calls `again` on the replaying thread, which puts
+// a task of its own on `stream`. A stream that is not being captured: `again` is called at once. `drop` as in Task.
+using Again = int (*)(void* state, aclrtStream stream) noexcept;
+SOFTNPU_API int record(aclrtStream stream, Again again, void* state, void (*drop)(void* state) noexcept,
+                       const char* name) noexcept;
 
 // The calling thread's recent error message, as aclGetRecentErrMsg returns it.
 SOFTNPU_API void set_error_message(const char* text) noexcept;

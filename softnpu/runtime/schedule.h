@@ -66,6 +66,7 @@ constexpr bool may_run(Runner runner, Cost cost, bool others, bool over) noexcep
     case Cost::kWait:
       return over || runner == Runner::kWorker;
     case Cost::kHost:
+    case Cost::kAgain:  // never queued
       break;
   }
   return runner == Runner::kWorker;

@@ -69,3 +69,11 @@ def test_memory_that_is_not_the_devices(two):
 def test_mismatches_are_named_on_every_rank(fresh, what):
     texts = fresh(3).connect().run(programs.mismatched, what)
     assert all(word in text for text in texts for word in ["rank 2", *programs.MISMATCHES[what]]), texts
+
+
+@pytest.mark.parametrize("n", [3, 7])
+def test_the_count_of_operations_wraps_around(fresh, n):
+    """Every communicator begins 20 operations before its words do."""
+    job = fresh(n).connect()
+    job.run(programs.chained, 10, 100)
+    job.run(programs.chained, 3, 30_000)

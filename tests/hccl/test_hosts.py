@@ -5,6 +5,7 @@ not in order, are one namespace with ANYCEND_HOST_ID: what goes over the network
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -203,7 +204,7 @@ def test_a_rank_that_calls_nothing_learns_of_a_death_on_the_other_host(lan):
 
 
 def test_a_host_that_is_cut_off_is_reported(lan):
-    job = lan.job(2).connect()
+    job = lan.job(2, env={"ANYCEND_HOST_TIMEOUT": "1"}).connect()
     job.run(programs.all_reduce_once)
     job.start(programs.watch_async_error, 10.0)
     time.sleep(0.3)
@@ -211,6 +212,65 @@ def test_a_host_that_is_cut_off_is_reported(lan):
     cut = time.time()
     for seen, code in job.results():
         assert code == "REMOTE" and seen - cut < 3
+
+
+def test_an_outage_of_two_seconds_is_survived(lan):
+    job = lan.job(2).connect()
+    job.run(programs.all_reduce_once)
+    lan.hosts.cut()
+    job.start(programs.all_reduce, "fp32", "sum", 300_000)  # some of it is under way while nothing gets through
+    time.sleep(2)
+    lan.hosts.mend()
+    assert len(set(job.results())) == 1
+    assert all(code == "SUCCESS" for _, code in job.run(programs.watch_async_error, 0.3))
+
+
+def test_a_missing_rank_is_named_with_the_host_that_is_silent(lan):
+    job = lan.job(2, env={"HCCL_EXEC_TIMEOUT": "1"}).connect()
+    job.run(programs.all_reduce_once)
+    lan.hosts.cut()
+    job.start(programs.absent_from_start, [])
+    answers = job.results()
+    for r, (seconds, text) in enumerate(answers):
+        away = "10.77.0.2" if r < 2 else "10.77.0.1"
+        assert seconds < 4 and "within 1 s (HCCL_EXEC_TIMEOUT)" in text, text
+        assert f"nothing is heard from {away}" in text or any(f"nothing is heard from {away}" in t for _, t in answers)
+
+
+def test_a_process_that_is_silent_is_lost_though_its_sockets_stand(lan):
+    job = lan.job(1, env={"ANYCEND_HOST_TIMEOUT": "1"}).connect()
+    job.run(programs.all_reduce_once)
+    job.kill(1, signal.SIGSTOP)
+    ((_, code, text),) = job.run(programs.all_reduce_until_error, 100, 10.0, ranks=[0])
+    job.kill(1, signal.SIGCONT)
+    assert code == "REMOTE" and "on 10.77.0.2 was not heard for 1 s (ANYCEND_HOST_TIMEOUT)" in text, text
+
+
+def test_a_rank_that_stood_still_blames_nobody_else(lan):
+    job = lan.job(1, env={"ANYCEND_HOST_TIMEOUT": "3"}).connect()
+    job.run(programs.all_reduce_once)
+    for rank in (0, 1):
+        job.kill(rank, signal.SIGSTOP)
+    time.sleep(3.5)
+    for rank in (0, 1):
+        job.kill(rank, signal.SIGCONT)
+    assert len(set(job.run(programs.all_reduce_once))) == 1
+
+
+@pytest.mark.parametrize("victim", [0, 1], ids=["root", "other"])
+def test_a_forked_child_does_not_hide_a_death_from_the_other_host(lan, victim):
+    """The child has all descriptors, and nobody of its host is left to tell."""
+    job = lan.job(1).connect()
+    (child,) = job.run(programs.fork_sleeper, ranks=[victim])
+    try:
+        job.start(programs.watch_async_error, 5.0, ranks=[1 - victim])
+        time.sleep(0.2)
+        job.kill(victim)
+        killed = time.time()
+        ((seen, code),) = job.results(ranks=[1 - victim])
+        assert code == "REMOTE" and seen - killed < 1
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("missing", [[3], [1, 2]])

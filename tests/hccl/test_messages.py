@@ -24,3 +24,7 @@ def test_messages_arrive_in_order(world):
 def test_sizes_that_differ_are_an_error_on_both_sides(fresh):
     texts = fresh(2).connect().run(programs.mismatched_message)
     assert all("HcclRecv from rank 0" in t and "rank 0 sends fp32, 20000 bytes" in t for t in texts), texts
+
+
+def test_a_small_message_beside_a_big_one_on_another_stream(two):
+    two.run(programs.small_beside_big, 4_000_000, 4)

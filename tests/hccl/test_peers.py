@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
 from tests.hccl import programs
+from tests.hccl.ranks import ROOT, library_folder
+
+FORK_FIRST = """
+import ctypes, os, sys
+from tests.hccl.ranks import Rank, library_folder
+ctypes.CDLL(str(library_folder() / "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)
+hccl = ctypes.CDLL(str(library_folder() / "libhccl.so"))
+hccl.HcclGetCommConfigCapability()
+if os.fork() == 0:
+    rank = Rank(0, 1)
+    rank.destroy(rank.join(rank.root_info()))
+    print("joined", flush=True)
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
 
 
 def shared_memory() -> set[str]:
@@ -77,14 +94,16 @@ def test_leaving_in_order_is_no_error_until_somebody_waits(fresh):
     ((_, code),) = job.run(programs.watch_async_error, 0.5, ranks=[0])
     assert code == "SUCCESS"
     ((_, code, text),) = job.run(programs.all_reduce_until_error, 100, 10.0, ranks=[0])
-    assert code == "REMOTE" and "rank 1 has left the communicator" in text
+    gone = f"rank 1 has left the communicator: process {job.workers[1].pid} on 127.0.0.1 ended; see that rank's log"
+    assert code == "REMOTE" and gone in text, text
 
 
 def test_destroying_is_leaving(fresh):
     job = fresh(2).connect()
     job.run(programs.leave, ranks=[1])
     ((_, code, text),) = job.run(programs.all_reduce_until_error, 100_000, 10.0, ranks=[0])
-    assert code == "REMOTE" and "rank 1 has left the communicator" in text
+    gone = f"rank 1 has left the communicator: process {job.workers[1].pid} on 127.0.0.1 destroyed it"
+    assert code == "REMOTE" and gone in text, text
 
 
 def test_an_aborted_communicator_can_be_resumed(fresh):
@@ -93,6 +112,18 @@ def test_an_aborted_communicator_can_be_resumed(fresh):
     job.run(programs.resume)
     assert len(set(job.run(programs.all_reduce_once))) == 1
     job.run(programs.ring, 100_000, "batch")
+
+
+def test_what_waits_ends_when_the_communicator_is_resumed(fresh):
+    texts = fresh(2).connect().run(programs.resumed_over_waiting)
+    assert "called HcclCommResume before this was done" in texts[0] and texts[1] == "", texts
+
+
+def test_communicators_that_come_and_go_on_two_threads(fresh):
+    job = fresh(2).connect()
+    job.run(programs.leave)
+    infos = [job.run(programs.make_root, ranks=[0])[0] for _ in range(20)]
+    job.run(programs.made_and_destroyed, infos, 40_000)
 
 
 def test_communicators_leave_no_descriptors(fresh):
@@ -116,6 +147,19 @@ def test_a_forked_child_that_holds_the_sockets_does_not_hide_a_death(fresh):
         assert code == "REMOTE" and seen - killed < 1
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+def test_a_child_forked_before_the_first_use_may_use_the_library(libraries):
+    """The library is loaded, as by `import torch_npu`, and was asked what needs neither thread nor socket."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORK_FIRST],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "ANYCEND_TEST_CANN_LIB": str(library_folder()), "ANYCEND_MEMORY": "1G"},
+    )
+    assert done.stdout == "joined\n" and done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_forked_child_is_refused(fresh):

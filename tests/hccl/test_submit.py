@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.hccl import programs
 from tests.hccl.ranks import DTYPES
 
@@ -35,3 +37,35 @@ def test_a_destroyed_communicator_is_an_error(fresh):
     job = fresh(2).connect()
     comms = job.run(programs.stale_handle)
     assert all(code == "PARA" and "was destroyed" in text for code, text in comms)
+
+
+# e: a call, g and h: the replay of a graph, capitals: on another stream.
+@pytest.mark.parametrize("plan", ["ge", "eg", "gege", "geG", "Ge", "gE", "ghe", "ghGHeE", "EgHe"])
+def test_replays_and_calls_keep_their_order(two, plan):
+    two.run(programs.replays_beside_calls, 100, plan)
+
+
+def test_replays_of_large_collectives_beside_calls(world):
+    world.run(programs.replays_beside_calls, 30_000, "geGEhgH")
+
+
+def test_a_replayed_message_is_counted_when_it_is_queued(two):
+    two.run(programs.messages_of_a_graph, 5)
+
+
+def test_destroying_ends_what_waits_at_once(fresh):
+    waiting, (other,) = fresh(2).connect().run(programs.destroyed_while_waiting)
+    for seconds, text in [*waiting, other]:
+        assert seconds < 2 and "rank 0 (process " in text, (seconds, text)
+        assert "destroyed the communicator before 3 of its calls were done" in text
+
+
+def test_a_graph_of_a_destroyed_communicator_is_refused(fresh):
+    texts = fresh(2).connect().run(programs.replay_of_the_destroyed)
+    assert all("was destroyed (HcclCommDestroy)" in text for text in texts), texts
+
+
+def test_a_new_time_limit_holds_for_who_waits_already(fresh):
+    seconds, text, limit = fresh(2, env={"HCCL_EXEC_TIMEOUT": "0"}).connect().run(programs.limit_changed, 500)[0]
+    assert seconds < 3 and limit == 500
+    assert "rank 1 did not call it within 0.5 s (HCCL_EXEC_TIMEOUT)" in text, text

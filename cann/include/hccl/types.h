@@ -45,6 +45,10 @@ typedef union HcclConfigValue {
   int32_t value;
 } HcclConfigValue;
 
+// Not CANN's: what the software NPU takes as HcclConfig in HcclSetCommConfig and HcclGetCommConfig. How long the communicator's calls
+// wait for other ranks, in milliseconds, 0 for ever; it holds for those that wait already. CANN's library refuses the number.
+#define ANYCEND_HCCL_EXEC_TIMEOUT_MS 0x414e0001u
+
 #ifdef __cplusplus
 static_assert(sizeof(HcclRootInfo) == 4108 && alignof(HcclRootInfo) == 1);
 static_assert(sizeof(HcclCommConfig) == 2232 && alignof(HcclCommConfig) == 8);

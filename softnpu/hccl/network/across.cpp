@@ -16,10 +16,13 @@ constexpr size_t kUnderWay = 4;
 
 }  // namespace
 
-void Communicator::work_across(const Call& call, uint32_t s, const std::vector<Segment>& plan,
-                               std::function<std::string()>* blame, const std::function<void()>& late) {
-  Board& board = *board_;
-  PostOffice office(*wire_, board_key_, s, {board_, rank_});
+void Communicator::work_across(const Call& call, Epoch& epoch, uint64_t s, const std::vector<Segment>& plan,
+                               std::function<std::string()>* blame, Patience& patience) {
+  Board& board = *epoch.board;
+  const auto word = static_cast<uint32_t>(s);
+  Busy busy(board.slot(rank_).busy,
+            s);  // before the office: until that is closed, the wire may write into the ranks' buffers
+  PostOffice office(*wire_, epoch.key, word, {epoch.board, rank_});
   Across across{hosts_,
                 members_,
                 office,
@@ -29,8 +32,8 @@ void Communicator::work_across(const Call& call, uint32_t s, const std::vector<S
                 element_size(call.type)};
   for (uint32_t r : hosts_.here()) {
     const Post& p = board.post(r, s);
-    across.send[r] = p.inlined ? board.payload(r, s) : resolve(r, p.send, late);
-    across.recv[r] = resolve(r, p.recv, late);
+    across.send[r] = p.inlined ? board.payload(r, s) : resolve(r, p.send, patience);
+    across.recv[r] = resolve(r, p.recv, patience);
   }
 
   // About four pieces for each rank of the smallest host.
@@ -51,17 +54,16 @@ void Communicator::work_across(const Call& call, uint32_t s, const std::vector<S
   for (Piece& piece : stay) mine.push_back(std::move(piece));
 
   std::list<Piece> under_way;
-  const uint32_t finished = ~s;  // that of no operation that could be under way
   *blame = [&] {
     std::vector<bool> waited(size());
     for (const Piece& piece : under_way) piece.blame(&waited);
     if (under_way.empty())  // for the others of this host
-      for (uint32_t r : hosts_.here()) waited[r] = r != rank_ && board.slot(r).busy.load() != finished;
+      for (uint32_t r : hosts_.here()) waited[r] = r != rank_ && board.slot(r).busy.value.load() != finished(s);
     return ranks_where([&](uint32_t r) { return waited[r]; });
   };
-  board.slot(rank_).busy.store(s + 1, std::memory_order_relaxed);
+  Signal& bell = office.bell();
   while (!mine.empty() || !under_way.empty()) {
-    const uint32_t heard = office.heard();
+    const uint32_t heard = bell.value.load(std::memory_order_seq_cst);
     if (board.aborted()) throw board.error();
     bool moved = false;
     if (!mine.empty() && (under_way.size() < kUnderWay || mine.front().direct())) {
@@ -70,19 +72,19 @@ void Communicator::work_across(const Call& call, uint32_t s, const std::vector<S
       under_way.back().start();
       moved = true;
     }
-    for (Piece& piece : under_way) moved = piece.step(late) || moved;
+    for (Piece& piece : under_way) moved = piece.step(patience) || moved;
     moved = under_way.remove_if([](const Piece& p) { return p.done(); }) > 0 || moved;
-    if (!moved) office.listen(heard, late);
+    if (!moved) wait(bell, [&] { return bell.value.load(std::memory_order_seq_cst) != heard; }, patience);
   }
-  board.slot(rank_).busy.store(finished, std::memory_order_relaxed);
+  busy.done();
 
   // The host's ranks go on together: each wrote into all buffers.
   const auto here = static_cast<uint32_t>(hosts_.here().size());
   Turn& turn = board.turn(s);
-  open_word(turn.completed, s);
+  open_word(turn.completed, word);
   if (static_cast<uint32_t>(turn.completed.fetch_add(1, std::memory_order_acq_rel)) + 1 == here)
-    Board::set(turn.finished, s + 1);
-  board.wait(turn.finished, [&](uint32_t v) { return reached(v, s + 1); }, late);
+    set(turn.finished, word + 1);
+  wait(turn.finished, [&] { return reached(turn.finished.value.load(std::memory_order_acquire), word + 1); }, patience);
   *blame = nullptr;
 }
 

@@ -69,10 +69,6 @@ uint64_t tag_of(const Key& key, Mail kind, uint32_t from, uint32_t to, uint32_t 
   return stir(h + halves[1]);
 }
 
-void Bell::ring() const noexcept {
-  Signal& bell = board->slot(rank).bell;
-  bell.value.fetch_add(1, std::memory_order_seq_cst);
-  Board::notify(bell);
-}
+void Bell::ring() const noexcept { hccl::ring(board->slot(rank).bell); }
 
 }  // namespace softnpu::hccl

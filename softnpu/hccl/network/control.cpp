@@ -1,10 +1,6 @@
 // See control.h.
 #include "softnpu/hccl/network/control.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -15,8 +11,6 @@
 namespace softnpu::hccl {
 namespace {
 
-constexpr auto kBeat = std::chrono::milliseconds(200);
-
 std::vector<std::byte> pack(const Saying& saying, const void* more, size_t size) {
   std::vector<std::byte> bytes(sizeof saying + size);
   memcpy(bytes.data(), &saying, sizeof saying);
@@ -24,26 +18,12 @@ std::vector<std::byte> pack(const Saying& saying, const void* more, size_t size)
   return bytes;
 }
 
-bool due(Deadline* next) {
-  const Deadline now = Clock::now();
-  if (now < *next) return false;
-  *next = now + kBeat;
-  return true;
-}
-
-// Something to acknowledge; when the other side's buffer is full, enough lies there already.
-void beat(int socket) {
-  const uint32_t head[2] = {0, static_cast<uint32_t>(Say::kBeat)};
-  [[maybe_unused]] const ssize_t sent = ::send(socket, head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 class Circle : public std::enable_shared_from_this<Circle> {
  public:
   explicit Circle(std::vector<std::pair<Fd, Member>> connections) {
     for (auto& [socket, member] : connections) {
-      watch_connection(socket.get());
       const int fd = socket.get();
-      seats_[fd] = {std::move(socket), member, false};
+      seats_.emplace(fd, std::make_shared<Seat>(std::move(socket), member));
     }
   }
 
@@ -53,8 +33,9 @@ class Circle : public std::enable_shared_from_this<Circle> {
     circles().push_back(self);
     for (auto& [fd, seat] : seats_) hub::watch(fd, [self, fd = fd](uint32_t) { self->readable(fd); });
     hub::every_tick([self] {
-      if (due(&self->next_beat_))
-        for (auto& [fd, seat] : self->seats_) beat(fd);
+      const auto seats = self->seats_;  // one that rises is taken out
+      for (const auto& [fd, seat] : seats)
+        if (self->seats_.count(fd) && !seat->line.tick()) self->rise(fd);
       return !self->seats_.empty();
     });
   }
@@ -68,65 +49,55 @@ class Circle : public std::enable_shared_from_this<Circle> {
   static void bye_to_all() {
     hub::call([] {
       for (const auto& weak : circles())
-        if (const auto circle = weak.lock()) circle->pass_on(-1, static_cast<uint32_t>(Say::kBye), {});
+        if (const auto circle = weak.lock()) {
+          circle->pass_on(-1, static_cast<uint32_t>(Say::kBye), {});
+          for (const auto& [fd, seat] : circle->seats_) seat->line.flush();
+        }
     });
   }
 
  private:
   struct Seat {
-    Fd socket;
-    Member member;
-    bool bye;
+    Seat(Fd socket, const Member& m) : line(std::move(socket)), member(m) {}
+    Line line;
+    const Member member;
+    bool bye = false;
   };
 
   void readable(int fd) {
     const auto found = seats_.find(fd);
     if (found == seats_.end()) return;
-    try {
-      const Frame frame = recv_frame(fd, Clock::now() + std::chrono::seconds(1));
-      if (frame.type == static_cast<uint32_t>(Say::kBeat)) return;
-      if (frame.type == static_cast<uint32_t>(Say::kBye))
-        found->second.bye = true;
+    const auto seat = found->second;
+    const bool open = seat->line.read([&](uint32_t type, const std::vector<std::byte>& bytes) {
+      if (type == static_cast<uint32_t>(Say::kBye))
+        seat->bye = true;
       else
-        pass_on(fd, frame.type, frame.bytes);
-    } catch (const Error&) {
-      rise(fd);
-    }
+        pass_on(fd, type, bytes);
+    });
+    if (!open) rise(fd);
   }
 
   void pass_on(int from, uint32_t type, const std::vector<std::byte>& bytes) {
-    for (auto& [fd, seat] : seats_) {
-      if (fd == from) continue;
-      try {
-        send_frame(fd, type, bytes.data(), bytes.size());
-      } catch (const Error&) {
-        shutdown(fd, SHUT_RDWR);  // what it said before, a goodbye perhaps, is read before the end is
-      }
-    }
+    for (auto& [fd, seat] : seats_)
+      if (fd != from) seat->line.say(type, bytes.data(), bytes.size());
   }
 
   void rise(int fd) {
     const auto found = seats_.find(fd);
     if (found == seats_.end()) return;
     hub::unwatch(fd);
-    const Seat seat = std::move(found->second);
+    const auto seat = found->second;
     seats_.erase(found);
-    if (seat.bye) return;
-    const Saying saying{seat.member.process.id, seat.member.rank, 0, seat.member.process.pid, 0};
+    if (seat->bye) return;
+    const Process& process = seat->member.process;
+    const Saying saying{process.id, seat->member.rank, 0, process.pid, static_cast<uint32_t>(seat->line.how())};
     pass_on(-1, static_cast<uint32_t>(Say::kGone), pack(saying, nullptr, 0));
   }
 
-  std::map<int, Seat> seats_;
-  Deadline next_beat_{};
+  std::map<int, std::shared_ptr<Seat>> seats_;
 };
 
 }  // namespace
-
-void watch_connection(int socket) {
-  const int limit = kHostTimeoutMs, on = 1;
-  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
-  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
 
 void serve_control(std::vector<std::pair<Fd, Member>> connections) {
   hub::call([&] { std::make_shared<Circle>(std::move(connections))->sit(); });
@@ -139,21 +110,17 @@ ControlLinkPtr ControlLink::open(Fd socket, const Key& root) {
     Circle::bye_to_all();
   });
   (void)once;
-  watch_connection(socket.get());
   const ControlLinkPtr link(new ControlLink(std::move(socket), root));
   hub::call([&] {
     const std::weak_ptr<ControlLink> weak = link;
-    hub::watch(link->socket_.get(), [weak](uint32_t) {
+    hub::watch(link->line_.fd(), [weak](uint32_t) {
       if (const auto l = weak.lock()) l->readable();
     });
     hub::every_tick([weak] {
       const auto l = weak.lock();
       if (!l || l->over_) return false;
-      if (due(&l->next_beat_)) {
-        const std::unique_lock lock(l->mutex_, std::try_to_lock);
-        if (lock) beat(l->socket_.get());
-      }
-      return true;
+      if (!l->line_.tick()) l->end(l->line_.how());
+      return !l->over_;
     });
   });
   return link;
@@ -161,40 +128,38 @@ ControlLinkPtr ControlLink::open(Fd socket, const Key& root) {
 
 ControlLink::~ControlLink() {
   bye();
-  const int fd = socket_.get();
+  const int fd = line_.fd();
   hub::call([fd] { hub::unwatch(fd); });
 }
 
 void ControlLink::say(Say what, const Saying& saying, const void* more, size_t size) noexcept {
-  try {
-    const std::vector<std::byte> bytes = pack(saying, more, size);
-    std::lock_guard lock(mutex_);
-    send_frame(socket_.get(), static_cast<uint32_t>(what), bytes.data(), bytes.size());
-  } catch (...) {  // the connection is over: readable() reports it
-  }
+  const std::vector<std::byte> bytes = pack(saying, more, size);
+  line_.say(static_cast<uint32_t>(what), bytes.data(), bytes.size());
+}
+
+void ControlLink::bye() noexcept {
+  say(Say::kBye, {});
+  line_.flush();
 }
 
 void ControlLink::readable() {
   const auto self = shared_from_this();
-  Frame frame;
-  try {
-    frame = recv_frame(socket_.get(), Clock::now() + std::chrono::seconds(1));
-  } catch (const Error&) {
-    over_ = true;
-    hub::unwatch(socket_.get());
-    return root_lost(root_, false);
-  }
-  if (frame.type == static_cast<uint32_t>(Say::kBeat)) return;
-  if (frame.type == static_cast<uint32_t>(Say::kBye)) {
-    over_ = true;
-    hub::unwatch(socket_.get());
-    return root_lost(root_, true);
-  }
-  Heard heard{static_cast<Say>(frame.type), {}, {}};
-  if (frame.bytes.size() < sizeof heard.saying) return;
-  memcpy(&heard.saying, frame.bytes.data(), sizeof heard.saying);
-  heard.more.assign(frame.bytes.begin() + sizeof heard.saying, frame.bytes.end());
-  hear(heard, this);
+  const bool open = line_.read([&](uint32_t type, const std::vector<std::byte>& bytes) {
+    if (over_) return;
+    if (type == static_cast<uint32_t>(Say::kBye)) return end(Farewell::kSaid);
+    Heard heard{static_cast<Say>(type), {}, {}};
+    if (bytes.size() < sizeof heard.saying) return;
+    memcpy(&heard.saying, bytes.data(), sizeof heard.saying);
+    heard.more.assign(bytes.begin() + sizeof heard.saying, bytes.end());
+    hear(heard, this);
+  });
+  if (!open) end(line_.how());
+}
+
+void ControlLink::end(Farewell how) {
+  if (std::exchange(over_, true)) return;
+  hub::unwatch(line_.fd());
+  root_lost(root_, how);
 }
 
 }  // namespace softnpu::hccl

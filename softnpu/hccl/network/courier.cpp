@@ -48,10 +48,9 @@ bool Courier::ask_more() {
   return moved;
 }
 
-bool Courier::step(const std::function<void()>& late,
-                   const std::function<void(uint32_t type, uint64_t bytes)>& mismatch) {
+bool Courier::step(Patience& patience, const std::function<void(uint32_t type, uint64_t bytes)>& mismatch) {
   bool moved = transfer_.send ? send_more() : ask_more();
-  while (!under_way_.empty() && office_.through(*under_way_.front().parcel, late)) {
+  while (!under_way_.empty() && office_.through(*under_way_.front().parcel, patience)) {
     const Part part = under_way_.front();
     under_way_.pop_front();
     moved = true;

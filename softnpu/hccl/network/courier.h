@@ -15,7 +15,7 @@ class Courier {
           Bell bell)
       : transfer_(transfer), rank_(rank), peer_(peer), office_(wire, key, number, std::move(bell)) {}
   // True when it went on. Throws what `mismatch` throws when the sender sends something else.
-  bool step(const std::function<void()>& late, const std::function<void(uint32_t type, uint64_t bytes)>& mismatch);
+  bool step(Patience& patience, const std::function<void(uint32_t type, uint64_t bytes)>& mismatch);
   bool done() const { return done_; }
 
  private:

@@ -8,20 +8,23 @@
 #include "softnpu/hccl/status.h"
 
 namespace softnpu::hccl {
-void Communicator::mirror(const Call& call, uint32_t s, const std::function<void()>& late) {
-  Board& board = *board_;
-  const uint32_t n = size(), mine = hosts_.mine();
+
+void Communicator::mirror(const Call& call, Epoch& epoch, uint64_t s, Patience& patience) {
+  Board& board = *epoch.board;
+  const uint32_t n = size(), mine = hosts_.mine(), word = static_cast<uint32_t>(s);
   // Whether there are tables each host says for itself: it may have called another collective, which compare() then reports.
   const size_t all_tables = 4 * n * sizeof(uint64_t), most = sizeof(Post) + all_tables + kInlineBytes;
-  PostOffice office(*wire_, board_key_, s, {board_, rank_});
+  PostOffice office(*wire_, epoch.key, word, {epoch.board, rank_});
   std::vector<ParcelPtr> from(hosts_.count());
   for (uint32_t h = 0; h < hosts_.count(); ++h)
     if (h != mine)
       from[h] = office.receive(Mail::kPosts, h, rank_, 0,
                                std::make_shared<Block>(sizeof(uint64_t) + hosts_.on(h).size() * most));
 
-  for (uint32_t r : hosts_.here())
-    board.wait(board.slot(r).posted, [&](uint32_t v) { return reached(v, s + 1); }, late);
+  for (uint32_t r : hosts_.here()) {
+    Signal& posted = board.slot(r).posted;
+    wait(posted, [&] { return reached(posted.value.load(std::memory_order_acquire), word + 1); }, patience);
+  }
   auto block = std::make_shared<Block>(sizeof(uint64_t) + hosts_.here().size() * most);
   size_t at = 0;
   auto put = [&](const void* data, size_t bytes) {
@@ -45,7 +48,7 @@ void Communicator::mirror(const Call& call, uint32_t s, const std::function<void
   Turn& turn = board.turn(s);
   for (uint32_t h = 0; h < hosts_.count(); ++h) {
     if (h == mine) continue;
-    office.wait(*from[h], late);
+    office.wait(*from[h], patience);
     const std::byte* data = from[h]->block->data();
     uint64_t their_table;
     memcpy(&their_table, data, sizeof their_table), data += sizeof their_table;
@@ -56,11 +59,11 @@ void Communicator::mirror(const Call& call, uint32_t s, const std::function<void
         fail(HCCL_E_REMOTE, "rank %u runs another version of this library", hosts_.leader(h));
       memcpy(board.table(r, s), data, their_table), data += their_table;
       memcpy(board.payload(r, s), data, post.bytes), data += post.bytes;
-      Board::set(board.slot(r).posted, s + 1);
+      set(board.slot(r).posted, word + 1);
     }
     turn.arrived.value.fetch_add(static_cast<uint32_t>(hosts_.on(h).size()), std::memory_order_seq_cst);
   }
-  Board::notify(turn.arrived);
+  notify(turn.arrived);
 }
 
 }  // namespace softnpu::hccl

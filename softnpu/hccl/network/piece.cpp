@@ -93,12 +93,12 @@ void Piece::reduce_on(const Block* partial) {
   if (result) spread(std::move(result));
 }
 
-bool Piece::step(const std::function<void()>& late) {
+bool Piece::step(Patience& patience) {
   auto came = [&](Awaited* awaited) -> BlockPtr {
-    if (!awaited->parcel || !a_.office.through(*awaited->parcel, late)) return nullptr;
+    if (!awaited->parcel || !a_.office.through(*awaited->parcel, patience)) return nullptr;
     return std::exchange(awaited->parcel, nullptr)->block;
   };
-  bool moved = std::erase_if(sent_, [&](const Awaited& w) { return a_.office.through(*w.parcel, late); }) > 0;
+  bool moved = std::erase_if(sent_, [&](const Awaited& w) { return a_.office.through(*w.parcel, patience); }) > 0;
   if (const BlockPtr partial = came(&partial_)) reduce_on(partial.get()), moved = true;
   if (const BlockPtr result = came(&result_)) {
     deliver(result->data());

@@ -3,7 +3,6 @@
 // host and is for all goes round: each hands it on to the next.
 #pragma once
 
-#include <functional>
 #include <list>
 #include <vector>
 
@@ -37,7 +36,7 @@ class Piece {
   // Says what this host has to say first, and asks for what it needs.
   void start();
   // Goes on with what has come; true when it went on.
-  bool step(const std::function<void()>& late);
+  bool step(Patience& patience);
   bool done() const { return !partial_.parcel && !result_.parcel && sent_.empty(); }
   // Marks the ranks that it waits for.
   void blame(std::vector<bool>* ranks) const;

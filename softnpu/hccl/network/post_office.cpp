@@ -1,8 +1,6 @@
 // See post_office.h.
 #include "softnpu/hccl/network/post_office.h"
 
-#include <thread>
-
 #include "softnpu/hccl/network/control.h"
 #include "softnpu/hccl/status.h"
 
@@ -11,7 +9,9 @@ namespace softnpu::hccl {
 PostOffice::~PostOffice() {
   for (const ParcelPtr& parcel : to_drop_)
     if (!parcel->done()) wire_.drop(parcel);
-  for (const ParcelPtr& parcel : to_drop_) wire_.await_return(parcel);
+  Certain patience;  // the wire lets go of it soon, whatever the other host does
+  for (const ParcelPtr& parcel : to_drop_)
+    if (parcel->block->lent()) hccl::wait(bell(), [&] { return parcel->done() || wire_.closed(); }, patience);
 }
 
 ParcelPtr PostOffice::send(Mail kind, uint32_t from, uint32_t to, uint32_t index, const Key& process, BlockPtr block,
@@ -32,30 +32,15 @@ ParcelPtr PostOffice::keep(ParcelPtr parcel) {
   return parcel;
 }
 
-uint32_t PostOffice::heard() const { return bell_.board->slot(bell_.rank).bell.value.load(std::memory_order_seq_cst); }
-
-void PostOffice::listen(uint32_t heard, const std::function<void()>& late) {
-  bell_.board->wait(bell_.board->slot(bell_.rank).bell, [&](uint32_t v) { return v != heard; }, late);
+void PostOffice::wait(const Parcel& parcel, Patience& patience) {
+  hccl::wait(bell(), [&] { return through(parcel, patience); }, patience);
 }
 
-void PostOffice::wait(const Parcel& parcel, const std::function<void()>& late) {
-  for (;;) {
-    const uint32_t before = heard();
-    if (through(parcel, late)) return;
-    listen(before, late);
-  }
-}
-
-bool PostOffice::through(const Parcel& parcel, const std::function<void()>& late) {
+bool PostOffice::through(const Parcel& parcel, Patience& patience) {
   const int state = parcel.state.load(std::memory_order_acquire);
   if (state != Parcel::kLost) return state == Parcel::kThrough;
   // Who died is better known than that a connection broke: leave the news a moment to come.
-  const Deadline deadline = Clock::now() + std::chrono::milliseconds(2 * kHostTimeoutMs);
-  while (Clock::now() < deadline) {
-    if (bell_.board->aborted()) throw bell_.board->error();
-    late();
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  pause(settings().host_timeout + std::chrono::seconds(1), patience);
   fail(HCCL_E_REMOTE, "the connection to a process on another host was lost: %s", parcel.error.c_str());
 }
 

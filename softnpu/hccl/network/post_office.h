@@ -1,7 +1,6 @@
 // The parcels of one operation: those that nobody waits for any more, because the operation failed, are dropped with it.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "softnpu/hccl/network/wire.h"
@@ -20,13 +19,12 @@ class PostOffice {
   ParcelPtr send(Mail kind, uint32_t from, uint32_t to, uint32_t index, const Key& process, BlockPtr block,
                  size_t bytes);
   ParcelPtr receive(Mail kind, uint32_t from, uint32_t to, uint32_t index, BlockPtr block);
-  // Until this one is through. `late` as in Board::wait.
-  void wait(const Parcel& parcel, const std::function<void()>& late);
-  // Until something rings that had not when `heard` was read.
-  uint32_t heard() const;
-  void listen(uint32_t heard, const std::function<void()>& late);
+  // Until this one is through.
+  void wait(const Parcel& parcel, Patience& patience);
+  // Rings when one of its parcels, or anything else of the rank, went on.
+  Signal& bell() const { return bell_.board->slot(bell_.rank).bell; }
   // True when it is through; throws when it was lost and the control connection had its time to say why.
-  bool through(const Parcel& parcel, const std::function<void()>& late);
+  bool through(const Parcel& parcel, Patience& patience);
 
  private:
   Wire& wire_;
@@ -35,7 +33,6 @@ class PostOffice {
   const Bell bell_;
   ParcelPtr keep(ParcelPtr parcel);
   std::vector<ParcelPtr> to_drop_;
-  Deadline lost_{};
 };
 
 }  // namespace softnpu::hccl

@@ -2,13 +2,10 @@
 #include "softnpu/hccl/network/wire.h"
 
 #include <cstdlib>
-#include <thread>
 
 #include "softnpu/hccl/network/worker.h"
 
 namespace softnpu::hccl {
-
-constexpr auto kDropTick = std::chrono::milliseconds(1);
 
 Wire::Wire(const std::string& address) : worker_(new Worker(address)) {
   worker_->start();
@@ -52,8 +49,6 @@ void Wire::drop(const ParcelPtr& parcel) {
   worker_->order(parcel);
 }
 
-void Wire::await_return(const ParcelPtr& parcel) {
-  while (parcel->block->lent() && !parcel->done() && !worker_->closed) std::this_thread::sleep_for(kDropTick);
-}
+bool Wire::closed() const { return worker_->closed.value.load(std::memory_order_acquire) != 0; }
 
 }  // namespace softnpu::hccl

@@ -69,9 +69,9 @@ class Wire {
 
   ParcelPtr send(const Key& process, uint64_t tag, BlockPtr block, size_t bytes, Bell bell);
   ParcelPtr receive(uint64_t tag, BlockPtr block, Bell bell);
-  // Nobody waits for it any more; then: until the wire has let go of it, if its block is lent.
+  // Nobody waits for it any more: the wire ends it soon. Until then a lent block is still the wire's.
   void drop(const ParcelPtr& parcel);
-  void await_return(const ParcelPtr& parcel);
+  bool closed() const;  // the process ends: the wire touches nothing any more
 
  private:
   explicit Wire(const std::string& address);

@@ -115,7 +115,7 @@ void Wire::Worker::run() {
 
 bool Wire::Worker::waiting() {
   std::lock_guard lock(mutex);
-  return !orders.empty() || (closing && !closed);
+  return !orders.empty() || (closing && !closed.value);
 }
 
 bool Wire::Worker::serve() {
@@ -250,7 +250,7 @@ void Wire::Worker::close_broken() {
 bool Wire::Worker::finish() {
   {
     std::lock_guard lock(mutex);
-    if (!closing || closed) return false;
+    if (!closing || closed.value) return false;
   }
   ucp_request_param_t param{};
   const ucs_status_ptr_t request = api.worker_flush_nbx(worker, &param);
@@ -259,7 +259,7 @@ bool Wire::Worker::finish() {
     while (api.request_check_status(request) == UCS_INPROGRESS && Clock::now() < deadline) api.worker_progress(worker);
     api.request_free(request);
   }
-  closed.store(true, std::memory_order_release);
+  set(closed, 1);
   return true;
 }
 
@@ -269,8 +269,8 @@ void Wire::Worker::close() {
     closing = true;
   }
   wake();
-  for (int i = 0; i < 1200 && !closed.load(std::memory_order_acquire); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  Certain patience;
+  wait(closed, [&] { return closed.value.load() != 0; }, patience, Clock::now() + std::chrono::milliseconds(1200));
 }
 
 }  // namespace softnpu::hccl

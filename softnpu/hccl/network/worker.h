@@ -25,7 +25,8 @@ struct Wire::Worker {
   std::deque<ParcelPtr> orders;
   std::map<Key, std::string> names;
   bool closing = false;
-  std::atomic<bool> asleep{false}, closed{false};
+  std::atomic<bool> asleep{false};
+  Signal closed;  // 1: the thread has ended
 
   // The wire's own thread only:
   struct Ep {

@@ -51,6 +51,16 @@ from tests.hccl.programs.moves import (
     scatter,
     uneven_matrix,
 )
+from tests.hccl.programs.order import (
+    destroyed_while_waiting,
+    limit_changed,
+    made_and_destroyed,
+    messages_of_a_graph,
+    replay_of_the_destroyed,
+    replays_beside_calls,
+    resumed_over_waiting,
+    small_beside_big,
+)
 from tests.hccl.programs.reductions import (
     all_reduce,
     all_reduce_matrix,
