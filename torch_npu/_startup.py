@@ -19,7 +19,9 @@ def _exit() -> None:
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
     from torch_npu import npu
+    from torch_npu.npu import _spread
 
+    _spread.supply()
     torch._register_device_module("npu", npu)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     atexit.register(_exit)

@@ -288,3 +288,20 @@ def test_data_parallel_equals_one_device() -> None:
     result.sum().backward()
     torch.testing.assert_close(result.cpu(), wanted)
     torch.testing.assert_close(module.weight.grad.cpu(), gradient)
+
+
+def test_nccl_version_and_raw_allocation_and_sleep() -> None:
+    assert torch.cuda.nccl.version() >= (2, 10)
+    before = torch.cuda.memory_allocated()
+    for stream in (None, torch.cuda.Stream()):
+        pointer = torch.cuda.caching_allocator_alloc(4096, stream=stream)
+        assert pointer and torch.cuda.memory_allocated() >= before + 4096
+        torch.cuda.caching_allocator_delete(pointer)
+    assert torch.cuda.memory_allocated() == before
+    torch.cuda._sleep(1)
+    began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    began.record()
+    torch.cuda._sleep(30_000_000)
+    ended.record()
+    ended.synchronize()
+    assert began.elapsed_time(ended) > 1

@@ -103,6 +103,7 @@ _LATER = {
     "MemPool": ("graphs", "MemPool"),
     "NPUGraph": ("graphs", "NPUGraph"),
     "amp": ("amp", None),
+    "comm": ("comm", None),
     "clear_npu_overflow_flag": ("utils", "clear_npu_overflow_flag"),
     "get_npu_overflow_flag": ("utils", "get_npu_overflow_flag"),
     "graph": ("graphs", "graph"),

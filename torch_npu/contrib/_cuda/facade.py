@@ -91,7 +91,6 @@ _SAME = {
     "_cuda_setMemoryFraction": "set_per_process_memory_fraction",
     "_cuda_getMemoryFraction": "get_per_process_memory_fraction",
     "_cuda_getAllocatorBackend": "get_allocator_backend",
-    "_cuda_cudaCachingAllocator_raw_alloc": "caching_allocator_alloc",
     "_cuda_cudaCachingAllocator_raw_delete": "caching_allocator_delete",
     "_cuda_record_memory_history": "memory._record_memory_history",
     "_cuda_get_sync_debug_mode": "get_sync_debug_mode",

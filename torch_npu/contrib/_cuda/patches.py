@@ -10,7 +10,6 @@ import torch
 
 from torch_npu.npu import tensor_types
 
-from . import data_parallel
 from ._attributes import Attributes
 
 
@@ -106,12 +105,12 @@ def _fake_tensor(attributes: Attributes) -> None:
 
 
 def _data_parallel(attributes: Attributes) -> None:
-    for name, function in data_parallel.NAMES.items():
-        attributes.set(torch._C, name, function)
     # DataParallel compares devices of this type with those of the module's parameters.
     attributes.rebind("torch.nn.parallel", torch._utils._get_available_device_type, lambda: "npu")
     attributes.set(torch._utils, "_get_available_device_type", lambda: "npu")
     attributes.set(torch.cuda.nccl, "is_available", lambda tensors: False)
+    # NCCL's release whose features libhccl has: averages and bfloat16 (2.10), factors (2.11), splitting (2.18).
+    attributes.set(torch.cuda.nccl, "version", lambda: (2, 18, 0))
 
 
 def _profiler(attributes: Attributes) -> None:

@@ -66,6 +66,33 @@ def _cuda_setStream(stream_id: int, device_index: int, device_type: int) -> None
     torch.npu.set_stream(torch.npu.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
 
 
+def _cuda_cudaCachingAllocator_raw_alloc(size: int, stream: int) -> int:  # noqa: N802
+    return npu("caching_allocator_alloc")(size, stream=stream)
+
+
+_CYCLES_PER_MS = 1_500_000  # a GPU's clock
+_sleep_piece: dict[int, tuple[torch.Tensor, float]] = {}
+
+
+def _cuda_sleep(cycles: int) -> None:
+    """Keeps the current stream busy for about as long as a GPU takes for so many cycles: work that takes some time,
+    measured at the first call on each device."""
+    index = torch.npu.current_device()
+    if index not in _sleep_piece:
+        piece = torch.full((1 << 18,), 0.5, device=torch.device("npu", index))
+        began, ended = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+        piece.sin_()
+        began.record()
+        for _ in range(8):
+            piece.sin_()
+        ended.record()
+        ended.synchronize()
+        _sleep_piece[index] = (piece, max(began.elapsed_time(ended) / 8, 0.01))
+    piece, milliseconds = _sleep_piece[index]
+    for _ in range(max(1, round(cycles / _CYCLES_PER_MS / milliseconds))):
+        piece.sin()
+
+
 def _cuda_memorySnapshot(arg: Any = None) -> dict[str, Any]:  # noqa: N802
     return npu("memory._snapshot")()
 
