@@ -158,7 +158,7 @@ def test_packed_sequences():
 
 @pytest.mark.parametrize("layout, batch, rows", [("BNSD", 2, 5), ("BSH", 1, 16)])
 def test_dropout_is_drawn_from_the_generator_and_drawn_again_for_the_gradient(layout, batch, rows):
-    """With values of one column each, out = weights: which are dropped is seen in the result, and used by the gradient."""
+    """With values of one column each, out = weights: the result shows which are dropped, and the gradient uses them."""
     torch.manual_seed(9)
     shape = (batch, 1, rows, rows)
     q, k = (as_layout(torch.randn(shape), layout).npu() for _ in range(2))

@@ -1,6 +1,6 @@
 """Generate the NPU's own operators (torch.ops.npu.*) from ops/npu.yaml.
 
-    python tools/codegen/npu.py OUT_DIR PACKAGE_DIR   write shards, schemas and docstrings (only what changes)
+    python tools/codegen/npu.py OUT_DIR PACKAGE_DIR   write shards, header, docstrings (only what changes)
     python tools/codegen/npu.py --list OUT_DIR        print the names of the C++ files it writes (for CMake)
     python tools/codegen/npu.py --show npu_swiglu     print what a row generates
     python tools/codegen/npu.py --status FACTS.tsv    compare with a list of schemas: which operators exist, as what
@@ -305,7 +305,7 @@ def write(out: Path, package: Path) -> None:
         members = [w for w in every if zlib.crc32(w.schema.ident.encode()) % SHARDS == i]
         abi.write(out / f"npu_{i}.cpp", shard(members))
     abi.write(out / "npu_schemas.cpp", schemas(every))
-    abi.write(out / "npu_ops.h", header(every))
+    abi.write(out.parent / "include" / "npu_ops.h", header(every))
     abi.write(package / "_operator_docs.py", npu_docs.module([w.row for w in every]))
 
 

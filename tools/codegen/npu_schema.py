@@ -9,7 +9,7 @@ ARGUMENTS = {
     "Tensor": "const at::Tensor&",
     "Tensor?": "const std::optional<at::Tensor>&",
     "Tensor[]": "at::TensorList",
-    "Tensor[]?": "const std::optional<at::TensorList>&",
+    "Tensor[]?": "std::optional<at::TensorList>",
     "int": "int64_t",
     "int?": "std::optional<int64_t>",
     "int[]": "at::IntArrayRef",
