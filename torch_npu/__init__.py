@@ -27,6 +27,8 @@ from torch_npu._startup import transfer_if_asked as _transfer_if_asked  # noqa: 
 _register()
 
 from torch_npu import npu  # noqa: E402  (needs the name of the device)
+from torch_npu._operators import find as __getattr__  # noqa: E402, F401  (torch_npu.npu_swiglu and the like)
+from torch_npu._operators import names as __dir__  # noqa: E402, F401
 
 __version__ = "2.13.0"
 

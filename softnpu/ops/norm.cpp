@@ -61,7 +61,7 @@ void rms_norm(const Tensor& x, const Tensor& gamma, double eps, Tensor& out, Ten
   for (int64_t d = x.dim() - gamma.dim(); d < x.dim(); d++) dims.push_back(d);
   Tensor wide = x.to(at::kFloat);
   Tensor r = wide.square().mean(dims, true).add_(eps).rsqrt_();
-  put(out, wide.mul_(r).mul_(gamma));
+  put(out, wide.mul(r).mul_(gamma));  // wide is x itself where that is float32
   put(rstd, r);
 }
 

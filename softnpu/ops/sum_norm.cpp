@@ -53,7 +53,7 @@ void add_layer_norm(const Tensor& x1, const Tensor& x2, const OptionalTensor& bi
   put(out, centered * r * fp32(gamma) + fp32(beta));
   if (mean.defined()) put(mean, m);
   if (rstd.defined()) put(rstd, r);
-  if (sum.defined()) put(sum, x);
+  put_if_fits(sum, x);
 }
 
 void add_layer_norm_backward(const Tensor& gradient, const Tensor& sum, const Tensor& mean, const Tensor& rstd,
@@ -82,7 +82,8 @@ void deep_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor& g
 void group_norm_swish(const Tensor& x, const Tensor& gamma, const Tensor& beta, int64_t groups, double eps, bool swish,
                       double scale, Tensor& out, Tensor& mean, Tensor& rstd) {
   const int64_t n = x.size(0), c = x.size(1), rest = x.numel() / std::max<int64_t>(1, n * c);
-  auto [y, m, r] = at::native_group_norm(fp32(x).contiguous(), fp32(gamma), fp32(beta), n, c, rest, groups, eps);
+  auto [y, m, r] = at::native_group_norm(fp32(x).contiguous(), fp32(gamma).contiguous(), fp32(beta).contiguous(), n, c,
+                                         rest, groups, eps);
   put(out, swish ? y * at::sigmoid(y * scale) : y);
   put(mean, m);
   put(rstd, r);
@@ -99,8 +100,8 @@ void group_norm_swish_backward(const Tensor& gradient, const Tensor& mean, const
   const Tensor y = normed.reshape(x.sizes()) * fp32(gamma).reshape(channels) + fp32(beta).reshape(channels);
   const Tensor s = at::sigmoid(y * scale);
   const Tensor dy = (fp32(gradient) * (s + y * scale * s * (1 - s))).contiguous();
-  auto [dx, dgamma, dbeta] = at::native_group_norm_backward(dy, wide, m.contiguous(), r.contiguous(), fp32(gamma), n, c,
-                                                            rest, groups, {true, true, true});
+  auto [dx, dgamma, dbeta] = at::native_group_norm_backward(
+      dy, wide, m.contiguous(), r.contiguous(), fp32(gamma).contiguous(), n, c, rest, groups, {true, true, true});
   put(grad_x, dx);
   put(grad_gamma, dgamma);
   put(grad_beta, dbeta);

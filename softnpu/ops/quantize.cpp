@@ -1,0 +1,151 @@
+// Quantization to 8-bit integers and back, and products of quantized operands. Integer sums are exact, in fp64.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+
+#include <limits>
+
+#include "softnpu/ops/kernels.h"
+
+namespace softnpu::ops::kernels {
+namespace {
+
+bool given(const OptionalTensor& t) { return t && t->defined(); }
+Tensor fp32(const Tensor& t) { return t.to(at::kFloat); }
+
+void put_rounded(Tensor& out, const Tensor& value) {
+  const at::ScalarType type = out.scalar_type();
+  TORCH_CHECK(type == at::kChar || type == at::kByte || type == at::kInt, "quantization to ", type,
+              " is not implemented");
+  const double low = type == at::kChar ? -128 : type == at::kByte ? 0 : -2147483648.0;
+  const double high = type == at::kChar ? 127 : type == at::kByte ? 255 : 2147483647.0;
+  put(out, value.to(at::kDouble).round().clamp_(low, high));
+}
+
+// Eight 4-bit integers of an int32, the lowest bits first, along `dim`.
+Tensor unpacked(const Tensor& packed, int64_t dim) {
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < 8; i++) {
+    const Tensor nibble = packed.to(at::kLong).__rshift__(4 * i).bitwise_and(15);
+    parts.push_back(at::where(nibble.ge(8), nibble - 16, nibble));
+  }
+  return at::stack(parts, dim + 1).flatten(dim, dim + 1);
+}
+
+// aclnnTransQuantParam's 64 bits hold a float's upper bits in their lower half.
+Tensor plain_scale(const Tensor& scale) {
+  if (scale.scalar_type() != at::kLong && scale.scalar_type() != at::kUInt64) return fp32(scale);
+  const Tensor bits =
+      (scale.scalar_type() == at::kLong ? scale : scale.view(at::kLong)).bitwise_and(0xFFFFE000).to(at::kInt);
+  return bits.view(at::kFloat);
+}
+
+}  // namespace
+
+void dynamic_quant(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups, Tensor& y,
+                   Tensor& scale, Tensor& offset) {
+  Tensor value = fp32(x);
+  if (given(smooth) && given(groups)) {
+    const Tensor row = at::arange(value.numel() / value.size(-1), groups->options());
+    const Tensor group =
+        at::searchsorted(groups->contiguous(), row, false, /*right=*/true).clamp_max(smooth->size(0) - 1);
+    value = value * fp32(*smooth).index_select(0, group).reshape(value.sizes());
+  } else if (given(smooth)) {
+    value = value * fp32(*smooth);
+  }
+  Tensor step, shift;
+  if (offset.defined()) {
+    const Tensor high = value.amax(-1, true);
+    step = (high - value.amin(-1, true)) / 255;
+    shift = at::where(step.eq(0), num(0.0), 127 - high / step);
+    put(offset, shift.squeeze(-1));
+  } else {
+    step = value.abs().amax(-1, true) / 127;
+  }
+  const Tensor scaled = value / step.masked_fill(step.eq(0), 1);
+  put_rounded(y, shift.defined() ? scaled + shift : scaled);
+  put(scale, step.squeeze(-1));
+}
+
+void quantize(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, int64_t axis, bool divide,
+              Tensor& out) {
+  const auto along = [&](const Tensor& t) {
+    if (t.numel() == 1) return fp32(t).reshape({});
+    std::vector<int64_t> shape(x.dim(), 1);
+    shape[axis < 0 ? axis + x.dim() : axis] = t.numel();
+    return fp32(t).reshape(shape);
+  };
+  Tensor value = divide ? (fp32(x) / along(scale)).round() : fp32(x) * along(scale);
+  if (given(offset)) value = value + along(*offset);
+  put_rounded(out, value);
+}
+
+void anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, bool square, Tensor& out) {
+  Tensor value = fp32(x.scalar_type() == at::kInt ? unpacked(x, x.dim() - 1) : x);
+  if (given(offset)) value = value + fp32(*offset);
+  value = value * fp32(scale);
+  put(out, square ? value * fp32(scale) : value);
+}
+
+void quant_param(const Tensor& scale, const OptionalTensor& offset, Tensor& out) {
+  Tensor bits =
+      fp32(scale).contiguous().view(at::kInt).to(at::kLong).bitwise_and(0xFFFFE000).bitwise_or(int64_t{1} << 46);
+  if (given(offset)) {
+    const Tensor shift = fp32(*offset).round().clamp_(-256, 255).to(at::kLong).bitwise_and(0x1FF).__lshift__(37);
+    bits = bits.bitwise_and(0x4000FFFFFFFF).bitwise_or(shift);
+  }
+  put(out, out.scalar_type() == at::kUInt64 ? bits.view(at::kUInt64) : bits);
+}
+
+void quant_matmul(const Tensor& a, const Tensor& b, const OptionalTensor& row_scale, const Tensor& scale,
+                  const OptionalTensor& offset, const OptionalTensor& bias, bool transpose_a, bool transpose_b,
+                  Tensor& out) {
+  for (const Tensor* t : {&a, &b}) {
+    TORCH_CHECK(t->scalar_type() == at::kChar, "aclnnQuantMatmul: operands of ", t->scalar_type(),
+                " are not implemented");
+  }
+  const Tensor left = transpose_a ? a.transpose(-1, -2) : a, right = transpose_b ? b.transpose(-1, -2) : b;
+  Tensor value = at::matmul(left.to(at::kDouble), right.to(at::kDouble));
+  const bool first = given(bias) && bias->scalar_type() == at::kInt;  // an integer bias is added before the scale
+  if (first) value = value + bias->to(at::kDouble);
+  if (out.scalar_type() == at::kInt) {
+    put(out, value);
+    return;
+  }
+  value = value * plain_scale(scale).to(at::kDouble);
+  if (given(row_scale)) value = value * row_scale->to(at::kDouble).unsqueeze(-1);
+  if (given(bias) && !first) value = value + bias->to(at::kDouble);
+  if (given(offset)) value = value + offset->to(at::kDouble);
+  if (out.scalar_type() == at::kChar) {
+    put_rounded(out, value);
+  } else {
+    put(out, value);
+  }
+}
+
+void weight_quant_matmul(const Tensor& x, const Tensor& weight, const Tensor& scale, const OptionalTensor& offset,
+                         const OptionalTensor& quant_scale, const OptionalTensor& quant_offset,
+                         const OptionalTensor& bias, int64_t group, Tensor& out) {
+  Tensor w = weight;
+  if (weight.scalar_type() == at::kInt) w = unpacked(weight, weight.stride(0) == 1 && weight.stride(1) != 1 ? 0 : 1);
+  const int64_t k = w.size(0), n = w.size(1);
+  const auto wide = [&](const Tensor& t) {
+    const Tensor value = fp32(t);
+    if (group <= 0 || t.numel() <= n) return value.numel() == 1 ? value.reshape({}) : value.reshape({1, n});
+    return value.reshape({-1, n}).repeat_interleave(group, 0).narrow(0, 0, k);
+  };
+  Tensor value = fp32(w);
+  if (given(offset)) value = value + wide(*offset);
+  Tensor result = at::matmul(fp32(x), value * wide(scale));
+  if (given(bias)) result = result + fp32(*bias);
+  if (!given(quant_scale)) {
+    put(out, result);
+    return;
+  }
+  result = result * plain_scale(*quant_scale);
+  put_rounded(out, given(quant_offset) ? result + fp32(*quant_offset) : result);
+}
+
+}  // namespace softnpu::ops::kernels

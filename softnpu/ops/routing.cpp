@@ -1,0 +1,136 @@
+// Mixture of experts on one device: choosing experts, sorting rows by expert and bringing them back. Sums are fp32.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <limits>
+
+#include "softnpu/ops/kernels.h"
+
+namespace softnpu::ops::kernels {
+namespace {
+
+constexpr double kLowest = -std::numeric_limits<double>::infinity();
+
+bool given(const OptionalTensor& t) { return t && t->defined(); }
+Tensor fp32(const Tensor& t) { return t.scalar_type() == at::kDouble ? t : t.to(at::kFloat); }
+Tensor sorted_order(const Tensor& t) { return at::argsort(t.flatten(), /*stable=*/true, 0, false); }
+
+// Rows of `t` by number, zero where the number is negative or past the end: those that were dropped.
+Tensor rows_or_zero(const Tensor& t, const Tensor& rows) {
+  const Tensor wide = fp32(t), at = rows.to(at::kLong);
+  if (wide.size(0) == 0) return at::zeros({at.numel(), wide.size(1)}, wide.options());
+  const Tensor kept = at.ge(0).logical_and_(at.lt(wide.size(0)));
+  return wide.index_select(0, at::where(kept, at, 0)).mul_(kept.unsqueeze(1));
+}
+
+}  // namespace
+
+void moe_gating_softmax(const Tensor& x, const OptionalTensor& finished, int64_t k, bool renormalize, Tensor& y,
+                        Tensor& experts, Tensor& softmax) {
+  const Tensor wide = fp32(x), all = at::softmax(wide, -1);
+  auto [values, chosen] = at::topk(renormalize ? wide : all, k, -1, true, true);
+  put(y, renormalize ? at::softmax(values, -1) : values);
+  if (given(finished)) chosen = at::where(finished->to(at::kBool).unsqueeze(-1), x.size(-1), chosen);
+  put(experts, chosen);
+  if (softmax.defined()) put_if_fits(softmax, all);
+}
+
+void moe_row_numbers(Tensor& rows) {
+  put(rows, at::arange(rows.numel(), rows.options()).reshape({rows.size(-1), -1}).t().reshape(rows.sizes()));
+}
+
+void moe_init_routing(const Tensor& x, const Tensor& rows, const Tensor& experts, Tensor& expanded,
+                      Tensor& expanded_rows, Tensor& expanded_experts) {
+  const Tensor order = sorted_order(experts), sorted = rows.flatten().index_select(0, order).to(at::kLong);
+  put(expanded_experts, experts.flatten().index_select(0, order));
+  Tensor back = at::empty_like(sorted);
+  back.index_put_({sorted}, at::arange(sorted.numel(), sorted.options()));
+  put(expanded_rows, back);
+  put(expanded, x.index_select(0, sorted.remainder(x.size(0)).narrow(0, 0, expanded.size(0))));
+}
+
+void moe_finalize_routing(const Tensor& expanded, const Tensor& rows, const OptionalTensor& x1,
+                          const OptionalTensor& x2, const OptionalTensor& bias, const OptionalTensor& scales,
+                          const OptionalTensor& experts, int64_t mode, Tensor& out) {
+  TORCH_CHECK(mode >= 0 && mode <= 3, "aclnnMoeFinalizeRouting: the mode ", mode, " is not 0 to 3");
+  const int64_t count = out.size(0), k = count ? rows.numel() / count : 0;
+  Tensor sum = at::zeros(out.sizes(), out.options().dtype(at::kFloat));
+  for (const OptionalTensor* skip : {&x1, &x2}) {
+    if (given(*skip)) sum.add_(fp32(**skip));
+  }
+  const Tensor flat = expanded.reshape({-1, out.size(1)});
+  const Tensor by_column = mode < 2 ? rows.reshape({k, count}) : rows.reshape({count, k}).t();
+  for (int64_t i = 0; i < k; i++) {
+    Tensor part = rows_or_zero(flat, by_column[i]);
+    if (given(bias)) {
+      TORCH_CHECK(given(experts), "aclnnMoeFinalizeRouting: a bias needs the experts of each row");
+      part.add_(fp32(*bias).index_select(0, experts->select(1, i).to(at::kLong)));
+    }
+    if (given(scales)) part.mul_(fp32(*scales).select(1, i).unsqueeze(1));
+    sum.add_(part);
+  }
+  put(out, sum);
+}
+
+void moe_expert_ends(const Tensor& sorted, int64_t experts, Tensor& out) {
+  put(out, at::searchsorted(sorted.contiguous(), at::arange(experts, sorted.options()), false, /*right=*/true));
+}
+
+void moe_permute(const Tensor& tokens, const Tensor& indices, Tensor& permuted, Tensor& places) {
+  const Tensor order = sorted_order(indices);
+  put(places, at::argsort(order, true, 0, false));
+  const int64_t top_k = indices.dim() > 1 ? indices.size(1) : 1;
+  const Tensor sources = order.narrow(0, 0, permuted.size(0)).floor_divide(top_k);
+  put(permuted, tokens.index_select(0, sources));
+}
+
+void moe_permute_backward(const Tensor& gradient, const Tensor& places, int64_t top_k, Tensor& out) {
+  put(out, rows_or_zero(gradient, places).reshape({out.size(0), top_k, out.size(1)}).sum(1));
+}
+
+void moe_unpermute(const Tensor& permuted, const Tensor& places, const OptionalTensor& probs, Tensor& out) {
+  Tensor rows = rows_or_zero(permuted, places);
+  if (given(probs)) rows.mul_(fp32(*probs).reshape({-1, 1}));
+  const int64_t count = out.size(0);
+  put(out, rows.reshape({count, count ? places.numel() / count : 1, out.size(1)}).sum(1));
+}
+
+void moe_unpermute_backward(const OptionalTensor& permuted, const Tensor& gradient, const Tensor& places,
+                            const OptionalTensor& probs, Tensor& grad_permuted, Tensor& grad_probs) {
+  const int64_t count = gradient.size(0), k = count ? places.numel() / count : 1;
+  const Tensor dy = fp32(gradient).repeat_interleave(k, 0), at = places.to(at::kLong);
+  if (given(probs) && grad_probs.defined()) {
+    TORCH_CHECK(given(permuted), "aclnnMoeTokenUnpermuteGrad: the gradient of probs needs the permuted tokens");
+    put(grad_probs, (dy * rows_or_zero(*permuted, at)).sum(1).reshape(grad_probs.sizes()));
+  }
+  const Tensor weighted = given(probs) ? dy * fp32(*probs).reshape({-1, 1}) : dy;
+  const Tensor kept = at.lt(grad_permuted.size(0)).nonzero().squeeze(1);
+  Tensor rows = at::zeros(grad_permuted.sizes(), dy.options());
+  rows.index_put_({at.index_select(0, kept)}, weighted.index_select(0, kept));
+  put(grad_permuted, rows);
+}
+
+void top_k_top_p(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k, Tensor& out) {
+  auto [sorted, order] = at::sort(fp32(logits), /*stable=*/true, -1, false);
+  if (given(k)) {
+    const Tensor first = (sorted.size(-1) - k->to(at::kLong)).clamp_(0, sorted.size(-1) - 1).unsqueeze(-1);
+    sorted = sorted.masked_fill(sorted.lt(sorted.gather(-1, first)), kLowest);
+  }
+  if (given(p)) {
+    Tensor hidden = at::cumsum(at::softmax(sorted, -1), -1).le(1 - fp32(*p).unsqueeze(-1));
+    hidden.select(-1, -1).fill_(false);
+    sorted = sorted.masked_fill(hidden, kLowest);
+  }
+  put(out, at::empty_like(sorted).scatter_(-1, order, sorted));
+}
+
+}  // namespace softnpu::ops::kernels

@@ -1,0 +1,211 @@
+"""npu_fusion_attention and version 2: layouts, masks, heads, bias, dropout and gradients against a plain formula."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torch_npu
+from tests.npu_ops.compare import FLOATING, check
+
+B, N, S, K, D = 2, 4, 5, 7, 8
+
+
+def heads_first(t, heads, layout):
+    """[batch, heads, rows, columns]"""
+    if layout == "BNSD":
+        return t
+    if layout == "BSND":
+        return t.transpose(1, 2)
+    t = t.transpose(0, 1) if layout == "SBH" else t
+    return t.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def as_layout(t, layout):
+    if layout == "BNSD":
+        return t
+    if layout == "BSND":
+        return t.transpose(1, 2)
+    t = t.transpose(1, 2).flatten(2)
+    return t.transpose(0, 1) if layout == "SBH" else t
+
+
+def plain(q, k, v, scale=1.0, hidden=None, bias=None, before_scale=True):
+    """Heads first; a row that sees nothing is zero."""
+    groups = q.shape[-3] // k.shape[-3]
+    k, v = k.repeat_interleave(groups, -3), v.repeat_interleave(groups, -3)
+    scores = q @ k.transpose(-1, -2)
+    if bias is not None:
+        scores = (scores + bias) * scale if before_scale else scores * scale + bias
+    else:
+        scores = scores * scale
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, float("-inf"))
+    return torch.nan_to_num(torch.softmax(scores, -1)) @ v
+
+
+def operands(layout, kv_heads=N):
+    torch.manual_seed(7)
+    shapes = [(B, N, S, D), (B, kv_heads, K, D), (B, kv_heads, K, D)]
+    return [as_layout(torch.randn(s), layout).contiguous() for s in shapes]
+
+
+@pytest.mark.parametrize("kv_heads", [N, 2, 1])
+@pytest.mark.parametrize("layout", ["BNSD", "BSND", "BSH", "SBH"])
+def test_layouts_and_shared_heads(layout, kv_heads):
+    def reference(q, k, v, heads, layout, scale):
+        parts = [heads_first(q, N, layout), heads_first(k, kv_heads, layout), heads_first(v, kv_heads, layout)]
+        return as_layout(plain(*parts, scale=scale), layout)
+
+    check(torch_npu.npu_fusion_attention, reference, [*operands(layout, kv_heads), N, layout], {"scale": D**-0.5})
+
+
+def band(n, m, before, after, diagonal):
+    distance = torch.arange(m)[None, :] - torch.arange(n)[:, None] - diagonal
+    return (distance > after) | (distance < -before)
+
+
+FAR = 2147483647
+MASKS = {
+    "mask": ({"atten_mask": torch.rand(S, K) < 0.4}, None),
+    "mask of each head": ({"atten_mask": torch.rand(B, N, S, K) < 0.4, "sparse_mode": 1}, None),
+    "uint8": ({"atten_mask": (torch.rand(B, 1, S, K) < 0.4).byte()}, None),
+    "all hidden": ({"atten_mask": torch.ones(S, K, dtype=torch.bool)}, None),
+    "band": ({"atten_mask": band(S, K, 2, 1, 0), "pre_tockens": 2, "next_tockens": 1}, band(S, K, 2, 1, 0)),
+    "causal": ({"atten_mask": torch.ones(2048, 2048).triu(1).bool(), "sparse_mode": 2}, band(S, K, FAR, 0, 0)),
+    "causal from below": (
+        {"atten_mask": torch.ones(2048, 2048).triu(1).bool(), "sparse_mode": 3},
+        band(S, K, FAR, 0, K - S),
+    ),
+    "band from below": (
+        {"atten_mask": torch.ones(2048, 2048).triu(1).bool(), "sparse_mode": 4, "pre_tockens": 3, "next_tockens": 0},
+        band(S, K, 3, 0, K - S),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_and_sparse_modes(name):
+    kwargs, hidden = MASKS[name]
+    hidden = kwargs["atten_mask"].bool() if hidden is None else hidden
+
+    def reference(q, k, v, heads, layout, **_):
+        return plain(q, k, v, hidden=hidden)
+
+    check(torch_npu.npu_fusion_attention, reference, [*operands("BNSD"), N, "BNSD"], kwargs)
+
+
+@pytest.mark.parametrize("sizes", [(B, N, S, K), (1, N, S, K)])
+def test_bias_and_its_gradient(sizes):
+    def reference(q, k, v, heads, layout, pse, scale):
+        return plain(q, k, v, scale, bias=pse)
+
+    check(
+        torch_npu.npu_fusion_attention,
+        reference,
+        [*operands("BNSD"), N, "BNSD"],
+        {"pse": torch.randn(sizes), "scale": 0.3},
+    )
+
+
+def test_second_version_adds_the_bias_after_the_scale():
+    def reference(q, k, v, heads, layout, pse, scale, pse_type):
+        return plain(q, k, v, scale, bias=pse, before_scale=False)
+
+    kwargs = {"pse": torch.randn(B, N, S, K), "scale": 0.3, "pse_type": 0}
+    check(torch_npu.npu_fusion_attention_v2, reference, [*operands("BNSD"), N, "BNSD"], kwargs)
+
+
+def test_second_version_takes_rotary_columns():
+    def reference(q, k, v, heads, layout, query_rope, key_rope, scale):
+        return plain(torch.cat([q, query_rope], -1), torch.cat([k, key_rope], -1), v, scale)
+
+    kwargs = {"query_rope": torch.randn(B, N, S, 4), "key_rope": torch.randn(B, N, K, 4), "scale": 0.3}
+    check(torch_npu.npu_fusion_attention_v2, reference, [*operands("BNSD"), N, "BNSD"], kwargs)
+
+
+def test_a_sink_takes_part_in_softmax():
+    def reference(q, k, v, heads, layout, sink, scale):
+        scores = q @ k.transpose(-1, -2) * scale
+        scores = torch.cat([scores, sink.reshape(1, N, 1, 1).expand(B, N, S, 1)], -1)
+        return torch.softmax(scores, -1)[..., :-1] @ v
+
+    check(
+        torch_npu.npu_fusion_attention,
+        reference,
+        [*operands("BNSD"), N, "BNSD"],
+        {"sink": torch.randn(N), "scale": 0.3},
+        dtypes=FLOATING[:1],
+    )
+
+
+def test_packed_sequences():
+    torch.manual_seed(8)
+    q_ends, kv_ends = [3, 4, 9], [2, 7, 12]
+
+    def reference(q, k, v, heads, layout, scale, **_):
+        out, at, kv_at = [], 0, 0
+        for end, kv_end in zip(q_ends, kv_ends, strict=True):
+            parts = (q[at:end], k[kv_at:kv_end], v[kv_at:kv_end])
+            out.append(plain(*(t.transpose(0, 1) for t in parts), scale=scale).transpose(0, 1))
+            at, kv_at = end, kv_end
+        return torch.cat(out)
+
+    args = [torch.randn(9, N, D), torch.randn(12, 2, D), torch.randn(12, 2, D), N, "TND"]
+    kwargs = {"scale": 0.3, "actual_seq_qlen": q_ends, "actual_seq_kvlen": kv_ends}
+    check(torch_npu.npu_fusion_attention, reference, args, kwargs)
+
+
+@pytest.mark.parametrize("layout, batch, rows", [("BNSD", 2, 5), ("BSH", 1, 16)])
+def test_dropout_is_drawn_from_the_generator_and_drawn_again_for_the_gradient(layout, batch, rows):
+    """With values of one column each, out = weights: the result shows which are dropped, and the gradient uses them."""
+    torch.manual_seed(9)
+    shape = (batch, 1, rows, rows)
+    q, k = (as_layout(torch.randn(shape), layout).npu() for _ in range(2))
+    v = as_layout(torch.eye(rows).expand(shape), layout).contiguous().npu().requires_grad_()
+
+    def run():
+        torch.npu.manual_seed(3)
+        return torch_npu.npu_fusion_attention(q, k, v, 1, layout, keep_prob=0.5)
+
+    out, *_, weights = run()
+    assert weights == batch * rows * rows
+    kept = heads_first(out, 1, layout).detach().cpu()
+    full = heads_first(torch_npu.npu_fusion_attention(q, k, v, 1, layout)[0], 1, layout).detach().cpu()
+    on = kept != 0
+    assert 0.2 < on.float().mean() < 0.8
+    torch.testing.assert_close(kept[on], 2 * full[on])
+    assert torch.equal(run()[0], out)
+    out.sum().backward()
+    expected = kept.transpose(-1, -2).sum(-1, keepdim=True).expand(shape)
+    torch.testing.assert_close(heads_first(v.grad, 1, layout).cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_statistics_of_softmax():
+    q, k, v = operands("BNSD")
+    _, maximum, total, *_ = torch_npu.npu_fusion_attention(q.npu(), k.npu(), v.npu(), N, "BNSD", scale=0.3)
+    scores = (q @ k.transpose(-1, -2) * 0.3).double()
+    highest = scores.amax(-1, keepdim=True)
+    torch.testing.assert_close(maximum.cpu().double(), highest.expand(B, N, S, 8), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        total.cpu().double(), (scores - highest).exp().sum(-1, keepdim=True).expand(B, N, S, 8), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_empty_and_wrong_operands():
+    empty = torch_npu.npu_fusion_attention(*(torch.randn(0, N, S, D).npu() for _ in range(3)), N, "BNSD")
+    assert empty[0].shape == (0, N, S, D)
+    q, k, v = (t.npu() for t in operands("BNSD"))
+    for args, kwargs, error, text in [
+        ((q, k, v, N, "NBSD"), {}, ValueError, "input_layout is one of"),
+        ((q, k, v, N, "BSH"), {}, RuntimeError, "3 dimensions in the layout BSH, not 4"),
+        ((q, k, v, 3, "BNSD"), {}, RuntimeError, "the query has 4 heads, head_num is 3"),
+        ((q, k[..., :4], v, N, "BNSD"), {}, RuntimeError, "have 8 and 4 columns"),
+        ((q, k, v[:, :, :3], N, "BNSD"), {}, RuntimeError, "7 keys and 3 values"),
+        ((q, k.half(), v, N, "BNSD"), {}, RuntimeError, "they must be the same"),
+        ((q, k, v, N, "BNSD"), {"keep_prob": 0.0}, ValueError, "keep_prob is 0"),
+        ((q, k, v, N, "BNSD"), {"sparse_mode": 9}, ValueError, "sparse_mode is 9"),
+        ((q[0], k[0], v[0], S, "TND"), {}, RuntimeError, "needs actual_seq_qlen"),
+    ]:
+        with pytest.raises(error, match=text):
+            torch_npu.npu_fusion_attention(*args, **kwargs)

@@ -1,0 +1,152 @@
+"""Mixture of experts on one device, products of groups, and cross entropy fused with log softmax."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import torch_npu
+from tests.npu_ops.compare import FLOATING, check
+
+
+def test_gating_top_k_softmax():
+    def reference(x, finished, k):
+        y, experts = torch.topk(torch.softmax(x, -1), k)
+        experts = torch.where(finished.unsqueeze(1), x.shape[-1], experts)
+        return y, experts.int(), torch.arange(5 * k, dtype=torch.int32).reshape(k, 5).t()
+
+    args = [torch.randn(5, 8), torch.tensor([0, 1, 0, 0, 1]).bool(), 3]
+    check(torch_npu.npu_moe_gating_top_k_softmax, reference, args, dtypes=FLOATING[:1], gradient=False)
+
+
+@pytest.mark.parametrize("renorm", [0, 1])
+def test_gating_top_k_softmax_v2(renorm):
+    def reference(x, k, renorm, output_softmax):
+        y, experts = torch.topk(x if renorm else torch.softmax(x, -1), k)
+        return (torch.softmax(y, -1) if renorm else y), experts.int(), torch.softmax(x, -1)
+
+    kwargs = {"k": 2, "renorm": renorm, "output_softmax": True}
+    check(
+        torch_npu.npu_moe_gating_top_k_softmax_v2,
+        reference,
+        [torch.randn(5, 8)],
+        kwargs,
+        dtypes=FLOATING[:1],
+        gradient=False,
+    )
+
+
+def test_routing_there_and_back():
+    torch.manual_seed(2)
+    x, experts = torch.randn(4, 6), torch.tensor([[1, 0], [2, 1], [0, 2], [1, 2]], dtype=torch.int32)
+    rows = torch.arange(8, dtype=torch.int32).reshape(2, 4).t().contiguous()
+    expanded, places, sorted_experts = torch_npu.npu_moe_init_routing(x.npu(), rows.npu(), experts.npu(), 4)
+    assert sorted_experts.cpu().tolist() == sorted(experts.flatten().tolist())
+    order = torch.sort(experts.flatten(), stable=True)[1]
+    torch.testing.assert_close(expanded.cpu(), x[rows.flatten()[order].long() % 4])
+    ends = torch_npu.npu_moe_compute_expert_tokens(sorted_experts, 3)
+    assert ends.cpu().tolist() == [2, 5, 8]
+    scales, skip, bias = torch.rand(4, 2), torch.randn(4, 6), torch.randn(3, 6)
+    out = torch_npu.npu_moe_finalize_routing(
+        expanded, skip.npu(), None, bias.npu(), scales.npu(), places, experts.npu()
+    )
+    expected = skip + sum(scales[:, k, None] * (x + bias[experts[:, k].long()]) for k in range(2))
+    torch.testing.assert_close(out.cpu(), expected)
+
+
+@pytest.mark.parametrize("wanted", [None, 5, -2])
+def test_permute_and_unpermute_with_gradients(wanted):
+    torch.manual_seed(3)
+    indices, probs = torch.tensor([[1, 0], [2, 1], [0, 2], [1, 2]]), torch.rand(4, 2)
+    order = torch.sort(indices.flatten(), stable=True)[1]
+    count = 8 if wanted is None else wanted if wanted > 0 else 8 + wanted
+
+    def permute(tokens, indices, num_out_tokens):
+        return tokens[order[:count] // 2], torch.argsort(order).int()
+
+    check(torch_npu.npu_moe_token_permute, permute, [torch.randn(4, 6), indices, wanted])
+    places = torch.argsort(order)
+
+    def unpermute(rows, places, probs):
+        padded = torch.cat([rows, rows.new_zeros(8 - count, 6)])
+        return (padded[places.long()].reshape(4, 2, 6) * probs.unsqueeze(-1)).sum(1)
+
+    check(torch_npu.npu_moe_token_unpermute, unpermute, [torch.randn(count, 6), places.int(), probs])
+
+
+def test_unpermute_without_probabilities():
+    places = torch.tensor([2, 0, 1], dtype=torch.int32)
+    check(torch_npu.npu_moe_token_unpermute, lambda r, p: r[p.long()], [torch.randn(3, 6), places])
+
+
+def test_grouped_matmul_of_rows():
+    torch.manual_seed(4)
+    x, w, b = torch.randn(9, 4), torch.randn(3, 4, 5), torch.randn(3, 5)
+    ends = [2, 2, 9]
+    parts = [x[:2] @ w[0] + b[0], x[2:2] @ w[1] + b[1], x[2:] @ w[2] + b[2]]
+    for weights, biases in [([w], [b]), (list(w), list(b))]:
+        for kind, values in [(0, ends), (1, [2, 0, 7])]:
+            (out,) = torch_npu.npu_grouped_matmul(
+                [x.npu()], [t.npu() for t in weights], bias=[t.npu() for t in biases], split_item=3, group_type=0,
+                group_list=torch.tensor(values).npu(), group_list_type=kind,
+            )  # fmt: skip
+            torch.testing.assert_close(out.cpu(), torch.cat(parts), rtol=1e-4, atol=1e-5)
+    (out,) = torch_npu.npu_grouped_matmul([x.npu()], [w.npu()], split_item=3, group_type=0, group_list=ends, act_type=5)
+    expected = F.silu(torch.cat([x[:2] @ w[0], x[2:] @ w[2]]))
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_grouped_matmul_of_pairs_inner_groups_and_integers():
+    x, w = [torch.randn(2, 4), torch.randn(3, 6)], [torch.randn(4, 5), torch.randn(6, 7)]
+    out = torch_npu.npu_grouped_matmul([t.npu() for t in x], [t.npu() for t in w])
+    for o, a, b in zip(out, x, w, strict=True):
+        torch.testing.assert_close(o.cpu(), a @ b, rtol=1e-4, atol=1e-5)
+    a, b = torch.randn(3, 8), torch.randn(8, 4)
+    (out,) = torch_npu.npu_grouped_matmul(
+        [a.npu()], [b.npu()], split_item=3, group_type=2, group_list=torch.tensor([3, 8]).npu()
+    )
+    torch.testing.assert_close(out.cpu(), torch.stack([a[:, :3] @ b[:3], a[:, 3:] @ b[3:]]), rtol=1e-4, atol=1e-5)
+    q, v = torch.randint(-9, 9, (5, 4), dtype=torch.int8), torch.randint(-9, 9, (2, 4, 3), dtype=torch.int8)
+    scale, token = torch.rand(2, 3), torch.rand(5)
+    (out,) = torch_npu.npu_grouped_matmul(
+        [q.npu()], [v.npu()], scale=[scale.npu()], per_token_scale=[token.npu()], split_item=3, group_type=0,
+        group_list=torch.tensor([2, 5]).npu(), output_dtype=torch.bfloat16,
+    )  # fmt: skip
+    expected = (
+        torch.cat([q[:2].float() @ v[0].float() * scale[0], q[2:].float() @ v[1].float() * scale[1]]) * token[:, None]
+    )
+    torch.testing.assert_close(out.cpu(), expected.bfloat16())
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_loss(reduction, smoothing):
+    torch.manual_seed(5)
+    target = torch.tensor([1, 0, -100, 3, 2])
+
+    def reference(x, target, weight, reduction, label_smoothing):
+        loss = F.cross_entropy(x, target, weight, reduction=reduction, label_smoothing=label_smoothing)
+        return loss.reshape(-1), x.log_softmax(1).detach()
+
+    for weight in (None, torch.rand(4)):
+        args, kwargs = (
+            [torch.randn(5, 4), target],
+            {"weight": weight, "reduction": reduction, "label_smoothing": smoothing},
+        )
+        constant = lambda *a, reference=reference, **k: reference(
+            *a, **{**k, "weight": None if k["weight"] is None else k["weight"].detach()}
+        )
+        check(torch_npu.npu_cross_entropy_loss, constant, args, kwargs)
+
+
+def test_refusals():
+    x = torch.randn(4, 6).npu()
+    with pytest.raises(NotImplementedError, match="z-loss is not implemented"):
+        torch_npu.npu_cross_entropy_loss(x, torch.zeros(4).long().npu(), return_zloss=True)
+    with pytest.raises(NotImplementedError, match="padded_mode is not implemented"):
+        torch_npu.npu_moe_token_permute(x, torch.zeros(4, 2).long().npu(), 8, True)
+    with pytest.raises(RuntimeError, match="k is 7, but there are 6 experts"):
+        torch_npu.npu_moe_gating_top_k_softmax(x, None, 7)
+    with pytest.raises(RuntimeError, match="inner sizes of pair 0 are 6 and 5"):
+        torch_npu.npu_grouped_matmul([x], [torch.randn(5, 2).npu()])

@@ -1,0 +1,65 @@
+"""torch_npu.npu_* as names: there without a device, with docstrings, refused on the CPU, traceable."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import torch_npu
+
+
+def test_names_are_the_operators():
+    from torch_npu import npu_fusion_attention, npu_rms_norm, npu_rotary_mul, npu_swiglu
+
+    assert npu_swiglu is torch.ops.npu.npu_swiglu
+    assert {"npu_fusion_attention", "npu_rotary_mul"} <= set(dir(torch_npu))
+    for operator in (npu_fusion_attention, npu_rms_norm, npu_rotary_mul, npu_swiglu):
+        assert "gradient" in operator.__doc__ and operator.__name__ in operator.__doc__
+    with pytest.raises(AttributeError, match="no attribute 'npu_nothing'"):
+        torch_npu.npu_nothing  # noqa: B018
+
+
+def test_importing_makes_no_operator_and_names_need_no_device():
+    code = (
+        "import sys, torch, torch_npu; assert 'torch_npu._operator_docs' not in sys.modules;"
+        "from torch_npu import npu_swiglu; assert not torch.npu.is_initialized()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_cpu_tensors_are_refused_by_name():
+    with pytest.raises(NotImplementedError, match=r"npu_swiglu runs on the npu only.*\.npu\(\)"):
+        torch_npu.npu_swiglu(torch.randn(4))
+
+
+def test_second_derivatives_are_refused():
+    x = torch.randn(4, 8).npu().requires_grad_()
+    (g,) = torch.autograd.grad(torch_npu.npu_swiglu(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="derivative for npu::npu_swiglu_backward is not implemented"):
+        g.sum().backward()
+
+
+def test_forward_mode_is_refused():
+    import torch.autograd.forward_ad as fw
+
+    with fw.dual_level(), pytest.raises(NotImplementedError, match="forward AD with npu_swiglu"):
+        torch_npu.npu_swiglu(fw.make_dual(torch.randn(4).npu().requires_grad_(), torch.randn(4).npu()))
+
+
+def test_compiled_functions_equal_eager_ones():
+    def f(x, gamma, cos, sin):
+        y = torch_npu.npu_rotary_mul(torch_npu.npu_rms_norm(x, gamma)[0], cos, sin)
+        out = torch_npu.npu_fusion_attention(y, y, y, 2, "BNSD", scale=0.5)[0]
+        return torch_npu.npu_swiglu(out).sum()
+
+    args = [
+        t.npu().requires_grad_()
+        for t in (torch.randn(2, 2, 3, 8), torch.randn(8), torch.randn(1, 1, 3, 8), torch.randn(1, 1, 3, 8))
+    ]
+    expected = torch.autograd.grad(f(*args), args)
+    got = torch.autograd.grad(torch.compile(f, backend="aot_eager", fullgraph=True)(*args), args)
+    for g, e in zip(got, expected, strict=True):
+        torch.testing.assert_close(g, e)

@@ -1,0 +1,82 @@
+"""npu_rms_norm, npu_rotary_mul and npu_swiglu, which transformers imports as soon as torch_npu is installed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import torch_npu
+from tests.npu_ops.compare import check
+
+
+def rms_norm(x, gamma, epsilon=1e-6):
+    dims = tuple(range(x.dim() - gamma.dim(), x.dim()))
+    rstd = torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + epsilon)
+    return x * rstd * gamma, rstd.detach()
+
+
+@pytest.mark.parametrize("sizes, inner", [((3, 4, 8), 1), ((2, 5, 6), 2), ((7,), 1), ((1, 1), 1), ((0, 4), 1)])
+def test_rms_norm(sizes, inner):
+    torch.manual_seed(1)
+    check(torch_npu.npu_rms_norm, rms_norm, [torch.randn(sizes), torch.randn(sizes[-inner:])])
+
+
+def test_rms_norm_epsilon_and_the_statistic_of_half_precision():
+    x, gamma = torch.randn(4, 8), torch.rand(8)
+    check(torch_npu.npu_rms_norm, rms_norm, [x, gamma], {"epsilon": 0.5})
+    assert torch_npu.npu_rms_norm(x.half().npu(), gamma.half().npu())[1].dtype == torch.float32
+
+
+def test_rms_norm_leaves_its_input():
+    x = torch.randn(4, 8).npu()
+    before = x.clone()
+    torch_npu.npu_rms_norm(x, torch.rand(8).npu())
+    assert torch.equal(x, before)
+
+
+def turned(x, mode):
+    if mode == "interleave":
+        return torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
+    if mode == "quarter":
+        return torch.cat([turned(part, "half") for part in x.chunk(2, -1)], -1)
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)
+
+
+def rotary(x, cos, sin, rotary_mode="half"):
+    if rotary_mode == "interleave-half":
+        x = torch.cat([x[..., ::2], x[..., 1::2]], -1)
+    return x * cos + turned(x, rotary_mode) * sin
+
+
+@pytest.mark.parametrize("mode", ["half", "interleave", "quarter", "interleave-half"])
+@pytest.mark.parametrize("angles", [(1, 1, 5, 8), (2, 1, 5, 8), (2, 3, 5, 8), (1, 1, 1, 8)])
+def test_rotary_mul(mode, angles):
+    torch.manual_seed(2)
+    args = [torch.randn(2, 3, 5, 8), torch.randn(angles), torch.randn(angles)]
+    check(torch_npu.npu_rotary_mul, rotary, args, {"rotary_mode": mode})
+
+
+@pytest.mark.parametrize("dim", [-1, 0, 1])
+def test_swiglu(dim):
+    torch.manual_seed(3)
+
+    def swiglu(x, dim=-1):
+        a, b = x.chunk(2, dim)
+        return F.silu(a) * b
+
+    check(torch_npu.npu_swiglu, swiglu, [torch.randn(4, 6, 8)], {"dim": dim})
+    check(torch_npu.npu_swiglu, swiglu, [torch.randn(0, 6, 8)], {"dim": dim})
+
+
+def test_wrong_shapes_are_errors_at_the_call():
+    x = torch.randn(2, 3, 4, 8).npu()
+    with pytest.raises(RuntimeError, match="two halves in dimension 1, but its size is 3"):
+        torch_npu.npu_swiglu(x, 1)
+    with pytest.raises(RuntimeError, match=r"gamma has sizes \[4\]"):
+        torch_npu.npu_rms_norm(x, torch.ones(4).npu())
+    with pytest.raises(RuntimeError, match="rotary: dimension 3"):
+        torch_npu.npu_rotary_mul(x, torch.ones(1, 1, 4, 4).npu(), torch.ones(1, 1, 4, 4).npu())
+    with pytest.raises(ValueError, match="rotary_mode is one of half"):
+        torch_npu.npu_rotary_mul(x, torch.ones(1, 1, 4, 8).npu(), torch.ones(1, 1, 4, 8).npu(), "whole")

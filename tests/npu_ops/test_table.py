@@ -1,0 +1,81 @@
+"""ops/npu.yaml and its generator: schemas, bindings, and errors that name the row."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_npu
+from tests.conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "tools" / "codegen"))
+import npu  # noqa: E402
+import opapi  # noqa: E402
+
+
+def test_schemas_equal_the_list(facts: Path) -> None:
+    with (facts / "torch_npu" / "custom_ops.tsv").open(encoding="utf-8") as table:
+        listed = {r["name"]: r["schema"] for r in csv.DictReader(table, delimiter="\t")}
+    for row in npu.rows():
+        assert f"npu::{row.schema.text}" == listed[f"npu::{row.schema.full}"]
+
+
+def test_every_row_is_registered_and_has_a_docstring() -> None:
+    for row in npu.rows():
+        operator = getattr(torch_npu, row.schema.name)
+        assert row.schema.overload in operator.overloads() or not row.schema.overload
+        assert row.schema.text in operator.__doc__
+        keys = ["Meta", "PrivateUse1", "AutogradPrivateUse1", "CPU"]
+        for key in keys:
+            assert torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"npu::{row.schema.full}", key), (row, key)
+
+
+def test_the_software_npu_computes_every_function_called() -> None:
+    kernels = {row.name for row in opapi.rows()}
+    sources = [*(ROOT / "torch_npu/csrc/ops/npu").glob("*.cpp"), npu.TABLE]
+    called = set().union(*(re.findall(r"ACLNN\((\w+)\)", p.read_text(encoding="utf-8")) for p in sources))
+    called |= {row.data["aclnn"] for row in npu.rows() if "aclnn" in row.data}
+    assert called - kernels == set()
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        (
+            "  aclnn: aclnnMish\n  out: like(input)\n  shape: x\n  doc: a\n",
+            r"npu.yaml:1: npu_x: unknown keys",
+        ),
+        ("  aclnn: aclnnMish\n  doc: a\n", "1 results, but `out:` has 0"),
+        ("  out: like(input)\n  doc: a\n", "exactly one of aclnn, call, kernel, composite"),
+        ("  aclnn: aclnnMish\n  out: like(input)\n", "`doc:` is needed"),
+        ("  aclnn: aclnnCelu\n  args: {self: input}\n  out: like(input)\n  doc: a\n", "nothing to give to parameter `"),
+        ("  aclnn: aclnnMish\n  args: {self: input, b: c}\n  out: like(input)\n  doc: a\n", r"names \['b'\]"),
+        (
+            "  aclnn: aclnnMish\n  args: {self: input}\n  out: like(input)\n  grad: {y: grad}\n  doc: a\n",
+            r"names \['y'\]",
+        ),
+    ],
+)
+def test_mistakes_name_the_row(body: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "npu.yaml"
+    table.write_text("- func: npu_x(Tensor input) -> Tensor\n" + body, encoding="utf-8")
+    monkeypatch.setattr(npu, "TABLE", table)
+    with pytest.raises(SystemExit, match=message):
+        npu.write(tmp_path / "npu", tmp_path)
+
+
+def test_generated_files_are_written_only_if_they_change(tmp_path: Path) -> None:
+    npu.write(tmp_path / "npu", tmp_path)
+    files = [p for p in tmp_path.rglob("*") if p.is_file()]
+    before = {p: p.stat().st_mtime_ns for p in files}
+    npu.write(tmp_path / "npu", tmp_path)
+    assert {p: p.stat().st_mtime_ns for p in files} == before
+
+
+def test_operators_are_pt2_compliant() -> None:
+    assert torch.Tag.pt2_compliant_tag in torch.ops.npu.npu_swiglu.default.tags

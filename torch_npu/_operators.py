@@ -1,0 +1,32 @@
+"""The NPU's own operators as names: `torch_npu.npu_swiglu` is `torch.ops.npu.npu_swiglu` with a docstring.
+
+A name is made when it is first asked for: importing torch_npu makes none. The operators are rows of ops/npu.yaml.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+
+def find(name: str) -> Any:
+    """`torch_npu.<name>` where the module has no such attribute yet; AttributeError if there is no such operator."""
+    if name.startswith("__"):
+        raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
+    from torch_npu._operator_docs import DOCS
+
+    if name not in DOCS:
+        raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
+    operator = getattr(torch.ops.npu, name)
+    operator.__doc__ = DOCS[name]
+    setattr(sys.modules["torch_npu"], name, operator)
+    return operator
+
+
+def names() -> list[str]:
+    """dir(torch_npu): what is there, and the operators."""
+    from torch_npu._operator_docs import DOCS
+
+    return sorted({*vars(sys.modules["torch_npu"]), *DOCS})

@@ -1,0 +1,60 @@
+// One call of the flash attention family as CANN has it: what npu_fusion_attention and its versions 2 and 3 have in common. Chooses among
+// the versions of aclnnFlashAttentionScore the first that takes all that is given. Who calls it: fusion_attention.cpp.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/OptionalArrayRef.h>
+
+#include <string_view>
+
+#include "csrc/ops/npu/result.h"
+
+namespace npu::ops {
+
+struct AttentionCall {
+  const at::Tensor &query, &key, &value;
+  int64_t heads;
+  std::string_view layout;
+  const OptionalTensor &pse, &padding_mask, &atten_mask, &sink;
+  OptionalTensor query_rope{}, key_rope{};
+  double scale, keep_prob;
+  int64_t before, after, inner_precise, sparse_mode;
+  at::OptionalIntArrayRef prefix, q_ends, kv_ends, q_start{}, kv_start{};
+  int64_t pse_type = 1;
+  std::string_view softmax_layout{};
+
+  bool packed() const { return layout == "TND"; }
+};
+
+// Sizes by layout; symbolic ones where a graph is traced.
+struct AttentionSizes {
+  c10::SymInt batch, queries, keys, heads, columns;  // of query and key; packed sequences have no batch
+  Sizes out;                                         // of the result: the query's with the value's columns
+  Sizes statistic;                                   // of the maximum and the sum of softmax
+};
+AttentionSizes attention_sizes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t heads,
+                               std::string_view layout);
+void check_attention(const AttentionCall& call);
+
+struct AttentionResults {
+  at::Tensor out, maximum, sum, softmax;
+};
+AttentionResults attention_forward(const AttentionCall& call, const OptionalTensor& drop_mask);
+
+// What the backward pass takes from the forward one.
+struct AttentionSaved {
+  const at::Tensor& gradient;
+  const OptionalTensor &maximum, &sum, &softmax, &out;
+};
+struct AttentionGradients {
+  at::Tensor query, key, value, pse, sink, query_rope, key_rope;
+};
+AttentionGradients attention_gradients(const AttentionCall& call);  // empty tensors, on the device
+void attention_backward(const AttentionCall& call, const AttentionSaved& saved, const OptionalTensor& drop_mask,
+                        const AttentionGradients& out);
+
+// Weights of all sequences: a bit of the drop mask for each.
+int64_t attention_weights(const AttentionCall& call);
+at::Tensor drop_mask_like(int64_t weights);  // its memory, for aclnnDropoutGenMaskV2
+
+}  // namespace npu::ops

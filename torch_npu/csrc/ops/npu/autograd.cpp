@@ -1,0 +1,36 @@
+// The untemplated half of autograd.h.
+#include "csrc/ops/npu/autograd.h"
+
+namespace npu::ops {
+
+std::vector<SavedVariable> saved(at::TensorList tensors) {
+  std::vector<SavedVariable> out;
+  out.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) out.push_back(saved(tensor));
+  return out;
+}
+
+std::optional<at::Tensor> unpack_optional(const SavedVariable& tensor) {
+  at::Tensor value = tensor.unpack();
+  return value.defined() ? std::optional<at::Tensor>(std::move(value)) : std::nullopt;
+}
+
+std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors) {
+  std::vector<at::Tensor> out;
+  out.reserve(tensors.size());
+  for (const SavedVariable& tensor : tensors) out.push_back(tensor.unpack());
+  return out;
+}
+
+at::Tensor gradient(const variable_list& gradients, size_t index, const torch::autograd::Node& node) {
+  return gradients[index].defined() ? gradients[index] : node.input_metadata(index).zeros_like();
+}
+
+void refuse_forward_ad(const char* name, std::initializer_list<const at::Tensor*> tensors) {
+  for (const at::Tensor* tensor : tensors) {
+    TORCH_CHECK_NOT_IMPLEMENTED(!tensor->defined() || !tensor->_fw_grad(0).defined(), "Trying to use forward AD with ",
+                                name, " that does not support it");
+  }
+}
+
+}  // namespace npu::ops

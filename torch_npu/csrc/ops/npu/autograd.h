@@ -1,0 +1,37 @@
+// What the generated gradients of ops/npu.yaml stand on: saving and unpacking arguments, and refusing forward-mode AD. The nodes
+// themselves are generated (tools/codegen/npu.py), as PyTorch generates its own.
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace npu::ops {
+
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+inline SavedVariable saved(const at::Tensor& tensor) { return SavedVariable(tensor, false); }
+inline SavedVariable saved(const std::optional<at::Tensor>& tensor) {
+  return tensor && tensor->defined() ? SavedVariable(*tensor, false) : SavedVariable();
+}
+std::vector<SavedVariable> saved(at::TensorList tensors);
+std::optional<at::Tensor> unpack_optional(const SavedVariable& tensor);
+std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors);
+
+// The gradient of an output that nothing flowed into is zero.
+at::Tensor gradient(const variable_list& gradients, size_t index, const torch::autograd::Node& node);
+
+void refuse_forward_ad(const char* name, std::initializer_list<const at::Tensor*> tensors);
+
+// Gradients in the order of edges: a tensor is one, a list as many as it has members.
+inline void put(variable_list& edges, size_t& next, at::Tensor value) { edges.at(next++) = std::move(value); }
+inline void put(variable_list& edges, size_t& next, const std::vector<at::Tensor>& values) {
+  for (const at::Tensor& value : values) edges.at(next++) = value;
+}
+
+}  // namespace npu::ops

@@ -1,0 +1,179 @@
+// See compose.h.
+#include "csrc/ops/npu/compose.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/xlogy.h>
+
+namespace npu::ops {
+
+at::Tensor& copied(at::Tensor& out, const at::Tensor& value) {
+  out.resize__symint(value.sym_sizes());
+  return out.copy_(value);
+}
+
+at::Tensor cast_to(const at::Tensor& input, int64_t dtype) {
+  TORCH_CHECK_VALUE(dtype >= 0 && dtype < static_cast<int64_t>(at::ScalarType::NumOptions), "no such dtype: ", dtype);
+  return input.to(static_cast<at::ScalarType>(dtype), /*non_blocking=*/false, /*copy=*/true);
+}
+
+at::Tensor sliced(const at::Tensor& input, at::IntArrayRef offsets, at::IntArrayRef sizes) {
+  TORCH_CHECK(offsets.size() == sizes.size() && static_cast<int64_t>(sizes.size()) == input.dim(),
+              "npu_slice: ", offsets.size(), " offsets and ", sizes.size(), " sizes for ", input.dim(), " dimensions");
+  at::Tensor out = input;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    const c10::SymInt length = sizes[d] == -1 ? input.sym_size(d) - offsets[d] : c10::SymInt(sizes[d]);
+    out = out.narrow_symint(d, offsets[d], length);
+  }
+  return out;
+}
+
+at::Tensor confusion_transpose(const at::Tensor& input, at::IntArrayRef perm, at::IntArrayRef shape,
+                               bool transpose_first) {
+  const at::Tensor out = transpose_first ? input.permute(perm).reshape(shape) : input.reshape(shape).permute(perm);
+  return out.clone(at::MemoryFormat::Contiguous);
+}
+
+at::Tensor confusion_transpose_backward(const at::Tensor& grad, at::IntArrayRef perm, c10::SymIntArrayRef shape,
+                                        bool transpose_first) {
+  std::vector<int64_t> back(perm.size());
+  for (size_t d = 0; d < perm.size(); ++d)
+    back[perm[d] < 0 ? perm[d] + perm.size() : perm[d]] = static_cast<int64_t>(d);
+  if (!transpose_first) return grad.permute(back).reshape_symint(shape).clone(at::MemoryFormat::Contiguous);
+  Sizes moved;
+  for (int64_t d : perm) moved.push_back(shape[d < 0 ? d + perm.size() : d]);
+  return grad.reshape_symint(moved).permute(back).clone(at::MemoryFormat::Contiguous);
+}
+
+std::vector<int64_t> reversed_pairs(at::IntArrayRef paddings) {
+  TORCH_CHECK(paddings.size() % 2 == 0, "npu_pad: paddings are pairs, but there are ", paddings.size());
+  std::vector<int64_t> out;
+  for (size_t i = paddings.size(); i >= 2; i -= 2) out.insert(out.end(), {paddings[i - 2], paddings[i - 1]});
+  return out;
+}
+
+at::Tensor one_hot(const at::Tensor& input, int64_t dim, int64_t depth, const at::Scalar& on, const at::Scalar& off) {
+  const int64_t at = dim < 0 ? dim + input.dim() + 1 : dim;
+  std::vector<int64_t> shape(input.dim() + 1, 1);
+  shape.at(at) = depth;
+  const at::Tensor classes = at::arange(depth, input.options().dtype(at::kLong)).reshape(shape);
+  const auto options = input.options().dtype(at::kFloat);
+  return at::where(input.unsqueeze(at).eq(classes), at::scalar_tensor(on, options), at::scalar_tensor(off, options));
+}
+
+at::Tensor repeat_interleave_backward(const at::Tensor& grad, const at::Tensor& input, const c10::SymInt& repeats,
+                                      std::optional<int64_t> dim) {
+  const int64_t at = dim ? wrap(input, *dim) : 0;
+  Sizes split;
+  for (int64_t d = 0; d < grad.dim(); ++d) {
+    if (d != at) {
+      split.push_back(grad.sym_size(d));
+    } else {
+      split.push_back(grad.sym_size(d) / repeats);
+      split.push_back(repeats);
+    }
+  }
+  return grad.reshape_symint(split).sum(at + 1).reshape_symint(input.sym_sizes());
+}
+
+at::Tensor bmm_v2(const at::Tensor& input, const at::Tensor& other, at::IntArrayRef sizes) {
+  const at::Tensor out = at::matmul(input, other);
+  return sizes.empty() ? out : out.reshape(sizes);
+}
+
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups) {
+  const std::vector<int64_t> none(input.dim() - 2, 0);
+  return at::convolution(input, weight, bias, stride, padding, dilation, false, none, groups);
+}
+
+Triple convolution_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight,
+                            at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                            at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
+  const std::vector<int64_t> none(input.dim() - 2, 0);
+  const c10::SymInt channels = transposed ? weight.sym_size(1) * groups : weight.sym_size(0);
+  const Sizes bias{channels};
+  const auto symbolic = [](at::IntArrayRef values) { return c10::fromIntArrayRefSlow(values); };
+  return at::convolution_backward_symint(grad, input, weight, c10::SymIntArrayRef(bias), symbolic(stride),
+                                         symbolic(padding), symbolic(dilation), transposed,
+                                         symbolic(transposed ? output_padding : at::IntArrayRef(none)), groups, mask);
+}
+
+at::Tensor scaled_by_mean(const at::Tensor& grad, const at::Tensor& input, int64_t reduction) {
+  return reduction == 1 ? grad / at::Scalar(input.sym_numel()) : grad;
+}
+
+at::Tensor kl_div_gradient(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& target, int64_t reduction,
+                           bool log_target) {
+  return scaled_by_mean(-grad * (log_target ? at::exp(target) : target).expand_as(input), input, reduction);
+}
+
+bool any_not_finite(at::TensorList tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (!at::isfinite(tensor).all().item<bool>()) return true;
+  }
+  return false;
+}
+
+at::Tensor int4_pack(const at::Tensor& weight) {
+  TORCH_CHECK(
+      weight.scalar_type() == at::kInt && weight.dim() > 0 && weight.size(-1) % 8 == 0,
+      "npu_convert_weight_to_int4pack: an int32 tensor is expected whose last dimension is a multiple of 8, not ",
+      weight.scalar_type(), " of ", weight.sizes());
+  std::vector<int64_t> shape = weight.sizes().vec();
+  shape.back() /= 8;
+  shape.push_back(8);
+  const at::Tensor scale = at::pow(16, at::arange(8, weight.options().dtype(at::kLong)));
+  const at::Tensor bits = (weight.reshape(shape).to(at::kLong).remainder(16) * scale).sum(-1);
+  return at::where(bits.ge(int64_t{1} << 31), bits - (int64_t{1} << 32), bits).to(at::kInt);
+}
+
+Pair byte_mask_dropout(const at::Tensor& input, double p) {
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  const at::Tensor mask = at::empty_like(input, input.options().dtype(at::kByte)).bernoulli_(1 - p);
+  return {input * mask * (p < 1 ? 1 / (1 - p) : 0.0), mask};
+}
+
+Triple dropout_with_add_softmax(const at::Tensor& input, const at::Tensor& x1, const at::Scalar& alpha, double p,
+                                int64_t dim) {
+  const at::Tensor softmax = at::softmax(x1 + input * alpha, dim);
+  const auto [out, mask] = byte_mask_dropout(softmax, p);
+  return {mask, softmax, out};
+}
+
+Pair dropout_with_add_softmax_backward(const at::Tensor& grad, const at::Tensor& mask, const at::Tensor& softmax,
+                                       const at::Scalar& alpha, double p, int64_t dim) {
+  const at::Tensor through = grad * mask * (p < 1 ? 1 / (1 - p) : 0.0) * softmax;
+  const at::Tensor sum = through - softmax * through.sum(dim, true);
+  return {sum * alpha, sum};
+}
+
+at::Tensor box_overlap(const at::Tensor& boxes, const at::Tensor& others, int64_t mode) {
+  TORCH_CHECK(boxes.dim() == 2 && boxes.size(1) == 4 && others.dim() == 2 && others.size(1) == 4,
+              "boxes are [count, 4], not ", boxes.sizes(), " and ", others.sizes());
+  const auto column = [](const at::Tensor& t, int64_t i, int64_t at) { return t.select(1, i).unsqueeze(at); };
+  const auto side = [&](int64_t low) {
+    const at::Tensor from = at::maximum(column(boxes, low, 0), column(others, low, 1));
+    return (at::minimum(column(boxes, low + 2, 0), column(others, low + 2, 1)) - from).clamp_min(0);
+  };
+  const auto area = [](const at::Tensor& t) {
+    return (t.select(1, 2) - t.select(1, 0)) * (t.select(1, 3) - t.select(1, 1));
+  };
+  const at::Tensor shared = side(0) * side(1), other = area(others).unsqueeze(1);
+  return shared / (mode == 1 ? other : area(boxes).unsqueeze(0) + other - shared);
+}
+
+}  // namespace npu::ops

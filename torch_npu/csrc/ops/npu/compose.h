@@ -1,0 +1,72 @@
+// Operators of ops/npu.yaml that are compositions of PyTorch's, longer than a row's expression. PyTorch derives their gradients and what they
+// return on "meta". What it is not: kernels of the device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/SymIntArrayRef.h>
+
+#include <array>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "csrc/ops/npu/result.h"
+
+namespace npu::ops {
+
+using Pair = std::tuple<at::Tensor, at::Tensor>;
+using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+at::Tensor& copied(at::Tensor& out, const at::Tensor& value);  // into out, which is resized
+
+// -- compose.cpp
+at::Tensor cast_to(const at::Tensor& input, int64_t dtype);
+at::Tensor sliced(const at::Tensor& input, at::IntArrayRef offsets, at::IntArrayRef sizes);
+at::Tensor confusion_transpose(const at::Tensor& input, at::IntArrayRef perm, at::IntArrayRef shape,
+                               bool transpose_first);
+at::Tensor confusion_transpose_backward(const at::Tensor& grad, at::IntArrayRef perm, c10::SymIntArrayRef shape,
+                                        bool transpose_first);
+std::vector<int64_t> reversed_pairs(at::IntArrayRef paddings);  // PyTorch's begin with the last dimension
+at::Tensor one_hot(const at::Tensor& input, int64_t dim, int64_t depth, const at::Scalar& on, const at::Scalar& off);
+at::Tensor repeat_interleave_backward(const at::Tensor& grad, const at::Tensor& input, const c10::SymInt& repeats,
+                                      std::optional<int64_t> dim);
+at::Tensor bmm_v2(const at::Tensor& input, const at::Tensor& other, at::IntArrayRef sizes);
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups);
+Triple convolution_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight,
+                            at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                            at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask);
+at::Tensor scaled_by_mean(const at::Tensor& grad, const at::Tensor& input, int64_t reduction);
+at::Tensor kl_div_gradient(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& target, int64_t reduction,
+                           bool log_target);
+bool any_not_finite(at::TensorList tensors);
+
+at::Tensor int4_pack(const at::Tensor& weight);
+int64_t format_of(const at::Tensor& tensor);  // format.cpp
+int64_t storage_elements(const at::Tensor& tensor);
+
+// -- dropout
+Pair byte_mask_dropout(const at::Tensor& input, double p);
+Triple dropout_with_add_softmax(const at::Tensor& input, const at::Tensor& x1, const at::Scalar& alpha, double p,
+                                int64_t dim);
+Pair dropout_with_add_softmax_backward(const at::Tensor& grad, const at::Tensor& mask, const at::Tensor& softmax,
+                                       const at::Scalar& alpha, double p, int64_t dim);
+
+// -- boxes: [count, 4], corners
+at::Tensor box_overlap(const at::Tensor& boxes, const at::Tensor& others, int64_t mode);
+
+// -- gradients of operators whose backward operator has other arguments (gradients.cpp)
+Triple add_rms_norm_gradient(const at::Tensor& grad_y, const at::Tensor& grad_x, const at::Tensor& x,
+                             const at::Tensor& gamma, const at::Tensor& rstd);
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> add_layer_norm_gradient(
+    const at::Tensor& grad_y, const at::Tensor& grad_x, const at::Tensor& x1, const at::Tensor& x2,
+    const at::Tensor& rstd, const at::Tensor& mean, const at::Tensor& gamma, bool with_sum);
+void add_layer_norm_backward_into(const OptionalTensor& dy, const at::Tensor& x1, const at::Tensor& x2,
+                                  const at::Tensor& rstd, const at::Tensor& mean, const at::Tensor& gamma,
+                                  const OptionalTensor& dsum, const at::Tensor& dx1, const at::Tensor& dx2,
+                                  const at::Tensor& dgamma, const at::Tensor& dbeta);
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> apply_rotary_gradient(
+    const at::Tensor& grad_query, const at::Tensor& grad_key, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& cos, const at::Tensor& sin, std::string_view mode);
+
+}  // namespace npu::ops

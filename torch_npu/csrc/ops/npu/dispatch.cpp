@@ -1,0 +1,11 @@
+// See dispatch.h.
+#include "csrc/ops/npu/dispatch.h"
+
+namespace npu::ops {
+
+void refuse_cpu(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "torch.ops.", "npu.", op.schema().name().substr(5),
+                              " runs on the npu only, and its tensors are on the CPU: move them with .npu()");
+}
+
+}  // namespace npu::ops

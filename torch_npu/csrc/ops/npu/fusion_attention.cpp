@@ -1,0 +1,238 @@
+// npu_fusion_attention, its second version (rotary columns, kinds of pse) and its third (lengths and random state as tensors), with
+// their gradients. Hand-written because they return numbers and draw random ones; the calls themselves are attention.cpp's.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include "csrc/core/device.h"
+#include "csrc/core/generator.h"
+#include "csrc/core/graph.h"
+#include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/npu/attention.h"
+#include "csrc/ops/structured.h"
+#include "npu_ops.h"
+
+namespace npu::ops::kernels {
+namespace {
+
+using Ints = at::OptionalIntArrayRef;
+using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int64_t>;
+
+struct Drop {
+  OptionalTensor mask;
+  int64_t seed = 0, offset = 0, weights = 0;
+};
+
+at::Tensor drop_mask(const at::Tensor& query, double keep_prob, int64_t weights, int64_t seed, int64_t offset) {
+  at::Tensor mask = drop_mask_like(weights);
+  ACLNN(aclnnDropoutGenMaskV2)(at::IntArrayRef(&weights, 1), 1 - keep_prob, seed, offset, query.scalar_type(), mask);
+  return mask;
+}
+
+Drop draw(const AttentionCall& call, const OptionalTensor& mask, int64_t seed, int64_t offset) {
+  Drop drop{std::nullopt, seed, offset, 0};
+  if (call.keep_prob == 1) return drop;
+  drop.weights = attention_weights(call);
+  if (given(mask)) {
+    drop.mask = mask;
+  } else {
+    if (seed == 0 && offset == 0) {
+      const PhiloxSlice slice = next_philox(std::nullopt, static_cast<uint64_t>(drop.weights));
+      drop.seed = slice.seed;
+      drop.offset = slice.offset;
+    }
+    drop.mask = drop_mask(call.query, call.keep_prob, drop.weights, drop.seed, drop.offset);
+  }
+  return drop;
+}
+
+OptionalTensor redraw(const AttentionCall& call, int64_t seed, int64_t offset) {
+  if (call.keep_prob == 1) return std::nullopt;
+  return drop_mask(call.query, call.keep_prob, attention_weights(call), seed, offset);
+}
+
+Forward forward(const AttentionCall& call, const OptionalTensor& mask, int64_t seed, int64_t offset) {
+  const NPUGuard guard(first_device(call.query));
+  check_attention(call);
+  const Drop drop = draw(call, mask, seed, offset);
+  AttentionResults r = attention_forward(call, drop.mask);
+  return {r.out, r.maximum, r.sum, r.softmax, drop.seed, drop.offset, drop.weights};
+}
+
+// A traced graph keeps numbers as constants, so that each run would draw the same mask.
+Forward forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t heads,
+                     std::string_view layout, double keep_prob) {
+  TORCH_CHECK_NOT_IMPLEMENTED(keep_prob == 1,
+                              "npu_fusion_attention: dropout cannot be traced, because its seed is a number; use ",
+                              "npu_fusion_attention_v3");
+  const AttentionSizes s = attention_sizes(query, key, value, heads, layout);
+  const at::Tensor statistic = on_meta(sized(s.statistic, at::kFloat));
+  return {on_meta(sized(s.out, query.scalar_type())),
+          statistic,
+          on_meta(sized(s.statistic, at::kFloat)),
+          on_meta(nothing(query.scalar_type())),
+          0,
+          0,
+          0};
+}
+
+AttentionGradients backward(const AttentionCall& call, const AttentionSaved& saved, int64_t seed, int64_t offset) {
+  const NPUGuard guard(first_device(call.query));
+  check_attention(call);
+  AttentionGradients out = attention_gradients(call);
+  attention_backward(call, saved, redraw(call, seed, offset), out);
+  return out;
+}
+
+}  // namespace
+
+Forward fusion_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t head_num,
+                         std::string_view input_layout, const OptionalTensor& pse, const OptionalTensor& padding_mask,
+                         const OptionalTensor& atten_mask, double scale, double keep_prob, int64_t pre_tockens,
+                         int64_t next_tockens, int64_t inner_precise, Ints prefix, Ints actual_seq_qlen,
+                         Ints actual_seq_kvlen, int64_t sparse_mode, bool, bool, std::string_view softmax_layout,
+                         const OptionalTensor& sink, const OptionalTensor& dropout_mask, int64_t seed, int64_t offset) {
+  return forward({.query = query,
+                  .key = key,
+                  .value = value,
+                  .heads = head_num,
+                  .layout = input_layout,
+                  .pse = pse,
+                  .padding_mask = padding_mask,
+                  .atten_mask = atten_mask,
+                  .sink = sink,
+                  .scale = scale,
+                  .keep_prob = keep_prob,
+                  .before = pre_tockens,
+                  .after = next_tockens,
+                  .inner_precise = inner_precise,
+                  .sparse_mode = sparse_mode,
+                  .prefix = prefix,
+                  .q_ends = actual_seq_qlen,
+                  .kv_ends = actual_seq_kvlen,
+                  .softmax_layout = softmax_layout},
+                 dropout_mask, seed, offset);
+}
+
+Forward fusion_attention_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t head_num,
+                              std::string_view input_layout, const OptionalTensor&, const OptionalTensor&,
+                              const OptionalTensor&, double, double keep_prob, int64_t, int64_t, int64_t, Ints, Ints,
+                              Ints, int64_t, bool, bool, std::string_view, const OptionalTensor&, const OptionalTensor&,
+                              int64_t, int64_t) {
+  return forward_meta(query, key, value, head_num, input_layout, keep_prob);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> fusion_attention_grad(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& dy, int64_t head_num,
+    std::string_view input_layout, const OptionalTensor& pse, const OptionalTensor& padding_mask,
+    const OptionalTensor& atten_mask, const OptionalTensor& softmax_max, const OptionalTensor& softmax_sum,
+    const OptionalTensor& softmax_in, const OptionalTensor& attention_in, double scale_value, double keep_prob,
+    int64_t pre_tockens, int64_t next_tockens, int64_t inner_precise, int64_t seed, int64_t offset, int64_t,
+    Ints prefix, Ints actual_seq_qlen, Ints actual_seq_kvlen, int64_t sparse_mode, bool, bool,
+    std::string_view softmax_layout, const OptionalTensor& sink) {
+  AttentionGradients g = backward({.query = query,
+                                   .key = key,
+                                   .value = value,
+                                   .heads = head_num,
+                                   .layout = input_layout,
+                                   .pse = pse,
+                                   .padding_mask = padding_mask,
+                                   .atten_mask = atten_mask,
+                                   .sink = sink,
+                                   .scale = scale_value,
+                                   .keep_prob = keep_prob,
+                                   .before = pre_tockens,
+                                   .after = next_tockens,
+                                   .inner_precise = inner_precise,
+                                   .sparse_mode = sparse_mode,
+                                   .prefix = prefix,
+                                   .q_ends = actual_seq_qlen,
+                                   .kv_ends = actual_seq_kvlen,
+                                   .softmax_layout = softmax_layout},
+                                  {dy, softmax_max, softmax_sum, softmax_in, attention_in}, seed, offset);
+  return {g.query, g.key, g.value, g.pse, g.sink};
+}
+
+Forward fusion_attention_v2(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t head_num,
+                            std::string_view input_layout, const OptionalTensor& pse,
+                            const OptionalTensor& padding_mask, const OptionalTensor& atten_mask,
+                            const OptionalTensor& query_rope, const OptionalTensor& key_rope, double scale,
+                            double keep_prob, int64_t pre_tokens, int64_t next_tokens, int64_t inner_precise,
+                            Ints prefix, Ints actual_seq_qlen, Ints actual_seq_kvlen, int64_t sparse_mode, bool, bool,
+                            int64_t pse_type, Ints q_start_idx, Ints kv_start_idx, std::string_view softmax_layout,
+                            const OptionalTensor& sink, const OptionalTensor& dropout_mask, int64_t seed,
+                            int64_t offset) {
+  return forward({.query = query,
+                  .key = key,
+                  .value = value,
+                  .heads = head_num,
+                  .layout = input_layout,
+                  .pse = pse,
+                  .padding_mask = padding_mask,
+                  .atten_mask = atten_mask,
+                  .sink = sink,
+                  .query_rope = query_rope,
+                  .key_rope = key_rope,
+                  .scale = scale,
+                  .keep_prob = keep_prob,
+                  .before = pre_tokens,
+                  .after = next_tokens,
+                  .inner_precise = inner_precise,
+                  .sparse_mode = sparse_mode,
+                  .prefix = prefix,
+                  .q_ends = actual_seq_qlen,
+                  .kv_ends = actual_seq_kvlen,
+                  .q_start = q_start_idx,
+                  .kv_start = kv_start_idx,
+                  .pse_type = pse_type,
+                  .softmax_layout = softmax_layout},
+                 dropout_mask, seed, offset);
+}
+
+Forward fusion_attention_v2_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                 int64_t head_num, std::string_view input_layout, const OptionalTensor&,
+                                 const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+                                 const OptionalTensor&, double, double keep_prob, int64_t, int64_t, int64_t, Ints, Ints,
+                                 Ints, int64_t, bool, bool, int64_t, Ints, Ints, std::string_view,
+                                 const OptionalTensor&, const OptionalTensor&, int64_t, int64_t) {
+  return forward_meta(query, key, value, head_num, input_layout, keep_prob);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> fusion_attention_grad_v2(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& dy, int64_t head_num,
+    std::string_view input_layout, const OptionalTensor& pse, const OptionalTensor& padding_mask,
+    const OptionalTensor& atten_mask, const OptionalTensor& softmax_max, const OptionalTensor& softmax_sum,
+    const OptionalTensor& softmax_in, const OptionalTensor& attention_in, const OptionalTensor& query_rope,
+    const OptionalTensor& key_rope, double scale_value, double keep_prob, int64_t pre_tokens, int64_t next_tokens,
+    int64_t inner_precise, int64_t seed, int64_t offset, int64_t, Ints prefix, Ints actual_seq_qlen,
+    Ints actual_seq_kvlen, int64_t sparse_mode, bool, bool, int64_t pse_type, Ints q_start_idx, Ints kv_start_idx,
+    std::string_view softmax_layout, const OptionalTensor& sink) {
+  AttentionGradients g = backward({.query = query,
+                                   .key = key,
+                                   .value = value,
+                                   .heads = head_num,
+                                   .layout = input_layout,
+                                   .pse = pse,
+                                   .padding_mask = padding_mask,
+                                   .atten_mask = atten_mask,
+                                   .sink = sink,
+                                   .query_rope = query_rope,
+                                   .key_rope = key_rope,
+                                   .scale = scale_value,
+                                   .keep_prob = keep_prob,
+                                   .before = pre_tokens,
+                                   .after = next_tokens,
+                                   .inner_precise = inner_precise,
+                                   .sparse_mode = sparse_mode,
+                                   .prefix = prefix,
+                                   .q_ends = actual_seq_qlen,
+                                   .kv_ends = actual_seq_kvlen,
+                                   .q_start = q_start_idx,
+                                   .kv_start = kv_start_idx,
+                                   .pse_type = pse_type,
+                                   .softmax_layout = softmax_layout},
+                                  {dy, softmax_max, softmax_sum, softmax_in, attention_in}, seed, offset);
+  return {g.query, g.key, g.value, g.pse, g.query_rope, g.key_rope, g.sink};
+}
+
+}  // namespace npu::ops::kernels

@@ -1,0 +1,18 @@
+// What every shard generated from ops/npu.yaml includes. Nobody else does.
+#pragma once
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
+
+#include "csrc/core/device.h"
+#include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/npu/autograd.h"
+#include "csrc/ops/npu/compose.h"
+#include "csrc/ops/npu/dispatch.h"
+#include "csrc/ops/npu/params.h"
+#include "csrc/ops/npu/result.h"
+#include "csrc/ops/params.h"
+#include "csrc/ops/structured.h"

@@ -1,0 +1,152 @@
+// npu_grouped_matmul: hand-written because the number of its results depends on the groups.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include "csrc/core/device.h"
+#include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/npu/result.h"
+#include "csrc/ops/structured.h"
+#include "npu_ops.h"
+
+namespace npu::ops::kernels {
+namespace {
+
+using OptionalList = std::optional<at::TensorList>;
+using OptionalInt = std::optional<int64_t>;
+
+at::ScalarType result_type(at::TensorList x, OptionalInt dtype) {
+  if (dtype) return static_cast<at::ScalarType>(*dtype);
+  TORCH_CHECK(x[0].is_floating_point(), "npu_grouped_matmul: output_dtype is needed for operands of ",
+              x[0].scalar_type());
+  return x[0].scalar_type();
+}
+
+std::vector<Result> results_of(at::TensorList x, at::TensorList weight, int64_t groups, int64_t split, int64_t type,
+                               OptionalInt dtype) {
+  TORCH_CHECK(!x.empty() && !weight.empty(), "npu_grouped_matmul: x and weight are empty");
+  for (const at::Tensor& t : x) TORCH_CHECK(t.dim() >= 2, "npu_grouped_matmul: x has ", t.dim(), " dimensions, not 2");
+  const at::ScalarType out = result_type(x, dtype);
+  const c10::SymInt columns = weight[0].sym_size(-1);
+  const bool one = split == 2 || split == 3;
+  if (type == 2) {
+    TORCH_CHECK(one, "npu_grouped_matmul: group_type 2 needs split_item 2 or 3");
+    return {sized({c10::SymInt(groups), x[0].sym_size(0), columns}, out)};
+  }
+  if (x.size() == 1 && type == 0) {
+    TORCH_CHECK(one, "npu_grouped_matmul: one x in groups of rows needs split_item 2 or 3");
+    return {sized(with_size(x[0], -1, columns), out)};
+  }
+  TORCH_CHECK(weight.size() == x.size() || weight[0].dim() == 3, "npu_grouped_matmul: ", x.size(), " x and ",
+              weight.size(), " weights");
+  std::vector<Result> results;
+  c10::SymInt rows = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    results.push_back(sized(with_size(x[i], -1, weight[weight.size() == 1 ? 0 : i].sym_size(-1)), out));
+    rows += x[i].sym_size(0);
+  }
+  if (one) return {sized({rows, columns}, out)};
+  return results;
+}
+
+void check(at::TensorList x, at::TensorList weight, const OptionalList& offset, const OptionalList& antiquant_scale,
+           const OptionalList& antiquant_offset, const OptionalList& activation_input, OptionalInt list_type,
+           OptionalInt act) {
+  for (const OptionalList* list : {&offset, &antiquant_scale, &antiquant_offset, &activation_input}) {
+    TORCH_CHECK_NOT_IMPLEMENTED(!*list || (*list)->empty(),
+                                "npu_grouped_matmul: offset, antiquant_scale, antiquant_offset and ",
+                                "activation_input are not implemented");
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(list_type.value_or(0) < 2, "npu_grouped_matmul: group_list_type 2 is not implemented");
+  TORCH_CHECK_VALUE(act.value_or(0) >= 0 && act.value_or(0) <= 5, "npu_grouped_matmul: act_type is 0 to 5, not ", *act);
+  for (size_t i = 0; i < x.size() && i < weight.size(); ++i) {
+    TORCH_CHECK(x[i].sym_size(-1) == weight[i].sym_size(-2), "npu_grouped_matmul: the inner sizes of pair ", i, " are ",
+                x[i].sym_size(-1), " and ", weight[i].sym_size(-2));
+  }
+}
+
+OptionalInt number_of(std::optional<at::ScalarType> type) {
+  return type ? OptionalInt(static_cast<int64_t>(*type)) : std::nullopt;
+}
+
+// -1 where every x has a weight of its own.
+int64_t type_of(OptionalInt group_type, bool has_list) { return group_type.value_or(has_list ? 0 : -1); }
+
+}  // namespace
+
+std::vector<at::Tensor> grouped_matmul(at::TensorList x, at::TensorList weight, OptionalList bias, OptionalList scale,
+                                       OptionalList offset, OptionalList antiquant_scale, OptionalList antiquant_offset,
+                                       OptionalList per_token_scale, const OptionalTensor& group_list,
+                                       OptionalList activation_input, OptionalList, OptionalList,
+                                       OptionalInt split_item, OptionalInt group_type, OptionalInt group_list_type,
+                                       OptionalInt act_type, at::OptionalIntArrayRef tuning, OptionalInt output_dtype,
+                                       OptionalInt, OptionalInt, OptionalInt, OptionalInt) {
+  const NPUGuard guard(first_device(x, weight));
+  check(x, weight, offset, antiquant_scale, antiquant_offset, activation_input, group_list_type, act_type);
+  const int64_t type = type_of(group_type, given(group_list)), split = split_item.value_or(0);
+  const at::TensorList none;
+  const auto list = [&](const OptionalList& tensors) { return tensors.value_or(none); };
+  std::vector<at::Tensor> out;
+  for (const Result& r :
+       results_of(x, weight, given(group_list) ? group_list->numel() : 0, split, type, output_dtype)) {
+    out.push_back(on_device(r));
+  }
+  ACLNN(aclnnGroupedMatmulV5)
+  (x, weight, list(bias), list(scale), none, none, none, list(per_token_scale), group_list, none, none, none, split,
+   type, group_list_type.value_or(0), act_type.value_or(0), tuning, out, none, none);
+  return out;
+}
+
+std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList weight, OptionalList, OptionalList,
+                                            OptionalList offset, OptionalList antiquant_scale,
+                                            OptionalList antiquant_offset, OptionalList,
+                                            const OptionalTensor& group_list, OptionalList activation_input,
+                                            OptionalList, OptionalList, OptionalInt split_item, OptionalInt group_type,
+                                            OptionalInt group_list_type, OptionalInt act_type, at::OptionalIntArrayRef,
+                                            OptionalInt output_dtype, OptionalInt, OptionalInt, OptionalInt,
+                                            OptionalInt) {
+  check(x, weight, offset, antiquant_scale, antiquant_offset, activation_input, group_list_type, act_type);
+  std::vector<at::Tensor> out;
+  const int64_t groups = given(group_list) ? group_list->size(0) : 0;
+  for (const Result& r :
+       results_of(x, weight, groups, split_item.value_or(0), type_of(group_type, given(group_list)), output_dtype)) {
+    out.push_back(on_meta(r));
+  }
+  return out;
+}
+
+std::vector<at::Tensor> grouped_matmul_list(at::TensorList x, at::TensorList weight, OptionalList bias,
+                                            OptionalList scale, OptionalList offset, OptionalList antiquant_scale,
+                                            OptionalList antiquant_offset, OptionalList per_token_scale,
+                                            at::OptionalIntArrayRef group_list, OptionalList activation_input,
+                                            OptionalList quant_scale, OptionalList quant_offset, OptionalInt split_item,
+                                            OptionalInt group_type, OptionalInt group_list_type, OptionalInt act_type,
+                                            std::optional<at::ScalarType> output_dtype) {
+  OptionalTensor list;
+  if (group_list && !group_list->empty()) {
+    const at::Tensor values = at::empty({static_cast<int64_t>(group_list->size())}, at::kLong);
+    std::copy(group_list->begin(), group_list->end(), values.mutable_data_ptr<int64_t>());
+    list = values.to(x[0].device());
+  }
+  return grouped_matmul(x, weight, bias, scale, offset, antiquant_scale, antiquant_offset, per_token_scale, list,
+                        activation_input, quant_scale, quant_offset, split_item, group_type, group_list_type, act_type,
+                        std::nullopt, number_of(output_dtype), std::nullopt, std::nullopt, std::nullopt, std::nullopt);
+}
+
+std::vector<at::Tensor> grouped_matmul_list_meta(at::TensorList x, at::TensorList weight, OptionalList, OptionalList,
+                                                 OptionalList offset, OptionalList antiquant_scale,
+                                                 OptionalList antiquant_offset, OptionalList,
+                                                 at::OptionalIntArrayRef group_list, OptionalList activation_input,
+                                                 OptionalList, OptionalList, OptionalInt split_item,
+                                                 OptionalInt group_type, OptionalInt group_list_type,
+                                                 OptionalInt act_type, std::optional<at::ScalarType> output_dtype) {
+  check(x, weight, offset, antiquant_scale, antiquant_offset, activation_input, group_list_type, act_type);
+  std::vector<at::Tensor> out;
+  const int64_t groups = group_list ? static_cast<int64_t>(group_list->size()) : 0;
+  for (const Result& r : results_of(x, weight, groups, split_item.value_or(0), type_of(group_type, groups > 0),
+                                    number_of(output_dtype))) {
+    out.push_back(on_meta(r));
+  }
+  return out;
+}
+
+}  // namespace npu::ops::kernels
