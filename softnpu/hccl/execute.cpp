@@ -214,13 +214,16 @@ void Communicator::work_in_place(const Call& call, const Board& board, uint64_t 
                                  Patience& patience) {
   const auto word = static_cast<uint32_t>(s);
   const uint32_t n = size();
-  std::vector<const std::byte*> send(n);
+  std::vector<const std::byte*> send;
   std::vector<std::byte*> recv(n);
-  for (uint32_t r = 0; r < n; ++r) {
-    const Post& p = board.post(r, s);
-    send[r] = p.inlined ? board.payload(r, s) : resolve(r, p.send, patience);
-    recv[r] = resolve(r, p.recv, patience);
-  }
+  // Only for a chunk of its own: until that is done nobody goes on, and while nobody goes on all memory is there to be mapped.
+  auto find_buffers = [&] {
+    for (uint32_t r = 0; r < n; ++r) {
+      const Post& p = board.post(r, s);
+      send.push_back(p.inlined ? board.payload(r, s) : resolve(r, p.send, patience));
+      recv[r] = resolve(r, p.recv, patience);
+    }
+  };
   uint64_t total_bytes = 0;
   for (const Segment& segment : plan) total_bytes += segment.bytes;
   // About four chunks a rank, so that a slow one can be helped; a multiple of every element's size and of a cache line.
@@ -242,6 +245,7 @@ void Communicator::work_in_place(const Call& call, const Board& board, uint64_t 
   for (;;) {
     const auto index = static_cast<uint32_t>(turn.claimed.fetch_add(1, std::memory_order_acq_rel));
     if (index >= total) break;
+    if (send.empty()) find_buffers();
     if (board.aborted()) throw board.error();  // after busy was set: who gave up before has its buffers back
     while (index - first >= (plan[at].bytes + chunk - 1) / chunk)
       first += static_cast<uint32_t>((plan[at++].bytes + chunk - 1) / chunk);

@@ -53,6 +53,7 @@ def collectives(job: Job) -> None:
     job.run(programs.sub_communicators, timeout=WAIT)
     (info,) = job.run(programs.make_root, ranks=[0], timeout=WAIT)
     job.run(programs.two_communicators, info, 5, timeout=WAIT)
+    job.run(programs.replays_beside_calls, 30_000, "geGEhgH", timeout=WAIT)
     job.run(programs.mismatched, "dtype", timeout=WAIT)
     job.run(programs.resume, timeout=WAIT)
     job.run(programs.all_reduce, "fp32", "sum", 100_000, timeout=WAIT)

@@ -115,7 +115,9 @@ def test_an_aborted_communicator_can_be_resumed(fresh):
 
 
 def test_what_waits_ends_when_the_communicator_is_resumed(fresh):
-    texts = fresh(2).connect().run(programs.resumed_over_waiting)
+    job = fresh(2).connect()
+    job.run(programs.receive_in_vain, ranks=[0])
+    texts = job.run(programs.resumed_over_waiting)
     assert "called HcclCommResume before this was done" in texts[0] and texts[1] == "", texts
 
 

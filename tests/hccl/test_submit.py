@@ -54,10 +54,13 @@ def test_a_replayed_message_is_counted_when_it_is_queued(two):
 
 
 def test_destroying_ends_what_waits_at_once(fresh):
-    waiting, (other,) = fresh(2).connect().run(programs.destroyed_while_waiting)
-    for seconds, text in [*waiting, other]:
-        assert seconds < 2 and "rank 0 (process " in text, (seconds, text)
-        assert "destroyed the communicator before 3 of its calls were done" in text
+    job = fresh(2).connect()
+    (waited,) = job.run(programs.destroyed_while_waiting, ranks=[0])
+    ((_, code, other),) = job.run(programs.all_reduce_until_error, 10, 10.0, ranks=[1])
+    assert all(seconds < 5 for seconds, _ in waited) and code == "REMOTE"
+    name = f"rank 0 (process {job.workers[0].pid} on 127.0.0.1)"
+    for text in [*(text for _, text in waited), other]:
+        assert f"{name} destroyed the communicator before 3 of its calls were done" in text, text
 
 
 def test_a_graph_of_a_destroyed_communicator_is_refused(fresh):

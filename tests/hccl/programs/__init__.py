@@ -56,6 +56,7 @@ from tests.hccl.programs.order import (
     limit_changed,
     made_and_destroyed,
     messages_of_a_graph,
+    receive_in_vain,
     replay_of_the_destroyed,
     replays_beside_calls,
     resumed_over_waiting,
