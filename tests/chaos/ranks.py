@@ -1,0 +1,324 @@
+"""Random programs of collectives, messages and kernels over several ranks of one host, each against the same steps on
+CPU tensors, where one process plays all ranks. Every rank draws the same program, so all call the same things in
+the same order.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+from itertools import combinations
+from pathlib import Path
+
+import torch
+
+from tests.chaos.program import MODULUS
+
+ROOT = Path(__file__).resolve().parents[2]
+LENGTHS = (12, 1200, 240_000)  # multiples of 1 to 4 ranks
+SLOTS = 4  # buffers of each length on each rank
+STREAMS = 3
+KINDS = (
+    ("kernel", 30), ("all_reduce", 12), ("broadcast", 6), ("all_gather", 5), ("reduce_scatter", 5), ("all_to_all", 5),
+    ("burst", 6), ("coalesced", 5), ("batch", 8), ("message", 5), ("barrier", 1), ("check", 4),
+)  # fmt: skip
+
+
+def groups_of(size: int) -> list[tuple[int, ...]]:
+    """The world first, then every group of two and more ranks."""
+    world = tuple(range(size))
+    return [world, *(g for n in range(2, size) for g in combinations(world, n))]
+
+
+class Ranked:
+    """A program: its steps, and a text for a report."""
+
+    def __init__(self, seed: int, size: int, steps: list[dict]):
+        self.seed, self.size, self.steps = seed, size, steps
+
+    def __str__(self) -> str:
+        return "\n".join([f"seed {self.seed}, {self.size} ranks", *(f"  {i}. {s}" for i, s in enumerate(self.steps))])
+
+
+def draw(seed: int, size: int) -> Ranked:
+    r = random.Random(seed * 8 + size)
+    names, weights = zip(*KINDS, strict=True)
+    groups = groups_of(size)
+    steps = []
+    for _ in range(r.randint(4, 40)):
+        kind = r.choices(names, weights)[0]
+        if size == 1 and kind in ("batch", "message"):
+            continue
+        length = r.choices(range(len(LENGTHS)), (4, 4, 1))[0]
+        slots = r.sample(range(SLOTS), SLOTS)
+        step = {
+            "kind": kind,
+            "length": length,
+            "slots": slots,
+            "stream": r.randrange(STREAMS),
+            "k": r.randrange(1, MODULUS),
+        }
+        step |= {
+            "group": r.randrange(len(groups)),
+            "other": r.randrange(STREAMS),
+            "op": r.choice(("SUM", "MAX", "MIN")),
+        }
+        step["root"] = r.choice(groups[step["group"]])
+        if kind == "batch":
+            pairs = [p for p in ((a, b) for a in range(size) for b in range(size) if a != b) if r.random() < 0.6]
+            step["pairs"] = pairs or [(0, 1)]
+        if kind == "message":
+            step["pairs"] = [tuple(r.sample(range(size), 2))]
+        steps.append(step)
+    return Ranked(seed, size, steps)
+
+
+def initial(rank: int, length: int, slot: int) -> torch.Tensor:
+    n = LENGTHS[length]
+    return ((torch.arange(n, dtype=torch.int64) * (slot + 2) + rank * 7 + length) % MODULUS).float()
+
+
+def kernel(step: dict, rank: int, of: list[torch.Tensor]) -> None:
+    a, b = of[step["slots"][0]], of[step["slots"][1]]
+    a.mul_(step["k"]).add_(b).add_(rank).remainder_(MODULUS)
+
+
+def reduced(op: str, tensors: list[torch.Tensor]) -> torch.Tensor:
+    stack = torch.stack(tensors)
+    return {"SUM": lambda: stack.sum(0), "MAX": lambda: stack.amax(0), "MIN": lambda: stack.amin(0)}[op]()
+
+
+class Oracle:
+    """All ranks' buffers: state[rank][length][slot]."""
+
+    def __init__(self, program: Ranked):
+        self.size = program.size
+        self.state = [[[initial(k, n, s) for s in range(SLOTS)] for n in range(len(LENGTHS))] for k in range(self.size)]
+
+    def step(self, s: dict) -> None:
+        members = groups_of(self.size)[s["group"]]
+        of = [rank[s["length"]] for rank in self.state]
+        first, second, third = s["slots"][:3]
+        n = len(members)
+        match s["kind"]:
+            case "kernel":
+                for rank in range(self.size):
+                    kernel(s, rank, of[rank])
+            case "all_reduce":
+                self.all_reduce(s["op"], of, members, first)
+            case "burst" | "coalesced":
+                for slot in s["slots"][:3]:
+                    self.all_reduce(s["op"], of, members, slot)
+            case "broadcast":
+                for m in members:
+                    of[m][first].copy_(of[s["root"]][first])
+            case "all_gather":
+                parts = torch.cat([of[m][second][: len(of[m][first]) // n] for m in members])
+                for m in members:
+                    of[m][first][: len(parts)] = parts
+            case "reduce_scatter":
+                part = len(of[0][first]) // n
+                total = reduced(s["op"], [of[m][second][: part * n] for m in members])
+                for i, m in enumerate(members):
+                    of[m][first][:part] = total[i * part : (i + 1) * part] % MODULUS
+            case "all_to_all":
+                part = len(of[0][first]) // n
+                sent = [of[m][second][: part * n].view(n, part).clone() for m in members]
+                for i, m in enumerate(members):
+                    of[m][first][: part * n] = torch.cat([sent[j][i] for j in range(n)])
+            case "batch" | "message":
+                # All of `first`; each pair has its own part of `second`.
+                part = LENGTHS[s["length"]] // self.size
+                for a, b in s["pairs"]:
+                    of[b][second][a * part : (a + 1) * part] = of[a][first][b * part : (b + 1) * part]
+
+    @staticmethod
+    def all_reduce(op: str, of: list, members: tuple, slot: int) -> None:
+        total = reduced(op, [of[m][slot] for m in members]) % MODULUS
+        for m in members:
+            of[m][slot].copy_(total)
+
+
+class Rank:
+    """This rank's part of the programs."""
+
+    def __init__(self, rank: int, size: int):
+        import torch.distributed as dist
+
+        self.dist, self.rank, self.size = dist, rank, size
+        torch.npu.set_device(rank)
+        dist.init_process_group("hccl", rank=rank, world_size=size)
+        self.groups = [dist.group.WORLD, *(dist.new_group(list(g)) for g in groups_of(size)[1:])]
+        self.streams = [torch.npu.current_stream(), *(torch.npu.Stream(priority=-(i % 2)) for i in range(STREAMS - 1))]
+
+    def run(self, program: Ranked) -> None:
+        self.oracle = Oracle(program)
+        self.state = [[initial(self.rank, n, s).npu() for s in range(SLOTS)] for n in range(len(LENGTHS))]
+        torch.npu.synchronize()
+        self.last: dict[tuple[int, int], torch.npu.Stream] = {}  # who used a buffer last
+        for number, step in enumerate(program.steps):
+            self.oracle.step(step)
+            self.step(number, step)
+        torch.npu.synchronize()
+        self.compare(len(program.steps))
+
+    def compare(self, number: int) -> None:
+        for n, slots in enumerate(self.state):
+            for i, mine in enumerate(slots):
+                got, want = mine.cpu(), self.oracle.state[self.rank][n][i]
+                if not torch.equal(got, want):
+                    at = int((got != want).nonzero()[0])
+                    raise AssertionError(
+                        f"rank {self.rank}, before step {number}: buffer {n}.{i}[{at}] is {got[at].item()}, not "
+                        f"{want[at].item()}; {int((got != want).sum())} of {len(got)} differ"
+                    )
+
+    def use(self, stream, step: dict, slots: list[int]) -> list[torch.Tensor]:
+        """The step's buffers, for work on `stream`."""
+        for slot in slots:
+            place = (step["length"], slot)
+            if (last := self.last.get(place, stream)) != stream:
+                stream.wait_stream(last)
+            self.last[place] = stream
+        return self.state[step["length"]]
+
+    def step(self, number: int, s: dict) -> None:
+        dist = self.dist
+        members, group = groups_of(self.size)[s["group"]], self.groups[s["group"]]
+        stream, other = self.streams[s["stream"]], self.streams[s["other"]]
+        first, second, third = s["slots"][:3]
+        op = getattr(dist.ReduceOp, s["op"])
+        if s["kind"] == "check":
+            torch.npu.synchronize()
+            return self.compare(number)
+        if s["kind"] not in ("kernel", "batch", "message") and self.rank not in members:
+            return None
+        n = len(members)
+        with torch.npu.stream(stream):
+            of = self.use(stream, s, s["slots"])
+            part = LENGTHS[s["length"]] // n
+            match s["kind"]:
+                case "kernel":
+                    kernel(s, self.rank, of)
+                case "barrier":
+                    dist.barrier(group)
+                case "all_reduce":
+                    dist.all_reduce(of[first], op, group)
+                    of[first].remainder_(MODULUS)
+                case "burst":
+                    works = [dist.all_reduce(of[i], op, group, async_op=True) for i in (first, second, third)]
+                    with torch.npu.stream(other):
+                        for work, i in list(zip(works, (first, second, third), strict=True))[
+                            :: -1 if s["k"] % 2 else 1
+                        ]:
+                            work.wait()
+                            of[i].remainder_(MODULUS)
+                    stream.wait_stream(other)
+                case "coalesced":
+                    with dist._coalescing_manager(group, device=of[first].device, async_ops=True) as manager:
+                        for i in (first, second, third):
+                            dist.all_reduce(of[i], op, group)
+                    manager.wait()
+                    for i in (first, second, third):
+                        of[i].remainder_(MODULUS)
+                case "broadcast":
+                    dist.broadcast(of[first], s["root"], group)
+                case "all_gather":
+                    dist.all_gather_into_tensor(of[first][: part * n], of[second][:part], group)
+                case "reduce_scatter":
+                    dist.reduce_scatter_tensor(of[first][:part], of[second][: part * n], op, group)
+                    of[first][:part].remainder_(MODULUS)
+                case "all_to_all":
+                    dist.all_to_all_single(of[first][: part * n], of[second][: part * n], group=group)
+                case "batch":
+                    self.batch(s, of)
+                case "message":
+                    self.message(s, of)
+        return None
+
+    def ends(self, s: dict, of: list[torch.Tensor]) -> list[tuple[bool, torch.Tensor, int]]:
+        """This rank's sends and receives: (sends, tensor, peer)."""
+        part = LENGTHS[s["length"]] // self.size
+        first, second = s["slots"][:2]
+        found = []
+        for a, b in s["pairs"]:
+            if a == self.rank:
+                found.append((True, of[first][b * part : (b + 1) * part], b))
+            if b == self.rank:
+                found.append((False, of[second][a * part : (a + 1) * part], a))
+        return found
+
+    def batch(self, s: dict, of: list[torch.Tensor]) -> None:
+        dist = self.dist
+        ops = [dist.P2POp(dist.isend if sends else dist.irecv, t, peer) for sends, t, peer in self.ends(s, of)]
+        for work in dist.batch_isend_irecv(ops) if ops else []:
+            work.wait()
+
+    def message(self, s: dict, of: list[torch.Tensor]) -> None:
+        for sends, tensor, peer in self.ends(s, of):
+            if s["k"] % 2:
+                (self.dist.send if sends else self.dist.recv)(tensor, peer)
+            else:
+                (self.dist.isend if sends else self.dist.irecv)(tensor, peer).wait()
+
+
+def main() -> None:
+    rank, size, first, count = map(int, sys.argv[1:])
+    torch.set_num_threads(1)
+    me = Rank(rank, size)
+    for seed in range(first, first + count):
+        try:
+            me.run(draw(seed, size))
+            print(f"ok {seed}", flush=True)
+        except Exception as error:
+            print(f"bad {seed} {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
+            os._exit(1)
+    me.dist.destroy_process_group()
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def serve(size: int, first: int, count: int) -> None:
+    """Starts the ranks and passes on what they say: "ok" when all have said it, "bad" when one has."""
+    env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos.ranks", *map(str, (rank, size, first, count))],
+            env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        )
+        for rank in range(size)
+    ]  # fmt: skip
+    said: dict[int, int] = {}
+    lock = threading.Lock()
+
+    def listen(process: subprocess.Popen) -> None:
+        for line in process.stdout:
+            word, _, rest = line.strip().partition(" ")
+            with lock:
+                if word == "bad":
+                    print(line.strip(), flush=True)
+                    for p in ranks:
+                        p.kill()
+                elif word == "ok":
+                    said[int(rest)] = said.get(int(rest), 0) + 1
+                    if said[int(rest)] == size:
+                        print(f"ok {rest}", flush=True)
+
+    threads = [threading.Thread(target=listen, args=(p,)) for p in ranks]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    sys.exit(max(abs(p.wait()) for p in ranks) != 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Runs random programs and compares each with its oracle.
+
+python -m tests.chaos.run --programs 10000 --seed 1        seeds 1 to 10000, in two processes, with random delays
+python -m tests.chaos.run --ranks 3 --programs 500         programs of collectives over three ranks (ranks.py)
+python -m tests.chaos.run --show 17                        the program of a seed
+python -m tests.chaos.run --only 17 --repeat 50            one seed, many times
+
+A process that hangs, dies or finds a difference names the seed; the program is then made smaller (shrink.py) and
+printed. ANYCEND_CHAOS is set to the seed of each process's first program unless it is set already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from queue import Empty, Queue
+
+from tests.chaos.program import Program, generate
+
+ROOT = Path(__file__).resolve().parents[2]
+BATCH = 250  # programs a process
+PATIENCE = 120  # seconds without a finished program: it hangs
+
+
+def worker(first: int, count: int, ranks: int) -> None:
+    """Runs seeds and says so, a line each: "ok <seed>" or "bad <seed> <error>"."""
+    import torch
+
+    torch.set_num_threads(2)
+    if ranks:
+        from tests.chaos.ranks import serve
+
+        return serve(ranks, first, count)
+    from tests.chaos.execute import execute
+
+    for seed in range(first, first + count):
+        try:
+            execute(generate(seed))
+            print(f"ok {seed}", flush=True)
+        except Exception as error:
+            print(f"bad {seed} {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
+            os._exit(1)  # the devices are in an unknown state
+
+
+def start(first: int, count: int, ranks: int = 0) -> subprocess.Popen:
+    env = {**os.environ}
+    env.setdefault("ANYCEND_CHAOS", str(first))
+    env.setdefault("OMP_NUM_THREADS", "2")
+    env["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])
+    command = [sys.executable, "-X", "faulthandler", "-m", "tests.chaos.run", "--worker", f"{first},{count},{ranks}"]
+    return subprocess.Popen(
+        command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def run_batch(first: int, count: int, ranks: int = 0) -> dict[int, str]:
+    """Seeds that failed and how. A process that fails is replaced by one that begins behind the failing seed."""
+    failures: dict[int, str] = {}
+    end = first + count
+    while first < end:
+        process = start(first, end - first, ranks)
+        lines: Queue = Queue()
+        errors: list[str] = []
+        threads = [
+            threading.Thread(target=lambda p=process, q=lines: [q.put(x) for x in p.stdout] + [q.put(None)]),
+            threading.Thread(target=lambda p=process, e=errors: e.extend(p.stderr)),
+        ]
+        for t in threads:
+            t.start()
+        why = ""
+        while True:
+            try:
+                line = lines.get(timeout=PATIENCE)
+            except Empty:
+                why = f"hangs (nothing for {PATIENCE} s)"
+                os.killpg(process.pid, signal.SIGKILL)  # with its ranks
+                break
+            if line is None:
+                break
+            word, _, rest = line.strip().partition(" ")
+            if word == "ok":
+                first = int(rest) + 1
+            elif word == "bad":
+                why = rest.partition(" ")[2]
+        process.wait()
+        for t in threads:
+            t.join()
+        if first < end:
+            failures[first] = why or f"the process ended with {process.returncode}: {''.join(errors)[-1500:]}"
+            first += 1
+    return failures
+
+
+def run_all(first: int, count: int, jobs: int, ranks: int = 0, size: int = BATCH) -> dict[int, str]:
+    todo: Queue = Queue()
+    for at in range(first, first + count, size):
+        todo.put((at, min(size, first + count - at)))
+    failures: dict[int, str] = {}
+    began = time.monotonic()
+
+    def take() -> None:
+        while True:
+            try:
+                at, n = todo.get_nowait()
+            except Empty:
+                return
+            found = run_batch(at, n, ranks)
+            failures.update(found)
+            print(f"seeds {at} to {at + n - 1}: {len(found)} failed, {time.monotonic() - began:.0f} s", flush=True)
+            for seed, why in found.items():
+                print(f"  {seed}: {why}", flush=True)
+
+    threads = [threading.Thread(target=take) for _ in range(jobs)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return failures
+
+
+def repeat_program(program: Program, times: int) -> int:
+    from tests.chaos.execute import execute
+
+    faulthandler.dump_traceback_later(50, exit=True)
+    for _ in range(times):
+        try:
+            execute(program)
+        except Exception as error:
+            traceback.print_exc()
+            print(f"{type(error).__name__}: {error}", flush=True)
+            os._exit(1)
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--ranks", type=int, default=0)
+    parser.add_argument("--show", type=int)
+    parser.add_argument("--only", type=int)
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--program", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--no-shrink", action="store_true")
+    args = parser.parse_args()
+    if args.worker:
+        worker(*map(int, args.worker.split(",")))
+        return 0
+    if args.program:
+        return repeat_program(Program.from_json(sys.stdin.read()), args.repeat)
+    if args.show is not None:
+        if args.ranks:
+            from tests.chaos.ranks import draw
+
+            print(draw(args.show, args.ranks))
+        else:
+            print(generate(args.show))
+        return 0
+    if args.only is not None:
+        return repeat_program(generate(args.only), args.repeat)
+    failures = run_all(args.seed, args.programs, args.jobs, args.ranks, BATCH if not args.ranks else 100)
+    for seed in sorted(failures):
+        print(f"\nseed {seed}: {failures[seed]}")
+        if not args.ranks and not args.no_shrink:
+            from tests.chaos.shrink import shrink
+
+            print(shrink(generate(seed)))
+    print(f"{args.programs} programs, seeds {args.seed} to {args.seed + args.programs - 1}: {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""A failing program made smaller: steps are left out as long as it still fails. Failures are a matter of timing, so
+each candidate runs many times, in a process of its own (it may hang or crash).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.chaos.program import Program
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def fails(program: Program, repeat: int = 40, timeout: float = 60) -> str | None:
+    """How the program fails in one of `repeat` runs; None if it does not."""
+    command = [sys.executable, "-m", "tests.chaos.run", "--program", "-", "--repeat", str(repeat)]
+    path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])
+    try:
+        done = subprocess.run(
+            command, input=program.to_json(), env={**os.environ, "PYTHONPATH": path}, cwd=ROOT, text=True,
+            capture_output=True, timeout=timeout,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"hangs for {timeout:.0f} s"
+    if done.returncode == 0:
+        return None
+    text = (done.stdout + done.stderr).strip().splitlines()
+    return text[-1] if text else f"ends with status {done.returncode}"
+
+
+def shrink(program: Program, still_fails: Callable[[Program], object] = fails, most: int = 60) -> Program:
+    """Leaves out halves, quarters and so on down to single steps; `most` is the number of candidates tried."""
+    steps, size = program.steps, max(1, len(program.steps) // 2)
+    while True:
+        at, shorter = 0, False
+        while at < len(steps) and most > 0:
+            rest = steps[:at] + steps[at + size :]
+            most -= 1
+            candidate = dataclasses.replace(program, steps=valid(rest))
+            if len(candidate.steps) < len(steps) and still_fails(candidate):
+                steps, shorter = candidate.steps, True
+            else:
+                at += size
+        if most <= 0 or (size == 1 and not shorter):
+            return dataclasses.replace(program, steps=steps)
+        size = max(1, size // 2)
+
+
+def valid(steps: list[dict]) -> list[dict]:
+    """Without the replays of graphs that are not captured any more."""
+    made: set[int] = set()
+    kept = []
+    for step in steps:
+        if step["kind"] == "graph":
+            made.add(step["graph"])
+        if step["kind"] != "replay" or step["graph"] in made:
+            kept.append(step)
+    return kept

@@ -1,0 +1,57 @@
+"""Random programs against their oracle, with random delays: program.py, ranks.py. The seeds are printed; more of them:
+`python -m tests.chaos.run --programs 10000 --seed 1`."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.chaos import run, shrink
+from tests.chaos.oracle import Oracle
+from tests.chaos.program import Program, generate
+
+
+def judge(first: int, programs: int, ranks: int, jobs: int = 2) -> None:
+    print(f"seeds {first} to {first + programs - 1}, {ranks or 'no'} ranks")
+    failures = run.run_all(first, programs, jobs, ranks, size=programs // jobs)
+    assert not failures, failures
+
+
+def test_programs_of_one_process():
+    judge(1, 240, 0)
+
+
+@pytest.mark.full
+def test_more_programs_of_one_process():
+    judge(random.randrange(10_000, 1_000_000), 2000, 0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_programs_of_several_ranks(ranks):
+    judge(random.randrange(10_000, 1_000_000), 200, ranks, jobs=1)
+
+
+def test_two_ranks():
+    judge(1, 60, 2, jobs=1)
+
+
+def test_a_seed_draws_the_same_program_again_and_a_text_gives_it_back():
+    program = generate(17)
+    assert str(generate(17)) == str(program) != str(generate(18))
+    assert str(Program.from_json(program.to_json())) == str(program)
+
+
+def test_shrinking_leaves_the_steps_that_matter():
+    """Here a program "fails" when it has a graph and a replay of it behind a check."""
+    program = next(p for p in map(generate, range(100)) if any(s["kind"] == "replay" for s in p.steps))
+    program.steps.insert(0, {"kind": "check", "salt": 0, "buffer": 0, "stream": 0})
+
+    def fails(candidate: Program) -> bool:
+        kinds = [s["kind"] for s in candidate.steps]
+        return "check" in kinds and "replay" in kinds[kinds.index("check") :]
+
+    small = shrink.shrink(program, fails)
+    assert sorted(s["kind"] for s in small.steps) == ["check", "graph", "replay"]
+    Oracle(small).run()
