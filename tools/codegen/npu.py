@@ -174,6 +174,23 @@ class Wrapper:
         made = [r for r in self.schema.returns if not r.alias]
         return not self.row.composite and len(made) == len(self.row.outputs)
 
+    def written_silently(self) -> list[str]:
+        """Arguments that the operator writes and does not return: PyTorch's fallback does not see that they changed."""
+        returned = {r.alias for r in self.schema.returns}
+        return [a.name for a in self.schema.arguments if a.alias and a.alias not in returned and a.type == "Tensor"]
+
+    def in_place(self) -> str:
+        s = self.schema
+        bumps = "".join(
+            f"  if (!{n}.is_inference()) {n}.unsafeGetTensorImpl()->bump_version();\n" for n in self.written_silently()
+        )
+        return (
+            f"{s.cpp_return} in_place(c10::DispatchKeySet keys, {s.parameters}) {{\n"
+            f'  static const auto op = schema_of("npu::{s.name}", "{s.overload}").typed<{s.cpp_return}({s.types})>();\n'
+            f"{bumps}  const at::AutoDispatchBelowADInplaceOrView below;\n"
+            f"  return op.redispatch(keys & c10::after_ADInplaceOrView_keyset, {s.names});\n}}\n"
+        )
+
     def text(self) -> str:
         parts = [f"// ops/npu.yaml:{self.row.line}  {self.schema.text}", f"namespace {self.namespace} {{"]
         if self.row.outputs:
@@ -187,6 +204,8 @@ class Wrapper:
             parts.append(self.device())
         if self.has_meta():
             parts.append(self.meta())
+        if self.written_silently() and not self.row.composite:
+            parts.append(self.in_place())
         if "grad" in self.row.data:
             parts.append(npu_grad.text(self.row, self.schemas))
         parts.append(f"}}  // namespace {self.namespace}\n")
@@ -220,7 +239,9 @@ class Wrapper:
             found["Autograd"] = f'  m.impl("{name}", TORCH_FN({ns}::autograd));'
         else:
             found["Autograd"] = f'  m.impl("{name}", torch::autograd::autogradNotImplementedFallback());'
-        if self.schema.mutates:
+        if self.written_silently():
+            found["ADInplaceOrView"] = f'  m.impl("{name}", TORCH_FN({ns}::in_place));'
+        elif self.schema.mutates:
             in_place = "torch::autograd::autogradNotImplementedInplaceOrViewFallback()"
             found["ADInplaceOrView"] = f'  m.impl("{name}", {in_place});'
         return found
