@@ -25,7 +25,9 @@ def free_port() -> int:
         return s.getsockname()[1]
 
 
-def start(n: int, backend: str = "hccl", timeout: float = 60, each=None, prefix=None, **env) -> Job:
+def start(
+    n: int, backend: str = "hccl", timeout: float = 60, each=None, prefix=None, bound: bool = False, **env
+) -> Job:
     job = Job(
         n,
         worker="tests.distributed.worker",
@@ -40,7 +42,7 @@ def start(n: int, backend: str = "hccl", timeout: float = 60, each=None, prefix=
         },
     )
     try:
-        job.run(programs.init, backend, timeout, timeout=120)
+        job.run(programs.init, backend, timeout, bound, timeout=120)
     except BaseException:
         job.close()
         raise

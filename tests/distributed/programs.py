@@ -14,10 +14,15 @@ from torch import nn
 DEVICE = "npu"
 
 
-def init(rank: int, size: int, backend: str, timeout: float) -> str:
+def init(rank: int, size: int, backend: str, timeout: float, bound: bool = False) -> str:
     torch.npu.set_device(rank)
     dist.init_process_group(
-        backend, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=timeout), init_method="env://"
+        backend,
+        rank=rank,
+        world_size=size,
+        timeout=datetime.timedelta(seconds=timeout),
+        init_method="env://",
+        device_id=torch.device(DEVICE, rank) if bound else None,
     )
     return dist.get_backend()
 

@@ -1,4 +1,4 @@
-"""A rank with torch: reads (function of programs.py or parallel.py, arguments) from its pipe and answers with the
+"""A rank with torch: reads (function of programs.py or its like, arguments) from its pipe and answers with the
 result, or the exception.
 """
 
@@ -20,7 +20,7 @@ import torch  # noqa: E402
 
 
 def main() -> None:
-    from tests.distributed import parallel, programs
+    from tests.distributed import failures, mixes, parallel, programs
 
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     pipe, rank, size = Connection(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
@@ -31,7 +31,7 @@ def main() -> None:
         except EOFError:
             return
         try:
-            program = getattr(programs, name, None) or getattr(parallel, name)
+            program = next(found for m in (programs, parallel, mixes, failures) if (found := getattr(m, name, None)))
             answer = program(rank, size, *args)
         except BaseException as error:  # the test decides what an error means; not every exception can be sent
             answer = RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")

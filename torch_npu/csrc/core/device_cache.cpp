@@ -241,11 +241,10 @@ void DeviceCache::record_uses(Block* block) noexcept {
       ++block->pending_events;
     }
     block->used_on.clear();
-  } catch (const std::exception& error) {
-    // The stream is dead, and so is its order: the block is not used again.
+  } catch (const std::exception&) {
+    // The stream failed, which the program is told where it waits: the block is not used again.
     block->used_on.clear();
     ++block->pending_events;
-    TORCH_WARN_ONCE("npu: ", block->size, " bytes of device memory are lost: ", error.what());
   }
 }
 

@@ -7,13 +7,25 @@
 #include "csrc/cann/api.h"
 #include "csrc/cann/error.h"
 #include "csrc/distributed/check.h"
+#include "csrc/distributed/late.h"
 #include "csrc/distributed/settings.h"
 
 namespace npu::distributed {
 namespace {
 
+// The group's timeout is the collective's: the library names the missing ranks, which a watchdog up here cannot.
+std::chrono::milliseconds shortened(std::chrono::milliseconds timeout) {
+  const auto own = settings().exec_timeout;
+  return own.count() > 0 ? std::min(timeout, own) : timeout;
+}
+
+uint32_t number(const HcclSettings& settings, const char* name, uint32_t otherwise) {
+  const auto found = settings.find(name);
+  return found == settings.end() ? otherwise : static_cast<uint32_t>(std::get<int64_t>(found->second));
+}
+
 // As HcclCommConfigInit, which is an inline function of the vendor's header: every field "not set", and a head that says so.
-HcclCommConfig make_config(const std::string& name, std::chrono::milliseconds timeout) {
+HcclCommConfig make_config(const std::string& name, const GroupOptions& options) {
   HcclCommConfig config{};
   struct {
     uint64_t size = sizeof(HcclCommConfig);
@@ -22,16 +34,17 @@ HcclCommConfig make_config(const std::string& name, std::chrono::milliseconds ti
   } head;
   static_assert(sizeof head == sizeof config.reserved);
   std::memcpy(config.reserved, &head, sizeof head);
-  config.hcclBufferSize = HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET;
-  config.hcclDeterministic = HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET;
-  config.hcclOpExpansionMode = HCCL_COMM_DEFAULT_OP_EXPANSION_MODE;
-  config.hcclRdmaTrafficClass = HCCL_COMM_TRAFFIC_CLASS_CONFIG_NOT_SET;
-  config.hcclRdmaServiceLevel = HCCL_COMM_SERVICE_LEVEL_CONFIG_NOT_SET;
+  const HcclSettings& own = options.hccl_config;
+  config.hcclBufferSize = number(own, "hccl_buffer_size", HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET);
+  config.hcclDeterministic = number(own, "hccl_deterministic", HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET);
+  config.hcclOpExpansionMode = number(own, "hccl_op_expansion_mode", HCCL_COMM_DEFAULT_OP_EXPANSION_MODE);
+  config.hcclRdmaTrafficClass = number(own, "qos_traffic_class", HCCL_COMM_TRAFFIC_CLASS_CONFIG_NOT_SET);
+  config.hcclRdmaServiceLevel = number(own, "qos_service_level", HCCL_COMM_SERVICE_LEVEL_CONFIG_NOT_SET);
   config.hcclQos = HCCL_COMM_QOS_CONFIG_NOT_SET;
-  std::strncpy(config.hcclCommName, name.c_str(), sizeof config.hcclCommName - 1);
-  // The group's timeout is the collective's: the library names the missing ranks, which a watchdog up here cannot.
-  if (const auto own = settings().exec_timeout; own.count() > 0) timeout = std::min(timeout, own);
-  const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout).count();
+  const auto named = own.find("group_name");
+  const std::string& text = named == own.end() ? name : std::get<std::string>(named->second);
+  std::strncpy(config.hcclCommName, text.c_str(), sizeof config.hcclCommName - 1);
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(shortened(options.timeout)).count();
   config.hcclExecTimeOut = static_cast<int32_t>(std::clamp<int64_t>(seconds, 1, INT32_MAX));
   return config;
 }
@@ -39,7 +52,7 @@ HcclCommConfig make_config(const std::string& name, std::chrono::milliseconds ti
 }  // namespace
 
 Communicator::Communicator(c10d::Store& store, const std::string& key, int rank, int size, const std::string& name,
-                           std::chrono::milliseconds timeout) {
+                           const GroupOptions& options) {
   const auto& api = cann::hccl();
   HcclRootInfo info;
   if (rank == 0) {
@@ -52,19 +65,51 @@ Communicator::Communicator(c10d::Store& store, const std::string& key, int rank,
                 ", not a root info");
     std::memcpy(&info, bytes.data(), sizeof info);
   }
-  const HcclCommConfig config = make_config(name, timeout);
-  HCCL_CHECK(api.HcclCommInitRootInfoConfig(static_cast<uint32_t>(size), &info, static_cast<uint32_t>(rank), &config,
-                                            &handle_));
+  const HcclCommConfig config = make_config(name, options);
+  HcclComm made = nullptr;
+  HCCL_CHECK(
+      api.HcclCommInitRootInfoConfig(static_cast<uint32_t>(size), &info, static_cast<uint32_t>(rank), &config, &made));
+  handle_ = made;
 }
 
-Communicator::~Communicator() {
-  if (handle_) cann::hccl().HcclCommDestroy(handle_);
+Communicator::Communicator(const Communicator& parent, const std::vector<uint32_t>& ranks, uint64_t id, int rank,
+                           const std::string& name, const GroupOptions& options) {
+  HcclCommConfig config = make_config(name, options);
+  HcclComm from = parent.handle(), made = nullptr;
+  std::vector<uint32_t> members = ranks;
+  const auto split = LATE_HCCL(HcclCreateSubCommConfig);
+  if (!split) throw_missing("HcclCreateSubCommConfig");
+  const HcclResult result = split(&from, static_cast<uint32_t>(members.size()), members.data(), id,
+                                  static_cast<uint32_t>(rank), &config, &made);
+  if (result != HCCL_SUCCESS) throw_hccl(result, "HcclCreateSubCommConfig");
+  handle_ = made;
+}
+
+Communicator::~Communicator() { end(); }
+
+void Communicator::end() noexcept {
+  if (const HcclComm handle = handle_.exchange(nullptr)) cann::hccl().HcclCommDestroy(handle);
 }
 
 std::optional<std::string> Communicator::async_error() const {
   HcclResult result = HCCL_SUCCESS;
-  if (cann::hccl().HcclGetCommAsyncError(handle_, &result) != HCCL_SUCCESS || result == HCCL_SUCCESS) return {};
+  const HcclComm handle = this->handle();
+  if (!handle || cann::hccl().HcclGetCommAsyncError(handle, &result) != HCCL_SUCCESS || result == HCCL_SUCCESS)
+    return {};
   return std::string(cann::recent_message());
+}
+
+bool Communicator::set_timeout(std::chrono::milliseconds timeout) {
+  const auto set = LATE_HCCL(HcclSetCommConfig);
+  HcclConfigValue value{};
+  value.value = static_cast<int32_t>(std::clamp<int64_t>(shortened(timeout).count(), 1, INT32_MAX));
+  return set && set(handle(), static_cast<HcclConfig>(ANYCEND_HCCL_EXEC_TIMEOUT_MS), value) == HCCL_SUCCESS;
+}
+
+void Communicator::resume() {
+  const auto resume = LATE_HCCL(HcclCommResume);
+  if (!resume) throw_missing("HcclCommResume");
+  if (const HcclResult result = resume(handle()); result != HCCL_SUCCESS) throw_hccl(result, "HcclCommResume");
 }
 
 }  // namespace npu::distributed

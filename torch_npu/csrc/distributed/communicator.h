@@ -3,11 +3,15 @@
 
 #include <hccl/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "csrc/distributed/options.h"
 
 namespace npu::distributed {
 
@@ -15,16 +19,24 @@ class Communicator {
  public:
   // Collective over the group: rank 0 puts the root info into the store under `key`. The current device is the rank's.
   Communicator(c10d::Store& store, const std::string& key, int rank, int size, const std::string& name,
-               std::chrono::milliseconds timeout);
+               const GroupOptions& options);
+  // Collective over `ranks` of the parent: of which the caller is number `rank`. `id` tells it from others of the same parent.
+  Communicator(const Communicator& parent, const std::vector<uint32_t>& ranks, uint64_t id, int rank,
+               const std::string& name, const GroupOptions& options);
   ~Communicator();
   Communicator(const Communicator&) = delete;
 
-  HcclComm handle() const { return handle_; }
+  HcclComm handle() const { return handle_.load(); }
   // What went wrong with it, if anything did; asks no stream and does not block.
   std::optional<std::string> async_error() const;
+  // What later calls may take. False where this CANN can only be told when a communicator is made.
+  bool set_timeout(std::chrono::milliseconds timeout);
+  void resume();  // after an error, on all ranks
+  // HcclCommDestroy, now: what is not done fails, here and on the other ranks. Nothing can be called any more.
+  void end() noexcept;
 
  private:
-  HcclComm handle_ = nullptr;
+  std::atomic<HcclComm> handle_{nullptr};
 };
 
 }  // namespace npu::distributed

@@ -1,4 +1,4 @@
-// See group.h: making the group, launching on streams, coalescing, ending.
+// See group.h: making the group, launching on streams, coalescing.
 #include "csrc/distributed/group.h"
 
 #include <c10/core/StreamGuard.h>
@@ -6,16 +6,37 @@
 #include "csrc/cann/api.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
-#include "csrc/distributed/check.h"
+#include "csrc/distributed/settings.h"
 
 namespace npu::distributed {
 
+namespace {
+
+recorder::Group recorded_as(const GroupOptions& options, int size) {
+  static std::atomic<size_t> groups{0};
+  std::vector<uint64_t> ranks = options.global_ranks_in_group;  // PyTorch leaves it empty for the whole world
+  if (ranks.empty())
+    for (int r = 0; r < size; ++r) ranks.push_back(static_cast<uint64_t>(r));
+  return {groups++, options.group_name, options.group_desc.empty() ? "undefined" : options.group_desc,
+          std::move(ranks)};
+}
+
+}  // namespace
+
 ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                    c10::intrusive_ptr<Options> options)
+    : ProcessGroupHCCL(std::move(store), rank, size, std::move(options), nullptr, {}, 0) {}
+
+ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                   c10::intrusive_ptr<Options> options, std::shared_ptr<Communicator> parent,
+                                   std::vector<uint32_t> ranks, uint64_t split_id)
     : Backend(rank, size),
       store_(std::move(store)),
       options_(std::move(options)),
-      watched_(std::make_shared<Watched>()) {
+      watched_(std::make_shared<Watched>(recorded_as(*options_, size), rank)),
+      parent_(std::move(parent)),
+      ranks_in_parent_(std::move(ranks)),
+      split_id_(split_id) {
   TORCH_CHECK_VALUE(rank >= 0 && rank < size, "ProcessGroupHCCL: rank ", rank, " does not exist among ", size,
                     " ranks");
   TORCH_CHECK(device_count() > 0, "ProcessGroupHCCL needs an npu device, and there is none");
@@ -42,37 +63,63 @@ void ProcessGroupHCCL::check_root(int64_t root) const {
                     " ranks");
 }
 
-ProcessGroupHCCL::OnDevice& ProcessGroupHCCL::on(c10::Device device) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
-  const auto error = watched_->error();
-  if (!error.empty()) C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: the group failed before: " + error);
-  last_device_ = device.index();
-  const auto found = devices_.find(device.index());
-  if (found != devices_.end()) return found->second;
-  const NPUGuard guard(device.index());
+std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceIndex device) {
+  const NPUGuard guard(device);
   ensure_context();
-  OnDevice made;
-  // Ranks use one device each, in the same order of first use: the number of the communicator is the same everywhere.
-  const std::string key = "hccl_root_info/" + std::to_string(devices_.size());
-  std::string name = getGroupUid().empty() ? "" : getGroupUid() + "/" + std::to_string(devices_.size());
-  if (name.size() > 100) name.resize(100);
-  made.communicator = std::make_shared<Communicator>(*store_, key, rank_, size_, name, options_->timeout);
-  for (int lane = 0; lane < kLanes; ++lane)
-    made.streams.push_back(stream_from_pool(device.index(), options_->is_high_priority_stream ? -1 : 0));
-  watched_->add(made.communicator);
+  size_t number;
+  uint64_t generation;
+  std::string name;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // Ranks use one device each, in the same order of first use: the number of the communicator is the same everywhere.
+    number = devices_.size();
+    generation = generation_;
+    const std::string& uid = getGroupUid().empty() ? options_->group_name : getGroupUid();
+    if (!uid.empty()) name = (uid.substr(0, 100) + "/") + std::to_string(number);
+  }
+  if (parent_ && !number && !generation)
+    return std::make_shared<Communicator>(*parent_, ranks_in_parent_, split_id_, rank_, name, *options_);
+  std::string key = "hccl_root_info/" + std::to_string(number);
+  if (generation) key += "/" + std::to_string(generation);
+  return std::make_shared<Communicator>(*store_, key, rank_, size_, name, *options_);
+}
+
+std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::on(c10::Device device) {
+  const auto usable = [&]() -> std::shared_ptr<OnDevice> {
+    std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
+    const auto error = watched_->error();
+    if (!error.empty()) C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: the group failed before: " + error);
+    last_device_ = device.index();
+    const auto found = devices_.find(device.index());
+    return found == devices_.end() ? nullptr : found->second;
+  };
+  if (auto found = usable()) return found;
+  std::lock_guard<std::mutex> making(making_);
+  if (auto found = usable()) return found;
+  auto made = std::make_shared<OnDevice>(device.index(), options_->is_high_priority_stream || settings().high_priority,
+                                         make_communicator(device.index()));
+  usable();  // it took a while: the group may have ended
+  watched_->add(made->communicator);
+  std::lock_guard<std::mutex> lock(mutex_);
   return devices_.emplace(device.index(), std::move(made)).first->second;
+}
+
+c10::DeviceIndex ProcessGroupHCCL::own_device() const {
+  if (getBoundDeviceId()) return getBoundDeviceId()->index();
+  std::lock_guard<std::mutex> lock(mutex_);
+  return last_device_ ? *last_device_ : current_device();
 }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body) {
   const c10::Device device = what.tensors.at(0).device();
   for (const at::Tensor& t : what.tensors)
     TORCH_CHECK(t.device() == device, "ProcessGroupHCCL: tensors of one call are on ", device, " and ", t.device());
-  OnDevice& place = on(device);
+  const std::shared_ptr<OnDevice> place = on(device);
   const NPUGuard guard(device.index());
   const c10::Stream here = current_stream(device.index());
-  const Lane lane = coalescing_ ? kCollective : what.lane;
-  const c10::Stream stream = what.async || coalescing_ ? place.streams[lane] : here;
+  const bool together = coalescing_.mine();
+  const c10::Stream stream = what.async || together ? place->lanes.at(what.lane) : here;
   if (stream != here) {
     PooledEvent ready(device.index());
     record_event(ready.get(), here);
@@ -82,77 +129,44 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body
       if (t.numel()) device_allocator()->recordStream(t.storage().data_ptr(), stream);
   }
   const c10::StreamGuard on_stream(stream);
-  if (coalescing_ && !coalesced_on_) {
-    HCCL_CHECK(HCCL_OPTIONAL(HcclGroupStart)());
-    coalesced_on_ = stream;
-  }
-  After after = body(place.communicator->handle(), raw_stream(stream));
-  if (coalescing_) {
-    if (after) coalesced_after_.push_back(std::move(after));
-    coalesced_outputs_.insert(coalesced_outputs_.end(), what.outputs.begin(), what.outputs.end());
+  Steps steps = body(place->communicator->handle(), raw_stream(stream));
+  if (together) {
+    coalescing_.add(stream, std::move(steps), what.tensors, what.outputs);
     return nullptr;
   }
-  if (after) after();
-  auto work = c10::make_intrusive<WorkHCCL>(
-      WorkInfo{rank_, what.type, what.title, ++sequence_, stream, std::move(what.outputs),
-               what.timeout == c10d::kUnsetTimeout ? options_->timeout : what.timeout, what.host_waits});
-  watched_->add(work);
+  steps.issue();
+  if (steps.after) steps.after();
+  const bool message = what.lane.kind != Lane::kCollective;
+  return finish(WorkInfo{rank_,
+                         what.type,
+                         what.title,
+                         0,
+                         {stream},
+                         std::move(what.outputs),
+                         what.timeout == c10d::kUnsetTimeout ? options_->timeout : what.timeout,
+                         what.host_waits},
+                what.tensors, message);
+}
+
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::finish(WorkInfo info, const Tensors& inputs, bool message) {
+  info.sequence = ++sequence_;
+  auto work = c10::make_intrusive<WorkHCCL>(std::move(info));
+  watched_->add(work, inputs, message);
   return work;
 }
 
-void ProcessGroupHCCL::startCoalescing() {
-  TORCH_CHECK(!coalescing_, "ProcessGroupHCCL: coalescing was started already");
-  coalescing_ = true;
-}
+void ProcessGroupHCCL::startCoalescing() { coalescing_.begin(); }
+
+void ProcessGroupHCCL::abandon_coalescing() { coalescing_.drop(); }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::endCoalescing() {
-  coalescing_ = false;
-  if (!coalesced_on_) return nullptr;
-  const c10::Stream stream = *coalesced_on_;
-  coalesced_on_.reset();
-  const auto after = std::move(coalesced_after_);
-  auto outputs = std::move(coalesced_outputs_);
-  coalesced_after_.clear();
-  coalesced_outputs_.clear();
-  const NPUGuard guard(stream.device_index());
-  const c10::StreamGuard on_stream(stream);
-  HCCL_CHECK(HCCL_OPTIONAL(HcclGroupEnd)());
-  for (const After& step : after) step();
-  auto work = c10::make_intrusive<WorkHCCL>(WorkInfo{rank_, c10d::OpType::COALESCED, "hccl:coalesced", ++sequence_,
-                                                     stream, std::move(outputs), options_->timeout, false});
-  watched_->add(work);
-  return work;
-}
-
-void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) { on(device); }
-
-c10d::ErrorType ProcessGroupHCCL::getError() {
-  return watched_->error().empty() ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
-}
-
-void ProcessGroupHCCL::shutdown() {
-  // What is queued must not find its communicator gone on a real device; here it would keep it alive.
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (closed_) return;
-  }
-  if (watched_->error().empty()) watched_->wait_for_all();
-  abort();
-}
-
-void ProcessGroupHCCL::abort() {
-  watched_->close();
-  std::lock_guard<std::mutex> lock(mutex_);
-  closed_ = true;
-  devices_.clear();
-}
-
-std::string ProcessGroupHCCL::hccl_comm_name(int device) {
-  char name[COMM_NAME_MAX_LENGTH] = {};
-  HCCL_CHECK(HCCL_OPTIONAL(HcclGetCommName)(
-      on(c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device))).communicator->handle(),
-      name));
-  return name;
+  if (!coalescing_.end()) return nullptr;
+  Coalescing::Done done = coalescing_.run();
+  if (done.streams.empty()) return nullptr;
+  const NPUGuard guard(done.streams[0].device_index());
+  return finish(WorkInfo{rank_, c10d::OpType::COALESCED, "hccl:coalesced", 0, std::move(done.streams),
+                         std::move(done.outputs), options_->timeout, false},
+                done.tensors, false);
 }
 
 }  // namespace npu::distributed

@@ -1,9 +1,10 @@
 // ProcessGroupHCCL: c10d's Backend on libhccl, registered for "npu" by the Python package without touching PyTorch.
 // A synchronous call runs on the caller's stream, an asynchronous one on a stream of the group's that waits for the caller's.
-// What it is not: the communication (libhccl) or the store (the caller's). Files: group.cpp (making, launching, coalescing),
-// collectives.cpp, point_to_point.cpp, reduction.h (what HCCL cannot reduce as it is).
+// What it is not: the communication (libhccl) or the store (the caller's). Files: group.cpp (making, launching), lifetime.cpp
+// (splitting, timeouts, ending), collectives.cpp, point_to_point.cpp, reduction.h (what HCCL cannot reduce as it is).
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,7 +15,10 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "csrc/cann/export.h"
+#include "csrc/distributed/coalescing.h"
 #include "csrc/distributed/communicator.h"
+#include "csrc/distributed/lanes.h"
+#include "csrc/distributed/options.h"
 #include "csrc/distributed/watchdog.h"
 #include "csrc/distributed/work.h"
 
@@ -22,23 +26,30 @@ namespace npu::distributed {
 
 class NPU_API ProcessGroupHCCL : public c10d::Backend {
  public:
-  struct NPU_API Options : c10d::Backend::Options {
-    Options() : c10d::Backend::Options("hccl") {}
-    bool is_high_priority_stream = false;
-  };
+  using Options = GroupOptions;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<Tensors>;
 
   ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options);
+  // Split off: `ranks` are those of the parent group, whose communicator is `parent`.
+  ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
+                   std::shared_ptr<Communicator> parent, std::vector<uint32_t> ranks, uint64_t split_id);
   ~ProcessGroupHCCL() override;
 
   const std::string getBackendName() const override { return "hccl"; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
-  void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
+  // Of calls from now on; also for communicators that exist.
+  void setTimeout(std::chrono::milliseconds timeout) override;
   bool supportsCoalescing() const override { return true; }
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
+  // The scope was left by an exception: its calls are forgotten.
+  void abandon_coalescing();
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+  uint64_t split_count() const { return splits_; }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
@@ -61,22 +72,29 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   WorkPtr recv(Tensors& tensors, int peer, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
+  // Over the store: rank 0 names who did not come.
+  void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
   void eagerConnectSingleDevice(at::Device device) override;
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
   void waitForPendingWorks() override { watched_->wait_for_all(); }
   c10d::ErrorType getError() override;
+  // Everything queued fails now, here and on the other ranks; the group cannot be used any more.
   void abort() override;
   void shutdown() override;
-  // The communicator's name in libhccl, made if need be.
-  std::string hccl_comm_name(int device);
+  // After a failure, on all ranks: with new communicators, or (`rebuild` false) with the old ones made usable again.
+  void reinit(bool rebuild);
+  // The communicator of this rank's device and its name in libhccl; where there is none yet it is made, or is 0 and "".
+  uintptr_t hccl_comm(int rank, bool make);
+  std::string hccl_comm_name(int rank, bool make);
 
  private:
-  enum Lane : uint8_t { kCollective, kSend, kRecv, kLanes };
   struct OnDevice {  // made at the first call with a tensor of the device
+    OnDevice(c10::DeviceIndex device, bool high_priority, std::shared_ptr<Communicator> made)
+        : communicator(std::move(made)), lanes(device, high_priority) {}
     std::shared_ptr<Communicator> communicator;
-    std::vector<c10::Stream> streams;
+    Lanes lanes;
   };
   struct Launch {
     c10d::OpType type;
@@ -85,15 +103,36 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
     Tensors outputs;
     std::chrono::milliseconds timeout;
     bool async;
-    Lane lane = kCollective;
+    Lane lane = {};
     bool host_waits = false;
   };
-  // Queues the call with the lane's stream current; returns what must follow it there (a copy back, a division), or nothing.
-  using After = std::function<void()>;
-  using Body = std::function<After(HcclComm, aclrtStream)>;
+  // Prepares the call's buffers with its stream current; the steps that it returns own all they use.
+  using Body = std::function<Steps(HcclComm, aclrtStream)>;
+  // Calls made while it lives go together. `end` launches them; without it, an exception for one, they are forgotten.
+  class Together {
+   public:
+    explicit Together(ProcessGroupHCCL& group) : group_(&group), before_(group.coalescing_.count()) {
+      group.startCoalescing();
+    }
+    ~Together() {
+      if (group_) group_->coalescing_.drop_inner(before_);
+    }
+    Together(const Together&) = delete;
+    WorkPtr end() { return std::exchange(group_, nullptr)->endCoalescing(); }
 
-  OnDevice& on(c10::Device device);
+   private:
+    ProcessGroupHCCL* group_;
+    const size_t before_;
+  };
+
+  std::shared_ptr<OnDevice> on(c10::Device device);
+  // Where a call without a tensor belongs.
+  c10::DeviceIndex own_device() const;
+  std::shared_ptr<OnDevice> existing(int rank, bool make);
+  std::shared_ptr<Communicator> make_communicator(c10::DeviceIndex device);
   WorkPtr launch(Launch what, const Body& body);
+  WorkPtr finish(WorkInfo info, const Tensors& inputs, bool message);
+  void give_up(const std::string& reason);
   void check_one(const Tensors& tensors, const char* what) const;
   void check_device(const at::Tensor& tensor, const char* what) const;
   void check_root(int64_t root) const;
@@ -101,17 +140,19 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   const c10::intrusive_ptr<c10d::Store> store_;
   const c10::intrusive_ptr<Options> options_;
   const std::shared_ptr<Watched> watched_;
-  std::mutex mutex_;  // guards devices_
-  std::map<c10::DeviceIndex, OnDevice> devices_;
+  const std::shared_ptr<Communicator> parent_;  // of a group that was split off: its communicators come from there
+  const std::vector<uint32_t> ranks_in_parent_;
+  const uint64_t split_id_ = 0;
+  std::mutex making_;         // held while a communicator is made, which waits for other ranks; before mutex_
+  mutable std::mutex mutex_;  // guards the next five
+  std::map<c10::DeviceIndex, std::shared_ptr<OnDevice>> devices_;
   std::optional<c10::DeviceIndex> last_device_;
-  uint64_t sequence_ = 0;
   bool closed_ = false;
-
-  // Between startCoalescing and endCoalescing, on one thread.
-  bool coalescing_ = false;
-  std::optional<c10::Stream> coalesced_on_;
-  std::vector<After> coalesced_after_;
-  Tensors coalesced_outputs_;
+  uint64_t generation_ = 0;  // how often reinit made new communicators
+  uint64_t splits_ = 0;
+  std::atomic<uint64_t> sequence_{0};
+  uint64_t barriers_ = 0;  // monitored ones
+  Coalescing coalescing_;
 };
 
 }  // namespace npu::distributed

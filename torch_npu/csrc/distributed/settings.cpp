@@ -1,6 +1,8 @@
 // See settings.h.
 #include "csrc/distributed/settings.h"
 
+#include <c10/util/Exception.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -19,12 +21,32 @@ std::chrono::seconds seconds(const char* name) {
   return std::chrono::seconds(value ? std::strtoul(value, nullptr, 10) : 0);
 }
 
+size_t size_of(const char* name, const char* other_name) {
+  const char* value = std::getenv(name);
+  if (!value || !*value) value = std::getenv(other_name);
+  if (!value || !*value) return 0;
+  char* end = nullptr;
+  const unsigned long long number = std::strtoull(value, &end, 10);
+  TORCH_CHECK_VALUE(*end == 0 && *value != '-', name, "=", value, " is not a number of calls");
+  return number;
+}
+
+std::string text(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
 }  // namespace
 
 const Settings& settings() {
   static const Settings the{flag("TORCH_HCCL_BLOCKING_WAIT", "HCCL_BLOCKING_WAIT", false),
                             flag("TORCH_HCCL_ASYNC_ERROR_HANDLING", "HCCL_ASYNC_ERROR_HANDLING", true),
-                            seconds("HCCL_EXEC_TIMEOUT")};
+                            seconds("HCCL_EXEC_TIMEOUT"),
+                            flag("TORCH_HCCL_HIGH_PRIORITY", "TORCH_HCCL_HIGH_PRIORITY", false),
+                            size_of("TORCH_HCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"),
+                            flag("TORCH_HCCL_TRACE_CPP_STACK", "TORCH_FR_CPP_STACK", false),
+                            flag("TORCH_HCCL_DUMP_ON_TIMEOUT", "TORCH_FR_DUMP_ON_TIMEOUT", false),
+                            text("TORCH_HCCL_DEBUG_INFO_TEMP_FILE", "/tmp/hccl_trace_rank_")};
   return the;
 }
 

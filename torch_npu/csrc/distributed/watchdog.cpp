@@ -69,9 +69,10 @@ void stop_watchdog() {
   d.thread.join();
 }
 
-void Watched::add(c10::intrusive_ptr<WorkHCCL> work) {
+void Watched::add(c10::intrusive_ptr<WorkHCCL> work, const std::vector<at::Tensor>& inputs, bool message) {
+  const auto recorded = recorder::record(group_, *work, inputs, message);
   std::lock_guard<std::mutex> lock(mutex_);
-  works_.push_back(std::move(work));
+  works_.push_back({std::move(work), recorded});
 }
 
 void Watched::add(std::shared_ptr<Communicator> communicator) {
@@ -79,11 +80,23 @@ void Watched::add(std::shared_ptr<Communicator> communicator) {
   communicators_.push_back(std::move(communicator));
 }
 
+void Watched::forget_works() {
+  for (const Entry& e : works_) recorder::retire(e.recorded);
+  works_.clear();
+}
+
 void Watched::close() {
   std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
-  works_.clear();
+  forget_works();
   communicators_.clear();
+}
+
+void Watched::reset(bool communicators) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  forget_works();
+  if (communicators) communicators_.clear();
+  error_.clear();
 }
 
 std::string Watched::error() const {
@@ -93,28 +106,47 @@ std::string Watched::error() const {
 
 void Watched::wait_for_all() {
   std::unique_lock<std::mutex> lock(mutex_);
-  const auto works = works_;
+  std::vector<c10::intrusive_ptr<WorkHCCL>> works;
+  for (const Entry& e : works_) works.push_back(e.work);
   lock.unlock();
   for (const auto& work : works) work->wait(std::chrono::hours(24));
 }
 
-bool Watched::check() {
+void Watched::fail_works() {
+  const auto error = std::make_exception_ptr(
+      c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, "ProcessGroupHCCL: " + error_));
+  for (const Entry& e : works_) e.work->fail(error);
+}
+
+void Watched::fail(const std::string& reason) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (error_.empty()) {
+    error_ = reason;
+    failed_ = std::chrono::steady_clock::now();
+  }
+  fail_works();
+}
+
+bool Watched::check() {
+  std::unique_lock<std::mutex> lock(mutex_);
   if (closed_) return false;
-  works_.erase(std::remove_if(works_.begin(), works_.end(), [](const auto& w) { return w->isCompleted(); }),
-               works_.end());
+  const auto done = std::remove_if(works_.begin(), works_.end(), [](const Entry& e) {
+    if (!e.work->isCompleted()) return false;
+    recorder::retire(e.recorded);
+    return true;
+  });
+  works_.erase(done, works_.end());
   if (error_.empty()) {
     for (const auto& c : communicators_)
       if (auto error = c->async_error()) error_ = *error;
-    for (const auto& w : works_)
-      if (error_.empty() && w->overdue()) error_ = w->describe() + " was not done within the group's timeout";
+    for (const Entry& e : works_)
+      if (error_.empty() && e.work->overdue()) error_ = e.work->describe() + " was not done within the group's timeout";
     if (error_.empty()) return true;
     failed_ = std::chrono::steady_clock::now();
     LOG(ERROR) << "ProcessGroupHCCL: " << error_;
+    recorder::dump_after_failure(rank_);
   }
-  const auto error = std::make_exception_ptr(
-      c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, "ProcessGroupHCCL: " + error_));
-  for (const auto& w : works_) w->fail(error);
+  fail_works();
   if (settings().tear_down && std::chrono::steady_clock::now() - failed_ > kGrace) {
     LOG(ERROR) << "ProcessGroupHCCL: the group failed " << kGrace.count()
                << " s ago and still exists; ending the process (TORCH_HCCL_ASYNC_ERROR_HANDLING=0 leaves it alone): "

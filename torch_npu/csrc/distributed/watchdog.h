@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "csrc/core/stream.h"
+#include "csrc/distributed/recorder.h"
 #include "csrc/distributed/work.h"
 
 namespace npu::distributed {
@@ -17,17 +18,30 @@ class Communicator;
 // What the watchdog needs of a group; it may outlive the group for a moment.
 class Watched {
  public:
-  void add(c10::intrusive_ptr<WorkHCCL> work);
+  explicit Watched(recorder::Group group, int rank) : group_(std::move(group)), rank_(rank) {}
+  // `inputs` and whether it is a message are for the record.
+  void add(c10::intrusive_ptr<WorkHCCL> work, const std::vector<at::Tensor>& inputs, bool message);
   void add(std::shared_ptr<Communicator> communicator);
-  void close();               // the group is destroyed: nothing here matters any more
-  std::string error() const;  // empty while all is well
-  bool check();               // the watchdog's round; false when closed
-  void wait_for_all();        // until every work is done or failed
+  void close();                          // the group is destroyed: nothing here matters any more
+  std::string error() const;             // empty while all is well
+  bool check();                          // the watchdog's round; false when closed
+  void wait_for_all();                   // until every work is done or failed
+  void fail(const std::string& reason);  // all works that are not done; the first reason stays
+  void reset(bool communicators);        // forgets the failure and all works; the communicators only if they are gone
 
  private:
+  struct Entry {
+    c10::intrusive_ptr<WorkHCCL> work;
+    std::optional<size_t> recorded;
+  };
+  void fail_works();
+  void forget_works();
+
+  const recorder::Group group_;
+  const int rank_;
   mutable std::mutex mutex_;
   bool closed_ = false;
-  std::vector<c10::intrusive_ptr<WorkHCCL>> works_;
+  std::vector<Entry> works_;
   std::vector<std::shared_ptr<Communicator>> communicators_;
   std::string error_;
   std::chrono::steady_clock::time_point failed_;

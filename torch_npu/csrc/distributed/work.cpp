@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/StreamGuard.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "csrc/core/device.h"
@@ -12,19 +13,20 @@
 namespace npu::distributed {
 
 WorkHCCL::WorkHCCL(WorkInfo info)
-    : Work(info.rank, info.type, info.title),
-      info_(std::move(info)),
-      end_(info_.stream.device_index()),
-      began_(std::chrono::steady_clock::now()) {
-  record_event(end_.get(), info_.stream);
+    : Work(info.rank, info.type, info.title), info_(std::move(info)), began_(std::chrono::steady_clock::now()) {
+  ends_.reserve(info_.streams.size());
+  for (const c10::Stream& stream : info_.streams) {
+    ends_.emplace_back(stream.device_index());
+    record_event(ends_.back().get(), stream);
+  }
 }
 
 bool WorkHCCL::isCompleted() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (completed_ || exception_) return true;
   try {
-    const NPUGuard guard(info_.stream.device_index());
-    completed_ = query_event(end_.get());
+    const NPUGuard guard(device());
+    completed_ = std::all_of(ends_.begin(), ends_.end(), [](const PooledEvent& e) { return query_event(e.get()); });
   } catch (...) {  // the stream failed: so did this
     exception_ = std::current_exception();
   }
@@ -37,6 +39,7 @@ bool WorkHCCL::isSuccess() const {
 }
 
 void WorkHCCL::fail(std::exception_ptr error) {
+  isCompleted();  // what is done stays done
   std::lock_guard<std::mutex> lock(mutex_);
   if (!completed_ && !exception_) exception_ = std::move(error);
 }
@@ -46,7 +49,9 @@ void WorkHCCL::rethrow() {
   if (exception_) std::rethrow_exception(exception_);
 }
 
-bool WorkHCCL::overdue() const { return std::chrono::steady_clock::now() - began_ > info_.timeout; }
+bool WorkHCCL::overdue() const {
+  return std::chrono::steady_clock::now() - began_ > info_.timeout + std::chrono::seconds(2);
+}
 
 std::string WorkHCCL::describe() const {
   return c10::str(c10d::opTypeToString(info_.type), " (number ", info_.sequence, " of the group, rank ", info_.rank,
@@ -55,8 +60,9 @@ std::string WorkHCCL::describe() const {
 
 void WorkHCCL::synchronize() {
   rethrow();
-  const c10::Stream here = current_stream(info_.stream.device_index());
-  if (here != info_.stream) wait_event(end_.get(), here);
+  const c10::Stream here = current_stream(device());
+  for (size_t i = 0; i < ends_.size(); ++i)
+    if (here != info_.streams[i]) wait_event(ends_[i].get(), here);
 }
 
 bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
@@ -79,9 +85,14 @@ bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
 c10::intrusive_ptr<c10::ivalue::Future> WorkHCCL::getFuture() {
   if (!future_) {
     future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                       std::vector<c10::Device>{info_.stream.device()});
-    // The future records its own event on the current stream; there the end of this work has passed before.
-    const c10::StreamGuard guard(info_.stream);
+                                                       std::vector<c10::Device>{info_.streams[0].device()});
+    // The future records its own event on the current stream: one where the end of this work has passed before.
+    c10::Stream after = info_.streams[0];
+    if (ends_.size() > 1) {
+      after = stream_from_pool(device());
+      for (const PooledEvent& end : ends_) wait_event(end.get(), after);
+    }
+    const c10::StreamGuard guard(after);
     future_->markCompleted(c10::IValue(info_.outputs));
   }
   return future_;

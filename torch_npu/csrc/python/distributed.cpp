@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "csrc/distributed/group.h"
+#include "csrc/distributed/recorder.h"
 #include "csrc/distributed/store/parallel_store.h"
 #include "csrc/distributed/store/proxy.h"
 #include "csrc/python/bind.h"
@@ -45,6 +46,33 @@ void bind_store(py::module& m) {
            py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
 }
 
+void bind_options(py::handle group) {
+  using distributed::GroupOptions;
+  py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options> options(group, "Options");
+  const auto copy = [](const GroupOptions& self) { return c10::make_intrusive<GroupOptions>(self); };
+  options
+      .def(py::init([](bool is_high_priority_stream) {
+             auto made = c10::make_intrusive<GroupOptions>();
+             made->is_high_priority_stream = is_high_priority_stream;
+             return made;
+           }),
+           py::arg("is_high_priority_stream") = false)
+      .def_readwrite("is_high_priority_stream", &GroupOptions::is_high_priority_stream)
+      .def_property(
+          "hccl_config", [](const GroupOptions& self) { return self.hccl_config; },
+          [](GroupOptions& self, distributed::HcclSettings config) {
+            distributed::check_hccl_config(config);
+            self.hccl_config = std::move(config);
+          },
+          "What HCCL takes for the group's communicators: hccl_buffer_size (MB), group_name, qos_service_level, "
+          "qos_traffic_class, hccl_op_expansion_mode, hccl_deterministic. Read as a copy: assign the whole dict.")
+      // The vendor's names of what c10d has.
+      .def_readwrite("op_timeout", &GroupOptions::timeout)
+      .def_readwrite("group_id", &GroupOptions::group_name)
+      .def("__copy__", copy)
+      .def("__deepcopy__", [copy](const GroupOptions& self, const py::dict&) { return copy(self); }, py::arg("memo"));
+}
+
 }  // namespace
 
 void bind_distributed(py::module& module) {
@@ -52,15 +80,7 @@ void bind_distributed(py::module& module) {
   py::module::import("torch._C._distributed_c10d");
   py::module m = module.def_submodule("_distributed_c10d", "ProcessGroupHCCL");
   py::class_<ProcessGroupHCCL, c10::intrusive_ptr<ProcessGroupHCCL>, c10d::Backend> group(m, "ProcessGroupHCCL");
-  py::class_<ProcessGroupHCCL::Options, c10::intrusive_ptr<ProcessGroupHCCL::Options>, c10d::Backend::Options>(
-      group, "Options")
-      .def(py::init([](bool is_high_priority_stream) {
-             auto options = c10::make_intrusive<ProcessGroupHCCL::Options>();
-             options->is_high_priority_stream = is_high_priority_stream;
-             return options;
-           }),
-           py::arg("is_high_priority_stream") = false)
-      .def_readwrite("is_high_priority_stream", &ProcessGroupHCCL::Options::is_high_priority_stream);
+  bind_options(group);
   group
       .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                        c10::intrusive_ptr<ProcessGroupHCCL::Options> options) {
@@ -68,11 +88,39 @@ void bind_distributed(py::module& module) {
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
            py::call_guard<py::gil_scoped_release>())
-      .def("get_hccl_comm_name", &ProcessGroupHCCL::hccl_comm_name, py::arg("device"),
+      .def("get_hccl_comm_name", &ProcessGroupHCCL::hccl_comm_name, py::arg("rank"), py::arg("init_comm") = true,
+           "The communicator's name in HCCL; \"\" where there is none and init_comm is False.",
            py::call_guard<py::gil_scoped_release>())
+      .def(
+          "get_hccl_comm", [](ProcessGroupHCCL& self, int rank) { return self.hccl_comm(rank, true); }, py::arg("rank"),
+          "The HcclComm as a number.", py::call_guard<py::gil_scoped_release>())
+      .def("_set_default_timeout", &ProcessGroupHCCL::setTimeout, py::arg("timeout"),
+           py::call_guard<py::gil_scoped_release>())
+      .def("comm_split_count", &ProcessGroupHCCL::split_count)
+      .def("_abandon_coalescing", &ProcessGroupHCCL::abandon_coalescing, py::call_guard<py::gil_scoped_release>())
+      .def("_reinit", &ProcessGroupHCCL::reinit, py::arg("rebuild"), py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("options", [](ProcessGroupHCCL& self) {
         return c10::static_intrusive_pointer_cast<ProcessGroupHCCL::Options>(self.getBackendOptions());
       });
+  m.def(
+      "_dump_hccl_trace",
+      [](std::optional<bool> collectives, std::optional<bool> stacks, std::optional<bool> active) {
+        std::string text;
+        {
+          const py::gil_scoped_release release;
+          text = distributed::recorder::dump(collectives.value_or(true), stacks.value_or(true), active.value_or(false));
+        }
+        return py::bytes(text);
+      },
+      py::arg("includeCollectives") = py::none(), py::arg("includeStackTraces") = py::none(),
+      py::arg("onlyActive") = py::none(), "The flight recorder's calls, pickled.");
+  m.def(
+      "_dump_hccl_trace_json",
+      [](std::optional<bool> collectives, std::optional<bool> active) {
+        return py::bytes(distributed::recorder::dump_json(collectives.value_or(true), active.value_or(false)));
+      },
+      py::arg("includeCollectives") = py::none(), py::arg("onlyActive") = py::none(),
+      "The flight recorder's calls as JSON, without stacks.");
   bind_store(m);
   m.def("_stop_watchdog", no_gil(&distributed::stop_watchdog));
 }

@@ -1,0 +1,389 @@
+"""Programs about orders, ends and settings of groups: what must not hang, be told, and be usable again."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+
+import torch
+import torch.distributed as dist
+
+DEVICE = "npu"
+
+
+def backend(group=None):
+    return (group or dist.distributed_c10d._get_default_group())._get_backend(torch.device(DEVICE))
+
+
+def still_works(rank: int, size: int, group=None) -> None:
+    t = torch.full((5,), float(rank), device=DEVICE)
+    dist.all_reduce(t, group=group)
+    assert torch.equal(t.cpu(), torch.full((5,), size * (size - 1) / 2)), t
+
+
+# --- coalescing -------------------------------------------------------------------------------------------------------
+
+
+def coalesced_copies(rank: int, size: int) -> None:
+    """Calls that need buffers of their own: strided inputs, uint8, factors."""
+    rows = [torch.arange(8.0, device=DEVICE).reshape(2, 4) + 100 * i + rank for i in range(6)]
+    outs = [torch.zeros(size * 4, 2, device=DEVICE) for _ in rows]
+    with dist._coalescing_manager(async_ops=True) as block:
+        for row, out in zip(rows, outs, strict=True):
+            dist.all_gather_into_tensor(out, row.t())
+    block.wait()
+    for i, out in enumerate(outs):
+        want = torch.cat([(torch.arange(8.0).reshape(2, 4) + 100 * i + r).t() for r in range(size)])
+        assert torch.equal(out.cpu(), want), (i, out.cpu(), want)
+    numbers = [torch.full((3,), i + 1, dtype=torch.uint8, device=DEVICE) for i in range(6)]
+    with dist._coalescing_manager():
+        for number in numbers:
+            dist.all_reduce(number)
+    for i, number in enumerate(numbers):
+        assert number.tolist() == [(i + 1) * size] * 3, (i, number)
+    floats = [torch.full((3,), float(i + 1), device=DEVICE) for i in range(6)]
+    with dist._coalescing_manager():
+        for f in floats:
+            dist.all_reduce(f, dist._make_nccl_premul_sum(0.5))
+    for i, f in enumerate(floats):
+        assert f.tolist() == [(i + 1) * size * 0.5] * 3, (i, f)
+
+
+def coalesced_with_a_device(rank: int, size: int, async_ops: bool) -> None:
+    a, b = torch.full((4,), float(rank), device=DEVICE), torch.full((2, 3), rank + 1.0, device=DEVICE).t()
+    parts = [torch.zeros(3, 2, device=DEVICE) for _ in range(size)] if rank == 0 else None
+    out = torch.zeros(2, device=DEVICE)
+    pieces = [torch.full((2,), 10.0 + r, device=DEVICE) for r in range(size)] if rank == 1 else None
+    with dist._coalescing_manager(device=torch.device(DEVICE), async_ops=async_ops) as block:
+        dist.all_reduce(a)
+        dist.gather(b, parts, 0, async_op=True)
+        dist.scatter(out, pieces, 1, async_op=True)
+    if async_ops:
+        block.wait()
+    assert a.tolist() == [size * (size - 1) / 2] * 4, a
+    assert out.tolist() == [10.0 + rank] * 2, out
+    for r, part in enumerate(parts or []):
+        assert torch.equal(part.cpu(), torch.full((3, 2), r + 1.0)), part
+    still_works(rank, size)
+
+
+def coalesced_in_two_groups(rank: int, size: int) -> None:
+    """The inner block's work is done when its block says so, not when the outer one ends."""
+    one, two = dist.new_group(), dist.new_group()
+    a, b = torch.ones(3, device=DEVICE), torch.full((3,), 2.0, device=DEVICE)
+    device = torch.device(DEVICE)
+    with dist._coalescing_manager(one, device, async_ops=True) as outer:
+        dist.broadcast(a.mul_(rank + 1), 1, group=one, async_op=True)
+        with dist._coalescing_manager(two, device):
+            dist.all_reduce(b, group=two)
+        assert b.tolist() == [2.0 * size] * 3, b
+    outer.wait()
+    assert a.tolist() == [2.0] * 3, a
+
+
+def coalescing_that_fails(rank: int, size: int) -> None:
+    """Whatever is raised inside, by whom: the group is as before."""
+    device = torch.device(DEVICE)
+    for made in (None, device):
+        for failing in (
+            lambda: 1 / 0,
+            lambda: dist.all_reduce(torch.ones(3)),  # of the CPU
+            lambda: dist.broadcast(torch.ones(3), 0),
+            lambda: dist.broadcast(torch.ones(3, device=DEVICE).to_sparse(), 0),
+        ):
+            t = torch.ones(4, device=DEVICE)
+            try:
+                with dist._coalescing_manager(device=made):
+                    dist.all_reduce(t)
+                    failing()
+            except Exception:
+                pass
+            else:
+                raise AssertionError("nothing was raised")
+            assert t.tolist() == [1.0] * 4, t
+            still_works(rank, size)
+    try:
+        dist.batch_isend_irecv(
+            [
+                dist.P2POp(dist.isend, torch.ones(2, device=DEVICE), (rank + 1) % size),
+                dist.P2POp(dist.irecv, torch.ones(2, device=DEVICE)[::1].to_sparse(), (rank - 1) % size),
+            ]
+        )
+    except Exception:
+        pass
+    still_works(rank, size)
+    dist.barrier()
+
+
+def refused_by_the_library(rank: int, size: int) -> None:
+    """A call that HCCL itself refuses, in the middle of a block."""
+    group = dist.new_group()
+    t = torch.ones(4, device=DEVICE)
+    try:
+        with dist._coalescing_manager(group, torch.device(DEVICE)):
+            dist.broadcast(t, 0, group=group, async_op=True)
+            backend(group).allreduce([torch.ones(2, dtype=torch.float8_e4m3fn, device=DEVICE)]).wait()
+    except Exception as error:
+        assert "started already" not in str(error), error
+    else:
+        raise AssertionError("float8 was added up")
+    still_works(rank, size)
+    fresh = dist.new_group()
+    still_works(rank, size, fresh)
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def orders(rank: int, size: int, n: int, batched: bool) -> None:
+    """All pairs, rings and stars, in orders that one stream of sends and one of receives could not carry out."""
+    others = [r for r in range(size) if r != rank]
+    ring = [(rank + 1) % size, (rank - 1) % size]
+    for to, of in ((others, others[::-1]), (others[::-1], others[::-1]), (others, others), (ring[:1], ring[1:])):
+        sent = [torch.full((n,), float(rank * 10 + peer), device=DEVICE) for peer in to]
+        got = [torch.zeros(n, device=DEVICE) for _ in of]
+        if batched:
+            receives = [dist.P2POp(dist.irecv, g, peer) for g, peer in zip(got, of, strict=True)]
+            sends = [dist.P2POp(dist.isend, s, peer) for s, peer in zip(sent, to, strict=True)]
+            # Separate batches: the one is not waited for before the other is begun.
+            works = [w for ops in ((sends, receives) if rank % 2 else (receives, sends))
+                     for op in ops for w in dist.batch_isend_irecv([op])]  # fmt: skip
+        else:
+            works = [dist.irecv(g, peer) for g, peer in zip(got, of, strict=True)]
+            works += [dist.isend(s, peer) for s, peer in zip(sent, to, strict=True)]
+        for work in works:
+            work.wait()
+        for g, peer in zip(got, of, strict=True):
+            assert torch.equal(g.cpu(), torch.full((n,), float(peer * 10 + rank))), (rank, peer, g)
+
+
+def gather_beside_messages(rank: int, size: int) -> None:
+    """A gather takes no message of send and recv, whatever the order here and there."""
+    t = torch.full((2000,), float(rank), device=DEVICE)
+    parts = [torch.zeros(2000, device=DEVICE) for _ in range(size)]
+    got = torch.zeros(2000, device=DEVICE)
+    if rank == 0:
+        dist.gather(t, parts, 0)
+        dist.recv(got, 1)
+        assert got[0].item() == 71.0 and [p[0].item() for p in parts] == [float(r) for r in range(size)]
+    else:
+        work = dist.isend(torch.full((2000,), 71.0, device=DEVICE), 0) if rank == 1 else None
+        dist.gather(t, None, 0)
+        if work:
+            work.wait()
+    torch.npu.synchronize()
+
+
+def many_groups(rank: int, size: int) -> None:
+    """More groups than a pool has streams: each has streams of its own."""
+    groups = [dist.new_group() for _ in range(18)]
+    for group in groups:  # making a communicator is a collective: in one order
+        dist.barrier(group=group)
+    t = torch.zeros(20_000, device=DEVICE)
+    following, previous = (rank + 1) % size, (rank - 1) % size
+    works = []
+    for group in groups if rank % 2 else groups[::-1]:
+        works.append(dist.irecv(t, previous, group=group))
+    out = torch.ones(20_000, device=DEVICE)
+    for group in groups:
+        works.append(dist.isend(out, following, group=group))
+    for work in works:
+        work.wait()
+    assert t.sum().item() == 20_000
+    for group in groups:
+        dist.destroy_process_group(group)
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+def aborted(rank: int, size: int) -> dict:
+    """Rank 0 waits for a message that nobody sends, and gives up."""
+    if rank:
+        time.sleep(1.5)
+        return {}
+    torch.npu.synchronize()
+    t = torch.zeros(100_000, device=DEVICE)
+    work = dist.irecv(t, 1)
+    began = time.monotonic()
+    backend().abort()
+    told = {}
+    try:
+        work.wait(datetime.timedelta(seconds=20))
+    except Exception as error:
+        told["work"] = f"{type(error).__name__}: {error}"
+    told["waited"] = time.monotonic() - began
+    try:
+        torch.npu.synchronize()
+    except Exception as error:
+        told["synchronize"] = str(error)
+    try:
+        dist.all_reduce(t)
+    except Exception as error:
+        told["after"] = str(error)
+    dist.destroy_process_group()
+    told["destroyed"] = time.monotonic() - began
+    told["device"] = torch.ones(3, device=DEVICE).add(1).sum().item()
+    return told
+
+
+def aborted_in_a_collective(rank: int, size: int) -> dict:
+    """All but the last wait in a collective; rank 0 gives the group up, which frees the others, too."""
+    if rank == size - 1:
+        time.sleep(2)
+        return {}
+    t = torch.ones(100_000, device=DEVICE)
+    began = time.monotonic()
+    work = dist.all_reduce(t, async_op=True)
+    if rank == 0:
+        time.sleep(0.3)
+        backend().abort()
+    told = {}
+    try:
+        work.wait(datetime.timedelta(seconds=20))
+    except Exception as error:
+        told["work"] = str(error)
+    told["waited"] = time.monotonic() - began
+    return told
+
+
+def longer_timeout(rank: int, size: int) -> str:
+    """The group's timeout is 2 s; a later one of 30 s counts, also for a communicator that exists."""
+    still_works(rank, size)
+    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=30))
+    if rank == size - 1:
+        time.sleep(5)
+    try:
+        still_works(rank, size)
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def shorter_timeout(rank: int, size: int) -> tuple[str, float]:
+    still_works(rank, size)
+    backend()._set_default_timeout(datetime.timedelta(seconds=1))
+    if rank == size - 1:
+        time.sleep(4)
+        return "", 0.0
+    began = time.monotonic()
+    try:
+        still_works(rank, size)
+    except Exception as error:
+        return str(error), time.monotonic() - began
+    return "", time.monotonic() - began
+
+
+def reinitialized(rank: int, size: int, rebuild: bool) -> None:
+    """After a failure, on every rank, the same groups work again."""
+    from torch_npu.distributed import reinit_process_group
+
+    other = dist.new_group()
+    still_works(rank, size)
+    still_works(rank, size, other)
+    if rank == 0:
+        try:  # alone, until the group's time is over
+            still_works(rank, size)
+        except Exception:
+            pass
+        else:
+            raise AssertionError("one rank alone cannot reduce")
+    else:
+        time.sleep(5)
+        try:  # the error of rank 0 is everybody's
+            still_works(rank, size)
+        except Exception:
+            pass
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"here/{rebuild}/{rank}", "1")
+    store.wait([f"here/{rebuild}/{r}" for r in range(size)])
+    try:
+        torch.npu.synchronize()
+    except RuntimeError:
+        pass
+    reinit_process_group(None, rebuild)
+    still_works(rank, size)
+    still_works(rank, size, other)
+
+
+# --- settings and tools -----------------------------------------------------------------------------------------------
+
+
+def named_by_options(rank: int, size: int) -> str:
+    from torch_npu._C._distributed_c10d import ProcessGroupHCCL
+
+    options = ProcessGroupHCCL.Options(is_high_priority_stream=True)
+    options.hccl_config = {"hccl_buffer_size": 64, "group_name": "mine", "qos_traffic_class": 132}
+    group = dist.new_group(backend="hccl", pg_options=options)
+    options.hccl_config = {"group_name": "another"}  # too late for this group
+    assert backend(group).get_hccl_comm_name(rank, init_comm=False) == ""
+    still_works(rank, size, group)
+    assert backend(group).options.hccl_config["hccl_buffer_size"] == 64
+    assert backend(group).get_hccl_comm(rank) != 0
+    return backend(group).get_hccl_comm_name(rank)
+
+
+def split(rank: int, size: int) -> None:
+    """Halves by split_group; each reduces on its own, the parent goes on."""
+    still_works(rank, size)
+    halves = [list(range(0, size, 2)), list(range(1, size, 2))]
+    half = dist.split_group(None, halves, group_desc="half")
+    mine = halves[rank % 2]
+    t = torch.full((6,), float(rank), device=DEVICE)
+    dist.all_reduce(t, group=half)
+    assert t.tolist() == [float(sum(mine))] * 6, t
+    assert dist.get_group_rank(half, rank) == mine.index(rank)
+    still_works(rank, size)
+    alone = dist.split_group(None, [[0]])
+    assert (alone is not None) == (rank == 0)
+    dist.destroy_process_group(half)
+
+
+def monitored(rank: int, size: int) -> str:
+    group = backend()
+    group.monitored_barrier(datetime.timedelta(seconds=20))
+    if rank == size - 1:
+        time.sleep(2)
+        return ""
+    try:
+        group.monitored_barrier(datetime.timedelta(seconds=1), True)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def recorded(rank: int, size: int) -> dict:
+    """What the flight recorder knows of three calls."""
+    import pickle
+
+    from torch_npu._C import _distributed_c10d as c
+
+    t = torch.ones(3, 4, device=DEVICE)
+    dist.all_reduce(t)
+    dist.broadcast(t, 0)
+    if rank < 2:
+        (dist.send if rank == 0 else dist.recv)(t, 1 - rank)
+    torch.npu.synchronize()
+    time.sleep(0.5)
+    as_json = json.loads(c._dump_hccl_trace_json())
+    pickled = pickle.loads(c._dump_hccl_trace())
+    bare = pickle.loads(c._dump_hccl_trace(includeCollectives=False))
+    frames = [frame["name"] for frame in pickled["entries"][0]["frames"]] if pickled["entries"] else []
+    return {"json": as_json.get("entries", []), "config": pickled["pg_config"], "frames": frames, "bare": sorted(bare)}
+
+
+def dies(rank: int, size: int) -> str:
+    """The last rank ends with an ordinary error; the others are told where to look, and nothing else."""
+    still_works(rank, size)
+    if rank == size - 1:
+        import os
+
+        os._exit(1)
+    try:
+        for _ in range(200):
+            still_works(rank, size)
+            time.sleep(0.05)
+    except Exception as error:
+        return str(error)
+    return ""

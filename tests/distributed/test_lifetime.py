@@ -1,0 +1,51 @@
+"""csrc/distributed/lifetime: splitting, timeouts, meeting over the store, giving up, beginning anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.distributed import failures
+
+
+def test_abort_frees_who_waits(fresh):
+    told = fresh(2).run(failures.aborted)[0]
+    assert "rank 0 aborted the group" in told["work"], told
+    assert "aborted" in told["after"] or "destroyed" in told["after"], told
+    assert told["waited"] < 10 and told["destroyed"] < 10 and told["device"] == 6.0, told
+
+
+def test_abort_ends_a_collective_on_all_ranks(fresh):
+    told = fresh(3).run(failures.aborted_in_a_collective)
+    assert "rank 0 aborted the group" in told[0]["work"], told
+    assert "rank 0" in told[1]["work"] and "destroyed the communicator" in told[1]["work"], told
+    assert max(told[0]["waited"], told[1]["waited"]) < 10, told
+
+
+def test_a_longer_timeout_counts_at_once(fresh):
+    assert fresh(2, timeout=2).run(failures.longer_timeout) == ["", ""]
+
+
+def test_a_shorter_timeout_counts_at_once(fresh):
+    text, seconds = fresh(2).run(failures.shorter_timeout)[0]
+    assert "rank 1 did not call it within 1 s" in text and seconds < 4, (text, seconds)
+
+
+@pytest.mark.parametrize("rebuild", [False, True], ids=["resumed", "rebuilt"])
+def test_reinit_process_group(fresh, rebuild):
+    fresh(2, timeout=3).run(failures.reinitialized, rebuild)
+
+
+def test_split_group(fresh):
+    fresh(3, bound=True).run(failures.split)
+
+
+def test_monitored_barrier_names_who_is_missing(fresh):
+    for text in fresh(3).run(failures.monitored)[:2]:
+        assert "DistBackendError" in text and "Rank 2 failed to pass monitored_barrier in 1000 ms" in text, text
+
+
+def test_a_dead_rank_is_named_and_its_log_pointed_to(fresh):
+    job = fresh(3)
+    job.start(failures.dies, ranks=[0, 1, 2])
+    for text in job.results(ranks=[0, 1]):
+        assert "rank 2" in text and "log" in text, text

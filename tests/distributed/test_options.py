@@ -1,0 +1,55 @@
+"""csrc/distributed/options and settings: what is taken works, what is not is refused or said."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch  # noqa: F401
+
+from tests.distributed import failures
+
+
+def options():
+    from torch_npu._C._distributed_c10d import ProcessGroupHCCL
+
+    return ProcessGroupHCCL.Options()
+
+
+def test_hccl_config_reaches_the_communicator(two):
+    assert two.run(failures.named_by_options) == ["mine"] * 2
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "text"),
+    [
+        ({"hccl_bufer_size": 200}, ValueError, 'no "hccl_bufer_size": there are hccl_buffer_size'),
+        ({"hccl_buffer_size": 0}, ValueError, "1 to"),
+        ({"hccl_buffer_size": "200"}, TypeError, "is a number"),
+        ({"group_name": 3}, TypeError, "is a text"),
+        ({"group_name": "x" * 33}, ValueError, "1 to 32 characters"),
+        ({"qos_traffic_class": 256}, ValueError, "0 to 255"),
+    ],
+    ids=str,
+)
+def test_what_hccl_config_does_not_take_is_refused(config, error, text):
+    with pytest.raises(error, match=text):
+        options().hccl_config = config
+
+
+def test_options_are_copied():
+    one = options()
+    one.hccl_config = {"group_name": "one"}
+    other = copy.deepcopy(one)
+    other.hccl_config = {"group_name": "other"}
+    assert one.hccl_config == {"group_name": "one"}
+
+
+def test_a_setting_without_effect_is_said(monkeypatch):
+    from torch_npu import distributed
+
+    for name, value in (("STATUS_SAVE_ENABLE", "1"), ("ZERO_COPY", "0"), ("HIGH_PRIORITY", "1")):
+        monkeypatch.setenv(f"TORCH_HCCL_{name}", value)
+    with pytest.warns(UserWarning, match="TORCH_HCCL_STATUS_SAVE_ENABLE=1 is set, but") as told:
+        distributed._warn_of_settings.__wrapped__()
+    assert len(told) == 1

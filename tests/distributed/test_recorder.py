@@ -1,0 +1,38 @@
+"""csrc/distributed/recorder: the flight recorder."""
+
+from __future__ import annotations
+
+import pickle
+
+import torch
+
+from tests.distributed import failures, programs
+
+
+def test_the_last_calls_are_recorded(fresh):
+    told = fresh(2, TORCH_HCCL_TRACE_BUFFER_SIZE="10").run(failures.recorded)[0]
+    calls = [entry["profiling_name"] for entry in told["json"]]
+    assert calls == ["hccl:all_reduce", "hccl:broadcast", "hccl:send"], calls
+    assert [entry["is_p2p"] for entry in told["json"]] == [False, False, True]
+    assert told["json"][0]["input_sizes"] == [[3, 4]] and told["json"][0]["state"] == "completed"
+    assert "recorded" in told["frames"] and told["config"]["0"]["ranks"] == "[0, 1]", told
+    assert "entries" not in told["bare"]
+
+
+def test_nothing_is_recorded_unless_asked(two):
+    assert two.run(failures.recorded)[0]["json"] == []
+
+
+def test_a_failure_leaves_a_dump(fresh, tmp_path):
+    job = fresh(
+        2,
+        timeout=2,
+        TORCH_HCCL_TRACE_BUFFER_SIZE="10",
+        TORCH_HCCL_DUMP_ON_TIMEOUT="1",
+        TORCH_HCCL_DEBUG_INFO_TEMP_FILE=str(tmp_path / "trace_"),
+    )
+    job.run(programs.all_reduce, "SUM", torch.float32, False)
+    job.run(programs.missing_rank)
+    with open(tmp_path / "trace_0", "rb") as file:
+        last = pickle.load(file)["entries"][-1]
+    assert last["profiling_name"] == "hccl:all_reduce" and last["input_sizes"] == [[4]], last

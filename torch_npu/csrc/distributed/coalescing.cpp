@@ -1,0 +1,104 @@
+// See coalescing.h.
+#include "csrc/distributed/coalescing.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "csrc/cann/api.h"
+#include "csrc/core/device.h"
+#include "csrc/core/event.h"
+#include "csrc/core/stream.h"
+#include "csrc/distributed/check.h"
+
+namespace npu::distributed {
+namespace {
+
+// HcclGroupStart with its end, which is also owed when a call in between was refused.
+class HcclGroup {
+ public:
+  HcclGroup() : end_(HCCL_OPTIONAL(HcclGroupEnd)) { HCCL_CHECK(HCCL_OPTIONAL(HcclGroupStart)()); }
+  ~HcclGroup() {
+    if (open_) end_();
+  }
+  HcclGroup(const HcclGroup&) = delete;
+  void end() {
+    open_ = false;
+    const HcclResult result = end_();
+    if (result != HCCL_SUCCESS) throw_hccl(result, "HcclGroupEnd");
+  }
+
+ private:
+  decltype(&::HcclGroupEnd) end_;
+  bool open_ = true;
+};
+
+}  // namespace
+
+void Coalescing::begin() {
+  std::thread::id nobody;
+  TORCH_CHECK(mine() || owner_.compare_exchange_strong(nobody, std::this_thread::get_id()),
+              "ProcessGroupHCCL: another thread is coalescing calls of this group");
+  ++depth_;
+}
+
+bool Coalescing::end() {
+  TORCH_CHECK(mine(), "ProcessGroupHCCL: endCoalescing without startCoalescing before it");
+  if (--depth_) return false;
+  owner_.store({});
+  return true;
+}
+
+void Coalescing::drop() {
+  if (!mine()) return;
+  calls_.clear();
+  depth_ = 0;
+  owner_.store({});
+}
+
+void Coalescing::drop_inner(size_t calls_before) {
+  if (!mine()) return;
+  calls_.erase(calls_.begin() + static_cast<std::ptrdiff_t>(std::min(calls_before, calls_.size())), calls_.end());
+  if (--depth_ == 0) owner_.store({});
+}
+
+void Coalescing::add(c10::Stream stream, Steps steps, const std::vector<at::Tensor>& tensors,
+                     const std::vector<at::Tensor>& outputs) {
+  calls_.push_back({stream, std::move(steps), tensors, outputs});
+}
+
+Coalescing::Done Coalescing::run() {
+  const std::vector<Call> calls = std::exchange(calls_, {});
+  Done done;
+  if (calls.empty()) return done;
+  for (const Call& call : calls) {
+    if (std::find(done.streams.begin(), done.streams.end(), call.stream) == done.streams.end())
+      done.streams.push_back(call.stream);
+    done.tensors.insert(done.tensors.end(), call.tensors.begin(), call.tensors.end());
+    done.outputs.insert(done.outputs.end(), call.outputs.begin(), call.outputs.end());
+  }
+  const c10::DeviceIndex device = done.streams[0].device_index();
+  const NPUGuard guard(device);
+  // What the program queued since the calls were made comes before them, too: they begin here.
+  const c10::Stream here = current_stream(device);
+  PooledEvent ready(device);
+  record_event(ready.get(), here);
+  for (const c10::Stream& stream : done.streams)
+    if (stream != here) wait_event(ready.get(), stream);
+  {
+    HcclGroup group;
+    for (const Call& call : calls) {
+      const c10::StreamGuard on_stream(call.stream);
+      call.steps.issue();
+    }
+    group.end();
+  }
+  for (const Call& call : calls) {
+    const c10::StreamGuard on_stream(call.stream);
+    if (call.steps.after) call.steps.after();
+  }
+  return done;
+}
+
+}  // namespace npu::distributed

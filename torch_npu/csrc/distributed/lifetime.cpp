@@ -1,0 +1,194 @@
+// See group.h: splitting, timeouts, meeting over the store, and all that ends a group or begins it anew.
+#include <algorithm>
+
+#include "csrc/cann/api.h"
+#include "csrc/core/device.h"
+#include "csrc/distributed/check.h"
+#include "csrc/distributed/group.h"
+
+namespace npu::distributed {
+
+void ProcessGroupHCCL::setTimeout(std::chrono::milliseconds timeout) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  options_->timeout = timeout;
+  bool all = true;
+  for (const auto& [device, place] : devices_) all &= place->communicator->set_timeout(timeout);
+  if (!all) {
+    TORCH_WARN_ONCE(
+        "ProcessGroupHCCL: this CANN takes a communicator's timeout only when it is made: a longer one than "
+        "it was made with has no effect");
+  }
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                          const std::vector<int>& ranks,
+                                                          const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  const auto own = c10::dynamic_intrusive_pointer_cast<Options>(options);
+  TORCH_CHECK_TYPE(own, "ProcessGroupHCCL: split: the options must be ProcessGroupHCCL.Options");
+  // Collective over the whole group, also for those who are not in `ranks`.
+  const c10::Device device(c10::DeviceType::PrivateUse1, own_device());
+  const auto place = on(device);
+  uint64_t id;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    id = ++splits_;
+  }
+  const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
+  if (mine == ranks.end()) return nullptr;
+  auto copy = c10::make_intrusive<Options>(*own);
+  if (const auto& global = options_->global_ranks_in_group; static_cast<int>(global.size()) == size_) {
+    copy->global_ranks_in_group.clear();
+    for (const int r : ranks) copy->global_ranks_in_group.push_back(global.at(static_cast<size_t>(r)));
+  }
+  auto child = c10::make_intrusive<ProcessGroupHCCL>(
+      store, static_cast<int>(mine - ranks.begin()), static_cast<int>(ranks.size()), std::move(copy),
+      place->communicator, std::vector<uint32_t>(ranks.begin(), ranks.end()), id);
+  child->setBoundDeviceId(device);
+  child->on(device);
+  return child;
+}
+
+void ProcessGroupHCCL::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  const auto limit = opts.timeout == c10d::kUnsetTimeout ? options_->timeout : opts.timeout;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  const std::string key = "monitored_barrier/" + std::to_string(++barriers_) + "/";
+  const auto arrive = [&](int rank) { return key + std::to_string(rank); };
+  const auto left = [&] {
+    const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    return std::max(rest, std::chrono::milliseconds(1));
+  };
+  const std::string done = key + "done";
+  if (rank_) {
+    store_->set(arrive(rank_), std::vector<uint8_t>{1});
+    try {
+      // Rank 0 says who is missing when its time is over, a moment after ours.
+      store_->wait({done}, left() + std::chrono::seconds(5));
+    } catch (const std::exception& error) {
+      C10_THROW_ERROR(DistBackendError, c10::str("[Rank ", rank_, "]: rank 0 failed to pass monitored_barrier in ",
+                                                 limit.count(), " ms"));
+    }
+    const std::vector<uint8_t> text = store_->get(done);
+    if (text.size() > 1) C10_THROW_ERROR(DistBackendError, std::string(text.begin(), text.end()));
+    return;
+  }
+  std::vector<int> missing;
+  for (int r = 1; r < size_ && (missing.empty() || wait_all_ranks); ++r) {
+    try {
+      store_->wait({arrive(r)}, left());
+      store_->deleteKey(arrive(r));
+    } catch (const std::exception& error) {
+      missing.push_back(r);
+    }
+  }
+  if (missing.empty()) {
+    store_->set(done, std::vector<uint8_t>{1});
+    return;
+  }
+  const std::string text = c10::str("[Rank 0]: Rank", missing.size() > 1 ? "s " : " ", c10::Join(", ", missing),
+                                    " failed to pass monitored_barrier in ", limit.count(), " ms");
+  store_->set(done, std::vector<uint8_t>(text.begin(), text.end()));
+  C10_THROW_ERROR(DistBackendError, text);
+}
+
+void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) { on(device); }
+
+c10d::ErrorType ProcessGroupHCCL::getError() {
+  return watched_->error().empty() ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
+}
+
+// Works first: who waits for one is told why. Then what the streams wait in, so that they come free.
+void ProcessGroupHCCL::give_up(const std::string& reason) {
+  watched_->fail(reason);
+  std::map<c10::DeviceIndex, std::shared_ptr<OnDevice>> devices;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    devices = devices_;
+  }
+  for (const auto& [device, place] : devices) place->communicator->end();
+  for (const auto& [device, place] : devices) place->lanes.abort();
+}
+
+void ProcessGroupHCCL::abort() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return;
+    closed_ = true;
+  }
+  give_up(c10::str("rank ", rank_, " aborted the group"));
+  watched_->close();
+  std::lock_guard<std::mutex> lock(mutex_);
+  devices_.clear();
+}
+
+void ProcessGroupHCCL::shutdown() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return;
+  }
+  if (!watched_->error().empty()) return abort();
+  // What is queued must not find its communicator gone on a real device; here it would keep it alive.
+  try {
+    watched_->wait_for_all();
+  } catch (...) {
+    abort();
+    throw;
+  }
+  watched_->close();
+  std::lock_guard<std::mutex> lock(mutex_);
+  closed_ = true;
+  devices_.clear();
+}
+
+void ProcessGroupHCCL::reinit(bool rebuild) {
+  TORCH_CHECK(!coalescing_.mine(), "ProcessGroupHCCL: reinit among coalesced calls");
+  if (rebuild) {
+    give_up(c10::str("rank ", rank_, " made the group's communicators anew"));
+    std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
+    devices_.clear();
+    ++generation_;
+    watched_->reset(/*communicators=*/true);
+    return;
+  }
+  std::map<c10::DeviceIndex, std::shared_ptr<OnDevice>> devices;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
+    devices = devices_;
+  }
+  watched_->fail(c10::str("rank ", rank_, " resumed the group"));
+  for (const auto& [device, place] : devices) {
+    const NPUGuard guard(device);
+    place->lanes.abort();
+    place->communicator->resume();
+  }
+  watched_->reset(/*communicators=*/false);
+}
+
+std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::existing(int rank, bool make) {
+  c10::DeviceIndex index = own_device();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // The vendor's argument is a rank, from which it guesses the device; where that has a communicator, it is meant.
+    const auto named = devices_.find(static_cast<c10::DeviceIndex>(rank % std::max<int>(device_count(), 1)));
+    if (named != devices_.end()) return named->second;
+    const auto found = devices_.find(index);
+    if (found != devices_.end()) return found->second;
+  }
+  return make ? on(c10::Device(c10::DeviceType::PrivateUse1, index)) : nullptr;
+}
+
+uintptr_t ProcessGroupHCCL::hccl_comm(int rank, bool make) {
+  const auto place = existing(rank, make);
+  return place ? reinterpret_cast<uintptr_t>(place->communicator->handle()) : 0;
+}
+
+std::string ProcessGroupHCCL::hccl_comm_name(int rank, bool make) {
+  const auto place = existing(rank, make);
+  if (!place) return {};
+  char name[COMM_NAME_MAX_LENGTH] = {};
+  HCCL_CHECK(HCCL_OPTIONAL(HcclGetCommName)(place->communicator->handle(), name));
+  return name;
+}
+
+}  // namespace npu::distributed
