@@ -73,6 +73,10 @@ class Hosts:
         """The cable between them."""
         self.ip(0, "link", "set", "eth0", "down")
 
+    def mend(self) -> None:
+        """The cable again."""
+        self.ip(0, "link", "set", "eth0", "up")
+
     def close(self) -> None:
         for sleeper in self.sleepers:
             sleeper.kill()
