@@ -40,8 +40,16 @@ def frame(kind: int, data: bytes) -> bytes:
 
 
 def receive(s: socket.socket) -> tuple[int, bytes]:
-    size, kind = struct.unpack("<II", s.recv(8, socket.MSG_WAITALL))
-    return kind, s.recv(size, socket.MSG_WAITALL)
+    def exactly(size: int) -> bytes:
+        got = b""
+        while len(got) < size:
+            part = s.recv(size - len(got))
+            assert part, "closed"
+            got += part
+        return got
+
+    size, kind = struct.unpack("<II", exactly(8))
+    return kind, exactly(size)
 
 
 def greet(port: int, key: bytes) -> tuple[socket.socket, bytes, bytes]:
