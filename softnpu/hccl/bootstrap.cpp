@@ -11,6 +11,8 @@
 namespace softnpu::hccl {
 namespace {
 
+constexpr int kTries = 5;
+
 [[noreturn]] void throw_failure(const Frame& frame) {
   uint32_t code = HCCL_E_INTERNAL;
   if (frame.bytes.size() < sizeof code) fail(HCCL_E_TCP_TRANSFER, "the root sent a malformed answer");
@@ -25,15 +27,41 @@ namespace {
 Bootstrap::Bootstrap(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self, Deadline deadline)
     : root_(root.address + " port " + std::to_string(root.port)), deadline_(deadline) {
   Whitelist(s).require(root.address);
-  socket_ = tcp_connect(root.address, root.port, self.address, deadline);
-  Join join{};
-  join.key = root.key, join.ranks = ranks, join.member = self;
-  send_frame(socket_.get(), kJoin, &join, sizeof join);
+  enter(root, ranks, self);
   const Frame table = receive("the list of ranks");
   if (table.type != kTable || table.bytes.size() != ranks * sizeof(Member))
     fail(HCCL_E_TCP_TRANSFER, "the root at %s sent a malformed list of ranks", root_.c_str());
   members_.resize(ranks);
   memcpy(members_.data(), table.bytes.data(), table.bytes.size());
+}
+
+// A root that strangers throng hangs up on the oldest of those who have not proved anything yet (and this rank may have been
+// stopped before it could): it is tried a few times.
+void Bootstrap::enter(const RootInfo& root, uint32_t ranks, const Member& self) {
+  for (int tries = 1;; ++tries) {
+    socket_ = tcp_connect(root.address, root.port, self.address, deadline_);
+    const Hello mine = hello(root.key);
+    Frame frame;
+    try {
+      send_frame(socket_.get(), kHello, &mine, sizeof mine);
+      frame = receive("a proof that it is the root");
+    } catch (const Error& error) {
+      if (error.code != HCCL_E_TCP_TRANSFER || tries == kTries) throw;
+      continue;
+    }
+    Challenge theirs;
+    if (frame.type == kChallenge && frame.bytes.size() == sizeof theirs)
+      memcpy(&theirs, frame.bytes.data(), sizeof theirs);
+    else
+      theirs = {};
+    if (!proves(root.key, mine, theirs))
+      fail(HCCL_E_TCP_CONNECT, "what listens at %s is not the root of this communicator: it does not know its key",
+           root_.c_str());
+    Join join{};
+    join.said.ranks = ranks, join.said.member = self;
+    join.proof = answer(root.key, mine, theirs, bytes_of(join.said));
+    return send_frame(socket_.get(), kJoin, &join, sizeof join);
+  }
 }
 
 Frame Bootstrap::receive(const char* what) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "softnpu/hccl/handshake.h"
 #include "softnpu/hccl/member.h"
 #include "softnpu/hccl/root_info.h"
 #include "softnpu/hccl/settings.h"
@@ -14,15 +15,17 @@
 
 namespace softnpu::hccl {
 
-enum BootstrapFrame : uint32_t { kJoin = 1, kTable, kName, kNames, kLinked, kGo, kFailed };
+enum BootstrapFrame : uint32_t { kHello = 1, kChallenge, kJoin, kTable, kName, kNames, kLinked, kGo, kFailed };
 
-struct Join {  // the first frame of a rank
-  Key key;
-  uint32_t ranks, pad;
-  Member member;
+struct Join {  // with it a rank stops being a stranger
+  Digest proof;
+  struct Said {
+    uint32_t ranks, pad;
+    Member member;
+  } said;
 };
 
-// Opens a session: this process listens, and answers those who know the key. `fixed_port`: listen there or fail.
+// Opens a session: this process listens, and answers those who prove that they know the key. `fixed_port`: listen there or fail.
 RootInfo open_session(const Settings& s, int device, const Key& key, const std::string& address,
                       uint16_t fixed_port = 0);
 
@@ -44,6 +47,7 @@ class Bootstrap {
   Deadline deadline() const { return deadline_; }
 
  private:
+  void enter(const RootInfo& root, uint32_t ranks, const Member& self);
   Frame receive(const char* what);
 
   Fd socket_;

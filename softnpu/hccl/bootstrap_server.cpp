@@ -1,13 +1,17 @@
 // See bootstrap.h: the root's side. One listening socket a process, shared by the sessions that are open; it is closed with the
-// last of them, so the port is back as soon as the communicators stand. Everything here runs on the control thread.
+// last of them, so the port is back as soon as the communicators stand. Everything here runs on the control thread, and nothing
+// waits for a peer: strangers, however many, cost those who belong to the job nothing but the processor's time.
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 
 #include "softnpu/hccl/bootstrap.h"
+#include "softnpu/hccl/bootstrap_connection.h"
 #include "softnpu/hccl/hub.h"
 #include "softnpu/hccl/network/control.h"
 #include "softnpu/hccl/network/hosts.h"
@@ -19,13 +23,8 @@ namespace {
 
 constexpr uint16_t kPorts = 16;
 
-struct Connection {
-  explicit Connection(Fd s) : socket(std::move(s)) {}
-  Fd socket;
-  bool joined = false, linked = false;
-  uint32_t rank = 0;
-};
-using ConnectionPtr = std::shared_ptr<Connection>;
+constexpr size_t kStrangers = 512;  // at a time; beyond that the oldest has to go
+constexpr int kAcceptedAtOnce = 64;
 
 struct Session {
   Key key;
@@ -39,15 +38,12 @@ struct Session {
   bool table_sent = false;
 };
 
-void send_failure(int socket, HcclResult code, const std::string& text) noexcept {
+void send_failure(Connection& to, HcclResult code, const std::string& text) noexcept {
   std::string bytes(sizeof(uint32_t), '\0');
   const uint32_t number = code;
   memcpy(bytes.data(), &number, sizeof number);
   bytes += text;
-  try {
-    send_frame(socket, kFailed, bytes.data(), bytes.size());
-  } catch (const Error&) {  // whoever hung up needs no reason
-  }
+  to.send(kFailed, bytes.data(), bytes.size());
 }
 
 class Server {
@@ -66,7 +62,7 @@ class Server {
     session->key = key;
     session->timeout = s.connect_timeout;
     session->deadline = Clock::now() + s.connect_timeout + std::chrono::seconds(1);
-    sessions_[key] = session;
+    sessions_[name_of(key)] = session;
     if (!ticking_) {
       ticking_ = true;
       hub::every_tick([this] { return tick(); });
@@ -103,7 +99,11 @@ class Server {
     listener_ = std::move(*socket);
     address_ = address;
     port_ = bound_port(listener_);
-    hub::watch(listener_.get(), [this](uint32_t) { accept_one(); });
+    watch_listener();
+  }
+
+  void watch_listener() {
+    hub::watch(listener_.get(), [this](uint32_t) { accept_some(); });
   }
 
   void close_listener() {
@@ -112,54 +112,102 @@ class Server {
     listener_ = Fd();
   }
 
-  void accept_one() {
-    Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket) return;
-    const std::string from = peer_address(socket.get());
-    if (!whitelist_->allows(from)) {
-      send_failure(socket.get(), HCCL_E_TCP_CONNECT, "the root refused " + from + ": " + whitelist_->reason());
-      return;
-    }
-    auto connection = std::make_shared<Connection>(std::move(socket));
-    const int fd = connection->socket.get();
-    hub::watch(fd, [this, connection, fd, session = std::weak_ptr<Session>()](uint32_t) mutable {
-      try {
-        // A frame is small and sent at once: a second is more than it needs, and no stranger may hold the loop for longer.
-        Frame frame = recv_frame(fd, Clock::now() + std::chrono::seconds(1));
-        if (frame.type == kJoin && !connection->joined) {
-          session = join(connection, frame);
-        } else if (auto n = session.lock(); n && frame.type == kName) {
-          named(n, connection, std::string(reinterpret_cast<const char*>(frame.bytes.data()), frame.bytes.size()));
-        } else if (auto s = session.lock(); s && frame.type == kLinked) {
-          linked(s, connection, std::string(reinterpret_cast<const char*>(frame.bytes.data()), frame.bytes.size()));
-        } else {
-          hub::unwatch(fd);
+  void accept_some() {
+    for (int i = 0; i < kAcceptedAtOnce; ++i) {
+      Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket) {
+        if (errno != EMFILE && errno != ENFILE) return;
+        // Out of descriptors: a stranger's is taken. Without any, those who come wait for the next tick.
+        if (strangers_.empty()) {
+          hub::unwatch(listener_.get());
+          paused_ = true;
+          return;
         }
+        leave(strangers_.front());
+        continue;
+      }
+      take(std::make_shared<Connection>(std::move(socket)));
+    }
+  }
+
+  void take(const ConnectionPtr& connection) {
+    const int fd = connection->socket.get();
+    const std::string from = peer_address(fd);
+    if (!whitelist_->allows(from))
+      return send_failure(*connection, HCCL_E_TCP_CONNECT, "the root refused " + from + ": " + whitelist_->reason());
+    if (strangers_.size() >= kStrangers) leave(strangers_.front());
+    strangers_.push_back(connection);
+    hub::watch(fd, [this, connection, session = std::weak_ptr<Session>()](uint32_t) mutable {
+      try {
+        const std::optional<Frame> frame = connection->read();
+        if (!frame) return;
+        if (!connection->joined)
+          session = heed(connection, *frame);
+        else if (const auto s = session.lock(); !s || !hear(s, connection, *frame))
+          hub::unwatch(connection->socket.get());
       } catch (const Error&) {
-        hub::unwatch(fd);
-        if (auto s = session.lock(); s && sessions_.count(s->key))
+        leave(connection);
+        if (auto s = session.lock(); s && sessions_.count(name_of(s->key)))
           end(s, HCCL_E_REMOTE,
               "rank " + std::to_string(connection->rank) + " left while the communicator was being made");
       }
     });
   }
 
-  std::weak_ptr<Session> join(const ConnectionPtr& connection, const Frame& frame) {
-    const int fd = connection->socket.get();
+  void leave(const ConnectionPtr connection) {
+    hub::unwatch(connection->socket.get());
+    std::erase(strangers_, connection);
+  }
+
+  // What a rank says. False: it has nothing to say any more.
+  bool hear(const std::shared_ptr<Session>& s, const ConnectionPtr& connection, const Frame& frame) {
+    std::string text(reinterpret_cast<const char*>(frame.bytes.data()), frame.bytes.size());
+    if (frame.type == kName && s->table_sent)
+      named(s, connection, std::move(text));
+    else if (frame.type == kLinked && s->table_sent)
+      linked(s, connection, text);
+    else
+      return false;
+    return true;
+  }
+
+  // What a stranger says: a hello is answered, a proof makes it a rank.
+  std::weak_ptr<Session> heed(const ConnectionPtr& connection, const Frame& frame) {
     auto refuse = [&](HcclResult code, const std::string& text) {
-      send_failure(fd, code, text);
-      hub::unwatch(fd);
+      send_failure(*connection, code, text);
+      leave(connection);
       return std::weak_ptr<Session>();
     };
+    Hello asks;
+    if (frame.type == kHello && frame.bytes.size() == sizeof asks && !connection->asked) {
+      memcpy(&asks, frame.bytes.data(), sizeof asks);
+      const auto found = sessions_.find(asks.meant);
+      if (asks.version == kHandshake && found != sessions_.end()) {
+        connection->asked = {asks, challenge(found->second->key, asks)};
+        connection->send(kChallenge, &connection->asked->second, sizeof(Challenge));
+        return {};
+      }
+      if (asks.version == kHandshake)
+        return refuse(
+            HCCL_E_PARA,
+            "the root knows no such communicator: the root info is of another one, used before, or too old, or "
+            "ANYCEND_HCCL_SECRET is not the same on all ranks");
+    }
     Join join;
-    if (frame.bytes.size() != sizeof join)
+    if (frame.type != kJoin || frame.bytes.size() != sizeof join || !connection->asked)
       return refuse(HCCL_E_PARA, "the root speaks another version of this library");
     memcpy(&join, frame.bytes.data(), sizeof join);
-    const auto found = sessions_.find(join.key);
-    if (found == sessions_.end())
-      return refuse(HCCL_E_PARA,
-                    "the root knows no such communicator: the root info is of another one, used before, or too old");
-    const std::shared_ptr<Session> s = found->second;
+    const auto& [hello, challenge] = *connection->asked;
+    const auto found = sessions_.find(hello.meant);
+    if (found == sessions_.end() ||
+        !same(join.proof, answer(found->second->key, hello, challenge, bytes_of(join.said))))
+      return refuse(HCCL_E_PARA, "the root did not believe that this rank knows the communicator's key");
+    return join_session(connection, found->second, join.said);
+  }
+
+  std::weak_ptr<Session> join_session(const ConnectionPtr& connection, const std::shared_ptr<Session> s,
+                                      const Join::Said& join) {
+    std::erase(strangers_, connection);
     connection->joined = true;
     connection->rank = join.member.rank;
     const std::string name = "rank " + std::to_string(join.member.rank);
@@ -187,8 +235,7 @@ class Server {
     std::sort(s->members.begin(), s->members.end(), [](const Member& a, const Member& b) { return a.rank < b.rank; });
     s->table_sent = true;
     s->deadline = Clock::now() + s->timeout;
-    for (const ConnectionPtr& c : s->joined)
-      send_frame(c->socket.get(), kTable, s->members.data(), s->members.size() * sizeof(Member));
+    for (const ConnectionPtr& c : s->joined) c->send(kTable, s->members.data(), s->members.size() * sizeof(Member));
   }
 
   void named(const std::shared_ptr<Session>& s, const ConnectionPtr& connection, std::string name) {
@@ -201,7 +248,7 @@ class Server {
       const auto size = static_cast<uint32_t>(n.size());
       all.append(reinterpret_cast<const char*>(&size), sizeof size).append(n);
     }
-    for (const ConnectionPtr& c : s->joined) send_frame(c->socket.get(), kNames, all.data(), all.size());
+    for (const ConnectionPtr& c : s->joined) c->send(kNames, all.data(), all.size());
   }
 
   void linked(const std::shared_ptr<Session>& s, const ConnectionPtr& connection, const std::string& failure) {
@@ -209,12 +256,8 @@ class Server {
     if (!failure.empty()) return end(s, HCCL_E_REMOTE, "rank " + std::to_string(connection->rank) + ": " + failure);
     if (!std::all_of(s->joined.begin(), s->joined.end(), [](const ConnectionPtr& c) { return c->linked; })) return;
     forget(s);  // first: whoever returns from initialisation finds the port free
-    for (const ConnectionPtr& c : s->joined) {
-      try {
-        send_frame(c->socket.get(), kGo, this_process().id.data(), sizeof(Key));
-      } catch (const Error&) {  // its death is seen on the local connection, or on the control connection
-      }
-    }
+    // All has been read that was sent before: so little is taken at once. A death is seen on the local or the control connection.
+    for (const ConnectionPtr& c : s->joined) c->send(kGo, this_process().id.data(), sizeof(Key));
     if (!Hosts(s->members, 0).several()) return;
     std::vector<std::pair<Fd, Member>> stay;
     for (const ConnectionPtr& c : s->joined) stay.emplace_back(std::move(c->socket), s->members[c->rank]);
@@ -223,20 +266,26 @@ class Server {
 
   void end(const std::shared_ptr<Session>& s, HcclResult code, const std::string& text) {
     forget(s);
-    for (const ConnectionPtr& c : s->joined) send_failure(c->socket.get(), code, text);
+    for (const ConnectionPtr& c : s->joined) send_failure(*c, code, text);
   }
 
   void forget(const std::shared_ptr<Session>& s) {
     for (const ConnectionPtr& c : s->joined) hub::unwatch(c->socket.get());
-    sessions_.erase(s->key);
-    if (sessions_.empty()) close_listener();
+    sessions_.erase(name_of(s->key));
+    if (!sessions_.empty()) return;
+    close_listener();
+    while (!strangers_.empty()) leave(strangers_.front());
   }
 
   bool tick() {
+    if (std::exchange(paused_, false) && listener_) watch_listener();
     const Deadline now = Clock::now();
     std::vector<std::shared_ptr<Session>> over;
-    for (auto& [key, s] : sessions_)
+    while (!strangers_.empty() && now > strangers_.front()->deadline) leave(strangers_.front());  // by age
+    for (auto& [name, s] : sessions_) {
+      for (const ConnectionPtr& c : s->joined) c->flush();
       if (now > s->deadline) over.push_back(s);
+    }
     for (const auto& s : over) {
       std::string missing;
       for (uint32_t r = 0; r < s->ranks; ++r) {
@@ -257,9 +306,10 @@ class Server {
   Fd listener_;
   std::string address_;
   uint16_t port_ = 0;
-  bool ticking_ = false;
+  bool ticking_ = false, paused_ = false;
   std::unique_ptr<Whitelist> whitelist_;
-  std::map<Key, std::shared_ptr<Session>> sessions_;
+  std::map<Key, std::shared_ptr<Session>> sessions_;  // by name_of(key)
+  std::deque<ConnectionPtr> strangers_;               // by arrival
 };
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include "acl/api.h"
 #include "softnpu/hccl/bootstrap.h"
 #include "softnpu/hccl/device_ip.h"
+#include "softnpu/hccl/handshake.h"
+#include "softnpu/hccl/network/carrier.h"
 #include "softnpu/hccl/rank_table.h"
 #include "softnpu/hccl/status.h"
 #include "softnpu/hccl/whitelist.h"
@@ -36,7 +38,8 @@ Member own_member(const Settings& s, uint32_t rank, int device, const std::strin
 }
 
 Options named(Options options, const Key& key) {
-  if (options.name.empty()) options.name = "hccl_" + hex(key).substr(0, 12);
+  if (options.name.empty())
+    options.name = "hccl_" + hex(name_of(key)).substr(0, 12);  // errors say it: nothing of the key itself
   return options;
 }
 
@@ -54,6 +57,12 @@ class Linking final : public Patience {
   const Bootstrap& bootstrap_;
 };
 
+// The key of a root info has passed through a store, that of a rank table through a file: with a secret (ANYCEND_HCCL_SECRET) whoever
+// read them there knows nothing yet.
+Key kept_key(const Settings& s, const Key& key) {
+  return s.secret.empty() ? key : derived_key(key, "secret " + s.secret);
+}
+
 CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self,
                      const Options& options) {
   if (!ranks || self.rank >= ranks) fail(HCCL_E_PARA, "rank %u does not exist among %u ranks", self.rank, ranks);
@@ -61,14 +70,22 @@ CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, co
   auto communicator =
       std::make_shared<Communicator>(root.key, self.rank, bootstrap.members(), named(options, root.key));
   const bool several = Hosts(bootstrap.members(), self.rank).several();
+  std::vector<std::string> names;
   try {
     if (several) {
       const Whitelist list(s);
       for (const Member& m : bootstrap.members())
         list.require(m.address, "rank"), list.require(m.device_address, "rank");
       Wire& wire = Wire::get(self.device_address);
-      const std::vector<std::string> names = bootstrap.exchange_names(wire.name());
-      for (uint32_t r = 0; r < ranks; ++r) wire.learn(bootstrap.members()[r].process.id, names[r]);
+      for (const Member& m : bootstrap.members()) wire.admit(m.process.id, m.device_address, root.key);
+      names = bootstrap.exchange_names(wire.name());
+      for (uint32_t r = 0; r < ranks; ++r)
+        if (names[r].substr(0, kTcpName.size()) != wire.name().substr(0, kTcpName.size()))
+          fail(HCCL_E_UNAVAIL,
+               "rank %u's host uses %s for data between hosts and this one does not: UCX is used where there is an "
+               "RDMA card or "
+               "UCX_TLS is set; set UCX_TLS on all hosts or on none",
+               r, names[r].starts_with(kUcxName) ? "UCX" : "TCP without UCX");
     }
     Linking patience(bootstrap);
     communicator->link(patience);
@@ -80,6 +97,8 @@ CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, co
     throw;
   }
   bootstrap.confirm("");
+  for (uint32_t r = 0; r < names.size(); ++r)
+    Wire::get(self.device_address).learn(bootstrap.members()[r].process.id, names[r], root.key);
   if (several) communicator->connect_hosts(ControlLink::open(bootstrap.release(), bootstrap.root_process()));
   return communicator;
 }
@@ -128,11 +147,15 @@ Options options_of(const HcclCommConfig* config) {
 
 RootInfo make_root_info() {
   const Settings s = settings();
-  return open_session(s, current_device(), random_key(), own_address(s));
+  const Key key = random_key();
+  RootInfo root = open_session(s, current_device(), kept_key(s, key), own_address(s));
+  root.key = key;
+  return root;
 }
 
-CommunicatorPtr init_from_root(const RootInfo& root, uint32_t ranks, uint32_t rank, const Options& options) {
+CommunicatorPtr init_from_root(RootInfo root, uint32_t ranks, uint32_t rank, const Options& options) {
   const Settings s = settings();
+  root.key = kept_key(s, root.key);
   return join(s, root, ranks, own_member(s, rank, current_device()), options);
 }
 
@@ -159,7 +182,7 @@ CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& 
            file, first.server.c_str(), other.server.c_str());
   RootInfo root{numeric_address(first.server) ? first.server : own_address(s),
                 static_cast<uint16_t>(s.base_port + first.device % 16),
-                derived_key(Key{}, "rank table " + std::to_string(use) + " " + table.text)};
+                kept_key(s, derived_key(Key{}, "rank table " + std::to_string(use) + " " + table.text))};
   if (rank == 0) root = open_session(s, first.device, root.key, root.address, root.port);
   Member self = own_member(s, rank, table.ranks[rank].device, table.ranks[rank].device_ip);
   return join(s, root, ranks, self, options);

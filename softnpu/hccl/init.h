@@ -10,7 +10,7 @@ Options default_options();
 Options options_of(const HcclCommConfig* config);  // checks the head that HcclCommConfigInit writes
 
 RootInfo make_root_info();
-CommunicatorPtr init_from_root(const RootInfo& root, uint32_t ranks, uint32_t rank, const Options& options);
+CommunicatorPtr init_from_root(RootInfo root, uint32_t ranks, uint32_t rank, const Options& options);
 CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& options);
 std::vector<CommunicatorPtr> init_all(uint32_t ranks, const int32_t* devices);
 CommunicatorPtr init_sub(Communicator& parent, const std::vector<uint32_t>& ranks, uint64_t id, uint32_t rank,

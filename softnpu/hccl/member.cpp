@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "softnpu/hccl/digest.h"
 #include "softnpu/hccl/status.h"
 
 namespace softnpu::hccl {
@@ -18,16 +19,9 @@ Key random_key() {
 }
 
 Key derived_key(const Key& parent, const std::string& text) {
-  // Two FNV-1a walks with different starts. Not a cryptographic hash: the parent's 128 random bits are what must not be guessed.
-  uint64_t h[2] = {0xcbf29ce484222325u, 0x9ae16a3b2f90404fu};
-  auto mix = [&](uint8_t byte) {
-    for (uint64_t& x : h) x = (x ^ byte) * 0x100000001b3u;
-    h[1] ^= h[0] >> 29;
-  };
-  for (uint8_t byte : parent) mix(byte);
-  for (char c : text) mix(static_cast<uint8_t>(c));
+  const Digest digest = hmac(bytes_of(parent), {text});
   Key key;
-  memcpy(key.data(), h, sizeof h);
+  memcpy(key.data(), digest.data(), key.size());
   return key;
 }
 

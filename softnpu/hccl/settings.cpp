@@ -77,6 +77,28 @@ bool job_is_local() {
   return world && local && !strcmp(world, local);
 }
 
+// What only the job's ranks know. A file that others can read is no secret; a short one can be guessed.
+std::string secret() {
+  std::string found;
+  const char *text = text_of("ANYCEND_HCCL_SECRET"), *file = text_of("ANYCEND_HCCL_SECRET_FILE");
+  if (!text && !file) return found;
+  const char* name = text ? "ANYCEND_HCCL_SECRET" : "ANYCEND_HCCL_SECRET_FILE";
+  if (text) {
+    found = text;
+  } else {
+    std::ifstream in(file, std::ios::binary);
+    struct stat about{};
+    if (!in || stat(file, &about) != 0) fail(HCCL_E_OPEN_FILE_FAILURE, "cannot read %s (%s)", file, name);
+    if (about.st_mode & 077)
+      fail(HCCL_E_PARA, "%s (%s) can be read by others than its owner: chmod 600 %s", file, name, file);
+    found.assign(std::istreambuf_iterator<char>(in), {});
+    while (!found.empty() && (found.back() == '\n' || found.back() == '\r')) found.pop_back();
+  }
+  if (found.size() < 16)
+    fail(HCCL_E_PARA, "%s has %zu characters; a secret needs 16 or more (openssl rand -hex 16)", name, found.size());
+  return found;
+}
+
 }  // namespace
 
 Settings settings() {
@@ -90,6 +112,7 @@ Settings settings() {
   if (const char* v = text_of("HCCL_SOCKET_IFNAME")) s.interface_names = v;
   if (const char* v = text_of("HCCL_WHITELIST_DISABLE")) s.whitelist = !strcmp(v, "0");
   if (const char* v = text_of("HCCL_WHITELIST_FILE")) s.whitelist_file = v;
+  s.secret = secret();
   if (const char* v = text_of("ANYCEND_STRICT")) s.strict = strcmp(v, "0") != 0;
   return s;
 }

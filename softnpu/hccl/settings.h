@@ -23,6 +23,7 @@ struct Settings {
   std::string interface_names;  // HCCL_SOCKET_IFNAME: "eth0,eth1" prefixes, "=eth0" exact, "^docker" excluded
   bool whitelist = false;       // HCCL_WHITELIST_DISABLE=0
   std::string whitelist_file;   // HCCL_WHITELIST_FILE
+  std::string secret;           // ANYCEND_HCCL_SECRET, or what the file ANYCEND_HCCL_SECRET_FILE holds
   bool strict = false;          // ANYCEND_STRICT: refuse what the chosen SoC refuses
 };
 

@@ -19,8 +19,6 @@
 namespace softnpu::hccl {
 namespace {
 
-constexpr size_t kLargestFrame = 16 << 20;
-
 struct Address {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -130,10 +128,35 @@ Fd tcp_connect(const std::string& ip, uint16_t port, const std::string& from, De
   }
 }
 
-void send_frame(int socket, uint32_t type, const void* data, size_t size) {
+Fd tcp_call(const std::string& ip, uint16_t port, const std::string& from) {
+  Address to = address_of(ip, port), local = address_of(from, 0);
+  Fd fd(socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) fail(HCCL_E_SYSCALL, "socket: %s", strerror(errno));
+  const int on = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (local.storage.ss_family == to.storage.ss_family) bind(fd.get(), local.get(), local.size);  // best effort
+  if (connect(fd.get(), to.get(), to.size) != 0 && errno != EINPROGRESS)
+    fail(HCCL_E_TCP_CONNECT, "cannot connect to %s port %d: %s", ip.c_str(), port, strerror(errno));
+  return fd;
+}
+
+std::optional<int> tcp_called(int socket) {
+  pollfd p{socket, POLLOUT, 0};
+  if (poll(&p, 1, 0) <= 0) return {};
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+std::string frame_bytes(uint32_t type, const void* data, size_t size) {
   const uint32_t head[2] = {static_cast<uint32_t>(size), type};
   std::string all(reinterpret_cast<const char*>(head), sizeof head);
-  all.append(static_cast<const char*>(data), size);
+  return all.append(static_cast<const char*>(data), size);
+}
+
+void send_frame(int socket, uint32_t type, const void* data, size_t size) {
+  const std::string all = frame_bytes(type, data, size);
   for (size_t at = 0; at < all.size();) {
     const ssize_t sent = send(socket, all.data() + at, all.size() - at, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
@@ -155,6 +178,28 @@ Frame recv_frame(int socket, Deadline deadline) {
   Frame frame{head[1], std::vector<std::byte>(head[0])};
   read_all(socket, frame.bytes.data(), frame.bytes.size(), patience);
   return frame;
+}
+
+std::optional<Frame> FrameReader::read(int socket, size_t limit) {
+  // True when `size` bytes are there.
+  auto fill = [&](void* to, size_t& here, size_t size) {
+    while (here < size) {
+      const ssize_t got = recv(socket, static_cast<char*>(to) + here, size - here, MSG_DONTWAIT);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return false;
+      if (got <= 0) fail(HCCL_E_TCP_TRANSFER, "the connection was closed by the other side");
+      here += static_cast<size_t>(got);
+    }
+    return true;
+  };
+  if (head_bytes_ < sizeof head_) {
+    if (!fill(head_, head_bytes_, sizeof head_)) return {};
+    if (head_[0] > limit) fail(HCCL_E_TCP_TRANSFER, "the other side does not speak this protocol");
+    frame_ = {head_[1], std::vector<std::byte>(head_[0])};
+  }
+  if (!fill(frame_.bytes.data(), body_bytes_, frame_.bytes.size())) return {};
+  head_bytes_ = body_bytes_ = 0;
+  return std::move(frame_);
 }
 
 Fd local_listen(const std::string& name) {

@@ -38,13 +38,31 @@ std::string peer_address(int socket);
 // Tries again until the deadline while nobody listens there. `from`: the address to leave by.
 Fd tcp_connect(const std::string& ip, uint16_t port, const std::string& from, Deadline deadline);
 
+// The same without waiting: tcp_called() is empty while it is tried, then 0 or the error's number.
+Fd tcp_call(const std::string& ip, uint16_t port, const std::string& from);
+std::optional<int> tcp_called(int socket);
+
 // A frame is a type and up to 16 MiB of bytes.
+constexpr size_t kLargestFrame = 16 << 20;
 struct Frame {
   uint32_t type = 0;
   std::vector<std::byte> bytes;
 };
+std::string frame_bytes(uint32_t type, const void* data, size_t size);
 void send_frame(int socket, uint32_t type, const void* data, size_t size);
 Frame recv_frame(int socket, Deadline deadline);
+
+// Takes a frame as it comes from a socket that does not block: for a thread that has others to serve. Reads no byte beyond it.
+class FrameReader {
+ public:
+  // The frame once it is whole. Throws when the other side hung up, or announces more than `limit` bytes.
+  std::optional<Frame> read(int socket, size_t limit);
+
+ private:
+  uint32_t head_[2] = {};
+  size_t head_bytes_ = 0, body_bytes_ = 0;  // that are here
+  Frame frame_;
+};
 
 // Local datagrams that keep their borders (SOCK_SEQPACKET) in the abstract namespace: nothing in the file system to leave behind.
 Fd local_listen(const std::string& name);

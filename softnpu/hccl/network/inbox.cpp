@@ -6,7 +6,7 @@
 namespace softnpu::hccl {
 namespace {
 
-void take(Parcel& parcel, const std::byte* data, size_t bytes) {
+void deliver(Parcel& parcel, const std::byte* data, size_t bytes) {
   if (bytes > parcel.block->size()) return parcel.end(Parcel::kLost, "a message is longer than expected");
   // It may be another rank's, which has its error and goes on, while this process stood still.
   if (parcel.block->lent() && parcel.bell.board->aborted())
@@ -24,13 +24,14 @@ void Inbox::expect(ParcelPtr parcel) {
     expected_[tag] = std::move(parcel);
     return;
   }
-  take(*parcel, early->second.block->data(), early->second.bytes);
+  deliver(*parcel, early->second.block->data(), early->second.bytes);
   early_.erase(early);
 }
 
 void Inbox::forget(const ParcelPtr& parcel) {
   if (parcel->done()) return;
-  expected_.erase(parcel->tag);
+  if (const auto waits = expected_.find(parcel->tag); waits != expected_.end() && waits->second == parcel)
+    expected_.erase(waits);
   parcel->end(Parcel::kLost, "nobody waits for it any more");
 }
 
@@ -42,8 +43,21 @@ void Inbox::arrive(uint64_t tag, const std::byte* data, size_t bytes) {
     early_[tag] = {std::move(block), bytes};
     return;
   }
-  take(*waits->second, data, bytes);
+  deliver(*waits->second, data, bytes);
   expected_.erase(waits);
+}
+
+void Inbox::arrive(uint64_t tag, BlockPtr block, size_t bytes) {
+  if (expected_.count(tag)) return arrive(tag, block->data(), bytes);
+  early_[tag] = {std::move(block), bytes};
+}
+
+ParcelPtr Inbox::take(uint64_t tag) {
+  const auto waits = expected_.find(tag);
+  if (waits == expected_.end()) return nullptr;
+  ParcelPtr parcel = std::move(waits->second);
+  expected_.erase(waits);
+  return parcel;
 }
 
 void Inbox::lose(uint64_t tag, const std::string& why) {

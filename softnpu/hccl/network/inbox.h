@@ -12,6 +12,9 @@ class Inbox {
   void expect(ParcelPtr parcel);
   void forget(const ParcelPtr& parcel);  // what comes for it later is written nowhere
   void arrive(uint64_t tag, const std::byte* data, size_t bytes);
+  void arrive(uint64_t tag, BlockPtr block, size_t bytes);
+  // What is waited for, to be written into its block as it comes: from then on it is the caller's to end. Null when nothing is.
+  ParcelPtr take(uint64_t tag);
   void lose(uint64_t tag, const std::string& why);
 
  private:

@@ -13,7 +13,7 @@
 namespace softnpu::hccl {
 namespace {
 
-bool rdma_devices() {
+bool look_for_rdma() {
   DIR* folder = opendir("/sys/class/infiniband");
   if (!folder) return false;
   bool any = false;
@@ -26,7 +26,7 @@ bool rdma_devices() {
 // there is nothing to register: it is told to leave them alone.
 class MemoryLeftAlone {
  public:
-  MemoryLeftAlone() : ours_(tcp_only() && !getenv(kName)) {
+  MemoryLeftAlone() : ours_(!rdma_devices() && !getenv(kName)) {
     if (ours_) setenv(kName, "n", 0);
   }
   ~MemoryLeftAlone() {
@@ -72,7 +72,12 @@ Ucx load() {
 
 }  // namespace
 
-bool tcp_only() { return !getenv("UCX_TLS") && !rdma_devices(); }
+bool rdma_devices() {
+  static const bool any = look_for_rdma();
+  return any;
+}
+
+bool ucx_wanted() { return getenv("UCX_TLS") || rdma_devices(); }
 
 const Ucx& ucx() {
   static const Ucx functions = load();  // after an exception the next call tries again

@@ -1,5 +1,5 @@
-// libucp's functions that this room calls. The library is loaded when a communicator first spans hosts; a job on one host needs
-// neither it nor its package. Who calls it: wire.cpp. What it is not: a transport (wire.h).
+// libucp's functions that this room calls. The library is loaded when a communicator first spans hosts that have
+// RDMA cards; other jobs need neither it nor its package. Who calls it: carrier_ucx.cpp. What it is not: a transport (wire.h).
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -36,7 +36,8 @@ struct Ucx {
 // Throws HCCL_E_UNAVAIL naming the package when the library is not there.
 const Ucx& ucx();
 
-// No RDMA card here, and the user did not choose (UCX_TLS).
-bool tcp_only();
+bool rdma_devices();  // of this host
+// There are some, or the user named a transport (UCX_TLS).
+bool ucx_wanted();
 
 }  // namespace softnpu::hccl

@@ -20,11 +20,15 @@ Wire& Wire::get(const std::string& address) {
   return *the;
 }
 
-const std::string& Wire::name() const { return worker_->name; }
+const std::string& Wire::name() const { return worker_->carrier->name(); }
 
-void Wire::learn(const Key& process, const std::string& name) {
-  std::lock_guard lock(worker_->mutex);
-  worker_->names[process] = name;
+void Wire::admit(const Key& process, const std::string& from, const Key& communicator) {
+  worker_->addresses.admit(process, from, communicator);
+  worker_->wake();
+}
+
+void Wire::learn(const Key& process, const std::string& name, const Key& communicator) {
+  worker_->addresses.learn(process, name, communicator);
 }
 
 ParcelPtr Wire::send(const Key& process, uint64_t tag, BlockPtr block, size_t bytes, Bell bell) {

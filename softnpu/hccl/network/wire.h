@@ -1,5 +1,5 @@
-// Messages between processes on different hosts, through UCX: a thread of its own owns the UCX worker, takes orders from a queue,
-// and sleeps on the worker's event descriptor. Data goes from and to blocks that the wire holds until it is done with them. A lent
+// Messages between processes on different hosts: a thread of its own owns the carrier (TCP, or UCX where there is RDMA), takes orders
+// from a queue, and sleeps on the carrier's event descriptor. Data goes from and to blocks that the wire holds until it is done with them. A lent
 // block is somebody's own memory: whoever gives up waiting takes it back, so that nothing is read or written later.
 // What it is not: the meaning of a message (a 64-bit tag is all it knows), nor who is alive (control.h).
 #pragma once
@@ -60,12 +60,14 @@ using ParcelPtr = std::shared_ptr<Parcel>;
 
 class Wire {
  public:
-  // Opens it at first use, on the interface that has `address`. Throws HCCL_E_UNAVAIL without UCX, HCCL_E_TCP_CONNECT otherwise.
+  // Opens it at first use, on the interface that has `address`. Throws HCCL_E_UNAVAIL where UCX is wanted and not there, HCCL_E_TCP_CONNECT otherwise.
   static Wire& get(const std::string& address);
 
-  // How others reach this process, and what they said about themselves.
+  // How others reach this process. They may call it once they are admitted (from an address, knowing a communicator's key), and
+  // are called once that communicator stands and they, too, have admitted all.
   const std::string& name() const;
-  void learn(const Key& process, const std::string& name);
+  void admit(const Key& process, const std::string& from, const Key& communicator);
+  void learn(const Key& process, const std::string& name, const Key& communicator);
 
   ParcelPtr send(const Key& process, uint64_t tag, BlockPtr block, size_t bytes, Bell bell);
   ParcelPtr receive(uint64_t tag, BlockPtr block, Bell bell);

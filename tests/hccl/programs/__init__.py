@@ -12,6 +12,7 @@ from tests.hccl.programs.failures import (
     refused,
     watch_async_error,
 )
+from tests.hccl.programs.faults import end, phase_destroy, phase_first, phase_init, phase_large, phase_replay, phase_sub
 from tests.hccl.programs.hosts import (
     absent_from_start,
     all_to_all_until_it_fails,
@@ -20,6 +21,7 @@ from tests.hccl.programs.hosts import (
     munmap_code,
     not_sevens,
     own_bits,
+    reach,
     receive_from_the_gone,
     send_and_exit,
 )

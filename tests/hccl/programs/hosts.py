@@ -98,3 +98,15 @@ def receive_from_the_gone(rank: Rank) -> bool:
 def munmap_code(rank: Rank) -> bytes:
     """The machine code that munmap begins with; a library that watches it has written over it."""
     return ctypes.string_at(ctypes.cast(ctypes.CDLL(None).munmap, ctypes.c_void_p).value, 16)
+
+
+def reach(rank: Rank, address: str, port: int, by: str) -> bool:
+    """Is a connection from the address `by` taken within a second?"""
+    with socket.socket() as s:
+        s.settimeout(1)
+        s.bind((by, 0))
+        try:
+            s.connect((address, port))
+        except TimeoutError:
+            return False
+    return True

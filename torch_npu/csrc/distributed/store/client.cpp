@@ -110,6 +110,10 @@ Client::Client(const std::string& host, uint16_t port, Deadline deadline) : wher
 Client::Client(int64_t pid, Deadline deadline) : where_("the proxy of process " + std::to_string(pid)) {
   fd_ = connect_local(proxy_name(pid));
   if (fd_ < 0) throw ConnectionLost("no connection to " + where_ + ": " + std::strerror(errno));
+  if (!same_user(fd_)) {
+    close(fd_);
+    throw ConnectionLost(where_ + " is run by another user, who would see and change what this job stores");
+  }
   greet(deadline);
 }
 

@@ -19,6 +19,10 @@ void put_frame(std::string& out, uint32_t channel, std::string_view bytes) {
   out.append(bytes);
 }
 
+constexpr size_t kMostWaiting = 4 << 20;    // bytes of answers: beyond, no request of this client is read
+constexpr uint32_t kProxysFrame = 1 << 20;  // a proxy sends on what one read gave it
+constexpr size_t kMostChannels = 64 << 10;
+
 void Connection::start() {
   error_code ignored;  // sends wait for their turn themselves
   socket_.native_non_blocking(true, ignored);
@@ -35,12 +39,14 @@ void Connection::read() {
       return self->close();
     }
     if (n == self->in_.size() && n < 65536) self->in_.resize(65536);
-    self->read();
+    if (self->ready()) self->read();
   };
   socket_.async_read_some(asio::buffer(in_), std::move(handler));
 }
 
 std::shared_ptr<Session> Connection::session(uint32_t channel) {
+  if (clients_.size() >= kMostChannels && !clients_.count(channel))
+    throw ProtocolError("more clients than a proxy may have");
   auto& session = clients_[channel];
   if (!session) {
     // The connection owns its sessions: they must not own it.
@@ -52,7 +58,11 @@ std::shared_ptr<Session> Connection::session(uint32_t channel) {
       put_frame(frame, channel, bytes);
       self->send(frame);
     };
-    session = std::make_shared<Session>(table_, send);
+    auto ready = [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      return self && self->ready();
+    };
+    session = std::make_shared<Session>(table_, send, ready);
   }
   return session;
 }
@@ -68,13 +78,32 @@ void Connection::receive(std::string_view bytes) {
 
 void Connection::receive_frames(std::string_view bytes) {
   frames_.append(bytes);
-  take_frames(frames_, [this](uint32_t channel, std::string_view part) {
+  take_frames(frames_, kProxysFrame, [this](uint32_t channel, std::string_view part) {
     if (!part.empty()) return session(channel)->receive(part);
     if (auto found = clients_.find(channel); found != clients_.end()) {
       found->second->gone();
       clients_.erase(found);
     }
   });
+}
+
+// What has not been taken is on its way to be written: when it is, resume() comes. On the connection's thread.
+bool Connection::ready() {
+  std::lock_guard lock(lock_);
+  stopped_ = stopped_ || waiting_.size() + writing_.size() > kMostWaiting;
+  return !stopped_;
+}
+
+// Goes on with the requests that were left, and reads again. On the connection's thread.
+void Connection::resume() {
+  if (!std::exchange(stopped_, false) || !ready()) return;
+  try {
+    const auto all = clients_;  // nothing here ends one, but its answers may wait again
+    for (const auto& [channel, session] : all) session->receive({});
+  } catch (const std::exception&) {
+    return close();
+  }
+  if (ready()) read();
 }
 
 void Connection::send(std::string_view bytes) {
@@ -99,7 +128,9 @@ void Connection::write() {
       std::lock_guard lock(self->lock_);
       self->writing_.clear();
     }
-    if (!error) self->write();
+    if (error) return self->close();
+    self->write();
+    self->resume();
   };
   asio::async_write(socket_, asio::buffer(writing_), std::move(handler));
 }
@@ -107,6 +138,7 @@ void Connection::write() {
 void Connection::close() {
   for (auto& [channel, session] : clients_) session->gone();
   clients_.clear();
+  stopped_ = false;
   std::lock_guard lock(lock_);
   closed_ = true;
   error_code ignored;  // nothing is left to be told

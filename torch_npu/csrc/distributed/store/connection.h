@@ -29,13 +29,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void receive_frames(std::string_view bytes);
   void write();
   void close();
+  bool ready();  // the client takes its answers
+  void resume();
   std::shared_ptr<Session> session(uint32_t channel);
 
   Socket socket_;
   Table& table_;
   std::vector<char> in_ = std::vector<char>(2048);
   bool link_ = false;
-  std::string frames_;  // of a link: what is not a whole frame yet
+  bool stopped_ = false;  // nothing is read until the client has taken what waits for it
+  std::string frames_;    // of a link: what is not a whole frame yet
   std::unordered_map<uint32_t, std::shared_ptr<Session>>
       clients_;          // by channel; 0 where the connection is one client's
   std::mutex lock_;      // of what follows
@@ -46,14 +49,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
 // Frames of a link.
 void put_frame(std::string& out, uint32_t channel, std::string_view bytes);
-// Calls `each(channel, bytes)` for the whole frames at the front of `buffer` and removes them.
+// Calls `each(channel, bytes)` for the whole frames at the front of `buffer` and removes them. Throws ProtocolError where one is larger.
 template <class Each>
-void take_frames(std::string& buffer, Each&& each) {
+void take_frames(std::string& buffer, uint32_t largest, Each&& each) {
   std::string_view rest = buffer;
   for (;;) {
     Reader reader(rest);
     uint32_t channel = 0, size = 0;
-    if (!reader.value(channel) || !reader.value(size) || reader.rest().size() < size) break;
+    if (!reader.value(channel) || !reader.value(size)) break;
+    if (size > largest) throw ProtocolError("a frame of " + std::to_string(size) + " bytes");
+    if (reader.rest().size() < size) break;
     each(channel, reader.rest().substr(0, size));
     rest = reader.rest().substr(size);
   }

@@ -68,8 +68,8 @@ ParallelStore::ParallelStore(std::string host, ParallelStoreOptions options)
   const Deadline deadline = after(timeout_);
   if (options_.is_server) {
     try {
-      server_ = options_.multi_tenant ? store::Server::shared(options_.port, options_.listen_fd)
-                                      : std::make_shared<store::Server>(options_.port, options_.listen_fd);
+      server_ = options_.multi_tenant ? store::Server::shared(host_, options_.port, options_.listen_fd)
+                                      : std::make_shared<store::Server>(host_, options_.port, options_.listen_fd);
     } catch (const std::system_error& error) {
       C10_THROW_ERROR(DistNetworkError, "the parallel store cannot listen on port " + std::to_string(options_.port) +
                                             ": " + error.code().message() +

@@ -40,8 +40,12 @@ enum class Query : uint8_t {
 enum class Answer : uint8_t { kDone, kCanceled };
 
 constexpr uint32_t kMagic = 0x3C85F7CE;
-constexpr uint64_t kLongestText = uint64_t{1} << 30;
-constexpr uint64_t kMostKeys = uint64_t{1} << 20;
+// TCPStore's limits are 8 KiB, 8 MiB and 128 Ki; whoever asks for more than these is closed.
+constexpr uint64_t kLongestKey = uint64_t{64} << 10;
+constexpr uint64_t kLongestText = uint64_t{64} << 20;
+constexpr uint64_t kMostKeys = uint64_t{128} << 10;
+constexpr uint64_t kLargestRequest = uint64_t{128} << 20;  // or answer
+constexpr uint64_t kLargestTable = uint64_t{1} << 30;      // all keys and values of a server
 
 struct ProtocolError : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -73,15 +77,17 @@ class Reader {
     return true;
   }
 
-  bool text(std::string_view& to) {
+  bool text(std::string_view& to, uint64_t longest = kLongestText) {
     uint64_t size = 0;
     if (!value(size)) return false;
-    if (size > kLongestText) throw ProtocolError("a text of " + std::to_string(size) + " bytes");
+    if (size > longest) throw ProtocolError("a text of " + std::to_string(size) + " bytes");
     if (rest_.size() < size) return false;
     to = rest_.substr(0, size);
     rest_.remove_prefix(size);
     return true;
   }
+
+  bool key(std::string_view& to) { return text(to, kLongestKey); }
 
   bool count(uint64_t& to) {
     if (!value(to)) return false;

@@ -27,19 +27,36 @@ using local = asio::local::stream_protocol;
 
 namespace {
 
+constexpr uint32_t kServersFrame = uint32_t{2} * kLargestRequest;
+constexpr size_t kMostWaiting = 4 << 20;  // bytes for one side that does not take them: beyond, the other is not read
+
 // Everything here runs on the proxy's one thread.
 class Pipe : public std::enable_shared_from_this<Pipe> {
  public:
   Pipe(Socket socket, size_t buffer) : socket_(std::move(socket)), in_(buffer) {}
 
-  void read(std::function<void(std::string_view)> each, std::function<void()> end) {
-    socket_.async_read_some(asio::buffer(in_), [self = shared_from_this(), each = std::move(each),
-                                                end = std::move(end)](const error_code& error, size_t n) {
+  // A client's: while the link has too much waiting, or the client takes nothing of what waits for it, nothing more is read.
+  void read(std::function<void(std::string_view)> each, std::function<void()> end, std::weak_ptr<Pipe> other) {
+    const auto to = other.lock();
+    if (to && (full() || to->full())) {
+      held_ = [this, each = std::move(each), end = std::move(end), other = std::move(other)] {
+        read(each, end, other);
+      };
+      return;
+    }
+    socket_.async_read_some(asio::buffer(in_), [self = shared_from_this(), each = std::move(each), end = std::move(end),
+                                                other = std::move(other)](const error_code& error, size_t n) {
       if (error) return end();
       each({self->in_.data(), n});
-      self->read(each, end);
+      self->read(each, end, other);
     });
   }
+
+  void go_on() {
+    if (auto held = std::exchange(held_, nullptr)) held();
+  }
+
+  void on_written(std::function<void()> then) { written_ = std::move(then); }
 
   void send(std::string_view bytes) {
     waiting_.append(bytes);
@@ -57,13 +74,20 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
     writing_.swap(waiting_);
     asio::async_write(socket_, asio::buffer(writing_), [self = shared_from_this()](const error_code& error, size_t) {
       self->writing_.clear();
-      if (!error) self->write();
+      if (error) return self->go_on();  // its next read finds the end
+      self->write();
+      if (self->full()) return;
+      self->go_on();
+      if (self->written_) self->written_();
     });
   }
+
+  bool full() const { return waiting_.size() + writing_.size() > kMostWaiting; }
 
   Socket socket_;
   std::vector<char> in_;
   std::string waiting_, writing_;
+  std::function<void()> held_, written_;  // own nobody who owns this pipe
 };
 
 struct Hub : std::enable_shared_from_this<Hub> {
@@ -76,7 +100,13 @@ struct Hub : std::enable_shared_from_this<Hub> {
     put(first, Query::kLink);
     up->send(first);
     up->read([self = shared_from_this()](std::string_view bytes) { self->down(bytes); },
-             [self = shared_from_this()] { self->lost(); });
+             [self = shared_from_this()] { self->lost(); }, {});
+    up->on_written([weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (!self) return;
+      const auto all = self->clients;
+      for (const auto& [channel, pipe] : all) pipe->go_on();
+    });
     accept();
   }
 
@@ -94,22 +124,26 @@ struct Hub : std::enable_shared_from_this<Hub> {
     auto pipe = std::make_shared<Pipe>(std::move(socket), 4096);
     clients[channel] = pipe;
     pipe->read(
-        [self = shared_from_this(), channel](std::string_view bytes) {
+        [weak = weak_from_this(), channel](std::string_view bytes) {
+          const auto self = weak.lock();
+          if (!self) return;
           std::string frame;
           put_frame(frame, channel, bytes);
           self->up->send(frame);
         },
-        [self = shared_from_this(), channel] {
-          if (self->clients.erase(channel) == 0) return;
+        [weak = weak_from_this(), channel] {
+          const auto self = weak.lock();
+          if (!self || self->clients.erase(channel) == 0) return;
           std::string frame;
           put_frame(frame, channel, {});
           self->up->send(frame);
-        });
+        },
+        up);
   }
 
   void down(std::string_view bytes) {
     frames.append(bytes);
-    take_frames(frames, [this](uint32_t channel, std::string_view part) {
+    take_frames(frames, kServersFrame, [this](uint32_t channel, std::string_view part) {
       if (auto found = clients.find(channel); found != clients.end()) found->second->send(part);
     });
   }

@@ -18,15 +18,16 @@ namespace npu::distributed::store {
 
 class Server {
  public:
-  // Port 0: any. `listener`: a bound socket to take over. Throws std::system_error, of a taken port too.
-  Server(uint16_t port, std::optional<int> listener);
+  // `host`: what clients call it; it listens where they find it and nowhere else (place_of() in server.cpp). Port 0: any.
+  // `listener`: a bound socket to take over. Throws std::system_error, of a taken port too.
+  Server(const std::string& host, uint16_t port, std::optional<int> listener);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   uint16_t port() const { return port_; }
   // The server of this process at `port`, shared by all who ask while one of them holds it.
-  static std::shared_ptr<Server> shared(uint16_t port, std::optional<int> listener);
+  static std::shared_ptr<Server> shared(const std::string& host, uint16_t port, std::optional<int> listener);
 
  private:
   using Context = boost::asio::io_context;

@@ -4,18 +4,23 @@
 
 namespace npu::distributed::store {
 
+constexpr size_t kAnswersAtOnce = 64 << 10;  // bytes that are gathered before they are sent
+
 void Session::receive(std::string_view bytes) {
   const bool pieces = !inbox_.empty();
   if (pieces) {
     inbox_.append(bytes);
     bytes = inbox_;
   }
-  while (!bytes.empty()) {
+  bool whole = true;  // more requests are there
+  while (!bytes.empty() && whole && ready_()) {
     Reader reader(bytes);
-    if (!answer(reader)) break;
-    bytes = reader.rest();
+    whole = answer(reader);
+    if (whole) bytes = reader.rest();
+    if (out_.size() >= kAnswersAtOnce) flush();
   }
   flush();
+  if (bytes.size() > kLargestRequest) throw ProtocolError("a request of more than " + std::to_string(bytes.size()));
   if (pieces) {
     inbox_.erase(0, inbox_.size() - bytes.size());
   } else {
@@ -73,7 +78,7 @@ bool Session::answer(Reader& reader) {
 bool Session::answer_key(Query query, Reader& reader) {
   std::string_view key, value, desired;
   int64_t number = 0;
-  if (!reader.text(key)) return false;
+  if (!reader.key(key)) return false;
   switch (query) {
     case Query::kSet:
       if (!reader.text(value)) return false;
@@ -133,7 +138,7 @@ bool Session::answer_keys(Query query, Reader& reader) {
   std::vector<std::pair<std::string_view, std::string_view>> items(0);
   for (uint64_t i = 0; i < n; ++i) {
     std::string_view key, value;
-    if (!reader.text(key) || (query == Query::kMultiSet && !reader.text(value))) return false;
+    if (!reader.key(key) || (query == Query::kMultiSet && !reader.text(value))) return false;
     items.emplace_back(key, value);
   }
   if (query == Query::kWait) {
@@ -150,6 +155,8 @@ bool Session::answer_keys(Query query, Reader& reader) {
         table_.set(key, value);
       } else {
         put_text(out_, table_.get(key));
+        if (out_.size() > kLargestRequest)
+          throw ProtocolError("a request for more than " + std::to_string(out_.size()));
       }
     }
   }

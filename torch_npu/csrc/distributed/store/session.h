@@ -16,10 +16,13 @@ namespace npu::distributed::store {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // `send` may be called from any thread: an awaited key is brought by another client.
-  Session(Table& table, std::function<void(std::string_view)> send) : table_(table), send_(std::move(send)) {}
+  // `ready`: whether the client has taken enough of its answers to be given more.
+  Session(Table& table, std::function<void(std::string_view)> send, std::function<bool()> ready)
+      : table_(table), send_(std::move(send)), ready_(std::move(ready)) {}
   ~Session() { gone(); }
 
-  // By one thread at a time. Throws ProtocolError: the client is to be closed.
+  // By one thread at a time. Throws ProtocolError: the client is to be closed. Requests stay where they are while the client does
+  // not take its answers; receive({}) goes on with them.
   void receive(std::string_view bytes);
   // The client is no more; waits for nothing.
   void gone();
@@ -34,7 +37,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Table& table_;
   std::function<void(std::string_view)> send_;
-  std::string inbox_;  // the beginning of a request
+  std::function<bool()> ready_;
+  std::string inbox_;  // the beginning of a request, or requests that must wait
   std::string out_;    // answers of this receive()
   std::mutex lock_;    // of what follows
   WaitPtr wait_;

@@ -17,7 +17,25 @@ int64_t number(std::string_view key, std::string_view text) {
   return value;
 }
 
+constexpr int64_t kEntry = 128;  // what an entry costs beside its texts
+
+int64_t cost_now(std::string_view key, const std::optional<std::string>& value) {
+  return value ? kEntry + static_cast<int64_t>(key.size() + value->size()) : 0;
+}
+
+int64_t cost(std::string_view key, std::string_view value) {
+  return kEntry + static_cast<int64_t>(key.size() + value.size());
+}
+
 }  // namespace
+
+void Table::hold(Shard& shard, std::string_view key, int64_t more) {
+  if (bytes_.fetch_add(more) + more <= static_cast<int64_t>(kLargestTable) || more <= 0) return;
+  bytes_.fetch_sub(more);
+  if (auto found = shard.entries.find(key); found != shard.entries.end() && found->second.idle())
+    shard.entries.erase(found);
+  throw ProtocolError("the store is full");
+}
 
 Table::Entry& Table::Shard::at(std::string_view key) {
   auto found = entries.find(key);
@@ -50,6 +68,7 @@ void Table::set(std::string_view key, std::string_view value) {
     Shard& s = shard(key);
     std::lock_guard lock(s.lock);
     Entry& entry = s.at(key);
+    hold(s, key, cost(key, value) - cost_now(key, entry.value));
     entry.value.emplace(value);
     waits = lookers(entry);
   }
@@ -75,6 +94,7 @@ std::string Table::compare_set(std::string_view key, std::string_view expected, 
       return there ? *found->second.value : std::string(expected);  // PyTorch's answer where there is no value
     }
     Entry& entry = there ? found->second : s.at(key);
+    hold(s, key, cost(key, desired) - cost_now(key, entry.value));
     entry.value.emplace(desired);
     now = *entry.value;
     waits = lookers(entry);
@@ -90,7 +110,9 @@ int64_t Table::add(std::string_view key, int64_t value) {
     std::lock_guard lock(s.lock);
     Entry& entry = s.at(key);
     if (entry.value) value += number(key, *entry.value);
-    entry.value = std::to_string(value);
+    std::string text = std::to_string(value);
+    hold(s, key, cost(key, text) - cost_now(key, entry.value));
+    entry.value = std::move(text);
     waits = lookers(entry);
   }
   tell(waits);
@@ -103,6 +125,9 @@ void Table::append(std::string_view key, std::string_view value) {
     Shard& s = shard(key);
     std::lock_guard lock(s.lock);
     Entry& entry = s.at(key);
+    const size_t size = (entry.value ? entry.value->size() : 0) + value.size();
+    if (size > kLargestRequest) throw ProtocolError("a value of " + std::to_string(size) + " bytes");
+    hold(s, key, static_cast<int64_t>(value.size()) + (entry.value ? 0 : cost(key, std::string_view())));
     if (!entry.value) entry.value.emplace();
     entry.value->append(value);
     waits = lookers(entry);
@@ -115,6 +140,7 @@ int64_t Table::erase(std::string_view key) {
   std::lock_guard lock(s.lock);
   auto found = s.entries.find(key);
   if (found == s.entries.end() || !found->second.value) return 0;
+  hold(s, key, -cost_now(key, found->second.value));
   found->second.value.reset();
   if (found->second.idle()) s.entries.erase(found);
   return 1;
@@ -157,6 +183,7 @@ void Table::push(std::string_view key, std::string_view value) {
     // One value serves one: whoever takes it, else one of TCPStore's clients, which wait first and then take.
     auto first = std::find_if(entry.waits.begin(), entry.waits.end(), [](auto& w) { return w->takes; });
     if (first == entry.waits.end()) {
+      hold(s, key, cost(key, value));
       entry.queue.emplace_back(value);
       first = std::find_if(entry.waits.begin(), entry.waits.end(), [](auto& w) { return !w->arrives; });
     }
@@ -176,6 +203,7 @@ std::pair<int64_t, std::string> Table::pop(std::string_view key) {
   auto& queue = found->second.queue;
   std::pair<int64_t, std::string> out(queue.size(), std::move(queue.front()));
   queue.pop_front();
+  hold(s, key, -cost(key, out.second));
   if (found->second.idle()) s.entries.erase(found);
   return out;
 }
@@ -198,7 +226,9 @@ bool Table::arrive(const WaitPtr& wait) {
     std::lock_guard lock(s.lock);
     Entry& entry = s.at(key);
     const int64_t come = (entry.value ? number(key, *entry.value) : 0) + 1;
-    entry.value = std::to_string(come);
+    std::string text = std::to_string(come);
+    hold(s, key, cost(key, text) - cost_now(key, entry.value));
+    entry.value = std::move(text);
     waits = lookers(entry);
     last = wait->world > 0 && come % wait->world == 0;
     if (last) {
@@ -225,6 +255,7 @@ bool Table::take(const WaitPtr& wait, std::string& taken) {
   }
   taken = std::move(entry.queue.front());
   entry.queue.pop_front();
+  hold(s, wait->keys[0], -cost(wait->keys[0], taken));
   if (entry.idle()) s.entries.erase(s.entries.find(wait->keys[0]));
   return true;
 }
@@ -256,7 +287,11 @@ void Table::cancel(const WaitPtr& wait) {
     Entry& entry = found->second;
     const bool waited = std::erase(entry.waits, wait) > 0;
     // Who goes away has not come.
-    if (waited && wait->arrives && entry.value) entry.value = std::to_string(number(key, *entry.value) - 1);
+    if (waited && wait->arrives && entry.value) {
+      std::string text = std::to_string(number(key, *entry.value) - 1);
+      bytes_.fetch_add(cost(key, text) - cost_now(key, entry.value));
+      entry.value = std::move(text);
+    }
     if (entry.idle()) s.entries.erase(found);
   }
 }

@@ -68,10 +68,13 @@ class Table {
   Shard& shard(std::string_view key) { return shards_[Hash{}(key) % shards_.size()]; }
   bool arrive(const WaitPtr& wait);
   bool take(const WaitPtr& wait, std::string& taken);
+  // Room for so many more bytes at a key, or a ProtocolError before anything is changed: nobody may fill the server's memory.
+  void hold(Shard& shard, std::string_view key, int64_t more);
   static std::vector<WaitPtr> lookers(Entry& entry);
   static void tell(const std::vector<WaitPtr>& waits);
 
   std::array<Shard, 16> shards_;
+  std::atomic<int64_t> bytes_{0};  // of values and queues, with their keys
 };
 
 }  // namespace npu::distributed::store
