@@ -130,8 +130,8 @@ def run_all(first: int, count: int, jobs: int, ranks: int = 0, size: int = BATCH
 def repeat_program(program: Program, times: int) -> int:
     from tests.chaos.execute import execute
 
-    faulthandler.dump_traceback_later(50, exit=True)
     for _ in range(times):
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
         try:
             execute(program)
         except Exception as error:

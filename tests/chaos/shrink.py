@@ -16,7 +16,7 @@ from tests.chaos.program import Program
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def fails(program: Program, repeat: int = 40, timeout: float = 60) -> str | None:
+def fails(program: Program, repeat: int = 40, timeout: float = 200) -> str | None:
     """How the program fails in one of `repeat` runs; None if it does not."""
     command = [sys.executable, "-m", "tests.chaos.run", "--program", "-", "--repeat", str(repeat)]
     path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])

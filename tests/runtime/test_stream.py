@@ -225,6 +225,7 @@ def test_abort_ends_a_pending_value_wait_and_what_is_behind_it(acl, stream):
     acl.aclrtMemset(p, 16, 0, 16)
     acl.aclrtValueWait(p, 3, 0, stream)
     acl.aclrtMemsetAsync(p + 8, 8, 1, 8, stream)
+    assert acl.raw.aclrtSynchronizeStreamWithTimeout(stream, 50) != 0  # the wait has begun
     acl.aclrtStreamAbort(stream)
     assert status(acl, stream) == COMPLETE
     assert acl.download(p + 8, 1) == b"\0"
