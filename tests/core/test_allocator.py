@@ -289,6 +289,17 @@ def test_the_history_is_readable_by_pytorchs_memory_viewer(tmp_path):
     del keep
 
 
+def test_one_device_may_record_alone():
+    other = torch.device("npu", (torch.npu.current_device() + 1) % torch.npu.device_count())
+    torch.npu.memory._record_memory_history(max_entries=100, device=other)
+    torch.ones(4, device=other), torch.ones(4, device="npu")
+    traces = torch.npu.memory._snapshot()["device_traces"]
+    assert [index for index, trace in enumerate(traces) if trace] == [other.index]
+    torch.npu.memory._record_memory_history(None)
+    only = torch.npu.memory._snapshot(device=other)
+    assert {segment["device"] for segment in only["segments"]} == {other.index}
+
+
 def test_the_history_keeps_the_last_entries():
     torch.npu.memory._record_memory_history(max_entries=4, context=None)
     for size in range(1, 6):

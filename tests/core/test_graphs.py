@@ -244,8 +244,11 @@ def test_a_memory_pool_holds_what_is_allocated_in_it():
         for t in (outside, inside, after)
     ]
     assert within == [False, True, False]
+    name = f"reserved_bytes_by_private_pools.{pool.id[0]}_{pool.id[1]}.all"
+    assert npu.memory_stats()[f"{name}.current"] == segment["total_size"]
     del inside, pool
     npu.empty_cache()
     assert segment["address"] not in [s["address"] for s in npu.memory_snapshot()]
+    assert npu.memory_stats()[f"{name}.current"] == 0 and npu.memory_stats()[f"{name}.peak"] == segment["total_size"]
     with pytest.raises(NotImplementedError, match="use_on_oom"):
         npu.MemPool(use_on_oom=True)

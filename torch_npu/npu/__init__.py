@@ -20,6 +20,7 @@ from torch_npu.npu.autocast_utils import (
 from torch_npu.npu.devices import (
     _exchange_device,
     _is_in_bad_fork,
+    _lazy_call,
     _lazy_init,
     _maybe_exchange_device,
     can_device_access_peer,
@@ -76,6 +77,7 @@ from torch_npu.npu.npu_config import (
     set_sync_debug_mode,
 )
 from torch_npu.npu.random import (
+    _get_generator,
     get_rng_state,
     get_rng_state_all,
     initial_seed,
@@ -134,6 +136,9 @@ def reset_fallback_counts() -> None:
 
 
 def __getattr__(name: str) -> Any:
+    # torch.utils.checkpoint asks for it, False if missing: of a device not yet used it saves no random state.
+    if name == "_initialized":
+        return _C._is_initialized()
     if name in _LATER:
         module, attribute = _LATER[name]
         loaded = importlib.import_module(f"{__name__}.{module}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,11 @@ def init() -> None:
 
 
 _lazy_init = init
+
+
+def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
+    """Calls it at once. torch.cuda's of that name waits for initialization; here whatever needs it initializes."""
+    callable()
 
 
 def is_initialized() -> bool:

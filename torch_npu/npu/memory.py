@@ -209,7 +209,7 @@ def reset_peak_host_memory_stats() -> None:
 
 def memory_snapshot(mempool_id: Any = None) -> list[dict[str, Any]]:
     """Every segment of every device with its blocks."""
-    segments = _C._memory_snapshot()["segments"]
+    segments = _C._memory_snapshot(-1)["segments"]
     return segments if mempool_id is None else [s for s in segments if s["segment_pool_id"] == tuple(mempool_id)]
 
 
@@ -224,7 +224,7 @@ def _record_memory_history(
     """Records allocations with their stacks from now on, for _snapshot and _dump_snapshot; None stops it.
 
     `enabled`: "state" keeps stacks of live memory only, "all" the last `max_entries` events, too. `context`: which of
-    them carry a stack. `stacks`: "python" leaves C++ frames out.
+    them carry a stack. `stacks`: "python" leaves C++ frames out. `device`: the only one that records; None means all.
     """
     if enabled not in (None, "state", "all"):
         raise ValueError(f"expected state or all for enabled, got {enabled!r}")
@@ -233,12 +233,13 @@ def _record_memory_history(
     if stacks not in ("python", "all"):
         raise ValueError(f"expected python or all for stacks, got {stacks!r}")
     entries = 1 if enabled == "state" else max_entries
-    _C._record_memory_history(enabled is not None, context or "", stacks == "all", entries, clear_history)
+    index = -1 if device is None else _index(device)
+    _C._record_memory_history(index, enabled is not None, context or "", stacks == "all", entries, clear_history)
 
 
 def _snapshot(device: Any = None) -> dict[str, Any]:
-    """Segments, the recorded events and the settings, as PyTorch's memory viewer reads them."""
-    return _C._memory_snapshot()
+    """Segments, the recorded events and the settings of all devices or one, as PyTorch's memory viewer reads them."""
+    return _C._memory_snapshot(-1 if device is None else _index(device))
 
 
 def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:

@@ -1,10 +1,15 @@
-"""Switches that programs written for the Ascend extension set. They keep their values and change no result here: data
-is always ND, operators are never compiled online, float32 stays float32."""
+"""Switches that programs written for the Ascend extension set. Each goes to CANN or is obeyed here; what has no effect
+says so: data is always ND, and operators are never compiled online."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
+
+import torch
+
+from torch_npu import _C
 
 __all__ = [
     "config",
@@ -19,10 +24,11 @@ __all__ = [
 
 
 class _Switches:
-    """Attributes with a type each; anything else is refused, so that a typing error shows."""
+    """Attributes with a type each; anything else is refused. `changed` is called after a change: it makes it work."""
 
-    def __init__(self, name: str, **defaults: Any) -> None:
+    def __init__(self, name: str, changed: Callable[[], None], **defaults: Any) -> None:
         object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_changed", changed)
         object.__setattr__(self, "_values", dict(defaults))
 
     def __getattr__(self, key: str) -> Any:
@@ -38,32 +44,92 @@ class _Switches:
         if not isinstance(value, expected):
             raise TypeError(f"torch.npu.{self._name}.{key} is a {expected.__name__}, not {value!r}")
         self._values[key] = value
+        self._changed()
 
     def __dir__(self) -> list[str]:
         return list(self._values)
 
 
-config = _Switches("config", allow_internal_format=False)
-matmul = _Switches("matmul", allow_hf32=False)
-conv = _Switches("conv", allow_hf32=True)
+def _hf32_changed() -> None:
+    _C._set_allow_hf32(matmul.allow_hf32, conv.allow_hf32)
 
-_options: dict[str, Any] = {}
+
+def _format_changed() -> None:
+    if config.allow_internal_format:
+        warnings.warn("npu: torch.npu.config.allow_internal_format has no effect: data is always ND here", stacklevel=3)
+
+
+config = _Switches("config", _format_changed, allow_internal_format=False)
+# Whether float32 products may be computed in hf32 (CANN's cubeMathType). The software NPU always computes in float32.
+matmul = _Switches("matmul", _hf32_changed, allow_hf32=False)
+conv = _Switches("conv", _hf32_changed, allow_hf32=True)
+
 _sync_debug_modes = {"default": 0, "warn": 1, "error": 2}
 _sync_debug_mode = 0
 
+# aclCompileOpt: options of CANN's compiler, by the names that torch.npu.set_option has for them.
+_COMPILE_OPTIONS = {
+    "ACL_PRECISION_MODE": 0,
+    "ACL_AICORE_NUM": 1,
+    "ACL_AUTO_TUNE_MODE": 2,
+    "ACL_OP_SELECT_IMPL_MODE": 3,
+    "ACL_OPTYPELIST_FOR_IMPLMODE": 4,
+    "ACL_OP_DEBUG_LEVEL": 5,
+    "ACL_DEBUG_DIR": 6,
+    "ACL_OP_COMPILER_CACHE_MODE": 7,
+    "ACL_OP_COMPILER_CACHE_DIR": 8,
+    "ACL_OP_PERFORMANCE_MODE": 9,
+    "ACL_CUSTOMIZE_DTYPES": 12,
+    "ACL_OP_PRECISION_MODE": 13,
+    "ACL_ALLOW_HF32": 14,
+    "ACL_PRECISION_MODE_V2": 15,
+    "ACL_OP_DEBUG_OPTION": 16,
+}
+
+
+def _set_jit_compile(enable: bool) -> None:
+    set_compile_mode(jit_compile=enable)
+
+
+def _set_nd(enable: bool) -> None:
+    if not enable:
+        raise ValueError("npu: MM_BMM_ND_ENABLE cannot be disabled: data is always ND here")
+
+
+# Options of torch.npu.set_option that are on or off, and what turns them.
+_SWITCH_OPTIONS: dict[str, Callable[[bool], None]] = {
+    "ALLOW_CONV_HF32": lambda enable: setattr(conv, "allow_hf32", enable),
+    "ALLOW_MATMUL_HF32": lambda enable: setattr(matmul, "allow_hf32", enable),
+    "MM_BMM_ND_ENABLE": _set_nd,
+    "deterministic": lambda enable: torch.use_deterministic_algorithms(enable),
+    "jitCompile": _set_jit_compile,
+}
+
 
 def set_option(option: dict[str, Any]) -> None:
-    """Options of CANN's compiler. Kept, without an effect."""
+    """Options of CANN's compiler (ACL_...), which go to CANN, and switches ("enable" or "disable").
+
+    Raises ValueError for an option that does not exist or a switch that is neither on nor off; then none is set.
+    """
     if not isinstance(option, dict):
         raise TypeError("npu option must be a dict.")
-    _options.update(option)
+    for name, value in option.items():
+        if name not in _COMPILE_OPTIONS and name not in _SWITCH_OPTIONS:
+            known = ", ".join(sorted([*_COMPILE_OPTIONS, *_SWITCH_OPTIONS]))
+            raise ValueError(f"npu: there is no option {name!r}; there are {known}")
+        if name in _SWITCH_OPTIONS and value not in ("enable", "disable"):
+            raise ValueError(f"npu: the option {name} is 'enable' or 'disable', not {value!r}")
+    for name, value in option.items():
+        if name in _SWITCH_OPTIONS:
+            _SWITCH_OPTIONS[name](value == "enable")
+        else:
+            _C._set_compile_option(_COMPILE_OPTIONS[name], str(value))
 
 
 def set_compile_mode(jit_compile: bool = False) -> None:
     """Online compilation of operators: there is none here."""
     if jit_compile:
         warnings.warn("npu: operators are never compiled online here; jit_compile stays off", stacklevel=2)
-    _options["jitCompile"] = "disable"
 
 
 def is_jit_compile_false() -> bool:
@@ -71,7 +137,11 @@ def is_jit_compile_false() -> bool:
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """0 "default", 1 "warn", 2 "error": what an operator that waits for the device shall do. Only the value is kept."""
+    """0 "default", 1 "warn", 2 "error": what an operator that waits for the device does, as torch.cuda's of that name.
+
+    Such are .item(), copies to the host, copies from memory that is not pinned, results whose shape only the device
+    knows, and Stream.synchronize(). torch.npu.synchronize() and events are not: who calls them wants to wait.
+    """
     global _sync_debug_mode
     if isinstance(debug_mode, str):
         if debug_mode not in _sync_debug_modes:
@@ -79,6 +149,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
         debug_mode = _sync_debug_modes[debug_mode]
     if debug_mode not in (0, 1, 2):
         raise RuntimeError("invalid value of debug_mode, expected 0, 1 or 2")
+    _C._set_sync_debug_mode(debug_mode)
     _sync_debug_mode = debug_mode
 
 

@@ -31,6 +31,9 @@ def _generators() -> tuple[torch.Generator, ...]:
     return tuple(_C._default_generator(i) for i in range(_C._device_count()))
 
 
+_get_generator = _generator  # by the name that PyTorch's compiled graphs ask for
+
+
 def get_rng_state(device: int | str | torch.device = "npu") -> torch.Tensor:
     return _generator(device).get_state()
 

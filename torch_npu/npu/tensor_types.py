@@ -32,7 +32,10 @@ class _TensorType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch.Tensor) and instance.dtype is cls.dtype and instance.device.type == "npu"
 
-    def __call__(cls, *args: Any, device: Any = "npu") -> torch.Tensor:
+    def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
+        device = torch.device("npu" if device is None else device)
+        if device.type != "npu":
+            raise RuntimeError(f"legacy constructor expects device type: npu but device type: {device.type} was passed")
         sizes = args[0] if len(args) == 1 and isinstance(args[0], torch.Size) else args
         if all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
             return torch.empty(tuple(sizes) or (0,), dtype=cls.dtype, device=device)

@@ -49,6 +49,13 @@ const Api& load_api() {
 
 }  // namespace detail
 
+void load_compiler() {
+  acl();
+  const std::lock_guard<std::mutex> guard(lock());
+  if (table->aclSetCompileopt) return;
+  if (void* handle = try_open_library("acl_op_compiler")) fill(handle, "acl_op_compiler");
+}
+
 void load_operators() {
   static std::atomic<bool> done{false};
   if (done.load(std::memory_order_acquire)) return;

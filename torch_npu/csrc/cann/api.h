@@ -39,4 +39,7 @@ NPU_API const Api& hccl();
 // Loads the operator libraries and fills libnnopbase's rows. Called by lazy initialization; again costs a branch.
 void load_operators();
 
+// Fills the rows of libacl_op_compiler, where there is one. Only what sets compiler options needs them.
+void load_compiler();
+
 }  // namespace cann

@@ -144,10 +144,12 @@ namespace memory {
 void set_fraction(double fraction, c10::DeviceIndex index) { cache_of(index).set_memory_fraction(fraction); }
 double get_fraction(c10::DeviceIndex index) { return cache_of(index).memory_fraction(); }
 
-Snapshot snapshot() {
+Snapshot snapshot(c10::DeviceIndex index) {
+  if (index != -1) check_device(index);
   Snapshot result;
   for (c10::DeviceIndex i = 0; i < device_count(); ++i) {
     result.traces.emplace_back();
+    if (index != -1 && i != index) continue;
     DeviceCache* cache = caches[i].load(std::memory_order_acquire);
     if (!cache) continue;
     auto segments = cache->snapshot();
@@ -158,8 +160,9 @@ Snapshot snapshot() {
   return result;
 }
 
-void record_history(bool enabled, c10::CachingDeviceAllocator::CreateContextFn recorder, size_t max_entries,
-                    c10::CachingDeviceAllocator::RecordContext when, bool clear) {
+void record_history(c10::DeviceIndex index, bool enabled, c10::CachingDeviceAllocator::CreateContextFn recorder,
+                    size_t max_entries, c10::CachingDeviceAllocator::RecordContext when, bool clear) {
+  if (index != -1) return cache_of(index).record_history(enabled, recorder, max_entries, when, clear);
   for (c10::DeviceIndex i = 0; i < device_count(); ++i)
     cache_of(i).record_history(enabled, recorder, max_entries, when, clear);
 }

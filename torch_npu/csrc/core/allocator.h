@@ -27,9 +27,10 @@ struct Snapshot {
   std::vector<c10::CachingDeviceAllocator::SegmentInfo> segments;
   std::vector<std::vector<c10::CachingDeviceAllocator::TraceEntry>> traces;  // by device
 };
-NPU_API Snapshot snapshot();
-NPU_API void record_history(bool enabled, c10::CachingDeviceAllocator::CreateContextFn recorder, size_t max_entries,
-                            c10::CachingDeviceAllocator::RecordContext when, bool clear);
+// Of one device, or, for -1, of all. The traces of the others are empty.
+NPU_API Snapshot snapshot(c10::DeviceIndex index = -1);
+NPU_API void record_history(c10::DeviceIndex index, bool enabled, c10::CachingDeviceAllocator::CreateContextFn recorder,
+                            size_t max_entries, c10::CachingDeviceAllocator::RecordContext when, bool clear);
 
 // Private pools of a device, see device_cache.h. A pool is there as long as somebody holds it.
 NPU_API c10::MempoolId_t new_pool_id(bool for_graph);

@@ -153,7 +153,7 @@ Block* DeviceCache::allocate_segment(BlockPool& pool, size_t size) {
   segments_.emplace(block->ptr, block);
   reserved_ += bytes;
   increase(stats_.segment, pool, 1);
-  increase(stats_.reserved_bytes, pool, bytes);
+  count_reserved(pool, static_cast<int64_t>(bytes));
   ++stats_.num_device_alloc;
   if (bytes >= tuning.max_split_size) stats_.oversize_segments.increase(1);
   trace(Action::SEGMENT_ALLOC, base, bytes, pool.stream());

@@ -79,6 +79,7 @@ class DeviceCache {
   Pools* private_pools_of(c10::StreamId stream);
   PrivatePool& held_pool(c10::MempoolId_t id);
   void forget_empty_private_pools();
+  void count_reserved(const BlockPool& pool, int64_t bytes);  // negative: given back
   Block* new_block();
   void recycle(Block* block);
 

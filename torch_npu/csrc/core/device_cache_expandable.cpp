@@ -45,7 +45,7 @@ Block* DeviceCache::map_more(Block* hole, size_t size) {
   if (bytes < hole->size) pool.unmapped().insert(split_off(hole, bytes));
   hole->mapped = true;
   reserved_ += bytes;
-  increase(stats_.reserved_bytes, pool, bytes);
+  count_reserved(pool, static_cast<int64_t>(bytes));
   ++stats_.num_device_alloc;
   trace(Action::SEGMENT_MAP, hole->ptr, bytes, pool.stream());
   Block* block = hole;
@@ -82,7 +82,7 @@ void DeviceCache::unmap(Block* block) {
   block->mapped = false;
   const size_t bytes = block->size;
   reserved_ -= bytes;
-  decrease(stats_.reserved_bytes, pool, bytes);
+  count_reserved(pool, -static_cast<int64_t>(bytes));
   ++stats_.num_device_free;
   trace(Action::SEGMENT_UNMAP, block->ptr, bytes, pool.stream());
   if (block->next && !block->next->mapped) {

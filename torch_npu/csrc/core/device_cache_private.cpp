@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "csrc/core/device_cache.h"
+#include "csrc/core/memory_stats.h"
 
 namespace npu {
 
@@ -54,7 +55,15 @@ DeviceCache::Pools* DeviceCache::private_pools_of(c10::StreamId stream) {
   return nullptr;
 }
 
-// Blocks point to their pool: it may go when its last segment has gone.
+void DeviceCache::count_reserved(const BlockPool& pool, int64_t bytes) {
+  const auto count = [&](c10::CachingAllocator::StatArray& stats) {
+    bytes < 0 ? decrease(stats, pool, static_cast<size_t>(-bytes)) : increase(stats, pool, static_cast<size_t>(bytes));
+  };
+  count(stats_.reserved_bytes);
+  if (pool.owner() != c10::MempoolId_t{0, 0}) count(stats_.reserved_bytes_by_private_pools[pool.owner()]);
+}
+
+// Blocks point to their pool: it may go when its last segment has gone. Its statistics stay, as CUDA's.
 void DeviceCache::forget_empty_private_pools() {
   std::erase_if(private_, [&](const auto& entry) {
     return entry.second.holders == 0 && std::none_of(segments_.begin(), segments_.end(), [&](const auto& segment) {

@@ -25,7 +25,7 @@ void DeviceCache::release_segment(Block* block) {
   segments_.erase(block->ptr);
   reserved_ -= block->size;
   decrease(stats_.segment, pool, 1);
-  decrease(stats_.reserved_bytes, pool, block->size);
+  count_reserved(pool, -static_cast<int64_t>(block->size));
   ++stats_.num_device_free;
   if (block->size >= tuning.max_split_size) stats_.oversize_segments.decrease(1);
   recycle(block);

@@ -21,6 +21,9 @@ void for_each_stat(DeviceStats& stats, F&& f) {
         &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
     for (auto& stat : *array) f(stat);
   }
+  for (auto& [pool, array] : stats.reserved_bytes_by_private_pools) {
+    for (auto& stat : array) f(stat);
+  }
   f(stats.oversize_allocations);
   f(stats.oversize_segments);
 }

@@ -8,6 +8,7 @@
 #include "csrc/core/event.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/stream.h"
+#include "csrc/core/sync_debug.h"
 
 namespace npu {
 namespace {
@@ -54,7 +55,10 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   Stream exchangeStream(Stream stream) const override { return exchange_stream(stream); }
   void* getStreamNativeHandle(const Stream stream) const override { return raw_stream(stream); }
   bool queryStream(const Stream& stream) const override { return query_stream(stream); }
-  void synchronizeStream(const Stream& stream) const override { synchronize_stream(stream); }
+  void synchronizeStream(const Stream& stream) const override {
+    about_to_wait();
+    synchronize_stream(stream);
+  }
   bool isStreamCapturing(const Stream& stream) const override { return is_capturing(stream); }
   void synchronizeDevice(const DeviceIndex index) const override {
     synchronize_device(index == -1 ? current_device() : index);

@@ -4,6 +4,7 @@
 #include "csrc/ops/copy.h"
 
 #include <ATen/Dispatch_v2.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty_strided.h>
@@ -15,6 +16,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/core/stream.h"
+#include "csrc/core/sync_debug.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/storage.h"
 
@@ -37,7 +39,10 @@ void copy_bytes(const at::Tensor& dst, const at::Tensor& src, aclrtMemcpyKind ki
                                          current_raw_stream()));
 }
 
-void synchronize() { NPU_CHECK(cann::acl().aclrtSynchronizeStream(current_raw_stream())); }
+void synchronize() {
+  about_to_wait();
+  NPU_CHECK(cann::acl().aclrtSynchronizeStream(current_raw_stream()));
+}
 
 // Keeps a pinned block from reuse until the current stream has passed this point; false if `host` is not pinned by us.
 bool keep_until_done(const at::Tensor& host) {
@@ -123,15 +128,14 @@ void between_devices(const at::Tensor& dst, const at::Tensor& src) {
   }
 }
 
-// The tensor without its lazy conjugation and negation.
+}  // namespace
+
 at::Tensor raw(const at::Tensor& tensor) {
   at::Tensor result = tensor;
   if (result.is_conj()) result = result._conj();
   if (result.is_neg()) result = result._neg_view();
   return result;
 }
-
-}  // namespace
 
 void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (dst.numel() == 0 || dst.is_same(src)) return;
@@ -153,6 +157,8 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
               src.device());
   TORCH_CHECK(self.device().type() == c10::DeviceType::PrivateUse1 || self.is_cpu(), "npu: cannot copy to a tensor on ",
               self.device());
+  if (C10_UNLIKELY(!self.is_non_overlapping_and_dense())) at::assert_no_internal_overlap(self);
+  if (C10_UNLIKELY(self.is_alias_of(src))) at::assert_no_partial_overlap(self, src);
   const at::Tensor source = src.sizes() == self.sizes() ? src : src.expand(self.sizes());
   if (!self.is_conj() && !src.is_conj() && !self.is_neg() && !src.is_neg()) {
     copy(self, source, non_blocking);

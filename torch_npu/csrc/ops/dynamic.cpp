@@ -5,6 +5,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/core/empty.h"
 #include "csrc/core/stream.h"
+#include "csrc/core/sync_debug.h"
 
 namespace npu {
 
@@ -25,6 +26,9 @@ at::Tensor DynamicOutput::take() const {
   return result;
 }
 
-void synchronize_current_stream() { NPU_CHECK(cann::acl().aclrtSynchronizeStream(current_raw_stream())); }
+void synchronize_current_stream() {
+  about_to_wait();
+  NPU_CHECK(cann::acl().aclrtSynchronizeStream(current_raw_stream()));
+}
 
 }  // namespace npu

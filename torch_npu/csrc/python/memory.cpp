@@ -70,7 +70,9 @@ py::dict device_stats(int index) {
   d["requested_bytes"] = to_dict(s.requested_bytes);
   d["oversize_allocations"] = to_dict(s.oversize_allocations);
   d["oversize_segments"] = to_dict(s.oversize_segments);
-  d["reserved_bytes_by_private_pools"] = py::dict();
+  py::dict private_pools;
+  for (const auto& [id, stats] : s.reserved_bytes_by_private_pools) private_pools[py::cast(id)] = to_dict(stats);
+  d["reserved_bytes_by_private_pools"] = private_pools;
   return d;
 }
 
@@ -154,11 +156,12 @@ class Frames {
   std::unordered_map<torch::CapturedTraceback*, size_t> seen_;
 };
 
-py::dict memory_snapshot() {
+// A negative index: every device.
+py::dict memory_snapshot(int index) {
   memory::Snapshot snapshot;
   {
     py::gil_scoped_release no_gil;
-    snapshot = memory::snapshot();
+    snapshot = memory::snapshot(index_of(index));
   }
   Frames frames;
   py::list segments;
@@ -226,13 +229,14 @@ std::shared_ptr<c10::GatheredContext> gather_python() { return torch::CapturedTr
 std::shared_ptr<c10::GatheredContext> gather_all() { return torch::CapturedTraceback::gather(true, true, true); }
 
 // `context`: which events carry a stack: "" none, else state, alloc or all.
-void record_memory_history(bool enabled, const std::string& context, bool cpp_stacks, size_t max_entries, bool clear) {
+void record_memory_history(int index, bool enabled, const std::string& context, bool cpp_stacks, size_t max_entries,
+                           bool clear) {
   const RecordContext when = context == "all"     ? RecordContext::ALL
                              : context == "alloc" ? RecordContext::ALLOC
                              : context == "state" ? RecordContext::STATE
                                                   : RecordContext::NEVER;
   clock();
-  memory::record_history(enabled, cpp_stacks ? &gather_all : &gather_python, max_entries, when, clear);
+  memory::record_history(index_of(index), enabled, cpp_stacks ? &gather_all : &gather_python, max_entries, when, clear);
 }
 
 }  // namespace
