@@ -184,9 +184,12 @@ class Wrapper:
         bumps = "".join(
             f"  if (!{n}.is_inference()) {n}.unsafeGetTensorImpl()->bump_version();\n" for n in self.written_silently()
         )
+        tensors = ", ".join(a.name for a in s.arguments if a.is_tensor)
         return (
             f"{s.cpp_return} in_place(c10::DispatchKeySet keys, {s.parameters}) {{\n"
             f'  static const auto op = schema_of("npu::{s.name}", "{s.overload}").typed<{s.cpp_return}({s.types})>();\n'
+            f"  TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad({tensors}),\n"
+            f'                              "derivative for npu::{s.full} is not implemented");\n'
             f"{bumps}  const at::AutoDispatchBelowADInplaceOrView below;\n"
             f"  return op.redispatch(keys & c10::after_ADInplaceOrView_keyset, {s.names});\n}}\n"
         )
@@ -240,7 +243,7 @@ class Wrapper:
         else:
             found["Autograd"] = f'  m.impl("{name}", torch::autograd::autogradNotImplementedFallback());'
         if self.written_silently():
-            found["ADInplaceOrView"] = f'  m.impl("{name}", TORCH_FN({ns}::in_place));'
+            found["Autograd"] = f'  m.impl("{name}", TORCH_FN({ns}::in_place));'
         elif self.schema.mutates:
             in_place = "torch::autograd::autogradNotImplementedInplaceOrViewFallback()"
             found["ADInplaceOrView"] = f'  m.impl("{name}", {in_place});'
