@@ -200,6 +200,7 @@ def many_groups(rank: int, size: int) -> None:
 
 def aborted(rank: int, size: int) -> dict:
     """Rank 0 waits for a message that nobody sends, and gives up."""
+    still_works(rank, size)
     if rank:
         time.sleep(1.5)
         return {}
@@ -230,6 +231,7 @@ def aborted(rank: int, size: int) -> dict:
 
 def aborted_in_a_collective(rank: int, size: int) -> dict:
     """All but the last wait in a collective; rank 0 gives the group up, which frees the others, too."""
+    still_works(rank, size)
     if rank == size - 1:
         time.sleep(2)
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import torch
 
@@ -33,6 +34,8 @@ def test_a_failure_leaves_a_dump(fresh, tmp_path):
     )
     job.run(programs.all_reduce, "SUM", torch.float32, False)
     job.run(programs.missing_rank)
-    with open(tmp_path / "trace_0", "rb") as file:
-        last = pickle.load(file)["entries"][-1]
+    end = time.monotonic() + 60  # written by a thread of its own
+    while not (tmp_path / "trace_0").exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    last = pickle.loads((tmp_path / "trace_0").read_bytes())["entries"][-1]
     assert last["profiling_name"] == "hccl:all_reduce" and last["input_sizes"] == [[4]], last

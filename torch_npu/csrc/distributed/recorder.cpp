@@ -3,6 +3,7 @@
 
 #include <c10/util/Logging.h>
 
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -78,11 +79,13 @@ void dump_after_failure(int rank) {
   if (!enabled() || !settings().dump_on_timeout) return;
   std::thread([rank] {
     const std::string path = settings().trace_file + std::to_string(rank);
-    std::ofstream file(path, std::ios::binary);
-    file << dump(true, true, false);
+    const std::string calls = dump(true, true, false), part = path + ".part";
+    std::ofstream file(part, std::ios::binary);
+    file << calls;
     file.close();
+    const bool written = file && std::rename(part.c_str(), path.c_str()) == 0;  // who looks finds all of it or nothing
     LOG(ERROR) << "ProcessGroupHCCL: the last calls "
-               << (file ? "are in " : "could not be written (TORCH_HCCL_DEBUG_INFO_TEMP_FILE) to ") << path;
+               << (written ? "are in " : "could not be written (TORCH_HCCL_DEBUG_INFO_TEMP_FILE) to ") << path;
   }).detach();
 }
 
