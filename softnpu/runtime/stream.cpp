@@ -10,6 +10,7 @@
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/log.h"
+#include "softnpu/runtime/settings.h"
 
 namespace softnpu {
 namespace {
@@ -104,8 +105,11 @@ bool Stream::may_run(Runner runner, Executor* me, Work& work) noexcept {
 // A wait for another stream, on the worker: the token is held, but nobody else could go on here anyway.
 void Stream::block_on(Work& work) noexcept {
   auto* w = reinterpret_cast<WaitPayload*>(work.payload);
+  const int64_t limit = settings().wait_limit_ns, begin = now_ns();
   while (!aborted_.load(std::memory_order_relaxed) && life() == Life::kRunning) {
     if (w->source->ring_.progress().wait(w->target, now_ns() + kAbortPollNs, 64)) return;
+    if (limit && now_ns() - begin >= limit)
+      return set_error(107019, work.task.name, "the event has not happened within the limit of aclrtSetOpWaitTimeout");
   }
 }
 
