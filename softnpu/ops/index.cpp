@@ -9,7 +9,11 @@
 #include <ATen/ops/tensor.h>
 #include <c10/core/WrapDimMinimal.h>
 
+#include <optional>
+
+#include "softnpu/ops/guard.h"
 #include "softnpu/ops/kernels.h"
+#include "softnpu/runtime/enqueue.h"
 
 namespace softnpu::ops::kernels {
 
@@ -32,6 +36,17 @@ c10::List<std::optional<Tensor>> indices_of(at::TensorList list) {
   return indices;
 }
 
+// ATen's thread count is OpenMP's, which is the calling thread's own.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  OneThread(const OneThread&) = delete;
+  ~OneThread() { omp_set_num_threads(before_); }
+
+ private:
+  int before_;
+};
+
 }  // namespace
 
 void index(const Tensor& self, at::TensorList list, Tensor& out) {
@@ -43,6 +58,9 @@ void index_put(Tensor& self, at::TensorList list, const Tensor& values, bool acc
   bool any = false;
   for (const Tensor& t : list) any |= t.defined() && t.numel() != 0;
   if (!any) return;
+  // ATen adds float32 values from several threads as they come; one thread adds them in their order.
+  std::optional<OneThread> ordered;
+  if (accumulate && deterministic()) ordered.emplace();
   at::_index_put_impl_(self, indices_of(list), values, accumulate, /*unsafe=*/false);
 }
 

@@ -1,6 +1,7 @@
 // Phase two: choose a thread by cost, queue the executor, run it. What runs on a stream is run_task.
 #include <ATen/Parallel.h>
 
+#include <chrono>
 #include <cstdio>
 #include <new>
 
@@ -49,11 +50,28 @@ __attribute__((noinline)) int run_by_aten(const Op& op, const aclOpExecutor& e) 
   }
 }
 
+int run(const Op& op, const aclOpExecutor& e) noexcept {
+  if (op.fast && !KernelGuard::flushes_denormals() && op.fast(e.args)) return 0;
+  return run_by_aten(op, e);
+}
+
+// A kernel cannot be cut short: one that takes too long fails when it ends.
+__attribute__((noinline)) int run_within(int64_t limit_ns, const Op& op, const aclOpExecutor& e) noexcept {
+  const auto begin = std::chrono::steady_clock::now();
+  const int status = run(op, e);
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+  if (status || took.count() <= limit_ns) return status;
+  char text[160];
+  std::snprintf(text, sizeof text, "it took %.3f s, and the limit is %.3f s (aclrtSetOpExecuteTimeOut)",
+                static_cast<double>(took.count()) / 1e9, static_cast<double>(limit_ns) / 1e9);
+  return report_failure(op.name, ACL_ERROR_RT_AICORE_TIMEOUT, text);
+}
+
 int run_task(void* state) noexcept {
   const auto& e = *static_cast<aclOpExecutor*>(state);
   const Op& op = *static_cast<const Op*>(e.op);
-  if (op.fast && !KernelGuard::flushes_denormals() && op.fast(e.args)) return 0;
-  return run_by_aten(op, e);
+  if (const int64_t limit = operator_limit_ns(); __builtin_expect(limit != 0, 0)) return run_within(limit, op, e);
+  return run(op, e);
 }
 
 void drop_task(void* state) noexcept { nnopbase::release_executor(static_cast<aclOpExecutor*>(state)); }

@@ -12,6 +12,7 @@
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/device.h"
 #include "softnpu/runtime/error.h"
+#include "softnpu/runtime/settings.h"
 #include "softnpu/runtime/soc.h"
 #include "softnpu/runtime/stream.h"
 
@@ -25,12 +26,26 @@ constexpr int kMajor = 9, kMinor = 0, kPatch = 0;
 constexpr int kVersionNumber = kMajor * 10000000 + kMinor * 100000 + kPatch * 1000;
 
 std::atomic<int64_t> g_sys_params[Context::kSysParams];
-std::atomic<uint32_t> g_op_timeout_ms{0};
 
 unsigned sys_param(aclSysParamOpt opt) {
   if (unsigned(opt) >= unsigned(Context::kSysParams))
     fail(ACL_ERROR_INVALID_PARAM, "%d is not a system parameter", int(opt));
   return unsigned(opt);
+}
+
+// Determinism is the process's: contexts share the kernels' threads. The others ask for nothing that the software NPU has.
+void check_sys_param(aclSysParamOpt opt, int64_t value) {
+  if (sys_param(opt) == ACL_OPT_DETERMINISTIC) {
+    if (value != 0 && value != 1)
+      fail(ACL_ERROR_INVALID_PARAM, "ACL_OPT_DETERMINISTIC is 0 or 1, not %lld", static_cast<long long>(value));
+    settings().deterministic = value == 1;
+  } else if (value != 0) {
+    fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "system parameter %d cannot be turned on in the software NPU", int(opt));
+  }
+}
+
+void set_operator_limit(uint64_t units, int64_t ns_a_unit) {
+  settings().operator_limit_ns = limit_of(units, ns_a_unit);
 }
 
 int64_t attribute(int device, aclrtDevAttr attr) {
@@ -269,7 +284,10 @@ SOFTNPU_EXPORT aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo
 }
 
 SOFTNPU_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return guarded(__func__, [&] { g_sys_params[sys_param(opt)] = value; });
+  return guarded(__func__, [&] {
+    check_sys_param(opt, value);
+    g_sys_params[sys_param(opt)] = value;
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
@@ -280,7 +298,11 @@ SOFTNPU_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) 
 }
 
 SOFTNPU_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return guarded(__func__, [&] { current_context().sys_param(sys_param(opt)) = value; });
+  return guarded(__func__, [&] {
+    auto& kept = current_context().sys_param(sys_param(opt));
+    check_sys_param(opt, value);
+    kept = value;
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
@@ -308,30 +330,31 @@ SOFTNPU_EXPORT aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode) {
   });
 }
 
-// Tasks have no time limit of their own here; the values are kept for those who ask.
+// Seconds that a stream waits for an event; 0: for ever.
 SOFTNPU_EXPORT aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
-  return guarded(__func__, [&] {});
+  return guarded(__func__, [&] { settings().wait_limit_ns = limit_of(timeout, 1'000'000'000); });
 }
 
+// Seconds, milliseconds, microseconds that an operator may take; 0: any time.
 SOFTNPU_EXPORT aclError aclrtSetOpExecuteTimeOut(uint32_t timeout) {
-  return guarded(__func__, [&] { g_op_timeout_ms = timeout * 1000; });
+  return guarded(__func__, [&] { set_operator_limit(timeout, 1'000'000'000); });
 }
 
 SOFTNPU_EXPORT aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
-  return guarded(__func__, [&] { g_op_timeout_ms = timeout; });
+  return guarded(__func__, [&] { set_operator_limit(timeout, 1'000'000); });
 }
 
 SOFTNPU_EXPORT aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
   return guarded(__func__, [&] {
-    g_op_timeout_ms = uint32_t(timeout / 1000);
-    if (actualTimeout) *actualTimeout = timeout;
+    set_operator_limit(timeout, 1000);
+    if (actualTimeout) *actualTimeout = uint64_t(operator_limit_ns()) / 1000;
   });
 }
 
 SOFTNPU_EXPORT aclError aclrtGetOpExecuteTimeout(const uint32_t* timeoutMs) {
   return guarded(__func__, [&] {
     need(timeoutMs, "timeoutMs");
-    *const_cast<uint32_t*>(timeoutMs) = g_op_timeout_ms;
+    *const_cast<uint32_t*>(timeoutMs) = uint32_t(std::min<int64_t>(operator_limit_ns() / 1'000'000, UINT32_MAX));
   });
 }
 
@@ -365,9 +388,17 @@ SOFTNPU_EXPORT aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLi
   });
 }
 
-// The errors of a thread's calls come back from the calls: there is none left to ask for.
-SOFTNPU_EXPORT aclError aclrtPeekAtLastError(aclrtLastErrLevel level) { return ACL_SUCCESS; }
-SOFTNPU_EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level) { return ACL_SUCCESS; }
+// The last status but success that a call of this thread returned. Asking is no call of its own: these two set nothing.
+SOFTNPU_EXPORT aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
+  return level == ACL_RT_THREAD_LEVEL ? last_error() : ACL_ERROR_RT_PARAM_INVALID;
+}
+
+SOFTNPU_EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level) {
+  if (level != ACL_RT_THREAD_LEVEL) return ACL_ERROR_RT_PARAM_INVALID;
+  int code = last_error();
+  set_last_error(0);
+  return code;
+}
 
 SOFTNPU_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo* errorInfo) {
   return guarded(__func__, [&] {

@@ -6,6 +6,7 @@
 #include "acl/api.h"
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/error.h"
+#include "softnpu/runtime/init_file.h"
 #include "softnpu/runtime/log.h"
 
 using namespace softnpu;
@@ -14,13 +15,20 @@ namespace {
 std::atomic<uint64_t> g_inits{0};
 }
 
-// The configuration file (dumping, profiling) has nothing to configure here; it is not read.
 SOFTNPU_EXPORT aclError aclInit(const char* configPath) {
   return guarded(__func__, [&] {
     config();
     if (g_inits.fetch_add(1) != 0) {
       g_inits = 1;
       fail(ACL_ERROR_REPEAT_INITIALIZE, "the library is initialized already");
+    }
+    if (configPath && *configPath) {
+      try {
+        apply_init_file(configPath);
+      } catch (...) {
+        g_inits = 0;
+        throw;
+      }
     }
   });
 }

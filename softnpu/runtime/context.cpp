@@ -2,7 +2,10 @@
 
 #include <vector>
 
+#include "softnpu/runtime/device.h"
+#include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/init_file.h"
 #include "softnpu/runtime/stream.h"
 
 namespace softnpu {
@@ -52,6 +55,10 @@ Context* current_context_or_null() noexcept { return slab<Context>().find(t_curr
 
 Context& current_context() {
   if (Context* c = current_context_or_null()) return *c;
+  if (int device = default_device(); device >= 0) {
+    set_current_context(Device::get(device).primary_context());
+    return *current_context_or_null();
+  }
   fail(107002, "this thread has no current context: call aclrtSetDevice or aclrtSetCurrentContext first");
 }
 

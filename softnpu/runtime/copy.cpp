@@ -87,7 +87,13 @@ void check(const void* p, size_t bytes, bool device, const char* name) {
   }
 }
 
-size_t reach(size_t width, size_t height, size_t pitch) { return (height - 1) * pitch + width; }
+// Bytes from the first to the last; throws where they are more than a number holds.
+size_t reach(size_t width, size_t height, size_t pitch) {
+  size_t bytes;
+  if (__builtin_mul_overflow(height - 1, pitch, &bytes) || __builtin_add_overflow(bytes, width, &bytes))
+    fail(107000, "%zu rows of pitch %zu pass the end of memory", height, pitch);
+  return bytes;
+}
 
 }  // namespace
 
@@ -97,20 +103,18 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
   if (r.width == 0 || r.height == 0) return;
   if (r.height > 1 && (r.dst_pitch < r.width || r.src_pitch < r.width))
     fail(107000, "a pitch is smaller than the width %zu", r.width);
+  size_t dst_bytes = reach(r.width, r.height, r.dst_pitch), src_bytes = reach(r.width, r.height, r.src_pitch);
   Sides s = sides_of(r, kind);
   if (config().check) {
-    check(r.dst, reach(r.width, r.height, r.dst_pitch), s.dst_device, "dst");
-    check(r.src, reach(r.width, r.height, r.src_pitch), s.src_device, "src");
+    check(r.dst, dst_bytes, s.dst_device, "dst");
+    check(r.src, src_bytes, s.src_device, "src");
   }
   if (stream == nullptr) return CopyTask::perform(r);
 
   size_t bytes = r.width * r.height;
   bool captured = stream->capture().load(std::memory_order_relaxed) != nullptr;
-  auto pageable = [&](const void* p, size_t pitch, bool device) {
-    return !device && !Pinned::get().contains(p, reach(r.width, r.height, pitch));
-  };
-  bool from_pageable = pageable(r.src, r.src_pitch, s.src_device);
-  bool to_pageable = pageable(r.dst, r.dst_pitch, s.dst_device);
+  bool from_pageable = !s.src_device && !Pinned::get().contains(r.src, src_bytes);
+  bool to_pageable = !s.dst_device && !Pinned::get().contains(r.dst, dst_bytes);
   CopyTask task{r, nullptr};
   if (!captured && (from_pageable || to_pageable) && stream->run_now([&] { CopyTask::perform(r); })) return;
   if (from_pageable && (captured || !to_pageable)) {

@@ -136,7 +136,7 @@ const char* why_not_device_memory(const void* pointer, size_t bytes, int device,
       uint64_t at = d->arena_or_null()->offset(pointer);
       if (b.taken == 0)
         snprintf(text, n, "%p is freed memory of device %d", pointer, d->index());
-      else if (at + bytes > b.offset + b.taken)
+      else if (bytes > b.offset + b.taken - at)
         snprintf(text, n, "[%p, +%zu) passes the end of its block of %llu bytes on device %d", pointer, bytes,
                  static_cast<unsigned long long>(b.size), d->index());
       else

@@ -74,7 +74,7 @@ bool export_pointer(const void* pointer, size_t bytes, ArenaExport* out) noexcep
     if (Device* d = Device::holding(pointer)) {
       Arena& a = *d->arena_or_null();
       uint64_t at = a.offset(pointer);
-      if (at + bytes > a.span()) return false;
+      if (bytes > a.span() - at) return false;
       *out = {a.id(), a.fd(), at, a.span()};
       return true;
     }

@@ -77,4 +77,9 @@ struct ArenaExport {
 // it must cost a lookup, not a system call.
 SOFTNPU_API bool export_pointer(const void* pointer, size_t bytes, ArenaExport* out) noexcept;
 
+// What clients have set for the whole process (settings.h): how long an operator may take, in nanoseconds, 0 for ever
+// (aclrtSetOpExecuteTimeOut), and that results must not depend on which thread was faster (ACL_OPT_DETERMINISTIC).
+SOFTNPU_API int64_t operator_limit_ns() noexcept;
+SOFTNPU_API bool deterministic() noexcept;
+
 }  // namespace softnpu

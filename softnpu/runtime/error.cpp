@@ -17,6 +17,7 @@ constexpr size_t kMaxMessage = 2048;
 struct Recent {
   char text[kMaxMessage];
   char handed_out[kMaxMessage];
+  int last;  // status
 };
 thread_local Recent recent;
 
@@ -33,6 +34,7 @@ void fail(int code, const char* format, ...) {
 
 int report(const char* call, int code, const char* text) noexcept {
   snprintf(recent.text, sizeof recent.text, "%s: %s", call, text);
+  recent.last = code;
   log_line(kInfo, "%s returns %d: %s", call, code, text);
   return code;
 }
@@ -42,9 +44,11 @@ int refuse(const char* call) noexcept {
     snprintf(recent.text, sizeof recent.text,
              "%s: this process was forked from one that uses the NPU; a forked child cannot use it (start it by spawn)",
              call);
+    recent.last = 507033;
     return 507033;  // ACL_ERROR_RT_DEV_SETUP_ERROR
   }
   snprintf(recent.text, sizeof recent.text, "%s: the process is exiting and the NPU is shut down", call);
+  recent.last = 100001;
   return 100001;  // ACL_ERROR_UNINITIALIZE
 }
 
@@ -53,6 +57,9 @@ const char* take_recent_message() noexcept {
   recent.text[0] = 0;
   return recent.handed_out;
 }
+
+int last_error() noexcept { return recent.last; }
+void set_last_error(int code) noexcept { recent.last = code; }
 
 void clear_recent_message() noexcept { recent.text[0] = 0; }
 

@@ -33,6 +33,10 @@ int refuse(const char* call) noexcept;
 const char* take_recent_message() noexcept;
 void clear_recent_message() noexcept;
 
+// The thread's last status but 0, as aclrtGetLastError tells it. report and refuse set it.
+int last_error() noexcept;
+void set_last_error(int code) noexcept;
+
 // Runs the body of one exported function. No exception crosses the C ABI.
 template <class Body>
 inline int guarded(const char* call, Body&& body) noexcept {

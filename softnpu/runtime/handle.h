@@ -1,5 +1,5 @@
 // Handles of streams, events, contexts and so on: numbers that name a slot of a slab, checked at every entry (~2 ns).
-// A handle is magic (8 bits), generation (24) and index (32): a foreign, freed or forged one is told apart from a live one.
+// A handle is magic (8 bits), generation (32) and index (24): a foreign, freed or forged one is told apart from a live one.
 // Memory is type-stable: a slot's object is built once and reused, so a late reader sees an old object, never freed memory.
 #pragma once
 
@@ -52,7 +52,7 @@ class Slab {
 
   void* publish(T* object) noexcept {
     Slot* s = slot_of(object);
-    uint32_t g = (s->generation.load(std::memory_order_relaxed) + 1) & kGenerationMask;  // odd: live
+    uint32_t g = s->generation.load(std::memory_order_relaxed) + 1;  // odd: live
     s->generation.store(g, std::memory_order_release);
     return name(uint32_t(s - slots_), g);
   }
@@ -60,10 +60,10 @@ class Slab {
   // Null unless `handle` names a live object.
   T* find(const void* handle) noexcept {
     uint64_t h = reinterpret_cast<uint64_t>(handle);
-    uint32_t i = uint32_t(h);
+    uint32_t i = uint32_t(h) & kIndexMask;
     if ((h >> 56) != T::kMagic || i >= used_.load(std::memory_order_acquire)) return nullptr;
     uint32_t g = slots_[i].generation.load(std::memory_order_acquire);
-    return g == (uint32_t(h >> 32) & kGenerationMask) && (g & 1) ? &slots_[i].object : nullptr;
+    return g == uint32_t(h >> kIndexBits) && (g & 1) ? &slots_[i].object : nullptr;
   }
 
   T& get(const void* handle) {
@@ -76,9 +76,8 @@ class Slab {
   T& remove(void* handle) {
     T& object = get(handle);
     Slot* s = slot_of(&object);
-    uint32_t g = uint32_t(reinterpret_cast<uint64_t>(handle) >> 32) & kGenerationMask;
-    if (!s->generation.compare_exchange_strong(g, (g + 1) & kGenerationMask))
-      fail(107017, "%p is not a live %s", handle, T::kNoun);
+    uint32_t g = uint32_t(reinterpret_cast<uint64_t>(handle) >> kIndexBits);
+    if (!s->generation.compare_exchange_strong(g, g + 1)) fail(107017, "%p is not a live %s", handle, T::kNoun);
     return object;
   }
 
@@ -111,7 +110,9 @@ class Slab {
   }
 
  private:
-  static constexpr uint32_t kGenerationMask = 0xFFFFFF;
+  static constexpr int kIndexBits = 24;
+  static constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
+  static_assert(T::kMaxCount <= kIndexMask);
 
   struct Slot {
     std::atomic<uint32_t> generation;
@@ -119,7 +120,7 @@ class Slab {
   };
 
   static void* name(uint32_t index, uint32_t generation) noexcept {
-    return reinterpret_cast<void*>(uint64_t{T::kMagic} << 56 | uint64_t{generation} << 32 | index);
+    return reinterpret_cast<void*>(uint64_t{T::kMagic} << 56 | uint64_t{generation} << kIndexBits | index);
   }
   static Slot* slot_of(T* object) noexcept {
     return reinterpret_cast<Slot*>(reinterpret_cast<char*>(object) - offsetof(Slot, object));

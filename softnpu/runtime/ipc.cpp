@@ -133,7 +133,7 @@ std::string export_key(const void* pointer, size_t size) {
   Arena& a = d->arena();
   Arena::Block block = a.find(pointer);
   uint64_t at = a.offset(pointer);
-  if (block.taken == 0 || at + size > block.offset + block.taken)
+  if (block.taken == 0 || size > block.offset + block.taken - at)
     fail(107000, "[%p, +%zu) is not inside one live block", pointer, size);
   a.keep_backed(at, size);
   char text[96];

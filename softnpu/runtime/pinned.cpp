@@ -31,6 +31,7 @@ void Pinned::release(void* pointer) {
 }
 
 void Pinned::add(void* pointer, size_t size) {
+  if (size > (size_t{1} << 46)) fail(107000, "%zu bytes of host memory cannot be registered", size);
   std::unique_lock lock(mutex_);
   uint64_t at = reinterpret_cast<uint64_t>(pointer);
   auto next = blocks_.lower_bound(at);
@@ -51,7 +52,7 @@ bool Pinned::contains(const void* pointer, size_t bytes) {
   void* base;
   size_t size;
   return range_of(pointer, &base, &size) &&
-         static_cast<const char*>(pointer) + bytes <= static_cast<char*>(base) + size;
+         bytes <= size - size_t(static_cast<const char*>(pointer) - static_cast<char*>(base));
 }
 
 bool Pinned::range_of(const void* pointer, void** base, size_t* size) {

@@ -13,6 +13,7 @@
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/log.h"
+#include "softnpu/runtime/settings.h"
 #include "softnpu/sanitize/chaos.h"
 #include "softnpu/sanitize/hooks.h"
 
@@ -98,8 +99,12 @@ bool Stream::may_run(Runner runner, Work& work, const Turn* turn) noexcept {
 // A wait for another stream: the token is held, but nobody else could go on here anyway. Then its error is this stream's.
 void Stream::block_on(const WaitPayload& wait, const char* task) noexcept {
   Stream& source = *wait.source;
-  while (!source.ring_.progress().wait(wait.target, now_ns() + schedule::kAbortNs, 64))
+  const int64_t limit = settings().wait_limit_ns, begin = now_ns();
+  while (!source.ring_.progress().wait(wait.target, now_ns() + schedule::kAbortNs, 64)) {
     if (skipped() || life() != Life::kRunning) return;
+    if (limit && now_ns() - begin >= limit)
+      return set_failure(107019, task, "the event has not happened within the limit of aclrtSetOpWaitTimeout", 0);
+  }
   if (!source.failed() || source.continue_on_failure()) return;
   const Failure cause = source.failure(false, wait.target);
   if (cause.code == 0) return;

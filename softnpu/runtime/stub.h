@@ -5,7 +5,7 @@
 
 namespace softnpu {
 
-// Sets the recent message to the symbol's own name, and logs it.
-SOFTNPU_STUB void report_stub(const char* symbol, const char* library) noexcept;
+// Sets the recent message to the symbol's own name, and logs it. An aclError is the thread's last error, too.
+SOFTNPU_STUB void report_stub(const char* symbol, const char* library, int acl_error = 0) noexcept;
 
 }  // namespace softnpu

@@ -45,11 +45,12 @@ void* VirtualMemory::reserve(size_t size, size_t alignment, void* hint) {
   return address(at);
 }
 
-bool VirtualMemory::reserved(uint64_t at, uint64_t size) {
+bool VirtualMemory::reserved(uint64_t at, uint64_t size) const {
   auto it = reservations_.upper_bound(at);
   if (it == reservations_.begin()) return false;
   --it;
-  return at + size <= it->first + it->second;
+  uint64_t begin = at - it->first;
+  return begin <= it->second && size <= it->second - begin;
 }
 
 void VirtualMemory::release(void* pointer) {
@@ -109,19 +110,20 @@ void VirtualMemory::unhold(Physical* p) noexcept {
 }
 
 void VirtualMemory::destroy(void* handle) {
+  std::lock_guard lock(mutex_);
   Physical& p = slab<Physical>().remove(handle);
   unhold(&p);  // mappings keep the memory
 }
 
 void VirtualMemory::map(void* pointer, size_t size, size_t offset, void* handle) {
-  Physical& p = slab<Physical>().get(handle);
   uint64_t at = number(pointer);
   if (size == 0 || size % Arena::kPage || at % Arena::kPage || offset % Arena::kPage)
     fail(kInvalid, "address, size and offset of a mapping are multiples of 2 MiB");
-  if (offset + size > p.size)
+  std::lock_guard lock(mutex_);
+  Physical& p = slab<Physical>().get(handle);
+  if (offset > p.size || size > p.size - offset)
     fail(kInvalid, "the mapping passes the end of its physical memory (%llu bytes)",
          static_cast<unsigned long long>(p.size));
-  std::lock_guard lock(mutex_);
   if (!reserved(at, size)) fail(kInvalid, "[%p, +%zu) is not inside a reserved range", pointer, size);
   auto next = mappings_.lower_bound(at);
   bool taken = next != mappings_.end() && next->first < at + size;
@@ -154,8 +156,8 @@ void* VirtualMemory::map_foreign(int device, int fd, uint64_t offset, uint64_t s
   madvise(base, bytes, MADV_DONTFORK);
   madvise(base, bytes, MADV_DONTDUMP);
   void* handle = adopt(device, fd, from, bytes);
-  Physical& p = slab<Physical>().remove(handle);  // held by the mapping alone
   std::lock_guard lock(mutex_);
+  Physical& p = slab<Physical>().remove(handle);  // held by the mapping alone
   reservations_.emplace(number(base), bytes);
   mappings_.emplace(number(base), Mapping{bytes, from, &p});
   return static_cast<char*>(base) + (offset - from);
@@ -181,8 +183,8 @@ void VirtualMemory::unmap(void* pointer) {
 
 int VirtualMemory::device_of(const void* pointer, size_t bytes) {
   std::lock_guard lock(mutex_);
+  if (!reserved(number(pointer), bytes)) return kNotOurs;
   uint64_t at = number(pointer), end = at + bytes;
-  if (!reserved(at, bytes)) return kNotOurs;
   int device = kUnmapped;
   auto it = mappings_.upper_bound(at);
   if (it != mappings_.begin()) --it;
@@ -196,6 +198,7 @@ int VirtualMemory::device_of(const void* pointer, size_t bytes) {
 
 bool VirtualMemory::locate(const void* pointer, size_t bytes, int* fd, uint64_t* offset, int* device) {
   std::lock_guard lock(mutex_);
+  if (!reserved(number(pointer), bytes)) return false;
   uint64_t at = number(pointer), end = at + bytes;
   auto it = mappings_.upper_bound(at);
   if (it == mappings_.begin()) return false;
@@ -246,6 +249,10 @@ void VirtualMemory::release_device(int device) noexcept {
     unhold(it->second.physical);
     it = mappings_.erase(it);
   }
+  slab<Physical>().each([&](Physical& p) {
+    if (p.device != device) return;
+    if (void* handle = slab<Physical>().handle_of(&p)) unhold(&slab<Physical>().remove(handle));
+  });
 }
 
 }  // namespace softnpu

@@ -1,6 +1,7 @@
 // Reserved address ranges and physical memory mapped into them (expandable segments), and memory of other processes mapped
 // here. Physical memory is a block of the device's arena without use of its own address.
-// Lock order: mutex_ is a leaf but for the arena's.
+// Lock order: mutex_ is a leaf but for the arena's and the slab's. It guards what a physical handle stands for, too: a handle
+// is looked up and held, or removed and let go, in one step. A device's reset takes its handles with it.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +65,7 @@ class VirtualMemory {
   };
 
   void unhold(Physical* p) noexcept;
-  bool reserved(uint64_t at, uint64_t size);
+  bool reserved(uint64_t at, uint64_t size) const;
 
   std::mutex mutex_;
   std::map<uint64_t, uint64_t> reservations_;

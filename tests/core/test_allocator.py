@@ -9,7 +9,7 @@ import time
 import pytest
 import torch
 
-from tests.core.tools import busy, output
+from tests.core.tools import BUSY, busy, output
 
 KIB, MIB = 1 << 10, 1 << 20
 DEVICE = 5  # nobody else's
@@ -328,6 +328,23 @@ def test_without_caching_memory_goes_straight_back():
         PYTORCH_NO_NPU_MEMORY_CACHING="1",
     )
     assert text.split() == ["npu:0", "0"]
+
+
+def test_without_caching_a_free_waits_for_the_memorys_own_device():
+    text = output(
+        BUSY
+        + """
+import torch
+x = torch.UntypedStorage(1000, device="npu:1")
+stream = torch.npu.Stream(1)
+torch.npu.set_device(0)
+busy(stream, 0.3)
+del x
+print(stream.query(), torch.npu.current_device())
+""",
+        PYTORCH_NO_NPU_MEMORY_CACHING="1",
+    )
+    assert text.split() == ["True", "0"]
 
 
 def test_allocation_from_many_threads():

@@ -133,6 +133,7 @@ def test_objects_that_outlive_the_device_are_dropped_quietly():
         ("STREAMS_PER_DEVICE", "9", "8 or 32"),
         ("ACL_STREAM_TIMEOUT", "soon", "milliseconds"),
         ("PYTORCH_NO_NPU_MEMORY_CACHING", "yes", "0 or 1"),
+        ("ACL_OP_INIT_MODE", "3", "0, 1 or 2"),
     ],
 )
 def test_a_wrong_variable_is_one_error_that_names_it_and_the_process_goes_on(variable, value, allowed):

@@ -48,8 +48,8 @@ def test_tls(host):
         "tls alarm time threshold[60]days\n"
     )
     assert host.get("-i", 2, "-tls", "-g") == form.format(0)
-    host.get("-i", 2, "-tls", "-s", "enable", 1)
-    assert host.get("-i", 2, "-tls", "-g") == form.format(1)
+    host.get("-i", 2, "-tls", "-s", "enable", 0)
+    assert host.get("-i", 2, "-tls", "-g") == form.format(0)
 
 
 def test_the_link_is_that_of_the_interface_with_the_address(host):
@@ -95,6 +95,7 @@ def test_hosts_reach_each_other_until_the_cable_is_cut(pair):
         (("-i", "0", "-ip", "-g"), "device 0 has no address in"),
         (("-i", "0", "-stat", "-g"), "device 0 has no address in"),
         (("-i", "0", "-tls", "-s", "enable", "2"), "takes 0 or 1, not 2"),
+        (("-i", "0", "-tls", "-s", "enable", "1"), "not encrypted"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
 )

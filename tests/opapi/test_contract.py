@@ -129,6 +129,110 @@ def test_an_address_may_be_changed_between_launches(npu):
     assert torch.equal(x.read(), torch.full((3,), 2.0)) and torch.equal(y.read(), torch.ones(3))
 
 
+def hold(npu, seconds: float) -> None:
+    """Keeps the stream busy, so that what follows is queued."""
+    sleep = C.cast(C.CDLL(None).usleep, P)
+    assert npu.acl.aclrtLaunchHostFunc(npu.stream, sleep, P(int(seconds * 1e6))) == 0
+
+
+def test_a_launch_has_the_addresses_of_its_call(npu):
+    """What is changed between two launches is not seen by the first, though it has not run yet."""
+    x, y = npu.tensor(torch.ones(3)), npu.tensor(torch.zeros(3))
+    executor, size = npu.prepare("aclnnInplaceAdds", selfRef=x, other=1.0, alpha=1)
+    assert npu.opapi.aclSetAclOpExecutorRepeatable(executor) == 0
+    hold(npu, 0.2)
+    npu.launch("aclnnInplaceAdds", executor, size)
+    assert npu.opapi.aclSetTensorAddr(executor, C.c_size_t(0), P(y.value), y.memory.pointer) == 0
+    npu.launch("aclnnInplaceAdds", executor, size)
+    assert npu.opapi.aclDestroyAclOpExecutor(executor) == 0  # launches have their own copies
+    npu.synchronize()
+    assert torch.equal(x.read(), torch.full((3,), 2.0)) and torch.equal(y.read(), torch.ones(3))
+
+
+def test_every_kind_of_argument_is_copied_for_a_launch(npu):
+    """Lists, arrays, scalars and what does not fit into the executor's own room."""
+    parts = [torch.full((2, 3), float(i)) for i in range(40)]
+    out = npu.tensor(torch.empty(80, 3))
+    executor, size = npu.prepare("aclnnCat", tensors=parts, dim=0, out=out)
+    assert npu.opapi.aclSetAclOpExecutorRepeatable(executor) == 0
+    alive = npu.alive, npu.lists
+    hold(npu, 0.1)
+    npu.launch("aclnnCat", executor, size)
+    assert npu.opapi.aclDestroyAclOpExecutor(executor) == 0
+    x, sums = torch.arange(24.0).view(2, 3, 4), npu.tensor(torch.empty(2, 4))
+    executor, size = npu.prepare("aclnnReduceSum", self=x, dims=[1], keepDims=False, dtype=0, out=sums)
+    assert npu.opapi.aclSetAclOpExecutorRepeatable(executor) == 0
+    npu.launch("aclnnReduceSum", executor, size)
+    assert npu.opapi.aclDestroyAclOpExecutor(executor) == 0
+    npu.synchronize()
+    assert alive and torch.equal(out.read(), torch.cat(parts)) and torch.equal(sums.read(), x.sum(1))
+
+
+def test_an_offset_stays_when_the_address_changes(npu):
+    base, other = torch.zeros(6), torch.zeros(6)
+    x, y = npu.tensor(base[2:4]), npu.tensor(other)
+    executor, size = npu.prepare("aclnnInplaceAdds", selfRef=x, other=1.0, alpha=1)
+    assert npu.opapi.aclSetAclOpExecutorRepeatable(executor) == 0
+    assert npu.opapi.aclSetTensorAddr(executor, C.c_size_t(0), P(x.value), y.memory.pointer) == 0
+    npu.launch("aclnnInplaceAdds", executor, size)
+    npu.synchronize()
+    assert npu.opapi.aclDestroyAclOpExecutor(executor) == 0
+    assert y.read().tolist() == [0, 0, 1, 1, 0, 0]
+
+
+def test_addresses_that_cannot_be_changed_are_refused(npu):
+    x = torch.randn(2, 4)
+    out = npu.tensor(torch.empty(2, 4))
+    executor, size = npu.prepare(
+        "aclnnLayerNorm", input=x, normalizedShape=[4], weightOptional=None, biasOptional=None, eps=1e-5, out=out,
+        meanOutOptional=None, rstdOutOptional=None,
+    )  # fmt: skip
+    assert npu.opapi.aclSetAclOpExecutorRepeatable(executor) == 0
+
+    def change(index: int, tensor: int | None) -> int:
+        return npu.opapi.aclSetTensorAddr(executor, C.c_size_t(index), P(tensor), out.memory.pointer)
+
+    assert [change(1, out.value), change(2, out.value)] == [161002, 161002]  # null options have no address
+    assert [change(99, out.value), change(0, None), change(0, 12345)] == [161002, 161001, 161002]
+    assert npu.opapi.aclSetTensorAddr(P(None), C.c_size_t(0), P(out.value), out.memory.pointer) == 161001
+    assert npu.opapi.aclDestroyAclOpExecutor(executor) == 0
+    t = npu.tensor(torch.ones(3))
+    spent, size = npu.prepare("aclnnAbs", self=t, out=t)
+    npu.launch("aclnnAbs", spent, size)
+    assert npu.opapi.aclSetTensorAddr(spent, C.c_size_t(0), P(t.value), t.memory.pointer) == 161002
+    npu.synchronize()
+
+
+def test_an_operator_that_takes_too_long_fails_when_it_ends(npu):
+    from tests.opapi.client import Client
+
+    other = Client()  # the failure stays on its stream
+    big = torch.randn(64, 64)
+    assert other.acl.aclrtSetOpExecuteTimeOutV2(C.c_uint64(1), None) == 0
+    try:
+        with pytest.raises(AclError, match="aclnnMatmul: it took .* and the limit is") as error:
+            other.call("aclnnMatmul", self=big, mat2=big, out=torch.empty(64, 64), cubeMathType=0)
+        assert error.value.status == 507014
+    finally:
+        assert other.acl.aclrtSetOpExecuteTimeOut(C.c_uint32(0)) == 0
+    got = npu.call("aclnnMatmul", self=big, mat2=big, out=torch.empty(64, 64), cubeMathType=0)["out"]
+    torch.testing.assert_close(got, big @ big)
+
+
+def test_sums_at_one_place_are_the_same_each_time_if_asked(npu):
+    self, index = torch.zeros(3), torch.randint(0, 3, (200_000,))
+    values = torch.randn(200_000)
+    assert npu.acl.aclrtSetSysParamOpt(0, C.c_int64(1)) == 0
+    try:
+        expected = self.clone().index_put_((index,), values, accumulate=True)
+        call = {"indices": [index], "values": values, "accumulate": True, "unsafe": False}
+        sums = [npu.call("aclnnIndexPutImpl", selfRef=self, **call)["selfRef"] for _ in range(5)]
+    finally:
+        assert npu.acl.aclrtSetSysParamOpt(0, C.c_int64(0)) == 0
+    assert all(torch.equal(s, sums[0]) for s in sums)
+    torch.testing.assert_close(sums[0], expected, rtol=1e-3, atol=1e-2)
+
+
 @pytest.mark.parametrize("op", ["aclnnAdd", "aclnnMatmul"])
 def test_an_output_may_be_an_input(npu, op):
     a, b = torch.randn(8, 8), torch.randn(8, 8)

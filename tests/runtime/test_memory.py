@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+from random import Random
 
 import pytest
 
@@ -216,6 +217,53 @@ def test_physical_memory_can_be_mapped_twice(acl):
     acl.aclrtUnmapMem(base)
     acl.aclrtUnmapMem(base + page)
     acl.aclrtReleaseMemAddress(base)
+
+
+def test_a_stale_physical_handle_frees_nothing():
+    """A device's reset takes its physical handles with it: what lies there afterwards is another's."""
+    code = """
+from tests.runtime.test_memory import physical
+page = 2 << 20
+acl.start(0)
+h = physical(acl, page)
+base = acl.out('aclrtReserveMemAddress', C.c_void_p, page, 0, None, 1)
+acl.aclrtResetDevice(0)
+acl.aclrtSetDevice(0)
+p = acl.malloc(page)
+acl.upload(p, b'mine')
+print(acl.raw.aclrtMapMem(base, page, 0, h, 0), acl.raw.aclrtFreePhysical(h))
+q = acl.malloc(page)
+acl.upload(q, b'other')
+print(acl.download(p, 4), p != q)
+acl.aclrtFree(p)"""
+    assert run(code).stdout.split() == ["107017", "107017", "b'mine'", "True"]
+
+
+@pytest.mark.parametrize("size, offset", [(1, -1), (2, -1), (-1, 2)], ids=str)
+def test_sizes_that_wrap_around_are_refused(acl, size, offset):
+    page = 2 << 20
+    size, offset = size * page % 2**64, offset * page % 2**64
+    base, h = acl.out("aclrtReserveMemAddress", C.c_void_p, 4 * page, 0, None, 1), physical(acl, 4 * page)
+    assert acl.raw.aclrtMapMem(base, size, offset, h, 0) == 107000
+    acl.aclrtFreePhysical(h)
+    acl.aclrtReleaseMemAddress(base)
+
+
+def test_copies_at_random_are_done_or_refused(acl):
+    """Rows, pitches and sizes at the edges of 64 bits: a product that wraps must not pass for a small one."""
+    random = Random(7)
+    p, host = acl.malloc(4096), acl.malloc_host(4096)
+    huge = (2**31, 2**32, 2**61, 2**63, 2**64 - 1)
+    for _ in range(500):
+        height, pitch = random.choice(huge), random.choice(huge)
+        width = min(random.choice((1, 7, 64)), pitch)
+        if (height - 1) * pitch + width < 2**64:
+            continue
+        assert acl.raw.aclrtMemcpy2d(p, pitch, host, pitch, width, height, 1) == 107000
+    assert acl.raw.aclrtHostRegister(C.c_void_p(2**40), 2**64 - 1, 0, C.byref(C.c_void_p())) == 107000
+    assert acl.raw.aclrtIpcMemGetExportKey(p, 2**64 - 8, C.create_string_buffer(65), 65, 0) == 107000
+    acl.aclrtFree(p)
+    acl.aclrtFreeHost(host)
 
 
 CHILD = """

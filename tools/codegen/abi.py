@@ -180,11 +180,44 @@ def aclnn_header(ops: dict[str, list[Param]]) -> str:
     return "\n".join(out + ["#ifdef __cplusplus", "}", "#endif", ""])
 
 
-STUB_STATUS = {
-    "aclError": 200006,
-    "aclnnStatus": 561000,
-    "HcclResult": 5,
-}  # ACL_ERROR_FEATURE_UNSUPPORTED; inner error; HCCL_E_NOT_SUPPORT
+# What a stub answers, by its return type: the type's own failure, or the value that stands for "none".
+STUB_ANSWERS = {
+    "aclError": 200006,  # ACL_ERROR_FEATURE_UNSUPPORTED
+    "aclnnStatus": 561000,  # ACLNN_ERR_INNER
+    "HcclResult": 5,  # HCCL_E_NOT_SUPPORT
+    "msptiResult": 999,  # MSPTI_ERROR_INNER
+    "AmlStatus": 200006,  # the library reports aclError's codes; 0 is a device without fault
+    "int": -1,
+    "int32_t": -1,
+    "uint32_t": 0xFFFFFFFF,  # aclrtGet*FromExceptionInfo: no such information
+    "aclDataType": -1,  # ACL_DT_UNDEFINED
+    "aclFormat": -1,  # ACL_FORMAT_UNDEFINED
+    "acltdtTensorType": -1,  # ACL_TENSOR_DATA_UNDEFINED
+    "aclprofSubscribeOpFlag": 255,  # ACL_SUBSCRIBE_NONE
+    "bool": 0,
+    "size_t": 0,
+    "uint64_t": 0,
+    "aclFloat16": 0,
+    "mstxRangeId": 0,  # no range
+    "mstxDomainHandle_t": 0,
+    "mstxMemHeapHandle_t": 0,
+    "aclrtAllocatorDesc": 0,
+    "aclrtBinary": 0,
+}
+# Where a library's int is a status of its own.
+STUB_STATUS_OF_LIBRARY = {
+    "dcmi": -8255,  # DCMI_ERR_CODE_NOT_SUPPORT
+    "ascend_hal": 0xFFFE,  # DRV_ERROR_NOT_SUPPORT
+    "runtime": 207000,  # ACL_ERROR_RT_FEATURE_NOT_SUPPORT
+}
+
+
+def stub_answer(symbol: Symbol) -> int:
+    if symbol.ret in ("int", "int32_t") and symbol.lib in STUB_STATUS_OF_LIBRARY:
+        return STUB_STATUS_OF_LIBRARY[symbol.lib]
+    if symbol.ret not in STUB_ANSWERS:
+        raise SystemExit(f"cann/abi: {symbol.name} is a stub, and which {symbol.ret} says so is not in STUB_ANSWERS")
+    return STUB_ANSWERS[symbol.ret]
 
 
 def stubs(rows: list[Symbol], lib: str) -> str:
@@ -198,8 +231,9 @@ def stubs(rows: list[Symbol], lib: str) -> str:
     for s in rows:
         if s.lib != lib or s.soft != "stub":
             continue
-        mark = f'softnpu::report_stub("{s.name}", "lib{lib}.so");'
-        ret = s.ret.strip()
+        code = f", {STUB_ANSWERS['aclError']}" if s.ret == "aclError" else ""
+        mark = f'softnpu::report_stub("{s.name}", "lib{lib}.so"{code});'
+        ret = s.ret
         if ret == "void":
             body = f"SOFTNPU_STUB void {s.name}() {{ {mark} }}"
         elif "*" in ret:
@@ -207,8 +241,7 @@ def stubs(rows: list[Symbol], lib: str) -> str:
         elif ret in ("float", "double"):
             body = f"SOFTNPU_STUB {ret} {s.name}() {{ {mark} return 0; }}"
         else:
-            code = STUB_STATUS.get(ret, -1 if ret in ("int", "int32_t") else 0)
-            body = f"SOFTNPU_STUB long {s.name}() {{ {mark} return {code}; }}"
+            body = f"SOFTNPU_STUB long {s.name}() {{ {mark} return {stub_answer(s)}; }}"
         out.append(body)
     return "\n".join(out + ["}", ""])
 

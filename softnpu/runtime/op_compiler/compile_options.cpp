@@ -1,10 +1,12 @@
 // libacl_op_compiler.so: compile options. Nothing is compiled here; clients ask whether just-in-time compilation is off.
 #include <cstring>
+#include <initializer_list>
 #include <mutex>
 #include <string>
 
 #include "acl/api.h"
 #include "softnpu/runtime/enqueue.h"
+#include "softnpu/runtime/settings.h"
 
 #define SOFTNPU_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -29,9 +31,15 @@ Options& options() {
   return o;
 }
 
-int refuse(const char* text) {
+int refuse(const char* text, int code = ACL_ERROR_INVALID_PARAM) {
   softnpu::set_error_message(text);
-  return ACL_ERROR_INVALID_PARAM;
+  return code;
+}
+
+bool one_of(const char* value, std::initializer_list<const char*> known) {
+  for (const char* each : known)
+    if (strcmp(value, each) == 0) return true;
+  return false;
 }
 
 }  // namespace
@@ -52,11 +60,21 @@ SOFTNPU_EXPORT aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t 
   return ACL_SUCCESS;
 }
 
-// Kept and answered; only jit_compile cannot be turned on.
+// Most say how a compiler may go about its work, and whatever it may do the software NPU's kernels do without. What asks for
+// something else works or is refused. Turning jit_compile on only permits it: it stays off.
 SOFTNPU_EXPORT aclError aclSetCompileopt(aclCompileOpt opt, const char* value) {
   if (unsigned(opt) >= kOptions) return refuse("aclSetCompileopt: no such option");
   if (value == nullptr) return refuse("aclSetCompileopt: value is null");
   if (opt == ACL_OP_JIT_COMPILE && strcmp(value, "enable") == 0) return ACL_SUCCESS;
+  if (opt == ACL_OP_DETERMINISTIC) {
+    if (!one_of(value, {"0", "1"})) return refuse("aclSetCompileopt: ACL_OP_DETERMINISTIC is 0 or 1");
+    softnpu::settings().deterministic = *value == '1';
+  }
+  if (opt == ACL_OP_COMPILER_CACHE_MODE && !one_of(value, {"enable", "disable", "force"}))
+    return refuse("aclSetCompileopt: ACL_OP_COMPILER_CACHE_MODE is enable, disable or force");
+  if ((opt == ACL_OP_DEBUG_LEVEL && strcmp(value, "0") != 0) || (opt == ACL_OP_DEBUG_OPTION && *value))
+    return refuse("aclSetCompileopt: the software NPU compiles nothing, so that there is nothing to debug",
+                  ACL_ERROR_FEATURE_UNSUPPORTED);
   std::lock_guard lock(options().mutex);
   options().value[opt] = value;
   return ACL_SUCCESS;

@@ -103,6 +103,7 @@ void tls(const Request& r, Conf& conf) {
   if (r.set) {
     const std::string enable = r.value("enable");
     if (enable != "0" && enable != "1") throw Refused{"-tls -s enable takes 0 or 1, not " + enable};
+    if (enable == "1") throw Refused{"-tls -s enable 1 is not supported: links of the software NPU are not encrypted"};
     return conf.set({{"tls_enable", enable}}, r.device);
   }
   printf(

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <mutex>
 
 #include "csrc/cann/error.h"
@@ -53,11 +54,24 @@ void free_block(void* context) {
   cache_of(device).free(block);
 }
 
-// PYTORCH_NO_NPU_MEMORY_CACHING=1: straight to CANN, for finding memory errors. Waits before it frees.
-void free_uncached(void* pointer) {
-  if (!pointer || !alive()) return;
-  NPU_WARN(cann::acl().aclrtSynchronizeDevice());
-  NPU_WARN(cann::acl().aclrtFree(pointer));
+// PYTORCH_NO_NPU_MEMORY_CACHING=1: straight to CANN, for finding memory errors. Waits for the memory's own device before it
+// frees, whichever device the freeing thread works on.
+struct Uncached {
+  void* pointer;
+  c10::DeviceIndex device;
+};
+
+void free_uncached(void* context) {
+  const std::unique_ptr<Uncached> memory(static_cast<Uncached*>(context));
+  if (!memory || !alive()) return;
+  try {
+    const NPUGuard guard(memory->device);
+    ensure_context();
+    NPU_WARN(cann::acl().aclrtSynchronizeDevice());
+    NPU_WARN(cann::acl().aclrtFree(memory->pointer));
+  } catch (const c10::Error& error) {  // the device was lost; nobody is there to take an exception
+    TORCH_WARN(error.what_without_backtrace());
+  }
 }
 
 class CachingAllocator final : public c10::DeviceAllocator {
@@ -112,9 +126,10 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
  private:
   static c10::DataPtr allocate_uncached(size_t size, c10::Device device) {
-    void* pointer = nullptr;
-    NPU_CHECK(cann::acl().aclrtMalloc(&pointer, size, ACL_MEM_MALLOC_HUGE_FIRST));
-    return {pointer, pointer, &free_uncached, device};
+    auto memory = std::make_unique<Uncached>(Uncached{nullptr, device.index()});
+    NPU_CHECK(cann::acl().aclrtMalloc(&memory->pointer, size, ACL_MEM_MALLOC_HUGE_FIRST));
+    void* pointer = memory->pointer;
+    return {pointer, memory.release(), &free_uncached, device};
   }
 };
 
