@@ -142,6 +142,11 @@ void layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& we
 void layer_norm_backward(const Tensor& gradient, const Tensor& input, IntArrayRef shape, const Tensor& mean,
                          const Tensor& rstd, const OptionalTensor& weight, const OptionalTensor& bias,
                          at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias);
+void group_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, int64_t n, int64_t c,
+                int64_t rest, int64_t groups, double eps, Tensor& out, Tensor& mean, Tensor& rstd);
+void group_norm_backward(const Tensor& gradient, const Tensor& input, const Tensor& mean, const Tensor& rstd,
+                         const OptionalTensor& weight, int64_t n, int64_t c, int64_t rest, int64_t groups,
+                         at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias);
 void rms_norm(const Tensor& x, const Tensor& gamma, double eps, Tensor& out, Tensor& rstd);
 void rms_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor& rstd, const Tensor& gamma, Tensor& grad_x,
                        Tensor& grad_gamma);
