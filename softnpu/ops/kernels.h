@@ -199,6 +199,11 @@ Tensor prelu(const Tensor& self, const Tensor& weight);
 void prelu_backward(const Tensor& gradient, const Tensor& self, const Tensor& weight, Tensor& grad_input,
                     Tensor& grad_weight);
 
+// -- convert.cpp: ATen's kernels where a result's type is not what they would give ---------------------------------------
+void softmax(const Tensor& self, int64_t dim, bool log, Tensor& out);
+void softmax_backward(const Tensor& gradient, const Tensor& output, int64_t dim, bool log, Tensor& grad_input);
+void clamp(const Tensor& self, const OptionalTensor& low, const OptionalTensor& high, Tensor& out);
+
 // -- optimizer.cpp -------------------------------------------------------------------------------------------------------
 Scalar item(const Tensor& t);             // the value of a one-element tensor
 Scalar item(const Tensor& t, int64_t i);  // of the i-th element
