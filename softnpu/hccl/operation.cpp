@@ -3,9 +3,14 @@
 
 #include <cstdio>
 
+#include "softnpu/runtime/enqueue.h"
+
 namespace softnpu::hccl {
 
-bool Operation::hopeless() { return deserted() || Clock::now() >= until(); }
+bool Operation::hopeless() {
+  if (running_task_aborted()) fail(HCCL_E_INTERNAL, "its stream was aborted (aclrtStreamAbort)");
+  return deserted() || Clock::now() >= until();
+}
 
 Deadline Operation::until() const {
   const int64_t limit = limit_ms_.load(std::memory_order_relaxed);

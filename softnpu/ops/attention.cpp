@@ -12,6 +12,7 @@
 #include <limits>
 #include <vector>
 
+#include "softnpu/ops/drop_mask.h"
 #include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {
@@ -117,17 +118,11 @@ class Call {
     if (!given(o_.drop) || o_.keep >= 1) return {};
     const int64_t n = s.q_to - s.q_from, m = s.kv_to - s.kv_from, count = o_.heads * n * m;
     const Tensor flags = o_.drop->contiguous();
-    const auto* bytes = static_cast<const uint8_t*>(flags.const_data_ptr());
-    const bool bits = flags.numel() * 8 >= s.drop_from + count && flags.numel() < s.drop_from + count;
-    TORCH_CHECK(bits || flags.numel() >= s.drop_from + count, "attention: the drop mask has ", flags.numel(),
-                " bytes for ", s.drop_from + count, " weights");
+    const DropMask stays(flags, s.drop_from + count);
     Tensor out = at::empty({o_.heads, n, m}, at::kFloat);
     float* to = out.mutable_data_ptr<float>();
     const auto factor = static_cast<float>(1 / o_.keep);
-    for (int64_t i = 0; i < count; i++) {
-      const int64_t at = s.drop_from + i;
-      to[i] = (bits ? bytes[at >> 3] >> (at & 7) & 1 : bytes[at] != 0) ? factor : 0;
-    }
+    for (int64_t i = 0; i < count; i++) to[i] = stays[s.drop_from + i] ? factor : 0;
     return out.to(type_);
   }
 

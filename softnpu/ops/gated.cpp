@@ -11,7 +11,6 @@
 namespace softnpu::ops::kernels {
 namespace {
 
-Tensor wide(const Tensor& t) { return t.scalar_type() == at::kDouble ? t : t.to(at::kFloat); }
 std::vector<Tensor> halves(const Tensor& x, int64_t dim) {
   TORCH_CHECK(x.size(dim) % 2 == 0, "dimension ", dim, " of the input has ", x.size(dim), " elements: not two halves");
   return wide(x).chunk(2, dim);

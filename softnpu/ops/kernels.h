@@ -143,6 +143,11 @@ void layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& we
 void layer_norm_backward(const Tensor& gradient, const Tensor& input, IntArrayRef shape, const Tensor& mean,
                          const Tensor& rstd, const OptionalTensor& weight, const OptionalTensor& bias,
                          at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias);
+void group_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, int64_t n, int64_t c,
+                int64_t rest, int64_t groups, double eps, Tensor& out, Tensor& mean, Tensor& rstd);
+void group_norm_backward(const Tensor& gradient, const Tensor& input, const Tensor& mean, const Tensor& rstd,
+                         const OptionalTensor& weight, int64_t n, int64_t c, int64_t rest, int64_t groups,
+                         at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias);
 void rms_norm(const Tensor& x, const Tensor& gamma, double eps, Tensor& out, Tensor& rstd);
 void rms_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor& rstd, const Tensor& gamma, Tensor& grad_x,
                        Tensor& grad_gamma);
@@ -195,6 +200,11 @@ Tensor prelu(const Tensor& self, const Tensor& weight);
 void prelu_backward(const Tensor& gradient, const Tensor& self, const Tensor& weight, Tensor& grad_input,
                     Tensor& grad_weight);
 
+// -- convert.cpp: ATen's kernels where a result's type is not what they would give ---------------------------------------
+void softmax(const Tensor& self, int64_t dim, bool log, Tensor& out);
+void softmax_backward(const Tensor& gradient, const Tensor& output, int64_t dim, bool log, Tensor& grad_input);
+void clamp(const Tensor& self, const OptionalTensor& low, const OptionalTensor& high, Tensor& out);
+
 // -- optimizer.cpp -------------------------------------------------------------------------------------------------------
 Scalar item(const Tensor& t);             // the value of a one-element tensor
 Scalar item(const Tensor& t, int64_t i);  // of the i-th element
@@ -220,6 +230,8 @@ void bernoulli(Tensor& self, double probability, int64_t seed, int64_t offset);
 void bernoulli(Tensor& self, const Tensor& probability, int64_t seed, int64_t offset);
 int64_t most_integer(at::ScalarType type);
 void integers(Tensor& self, int64_t from, int64_t to, int64_t seed, int64_t offset);
+void normal(Tensor& self, const Tensor& mean, const Tensor& std, int64_t seed,
+            int64_t offset);  // drawn wide, rounded once
 void randperm(int64_t n, int64_t seed, int64_t offset, Tensor& out);
 void multinomial(const Tensor& self, int64_t samples, bool replacement, int64_t seed, int64_t offset, Tensor& out);
 void dropout_mask(IntArrayRef shape, double probability, int64_t seed, int64_t offset, Tensor& out);
@@ -227,4 +239,6 @@ void dropout_apply(const Tensor& self, const Tensor& mask, double scale, Tensor&
 void dropout(const Tensor& self, double probability, bool train, int64_t seed, int64_t offset, Tensor& out,
              Tensor& mask);
 
+
+// -- dropout.cpp: masks as drop_mask.h says --------------------------------------------------------------------------------
 }  // namespace softnpu::ops::kernels

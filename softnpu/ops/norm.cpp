@@ -1,67 +1,123 @@
-// Normalization: batch, layer, RMS. Running statistics are mutated in the caller's buffers.
-#include <ATen/ops/empty.h>
+// Normalization: batch, layer, group, RMS. Running statistics are mutated in the caller's buffers.
 #include <ATen/ops/native_batch_norm_backward_cpu_dispatch.h>
 #include <ATen/ops/native_batch_norm_cpu_dispatch.h>
+#include <ATen/ops/native_group_norm.h>
+#include <ATen/ops/native_group_norm_backward.h>
 #include <ATen/ops/native_layer_norm_backward_cpu_dispatch.h>
 #include <ATen/ops/native_layer_norm_cpu_dispatch.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rsqrt_cpu_dispatch.h>
+#include <ATen/ops/zeros.h>
 
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/place.h"
 
 namespace softnpu::ops::kernels {
 
+namespace {
+
+// Beside a 16-bit input, parameters and statistics are float32 whatever the caller has: ATen has kernels for exactly that mix
+// (all of them, or none), and statistics rounded to 16 bits would spoil the gradient. A missing weight is ones, since it is
+// the weight that selects those kernels.
+OptionalTensor beside(const Tensor& input, const OptionalTensor& t) {
+  if (!t || !t->defined()) return std::nullopt;
+  return is_16_bit(input) ? t->to(at::kFloat) : *t;
+}
+OptionalTensor beside(const Tensor& input, const Tensor& t) { return beside(input, OptionalTensor(t)); }
+
+OptionalTensor weight_beside(const Tensor& input, const OptionalTensor& weight, IntArrayRef sizes) {
+  if (is_16_bit(input) && (!weight || !weight->defined())) return at::ones(sizes, at::kFloat);
+  return beside(input, weight);
+}
+
+// ATen updates running statistics in place: those that were converted go back to the caller's.
+void put_back(Tensor& running, const OptionalTensor& computed) {
+  if (running.defined() && !computed->is_same(running)) put(running, *computed);
+}
+
+}  // namespace
+
 void batch_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, Tensor& running_mean,
                 Tensor& running_var, bool training, double momentum, double eps, Tensor& out, Tensor& save_mean,
                 Tensor& save_invstd) {
-  OptionalTensor mean = running_mean.defined() ? OptionalTensor(running_mean) : std::nullopt;
-  OptionalTensor var = running_var.defined() ? OptionalTensor(running_var) : std::nullopt;
+  const OptionalTensor w = weight_beside(input, weight, {input.size(1)}), b = beside(input, bias);
+  const OptionalTensor mean = beside(input, running_mean), var = beside(input, running_var);
   bool direct = training && input.scalar_type() == at::kFloat && out.is_contiguous() && input.is_contiguous() &&
                 save_mean.is_contiguous() && save_invstd.is_contiguous() && save_mean.numel() == input.size(1) &&
                 save_mean.scalar_type() == at::kFloat && save_invstd.scalar_type() == at::kFloat;
   if (direct) {
-    at::cpu::native_batch_norm_outf(input, weight, bias, mean, var, training, momentum, eps, out, save_mean,
-                                    save_invstd);
+    at::cpu::native_batch_norm_outf(input, w, b, mean, var, training, momentum, eps, out, save_mean, save_invstd);
     return;
   }
-  auto [result, m, s] = at::cpu::native_batch_norm(input, weight, bias, mean, var, training, momentum, eps);
+  auto [result, m, s] = at::cpu::native_batch_norm(input, w, b, mean, var, training, momentum, eps);
   put(out, result);
-  if (m.numel() == save_mean.numel()) put(save_mean, m);
-  if (s.numel() == save_invstd.numel()) put(save_invstd, s);
+  put_if_fits(save_mean, m);
+  put_if_fits(save_invstd, s);
+  if (!training) return;
+  put_back(running_mean, mean);
+  put_back(running_var, var);
 }
 
 void batch_norm_backward(const Tensor& gradient, const Tensor& input, const OptionalTensor& weight,
                          const OptionalTensor& running_mean, const OptionalTensor& running_var,
                          const OptionalTensor& save_mean, const OptionalTensor& save_invstd, bool training, double eps,
                          at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias) {
+  const OptionalTensor w = weight_beside(input, weight, {input.size(1)});
+  const OptionalTensor mean = beside(input, running_mean), var = beside(input, running_var);
+  const OptionalTensor m = beside(input, save_mean), s = beside(input, save_invstd);
   Place place({&grad_input, &grad_weight, &grad_bias}, {gradient, input});
-  auto [gi, gw, gb] = at::cpu::native_batch_norm_backward(gradient, input, weight, running_mean, running_var, save_mean,
-                                                          save_invstd, training, eps, mask<3>(wanted));
+  auto [gi, gw, gb] =
+      at::cpu::native_batch_norm_backward(gradient, input, w, mean, var, m, s, training, eps, mask<3>(wanted));
   place.put({gi, gw, gb});
 }
 
 void layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& weight, const OptionalTensor& bias,
                 double eps, Tensor& out, Tensor& mean, Tensor& rstd) {
+  const OptionalTensor w = weight_beside(input, weight, shape), b = beside(input, bias);
   Place place({&out, &mean, &rstd}, {input});
-  auto [result, m, r] = at::cpu::native_layer_norm(input, shape, weight, bias, eps);
+  auto [result, m, r] = at::cpu::native_layer_norm(input, shape, w, b, eps);
   place.put({result, m, r});
 }
 
 void layer_norm_backward(const Tensor& gradient, const Tensor& input, IntArrayRef shape, const Tensor& mean,
                          const Tensor& rstd, const OptionalTensor& weight, const OptionalTensor& bias,
                          at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias) {
+  const OptionalTensor w = weight_beside(input, weight, shape);
+  OptionalTensor b = beside(input, bias);
+  if (!b && wanted[2])
+    b = at::zeros(shape, w ? w->options() : input.options());  // whose gradient it makes, ATen asks for
+  const OptionalTensor m = beside(input, mean), r = beside(input, rstd);
   Place place({&grad_input, &grad_weight, &grad_bias}, {gradient, input});
-  auto [gi, gw, gb] =
-      at::cpu::native_layer_norm_backward(gradient, input, shape, mean, rstd, weight, bias, mask<3>(wanted));
+  auto [gi, gw, gb] = at::cpu::native_layer_norm_backward(gradient, input, shape, *m, *r, w, b, mask<3>(wanted));
   place.put({gi, gw, gb});
+}
+
+void group_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, int64_t n, int64_t c,
+                int64_t rest, int64_t groups, double eps, Tensor& out, Tensor& mean, Tensor& rstd) {
+  auto [result, m, r] =
+      at::native_group_norm(input, weight_beside(input, weight, {c}), beside(input, bias), n, c, rest, groups, eps);
+  put(out, result);
+  put(mean, m);
+  put(rstd, r);
+}
+
+void group_norm_backward(const Tensor& gradient, const Tensor& input, const Tensor& mean, const Tensor& rstd,
+                         const OptionalTensor& weight, int64_t n, int64_t c, int64_t rest, int64_t groups,
+                         at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias) {
+  auto [gi, gw, gb] =
+      at::native_group_norm_backward(gradient, input, *beside(input, mean), *beside(input, rstd),
+                                     weight_beside(input, weight, {c}), n, c, rest, groups, mask<3>(wanted));
+  put(grad_input, gi);
+  put(grad_weight, gw);
+  put(grad_bias, gb);
 }
 
 void rms_norm(const Tensor& x, const Tensor& gamma, double eps, Tensor& out, Tensor& rstd) {
   std::vector<int64_t> dims;
   for (int64_t d = x.dim() - gamma.dim(); d < x.dim(); d++) dims.push_back(d);
-  Tensor wide = x.to(at::kFloat);
-  Tensor r = wide.square().mean(dims, true).add_(eps).rsqrt_();
-  put(out, wide.mul(r).mul_(gamma));  // wide is x itself where that is float32
+  const Tensor y = wide(x);
+  const Tensor r = y.square().mean(dims, true).add_(eps).rsqrt_();
+  put(out, (y * r).mul_(wide(gamma)));
   put(rstd, r);
 }
 
@@ -71,10 +127,10 @@ void rms_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor& rs
   for (int64_t d = 0; d < x.dim(); d++) (d < x.dim() - gamma.dim() ? outer : inner).push_back(d);
   std::vector<int64_t> shape = x.sizes().vec();
   for (int64_t d : inner) shape[d] = 1;
-  Tensor dy = gradient.to(at::kFloat), normed = x.to(at::kFloat) * rstd.reshape(shape);
+  Tensor dy = wide(gradient), normed = wide(x) * wide(rstd).reshape(shape);
   put(grad_gamma, outer.empty() ? dy * normed : (dy * normed).sum(outer));
-  Tensor scaled = dy * gamma.to(at::kFloat);
-  put(grad_x, (scaled - normed * (scaled * normed).mean(inner, true)) * rstd.reshape(shape));
+  Tensor scaled = dy * wide(gamma);
+  put(grad_x, (scaled - normed * (scaled * normed).mean(inner, true)) * wide(rstd).reshape(shape));
 }
 
 // -- batch normalization over several processes: statistics, their merge, and the elementwise halves --------------------
@@ -89,20 +145,20 @@ std::vector<int64_t> all_but_channels(const Tensor& x) {
 Tensor channels(const Tensor& values, const Tensor& like) {
   std::vector<int64_t> shape(like.dim(), 1);
   shape[1] = like.size(1);
-  return values.to(at::kFloat).reshape(shape);
+  return wide(values).reshape(shape);
 }
 
 void update_running(Tensor& running_mean, Tensor& running_var, const Tensor& mean, const Tensor& unbiased,
                     double momentum) {
-  if (running_mean.defined()) running_mean.mul_(1 - momentum).add_(mean * momentum);
-  if (running_var.defined()) running_var.mul_(1 - momentum).add_(unbiased * momentum);
+  put(running_mean, running_mean.defined() ? wide(running_mean) * (1 - momentum) + mean * momentum : Tensor());
+  put(running_var, running_var.defined() ? wide(running_var) * (1 - momentum) + unbiased * momentum : Tensor());
 }
 
 }  // namespace
 
 void batch_norm_stats(const Tensor& input, double eps, Tensor& mean, Tensor& invstd) {
   auto dims = all_but_channels(input);
-  Tensor x = input.to(at::kFloat);
+  Tensor x = wide(input);
   put(mean, x.mean(dims));
   put(invstd, x.var(dims, /*unbiased=*/false).add_(eps).rsqrt_());
 }
@@ -129,14 +185,14 @@ void sync_batch_norm_gather_stats(const Tensor& sums, const Tensor& squares, con
 
 void batch_norm_reduce(const Tensor& x, Tensor& sum, Tensor& squares) {
   auto dims = all_but_channels(x);
-  Tensor wide = x.to(at::kFloat);
-  put(sum, wide.sum(dims));
-  put(squares, wide.square().sum(dims));
+  const Tensor values = wide(x);
+  put(sum, values.sum(dims));
+  put(squares, values.square().sum(dims));
 }
 
 void batch_norm_elemt(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const Tensor& mean,
                       const Tensor& invstd, Tensor& out) {
-  Tensor y = (input.to(at::kFloat) - channels(mean, input)).mul_(channels(invstd, input));
+  Tensor y = (wide(input) - channels(mean, input)).mul_(channels(invstd, input));
   if (weight && weight->defined()) y.mul_(channels(*weight, input));
   if (bias && bias->defined()) y.add_(channels(*bias, input));
   put(out, y);
@@ -145,8 +201,8 @@ void batch_norm_elemt(const Tensor& input, const OptionalTensor& weight, const O
 void batch_norm_reduce_backward(const Tensor& gradient, const Tensor& input, const Tensor& mean, const Tensor& invstd,
                                 Tensor& sum_dy, Tensor& sum_dy_xmu, Tensor& grad_weight, Tensor& grad_bias) {
   auto dims = all_but_channels(input);
-  Tensor dy = gradient.to(at::kFloat), sum = dy.sum(dims);
-  Tensor projected = (dy * (input.to(at::kFloat) - channels(mean, input))).sum(dims);
+  Tensor dy = wide(gradient), sum = dy.sum(dims);
+  Tensor projected = (dy * (wide(input) - channels(mean, input))).sum(dims);
   put(sum_dy, sum);
   put(sum_dy_xmu, projected);
   put(grad_weight, projected * invstd);
@@ -156,10 +212,10 @@ void batch_norm_reduce_backward(const Tensor& gradient, const Tensor& input, con
 void batch_norm_elemt_backward(const Tensor& gradient, const Tensor& input, const Tensor& mean, const Tensor& invstd,
                                const OptionalTensor& weight, const Tensor& sum_dy, const Tensor& sum_dy_xmu,
                                const Tensor& counts, Tensor& grad_input) {
-  Tensor total = counts.to(at::kFloat).sum(), inv = invstd.to(at::kFloat);
-  Tensor projection = channels(sum_dy_xmu.to(at::kFloat) / total * inv.square(), input);
-  Tensor dx = gradient.to(at::kFloat) - channels(sum_dy.to(at::kFloat) / total, input);
-  dx.sub_((input.to(at::kFloat) - channels(mean, input)).mul_(projection)).mul_(channels(inv, input));
+  Tensor total = wide(counts).sum(), inv = wide(invstd);
+  Tensor projection = channels(wide(sum_dy_xmu) / total * inv.square(), input);
+  Tensor dx = wide(gradient) - channels(wide(sum_dy) / total, input);
+  dx.sub_((wide(input) - channels(mean, input)).mul_(projection)).mul_(channels(inv, input));
   if (weight && weight->defined()) dx.mul_(channels(*weight, input));
   put(grad_input, dx);
 }

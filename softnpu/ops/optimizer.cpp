@@ -62,19 +62,19 @@ __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) bo
   }
   return largest == kExponent;
 }
-template <class T>
-bool unscale_loop(T* values, int64_t n, float inverse) {
+template <class T, class A = at::opmath_type<T>>
+bool unscale_loop(T* values, int64_t n, A inverse) {
   bool bad = false;
   for (int64_t i = 0; i < n; i++) {
-    auto v = static_cast<float>(values[i]);
+    auto v = static_cast<A>(values[i]);
     bad |= !std::isfinite(v);
     values[i] = static_cast<T>(v * inverse);
   }
   return bad;
 }
 
-template <class T>
-bool unscale_values(T* values, int64_t n, float inverse) {
+template <class T, class A = at::opmath_type<T>>
+bool unscale_values(T* values, int64_t n, A inverse) {
   std::atomic<bool> bad{false};
   at::parallel_for(0, n, 16384, [&](int64_t begin, int64_t end) {
     if (unscale_loop(values + begin, end - begin, inverse)) bad.store(true, std::memory_order_relaxed);
@@ -85,12 +85,13 @@ bool unscale_values(T* values, int64_t n, float inverse) {
 }  // namespace
 
 void unscale(at::TensorList gradients, Tensor& found_inf, const Tensor& inverse_scale) {
-  auto inverse = static_cast<float>(item(inverse_scale).toDouble());
+  const double inverse = item(inverse_scale).toDouble();
   bool bad = false;
   for (const Tensor& g : gradients) {
     Tensor values = g.is_non_overlapping_and_dense() ? g : g.contiguous();
     AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, g.scalar_type(), "unscale", [&] {
-      bad |= unscale_values(values.mutable_data_ptr<scalar_t>(), values.numel(), inverse);
+      bad |= unscale_values(values.mutable_data_ptr<scalar_t>(), values.numel(),
+                            static_cast<at::opmath_type<scalar_t>>(inverse));
     });
     if (!values.is_same(g)) {
       Tensor to = g;
@@ -119,22 +120,29 @@ void amp_update_scale(const Tensor& scale, const Tensor& tracker, const Tensor& 
 
 namespace {
 
-template <class T>
+// In fp32, or fp64 for fp64.
+template <class T, class A = at::opmath_type<T>>
+struct AdamwStep {
+  A keep, beta1, beta2, step_size, root2, eps, sign;
+};
+
+template <class T, class A = at::opmath_type<T>>
 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) void adamw_loop(
-    T* __restrict p, T* __restrict m, T* __restrict v, T* __restrict vmax, const T* __restrict g, int64_t n, float keep,
-    float beta1, float beta2, float step_size, float root2, float eps, float sign) {
+    T* __restrict p, T* __restrict m, T* __restrict v, T* __restrict vmax, const T* __restrict g, int64_t n,
+    const AdamwStep<T> step) {
+  const auto [keep, beta1, beta2, step_size, root2, eps, sign] = step;
   for (int64_t i = 0; i < n; i++) {
-    float grad = sign * static_cast<float>(g[i]);
-    float mean = static_cast<float>(m[i]) * beta1 + (1 - beta1) * grad;
-    float var = static_cast<float>(v[i]) * beta2 + (1 - beta2) * grad * grad;
+    A grad = sign * static_cast<A>(g[i]);
+    A mean = static_cast<A>(m[i]) * beta1 + (1 - beta1) * grad;
+    A var = static_cast<A>(v[i]) * beta2 + (1 - beta2) * grad * grad;
     m[i] = static_cast<T>(mean);
     v[i] = static_cast<T>(var);
     if (vmax) {
-      float most = static_cast<float>(vmax[i]);
+      A most = static_cast<A>(vmax[i]);
       var = most > var ? most : var;
       vmax[i] = static_cast<T>(var);
     }
-    p[i] = static_cast<T>(static_cast<float>(p[i]) * keep - step_size * mean / (std::sqrt(var) / root2 + eps));
+    p[i] = static_cast<T>(static_cast<A>(p[i]) * keep - step_size * mean / (std::sqrt(var) / root2 + eps));
   }
 }
 
@@ -149,17 +157,18 @@ void adamw(Tensor& param, Tensor& mean, Tensor& var, Tensor& max_var, const Tens
   Tensor p = param.contiguous(), m = mean.contiguous(), v = var.contiguous(),
          g = gradient.to(param.scalar_type()).contiguous();
   Tensor x = amsgrad ? max_var.contiguous() : Tensor();
-  auto step_size = static_cast<float>(lr / (1 - std::pow(beta1, t)));
-  auto root2 = static_cast<float>(std::sqrt(1 - std::pow(beta2, t)));
+  const double step_size = lr / (1 - std::pow(beta1, t)), root2 = std::sqrt(1 - std::pow(beta2, t));
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, param.scalar_type(), "adamw", [&] {
     auto *pp = p.mutable_data_ptr<scalar_t>(), *mm = m.mutable_data_ptr<scalar_t>(),
          *vv = v.mutable_data_ptr<scalar_t>();
     auto* xx = amsgrad ? x.mutable_data_ptr<scalar_t>() : nullptr;
     const auto* gg = g.const_data_ptr<scalar_t>();
+    using A = at::opmath_type<scalar_t>;
+    const AdamwStep<scalar_t> numbers{A(1 - lr * decay),   A(beta1), A(beta2), A(step_size), A(root2), A(eps),
+                                      A(maximize ? -1 : 1)};
     at::parallel_for(0, p.numel(), 16384, [&](int64_t begin, int64_t end) {
       adamw_loop<scalar_t>(pp + begin, mm + begin, vv + begin, xx ? xx + begin : nullptr, gg + begin, end - begin,
-                           static_cast<float>(1 - lr * decay), static_cast<float>(beta1), static_cast<float>(beta2),
-                           step_size, root2, static_cast<float>(eps), maximize ? -1.0f : 1.0f);
+                           numbers);
     });
   });
   if (!p.is_same(param)) put(param, p);

@@ -35,7 +35,6 @@ void check(const Tensor& x, int64_t mode) {
   TORCH_CHECK(x.size(-1) % (mode == kQuarters ? 4 : 2) == 0, "rotary position embedding: ", x.size(-1),
               " columns are not pairs");
 }
-at::ScalarType wide(const Tensor& t) { return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 }  // namespace
 
@@ -49,7 +48,7 @@ int64_t rotary_mode(std::string_view name) {
 
 void rotary(const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t mode, Tensor& out) {
   check(x, mode);
-  Tensor value = x.to(wide(x));
+  Tensor value = wide(x);
   if (mode == kNeighboursToHalves) value = neighbours_to_halves(value);
   put(out, value * cos + turned(value, mode) * sin);
 }
@@ -57,7 +56,7 @@ void rotary(const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t mode,
 void rotary_backward(const Tensor& gradient, const Tensor& cos, const Tensor& sin, const OptionalTensor& x,
                      int64_t mode, Tensor& grad_x, Tensor& grad_cos, Tensor& grad_sin) {
   check(gradient, mode);
-  const Tensor dy = gradient.to(wide(gradient));
+  const Tensor dy = wide(gradient);
   const Tensor back = dy * cos - turned(dy * sin, mode);  // turning the other way is minus turning
   put(grad_x, mode == kNeighboursToHalves ? halves_to_neighbours(back) : back);
   if (!x || !x->defined()) return;

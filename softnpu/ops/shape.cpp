@@ -29,13 +29,14 @@ void one_hot(const Tensor& self, int64_t classes, const Tensor& on, const Tensor
   const int64_t at = c10::maybe_wrap_dim(axis, self.dim() + 1);
   std::vector<int64_t> shape(self.dim() + 1, 1);
   shape[at] = classes;
-  Tensor hit = self.unsqueeze(at).eq(at::arange(classes, at::TensorOptions().dtype(self.scalar_type())).view(shape));
+  Tensor hit = self.unsqueeze(at).eq(at::arange(classes, at::TensorOptions().dtype(at::kLong)).view(shape));
   put(out, at::where(hit, on.reshape({}), off.reshape({})));
 }
 
 void cumsum_v2(const Tensor& self, int64_t dim, bool exclusive, bool reverse, Tensor& out) {
-  Tensor x = reverse ? self.flip(dim) : self;
-  Tensor sums = x.cumsum(dim, out.scalar_type());
+  Tensor x = is_16_bit(self) ? self.to(at::kFloat) : self;
+  if (reverse) x = x.flip(dim);
+  Tensor sums = x.cumsum(dim, c10::promoteTypes(x.scalar_type(), out.scalar_type()));
   if (exclusive) sums = sums - x;
   put(out, reverse ? sums.flip(dim) : sums);
 }
@@ -54,8 +55,8 @@ void svd(const Tensor& self, bool full, bool vectors, Tensor& sigma, Tensor& u, 
 
 Tensor fast_gelu_backward(const Tensor& gradient, const Tensor& x) {
   // y = x * s(1.702 x)
-  Tensor s = (x * 1.702).sigmoid();
-  return gradient * (s + x * 1.702 * s * (1 - s));
+  const Tensor z = wide(x) * 1.702, s = z.sigmoid();
+  return wide(gradient) * (s + z * s * (1 - s));
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// Normalization of a sum, or before an activation, in one operator. Statistics and arithmetic are fp32.
+// Normalization of a sum, or before an activation, in one operator. Statistics and arithmetic are fp32, or fp64 for fp64.
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_group_norm.h>
 #include <ATen/ops/native_group_norm_backward.h>
@@ -15,12 +15,11 @@ std::vector<int64_t> last_dims(const Tensor& x, const Tensor& gamma) {
   for (int64_t d = x.dim() - gamma.dim(); d < x.dim(); d++) dims.push_back(d);
   return dims;
 }
-Tensor fp32(const Tensor& t) { return t.to(at::kFloat); }
 // A statistic with a dimension of one for each it was taken over.
 Tensor beside(const Tensor& statistic, const Tensor& x, const Tensor& gamma) {
   std::vector<int64_t> shape = x.sizes().vec();
   for (int64_t d : last_dims(x, gamma)) shape[d] = 1;
-  return fp32(statistic).reshape(shape);
+  return wide(statistic).reshape(shape);
 }
 std::vector<int64_t> outer_dims(const Tensor& x, const Tensor& gamma) {
   std::vector<int64_t> dims;
@@ -36,21 +35,21 @@ Tensor over_rows(const Tensor& t, const Tensor& gamma) {
 
 void add_rms_norm(const Tensor& x1, const Tensor& x2, const Tensor& gamma, double eps, Tensor& out, Tensor& rstd,
                   Tensor& sum) {
-  const Tensor x = fp32(x1) + fp32(x2);
+  const Tensor x = wide(x1) + wide(x2);
   const Tensor r = x.square().mean(last_dims(x, gamma), true).add_(eps).rsqrt_();
   put(sum, x);  // out may be x1, sum may be x2
-  put(out, x * r * fp32(gamma));
+  put(out, x * r * wide(gamma));
   put(rstd, r);
 }
 
 void add_layer_norm(const Tensor& x1, const Tensor& x2, const OptionalTensor& bias, const Tensor& gamma,
                     const Tensor& beta, double eps, Tensor& out, Tensor& mean, Tensor& rstd, Tensor& sum) {
-  Tensor x = fp32(x1) + fp32(x2);
-  if (bias && bias->defined()) x = x + fp32(*bias);
+  Tensor x = wide(x1) + wide(x2);
+  if (bias && bias->defined()) x = x + wide(*bias);
   const auto dims = last_dims(x, gamma);
   const Tensor m = x.mean(dims, true), centered = x - m;
   const Tensor r = centered.square().mean(dims, true).add_(eps).rsqrt_();
-  put(out, centered * r * fp32(gamma) + fp32(beta));
+  put(out, centered * r * wide(gamma) + wide(beta));
   if (mean.defined()) put(mean, m);
   if (rstd.defined()) put(rstd, r);
   put_if_fits(sum, x);
@@ -59,11 +58,11 @@ void add_layer_norm(const Tensor& x1, const Tensor& x2, const OptionalTensor& bi
 void add_layer_norm_backward(const Tensor& gradient, const Tensor& sum, const Tensor& mean, const Tensor& rstd,
                              const Tensor& gamma, const OptionalTensor& more, Tensor& grad_sum, Tensor& grad_gamma,
                              Tensor& grad_beta) {
-  const Tensor x = fp32(sum), dy = fp32(gradient), r = beside(rstd, x, gamma);
+  const Tensor x = wide(sum), dy = wide(gradient), r = beside(rstd, x, gamma);
   const auto dims = last_dims(x, gamma);
-  const Tensor normed = (x - beside(mean, x, gamma)) * r, scaled = dy * fp32(gamma);
+  const Tensor normed = (x - beside(mean, x, gamma)) * r, scaled = dy * wide(gamma);
   Tensor dx = (scaled - scaled.mean(dims, true) - normed * (scaled * normed).mean(dims, true)) * r;
-  if (more && more->defined()) dx = dx + fp32(*more);
+  if (more && more->defined()) dx = dx + wide(*more);
   put(grad_sum, dx);
   put(grad_gamma, over_rows(dy * normed, gamma));
   put(grad_beta, over_rows(dy, gamma));
@@ -72,8 +71,8 @@ void add_layer_norm_backward(const Tensor& gradient, const Tensor& sum, const Te
 void deep_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor& gx, const Tensor& gamma,
                         const Tensor& mean, const Tensor& rstd, double alpha, Tensor& grad_x, Tensor& grad_gx,
                         Tensor& grad_beta, Tensor& grad_gamma) {
-  Tensor d = at::empty_like(fp32(gx));
-  add_layer_norm_backward(gradient, fp32(x) * alpha + fp32(gx), mean, rstd, gamma, std::nullopt, d, grad_gamma,
+  Tensor d = at::empty_like(wide(gx));
+  add_layer_norm_backward(gradient, wide(x) * alpha + wide(gx), mean, rstd, gamma, std::nullopt, d, grad_gamma,
                           grad_beta);
   put(grad_x, d * alpha);
   put(grad_gx, d);
@@ -82,7 +81,7 @@ void deep_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor& g
 void group_norm_swish(const Tensor& x, const Tensor& gamma, const Tensor& beta, int64_t groups, double eps, bool swish,
                       double scale, Tensor& out, Tensor& mean, Tensor& rstd) {
   const int64_t n = x.size(0), c = x.size(1), rest = x.numel() / std::max<int64_t>(1, n * c);
-  auto [y, m, r] = at::native_group_norm(fp32(x).contiguous(), fp32(gamma).contiguous(), fp32(beta).contiguous(), n, c,
+  auto [y, m, r] = at::native_group_norm(wide(x).contiguous(), wide(gamma).contiguous(), wide(beta).contiguous(), n, c,
                                          rest, groups, eps);
   put(out, swish ? y * at::sigmoid(y * scale) : y);
   put(mean, m);
@@ -93,15 +92,15 @@ void group_norm_swish_backward(const Tensor& gradient, const Tensor& mean, const
                                const Tensor& gamma, const Tensor& beta, int64_t groups, double scale, Tensor& grad_x,
                                Tensor& grad_gamma, Tensor& grad_beta) {
   const int64_t n = x.size(0), c = x.size(1), rest = x.numel() / std::max<int64_t>(1, n * c);
-  const Tensor wide = fp32(x).contiguous(), m = fp32(mean).reshape({n, groups}), r = fp32(rstd).reshape({n, groups});
+  const Tensor from = wide(x).contiguous(), m = wide(mean).reshape({n, groups}), r = wide(rstd).reshape({n, groups});
   std::vector<int64_t> channels(x.dim(), 1);
   channels[1] = c;
-  const Tensor normed = (wide.reshape({n, groups, -1}) - m.unsqueeze(-1)) * r.unsqueeze(-1);
-  const Tensor y = normed.reshape(x.sizes()) * fp32(gamma).reshape(channels) + fp32(beta).reshape(channels);
+  const Tensor normed = (from.reshape({n, groups, -1}) - m.unsqueeze(-1)) * r.unsqueeze(-1);
+  const Tensor y = normed.reshape(x.sizes()) * wide(gamma).reshape(channels) + wide(beta).reshape(channels);
   const Tensor s = at::sigmoid(y * scale);
-  const Tensor dy = (fp32(gradient) * (s + y * scale * s * (1 - s))).contiguous();
-  auto [dx, dgamma, dbeta] = at::native_group_norm_backward(
-      dy, wide, m.contiguous(), r.contiguous(), fp32(gamma).contiguous(), n, c, rest, groups, {true, true, true});
+  const Tensor dy = (wide(gradient) * (s + y * scale * s * (1 - s))).contiguous();
+  auto [dx, dgamma, dbeta] = at::native_group_norm_backward(dy, from, m.contiguous(), r.contiguous(), wide(gamma), n, c,
+                                                            rest, groups, {true, true, true});
   put(grad_x, dx);
   put(grad_gamma, dgamma);
   put(grad_beta, dbeta);

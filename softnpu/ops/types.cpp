@@ -74,14 +74,12 @@ class TypeCheck {
 
   // The group's type is that of its first parameter; a list's members are compared with a list's, one by one.
   bool belongs(const Arg& a, uint32_t k, int32_t dtype, const ParamTypes& wanted) {
-    Group& group = groups_[wanted.group - 1];
-    const Arg*& first = wanted.starred && group.first && half(type_of(*group.first, k)) ? group.starred : group.first;
+    const Arg*& first = groups_[wanted.group - 1];
     if (!first) first = &a;
     const int32_t expected = type_of(*first, k);
-    if (dtype == expected && (first != group.starred || dtype == 0 || dtype == type_of(*group.first, k))) return true;
-    if (expected < 0) return true;
+    if (dtype == expected || expected < 0 || (wanted.starred && dtype == 0 && half(expected))) return true;
     return refuse("parameter %s has data type %s, where others have %s", wanted.name, dtype_name(dtype),
-                  dtype_name(first == &a ? type_of(*group.first, k) : expected));
+                  dtype_name(expected));
   }
 
   static bool half(int32_t dtype) { return dtype == 1 || dtype == 27; }
@@ -121,10 +119,7 @@ class TypeCheck {
 
   Plan& plan_;
   const OpTypes& types_;
-  struct Group {
-    const Arg* first = nullptr;
-    const Arg* starred = nullptr;
-  } groups_[kTypeGroups];
+  const Arg* groups_[kTypeGroups] = {};  // the first parameter of each
   const bool combines_ = types_.casts != Casts::kNo || types_.common;
   int32_t common_ = -1, apart_ = -1;
 };

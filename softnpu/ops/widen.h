@@ -10,4 +10,10 @@ inline bool is_narrow(const at::Tensor& t) { return t.scalar_type() == at::kHalf
 
 inline at::Tensor widen(const at::Tensor& t) { return is_narrow(t) ? t.to(at::kFloat) : t; }
 
+inline bool is_16_bit(const at::Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16; }
+
+// What kernels made of several ATen operators compute in: fp64 stays, everything else is fp32. Operands of both kinds meet in
+// fp64 by ATen's own promotion.
+inline at::Tensor wide(const at::Tensor& t) { return t.scalar_type() == at::kDouble ? t : t.to(at::kFloat); }
+
 }  // namespace softnpu::ops::kernels

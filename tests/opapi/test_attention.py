@@ -36,8 +36,8 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
     return rows.flatten(2).contiguous()
 
 
-def operands(kv_heads: int = HEADS):
-    return rand(BATCH, HEADS, N, D), rand(BATCH, kv_heads, M, D, seed=1), rand(BATCH, kv_heads, M, D, seed=2)
+def operands(kv_heads: int = HEADS, batch: int = BATCH):
+    return rand(batch, HEADS, N, D), rand(batch, kv_heads, M, D, seed=1), rand(batch, kv_heads, M, D, seed=2)
 
 
 def eight(x: torch.Tensor) -> torch.Tensor:
@@ -97,12 +97,14 @@ def test_a_row_that_sees_nothing_is_zero(npu):
     compare(npu, "aclnnFlashAttentionScore", found, {"attentionOutOut": out}, rtol=1e-4, atol=1e-5)
 
 
-def test_dropout_takes_the_bits_that_dropout_gen_mask_makes(npu):
-    q, k, v = (x.requires_grad_() for x in operands())
-    count = BATCH * HEADS * N * M
-    generator = torch.Generator().manual_seed(1)
-    bits = torch.randint(256, ((count + 127) // 128 * 16,), dtype=torch.uint8, generator=generator)
-    kept = ((bits[:, None] >> torch.arange(8)) & 1).flatten()[:count].view(BATCH, HEADS, N, M) / 0.8
+@pytest.mark.parametrize("batch", range(1, 17))
+@pytest.mark.parametrize("more", [0, 32])  # the vendor's plugin leaves room behind the mask
+def test_dropout_takes_the_bits_that_dropout_gen_mask_makes(npu, batch, more):
+    q, k, v = (x.requires_grad_() for x in operands(batch=batch))
+    count = batch * HEADS * N * M
+    bits = torch.full(((count + 127) // 128 * 16 + more,), 77, dtype=torch.uint8)
+    bits = npu.call("aclnnDropoutGenMask", shape=[count], prob=0.2, seed=batch, offset=0, out=bits)["out"]
+    kept = ((bits[:, None] >> torch.arange(8)) & 1).flatten()[:count].view(batch, HEADS, N, M) / 0.8
     out, _, _ = reference(q, k, v, 0.35, weights=kept)
     dy = rand(*out.shape, seed=3)
     grads = torch.autograd.grad(out, (q, k, v), dy)

@@ -186,3 +186,64 @@ def test_sync_batch_norm_of_two_halves_equals_batch_norm_of_the_whole(npu):
         rtol=1e-4,
         atol=1e-5,
     )
+
+
+def test_rms_norm_takes_floating_types_alone_and_leaves_its_input(npu):
+    x, w = rand(3, 8), rand(8)
+    kept = x.clone()
+    got = npu.call("aclnnRmsNorm", x=x, gamma=w, epsilon=1e-6, yOut=torch.empty(3, 8), rstdOut=torch.empty(3, 1))
+    torch.testing.assert_close(got["yOut"], nn.rms_norm(kept, [8], w, 1e-6))
+    x64 = rand(3, 8, dtype=torch.float64) * 1e3
+    got = npu.call("aclnnRmsNorm", x=x64, gamma=w.double(), epsilon=1e-6, yOut=torch.empty(3, 8, dtype=torch.float64),
+                   rstdOut=torch.empty(3, 1, dtype=torch.float64))  # fmt: skip
+    torch.testing.assert_close(got["yOut"], nn.rms_norm(x64, [8], w.double(), 1e-6), rtol=1e-14, atol=0)
+    c = x.to(torch.complex64)
+    with pytest.raises(Exception, match="data type complex64, which the operator does not take"):
+        npu.prepare("aclnnRmsNorm", x=c, gamma=w, epsilon=1e-6, yOut=c, rstdOut=torch.empty(3, 1))
+
+
+@pytest.mark.parametrize("name", ["LayerNorm", "GroupNorm", "BatchNorm"])
+@pytest.mark.parametrize("dtype", [HALF, BF16])
+def test_backward_takes_float_statistics_beside_16_bit_weights(npu, name, dtype):
+    """Any statistic or weight may be fp32 by itself."""
+    x, g, w = rand(4, 6, 5, dtype=dtype), rand(4, 6, 5, seed=1, dtype=dtype), (rand(6).abs() + 0.5).to(dtype)
+    if name == "LayerNorm":
+        x, g = x.transpose(1, 2).contiguous(), g.transpose(1, 2).contiguous()
+    a, b = x.double().requires_grad_(), w.double().requires_grad_()
+    reference = {
+        "LayerNorm": lambda: nn.layer_norm(a, [6], b),
+        "GroupNorm": lambda: nn.group_norm(a, 2, b),
+        "BatchNorm": lambda: nn.batch_norm(a, None, None, b, training=True),
+    }[name]
+    reference().backward(g.double())
+    z = x.double()
+    z = {"LayerNorm": z, "GroupNorm": z.reshape(4, 2, -1), "BatchNorm": z.transpose(0, 1).flatten(1)}[name]
+    mean, rstd = z.mean(-1), (z.var(-1, False) + 1e-5).rsqrt()
+    if name == "LayerNorm":
+        mean, rstd = mean.unsqueeze(-1), rstd.unsqueeze(-1)
+    want = {
+        "in": a.grad.to(dtype),
+        "weight": b.grad.to(dtype),
+        "bias": g.double().sum((0, 1) if name == "LayerNorm" else (0, 2)).to(dtype),
+    }
+    for kind in (torch.float32, dtype):
+        m, r = mean.to(kind), rstd.to(kind)
+        if name == "LayerNorm":
+            given = {"gradOut": g, "input": x, "normalizedShape": [6], "mean": m, "rstd": r, "weightOptional": w}
+            names = ("gradInputOut", "gradWeightOut", "gradBiasOut")
+        elif name == "GroupNorm":
+            given = {"gradOut": g, "input": x, "mean": m, "rstd": r, "gamma": w, "N": 4, "C": 6, "HxW": 5, "group": 2}
+            names = ("gradInput", "gradGammaOut", "gradBetaOut")
+        else:
+            given = {
+                "gradOut": g,
+                "input": x,
+                "weight": w,
+                "saveMean": m,
+                "saveInvstd": r,
+                "training": True,
+                "eps": 1e-5,
+            }
+            names = ("gradInput", "gradWeight", "gradBias")
+        outputs = dict(zip(names, want.values(), strict=True))
+        compare(npu, f"aclnn{name}Backward", given | {"outputMask": [True] * 3}, outputs, rtol=4e-2, atol=8e-2)

@@ -160,3 +160,34 @@ def test_fused_adam(npu, name, function):
     for i in (0, 2, 3):
         for a, b in zip(got[params[i].name], expected[i], strict=True):
             torch.testing.assert_close(a, b)
+
+
+def test_unscale_of_fp64_is_fp64(npu):
+    g = [
+        torch.rand(37, dtype=torch.float64, generator=torch.Generator().manual_seed(1)),
+        torch.full((3,), 1e300, dtype=torch.float64),
+    ]
+    scale = torch.tensor([1.0 / 3])
+    got = npu.call("aclnnForeachNonFiniteCheckAndUnscale", scaledGrads=g, foundInf=torch.zeros(1), invScale=scale)
+    for a, b in zip(got["scaledGrads"], g, strict=True):
+        torch.testing.assert_close(a, b * scale.double().item(), rtol=1e-15, atol=0)
+    assert got["foundInf"].item() == 0  # 1e300 is finite
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+def test_adamw_of_fp64_is_fp64(npu, maximize):
+    generator = torch.Generator().manual_seed(2)
+    p, m, v, x, g = (torch.rand(41, dtype=torch.float64, generator=generator) for _ in range(5))
+    lr, beta1, beta2, decay, eps, t = 2**-7, 0.875, 1 - 2**-10, 0.125, 2**-30, 4  # fp32 numbers: CANN takes those
+    d = -g if maximize else g
+    mean, var = m * beta1 + (1 - beta1) * d, v * beta2 + (1 - beta2) * d * d
+    most = torch.maximum(x, var)
+    denominator = most.sqrt() / (1 - beta2**t) ** 0.5 + eps
+    wanted = p * (1 - lr * decay) - lr / (1 - beta1**t) * mean / denominator
+    got = npu.call(
+        "aclnnApplyAdamWV2", varRef=p, mRef=m, vRef=v, maxGradNormOptionalRef=x, grad=g, step=torch.tensor([t - 1.0]),
+        lr=lr, beta1=beta1, beta2=beta2, weightDecay=decay, eps=eps, amsgrad=True, maximize=maximize,
+    )  # fmt: skip
+    for name, value in (("varRef", wanted), ("mRef", mean), ("vRef", var), ("maxGradNormOptionalRef", most)):
+        torch.testing.assert_close(got[name], value, rtol=1e-12, atol=0)
+        assert not torch.equal(got[name], got[name].float().double())

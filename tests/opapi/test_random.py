@@ -34,7 +34,8 @@ def test_known_values_of_philox(npu):
         npu, "aclnnInplaceRandom", torch.empty(2, dtype=torch.int64), seed=0, offset=0, **{"from": 0, "to": 2**63 - 1}
     )
     words = (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
-    assert x.tolist() == [((words[0] << 32) | words[1]) % (2**63 - 1), ((words[2] << 32) | words[3]) % (2**63 - 1)]
+    draws = ((words[0] << 32) | words[1], (words[2] << 32) | words[3])
+    assert x.tolist() == [(draw * (2**63 - 1)) >> 64 for draw in draws]  # of [0, 2^64) to [0, 2^63 - 1)
 
 
 def test_results_depend_on_seed_and_offset_alone(npu):
@@ -87,23 +88,6 @@ def test_multinomial(npu, replacement):
     )["out"]
     share = torch.bincount(x.flatten(), minlength=4) / x.numel()
     torch.testing.assert_close(share, torch.tensor([1 / 8, 0, 3 / 8, 4 / 8]), atol=0.015, rtol=0)
-
-
-@pytest.mark.parametrize("bits", [True, False])
-def test_dropout(npu, bits):
-    n = 100_003
-    x = torch.ones(n)
-    mask = torch.empty((n + 127) // 128 * 16, dtype=torch.uint8) if bits else torch.empty(n, dtype=torch.bool)
-    made = npu.call(
-        "aclnnDropoutGenMaskV2", shape=[n], prob=0.25, seed=9, offset=2, probDataType=torch.float32, out=mask
-    )["out"]
-    y = npu.call("aclnnDropoutDoMask", self=x, mask=made, prob=0.25, out=torch.empty(n))["out"]
-    assert abs((y == 0).float().mean() - 0.25) < 0.01
-    torch.testing.assert_close(y[y != 0].unique(), torch.tensor([1 / 0.75]))
-    again = npu.call(
-        "aclnnDropoutGenMaskV2", shape=[n], prob=0.25, seed=9, offset=2, probDataType=torch.float32, out=mask
-    )["out"]
-    assert torch.equal(again, made)
 
 
 def test_exponential_is_positive(npu):

@@ -44,9 +44,9 @@ at::Tensor empty_strided_(at::IntArrayRef size, at::IntArrayRef stride, Dtype dt
 
 int64_t range_size(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType type,
                    bool inclusive) {
-  const bool integral = c10::isIntegralType(type, true);
+  // As on the CPU: only int64 truncates its bounds first; arange(0.5, 3, dtype=int32) counts fractional steps.
   double size = 0;
-  if (integral) {
+  if (type == at::kLong) {
     const int64_t first = start.to<int64_t>(), last = end.to<int64_t>(), by = step.to<int64_t>();
     TORCH_CHECK(by != 0, "step must be nonzero");
     TORCH_CHECK((by > 0 && last >= first) || (by < 0 && last <= first),

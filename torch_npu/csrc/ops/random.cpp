@@ -1,5 +1,6 @@
 // Random values. Every kernel takes (seed, offset) of a Philox stream, so results depend on neither threads nor streams; what
-// CANN has no operator for (exponential, geometric, cauchy, log-normal) is computed from uniform or normal values on the device.
+// CANN has no operator for (geometric, cauchy, log-normal) is computed on the device from uniform or normal values, in fp32 or
+// fp64, and rounded to the tensor's type at the end: 16-bit uniform values are too few to be transformed.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/view_as_real_native.h>
@@ -36,10 +37,9 @@ at::Tensor& normal_(at::Tensor& self, double mean, double std, Generator generat
   TORCH_CHECK(std >= 0.0, "normal expects std >= 0.0, but found std ", std);
   check_floating(self, "normal_");
   if (self.numel() == 0) return self;
-  if (self.is_complex()) {  // drawn as pairs of reals, each with half the variance
-    TORCH_CHECK(mean == 0, "npu: a complex normal_ takes mean 0");
+  if (self.is_complex()) {  // pairs of reals, each with half the variance, and each with the mean, as on the CPU
     at::Tensor pairs = at::native::view_as_real(self);
-    normal_(pairs, 0, std / std::sqrt(2.0), generator);
+    normal_(pairs, mean, std / std::sqrt(2.0), generator);
     return self;
   }
   const NPUGuard guard(self.device().index());
@@ -154,31 +154,62 @@ at::Tensor& random_(at::Tensor& self, Generator generator) {
   return random_between(self, 0, exact_end(self.scalar_type()), generator);
 }
 
-// -log(1 - u) / lambda: u in [0, 1) keeps the logarithm finite.
+// Values of the type a distribution is computed in: fp64 for fp64 and int64, else fp32. They are drawn as `draw` says.
+template <class Draw>
+at::Tensor& draw_wide(at::Tensor& self, const Draw& draw) {
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  const at::ScalarType type = self.scalar_type();
+  if (type == at::kFloat || type == at::kDouble) return draw(self);
+  at::Tensor values = empty(self.sizes(), type == at::kLong ? at::kDouble : at::kFloat);
+  return self.copy_(draw(values));
+}
+
+// Never zero: its logarithm and its inverse are taken.
 at::Tensor& exponential_(at::Tensor& self, double lambda, Generator generator) {
   TORCH_CHECK(lambda > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambda);
   check_floating(self, "exponential_");
-  return uniform_(self, 0, 1, std::move(generator)).neg_().log1p_().mul_(-1.0 / lambda);
+  TORCH_CHECK(!self.is_complex(), "exponential_ is not implemented for ", self.scalar_type());
+  if (self.numel() == 0) return self;
+  const NPUGuard guard(self.device().index());
+  if (self.scalar_type() == at::kDouble) {  // CANN's operator draws 24 bits
+    return uniform_(self, 0, 1, std::move(generator))
+        .neg_()
+        .log1p_()
+        .mul_(-1.0 / lambda)
+        .clamp_min_(std::numeric_limits<double>::min());
+  }
+  const PhiloxDraw draw = draw_for(self, generator);
+  if (const CapturedPhilox* in = draw.captured) {
+    ACLNN(aclnnStatelessExponentialTensor)(self, in->seed, in->offset, draw.offset, lambda);
+  } else {
+    ACLNN(aclnnSimThreadExponential)(self, self.numel(), lambda, draw.seed, draw.offset);
+  }
+  return self;
 }
 
 at::Tensor& geometric_(at::Tensor& self, double p, Generator generator) {
   TORCH_CHECK(0 < p && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
-  const NPUGuard guard(self.device().index());
-  at::Tensor values = empty(self.sizes(), self.is_floating_point() ? self.scalar_type() : at::kFloat);
-  uniform_(values, 0, 1, std::move(generator));
-  return self.copy_(values.neg_().log1p_().div_(std::log1p(-p)).ceil_().clamp_min_(1));
+  TORCH_CHECK(!self.is_complex(), "geometric_ is not implemented for ", self.scalar_type());
+  return draw_wide(self, [&](at::Tensor& values) -> at::Tensor& {
+    return uniform_(values, 0, 1, generator).neg_().log1p_().div_(std::log1p(-p)).ceil_().clamp_min_(1);
+  });
 }
 
 at::Tensor& cauchy_(at::Tensor& self, double median, double sigma, Generator generator) {
   TORCH_CHECK(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
   check_floating(self, "cauchy_");
   constexpr double kPi = 3.14159265358979323846;
-  return uniform_(self, 0, 1, std::move(generator)).sub_(0.5).mul_(kPi).tan_().mul_(sigma).add_(median);
+  return draw_wide(self, [&](at::Tensor& values) -> at::Tensor& {
+    return uniform_(values, -kPi / 2, kPi / 2, generator).tan_().mul_(sigma).add_(median);
+  });
 }
 
 at::Tensor& log_normal_(at::Tensor& self, double mean, double std, Generator generator) {
   TORCH_CHECK(std > 0.0, "log_normal_ expects std > 0.0, but found std=", std);
-  return normal_(self, mean, std, std::move(generator)).exp_();
+  check_floating(self, "log_normal_");
+  return draw_wide(self,
+                   [&](at::Tensor& values) -> at::Tensor& { return normal_(values, mean, std, generator).exp_(); });
 }
 
 at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& std, Generator generator,
@@ -257,14 +288,52 @@ at::Tensor multinomial(const at::Tensor& self, int64_t num_samples, bool replace
   return multinomial_out(self, num_samples, replacement, std::move(generator), out);
 }
 
+// An output beside `input`: its type and, if it is dense, its strides.
+at::Tensor beside(const at::Tensor& input) {
+  return input.is_non_overlapping_and_dense() ? empty_strided(input.sizes(), input.strides(), input.scalar_type())
+                                              : empty(input.sizes(), input.scalar_type());
+}
+
+// The slope of each negative element is drawn, and kept in `noise` for the gradient.
+at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower,
+                                 const at::Scalar& upper, bool training, Generator generator, at::Tensor& out) {
+  TORCH_CHECK(lower.toDouble() <= upper.toDouble(), "Lower bound should be less than or equal to the upper bound");
+  TORCH_CHECK(self.sizes() == noise.sizes(),
+              "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
+              " noise.shape = ", noise.sizes());
+  const NPUGuard guard(self.device().index());
+  if (!out.is_same(self)) resize_out(out, self.sizes());
+  if (self.numel() == 0) return out;
+  if (!training || !capturing_graph()) {
+    const PhiloxSlice slice = training ? slice_for(self, generator) : PhiloxSlice{};
+    ACLNN(aclnnRReluWithNoise)(self, noise, lower, upper, training, slice.seed, slice.offset, out);
+    return out;
+  }
+  // CANN's operator takes no seed from memory.
+  uniform_(noise, lower.toDouble(), upper.toDouble(), std::move(generator)).masked_fill_(self.gt(0), 1);
+  return out.copy_(self.mul(noise));
+}
+
+at::Tensor rrelu_with_noise(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                            bool training, Generator generator) {
+  const NPUGuard guard(self.device().index());
+  at::Tensor out = beside(self);
+  return rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), out);
+}
+
+at::Tensor& rrelu_with_noise_(at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                              bool training, Generator generator) {
+  return rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), self);
+}
+
 // The mask is CANN's: a bit an element, in bytes, padded to 128 elements.
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
   const NPUGuard guard(input.device().index());
   TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
   at::Tensor mask = empty({(input.numel() + 127) / 128 * 16}, at::kByte);
   if (!train.value_or(true) || p == 0) return {input.clone(), mask.fill_(255)};
-  if (p == 1) return {at::Tensor(empty(input.sizes(), input.scalar_type())).zero_(), mask.zero_()};
-  const at::Tensor out = empty(input.sizes(), input.scalar_type());
+  const at::Tensor out = beside(input);
+  if (p == 1) return {at::Tensor(out).zero_(), mask.zero_()};
   if (input.numel() == 0) return {out, mask};
   const PhiloxDraw draw = draw_for(input, std::nullopt);
   if (const CapturedPhilox* in = draw.captured) {
@@ -281,7 +350,7 @@ at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tens
   if (mask.scalar_type() == at::kBool)
     return grad_output.mul(mask).mul(scale);  // a mask made elsewhere: an element a value
   const NPUGuard guard(grad_output.device().index());
-  const at::Tensor out = empty(grad_output.sizes(), grad_output.scalar_type());
+  const at::Tensor out = beside(grad_output);
   if (grad_output.numel() == 0) return out;
   if (scale == 0) return at::Tensor(out).zero_();  // p was 1
   ACLNN(aclnnDropoutDoMask)(grad_output, mask, 1.0 - 1.0 / scale, out);
@@ -311,6 +380,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("log_normal_", TORCH_FN(log_normal_));
   m.impl("multinomial", TORCH_FN(multinomial));
   m.impl("multinomial.out", TORCH_FN(multinomial_out));
+  m.impl("rrelu_with_noise", TORCH_FN(rrelu_with_noise));
+  m.impl("rrelu_with_noise_", TORCH_FN(rrelu_with_noise_));
+  m.impl("rrelu_with_noise.out", TORCH_FN(rrelu_with_noise_out));
   m.impl("native_dropout", TORCH_FN(native_dropout));
   m.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
 }

@@ -1,0 +1,51 @@
+// Operators whose result CANN lets have another type than ATen's kernel gives: computed in the wider one and converted. Operands and
+// result of one type, the usual call, go to ATen's out variant.
+#include <ATen/native/TypeProperties.h>
+#include <ATen/ops/_log_softmax.h>
+#include <ATen/ops/_log_softmax_backward_data.h>
+#include <ATen/ops/_log_softmax_backward_data_cpu_dispatch.h>
+#include <ATen/ops/_log_softmax_cpu_dispatch.h>
+#include <ATen/ops/_softmax.h>
+#include <ATen/ops/_softmax_backward_data.h>
+#include <ATen/ops/_softmax_backward_data_cpu_dispatch.h>
+#include <ATen/ops/_softmax_cpu_dispatch.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_cpu_dispatch.h>
+
+#include "softnpu/ops/kernels.h"
+
+namespace softnpu::ops::kernels {
+
+void softmax(const Tensor& self, int64_t dim, bool log, Tensor& out) {
+  if (out.scalar_type() == self.scalar_type()) {
+    log ? at::cpu::_log_softmax_outf(self, dim, false, out) : at::cpu::_softmax_outf(self, dim, false, out);
+    return;
+  }
+  const Tensor x = self.to(c10::promoteTypes(self.scalar_type(), out.scalar_type()));
+  put(out, log ? at::_log_softmax(x, dim, false) : at::_softmax(x, dim, false));
+}
+
+void softmax_backward(const Tensor& gradient, const Tensor& output, int64_t dim, bool log, Tensor& grad_input) {
+  const at::ScalarType type = output.scalar_type();
+  if (grad_input.scalar_type() == type) {
+    log ? at::cpu::_log_softmax_backward_data_outf(gradient, output, dim, type, grad_input)
+        : at::cpu::_softmax_backward_data_outf(gradient, output, dim, type, grad_input);
+    return;
+  }
+  put(grad_input, log ? at::_log_softmax_backward_data(gradient, output, dim, type)
+                      : at::_softmax_backward_data(gradient, output, dim, type));
+}
+
+void clamp(const Tensor& self, const OptionalTensor& low, const OptionalTensor& high, Tensor& out) {
+  at::native::ResultTypeState types = at::native::update_result_type_state(self, {});
+  for (const OptionalTensor* bound : {&low, &high}) {
+    if (*bound && (*bound)->defined()) types = at::native::update_result_type_state(**bound, types);
+  }
+  if (at::native::result_type(types) == out.scalar_type()) {
+    at::cpu::clamp_outf(self, low, high, out);
+  } else {
+    put(out, at::clamp(self, low, high));
+  }
+}
+
+}  // namespace softnpu::ops::kernels

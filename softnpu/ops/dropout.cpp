@@ -1,0 +1,62 @@
+// Dropout: masks, drawn from Philox(seed, offset) as random.cpp draws, and their use. drop_mask.h is their format.
+#include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "softnpu/ops/draw.h"
+#include "softnpu/ops/drop_mask.h"
+
+namespace softnpu::ops::kernels {
+
+void dropout_mask(IntArrayRef shape, double probability, int64_t seed, int64_t offset, Tensor& out) {
+  const int64_t n = c10::multiply_integers(shape);
+  const bool bits = DropMask(out, n).bits();
+  auto* mask = static_cast<uint8_t*>(out.mutable_data_ptr());
+  const auto keep = static_cast<float>(1 - probability);
+  Philox philox(static_cast<uint64_t>(seed), static_cast<uint64_t>(offset));
+  const int64_t groups = (n + 7) / 8;  // a byte of mask has one owner
+  at::parallel_for(0, groups, kDrawGrain / 8, [&](int64_t begin, int64_t end) {
+    for (int64_t g = begin; g < end; g++) {
+      uint8_t byte = 0;
+      for (int k = 0; k < 4; k++) {
+        auto r = philox(static_cast<uint64_t>(4 * g + k));
+        byte |= static_cast<uint8_t>((to_float(r[0]) < keep) << (2 * k) | (to_float(r[2]) < keep) << (2 * k + 1));
+      }
+      if (bits) {
+        mask[g] = byte;
+        continue;
+      }
+      for (int64_t i = 8 * g; i < std::min(n, 8 * g + 8); i++) mask[i] = (byte >> (i & 7)) & 1;
+    }
+  });
+  if (bits) std::fill(mask + groups, mask + out.numel(), 0);
+}
+
+void dropout_apply(const Tensor& self, const Tensor& mask, double scale, Tensor& out) {
+  const int64_t n = self.numel();
+  const Tensor from = self.contiguous(), flags = mask.contiguous();
+  Tensor values = draw_buffer(out);
+  const DropMask kept(flags, n);
+  TORCH_CHECK(values.numel() == n, "dropout: an output of ", values.numel(), " elements for ", n);
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "dropout", [&] {
+    const auto* in = from.const_data_ptr<scalar_t>();
+    auto* to = values.mutable_data_ptr<scalar_t>();
+    auto factor = static_cast<at::opmath_type<scalar_t>>(scale);
+    at::parallel_for(0, n, kDrawGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) {
+        to[i] = kept[i] ? static_cast<scalar_t>(static_cast<at::opmath_type<scalar_t>>(in[i]) * factor) : scalar_t(0);
+      }
+    });
+  });
+  write_back(out, values);
+}
+
+void dropout(const Tensor& self, double probability, bool train, int64_t seed, int64_t offset, Tensor& out,
+             Tensor& mask) {
+  dropout_mask(self.sizes(), train ? probability : 0, seed, offset, mask);
+  dropout_apply(self, mask, train && probability < 1 ? 1 / (1 - probability) : train ? 0 : 1, out);
+}
+
+}  // namespace softnpu::ops::kernels

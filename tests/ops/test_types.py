@@ -1,0 +1,39 @@
+"""Data types that were once refused: operands of several types, ranges of integers with fractional ends."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from tests.ops.compare import check
+
+
+def test_clamp_by_bounds_of_another_type() -> None:
+    types = [torch.float32, torch.float16, torch.int64, torch.int32, torch.uint8]
+    for x, low, high in itertools.product(types, repeat=3):
+        value = torch.tensor([0, 1, 5, 9]).to(x)
+        check(torch.clamp, value, torch.tensor([2, 0, 2, 2]).to(low), torch.tensor([4, 4, 4, 12]).to(high))
+    check(torch.clamp, torch.randn(4), torch.zeros(4, dtype=torch.int32), None)
+    check(torch.clamp, torch.randn(4), None, torch.zeros((), dtype=torch.int32))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_polar(dtype: torch.dtype) -> None:
+    check(torch.polar, torch.rand(5, dtype=dtype), torch.rand(5, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8, torch.float32, torch.float16]
+)
+def test_arange_with_fractional_ends(dtype: torch.dtype) -> None:
+    for start, end, step in itertools.product((0, 0.5, 1.9, 2), (3, 3.2, 5.5, 7.9), (1, 2, 1.5, 0.75)):
+        try:
+            expected = torch.arange(start, end, step, dtype=dtype)
+        except (RuntimeError, ValueError) as error:
+            with pytest.raises(type(error), match="step must be nonzero|bound"):
+                torch.arange(start, end, step, dtype=dtype, device="npu")
+            continue
+        got = torch.arange(start, end, step, dtype=dtype, device="npu").cpu()
+        assert torch.equal(got, expected), (start, end, step, got, expected)
