@@ -64,6 +64,25 @@ def test_rows_register_each_overload_once() -> None:
     assert not twice
 
 
+# Copies take any two devices; the last asks whether a tensor may take another's place.
+ANY_DEVICES = {"_copy_from", "_copy_from_and_resize", "_has_compatible_shallow_copy_type"}
+
+
+def test_hand_written_operators_check_the_devices_that_pytorchs_table_says() -> None:
+    wanting = {
+        str(f.func.name)
+        for f in aten.Schemas().functions
+        if aten.wants_one_device(f)
+        and (sum("Tensor" in str(a.type) for a in f.func.arguments.flat_all) > 1 or "Tensor[]" in str(f.func))
+    }
+    unchecked = {
+        name
+        for path in (ROOT / "torch_npu/csrc/ops").glob("*.cpp")
+        for name in re.findall(r'm\.impl\("([\w.]+)",\s*TORCH_FN', path.read_text(encoding="utf-8"))
+    }
+    assert unchecked & wanting == ANY_DEVICES
+
+
 def test_the_software_npu_computes_every_function_called() -> None:
     missing = {n for w in WRAPPERS for c in w.calls() for n in called(c)} | hand_written()
     missing -= computed()

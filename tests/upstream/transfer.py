@@ -78,3 +78,56 @@ def on_cpu_copy(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone()
     storage = tensor.untyped_storage().clone()
     return torch.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+# --- layouts: the same values in other memory, for what kernels must honour ------------------------------------------
+
+
+def channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    """4-D and 5-D tensors with their channels innermost; others as they are."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return tensor.contiguous(memory_format=formats[tensor.dim()]) if tensor.dim() in formats else tensor
+
+
+def permuted(tensor: torch.Tensor) -> torch.Tensor:
+    """Dense, with the first dimension innermost."""
+    order = tuple(reversed(range(tensor.dim())))
+    return tensor.permute(order).contiguous().permute(order)
+
+
+def strided(tensor: torch.Tensor) -> torch.Tensor:
+    """With a gap after every element, and an offset."""
+    if tensor.dim() == 0:
+        return tensor
+    memory = torch.zeros((*tensor.shape[:-1], 2 * tensor.shape[-1] + 1), dtype=tensor.dtype, device=tensor.device)
+    view = memory[..., 1::2]
+    return view.copy_(tensor)
+
+
+def expanded(tensor: torch.Tensor) -> torch.Tensor:
+    """The first of its rows for each: other values, but one row of memory."""
+    return tensor[:1].expand(tensor.shape) if tensor.dim() > 1 and tensor.shape[0] > 1 else tensor
+
+
+def conjugated(tensor: torch.Tensor) -> torch.Tensor:
+    """A lazy conjugation of other memory."""
+    return tensor.conj().resolve_conj().conj() if tensor.is_complex() else tensor
+
+
+def negated(tensor: torch.Tensor) -> torch.Tensor:
+    """A lazy negation of other memory."""
+    return torch._neg_view(tensor.neg()) if tensor.is_floating_point() or tensor.is_complex() else tensor
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "plain": lambda tensor: tensor,
+    "channels_last": channels_last,
+    "permuted": permuted,
+    "strided": strided,
+}
+# These change what the memory means, or its values; apply them to both sides.
+MEANINGS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "expanded": expanded,
+    "conjugated": conjugated,
+    "negated": negated,
+}

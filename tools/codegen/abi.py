@@ -6,6 +6,7 @@ writes into OUT_DIR (the build tree; nothing generated is committed):
   include/acl/enums.h           every enumeration and constant
   include/{acl,hccl}/api.h      one declaration for each symbol whose types are declared
   include/aclnn/api.h           two declarations for each aclnn operator
+  include/aclnn/written.h       which parameters each aclnn operator writes
   stubs/<library>.cpp           a body for each symbol the software NPU does not implement (acl, hccl, ge)
   include/cann_loader_table.inc rows the plugin resolves at load (marked `plugin:`)
   include/cann_status_names.inc every status code with its name, for messages
@@ -180,6 +181,7 @@ def aclnn_header(ops: dict[str, list[Param]]) -> str:
     return "\n".join(out + ["#ifdef __cplusplus", "}", "#endif", ""])
 
 
+<<<<<<< HEAD
 # What a stub answers, by its return type: the type's own failure, or the value that stands for "none".
 STUB_ANSWERS = {
     "aclError": 200006,  # ACL_ERROR_FEATURE_UNSUPPORTED
@@ -218,6 +220,28 @@ def stub_answer(symbol: Symbol) -> int:
     if symbol.ret not in STUB_ANSWERS:
         raise SystemExit(f"cann/abi: {symbol.name} is a stub, and which {symbol.ret} says so is not in STUB_ANSWERS")
     return STUB_ANSWERS[symbol.ret]
+=======
+def written_header(ops: dict[str, list[Param]]) -> str:
+    """A bit for each parameter that phase two writes, by position: in C, `const` does not tell."""
+    out = [
+        "// Generated from cann/abi/aclnn.yaml: which parameters of an operator are written, as bits by position.",
+        "#pragma once",
+        "#include <cstdint>",
+        "",
+        "namespace aclnn_written {",
+    ]
+    for op, params in ops.items():
+        bits = sum(1 << i for i, p in enumerate(params) if p.way != "in")
+        out.append(f"inline constexpr uint64_t {op} = {bits:#x};")
+    return "\n".join(out + ["}  // namespace aclnn_written", ""])
+
+
+STUB_STATUS = {
+    "aclError": 200006,
+    "aclnnStatus": 561000,
+    "HcclResult": 5,
+}  # ACL_ERROR_FEATURE_UNSUPPORTED; inner error; HCCL_E_NOT_SUPPORT
+>>>>>>> w7
 
 
 def stubs(rows: list[Symbol], lib: str) -> str:
@@ -284,6 +308,7 @@ def main() -> None:
     write(out / "include/acl/api.h", api_header(acl_rows, "acl.yaml", "acl/types.h", types))
     write(out / "include/hccl/api.h", api_header(hccl_rows, "hccl.yaml", "hccl/types.h", types))
     write(out / "include/aclnn/api.h", aclnn_header(aclnn()))
+    write(out / "include/aclnn/written.h", written_header(aclnn()))
     write(out / "include/cann_loader_table.inc", loader_table(acl_rows + hccl_rows))
     write(out / "include/cann_status_names.inc", status_names())
     for lib in sorted({s.lib for s in acl_rows + hccl_rows}):

@@ -14,4 +14,7 @@ NPU_API at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype,
                          std::optional<at::MemoryFormat> memory_format = std::nullopt);
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype);
 
+// Of the tensor's shape and, as torch.empty_like, of its order of dimensions: its own strides where it is dense.
+NPU_API at::Tensor empty_like(const at::Tensor& tensor, std::optional<at::ScalarType> dtype = std::nullopt);
+
 }  // namespace npu

@@ -17,6 +17,7 @@ struct Options {
   bool memory_caching = true;        // PYTORCH_NO_NPU_MEMORY_CACHING=1 turns it off
   int32_t device_sync_timeout = -1;  // ACL_DEVICE_SYNC_TIMEOUT, milliseconds here; -1 waits for ever
   int32_t stream_sync_timeout = -1;  // ACL_STREAM_TIMEOUT, milliseconds
+  bool forbid_fallback = false;      // TORCH_NPU_FALLBACK_CPU_DISABLE: an operator without an npu kernel is an error
   std::string acl_config;            // TORCH_ACL_INIT_CONFIG_PATH: a file for aclInit
 };
 

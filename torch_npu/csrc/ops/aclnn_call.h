@@ -5,7 +5,12 @@
 //
 //     ACLNN(aclnnAdd)(self, other, alpha, out);
 //
-// Cost: one handle a tensor (from the library's pool), no malloc; symbols are looked up at the first call.
+// The ABI's table says which parameters are written, and a written tensor is more than an input: it must lie on the device and
+// share no memory with itself or, partially, with an input (PyTorch's errors), and if it is a lazy conjugation or negation,
+// the operator writes a stand-in that is copied back.
+//
+// Cost: one handle a tensor (from the library's pool), no malloc; symbols are looked up at the first call; a written tensor
+// costs a test of its flags and, for each input, a comparison of storages.
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -16,6 +21,7 @@
 #include <c10/util/OptionalArrayRef.h>
 #include <c10/util/SmallVector.h>
 
+#include <array>
 #include <concepts>
 #include <optional>
 #include <string>
@@ -23,8 +29,14 @@
 #include <utility>
 
 #include "aclnn/api.h"
+#include "aclnn/written.h"
 
 namespace npu {
+
+// A tensor that may be written though several of its elements share memory: all get the same value, or PyTorch only warns.
+struct Repeated {
+  const at::Tensor& tensor;
+};
 
 aclDataType acl_dtype(at::ScalarType type);
 
@@ -67,6 +79,7 @@ struct Arg;
 
 template <>
 struct Arg<aclTensor*> : Owner<aclTensor> {
+  explicit Arg(Repeated repeated) : Arg(repeated.tensor) {}
   explicit Arg(const at::Tensor& tensor) {
     if (tensor.defined()) handle_ = make_tensor(tensor, keep_);
   }
@@ -182,6 +195,39 @@ struct Arg<const char*> : Arg<char*> {
   using Arg<char*>::Arg;
 };
 
+// What the checks of written tensors see of an argument: its tensor, or null.
+inline const at::Tensor* tensor_of(const at::Tensor& tensor) { return &tensor; }
+inline const at::Tensor* tensor_of(const std::optional<at::Tensor>& tensor) { return tensor ? &*tensor : nullptr; }
+inline const at::Tensor* tensor_of(const Repeated& repeated) { return &repeated.tensor; }
+
+template <class A>
+inline constexpr bool is_list = std::is_same_v<A, at::TensorList> || std::is_same_v<A, at::ITensorListRef> ||
+                                std::is_same_v<A, std::vector<at::Tensor>>;
+template <class A>
+inline constexpr bool is_tensor = requires(const A& a) { tensor_of(a); } && !is_list<A>;
+
+// May it be written as it is? Then nothing else has to be asked of it.
+inline bool plainly_written(const at::Tensor& tensor) {
+  constexpr c10::DispatchKeySet kLazy({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  return impl->key_set().has(c10::DispatchKey::PrivateUse1) && !impl->key_set().has_any(kLazy) &&
+         tensor.is_non_overlapping_and_dense();
+}
+inline bool may_share(const at::Tensor& written, const at::Tensor& read) {
+  return !written.is_same(read) && read.defined() && read.has_storage() && written.is_alias_of(read);
+}
+
+// Throw PyTorch's errors: another device, memory shared within the tensor, with another in part.
+void check_written(const at::Tensor& tensor, bool may_repeat);
+void check_shared(const at::Tensor& written, const at::Tensor& read);
+void check_written_in_list(const at::Tensor& tensor);
+bool is_lazy(const at::Tensor& tensor);
+at::Tensor stand_in_for(const at::Tensor& tensor);
+void write_back(const at::Tensor& tensor, const at::Tensor& stand_in);
+
+// Tells CANN what torch.use_deterministic_algorithms() says, when that has changed. It chooses kernels by it in phase one.
+void follow_determinism();
+
 using PhaseTwo = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*, aclrtStream);
 
 // Untyped half of an operator: its symbols and what happens after phase one.
@@ -201,12 +247,13 @@ class AclnnSymbols {
 
 }  // namespace detail
 
-template <class Prototype>
+// Written: a bit for each parameter, by position.
+template <class Prototype, uint64_t Written>
 class AclnnFunction;
 
 // The last two parameters of phase one are the workspace's size and the executor.
-template <class... P>
-class AclnnFunction<aclnnStatus(P...)> : public detail::AclnnSymbols {
+template <class... P, uint64_t Written>
+class AclnnFunction<aclnnStatus(P...), Written> : public detail::AclnnSymbols {
  public:
   using AclnnSymbols::AclnnSymbols;
 
@@ -214,10 +261,91 @@ class AclnnFunction<aclnnStatus(P...)> : public detail::AclnnSymbols {
   void operator()(const A&... args) const {
     static_assert(sizeof...(A) + 2 == sizeof...(P), "wrong number of arguments for this aclnn operator");
     if (!phase_one_ || !phase_two_) missing();
-    call(std::index_sequence_for<A...>{}, args...);
+    detail::follow_determinism();
+    const auto each = std::index_sequence_for<A...>{};
+    if (C10_LIKELY(check(each, args...))) {
+      call(each, args...);
+    } else {
+      call_and_write_back(each, args...);
+    }
   }
 
  private:
+  template <size_t I, class A>
+  static constexpr bool writes = detail::is_tensor<A> && ((Written >> I) & 1);
+  template <size_t I, class A>
+  static constexpr bool reads = detail::is_tensor<A> && !((Written >> I) & 1);
+
+  // Throws if an output cannot be written; false if one needs a stand-in.
+  template <size_t... I, class... A>
+  static bool check(std::index_sequence<I...> each, const A&... args) {
+    return (check_output<I>(each, args, args...) && ...);
+  }
+
+  template <size_t O, size_t... I, class Out, class... A>
+  static bool check_output(std::index_sequence<I...>, const Out& out, const A&... args) {
+    if constexpr (writes<O, Out>) {
+      const at::Tensor* written = detail::tensor_of(out);
+      if (!written || !written->defined()) return true;
+      if (C10_UNLIKELY(!detail::plainly_written(*written))) {
+        detail::check_written(*written, std::is_same_v<Out, Repeated>);
+        if (detail::is_lazy(*written)) return false;
+      }
+      (check_input<I>(*written, args), ...);
+    } else if constexpr (detail::is_list<Out> && ((Written >> O) & 1)) {
+      for (const at::Tensor& tensor : out) {
+        if (tensor.defined() && C10_UNLIKELY(!detail::plainly_written(tensor))) detail::check_written_in_list(tensor);
+      }
+    }
+    return true;
+  }
+
+  template <size_t I, class A>
+  static void check_input(const at::Tensor& written, const A& arg) {
+    if constexpr (reads<I, A>) {
+      const at::Tensor* read = detail::tensor_of(arg);
+      if (read && C10_UNLIKELY(detail::may_share(written, *read))) detail::check_shared(written, *read);
+    } else if constexpr (detail::is_list<A> && !((Written >> I) & 1)) {
+      for (const at::Tensor& read : arg) {
+        if (C10_UNLIKELY(detail::may_share(written, read))) detail::check_shared(written, read);
+      }
+    }
+  }
+
+  // Rare: an output is a lazy conjugation or negation, which CANN does not know.
+  template <size_t... I, class... A>
+  void call_and_write_back(std::index_sequence<I...> each, const A&... args) const {
+    std::array<at::Tensor, sizeof...(A)> stand_ins;
+    (make_stand_in<I>(args, stand_ins[I]), ...);
+    (*this)(or_stand_in<I>(args, stand_ins[I])...);
+    (write_back<I>(args, stand_ins[I]), ...);
+  }
+  template <size_t I, class A>
+  static void make_stand_in(const A& arg, at::Tensor& stand_in) {
+    if constexpr (writes<I, A>) {
+      const at::Tensor* tensor = detail::tensor_of(arg);
+      if (tensor && tensor->defined() && detail::is_lazy(*tensor)) stand_in = detail::stand_in_for(*tensor);
+    }
+  }
+  template <size_t I, class A>
+  static decltype(auto) or_stand_in(const A& arg, const at::Tensor& stand_in) {
+    if constexpr (std::is_same_v<A, Repeated>) {
+      return Repeated{stand_in.defined() ? stand_in : arg.tensor};
+    } else if constexpr (writes<I, A>) {
+      static const at::Tensor none;
+      const at::Tensor* tensor = detail::tensor_of(arg);
+      return static_cast<const at::Tensor&>(stand_in.defined() ? stand_in : tensor ? *tensor : none);
+    } else {
+      return static_cast<const A&>(arg);
+    }
+  }
+  template <size_t I, class A>
+  static void write_back(const A& arg, const at::Tensor& stand_in) {
+    if constexpr (writes<I, A>) {
+      if (stand_in.defined()) detail::write_back(*detail::tensor_of(arg), stand_in);
+    }
+  }
+
   template <size_t... I, class... A>
   void call(std::index_sequence<I...>, const A&... args) const {
     uint64_t size = 0;
@@ -233,8 +361,8 @@ class AclnnFunction<aclnnStatus(P...)> : public detail::AclnnSymbols {
 }  // namespace npu
 
 // The operator `name`, its symbols found once. The prototype is only read, never linked.
-#define ACLNN(name)                                                               \
-  ([]() -> const auto& {                                                          \
-    static const ::npu::AclnnFunction<decltype(name##GetWorkspaceSize)> f(#name); \
-    return f;                                                                     \
+#define ACLNN(name)                                                                                      \
+  ([]() -> const auto& {                                                                                 \
+    static const ::npu::AclnnFunction<decltype(name##GetWorkspaceSize), ::aclnn_written::name> f(#name); \
+    return f;                                                                                            \
   }())

@@ -6,11 +6,13 @@
 #include <torch/library.h>
 
 #include "csrc/core/device.h"
+#include "csrc/ops/device_check.h"
 
 namespace npu {
 namespace {
 
-// PyTorch's mask types: 0 (L, L) for every head, 1 (B, L) padding, 2 (B, heads, L, L). True means: do not attend.
+// PyTorch's mask types: 0 (L, L) for every head, 1 (B, L) padding, 2 (B, heads, L, L). A bool mask says where not to attend, a
+// floating-point one is added to the scores.
 at::Tensor broadcast_mask(const at::Tensor& mask, std::optional<int64_t> mask_type, int64_t batch, int64_t length) {
   switch (mask_type.value_or(0)) {
     case 0:
@@ -28,8 +30,6 @@ std::tuple<at::Tensor, at::Tensor> multi_head_attention(const at::Tensor& query,
                                                         const at::Tensor& proj_weight, const at::Tensor& proj_bias,
                                                         const std::optional<at::Tensor>& mask, bool need_weights,
                                                         bool average_attn_weights, std::optional<int64_t> mask_type) {
-  TORCH_CHECK(!mask || !mask->defined() || mask->scalar_type() == at::kBool,
-              "npu: only a bool mask is supported for attention weights");
   TORCH_CHECK(query.dim() == 3 && key.dim() == 3 && value.dim() == 3, "expected 3-D `query`, `key` and `value`, got ",
               query.dim(), "-D, ", key.dim(), "-D and ", value.dim(), "-D tensors");
   TORCH_CHECK(embed_dim == query.size(2), "passed-in embed_dim ", embed_dim, " didn't match last dim of query ",
@@ -47,8 +47,9 @@ std::tuple<at::Tensor, at::Tensor> multi_head_attention(const at::Tensor& query,
   const at::Tensor v = heads(at::linear(value, weights[2], biases[2]));
   at::Tensor scores = q.matmul(k.transpose(-2, -1));
   if (mask && mask->defined()) {
-    scores =
-        scores.masked_fill(broadcast_mask(*mask, mask_type, batch, length), -std::numeric_limits<double>::infinity());
+    const at::Tensor wide = broadcast_mask(*mask, mask_type, batch, length);
+    scores = wide.scalar_type() == at::kBool ? scores.masked_fill(wide, -std::numeric_limits<double>::infinity())
+                                             : scores.add(wide);
   }
   scores = scores.softmax(-1);
   const at::Tensor joined = scores.matmul(v).transpose(1, 2).reshape({batch, length, embed_dim});
@@ -57,11 +58,24 @@ std::tuple<at::Tensor, at::Tensor> multi_head_attention(const at::Tensor& query,
   return {result, average_attn_weights ? scores.mean(1) : scores};
 }
 
+// torch.nn.TransformerEncoder asks it before it makes nested tensors of padded sequences. There are none of this device, and the
+// answer "no" keeps the padding.
+bool may_become_nested(const at::Tensor&, const at::Tensor&) { return false; }
+
+at::Tensor nested_from_mask(const at::Tensor&, const at::Tensor&, bool) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      "npu: there are no strided nested tensors of this device; give torch.nn.TransformerEncoder "
+      "enable_nested_tensor=False, or use layout=torch.jagged");
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_native_multi_head_attention", TORCH_FN(multi_head_attention));
-  m.impl("_transformer_encoder_layer_fwd", TORCH_FN(at::native::transformer_encoder_layer_forward));
+  m.impl("_nested_tensor_from_mask_left_aligned", NPU_FN(may_become_nested));
+  m.impl("_nested_tensor_from_mask", NPU_FN(nested_from_mask));
+  m.impl("_native_multi_head_attention", NPU_FN(multi_head_attention));
+  m.impl("_transformer_encoder_layer_fwd", NPU_FN(at::native::transformer_encoder_layer_forward));
 }
 
 }  // namespace npu

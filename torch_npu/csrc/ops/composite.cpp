@@ -1,11 +1,15 @@
 // Operators for which CANN has no function and PyTorch no composite kernel, composed of the device's own operators. What it is
 // not: a fallback; nothing here leaves the device. A place of last resort: a row of ops/aten.yaml is better where aclnn has one.
+#include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_addmm_activation_meta.h>
+#include <ATen/ops/isin_meta.h>
 #include <ATen/ops/norm_except_dim.h>
+#include <ATen/ops/result_type_native.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <torch/library.h>
 
@@ -13,6 +17,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/device_check.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/storage.h"
 #include "csrc/ops/structured.h"
@@ -54,16 +59,44 @@ at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1,
   return out;
 }
 
+// Each element against each where that is little work; else a search in the sorted test elements, whose memory is linear.
+at::Tensor found_in(const at::Tensor& elements, const at::Tensor& test) {
+  if (test.numel() < 10 * std::pow(static_cast<double>(elements.numel()), 0.145)) {  // PyTorch's bound
+    return elements.unsqueeze(-1).eq(test.reshape({-1})).any(-1);
+  }
+  const at::ScalarType type = at::native::result_type(elements, test);
+  const at::Tensor wanted = elements.to(type);
+  const at::Tensor sorted = std::get<0>(test.to(type).reshape({-1}).sort());
+  const at::Tensor place = at::searchsorted(sorted, wanted.contiguous()).clamp_max(sorted.numel() - 1);
+  return sorted.take(place).eq(wanted);
+}
+
+template <class Op>
+void run_isin(Op& op, const at::Tensor& elements, const at::Tensor& test, bool assume_unique, bool invert) {
+  op.meta(elements, test, assume_unique, invert);
+  const at::Tensor& out = op.output(0);
+  if (out.numel() == 0) return;
+  if (test.numel() == 0) {
+    out.fill_(invert);
+    return;
+  }
+  const at::Tensor found = found_in(elements, test);
+  out.copy_(invert ? found.logical_not() : found);
+}
+
 at::Tensor isin(const at::Tensor& elements, const at::Tensor& test, bool assume_unique, bool invert) {
-  at::Tensor found = elements.unsqueeze(-1).eq(test.reshape({-1})).any(-1);
-  return invert ? found.logical_not_() : found;
+  const NPUGuard guard(elements.device().index());
+  Structured<at::meta::structured_isin_Tensor_Tensor, 1> op;
+  run_isin(op, elements, test, assume_unique, invert);
+  return op.take(0);
 }
 
 at::Tensor& isin_out(const at::Tensor& elements, const at::Tensor& test, bool assume_unique, bool invert,
                      at::Tensor& out) {
-  const at::Tensor result = isin(elements, test, assume_unique, invert);
-  out.resize_(result.sizes());
-  return out.copy_(result);
+  const NPUGuard guard(elements.device().index());
+  Structured<at::meta::structured_isin_Tensor_Tensor, 1> op(Outputs::kGiven, out);
+  run_isin(op, elements, test, assume_unique, invert);
+  return out;
 }
 
 std::tuple<at::Tensor, at::Tensor> weight_norm(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
@@ -134,6 +167,7 @@ std::tuple<at::Tensor, at::Tensor> grid_sampler_2d_backward(const at::Tensor& gr
   const NPUGuard guard(input.device().index());
   const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type()) : at::Tensor();
   const at::Tensor grad_grid = empty(grid.sizes(), grid.scalar_type());
+  at::globalContext().alertNotDeterministic("grid_sampler_2d_backward_npu");
   ACLNN(aclnnGridSampler2DBackward)(grad_output, input, grid, interpolation, padding, align_corners, mask, grad_input,
                                     grad_grid);
   return {grad_input, grad_grid};
@@ -146,6 +180,7 @@ std::tuple<at::Tensor, at::Tensor> grid_sampler_3d_backward(const at::Tensor& gr
   const NPUGuard guard(input.device().index());
   const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type()) : at::Tensor();
   const at::Tensor grad_grid = empty(grid.sizes(), grid.scalar_type());
+  at::globalContext().alertNotDeterministic("grid_sampler_3d_backward_npu");
   ACLNN(aclnnGridSampler3DBackward)(grad_output, input, grid, interpolation, padding, align_corners, mask, grad_input,
                                     grad_grid);
   return {grad_input, grad_grid};
@@ -176,16 +211,16 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("isnan", TORCH_FN(isnan));
   m.impl("count_nonzero.dim_IntList", TORCH_FN(count_nonzero));
-  m.impl("_addmm_activation", TORCH_FN(addmm_activation));
-  m.impl("_addmm_activation.out", TORCH_FN(addmm_activation_out));
-  m.impl("isin.Tensor_Tensor", TORCH_FN(isin));
-  m.impl("isin.Tensor_Tensor_out", TORCH_FN(isin_out));
-  m.impl("_weight_norm_interface", TORCH_FN(weight_norm));
-  m.impl("_weight_norm_interface_backward", TORCH_FN(weight_norm_backward));
-  m.impl("equal", TORCH_FN(equal));
-  m.impl("conj_physical.out", TORCH_FN(conj_physical_out));
+  m.impl("_addmm_activation", NPU_FN(addmm_activation));
+  m.impl("_addmm_activation.out", NPU_FN(addmm_activation_out));
+  m.impl("isin.Tensor_Tensor", NPU_FN(isin));
+  m.impl("isin.Tensor_Tensor_out", NPU_FN(isin_out));
+  m.impl("_weight_norm_interface", NPU_FN(weight_norm));
+  m.impl("_weight_norm_interface_backward", NPU_FN(weight_norm_backward));
+  m.impl("equal", NPU_FN(equal));
+  m.impl("conj_physical.out", NPU_FN(conj_physical_out));
   m.impl("conj_physical_", TORCH_FN(conj_physical_));
-  m.impl("vdot", TORCH_FN(vdot));
+  m.impl("vdot", NPU_FN(vdot));
   m.impl("remainder.Scalar_Tensor", TORCH_FN(remainder));
   m.impl("__lshift__.Tensor", TORCH_FN(left_shift));
   m.impl("__lshift__.Scalar", TORCH_FN(left_shift_number));
@@ -195,11 +230,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("__rshift__.Scalar", TORCH_FN(right_shift_number));
   m.impl("__irshift__.Tensor", TORCH_FN(right_shift_));
   m.impl("__irshift__.Scalar", TORCH_FN(right_shift_number_));
-  m.impl("grid_sampler_2d_backward", TORCH_FN(grid_sampler_2d_backward));
-  m.impl("grid_sampler_3d_backward", TORCH_FN(grid_sampler_3d_backward));
-  m.impl("embedding_renorm_", TORCH_FN(embedding_renorm_));
-  m.impl("_cummax_helper", TORCH_FN(cummax_helper));
-  m.impl("_cummin_helper", TORCH_FN(cummin_helper));
+  m.impl("grid_sampler_2d_backward", NPU_FN(grid_sampler_2d_backward));
+  m.impl("grid_sampler_3d_backward", NPU_FN(grid_sampler_3d_backward));
+  m.impl("embedding_renorm_", NPU_FN(embedding_renorm_));
+  m.impl("_cummax_helper", NPU_FN(cummax_helper));
+  m.impl("_cummin_helper", NPU_FN(cummin_helper));
   m.impl("record_stream", TORCH_FN(record_stream));
 }
 

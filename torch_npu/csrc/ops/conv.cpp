@@ -1,5 +1,6 @@
 // Convolution and its gradient, all dimensions and transposed: what PyTorch hands to a device as convolution_overrideable.
-// What it is not: padding modes or batching of 3-D inputs, which PyTorch does before.
+// What it is not: padding modes or batching of 3-D inputs, which PyTorch does before. Results are contiguous, whatever the strides
+// of the operands: PyTorch's meta function says so of every such device, and compiled graphs rely on it.
 #include <ATen/core/Tensor.h>
 #include <ATen/native/ConvUtils.h>
 #include <torch/library.h>
@@ -7,16 +8,11 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/device_check.h"
 #include "csrc/ops/params.h"
 
 namespace npu {
 namespace {
-
-// Channels last where the input or the weight is: the result of a channels-last network stays so.
-at::MemoryFormat format_of(const at::Tensor& input, const at::Tensor& weight) {
-  const at::MemoryFormat a = input.suggest_memory_format(), b = weight.suggest_memory_format();
-  return a == at::MemoryFormat::Contiguous ? b : a;
-}
 
 std::vector<int64_t> output_size(const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
                                  at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
@@ -34,7 +30,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
   const NPUGuard guard(input.device().index());
   const at::Tensor output =
       empty(output_size(input, weight, stride, padding, dilation, transposed, output_padding, groups),
-            input.scalar_type(), format_of(input, weight));
+            input.scalar_type());
   if (output.numel()) {
     ACLNN(aclnnConvolution)(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output,
                             conv_math_type());
@@ -49,9 +45,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
                                                                     at::IntArrayRef output_padding, int64_t groups,
                                                                     std::array<bool, 3> mask) {
   const NPUGuard guard(input.device().index());
-  const at::MemoryFormat format = format_of(input, weight);
-  const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type(), format) : at::Tensor();
-  const at::Tensor grad_weight = mask[1] ? empty(weight.sizes(), weight.scalar_type(), format) : at::Tensor();
+  const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type()) : at::Tensor();
+  const at::Tensor grad_weight = mask[1] ? empty(weight.sizes(), weight.scalar_type()) : at::Tensor();
   const int64_t channels = grad_output.size(1);
   const at::Tensor grad_bias = mask[2] ? empty({channels}, grad_output.scalar_type()) : at::Tensor();
   ACLNN(aclnnConvolutionBackward)(grad_output, input, weight, at::IntArrayRef(&channels, 1), stride, padding, dilation,
@@ -63,8 +58,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("convolution_overrideable", TORCH_FN(convolution));
-  m.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
+  m.impl("convolution_overrideable", NPU_FN(convolution));
+  m.impl("convolution_backward_overrideable", NPU_FN(convolution_backward));
 }
 
 }  // namespace npu

@@ -1,5 +1,6 @@
 // New npu tensors: empty and the filled ranges (arange, linspace, eye, randperm …). What it is not: `full`, `ones`, `*_like`:
 // PyTorch composes those from empty and fill_. Storage comes from csrc/core/empty.h.
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/kaiser_window_native.h>
@@ -30,16 +31,25 @@ c10::DeviceIndex check_options(const Layout& layout, const OptionalDevice& devic
   return index;
 }
 
+// torch.use_deterministic_algorithms: memory that a program asked for holds NaN or the largest number, not what was there.
+at::Tensor filled_if_deterministic(at::Tensor tensor) {
+  const at::Context& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+    at::native::fill_empty_deterministic_(tensor);
+  }
+  return tensor;
+}
+
 at::Tensor empty_memory_format(at::IntArrayRef size, Dtype dtype, Layout layout, OptionalDevice device,
                                std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
   const NPUGuard guard(check_options(layout, device, pin_memory));
-  return empty(size, dtype_or_default(dtype), memory_format);
+  return filled_if_deterministic(empty(size, dtype_or_default(dtype), memory_format));
 }
 
 at::Tensor empty_strided_(at::IntArrayRef size, at::IntArrayRef stride, Dtype dtype, Layout layout,
                           OptionalDevice device, std::optional<bool> pin_memory) {
   const NPUGuard guard(check_options(layout, device, pin_memory));
-  return empty_strided(size, stride, dtype_or_default(dtype));
+  return filled_if_deterministic(empty_strided(size, stride, dtype_or_default(dtype)));
 }
 
 int64_t range_size(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType type,
@@ -68,6 +78,7 @@ int64_t range_size(const at::Scalar& start, const at::Scalar& end, const at::Sca
 
 at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   const NPUGuard guard(out.device().index());
+  TORCH_CHECK_VALUE(step.toComplexDouble() != 0., "step must be nonzero");
   const int64_t size = range_size(start, end, step, out.scalar_type(), false);
   if (out.numel() != size) resize_out(out, {size});
   if (size) ACLNN(aclnnArange)(start, end, step, out);

@@ -1,12 +1,14 @@
 // The boxed fallback: an operator without an npu kernel runs on CPU copies of its tensors, warned of once, counted always.
 // What it is not: a place for operators whose schema hides what they write (native_batch_norm): those have kernels of their own.
 //
-// Rules. Equal tensors stay equal (one CPU copy each). An argument the schema writes is copied back, resized if the kernel
+// Rules. Equal tensors stay equal (one CPU copy each). A copy has its tensor's bytes and its lazy conjugation and negation. All
+// tensors must be on one device, but for numbers where PyTorch's table allows them (csrc/ops/device_check.h). An argument the schema writes is copied back, resized if the kernel
 // resized it. A result that the schema aliases to a written argument is that argument. A view is rebuilt on the device from the
 // CPU view's geometry. A generator becomes a CPU generator seeded from the npu one, so seeds decide results here too.
 #include "csrc/ops/fallback.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
@@ -18,7 +20,9 @@
 
 #include "csrc/core/device.h"
 #include "csrc/core/generator.h"
+#include "csrc/core/options.h"
 #include "csrc/ops/copy.h"
+#include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
 
 namespace npu {
@@ -42,8 +46,7 @@ std::string name_of(const c10::OperatorHandle& op) {
 
 void count(const c10::OperatorHandle& op) {
   const std::string name = name_of(op);
-  const char* disabled = std::getenv("TORCH_NPU_FALLBACK_CPU_DISABLE");
-  TORCH_CHECK_NOT_IMPLEMENTED(!(disabled && std::string_view(disabled) == "1"), "npu: ", name,
+  TORCH_CHECK_NOT_IMPLEMENTED(!options().forbid_fallback, "npu: ", name,
                               " has no npu kernel, and TORCH_NPU_FALLBACK_CPU_DISABLE=1 forbids running it on the CPU");
   bool first = false;
   {
@@ -69,6 +72,7 @@ class Call {
     const size_t n = schema_.arguments().size();
     begin_ = stack_->size() - n;
     originals_.assign(stack_->begin() + begin_, stack_->end());
+    check_devices();
     for (size_t i = 0; i < n; ++i) to_cpu((*stack_)[begin_ + i], i);
     const c10::DeviceIndex index = device_.has_index() ? device_.index() : current_device();
     device_ = at::Device(c10::DeviceType::PrivateUse1, index);
@@ -85,16 +89,62 @@ class Call {
     at::Tensor original, copy;
   };
 
+  // A kernel of the CPU looks at some arguments only, and would take what is on another device for what it copied.
+  void check_devices() const {
+    const bool takes_numbers = !wants_one_device(name_of(op_));
+    std::optional<at::Device> npu, other;
+    const auto add = [&](const at::Tensor& tensor) {
+      if (!tensor.defined() || tensor.is_meta() || (takes_numbers && tensor.is_cpu() && tensor.dim() == 0)) return;
+      std::optional<at::Device>& first = is_npu(tensor) ? npu : other;
+      if (first && *first != tensor.device()) detail::device_mismatch(*first, tensor.device());
+      first = tensor.device();
+    };
+    for (const c10::IValue& value : originals_) {
+      if (value.isTensor()) {
+        add(value.toTensor());
+      } else if (value.isTensorList()) {
+        for (const at::Tensor& tensor : value.toTensorVector()) add(tensor);
+      } else if (value.isOptionalTensorList()) {
+        for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+          if (tensor) add(*tensor);
+        }
+      }
+    }
+    if (npu && other) detail::device_mismatch(*npu, *other);
+  }
+
+  static at::Tensor copy_bytes(const at::Tensor& tensor) {
+    at::Tensor copy =
+        at::empty_strided(tensor.sizes(), tensor.strides(), at::TensorOptions(at::kCPU).dtype(tensor.dtype()));
+    npu::copy(copy, raw(tensor));  // what the bytes mean comes along afterwards
+    return copy;
+  }
+
+  // Without the gaps between its elements, but in its order of dimensions and expanded where it is: a kernel's result has
+  // strides, and is refused, by these.
+  static at::Tensor copy_closed_up(const at::Tensor& tensor) {
+    c10::DimVector narrow(tensor.sizes());
+    for (int64_t i = 0; i < tensor.dim(); ++i) {
+      if (tensor.stride(i) == 0 && narrow[i] > 1) narrow[i] = 1;
+    }
+    std::vector<int64_t> strides = at::infer_dense_strides(narrow, tensor.strides());
+    const at::Tensor copy = at::empty_strided(narrow, strides, at::TensorOptions(at::kCPU).dtype(tensor.dtype()));
+    npu::copy(copy, raw(tensor).as_strided(narrow, tensor.strides()));
+    for (int64_t i = 0; i < tensor.dim(); ++i) {
+      if (narrow[i] != tensor.size(i)) strides[i] = 0;
+    }
+    return copy.as_strided(tensor.sizes(), strides);
+  }
+
   at::Tensor cpu_of(const at::Tensor& tensor) {
     if (!is_npu(tensor)) return tensor;
     if (!device_.has_index()) device_ = tensor.device();
     auto& [original, copy] = copies_[tensor.unsafeGetTensorImpl()];
     if (!copy.defined()) {
       original = tensor;
-      const at::TensorOptions options = tensor.options().device(at::kCPU);
-      copy = tensor.is_non_overlapping_and_dense() ? at::empty_strided(tensor.sizes(), tensor.strides(), options)
-                                                   : at::empty(tensor.sizes(), options);
-      npu::copy(copy, tensor);
+      copy = tensor.is_non_overlapping_and_dense() ? copy_bytes(tensor) : copy_closed_up(tensor);
+      copy._set_conj(tensor.is_conj());
+      copy._set_neg(tensor.is_neg());
       if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
     return copy;
@@ -146,7 +196,11 @@ class Call {
       if (cpu.is_non_overlapping_and_dense())
         original.unsafeGetTensorImpl()->set_sizes_and_strides(cpu.sizes(), cpu.strides());
     }
-    npu::copy(original, cpu);
+    if (cpu.is_conj() == original.is_conj() && cpu.is_neg() == original.is_neg()) {
+      npu::copy(raw(original), raw(cpu));
+    } else {  // the kernel changed what the bytes mean
+      original.copy_(cpu);
+    }
   }
 
   void copy_back() {
@@ -188,8 +242,11 @@ class Call {
     TORCH_CHECK(cpu.scalar_type() == base.scalar_type() && cpu.is_alias_of(copy) && copy.strides() == base.strides(),
                 "npu: ", name_of(op_),
                 " is a view operator without an npu kernel, and its view cannot be rebuilt on the device");
-    return base.as_strided(cpu.sizes(), cpu.strides(),
-                           cpu.storage_offset() - copy.storage_offset() + base.storage_offset());
+    const at::Tensor view = base.as_strided(cpu.sizes(), cpu.strides(),
+                                            cpu.storage_offset() - copy.storage_offset() + base.storage_offset());
+    view._set_conj(cpu.is_conj());
+    view._set_neg(cpu.is_neg());
+    return view;
   }
 
   void results() {

@@ -17,7 +17,7 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   check_fits(value, self.scalar_type());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
-  ACLNN(aclnnInplaceFillScalar)(self, value);
+  ACLNN(aclnnInplaceFillScalar)(Repeated{self}, value);
   return self;
 }
 
@@ -32,7 +32,7 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
 at::Tensor& zero_(at::Tensor& self) {
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
-  ACLNN(aclnnInplaceZero)(self);
+  ACLNN(aclnnInplaceZero)(Repeated{self});
   return self;
 }
 
@@ -43,7 +43,7 @@ at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const a
   check_fits(value, self.scalar_type());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
-  ACLNN(aclnnInplaceMaskedFillScalar)(self, mask.expand(self.sizes()), value);
+  ACLNN(aclnnInplaceMaskedFillScalar)(Repeated{self}, mask.expand(self.sizes()), value);
   return self;
 }
 
@@ -53,9 +53,11 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
   if (value.is_cpu()) return masked_fill_scalar(self, mask, number_of(value));
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
+  // A value that may not fit the type is asked for, as on CUDA: the kernel's error would come too late.
+  if (!c10::canCast(value.scalar_type(), self.scalar_type())) return masked_fill_scalar(self, mask, value.item());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
-  ACLNN(aclnnInplaceMaskedFillTensor)(self, mask.expand(self.sizes()), value);
+  ACLNN(aclnnInplaceMaskedFillTensor)(Repeated{self}, mask.expand(self.sizes()), value);
   return self;
 }
 
@@ -67,7 +69,7 @@ at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& i
   check_fits(value, self.scalar_type());
   if (self.numel() == 0 || index.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
-  ACLNN(aclnnInplaceIndexFill)(self, dim, index, value);
+  ACLNN(aclnnInplaceIndexFill)(Repeated{self}, dim, index, value);
   return self;
 }
 

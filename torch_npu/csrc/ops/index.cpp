@@ -1,6 +1,8 @@
 // Advanced indexing: index, index_put, nonzero, masked_select, take's inverse and searches with a result of unknown size.
 // What it is not: index_select, gather, scatter (rows of ops/aten.yaml) or slicing (views).
+#include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/List.h>
 #include <ATen/native/IndexingUtils.h>
 #include <ATen/native/TensorAdvancedIndexingUtils.h>
@@ -10,6 +12,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/device_check.h"
 #include "csrc/ops/dynamic.h"
 #include "csrc/ops/storage.h"
 #include "csrc/ops/structured.h"
@@ -68,6 +71,30 @@ at::Tensor& index_out(const at::Tensor& self, const Indices& indices, at::Tensor
   return out;
 }
 
+// The shape of self[indices], which values must broadcast to. The indices are coordinates or undefined, a dimension each.
+c10::DimVector selected_sizes(const at::Tensor& self, const Indices& indices) {
+  c10::DimVector common, sizes;
+  size_t first = 0, last = 0, count = 0;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const std::optional<at::Tensor> index = indices[i];
+    if (!index) continue;
+    common = at::infer_size_dimvector(common, index->sizes());
+    if (count++ == 0) first = i;
+    last = i;
+  }
+  const bool adjacent = count == 0 || last - first + 1 == count;  // else the indexed dimensions come first
+  const auto is_indexed = [&](size_t i) { return i < indices.size() && indices[i].has_value(); };
+  if (!adjacent) sizes = common;
+  for (size_t i = 0; i < static_cast<size_t>(self.dim()); ++i) {
+    if (!is_indexed(i)) {
+      sizes.push_back(self.size(static_cast<int64_t>(i)));
+    } else if (adjacent && i == first) {
+      sizes.append(common.begin(), common.end());
+    }
+  }
+  return sizes;
+}
+
 at::Tensor& index_put(at::Tensor& self, const Indices& indices, const at::Tensor& values, bool accumulate,
                       bool unsafe) {
   TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ",
@@ -78,14 +105,24 @@ at::Tensor& index_put(at::Tensor& self, const Indices& indices, const at::Tensor
   TORCH_CHECK(values.device() == self.device() || (values.is_cpu() && values.dim() == 0),
               "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
               values.device(), "!");
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
+    TORCH_WARN(
+        "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation. "
+        "This also applies to advanced indexing e.g. tensor[indices] = tensor");
+  }
+  at::assert_no_overlap(self, values);
   const NPUGuard guard(self.device().index());
   if (!accumulate) {  // a mask and a number: no coordinates, no synchronization
     const auto [possible, mask] = at::native::canDispatchToMaskedFill(self, indices, values);
     if (possible) return self.masked_fill_(mask, values.item());
   }
   const Expanded expanded = expand(self, indices);
+  const c10::DimVector selected = selected_sizes(self, expanded.optional);
+  TORCH_CHECK(at::is_expandable_to(values.sizes(), selected), "shape mismatch: value tensor of shape ", values.sizes(),
+              " cannot be broadcast to indexing result of shape ", at::IntArrayRef(selected));
   if (expanded.empty || self.numel() == 0 || values.numel() == 0) return self;
-  ACLNN(aclnnIndexPutImpl)(self, expanded.list, values, accumulate, unsafe);
+  ACLNN(aclnnIndexPutImpl)(Repeated{self}, expanded.list, values, accumulate, unsafe);
   return self;
 }
 
@@ -101,6 +138,8 @@ at::Tensor find_nonzero(const at::Tensor& self) {
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   TORCH_CHECK(out.scalar_type() == at::kLong, "Expected object of scalar type Long as out, but got ",
               out.scalar_type());
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
   const at::Tensor result = find_nonzero(self);
   resize_out(out, result.sizes());
   return out.copy_(result);
@@ -120,6 +159,9 @@ at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
   TORCH_CHECK(out.scalar_type() == self.scalar_type(),
               "masked_select(): self and result must have the same scalar type");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, mask);
   const at::Tensor result = masked_select(self, mask);
   resize_out(out, result.sizes());
   return out.copy_(result);
@@ -147,6 +189,7 @@ at::Tensor& put(at::Tensor& self, const at::Tensor& index, const at::Tensor& sou
               "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
               source.numel(), ", index.numel() = ", index.numel());
   TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0), "put_(): Tried to put elements into an empty tensor");
+  at::globalContext().alertNotDeterministic("put_");
   if (index.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
   ACLNN(aclnnInplacePut)(self, index, source, accumulate);
@@ -160,6 +203,7 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   const bool weighted = weights && weights->defined();
   TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");
+  if (weighted) at::globalContext().alertNotDeterministic("bincount_npu with weights");
   const NPUGuard guard(self.device().index());
   at::ScalarType type = at::kLong;
   if (weighted) type = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
@@ -194,12 +238,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("index.Tensor_out", TORCH_FN(index_out));
   m.impl("_index_put_impl_", TORCH_FN(index_put));
   m.impl("nonzero", TORCH_FN(find_nonzero));
-  m.impl("nonzero.out", TORCH_FN(nonzero_out));
-  m.impl("masked_select", TORCH_FN(masked_select));
-  m.impl("masked_select.out", TORCH_FN(masked_select_out));
-  m.impl("masked_scatter_", TORCH_FN(masked_scatter));
-  m.impl("put_", TORCH_FN(put));
-  m.impl("bincount", TORCH_FN(bincount));
+  m.impl("nonzero.out", NPU_FN(nonzero_out));
+  m.impl("masked_select", NPU_FN(masked_select));
+  m.impl("masked_select.out", NPU_FN(masked_select_out));
+  m.impl("masked_scatter_", NPU_FN(masked_scatter));
+  m.impl("put_", NPU_FN(put));
+  m.impl("bincount", NPU_FN(bincount));
   m.impl("repeat_interleave.Tensor", TORCH_FN(repeat_interleave));
 }
 

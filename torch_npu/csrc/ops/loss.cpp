@@ -1,5 +1,6 @@
 // Losses that are more than one call: class targets over images, logits, and activations whose forward keeps a buffer.
 // What it is not: mse, smooth L1, binary cross entropy, nll over vectors, which are rows of ops/aten.yaml.
+#include <ATen/Context.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
@@ -7,6 +8,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/device_check.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/storage.h"
 
@@ -31,6 +33,7 @@ std::tuple<at::Tensor&, at::Tensor&> nll_loss2d_out(const at::Tensor& self, cons
                                                     int64_t ignore_index, at::Tensor& output,
                                                     at::Tensor& total_weight) {
   check_nll2d(self, target, weight);
+  at::globalContext().alertNotDeterministic("nll_loss2d_forward_npu");
   const NPUGuard guard(self.device().index());
   resize_out(output, reduction == at::Reduction::None ? target.sizes() : at::IntArrayRef{});
   resize_out(total_weight, {});
@@ -74,7 +77,7 @@ at::Tensor bce_with_logits(const at::Tensor& self, const at::Tensor& target, con
   const auto whole = [&](const OptionalTensor& tensor) {
     return tensor && tensor->defined() ? OptionalTensor(tensor->expand(self.sizes())) : tensor;
   };
-  const at::Tensor out = empty(reduction == at::Reduction::None ? self.sizes() : at::IntArrayRef{}, self.scalar_type());
+  const at::Tensor out = reduction == at::Reduction::None ? empty_like(self) : empty({}, self.scalar_type());
   ACLNN(aclnnBinaryCrossEntropyWithLogits)(self, target, whole(weight), whole(pos_weight), reduction, out);
   return out;
 }
@@ -109,14 +112,14 @@ std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad_output,
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("nll_loss2d_forward", TORCH_FN(nll_loss2d));
-  m.impl("nll_loss2d_forward.output", TORCH_FN(nll_loss2d_out));
-  m.impl("nll_loss2d_backward", TORCH_FN(nll_loss2d_backward));
-  m.impl("nll_loss2d_backward.grad_input", TORCH_FN(nll_loss2d_backward_out));
+  m.impl("nll_loss2d_forward", NPU_FN(nll_loss2d));
+  m.impl("nll_loss2d_forward.output", NPU_FN(nll_loss2d_out));
+  m.impl("nll_loss2d_backward", NPU_FN(nll_loss2d_backward));
+  m.impl("nll_loss2d_backward.grad_input", NPU_FN(nll_loss2d_backward_out));
   m.impl("binary_cross_entropy_with_logits", TORCH_FN(bce_with_logits));
   m.impl("log_sigmoid_forward", TORCH_FN(log_sigmoid_forward));
   m.impl("log_sigmoid_forward.output", TORCH_FN(log_sigmoid_forward_out));
-  m.impl("_prelu_kernel_backward", TORCH_FN(prelu_backward));
+  m.impl("_prelu_kernel_backward", NPU_FN(prelu_backward));
 }
 
 }  // namespace npu

@@ -14,6 +14,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/device_check.h"
 
 namespace npu {
 namespace {
@@ -159,6 +160,6 @@ Three lstm(const at::Tensor& input, at::TensorList hx, at::TensorList params, bo
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("lstm.input", TORCH_FN(lstm)); }
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("lstm.input", NPU_FN(lstm)); }
 
 }  // namespace npu

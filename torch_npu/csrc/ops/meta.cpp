@@ -2,12 +2,15 @@
 #include "csrc/ops/meta.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/Pool.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/result_type_native.h>
 #include <c10/core/DefaultDtype.h>
+
+#include "csrc/core/empty.h"
 
 namespace npu::meta {
 
@@ -46,13 +49,16 @@ void Where::meta(const at::Tensor& condition, const at::Tensor& self, const at::
               "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
   const at::ScalarType type =
       maybe_get_output().defined() ? maybe_get_output().scalar_type() : at::native::result_type(self, other);
+  // An iterator takes one number from the CPU; all three may be some here.
+  const auto here = [](const at::Tensor& tensor) {
+    return tensor.is_cpu() && tensor.dim() == 0 ? empty({}, tensor.scalar_type()) : tensor;
+  };
   build(at::TensorIteratorConfig()
             .check_all_same_dtype(false)
-            .allow_cpu_scalars(true)
             .add_output(maybe_get_output())
-            .add_const_input(condition)
-            .add_const_input(self)
-            .add_const_input(other)
+            .add_owned_const_input(here(condition))
+            .add_owned_const_input(here(self))
+            .add_owned_const_input(here(other))
             .declare_static_dtype(type));
 }
 
@@ -69,6 +75,14 @@ void Ternary::meta(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c
 }
 
 namespace {
+
+// Strides as torch.empty_like gives them; none for contiguous ones.
+c10::DimVector strides_like(const at::Tensor& self) {
+  if (self.is_contiguous()) return {};
+  if (self.is_non_overlapping_and_dense()) return c10::DimVector(self.strides());
+  const std::vector<int64_t> strides = at::infer_dense_strides(self.sizes(), self.strides());
+  return c10::DimVector(strides.begin(), strides.end());
+}
 
 c10::MemoryFormat format_like(const at::Tensor& self) { return self.suggest_memory_format(); }
 
@@ -92,7 +106,8 @@ void Loss::meta(const at::Tensor& self, const at::Tensor& target, int64_t reduct
   const at::ScalarType type = at::native::result_type(self, target);
   if (reduction == at::Reduction::None) {
     const auto sizes = at::infer_size_dimvector(self.sizes(), target.sizes());
-    set_output_raw_strided(0, sizes, {}, self.options().dtype(type));
+    const bool alike = self.sizes() == target.sizes();
+    set_output_raw_strided(0, sizes, alike ? strides_like(self) : c10::DimVector(), self.options().dtype(type));
   } else {
     at::infer_size_dimvector(self.sizes(), target.sizes());
     set_output_raw_strided(0, {}, {}, self.options().dtype(type));
@@ -110,13 +125,17 @@ void Shape::meta(const at::Tensor& self, at::IntArrayRef sizes, at::ScalarType t
 void Like::meta(const at::Tensor& self) { meta(self, self.scalar_type()); }
 
 void Like::meta(const at::Tensor& self, at::ScalarType type) {
-  set_output_raw_strided(0, self.sizes(), {}, self.options().dtype(type).memory_format(format_like(self)));
+  set_output_raw_strided(0, self.sizes(), strides_like(self), self.options().dtype(type));
+}
+
+void InFormat::meta(const at::Tensor& self) {
+  set_output_raw_strided(0, self.sizes(), {}, self.options().memory_format(format_like(self)));
 }
 
 void LikeEach::meta(std::initializer_list<std::reference_wrapper<const at::Tensor>> tensors) {
   int64_t i = 0;
   for (const at::Tensor& tensor : tensors) {
-    set_output_raw_strided(i++, tensor.sizes(), {}, tensor.options().memory_format(format_like(tensor)));
+    set_output_raw_strided(i++, tensor.sizes(), strides_like(tensor), tensor.options());
   }
 }
 
@@ -126,6 +145,9 @@ void Reduced::meta(const at::Tensor& self, at::OptionalIntArrayRef dim, bool kee
 
 void ReducedPair::meta(const at::Tensor& self, int64_t dim, bool keepdim) {
   dim = at::maybe_wrap_dim(dim, self.dim());
+  for (const int64_t i : {0, 1}) {
+    if (maybe_get_output(i).defined()) at::assert_no_overlap(maybe_get_output(i), self);
+  }
   c10::DimVector sizes(self.sizes());
   if (!sizes.empty()) {
     TORCH_CHECK_INDEX(sizes[dim] != 0, "Expected reduction dim ", dim, " to have non-zero size.");
@@ -191,7 +213,27 @@ void Padded::meta(const at::Tensor& self, at::IntArrayRef padding) {
   set_output_raw_strided(0, sizes, {}, self.options().memory_format(format_like(self)));
 }
 
+namespace {
+
+// The caller's output must not be what the operator reads.
+void check_apart(const at::Tensor& out, std::initializer_list<std::reference_wrapper<const at::Tensor>> inputs) {
+  if (!out.defined()) return;
+  at::assert_no_internal_overlap(out);
+  for (const at::Tensor& input : inputs) at::assert_no_overlap(out, input);
+}
+
+}  // namespace
+
+void Taken::meta(const at::Tensor& self, const at::Tensor& index) {
+  TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
+              index.scalar_type());
+  TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0), "take(): tried to take from an empty tensor");
+  check_apart(maybe_get_output(), {self, index});
+  set_output_raw_strided(0, index.sizes(), {}, self.options());
+}
+
 void IndexSelected::meta(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
+  check_apart(maybe_get_output(), {self, index});
   dim = at::maybe_wrap_dim(dim, self.dim());
   TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
   TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
@@ -275,7 +317,7 @@ void ConstantPadded::meta(const at::Tensor& self, at::IntArrayRef pad) {
 void Angle::meta(const at::Tensor& self) {
   const at::ScalarType type = c10::isIntegralType(self.scalar_type(), true) ? c10::get_default_dtype_as_scalartype()
                                                                             : c10::toRealValueType(self.scalar_type());
-  set_output_raw_strided(0, self.sizes(), {}, self.options().dtype(type).memory_format(format_like(self)));
+  set_output_raw_strided(0, self.sizes(), strides_like(self), self.options().dtype(type));
 }
 
 void Addr::meta(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2) {
@@ -284,8 +326,15 @@ void Addr::meta(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor
   const c10::DimVector sizes{vec1.size(0), vec2.size(0)};
   TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "addr: self of shape ", self.sizes(),
               " does not broadcast to ", sizes);
-  const at::ScalarType vectors = at::native::result_type(vec1, vec2);
-  set_output_raw_strided(0, sizes, {}, self.options().dtype(c10::promoteTypes(self.scalar_type(), vectors)));
+  build(at::TensorIteratorConfig()
+            .add_output(maybe_get_output())
+            .add_const_input(self)
+            .add_owned_const_input(vec1.reshape({vec1.size(0), 1}))
+            .add_const_input(vec2)
+            .allow_cpu_scalars(true)
+            .promote_inputs_to_common_dtype(true)
+            .cast_common_dtype_to_outputs(true)
+            .enforce_safe_casting_to_output(true));
 }
 
 void Cdist::meta(const at::Tensor& x1, const at::Tensor& x2) {
@@ -318,6 +367,11 @@ void MaxPool3d::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArra
                      at::IntArrayRef dilation, bool ceil_mode) {
   const auto at_axis = [](at::IntArrayRef values, int64_t i) { return values.size() == 1 ? values[0] : values[i]; };
   TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "max_pool3d: expected a 4D or 5D input, got ", self.sizes());
+  for (int64_t i = self.dim() - 4; i < self.dim(); ++i) {
+    TORCH_CHECK(self.size(i) > 0,
+                "max_pool3d: Expected input's non-batch dimensions to have positive length, but input ",
+                "has a shape of ", self.sizes(), " and non-batch dimension ", self.size(i), " has length zero!");
+  }
   c10::DimVector sizes(self.sizes());
   for (int64_t i = 0; i < 3; ++i) {
     const int64_t k = at_axis(kernel, i), s = at_axis(stride, i), p = at_axis(padding, i), d = at_axis(dilation, i);

@@ -66,10 +66,15 @@ struct Shape : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::IntArrayRef sizes, at::ScalarType type);
 };
 
-// The shape and memory format of self.
+// The shape and the strides of self, as torch.empty_like.
 struct Like : at::impl::MetaBase {
   void meta(const at::Tensor& self);
   void meta(const at::Tensor& self, at::ScalarType type);
+};
+
+// The shape of self in its memory format: contiguous or channels last, whatever its strides.
+struct InFormat : at::impl::MetaBase {
+  void meta(const at::Tensor& self);
 };
 
 // N outputs, each like one of the tensors.
@@ -107,6 +112,11 @@ struct Padded : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::IntArrayRef padding);
 };
 
+// self[index] as if self were flat
+struct Taken : at::impl::MetaBase {
+  void meta(const at::Tensor& self, const at::Tensor& index);
+};
+
 struct IndexSelected : at::impl::MetaBase {
   void meta(const at::Tensor& self, int64_t dim, const at::Tensor& index);
 };
@@ -134,7 +144,7 @@ struct Angle : at::impl::MetaBase {
   void meta(const at::Tensor& self);
 };
 
-struct Addr : at::impl::MetaBase {
+struct Addr : at::TensorIteratorBase {
   void meta(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2);
 };
 

@@ -7,6 +7,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
 #include "csrc/ops/structured.h"
 
@@ -20,10 +21,6 @@ at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kHalf || input.scalar_type() == at::kBFloat16 ? at::kFloat : input.scalar_type();
 }
 
-at::Tensor like(const at::Tensor& tensor) {
-  return empty(tensor.sizes(), tensor.scalar_type(), tensor.suggest_memory_format());
-}
-
 // The parameter, or its neutral value where the layer has none: CANN's kernels want both.
 at::Tensor or_filled(const OptionalTensor& tensor, at::IntArrayRef sizes, at::ScalarType type, double value) {
   if (tensor && tensor->defined()) return *tensor;
@@ -32,7 +29,7 @@ at::Tensor or_filled(const OptionalTensor& tensor, at::IntArrayRef sizes, at::Sc
   return result;
 }
 
-at::Tensor when(bool wanted, const at::Tensor& model) { return wanted ? like(model) : at::Tensor(); }
+at::Tensor when(bool wanted, const at::Tensor& model) { return wanted ? empty_like(model) : at::Tensor(); }
 
 // Weights and statistics have the input's type, or float32 beside a 16-bit input.
 void check_mixed(const at::Tensor& input, std::initializer_list<const OptionalTensor*> parameters) {
@@ -62,7 +59,7 @@ Three batch_norm(const at::Tensor& input, const OptionalTensor& weight, const Op
                  const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training, double momentum,
                  double eps) {
   const NPUGuard guard(input.device().index());
-  const at::Tensor out = like(input);
+  const at::Tensor out = empty_like(input);
   const int64_t saved = training ? input.size(1) : 0;
   const at::Tensor save_mean = empty({saved}, statistics_type(input)),
                    save_invstd = empty({saved}, statistics_type(input));
@@ -155,10 +152,11 @@ Three layer_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, a
 Three group_norm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, int64_t n,
                  int64_t c, int64_t hxw, int64_t group, double eps) {
   const NPUGuard guard(input.device().index());
-  const at::Tensor out = like(input);
+  const at::Tensor x = input.contiguous(input.suggest_memory_format());  // CANN's takes no other strides
+  const at::Tensor out = empty_like(x);
   const at::Tensor mean = empty({n, group}, statistics_type(input)), rstd = empty({n, group}, statistics_type(input));
-  if (input.numel()) ACLNN(aclnnGroupNorm)(input, weight, bias, n, c, hxw, group, eps, out, mean, rstd);
-  return {out, mean, rstd};
+  if (input.numel()) ACLNN(aclnnGroupNorm)(x, weight, bias, n, c, hxw, group, eps, out, mean, rstd);
+  return {x.is_same(input) ? out : empty_like(input).copy_(out), mean, rstd};
 }
 
 Three group_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean,
@@ -200,7 +198,7 @@ at::Tensor& batch_norm_elemt_out(const at::Tensor& input, const OptionalTensor& 
 at::Tensor batch_norm_elemt(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                             const at::Tensor& mean, const at::Tensor& invstd, double eps) {
   const NPUGuard guard(input.device().index());
-  at::Tensor out = like(input);
+  at::Tensor out = empty_like(input);
   return batch_norm_elemt_out(input, weight, bias, mean, invstd, eps, out);
 }
 
@@ -243,7 +241,7 @@ at::Tensor batch_norm_backward_elemt(const at::Tensor& grad_out, const at::Tenso
                                      const at::Tensor& invstd, const OptionalTensor& weight, const at::Tensor& sum_dy,
                                      const at::Tensor& sum_dy_xmu, const at::Tensor& count) {
   const NPUGuard guard(input.device().index());
-  const at::Tensor grad_input = like(input);
+  const at::Tensor grad_input = empty_like(input);
   ACLNN(aclnnBatchNormElemtBackward)(grad_out, input, mean, invstd,
                                      or_filled(weight, {input.size(1)}, statistics_type(input), 1), sum_dy, sum_dy_xmu,
                                      count, grad_input);
@@ -253,22 +251,22 @@ at::Tensor batch_norm_backward_elemt(const at::Tensor& grad_out, const at::Tenso
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("native_batch_norm", TORCH_FN(batch_norm));
-  m.impl("native_batch_norm.out", TORCH_FN(batch_norm_out));
-  m.impl("_native_batch_norm_legit", TORCH_FN(batch_norm_legit));
-  m.impl("_native_batch_norm_legit.no_stats", TORCH_FN(batch_norm_no_stats));
-  m.impl("native_batch_norm_backward", TORCH_FN(batch_norm_backward));
-  m.impl("native_layer_norm", TORCH_FN(layer_norm));
-  m.impl("native_layer_norm_backward", TORCH_FN(layer_norm_backward));
-  m.impl("native_group_norm", TORCH_FN(group_norm));
-  m.impl("native_group_norm_backward", TORCH_FN(group_norm_backward));
+  m.impl("native_batch_norm", NPU_FN(batch_norm));
+  m.impl("native_batch_norm.out", NPU_FN(batch_norm_out));
+  m.impl("_native_batch_norm_legit", NPU_FN(batch_norm_legit));
+  m.impl("_native_batch_norm_legit.no_stats", NPU_FN(batch_norm_no_stats));
+  m.impl("native_batch_norm_backward", NPU_FN(batch_norm_backward));
+  m.impl("native_layer_norm", NPU_FN(layer_norm));
+  m.impl("native_layer_norm_backward", NPU_FN(layer_norm_backward));
+  m.impl("native_group_norm", NPU_FN(group_norm));
+  m.impl("native_group_norm_backward", NPU_FN(group_norm_backward));
   m.impl("batch_norm_stats", TORCH_FN(batch_norm_stats));
-  m.impl("batch_norm_elemt", TORCH_FN(batch_norm_elemt));
-  m.impl("batch_norm_elemt.out", TORCH_FN(batch_norm_elemt_out));
-  m.impl("batch_norm_gather_stats", TORCH_FN(batch_norm_gather_stats));
-  m.impl("batch_norm_gather_stats_with_counts", TORCH_FN(batch_norm_gather_stats_with_counts));
-  m.impl("batch_norm_backward_reduce", TORCH_FN(batch_norm_backward_reduce));
-  m.impl("batch_norm_backward_elemt", TORCH_FN(batch_norm_backward_elemt));
+  m.impl("batch_norm_elemt", NPU_FN(batch_norm_elemt));
+  m.impl("batch_norm_elemt.out", NPU_FN(batch_norm_elemt_out));
+  m.impl("batch_norm_gather_stats", NPU_FN(batch_norm_gather_stats));
+  m.impl("batch_norm_gather_stats_with_counts", NPU_FN(batch_norm_gather_stats_with_counts));
+  m.impl("batch_norm_backward_reduce", NPU_FN(batch_norm_backward_reduce));
+  m.impl("batch_norm_backward_elemt", NPU_FN(batch_norm_backward_elemt));
 }
 
 }  // namespace npu

@@ -5,6 +5,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/device_check.h"
 #include "csrc/ops/structured.h"
 
 namespace npu {
@@ -114,16 +115,16 @@ at::Tensor& update_scale(at::Tensor& self, at::Tensor& growth_tracker, const at:
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_fused_adam_", TORCH_FN(adam));
+  m.impl("_fused_adam_", NPU_FN(adam));
   m.impl("_fused_adam_.tensor_lr", TORCH_FN(adam_tensor_lr));
-  m.impl("_fused_adamw_", TORCH_FN(adamw));
+  m.impl("_fused_adamw_", NPU_FN(adamw));
   m.impl("_fused_adamw_.tensor_lr", TORCH_FN(adamw_tensor_lr));
-  m.impl("_fused_sgd_", TORCH_FN(sgd));
+  m.impl("_fused_sgd_", NPU_FN(sgd));
   m.impl("_fused_sgd_.tensor_lr", TORCH_FN(sgd_tensor_lr));
-  m.impl("_fused_adagrad_", TORCH_FN(adagrad));
+  m.impl("_fused_adagrad_", NPU_FN(adagrad));
   m.impl("_fused_adagrad_.tensor_lr", TORCH_FN(adagrad_tensor_lr));
-  m.impl("_amp_foreach_non_finite_check_and_unscale_", TORCH_FN(check_and_unscale));
-  m.impl("_amp_update_scale_", TORCH_FN(update_scale));
+  m.impl("_amp_foreach_non_finite_check_and_unscale_", NPU_FN(check_and_unscale));
+  m.impl("_amp_update_scale_", NPU_FN(update_scale));
 }
 
 }  // namespace npu

@@ -14,7 +14,7 @@ namespace npu {
 namespace {
 
 constexpr int8_t kKeepDtype = 0, kUseHf32 = 3;
-std::atomic<bool> allow_hf32_matmul{false}, allow_hf32_conv{false};
+std::atomic<bool> allow_hf32_matmul{false}, allow_hf32_conv{true};  // as torch.npu.matmul and torch.npu.conv
 
 }  // namespace
 
@@ -142,7 +142,28 @@ void check_roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef 
   TORCH_CHECK(!shifts.empty(), "`shifts` required");
   TORCH_CHECK(shifts.size() == dims.size() || (shifts.size() == 1 && dims.empty()),
               "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
-  for (const int64_t dim : dims) at::maybe_wrap_dim(dim, self.dim());
+  for (const int64_t dim : dims) at::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false);
+}
+
+void check_same_shape(const at::Tensor& input, const at::Tensor& indices) {
+  TORCH_CHECK(indices.scalar_type() == at::kLong,
+              "elements in indices should be type int64 but got: ", indices.scalar_type());
+  TORCH_CHECK(input.sizes() == indices.sizes(), "Expected shape of indices to be same as that of the input tensor (",
+              input.sizes(), ") but got indices tensor with shape: ", indices.sizes());
+}
+
+void check_boundaries(const at::Tensor& boundaries) {
+  TORCH_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
+}
+
+void check_matrix(const at::Tensor& self) {
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+}
+
+bool is_tanh(std::string_view approximate) {
+  if (approximate == "none") return false;
+  TORCH_CHECK(approximate == "tanh", "approximate argument must be either none or tanh.");
+  return true;
 }
 
 void check_not_empty(const at::Tensor& self, const char* name) {

@@ -49,6 +49,10 @@ void check_dot(const at::Tensor& self, const at::Tensor& other);
 void check_same_type(std::initializer_list<std::reference_wrapper<const at::Tensor>> tensors);
 void check_kth(const at::Tensor& self, int64_t k, int64_t dim);
 void check_roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims);
+void check_same_shape(const at::Tensor& input, const at::Tensor& indices);  // max_unpool
+void check_boundaries(const at::Tensor& boundaries);                        // bucketize
+void check_matrix(const at::Tensor& self);                                  // trace
+bool is_tanh(std::string_view approximate);                      // gelu; throws if it is neither "none" nor "tanh"
 void check_not_empty(const at::Tensor& self, const char* name);  // a reduction without a neutral element
 
 // Throws as the CPU does where `value` is beyond the type's range. Asked before the call: a kernel's error comes too late

@@ -11,6 +11,7 @@
 #include "csrc/core/generator.h"
 #include "csrc/core/graph.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/device_check.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/storage.h"
 #include "csrc/ops/structured.h"
@@ -224,7 +225,9 @@ at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& s
 
 at::Tensor normal_tensor_tensor(const at::Tensor& mean, const at::Tensor& std, Generator generator) {
   const NPUGuard guard(first_device(mean, std));
-  at::Tensor out = empty(at::infer_size_dimvector(mean.sizes(), std.sizes()), mean.scalar_type());
+  at::Tensor out = mean.sizes() == std.sizes()
+                       ? empty_like(mean)
+                       : empty(at::infer_size_dimvector(mean.sizes(), std.sizes()), mean.scalar_type());
   return normal_tensor_tensor_out(mean, std, std::move(generator), out);
 }
 
@@ -240,7 +243,7 @@ at::Tensor& normal_tensor_float_out(const at::Tensor& mean, double std, Generato
 
 at::Tensor normal_tensor_float(const at::Tensor& mean, double std, Generator generator) {
   const NPUGuard guard(mean.device().index());
-  at::Tensor out = empty(mean.sizes(), mean.scalar_type());
+  at::Tensor out = empty_like(mean);
   return normal_tensor_float_out(mean, std, std::move(generator), out);
 }
 
@@ -255,7 +258,7 @@ at::Tensor& normal_float_tensor_out(double mean, const at::Tensor& std, Generato
 
 at::Tensor normal_float_tensor(double mean, const at::Tensor& std, Generator generator) {
   const NPUGuard guard(std.device().index());
-  at::Tensor out = empty(std.sizes(), std.scalar_type());
+  at::Tensor out = empty_like(std);
   return normal_float_tensor_out(mean, std, std::move(generator), out);
 }
 
@@ -265,6 +268,7 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   TORCH_CHECK(self.is_floating_point(),
               "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
   TORCH_CHECK(out.scalar_type() == at::kLong, "multinomial expects Long tensor out, got: ", out.scalar_type());
+  TORCH_CHECK(self.size(-1) <= (int64_t{1} << 24), "number of categories cannot exceed 2^24");
   TORCH_CHECK(num_samples > 0, "cannot sample n_sample <= 0 samples");
   TORCH_CHECK(replacement || num_samples <= self.size(-1),
               "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
@@ -361,12 +365,12 @@ at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tens
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("normal_", TORCH_FN(normal_));
-  m.impl("normal.Tensor_Tensor", TORCH_FN(normal_tensor_tensor));
-  m.impl("normal.Tensor_Tensor_out", TORCH_FN(normal_tensor_tensor_out));
+  m.impl("normal.Tensor_Tensor", NPU_FN(normal_tensor_tensor));
+  m.impl("normal.Tensor_Tensor_out", NPU_FN(normal_tensor_tensor_out));
   m.impl("normal.Tensor_float", TORCH_FN(normal_tensor_float));
-  m.impl("normal.Tensor_float_out", TORCH_FN(normal_tensor_float_out));
+  m.impl("normal.Tensor_float_out", NPU_FN(normal_tensor_float_out));
   m.impl("normal.float_Tensor", TORCH_FN(normal_float_tensor));
-  m.impl("normal.float_Tensor_out", TORCH_FN(normal_float_tensor_out));
+  m.impl("normal.float_Tensor_out", NPU_FN(normal_float_tensor_out));
   m.impl("uniform_", TORCH_FN(uniform_));
   m.impl("bernoulli_.float", TORCH_FN(bernoulli_float));
   m.impl("bernoulli_.Tensor", TORCH_FN(bernoulli_tensor));
@@ -379,12 +383,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("cauchy_", TORCH_FN(cauchy_));
   m.impl("log_normal_", TORCH_FN(log_normal_));
   m.impl("multinomial", TORCH_FN(multinomial));
-  m.impl("multinomial.out", TORCH_FN(multinomial_out));
-  m.impl("rrelu_with_noise", TORCH_FN(rrelu_with_noise));
-  m.impl("rrelu_with_noise_", TORCH_FN(rrelu_with_noise_));
-  m.impl("rrelu_with_noise.out", TORCH_FN(rrelu_with_noise_out));
+  m.impl("multinomial.out", NPU_FN(multinomial_out));
+  m.impl("rrelu_with_noise", NPU_FN(rrelu_with_noise));
+  m.impl("rrelu_with_noise_", NPU_FN(rrelu_with_noise_));
+  m.impl("rrelu_with_noise.out", NPU_FN(rrelu_with_noise_out));
   m.impl("native_dropout", TORCH_FN(native_dropout));
-  m.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
+  m.impl("native_dropout_backward", NPU_FN(native_dropout_backward));
 }
 
 }  // namespace npu

@@ -7,6 +7,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/device_check.h"
 
 namespace npu {
 namespace {
@@ -70,10 +71,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
-  m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
-  m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
-  m.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
+  m.impl("_thnn_fused_lstm_cell", NPU_FN(lstm_cell));
+  m.impl("_thnn_fused_lstm_cell_backward_impl", NPU_FN(lstm_cell_backward));
+  m.impl("_thnn_fused_gru_cell", NPU_FN(gru_cell));
+  m.impl("_thnn_fused_gru_cell_backward", NPU_FN(gru_cell_backward));
 }
 
 }  // namespace npu

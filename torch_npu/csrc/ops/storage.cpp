@@ -1,9 +1,11 @@
 // resize_, set_ and their kin for npu tensors. What it is not: it allocates through the hooks, it knows no allocator.
 #include "csrc/ops/storage.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/ops/set_native.h>
 #include <torch/library.h>
 
@@ -36,7 +38,12 @@ void resize_out(const at::Tensor& out, at::IntArrayRef sizes) {
 namespace {
 
 const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> memory_format) {
+  const auto former_bytes = static_cast<int64_t>(self.storage().nbytes());
   resize_tensor(self, size);
+  const at::Context& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+    at::native::fill_resize_deterministic_(self, former_bytes);
+  }
   if (memory_format) {
     TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "Unsupported memory format ", *memory_format);
     self.unsafeGetTensorImpl()->empty_tensor_restride(*memory_format);

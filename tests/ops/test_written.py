@@ -1,0 +1,147 @@
+"""What an operator writes: lazy conjugations and negations are written through, memory that overlaps is refused at the
+call with PyTorch's error, and nothing is lost. The CPU is the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from torch_npu import _C
+
+A = torch.arange(1, 5).reshape(2, 2).to(torch.complex64) * (1 + 2j)
+B = A.flip(0) + 1j
+
+# Into a lazy conjugation of `out`: operators that PyTorch hands over as they are.
+CONJUGATED: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "mm": lambda a, b, out: torch.mm(a, b, out=out),
+    "bmm": lambda a, b, out: torch.bmm(a[None], b[None], out=out[None]),
+    "addmm": lambda a, b, out: torch.addmm(a, a, b, out=out),
+    "mv": lambda a, b, out: torch.mv(a, b[0], out=out[0]),
+    "conjugated inputs": lambda a, b, out: torch.mm(a.conj(), b.mH, out=out),
+    "in place": lambda a, b, out: out.addmm_(a, b),
+    "copy_": lambda a, b, out: out.copy_(a),
+    "zero_": lambda a, b, out: out.zero_(),
+}
+
+
+@pytest.mark.parametrize("name", CONJUGATED)
+def test_a_lazy_conjugation_is_written(name: str) -> None:
+    results = []
+    for device in ("cpu", "npu"):
+        memory = torch.full((2, 2), 3 + 1j, dtype=torch.complex64, device=device)
+        CONJUGATED[name](A.to(device), B.to(device), memory.conj())
+        results.append(memory.cpu())
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_a_lazy_negation_is_written() -> None:
+    results = []
+    for device in ("cpu", "npu"):
+        memory = A.to(device, copy=True)
+        negated = memory.conj().imag  # a lazy negation of memory's imaginary part
+        assert negated.is_neg()
+        torch.mm(negated.clone(), negated, out=negated)
+        negated[0].copy_(negated[1])
+        results.append(memory.cpu())
+    torch.testing.assert_close(results[1], results[0])
+
+
+def expanded(device: str, *sizes: int) -> torch.Tensor:
+    return torch.zeros(1, *sizes[1:], device=device).expand(sizes)
+
+
+REFUSED: dict[str, Callable[[str], object]] = {
+    "copy_ of itself, shifted": lambda d: (lambda x: x[1:].copy_(x[:-1]))(torch.arange(5.0, device=d)),
+    "add_ of itself, shifted": lambda d: (lambda x: x[1:].add_(x[:-1]))(torch.arange(5.0, device=d)),
+    "mm out": lambda d: torch.mm(torch.ones(3, 3, device=d), torch.ones(3, 3, device=d), out=expanded(d, 3, 3)),
+    "cumsum out": lambda d: torch.cumsum(torch.ones(3, 3, device=d), 0, out=expanded(d, 3, 3)),
+    "normal_": lambda d: expanded(d, 3, 3).normal_(),
+    "uniform_": lambda d: expanded(d, 3, 3).uniform_(),
+    "bernoulli_": lambda d: expanded(d, 3, 3).bernoulli_(torch.full((3, 3), 0.5, device=d)),
+    "copy_ from the host": lambda d: expanded(d, 3, 3).copy_(torch.ones(3, 3)),
+    "copy_": lambda d: expanded(d, 3, 3).copy_(torch.ones(3, 3, device=d)),
+    "mul_": lambda d: expanded(d, 3, 3).mul_(2),
+    "index_select out": lambda d: torch.index_select(
+        torch.ones(3, 3, device=d), 0, torch.arange(3, device=d), out=expanded(d, 3, 3)
+    ),
+    "take out": lambda d: torch.take(torch.ones(9, device=d), torch.arange(3, device=d), out=expanded(d, 3)),
+    "masked_select out": lambda d: torch.masked_select(
+        torch.ones(3, device=d), torch.ones(3, device=d, dtype=torch.bool), out=expanded(d, 3)
+    ),
+    "kthvalue out": lambda d: (lambda x: torch.kthvalue(x, 1, out=(x, torch.empty(0, dtype=torch.long, device=d))))(
+        torch.ones(3, 3, device=d)
+    ),
+    "cat out": lambda d: (lambda x: torch.cat([x[:2], x[2:]], out=x[1:3]))(torch.ones(4, device=d)),
+    "gather out": lambda d: (lambda x: torch.gather(x, 0, torch.tensor([0, 1, 2], device=d), out=x))(
+        torch.ones(3, device=d)
+    ),
+    "values of a wrong shape": lambda d: torch.ones(5, device=d).__setitem__(
+        torch.tensor([0, 1], device=d), torch.ones(3, device=d)
+    ),
+    "values of a wrong shape beside a slice": lambda d: torch.ones(2, 3, 4, device=d).__setitem__(
+        (torch.tensor([0, 1], device=d), slice(None), torch.tensor([0, 1], device=d)), torch.ones(3, 2, device=d)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_written_is_an_error_of_the_call(name: str) -> None:
+    with pytest.raises(RuntimeError) as on_cpu:
+        REFUSED[name]("cpu")
+    with pytest.raises(on_cpu.type) as raised:
+        REFUSED[name]("npu")
+    assert not isinstance(raised.value, torch.AcceleratorError)
+    assert str(raised.value).split("\n")[0] == str(on_cpu.value).split("\n")[0]
+    torch.npu.synchronize()
+
+
+@pytest.mark.filterwarnings("ignore:Use of")
+def test_one_value_may_be_written_into_expanded_memory() -> None:
+    def write(device: str) -> list[torch.Tensor]:
+        x = [expanded(device, 3, 2) for _ in range(5)]
+        rows = torch.tensor([0, 1], device=device)
+        x[0].fill_(2)
+        x[1].fill_(5).zero_()
+        x[2].masked_fill_(torch.tensor([True, False], device=device), 3)
+        x[3].index_fill_(1, rows[:1], 4)
+        x[4][:, rows] = 6
+        return [t.cpu() for t in x]
+
+    for got, want in zip(write("npu"), write("cpu"), strict=True):
+        assert torch.equal(got, want)
+
+
+def test_values_broadcast_to_what_an_index_selects() -> None:
+    rows, columns = torch.tensor([[0], [1]]), torch.tensor([0, 2, 1])
+    cases = [
+        ((rows, columns), (2, 3)),
+        ((rows, columns), (3,)),
+        ((slice(None), rows, columns), (2, 2, 3, 5)[:3]),
+        ((rows, slice(None), columns), (2, 3, 3)),
+        ((rows, slice(None), columns), (1, 3, 1)),
+        ((torch.tensor([True, False, True]),), (2, 1, 1)),
+    ]
+    for index, sizes in cases:
+        x = torch.zeros(3, 3, 3, 3)[..., 0] if len(index) < 4 else torch.zeros(3, 3, 3)
+        values = torch.arange(1.0, 1 + torch.Size(sizes).numel()).reshape(sizes)
+        try:
+            want = x.clone()
+            want[index] = values
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match="shape mismatch"):
+                x.npu()[tuple(i.npu() if isinstance(i, torch.Tensor) else i for i in index)] = values.npu()
+            assert "shape mismatch" in str(error)
+            continue
+        got = x.npu()
+        got[tuple(i.npu() if isinstance(i, torch.Tensor) else i for i in index)] = values.npu()
+        assert torch.equal(got.cpu(), want)
+
+
+def test_an_output_on_another_device_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="device"):
+        torch.dot(torch.ones(3).npu(), torch.ones(3).npu(), out=torch.empty(()))
+    with pytest.raises(RuntimeError, match="device"):
+        torch.mm(torch.ones(2, 2).npu(), torch.ones(2, 2).npu(), out=torch.ones(2, 2, device="npu:1"))
+    assert _C._fallback_counts() == {}
