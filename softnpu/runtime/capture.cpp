@@ -150,7 +150,8 @@ void replay(std::shared_ptr<TaskList> list, Stream& stream) {
   for (Work& work : *run->list) {
     if (work.cost() == Cost::kAgain) {
       const Recorded& recorded = work.payload<Recorded>();
-      if (const int code = recorded.again(recorded.state, slab<Stream>().handle_of(&stream))) fail(code, "%s", take_recent_message());
+      if (const int code = recorded.again(recorded.state, slab<Stream>().handle_of(&stream)))
+        fail(code, "%s", take_recent_message());
       continue;
     }
     run->users.fetch_add(1, std::memory_order_relaxed);

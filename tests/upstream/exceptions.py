@@ -33,4 +33,6 @@ class Exceptions:
         return sum(self.hits_)
 
     def stale(self) -> list[str]:
-        return [f"{c.pattern} / {w.pattern}" for (c, w, _), hits in zip(self.rows_, self.hits_, strict=True) if not hits]
+        return [
+            f"{c.pattern} / {w.pattern}" for (c, w, _), hits in zip(self.rows_, self.hits_, strict=True) if not hits
+        ]

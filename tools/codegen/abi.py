@@ -181,7 +181,6 @@ def aclnn_header(ops: dict[str, list[Param]]) -> str:
     return "\n".join(out + ["#ifdef __cplusplus", "}", "#endif", ""])
 
 
-<<<<<<< HEAD
 # What a stub answers, by its return type: the type's own failure, or the value that stands for "none".
 STUB_ANSWERS = {
     "aclError": 200006,  # ACL_ERROR_FEATURE_UNSUPPORTED
@@ -220,7 +219,8 @@ def stub_answer(symbol: Symbol) -> int:
     if symbol.ret not in STUB_ANSWERS:
         raise SystemExit(f"cann/abi: {symbol.name} is a stub, and which {symbol.ret} says so is not in STUB_ANSWERS")
     return STUB_ANSWERS[symbol.ret]
-=======
+
+
 def written_header(ops: dict[str, list[Param]]) -> str:
     """A bit for each parameter that phase two writes, by position: in C, `const` does not tell."""
     out = [
@@ -234,14 +234,6 @@ def written_header(ops: dict[str, list[Param]]) -> str:
         bits = sum(1 << i for i, p in enumerate(params) if p.way != "in")
         out.append(f"inline constexpr uint64_t {op} = {bits:#x};")
     return "\n".join(out + ["}  // namespace aclnn_written", ""])
-
-
-STUB_STATUS = {
-    "aclError": 200006,
-    "aclnnStatus": 561000,
-    "HcclResult": 5,
-}  # ACL_ERROR_FEATURE_UNSUPPORTED; inner error; HCCL_E_NOT_SUPPORT
->>>>>>> w7
 
 
 def stubs(rows: list[Symbol], lib: str) -> str:

@@ -37,12 +37,9 @@ Options read() {
   o.device_sync_timeout = seconds > 0 ? static_cast<int32_t>(seconds * 1000) : -1;
   o.stream_sync_timeout = static_cast<int32_t>(integer(
       "ACL_STREAM_TIMEOUT", -1, -1, std::numeric_limits<int32_t>::max(), "it must be a number of milliseconds, or -1"));
-<<<<<<< HEAD
   // When operators by name are made ready: the software NPU has none, so that the value is only checked.
   integer("ACL_OP_INIT_MODE", 1, 0, 2, "it must be 0, 1 or 2");
-=======
   o.forbid_fallback = flag("TORCH_NPU_FALLBACK_CPU_DISABLE", false);
->>>>>>> w7
   if (const char* path = std::getenv("TORCH_ACL_INIT_CONFIG_PATH")) o.acl_config = path;
   return o;
 }
