@@ -14,8 +14,8 @@ from tests.upstream import errors, strides, transfer, views
 from tests.upstream.compare import WIDE_STATISTICS, Mismatch, compare, cotangents
 from tests.upstream.verdict import NoReference, Verdict, is_random, on_cpu
 
-# views: forward again with its arguments laid out in other ways; strides: of the results, against PyTorch's meta functions;
-# errors: the database's wrong arguments.
+# views: forward again with its arguments laid out in other ways; strides: of the results, against PyTorch's meta
+# functions; errors: the database's wrong arguments.
 FORMS = ("forward", "gradient", "inplace", "out", "views", "strides", "errors")
 # Results nobody defines: memory as it was found.
 UNINITIALIZED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
@@ -46,7 +46,10 @@ def forms(op: object, sample: object, cpu_result: Callable[[], object]) -> dict[
     def out(arguments: Arguments, view: Callable = lambda x: x) -> object:
         value, args, kwargs = arguments
         device = next(x.device for x in pytree.tree_leaves(arguments) if isinstance(x, torch.Tensor))
-        buffer = lambda x: transfer.on_device(view(torch.empty_like(x, device="cpu", requires_grad=False)), device)  # noqa: E731
+
+        def buffer(model: torch.Tensor) -> torch.Tensor:
+            return transfer.on_device(view(torch.empty_like(model, device="cpu", requires_grad=False)), device)
+
         buffers = pytree.tree_map(buffer, cpu_result())
         result = op(value, *args, **kwargs, out=buffers)
         same = all(a is b for a, b in zip(pytree.tree_leaves(result), pytree.tree_leaves(buffers), strict=True))

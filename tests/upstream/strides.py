@@ -50,7 +50,7 @@ def differ(actual: object, promise: object) -> str | None:
 
 
 def judge(run: Callable[[object], object], moved: object, original: object) -> None:
-    """Returns if right. Where the CPU's own kernel breaks the promise in the same way, PyTorch has not decided: no reference."""
+    """Returns if right. NoReference where the CPU's own kernel breaks the promise in the same way."""
     promise = promised(run, moved)
     actual = run(moved)
     found = differ(actual, promise)
