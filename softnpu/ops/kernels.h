@@ -225,19 +225,24 @@ void fused_sgd(at::TensorList params, at::TensorList gradients, at::TensorList b
 // -- random.cpp: Philox of (seed, offset) --------------------------------------------------------------------------------
 void uniform(Tensor& self, double from, double to, int64_t seed, int64_t offset);
 void normal(Tensor& self, double mean, double std, int64_t seed, int64_t offset);
+void normal(Tensor& self, const Tensor& mean, const Tensor& std, int64_t seed,
+            int64_t offset);  // drawn wide, rounded once
 void exponential(Tensor& self, double lambda, int64_t seed, int64_t offset);
 void bernoulli(Tensor& self, double probability, int64_t seed, int64_t offset);
 void bernoulli(Tensor& self, const Tensor& probability, int64_t seed, int64_t offset);
 int64_t most_integer(at::ScalarType type);
 void integers(Tensor& self, int64_t from, int64_t to, int64_t seed, int64_t offset);
-void normal(Tensor& self, const Tensor& mean, const Tensor& std, int64_t seed,
-            int64_t offset);  // drawn wide, rounded once
 void randperm(int64_t n, int64_t seed, int64_t offset, Tensor& out);
 void multinomial(const Tensor& self, int64_t samples, bool replacement, int64_t seed, int64_t offset, Tensor& out);
+
+// -- dropout.cpp: masks as drop_mask.h says --------------------------------------------------------------------------------
 void dropout_mask(IntArrayRef shape, double probability, int64_t seed, int64_t offset, Tensor& out);
 void dropout_apply(const Tensor& self, const Tensor& mask, double scale, Tensor& out);
 void dropout(const Tensor& self, double probability, bool train, int64_t seed, int64_t offset, Tensor& out,
              Tensor& mask);
 
+<<<<<<< HEAD
 // -- dropout.cpp: masks as drop_mask.h says --------------------------------------------------------------------------------
+=======
+>>>>>>> w6
 }  // namespace softnpu::ops::kernels

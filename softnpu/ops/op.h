@@ -26,17 +26,25 @@ struct ParamTypes {
   const char* name;
   uint64_t accepts;  // a bit for each aclDataType; 0: anything, or no tensor
   uint8_t group;     // parameters of one group have one type; 0: of none
-  bool starred;      // or, where the group's is float16 or bfloat16, all starred ones have float32
+  bool starred;      // or float32, where the group's is float16 or bfloat16
 };
 constexpr int kTypeGroups = 4;
 
 // Whether results must hold the operands' common type; kReal: a complex operand gives a real result.
 enum class Casts : uint8_t { kNo, kYes, kReal };
 
+// What a parameter takes on hardware, by chip family: a row of ops/hardware.yaml.
+enum Family { kA2, kA3, kA5, kA1, kFamilies };
+struct HardwareTypes {
+  uint64_t accepts[kFamilies];  // 0: anything, or no tensor
+};
+constexpr uint64_t kAbsent = uint64_t{1} << 63;  // the family lacks the operator
+
 struct OpTypes {
   const ParamTypes* params;  // as many as the operator has; null: nothing is known
   Casts casts;
-  uint8_t common;  // the least category of the operands' common type (types.cpp)
+  uint8_t common;                 // the least category of the operands' common type (types.cpp)
+  const HardwareTypes* hardware;  // as many as the operator has, or null
 };
 
 struct Op {
@@ -53,6 +61,10 @@ struct Op {
 // Whether the arguments have types that the operator takes (types.cpp); false: the plan has failed.
 bool check_types(Plan& plan, const OpTypes& types);
 const char* dtype_name(int32_t dtype);
+
+// ANYCEND_STRICT: whether what the chosen chip does not take is refused, and the refusal (hardware.cpp).
+extern const bool strict;
+bool check_hardware(Plan& plan, const OpTypes& types);
 
 // Why no operator can run with the torch that was found, or null (version.cpp).
 extern const char* const wrong_torch;
@@ -118,6 +130,7 @@ class Plan {
   aclnnStatus finish() {
     if (status_ || (op_.types->params && !check_types(*this, *op_.types)) || (op_.check && !op_.check(*this)))
       return status_;
+    if (__builtin_expect(strict, 0) && op_.types->hardware && !check_hardware(*this, *op_.types)) return status_;
     if (__builtin_expect(wrong_torch != nullptr, 0)) return fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, wrong_torch), status_;
     *size_ = 0;
     *out_ = nnopbase::Executors::handle(e_);

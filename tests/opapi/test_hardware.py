@@ -1,0 +1,97 @@
+"""ANYCEND_STRICT=1: phase one refuses the data types that the chosen chip does not take (ops/hardware.yaml)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests.opapi.client import ROOT, library_folder
+from tests.opapi.types import abi, opapi
+
+# A call → the words of its refusal, or none: one process a chip.
+CALLS = """
+import json, sys, torch
+from tests.opapi.client import AclError, Client
+npu, found = Client(), {}
+F, D, B = torch.ones(4), torch.ones(4).double(), torch.ones(4).bfloat16()
+def t(name, op, **arguments):
+    try:
+        npu.prepare(op, **arguments)
+        found[name] = [0, ""]
+    except AclError as error:
+        found[name] = [error.status, str(error)]
+t("add", "aclnnAdd", self=F, other=F, alpha=1, out=F)
+t("add bf16", "aclnnAdd", self=B, other=B, alpha=1, out=B)
+t("acosh bf16", "aclnnAcosh", self=B, out=B)
+t("norm fp64", "aclnnNorm", self=D, pScalar=2.0, dim=[0], keepdim=False, out=D[0])
+t("list", "aclnnForeachExp", x=[F, D], out=[F, D])
+t("rms", "aclnnRmsNorm", x=F, gamma=F, epsilon=1e-6, yOut=F, rstdOut=F[:1])
+json.dump(found, sys.stdout)
+"""
+
+
+def answers(**environment: str) -> dict[str, list]:
+    known = os.environ | {"ANYCEND_TEST_CANN": str(library_folder())} | environment
+    done = subprocess.run([sys.executable, "-c", CALLS], cwd=ROOT, env=known, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+# What each chip refuses of CALLS.
+REFUSED = {
+    "Ascend910B1": {"acosh bf16", "norm fp64", "list"},
+    "Ascend910_9391": {"norm fp64", "list"},
+    "Ascend910A": {"add bf16", "acosh bf16", "norm fp64", "list", "rms"},
+}
+
+
+@pytest.mark.parametrize("chip", REFUSED)
+def test_what_a_chip_does_not_take_is_refused(chip):
+    found = answers(ANYCEND_STRICT="1", ANYCEND_SOC=chip)
+    assert {name for name, (status, _) in found.items() if status} == REFUSED[chip]
+    assert all(status in (0, 161002) for status, _ in found.values())
+    words = found["norm fp64"][1]
+    assert f"parameter self has data type float64, which {chip} does not take" in words
+
+
+def test_without_it_the_software_npu_takes_what_it_computes():
+    assert not any(status for status, _ in answers(ANYCEND_STRICT="0").values())
+
+
+def test_the_table_names_known_functions_and_parameters():
+    table = yaml.load(opapi.HARDWARE.read_text(encoding="utf-8"), Loader=abi.LOADER)
+    rows, params = {r.name for r in opapi.rows()}, abi.aclnn()
+    for op, families in opapi.hardware().items():
+        assert op in rows and len(families) == len(table["families"])
+        tensors = {p.name for p in params[op] if opapi.kind_of(p) in ("aclTensor", "aclTensorList")}
+        assert set(families[0]) == tensors, op
+
+
+# Documented for Ascend910B, and not computed: rows of ops/types.yaml narrower than the hardware. None may be added.
+NARROWER = """
+    Abs Addcdiv Addmv AvgPool3d AvgPool3dBackward Cdist CdistBackward Convolution CtcLoss CtcLossBackward Div
+    DivMod DivMods Divs EmbeddingDenseBackward FloorDivides ForeachExp ForeachExpm1 Frac Hardsigmoid
+    InplaceAddcdiv InplaceAtan2 InplaceDiv InplaceDivMod InplaceDivMods InplaceDivs InplaceFloorDivide
+    InplaceFloorDivides InplaceFrac InplaceHardsigmoid InplaceHardtanh InplaceRandom InplaceRandomTensor
+    InplaceRoundDecimals InplaceSub InplaceSubs InplaceXLogYTensor IsInScalarTensor IsInTensorScalar LinalgQr
+    MaxUnpool2d MaxUnpool3d Mean MeanV2 MultilabelMarginLoss NLLLoss2d NLLLoss2dBackward Pdist PowTensorTensor
+    ReflectionPad1d ReflectionPad2d ReflectionPad3d RoundDecimals Sub Subs Trace UniqueConsecutive
+    UpsampleBicubic2dAA UpsampleBicubic2dAAGrad UpsampleBilinear2dAA UpsampleBilinear2dAABackward XLogYTensor
+    aclStft
+""".split()
+
+
+def test_the_software_npu_computes_what_the_hardware_takes():
+    unsigned = sum(1 << n for n in (7, 8, 10))  # uint16, uint32, uint64: ATen has few kernels
+    narrower = set()
+    for op, families in opapi.hardware().items():
+        row = opapi.types().get(op)
+        for name, documented in families[0].items():
+            if row and name in row.takes and documented & ~row.takes[name][0] & ~unsigned:
+                narrower.add(op.removeprefix("aclnn"))
+    assert narrower == set(NARROWER), sorted(narrower ^ set(NARROWER))
