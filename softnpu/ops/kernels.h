@@ -241,8 +241,5 @@ void dropout_apply(const Tensor& self, const Tensor& mask, double scale, Tensor&
 void dropout(const Tensor& self, double probability, bool train, int64_t seed, int64_t offset, Tensor& out,
              Tensor& mask);
 
-<<<<<<< HEAD
 // -- dropout.cpp: masks as drop_mask.h says --------------------------------------------------------------------------------
-=======
->>>>>>> w6
 }  // namespace softnpu::ops::kernels

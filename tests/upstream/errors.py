@@ -1,4 +1,4 @@
-"""Wrong arguments: an error at the call, of the type that the CPU raises; never a result, never a failed stream later."""
+"""Wrong arguments: an error at the call, of the CPU's type; never a result, never a failed stream later."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ LAYOUTS = ("expanded", "permuted", "channels_last", "offset")  # those that stri
 
 
 def of(arguments: object) -> Iterator[tuple[str, object]]:
-    """Name → the arguments, every dense CPU tensor shown that way where it can be; names that change nothing are left out."""
+    """Name → the arguments, each dense CPU tensor shown that way where it can be; only names that change one."""
     for name, view in VIEWS.items():
         changed = False
 
