@@ -338,7 +338,8 @@ import torch
 x = torch.UntypedStorage(1000, device="npu:1")
 stream = torch.npu.Stream(1)
 torch.npu.set_device(0)
-busy(stream, 0.3)
+busy(stream, 1)
+y = torch.UntypedStorage(1000, device="npu:0")  # this thread's device in CANN, too
 del x
 print(stream.query(), torch.npu.current_device())
 """,
