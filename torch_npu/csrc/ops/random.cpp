@@ -3,6 +3,7 @@
 // fp64, and rounded to the tensor's type at the end: 16-bit uniform values are too few to be transformed.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <torch/library.h>
 
@@ -57,6 +58,11 @@ at::Tensor& uniform_(at::Tensor& self, double from, double to, Generator generat
   check_floating(self, "uniform_");
   TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
   if (self.numel() == 0) return self;
+  if (self.is_complex()) {  // both parts, as the CPU does
+    at::Tensor parts = at::view_as_real(self);
+    uniform_(parts, from, to, std::move(generator));
+    return self;
+  }
   const NPUGuard guard(self.device().index());
   const PhiloxDraw draw = draw_for(self, generator);
   const auto offset = static_cast<uint64_t>(draw.offset);
