@@ -60,7 +60,7 @@ class TcpCarrier final : public Carrier {
  private:
   bool turn(int milliseconds);
   void accept_all();
-  void go_on(Outgoing& to);
+  void go_on(Outgoing& to, bool readable);
   void watch(int fd, uint32_t events, int how = EPOLL_CTL_ADD) {
     epoll_event event{};
     event.events = events;
@@ -96,13 +96,13 @@ void TcpCarrier::send(ParcelPtr parcel) {
   }
   const bool first = to->idle();
   to->send(std::move(parcel));
-  if (first) go_on(*to);
+  if (first) go_on(*to, false);
 }
 
-void TcpCarrier::go_on(Outgoing& to) {
+void TcpCarrier::go_on(Outgoing& to, bool readable) {
   const int fd = to.fd();
   try {
-    to.go_on();
+    to.go_on(readable);
   } catch (const Error& error) {
     return close(fd, error.text);
   }
@@ -131,7 +131,7 @@ bool TcpCarrier::turn(int milliseconds) {
       }
       if (stranger && !in->second->stranger()) std::erase(strangers_, fd);
     } else if (const auto out = out_of_.find(fd); out != out_of_.end()) {
-      go_on(*out_.at(out->second));
+      go_on(*out_.at(out->second), events[i].events & ~EPOLLOUT);
     }
   }
   return n > 0;

@@ -13,7 +13,7 @@ namespace softnpu::hccl {
 namespace {
 
 constexpr size_t kStrangersFrame = 256;
-constexpr size_t kBuffer = 64 << 10;
+constexpr size_t kBuffer = 16 << 10;  // what is larger goes straight to its place
 constexpr size_t kChunk = 512 << 10;  // written between two looks at whether the operation still stands
 constexpr size_t kShare = 4 << 20;    // of one connection, before the others' turn
 
@@ -51,6 +51,7 @@ void Incoming::greet() {
 
 void Incoming::read() {
   if (!believed_) return greet();
+  drained_ = false;
   for (size_t share = 0; share < kShare || from_ < to_;) {
     if (!moving_ && !head()) return;
     const size_t before = got_;
@@ -67,13 +68,15 @@ void Incoming::read() {
 
 // Bytes that are there now, 0 when none are.
 size_t Incoming::take(void* to, size_t size) {
-  for (;;) {
+  while (!drained_) {
     const ssize_t got = recv(socket_.get(), to, size, MSG_DONTWAIT | (to ? 0 : MSG_TRUNC));
+    drained_ = got > 0 && static_cast<size_t>(got) < size;
     if (got > 0) return static_cast<size_t>(got);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return 0;
     fail(HCCL_E_TCP_TRANSFER, "the connection was closed by the other side");
   }
+  return 0;
 }
 
 bool Incoming::head() {

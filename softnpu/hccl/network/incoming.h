@@ -35,6 +35,7 @@ class Incoming {
   bool head();  // true: a parcel is under way
   bool body();  // true: it is there
   size_t take(void* to, size_t size);
+  bool drained_ = false;  // less came than was asked for: asking again would be a system call for nothing
 
   Fd socket_;
   const Addresses& addresses_;

@@ -37,8 +37,14 @@ Outgoing::~Outgoing() {
   for (const ParcelPtr& parcel : queue_) parcel->end(Parcel::kLost, why_);
 }
 
-void Outgoing::go_on() {
-  if (state_ != kOpen) greet();
+void Outgoing::go_on(bool readable) {
+  if (state_ != kOpen) {
+    greet();
+  } else if (char end; readable) {  // the other side says nothing any more: what can be read is its end
+    const ssize_t got = recv(socket_.get(), &end, 1, MSG_DONTWAIT);
+    if (got >= 0 || (errno != EAGAIN && errno != EINTR))
+      fail(HCCL_E_TCP_TRANSFER, "the connection was closed by the other side");
+  }
   if (state_ == kOpen) pump();
 }
 
@@ -69,11 +75,6 @@ void Outgoing::greet() {
 }
 
 void Outgoing::pump() {
-  // The other side says nothing any more: what can be read is its end.
-  char end;
-  const ssize_t got = recv(socket_.get(), &end, 1, MSG_DONTWAIT);
-  if (got >= 0 || (errno != EAGAIN && errno != EINTR))
-    fail(HCCL_E_TCP_TRANSFER, "the connection was closed by the other side");
   for (size_t share = 0; !queue_.empty() && share < kShare;) {
     const Parcel& parcel = *queue_.front();
     ParcelHead head{parcel.tag, parcel.bytes};

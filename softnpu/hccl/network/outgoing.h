@@ -16,7 +16,7 @@ class Outgoing {
   int fd() const { return socket_.get(); }
   void send(ParcelPtr parcel) { queue_.push_back(std::move(parcel)); }
   // Goes on as far as it gets. Throws when it is over; lost() then says what its parcels are told.
-  void go_on();
+  void go_on(bool readable);
   void let_go(const ParcelPtr& parcel);
   bool idle() const { return queue_.empty(); }
   bool wants_to_write() const { return state_ == kCalling || (state_ == kOpen && !queue_.empty()); }
