@@ -28,9 +28,8 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
   TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.scalar_type(), ") and weight type (",
               weight.scalar_type(), ") should be the same");
   const NPUGuard guard(input.device().index());
-  const at::Tensor output =
-      empty(output_size(input, weight, stride, padding, dilation, transposed, output_padding, groups),
-            input.scalar_type());
+  const at::Tensor output = empty(
+      output_size(input, weight, stride, padding, dilation, transposed, output_padding, groups), input.scalar_type());
   if (output.numel()) {
     ACLNN(aclnnConvolution)(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output,
                             conv_math_type());
