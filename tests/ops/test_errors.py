@@ -33,13 +33,25 @@ MISTAKES = {
     "layer_norm_types": lambda d: F.layer_norm(torch.ones(2, 2, device=d), (2,), torch.ones(2, device=d).double()),
     "batch_norm_types": lambda d: F.batch_norm(torch.ones(2, 2, device=d), *torch.ones(2, 2, device=d).double()),
     "bce_types": lambda d: F.binary_cross_entropy(torch.ones(2, device=d), torch.ones(2, device=d).double()),
+    "arange": lambda d: torch.arange(0, 3, 0.5, dtype=torch.int64, device=d),
+    "arange_no_step": lambda d: torch.arange(0, 3, 0, device=d),
+    "trace": lambda d: torch.ones(2, 2, 2, device=d).trace(),
+    "bucketize": lambda d: torch.bucketize(torch.ones(2, device=d), torch.ones(2, 2, device=d)),
+    "roll_number": lambda d: torch.roll(torch.ones((), device=d), 1, 0),
+    "gelu": lambda d: F.gelu(torch.ones(2, device=d), approximate="asdf"),
+    "max_unpool2d": lambda d: F.max_unpool2d(
+        torch.ones(1, 1, 4, 4, device=d), torch.zeros(1, 1, 4, 1, dtype=torch.long, device=d), (2, 2)
+    ),
+    "max_pool3d": lambda d: F.max_pool3d(torch.ones(0, 1, 4, 0, 4, device=d), 2),
+    "masked_fill_tensor": lambda d: X.to(d).masked_fill(X.to(d) > 0, torch.tensor(torch.inf, device=d)),
+    "multinomial": lambda d: torch.multinomial(torch.ones(2**24 + 1, device=d), 1),
     "two_devices": lambda d: torch.ones(2, device=d) + torch.ones(2, device="meta" if d == "cpu" else "npu:1"),
 }
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_an_error_of_the_call(name: str) -> None:
-    with pytest.raises((RuntimeError, IndexError)) as on_cpu:
+    with pytest.raises((RuntimeError, IndexError, ValueError)) as on_cpu:
         MISTAKES[name]("cpu")
     with pytest.raises(on_cpu.type) as raised:
         MISTAKES[name]("npu")

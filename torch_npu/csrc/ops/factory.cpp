@@ -78,7 +78,8 @@ int64_t range_size(const at::Scalar& start, const at::Scalar& end, const at::Sca
 
 at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   const NPUGuard guard(out.device().index());
-  TORCH_CHECK_VALUE(step.toComplexDouble() != 0., "step must be nonzero");
+  TORCH_CHECK(step.toComplexDouble() != 0., "step must be nonzero");
+  TORCH_CHECK_VALUE(out.scalar_type() != at::kLong || step.to<int64_t>() != 0, "step must be nonzero");
   const int64_t size = range_size(start, end, step, out.scalar_type(), false);
   if (out.numel() != size) resize_out(out, {size});
   if (size) ACLNN(aclnnArange)(start, end, step, out);
