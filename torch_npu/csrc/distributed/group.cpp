@@ -144,7 +144,8 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body
                          {stream},
                          std::move(what.outputs),
                          what.timeout == c10d::kUnsetTimeout ? options_->timeout : what.timeout,
-                         what.host_waits},
+                         what.host_waits,
+                         place->communicator},
                 what.tensors, message);
 }
 
@@ -163,9 +164,15 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::endCoalescing() {
   if (!coalescing_.end()) return nullptr;
   Coalescing::Done done = coalescing_.run();
   if (done.streams.empty()) return nullptr;
-  const NPUGuard guard(done.streams[0].device_index());
+  const c10::DeviceIndex device = done.streams[0].device_index();
+  const NPUGuard guard(device);
+  std::shared_ptr<Communicator> communicator;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto found = devices_.find(device); found != devices_.end()) communicator = found->second->communicator;
+  }
   return finish(WorkInfo{rank_, c10d::OpType::COALESCED, "hccl:coalesced", 0, std::move(done.streams),
-                         std::move(done.outputs), options_->timeout, false},
+                         std::move(done.outputs), options_->timeout, false, std::move(communicator)},
                 done.tensors, false);
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "csrc/core/device.h"
+#include "csrc/distributed/communicator.h"
 #include "csrc/distributed/settings.h"
 
 namespace npu::distributed {
@@ -27,6 +28,12 @@ bool WorkHCCL::isCompleted() {
   try {
     const NPUGuard guard(device());
     completed_ = std::all_of(ends_.begin(), ends_.end(), [](const PooledEvent& e) { return query_event(e.get()); });
+    // A stream that failed runs on to its events, too.
+    if (completed_ && info_.communicator)
+      if (const auto error = info_.communicator->async_error()) {
+        completed_ = false;
+        C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: " + *error);
+      }
   } catch (...) {  // the stream failed: so did this
     exception_ = std::current_exception();
   }

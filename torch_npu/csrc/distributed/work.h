@@ -12,6 +12,8 @@
 
 namespace npu::distributed {
 
+class Communicator;
+
 struct WorkInfo {
   int rank;
   c10d::OpType type;
@@ -21,6 +23,7 @@ struct WorkInfo {
   std::vector<at::Tensor> outputs;
   std::chrono::milliseconds timeout;
   bool host_waits;
+  std::shared_ptr<Communicator> communicator;  // says whether what came to its end also went well; may be null
 };
 
 class WorkHCCL final : public c10d::Work {
