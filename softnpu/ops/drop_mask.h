@@ -14,8 +14,8 @@ class DropMask {
       : bits_(flags.scalar_type() != at::kBool), data_(static_cast<const uint8_t*>(flags.const_data_ptr())) {
     TORCH_CHECK(flags.is_contiguous() && flags.element_size() == 1, "a dropout mask is uint8 or bool, not ",
                 flags.scalar_type());
-    TORCH_CHECK(flags.numel() >= (bits_ ? (n + 7) / 8 : n), "a dropout mask of ", flags.numel(),
-                bits_ ? " bytes, a bit an element," : " elements", " is too small for ", n, " elements");
+    TORCH_CHECK(flags.numel() >= (bits_ ? (n + 7) / 8 : n), "dropout: a mask of ", flags.numel(), " elements for ", n,
+                bits_ ? ", which are bits" : "");
   }
 
   bool bits() const { return bits_; }

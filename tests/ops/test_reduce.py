@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.ops.compare import check, check_grad
+from tests.ops.compare import assert_same, check, check_grad
 
 DIMS = [None, 0, -1, (0, 2)]
 
@@ -114,3 +114,60 @@ def test_bincount_histc_searchsorted() -> None:
 def test_equal_reads_one_number() -> None:
     x = torch.randn(3).npu()
     assert torch.equal(x, x.clone()) and not torch.equal(x, x + 1) and not torch.equal(x, x[:2])
+
+
+@pytest.mark.parametrize("correction", [0, 1, 1.3, 0.5, 2, 4, 7.5])
+def test_corrections_that_are_not_whole(correction: float) -> None:
+    x = torch.randn(3, 5, 4)
+    for dim in (None, 1, (0, 2), -1):
+        for keep in (False, True):
+            for f in (torch.std, torch.var, torch.std_mean, torch.var_mean):
+                check(f, x, dim, correction=correction, keepdim=keep)
+    check_grad(torch.var, x.requires_grad_(), 1, correction=correction)
+    check_grad(torch.std, x, 1, correction=correction)
+    out = torch.empty(3, 4, device="npu")
+    torch.var(x.detach().npu(), 1, correction=correction, out=out)
+    assert_same(out, torch.var(x.detach(), 1, correction=correction))
+    check(torch.var, torch.randn(4, dtype=torch.complex64), correction=correction)
+    check(torch.var, torch.tensor(2.0), correction=correction)
+    check(torch.std, torch.randn(0, 3), 0, correction=correction)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.int16, torch.uint8, torch.int8])
+def test_histograms_of_integers(dtype: torch.dtype) -> None:
+    """Mixture-of-experts layers count their tokens so; the CPU has no such kernel, its fp64 one is the judge."""
+    x = torch.randint(0, 8, (1000,)).to(dtype)
+    for bins, low, high in ((8, 0, 7), (4, 0, 7), (5, 2, 6), (3, 0, 0)):
+        got = torch.histc(x.npu(), bins, low, high)
+        assert got.dtype == dtype
+        assert torch.equal(got.cpu().double(), torch.histc(x.double(), bins, low, high).to(dtype).double())
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_norms_of_complex_numbers(dtype: torch.dtype) -> None:
+    x = torch.randn(3, 4, dtype=dtype)
+    for p in (2, 1, float("inf"), 3, 0):
+        check(torch.linalg.vector_norm, x, p, 1)
+        check(torch.norm, x, p, 1)
+    check(torch.norm, x)
+    check_grad(torch.linalg.vector_norm, x.requires_grad_())
+
+
+def test_softmax_of_half_into_float() -> None:
+    x = torch.randn(3, 5).half()
+    for f, reference in ((torch._softmax, torch.softmax), (torch._log_softmax, torch.log_softmax)):
+        got = f(x.npu(), 1, True)
+        assert got.dtype == torch.float32
+        torch.testing.assert_close(got.cpu(), reference(x.float(), 1))
+    a = x.npu().requires_grad_()
+    b = x.float().requires_grad_()
+    torch.softmax(a, 1, dtype=torch.float32).square().sum().backward()
+    torch.softmax(b, 1).square().sum().backward()
+    torch.testing.assert_close(a.grad.cpu(), b.grad.half(), rtol=2e-3, atol=1e-3)
+
+
+def test_distances_between_batches_that_broadcast_have_gradients() -> None:
+    for a, b in (((1, 4, 3), (5, 2, 3)), ((4, 3), (5, 2, 3)), ((5, 4, 3), (2, 3)), ((2, 1, 4, 3), (1, 5, 2, 3))):
+        for p in (2.0, 1.0, 3.0, float("inf")):
+            x, y = torch.randn(a, requires_grad=True), torch.randn(b, requires_grad=True)
+            check_grad(lambda x, y, p=p: torch.cdist(x, y, p), x, y, rtol=1e-4, atol=1e-5)
