@@ -35,7 +35,7 @@ def test_convolution_of_one_image_and_of_channels_last() -> None:
     check(F.conv2d, torch.randn(3, 8, 8), torch.randn(4, 3, 3, 3), rtol=1e-4, atol=1e-4)
     x = torch.randn(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
     y = check(F.conv2d, x, torch.randn(4, 3, 3, 3), rtol=1e-4, atol=1e-4)
-    assert y.is_contiguous(memory_format=torch.channels_last)
+    assert y.is_contiguous()  # as PyTorch's meta function says of a device with a convolution of its own
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
