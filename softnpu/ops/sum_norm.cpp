@@ -99,8 +99,8 @@ void group_norm_swish_backward(const Tensor& gradient, const Tensor& mean, const
   const Tensor y = normed.reshape(x.sizes()) * wide(gamma).reshape(channels) + wide(beta).reshape(channels);
   const Tensor s = at::sigmoid(y * scale);
   const Tensor dy = (wide(gradient) * (s + y * scale * s * (1 - s))).contiguous();
-  auto [dx, dgamma, dbeta] = at::native_group_norm_backward(dy, from, m.contiguous(), r.contiguous(), wide(gamma), n, c,
-                                                            rest, groups, {true, true, true});
+  auto [dx, dgamma, dbeta] = at::native_group_norm_backward(
+      dy, from, m.contiguous(), r.contiguous(), wide(gamma).contiguous(), n, c, rest, groups, {true, true, true});
   put(grad_x, dx);
   put(grad_gamma, dgamma);
   put(grad_beta, dbeta);

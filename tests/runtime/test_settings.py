@@ -92,6 +92,8 @@ def test_compile_options_work_or_are_refused(acl, option, value, code):
         ('{"err_msg_mode": "1"}', 200006, "err_msg_mode"),
         ('{"max_opqueue_num": "-5"}', 100008, "max_opqueue_num"),
         ("{}", 0, ""),
+        ('{"dump": {"dump_scene": "lite_exception"}, "defaultDevice": {"default_device": "0"}}', 0, ""),
+        ('{"dump": {"dump_scene": "watcher"}}', 200006, '"dump"'),
         ('{"dump": {}, "err_msg_mode": "0", "max_opqueue_num": "20000"}', 0, ""),
     ],
 )
