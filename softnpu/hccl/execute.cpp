@@ -75,7 +75,7 @@ class Collective final : public Operation {
     gone_.clear();
     bool far = false;
     for (uint32_t r = 0; r < c_.size(); ++r) {
-      const Left how = board_.left(r);  // before what it did: it leaves last
+      const Left how = farewell(r);  // before what it did: it leaves last
       if (how == Left::kNo) continue;
       const bool stuck =
           how >= Left::kEnded && board_.slot(r).busy.value.load(std::memory_order_seq_cst) == working(s_);

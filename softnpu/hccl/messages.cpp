@@ -48,7 +48,7 @@ class Exchange final : public Operation {
   bool deserted() override {
     for (const Move& m : moves_) {
       const uint32_t peer = m.transfer.peer;
-      if (m.stage == Stage::kDone || board_.left(peer) == Left::kNo) continue;
+      if (m.stage == Stage::kDone || farewell(peer) == Left::kNo) continue;
       if (!certain(true, !c_.hosts_.here(peer))) continue;
       deserted_ = &m;
       return true;

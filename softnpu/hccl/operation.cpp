@@ -34,7 +34,7 @@ std::string Operation::farewell_of(const std::vector<uint32_t>& ranks) const {
   std::string text = "has left the communicator: ";
   for (const uint32_t r : ranks)
     text += (r == ranks.front() ? "" : ", ") + c_.process_of(r) +
-            (board_.left(r) >= Left::kEnded ? " ended" : " destroyed it");
+            (board_.left(r) == Left::kDestroyed ? " destroyed it" : " ended");
   return text + "; see that rank's log";
 }
 

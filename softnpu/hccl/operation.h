@@ -23,6 +23,12 @@ class Operation : public Patience {
  protected:
   // Can the event not come any more, because of a rank that left? Evidence is looked at before the event is.
   virtual bool deserted() { return false; }
+  // Whether and how a rank has left. Of one that died the epoch's error tells, which follows at once
+  // (Communicator::process_gone): whoever waits is ended by it, and not by half of what is known.
+  Left farewell(uint32_t rank) const {
+    const Left how = board_.left(rank);
+    return how == Left::kDied ? Left::kNo : how;
+  }
   // A rank of another host that left may have spoken before: what it said comes another way, and a moment later.
   bool certain(bool somebody, bool far);
   std::string limit() const;  // "1.5 s (HCCL_EXEC_TIMEOUT)"
