@@ -74,8 +74,8 @@ def close(actual: torch.Tensor, expected: torch.Tensor, tol: Tolerance) -> bool:
 
 
 def as_exact_as(actual: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor, tol: Tolerance) -> bool:
-    """Compare both with the double-precision result: not finite where either is not, elsewhere each element's error within
-    SLACK times the largest of the CPU's, beside the tolerance.
+    """Compare both with the double-precision result: not finite where either is not, elsewhere each element's error
+    within SLACK times the largest of the CPU's, beside the tolerance.
     """
     wide = torch.complex128 if exact.is_complex() else torch.float64
     rounded, actual, expected, exact = (x.to(wide) for x in (exact.to(actual.dtype), actual, expected, exact))
