@@ -39,7 +39,7 @@ def write_idx(path: Path, array: np.ndarray) -> None:
 
 
 def make(root: Path, copies: int = len(SHIFTS)) -> tuple[int, int]:
-    """Write the four files, with 1 to 4 copies of each training image; returns the numbers of training and test images."""
+    """Write the four files, with `copies` (1 to 4) of each training image; returns how many images train and test."""
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.images))
     images = enlarge(digits.images[order] / 16 * 255, SIZE).round()
