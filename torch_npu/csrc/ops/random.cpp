@@ -35,6 +35,9 @@ void check_floating(const at::Tensor& self, const char* name) {
               self.scalar_type());
 }
 
+// CANN takes these in single precision.
+bool fits_float(double value) { return static_cast<double>(static_cast<float>(value)) == value; }
+
 at::Tensor& normal_(at::Tensor& self, double mean, double std, Generator generator) {
   TORCH_CHECK(std >= 0.0, "normal expects std >= 0.0, but found std ", std);
   check_floating(self, "normal_");
@@ -44,6 +47,8 @@ at::Tensor& normal_(at::Tensor& self, double mean, double std, Generator generat
     normal_(pairs, mean, std / std::sqrt(2.0), generator);
     return self;
   }
+  if (self.scalar_type() == at::kDouble && !(fits_float(mean) && fits_float(std)))
+    return normal_(self, 0, 1, std::move(generator)).mul_(std).add_(mean);
   const NPUGuard guard(self.device().index());
   const PhiloxDraw draw = draw_for(self, generator);
   if (const CapturedPhilox* in = draw.captured) {
@@ -52,6 +57,12 @@ at::Tensor& normal_(at::Tensor& self, double mean, double std, Generator generat
     ACLNN(aclnnInplaceNormal)(self, mean, std, draw.seed, draw.offset);
   }
   return self;
+}
+
+// As many as `like` has, around zero.
+at::Tensor normal_of(const at::Tensor& like, double std, Generator generator) {
+  at::Tensor values = empty(like.sizes(), like.scalar_type());
+  return normal_(values, 0, std, std::move(generator));
 }
 
 at::Tensor& uniform_(at::Tensor& self, double from, double to, Generator generator) {
@@ -224,6 +235,7 @@ at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& s
   const NPUGuard guard(first_device(mean, std, out));
   resize_out(out, at::infer_size_dimvector(mean.sizes(), std.sizes()));
   if (out.numel() == 0) return out;
+  if (out.is_complex()) return out.copy_(normal_of(out, 1, generator).mul_(std).add_(mean));
   const PhiloxSlice slice = slice_for(out, generator);
   ACLNN(aclnnNormalTensorTensor)(mean.expand(out.sizes()), std.expand(out.sizes()), slice.seed, slice.offset, out);
   return out;
@@ -242,6 +254,8 @@ at::Tensor& normal_tensor_float_out(const at::Tensor& mean, double std, Generato
   const NPUGuard guard(mean.device().index());
   resize_out(out, mean.sizes());
   if (out.numel() == 0) return out;
+  if (out.is_complex() || (out.scalar_type() == at::kDouble && !fits_float(std)))
+    return out.copy_(normal_of(out, std, generator).add_(mean));
   const PhiloxSlice slice = slice_for(out, generator);
   ACLNN(aclnnNormalTensorFloat)(mean, std, slice.seed, slice.offset, out);
   return out;
@@ -257,6 +271,8 @@ at::Tensor& normal_float_tensor_out(double mean, const at::Tensor& std, Generato
   const NPUGuard guard(std.device().index());
   resize_out(out, std.sizes());
   if (out.numel() == 0) return out;
+  if (out.is_complex() || (out.scalar_type() == at::kDouble && !fits_float(mean)))
+    return out.copy_(normal_of(out, 1, generator).mul_(std).add_(mean));
   const PhiloxSlice slice = slice_for(out, generator);
   ACLNN(aclnnNormalFloatTensor)(mean, std, slice.seed, slice.offset, out);
   return out;
