@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 
 from tests.opapi.client import ROOT, library_folder
 from tests.opapi.types import abi, opapi
+from tools.codegen import tables
 
 # A call → the words of its refusal, or none: one process a chip.
 CALLS = """
@@ -64,7 +64,7 @@ def test_without_it_the_software_npu_takes_what_it_computes():
 
 
 def test_the_table_names_known_functions_and_parameters():
-    table = yaml.load(opapi.HARDWARE.read_text(encoding="utf-8"), Loader=abi.LOADER)
+    table = tables.load(opapi.HARDWARE)
     rows, params = {r.name for r in opapi.rows()}, abi.aclnn()
     for op, families in opapi.hardware().items():
         assert op in rows and len(families) == len(table["families"])

@@ -9,14 +9,13 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import yaml
+from tools.codegen import tables
 
 ROOT = Path(__file__).resolve().parents[2]
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load(path: str) -> dict:
-    return yaml.load((ROOT / path).read_text(encoding="utf-8"), Loader=LOADER)
+    return tables.load(ROOT / path)
 
 
 def plugin_operators() -> set[str]:
