@@ -69,6 +69,26 @@ def operators(record: dict) -> list[str]:
     return lines
 
 
+def data_types() -> list[str]:
+    """How the types that the software NPU takes compare with those that CANN's documentation gives the hardware."""
+    table = load("ops/hardware.yaml")
+    have = {name for rows in load("ops/aclnn.yaml").values() for name in rows if name != "_"}
+    lines = [
+        f"`ops/types.yaml` has what each operator's phase one takes. For {len(have & set(table['rows']))} of the"
+        f" {len(have)} operators `ops/hardware.yaml` has what CANN's documentation gives the hardware:"
+        " `ANYCEND_STRICT=1` refuses what is more. The others are not checked so, nor are combinations of types: what"
+        " passes need not pass on an NPU. These take less than the hardware:",
+        "",
+        "| data types | operators | why |",
+        "|---|---|---|",
+    ]
+    for row in table["narrower"]:
+        types = ", ".join(table["letters"][letter] for letter in row["types"])
+        names = ", ".join(row["functions"])
+        lines.append(f"| {types} | {names} | {row['why']} |")
+    return lines
+
+
 def runs(record: dict) -> list[str]:
     settings = sorted({key for row in record["programs"].values() for key in row})
     lines = ["| program | " + " | ".join(settings) + " |", "|---" * (len(settings) + 1) + "|"]
@@ -131,6 +151,10 @@ def page() -> str:
         "## aclnn operators",
         "",
         *operators(record),
+        "",
+        "## Data types",
+        "",
+        *data_types(),
         "",
         "## The vendor's wheel on our libraries",
         "",
