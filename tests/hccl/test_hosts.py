@@ -125,6 +125,7 @@ def test_without_ucx_every_rank_names_the_package(tmp_path):
         job.start(programs.join_world, info)
         errors = job.results()
     assert all("pip install --no-deps libucx-cu12" in e.text for e in errors), errors
+    assert all("because UCX_TLS is set (without it data goes by TCP" in e.text for e in errors), errors
 
 
 def test_through_ucx():
