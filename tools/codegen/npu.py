@@ -6,7 +6,7 @@
     python tools/codegen/npu.py --status FACTS.tsv    compare with a list of schemas: which operators exist, as what
 
 Each row becomes a schema, a kernel for the device that calls aclnn, a meta kernel with the same outputs, a gradient, a
-refusal of CPU tensors and a docstring. The format is in ops/README.md.
+refusal of CPU tensors and a docstring. The format is in docs/npu_operators.md.
 """
 
 from __future__ import annotations
