@@ -94,7 +94,8 @@ def main() -> None:
         {chip: fallbacks(path) for chip, path in pairs(options.without_fallback).items()}
     )
     record["operators"] = wheel_operators(environment.site_packages())
-    text = "# What the last run of the vendor's wheel gave: python -m tests.conformance.record. Not edited by hand.\n"
+    text = "# What the last run of the vendor's wheel gave: python -m tests.conformance.record. Not edited by hand."
+    text += " Long because it is data.\n"
     RECORD.write_text(text + yaml.safe_dump(record, sort_keys=False, width=120), encoding="utf-8")
 
 

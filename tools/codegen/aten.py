@@ -6,7 +6,7 @@
 
 Schemas come from torchgen's packaged native_functions.yaml, aclnn signatures from cann/abi/aclnn.yaml. Arguments are
 bound by name, never by position; a parameter that cannot be bound stops the build with the row's line. The format is in
-ops/README.md.
+ops/README.md. Long because Wrapper is: the forms of one operator (functional, in-place, out=) share what was bound.
 """
 
 from __future__ import annotations
