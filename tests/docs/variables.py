@@ -1,6 +1,6 @@
 """Which environment variables a C++ or Python file reads: a text check that knows how the sources ask for them.
 
-A reader is getenv and its kin, or a function of the same file that hands its parameter to a reader (text_of, flag, ...).
+A reader is getenv and its kin, or a function of the same file that hands its parameter to one (text_of, flag, ...).
 A name is what a reader is called with: a literal, or a constant of the file that holds one.
 """
 
