@@ -18,7 +18,7 @@ namespace {
 
 bool asked() {
   const char* value = std::getenv("ANYCEND_STRICT");
-  return value && std::strcmp(value, "0") != 0;
+  return value && std::strcmp(value, "1") == 0;  // aclInit refuses what is neither 0 nor 1
 }
 
 const char* chip() {
