@@ -13,7 +13,9 @@ torch_npu = pytest.importorskip("torch_npu")
 
 MODULES = [
     "torch_npu",
+    "torch_npu.contrib.transfer_to_npu",
     "torch_npu.distributed",
+    "torch_npu.distributed.run",
     "torch_npu.npu",
     "torch_npu.npu.amp",
     "torch_npu.npu.amp.autocast_mode",
@@ -25,6 +27,7 @@ MODULES = [
     "torch_npu.npu.npu_config",
     "torch_npu.npu.random",
     "torch_npu.npu.streams",
+    "torch_npu.npu.tensor_types",
     "torch_npu.npu.utils",
     "torch_npu._C._distributed_c10d",
 ]
