@@ -162,7 +162,8 @@ at::Tensor& nan_to_num_out(const at::Tensor& self, std::optional<double> nan, st
     nan_to_num_out(at::native::view_as_real(self.resolve_conj()), nan, posinf, neginf, parts);
     return out;
   }
-  return out.copy_(self.masked_fill(isnan(self), other).masked_fill(self.eq(inf), high).masked_fill(self.eq(-inf), low));
+  return out.copy_(
+      self.masked_fill(isnan(self), other).masked_fill(self.eq(inf), high).masked_fill(self.eq(-inf), low));
 }
 
 // x 2^n, where 2^n alone may be too large or too small: in three steps in double precision, rounded once.
