@@ -1,4 +1,4 @@
-"""Values at the ends of their types: parameters that CANN takes in single precision, powers of two, wide unsigned integers."""
+"""Values at the ends of their types: parameters CANN takes in single precision, powers of two, unsigned integers."""
 
 from __future__ import annotations
 
