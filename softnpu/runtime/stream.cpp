@@ -166,7 +166,7 @@ void Stream::drive(Executor& me) noexcept {
     Stop stop = Stop::kEmpty;
     Cost next = Cost::kTiny;
     if (!ring_.empty()) {  // a helper may have been faster: then leave the token to callers
-      token_.take();
+      if (!token_.take(me.as() == Runner::kCompute ? now_ns() + schedule::kTokenNs : kForever)) return hand_to(worker_);
       stop = run_queue(me.as(), UINT64_MAX, &turn);
       if (stop == Stop::kNotMine) next = ring_.front()->cost();
       token_.release();
