@@ -76,6 +76,8 @@ QUICK = [
     Cell("kill", "large", 4, 1, 3),
     Cell("exception", "first", 2, 1, 1),
     Cell("hang", "sub", 2, 1, 1),
+    Cell("kill", "sub", 4, 1, 0),
+    Cell("hang", "replay", 4, 2, 0),
     Cell("abort", "destroy", 2, 1, 1),
     Cell("kill", "replay", 2, 2, 1),
     Cell("hang", "first", 4, 2, 0),
