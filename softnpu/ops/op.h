@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "softnpu/nnopbase/executor.h"
+#include "softnpu/ops/rehearse.h"
 #include "softnpu/runtime/enqueue.h"
 
 namespace softnpu::ops {
@@ -131,6 +132,7 @@ class Plan {
     if (status_ || (op_.types->params && !check_types(*this, *op_.types)) || (op_.check && !op_.check(*this)))
       return status_;
     if (__builtin_expect(strict, 0) && op_.types->hardware && !check_hardware(*this, *op_.types)) return status_;
+    if (__builtin_expect(unusual_, 0) && !wrong_torch && !rehearse(*this, op_, *e_)) return status_;
     if (__builtin_expect(wrong_torch != nullptr, 0)) return fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, wrong_torch), status_;
     *size_ = 0;
     *out_ = nnopbase::Executors::handle(e_);
@@ -169,6 +171,7 @@ class Plan {
   aclOpExecutor** out_;
   aclOpExecutor* e_ = nullptr;
   aclnnStatus status_ = 0;
+  bool unusual_ = false;     // a number that may not fit the tensors (rehearse.h)
   bool handed_out_ = false;  // else, by failure or by exception, the executor is ours to free
 };
 

@@ -72,6 +72,7 @@ void Plan::in(const aclScalar* handle, const char* name, bool optional) {
   a->scalar = static_cast<ScalarCopy*>(arena(e_, sizeof(ScalarCopy)));
   a->scalar->dtype = scalar->dtype;
   std::memcpy(a->scalar->value, scalar->value, sizeof scalar->value);
+  unusual_ = unusual_ || !ordinary(*a->scalar);
 }
 
 void Plan::in(const aclScalarList* handle, const char* name, bool optional) {
@@ -91,6 +92,7 @@ void Plan::in(const aclScalarList* handle, const char* name, bool optional) {
     if (!scalar) return void(fail_parameter(ACLNN_ERR_PARAM_INVALID, name, "holds a destroyed or null scalar"));
     a->scalars[i].dtype = scalar->dtype;
     std::memcpy(a->scalars[i].value, scalar->value, sizeof scalar->value);
+    unusual_ = unusual_ || !ordinary(a->scalars[i]);
   }
 }
 
