@@ -1,11 +1,22 @@
 // Phase one's slow paths: lists, arrays, strings, shape checks and error messages.
 #include <algorithm>
+#include <bit>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 
 #include "softnpu/ops/op.h"
 
 namespace softnpu::ops {
+
+double decimal(float value) {
+  if ((std::bit_cast<uint32_t>(value) & 0xffff) == 0) return value;  // few digits, or not finite: exact as it is
+  char text[32];
+  const char* end = std::to_chars(text, text + sizeof text, value).ptr;
+  double found = value;
+  std::from_chars(text, end, found);
+  return found;
+}
 
 using namespace nnopbase;
 
@@ -72,7 +83,6 @@ void Plan::in(const aclScalar* handle, const char* name, bool optional) {
   a->scalar = static_cast<ScalarCopy*>(arena(e_, sizeof(ScalarCopy)));
   a->scalar->dtype = scalar->dtype;
   std::memcpy(a->scalar->value, scalar->value, sizeof scalar->value);
-  unusual_ = unusual_ || !ordinary(*a->scalar);
 }
 
 void Plan::in(const aclScalarList* handle, const char* name, bool optional) {
@@ -92,7 +102,6 @@ void Plan::in(const aclScalarList* handle, const char* name, bool optional) {
     if (!scalar) return void(fail_parameter(ACLNN_ERR_PARAM_INVALID, name, "holds a destroyed or null scalar"));
     a->scalars[i].dtype = scalar->dtype;
     std::memcpy(a->scalars[i].value, scalar->value, sizeof scalar->value);
-    unusual_ = unusual_ || !ordinary(a->scalars[i]);
   }
 }
 

@@ -1,9 +1,9 @@
-// Phase one's refusal of numbers that a kernel would refuse: half.add(half, alpha=1e6), int8.clamp(300), int64 & 1.5. Only the
-// kernel knows whether it converts a number to the tensors' type, to a wider one, or promotes: where a number does not fit the
-// tensors, the kernel is run once on stand-ins, zeros of the same shapes and types, and what it throws about numbers and types is
-// the answer of phase one. What it is not: a check of values in memory; other errors stay those of the real run.
+// Numbers that a kernel refuses are refused at the call, not when the stream gets there: half.add(half, alpha=1e6),
+// int8.clamp(300), int64 & 1.5. Only the kernel knows whether it converts a number to the tensors' type, to a wider one, or
+// promotes: where a number does not fit the tensors, the kernel is run once on stand-ins, zeros of the same shapes and types, and
+// what it throws about numbers and types is what phase two answers. What it is not: a check of values in memory; other errors stay those of the real run.
 //
-// Cost: an ordinary number costs a comparison (Plan::in). One that does not fit costs a run of the kernel on the calling thread
+// Cost: an ordinary number costs a comparison. One that does not fit costs a run of the kernel on the calling thread
 // and the operands' memory, the first time; then a look-up: what passed is remembered by operator, types and such numbers.
 #include "softnpu/ops/rehearse.h"
 
@@ -13,14 +13,15 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
 
 #include "softnpu/ops/frame.h"
 #include "softnpu/ops/guard.h"
-#include "softnpu/ops/op.h"
 
 namespace softnpu::ops {
 
@@ -49,6 +50,13 @@ void each_scalar(const aclOpExecutor& e, const Body& body) {
     if (a.kind == Kind::kScalar && a.scalar) body(*a.scalar);
     for (uint32_t k = 0; a.kind == Kind::kScalars && k < a.count; k++) body(a.scalars[k]);
   }
+}
+
+// Whether a number fits every type and promotes none.
+bool ordinary(const ScalarCopy& s) {
+  int64_t value = 0;
+  std::memcpy(&value, s.value, sizeof value);
+  return s.dtype == ACL_BOOL || (s.dtype == ACL_INT64 && value >= -127 && value <= 127);
 }
 
 int category(at::ScalarType type) {
@@ -158,46 +166,61 @@ struct Release {
   void operator()(aclOpExecutor* e) const { nnopbase::release_executor(e); }
 };
 
-// The usual case, in a few nanoseconds: floating tensors, and real numbers that the narrowest of their types holds.
+// The usual case, in a few nanoseconds: no number, small whole ones, or floating tensors and what the narrowest of them holds.
 bool plainly_fits(const aclOpExecutor& e) {
   constexpr uint64_t kFloating = 1ull << 0 | 1ull << 1 | 1ull << 11 | 1ull << 27 | 1ull << 16 | 1ull << 17;
+  bool floating = true, wide = false;
   for (int i = 0; i < e.nargs; i++) {
     const Arg& a = e.args[i];
-    if (a.kind == Kind::kTensors || a.kind == Kind::kScalars) return false;
-    if (a.kind == Kind::kTensor && a.tensor && !((kFloating >> a.tensor->dtype) & 1)) return false;
-    if (a.kind != Kind::kScalar || ordinary(*a.scalar)) continue;
-    if (a.scalar->dtype != ACL_DOUBLE) return false;
-    double value = 0;
-    std::memcpy(&value, a.scalar->value, sizeof value);
-    if (!(std::abs(value) <= 65504)) return false;
+    if (a.kind == Kind::kTensor) {
+      floating = floating && (!a.tensor || ((kFloating >> a.tensor->dtype) & 1));
+    } else if (a.kind == Kind::kTensors) {
+      floating = false;
+    } else if (a.kind == Kind::kScalar || a.kind == Kind::kScalars) {
+      const ScalarCopy* scalars = a.kind == Kind::kScalar ? a.scalar : a.scalars;
+      for (uint32_t k = 0; scalars && k < (a.kind == Kind::kScalar ? 1 : a.count); k++) {
+        if (ordinary(scalars[k])) continue;
+        wide = true;
+        double value = 0;
+        std::memcpy(&value, scalars[k].value, sizeof value);
+        if (scalars[k].dtype != ACL_DOUBLE || !(std::abs(value) <= 65504)) return false;
+      }
+    }
   }
-  return true;
+  return floating || !wide;
+}
+
+int refuse(const Op& op, int status, const char* what) {
+  char message[600];
+  std::snprintf(message, sizeof message, "%s: %s", op.name, what);
+  set_error_message(message);
+  return status;
 }
 
 }  // namespace
 
-bool rehearse(Plan& plan, const Op& op, const aclOpExecutor& e) {
-  if (plainly_fits(e)) return true;
-  const Question q = question(e);
-  if (!q.asked || slot(q.key.get()).load(std::memory_order_relaxed) == q.key.get()) return true;
+int rehearse(const Op& op, const aclOpExecutor& e) noexcept {
+  if (plainly_fits(e)) return 0;
   try {
+    const Question q = question(e);
+    if (!q.asked || slot(q.key.get()).load(std::memory_order_relaxed) == q.key.get()) return 0;
     const std::unique_ptr<aclOpExecutor, Release> copy(nnopbase::copy_executor(e));
-    if (!copy) return true;
+    if (!copy) return 0;
     const StandIns stand_ins(*copy);
     KernelGuard guard(1);
     Frame frame(*copy);
     op.run(frame);
+    slot(q.key.get()).store(q.key.get(), std::memory_order_relaxed);
   } catch (const c10::NotImplementedError& error) {
-    return plan.fail(ACL_ERROR_UNSUPPORTED_DATA_TYPE, error.what_without_backtrace());
+    return refuse(op, ACL_ERROR_API_NOT_SUPPORT, error.what_without_backtrace());
   } catch (const c10::Error& error) {
     const std::string_view text = error.what_without_backtrace();
-    if (text.find("without overflow") == std::string_view::npos) return true;
-    return plan.fail(ACLNN_ERR_PARAM_INVALID, error.what_without_backtrace());
-  } catch (const std::exception&) {
-    return true;
+    if (text.find("without overflow") != std::string_view::npos) {
+      return refuse(op, ACLNN_ERR_PARAM_INVALID, error.what_without_backtrace());
+    }
+  } catch (const std::exception&) {  // what else a run on zeros may end with is not what the real one does
   }
-  slot(q.key.get()).store(q.key.get(), std::memory_order_relaxed);
-  return true;
+  return 0;
 }
 
 }  // namespace softnpu::ops

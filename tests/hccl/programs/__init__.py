@@ -37,6 +37,7 @@ from tests.hccl.programs.membership import (
     make_root,
     make_sub,
     not_a_member,
+    process_settings,
     resume,
     stale_handle,
     sub_communicators,
