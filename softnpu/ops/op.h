@@ -15,6 +15,9 @@ namespace softnpu::ops {
 class Frame;
 class Plan;
 
+// The number that a caller wrote, of what came as a float: the shortest decimal that rounds to it (0.1, not 0.10000000149).
+double decimal(float value);
+
 // How long a kernel takes, so that launch can choose a thread: nanoseconds an element on one thread, or a rule.
 enum class CostRule : uint8_t { kElements, kMatmul, kConvolution, kSerial };
 
@@ -106,7 +109,7 @@ class Plan {
   void in(double value, const char*, bool = false) {
     if (nnopbase::Arg* a = next(nnopbase::Kind::kDouble)) a->d = value;
   }
-  void in(float value, const char* name, bool = false) { in(static_cast<double>(value), name); }
+  void in(float value, const char* name, bool = false) { in(decimal(value), name); }
   template <class T>
     requires(std::is_integral_v<T> || std::is_enum_v<T>)
   void in(T value, const char*, bool = false) {

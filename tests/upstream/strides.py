@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from tests.upstream.compare import Mismatch
-from tests.upstream.verdict import NoReference
+from tests.upstream.verdict import NoReference, on_cpu
 
 
 def promised(run: Callable[[object], object], arguments: object) -> object:
@@ -33,8 +33,10 @@ def promised(run: Callable[[object], object], arguments: object) -> object:
 
 def differ(actual: object, promise: object) -> str | None:
     """What differs between two trees of results, or None. Strides of dimensions of size 0 and 1 do not count."""
-    pairs = zip(pytree.tree_leaves(actual), pytree.tree_leaves(promise), strict=False)
-    for index, (left, right) in enumerate(pairs):
+    ours, theirs = pytree.tree_leaves(actual), pytree.tree_leaves(promise)
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results, PyTorch's meta function says {len(theirs)}"
+    for index, (left, right) in enumerate(zip(ours, theirs, strict=True)):
         if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)):
             continue
         if left.layout != torch.strided or right.layout != torch.strided or left.is_quantized:
@@ -50,9 +52,13 @@ def differ(actual: object, promise: object) -> str | None:
 
 
 def judge(run: Callable[[object], object], moved: object, original: object) -> None:
-    """Returns if right. NoReference where the CPU's own kernel breaks the promise in the same way."""
+    """Returns if right. NoReference where the CPU's own kernel fails or breaks the promise in the same way."""
     promise = promised(run, moved)
-    actual = run(moved)
+    try:
+        actual = run(moved)
+    except Exception:
+        on_cpu(lambda: run(original))  # the argument shown in this way is singular, written to …
+        raise
     found = differ(actual, promise)
     if found is None:
         return

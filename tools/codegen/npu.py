@@ -6,7 +6,7 @@
     python tools/codegen/npu.py --status FACTS.tsv    compare with a list of schemas: which operators exist, as what
 
 Each row becomes a schema, a kernel for the device that calls aclnn, a meta kernel with the same outputs, a gradient, a
-refusal of CPU tensors and a docstring. The format is in ops/README.md.
+refusal of CPU tensors and a docstring. The format is in docs/npu_operators.md.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
 import npu_docs  # noqa: E402
 import npu_grad  # noqa: E402
+import tables  # noqa: E402
 from npu_schema import Schema, parse  # noqa: E402
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu.yaml"
@@ -64,7 +63,7 @@ def rows() -> list[Row]:
     text = TABLE.read_text(encoding="utf-8")
     lines = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith("- func: ")]
     found = []
-    for line, data in zip(lines, yaml.load(text, Loader=abi.LOADER), strict=True):
+    for line, data in zip(lines, tables.parse(text), strict=True):
         schema = parse(data["func"])
         row = Row(line, schema, data, named_outputs(data, schema))
         if set(data) - KEYS:

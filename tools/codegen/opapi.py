@@ -17,10 +17,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
+import tables  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ops" / "aclnn.yaml"
@@ -56,7 +55,7 @@ def rows() -> list[Row]:
     text = TABLE.read_text(encoding="utf-8")
     lines = {m.group(1): n for n, line in enumerate(text.splitlines(), 1) if (m := re.match(r"\s+(acl\w+):", line))}
     out = []
-    for section, members in yaml.load(text, Loader=abi.LOADER).items():
+    for section, members in tables.parse(text).items():
         defaults = members.pop("_", {})
         for name, value in members.items():
             row = defaults | (value if isinstance(value, dict) else {"run": value})
@@ -93,7 +92,7 @@ class Types(NamedTuple):
 
 @functools.cache
 def types() -> dict[str, Types]:
-    table = yaml.load(TYPES.read_text(encoding="utf-8"), Loader=abi.LOADER)
+    table = tables.load(TYPES)
     numbers, classes, out = table["numbers"], table["classes"], {}
 
     def bits(word: str) -> int:
@@ -139,8 +138,8 @@ def types() -> dict[str, Types]:
 @functools.cache
 def hardware() -> dict[str, list[dict[str, int] | None]]:
     """ops/hardware.yaml: function -> for each chip family what each parameter takes, None for a function it lacks."""
-    table = yaml.load(HARDWARE.read_text(encoding="utf-8"), Loader=abi.LOADER)
-    numbers = yaml.load(TYPES.read_text(encoding="utf-8"), Loader=abi.LOADER)["numbers"]
+    table = tables.load(HARDWARE)
+    numbers = tables.load(TYPES)["numbers"]
     bit = {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
     out = {}
     for op, text in table["rows"].items():
