@@ -44,16 +44,6 @@ bool has_splat(const Ast& ast, NodeId call) {
   return false;
 }
 
-bool in_import(const Ast& ast, NodeId node) {
-  for (NodeId at = node; at != kNoNode; at = ast.parent(at)) {
-    Kind kind = ast.kind(at);
-    if (kind == Kind::kImportStatement || kind == Kind::kImportFromStatement || kind == Kind::kFutureImport)
-      return true;
-    if (kind == Kind::kBlock || kind == Kind::kModule) return false;
-  }
-  return false;
-}
-
 bool has_comment(const Ast& ast, NodeId node) {
   for (NodeId id = node; id <= ast[node].last; ++id)
     if (ast.kind(id) == Kind::kComment) return true;

@@ -69,7 +69,6 @@ bool is_callee(const Ast& ast, NodeId node);                                    
 bool is_called(const Ast& ast, NodeId node);                                                // also (a if c else b)(...)
 NodeId call_argument(const Ast& ast, NodeId call, std::string_view keyword, int position);  // value, or kNoNode
 bool has_splat(const Ast& ast, NodeId call);
-bool in_import(const Ast& ast, NodeId node);
 bool has_comment(const Ast& ast, NodeId node);
 bool looks_like_options(std::string_view name);  // args, cfg, opt ...: holders of settings, not of tensors
 // Removes an argument with one comma and the blanks that belong to it.

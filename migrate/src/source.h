@@ -23,9 +23,8 @@ class Source {
   uint32_t size() const { return static_cast<uint32_t>(bytes_.size()); }
   uint32_t text_start() const { return bom_ ? 3 : 0; }
   Encoding encoding() const { return encoding_; }
-  const std::string& encoding_name() const { return encoding_name_; }  // lower case, as declared; "utf-8" if not
-  bool lone_cr() const { return lone_cr_; }                            // old Macintosh newlines somewhere
-  std::string_view newline() const { return newline_; }                // of the first line that ends
+  bool lone_cr() const { return lone_cr_; }              // old Macintosh newlines somewhere
+  std::string_view newline() const { return newline_; }  // of the first line that ends
   // Why this is not Python text ("binary: a NUL byte", "UTF-16"), or empty.
   const std::string& refusal() const { return refusal_; }
   int refusal_line() const { return refusal_line_; }
@@ -40,7 +39,7 @@ class Source {
 
   std::string bytes_;
   std::vector<uint32_t> lines_;
-  std::string encoding_name_ = "utf-8";
+  std::string encoding_name_ = "utf-8";  // lower case, as declared
   std::string newline_ = "\n";
   std::string refusal_;
   int refusal_line_ = 0;

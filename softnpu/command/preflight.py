@@ -202,7 +202,12 @@ def conf_path() -> Path:
 
 
 def check(others: list[Path], rule: str, ranks: int | None, timeout: float) -> Iterator[Finding]:
-    base = int(os.environ.get("HCCL_IF_BASE_PORT") or 60000)
+    named = os.environ.get("HCCL_IF_BASE_PORT") or "60000"
+    base = int(named) if named.isdecimal() and 1024 <= int(named) <= 65520 else 60000
+    if named != str(base):
+        yield Finding(
+            False, f"HCCL_IF_BASE_PORT={named} is no port from 1024 to 65520", "unset it, or give such a number"
+        )
     own = read_conf(conf_path(), "this host")
     hosts = {"this host": own, **{str(path): read_conf(path, str(path)) for path in others}}
     yield check_ports(base)

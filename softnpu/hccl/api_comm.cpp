@@ -24,10 +24,16 @@ CommunicatorPtr of_setting(HcclComm comm, HcclConfig config) {
   return lookup(comm);
 }
 
-std::atomic<int32_t> process_config[HCCL_CONFIG_RESERVED] = {
-    1, 0};  // HCCL_DETERMINISTIC: always; HCCL_ACCELERATOR: as it comes
+// The values that an HcclConfig has in CANN, and the highest of them that holds here: sums have the same bits every time (1) and are
+// added up in the order of the ranks (2) whatever is asked for; collectives run on the streams' own threads (0), on no engine.
+struct ProcessConfig {
+  const char* name;
+  int32_t values, honoured;
+  std::atomic<int32_t> value;
+};
+ProcessConfig process_config[HCCL_CONFIG_RESERVED] = {{"HCCL_DETERMINISTIC", 3, 2, 1}, {"HCCL_ACCELERATOR", 6, 0, 0}};
 
-std::atomic<int32_t>& config_slot(HcclConfig config) {
+ProcessConfig& of_process(HcclConfig config) {
   if (static_cast<unsigned>(config) >= HCCL_CONFIG_RESERVED)
     fail(HCCL_E_PARA, "%d is not an HcclConfig", static_cast<int>(config));
   return process_config[config];
@@ -139,11 +145,19 @@ HCCL_EXPORT const char* HcclGetErrorString(HcclResult code) { return code_name(c
 HCCL_EXPORT uint32_t HcclGetCommConfigCapability() { return HCCL_COMM_CONFIG_RESERVED; }
 
 HCCL_EXPORT HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue) {
-  return guarded("HcclSetConfig", [&] { config_slot(config).store(configValue.value); });
+  return guarded("HcclSetConfig", [&] {
+    ProcessConfig& c = of_process(config);
+    const int32_t value = configValue.value;
+    if (value < 0 || value >= c.values) fail(HCCL_E_PARA, "%s is 0 to %d, not %d", c.name, c.values - 1, value);
+    if (value > c.honoured)
+      fail(HCCL_E_NOT_SUPPORT, "%s %d: the software NPU has one way to carry out collectives, which is 0", c.name,
+           value);
+    c.value.store(value);
+  });
 }
 
 HCCL_EXPORT HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue* configValue) {
-  return guarded("HcclGetConfig", [&] { target(configValue, "configValue").value = config_slot(config).load(); });
+  return guarded("HcclGetConfig", [&] { target(configValue, "configValue").value = of_process(config).value.load(); });
 }
 
 // HcclConfig's own values hold for the process; of a communicator, its time limit can be changed.

@@ -48,7 +48,7 @@ void Communicator::close() {
   const EpochPtr e = epoch();
   if (const uint32_t calls = unfinished_.load(std::memory_order_seq_cst); calls && !e->aborted())
     abort(*e, HCCL_E_REMOTE,
-          "rank " + std::to_string(rank_) + " (" + process_of(rank_) + ") destroyed the communicator before " +
+          "rank " + name_of({rank_}) + " (" + process_of(rank_) + ") destroyed the communicator before " +
               std::to_string(calls) + (calls == 1 ? " of its calls was done" : " of its calls were done"));
   say_farewell(Left::kDestroyed);
   e->board->leave(rank_, Left::kDestroyed);
@@ -101,7 +101,8 @@ void Communicator::link(Patience& patience) {
   subscribe();
   // One that died between its hello and our subscription was reported to nobody.
   for (uint32_t r = 0; r < size(); ++r)
-    if (peers_[r] && peers_[r]->gone()) fail(HCCL_E_REMOTE, "rank %u (process %u) is gone", r, members_[r].process.pid);
+    if (peers_[r] && peers_[r]->gone())
+      fail(HCCL_E_REMOTE, "rank %s (process %u) is gone", name_of({r}).c_str(), members_[r].process.pid);
 }
 
 // The lowest rank of the host makes it, the others get it from there.
@@ -112,7 +113,8 @@ std::shared_ptr<Board> Communicator::shared_board(const Key& key, Patience& pati
     Peers::get().publish_board(key, board);
     return board;
   }
-  return same_process(maker) ? Peers::get().own_board(key, patience) : peers_[maker]->board(key, size(), patience);
+  return same_process(maker) ? Peers::get().own_board(key, patience)
+                             : peers_[maker]->board(key, size(), [&] { return name_of({maker}); }, patience);
 }
 
 void Communicator::connect_hosts(ControlLinkPtr link) {
@@ -127,16 +129,16 @@ void Communicator::connect_hosts(ControlLinkPtr link) {
 
 void Communicator::resume() {
   Until patience(Clock::now() + settings().connect_timeout, [&] {
-    fail(HCCL_E_TIMEOUT, "HcclCommResume: rank %u did not resume within the time limit (HCCL_CONNECT_TIMEOUT)",
-         host_leader());
+    fail(HCCL_E_TIMEOUT, "HcclCommResume: rank %s did not resume within the time limit (HCCL_CONNECT_TIMEOUT)",
+         name_of({host_leader()}).c_str());
   });
   for (uint32_t r = 0; r < size(); ++r)
     if (peers_[r] && peers_[r]->gone())
-      fail(HCCL_E_REMOTE, "rank %u (process %u) is gone: the communicator cannot be resumed", r,
+      fail(HCCL_E_REMOTE, "rank %s (process %u) is gone: the communicator cannot be resumed", name_of({r}).c_str(),
            members_[r].process.pid);
   std::lock_guard order(submit_mutex_);  // what is queued meanwhile is of the next epoch
   const EpochPtr before = epoch();
-  before->abort(HCCL_E_SUSPENDING, "rank " + std::to_string(rank_) + " called HcclCommResume before this was done",
+  before->abort(HCCL_E_SUSPENDING, "rank " + name_of({rank_}) + " called HcclCommResume before this was done",
                 options_.name);
   const Key key = derived_key(key_, "resume " + std::to_string(++resumed_));
   auto next = std::make_shared<Epoch>(shared_board(key, patience), key, rank_);
@@ -146,6 +148,16 @@ void Communicator::resume() {
     epoch_ = std::move(next);
   }
   heed_early_error();
+  heed_those_gone();
+}
+
+// Called after the epoch is there to be found: whoever dies later is reported to it, whoever died before is marked by then.
+void Communicator::heed_those_gone() {
+  std::set<Key> seen;
+  for (uint32_t r = 0; r < size(); ++r)
+    if (peers_[r] && peers_[r]->gone() && seen.insert(members_[r].process.id).second)
+      process_gone(members_[r].process.id, members_[r].process.pid,
+                   peers_[r]->said_goodbye() ? Farewell::kSaid : Farewell::kMissing);
 }
 
 uint32_t Communicator::count_sub(uint64_t id) {
@@ -175,6 +187,14 @@ std::string Communicator::process_of(uint32_t rank) const {
   return "process " + std::to_string(members_[rank].process.pid) + " on " + members_[rank].address;
 }
 
+std::string Communicator::root_name() const {
+  std::vector<uint32_t> ranks;
+  for (uint32_t r = 0; r < size(); ++r)
+    if (members_[r].process.id == control_->root()) ranks.push_back(r);
+  if (ranks.empty()) return "the process that made the root info";
+  return "rank " + name_of(ranks) + " (" + process_of(ranks.front()) + ")";
+}
+
 void Communicator::abort(Epoch& epoch, HcclResult code, const std::string& text) noexcept {
   if (!epoch.abort(code, text, options_.name) || !control_) return;
   control_->say(Say::kAbort, {epoch.key, rank_, 0, static_cast<uint32_t>(code), 0}, text.data(), text.size());
@@ -200,10 +220,26 @@ std::string Communicator::settle(Epoch& epoch) noexcept {
 }
 
 std::string Communicator::ranks_where(const std::function<bool(uint32_t)>& test) const {
-  std::string text;
+  std::vector<uint32_t> found;
   for (uint32_t r = 0; r < size(); ++r)
-    if (test(r)) text += (text.empty() ? "" : ", ") + std::to_string(r);
-  return text;
+    if (test(r)) found.push_back(r);
+  return name_of(found);
+}
+
+std::vector<uint32_t> Communicator::first_of(const std::vector<uint32_t>& ranks) const {
+  std::vector<uint32_t> found;
+  for (const uint32_t r : ranks) found.push_back(options_.first.empty() ? r : options_.first.at(r));
+  return found;
+}
+
+std::string Communicator::name_of(const std::vector<uint32_t>& ranks) const {
+  auto listed = [](const std::vector<uint32_t>& all) {
+    std::string text;
+    for (const uint32_t r : all) text += (text.empty() ? "" : ", ") + std::to_string(r);
+    return text;
+  };
+  const std::string here = listed(ranks), global = listed(first_of(ranks));
+  return here == global ? here : here + " (global rank " + global + ")";
 }
 
 Place Communicator::place(const void* buffer, uint64_t bytes, Staging* staging) const {
@@ -225,7 +261,7 @@ std::byte* Communicator::resolve(uint32_t rank, const Place& place, Patience& pa
     for (const Known& k : known_[rank])
       if (k.arena == place.arena && k.base) return k.base + place.offset;
   }
-  std::byte* base = peers_[rank]->arena(place.arena, patience);
+  std::byte* base = peers_[rank]->arena(place.arena, [&] { return name_of({rank}); }, patience);
   std::lock_guard lock(known_mutex_);
   std::swap(known_[rank][0], known_[rank][1]);
   known_[rank][0] = {place.arena, base};

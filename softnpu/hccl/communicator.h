@@ -1,6 +1,6 @@
 // A communicator as one rank sees it: who its peers are, the board they share, the order of its operations, and its error.
 // What it is not: the making of one (init.cpp), the work of an operation (execute.cpp, messages.cpp).
-// Who calls it: the exported functions through a handle (handles.h); streams' threads through tasks (submit.cpp).
+// Who calls it: the exported functions through a handle (submit.h); streams' threads through tasks (submit.cpp).
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,8 @@ struct Options {
   std::string name;
   std::chrono::milliseconds exec_timeout;  // when it is made; Communicator::limit() is what holds
   std::chrono::seconds host_timeout;
-  uint32_t deterministic = 1;
-  uint32_t buffer_mb = 200;
+  std::vector<uint32_t>
+      first;  // its ranks as the communicator that everything was split from counts them; empty: as it does itself
 };
 
 class Operation;
@@ -56,6 +56,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   const std::vector<Member>& members() const { return members_; }
   const Options& options() const { return options_; }
   EpochPtr epoch() const;
+  // How a rank is called in errors: "3", or of a communicator made of a part of another's ranks "3 (global rank 0)".
+  std::string name_of(const std::vector<uint32_t>& ranks) const;
+  // The ranks of a communicator of these ranks of this one, as the first communicator counts them.
+  std::vector<uint32_t> first_of(const std::vector<uint32_t>& ranks) const;
   std::mutex& submit_mutex() { return submit_mutex_; }
   // How long an operation waits for others; 0: for ever. A change counts for those that wait already.
   std::atomic<int64_t>& limit_ms() { return limit_ms_; }
@@ -102,6 +106,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void heed_early_error();                                             // what others said before this rank listened
   void abort_here(HcclResult code, const std::string& text) noexcept;  // the others know already
   void subscribe();
+  void heed_those_gone();  // ranks whose death was reported before this epoch could hear of it
   std::shared_ptr<Board> shared_board(const Key& key, Patience& patience);
   // Several hosts (network/):
   void mirror(const Call& call, Epoch& epoch, uint64_t s, Patience& patience);
@@ -113,6 +118,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Presence ask_who_came(const Epoch& epoch, uint64_t s);
   std::string ranks_where(const std::function<bool(uint32_t)>& test) const;
   std::string process_of(uint32_t rank) const;  // "process 4242 on 10.0.0.2"
+  std::string root_name() const;                // "rank 0 (process 4242 on 10.0.0.2)"; with several hosts
 
   const Key key_;
   const uint32_t rank_;

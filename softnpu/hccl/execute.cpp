@@ -46,10 +46,13 @@ class Collective final : public Operation {
 
   [[noreturn]] void give_up() override {
     if (!gone_.empty())
-      fail(HCCL_E_REMOTE, "%s: rank %s %s", c_.describe(call_).c_str(), listed(gone_).c_str(),
+      fail(HCCL_E_REMOTE, "%s: rank %s %s", c_.describe(call_).c_str(), c_.name_of(gone_).c_str(),
            farewell_of(gone_).c_str());
     // A host's ranks come to this host's board together: which of them did not come, only they can say.
     const auto far = c_.control_ ? c_.ask_who_came(epoch_, s_) : Communicator::Presence{};
+    if (c_.control_ && far.spoke.empty())  // even those of this host are asked by way of the root
+      fail(HCCL_E_TIMEOUT, "%s: it was not done within %s, and %s, which passes on what the hosts say, says nothing",
+           c_.describe(call_).c_str(), limit().c_str(), c_.root_name().c_str());
     std::string who = c_.ranks_where([&](uint32_t r) { return !arrived(board_, r, s_) && !far.came.count(r); });
     const char* what = "did not call it";
     if (who.empty())
@@ -89,11 +92,6 @@ class Collective final : public Operation {
   }
 
  private:
-  static std::string listed(const std::vector<uint32_t>& ranks) {
-    std::string text;
-    for (const uint32_t r : ranks) text += (text.empty() ? "" : ", ") + std::to_string(r);
-    return text;
-  }
   const Call& call_;
   const uint64_t s_;
   std::vector<uint32_t> gone_;
@@ -104,8 +102,8 @@ void Communicator::compare(const Call& call, const Board& board, uint64_t s, uin
   const Post& p = board.post(other, s);
   const auto kind = static_cast<uint32_t>(call.kind);
   auto differs = [&](const char* what, const std::string& theirs, const std::string& ours) {
-    fail(HCCL_E_PARA, "%s: rank %u disagrees about the %s: %s, here %s", describe(call).c_str(), other, what,
-         theirs.c_str(), ours.c_str());
+    fail(HCCL_E_PARA, "%s: rank %s disagrees about the %s: %s, here %s", describe(call).c_str(),
+         name_of({other}).c_str(), what, theirs.c_str(), ours.c_str());
   };
   if (p.kind != kind) differs("collective (HcclCMDType)", std::to_string(p.kind), std::to_string(kind));
   if (p.type != static_cast<uint32_t>(call.type))

@@ -132,11 +132,10 @@ Options options_of(const HcclCommConfig* config) {
          static_cast<unsigned long long>(head.size));
   auto has = [&](size_t offset, size_t size) { return offset + size <= head.size; };
   Options options = default_options();
-  if (has(offsetof(HcclCommConfig, hcclBufferSize), 4) && config->hcclBufferSize != HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET)
-    options.buffer_mb = config->hcclBufferSize;
+  // hcclBufferSize says how much memory CANN stages data in. Here data is read where it lies: there is nothing to size.
   if (has(offsetof(HcclCommConfig, hcclDeterministic), 4) &&
-      config->hcclDeterministic != HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET)
-    options.deterministic = config->hcclDeterministic;
+      config->hcclDeterministic != HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET && config->hcclDeterministic > 2)
+    fail(HCCL_E_PARA, "hcclDeterministic is 0 to 2, not %u", config->hcclDeterministic);
   if (has(offsetof(HcclCommConfig, hcclCommName), COMM_NAME_MAX_LENGTH))
     options.name.assign(config->hcclCommName, strnlen(config->hcclCommName, COMM_NAME_MAX_LENGTH));
   if (has(offsetof(HcclCommConfig, hcclExecTimeOut), 4) &&
@@ -219,13 +218,14 @@ CommunicatorPtr init_sub(Communicator& parent, const std::vector<uint32_t>& rank
     fail(HCCL_E_PARA, "subCommRankId %u is not the place of rank %u in rankIds", rank, parent.rank());
   for (uint32_t r = 0; r < members.size(); ++r) members[r].rank = r;
   const Key key = derived_key(parent.key(), text);
+  Options own = named(options, key);
+  own.first = parent.first_of(ranks);
   const Settings s = settings();
   const Deadline deadline = Clock::now() + s.connect_timeout;
-  auto communicator = std::make_shared<Communicator>(key, rank, members, named(options, key));
+  auto communicator = std::make_shared<Communicator>(key, rank, members, own);
   Until patience(deadline, [&] {
-    fail(HCCL_E_TIMEOUT,
-         "rank %u of the new communicator (rank %u of %s) did not make it within the time limit (HCCL_CONNECT_TIMEOUT)",
-         communicator->host_leader(), ranks[communicator->host_leader()], parent.options().name.c_str());
+    fail(HCCL_E_TIMEOUT, "rank %s did not make the new communicator within the time limit (HCCL_CONNECT_TIMEOUT)",
+         communicator->name_of({communicator->host_leader()}).c_str());
   });
   communicator->link(patience);
   communicator->connect_hosts(parent.control());

@@ -30,15 +30,16 @@ class Exchange final : public Operation {
   [[noreturn]] void give_up() override {
     if (deserted_) {
       const Transfer& t = deserted_->transfer;
-      fail(HCCL_E_REMOTE, "%s: rank %u %s", describe(t).c_str(), t.peer, farewell_of({t.peer}).c_str());
+      fail(HCCL_E_REMOTE, "%s: rank %s %s", describe(t).c_str(), c_.name_of({t.peer}).c_str(),
+           farewell_of({t.peer}).c_str());
     }
     for (const Move& m : moves_) {
       if (m.stage == Stage::kDone) continue;
       const Transfer& t = m.transfer;
       if (!its_turn(m))
-        fail(HCCL_E_TIMEOUT, "%s: its turn did not come within %s: this rank's earlier %s rank %u has not been done",
-             describe(t).c_str(), limit().c_str(), t.send ? "send to" : "receive from", t.peer);
-      fail(HCCL_E_TIMEOUT, "%s: rank %u did not %s within %s", describe(t).c_str(), t.peer,
+        fail(HCCL_E_TIMEOUT, "%s: its turn did not come within %s: this rank's earlier %s rank %s has not been done",
+             describe(t).c_str(), limit().c_str(), t.send ? "send to" : "receive from", c_.name_of({t.peer}).c_str());
+      fail(HCCL_E_TIMEOUT, "%s: rank %s did not %s within %s", describe(t).c_str(), c_.name_of({t.peer}).c_str(),
            t.send ? "receive it" : "send it", limit().c_str());
     }
     fail(HCCL_E_INTERNAL, "an exchange without an open transfer was given up");
@@ -152,7 +153,7 @@ class Exchange final : public Operation {
   }
 
   [[noreturn]] void differ(const Transfer& t, uint32_t type, uint64_t bytes) {
-    fail(HCCL_E_PARA, "%s: rank %u sends %s, %llu bytes", describe(t).c_str(), t.peer,
+    fail(HCCL_E_PARA, "%s: rank %s sends %s, %llu bytes", describe(t).c_str(), c_.name_of({t.peer}).c_str(),
          type_name(static_cast<HcclDataType>(type)), static_cast<unsigned long long>(bytes));
   }
 

@@ -54,7 +54,12 @@ bool Peer::gone() const {
   return gone_;
 }
 
-Peer::Answer Peer::ask(uint32_t type, uint64_t number, const Key& key, Patience& patience) {
+bool Peer::said_goodbye() const {
+  std::lock_guard lock(Peers::get().mutex_);
+  return said_goodbye_;
+}
+
+Peer::Answer Peer::ask(uint32_t type, uint64_t number, const Key& key, const Name& rank, Patience& patience) {
   Peers& all = Peers::get();
   std::unique_lock lock(all.mutex_);
   const uint64_t request = next_request_++;
@@ -80,28 +85,29 @@ Peer::Answer Peer::ask(uint32_t type, uint64_t number, const Key& key, Patience&
     throw;
   }
   Answer answer = take();
-  if (!answer.here) fail(HCCL_E_REMOTE, "process %u of this host is gone", pid_);
+  if (!answer.here) fail(HCCL_E_REMOTE, "rank %s is gone: process %u of this host", rank().c_str(), pid_);
   return answer;
 }
 
-std::byte* Peer::arena(uint64_t id, Patience& patience) {
+std::byte* Peer::arena(uint64_t id, const Name& rank, Patience& patience) {
   {
     std::lock_guard lock(Peers::get().mutex_);
     const auto found = arenas_.find(id);
     if (found != arenas_.end()) return found->second->base();
   }
-  Answer answer = ask(kAskArena, id, {}, patience);
+  Answer answer = ask(kAskArena, id, {}, rank, patience);
   if (!answer.fd)
-    fail(HCCL_E_REMOTE, "process %u of this host does not know its own memory %llu", pid_,
+    fail(HCCL_E_REMOTE, "rank %s (process %u of this host) does not know its own memory %llu", rank().c_str(), pid_,
          static_cast<unsigned long long>(id));
   auto mapping = std::make_unique<Mapping>(std::move(answer.fd), answer.size);
   std::lock_guard lock(Peers::get().mutex_);
   return arenas_.try_emplace(id, std::move(mapping)).first->second->base();
 }
 
-std::shared_ptr<Board> Peer::board(const Key& key, uint32_t ranks, Patience& patience) {
-  Answer answer = ask(kAskBoard, 0, key, patience);
-  if (!answer.fd) fail(HCCL_E_INTERNAL, "process %u of this host passed no shared page", pid_);
+std::shared_ptr<Board> Peer::board(const Key& key, uint32_t ranks, const Name& rank, Patience& patience) {
+  Answer answer = ask(kAskBoard, 0, key, rank, patience);
+  if (!answer.fd)
+    fail(HCCL_E_INTERNAL, "rank %s (process %u of this host) passed no shared page", rank().c_str(), pid_);
   return Board::map(std::move(answer.fd), ranks);
 }
 

@@ -32,13 +32,16 @@ class Mapping {
 class Peer {
  public:
   Peer(const Key& id, Fd socket, uint32_t pid);
+  // How the caller calls the peer's rank, should it be gone.
+  using Name = std::function<std::string()>;
   // The peer's arena, mapped on first use.
-  std::byte* arena(uint64_t id, Patience& patience);
+  std::byte* arena(uint64_t id, const Name& rank, Patience& patience);
   // The board that the peer published under `key`, when it has.
-  std::shared_ptr<Board> board(const Key& key, uint32_t ranks, Patience& patience);
+  std::shared_ptr<Board> board(const Key& key, uint32_t ranks, const Name& rank, Patience& patience);
   uint32_t pid() const { return pid_; }
   const Key& id() const { return id_; }
   bool gone() const;
+  bool said_goodbye() const;
 
  private:
   friend class Peers;
@@ -47,7 +50,7 @@ class Peer {
     Fd fd;
     uint64_t size = 0;
   };
-  Answer ask(uint32_t type, uint64_t number, const Key& key, Patience& patience);
+  Answer ask(uint32_t type, uint64_t number, const Key& key, const Name& rank, Patience& patience);
 
   const Key id_;
   const uint32_t pid_;

@@ -110,10 +110,10 @@ Settings settings() {
     s.base_port = static_cast<uint16_t>(*v), s.base_port_named = true;
   if (const char* v = text_of("HCCL_IF_IP")) s.interface_ip = v;
   if (const char* v = text_of("HCCL_SOCKET_IFNAME")) s.interface_names = v;
-  if (const char* v = text_of("HCCL_WHITELIST_DISABLE")) s.whitelist = !strcmp(v, "0");
+  if (auto v = number_of("HCCL_WHITELIST_DISABLE", 0, 1)) s.whitelist = *v == 0;
   if (const char* v = text_of("HCCL_WHITELIST_FILE")) s.whitelist_file = v;
   s.secret = secret();
-  if (const char* v = text_of("ANYCEND_STRICT")) s.strict = strcmp(v, "0") != 0;
+  if (auto v = number_of("ANYCEND_STRICT", 0, 1)) s.strict = *v == 1;
   return s;
 }
 

@@ -199,15 +199,19 @@ CommunicatorPtr withdraw(HcclComm handle) {
   return communicator;
 }
 
+// ANYCEND_CHECK: what is not memory of the stream's device is refused.
+static void require_memory(aclrtStream stream, const void* buffer, uint64_t bytes) {
+  const int device = stream_device(stream);
+  if (bytes && !check_pointer(buffer, bytes, device)) fail(HCCL_E_PTR, "a buffer is not memory of device %d", device);
+}
+
 void submit(HcclComm handle, aclrtStream stream, Call call) {
   CommunicatorPtr c = lookup(handle);
   require_pointer(call.send, call.send_bytes, "sendBuf");
   require_pointer(call.recv, call.recv_bytes, "recvBuf");
   if (checked_mode()) {
-    const int device = stream_device(stream);
-    if ((call.send_bytes && !check_pointer(call.send, call.send_bytes, device)) ||
-        (call.recv_bytes && !check_pointer(call.recv, call.recv_bytes, device)))
-      fail(HCCL_E_PTR, "a buffer is not memory of device %d", device);
+    require_memory(stream, call.send, call.send_bytes);
+    require_memory(stream, call.recv, call.recv_bytes);
   }
   const char* name = call.name;
   accept(std::unique_ptr<Work>(new Work{std::move(c), name, std::move(call)}), stream);
@@ -218,6 +222,7 @@ void submit(HcclComm handle, aclrtStream stream, std::vector<Transfer> transfers
   for (const Transfer& t : transfers) {
     require_root(*c, t.peer, "remote rank");
     require_pointer(t.buffer, t.bytes, t.send ? "sendBuf" : "recvBuf");
+    if (checked_mode()) require_memory(stream, t.buffer, t.bytes);
   }
   accept(std::unique_ptr<Work>(new Work{std::move(c), name, Batch{std::move(transfers), {}}}), stream);
 }

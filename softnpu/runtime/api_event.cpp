@@ -16,6 +16,8 @@ constexpr uint32_t kKnownFlags = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGR
 void make(aclrtEvent* event, uint32_t flags) {
   need(event, "event");
   if (flags & ~kKnownFlags) fail(ACL_ERROR_INVALID_PARAM, "event flags %#x are not known", flags);
+  if ((flags & ACL_EVENT_EXTERNAL) && flags != ACL_EVENT_EXTERNAL)
+    fail(ACL_ERROR_INVALID_PARAM, "event flags %#x: ACL_EVENT_EXTERNAL stands alone", flags);
   current_context();
   Event* e = slab<Event>().take();
   e->open(flags);
@@ -23,6 +25,8 @@ void make(aclrtEvent* event, uint32_t flags) {
 }
 
 Event& get(aclrtEvent event) { return slab<Event>().get(event); }
+
+constexpr int64_t kSecond = 1'000'000'000;
 
 }  // namespace
 
@@ -51,14 +55,18 @@ SOFTNPU_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
 }
 
 SOFTNPU_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
-  return guarded(__func__, [&] { get(event).record(stream_of(stream)); });
+  return guarded(__func__, [&] {
+    if (flag > ACL_EVENT_RECORD_EXTERNAL)
+      fail(ACL_ERROR_INVALID_PARAM, "flag is ACL_EVENT_RECORD_DEFAULT or ACL_EVENT_RECORD_EXTERNAL, not %u", flag);
+    Event& e = get(event);
+    flag == ACL_EVENT_RECORD_EXTERNAL ? e.record_external(stream_of(stream)) : e.record(stream_of(stream));
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
   return guarded(__func__, [&] {
     Event& e = get(event);
-    stream_of(stream);
-    e.reset();
+    e.reset(stream_of(stream));
   });
 }
 
@@ -69,18 +77,25 @@ SOFTNPU_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent even
   });
 }
 
+// Here and in the next one the time is in seconds, 0 for ever.
 SOFTNPU_EXPORT aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout,
                                                      uint32_t flag) {
-  return guarded(__func__, [&] {
+  return guarded(__func__, [&, name = __func__] {
+    if (flag > ACL_EVENT_WAIT_EXTERNAL)
+      fail(ACL_ERROR_INVALID_PARAM, "flag is ACL_EVENT_WAIT_DEFAULT or ACL_EVENT_WAIT_EXTERNAL, not %u", flag);
+    if (flag == ACL_EVENT_WAIT_EXTERNAL && timeout)
+      fail(ACL_ERROR_INVALID_PARAM, "timeout %u: a wait with ACL_EVENT_WAIT_EXTERNAL has none, give 0", timeout);
     Event& e = get(event);
-    e.wait_on(stream_of(stream));
+    if (flag == ACL_EVENT_WAIT_EXTERNAL) return e.wait_external(stream_of(stream));
+    e.wait_on(stream_of(stream), timeout * kSecond, name);
   });
 }
 
 SOFTNPU_EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout) {
-  return guarded(__func__, [&] {
+  return guarded(__func__, [&, name = __func__] {
+    if (timeout < 0) fail(ACL_ERROR_INVALID_PARAM, "timeout %d: give seconds, or 0 for ever", timeout);
     Event& e = get(event);
-    e.wait_on(stream_of(stream));
+    e.wait_on(stream_of(stream), timeout * kSecond, name);
   });
 }
 

@@ -92,7 +92,10 @@ SOFTNPU_EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI
 SOFTNPU_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI) {
   return guarded(__func__, [&] {
     Capture* capture = stream_of(stream).capture().load();
-    if (status) *status = capture ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE : ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    if (status)
+      *status = !capture           ? ACL_MODEL_RI_CAPTURE_STATUS_NONE
+                : capture->valid() ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE
+                                   : ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED;
     if (modelRI) *modelRI = capture ? capture->graph() : nullptr;
   });
 }

@@ -62,16 +62,42 @@ void refuse_unseen() {
   Open& open = open_captures();
   if (open.count.load(std::memory_order_relaxed) == 0) return;
   std::lock_guard lock(open.mutex);
+  bool forbidden = false;
+  for (auto& [id, capture] : open.captures) {
+    if (!capture->forbids(t_mode)) continue;
+    capture->invalidate("memory was copied or set beside the streams");
+    forbidden = true;
+  }
+  if (forbidden)
+    fail(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
+         "a graph is being captured, and the capture cannot see this call: use the asynchronous one on the captured "
+         "stream, or capture in the relaxed mode");
+}
+
+void invalidate_capture(Stream& stream, const char* why) noexcept {
+  Open& open = open_captures();
+  std::lock_guard lock(open.mutex);
   for (auto& [id, capture] : open.captures)
-    if (capture->forbids(t_mode))
-      fail(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
-           "a graph is being captured, and the capture cannot see this call: use the asynchronous one on the captured "
-           "stream, or capture in the relaxed mode");
+    if (capture == stream.capture().load(std::memory_order_acquire)) capture->invalidate(why);
+}
+
+void Capture::invalidate(const char* why) noexcept {
+  const char* none = nullptr;
+  why_invalid_.compare_exchange_strong(none, why, std::memory_order_acq_rel);
+}
+
+void Capture::require_valid() const {
+  if (const char* why = why_invalid_.load(std::memory_order_acquire))
+    fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
+         "the capture is invalid since an earlier call that it could not take: %s; end it, and capture again without "
+         "that call",
+         why);
 }
 
 aclmdlRICaptureMode exchange_capture_mode(aclmdlRICaptureMode mode) noexcept { return std::exchange(t_mode, mode); }
 
 void Capture::add(Stream& stream, Work&& work) {
+  require_valid();
   std::lock_guard lock(mutex_);
   size_t& own = clocks_[&stream][&stream];
   list_->push_back(std::move(work));
@@ -79,11 +105,13 @@ void Capture::add(Stream& stream, Work&& work) {
 }
 
 std::shared_ptr<CaptureMark> Capture::mark(Stream& stream) {
+  require_valid();
   std::lock_guard lock(mutex_);
   return std::make_shared<CaptureMark>(CaptureMark{id_, clocks_[&stream]});
 }
 
 void Capture::join(Stream& stream, const CaptureMark& mark) {
+  require_valid();
   std::lock_guard lock(mutex_);
   merge(clocks_[&stream], mark.clock);
   stream.capture().store(this, std::memory_order_release);
@@ -105,6 +133,7 @@ std::shared_ptr<TaskList> Capture::finish() {
     if (own != clock.end() && (seen == known.end() || seen->second < own->second)) unjoined = true;
     stream->capture().store(nullptr, std::memory_order_release);
   }
+  require_valid();
   if (unjoined)
     fail(ACL_ERROR_RT_STREAM_UNJOINED,
          "a stream was drawn into the capture by an event and never joined back: make the first stream wait for it");
@@ -116,8 +145,11 @@ bool join_capture(Stream& stream, const CaptureMark& mark) {
   auto it = open_captures().captures.find(mark.capture_id);
   if (it == open_captures().captures.end()) return false;
   Capture* other = stream.capture().load(std::memory_order_acquire);
-  if (other && other != it->second)
+  if (other && other != it->second) {
+    it->second->invalidate("it was to be joined with another graph's capture");
+    other->invalidate("it was to be joined with another graph's capture");
     fail(ACL_ERROR_STREAM_CAPTURE_CONFLICT, "the stream is being captured into another graph");
+  }
   it->second->join(stream, mark);
   return true;
 }

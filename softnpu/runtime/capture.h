@@ -59,18 +59,25 @@ class Capture {
   // Only a relaxed capture may be ended by another thread than the one that began it.
   void check_thread() const;
 
+  // The next three throw when the capture is invalid.
   void add(Stream& stream, Work&& work);
   std::shared_ptr<CaptureMark> mark(Stream& stream);
   void join(Stream& stream, const CaptureMark& mark);
-  // Releases the streams. Throws if one of them was never joined back into the origin.
+  // A call that it could not take was made: the graph would not be what the program meant. The first reason counts.
+  void invalidate(const char* why) noexcept;
+  bool valid() const noexcept { return why_invalid_.load(std::memory_order_acquire) == nullptr; }
+  // Releases the streams. Throws if it is invalid, or if one of them was never joined back into the origin.
   std::shared_ptr<TaskList> finish();
 
  private:
+  void require_valid() const;
+
   const uint64_t id_;
   Stream& origin_;
   void* const graph_;
   const aclmdlRICaptureMode mode_;
   const std::thread::id thread_;
+  std::atomic<const char*> why_invalid_{nullptr};
   std::mutex mutex_;
   std::shared_ptr<TaskList> list_;
   std::map<Stream*, CaptureClock> clocks_;
@@ -79,8 +86,11 @@ class Capture {
 // Puts `stream` into the capture that `mark` belongs to, or orders it after the mark. False: that capture is over.
 bool join_capture(Stream& stream, const CaptureMark& mark);
 
+// The capture that the stream is in, if any, is invalid from now on; `why` is a literal. The caller throws.
+void invalidate_capture(Stream& stream, const char* why) noexcept;
+
 // Throws where a capture under way forbids a call that works on memory at once, beside every stream (aclrtMemcpy, aclrtMemset):
-// it would be missing in the graph. One relaxed load while nothing is captured.
+// it would be missing in the graph, which becomes invalid. One relaxed load while nothing is captured.
 void refuse_unseen();
 // Sets the calling thread's own mode and returns the former one.
 aclmdlRICaptureMode exchange_capture_mode(aclmdlRICaptureMode mode) noexcept;

@@ -15,6 +15,13 @@ namespace {
 constexpr int kMaxDevices = 64;
 constexpr int kInvalidParam = 100000;
 
+bool switched_on(const char* name) {
+  const char* v = getenv(name);
+  if (v == nullptr || *v == 0) return false;
+  if ((*v != '0' && *v != '1') || v[1]) fail(kInvalidParam, "%s=%s: it must be 0 or 1", name, v);
+  return *v == '1';
+}
+
 std::unique_ptr<Config> read() {
   auto c = std::make_unique<Config>();
   if (const char* v = getenv("ANYCEND_DEVICES"); v && *v) {
@@ -34,8 +41,8 @@ std::unique_ptr<Config> read() {
   c->soc = find_soc(soc && *soc ? soc : "Ascend910B3");
   if (c->soc == nullptr)
     fail(kInvalidParam, "ANYCEND_SOC=%s: no such chip here; known are %s", soc, soc_names().c_str());
-  const char* check = getenv("ANYCEND_CHECK");
-  c->check = check && strcmp(check, "1") == 0;
+  c->check = switched_on("ANYCEND_CHECK");
+  switched_on("ANYCEND_STRICT");  // libopapi and libhccl read it again; here a value that is neither is refused
   if (const char* v = getenv("ANYCEND_CHAOS"); v && *v) {
     char* end;
     c->chaos = strtoull(v, &end, 10);

@@ -61,8 +61,6 @@ const char* take_recent_message() noexcept {
 int last_error() noexcept { return recent.last; }
 void set_last_error(int code) noexcept { recent.last = code; }
 
-void clear_recent_message() noexcept { recent.text[0] = 0; }
-
 void set_error_message(const char* text) noexcept { snprintf(recent.text, sizeof recent.text, "%s", text ? text : ""); }
 
 }  // namespace softnpu

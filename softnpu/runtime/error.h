@@ -2,6 +2,7 @@
 // Who uses it: every api_*.cpp (guarded) and everything below (fail).
 #pragma once
 
+#include <exception>
 #include <new>
 #include <string>
 
@@ -31,7 +32,6 @@ int refuse(const char* call) noexcept;
 
 // aclGetRecentErrMsg: the message is consumed; the pointer lives until the thread's next call of it. Never null.
 const char* take_recent_message() noexcept;
-void clear_recent_message() noexcept;
 
 // The thread's last status but 0, as aclrtGetLastError tells it. report and refuse set it.
 int last_error() noexcept;
@@ -48,6 +48,8 @@ inline int guarded(const char* call, Body&& body) noexcept {
     return report(call, error.code, error.message.c_str());
   } catch (const std::bad_alloc&) {
     return report(call, 200000, "the host is out of memory");
+  } catch (const std::exception& error) {
+    return report(call, 500000, error.what());
   } catch (...) {
     return report(call, 500000, "internal error");
   }
@@ -61,6 +63,8 @@ inline int guarded_always(const char* call, Body&& body) noexcept {
     return 0;
   } catch (const Error& error) {
     return report(call, error.code, error.message.c_str());
+  } catch (const std::exception& error) {
+    return report(call, 500000, error.what());
   } catch (...) {
     return report(call, 500000, "internal error");
   }

@@ -1,11 +1,15 @@
 #include "softnpu/runtime/event.h"
 
 #include <algorithm>
+#include <climits>
 
 #include "acl/types.h"
 #include "softnpu/runtime/capture.h"
+#include "softnpu/runtime/enqueue.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/schedule.h"
+#include "softnpu/runtime/settings.h"
 #include "softnpu/runtime/stream.h"
 #include "softnpu/sanitize/hooks.h"
 
@@ -35,8 +39,55 @@ struct Event::TimeTask {
   }
 };
 
+// An event that is a flag, found anew by each run: a graph may outlive it.
+struct Event::FlagTask {
+  void* handle;
+  int64_t limit_ns;
+
+  Event* find() const noexcept { return slab<Event>().find(handle); }
+
+  static int gone() noexcept {
+    set_error_message("the event was destroyed before the stream came to it");
+    return ACL_ERROR_RT_PARAM_INVALID;
+  }
+
+  template <uint32_t value>
+  static int put(void* state) noexcept {
+    Event* event = static_cast<FlagTask*>(state)->find();
+    if (event == nullptr) return gone();
+    event->flag_.store(value, std::memory_order_seq_cst);
+    futex_wake(event->flag_, INT_MAX);
+    return 0;
+  }
+
+  static int wait(void* state) noexcept {
+    auto* t = static_cast<FlagTask*>(state);
+    const int64_t end = deadline_after_ns(t->limit_ns);
+    for (;;) {
+      Event* event = t->find();
+      if (event == nullptr) return gone();
+      if (event->flag_.load(std::memory_order_seq_cst)) return 0;
+      if (Stream::running_task_aborted()) return ACL_ERROR_RT_STREAM_ABORT;
+      const int64_t now = now_ns();
+      if (now >= end) {
+        set_error_message("the event was not recorded within the time limit of the wait");
+        return ACL_ERROR_RT_WAIT_TIMEOUT;
+      }
+      futex_wait(event->flag_, 0, std::min(now + schedule::kAbortNs, end));
+    }
+  }
+
+  static void submit(Stream& stream, Event& event, int (*run)(void*) noexcept, const char* name, Cost cost,
+                     int64_t limit_ns = 0) {
+    stream.submit(Work({run, nullptr, nullptr, name, cost}, FlagTask{slab<Event>().handle_of(&event), limit_ns}));
+  }
+};
+
+bool Event::is_flag() const noexcept { return flags_ & ACL_EVENT_EXTERNAL; }
+
 void Event::open(uint32_t flags) noexcept {
   std::lock_guard lock(mutex_);
+  flag_ = 0;
   flags_ = flags;
   recorded_ = time_at_ = {};
   ++epoch_;
@@ -46,6 +97,7 @@ void Event::open(uint32_t flags) noexcept {
 }
 
 void Event::record(Stream& stream) {
+  if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<1>, "aclrtRecordEvent", Cost::kTiny);
   if (Capture* capture = stream.capture().load(std::memory_order_acquire)) {
     auto mark = capture->mark(stream);
     std::lock_guard lock(mutex_);
@@ -72,7 +124,9 @@ void Event::record(Stream& stream) {
   if (epoch_ == epoch) recorded_ = {&stream, stream.tail()};
 }
 
-void Event::wait_on(Stream& stream) {
+void Event::wait_on(Stream& stream, int64_t limit_ns, const char* task) {
+  const int64_t set = settings().wait_limit_ns.load(std::memory_order_relaxed);
+  if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::wait, task, Cost::kHost, limit_ns ? limit_ns : set);
   Position at;
   std::shared_ptr<CaptureMark> mark;
   {
@@ -84,22 +138,52 @@ void Event::wait_on(Stream& stream) {
     if (!join_capture(stream, *mark)) refuse_captured();
     return;
   }
-  if (stream.capture().load(std::memory_order_acquire))
+  if (stream.capture().load(std::memory_order_acquire)) {
+    invalidate_capture(stream, "the stream was to wait for an event recorded outside the capture");
     fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY,
-         "the stream is being captured, and the event was recorded outside the capture: a graph cannot wait for it; "
-         "let the "
-         "stream wait before the capture begins");
+         "the stream is being captured, and the event was recorded outside the capture: let the stream wait before the "
+         "capture begins, or wait with ACL_EVENT_WAIT_EXTERNAL, which each replay does");
+  }
   if (at.stream == nullptr || at.stream == &stream) return;
   if (at.stream->done() < at.target || at.stream->failed()) {
-    stream.submit(
-        Work({nothing, nullptr, nullptr, "aclrtStreamWaitEvent", Cost::kWait}, WaitPayload{at.stream, at.target}));
+    const WaitPayload wait{at.stream, at.target, limit_ns ? limit_ns : set, limit_ns ? task : "aclrtSetOpWaitTimeout"};
+    stream.submit(Work({nothing, nullptr, nullptr, task, Cost::kWait}, wait));
   }
   std::lock_guard lock(mutex_);
   std::erase_if(waits_, [](const Position& p) { return p.stream->done() >= p.target; });
   waits_.push_back({&stream, stream.tail()});
 }
 
-void Event::reset() {
+void Event::require_external(Stream& stream) {
+  if (!stream.capture().load(std::memory_order_acquire))
+    fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the flag EXTERNAL is for streams that are being captured");
+  if (flags_ != ACL_EVENT_SYNC)
+    fail(ACL_ERROR_INVALID_PARAM, "the flag EXTERNAL needs an event made with ACL_EVENT_SYNC alone, not %#x", flags_);
+}
+
+// The graph keeps the event's handle; a replay after its end fails.
+void Event::record_external(Stream& stream) {
+  require_external(stream);
+  auto again = [](void* event, aclrtStream where) noexcept {
+    return guarded("aclrtRecordEventWithFlag", [&] { slab<Event>().get(event).record(stream_of(where)); });
+  };
+  stream.capture().load()->add(stream,
+                               Work({Recorded::never, nullptr, nullptr, "aclrtRecordEventWithFlag", Cost::kAgain},
+                                    Recorded{again, slab<Event>().handle_of(this), nullptr}));
+}
+
+void Event::wait_external(Stream& stream) {
+  require_external(stream);
+  auto again = [](void* event, aclrtStream where) noexcept {
+    return guarded("aclrtStreamWaitEventWithFlag", [&] { slab<Event>().get(event).wait_on(stream_of(where)); });
+  };
+  stream.capture().load()->add(stream,
+                               Work({Recorded::never, nullptr, nullptr, "aclrtStreamWaitEventWithFlag", Cost::kAgain},
+                                    Recorded{again, slab<Event>().handle_of(this), nullptr}));
+}
+
+void Event::reset(Stream& stream) {
+  if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<0>, "aclrtResetEvent", Cost::kTiny);
   std::lock_guard lock(mutex_);
   recorded_ = {};
   ++epoch_;
@@ -112,9 +196,10 @@ Event::Position Event::position() {
   return recorded_;
 }
 
-bool Event::recorded() { return position().stream != nullptr; }
+bool Event::recorded() { return is_flag() ? flag_ != 0 : position().stream != nullptr; }
 
 bool Event::done() {
+  if (is_flag()) return flag_ != 0;
   Position p = position();
   return p.stream == nullptr || p.stream->done() >= p.target;
 }
@@ -125,6 +210,8 @@ bool Event::waits_done() {
 }
 
 void Event::synchronize(int64_t deadline) {
+  for (; is_flag() && flag_ == 0; futex_wait(flag_, 0, deadline))
+    if (deadline != kForever && now_ns() >= deadline) fail(507047, "the event was not recorded within the given time");
   Position p = position();
   if (p.stream == nullptr) return;
   if (!p.stream->wait_for(p.target, deadline)) fail(507047, "the event has not happened within the given time");

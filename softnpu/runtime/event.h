@@ -1,6 +1,9 @@
 // An event: a position in a stream ("everything before this is done"), taken at record. Recording and waiting capture the
 // position at the call, so re-recording or destroying an event changes nothing for those who wait already. Without timing a
 // record is no task at all; with timing it is a tiny one that writes the clock.
+// Between a graph and what is outside of it there are two ways. Recording or waiting with the flag EXTERNAL is done anew by each
+// replay, when it is queued. An event made with ACL_EVENT_EXTERNAL is a flag instead of a position: recording sets it, a reset
+// clears it, whoever waits sleeps until it is set, also if nobody has recorded it yet; all three are tasks, in graphs too.
 #pragma once
 
 #include <atomic>
@@ -26,8 +29,12 @@ class Event {
 
   uint32_t flags() const noexcept { return flags_; }
   void record(Stream& stream);
-  void wait_on(Stream& stream);
-  void reset();
+  // In a graph, of an event outside of it: done by each replay. The stream must be in a capture.
+  void record_external(Stream& stream);
+  void wait_external(Stream& stream);
+  // `limit_ns`: after which the stream fails, counted from when it comes to the wait; 0: what aclrtSetOpWaitTimeout says.
+  void wait_on(Stream& stream, int64_t limit_ns = 0, const char* task = "aclrtStreamWaitEvent");
+  void reset(Stream& stream);
   bool recorded();
   // Done, or never recorded.
   bool done();
@@ -43,8 +50,14 @@ class Event {
     uint64_t target = 0;
   };
   struct TimeTask;
+  struct FlagTask;
+
+  bool is_flag() const noexcept;
+  void require_external(Stream& stream);
 
   Position position();  // throws for an event recorded in a capture
+
+  std::atomic<uint32_t> flag_{0};  // of an event that is one
 
   std::mutex mutex_;  // guards all below; a leaf
   uint32_t flags_ = 0;

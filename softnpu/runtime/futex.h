@@ -24,6 +24,12 @@ inline int64_t now_ns() noexcept {
 // A deadline `ms` from now; negative means never (CANN's -1).
 inline int64_t deadline_after_ms(int64_t ms) noexcept { return ms < 0 ? kForever : now_ns() + ms * 1000000; }
 
+// The same in nanoseconds, where 0 means never.
+inline int64_t deadline_after_ns(int64_t ns) noexcept {
+  const int64_t now = now_ns();
+  return ns == 0 || ns > kForever - now ? kForever : now + ns;
+}
+
 // Returns when the word differs from `expected`, at a wake, at the deadline, or spuriously: callers loop.
 inline void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, int64_t deadline) noexcept {
   timespec until{deadline / 1000000000, deadline % 1000000000};

@@ -14,7 +14,8 @@
 //   wait for a stream         once it is over: yes        |  yes   |  once it is over
 //   to be skipped               yes, whatever its cost: it is only dropped
 //
-// The compute thread serves streams in turns of kTurnNs (a kernel is never interrupted). Devices take turns, as if each had a
+// The compute thread never blocks: neither in a task nor, beyond kTokenNs, for a stream that a caller runs meanwhile. It serves
+// streams in turns of kTurnNs (a kernel is never interrupted). Devices take turns, as if each had a
 // thread of its own. Among the streams of one device a level of priority is worth kLevelNs of waiting: streams of one
 // priority alternate, a higher one goes first, at once after the kernel that runs, and a lower one is never shut out. The
 // priority counts when a turn is given, so changing it moves streams that wait already.
@@ -47,6 +48,9 @@ inline constexpr int64_t kTurnNs = 2'000'000, kLevelNs = 10'000'000;
 inline constexpr uint64_t kWideMemory = 256;
 // A thread that waits for a stream looks this often whether the next task has become one that it may run.
 inline constexpr int64_t kLookNs = 50'000'000;
+// The compute thread waits this long for a stream that a caller runs, who may be blocked in a task; then the stream's own worker
+// waits for it.
+inline constexpr int64_t kTokenNs = 200'000;
 // A task that is blocked looks this often whether its stream was aborted.
 inline constexpr int64_t kAbortNs = 20'000'000;
 // How many pauses (~40 ns each) a waiting thread spins before it sleeps: none on a machine with one processor.

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -99,11 +100,15 @@ bool Stream::may_run(Runner runner, Work& work, const Turn* turn) noexcept {
 // A wait for another stream: the token is held, but nobody else could go on here anyway. Then its error is this stream's.
 void Stream::block_on(const WaitPayload& wait, const char* task) noexcept {
   Stream& source = *wait.source;
-  const int64_t limit = settings().wait_limit_ns, begin = now_ns();
-  while (!source.ring_.progress().wait(wait.target, now_ns() + schedule::kAbortNs, 64)) {
+  const int64_t end = deadline_after_ns(wait.limit_ns);
+  while (!source.ring_.progress().wait(wait.target, std::min(now_ns() + schedule::kAbortNs, end), 64)) {
     if (skipped() || life() != Life::kRunning) return;
-    if (limit && now_ns() - begin >= limit)
-      return set_failure(107019, task, "the event has not happened within the limit of aclrtSetOpWaitTimeout", 0);
+    if (now_ns() >= end) {
+      char text[128];
+      snprintf(text, sizeof text, "the event has not happened within %g s (%s)", double(wait.limit_ns) / 1e9,
+               wait.limit);
+      return set_failure(ACL_ERROR_RT_WAIT_TIMEOUT, task, text, 0);
+    }
   }
   if (!source.failed() || source.continue_on_failure()) return;
   const Failure cause = source.failure(false, wait.target);
@@ -166,7 +171,7 @@ void Stream::drive(Executor& me) noexcept {
     Stop stop = Stop::kEmpty;
     Cost next = Cost::kTiny;
     if (!ring_.empty()) {  // a helper may have been faster: then leave the token to callers
-      token_.take();
+      if (!token_.take(me.as() == Runner::kCompute ? now_ns() + schedule::kTokenNs : kForever)) return hand_to(worker_);
       stop = run_queue(me.as(), UINT64_MAX, &turn);
       if (stop == Stop::kNotMine) next = ring_.front()->cost();
       token_.release();
@@ -241,7 +246,8 @@ bool Stream::wait_for(uint64_t target, int64_t deadline) {
 
 namespace {
 
-[[noreturn]] void refuse_captured() {
+[[noreturn]] void refuse_captured(Stream& stream) {
+  invalidate_capture(stream, "the stream was to be synchronized");
   fail(107027, "the stream is being captured into a graph: it cannot be synchronized");
 }
 [[noreturn]] void time_out(int code) { fail(code, "the stream has not finished within the given time"); }
@@ -249,7 +255,7 @@ namespace {
 }  // namespace
 
 void Stream::synchronize(int64_t deadline, int timeout_code) {
-  if (capture_.load(std::memory_order_acquire)) refuse_captured();
+  if (capture_.load(std::memory_order_acquire)) refuse_captured(*this);
   if (!wait_for(ring_.tail(), deadline)) time_out(timeout_code);
   if (failed()) throw_error(true);
 }
@@ -258,7 +264,7 @@ void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
   std::vector<Stream*> mine;
   slab<Stream>().each([&](Stream& s) {
     if (s.device() != device) return;
-    if (s.capture_.load(std::memory_order_acquire)) refuse_captured();
+    if (s.capture_.load(std::memory_order_acquire)) refuse_captured(s);
     mine.push_back(&s);
   });
   for (Stream* s : mine)

@@ -27,6 +27,8 @@ class Context;
 struct WaitPayload {
   Stream* source;
   uint64_t target;
+  int64_t limit_ns;   // from when the stream comes to it; 0: none
+  const char* limit;  // what set it
 };
 
 class Stream {

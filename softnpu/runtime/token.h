@@ -1,4 +1,5 @@
-// The right to run a stream's tasks: held by one thread at a time. Callers only try; executors wait for it.
+// The right to run a stream's tasks: held by one thread at a time. Callers only try; a stream's worker waits for it, the compute
+// thread a moment only, since whoever holds it may be blocked in a collective and other streams need that thread.
 #pragma once
 
 #include <atomic>
@@ -17,12 +18,17 @@ class Token {
            word_.compare_exchange_strong(free, 1, std::memory_order_acquire);
   }
 
-  void take() noexcept {
+  // False at the deadline. The word may then stay 2, which costs one needless wake-up.
+  bool take(int64_t deadline) noexcept {
     for (int i = 0; i < 64; ++i) {
-      if (try_take()) return;
+      if (try_take()) return true;
       cpu_relax();
     }
-    while (word_.exchange(2, std::memory_order_acquire) != 0) futex_wait(word_, 2, kForever);
+    while (word_.exchange(2, std::memory_order_acquire) != 0) {
+      if (deadline != kForever && now_ns() >= deadline) return false;
+      futex_wait(word_, 2, deadline);
+    }
+    return true;
   }
 
   void release() noexcept {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from tests.distributed.launch import ROOT, run
 
 RUN = ROOT / "examples" / "distributed" / "run.sh"
 WAYS = ["shell", "spawn", "launch", "torchrun", "torch_npu_run"]
-RANKS = 8
 
 
 @pytest.fixture(scope="module")
@@ -24,36 +24,38 @@ def digits(tmp_path_factory) -> Path:
     return folder
 
 
-def started(way: str, folder: Path, *args: str) -> str:
+def started(way: str, folder: Path, ranks: int, *args: str) -> str:
     # The interpreter's own scripts: torchrun, torch_npu_run, python3.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return run(["bash", RUN, way, str(RANKS), *args], cwd=folder, MASTER_PORT=str(free_port()), PATH=path, timeout=400)
+    return run(["bash", RUN, way, str(ranks), *args], cwd=folder, MASTER_PORT=str(free_port()), PATH=path, timeout=400)
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, str]:
-    """The sum of parameters by way."""
-    return {}
+def results() -> dict[int, dict[str, str]]:
+    """The sum of parameters by number of ranks and way."""
+    return defaultdict(dict)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_eight_ranks_learn_the_digits(way, digits, results):
-    output = started(way, digits)
-    sums = dict(re.findall(rf"^rank (\d) of {RANKS} on npu:\1: sum of parameters (\S+)$", output, re.M))
-    assert sorted(map(int, sums)) == list(range(RANKS)), output
+@pytest.mark.parametrize("ranks", [2, pytest.param(8, marks=pytest.mark.full)])
+def test_the_ranks_learn_the_digits(way, ranks, digits, results):
+    output = started(way, digits, ranks)
+    sums = dict(re.findall(rf"^rank (\d) of {ranks} on npu:\1: sum of parameters (\S+)$", output, re.M))
+    assert sorted(map(int, sums)) == list(range(ranks)), output
     assert len(set(sums.values())) == 1, sums
     losses = [float(loss) for loss in re.findall(r"^epoch \d: loss (\S+)$", output, re.M)]
     assert len(losses) == 5 and losses[-1] < 0.5 * losses[0], losses
     assert float(re.search(r"^test accuracy (\S+) %$", output, re.M)[1]) > 85
-    results[way] = sums["0"]
+    results[ranks][way] = sums["0"]
 
 
-def test_every_way_gives_the_same_parameters(results):
-    if len(results) < len(WAYS):
+@pytest.mark.parametrize("ranks", [2, pytest.param(8, marks=pytest.mark.full)])
+def test_every_way_gives_the_same_parameters(ranks, results):
+    if len(results[ranks]) < len(WAYS):
         pytest.skip("the ways were not all run")
-    assert len(set(results.values())) == 1, results
+    assert len(set(results[ranks].values())) == 1, results
 
 
 def test_an_unknown_way_is_refused(digits):
     with pytest.raises(AssertionError, match="carrier-pigeon is none of shell, spawn"):
-        started("carrier-pigeon", digits)
+        started("carrier-pigeon", digits, 8)

@@ -7,7 +7,9 @@ import copy
 import pytest
 import torch  # noqa: F401
 
+from tests.core.tools import run
 from tests.distributed import failures
+from tests.distributed.conftest import free_port
 
 
 def options():
@@ -53,3 +55,10 @@ def test_a_setting_without_effect_is_said(monkeypatch):
     with pytest.warns(UserWarning, match="TORCH_HCCL_STATUS_SAVE_ENABLE=1 is set, but") as told:
         distributed._warn_of_settings.__wrapped__()
     assert len(told) == 1
+
+
+def test_a_switch_that_is_neither_on_nor_off_is_named() -> None:
+    program = "import torch, torch.distributed as dist; dist.init_process_group('hccl', rank=0, world_size=1)"
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    done = run(program, check=False, TORCH_HCCL_BLOCKING_WAIT="false", **where)
+    assert "TORCH_HCCL_BLOCKING_WAIT=false: it must be 0 (off) or 1 (on)" in done.stderr

@@ -70,9 +70,7 @@ def trained(hosts: Hosts, way: str, npus: int, folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("way", "npus"),
-    [(way, 4) for way in WAYS]
-    + [("shell", 8)]
-    + [pytest.param(way, 8, marks=pytest.mark.full) for way in WAYS if way != "shell"],
+    [(way, 2) for way in WAYS] + [pytest.param(way, npus, marks=pytest.mark.full) for npus in (4, 8) for way in WAYS],
 )
 def test_two_hosts_learn_the_digits(hosts, digits, way, npus):
     sums = trained(hosts, way, npus, digits)

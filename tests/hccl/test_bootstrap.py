@@ -69,10 +69,11 @@ def test_a_taken_default_port_is_replaced(fresh):
     second.run(programs.join_world, b)
 
 
-def test_a_bad_variable_is_named(fresh):
+@pytest.mark.parametrize("name", ["HCCL_IF_BASE_PORT", "HCCL_WHITELIST_DISABLE"])
+def test_a_bad_variable_is_named(fresh, name):
     with pytest.raises(HcclError) as error:
-        fresh(1, env={"HCCL_IF_BASE_PORT": "http"}).run(programs.make_root)
-    assert error.value.code == "PARA" and "HCCL_IF_BASE_PORT=http: expected a number" in error.value.text
+        fresh(1, env={name: "false"}).run(programs.make_root)
+    assert error.value.code == "PARA" and f"{name}=false: expected a number" in error.value.text
 
 
 def test_an_address_that_is_not_ours_is_refused(fresh):

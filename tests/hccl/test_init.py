@@ -122,3 +122,16 @@ def test_a_config_without_its_magic_is_refused(fresh):
     (info,) = job.run(programs.make_root)
     ((code, text),) = job.run(programs.bad_config, info)
     assert code == "PARA" and "HcclCommConfigInit" in text
+
+
+def test_settings_of_the_process_work_or_are_refused(two):
+    """Sums are always deterministic: every level of HCCL_DETERMINISTIC holds. Of accelerators there is none."""
+    answers = dict(two.run(programs.process_settings, [(0, v) for v in range(-1, 4)] + [(1, v) for v in range(7)])[0])
+    assert [answers[0, v] for v in range(-1, 4)] == [
+        ("PARA", 1),
+        ("SUCCESS", 0),
+        ("SUCCESS", 1),
+        ("SUCCESS", 2),
+        ("PARA", 2),
+    ]
+    assert [answers[1, v] for v in range(7)] == [("SUCCESS", 0)] + [("NOT_SUPPORT", 0)] * 5 + [("PARA", 0)]

@@ -28,3 +28,9 @@ def test_sizes_that_differ_are_an_error_on_both_sides(fresh):
 
 def test_a_small_message_beside_a_big_one_on_another_stream(two):
     two.run(programs.small_beside_big, 4_000_000, 4)
+
+
+def test_checked_messages_must_lie_on_the_device(fresh):
+    job = fresh(2, env={"ANYCEND_CHECK": "1"}).connect()
+    for found in job.run(programs.messages_of_the_host):
+        assert len(found) == 2 and all("PTR" in text and "not memory of device" in text for text in found)

@@ -13,6 +13,7 @@ from tests.hccl.ranks import Rank
 
 def main() -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=True)  # Job asks where a rank is that does not answer
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
     pipe, rank = Connection(int(sys.argv[1])), Rank(int(sys.argv[2]), int(sys.argv[3]))
     while True:
         try:

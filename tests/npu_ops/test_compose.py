@@ -106,6 +106,8 @@ def test_formats_are_reported_and_values_stay():
     assert torch_npu.get_storage_size(w) == 16
     with pytest.raises(ValueError, match="there is no format 77"):
         torch_npu.npu_format_cast(w, 77)
+    with pytest.raises(NotImplementedError, match="input_dtype"):
+        torch_npu.npu_format_cast(w, 29, input_dtype=7)
     x = torch.randn(3).npu().requires_grad_()
     torch_npu.npu_format_cast(x, 29).sum().backward()
     assert torch.equal(x.grad.cpu(), torch.ones(3))

@@ -10,11 +10,28 @@ import pytest
 from tests.runtime.acl import HOST, AclError
 
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
-DEPENDENCY, EVENT_CAPTURED, MODE_NOT_SUPPORT, WRONG_THREAD = 107024, 107028, 107030, 107038
+DEPENDENCY, EVENT_CAPTURED, NOT_CAPTURED, MODE_NOT_SUPPORT, WRONG_THREAD = 107024, 107028, 107029, 107030, 107038
+INVALIDATED = 507903
+SYNC, EXTERNAL = 1, 32  # flags of events
 
 
 def end(acl, stream) -> int:
     return acl.out("aclmdlRICaptureEnd", C.c_void_p, stream, first=False)
+
+
+def end_code(acl, stream) -> int:
+    """Ends a capture and drops its graph, if it became one."""
+    graph = C.c_void_p()
+    code = acl.raw.aclmdlRICaptureEnd(stream, C.byref(graph))
+    if code == 0:
+        acl.aclmdlRIDestroy(graph)
+    return code
+
+
+def status(acl, stream) -> int:
+    found = C.c_int()
+    acl.aclmdlRICaptureGetInfo(stream, C.byref(found), None)
+    return found.value
 
 
 def on_another_thread(acl, body):
@@ -36,7 +53,6 @@ def test_a_graph_replays_what_was_captured(acl, stream):
     acl.aclrtMemset(q, 8, 0, 8)
     acl.aclmdlRICaptureBegin(stream, 0)
     acl.aclrtMemcpyAsync(q, 8, p, 8, 3, stream)
-    assert acl.raw.aclrtSynchronizeStream(stream) == 107027
     graph = acl.out("aclmdlRICaptureEnd", C.c_void_p, stream, first=False)
     assert acl.download(q, 8) == b"\0" * 8  # captured, not run
     for value in (b"first...", b"second.."):
@@ -84,8 +100,8 @@ def test_a_wait_for_an_event_from_outside_is_refused(acl, stream):
     acl.aclmdlRICaptureBegin(stream, GLOBAL)
     assert acl.raw.aclrtStreamWaitEvent(stream, outside) == DEPENDENCY
     assert acl.raw.aclrtStreamWaitEvent(stream, never) == DEPENDENCY
-    acl.aclrtMemsetAsync(p, 8, 4, 8, stream)  # the capture goes on
-    acl.aclmdlRIDestroy(end(acl, stream))
+    assert acl.raw.aclrtMemsetAsync(p, 8, 4, 8, stream) == INVALIDATED
+    assert end_code(acl, stream) == INVALIDATED
     acl.aclrtStreamWaitEvent(stream, outside)
     acl.aclrtSynchronizeStream(stream)
     acl.aclrtDestroyStream(other)
@@ -122,7 +138,8 @@ def test_the_mode_says_who_may_work_beside_the_streams(acl, stream, mode, here, 
         assert [call() for call in calls] == [here] * 3
         assert on_another_thread(acl, lambda: [call() for call in calls]) == [elsewhere] * 3
     finally:
-        acl.aclmdlRIDestroy(end(acl, stream))
+        code = end_code(acl, stream)
+    assert code == (INVALIDATED if here else 0)
     acl.aclrtMemset(p, 8, 1, 8)
 
 
@@ -168,3 +185,127 @@ def test_a_graph_that_fails_in_the_middle_of_a_replay_keeps_its_tasks(acl, strea
     assert ran == [1]
     with pytest.raises(AclError):
         acl.aclmdlRIExecuteAsync(graph, stream)
+
+
+@pytest.mark.parametrize("mode", [GLOBAL, RELAXED])
+@pytest.mark.parametrize(
+    "call, code",
+    [
+        ("aclrtSynchronizeStream", 107027),
+        ("aclrtSynchronizeDevice", 107027),
+        ("aclrtStreamWaitEvent", DEPENDENCY),
+        ("aclrtMemcpy", MODE_NOT_SUPPORT),
+    ],
+)
+def test_a_forbidden_call_invalidates_the_capture(acl, stream, mode, call, code):
+    other, event, p = acl.stream(), acl.event(SYNC), acl.malloc(8)
+    acl.aclrtRecordEvent(event, other)
+    host = C.create_string_buffer(8)
+    calls = {
+        "aclrtSynchronizeStream": lambda: acl.raw.aclrtSynchronizeStream(stream),
+        "aclrtSynchronizeDevice": lambda: acl.raw.aclrtSynchronizeDevice(),
+        "aclrtStreamWaitEvent": lambda: acl.raw.aclrtStreamWaitEvent(stream, event),
+        "aclrtMemcpy": lambda: acl.raw.aclrtMemcpy(p, 8, host, 8, 1),
+    }
+    if mode == RELAXED and call == "aclrtMemcpy":
+        code = 0
+    assert status(acl, stream) == 0
+    acl.aclmdlRICaptureBegin(stream, mode)
+    acl.aclrtMemsetAsync(p, 8, 4, 8, stream)
+    assert status(acl, stream) == 1
+    assert calls[call]() == code
+    assert status(acl, stream) == (2 if code else 1)
+    assert acl.raw.aclrtMemsetAsync(p, 8, 5, 8, stream) == (INVALIDATED if code else 0)
+    assert acl.raw.aclrtRecordEvent(event, stream) == (INVALIDATED if code else 0)
+    assert end_code(acl, stream) == (INVALIDATED if code else 0)
+    if code:
+        assert "an earlier call that it could not take" in acl.message()
+    assert status(acl, stream) == 0
+    acl.aclmdlRICaptureBegin(stream, mode)  # and the next one is good
+    acl.aclrtMemsetAsync(p, 8, 6, 8, stream)
+    graph = end(acl, stream)
+    acl.aclmdlRIExecuteAsync(graph, stream)
+    acl.aclrtSynchronizeStream(stream)
+    assert acl.download(p, 8) == b"\x06" * 8
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtDestroyStream(other)
+
+
+def test_each_replay_waits_for_an_event_outside_anew(acl, stream):
+    other, event, p, q, gate = acl.stream(), acl.event(SYNC), acl.malloc(8), acl.malloc(8), threading.Event()
+    acl.aclmdlRICaptureBegin(stream, GLOBAL)
+    acl.aclrtStreamWaitEventWithFlag(stream, event, 0, 1)
+    acl.aclrtMemcpyAsync(q, 8, p, 8, 3, stream)
+    graph = end(acl, stream)
+    for value in (b"first...", b"second.."):
+        gate.clear()
+        source = C.create_string_buffer(value, 8)
+        acl.host_task(other, gate.wait)
+        acl.aclrtMemcpyAsync(p, 8, source, 8, 1, other)
+        acl.aclrtRecordEvent(event, other)
+        acl.aclmdlRIExecuteAsync(graph, stream)
+        gate.set()
+        acl.aclrtSynchronizeStream(stream)
+        assert acl.download(q, 8) == value
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtDestroyStream(other)
+
+
+def test_each_replay_records_an_event_for_those_outside(acl, stream):
+    other, event, p, q, gate = acl.stream(), acl.event(SYNC), acl.malloc(8), acl.malloc(8), threading.Event()
+    gate.set()
+    acl.aclmdlRICaptureBegin(stream, RELAXED)
+    acl.host_task(stream, gate.wait)
+    acl.aclrtMemcpyAsync(q, 8, p, 8, 3, stream)
+    acl.aclrtRecordEventWithFlag(event, stream, 1)
+    graph = end(acl, stream)
+    for value in (b"first...", b"second.."):
+        gate.clear()
+        acl.upload(p, value)
+        acl.aclmdlRIExecuteAsync(graph, stream)
+        acl.aclrtStreamWaitEvent(other, event)
+        out = acl.malloc(8)
+        acl.aclrtMemcpyAsync(out, 8, q, 8, 3, other)
+        gate.set()
+        acl.aclrtSynchronizeStream(other)
+        assert acl.download(out, 8) == value
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtDestroyStream(other)
+
+
+def test_the_flag_external_is_for_captures_and_plain_events(acl, stream):
+    plain, timed = acl.event(SYNC), acl.event(SYNC | 8)
+    assert acl.raw.aclrtStreamWaitEventWithFlag(stream, plain, 0, 1) == NOT_CAPTURED
+    assert acl.raw.aclrtRecordEventWithFlag(plain, stream, 1) == NOT_CAPTURED
+    assert acl.raw.aclrtRecordEventWithFlag(plain, stream, 2) == 100000
+    assert acl.raw.aclrtStreamWaitEventWithFlag(stream, plain, 0, 2) == 100000
+    acl.aclmdlRICaptureBegin(stream, GLOBAL)
+    assert acl.raw.aclrtStreamWaitEventWithFlag(stream, timed, 0, 1) == 100000
+    assert acl.raw.aclrtStreamWaitEventWithFlag(stream, plain, 1, 1) == 100000
+    assert end_code(acl, stream) == 0
+
+
+def test_an_external_event_holds_up_the_graph_until_it_is_recorded(acl, stream):
+    """As graphs whose parameters are updated while they wait: wait, reset, work; the event is recorded from outside."""
+    other, event, p = acl.stream(), C.c_void_p(), acl.malloc(8)
+    acl.aclrtCreateEventWithFlag(C.byref(event), EXTERNAL)
+    acl.aclmdlRICaptureBegin(stream, GLOBAL)
+    acl.aclrtStreamWaitEvent(stream, event)
+    acl.aclrtResetEvent(event, stream)
+    acl.aclrtMemsetAsync(p, 8, 4, 8, stream)
+    graph = end(acl, stream)
+    for _ in range(2):
+        acl.aclrtMemset(p, 8, 0, 8)
+        acl.aclmdlRIExecuteAsync(graph, stream)
+        assert acl.raw.aclrtSynchronizeStreamWithTimeout(stream, 30) == 507046
+        assert acl.download(p, 8) == b"\0" * 8
+        acl.aclrtRecordEvent(event, other)
+        acl.aclrtSynchronizeStream(stream)
+        assert acl.download(p, 8) == b"\x04" * 8
+    assert acl.raw.aclrtCreateEventWithFlag(C.byref(C.c_void_p()), EXTERNAL | SYNC) == 100000
+    acl.aclmdlRIExecuteAsync(graph, stream)
+    acl.aclrtDestroyEvent(event)
+    assert acl.raw.aclrtSynchronizeStream(stream) == 107000
+    assert "the event was destroyed" in acl.message()
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtDestroyStream(other)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import threading
 import time
 
 import pytest
@@ -26,6 +27,31 @@ def test_a_stream_waits_for_an_event_no_longer_than_the_limit(acl, stream):
     acl.aclrtSynchronizeStream(other)
     acl.aclrtStreamWaitEvent(stream, event)
     acl.aclrtSynchronizeStream(stream)
+    acl.aclrtDestroyStream(other)
+
+
+@pytest.mark.parametrize("flag", [None, 0])
+def test_a_wait_has_a_limit_of_its_own(acl, stream, flag):
+    """In seconds; what comes behind it in the stream is skipped."""
+    other, event, gate, ran = acl.stream(), acl.event(), threading.Event(), []
+    wait = acl.raw.aclrtStreamWaitEventWithTimeout if flag is None else acl.raw.aclrtStreamWaitEventWithFlag
+    more = () if flag is None else (flag,)
+    acl.host_task(other, gate.wait)
+    acl.aclrtRecordEvent(event, other)
+    assert wait(stream, event, 1, *more) == 0
+    acl.host_task(stream, lambda: ran.append(1))
+    assert acl.raw.aclrtSynchronizeStream(stream) == 107019
+    assert "has not happened within 1 s (aclrtStreamWaitEventWith" in acl.message()
+    assert wait(stream, event, 0, *more) == 0  # for ever
+    acl.host_task(stream, lambda: ran.append(2))
+    gate.set()
+    acl.aclrtSynchronizeStream(stream)
+    assert ran == [2]
+    acl.aclrtSynchronizeStream(other)
+    assert wait(stream, event, 1, *more) == 0  # it has happened
+    acl.aclrtSynchronizeStream(stream)
+    if flag is None:
+        assert wait(stream, event, -1) == INVALID
     acl.aclrtDestroyStream(other)
 
 
@@ -64,6 +90,9 @@ def test_system_parameters_work_or_are_refused(acl, scope):
     [
         ("ACL_OP_DETERMINISTIC", b"2", INVALID),
         ("ACL_OP_COMPILER_CACHE_MODE", b"sometimes", INVALID),
+        ("ACL_OP_JIT_COMPILE", b"enable", 200006),
+        ("ACL_OP_JIT_COMPILE", b"perhaps", INVALID),
+        ("ACL_OP_JIT_COMPILE", b"disable", 0),
         ("ACL_OP_DEBUG_LEVEL", b"1", 200006),
         ("ACL_OP_DEBUG_OPTION", b"oom", 200006),
         ("ACL_OP_COMPILER_CACHE_MODE", b"enable", 0),
@@ -124,8 +153,6 @@ print(attributes[0], attributes[1])"""
 
 
 def test_the_last_error_is_the_threads_own(acl):
-    import threading
-
     get, peek = acl.raw.aclrtGetLastError, acl.raw.aclrtPeekAtLastError
     get(0)
     assert (peek(0), get(0)) == (0, 0)

@@ -311,9 +311,10 @@ def test_a_task_accepted_before_the_report_of_an_error_never_runs(acl, stream):
     acl.aclrtDestroyStream(other)
 
 
-def test_a_seed_that_cannot_be_read_is_named():
-    done = run("print(acl.raw.aclrtSetDevice(0), acl.message())", ANYCEND_CHAOS="often")
-    assert "100000" in done.stdout and "ANYCEND_CHAOS=often" in done.stdout
+@pytest.mark.parametrize("name", ["ANYCEND_CHAOS", "ANYCEND_CHECK", "ANYCEND_STRICT"])
+def test_a_variable_that_cannot_be_read_is_named(name):
+    done = run("print(acl.raw.aclrtSetDevice(0), acl.message())", **{name: "often"})
+    assert "100000" in done.stdout and f"{name}=often" in done.stdout
 
 
 def test_idle_streams_have_no_thread():

@@ -102,8 +102,13 @@ def for_the_cpu(script: str) -> str:
     return script
 
 
-def test_the_quick_start_trains_letter_for_letter(quick_start, folder):
+# All ten epochs, with a quarter of the images that `make demo` trains on, and with all of them.
+@pytest.mark.parametrize(
+    ("copies", "least"), [("1", 0.85), pytest.param("4", 0.95, marks=pytest.mark.full)], ids=["quarter", "all"]
+)
+def test_the_quick_start_trains_letter_for_letter(quick_start, folder, root, copies, least):
     script, *additions = quick_start
+    python(folder, str(root / "examples" / "quickstart" / "make_digits.py"), "mnist", "--copies", copies)
     (folder / "train.py").write_text(document.with_additions(script, additions), encoding="utf-8")
     python(folder, "train.py")
     assert (folder / "checkpoint.pth.tar").exists()
@@ -113,7 +118,7 @@ def test_the_quick_start_trains_letter_for_letter(quick_start, folder):
     lines = python(folder, "check.py", TORCH_DEVICE_BACKEND_AUTOLOAD="0").splitlines()
     (loss_before, _), (loss_after, accuracy) = (map(float, line.split()) for line in lines)
     assert loss_after < 0.2 * loss_before
-    assert accuracy >= 0.95
+    assert accuracy >= least
 
 
 @pytest.mark.parametrize(("amp", "allowed"), [(False, 1e-4), (True, 5e-3)], ids=["fp32", "amp"])

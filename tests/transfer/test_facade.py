@@ -110,9 +110,10 @@ def sample() -> torch.Tensor:
     return torch.rand(4, device="cuda").cpu()
 
 
-@pytest.mark.parametrize(
-    "seed", [torch.manual_seed, torch.cuda.manual_seed, torch.cuda.manual_seed_all, torch.npu.manual_seed], ids=repr
-)
+SEEDS = {"torch": torch.manual_seed, "cuda": torch.cuda.manual_seed, "cuda-all": torch.cuda.manual_seed_all}
+
+
+@pytest.mark.parametrize("seed", [*SEEDS.values(), torch.npu.manual_seed], ids=[*SEEDS, "npu"])
 def test_seeds_reach_the_npu(seed) -> None:
     seed(5)
     first = sample()

@@ -48,7 +48,6 @@ def written_on_a_gpu(location: bytes) -> io.BytesIO:
         ({"map_location": lambda storage, location: storage.cuda(0)}, "npu:0"),
         ({"map_location": lambda storage, location: storage.cuda()}, "npu:0"),
     ],
-    ids=str,
 )
 def test_a_file_of_a_gpu(options: dict, device: str) -> None:
     loaded = torch.load(written_on_a_gpu(b"cuda:1"), **options)

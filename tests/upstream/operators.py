@@ -43,13 +43,19 @@ def moved_arguments(op: object, mover: transfer.Mover, arguments: Arguments) -> 
 def judge_strides(op: object, run: Callable, arguments: Arguments, device: str) -> None:
     """The sample as it is, and laid out in other ways."""
     given = [("", arguments), *((name, shown) for name, shown in views.of(arguments) if name in views.LAYOUTS)]
+    missing: NoReference | None = None
+    judged = 0
     for name, each in given:
         try:
             strides.judge(run, moved_arguments(op, transfer.to_device(device), each), transfer.unchanged()(each))
-        except NoReference:
+        except NoReference as reason:
+            missing = reason
             continue
         except Mismatch as mismatch:
             raise Mismatch(f"{name} {mismatch}") from None
+        judged += 1
+    if missing and not judged:
+        raise missing
 
 
 def refused(form: Form, moved: Arguments, expected: Exception) -> None:

@@ -33,8 +33,10 @@ def promised(run: Callable[[object], object], arguments: object) -> object:
 
 def differ(actual: object, promise: object) -> str | None:
     """What differs between two trees of results, or None. Strides of dimensions of size 0 and 1 do not count."""
-    pairs = zip(pytree.tree_leaves(actual), pytree.tree_leaves(promise), strict=False)
-    for index, (left, right) in enumerate(pairs):
+    ours, theirs = pytree.tree_leaves(actual), pytree.tree_leaves(promise)
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results, PyTorch's meta function says {len(theirs)}"
+    for index, (left, right) in enumerate(zip(ours, theirs, strict=True)):
         if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)):
             continue
         if left.layout != torch.strided or right.layout != torch.strided or left.is_quantized:

@@ -56,3 +56,9 @@ def test_overflow_is_judged_by_where_it_happens():
     infinite = torch.tensor([float("inf"), 1.0], dtype=torch.float16)
     assert as_exact_as(infinite, infinite, exact, tolerance)
     assert not as_exact_as(torch.tensor([1.0, 1.0], dtype=torch.float16), infinite, exact, tolerance)
+
+
+def test_a_large_element_is_no_excuse_for_a_small_one():
+    exact = torch.tensor([1e6, 0.0], dtype=torch.float64)
+    with pytest.raises(Mismatch):
+        compare(torch.tensor([1e6, 1.0]), torch.tensor([1e6, 0.0]), exact=lambda: exact)

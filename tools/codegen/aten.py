@@ -6,7 +6,7 @@
 
 Schemas come from torchgen's packaged native_functions.yaml, aclnn signatures from cann/abi/aclnn.yaml. Arguments are
 bound by name, never by position; a parameter that cannot be bound stops the build with the row's line. The format is in
-ops/README.md.
+ops/README.md. Long because Wrapper is: the forms of one operator (functional, in-place, out=) share what was bound.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torchgen
-import yaml
 from torchgen.api import meta as meta_api
 from torchgen.api import native
 from torchgen.context import native_function_manager
@@ -28,6 +27,7 @@ from torchgen.model import DeviceCheckType, DispatchKey, NativeFunction, NativeF
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
+import tables  # noqa: E402
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "aten.yaml"
 SHARDS = 5
@@ -94,7 +94,7 @@ def rows() -> list[Row]:
     for number, text in enumerate(TABLE.read_text(encoding="utf-8").splitlines(), 1):
         if not text.startswith("- "):
             continue
-        data = yaml.load(text, Loader=abi.LOADER)[0]
+        data = tables.parse(text)[0]
         unknown = set(data) - KEYS
         if unknown:
             raise SystemExit(f"ops/aten.yaml:{number}: unknown keys {sorted(unknown)}")

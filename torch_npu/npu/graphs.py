@@ -73,6 +73,10 @@ class graph:
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         try:
             self.npu_graph.capture_end()
+        except RuntimeError as consequence:
+            if error is None:
+                raise
+            error.add_note(str(consequence))  # what was raised inside is the cause
         finally:
             self.context.__exit__(kind, error, traceback)
 

@@ -61,11 +61,15 @@ SOFTNPU_EXPORT aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t 
 }
 
 // Most say how a compiler may go about its work, and whatever it may do the software NPU's kernels do without. What asks for
-// something else works or is refused. Turning jit_compile on only permits it: it stays off.
+// something else works or is refused.
 SOFTNPU_EXPORT aclError aclSetCompileopt(aclCompileOpt opt, const char* value) {
   if (unsigned(opt) >= kOptions) return refuse("aclSetCompileopt: no such option");
   if (value == nullptr) return refuse("aclSetCompileopt: value is null");
-  if (opt == ACL_OP_JIT_COMPILE && strcmp(value, "enable") == 0) return ACL_SUCCESS;
+  if (opt == ACL_OP_JIT_COMPILE && !one_of(value, {"enable", "disable"}))
+    return refuse("aclSetCompileopt: ACL_OP_JIT_COMPILE is enable or disable");
+  if (opt == ACL_OP_JIT_COMPILE && strcmp(value, "enable") == 0)
+    return refuse("aclSetCompileopt: the software NPU has no compiler, so that ACL_OP_JIT_COMPILE is always disable",
+                  ACL_ERROR_FEATURE_UNSUPPORTED);
   if (opt == ACL_OP_DETERMINISTIC) {
     if (!one_of(value, {"0", "1"})) return refuse("aclSetCompileopt: ACL_OP_DETERMINISTIC is 0 or 1");
     softnpu::settings().deterministic = *value == '1';

@@ -37,12 +37,13 @@ from tests.hccl.programs.membership import (
     make_root,
     make_sub,
     not_a_member,
+    process_settings,
     resume,
     stale_handle,
     sub_communicators,
     try_sub,
 )
-from tests.hccl.programs.messages import many_messages, mismatched_message, ring
+from tests.hccl.programs.messages import many_messages, messages_of_the_host, mismatched_message, ring
 from tests.hccl.programs.moves import (
     all_gather,
     all_gather_v,

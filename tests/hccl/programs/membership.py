@@ -8,7 +8,7 @@ import os
 from tests.hccl.arithmetic import data, reduced
 from tests.hccl.programs.common import call, count_of, expect
 from tests.hccl.programs.reductions import all_reduce, all_reduce_once
-from tests.hccl.ranks import DTYPES, HcclError, Rank, config
+from tests.hccl.ranks import CODES, DTYPES, HcclError, Rank, config
 
 
 def make_root(rank: Rank) -> bytes:
@@ -151,3 +151,14 @@ def not_a_member(rank: Rank) -> bool:
 def join_table_only(rank: Rank, file: str) -> None:
     comm = ctypes.c_void_p()
     rank.hccl("HcclCommInitClusterInfo", file.encode(), rank.rank, ctypes.byref(comm))
+
+
+def process_settings(rank: Rank, pairs: list[tuple[int, int]]) -> list[tuple[tuple[int, int], tuple[str, int]]]:
+    """Of each setting and value: what HcclSetConfig says, and what HcclGetConfig then has."""
+    found = []
+    for setting, value in pairs:
+        code, now = rank.libhccl.HcclSetConfig(setting, ctypes.c_int32(value)), ctypes.c_int32()
+        rank.hccl("HcclGetConfig", setting, ctypes.byref(now))
+        found.append(((setting, value), (CODES[code], now.value)))
+    rank.hccl("HcclSetConfig", 0, ctypes.c_int32(1))
+    return found

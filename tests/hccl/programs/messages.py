@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 
 from tests.hccl.arithmetic import data
@@ -69,3 +71,14 @@ def mismatched_message(rank: Rank) -> str:
     except HcclError as error:
         return error.text
     return ""
+
+
+def messages_of_the_host(rank: Rank) -> list[str]:
+    """What becomes of memory that is no device's, sent and received; the other rank takes no part."""
+    memory, found = np.zeros(4, np.float32), []
+    for name in ("HcclSend", "HcclRecv"):
+        try:
+            call(rank, name, ctypes.c_void_p(memory.ctypes.data), count_of(4), DTYPES["fp32"], 1 - rank.rank)
+        except HcclError as error:
+            found.append(f"{error.code}: {error.text}")
+    return found

@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(reset_forgets_the_record) {
   TestStream s;
   TestEvent e;
   e->record(s);
-  e->reset();
+  e->reset(s);
   BOOST_TEST(!e->recorded());
 }
 

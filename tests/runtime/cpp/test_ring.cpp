@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(token_is_held_by_one_at_a_time) {
   for (int t = 0; t < 3; ++t)
     threads.emplace_back([&] {
       for (int i = 0; i < 3000; ++i) {
-        token.take();
+        token.take(kForever);
         ++plain;
         token.release();
       }

@@ -159,6 +159,27 @@ BOOST_AUTO_TEST_CASE(a_caller_blocks_in_a_task_only_when_it_waits_without_a_dead
   BOOST_TEST(here == 3);
 }
 
+BOOST_AUTO_TEST_CASE(a_caller_that_blocks_in_a_task_holds_up_no_other_stream) {
+  // As when two ranks of one process wait for each other: the second one's kernel must run while the first one's caller waits.
+  TestStream s, t;
+  Gate gate;
+  std::atomic<bool> blocked{false};
+  NobodyElse held(s);
+  submit(s, Cost::kSerial, [] { return 0; });  // the compute thread's, when it comes to it
+  submit(s, Cost::kBlocking, [&] {
+    blocked = true;
+    return gate.pass();
+  });
+  std::thread caller([&] { sync(s); });
+  BOOST_TEST_REQUIRE(eventually([&] { return blocked.load(); }));
+  held.leave();
+  submit(t, Cost::kWide, [] { return 0; });
+  BOOST_CHECK_NO_THROW(t->synchronize(deadline_after_ms(10'000), 507046));
+  gate.open();
+  caller.join();
+  sync(t);
+}
+
 BOOST_AUTO_TEST_CASE(helping_never_runs_host_callbacks) {
   TestStream s;
   std::atomic<int> here{0};

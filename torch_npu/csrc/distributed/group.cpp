@@ -40,6 +40,7 @@ ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int ra
   TORCH_CHECK_VALUE(rank >= 0 && rank < size, "ProcessGroupHCCL: rank ", rank, " does not exist among ", size,
                     " ranks");
   TORCH_CHECK(device_count() > 0, "ProcessGroupHCCL needs an npu device, and there is none");
+  settings();  // what the environment says wrongly is named here, not at a call later
   init();
   watch(watched_);
 }

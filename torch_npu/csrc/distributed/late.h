@@ -5,12 +5,6 @@
 #include "csrc/cann/api.h"
 #include "csrc/cann/library.h"
 
-// What the software NPU takes as HcclConfig in HcclSetCommConfig: how long a communicator's calls wait, in milliseconds. CANN's
-// library refuses the number.
-#ifndef ANYCEND_HCCL_EXEC_TIMEOUT_MS
-#define ANYCEND_HCCL_EXEC_TIMEOUT_MS 0x414e0001u
-#endif
-
 namespace npu::distributed {
 
 template <class Function>

@@ -9,10 +9,13 @@
 namespace npu::distributed {
 namespace {
 
+// One digit: PyTorch's TORCH_NCCL_ASYNC_ERROR_HANDLING has 2 and 3 as well, which are kinds of "on".
 bool flag(const char* name, const char* old_name, bool otherwise) {
   const char* value = std::getenv(name);
   if (!value) value = std::getenv(old_name);
-  return value && *value ? std::strcmp(value, "0") != 0 : otherwise;
+  if (!value || !*value) return otherwise;
+  TORCH_CHECK_VALUE(*value >= '0' && *value <= '3' && !value[1], name, "=", value, ": it must be 0 (off) or 1 (on)");
+  return *value != '0';
 }
 
 // The library reads it, too, and refuses what is no number.

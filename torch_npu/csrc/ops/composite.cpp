@@ -141,7 +141,7 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   return out.item<bool>();
 }
 
-// A lazy conjugation commutes with the physical one.
+// What a lazily conjugated tensor shows changes as its memory does: the imaginary part changes its sign in both.
 void conjugate(const at::Tensor& self) {
   if (self.is_complex()) at::native::view_as_real(self.is_conj() ? self.conj() : self).select(-1, 1).neg_();
 }
@@ -158,6 +158,48 @@ at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
 at::Tensor& conj_physical_(at::Tensor& self) {
   conjugate(self);
   return self;
+}
+
+// CANN takes the replacements in single precision: of what a double tensor wants they are written by their masks.
+at::Tensor& nan_to_num_out(const at::Tensor& self, std::optional<double> nan, std::optional<double> posinf,
+                           std::optional<double> neginf, at::Tensor& out) {
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "nan_to_num: dtype of out: ", out.scalar_type(),
+              " should be same as input: ", self.scalar_type());
+  resize_out(out, self.sizes());
+  if (c10::isIntegralType(self.scalar_type(), true)) return out.copy_(self);
+  const double most = dtype_max(self), inf = std::numeric_limits<double>::infinity();
+  const double other = nan.value_or(0), high = posinf.value_or(most), low = neginf.value_or(-most);
+  if (self.scalar_type() != at::kDouble && self.scalar_type() != at::kComplexDouble) {
+    ACLNN(aclnnNanToNum)(self, other, high, low, out);
+    return out;
+  }
+  if (self.is_complex()) {
+    at::Tensor parts = at::native::view_as_real(out);
+    nan_to_num_out(at::native::view_as_real(self.resolve_conj()), nan, posinf, neginf, parts);
+    return out;
+  }
+  return out.copy_(
+      self.masked_fill(isnan(self), other).masked_fill(self.eq(inf), high).masked_fill(self.eq(-inf), low));
+}
+
+// x 2^n, where 2^n alone may be too large or too small: in three steps in double precision, rounded once.
+at::Tensor ldexp(const at::Tensor& self, const at::Tensor& other) {
+  const at::Tensor two = at::native::wrapped_scalar_tensor(2.0);
+  if (!self.is_floating_point() || self.dim() == 0 || !c10::isIntegralType(other.scalar_type(), true))
+    return self.mul(two.pow(other));
+  const at::Tensor exponent = other.to(at::kDouble).clamp(-3000, 3000), third = exponent.div(3).trunc();
+  const at::Tensor step = two.pow(third), rest = two.pow(exponent.sub(third, 2));
+  return self.to(at::kDouble).mul(step).mul(step).mul(rest).to(self.scalar_type());
+}
+
+at::Tensor& ldexp_(at::Tensor& self, const at::Tensor& other) { return self.copy_(ldexp(self, other)); }
+
+at::Tensor& ldexp_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  const at::Tensor result = ldexp(self, other);
+  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  resize_out(out, result.sizes());
+  return out.copy_(result);
 }
 
 at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) { return self.conj().resolve_conj().dot(other); }
@@ -238,6 +280,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("equal", NPU_FN(equal));
   m.impl("conj_physical.out", NPU_FN(conj_physical_out));
   m.impl("conj_physical_", TORCH_FN(conj_physical_));
+  m.impl("nan_to_num.out", NPU_FN(nan_to_num_out));
+  m.impl("ldexp.Tensor", TORCH_FN(ldexp));
+  m.impl("ldexp.out", NPU_FN(ldexp_out));
+  m.impl("ldexp_", TORCH_FN(ldexp_));
   m.impl("vdot", NPU_FN(vdot));
   m.impl("remainder.Scalar_Tensor", TORCH_FN(remainder));
   m.impl("__lshift__.Tensor", TORCH_FN(left_shift));

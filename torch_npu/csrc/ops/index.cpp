@@ -135,6 +135,12 @@ at::Tensor find_nonzero(const at::Tensor& self) {
   return out.take();
 }
 
+// A column for each dimension, one after the other in memory, as PyTorch's meta function says.
+at::Tensor nonzero(const at::Tensor& self) {
+  const at::Tensor found = find_nonzero(self);
+  return found.size(1) > 1 ? found.t().contiguous().t() : found;
+}
+
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   TORCH_CHECK(out.scalar_type() == at::kLong, "Expected object of scalar type Long as out, but got ",
               out.scalar_type());
@@ -237,7 +243,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("index.Tensor", TORCH_FN(index));
   m.impl("index.Tensor_out", TORCH_FN(index_out));
   m.impl("_index_put_impl_", TORCH_FN(index_put));
-  m.impl("nonzero", TORCH_FN(find_nonzero));
+  m.impl("nonzero", TORCH_FN(nonzero));
   m.impl("nonzero.out", NPU_FN(nonzero_out));
   m.impl("masked_select", NPU_FN(masked_select));
   m.impl("masked_select.out", NPU_FN(masked_select_out));

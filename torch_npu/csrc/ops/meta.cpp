@@ -1,4 +1,4 @@
-// Bodies of meta.h.
+// Bodies of meta.h. Long because it is a list: one body a class there, in its order, and nothing between them but three helpers.
 #include "csrc/ops/meta.h"
 
 #include <ATen/ExpandUtils.h>

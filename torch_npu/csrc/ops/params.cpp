@@ -70,14 +70,6 @@ int64_t qr_mode(std::string_view mode) {
               "' but expected one of 'reduced' (default), 'r', or 'complete'");
 }
 
-int64_t correction_of(const std::optional<at::Scalar>& correction) {
-  if (!correction) return 1;
-  const double value = correction->toDouble();
-  TORCH_CHECK_NOT_IMPLEMENTED(value == static_cast<int64_t>(value),
-                              "npu: std and var take whole corrections only, got ", value);
-  return static_cast<int64_t>(value);
-}
-
 at::ScalarType sum_type(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
   if (dtype) return *dtype;
   return c10::isIntegralType(self.scalar_type(), true) ? at::kLong : self.scalar_type();

@@ -35,7 +35,6 @@ int div_mode(std::optional<std::string_view> rounding_mode);  // aclnnDivMod: 0 
 int64_t scatter_mode(std::string_view reduce);                // aclnnScatter: 0 replace, 1 add, 2 multiply
 int64_t scatter_reduce_mode(std::string_view reduce);  // aclnnScatterReduce: 1 sum, 2 prod, 3 amax, 4 amin, 5 mean
 int64_t qr_mode(std::string_view mode);                // aclnnLinalgQr: 0 reduced, 1 complete, 2 r
-int64_t correction_of(const std::optional<at::Scalar>& correction);
 
 at::ScalarType sum_type(const at::Tensor& self, std::optional<at::ScalarType> dtype);  // integers are summed as int64
 at::ScalarType float_type(const at::Tensor& self);  // integers become the default float

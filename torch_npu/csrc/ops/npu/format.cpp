@@ -38,6 +38,11 @@ at::Tensor cast(const at::Tensor& input, int64_t format, std::optional<int64_t> 
   return out;
 }
 
+// It names a type that torch has no dtype for (float4, hifloat8), whose bytes the tensor holds.
+void refuse_input_dtype(std::optional<int64_t> input_dtype) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!input_dtype, "npu_format_cast: input_dtype is not implemented");
+}
+
 }  // namespace
 
 int64_t format_of(const at::Tensor& tensor) {
@@ -52,11 +57,13 @@ int64_t storage_elements(const at::Tensor& tensor) {
 namespace kernels {
 
 at::Tensor format_cast(const at::Tensor& input, int64_t acl_format, std::optional<int64_t> customize_dtype,
-                       std::optional<int64_t>) {
+                       std::optional<int64_t> input_dtype) {
+  refuse_input_dtype(input_dtype);
   return cast(input, acl_format, customize_dtype);
 }
 at::Tensor format_cast_like(const at::Tensor& input, const at::Tensor& dst, std::optional<int64_t> customize_dtype,
-                            std::optional<int64_t>) {
+                            std::optional<int64_t> input_dtype) {
+  refuse_input_dtype(input_dtype);
   return cast(input, format_of(dst), customize_dtype);
 }
 at::Tensor format_cast_plain(const at::Tensor& input, int64_t acl_format) {
@@ -64,7 +71,8 @@ at::Tensor format_cast_plain(const at::Tensor& input, int64_t acl_format) {
 }
 
 at::Tensor& format_cast_(at::Tensor& input, int64_t acl_format, std::optional<int64_t> customize_dtype,
-                         std::optional<int64_t>) {
+                         std::optional<int64_t> input_dtype) {
+  refuse_input_dtype(input_dtype);
   TORCH_CHECK_NOT_IMPLEMENTED(!customize_dtype, "npu_format_cast_: customize_dtype is not implemented");
   tag(input, acl_format);
   return input;
