@@ -121,7 +121,13 @@ at::Tensor& index_put(at::Tensor& self, const Indices& indices, const at::Tensor
   const c10::DimVector selected = selected_sizes(self, expanded.optional);
   TORCH_CHECK(at::is_expandable_to(values.sizes(), selected), "shape mismatch: value tensor of shape ", values.sizes(),
               " cannot be broadcast to indexing result of shape ", at::IntArrayRef(selected));
-  if (expanded.empty || self.numel() == 0 || values.numel() == 0) return self;
+  if (expanded.empty) return self;
+  for (size_t i = 0; self.numel() == 0 && i < expanded.optional.size(); ++i) {
+    const std::optional<at::Tensor> one = expanded.optional[i];
+    TORCH_CHECK_INDEX(!one || self.size(static_cast<int64_t>(i)) > 0,
+                      "index is out of bounds for dimension with size 0");
+  }
+  if (self.numel() == 0 || values.numel() == 0) return self;
   ACLNN(aclnnIndexPutImpl)(Repeated{self}, expanded.list, values, accumulate, unsafe);
   return self;
 }

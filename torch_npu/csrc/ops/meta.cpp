@@ -42,6 +42,8 @@ void BinaryFloat::meta(const at::Tensor& self, const at::Tensor& other) {
 }
 
 void Compare::meta(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK_NOT_IMPLEMENTED(at::native::result_type(self, other) != at::kComplexHalf,
+                              "npu: operands of type ComplexHalf are not compared");
   build_borrowing_comparison_op(maybe_get_output(), self, other);
 }
 
@@ -328,6 +330,9 @@ void ConstantPadded::meta(const at::Tensor& self, at::IntArrayRef pad) {
   for (int64_t i = 0; i < n; ++i) {
     int64_t& size = sizes[self.dim() - 1 - i];
     const int64_t old = size;
+    // Each side cuts off what is there, before anything is added.
+    const int64_t before = std::min<int64_t>(pad[2 * i], 0), after = std::min<int64_t>(pad[2 * i + 1], 0);
+    TORCH_CHECK(old + before >= 0 && old + before + after >= 0, "narrow(): length must be non-negative.");
     size += pad[2 * i] + pad[2 * i + 1];
     TORCH_CHECK(size >= 0, "The input size ", old, ", plus negative padding ", pad[2 * i], " and ", pad[2 * i + 1],
                 " resulted in a negative output size, which is invalid. Check dimension ", self.dim() - 1 - i,

@@ -60,6 +60,14 @@ void check_fits(const at::Scalar& value, at::ScalarType type);
 // The same for a bound of clamp: an integer that stays one.
 void check_bounds(const at::Tensor& self, const std::optional<at::Scalar>& low, const std::optional<at::Scalar>& high);
 
+// The number as a copy into a tensor of this type would leave it: infinite or wrapped where it does not fit.
+at::Scalar as_copied(const at::Scalar& value, at::ScalarType type);
+
+void check_flip(const at::Tensor& self, at::IntArrayRef dims);
+void check_histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max);
+// Indices into a tensor without elements, which no kernel sees: all must still be in range.
+void check_index(const at::Tensor& self, int64_t dim, const at::Tensor& index);
+
 // The value of a 0-dim CPU tensor, without the dispatcher.
 at::Scalar number_of(const at::Tensor& tensor);
 

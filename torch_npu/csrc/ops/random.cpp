@@ -3,6 +3,7 @@
 // fp64, and rounded to the tensor's type at the end: 16-bit uniform values are too few to be transformed.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/DistributionTemplates.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/view_as_real_native.h>
@@ -23,6 +24,7 @@ namespace npu {
 namespace {
 
 using Generator = std::optional<at::Generator>;
+namespace templates = at::native::templates;
 
 PhiloxSlice slice_for(const at::Tensor& self, const Generator& generator) {
   return next_philox(generator, static_cast<uint64_t>(self.numel()));
@@ -67,16 +69,37 @@ at::Tensor normal_of(const at::Tensor& like, double std, Generator generator) {
   return normal_(values, 0, std, std::move(generator));
 }
 
-at::Tensor& uniform_(at::Tensor& self, double from, double to, Generator generator) {
-  check_floating(self, "uniform_");
-  TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
-  if (self.numel() == 0) return self;
-  if (self.is_complex()) {  // both parts, as the CPU does
-    at::Tensor parts = at::view_as_real(self);
-    uniform_(parts, from, to, std::move(generator));
-    return self;
+// ATen's templates check bounds, types and overlap as on the CPU, and call these.
+void fill_uniform(const at::Tensor& self, double from, double to, const Generator& generator);
+at::Tensor& random_between(at::Tensor& self, int64_t from, int64_t to, const Generator& generator);
+
+template <class>
+struct UniformKernel {
+  void operator()(at::TensorIterator& iter, double from, double to, const Generator& generator) const {
+    fill_uniform(iter.tensor(0), from, to, generator);
   }
+};
+
+template <class>
+struct RandomKernel {
+  // [from, from + range), where the last int64 is left out
+  void operator()(at::TensorIterator& iter, uint64_t range, int64_t from, const Generator& generator) const {
+    at::Tensor self = iter.tensor(0);
+    const uint64_t most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) - static_cast<uint64_t>(from);
+    random_between(self, from, static_cast<int64_t>(static_cast<uint64_t>(from) + std::min(range, most)), generator);
+  }
+  void operator()(at::TensorIterator& iter, const Generator& generator) const {
+    at::Tensor self = iter.tensor(0);
+    random_between(self, std::numeric_limits<int64_t>::lowest(), std::numeric_limits<int64_t>::max(), generator);
+  }
+};
+
+at::Tensor& uniform_(at::Tensor& self, double from, double to, Generator generator) {
   const NPUGuard guard(self.device().index());
+  return templates::uniform_impl_<UniformKernel, void>(self, from, to, std::move(generator));
+}
+
+void fill_uniform(const at::Tensor& self, double from, double to, const Generator& generator) {
   const PhiloxDraw draw = draw_for(self, generator);
   const auto offset = static_cast<uint64_t>(draw.offset);
   if (const CapturedPhilox* in = draw.captured) {
@@ -84,7 +107,6 @@ at::Tensor& uniform_(at::Tensor& self, double from, double to, Generator generat
   } else {
     ACLNN(aclnnInplaceUniform)(self, from, to, static_cast<uint64_t>(draw.seed), offset);
   }
-  return self;
 }
 
 // CANN's Bernoulli takes no seed from memory.
@@ -160,10 +182,8 @@ at::Tensor& random_between(at::Tensor& self, int64_t from, int64_t to, const Gen
 }
 
 at::Tensor& random_from(at::Tensor& self, int64_t from, std::optional<int64_t> to, Generator generator) {
-  const int64_t end = exact_end(self.scalar_type());
-  TORCH_CHECK(!c10::isIntegralType(self.scalar_type(), true) || !to || *to <= end, "random_: to - 1 = ", *to - 1,
-              " is out of bounds for ", self.scalar_type());
-  return random_between(self, from, to ? *to : end, generator);
+  const NPUGuard guard(self.device().index());
+  return templates::random_from_to_impl<RandomKernel, void>(self, from, to, std::move(generator));
 }
 
 at::Tensor& random_to(at::Tensor& self, int64_t to, Generator generator) {
@@ -235,6 +255,7 @@ at::Tensor& log_normal_(at::Tensor& self, double mean, double std, Generator gen
 at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& std, Generator generator,
                                      at::Tensor& out) {
   const NPUGuard guard(first_device(mean, std, out));
+  CHECK_NORMAL_TENSOR_STD(std);
   resize_out(out, at::infer_size_dimvector(mean.sizes(), std.sizes()));
   if (out.numel() == 0) return out;
   if (out.is_complex()) return out.copy_(normal_of(out, 1, generator).mul_(std).add_(mean));
@@ -271,6 +292,7 @@ at::Tensor normal_tensor_float(const at::Tensor& mean, double std, Generator gen
 
 at::Tensor& normal_float_tensor_out(double mean, const at::Tensor& std, Generator generator, at::Tensor& out) {
   const NPUGuard guard(std.device().index());
+  CHECK_NORMAL_TENSOR_STD(std);
   resize_out(out, std.sizes());
   if (out.numel() == 0) return out;
   if (out.is_complex() || (out.scalar_type() == at::kDouble && !fits_float(mean)))
