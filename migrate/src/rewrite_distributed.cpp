@@ -1,6 +1,7 @@
 // distributed: a script for one card becomes one for several, a process a card. The entry script gets the process group,
 // DistributedDataParallel around the model and set_epoch; training loaders get a DistributedSampler, checkpoints are saved
 // by rank 0 without DDP's prefix. Scripts that are distributed already are left as they are (run.cpp looks for that).
+// Long because all steps belong to one object: each decides by what the others found in the script (the model's names, the loaders).
 #include <algorithm>
 #include <set>
 

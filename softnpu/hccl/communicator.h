@@ -1,6 +1,6 @@
 // A communicator as one rank sees it: who its peers are, the board they share, the order of its operations, and its error.
 // What it is not: the making of one (init.cpp), the work of an operation (execute.cpp, messages.cpp).
-// Who calls it: the exported functions through a handle (handles.h); streams' threads through tasks (submit.cpp).
+// Who calls it: the exported functions through a handle (submit.h); streams' threads through tasks (submit.cpp).
 #pragma once
 
 #include <atomic>

@@ -4,7 +4,7 @@
 //   listener -> caller   Challenge: its own fresh number, and its proof
 //   caller -> listener   Proof, over all that was said and what the caller says first
 // What it is not: encryption, or a guard of what follows against somebody on the way (docs/distributed.md).
-// Who calls it: bootstrap.cpp and bootstrap_server.cpp for the root's port, network/tcp.cpp for the data's.
+// Who calls it: bootstrap.cpp and bootstrap_server.cpp for the root's port, network/incoming.cpp and outgoing.cpp for the data's.
 #pragma once
 
 #include "softnpu/hccl/digest.h"

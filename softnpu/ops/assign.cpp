@@ -8,6 +8,7 @@ namespace softnpu::ops::kernels {
 
 void put(Tensor& out, const Tensor& result) {
   if (!out.defined() || !result.defined()) return;
+  TORCH_CHECK(out.is_complex() || !result.is_complex(), "a result of complex numbers has no room in a real output");
   TORCH_CHECK(out.numel() == result.numel(), "an output has shape ", out.sizes(), ", its result ", result.sizes());
   if (out.sizes() == result.sizes()) {
     if (!convert_half(result, out)) at::native::copy_(out, result, false);

@@ -119,11 +119,13 @@ class Call {
     const int64_t n = s.q_to - s.q_from, m = s.kv_to - s.kv_from, count = o_.heads * n * m;
     const Tensor flags = o_.drop->contiguous();
     const DropMask stays(flags, s.drop_from + count);
-    Tensor out = at::empty({o_.heads, n, m}, at::kFloat);
-    float* to = out.mutable_data_ptr<float>();
-    const auto factor = static_cast<float>(1 / o_.keep);
-    for (int64_t i = 0; i < count; i++) to[i] = stays[s.drop_from + i] ? factor : 0;
-    return out.to(type_);
+    Tensor out = at::empty({o_.heads, n, m}, type_);
+    const auto fill = [&]<class T>(T* to) {
+      const auto factor = static_cast<T>(1 / o_.keep);
+      for (int64_t i = 0; i < count; i++) to[i] = stays[s.drop_from + i] ? factor : T{0};
+    };
+    type_ == at::kDouble ? fill(out.mutable_data_ptr<double>()) : fill(out.mutable_data_ptr<float>());
+    return out;
   }
 
   Tensor sinks() const { return given(o_.sink) ? o_.sink->to(type_).reshape({o_.heads, 1, 1}) : Tensor(); }

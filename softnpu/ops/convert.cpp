@@ -11,6 +11,9 @@
 #include <ATen/ops/_softmax_cpu_dispatch.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_cpu_dispatch.h>
+#include <ATen/ops/result_type_native.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/where_native.h>
 
 #include "softnpu/ops/kernels.h"
 
@@ -45,6 +48,23 @@ void clamp(const Tensor& self, const OptionalTensor& low, const OptionalTensor& 
     at::cpu::clamp_outf(self, low, high, out);
   } else {
     put(out, at::clamp(self, low, high));
+  }
+}
+
+void clamp(const Tensor& self, const std::optional<Scalar>& low, const std::optional<Scalar>& high, Tensor& out) {
+  if (out.scalar_type() == self.scalar_type()) {
+    at::cpu::clamp_outf(self, low, high, out);
+  } else {
+    put(out, at::clamp(self, low, high));
+  }
+}
+
+void where(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out) {
+  const Tensor chosen = condition.to(at::kBool);
+  if (out.scalar_type() == at::native::result_type(self, other)) {
+    at::native::where_self_out(chosen, self, other, out);
+  } else {
+    put(out, at::where(chosen, self, other));
   }
 }
 

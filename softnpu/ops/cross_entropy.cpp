@@ -17,28 +17,29 @@ bool given(const OptionalTensor& t) { return t && t->defined(); }
 struct Targets {
   Tensor counted, classes, weight;
 };
-Targets targets_of(const Tensor& target, const OptionalTensor& weight, int64_t ignore) {
+Targets targets_of(const Tensor& target, const OptionalTensor& weight, int64_t ignore, at::ScalarType type) {
   Targets t;
   t.counted = target.ne(ignore);
   t.classes = at::where(t.counted, target, 0).to(at::kLong);
-  t.weight = t.counted.to(at::kFloat);
-  if (given(weight)) t.weight = t.weight * weight->to(at::kFloat).index_select(0, t.classes);
+  t.weight = t.counted.to(type);
+  if (given(weight)) t.weight = t.weight * weight->to(type).index_select(0, t.classes);
   return t;
 }
 
-Tensor class_weights(const OptionalTensor& weight, int64_t classes) {
-  return given(weight) ? weight->to(at::kFloat) : at::zeros({classes}, at::kFloat).add_(1);
+Tensor class_weights(const OptionalTensor& weight, int64_t classes, at::ScalarType type) {
+  return given(weight) ? weight->to(type) : at::zeros({classes}, type).add_(1);
 }
 
 }  // namespace
 
 void cross_entropy(const Tensor& input, const Tensor& target, const OptionalTensor& weight, std::string_view reduction,
                    int64_t ignore, double smoothing, Tensor& loss, Tensor& log_prob) {
-  const Tensor log_p = at::log_softmax(input.to(at::kFloat), 1);
-  const Targets t = targets_of(target, weight, ignore);
+  const Tensor log_p = at::log_softmax(wide(input), 1);
+  const Targets t = targets_of(target, weight, ignore, log_p.scalar_type());
   Tensor rows = log_p.gather(1, t.classes.unsqueeze(1)).squeeze(1).mul_(t.weight).neg_();
   if (smoothing > 0) {
-    const Tensor all = (log_p * class_weights(weight, input.size(1))).sum(1).neg_().mul_(t.counted);
+    const Tensor all =
+        (log_p * class_weights(weight, input.size(1), log_p.scalar_type())).sum(1).neg_().mul_(t.counted);
     rows = rows * (1 - smoothing) + all * (smoothing / static_cast<double>(input.size(1)));
   }
   put(log_prob, log_p);
@@ -52,15 +53,15 @@ void cross_entropy(const Tensor& input, const Tensor& target, const OptionalTens
 void cross_entropy_backward(const Tensor& gradient, const Tensor& log_prob, const Tensor& target,
                             const OptionalTensor& weight, std::string_view reduction, int64_t ignore, double smoothing,
                             Tensor& out) {
-  const Tensor log_p = log_prob.to(at::kFloat);
-  const Targets t = targets_of(target, weight, ignore);
-  Tensor dy = gradient.to(at::kFloat).reshape({-1, 1});
+  const Tensor log_p = wide(log_prob);
+  const Targets t = targets_of(target, weight, ignore, log_p.scalar_type());
+  Tensor dy = wide(gradient).reshape({-1, 1});
   if (reduction == "mean") dy = dy / t.weight.sum();
-  Tensor d = at::zeros(log_p.sizes(), at::kFloat);
+  Tensor d = at::zeros(log_p.sizes(), log_p.options());
   d.scatter_(1, t.classes.unsqueeze(1), t.weight.unsqueeze(1) * (smoothing - 1));
   if (smoothing > 0) {
     const double share = smoothing / static_cast<double>(log_p.size(1));
-    d.sub_(class_weights(weight, log_p.size(1)).mul(share).unsqueeze(0) * t.counted.unsqueeze(1));
+    d.sub_(class_weights(weight, log_p.size(1), log_p.scalar_type()).mul(share).unsqueeze(0) * t.counted.unsqueeze(1));
   }
   d.mul_(dy);
   put(out, d - log_p.exp() * d.sum(1, true));
@@ -70,9 +71,9 @@ void clipped_swiglu(const Tensor& x, const OptionalTensor& groups, int64_t dim, 
                     bool interleaved, Tensor& out) {
   const int64_t at = dim < 0 ? dim + x.dim() : dim;
   const int64_t half = x.size(at) / 2;
-  const Tensor wide = x.to(at::kFloat);
+  const Tensor values = wide(x);
   const Tensor pairs =
-      interleaved ? wide.unflatten(at, {half, 2}) : wide.unflatten(at, {2, half}).transpose(at, at + 1);
+      interleaved ? values.unflatten(at, {half, 2}) : values.unflatten(at, {2, half}).transpose(at, at + 1);
   const Tensor a = pairs.select(at + 1, 0).clamp_max(limit), b = pairs.select(at + 1, 1).clamp(-limit, limit);
   Tensor y = a * at::sigmoid(a * alpha) * (b + bias);
   if (given(groups)) {  // rows past the groups are not computed

@@ -53,6 +53,27 @@ void dropout_apply(const Tensor& self, const Tensor& mask, double scale, Tensor&
   write_back(out, values);
 }
 
+void masked_scale(const Tensor& self, const Tensor& mask, double scale, Tensor& out) {
+  if (mask.scalar_type() != at::kByte || mask.sizes() != self.sizes()) return put(out, self * mask * scale);
+  const Tensor from = self.contiguous(), values = mask.contiguous();
+  Tensor made = draw_buffer(out);
+  TORCH_CHECK(made.numel() == self.numel() && made.scalar_type() == self.scalar_type(), "masked_scale: an output of ",
+              made.numel(), " elements of ", made.scalar_type(), " for ", self.numel(), " of ", self.scalar_type());
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "masked_scale", [&] {
+    using Wide = at::opmath_type<scalar_t>;
+    const auto* in = from.const_data_ptr<scalar_t>();
+    const auto* factor = values.const_data_ptr<uint8_t>();
+    auto* to = made.mutable_data_ptr<scalar_t>();
+    at::parallel_for(0, self.numel(), kDrawGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) {
+        to[i] =
+            static_cast<scalar_t>(static_cast<Wide>(in[i]) * static_cast<Wide>(factor[i]) * static_cast<Wide>(scale));
+      }
+    });
+  });
+  write_back(out, made);
+}
+
 void dropout(const Tensor& self, double probability, bool train, int64_t seed, int64_t offset, Tensor& out,
              Tensor& mask) {
   dropout_mask(self.sizes(), train ? probability : 0, seed, offset, mask);

@@ -127,6 +127,8 @@ at::Tensor new_view(at::ScalarType type) {
       c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
 }
 
+}  // namespace
+
 at::Scalar to_scalar(const ScalarCopy& s) {
   const void* v = s.value;
   switch (s.dtype) {
@@ -164,8 +166,6 @@ at::Scalar to_scalar(const ScalarCopy& s) {
       TORCH_CHECK(false, "a scalar of data type ", s.dtype, " is not computed by the software NPU");
   }
 }
-
-}  // namespace
 
 Frame::Frame(const aclOpExecutor& executor) : executor_(executor), pool_(ViewPool::here()), first_(pool_.top()) {}
 

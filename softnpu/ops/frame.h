@@ -19,6 +19,7 @@ namespace softnpu::ops {
 
 at::ScalarType to_dtype(int64_t acl_dtype);  // throws for what torch has no type for
 int32_t to_acl(at::ScalarType type);
+at::Scalar to_scalar(const nnopbase::ScalarCopy& scalar);  // throws likewise
 
 class ViewPool;
 

@@ -1,6 +1,6 @@
-// ANYCEND_STRICT: phase one refuses the data types that CANN's documentation does not name for the chip that ANYCEND_SOC chose, so
-// that what passes is allowed on the hardware. The rows are in ops/hardware.yaml. What it is not: types.cpp, which refuses what
-// the software NPU itself cannot compute.
+// ANYCEND_STRICT: phase one refuses the data types that CANN's documentation does not name for the chip that ANYCEND_SOC chose. The
+// rows are in ops/hardware.yaml. What it is not: a promise that what passes runs on the hardware (functions without a row are not
+// checked, nor are combinations of types), or types.cpp, which refuses what the software NPU itself cannot compute.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

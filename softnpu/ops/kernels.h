@@ -5,6 +5,7 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/Scalar.h>
 
 #include <array>
@@ -38,6 +39,13 @@ inline void need_length(size_t have, size_t need, const char* what) {
 void put(Tensor& out, const Tensor& result);                  // copies, converts; nothing if `out` is null
 inline void put_if_fits(Tensor& out, const Tensor& result) {  // results that callers leave empty where they need none
   if (out.defined() && out.numel() == result.numel()) put(out, result);
+}
+template <class Body>
+void dense(Tensor& out, const Body& body) {  // for functions of ATen that write as if `out` were contiguous
+  if (out.is_contiguous()) return body(out);
+  Tensor result = at::empty(out.sizes(), out.options());
+  body(result);
+  put(out, result);
 }
 template <class Results>
 void put2(Tensor& first, Tensor& second, const Results& results) {
@@ -194,6 +202,9 @@ void split(const Tensor& self, IntArrayRef sizes, int64_t dim, c10::SmallVectorI
 void one_hot(const Tensor& self, int64_t classes, const Tensor& on, const Tensor& off, int64_t axis, Tensor& out);
 void cumsum_v2(const Tensor& self, int64_t dim, bool exclusive, bool reverse, Tensor& out);
 Tensor softmax_mask(const Tensor& mask, bool triangle);  // true is hidden; above the diagonal instead of the mask
+void range(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out);
+void chunk_cat(at::TensorList tensors, int64_t dim, int64_t chunks, Tensor& out);
+void cross(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out);
 void svd(const Tensor& self, bool full, bool vectors, Tensor& sigma, Tensor& u, Tensor& v);
 Tensor fast_gelu_backward(const Tensor& gradient, const Tensor& x);
 Tensor prelu(const Tensor& self, const Tensor& weight);
@@ -204,6 +215,8 @@ void prelu_backward(const Tensor& gradient, const Tensor& self, const Tensor& we
 void softmax(const Tensor& self, int64_t dim, bool log, Tensor& out);
 void softmax_backward(const Tensor& gradient, const Tensor& output, int64_t dim, bool log, Tensor& grad_input);
 void clamp(const Tensor& self, const OptionalTensor& low, const OptionalTensor& high, Tensor& out);
+void clamp(const Tensor& self, const std::optional<Scalar>& low, const std::optional<Scalar>& high, Tensor& out);
+void where(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out);
 
 // -- optimizer.cpp -------------------------------------------------------------------------------------------------------
 Scalar item(const Tensor& t);             // the value of a one-element tensor
@@ -238,8 +251,8 @@ void multinomial(const Tensor& self, int64_t samples, bool replacement, int64_t 
 // -- dropout.cpp: masks as drop_mask.h says --------------------------------------------------------------------------------
 void dropout_mask(IntArrayRef shape, double probability, int64_t seed, int64_t offset, Tensor& out);
 void dropout_apply(const Tensor& self, const Tensor& mask, double scale, Tensor& out);
+void masked_scale(const Tensor& self, const Tensor& mask, double scale, Tensor& out);  // a number an element
 void dropout(const Tensor& self, double probability, bool train, int64_t seed, int64_t offset, Tensor& out,
              Tensor& mask);
 
-// -- dropout.cpp: masks as drop_mask.h says --------------------------------------------------------------------------------
 }  // namespace softnpu::ops::kernels

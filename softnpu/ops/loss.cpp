@@ -25,29 +25,32 @@ OptionalTensor weights(const OptionalTensor& weight, const Tensor& like) {
 
 void nll_loss(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction, int64_t ignore,
               Tensor& out, Tensor& total_weight) {
-  auto [loss, total] = at::cpu::nll_loss_forward(self, classes(target), weights(weight, self), reduction, ignore);
+  const Tensor x = from_16_bit(self);  // the sum before the mean may be more than the type holds
+  auto [loss, total] = at::cpu::nll_loss_forward(x, classes(target), weights(weight, x), reduction, ignore);
   put(out, loss);
   put(total_weight, total);
 }
 
 void nll_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                        int64_t reduction, int64_t ignore, const Tensor& total_weight, Tensor& grad_input) {
-  put(grad_input, at::cpu::nll_loss_backward(gradient, self, classes(target), weights(weight, self), reduction, ignore,
-                                             total_weight.to(self.scalar_type())));
+  const Tensor x = from_16_bit(self);
+  put(grad_input, at::cpu::nll_loss_backward(from_16_bit(gradient), x, classes(target), weights(weight, x), reduction,
+                                             ignore, total_weight.to(x.scalar_type())));
 }
 
 void nll_loss2d(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction,
                 int64_t ignore, Tensor& out, Tensor& total_weight) {
-  auto [loss, total] =
-      at::native::nll_loss2d_forward_cpu(self, classes(target), weights(weight, self), reduction, ignore);
+  const Tensor x = from_16_bit(self);
+  auto [loss, total] = at::native::nll_loss2d_forward_cpu(x, classes(target), weights(weight, x), reduction, ignore);
   put(out, loss);
   put(total_weight, total);
 }
 
 void nll_loss2d_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                          int64_t reduction, int64_t ignore, const Tensor& total_weight, Tensor& grad_input) {
-  put(grad_input, at::native::nll_loss2d_backward_cpu(gradient, self, classes(target), weights(weight, self), reduction,
-                                                      ignore, total_weight.to(self.scalar_type())));
+  const Tensor x = from_16_bit(self);
+  put(grad_input, at::native::nll_loss2d_backward_cpu(from_16_bit(gradient), x, classes(target), weights(weight, x),
+                                                      reduction, ignore, total_weight.to(x.scalar_type())));
 }
 
 namespace {

@@ -15,6 +15,9 @@ namespace softnpu::ops {
 class Frame;
 class Plan;
 
+// The number that a caller wrote, of what came as a float: the shortest decimal that rounds to it (0.1, not 0.10000000149).
+double decimal(float value);
+
 // How long a kernel takes, so that launch can choose a thread: nanoseconds an element on one thread, or a rule.
 enum class CostRule : uint8_t { kElements, kMatmul, kConvolution, kSerial };
 
@@ -27,6 +30,7 @@ struct ParamTypes {
   uint64_t accepts;  // a bit for each aclDataType; 0: anything, or no tensor
   uint8_t group;     // parameters of one group have one type; 0: of none
   bool starred;      // or float32, where the group's is float16 or bfloat16
+  bool apart;        // a result that may be real where operands are complex: a magnitude, an explicit conversion
 };
 constexpr int kTypeGroups = 4;
 
@@ -41,7 +45,7 @@ struct HardwareTypes {
 constexpr uint64_t kAbsent = uint64_t{1} << 63;  // the family lacks the operator
 
 struct OpTypes {
-  const ParamTypes* params;  // as many as the operator has; null: nothing is known
+  const ParamTypes* params;  // as many as the operator has
   Casts casts;
   uint8_t common;                 // the least category of the operands' common type (types.cpp)
   const HardwareTypes* hardware;  // as many as the operator has, or null
@@ -105,7 +109,7 @@ class Plan {
   void in(double value, const char*, bool = false) {
     if (nnopbase::Arg* a = next(nnopbase::Kind::kDouble)) a->d = value;
   }
-  void in(float value, const char* name, bool = false) { in(static_cast<double>(value), name); }
+  void in(float value, const char* name, bool = false) { in(decimal(value), name); }
   template <class T>
     requires(std::is_integral_v<T> || std::is_enum_v<T>)
   void in(T value, const char*, bool = false) {
@@ -121,6 +125,7 @@ class Plan {
 
   const nnopbase::Arg* args() const { return e_->args; }
   int nargs() const { return e_->nargs; }
+  const nnopbase::Arg& arg(const char* name) const;  // by name, for checks of operators that are not small
   // Sets the recent error message to "<operator>: <text>".
   bool fail(aclnnStatus status, const char* text);
   bool fail_parameter(aclnnStatus status, const char* parameter, const char* text);
@@ -128,8 +133,7 @@ class Plan {
  private:
   static constexpr int kIn = 1, kOut = 2;
   aclnnStatus finish() {
-    if (status_ || (op_.types->params && !check_types(*this, *op_.types)) || (op_.check && !op_.check(*this)))
-      return status_;
+    if (status_ || !check_types(*this, *op_.types) || (op_.check && !op_.check(*this))) return status_;
     if (__builtin_expect(strict, 0) && op_.types->hardware && !check_hardware(*this, *op_.types)) return status_;
     if (__builtin_expect(wrong_torch != nullptr, 0)) return fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, wrong_torch), status_;
     *size_ = 0;
@@ -183,5 +187,9 @@ bool check_broadcast(Plan& plan);        // every output has the shape its input
 bool check_same_shape(Plan& plan);       // every tensor has the shape of the first
 bool check_same_lists(Plan& plan);       // every list has as many members as the first
 bool check_floating_result(Plan& plan);  // check_broadcast, and results of floating types
+bool check_lstm_cell(Plan& plan);        // these four: every shape of a recurrent network (recurrent_shapes.cpp)
+bool check_lstm_cell_backward(Plan& plan);
+bool check_lstm(Plan& plan);  // forward or backward
+bool check_gru(Plan& plan);   // forward or backward
 
 }  // namespace softnpu::ops

@@ -1,11 +1,22 @@
 // Phase one's slow paths: lists, arrays, strings, shape checks and error messages.
 #include <algorithm>
+#include <bit>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 
 #include "softnpu/ops/op.h"
 
 namespace softnpu::ops {
+
+double decimal(float value) {
+  if ((std::bit_cast<uint32_t>(value) & 0xffff) == 0) return value;  // few digits, or not finite: exact as it is
+  char text[32];
+  const char* end = std::to_chars(text, text + sizeof text, value).ptr;
+  double found = value;
+  std::from_chars(text, end, found);
+  return found;
+}
 
 using namespace nnopbase;
 

@@ -13,7 +13,6 @@ namespace softnpu::ops::kernels {
 namespace {
 
 bool given(const OptionalTensor& t) { return t && t->defined(); }
-Tensor fp32(const Tensor& t) { return t.to(at::kFloat); }
 
 void put_rounded(Tensor& out, const Tensor& value) {
   const at::ScalarType type = out.scalar_type();
@@ -36,7 +35,7 @@ Tensor unpacked(const Tensor& packed, int64_t dim) {
 
 // aclnnTransQuantParam's 64 bits hold a float's upper bits in their lower half.
 Tensor plain_scale(const Tensor& scale) {
-  if (scale.scalar_type() != at::kLong && scale.scalar_type() != at::kUInt64) return fp32(scale);
+  if (scale.scalar_type() != at::kLong && scale.scalar_type() != at::kUInt64) return scale.to(at::kFloat);
   const Tensor bits =
       (scale.scalar_type() == at::kLong ? scale : scale.view(at::kLong)).bitwise_and(0xFFFFE000).to(at::kInt);
   return bits.view(at::kFloat);
@@ -46,14 +45,14 @@ Tensor plain_scale(const Tensor& scale) {
 
 void dynamic_quant(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups, Tensor& y,
                    Tensor& scale, Tensor& offset) {
-  Tensor value = fp32(x);
+  Tensor value = wide(x);
   if (given(smooth) && given(groups)) {
     const Tensor row = at::arange(value.numel() / value.size(-1), groups->options());
     const Tensor group =
         at::searchsorted(groups->contiguous(), row, false, /*right=*/true).clamp_max(smooth->size(0) - 1);
-    value = value * fp32(*smooth).index_select(0, group).reshape(value.sizes());
+    value = value * wide(*smooth).index_select(0, group).reshape(value.sizes());
   } else if (given(smooth)) {
-    value = value * fp32(*smooth);
+    value = value * wide(*smooth);
   }
   Tensor step, shift;
   if (offset.defined()) {
@@ -72,28 +71,33 @@ void dynamic_quant(const Tensor& x, const OptionalTensor& smooth, const Optional
 void quantize(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, int64_t axis, bool divide,
               Tensor& out) {
   const auto along = [&](const Tensor& t) {
-    if (t.numel() == 1) return fp32(t).reshape({});
+    if (t.numel() == 1) return wide(t).reshape({});
     std::vector<int64_t> shape(x.dim(), 1);
     shape[axis < 0 ? axis + x.dim() : axis] = t.numel();
-    return fp32(t).reshape(shape);
+    return wide(t).reshape(shape);
   };
-  Tensor value = divide ? (fp32(x) / along(scale)).round() : fp32(x) * along(scale);
+  Tensor value = divide ? (wide(x) / along(scale)).round() : wide(x) * along(scale);
   if (given(offset)) value = value + along(*offset);
   put_rounded(out, value);
 }
 
 void anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, bool square, Tensor& out) {
-  Tensor value = fp32(x.scalar_type() == at::kInt ? unpacked(x, x.dim() - 1) : x);
-  if (given(offset)) value = value + fp32(*offset);
-  value = value * fp32(scale);
-  put(out, square ? value * fp32(scale) : value);
+  Tensor value = wide(x.scalar_type() == at::kInt ? unpacked(x, x.dim() - 1) : x);
+  if (given(offset)) value = value + wide(*offset);
+  value = value * wide(scale);
+  put(out, square ? value * wide(scale) : value);
 }
 
 void quant_param(const Tensor& scale, const OptionalTensor& offset, Tensor& out) {
-  Tensor bits =
-      fp32(scale).contiguous().view(at::kInt).to(at::kLong).bitwise_and(0xFFFFE000).bitwise_or(int64_t{1} << 46);
+  Tensor bits = scale.to(at::kFloat)
+                    .contiguous()
+                    .view(at::kInt)
+                    .to(at::kLong)
+                    .bitwise_and(0xFFFFE000)
+                    .bitwise_or(int64_t{1} << 46);
   if (given(offset)) {
-    const Tensor shift = fp32(*offset).round().clamp_(-256, 255).to(at::kLong).bitwise_and(0x1FF).__lshift__(37);
+    const Tensor shift =
+        offset->to(at::kFloat).round().clamp_(-256, 255).to(at::kLong).bitwise_and(0x1FF).__lshift__(37);
     bits = bits.bitwise_and(0x4000FFFFFFFF).bitwise_or(shift);
   }
   put(out, out.scalar_type() == at::kUInt64 ? bits.view(at::kUInt64) : bits);
@@ -131,21 +135,22 @@ void weight_quant_matmul(const Tensor& x, const Tensor& weight, const Tensor& sc
   Tensor w = weight;
   if (weight.scalar_type() == at::kInt) w = unpacked(weight, weight.stride(0) == 1 && weight.stride(1) != 1 ? 0 : 1);
   const int64_t k = w.size(0), n = w.size(1);
-  const auto wide = [&](const Tensor& t) {
-    const Tensor value = fp32(t);
+  const auto by_group = [&](const Tensor& t) {
+    const Tensor value = wide(t);
     if (group <= 0 || t.numel() <= n) return value.numel() == 1 ? value.reshape({}) : value.reshape({1, n});
     return value.reshape({-1, n}).repeat_interleave(group, 0).narrow(0, 0, k);
   };
-  Tensor value = fp32(w);
-  if (given(offset)) value = value + wide(*offset);
-  Tensor result = at::matmul(fp32(x), value * wide(scale));
-  if (given(bias)) result = result + fp32(*bias);
+  Tensor value = wide(w);
+  if (given(offset)) value = value + by_group(*offset);
+  const Tensor left = wide(x);
+  Tensor result = at::matmul(left, (value * by_group(scale)).to(left.scalar_type()));
+  if (given(bias)) result = result + wide(*bias);
   if (!given(quant_scale)) {
     put(out, result);
     return;
   }
   result = result * plain_scale(*quant_scale);
-  put_rounded(out, given(quant_offset) ? result + fp32(*quant_offset) : result);
+  put_rounded(out, given(quant_offset) ? result + wide(*quant_offset) : result);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -8,7 +8,10 @@
 
 namespace softnpu::ops::kernels {
 
-inline at::ScalarType computed_in(const Tensor& t) { return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+inline at::ScalarType computed_in(const Tensor& t) {
+  TORCH_CHECK(!t.is_complex(), "a complex operand of a recurrent network, which computes with real numbers");
+  return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
 inline Tensor plain(const Tensor& t) {
   if (t.scalar_type() != at::kHalf || !t.is_contiguous()) return t.to(computed_in(t)).contiguous();
   Tensor wide = at::empty(t.sizes(), at::kFloat);

@@ -9,6 +9,7 @@
 #include "softnpu/ops/frame.h"
 #include "softnpu/ops/guard.h"
 #include "softnpu/ops/op.h"
+#include "softnpu/ops/rehearse.h"
 #include "softnpu/ops/team.h"
 
 namespace softnpu::ops {
@@ -143,6 +144,10 @@ aclnnStatus launch(const Op& op, aclOpExecutor* handle, aclrtStream stream) noex
     if (!e) return failed(op);
   }
   e->launched = true;
+  if (const int status = rehearse(op, *e); __builtin_expect(status != 0, 0)) {
+    nnopbase::release_executor(e);
+    return status;
+  }
   static const bool checked = checked_mode();
   if (checked && !check_memory(*e, stream_device(stream))) {
     nnopbase::release_executor(e);

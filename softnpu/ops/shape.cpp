@@ -1,16 +1,22 @@
 // Operators that move elements, and the small linear-algebra and activation glue that has no out variant.
+#include <ATen/ops/_chunk_cat.h>
 #include <ATen/ops/_prelu_kernel.h>
 #include <ATen/ops/_prelu_kernel_backward.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/copy_native.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/linalg_cross.h>
+#include <ATen/ops/linalg_cross_cpu_dispatch.h>
 #include <ATen/ops/linalg_svd.h>
 #include <ATen/ops/linalg_svdvals.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/range_cpu_dispatch.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/WrapDimMinimal.h>
+
+#include <cmath>
 
 #include "softnpu/ops/kernels.h"
 
@@ -39,6 +45,29 @@ void cumsum_v2(const Tensor& self, int64_t dim, bool exclusive, bool reverse, Te
   Tensor sums = x.cumsum(dim, c10::promoteTypes(x.scalar_type(), out.scalar_type()));
   if (exclusive) sums = sums - x;
   put(out, reverse ? sums.flip(dim) : sums);
+}
+
+void range(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
+  const bool integers = c10::isIntegralType(out.scalar_type(), true);
+  TORCH_CHECK(integers ? step.to<int64_t>() != 0 : step.to<double>() != 0, "the step is 0");
+  TORCH_CHECK(std::abs(end.to<double>() - start.to<double>()) < 9e18, "from ", start, " to ", end,
+              " is more than an integer counts");
+  at::cpu::range_outf(start, end, step, out);
+}
+
+void chunk_cat(at::TensorList tensors, int64_t dim, int64_t chunks, Tensor& out) {
+  TORCH_CHECK(dim >= 0 && dim < out.dim() && out.size(dim) == chunks, chunks, " chunks do not make an output of ",
+              out.sizes());
+  put(out, at::_chunk_cat(tensors, dim, chunks));
+}
+
+// A 16-bit type may hold the difference of two products and not the products.
+void cross(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out) {
+  if (is_16_bit(out)) {
+    put(out, at::linalg_cross(wide(self), wide(other), dim));
+  } else {
+    at::cpu::linalg_cross_outf(self, other, dim, out);
+  }
 }
 
 Tensor softmax_mask(const Tensor& mask, bool triangle) {

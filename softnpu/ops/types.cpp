@@ -1,6 +1,7 @@
 // Which data types an operator takes: phase one refuses what phase two has no kernel for. The rows are in ops/types.yaml;
 // tests/opapi/types.py finds what they should say.
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 
 #include "softnpu/ops/op.h"
@@ -44,7 +45,6 @@ class TypeCheck {
     for (int i = 0; i < plan_.nargs(); i++) {
       const Arg& a = plan_.args()[i];
       const ParamTypes& wanted = types_.params[i];
-      if (!wanted.accepts) continue;
       if (a.kind == Kind::kTensor) {
         if (a.tensor && !one(a, 0, *a.tensor, wanted)) return false;
       } else if (a.kind == Kind::kTensors) {
@@ -53,6 +53,10 @@ class TypeCheck {
           if (a.tensors[k] && a.tensors[k]->numel && !one(a, k, *a.tensors[k], wanted)) return false;
         }
       }
+    }
+    if (__builtin_expect((taken_ & kComplex) && real_result_, 0)) {
+      return refuse("parameter %s has data type %s, which does not hold the operands' %s", real_result_->name,
+                    dtype_name(real_dtype_), dtype_name(std::countr_zero(taken_ & kComplex)));
     }
     if (common_ < 0) return true;
     if (category(common_) < types_.common) {
@@ -64,6 +68,12 @@ class TypeCheck {
  private:
   bool one(const Arg& a, uint32_t k, const TensorCopy& t, const ParamTypes& wanted) {
     const int32_t dtype = t.dtype;
+    if (a.in) taken_ |= uint64_t{1} << dtype;
+    if (a.out && !wanted.apart && !(((kComplex | kBool) >> dtype) & 1)) {
+      real_result_ = &wanted;
+      real_dtype_ = dtype;
+    }
+    if (!wanted.accepts) return true;
     if (__builtin_expect(!((wanted.accepts >> dtype) & 1), 0)) {
       return refuse("parameter %s has data type %s, which the operator does not take", wanted.name, dtype_name(dtype));
     }
@@ -117,8 +127,14 @@ class TypeCheck {
     return plan_.fail(ACLNN_ERR_PARAM_INVALID, text);
   }
 
+  static constexpr uint64_t kBool = uint64_t{1} << 12;
+  static constexpr uint64_t kComplex = uint64_t{1} << 16 | uint64_t{1} << 17 | uint64_t{1} << 33;
+
   Plan& plan_;
   const OpTypes& types_;
+  uint64_t taken_ = 0;                       // a bit for each type of an operand
+  const ParamTypes* real_result_ = nullptr;  // a result that holds no complex number and should hold the operands'
+  int32_t real_dtype_ = 0;
   const Arg* groups_[kTypeGroups] = {};  // the first parameter of each
   const bool combines_ = types_.casts != Casts::kNo || types_.common;
   int32_t common_ = -1, apart_ = -1;

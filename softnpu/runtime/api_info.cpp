@@ -1,8 +1,8 @@
-// Exports: what chip, which version, which limits; settings that are kept and answered but change nothing here.
+// Exports that only tell: what chip, which version, what a device has and uses, what went wrong last. What it is not: what
+// clients set (api_settings.cpp).
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +12,6 @@
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/device.h"
 #include "softnpu/runtime/error.h"
-#include "softnpu/runtime/settings.h"
 #include "softnpu/runtime/soc.h"
 #include "softnpu/runtime/stream.h"
 
@@ -24,29 +23,6 @@ namespace {
 constexpr const char* kVersion = "9.0.0";
 constexpr int kMajor = 9, kMinor = 0, kPatch = 0;
 constexpr int kVersionNumber = kMajor * 10000000 + kMinor * 100000 + kPatch * 1000;
-
-std::atomic<int64_t> g_sys_params[Context::kSysParams];
-
-unsigned sys_param(aclSysParamOpt opt) {
-  if (unsigned(opt) >= unsigned(Context::kSysParams))
-    fail(ACL_ERROR_INVALID_PARAM, "%d is not a system parameter", int(opt));
-  return unsigned(opt);
-}
-
-// Determinism is the process's: contexts share the kernels' threads. The others ask for nothing that the software NPU has.
-void check_sys_param(aclSysParamOpt opt, int64_t value) {
-  if (sys_param(opt) == ACL_OPT_DETERMINISTIC) {
-    if (value != 0 && value != 1)
-      fail(ACL_ERROR_INVALID_PARAM, "ACL_OPT_DETERMINISTIC is 0 or 1, not %lld", static_cast<long long>(value));
-    settings().deterministic = value == 1;
-  } else if (value != 0) {
-    fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "system parameter %d cannot be turned on in the software NPU", int(opt));
-  }
-}
-
-void set_operator_limit(uint64_t units, int64_t ns_a_unit) {
-  settings().operator_limit_ns = limit_of(units, ns_a_unit);
-}
 
 int64_t attribute(int device, aclrtDevAttr attr) {
   const Soc& soc = *config().soc;
@@ -280,88 +256,6 @@ SOFTNPU_EXPORT aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo
     memUsageInfo->curMemSize = d.used_bytes();
     memUsageInfo->memPeakSize = d.peak_bytes();
     *outputNum = 1;
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return guarded(__func__, [&] {
-    check_sys_param(opt, value);
-    g_sys_params[sys_param(opt)] = value;
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  return guarded(__func__, [&] {
-    need(value, "value");
-    *value = g_sys_params[sys_param(opt)];
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return guarded(__func__, [&] {
-    auto& kept = current_context().sys_param(sys_param(opt));
-    check_sys_param(opt, value);
-    kept = value;
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  return guarded(__func__, [&] {
-    need(value, "value");
-    *value = current_context().sys_param(sys_param(opt));
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
-  return guarded(__func__, [&] {
-    if (unsigned(mode) > ACL_RT_OVERFLOW_MODE_INFNAN)
-      fail(ACL_ERROR_INVALID_PARAM, "%d is not an overflow mode", int(mode));
-    if (mode == ACL_RT_OVERFLOW_MODE_SATURATION)
-      fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-           "saturation mode is not supported by the software NPU: it computes INF and NAN");
-    current_context().overflow_mode() = int(mode);
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode) {
-  return guarded(__func__, [&] {
-    need(mode, "mode");
-    *mode = aclrtFloatOverflowMode(current_context().overflow_mode().load());
-  });
-}
-
-// Seconds that a stream waits for an event; 0: for ever.
-SOFTNPU_EXPORT aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
-  return guarded(__func__, [&] { settings().wait_limit_ns = limit_of(timeout, 1'000'000'000); });
-}
-
-// Seconds, milliseconds, microseconds that an operator may take; 0: any time.
-SOFTNPU_EXPORT aclError aclrtSetOpExecuteTimeOut(uint32_t timeout) {
-  return guarded(__func__, [&] { set_operator_limit(timeout, 1'000'000'000); });
-}
-
-SOFTNPU_EXPORT aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
-  return guarded(__func__, [&] { set_operator_limit(timeout, 1'000'000); });
-}
-
-SOFTNPU_EXPORT aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
-  return guarded(__func__, [&] {
-    set_operator_limit(timeout, 1000);
-    if (actualTimeout) *actualTimeout = uint64_t(operator_limit_ns()) / 1000;
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtGetOpExecuteTimeout(const uint32_t* timeoutMs) {
-  return guarded(__func__, [&] {
-    need(timeoutMs, "timeoutMs");
-    *const_cast<uint32_t*>(timeoutMs) = uint32_t(std::min<int64_t>(operator_limit_ns() / 1'000'000, UINT32_MAX));
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtGetOpTimeOutInterval(uint64_t* interval) {
-  return guarded(__func__, [&] {
-    need(interval, "interval");
-    *interval = 1;
   });
 }
 

@@ -11,13 +11,13 @@
 
 namespace softnpu {
 
-// How a task may be run. It decides the thread, never the order.
+// What a task is like. It decides the thread, never the order: which threads may run which is the table in schedule.h.
 enum class Cost : uint8_t {
-  kTiny,      // at most ~20 us on one thread: runs on the caller when the stream is idle, or by helping
-  kSerial,    // single-threaded but long: the stream's worker
-  kWide,      // uses ATen's thread pool: the process's one compute thread, whatever the stream
-  kHost,      // a host callback: never run by helping
-  kBlocking,  // waits for other processes (collectives): run by helping only where the caller waits without a deadline
+  kTiny,      // at most ~20 us on one thread
+  kSerial,    // single-threaded but longer
+  kWide,      // uses ATen's thread pool
+  kHost,      // a host callback
+  kBlocking,  // waits for other processes (collectives)
   kWait,      // the runtime's own: waits for another stream
   kAgain,     // the runtime's own, in graphs only: asked for a new task at each replay (record)
 };

@@ -29,7 +29,7 @@ struct Moment {
 };
 
 // Called on the thread that came to the point, with no lock held. It may block; a task's observer that blocks must look at
-// running_task_aborted (enqueue.h). Returns 0, or at kBegin a status.
+// running_task_aborted (softnpu/runtime/enqueue.h). Returns 0, or at kBegin a status.
 using Observer = int (*)(const Moment&) noexcept;
 
 // Observers stay for the life of the process. At most 8; false when there is no room.

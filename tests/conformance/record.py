@@ -19,6 +19,7 @@ import yaml
 
 from tests.conformance import client, environment
 from tests.conformance.test_programs import ALLOWED
+from tools.codegen import tables
 
 FALLBACK = re.compile(r"The operator '([^']*)' would execute its main computation on CPU")
 RECORD = Path(__file__).with_name("record.yaml")
@@ -85,7 +86,7 @@ def main() -> None:
     parser.add_argument("--keep-programs", action="store_true", help="do not run the programs")
     options = parser.parse_args()
     python = environment.python()
-    record = yaml.safe_load(RECORD.read_text(encoding="utf-8"))
+    record = tables.load(RECORD)
     if not options.keep_programs:
         record |= {"programs": programs(python), "programs that fall back": programs_with_fallback(python)}
     record["opinfo"] |= {chip: opinfo(path) for chip, path in pairs(options.opinfo).items()}
@@ -93,7 +94,8 @@ def main() -> None:
         {chip: fallbacks(path) for chip, path in pairs(options.without_fallback).items()}
     )
     record["operators"] = wheel_operators(environment.site_packages())
-    text = "# What the last run of the vendor's wheel gave: python -m tests.conformance.record. Not edited by hand.\n"
+    text = "# What the last run of the vendor's wheel gave: python -m tests.conformance.record. Not edited by hand."
+    text += " Long because it is data.\n"
     RECORD.write_text(text + yaml.safe_dump(record, sort_keys=False, width=120), encoding="utf-8")
 
 

@@ -4,6 +4,8 @@ torch.cuda is not touched: nothing here needs transfer_to_npu."""
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -68,6 +70,19 @@ def test_reduce_add() -> None:
     lists = [[torch.full((4,), float(i), device=d), torch.full((2, 2), 10.0, device=d)] for i, d in enumerate((D0, D1))]
     first, second = torch.npu.comm.reduce_add_coalesced(lists, destination=0)
     assert torch.equal(first.cpu(), torch.full((4,), 1.0)) and torch.equal(second.cpu(), torch.full((2, 2), 20.0))
+
+
+def test_only_the_question_of_torch_nn_parallel_is_not_warned_of() -> None:
+    script = (
+        "import torch, warnings\nfrom torch.nn.parallel import comm\nfrom torch.cuda import nccl\n"
+        "both = [torch.ones(2, device='npu:0'), torch.ones(2, device='npu:1')]\n"
+        "for ask in (lambda: comm.reduce_add(both, 0), lambda: nccl.is_available(both)):\n"
+        "    with warnings.catch_warnings(record=True) as caught:\n"
+        "        ask()\n"
+        "    print(len(caught))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ["0", "1"]
 
 
 def model() -> nn.Module:

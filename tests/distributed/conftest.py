@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,11 @@ def fresh():
     yield begin
     for job in jobs:
         job.close()
+
+
+@pytest.fixture
+def server():
+    """A parallel store's server on a free port of this process."""
+    from torch_npu.distributed import ParallelStore
+
+    return ParallelStore("127.0.0.1", 0, is_master=True, timeout=timedelta(seconds=20))

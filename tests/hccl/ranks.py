@@ -290,3 +290,8 @@ class Job:
 
     def __exit__(self, *_) -> None:
         self.close()
+
+
+def named_hosts(hosts: list[str], **env) -> Job:
+    """One rank a name; ranks of equal names are on one host, as ANYCEND_HOST_ID says it."""
+    return Job(len(hosts), env=env, each={r: {"ANYCEND_HOST_ID": h} for r, h in enumerate(hosts)})

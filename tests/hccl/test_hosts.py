@@ -1,20 +1,17 @@
 """network/: communicators over several hosts, which are network namespaces here. Three hosts, and hosts whose ranks are
-not in order, are one namespace with ANYCEND_HOST_ID: what goes over the network is the same.
+not in order, are one namespace with ANYCEND_HOST_ID: what goes over the network is the same. What goes wrong while they
+run: test_hosts_faults.py. Data through UCX: test_ucx.py.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import signal
 import time
 
 import pytest
 
-from tests.hccl import faults, programs
-from tests.hccl.ranks import HcclError, Job, library_folder
+from tests.hccl import programs
+from tests.hccl.ranks import HcclError, Job, named_hosts
 
 # As in test_execute.py: what lies in the shared page, and what travels in pieces.
 SIZES = [0, 1, 13, 4097, 40_000]
@@ -76,10 +73,6 @@ def test_two_communicators_at_a_time(apart):
     apart.run(programs.two_communicators, info, 10)
 
 
-def named_hosts(hosts: list[str], **env) -> Job:
-    return Job(len(hosts), env=env, each={r: {"ANYCEND_HOST_ID": h} for r, h in enumerate(hosts)})
-
-
 def test_the_bits_are_those_of_one_host():
     with Job(6) as one, named_hosts(list("aabbcc")) as three:
         one.connect(), three.connect()
@@ -96,65 +89,6 @@ def test_hosts_of_different_sizes_whose_ranks_are_not_in_order():
         job.run(programs.all_gather_v, "fp32", [3_000 * r for r in range(6)])
         job.run(programs.all_to_all_v, "fp32", [[(5 * i + 3 * j) % 7 * 3_000 for j in range(6)] for i in range(6)])
         job.run(programs.ring, 300_000, "batch")
-
-
-def test_ucx_is_loaded_over_hosts_and_where_it_is_wanted_only():
-    with Job(2) as job:
-        job.connect().run(programs.all_reduce_once)
-        assert job.run(programs.mapped, "libucp") == [False, False]
-    with named_hosts(["a", "b"]) as job:
-        job.connect().run(programs.all_reduce_once)
-        assert job.run(programs.mapped, "libucp") == [False, False]
-    with named_hosts(["a", "b"], UCX_TLS="tcp") as job:
-        job.connect().run(programs.all_reduce_once)
-        assert job.run(programs.mapped, "libucp") == [True, True]
-
-
-def test_ucx_leaves_the_programs_munmap_alone():
-    with named_hosts(["a", "b"], UCX_TLS="tcp") as job:
-        before = job.run(programs.munmap_code)
-        job.connect().run(programs.all_reduce, "fp32", "sum", 500_000)
-        assert job.run(programs.munmap_code) == before
-
-
-def test_without_ucx_every_rank_names_the_package(tmp_path):
-    lib = tmp_path / "softnpu" / "lib64"
-    shutil.copytree(library_folder(), lib)
-    with named_hosts(["a", "b"], ANYCEND_TEST_CANN_LIB=str(lib), UCX_TLS="tcp") as job:
-        (info,) = job.run(programs.make_root, ranks=[0])
-        job.start(programs.join_world, info)
-        errors = job.results()
-    assert all("pip install --no-deps libucx-cu12" in e.text for e in errors), errors
-
-
-def test_through_ucx():
-    with named_hosts(list("aabb"), UCX_TLS="tcp") as job:
-        job.connect()
-        assert len(set(job.run(programs.own_bits, "bf16", 30_000))) == 1
-        job.run(programs.move_matrix, [5, 30_000], ["fp32"])
-        job.run(programs.ring, 300_000, "batch")
-        job.run(programs.many_messages, 20)
-
-
-def test_ucx_on_one_host_only_is_named():
-    each = {0: {"ANYCEND_HOST_ID": "a"}, 1: {"ANYCEND_HOST_ID": "b", "UCX_TLS": "tcp"}}
-    with Job(2, each=each) as job:
-        (info,) = job.run(programs.make_root, ranks=[0])
-        job.start(programs.join_world, info)
-        errors = job.results()
-    assert all("UCX_TLS" in e.text for e in errors), errors
-
-
-def test_ucxs_port_takes_nothing_from_strangers(lan):
-    """It is open for the job's life, and UCX believes what it reads there: the kernel keeps others' packets from it."""
-    lan.hosts.ip(1, "addr", "add", "10.77.0.9/24", "dev", "eth0")
-    job = lan.job(1, env={"UCX_TLS": "tcp"}).connect()
-    job.run(programs.all_reduce, "fp32", "sum", 100_000)
-    ports = [port for host, address, port in faults.listening(job, lan.hosts) if host == 0]
-    assert len(ports) == 1
-    assert job.run(programs.reach, "10.77.0.1", ports[0], "10.77.0.9", ranks=[1]) == [False]
-    assert job.run(programs.reach, "10.77.0.1", ports[0], "10.77.0.2", ranks=[1]) == [True]
-    job.run(programs.all_reduce, "fp32", "sum", 100_000)
 
 
 def test_sockets_are_on_the_chosen_interface_only(lan):
@@ -210,195 +144,6 @@ def test_a_rank_refuses_ranks_that_are_not_listed(lan, tmp_path):
     job.start(programs.join_world, info)
     errors = job.results()
     assert all("the rank's address 10.77.0.2 is not in the white list" in e.text for e in errors), errors
-
-
-@pytest.mark.parametrize("victim", [0, 2, 3], ids=["root", "leader", "last"])
-@pytest.mark.parametrize("size", [100, 500_000])
-def test_a_killed_rank_is_reported_on_the_other_host_within_a_second(lan, victim, size):
-    job = lan.job(2).connect()
-    job.run(programs.all_reduce_once)
-    job.start(programs.all_reduce_until_error, size, 20.0)
-    time.sleep(0.3)
-    job.kill(victim)
-    killed = time.time()
-    for seen, code, text in job.results(ranks=[r for r in range(4) if r != victim]):
-        assert seen - killed < 1
-        assert code == "REMOTE" and f"rank {victim} is gone: process" in text, text
-
-
-def test_a_rank_that_calls_nothing_learns_of_a_death_on_the_other_host(lan):
-    job = lan.job(2).connect()
-    job.start(programs.watch_async_error, 5.0, ranks=[0, 1, 2])
-    time.sleep(0.2)
-    job.kill(3)
-    killed = time.time()
-    for seen, code in job.results(ranks=[0, 1, 2]):
-        assert code == "REMOTE" and seen - killed < 1
-
-
-def test_a_host_that_is_cut_off_is_reported(lan):
-    job = lan.job(2, env={"ANYCEND_HOST_TIMEOUT": "1"}).connect()
-    job.run(programs.all_reduce_once)
-    job.start(programs.watch_async_error, 10.0)
-    time.sleep(0.3)
-    lan.hosts.cut()
-    cut = time.time()
-    for seen, code in job.results():
-        assert code == "REMOTE" and seen - cut < 3
-
-
-def test_an_outage_of_two_seconds_is_survived(lan):
-    job = lan.job(2).connect()
-    job.run(programs.all_reduce_once)
-    lan.hosts.cut()
-    job.start(programs.all_reduce, "fp32", "sum", 300_000)  # some of it is under way while nothing gets through
-    time.sleep(2)
-    lan.hosts.mend()
-    assert len(set(job.results())) == 1
-    assert all(code == "SUCCESS" for _, code in job.run(programs.watch_async_error, 0.3))
-
-
-def test_a_missing_rank_is_named_with_the_host_that_is_silent(lan):
-    job = lan.job(2, env={"HCCL_EXEC_TIMEOUT": "1"}).connect()
-    job.run(programs.all_reduce_once)
-    lan.hosts.cut()
-    job.start(programs.absent_from_start, [])
-    answers = job.results()
-    for r, (seconds, text) in enumerate(answers):
-        away = "10.77.0.2" if r < 2 else "10.77.0.1"
-        assert seconds < 4 and "within 1 s (HCCL_EXEC_TIMEOUT)" in text, text
-        assert f"nothing is heard from {away}" in text or any(f"nothing is heard from {away}" in t for _, t in answers)
-
-
-def test_a_process_that_is_silent_is_lost_though_its_sockets_stand(lan):
-    job = lan.job(1, env={"ANYCEND_HOST_TIMEOUT": "1"}).connect()
-    job.run(programs.all_reduce_once)
-    job.kill(1, signal.SIGSTOP)
-    ((_, code, text),) = job.run(programs.all_reduce_until_error, 100, 10.0, ranks=[0])
-    job.kill(1, signal.SIGCONT)
-    assert code == "REMOTE" and "on 10.77.0.2 was not heard for 1 s (ANYCEND_HOST_TIMEOUT)" in text, text
-
-
-def test_a_rank_that_stood_still_blames_nobody_else(lan):
-    job = lan.job(1, env={"ANYCEND_HOST_TIMEOUT": "3"}).connect()
-    job.run(programs.all_reduce_once)
-    for rank in (0, 1):
-        job.kill(rank, signal.SIGSTOP)
-    time.sleep(3.5)
-    for rank in (0, 1):
-        job.kill(rank, signal.SIGCONT)
-    assert len(set(job.run(programs.all_reduce_once))) == 1
-
-
-@pytest.mark.parametrize("victim", [0, 1], ids=["root", "other"])
-def test_a_forked_child_does_not_hide_a_death_from_the_other_host(lan, victim):
-    """The child has all descriptors, and nobody of its host is left to tell."""
-    job = lan.job(1).connect()
-    (child,) = job.run(programs.fork_sleeper, ranks=[victim])
-    try:
-        job.start(programs.watch_async_error, 5.0, ranks=[1 - victim])
-        time.sleep(0.2)
-        job.kill(victim)
-        killed = time.time()
-        ((seen, code),) = job.results(ranks=[1 - victim])
-        assert code == "REMOTE" and seen - killed < 1
-    finally:
-        os.kill(child, signal.SIGKILL)
-
-
-@pytest.mark.parametrize("missing", [[3], [1, 2]])
-def test_a_missing_rank_is_named_on_all_hosts(lan, missing):
-    answers = lan.job(2).connect().run(programs.absent, 1, missing)
-    for r in set(range(4)) - set(missing):
-        seconds, code, text = answers[r]
-        assert 0.9 < seconds < 3 and code == "TIMEOUT"
-        names = ", ".join(map(str, missing))
-        assert f"rank {names} did not call it within 1 s (HCCL_EXEC_TIMEOUT)" in text, text
-        assert "HcclAllReduce (fp32 x 16, sum, communicator" in text
-
-
-def test_a_stopped_rank_is_a_timeout_that_names_it(lan):
-    job = lan.job(2, env={"HCCL_EXEC_TIMEOUT": "1"}).connect()
-    job.kill(3, signal.SIGSTOP)
-    job.start(programs.absent_from_start, [], ranks=[0, 1, 2])
-    answers = job.results(ranks=[0, 1, 2], timeout=20)
-    job.kill(3, signal.SIGCONT)
-    assert all(s < 4 and "rank 3 did not call it within 1 s" in text for s, text in answers), answers
-
-
-@pytest.mark.parametrize("moment", [0.3, 0.37, 0.45])
-def test_what_comes_after_an_operation_was_given_up_is_not_written(lan, moment):
-    """Large messages go from a rank's buffer into another's: both are the caller's again once the call has failed. Only
-    what its two threads were writing when a rank of the same host was stopped, that rank goes on with."""
-    job = lan.job(2, env={"HCCL_EXEC_TIMEOUT": "1"}).connect()
-    job.start(programs.all_to_all_until_it_fails, 1 << 22)
-    time.sleep(moment)
-    job.kill(3, signal.SIGSTOP)
-    answers = job.results(ranks=[0, 1, 2], timeout=30)
-    named = re.compile(r"rank \d.* within 1 s \(HCCL_EXEC_TIMEOUT\)")
-    assert all(seconds < 4 and named.search(text) for seconds, text in answers), answers
-    job.kill(3, signal.SIGCONT)
-    job.results(ranks=[3], timeout=30)
-    time.sleep(0.3)
-    written = job.run(programs.not_sevens)
-    assert [written[r] for r in (0, 1, 3)] == [0, 0, 0] and written[2] <= 2 * 512 * 1024, written
-
-
-@pytest.mark.parametrize("per_host", [1, 2])
-@pytest.mark.parametrize("what", programs.MISMATCHES)
-def test_mismatches_are_named_on_all_hosts(lan, per_host, what):
-    texts = lan.job(per_host).connect().run(programs.mismatched, what)
-    odd = f"rank {2 * per_host - 1}"
-    assert all(word in text for text in texts for word in [odd, *programs.MISMATCHES[what]]), texts
-
-
-def test_another_collective_with_tables_is_named(lan):
-    job = lan.job(1).connect()
-    job.start(programs.all_reduce_once, ranks=[0])
-    job.start(programs.all_gather_v, "fp32", [3, 4], ranks=[1])
-    assert all("disagrees about the collective" in e.text for e in job.results())
-
-
-def test_an_error_can_be_resumed_from(lan):
-    job = lan.job(2).connect()
-    job.run(programs.mismatched, "dtype")
-    job.run(programs.resume)
-    sums = job.run(programs.all_reduce, "fp32", "sum", 100_000)
-    assert len(set(sums)) == 1
-
-
-def test_leaving_in_order_is_no_error_until_somebody_waits(lan):
-    job = lan.job(1).connect()
-    job.run(programs.all_reduce_once)
-    job.start(programs.exit_now, ranks=[1])
-    job.workers[1].wait(10)
-    ((_, code),) = job.run(programs.watch_async_error, 1.5, ranks=[0])
-    assert code == "SUCCESS"
-    ((_, code, text),) = job.run(programs.all_reduce_until_error, 100, 10.0, ranks=[0])
-    assert code == "REMOTE" and "rank 1 has left the communicator" in text
-
-
-def test_a_goodbye_is_read_though_the_connection_is_gone(lan):
-    """The root's process stands still while four leave: when it passes on what the first three said, the connection of
-    the last one is closed already, and what that one said before is unread."""
-    job = lan.job(4).connect()
-    job.run(programs.all_reduce_once)
-    job.kill(0, signal.SIGSTOP)
-    for rank in (7, 6, 5, 4):
-        job.run(programs.leave, ranks=[rank])
-    job.kill(0, signal.SIGCONT)
-    ((_, code),) = job.run(programs.watch_async_error, 0.5, ranks=[0])
-    assert code == "SUCCESS"
-
-
-def test_the_first_message_is_delivered_though_the_sender_ends(lan):
-    """The last thing a rank does is to send; its process ends at once."""
-    job = lan.job(1).connect()
-    job.run(programs.all_reduce_once)
-    job.run(programs.many_messages, 3)
-    job.start(programs.send_and_exit, ranks=[0])
-    time.sleep(0.5)
-    assert job.run(programs.receive_from_the_gone, ranks=[1]) == [True]
 
 
 def test_a_wrong_world_size_fails_all_hosts(lan):

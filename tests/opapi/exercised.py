@@ -11,12 +11,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import yaml
-
-from tests.opapi.client import ROOT, abi
+from tests.opapi.client import ROOT
 
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import opapi  # noqa: E402
+import tables  # noqa: E402
 
 TAKEN = re.compile(r"^(acl\w+)\(.*\): 0$", re.M)
 
@@ -29,7 +28,7 @@ def called(log: Path) -> set[str]:
 def untouched(names: Iterable[str]) -> dict[str, list[str]]:
     """Family → rows that are not among the names."""
     seen, rest = set(names), {}
-    table = yaml.load(opapi.TABLE.read_text(encoding="utf-8"), Loader=abi.LOADER)
+    table = tables.load(opapi.TABLE)
     for family, rows in table.items():
         if missing := [name for name in rows if name != "_" and name not in seen]:
             rest[family] = missing

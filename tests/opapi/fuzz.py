@@ -18,11 +18,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import yaml
-
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import abi  # noqa: E402
+import tables  # noqa: E402
 
 P = C.c_void_p
 ALLOWED = {0: "taken", 161001: "null", 161002: "invalid", 561000: "inner", 561101: "memory"}
@@ -154,7 +153,7 @@ def main() -> None:
     assert acl.aclInit(None) == 0 and acl.aclrtSetDevice(0) == 0
     handles, stream = Handles(lib, acl, rng), P()
     assert not options.launch or acl.aclrtCreateStream(C.byref(stream)) == 0
-    table = yaml.load((ROOT / "ops" / "aclnn.yaml").read_text(encoding="utf-8"), Loader=abi.LOADER)
+    table = tables.load(ROOT / "ops" / "aclnn.yaml")
     for family, rows in table.items():
         if options.family in ("", family):
             start, ops = time.monotonic(), [name for name in rows if name != "_"]

@@ -11,9 +11,8 @@ import re
 import subprocess
 import sys
 
-import yaml
-
-from tests.opapi.client import ROOT, abi
+from tests.opapi.client import ROOT
+from tools.codegen import tables
 
 BUILD = ROOT / "build" / "asan-kernels" / "stage" / "torch_npu" / "softnpu" / "lib64"
 OPTIONS = "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:handle_sigfpe=1:handle_abort=1"
@@ -36,7 +35,7 @@ def main() -> int:
     preload = {"LD_PRELOAD": f"{runtime('libasan.so')} {runtime('libstdc++.so')}", "ASAN_OPTIONS": OPTIONS}
     checked = {"ANYCEND_TEST_CANN": str(BUILD), "ANYCEND_CHECK": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     environment = os.environ | preload | checked | {"OMP_NUM_THREADS": "1"}
-    table = yaml.load((ROOT / "ops" / "aclnn.yaml").read_text(encoding="utf-8"), Loader=abi.LOADER)
+    table = tables.load(ROOT / "ops" / "aclnn.yaml")
     failed = []
     for family in [options.family] if options.family else table:
         command = [sys.executable, "-m", "tests.opapi.fuzz", "--calls", options.calls, "--seed", options.seed]

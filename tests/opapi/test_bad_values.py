@@ -88,7 +88,7 @@ def test_a_mask_shorter_than_what_it_drops(npu, mask):
     ("ThnnFusedLstmCellBackward",
      {"gradHyOptional": torch.ones(2, 3), "gradCOptional": torch.ones(2, 3), "cx": torch.ones(2, 3),
       "cy": torch.ones(2, 3), "storage": torch.ones(2, 11), "hasBias": False, "gradGatesOut": torch.ones(2, 12),
-      "gradCxOut": torch.ones(2, 3), "gradBiasOut": None}, "the gates has sizes"),
+      "gradCxOut": torch.ones(2, 3), "gradBiasOut": None}, "parameter storage has sizes"),
     ("ApplyAdamWV2", {"varRef": torch.ones(3), "mRef": torch.ones(2), "vRef": torch.ones(3),
                       "maxGradNormOptionalRef": None, "grad": torch.ones(3), "step": torch.ones(1), "lr": 0.1,
                       "beta1": 0.9, "beta2": 0.9, "weightDecay": 0.0, "eps": 1e-8, "amsgrad": False,

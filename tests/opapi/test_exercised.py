@@ -13,7 +13,7 @@ from tests.opapi.client import ROOT, library_folder
 from tests.opapi.exercised import called, untouched
 
 # Not tests of values: any arguments, wrong arguments, the tables, the log itself.
-WITHOUT_VALUES = ("fuzz", "bad_values", "table", "call_log", "exercised", "types")
+WITHOUT_VALUES = ("fuzz", "bad_values", "table", "call_log", "exercised", "types", "accuracy", "recurrent_shapes")
 
 
 def run_with_log(folder: Path) -> Path:

@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 
 from tests.opapi.client import ROOT, library_folder
 from tests.opapi.types import abi, opapi
+from tools.codegen import tables
 
 # A call → the words of its refusal, or none: one process a chip.
 CALLS = """
@@ -64,7 +64,7 @@ def test_without_it_the_software_npu_takes_what_it_computes():
 
 
 def test_the_table_names_known_functions_and_parameters():
-    table = yaml.load(opapi.HARDWARE.read_text(encoding="utf-8"), Loader=abi.LOADER)
+    table = tables.load(opapi.HARDWARE)
     rows, params = {r.name for r in opapi.rows()}, abi.aclnn()
     for op, families in opapi.hardware().items():
         assert op in rows and len(families) == len(table["families"])
@@ -72,26 +72,15 @@ def test_the_table_names_known_functions_and_parameters():
         assert set(families[0]) == tensors, op
 
 
-# Documented for Ascend910B, and not computed: rows of ops/types.yaml narrower than the hardware. None may be added.
-NARROWER = """
-    Abs Addcdiv Addmv AvgPool3d AvgPool3dBackward Cdist CdistBackward Convolution CtcLoss CtcLossBackward Div
-    DivMod DivMods Divs EmbeddingDenseBackward FloorDivides ForeachExp ForeachExpm1 Frac Hardsigmoid
-    InplaceAddcdiv InplaceAtan2 InplaceDiv InplaceDivMod InplaceDivMods InplaceDivs InplaceFloorDivide
-    InplaceFloorDivides InplaceFrac InplaceHardsigmoid InplaceHardtanh InplaceRandom InplaceRandomTensor
-    InplaceRoundDecimals InplaceSub InplaceSubs InplaceXLogYTensor IsInScalarTensor IsInTensorScalar LinalgQr
-    MaxUnpool2d MaxUnpool3d Mean MeanV2 MultilabelMarginLoss NLLLoss2d NLLLoss2dBackward Pdist PowTensorTensor
-    ReflectionPad1d ReflectionPad2d ReflectionPad3d RoundDecimals Sub Subs Trace UniqueConsecutive
-    UpsampleBicubic2dAA UpsampleBicubic2dAAGrad UpsampleBilinear2dAA UpsampleBilinear2dAABackward XLogYTensor
-    aclStft
-""".split()
-
-
-def test_the_software_npu_computes_what_the_hardware_takes():
-    unsigned = sum(1 << n for n in (7, 8, 10))  # uint16, uint32, uint64: ATen has few kernels
+def test_where_the_software_npu_takes_less_than_the_hardware_the_table_says_why():
+    table, numbers = tables.load(opapi.HARDWARE), tables.load(opapi.TYPES)["numbers"]
+    letters = {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
     narrower = set()
     for op, families in opapi.hardware().items():
-        row = opapi.types().get(op)
+        taken = opapi.types()[op].takes if op in opapi.types() else {}
         for name, documented in families[0].items():
-            if row and name in row.takes and documented & ~row.takes[name][0] & ~unsigned:
-                narrower.add(op.removeprefix("aclnn"))
-    assert narrower == set(NARROWER), sorted(narrower ^ set(NARROWER))
+            missing = documented & ~taken[name][0] if name in taken else 0
+            narrower |= {(op.removeprefix("aclnn"), letter) for letter, bit in letters.items() if missing & bit}
+    explained = [(op, letter) for row in table["narrower"] for op in row["functions"] for letter in row["types"]]
+    assert narrower ^ set(explained) == set() and len(explained) == len(set(explained))
+    assert all(row["why"] for row in table["narrower"])

@@ -71,3 +71,12 @@ def test_a_product_of_two_types_is_not_rounded_before_it(npu, size):
     a, b = rand(size, size, dtype=HALF), rand(size, size, seed=1)
     exact = (a.double() @ b.double()).to(HALF)
     compare(npu, "aclnnMm", {"self": a, "mat2": b}, {"out": exact}, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [HALF, BF16])
+def test_a_cross_product_of_parts_that_its_type_does_not_hold(npu, dtype):
+    a, b = torch.tensor([[300.0, 301.0, 7.0]], dtype=dtype), torch.tensor([[299.0, 300.0, 5.0]], dtype=dtype)
+    expected = torch.linalg.cross(a.double(), b.double()).to(dtype)
+    assert torch.isfinite(expected).all()
+    found = npu.call("aclnnLinalgCross", self=a, other=b, dim=-1, out=torch.zeros(1, 3, dtype=dtype))["out"]
+    assert torch.equal(found, expected)

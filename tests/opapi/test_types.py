@@ -13,6 +13,12 @@ F, H = torch.ones(4), torch.ones(4).half()
 N, C = torch.ones(4, dtype=torch.int64), torch.ones(4) * 1j
 MASK = torch.full((16,), 255, dtype=torch.uint8)
 
+C4 = torch.ones(1, 1, 2, 4) * 1j
+ATTENTION = dict.fromkeys(["realShiftOptional", "dropMaskOptional", "paddingMaskOptional", "attenMaskOptional",
+                           "prefixOptional", "softmaxMaxOut", "softmaxSumOut", "softmaxOutOut"]) | {
+    "scaleValue": 1.0, "keepProb": 1.0, "preTokens": 9, "nextTokens": 9, "headNum": 1, "inputLayout": "BNSD",
+    "innerPrecise": 0, "sparseMode": 0}  # fmt: skip
+
 # A call → the words of its refusal.
 REFUSED = {
     "a type without a kernel": ("DropoutV3Grad", {"gradY": N, "mask": MASK, "scale": 1.0, "gradX": N},
@@ -24,6 +30,13 @@ REFUSED = {
     "a real result of complex operands": ("Add", {"self": C, "other": F, "alpha": 1, "out": F},
                                           "out has data type float32, which does not hold the operands' complex64"),
     "a magnitude in integers": ("Abs", {"self": C, "out": N}, "does not hold the operands' complex64"),
+    "complex numbers into real ones": ("Roll", {"x": C, "shifts": [1], "dims": [0], "out": F},
+                                       "out has data type float32, which does not hold the operands' complex64"),
+    "a kernel of real numbers": ("SwiGlu", {"x": C, "dim": 0, "out": C[:2]}, "x has data type complex64"),
+    "attention, of a family's row": ("FlashAttentionScore", ATTENTION | {"query": C4, "key": C4, "value": C4,
+                                                                         "attentionOutOut": C4},
+                                     "query has data type complex64, which the operator does not take"),
+    "a complex mask": ("MaskedScale", {"self": F, "mask": C, "scale": 1.0, "out": F}, "mask has data type complex64"),
     "integers without a common type": ("BitwiseAndTensor", {"self": N, "other": N.to(torch.uint16), "out": N},
                                        "uint16 and int64 have no common data type"),
     "operands of one type": ("Lerp", {"self": F, "end": H, "weight": F, "out": F},

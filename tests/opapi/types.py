@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-import yaml
 
 from tests.opapi.client import DTYPES, ROOT, AclError, Client, abi
 
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import opapi  # noqa: E402
+import tables  # noqa: E402
 
 LINE = re.compile(r"^(acl\w+)\((.*)\): 0$")
 TENSOR = re.compile(r"(\w+)\[([\d, ]*)\]")
@@ -213,7 +213,7 @@ def main() -> None:
     parser.add_argument("--family", default="")
     parser.add_argument("--all", action="store_true")
     options = parser.parse_args()
-    table = yaml.load(opapi.TABLE.read_text(encoding="utf-8"), Loader=abi.LOADER)
+    table = tables.load(opapi.TABLE)
     for family, rows in table.items():
         if options.family in ("", family):
             for trial in every(options.logs, [name for name in rows if name != "_"]):

@@ -230,6 +230,19 @@ def test_counts_that_are_drawn() -> None:
     share(orders @ torch.tensor([9, 3, 1]), {k: 1 / 6 for k in (5, 7, 11, 15, 19, 21)}, 3000)
 
 
+@pytest.mark.parametrize("samples, replacement", [(1, False), (1, True), (2, False), (2, True)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("weights", [[1, -1, 2], [1, math.inf, 2], [1, math.nan, 2], [0, 0, 0], [[1, 2, 3], [0, 0, 0]]],
+                         ids=str)  # fmt: skip
+def test_multinomial_refuses_weights_as_the_cpu_does(weights, dtype, samples, replacement) -> None:
+    w = torch.tensor(weights, dtype=dtype)
+    with pytest.raises(RuntimeError) as on_cpu:
+        torch.multinomial(w, samples, replacement)
+    with pytest.raises(RuntimeError) as on_npu:
+        torch.multinomial(w.npu(), samples, replacement)
+    assert str(on_npu.value).partition("\n")[0] == str(on_cpu.value).partition("\n")[0]
+
+
 @pytest.mark.fallback
 @pytest.mark.parametrize("dtype", FLOATING, ids=str)
 def test_poisson_binomial_and_dirichlet(dtype: torch.dtype) -> None:
@@ -277,6 +290,19 @@ def test_dropout_keeps_its_share_at_every_size_and_its_mask_for_the_gradient(dty
     assert abs(kept - 45150 / 2) < 4 * (45150 / 4) ** 0.5
     units = sum((F.dropout(torch.ones(16, dtype=dtype, device="npu")) != 0).int() for _ in range(200)).cpu()
     assert (abs(units - 100) < 43).all(), units  # 6 standard deviations
+
+
+@pytest.mark.parametrize("p, train", [(0.5, True), (0.5, None), (0.0, True), (1.0, True), (0.5, False)])
+def test_native_dropout_returns_what_its_meta_says(p, train) -> None:
+    x = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last).npu()
+    y, mask = torch.native_dropout(x, p, train)
+    said = torch.native_dropout(x.to("meta"), p, train)
+    assert (mask.dtype, mask.shape, y.dtype, y.shape) == (torch.bool, said[1].shape, said[0].dtype, said[0].shape)
+    scale = 1 / (1 - p) if p < 1 and train is not False else 1.0
+    torch.testing.assert_close(y, x * mask * scale)
+    back = torch.ops.aten.native_dropout_backward(x, mask, scale)
+    torch.testing.assert_close(back, y)
+    assert back.stride() == x.stride()
 
 
 def test_dropout_keeps_strides() -> None:

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import abi  # noqa: E402
 import aten  # noqa: E402
+import tables  # noqa: E402
 
 WRAPPERS = aten.wrappers()
 
@@ -31,7 +31,7 @@ def hand_written() -> set[str]:
 
 def computed() -> set[str]:
     """Functions the software NPU has: leaves of ops/aclnn.yaml, whatever sections they stand in."""
-    table = yaml.safe_load((ROOT / "ops/aclnn.yaml").read_text(encoding="utf-8"))
+    table = tables.load(ROOT / "ops/aclnn.yaml")
     names: set[str] = set()
     for key, value in table.items():
         names |= {key} if key.startswith("aclnn") else {k for k in value if k.startswith("aclnn")}

@@ -17,7 +17,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import yaml
+from tools.codegen import tables
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALARS = {
@@ -53,14 +53,12 @@ def library_folder() -> Path:
 
 @cache
 def table() -> dict[str, dict]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load((ROOT / "cann" / "abi" / "acl.yaml").read_text(encoding="utf-8"), Loader=loader)
+    return tables.load(ROOT / "cann" / "abi" / "acl.yaml")
 
 
 @cache
 def constants() -> dict[str, int]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    enums = yaml.load((ROOT / "cann" / "abi" / "enums.yaml").read_text(encoding="utf-8"), Loader=loader)
+    enums = tables.load(ROOT / "cann" / "abi" / "enums.yaml")
     return {name: int(value) for values in enums.values() for name, value in values.items()}
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ctypes as C
 
 import pytest
-import yaml
 
 from tests.runtime.acl import ROOT, Raw, library_folder, table
 from tools.abi import status
+from tools.codegen import tables
 
 
 def hccl_table() -> dict[str, dict]:
-    return yaml.safe_load((ROOT / "cann" / "abi" / "hccl.yaml").read_text(encoding="utf-8"))
+    return tables.load(ROOT / "cann" / "abi" / "hccl.yaml")
 
 
 LIBRARIES = sorted({row["lib"] for row in table().values()})

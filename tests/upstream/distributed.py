@@ -81,7 +81,7 @@ def test_class(ranks: int, timeout: int, pixels: int):
     return TestDistBackendForked
 
 
-# Tests that ask for NCCL's names and words, not for what it does: what they must fail with, and no other failure counts.
+# Tests that ask for NCCL's names and words, not for what it does, and the one failure each must have.
 OTHER_NAME = "String comparison failed: 'hccl' != 'nccl'"  # compares the back end's name
 OTHER_TEXT = r'"caught collective operation timeout" does not match "ProcessGroupHCCL: ALLREDUCE .* was not done within'
 EXPECTED = {

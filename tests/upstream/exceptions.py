@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import yaml
+from tools.codegen import tables
 
 TABLE = Path(__file__).with_name("exceptions.yaml")
 
@@ -14,7 +14,7 @@ class Exceptions:
     """Says whether a complaint is excepted, and which rows nothing needed."""
 
     def __init__(self, table: Path = TABLE):
-        rows = yaml.safe_load(table.read_text(encoding="utf-8")) or []
+        rows = tables.load(table) or []
         for row in rows:
             if set(row) != {"case", "what", "reason"} or not row["reason"].strip():
                 raise ValueError(f"{table.name}: a row has case, what and reason, not {row}")

@@ -16,16 +16,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+from tools.codegen import tables  # noqa: E402
 
-ABI = Path(__file__).resolve().parents[2] / "cann" / "abi"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+ABI = ROOT / "cann" / "abi"
 
 
 def symbols() -> Iterator[tuple[str, str, str]]:
     """(symbol, library, native or stub)"""
     for table in ("acl.yaml", "hccl.yaml"):
-        for name, row in yaml.load((ABI / table).read_text(encoding="utf-8"), Loader=LOADER).items():
+        for name, row in tables.load(ABI / table).items():
             yield name, row["lib"], row["soft"]
 
 

@@ -20,11 +20,11 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import tables  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 ABI = ROOT / "cann" / "abi"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 C_TYPES = {
     "void",
     "char",
@@ -70,7 +70,7 @@ class Param(NamedTuple):
 
 
 def load(name: str) -> dict:
-    return yaml.load((ABI / name).read_text(encoding="utf-8"), Loader=LOADER)
+    return tables.load(ABI / name)
 
 
 def symbols(name: str) -> list[Symbol]:

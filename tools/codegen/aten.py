@@ -6,7 +6,7 @@
 
 Schemas come from torchgen's packaged native_functions.yaml, aclnn signatures from cann/abi/aclnn.yaml. Arguments are
 bound by name, never by position; a parameter that cannot be bound stops the build with the row's line. The format is in
-ops/README.md.
+ops/README.md. Long because Wrapper is: the forms of one operator (functional, in-place, out=) share what was bound.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torchgen
-import yaml
 from torchgen.api import meta as meta_api
 from torchgen.api import native
 from torchgen.context import native_function_manager
@@ -28,6 +27,7 @@ from torchgen.model import DeviceCheckType, DispatchKey, NativeFunction, NativeF
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
+import tables  # noqa: E402
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "aten.yaml"
 SHARDS = 5
@@ -94,7 +94,7 @@ def rows() -> list[Row]:
     for number, text in enumerate(TABLE.read_text(encoding="utf-8").splitlines(), 1):
         if not text.startswith("- "):
             continue
-        data = yaml.load(text, Loader=abi.LOADER)[0]
+        data = tables.parse(text)[0]
         unknown = set(data) - KEYS
         if unknown:
             raise SystemExit(f"ops/aten.yaml:{number}: unknown keys {sorted(unknown)}")
@@ -289,6 +289,8 @@ class Wrapper:
         if "other" in tensors and self.row.scalar:
             plain = f"({plain} || keeps_dtype({first}, other))"
         guard = {"same": "", "bool": "", "float": f" && {first}.is_floating_point()"}[rule]
+        # A complex or bool number may promote, or be an error that the meta function knows.
+        guard += "".join(f" && is_real({b.name})" for b in self.inputs if "Scalar" in b.nctype.type.cpp_type())
         if kind == "inplace":
             guard += f" && {first}.scalar_type() == at::kBool" if rule == "bool" else ""
             return f"  if ({plain}{guard}) {{\n    call({self.pass_args('self')});\n    return self;\n  }}\n"
@@ -312,6 +314,8 @@ class Wrapper:
         else:
             outs = [a.name for a in f.func.arguments.out]
             make = f"Op op(Outputs::kGiven, {', '.join(outs)});"
+            if self.tensors():
+                make += f"\n  op.reads({', '.join(self.tensors())});"
             result = outs[0] if n == 1 else "{" + ", ".join(outs) + "}"
         tensors = self.tensors() + ([a.name for a in f.func.arguments.out] if kind == "out" else [])
         check = f"  {self.row.check};\n" if self.row.check else ""
@@ -324,7 +328,8 @@ class Wrapper:
             f"  const NPUGuard guard(first_device({', '.join(tensors)}));\n"
             f"{self.fast(kind)}  {make}\n{check}  {self.meta_call()}\n"
             f"  if (op.has_elements()) call({self.pass_args(*(f'op.output({i})' for i in range(n)))});\n"
-            f"  return {result};\n"
+            + ("  op.give_back();\n" if kind == "out" and self.tensors() else "")
+            + f"  return {result};\n"
         )
         return f"{self.returns(f)} {kind}({params}) {{\n{body}}}\n"
 

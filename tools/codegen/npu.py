@@ -6,7 +6,7 @@
     python tools/codegen/npu.py --status FACTS.tsv    compare with a list of schemas: which operators exist, as what
 
 Each row becomes a schema, a kernel for the device that calls aclnn, a meta kernel with the same outputs, a gradient, a
-refusal of CPU tensors and a docstring. The format is in ops/README.md.
+refusal of CPU tensors and a docstring. The format is in docs/npu_operators.md.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
 import npu_docs  # noqa: E402
 import npu_grad  # noqa: E402
+import tables  # noqa: E402
 from npu_schema import Schema, parse  # noqa: E402
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu.yaml"
@@ -64,7 +63,7 @@ def rows() -> list[Row]:
     text = TABLE.read_text(encoding="utf-8")
     lines = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith("- func: ")]
     found = []
-    for line, data in zip(lines, yaml.load(text, Loader=abi.LOADER), strict=True):
+    for line, data in zip(lines, tables.parse(text), strict=True):
         schema = parse(data["func"])
         row = Row(line, schema, data, named_outputs(data, schema))
         if set(data) - KEYS:
@@ -142,33 +141,27 @@ class Wrapper:
             return ""
         return f"  return {values[0]};\n" if len(values) == 1 else f"  return {{{', '.join(values)}}};\n"
 
+    def kernel(self, name: str, before: list[str], after: list[str]) -> str:
+        """Checks and outputs, which are `name`'s: on the device, or without memory."""
+        lines = list(before)
+        if self.row.outputs:
+            lines.append(f"const auto made = results({self.schema.names});")
+        elif "check" in self.row.data:
+            lines.append(f"{self.row.data['check']};")
+        lines += [f"at::Tensor {out} = on_{name}(made[{i}]);" for i, out in enumerate(self.row.outputs)]
+        head = f"{self.schema.cpp_return} {name}({self.schema.parameters}) {{\n"
+        return head + "".join(f"  {line}\n" for line in lines + after) + self.returned() + "}\n"
+
     def device(self) -> str:
         tensors = [a.name for a in self.schema.arguments if a.is_tensor]
-        lines = [f"  const NPUGuard guard(first_device({', '.join(tensors)}));"]
-        if self.row.outputs:
-            lines.append(f"  const auto made = results({self.schema.names});")
-        elif "check" in self.row.data:
-            lines.append(f"  {self.row.data['check']};")
-        for i, name in enumerate(self.row.outputs):
-            lines.append(f"  at::Tensor {name} = on_device(made[{i}]);")
         call = bind(self.row, self.signatures) if "aclnn" in self.row.data else self.row.data["call"] + ";"
         if self.row.outputs:
             some = " || ".join(f"{name}.numel() != 0" for name in self.row.outputs)
             call = f"if ({some}) {{ {call} }}"
-        lines.append(f"  {call}")
-        head = f"{self.schema.cpp_return} device({self.schema.parameters}) {{\n"
-        return head + "\n".join(lines) + "\n" + self.returned() + "}\n"
+        return self.kernel("device", [f"const NPUGuard guard(first_device({', '.join(tensors)}));"], [call])
 
     def meta(self) -> str:
-        lines = []
-        if self.row.outputs:
-            lines.append(f"  const auto made = results({self.schema.names});")
-        elif "check" in self.row.data:
-            lines.append(f"  {self.row.data['check']};")
-        for i, name in enumerate(self.row.outputs):
-            lines.append(f"  at::Tensor {name} = on_meta(made[{i}]);")
-        head = f"{self.schema.cpp_return} meta({self.schema.parameters}) {{\n"
-        return head + "".join(line + "\n" for line in lines) + self.returned() + "}\n"
+        return self.kernel("meta", [], [])
 
     def has_meta(self) -> bool:
         made = [r for r in self.schema.returns if not r.alias]

@@ -17,10 +17,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
+import tables  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ops" / "aclnn.yaml"
@@ -31,6 +30,7 @@ COMMON = {None: 0, "number": 1, "floating": 2}  # the least that an operand must
 SHARDS = 8  # an operator's shard depends on its name alone
 KEYS = {"run", "fast", "check", "cost", "nullable"}
 CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists"}
+CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
 RULES = {"elements": "kElements", "matmul": "kMatmul", "convolution": "kConvolution", "serial": "kSerial"}
 
 
@@ -55,7 +55,7 @@ def rows() -> list[Row]:
     text = TABLE.read_text(encoding="utf-8")
     lines = {m.group(1): n for n, line in enumerate(text.splitlines(), 1) if (m := re.match(r"\s+(acl\w+):", line))}
     out = []
-    for section, members in yaml.load(text, Loader=abi.LOADER).items():
+    for section, members in tables.parse(text).items():
         defaults = members.pop("_", {})
         for name, value in members.items():
             row = defaults | (value if isinstance(value, dict) else {"run": value})
@@ -87,11 +87,12 @@ class Types(NamedTuple):
     takes: dict[str, tuple[int, int, bool]]
     casts: str
     common: int
+    apart: tuple[str, ...]  # results that may be real where operands are complex
 
 
 @functools.cache
 def types() -> dict[str, Types]:
-    table = yaml.load(TYPES.read_text(encoding="utf-8"), Loader=abi.LOADER)
+    table = tables.load(TYPES)
     numbers, classes, out = table["numbers"], table["classes"], {}
 
     def bits(word: str) -> int:
@@ -100,10 +101,15 @@ def types() -> dict[str, Types]:
             raise SystemExit(f"ops/types.yaml: {sorted(unknown)}: neither a class nor a type")
         return sum(1 << numbers[name] for name in names)
 
-    for op, row in table["rows"].items():
+    families = {op: table["rows"].pop(op) for op in list(table["rows"]) if op.endswith("*")}
+    signatures = abi.aclnn() if families else {}
+    of_family = {r.name: row for r in rows() for prefix, row in families.items() if r.name.startswith(prefix[:-1])}
+    for op, row in {**of_family, **table["rows"]}.items():
+        # A family's row names more parameters than one of it has.
+        known = {p.name for p in signatures[op]} if op in of_family else None
         takes, group = {}, 0
         for key, words in row.items():
-            if key in ("casts", "common"):
+            if key in ("casts", "common", "apart"):
                 continue
             accepted = 0
             for word in key.split("+"):
@@ -113,6 +119,8 @@ def types() -> dict[str, Types]:
                 names = word.split("=")
                 group += len(names) > 1
                 for name in names:
+                    if known and name not in known:
+                        continue
                     before = takes.get(name.rstrip("*"), (0, 0, False))
                     own = group if len(names) > 1 else before[1]
                     takes[name.rstrip("*")] = (before[0] | accepted, own, name.endswith("*"))
@@ -122,6 +130,7 @@ def types() -> dict[str, Types]:
             takes,
             {False: "Casts::kNo", True: "Casts::kYes", "real": "Casts::kReal"}[row.get("casts", False)],
             COMMON[row.get("common")],
+            tuple(row.get("apart", "").split()),
         )
     return out
 
@@ -129,8 +138,8 @@ def types() -> dict[str, Types]:
 @functools.cache
 def hardware() -> dict[str, list[dict[str, int] | None]]:
     """ops/hardware.yaml: function -> for each chip family what each parameter takes, None for a function it lacks."""
-    table = yaml.load(HARDWARE.read_text(encoding="utf-8"), Loader=abi.LOADER)
-    numbers = yaml.load(TYPES.read_text(encoding="utf-8"), Loader=abi.LOADER)["numbers"]
+    table = tables.load(HARDWARE)
+    numbers = tables.load(TYPES)["numbers"]
     bit = {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
     out = {}
     for op, text in table["rows"].items():
@@ -297,18 +306,18 @@ def generate(row: Row, params: list[abi.Param]) -> str:
 def types_file(table: list[Row], params: dict[str, list[abi.Param]]) -> str:
     """What each operator's parameters take, apart from the shards: a changed row compiles in seconds."""
 
-    def entry(name: str, accepted: int, group: int, starred: bool) -> str:
-        return f'{{"{name}", {accepted:#x}, {group}, {str(starred).lower()}}}'
+    def entry(name: str, row: Types) -> str:
+        accepted, group, starred = row.takes.get(name, (0, 0, False))
+        apart = row.casts == "Casts::kReal" or name in row.apart
+        return f'{{"{name}", {accepted:#x}, {group}, {str(starred).lower()}, {str(apart).lower()}}}'
 
     lines = []
     for row in table:
-        names, taken = [p.name for p in params[row.name]], types().get(row.name, Types({}, "Casts::kNo", 0))
-        if unknown := set(taken.takes) - set(names):
+        names, taken = [p.name for p in params[row.name]], types().get(row.name, Types({}, "Casts::kNo", 0, ()))
+        if unknown := {*taken.takes, *taken.apart} - set(names):
             fail(row.name, f"ops/types.yaml names no parameter of it: {sorted(unknown)}")
-        if taken.takes:
-            values = ", ".join(entry(n, *taken.takes.get(n, (0, 0, False))) for n in names)
-            lines.append(f"static constexpr ParamTypes params_{row.name}[] = {{{values}}};")
-        known = f"params_{row.name}" if taken.takes else "nullptr"
+        values = ", ".join(entry(n, taken) for n in names)
+        lines.append(f"static constexpr ParamTypes params_{row.name}[] = {{{values}}};")
         documented = hardware().get(row.name)
         if documented:
             if unknown := set().union(*filter(None, documented)) - set(names):
@@ -319,7 +328,8 @@ def types_file(table: list[Row], params: dict[str, list[abi.Param]]) -> str:
             )
             lines.append(f"static constexpr HardwareTypes hardware_{row.name}[] = {{{', '.join(by_family)}}};")
         chips = f"hardware_{row.name}" if documented else "nullptr"
-        lines.append(f"extern const OpTypes types_{row.name}{{{known}, {taken.casts}, {taken.common}, {chips}}};")
+        values = f"params_{row.name}, {taken.casts}, {taken.common}, {chips}"
+        lines.append(f"extern const OpTypes types_{row.name}{{{values}}};")
     return "\n".join(
         [
             "// Generated by tools/codegen/opapi.py from ops/types.yaml and ops/hardware.yaml.",

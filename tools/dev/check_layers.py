@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[1]))
+from tools.codegen import tables  # noqa: E402
+
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc"}
 # Directories that quoted and project includes are looked up in, as the build does; the includer's own comes first.
@@ -41,7 +42,7 @@ class Finding(NamedTuple):
 
 
 def load_table(path: Path = HERE / "layers.yaml") -> Table:
-    return Table(**yaml.safe_load(path.read_text(encoding="utf-8")))
+    return Table(**tables.load(path))
 
 
 def under(path: str, prefix: str) -> bool:

@@ -11,10 +11,9 @@ import csv
 import sys
 from pathlib import Path
 
-import yaml
-
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.append(str(ROOT))
+from tools.codegen import tables  # noqa: E402
 from tools.dev import status_page  # noqa: E402
 
 READERS = {
@@ -29,7 +28,7 @@ COLUMNS = ("name", "default", "meaning")
 
 
 def env_rows(path: Path = ROOT / "docs" / "env.yaml") -> list[dict[str, str]]:
-    rows = yaml.safe_load(path.read_text(encoding="utf-8"))
+    rows = tables.load(path)
     for row in rows:
         keys = set(row)
         if keys != {*COLUMNS, "by"} or row["by"] not in READERS:

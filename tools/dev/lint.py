@@ -1,4 +1,4 @@
-"""Format, lint and layer checks over every tracked file, through one command.
+"""Format, lint, layer, length and documentation checks over every tracked file, through one command.
 
     python tools/dev/lint.py          report; exit 1 if anything is to be repaired      (make lint)
     python tools/dev/lint.py --fix    repair what can be repaired first                 (make format)
@@ -39,6 +39,7 @@ def commands(fix: bool) -> list[tuple[str, list[str]]]:
         ("ruff check", [ruff, "check", "--quiet", *(["--fix"] if fix else []), *python]),
         ("ruff format", [ruff, "format", "--quiet", *([] if fix else ["--check"]), *python]),
         ("layers", [sys.executable, "tools/dev/check_layers.py"]),
+        ("files", [sys.executable, "tools/dev/check_files.py"]),
         ("docs", [sys.executable, "tools/dev/gen_docs.py", *([] if fix else ["--check"])]),
     ]
 

@@ -9,14 +9,13 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import yaml
+from tools.codegen import tables
 
 ROOT = Path(__file__).resolve().parents[2]
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load(path: str) -> dict:
-    return yaml.load((ROOT / path).read_text(encoding="utf-8"), Loader=LOADER)
+    return tables.load(ROOT / path)
 
 
 def plugin_operators() -> set[str]:
@@ -67,6 +66,26 @@ def operators(record: dict) -> list[str]:
         "",
         missing,
     ]
+    return lines
+
+
+def data_types() -> list[str]:
+    """How the types that the software NPU takes compare with those that CANN's documentation gives the hardware."""
+    table = load("ops/hardware.yaml")
+    have = {name for rows in load("ops/aclnn.yaml").values() for name in rows if name != "_"}
+    lines = [
+        f"`ops/types.yaml` has what each operator's phase one takes. For {len(have & set(table['rows']))} of the"
+        f" {len(have)} operators `ops/hardware.yaml` has what CANN's documentation gives the hardware:"
+        " `ANYCEND_STRICT=1` refuses what is more. The others are not checked so, nor are combinations of types: what"
+        " passes need not pass on an NPU. These take less than the hardware:",
+        "",
+        "| data types | operators | why |",
+        "|---|---|---|",
+    ]
+    for row in table["narrower"]:
+        types = ", ".join(table["letters"][letter] for letter in row["types"])
+        names = ", ".join(row["functions"])
+        lines.append(f"| {types} | {names} | {row['why']} |")
     return lines
 
 
@@ -132,6 +151,10 @@ def page() -> str:
         "## aclnn operators",
         "",
         *operators(record),
+        "",
+        "## Data types",
+        "",
+        *data_types(),
         "",
         "## The vendor's wheel on our libraries",
         "",

@@ -15,6 +15,7 @@ from torch_npu.distributed import elastic, rendezvous
 
 
 def parse_args(args=None):
+    """torchrun's arguments and our own. Sets the environment variable of the tiered mode, which the workers inherit."""
     parser = torchrun.get_args_parser()
     parser.prog = "torch_npu_run"
     parser.set_defaults(rdzv_backend="parallel")
@@ -40,6 +41,7 @@ def parse_args(args=None):
 
 
 def main(args=None) -> None:
+    """torch_npu_run: torchrun over the parallel store. `args` are the command line's words, sys.argv[1:] where None."""
     # A development build is not installed, so its entry point may be missing. Registering the same twice is nothing.
     rendezvous_handler_registry.register("parallel", elastic.create_handler)
     torchrun.run(parse_args(args))

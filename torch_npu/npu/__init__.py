@@ -132,6 +132,7 @@ def fallback_counts() -> dict[str, int]:
 
 
 def reset_fallback_counts() -> None:
+    """Sets the counts of fallback_counts() to 0."""
     _C._reset_fallback_counts()
 
 

@@ -126,5 +126,8 @@ def supply() -> None:
         return
     for function in (_broadcast, _broadcast_out, _broadcast_coalesced, _scatter, _scatter_out, _gather, _gather_out):
         setattr(torch._C, function.__name__, function)
-    # torch.nn.parallel.comm.reduce_add asks for NCCL first, and adds without it.
-    warnings.filterwarnings("ignore", "PyTorch is not compiled with NCCL support")
+    # torch.nn.parallel.comm.reduce_add asks for NCCL first, and adds without it. Nothing of ours is around that
+    # question, so the warning is left out for the process, but only where that module is the one that asks.
+    warnings.filterwarnings(
+        "ignore", "PyTorch is not compiled with NCCL support", UserWarning, r"torch\.nn\.parallel\.comm$"
+    )

@@ -20,16 +20,20 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 def is_autocast_enabled() -> bool:
+    """Whether autocast is on for the npu in this thread."""
     return torch.is_autocast_enabled("npu")
 
 
 def set_autocast_enabled(enable: bool) -> None:
+    """Turns autocast for the npu on or off in this thread. `with torch.autocast("npu")` is the better way."""
     torch.set_autocast_enabled("npu", enable)
 
 
 def get_autocast_dtype() -> torch.dtype:
+    """The type that autocast casts to on the npu: float16 unless it was set."""
     return torch.get_autocast_dtype("npu")
 
 
 def set_autocast_dtype(dtype: torch.dtype) -> None:
+    """Sets the type that autocast casts to on the npu: one of get_amp_supported_dtype()."""
     torch.set_autocast_dtype("npu", dtype)

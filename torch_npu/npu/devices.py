@@ -47,6 +47,7 @@ def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
 
 
 def is_initialized() -> bool:
+    """Whether this process has initialized the NPU. Asking does not."""
     return _C._is_initialized()
 
 
@@ -55,14 +56,17 @@ def _is_in_bad_fork() -> bool:
 
 
 def is_available() -> bool:
+    """Whether there is an npu: device_count() > 0. Opens none."""
     return _C._device_count() > 0
 
 
 def device_count() -> int:
+    """The number of npus this process may use (ASCEND_RT_VISIBLE_DEVICES). Opens none."""
     return _C._device_count()
 
 
 def current_device() -> int:
+    """The index of this thread's current device, 0 at first."""
     return _C._current_device()
 
 
@@ -107,6 +111,10 @@ class device_of(device):  # noqa: N801
 
 
 def can_device_access_peer(device_id: Any, peer_device_id: Any) -> bool:
+    """Whether `device_id` can read and write the memory of `peer_device_id`; not so for a device and itself.
+
+    Both are an index, a string or a torch.device. Raises RuntimeError for a device that does not exist.
+    """
     return _C._can_access_peer(_get_device_index(device_id, True), _get_device_index(peer_device_id, True))
 
 
@@ -133,10 +141,19 @@ class _NPUDeviceProperties:
 
 
 def get_device_properties(device_name: Any = None) -> _NPUDeviceProperties:
+    """The device's name, total_memory and L2_cache_size (bytes), cube_core_num, vector_core_num, uuid and pci_bus_id.
+
+    None is the current device. Raises RuntimeError for one that does not exist. multi_processor_count, torch.cuda's
+    name, is cube_core_num.
+    """
     return _NPUDeviceProperties(*_C._device_properties(_get_device_index(device_name, optional=True)))
 
 
 def get_device_name(device_name: Any = None) -> str:
+    """The chip's name, such as "Ascend910B3" (ANYCEND_SOC on the software NPU); that of every device is the same.
+
+    Raises RuntimeError for a device that does not exist.
+    """
     index = _get_device_index(device_name, optional=True)
     if not 0 <= index < _C._device_count():
         return get_device_properties(index).name  # the error about the index
@@ -182,6 +199,7 @@ def get_soc_version() -> int:
 
 
 def is_bf16_supported(including_emulation: bool = False) -> bool:
+    """Whether the chip computes in bfloat16: from Ascend910B1 on. `including_emulation` takes all others, too."""
     return get_soc_version() >= 220 or including_emulation
 
 
@@ -191,6 +209,7 @@ def utilization(device: Any = None) -> int:
 
 
 def get_arch_list() -> list[str]:
+    """The chip's name in a list, as torch.cuda lists what it was built for; [] without an npu."""
     return [_C._soc_name()] if is_available() else []
 
 

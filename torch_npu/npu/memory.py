@@ -98,15 +98,18 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def max_memory_reserved(device: Any = None) -> int:
+    """The most bytes the allocator held of the device since the start or reset_peak_memory_stats."""
     return _bytes("reserved_bytes", "peak", device)
 
 
 def memory_cached(device: Any = None) -> int:
+    """The older name of memory_reserved; it warns of that."""
     warnings.warn("torch.npu.memory_cached has been renamed to torch.npu.memory_reserved", FutureWarning, stacklevel=2)
     return memory_reserved(device)
 
 
 def max_memory_cached(device: Any = None) -> int:
+    """The older name of max_memory_reserved; it warns of that."""
     warnings.warn(
         "torch.npu.max_memory_cached has been renamed to torch.npu.max_memory_reserved", FutureWarning, stacklevel=2
     )
@@ -114,10 +117,12 @@ def max_memory_cached(device: Any = None) -> int:
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
+    """Sets what memory_stats() adds up (allocated, freed, counts of failures) to 0, for one device."""
     _C._reset_accumulated_stats(_index(device))
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
+    """Sets the peaks of memory_stats() to what is in use now, for one device."""
     _C._reset_peak_stats(_index(device))
 
 
@@ -154,10 +159,12 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 
 
 def get_per_process_memory_fraction(device: Any = None) -> float:
+    """The part of the device's memory that this process may take, from 0 to 1; see its setter."""
     return _C._get_memory_fraction(_index(device))
 
 
 def get_allocator_backend() -> str:
+    """The allocator's name among PyTorch's: "native", the caching allocator; there is no other."""
     return "native"
 
 
@@ -181,6 +188,7 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
+    """Frees memory of caching_allocator_alloc, by its address. Raises ValueError for any other."""
     _C._raw_free(mem_ptr)
 
 
@@ -193,14 +201,17 @@ def host_memory_stats() -> OrderedDict[str, int]:
 
 
 def host_empty_cache() -> None:
+    """Gives pinned host memory that no tensor uses back to the system."""
     _C._host_empty_cache()
 
 
 def reset_accumulated_host_memory_stats() -> None:
+    """Sets what host_memory_stats() adds up to 0."""
     _C._host_reset_accumulated_stats()
 
 
 def reset_peak_host_memory_stats() -> None:
+    """Sets the peaks of host_memory_stats() to what is in use now."""
     _C._host_reset_peak_stats()
 
 

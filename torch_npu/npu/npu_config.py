@@ -133,6 +133,7 @@ def set_compile_mode(jit_compile: bool = False) -> None:
 
 
 def is_jit_compile_false() -> bool:
+    """True: operators are never compiled online here."""
     return True
 
 
@@ -154,4 +155,5 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_sync_debug_mode() -> int:
+    """What set_sync_debug_mode set: 0 nothing, 1 a warning, 2 an error at a call that waits for the device."""
     return _sync_debug_mode

@@ -35,18 +35,25 @@ _get_generator = _generator  # by the name that PyTorch's compiled graphs ask fo
 
 
 def get_rng_state(device: int | str | torch.device = "npu") -> torch.Tensor:
+    """The state of the device's generator: a uint8 tensor of 16 bytes on the CPU, seed and offset."""
     return _generator(device).get_state()
 
 
 def set_rng_state(new_state: torch.Tensor, device: int | str | torch.device = "npu") -> None:
+    """Sets the device's generator to a state that get_rng_state gave.
+
+    Raises TypeError for what is no uint8 tensor on the CPU, ValueError for another size.
+    """
     _generator(device).set_state(new_state)
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
+    """The states of all devices' generators, by index."""
     return [generator.get_state() for generator in _generators()]
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
+    """Sets the devices' generators to states that get_rng_state_all gave, by index."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)
 
@@ -75,4 +82,5 @@ def seed_all() -> None:
 
 
 def initial_seed() -> int:
+    """The seed of the current device's generator."""
     return _generator().initial_seed()

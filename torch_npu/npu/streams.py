@@ -43,6 +43,7 @@ class Stream(torch.Stream):
 
     @property
     def priority(self) -> int:
+        """0, or -1 for a stream of high priority."""
         return _C._stream_priority(self.stream_id, self.device_index)
 
     @staticmethod
@@ -59,6 +60,7 @@ class Stream(torch.Stream):
         self.wait_event(stream.record_event())
 
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
+        """Records `event`, or a new one, behind the work that is on this stream now, and returns it."""
         event = Event() if event is None else event
         event.record(self)
         return event
@@ -135,6 +137,7 @@ class StreamContext:
 
 
 def stream(stream: torch.Stream | None) -> StreamContext:
+    """Context manager: `stream` and its device are the current ones inside. None changes nothing."""
     return StreamContext(stream)
 
 
@@ -143,10 +146,12 @@ def _of(parts: tuple[int, int]) -> Stream:
 
 
 def current_stream(device: Any = None) -> Stream:
+    """The stream that this thread's work on the device goes to. None is the current device."""
     return _of(_C._current_stream(_get_device_index(device, optional=True)))
 
 
 def default_stream(device: Any = None) -> Stream:
+    """The device's stream that is current where no other was chosen. None is the current device."""
     return _of(_C._default_stream(_get_device_index(device, optional=True)))
 
 
@@ -157,4 +162,5 @@ def set_stream(stream: torch.Stream | None) -> None:
 
 
 def is_current_stream_capturing() -> bool:
+    """Whether the current stream's work is being captured into a graph rather than run."""
     return _C._is_capturing()

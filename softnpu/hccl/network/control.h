@@ -46,7 +46,7 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
 };
 using ControlLinkPtr = std::shared_ptr<ControlLink>;
 
-// What is heard, told to the process's communicators (communicators.cpp).
+// What is heard, told to the process's communicators (listen.cpp).
 struct Heard {
   Say what;
   Saying saying;

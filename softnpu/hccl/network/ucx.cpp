@@ -51,10 +51,13 @@ Ucx load() {
   if (!library) library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const std::string reason = dlerror();
+    const char* const why = getenv("UCX_TLS")
+                                ? "UCX_TLS is set (without it data goes by TCP where there is no RDMA card)"
+                                : "this host has an RDMA card";
     fail(HCCL_E_UNAVAIL,
-         "communicators over several hosts need UCX, which is not installed: python -m pip install --no-deps "
-         "libucx-cu12 (%s)",
-         reason.c_str());
+         "between hosts UCX is used, because %s, and it cannot be loaded: python -m pip install --no-deps libucx-cu12 "
+         "(%s)",
+         why, reason.c_str());
   }
   Ucx found{};
   auto resolve = [&](const char* name, auto& function) {

@@ -24,6 +24,7 @@ _attributes = Attributes()
 
 
 def is_enabled() -> bool:
+    """Whether "cuda" means the npu in this process now."""
     return _C._cuda_alias_enabled()
 
 

@@ -29,6 +29,16 @@ at::Tensor isnan(const at::Tensor& self) { return self.ne(self); }
 
 at::Tensor count_nonzero(const at::Tensor& self, at::IntArrayRef dims) { return self.ne(0).sum(dims); }
 
+// PyTorch's for the CPU ignores the output's strides.
+at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {
+  const NPUGuard guard(self.device().index());
+  const at::Tensor part = self.narrow(dim, start, length);
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.dtype(), ", but got ",
+              out.dtype(), " instead");
+  resize_out(out, part.sizes());
+  return out.copy_(part);
+}
+
 template <class Op>
 void run_addmm_activation(Op& op, const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                           const at::Scalar& beta, const at::Scalar& alpha, bool use_gelu) {
@@ -131,16 +141,65 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   return out.item<bool>();
 }
 
+// A lazy conjugation commutes with the physical one.
+void conjugate(const at::Tensor& self) {
+  if (self.is_complex()) at::native::view_as_real(self.is_conj() ? self.conj() : self).select(-1, 1).neg_();
+}
+
 at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Found dtype ", out.scalar_type(), " but expected ",
+              self.scalar_type());
   resize_out(out, self.sizes());
   out.copy_(self);
-  if (self.is_complex()) at::native::view_as_real(out).select(-1, 1).neg_();
+  conjugate(out);
   return out;
 }
 
 at::Tensor& conj_physical_(at::Tensor& self) {
-  if (self.is_complex()) at::native::view_as_real(self).select(-1, 1).neg_();
+  conjugate(self);
   return self;
+}
+
+// CANN takes the replacements in single precision: of what a double tensor wants they are written by their masks.
+at::Tensor& nan_to_num_out(const at::Tensor& self, std::optional<double> nan, std::optional<double> posinf,
+                           std::optional<double> neginf, at::Tensor& out) {
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "nan_to_num: dtype of out: ", out.scalar_type(),
+              " should be same as input: ", self.scalar_type());
+  resize_out(out, self.sizes());
+  if (c10::isIntegralType(self.scalar_type(), true)) return out.copy_(self);
+  const double most = dtype_max(self), inf = std::numeric_limits<double>::infinity();
+  const double other = nan.value_or(0), high = posinf.value_or(most), low = neginf.value_or(-most);
+  if (self.scalar_type() != at::kDouble && self.scalar_type() != at::kComplexDouble) {
+    ACLNN(aclnnNanToNum)(self, other, high, low, out);
+    return out;
+  }
+  if (self.is_complex()) {
+    at::Tensor parts = at::native::view_as_real(out);
+    nan_to_num_out(at::native::view_as_real(self.resolve_conj()), nan, posinf, neginf, parts);
+    return out;
+  }
+  return out.copy_(
+      self.masked_fill(isnan(self), other).masked_fill(self.eq(inf), high).masked_fill(self.eq(-inf), low));
+}
+
+// x 2^n, where 2^n alone may be too large or too small: in three steps in double precision, rounded once.
+at::Tensor ldexp(const at::Tensor& self, const at::Tensor& other) {
+  const at::Tensor two = at::native::wrapped_scalar_tensor(2.0);
+  if (!self.is_floating_point() || self.dim() == 0 || !c10::isIntegralType(other.scalar_type(), true))
+    return self.mul(two.pow(other));
+  const at::Tensor exponent = other.to(at::kDouble).clamp(-3000, 3000), third = exponent.div(3).trunc();
+  const at::Tensor step = two.pow(third), rest = two.pow(exponent.sub(third, 2));
+  return self.to(at::kDouble).mul(step).mul(step).mul(rest).to(self.scalar_type());
+}
+
+at::Tensor& ldexp_(at::Tensor& self, const at::Tensor& other) { return self.copy_(ldexp(self, other)); }
+
+at::Tensor& ldexp_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  const at::Tensor result = ldexp(self, other);
+  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  resize_out(out, result.sizes());
+  return out.copy_(result);
 }
 
 at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) { return self.conj().resolve_conj().dot(other); }
@@ -211,6 +270,7 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("isnan", TORCH_FN(isnan));
   m.impl("count_nonzero.dim_IntList", TORCH_FN(count_nonzero));
+  m.impl("narrow_copy.out", NPU_FN(narrow_copy_out));
   m.impl("_addmm_activation", NPU_FN(addmm_activation));
   m.impl("_addmm_activation.out", NPU_FN(addmm_activation_out));
   m.impl("isin.Tensor_Tensor", NPU_FN(isin));
@@ -220,6 +280,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("equal", NPU_FN(equal));
   m.impl("conj_physical.out", NPU_FN(conj_physical_out));
   m.impl("conj_physical_", TORCH_FN(conj_physical_));
+  m.impl("nan_to_num.out", NPU_FN(nan_to_num_out));
+  m.impl("ldexp.Tensor", TORCH_FN(ldexp));
+  m.impl("ldexp.out", NPU_FN(ldexp_out));
+  m.impl("ldexp_", TORCH_FN(ldexp_));
   m.impl("vdot", NPU_FN(vdot));
   m.impl("remainder.Scalar_Tensor", TORCH_FN(remainder));
   m.impl("__lshift__.Tensor", TORCH_FN(left_shift));

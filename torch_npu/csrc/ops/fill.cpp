@@ -13,7 +13,10 @@
 namespace npu {
 namespace {
 
-at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
+at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& given) {
+  // One element of 16 bits becomes infinite, as on the CPU: numbers that PyTorch wraps in tensors (`x[0] = 1e6`).
+  const bool rounds = self.numel() == 1 && c10::isReducedFloatingType(self.scalar_type()) && !given.isComplex();
+  const at::Scalar value = rounds ? as_copied(given, self.scalar_type()) : given;
   check_fits(value, self.scalar_type());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
@@ -24,7 +27,7 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
 at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
               " dimensions.");
-  if (value.is_cpu()) return fill_scalar(self, number_of(value));
+  if (value.is_cpu()) return fill_scalar(self, as_copied(number_of(value), self.scalar_type()));
   self.copy_(value.expand(self.sizes()));
   return self;
 }

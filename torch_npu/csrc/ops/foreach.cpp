@@ -1,6 +1,7 @@
 // Bodies of foreach.h, and the list operators that are more than one call: norm, copy_, zero_.
 #include "csrc/ops/foreach.h"
 
+#include <ATen/OpMathType.h>
 #include <ATen/ops/_foreach_copy_native.h>
 #include <ATen/ops/_foreach_norm_native.h>
 #include <ATen/ops/_foreach_zero_native.h>
@@ -10,6 +11,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/params.h"
 #include "csrc/ops/structured.h"
 
 namespace npu {
@@ -38,12 +40,12 @@ bool alike(std::initializer_list<at::TensorList> lists) {
 }
 
 bool alike(std::initializer_list<at::TensorList> lists, const at::Scalar& number) {
-  return !number.isComplex() && alike(lists);
+  return is_real(number) && alike(lists);
 }
 
 bool alike(std::initializer_list<at::TensorList> lists, at::ArrayRef<at::Scalar> numbers) {
   for (const at::Scalar& number : numbers) {
-    if (number.isComplex()) return false;
+    if (!is_real(number)) return false;
   }
   return numbers.size() == lists.begin()->size() && alike(lists);
 }
@@ -59,7 +61,10 @@ std::vector<at::Tensor> like_each(at::TensorList tensors) {
 at::Tensor numbers_on_device(at::ArrayRef<at::Scalar> numbers, at::TensorList self) {
   const at::Tensor host = at::empty({static_cast<int64_t>(numbers.size())}, at::TensorOptions(at::kDouble));
   double* data = host.mutable_data_ptr<double>();
-  for (const at::Scalar& number : numbers) *data++ = number.toDouble();
+  for (const at::Scalar& number : numbers) {
+    check_fits(number, at::toOpMathType(self[0].scalar_type()));  // the type the CPU computes in
+    *data++ = number.toDouble();
+  }
   return host.to(self[0].options());
 }
 

@@ -1,5 +1,5 @@
 // Operators over lists of tensors: when one aclnn call does, and what it needs. Who uses it: wrappers generated from the
-// _foreach_ rows of ops/aten.yaml, optim.cpp, amp.cpp.
+// _foreach_ rows of ops/aten.yaml.
 #pragma once
 
 #include <ATen/core/Tensor.h>

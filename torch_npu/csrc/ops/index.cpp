@@ -121,7 +121,13 @@ at::Tensor& index_put(at::Tensor& self, const Indices& indices, const at::Tensor
   const c10::DimVector selected = selected_sizes(self, expanded.optional);
   TORCH_CHECK(at::is_expandable_to(values.sizes(), selected), "shape mismatch: value tensor of shape ", values.sizes(),
               " cannot be broadcast to indexing result of shape ", at::IntArrayRef(selected));
-  if (expanded.empty || self.numel() == 0 || values.numel() == 0) return self;
+  if (expanded.empty) return self;
+  for (size_t i = 0; self.numel() == 0 && i < expanded.optional.size(); ++i) {
+    const std::optional<at::Tensor> one = expanded.optional[i];
+    TORCH_CHECK_INDEX(!one || self.size(static_cast<int64_t>(i)) > 0,
+                      "index is out of bounds for dimension with size 0");
+  }
+  if (self.numel() == 0 || values.numel() == 0) return self;
   ACLNN(aclnnIndexPutImpl)(Repeated{self}, expanded.list, values, accumulate, unsafe);
   return self;
 }
@@ -133,6 +139,12 @@ at::Tensor find_nonzero(const at::Tensor& self) {
   ACLNN(aclnnNonzero)(self, out);
   synchronize_current_stream();
   return out.take();
+}
+
+// A column for each dimension, one after the other in memory, as PyTorch's meta function says.
+at::Tensor nonzero(const at::Tensor& self) {
+  const at::Tensor found = find_nonzero(self);
+  return found.size(1) > 1 ? found.t().contiguous().t() : found;
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
@@ -237,7 +249,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("index.Tensor", TORCH_FN(index));
   m.impl("index.Tensor_out", TORCH_FN(index_out));
   m.impl("_index_put_impl_", TORCH_FN(index_put));
-  m.impl("nonzero", TORCH_FN(find_nonzero));
+  m.impl("nonzero", TORCH_FN(nonzero));
   m.impl("nonzero.out", NPU_FN(nonzero_out));
   m.impl("masked_select", NPU_FN(masked_select));
   m.impl("masked_select.out", NPU_FN(masked_select_out));

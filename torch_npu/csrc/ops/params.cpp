@@ -2,10 +2,13 @@
 #include "csrc/ops/params.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/util/TypeCast.h>
 
 #include <atomic>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -68,14 +71,6 @@ int64_t qr_mode(std::string_view mode) {
   if (mode == "r") return 2;
   TORCH_CHECK(false, "qr received unrecognized mode '", mode,
               "' but expected one of 'reduced' (default), 'r', or 'complete'");
-}
-
-int64_t correction_of(const std::optional<at::Scalar>& correction) {
-  if (!correction) return 1;
-  const double value = correction->toDouble();
-  TORCH_CHECK_NOT_IMPLEMENTED(value == static_cast<int64_t>(value),
-                              "npu: std and var take whole corrections only, got ", value);
-  return static_cast<int64_t>(value);
 }
 
 at::ScalarType sum_type(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
@@ -189,6 +184,44 @@ void check_bounds(const at::Tensor& self, const std::optional<at::Scalar>& low, 
   for (const auto* bound : {&low, &high}) {
     if (*bound && (*bound)->isIntegral(/*includeBool=*/true)) check_fits(**bound, self.scalar_type());
   }
+}
+
+at::Scalar as_copied(const at::Scalar& value, at::ScalarType type) {
+#define NPU_COPIED(ctype, name)                                                                \
+  case at::ScalarType::name:                                                                   \
+    if (value.isComplex()) return c10::convert<ctype>(value.toComplexDouble());                \
+    if (value.isFloatingPoint()) return c10::convert<ctype>(value.toDouble());                 \
+    return value.isIntegral(/*includeBool=*/false) ? at::Scalar(c10::convert<ctype>(value.toLong())) : value;
+  switch (type) {
+    AT_FORALL_SCALAR_TYPES_AND3(Half, BFloat16, Bool, NPU_COPIED)
+    default:
+      return value;
+  }
+#undef NPU_COPIED
+}
+
+void check_flip(const at::Tensor& self, at::IntArrayRef dims) { at::dim_list_to_bitset(dims, self.dim()); }
+
+void check_histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
+  TORCH_CHECK(bins > 0, "torch.histc: bins must be > 0, but got ", bins);
+  double low = min.toDouble(), high = max.toDouble();
+  if (low == high && self.numel() > 0) {  // the range is the data's: asked for, as on CUDA
+    low = self.min().item().toDouble();
+    high = self.max().item().toDouble();
+  }
+  TORCH_CHECK(std::isfinite(low) && std::isfinite(high), "torch.histc: range of [", low, ", ", high, "] is not finite");
+  TORCH_CHECK(low <= high, "torch.histc: max must be larger than min");
+}
+
+void check_index(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
+  if (self.numel() != 0 || index.numel() == 0 || self.dim() == 0) return;
+  const int64_t size = self.size(at::maybe_wrap_dim(dim, self.dim()));
+  const auto check = [&](int64_t i) {
+    TORCH_CHECK(i >= 0 && i < size, "index ", i, " is out of bounds for dimension ", dim, " with size ", size);
+  };
+  if (size == 0) check(0);
+  check(index.min().item<int64_t>());
+  check(index.max().item<int64_t>());
 }
 
 at::Scalar number_of(const at::Tensor& tensor) {

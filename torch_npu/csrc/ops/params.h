@@ -35,7 +35,6 @@ int div_mode(std::optional<std::string_view> rounding_mode);  // aclnnDivMod: 0 
 int64_t scatter_mode(std::string_view reduce);                // aclnnScatter: 0 replace, 1 add, 2 multiply
 int64_t scatter_reduce_mode(std::string_view reduce);  // aclnnScatterReduce: 1 sum, 2 prod, 3 amax, 4 amin, 5 mean
 int64_t qr_mode(std::string_view mode);                // aclnnLinalgQr: 0 reduced, 1 complete, 2 r
-int64_t correction_of(const std::optional<at::Scalar>& correction);
 
 at::ScalarType sum_type(const at::Tensor& self, std::optional<at::ScalarType> dtype);  // integers are summed as int64
 at::ScalarType float_type(const at::Tensor& self);  // integers become the default float
@@ -60,6 +59,14 @@ void check_not_empty(const at::Tensor& self, const char* name);  // a reduction 
 void check_fits(const at::Scalar& value, at::ScalarType type);
 // The same for a bound of clamp: an integer that stays one.
 void check_bounds(const at::Tensor& self, const std::optional<at::Scalar>& low, const std::optional<at::Scalar>& high);
+
+// The number as a copy into a tensor of this type would leave it: infinite or wrapped where it does not fit.
+at::Scalar as_copied(const at::Scalar& value, at::ScalarType type);
+
+void check_flip(const at::Tensor& self, at::IntArrayRef dims);
+void check_histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max);
+// Indices into a tensor without elements, which no kernel sees: all must still be in range.
+void check_index(const at::Tensor& self, int64_t dim, const at::Tensor& index);
 
 // The value of a 0-dim CPU tensor, without the dispatcher.
 at::Scalar number_of(const at::Tensor& tensor);

@@ -3,6 +3,8 @@
 // fp64, and rounded to the tensor's type at the end: 16-bit uniform values are too few to be transformed.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/DistributionTemplates.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <torch/library.h>
@@ -13,6 +15,7 @@
 #include "csrc/core/graph.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/device_check.h"
+#include "csrc/ops/npu/compose.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/storage.h"
 #include "csrc/ops/structured.h"
@@ -21,6 +24,7 @@ namespace npu {
 namespace {
 
 using Generator = std::optional<at::Generator>;
+namespace templates = at::native::templates;
 
 PhiloxSlice slice_for(const at::Tensor& self, const Generator& generator) {
   return next_philox(generator, static_cast<uint64_t>(self.numel()));
@@ -35,6 +39,9 @@ void check_floating(const at::Tensor& self, const char* name) {
               self.scalar_type());
 }
 
+// CANN takes these in single precision.
+bool fits_float(double value) { return static_cast<double>(static_cast<float>(value)) == value; }
+
 at::Tensor& normal_(at::Tensor& self, double mean, double std, Generator generator) {
   TORCH_CHECK(std >= 0.0, "normal expects std >= 0.0, but found std ", std);
   check_floating(self, "normal_");
@@ -44,6 +51,8 @@ at::Tensor& normal_(at::Tensor& self, double mean, double std, Generator generat
     normal_(pairs, mean, std / std::sqrt(2.0), generator);
     return self;
   }
+  if (self.scalar_type() == at::kDouble && !(fits_float(mean) && fits_float(std)))
+    return normal_(self, 0, 1, std::move(generator)).mul_(std).add_(mean);
   const NPUGuard guard(self.device().index());
   const PhiloxDraw draw = draw_for(self, generator);
   if (const CapturedPhilox* in = draw.captured) {
@@ -54,16 +63,43 @@ at::Tensor& normal_(at::Tensor& self, double mean, double std, Generator generat
   return self;
 }
 
-at::Tensor& uniform_(at::Tensor& self, double from, double to, Generator generator) {
-  check_floating(self, "uniform_");
-  TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
-  if (self.numel() == 0) return self;
-  if (self.is_complex()) {  // both parts, as the CPU does
-    at::Tensor parts = at::view_as_real(self);
-    uniform_(parts, from, to, std::move(generator));
-    return self;
+// As many as `like` has, around zero.
+at::Tensor normal_of(const at::Tensor& like, double std, Generator generator) {
+  at::Tensor values = empty(like.sizes(), like.scalar_type());
+  return normal_(values, 0, std, std::move(generator));
+}
+
+// ATen's templates check bounds, types and overlap as on the CPU, and call these.
+void fill_uniform(const at::Tensor& self, double from, double to, const Generator& generator);
+at::Tensor& random_between(at::Tensor& self, int64_t from, int64_t to, const Generator& generator);
+
+template <class>
+struct UniformKernel {
+  void operator()(at::TensorIterator& iter, double from, double to, const Generator& generator) const {
+    fill_uniform(iter.tensor(0), from, to, generator);
   }
+};
+
+template <class>
+struct RandomKernel {
+  // [from, from + range), where the last int64 is left out
+  void operator()(at::TensorIterator& iter, uint64_t range, int64_t from, const Generator& generator) const {
+    at::Tensor self = iter.tensor(0);
+    const uint64_t most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) - static_cast<uint64_t>(from);
+    random_between(self, from, static_cast<int64_t>(static_cast<uint64_t>(from) + std::min(range, most)), generator);
+  }
+  void operator()(at::TensorIterator& iter, const Generator& generator) const {
+    at::Tensor self = iter.tensor(0);
+    random_between(self, std::numeric_limits<int64_t>::lowest(), std::numeric_limits<int64_t>::max(), generator);
+  }
+};
+
+at::Tensor& uniform_(at::Tensor& self, double from, double to, Generator generator) {
   const NPUGuard guard(self.device().index());
+  return templates::uniform_impl_<UniformKernel, void>(self, from, to, std::move(generator));
+}
+
+void fill_uniform(const at::Tensor& self, double from, double to, const Generator& generator) {
   const PhiloxDraw draw = draw_for(self, generator);
   const auto offset = static_cast<uint64_t>(draw.offset);
   if (const CapturedPhilox* in = draw.captured) {
@@ -71,7 +107,6 @@ at::Tensor& uniform_(at::Tensor& self, double from, double to, Generator generat
   } else {
     ACLNN(aclnnInplaceUniform)(self, from, to, static_cast<uint64_t>(draw.seed), offset);
   }
-  return self;
 }
 
 // CANN's Bernoulli takes no seed from memory.
@@ -147,10 +182,8 @@ at::Tensor& random_between(at::Tensor& self, int64_t from, int64_t to, const Gen
 }
 
 at::Tensor& random_from(at::Tensor& self, int64_t from, std::optional<int64_t> to, Generator generator) {
-  const int64_t end = exact_end(self.scalar_type());
-  TORCH_CHECK(!c10::isIntegralType(self.scalar_type(), true) || !to || *to <= end, "random_: to - 1 = ", *to - 1,
-              " is out of bounds for ", self.scalar_type());
-  return random_between(self, from, to ? *to : end, generator);
+  const NPUGuard guard(self.device().index());
+  return templates::random_from_to_impl<RandomKernel, void>(self, from, to, std::move(generator));
 }
 
 at::Tensor& random_to(at::Tensor& self, int64_t to, Generator generator) {
@@ -222,8 +255,10 @@ at::Tensor& log_normal_(at::Tensor& self, double mean, double std, Generator gen
 at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& std, Generator generator,
                                      at::Tensor& out) {
   const NPUGuard guard(first_device(mean, std, out));
+  CHECK_NORMAL_TENSOR_STD(std);
   resize_out(out, at::infer_size_dimvector(mean.sizes(), std.sizes()));
   if (out.numel() == 0) return out;
+  if (out.is_complex()) return out.copy_(normal_of(out, 1, generator).mul_(std).add_(mean));
   const PhiloxSlice slice = slice_for(out, generator);
   ACLNN(aclnnNormalTensorTensor)(mean.expand(out.sizes()), std.expand(out.sizes()), slice.seed, slice.offset, out);
   return out;
@@ -242,6 +277,8 @@ at::Tensor& normal_tensor_float_out(const at::Tensor& mean, double std, Generato
   const NPUGuard guard(mean.device().index());
   resize_out(out, mean.sizes());
   if (out.numel() == 0) return out;
+  if (out.is_complex() || (out.scalar_type() == at::kDouble && !fits_float(std)))
+    return out.copy_(normal_of(out, std, generator).add_(mean));
   const PhiloxSlice slice = slice_for(out, generator);
   ACLNN(aclnnNormalTensorFloat)(mean, std, slice.seed, slice.offset, out);
   return out;
@@ -255,8 +292,11 @@ at::Tensor normal_tensor_float(const at::Tensor& mean, double std, Generator gen
 
 at::Tensor& normal_float_tensor_out(double mean, const at::Tensor& std, Generator generator, at::Tensor& out) {
   const NPUGuard guard(std.device().index());
+  CHECK_NORMAL_TENSOR_STD(std);
   resize_out(out, std.sizes());
   if (out.numel() == 0) return out;
+  if (out.is_complex() || (out.scalar_type() == at::kDouble && !fits_float(mean)))
+    return out.copy_(normal_of(out, 1, generator).mul_(std).add_(mean));
   const PhiloxSlice slice = slice_for(out, generator);
   ACLNN(aclnnNormalFloatTensor)(mean, std, slice.seed, slice.offset, out);
   return out;
@@ -266,6 +306,19 @@ at::Tensor normal_float_tensor(double mean, const at::Tensor& std, Generator gen
   const NPUGuard guard(std.device().index());
   at::Tensor out = empty_like(std);
   return normal_float_tensor_out(mean, std, std::move(generator), out);
+}
+
+// What the CPU says of weights from which nothing can be drawn, in its words for either algorithm. Waits for the stream once, as
+// PyTorch does on every device: a kernel's error would come too late to name the line.
+void check_weights(const at::Tensor& self, bool one_by_one) {
+  if (capturing_graph()) return;
+  const at::Tensor found = at::stack({self.min(), self.max(), self.sum(-1).min()}).to(at::kDouble).cpu();
+  const double *least = found.const_data_ptr<double>(), *most = least + 1, *total = least + 2;
+  const bool positive = *least >= 0, finite = *most < std::numeric_limits<double>::infinity();
+  TORCH_CHECK(one_by_one || (positive && finite), "probability tensor contains either `inf`, `nan` or element < 0");
+  TORCH_CHECK(positive, "invalid multinomial distribution (encountering probability entry < 0)");
+  TORCH_CHECK(finite, "invalid multinomial distribution (encountering probability entry = infinity or NaN)");
+  TORCH_CHECK(*total > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
 at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement, Generator generator,
@@ -283,6 +336,7 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   sizes.back() = num_samples;
   resize_out(out, sizes);
   if (out.numel() == 0) return out;
+  check_weights(self, replacement && num_samples > 1);
   const PhiloxDraw draw = draw_philox(generator, static_cast<uint64_t>(std::max(self.numel(), out.numel())));
   if (const CapturedPhilox* in = draw.captured) {
     ACLNN(aclnnMultinomialTensor)(self, num_samples, replacement, in->seed, in->offset, draw.offset, out);
@@ -298,11 +352,12 @@ at::Tensor multinomial(const at::Tensor& self, int64_t num_samples, bool replace
   return multinomial_out(self, num_samples, replacement, std::move(generator), out);
 }
 
-// An output beside `input`: its type and, if it is dense, its strides.
-at::Tensor beside(const at::Tensor& input) {
-  return input.is_non_overlapping_and_dense() ? empty_strided(input.sizes(), input.strides(), input.scalar_type())
-                                              : empty(input.sizes(), input.scalar_type());
+// An output beside `input`: its sizes and, if it is dense, its strides.
+at::Tensor beside(const at::Tensor& input, at::ScalarType type) {
+  return input.is_non_overlapping_and_dense() ? empty_strided(input.sizes(), input.strides(), type)
+                                              : empty(input.sizes(), type);
 }
+at::Tensor beside(const at::Tensor& input) { return beside(input, input.scalar_type()); }
 
 // The slope of each negative element is drawn, and kept in `noise` for the gradient.
 at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower,
@@ -336,15 +391,51 @@ at::Tensor& rrelu_with_noise_(at::Tensor& self, at::Tensor& noise, const at::Sca
   return rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), self);
 }
 
-// The mask is CANN's: a bit an element, in bytes, padded to 128 elements.
+// The mask is PyTorch's, a bool an element: aclnnMaskedScale multiplies by its bytes.
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
   const NPUGuard guard(input.device().index());
   TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
-  at::Tensor mask = empty({(input.numel() + 127) / 128 * 16}, at::kByte);
-  if (!train.value_or(true) || p == 0) return {input.clone(), mask.fill_(255)};
-  const at::Tensor out = beside(input);
-  if (p == 1) return {at::Tensor(out).zero_(), mask.zero_()};
+  at::Tensor mask = beside(input, at::kBool);
+  if (!train.value_or(true) || p == 0) return {input.clone(), mask.fill_(true)};
+  at::Tensor out = beside(input);
+  if (p == 1) return {out.zero_(), mask.zero_()};
   if (input.numel() == 0) return {out, mask};
+  bernoulli_float(mask, 1 - p, std::nullopt);
+  ACLNN(aclnnMaskedScale)(input, mask.view(at::kByte), 1 / (1 - p), out);
+  return {out, mask};
+}
+at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
+  const bool own =
+      mask.scalar_type() == at::kBool && grad_output.is_floating_point() && mask.sizes() == grad_output.sizes();
+  if (mask.scalar_type() == at::kBool && !own) return grad_output.mul(mask).mul(scale);
+  const NPUGuard guard(grad_output.device().index());
+  const at::Tensor out = beside(grad_output);
+  if (grad_output.numel() == 0) return out;
+  if (own) {
+    ACLNN(aclnnMaskedScale)(grad_output, mask.view(at::kByte), scale, out);
+    return out;
+  }
+  // Bits, as _npu_dropout makes them.
+  if (scale == 0) return at::Tensor(out).zero_();  // p was 1
+  ACLNN(aclnnDropoutDoMask)(grad_output, mask, 1.0 - 1.0 / scale, out);
+  return out;
+}
+
+}  // namespace
+
+namespace ops {
+
+void bit_mask_dropout(const at::Tensor& input, double p, at::Tensor& out, at::Tensor& mask) {
+  if (p == 0) {
+    out.copy_(input);
+    mask.fill_(255);
+    return;
+  }
+  if (p == 1) {
+    out.zero_();
+    mask.zero_();
+    return;
+  }
   const PhiloxDraw draw = draw_for(input, std::nullopt);
   if (const CapturedPhilox* in = draw.captured) {
     ACLNN(aclnnDropoutGenMaskV2Tensor)
@@ -353,21 +444,9 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
     ACLNN(aclnnDropoutGenMaskV2)(input.sizes(), p, draw.seed, draw.offset, input.scalar_type(), mask);
   }
   ACLNN(aclnnDropoutDoMask)(input, mask, p, out);
-  return {out, mask};
 }
 
-at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
-  if (mask.scalar_type() == at::kBool)
-    return grad_output.mul(mask).mul(scale);  // a mask made elsewhere: an element a value
-  const NPUGuard guard(grad_output.device().index());
-  const at::Tensor out = beside(grad_output);
-  if (grad_output.numel() == 0) return out;
-  if (scale == 0) return at::Tensor(out).zero_();  // p was 1
-  ACLNN(aclnnDropoutDoMask)(grad_output, mask, 1.0 - 1.0 / scale, out);
-  return out;
-}
-
-}  // namespace
+}  // namespace ops
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("normal_", TORCH_FN(normal_));

@@ -13,12 +13,21 @@ at::Tensor new_output(at::IntArrayRef sizes, at::IntArrayRef strides, const at::
   return empty(sizes, type, options.memory_format_opt());
 }
 
-void resize_output(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
-                   const at::TensorOptions& options) {
+void check_output(const at::Tensor& out, const at::TensorOptions& options) {
   TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
               out.dtype(), " instead");
   TORCH_CHECK(options.device() == out.device() || !options.device().is_privateuseone() || !options.device().has_index(),
               "Expected out tensor to have device ", options.device(), ", but got ", out.device(), " instead");
+}
+
+void give_output(const at::Tensor& out, const at::Tensor& result) {
+  resize_out(out, result.sizes());
+  out.copy_(result);
+}
+
+void resize_output(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
+                   const at::TensorOptions& options) {
+  check_output(out, options);
   if (!at::native::resize_output_check(out, sizes)) return;
   resize_tensor(out, sizes);
   if (!strides.empty()) {
@@ -43,9 +52,9 @@ bool keeps_dtype(const at::Tensor& tensor, const at::Tensor& number) {
     return false;
   }
   const at::ScalarType type = tensor.scalar_type(), other = number.scalar_type();
-  if (c10::isComplexType(other)) return false;
+  if (c10::isComplexType(other) || other == at::kBool) return false;  // promotes, or is an error that the meta function knows
   if (c10::isFloatingType(type)) return true;
-  return c10::isIntegralType(type, false) && c10::isIntegralType(other, true);
+  return c10::isIntegralType(type, false) && c10::isIntegralType(other, false);
 }
 
 }  // namespace npu

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <type_traits>
+#include <utility>
 
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
@@ -18,7 +19,26 @@ namespace npu {
 at::Tensor new_output(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
 void resize_output(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
                    const at::TensorOptions& options);
+void check_output(const at::Tensor& out, const at::TensorOptions& options);
 void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::TensorOptions& options);
+
+void give_output(const at::Tensor& out, const at::Tensor& result);  // resizes and writes `out`
+
+inline bool shares_memory(const at::Tensor& out, const at::Tensor& input) {
+  return input.defined() && input.has_storage() && out.is_alias_of(input);
+}
+inline bool shares_memory(const at::Tensor& out, const std::optional<at::Tensor>& input) {
+  return input && shares_memory(out, *input);
+}
+template <class List>
+  requires requires(const List& list) { list.begin(); }
+bool shares_memory(const at::Tensor& out, const List& inputs) {
+  for (const auto& item : inputs) {
+    const std::optional<at::Tensor> input = item;
+    if (shares_memory(out, input)) return true;
+  }
+  return false;
+}
 
 enum class Outputs { kNew, kGiven, kSelf };
 
@@ -39,6 +59,18 @@ class Structured final : public Meta {
     set(i, sizes, strides, options);
   }
 
+  // An output of the caller's that shares memory with an input keeps its shape and values until the result is there: where it
+  // has to be resized, the operator writes another tensor, which give_back() copies.
+  template <class... T>
+  void reads(const T&... inputs) {
+    for (const at::Tensor& out : outputs_) shares_ = shares_ || (shares_memory(out, inputs) || ...);
+  }
+  void give_back() {
+    for (size_t i = 0; C10_UNLIKELY(shares_) && i < N; ++i) {
+      if (given_[i].defined()) give_output(given_[i], outputs_[i]);
+    }
+  }
+
   const at::Tensor& output(size_t i) const { return outputs_[i]; }
   // Nothing to compute where every output is empty.
   bool has_elements() const {
@@ -55,6 +87,9 @@ class Structured final : public Meta {
       outputs_[i] = new_output(sizes, strides, options);
     } else if (kind_ == Outputs::kSelf) {
       check_inplace(outputs_[i], sizes, options);
+    } else if (C10_UNLIKELY(shares_) && outputs_[i].sizes() != sizes) {
+      check_output(outputs_[i], options);
+      given_[i] = std::exchange(outputs_[i], new_output(sizes, strides, options));
     } else {
       resize_output(outputs_[i], sizes, strides, options);
     }
@@ -63,8 +98,9 @@ class Structured final : public Meta {
     }
   }
 
-  std::array<at::Tensor, N> outputs_;
+  std::array<at::Tensor, N> outputs_, given_;
   Outputs kind_ = Outputs::kNew;
+  bool shares_ = false;
 };
 
 // The device an operator runs on: that of its first npu tensor.
@@ -108,6 +144,9 @@ inline bool same_layout(const at::Tensor& a, const at::Tensor& b) {
          b.is_contiguous() && a.sizes() == b.sizes() &&
          (!a.is_alias_of(b) ||
           a.storage_offset() == b.storage_offset());  // a partial overlap is the meta function's error
+}
+inline bool is_real(const at::Scalar& number) {
+  return number.isFloatingPoint() || number.isIntegral(/*includeBool=*/false);
 }
 // Does tensor (op) number keep the tensor's dtype? Only wrapped numbers: another 0-dim tensor may promote.
 bool keeps_dtype(const at::Tensor& tensor, const at::Tensor& number);

@@ -16,6 +16,11 @@ constexpr int64_t kNoDim = 1000;  // CANN's word for "over the flattened tensor"
 
 at::Tensor none() { return empty({0}, at::kLong); }
 
+void check_sized(const at::Tensor& self, int64_t dim) {
+  TORCH_CHECK(self.numel() != 0 || self.size(dim) == 0,
+              "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+}
+
 Three unique2(const at::Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
   const NPUGuard guard(self.device().index());
   const at::Tensor inverse = return_inverse || return_counts ? empty(self.sizes(), at::kLong) : none();
@@ -34,7 +39,10 @@ std::tuple<at::Tensor, at::Tensor> unique(const at::Tensor& self, bool sorted, b
 
 Three unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
   const NPUGuard guard(self.device().index());
-  if (dim) dim = at::maybe_wrap_dim(*dim, self.dim());
+  if (dim) {
+    dim = at::maybe_wrap_dim(*dim, self.dim());
+    check_sized(self, *dim);
+  }
   const int64_t groups = dim ? self.size(*dim) : self.numel();
   if (self.numel() == 0) {
     return {empty(dim ? self.sizes() : at::IntArrayRef({0}), self.scalar_type()),
@@ -52,8 +60,7 @@ Three unique_consecutive(const at::Tensor& self, bool return_inverse, bool retur
 Three unique_dim(const at::Tensor& self, int64_t dim, bool sorted, bool return_inverse, bool return_counts) {
   const NPUGuard guard(self.device().index());
   dim = at::maybe_wrap_dim(dim, self.dim());
-  TORCH_CHECK(self.numel() != 0 || self.size(dim) == 0,
-              "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+  check_sized(self, dim);
   if (self.numel() == 0) return {empty(self.sizes(), self.scalar_type()), none(), none()};
   const DynamicOutput values(self.sizes(), self.scalar_type());
   const at::Tensor inverse = empty({self.size(dim)}, at::kLong);

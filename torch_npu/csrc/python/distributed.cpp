@@ -39,8 +39,9 @@ void bind_store(py::module& m) {
            py::arg("timeout") = c10d::Store::kDefaultTimeout, py::arg("wait_for_workers") = true,
            py::arg("multi_tenant") = false, py::arg("master_listen_fd") = py::none(), py::arg("proxy") = py::none(),
            py::call_guard<py::gil_scoped_release>())
-      .def_property_readonly("host", &ParallelStore::host)
-      .def_property_readonly("port", &ParallelStore::port);
+      .def_property_readonly("host", &ParallelStore::host, "The server's host, as it was given.")
+      .def_property_readonly("port", &ParallelStore::port,
+                             "The server's port; with is_master and port 0, the chosen one.");
   py::class_<distributed::store::Proxy>(m, "_StoreProxy", "Carries the clients of this host over one connection.")
       .def(py::init<const std::string&, uint16_t, std::chrono::milliseconds>(), py::arg("host_name"), py::arg("port"),
            py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
@@ -48,7 +49,11 @@ void bind_store(py::module& m) {
 
 void bind_options(py::handle group) {
   using distributed::GroupOptions;
-  py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options> options(group, "Options");
+  py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options> options(
+      group, "Options",
+      "pg_options of the backend hccl, for init_process_group and new_group: is_high_priority_stream (streams of high "
+      "priority for the group's calls), hccl_config (a dict for HCCL; a key it does not take is a ValueError or "
+      "TypeError at the assignment), op_timeout (a timedelta; by torch's name, timeout) and group_id (group_name).");
   const auto copy = [](const GroupOptions& self) { return c10::make_intrusive<GroupOptions>(self); };
   options
       .def(py::init([](bool is_high_priority_stream) {
@@ -57,7 +62,8 @@ void bind_options(py::handle group) {
              return made;
            }),
            py::arg("is_high_priority_stream") = false)
-      .def_readwrite("is_high_priority_stream", &GroupOptions::is_high_priority_stream)
+      .def_readwrite("is_high_priority_stream", &GroupOptions::is_high_priority_stream,
+                     "Whether the group's streams have high priority (torch.npu.Stream(priority=-1)).")
       .def_property(
           "hccl_config", [](const GroupOptions& self) { return self.hccl_config; },
           [](GroupOptions& self, distributed::HcclSettings config) {
@@ -67,8 +73,8 @@ void bind_options(py::handle group) {
           "What HCCL takes for the group's communicators: hccl_buffer_size (MB), group_name, qos_service_level, "
           "qos_traffic_class, hccl_op_expansion_mode, hccl_deterministic. Read as a copy: assign the whole dict.")
       // The vendor's names of what c10d has.
-      .def_readwrite("op_timeout", &GroupOptions::timeout)
-      .def_readwrite("group_id", &GroupOptions::group_name)
+      .def_readwrite("op_timeout", &GroupOptions::timeout, "torch.distributed's timeout: how long a call may wait.")
+      .def_readwrite("group_id", &GroupOptions::group_name, "torch.distributed's group_name.")
       .def("__copy__", copy)
       .def("__deepcopy__", [copy](const GroupOptions& self, const py::dict&) { return copy(self); }, py::arg("memo"));
 }
@@ -79,7 +85,14 @@ void bind_distributed(py::module& module) {
   // The base classes are bound there.
   py::module::import("torch._C._distributed_c10d");
   py::module m = module.def_submodule("_distributed_c10d", "ProcessGroupHCCL");
-  py::class_<ProcessGroupHCCL, c10::intrusive_ptr<ProcessGroupHCCL>, c10d::Backend> group(m, "ProcessGroupHCCL");
+  py::class_<ProcessGroupHCCL, c10::intrusive_ptr<ProcessGroupHCCL>, c10d::Backend> group(
+      m, "ProcessGroupHCCL",
+      "The backend hccl of torch.distributed: collectives and messages of npu tensors over CANN's libhccl. Made by "
+      "init_process_group(\"hccl\") and new_group; its methods are c10d's. Shapes, types and devices that do not fit "
+      "are "
+      "errors at the call (ValueError, TypeError or RuntimeError); what fails later (a rank that died, a timeout) is a "
+      "DistBackendError that names the rank, "
+      "raised by wait() or the next call.");
   bind_options(group);
   group
       .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
@@ -96,12 +109,16 @@ void bind_distributed(py::module& module) {
           "The HcclComm as a number.", py::call_guard<py::gil_scoped_release>())
       .def("_set_default_timeout", &ProcessGroupHCCL::setTimeout, py::arg("timeout"),
            py::call_guard<py::gil_scoped_release>())
-      .def("comm_split_count", &ProcessGroupHCCL::split_count)
+      .def("comm_split_count", &ProcessGroupHCCL::split_count,
+           "How many groups were split off this one's communicator.")
       .def("_abandon_coalescing", &ProcessGroupHCCL::abandon_coalescing, py::call_guard<py::gil_scoped_release>())
       .def("_reinit", &ProcessGroupHCCL::reinit, py::arg("rebuild"), py::call_guard<py::gil_scoped_release>())
-      .def_property_readonly("options", [](ProcessGroupHCCL& self) {
-        return c10::static_intrusive_pointer_cast<ProcessGroupHCCL::Options>(self.getBackendOptions());
-      });
+      .def_property_readonly(
+          "options",
+          [](ProcessGroupHCCL& self) {
+            return c10::static_intrusive_pointer_cast<ProcessGroupHCCL::Options>(self.getBackendOptions());
+          },
+          "The Options it was made with.");
   m.def(
       "_dump_hccl_trace",
       [](std::optional<bool> collectives, std::optional<bool> stacks, std::optional<bool> active) {

@@ -42,6 +42,11 @@ class GradScaler(torch.amp.GradScaler):
         )
 
     def update(self, new_scale: float | torch.Tensor | None = None) -> None:
+        """Adapts the scale after a step, or sets it to `new_scale` (a number, or a float32 tensor of one element).
+
+        With ``dynamic=False`` only `new_scale` changes it. Raises AssertionError if no step was
+        looked at since the last update.
+        """
         if not self._enabled or self._dynamic or new_scale is not None:
             super().update(new_scale)
             return
@@ -51,6 +56,7 @@ class GradScaler(torch.amp.GradScaler):
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def state_dict(self) -> dict[str, Any]:
+        """torch.amp.GradScaler's state and `dynamic`; {} where the scaler is not enabled."""
         state = super().state_dict()
         return {**state, "dynamic": self._dynamic} if state else state
 

@@ -35,4 +35,5 @@ def get_npu_overflow_flag() -> bool:
 
 
 def clear_npu_overflow_flag() -> None:
+    """Clears that flag. Refused as get_npu_overflow_flag is: RuntimeError."""
     _no_flag()

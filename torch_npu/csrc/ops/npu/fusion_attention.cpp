@@ -76,6 +76,41 @@ Forward forward_meta(const at::Tensor& query, const at::Tensor& key, const at::T
           0};
 }
 
+// What both versions say of a call, forward or backward, in the order of the second version's forward.
+AttentionCall call_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t head_num,
+                      std::string_view input_layout, const OptionalTensor& pse, const OptionalTensor& padding_mask,
+                      const OptionalTensor& atten_mask, const OptionalTensor& query_rope,
+                      const OptionalTensor& key_rope, double scale, double keep_prob, int64_t pre_tokens,
+                      int64_t next_tokens, int64_t inner_precise, Ints prefix, Ints actual_seq_qlen,
+                      Ints actual_seq_kvlen, int64_t sparse_mode, int64_t pse_type, Ints q_start_idx, Ints kv_start_idx,
+                      std::string_view softmax_layout, const OptionalTensor& sink) {
+  return {.query = query,
+          .key = key,
+          .value = value,
+          .heads = head_num,
+          .layout = input_layout,
+          .pse = pse,
+          .padding_mask = padding_mask,
+          .atten_mask = atten_mask,
+          .sink = sink,
+          .query_rope = query_rope,
+          .key_rope = key_rope,
+          .scale = scale,
+          .keep_prob = keep_prob,
+          .before = pre_tokens,
+          .after = next_tokens,
+          .inner_precise = inner_precise,
+          .sparse_mode = sparse_mode,
+          .prefix = prefix,
+          .q_ends = actual_seq_qlen,
+          .kv_ends = actual_seq_kvlen,
+          .q_start = q_start_idx,
+          .kv_start = kv_start_idx,
+          .pse_type = pse_type,
+          .softmax_layout = softmax_layout};
+}
+constexpr int64_t kAddedPse = 1;  // the only kind of the first version
+
 AttentionGradients backward(const AttentionCall& call, const AttentionSaved& saved, int64_t seed, int64_t offset) {
   const NPUGuard guard(first_device(call.query));
   check_attention(call);
@@ -92,26 +127,11 @@ Forward fusion_attention(const at::Tensor& query, const at::Tensor& key, const a
                          int64_t next_tockens, int64_t inner_precise, Ints prefix, Ints actual_seq_qlen,
                          Ints actual_seq_kvlen, int64_t sparse_mode, bool, bool, std::string_view softmax_layout,
                          const OptionalTensor& sink, const OptionalTensor& dropout_mask, int64_t seed, int64_t offset) {
-  return forward({.query = query,
-                  .key = key,
-                  .value = value,
-                  .heads = head_num,
-                  .layout = input_layout,
-                  .pse = pse,
-                  .padding_mask = padding_mask,
-                  .atten_mask = atten_mask,
-                  .sink = sink,
-                  .scale = scale,
-                  .keep_prob = keep_prob,
-                  .before = pre_tockens,
-                  .after = next_tockens,
-                  .inner_precise = inner_precise,
-                  .sparse_mode = sparse_mode,
-                  .prefix = prefix,
-                  .q_ends = actual_seq_qlen,
-                  .kv_ends = actual_seq_kvlen,
-                  .softmax_layout = softmax_layout},
-                 dropout_mask, seed, offset);
+  return forward(
+      call_of(query, key, value, head_num, input_layout, pse, padding_mask, atten_mask, std::nullopt, std::nullopt,
+              scale, keep_prob, pre_tockens, next_tockens, inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen,
+              sparse_mode, kAddedPse, std::nullopt, std::nullopt, softmax_layout, sink),
+      dropout_mask, seed, offset);
 }
 
 Forward fusion_attention_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t head_num,
@@ -130,26 +150,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> fusion_at
     int64_t pre_tockens, int64_t next_tockens, int64_t inner_precise, int64_t seed, int64_t offset, int64_t,
     Ints prefix, Ints actual_seq_qlen, Ints actual_seq_kvlen, int64_t sparse_mode, bool, bool,
     std::string_view softmax_layout, const OptionalTensor& sink) {
-  AttentionGradients g = backward({.query = query,
-                                   .key = key,
-                                   .value = value,
-                                   .heads = head_num,
-                                   .layout = input_layout,
-                                   .pse = pse,
-                                   .padding_mask = padding_mask,
-                                   .atten_mask = atten_mask,
-                                   .sink = sink,
-                                   .scale = scale_value,
-                                   .keep_prob = keep_prob,
-                                   .before = pre_tockens,
-                                   .after = next_tockens,
-                                   .inner_precise = inner_precise,
-                                   .sparse_mode = sparse_mode,
-                                   .prefix = prefix,
-                                   .q_ends = actual_seq_qlen,
-                                   .kv_ends = actual_seq_kvlen,
-                                   .softmax_layout = softmax_layout},
-                                  {dy, softmax_max, softmax_sum, softmax_in, attention_in}, seed, offset);
+  AttentionGradients g = backward(
+      call_of(query, key, value, head_num, input_layout, pse, padding_mask, atten_mask, std::nullopt, std::nullopt,
+              scale_value, keep_prob, pre_tockens, next_tockens, inner_precise, prefix, actual_seq_qlen,
+              actual_seq_kvlen, sparse_mode, kAddedPse, std::nullopt, std::nullopt, softmax_layout, sink),
+      {dy, softmax_max, softmax_sum, softmax_in, attention_in}, seed, offset);
   return {g.query, g.key, g.value, g.pse, g.sink};
 }
 
@@ -162,30 +167,9 @@ Forward fusion_attention_v2(const at::Tensor& query, const at::Tensor& key, cons
                             int64_t pse_type, Ints q_start_idx, Ints kv_start_idx, std::string_view softmax_layout,
                             const OptionalTensor& sink, const OptionalTensor& dropout_mask, int64_t seed,
                             int64_t offset) {
-  return forward({.query = query,
-                  .key = key,
-                  .value = value,
-                  .heads = head_num,
-                  .layout = input_layout,
-                  .pse = pse,
-                  .padding_mask = padding_mask,
-                  .atten_mask = atten_mask,
-                  .sink = sink,
-                  .query_rope = query_rope,
-                  .key_rope = key_rope,
-                  .scale = scale,
-                  .keep_prob = keep_prob,
-                  .before = pre_tokens,
-                  .after = next_tokens,
-                  .inner_precise = inner_precise,
-                  .sparse_mode = sparse_mode,
-                  .prefix = prefix,
-                  .q_ends = actual_seq_qlen,
-                  .kv_ends = actual_seq_kvlen,
-                  .q_start = q_start_idx,
-                  .kv_start = kv_start_idx,
-                  .pse_type = pse_type,
-                  .softmax_layout = softmax_layout},
+  return forward(call_of(query, key, value, head_num, input_layout, pse, padding_mask, atten_mask, query_rope, key_rope,
+                         scale, keep_prob, pre_tokens, next_tokens, inner_precise, prefix, actual_seq_qlen,
+                         actual_seq_kvlen, sparse_mode, pse_type, q_start_idx, kv_start_idx, softmax_layout, sink),
                  dropout_mask, seed, offset);
 }
 
@@ -207,31 +191,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
     int64_t inner_precise, int64_t seed, int64_t offset, int64_t, Ints prefix, Ints actual_seq_qlen,
     Ints actual_seq_kvlen, int64_t sparse_mode, bool, bool, int64_t pse_type, Ints q_start_idx, Ints kv_start_idx,
     std::string_view softmax_layout, const OptionalTensor& sink) {
-  AttentionGradients g = backward({.query = query,
-                                   .key = key,
-                                   .value = value,
-                                   .heads = head_num,
-                                   .layout = input_layout,
-                                   .pse = pse,
-                                   .padding_mask = padding_mask,
-                                   .atten_mask = atten_mask,
-                                   .sink = sink,
-                                   .query_rope = query_rope,
-                                   .key_rope = key_rope,
-                                   .scale = scale_value,
-                                   .keep_prob = keep_prob,
-                                   .before = pre_tokens,
-                                   .after = next_tokens,
-                                   .inner_precise = inner_precise,
-                                   .sparse_mode = sparse_mode,
-                                   .prefix = prefix,
-                                   .q_ends = actual_seq_qlen,
-                                   .kv_ends = actual_seq_kvlen,
-                                   .q_start = q_start_idx,
-                                   .kv_start = kv_start_idx,
-                                   .pse_type = pse_type,
-                                   .softmax_layout = softmax_layout},
-                                  {dy, softmax_max, softmax_sum, softmax_in, attention_in}, seed, offset);
+  AttentionGradients g =
+      backward(call_of(query, key, value, head_num, input_layout, pse, padding_mask, atten_mask, query_rope, key_rope,
+                       scale_value, keep_prob, pre_tokens, next_tokens, inner_precise, prefix, actual_seq_qlen,
+                       actual_seq_kvlen, sparse_mode, pse_type, q_start_idx, kv_start_idx, softmax_layout, sink),
+               {dy, softmax_max, softmax_sum, softmax_in, attention_in}, seed, offset);
   return {g.query, g.key, g.value, g.pse, g.query_rope, g.key_rope, g.sink};
 }
 
