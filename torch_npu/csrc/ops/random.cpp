@@ -267,7 +267,7 @@ at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& s
 at::Tensor normal_tensor_tensor(const at::Tensor& mean, const at::Tensor& std, Generator generator) {
   const NPUGuard guard(first_device(mean, std));
   at::Tensor out = mean.sizes() == std.sizes()
-                       ? empty_like(mean)
+                       ? npu::empty_like(mean)
                        : empty(at::infer_size_dimvector(mean.sizes(), std.sizes()), mean.scalar_type());
   return normal_tensor_tensor_out(mean, std, std::move(generator), out);
 }
@@ -286,7 +286,7 @@ at::Tensor& normal_tensor_float_out(const at::Tensor& mean, double std, Generato
 
 at::Tensor normal_tensor_float(const at::Tensor& mean, double std, Generator generator) {
   const NPUGuard guard(mean.device().index());
-  at::Tensor out = empty_like(mean);
+  at::Tensor out = npu::empty_like(mean);
   return normal_tensor_float_out(mean, std, std::move(generator), out);
 }
 
@@ -304,7 +304,7 @@ at::Tensor& normal_float_tensor_out(double mean, const at::Tensor& std, Generato
 
 at::Tensor normal_float_tensor(double mean, const at::Tensor& std, Generator generator) {
   const NPUGuard guard(std.device().index());
-  at::Tensor out = empty_like(std);
+  at::Tensor out = npu::empty_like(std);
   return normal_float_tensor_out(mean, std, std::move(generator), out);
 }
 
