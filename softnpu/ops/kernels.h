@@ -5,6 +5,7 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/Scalar.h>
 
 #include <array>
@@ -38,6 +39,13 @@ inline void need_length(size_t have, size_t need, const char* what) {
 void put(Tensor& out, const Tensor& result);                  // copies, converts; nothing if `out` is null
 inline void put_if_fits(Tensor& out, const Tensor& result) {  // results that callers leave empty where they need none
   if (out.defined() && out.numel() == result.numel()) put(out, result);
+}
+template <class Body>
+void dense(Tensor& out, const Body& body) {  // for functions of ATen that write as if `out` were contiguous
+  if (out.is_contiguous()) return body(out);
+  Tensor result = at::empty(out.sizes(), out.options());
+  body(result);
+  put(out, result);
 }
 template <class Results>
 void put2(Tensor& first, Tensor& second, const Results& results) {

@@ -1,12 +1,14 @@
-"""Random programs of collectives, messages and kernels over several ranks of one host, each against the same steps on
-CPU tensors, where one process plays all ranks. Every rank draws the same program, so all call the same things in
-the same order.
+"""Random programs of collectives, messages, kernels, copies, graphs and aborted groups over several ranks of one host,
+each against the same steps on CPU tensors, where one process plays all ranks. Every rank draws the same program, so
+all call the same things in the same order.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -24,7 +26,8 @@ SLOTS = 4  # buffers of each length on each rank
 STREAMS = 3
 KINDS = (
     ("kernel", 30), ("all_reduce", 12), ("broadcast", 6), ("all_gather", 5), ("reduce_scatter", 5), ("all_to_all", 5),
-    ("burst", 6), ("coalesced", 5), ("batch", 8), ("message", 5), ("barrier", 1), ("check", 4),
+    ("burst", 6), ("coalesced", 5), ("batch", 8), ("message", 5), ("barrier", 1), ("check", 4), ("copies", 4),
+    ("temporary", 6), ("capture", 3), ("replay", 8), ("abort", 0.3),
 )  # fmt: skip
 
 
@@ -48,7 +51,7 @@ def draw(seed: int, size: int) -> Ranked:
     r = random.Random(seed * 8 + size)
     names, weights = zip(*KINDS, strict=True)
     groups = groups_of(size)
-    steps = []
+    steps, captured = [], []
     for _ in range(r.randint(4, 40)):
         kind = r.choices(names, weights)[0]
         if size == 1 and kind in ("batch", "message"):
@@ -68,6 +71,16 @@ def draw(seed: int, size: int) -> Ranked:
             "op": r.choice(("SUM", "MAX", "MIN")),
         }
         step["root"] = r.choice(groups[step["group"]])
+        if kind == "capture":
+            if len(captured) == 3:
+                continue
+            step |= {"graph": len(captured), "stream": r.randrange(1, STREAMS), "async": r.random() < 0.5}
+            captured.append(step)
+        if kind == "replay":
+            if not captured:
+                continue
+            graph = r.choice(captured)
+            step |= {name: graph[name] for name in ("graph", "length", "slots", "group", "op")} | {"of": graph["k"]}
         if kind == "batch":
             pairs = [p for p in ((a, b) for a in range(size) for b in range(size) if a != b) if r.random() < 0.6]
             step["pairs"] = pairs or [(0, 1)]
@@ -82,9 +95,9 @@ def initial(rank: int, length: int, slot: int) -> torch.Tensor:
     return ((torch.arange(n, dtype=torch.int64) * (slot + 2) + rank * 7 + length) % MODULUS).float()
 
 
-def kernel(step: dict, rank: int, of: list[torch.Tensor]) -> None:
+def kernel(step: dict, rank: int, of: list[torch.Tensor], k: int | None = None) -> None:
     a, b = of[step["slots"][0]], of[step["slots"][1]]
-    a.mul_(step["k"]).add_(b).add_(rank).remainder_(MODULUS)
+    a.mul_(k or step["k"]).add_(b).add_(rank).remainder_(MODULUS)
 
 
 def reduced(op: str, tensors: list[torch.Tensor]) -> torch.Tensor:
@@ -110,6 +123,18 @@ class Oracle:
                     kernel(s, rank, of[rank])
             case "all_reduce":
                 self.all_reduce(s["op"], of, members, first)
+            case "replay":
+                for m in members:
+                    kernel(s, m, of[m], s["of"])
+                self.all_reduce(s["op"], of, members, first)
+            case "copies":
+                for m in members:
+                    of[m][first].copy_(of[m][second])
+                    of[m][third].add_(s["k"]).remainder_(MODULUS)
+            case "temporary":
+                total = reduced(s["op"], [of[m][first] + s["k"] for m in members]) % MODULUS
+                for m in members:
+                    of[m][second].add_(total).remainder_(MODULUS)
             case "burst" | "coalesced":
                 for slot in s["slots"][:3]:
                     self.all_reduce(s["op"], of, members, slot)
@@ -160,6 +185,7 @@ class Rank:
         self.state = [[initial(self.rank, n, s).npu() for s in range(SLOTS)] for n in range(len(LENGTHS))]
         torch.npu.synchronize()
         self.last: dict[tuple[int, int], torch.npu.Stream] = {}  # who used a buffer last
+        self.graphs: dict[int, torch.npu.NPUGraph] = {}
         for number, step in enumerate(program.steps):
             self.oracle.step(step)
             self.step(number, step)
@@ -195,6 +221,8 @@ class Rank:
         if s["kind"] == "check":
             torch.npu.synchronize()
             return self.compare(number)
+        if s["kind"] == "abort":
+            return self.abort(s)
         if s["kind"] not in ("kernel", "batch", "message") and self.rank not in members:
             return None
         n = len(members)
@@ -209,6 +237,14 @@ class Rank:
                 case "all_reduce":
                     dist.all_reduce(of[first], op, group)
                     of[first].remainder_(MODULUS)
+                case "capture":
+                    self.capture(s, of, group, op, stream)
+                case "replay":
+                    self.graphs[s["graph"]].replay()
+                case "copies":
+                    self.copies(s, of)
+                case "temporary":
+                    self.temporary(s, of, group, op, stream, other)
                 case "burst":
                     works = [dist.all_reduce(of[i], op, group, async_op=True) for i in (first, second, third)]
                     with torch.npu.stream(other):
@@ -240,6 +276,63 @@ class Rank:
                     self.message(s, of)
         return None
 
+    def capture(self, s: dict, of: list[torch.Tensor], group, op, stream) -> None:
+        stream.synchronize()
+        graph = torch.npu.NPUGraph()
+        graph.capture_begin()
+        try:
+            kernel(s, self.rank, of)
+            a = of[s["slots"][0]]
+            if s["async"]:
+                self.dist.all_reduce(a, op, group, async_op=True).wait()
+            else:
+                self.dist.all_reduce(a, op, group)
+            a.remainder_(MODULUS)
+        finally:
+            graph.capture_end()
+        self.graphs[s["graph"]] = graph
+
+    def copies(self, s: dict, of: list[torch.Tensor]) -> None:
+        """To pinned memory and back, the way back once an event has happened; a kernel on a third buffer meanwhile."""
+        first, second, third = s["slots"][:3]
+        host = torch.empty(of[second].shape, pin_memory=True)
+        host.copy_(of[second], non_blocking=True)
+        event = torch.npu.Event()
+        event.record()
+        of[third].add_(s["k"]).remainder_(MODULUS)
+        event.synchronize()
+        of[first].copy_(host, non_blocking=True)
+
+    def temporary(self, s: dict, of: list[torch.Tensor], group, op, stream, other) -> None:
+        """Memory that is made on one stream, reduced on the group's, used on another and freed while all of it runs."""
+        first, second = s["slots"][:2]
+        t = of[first] + s["k"]
+        work = self.dist.all_reduce(t, op, group, async_op=True)
+        other.wait_stream(stream)
+        with torch.npu.stream(other):
+            work.wait()
+            of[second].add_(t.remainder_(MODULUS)).remainder_(MODULUS)
+        t.record_stream(other)
+        del t, work
+        torch.empty_like(of[first]).fill_(-1)  # takes the memory again, if it may
+        stream.wait_stream(other)
+
+    def abort(self, s: dict) -> None:
+        """A group whose collective one rank does not call, and which all give up; nothing else may notice."""
+        dist = self.dist
+        group = dist.new_group(list(range(self.size)))
+        t = torch.ones(LENGTHS[s["length"]], device="npu")
+        dist.all_reduce(t, group=group)
+        torch.npu.current_stream().synchronize()
+        dist.barrier()  # all have the communicator
+        if self.size == 1 or self.rank != s["root"]:
+            try:
+                dist.all_reduce(t, group=group, async_op=True)
+            except dist.DistBackendError:
+                pass  # another rank was faster
+        group._get_backend(torch.device("npu")).abort()
+        dist.destroy_process_group(group)
+
     def ends(self, s: dict, of: list[torch.Tensor]) -> list[tuple[bool, torch.Tensor, int]]:
         """This rank's sends and receives: (sends, tensor, peer)."""
         part = LENGTHS[s["length"]] // self.size
@@ -269,7 +362,9 @@ class Rank:
 def main() -> None:
     rank, size, first, count = map(int, sys.argv[1:])
     torch.set_num_threads(1)
+    faulthandler.register(signal.SIGUSR1, all_threads=True)  # run.py asks where a rank is that hangs
     me = Rank(rank, size)
+    print("ready", flush=True)
     for seed in range(first, first + count):
         try:
             me.run(draw(seed, size))
@@ -307,6 +402,8 @@ def serve(size: int, first: int, count: int) -> None:
                     print(line.strip(), flush=True)
                     for p in ranks:
                         p.kill()
+                elif word == "ready":
+                    print(word, flush=True)
                 elif word == "ok":
                     said[int(rest)] = said.get(int(rest), 0) + 1
                     if said[int(rest)] == size:

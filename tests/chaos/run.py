@@ -3,10 +3,11 @@
 python -m tests.chaos.run --programs 10000 --seed 1        seeds 1 to 10000, in two processes, with random delays
 python -m tests.chaos.run --ranks 3 --programs 500         programs of collectives over three ranks (ranks.py)
 python -m tests.chaos.run --show 17                        the program of a seed
-python -m tests.chaos.run --only 17 --repeat 50            one seed, many times
+python -m tests.chaos.run --only 17 --repeat 50            one seed, many times (with --ranks, too)
 
 A process that hangs, dies or finds a difference names the seed; the program is then made smaller (shrink.py) and
-printed. ANYCEND_CHAOS is set to the seed of each process's first program unless it is set already.
+printed, of one that hangs also where its threads stand. ANYCEND_CHAOS is set to the seed of each process's first
+program unless it is set already.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tests.chaos.program import Program, generate
 ROOT = Path(__file__).resolve().parents[2]
 BATCH = 250  # programs a process
 PATIENCE = 120  # seconds without a finished program: it hangs
+STARTING = 600  # the same for the first, behind which importing and connecting lie
 
 
 def worker(first: int, count: int, ranks: int) -> None:
@@ -35,6 +37,7 @@ def worker(first: int, count: int, ranks: int) -> None:
     import torch
 
     torch.set_num_threads(2)
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     if ranks:
         from tests.chaos.ranks import serve
 
@@ -76,14 +79,18 @@ def run_batch(first: int, count: int, ranks: int = 0) -> dict[int, str]:
         ]
         for t in threads:
             t.start()
-        why = ""
+        why, patience, hangs = "", STARTING, False
         while True:
             try:
-                line = lines.get(timeout=PATIENCE)
+                line = lines.get(timeout=patience)
             except Empty:
-                why = f"hangs (nothing for {PATIENCE} s)"
-                os.killpg(process.pid, signal.SIGKILL)  # with its ranks
+                hangs = True
+                why = f"hangs (nothing for {patience} s)"
+                os.killpg(process.pid, signal.SIGUSR1)  # with its ranks
+                time.sleep(2)
+                os.killpg(process.pid, signal.SIGKILL)
                 break
+            patience = PATIENCE
             if line is None:
                 break
             word, _, rest = line.strip().partition(" ")
@@ -94,6 +101,8 @@ def run_batch(first: int, count: int, ranks: int = 0) -> dict[int, str]:
         process.wait()
         for t in threads:
             t.join()
+        if hangs:
+            why += "\n" + "".join(errors)[-20_000:]
         if first < end:
             failures[first] = why or f"the process ended with {process.returncode}: {''.join(errors)[-1500:]}"
             first += 1
@@ -167,6 +176,10 @@ def main() -> int:
         else:
             print(generate(args.show))
         return 0
+    if args.only is not None and args.ranks:
+        failed = [found for _ in range(args.repeat) if (found := run_batch(args.only, 1, args.ranks))]
+        print(*failed, f"{args.repeat} runs, {len(failed)} failed", sep="\n")
+        return bool(failed)
     if args.only is not None:
         return repeat_program(generate(args.only), args.repeat)
     failures = run_all(args.seed, args.programs, args.jobs, args.ranks, BATCH if not args.ranks else 100)

@@ -252,6 +252,26 @@ def aborted_in_a_collective(rank: int, size: int) -> dict:
     return told
 
 
+def called_after_a_peer_gave_up(rank: int, size: int) -> list[str]:
+    """The last rank gives the group up at once; the types of what the others' calls raise, until one does."""
+    still_works(rank, size)
+    torch.npu.synchronize()
+    dist.barrier()
+    if rank == size - 1:
+        backend().abort()
+        time.sleep(2)
+        return []
+    t, x, raised = torch.ones(100_000, device=DEVICE), torch.ones(900, 900, device=DEVICE), []
+    for _ in range(15):
+        torch.mm(x, x)  # what the group's stream waits for, when it has failed already
+        try:
+            dist.all_reduce(t, async_op=True)
+        except Exception as error:
+            raised.append(type(error).__name__)
+        time.sleep(0.002)
+    return sorted(set(raised))
+
+
 def longer_timeout(rank: int, size: int) -> str:
     """The group's timeout is 2 s; a later one of 30 s counts, also for a communicator that exists."""
     still_works(rank, size)

@@ -10,6 +10,7 @@ from tests.distributed import failures
 def test_abort_frees_who_waits(fresh):
     told = fresh(2).run(failures.aborted)[0]
     assert "rank 0 aborted the group" in told["work"], told
+    assert "synchronize" not in told, told  # the works have been told; the device has nothing to report
     assert "aborted" in told["after"] or "destroyed" in told["after"], told
     assert told["waited"] < 10 and told["destroyed"] < 10 and told["device"] == 6.0, told
 
@@ -19,6 +20,10 @@ def test_abort_ends_a_collective_on_all_ranks(fresh):
     assert "rank 0 aborted the group" in told[0]["work"], told
     assert "rank 0" in told[1]["work"] and "destroyed the communicator" in told[1]["work"], told
     assert max(told[0]["waited"], told[1]["waited"]) < 10, told
+
+
+def test_what_a_peers_end_makes_calls_raise_is_a_backend_error(fresh):
+    assert fresh(2).run(failures.called_after_a_peer_gave_up)[0] == ["DistBackendError"]
 
 
 def test_a_longer_timeout_counts_at_once(fresh):

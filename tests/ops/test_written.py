@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from tests.upstream import transfer, views
 from torch_npu import _C
 
 A = torch.arange(1, 5).reshape(2, 2).to(torch.complex64) * (1 + 2j)
@@ -145,6 +146,62 @@ def test_an_output_on_another_device_is_refused() -> None:
     with pytest.raises(RuntimeError, match="device"):
         torch.mm(torch.ones(2, 2).npu(), torch.ones(2, 2).npu(), out=torch.ones(2, 2, device="npu:1"))
     assert _C._fallback_counts() == {}
+
+
+# Into outputs of any strides: operators whose CPU kernels write as if they were contiguous, so that the judge is the
+# CPU's result without `out=`.
+STRIDED: dict[str, Callable[..., torch.Tensor]] = {
+    "gelu": lambda x, **out: torch._C._nn.gelu(x, **out),
+    "gelu, tanh": lambda x, **out: torch._C._nn.gelu(x, approximate="tanh", **out),
+    "avg_pool3d": lambda x, **out: torch._C._nn.avg_pool3d(x, 2, **out),
+    "replication_pad2d": lambda x, **out: torch._C._nn.replication_pad2d(x[0], (1, 2, -1, 0), **out),
+    "replication_pad3d": lambda x, **out: torch._C._nn.replication_pad3d(x, (1, 2, -1, 0, 1, 1), **out),
+    "reflection_pad2d": lambda x, **out: torch._C._nn.reflection_pad2d(x[0], (1, 2, 1, 0), **out),
+    "narrow_copy": lambda x, **out: torch.narrow_copy(x, 1, 1, 2, **out),
+}
+
+
+@pytest.mark.parametrize("view", [views.permuted, views.offset, lambda x: x], ids=["permuted", "offset", "plain"])
+@pytest.mark.parametrize("name", STRIDED)
+def test_outputs_of_any_strides_are_written(name: str, view: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    call, x = STRIDED[name], torch.randn(2, 3, 4, 4, 4)
+    for layout in (x, x.contiguous(memory_format=torch.channels_last_3d), views.permuted(x)):
+        expected = call(layout)
+        out = transfer.on_device(view(torch.empty(expected.shape)), "npu")
+        torch.testing.assert_close(call(transfer.on_device(layout, "npu"), out=out).cpu(), expected)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "angle", "logsumexp", "nansum"])
+def test_a_result_is_cast_to_the_type_of_its_output(name: str) -> None:
+    arguments = {"logsumexp": {"dim": 1}, "nansum": {"dim": 1}}.get(name, {})
+    x, results = torch.randn(3, 4), []
+    for device in ("cpu", "npu"):
+        out = torch.empty(0, dtype=torch.float64, device=device)
+        results.append(getattr(torch, name)(x.to(device), **arguments, out=out).cpu())
+    torch.testing.assert_close(results[1], results[0], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["abs", "conj_physical", "logsigmoid", "where"])
+def test_outputs_of_another_type_are_refused_as_on_the_cpu(name: str) -> None:
+    calls = {"where": lambda x, out: torch.where(x > 0, x, x, out=out), "logsigmoid": torch._C._nn.log_sigmoid}
+    for device in ("cpu", "npu"):
+        out = torch.empty(3, dtype=torch.float64, device=device)
+        with pytest.raises(RuntimeError, match=r"(dtype|type).*Double|Double"):
+            calls.get(name, getattr(torch, name, None))(torch.ones(3, device=device), out=out)
+
+
+def test_a_lazy_conjugation_is_conjugated_in_place() -> None:
+    memory = A.npu()
+    memory.conj().conj_physical_()
+    assert memory.tolist() == A.conj().tolist()
+
+
+@pytest.mark.parametrize("reduce", [torch.median, torch.nanmedian])
+def test_the_median_of_one_element_expanded(reduce: Callable) -> None:
+    x = torch.tensor([[3.0], [1.0]])
+    values, indices = reduce(x.npu().expand(2, 5), 1)
+    assert values.tolist() == [3, 1]
+    assert (indices.cpu() < 5).all()
 
 
 # Into an input, which has another shape than the result.

@@ -48,7 +48,7 @@ def offset(x: torch.Tensor) -> torch.Tensor | None:
     for size in reversed(x.shape):
         strides.insert(0, step)
         step *= size
-    storage = torch.zeros(3 + step, dtype=x.dtype)
+    storage = torch.zeros(3 + step, dtype=x.dtype, device=x.device)
     return storage.as_strided(x.shape, strides, 3).copy_(x)
 
 
@@ -56,22 +56,29 @@ VIEWS = {f.__name__: f for f in (conjugated, negated, expanded, permuted, channe
 LAYOUTS = ("expanded", "permuted", "channels_last", "offset")  # those that strides show
 
 
+def shown(arguments: object, view: Callable) -> object | None:
+    """The arguments, each dense CPU tensor shown that way where it can be; None if that changes none."""
+    changed = False
+
+    def show(leaf: object) -> object:
+        nonlocal changed
+        if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or leaf.is_quantized:
+            return leaf
+        if leaf.is_conj() or leaf.is_neg() or leaf.is_meta:
+            return leaf
+        with torch.no_grad():
+            found = view(leaf.detach())
+        if found is None:
+            return leaf
+        changed = True
+        return found.requires_grad_(leaf.requires_grad)
+
+    result = pytree.tree_map(show, arguments)
+    return result if changed else None
+
+
 def of(arguments: object) -> Iterator[tuple[str, object]]:
-    """Name → the arguments, each dense CPU tensor shown that way where it can be; only names that change one."""
+    """Name → the arguments shown that way; only names that change one."""
     for name, view in VIEWS.items():
-        changed = False
-
-        def show(leaf: object, view: Callable = view) -> object:
-            nonlocal changed
-            if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or leaf.is_quantized:
-                return leaf
-            if leaf.is_conj() or leaf.is_neg():
-                return leaf
-            with torch.no_grad():
-                shown = view(leaf.detach())
-            changed |= shown is not None
-            return leaf if shown is None else shown
-
-        result = pytree.tree_map(show, arguments)
-        if changed:
-            yield name, result
+        if (laid := shown(arguments, view)) is not None:
+            yield name, laid

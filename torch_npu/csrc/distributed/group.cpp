@@ -112,15 +112,39 @@ c10::DeviceIndex ProcessGroupHCCL::own_device() const {
   return last_device_ ? *last_device_ : current_device();
 }
 
+namespace {
+
+// A call may fail on its stream while what belongs behind it is still being queued: then the stream refuses that, in the runtime's
+// words and type. Who called is told the call's own error.
+template <class Body>
+auto as_backend_error(const std::shared_ptr<Communicator>& communicator, Body&& body) {
+  try {
+    return body();
+  } catch (const c10::DistBackendError&) {
+    throw;
+  } catch (const c10::Error&) {
+    if (const auto error = communicator ? communicator->async_error() : std::nullopt)
+      C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: " + *error);
+    throw;
+  }
+}
+
+}  // namespace
+
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body) {
   const c10::Device device = what.tensors.at(0).device();
   for (const at::Tensor& t : what.tensors)
     TORCH_CHECK(t.device() == device, "ProcessGroupHCCL: tensors of one call are on ", device, " and ", t.device());
   const std::shared_ptr<OnDevice> place = on(device);
+  return as_backend_error(place->communicator, [&] { return launch_on(*place, std::move(what), body); });
+}
+
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_on(OnDevice& place, Launch what, const Body& body) {
+  const c10::Device device = what.tensors.at(0).device();
   const NPUGuard guard(device.index());
   const c10::Stream here = current_stream(device.index());
   const bool together = coalescing_.mine();
-  const c10::Stream stream = what.async || together ? place->lanes.at(what.lane) : here;
+  const c10::Stream stream = what.async || together ? place.lanes.at(what.lane) : here;
   if (stream != here) {
     PooledEvent ready(device.index());
     record_event(ready.get(), here);
@@ -130,7 +154,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body
       if (t.numel()) device_allocator()->recordStream(t.storage().data_ptr(), stream);
   }
   const c10::StreamGuard on_stream(stream);
-  Steps steps = body(place->communicator->handle(), raw_stream(stream));
+  Steps steps = body(place.communicator->handle(), raw_stream(stream));
   if (together) {
     coalescing_.add(stream, std::move(steps), what.tensors, what.outputs);
     return nullptr;
@@ -146,7 +170,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body
                          std::move(what.outputs),
                          what.timeout == c10d::kUnsetTimeout ? options_->timeout : what.timeout,
                          what.host_waits,
-                         place->communicator},
+                         place.communicator},
                 what.tensors, message);
 }
 
@@ -163,18 +187,20 @@ void ProcessGroupHCCL::abandon_coalescing() { coalescing_.drop(); }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::endCoalescing() {
   if (!coalescing_.end()) return nullptr;
-  Coalescing::Done done = coalescing_.run();
-  if (done.streams.empty()) return nullptr;
-  const c10::DeviceIndex device = done.streams[0].device_index();
-  const NPUGuard guard(device);
-  std::shared_ptr<Communicator> communicator;
-  {
+  const auto communicator_on = [&](c10::DeviceIndex device) -> std::shared_ptr<Communicator> {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (const auto found = devices_.find(device); found != devices_.end()) communicator = found->second->communicator;
-  }
-  return finish(WorkInfo{rank_, c10d::OpType::COALESCED, "hccl:coalesced", 0, std::move(done.streams),
-                         std::move(done.outputs), options_->timeout, false, std::move(communicator)},
-                done.tensors, false);
+    const auto found = devices_.find(device);
+    return found == devices_.end() ? nullptr : found->second->communicator;
+  };
+  return as_backend_error(communicator_on(own_device()), [&]() -> WorkPtr {
+    Coalescing::Done done = coalescing_.run();
+    if (done.streams.empty()) return nullptr;
+    const c10::DeviceIndex device = done.streams[0].device_index();
+    const NPUGuard guard(device);
+    return finish(WorkInfo{rank_, c10d::OpType::COALESCED, "hccl:coalesced", 0, std::move(done.streams),
+                           std::move(done.outputs), options_->timeout, false, communicator_on(device)},
+                  done.tensors, false);
+  });
 }
 
 }  // namespace npu::distributed

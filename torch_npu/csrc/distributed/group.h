@@ -131,6 +131,7 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   std::shared_ptr<OnDevice> existing(int rank, bool make);
   std::shared_ptr<Communicator> make_communicator(c10::DeviceIndex device);
   WorkPtr launch(Launch what, const Body& body);
+  WorkPtr launch_on(OnDevice& place, Launch what, const Body& body);
   WorkPtr finish(WorkInfo info, const Tensors& inputs, bool message);
   void give_up(const std::string& reason);
   void check_one(const Tensors& tensors, const char* what) const;

@@ -58,7 +58,11 @@ void Lanes::abort() noexcept {
     const auto abort = LATE_ACL(aclrtStreamAbort);
     if (!abort) return;
     const NPUGuard guard(device_);
-    for (const auto& [lane, stream] : streams_) abort(raw_stream(stream));
+    for (const auto& [lane, stream] : streams_) {
+      abort(raw_stream(stream));
+      // Its error is the works', which have been told; left there, whoever synchronizes the device next would be told instead.
+      (void)cann::acl().aclrtSynchronizeStream(raw_stream(stream));
+    }
   } catch (...) {  // a device that is lost has no streams to abort
   }
 }

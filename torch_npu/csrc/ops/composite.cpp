@@ -29,6 +29,16 @@ at::Tensor isnan(const at::Tensor& self) { return self.ne(self); }
 
 at::Tensor count_nonzero(const at::Tensor& self, at::IntArrayRef dims) { return self.ne(0).sum(dims); }
 
+// PyTorch's for the CPU ignores the output's strides.
+at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {
+  const NPUGuard guard(self.device().index());
+  const at::Tensor part = self.narrow(dim, start, length);
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.dtype(), ", but got ",
+              out.dtype(), " instead");
+  resize_out(out, part.sizes());
+  return out.copy_(part);
+}
+
 template <class Op>
 void run_addmm_activation(Op& op, const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                           const at::Scalar& beta, const at::Scalar& alpha, bool use_gelu) {
@@ -131,16 +141,22 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   return out.item<bool>();
 }
 
+// A lazy conjugation commutes with the physical one.
+void conjugate(const at::Tensor& self) {
+  if (self.is_complex()) at::native::view_as_real(self.is_conj() ? self.conj() : self).select(-1, 1).neg_();
+}
+
 at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Found dtype ", out.scalar_type(), " but expected ",
+              self.scalar_type());
   resize_out(out, self.sizes());
   out.copy_(self);
-  if (self.is_complex()) at::native::view_as_real(out).select(-1, 1).neg_();
+  conjugate(out);
   return out;
 }
 
 at::Tensor& conj_physical_(at::Tensor& self) {
-  // What a lazily conjugated tensor shows changes as its memory does: the imaginary part changes its sign in both.
-  if (self.is_complex()) at::native::view_as_real(self.is_conj() ? self.conj() : self).select(-1, 1).neg_();
+  conjugate(self);
   return self;
 }
 
@@ -254,6 +270,7 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("isnan", TORCH_FN(isnan));
   m.impl("count_nonzero.dim_IntList", TORCH_FN(count_nonzero));
+  m.impl("narrow_copy.out", NPU_FN(narrow_copy_out));
   m.impl("_addmm_activation", NPU_FN(addmm_activation));
   m.impl("_addmm_activation.out", NPU_FN(addmm_activation_out));
   m.impl("isin.Tensor_Tensor", NPU_FN(isin));

@@ -92,6 +92,8 @@ std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
 
 std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& self, at::Tensor& out,
                                                              at::Tensor& buffer) {
+  TORCH_CHECK(out.scalar_type() == self.scalar_type() && buffer.scalar_type() == self.scalar_type(),
+              "expected scalar type ", self.scalar_type(), " but found ", out.scalar_type());
   const NPUGuard guard(self.device().index());
   resize_out(out, self.sizes());
   resize_out(buffer, self.sizes());

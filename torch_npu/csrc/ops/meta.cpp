@@ -26,6 +26,7 @@ void UnaryBool::meta(const at::Tensor& self) {
 }
 
 void UnaryReal::meta(const at::Tensor& self) {
+  if (!self.is_complex()) return build_borrowing_unary_op(maybe_get_output(), self);
   at::TensorIteratorConfig config;
   config.check_all_same_dtype(false).add_output(maybe_get_output()).add_const_input(self);
   if (!maybe_get_output().defined()) config.declare_static_dtype(c10::toRealValueType(self.scalar_type()));
@@ -51,6 +52,8 @@ void Where::meta(const at::Tensor& condition, const at::Tensor& self, const at::
               "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
   const at::ScalarType type =
       maybe_get_output().defined() ? maybe_get_output().scalar_type() : at::native::result_type(self, other);
+  TORCH_CHECK(!maybe_get_output().defined() || type == at::native::result_type(self, other), "Expected out type to be ",
+              at::native::result_type(self, other), " but got ", type);
   // An iterator takes one number from the CPU; all three may be some here.
   const auto here = [](const at::Tensor& tensor) {
     return tensor.is_cpu() && tensor.dim() == 0 ? empty({}, tensor.scalar_type()) : tensor;
@@ -185,7 +188,9 @@ void ToComplex::meta(const at::Tensor& real, const at::Tensor& imag) {
   build(config);
 }
 
-void Pooled::meta(const at::Tensor& self, at::IntArrayRef output_size) {
+void Pooled::meta(const at::Tensor& self, at::IntArrayRef output_size) { meta(self, output_size, format_like(self)); }
+
+void Pooled::meta(const at::Tensor& self, at::IntArrayRef output_size, at::MemoryFormat format) {
   const int64_t n = static_cast<int64_t>(output_size.size());
   TORCH_CHECK(self.dim() == n + 1 || self.dim() == n + 2, "Expected a ", n + 1, "D or ", n + 2, "D input, but got ",
               self.sizes());
@@ -195,7 +200,7 @@ void Pooled::meta(const at::Tensor& self, at::IntArrayRef output_size) {
                 output_size);
     sizes[self.dim() - n + i] = output_size[i];
   }
-  set_output_raw_strided(0, sizes, {}, self.options().memory_format(format_like(self)));
+  set_output_raw_strided(0, sizes, {}, self.options().memory_format(format));
 }
 
 void Padded::meta(const at::Tensor& self, at::IntArrayRef padding) {
@@ -210,6 +215,23 @@ void Padded::meta(const at::Tensor& self, at::IntArrayRef padding) {
                 "Padding size should be less than the corresponding input dimension, but got: padding (", left, ", ",
                 right, ") at dimension ", self.dim() - 1 - i, " of input ", self.sizes());
     size += left + right;
+    TORCH_CHECK(size >= 1, "input ", self.sizes(), " is too small for padding ", padding);
+  }
+  set_output_raw_strided(0, sizes, {}, self.options().memory_format(format_like(self)));
+}
+
+void Replicated::meta(const at::Tensor& self, at::IntArrayRef padding) {
+  c10::DimVector sizes(self.sizes());
+  const int64_t n = static_cast<int64_t>(padding.size() / 2);
+  TORCH_CHECK(padding.size() % 2 == 0 && (self.dim() == n + 1 || self.dim() == n + 2), "padding of size ",
+              padding.size(), " does not fit an input of shape ", self.sizes());
+  for (int64_t i = 0; i <= n; ++i) {
+    int64_t& size = sizes[self.dim() - 1 - i];
+    TORCH_CHECK(size != 0, "Expected ", n + 1, "D or ", n + 2,
+                "D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: ",
+                self.sizes());
+    if (i == n) break;  // the channels
+    size += padding[2 * i] + padding[2 * i + 1];
     TORCH_CHECK(size >= 1, "input ", self.sizes(), " is too small for padding ", padding);
   }
   set_output_raw_strided(0, sizes, {}, self.options().memory_format(format_like(self)));

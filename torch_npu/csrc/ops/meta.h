@@ -102,13 +102,19 @@ struct ToComplex : at::TensorIteratorBase {
   void meta(const at::Tensor& real, const at::Tensor& imag);
 };
 
-// self with its last dimensions replaced by output_size, in self's memory format
+// self with its last dimensions replaced by output_size, in self's memory format or the given one
 struct Pooled : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::IntArrayRef output_size);
+  void meta(const at::Tensor& self, at::IntArrayRef output_size, at::MemoryFormat format);
 };
 
 // self with its last dimensions padded: (left, right), innermost first
 struct Padded : at::impl::MetaBase {
+  void meta(const at::Tensor& self, at::IntArrayRef padding);
+};
+
+// The same for replicated borders, which may be wider than self.
+struct Replicated : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::IntArrayRef padding);
 };
 

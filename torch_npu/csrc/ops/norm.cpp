@@ -154,7 +154,9 @@ Three group_norm(const at::Tensor& input, const OptionalTensor& weight, const Op
   const NPUGuard guard(input.device().index());
   const at::Tensor x = input.contiguous(input.suggest_memory_format());  // CANN's takes no other strides
   const at::Tensor out = empty_like(x);
-  const at::Tensor mean = empty({n, group}, statistics_type(input)), rstd = empty({n, group}, statistics_type(input));
+  // As PyTorch's: the input's type, or that of float32 parameters beside a 16-bit input.
+  const at::ScalarType type = weight && weight->defined() ? weight->scalar_type() : input.scalar_type();
+  const at::Tensor mean = empty({n, group}, type), rstd = empty({n, group}, type);
   if (input.numel()) ACLNN(aclnnGroupNorm)(x, weight, bias, n, c, hxw, group, eps, out, mean, rstd);
   return {x.is_same(input) ? out : empty_like(input).copy_(out), mean, rstd};
 }

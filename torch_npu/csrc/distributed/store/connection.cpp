@@ -1,5 +1,6 @@
 #include "csrc/distributed/store/connection.h"
 
+#include <c10/util/Logging.h>
 #include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
@@ -23,48 +24,58 @@ constexpr size_t kMostWaiting = 4 << 20;    // bytes of answers: beyond, no requ
 constexpr uint32_t kProxysFrame = 1 << 20;  // a proxy sends on what one read gave it
 constexpr size_t kMostChannels = 64 << 10;
 
+// Whatever goes wrong for a connection ends that one: it is not one of our clients, one that has gone mad, or too large for us. It
+// sees a closed connection; the reason is in the log at its level INFO, which strangers must not be able to fill.
+template <class Work>
+void Connection::guarded(Work&& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    LOG(INFO) << "parallel store: a client's connection is closed: " << error.what();
+    close();
+  }
+}
+
 void Connection::start() {
   error_code ignored;  // sends wait for their turn themselves
   socket_.native_non_blocking(true, ignored);
-  read();
+  guarded([this] { read(); });
 }
 
 void Connection::read() {
   auto handler = [self = shared_from_this()](const error_code& error, size_t n) {
     if (error) return self->close();
-    try {
+    self->guarded([&] {
       self->receive({self->in_.data(), n});
-    } catch (const std::exception&) {
-      // Not one of our clients, or one that has gone mad: it sees a closed connection.
-      return self->close();
-    }
-    if (n == self->in_.size() && n < 65536) self->in_.resize(65536);
-    if (self->ready()) self->read();
+      if (n == self->in_.size() && n < 65536) self->in_.resize(65536);
+      if (self->ready()) self->read();
+    });
   };
   socket_.async_read_some(asio::buffer(in_), std::move(handler));
 }
 
+// Null where the client was closed.
 std::shared_ptr<Session> Connection::session(uint32_t channel) {
-  if (clients_.size() >= kMostChannels && !clients_.count(channel))
-    throw ProtocolError("more clients than a proxy may have");
-  auto& session = clients_[channel];
-  if (!session) {
-    // The connection owns its sessions: they must not own it.
-    auto send = [weak = weak_from_this(), link = link_, channel](std::string_view bytes) {
-      auto self = weak.lock();
-      if (!self) return;
-      if (!link) return self->send(bytes);
-      std::string frame;
-      put_frame(frame, channel, bytes);
-      self->send(frame);
-    };
-    auto ready = [weak = weak_from_this()] {
-      const auto self = weak.lock();
-      return self && self->ready();
-    };
-    session = std::make_shared<Session>(table_, send, ready);
-  }
-  return session;
+  if (const auto found = clients_.find(channel); found != clients_.end()) return found->second;
+  if (clients_.size() >= kMostChannels) throw ProtocolError("more clients than a proxy may have");
+  // The connection owns its sessions: they must not own it.
+  auto send = [weak = weak_from_this(), link = link_, channel](std::string_view bytes) {
+    auto self = weak.lock();
+    if (!self) return;
+    if (!link) return self->send(bytes);
+    std::string frame;
+    put_frame(frame, channel, bytes);
+    self->send(frame);
+  };
+  auto ready = [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    return self && self->ready();
+  };
+  auto lose = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->lose();
+  };
+  auto made = std::make_shared<Session>(table_, unfinished_, Session::Wire{send, ready, lose});
+  return clients_.emplace(channel, std::move(made)).first->second;
 }
 
 void Connection::receive(std::string_view bytes) {
@@ -73,15 +84,32 @@ void Connection::receive(std::string_view bytes) {
     link_ = true;
     return receive_frames(bytes.substr(1));
   }
-  session(0)->receive(bytes);
+  feed(0, bytes);
+}
+
+// A proxy's client that is to be closed is no reason to close the others.
+void Connection::feed(uint32_t channel, std::string_view bytes) {
+  const auto session = this->session(channel);
+  if (!session) return;
+  if (!link_) return session->receive(bytes);
+  try {
+    session->receive(bytes);
+  } catch (const std::exception& error) {
+    LOG(INFO) << "parallel store: a proxy's client is closed: " << error.what();
+    session->gone();
+    clients_[channel] = nullptr;
+    std::string end;
+    put_frame(end, channel, {});
+    send(end);
+  }
 }
 
 void Connection::receive_frames(std::string_view bytes) {
   frames_.append(bytes);
   take_frames(frames_, kProxysFrame, [this](uint32_t channel, std::string_view part) {
-    if (!part.empty()) return session(channel)->receive(part);
+    if (!part.empty()) return feed(channel, part);
     if (auto found = clients_.find(channel); found != clients_.end()) {
-      found->second->gone();
+      if (found->second) found->second->gone();
       clients_.erase(found);
     }
   });
@@ -97,12 +125,9 @@ bool Connection::ready() {
 // Goes on with the requests that were left, and reads again. On the connection's thread.
 void Connection::resume() {
   if (!std::exchange(stopped_, false) || !ready()) return;
-  try {
-    const auto all = clients_;  // nothing here ends one, but its answers may wait again
-    for (const auto& [channel, session] : all) session->receive({});
-  } catch (const std::exception&) {
-    return close();
-  }
+  std::vector<uint32_t> all;  // its answers may wait again, and it may be closed
+  for (const auto& [channel, session] : clients_) all.push_back(channel);
+  for (const uint32_t channel : all) feed(channel, {});
   if (ready()) read();
 }
 
@@ -114,7 +139,7 @@ void Connection::send(std::string_view bytes) {
     if (n > 0) bytes.remove_prefix(n);
     if (bytes.empty()) return;
     // A broken connection is found by the pending read.
-    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->write(); });
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->guarded([&] { self->write(); }); });
   }
   waiting_.append(bytes);
 }
@@ -129,14 +154,23 @@ void Connection::write() {
       self->writing_.clear();
     }
     if (error) return self->close();
-    self->write();
-    self->resume();
+    self->guarded([&] {
+      self->write();
+      self->resume();
+    });
   };
   asio::async_write(socket_, asio::buffer(writing_), std::move(handler));
 }
 
-void Connection::close() {
-  for (auto& [channel, session] : clients_) session->gone();
+// From any thread: the pending read or write finds the end, and closes.
+void Connection::lose() noexcept {
+  std::lock_guard lock(lock_);
+  if (!closed_) ::shutdown(socket_.native_handle(), SHUT_RDWR);
+}
+
+void Connection::close() noexcept {
+  for (auto& [channel, session] : clients_)
+    if (session) session->gone();
   clients_.clear();
   stopped_ = false;
   std::lock_guard lock(lock_);

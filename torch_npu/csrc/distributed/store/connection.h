@@ -19,7 +19,8 @@ using Socket = boost::asio::generic::stream_protocol::socket;
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Socket socket, Table& table) : socket_(std::move(socket)), table_(table) {}
+  Connection(Socket socket, Table& table, Budget& unfinished)
+      : socket_(std::move(socket)), table_(table), unfinished_(unfinished) {}
   void start();
   void send(std::string_view bytes);
 
@@ -27,20 +28,25 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read();
   void receive(std::string_view bytes);
   void receive_frames(std::string_view bytes);
+  void feed(uint32_t channel, std::string_view bytes);
   void write();
-  void close();
+  template <class Work>
+  void guarded(Work&& work);
+  void lose() noexcept;
+  void close() noexcept;
   bool ready();  // the client takes its answers
   void resume();
   std::shared_ptr<Session> session(uint32_t channel);
 
   Socket socket_;
   Table& table_;
+  Budget& unfinished_;
   std::vector<char> in_ = std::vector<char>(2048);
   bool link_ = false;
   bool stopped_ = false;  // nothing is read until the client has taken what waits for it
   std::string frames_;    // of a link: what is not a whole frame yet
   std::unordered_map<uint32_t, std::shared_ptr<Session>>
-      clients_;          // by channel; 0 where the connection is one client's
+      clients_;  // by channel; 0 where the connection is one client's; null: closed, and the proxy does not know yet
   std::mutex lock_;      // of what follows
   std::string waiting_;  // what the socket did not take
   std::string writing_;

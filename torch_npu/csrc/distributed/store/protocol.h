@@ -1,4 +1,5 @@
 // What clients and the server of the parallel store say to each other: the requests and their bytes.
+// A client that waits for an answer (kWait, kBarrier, kWaitGet, kWaitPop) may only take that back (kCancelWait) until it has come.
 // The first nineteen are those of PyTorch's TCPStore, so that its clients can use this server; the others are our own: one
 // round trip where TCPStore needs two, and many clients on one connection.
 #pragma once
@@ -45,7 +46,8 @@ constexpr uint64_t kLongestKey = uint64_t{64} << 10;
 constexpr uint64_t kLongestText = uint64_t{64} << 20;
 constexpr uint64_t kMostKeys = uint64_t{128} << 10;
 constexpr uint64_t kLargestRequest = uint64_t{128} << 20;  // or answer
-constexpr uint64_t kLargestTable = uint64_t{1} << 30;      // all keys and values of a server
+constexpr uint64_t kLargestTable = uint64_t{1} << 30;      // all keys, values and waits of a server
+constexpr uint64_t kUnfinished = uint64_t{1} << 30;        // all requests of a server whose end has not come
 
 struct ProtocolError : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -63,7 +65,8 @@ inline void put_text(std::string& out, std::string_view text) {
   out.append(text);
 }
 
-// Reads a request that may not have arrived as a whole: every function returns false where bytes are missing.
+// Reads a request that may not have arrived as a whole: what returns a bool returns false where bytes are missing. The others are
+// for one that is there.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
@@ -88,6 +91,19 @@ class Reader {
   }
 
   bool key(std::string_view& to) { return text(to, kLongestKey); }
+
+  template <class T>
+  T value() {
+    T to{};
+    if (!value(to)) throw ProtocolError("a request that ends too early");
+    return to;
+  }
+
+  std::string_view text() {
+    std::string_view to;
+    if (!text(to)) throw ProtocolError("a request that ends too early");
+    return to;
+  }
 
   bool count(uint64_t& to) {
     if (!value(to)) return false;

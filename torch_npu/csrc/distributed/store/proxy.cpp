@@ -1,5 +1,6 @@
 #include "csrc/distributed/store/proxy.h"
 
+#include <c10/util/Logging.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -99,7 +100,7 @@ struct Hub : std::enable_shared_from_this<Hub> {
     std::string first;
     put(first, Query::kLink);
     up->send(first);
-    up->read([self = shared_from_this()](std::string_view bytes) { self->down(bytes); },
+    up->read([self = shared_from_this()](std::string_view bytes) { self->guarded_down(bytes); },
              [self = shared_from_this()] { self->lost(); }, {});
     up->on_written([weak = weak_from_this()] {
       const auto self = weak.lock();
@@ -133,10 +134,7 @@ struct Hub : std::enable_shared_from_this<Hub> {
         },
         [weak = weak_from_this(), channel] {
           const auto self = weak.lock();
-          if (!self || self->clients.erase(channel) == 0) return;
-          std::string frame;
-          put_frame(frame, channel, {});
-          self->up->send(frame);
+          if (self && self->clients.erase(channel)) self->end(channel);
         },
         up);
   }
@@ -144,14 +142,38 @@ struct Hub : std::enable_shared_from_this<Hub> {
   void down(std::string_view bytes) {
     frames.append(bytes);
     take_frames(frames, kServersFrame, [this](uint32_t channel, std::string_view part) {
-      if (auto found = clients.find(channel); found != clients.end()) found->second->send(part);
+      const auto found = clients.find(channel);
+      if (found == clients.end()) return;
+      if (!part.empty()) return found->second->send(part);
+      // The server has closed this one, and holds its channel until it is told that nothing more comes.
+      const auto pipe = std::move(found->second);
+      clients.erase(found);
+      pipe->close();
+      end(channel);
     });
+  }
+
+  void end(uint32_t channel) {
+    std::string frame;
+    put_frame(frame, channel, {});
+    up->send(frame);
+  }
+
+  // What is not a store's is no server.
+  void guarded_down(std::string_view bytes) {
+    try {
+      down(bytes);
+    } catch (const std::exception& error) {
+      LOG(ERROR) << "parallel store: the proxy gives the server up: " << error.what();
+      lost();
+    }
   }
 
   // Without the server nobody can be served: the clients see what they would see without a proxy.
   void lost() {
     error_code ignored;
     acceptor.close(ignored);
+    up->close();
     auto all = std::move(clients);
     clients.clear();
     for (auto& [channel, pipe] : all) pipe->close();

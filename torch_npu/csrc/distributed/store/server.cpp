@@ -1,5 +1,6 @@
 #include "csrc/distributed/store/server.h"
 
+#include <c10/util/Logging.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
@@ -40,7 +41,14 @@ std::thread run_thread(asio::io_context& context) {
   std::thread thread([&context] {
     pthread_setname_np(pthread_self(), "npu_store");
     auto work = asio::make_work_guard(context);  // runs until it is stopped, with connections or without
-    context.run();
+    while (!context.stopped()) {
+      // The one place that every handler of the server and the proxy is under: none ends the process, which is a job's rank.
+      try {
+        context.run();
+      } catch (const std::exception& error) {
+        LOG(ERROR) << "parallel store: " << error.what();
+      }
+    }
   });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
@@ -173,11 +181,11 @@ void Server::accept(Acceptor& acceptor) {
         if (!stopped) accept(acceptor);
       });
     }
+    accept(acceptor);
     error_code ignored;  // the client may be gone already: its first read tells
     if constexpr (std::is_same_v<Acceptor, tcp::acceptor>) socket.set_option(tcp::no_delay(true), ignored);
-    auto connection = std::make_shared<Connection>(Socket(std::move(socket)), table_);
+    auto connection = std::make_shared<Connection>(Socket(std::move(socket)), table_, unfinished_);
     asio::post(context, [connection] { connection->start(); });
-    accept(acceptor);
   });
 }
 

@@ -34,7 +34,8 @@ class Server {
   template <class Acceptor>
   void accept(Acceptor& acceptor);
 
-  Table table_;  // outlives the connections, which the contexts own
+  Budget unfinished_{kUnfinished};
+  Table table_;  // both outlive the connections, which the contexts own
   std::vector<std::unique_ptr<Context>> contexts_;
   std::optional<boost::asio::ip::tcp::acceptor> acceptor_;
   std::optional<boost::asio::local::stream_protocol::acceptor>

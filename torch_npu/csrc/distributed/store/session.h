@@ -8,40 +8,51 @@
 #include <string>
 #include <string_view>
 
+#include "csrc/distributed/store/budget.h"
 #include "csrc/distributed/store/protocol.h"
+#include "csrc/distributed/store/request.h"
 #include "csrc/distributed/store/table.h"
 
 namespace npu::distributed::store {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // `send` may be called from any thread: an awaited key is brought by another client.
-  // `ready`: whether the client has taken enough of its answers to be given more.
-  Session(Table& table, std::function<void(std::string_view)> send, std::function<bool()> ready)
-      : table_(table), send_(std::move(send)), ready_(std::move(ready)) {}
+  // What carries the session. `send` and `lose` are called from any thread: an awaited key is brought by another client.
+  struct Wire {
+    std::function<void(std::string_view)> send;
+    std::function<bool()> ready;  // whether the client has taken enough of its answers to be given more
+    std::function<void()> lose;   // an answer could not be given: the client is to be closed. Throws nothing
+  };
+  // `unfinished`: of requests whose end has not come.
+  Session(Table& table, Budget& unfinished, Wire wire) : table_(table), wire_(std::move(wire)), kept_(unfinished) {}
   ~Session() { gone(); }
 
   // By one thread at a time. Throws ProtocolError: the client is to be closed. Requests stay where they are while the client does
   // not take its answers; receive({}) goes on with them.
   void receive(std::string_view bytes);
   // The client is no more; waits for nothing.
-  void gone();
+  void gone() noexcept;
 
  private:
-  bool answer(Reader& reader);
-  bool answer_key(Query query, Reader& reader);
-  bool answer_keys(Query query, Reader& reader);
+  void answer(std::string_view request);
+  void answer_key(Query query, Reader& reader);
+  void answer_keys(Query query, Reader& reader);
   void await(Query query, WaitPtr wait);
+  void put_awaited(std::string& out, Query query, const Wait& wait, std::string_view taken);
+  bool arrived(Query query, const Wait* wait, std::string_view taken);
+  void keep(std::string_view rest);
   void flush();
-  WaitPtr end_wait();
+  bool waits();
+  WaitPtr end_wait() noexcept;
 
   Table& table_;
-  std::function<void(std::string_view)> send_;
-  std::function<bool()> ready_;
+  const Wire wire_;
   std::string inbox_;  // the beginning of a request, or requests that must wait
+  Share kept_;         // by the inbox
+  RequestEnd end_;     // of the request that comes
   std::string out_;    // answers of this receive()
-  std::mutex lock_;    // of what follows
-  WaitPtr wait_;
+  std::mutex lock_;    // of what follows; taken before the connection's and the table's
+  WaitPtr wait_;       // one at a time
 };
 
 }  // namespace npu::distributed::store

@@ -8,13 +8,21 @@
 namespace npu::distributed::store {
 namespace {
 
-int64_t number(std::string_view key, std::string_view text) {
+// A key is anybody's: what is counted in it may have been set to something else.
+std::optional<int64_t> number(std::string_view text) noexcept {
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw ProtocolError("the value of " + std::string(key) + " is not a number");
-  }
+  if (error != std::errc() || end != text.data() + text.size()) return {};
   return value;
+}
+
+int64_t sum(std::string_view key, const std::optional<std::string>& now, int64_t more) {
+  const auto value = now ? number(*now) : 0;
+  if (!value) throw ProtocolError("the value of " + std::string(key) + " is not a number");
+  int64_t out = 0;
+  if (__builtin_add_overflow(*value, more, &out))
+    throw ProtocolError("the value of " + std::string(key) + " would be too large a number");
+  return out;
 }
 
 constexpr int64_t kEntry = 128;  // what an entry costs beside its texts
@@ -30,8 +38,7 @@ int64_t cost(std::string_view key, std::string_view value) {
 }  // namespace
 
 void Table::hold(Shard& shard, std::string_view key, int64_t more) {
-  if (bytes_.fetch_add(more) + more <= static_cast<int64_t>(kLargestTable) || more <= 0) return;
-  bytes_.fetch_sub(more);
+  if (bytes_.take(more)) return;
   if (auto found = shard.entries.find(key); found != shard.entries.end() && found->second.idle())
     shard.entries.erase(found);
   throw ProtocolError("the store is full");
@@ -109,7 +116,7 @@ int64_t Table::add(std::string_view key, int64_t value) {
     Shard& s = shard(key);
     std::lock_guard lock(s.lock);
     Entry& entry = s.at(key);
-    if (entry.value) value += number(key, *entry.value);
+    value = sum(key, entry.value, value);
     std::string text = std::to_string(value);
     hold(s, key, cost(key, text) - cost_now(key, entry.value));
     entry.value = std::move(text);
@@ -175,24 +182,27 @@ std::vector<std::string> Table::keys() {
 }
 
 void Table::push(std::string_view key, std::string_view value) {
-  WaitPtr wait;
-  {
-    Shard& s = shard(key);
-    std::lock_guard lock(s.lock);
-    Entry& entry = s.at(key);
-    // One value serves one: whoever takes it, else one of TCPStore's clients, which wait first and then take.
-    auto first = std::find_if(entry.waits.begin(), entry.waits.end(), [](auto& w) { return w->takes; });
-    if (first == entry.waits.end()) {
-      hold(s, key, cost(key, value));
-      entry.queue.emplace_back(value);
-      first = std::find_if(entry.waits.begin(), entry.waits.end(), [](auto& w) { return !w->arrives; });
+  for (bool taken = false; !taken;) {
+    WaitPtr wait;
+    {
+      Shard& s = shard(key);
+      std::lock_guard lock(s.lock);
+      Entry& entry = s.at(key);
+      // One value serves one: whoever takes it, else one of TCPStore's clients, which wait first and then take.
+      auto first = std::find_if(entry.waits.begin(), entry.waits.end(), [](auto& w) { return w->takes; });
+      if (first == entry.waits.end()) {
+        hold(s, key, cost(key, value));
+        entry.queue.emplace_back(value);
+        first = std::find_if(entry.waits.begin(), entry.waits.end(), [](auto& w) { return !w->arrives; });
+      }
+      if (first == entry.waits.end()) return;
+      wait = std::move(*first);
+      entry.waits.erase(first);
+      if (entry.idle()) s.entries.erase(s.entries.find(key));
     }
-    if (first == entry.waits.end()) return;
-    wait = std::move(*first);
-    entry.waits.erase(first);
-    if (entry.idle()) s.entries.erase(s.entries.find(key));
+    const bool last = wait->missing.fetch_sub(1) == 1;
+    taken = (last && wait->done(wait->takes ? value : std::string_view())) || !wait->takes;
   }
-  if (wait->missing.fetch_sub(1) == 1) wait->done(wait->takes ? std::string(value) : std::string());
 }
 
 std::pair<int64_t, std::string> Table::pop(std::string_view key) {
@@ -225,7 +235,7 @@ bool Table::arrive(const WaitPtr& wait) {
     Shard& s = shard(key);
     std::lock_guard lock(s.lock);
     Entry& entry = s.at(key);
-    const int64_t come = (entry.value ? number(key, *entry.value) : 0) + 1;
+    const int64_t come = sum(key, entry.value, 1);
     std::string text = std::to_string(come);
     hold(s, key, cost(key, text) - cost_now(key, entry.value));
     entry.value = std::move(text);
@@ -261,6 +271,9 @@ bool Table::take(const WaitPtr& wait, std::string& taken) {
 }
 
 bool Table::wait(const WaitPtr& wait, std::string& taken) {
+  int64_t bytes = 0;
+  for (const auto& key : wait->keys) bytes += 2 * cost(key, {});  // the wait's own, and an entry's
+  wait->share.resize(bytes);
   if (wait->arrives) return arrive(wait);
   if (wait->takes) return take(wait, taken);
   // One more than the keys, so that it is not done before all have been looked at.
@@ -278,7 +291,7 @@ bool Table::wait(const WaitPtr& wait, std::string& taken) {
   return wait->missing.fetch_sub(1) == 1;
 }
 
-void Table::cancel(const WaitPtr& wait) {
+void Table::cancel(const WaitPtr& wait) noexcept {
   for (const auto& key : wait->keys) {
     Shard& s = shard(key);
     std::lock_guard lock(s.lock);
@@ -286,11 +299,15 @@ void Table::cancel(const WaitPtr& wait) {
     if (found == s.entries.end()) continue;
     Entry& entry = found->second;
     const bool waited = std::erase(entry.waits, wait) > 0;
-    // Who goes away has not come.
-    if (waited && wait->arrives && entry.value) {
-      std::string text = std::to_string(number(key, *entry.value) - 1);
-      bytes_.fetch_add(cost(key, text) - cost_now(key, entry.value));
-      entry.value = std::move(text);
+    // Who goes away has not come, unless the value is not the barrier's any more. One less is no longer text: nothing is allocated.
+    std::optional<int64_t> come;
+    if (waited && wait->arrives && entry.value) come = number(*entry.value);
+    if (come && *come > 0) {
+      char text[24];
+      const auto end = std::to_chars(text, text + sizeof(text), *come - 1).ptr;
+      const int64_t before = cost_now(key, entry.value);
+      entry.value->assign(text, end);
+      bytes_.take(cost_now(key, entry.value) - before);
     }
     if (entry.idle()) s.entries.erase(found);
   }

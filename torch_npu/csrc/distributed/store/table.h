@@ -16,16 +16,21 @@
 #include <unordered_map>
 #include <vector>
 
+#include "csrc/distributed/store/budget.h"
+
 namespace npu::distributed::store {
 
-// Somebody waits until all of `keys` are there; `done` is called once, by the thread that brought the last one.
+// Somebody waits until all of `keys` are there; `done` is called once, by the thread that brought the last one, and throws nothing:
+// that thread serves somebody else. It returns false where nobody waits any more, and so nothing was taken.
 struct Wait {
+  explicit Wait(Budget& budget) : share(budget) {}
   std::vector<std::string> keys;
-  std::function<void(std::string taken)> done;
+  std::function<bool(std::string_view taken)> done;
   bool takes = false;    // takes the value out of the queue `keys[0]` instead of only looking
   bool arrives = false;  // is counted in the barrier `keys[0]`
   int64_t world = 0;     // so many the barrier waits for
   std::atomic<int64_t> missing{0};
+  Share share;  // of the table's memory: waits are as large as their keys
 };
 using WaitPtr = std::shared_ptr<Wait>;
 
@@ -48,7 +53,8 @@ class Table {
 
   // True: nothing is missing (of a taking wait, `taken` is the value), and `done` will not be called.
   bool wait(const WaitPtr& wait, std::string& taken);
-  void cancel(const WaitPtr& wait);
+  void cancel(const WaitPtr& wait) noexcept;
+  Budget& budget() { return bytes_; }
 
  private:
   struct Entry {
@@ -73,8 +79,8 @@ class Table {
   static std::vector<WaitPtr> lookers(Entry& entry);
   static void tell(const std::vector<WaitPtr>& waits);
 
+  Budget bytes_{kLargestTable};  // of values, queues and waits, with their keys; outlives the waits
   std::array<Shard, 16> shards_;
-  std::atomic<int64_t> bytes_{0};  // of values and queues, with their keys
 };
 
 }  // namespace npu::distributed::store

@@ -1,0 +1,54 @@
+// Operators that write their result to an output of any type it can be cast to. CANN's functions write their own type, so the
+// result is made first, as PyTorch makes it. What it is not: the functional forms, which are rows of ops/aten.yaml.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/angle.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/max.h>
+#include <ATen/ops/min.h>
+#include <ATen/ops/nansum.h>
+#include <torch/library.h>
+
+#include "csrc/core/device.h"
+#include "csrc/ops/device_check.h"
+#include "csrc/ops/storage.h"
+
+namespace npu {
+namespace {
+
+at::Tensor& cast_into(at::Tensor& out, const at::Tensor& result) {
+  TORCH_CHECK(at::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  resize_out(out, result.sizes());
+  return out.copy_(result);
+}
+
+at::Tensor& max_out(const at::Tensor& self, at::Tensor& out) { return cast_into(out, at::max(self)); }
+at::Tensor& min_out(const at::Tensor& self, at::Tensor& out) { return cast_into(out, at::min(self)); }
+at::Tensor& angle_out(const at::Tensor& self, at::Tensor& out) { return cast_into(out, at::angle(self)); }
+
+at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, at::Tensor& out) {
+  TORCH_CHECK(out.is_floating_point() || out.is_complex(),
+              "logsumexp(): Expected floating point type for result tensor, but got: ", out.scalar_type());
+  return cast_into(out, at::logsumexp(self, dim, keepdim));
+}
+
+// Added up in the output's type.
+at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                       std::optional<at::ScalarType> dtype, at::Tensor& out) {
+  const at::ScalarType type = dtype ? *dtype : out.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(!self.is_floating_point() || c10::isFloatingType(type), "nansum of ", self.scalar_type(),
+                              " is not implemented for '", type, "'");
+  return cast_into(out, at::nansum(self, dim, keepdim, type));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("max.unary_out", NPU_FN(max_out));
+  m.impl("min.unary_out", NPU_FN(min_out));
+  m.impl("angle.out", NPU_FN(angle_out));
+  m.impl("logsumexp.out", NPU_FN(logsumexp_out));
+  m.impl("nansum.out", NPU_FN(nansum_out));
+}
+
+}  // namespace npu
