@@ -1,6 +1,7 @@
 // Random values. Every kernel takes (seed, offset) of a Philox stream, so results depend on neither threads nor streams; what
 // CANN has no operator for (geometric, cauchy, log-normal) is computed on the device from uniform or normal values, in fp32 or
 // fp64, and rounded to the tensor's type at the end: 16-bit uniform values are too few to be transformed.
+// Long because it is a family: a function a distribution, and what they share.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/DistributionTemplates.h>
