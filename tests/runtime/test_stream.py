@@ -335,3 +335,142 @@ def test_the_log_goes_where_it_is_told(tmp_path):
     assert "aclrtSetDevice returns 107001: device 77 does not exist" in out
     run(code, ASCEND_PROCESS_LOG_PATH=str(tmp_path / "quiet"))
     assert not (tmp_path / "quiet").exists()
+
+
+NO_PERMISSION = 207006
+
+
+def in_callback(acl, stream, body):
+    """What `body` returns in a host callback of the stream."""
+    results = []
+    acl.host_task(stream, lambda: results.append(body()))
+    acl.aclrtSynchronizeStream(stream)
+    return results[0]
+
+
+def test_the_default_stream_lives_as_long_as_its_context(acl):
+    default = acl.out("aclrtCtxGetCurrentDefaultStream", C.c_void_p)
+    assert acl.raw.aclrtDestroyStream(default) == acl.raw.aclrtDestroyStreamForce(default) == 100000
+    assert acl.out("aclrtCtxGetCurrentDefaultStream", C.c_void_p) == default
+    acl.aclrtSynchronizeStream(default)
+
+
+def test_a_subscription_ends_with_its_stream(acl):
+    ident, callback = threading.get_ident(), C.CFUNCTYPE(None, C.c_void_p)(lambda data: None)
+    stream = acl.stream()
+    acl.aclrtSubscribeReport(ident, stream)
+    acl.aclrtDestroyStream(stream)
+    assert acl.raw.aclrtProcessReport(1) == 107012
+    stream = acl.stream()  # in the same place
+    assert acl.raw.aclrtLaunchCallback(C.cast(callback, C.c_void_p), None, 1, stream) == 107015
+    acl.aclrtSubscribeReport(ident, stream)
+    acl.aclrtDestroyStream(stream)
+
+
+def test_a_callback_cannot_wait_for_its_own_stream(acl):
+    stream, other, event, p = acl.stream(), acl.stream(), acl.event(), acl.malloc(64)
+    host = C.create_string_buffer(64)
+
+    def late_event():
+        acl.aclrtRecordEvent(event, stream)
+        return acl.raw.aclrtSynchronizeEvent(event)
+
+    calls = {
+        "stream": lambda: acl.raw.aclrtSynchronizeStream(stream),
+        "timeout": lambda: acl.raw.aclrtSynchronizeStreamWithTimeout(stream, 1000),
+        "device": lambda: acl.raw.aclrtSynchronizeDevice(),
+        "event": late_event,
+        "copy": lambda: acl.raw.aclrtMemcpyAsync(host, 64, p, 64, 2, stream),
+        "abort": lambda: acl.raw.aclrtStreamAbort(stream),
+        "destroy": lambda: acl.raw.aclrtDestroyStream(stream),
+        "force": lambda: acl.raw.aclrtDestroyStreamForce(stream),
+        "reset": lambda: acl.raw.aclrtResetDeviceForce(0),
+    }
+    found = {name: in_callback(acl, stream, call) for name, call in calls.items()}
+    assert found == dict.fromkeys(calls, NO_PERMISSION)
+    assert in_callback(acl, stream, lambda: acl.raw.aclrtSynchronizeStream(other)) == 0
+    acl.aclrtDestroyStream(other)
+    acl.aclrtDestroyStream(stream)
+
+
+def test_a_callback_may_fill_its_own_stream_but_not_overfill_it(acl, stream):
+    p = acl.malloc(8)
+    codes = in_callback(acl, stream, lambda: [acl.raw.aclrtMemsetAsync(p, 8, 1, 8, stream) for _ in range(2000)])
+    assert codes == sorted(codes) and set(codes) == {0, NO_PERMISSION}
+    assert codes.count(0) > 500
+    acl.aclrtSynchronizeStream(stream)
+    assert acl.download(p, 1) == b"\1"
+
+
+def test_a_blocking_report_cannot_wait_for_its_own_stream(acl, stream):
+    results = []
+    callback = C.CFUNCTYPE(None, C.c_void_p)(lambda _: results.append(acl.raw.aclrtSynchronizeStream(stream)))
+    acl.aclrtSubscribeReport(threading.get_ident(), stream)
+    acl.aclrtLaunchCallback(C.cast(callback, C.c_void_p), None, 1, stream)
+    acl.aclrtProcessReport(1000)
+    assert results == [NO_PERMISSION]
+    acl.aclrtUnSubscribeReport(threading.get_ident(), stream)
+
+
+def test_abort_ends_a_callback_that_waits_for_what_waits_for_it(acl, stream):
+    other, event, p, results, began = acl.stream(), acl.event(1), acl.malloc(8), [], threading.Event()
+    ready = threading.Event()
+
+    def wait():
+        ready.wait()
+        began.set()
+        results.append(acl.raw.aclrtSynchronizeStream(other))
+
+    acl.host_task(stream, wait)
+    acl.aclrtRecordEvent(event, stream)
+    acl.aclrtStreamWaitEvent(other, event)
+    acl.aclrtMemsetAsync(p, 8, 1, 8, other)
+    ready.set()
+    began.wait()
+    assert acl.raw.aclrtSynchronizeStreamWithTimeout(stream, 50) == 507046
+    acl.aclrtStreamAbort(stream)
+    acl.aclrtSynchronizeStream(stream)
+    acl.aclrtSynchronizeStream(other)
+    assert results == [107023]
+    acl.aclrtDestroyStream(other)
+
+
+def test_attributes_work_or_are_refused(acl, stream):
+    value = (C.c_uint32 * 4)()
+
+    def put(which, number):
+        value[0] = number
+        return acl.raw.aclrtSetStreamAttribute(stream, which, value)
+
+    def got(which):
+        acl.aclrtGetStreamAttribute(stream, which, value)
+        return value[0]
+
+    overflow, tag, cache, priority = 2, 3, 4, 5
+    assert [put(priority, n) for n in (7, 8, 4000000000)] == [0, 100000, 100000] and got(priority) == 7
+    assert [put(1, n) for n in (1, 0, 2)] == [0, 0, 100000] and got(1) == 0
+    assert put(tag, 4000000000) == 0 and got(tag) == 4000000000
+    for which in (overflow, cache):
+        assert [put(which, n) for n in (0, 1)] == [0, 207000] and got(which) == 0
+    assert [acl.raw.aclrtSetStreamOverflowSwitch(stream, n) for n in (0, 1)] == [0, 207000]
+    assert acl.out("aclrtGetStreamOverflowSwitch", C.c_uint32, stream, first=False) == 0
+
+
+def test_a_timeout_is_a_time_or_minus_one(acl, stream):
+    event, graph = acl.event(), C.c_void_p()
+    acl.aclrtRecordEvent(event, stream)
+    other = acl.stream()
+    acl.aclmdlRICaptureBegin(other, 2)
+    acl.aclmdlRICaptureEnd(other, C.byref(graph))
+    acl.aclrtSubscribeReport(threading.get_ident(), other)
+    calls = {
+        "stream": lambda t: acl.raw.aclrtSynchronizeStreamWithTimeout(stream, t),
+        "event": lambda t: acl.raw.aclrtSynchronizeEventWithTimeout(event, t),
+        "device": lambda t: acl.raw.aclrtSynchronizeDeviceWithTimeout(t),
+        "graph": lambda t: acl.raw.aclmdlRIExecute(graph, t),
+    }
+    for name, call in calls.items():
+        assert (name, [call(t) for t in (1000, -1, -2, -7, -(2**31))]) == (name, [0, 0, 100000, 100000, 100000])
+    assert acl.raw.aclrtProcessReport(-2) == acl.raw.aclrtProcessHostFunc(-7) == 100000
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtDestroyStream(other)
