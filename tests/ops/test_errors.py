@@ -45,6 +45,38 @@ MISTAKES = {
     "max_pool3d": lambda d: F.max_pool3d(torch.ones(0, 1, 4, 0, 4, device=d), 2),
     "masked_fill_tensor": lambda d: X.to(d).masked_fill(X.to(d) > 0, torch.tensor(torch.inf, device=d)),
     "multinomial": lambda d: torch.multinomial(torch.ones(2**24 + 1, device=d), 1),
+    "unique_consecutive": lambda d: torch.unique_consecutive(torch.zeros(2, 0, device=d), return_inverse=True, dim=0),
+    "flip_twice": lambda d: torch.flip(torch.tensor(1.0, device=d), (0, -1)),
+    "flip_no_dim": lambda d: torch.flip(torch.tensor(1.0, device=d), (1,)),
+    "histc_nan": lambda d: torch.histc(torch.tensor([torch.nan], device=d)),
+    "histc_infinite": lambda d: torch.histc(torch.ones(3, device=d), 3, 0, torch.inf),
+    "histc_no_bins": lambda d: torch.histc(torch.ones(3, device=d), 0),
+    "histc_order": lambda d: torch.histc(torch.ones(3, device=d), 4, 3, 1),
+    "random_negative": lambda d: torch.zeros(2, dtype=torch.uint8, device=d).random_(-5, -2),
+    "randint_negative": lambda d: torch.randint(-5, -2, (2,), dtype=torch.uint8, device=d),
+    "random_below": lambda d: torch.zeros(2, dtype=torch.int8, device=d).random_(-500, -300),
+    "random_empty": lambda d: torch.zeros(0, dtype=torch.int8, device=d).random_(0, 1000),
+    "random_half": lambda d: torch.zeros(2, dtype=torch.half, device=d).random_(0, 100000),
+    "uniform_half": lambda d: torch.zeros(2, dtype=torch.half, device=d).uniform_(0, 1e6),
+    "uniform_range": lambda d: torch.zeros(2, dtype=torch.half, device=d).uniform_(-60000, 60000),
+    "normal_std": lambda d: torch.normal(torch.zeros(2, device=d), torch.tensor([1.0, -1.0], device=d)),
+    "normal_float_std": lambda d: torch.normal(0.0, torch.tensor([-1.0], device=d)),
+    "index_put_nothing": lambda d: torch.zeros(0, 4, device=d).index_put_(
+        (torch.tensor([0], device=d),), torch.ones(1, 4, device=d)
+    ),
+    "index_select_nothing": lambda d: torch.index_select(torch.zeros(3, 0, device=d), 0, torch.tensor([7], device=d)),
+    "index_select_of_none": lambda d: torch.index_select(torch.zeros(0, 3, device=d), 0, torch.tensor([0], device=d)),
+    "gather_of_none": lambda d: torch.gather(torch.zeros(0, device=d), 0, torch.tensor([7], device=d)),
+    "scatter_nothing": lambda d: torch.zeros(0, device=d).scatter(0, torch.tensor([7], device=d), 1.0),
+    "scatter_add_nothing": lambda d: torch.zeros(0, device=d).scatter_add(
+        0, torch.tensor([7], device=d), torch.ones(1, device=d)
+    ),
+    "pad_nothing": lambda d: F.pad(torch.zeros(3, 0, device=d), (1, -1)),
+    "pad_more_than_there_is": lambda d: F.pad(torch.zeros(3, 2, device=d), (-3, 4)),
+    "bool_subtracted": lambda d: torch.ones(2, device=d) - True,
+    "complex_compared": lambda d: torch.ones(2, device=d) < 1j,
+    "complex_alpha": lambda d: torch.ones(2, device=d).add(torch.ones(2, device=d), alpha=1j),
+    "half_and_complex": lambda d: torch.logical_and(torch.ones(3, device=d).half(), torch.tensor(1j, device=d)),
     "two_devices": lambda d: torch.ones(2, device=d) + torch.ones(2, device="meta" if d == "cpu" else "npu:1"),
 }
 

@@ -1,5 +1,5 @@
-"""Numbers that do not fit the tensor's type, or are of a higher kind: what the CPU refuses is refused at the call, what it
-computes is computed, and nothing fails later. The CPU is the judge."""
+"""A number beyond the range of the tensor's type, or of a higher kind: what the CPU refuses is refused at the call, and
+what it computes is computed; nothing fails later. The CPU is the judge."""
 
 from __future__ import annotations
 

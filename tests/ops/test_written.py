@@ -202,3 +202,40 @@ def test_the_median_of_one_element_expanded(reduce: Callable) -> None:
     values, indices = reduce(x.npu().expand(2, 5), 1)
     assert values.tolist() == [3, 1]
     assert (indices.cpu() < 5).all()
+
+
+# Into an input, which has another shape than the result.
+INTO_ITSELF: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+    "histc": lambda x, out: torch.histc(x, 3, 1, 16, out=out),
+    "sum": lambda x, out: torch.sum(x, 0, out=out),
+    "mean": lambda x, out: torch.mean(x, 0, out=out),
+    "amax": lambda x, out: torch.amax(x, 0, out=out),
+    "prod": lambda x, out: torch.prod(x, 0, out=out),
+    "nansum": lambda x, out: torch.nansum(x, 0, out=out),
+    "logsumexp": lambda x, out: torch.logsumexp(x, 1, keepdim=True, out=out),
+    "vector_norm": lambda x, out: torch.linalg.vector_norm(x, 2, 0, out=out),
+    "mm": lambda x, out: torch.mm(x[:2], x, out=out),
+    "addmm": lambda x, out: torch.addmm(x[:2], x[:2], x, out=out),
+    "mv": lambda x, out: torch.mv(x, x[0], out=out),
+    "add": lambda x, out: torch.add(x, torch.ones(2, 1, 4, device=x.device), out=out),
+}
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("name", INTO_ITSELF)
+def test_an_input_is_read_before_it_is_resized_as_out(name: str) -> None:
+    x = torch.arange(1.0, 17).view(4, 4)
+    want = torch.empty(0)
+    INTO_ITSELF[name](x, want)
+    got = x.npu()
+    address = got.untyped_storage().data_ptr()
+    INTO_ITSELF[name](got, got)
+    torch.testing.assert_close(got.cpu(), want)
+    assert got.numel() > x.numel() or got.untyped_storage().data_ptr() == address
+
+
+def test_a_number_that_promotes_changes_the_result() -> None:
+    x = torch.tensor([1.0, 2.0, 3.0])
+    got = x.npu() ** (1 + 1j)
+    assert got.dtype == torch.complex64
+    torch.testing.assert_close(got.cpu(), x ** (1 + 1j))

@@ -52,7 +52,8 @@ bool keeps_dtype(const at::Tensor& tensor, const at::Tensor& number) {
     return false;
   }
   const at::ScalarType type = tensor.scalar_type(), other = number.scalar_type();
-  if (c10::isComplexType(other) || other == at::kBool) return false;  // promotes, or is an error that the meta function knows
+  if (c10::isComplexType(other) || other == at::kBool)
+    return false;  // promotes, or is an error that the meta function knows
   if (c10::isFloatingType(type)) return true;
   return c10::isIntegralType(type, false) && c10::isIntegralType(other, false);
 }
