@@ -211,6 +211,7 @@ INTO_ITSELF: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
     "mean": lambda x, out: torch.mean(x, 0, out=out),
     "amax": lambda x, out: torch.amax(x, 0, out=out),
     "prod": lambda x, out: torch.prod(x, 0, out=out),
+    "var": lambda x, out: torch.var(x, 0, out=out),
     "nansum": lambda x, out: torch.nansum(x, 0, out=out),
     "logsumexp": lambda x, out: torch.logsumexp(x, 1, keepdim=True, out=out),
     "vector_norm": lambda x, out: torch.linalg.vector_norm(x, 2, 0, out=out),

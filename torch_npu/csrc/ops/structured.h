@@ -49,7 +49,8 @@ class Structured final : public Meta {
   template <class... T>
   explicit Structured(Outputs kind, const T&... given) : outputs_{given...}, kind_(kind) {}
 
-  const at::Tensor& maybe_get_output(int64_t i) override { return outputs_[i]; }
+  // To the meta function an output stays the caller's: it checks what memory it shares.
+  const at::Tensor& maybe_get_output(int64_t i) override { return given_[i].defined() ? given_[i] : outputs_[i]; }
   void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
                           at::TensorOptions options) override {
     set(i, sizes, strides, options);

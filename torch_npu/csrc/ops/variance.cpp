@@ -12,6 +12,7 @@
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/storage.h"
+#include "csrc/ops/structured.h"
 
 namespace npu {
 namespace {
@@ -81,6 +82,12 @@ template <bool root>
 at::Tensor& spread_out(const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim, at::Tensor& out) {
   check(self, "std and var");
   const NPUGuard guard(self.device().index());
+  if (out.is_alias_of(self)) {  // read before it is resized
+    const at::Tensor apart = empty(sizes_of(self, dim, keepdim), out.scalar_type());
+    into(self, dim, correction, keepdim, root, apart);
+    give_output(out, apart);
+    return out;
+  }
   resize_out(out, sizes_of(self, dim, keepdim));
   into(self, dim, correction, keepdim, root, out);
   return out;
