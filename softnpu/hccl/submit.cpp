@@ -118,8 +118,11 @@ void queue(std::unique_ptr<Work> work, aclrtStream stream) {
     return;
   }
   const CommunicatorPtr keep = work->communicator;
+  // The order of tickets must be the order in the streams: nobody else may queue between the two. First the stream: a replay
+  // holds it already.
+  const StreamHold hold(stream);
+  if (hold.code()) fail(HCCL_E_RUNTIME, "the stream did not take the task (status %d)", hold.code());
   c.begin();
-  // The order of tickets must be the order in the streams: nobody else may queue between the two.
   std::lock_guard order(c.submit_mutex());
   work->epoch = c.epoch();
   if (Batch* batch = std::get_if<Batch>(&work->what))

@@ -2,7 +2,7 @@
 #include "acl/api.h"
 #include "softnpu/runtime/callback.h"
 #include "softnpu/runtime/error.h"
-#include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/stream.h"
 
 using namespace softnpu;
@@ -31,7 +31,7 @@ SOFTNPU_EXPORT aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream st
 }
 
 SOFTNPU_EXPORT aclError aclrtProcessReport(int32_t timeout) {
-  return guarded(__func__, [&] { process_reports(deadline_after_ms(timeout)); });
+  return guarded(__func__, [&] { process_reports(deadline_of(timeout)); });
 }
 
 SOFTNPU_EXPORT aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream) {
@@ -43,5 +43,5 @@ SOFTNPU_EXPORT aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclr
 }
 
 SOFTNPU_EXPORT aclError aclrtProcessHostFunc(int32_t timeout) {
-  return guarded(__func__, [&] { process_reports(deadline_after_ms(timeout)); });
+  return guarded(__func__, [&] { process_reports(deadline_of(timeout)); });
 }

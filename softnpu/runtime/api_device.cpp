@@ -8,6 +8,7 @@
 #include "softnpu/runtime/device.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/stream.h"
 
 using namespace softnpu;
@@ -41,10 +42,16 @@ SOFTNPU_EXPORT aclError aclrtResetDevice(int32_t deviceId) {
     Device& d = Device::get(deviceId);
     Context* mine = current_context_or_null();
     // Threads that took the device and still use it keep it alive, as in CANN.
-    if (d.drop_user())
-      d.reset(false);
-    else if (mine && mine->primary() && mine->device() == deviceId)
+    if (d.drop_user()) {
+      try {
+        d.reset(false);
+      } catch (...) {
+        d.add_user();
+        throw;
+      }
+    } else if (mine && mine->primary() && mine->device() == deviceId) {
       set_current_context(nullptr);
+    }
   });
 }
 
@@ -57,7 +64,7 @@ SOFTNPU_EXPORT aclError aclrtSynchronizeDevice() {
 }
 
 SOFTNPU_EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
-  return guarded(__func__, [&] { Device::get(current_context().device()).synchronize(deadline_after_ms(timeout)); });
+  return guarded(__func__, [&] { Device::get(current_context().device()).synchronize(deadline_of(timeout)); });
 }
 
 SOFTNPU_EXPORT aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
@@ -76,7 +83,7 @@ SOFTNPU_EXPORT aclError aclrtDestroyContext(aclrtContext context) {
     Context& c = slab<Context>().get(context);
     if (c.primary())
       fail(ACL_ERROR_INVALID_PARAM, "the context belongs to device %d: aclrtResetDevice frees it", c.device());
-    c.close();
+    destroy_streams(c);
     slab<Context>().remove(context);
     slab<Context>().recycle(&c);
   });

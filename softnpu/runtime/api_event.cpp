@@ -4,6 +4,7 @@
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/event.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/stream.h"
 
 using namespace softnpu;
@@ -127,7 +128,7 @@ SOFTNPU_EXPORT aclError aclrtSynchronizeEvent(aclrtEvent event) {
 }
 
 SOFTNPU_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
-  return guarded(__func__, [&] { get(event).synchronize(deadline_after_ms(timeout)); });
+  return guarded(__func__, [&] { get(event).synchronize(deadline_of(timeout)); });
 }
 
 SOFTNPU_EXPORT aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {

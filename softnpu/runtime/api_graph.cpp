@@ -8,32 +8,21 @@
 #include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/error.h"
-#include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/stream.h"
 
 using namespace softnpu;
 
 namespace {
 
-void* new_graph() {
-  static std::atomic<uint32_t> next_id{1};
-  Graph* g = slab<Graph>().take();
-  std::lock_guard lock(g->mutex);
-  g->list.reset();
-  g->capture.reset();
-  g->name.clear();
-  g->id = next_id++;
-  return slab<Graph>().publish(g);
-}
-
 void begin(Stream& stream, void* graph, aclmdlRICaptureMode mode) {
   if (unsigned(mode) > ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
     fail(ACL_ERROR_INVALID_PARAM, "%d is not a capture mode", int(mode));
-  if (stream.capture().load()) fail(ACL_ERROR_RT_STREAM_CAPTURED, "the stream is being captured already");
   Graph& g = slab<Graph>().get(graph);
   std::lock_guard lock(g.mutex);
-  if (g.capture || g.list) fail(ACL_ERROR_RT_MODEL_CAPTURED, "the graph has been captured already");
-  g.capture = std::make_unique<Capture>(stream, graph, mode);
+  if (g.capturing || g.list) fail(ACL_ERROR_RT_MODEL_CAPTURED, "the graph has been captured already");
+  Capture::begin(stream, graph, mode);
+  g.capturing = true;
 }
 
 std::shared_ptr<TaskList> list_of(aclmdlRI graph) {
@@ -54,7 +43,7 @@ SOFTNPU_EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICapture
     try {
       begin(s, graph, mode);
     } catch (...) {
-      slab<Graph>().recycle(&slab<Graph>().remove(graph));
+      drop_graph(graph);
       throw;
     }
   });
@@ -68,30 +57,20 @@ SOFTNPU_EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI
   return guarded(__func__, [&] {
     need(modelRI, "modelRI");
     Stream& s = stream_of(stream);
-    Capture* capture = s.capture().load();
+    const auto capture = Capture::of(s);
     if (capture == nullptr) fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the stream is not being captured");
-    if (&capture->origin() != &s)
-      fail(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, "the capture was begun on another stream");
-    capture->check_thread();
-    void* handle = capture->graph();
-    Graph& g = slab<Graph>().get(handle);
-    std::unique_lock lock(g.mutex);
-    try {
-      g.list = capture->finish();
-    } catch (...) {
-      g.capture.reset();
-      lock.unlock();
-      slab<Graph>().recycle(&slab<Graph>().remove(handle));
-      throw;
-    }
-    g.capture.reset();
-    *modelRI = handle;
+    auto list = capture->finish(s);
+    Graph& g = slab<Graph>().get(capture->graph());
+    std::lock_guard lock(g.mutex);
+    g.list = std::move(list);
+    g.capturing = false;
+    *modelRI = capture->graph();
   });
 }
 
 SOFTNPU_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI) {
   return guarded(__func__, [&] {
-    Capture* capture = stream_of(stream).capture().load();
+    const auto capture = Capture::of(stream_of(stream));
     if (status)
       *status = !capture           ? ACL_MODEL_RI_CAPTURE_STATUS_NONE
                 : capture->valid() ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE
@@ -115,9 +94,11 @@ SOFTNPU_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream strea
 
 SOFTNPU_EXPORT aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
   return guarded(__func__, [&] {
+    const int64_t deadline = deadline_of(timeout);
     Stream& s = stream_of(nullptr);
+    s.refuse_in_callback();
     replay(list_of(modelRI), s);
-    s.synchronize(deadline_after_ms(timeout), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    s.synchronize(deadline, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   });
 }
 
@@ -128,7 +109,7 @@ SOFTNPU_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI) {
     std::shared_ptr<TaskList> dropped;
     {
       std::lock_guard lock(g.mutex);
-      if (g.capture) fail(ACL_ERROR_RT_MODEL_CAPTURED, "the graph is being captured: end the capture first");
+      if (g.capturing) fail(ACL_ERROR_RT_MODEL_CAPTURED, "the graph is being captured: end the capture first");
       dropped = std::move(g.list);
     }
     slab<Graph>().remove(modelRI);
@@ -163,9 +144,10 @@ SOFTNPU_EXPORT aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char*
 
 SOFTNPU_EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
   return guarded(__func__, [&] {
-    auto list = list_of(modelRI);
-    printf("graph %u: %zu tasks\n", slab<Graph>().get(modelRI).id, list->size());
-    for (size_t i = 0; i < list->size(); ++i) printf("  %zu %s\n", i, (*list)[i].name());
+    const auto list = list_of(modelRI);
+    auto& tasks = list->tasks;
+    printf("graph %u: %zu tasks\n", slab<Graph>().get(modelRI).id, tasks.size());
+    for (size_t i = 0; i < tasks.size(); ++i) printf("  %zu %s\n", i, tasks[i].name());
     fflush(stdout);
   });
 }
@@ -175,12 +157,13 @@ SOFTNPU_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* pat
   return guarded(__func__, [&] {
     need(path, "path");
     if (flags) fail(ACL_ERROR_INVALID_PARAM, "flags is %u: it must be 0", flags);
-    auto list = list_of(modelRI);
+    const auto list = list_of(modelRI);
+    auto& tasks = list->tasks;
     FILE* file = fopen(path, "w");
     if (!file) fail(ACL_ERROR_INVALID_FILE, "cannot write %s: %s", path, strerror(errno));
     fprintf(file, "[");
-    for (size_t i = 0; i < list->size(); ++i)
-      fprintf(file, "%s\n  {\"index\": %zu, \"name\": \"%s\"}", i ? "," : "", i, (*list)[i].name());
+    for (size_t i = 0; i < tasks.size(); ++i)
+      fprintf(file, "%s\n  {\"index\": %zu, \"name\": \"%s\"}", i ? "," : "", i, tasks[i].name());
     fprintf(file, "\n]\n");
     if (fclose(file) != 0) fail(ACL_ERROR_INVALID_FILE, "cannot write %s: %s", path, strerror(errno));
   });

@@ -9,6 +9,7 @@
 #include "acl/api.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/limits.h"
 
 SOFTNPU_EXPORT int32_t MsprofRegisterCallback(uint32_t moduleId, ProfCommandHandle handle) { return 0; }
 SOFTNPU_EXPORT int32_t MsprofReportApi(uint32_t nonPersistantFlag, const struct MsprofApi* api) { return 0; }
@@ -22,8 +23,9 @@ SOFTNPU_EXPORT int32_t MsprofReportAdditionalInfo(uint32_t nonPersistantFlag, co
 SOFTNPU_EXPORT int32_t MsprofRegTypeInfo(uint16_t level, uint32_t typeId, const char* typeName) { return 0; }
 SOFTNPU_EXPORT uint64_t MsprofSysCycleTime() { return uint64_t(softnpu::now_ns()); }
 
-// The same text has the same id in every process (FNV-1a).
+// The same text has the same id in every process (FNV-1a). Nothing has the id 0, which is what libprofapi returns for bad arguments.
 SOFTNPU_EXPORT uint64_t MsprofGetHashId(const char* hashInfo, size_t length) {
+  if (softnpu::wraps(hashInfo, length)) return 0;
   uint64_t h = 0xcbf29ce484222325;
   for (size_t i = 0; hashInfo && i < length; ++i) h = (h ^ uint8_t(hashInfo[i])) * 0x100000001b3;
   return h;

@@ -6,6 +6,7 @@
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/stream.h"
 
 using namespace softnpu;
@@ -14,9 +15,22 @@ namespace {
 
 constexpr int kSyncTimeout = ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
 
+void need_priority(uint32_t priority) {
+  if (priority > 7) fail(ACL_ERROR_INVALID_PARAM, "priority %u is not in 0 to 7", priority);
+}
+
+void need_failure_mode(uint64_t mode) {
+  if (mode != ACL_CONTINUE_ON_FAILURE && mode != ACL_STOP_ON_FAILURE)
+    fail(ACL_ERROR_INVALID_PARAM, "mode is 0 (continue) or 1 (stop)");
+}
+
+void need_off(uint32_t value, const char* what) {
+  if (value) fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not supported by the software NPU: leave it 0", what);
+}
+
 void make(aclrtStream* stream, uint32_t priority, uint32_t flags) {
   need(stream, "stream");
-  if (priority > 7) fail(ACL_ERROR_INVALID_PARAM, "priority %u is not in 0 to 7", priority);
+  need_priority(priority);
   *stream = create_stream(current_context(), priority, flags);
 }
 
@@ -50,10 +64,7 @@ SOFTNPU_EXPORT aclError aclrtSynchronizeStream(aclrtStream stream) {
 }
 
 SOFTNPU_EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
-  return guarded(__func__, [&] {
-    if (timeout < -1) fail(ACL_ERROR_INVALID_PARAM, "timeout %d: give milliseconds, or -1 for ever", timeout);
-    stream_of(stream).synchronize(deadline_after_ms(timeout), kSyncTimeout);
-  });
+  return guarded(__func__, [&] { stream_of(stream).synchronize(deadline_of(timeout), kSyncTimeout); });
 }
 
 SOFTNPU_EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
@@ -88,8 +99,7 @@ SOFTNPU_EXPORT aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t* flags)
 
 SOFTNPU_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
   return guarded(__func__, [&] {
-    if (mode != ACL_CONTINUE_ON_FAILURE && mode != ACL_STOP_ON_FAILURE)
-      fail(ACL_ERROR_INVALID_PARAM, "mode is 0 (continue) or 1 (stop)");
+    need_failure_mode(mode);
     stream_of(stream).set_continue_on_failure(mode == ACL_CONTINUE_ON_FAILURE);
   });
 }
@@ -108,15 +118,21 @@ SOFTNPU_EXPORT aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamA
     Stream& s = stream_of(stream);
     switch (int(stmAttrType)) {
       case ACL_STREAM_ATTR_FAILURE_MODE:
+        need_failure_mode(value->failureMode);
         s.set_continue_on_failure(value->failureMode == ACL_CONTINUE_ON_FAILURE);
         break;
       case ACL_STREAM_ATTR_PRIORITY:
+        need_priority(value->streamPriority);
         s.set_priority(value->streamPriority);
         break;
       case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
+        need_off(value->overflowSwitch, "checking a stream for overflow");
+        break;
       case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
+        s.attribute(unsigned(stmAttrType)) = value->userCustomTag;
+        break;
       case ACL_STREAM_ATTR_CACHE_OP_INFO:
-        s.attribute(unsigned(stmAttrType)) = value->overflowSwitch;
+        need_off(value->cacheOpInfoSwitch, "caching a stream's operators");
         break;
       default:
         fail(ACL_ERROR_INVALID_PARAM, "%d is not a stream attribute", int(stmAttrType));
@@ -137,10 +153,11 @@ SOFTNPU_EXPORT aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamA
       case ACL_STREAM_ATTR_PRIORITY:
         value->streamPriority = s.priority();
         break;
-      case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
       case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
+        value->userCustomTag = s.attribute(unsigned(stmAttrType));
+        break;
+      case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:  // off
       case ACL_STREAM_ATTR_CACHE_OP_INFO:
-        value->overflowSwitch = s.attribute(unsigned(stmAttrType));
         break;
       default:
         fail(ACL_ERROR_INVALID_PARAM, "%d is not a stream attribute", int(stmAttrType));
@@ -149,20 +166,25 @@ SOFTNPU_EXPORT aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamA
 }
 
 SOFTNPU_EXPORT aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
-  return guarded(__func__, [&] { stream_of(stream).attribute(ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK) = flag; });
+  return guarded(__func__, [&] {
+    stream_of(stream);
+    need_off(flag, "checking a stream for overflow");
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t* flag) {
   return guarded(__func__, [&] {
     need(flag, "flag");
-    *flag = stream_of(stream).attribute(ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK);
+    stream_of(stream);
+    *flag = 0;
   });
 }
 
 SOFTNPU_EXPORT aclError aclrtStreamAbort(aclrtStream stream) {
   return guarded(__func__, [&] {
     Stream& s = stream_of(stream);
-    if (s.capture().load()) fail(ACL_ERROR_RT_STREAM_CAPTURED, "the stream is being captured: it cannot be aborted");
+    if (s.captured()) fail(ACL_ERROR_RT_STREAM_CAPTURED, "the stream is being captured: it cannot be aborted");
+    s.refuse_in_callback();
     const uint64_t accepted = s.tail();
     s.abort();
     s.wait_for(accepted, kForever);

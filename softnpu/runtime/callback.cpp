@@ -23,6 +23,14 @@ struct Table {
   std::mutex mutex;
   std::map<uint64_t, Subscription> threads;
   std::map<Stream*, std::pair<uint64_t, std::shared_ptr<ReportQueue>>> streams;
+
+  void erase(decltype(streams)::iterator subscribed) noexcept {
+    auto thread = threads.find(subscribed->second.first);
+    streams.erase(subscribed);
+    if (--thread->second.streams > 0) return;
+    thread->second.queue->close();
+    threads.erase(thread);
+  }
 };
 Table& table() {
   static Table& t = *new Table;
@@ -65,7 +73,7 @@ bool ReportQueue::put(const Call& call) {
   calls_.push_back({call, mine});
   changed_.notify_all();
   auto over = [&] { return ran_ >= mine || closed_; };
-  while (call.block && !changed_.wait_for(lock, std::chrono::nanoseconds(schedule::kAbortNs), over)) {
+  while (call.waits && !changed_.wait_for(lock, std::chrono::nanoseconds(schedule::kAbortNs), over)) {
     if (!Stream::running_task_aborted()) continue;
     // Nobody has taken it yet, or it runs and then counts.
     if (auto at = std::find_if(calls_.begin(), calls_.end(), [&](const Queued& q) { return q.number == mine; });
@@ -89,7 +97,12 @@ bool ReportQueue::process(int64_t deadline) {
     Queued q = calls_.front();
     calls_.pop_front();
     lock.unlock();
-    q.call.function(q.call.data);
+    if (q.call.waits) {
+      const Stream::Callback in(q.call.waits);
+      q.call.function(q.call.data);
+    } else {
+      q.call.function(q.call.data);
+    }
     lock.lock();
     ran_ = q.number;
     changed_.notify_all();
@@ -119,12 +132,13 @@ void unsubscribe(uint64_t thread, Stream& stream) {
   auto it = t.streams.find(&stream);
   if (it == t.streams.end() || it->second.first != thread)
     fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "that thread is not the stream's subscriber");
-  t.streams.erase(it);
-  auto s = t.threads.find(thread);
-  if (--s->second.streams == 0) {
-    s->second.queue->close();
-    t.threads.erase(s);
-  }
+  t.erase(it);
+}
+
+void forget_subscription(Stream& stream) noexcept {
+  Table& t = table();
+  std::lock_guard lock(t.mutex);
+  if (auto it = t.streams.find(&stream); it != t.streams.end()) t.erase(it);
 }
 
 void launch_callback(Stream& stream, aclrtCallback function, void* data, bool block) {
@@ -137,7 +151,7 @@ void launch_callback(Stream& stream, aclrtCallback function, void* data, bool bl
       fail(ACL_ERROR_RT_STREAM_NO_CB_REG, "no thread is subscribed to the stream: call aclrtSubscribeReport");
     queue = it->second.second;
   }
-  auto* task = new CallbackTask{std::move(queue), {function, data, block}};
+  auto* task = new CallbackTask{std::move(queue), {function, data, block ? &stream : nullptr}};
   stream.submit(Work({CallbackTask::run, CallbackTask::drop, task, "aclrtLaunchCallback", Cost::kHost}));
 }
 

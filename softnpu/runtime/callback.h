@@ -20,7 +20,7 @@ class ReportQueue {
   struct Call {
     aclrtCallback function;
     void* data;
-    bool block;  // the stream goes on only after it has run
+    const Stream* waits;  // goes on only after it has run; null: it goes on at once
   };
 
   // Called on the stream's worker. Returns when queued, or, if it blocks, when run or when the
@@ -44,6 +44,8 @@ class ReportQueue {
 
 void subscribe(uint64_t thread, Stream& stream);
 void unsubscribe(uint64_t thread, Stream& stream);
+// The stream is being destroyed.
+void forget_subscription(Stream& stream) noexcept;
 void launch_callback(Stream& stream, aclrtCallback function, void* data, bool block);
 void launch_host_function(Stream& stream, aclrtHostFunc function, void* data);
 // Runs what waits for the calling thread. Throws on timeout, or if it has not subscribed.

@@ -12,22 +12,44 @@ namespace {
 std::atomic<uint64_t> g_next_id{1};
 thread_local aclmdlRICaptureMode t_mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
 
-// Captures under way, by id: an event may outlive the capture it was recorded in.
-struct Open {
-  std::mutex mutex;  // before Capture::mutex_
-  std::map<uint64_t, Capture*> captures;
-  std::atomic<size_t> count{0};  // of captures
-};
-Open& open_captures() {
-  static Open& o = *new Open;
-  return o;
-}
-
 void merge(CaptureClock& into, const CaptureClock& from) {
   for (auto& [stream, at] : from) into[stream] = std::max(into[stream], at);
 }
 
 }  // namespace
+
+// Captures under way, by id: an event may outlive the capture it was recorded in. Who sets a stream's capture_ holds the lock.
+struct Capture::Open {
+  std::mutex mutex;  // before Capture::mutex_
+  std::map<uint64_t, std::shared_ptr<Capture>> captures;
+  std::atomic<size_t> count{0};  // of captures
+
+  std::shared_ptr<Capture> of(Stream& stream) {
+    Capture* capture = stream.capture_.load(std::memory_order_relaxed);
+    return capture ? captures.at(capture->id_) : nullptr;
+  }
+  void counted() noexcept { count.store(captures.size(), std::memory_order_relaxed); }
+};
+
+Capture::Open& Capture::open() {
+  static Open& o = *new Open;
+  return o;
+}
+
+// A thread that ends leaves captures behind which nobody else may end, and which forbid calls to all threads.
+struct Capture::ThreadEnd {
+  bool armed = false;
+  ~ThreadEnd() {
+    if (!armed) return;
+    std::lock_guard lock(open().mutex);
+    for (auto& [id, capture] : open().captures) {
+      if (capture->thread_ != std::this_thread::get_id() || capture->mode_ == ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
+        continue;
+      capture->invalidate("the thread that began it has ended");
+      capture->orphaned_ = true;
+    }
+  }
+};
 
 Capture::Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode)
     : id_(g_next_id++),
@@ -37,29 +59,41 @@ Capture::Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode)
       thread_(std::this_thread::get_id()),
       list_(std::make_shared<TaskList>()) {
   clocks_[&origin];
-  Open& open = open_captures();
-  std::lock_guard lock(open.mutex);
-  open.captures[id_] = this;
-  open.count.store(open.captures.size(), std::memory_order_relaxed);
-  origin.capture().store(this, std::memory_order_release);
+}
+
+void Capture::begin(Stream& origin, void* graph, aclmdlRICaptureMode mode) {
+  static thread_local ThreadEnd thread_end;
+  thread_end.armed = true;
+  const std::shared_ptr<Capture> fresh(new Capture(origin, graph, mode));
+  std::lock_guard lock(open().mutex);
+  if (open().of(origin)) fail(ACL_ERROR_RT_STREAM_CAPTURED, "the stream is being captured already");
+  if (slab<Stream>().handle_of(&origin) == nullptr) fail(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed");
+  open().captures[fresh->id_] = fresh;
+  open().counted();
+  origin.capture_.store(fresh.get(), std::memory_order_release);
+}
+
+std::shared_ptr<Capture> Capture::of(Stream& stream) {
+  std::lock_guard lock(open().mutex);
+  return open().of(stream);
+}
+
+bool Capture::take(Stream& stream, Work&& work) {
+  auto capture = of(stream);
+  return capture && capture->add(stream, std::span(&work, 1));
 }
 
 // CANN's rules: a global capture forbids them to every thread, a thread-local one to its own, a relaxed one to nobody; and a
 // thread that has set a weaker mode of its own is asked for no more than that.
 bool Capture::forbids(aclmdlRICaptureMode of_thread) const noexcept {
   if (mode_ == ACL_MODEL_RI_CAPTURE_MODE_RELAXED || of_thread == ACL_MODEL_RI_CAPTURE_MODE_RELAXED) return false;
+  if (orphaned_) return false;
   if (thread_ == std::this_thread::get_id()) return true;
   return mode_ == ACL_MODEL_RI_CAPTURE_MODE_GLOBAL && of_thread == ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
 }
 
-void Capture::check_thread() const {
-  if (mode_ != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && thread_ != std::this_thread::get_id())
-    fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
-         "the capture was begun by another thread: end it there, or begin it in the relaxed mode");
-}
-
 void refuse_unseen() {
-  Open& open = open_captures();
+  Capture::Open& open = Capture::open();
   if (open.count.load(std::memory_order_relaxed) == 0) return;
   std::lock_guard lock(open.mutex);
   bool forbidden = false;
@@ -74,11 +108,8 @@ void refuse_unseen() {
          "stream, or capture in the relaxed mode");
 }
 
-void invalidate_capture(Stream& stream, const char* why) noexcept {
-  Open& open = open_captures();
-  std::lock_guard lock(open.mutex);
-  for (auto& [id, capture] : open.captures)
-    if (capture == stream.capture().load(std::memory_order_acquire)) capture->invalidate(why);
+void Capture::invalidate(Stream& stream, const char* why) noexcept {
+  if (auto capture = of(stream)) capture->invalidate(why);
 }
 
 void Capture::invalidate(const char* why) noexcept {
@@ -96,99 +127,94 @@ void Capture::require_valid() const {
 
 aclmdlRICaptureMode exchange_capture_mode(aclmdlRICaptureMode mode) noexcept { return std::exchange(t_mode, mode); }
 
-void Capture::add(Stream& stream, Work&& work) {
-  require_valid();
+bool Capture::add(Stream& stream, std::span<Work> works) {
   std::lock_guard lock(mutex_);
+  if (over_) return false;
+  require_valid();
+  if (std::any_of(works.begin(), works.end(), [](const Work& w) { return w.cost() == Cost::kWait; })) {
+    invalidate("the stream waited for another one when the capture began");
+    require_valid();
+  }
   size_t& own = clocks_[&stream][&stream];
-  list_->push_back(std::move(work));
-  own = list_->size();
-}
-
-std::shared_ptr<CaptureMark> Capture::mark(Stream& stream) {
-  require_valid();
-  std::lock_guard lock(mutex_);
-  return std::make_shared<CaptureMark>(CaptureMark{id_, clocks_[&stream]});
-}
-
-void Capture::join(Stream& stream, const CaptureMark& mark) {
-  require_valid();
-  std::lock_guard lock(mutex_);
-  merge(clocks_[&stream], mark.clock);
-  stream.capture().store(this, std::memory_order_release);
-}
-
-std::shared_ptr<TaskList> Capture::finish() {
-  {
-    Open& open = open_captures();
-    std::lock_guard lock(open.mutex);
-    open.captures.erase(id_);
-    open.count.store(open.captures.size(), std::memory_order_relaxed);
-  }
-  std::lock_guard lock(mutex_);
-  const CaptureClock& known = clocks_[&origin_];
-  bool unjoined = false;
-  for (auto& [stream, clock] : clocks_) {
-    auto own = clock.find(stream);
-    auto seen = known.find(stream);
-    if (own != clock.end() && (seen == known.end() || seen->second < own->second)) unjoined = true;
-    stream->capture().store(nullptr, std::memory_order_release);
-  }
-  require_valid();
-  if (unjoined)
-    fail(ACL_ERROR_RT_STREAM_UNJOINED,
-         "a stream was drawn into the capture by an event and never joined back: make the first stream wait for it");
-  return std::move(list_);
-}
-
-bool join_capture(Stream& stream, const CaptureMark& mark) {
-  std::lock_guard lock(open_captures().mutex);
-  auto it = open_captures().captures.find(mark.capture_id);
-  if (it == open_captures().captures.end()) return false;
-  Capture* other = stream.capture().load(std::memory_order_acquire);
-  if (other && other != it->second) {
-    it->second->invalidate("it was to be joined with another graph's capture");
-    other->invalidate("it was to be joined with another graph's capture");
-    fail(ACL_ERROR_STREAM_CAPTURE_CONFLICT, "the stream is being captured into another graph");
-  }
-  it->second->join(stream, mark);
+  for (Work& work : works) list_->tasks.push_back(std::move(work));
+  own = list_->tasks.size();
   return true;
 }
 
-namespace {
+std::shared_ptr<CaptureMark> Capture::mark(Stream& stream) {
+  std::lock_guard lock(mutex_);
+  if (over_) return nullptr;
+  require_valid();
+  return std::make_shared<CaptureMark>(CaptureMark{id_, clocks_[&stream]});
+}
 
-// One run of a graph: keeps its tasks until the last of them is dropped, so a graph may be destroyed behind its replay.
-struct Replay {
-  const std::shared_ptr<TaskList> list;
-  std::atomic<size_t> users{1};
-
-  void release() noexcept {
-    if (users.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+bool Capture::join(Stream& stream, const CaptureMark& mark) {
+  std::lock_guard lock_open(open().mutex);
+  auto it = open().captures.find(mark.capture_id);
+  if (it == open().captures.end()) return false;
+  Capture& capture = *it->second;
+  if (auto other = open().of(stream); other && other.get() != &capture) {
+    capture.invalidate("it was to be joined with another graph's capture");
+    other->invalidate("it was to be joined with another graph's capture");
+    fail(ACL_ERROR_STREAM_CAPTURE_CONFLICT, "the stream is being captured into another graph");
   }
-};
+  capture.require_valid();
+  std::lock_guard lock(capture.mutex_);
+  merge(capture.clocks_[&stream], mark.clock);
+  stream.capture_.store(&capture, std::memory_order_release);
+  return true;
+}
 
-struct Replayed {
-  Work* work;
-  Replay* replay;
+void Capture::end(Open& open) {
+  over_ = true;
+  for (auto& [stream, clock] : clocks_) {
+    Capture* me = this;
+    stream->capture_.compare_exchange_strong(me, nullptr, std::memory_order_acq_rel);
+  }
+  open.captures.erase(id_);
+  open.counted();
+}
 
-  static int run(void* state) noexcept { return static_cast<Replayed*>(state)->work->run(); }
-  static void drop(void* state) noexcept { static_cast<Replayed*>(state)->replay->release(); }
-};
+std::shared_ptr<TaskList> Capture::finish(Stream& stream) {
+  if (&origin_ != &stream) fail(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, "the capture was begun on another stream");
+  if (mode_ != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && thread_ != std::this_thread::get_id() && !orphaned_)
+    fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
+         "the capture was begun by another thread: end it there, or begin it in the relaxed mode");
+  std::lock_guard lock_open(open().mutex);
+  std::lock_guard lock(mutex_);
+  if (over_) fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the stream is not being captured");
+  end(open());
+  if (!valid()) drop_graph(graph_);
+  require_valid();
+  const CaptureClock& known = clocks_[&origin_];
+  for (auto& [other, clock] : clocks_) {
+    auto own = clock.find(other);
+    auto seen = known.find(other);
+    if (own == clock.end() || (seen != known.end() && seen->second >= own->second)) continue;
+    drop_graph(graph_);
+    fail(ACL_ERROR_RT_STREAM_UNJOINED,
+         "a stream was drawn into the capture by an event and never joined back: make the first stream wait for it");
+  }
+  return std::move(list_);
+}
 
-}  // namespace
-
-void replay(std::shared_ptr<TaskList> list, Stream& stream) {
-  auto release = [](Replay* r) { r->release(); };
-  std::unique_ptr<Replay, decltype(release)> run(new Replay{std::move(list)}, release);
-  for (Work& work : *run->list) {
-    if (work.cost() == Cost::kAgain) {
-      const Recorded& recorded = work.payload<Recorded>();
-      if (const int code = recorded.again(recorded.state, slab<Stream>().handle_of(&stream)))
-        fail(code, "%s", take_recent_message());
-      continue;
+void Capture::forget(Stream& stream) noexcept {
+  std::shared_ptr<Capture> capture;  // its tasks are dropped without the locks
+  {
+    std::lock_guard lock_open(open().mutex);
+    capture = open().of(stream);
+    if (capture == nullptr) return;
+    std::lock_guard lock(capture->mutex_);
+    if (&capture->origin_ == &stream) {
+      capture->end(open());
+    } else {
+      capture->invalidate("one of its streams was destroyed");
+      stream.capture_.store(nullptr, std::memory_order_release);
+      capture->clocks_.erase(&stream);
+      return;
     }
-    run->users.fetch_add(1, std::memory_order_relaxed);
-    stream.submit(Work({Replayed::run, Replayed::drop, nullptr, work.name(), work.cost()}, Replayed{&work, run.get()}));
   }
+  drop_graph(capture->graph());
 }
 
 }  // namespace softnpu

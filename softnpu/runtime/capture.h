@@ -1,41 +1,24 @@
-// Graph capture: the tasks that streams would have run, in the order they were given; and the graph it becomes. The order of
-// the calls obeys every dependency between the captured streams, so a replay runs them one after the other on one stream.
-// Who calls it: stream.cpp (submit), event.cpp (fork and join), api_graph.cpp, api_memory.cpp.
+// Graph capture: the tasks that streams would have run, in the order they were given. The order of the calls obeys every
+// dependency between the captured streams, so a replay runs them one after the other on one stream (graph.h).
+// Who calls it: stream.cpp (submit), event.cpp (fork and join), context.cpp, api_graph.cpp, api_memory.cpp.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <span>
 #include <thread>
 
 #include "acl/types.h"
-#include "softnpu/runtime/handle.h"
+#include "softnpu/runtime/graph.h"
 #include "softnpu/runtime/work.h"
 
 namespace softnpu {
 
 class Stream;
-
-// The recorded tasks, which stay where they are. Each may run many times; each is dropped once, with the list.
-using TaskList = std::deque<Work>;
-
-// The payload of a task of cost kAgain: it stands in a graph and is never run.
-struct Recorded {
-  Again again;
-  void* state;
-  void (*free)(void* state) noexcept;
-
-  static int never(void*) noexcept { return 0; }
-  static void let_go(void* payload) noexcept {
-    const auto* recorded = static_cast<Recorded*>(payload);
-    if (recorded->free) recorded->free(recorded->state);
-  }
-};
 
 // How far each captured stream has come, as one of them knows it.
 using CaptureClock = std::map<Stream*, size_t>;
@@ -46,69 +29,66 @@ struct CaptureMark {
   CaptureClock clock;
 };
 
+// It lives as long as somebody looks at it: streams name it, and who wants it asks for a share under the lock that its end
+// takes, too. So a call that races with the end belongs to the capture or comes after it.
 class Capture {
  public:
-  // `graph`: the handle of what it becomes. It belongs to the calling thread.
-  Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode);
+  // `graph`: the handle of what it becomes. The capture belongs to the calling thread. Throws if the stream is in one, or gone.
+  static void begin(Stream& origin, void* graph, aclmdlRICaptureMode mode);
+  // The one that the stream is in, or null.
+  static std::shared_ptr<Capture> of(Stream& stream);
+  // Gives a task to the capture that the stream is in. False when there is none: it is still the caller's.
+  static bool take(Stream& stream, Work&& work);
+  // Puts `stream` into the capture that `mark` belongs to, or orders it after the mark. False: that capture is over.
+  static bool join(Stream& stream, const CaptureMark& mark);
+  // The one that the stream is in, if any, is invalid from now on; `why` is a literal. The caller throws.
+  static void invalidate(Stream& stream, const char* why) noexcept;
+  // The stream is being destroyed: its own capture ends, without a graph; one that it has joined is invalid.
+  static void forget(Stream& stream) noexcept;
 
-  uint64_t id() const noexcept { return id_; }
-  Stream& origin() const noexcept { return origin_; }
   void* graph() const noexcept { return graph_; }
-  // Does its mode, and the calling thread's, forbid calls that no capture can see (refuse_unseen)?
-  bool forbids(aclmdlRICaptureMode of_thread) const noexcept;
-  // Only a relaxed capture may be ended by another thread than the one that began it.
-  void check_thread() const;
+  bool valid() const noexcept { return why_invalid_.load(std::memory_order_acquire) == nullptr; }
 
-  // The next three throw when the capture is invalid.
-  void add(Stream& stream, Work&& work);
+  // These two throw when the capture is invalid, and do nothing when it is over.
+  // All of them, and nothing between them. False: they are still the caller's.
+  bool add(Stream& stream, std::span<Work> works);
   std::shared_ptr<CaptureMark> mark(Stream& stream);
-  void join(Stream& stream, const CaptureMark& mark);
   // A call that it could not take was made: the graph would not be what the program meant. The first reason counts.
   void invalidate(const char* why) noexcept;
-  bool valid() const noexcept { return why_invalid_.load(std::memory_order_acquire) == nullptr; }
-  // Releases the streams. Throws if it is invalid, or if one of them was never joined back into the origin.
-  std::shared_ptr<TaskList> finish();
+  // Ends it and releases the streams. Throws if the stream is not its first, if it is over, if this thread may not end it; and,
+  // when it has ended, without its graph, if it is invalid, or if a stream was never joined back into the origin.
+  std::shared_ptr<TaskList> finish(Stream& stream);
 
  private:
+  struct Open;
+  struct ThreadEnd;
+
+  Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode);
+  static Open& open();
+  friend void refuse_unseen();
+  // Does its mode, and the calling thread's, forbid calls that no capture can see (refuse_unseen)?
+  bool forbids(aclmdlRICaptureMode of_thread) const noexcept;
   void require_valid() const;
+  // Both locks held. The caller keeps a share.
+  void end(Open& open);
 
   const uint64_t id_;
   Stream& origin_;
   void* const graph_;
   const aclmdlRICaptureMode mode_;
   const std::thread::id thread_;
+  std::atomic<bool> orphaned_{false};  // its thread, which alone may end it, is gone
   std::atomic<const char*> why_invalid_{nullptr};
-  std::mutex mutex_;
+  std::mutex mutex_;  // after Open's; guards the rest
+  bool over_ = false;
   std::shared_ptr<TaskList> list_;
   std::map<Stream*, CaptureClock> clocks_;
 };
-
-// Puts `stream` into the capture that `mark` belongs to, or orders it after the mark. False: that capture is over.
-bool join_capture(Stream& stream, const CaptureMark& mark);
-
-// The capture that the stream is in, if any, is invalid from now on; `why` is a literal. The caller throws.
-void invalidate_capture(Stream& stream, const char* why) noexcept;
 
 // Throws where a capture under way forbids a call that works on memory at once, beside every stream (aclrtMemcpy, aclrtMemset):
 // it would be missing in the graph, which becomes invalid. One relaxed load while nothing is captured.
 void refuse_unseen();
 // Sets the calling thread's own mode and returns the former one.
 aclmdlRICaptureMode exchange_capture_mode(aclmdlRICaptureMode mode) noexcept;
-
-class Graph {
- public:
-  static constexpr uint8_t kMagic = 0x55;
-  static constexpr uint32_t kMaxCount = 1 << 16;
-  static constexpr const char* kNoun = "graph";
-
-  std::mutex mutex;
-  std::shared_ptr<TaskList> list;    // a replay in flight holds its own reference
-  std::unique_ptr<Capture> capture;  // while it is being made
-  std::string name;
-  uint32_t id = 0;
-};
-
-// Runs the list on the stream, in order.
-void replay(std::shared_ptr<TaskList> list, Stream& stream);
 
 }  // namespace softnpu

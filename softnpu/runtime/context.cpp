@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "softnpu/runtime/callback.h"
+#include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/device.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
@@ -13,11 +15,41 @@ namespace {
 
 thread_local void* t_current = nullptr;
 
-// The stream's handle is already stale: finish or drop its tasks and give the slot back.
-void close_stream(Stream& stream, bool force) {
-  if (force) stream.abort();
-  stream.wait_for(stream.tail(), kForever);
-  slab<Stream>().recycle(&stream);
+void require_destroyable(const Stream& stream, bool force) {
+  stream.refuse_in_callback();
+  if (stream.captured() && !force)
+    fail(ACL_ERROR_RT_STREAM_CAPTURED,
+         "the stream is being captured into a graph: it cannot be destroyed; end the capture, or destroy it by force");
+}
+
+// Does nothing if another thread has destroyed it.
+void close_stream(void* handle, bool force) {
+  Stream* s = slab<Stream>().find(handle);
+  if (s == nullptr) return;
+  if (force) s->abort();
+  s->wait_for(s->tail(), kForever);  // as long as this can throw, the stream lives
+  try {
+    slab<Stream>().remove(handle);
+  } catch (const Error&) {
+    return;
+  }
+  Capture::forget(*s);
+  if (force) s->abort();
+  s->wait_for(s->tail(), kForever);  // for calls that raced with this one
+  forget_subscription(*s);
+  s->context()->forget_default(*s);
+  slab<Stream>().recycle(s);
+}
+
+template <class Which>
+void close_streams(Which&& which, bool force) {
+  std::vector<void*> mine;
+  slab<Stream>().each([&](Stream& s) {
+    if (!which(s)) return;
+    require_destroyable(s, force);
+    if (void* h = slab<Stream>().handle_of(&s)) mine.push_back(h);
+  });
+  for (void* h : mine) close_stream(h, force);
 }
 
 }  // namespace
@@ -30,16 +62,6 @@ void Context::open(int device, bool primary) noexcept {
   overflow_mode_ = 1;  // INF/NAN
 }
 
-void Context::close() {
-  std::vector<void*> mine;
-  slab<Stream>().each([&](Stream& s) {
-    if (s.context() == this)
-      if (void* h = slab<Stream>().handle_of(&s)) mine.push_back(h);
-  });
-  for (void* h : mine) destroy_stream(h, false);
-  default_stream_ = nullptr;
-}
-
 Stream& Context::default_stream() {
   if (Stream* s = default_stream_.load(std::memory_order_acquire)) return *s;
   std::lock_guard lock(mutex_);
@@ -47,6 +69,11 @@ Stream& Context::default_stream() {
   Stream* s = slab<Stream>().find(create_stream(*this, 0, 0));
   default_stream_.store(s, std::memory_order_release);
   return *s;
+}
+
+void Context::forget_default(Stream& stream) noexcept {
+  Stream* mine = &stream;
+  default_stream_.compare_exchange_strong(mine, nullptr);
 }
 
 void* Context::default_stream_handle() { return slab<Stream>().handle_of(&default_stream()); }
@@ -74,8 +101,18 @@ void* create_stream(Context& context, uint32_t priority, uint32_t flags) {
 
 void destroy_stream(void* handle, bool force) {
   Stream& s = slab<Stream>().get(handle);
-  if (s.capture().load() && !force) fail(107027, "the stream is being captured into a graph: it cannot be destroyed");
-  close_stream(slab<Stream>().remove(handle), force);
+  if (s.context()->is_default(s))
+    fail(ACL_ERROR_INVALID_PARAM, "the stream is its context's default stream, and lives as long as the context");
+  require_destroyable(s, force);
+  close_stream(handle, force);
+}
+
+void destroy_streams(const Context& context) {
+  close_streams([&](Stream& s) { return s.context() == &context; }, false);
+}
+
+void destroy_streams(int device, bool force) {
+  close_streams([&](Stream& s) { return s.device() == device; }, force);
 }
 
 }  // namespace softnpu

@@ -20,15 +20,16 @@ class Context {
   static constexpr int kSysParams = 8;
 
   void open(int device, bool primary) noexcept;
-  // Waits for and destroys the context's streams.
-  void close();
 
   int device() const noexcept { return device_; }
   bool primary() const noexcept { return primary_; }
   // Made at first use.
   Stream& default_stream();
+  bool is_default(const Stream& stream) const noexcept { return default_stream_.load() == &stream; }
   // The default stream's handle; makes it.
   void* default_stream_handle();
+  // The stream is being destroyed with its context.
+  void forget_default(Stream& stream) noexcept;
 
   std::atomic<int64_t>& sys_param(unsigned i) noexcept { return sys_params_[i]; }
   std::atomic<int32_t>& overflow_mode() noexcept { return overflow_mode_; }
@@ -48,8 +49,12 @@ Context* current_context_or_null() noexcept;
 void* current_context_handle() noexcept;
 void set_current_context(void* handle) noexcept;
 
-// Waits for the stream's tasks (unless `force`), then frees the handle.
+// Waits for the stream's tasks, or drops them and ends its capture if `force`; then frees the handle. Throws and changes nothing
+// for a stream in a capture (unless `force`), in a host callback of the stream, and for a context's default stream.
 void destroy_stream(void* handle, bool force);
+// The same for all of a context's or a device's, default streams, too: all of them, or none and it throws.
+void destroy_streams(const Context& context);
+void destroy_streams(int device, bool force);
 void* create_stream(Context& context, uint32_t priority, uint32_t flags);
 
 }  // namespace softnpu

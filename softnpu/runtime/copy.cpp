@@ -9,6 +9,7 @@
 #include "softnpu/runtime/device.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/pinned.h"
 #include "softnpu/runtime/stream.h"
 #include "softnpu/runtime/virtual_memory.h"
@@ -104,6 +105,8 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
   if (r.height > 1 && (r.dst_pitch < r.width || r.src_pitch < r.width))
     fail(107000, "a pitch is smaller than the width %zu", r.width);
   size_t dst_bytes = reach(r.width, r.height, r.dst_pitch), src_bytes = reach(r.width, r.height, r.src_pitch);
+  need_range(r.dst, dst_bytes, "dst");
+  need_range(r.src, src_bytes, "src");
   Sides s = sides_of(r, kind);
   if (config().check) {
     check(r.dst, dst_bytes, s.dst_device, "dst");
@@ -112,9 +115,10 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
   if (stream == nullptr) return CopyTask::perform(r);
 
   size_t bytes = r.width * r.height;
-  bool captured = stream->capture().load(std::memory_order_relaxed) != nullptr;
+  bool captured = stream->captured();
   bool from_pageable = !s.src_device && !Pinned::get().contains(r.src, src_bytes);
   bool to_pageable = !s.dst_device && !Pinned::get().contains(r.dst, dst_bytes);
+  if (to_pageable && !captured) stream->refuse_in_callback();  // the call ends when the bytes are there
   CopyTask task{r, nullptr};
   if (!captured && (from_pageable || to_pageable) && stream->run_now([&] { CopyTask::perform(r); })) return;
   if (from_pageable && (captured || !to_pageable)) {
@@ -133,6 +137,7 @@ void fill(void* dst, size_t limit, int value, size_t count, Stream* stream) {
   need(dst, "devPtr");
   if (count > limit) fail(107000, "count %zu is larger than maxCount %zu", count, limit);
   if (count == 0) return;
+  need_range(dst, count, "devPtr");
   if (config().check) {
     char text[256];
     if (on_device(dst))

@@ -9,6 +9,7 @@
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/error.h"
+#include "softnpu/runtime/ipc.h"
 #include "softnpu/runtime/process.h"
 #include "softnpu/runtime/registry.h"
 #include "softnpu/runtime/stream.h"
@@ -85,13 +86,10 @@ void* Device::primary_context() {
 void Device::synchronize(int64_t deadline) { Stream::synchronize_all(index_, deadline, 507046); }
 
 void Device::reset(bool force) {
+  destroy_streams(index_, force);
   users_ = 0;
-  std::vector<void*> contexts, streams;
-  slab<Stream>().each([&](Stream& s) {
-    if (s.device() == index_)
-      if (void* h = slab<Stream>().handle_of(&s)) streams.push_back(h);
-  });
-  for (void* h : streams) destroy_stream(h, force);
+  peers_ = 0;
+  std::vector<void*> contexts;
   slab<Context>().each([&](Context& c) {
     if (c.device() == index_)
       if (void* h = slab<Context>().handle_of(&c)) contexts.push_back(h);
@@ -99,6 +97,7 @@ void Device::reset(bool force) {
   std::lock_guard lock(mutex_);
   primary_ = nullptr;
   for (void* h : contexts) slab<Context>().recycle(&slab<Context>().remove(h));
+  release_imports(index_);
   VirtualMemory::get().release_device(index_);
   if (Arena* a = arena_or_null()) a->release_all();
 }

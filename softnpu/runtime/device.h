@@ -30,7 +30,8 @@ class Device {
 
   // Waits for every stream of the device; throws the earliest sticky error (Stream::synchronize_all).
   void synchronize(int64_t deadline);
-  // Destroys the device's streams, contexts and memory. `force` drops queued tasks.
+  // Destroys the device's streams, contexts and memory. `force` drops queued tasks and ends captures; without it a capture under
+  // way is an error, and nothing has happened.
   void reset(bool force);
   // A thread took the device, or gives it back. True when the last one did.
   void add_user() noexcept { users_.fetch_add(1); }

@@ -27,13 +27,18 @@ int record(aclrtStream stream, Again again, void* state, void (*drop)(void* stat
   int status = 0;
   const int code = guarded("record", [&] {
     Stream& s = stream_of(stream);
-    if (Capture* capture = s.capture().load(std::memory_order_acquire))
-      capture->add(s, std::move(work));
-    else
-      status = again(state, stream);
+    if (!s.captured() || !Capture::take(s, std::move(work))) status = again(state, stream);
   });
   return code ? code : status;
 }
+
+void* hold_stream(aclrtStream stream, int* code) noexcept {
+  Stream::Hold* held = nullptr;
+  *code = guarded("hold_stream", [&] { held = new Stream::Hold(stream_of(stream)); });
+  return held;
+}
+
+void let_go_of_stream(void* held) noexcept { delete static_cast<Stream::Hold*>(held); }
 
 int stream_device(aclrtStream stream) noexcept {
   if (stream == nullptr) {

@@ -39,6 +39,24 @@ SOFTNPU_API int enqueue(aclrtStream stream, const Task& task) noexcept;
 // now and then (every 20 ms is enough) and then returns; the caller of aclrtStreamAbort waits for that.
 SOFTNPU_API bool running_task_aborted() noexcept;
 
+// Holds a stream: while it lives, other threads' tasks come before all that this thread puts on the stream, or after it. Nests.
+// For work that has a place in two orders, and locks the other one: the stream is held first, always, since a replay that runs
+// on it calls `again` (below) while it holds the stream.
+SOFTNPU_API void* hold_stream(aclrtStream stream, int* code) noexcept;
+SOFTNPU_API void let_go_of_stream(void* held) noexcept;
+class StreamHold {
+ public:
+  explicit StreamHold(aclrtStream stream) noexcept : held_(hold_stream(stream, &code_)) {}
+  StreamHold(const StreamHold&) = delete;
+  StreamHold& operator=(const StreamHold&) = delete;
+  ~StreamHold() { let_go_of_stream(held_); }
+  int code() const noexcept { return code_; }  // why it is not held: an aclError
+
+ private:
+  int code_ = 0;  // before held_, whose making sets it
+  void* held_;
+};
+
 // For work that has a place in an order of its own (collectives): a captured task runs again where its stream comes to it, which is
 // too late to take that place. So the graph keeps `state` alone, and each replay calls `again` on the replaying thread, which puts
 // a task of its own on `stream`. A stream that is not being captured: `again` is called at once. `drop` as in Task.

@@ -16,8 +16,6 @@
 namespace softnpu {
 namespace {
 
-int nothing(void*) noexcept { return 0; }
-
 [[noreturn]] void refuse_captured() {
   fail(ACL_ERROR_RT_EVENT_CAPTURED,
        "the event was recorded in a capture: it orders the graph's tasks and never happens by itself; record it "
@@ -98,8 +96,8 @@ void Event::open(uint32_t flags) noexcept {
 
 void Event::record(Stream& stream) {
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<1>, "aclrtRecordEvent", Cost::kTiny);
-  if (Capture* capture = stream.capture().load(std::memory_order_acquire)) {
-    auto mark = capture->mark(stream);
+  auto capture = stream.captured() ? Capture::of(stream) : nullptr;
+  if (auto mark = capture ? capture->mark(stream) : nullptr) {
     std::lock_guard lock(mutex_);
     recorded_ = {};
     ++epoch_;
@@ -135,51 +133,45 @@ void Event::wait_on(Stream& stream, int64_t limit_ns, const char* task) {
     mark = mark_;
   }
   if (mark) {
-    if (!join_capture(stream, *mark)) refuse_captured();
+    if (!Capture::join(stream, *mark)) refuse_captured();
     return;
   }
-  if (stream.capture().load(std::memory_order_acquire)) {
-    invalidate_capture(stream, "the stream was to wait for an event recorded outside the capture");
+  if (stream.captured()) {
+    Capture::invalidate(stream, "the stream was to wait for an event recorded outside the capture");
     fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY,
          "the stream is being captured, and the event was recorded outside the capture: let the stream wait before the "
          "capture begins, or wait with ACL_EVENT_WAIT_EXTERNAL, which each replay does");
   }
   if (at.stream == nullptr || at.stream == &stream) return;
-  if (at.stream->done() < at.target || at.stream->failed()) {
-    const WaitPayload wait{at.stream, at.target, limit_ns ? limit_ns : set, limit_ns ? task : "aclrtSetOpWaitTimeout"};
-    stream.submit(Work({nothing, nullptr, nullptr, task, Cost::kWait}, wait));
-  }
+  stream.wait_behind(*at.stream, at.target, task, limit_ns ? limit_ns : set, limit_ns ? task : "aclrtSetOpWaitTimeout");
   std::lock_guard lock(mutex_);
   std::erase_if(waits_, [](const Position& p) { return p.stream->done() >= p.target; });
   waits_.push_back({&stream, stream.tail()});
 }
 
-void Event::require_external(Stream& stream) {
-  if (!stream.capture().load(std::memory_order_acquire))
+// The graph keeps the event's handle; a replay after its end fails.
+void Event::add_external(Stream& stream, Again again, const char* name) {
+  const bool good = flags_ == ACL_EVENT_SYNC;
+  if (good && Capture::take(stream, Work({Recorded::never, nullptr, nullptr, name, Cost::kAgain},
+                                         Recorded{again, slab<Event>().handle_of(this), nullptr})))
+    return;
+  if (good || !stream.captured())
     fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the flag EXTERNAL is for streams that are being captured");
-  if (flags_ != ACL_EVENT_SYNC)
-    fail(ACL_ERROR_INVALID_PARAM, "the flag EXTERNAL needs an event made with ACL_EVENT_SYNC alone, not %#x", flags_);
+  fail(ACL_ERROR_INVALID_PARAM, "the flag EXTERNAL needs an event made with ACL_EVENT_SYNC alone, not %#x", flags_);
 }
 
-// The graph keeps the event's handle; a replay after its end fails.
 void Event::record_external(Stream& stream) {
-  require_external(stream);
   auto again = [](void* event, aclrtStream where) noexcept {
     return guarded("aclrtRecordEventWithFlag", [&] { slab<Event>().get(event).record(stream_of(where)); });
   };
-  stream.capture().load()->add(stream,
-                               Work({Recorded::never, nullptr, nullptr, "aclrtRecordEventWithFlag", Cost::kAgain},
-                                    Recorded{again, slab<Event>().handle_of(this), nullptr}));
+  add_external(stream, again, "aclrtRecordEventWithFlag");
 }
 
 void Event::wait_external(Stream& stream) {
-  require_external(stream);
   auto again = [](void* event, aclrtStream where) noexcept {
     return guarded("aclrtStreamWaitEventWithFlag", [&] { slab<Event>().get(event).wait_on(stream_of(where)); });
   };
-  stream.capture().load()->add(stream,
-                               Work({Recorded::never, nullptr, nullptr, "aclrtStreamWaitEventWithFlag", Cost::kAgain},
-                                    Recorded{again, slab<Event>().handle_of(this), nullptr}));
+  add_external(stream, again, "aclrtStreamWaitEventWithFlag");
 }
 
 void Event::reset(Stream& stream) {

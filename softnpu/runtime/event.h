@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "softnpu/runtime/enqueue.h"
 #include "softnpu/runtime/handle.h"
 
 namespace softnpu {
@@ -53,7 +54,7 @@ class Event {
   struct FlagTask;
 
   bool is_flag() const noexcept;
-  void require_external(Stream& stream);
+  void add_external(Stream& stream, Again again, const char* name);
 
   Position position();  // throws for an event recorded in a capture
 

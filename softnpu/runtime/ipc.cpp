@@ -68,6 +68,7 @@ struct Imports {
   struct Import {
     void* pointer;
     int users;
+    int device;
   };
   std::mutex mutex;
   std::map<std::string, Import> by_key;
@@ -152,11 +153,11 @@ void* import_key(const char* key) {
   Key k;
   if (!parse(key, &k)) fail(kBadKey, "the key was not made by the software NPU");
   std::lock_guard lock(imports().mutex);
-  auto [it, fresh] = imports().by_key.try_emplace(key, Imports::Import{nullptr, 0});
+  auto [it, fresh] = imports().by_key.try_emplace(key, Imports::Import{nullptr, 0, logical(k.device)});
   if (fresh) {
     try {
       int fd = open_foreign(k.pid, k.fd, arena_name(k.device, k.arena).c_str());
-      it->second.pointer = VirtualMemory::get().map_foreign(logical(k.device), fd, k.offset, k.size);
+      it->second.pointer = VirtualMemory::get().map_foreign(it->second.device, fd, k.offset, k.size);
     } catch (...) {
       imports().by_key.erase(it);
       throw;
@@ -179,6 +180,18 @@ void close_key(const char* key) {
   if (--it->second.users > 0) return;
   VirtualMemory::get().unmap_foreign(it->second.pointer);
   imports().by_key.erase(it);
+}
+
+void release_imports(int device) noexcept {
+  std::lock_guard lock(imports().mutex);
+  std::erase_if(imports().by_key, [device](const auto& row) {
+    if (row.second.device != device) return false;
+    try {
+      VirtualMemory::get().unmap_foreign(row.second.pointer);
+    } catch (const Error&) {  // the program has unmapped it itself
+    }
+    return true;
+  });
 }
 
 uint64_t export_physical(void* handle) {

@@ -12,6 +12,8 @@ namespace softnpu {
 std::string export_key(const void* pointer, size_t size);
 void* import_key(const char* key);
 void close_key(const char* key);
+// The device is being reset: what was imported on it is unmapped, and its keys may be imported anew.
+void release_imports(int device) noexcept;
 // Throws unless `key` is one of ours.
 void check_key(const char* key);
 

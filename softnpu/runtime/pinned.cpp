@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "softnpu/runtime/error.h"
+#include "softnpu/runtime/limits.h"
 
 namespace softnpu {
 
@@ -32,6 +33,7 @@ void Pinned::release(void* pointer) {
 
 void Pinned::add(void* pointer, size_t size) {
   if (size > (size_t{1} << 46)) fail(107000, "%zu bytes of host memory cannot be registered", size);
+  need_range(pointer, size, "ptr");
   std::unique_lock lock(mutex_);
   uint64_t at = reinterpret_cast<uint64_t>(pointer);
   auto next = blocks_.lower_bound(at);

@@ -23,13 +23,16 @@ Ring::Cell* Ring::cells() {
   return c;
 }
 
-bool Ring::push(Work&& work) {
+bool Ring::push(Work&& work, bool holder) {
   Cell* cells = this->cells();
+  const uint64_t lock = holder ? kLocked : 0;
   uint64_t t = tail_.load(std::memory_order_relaxed);
   do {
-    // The cell of position t - capacity is free once that task is done: its body and its drop have returned.
-    if (t - progress_.done() >= kCapacity) return false;
+    // The cell of position t - capacity is free once that task is done: its body and its drop have returned. A lock that is
+    // somebody else's makes the number large, too.
+    if ((t ^ lock) - progress_.done() >= kCapacity) return false;
   } while (!tail_.compare_exchange_weak(t, t + 1, std::memory_order_seq_cst, std::memory_order_relaxed));
+  t ^= lock;
   Cell& cell = cells[t % kCapacity];
   new (&cell.work) Work(std::move(work));
   cell.published.store(t + 1, std::memory_order_release);
@@ -38,7 +41,7 @@ bool Ring::push(Work&& work) {
 
 Work* Ring::front() noexcept {
   uint64_t h = progress_.done();
-  if (tail_.load(std::memory_order_acquire) == h) return nullptr;
+  if ((tail_.load(std::memory_order_acquire) & ~kLocked) == h) return nullptr;
   Cell* cells = cells_.load(std::memory_order_acquire);
   if (cells == nullptr) return nullptr;
   Cell& cell = cells[h % kCapacity];

@@ -1,5 +1,7 @@
 // A stream's queue: a bounded ring of fixed-size tasks, any number of producers, one consumer at a time (the token's holder).
 // Each task has a position; positions count up for ever, also over reuse of the stream, so "done >= position" never lies.
+// One producer may lock the others out, for tasks that must follow each other: the lock is a bit of the tail, so the others,
+// whose exchange of the tail then fails, pay nothing for it.
 // What it is not: it runs nothing and wakes nobody (stream.cpp).
 #pragma once
 
@@ -20,18 +22,27 @@ class Ring {
   ~Ring();
 
   // Tasks accepted so far: the number to wait for.
-  uint64_t tail() const noexcept { return tail_.load(std::memory_order_seq_cst); }
+  uint64_t tail() const noexcept { return tail_.load(std::memory_order_seq_cst) & ~kLocked; }
   uint64_t done() const noexcept { return progress_.done(); }
   bool empty() const noexcept { return tail() == done(); }
   Progress& progress() noexcept { return progress_; }
 
-  // Moves the task in. False when the ring is full: the task is then still the caller's. Throws bad_alloc for the first task
-  // of the ring's life only.
-  bool push(Work&& work);
+  // Locks the other producers out. False when it is locked. `holder` below: does the caller hold the lock?
+  bool try_lock() noexcept {
+    uint64_t t = tail_.load(std::memory_order_relaxed) & ~kLocked;
+    return tail_.compare_exchange_strong(t, t | kLocked, std::memory_order_seq_cst, std::memory_order_relaxed);
+  }
+  void unlock() noexcept { tail_.fetch_and(~kLocked, std::memory_order_seq_cst); }
+  bool locked() const noexcept { return tail_.load(std::memory_order_seq_cst) & kLocked; }
+  bool full() const noexcept { return tail() - done() >= kCapacity; }
 
-  // Token holder only: takes the next position for a task it is about to run itself. False unless the ring is empty.
-  bool claim_inline() noexcept {
-    uint64_t h = progress_.done();
+  // Moves the task in. False when the ring is full or locked: the task is then still the caller's. Throws bad_alloc for the
+  // first task of the ring's life only.
+  bool push(Work&& work, bool holder = false);
+
+  // Token holder only: takes the next position for a task it is about to run itself. False unless the ring is empty and open.
+  bool claim_inline(bool holder = false) noexcept {
+    uint64_t h = progress_.done() | (holder ? kLocked : 0);
     return tail_.compare_exchange_strong(h, h + 1, std::memory_order_seq_cst, std::memory_order_relaxed);
   }
   // Token holder only: the inline task is finished, and dropped.
@@ -48,6 +59,8 @@ class Ring {
     Work work;
   };
   static_assert(sizeof(Cell) == 128);
+
+  static constexpr uint64_t kLocked = uint64_t{1} << 63;
 
   Cell* cells();
 

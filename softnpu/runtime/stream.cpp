@@ -48,24 +48,38 @@ void Stream::open(Context* context, int device, uint32_t priority, uint32_t flag
 
 void Stream::submit(Work&& work) {
   at(Point::kSubmit, this, work.name());
-  if (Capture* capture = capture_.load(std::memory_order_acquire); __builtin_expect(capture != nullptr, 0)) {
-    capture->add(*this, std::move(work));
-    return;
-  }
+  if (__builtin_expect(captured(), 0) && Capture::take(*this, std::move(work))) return;
   if (__builtin_expect(failed(), 0) && !continue_on_failure()) throw_error(false);  // goes on if it was just reported
   const Cost cost = work.cost();
-  if (cost == Cost::kTiny && take_if_idle()) {
-    if (ring_.claim_inline()) {
-      execute(work);
-      ring_.finish_inline();
-      token_.release();
-      return;
+  if (cost == Cost::kTiny && run_inline(work, false)) return;
+  for (bool holder = false; !ring_.push(std::move(work), holder);) {
+    if (holder || !ring_.locked()) {
+      make_room();
+    } else if ((holder = held_here())) {
+      if (cost == Cost::kTiny && run_inline(work, true)) return;
+    } else {
+      wait_until_open();
     }
-    token_.release();
   }
-  while (!ring_.push(std::move(work))) make_room();
   at(Point::kQueued, this);
   schedule(cost);
+}
+
+void Stream::wait_behind(Stream& source, uint64_t target, const char* task, int64_t limit_ns, const char* limit) {
+  if (source.done() >= target && !source.failed()) return;
+  auto nothing = [](void*) noexcept { return 0; };
+  submit(Work({nothing, nullptr, nullptr, task, Cost::kWait}, WaitPayload{&source, target, limit_ns, limit}));
+}
+
+inline bool Stream::run_inline(Work& work, bool holder) noexcept {
+  if (!take_if_idle()) return false;
+  const bool claimed = ring_.claim_inline(holder);
+  if (claimed) {
+    execute(work);
+    ring_.finish_inline();
+  }
+  token_.release();
+  return claimed;
 }
 
 void Stream::execute(Work& work) noexcept {
@@ -86,6 +100,25 @@ bool Stream::running_task_aborted() noexcept {
   const Stream* s = t_running;
   return life() != Life::kRunning || (s && s->ring_.done() < s->skip_until_.load(std::memory_order_relaxed));
 }
+
+void Stream::refuse_in_callback() const {
+  if (t_running == this)
+    fail(
+        ACL_ERROR_RT_NO_PERMISSION,
+        "a host callback or a task of the stream cannot wait for the stream itself: let another thread do it, or do it "
+        "after the callback");
+}
+
+Stream::Callback::Callback(const Stream* stream) noexcept : outer_(std::exchange(t_running, stream)) {}
+Stream::Callback::~Callback() { t_running = outer_; }
+
+void Stream::give_up_if_stuck() const {
+  if (t_running == nullptr) return;
+  if (ring_.full()) refuse_in_callback();
+  if (running_task_aborted()) fail(ACL_ERROR_RT_STREAM_ABORT, "the stream of the host callback that calls was aborted");
+}
+
+// --- threads that run it ---------------------------------------------------------------------------------------------------
 
 bool Stream::may_run(Runner runner, Work& work, const Turn* turn) noexcept {
   if (skipped()) return true;
@@ -212,6 +245,7 @@ bool Stream::linger(Executor& me) noexcept {
 
 // The queue is full: run some of it, or wait until a few cells are free.
 void Stream::make_room() {
+  give_up_if_stuck();
   uint64_t target = ring_.done() + Ring::kCapacity / 8;
   if (token_.try_take()) {
     Stop stop = run_queue(Runner::kCaller, target, nullptr);
@@ -219,7 +253,8 @@ void Stream::make_room() {
     if (stop == Stop::kTarget || stop == Stop::kEmpty) return;
   }
   schedule(Cost::kTiny);
-  ring_.progress().wait(std::min(target, ring_.tail()), now_ns() + schedule::kLookNs, schedule::kSpins);
+  const int64_t look = t_running ? schedule::kAbortNs : schedule::kLookNs;
+  ring_.progress().wait(std::min(target, ring_.tail()), now_ns() + look, schedule::kSpins);
 }
 
 bool Stream::wait_for(uint64_t target, int64_t deadline) {
@@ -227,6 +262,10 @@ bool Stream::wait_for(uint64_t target, int64_t deadline) {
   const Runner runner = deadline == kForever ? Runner::kWaiter : Runner::kCaller;
   for (;;) {
     if (ring_.done() >= target) return true;
+    if (__builtin_expect(t_running != nullptr, 0)) {
+      refuse_in_callback();
+      give_up_if_stuck();
+    }
     if (token_.try_take()) {
       Stop stop = run_queue(runner, target, nullptr);
       token_.release();
@@ -238,7 +277,7 @@ bool Stream::wait_for(uint64_t target, int64_t deadline) {
       schedule(Cost::kTiny);  // somebody is responsible, unless no thread could be started
     }
     // Somebody runs it, or its next task is not for callers. Look again now and then: the head may have become ours.
-    const int64_t until = std::min(now_ns() + schedule::kLookNs, deadline);
+    const int64_t until = std::min(now_ns() + (t_running ? schedule::kAbortNs : schedule::kLookNs), deadline);
     if (ring_.progress().wait(target, until, schedule::kSpins)) return true;
     if (deadline != kForever && now_ns() >= deadline) return false;
   }
@@ -247,7 +286,7 @@ bool Stream::wait_for(uint64_t target, int64_t deadline) {
 namespace {
 
 [[noreturn]] void refuse_captured(Stream& stream) {
-  invalidate_capture(stream, "the stream was to be synchronized");
+  Capture::invalidate(stream, "the stream was to be synchronized");
   fail(107027, "the stream is being captured into a graph: it cannot be synchronized");
 }
 [[noreturn]] void time_out(int code) { fail(code, "the stream has not finished within the given time"); }
@@ -255,7 +294,7 @@ namespace {
 }  // namespace
 
 void Stream::synchronize(int64_t deadline, int timeout_code) {
-  if (capture_.load(std::memory_order_acquire)) refuse_captured(*this);
+  if (captured()) refuse_captured(*this);
   if (!wait_for(ring_.tail(), deadline)) time_out(timeout_code);
   if (failed()) throw_error(true);
 }
@@ -264,7 +303,7 @@ void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
   std::vector<Stream*> mine;
   slab<Stream>().each([&](Stream& s) {
     if (s.device() != device) return;
-    if (s.capture_.load(std::memory_order_acquire)) refuse_captured(s);
+    if (s.captured()) refuse_captured(s);
     mine.push_back(&s);
   });
   for (Stream* s : mine)

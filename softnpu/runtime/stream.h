@@ -4,7 +4,9 @@
 //   - a task has one owner (work.h): the caller until `submit` has accepted it, then the ring, or the capture;
 //   - a task's error stays on the stream: later tasks are skipped, later calls return it, until a synchronizing call reports
 //     it. Whatever was accepted before the report is skipped, whatever comes after it runs.
-// Lock order: none is held while a task runs. error_mutex_ is a leaf.
+//   - who must put several tasks on it without another's between them holds it (Hold); others wait before they are accepted;
+//   - a host callback may put tasks on its own stream while there is room, but never wait for it: such a call is refused.
+// Lock order: a Hold comes before every other lock of its thread. None else is held while a task runs. error_mutex_ is a leaf.
 #pragma once
 
 #include <atomic>
@@ -56,11 +58,13 @@ class Stream {
   // Accepts a task: runs it now or queues it. Throws the stream's sticky error, or that there is no memory for the queue: the
   // task is then still the caller's, whose Work drops it.
   void submit(Work&& work);
+  // Goes on after that position of another stream, or with its error. It fails after `limit_ns` (0: never), which `limit` names.
+  void wait_behind(Stream& source, uint64_t target, const char* task, int64_t limit_ns = 0, const char* limit = "");
 
   // Runs `body()` on the calling thread if the stream is empty, as a tiny task would. False: the caller must submit instead.
   template <class Body>
   bool run_now(Body&& body) noexcept {
-    if (capture_.load(std::memory_order_acquire) || failed() || !take_if_idle()) return false;
+    if (captured() || failed() || !take_if_idle()) return false;
     bool claimed = ring_.claim_inline();
     if (claimed) {
       body();
@@ -75,6 +79,7 @@ class Stream {
   bool idle() const noexcept { return ring_.empty(); }
 
   // Waits until `target` tasks are done, running some itself meanwhile. False at the deadline.
+  // Throws in a host callback of this stream, for what can be done only after it, and where the callback's stream is aborted.
   bool wait_for(uint64_t target, int64_t deadline);
   // Waits for everything accepted so far, then reports and clears the sticky error (throws Error). Throws on timeout.
   void synchronize(int64_t deadline, int timeout_code);
@@ -91,6 +96,35 @@ class Stream {
   void abort() noexcept { skip_until(ring_.tail()); }
   // In a task: has its stream been aborted, so that it should give up what it blocks on? For costs kBlocking and kHost.
   static bool running_task_aborted() noexcept;
+  // Throws ACL_ERROR_RT_NO_PERMISSION in a host callback of this stream.
+  void refuse_in_callback() const;
+
+  // While it lives, the calling thread runs a host callback of the stream, which waits for that.
+  class Callback {
+   public:
+    explicit Callback(const Stream* stream) noexcept;
+    ~Callback();
+    Callback(const Callback&) = delete;
+
+   private:
+    const Stream* outer_;
+  };
+
+  // While it lives, tasks of other threads come before all that the calling thread puts on the stream, or after it. Nests.
+  class Hold {
+   public:
+    explicit Hold(Stream& stream);
+    ~Hold();
+    Hold(const Hold&) = delete;
+
+   private:
+    Stream* stream_;  // null if the thread held it before
+    Hold* outer_;     // the thread's holds
+    friend class Stream;
+  };
+  // For who waits for a lock that a thread holds while it puts tasks on this stream, now and then: throws in a host callback
+  // that stands in the other's way, or is to be aborted.
+  void give_up_if_stuck() const;
 
   // Executors only: runs the stream until it is empty, its turn is over, or another executor must go on.
   void drive(Executor& me) noexcept;
@@ -98,9 +132,10 @@ class Stream {
   // Every live stream of the process; false at the deadline.
   static bool drain_all(int64_t deadline) noexcept;
 
-  std::atomic<Capture*>& capture() noexcept { return capture_; }
+  bool captured() const noexcept { return capture_.load(std::memory_order_acquire) != nullptr; }
 
  private:
+  friend class Capture;  // sets capture_, with its lock held
   enum class Stop : uint8_t { kTarget, kEmpty, kNotMine, kPending, kTurnOver };
   // An executor's turn with this stream.
   struct Turn {
@@ -125,6 +160,9 @@ class Stream {
     return false;
   }
 
+  bool run_inline(Work& work, bool holder) noexcept;
+  bool held_here() const noexcept;
+  void wait_until_open();
   Stop run_queue(Runner runner, uint64_t target, Turn* turn) noexcept;
   bool may_run(Runner runner, Work& work, const Turn* turn) noexcept;
   void execute(Work& work) noexcept;
@@ -149,8 +187,9 @@ class Stream {
   Token token_;
   std::atomic<int> status_{0};
   std::atomic<bool> continue_on_failure_{false};
-  std::atomic<uint64_t> skip_until_{0};  // tasks before this position are dropped unrun
-  std::atomic<bool> scheduled_{false};   // an executor is responsible for the queue
+  std::atomic<uint64_t> skip_until_{0};             // tasks before this position are dropped unrun
+  std::atomic<bool> scheduled_{false};              // an executor is responsible for the queue
+  std::atomic<uint32_t> opened_{0}, wait_open_{0};  // counts ends of holds that somebody waited for, and who waits
   std::atomic<Capture*> capture_{nullptr};
   Ring ring_;
   Executor worker_;

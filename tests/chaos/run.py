@@ -170,7 +170,7 @@ def main() -> int:
         return repeat_program(Program.from_json(sys.stdin.read()), args.repeat)
     if args.show is not None:
         if args.ranks:
-            from tests.chaos.ranks import draw
+            from tests.chaos.ranked import draw
 
             print(draw(args.show, args.ranks))
         else:

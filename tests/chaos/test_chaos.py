@@ -1,4 +1,4 @@
-"""Random programs against their oracle, with random delays: program.py, ranks.py. The seeds are printed; more of them:
+"""Random programs against their oracle, with random delays: program.py, ranked.py. The seeds are printed; more of them:
 `python -m tests.chaos.run --programs 10000 --seed 1`."""
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Programs about orders, ends and settings of groups: what must not hang, be told, and be usable again."""
+"""Programs about orders, ends and settings of groups: what must not hang, be told, and be usable again.
+
+Long because every way to fail is a small program of its own.
+"""
 
 from __future__ import annotations
 

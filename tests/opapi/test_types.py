@@ -85,6 +85,8 @@ def test_empty_members_of_a_list_have_any_type(npu):
 
 # What a type decides together with something else, so that the type alone cannot be refused.
 TOGETHER = {
+    "aclnnFlashAttentionScore": "a dropout mask of bool has a byte an element, one of uint8 a bit",
+    "aclnnFlashAttentionScoreGrad": "a dropout mask of bool has a byte an element, one of uint8 a bit",
     "aclnnDivMod": "mode 0 is true division, whose result no integers hold",
     "aclnnInplaceFillScalar": "a value that the type does not hold",
     "aclnnIndex": "a mask has the shape of what it indexes",

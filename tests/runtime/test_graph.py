@@ -309,3 +309,62 @@ def test_an_external_event_holds_up_the_graph_until_it_is_recorded(acl, stream):
     assert "the event was destroyed" in acl.message()
     acl.aclmdlRIDestroy(graph)
     acl.aclrtDestroyStream(other)
+
+
+def test_replays_of_a_graph_follow_each_other_on_any_stream(acl, stream):
+    other, log, gate = acl.stream(), [], threading.Event()
+    acl.aclmdlRICaptureBegin(stream, RELAXED)
+    acl.host_task(stream, lambda: (log.append("begin"), gate.wait(5), log.append("end")))
+    graph = end(acl, stream)
+    for where in (stream, other, stream):
+        acl.aclmdlRIExecuteAsync(graph, where)
+    assert acl.raw.aclrtSynchronizeStreamWithTimeout(other, 30) == 507046
+    gate.set()
+    acl.aclrtSynchronizeStream(stream)
+    acl.aclrtSynchronizeStream(other)
+    assert log == ["begin", "end"] * 3
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtDestroyStream(other)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["tasks", "events"])
+def test_no_other_threads_task_comes_between_those_of_a_replay(acl, stream, again):
+    """Also where the queue is too short for the graph, so that the replaying thread waits for room."""
+    log, gate, event = [], threading.Event(), acl.event(SYNC)
+    acl.aclmdlRICaptureBegin(stream, RELAXED)
+    acl.host_task(stream, gate.wait)
+    for _ in range(1100):
+        acl.enqueue(stream, lambda: log.append("graph") or 0, HOST)
+        if again:
+            acl.aclrtRecordEventWithFlag(event, stream, 1)
+    graph = end(acl, stream)
+    replaying = threading.Thread(target=lambda: acl.aclmdlRIExecuteAsync(graph, stream))
+    replaying.start()
+    on_another_thread(acl, lambda: acl.raw.aclrtSynchronizeStreamWithTimeout(stream, 30))  # the replay has begun
+    threading.Timer(0.05, gate.set).start()
+    assert on_another_thread(acl, lambda: acl.enqueue(stream, lambda: log.append("eager") or 0)) == 0
+    replaying.join()
+    acl.aclrtSynchronizeStream(stream)
+    assert log == ["graph"] * 1100 + ["eager"]
+    acl.aclrtSynchronizeEvent(event)
+    acl.aclmdlRIDestroy(graph)
+
+
+def test_a_graph_may_be_a_part_of_another_one(acl, stream):
+    other, event, log = acl.stream(), acl.event(SYNC), []
+    acl.aclmdlRICaptureBegin(stream, RELAXED)
+    acl.enqueue(stream, lambda: log.append("inner") or 0, HOST)
+    acl.aclrtRecordEventWithFlag(event, stream, 1)
+    inner = end(acl, stream)
+    acl.aclmdlRICaptureBegin(stream, RELAXED)
+    acl.enqueue(stream, lambda: log.append("outer") or 0, HOST)
+    acl.aclmdlRIExecuteAsync(inner, stream)
+    outer = end(acl, stream)
+    acl.aclmdlRIDestroy(inner)
+    for _ in range(2):
+        acl.aclmdlRIExecuteAsync(outer, other)
+        acl.aclrtSynchronizeEvent(event)
+    acl.aclrtSynchronizeStream(other)
+    assert log == ["outer", "inner"] * 2
+    acl.aclmdlRIDestroy(outer)
+    acl.aclrtDestroyStream(other)

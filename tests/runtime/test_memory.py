@@ -297,6 +297,42 @@ print(acl.download(p, 15))"""
     assert run(code).stdout.split("\n")[:3] == ["b'the parent'", "507022", "b'from OVERparent'"]
 
 
+def test_a_key_can_be_imported_anew_after_a_reset():
+    code = (
+        CHILD
+        + """
+p = acl.malloc(64)
+acl.upload(p, b'from the parent')
+key = C.create_string_buffer(65)
+acl.aclrtIpcMemGetExportKey(p, 64, key, 65, 0)
+print(child('''
+key = sys.argv[1].encode()
+for _ in range(2):
+    q = acl.out('aclrtIpcMemImportByKey', C.c_void_p, key, 0)
+    print(C.string_at(q, 15))
+    acl.aclrtResetDevice(0)
+    acl.aclrtSetDevice(0)
+    print(acl.raw.aclrtIpcMemClose(key))''', key.value.decode()))"""
+    )
+    assert run(code).stdout.split("\n")[:4] == ["b'from the parent'", "507022"] * 2
+
+
+def test_a_range_ends_in_the_address_space(acl, stream):
+    host, p = C.create_string_buffer(64), acl.malloc(64)
+    for size in (2**64 - 1, 2**64 - 64):
+        calls = {
+            "memset": acl.raw.aclrtMemset(host, size, 1, size),
+            "memsetAsync": acl.raw.aclrtMemsetAsync(p, size, 1, size, stream),
+            "memcpy": acl.raw.aclrtMemcpy(p, size, host, size, 1),
+            "memcpyAsync": acl.raw.aclrtMemcpyAsync(p, size, host, size, 1, stream),
+            "memcpy2d": acl.raw.aclrtMemcpy2d(p, size, host, size, size, 1, 1),
+        }
+        assert calls == dict.fromkeys(calls, 100000)
+        assert acl.raw.aclrtHostRegister(host, size, 0, C.byref(C.c_void_p())) in (100000, 107000)
+        assert acl.raw.MsprofGetHashId(host, size) == 0
+    acl.aclrtSynchronizeStream(stream)
+
+
 def test_physical_memory_is_shared_by_handle():
     code = (
         CHILD

@@ -335,3 +335,51 @@ def test_the_log_goes_where_it_is_told(tmp_path):
     assert "aclrtSetDevice returns 107001: device 77 does not exist" in out
     run(code, ASCEND_PROCESS_LOG_PATH=str(tmp_path / "quiet"))
     assert not (tmp_path / "quiet").exists()
+
+
+def test_the_default_stream_lives_as_long_as_its_context(acl):
+    default = acl.out("aclrtCtxGetCurrentDefaultStream", C.c_void_p)
+    assert acl.raw.aclrtDestroyStream(default) == acl.raw.aclrtDestroyStreamForce(default) == 100000
+    assert acl.out("aclrtCtxGetCurrentDefaultStream", C.c_void_p) == default
+    acl.aclrtSynchronizeStream(default)
+
+
+def test_attributes_work_or_are_refused(acl, stream):
+    value = (C.c_uint32 * 4)()
+
+    def put(which, number):
+        value[0] = number
+        return acl.raw.aclrtSetStreamAttribute(stream, which, value)
+
+    def got(which):
+        acl.aclrtGetStreamAttribute(stream, which, value)
+        return value[0]
+
+    overflow, tag, cache, priority = 2, 3, 4, 5
+    assert [put(priority, n) for n in (7, 8, 4000000000)] == [0, 100000, 100000] and got(priority) == 7
+    assert [put(1, n) for n in (1, 0, 2)] == [0, 0, 100000] and got(1) == 0
+    assert put(tag, 4000000000) == 0 and got(tag) == 4000000000
+    for which in (overflow, cache):
+        assert [put(which, n) for n in (0, 1)] == [0, 207000] and got(which) == 0
+    assert [acl.raw.aclrtSetStreamOverflowSwitch(stream, n) for n in (0, 1)] == [0, 207000]
+    assert acl.out("aclrtGetStreamOverflowSwitch", C.c_uint32, stream, first=False) == 0
+
+
+def test_a_timeout_is_a_time_or_minus_one(acl, stream):
+    event, graph = acl.event(), C.c_void_p()
+    acl.aclrtRecordEvent(event, stream)
+    other = acl.stream()
+    acl.aclmdlRICaptureBegin(other, 2)
+    acl.aclmdlRICaptureEnd(other, C.byref(graph))
+    acl.aclrtSubscribeReport(threading.get_ident(), other)
+    calls = {
+        "stream": lambda t: acl.raw.aclrtSynchronizeStreamWithTimeout(stream, t),
+        "event": lambda t: acl.raw.aclrtSynchronizeEventWithTimeout(event, t),
+        "device": lambda t: acl.raw.aclrtSynchronizeDeviceWithTimeout(t),
+        "graph": lambda t: acl.raw.aclmdlRIExecute(graph, t),
+    }
+    for name, call in calls.items():
+        assert (name, [call(t) for t in (1000, -1, -2, -7, -(2**31))]) == (name, [0, 0, 100000, 100000, 100000])
+    assert acl.raw.aclrtProcessReport(-2) == acl.raw.aclrtProcessHostFunc(-7) == 100000
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtDestroyStream(other)

@@ -56,6 +56,27 @@ BOOST_AUTO_TEST_CASE(inline_needs_an_empty_ring_and_counts_as_a_position) {
   BOOST_TEST(!r.claim_inline());
 }
 
+BOOST_AUTO_TEST_CASE(a_lock_keeps_all_out_but_its_holder) {
+  Ring r;
+  int x;
+  BOOST_TEST(r.push(Work(task(&x))));
+  BOOST_TEST(r.try_lock());
+  BOOST_TEST(!r.try_lock());
+  BOOST_TEST(r.tail() == 1u);
+  BOOST_TEST(!r.push(Work(task(&x))));
+  BOOST_TEST(r.push(Work(task(&x)), true));
+  BOOST_TEST(r.front() != nullptr);
+  r.pop();
+  r.pop();
+  BOOST_TEST(r.empty());
+  BOOST_TEST(!r.claim_inline());
+  BOOST_TEST(r.claim_inline(true));
+  r.finish_inline();
+  r.unlock();
+  BOOST_TEST(r.tail() == 3u);
+  BOOST_TEST(r.push(Work(task(&x))));
+}
+
 BOOST_AUTO_TEST_CASE(several_producers_lose_nothing_and_keep_their_own_order) {
   Ring r;
   constexpr int kProducers = 3, kEach = 5000;

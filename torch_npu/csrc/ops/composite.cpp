@@ -141,7 +141,7 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   return out.item<bool>();
 }
 
-// A lazy conjugation commutes with the physical one.
+// What a lazily conjugated tensor shows changes as its memory does: the imaginary part changes its sign in both.
 void conjugate(const at::Tensor& self) {
   if (self.is_complex()) at::native::view_as_real(self.is_conj() ? self.conj() : self).select(-1, 1).neg_();
 }

@@ -45,7 +45,7 @@ at::Tensor int4_pack(const at::Tensor& weight);
 int64_t format_of(const at::Tensor& tensor);  // format.cpp
 int64_t storage_elements(const at::Tensor& tensor);
 
-// -- dropout; bit_mask_dropout is in csrc/ops/random.cpp: a bit an element, in bytes, padded to 128 elements
+// -- dropout; bit_mask_dropout is in csrc/ops/dropout.cpp: a bit an element, in bytes, padded to 128 elements
 void bit_mask_dropout(const at::Tensor& input, double p, at::Tensor& out, at::Tensor& mask);
 Pair byte_mask_dropout(const at::Tensor& input, double p);
 Triple dropout_with_add_softmax(const at::Tensor& input, const at::Tensor& x1, const at::Scalar& alpha, double p,

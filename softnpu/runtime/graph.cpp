@@ -1,0 +1,127 @@
+#include "softnpu/runtime/graph.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "softnpu/runtime/capture.h"
+#include "softnpu/runtime/error.h"
+#include "softnpu/runtime/stream.h"
+
+namespace softnpu {
+
+void* new_graph() {
+  static std::atomic<uint32_t> next_id{1};
+  Graph* g = slab<Graph>().take();
+  std::lock_guard lock(g->mutex);
+  g->list.reset();
+  g->capturing = false;
+  g->name.clear();
+  g->id = next_id++;
+  return slab<Graph>().publish(g);
+}
+
+void drop_graph(void* handle) noexcept {
+  try {
+    slab<Graph>().recycle(&slab<Graph>().remove(handle));
+  } catch (const Error&) {  // another thread has destroyed it
+  }
+}
+
+namespace {
+
+// One run of a graph: keeps its tasks until the last of them is dropped, so a graph may be destroyed behind its replay.
+struct Replay {
+  const std::shared_ptr<TaskList> list;
+  std::atomic<size_t> users{1};
+
+  void release() noexcept {
+    if (users.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+};
+struct Release {
+  void operator()(Replay* replay) const noexcept { replay->release(); }
+};
+using ReplayPtr = std::unique_ptr<Replay, Release>;
+
+struct Replayed {
+  Work* work;
+  Replay* replay;
+
+  static int run(void* state) noexcept { return static_cast<Replayed*>(state)->work->run(); }
+  static void drop(void* state) noexcept { static_cast<Replayed*>(state)->replay->release(); }
+};
+
+Work replayed(Work& work, Replay& replay) {
+  replay.users.fetch_add(1, std::memory_order_relaxed);
+  return Work({Replayed::run, Replayed::drop, nullptr, work.name(), work.cost()}, Replayed{&work, &replay});
+}
+
+// Of a task of cost kAgain in a graph that has become a part of another one.
+int again_replayed(void* state, aclrtStream stream) noexcept {
+  const Recorded& recorded = static_cast<Replayed*>(state)->work->payload<Recorded>();
+  return recorded.again(recorded.state, stream);
+}
+void drop_replayed(void* state) noexcept {
+  Replayed::drop(state);
+  delete static_cast<Replayed*>(state);
+}
+
+// All at once: a graph within a graph is one unit, too. False: the capture is over.
+bool replay_into(Capture& capture, Replay& run, Stream& stream) {
+  std::vector<Work> works;
+  works.reserve(run.list->tasks.size());
+  for (Work& work : run.list->tasks) {
+    if (work.cost() != Cost::kAgain) {
+      works.push_back(replayed(work, run));
+      continue;
+    }
+    auto* state = new Replayed{&work, &run};
+    run.users.fetch_add(1, std::memory_order_relaxed);
+    works.push_back(Work({Recorded::never, Recorded::let_go, nullptr, work.name(), Cost::kAgain},
+                         Recorded{again_replayed, state, drop_replayed}));
+  }
+  return capture.add(stream, works);
+}
+
+// Locked by another thread that replays the graph, perhaps while it waits for room in its stream.
+void lock(TaskList& list) {
+  while (!list.replaying.try_lock()) {
+    if (const Stream* other = list.replaying_on.load(std::memory_order_relaxed)) other->give_up_if_stuck();
+    usleep(20);
+  }
+}
+
+}  // namespace
+
+void replay(std::shared_ptr<TaskList> list, Stream& stream) {
+  TaskList& graph = *list;
+  const ReplayPtr run(new Replay{std::move(list)});
+  if (stream.captured())
+    if (auto capture = Capture::of(stream); capture && replay_into(*capture, *run, stream)) return;
+
+  lock(graph);
+  std::unique_lock order(graph.replaying, std::adopt_lock);
+  graph.replaying_on.store(&stream, std::memory_order_relaxed);
+  Stream::Hold hold(stream);
+  if (graph.last_stream && graph.last_stream != &stream)
+    stream.wait_behind(*graph.last_stream, graph.last_position, "aclmdlRIExecuteAsync");
+  graph.last_stream = &stream;
+  struct End {  // also of a replay that fails in the middle
+    TaskList& graph;
+    ~End() { graph.last_position = graph.last_stream->tail(); }
+  } end{graph};
+  for (Work& work : graph.tasks) {
+    if (work.cost() == Cost::kAgain) {
+      const Recorded& recorded = work.payload<Recorded>();
+      if (const int code = recorded.again(recorded.state, slab<Stream>().handle_of(&stream)))
+        fail(code, "%s", take_recent_message());
+      continue;
+    }
+    stream.submit(replayed(work, *run));
+  }
+}
+
+}  // namespace softnpu
