@@ -105,8 +105,8 @@ LEFT: dict[str, tuple[complex, ...]] = {
     "fmod": (2**40,),
     "remainder": (2**40,),
     "hardtanh": (300, -300),
-    "rsub alpha": (1j, 1 + 1j, True),
-    "addr": (1j, 1 + 1j, True),
+    "rsub alpha": (1j, 1 + 1j, 1.5, True),
+    "addr": (1j, 1 + 1j, 1.5, True),
     "where": (1j,),
 }
 
