@@ -98,15 +98,15 @@ NUMBERS: dict[torch.dtype, tuple[complex, ...]] = {
     torch.bool: (1, 1.5),
 }
 
-# Not yet refused at the call, or not computed: a divisor that wraps to zero, a negative bound of an unsigned type, alpha's kind
-# where the meta function does not ask, complex numbers of 16 bits.
+# Not yet refused at the call, or not computed: a divisor that wraps to zero, a negative bound of an unsigned type,
+# alpha's kind where the meta function does not ask, complex numbers of 16 bits.
 LEFT: dict[str, tuple[complex, ...]] = {
     "floor_divide": (2**40,),
     "fmod": (2**40,),
     "remainder": (2**40,),
     "hardtanh": (300, -300),
-    "rsub alpha": (1j, 1 + 1j, True),
-    "addr": (1j, 1 + 1j, True),
+    "rsub alpha": (1j, 1 + 1j, 1.5, True),
+    "addr": (1j, 1 + 1j, 1.5, True),
     "where": (1j,),
 }
 
