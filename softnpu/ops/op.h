@@ -15,7 +15,8 @@ namespace softnpu::ops {
 class Frame;
 class Plan;
 
-// The number that a caller wrote, of what came as a float: the shortest decimal that rounds to it (0.1, not 0.10000000149).
+// The number that a caller wrote, of what came as a float: a decimal of up to six digits that rounds to it (0.1, not
+// 0.10000000149), or else the float itself.
 double decimal(float value);
 
 // How long a kernel takes, so that launch can choose a thread: nanoseconds an element on one thread, or a rule.

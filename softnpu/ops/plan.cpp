@@ -13,8 +13,10 @@ double decimal(float value) {
   if ((std::bit_cast<uint32_t>(value) & 0xffff) == 0) return value;  // few digits, or not finite: exact as it is
   char text[32];
   const char* end = std::to_chars(text, text + sizeof text, value).ptr;
+  int digits = 0;
+  for (const char* c = text; c != end && *c != 'e'; ++c) digits += *c >= (digits ? '0' : '1') && *c <= '9';
   double found = value;
-  std::from_chars(text, end, found);
+  if (digits <= 6) std::from_chars(text, end, found);  // longer ones were computed, not written
   return found;
 }
 

@@ -131,8 +131,8 @@ SOFTNPU_EXPORT aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamA
       case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
         s.attribute(unsigned(stmAttrType)) = value->userCustomTag;
         break;
-      case ACL_STREAM_ATTR_CACHE_OP_INFO:
-        need_off(value->cacheOpInfoSwitch, "caching a stream's operators");
+      case ACL_STREAM_ATTR_CACHE_OP_INFO:  // for profilers, which get nothing here; the vendor's plugin sets it in every capture
+        s.attribute(unsigned(stmAttrType)) = value->cacheOpInfoSwitch;
         break;
       default:
         fail(ACL_ERROR_INVALID_PARAM, "%d is not a stream attribute", int(stmAttrType));
@@ -156,8 +156,10 @@ SOFTNPU_EXPORT aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamA
       case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
         value->userCustomTag = s.attribute(unsigned(stmAttrType));
         break;
-      case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:  // off
       case ACL_STREAM_ATTR_CACHE_OP_INFO:
+        value->cacheOpInfoSwitch = s.attribute(unsigned(stmAttrType));
+        break;
+      case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:  // off
         break;
       default:
         fail(ACL_ERROR_INVALID_PARAM, "%d is not a stream attribute", int(stmAttrType));

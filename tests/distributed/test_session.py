@@ -14,7 +14,9 @@ import torch
 torch_npu = pytest.importorskip("torch_npu")
 from torch_npu._C._distributed_c10d import _StoreProxy  # noqa: E402
 
-from tests.distributed.test_store import MAGIC, connect, ours, proxied, resident, seconds, server  # noqa: E402, F401
+from tests.distributed.stores import ours, proxied, seconds  # noqa: E402
+from tests.distributed.test_store import connect  # noqa: E402, F401
+from tests.distributed.test_store_sockets import MAGIC, resident  # noqa: E402
 from torch_npu.distributed import ParallelStore  # noqa: E402
 
 DistNetworkError = torch.distributed.DistNetworkError

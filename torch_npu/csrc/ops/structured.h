@@ -50,7 +50,7 @@ class Structured final : public Meta {
   explicit Structured(Outputs kind, const T&... given) : outputs_{given...}, kind_(kind) {}
 
   // To the meta function an output stays the caller's: it checks what memory it shares.
-  const at::Tensor& maybe_get_output(int64_t i) override { return given_[i].defined() ? given_[i] : outputs_[i]; }
+  const at::Tensor& maybe_get_output(int64_t i) override { return outputs_[i]; }
   void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
                           at::TensorOptions options) override {
     set(i, sizes, strides, options);
@@ -68,15 +68,15 @@ class Structured final : public Meta {
   }
   void give_back() {
     for (size_t i = 0; C10_UNLIKELY(shares_) && i < N; ++i) {
-      if (given_[i].defined()) give_output(given_[i], outputs_[i]);
+      if (instead_[i].defined()) give_output(outputs_[i], instead_[i]);
     }
   }
 
-  const at::Tensor& output(size_t i) const { return outputs_[i]; }
+  const at::Tensor& output(size_t i) const { return C10_UNLIKELY(shares_) && instead_[i].defined() ? instead_[i] : outputs_[i]; }
   // Nothing to compute where every output is empty.
   bool has_elements() const {
-    for (const at::Tensor& tensor : outputs_) {
-      if (tensor.numel() != 0) return true;
+    for (size_t i = 0; i < N; ++i) {
+      if (output(i).numel() != 0) return true;
     }
     return false;
   }
@@ -90,7 +90,7 @@ class Structured final : public Meta {
       check_inplace(outputs_[i], sizes, options);
     } else if (C10_UNLIKELY(shares_) && outputs_[i].sizes() != sizes) {
       check_output(outputs_[i], options);
-      given_[i] = std::exchange(outputs_[i], new_output(sizes, strides, options));
+      instead_[i] = new_output(sizes, strides, options);
     } else {
       resize_output(outputs_[i], sizes, strides, options);
     }
@@ -99,7 +99,7 @@ class Structured final : public Meta {
     }
   }
 
-  std::array<at::Tensor, N> outputs_, given_;
+  std::array<at::Tensor, N> outputs_, instead_;
   Outputs kind_ = Outputs::kNew;
   bool shares_ = false;
 };
