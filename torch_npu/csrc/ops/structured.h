@@ -72,7 +72,9 @@ class Structured final : public Meta {
     }
   }
 
-  const at::Tensor& output(size_t i) const { return C10_UNLIKELY(shares_) && instead_[i].defined() ? instead_[i] : outputs_[i]; }
+  const at::Tensor& output(size_t i) const {
+    return C10_UNLIKELY(shares_) && instead_[i].defined() ? instead_[i] : outputs_[i];
+  }
   // Nothing to compute where every output is empty.
   bool has_elements() const {
     for (size_t i = 0; i < N; ++i) {
