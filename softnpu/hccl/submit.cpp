@@ -247,7 +247,9 @@ uint64_t bytes_of(uint64_t count, HcclDataType type, uint64_t times) {
   const size_t size = element_size(type);
   if (!size) fail(HCCL_E_NOT_SUPPORT, "%d is not an HcclDataType", static_cast<int>(type));
   uint64_t bytes;
-  if (__builtin_mul_overflow(count, size * times, &bytes))
+  // No memory is that long, and sums of such offsets and sizes over all ranks do not wrap.
+  constexpr uint64_t kMost = uint64_t{1} << 47;
+  if (__builtin_mul_overflow(count, size * times, &bytes) || bytes > kMost)
     fail(HCCL_E_PARA, "a count of %llu is too large", static_cast<unsigned long long>(count));
   return bytes;
 }

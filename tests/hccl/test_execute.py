@@ -77,3 +77,8 @@ def test_the_count_of_operations_wraps_around(fresh, n):
     job = fresh(n).connect()
     job.run(programs.chained, 10, 100)
     job.run(programs.chained, 3, 30_000)
+
+
+def test_offsets_beyond_memory_are_refused(fresh):
+    for found in fresh(2).connect().run(programs.offsets_beyond_memory):
+        assert len(found) == 3 and all(text.startswith("PARA") and "is too large" in text for text in found), found

@@ -51,6 +51,7 @@ from tests.hccl.programs.moves import (
     all_to_all_v,
     broadcast,
     move_matrix,
+    offsets_beyond_memory,
     scatter,
     uneven_matrix,
 )

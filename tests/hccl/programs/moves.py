@@ -7,7 +7,7 @@ import numpy as np
 from tests.hccl.arithmetic import data
 from tests.hccl.programs.common import call, count_of, expect, u64
 from tests.hccl.programs.reductions import reduce_scatter_v
-from tests.hccl.ranks import DTYPES, Rank, numpy_type
+from tests.hccl.ranks import DTYPES, HcclError, Rank, numpy_type
 
 
 def broadcast(rank: Rank, dtype: str, size: int, root: int) -> None:
@@ -145,3 +145,18 @@ def uneven_matrix(rank: Rank, scale: int) -> None:
         all_gather_v(rank, dtype, counts)
         reduce_scatter_v(rank, dtype, counts)
         all_to_all_v(rank, dtype, [[(i * 5 + j * 3) % 7 * scale for j in range(n)] for i in range(n)])
+
+
+def offsets_beyond_memory(rank: Rank) -> list[str]:
+    """What is said of displacements whose sum with a count wraps, or that no memory has; the buffer stays as it was."""
+    recv, found = rank.buffer(np.full(64, 9, np.uint8)), []
+    for displacement in (2**64 - 4, 2**63, 2**48):
+        try:
+            call(
+                rank, "HcclAlltoAllV", recv.pointer, u64([8] * rank.size), u64([0] * rank.size), DTYPES["uint8"],
+                recv.pointer, u64([8] * rank.size), u64([displacement] * rank.size), DTYPES["uint8"],
+            )  # fmt: skip
+        except HcclError as error:
+            found.append(f"{error.code}: {error.text}")
+    expect("what is before and in the buffer", recv.array, np.full(64, 9, np.uint8))
+    return found
