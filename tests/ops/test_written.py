@@ -239,3 +239,10 @@ def test_a_number_that_promotes_changes_the_result() -> None:
     got = x.npu() ** (1 + 1j)
     assert got.dtype == torch.complex64
     torch.testing.assert_close(got.cpu(), x ** (1 + 1j))
+
+
+def test_an_input_of_repeated_elements_is_read() -> None:
+    """aclnnIndexCopy calls its input one that it may write."""
+    x, index, source = torch.arange(5.0).expand(3, 5), torch.tensor([1]), torch.full((1, 5), 9.0)
+    got = torch.index_copy(x.npu(), 0, index.npu(), source.npu())
+    torch.testing.assert_close(got.cpu(), torch.index_copy(x, 0, index, source), check_stride=True)
