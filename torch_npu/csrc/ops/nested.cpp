@@ -172,12 +172,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
-  m.impl("native_layer_norm", TORCH_FN(layer_norm));
-  m.impl("native_layer_norm_backward", TORCH_FN(layer_norm_backward));
+  m.impl("native_layer_norm", NPU_FN(layer_norm));
+  m.impl("native_layer_norm_backward", NPU_FN(layer_norm_backward));
   m.impl("sum.dim_IntList", TORCH_FN(sum));
-  m.impl("_nested_sum_backward", TORCH_FN(sum_backward));
-  m.impl("_native_multi_head_attention", TORCH_FN(multi_head_attention));
-  m.impl("_transformer_encoder_layer_fwd", TORCH_FN(at::native::transformer_encoder_layer_forward));
+  m.impl("_nested_sum_backward", NPU_FN(sum_backward));
+  m.impl("_native_multi_head_attention", NPU_FN(multi_head_attention));
+  m.impl("_transformer_encoder_layer_fwd", NPU_FN(at::native::transformer_encoder_layer_forward));
 }
 
 }  // namespace npu
