@@ -26,6 +26,16 @@ def test_what_a_peers_end_makes_calls_raise_is_a_backend_error(fresh):
     assert fresh(2).run(failures.called_after_a_peer_gave_up)[0] == ["DistBackendError"]
 
 
+@pytest.mark.parametrize("pause", [0, 0.5], ids=["at_once", "later"])
+def test_a_group_that_failed_ends_quietly(fresh, tmp_path, pause):
+    for told in fresh(2).run(failures.destroyed_after_a_failure, pause, str(tmp_path / "store")):
+        assert "HcclAllReduce" in told["collective"] and told["left"] is False, told
+
+
+def test_a_group_ends_after_a_capture(fresh):
+    assert fresh(2).run(failures.destroyed_after_a_capture) == [[4.0] * 4] * 2
+
+
 def test_a_longer_timeout_counts_at_once(fresh):
     assert fresh(2, timeout=2).run(failures.longer_timeout) == ["", ""]
 
