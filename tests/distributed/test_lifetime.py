@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from datetime import timedelta
+
 import pytest
 
 from tests.distributed import failures
@@ -64,3 +67,19 @@ def test_a_dead_rank_is_named_and_its_log_pointed_to(fresh):
     job.start(failures.dies, ranks=[0, 1, 2])
     for text in job.results(ranks=[0, 1]):
         assert "rank 2" in text and "log" in text, text
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_monitored_barrier_whose_store_is_lost_names_no_rank(rank):
+    from torch.distributed import DistNetworkError
+    from torch_npu._C._distributed_c10d import ProcessGroupHCCL
+
+    from torch_npu.distributed import ParallelStore
+
+    limit = timedelta(seconds=60)
+    server = [ParallelStore("127.0.0.1", 0, is_master=True, timeout=limit, wait_for_workers=False)]
+    store = ParallelStore("127.0.0.1", server[0].port, timeout=limit)
+    group = ProcessGroupHCCL(store, rank, 2, ProcessGroupHCCL.Options())
+    threading.Timer(0.3, server.clear).start()
+    with pytest.raises(DistNetworkError, match="closed the connection"):
+        group.monitored_barrier(limit)
