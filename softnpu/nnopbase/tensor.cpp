@@ -13,6 +13,13 @@ namespace {
 
 constexpr uint64_t kMaxList = 1 << 24;
 
+// Do the elements end beyond 2^63 bytes? `last` is the place of the last one.
+bool passes_64_bits(int64_t last, int64_t numel, int32_t dtype) {
+  int64_t bytes;
+  return __builtin_add_overflow(std::max(last, numel - 1), int64_t{1}, &bytes) ||
+         __builtin_mul_overflow(bytes, int64_t{item_size(dtype)}, &bytes);
+}
+
 // Fills a description in; or says why it describes no tensor. Whatever passes can be reckoned with in 64 bits: the number of
 // elements, their bytes, and the place of the last one.
 const char* fill(aclTensor* t, const int64_t* sizes, uint64_t ndim, int32_t dtype, const int64_t* strides,
@@ -37,11 +44,9 @@ const char* fill(aclTensor* t, const int64_t* sizes, uint64_t ndim, int32_t dtyp
       overflow = true;
     }
   }
-  int64_t bytes;
-  if (__builtin_add_overflow(std::max(last, numel - 1), int64_t{1}, &bytes) ||
-      __builtin_mul_overflow(bytes, int64_t{item_size(dtype)}, &bytes)) {
-    overflow = true;
-  }
+  // Far from the end, whatever the type: elements have 16 bytes at most.
+  if (__builtin_expect(static_cast<uint64_t>(last | numel) >> 58, 0))
+    overflow = overflow || passes_64_bits(last, numel, dtype);
   const char* wrong = signs < 0 ? "a size or a stride is negative" : nullptr;
   if (__builtin_expect(overflow, 0) && !wrong) {
     if (std::find(sizes, sizes + ndim, 0) == sizes + ndim) wrong = "the elements pass 2^63 bytes";
