@@ -150,3 +150,24 @@ def test_the_order_of_dimensions_is_kept() -> None:
         for call in (lambda t: torch.fft.fft(t, dim=0), torch.i0, lambda t: torch.special.bessel_j0(t)):
             got, want = call(view(x.npu())), call(view(x))
             torch.testing.assert_close(got.cpu(), want, check_stride=True)
+
+
+@pytest.mark.parametrize("gap", ["columns", "rows", "permuted"])
+def test_gradients_of_kernels_that_look_at_strides(gap: str) -> None:
+    """PyTorch's backward of det reads a matrix or its transpose, by whether the kernel saw a contiguous one."""
+    torch.manual_seed(0)
+    values = torch.randn(2, 1, 4, 4, dtype=torch.float64)
+    lay = {
+        "columns": lambda t: t.repeat_interleave(2, -1)[..., ::2],
+        "rows": lambda t: torch.cat([t, t], -1)[..., :4],
+        "permuted": lambda t: t.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0),
+    }[gap]
+    tau = torch.rand(2, 1, 4, dtype=torch.float64)
+    for call in (torch.linalg.det, torch.logdet, lambda t: torch.linalg.householder_product(t, tau.to(t.device))):
+        gradients = []
+        for device in ("cpu", "npu"):
+            x = lay(values.to(device)).requires_grad_()
+            result = call(x).nan_to_num()
+            weights = torch.linspace(1, 2, result.numel(), dtype=torch.float64).view(result.shape)
+            gradients.append(torch.autograd.grad(result, x, weights.to(device))[0].cpu())
+        torch.testing.assert_close(gradients[1], gradients[0])

@@ -239,3 +239,26 @@ def test_a_number_that_promotes_changes_the_result() -> None:
     got = x.npu() ** (1 + 1j)
     assert got.dtype == torch.complex64
     torch.testing.assert_close(got.cpu(), x ** (1 + 1j))
+
+
+def test_an_input_of_repeated_elements_is_read() -> None:
+    """aclnnIndexCopy calls its input one that it may write."""
+    x, index, source = torch.arange(5.0).expand(3, 5), torch.tensor([1]), torch.full((1, 5), 9.0)
+    got = torch.index_copy(x.npu(), 0, index.npu(), source.npu())
+    torch.testing.assert_close(got.cpu(), torch.index_copy(x, 0, index, source), check_stride=True)
+
+
+@pytest.mark.parametrize("name", ["tril_", "triu_"])
+def test_a_batch_of_permuted_matrices_is_written_in_place(name: str) -> None:
+    """ATen's kernel takes an input and an output for one only if they are one tensor, not if they are in one place."""
+    for shape in ((2, 3, 4, 4), (2, 1, 4, 5), (3, 4)):
+        values = torch.arange(1.0, 1 + torch.Size(shape).numel()).view(shape[::-1])
+        for offset in (-1, 0, 2):
+            want, got = (
+                values.permute(*range(len(shape))[::-1]).clone(memory_format=torch.preserve_format),
+                values.npu(),
+            )
+            got = got.permute(*range(len(shape))[::-1])
+            getattr(want, name)(offset)
+            getattr(got, name)(offset)
+            assert torch.equal(got.cpu(), want)

@@ -1,9 +1,9 @@
 // The boxed fallback: an operator without an npu kernel runs on CPU copies of its tensors, warned of once, counted always.
 // What it is not: a place for operators whose schema hides what they write (native_batch_norm): those have kernels of their own.
 //
-// Rules. Equal tensors stay equal (one CPU copy each). A copy has its tensor's bytes and its lazy conjugation and negation. All
-// tensors must be on one device, but for numbers where PyTorch's table allows them (csrc/ops/device_check.h). An argument the schema writes is copied back, resized if the kernel
-// resized it. A result that the schema aliases to a written argument is that argument. A view is rebuilt on the device from the
+// Rules. Equal tensors stay equal (one CPU copy each). A copy has its tensor's bytes and its lazy conjugation and negation, and is
+// contiguous or dense if the tensor is. All tensors must be on one device, but for numbers where PyTorch's table allows them
+// (csrc/ops/device_check.h). An argument the schema writes is copied back, resized if the kernel resized it. A result that the schema aliases to a written argument is that argument. A view is rebuilt on the device from the
 // CPU view's geometry. A generator becomes a CPU generator seeded from the npu one, so seeds decide results here too.
 #include "csrc/ops/fallback.h"
 
@@ -120,16 +120,30 @@ class Call {
     return copy;
   }
 
-  // Without the gaps between its elements, but in its order of dimensions and expanded where it is: a kernel's result has
-  // strides, and is refused, by these.
+  // Of a tensor with gaps or repeated elements: in its order of dimensions, expanded where it is, and with gaps of one element
+  // where it has larger ones. A kernel's result has strides, and is refused, by these; and the backward pass of linalg.det
+  // looks at the tensor itself for whether the kernel saw a contiguous one.
   static at::Tensor copy_closed_up(const at::Tensor& tensor) {
     c10::DimVector narrow(tensor.sizes());
+    int64_t inner = -1;  // the dimension of the smallest step
     for (int64_t i = 0; i < tensor.dim(); ++i) {
       if (tensor.stride(i) == 0 && narrow[i] > 1) narrow[i] = 1;
+      if (narrow[i] > 1 && (inner < 0 || tensor.stride(i) < tensor.stride(inner))) inner = i;
     }
-    std::vector<int64_t> strides = at::infer_dense_strides(narrow, tensor.strides());
+    const at::Tensor once = raw(tensor).as_strided(narrow, tensor.strides());
+    c10::DimVector padded(narrow);
+    int64_t step = 1;
+    if (!once.is_non_overlapping_and_dense() && inner >= 0) {
+      if (tensor.stride(inner) == 1) {
+        ++padded[inner];
+      } else {
+        step = 2;
+      }
+    }
+    std::vector<int64_t> strides = at::infer_dense_strides(padded, tensor.strides());
+    for (int64_t& stride : strides) stride *= step;
     const at::Tensor copy = at::empty_strided(narrow, strides, at::TensorOptions(at::kCPU).dtype(tensor.dtype()));
-    npu::copy(copy, raw(tensor).as_strided(narrow, tensor.strides()));
+    npu::copy(copy, once);
     for (int64_t i = 0; i < tensor.dim(); ++i) {
       if (narrow[i] != tensor.size(i)) strides[i] = 0;
     }
