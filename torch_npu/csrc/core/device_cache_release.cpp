@@ -61,6 +61,7 @@ bool DeviceCache::release_all() {
   // A cached block's last kernel may still run: freeing is not ordered on streams as reuse is.
   ++stats_.num_sync_all_streams;
   if (has_context(device_)) synchronize_device(device_);
+  retry_records();
   finish_events(true);
   for (auto& [stream, pools] : pools_) release_free(*pools);
   for (auto& [id, pool] : private_) {
