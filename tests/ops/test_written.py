@@ -253,12 +253,9 @@ def test_a_batch_of_permuted_matrices_is_written_in_place(name: str) -> None:
     """ATen's kernel goes through an output that is not contiguous by the strides of one that is, and past its end."""
     for shape in ((2, 3, 4, 4), (2, 1, 4, 5), (3, 4)):
         values = torch.arange(1.0, 1 + torch.Size(shape).numel()).view(shape[::-1])
+        backwards = range(len(shape))[::-1]
         for offset in (-1, 0, 2):
-            want, got = (
-                values.permute(*range(len(shape))[::-1]).clone(memory_format=torch.preserve_format),
-                values.npu(),
-            )
-            got = got.permute(*range(len(shape))[::-1])
+            want, got = values.clone().permute(*backwards), values.npu().permute(*backwards)
             getattr(want, name)(offset)
             getattr(got, name)(offset)
             assert torch.equal(got.cpu(), want)
