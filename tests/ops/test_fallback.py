@@ -171,3 +171,14 @@ def test_gradients_of_kernels_that_look_at_strides(gap: str) -> None:
             weights = torch.linspace(1, 2, result.numel(), dtype=torch.float64).view(result.shape)
             gradients.append(torch.autograd.grad(result, x, weights.to(device))[0].cpu())
         torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_outputs_that_are_not_contiguous() -> None:
+    """ATen's lu_unpack writes past the end of an output whose batches do not lie one after another."""
+    lu, pivots = torch.rand(2, 3, 4, 4), torch.ones(2, 3, 4, dtype=torch.int32)
+    want = torch.lu_unpack(lu, pivots)
+    outs = [torch.zeros(4, 4, 3, 2, device="npu").permute(3, 2, 1, 0) for _ in want]
+    torch.lu_unpack(lu.npu(), pivots.npu(), out=tuple(outs))
+    for got, expected in zip(outs, want, strict=True):
+        assert got.stride() == (1, 2, 6, 24)
+        torch.testing.assert_close(got.cpu(), expected)

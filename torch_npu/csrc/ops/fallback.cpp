@@ -2,8 +2,9 @@
 // What it is not: a place for operators whose schema hides what they write (native_batch_norm): those have kernels of their own.
 //
 // Rules. Equal tensors stay equal (one CPU copy each). A copy has its tensor's bytes and its lazy conjugation and negation, and is
-// contiguous or dense if the tensor is. All tensors must be on one device, but for numbers where PyTorch's table allows them
-// (csrc/ops/device_check.h). An argument the schema writes is copied back, resized if the kernel resized it. A result that the schema aliases to a written argument is that argument. A view is rebuilt on the device from the
+// contiguous or dense if the tensor is; that of an `out` is contiguous. All tensors must be on one device, but for numbers where
+// PyTorch's table allows them (csrc/ops/device_check.h). An argument the schema writes is copied back, resized if the kernel
+// resized it. A result that the schema aliases to a written argument is that argument. A view is rebuilt on the device from the
 // CPU view's geometry. A generator becomes a CPU generator seeded from the npu one, so seeds decide results here too.
 #include "csrc/ops/fallback.h"
 
@@ -150,13 +151,22 @@ class Call {
     return copy.as_strided(tensor.sizes(), strides);
   }
 
-  at::Tensor cpu_of(const at::Tensor& tensor) {
+  // An output: some of the CPU's kernels go by the wrong strides through one that is not contiguous, and past its end.
+  static at::Tensor copy_contiguous(const at::Tensor& tensor) {
+    const at::Tensor copy = at::empty(tensor.sizes(), at::TensorOptions(at::kCPU).dtype(tensor.dtype()));
+    npu::copy(copy, raw(tensor));
+    return copy;
+  }
+
+  at::Tensor cpu_of(const at::Tensor& tensor, bool is_output) {
     if (!is_npu(tensor)) return tensor;
     if (!device_.has_index()) device_ = tensor.device();
     auto& [original, copy] = copies_[tensor.unsafeGetTensorImpl()];
     if (!copy.defined()) {
       original = tensor;
-      copy = tensor.is_non_overlapping_and_dense() ? copy_bytes(tensor) : copy_closed_up(tensor);
+      copy = is_output                               ? copy_contiguous(tensor)
+             : tensor.is_non_overlapping_and_dense() ? copy_bytes(tensor)
+                                                     : copy_closed_up(tensor);
       copy._set_conj(tensor.is_conj());
       copy._set_neg(tensor.is_neg());
       if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -165,16 +175,17 @@ class Call {
   }
 
   void to_cpu(c10::IValue& value, size_t argument) {
+    const bool is_output = schema_.arguments()[argument].is_out();
     if (value.isTensor()) {
-      value = cpu_of(value.toTensor());
+      value = cpu_of(value.toTensor(), is_output);
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(cpu_of(tensor));
+      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(cpu_of(tensor, is_output));
       value = std::move(list);
     } else if (value.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> list;
       for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-        list.push_back(tensor ? std::optional<at::Tensor>(cpu_of(*tensor)) : std::nullopt);
+        list.push_back(tensor ? std::optional<at::Tensor>(cpu_of(*tensor, is_output)) : std::nullopt);
       }
       value = std::move(list);
     } else if (value.isDevice()) {
