@@ -1,5 +1,5 @@
 """What PyTorch's higher-order operators ask of a device by its name: checkpoints with dropout in compiled graphs, and
-torch.nn.attention.flex_attention. Called once, by `import torch_npu`; nothing of PyTorch's is replaced by it.
+torch.nn.attention.flex_attention. Called once, by `import torch_npu`; nothing of PyTorch's is replaced at import.
 
 flex_attention checks its inputs against a list of devices that no back end can register with. That one function gets a
 successor that lets npu tensors pass, when a program imports torch.nn.attention.flex_attention.

@@ -119,13 +119,13 @@ def test_values_broadcast_to_what_an_index_selects() -> None:
     cases = [
         ((rows, columns), (2, 3)),
         ((rows, columns), (3,)),
-        ((slice(None), rows, columns), (2, 2, 3, 5)[:3]),
+        ((slice(None), rows, columns), (2, 2, 3)),
         ((rows, slice(None), columns), (2, 3, 3)),
         ((rows, slice(None), columns), (1, 3, 1)),
         ((torch.tensor([True, False, True]),), (2, 1, 1)),
     ]
     for index, sizes in cases:
-        x = torch.zeros(3, 3, 3, 3)[..., 0] if len(index) < 4 else torch.zeros(3, 3, 3)
+        x = torch.zeros(3, 3, 3, 3)[..., 0]
         values = torch.arange(1.0, 1 + torch.Size(sizes).numel()).reshape(sizes)
         try:
             want = x.clone()
@@ -186,7 +186,7 @@ def test_outputs_of_another_type_are_refused_as_on_the_cpu(name: str) -> None:
     calls = {"where": lambda x, out: torch.where(x > 0, x, x, out=out), "logsigmoid": torch._C._nn.log_sigmoid}
     for device in ("cpu", "npu"):
         out = torch.empty(3, dtype=torch.float64, device=device)
-        with pytest.raises(RuntimeError, match=r"(dtype|type).*Double|Double"):
+        with pytest.raises(RuntimeError, match="Double"):
             calls.get(name, getattr(torch, name, None))(torch.ones(3, device=device), out=out)
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.upstream.run --samples 3 --jobs 2 --out status.json
     python -m tests.upstream.run --kinds op --ops '^(add|mul)$' --dtypes float32 --forms forward,gradient,inplace,out
-    python -m tests.upstream.run --device cpu --plugin ''            the runner judged by itself: all right
+    python -m tests.upstream.run --device cpu --plugin ''            what differs here is PyTorch's
 
 right        all samples agree with the CPU (tests/upstream/compare.py says what agreement is)
 wrong        a result, dtype, shape or device differs

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torchgen.api.types import NativeSignature
 from torchgen.context import native_function_manager
-from torchgen.model import DispatchKey, NativeFunction
+from torchgen.model import NativeFunction
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
@@ -70,5 +70,6 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    assert DispatchKey.NestedTensorPrivateUse1
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: python tools/codegen/nested.py OUT_DIR")
     abi.write(Path(sys.argv[1]) / FILE, text())

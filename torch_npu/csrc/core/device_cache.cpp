@@ -131,7 +131,8 @@ Block* DeviceCache::allocate_or_reclaim(BlockPool& pool, size_t size, size_t req
   if (C10_UNLIKELY(tuning.garbage_collection_threshold > 0)) collect_garbage();
   Block* block = allocate_segment(pool, size);
   if (!block && release_for(pool, bytes)) block = allocate_segment(pool, size);
-  if (!block && release_all()) {
+  if (!block) {
+    release_all();
     ++stats_.num_alloc_retries;
     block = find_free(pool, size);  // waiting for events may have freed one that fits
     if (!block) block = allocate_segment(pool, size);

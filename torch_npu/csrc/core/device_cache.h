@@ -97,7 +97,7 @@ class DeviceCache {
 
   void release_segment(Block* block);
   bool release_for(BlockPool& pool, size_t size);
-  bool release_all();
+  void release_all();
   void release_free(Pools& pools);
   void record_uses(Block* block) noexcept;
   void retry_records();

@@ -154,7 +154,7 @@ void ProcessGroupHCCL::shutdown() {
 }
 
 void ProcessGroupHCCL::reinit(bool rebuild) {
-  TORCH_CHECK(!coalescing_.mine(), "ProcessGroupHCCL: reinit among coalesced calls");
+  TORCH_CHECK(!coalescing_.mine(), "ProcessGroupHCCL: reinit among coalesced calls; end their block first");
   if (rebuild) {
     give_up(c10::str("rank ", rank_, " made the group's communicators anew"));
     std::lock_guard<std::mutex> lock(mutex_);

@@ -111,8 +111,7 @@ std::exception_ptr Watched::wait_for_all() {
   lock.unlock();
   std::exception_ptr first;
   for (const auto& work : works) {
-    while (!work->ends_within(std::chrono::hours(24))) {
-    }
+    while (!work->isCompleted()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!first) first = work->exception();
   }
   return first;

@@ -1,6 +1,6 @@
 // One thread for all groups of the process: it forgets works that are done, and turns an error of a communicator into that of the
 // works that wait for it. If the program has not destroyed the group half a minute after, the process ends, so that a launcher
-// sees the job fail instead of hang.
+// sees the job fail instead of hang (unless TORCH_HCCL_ASYNC_ERROR_HANDLING=0).
 #pragma once
 
 #include <exception>

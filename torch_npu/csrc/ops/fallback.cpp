@@ -73,13 +73,15 @@ class Call {
     const size_t n = schema_.arguments().size();
     begin_ = stack_->size() - n;
     originals_.assign(stack_->begin() + begin_, stack_->end());
+    TORCH_CHECK_NOT_IMPLEMENTED(op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "npu: ", name_of(op_),
+                                " has neither an npu kernel nor a CPU kernel to fall back to; compose it of operators "
+                                "that have one");
     check_devices();
+    count(op_);
     for (size_t i = 0; i < n; ++i) to_cpu((*stack_)[begin_ + i], i);
     const c10::DeviceIndex index = device_.has_index() ? device_.index() : current_device();
     device_ = at::Device(c10::DeviceType::PrivateUse1, index);
     const NPUGuard guard(index);
-    TORCH_CHECK_NOT_IMPLEMENTED(op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "npu: ", name_of(op_),
-                                " has neither an npu kernel nor a CPU kernel to fall back to");
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
     copy_back();
     results();
@@ -266,7 +268,8 @@ class Call {
     const at::Tensor& copy = copies_.at(base.unsafeGetTensorImpl()).copy;
     TORCH_CHECK(cpu.scalar_type() == base.scalar_type() && cpu.is_alias_of(copy) && copy.strides() == base.strides(),
                 "npu: ", name_of(op_),
-                " is a view operator without an npu kernel, and its view cannot be rebuilt on the device");
+                " is a view operator without an npu kernel, and its view cannot be rebuilt on the device; clone() "
+                "the tensor first");
     const at::Tensor view = base.as_strided(cpu.sizes(), cpu.strides(),
                                             cpu.storage_offset() - copy.storage_offset() + base.storage_offset());
     view._set_conj(cpu.is_conj());
@@ -304,10 +307,7 @@ class Call {
   at::Device device_{c10::DeviceType::PrivateUse1};
 };
 
-void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  count(op);
-  Call(op, stack).run();
-}
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, stack).run(); }
 
 }  // namespace
 

@@ -81,7 +81,7 @@ at::Tensor flat(const std::optional<at::Tensor>& weight) {
 std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& input, at::IntArrayRef shape,
                                                           const std::optional<at::Tensor>& weight,
                                                           const std::optional<at::Tensor>& bias, double eps) {
-  TORCH_CHECK(weight && bias, "NestedTensor layer_norm requires weight and bias");
+  TORCH_CHECK_VALUE(weight && bias, "NestedTensor layer_norm requires weight and bias");
   TORCH_CHECK(!weight->is_nested() && !bias->is_nested(), "NestedTensor weight and bias not supported for layer_norm");
   const auto [m, n] = rows_of(input, shape);
   const auto [out, mean, rstd] =
