@@ -182,3 +182,15 @@ def test_outputs_that_are_not_contiguous() -> None:
     for got, expected in zip(outs, want, strict=True):
         assert got.stride() == (1, 2, 6, 24)
         torch.testing.assert_close(got.cpu(), expected)
+
+
+def test_an_output_that_shares_memory_with_an_input() -> None:
+    x = torch.arange(1.0, 10.0, device="npu")
+    for call in (torch.nextafter, torch.hypot, torch.ldexp, lambda a, b, out: torch.special.i0e(a, out=out)):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+            call(x[:8], x[1:], out=x[1:])
+            torch.npu.synchronize()
+    assert torch.equal(x.cpu(), torch.arange(1.0, 10.0))
+    apart = torch.arange(1.0, 10.0, device="npu")
+    torch.hypot(apart[:3], apart[3:6], out=apart[6:])
+    torch.testing.assert_close(apart.cpu(), torch.tensor([1, 2, 3, 4, 5, 6, 17**0.5, 29**0.5, 45**0.5]))

@@ -2,6 +2,7 @@
 // not: a fallback; nothing here leaves the device. A place of last resort: a row of ops/aten.yaml is better where aclnn has one.
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
@@ -194,6 +195,7 @@ at::Tensor ldexp(const at::Tensor& self, const at::Tensor& other) {
 at::Tensor& ldexp_(at::Tensor& self, const at::Tensor& other) { return self.copy_(ldexp(self, other)); }
 
 at::Tensor& ldexp_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  for (const at::Tensor& read : {self, other}) at::assert_no_partial_overlap(out, read);
   const at::Tensor result = ldexp(self, other);
   TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
               " can't be cast to the desired output type ", out.scalar_type());

@@ -2,7 +2,8 @@
 // What it is not: a place for operators whose schema hides what they write (native_batch_norm): those have kernels of their own.
 //
 // Rules. Equal tensors stay equal (one CPU copy each). A copy has its tensor's bytes and its lazy conjugation and negation, and is
-// contiguous or dense if the tensor is; that of an `out` is contiguous. All tensors must be on one device, but for numbers where
+// contiguous or dense if the tensor is; that of an `out` is contiguous. Where a written argument shares a storage with another, so
+// do their copies, and the kernel decides what that means. All tensors must be on one device, but for numbers where
 // PyTorch's table allows them (csrc/ops/device_check.h). An argument the schema writes is copied back, resized if the kernel
 // resized it. A result that the schema aliases to a written argument is that argument. A view is rebuilt on the device from the
 // CPU view's geometry. A generator becomes a CPU generator seeded from the npu one, so seeds decide results here too.
@@ -78,6 +79,7 @@ class Call {
                                 "that have one");
     check_devices();
     count(op_);
+    find_shared_storages();
     for (size_t i = 0; i < n; ++i) to_cpu((*stack_)[begin_ + i], i);
     const c10::DeviceIndex index = device_.has_index() ? device_.index() : current_device();
     device_ = at::Device(c10::DeviceType::PrivateUse1, index);
@@ -92,28 +94,59 @@ class Call {
     at::Tensor original, copy;
   };
 
+  // f(tensor, whether the schema writes it) for every tensor that the operator was given.
+  template <class F>
+  void each_tensor(F&& f) const {
+    for (size_t i = 0; i < originals_.size(); ++i) {
+      const c10::IValue& value = originals_[i];
+      const c10::AliasInfo* alias = schema_.arguments()[i].alias_info();
+      const bool written = alias && alias->isWrite();
+      if (value.isTensor()) {
+        f(value.toTensor(), written);
+      } else if (value.isTensorList()) {
+        for (const at::Tensor& tensor : value.toTensorVector()) f(tensor, written);
+      } else if (value.isOptionalTensorList()) {
+        for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+          if (tensor) f(*tensor, written);
+        }
+      }
+    }
+  }
+
   // A kernel of the CPU looks at some arguments only, and would take what is on another device for what it copied.
   void check_devices() const {
     const bool takes_numbers = !wants_one_device(name_of(op_));
     std::optional<at::Device> npu, other;
-    const auto add = [&](const at::Tensor& tensor) {
+    each_tensor([&](const at::Tensor& tensor, bool) {
       if (!tensor.defined() || tensor.is_meta() || (takes_numbers && tensor.is_cpu() && tensor.dim() == 0)) return;
       std::optional<at::Device>& first = is_npu(tensor) ? npu : other;
       if (first && *first != tensor.device()) detail::device_mismatch(*first, tensor.device());
       first = tensor.device();
-    };
-    for (const c10::IValue& value : originals_) {
-      if (value.isTensor()) {
-        add(value.toTensor());
-      } else if (value.isTensorList()) {
-        for (const at::Tensor& tensor : value.toTensorVector()) add(tensor);
-      } else if (value.isOptionalTensorList()) {
-        for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-          if (tensor) add(*tensor);
-        }
-      }
-    }
+    });
     if (npu && other) detail::device_mismatch(*npu, *other);
+  }
+
+  void find_shared_storages() {
+    std::unordered_map<c10::StorageImpl*, std::pair<at::TensorImpl*, bool>> seen;  // its first tensor; is one written
+    each_tensor([&](const at::Tensor& tensor, bool written) {
+      if (!is_npu(tensor) || tensor.numel() == 0) return;
+      c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+      const auto [place, first] = seen.try_emplace(storage, tensor.unsafeGetTensorImpl(), written);
+      auto& [impl, any_written] = place->second;
+      any_written = any_written || written;
+      if (!first && any_written && impl != tensor.unsafeGetTensorImpl()) shared_.try_emplace(storage);
+    });
+  }
+
+  // The same place in a copy of the whole storage.
+  static at::Tensor copy_in_storage(const at::Tensor& tensor, at::Tensor& bytes) {
+    if (!bytes.defined()) {
+      const auto size = static_cast<int64_t>(tensor.storage().nbytes());
+      bytes = at::empty({size}, at::TensorOptions(at::kCPU).dtype(at::kByte));
+      npu::copy(bytes, at::empty({0}, tensor.options().dtype(at::kByte)).set_(tensor.storage(), 0, {size}));
+    }
+    return at::empty({0}, at::TensorOptions(at::kCPU).dtype(tensor.dtype()))
+        .set_(bytes.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
   }
 
   static at::Tensor copy_bytes(const at::Tensor& tensor) {
@@ -166,7 +199,9 @@ class Call {
     auto& [original, copy] = copies_[tensor.unsafeGetTensorImpl()];
     if (!copy.defined()) {
       original = tensor;
-      copy = is_output                               ? copy_contiguous(tensor)
+      const auto shared = shared_.find(tensor.storage().unsafeGetStorageImpl());
+      copy = shared != shared_.end()                 ? copy_in_storage(tensor, shared->second)
+             : is_output                             ? copy_contiguous(tensor)
              : tensor.is_non_overlapping_and_dense() ? copy_bytes(tensor)
                                                      : copy_closed_up(tensor);
       copy._set_conj(tensor.is_conj());
@@ -304,6 +339,7 @@ class Call {
   size_t begin_ = 0;
   std::vector<c10::IValue> originals_;
   std::unordered_map<at::TensorImpl*, Pair> copies_;
+  std::unordered_map<c10::StorageImpl*, at::Tensor> shared_;  // storage → the CPU's copy of its bytes, once made
   at::Device device_{c10::DeviceType::PrivateUse1};
 };
 
