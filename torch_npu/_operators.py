@@ -15,10 +15,11 @@ def find(name: str) -> Any:
     """`torch_npu.<name>` where the module has no such attribute yet; AttributeError if there is no such operator."""
     if name.startswith("__"):
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
-    from torch_npu._operator_docs import DOCS
+    from torch_npu._operator_docs import DOCS, MISSING
 
     if name not in DOCS:
-        raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
+        why = f": {MISSING[name]}" if name in MISSING else ""
+        raise AttributeError(f"module 'torch_npu' has no attribute {name!r}{why}")
     operator = getattr(torch.ops.npu, name)
     operator.__doc__ = DOCS[name]
     setattr(sys.modules["torch_npu"], name, operator)

@@ -14,6 +14,15 @@ def leaf(*sizes: int) -> torch.Tensor:
     return torch.randn(sizes).npu().requires_grad_()
 
 
+def plain(*sizes: int) -> torch.Tensor:
+    return torch.randn(sizes).npu()
+
+
+def routing() -> torch.Tensor:
+    """One expert a token, so that as many rows as tokens come out."""
+    return torch.eye(4)[:, :3].npu() + torch.tensor([[0, 0, 0], [0, 0, 0], [0, 0, 0], [1, 0, 0]]).npu() > 0
+
+
 def angles() -> torch.Tensor:
     return leaf(1, 1, 4, 8)
 
@@ -34,6 +43,14 @@ CASES = {
     "npu_scaled_masked_softmax": lambda: (leaf(2, 3, 4, 4), torch.zeros(2, 1, 4, 4).bool().npu()),
     "npu_cross_entropy_loss": lambda: (leaf(4, 6), torch.tensor([0, 5, 2, 1]).npu()),
     "npu_moe_token_permute": lambda: (leaf(4, 6), torch.tensor([[0, 1], [1, 2], [2, 0], [0, 2]]).npu()),
+    "npu_moe_gating_top_k": lambda: (leaf(4, 6), 2),
+    "npu_moe_token_permute_with_routing_map": lambda: (leaf(4, 6), routing()),
+    "npu_fused_infer_attention_score": lambda: tuple(plain(2, 4, 8) for _ in range(3)),
+    "npu_swiglu_quant": lambda: (plain(3, 8),),
+    "npu_add_rms_norm_dynamic_quant": lambda: (plain(3, 8), plain(3, 8), plain(8)),
+    "npu_mrope": lambda: (torch.arange(3).npu(), plain(3, 16), plain(3, 16), plain(5, 8), 8),
+    "npu_giou": lambda: (leaf(4, 3), leaf(4, 3)),
+    "npu_ffn": lambda: (plain(3, 4), plain(4, 6), plain(6, 4), "silu"),
     "npu_moe_token_unpermute": lambda: (leaf(4, 6), torch.tensor([2, 0, 3, 1]).int().npu(), leaf(2, 2)),
 }
 

@@ -25,6 +25,19 @@ def test_schemas_equal_the_list(facts: Path) -> None:
         assert f"npu::{row.schema.text}" == listed[f"npu::{row.schema.full}"]
 
 
+def test_an_operator_of_the_list_has_a_row_or_a_reason(facts: Path) -> None:
+    with (facts / "torch_npu" / "custom_ops.tsv").open(encoding="utf-8") as table:
+        listed = [r["name"].removeprefix("npu::") for r in csv.DictReader(table, delimiter="\t")]
+    listed = {name for name in listed if "::" not in name}
+    have, missing = {row.schema.full for row in npu.rows()}, set(npu.missing())
+    assert have & missing == set() and have | missing == listed
+
+
+def test_what_is_missing_says_why() -> None:
+    with pytest.raises(AttributeError, match="'npu_mm_all_reduce_base': a product fused with a collective"):
+        torch_npu.npu_mm_all_reduce_base  # noqa: B018
+
+
 def test_every_row_is_registered_and_has_a_docstring() -> None:
     for row in npu.rows():
         operator = getattr(torch_npu, row.schema.name)

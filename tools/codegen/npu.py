@@ -3,7 +3,8 @@
     python tools/codegen/npu.py OUT_DIR PACKAGE_DIR   write shards, header, docstrings (only what changes)
     python tools/codegen/npu.py --list OUT_DIR        print the names of the C++ files it writes (for CMake)
     python tools/codegen/npu.py --show npu_swiglu     print what a row generates
-    python tools/codegen/npu.py --status FACTS.tsv    compare with a list of schemas: which operators exist, as what
+    python tools/codegen/npu.py --status FACTS.tsv    each operator of a list of schemas: as what it exists, which tests
+                                                      name it, or why it is missing
 
 Each row becomes a schema, a kernel for the device that calls aclnn, a meta kernel with the same outputs, a gradient, a
 refusal of CPU tensors and a docstring. The format is in docs/npu_operators.md.
@@ -27,8 +28,10 @@ import tables  # noqa: E402
 from npu_schema import Schema, parse  # noqa: E402
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu.yaml"
+MISSING = TABLE.with_name("npu_missing.yaml")
+TESTS = TABLE.parents[1] / "tests" / "npu_ops"
 SHARDS = 4
-KEYS = {"func", "aclnn", "args", "call", "kernel", "composite", "out", "check", "grad", "doc"}
+KEYS = {"func", "aclnn", "args", "call", "kernel", "composite", "out", "check", "grad", "doc", "results"}
 BODIES = ("aclnn", "call", "kernel", "composite")
 
 
@@ -153,11 +156,12 @@ class Wrapper:
         return head + "".join(f"  {line}\n" for line in lines + after) + self.returned() + "}\n"
 
     def device(self) -> str:
-        tensors = [a.name for a in self.schema.arguments if a.is_tensor]
+        tensors = [a.name for a in self.schema.arguments if a.is_tensor and a.type != "Tensor[]?"]
         call = bind(self.row, self.signatures) if "aclnn" in self.row.data else self.row.data["call"] + ";"
         if self.row.outputs:
-            some = " || ".join(f"{name}.numel() != 0" for name in self.row.outputs)
-            call = f"if ({some}) {{ {call} }}"
+            some = " || ".join(f"({name}.defined() && {name}.numel() != 0)" for name in self.row.outputs)
+            if not self.schema.mutates:
+                call = f"if ({some}) {{ {call} }}"
         return self.kernel("device", [f"const NPUGuard guard(first_device({', '.join(tensors)}));"], [call])
 
     def meta(self) -> str:
@@ -323,19 +327,47 @@ def write(out: Path, package: Path) -> None:
         abi.write(out / f"npu_{i}.cpp", shard(members))
     abi.write(out / "npu_schemas.cpp", schemas(every))
     abi.write(out.parent / "include" / "npu_ops.h", header(every))
-    abi.write(package / "_operator_docs.py", npu_docs.module([w.row for w in every]))
+    abi.write(package / "_operator_docs.py", npu_docs.module([w.row for w in every], missing()))
+
+
+def missing() -> dict[str, str]:
+    """Operators of the vendor's list that have no row: name -> why."""
+    table = tables.parse(MISSING.read_text(encoding="utf-8"))
+    found = {name: reason for reason, names in table.items() for name in names.split()}
+    if len(found) != sum(len(names.split()) for names in table.values()):
+        raise SystemExit("ops/npu_missing.yaml has a name twice")
+    return found
+
+
+def judged() -> dict[str, list[str]]:
+    """Operator -> files of tests/npu_ops that name it, or an operator whose gradient calls it."""
+    texts = {p.name: set(re.findall(r"\w+", p.read_text(encoding="utf-8"))) for p in sorted(TESTS.glob("test_*.py"))}
+    every, names = rows(), {}
+    for row in every:
+        called = set(re.findall(r"\w+", str(row.data.get("grad", "")) + str(row.data.get("composite", ""))))
+        names.setdefault(row.schema.name, {row.schema.name})
+        for other in called:
+            names.setdefault(other, {other}).add(row.schema.name)
+    return {r.schema.full: [f for f, words in texts.items() if names[r.schema.name] & words] for r in every}
 
 
 def status(facts: Path) -> str:
+    """Of a list of schemas: how each operator is computed and which tests name it, or why it is missing."""
     with facts.open(encoding="utf-8") as f:
         listed = [r["schema"] for r in csv.DictReader(f, delimiter="\t") if r["name"].startswith("npu::")]
     listed = [parse_name(text) for text in listed]
-    ours = {row.schema.full: row for row in rows()}
+    ours, reasons, tests = {row.schema.full: row for row in rows()}, missing(), judged()
     kinds = {key: sum(key in r.data for r in ours.values()) for key in BODIES}
     present = [n for n in listed if n in ours]
     lines = [f"{len(present)} of {len(listed)} operators of the list, {len(set(ours) - set(listed))} beside it"]
     lines += [f"  {key}: {count}" for key, count in kinds.items()]
-    lines += ["missing: " + " ".join(n for n in listed if n not in ours)]
+    lines += [f"  named by a test: {sum(bool(tests[n]) for n in present)}", ""]
+    for name in listed:
+        if name in ours:
+            kind = next(key for key in BODIES if key in ours[name].data)
+            lines.append(f"{name}\t{kind}\t{' '.join(tests[name])}")
+        else:
+            lines.append(f"{name}\tmissing\t{reasons.get(name, 'no reason is given')}")
     return "\n".join(lines)
 
 

@@ -17,6 +17,9 @@ TYPES = {
     "at::kFloat": "float32",
     "at::kChar": "int8",
     "at::kByte": "uint8",
+    "at::kBool": "bool",
+    "at::kHalf": "float16",
+    "at::kBFloat16": "bfloat16",
     "at::kInt": "int32",
     "at::kLong": "int64",
     "quantized_type(dtype)": "the type that dtype names (int8, uint8 or int32)",
@@ -139,12 +142,16 @@ def words(rule: str) -> str:
             return f"{sizes(of)}, {dtype(kind)}"
         case "nothing", [_]:
             return "no elements"
+        case "absent", _:
+            return "None"
     raise ValueError(rule)
 
 
 def results(row: Row) -> str:
     if row.returns_arguments:
         return "Writes and returns " + ", ".join(a.name for a in row.schema.arguments if a.alias) + "."
+    if "results" in row.data:
+        return textwrap.fill("Results (sizes, type): " + " ".join(str(row.data["results"]).split()) + ".", 110)
     if not row.outputs:
         return ""
     try:
@@ -178,7 +185,7 @@ def doc(overloads: list[Row]) -> str:
     return "\n\n".join(parts)
 
 
-def module(rows: list[Row]) -> str:
+def module(rows: list[Row], missing: dict[str, str]) -> str:
     named: dict[str, list[Row]] = {}
     for row in rows:
         named.setdefault(row.schema.name, []).append(row)
@@ -188,4 +195,6 @@ def module(rows: list[Row]) -> str:
         "DOCS = {",
     ]
     lines += [f"    {name!r}: {doc(members)!r}," for name, members in sorted(named.items())]
+    lines += ["}", "", "# Operators of the vendor's that do not exist here, and why.", "MISSING = {"]
+    lines += [f"    {name.partition('.')[0]!r}: {why!r}," for name, why in sorted(missing.items())]
     return "\n".join([*lines, "}", ""])

@@ -28,7 +28,7 @@ HARDWARE = ROOT / "ops" / "hardware.yaml"
 TYPE_GROUPS = 4  # softnpu/ops/op.h
 COMMON = {None: 0, "number": 1, "floating": 2}  # the least that an operand must be
 SHARDS = 8  # an operator's shard depends on its name alone
-KEYS = {"run", "fast", "check", "cost", "nullable"}
+KEYS = {"run", "fast", "check", "cost", "nullable", "header"}
 CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists"}
 CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
 RULES = {"elements": "kElements", "matmul": "kMatmul", "convolution": "kConvolution", "serial": "kSerial"}
@@ -45,6 +45,7 @@ class Row(NamedTuple):
     rule: str
     ns: float
     nullable: tuple[str, ...]  # parameters that may be null here although the border calls them required
+    header: str | None  # of the kernels that the expression calls, where kernels.h does not have them
 
 
 def fail(name: str, text: str) -> None:
@@ -76,6 +77,7 @@ def rows() -> list[Row]:
                     RULES[rule],
                     float(words[0]) if words else default_ns,
                     tuple(row.get("nullable", ())),
+                    row.get("header"),
                 )
             )
     return out
@@ -353,6 +355,7 @@ def shard(members: list[Row], params: dict[str, list[abi.Param]]) -> str:
             '#include "softnpu/ops/frame.h"',
             '#include "softnpu/ops/kernels.h"',
             '#include "softnpu/ops/op.h"',
+            *(f'#include "{h}"' for h in sorted({row.header for row in members if row.header})),
             *(f"#include <{h}>" for h in includes),
             "",
             '#define OPAPI extern "C" __attribute__((visibility("default")))',

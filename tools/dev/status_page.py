@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tools.codegen import tables
+from tools.codegen import npu, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,8 +19,9 @@ def load(path: str) -> dict:
 
 
 def plugin_operators() -> set[str]:
-    """aclnn operators that our plugin calls: its table and its sources name them."""
-    found = set(re.findall(r"aclnn[A-Z]\w*", (ROOT / "ops" / "aten.yaml").read_text(encoding="utf-8")))
+    """aclnn operators that our plugin calls: its tables and its sources name them."""
+    sources = [(ROOT / "ops" / name).read_text(encoding="utf-8") for name in ("aten.yaml", "npu.yaml")]
+    found = {name for text in sources for name in re.findall(r"aclnn[A-Z]\w*", text)}
     for path in (ROOT / "torch_npu" / "csrc").rglob("*.cpp"):
         found |= set(re.findall(r"aclnn[A-Z]\w*", path.read_text(encoding="utf-8")))
     return found
@@ -66,6 +67,23 @@ def operators(record: dict) -> list[str]:
         "",
         missing,
     ]
+    return lines
+
+
+def npu_operators() -> list[str]:
+    """The vendor's own operators: how many there are here, as what, and why the others are not."""
+    rows, missing = npu.rows(), npu.missing()
+    native = sum(not row.composite for row in rows)
+    lines = [
+        f"{len(rows)} of the {len(rows) + len(missing)} operators of the vendor's own (`torch.ops.npu.*`) are rows of"
+        f" `ops/npu.yaml`: {native} have a kernel for the device, {len(rows) - native} are composed of"
+        " PyTorch's operators. `python tools/codegen/npu.py --status LIST` prints them with their tests. The others:",
+        "",
+        "| why | operators |",
+        "|---|---|",
+    ]
+    for why in dict.fromkeys(missing.values()):
+        lines.append(f"| {why} | {', '.join(sorted(name for name, reason in missing.items() if reason == why))} |")
     return lines
 
 
@@ -151,6 +169,10 @@ def page() -> str:
         "## aclnn operators",
         "",
         *operators(record),
+        "",
+        "## The NPU's own operators",
+        "",
+        *npu_operators(),
         "",
         "## Data types",
         "",

@@ -23,7 +23,9 @@ std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors) {
 }
 
 at::Tensor gradient(const variable_list& gradients, size_t index, const torch::autograd::Node& node) {
-  return gradients[index].defined() ? gradients[index] : node.input_metadata(index).zeros_like();
+  if (gradients[index].defined()) return gradients[index];
+  const auto& result = node.input_metadata(index);
+  return result.was_default_constructed() ? at::Tensor() : result.zeros_like();
 }
 
 void refuse_forward_ad(const char* name, std::initializer_list<const at::Tensor*> tensors) {

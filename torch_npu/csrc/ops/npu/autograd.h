@@ -23,7 +23,7 @@ std::vector<SavedVariable> saved(at::TensorList tensors);
 std::optional<at::Tensor> unpack_optional(const SavedVariable& tensor);
 std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors);
 
-// The gradient of an output that nothing flowed into is zero.
+// The gradient of an output that nothing flowed into is zero; that of one that is None undefined.
 at::Tensor gradient(const variable_list& gradients, size_t index, const torch::autograd::Node& node);
 
 void refuse_forward_ad(const char* name, std::initializer_list<const at::Tensor*> tensors);

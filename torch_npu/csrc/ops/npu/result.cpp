@@ -9,10 +9,12 @@
 namespace npu::ops {
 
 at::Tensor on_device(const Result& result) {
+  if (result.type == at::ScalarType::Undefined) return {};
   return npu::empty(C10_AS_INTARRAYREF_SLOW(c10::SymIntArrayRef(result.sizes)), result.type);
 }
 
 at::Tensor on_meta(const Result& result) {
+  if (result.type == at::ScalarType::Undefined) return {};
   return at::empty_symint(result.sizes, at::TensorOptions().dtype(result.type).device(at::kMeta));
 }
 
@@ -26,6 +28,7 @@ Result like(const at::Tensor& tensor, at::ScalarType type) { return {sizes_of(te
 Result sized(std::initializer_list<c10::SymInt> sizes, at::ScalarType type) { return {Sizes(sizes), type}; }
 Result sized(const Sizes& sizes, at::ScalarType type) { return {sizes, type}; }
 Result nothing(at::ScalarType type) { return sized({0}, type); }
+Result absent() { return {{}, at::ScalarType::Undefined}; }
 
 int64_t wrap(const at::Tensor& tensor, int64_t dim) { return at::maybe_wrap_dim(dim, tensor.dim()); }
 

@@ -28,6 +28,7 @@ Result like(const at::Tensor& tensor, at::ScalarType type);
 Result sized(std::initializer_list<c10::SymInt> sizes, at::ScalarType type);
 Result sized(const Sizes& sizes, at::ScalarType type);
 Result nothing(at::ScalarType type);  // a result that was not asked for: no elements
+Result absent();                      // a result that is None
 
 // Sizes.
 Sizes sizes_of(const at::Tensor& tensor);

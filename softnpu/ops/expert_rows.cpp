@@ -1,0 +1,127 @@
+// Rows of tokens in the order of the experts they go to, with counts, and quantized on the way; rows that came from several ranks.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <limits>
+
+#include "softnpu/ops/expert_rows.h"
+#include "softnpu/ops/rounded.h"
+
+namespace softnpu::ops::kernels {
+namespace {
+
+// Which pair of token and expert fills each row, -1 for none; and the pairs by number.
+struct Sorted {
+  Tensor source, expert;  // of each row: the pair, its expert
+  Tensor numbers, counts;
+};
+
+Sorted sort_pairs(const Tensor& experts, const ExpertRows& o, int64_t row_count) {
+  const Tensor flat = experts.flatten().to(at::kLong);
+  const Tensor inside = flat.ge(o.first).logical_and_(flat.lt(o.end));
+  const Tensor key = at::where(inside, flat, std::numeric_limits<int32_t>::max());
+  const Tensor order = at::argsort(key, /*stable=*/true, 0, false);
+  const int64_t pairs = inside.sum().item<int64_t>(), span = std::max<int64_t>(o.end - o.first, 0);
+  const Tensor sorted = order.narrow(0, 0, pairs), owner = flat.index_select(0, sorted);
+  Sorted s;
+  s.counts = at::bincount(owner - o.first, {}, span);
+  const Tensor position = at::arange(pairs, flat.options());
+  s.source = at::full({row_count}, -1, flat.options());
+  s.expert = at::full({row_count}, -1, flat.options());
+  s.numbers = at::full({flat.numel()}, -1, flat.options());
+  Tensor row = position, pair = sorted, own = owner;
+  if (o.padded) {
+    const Tensor starts = at::cumsum(s.counts, 0) - s.counts;
+    const Tensor rank = position - starts.index_select(0, owner - o.first);
+    const Tensor kept = rank.lt(o.capacity).nonzero().squeeze(1);
+    row = (owner * o.capacity + rank).index_select(0, kept);
+    pair = sorted.index_select(0, kept);
+    own = owner.index_select(0, kept);
+  }
+  s.numbers.index_put_({pair}, row);
+  if (o.forward_rows && !o.padded) s.numbers = order;
+  const Tensor fits = row.lt(row_count).nonzero().squeeze(1);
+  s.source.index_put_({row.index_select(0, fits)}, pair.index_select(0, fits));
+  s.expert.index_put_({row.index_select(0, fits)}, own.index_select(0, fits));
+  return s;
+}
+
+void put_counts(Tensor& out, const Sorted& s, const ExpertRows& o) {
+  if (!out.defined() || out.numel() == 0) return;
+  if (o.counts == 0) return put(out, at::cumsum(s.counts, 0));
+  if (o.counts == 1) return put(out, s.counts);
+  const Tensor used = s.counts.nonzero().squeeze(1);
+  Tensor pairs = at::zeros({out.size(0), 2}, s.counts.options());
+  pairs.narrow(0, 0, used.numel()).copy_(at::stack({used + o.first, s.counts.index_select(0, used)}, 1));
+  put(out, pairs);
+}
+
+}  // namespace
+
+void moe_expert_rows(const Tensor& x, const Tensor& experts, const OptionalTensor& scale, const OptionalTensor& offset,
+                     const ExpertRows& o, Tensor& rows, Tensor& row_numbers, Tensor& counts, Tensor& before_capacity,
+                     Tensor& row_scales) {
+  TORCH_CHECK_NOT_IMPLEMENTED(o.quantization >= -1 && o.quantization <= 1, "aclnnMoeInitRouting: quantMode ",
+                              o.quantization, " is not implemented; -1, 0 and 1 are");
+  const int64_t h = x.size(1), row_count = h ? rows.numel() / h : 0, k = experts.size(-1);
+  const Sorted s = sort_pairs(experts, o, row_count);
+  put(row_numbers, s.numbers);
+  put_counts(counts, s, o);
+  if (before_capacity.defined() && before_capacity.numel() > 0) put(before_capacity, s.counts);
+  const Tensor filled = s.source.ge(0);
+  Tensor used = filled;
+  if (!o.padded && o.active > 0) used = filled.logical_and(at::arange(row_count, s.source.options()).lt(o.active));
+  const Tensor token = at::where(used, s.source, 0).floor_divide(k), empty = used.logical_not();
+  const auto of_row = [&](const Tensor& t) { return t.index_select(0, token); };
+  if (o.quantization == -1) {
+    put(rows, of_row(x).masked_fill(empty.unsqueeze(1), 0).reshape(rows.sizes()));
+    if (given(scale) && row_scales.defined()) {
+      put_if_fits(row_scales, of_row(scale->flatten(1 < scale->dim() ? 1 : 0)).masked_fill(empty, 0));
+    }
+    return;
+  }
+  Tensor value = wide(of_row(x)).masked_fill_(empty.unsqueeze(1), 0);
+  Tensor flat = rows.view({row_count, h});
+  if (o.quantization == 0) {
+    TORCH_CHECK(given(scale) && given(offset), "aclnnMoeInitRouting: static quantization needs scale and offset");
+    value = value * wide(*scale).flatten()[0] + wide(*offset).flatten()[0];
+    put_rounded(flat, value.masked_fill(empty.unsqueeze(1), 0));
+    return;
+  }
+  if (given(scale)) {
+    const Tensor smooth = wide(*scale).reshape({-1, h});
+    value = value * (smooth.size(0) == 1 ? smooth : smooth.index_select(0, at::where(used, s.expert - o.first, 0)));
+  }
+  const Tensor found = put_dynamic_rows(flat, value);
+  if (row_scales.defined()) put_if_fits(row_scales, found);
+}
+
+void moe_rows_of_ranks(const Tensor& tokens, const Tensor& counts, const OptionalTensor& scales, bool running,
+                       bool scatter, Tensor& rows, Tensor& row_scales, Tensor& numbers, Tensor& totals) {
+  // The expert of each row, rank by rank; a stable sort by it is the order wanted.
+  const Tensor each = counts.to(at::kLong);
+  const Tensor expert = at::arange(each.size(1), each.options()).repeat({each.size(0)});
+  const Tensor of_row = expert.repeat_interleave(each.flatten());
+  TORCH_CHECK(of_row.numel() == tokens.size(0), "aclnnMoeReRouting: ", of_row.numel(), " tokens are counted, ",
+              tokens.size(0), " are given");
+  const Tensor order = at::argsort(of_row, /*stable=*/true, 0, false);
+  put(rows, tokens.index_select(0, order));
+  if (row_scales.defined()) {
+    if (given(scales)) {
+      put(row_scales, scales->index_select(0, order));
+    } else {
+      row_scales.fill_(1);
+    }
+  }
+  put(numbers, scatter ? at::argsort(order, true, 0, false) : order);
+  const Tensor sums = each.sum(0);
+  put(totals, running ? at::cumsum(sums, 0) : sums);
+}
+
+}  // namespace softnpu::ops::kernels

@@ -1,0 +1,90 @@
+// Normalization, gates and blocks with quantization behind them, and products of quantized groups. Rounding is to even; arithmetic is fp32,
+// integer sums are exact. Who calls it: expressions of ops/aclnn.yaml that name it as their header.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string_view>
+
+namespace softnpu::ops::kernels {
+
+using Maybe = std::optional<at::Tensor>;
+
+// -- quant_norm.cpp. RMS normalization, with a sum before it where `x2` is given.
+struct Normed {
+  const at::Tensor& gamma;
+  const Maybe& beta;
+  double eps;
+};
+struct StaticQuant {
+  const Maybe &scale, &offset;
+  bool divide;
+};
+void rms_norm_quant(const at::Tensor& x, const Maybe& x2, const Normed& norm, const StaticQuant& first,
+                    const StaticQuant& second, at::Tensor& y1, at::Tensor& y2, at::Tensor& sum, at::Tensor& rstd,
+                    at::Tensor& plain);
+void rms_norm_dynamic_quant(const at::Tensor& x1, const at::Tensor& x2, const Normed& norm, const Maybe& smooth1,
+                            const Maybe& smooth2, at::ArrayRef<bool> wanted, at::Tensor& y1, at::Tensor& y2,
+                            at::Tensor& sum, at::Tensor& scale1, at::Tensor& scale2);
+void rms_norm_backward_quant(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& rstd, const at::Tensor& gamma,
+                             const StaticQuant& quant, at::Tensor& dx, at::Tensor& dgamma);
+
+// -- quant_gate.cpp
+struct GroupRows {
+  const Maybe& list;
+  int64_t kind = 0;  // 0 running ends, 1 counts
+};
+void group_quant(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& groups, const Maybe& offset,
+                 at::Tensor& y);
+void swiglu_quant(const at::Tensor& x, const Maybe& smooth, const Maybe& offset, const GroupRows& groups, bool left,
+                  std::string_view mode, at::Tensor& y, at::Tensor& scale);
+struct Dequantized {
+  const Maybe &weight_scale, &row_scale, &bias;
+};
+struct GatedQuant {
+  const Maybe &scale, &offset, &groups;
+  bool left;
+  std::string_view mode;
+  int64_t gate = 0;
+  double limit = 7, alpha = 1.702, bias = 1;
+};
+void dequant_swiglu_quant(const at::Tensor& x, const Dequantized& d, const GatedQuant& q, at::Tensor& y,
+                          at::Tensor& scale);
+void dequant_bias(const at::Tensor& x, const at::Tensor& weight_scale, const Maybe& row_scale, const Maybe& bias,
+                  at::Tensor& out);
+void block_quant(const at::Tensor& x, double least, int64_t rows, int64_t columns, double most, at::Tensor& y,
+                 at::Tensor& scale);
+void quant_max(const at::Tensor& x, const at::Tensor& scale, const Maybe& groups, at::Tensor& y, at::Tensor& largest);
+
+// -- quant_product.cpp
+void grouped_matmul_add(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& groups, bool transpose_x,
+                        bool transpose_weight, int64_t type, int64_t list_type, at::Tensor& y);
+void add_lora(const at::Tensor& y, const at::Tensor& x, const at::Tensor& b, const at::Tensor& indices, const Maybe& a,
+              int64_t layer, double scale, int64_t from, int64_t count, at::Tensor& out);
+void feed_forward(const at::Tensor& x, const at::Tensor& w1, const at::Tensor& w2, at::IntArrayRef tokens, bool ends,
+                  const Maybe& b1, const Maybe& b2, std::string_view activation, at::Tensor& y);
+void transposed_matmul(const at::Tensor& a, const at::Tensor& b, const Maybe& scale, at::IntArrayRef perm_a,
+                       at::IntArrayRef perm_b, at::IntArrayRef perm_out, int64_t split, at::Tensor& out);
+// A product of int8 rows and weights with their scales, before it is rounded; fp32.
+at::Tensor quantized_product(const at::Tensor& a, const at::Tensor& b, const Maybe& row_scale, const Maybe& scale,
+                             const Maybe& bias);
+void quant_matmul_dequant(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale, const Maybe& groups,
+                          const Maybe& x_scale, const Maybe& smooth, std::string_view mode, bool transpose,
+                          at::Tensor& out);
+at::Tensor activated(const at::Tensor& x, std::string_view name);
+void fused_matmul(const at::Tensor& a, const at::Tensor& b, const Maybe& bias, const Maybe& other,
+                  std::string_view name, at::Tensor& out);
+void grouped_swiglu_quant(const at::Tensor& x, at::TensorList weight, at::TensorList scale, const at::Tensor& x_scale,
+                          const at::Tensor& groups, int64_t list_type, const Maybe& smooth, at::Tensor& out,
+                          at::Tensor& out_scale);
+struct Finalized {
+  const Maybe &shared, &logit, &row;
+  double weight = 1;
+  int64_t offset = 0;
+};
+void grouped_finalize(const at::Tensor& x, const at::Tensor& weight, const Maybe& scale, const Maybe& bias,
+                      const Maybe& row_scale, const Maybe& groups, int64_t list_type, const Finalized& f,
+                      at::Tensor& out);
+
+}  // namespace softnpu::ops::kernels

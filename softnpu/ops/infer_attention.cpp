@@ -1,0 +1,354 @@
+// Attention of inference with exact arithmetic in fp32: a sequence's scores are a matrix [heads, queries, keys] in memory while it is
+// worked on.
+#include "softnpu/ops/infer_attention.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <limits>
+
+#include "softnpu/ops/rounded.h"
+
+namespace softnpu::ops::kernels {
+namespace {
+
+constexpr double kNone = -std::numeric_limits<double>::infinity();
+
+// Eight 4-bit integers of an int32, the lowest bits first.
+Tensor nibbles(const Tensor& packed) {
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < 8; i++) {
+    const Tensor part = packed.to(at::kLong).__rshift__(4 * i).bitwise_and(15);
+    parts.push_back(at::where(part.ge(8), part - 16, part));
+  }
+  return at::stack(parts, -1).flatten(-2).to(at::kChar);
+}
+
+struct Rows {
+  int64_t from, to;
+};
+
+class Inference {
+ public:
+  Inference(const Tensor& q, at::TensorList k, at::TensorList v, const InferenceOptions& o) : o_(o), k_(k), v_(v) {
+    const size_t bar = o.layout.find('_');
+    in_ = o.layout.substr(0, bar);
+    out_ = bar == std::string_view::npos ? in_ : o.layout.substr(bar + 1);
+    for (std::string_view name : {in_, out_}) {
+      TORCH_CHECK(name == "BSH" || name == "BSND" || name == "BNSD" || name == "NBSD" || name == "TND" ||
+                      name == "NTD" || name == "NSD",
+                  "attention: the layout ", std::string(o.layout), " is not known");
+    }
+    TORCH_CHECK(o.heads > 0 && !k.empty() && k.size() == v.size(), "attention: ", o.heads, " heads, ", k.size(),
+                " keys, ", v.size(), " values");
+    const int64_t dims = in_ == "BSND" || in_ == "BNSD" || in_ == "NBSD" ? 4 : 3;
+    TORCH_CHECK(q.dim() == dims, "attention: a query of ", q.sizes(), " for the layout ", std::string(in_));
+    packed_ = in_ == "TND" || in_ == "NTD";
+    kv_heads_ = o.kv_heads > 0 ? o.kv_heads : o.heads;
+    TORCH_CHECK(o.heads % kv_heads_ == 0, "attention: ", o.heads, " query heads and ", kv_heads_, " key heads");
+    batch_ = packed_ ? int64_t(o.q_lengths.size()) : in_ == "NSD" ? 1 : in_ == "NBSD" ? q.size(1) : q.size(0);
+    TORCH_CHECK(!packed_ || batch_ > 0, "attention: the layout ", std::string(in_), " needs the ends of the queries");
+    by_batch_ = k.size() > 1;
+    TORCH_CHECK(!by_batch_ || int64_t(k.size()) == batch_, "attention: ", k.size(), " keys for ", batch_, " sequences");
+  }
+
+  int64_t batch() const { return batch_; }
+  int64_t group() const { return o_.heads / kv_heads_; }
+
+  // Rows of a sequence's queries in their tensor.
+  Rows queries(const Tensor& q, int64_t b) const {
+    if (packed_) return {b ? o_.q_lengths[b - 1] : 0, o_.q_lengths[b]};
+    const int64_t all = q.size(in_ == "BSH" || in_ == "BSND" || in_ == "NSD" ? 1 : 2);
+    return placed(all, length(o_.q_lengths, b, all), o_.q_padding);
+  }
+
+  // [heads, rows, columns] of the query, or of what is laid out as it is.
+  Tensor query(const Tensor& q, int64_t b, Rows rows) const {
+    return heads_of(q, in_, b, o_.heads).narrow(1, rows.from, rows.to - rows.from);
+  }
+  // Where a sequence's result goes, [heads, rows, columns]: a view.
+  Tensor place(const Tensor& out, int64_t b, Rows rows) const {
+    return heads_of(out, out_, b, o_.heads).narrow(1, rows.from, rows.to - rows.from);
+  }
+
+  // Keys or values of a sequence, [heads, rows, columns], fp32, for as many heads as the query has.
+  Tensor cache(bool keys, int64_t b) const {
+    const CacheQuantization& q = keys ? o_.key : o_.value;
+    Tensor t = raw(keys ? k_ : v_, b);
+    if (t.scalar_type() == at::kInt) t = nibbles(t);
+    Tensor x = t.to(at::kFloat);
+    if (given(q.scale)) {
+      if (given(q.offset)) x = x + factor(*q.offset, q.mode, b, x);
+      x = x * factor(*q.scale, q.mode, b, x);
+    }
+    if (keys && given(o_.k_rope)) x = at::cat({x, raw(at::TensorList(*o_.k_rope), b).to(at::kFloat)}, 2);
+    const Maybe& prefix = keys ? o_.k_prefix : o_.v_prefix;
+    if (given(prefix)) {
+      const Tensor all = heads_of(*prefix, in_, 0, kv_heads_);
+      const int64_t used = o_.prefix_length.empty() ? all.size(1) : o_.prefix_length[0];
+      x = at::cat({all.narrow(1, 0, used).to(at::kFloat), x}, 1);
+    }
+    return group() == 1 ? x : x.repeat_interleave(group(), 0);
+  }
+
+  // Scores [heads, n, m] with the bias added, -inf where a key is hidden.
+  void finish(Tensor& scores, int64_t b) const {
+    const int64_t n = scores.size(1), m = scores.size(2);
+    if (given(o_.shift)) {
+      Tensor t = o_.shift->to(at::kFloat);
+      if (t.dim() == 4) t = t[t.size(0) > 1 ? b : 0];
+      scores.add_(t.narrow(-2, 0, std::min(n, t.size(-2))).narrow(-1, 0, m));
+    }
+    const Tensor hidden = hides(b, n, m);
+    if (hidden.defined()) scores.masked_fill_(hidden, kNone);
+  }
+
+ private:
+  int64_t length(at::IntArrayRef lengths, int64_t b, int64_t all) const {
+    if (lengths.empty()) return all;
+    TORCH_CHECK(lengths.size() == 1 || int64_t(lengths.size()) >= batch_, "attention: ", lengths.size(),
+                " lengths for ", batch_, " sequences");
+    const int64_t value = lengths[lengths.size() == 1 ? 0 : b];
+    TORCH_CHECK(value >= 0 && value <= all, "attention: a length of ", value, " for ", all, " rows");
+    return value;
+  }
+  // Rows that are used: the first, or with padding those before the last `padding`.
+  static Rows placed(int64_t all, int64_t used, const Maybe& padding) {
+    if (!given(padding)) return {0, used};
+    const int64_t behind = std::max<int64_t>(0, padding->flatten()[0].item<int64_t>());
+    TORCH_CHECK(all - behind - used >= 0, "attention: ", used, " rows and a padding of ", behind, " of ", all);
+    return {all - behind - used, all - behind};
+  }
+
+  static Tensor heads_of(const Tensor& t, std::string_view layout, int64_t b, int64_t heads) {
+    if (layout == "TND") return t.transpose(0, 1);
+    if (layout == "NTD" || layout == "NSD") return t;
+    if (layout == "NBSD") return t.select(1, b);
+    if (layout == "BNSD") return t[b];
+    if (layout == "BSND") return t[b].transpose(0, 1);
+    const Tensor rows = t[b];
+    return rows.view({rows.size(0), heads, rows.size(1) / heads}).transpose(0, 1);
+  }
+
+  // A cache's rows of a sequence as they are stored, [kv heads, rows, columns].
+  Tensor raw(at::TensorList list, int64_t b) const {
+    if (given(o_.tables)) return paged(list[0], b);
+    const Tensor t = by_batch_ && list.size() > 1 ? list[b] : list[0];
+    if (packed_) {
+      TORCH_CHECK(int64_t(o_.kv_lengths.size()) >= batch_, "attention: the layout ", std::string(in_),
+                  " needs the ends of the keys");
+      const int64_t from = b ? o_.kv_lengths[b - 1] : 0;
+      return heads_of(t, in_, b, kv_heads_).narrow(1, from, o_.kv_lengths[b] - from);
+    }
+    const Tensor all = heads_of(t.is_contiguous() ? t : t.contiguous(), in_, list.size() > 1 ? 0 : b, kv_heads_);
+    const Rows rows = placed(all.size(1), length(o_.kv_lengths, b, all.size(1)), o_.kv_padding);
+    return all.narrow(1, rows.from, rows.to - rows.from);
+  }
+
+  int64_t paged_length(int64_t b) const {
+    TORCH_CHECK(!o_.kv_lengths.empty(), "attention: a paged cache needs the lengths of the keys");
+    const int64_t last = int64_t(o_.kv_lengths.size()) - 1;
+    return o_.kv_lengths[last == 0 ? 0 : std::min(b, last)];
+  }
+  // Blocks of a cache by the table's row, one after the other: [rows, ..] of [blocks, block, ..].
+  Tensor of_blocks(const Tensor& blocks, int64_t b) const {
+    const int64_t rows = paged_length(b), block = blocks.size(1);
+    TORCH_CHECK(block > 0 && o_.tables->dim() == 2 && b < o_.tables->size(0) &&
+                    (rows + block - 1) / block <= o_.tables->size(1),
+                "attention: block tables of ", o_.tables->sizes(), " for ", rows, " rows of sequence ", b);
+    const Tensor ids = o_.tables->to(at::kLong)[b].narrow(0, 0, (rows + block - 1) / block);
+    return blocks.index_select(0, ids).flatten(0, 1).narrow(0, 0, rows);
+  }
+  Tensor paged(const Tensor& t, int64_t b) const {
+    if (t.dim() == 3) {  // [blocks, block, heads * columns]
+      const Tensor rows = of_blocks(t, b);
+      return rows.reshape({rows.size(0), kv_heads_, t.size(2) / kv_heads_}).transpose(0, 1);
+    }
+    if (t.dim() == 4) {  // [blocks, heads, block, columns]
+      const bool rows_first = t.size(1) != kv_heads_ && t.size(2) == kv_heads_;
+      return of_blocks(rows_first ? t : t.transpose(1, 2), b).transpose(0, 1);
+    }
+    TORCH_CHECK(t.dim() == 5, "attention: a paged cache of ", t.sizes());  // [blocks, heads, parts, block, part]
+    return of_blocks(t.permute({0, 3, 1, 2, 4}), b).flatten(2).transpose(0, 1);
+  }
+
+  // A number of quantization, broadcast to x [kv heads, rows, columns].
+  Tensor factor(const Tensor& t, int64_t mode, int64_t b, const Tensor& x) const {
+    const Tensor f = t.to(at::kFloat);
+    const int64_t rows = x.size(1);
+    if (f.numel() == 1) return f.reshape({1, 1, 1});
+    if (mode == 0) {
+      TORCH_CHECK(f.numel() == kv_heads_ * x.size(2), "attention: a scale of ", t.sizes(), " for ", kv_heads_,
+                  " heads of ", x.size(2));
+      return f.reshape({kv_heads_, 1, x.size(2)});
+    }
+    if (mode == 1) return f.reshape({-1, f.size(-1)})[f.numel() > f.size(-1) ? b : 0].narrow(0, 0, rows).unsqueeze(-1);
+    if (mode == 2) return f.reshape({kv_heads_, 1, 1});
+    if (mode == 3) return f.reshape({-1, kv_heads_, f.size(-1)})[b].narrow(1, 0, rows).unsqueeze(-1);
+    if (mode == 4) return of_blocks(f, b).unsqueeze(-1);
+    TORCH_CHECK_NOT_IMPLEMENTED(mode == 5, "attention: a quantized cache of mode ", mode, " is not implemented");
+    return of_blocks(f.transpose(1, 2), b).transpose(0, 1).unsqueeze(-1);
+  }
+
+  // Outside the band: key j of query i is seen if -before <= j - i - diagonal <= after.
+  static Tensor outside(int64_t n, int64_t m, int64_t before, int64_t after, int64_t diagonal) {
+    const Tensor distance = at::arange(m, at::kLong).unsqueeze(0) - at::arange(n, at::kLong).unsqueeze(1) - diagonal;
+    return distance.gt(after).logical_or_(distance.lt(-before));
+  }
+
+  Tensor hides(int64_t b, int64_t n, int64_t m) const {
+    constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+    if (o_.sparse == 2) return outside(n, m, kFar, 0, 0);
+    if (o_.sparse == 3) return outside(n, m, kFar, 0, m - n);
+    if (o_.sparse == 4) return outside(n, m, o_.before, o_.after, m - n);
+    TORCH_CHECK_NOT_IMPLEMENTED(o_.sparse == 0 || o_.sparse == 1, "attention: sparse mode ", o_.sparse,
+                                " is not implemented");
+    if (!given(o_.mask)) return {};
+    Tensor t = o_.mask->to(at::kBool);
+    if (t.dim() == 2 && o_.mask_by_batch) {
+      t = t[t.size(0) > 1 ? b : 0].unsqueeze(0);
+    } else if (t.dim() >= 3) {
+      t = t[t.size(0) > 1 ? b : 0];
+    }
+    TORCH_CHECK(t.size(-2) >= n && t.size(-1) >= m, "attention: a mask of ", o_.mask->sizes(), " for ", n,
+                " queries and ", m, " keys");
+    t = t.narrow(-2, 0, n).narrow(-1, 0, m);
+    if (o_.sparse == 0 && n > 1 && (o_.before < m + n || o_.after < m + n)) {
+      t = t.logical_or(outside(n, m, o_.before, o_.after, 0));
+    }
+    return t;
+  }
+
+  const InferenceOptions& o_;
+  at::TensorList k_, v_;
+  std::string_view in_, out_;
+  bool packed_ = false, by_batch_ = false;
+  int64_t batch_ = 0, kv_heads_ = 0;
+};
+
+}  // namespace
+
+CacheQuantization half_of(const Maybe& scale, const Maybe& offset, int64_t mode, int64_t half) {
+  const auto part = [&](const Maybe& t) { return given(t) ? Maybe((*t)[half]) : Maybe(); };
+  return {part(scale), part(offset), mode};
+}
+
+CacheQuantization quantization_of(const Maybe& scale, const Maybe& offset, int64_t mode,
+                                  const CacheQuantization& both) {
+  return given(scale) ? CacheQuantization{scale, offset, mode} : both;
+}
+
+bool one_query(const Tensor& query, std::string_view layout) {
+  if (layout.starts_with("BNSD") || layout.starts_with("NBSD")) return query.dim() == 4 && query.size(2) == 1;
+  return layout.starts_with("BS") && query.dim() > 1 && query.size(1) == 1;
+}
+
+void refuse_full_quantization(const Maybe& dequant1, const Maybe& quant1, const Maybe& dequant2) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!given(dequant1) && !given(quant1) && !given(dequant2),
+                              "attention: quantized scores are not implemented");
+}
+
+void infer_attention(const Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& options,
+                     Tensor& out, Tensor& lse) {
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(query.scalar_type()), "attention: a query of ", query.scalar_type(),
+                              " is not implemented");
+  const Tensor q_all = query.contiguous();
+  const Inference call(q_all, key, value, options);
+  const bool integer = at::isIntegralType(out.scalar_type(), false);
+  Tensor result = integer ? at::zeros(out.sizes(), out.options().dtype(at::kFloat)) : out.zero_();
+  const bool with_lse = lse.defined() && lse.numel() >= query.numel() / std::max<int64_t>(1, query.size(-1));
+  if (with_lse) lse.fill_(std::numeric_limits<double>::infinity());
+  for (int64_t b = 0; b < call.batch(); b++) {
+    const Rows rows = call.queries(q_all, b);
+    Tensor q = call.query(q_all, b, rows).to(at::kFloat);
+    if (given(options.q_rope)) q = at::cat({q, call.query(options.q_rope->contiguous(), b, rows).to(at::kFloat)}, 2);
+    const Tensor k = call.cache(true, b), v = call.cache(false, b);
+    if (rows.to <= rows.from || k.size(1) == 0) continue;
+    Tensor scores = at::bmm(q, k.transpose(1, 2)).mul_(options.scale);
+    call.finish(scores, b);
+    const Tensor sink = given(options.sink) ? options.sink->to(at::kFloat).reshape({options.heads, 1, 1}) : Tensor();
+    Tensor high = scores.amax(2, true);
+    if (sink.defined()) high = high.maximum(sink);
+    const Tensor unseen = high.eq(kNone);
+    const Tensor top = high.masked_fill(unseen, 0);
+    Tensor weights = scores.sub_(top).exp_();
+    Tensor sum = weights.sum(2, true);
+    if (sink.defined()) sum = sum + (sink - top).exp_();
+    call.place(result, b, rows).copy_(at::bmm(weights.div_(sum.masked_fill(sum.eq(0), 1)), v));
+    if (!with_lse) continue;
+    const Tensor value_of = (top + sum.log()).masked_fill(unseen, std::numeric_limits<double>::infinity());
+    const Tensor at = lse.dim() == 4 ? lse[b].narrow(1, rows.from, rows.to - rows.from)
+                                     : lse.narrow(0, rows.from, rows.to - rows.from).transpose(0, 1);
+    at.copy_(value_of);
+  }
+  if (!integer) return;
+  TORCH_CHECK(given(options.out_scale), "attention: a quantized result needs a scale");
+  const auto of_columns = [&](const Tensor& t) {
+    const Tensor f = t.to(at::kFloat).flatten();
+    if (f.numel() == 1) return f.reshape({});
+    // One number a head and column: in the order of the result's heads and columns.
+    const int64_t d = f.numel() / options.heads;
+    if (f.numel() == out.size(-1)) return f;
+    const bool heads_last = out.dim() >= 3 && out.size(-2) == options.heads;
+    return heads_last ? f.reshape({options.heads, d}) : f.reshape({options.heads, 1, d});
+  };
+  Tensor scaled = result * of_columns(*options.out_scale);
+  if (given(options.out_offset)) scaled = scaled + of_columns(*options.out_offset);
+  put_rounded(out, scaled);
+}
+
+void attention_update(at::TensorList lse, at::TensorList parts, Tensor& out, Tensor& lse_out) {
+  TORCH_CHECK(!parts.empty() && lse.size() == parts.size(), "aclnnAttentionUpdate: ", parts.size(), " results, ",
+              lse.size(), " logarithms");
+  std::vector<Tensor> logs;
+  for (const Tensor& t : lse) logs.push_back(t.to(at::kFloat).flatten());
+  const Tensor all = at::stack(logs, 0), high = std::get<0>(all.max(0));
+  const Tensor total = high + (all - high).exp().sum(0).log();
+  Tensor sum = at::zeros(out.sizes(), out.options().dtype(at::kFloat));
+  for (size_t i = 0; i < parts.size(); i++) {
+    sum.add_(parts[i].to(at::kFloat) * (all[i] - total).exp().reshape({-1, 1}));
+  }
+  put(out, sum);
+  if (lse_out.defined()) put_if_fits(lse_out, total);
+}
+
+void ring_attention_update(const Tensor& before, const Tensor& before_max, const Tensor& before_sum, const Tensor& now,
+                           const Tensor& now_max, const Tensor& now_sum, const Maybe& ends, std::string_view layout,
+                           std::string_view softmax_layout, Tensor& out, Tensor& max_out, Tensor& sum_out) {
+  const Tensor m0 = wide(before_max), m1 = wide(now_max), high = m0.maximum(m1);
+  const Tensor s0 = wide(before_sum) * (m0 - high).exp(), s1 = wide(now_sum) * (m1 - high).exp(), sum = s0 + s1;
+  put(max_out, high);
+  put(sum_out, sum);
+  Tensor w0 = (s0 / sum).select(-1, 0), w1 = (s1 / sum).select(-1, 0);
+  if (layout == "SBH") {  // [batch, heads, rows] beside rows of [rows, batch, heads * columns]
+    const auto beside = [&](const Tensor& w) {
+      const Tensor rows = w.permute({2, 0, 1}).unsqueeze(-1);
+      return rows.expand({rows.size(0), rows.size(1), rows.size(2), now.size(2) / rows.size(2)}).flatten(2);
+    };
+    put(out, wide(before) * beside(w0) + wide(now) * beside(w1));
+    return;
+  }
+  TORCH_CHECK(layout == "TND", "aclnnRingAttentionUpdate: the layout ", std::string(layout), " is not SBH or TND");
+  if (softmax_layout != "TND" && given(ends)) {  // each sequence's statistics lie head by head
+    const Tensor at = ends->flatten().to(at::kLong);
+    const int64_t heads = now.size(1);
+    const auto by_rows = [&](const Tensor& w) {
+      std::vector<Tensor> parts;
+      const Tensor flat = w.flatten();
+      for (int64_t i = 0; i + 1 < at.numel(); i++) {
+        const int64_t from = at[i].item<int64_t>(), to = at[i + 1].item<int64_t>();
+        parts.push_back(flat.narrow(0, from * heads, (to - from) * heads).reshape({heads, to - from}).t());
+      }
+      return at::cat(parts, 0);
+    };
+    w0 = by_rows(w0);
+    w1 = by_rows(w1);
+  }
+  put(out, wide(before) * w0.unsqueeze(-1) + wide(now) * w1.unsqueeze(-1));
+}
+
+}  // namespace softnpu::ops::kernels

@@ -1,0 +1,50 @@
+// Attention of inference: prefill and decode over caches that may be paged, quantized or padded. What it is not: the training
+// family, which has gradients and dropout (attention.h). Who calls it: expressions of ops/aclnn.yaml that name it as their header.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string_view>
+
+namespace softnpu::ops::kernels {
+
+using Maybe = std::optional<at::Tensor>;
+
+// How a cache of 8 or 4 bits is read: (x + offset) * scale. `mode` is 0 by column or one number, 1 by row, 2 by head, 3 by row and head,
+// 4 and 5 the same of a paged cache.
+struct CacheQuantization {
+  Maybe scale{}, offset{};
+  int64_t mode = 0;
+};
+struct InferenceOptions {
+  Maybe shift{}, mask{}, tables{}, q_rope{}, k_rope{}, sink{}, k_prefix{}, v_prefix{}, q_padding{}, kv_padding{};
+  Maybe out_scale{}, out_offset{};
+  CacheQuantization key{}, value{};
+  at::IntArrayRef q_lengths{}, kv_lengths{}, prefix_length{};
+  int64_t heads = 1, kv_heads = 0, sparse = 0, block = 0;
+  double scale = 1;
+  int64_t before = INT32_MAX, after = INT32_MAX;
+  std::string_view layout{};   // of the operands; behind an underscore that of the result
+  bool mask_by_batch = false;  // a mask of two dimensions is [batch, keys], not [queries, keys]
+};
+void infer_attention(const at::Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& options,
+                     at::Tensor& out, at::Tensor& lse);
+// Both caches' numbers in one tensor, [2, ..]: its halves.
+CacheQuantization half_of(const Maybe& scale, const Maybe& offset, int64_t mode, int64_t half);
+// The numbers of one cache: its own, or its half of both caches'.
+CacheQuantization quantization_of(const Maybe& scale, const Maybe& offset, int64_t mode, const CacheQuantization& both);
+// A query of one row: a mask of two dimensions is one row a sequence.
+bool one_query(const at::Tensor& query, std::string_view layout);
+// Quantization of the scores themselves.
+void refuse_full_quantization(const Maybe& dequant1, const Maybe& quant1, const Maybe& dequant2);
+
+// Results of parts of the keys, and the logarithms of their sums, as one result.
+void attention_update(at::TensorList lse, at::TensorList parts, at::Tensor& out, at::Tensor& lse_out);
+// The same of two parts, with maximum and sum of softmax, [.., 8].
+void ring_attention_update(const at::Tensor& before, const at::Tensor& before_max, const at::Tensor& before_sum,
+                           const at::Tensor& now, const at::Tensor& now_max, const at::Tensor& now_sum,
+                           const Maybe& ends, std::string_view layout, std::string_view softmax_layout, at::Tensor& out,
+                           at::Tensor& max_out, at::Tensor& sum_out);
+
+}  // namespace softnpu::ops::kernels
