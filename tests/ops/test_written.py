@@ -262,3 +262,21 @@ def test_a_batch_of_permuted_matrices_is_written_in_place(name: str) -> None:
             out = torch.zeros(shape[::-1], device="npu").permute(*backwards)
             getattr(torch, name[:-1])(values.npu().permute(*backwards), offset, out=out)
             assert torch.equal(out.cpu(), want)
+
+
+@pytest.mark.parametrize("reduce", [torch.any, torch.all])
+def test_truth_over_dimensions_is_written_into_bool_or_bytes(reduce: Callable) -> None:
+    x = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    for dtype in (torch.bool, torch.uint8):
+        outs = [torch.zeros((), dtype=dtype, device=device) for device in ("cpu", "npu")]
+        reduce(x, dim=(0, 1), out=outs[0])
+        reduce(x.npu(), dim=(0, 1), out=outs[1])
+        assert outs[0].item() == outs[1].item()
+    with pytest.raises(RuntimeError, match="only supports bool tensor for result, got: Float"):
+        reduce(x.npu(), dim=(0, 1), out=torch.zeros((), device="npu"))
+
+
+def test_nothing_is_put_into_repeated_elements() -> None:
+    index, source = torch.zeros(0, dtype=torch.long, device="npu"), torch.zeros(0, device="npu")
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        torch.zeros(1, 3).npu().expand(4, 3).put_(index, source)

@@ -2,7 +2,9 @@
 // result is made first, as PyTorch makes it. What it is not: the functional forms, which are rows of ops/aten.yaml.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/all_native.h>
 #include <ATen/ops/angle.h>
+#include <ATen/ops/any_native.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/min.h>
@@ -45,6 +47,20 @@ at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool
   return cast_into(out, at::nansum(self, dim, keepdim, type));
 }
 
+// Over several dimensions PyTorch writes these two into bool and uint8 alone, on every device with a kernel of its own.
+void check_truth(const char* name, const at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == at::kBool || out.scalar_type() == at::kByte, name,
+              " only supports bool tensor for result, got: ", out.scalar_type());
+}
+at::Tensor& any_dims_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, at::Tensor& out) {
+  check_truth("any", out);
+  return at::native::any_dims_out_default(self, dim, keepdim, out);
+}
+at::Tensor& all_dims_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, at::Tensor& out) {
+  check_truth("all", out);
+  return at::native::all_dims_out_default(self, dim, keepdim, out);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -53,6 +69,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("angle.out", NPU_FN(angle_out));
   m.impl("logsumexp.out", NPU_FN(logsumexp_out));
   m.impl("nansum.out", NPU_FN(nansum_out));
+  m.impl("any.dims_out", NPU_FN(any_dims_out));
+  m.impl("all.dims_out", NPU_FN(all_dims_out));
 }
 
 }  // namespace npu

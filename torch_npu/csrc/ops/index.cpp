@@ -201,6 +201,7 @@ at::Tensor& put(at::Tensor& self, const at::Tensor& index, const at::Tensor& sou
               "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
               source.numel(), ", index.numel() = ", index.numel());
   TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0), "put_(): Tried to put elements into an empty tensor");
+  at::assert_no_internal_overlap(self);
   at::globalContext().alertNotDeterministic("put_");
   if (index.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
