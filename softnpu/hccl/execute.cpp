@@ -50,7 +50,8 @@ class Collective final : public Operation {
            farewell_of(gone_).c_str());
     // A host's ranks come to this host's board together: which of them did not come, only they can say.
     const auto far = c_.control_ ? c_.ask_who_came(epoch_, s_) : Communicator::Presence{};
-    if (c_.control_ && far.spoke.empty())  // even those of this host are asked by way of the root
+    // Even those of this host are asked by way of the root; where the root is this process, that way is sound.
+    if (c_.control_ && far.spoke.empty() && c_.control_->root() != c_.members_[c_.rank_].process.id)
       fail(HCCL_E_TIMEOUT, "%s: it was not done within %s, and %s, which passes on what the hosts say, says nothing",
            c_.describe(call_).c_str(), limit().c_str(), c_.root_name().c_str());
     std::string who = c_.ranks_where([&](uint32_t r) { return !arrived(board_, r, s_) && !far.came.count(r); });

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -188,7 +189,15 @@ CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& 
 }
 
 std::vector<CommunicatorPtr> init_all(uint32_t ranks, const int32_t* devices) {
-  if (!ranks) fail(HCCL_E_PARA, "ndev is 0");
+  uint32_t there = 0;
+  if (const int status = aclrtGetDeviceCount(&there)) fail(HCCL_E_RUNTIME, "aclrtGetDeviceCount answers %d", status);
+  if (!ranks || ranks > there) fail(HCCL_E_PARA, "ndev is 1 to %u, the number of devices, not %u", there, ranks);
+  for (uint32_t r = 0; devices && r < ranks; ++r) {
+    if (devices[r] < 0 || static_cast<uint32_t>(devices[r]) >= there)
+      fail(HCCL_E_PARA, "devices[%u] is 0 to %u, not %d", r, there - 1, devices[r]);
+    if (const int32_t* same = std::find(devices, devices + r, devices[r]); same != devices + r)
+      fail(HCCL_E_PARA, "device %d stands twice in devices, at %td and %u", devices[r], same - devices, r);
+  }
   const Settings s = settings();
   const Key key = random_key();
   std::vector<Member> members;

@@ -12,6 +12,7 @@
 #include "softnpu/hccl/operation.h"
 #include "softnpu/hccl/reduce.h"
 #include "softnpu/hccl/status.h"
+#include "softnpu/runtime/extent.h"
 
 namespace softnpu::hccl {
 namespace {
@@ -210,8 +211,8 @@ static void require_memory(aclrtStream stream, const void* buffer, uint64_t byte
 
 void submit(HcclComm handle, aclrtStream stream, Call call) {
   CommunicatorPtr c = lookup(handle);
-  require_pointer(call.send, call.send_bytes, "sendBuf");
-  require_pointer(call.recv, call.recv_bytes, "recvBuf");
+  require_buffer(call.send, call.send_bytes, "sendBuf");
+  require_buffer(call.recv, call.recv_bytes, "recvBuf");
   if (checked_mode()) {
     require_memory(stream, call.send, call.send_bytes);
     require_memory(stream, call.recv, call.recv_bytes);
@@ -224,7 +225,7 @@ void submit(HcclComm handle, aclrtStream stream, std::vector<Transfer> transfers
   CommunicatorPtr c = lookup(handle);
   for (const Transfer& t : transfers) {
     require_root(*c, t.peer, "remote rank");
-    require_pointer(t.buffer, t.bytes, t.send ? "sendBuf" : "recvBuf");
+    require_buffer(t.buffer, t.bytes, t.send ? "sendBuf" : "recvBuf");
     if (checked_mode()) require_memory(stream, t.buffer, t.bytes);
   }
   accept(std::unique_ptr<Work>(new Work{std::move(c), name, Batch{std::move(transfers), {}}}), stream);
@@ -254,8 +255,12 @@ uint64_t bytes_of(uint64_t count, HcclDataType type, uint64_t times) {
   return bytes;
 }
 
-void require_pointer(const void* pointer, uint64_t bytes, const char* name) {
-  if (bytes && !pointer) fail(HCCL_E_PTR, "%s is null", name);
+void require_buffer(const void* pointer, uint64_t bytes, const char* name) {
+  if (!bytes) return;
+  if (!pointer) fail(HCCL_E_PTR, "%s is null", name);
+  if (const uint64_t there = device_bytes_from(pointer); bytes > there)
+    fail(HCCL_E_PARA, "%s: the call takes %llu bytes at %p, where %llu bytes of device memory are allocated", name,
+         static_cast<unsigned long long>(bytes), pointer, static_cast<unsigned long long>(there));
 }
 
 void require_root(const Communicator& c, uint32_t root, const char* name) {

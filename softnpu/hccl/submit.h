@@ -28,7 +28,7 @@ void group_end();  // throws the first error of the group's calls
 
 // Checks that the collectives share.
 uint64_t bytes_of(uint64_t count, HcclDataType type, uint64_t times = 1);  // of counts and displacements: at most 2^47
-void require_pointer(const void* pointer, uint64_t bytes, const char* name);
+void require_buffer(const void* pointer, uint64_t bytes, const char* name);
 void require_root(const Communicator& communicator, uint32_t root, const char* name);
 void require_reducible(HcclDataType type, HcclReduceOp op);
 

@@ -13,6 +13,13 @@ namespace {
 
 constexpr uint64_t kMaxList = 1 << 24;
 
+// Do the elements end beyond 2^63 bytes? `last` is the place of the last one.
+bool passes_64_bits(int64_t last, int64_t numel, int32_t dtype) {
+  int64_t bytes;
+  return __builtin_add_overflow(std::max(last, numel - 1), int64_t{1}, &bytes) ||
+         __builtin_mul_overflow(bytes, int64_t{item_size(dtype)}, &bytes);
+}
+
 // Fills a description in; or says why it describes no tensor. Whatever passes can be reckoned with in 64 bits: the number of
 // elements, their bytes, and the place of the last one.
 const char* fill(aclTensor* t, const int64_t* sizes, uint64_t ndim, int32_t dtype, const int64_t* strides,
@@ -23,32 +30,33 @@ const char* fill(aclTensor* t, const int64_t* sizes, uint64_t ndim, int32_t dtyp
   size_t numbers = 2 * ndim + storage_ndim;
   int64_t* dims = numbers <= aclTensor::kInline ? t->inline_dims : new (std::nothrow) int64_t[numbers];
   if (!dims) return "out of host memory";
-  int64_t numel = 1, last = offset;
-  bool contiguous = true, empty = false, negative = false, overflow = false;
+  int64_t numel = 1, last = offset, signs = 0;
+  bool contiguous = true, overflow = false;
   for (int i = static_cast<int>(ndim) - 1; i >= 0; i--) {
-    int64_t size = sizes[i];
-    int64_t stride = strides ? strides[i] : std::max<int64_t>(numel, 0);
-    negative |= size < 0 || stride < 0;
-    empty |= size == 0;
+    const int64_t size = sizes[i], stride = strides ? strides[i] : std::max<int64_t>(numel, 0);
+    signs |= size | stride;
     contiguous &= size == 1 || stride == numel;
     dims[i] = size;
     dims[ndim + i] = stride;
     int64_t reach;
-    if (size > 1)
-      overflow |= __builtin_mul_overflow(size - 1, stride, &reach) | __builtin_add_overflow(last, reach, &last);
-    overflow |= __builtin_mul_overflow(numel, size, &numel);
+    if (__builtin_mul_overflow(size - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last) ||
+        __builtin_mul_overflow(numel, size, &numel)) {
+      overflow = true;
+    }
   }
-  int64_t item = item_size(dtype), bytes;
-  overflow |= __builtin_add_overflow(last, int64_t{1}, &last) | __builtin_mul_overflow(last, item, &bytes) |
-              __builtin_mul_overflow(numel, item, &bytes);
-  const char* wrong = negative             ? "a size or a stride is negative"
-                      : overflow && !empty ? "the elements pass 2^63 bytes"
-                                           : nullptr;
-  if (wrong) {
+  // Far from the end, whatever the type: elements have 16 bytes at most.
+  if (__builtin_expect(static_cast<uint64_t>(last | numel) >> 58, 0))
+    overflow = overflow || passes_64_bits(last, numel, dtype);
+  const char* wrong = signs < 0 ? "a size or a stride is negative" : nullptr;
+  if (__builtin_expect(overflow, 0) && !wrong) {
+    if (std::find(sizes, sizes + ndim, 0) == sizes + ndim) wrong = "the elements pass 2^63 bytes";
+    numel = 0;  // of elements that are not there
+  }
+  if (__builtin_expect(wrong != nullptr, 0)) {
     if (dims != t->inline_dims) delete[] dims;
     return wrong;
   }
-  std::copy_n(storage, storage_ndim, dims + 2 * ndim);
+  for (uint64_t i = 0; i < storage_ndim; i++) dims[2 * ndim + i] = storage[i];  // one or two: no call
   t->dims = dims;
   t->dtype = dtype;
   t->format = format;
@@ -56,8 +64,8 @@ const char* fill(aclTensor* t, const int64_t* sizes, uint64_t ndim, int32_t dtyp
   t->storage_ndim = static_cast<uint8_t>(storage_ndim);
   t->offset = offset;
   t->data = data;
-  t->numel = empty ? 0 : numel;
-  t->contiguous = contiguous || empty;
+  t->numel = numel;
+  t->contiguous = contiguous || numel == 0;
   t->initialized = true;
   return nullptr;
 }

@@ -111,6 +111,11 @@ bool number(const ScalarCopy* s, double& real, int64_t& integer, bool& floating)
   }
 }
 
+// Rounded once: by way of double a large integer would be rounded twice.
+float in_float(double real, int64_t integer, bool floating) {
+  return floating ? static_cast<float>(real) : static_cast<float>(integer);
+}
+
 enum class Operation { kAdd, kSub, kMul, kDiv };
 
 // Same number of elements on all three and shapes that broadcast (phase one checked) means the same shape.
@@ -154,7 +159,7 @@ bool with_scalar(const TensorCopy* a, const ScalarCopy* s, const TensorCopy* out
   if (!plain(a, out) || !number(s, real, integer, floating)) return false;
   int64_t n = out->numel;
   if (out->dtype == ACL_FLOAT) {
-    auto value = static_cast<float>(real);
+    const float value = in_float(real, integer, floating);
     if constexpr (kOperation == Operation::kAdd) return adds_f(at<float>(a), value, at<float>(out), n), true;
     if constexpr (kOperation == Operation::kSub) return adds_f(at<float>(a), -value, at<float>(out), n), true;
     if constexpr (kOperation == Operation::kMul) return muls_f(at<float>(a), value, at<float>(out), n), true;
@@ -173,7 +178,7 @@ bool fill(const TensorCopy* t, double real, int64_t integer, bool floating) {
   if (real == 0 && !std::signbit(real)) return std::memset(t->data, 0, static_cast<size_t>(t->numel) * t->item), true;
   switch (t->dtype) {
     case ACL_FLOAT: {
-      auto value = static_cast<float>(real);
+      const float value = in_float(real, integer, floating);
       uint32_t bits;
       std::memcpy(&bits, &value, sizeof bits);
       return fill_4(at<uint32_t>(t), bits, t->numel), true;

@@ -1,23 +1,28 @@
 // Numbers that a kernel refuses are refused at the call, not when the stream gets there: half.add(half, alpha=1e6),
 // int8.clamp(300), int64 & 1.5. Only the kernel knows whether it converts a number to the tensors' type, to a wider one, or
-// promotes: where a number does not fit the tensors, the kernel is run once on stand-ins, zeros of the same shapes and types, and
-// what it throws about numbers and types is what phase two answers. What it is not: a check of values in memory; other errors stay those of the real run.
+// promotes: where a number does not fit the tensors, the kernel is run once on stand-ins, zeros of the same shapes and types,
+// and what it throws about numbers and types is what phase two answers. What it is not: a check of values in memory; other
+// errors stay those of the real run.
 //
 // Cost: an ordinary number costs a comparison. One that does not fit costs a run of the kernel on the calling thread
-// and the operands' memory, the first time; then a look-up: what passed is remembered by operator, types and such numbers.
+// and the operands' memory, the first time; then a look-up: what was not refused is remembered by operator, types and such
+// numbers, and by all arguments where the run on zeros ended in an error of another kind.
 #include "softnpu/ops/rehearse.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/TypeCast.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <string_view>
+#include <stdexcept>
+#include <typeinfo>
 #include <unordered_map>
 
 #include "softnpu/ops/frame.h"
@@ -87,6 +92,11 @@ bool fits(const at::Scalar& value, at::ScalarType type) {
 class Key {
  public:
   void add(uint64_t word) { hash_ = (hash_ ^ word) * 0x100000001b3; }
+  template <class T>
+  void add(const T* values, uint64_t count) {
+    add(count);
+    for (uint64_t i = 0; i < count; i++) add(static_cast<uint64_t>(values[i]));
+  }
   uint64_t get() const { return hash_ | 1; }
 
  private:
@@ -94,7 +104,8 @@ class Key {
 };
 
 struct Question {
-  bool asked = false;  // some number does not fit, or promotes
+  bool asked = false;     // some number does not fit, or promotes
+  bool overflow = false;  // some number does not fit
   Key key;
 };
 
@@ -118,14 +129,42 @@ Question question(const aclOpExecutor& e) {
         q.key.add(word);
       }
     }
+    q.overflow = q.overflow || !fit;
     q.asked = q.asked || !fit || category(value.type()) > highest;
   });
   return q;
 }
 
-// What passed: a word each, the oldest forgotten. A race costs another rehearsal.
-std::array<std::atomic<uint64_t>, 256> passed;
-std::atomic<uint64_t>& slot(uint64_t key) { return passed[(key >> 8) % passed.size()]; }
+// The key and the arguments that it leaves out.
+Key with_all_arguments(const aclOpExecutor& e, Key key) {
+  each_tensor(e, [&](const TensorCopy& t, bool) { key.add(t.sizes(), 2 * t.ndim); });  // and strides
+  each_scalar(e, [&](const ScalarCopy& s) { key.add(s.value, sizeof s.value); });
+  for (int i = 0; i < e.nargs; i++) {
+    const Arg& a = e.args[i];
+    key.add(static_cast<uint64_t>(a.kind));
+    if (a.kind == Kind::kInt) key.add(static_cast<uint64_t>(a.i));
+    if (a.kind == Kind::kDouble) key.add(std::bit_cast<uint64_t>(a.d));
+    if (a.kind == Kind::kInts) key.add(a.ints, a.count);
+    if (a.kind == Kind::kFloats) key.add(reinterpret_cast<const uint32_t*>(a.floats), a.count);
+    if (a.kind == Kind::kBools) key.add(a.bools, a.count);
+    if (a.kind == Kind::kString) key.add(a.string, a.count);
+  }
+  return key;
+}
+
+// What need not be asked again: a word each, in a slot that its hash names; another one there is forgotten. A race costs another rehearsal.
+class Answers {
+ public:
+  bool know(const Key& key) const { return slot(key).load(std::memory_order_relaxed) == key.get(); }
+  void add(const Key& key) { slot(key).store(key.get(), std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t>& slot(const Key& key) const { return words_[(key.get() >> 8) % words_.size()]; }
+
+  mutable std::array<std::atomic<uint64_t>, 256> words_{};
+};
+constinit Answers passed;     // by Question::key
+constinit Answers undecided;  // with all arguments: an error that is the real run's to report
 
 // Zeros in place of every tensor; tensors that begin at one address still do.
 class StandIns {
@@ -166,28 +205,30 @@ struct Release {
   void operator()(aclOpExecutor* e) const { nnopbase::release_executor(e); }
 };
 
-// The usual case, in a few nanoseconds: no number, small whole ones, or floating tensors and what the narrowest of them holds.
-bool plainly_fits(const aclOpExecutor& e) {
-  constexpr uint64_t kFloating = 1ull << 0 | 1ull << 1 | 1ull << 11 | 1ull << 27 | 1ull << 16 | 1ull << 17;
-  bool floating = true, wide = false;
-  for (int i = 0; i < e.nargs; i++) {
-    const Arg& a = e.args[i];
-    if (a.kind == Kind::kTensor) {
-      floating = floating && (!a.tensor || ((kFloating >> a.tensor->dtype) & 1));
-    } else if (a.kind == Kind::kTensors) {
-      floating = false;
-    } else if (a.kind == Kind::kScalar || a.kind == Kind::kScalars) {
-      const ScalarCopy* scalars = a.kind == Kind::kScalar ? a.scalar : a.scalars;
-      for (uint32_t k = 0; scalars && k < (a.kind == Kind::kScalar ? 1 : a.count); k++) {
-        if (ordinary(scalars[k])) continue;
-        wide = true;
-        double value = 0;
-        std::memcpy(&value, scalars[k].value, sizeof value);
-        if (scalars[k].dtype != ACL_DOUBLE || !(std::abs(value) <= 65504)) return false;
-      }
+// No number, or small whole ones: the usual call, which looks at nothing else.
+bool all_ordinary(const aclOpExecutor& e) {
+  for (const Arg *a = e.args, *end = a + e.nargs; a != end; a++) {
+    if (a->kind == Kind::kScalar) {
+      if (a->scalar && !ordinary(*a->scalar)) return false;
+    } else if (a->kind == Kind::kScalars) {
+      if (!std::all_of(a->scalars, a->scalars + a->count, ordinary)) return false;
     }
   }
-  return floating || !wide;
+  return true;
+}
+
+// Floating tensors and what the narrowest type of them holds.
+bool all_floating(const aclOpExecutor& e) {
+  constexpr uint64_t kFloating = 1ull << 0 | 1ull << 1 | 1ull << 11 | 1ull << 27 | 1ull << 16 | 1ull << 17;
+  constexpr double kMostOfHalf = 65504;
+  bool fit = true;
+  each_tensor(e, [&](const TensorCopy& t, bool) { fit = fit && ((kFloating >> t.dtype) & 1); });
+  each_scalar(e, [&](const ScalarCopy& s) {
+    double value = 0;
+    std::memcpy(&value, s.value, sizeof value);
+    fit = fit && (ordinary(s) || (s.dtype == ACL_DOUBLE && std::abs(value) <= kMostOfHalf));
+  });
+  return fit;
 }
 
 int refuse(const Op& op, int status, const char* what) {
@@ -197,28 +238,39 @@ int refuse(const Op& op, int status, const char* what) {
   return status;
 }
 
+__attribute__((noinline)) int ask_kernel(const Op& op, const aclOpExecutor& e) noexcept {
+  try {
+    const Question q = question(e);
+    if (!q.asked || passed.know(q.key)) return 0;
+    const Key all = with_all_arguments(e, q.key);
+    if (undecided.know(all)) return 0;
+    try {
+      const std::unique_ptr<aclOpExecutor, Release> copy(nnopbase::copy_executor(e));
+      if (!copy) return 0;
+      const StandIns stand_ins(*copy);
+      KernelGuard guard(1);
+      Frame frame(*copy);
+      op.run(frame);
+      passed.add(q.key);
+    } catch (const c10::NotImplementedError& error) {
+      return refuse(op, ACL_ERROR_API_NOT_SUPPORT, error.what_without_backtrace());
+    } catch (const std::bad_alloc&) {  // says nothing of the numbers
+    } catch (const std::exception& error) {
+      // c10::checked_convert's error is this type itself; ATen's others are c10::Error.
+      if (q.overflow && typeid(error) == typeid(std::runtime_error)) {
+        return refuse(op, ACLNN_ERR_PARAM_INVALID, error.what());
+      }
+      undecided.add(all);  // what else a run on zeros may end with is not what the real one does
+    }
+  } catch (const std::exception&) {  // a type that torch does not know: the real run's error
+  }
+  return 0;
+}
+
 }  // namespace
 
 int rehearse(const Op& op, const aclOpExecutor& e) noexcept {
-  if (plainly_fits(e)) return 0;
-  try {
-    const Question q = question(e);
-    if (!q.asked || slot(q.key.get()).load(std::memory_order_relaxed) == q.key.get()) return 0;
-    const std::unique_ptr<aclOpExecutor, Release> copy(nnopbase::copy_executor(e));
-    if (!copy) return 0;
-    const StandIns stand_ins(*copy);
-    KernelGuard guard(1);
-    Frame frame(*copy);
-    op.run(frame);
-    slot(q.key.get()).store(q.key.get(), std::memory_order_relaxed);
-  } catch (const c10::NotImplementedError& error) {
-    return refuse(op, ACL_ERROR_API_NOT_SUPPORT, error.what_without_backtrace());
-  } catch (const std::exception& error) {  // what else a run on zeros may end with is not what the real one does
-    if (std::string_view(error.what()).find("without overflow") != std::string_view::npos) {
-      return refuse(op, ACLNN_ERR_PARAM_INVALID, error.what());
-    }
-  }
-  return 0;
+  return all_ordinary(e) || all_floating(e) ? 0 : ask_kernel(op, e);
 }
 
 }  // namespace softnpu::ops

@@ -27,6 +27,22 @@ void release(void* p) {
   d->arena().release(p);
 }
 
+// The attributes of an allocation: whose it is (for accounting alone), and the device, which must be the current one.
+void check(const aclrtMallocConfig* config) {
+  if (config == nullptr || config->numAttrs == 0) return;
+  need(config->attrs, "cfg->attrs");
+  for (size_t i = 0; i < config->numAttrs; ++i) {
+    const aclrtMallocAttribute& a = config->attrs[i];
+    if (a.attr == ACL_RT_MEM_ATTR_MODULE_ID) continue;
+    if (a.attr != ACL_RT_MEM_ATTR_DEVICE_ID)
+      fail(ACL_ERROR_FEATURE_UNSUPPORTED, "cfg->attrs[%zu]: the software NPU has no memory attribute %d", i,
+           int(a.attr));
+    if (int(a.value[0]) != current_context().device())
+      fail(ACL_ERROR_INVALID_PARAM, "cfg->attrs[%zu]: device %d is not the current one, which is %d", i,
+           int(a.value[0]), current_context().device());
+  }
+}
+
 CopyRequest plain(void* dst, size_t dest_max, const void* src, size_t count) {
   if (count > dest_max) fail(ACL_ERROR_INVALID_PARAM, "count %zu is larger than destMax %zu", count, dest_max);
   return {dst, src, count, 1, count, count};
@@ -135,12 +151,16 @@ SOFTNPU_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t*
 
 SOFTNPU_EXPORT aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy,
                                            aclrtMallocConfig* cfg) {
-  return guarded(__func__, [&] { allocate(devPtr, size, 64); });
+  return guarded(__func__, [&] {
+    check(cfg);
+    allocate(devPtr, size, 64);
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig* cfg) {
   return guarded(__func__, [&] {
     need(ptr, "ptr");
+    check(cfg);
     if (size == 0) fail(ACL_ERROR_INVALID_PARAM, "size is 0");
     *ptr = Pinned::get().allocate(size);
   });

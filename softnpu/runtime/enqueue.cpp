@@ -10,6 +10,7 @@
 #include "softnpu/runtime/device.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/executor.h"
+#include "softnpu/runtime/extent.h"
 #include "softnpu/runtime/stream.h"
 #include "softnpu/runtime/virtual_memory.h"
 
@@ -72,6 +73,21 @@ bool running_task_aborted() noexcept { return Stream::running_task_aborted(); }
 void on_compute_idle(void (*hook)() noexcept) noexcept { Executor::on_compute_idle(hook); }
 
 bool on_compute_thread() noexcept { return Executor::on_compute(); }
+
+uint64_t device_bytes_from(const void* pointer) noexcept {
+  if (life() != Life::kRunning) return kHostMemory;
+  try {
+    if (Device* d = Device::holding(pointer)) {
+      Arena& a = *d->arena_or_null();
+      const Arena::Block b = a.find(pointer);
+      const uint64_t end = b.offset + b.size, at = a.offset(pointer);
+      return end > at ? end - at : 0;
+    }
+    return VirtualMemory::get().mapped_from(pointer).value_or(kHostMemory);
+  } catch (...) {
+    return kHostMemory;
+  }
+}
 
 bool export_pointer(const void* pointer, size_t bytes, ArenaExport* out) noexcept {
   if (life() != Life::kRunning) return false;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -194,6 +195,17 @@ int VirtualMemory::device_of(const void* pointer, size_t bytes) {
     at = it->first + it->second.size;
   }
   return at >= end ? device : kUnmapped;
+}
+
+std::optional<uint64_t> VirtualMemory::mapped_from(const void* pointer) {
+  std::lock_guard lock(mutex_);
+  const uint64_t from = number(pointer);
+  if (!reserved(from, 1)) return std::nullopt;
+  uint64_t end = from;
+  auto it = mappings_.upper_bound(from);
+  if (it != mappings_.begin()) --it;
+  for (; it != mappings_.end() && it->first <= end; ++it) end = std::max(end, it->first + it->second.size);
+  return end - from;
 }
 
 bool VirtualMemory::locate(const void* pointer, size_t bytes, int* fd, uint64_t* offset, int* device) {

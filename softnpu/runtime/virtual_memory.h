@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "softnpu/runtime/enqueue.h"
 #include "softnpu/runtime/handle.h"
@@ -49,6 +50,8 @@ class VirtualMemory {
 
   // The device whose memory is mapped over all of [pointer, +bytes); kUnmapped: reserved but not mapped; kNotOurs.
   int device_of(const void* pointer, size_t bytes);
+  // How many bytes are mapped from `pointer` on without a gap; none where nothing is reserved.
+  std::optional<uint64_t> mapped_from(const void* pointer);
   // The mapping's file range; false if it is not one contiguous stretch.
   bool locate(const void* pointer, size_t bytes, int* fd, uint64_t* offset, int* device);
   // The start and size of the reservation or mapping around a pointer; false if none.

@@ -207,3 +207,20 @@ def test_nothing_is_warned_about() -> None:
         with amp.autocast():
             product_dtype()
         amp.GradScaler()
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float64, torch.complex64, torch.bool])
+def test_a_type_that_autocast_cannot_compute_in_is_refused(dtype: torch.dtype) -> None:
+    with pytest.raises(RuntimeError, match=f"target dtype {dtype} is not supported"):
+        torch.npu.set_autocast_dtype(dtype)
+    assert torch.npu.get_autocast_dtype() == torch.float16
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_types_that_autocast_computes_in(dtype: torch.dtype) -> None:
+    former = torch.npu.get_autocast_dtype()
+    try:
+        torch.npu.set_autocast_dtype(dtype)
+        assert torch.npu.get_autocast_dtype() == dtype
+    finally:
+        torch.npu.set_autocast_dtype(former)

@@ -184,6 +184,30 @@ def test_a_recorded_stream_keeps_a_block_from_reuse_until_it_passed():
     assert address in [t.data_ptr() for t in again]
 
 
+def test_memory_comes_back_from_a_stream_that_failed_and_works_again():
+    """Its event can be recorded only once the program was told: when memory is wanted, or the cache is emptied."""
+    failing, other = torch.npu.Stream(DEVICE), torch.npu.Stream(DEVICE)
+
+    def used_on_a_failed_stream() -> int:
+        block = torch.empty(10 * MIB, dtype=torch.uint8, device=f"npu:{DEVICE}")
+        with torch.npu.stream(failing):
+            torch.arange(4, device=f"npu:{DEVICE}")[torch.tensor([99], device=f"npu:{DEVICE}")]
+        time.sleep(0.2)  # until it has failed; not asked, which would tell
+        block.record_stream(other), block.record_stream(failing)
+        address, block = block.data_ptr(), None
+        with pytest.raises(RuntimeError):
+            failing.synchronize()
+        return address
+
+    address, tries = used_on_a_failed_stream(), []
+    while len(tries) < 3 and address not in [t.data_ptr() for t in tries]:
+        tries.append(memory(10 * MIB)), torch.npu.synchronize()
+    assert address in [t.data_ptr() for t in tries]
+    used_on_a_failed_stream(), tries.clear()
+    torch.npu.empty_cache()
+    assert (stat("active_bytes.all.current"), torch.npu.memory_reserved()) == (0, 0)
+
+
 def test_recording_its_own_stream_changes_nothing():
     tensor = torch.empty(1000, device=f"npu:{DEVICE}")
     address = tensor.data_ptr()

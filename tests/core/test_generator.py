@@ -112,3 +112,28 @@ def test_a_generator_of_another_device_is_refused():
         torch.empty(4, device="npu").uniform_(generator=torch.Generator("cpu"))
     with pytest.raises(RuntimeError, match="npu:1"):
         torch.empty(4, device="npu:0").uniform_(generator=torch.Generator("npu:1"))
+
+
+def test_a_clone_draws_the_same_on_its_own():
+    generator = torch.Generator("npu").manual_seed(7)
+    torch.rand(5, device="npu", generator=generator)
+    clone = generator.clone_state()
+    assert clone.device == generator.device and torch.equal(clone.get_state(), generator.get_state())
+    first = torch.rand(4, device="npu", generator=generator)
+    assert torch.equal(torch.rand(4, device="npu", generator=clone), first)
+
+
+def test_generators_share_a_state_that_one_lends():
+    generator, other = torch.Generator("npu").manual_seed(7), torch.Generator("npu").manual_seed(8)
+    kept = other.graphsafe_get_state()
+    other.graphsafe_set_state(generator.graphsafe_get_state())
+    alone = torch.Generator("npu").manual_seed(7)
+    drawn = [torch.rand(4, device="npu", generator=g) for g in (generator, other, generator)]
+    assert all(torch.equal(one, torch.rand(4, device="npu", generator=alone)) for one in drawn)
+    other.graphsafe_set_state(kept)
+    assert parts(other.get_state()) == (8, 0) and parts(generator.get_state())[1] == 12
+
+
+def test_a_state_of_another_device_is_refused():
+    with pytest.raises(TypeError, match="generator of an npu device"):
+        torch.Generator("npu").graphsafe_set_state(torch.Generator("cpu"))

@@ -27,6 +27,11 @@ def test_options_of_the_compiler_reach_cann() -> None:
     assert value.value == b"must_keep_origin_dtype"
 
 
+def test_a_value_that_the_compiler_does_not_know_is_refused() -> None:
+    with pytest.raises(RuntimeError, match='ACL_PRECISION_MODE is one of .*, not "origin"'):
+        torch.npu.set_option({"ACL_PRECISION_MODE": "origin"})
+
+
 def test_switches_by_option() -> None:
     torch.npu.set_option({"ALLOW_MATMUL_HF32": "enable", "ALLOW_CONV_HF32": "disable", "deterministic": "enable"})
     assert torch.npu.matmul.allow_hf32 and not torch.npu.conv.allow_hf32

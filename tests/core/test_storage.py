@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -141,3 +142,13 @@ def test_deep_copies_and_pickles():
     tensor = torch.arange(3.0).npu()
     assert copy.deepcopy(tensor).tolist() == pickle.loads(pickle.dumps(tensor)).tolist() == [0, 1, 2]
     assert pickle.loads(pickle.dumps(tensor)).device == tensor.device
+
+
+@pytest.mark.parametrize("import_", [torch.from_dlpack, torch.utils.dlpack.from_dlpack])
+@pytest.mark.parametrize("export", [torch.utils.dlpack.to_dlpack, torch.Tensor.__dlpack__])
+def test_a_dlpack_capsule_shares_memory(import_: Callable, export: Callable) -> None:
+    x = torch.arange(6.0, device="npu").view(2, 3).t()[1:]
+    other = import_(export(x))
+    assert other.device == x.device and other.stride() == x.stride() and torch.equal(other, x)
+    other.add_(1)
+    assert x.tolist() == [[2.0, 5.0], [3.0, 6.0]]

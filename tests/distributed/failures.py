@@ -275,6 +275,46 @@ def called_after_a_peer_gave_up(rank: int, size: int) -> list[str]:
     return sorted(set(raised))
 
 
+def destroyed_after_a_failure(rank: int, size: int, pause: float, file: str) -> dict:
+    """The end of a group that failed is quiet, whether or not the watchdog knew of it, and another one works."""
+    still_works(rank, size)
+    other = dist.new_group()
+    still_works(rank, size, other)
+    told = {}
+    try:
+        dist.all_reduce(torch.ones(4 + rank, device=DEVICE))
+        torch.npu.synchronize()
+    except Exception as error:
+        told["collective"] = str(error)
+    time.sleep(pause)
+    dist.destroy_process_group()
+    told["left"] = dist.is_initialized()
+    limit = datetime.timedelta(seconds=60)
+    dist.init_process_group("hccl", init_method=f"file://{file}", rank=rank, world_size=size, timeout=limit)
+    still_works(rank, size)
+    dist.destroy_process_group()
+    return told
+
+
+def destroyed_after_a_capture(rank: int, size: int) -> list[float]:
+    """What is captured does not run: the group's end does not wait for it, and the watchdog does not ask."""
+    still_works(rank, size)
+    x = torch.ones(4, device=DEVICE)
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        dist.all_reduce(x)
+        work = dist.all_reduce(x, async_op=True)
+        time.sleep(0.3)  # rounds of the watchdog
+        work.wait()
+    graph.replay()
+    torch.npu.synchronize()
+    with torch.npu.graph(torch.npu.NPUGraph()):
+        dist.all_reduce(x)
+    dist.destroy_process_group()
+    assert not dist.is_initialized()
+    return x.tolist()
+
+
 def longer_timeout(rank: int, size: int) -> str:
     """The group's timeout is 2 s; a later one of 30 s counts, also for a communicator that exists."""
     still_works(rank, size)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from datetime import timedelta
+
 import pytest
 
 from tests.distributed import failures
@@ -24,6 +27,16 @@ def test_abort_ends_a_collective_on_all_ranks(fresh):
 
 def test_what_a_peers_end_makes_calls_raise_is_a_backend_error(fresh):
     assert fresh(2).run(failures.called_after_a_peer_gave_up)[0] == ["DistBackendError"]
+
+
+@pytest.mark.parametrize("pause", [0, 0.5], ids=["at_once", "later"])
+def test_a_group_that_failed_ends_quietly(fresh, tmp_path, pause):
+    for told in fresh(2).run(failures.destroyed_after_a_failure, pause, str(tmp_path / "store")):
+        assert "HcclAllReduce" in told["collective"] and told["left"] is False, told
+
+
+def test_a_group_ends_after_a_capture(fresh):
+    assert fresh(2).run(failures.destroyed_after_a_capture) == [[4.0] * 4] * 2
 
 
 def test_a_longer_timeout_counts_at_once(fresh):
@@ -54,3 +67,19 @@ def test_a_dead_rank_is_named_and_its_log_pointed_to(fresh):
     job.start(failures.dies, ranks=[0, 1, 2])
     for text in job.results(ranks=[0, 1]):
         assert "rank 2" in text and "log" in text, text
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_monitored_barrier_whose_store_is_lost_names_no_rank(rank):
+    from torch.distributed import DistNetworkError
+    from torch_npu._C._distributed_c10d import ProcessGroupHCCL
+
+    from torch_npu.distributed import ParallelStore
+
+    limit = timedelta(seconds=60)
+    server = [ParallelStore("127.0.0.1", 0, is_master=True, timeout=limit, wait_for_workers=False)]
+    store = ParallelStore("127.0.0.1", server[0].port, timeout=limit)
+    group = ProcessGroupHCCL(store, rank, 2, ProcessGroupHCCL.Options())
+    threading.Timer(0.3, server.clear).start()
+    with pytest.raises(DistNetworkError, match="closed the connection"):
+        group.monitored_barrier(limit)

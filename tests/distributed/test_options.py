@@ -57,6 +57,20 @@ def test_a_setting_without_effect_is_said(monkeypatch):
     assert len(told) == 1
 
 
+def test_a_field_without_effect_is_said() -> None:
+    program = """
+import torch, torch.distributed as dist
+from torch_npu._C._distributed_c10d import ProcessGroupHCCL
+options = ProcessGroupHCCL.Options()
+options.hccl_config = {"qos_service_level": 3, "hccl_buffer_size": 64}
+dist.init_process_group("hccl", rank=0, world_size=1, pg_options=options)
+dist.all_reduce(torch.ones(2).npu())
+"""
+    done = run(program, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    assert 'hccl_config["qos_service_level"] is set, but has no effect on the software NPU' in done.stderr
+    assert "hccl_buffer_size" not in done.stderr
+
+
 def test_a_switch_that_is_neither_on_nor_off_is_named() -> None:
     program = "import torch, torch.distributed as dist; dist.init_process_group('hccl', rank=0, world_size=1)"
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}

@@ -81,6 +81,7 @@ QUICK = [
     Cell("abort", "destroy", 2, 1, 1),
     Cell("kill", "replay", 2, 2, 1),
     Cell("hang", "first", 4, 2, 0),
+    Cell("hang", "first", 2, 2, 1),
     Cell("exit", "init", 2, 2, 1),
     Cell("stranger", "init", 2, 1, -1),
     Cell("stranger", "large", 2, 2, -1),

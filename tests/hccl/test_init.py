@@ -46,6 +46,23 @@ def test_all_ranks_in_one_process(two, n):
     two.run(programs.in_one_process, n, 60_000, ranks=[0])
 
 
+@pytest.mark.parametrize(
+    ("count", "devices", "words"),
+    [
+        (0, None, "ndev is 1 to 8, the number of devices, not 0"),
+        (9, None, "not 9"),
+        (-1, [0], "not 4294967295"),
+        (2, [0, -1], "devices[1] is 0 to 7, not -1"),
+        (1, [8], "devices[0] is 0 to 7, not 8"),
+        (3, [1, 0, 1], "device 1 stands twice in devices, at 0 and 2"),
+    ],
+)
+def test_wrong_lists_of_devices_are_refused(two, count, devices, words):
+    (answer,) = two.run(programs.try_all, count, devices, ranks=[0])
+    assert answer[0] == "PARA" and words in answer[1], answer
+    assert two.run(programs.try_all, 2, [7, 3], ranks=[0]) == [("SUCCESS", "")]
+
+
 def test_one_rank_alone(fresh):
     fresh(1).connect().run(programs.all_reduce, "fp16", "sum", 70_000)
 

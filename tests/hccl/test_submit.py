@@ -33,6 +33,13 @@ def test_bad_arguments_are_refused_at_once(two):
     two.run(programs.all_reduce_once)  # and nothing is broken by it
 
 
+def test_counts_beyond_the_allocation_are_refused_at_once(fresh):
+    for found in fresh(2).connect().run(programs.counts_beyond_memory):
+        for (code, text), name, asked, there in found:
+            assert code == "PARA" and f"{name}: the call takes {asked} bytes at " in text, (code, text, name)
+            assert f"where {there} bytes of device memory are allocated" in text, (text, there)
+
+
 def test_a_destroyed_communicator_is_an_error(fresh):
     job = fresh(2).connect()
     comms = job.run(programs.stale_handle)

@@ -59,6 +59,16 @@ def test_ports_that_the_kernel_does_not_give_away_need_no_reservation(pair):
     assert "ok    ports 20000-20015 lie outside the kernel's own (32768-60999)\n" in first.preflight()[1]
 
 
+@pytest.mark.parametrize("port", ["sixty", "80", "65521", "-1", "6e4"])
+def test_a_port_that_is_none_is_named_and_the_default_is_checked(host, port):
+    host.set_ip(0, "127.0.0.1")
+    host.env["HCCL_IF_BASE_PORT"] = port
+    code, out, err = host.preflight()
+    assert code == 1 and "Traceback" not in err, err
+    assert out.startswith(f"FAIL  HCCL_IF_BASE_PORT={port} is no port from 1024 to 65520\n"), out
+    assert "ports 60000-60015 " in out
+
+
 def test_two_hosts_by_the_rule_of_a2(pair):
     hosts, (first, second) = pair
     spread(hosts, first, 0, ["10.77.0.1", "10.77.0.11"])

@@ -92,3 +92,9 @@ def test_nonzero_has_the_strides_of_its_fake():
     x = torch.tensor([[0.0, 1.0, 2.0], [3.0, 0.0, 4.0]])
     found, expected = x.npu().nonzero(), x.nonzero()
     assert torch.equal(found.cpu(), expected) and found.stride() == expected.stride()
+
+
+def test_a_product_with_an_empty_vector_is_what_is_added() -> None:
+    for size in ((1,), (), (3,)):
+        got = torch.addmv(torch.full(size, 2.0).npu(), torch.ones(3, 0).npu(), torch.ones(0).npu(), beta=3)
+        assert got.tolist() == [6.0] * 3

@@ -150,3 +150,47 @@ def test_the_order_of_dimensions_is_kept() -> None:
         for call in (lambda t: torch.fft.fft(t, dim=0), torch.i0, lambda t: torch.special.bessel_j0(t)):
             got, want = call(view(x.npu())), call(view(x))
             torch.testing.assert_close(got.cpu(), want, check_stride=True)
+
+
+@pytest.mark.parametrize("gap", ["columns", "rows", "permuted"])
+def test_gradients_of_kernels_that_look_at_strides(gap: str) -> None:
+    """PyTorch's backward of det reads a matrix or its transpose, by whether the kernel saw a contiguous one."""
+    torch.manual_seed(0)
+    values = torch.randn(2, 1, 4, 4, dtype=torch.float64)
+    lay = {
+        "columns": lambda t: t.repeat_interleave(2, -1)[..., ::2],
+        "rows": lambda t: torch.cat([t, t], -1)[..., :4],
+        "permuted": lambda t: t.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0),
+    }[gap]
+    tau = torch.rand(2, 1, 4, dtype=torch.float64)
+    for call in (torch.linalg.det, torch.logdet, lambda t: torch.linalg.householder_product(t, tau.to(t.device))):
+        gradients = []
+        for device in ("cpu", "npu"):
+            x = lay(values.to(device)).requires_grad_()
+            result = call(x).nan_to_num()
+            weights = torch.linspace(1, 2, result.numel(), dtype=torch.float64).view(result.shape)
+            gradients.append(torch.autograd.grad(result, x, weights.to(device))[0].cpu())
+        torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_outputs_that_are_not_contiguous() -> None:
+    """ATen's lu_unpack writes past the end of an output whose batches do not lie one after another."""
+    lu, pivots = torch.rand(2, 3, 4, 4), torch.ones(2, 3, 4, dtype=torch.int32)
+    want = torch.lu_unpack(lu, pivots)
+    outs = [torch.zeros(4, 4, 3, 2, device="npu").permute(3, 2, 1, 0) for _ in want]
+    torch.lu_unpack(lu.npu(), pivots.npu(), out=tuple(outs))
+    for got, expected in zip(outs, want, strict=True):
+        assert got.stride() == (1, 2, 6, 24)
+        torch.testing.assert_close(got.cpu(), expected)
+
+
+def test_an_output_that_shares_memory_with_an_input() -> None:
+    x = torch.arange(1.0, 10.0, device="npu")
+    for call in (torch.nextafter, torch.hypot, torch.ldexp, lambda a, b, out: torch.special.i0e(a, out=out)):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+            call(x[:8], x[1:], out=x[1:])
+            torch.npu.synchronize()
+    assert torch.equal(x.cpu(), torch.arange(1.0, 10.0))
+    apart = torch.arange(1.0, 10.0, device="npu")
+    torch.hypot(apart[:3], apart[3:6], out=apart[6:])
+    torch.testing.assert_close(apart.cpu(), torch.tensor([1, 2, 3, 4, 5, 6, 17**0.5, 29**0.5, 45**0.5]))

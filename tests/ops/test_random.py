@@ -92,6 +92,16 @@ M = 100_000
 PI = 3.141592653589793
 
 
+def test_normal_takes_outputs_as_the_cpu_does() -> None:
+    mean, std = torch.zeros(4, 3), torch.ones(3, 4).t()
+    for call in (lambda **k: torch.normal(mean.npu(), 1.0, **k), lambda **k: torch.normal(mean.npu(), std.npu(), **k)):
+        with pytest.raises(NotImplementedError, match="Long"):
+            call(out=torch.zeros(4, 3, dtype=torch.long, device="npu"))
+    assert torch.normal(mean.npu(), 1.0, out=torch.zeros(7, 4, 3, device="npu")).shape == (7, 4, 3)
+    assert torch.normal(mean.npu(), 1.0, out=torch.zeros(0, device="npu")).shape == (4, 3)
+    assert torch.normal(std.npu(), 1.0).stride() == (3, 1)
+
+
 def normal_cdf(x: torch.Tensor) -> torch.Tensor:
     return torch.special.ndtr(x)
 

@@ -40,6 +40,7 @@ CALLS: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...]]] = {
     "max_pool3d": (lambda x: F.max_pool3d(x, 2, return_indices=True), (VOLUME,)),
     "avg_pool2d": (lambda x: F.avg_pool2d(x, 2), (IMAGE,)),
     "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, 2), (IMAGE,)),
+    "adaptive_avg_pool3d": (lambda x: F.adaptive_avg_pool3d(x, 2), (VOLUME,)),
     "interpolate": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (IMAGE,)),
     "pad": (lambda x: F.pad(x, (1, 1, 1, 1)), (IMAGE,)),
     "reflect": (lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"), (IMAGE,)),

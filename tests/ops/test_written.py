@@ -119,13 +119,13 @@ def test_values_broadcast_to_what_an_index_selects() -> None:
     cases = [
         ((rows, columns), (2, 3)),
         ((rows, columns), (3,)),
-        ((slice(None), rows, columns), (2, 2, 3, 5)[:3]),
+        ((slice(None), rows, columns), (2, 2, 3)),
         ((rows, slice(None), columns), (2, 3, 3)),
         ((rows, slice(None), columns), (1, 3, 1)),
         ((torch.tensor([True, False, True]),), (2, 1, 1)),
     ]
     for index, sizes in cases:
-        x = torch.zeros(3, 3, 3, 3)[..., 0] if len(index) < 4 else torch.zeros(3, 3, 3)
+        x = torch.zeros(3, 3, 3, 3)[..., 0]
         values = torch.arange(1.0, 1 + torch.Size(sizes).numel()).reshape(sizes)
         try:
             want = x.clone()
@@ -186,7 +186,7 @@ def test_outputs_of_another_type_are_refused_as_on_the_cpu(name: str) -> None:
     calls = {"where": lambda x, out: torch.where(x > 0, x, x, out=out), "logsigmoid": torch._C._nn.log_sigmoid}
     for device in ("cpu", "npu"):
         out = torch.empty(3, dtype=torch.float64, device=device)
-        with pytest.raises(RuntimeError, match=r"(dtype|type).*Double|Double"):
+        with pytest.raises(RuntimeError, match="Double"):
             calls.get(name, getattr(torch, name, None))(torch.ones(3, device=device), out=out)
 
 
@@ -239,3 +239,26 @@ def test_a_number_that_promotes_changes_the_result() -> None:
     got = x.npu() ** (1 + 1j)
     assert got.dtype == torch.complex64
     torch.testing.assert_close(got.cpu(), x ** (1 + 1j))
+
+
+def test_an_input_of_repeated_elements_is_read() -> None:
+    """aclnnIndexCopy calls its input one that it may write."""
+    x, index, source = torch.arange(5.0).expand(3, 5), torch.tensor([1]), torch.full((1, 5), 9.0)
+    got = torch.index_copy(x.npu(), 0, index.npu(), source.npu())
+    torch.testing.assert_close(got.cpu(), torch.index_copy(x, 0, index, source), check_stride=True)
+
+
+@pytest.mark.parametrize("name", ["tril_", "triu_"])
+def test_a_batch_of_permuted_matrices_is_written_in_place(name: str) -> None:
+    """ATen's kernel goes through an output that is not contiguous by the strides of one that is, and past its end."""
+    for shape in ((2, 3, 4, 4), (2, 1, 4, 5), (3, 4)):
+        values = torch.arange(1.0, 1 + torch.Size(shape).numel()).view(shape[::-1])
+        backwards = range(len(shape))[::-1]
+        for offset in (-1, 0, 2):
+            want, got = values.clone().permute(*backwards), values.npu().permute(*backwards)
+            getattr(want, name)(offset)
+            getattr(got, name)(offset)
+            assert torch.equal(got.cpu(), want)
+            out = torch.zeros(shape[::-1], device="npu").permute(*backwards)
+            getattr(torch, name[:-1])(values.npu().permute(*backwards), offset, out=out)
+            assert torch.equal(out.cpu(), want)

@@ -97,6 +97,11 @@ def test_system_parameters_work_or_are_refused(acl, scope):
         ("ACL_OP_DEBUG_OPTION", b"oom", 200006),
         ("ACL_OP_COMPILER_CACHE_MODE", b"enable", 0),
         ("ACL_OP_DEBUG_LEVEL", b"0", 0),
+        ("ACL_PRECISION_MODE", b"must_keep_origin_dtype", 0),
+        ("ACL_PRECISION_MODE", b"must_keep", INVALID),
+        ("ACL_PRECISION_MODE_V2", b"origin", 0),
+        ("ACL_PRECISION_MODE_V2", b"force_fp16", INVALID),
+        ("ACL_OP_SELECT_IMPL_MODE", b"low_precision", INVALID),
     ],
 )
 def test_compile_options_work_or_are_refused(acl, option, value, code):
@@ -104,6 +109,11 @@ def test_compile_options_work_or_are_refused(acl, option, value, code):
     assert compiler.aclSetCompileopt(constants()[option], value) == code
     if code:
         assert "aclSetCompileopt" in acl.message()
+
+
+@pytest.mark.parametrize("flag, code", [(0, 0), (1, 0), (2, INVALID), (-1, INVALID)])
+def test_a_compile_flag_is_one_of_two(acl, flag, code):
+    assert Raw(name="libacl_op_compiler.so").aclopSetCompileFlag(flag) == code
 
 
 @pytest.mark.parametrize(

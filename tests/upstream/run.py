@@ -2,7 +2,7 @@
 
     python -m tests.upstream.run --samples 3 --jobs 2 --out status.json
     python -m tests.upstream.run --kinds op --ops '^(add|mul)$' --dtypes float32 --forms forward,gradient,inplace,out
-    python -m tests.upstream.run --device cpu --plugin ''            the runner judged by itself: all right
+    python -m tests.upstream.run --device cpu --plugin ''            what differs here is PyTorch's
 
 right        all samples agree with the CPU (tests/upstream/compare.py says what agreement is)
 wrong        a result, dtype, shape or device differs
@@ -93,10 +93,12 @@ class Summary:
 
     def unexpected(self, exceptions: Exceptions) -> list[str]:
         """Everything that is not right and not excepted, sample by sample."""
+        return [line for case in sorted(self.results) for line in self.unexpected_of(case, exceptions)]
+
+    def unexpected_of(self, case: Case, exceptions: Exceptions) -> list[str]:
         return [
             f"{status:12}{case}: {detail}"
-            for case, result in sorted(self.results.items())
-            for status, detail in result["complaints"]
+            for status, detail in self.results[case]["complaints"]
             if not exceptions.cover(str(case), status, detail)
         ]
 
@@ -112,12 +114,16 @@ class Summary:
 
 
 def judge(cases: list[Case], options: dict, jobs: int = 2, timeout: float = 60, quiet: bool = False) -> Summary:
-    """Judge the cases; a line of progress every five seconds."""
+    """Judge the cases; a line of progress every five seconds, with what has become known not to be right."""
     summary, start, shown = Summary(options), time.monotonic(), 0.0
+    exceptions = Exceptions()
 
     def report(case: Case, result: dict) -> None:
         nonlocal shown
         summary.add(case, result)
+        if not quiet:
+            for line in summary.unexpected_of(case, exceptions):
+                print(line, flush=True)
         now = time.monotonic()
         if not quiet and (now - shown > 5 or len(summary.results) == len(cases)):
             shown = now

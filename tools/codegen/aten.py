@@ -34,6 +34,7 @@ SHARDS = 5
 DEVICE_CHECK = "wants_one_device.cpp"
 KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check", "alert"}
 VARIANT_KEYS = {"if", "aclnn", "args"}
+PROMOTING = {"Binary", "BinaryFloat", "Compare", "Ternary", "Addr"}  # of csrc/ops/meta.h: operands of several types
 # What aclnn calls an argument whose ATen name differs: normalized aclnn name -> normalized ATen names, first match
 # wins.
 ALIASES = {
@@ -126,6 +127,7 @@ class Schemas:
         self.functions = parsed.native_functions
         self.groups: dict[str, dict[str, NativeFunction]] = {}
         self.composite = parsed.backend_indices[DispatchKey.CompositeExplicitAutograd]
+        self.nested = parsed.backend_indices[DispatchKey.NestedTensorHPU]
         self.structured: dict[str, NativeFunctionsGroup] = {}
         for group in get_grouped_native_functions(parsed.native_functions):
             members = list(group.functions()) if isinstance(group, NativeFunctionsGroup) else [group]
@@ -300,6 +302,22 @@ class Wrapper:
             f"    call({self.pass_args('result')});\n    return result;\n  }}\n"
         )
 
+    def promote(self, results: list[str]) -> str:
+        """Pointwise, of two tensors and more: operands that CANN takes alone only are given in the common type."""
+        operands = [b.name for b in self.inputs if b.nctype.type.cpp_type() == "const at::Tensor &"]
+        inherits = self.group.out.structured_inherits if self.group else None
+        own = (self.row.meta or "").split("(")[0] in PROMOTING
+        if len(operands) < 2 or not (own or (inherits == "TensorIteratorBase" and not self.row.meta)):
+            return ""
+        names = ", ".join(operands)
+        given = ", ".join(
+            [f"promoted({b.name}, type)" if b.name in operands else b.name for b in self.inputs] + results
+        )
+        return (
+            f"    if (C10_UNLIKELY(wants_promotion({names}))) {{\n"
+            f"      const at::ScalarType type = common_type({{{names}}});\n      call({given});\n    }} else\n"
+        )
+
     def pass_args(self, *outs: str) -> str:
         return ", ".join([b.name for b in self.inputs] + list(outs))
 
@@ -324,10 +342,11 @@ class Wrapper:
         if self.row.alert:
             condition = "" if self.row.alert is True else f"if ({self.row.alert}) "
             check += f'  {condition}at::globalContext().alertNotDeterministic("{self.base.root_name}_npu");\n'
+        results = [f"op.output({i})" for i in range(n)]
         body = (
             f"  const NPUGuard guard(first_device({', '.join(tensors)}));\n"
             f"{self.fast(kind)}  {make}\n{check}  {self.meta_call()}\n"
-            f"  if (op.has_elements()) call({self.pass_args(*(f'op.output({i})' for i in range(n)))});\n"
+            f"  if (op.has_elements()) {{\n{self.promote(results)}    call({self.pass_args(*results)});\n  }}\n"
             + ("  op.give_back();\n" if kind == "out" and self.tensors() else "")
             + f"  return {result};\n"
         )

@@ -35,5 +35,12 @@ def get_autocast_dtype() -> torch.dtype:
 
 
 def set_autocast_dtype(dtype: torch.dtype) -> None:
-    """Sets the type that autocast casts to on the npu: one of get_amp_supported_dtype()."""
+    """Sets the type that autocast casts to on the npu: one of get_amp_supported_dtype(), or float32.
+
+    Raises RuntimeError for every other type: products and convolutions would be computed in it.
+    """
+    supported = [*get_amp_supported_dtype(), torch.float32]
+    if dtype not in supported:
+        names = ", ".join(str(one) for one in supported)
+        raise RuntimeError(f"In npu autocast, but the target dtype {dtype} is not supported: expected one of {names}")
     torch.set_autocast_dtype("npu", dtype)

@@ -110,6 +110,7 @@ def set_option(option: dict[str, Any]) -> None:
     """Options of CANN's compiler (ACL_...), which go to CANN, and switches ("enable" or "disable").
 
     Raises ValueError for an option that does not exist or a switch that is neither on nor off; then none is set.
+    A value that CANN refuses is a RuntimeError with CANN's words; the options before it are set.
     """
     if not isinstance(option, dict):
         raise TypeError("npu option must be a dict.")

@@ -10,7 +10,7 @@ HCCL_EXPORT HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dat
   return guarded("HcclBroadcast", [&] {
     const auto [c, is_root] = lookup(comm, root);
     const uint64_t bytes = bytes_of(count, dataType);
-    require_pointer(buf, bytes, "buf");
+    require_buffer(buf, bytes, "buf");
     submit(comm, stream,
            {.name = "HcclBroadcast",
             .kind = HCCL_CMD_BROADCAST,

@@ -36,10 +36,41 @@ int refuse(const char* text, int code = ACL_ERROR_INVALID_PARAM) {
   return code;
 }
 
-bool one_of(const char* value, std::initializer_list<const char*> known) {
-  for (const char* each : known)
-    if (strcmp(value, each) == 0) return true;
-  return false;
+// Options with a list of values. The precision modes are the compiler's: kernels called through aclnn keep their types under
+// every one of them, on the hardware too.
+struct Values {
+  aclCompileOpt option;
+  const char* name;
+  std::initializer_list<const char*> known;
+};
+const Values kValues[] = {
+    {ACL_PRECISION_MODE,
+     "ACL_PRECISION_MODE",
+     {"force_fp16", "force_fp32", "allow_fp32_to_fp16", "must_keep_origin_dtype", "allow_mix_precision",
+      "allow_mix_precision_fp16", "allow_mix_precision_bf16", "cube_fp16in_fp32out"}},
+    {ACL_PRECISION_MODE_V2,
+     "ACL_PRECISION_MODE_V2",
+     {"fp16", "origin", "cube_fp16in_fp32out", "mixed_float16", "mixed_bfloat16", "mixed_hif8", "cube_hif8"}},
+    {ACL_OP_SELECT_IMPL_MODE,
+     "ACL_OP_SELECT_IMPL_MODE",
+     {"high_performance", "high_precision", "high_performance_for_all", "high_precision_for_all"}},
+    {ACL_OP_JIT_COMPILE, "ACL_OP_JIT_COMPILE", {"enable", "disable"}},
+    {ACL_OP_DETERMINISTIC, "ACL_OP_DETERMINISTIC", {"0", "1"}},
+    {ACL_OP_COMPILER_CACHE_MODE, "ACL_OP_COMPILER_CACHE_MODE", {"enable", "disable", "force"}},
+};
+
+// What is wrong with the value, or nothing.
+std::string complaint(aclCompileOpt option, const char* value) {
+  for (const Values& row : kValues) {
+    if (row.option != option) continue;
+    std::string names;
+    for (const char* each : row.known) {
+      if (strcmp(value, each) == 0) return {};
+      names += (names.empty() ? "" : ", ") + std::string(each);
+    }
+    return std::string("aclSetCompileopt: ") + row.name + " is one of " + names + ", not \"" + value + "\"";
+  }
+  return {};
 }
 
 }  // namespace
@@ -65,17 +96,11 @@ SOFTNPU_EXPORT aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t 
 SOFTNPU_EXPORT aclError aclSetCompileopt(aclCompileOpt opt, const char* value) {
   if (unsigned(opt) >= kOptions) return refuse("aclSetCompileopt: no such option");
   if (value == nullptr) return refuse("aclSetCompileopt: value is null");
-  if (opt == ACL_OP_JIT_COMPILE && !one_of(value, {"enable", "disable"}))
-    return refuse("aclSetCompileopt: ACL_OP_JIT_COMPILE is enable or disable");
+  if (const std::string wrong = complaint(opt, value); !wrong.empty()) return refuse(wrong.c_str());
   if (opt == ACL_OP_JIT_COMPILE && strcmp(value, "enable") == 0)
     return refuse("aclSetCompileopt: the software NPU has no compiler, so that ACL_OP_JIT_COMPILE is always disable",
                   ACL_ERROR_FEATURE_UNSUPPORTED);
-  if (opt == ACL_OP_DETERMINISTIC) {
-    if (!one_of(value, {"0", "1"})) return refuse("aclSetCompileopt: ACL_OP_DETERMINISTIC is 0 or 1");
-    softnpu::settings().deterministic = *value == '1';
-  }
-  if (opt == ACL_OP_COMPILER_CACHE_MODE && !one_of(value, {"enable", "disable", "force"}))
-    return refuse("aclSetCompileopt: ACL_OP_COMPILER_CACHE_MODE is enable, disable or force");
+  if (opt == ACL_OP_DETERMINISTIC) softnpu::settings().deterministic = *value == '1';
   if ((opt == ACL_OP_DEBUG_LEVEL && strcmp(value, "0") != 0) || (opt == ACL_OP_DEBUG_OPTION && *value))
     return refuse("aclSetCompileopt: the software NPU compiles nothing, so that there is nothing to debug",
                   ACL_ERROR_FEATURE_UNSUPPORTED);
@@ -84,4 +109,9 @@ SOFTNPU_EXPORT aclError aclSetCompileopt(aclCompileOpt opt, const char* value) {
   return ACL_SUCCESS;
 }
 
-SOFTNPU_EXPORT aclError aclopSetCompileFlag(aclOpCompileFlag flag) { return ACL_SUCCESS; }
+// Whether kernels are compiled for one shape or for all of them: those here take every shape.
+SOFTNPU_EXPORT aclError aclopSetCompileFlag(aclOpCompileFlag flag) {
+  if (flag != ACL_OP_COMPILE_DEFAULT && flag != ACL_OP_COMPILE_FUZZ)
+    return refuse("aclopSetCompileFlag: flag is ACL_OP_COMPILE_DEFAULT or ACL_OP_COMPILE_FUZZ");
+  return ACL_SUCCESS;
+}

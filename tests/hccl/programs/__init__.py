@@ -7,6 +7,7 @@ from tests.hccl.programs.failures import (
     absent,
     all_reduce_until_error,
     call_in_forked_child,
+    counts_beyond_memory,
     fork_sleeper,
     mismatched,
     refused,
@@ -41,6 +42,7 @@ from tests.hccl.programs.membership import (
     resume,
     stale_handle,
     sub_communicators,
+    try_all,
     try_sub,
 )
 from tests.hccl.programs.messages import many_messages, messages_of_the_host, mismatched_message, ring

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 
 import numpy as np
 
-from tests.hccl.programs.common import call, count_of
+from tests.hccl.programs.common import call, count_of, expect
 from tests.hccl.ranks import DTYPES, OPS, HcclError, Rank
 
 # What every rank must be told, whichever of the two sides saw it first.
@@ -49,6 +50,44 @@ def refused(rank: Rank, name: str, *args) -> tuple[str, str]:
     except HcclError as error:
         return error.code, error.text
     return "SUCCESS", ""
+
+
+def counts_beyond_memory(rank: Rank) -> list[tuple[tuple[str, str], str, int, int]]:
+    """Of calls that take more than is allocated: (answer, the buffer's name, bytes asked, bytes there)."""
+    small, large = rank.buffer(np.full(256, 5, np.float32)), rank.buffer(np.zeros(1 << 16, np.float32))
+    freed = rank.buffer(np.zeros(256, np.float32))
+    freed.free()
+    page, base, memory = 2 << 20, ctypes.c_void_p(), ctypes.c_void_p()
+    rank.acl("aclrtReserveMemAddress", ctypes.byref(base), ctypes.c_size_t(2 * page), ctypes.c_size_t(0), None, 1)
+    of_device = (ctypes.c_uint32 * 8)(0, 0, 4, rank.rank % 8, 1)  # aclrtPhysicalMemProp
+    rank.acl("aclrtMallocPhysical", ctypes.byref(memory), ctypes.c_size_t(page), of_device, ctypes.c_uint64(0))
+    rank.acl("aclrtMapMem", base, ctypes.c_size_t(page), ctypes.c_size_t(0), memory, ctypes.c_uint64(0))
+    mapped = ctypes.c_void_p(base.value + page - 64)
+
+    fp32, peer, to = DTYPES["fp32"], 1 - rank.rank, large.pointer
+    everything = count_of(1 << 44)  # more than the device's addresses
+    found = [
+        (refused(rank, "HcclAllReduce", small.pointer, to, count_of(257), fp32, 0), "sendBuf", 1028, 1024),
+        (refused(rank, "HcclAllReduce", to, small.pointer, count_of(257), fp32, 0), "recvBuf", 1028, 1024),
+        (refused(rank, "HcclAllReduce", to, small.at(512), count_of(129), fp32, 0), "recvBuf", 516, 512),
+        (refused(rank, "HcclAllGather", small.pointer, small.pointer, count_of(200), fp32), "recvBuf", 1600, 1024),
+        (refused(rank, "HcclBroadcast", small.at(1020), count_of(2), fp32, 0), "buf", 8, 4),
+        (refused(rank, "HcclBroadcast", small.pointer, everything, fp32, 0), "buf", 1 << 46, 1024),
+        (refused(rank, "HcclSend", small.pointer, count_of(257), fp32, peer), "sendBuf", 1028, 1024),
+        (refused(rank, "HcclRecv", small.pointer, count_of(257), fp32, peer), "recvBuf", 1028, 1024),
+        (refused(rank, "HcclBroadcast", freed.pointer, count_of(256), fp32, 0), "buf", 1024, 0),
+        (refused(rank, "HcclBroadcast", mapped, count_of(17), fp32, 0), "buf", 68, 64),
+        (refused(rank, "HcclBroadcast", ctypes.c_void_p(base.value + page), count_of(1), fp32, 0), "buf", 4, 0),
+    ]
+    # What is there is taken, to the last byte; and nobody has waited for what was refused.
+    for pointer, count in ((small.pointer, 256), (small.at(1020), 1), (mapped, 16)):
+        call(rank, "HcclAllReduce", pointer, pointer, count_of(count), fp32, OPS["max"])
+    rank.sync()
+    expect("what was refused left the buffer alone", small.array, np.full(256, 5, np.float32))
+    rank.acl("aclrtUnmapMem", base)
+    rank.acl("aclrtFreePhysical", memory)
+    rank.acl("aclrtReleaseMemAddress", base)
+    return found
 
 
 def all_reduce_until_error(rank: Rank, size: int, seconds: float) -> tuple[float, str, str]:

@@ -121,6 +121,18 @@ def make_sub(rank: Rank, ranks: list[int], number: int) -> None:
     rank.sub(ranks, number)
 
 
+def try_all(rank: Rank, count: int, devices: list[int] | None) -> tuple[str, str]:
+    """HcclCommInitAll's answer; what it made is destroyed."""
+    comms = (ctypes.c_void_p * max(len(devices or ()), 64))()
+    try:
+        rank.hccl("HcclCommInitAll", count, devices and (ctypes.c_int32 * len(devices))(*devices), comms)
+    except HcclError as error:
+        return error.code, error.text
+    for c in comms[:count]:
+        rank.destroy(ctypes.c_void_p(c))
+    return "SUCCESS", ""
+
+
 def try_sub(rank: Rank, ranks: list[int], number: int) -> tuple[str, str]:
     comm, ids = ctypes.c_void_p(), (ctypes.c_uint32 * len(ranks))(*ranks)
     try:

@@ -55,9 +55,10 @@ class Gate {
   std::atomic<bool> open_{false};
 };
 
+// A minute, far above what any thread needs that the machine lets run at all: who waits so long hangs.
 template <class F>
 bool eventually(F&& f) {
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 60'000; ++i) {
     if (f()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from ._when_imported import WhenImported
+from torch_npu._when_imported import WhenImported
 
 _MISSING = object()
 

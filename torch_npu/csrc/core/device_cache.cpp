@@ -123,10 +123,16 @@ Block* DeviceCache::allocate_or_reclaim(BlockPool& pool, size_t size, size_t req
     if (!block) out_of_memory(requested, bytes);
     return block;
   }
+  if (C10_UNLIKELY(!unrecorded_.empty())) {
+    retry_records();
+    finish_events(false);
+    if (Block* block = find_free(pool, size)) return block;
+  }
   if (C10_UNLIKELY(tuning.garbage_collection_threshold > 0)) collect_garbage();
   Block* block = allocate_segment(pool, size);
   if (!block && release_for(pool, bytes)) block = allocate_segment(pool, size);
-  if (!block && release_all()) {
+  if (!block) {
+    release_all();
     ++stats_.num_alloc_retries;
     block = find_free(pool, size);  // waiting for events may have freed one that fits
     if (!block) block = allocate_segment(pool, size);
@@ -231,20 +237,30 @@ void DeviceCache::free(Block* block) noexcept {
   }
 }
 
-// Other streams still use it: it comes back when they have passed the events recorded now.
+// Other streams still use it: it comes back when they have passed the events recorded now. A stream that failed takes none until
+// the program has been told where it waits: the block is kept for retry_records(), and counts that as an event of its own.
 void DeviceCache::record_uses(Block* block) noexcept {
-  try {
-    for (const c10::Stream& stream : block->used_on) {
+  std::erase_if(block->used_on, [&](const c10::Stream& stream) {
+    try {
       PooledEvent event(stream.device_index());
       record_event(event.get(), stream);
       pending_[{stream.device_index(), stream.id()}].emplace_back(std::move(event), block);
-      ++block->pending_events;
+    } catch (const std::exception&) {
+      return false;
     }
-    block->used_on.clear();
-  } catch (const std::exception&) {
-    // The stream failed, which the program is told where it waits: the block is not used again.
-    block->used_on.clear();
     ++block->pending_events;
+    return true;
+  });
+  if (block->used_on.empty()) return;
+  ++block->pending_events;
+  unrecorded_.push_back(block);
+}
+
+// Where no cached block fits, and where the cache is emptied: a stream that works again passes what it was given since.
+void DeviceCache::retry_records() {
+  for (Block* block : std::exchange(unrecorded_, {})) {
+    record_uses(block);
+    --block->pending_events;  // that of the last try; those of this one are there
   }
 }
 

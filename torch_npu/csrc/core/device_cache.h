@@ -97,9 +97,10 @@ class DeviceCache {
 
   void release_segment(Block* block);
   bool release_for(BlockPool& pool, size_t size);
-  bool release_all();
+  void release_all();
   void release_free(Pools& pools);
   void record_uses(Block* block) noexcept;
+  void retry_records();
   void collect_garbage();
   void finish_events(bool wait);
   [[noreturn]] void out_of_memory(size_t size, size_t alloc_size);
@@ -120,6 +121,7 @@ class DeviceCache {
   std::vector<std::unique_ptr<Block[]>> slabs_;
   // Blocks freed while other streams still use them, in the order of each stream.
   std::map<std::pair<c10::DeviceIndex, c10::StreamId>, std::deque<std::pair<PooledEvent, Block*>>> pending_;
+  std::vector<Block*> unrecorded_;  // freed, but a stream in `used_on` has failed and takes no event
   std::map<c10::MempoolId_t, PrivatePool> private_;
   std::vector<Route> routes_;  // the last that takes a stream wins
   int captures_ = 0;           // of the routes: nothing may wait for a stream, query or record an event meanwhile

@@ -31,7 +31,7 @@ void DeviceCache::release_segment(Block* block) {
   recycle(block);
 }
 
-// With max_split_size_mb: frees cached segments that may not be split until `size` bytes are there, largest last.
+// With max_split_size_mb: frees cached segments that may not be split until `size` bytes are there, largest first.
 bool DeviceCache::release_for(BlockPool& pool, size_t size) {
   if (tuning.max_split_size == SIZE_MAX || pool.small()) return false;
   Block key;
@@ -57,10 +57,11 @@ bool DeviceCache::release_for(BlockPool& pool, size_t size) {
   return true;
 }
 
-bool DeviceCache::release_all() {
+void DeviceCache::release_all() {
   // A cached block's last kernel may still run: freeing is not ordered on streams as reuse is.
   ++stats_.num_sync_all_streams;
   if (has_context(device_)) synchronize_device(device_);
+  retry_records();
   finish_events(true);
   for (auto& [stream, pools] : pools_) release_free(*pools);
   for (auto& [id, pool] : private_) {
@@ -68,7 +69,6 @@ bool DeviceCache::release_all() {
     for (auto& [stream, pools] : pool.pools) release_free(*pools);
   }
   forget_empty_private_pools();
-  return true;
 }
 
 void DeviceCache::release_free(Pools& pools) {

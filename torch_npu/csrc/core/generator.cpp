@@ -17,19 +17,27 @@ namespace {
 constexpr uint64_t whole_rounds(uint64_t count) { return (count + 3) / 4 * 4; }
 constexpr size_t kStateBytes = sizeof(uint64_t) + sizeof(int64_t);
 
+// What a generator draws from. Generators may share one: PyTorch's compiled graphs lend a generator another's for an operator.
+struct PhiloxState : c10::intrusive_ptr_target {
+  uint64_t seed = c10::default_rng_seed_val;
+  uint64_t offset = 0;
+};
+using SharedState = c10::intrusive_ptr<PhiloxState>;
+
 class PhiloxGenerator final : public c10::GeneratorImpl {
  public:
-  explicit PhiloxGenerator(c10::DeviceIndex index)
+  explicit PhiloxGenerator(c10::DeviceIndex index, SharedState state = c10::make_intrusive<PhiloxState>())
       : GeneratorImpl(c10::Device(c10::DeviceType::PrivateUse1, index),
-                      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+                      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+        state_(std::move(state)) {}
 
   static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
 
   void set_current_seed(uint64_t seed) override {
-    seed_ = seed;
-    offset_ = 0;
+    state_->seed = seed;
+    state_->offset = 0;
   }
-  uint64_t current_seed() const override { return seed_; }
+  uint64_t current_seed() const override { return state_->seed; }
   uint64_t seed() override {
     const uint64_t random = c10::detail::getNonDeterministicRandom(true);
     set_current_seed(random);
@@ -37,15 +45,15 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
   }
   void set_offset(uint64_t offset) override {
     TORCH_CHECK(offset % 4 == 0, "offset must be a multiple of 4");
-    offset_ = offset;
+    state_->offset = offset;
   }
-  uint64_t get_offset() const override { return offset_; }
+  uint64_t get_offset() const override { return state_->offset; }
 
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
     const at::TensorBase state = at::detail::empty_cpu({kStateBytes}, at::kByte);
     auto* bytes = static_cast<uint8_t*>(state.mutable_data_ptr());
-    std::memcpy(bytes, &seed_, sizeof(seed_));
-    std::memcpy(bytes + sizeof(seed_), &offset_, sizeof(offset_));
+    std::memcpy(bytes, &state_->seed, sizeof(uint64_t));
+    std::memcpy(bytes + sizeof(uint64_t), &state_->offset, sizeof(uint64_t));
     return state.getIntrusivePtr();
   }
   // A state of the seed alone (8 bytes) starts at offset 0.
@@ -54,8 +62,8 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
         state.device().is_cpu() && state.dtype() == caffe2::TypeMeta::Make<uint8_t>() && state.is_contiguous(),
         "RNG state must be a torch.ByteTensor on the CPU");
     const auto size = static_cast<size_t>(state.numel());
-    TORCH_CHECK_VALUE(size == kStateBytes || size == sizeof(seed_), "RNG state is wrong size: ", size, " bytes, not ",
-                      kStateBytes);
+    TORCH_CHECK_VALUE(size == kStateBytes || size == sizeof(uint64_t), "RNG state is wrong size: ", size,
+                      " bytes, not ", kStateBytes);
     const auto* bytes = static_cast<const uint8_t*>(state.data());
     uint64_t seed = 0;
     uint64_t offset = 0;
@@ -65,23 +73,32 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
     set_offset(offset);
   }
 
+  // Not a copy, as CUDA's: a generator that stands for the state, so that what either draws the other does not draw again.
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override {
+    return c10::make_intrusive<PhiloxGenerator>(device_.index(), state_);
+  }
+  void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) override {
+    const auto* philox = dynamic_cast<const PhiloxGenerator*>(other.get());
+    TORCH_CHECK_TYPE(philox, "npu: expected the state of a generator of an npu device, got one of ", other->device());
+    state_ = philox->state_;
+  }
+
   // Under mutex_.
   PhiloxSlice take(uint64_t count) {
-    const PhiloxSlice slice{static_cast<int64_t>(seed_), static_cast<int64_t>(offset_)};
-    offset_ += whole_rounds(count);
+    const PhiloxSlice slice{static_cast<int64_t>(state_->seed), static_cast<int64_t>(state_->offset)};
+    state_->offset += whole_rounds(count);
     return slice;
   }
 
  private:
   PhiloxGenerator* clone_impl() const override {
-    auto* copy = new PhiloxGenerator(device_.index());
-    copy->seed_ = seed_;
-    copy->offset_ = offset_;
-    return copy;
+    auto copy = c10::make_intrusive<PhiloxState>();
+    copy->seed = state_->seed;
+    copy->offset = state_->offset;
+    return new PhiloxGenerator(device_.index(), std::move(copy));
   }
 
-  uint64_t seed_ = c10::default_rng_seed_val;
-  uint64_t offset_ = 0;
+  SharedState state_;
 };
 
 c10::DeviceIndex or_current(c10::DeviceIndex index) {

@@ -6,6 +6,7 @@
 
 #include "csrc/cann/api.h"
 #include "csrc/cann/error.h"
+#include "csrc/cann/root.h"
 #include "csrc/distributed/check.h"
 #include "csrc/distributed/late.h"
 #include "csrc/distributed/settings.h"
@@ -24,6 +25,13 @@ uint32_t number(const HcclSettings& settings, const char* name, uint32_t otherwi
   return found == settings.end() ? otherwise : static_cast<uint32_t>(std::get<int64_t>(found->second));
 }
 
+// How a network card and a chip go about it: the software NPU has neither.
+void tell_what_has_no_effect(const HcclSettings& own) {
+  if (!cann::root().soft) return;
+  for (const char* name : {"hccl_op_expansion_mode", "qos_service_level", "qos_traffic_class"})
+    if (own.count(name)) TORCH_WARN("npu: hccl_config[\"", name, "\"] is set, but has no effect on the software NPU");
+}
+
 // As HcclCommConfigInit, which is an inline function of the vendor's header: every field "not set", and a head that says so.
 HcclCommConfig make_config(const std::string& name, const GroupOptions& options) {
   HcclCommConfig config{};
@@ -35,6 +43,7 @@ HcclCommConfig make_config(const std::string& name, const GroupOptions& options)
   static_assert(sizeof head == sizeof config.reserved);
   std::memcpy(config.reserved, &head, sizeof head);
   const HcclSettings& own = options.hccl_config;
+  tell_what_has_no_effect(own);
   config.hcclBufferSize = number(own, "hccl_buffer_size", HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET);
   config.hcclDeterministic = number(own, "hccl_deterministic", HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET);
   config.hcclOpExpansionMode = number(own, "hccl_op_expansion_mode", HCCL_COMM_DEFAULT_OP_EXPANSION_MODE);

@@ -3,6 +3,8 @@
 
 #include <c10/core/StreamGuard.h>
 
+#include <algorithm>
+
 #include "csrc/cann/api.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
@@ -176,8 +178,10 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_on(OnDevice& place, Launch wh
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::finish(WorkInfo info, const Tensors& inputs, bool message) {
   info.sequence = ++sequence_;
+  // What is captured does not run now: nobody may ask its event, and a replay is the graph's.
+  const bool captured = std::any_of(info.streams.begin(), info.streams.end(), is_capturing);
   auto work = c10::make_intrusive<WorkHCCL>(std::move(info));
-  watched_->add(work, inputs, message);
+  if (!captured) watched_->add(work, inputs, message);
   return work;
 }
 

@@ -1,4 +1,6 @@
 // See group.h: splitting, timeouts, meeting over the store, and all that ends a group or begins it anew.
+#include <c10/util/Logging.h>
+
 #include <algorithm>
 
 #include "csrc/cann/api.h"
@@ -7,6 +9,19 @@
 #include "csrc/distributed/group.h"
 
 namespace npu::distributed {
+namespace {
+
+std::string text_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
 
 void ProcessGroupHCCL::setTimeout(std::chrono::milliseconds timeout) {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -126,12 +141,11 @@ void ProcessGroupHCCL::shutdown() {
     if (closed_) return;
   }
   if (!watched_->error().empty()) return abort();
-  // What is queued must not find its communicator gone on a real device; here it would keep it alive.
-  try {
-    watched_->wait_for_all();
-  } catch (...) {
-    abort();
-    throw;
+  // What is queued must not find its communicator gone on a real device; here it would keep it alive. A failure is told where its
+  // work or the device is waited for, whether the watchdog has seen it or not: the end of the group is not that place.
+  if (const auto failure = watched_->wait_for_all()) {
+    LOG(WARNING) << "ProcessGroupHCCL: rank " << rank_ << " ends a group after a failure: " << text_of(failure);
+    return abort();
   }
   watched_->close();
   std::lock_guard<std::mutex> lock(mutex_);
@@ -140,7 +154,7 @@ void ProcessGroupHCCL::shutdown() {
 }
 
 void ProcessGroupHCCL::reinit(bool rebuild) {
-  TORCH_CHECK(!coalescing_.mine(), "ProcessGroupHCCL: reinit among coalesced calls");
+  TORCH_CHECK(!coalescing_.mine(), "ProcessGroupHCCL: reinit among coalesced calls; end their block first");
   if (rebuild) {
     give_up(c10::str("rank ", rank_, " made the group's communicators anew"));
     std::lock_guard<std::mutex> lock(mutex_);

@@ -104,12 +104,17 @@ std::string Watched::error() const {
   return error_;
 }
 
-void Watched::wait_for_all() {
+std::exception_ptr Watched::wait_for_all() {
   std::unique_lock<std::mutex> lock(mutex_);
   std::vector<c10::intrusive_ptr<WorkHCCL>> works;
   for (const Entry& e : works_) works.push_back(e.work);
   lock.unlock();
-  for (const auto& work : works) work->wait(std::chrono::hours(24));
+  std::exception_ptr first;
+  for (const auto& work : works) {
+    while (!work->isCompleted()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (!first) first = work->exception();
+  }
+  return first;
 }
 
 void Watched::fail_works() {

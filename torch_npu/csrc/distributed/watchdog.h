@@ -1,8 +1,9 @@
 // One thread for all groups of the process: it forgets works that are done, and turns an error of a communicator into that of the
 // works that wait for it. If the program has not destroyed the group half a minute after, the process ends, so that a launcher
-// sees the job fail instead of hang.
+// sees the job fail instead of hang (unless TORCH_HCCL_ASYNC_ERROR_HANDLING=0).
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ class Watched {
   void close();                          // the group is destroyed: nothing here matters any more
   std::string error() const;             // empty while all is well
   bool check();                          // the watchdog's round; false when closed
-  void wait_for_all();                   // until every work is done or failed
+  std::exception_ptr wait_for_all();     // until every work is done or failed; the first failure
   void fail(const std::string& reason);  // all works that are not done; the first reason stays
   void reset(bool communicators);        // forgets the failure and all works; the communicators only if they are gone
 

@@ -6,6 +6,7 @@
 #include <ATen/MemoryOverlap.h>
 
 #include <atomic>
+#include <bit>
 
 #include "csrc/cann/aclnn.h"
 #include "csrc/cann/api.h"
@@ -83,13 +84,22 @@ at::Tensor scalar_on_device(const at::Tensor& cpu) {
   return tensor;
 }
 
-// Only reached when a tensor is not where the operator runs.
-const at::Tensor& moved(const at::Tensor& tensor, at::Tensor& keep) {
-  TORCH_CHECK(tensor.device().is_cpu() && tensor.dim() == 0,
+// The tensor that CANN gets for one it cannot take as it is: on another device, or a lazy conjugation or negation. Most
+// operators never see the latter; PyTorch lets products have it (`a.mH @ b`). Apart, as what follows: the usual way is short.
+C10_NOINLINE const at::Tensor& prepared(const at::Tensor& tensor, bool here, at::Tensor& keep) {
+  TORCH_CHECK(here || (tensor.device().is_cpu() && tensor.dim() == 0),
               "Expected all tensors to be on the same device, but found at least two devices, npu:", current_device(),
               " and ", tensor.device(), "!");
-  keep = scalar_on_device(tensor);
+  keep = here ? tensor.resolve_conj().resolve_neg() : scalar_on_device(tensor);
   return keep;
+}
+
+[[noreturn]] C10_NOINLINE void refuse_layout(const at::Tensor& tensor) {
+  TORCH_CHECK(false, "npu: a ", tensor.layout(), " tensor cannot be given to an npu operator");
+}
+
+[[noreturn]] C10_NOINLINE void report_no_tensor(at::IntArrayRef sizes) {
+  TORCH_CHECK(false, "npu: aclCreateTensor failed for a tensor of shape ", sizes);
 }
 
 aclFormat format_of(int64_t dim) {
@@ -120,22 +130,22 @@ struct Pending {
 
 namespace detail {
 
+// CANN has no lazy conjugation or negation.
+constexpr c10::DispatchKeySet kLazy({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+
 aclTensor* make_tensor(const at::Tensor& given, at::Tensor& keep) {
   const c10::Device device = given.device();
   const bool here = device.type() == c10::DeviceType::PrivateUse1 && device.index() == current_device();
-  // CANN has no lazy conjugation or negation. Most operators never see it; PyTorch lets products have it (`a.mH @ b`).
-  const bool lazy = here && (given.is_conj() || given.is_neg());
-  if (lazy) keep = given.resolve_conj().resolve_neg();
-  const at::Tensor& tensor = lazy ? keep : here ? given : moved(given, keep);
-  TORCH_CHECK(tensor.layout() == at::kStrided, "npu: a ", tensor.layout(),
-              " tensor cannot be given to an npu operator");
+  const bool plain = here && !given.unsafeGetTensorImpl()->key_set().has_any(kLazy);
+  const at::Tensor& tensor = C10_LIKELY(plain) ? given : prepared(given, here, keep);
+  if (C10_UNLIKELY(tensor.layout() != at::kStrided)) refuse_layout(tensor);
   const at::IntArrayRef sizes = tensor.sizes();
   const c10::Storage& storage = tensor.storage();
-  const int64_t storage_size = static_cast<int64_t>(storage.nbytes() / tensor.itemsize());
+  const int64_t storage_size = static_cast<int64_t>(storage.nbytes() >> std::countr_zero(tensor.itemsize()));
   aclTensor* handle = cann::acl().aclCreateTensor(
       sizes.data(), sizes.size(), acl_dtype(tensor.scalar_type()), tensor.strides().data(), tensor.storage_offset(),
       format_of(tensor.dim()), &storage_size, 1, const_cast<void*>(storage.data()));
-  TORCH_CHECK(handle, "npu: aclCreateTensor failed for a tensor of shape ", sizes);
+  if (C10_UNLIKELY(!handle)) report_no_tensor(sizes);
   return handle;
 }
 

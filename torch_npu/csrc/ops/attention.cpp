@@ -1,5 +1,5 @@
 // Inference paths of torch.nn.MultiheadAttention and TransformerEncoderLayer, composed of the device's operators. What it is not:
-// scaled_dot_product_attention, which PyTorch decomposes into products and a softmax for this device.
+// scaled_dot_product_attention, which PyTorch decomposes into products and a softmax for this device, or nested tensors (nested.cpp).
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_transformer_encoder_layer_fwd_native.h>
 #include <ATen/ops/linear.h>
@@ -58,22 +58,9 @@ std::tuple<at::Tensor, at::Tensor> multi_head_attention(const at::Tensor& query,
   return {result, average_attn_weights ? scores.mean(1) : scores};
 }
 
-// torch.nn.TransformerEncoder asks it before it makes nested tensors of padded sequences. There are none of this device, and the
-// answer "no" keeps the padding.
-bool may_become_nested(const at::Tensor&, const at::Tensor&) { return false; }
-
-at::Tensor nested_from_mask(const at::Tensor&, const at::Tensor&, bool) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      false,
-      "npu: there are no strided nested tensors of this device; give torch.nn.TransformerEncoder "
-      "enable_nested_tensor=False, or use layout=torch.jagged");
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_nested_tensor_from_mask_left_aligned", NPU_FN(may_become_nested));
-  m.impl("_nested_tensor_from_mask", NPU_FN(nested_from_mask));
   m.impl("_native_multi_head_attention", NPU_FN(multi_head_attention));
   m.impl("_transformer_encoder_layer_fwd", NPU_FN(at::native::transformer_encoder_layer_forward));
 }

@@ -1,5 +1,6 @@
 // Operators that write their result to an output of any type it can be cast to. CANN's functions write their own type, so the
 // result is made first, as PyTorch makes it. What it is not: the functional forms, which are rows of ops/aten.yaml.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/angle.h>
 #include <ATen/ops/logsumexp.h>
@@ -24,7 +25,10 @@ at::Tensor& cast_into(at::Tensor& out, const at::Tensor& result) {
 
 at::Tensor& max_out(const at::Tensor& self, at::Tensor& out) { return cast_into(out, at::max(self)); }
 at::Tensor& min_out(const at::Tensor& self, at::Tensor& out) { return cast_into(out, at::min(self)); }
-at::Tensor& angle_out(const at::Tensor& self, at::Tensor& out) { return cast_into(out, at::angle(self)); }
+at::Tensor& angle_out(const at::Tensor& self, at::Tensor& out) {
+  at::assert_no_partial_overlap(out, self);
+  return cast_into(out, at::angle(self));
+}
 
 at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, at::Tensor& out) {
   TORCH_CHECK(out.is_floating_point() || out.is_complex(),

@@ -2,6 +2,7 @@
 // not: a fallback; nothing here leaves the device. A place of last resort: a row of ops/aten.yaml is better where aclnn has one.
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
@@ -131,10 +132,9 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(self.device() == other.device(),
               "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
               other.device(), "!");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, got ",
-              self.scalar_type(), " and ", other.scalar_type());
   if (self.sizes() != other.sizes()) return false;
   if (self.numel() == 0) return true;
+  if (self.scalar_type() != other.scalar_type()) return self.eq(other).all().item<bool>();
   const NPUGuard guard(self.device().index());
   const at::Tensor out = empty({}, at::kBool);
   ACLNN(aclnnEqual)(self, other, out);
@@ -195,6 +195,7 @@ at::Tensor ldexp(const at::Tensor& self, const at::Tensor& other) {
 at::Tensor& ldexp_(at::Tensor& self, const at::Tensor& other) { return self.copy_(ldexp(self, other)); }
 
 at::Tensor& ldexp_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  for (const at::Tensor& read : {self, other}) at::assert_no_partial_overlap(out, read);
   const at::Tensor result = ldexp(self, other);
   TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
               " can't be cast to the desired output type ", out.scalar_type());

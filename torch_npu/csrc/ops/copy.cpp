@@ -44,6 +44,18 @@ void synchronize() {
   NPU_CHECK(cann::acl().aclrtSynchronizeStream(current_raw_stream()));
 }
 
+// What waits for a stream takes the stream's error with it, also one that is known before anything is queued.
+template <class Copy>
+auto taking_error(const at::Tensor& on_device, Copy&& copy) {
+  const NPUGuard guard(on_device.device().index());
+  try {
+    return copy();
+  } catch (const c10::AcceleratorError&) {
+    cann::acl().aclrtSynchronizeStream(current_raw_stream());
+    throw;
+  }
+}
+
 // Keeps a pinned block from reuse until the current stream has passed this point; false if `host` is not pinned by us.
 bool keep_until_done(const at::Tensor& host) {
   const at::DataPtr& data = host.storage().data_ptr();
@@ -142,9 +154,11 @@ void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (on_npu(dst) && on_npu(src)) {
     dst.device() == src.device() ? within_device(dst, src) : between_devices(dst, src);
   } else if (on_npu(dst)) {
-    host_to_device(dst, src, non_blocking);
+    if (non_blocking) return host_to_device(dst, src, true);
+    taking_error(dst, [&] { host_to_device(dst, src, false); });
   } else {
-    device_to_host(dst, src, non_blocking);
+    if (non_blocking) return device_to_host(dst, src, true);
+    taking_error(src, [&] { device_to_host(dst, src, false); });
   }
 }
 
@@ -187,13 +201,14 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  const NPUGuard guard(self.device().index());
   alignas(16) char value[16];
   const size_t bytes = self.itemsize();
   TORCH_CHECK(bytes <= sizeof value, "npu: .item() of type ", self.scalar_type(), " is not supported");
-  NPU_CHECK(cann::acl().aclrtMemcpyAsync(value, bytes, self.const_data_ptr(), bytes, ACL_MEMCPY_DEVICE_TO_HOST,
-                                         current_raw_stream()));
-  synchronize();
+  taking_error(self, [&] {
+    NPU_CHECK(cann::acl().aclrtMemcpyAsync(value, bytes, self.const_data_ptr(), bytes, ACL_MEMCPY_DEVICE_TO_HOST,
+                                           current_raw_stream()));
+    synchronize();
+  });
   at::Scalar result;
   AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense_npu", AT_WRAP([&] {
                    scalar_t number;

@@ -1,8 +1,10 @@
 // The boxed fallback: an operator without an npu kernel runs on CPU copies of its tensors, warned of once, counted always.
 // What it is not: a place for operators whose schema hides what they write (native_batch_norm): those have kernels of their own.
 //
-// Rules. Equal tensors stay equal (one CPU copy each). A copy has its tensor's bytes and its lazy conjugation and negation. All
-// tensors must be on one device, but for numbers where PyTorch's table allows them (csrc/ops/device_check.h). An argument the schema writes is copied back, resized if the kernel
+// Rules. Equal tensors stay equal (one CPU copy each). A copy has its tensor's bytes and its lazy conjugation and negation, and is
+// contiguous or dense if the tensor is; that of an `out` is contiguous. Where a written argument shares a storage with another, so
+// do their copies, and the kernel decides what that means. All tensors must be on one device, but for numbers where
+// PyTorch's table allows them (csrc/ops/device_check.h). An argument the schema writes is copied back, resized if the kernel
 // resized it. A result that the schema aliases to a written argument is that argument. A view is rebuilt on the device from the
 // CPU view's geometry. A generator becomes a CPU generator seeded from the npu one, so seeds decide results here too.
 #include "csrc/ops/fallback.h"
@@ -72,13 +74,16 @@ class Call {
     const size_t n = schema_.arguments().size();
     begin_ = stack_->size() - n;
     originals_.assign(stack_->begin() + begin_, stack_->end());
+    TORCH_CHECK_NOT_IMPLEMENTED(op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "npu: ", name_of(op_),
+                                " has neither an npu kernel nor a CPU kernel to fall back to; compose it of operators "
+                                "that have one");
     check_devices();
+    count(op_);
+    find_shared_storages();
     for (size_t i = 0; i < n; ++i) to_cpu((*stack_)[begin_ + i], i);
     const c10::DeviceIndex index = device_.has_index() ? device_.index() : current_device();
     device_ = at::Device(c10::DeviceType::PrivateUse1, index);
     const NPUGuard guard(index);
-    TORCH_CHECK_NOT_IMPLEMENTED(op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "npu: ", name_of(op_),
-                                " has neither an npu kernel nor a CPU kernel to fall back to");
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
     copy_back();
     results();
@@ -89,28 +94,59 @@ class Call {
     at::Tensor original, copy;
   };
 
+  // f(tensor, whether the schema writes it) for every tensor that the operator was given.
+  template <class F>
+  void each_tensor(F&& f) const {
+    for (size_t i = 0; i < originals_.size(); ++i) {
+      const c10::IValue& value = originals_[i];
+      const c10::AliasInfo* alias = schema_.arguments()[i].alias_info();
+      const bool written = alias && alias->isWrite();
+      if (value.isTensor()) {
+        f(value.toTensor(), written);
+      } else if (value.isTensorList()) {
+        for (const at::Tensor& tensor : value.toTensorVector()) f(tensor, written);
+      } else if (value.isOptionalTensorList()) {
+        for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+          if (tensor) f(*tensor, written);
+        }
+      }
+    }
+  }
+
   // A kernel of the CPU looks at some arguments only, and would take what is on another device for what it copied.
   void check_devices() const {
     const bool takes_numbers = !wants_one_device(name_of(op_));
     std::optional<at::Device> npu, other;
-    const auto add = [&](const at::Tensor& tensor) {
+    each_tensor([&](const at::Tensor& tensor, bool) {
       if (!tensor.defined() || tensor.is_meta() || (takes_numbers && tensor.is_cpu() && tensor.dim() == 0)) return;
       std::optional<at::Device>& first = is_npu(tensor) ? npu : other;
       if (first && *first != tensor.device()) detail::device_mismatch(*first, tensor.device());
       first = tensor.device();
-    };
-    for (const c10::IValue& value : originals_) {
-      if (value.isTensor()) {
-        add(value.toTensor());
-      } else if (value.isTensorList()) {
-        for (const at::Tensor& tensor : value.toTensorVector()) add(tensor);
-      } else if (value.isOptionalTensorList()) {
-        for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-          if (tensor) add(*tensor);
-        }
-      }
-    }
+    });
     if (npu && other) detail::device_mismatch(*npu, *other);
+  }
+
+  void find_shared_storages() {
+    std::unordered_map<c10::StorageImpl*, std::pair<at::TensorImpl*, bool>> seen;  // its first tensor; is one written
+    each_tensor([&](const at::Tensor& tensor, bool written) {
+      if (!is_npu(tensor) || tensor.numel() == 0) return;
+      c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+      const auto [place, first] = seen.try_emplace(storage, tensor.unsafeGetTensorImpl(), written);
+      auto& [impl, any_written] = place->second;
+      any_written = any_written || written;
+      if (!first && any_written && impl != tensor.unsafeGetTensorImpl()) shared_.try_emplace(storage);
+    });
+  }
+
+  // The same place in a copy of the whole storage.
+  static at::Tensor copy_in_storage(const at::Tensor& tensor, at::Tensor& bytes) {
+    if (!bytes.defined()) {
+      const auto size = static_cast<int64_t>(tensor.storage().nbytes());
+      bytes = at::empty({size}, at::TensorOptions(at::kCPU).dtype(at::kByte));
+      npu::copy(bytes, at::empty({0}, tensor.options().dtype(at::kByte)).set_(tensor.storage(), 0, {size}));
+    }
+    return at::empty({0}, at::TensorOptions(at::kCPU).dtype(tensor.dtype()))
+        .set_(bytes.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
   }
 
   static at::Tensor copy_bytes(const at::Tensor& tensor) {
@@ -120,29 +156,54 @@ class Call {
     return copy;
   }
 
-  // Without the gaps between its elements, but in its order of dimensions and expanded where it is: a kernel's result has
-  // strides, and is refused, by these.
+  // Of a tensor with gaps or repeated elements: in its order of dimensions, expanded where it is, and with gaps of one element
+  // where it has larger ones. A kernel's result has strides, and is refused, by these; and the backward pass of linalg.det
+  // looks at the tensor itself for whether the kernel saw a contiguous one.
   static at::Tensor copy_closed_up(const at::Tensor& tensor) {
     c10::DimVector narrow(tensor.sizes());
+    int64_t inner = -1;  // the dimension of the smallest step
     for (int64_t i = 0; i < tensor.dim(); ++i) {
       if (tensor.stride(i) == 0 && narrow[i] > 1) narrow[i] = 1;
+      if (narrow[i] > 1 && (inner < 0 || tensor.stride(i) < tensor.stride(inner))) inner = i;
     }
-    std::vector<int64_t> strides = at::infer_dense_strides(narrow, tensor.strides());
+    const at::Tensor once = raw(tensor).as_strided(narrow, tensor.strides());
+    c10::DimVector padded(narrow);
+    int64_t step = 1;
+    if (!once.is_non_overlapping_and_dense() && inner >= 0) {
+      if (tensor.stride(inner) == 1) {
+        ++padded[inner];
+      } else {
+        step = 2;
+      }
+    }
+    std::vector<int64_t> strides = at::infer_dense_strides(padded, tensor.strides());
+    for (int64_t& stride : strides) stride *= step;
     const at::Tensor copy = at::empty_strided(narrow, strides, at::TensorOptions(at::kCPU).dtype(tensor.dtype()));
-    npu::copy(copy, raw(tensor).as_strided(narrow, tensor.strides()));
+    npu::copy(copy, once);
     for (int64_t i = 0; i < tensor.dim(); ++i) {
       if (narrow[i] != tensor.size(i)) strides[i] = 0;
     }
     return copy.as_strided(tensor.sizes(), strides);
   }
 
-  at::Tensor cpu_of(const at::Tensor& tensor) {
+  // An output: some of the CPU's kernels go by the wrong strides through one that is not contiguous, and past its end.
+  static at::Tensor copy_contiguous(const at::Tensor& tensor) {
+    const at::Tensor copy = at::empty(tensor.sizes(), at::TensorOptions(at::kCPU).dtype(tensor.dtype()));
+    npu::copy(copy, raw(tensor));
+    return copy;
+  }
+
+  at::Tensor cpu_of(const at::Tensor& tensor, bool is_output) {
     if (!is_npu(tensor)) return tensor;
     if (!device_.has_index()) device_ = tensor.device();
     auto& [original, copy] = copies_[tensor.unsafeGetTensorImpl()];
     if (!copy.defined()) {
       original = tensor;
-      copy = tensor.is_non_overlapping_and_dense() ? copy_bytes(tensor) : copy_closed_up(tensor);
+      const auto shared = shared_.find(tensor.storage().unsafeGetStorageImpl());
+      copy = shared != shared_.end()                 ? copy_in_storage(tensor, shared->second)
+             : is_output                             ? copy_contiguous(tensor)
+             : tensor.is_non_overlapping_and_dense() ? copy_bytes(tensor)
+                                                     : copy_closed_up(tensor);
       copy._set_conj(tensor.is_conj());
       copy._set_neg(tensor.is_neg());
       if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -151,16 +212,17 @@ class Call {
   }
 
   void to_cpu(c10::IValue& value, size_t argument) {
+    const bool is_output = schema_.arguments()[argument].is_out();
     if (value.isTensor()) {
-      value = cpu_of(value.toTensor());
+      value = cpu_of(value.toTensor(), is_output);
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(cpu_of(tensor));
+      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(cpu_of(tensor, is_output));
       value = std::move(list);
     } else if (value.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> list;
       for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-        list.push_back(tensor ? std::optional<at::Tensor>(cpu_of(*tensor)) : std::nullopt);
+        list.push_back(tensor ? std::optional<at::Tensor>(cpu_of(*tensor, is_output)) : std::nullopt);
       }
       value = std::move(list);
     } else if (value.isDevice()) {
@@ -241,7 +303,8 @@ class Call {
     const at::Tensor& copy = copies_.at(base.unsafeGetTensorImpl()).copy;
     TORCH_CHECK(cpu.scalar_type() == base.scalar_type() && cpu.is_alias_of(copy) && copy.strides() == base.strides(),
                 "npu: ", name_of(op_),
-                " is a view operator without an npu kernel, and its view cannot be rebuilt on the device");
+                " is a view operator without an npu kernel, and its view cannot be rebuilt on the device; clone() "
+                "the tensor first");
     const at::Tensor view = base.as_strided(cpu.sizes(), cpu.strides(),
                                             cpu.storage_offset() - copy.storage_offset() + base.storage_offset());
     view._set_conj(cpu.is_conj());
@@ -276,13 +339,11 @@ class Call {
   size_t begin_ = 0;
   std::vector<c10::IValue> originals_;
   std::unordered_map<at::TensorImpl*, Pair> copies_;
+  std::unordered_map<c10::StorageImpl*, at::Tensor> shared_;  // storage → the CPU's copy of its bytes, once made
   at::Device device_{c10::DeviceType::PrivateUse1};
 };
 
-void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  count(op);
-  Call(op, stack).run();
-}
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, stack).run(); }
 
 }  // namespace
 

@@ -11,5 +11,6 @@
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/foreach.h"
 #include "csrc/ops/meta.h"
+#include "csrc/ops/operands.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/structured.h"

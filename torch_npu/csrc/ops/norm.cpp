@@ -64,6 +64,7 @@ Three batch_norm(const at::Tensor& input, const OptionalTensor& weight, const Op
   const at::Tensor save_mean = empty({saved}, statistics_type(input)),
                    save_invstd = empty({saved}, statistics_type(input));
   batch_norm_into(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd);
+  if (!training) return {out, empty({0}, input.scalar_type()), empty({0}, input.scalar_type())};
   return {out, save_mean, save_invstd};
 }
 

@@ -187,10 +187,11 @@ void check_bounds(const at::Tensor& self, const std::optional<at::Scalar>& low, 
 }
 
 at::Scalar as_copied(const at::Scalar& value, at::ScalarType type) {
-#define NPU_COPIED(ctype, name)                                                 \
-  case at::ScalarType::name:                                                    \
-    if (value.isComplex()) return c10::convert<ctype>(value.toComplexDouble()); \
-    if (value.isFloatingPoint()) return c10::convert<ctype>(value.toDouble());  \
+#define NPU_COPIED(ctype, name)                                                                \
+  case at::ScalarType::name:                                                                   \
+    if (value.isComplex()) return c10::convert<ctype>(value.toComplexDouble());                \
+    if (value.isFloatingPoint()) return c10::convert<ctype>(value.toDouble());                 \
+    if (value.type() == at::kUInt64) return at::Scalar(c10::convert<ctype>(value.toUInt64())); \
     return value.isIntegral(/*includeBool=*/false) ? at::Scalar(c10::convert<ctype>(value.toLong())) : value;
   switch (type) {
     AT_FORALL_SCALAR_TYPES_AND3(Half, BFloat16, Bool, NPU_COPIED)

@@ -252,10 +252,17 @@ at::Tensor& log_normal_(at::Tensor& self, double mean, double std, Generator gen
                    [&](at::Tensor& values) -> at::Tensor& { return normal_(values, mean, std, generator).exp_(); });
 }
 
+void check_normal(const at::Tensor& out) {
+  TORCH_CHECK_NOT_IMPLEMENTED(out.is_floating_point() || out.is_complex(), "normal: the output is of type ",
+                              out.scalar_type(),
+                              ", which has no normal distribution; it must be a floating-point tensor");
+}
+
 at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& std, Generator generator,
                                      at::Tensor& out) {
   const NPUGuard guard(first_device(mean, std, out));
   CHECK_NORMAL_TENSOR_STD(std);
+  check_normal(out);
   resize_out(out, at::infer_size_dimvector(mean.sizes(), std.sizes()));
   if (out.numel() == 0) return out;
   if (out.is_complex()) return out.copy_(normal_of(out, 1, generator).mul_(std).add_(mean));
@@ -275,24 +282,27 @@ at::Tensor normal_tensor_tensor(const at::Tensor& mean, const at::Tensor& std, G
 at::Tensor& normal_tensor_float_out(const at::Tensor& mean, double std, Generator generator, at::Tensor& out) {
   TORCH_CHECK(std >= 0.0, "normal expects std >= 0.0, but found std ", std);
   const NPUGuard guard(mean.device().index());
-  resize_out(out, mean.sizes());
+  check_normal(out);
+  // An output that mean broadcasts to keeps its shape, as on the CPU.
+  resize_out(out, out.numel() ? at::infer_size_dimvector(mean.sizes(), out.sizes()) : c10::DimVector(mean.sizes()));
   if (out.numel() == 0) return out;
   if (out.is_complex() || (out.scalar_type() == at::kDouble && !fits_float(std)))
     return out.copy_(normal_of(out, std, generator).add_(mean));
   const PhiloxSlice slice = slice_for(out, generator);
-  ACLNN(aclnnNormalTensorFloat)(mean, std, slice.seed, slice.offset, out);
+  ACLNN(aclnnNormalTensorFloat)(mean.expand(out.sizes()), std, slice.seed, slice.offset, out);
   return out;
 }
 
 at::Tensor normal_tensor_float(const at::Tensor& mean, double std, Generator generator) {
   const NPUGuard guard(mean.device().index());
-  at::Tensor out = npu::empty_like(mean);
+  at::Tensor out = empty(mean.sizes(), mean.scalar_type());
   return normal_tensor_float_out(mean, std, std::move(generator), out);
 }
 
 at::Tensor& normal_float_tensor_out(double mean, const at::Tensor& std, Generator generator, at::Tensor& out) {
   const NPUGuard guard(std.device().index());
   CHECK_NORMAL_TENSOR_STD(std);
+  check_normal(out);
   resize_out(out, std.sizes());
   if (out.numel() == 0) return out;
   if (out.is_complex() || (out.scalar_type() == at::kDouble && !fits_float(mean)))

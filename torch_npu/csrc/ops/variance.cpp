@@ -82,8 +82,18 @@ template <bool root>
 at::Tensor& spread_out(const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim, at::Tensor& out) {
   check(self, "std and var");
   const NPUGuard guard(self.device().index());
+  const at::ScalarType type = out.scalar_type(), own = real(self);
+  if (type != own) {  // the CPU computes in the output's type: CANN gives what it rounded to self's
+    TORCH_CHECK_NOT_IMPLEMENTED(c10::isFloatingType(type),
+                                "npu: std and var are not computed in an out tensor of type ", type);
+    const at::ScalarType wide = c10::promoteTypes(type, self.scalar_type());
+    const at::Tensor apart = empty(sizes_of(self, dim, keepdim), c10::toRealValueType(wide));
+    into(self.to(wide), dim, correction, keepdim, root, apart);
+    give_output(out, apart);
+    return out;
+  }
   if (out.is_alias_of(self)) {  // read before it is resized
-    const at::Tensor apart = empty(sizes_of(self, dim, keepdim), out.scalar_type());
+    const at::Tensor apart = empty(sizes_of(self, dim, keepdim), type);
     into(self, dim, correction, keepdim, root, apart);
     give_output(out, apart);
     return out;

@@ -1,0 +1,70 @@
+// Bodies of operands.h.
+#include "csrc/ops/operands.h"
+
+#include <ATen/native/BinaryOps.h>
+#include <ATen/native/BucketizationUtils.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/result_type_native.h>
+#include <ATen/ops/view_as_real_native.h>
+
+#include "csrc/ops/params.h"
+
+namespace npu {
+
+void check_divisor(const at::Tensor& self, const at::Tensor& other) {
+  if (!other.is_cpu() || other.dim() != 0 || self.numel() == 0) return;
+  const at::ScalarType type = at::native::result_type(self, other);
+  if (!c10::isIntegralType(type, /*includeBool=*/false)) return;
+  const at::Scalar divisor = as_copied(number_of(other), type);
+  TORCH_CHECK(divisor.isFloatingPoint() || divisor.isComplex() || !divisor.equal(0), "ZeroDivisionError");
+}
+
+void check_alpha(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  at::native::alpha_check(at::native::result_type(self, other), alpha);
+}
+
+namespace {
+
+void check_addr_number(const at::Scalar& number, at::ScalarType type, const char* name) {
+  TORCH_CHECK(!number.isBoolean() || type == at::kBool, "Boolean ", name, " only supported for Boolean results.");
+  TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type) || number.isIntegral(/*includeBool=*/true),
+              "For integral input tensors, argument ", name, " must not be a floating point number.");
+  check_fits(number, type);
+}
+
+}  // namespace
+
+void check_addr(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
+                const at::Scalar& alpha) {
+  const at::ScalarType type = common_type({self, vec1, vec2});
+  check_addr_number(beta, type, "beta");
+  check_addr_number(alpha, type, "alpha");
+}
+
+void check_hardtanh(const at::Tensor& self, const at::Scalar& min, const at::Scalar& max) {
+  TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
+  TORCH_CHECK(self.scalar_type() != at::kByte || (min.toLong() >= 0 && max.toLong() >= 0),
+              "cannot do hardtanh on an unsigned type with negative limits");
+}
+
+void check_searchsorted(const at::Tensor& sorted_sequence, const at::Tensor& self, bool out_int32, bool right,
+                        std::optional<std::string_view> side, const std::optional<at::Tensor>& sorter) {
+  const at::Tensor out = at::empty({0}, at::TensorOptions(out_int32 ? at::kInt : at::kLong));  // asked for its type
+  at::native::searchsorted_pre_check(sorted_sequence, self, out, out_int32, right, side, sorter.value_or(at::Tensor()));
+}
+
+at::ScalarType common_type(std::initializer_list<std::reference_wrapper<const at::Tensor>> operands) {
+  at::native::ResultTypeState state = {};
+  for (const at::Tensor& operand : operands) state = at::native::update_result_type_state(operand, state);
+  return at::native::result_type(state);
+}
+
+at::Tensor promoted(const at::Tensor& operand, at::ScalarType common) {
+  return is_wide_unsigned(operand) ? operand.to(common) : operand;
+}
+
+at::Tensor halves(const at::Tensor& tensor, const at::Tensor& like) {
+  return at::native::view_as_real(tensor.to(like.device(), at::kComplexHalf).resolve_conj());
+}
+
+}  // namespace npu

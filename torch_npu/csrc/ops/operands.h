@@ -1,0 +1,46 @@
+// What PyTorch asks of an operator's operands that neither its meta function nor CANN's phase one says at the call: numbers that
+// become zero divisors, alpha's kind, bounds, and operands of types that CANN's pointwise operators do not take beside others.
+// What it is not: values of aclnn parameters (params.h). Who uses it: the wrappers generated from ops/aten.yaml.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+
+namespace npu {
+
+// A kernel of the CPU divides integers by a number that it has put into their type first, and 2**40 is 0 in int8. Throws
+// "ZeroDivisionError" as it does; a divisor in device memory is not looked at, which would wait for the device.
+void check_divisor(const at::Tensor& self, const at::Tensor& other);
+
+// at::native::alpha_check for the type that the operands promote to.
+void check_alpha(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha);
+void check_addr(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
+                const at::Scalar& alpha);
+
+void check_hardtanh(const at::Tensor& self, const at::Scalar& min, const at::Scalar& max);
+
+void check_searchsorted(const at::Tensor& sorted_sequence, const at::Tensor& self, bool out_int32, bool right,
+                        std::optional<std::string_view> side, const std::optional<at::Tensor>& sorter);
+
+// PyTorch computes with uint16, uint32 and uint64 in the type that they promote to; CANN's pointwise operators take few of
+// them. Where one is beside another type, the operands are given in the common one.
+inline bool is_wide_unsigned(const at::Tensor& tensor) {
+  const at::ScalarType type = tensor.scalar_type();
+  return type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
+}
+template <class... T>
+bool wants_promotion(const T&... operands) {
+  return (is_wide_unsigned(operands) || ...);
+}
+at::ScalarType common_type(std::initializer_list<std::reference_wrapper<const at::Tensor>> operands);
+at::Tensor promoted(const at::Tensor& operand,
+                    at::ScalarType common);  // the operand itself but where it is wide unsigned
+
+// The real and imaginary parts, on the device, of what becomes complex32: two float16 in a last dimension.
+at::Tensor halves(const at::Tensor& tensor, const at::Tensor& like);
+
+}  // namespace npu
