@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,6 +24,8 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOT_INFO_BYTES = 4108
+# Of who holds what of a device. The ranks have small devices, which other programs of the machine may have filled.
+REGISTRY = tempfile.TemporaryDirectory(prefix="anycend-ranks-")
 DTYPES = {
     "int8": 0,
     "int16": 1,
@@ -212,6 +215,7 @@ class Job:
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "ANYCEND_MEMORY": "1G",
+            "XDG_RUNTIME_DIR": REGISTRY.name,
             "ANYCEND_TEST_CANN_LIB": str(library_folder()),
             "PYTHONPATH": str(ROOT),
             **(env or {}),

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.hccl import programs
-from tests.hccl.ranks import ROOT, library_folder
+from tests.hccl.ranks import REGISTRY, ROOT, library_folder
 
 FORK_FIRST = """
 import ctypes, os, sys
@@ -159,7 +159,12 @@ def test_a_child_forked_before_the_first_use_may_use_the_library(libraries):
         capture_output=True,
         text=True,
         timeout=60,
-        env={**os.environ, "ANYCEND_TEST_CANN_LIB": str(library_folder()), "ANYCEND_MEMORY": "1G"},
+        env={
+            **os.environ,
+            "ANYCEND_TEST_CANN_LIB": str(library_folder()),
+            "ANYCEND_MEMORY": "1G",
+            "XDG_RUNTIME_DIR": REGISTRY.name,
+        },
     )
     assert done.stdout == "joined\n" and done.returncode == 0, done.stdout + done.stderr
 
