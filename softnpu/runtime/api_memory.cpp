@@ -27,13 +27,14 @@ void release(void* p) {
   d->arena().release(p);
 }
 
-// The attributes of an allocation: whose it is (for accounting alone), and the device, which must be the current one.
+// The attributes of an allocation: whose it is (for accounting alone), whether one address serves host and devices (it always
+// does here), and the device, which must be the current one.
 void check(const aclrtMallocConfig* config) {
   if (config == nullptr || config->numAttrs == 0) return;
   need(config->attrs, "cfg->attrs");
   for (size_t i = 0; i < config->numAttrs; ++i) {
     const aclrtMallocAttribute& a = config->attrs[i];
-    if (a.attr == ACL_RT_MEM_ATTR_MODULE_ID) continue;
+    if (a.attr == ACL_RT_MEM_ATTR_MODULE_ID || a.attr == ACL_RT_MEM_ATTR_VA_FLAG) continue;
     if (a.attr != ACL_RT_MEM_ATTR_DEVICE_ID)
       fail(ACL_ERROR_FEATURE_UNSUPPORTED, "cfg->attrs[%zu]: the software NPU has no memory attribute %d", i,
            int(a.attr));

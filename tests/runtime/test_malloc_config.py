@@ -15,7 +15,9 @@ class MallocConfig(C.Structure):
     _fields_ = [("attrs", C.c_void_p), ("count", C.c_size_t)]
 
 
-@pytest.mark.parametrize("kind, value, code", [(1, 7, 0), (2, 0, 0), (2, 1, 100000), (3, 1, 200006), (9, 0, 200006)])
+@pytest.mark.parametrize(
+    "kind, value, code", [(1, 7, 0), (2, 0, 0), (2, 1, 100000), (3, 1, 0), (0, 0, 200006), (9, 0, 200006)]
+)
 def test_attributes_of_an_allocation_work_or_are_refused(acl, kind, value, code):
     words = (C.c_uint32 * 3)(kind, value, 0)
     config, p = MallocConfig(C.addressof(words), 1), C.c_void_p()

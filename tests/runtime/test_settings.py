@@ -98,6 +98,7 @@ def test_system_parameters_work_or_are_refused(acl, scope):
         ("ACL_OP_COMPILER_CACHE_MODE", b"enable", 0),
         ("ACL_OP_DEBUG_LEVEL", b"0", 0),
         ("ACL_PRECISION_MODE", b"must_keep_origin_dtype", 0),
+        ("ACL_PRECISION_MODE", b"", 0),
         ("ACL_PRECISION_MODE", b"must_keep", INVALID),
         ("ACL_PRECISION_MODE_V2", b"origin", 0),
         ("ACL_PRECISION_MODE_V2", b"force_fp16", INVALID),

@@ -59,8 +59,9 @@ const Values kValues[] = {
     {ACL_OP_COMPILER_CACHE_MODE, "ACL_OP_COMPILER_CACHE_MODE", {"enable", "disable", "force"}},
 };
 
-// What is wrong with the value, or nothing.
+// What is wrong with the value, or nothing. An empty one is the default: the vendor's torch_npu sets options so.
 std::string complaint(aclCompileOpt option, const char* value) {
+  if (*value == '\0') return {};
   for (const Values& row : kValues) {
     if (row.option != option) continue;
     std::string names;
