@@ -184,8 +184,12 @@ class Judge:
         for factor in LARGE:
             call = self.typed(op, self.changed(op, values, lambda t, factor=factor: t * factor), F16)
             exact = call and self.typed(op, call[0], F64)
-            for name, got, want in self.pairs(call[1], exact[1]) if exact else ():
-                lost = torch.isfinite(want) & (want.abs() < 60000) & ~torch.isfinite(got)
+            if not exact:
+                continue
+            single = self.typed(op, call[0], F32) or exact  # fp32's own cancellation may leave what fp16 holds
+            both = zip(self.pairs(call[1], exact[1]), self.pairs(single[1], exact[1]), strict=True)
+            for (name, got, want), (_, wide, _) in both:
+                lost = (want.abs() < 60000) & (wide.abs() < 60000) & ~torch.isfinite(got)
                 if members(call[1][name])[0].dtype == F16 and lost.any():
                     at = tuple(lost.nonzero()[0].tolist())
                     yield Finding(op, "overflow", str(F16), f"{name}{list(at)}: {got[at]:g} for {want[at]:.5g}")
