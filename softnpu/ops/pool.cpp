@@ -6,6 +6,7 @@
 #include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <memory>
 
@@ -226,6 +227,8 @@ void max_pool2d_mask(const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
   max_pool2d(self, kernel, stride, padding, dilation, ceil, out, places);
   TORCH_CHECK(mask.is_contiguous() && mask.numel() * mask.element_size() >= 2 * out.numel(),
               "max_pool2d: the mask's buffer is too small");
+  const size_t used = 2 * out.numel();  // a program may look at the rest: the same each time
+  std::memset(static_cast<char*>(mask.mutable_data_ptr()) + used, 0, mask.nbytes() - used);
   visit_places(self, out, kernel, stride, padding, dilation,
                [&](int64_t i, int top, int left, int dh, int dw, int width, int kw) {
                  int place = places.const_data_ptr<int32_t>()[i];

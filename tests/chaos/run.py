@@ -18,6 +18,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -27,6 +28,7 @@ from queue import Empty, Queue
 from tests.chaos.program import Program, generate
 
 ROOT = Path(__file__).resolve().parents[2]
+REGISTRY = tempfile.TemporaryDirectory(prefix="anycend-chaos-")  # of who holds what of a device: these programs alone
 BATCH = 250  # programs a process
 PATIENCE = 120  # seconds without a finished program: it hangs
 STARTING = 600  # the same for the first, behind which importing and connecting lie
@@ -57,6 +59,7 @@ def start(first: int, count: int, ranks: int = 0) -> subprocess.Popen:
     env = {**os.environ}
     env.setdefault("ANYCEND_CHAOS", str(first))
     env.setdefault("OMP_NUM_THREADS", "2")
+    env["XDG_RUNTIME_DIR"] = REGISTRY.name
     env["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.chaos.run", "--worker", f"{first},{count},{ranks}"]
     return subprocess.Popen(

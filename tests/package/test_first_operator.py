@@ -47,7 +47,7 @@ def test_the_vendors_plugin(arguments):
         pytest.skip(str(missing))
     home = str(PACKAGE / "softnpu")
     path = f"{home}/lib64:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    settings = {"ASCEND_HOME_PATH": home, "LD_LIBRARY_PATH": path, "PYTHONPATH": ""}
+    settings = {"ASCEND_HOME_PATH": home, "ASCEND_OPP_PATH": f"{home}/opp", "LD_LIBRARY_PATH": path, "PYTHONPATH": ""}
     assert wrong(str(python), *arguments, **settings) == {}
 
 
