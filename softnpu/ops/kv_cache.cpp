@@ -41,13 +41,15 @@ void cache_read(const Tensor& cache, const Tensor& tables, const Tensor& lengths
   const int64_t batch = length.numel();
   TORCH_CHECK(tables.dim() == 2 && tables.size(0) >= batch && block > 0, "block tables of ", tables.sizes(), " for ",
               batch, " sequences");
+  TORCH_CHECK(batch == 0 || (length.min().item<int64_t>() >= 0 && length.sum().item<int64_t>() <= count),
+              "sequences of ", length, " rows do not fit ", count, " rows of the result");
   const Tensor of_row = at::arange(batch, length.options()).repeat_interleave(length);
   const Tensor used = of_row.narrow(0, 0, std::min(count, of_row.numel()));
   const Tensor starts = length.cumsum(0) - length;
   const Tensor position = at::arange(used.numel(), length.options()) - starts.index_select(0, used);
   Tensor entry = position.floor_divide(block);
   if (given(offset)) entry = entry + offset->flatten().to(at::kLong).floor_divide(block).index_select(0, used);
-  const Tensor known = entry.lt(tables.size(1));
+  const Tensor known = entry.lt(tables.size(1)).logical_and(entry.ge(0));
   Tensor id = tables.to(at::kLong).index({used, at::where(known, entry, 0)});
   const Tensor there = known.logical_and(id.ge(0)).logical_and(id.lt(view.size(0)));
   const Tensor values = view.index({at::where(there, id, 0), position.remainder(block)}).reshape({-1, columns});

@@ -88,7 +88,8 @@ void layer_norm_backward(const Tensor& gradient, const Tensor& input, IntArrayRe
     b = at::zeros(shape, w ? w->options() : input.options());  // whose gradient it makes, ATen asks for
   const OptionalTensor m = beside(input, mean), r = beside(input, rstd);
   Place place({&grad_input, &grad_weight, &grad_bias}, {gradient, input});
-  auto [gi, gw, gb] = at::cpu::native_layer_norm_backward(gradient, input, shape, *m, *r, w, b, mask<3>(wanted));
+  auto [gi, gw, gb] = at::cpu::native_layer_norm_backward(gradient, input, shape, m->contiguous(), r->contiguous(), w,
+                                                          b, mask<3>(wanted));
   place.put({gi, gw, gb});
 }
 

@@ -146,6 +146,10 @@ at::Tensor yolo_targets(const at::Tensor& anchors, const at::Tensor& boxes, cons
 }
 
 at::Tensor responsible_anchors(const at::Tensor& boxes, at::IntArrayRef size, at::IntArrayRef stride, int64_t anchors) {
+  TORCH_CHECK(size.size() == 2 && stride.size() == 2,
+              "npu_anchor_response_flags: featmap_size and stride have two members each, not ", size.size(), " and ",
+              stride.size());
+  TORCH_CHECK(stride[0] > 0 && stride[1] > 0, "npu_anchor_response_flags: stride is positive, not ", stride);
   const Centred b = centred(boxes, 1, 0);
   const at::Tensor column = (b.x / static_cast<double>(stride[0])).floor().to(at::kLong);
   const at::Tensor row = (b.y / static_cast<double>(stride[1])).floor().to(at::kLong);

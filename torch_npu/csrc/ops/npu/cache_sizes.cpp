@@ -55,6 +55,7 @@ void check_rope_cache(const char* op, const at::Tensor& x, const at::Tensor& cos
   check_word(op, "cache_mode", cache_mode, {"contiguous", "page"});
   TORCH_CHECK(splits.size() == 3, op, ": size_splits has three members, not ", splits.size());
   TORCH_CHECK(x.dim() >= 2 && cos.dim() >= 1, op, ": x has ", x.dim(), " dimensions");
+  TORCH_CHECK(cos.sym_size(-1) > 0, op, ": cos has no columns: they are the size of a head");
   TORCH_CHECK(x.sym_size(-1) == splits[0] + splits[1] + splits[2], op, ": ", x.sym_size(-1),
               " columns are not the sum of size_splits");
 }

@@ -1,0 +1,55 @@
+"""Arguments that would have a kernel read past a list or a table, divide by zero or ask for any amount of memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torch_npu
+
+
+def rope_into_caches(columns: int) -> None:
+    x, angles = torch.rand(2, 3, 64).npu(), torch.rand(2, 3, 1, columns).npu()
+    caches = [torch.zeros(2, 8, 1, 16, dtype=torch.int8, device="npu") for _ in range(2)]
+    index, scale = torch.tensor([0, 5], dtype=torch.int32).npu(), torch.rand(1, 16).npu()
+    torch_npu.npu_rope_quant_kvcache(x, angles, angles, *caches, index, scale, scale, [32, 16, 16])
+
+
+@pytest.mark.parametrize("shape", [[], [4]])
+@pytest.mark.parametrize("device", ["npu", "meta"])
+def test_a_shape_to_restore_has_two_members(shape: list[int], device: str) -> None:
+    rows, index = torch.rand(8, 6, device=device), torch.arange(8, dtype=torch.int32, device=device)
+    with pytest.raises(RuntimeError, match="invalid index"):
+        torch.ops.npu.npu_moe_token_unpermute_with_routing_map(rows, index, shape)
+
+
+@pytest.mark.parametrize(("size", "stride"), [([], []), ([10], [2]), ([10, 10], [0, 2])])
+def test_sizes_of_a_map_of_anchors(size: list[int], stride: list[int]) -> None:
+    with pytest.raises(RuntimeError, match="npu_anchor_response_flags: .*stride"):
+        torch_npu.npu_anchor_response_flags(torch.rand(3, 4).npu(), size, stride, 3)
+
+
+def test_angles_without_columns() -> None:
+    with pytest.raises(RuntimeError, match="cos has no columns"):
+        rope_into_caches(0)
+
+
+def test_lengths_beyond_the_result_are_refused_before_memory_is_asked_for() -> None:
+    key = value = torch.zeros(6, 1, 4, device="npu")
+    cache, tables = torch.rand(4, 2, 1, 4).npu(), torch.tensor([[0, 1]], dtype=torch.int32).npu()
+    lengths = torch.tensor([2**31 - 1], dtype=torch.int32).npu()
+    with pytest.raises(torch.AcceleratorError, match="do not fit 6 rows"):
+        torch_npu.npu_gather_pa_kv_cache(cache, cache, tables, lengths, key, value)
+        torch.npu.synchronize()
+
+
+def test_statistics_of_a_layer_norm_with_gaps() -> None:
+    x, grad = torch.rand(4, 8), torch.rand(4, 8)
+    mean, rstd = torch.rand(4, 2), torch.rand(4, 2) + 1
+    want = torch.ops.aten.native_layer_norm_backward(
+        grad, x, [8], mean[:, :1].contiguous(), rstd[:, :1].contiguous(), None, None, [True, False, False]
+    )[0]
+    got = torch.ops.aten.native_layer_norm_backward(
+        grad.npu(), x.npu(), [8], mean.npu()[:, :1], rstd.npu()[:, :1], None, None, [True, False, False]
+    )[0]
+    torch.testing.assert_close(got.cpu(), want)
