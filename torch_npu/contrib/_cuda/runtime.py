@@ -75,19 +75,20 @@ _sleep_piece: dict[int, tuple[torch.Tensor, float]] = {}
 
 
 def _cuda_sleep(cycles: int) -> None:
-    """Keeps the current stream busy for about as long as a GPU takes for so many cycles: work that takes some time,
-    measured at the first call on each device."""
+    """Keeps the current stream busy for at least about as long as a GPU takes for so many cycles: work that takes some
+    time, measured at the first call on each device."""
     index = torch.npu.current_device()
     if index not in _sleep_piece:
         piece = torch.full((1 << 18,), 0.5, device=torch.device("npu", index))
-        began, ended = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+        events = [torch.npu.Event(enable_timing=True) for _ in range(9)]
         piece.sin_()
-        began.record()
-        for _ in range(8):
+        for event in events:
+            event.record()
             piece.sin_()
-        ended.record()
-        ended.synchronize()
-        _sleep_piece[index] = (piece, max(began.elapsed_time(ended) / 8, 0.01))
+        events[-1].synchronize()
+        # The least of them: a busy machine makes single ones longer, and every sleep after it shorter.
+        took = min(began.elapsed_time(ended) for began, ended in zip(events, events[1:], strict=False))
+        _sleep_piece[index] = (piece, max(took, 0.01))
     piece, milliseconds = _sleep_piece[index]
     for _ in range(max(1, round(cycles / _CYCLES_PER_MS / milliseconds))):
         piece.sin()
