@@ -152,7 +152,8 @@ Key with_all_arguments(const aclOpExecutor& e, Key key) {
   return key;
 }
 
-// What need not be asked again: a word each, in a slot that its hash names; another one there is forgotten. A race costs another rehearsal.
+// What need not be asked again: a word each, in a slot that its hash names, where another one is forgotten. A race costs another
+// rehearsal.
 class Answers {
  public:
   bool know(const Key& key) const { return slot(key).load(std::memory_order_relaxed) == key.get(); }

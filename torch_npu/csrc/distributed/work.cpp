@@ -72,23 +72,18 @@ void WorkHCCL::synchronize() {
     if (here != info_.streams[i]) wait_event(ends_[i].get(), here);
 }
 
-bool WorkHCCL::ends_within(std::chrono::milliseconds limit) {
-  // Short at first: a small collective is done in microseconds.
-  for (auto pause = std::chrono::microseconds(20); !isCompleted();
-       pause = std::min(pause * 2, std::chrono::microseconds(1000))) {
-    if (std::chrono::steady_clock::now() - began_ > limit) return false;
-    std::this_thread::sleep_for(pause);
-  }
-  return true;
-}
-
 bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
   const bool limited = timeout != kNoTimeout;
   if (limited || info_.host_waits || settings().blocking_wait) {
     const auto limit = limited ? timeout : info_.timeout;
-    if (!ends_within(limit))
-      C10_THROW_ERROR(DistBackendError,
-                      c10::str("ProcessGroupHCCL: ", describe(), " was not done within ", limit.count(), " ms"));
+    // Short at first: a small collective is done in microseconds.
+    for (auto pause = std::chrono::microseconds(20); !isCompleted();
+         pause = std::min(pause * 2, std::chrono::microseconds(1000))) {
+      if (std::chrono::steady_clock::now() - began_ > limit)
+        C10_THROW_ERROR(DistBackendError,
+                        c10::str("ProcessGroupHCCL: ", describe(), " was not done within ", limit.count(), " ms"));
+      std::this_thread::sleep_for(pause);
+    }
   }
   synchronize();
   return true;

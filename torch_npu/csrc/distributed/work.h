@@ -39,8 +39,6 @@ class WorkHCCL final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const override { return info_.sequence; }
 
-  // False: it is neither done nor failed so long after it began. Puts nothing on a stream.
-  bool ends_within(std::chrono::milliseconds limit);
   // The watchdog's: the communicator failed, or the time is over. The first error stays.
   void fail(std::exception_ptr error);
   // A good while: the library has the same limit, counts from the start, and names who is missing.
