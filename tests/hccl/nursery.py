@@ -1,9 +1,9 @@
-"""A process that has imported a worker's module, and torch with it, from which ranks fork: a rank is there in a moment instead of
-two seconds.
+"""A process that has imported a worker's module, and torch with it, from which ranks fork: a rank is there in a moment
+instead of two seconds.
 
-It imports and does nothing else, so that a rank finds what a process of its own would find, but for what is read at import: a
-job that sets a variable of torch's (`can_fork`) gets processes of its own. A rank that is done leaves out the destructors of
-torch's libraries, which take half a second.
+It imports and does nothing else, so that a rank finds what a process of its own would find, but for what is read at
+import: a job that sets a variable of torch's (`can_fork`) gets processes of its own. A rank that is done leaves out the
+destructors of torch's libraries, which take half a second.
 """
 
 from __future__ import annotations
