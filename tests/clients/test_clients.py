@@ -9,9 +9,14 @@ import pytest
 
 from tests.clients import client, environment
 
+GROUPS = [
+    pytest.param(group, marks=[] if group.ranks in group.row["quick"] else pytest.mark.full, id=str(group))
+    for group in client.groups()
+]
+
 
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("group", client.groups(), ids=str)
+@pytest.mark.parametrize("group", GROUPS)
 def test_losses_equal_the_cpus_and_nothing_falls_back(group, capsys):
     try:
         environment.python(group.row["family"])

@@ -1,10 +1,13 @@
-"""`import torch_npu.contrib.colossalai`: a CPU Adam for ColossalAI on any host, so that HybridAdam can be made.
+"""`import torch_npu.contrib.colossalai`: a CPU Adam for ColossalAI on any host, and a scaler that scales on an NPU.
 
-ColossalAI loads that kernel whenever one of the two is made, also where all parameters stay on the NPU, and its own for
-x86 is built with CUDA. The kernel here is PyTorch's fused Adam for the CPU, registered by ColossalAI's own hook
+ColossalAI loads that kernel whenever HybridAdam or CPUAdam is made, also where all parameters stay on the NPU, and its
+own for x86 is built with CUDA. The kernel here is PyTorch's fused Adam for the CPU, registered by ColossalAI's own hook
 (KernelLoader.register_extension) with the least priority: a kernel of ColossalAI's that can be used is preferred.
 
-Nothing of ColossalAI is changed. Raises ImportError where ColossalAI is not installed.
+mixed_precision="fp16" of its TorchDDPPlugin makes CUDA's GradScaler, which switches itself off without CUDA: small
+gradients would be lost. Where ColossalAI's accelerator is the NPU, the scaler made after this import is the NPU's.
+
+Raises ImportError where ColossalAI is not installed.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import torch
+from colossalai.accelerator import get_accelerator
+from colossalai.booster.mixed_precision import fp16_torch
 from colossalai.kernel.extensions.base_extension import _Extension
 from colossalai.kernel.kernel_loader import CPUAdamLoader
 
@@ -66,4 +71,14 @@ class CpuAdamExtension(_Extension):
         return SimpleNamespace(CPUAdamOptimizer=CPUAdamOptimizer)
 
 
+class TorchAMPOptimizer(fp16_torch.TorchAMPOptimizer):
+    """ColossalAI's, with the accelerator's own scaler. Takes GradScaler's settings by name."""
+
+    def __init__(self, optim: torch.optim.Optimizer, **settings: float) -> None:
+        super().__init__(optim, **settings)
+        if get_accelerator().name == "npu":
+            self.scaler = torch.amp.GradScaler("npu", **settings)
+
+
 CPUAdamLoader.register_extension(CpuAdamExtension)
+fp16_torch.TorchAMPOptimizer = TorchAMPOptimizer  # where FP16TorchMixedPrecision looks it up

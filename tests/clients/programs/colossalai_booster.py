@@ -66,6 +66,8 @@ def boosted(what: harness.Run, plugin, **settings) -> list[float]:
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
+    if "mixed_precision" in settings:
+        assert optimizer.scaler.is_enabled() and optimizer.scaler.get_scale() == 2.0**8
     torch.distributed.barrier()
     booster.save_model(model, str(what.folder / "model.pth"))
     booster.save_optimizer(optimizer, str(what.folder / "optimizer.pth"))
@@ -79,6 +81,7 @@ def train(what: harness.Run, name: str) -> list[float]:
     if what.device == "cpu":
         return plain(what, together=name == "torch_ddp")
     import colossalai
+    from colossalai.booster.mixed_precision import FP16TorchMixedPrecision
     from colossalai.booster.plugin import GeminiPlugin, LowLevelZeroPlugin, TorchDDPPlugin
 
     import torch_npu.contrib.colossalai  # noqa: F401  (registers the kernel)
@@ -87,7 +90,7 @@ def train(what: harness.Run, name: str) -> list[float]:
         colossalai.launch_from_torch()
     half = what.precision != "fp32"
     if name == "torch_ddp":
-        return boosted(what, TorchDDPPlugin(), **({"mixed_precision": what.precision} if half else {}))
+        return boosted(what, TorchDDPPlugin(), **({"mixed_precision": FP16TorchMixedPrecision(2.0**8)} if half else {}))
     kind = {"low_level_zero": LowLevelZeroPlugin, "gemini": GeminiPlugin}[name]
     return boosted(what, kind(initial_scale=2**5, precision=what.precision))
 
