@@ -14,7 +14,10 @@ from tests.clients import client
 from tools.codegen import tables
 
 RECORD = Path(__file__).with_name("record.yaml")
-HEAD = "# What came of the clients' runs; record.py writes it. loss: first, last, the CPU's last; seconds: npu, CPU.\n"
+HEAD = (
+    "# What came of the clients' runs; record.py writes it. loss: first, last, the CPU's last; seconds: npu, CPU.\n"
+    "# Long because every run has its figures.\n"
+)
 
 
 def row(outcome: client.Outcome) -> dict:
