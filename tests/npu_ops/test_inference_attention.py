@@ -1,5 +1,6 @@
-"""Attention of prefill and decode: layouts, lengths, masks, pages, quantized caches, log-sum-exp; merging parts. Long because one reference
-judges a whole family."""
+"""Attention of prefill and decode: layouts, lengths, masks, pages, quantized caches, log-sum-exp; merging parts.
+Long because one reference judges a whole family.
+"""
 
 from __future__ import annotations
 
