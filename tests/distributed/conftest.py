@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib.util
 import socket
 from datetime import timedelta
@@ -10,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.distributed import programs
-from tests.hccl.ranks import Job
+from tests.hccl.nursery import Nursery
+from tests.hccl.ranks import Job, environment
 
 
 def package_folder() -> str:
@@ -26,6 +29,13 @@ def free_port() -> int:
         return s.getsockname()[1]
 
 
+@functools.cache
+def nursery() -> Nursery:
+    of_all = Nursery("tests.distributed.worker", {**environment(), "ANYCEND_TEST_PACKAGE": package_folder()})
+    atexit.register(of_all.close)
+    return of_all
+
+
 def start(
     n: int, backend: str = "hccl", timeout: float = 60, each=None, prefix=None, bound: bool = False, **env
 ) -> Job:
@@ -34,6 +44,7 @@ def start(
         worker="tests.distributed.worker",
         each=each,
         prefix=prefix,
+        nursery=nursery(),
         env={
             "ANYCEND_TEST_PACKAGE": package_folder(),
             "MASTER_ADDR": "127.0.0.1",

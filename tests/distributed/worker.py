@@ -18,10 +18,10 @@ sys.path[:] = [os.environ["ANYCEND_TEST_PACKAGE"], *(p for p in sys.path if p no
 
 import torch  # noqa: E402
 
+from tests.distributed import failures, mixes, parallel, programs  # noqa: E402
+
 
 def main() -> None:
-    from tests.distributed import failures, mixes, parallel, programs
-
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     pipe, rank, size = Connection(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)

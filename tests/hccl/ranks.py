@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.hccl.nursery import Nursery, can_fork
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOT_INFO_BYTES = 4108
 # Of who holds what of a device. The ranks have small devices, which other programs of the machine may have filled.
@@ -198,6 +200,20 @@ def config(name: str = "", timeout: int = -1) -> ctypes.Array:
     return ctypes.create_string_buffer(bytes(raw), 2232)
 
 
+def environment() -> dict[str, str]:
+    """Of every rank."""
+    return {
+        **os.environ,
+        "HCCL_IF_IP": "127.0.0.1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "ANYCEND_MEMORY": "1G",
+        "XDG_RUNTIME_DIR": REGISTRY.name,
+        "ANYCEND_TEST_CANN_LIB": str(library_folder()),
+        "PYTHONPATH": str(ROOT),
+    }
+
+
 class Job:
     """n workers; a context manager that leaves no process behind."""
 
@@ -208,37 +224,18 @@ class Job:
         each: dict[int, dict[str, str]] | None = None,
         worker: str = "tests.hccl.worker",
         prefix: dict[int, list[str]] | None = None,
+        nursery: Nursery | None = None,
     ):
-        base = {
-            **os.environ,
-            "HCCL_IF_IP": "127.0.0.1",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-            "ANYCEND_MEMORY": "1G",
-            "XDG_RUNTIME_DIR": REGISTRY.name,
-            "ANYCEND_TEST_CANN_LIB": str(library_folder()),
-            "PYTHONPATH": str(ROOT),
-            **(env or {}),
-        }
+        base = environment()
         self.size, self.workers, self.pipes = n, [], []
         for rank in range(n):
             ours, theirs = socket.socketpair()
-            self.workers.append(
-                subprocess.Popen(
-                    [
-                        *(prefix or {}).get(rank, []),
-                        sys.executable,
-                        "-m",
-                        worker,
-                        str(theirs.fileno()),
-                        str(rank),
-                        str(n),
-                    ],
-                    pass_fds=[theirs.fileno()],
-                    env={**base, **(each or {}).get(rank, {})},
-                    cwd=ROOT,
-                )
-            )
+            fd, own = theirs.fileno(), {**(env or {}), **(each or {}).get(rank, {})}
+            if nursery and not prefix and can_fork(own):
+                self.workers.append(nursery.fork(fd, {**base, **own}, rank, n))
+            else:
+                command = [*(prefix or {}).get(rank, []), sys.executable, "-m", worker, *map(str, (fd, rank, n))]
+                self.workers.append(subprocess.Popen(command, pass_fds=[fd], env={**base, **own}, cwd=ROOT))
             theirs.close()
             self.pipes.append(Connection(ours.detach()))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from tests.seeds import document
 
 HERE = Path(__file__).resolve().parent
-STEPS = 50
+STEPS = 20
 # The same script on the CPU, in the same precision. In fp32 it is no reference for fp16: with the document's learning
 # rate a last place grows to a third of the loss within 36 steps, on the CPU itself.
 ON_CPU = {
@@ -83,12 +84,19 @@ def quick_start(seeds) -> list[str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory, root) -> Path:
+    """The digits, for both documents' dataset roots."""
+    folder = tmp_path_factory.mktemp("digits")
+    python(folder, str(root / "examples" / "quickstart" / "make_digits.py"), "mnist")
+    shutil.copytree(folder / "mnist", folder / "data")
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path, root) -> Path:
-    """An empty directory with the digits in it, for both documents' dataset roots."""
-    for name in ("mnist", "data"):
-        python(tmp_path, str(root / "examples" / "quickstart" / "make_digits.py"), name)
-    return tmp_path
+def folder(tmp_path, digits) -> Path:
+    """A directory of the test's own with the digits in it and nothing else."""
+    return Path(shutil.copytree(digits, tmp_path, dirs_exist_ok=True))
 
 
 def record(folder: Path, script: str) -> dict:
