@@ -1,5 +1,7 @@
 // npu-smi: the software NPUs of this machine and who uses them, with the options and outputs of the vendor's tool.
 //   npu-smi info [-l | -m | -t <type> [-i <NPU>] [-c <chip>] | watch ...]     npu-smi set -t reset -i <NPU>     npu-smi -v
+#include <stdio_ext.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -119,14 +121,18 @@ void run(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Nothing is printed of an answer that fails in its middle.
+  setvbuf(stdout, nullptr, _IOFBF, 1 << 20);
+  std::string error;
   try {
     run({argv + 1, argv + argc});
-  } catch (const Error& error) {
-    fprintf(stderr, "npu-smi: %s\n", error.message.c_str());
-    return 1;
-  } catch (const std::exception& error) {
-    fprintf(stderr, "npu-smi: %s\n", error.what());
-    return 1;
+    return fflush(stdout) == 0 ? 0 : 1;
+  } catch (const Error& e) {
+    error = e.message;
+  } catch (const std::exception& e) {
+    error = e.what();
   }
-  return fflush(stdout) == 0 ? 0 : 1;
+  __fpurge(stdout);
+  fprintf(stderr, "npu-smi: %s\n", error.c_str());
+  return 1;
 }

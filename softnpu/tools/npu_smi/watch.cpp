@@ -58,20 +58,20 @@ void watch(const Place& place, int seconds, const std::string& what) {
     if (!strchr(kWatched, letter)) fail(1, "-s %s: '%c' is none of the letters %s", what.c_str(), letter, kWatched);
   const std::vector<Chip> all = chips(place);
   auto shown = [&](const Column& column) { return what.find(column.letter) != std::string::npos; };
-  setvbuf(stdout, nullptr, _IOLBF, 0);
   printf("%-12s%-12s", "NpuID(Idx)", "ChipId(Idx)");
   for (const Column& column : kColumns)
     if (shown(column)) printf("%-12s ", column.heading);
   printf("\n");
-  while (!ferror(stdout)) {
+  do {
     for (const Chip& c : all) {
       printf("%-12d%-12d", c.npu, c.chip);
       for (const Column& column : kColumns)
         if (shown(column)) printf("%-12s ", value(column.letter, c).c_str());
       printf("\n");
     }
+    if (fflush(stdout) != 0) return;
     std::this_thread::sleep_for(std::chrono::seconds(seconds));
-  }
+  } while (true);
 }
 
 }  // namespace softnpu::npu_smi
