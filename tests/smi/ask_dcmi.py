@@ -1,12 +1,12 @@
 """Ask libdcmi.so: python ask_dcmi.py LIBRARY, expressions on its input, a value a line on its output.
 
-The expressions see `f` (the functions, which return a status), `out(type)` and `value(pointer)`; ask(name, ...) returns
-the status and what came out.
+An expression calls a function of this file with a name of the library's; it returns the status and what came out.
 """
 
 from __future__ import annotations
 
 import ctypes as C
+import os
 import sys
 
 
@@ -54,9 +54,10 @@ def number(name: str, *before, kind=Int, after=()):
     return getattr(library, name)(*before, C.byref(cell), *after), cell.value
 
 
-def numbers(name: str, *before, count: int):
+def numbers(name: str, *after, count: int, first=()):
+    """Status, and the numbers that a function writes between the arguments `first` and those behind."""
     cells = [Int(-77) for _ in range(count)]
-    return getattr(library, name)(*map(C.byref, cells), *before), *(cell.value for cell in cells)
+    return getattr(library, name)(*first, *map(C.byref, cells), *after), *(cell.value for cell in cells)
 
 
 def listed(name: str, length: int, first: bool = True):
@@ -90,6 +91,18 @@ def processes(name: str, *before):
     found, count = (Process * 32)(), Int(-77)
     status = getattr(library, name)(*before, found, C.byref(count))
     return status, sorted((p.proc_id, p.proc_mem_usage) for p in found[: max(count.value, 0)])
+
+
+def message() -> bytes:
+    library.aclGetRecentErrMsg.restype = C.c_char_p
+    return library.aclGetRecentErrMsg()
+
+
+def hold(size: int) -> tuple[int, int]:
+    """Takes memory of device 0: the status, and this process."""
+    block = C.c_void_p()
+    assert library.aclInit(None) == library.aclrtSetDevice(0) == 0
+    return library.aclrtMalloc(C.byref(block), C.c_size_t(size), 0), os.getpid()
 
 
 def status(name: str, *args):

@@ -1,4 +1,4 @@
-// The types of libdcmi's C ABI that its queries fill in here. Functions are generated from cann/abi/dcmi.yaml into dcmi/api.h.
+// The types of libdcmi's C ABI that its queries fill in here. Functions are generated from cann/abi/dcmi.yaml.
 #pragma once
 
 enum {
