@@ -91,6 +91,10 @@ int64_t most_integer(at::ScalarType type) {
       return 32768;
     case at::kInt:
       return int64_t{1} << 31;
+    case at::kUInt16:
+      return 65536;
+    case at::kUInt32:
+      return int64_t{1} << 32;
     case at::kHalf:
       return (1 << 11) + 1;
     case at::kBFloat16:
@@ -104,8 +108,28 @@ int64_t most_integer(at::ScalarType type) {
   }
 }
 
-void integers(Tensor& self, int64_t from, int64_t to, int64_t seed, int64_t offset) {
+namespace {
+
+// The signed type of as many bits: integers are drawn modulo their type's range, so that the bits are the same.
+at::ScalarType signed_type(at::ScalarType type) {
+  switch (type) {
+    case at::kUInt16:
+      return at::kShort;
+    case at::kUInt32:
+      return at::kInt;
+    case at::kUInt64:
+      return at::kLong;
+    default:
+      return type;
+  }
+}
+
+}  // namespace
+
+void integers(Tensor& out, int64_t from, int64_t to, int64_t seed, int64_t offset) {
   TORCH_CHECK(from < to, "random: from ", from, " must be below to ", to);
+  const at::ScalarType type = signed_type(out.scalar_type());
+  Tensor self = type == out.scalar_type() ? out : out.view(type);
   const uint64_t range = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
   put_draws(self, seed, offset, [=](int64_t, Draw d, auto tag) {
     // 64 bits times the range, the upper half: numbers differ in probability by 2^-64 of the range, where a remainder of 32

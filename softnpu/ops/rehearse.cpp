@@ -75,6 +75,9 @@ bool overflows(From value, at::ScalarType type) {
     return c10::overflows<ctype, From>(value);
   switch (type) {
     AT_FORALL_SCALAR_TYPES_AND3(Half, BFloat16, ComplexHalf, SOFTNPU_OVERFLOWS)
+    SOFTNPU_OVERFLOWS(uint16_t, UInt16)
+    SOFTNPU_OVERFLOWS(uint32_t, UInt32)
+    SOFTNPU_OVERFLOWS(uint64_t, UInt64)
     SOFTNPU_OVERFLOWS(c10::complex<float>, ComplexFloat)
     default:
       return false;
@@ -85,7 +88,8 @@ bool overflows(From value, at::ScalarType type) {
 bool fits(const at::Scalar& value, at::ScalarType type) {
   if (value.isComplex()) return c10::isComplexType(type) && !overflows(value.toComplexDouble(), type);
   if (value.isFloatingPoint()) return !overflows(value.toDouble(), type);
-  return value.isBoolean() || value.type() == at::kUInt64 || !overflows(value.toLong(), type);
+  if (value.type() == at::kUInt64) return !overflows(value.toUInt64(), type);
+  return value.isBoolean() || !overflows(value.toLong(), type);
 }
 
 // FNV-1a over what decides the outcome.

@@ -87,6 +87,7 @@ def test_an_unknown_index_is_one_error_that_says_what_there_is(index):
         pytest.skip(f"this process sees {count} devices")
     for use in (
         lambda: torch.npu.set_device(index),
+        lambda: torch.ones(2, device=f"npu:{index}"),
         lambda: torch.UntypedStorage(8, device=f"npu:{index}"),
         lambda: torch.npu.synchronize(index),
         lambda: torch.npu.memory_stats(index),

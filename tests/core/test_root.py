@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.core.tools import LIBRARY, output, run
+from tests.core import tools
+from tests.core.tools import LIBRARY
+
+# What it is about happens at import.
+run, output = functools.partial(tools.run, fresh=True), functools.partial(tools.output, fresh=True)
 
 WHICH = """
 import warnings

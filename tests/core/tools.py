@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import functools
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,35 +17,61 @@ from pathlib import Path
 import torch
 
 import torch_npu
+from tests.hccl.nursery import Nursery, can_fork
 
 LIBRARY = Path(torch_npu.__file__).parent / "softnpu" / "lib64" / "libascendcl.so"
 
 
-def run(program: str, *, timeout: float = 120, check: bool = True, **env: str | None) -> subprocess.CompletedProcess:
-    """Runs `program` in a fresh interpreter. A variable set to None is unset.
+@functools.cache
+def nursery() -> Nursery:
+    of_all = Nursery("tests.core.program", environment())
+    atexit.register(of_all.close)
+    return of_all
+
+
+def environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND_", "ANYCEND_CANN", "PYTORCH_"))}
+
+
+def run(
+    program: str, *, timeout: float = 120, check: bool = True, fresh: bool = False, **env: str | None
+) -> subprocess.CompletedProcess:
+    """Runs `program` in a process that has imported torch and done nothing else, or in a fresh interpreter.
+
+    A variable set to None is unset.
 
     With a capacity of its own (ANYCEND_MEMORY) it also gets a registry of its own: other processes use the devices.
     """
     if "ANYCEND_MEMORY" in env and "XDG_RUNTIME_DIR" not in env:
         with tempfile.TemporaryDirectory() as folder:
-            return run(program, timeout=timeout, check=check, XDG_RUNTIME_DIR=folder, **env)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND_", "ANYCEND_CANN", "PYTORCH_"))}
-    environment.update({k: v for k, v in env.items() if v is not None})
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        cwd="/",
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+            return run(program, timeout=timeout, check=check, fresh=fresh, XDG_RUNTIME_DIR=folder, **env)
+    of_it = {k: v for k, v in {**environment(), **env}.items() if v is not None}
+    text = textwrap.dedent(program)
+    if fresh or not can_fork(env):
+        command = [sys.executable, "-c", text]
+        done = subprocess.run(command, cwd="/", env=of_it, capture_output=True, text=True, timeout=timeout)
+    else:
+        done = forked(text, timeout, of_it)
     if check and done.returncode:
         raise AssertionError(f"the program ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
     return done
 
 
-def output(program: str, **env: str | None) -> str:
-    return run(program, **env).stdout.strip()
+def forked(text: str, timeout: float, env: dict[str, str]) -> subprocess.CompletedProcess:
+    ours, theirs = multiprocessing.Pipe()
+    with ours, tempfile.NamedTemporaryFile("r+") as out, tempfile.NamedTemporaryFile("r+") as err:
+        with theirs:
+            nursery().fork(theirs.fileno(), env)
+        ours.send((text, out.name, err.name))
+        pid = ours.recv()
+        if not ours.poll(timeout):
+            os.kill(pid, signal.SIGKILL)
+            raise subprocess.TimeoutExpired(text, timeout, out.read(), err.read())
+        return subprocess.CompletedProcess(text, ours.recv(), out.read(), err.read())
+
+
+def output(program: str, fresh: bool = False, **env: str | None) -> str:
+    return run(program, fresh=fresh, **env).stdout.strip()
 
 
 def busy(stream: torch.Stream, seconds: float) -> None:

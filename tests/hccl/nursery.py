@@ -61,7 +61,7 @@ class Nursery:
         theirs.close()
 
     def fork(self, fd: int, env: dict[str, str], *args: object) -> Child:
-        """A rank with this environment and these arguments, of which the first is its `fd`."""
+        """A process with this environment and these arguments, of which the first is its `fd`."""
         socket.send_fds(self._socket, [json.dumps([env, [str(a) for a in args]]).encode()], [fd])
         return Child(int(self._socket.recv(20)))
 

@@ -83,4 +83,4 @@ def test_operators_work_where_others_took_the_static_tls_block(tmp_path):
         for library in {[str(p) for p in LIBRARIES]}:
             ctypes.CDLL(library)
     """
-    assert output(program) == "[256, 64, 8] [[1]] [0.0, 8.0]"
+    assert output(program, fresh=True) == "[256, 64, 8] [[1]] [0.0, 8.0]"

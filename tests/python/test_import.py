@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
 
-from tests.core.tools import output, run
+from tests.core import tools
+
+# What it is about happens at import.
+run, output = functools.partial(tools.run, fresh=True), functools.partial(tools.output, fresh=True)
 
 # Modules, classes and functions of torch by dotted name → identity, before and after, in one process.
 SNAPSHOT = """

@@ -26,6 +26,7 @@ class Form(NamedTuple):
     # ignores the strides of what it reads or writes is PyTorch's defect and must not become ours.
     reference: tuple[Run, Arguments] | None = None
     refusal: bool = False  # where the CPU refuses, so must the device, with the same type of error
+    unsafe: bool = False  # the CPU's kernel would write past the end of an output: only the reference is run there
 
 
 WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.bool: torch.float32}
@@ -44,6 +45,10 @@ def another_type(x: torch.Tensor) -> torch.Tensor:
 # Outputs that a caller may give, beside one of the right shape, type and strides.
 SAME_RESULT = (views.conjugated, views.permuted, views.offset)
 OTHER_RESULT = (views.expanded, another_shape, another_type)
+
+# ATen's tril and triu on the CPU take the matrices of an output to follow each other at the stride of its third last
+# dimension, whatever the strides of the others are; lu and lu_unpack write their factors with them. The process dies.
+WRITE_PAST_THE_END = {"tril", "triu", "linalg.lu", "lu", "lu_unpack"}
 
 
 def forward(op: Callable) -> Run:
@@ -117,7 +122,8 @@ def basic(op: object, sample: object, arguments: Arguments, plain: Arguments, by
         cpu_result = lambda: run(plain)  # noqa: E731
         found["out"] = Form(out(op, cpu_result), plain, (run, plain))
         for view in SAME_RESULT:
-            found[f"out {view.__name__}"] = Form(out(op, cpu_result, view), plain, (run, plain))
+            unsafe = view is views.permuted and op.name in WRITE_PAST_THE_END
+            found[f"out {view.__name__}"] = Form(out(op, cpu_result, view), plain, (run, plain), unsafe=unsafe)
         for view in OTHER_RESULT:
             found[f"out {view.__name__}"] = Form(out(op, cpu_result, view), plain, None, True)
     return found

@@ -26,8 +26,7 @@ c10::DeviceIndex check_options(const Layout& layout, const OptionalDevice& devic
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
   TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "npu: only strided tensors can be made, not ", *layout);
   const c10::DeviceIndex index = device && device->has_index() ? device->index() : current_device();
-  TORCH_CHECK(index >= 0 && index < device_count(), "npu: invalid device index ", static_cast<int>(index),
-              ": there are ", static_cast<int>(device_count()), " npu devices");
+  check_device(index);
   return index;
 }
 

@@ -1,0 +1,68 @@
+"""How one form of an operator is judged, with operators that are wrong on purpose; the CPU is the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.upstream import forms, operators
+from tests.upstream.cases import database
+from tests.upstream.compare import Mismatch
+from tests.upstream.forms import Arguments, Form
+
+OP = SimpleNamespace(name="sample", decorators=())
+ARGUMENTS = (torch.zeros(3), (), {})
+
+
+def wrong_on_the_device(draws: bool) -> Callable[[Arguments], torch.Tensor]:
+    """Right at each call but the second, which is the device's; whatever the seed is."""
+    calls = iter((0, 1))
+
+    def run(arguments: Arguments) -> torch.Tensor:
+        if draws:
+            torch.rand(1)
+        return arguments[0] + next(calls, 0)
+
+    return run
+
+
+def test_a_sample_that_draws_is_random_where_another_sample_is():
+    operators.judge_form(OP, "forward", Form(wrong_on_the_device(draws=True), ARGUMENTS), "cpu", lambda: True)
+    for draws, elsewhere in ((True, False), (False, True), (False, False)):
+        form = Form(wrong_on_the_device(draws), ARGUMENTS)
+        with pytest.raises(Mismatch, match="element 0"):
+            operators.judge_form(OP, "forward", form, "cpu", lambda e=elsewhere: e)
+
+
+def test_operators_whose_samples_are_random():
+    assert operators.some_sample_is_random(database("op")["nn.functional.fractional_max_pool2d"], torch.float32)
+    assert operators.some_sample_is_random(database("op")["pca_lowrank"], torch.float32)
+    assert not operators.some_sample_is_random(database("op")["tril"], torch.float32)
+
+
+def test_an_unsafe_form_is_run_on_the_device_alone():
+    runs = []
+
+    def run(arguments: Arguments) -> torch.Tensor:
+        runs.append(arguments[0])
+        return arguments[0] + 1
+
+    reference = (lambda arguments: arguments[0] + 1, ARGUMENTS)
+    operators.judge_form(OP, "out permuted", Form(run, ARGUMENTS, reference, unsafe=True), "cpu")
+    assert len(runs) == 1
+    wrong = (lambda arguments: arguments[0] + 2, ARGUMENTS)
+    with pytest.raises(Mismatch, match="element 0"):
+        operators.judge_form(OP, "out permuted", Form(run, ARGUMENTS, wrong, unsafe=True), "cpu")
+
+
+def test_triangles_are_written_into_permuted_outputs_on_the_device_alone():
+    for name, unsafe in (("tril", True), ("triu", True), ("linalg.lu", True), ("lu_unpack", True), ("sin", False)):
+        op = database("op")[name]
+        sample = next(iter(op.sample_inputs("cpu", torch.float32)))
+        plain = (sample.input, sample.args, sample.kwargs)
+        found = forms.basic(op, sample, plain, plain, by_storage=False)
+        assert found["out permuted"].unsafe == unsafe
+        assert not found["out"].unsafe and not found["out offset"].unsafe
