@@ -16,8 +16,8 @@ struct RegistryRecord {
   uint64_t committed;   // bytes backed by memory
   uint64_t used;        // bytes of live blocks
   uint64_t started_ns;  // CLOCK_REALTIME
-  uint64_t busy;        // busy_ns() reads it
   char name[24];        // of the process
+  uint64_t busy;        // busy_ns() reads it
 };
 static_assert(sizeof(RegistryRecord) == 64);
 

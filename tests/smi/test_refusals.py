@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-RECORD = struct.Struct("iiQQQQ24s")
+RECORD = struct.Struct("iiQQQ24sQ")
 BYTES = 64 * 1024
 F_OFD_SETLK = 37
 
@@ -66,7 +66,7 @@ class Forged:
 
 
 def record(pid=4711, device=1, committed=5 << 20, used=0, busy=0, name=b"forged") -> bytes:
-    return RECORD.pack(pid, device, committed, used, 1, busy, name)
+    return RECORD.pack(pid, device, committed, used, 1, name, busy)
 
 
 COMMANDS = [("info",), ("info", "-t", "usages", "-i", "1"), ("info", "-t", "proc-mem", "-i", "1")]
