@@ -29,7 +29,7 @@ def plugin_operators() -> set[str]:
 
 def libraries() -> list[str]:
     count: Counter = Counter()
-    for table in ("cann/abi/acl.yaml", "cann/abi/hccl.yaml"):
+    for table in ("cann/abi/acl.yaml", "cann/abi/hccl.yaml", "cann/abi/dcmi.yaml"):
         count.update((row["lib"], row["soft"], "plugin" in row) for row in load(table).values())
     lines = ["| library | implemented | of these our plugin uses | stubs |", "|---|---|---|---|"]
     for lib in sorted({lib for lib, _, _ in count}):
