@@ -62,8 +62,8 @@ def page() -> str:
         "  torch_npu sets it to the root in use, so nothing need be set. Its buckets of 5e8 numbers are 2 GB each:",
         "  name smaller ones for small models.",
         "- ColossalAI's HybridAdam wants a CPU kernel even where all is on the NPU, and its own for x86 needs CUDA:",
-        "  `import torch_npu.contrib.colossalai` first, which registers PyTorch's by ColossalAI's own hook. It also gives",
-        "  `mixed_precision=\"fp16\"` a scaler that scales: ColossalAI makes CUDA's, which is off without CUDA.",
+        "  `import torch_npu.contrib.colossalai` first, which registers PyTorch's by ColossalAI's own hook. It also",
+        "  gives `mixed_precision=\"fp16\"` a scaler that scales: ColossalAI makes CUDA's, which is off without CUDA.",
         "- transformers 4.51 imports `einops` where torch_npu is installed: `pip install einops`.",
         "- Lightning has no accelerator for the NPU; `tests/clients/programs/vision.py` has one of thirty lines.",
     ]
