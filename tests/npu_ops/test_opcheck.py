@@ -47,6 +47,7 @@ CASES = {
     "npu_moe_token_permute_with_routing_map": lambda: (leaf(4, 6), routing()),
     "npu_fused_infer_attention_score": lambda: tuple(plain(2, 4, 8) for _ in range(3)),
     "npu_swiglu_quant": lambda: (plain(3, 8),),
+    "npu_mhc_post": lambda: (leaf(3, 4, 6), leaf(3, 4, 4), leaf(3, 6), leaf(3, 4)),
     "npu_add_rms_norm_dynamic_quant": lambda: (plain(3, 8), plain(3, 8), plain(8)),
     "npu_mrope": lambda: (torch.arange(3).npu(), plain(3, 16), plain(3, 16), plain(5, 8), 8),
     "npu_giou": lambda: (leaf(4, 3), leaf(4, 3)),
