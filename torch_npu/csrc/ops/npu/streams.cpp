@@ -6,11 +6,10 @@
 
 #include "csrc/ops/npu/compose.h"
 #include "csrc/ops/npu/sizes.h"
+#include "csrc/ops/npu/wide.h"
 
 namespace npu::ops {
 namespace {
-
-at::Tensor wide(const at::Tensor& t) { return t.to(at::promoteTypes(t.scalar_type(), at::kFloat)); }
 
 void check_streams(const char* op, const at::Tensor& x, const OptionalTensor& h_res, const at::Tensor& h_out,
                    const at::Tensor& h_post) {
