@@ -9,6 +9,8 @@ import torch_npu
 
 CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
 
+WINDOW = ([2, 2], [1] * 4, [0] * 4)
+
 
 def leaf(*sizes: int) -> torch.Tensor:
     return torch.randn(sizes).npu().requires_grad_()
@@ -47,18 +49,35 @@ CASES = {
     "npu_moe_token_permute_with_routing_map": lambda: (leaf(4, 6), routing()),
     "npu_fused_infer_attention_score": lambda: tuple(plain(2, 4, 8) for _ in range(3)),
     "npu_swiglu_quant": lambda: (plain(3, 8),),
+    "npu_mhc_post": lambda: (leaf(3, 4, 6), leaf(3, 4, 4), leaf(3, 6), leaf(3, 4)),
+    "npu_fused_linear_online_max_sum": lambda: (leaf(4, 6), leaf(8, 6), torch.tensor([0, 5, 2, 9]).npu(), 0, 7, True),
+    "npu_masked_causal_conv1d": lambda: (leaf(5, 2, 4), leaf(3, 4)),
+    "npu_chunk_gated_delta_rule": lambda: (leaf(3, 1, 2), leaf(3, 1, 2), leaf(3, 2, 4)),
+    "npu_recurrent_gated_delta_rule": lambda: (plain(3, 1, 2), plain(3, 1, 2), plain(3, 2, 4), plain(4, 2, 4, 2)),
+    "npu_top_k_top_p_sample": lambda: (plain(2, 5), torch.tensor([2, 0]).npu(), torch.tensor([0.5, 1.0]).npu()),
+    "npu_deformable_conv2d": lambda: (leaf(1, 2, 5, 5), leaf(4, 2, 2, 2), leaf(1, 12, 4, 4), None, *WINDOW),
     "npu_add_rms_norm_dynamic_quant": lambda: (plain(3, 8), plain(3, 8), plain(8)),
     "npu_mrope": lambda: (torch.arange(3).npu(), plain(3, 16), plain(3, 16), plain(5, 8), 8),
     "npu_giou": lambda: (leaf(4, 3), leaf(4, 3)),
     "npu_ffn": lambda: (plain(3, 4), plain(4, 6), plain(6, 4), "silu"),
     "npu_moe_token_unpermute": lambda: (leaf(4, 6), torch.tensor([2, 0, 3, 1]).int().npu(), leaf(2, 2)),
 }
+LENGTHS = {"actual_seq_lengths": torch.tensor([2, 1])}
+KEYWORDS = {
+    "npu_chunk_gated_delta_rule": lambda: {
+        **LENGTHS,
+        "initial_state": torch.randn(2, 2, 4, 2),
+        "beta": torch.rand(3, 2),
+    },
+    "npu_recurrent_gated_delta_rule": lambda: {**LENGTHS, "ssm_state_indices": torch.tensor([3, 0, 1])},
+}
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", CASES)
 def test_opcheck(name: str) -> None:
-    torch.library.opcheck(getattr(torch.ops.npu, name).default, CASES[name](), test_utils=CHECKS)
+    named = {k: v.npu() for k, v in KEYWORDS.get(name, dict)().items()}
+    torch.library.opcheck(getattr(torch.ops.npu, name).default, CASES[name](), named, test_utils=CHECKS)
 
 
 def test_an_operator_that_writes_its_operand_says_so() -> None:

@@ -56,6 +56,15 @@ Pair dropout_with_add_softmax_backward(const at::Tensor& grad, const at::Tensor&
 // -- boxes: [count, 4], corners
 at::Tensor box_overlap(const at::Tensor& boxes, const at::Tensor& others, int64_t mode);
 
+// -- streams of residuals, [.., streams, columns] (streams.cpp)
+at::Tensor mixed_streams(const at::Tensor& x, const OptionalTensor& h_res, const at::Tensor& h_out,
+                         const at::Tensor& h_post);
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> mixed_streams_backward(const at::Tensor& grad,
+                                                                                  const at::Tensor& x,
+                                                                                  const OptionalTensor& h_res,
+                                                                                  const at::Tensor& h_out,
+                                                                                  const at::Tensor& h_post);
+
 // -- gradients of operators whose backward operator has other arguments (gradients.cpp)
 Triple add_rms_norm_gradient(const at::Tensor& grad_y, const at::Tensor& grad_x, const at::Tensor& x,
                              const at::Tensor& gamma, const at::Tensor& rstd);
