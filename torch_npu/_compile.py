@@ -1,5 +1,5 @@
-"""Tells torch.compile about the npu when a program first needs it: nothing of Dynamo or Inductor, which cost seconds, is
-imported before. What it is not: the code generator (torch_npu._inductor). Called once, by `import torch_npu`."""
+"""Tells torch.compile about the npu when a program first needs it: nothing of Dynamo or Inductor, which cost seconds,
+is imported before. What it is not: the code generator (torch_npu._inductor). Called once, by `import torch_npu`."""
 
 from __future__ import annotations
 

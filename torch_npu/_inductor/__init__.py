@@ -1,8 +1,9 @@
-"""torch.compile's default backend, Inductor, on the npu: what its registries ask of a device, by Inductor's own C++ generator.
+"""torch.compile's default backend, Inductor, on the npu: what its registries ask of a device, by Inductor's own C++
+generator.
 
-The software NPU's device memory is the processor's, so the kernels are those Inductor makes for the CPU; they run as tasks of
-the current stream. CANN on an Ascend server exports no place for such kernels: there compiling is refused, with what to use
-instead. Imported by torch_npu._compile, when torch._inductor.compile_fx is.
+The software NPU's device memory is the processor's, so the kernels are those Inductor makes for the CPU; they run as
+tasks of the current stream. CANN on an Ascend server exports no place for such kernels: there compiling is refused,
+with what to use instead. Imported by torch_npu._compile, when torch._inductor.compile_fx is.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The npu as Dynamo and Inductor see a device at compile time: torch.npu under the names of their DeviceInterface. What it is
-not: the text of generated code (op_overrides.py). Dynamo alone imports it, without Inductor."""
+"""The npu as Dynamo and Inductor see a device at compile time: torch.npu under the names of their DeviceInterface.
+What it is not: the text of generated code (op_overrides.py). Dynamo alone imports it, without Inductor."""
 
 from __future__ import annotations
 

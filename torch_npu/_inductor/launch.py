@@ -1,9 +1,9 @@
 """Kernels as tasks of a stream: the C++ around a kernel that Inductor generated, and its compilation.
 
-The compiled function takes the stream's handle and the number of elements before the kernel's own arguments, copies them all,
-and puts the kernel on the stream through the capsule torch_npu._C._host_kernel (torch_npu/csrc/python/host_kernel.cpp). Memory
-that Python frees meanwhile stays good: the allocator gives it out again in the stream's order. Who calls it: the modules
-Inductor writes, also those it finds in its cache on disk.
+The compiled function takes the stream's handle and the number of elements before the kernel's own arguments, copies
+them all, and puts the kernel on the stream through the capsule torch_npu._C._host_kernel
+(torch_npu/csrc/python/host_kernel.cpp). Memory that Python frees meanwhile stays good: the allocator gives it out
+again in the stream's order. Who calls it: the modules Inductor writes, also those it finds in its cache on disk.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class NpuKernelCache(CppPythonBindingsCodeCache):
 
 
 def compile_kernel(async_compile: Any, argtypes: list[str], source: str) -> Callable[..., None] | LambdaFuture:
-    """Compiles a kernel, in the background if Inductor has processes for it. Called as f(stream, elements, *arguments)."""
+    """Compiles a kernel, in the background if Inductor has processes for it: f(stream, elements, *arguments)."""
     argtypes = ["uintptr_t", "int64_t", *argtypes]
     if get_compile_threads() <= 1:
         return NpuKernelCache.load_pybinding(argtypes, source)

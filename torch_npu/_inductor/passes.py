@@ -1,4 +1,5 @@
-"""What is changed in a graph on the npu before Inductor lowers it. Run by Inductor's post_grad passes, for such graphs alone."""
+"""What is changed in a graph on the npu before Inductor lowers it. Run by Inductor's post_grad passes, for such
+graphs alone."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ def refuse_without_host_kernels() -> None:
     """Raises NotImplementedError on CANN, which cannot run what Inductor's C++ generator makes."""
     if not _C._runs_host_kernels():
         raise NotImplementedError(
-            "torch.compile: the inductor backend generates code for the software NPU's processor, which this CANN cannot "
-            'run. Use backend="aot_eager", or record the model into a torch.npu.NPUGraph (torch.npu.make_graphed_callables)'
+            "torch.compile: the inductor backend makes kernels for the processor, which only the software NPU runs; "
+            'this process uses another CANN. Use backend="aot_eager", or torch.npu.make_graphed_callables'
         )
 
 
 def _flatten_arg_reduction(node: torch.fx.Node) -> None:
-    """argmax(x) → argmax(x.reshape(-1), 0). For devices that are not "cpu" Inductor counts in the order of the memory where
-    several dimensions are reduced at once: another index for a transposed tensor, without an error."""
+    """argmax(x) → argmax(x.reshape(-1), 0). For devices that are not "cpu" Inductor counts in the order of the memory
+    where several dimensions are reduced at once: another index for a transposed tensor, without an error."""
     x: Any = node.args[0]
     dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     keepdim = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)

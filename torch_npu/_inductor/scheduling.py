@@ -1,8 +1,8 @@
-"""Inductor's C++ generator for graphs on the npu: CppScheduling, with the settings it needs under a device's name that is not
-"cpu", and kernels that tell how much work they are.
+"""Inductor's C++ generator for graphs on the npu: CppScheduling, with the settings it needs under a device's name
+that is not "cpu", and kernels that tell how much work they are.
 
-The settings (CURES) are patched while a graph with npu tensors is scheduled and its code is generated, by methods of that
-graph's scheduler; other graphs keep theirs. Who calls it: Inductor's scheduler.
+The settings (CURES) are patched while a graph with npu tensors is scheduled and its code is generated, by methods of
+that graph's scheduler; other graphs keep theirs. Who calls it: Inductor's scheduler.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from torch._inductor.virtualized import V
 
 from torch_npu._inductor import launch
 
-# Fusion that reorders loops reads a loop group as (elements, elements reduced), which the C++ generator's is not: TypeError.
-# A device without a name of its own has "cuda_backend"; only by "cpp" have the generator's values a type (indirect indexing).
+# Fusion that reorders loops reads a loop group as (elements, elements reduced), which the C++ generator's is not:
+# TypeError. A device without a name of its own has "cuda_backend"; only by "cpp" have the generator's values a type
+# (indirect indexing).
 CURES = {
     "loop_ordering_after_fusion": False,
     "loop_reindexing_after_fusion": False,
