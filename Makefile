@@ -1,4 +1,4 @@
-# One command each: make demo · test · test-full · sanitize · fuzz · lint · format · bench · build · clean.
+# One command each: make demo · test · test-full · test-clients · sanitize · fuzz · lint · format · bench · build · clean.
 # Needs Python 3.11 (pip, venv), make and g++; everything else is installed into .venv, pinned.
 #
 #   TORCH_SPEC, TORCH_INDEX_ARGS   which torch: TORCH_INDEX_ARGS="--index-url https://download.pytorch.org/whl/cpu" is the CPU build
@@ -67,16 +67,20 @@ demo: build
 
 # Rooms that measure time, start ranks or use all cores themselves run one test after the other; the rest in JOBS processes.
 ALONE := tests/chaos tests/distributed tests/hccl tests/runtime tests/upstream
-BESIDE := $(filter-out $(ALONE),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+# The clients' environments come from the package index and their runs take minutes: make test-clients.
+APART := tests/clients
+BESIDE := $(filter-out $(ALONE) $(APART),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 
-.PHONY: test test-full test-native
+.PHONY: test test-full test-clients test-native
 # Both halves run whatever the first one says. pytest answers 5 if nothing is selected, which ARGS="-k word" may do to one.
 test: test-native
 	@failed=0; empty=0; for half in "-n $(JOBS) --dist worksteal $(BESIDE)" "$(ALONE)"; do \
 	  $(BIN)/pytest -m "not full" $$half $(ARGS); \
 	  case $$? in 0) ;; 5) empty=$$((empty + 1));; *) failed=1;; esac; done; [ $$failed = 0 -a $$empty -lt 2 ]
 test-full: test-native
-	$(BIN)/pytest -m "full or not full" $(ARGS)
+	$(BIN)/pytest -m "full or not full" $(addprefix --ignore=,$(APART)) $(ARGS)
+test-clients: build
+	$(BIN)/pytest -m "full or not full" $(APART) $(ARGS)
 test-native: build
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure
 

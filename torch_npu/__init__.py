@@ -2,7 +2,7 @@
 
 `import torch` loads it by itself (the entry point torch.backends names `_autoload`); TORCH_DEVICE_BACKEND_AUTOLOAD=0
 turns that off. Importing replaces nothing of PyTorch's but what torch.utils.rename_privateuse1_backend itself does,
-opens no device and starts no thread.
+opens no device and starts no thread. It names the CANN root in ASCEND_HOME_PATH where no toolkit is named.
 """
 
 
@@ -21,10 +21,12 @@ from torch_npu._vendor import refuse_beside_vendor as _refuse_beside_vendor  # n
 _refuse_beside_vendor(__path__[0])
 
 from torch_npu import _C  # noqa: E402  (registers the device with PyTorch)
+from torch_npu._startup import name_root as _name_root  # noqa: E402
 from torch_npu._startup import register as _register  # noqa: E402
 from torch_npu._startup import transfer_if_asked as _transfer_if_asked  # noqa: E402
 
 _register()
+_name_root(__path__[0])
 
 from torch_npu import npu  # noqa: E402  (needs the name of the device)
 from torch_npu._operators import find as __getattr__  # noqa: E402, F401  (torch_npu.npu_swiglu and the like)

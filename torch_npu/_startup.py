@@ -1,5 +1,5 @@
 """What `import torch_npu` tells PyTorch, once: the device's name, its module, its tag in checkpoints, what to do at
-exit, and that "cuda" means the npu if the environment asks for it."""
+exit, that "cuda" means the npu if the environment asks for it; and it tells programs which CANN root is in use."""
 
 from __future__ import annotations
 
@@ -33,6 +33,20 @@ def register() -> None:
         from torch_npu import distributed
 
         distributed._register()
+
+
+def name_root(package: str) -> None:
+    """ASCEND_HOME_PATH, if no variable names a toolkit: the root in use.
+
+    On an Ascend server set_env.sh has set it, and frameworks that build operators read it while they are imported,
+    unasked whether it is there. csrc/cann/root.cpp knows its own root, so that child processes decide as this one does.
+    """
+    if os.environ.get("ASCEND_HOME_PATH") or os.environ.get("ASCEND_TOOLKIT_HOME"):
+        return
+    choice = os.environ.get("ANYCEND_CANN", "auto")
+    root = os.path.join(os.path.abspath(package), "softnpu") if choice in ("", "auto", "soft") else choice
+    if os.path.isdir(root):
+        os.environ["ASCEND_HOME_PATH"] = root
 
 
 def transfer_if_asked() -> None:

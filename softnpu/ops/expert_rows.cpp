@@ -81,9 +81,11 @@ void moe_expert_rows(const Tensor& x, const Tensor& experts, const OptionalTenso
   const auto of_row = [&](const Tensor& t) { return t.index_select(0, token); };
   if (o.quantization == -1) {
     put(rows, of_row(x).masked_fill(empty.unsqueeze(1), 0).reshape(rows.sizes()));
-    if (given(scale) && row_scales.defined()) {
-      put_if_fits(row_scales, of_row(scale->flatten(1 < scale->dim() ? 1 : 0)).masked_fill(empty, 0));
-    }
+    if (!row_scales.defined()) return;
+    if (!given(scale)) return void(row_scales.zero_());
+    TORCH_CHECK(scale->numel() == x.size(0), "aclnnMoeInitRouting: a scale of ", scale->sizes(), " for ", x.size(0),
+                " rows");
+    put_if_fits(row_scales, of_row(scale->flatten()).masked_fill(empty, 0));
     return;
   }
   Tensor value = wide(of_row(x)).masked_fill_(empty.unsqueeze(1), 0);
@@ -95,6 +97,9 @@ void moe_expert_rows(const Tensor& x, const Tensor& experts, const OptionalTenso
     return;
   }
   if (given(scale)) {
+    TORCH_CHECK(scale->size(-1) == h && (scale->numel() == h || scale->numel() == (o.end - o.first) * h),
+                "aclnnMoeInitRouting: a scale of ", scale->sizes(), " for ", o.end - o.first, " experts of ", h,
+                " columns");
     const Tensor smooth = wide(*scale).reshape({-1, h});
     value = value * (smooth.size(0) == 1 ? smooth : smooth.index_select(0, at::where(used, s.expert - o.first, 0)));
   }

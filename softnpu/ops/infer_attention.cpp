@@ -5,6 +5,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/isinf.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -54,6 +55,11 @@ class Inference {
     TORCH_CHECK(!packed_ || batch_ > 0, "attention: the layout ", std::string(in_), " needs the ends of the queries");
     by_batch_ = k.size() > 1;
     TORCH_CHECK(!by_batch_ || int64_t(k.size()) == batch_, "attention: ", k.size(), " keys for ", batch_, " sequences");
+    if (packed_ || by_batch_ || in_ == "NSD" || given(o.tables)) return;
+    for (const Tensor* t : {&k[0], &v[0]}) {
+      const int64_t has = t->size(in_ == "NBSD" ? 1 : 0);
+      TORCH_CHECK(has == batch_, "attention: keys or values of ", has, " sequences for queries of ", batch_);
+    }
   }
 
   int64_t batch() const { return batch_; }
@@ -149,10 +155,10 @@ class Inference {
     return all.narrow(1, rows.from, rows.to - rows.from);
   }
 
+  // Of pages a sequence may have as many rows as its row of the table names; packed queries have lengths here too, not ends.
   int64_t paged_length(int64_t b) const {
     TORCH_CHECK(!o_.kv_lengths.empty(), "attention: a paged cache needs the lengths of the keys");
-    const int64_t last = int64_t(o_.kv_lengths.size()) - 1;
-    return o_.kv_lengths[last == 0 ? 0 : std::min(b, last)];
+    return length(o_.kv_lengths, b, std::numeric_limits<int64_t>::max());
   }
   // Blocks of a cache by the table's row, one after the other: [rows, ..] of [blocks, block, ..].
   Tensor of_blocks(const Tensor& blocks, int64_t b) const {
@@ -202,6 +208,8 @@ class Inference {
 
   Tensor hides(int64_t b, int64_t n, int64_t m) const {
     constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+    // Decoding takes no band, and without rotary columns no sparse mode: its one query is the last row.
+    if (decodes() && (o_.sparse == 4 || ((o_.sparse == 2 || o_.sparse == 3) && !given(o_.k_rope)))) return {};
     if (o_.sparse == 2) return outside(n, m, kFar, 0, 0);
     if (o_.sparse == 3) return outside(n, m, kFar, 0, m - n);
     if (o_.sparse == 4) return outside(n, m, o_.before, o_.after, m - n);
@@ -217,11 +225,13 @@ class Inference {
     TORCH_CHECK(t.size(-2) >= n && t.size(-1) >= m, "attention: a mask of ", o_.mask->sizes(), " for ", n,
                 " queries and ", m, " keys");
     t = t.narrow(-2, 0, n).narrow(-1, 0, m);
-    if (o_.sparse == 0 && n > 1 && (o_.before < m + n || o_.after < m + n)) {
+    if (o_.sparse == 0 && !decodes() && (o_.before < m + n || o_.after < m + n)) {
       t = t.logical_or(outside(n, m, o_.before, o_.after, 0));
     }
     return t;
   }
+
+  bool decodes() const { return o_.mask_by_batch; }
 
   const InferenceOptions& o_;
   at::TensorList k_, v_;
@@ -267,10 +277,21 @@ void infer_attention(const Tensor& query, at::TensorList key, at::TensorList val
     Tensor q = call.query(q_all, b, rows).to(at::kFloat);
     if (given(options.q_rope)) q = at::cat({q, call.query(options.q_rope->contiguous(), b, rows).to(at::kFloat)}, 2);
     const Tensor k = call.cache(true, b), v = call.cache(false, b);
-    if (rows.to <= rows.from || k.size(1) == 0) continue;
+    TORCH_CHECK(k.size(1) == v.size(1), "attention: ", k.size(1), " keys and ", v.size(1), " values of a sequence");
+    if (rows.to <= rows.from) continue;
+    const Tensor sink = given(options.sink) ? options.sink->to(at::kFloat).reshape({options.heads, 1, 1}) : Tensor();
+    const auto put_lse = [&](const Tensor& value) {
+      if (!with_lse) return;
+      const Tensor at = lse.dim() == 4 ? lse[b].narrow(1, rows.from, rows.to - rows.from)
+                                       : lse.narrow(0, rows.from, rows.to - rows.from).transpose(0, 1);
+      at.copy_(value.expand_as(at));
+    };
+    if (k.size(1) == 0) {  // of no scores there is the sink's
+      if (sink.defined()) put_lse(sink);
+      continue;
+    }
     Tensor scores = at::bmm(q, k.transpose(1, 2)).mul_(options.scale);
     call.finish(scores, b);
-    const Tensor sink = given(options.sink) ? options.sink->to(at::kFloat).reshape({options.heads, 1, 1}) : Tensor();
     Tensor high = scores.amax(2, true);
     if (sink.defined()) high = high.maximum(sink);
     const Tensor unseen = high.eq(kNone);
@@ -279,11 +300,7 @@ void infer_attention(const Tensor& query, at::TensorList key, at::TensorList val
     Tensor sum = weights.sum(2, true);
     if (sink.defined()) sum = sum + (sink - top).exp_();
     call.place(result, b, rows).copy_(at::bmm(weights.div_(sum.masked_fill(sum.eq(0), 1)), v));
-    if (!with_lse) continue;
-    const Tensor value_of = (top + sum.log()).masked_fill(unseen, std::numeric_limits<double>::infinity());
-    const Tensor at = lse.dim() == 4 ? lse[b].narrow(1, rows.from, rows.to - rows.from)
-                                     : lse.narrow(0, rows.from, rows.to - rows.from).transpose(0, 1);
-    at.copy_(value_of);
+    put_lse((top + sum.log()).masked_fill(unseen, std::numeric_limits<double>::infinity()));
   }
   if (!integer) return;
   TORCH_CHECK(given(options.out_scale), "attention: a quantized result needs a scale");
@@ -306,14 +323,21 @@ void attention_update(at::TensorList lse, at::TensorList parts, Tensor& out, Ten
               lse.size(), " logarithms");
   std::vector<Tensor> logs;
   for (const Tensor& t : lse) logs.push_back(t.to(at::kFloat).flatten());
-  const Tensor all = at::stack(logs, 0), high = std::get<0>(all.max(0));
-  const Tensor total = high + (all - high).exp().sum(0).log();
+  const Tensor given_logs = at::stack(logs, 0);
+  // Attention says inf of a row that sees nothing in its part: such a part adds nothing.
+  const Tensor all = given_logs.masked_fill(at::isinf(given_logs), kNone), high = std::get<0>(all.max(0));
+  const Tensor unseen = high.eq(kNone), top = high.masked_fill(unseen, 0);
+  const Tensor total = top + (all - top).exp().sum(0).log();
   Tensor sum = at::zeros(out.sizes(), out.options().dtype(at::kFloat));
   for (size_t i = 0; i < parts.size(); i++) {
-    sum.add_(parts[i].to(at::kFloat) * (all[i] - total).exp().reshape({-1, 1}));
+    const Tensor weight = (all[i] - total.masked_fill(unseen, 0)).exp().reshape({-1, 1});
+    TORCH_CHECK(parts[i].sizes() == out.sizes() && weight.size(0) * out.size(-1) == out.numel(),
+                "aclnnAttentionUpdate: a result of ", parts[i].sizes(), " where ", out.sizes(), " is expected, with ",
+                weight.size(0), " logarithms");
+    sum.add_((parts[i].to(at::kFloat) * weight).masked_fill_(weight.eq(0), 0));
   }
   put(out, sum);
-  if (lse_out.defined()) put_if_fits(lse_out, total);
+  if (lse_out.defined()) put_if_fits(lse_out, total.masked_fill(unseen, std::numeric_limits<double>::infinity()));
 }
 
 void ring_attention_update(const Tensor& before, const Tensor& before_max, const Tensor& before_sum, const Tensor& now,

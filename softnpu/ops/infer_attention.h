@@ -26,7 +26,7 @@ struct InferenceOptions {
   double scale = 1;
   int64_t before = INT32_MAX, after = INT32_MAX;
   std::string_view layout{};   // of the operands; behind an underscore that of the result
-  bool mask_by_batch = false;  // a mask of two dimensions is [batch, keys], not [queries, keys]
+  bool mask_by_batch = false;  // decoding: a mask of two dimensions is [batch, keys], not [queries, keys]; no band
 };
 void infer_attention(const at::Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& options,
                      at::Tensor& out, at::Tensor& lse);

@@ -67,7 +67,10 @@ void scatter_update(Tensor& data, const Tensor& indices, const Tensor& updates, 
   const auto put_at = [&](const Tensor& place, int64_t start, const Tensor& value, int64_t dim) {
     TORCH_CHECK(start >= 0 && start + size <= place.size(dim), "aclnnInplaceScatterUpdate: rows ", start, " to ",
                 start + size, " of ", place.size(dim));
-    place.narrow(dim, start, size).copy_(value);
+    const Tensor target = place.narrow(dim, start, size);
+    TORCH_CHECK(target.sizes() == value.sizes(), "aclnnInplaceScatterUpdate: updates of ", updates.sizes(),
+                " do not fit data of ", data.sizes(), " along ", axis);
+    target.copy_(value);
   };
   if (at.dim() == 0) return put_at(data, at.item<int64_t>(), updates, along);
   TORCH_CHECK(along > 0 && at.dim() <= 2 && at.size(0) <= updates.size(0), "aclnnInplaceScatterUpdate: indices of ",
@@ -87,8 +90,10 @@ void scatter_list(at::TensorList data, const Tensor& indices, const Tensor& upda
   TORCH_CHECK_NOT_IMPLEMENTED(reduce == "update", "aclnnScatterList: reduce ", std::string(reduce),
                               " is not implemented; update is");
   const Tensor at = indices.to(at::kLong).contiguous();
-  TORCH_CHECK(at.dim() == 1 && at.numel() == int64_t(data.size()) && updates.size(0) == at.numel(),
-              "aclnnScatterList: ", data.size(), " tensors, indices of ", at.sizes(), ", updates of ", updates.sizes());
+  TORCH_CHECK(at.dim() == 1 && at.numel() == int64_t(data.size()) && updates.size(0) == at.numel() &&
+                  (!given(mask) || mask->numel() == at.numel()),
+              "aclnnScatterList: ", data.size(), " tensors, indices of ", at.sizes(), ", updates of ", updates.sizes(),
+              ", a mask of ", given(mask) ? mask->numel() : at.numel());
   for (size_t i = 0; i < data.size(); i++) {
     if (given(mask) && !mask->flatten()[i].item<bool>()) continue;
     const Tensor value = updates[i];
@@ -97,7 +102,10 @@ void scatter_list(at::TensorList data, const Tensor& indices, const Tensor& upda
                 " of updates of ", updates.sizes());
     TORCH_CHECK(start >= 0 && start + value.size(along) <= data[i].size(along), "aclnnScatterList: rows ", start,
                 " to ", start + value.size(along), " of ", data[i].size(along));
-    data[i].narrow(along, start, value.size(along)).copy_(value);
+    const Tensor target = data[i].narrow(along, start, value.size(along));
+    TORCH_CHECK(target.sizes() == value.sizes(), "aclnnScatterList: updates of ", updates.sizes(),
+                " do not fit a tensor of ", data[i].sizes());
+    target.copy_(value);
   }
 }
 

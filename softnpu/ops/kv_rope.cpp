@@ -55,22 +55,28 @@ void write(const Tensor& values, const Tensor& index, std::string_view mode, Ten
     }
     return;
   }
+  TORCH_CHECK(cache.dim() == 4 && cache.size(1) > 0 && cache.size(2) == heads && cache.size(3) == columns,
+              "aclnnKvRmsNormRopeCache: a cache of ", cache.sizes(), " for ", heads, " heads of ", columns, " columns");
   const bool blocks = mode == "PA_BLK_BNSD" || mode == "PA_BLK_NZ", parts = mode == "PA_NZ" || mode == "PA_BLK_NZ";
   TORCH_CHECK_NOT_IMPLEMENTED(blocks || parts || mode == "PA" || mode == "PA_BNSD",
                               "aclnnKvRmsNormRopeCache: the mode ", std::string(mode),
                               " is not one of Norm, PA, PA_BNSD, PA_NZ, PA_BLK_BNSD, PA_BLK_NZ");
   const int64_t block = cache.size(1);
   Tensor slot = at;
+  const int64_t each = (rows + block - 1) / block, needed = batch * (blocks ? each : rows);
+  TORCH_CHECK(at.numel() == needed, "aclnnKvRmsNormRopeCache: an index of ", index.sizes(), " where ", needed,
+              " places are expected for ", batch, " sequences of ", rows, " rows");
   if (blocks) {
-    const int64_t each = (rows + block - 1) / block;
     const Tensor row = at::arange(rows, at.options());
     const Tensor start = at.reshape({batch, each}).index_select(1, row.floor_divide(block));
     slot = at::where(start.lt(0), start, start + row.remainder(block));
   }
   slot = slot.flatten();
   const Tensor kept = slot.ge(0).nonzero().squeeze(1), place = slot.index_select(0, kept);
-  Tensor flat = values.transpose(1, 2).reshape({batch * rows, heads * columns}).index_select(0, kept);
-  Tensor view = cache.view({cache.size(0), block, heads * columns});
+  TORCH_CHECK(place.numel() == 0 || place.max().item<int64_t>() < cache.size(0) * block,
+              "aclnnKvRmsNormRopeCache: a place is beyond the ", cache.size(0), " blocks of ", block, " rows");
+  Tensor flat = values.transpose(1, 2).reshape({batch * rows, heads, columns}).index_select(0, kept);
+  Tensor view = cache;
   if (parts) {
     const int64_t part = at::isIntegralType(cache.scalar_type(), false) ? 32 : 16;
     TORCH_CHECK(heads * columns % part == 0, "aclnnKvRmsNormRopeCache: ", columns, " columns are not parts of ", part);
@@ -129,11 +135,19 @@ void rope_into_cache(const Tensor& x, const Dequant& dequant, const RopeCache& o
   const Tensor at = o.indices.flatten().to(at::kLong);
   const auto into = [&](Tensor& cache, const Tensor& rows) {
     const Tensor flat = rows.reshape({-1, rows.size(-2), rows.size(-1)});
+    const int64_t needed = o.paged ? flat.size(0) : x.size(0);
+    TORCH_CHECK(at.numel() == needed && cache.dim() == 4, "aclnnDequantRopeQuantKvcache: indices of ",
+                o.indices.sizes(), " where ", needed, " are expected, into a cache of ", cache.sizes());
     if (o.paged) {
-      cache.view({-1, cache.size(-2), cache.size(-1)}).index_copy_(0, at, flat);
+      const int64_t block = cache.size(1), places = cache.size(0) * block;
+      TORCH_CHECK(needed == 0 || (at.min().item<int64_t>() >= 0 && at.max().item<int64_t>() < places),
+                  "aclnnDequantRopeQuantKvcache: an index is not one of the ", places, " rows of the cache");
+      if (needed > 0) cache.index_put_({at.floor_divide(block), at.remainder(block)}, flat);
       return;
     }
-    const int64_t batch = at.numel(), each = batch ? flat.size(0) / batch : 0;
+    const int64_t batch = needed, each = batch ? flat.size(0) / batch : 0;
+    TORCH_CHECK(batch <= cache.size(0), "aclnnDequantRopeQuantKvcache: ", batch, " sequences into a cache of ",
+                cache.size(0));
     for (int64_t b = 0; b < batch; b++) {
       const int64_t start = at[b].item<int64_t>();
       TORCH_CHECK(start >= 0 && start + each <= cache.size(1), "aclnnDequantRopeQuantKvcache: rows ", start, " to ",

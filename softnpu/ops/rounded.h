@@ -35,7 +35,8 @@ inline void put_rounded(Tensor& out, const Tensor& value) {
     return;
   }
   const double low = out.scalar_type() == at::kByte ? 0 : -high - 1;
-  put(out, value.to(at::kDouble).round().clamp_(low, high));
+  // Infinities, as of a scale of zero, are the ends of the range; what is not a number is zero.
+  put(out, value.to(at::kDouble).round().clamp_(low, high).nan_to_num_(0));
 }
 
 // Of each row, so that its largest magnitude becomes the type's: symmetric quantization. The row's scale, [.., 1].

@@ -18,6 +18,12 @@ Tensor token_of_pairs(const OptionalTensor& map, int64_t pairs, int64_t tokens) 
   return at::arange(tokens).repeat_interleave(pairs / tokens);
 }
 Tensor long_flat(const Tensor& t) { return t.flatten().to(at::kLong); }
+// The pairs that have a row: a negative place means none.
+Tensor present(const Tensor& at, const Tensor& token) {
+  TORCH_CHECK(at.numel() == token.numel(), "aclnnMoeTokenPermuteWithRoutingMap: ", at.numel(), " indices for ",
+              token.numel(), " pairs of the routing map");
+  return at.ge(0).nonzero().squeeze(1);
+}
 // [experts] that padded rows belong to: the same number of rows each.
 Tensor expert_of_rows(int64_t rows, int64_t experts) {
   TORCH_CHECK(experts > 0 && rows % experts == 0, "aclnnMoeTokenPermuteWithRoutingMap: ", rows, " rows of ", experts,
@@ -60,8 +66,8 @@ void map_permute_backward(const Tensor& gradient, const OptionalTensor& prob_gra
     d.index_put_({at, expert_of_rows(at.numel(), d.size(1))}, wide(*prob_gradient).flatten(), /*accumulate=*/true);
     return put(grad_probs, d);
   }
-  const Tensor token = token_of_pairs(map, at.numel(), grad_tokens.size(0));
-  put(grad_tokens, summed(dy.index_select(0, at), token, grad_tokens));
+  const Tensor token = token_of_pairs(map, at.numel(), grad_tokens.size(0)), kept = present(at, token);
+  put(grad_tokens, summed(dy.index_select(0, at.index_select(0, kept)), token.index_select(0, kept), grad_tokens));
   if (!given(prob_gradient) || !grad_probs.defined()) return;
   TORCH_CHECK(given(map), "aclnnMoeTokenPermuteWithRoutingMapGrad: the gradient of probs needs the routing map");
   const Tensor by_expert = map->to(at::kBool).t().contiguous(), values = wide(*prob_gradient).contiguous();
@@ -84,15 +90,15 @@ void map_unpermute(const Tensor& rows, const Tensor& places, const OptionalTenso
     put_if_fits(out_index, order);
     return;
   }
-  const Tensor token = token_of_pairs(map, at.numel(), tokens.size(0));
-  value = value.index_select(0, at);
+  const Tensor token = token_of_pairs(map, at.numel(), tokens.size(0)), kept = present(at, token);
+  value = value.index_select(0, at.index_select(0, kept));
   if (given(probs)) {
     TORCH_CHECK(given(map), "aclnnMoeTokenUnpermuteWithRoutingMap: probs need the routing map");
-    const Tensor weight = wide(*probs).masked_select(map->to(at::kBool));
-    value = value * weight.unsqueeze(1);
-    put_if_fits(row_probs, weight);
+    const Tensor p = wide(*probs), mask = map->to(at::kBool);
+    value = value * p.masked_select(mask).index_select(0, kept).unsqueeze(1);
+    put_if_fits(row_probs, p.t().masked_select(mask.t()));  // expert after expert, as the rows are
   }
-  put(tokens, summed(value, token, tokens));
+  put(tokens, summed(value, token.index_select(0, kept), tokens));
   put_if_fits(out_index, at);
   put_if_fits(token_ids, token);
 }
@@ -102,25 +108,27 @@ void map_unpermute_backward(const Tensor& gradient, const Tensor& out_index, con
                             bool padded, Tensor& grad_rows, Tensor& grad_probs) {
   const Tensor at = long_flat(out_index);
   const Tensor token = padded ? long_flat(token_ids) : token_of_pairs(map, at.numel(), gradient.size(0));
-  Tensor dy = wide(gradient).index_select(0, token);
+  const Tensor kept = present(at, token), row = at.index_select(0, kept), owner = token.index_select(0, kept);
+  Tensor dy = wide(gradient).index_select(0, owner);
   if (given(probs)) {
     const Tensor p = wide(*probs);
     TORCH_CHECK(given(rows) && (padded || given(map)),
                 "aclnnMoeTokenUnpermuteWithRoutingMapGrad: probs need the permuted tokens and the routing map");
-    const Tensor score = (dy * wide(*rows).index_select(0, at)).sum(1);
+    const Tensor score = (dy * wide(*rows).index_select(0, row)).sum(1);
     if (padded) {
-      const Tensor expert = expert_of_rows(at.numel(), p.size(1)).index_select(0, at);
-      dy = dy * p.index({token, expert}).unsqueeze(1);
+      const Tensor expert = expert_of_rows(at.numel(), p.size(1)).index_select(0, row);
+      dy = dy * p.index({owner, expert}).unsqueeze(1);
       if (grad_probs.defined()) {
-        put(grad_probs, at::zeros(p.sizes(), p.options()).index_put_({token, expert}, score, /*accumulate=*/true));
+        put(grad_probs, at::zeros(p.sizes(), p.options()).index_put_({owner, expert}, score, /*accumulate=*/true));
       }
     } else {
       const Tensor mask = map->to(at::kBool).contiguous();
-      dy = dy * p.masked_select(mask).unsqueeze(1);
-      if (grad_probs.defined()) put(grad_probs, at::zeros(p.sizes(), p.options()).masked_scatter_(mask, score));
+      dy = dy * p.masked_select(mask).index_select(0, kept).unsqueeze(1);
+      const Tensor of_pairs = at::zeros({at.numel()}, score.options()).index_copy_(0, kept, score);
+      if (grad_probs.defined()) put(grad_probs, at::zeros(p.sizes(), p.options()).masked_scatter_(mask, of_pairs));
     }
   }
-  put(grad_rows, at::zeros(grad_rows.sizes(), dy.options()).index_put_({at}, dy));
+  put(grad_rows, at::zeros(grad_rows.sizes(), dy.options()).index_put_({row}, dy));
 }
 
 }  // namespace softnpu::ops::kernels

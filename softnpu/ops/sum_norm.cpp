@@ -92,7 +92,9 @@ void group_norm_swish_backward(const Tensor& gradient, const Tensor& mean, const
                                const Tensor& gamma, const Tensor& beta, int64_t groups, double scale, Tensor& grad_x,
                                Tensor& grad_gamma, Tensor& grad_beta) {
   const int64_t n = x.size(0), c = x.size(1), rest = x.numel() / std::max<int64_t>(1, n * c);
-  const Tensor from = wide(x).contiguous(), m = wide(mean).reshape({n, groups}), r = wide(rstd).reshape({n, groups});
+  const Tensor from = wide(x).contiguous();
+  const auto of_group = [&](const Tensor& t) { return t.to(from.scalar_type()).reshape({n, groups}); };
+  const Tensor m = of_group(mean), r = of_group(rstd);
   std::vector<int64_t> channels(x.dim(), 1);
   channels[1] = c;
   const Tensor normed = (from.reshape({n, groups, -1}) - m.unsqueeze(-1)) * r.unsqueeze(-1);

@@ -58,11 +58,12 @@ class TypeCheck {
       return refuse("parameter %s has data type %s, which does not hold the operands' %s", real_result_->name,
                     dtype_name(real_dtype_), dtype_name(std::countr_zero(taken_ & kComplex)));
     }
-    if (common_ < 0) return true;
-    if (category(common_) < types_.common) {
-      return refuse("the operands' %s is not computed", dtype_name(common_));
+    const Common common = with_dims_.beside(without_dims_);
+    if (common.type < 0) return true;
+    if (category(common.type) < types_.common) {
+      return refuse("the operands' %s is not computed", dtype_name(common.type));
     }
-    return types_.casts == Casts::kNo || result_holds();
+    return types_.casts == Casts::kNo || result_holds(common);
   }
 
  private:
@@ -78,7 +79,7 @@ class TypeCheck {
       return refuse("parameter %s has data type %s, which the operator does not take", wanted.name, dtype_name(dtype));
     }
     if (wanted.group && !belongs(a, k, dtype, wanted)) return false;
-    if (combines_ && a.in) common(dtype);
+    if (combines_ && a.in) (t.ndim ? with_dims_ : without_dims_).join(dtype);
     return true;
   }
 
@@ -99,23 +100,44 @@ class TypeCheck {
     return k < a.count && a.tensors[k] ? a.tensors[k]->dtype : -1;
   }
 
-  void common(int32_t dtype) {
-    if (common_ < 0) common_ = dtype;
-    if (dtype != common_ && (wide_unsigned(dtype) || wide_unsigned(common_)) && category(dtype) != 2 &&
-        category(common_) != 2) {
-      apart_ = dtype;
-    }
-    if (category(dtype) > category(common_)) common_ = dtype;
-  }
+  // The highest type of some operands.
+  struct Common {
+    int32_t type = -1;
+    int32_t apart[2] = {-1, -1};  // two that have no common type
 
-  bool result_holds() {
-    if (apart_ >= 0) return refuse("%s and %s have no common data type", dtype_name(apart_), dtype_name(common_));
-    const int wanted = types_.casts == Casts::kReal ? std::min(category(common_), 2) : category(common_);
+    void join(int32_t dtype) {
+      if (type < 0) type = dtype;
+      if (dtype != type && (wide_unsigned(dtype) || wide_unsigned(type)) && category(dtype) != 2 &&
+          category(type) != 2) {
+        apart[0] = dtype;
+        apart[1] = type;
+      }
+      if (category(dtype) > category(type)) type = dtype;
+    }
+
+    // As PyTorch promotes: operands without dimensions take part only where they stand higher than the others.
+    Common beside(const Common& without_dims) const {
+      if (type < 0 || without_dims.type < 0) return type < 0 ? without_dims : *this;
+      Common all = *this;
+      if (category(without_dims.type) > category(type)) all.join(without_dims.type);
+      if (without_dims.apart[0] >= 0) std::copy_n(without_dims.apart, 2, all.apart);
+      return all;
+    }
+  };
+
+  bool result_holds(const Common& common) {
+    if (common.apart[0] >= 0) {
+      return refuse("%s and %s have no common data type", dtype_name(common.apart[0]), dtype_name(common.apart[1]));
+    }
+    const bool real = types_.casts == Casts::kReal;
+    const int wanted = real ? std::min(category(common.type), 2) : category(common.type);
     for (int i = 0; i < plan_.nargs(); i++) {
       const Arg& a = plan_.args()[i];
-      if (a.kind != Kind::kTensor || !a.out || !a.tensor || category(a.tensor->dtype) >= wanted) continue;
-      return refuse("parameter %s has data type %s, which does not hold the operands' %s", types_.params[i].name,
-                    dtype_name(a.tensor->dtype), dtype_name(common_));
+      const ParamTypes& result = types_.params[i];
+      if (a.kind != Kind::kTensor || !a.out || !a.tensor || (result.apart && !real)) continue;
+      if (category(a.tensor->dtype) >= wanted) continue;
+      return refuse("parameter %s has data type %s, which does not hold the operands' %s", result.name,
+                    dtype_name(a.tensor->dtype), dtype_name(common.type));
     }
     return true;
   }
@@ -137,7 +159,7 @@ class TypeCheck {
   int32_t real_dtype_ = 0;
   const Arg* groups_[kTypeGroups] = {};  // the first parameter of each
   const bool combines_ = types_.casts != Casts::kNo || types_.common;
-  int32_t common_ = -1, apart_ = -1;
+  Common with_dims_, without_dims_;
 };
 
 // The usual call: all tensors have one type, which every parameter takes and which is no lower than what is computed. Then

@@ -14,6 +14,7 @@
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/soc.h"
 #include "softnpu/runtime/stream.h"
+#include "softnpu/runtime/utilization.h"
 
 using namespace softnpu;
 
@@ -231,15 +232,14 @@ SOFTNPU_EXPORT aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, c
   });
 }
 
-// Load of the machine's processors stands for the cores' load.
+// There is one kind of core here: what its executors did since the previous question, or in a sample (utilization.h).
 SOFTNPU_EXPORT aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo) {
   return guarded(__func__, [&] {
+    static Utilization& utilization = *new Utilization;
     need(utilizationInfo, "utilizationInfo");
     Device& d = Device::get(deviceId);
-    double load = 0;
-    if (getloadavg(&load, 1) != 1) load = 0;
-    int percent = int(std::min(100.0, 100 * load / double(sysconf(_SC_NPROCESSORS_ONLN))));
-    uint64_t used = d.capacity() - std::min(d.capacity(), d.free_bytes());
+    const int percent = utilization.percent(d.physical(), 50);
+    const uint64_t used = d.capacity() - std::min(d.capacity(), d.free_bytes());
     *utilizationInfo = {percent, percent, percent, int32_t(100 * used / d.capacity()), nullptr};
   });
 }

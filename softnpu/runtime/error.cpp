@@ -1,7 +1,6 @@
 // The thread's recent message, as aclGetRecentErrMsg hands it out.
 #include "softnpu/runtime/error.h"
 
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
@@ -22,15 +21,6 @@ struct Recent {
 thread_local Recent recent;
 
 }  // namespace
-
-void fail(int code, const char* format, ...) {
-  char text[kMaxMessage];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  throw Error{code, text};
-}
 
 int report(const char* call, int code, const char* text) noexcept {
   snprintf(recent.text, sizeof recent.text, "%s: %s", call, text);

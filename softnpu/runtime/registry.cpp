@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
-#include "softnpu/runtime/log.h"
+#include "softnpu/runtime/registry_view.h"
 
 namespace softnpu {
 namespace {
@@ -31,11 +30,6 @@ bool set_lock(int fd, short type, int64_t start, int64_t length) noexcept {
   return fcntl(fd, F_OFD_SETLK, &l) == 0;
 }
 
-std::string folder() {
-  if (const char* v = getenv("XDG_RUNTIME_DIR"); v && *v && access(v, W_OK) == 0) return std::string(v) + "/anycend";
-  return "/tmp/anycend-" + std::to_string(geteuid());
-}
-
 int g_fd = -1;
 
 }  // namespace
@@ -47,7 +41,7 @@ Registry& Registry::get() {
 
 Registry::Registry() {
   for (int& i : index_) i = -1;
-  std::string dir = folder();
+  const std::string dir = registry_folder();
   mkdir(dir.c_str(), 0700);
   struct stat s;
   // A folder of somebody else in /tmp is not ours to trust.
@@ -115,6 +109,12 @@ void Registry::set_used(int device, uint64_t committed, uint64_t used) noexcept 
     __atomic_store_n(&r->committed, committed, __ATOMIC_RELAXED);
     __atomic_store_n(&r->used, used, __ATOMIC_RELAXED);
   }
+}
+
+uint64_t* Registry::busy(int device) noexcept {
+  std::lock_guard guard(mutex_);
+  RegistryRecord* r = mine(device);
+  return r ? &r->busy : nullptr;
 }
 
 Registry::Growth::Growth(Registry& r)

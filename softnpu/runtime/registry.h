@@ -1,6 +1,6 @@
 // What each process of this user holds of each device: a small file of records in $XDG_RUNTIME_DIR/anycend (or a private
 // folder in /tmp), shared by mapping. Each process holds a lock on its own records; a dead one's records are free at once.
-// Who uses it: arenas (capacity across processes, one growth at a time) and npu-smi (reads the same records).
+// Who uses it: arenas (capacity across processes, one growth at a time), busy.cpp, and who only reads: registry_view.h.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,25 @@
 
 namespace softnpu {
 
-// One process on one device. The file is a header page of zeros and then these; the layout is npu-smi's contract too.
+// One process on one device. The file is a header of zeros, as long as a record, and then these; the layout is the contract with
+// npu-smi and libdcmi (registry_view.h), too.
 struct RegistryRecord {
   int32_t pid;
   int32_t device;       // physical id
   uint64_t committed;   // bytes backed by memory
   uint64_t used;        // bytes of live blocks
   uint64_t started_ns;  // CLOCK_REALTIME
-  char name[32];        // of the process
+  char name[24];        // of the process
+  uint64_t busy;        // busy_ns() reads it
 };
 static_assert(sizeof(RegistryRecord) == 64);
+
+// How long the process has worked on the device, in one word, so that one store changes it and no reader sees a half: the sum while
+// it rests; while it works this bit and the moment (CLOCK_MONOTONIC) from which it would have worked without a rest.
+inline constexpr uint64_t kBusyNow = uint64_t{1} << 63;
+inline uint64_t busy_ns(uint64_t busy, int64_t now) noexcept {
+  return busy & kBusyNow ? uint64_t(now) - (busy & ~kBusyNow) : busy;
+}
 
 class Registry {
  public:
@@ -45,6 +54,8 @@ class Registry {
 
   Growth begin_growth() { return Growth(*this); }
   void set_used(int device, uint64_t committed, uint64_t used) noexcept;
+  // RegistryRecord::busy of this process on the device; null where there is no record.
+  uint64_t* busy(int device) noexcept;
 
  private:
   Registry();

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "softnpu/runtime/busy.h"
 #include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/context.h"
@@ -157,6 +158,7 @@ void Stream::block_on(const WaitPayload& wait, const char* task) noexcept {
 // Token held. Runs the oldest tasks until `target` is done, the queue is empty, the turn is over, or the next task is not this
 // runner's.
 Stream::Stop Stream::run_queue(Runner runner, uint64_t target, Turn* turn) noexcept {
+  Stretch stretch(device());
   for (;;) {
     if (ring_.done() >= target) return Stop::kTarget;
     Work* work = ring_.front();
@@ -164,6 +166,7 @@ Stream::Stop Stream::run_queue(Runner runner, uint64_t target, Turn* turn) noexc
     if (turn && turn->served && turn->executor.turn_is_over(*this, turn->began)) return Stop::kTurnOver;
     if (!may_run(runner, *work, turn)) return Stop::kNotMine;
     if (work->cost() == Cost::kWide) last_wide_.store(ring_.done() + 1, std::memory_order_relaxed);
+    work->cost() <= Cost::kWide ? stretch.work() : stretch.rest();
     if (work->cost() == Cost::kWait && !skipped()) block_on(work->payload<WaitPayload>(), work->name());
     execute(*work);
     ring_.pop();

@@ -49,6 +49,20 @@ def test_nothing_set_means_the_software_npu():
     assert output(WHICH).endswith("True")
 
 
+def test_the_import_names_the_root_in_use_and_a_child_takes_it_without_a_notice():
+    child = f"import os, subprocess, sys, torch; subprocess.run([sys.executable, '-c', {WHICH!r}], check=True)"
+    done = run(child + "; print(os.environ['ASCEND_HOME_PATH'])")
+    chosen, named = done.stdout.strip().splitlines()[-2:]
+    assert chosen.endswith("True") and done.stderr == ""
+    assert Path(named, "lib64", "libascendcl.so").is_file()
+
+
+@pytest.mark.parametrize("variable", ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"])
+def test_the_import_leaves_a_toolkit_that_is_named(variable):
+    text = output("import os, torch; print(os.environ.get('ASCEND_HOME_PATH'))", **{variable: "/nonexistent"})
+    assert text == ("/nonexistent" if variable == "ASCEND_HOME_PATH" else "None")
+
+
 def test_soft_is_taken_at_its_word_even_beside_a_toolkit(toolkit):
     assert output(WHICH, ANYCEND_CANN="soft", ASCEND_HOME_PATH="/nonexistent").endswith("True")
 

@@ -111,3 +111,16 @@ def test_targets_of_yolo():
     for x, y in bc.tolist():
         expected[int(y // 8), int(x // 8)] = 1
     assert torch.equal(flags.cpu(), expected.flatten())
+
+
+@pytest.mark.parametrize("name", ["npu_giou_backward", "npu_diou_backward", "npu_ciou_backward"])
+def test_a_gradient_of_the_gradient(name):
+    """The backward operators are differentiable, too; nothing is cut off silently."""
+    torch.manual_seed(3)
+    boxes = [torch.rand(4, 3, dtype=torch.float64) * 5 for _ in range(2)]
+    for b in boxes:
+        b[2:] += b[:2] + 1
+    more = (None,) if "ciou" in name else ()
+    op = lambda g, a, b: getattr(torch_npu, name)(g, a, b, *more, is_cross=False)
+    args = [t.npu().requires_grad_() for t in (torch.randn(3, 1, dtype=torch.float64), *boxes)]
+    assert torch.autograd.gradcheck(op, args, eps=1e-6, atol=1e-4, rtol=1e-3)

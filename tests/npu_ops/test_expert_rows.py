@@ -250,3 +250,39 @@ def test_refusals():
         torch_npu.npu_moe_init_routing_v2(x, experts, expert_num=2, quant_mode=3)
     with pytest.raises(RuntimeError, match="static quantization needs scale and offset"):
         torch_npu.npu_moe_init_routing_v2(x, experts, expert_num=2, quant_mode=0)
+
+
+def test_a_scale_of_rows_that_was_not_given_is_zero():
+    x, experts = torch.ones(64, 6).npu(), torch.zeros(64, 2, dtype=torch.int32).npu()
+    for _ in range(3):
+        dirty = torch.full((128,), 7.0).npu()
+        torch.npu.synchronize()
+        del dirty
+        scales = torch_npu.npu_moe_init_routing_v2(x, experts, expert_num=1)[3]
+        assert not scales.cpu().any()
+
+
+def test_what_the_way_back_to_tokens_returns():
+    """The fourth result is in the order of the rows; a negative index is a pair without a row."""
+    routing_map = torch.tensor([[1, 1, 0], [0, 1, 1], [1, 0, 1], [0, 1, 1]]).bool()
+    torch.manual_seed(6)
+    probs, x = torch.rand(4, 3), torch.randn(4, 6)
+    rows, _, places = torch_npu.npu_moe_token_permute_with_routing_map(x.npu(), routing_map.npu(), num_out_tokens=8)
+    op = torch.ops.npu._npu_moe_token_unpermute_with_routing_map
+    out, _, _, weights = op(rows, places, [4, 6], probs=probs.npu(), routing_map=routing_map.npu())
+    torch.testing.assert_close(weights.cpu(), probs.t().masked_select(routing_map.t()))
+    torch.testing.assert_close(out.cpu(), x * (probs * routing_map).sum(1, keepdim=True))
+
+    lost = places.cpu().clone()
+    lost[3] = -1  # the second pair of token 1: expert 2
+    leaf, weight = rows.detach().requires_grad_(), probs.npu().requires_grad_()
+    out = torch_npu.npu_moe_token_unpermute_with_routing_map(
+        leaf, lost.npu(), [4, 6], probs=weight, routing_map=routing_map.npu()
+    )
+    kept = routing_map.clone()
+    kept[1, 2] = False
+    torch.testing.assert_close(out.cpu(), x * (probs * kept).sum(1, keepdim=True))
+    out.sum().backward()
+    row = places.cpu()[3]
+    assert not leaf.grad.cpu()[row].any() and leaf.grad.cpu()[torch.arange(8) != row].all()
+    torch.testing.assert_close(weight.grad.cpu(), x.sum(1, keepdim=True) * kept)

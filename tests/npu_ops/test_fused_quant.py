@@ -357,3 +357,13 @@ def test_refusals():
         torch_npu.npu_ffn(x, x.t(), x, "relu", scale=x)
     with pytest.raises(ValueError, match='fused_op_type is one of .*not "tanh"'):
         torch_npu.npu_fused_matmul(x, x.t(), fused_op_type="tanh")
+
+
+def test_a_scale_of_zero_and_what_is_not_a_number():
+    """Infinities are the ends of the range, what is not a number is zero: the same on every machine."""
+    x = torch.tensor([[1.0, -1.0, 0.0, torch.nan]])
+    data, index = torch.full((1, 2, 4), 5, dtype=torch.int8).npu(), torch.zeros(1, dtype=torch.int32).npu()
+    got = torch_npu.npu_quant_scatter(data, index, x.reshape(1, 1, 4).npu(), torch.zeros(1, 1, 4).npu())
+    assert got.cpu()[0, 0].tolist() == [127, -128, 0, 0]
+    got = torch_npu.npu_group_quant(x.npu(), torch.full((1, 4), torch.inf).npu(), torch.tensor([1]).npu())
+    assert got.cpu().tolist() == [[127, -128, 0, 0]]

@@ -1,4 +1,6 @@
-"""Attention of prefill and decode: layouts, lengths, masks, pages, quantized caches, log-sum-exp; merging parts."""
+"""Attention of prefill and decode: layouts, lengths, masks, pages, quantized caches, log-sum-exp; merging parts.
+Long because one reference judges a whole family.
+"""
 
 from __future__ import annotations
 
@@ -366,3 +368,68 @@ def test_meta_equals_the_device():
         torch_npu.npu_prompt_flash_attention, lambda q, k, v, **_: (q @ k.transpose(2, 3)).softmax(-1) @ v, args,
         {"num_heads": 2, "input_layout": "BNSD"}, gradient=False,
     )  # fmt: skip
+
+
+def test_a_part_that_sees_nothing_adds_nothing():
+    q, k, v = operands(torch.float32, b=1, n=2, kv=2, s=1, m=4)
+    options = {"num_heads": 2, "input_layout": "BNSD", "softmax_lse_flag": True}
+    whole, lse = torch_npu.npu_fused_infer_attention_score(q.npu(), k.npu(), v.npu(), **options)
+    none, empty = torch_npu.npu_fused_infer_attention_score(
+        q.npu(), k.npu(), v.npu(), **options, actual_seq_lengths_kv=[0]
+    )
+    assert torch.isinf(empty.cpu()).all()
+    logs, parts = [t.flatten() for t in (lse, empty)], [t.reshape(2, 8) for t in (whole, none)]
+    out, sums = torch_npu.npu_attention_update(logs, parts, 1)
+    assert torch.equal(out.cpu(), parts[0].cpu()) and torch.equal(sums.cpu(), logs[0].cpu())
+    out, sums = torch_npu.npu_attention_update([logs[1], -logs[1]], parts, 1)
+    assert not out.cpu().any() and (sums.cpu() == torch.inf).all()
+
+
+def test_a_sink_is_the_sum_where_there_are_no_keys():
+    q, k, v = operands(torch.float32, s=3, m=6)
+    sink = torch.randn(4)
+    out, lse = torch_npu.npu_fused_infer_attention_score_v2(
+        q.npu(), k.npu(), v.npu(), num_query_heads=4, num_key_value_heads=2, input_layout="BNSD",
+        return_softmax_lse=True, learnable_sink=sink.npu(), actual_seq_kvlen=[6, 0],
+    )  # fmt: skip
+    expected = attention(q[0], k[0], v[0], sink=sink)
+    close(out[0], expected[0], torch.float32)
+    close(lse[0], expected[1], torch.float32)
+    assert not out[1].cpu().any()
+    close(lse[1], sink.reshape(4, 1, 1).expand(4, 3, 1), torch.float32)
+
+
+def test_the_band_of_one_row():
+    """Of prefill it is a band; decoding takes none, and no sparse mode that its row could be outside of."""
+    q, k, v = operands(torch.float32, n=2, s=1, m=6)
+    args, mask = [t.npu() for t in (q, k, v)], torch.zeros(1, 6).bool().npu()
+    got = torch_npu.npu_prompt_flash_attention(*args, num_heads=2, input_layout="BNSD", atten_mask=mask)
+    close(got, v[:, :, :1], torch.float32)
+    whole = torch.stack([attention(q[b], k[b], v[b])[0] for b in range(2)])
+    compressed = torch.triu(torch.ones(2048, 2048), 1).bool().npu()
+    for sparse in (2, 3, 4):
+        got, _ = torch_npu.npu_fused_infer_attention_score(
+            *args,
+            num_heads=2,
+            input_layout="BNSD",
+            atten_mask=compressed,
+            sparse_mode=sparse,
+            pre_tokens=0,
+            next_tokens=0,
+        )
+        close(got, whole, torch.float32)
+    got, _ = torch_npu.npu_fused_infer_attention_score(
+        *args, num_heads=2, input_layout="BNSD", atten_mask=torch.zeros(2, 6).bool().npu(), next_tokens=0
+    )
+    close(got, whole, torch.float32)
+
+
+def test_one_length_for_all_pages():
+    q, k, v = operands(torch.float16, s=1, m=7)
+    table = torch.tensor([[3, 0, 5], [1, 4, 2]], dtype=torch.int32)
+    caches = [pages(t, table, 3, 4).npu() for t in (k, v)]
+    out, _ = torch_npu.npu_fused_infer_attention_score(
+        q.npu(), *caches, num_heads=4, num_key_value_heads=2, input_layout="BNSD", block_table=table.npu(),
+        block_size=3, actual_seq_lengths_kv=[4],
+    )  # fmt: skip
+    close(out, torch.stack([attention(q[b], k[b, :, :4], v[b, :, :4])[0] for b in range(2)]), torch.float16)

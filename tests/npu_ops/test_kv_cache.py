@@ -296,3 +296,37 @@ def test_refusals():
         torch_npu.npu_scatter_pa_kv_cache(k, k, cache, cache, slots, cache_mode="NZ")
     with pytest.raises(NotImplementedError, match="another type than int8 is not implemented"):
         torch_npu.npu_quant_scatter(cache, slots, k, k, dst_type=5)
+
+
+def latents_into(mode, k_cache, c_cache):
+    torch.manual_seed(6)
+    kv, gamma, (cos, sin) = torch.randn(2, 1, 3, 96), torch.randn(64), torch.randn(2, 2, 1, 3, 32)
+    index = torch.tensor([0, 2, 4, 6] if "BLK" in mode else [5, 0, 3, 1, 2, 4])
+    torch_npu.npu_kv_rmsnorm_rope_cache_v2(
+        *(t.npu() for t in (kv, gamma, cos, sin, index)), k_cache, c_cache, cache_mode=mode
+    )
+
+
+@pytest.mark.parametrize("mode", ["PA", "PA_BNSD", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ"])
+def test_latents_into_views_of_caches(mode):
+    blocks = (4, 2, 1) if "BLK" in mode else (3, 2, 1)
+    plain = [torch.zeros(*blocks, n).npu() for n in (32, 64)]
+    latents_into(mode, *plain)
+    every = [torch.zeros(blocks[0] * 2, *blocks[1:], n).npu() for n in (32, 64)]
+    latents_into(mode, *(t[::2] for t in every))
+    for got, expected in zip(every, plain, strict=True):
+        assert torch.equal(got[::2].cpu(), expected.cpu()) and not got[1::2].cpu().any()
+    if "NZ" not in mode:
+        both = torch.zeros(*blocks, 96).npu()
+        latents_into(mode, both[..., :32], both[..., 32:])
+        assert torch.equal(both.cpu(), torch.cat([t.cpu() for t in plain], -1))
+
+
+def test_quantized_rows_into_columns_of_one_buffer():
+    torch.manual_seed(7)
+    angles, scale, x = torch.randn(2, 2, 3, 1, 16).npu(), torch.rand(1, 16).npu() * 9, torch.randn(2, 3, 64).npu()
+    index, plain = torch.tensor([0, 15, 3, 4, 9, 2], dtype=torch.int32).npu(), torch.zeros(2, 2, 8, 1, 16).char().npu()
+    both = torch.zeros(2, 8, 1, 32).char().npu()
+    for caches in (plain.unbind(0), (both[..., :16], both[..., 16:])):
+        torch_npu.npu_rope_quant_kvcache(x, *angles, *caches, index, scale, scale, [32, 16, 16], cache_mode="page")
+    assert plain.cpu().any() and torch.equal(both.cpu(), torch.cat(list(plain.cpu()), -1))

@@ -207,3 +207,31 @@ def test_a_hint():
     torch_npu.npu_prefetch(torch.ones(4).npu(), None, 16)
     with pytest.raises(ValueError, match="max_size is 0"):
         torch_npu.npu_prefetch(torch.ones(4).npu(), None, 0)
+
+
+def test_the_gradient_of_a_renorm_has_a_gradient():
+    torch.manual_seed(2)
+    grad, x = torch.randn(3, 4, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64) * 3
+    op = lambda g, t: torch_npu.npu_renorm_backward(g, t, 2, 0, 1.0)
+    assert torch.autograd.gradcheck(op, [t.npu().requires_grad_() for t in (grad, x)], atol=1e-4, rtol=1e-3)
+
+
+def test_a_second_gradient_that_is_not_there_is_refused():
+    a, b, g = (torch.randn(2, 2).npu().requires_grad_() for _ in range(3))
+    with pytest.raises(NotImplementedError, match="derivative for npu::matmul_double_backward is not implemented"):
+        torch.ops.npu.matmul_double_backward(a, b, g, a, b, [True, True, True])
+
+
+def test_autocast_leaves_gradients_alone():
+    a, b, g = torch.randn(2, 3, 4).npu(), torch.randn(2, 4, 5).npu(), torch.randn(2, 3, 5).npu()
+    calls = [
+        lambda: torch_npu.npu_bmm_v2_mat1_backward(g, a, b, [2, 3, 4]),
+        lambda: torch_npu.npu_bmm_v2_mat2_backward(g, a, b, [2, 4, 5]),
+        lambda: torch_npu.npu_attn_softmax_backward_(a.clone(), g, b),
+        lambda: torch_npu.npu_linear_backward(g[0], torch.randn(3, 4).npu() * 0 + 1, b[0].t())[0],
+    ]
+    for call in calls:
+        expected = call()
+        with torch.autocast("npu", torch.float16):
+            got = call()
+        assert got.dtype == torch.float32 and torch.equal(got.cpu(), expected.cpu())

@@ -23,8 +23,6 @@ KNOWN = {
     "aclnnNormalFloatTensor": ("rounding", "as InplaceNormal"),
     "aclnnNormalTensorTensor": ("rounding", "as InplaceNormal"),
     "aclnnCtcLoss": ("single rounding", "logAlphaOut: ATen leaves the alphas of shorter sequences undefined"),
-    "aclnnSoftMarginLoss": ("overflow", "PyTorch's formula has exp(-x y), which fp32 does not hold above 88 either"),
-    "aclnnSoftMarginLossBackward": ("overflow", "as SoftMarginLoss"),
     "aclnnConvTbcBackward": ("imaginary", "of the bias only the size counts"),
     "aclnnInplaceCopy": ("imaginary", "it is overwritten"),
     "aclnnIndexCopy": ("imaginary", "outRef is overwritten"),

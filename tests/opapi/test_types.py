@@ -39,6 +39,8 @@ REFUSED = {
     "a complex mask": ("MaskedScale", {"self": F, "mask": C, "scale": 1.0, "out": F}, "mask has data type complex64"),
     "integers without a common type": ("BitwiseAndTensor", {"self": N, "other": N.to(torch.uint16), "out": N},
                                        "uint16 and int64 have no common data type"),
+    "a comparison without a common type": ("EqTensor", {"self": N, "other": N.to(torch.uint16), "out": N.bool()},
+                                           "uint16 and int64 have no common data type"),
     "operands of one type": ("Lerp", {"self": F, "end": H, "weight": F, "out": F},
                              "end has data type float16, where others have float32"),
     "members of two lists": ("ForeachMulList", {"x1": [F, F], "x2": [F, H], "out": [F, F]},
@@ -73,6 +75,16 @@ def test_lists_of_several_types(npu):
     assert torch.equal(out[0], F * 6) and torch.equal(out[1], H * 6)
 
 
+def test_an_operand_without_dimensions_counts_where_it_stands_higher(npu):
+    """As PyTorch promotes: an int64 of no dimensions beside uint16 is one of its numbers."""
+    x, seven = torch.tensor([3, 7, 60000]).to(torch.uint16), torch.tensor(7)
+    mask = torch.zeros(3, dtype=torch.bool)
+    assert npu.call("aclnnEqTensor", self=x, other=seven, out=mask)["out"].tolist() == [False, True, False]
+    assert npu.call("aclnnMul", self=x, other=seven, out=x.clone())["out"].tolist() == [21, 49, 60000 * 7 % 65536]
+    with pytest.raises(AclError, match="uint16 and bool have no common data type"):
+        npu.prepare("aclnnMul", self=mask, other=x[0], out=x.clone())
+
+
 def test_empty_members_of_a_list_have_any_type(npu):
     nothing = torch.empty(0, dtype=torch.bool)
     out = npu.call("aclnnStack", tensors=[nothing, nothing], dim=1, out=torch.empty(0, 2, dtype=torch.bool))["out"]
@@ -87,6 +99,7 @@ def test_empty_members_of_a_list_have_any_type(npu):
 TOGETHER = {
     "aclnnFlashAttentionScore": "a dropout mask of bool has a byte an element, one of uint8 a bit",
     "aclnnFlashAttentionScoreGrad": "a dropout mask of bool has a byte an element, one of uint8 a bit",
+    "aclStft": "returnComplex decides whether the result is complex",
     "aclnnDivMod": "mode 0 is true division, whose result no integers hold",
     "aclnnInplaceFillScalar": "a value that the type does not hold",
     "aclnnIndex": "a mask has the shape of what it indexes",
@@ -94,8 +107,6 @@ TOGETHER = {
     "aclnnDropoutGenMask": "a mask of bool has a byte an element, one of uint8 a bit",
     "aclnnDropoutGenMaskV2": "a mask of bool has a byte an element, one of uint8 a bit",
     "aclnnDropoutGenMaskV2Tensor": "a mask of bool has a byte an element, one of uint8 a bit",
-    "aclnnDropoutBackward": "a mask of bool has a byte an element, one of uint8 a bit",
-    "aclnnDropoutV3Grad": "a mask of bool has a byte an element, one of uint8 a bit",
 }
 
 

@@ -11,8 +11,8 @@ from tools.abi import status
 from tools.codegen import tables
 
 
-def hccl_table() -> dict[str, dict]:
-    return tables.load(ROOT / "cann" / "abi" / "hccl.yaml")
+def other_tables() -> list[dict[str, dict]]:
+    return [tables.load(ROOT / "cann" / "abi" / name) for name in ("hccl.yaml", "dcmi.yaml")]
 
 
 LIBRARIES = sorted({row["lib"] for row in table().values()})
@@ -42,7 +42,7 @@ NONE = {"bool", "size_t", "uint64_t", "aclFloat16", "float", "mstxRangeId", "mst
         "aclrtAllocatorDesc", "aclrtBinary"}  # fmt: skip
 STUBS = [
     (row["lib"], name, row["ret"].strip())
-    for rows in (table(), hccl_table())
+    for rows in (table(), *other_tables())
     for name, row in rows.items()
     if row["soft"] == "stub"
 ]

@@ -4,10 +4,10 @@
 
 writes into OUT_DIR (the build tree; nothing generated is committed):
   include/acl/enums.h           every enumeration and constant
-  include/{acl,hccl}/api.h      one declaration for each symbol whose types are declared
+  include/{acl,hccl,dcmi}/api.h one declaration for each symbol whose types are declared
   include/aclnn/api.h           two declarations for each aclnn operator
   include/aclnn/written.h       which parameters each aclnn operator writes
-  stubs/<library>.cpp           a body for each symbol the software NPU does not implement (acl, hccl, ge)
+  stubs/<library>.cpp           a body for each symbol the software NPU does not implement
   include/cann_loader_table.inc rows the plugin resolves at load (marked `plugin:`)
   include/cann_status_names.inc every status code with its name, for messages
 Files are rewritten only if their text changes.
@@ -50,7 +50,7 @@ C_TYPES = {
 
 
 class Symbol(NamedTuple):
-    """One row of acl.yaml or hccl.yaml."""
+    """One row of acl.yaml, hccl.yaml or dcmi.yaml."""
 
     name: str
     lib: str
@@ -299,12 +299,15 @@ def main() -> None:
     write(out / "include/acl/enums.h", enums_header())
     write(out / "include/acl/api.h", api_header(acl_rows, "acl.yaml", "acl/types.h", types))
     write(out / "include/hccl/api.h", api_header(hccl_rows, "hccl.yaml", "hccl/types.h", types))
+    dcmi_rows = symbols("dcmi.yaml")
+    write(out / "include/dcmi/api.h", api_header(dcmi_rows, "dcmi.yaml", "dcmi/types.h", types))
     write(out / "include/aclnn/api.h", aclnn_header(aclnn()))
     write(out / "include/aclnn/written.h", written_header(aclnn()))
     write(out / "include/cann_loader_table.inc", loader_table(acl_rows + hccl_rows))
     write(out / "include/cann_status_names.inc", status_names())
-    for lib in sorted({s.lib for s in acl_rows + hccl_rows}):
-        write(out / f"stubs/{lib}.cpp", stubs(acl_rows + hccl_rows, lib))
+    rows = acl_rows + hccl_rows + dcmi_rows
+    for lib in sorted({s.lib for s in rows}):
+        write(out / f"stubs/{lib}.cpp", stubs(rows, lib))
     for lib, rows in load("ge.yaml").items():
         write(out / f"stubs/{lib}.cpp", graph_engine(lib, rows["stub"]))
 

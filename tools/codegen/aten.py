@@ -34,6 +34,8 @@ SHARDS = 5
 DEVICE_CHECK = "wants_one_device.cpp"
 KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check", "alert"}
 VARIANT_KEYS = {"if", "aclnn", "args"}
+# Of one tensor and numbers that take part in the type; others, as an alpha, do not.
+PROMOTING_NUMBERS = {"lt", "le", "gt", "ge", "clamp", "clamp_min", "clamp_max", "pow"}
 PROMOTING = {"Binary", "BinaryFloat", "Compare", "Ternary", "Addr"}  # of csrc/ops/meta.h: operands of several types
 # What aclnn calls an argument whose ATen name differs: normalized aclnn name -> normalized ATen names, first match
 # wins.
@@ -303,19 +305,26 @@ class Wrapper:
         )
 
     def promote(self, results: list[str]) -> str:
-        """Pointwise, of two tensors and more: operands that CANN takes alone only are given in the common type."""
+        """Pointwise, of several operands: those that CANN takes alone only are given in the common type. A number that
+        becomes an aclScalar keeps its own.
+        """
         operands = [b.name for b in self.inputs if b.nctype.type.cpp_type() == "const at::Tensor &"]
         inherits = self.group.out.structured_inherits if self.group else None
         own = (self.row.meta or "").split("(")[0] in PROMOTING
-        if len(operands) < 2 or not (own or (inherits == "TensorIteratorBase" and not self.row.meta)):
+        numbers = [b.name for b in self.inputs if "at::Scalar" in b.nctype.type.cpp_type()]
+        with_numbers = len(operands) == 1 and numbers and self.base.root_name in PROMOTING_NUMBERS
+        of_tensors = len(operands) > 1 and (own or (inherits == "TensorIteratorBase" and not self.row.meta))
+        if not (with_numbers or of_tensors):
             return ""
-        names = ", ".join(operands)
+        promoted = {name: "promoted_tensor" if name in self.row.scalar else "promoted" for name in operands}
         given = ", ".join(
-            [f"promoted({b.name}, type)" if b.name in operands else b.name for b in self.inputs] + results
+            [f"{promoted[b.name]}({b.name}, type)" if b.name in operands else b.name for b in self.inputs] + results
         )
+        names = ", ".join(operands)
+        type_of = f"common_type_of({names}, {{{', '.join(numbers)}}})" if with_numbers else f"common_type({{{names}}})"
         return (
             f"    if (C10_UNLIKELY(wants_promotion({names}))) {{\n"
-            f"      const at::ScalarType type = common_type({{{names}}});\n      call({given});\n    }} else\n"
+            f"      const at::ScalarType type = {type_of};\n      call({given});\n    }} else\n"
         )
 
     def pass_args(self, *outs: str) -> str:
@@ -437,6 +446,7 @@ def shard(members: list[Wrapper]) -> str:
         [
             "// Generated from ops/aten.yaml by tools/codegen/aten.py. `--show <operator>` prints one.",
             '#include "csrc/ops/generated.h"',
+            '#include "csrc/ops/numbers.h"',
             *headers,
             "",
             "namespace npu {",

@@ -31,7 +31,7 @@ TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu.yaml"
 MISSING = TABLE.with_name("npu_missing.yaml")
 TESTS = TABLE.parents[1] / "tests" / "npu_ops"
 SHARDS = 4
-KEYS = {"func", "aclnn", "args", "call", "kernel", "composite", "out", "check", "grad", "doc", "results"}
+KEYS = {"func", "aclnn", "args", "call", "kernel", "composite", "out", "check", "grad", "doc", "results", "own"}
 BODIES = ("aclnn", "call", "kernel", "composite")
 
 
@@ -186,7 +186,8 @@ class Wrapper:
             f"{s.cpp_return} in_place(c10::DispatchKeySet keys, {s.parameters}) {{\n"
             f'  static const auto op = schema_of("npu::{s.name}", "{s.overload}").typed<{s.cpp_return}({s.types})>();\n'
             f"  TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad({tensors}),\n"
-            f'                              "derivative for npu::{s.full} is not implemented");\n'
+            f'                              "derivative for npu::{s.full} is not implemented; '
+            'call it under no_grad");\n'
             f"{bumps}  const at::AutoDispatchBelowADInplaceOrView below;\n"
             f"  return op.redispatch(keys & c10::after_ADInplaceOrView_keyset, {s.names});\n}}\n"
         )
@@ -196,9 +197,12 @@ class Wrapper:
         if self.row.outputs:
             parts.append(self.results())
         if self.row.composite:
-            body = self.row.data["composite"]
+            # What computes a gradient runs in the types that autocast chose on the way there.
+            guard = "  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);\n"
+            backward = "backward" in self.schema.name or "grad" in self.schema.name
             parts.append(
-                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n  {'return ' + body};\n}}\n"
+                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}"
+                f"  return {self.row.data['composite']};\n}}\n"
             )
         elif "kernel" not in self.row.data:
             parts.append(self.device())

@@ -24,7 +24,7 @@ SOURCES = {".cpp", ".h", ".py", ".yaml", ".cmake", ".sh"}
 NAMED = re.compile(r"(?<![\w./<*{$-])((?:[\w.-]+/)*[\w-]+\.(?:h|cpp|py|yaml|md|cmake))(?![\w*}/]|\.\w|\()")
 # Of PyTorch, of the build tree, or of a user: named, and not tracked here.
 ELSEWHERE = re.compile(
-    r"^(?:acl|aclnn|hccl|torch|ATen)/|^include/(?:acl|aclnn)/|^(?:ATen|autocast_mode)\.h$|^native_functions\.yaml$"
+    r"^(?:acl|aclnn|hccl|dcmi|torch|ATen)/|^include/(?:acl|aclnn)/|^(?:ATen|autocast_mode)\.h$|^native_functions\.yaml$"
     r"|^OUT\.cpp$|^NNNN-title\.md$|^train/main\.py$"
 )
 GENERATED = {"docs/migrate_differences.md", "docs/status.md"}  # quote scripts and messages of others

@@ -1,5 +1,5 @@
 """Write the generated pages of docs/: env.md from env.yaml, migrate_differences.md from the tests of the tool,
-status.md from the tables and the last run of the vendor's wheel.
+status.md from the tables and the last run of the vendor's wheel, clients.md from the last run of the frameworks.
 
 python tools/dev/gen_docs.py [--check]        --check: change nothing, exit 1 if a page is out of date
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))
 from tools.codegen import tables  # noqa: E402
-from tools.dev import status_page  # noqa: E402
+from tools.dev import clients_page, status_page  # noqa: E402
 
 READERS = {
     "plugin": "The plugin (torch_npu)",
@@ -97,6 +97,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "env.md": env_page(env_rows()),
         ROOT / "docs" / "migrate_differences.md": differences_page(cases()),
         ROOT / "docs" / "status.md": status_page.page(),
+        ROOT / "docs" / "clients.md": clients_page.page(),
     }
 
 

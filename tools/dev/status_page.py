@@ -29,7 +29,7 @@ def plugin_operators() -> set[str]:
 
 def libraries() -> list[str]:
     count: Counter = Counter()
-    for table in ("cann/abi/acl.yaml", "cann/abi/hccl.yaml"):
+    for table in ("cann/abi/acl.yaml", "cann/abi/hccl.yaml", "cann/abi/dcmi.yaml"):
         count.update((row["lib"], row["soft"], "plugin" in row) for row in load(table).values())
     lines = ["| library | implemented | of these our plugin uses | stubs |", "|---|---|---|---|"]
     for lib in sorted({lib for lib, _, _ in count}):
@@ -72,7 +72,7 @@ def operators(record: dict) -> list[str]:
 
 def npu_operators() -> list[str]:
     """The vendor's own operators: how many there are here, as what, and why the others are not."""
-    rows, missing = npu.rows(), npu.missing()
+    rows, missing = [row for row in npu.rows() if "own" not in row.data], npu.missing()
     native = sum(not row.composite for row in rows)
     lines = [
         f"{len(rows)} of the {len(rows) + len(missing)} operators of the vendor's own (`torch.ops.npu.*`) are rows of"

@@ -46,20 +46,33 @@ bool machine_has_device() {
 }
 
 // libtorch_npu.so lies in torch_npu/lib, the software NPU in torch_npu/softnpu/lib64.
-Root software_npu() {
+std::string package() {
   Dl_info info{};
-  TORCH_CHECK(dladdr(reinterpret_cast<void*>(&software_npu), &info) && info.dli_fname,
+  TORCH_CHECK(dladdr(reinterpret_cast<void*>(&package), &info) && info.dli_fname,
               "npu: torch_npu cannot find its own file");
   std::string path(info.dli_fname);
   for (int i = 0; i < 2; ++i) {
     const size_t slash = path.rfind('/');
     path = slash == std::string::npos ? "." : path.substr(0, slash);
   }
+  return path;
+}
+
+Root software_npu() {
+  const std::string path = package();
   Root root{path, path + "/softnpu/lib64", true};
   TORCH_CHECK(is_file(root.lib + "/libascendcl.so"),
               "npu: the software NPU is not where torch_npu was installed: ", root.lib,
               "/libascendcl.so is missing. Reinstall torch_npu, or name a CANN toolkit in ASCEND_HOME_PATH");
   return root;
+}
+
+// As sourcing the software NPU's own set_env.sh names it, or `import torch_npu` for what it starts.
+bool is_software_npu(const std::string& path) {
+  struct stat named{}, own{};
+  const std::string ours = package() + "/softnpu/lib64";
+  return stat((path + "/lib64").c_str(), &named) == 0 && stat(ours.c_str(), &own) == 0 && named.st_dev == own.st_dev &&
+         named.st_ino == own.st_ino;
 }
 
 Root toolkit(const std::string& path, const char* variable) {
@@ -81,7 +94,7 @@ Root decide() {
   const char* variable = "ASCEND_HOME_PATH";
   std::string home = environment(variable);
   if (home.empty()) home = environment(variable = "ASCEND_TOOLKIT_HOME");
-  if (home.empty()) return software_npu();
+  if (home.empty() || is_software_npu(home)) return software_npu();
   Root real = toolkit(home, variable);
   if (machine_has_device()) return real;
   TORCH_WARN("npu: the CANN toolkit in ", variable, "=", home,

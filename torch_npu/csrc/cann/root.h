@@ -4,8 +4,9 @@
 //
 //   ANYCEND_CANN=soft     the software NPU
 //   ANYCEND_CANN=<root>   that toolkit, devices or not
-//   ANYCEND_CANN=auto     (default) $ASCEND_HOME_PATH unset: the software NPU; set: that toolkit if it is complete and this
-//                         machine has a device, the software NPU with one notice if it has none, an error if it is broken
+//   ANYCEND_CANN=auto     (default) $ASCEND_HOME_PATH unset, or the software NPU's own root: the software NPU; set: that
+//                         toolkit if it is complete and this machine has a device, the software NPU with one notice if
+//                         it has none, an error if it is broken
 #pragma once
 
 #include <string>

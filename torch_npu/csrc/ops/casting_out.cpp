@@ -6,6 +6,7 @@
 #include <ATen/ops/angle.h>
 #include <ATen/ops/any_native.h>
 #include <ATen/ops/logsumexp.h>
+#include <ATen/ops/logsumexp_native.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/min.h>
 #include <ATen/ops/nansum.h>
@@ -35,6 +36,8 @@ at::Tensor& angle_out(const at::Tensor& self, at::Tensor& out) {
 at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, at::Tensor& out) {
   TORCH_CHECK(out.is_floating_point() || out.is_complex(),
               "logsumexp(): Expected floating point type for result tensor, but got: ", out.scalar_type());
+  // PyTorch's composition adds the real parts up in the output.
+  if (self.is_complex() && !out.is_complex()) return at::native::logsumexp_out(self, dim, keepdim, out);
   return cast_into(out, at::logsumexp(self, dim, keepdim));
 }
 

@@ -12,6 +12,7 @@
 #include "csrc/core/empty.h"
 #include "csrc/core/generator.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/operands.h"
 #include "csrc/ops/storage.h"
 
 namespace npu {
@@ -77,6 +78,10 @@ int64_t range_size(const at::Scalar& start, const at::Scalar& end, const at::Sca
 
 at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   const NPUGuard guard(out.device().index());
+  const at::ScalarType type = out.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      c10::isFloatingType(type) || (c10::isIntegralType(type, /*includeBool=*/false) && !is_wide_unsigned(out)),
+      "\"arange\" not implemented for '", type, "'");
   TORCH_CHECK(step.toComplexDouble() != 0., "step must be nonzero");
   TORCH_CHECK_VALUE(out.scalar_type() != at::kLong || step.to<int64_t>() != 0, "step must be nonzero");
   const int64_t size = range_size(start, end, step, out.scalar_type(), false);

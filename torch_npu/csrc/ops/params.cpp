@@ -129,7 +129,9 @@ void check_same_type(std::initializer_list<std::reference_wrapper<const at::Tens
 }
 
 void check_kth(const at::Tensor& self, int64_t k, int64_t dim) {
-  const int64_t size = self.dim() > 0 ? self.size(at::maybe_wrap_dim(dim, self.dim())) : 1;
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t size = self.dim() > 0 ? self.size(wrapped) : 1;
+  TORCH_CHECK_INDEX(size != 0, "kthvalue(): Expected reduction dim ", wrapped, " to have non-zero size.");
   TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", dim);
 }
 

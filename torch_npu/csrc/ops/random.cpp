@@ -160,6 +160,10 @@ int64_t exact_end(at::ScalarType type) {
       return 128;
     case at::kShort:
       return 32768;
+    case at::kUInt16:
+      return 65536;
+    case at::kUInt32:
+      return int64_t{1} << 32;
     case at::kInt:
       return int64_t{1} << 31;
     default:

@@ -18,9 +18,12 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/xlogy.h>
 
+#include "csrc/ops/npu/sizes.h"
+
 namespace npu::ops {
 
 at::Tensor& copied(at::Tensor& out, const at::Tensor& value) {
+  check_out(out, value);
   out.resize__symint(value.sym_sizes());
   return out.copy_(value);
 }

@@ -1,9 +1,10 @@
-// The gradients of a composition for its operands, by PyTorch's autograd: what backward operators of compositions are. Who uses it: files of
-// compositions beside it.
+// The gradients of a composition for its operands, by PyTorch's autograd: what backward operators of compositions are. They have gradients of
+// their own where an operand asks for them. Who uses it: files of compositions beside it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/alias.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <optional>
@@ -13,10 +14,13 @@ namespace npu::ops {
 
 template <class F>
 std::vector<at::Tensor> gradients_of(const F& f, std::vector<at::Tensor> operands, const at::Tensor& grad) {
+  bool again = grad.requires_grad();
+  for (const at::Tensor& t : operands) again = again || t.requires_grad();
+  again = again && at::GradMode::is_enabled();
   const at::AutoGradMode on(true);
-  for (at::Tensor& t : operands) t = t.detach().requires_grad_();
+  for (at::Tensor& t : operands) t = again && t.requires_grad() ? at::alias(t) : t.detach().requires_grad_();
   const at::Tensor out = f(operands);
-  return torch::autograd::grad({out}, operands, {grad}, std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
+  return torch::autograd::grad({out}, operands, {grad}, std::nullopt, /*create_graph=*/again, /*allow_unused=*/true);
 }
 
 }  // namespace npu::ops

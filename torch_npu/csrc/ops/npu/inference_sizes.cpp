@@ -33,7 +33,7 @@ c10::SymInt value_columns(const at::Tensor& v, std::string_view layout, const Op
 }  // namespace
 
 void check_inference(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     InferenceShape shape, const OptionalTensor& padding_mask) {
+                     InferenceShape shape, const OptionalTensor& table, const OptionalTensor& padding_mask) {
   refuse_given(op, "padding_mask", padding_mask);
   check_word(op, "input_layout", shape.layout,
              {"BSH", "BSND", "BNSD", "TND", "NTD", "NSD", "BNSD_BSND", "BSH_BNSD", "BSND_BNSD", "BNSD_NBSD",
@@ -50,6 +50,100 @@ void check_inference(const char* op, const at::Tensor& query, const at::Tensor& 
               " dimensions");
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(query.scalar_type()) && query.element_size() > 1, op, ": a query of ",
                               query.scalar_type(), " is not implemented");
+  // A cache of integers is quantized: it has a scale; others are of the query's type.
+  need_same_type(op, "key", key, "value", value);
+  TORCH_CHECK(key.scalar_type() == query.scalar_type() || at::isIntegralType(key.scalar_type(), false), op,
+              ": query is ", query.scalar_type(), " and key ", key.scalar_type(),
+              "; they have one type, or the key is quantized");
+  const c10::SymInt heads = shape.heads, kv_heads = shape.kv_heads ? shape.kv_heads : shape.heads;
+  TORCH_SYM_CHECK(query_sizes(query, layout, shape.heads).heads.sym_eq(heads), op, ": the query has ",
+                  query_sizes(query, layout, shape.heads).heads, " heads, not ", heads);
+  if (layout == "BSH") {
+    TORCH_SYM_CHECK((query.sym_size(2) % heads).sym_eq(0), op, ": ", query.sym_size(2), " columns are not ", heads,
+                    " heads");
+  }
+  need_integers(op, "block_table", table);
+  if (given(table)) {
+    need_sizes(op, "block_table", *table,
+               {layout == "TND" || layout == "NTD" ? c10::SymInt(-1) : query.sym_size(0), -1});
+    for (const at::Tensor* t : {&key, &value}) need_dims(op, "a paged cache", *t, {3, 4, 5});
+    return;
+  }
+  for (const at::Tensor* t : {&key, &value}) {
+    const char* name = t == &key ? "key" : "value";
+    need_dims(op, name, *t, {dims});
+    if (layout == "BSH") {
+      TORCH_SYM_CHECK((t->sym_size(2) % kv_heads).sym_eq(0), op, ": ", t->sym_size(2), " columns of ", name,
+                      " are not ", kv_heads, " heads");
+    } else {
+      const c10::SymInt has = query_sizes(*t, layout, 0).heads;
+      TORCH_SYM_CHECK(has.sym_eq(kv_heads), op, ": ", name, " has ", has, " heads, not ", kv_heads);
+    }
+    const c10::SymInt batch = query_sizes(query, layout, shape.heads).batch, has = query_sizes(*t, layout, 0).batch;
+    TORCH_SYM_CHECK(has.sym_eq(batch), op, ": ", name, " has a batch of ", has, ", query of ", batch);
+  }
+  const c10::SymInt keys = query_sizes(key, layout, 0).rows, values = query_sizes(value, layout, 0).rows;
+  TORCH_SYM_CHECK(keys.sym_eq(values), op, ": ", keys, " rows of key and ", values, " of value");
+}
+
+void check_lengths(const char* op, const at::Tensor& query, InferenceShape shape, const OptionalTensor& table,
+                   at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, const at::Tensor& key) {
+  const std::string_view layout = operand_layout(shape.layout);
+  const bool packed = layout == "TND" || layout == "NTD";
+  const QuerySizes q = query_sizes(query, layout, shape.heads);
+  if (given(table)) TORCH_CHECK(of_key && !of_key->empty(), op, ": a paged cache needs the lengths of the keys");
+  if (packed)
+    TORCH_CHECK(of_query && !of_query->empty(), op, ": the layout ", layout, " needs the ends of the queries");
+  if (packed) TORCH_CHECK(of_key && !of_key->empty(), op, ": the layout ", layout, " needs the lengths of the keys");
+  const auto one = [&](const char* name, at::OptionalIntArrayRef given_ones, bool ends, const c10::SymInt& most) {
+    if (!given_ones || given_ones->empty()) return;
+    const at::IntArrayRef lengths = *given_ones;
+    const c10::SymInt batch = packed ? c10::SymInt(static_cast<int64_t>(of_query->size())) : q.batch;
+    const c10::SymInt count = static_cast<int64_t>(lengths.size());
+    TORCH_SYM_CHECK(count.sym_ge(batch).sym_or(c10::SymBool(count == 1 && !ends)), op, ": ", count, " ", name, " for ",
+                    batch, " sequences; give one for all, or one each");
+    int64_t last = 0;
+    for (int64_t length : lengths) {
+      TORCH_CHECK_VALUE(length >= last, op, ": ", name, " are ", lengths,
+                        ends ? ": ends of sequences do not decrease" : ": a length is not negative");
+      TORCH_SYM_CHECK(c10::SymInt(length).sym_le(most), op, ": ", name, " are ", lengths, ", but there are ", most,
+                      " rows");
+      if (ends) last = length;
+    }
+  };
+  one("lengths of the query", of_query, packed, q.rows);
+  one("lengths of the keys", of_key, packed && !given(table),
+      given(table) ? c10::SymInt(INT64_MAX >> 2) : query_sizes(key, layout, 0).rows);
+}
+
+void check_parts(at::TensorList logs, at::TensorList parts, int64_t kind) {
+  constexpr const char* kOp = "npu_attention_update";
+  check_number(kOp, "update_type", kind, {0, 1});
+  TORCH_CHECK(!logs.empty() && logs.size() == parts.size(), kOp, ": ", logs.size(), " logarithms and ", parts.size(),
+              " results");
+  need_dims(kOp, "local_out", parts[0], {2});
+  for (size_t i = 0; i < parts.size(); ++i) {
+    need_sizes(kOp, "local_out", parts[i], sizes_of(parts[0]));
+    need_same_type(kOp, "local_out[0]", parts[0], "another of local_out", parts[i]);
+    need_sizes(kOp, "lse", logs[i], {parts[0].sym_size(0)});
+  }
+}
+
+void check_ring(const at::Tensor& before, const at::Tensor& before_max, const at::Tensor& before_sum,
+                const at::Tensor& now, const at::Tensor& now_max, const at::Tensor& now_sum, const OptionalTensor& ends,
+                std::string_view layout) {
+  constexpr const char* kOp = "npu_ring_attention_update";
+  check_word(kOp, "input_layout", layout, {"SBH", "TND"});
+  need_dims(kOp, "prev_attn_out", before, {3});
+  need_sizes(kOp, "cur_attn_out", now, sizes_of(before));
+  need_dims(kOp, "prev_softmax_max", before_max, {layout == "SBH" ? 4 : 3});
+  for (const at::Tensor* t : {&before_sum, &now_max, &now_sum}) {
+    need_sizes(kOp, "a softmax_max or softmax_sum", *t, sizes_of(before_max));
+  }
+  need_integers(kOp, "actual_seq_qlen", ends);
+  const c10::SymInt rows = layout == "SBH" ? before.sym_size(0) * before.sym_size(1) : before.sym_size(0);
+  const c10::SymInt heads = layout == "SBH" ? before_max.sym_size(1) : before.sym_size(1);
+  need_elements(kOp, "prev_softmax_max", before_max, {rows * heads * before_max.sym_size(-1)});
 }
 
 Sizes inference_out(const at::Tensor& query, const at::Tensor& value, const OptionalTensor& table,

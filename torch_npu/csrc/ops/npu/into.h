@@ -9,10 +9,15 @@
 #include <tuple>
 #include <utility>
 
+#include "csrc/ops/npu/compose.h"
+#include "csrc/ops/npu/sizes.h"
+
 namespace npu::ops {
 
 inline at::Tensor into(const at::Tensor& to, const at::Tensor& from) {
-  if (!from.defined() || !to.defined() || to.sym_numel() == 0) return from;
+  if (!from.defined() || !to.defined() || from.sym_numel() == 0) return from;  // what was not asked for
+  check_out(to, from);
+  if (to.sym_numel() == 0) return copied(writable(to), from);  // resized, as PyTorch does
   TORCH_CHECK(to.sym_sizes() == from.sym_sizes(), "a tensor of out has sizes ", to.sym_sizes(), " where ",
               from.sym_sizes(), " are expected");
   return at::Tensor(to).copy_(from);

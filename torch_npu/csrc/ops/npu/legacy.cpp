@@ -18,6 +18,8 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <torch/csrc/autograd/functions/utils.h>
+
 #include <cmath>
 
 #include "csrc/ops/npu/gradient_of.h"
@@ -85,6 +87,8 @@ at::Tensor stft_gradient(const at::Tensor& grad, const at::Tensor& input, int64_
 
 Triple matmul_second_gradient(const OptionalTensor& grad_self, const OptionalTensor& grad_other, const at::Tensor& grad,
                               const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad(grad_self, grad_other, grad, self, other),
+                              "derivative for npu::matmul_double_backward is not implemented");
   const at::AutoGradMode on(true);
   const at::Tensor dy = grad.detach().requires_grad_(), a = self.detach().requires_grad_(),
                    b = other.detach().requires_grad_();

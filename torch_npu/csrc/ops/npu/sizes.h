@@ -28,28 +28,87 @@ void check_int8(const char* op, const std::optional<int64_t>& type);
 // int8, or an 8-bit floating type by PyTorch's number or the vendor's.
 at::ScalarType eight_bits(const char* op, const std::optional<int64_t>& type);
 
+// -- operands (shapes.cpp). The error names the operator and the operand.
+void need_dims(const char* op, const char* name, const at::Tensor& t, std::initializer_list<int64_t> dims);
+void need_sizes(const char* op, const char* name, const at::Tensor& t, const Sizes& sizes);  // -1 stands for any
+void need_sizes(const char* op, const char* name, const OptionalTensor& t, const Sizes& sizes);
+void need_elements(const char* op, const char* name, const OptionalTensor& t, const Sizes& counts);  // one of them
+void need_type(const char* op, const char* name, const OptionalTensor& t, std::initializer_list<at::ScalarType> types);
+void need_integers(const char* op, const char* name, const OptionalTensor& t);  // int32 or int64
+void need_same_type(const char* op, const char* a, const at::Tensor& x, const char* b, const at::Tensor& y);
+// A tensor that the caller gives for a result: of its device, and of a type that the result converts to.
+void check_out(const at::Tensor& to, const at::Tensor& from);
+
 // -- experts (expert_sizes.cpp)
+struct GateNumbers {
+  int64_t k, chosen_groups, groups, group_mode, renorm, norm;
+};
+void check_gate(const at::Tensor& x, const OptionalTensor& bias, const OptionalTensor& ids, const OptionalTensor& table,
+                GateNumbers n);
+void check_gate_gradient(const at::Tensor& scores, const at::Tensor& grad, const at::Tensor& experts, int64_t renorm,
+                         int64_t norm);
+struct RoutingNumbers {
+  int64_t experts, capacity, padded, counts = 1, rows = 0;
+};
+void check_routing(const char* op, const at::Tensor& experts, RoutingNumbers n, at::IntArrayRef range);
+void check_re_routing(const at::Tensor& tokens, const at::Tensor& counts, const OptionalTensor& scales,
+                      int64_t count_type, int64_t index_type);
+void check_map_gradient(const at::Tensor& grad, const OptionalTensor& prob_grad, const at::Tensor& places,
+                        const at::Tensor& map, const c10::SymInt& experts, const c10::SymInt& tokens, bool padded);
+void check_unmap(const at::Tensor& rows, const at::Tensor& places, const OptionalTensor& map,
+                 const OptionalTensor& probs, at::IntArrayRef shape, bool padded);
+void check_unmap_gradient(const at::Tensor& grad, const at::Tensor& places, const at::Tensor& ids,
+                          const OptionalTensor& map, const OptionalTensor& rows, const OptionalTensor& probs,
+                          at::IntArrayRef shape, bool padded);
+void check_permute_gradient(const at::Tensor& grad, const at::Tensor& places, const c10::SymInt& tokens,
+                            const c10::SymInt& k);
+void check_unpermute_gradient(const at::Tensor& grad, const at::Tensor& places, const c10::SymInt& rows,
+                              const OptionalTensor& probs, const OptionalTensor& permuted);
+void check_replicas(const at::Tensor& ids, const at::Tensor& table, const OptionalTensor& scales,
+                    const OptionalTensor& threshold, const OptionalTensor& active, int64_t rank, int64_t ranks,
+                    int64_t mode);
 Sizes expert_rows(const at::Tensor& x, const at::Tensor& experts, int64_t active, int64_t capacity, int64_t count,
                   int64_t padded);
 c10::SymInt expert_row_count(const at::Tensor& experts, int64_t active, int64_t capacity, int64_t count,
                              int64_t padded);
 int64_t expert_span(at::IntArrayRef range, int64_t count);
 void check_expert_rows(const char* op, const at::Tensor& x, const at::Tensor& experts, int64_t padded, int64_t mode,
-                       const OptionalTensor& scale, const OptionalTensor& offset);
+                       int64_t span, const OptionalTensor& scale, const OptionalTensor& offset);
 c10::SymInt map_rows(const at::Tensor& tokens, const at::Tensor& map, std::optional<int64_t> wanted, bool padded);
-void check_map(const char* op, const at::Tensor& tokens, const at::Tensor& map, const OptionalTensor& probs);
+void check_map(const char* op, const at::Tensor& tokens, const at::Tensor& map, const OptionalTensor& probs,
+               std::optional<int64_t> wanted, bool padded);
 
 // -- caches (cache_sizes.cpp)
+inline at::Tensor& writable(const at::Tensor& t) { return const_cast<at::Tensor&>(t); }
 Sizes normed_key(const at::Tensor& kv, const at::Tensor& cos, const OptionalTensor& v);
 Sizes normed_value(const at::Tensor& kv, const at::Tensor& gamma, const OptionalTensor& v);
 Sizes rope_heads(const at::Tensor& x, const at::Tensor& cos, at::IntArrayRef splits, int64_t part);
 void check_cache_rows(const char* op, const at::Tensor& key, const at::Tensor& value, const at::Tensor& slots,
                       const OptionalTensor& lengths, const OptionalTensor& offsets);
-void check_positions(const at::Tensor& positions, const at::Tensor& query, at::OptionalIntArrayRef sections,
+// A cache takes rows of `key`, [rows, heads, columns], in the mode's layout.
+void check_cache(const char* op, const char* name, const at::Tensor& key, const at::Tensor& cache,
+                 std::string_view mode);
+void check_gathered(const char* op, const at::Tensor& key_cache, const at::Tensor& value_cache,
+                    const at::Tensor& tables, const at::Tensor& lengths, const at::Tensor& key, const at::Tensor& value,
+                    const OptionalTensor& offset);
+void check_norm_rope(const char* op, const at::Tensor& kv, const at::Tensor& gamma, const at::Tensor& cos,
+                     const at::Tensor& sin, const at::Tensor& index, const at::Tensor& k_cache,
+                     const at::Tensor& ckv_cache, const OptionalTensor& v, std::string_view mode);
+void check_updates(const char* op, const at::Tensor& data, const at::Tensor& indices, const at::Tensor& updates,
+                   int64_t axis);
+void check_list_updates(const char* op, at::TensorList data, const at::Tensor& indices, const at::Tensor& updates,
+                        const OptionalTensor& mask, int64_t axis);
+void check_quant_updates(const char* op, const at::Tensor& data, const at::Tensor& indices, const at::Tensor& updates,
+                         const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis, int64_t quant_axis);
+void check_positions(const at::Tensor& positions, const at::Tensor& query, const at::Tensor& key,
+                     const at::Tensor& table, int64_t columns, at::OptionalIntArrayRef sections,
                      std::string_view rotary, std::string_view cache);
 void check_qkv_cache(const char* op, const at::Tensor& qkv, const at::Tensor& gamma, at::IntArrayRef sizes,
                      at::IntArrayRef heads, std::string_view mode, bool outputs);
-void check_rope_cache(const char* op, const at::Tensor& x, const at::Tensor& cos, at::IntArrayRef splits,
+struct RopeCaches {
+  const at::Tensor &cos, &sin, &k, &v, &indices;
+};
+void check_rope_cache(const char* op, const at::Tensor& x, const RopeCaches& c, at::IntArrayRef splits,
                       int64_t quant_mode, std::string_view layout, std::string_view cache_mode);
 
 // -- attention of inference (inference_sizes.cpp). A cache may be paged, and an int32 of it hold eight columns.
@@ -61,7 +120,14 @@ Sizes inference_out(const at::Tensor& query, const at::Tensor& value, const Opti
                     InferenceShape shape);
 Sizes inference_lse(const at::Tensor& query, InferenceShape shape);
 void check_inference(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     InferenceShape shape, const OptionalTensor& padding_mask = {});
+                     InferenceShape shape, const OptionalTensor& table = {}, const OptionalTensor& padding_mask = {});
+// Lengths of sequences: none, one for all, or one each. Of packed sequences they are running ends.
+void check_lengths(const char* op, const at::Tensor& query, InferenceShape shape, const OptionalTensor& table,
+                   at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, const at::Tensor& key);
+void check_parts(at::TensorList logs, at::TensorList parts, int64_t kind);
+void check_ring(const at::Tensor& before, const at::Tensor& before_max, const at::Tensor& before_sum,
+                const at::Tensor& now, const at::Tensor& now_max, const at::Tensor& now_sum, const OptionalTensor& ends,
+                std::string_view layout);
 at::OptionalIntArrayRef plain(at::OptionalSymIntArrayRef values);  // numbers that are known
 
 // -- quantization behind other arithmetic (quant_sizes.cpp)
@@ -70,6 +136,19 @@ Sizes permuted_product(const at::Tensor& a, const at::Tensor& b, at::OptionalInt
                        at::OptionalIntArrayRef perm_b, const OptionalTensor& scale, int64_t split);
 Sizes feed_forward_sizes(const at::Tensor& x, const at::Tensor& weight);
 Sizes product_sizes(const char* op, const at::Tensor& a, const at::Tensor& b);
+void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gamma, const OptionalTensor& beta,
+                      const OptionalTensor& scale, const OptionalTensor& offset);
+void check_group_quant(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& groups,
+                       const OptionalTensor& offset);
+void check_gated_rows(const char* op, const at::Tensor& x, const OptionalTensor& groups, const OptionalTensor& scale,
+                      const OptionalTensor& offset);
+void check_quant_max(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& groups);
+void check_grouped_add(const char* op, const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight,
+                       const at::Tensor& groups);
+void check_lora(const char* op, const at::Tensor& y, const at::Tensor& x, const at::Tensor& b,
+                const at::Tensor& indices, const OptionalTensor& a, int64_t layer, int64_t from, int64_t count);
+void check_feed_forward(const at::Tensor& x, const at::Tensor& w1, const at::Tensor& w2, at::OptionalIntArrayRef tokens,
+                        at::OptionalIntArrayRef ends);
 bool wants(const std::optional<std::array<bool, 2>>& mask, size_t i, bool otherwise);
 c10::SymInt last_size(at::TensorList list);
 

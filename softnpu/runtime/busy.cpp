@@ -1,0 +1,56 @@
+#include "softnpu/runtime/busy.h"
+
+#include <mutex>
+
+#include "softnpu/runtime/config.h"
+#include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/registry.h"
+
+namespace softnpu {
+namespace {
+
+// One a device, on a line of its own.
+struct alignas(64) Meter {
+  std::mutex mutex;
+  int threads = 0;
+  bool asked = false;
+  uint64_t sum = 0;          // of the stretches that are over
+  uint64_t since = 0;        // of the one that is not
+  uint64_t* word = nullptr;  // in the registry, which is never unmapped
+};
+
+constexpr int kDevices = 64;
+Meter& meter(int device) noexcept {
+  static Meter* all = new Meter[kDevices];
+  return all[unsigned(device) % kDevices];
+}
+
+void store(Meter& m, uint64_t value) noexcept {
+  if (m.word) __atomic_store_n(m.word, value, __ATOMIC_RELAXED);
+}
+
+}  // namespace
+
+void Stretch::begin() noexcept {
+  working_ = true;
+  Meter& m = meter(device_);
+  std::lock_guard lock(m.mutex);
+  if (m.threads++ > 0) return;
+  if (!m.asked) {
+    m.asked = true;
+    if (device_ >= 0 && device_ < device_count()) m.word = Registry::get().busy(config().visible[size_t(device_)]);
+  }
+  m.since = uint64_t(now_ns());
+  store(m, kBusyNow | (m.since - m.sum));
+}
+
+void Stretch::end() noexcept {
+  working_ = false;
+  Meter& m = meter(device_);
+  std::lock_guard lock(m.mutex);
+  if (--m.threads > 0) return;
+  m.sum += uint64_t(now_ns()) - m.since;
+  store(m, m.sum);
+}
+
+}  // namespace softnpu

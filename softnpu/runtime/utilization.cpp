@@ -1,0 +1,42 @@
+#include "softnpu/runtime/utilization.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "softnpu/runtime/futex.h"
+
+namespace softnpu {
+
+int Utilization::percent(int device, const RegistryView& before, const RegistryView& after) noexcept {
+  const uint64_t interval = uint64_t(std::max<int64_t>(after.at_ns - before.at_ns, 1));
+  uint64_t worked = 0;
+  for (const RegistryRecord& r : after.records) {
+    if (r.device != device) continue;
+    uint64_t then = 0;
+    for (const RegistryRecord& b : before.records)
+      if (b.pid == r.pid && b.device == r.device && b.started_ns == r.started_ns) then = busy_ns(b.busy, before.at_ns);
+    const uint64_t now = busy_ns(r.busy, after.at_ns);
+    worked += std::min(now > then ? now - then : 0, interval);
+  }
+  return int(std::min<uint64_t>(100, (100 * std::min(worked, interval) + interval - 1) / interval));
+}
+
+int Utilization::percent(int device, int sample_ms) {
+  constexpr int64_t kYoung = 20'000'000, kOld = 1'000'000'000;
+  if (device < 0 || device >= kDevices) return 0;
+  std::lock_guard lock(mutex_);
+  const int64_t age = last_.at_ns ? now_ns() - last_.at_ns : kOld;
+  if (age < kYoung) return percent_[size_t(device)];
+  if (age >= kOld) {
+    last_ = read_registry();
+    std::this_thread::sleep_for(std::chrono::milliseconds(sample_ms));
+  }
+  RegistryView now = read_registry();
+  for (int i = 0; i < kDevices; ++i) percent_[size_t(i)] = percent(i, last_, now);
+  last_ = std::move(now);
+  return percent_[size_t(device)];
+}
+
+}  // namespace softnpu

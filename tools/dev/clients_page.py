@@ -1,0 +1,70 @@
+"""docs/clients.md: frameworks that were run on the NPU, from tests/clients/record.yaml; gen_docs.py writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.codegen import tables
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = ROOT / "tests" / "clients"
+# The packages of a family that its page names with their versions.
+NAMED = {
+    "accelerate", "colossalai", "deepspeed", "diffusers", "lightning", "monai", "peft", "sentence-transformers", "timm",
+    "torch-geometric", "torchmetrics", "transformers", "trl",
+}  # fmt: skip
+
+
+def packages(family: str) -> str:
+    pins = (CLIENTS / "requirements" / f"{family}.txt").read_text(encoding="utf-8").splitlines()
+    named = (line.partition("==") for line in pins if not line.startswith("#"))
+    return ", ".join(f"{name} {version}" for name, _, version in named if name in NAMED)
+
+
+def line(group: str, case: str, what: dict) -> str:
+    program, _, ranks = group.rpartition("-")
+    run, _, precision = case.rpartition(" ")
+    if "error" in what:
+        return f"| {program} {run} | {precision} | {ranks} | fails: {what['error'].replace('|', '/')} | | | |"
+    first, last, cpu = what["loss"]
+    npu_seconds, cpu_seconds = what["seconds"]
+    fell = ", ".join(f"{name} ×{count}" for name, count in what["fallbacks"].items()) or "none"
+    loss = f"{first:g} → {last:g} | {cpu:g} | {what['difference']:.1e}"
+    return f"| {program} {run} | {precision} | {ranks} | {loss} | {fell} | {npu_seconds:g}, {cpu_seconds:g} |"
+
+
+def page() -> str:
+    rows, record = tables.load(CLIENTS / "clients.yaml"), tables.load(CLIENTS / "record.yaml")
+    lines = [
+        "# Frameworks on the NPU",
+        "",
+        "Unmodified packages, each trained for some twenty steps on the NPU and on the CPU: the last run of",
+        "`python -m tests.clients.record` ([tests/clients](../tests/clients/README.md)), whose record this shows.",
+        "The difference is the largest of any step's loss, relative to the CPU's or, near zero, a tenth of the first.",
+        "Seconds are the wall time of the run on the NPU and on the CPU, one thread, with the framework's own start.",
+        "",
+    ]
+    for family in sorted({row["family"] for name, row in rows.items() if name != "default"}):
+        groups = [group for group in record if rows[group.rpartition("-")[0]]["family"] == family]
+        if groups:
+            lines += [
+                f"## {packages(family)}",
+                "",
+                "| run | precision | ranks | loss | CPU's last | difference | fallbacks | seconds |",
+                "|---|---|---|---|---|---|---|---|",
+                *(line(group, case, what) for group in groups for case, what in record[group].items()),
+                "",
+            ]
+    lines += [
+        "## What to know",
+        "",
+        "- DeepSpeed reads `ASCEND_HOME_PATH` while it is imported. Where no variable names a CANN toolkit, importing",
+        "  torch_npu sets it to the root in use, so nothing need be set. Its buckets of 5e8 numbers are 2 GB each:",
+        "  name smaller ones for small models.",
+        "- ColossalAI's HybridAdam wants a CPU kernel even where all is on the NPU, and its own for x86 needs CUDA:",
+        "  `import torch_npu.contrib.colossalai` first, which registers PyTorch's by ColossalAI's own hook. It also",
+        '  gives `mixed_precision="fp16"` a scaler that scales: ColossalAI makes CUDA\'s, which is off without CUDA.',
+        "- transformers 4.51 imports `einops` where torch_npu is installed: `pip install einops`.",
+        "- Lightning has no accelerator for the NPU; `tests/clients/programs/vision.py` has one of thirty lines.",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,75 @@
+// What is asked of one operand: number of dimensions, sizes, elements, type. See sizes.h.
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "csrc/ops/npu/sizes.h"
+
+namespace npu::ops {
+namespace {
+
+template <class List>
+std::string joined(const List& list, const char* between) {
+  std::ostringstream text;
+  bool first = true;
+  for (const auto& item : list) {
+    text << (first ? "" : between) << item;
+    first = false;
+  }
+  return text.str();
+}
+
+bool any_size(const c10::SymInt& size) { return size.maybe_as_int() == -1; }
+
+}  // namespace
+
+void need_dims(const char* op, const char* name, const at::Tensor& t, std::initializer_list<int64_t> dims) {
+  TORCH_CHECK(std::find(dims.begin(), dims.end(), t.dim()) != dims.end(), op, ": ", name, " has ", joined(dims, " or "),
+              " dimensions, not ", t.dim());
+}
+
+void need_sizes(const char* op, const char* name, const at::Tensor& t, const Sizes& sizes) {
+  need_dims(op, name, t, {static_cast<int64_t>(sizes.size())});
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (any_size(sizes[d])) continue;
+    TORCH_SYM_CHECK(t.sym_size(static_cast<int64_t>(d)).sym_eq(sizes[d]), op, ": ", name, " has ", sizes[d],
+                    " in dimension ", d, ", not ", t.sym_size(static_cast<int64_t>(d)));
+  }
+}
+
+void need_sizes(const char* op, const char* name, const OptionalTensor& t, const Sizes& sizes) {
+  if (given(t)) need_sizes(op, name, *t, sizes);
+}
+
+void need_elements(const char* op, const char* name, const OptionalTensor& t, const Sizes& counts) {
+  if (!given(t)) return;
+  const c10::SymInt has = t->sym_numel();
+  c10::SymBool right = has.sym_eq(counts[0]);
+  for (size_t i = 1; i < counts.size(); ++i) right = right.sym_or(has.sym_eq(counts[i]));
+  TORCH_SYM_CHECK(right, op, ": ", name, " has ", joined(counts, " or "), " elements, not ", has);
+}
+
+void need_type(const char* op, const char* name, const OptionalTensor& t, std::initializer_list<at::ScalarType> types) {
+  if (!given(t)) return;
+  TORCH_CHECK(std::find(types.begin(), types.end(), t->scalar_type()) != types.end(), op, ": ", name, " is ",
+              joined(types, " or "), ", not ", t->scalar_type());
+}
+
+void need_integers(const char* op, const char* name, const OptionalTensor& t) {
+  need_type(op, name, t, {at::kInt, at::kLong});
+}
+
+void need_same_type(const char* op, const char* a, const at::Tensor& x, const char* b, const at::Tensor& y) {
+  TORCH_CHECK(x.scalar_type() == y.scalar_type(), op, ": ", a, " (", x.scalar_type(), ") and ", b, " (",
+              y.scalar_type(), ") must have one type");
+}
+
+void check_out(const at::Tensor& to, const at::Tensor& from) {
+  TORCH_CHECK(to.device() == from.device(), "Expected out tensor to have device ", from.device(), ", but got ",
+              to.device(), " instead");
+  TORCH_CHECK(c10::canCast(from.scalar_type(), to.scalar_type()), "result type ", from.scalar_type(),
+              " can't be cast to the desired output type ", to.scalar_type());
+}
+
+}  // namespace npu::ops
