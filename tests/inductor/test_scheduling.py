@@ -52,6 +52,7 @@ def test_each_pitfall_of_a_device_that_is_not_the_cpu():
     compiler.same_as_cpu(pitfalls, *inputs(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.full
 def test_half_types():
     def function(x):
         return (x * 2 + x.sin()).sum(0) + F.gelu(x).amax(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -34,6 +35,7 @@ def test_steps_of_an_optimizer():
         torch.testing.assert_close(mine.detach().cpu(), other.detach(), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.full
 def test_autocast():
     net, x = model().npu(), torch.randn(16, 12, device="npu")
 
@@ -63,6 +65,7 @@ def test_random_numbers_follow_the_seed():
     assert abs(first[1].mean().item() - 0.5) < 0.02 and abs(first[2].std().item() - 1) < 0.03
 
 
+@pytest.mark.full
 def test_gradients_of_dropout_use_the_mask_of_forward():
     function = torch.compile(lambda x: nn.functional.dropout(x.sin(), 0.5).cos().sum())
     x = torch.randn(50, 40, device="npu", requires_grad=True)
