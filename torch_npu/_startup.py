@@ -24,9 +24,10 @@ def register() -> None:
     _spread.supply()
     torch._register_device_module("npu", npu)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    from torch_npu import _higher_order
+    from torch_npu import _compile, _higher_order
 
     _higher_order.register()
+    _compile.register()
     atexit.register(_exit)
     if torch.distributed.is_available():
         from torch_npu import distributed

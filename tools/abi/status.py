@@ -10,6 +10,7 @@ aclnn operators are not listed here: their state is in ops/aclnn.yaml.
 from __future__ import annotations
 
 import argparse
+import re
 import struct
 import sys
 from collections import Counter
@@ -50,6 +51,12 @@ def exported(library: Path) -> set[str]:
     return names
 
 
+def own() -> set[str]:
+    """What the software NPU exports beyond CANN: the functions of acl/soft.h."""
+    header = (ROOT / "cann" / "include" / "acl" / "soft.h").read_text(encoding="utf-8")
+    return set(re.findall(r"^aclError (\w+)\(", header, re.MULTILINE))
+
+
 def differences(folder: Path) -> list[str]:
     """Symbols the table has and no library exports, and C symbols a library exports and the table has not."""
     found, libraries, wrong = {}, {}, []
@@ -62,7 +69,8 @@ def differences(folder: Path) -> list[str]:
             found[lib] = exported(path)
         else:
             wrong.append(f"lib{lib}.so does not exist in {folder}")
-    every = set().union(*libraries.values())
+    wrong += [f"libascendcl.so lacks {name} of acl/soft.h" for name in sorted(own() - main)]
+    every = own().union(*libraries.values())
     for lib, have in found.items():
         # A library may leave a symbol to libascendcl, on which it depends: dlsym finds it there.
         wrong += [f"lib{lib}.so lacks {name}" for name in sorted(libraries[lib] - have - main)]

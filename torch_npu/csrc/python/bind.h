@@ -22,6 +22,7 @@ auto with_gil(F&& f) {
 void bind_device(pybind11::module& module);
 void bind_distributed(pybind11::module& module);
 void bind_graph(pybind11::module& module);
+void bind_host_kernel(pybind11::module& module);
 void bind_memory(pybind11::module& module);
 void bind_ops(pybind11::module& module);
 

@@ -8,6 +8,7 @@ PYBIND11_MODULE(_C, module) {
   npu::python::bind_device(module);
   npu::python::bind_memory(module);
   npu::python::bind_graph(module);
+  npu::python::bind_host_kernel(module);
   npu::python::bind_ops(module);
   npu::python::bind_distributed(module);
   if (!npu::python::bind_cuda_alias(module.ptr())) throw pybind11::error_already_set();

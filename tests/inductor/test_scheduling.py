@@ -1,0 +1,109 @@
+"""What the C++ generator makes of npu graphs: values, dtypes and strides as eager on the CPU gives them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch._inductor import config
+
+from tests.inductor import compiler
+
+F = nn.functional
+
+
+def pitfalls(x, t, i, b):
+    """Each line is an operator that Inductor lowers or fuses in another way for a device that is not "cpu"."""
+    return {
+        "argmax": x.t().argmax(),
+        "argmin": x.t().argmin(keepdim=True),
+        "argmax of a permuted view": t.permute(2, 0, 1).argmax(),
+        "argmax of a slice": x[1:, 2:].argmin(),
+        "argmax of int8": b.t().argmax(),
+        "argmax, one dim": x.t().argmax(1, keepdim=True),
+        "max": x.t().max(0),
+        "indirect": x.exp()[i] * 2,
+        "reindexed": (x.sin() * x.sum(1, keepdim=True)).t().contiguous().sum(0),
+        "transposed write": (x.t().contiguous() + 1) * x.t(),
+        "var": x.var(1, correction=0),
+        "var of much": t.reshape(2, -1).var(1),
+        "constant": x / 3,
+        "remainder": i // 7 + i % 3,
+        "cat": torch.cat([b, b + 1], 1),
+        "pool": F.max_pool2d(t[None], 2),
+        "softmax": x.softmax(-1) + x.log_softmax(0),
+        "norm": F.layer_norm(x, x.shape[1:]),
+        "where": torch.where(x > 0, x, -x.abs().sqrt()),
+        "cumsum": x.cumsum(1),
+    }
+
+
+def inputs():
+    torch.manual_seed(0)
+    return (
+        torch.randn(24, 36),
+        torch.randn(8, 12, 1100),
+        torch.randint(0, 24, (17,)),
+        torch.randint(-100, 100, (4, 40), dtype=torch.int8),
+    )
+
+
+def test_each_pitfall_of_a_device_that_is_not_the_cpu():
+    compiler.same_as_cpu(pitfalls, *inputs(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.full
+def test_half_types():
+    def function(x):
+        return (x * 2 + x.sin()).sum(0) + F.gelu(x).amax(0)
+
+    x = torch.randn(32, 48).bfloat16()
+    for dtype, tolerance in ((torch.float16, 2e-3), (torch.bfloat16, 1e-2)):
+        found = torch.compile(function, fullgraph=True)(x.to("npu", dtype))
+        assert found.dtype == dtype
+        # Inside a kernel the numbers are float32's: one rounding, at the end.
+        torch.testing.assert_close(found.cpu().float(), function(x.float()), rtol=tolerance, atol=tolerance)
+
+
+def test_dynamic_shapes():
+    def function(x, y):
+        return (x * y).relu().sum(-1), torch.cat([x, y], -1) / x.shape[0]
+
+    compiled = torch.compile(function, dynamic=True, fullgraph=True)
+    for shape in ((3, 5), (40, 70), (7, 1), (300, 500)):
+        compiler.same_as_cpu(function, torch.randn(shape), torch.randn(shape), compiled=compiled, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("optimize", [True, False])
+def test_convolution_in_channels_last(optimize):
+    weight, bias = torch.randn(96, 70, 3, 3), torch.randn(96)
+
+    def function(x, w, b):
+        return F.conv2d(x, w, b, padding=1).relu() * 2
+
+    x = torch.randn(2, 70, 9, 8)
+    with config.patch(layout_optimization=optimize):
+        for layout in (torch.contiguous_format, torch.channels_last):
+            args = (x.to(memory_format=layout), weight, bias)
+            on_npu = compiler.on("npu", args)
+            found = torch.compile(function, fullgraph=True)(*on_npu)
+            torch.testing.assert_close(found.cpu(), function(*args), rtol=1e-4, atol=1e-3)
+            assert found.stride() == function(*on_npu).stride()
+            torch._dynamo.reset()
+
+
+def test_settings_are_those_of_before():
+    names = ("loop_ordering_after_fusion", "loop_reindexing_after_fusion", "loop_index_inversion_in_fusion")
+    before = [getattr(config, name) for name in (*names, "cuda_backend")]
+    seen = []
+
+    def spy(nodes):
+        seen.append([getattr(config, name) for name in (*names, "cuda_backend")])
+        return nodes
+
+    with config.patch(_post_fusion_custom_pass=spy):
+        torch.compile(lambda x: x.sin() + 1)(torch.randn(9, device="npu"))
+        torch.compile(lambda x: x.cos() + 1)(torch.randn(9))
+    assert seen[-1] == before
+    assert [getattr(config, name) for name in (*names, "cuda_backend")] == before

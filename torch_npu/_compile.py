@@ -1,0 +1,26 @@
+"""Tells torch.compile about the npu when a program first needs it: nothing of Dynamo or Inductor, which cost seconds,
+is imported before. What it is not: the code generator (torch_npu._inductor). Called once, by `import torch_npu`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from torch_npu._when_imported import WhenImported
+
+
+def _interface(module: ModuleType) -> None:
+    from torch_npu._inductor.device import NpuInterface
+
+    module.register_interface_for_device("npu", NpuInterface)
+
+
+def _code_generator(_: ModuleType) -> None:
+    # Behind the last of Inductor's own modules, so that each of them can be imported.
+    from torch_npu import _inductor
+
+    _inductor.register()
+
+
+def register() -> None:
+    WhenImported("torch._dynamo.device_interface", _interface)
+    WhenImported("torch._inductor.compile_fx", _code_generator)

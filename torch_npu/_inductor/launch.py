@@ -1,0 +1,129 @@
+"""Kernels as tasks of a stream: the C++ around a kernel that Inductor generated, and its compilation.
+
+The compiled function takes the stream's handle and the number of elements before the kernel's own arguments, copies
+them all, and puts the kernel on the stream through the capsule torch_npu._C._host_kernel
+(torch_npu/csrc/python/host_kernel.cpp). Memory that Python frees meanwhile stays good: the allocator gives it out
+again in the stream's order. Who calls it: the modules Inductor writes, also those it finds in its cache on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch._inductor.async_compile import get_compile_threads
+from torch._inductor.codecache import CppPythonBindingsCodeCache, LambdaFuture
+from torch._inductor.utils import clear_on_fresh_cache
+
+MARK = "// A task of an npu stream"
+_INCLUDE = "#include <torch/csrc/inductor/cpp_prefix.h>"
+# So many elements are computed at the call, as tiny operators are, if the stream is empty: ~20 us at most.
+TINY = 8192
+
+# In front of the kernel. An exception must not leave a parallel region: it is kept, and thrown behind the region.
+_PRELUDE = """
+MARK: {wide}
+#include <exception>
+#include <mutex>
+static constexpr bool npu_wide = {wide};
+static std::mutex npu_error_mutex;
+static std::exception_ptr npu_error;
+[[maybe_unused]] static void npu_keep_error() {{
+    const std::lock_guard<std::mutex> guard(npu_error_mutex);
+    if (!npu_error) npu_error = std::current_exception();
+}}
+""".replace("MARK", MARK)
+
+# Behind it, before the functions Python calls. Braces are doubled for str.format.
+_LAUNCH = """
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <utility>
+
+template <class... P>
+struct NpuTask {{
+    void (*kernel)(P...);
+    std::tuple<P...> args;
+
+    static int run(void* state, char* message, size_t room) {{
+        NpuTask& task = *static_cast<NpuTask*>(state);
+        try {{
+            std::apply(task.kernel, task.args);
+            if constexpr (npu_wide) {{
+                if (npu_error) std::rethrow_exception(std::exchange(npu_error, nullptr));
+            }}
+            return 0;
+        }} catch (const std::exception& error) {{
+            const std::string text = error.what();
+            std::snprintf(message, room, "%s", text.substr(0, text.find('\\n')).c_str());
+        }} catch (...) {{
+            std::snprintf(message, room, "unknown error");
+        }}
+        return 1;
+    }}
+    static void drop(void* state) {{ delete static_cast<NpuTask*>(state); }}
+}};
+
+using NpuLaunch = int (*)(uintptr_t, int (*)(void*, char*, size_t), void (*)(void*), void*, const char*, int);
+
+template <class... P, class... A>
+static PyObject* npu_launch(void (*kernel)(P...), uintptr_t stream, int64_t work, A... args) {{
+    static const auto launch =
+        reinterpret_cast<NpuLaunch>(PyCapsule_Import("torch_npu._C._host_kernel", 0));
+    if (launch == nullptr) return nullptr;
+    using Task = NpuTask<P...>;
+    const int cost = npu_wide ? 2 : work <= TINY ? 0 : 1;
+    Task* const task = new Task{{kernel, std::tuple<P...>(args...)}};
+    if (launch(stream, Task::run, Task::drop, task, "torch.compile kernel", cost) != 0) return nullptr;
+    Py_RETURN_NONE;
+}}
+""".replace("TINY", str(TINY))
+
+
+def _contain_errors(source: str) -> str:
+    """Puts the body of each parallel loop into a try block."""
+    lines, out, i = source.split("\n"), [], 0
+    while i < len(lines):
+        out.append(lines[i])
+        i += 1
+        if not out[-1].lstrip().startswith("#pragma omp for"):
+            continue
+        while lines[i].lstrip().startswith("for("):
+            out.append(lines[i])
+            i += 1
+        opening = lines[i]
+        if opening.strip() != "{":
+            raise AssertionError(f"torch_npu._inductor: a parallel loop without a block:\n{source}")
+        end = lines.index(opening.replace("{", "}"), i)
+        out += [opening, "try {", *lines[i + 1 : end], "} catch (...) { npu_keep_error(); }", lines[end]]
+        i = end + 1
+    return "\n".join(out)
+
+
+def task_source(source: str) -> str:
+    """A generated kernel's C++, made ready to be a task. Whether it uses several threads is read from its text."""
+    wide = "#pragma omp parallel" in source
+    if wide and "TORCH_CHECK(" in source:
+        source = _contain_errors(source)
+    prelude = _PRELUDE.format(wide=str(wide).lower())
+    if _INCLUDE not in source:
+        raise AssertionError(f"torch_npu._inductor: a kernel without {_INCLUDE}:\n{source}")
+    return source.replace(_INCLUDE, _INCLUDE + prelude, 1)
+
+
+@clear_on_fresh_cache
+class NpuKernelCache(CppPythonBindingsCodeCache):
+    cache: dict[str, Any] = {}
+    cache_clear = staticmethod(cache.clear)
+    call_entry_function = "return npu_launch(kernel, {});"
+    extra_parse_arg = _LAUNCH
+
+
+def compile_kernel(async_compile: Any, argtypes: list[str], source: str) -> Callable[..., None] | LambdaFuture:
+    """Compiles a kernel, in the background if Inductor has processes for it: f(stream, elements, *arguments)."""
+    argtypes = ["uintptr_t", "int64_t", *argtypes]
+    if get_compile_threads() <= 1:
+        return NpuKernelCache.load_pybinding(argtypes, source)
+    return LambdaFuture(NpuKernelCache.load_pybinding_async(argtypes, source, submit_fn=async_compile.submit))

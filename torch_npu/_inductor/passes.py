@@ -1,0 +1,62 @@
+"""What is changed in a graph on the npu before Inductor lowers it. Run by Inductor's post_grad passes, for such
+graphs alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
+
+from torch_npu import _C
+
+aten = torch.ops.aten
+
+
+def refuse_without_host_kernels() -> None:
+    """Raises NotImplementedError on CANN, which cannot run what Inductor's C++ generator makes."""
+    if not _C._runs_host_kernels():
+        raise NotImplementedError(
+            "torch.compile: the inductor backend makes kernels for the processor, which only the software NPU runs; "
+            'this process uses another CANN. Use backend="aot_eager", or torch.npu.make_graphed_callables'
+        )
+
+
+def _flatten_arg_reduction(node: torch.fx.Node) -> None:
+    """argmax(x) → argmax(x.reshape(-1), 0). For devices that are not "cpu" Inductor counts in the order of the memory
+    where several dimensions are reduced at once: another index for a transposed tensor, without an error."""
+    x: Any = node.args[0]
+    dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    keepdim = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)
+    value = x.meta["val"]
+    if dim is not None or value.dim() < 2:
+        return
+    graph = node.graph
+    with graph.inserting_before(node):
+        flat = graph.call_function(aten.reshape.default, (x, [-1]))
+        flat.meta["val"] = value.reshape(-1)
+        found = graph.call_function(node.target, (flat, 0))
+        found.meta.update(node.meta)
+        found.meta["val"] = node.meta["val"].reshape([])
+        if keepdim:
+            found = graph.call_function(aten.reshape.default, (found, [1] * value.dim()))
+            found.meta.update(node.meta)
+    node.replace_all_uses_with(found)
+    graph.erase_node(node)
+
+
+class NpuGraphPass(CustomGraphModulePass):
+    def __call__(self, gm: torch.fx.GraphModule) -> None:
+        refuse_without_host_kernels()
+        for target in (aten.argmax.default, aten.argmin.default):
+            for node in gm.graph.find_nodes(op="call_function", target=target):
+                if node.meta["val"].device.type == "npu":
+                    _flatten_arg_reduction(node)
+        gm.recompile()
+
+    def uuid(self) -> Any:
+        # Part of the key of Inductor's cache on disk: whatever generates code here.
+        from torch_npu._inductor import launch, op_overrides, scheduling, wrapper
+
+        files = (__file__, *(str(module.__file__) for module in (launch, op_overrides, scheduling, wrapper)))
+        return get_hash_for_files(files)

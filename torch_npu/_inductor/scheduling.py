@@ -1,0 +1,74 @@
+"""Inductor's C++ generator for graphs on the npu: CppScheduling, with the settings it needs under a device's name
+that is not "cpu", and kernels that tell how much work they are.
+
+The settings (CURES) are patched while a graph with npu tensors is scheduled and its code is generated, by methods of
+that graph's scheduler; other graphs keep theirs. Who calls it: Inductor's scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+from torch._inductor import config
+from torch._inductor.codegen.cpp import CppScheduling, KernelGroup
+from torch._inductor.utils import sympy_product
+from torch._inductor.virtualized import V
+
+from torch_npu._inductor import launch
+
+# Fusion that reorders loops reads a loop group as (elements, elements reduced), which the C++ generator's is not:
+# TypeError. A device without a name of its own has "cuda_backend"; only by "cpp" have the generator's values a type
+# (indirect indexing).
+CURES = {
+    "loop_ordering_after_fusion": False,
+    "loop_reindexing_after_fusion": False,
+    "loop_index_inversion_in_fusion": False,
+    "cuda_backend": "cpp",
+}
+# The steps of a scheduler in which they count.
+_STEPS = ("fuse_nodes", "merge_loops", "codegen")
+
+
+def _cured(step: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with config.patch(CURES):
+            return step(*args, **kwargs)
+
+    return call
+
+
+class NpuKernelGroup(KernelGroup):
+    """One kernel: called with how many elements it computes, known only at the call where shapes are dynamic."""
+
+    def call_kernel(self, wrapper: Any, kernel_name: str) -> None:
+        work = sympy.Integer(0)
+        for node in self.scheduled_nodes:
+            work += sum(sympy_product(part) for part in node.get_ranges()[:1])
+            if node.is_reduction():
+                work += sympy_product([*node.get_ranges()[0], *node.get_ranges()[1]])
+        _, call_args, arg_types = self.args.cpp_argdefs()
+        wrapper.generate_kernel_call(
+            kernel_name,
+            [wrapper.expression(work), *call_args],
+            triton=False,
+            arg_types=["int64_t", *arg_types],
+            device=self.scheduled_nodes[0].get_device(),
+        )
+
+
+class NpuScheduling(CppScheduling):
+    def __init__(self, scheduler: Any) -> None:
+        super().__init__(scheduler)
+        if scheduler is not None:
+            for step in _STEPS:
+                setattr(scheduler, step, _cured(getattr(scheduler, step)))
+
+    def reset_kernel_group(self) -> None:
+        self.kernel_group = NpuKernelGroup()
+
+    def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
+        if V.graph.cpp_wrapper:
+            raise NotImplementedError("torch.compile on npu: cpp_wrapper and AOTInductor are not implemented")
+        return super().define_kernel(launch.task_source(src_code), nodes, kernel_args)
