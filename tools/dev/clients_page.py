@@ -64,7 +64,7 @@ def page() -> str:
         "- ColossalAI's HybridAdam wants a CPU kernel even where all is on the NPU, and its own for x86 needs CUDA:",
         "  `import torch_npu.contrib.colossalai` first, which registers PyTorch's by ColossalAI's own hook. It also",
         '  gives `mixed_precision="fp16"` a scaler that scales: ColossalAI makes CUDA\'s, which is off without CUDA.',
-        "- transformers 4.51 imports `einops` where torch_npu is installed: `pip install einops`.",
+        "- transformers 4.51 imports `einops` where torch_npu is installed: install `einops`, too.",
         "- Lightning has no accelerator for the NPU; `tests/clients/programs/vision.py` has one of thirty lines.",
     ]
     return "\n".join(lines) + "\n"
