@@ -21,7 +21,8 @@ BUILD := build/make
 ROOMS := cann ops softnpu torch_npu migrate cmake tools/codegen
 # The build is repeated when one of these changes (the compiler's own dependency tracking then decides what is rebuilt).
 INPUTS := CMakeLists.txt pyproject.toml \
-          $(shell find $(ROOMS) -type f ! -name '*.pyc' ! -name '*.md' ! -path '*/.*' 2>/dev/null)
+          $(shell find $(ROOMS) -type f ! -name '*.pyc' ! -name '*.md' ! -path '*/.*' 2>/dev/null) \
+          $(shell find tests -path '*/cpp/*' -type f)
 REQUIREMENTS := requirements/dev.txt requirements/no-deps.txt
 
 .PHONY: help
