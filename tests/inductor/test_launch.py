@@ -52,11 +52,20 @@ def test_another_device():
 
 def test_numbers_on_the_cpu():
     x, scale = torch.randn(6, device="npu"), torch.tensor(2.0)
-    compiled = torch.compile(lambda x, s: x * s + s)
+    compiled = torch.compile(lambda x, s: (x * s + s, s + 1))  # a kernel of the CPU behind it
     busy(torch.npu.current_stream(), 0.2)
-    y = compiled(x, scale)
+    y, more = compiled(x, scale)
     scale.fill_(100)
     torch.testing.assert_close(y.cpu(), x.cpu() * 2 + 2)
+    assert more.device.type == "cpu" and more.item() == 3
+
+
+def test_a_wrapper_in_cpp_is_refused_by_name():
+    with (
+        torch._inductor.config.patch(cpp_wrapper=True),
+        pytest.raises(Exception, match="cpp_wrapper .* not implemented"),
+    ):
+        torch.compile(lambda x: x * 3)(torch.ones(5, device="npu"))
 
 
 @pytest.mark.parametrize("count", [8, 100_000])  # on one thread, and in a parallel loop

@@ -61,6 +61,8 @@ def told(thing: object) -> str:
 @pytest.mark.parametrize("name", MODULES)
 def test_public_names_have_docstrings(name):
     module = importlib.import_module(name)
+    if name.endswith("transfer_to_npu"):
+        module.disable()  # its import enables it, for the other tests of this process, too
     missing = []
     for public in names(module):
         thing = getattr(module, public)

@@ -106,6 +106,28 @@ def test_compiled_autocast(backend: str, enabled: bool) -> None:
     torch.testing.assert_close(result.cpu().float(), x() @ x())
 
 
+def test_what_was_compiled_before_the_import_is_no_matter() -> None:
+    from torch_npu.contrib import transfer_to_npu  # importing it here would enable it for other rooms
+
+    def function(t):
+        return t * 2, torch.is_autocast_enabled("cuda")
+
+    transfer_to_npu.disable()
+    assert torch.compile(lambda t: t + 1, backend="eager")(x()).sum() == 10
+    transfer_to_npu.enable()
+    with torch.autocast("cuda"):
+        assert torch.compile(function, fullgraph=True, backend="eager")(x().cuda())[1]
+
+
+def test_the_default_backend() -> None:
+    def function(t):
+        return (t.cuda() + torch.ones(2, device="cuda")).softmax(-1).sum(0)
+
+    result = torch.compile(function, fullgraph=True)(x())
+    assert result.device == torch.device("npu", 0)
+    torch.testing.assert_close(result.cpu(), (x() + 1).softmax(-1).sum(0))
+
+
 def test_compiled_training_step() -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))

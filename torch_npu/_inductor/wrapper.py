@@ -45,15 +45,15 @@ class _Npu:
             self.writeline(f"{stream} = get_raw_stream({device.index})")
         else:
             stream = PythonWrapperCodegen.write_get_raw_stream(self, device.index, graph_name)
-        self.writeline(self.wrap_kernel_call(kernel_name, [stream, *map(self._on_device, call_args)]))
+        self.writeline(
+            self.wrap_kernel_call(kernel_name, [stream, *(self._on_device(a, device.index) for a in call_args)])
+        )
 
-    def _on_device(self, arg: str) -> str:
+    def _on_device(self, arg: str, index: int) -> str:
         """A tensor of the CPU (a number that is no constant of the graph) would be read when the kernel runs: later."""
         buffer = V.graph.try_get_buffer(arg)
         device = buffer.get_device() if buffer is not None and hasattr(buffer, "get_device") else None
-        if device is None or device.type != "cpu":
-            return arg
-        return f"{arg}.to('npu:{V.graph.get_current_device_or_throw().index}')"
+        return f"{arg}.to('npu:{index}')" if device is not None and device.type == "cpu" else arg
 
 
 class NpuSubgraphWrapper(_Npu, SubgraphPythonWrapperCodegen):
@@ -68,7 +68,7 @@ class NpuWrapper(_Npu, PythonWrapperCodegen):
         return NpuWrapper()
 
 
-class NpuCppWrapper:
+class NpuCppWrapper(PythonWrapperCodegen):
     @staticmethod
     def create(*_: Any) -> Any:
         raise NotImplementedError(

@@ -132,6 +132,11 @@ class _NPUDeviceProperties:
     def multi_processor_count(self) -> int:
         return self.cube_core_num
 
+    @property
+    def gcnArchName(self) -> str:  # noqa: N802
+        """The name. Inductor asks torch.cuda's properties for it where PyTorch has no CUDA: under transfer_to_npu, these."""
+        return self.name
+
     def __repr__(self) -> str:
         return (
             f"_NPUDeviceProperties(name='{self.name}', total_memory={self.total_memory // (1024 * 1024)}MB, "

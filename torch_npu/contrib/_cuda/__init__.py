@@ -40,6 +40,7 @@ def enable() -> None:
     except BaseException:
         disable()
         raise
+    _forget_rules()
 
 
 def disable() -> None:
@@ -48,6 +49,21 @@ def disable() -> None:
     rewrite.stop()
     _attributes.restore()
     _C._cuda_alias_disable()
+    _forget_rules()
+
+
+def _forget_rules() -> None:
+    """Dynamo, once imported, finds torch's functions by hash; that of a built-in one is its C function's address, which
+    `redirected` changes."""
+    if rules := sys.modules.get("torch._dynamo.trace_rules"):
+        rules.clear_lru_cache()
+    if torch_variables := sys.modules.get("torch._dynamo.variables.torch"):
+        handlers = torch_variables.TorchInGraphFunctionVariable._get_handlers()
+        folded = (torch_variables.constant_fold_functions, torch_variables.constant_fold_functions_need_guards)
+        for known in (handlers, *folded):
+            rows = list(known.items())
+            known.clear()
+            known.update(rows)
 
 
 @contextlib.contextmanager

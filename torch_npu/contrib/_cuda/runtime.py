@@ -86,9 +86,10 @@ def _cuda_sleep(cycles: int) -> None:
             event.record()
             piece.sin_()
         events[-1].synchronize()
-        # The least of them: a busy machine makes single ones longer, and every sleep after it shorter.
+        # The least of them: a busy machine makes single ones longer, and every sleep after it shorter. None is believed
+        # to take longer than half a millisecond: where it does, sleeps are longer than asked for.
         took = min(began.elapsed_time(ended) for began, ended in zip(events, events[1:], strict=False))
-        _sleep_piece[index] = (piece, max(took, 0.01))
+        _sleep_piece[index] = (piece, min(max(took, 0.01), 0.5))
     piece, milliseconds = _sleep_piece[index]
     for _ in range(max(1, round(cycles / _CYCLES_PER_MS / milliseconds))):
         piece.sin()
