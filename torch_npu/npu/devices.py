@@ -134,7 +134,7 @@ class _NPUDeviceProperties:
 
     @property
     def gcnArchName(self) -> str:  # noqa: N802
-        """The name. Inductor asks torch.cuda's properties for it where PyTorch has no CUDA: under transfer_to_npu, these."""
+        """The name. Inductor asks torch.cuda's properties for it where PyTorch has no CUDA (transfer_to_npu)."""
         return self.name
 
     def __repr__(self) -> str:
