@@ -52,6 +52,10 @@ def test_each_pitfall_of_a_device_that_is_not_the_cpu():
     compiler.same_as_cpu(pitfalls, *inputs(), rtol=1e-5, atol=1e-5)
 
 
+def test_a_result_in_a_half_type_that_is_stored_twice():
+    compiler.same_as_cpu(lambda x: (x.amax(0), x.max(0), x.sum(1), x.sum(1).float()), torch.randn(37, 53).half())
+
+
 @pytest.mark.full
 def test_half_types():
     def function(x):
