@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import nn
 from torch._inductor import config
+from torch._inductor.scheduler import Scheduler
 
 from tests.inductor import compiler
+from torch_npu._inductor import launch
 
 F = nn.functional
 
@@ -50,6 +52,19 @@ def inputs():
 
 def test_each_pitfall_of_a_device_that_is_not_the_cpu():
     compiler.same_as_cpu(pitfalls, *inputs(), rtol=1e-5, atol=1e-5)
+
+
+def test_fusions_that_are_not_made_for_this_generator_are_not_tried(monkeypatch):
+    tried = []
+    for name in ("_try_reorder_loops_for_candidates", "_try_reindex_pointwise_for_reduction"):
+        monkeypatch.setattr(Scheduler, name, lambda *_, name=name: tried.append(name) or -1)
+    invert = "shared_data_after_inverting_indexing"
+    monkeypatch.setattr(Scheduler, invert, lambda *_: tried.append(invert) or -1)
+    monkeypatch.setattr(launch, "compile_kernel", lambda *_: lambda *_: None)
+    x = torch.randn(64, 96, device="npu")
+    with config.patch(force_disable_caches=True):
+        torch.compile(lambda x: (x.t().contiguous() + 1, x.sum(1), (x[:, ::2] * 2).contiguous()))(x)
+    assert tried == []
 
 
 def test_a_result_in_a_half_type_that_is_stored_twice():

@@ -20,11 +20,11 @@ _INCLUDE = "#include <torch/csrc/inductor/cpp_prefix.h>"
 # So many elements are computed at the call, as tiny operators are, if the stream is empty: ~20 us at most.
 TINY = 8192
 
-# In front of the kernel. An exception must not leave a parallel region: it is kept, and thrown behind the region. There is
-# one such kernel at a time in the process (SOFTNPU_WIDE), so what it keeps may be the module's; others are many at a time.
+# In front of the kernel. An exception must not leave a parallel region: it is kept, and thrown behind the region. One
+# such kernel runs at a time in the process (SOFTNPU_WIDE), so what it keeps may be the module's; others run side by side.
 #
-# The prefix's flag of a division by zero is one variable of the process (an inline one), which compiled functions of the
-# CPU set too, and which points into the stack of whoever set it last. Hidden, it is this module's.
+# The prefix's flag of a division by zero is one variable of the process (an inline one), which compiled functions of
+# the CPU set too, and which points into the stack of whoever set it last. Hidden, it is this module's.
 _PRELUDE = """
 MARK: {wide}
 #include <exception>

@@ -9,6 +9,7 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
 
 from torch_npu import _C
+from torch_npu._inductor import attention
 
 aten = torch.ops.aten
 
@@ -52,11 +53,15 @@ class NpuGraphPass(CustomGraphModulePass):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if node.meta["val"].device.type == "npu":
                     _flatten_arg_reduction(node)
+        for target in attention.DENSE:
+            for node in gm.graph.find_nodes(op="call_function", target=target):
+                if node.args[0].meta["val"].device.type == "npu":
+                    attention.make_dense(gm, node)
         gm.recompile()
 
     def uuid(self) -> Any:
         # Part of the key of Inductor's cache on disk: whatever generates code here.
-        from torch_npu._inductor import launch, op_overrides, scheduling, wrapper
+        from torch_npu._inductor import kernels, launch, op_overrides, scheduling, wrapper
 
-        files = (__file__, *(str(module.__file__) for module in (launch, op_overrides, scheduling, wrapper)))
-        return get_hash_for_files(files)
+        modules = (attention, kernels, launch, op_overrides, scheduling, wrapper)
+        return get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))

@@ -60,7 +60,7 @@ class NpuKernelGroup(KernelGroup):
 
 
 def by_value(arg: str) -> bool:
-    """Is the argument a tensor of the CPU with one element, a number? The kernel runs later and takes what it is now."""
+    """Is the argument a number in the memory of the CPU? The kernel runs later and takes what it is at the call."""
     buffer = V.graph.try_get_buffer(arg)
     device = buffer.get_device() if buffer is not None and hasattr(buffer, "get_device") else None
     return device is not None and device.type == "cpu" and not buffer.get_size()
