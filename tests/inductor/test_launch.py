@@ -146,6 +146,16 @@ def test_no_module_shares_its_flag_of_a_division():
         assert not hasattr(ctypes.CDLL(file), "inductor_cpu_integer_div_error_flag")
 
 
+def test_a_branch_inside_a_graph():
+    def function(x):
+        return torch.cond(x.sum() > 0, lambda x: (x.sin() + 1) * 2, lambda x: x.cos() - 1, (x,))
+
+    x = torch.linspace(-1, 2, 12)
+    compiled = torch.compile(function, fullgraph=True)
+    for value in (x, -x):
+        compiler.same_as_cpu(function, value, compiled=compiled)
+
+
 def test_a_graph_captures_and_replays():
     x = torch.ones(8, device="npu")
     triple(x)

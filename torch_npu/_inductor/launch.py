@@ -21,7 +21,7 @@ _INCLUDE = "#include <torch/csrc/inductor/cpp_prefix.h>"
 TINY = 8192
 
 # In front of the kernel. An exception must not leave a parallel region: it is kept, and thrown behind the region. One
-# such kernel runs at a time in the process (SOFTNPU_WIDE), so what it keeps may be the module's; others run side by side.
+# such kernel runs at a time in the process (SOFTNPU_WIDE), so what it keeps may be the module's.
 #
 # The prefix's flag of a division by zero is one variable of the process (an inline one), which compiled functions of
 # the CPU set too, and which points into the stack of whoever set it last. Hidden, it is this module's.
