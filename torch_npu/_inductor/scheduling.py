@@ -32,8 +32,13 @@ CURES = {
 _STEPS = ("fuse_nodes", "merge_loops", "codegen")
 
 
-def _cured(step: Callable[..., Any]) -> Callable[..., Any]:
+def _cured(scheduler: Any, step: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
+        if getattr(scheduler, "_multi_stream_nodes", False):
+            raise NotImplementedError(
+                "torch.compile on npu: a stream that is entered inside a compiled function is not implemented; "
+                "enter it around the call, or by torch.npu.stream(s), which ends the graph there"
+            )
         with config.patch(CURES):
             return step(*args, **kwargs)
 
@@ -73,7 +78,7 @@ class NpuScheduling(CppScheduling):
         super().__init__(scheduler)
         if scheduler is not None:
             for step in _STEPS:
-                setattr(scheduler, step, _cured(getattr(scheduler, step)))
+                setattr(scheduler, step, _cured(scheduler, getattr(scheduler, step)))
 
     def reset_kernel_group(self) -> None:
         self.kernel_group = NpuKernelGroup()

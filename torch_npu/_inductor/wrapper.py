@@ -7,7 +7,6 @@ from typing import Any
 
 import sympy
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen, pexpr
-from torch._inductor.stream_constants import DEFAULT_STREAM_IDX
 from torch._inductor.virtualized import V
 
 from torch_npu._inductor import launch
@@ -39,12 +38,7 @@ class _Npu:
                 current_stream_idx=current_stream_idx, **rest,
             )  # fmt: skip
             return
-        if current_stream_idx is not None and current_stream_idx != DEFAULT_STREAM_IDX:
-            self.write_get_raw_stream_header()
-            stream = "raw_stream"
-            self.writeline(f"{stream} = get_raw_stream({device.index})")
-        else:
-            stream = PythonWrapperCodegen.write_get_raw_stream(self, device.index, graph_name)
+        stream = PythonWrapperCodegen.write_get_raw_stream(self, device.index, graph_name)
         self.writeline(self.wrap_kernel_call(kernel_name, [stream, *call_args]))
 
 
