@@ -1,5 +1,8 @@
-"""The program that `anycend doctor` runs in a process of its own: a + b on the first device, through torch where there is
-one with a device npu, else the C ABI alone. Prints its findings as JSON: [[ok, what, remedy], ...]."""
+"""The program that `anycend doctor` runs in a process of its own: a + b on the first device.
+
+Through torch where there is one with a device npu, else through the C ABI alone. Prints its findings as JSON:
+[[ok, what, remedy], ...].
+"""
 
 from __future__ import annotations
 
