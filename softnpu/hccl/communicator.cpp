@@ -177,6 +177,11 @@ void Communicator::process_gone(const Key& process, uint32_t pid, Farewell how) 
       ranks_where([&](uint32_t r) { return members_[r].process.id == process && (one = r, true); });
   if (ranks.empty()) return;
   const EpochPtr e = epoch();
+  // Who destroyed its communicator first owes the others nothing: its end, even without a word (_exit), is no failure.
+  bool had_left = true;
+  for (uint32_t r = 0; r < size(); ++r)
+    if (members_[r].process.id == process) had_left = had_left && e->board->left(r) != Left::kNo;
+  if (had_left) how = Farewell::kSaid;
   // First this, then the error: whoever sees the error knows who writes into no buffer any more.
   for (uint32_t r = 0; r < size(); ++r)
     if (members_[r].process.id == process) e->board->leave(r, how == Farewell::kSaid ? Left::kEnded : Left::kDied);
