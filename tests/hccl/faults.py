@@ -165,6 +165,7 @@ def inflict(cell: Cell, job: Job, hosts: Hosts | None) -> None:
         how = {"exit": signal.SIGTERM, "exception": signal.SIGINT, "abort": signal.SIGABRT}[cell.fault]
         job.kill(cell.victim, how)
     else:
+        job.may_die(cell.victim)
         job.start(programs.end, cell.fault, ranks=[cell.victim])
         job.workers[cell.victim].wait(20)
 
