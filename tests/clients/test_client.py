@@ -8,7 +8,14 @@ import pytest
 
 from tests.clients import client, environment
 
-ROW = {"runs": ["a"], "precisions": ["fp32"], "cpu": {}, "allowed": {"fp32": 1e-3}, "fall back": {"named": "why"}, "constant": False}
+ROW = {
+    "runs": ["a"],
+    "precisions": ["fp32"],
+    "cpu": {},
+    "allowed": {"fp32": 1e-3},
+    "fall back": {"named": "why"},
+    "constant": False,
+}
 GROUP = client.Group("row", 1, ROW)
 END = {"end": "the process ended with 9"}
 
