@@ -45,7 +45,7 @@ def test_what_is_not_a_number_is_a_difference():
 def test_every_rank_counts():
     two, both = client.Group("row", 2, ROW), [line(2.0, 1.0), line(2.0, 1.0, rank=1)]
     assert "npu rank 1: the process ended with 9" in compare([line(2.0, 1.0), END], both, two)
-    assert "difference 1.0e+00" in compare([line(2.0, 1.0), line(2.0, 3.0, rank=1)], both, two)
+    assert "difference 2.0e+00" in compare([line(2.0, 1.0), line(2.0, 3.0, rank=1)], both, two)
 
 
 def test_steps_that_are_missing_are_an_error():

@@ -4,8 +4,8 @@
 
 A file over 400 lines says "Long because ..." in its opening comment. A file that a comment names exists: beside the one
 that names it, in a folder above or below, or anywhere if its folder is named, too (tests and tools may name any file by
-its name alone). A file that a header's "Who calls it:" names includes the header, if through others; a list of nothing but files
-names all sources that include it themselves. `make lint` and tests/tools/test_check_files.py run it.
+its name alone). A file that a header's "Who calls it:" names includes the header, if through others; a list of nothing
+but files names all sources that include it themselves. `make lint` and tests/tools/test_check_files.py run it.
 """
 
 from __future__ import annotations
