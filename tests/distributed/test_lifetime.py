@@ -85,6 +85,7 @@ def test_monitored_barrier_names_who_is_missing(fresh):
 
 def test_a_dead_rank_is_named_and_its_log_pointed_to(fresh):
     job = fresh(3)
+    job.may_die(2)
     job.start(failures.dies, ranks=[0, 1, 2])
     for text in job.results(ranks=[0, 1]):
         assert "rank 2" in text and "log" in text, text
