@@ -23,6 +23,12 @@ void check_no_rotate(const OptionalTensor& rotate);
 void check_gamma(const char* name, const at::Tensor& input, const at::Tensor& gamma);
 void check_same_sizes(const char* name, const at::Tensor& a, const at::Tensor& b);
 
+void check_add_layer_norm_gradient(const OptionalTensor& dy, const at::Tensor& x1, const at::Tensor& x2,
+                                   const at::Tensor& rstd, const at::Tensor& mean, const at::Tensor& gamma,
+                                   const OptionalTensor& dsum);
+void check_bce_gradient(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& target,
+                        const OptionalTensor& weight, const OptionalTensor& pos_weight);
+
 int64_t gelu_code(std::string_view approximate);  // aclnnGeluV2: none 0, tanh 1
 void check_probability(double p);
 

@@ -51,6 +51,17 @@ void need_kernel_size(const char* op, const at::Tensor& weight, at::IntArrayRef 
   }
 }
 
+void need_broadcast(const char* op, const char* name, const OptionalTensor& t, const Sizes& to) {
+  if (!given(t)) return;
+  const auto missing = static_cast<int64_t>(to.size()) - t->dim();
+  for (int64_t d = 0; d < t->dim(); ++d) {
+    const c10::SymInt size = t->sym_size(d);
+    const c10::SymBool one = size.sym_eq(1);
+    TORCH_SYM_CHECK(missing + d < 0 ? one : one.sym_or(size.sym_eq(to[missing + d])), op, ": ", name, " of ",
+                    t->sym_sizes(), " does not broadcast to [", joined(to, ", "), "]");
+  }
+}
+
 void need_elements(const char* op, const char* name, const OptionalTensor& t, const Sizes& counts) {
   if (!given(t)) return;
   const c10::SymInt has = t->sym_numel();

@@ -65,6 +65,8 @@ at::ScalarType eight_bits(const char* op, const std::optional<int64_t>& type);
 void need_dims(const char* op, const char* name, const at::Tensor& t, std::initializer_list<int64_t> dims);
 void need_sizes(const char* op, const char* name, const at::Tensor& t, const Sizes& sizes);  // -1 stands for any
 void need_sizes(const char* op, const char* name, const OptionalTensor& t, const Sizes& sizes);
+// The tensor broadcasts to the sizes; dimensions of one more than they have may lead.
+void need_broadcast(const char* op, const char* name, const OptionalTensor& t, const Sizes& to);
 void need_elements(const char* op, const char* name, const OptionalTensor& t, const Sizes& counts);  // one of them
 void need_type(const char* op, const char* name, const OptionalTensor& t, std::initializer_list<at::ScalarType> types);
 void need_integers(const char* op, const char* name, const OptionalTensor& t);  // int32 or int64
@@ -174,6 +176,7 @@ Sizes permuted_product(const at::Tensor& a, const at::Tensor& b, at::OptionalInt
                        at::OptionalIntArrayRef perm_b, const OptionalTensor& scale, int64_t split);
 Sizes feed_forward_sizes(const at::Tensor& x, const at::Tensor& weight);
 Sizes product_sizes(const char* op, const at::Tensor& a, const at::Tensor& b);
+void check_anti_quant(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& offset);
 void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gamma, const OptionalTensor& beta,
                       const OptionalTensor& scale, const OptionalTensor& offset);
 void check_group_quant(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& groups,
