@@ -29,6 +29,8 @@ MODULES = [
     "torch_npu.npu.streams",
     "torch_npu.npu.tensor_types",
     "torch_npu.npu.utils",
+    "torch_npu.optim",
+    "torch_npu.utils",
     "torch_npu._C._distributed_c10d",
 ]
 
