@@ -31,6 +31,7 @@ MODULES = [
     "torch_npu.npu.utils",
     "torch_npu.optim",
     "torch_npu.utils",
+    "torch_npu.utils.profiler",
     "torch_npu._C._distributed_c10d",
 ]
 
