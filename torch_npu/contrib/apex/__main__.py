@@ -1,4 +1,4 @@
-"""python -m torch_npu.contrib.apex FOLDER: writes FOLDER/apex.py, which lets `import apex` find this package."""
+"""python -m torch_npu.contrib.apex FOLDER: writes a file there that lets `import apex` find this package."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def install(folder: str | Path | None = None) -> Path | None:
     """Lets `import apex` find torch_npu.contrib.apex.
 
     Args:
-        folder: writes the file apex.py there, for programs that have the folder on their path; without it the name is
+        folder: writes a module apex there, for programs that have the folder on their path; without it the name is
             given in this process alone.
 
     Returns: the file, if one was written. Raises: ImportError if another apex is installed (in this process);

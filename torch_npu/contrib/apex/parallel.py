@@ -1,7 +1,6 @@
 """apex.parallel: data parallel on torch.nn.parallel, and synchronized batch norm on torch.nn.SyncBatchNorm."""
 
-from __future__ import annotations
-
+# Annotations are evaluated: DistributedDataParallel looks at those of its communication hook.
 from typing import Any
 
 import torch
@@ -51,7 +50,7 @@ class DistributedDataParallel(torch.nn.parallel.DistributedDataParallel):
         before = gradient_predivide_factor
         after = dist.get_world_size() / before if gradient_average else 1.0 / before
 
-        def average(state: Any, bucket: dist.GradBucket) -> torch.futures.Future:
+        def average(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
             gradients = bucket.buffer()
             sent = gradients.float() if allreduce_always_fp32 else gradients
             if before != 1.0:

@@ -36,10 +36,10 @@ def npu_bbox_coder_encode_xyxy2xywh(
     bboxes: torch.Tensor, gt_bboxes: torch.Tensor, means: Sequence[float] | None = None,
     stds: Sequence[float] | None = None, is_normalized: bool = False, normalized_scale: float = 10000.0,
 ) -> torch.Tensor:  # fmt: skip
-    """Offsets from anchors to boxes: (dx / w, dy / h, log(w' / w), log(h' / h)), less means, over stds; w = x2 - x1 + 1.
+    """Offsets from anchors to boxes: (dx / w, dy / h, log(w' / w), log(h' / h)), less means, over stds.
 
     Args:
-        bboxes: anchors (n, 4), corners, float or half.
+        bboxes: anchors (n, 4), corners, float or half; a width w is x2 - x1 + 1.
         gt_bboxes: boxes (n, 4) of the same dtype.
         means, stds: four numbers each; 0 and 1 by default.
         is_normalized: coordinates are multiplied by normalized_scale first.
