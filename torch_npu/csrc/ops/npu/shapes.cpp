@@ -42,6 +42,15 @@ void need_sizes(const char* op, const char* name, const OptionalTensor& t, const
   if (given(t)) need_sizes(op, name, *t, sizes);
 }
 
+void need_kernel_size(const char* op, const at::Tensor& weight, at::IntArrayRef kernel) {
+  const auto dims = static_cast<int64_t>(kernel.size());
+  TORCH_CHECK(weight.dim() == dims + 2, op, ": the weight has ", weight.dim(), " dimensions, not ", dims + 2);
+  for (int64_t d = 0; d < dims; ++d) {
+    TORCH_SYM_CHECK(weight.sym_size(d + 2).sym_eq(kernel[static_cast<size_t>(d)]), op, ": kernel_size is ", kernel,
+                    ", the weight's ", weight.sym_sizes().slice(2));
+  }
+}
+
 void need_elements(const char* op, const char* name, const OptionalTensor& t, const Sizes& counts) {
   if (!given(t)) return;
   const c10::SymInt has = t->sym_numel();
