@@ -9,6 +9,7 @@ processes that share.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import socket
@@ -24,6 +25,7 @@ from typing import Any
 from torch_npu import _C
 
 UNKNOWN = 0
+_NAMES = frozenset(("self", "send_bytes", "connection"))
 _FRAMES = 16  # between a pickler's reducer and the call that sends: fewer than ten
 
 _lock = threading.Lock()
@@ -33,13 +35,23 @@ _channels: dict[int, Any] = {}  # the other way round: the pipe's or the far soc
 _limit = 256  # messages under way before somebody looks after them unasked
 
 
+def _locals(frame: FrameType) -> list[Any]:
+    """What a function that sends may call its connection, or the object that has it."""
+    if not frame.f_code.co_flags & inspect.CO_OPTIMIZED or not _NAMES.intersection(frame.f_code.co_varnames):
+        return []
+    names = frame.f_locals
+    values = [names.get(name) for name in _NAMES]
+    if type(names) is dict:  # before Python 3.13 a copy that stays with the frame, and would keep what is being sent
+        names.clear()
+    return values
+
+
 def _descriptor(frame: FrameType | None) -> int | None:
     """The descriptor that is about to be written: of the connection whose method, or whose owner's, is pickling."""
     for _ in range(_FRAMES):
         if frame is None:
             return None
-        names = frame.f_locals
-        for value in (names.get("self"), names.get("send_bytes"), names.get("connection")):
+        for value in _locals(frame):
             for candidate in (value, getattr(value, "__self__", None), getattr(value, "_writer", None)):
                 if hasattr(candidate, "send_bytes") and hasattr(candidate, "fileno"):
                     return candidate.fileno()
