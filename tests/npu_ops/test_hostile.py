@@ -29,6 +29,21 @@ def test_sizes_of_a_map_of_anchors(size: list[int], stride: list[int]) -> None:
         torch_npu.npu_anchor_response_flags(torch.rand(3, 4).npu(), size, stride, 3)
 
 
+@pytest.mark.parametrize("device", ["npu", "meta"])
+def test_tokens_without_places(device: str) -> None:
+    rows, places = torch.rand(4, 8, device=device), torch.arange(4, dtype=torch.int32, device=device)
+    with pytest.raises(RuntimeError, match="a token has 0 places"):
+        torch.ops.npu.npu_moe_finalize_routing(rows, None, None, None, torch.rand(4, 0, device=device), places, None)
+    with pytest.raises(RuntimeError, match="a token has 0 places"):
+        torch.ops.npu.npu_moe_finalize_routing(rows, None, None, None, None, places, None, k=0)
+
+
+def test_a_product_of_operands_without_columns() -> None:
+    a, b = torch.zeros(3, 0, dtype=torch.int8).npu(), torch.zeros(0, 4, dtype=torch.int8).npu()
+    with pytest.raises(RuntimeError, match="x1_scale has"):
+        torch.ops.npu.npu_quant_matmul_gelu(a, b, torch.ones(3).npu(), torch.ones(4).npu())
+
+
 def test_angles_without_columns() -> None:
     with pytest.raises(RuntimeError, match="cos has no columns"):
         rope_into_caches(0)

@@ -59,7 +59,7 @@ void check_gate(const at::Tensor& x, const OptionalTensor& bias, const OptionalT
   TORCH_CHECK(given(ids) == given(table), kOp, ": input_ids and tid2eid go together; give both or none");
   need_integers(kOp, "input_ids", ids);
   need_integers(kOp, "tid2eid", table);
-  need_elements(kOp, "input_ids", ids, {x.sym_numel() / experts});
+  need_elements(kOp, "input_ids", ids, {row_count(x)});
   need_sizes(kOp, "tid2eid", table, {-1, n.k});
 }
 
@@ -137,6 +137,16 @@ void check_re_routing(const at::Tensor& tokens, const at::Tensor& counts, const 
   need_dims(kOp, "per_token_scales", *scales, {1, 2});
   TORCH_SYM_CHECK(scales->sym_size(0).sym_eq(tokens.sym_size(0)), kOp, ": ", tokens.sym_size(0), " tokens and ",
                   scales->sym_size(0), " per_token_scales");
+}
+
+Sizes finalized_sizes(const at::Tensor& rows, const at::Tensor& places, const OptionalTensor& scales,
+                      std::optional<int64_t> k) {
+  constexpr const char* kOp = "npu_moe_finalize_routing";
+  need_dims(kOp, "expanded_permuted_rows", rows, {2, 3});
+  if (given(scales)) need_dims(kOp, "scales", *scales, {2});
+  const c10::SymInt each = given(scales) ? scales->sym_size(1) : c10::SymInt(k.value_or(1));
+  TORCH_SYM_CHECK(each.sym_gt(0), kOp, ": a token has ", each, " places (columns of scales, or k), not 1 or more");
+  return {places.sym_numel() / each, rows.sym_size(-1)};
 }
 
 c10::SymInt map_rows(const at::Tensor& tokens, const at::Tensor& map, std::optional<int64_t> wanted, bool padded) {

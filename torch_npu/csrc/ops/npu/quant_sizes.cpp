@@ -160,6 +160,10 @@ bool wants(const std::optional<std::array<bool, 2>>& mask, size_t i, bool otherw
   return mask ? (*mask)[i] : otherwise;
 }
 
+c10::SymInt row_count(const at::Tensor& tensor) {
+  return tensor.sym_size(-1) == 0 ? c10::SymInt(0) : tensor.sym_numel() / tensor.sym_size(-1);
+}
+
 c10::SymInt last_size(at::TensorList list) {
   TORCH_CHECK(!list.empty(), "an empty list of tensors");
   return list[0].sym_size(-1);

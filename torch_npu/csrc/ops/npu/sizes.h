@@ -78,6 +78,9 @@ void check_out(const at::Tensor& to, const at::Tensor& from);
 // -- experts (expert_sizes.cpp)
 void check_top_k(const char* name, const at::Tensor& x, int64_t k);
 void check_not_padded(const char* name, bool padded_mode);
+// Of npu_moe_finalize_routing: each token has `k` places, or one a column of scales.
+Sizes finalized_sizes(const at::Tensor& rows, const at::Tensor& places, const OptionalTensor& scales,
+                      std::optional<int64_t> k);
 c10::SymInt permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted);
 c10::SymInt unpermuted_rows(const at::Tensor& places, const OptionalTensor& probs);
 struct GateNumbers {
@@ -192,5 +195,6 @@ void check_feed_forward(const at::Tensor& x, const at::Tensor& w1, const at::Ten
                         at::OptionalIntArrayRef ends);
 bool wants(const std::optional<std::array<bool, 2>>& mask, size_t i, bool otherwise);
 c10::SymInt last_size(at::TensorList list);
+c10::SymInt row_count(const at::Tensor& tensor);  // of rows along the last dimension; 0 where they have no columns
 
 }  // namespace npu::ops
