@@ -22,7 +22,9 @@ SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc"}
 # Directories that quoted and project includes are looked up in, as the build does; the includer's own comes first.
 SEARCH = ("", "torch_npu", "torch_npu/csrc", "softnpu", "cann/include")
 # Generated headers have no file in the tree: a prefix of the include, and the room that owns it.
-GENERATED = {"acl/": "cann", "aclnn/": "cann", "hccl/": "cann", "dcmi/": "cann", "cann_loader_table.inc": "cann"}
+GENERATED = {
+    **dict.fromkeys(("acl/", "aclnn/", "hccl/", "dcmi/", "cann_loader_table.inc", "cann_later_table.inc"), "cann"),
+}
 
 
 class Table(NamedTuple):
