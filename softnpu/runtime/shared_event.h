@@ -2,7 +2,7 @@
 // passed. Any process may record it and wait for it; a wait is for the records begun when it was called. A slot's counters never go
 // back, so a wait that outlives the event is over when its record is. A process that dies before its stream came to the record makes
 // those who wait fail, within schedule::kAbortNs or so; the memory goes with the last process that has it open.
-// What it is not: an event of one process (event.h), which is a position and no task. Who calls it: event.cpp.
+// What it is not: an event of one process (event.h), which is a position and no task. Who calls it: event.cpp, api_event.cpp.
 #pragma once
 
 #include <cstdint>

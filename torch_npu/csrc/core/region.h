@@ -1,5 +1,5 @@
 // Where an allocation lies in what CANN gave to the allocator: what another process must map to see it.
-// Who calls it: sharing.cpp. Defined in allocator.cpp, which knows its pointers.
+// Who calls it: sharing.cpp, and allocator.cpp, which defines it.
 #pragma once
 
 #include <c10/core/Allocator.h>

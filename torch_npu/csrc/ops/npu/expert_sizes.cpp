@@ -17,6 +17,27 @@ void need_shape(const char* op, at::IntArrayRef shape) {
 
 }  // namespace
 
+void check_top_k(const char* name, const at::Tensor& x, int64_t k) {
+  TORCH_CHECK(x.dim() > 0, name, ": the input has no dimensions");
+  TORCH_CHECK_VALUE(k > 0, name, ": k is ", k);
+  TORCH_SYM_CHECK(x.sym_size(-1).sym_ge(k), name, ": k is ", k, ", but there are ", x.sym_size(-1), " experts");
+}
+
+void check_not_padded(const char* name, bool padded_mode) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!padded_mode, name, ": padded_mode is not implemented");
+}
+
+c10::SymInt permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted) {
+  const c10::SymInt all = indices.sym_numel();
+  const int64_t count = wanted.value_or(0);
+  if (count > 0) return all.min(count);
+  return count == 0 ? all : (all + count).max(0);
+}
+
+c10::SymInt unpermuted_rows(const at::Tensor& places, const OptionalTensor& probs) {
+  return given(probs) ? probs->sym_size(0) : places.sym_numel();
+}
+
 void check_gate(const at::Tensor& x, const OptionalTensor& bias, const OptionalTensor& ids, const OptionalTensor& table,
                 GateNumbers n) {
   constexpr const char* kOp = "npu_moe_gating_top_k";
@@ -38,7 +59,7 @@ void check_gate(const at::Tensor& x, const OptionalTensor& bias, const OptionalT
   TORCH_CHECK(given(ids) == given(table), kOp, ": input_ids and tid2eid go together; give both or none");
   need_integers(kOp, "input_ids", ids);
   need_integers(kOp, "tid2eid", table);
-  need_elements(kOp, "input_ids", ids, {x.sym_numel() / experts});
+  need_elements(kOp, "input_ids", ids, {row_count(x)});
   need_sizes(kOp, "tid2eid", table, {-1, n.k});
 }
 
@@ -116,6 +137,16 @@ void check_re_routing(const at::Tensor& tokens, const at::Tensor& counts, const 
   need_dims(kOp, "per_token_scales", *scales, {1, 2});
   TORCH_SYM_CHECK(scales->sym_size(0).sym_eq(tokens.sym_size(0)), kOp, ": ", tokens.sym_size(0), " tokens and ",
                   scales->sym_size(0), " per_token_scales");
+}
+
+Sizes finalized_sizes(const at::Tensor& rows, const at::Tensor& places, const OptionalTensor& scales,
+                      std::optional<int64_t> k) {
+  constexpr const char* kOp = "npu_moe_finalize_routing";
+  need_dims(kOp, "expanded_permuted_rows", rows, {2, 3});
+  if (given(scales)) need_dims(kOp, "scales", *scales, {2});
+  const c10::SymInt each = given(scales) ? scales->sym_size(1) : c10::SymInt(k.value_or(1));
+  TORCH_SYM_CHECK(each.sym_gt(0), kOp, ": a token has ", each, " places (columns of scales, or k), not 1 or more");
+  return {places.sym_numel() / each, rows.sym_size(-1)};
 }
 
 c10::SymInt map_rows(const at::Tensor& tokens, const at::Tensor& map, std::optional<int64_t> wanted, bool padded) {
