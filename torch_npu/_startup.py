@@ -35,8 +35,10 @@ def register() -> None:
 
     _higher_order.register()
     _compile.register()
+    from torch_npu import _dlpack
     from torch_npu.multiprocessing import reductions
 
+    _dlpack.register()
     reductions.register()
     atexit.register(_exit)
     if torch.distributed.is_available():
