@@ -19,6 +19,9 @@ UNSUPPORTED = re.compile(
 )
 
 
+SEEDS = 16  # a sign or a choice of two may be the same under a few
+
+
 class NoReference(Exception):
     """The CPU cannot do this sample."""
 
@@ -70,15 +73,19 @@ def is_random(function: Callable[[], object], equal: Callable[[object, object], 
 
     The database wraps its random operators so that they seed themselves before each call; that is undone here.
     """
-    results = [seeded(seed, function) for seed in (1, 2, 3, 4)]
-    return not all(equal(results[0], other) for other in results[1:])
+    first = seeded(0, function)
+    return any(not equal(first, seeded(seed, function)) for seed in range(1, SEEDS))
 
 
 def draws(function: Callable[[], object]) -> bool:
-    """Does the CPU take random numbers for it? Whether they decide the result, four seeds need not show."""
+    """Does the CPU take random numbers for it? Whether they decide the result, a few seeds need not show.
+
+    The database restores the generator's state after its random operators; that is undone here, too.
+    """
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    seeded(0, function)
+    with mock.patch.object(torch, "set_rng_state", lambda *_: None):
+        seeded(0, function)
     return not torch.equal(before, torch.get_rng_state())
 
 
