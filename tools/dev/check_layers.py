@@ -22,7 +22,8 @@ SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc"}
 # Directories that quoted and project includes are looked up in, as the build does; the includer's own comes first.
 SEARCH = ("", "torch_npu", "torch_npu/csrc", "softnpu", "cann/include")
 # Generated headers have no file in the tree: a prefix of the include, and the room that owns it.
-GENERATED = {"acl/": "cann", "aclnn/": "cann", "hccl/": "cann", "dcmi/": "cann", "cann_loader_table.inc": "cann"}
+GENERATED = {"acl/": "cann", "aclnn/": "cann", "hccl/": "cann", "dcmi/": "cann", "mspti/": "cann",
+             "cann_loader_table.inc": "cann", "cann_mspti_table.inc": "cann"}  # fmt: skip
 
 
 class Table(NamedTuple):
