@@ -5,6 +5,7 @@ A name is made when it is first asked for: importing torch_npu makes none. The o
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any
 
@@ -15,6 +16,8 @@ def find(name: str) -> Any:
     """`torch_npu.<name>` where the module has no such attribute yet; AttributeError if there is no such operator."""
     if name.startswith("__"):
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
+    if name == "profiler":
+        return importlib.import_module("torch_npu.profiler")
     from torch_npu._operator_docs import DOCS, MISSING
 
     if name not in DOCS:
