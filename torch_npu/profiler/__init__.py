@@ -9,7 +9,7 @@
             train(batch)
             prof.step()
 
-writes ./result/<host>_<pid>_<time>_ascend_pt/ASCEND_PROFILER_OUTPUT.
+writes ./result/<host>_<pid>_<time>_ascend_pt/ASCEND_PROFILER_OUTPUT (docs/profiling.md).
 """
 
 from torch.profiler import ProfilerAction, ProfilerActivity, supported_activities

@@ -21,14 +21,16 @@ _STEP = re.compile(r"ProfilerStep#(\d+)")
 
 
 def collect(prof: Any) -> dict[str, list[Row]]:
-    """`prof`: a profile of torch.profiler that has stopped. Keys: operators, calls, tasks, memory, python."""
-    rows: dict[str, list[Row]] = {"operators": [], "calls": [], "tasks": [], "memory": [], "python": []}
+    """`prof`: a profile of torch.profiler that has stopped. Keys: operators, calls, tasks, memory, python, ranges."""
+    rows: dict[str, list[Row]] = {"operators": [], "calls": [], "tasks": [], "memory": [], "python": [], "ranges": []}
     for e in prof.profiler.kineto_results.events():
         name, metadata = _name(e), e.metadata_json()
         row: Row = {"name": name, "start": e.start_ns(), "end": e.end_ns()}
         if name == "[memory]":  # the tree of events knows more of it
             continue
-        if e.device_type() != DeviceType.CPU:
+        if e.activity_type() == "privateuse1_driver":  # named by the program (mstx)
+            rows["ranges"].append(row | {"thread": e.device_resource_id(), "domain": _read(metadata)["domain"]})
+        elif e.device_type() != DeviceType.CPU:
             row |= {"args": _read(metadata), "device": e.device_index(), "stream": e.device_resource_id(),
                     "kind": e.activity_type(), "correlation": e.correlation_id(), "operator":
                     e.linked_correlation_id()}  # fmt: skip

@@ -49,8 +49,7 @@ def _rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else -1
 
 
-def _info(prof: Any, rows: dict[str, list]) -> dict[str, Any]:
-    config = getattr(prof, "_npu_config", None) or _ExperimentalConfig()
+def _info(prof: Any, config: _ExperimentalConfig, rows: dict[str, list]) -> dict[str, Any]:
     end = max((r["end"] for kind in rows.values() for r in kind), default=time.time_ns())
     common = {
         "activities": [f"ProfilerActivity.{'CPU' if a == torch.profiler.ProfilerActivity.CPU else 'NPU'}"
@@ -74,7 +73,12 @@ def _info(prof: Any, rows: dict[str, list]) -> dict[str, Any]:
 def keep(folder: Path, prof: Any) -> None:
     """Writes what the profile recorded, and how."""
     rows = events.collect(prof)
-    info = _info(prof, rows)
+    config = getattr(prof, "_npu_config", None) or _ExperimentalConfig()
+    rows["ranges"] = [r for r in rows["ranges"] if config.tx_enabled and config.takes_domain(r["domain"])]
+    kept = {id(t) for t in rows["tasks"] if "domain" not in t["args"] or
+            (config.tx_enabled and config.takes_domain(t["args"]["domain"]))}  # fmt: skip
+    rows["tasks"] = [t for t in rows["tasks"] if id(t) in kept]
+    info = _info(prof, config, rows)
     rank = info["rank_id"]
     name = f"profiler_info_{rank}.json" if rank >= 0 else "profiler_info.json"
     (folder / name).write_text(json.dumps(info, indent=1), encoding="utf-8")

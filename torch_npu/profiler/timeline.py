@@ -15,7 +15,7 @@ from typing import Any
 from torch_npu.profiler import events
 from torch_npu.profiler.events import Row
 
-_PROCESSES = ("Python", "CANN", "Ascend Hardware", "Communication", "Overlap Analysis")
+_PROCESSES = ("Python", "CANN", "MSTX", "Ascend Hardware", "Communication", "Overlap Analysis")
 _OVERLAP = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
 
@@ -120,6 +120,14 @@ def trace(rows: dict[str, list[Row]], process: int) -> list[dict[str, Any]]:
             _flow(out, "HostToDevice", "HostToDevice", t["correlation"], (pid("CANN"), call), (its, t))
         if operator := operators.get(t["operator"]):
             _flow(out, "async_npu", "torch_to_npu", t["correlation"], (pid("Python"), operator), (its, t))
+    if rows["ranges"]:
+        name_process("MSTX", 0, "CPU")
+    for r in rows["ranges"]:
+        out.append(_span(r["name"], pid("MSTX"), r["thread"], r["start"], r["end"], {"domain": r["domain"]}))
+    for t in rows["tasks"]:
+        if t["kind"] == "gpu_user_annotation" and t["device"] in devices:
+            its = pid("Ascend Hardware", t["device"])
+            out.append(_span(t["name"], its, t["stream"], t["start"], t["end"], {"domain": t["args"]["domain"]}))
     _communication(out, work, pid, name_process, name_thread)
     for device in devices:
         _overlap(out, [t for t in work if t["device"] == device], pid("Overlap Analysis", device))

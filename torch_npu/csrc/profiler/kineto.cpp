@@ -21,8 +21,9 @@ using libkineto::ActivityType;
 using libkineto::GenericTraceActivity;
 
 const std::set<ActivityType>& types() {
-  static const std::set<ActivityType> all{ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY,
-                                          ActivityType::GPU_MEMSET, ActivityType::PRIVATEUSE1_RUNTIME,
+  static const std::set<ActivityType> all{ActivityType::CONCURRENT_KERNEL,   ActivityType::GPU_MEMCPY,
+                                          ActivityType::GPU_MEMSET,          ActivityType::PRIVATEUSE1_RUNTIME,
+                                          ActivityType::PRIVATEUSE1_DRIVER,  ActivityType::GPU_USER_ANNOTATION,
                                           ActivityType::EXTERNAL_CORRELATION};
   return all;
 }
@@ -233,23 +234,30 @@ class Session final : public libkineto::IActivityProfilerSession {
     a.addMetadata("correlation", static_cast<uint64_t>(c.correlationId));
   }
 
-  // Of mstx, in a stream's order: the host's marks are PyTorch's user annotations, where the program makes both.
+  // Of mstx: rows of the thread that named a range, and of the stream that it has a place in.
   void add(const msptiActivityMarker& m) {
-    if (m.sourceKind != MSPTI_ACTIVITY_SOURCE_KIND_DEVICE) return;
-    if (m.flag == MSPTI_ACTIVITY_FLAG_MARKER_START_WITH_DEVICE) {
-      open_[m.id] = &m;
+    const bool on_device = m.sourceKind == MSPTI_ACTIVITY_SOURCE_KIND_DEVICE;
+    auto& open = open_[on_device];
+    const msptiActivityMarker* from = &m;
+    if (m.flag == MSPTI_ACTIVITY_FLAG_MARKER_START || m.flag == MSPTI_ACTIVITY_FLAG_MARKER_START_WITH_DEVICE) {
+      open[m.id] = &m;
       return;
     }
-    const msptiActivityMarker* from = &m;
-    if (m.flag == MSPTI_ACTIVITY_FLAG_MARKER_END_WITH_DEVICE) {
-      const auto found = open_.find(m.id);
-      if (found == open_.end()) return;
+    if (m.flag == MSPTI_ACTIVITY_FLAG_MARKER_END || m.flag == MSPTI_ACTIVITY_FLAG_MARKER_END_WITH_DEVICE) {
+      const auto found = open.find(m.id);
+      if (found == open.end()) return;  // begun before the recording
       from = found->second;
-      open_.erase(found);
+      open.erase(found);
     }
-    GenericTraceActivity& a = row(ActivityType::GPU_USER_ANNOTATION, from->name, from->timestamp, m.timestamp, 0);
-    place(a, m.objectId.ds.deviceId, m.objectId.ds.streamId);
-    if (from->domain) a.addMetadataQuoted("domain", from->domain);
+    const auto type = on_device ? ActivityType::GPU_USER_ANNOTATION : ActivityType::PRIVATEUSE1_DRIVER;
+    GenericTraceActivity& a = row(type, from->name, from->timestamp, m.timestamp, 0);
+    if (on_device) {
+      place(a, m.objectId.ds.deviceId, m.objectId.ds.streamId);
+    } else {
+      a.device = static_cast<int32_t>(m.objectId.pt.processId);
+      a.resource = a.threadId = static_cast<int32_t>(from->objectId.pt.threadId);
+    }
+    a.addMetadataQuoted("domain", from->domain ? from->domain : "default");
   }
 
   void tell_rows(libkineto::ActivityLogger& logger) const {
@@ -268,7 +276,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::unordered_map<uint64_t, uint64_t> operators_, ranges_;
   std::unordered_map<uint64_t, const softnpuActivityTensors*> tensors_;
   std::unordered_set<uint64_t> tasks_, calls_;
-  std::unordered_map<uint64_t, const msptiActivityMarker*> open_;
+  std::unordered_map<uint64_t, const msptiActivityMarker*> open_[2];  // of the host, of the device
   std::map<int, std::set<int>> streams_;
 };
 
