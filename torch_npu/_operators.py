@@ -1,6 +1,7 @@
 """The NPU's own operators as names: `torch_npu.npu_swiglu` is `torch.ops.npu.npu_swiglu` with a docstring.
 
 A name is made when it is first asked for: importing torch_npu makes none. The operators are rows of ops/npu.yaml.
+The packages that a program may use without importing them (torch_npu.optim) are imported in the same way.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from typing import Any
 
 import torch
 
+PACKAGES = ("contrib", "optim", "profiler", "utils")
+
 
 def find(name: str) -> Any:
     """`torch_npu.<name>` where the module has no such attribute yet; AttributeError if there is no such operator."""
     if name.startswith("__"):
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
-    if name == "profiler":
-        return importlib.import_module("torch_npu.profiler")
+    if name in PACKAGES:
+        return importlib.import_module(f"torch_npu.{name}")
     from torch_npu._operator_docs import DOCS, MISSING
 
     if name not in DOCS:
@@ -30,7 +33,7 @@ def find(name: str) -> Any:
 
 
 def names() -> list[str]:
-    """dir(torch_npu): what is there, and the operators."""
+    """dir(torch_npu): what is there, the packages and the operators."""
     from torch_npu._operator_docs import DOCS
 
-    return sorted({*vars(sys.modules["torch_npu"]), *DOCS})
+    return sorted({*vars(sys.modules["torch_npu"]), *PACKAGES, *DOCS})

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import warnings
 
 import torch
 
@@ -13,6 +14,12 @@ from torch_npu import _C
 
 def _exit() -> None:
     _C._settle_autograd()
+    if waiting := len(_C._waiting_messages()):
+        warnings.warn(
+            f"npu: the process ends while {waiting} of the tensors it sent to other processes were not received: they "
+            "are lost. Let it live until they were, see docs/sharing.md",
+            stacklevel=2,
+        )
     _C._finalize()
 
 
@@ -28,6 +35,9 @@ def register() -> None:
 
     _higher_order.register()
     _compile.register()
+    from torch_npu.multiprocessing import reductions
+
+    reductions.register()
     atexit.register(_exit)
     if torch.distributed.is_available():
         from torch_npu import distributed

@@ -6,6 +6,7 @@ beside torch_npu, which holds the root; the distribution anycend-softnpu as `sof
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
@@ -22,3 +23,16 @@ def root() -> Path:
         if (place / "set_env.sh").is_file() and (place / "lib64" / "libascendcl.so").exists():
             return place
     raise Refused(f"the software NPU is neither in {' nor in '.join(map(str, found))}: reinstall this distribution")
+
+
+def distribution() -> str:
+    """Which distribution this package belongs to."""
+    return "anycend" if __name__ == "anycend" else "anycend-softnpu"
+
+
+def version() -> str:
+    """ "anycend 0.1.0" """
+    try:
+        return f"{distribution()} {metadata.version(distribution())}"
+    except metadata.PackageNotFoundError:
+        return f"{distribution()} (a build folder, not installed)"

@@ -1,14 +1,16 @@
-"""anycend root | run -- command | attach | detach | preflight"""
+"""anycend doctor | root | run -- command | attach | detach | preflight"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 # Started as `python -m anycend` or `python -m softnpu`, by one name or the other.
-from . import Refused, attach, preflight, root
+from . import Refused, attach, doctor, preflight, root, version
+from .finding import Finding
 
 
 def run(command: list[str]) -> int:
@@ -22,7 +24,10 @@ def run(command: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="anycend", description="Run clients of CANN on the software NPU.")
-    sub = top.add_subparsers(dest="verb", required=True)
+    top.add_argument("--version", action="version", version=version())
+    sub = top.add_subparsers(dest="verb", metavar="verb")
+    look = sub.add_parser("doctor", help="what is installed, which CANN is used, does a + b work, and what to repair")
+    look.add_argument("--timeout", type=float, default=120.0, help="seconds for the trial program (default: 120)")
     sub.add_parser("root", help='print the CANN root: source "$(anycend root)/set_env.sh"')
     command = sub.add_parser("run", help="run one command on the software NPU: anycend run -- python train.py")
     command.add_argument("command", nargs=argparse.REMAINDER)
@@ -42,24 +47,29 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def report(options: argparse.Namespace) -> int:
+def report(findings: Iterable[Finding]) -> int:
     failed = 0
-    for finding in preflight.check(options.others, options.rule, options.ranks, options.timeout):
+    for finding in findings:
         print(finding, flush=True)
-        failed += not finding.ok
+        failed += finding.ok is False
     print(f"{failed} to repair" if failed else "ready")
     return 1 if failed else 0
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
+    if options.verb is None:
+        parser().print_help()
+        return 0
     try:
         if options.verb == "root":
             print(root())
         elif options.verb == "run":
             return run(options.command)
         elif options.verb == "preflight":
-            return report(options)
+            return report(preflight.check(options.others, options.rule, options.ranks, options.timeout))
+        elif options.verb == "doctor":
+            return report(doctor.check(options.timeout))
         elif options.verb == "attach":
             folder, count = attach.attach(root(), options.site_packages)
             print(f"{count} links in {folder}")

@@ -15,19 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import Refused
+from .finding import Finding
 
 PORTS = 16
 KERNEL = Path("/proc/sys/net")
-
-
-class Finding(NamedTuple):
-    ok: bool
-    what: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        remedy = f"\n      {self.remedy}" if self.remedy else ""
-        return f"{'ok  ' if self.ok else 'FAIL'}  {self.what}{remedy}"
 
 
 class Device(NamedTuple):

@@ -136,14 +136,20 @@ void Communicator::resume() {
     if (peers_[r] && peers_[r]->gone())
       fail(HCCL_E_REMOTE, "rank %s (process %u) is gone: the communicator cannot be resumed", name_of({r}).c_str(),
            members_[r].process.pid);
-  std::lock_guard order(submit_mutex_);  // what is queued meanwhile is of the next epoch
-  const EpochPtr before = epoch();
-  before->abort(HCCL_E_SUSPENDING, "rank " + name_of({rank_}) + " called HcclCommResume before this was done",
-                options_.name);
-  const Key key = derived_key(key_, "resume " + std::to_string(++resumed_));
+  // From here until the next epoch is there calls are refused; nobody is held up while this one waits for the others.
+  EpochPtr before;
+  Key key;
+  {
+    std::lock_guard order(submit_mutex_);
+    before = epoch();
+    before->abort(HCCL_E_SUSPENDING, "rank " + name_of({rank_}) + " called HcclCommResume before this was done",
+                  options_.name);
+    key = derived_key(key_, "resume " + std::to_string(++resumed_));
+  }
   auto next = std::make_shared<Epoch>(shared_board(key, patience), key, rank_);
   Peers::get().withdraw_board(before->key);
   {
+    std::lock_guard order(submit_mutex_);  // the order of tickets is that of the streams, in one epoch
     std::lock_guard lock(epoch_mutex_);
     epoch_ = std::move(next);
   }
@@ -171,6 +177,11 @@ void Communicator::process_gone(const Key& process, uint32_t pid, Farewell how) 
       ranks_where([&](uint32_t r) { return members_[r].process.id == process && (one = r, true); });
   if (ranks.empty()) return;
   const EpochPtr e = epoch();
+  // Who destroyed its communicator first owes the others nothing: its end, even without a word (_exit), is no failure.
+  bool had_left = true;
+  for (uint32_t r = 0; r < size(); ++r)
+    if (members_[r].process.id == process) had_left = had_left && e->board->left(r) != Left::kNo;
+  if (had_left) how = Farewell::kSaid;
   // First this, then the error: whoever sees the error knows who writes into no buffer any more.
   for (uint32_t r = 0; r < size(); ++r)
     if (members_[r].process.id == process) e->board->leave(r, how == Farewell::kSaid ? Left::kEnded : Left::kDied);

@@ -26,7 +26,7 @@ namespace softnpu::hccl {
 
 struct Options {
   std::string name;
-  std::chrono::milliseconds exec_timeout;  // when it is made; Communicator::limit() is what holds
+  std::chrono::milliseconds exec_timeout;  // when it is made; Communicator::limit_ms() is what holds
   std::chrono::seconds host_timeout;
   std::vector<uint32_t>
       first;  // its ranks as the communicator that everything was split from counts them; empty: as it does itself

@@ -1,5 +1,6 @@
 // The process's one control thread: an epoll loop that answers peers while the ranks compute, and sees at once when one dies.
-// What it is not: in the way of data; no byte of a collective passes here. Who calls it: peers.cpp, bootstrap_server.cpp.
+// What it is not: in the way of data; no byte of a collective passes here.
+// Who calls it: peers.cpp, bootstrap_server.cpp, network/control.cpp.
 #pragma once
 
 #include <cstdint>

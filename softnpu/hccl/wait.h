@@ -1,7 +1,7 @@
-// How this library waits: one function, wait(). What is waited for is an event: a word that changes (Signal, also between
+// How this library waits: by the functions of this file. What is waited for is an event: a word that changes (Signal, also between
 // processes), a descriptor, or a stretch of time. What ends a wait without its event is the Patience of whoever waits: an abort word,
 // a maker of the event that is gone, a time limit; it throws, naming the culprit. Nothing else in this room sleeps, polls or spins,
-// apart from the idle loops of the two threads that serve (hub.cpp, network/worker.cpp).
+// apart from the idle loops of the two threads that serve (hub.cpp, network/worker.cpp), and Carrier::flush, at a process's end.
 #pragma once
 
 #include <atomic>

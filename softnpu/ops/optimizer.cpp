@@ -12,8 +12,10 @@
 #include <ATen/ops/trunc_cpu_dispatch.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <vector>
 
 #include "softnpu/ops/kernels.h"
 
@@ -177,6 +179,28 @@ void adamw(Tensor& param, Tensor& mean, Tensor& var, Tensor& max_var, const Tens
   if (amsgrad && !x.is_same(max_var)) put(max_var, x);
 }
 
+namespace {
+
+// Can the tensors be walked by one index into their memory?
+bool laid_out_alike(const Tensor& model, std::initializer_list<const Tensor*> others) {
+  return model.is_non_overlapping_and_dense() &&
+         std::all_of(others.begin(), others.end(), [&](const Tensor* t) { return t->strides() == model.strides(); });
+}
+
+// Writes `from`, a contiguous copy, back. An expanded tensor has one element for many indices, and all got one value.
+void put_back(const Tensor& to, const Tensor& from) {
+  if (from.is_same(to)) return;
+  Tensor target = to, result = from;
+  for (int64_t d = 0; d < to.dim(); d++) {
+    if (to.stride(d) != 0 || to.size(d) < 2) continue;
+    target = target.narrow(d, 0, 1);
+    result = result.narrow(d, 0, 1);
+  }
+  put(target, result);
+}
+
+}  // namespace
+
 void fused_adam(at::TensorList params, at::TensorList gradients, at::TensorList means, at::TensorList vars,
                 at::TensorList max_vars, at::TensorList steps, const OptionalTensor& grad_scale,
                 const OptionalTensor& found_inf, double lr, double beta1, double beta2, double decay, double eps,
@@ -198,15 +222,35 @@ void fused_adam(at::TensorList params, at::TensorList gradients, at::TensorList 
       }
     }
   }
+  // ATen's kernel walks by one index. Where memory does not allow that, it gets contiguous copies.
+  const at::TensorList lists_of_one_shape[] = {params, gradients, means, vars, max_vars};
+  const size_t count = amsgrad ? 5 : 4;
+  std::array<std::vector<Tensor>, 5> copies;
+  std::vector<size_t> copied;
+  for (size_t i = 0; i < n; i++) {
+    if (laid_out_alike(params[i], {&gradients[i], &means[i], &vars[i], amsgrad ? &max_vars[i] : &vars[i]})) continue;
+    for (size_t k = 0; k < count; k++) {
+      if (copied.empty()) copies[k] = lists_of_one_shape[k].vec();
+      copies[k][i] = copies[k][i].contiguous();
+    }
+    copied.push_back(i);
+  }
+  const auto list = [&](size_t k) { return copied.empty() || k >= count ? lists_of_one_shape[k] : copies[k]; };
   auto run = [&](auto kernel) {
-    kernel(params, gradients, means, vars, max_vars, steps, lr, beta1, beta2, decay, eps, amsgrad, maximize, grad_scale,
-           found_inf);
+    kernel(list(0), list(1), list(2), list(3), list(4), steps, lr, beta1, beta2, decay, eps, amsgrad, maximize,
+           grad_scale, found_inf);
   };
   using Kernel =
       void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList, double,
                double, double, double, double, bool, bool, const OptionalTensor&, const OptionalTensor&);
   decoupled ? run(static_cast<Kernel>(at::native::_fused_adamw_kernel_cpu_))
             : run(static_cast<Kernel>(at::native::_fused_adam_kernel_cpu_));
+  const bool scaled = grad_scale && grad_scale->defined();  // else gradients are only read
+  for (size_t i : copied) {
+    for (size_t k = 0; k < count; k++) {
+      if (k != 1 || scaled) put_back(lists_of_one_shape[k][i], copies[k][i]);
+    }
+  }
 }
 
 namespace {
@@ -246,11 +290,9 @@ void sgd(const Tensor& param, const Tensor& gradient, const Tensor* buffer, cons
       sgd_loop<scalar_t>(pp + begin, gg + begin, bb ? bb + begin : nullptr, end - begin, step);
     });
   });
-  for (auto [from, to] : {std::pair{&p, &param}, {&g, &gradient}, {&b, buffer}}) {
-    if (to == nullptr || from->is_same(*to)) continue;
-    Tensor result = *to;
-    put(result, *from);
-  }
+  put_back(param, p);
+  if (step.scale != 1) put_back(gradient, g);  // else it is only read
+  if (buffer) put_back(*buffer, b);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "softnpu/runtime/event.h"
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/limits.h"
+#include "softnpu/runtime/shared_event.h"
 #include "softnpu/runtime/stream.h"
 
 using namespace softnpu;
@@ -14,15 +15,21 @@ namespace {
 constexpr uint32_t kKnownFlags = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
                                  ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
 
+void publish(aclrtEvent* event, uint32_t flags, std::shared_ptr<SharedEvent> shared) {
+  Event* e = slab<Event>().take();
+  e->open(flags, std::move(shared));
+  *event = slab<Event>().publish(e);
+}
+
 void make(aclrtEvent* event, uint32_t flags) {
   need(event, "event");
   if (flags & ~kKnownFlags) fail(ACL_ERROR_INVALID_PARAM, "event flags %#x are not known", flags);
   if ((flags & ACL_EVENT_EXTERNAL) && flags != ACL_EVENT_EXTERNAL)
     fail(ACL_ERROR_INVALID_PARAM, "event flags %#x: ACL_EVENT_EXTERNAL stands alone", flags);
+  if ((flags & ACL_EVENT_IPC) && (flags & ~ACL_EVENT_SYNC) != ACL_EVENT_IPC)
+    fail(ACL_ERROR_INVALID_PARAM, "event flags %#x: ACL_EVENT_IPC goes with ACL_EVENT_SYNC only", flags);
   current_context();
-  Event* e = slab<Event>().take();
-  e->open(flags);
-  *event = slab<Event>().publish(e);
+  publish(event, flags, flags & ACL_EVENT_IPC ? SharedEvent::make() : nullptr);
 }
 
 Event& get(aclrtEvent event) { return slab<Event>().get(event); }
@@ -157,5 +164,22 @@ SOFTNPU_EXPORT aclError aclrtGetEventAvailNum(uint32_t* eventCount) {
   return guarded(__func__, [&] {
     need(eventCount, "eventCount");
     *eventCount = uint32_t(Event::kMaxCount - slab<Event>().live_count());
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle) {
+  return guarded(__func__, [&] {
+    need(handle, "handle");
+    Event& e = get(event);
+    if (!e.shared()) fail(ACL_ERROR_INVALID_PARAM, "the event was made without ACL_EVENT_IPC: it is of one process");
+    *handle = e.shared()->handle();
+  });
+}
+
+SOFTNPU_EXPORT aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event) {
+  return guarded(__func__, [&] {
+    need(event, "event");
+    current_context();
+    publish(event, ACL_EVENT_IPC, SharedEvent::open(handle));
   });
 }

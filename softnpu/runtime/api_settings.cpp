@@ -14,23 +14,27 @@ using namespace softnpu;
 
 namespace {
 
-std::atomic<int64_t> g_sys_params[Context::kSysParams];
+constexpr unsigned kSysParams = 4;
 
-unsigned sys_param(aclSysParamOpt opt) {
-  if (unsigned(opt) >= unsigned(Context::kSysParams))
-    fail(ACL_ERROR_INVALID_PARAM, "%d is not a system parameter", int(opt));
-  return unsigned(opt);
+void check_sys_param(aclSysParamOpt opt) {
+  if (unsigned(opt) >= kSysParams) fail(ACL_ERROR_INVALID_PARAM, "%d is not a system parameter", int(opt));
 }
 
 // Determinism is the process's: contexts share the kernels' threads. The others ask for nothing that the software NPU has.
-void check_sys_param(aclSysParamOpt opt, int64_t value) {
-  if (sys_param(opt) == ACL_OPT_DETERMINISTIC) {
+void set_sys_param(aclSysParamOpt opt, int64_t value) {
+  check_sys_param(opt);
+  if (opt == ACL_OPT_DETERMINISTIC) {
     if (value != 0 && value != 1)
       fail(ACL_ERROR_INVALID_PARAM, "ACL_OPT_DETERMINISTIC is 0 or 1, not %lld", static_cast<long long>(value));
     settings().deterministic = value == 1;
   } else if (value != 0) {
     fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "system parameter %d cannot be turned on in the software NPU", int(opt));
   }
+}
+
+int64_t sys_param(aclSysParamOpt opt) {
+  check_sys_param(opt);
+  return opt == ACL_OPT_DETERMINISTIC && settings().deterministic;
 }
 
 void set_operator_limit(uint64_t units, int64_t ns_a_unit) {
@@ -40,31 +44,28 @@ void set_operator_limit(uint64_t units, int64_t ns_a_unit) {
 }  // namespace
 
 SOFTNPU_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return guarded(__func__, [&] {
-    check_sys_param(opt, value);
-    g_sys_params[sys_param(opt)] = value;
-  });
+  return guarded(__func__, [&] { set_sys_param(opt, value); });
 }
 
 SOFTNPU_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   return guarded(__func__, [&] {
     need(value, "value");
-    *value = g_sys_params[sys_param(opt)];
+    *value = sys_param(opt);
   });
 }
 
 SOFTNPU_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   return guarded(__func__, [&] {
-    auto& kept = current_context().sys_param(sys_param(opt));
-    check_sys_param(opt, value);
-    kept = value;
+    current_context();
+    set_sys_param(opt, value);
   });
 }
 
 SOFTNPU_EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   return guarded(__func__, [&] {
     need(value, "value");
-    *value = current_context().sys_param(sys_param(opt));
+    current_context();
+    *value = sys_param(opt);
   });
 }
 

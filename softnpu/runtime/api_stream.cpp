@@ -28,10 +28,15 @@ void need_off(uint32_t value, const char* what) {
   if (value) fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not supported by the software NPU: leave it 0", what);
 }
 
-void make(aclrtStream* stream, uint32_t priority, uint32_t flags) {
+// How the hardware may launch, and for whom the stream is: all of them are the one kind of stream here.
+constexpr size_t kKnownFlags = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE |
+                               ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY;
+
+void make(aclrtStream* stream, uint32_t priority, size_t flags) {
   need(stream, "stream");
+  if (flags & ~kKnownFlags) fail(ACL_ERROR_INVALID_PARAM, "stream flags %#zx are not known", flags);
   need_priority(priority);
-  *stream = create_stream(current_context(), priority, flags);
+  *stream = create_stream(current_context(), priority, uint32_t(flags));
 }
 
 }  // namespace
@@ -47,7 +52,9 @@ SOFTNPU_EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_
 SOFTNPU_EXPORT aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle) {
   return guarded(__func__, [&] {
     need(handle, "handle");
-    make(stream, handle->priority, uint32_t(handle->flag));
+    if (handle->workptr || handle->workSize)
+      fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a stream of the software NPU has no work memory to be given (workptr)");
+    make(stream, handle->priority, handle->flag);
   });
 }
 
@@ -240,6 +247,7 @@ struct ValueTask {
 SOFTNPU_EXPORT aclError aclrtValueWrite(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream) {
   return guarded(__func__, [&] {
     need(devAddr, "devAddr");
+    if (flag) fail(ACL_ERROR_INVALID_PARAM, "flag is reserved and 0, not %u", flag);
     const ValueTask task{static_cast<uint64_t*>(devAddr), value, flag};
     stream_of(stream).submit(Work({ValueTask::write, nullptr, nullptr, "aclrtValueWrite", Cost::kTiny}, task));
   });
@@ -258,10 +266,14 @@ SOFTNPU_EXPORT aclError aclrtValueWait(void* devAddr, uint64_t value, uint32_t f
 SOFTNPU_EXPORT aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream) {
   return guarded(__func__, [&] {
     need(src, "src");
+    if (unsigned(cmoType) > ACL_RT_CMO_TYPE_FLUSH)
+      fail(ACL_ERROR_INVALID_PARAM, "%d is not an operation on a cache", int(cmoType));
     stream_of(stream);
   });
 }
 
+// Which share of the cores a thread's operators get: a stream of the software NPU has no share of its own (aclrtSetStreamResLimit is
+// refused), so that the thread computes with what it had.
 SOFTNPU_EXPORT aclError aclrtUseStreamResInCurrentThread(aclrtStream stream) {
   return guarded(__func__, [&] { stream_of(stream); });
 }

@@ -58,7 +58,6 @@ void Context::open(int device, bool primary) noexcept {
   device_ = device;
   primary_ = primary;
   default_stream_ = nullptr;
-  for (auto& p : sys_params_) p = 0;
   overflow_mode_ = 1;  // INF/NAN
 }
 

@@ -17,7 +17,6 @@ class Context {
   static constexpr uint8_t kMagic = 0x52;
   static constexpr uint32_t kMaxCount = 4096;
   static constexpr const char* kNoun = "context";
-  static constexpr int kSysParams = 8;
 
   void open(int device, bool primary) noexcept;
 
@@ -31,7 +30,6 @@ class Context {
   // The stream is being destroyed with its context.
   void forget_default(Stream& stream) noexcept;
 
-  std::atomic<int64_t>& sys_param(unsigned i) noexcept { return sys_params_[i]; }
   std::atomic<int32_t>& overflow_mode() noexcept { return overflow_mode_; }
 
  private:
@@ -39,7 +37,6 @@ class Context {
   bool primary_ = false;
   std::atomic<Stream*> default_stream_{nullptr};
   std::mutex mutex_;  // guards the making of the default stream
-  std::atomic<int64_t> sys_params_[kSysParams] = {};
   std::atomic<int32_t> overflow_mode_{1};
 };
 

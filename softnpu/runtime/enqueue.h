@@ -41,7 +41,7 @@ SOFTNPU_API bool running_task_aborted() noexcept;
 
 // Holds a stream: while it lives, other threads' tasks come before all that this thread puts on the stream, or after it. Nests.
 // For work that has a place in two orders, and locks the other one: the stream is held first, always, since a replay that runs
-// on it calls `again` (below) while it holds the stream.
+// on it calls `again` (below) while it holds the stream. The whole order of locks is in stream.h.
 SOFTNPU_API void* hold_stream(aclrtStream stream, int* code) noexcept;
 SOFTNPU_API void let_go_of_stream(void* held) noexcept;
 class StreamHold {

@@ -10,6 +10,7 @@
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/schedule.h"
 #include "softnpu/runtime/settings.h"
+#include "softnpu/runtime/shared_event.h"
 #include "softnpu/runtime/stream.h"
 #include "softnpu/sanitize/hooks.h"
 
@@ -83,8 +84,9 @@ struct Event::FlagTask {
 
 bool Event::is_flag() const noexcept { return flags_ & ACL_EVENT_EXTERNAL; }
 
-void Event::open(uint32_t flags) noexcept {
+void Event::open(uint32_t flags, std::shared_ptr<SharedEvent> shared) noexcept {
   std::lock_guard lock(mutex_);
+  shared_ = std::move(shared);
   flag_ = 0;
   flags_ = flags;
   recorded_ = time_at_ = {};
@@ -95,6 +97,7 @@ void Event::open(uint32_t flags) noexcept {
 }
 
 void Event::record(Stream& stream) {
+  if (shared_) return shared_->record(stream);
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<1>, "aclrtRecordEvent", Cost::kTiny);
   auto capture = stream.captured() ? Capture::of(stream) : nullptr;
   if (auto mark = capture ? capture->mark(stream) : nullptr) {
@@ -125,6 +128,7 @@ void Event::record(Stream& stream) {
 void Event::wait_on(Stream& stream, int64_t limit_ns, const char* task) {
   const int64_t set = settings().wait_limit_ns.load(std::memory_order_relaxed);
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::wait, task, Cost::kHost, limit_ns ? limit_ns : set);
+  if (shared_) return shared_->wait_on(stream, limit_ns ? limit_ns : set, task);
   Position at;
   std::shared_ptr<CaptureMark> mark;
   {
@@ -175,6 +179,7 @@ void Event::wait_external(Stream& stream) {
 }
 
 void Event::reset(Stream& stream) {
+  if (shared_) fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an event between processes is not reset: record it anew");
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<0>, "aclrtResetEvent", Cost::kTiny);
   std::lock_guard lock(mutex_);
   recorded_ = {};
@@ -188,9 +193,13 @@ Event::Position Event::position() {
   return recorded_;
 }
 
-bool Event::recorded() { return is_flag() ? flag_ != 0 : position().stream != nullptr; }
+bool Event::recorded() {
+  if (shared_) return shared_->recorded();
+  return is_flag() ? flag_ != 0 : position().stream != nullptr;
+}
 
 bool Event::done() {
+  if (shared_) return shared_->done();
   if (is_flag()) return flag_ != 0;
   Position p = position();
   return p.stream == nullptr || p.stream->done() >= p.target;
@@ -202,6 +211,7 @@ bool Event::waits_done() {
 }
 
 void Event::synchronize(int64_t deadline) {
+  if (shared_) return shared_->synchronize(deadline);
   for (; is_flag() && flag_ == 0; futex_wait(flag_, 0, deadline))
     if (deadline != kForever && now_ns() >= deadline) fail(507047, "the event was not recorded within the given time");
   Position p = position();

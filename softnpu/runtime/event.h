@@ -4,6 +4,7 @@
 // Between a graph and what is outside of it there are two ways. Recording or waiting with the flag EXTERNAL is done anew by each
 // replay, when it is queued. An event made with ACL_EVENT_EXTERNAL is a flag instead of a position: recording sets it, a reset
 // clears it, whoever waits sleeps until it is set, also if nobody has recorded it yet; all three are tasks, in graphs too.
+// An event made with ACL_EVENT_IPC is in memory that processes share (shared_event.h).
 #pragma once
 
 #include <atomic>
@@ -17,6 +18,7 @@
 
 namespace softnpu {
 
+class SharedEvent;
 class Stream;
 struct CaptureMark;
 
@@ -26,7 +28,9 @@ class Event {
   static constexpr uint32_t kMaxCount = 1 << 20;
   static constexpr const char* kNoun = "event";
 
-  void open(uint32_t flags) noexcept;
+  void open(uint32_t flags, std::shared_ptr<SharedEvent> shared = nullptr) noexcept;
+  // Of an event made with ACL_EVENT_IPC; null otherwise.
+  const std::shared_ptr<SharedEvent>& shared() const noexcept { return shared_; }
 
   uint32_t flags() const noexcept { return flags_; }
   void record(Stream& stream);
@@ -58,7 +62,8 @@ class Event {
 
   Position position();  // throws for an event recorded in a capture
 
-  std::atomic<uint32_t> flag_{0};  // of an event that is one
+  std::atomic<uint32_t> flag_{0};        // of an event that is one
+  std::shared_ptr<SharedEvent> shared_;  // set once, before the handle is given out
 
   std::mutex mutex_;  // guards all below; a leaf
   uint32_t flags_ = 0;

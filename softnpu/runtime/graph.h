@@ -20,7 +20,7 @@ class Stream;
 // The recorded tasks, which stay where they are. Each may run many times; each is dropped once, with the list.
 struct TaskList {
   std::deque<Work> tasks;
-  // Replays are queued one after the other: the lock comes before a Hold of the stream. It guards the end of the last one.
+  // Replays are queued one after the other: its place is in stream.h's lock order. It guards the end of the last one.
   std::mutex replaying;
   std::atomic<Stream*> replaying_on{nullptr};
   Stream* last_stream = nullptr;

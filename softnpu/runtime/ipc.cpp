@@ -136,7 +136,7 @@ std::string export_key(const void* pointer, size_t size) {
   uint64_t at = a.offset(pointer);
   if (block.taken == 0 || size > block.offset + block.taken - at)
     fail(107000, "[%p, +%zu) is not inside one live block", pointer, size);
-  a.keep_backed(at, size);
+  // A live block's pages are never punched, and freeing it ends the right to it of all who imported it.
   char text[96];
   snprintf(text, sizeof text, "anycend1:%d:%d:%d:%llx:%llx:%llx", int(getpid()), a.fd(), d->physical(),
            static_cast<unsigned long long>(a.id()), static_cast<unsigned long long>(at),

@@ -206,7 +206,7 @@ void Stream::hand_to(Executor& executor) noexcept {
   try {
     executor.post(this);
   } catch (...) {
-    set_failure(207005, "the stream", "cannot start a thread to run it", 0);
+    set_failure(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "the stream", "cannot start a thread to run it (ulimit -u)", 0);
     scheduled_.store(false, std::memory_order_seq_cst);
   }
 }

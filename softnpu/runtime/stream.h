@@ -6,7 +6,8 @@
 //     it. Whatever was accepted before the report is skipped, whatever comes after it runs.
 //   - who must put several tasks on it without another's between them holds it (Hold); others wait before they are accepted;
 //   - a host callback may put tasks on its own stream while there is room, but never wait for it: such a call is refused.
-// Lock order: a Hold comes before every other lock of its thread. None else is held while a task runs. error_mutex_ is a leaf.
+// Lock order: a graph's TaskList::replaying, a Hold, a communicator's submit_mutex (hccl), then the leaves, error_mutex_ among them.
+// The first three may be held while a tiny or serial task runs on its caller: such a kernel replays no graph and calls no hccl.
 #pragma once
 
 #include <atomic>

@@ -12,8 +12,8 @@ enum class Point : uint8_t {
   kSubmit,   // a task has come; it is still its caller's
   kQueued,   // it lies in the ring, and nobody has been made responsible yet
   kBegin,    // it is about to run, on this thread; a status returned here is the task's, and it does not run
-  kEnd,      // it has run, and is not dropped yet
-  kPost,     // a stream is about to be given to an executor (its task: the reason)
+  kEnd,      // it has run, or was stopped at kBegin, and is not dropped yet
+  kPost,     // a stream is about to be given to an executor
   kTurn,     // an executor has taken a stream
   kEmptied,  // an executor has found a stream empty and is about to let go of it
   kWait,     // a thread is about to wait for a stream
@@ -28,7 +28,8 @@ struct Moment {
   const char* task;  // its name; null at points that concern no task
 };
 
-// Called on the thread that came to the point, with no lock held. It may block; a task's observer that blocks must look at
+// Called on the thread that came to the point, which may hold the first three locks of the order in
+// softnpu/runtime/stream.h: an observer takes none of them, and queues nothing. It may block; a task's observer that blocks must look at
 // running_task_aborted (softnpu/runtime/enqueue.h). Returns 0, or at kBegin a status.
 using Observer = int (*)(const Moment&) noexcept;
 

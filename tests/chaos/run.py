@@ -6,8 +6,9 @@ python -m tests.chaos.run --show 17                        the program of a seed
 python -m tests.chaos.run --only 17 --repeat 50            one seed, many times (with --ranks, too)
 
 A process that hangs, dies or finds a difference names the seed; the program is then made smaller (shrink.py) and
-printed, of one that hangs also where its threads stand. ANYCEND_CHAOS is set to the seed of each process's first
-program unless it is set already.
+printed, of one that hangs also where its threads stand. Whatever runs a program, --only and shrinking too, does so in a
+process of its own with what `environment` says: random delays, threads, a registry. ANYCEND_CHAOS, which draws the
+delays, is the seed of the process's first program unless it is set already; a failure says which it was.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tests.chaos.program import Program, generate
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = tempfile.TemporaryDirectory(prefix="anycend-chaos-")  # of who holds what of a device: these programs alone
+COMMAND = "tests.chaos.run"
 BATCH = 250  # programs a process
 PATIENCE = 120  # seconds without a finished program: it hangs
 STARTING = 600  # the same for the first, behind which importing and connecting lie
@@ -55,17 +57,29 @@ def worker(first: int, count: int, ranks: int) -> None:
             os._exit(1)  # the devices are in an unknown state
 
 
-def start(first: int, count: int, ranks: int = 0) -> subprocess.Popen:
+def environment(seed: int) -> dict[str, str]:
+    """Of every process that runs programs, the first of them that of `seed`."""
     env = {**os.environ}
-    env.setdefault("ANYCEND_CHAOS", str(first))
+    env.setdefault("ANYCEND_CHAOS", str(seed))
     env.setdefault("OMP_NUM_THREADS", "2")
     env["XDG_RUNTIME_DIR"] = REGISTRY.name
     env["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])
-    command = [sys.executable, "-X", "faulthandler", "-m", "tests.chaos.run", "--worker", f"{first},{count},{ranks}"]
+    return env
+
+
+def start(first: int, count: int, ranks: int = 0) -> subprocess.Popen:
+    command = [sys.executable, "-X", "faulthandler", "-m", COMMAND, "--worker", f"{first},{count},{ranks}"]
     return subprocess.Popen(
-        command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command, env=environment(first), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
+
+
+def run_alone(program: Program, repeat: int, **options) -> subprocess.CompletedProcess:
+    """The program, so many times, in one process."""
+    command = [sys.executable, "-X", "faulthandler", "-m", COMMAND, "--program", "-", "--repeat", str(repeat)]
+    env = environment(program.seed)
+    return subprocess.run(command, input=program.to_json(), env=env, cwd=ROOT, text=True, **options)
 
 
 def run_batch(first: int, count: int, ranks: int = 0) -> dict[int, str]:
@@ -73,7 +87,7 @@ def run_batch(first: int, count: int, ranks: int = 0) -> dict[int, str]:
     failures: dict[int, str] = {}
     end = first + count
     while first < end:
-        process = start(first, end - first, ranks)
+        process, delays = start(first, end - first, ranks), environment(first)["ANYCEND_CHAOS"]
         lines: Queue = Queue()
         errors: list[str] = []
         threads = [
@@ -107,7 +121,8 @@ def run_batch(first: int, count: int, ranks: int = 0) -> dict[int, str]:
         if hangs:
             why += "\n" + "".join(errors)[-20_000:]
         if first < end:
-            failures[first] = why or f"the process ended with {process.returncode}: {''.join(errors)[-1500:]}"
+            why = why or f"the process ended with {process.returncode}: {''.join(errors)[-1500:]}"
+            failures[first] = f"{why} (ANYCEND_CHAOS={delays})"
             first += 1
     return failures
 
@@ -140,8 +155,12 @@ def run_all(first: int, count: int, jobs: int, ranks: int = 0, size: int = BATCH
 
 
 def repeat_program(program: Program, times: int) -> int:
+    """In this process, which ends at once with a failure's traceback and its status 1."""
+    import torch
+
     from tests.chaos.execute import execute
 
+    torch.set_num_threads(2)
     for _ in range(times):
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         try:
@@ -184,14 +203,16 @@ def main() -> int:
         print(*failed, f"{args.repeat} runs, {len(failed)} failed", sep="\n")
         return bool(failed)
     if args.only is not None:
-        return repeat_program(generate(args.only), args.repeat)
+        code = run_alone(generate(args.only), args.repeat).returncode
+        print(f"the process ended with {code}" if code else f"{args.repeat} runs, none failed")
+        return bool(code)
     failures = run_all(args.seed, args.programs, args.jobs, args.ranks, BATCH if not args.ranks else 100)
     for seed in sorted(failures):
         print(f"\nseed {seed}: {failures[seed]}")
         if not args.ranks and not args.no_shrink:
             from tests.chaos.shrink import shrink
 
-            print(shrink(generate(seed)))
+            print(shrink(generate(seed)) or "by itself it does not fail in 40 runs, and is not made smaller")
     print(f"{args.programs} programs, seeds {args.seed} to {args.seed + args.programs - 1}: {len(failures)} failed")
     return 1 if failures else 0
 

@@ -5,26 +5,17 @@ each candidate runs many times, in a process of its own (it may hang or crash).
 from __future__ import annotations
 
 import dataclasses
-import os
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
+from tests.chaos import run
 from tests.chaos.program import Program
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def fails(program: Program, repeat: int = 40, timeout: float = 200) -> str | None:
     """How the program fails in one of `repeat` runs; None if it does not."""
-    command = [sys.executable, "-m", "tests.chaos.run", "--program", "-", "--repeat", str(repeat)]
-    path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])
     try:
-        done = subprocess.run(
-            command, input=program.to_json(), env={**os.environ, "PYTHONPATH": path}, cwd=ROOT, text=True,
-            capture_output=True, timeout=timeout,
-        )  # fmt: skip
+        done = run.run_alone(program, repeat, capture_output=True, timeout=timeout)
     except subprocess.TimeoutExpired:
         return f"hangs for {timeout:.0f} s"
     if done.returncode == 0:
@@ -33,8 +24,12 @@ def fails(program: Program, repeat: int = 40, timeout: float = 200) -> str | Non
     return text[-1] if text else f"ends with status {done.returncode}"
 
 
-def shrink(program: Program, still_fails: Callable[[Program], object] = fails, most: int = 60) -> Program:
-    """Leaves out halves, quarters and so on down to single steps; `most` is the number of candidates tried."""
+def shrink(program: Program, still_fails: Callable[[Program], object] = fails, most: int = 60) -> Program | None:
+    """Leaves out halves, quarters and so on down to single steps; `most` is the number of candidates tried. None if the
+    whole program does not fail: there is nothing to go by then.
+    """
+    if not still_fails(program):
+        return None
     steps, size = program.steps, max(1, len(program.steps) // 2)
     while True:
         at, shorter = 0, False

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -55,3 +56,29 @@ def test_shrinking_leaves_the_steps_that_matter():
     small = shrink.shrink(program, fails)
     assert sorted(s["kind"] for s in small.steps) == ["check", "graph", "replay"]
     Oracle(small).run()
+
+
+@pytest.fixture
+def faulty(monkeypatch):
+    """A seed that the faulty command fails with, under delays only; none are asked for from outside."""
+    monkeypatch.setattr(run, "COMMAND", "tests.chaos.faulty")
+    for name in ("ANYCEND_CHAOS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    return next(seed for seed in range(100) if any(s["kind"] == "check" for s in generate(seed).steps))
+
+
+def test_a_fault_that_needs_delays_is_found_by_a_batch_and_alone(faulty, monkeypatch, capfd):
+    failures = run.run_batch(faulty, 1)
+    assert failures == {faulty: f"AssertionError: a step came too late (ANYCEND_CHAOS={faulty})"}
+    monkeypatch.setattr("sys.argv", ["run", "--only", str(faulty), "--repeat", "2"])
+    assert run.main() == 1
+    assert "AssertionError: a step came too late" in capfd.readouterr().out
+
+
+def test_a_fault_that_needs_delays_is_made_smaller(faulty):
+    program = generate(faulty)
+    check = next(step for step in program.steps if step["kind"] == "check")
+    others = [step for step in program.steps if step["kind"] not in ("check", "replay")][:2]
+    small = shrink.shrink(dataclasses.replace(program, steps=[*others, check]))
+    assert [step["kind"] for step in small.steps] == ["check"]
+    assert shrink.shrink(dataclasses.replace(program, steps=others)) is None

@@ -130,6 +130,9 @@ def compare(group: Group, run: str, precision: str, npu: list[dict], cpu: list[d
         difference = max([difference, *(value if value == value else float("inf") for value in each)])
         for name, count in found[rank]["fallbacks"].items():
             fallbacks[name] = fallbacks.get(name, 0) + count
+        if not group.row["constant"] and ours[0] == ours[-1]:
+            why = f"rank {rank}: the loss is {ours[0]:.4g} from the first step to the last: nothing is learned"
+            return Outcome(run, precision, error=why)
     mine, other = found[0], expected[0]
     return Outcome(
         run, precision, mine["losses"][0], mine["losses"][-1], other["losses"][-1], difference, fallbacks,

@@ -8,7 +8,14 @@ import pytest
 
 from tests.clients import client, environment
 
-ROW = {"runs": ["a"], "precisions": ["fp32"], "cpu": {}, "allowed": {"fp32": 1e-3}, "fall back": {"named": "why"}}
+ROW = {
+    "runs": ["a"],
+    "precisions": ["fp32"],
+    "cpu": {},
+    "allowed": {"fp32": 1e-3},
+    "fall back": {"named": "why"},
+    "constant": False,
+}
 GROUP = client.Group("row", 1, ROW)
 END = {"end": "the process ended with 9"}
 
@@ -27,7 +34,7 @@ def test_equal_losses_are_right():
 
 def test_a_difference_is_relative_and_near_zero_to_a_tenth_of_the_first():
     assert client.compare(GROUP, "a", "fp32", [line(10.0, 0.02)], [line(10.0, 0.01)]).difference == pytest.approx(0.01)
-    assert "difference 1.0e-01" in compare([line(2.2)], [line(2.0)])
+    assert "difference 1.0e-01" in compare([line(2.2, 1.0)], [line(2.0, 1.0)])
 
 
 def test_what_is_not_a_number_is_a_difference():
@@ -36,19 +43,24 @@ def test_what_is_not_a_number_is_a_difference():
 
 
 def test_every_rank_counts():
-    two = client.Group("row", 2, ROW)
-    assert "npu rank 1: the process ended with 9" in compare([line(1.0), END], [line(1.0), line(1.0, rank=1)], two)
-    both = [line(1.0), line(1.0, rank=1)]
-    assert "difference 1.0e+00" in compare([line(1.0), line(2.0, rank=1)], both, two)
+    two, both = client.Group("row", 2, ROW), [line(2.0, 1.0), line(2.0, 1.0, rank=1)]
+    assert "npu rank 1: the process ended with 9" in compare([line(2.0, 1.0), END], both, two)
+    assert "difference 2.0e+00" in compare([line(2.0, 1.0), line(2.0, 3.0, rank=1)], both, two)
 
 
 def test_steps_that_are_missing_are_an_error():
     assert compare([line(2.0)], [line(2.0, 1.0)]) == "rank 0: 1 losses, on the CPU 2"
 
 
+def test_losses_that_stay_the_same_are_an_error_unless_the_row_says_so():
+    flat = [line(2.0, 2.0)]
+    assert compare(flat, flat) == "rank 0: the loss is 2 from the first step to the last: nothing is learned"
+    assert compare(flat, flat, client.Group("row", 1, ROW | {"constant": True})) is None
+
+
 def test_a_fallback_must_be_named():
-    assert compare([line(1.0, named=3)], [line(1.0)]) is None
-    assert compare([line(1.0, other=3, named=1)], [line(1.0)]) == "fell back to the CPU: other"
+    assert compare([line(2.0, 1.0, named=3)], [line(2.0, 1.0)]) is None
+    assert compare([line(2.0, 1.0, other=3, named=1)], [line(2.0, 1.0)]) == "fell back to the CPU: other"
 
 
 def test_rows_programs_and_requirements_belong_together():

@@ -218,3 +218,24 @@ def test_expandable_segments_run_out_cleanly():
         **EXPANDABLE,
     )
     assert text.split() == ["True", "60", "100"]
+
+
+def test_out_of_memory_tells_what_others_hold():
+    text = output(
+        """
+        import ctypes, torch
+        import torch_npu
+        torch.npu.init()
+        runtime = ctypes.CDLL(torch_npu.__path__[0] + "/softnpu/lib64/libascendcl.so")
+        torch.npu.set_device(0)
+        torch.npu.synchronize()
+        held = ctypes.c_void_p()
+        print(runtime.aclrtMalloc(ctypes.byref(held), ctypes.c_size_t(100 << 20), 0))
+        try:
+            torch.UntypedStorage(64 << 20, device="npu")
+        except torch.OutOfMemoryError as error:
+            print("100.00 MiB is used by others: npu-smi info" in str(error), error)
+        """,
+        ANYCEND_MEMORY="128M",
+    )
+    assert text.split()[:2] == ["0", "True"], text

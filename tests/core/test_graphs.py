@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -85,6 +86,22 @@ def test_the_graphs_memory_is_not_given_to_others():
     graph.replay()
     assert torch.equal(y, ((x + 1) * 2 + 3).sqrt())
     assert all((o == 9).all() for o in others)
+
+
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+def test_emptying_the_cache_on_another_thread_leaves_a_capture_alone(mode):
+    x, graph = torch.zeros(4, device=DEVICE), npu.NPUGraph()
+    torch.zeros(1 << 20, device=DEVICE)  # cached from here on
+    npu.synchronize()
+    with npu.stream(npu.Stream()):
+        graph.capture_begin(capture_error_mode=mode)
+        x.add_(1)
+        with ThreadPoolExecutor() as pool:
+            pool.submit(npu.empty_cache).result()
+        x.add_(1)
+        graph.capture_end()
+        graph.replay()
+        assert x.tolist() == [2.0] * 4
 
 
 def test_reset_gives_the_memory_back():

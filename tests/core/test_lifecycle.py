@@ -21,7 +21,7 @@ print("status", os.waitpid(pid, 0)[1])
 """
 REFUSED = (
     "child: Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' "
-    "start method"
+    'start method: torch.multiprocessing.get_context("spawn"), or multiprocessing_context="spawn" of a DataLoader'
 )
 
 

@@ -7,7 +7,6 @@ import ctypes
 import functools
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,14 +16,14 @@ from pathlib import Path
 import torch
 
 import torch_npu
-from tests.hccl.nursery import Nursery, can_fork
+from tests.nursery import Nursery, can_fork
 
 LIBRARY = Path(torch_npu.__file__).parent / "softnpu" / "lib64" / "libascendcl.so"
 
 
 @functools.cache
 def nursery() -> Nursery:
-    of_all = Nursery("tests.core.program", environment())
+    of_all = Nursery("tests.core.program", environment(), whole_end=True)
     atexit.register(of_all.close)
     return of_all
 
@@ -61,13 +60,15 @@ def forked(text: str, timeout: float, env: dict[str, str]) -> subprocess.Complet
     ours, theirs = multiprocessing.Pipe()
     with ours, tempfile.NamedTemporaryFile("r+") as out, tempfile.NamedTemporaryFile("r+") as err:
         with theirs:
-            nursery().fork(theirs.fileno(), env)
+            child = nursery().fork(theirs.fileno(), env)
         ours.send((text, out.name, err.name))
-        pid = ours.recv()
-        if not ours.poll(timeout):
-            os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(text, timeout, out.read(), err.read())
-        return subprocess.CompletedProcess(text, ours.recv(), out.read(), err.read())
+        try:
+            code = child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            raise subprocess.TimeoutExpired(text, timeout, out.read(), err.read()) from None
+        return subprocess.CompletedProcess(text, code, out.read(), err.read())
 
 
 def output(program: str, fresh: bool = False, **env: str | None) -> str:

@@ -6,14 +6,15 @@ import atexit
 import functools
 import importlib.util
 import socket
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.distributed import programs
-from tests.hccl.nursery import Nursery
 from tests.hccl.ranks import Job, environment
+from tests.nursery import Nursery
 
 
 def package_folder() -> str:
@@ -53,11 +54,10 @@ def start(
             **env,
         },
     )
-    try:
+    with ExitStack() as on_failure:
+        on_failure.enter_context(job)
         job.run(programs.init, backend, timeout, bound, timeout=120)
-    except BaseException:
-        job.close()
-        raise
+        on_failure.pop_all()
     return job
 
 
@@ -75,15 +75,8 @@ def two():
 
 @pytest.fixture
 def fresh():
-    jobs = []
-
-    def begin(n: int, **options) -> Job:
-        jobs.append(start(n, **options))
-        return jobs[-1]
-
-    yield begin
-    for job in jobs:
-        job.close()
+    with ExitStack() as jobs:
+        yield lambda n, **options: jobs.enter_context(start(n, **options))
 
 
 @pytest.fixture

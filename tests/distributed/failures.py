@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
+import threading
 import time
 
 import torch
@@ -454,6 +456,58 @@ def dies(rank: int, size: int) -> str:
         for _ in range(200):
             still_works(rank, size)
             time.sleep(0.05)
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+# --- the first call, and ends without a word -------------------------------------------------------------------------
+
+
+def first_message_without_the_third(rank: int, size: int) -> str:
+    """Ranks 0 and 1 exchange a message before rank 2 has called anything."""
+    if rank == 2:
+        time.sleep(3)
+        return ""
+    t = torch.ones(4, device=DEVICE)
+    try:
+        dist.send(t, 1) if rank == 0 else dist.recv(t, 0)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "done"
+
+
+def aborted_in_its_first_call(rank: int, size: int) -> dict[str, object]:
+    """Rank 0 waits in its first call for rank 1, which does not come; another thread of rank 0 gives the group up."""
+    if rank:
+        time.sleep(2)
+        return {}
+    began = time.monotonic()
+    threading.Timer(0.5, lambda: backend().abort()).start()
+    try:
+        dist.all_reduce(torch.ones(4, device=DEVICE))
+        return {"error": ""}
+    except Exception as error:
+        return {"error": str(error), "seconds": time.monotonic() - began}
+
+
+def left_in_order_and_ended_at_once(rank: int, size: int) -> float:
+    """Rank 0 destroys the group and ends without any handler; the others wait afterwards for what was done before."""
+    t = torch.ones(100_000, device=DEVICE)
+    work = dist.all_reduce(t, async_op=True)
+    torch.npu.synchronize()
+    if rank == 0:
+        work.wait()
+        dist.destroy_process_group()
+        os._exit(0)
+    time.sleep(1.2)
+    work.wait()
+    return t[0].item()
+
+
+def split_below_zero(rank: int, size: int) -> str:
+    try:
+        dist.all_to_all_single(torch.ones(1, device=DEVICE), torch.ones(2, device=DEVICE), [-1, 2], [1, 1])
     except Exception as error:
         return str(error)
     return ""

@@ -5,6 +5,7 @@ run by name through worker.py; each returns the largest difference from the refe
 from __future__ import annotations
 
 import copy
+import os
 import tempfile
 
 import torch
@@ -124,6 +125,31 @@ def zero(rank: int, size: int) -> float:
     if rank == 0:
         assert len(optimizer.state_dict()["state"]) == len(list(model.parameters()))
     return difference(alone(size), model.module.state_dict())
+
+
+# --- compiled ---
+def compiled(rank: int, size: int, way: str, cache: str) -> float:
+    """A model under torch.compile: wrapped by DDP before or after it, or sharded block by block by FSDP2."""
+    from torch._dynamo.utils import counters
+    from torch._inductor import config
+    from torch.distributed.fsdp import fully_shard
+
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
+    model = network().to(DEVICE)
+    with config.patch(compile_threads=1):
+        if way == "fsdp2":
+            for part in (model.first, model.second, model):
+                fully_shard(part)
+                part.compile()
+        elif way == "ddp":
+            step = torch.compile(nn.parallel.DistributedDataParallel(model, device_ids=[rank]))
+        else:
+            step = nn.parallel.DistributedDataParallel(torch.compile(model), device_ids=[rank])
+        train(model if way == "fsdp2" else step, *share(rank, size), torch.optim.AdamW(model.parameters(), lr=0.01))
+    assert counters["stats"]["unique_graphs"] > 0
+    state = {k: v.full_tensor() if way == "fsdp2" else v for k, v in model.state_dict().items()}
+    torch._dynamo.reset()
+    return difference(alone(size), state)
 
 
 # --- tensors and layers over ranks ---

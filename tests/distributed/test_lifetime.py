@@ -35,6 +35,27 @@ def test_a_group_that_failed_ends_quietly(fresh, tmp_path, pause):
         assert "HcclAllReduce" in told["collective"] and told["left"] is False, told
 
 
+def test_a_first_message_needs_all_ranks_and_says_who_is_missing(fresh):
+    for text in fresh(3, timeout=2).run(failures.first_message_without_the_third)[:2]:
+        assert text.startswith("DistBackendError") and "rank 2 of 3 did not connect within 2 s" in text, text
+
+
+def test_abort_frees_who_waits_in_the_first_call(fresh):
+    told = fresh(2).run(failures.aborted_in_its_first_call)[0]
+    assert "the group was destroyed" in told["error"] or "aborted the group" in told["error"], told
+    assert told["seconds"] < 10, told
+
+
+def test_who_left_in_order_may_end_without_a_word(fresh):
+    job = fresh(3)
+    job.start(failures.left_in_order_and_ended_at_once)
+    assert job.results(ranks=[1, 2]) == [3.0, 3.0]
+
+
+def test_a_split_below_zero_is_refused(fresh):
+    assert all("the output splits hold -1" in text for text in fresh(2).run(failures.split_below_zero))
+
+
 def test_a_group_ends_after_a_capture(fresh):
     assert fresh(2).run(failures.destroyed_after_a_capture) == [[4.0] * 4] * 2
 
@@ -64,6 +85,7 @@ def test_monitored_barrier_names_who_is_missing(fresh):
 
 def test_a_dead_rank_is_named_and_its_log_pointed_to(fresh):
     job = fresh(3)
+    job.may_die(2)
     job.start(failures.dies, ranks=[0, 1, 2])
     for text in job.results(ranks=[0, 1]):
         assert "rank 2" in text and "log" in text, text

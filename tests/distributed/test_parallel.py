@@ -28,6 +28,13 @@ def test_fsdp2_in_bf16(world):
     check(world, parallel.fsdp2_mixed, allowed=2e-3)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("way", ["ddp", "inside ddp", "fsdp2"])
+def test_compiled(two, way, tmp_path):
+    differences = two.run(parallel.compiled, way, str(tmp_path), timeout=400)  # most of it in g++
+    assert max(differences) < CLOSE, differences
+
+
 def test_zero_redundancy_optimizer(world):
     check(world, parallel.zero)
 

@@ -18,7 +18,9 @@ sys.path[:] = [os.environ["ANYCEND_TEST_PACKAGE"], *(p for p in sys.path if p no
 
 import torch  # noqa: E402
 
-from tests.distributed import failures, mixes, parallel, programs  # noqa: E402
+from tests.distributed import apex_programs, failures, mixes, parallel, programs  # noqa: E402
+
+MODULES = (programs, parallel, mixes, failures, apex_programs)
 
 
 def main() -> None:
@@ -31,7 +33,7 @@ def main() -> None:
         except EOFError:
             return
         try:
-            program = next(found for m in (programs, parallel, mixes, failures) if (found := getattr(m, name, None)))
+            program = next(found for m in MODULES if (found := getattr(m, name, None)))
             answer = program(rank, size, *args)
         except BaseException as error:  # the test decides what an error means; not every exception can be sent
             answer = RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from tests.hccl.namespaces import hosts_or_skip
@@ -37,20 +39,18 @@ class Lan:
     """Two hosts, and jobs over them: the first half of the ranks runs on the first."""
 
     def __init__(self):
-        self.hosts, self.jobs = hosts_or_skip(), []
+        self.hosts, self.jobs = hosts_or_skip(), ExitStack()
+        self.jobs.callback(self.hosts.close)
 
     def job(self, per_host: int, env: dict | None = None, each: dict | None = None) -> Job:
         n, chosen = 2 * per_host, {}
         for r in range(n):
             chosen[r] = {"HCCL_IF_IP": self.hosts.addresses[r // per_host], **(env or {}), **(each or {}).get(r, {})}
-        job = Job(n, each=chosen, prefix={r: self.hosts.prefix(r // per_host) for r in range(n)})
-        self.jobs.append(job)
-        return job
+        prefix = {r: self.hosts.prefix(r // per_host) for r in range(n)}
+        return self.jobs.enter_context(Job(n, each=chosen, prefix=prefix))
 
     def close(self) -> None:
-        for job in self.jobs:
-            job.close()
-        self.hosts.close()
+        self.jobs.close()
 
 
 @pytest.fixture
@@ -72,12 +72,5 @@ def apart(request, libraries):
 @pytest.fixture
 def fresh(libraries):
     """fresh(n, **env): a job that this test may break."""
-    jobs = []
-
-    def start(n: int, **options) -> Job:
-        jobs.append(Job(n, **options))
-        return jobs[-1]
-
-    yield start
-    for job in jobs:
-        job.close()
+    with ExitStack() as jobs:
+        yield lambda n, **options: jobs.enter_context(Job(n, **options))

@@ -2,8 +2,8 @@
 
 `Job(n)` starts n workers (python -m tests.hccl.worker); `job.run(f, *args)` calls f(rank, *args) in each, where f is a
 function of tests/hccl/programs, and returns their results by rank. In a worker, `Rank` is what f gets: memory,
-streams and the raw libraries. ANYCEND_TEST_CANN_LIB names a folder with another CANN's libraries to judge instead of
-the staged software NPU.
+streams and the raw libraries. `close` judges how the ranks end. ANYCEND_TEST_CANN_LIB names a folder with another
+CANN's libraries to judge instead of the staged software NPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.hccl.nursery import Nursery, can_fork
+from tests.nursery import Nursery, can_fork
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOT_INFO_BYTES = 4108
@@ -82,6 +82,10 @@ class HcclError(Exception):
     def __init__(self, call: str, code: str, text: str):
         super().__init__(call, code, text)
         self.call, self.code, self.text = call, code, text
+
+
+class BadEnd(Exception):
+    """Ranks that did not end as an interpreter should: with what code or signal, or not at all."""
 
 
 class SendRecvItem(ctypes.Structure):
@@ -215,7 +219,14 @@ def environment() -> dict[str, str]:
 
 
 class Job:
-    """n workers; a context manager that leaves no process behind."""
+    """n workers; a context manager that leaves no process behind. Its end raises BadEnd unless every rank ends with 0,
+    handlers of exit and destructors included. Ranks of which a test expects another end are named to `may_die`, or
+    killed by `kill`.
+    """
+
+    ENDING = 60  # seconds; the runtime alone waits ten for its streams
+    DYING = 5  # for those whose end nobody judges
+    LETTING_LIVE = (signal.SIGSTOP, signal.SIGCONT, signal.SIGUSR1)
 
     def __init__(
         self,
@@ -228,6 +239,7 @@ class Job:
     ):
         base = environment()
         self.size, self.workers, self.pipes = n, [], []
+        self.mortal: set[int] = set()
         for rank in range(n):
             ours, theirs = socket.socketpair()
             fd, own = theirs.fileno(), {**(env or {}), **(each or {}).get(rank, {})}
@@ -273,24 +285,49 @@ class Job:
         self.run(programs.join_world, info)
         return self
 
+    def may_die(self, *ranks: int) -> None:
+        """However these ranks end, it is no fault of theirs."""
+        self.mortal.update(ranks)
+
     def kill(self, rank: int, how: int = signal.SIGKILL) -> None:
+        if how not in self.LETTING_LIVE:
+            self.may_die(rank)
         self.workers[rank].send_signal(how)
 
     def close(self) -> None:
+        if bad := self._end(self.ENDING):
+            raise BadEnd(bad)
+
+    def _end(self, patience: float) -> str:
+        """What is wrong with the ranks' ends; all have ended then."""
         for pipe in self.pipes:
             pipe.close()
-        for worker in self.workers:
+        wrong, over = [], time.monotonic() + patience
+        for rank in sorted(range(len(self.workers)), key=self.mortal.__contains__):
+            worker, mortal = self.workers[rank], rank in self.mortal
             try:
-                worker.wait(5)
+                code = worker.wait(self.DYING if mortal else max(0.0, over - time.monotonic()))
             except subprocess.TimeoutExpired:
+                worker.send_signal(signal.SIGUSR1)  # says where it stands
+                time.sleep(0.3)
                 worker.kill()
                 worker.wait()
+                code = f"did not end within {patience} s and was killed"
+            if code and not mortal:
+                name = code
+                if isinstance(code, int):
+                    name = f"ended with {signal.Signals(-code).name if code < 0 else code}"
+                wrong.append(f"rank {rank} of {self.size} {name}")
+        return "; ".join(wrong)
 
     def __enter__(self) -> Job:
         return self
 
-    def __exit__(self, *_) -> None:
-        self.close()
+    def __exit__(self, _, error: BaseException | None, __) -> None:
+        if error is None:
+            return self.close()
+        if bad := self._end(self.DYING):  # what was raised is the reason, or nearer to it
+            error.add_note(bad)
 
 
 def named_hosts(hosts: list[str], **env) -> Job:

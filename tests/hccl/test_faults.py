@@ -15,6 +15,14 @@ def judged(cell: faults.Cell) -> None:
     assert not wrong, f"{cell}: {wrong}"
 
 
+def test_a_message_does_not_blame_whose_it_is():
+    said = "HcclAllReduce (fp32 x 16, sum, communicator a, rank 1 of 4)"
+    assert not faults.names(1, f"{said}: nothing is heard")
+    assert faults.names(3, f"{said}: rank 3 is gone") and faults.names(3, f"{said}: rank 0, 3 did not call it")
+    assert not faults.names(3, f"{said}: rank 13 is gone")
+    assert faults.names(3, "rank 3 of 4 did not connect within 3 s")
+
+
 @pytest.mark.parametrize("cell", faults.QUICK, ids=str)
 def test_a_cell_of_the_fault_table(libraries, cell):
     judged(cell)

@@ -121,6 +121,11 @@ def test_what_waits_ends_when_the_communicator_is_resumed(fresh):
     assert "called HcclCommResume before this was done" in texts[0] and texts[1] == "", texts
 
 
+def test_a_call_beside_a_resumption_is_refused_and_does_not_wait_for_it(fresh):
+    refusal, last = fresh(2).connect().run(programs.resumed_while_another_thread_calls)[1]
+    assert "called HcclCommResume before this was done" in refusal and last == "resumed"
+
+
 def test_communicators_that_come_and_go_on_two_threads(fresh):
     job = fresh(2).connect()
     job.run(programs.leave)

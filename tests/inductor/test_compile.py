@@ -31,6 +31,29 @@ def test_import_takes_nothing_of_the_compiler():
     assert tools.output(f"import sys, torch; torch.ones(1).npu(); print({loaded})", fresh=True) == "[]"
 
 
+CACHED = """
+import torch
+from torch._dynamo.utils import counters
+from torch._inductor import config, cpp_builder
+config.compile_threads = 1
+runs, build = [], cpp_builder.CppBuilder.build
+cpp_builder.CppBuilder.build = lambda self: (runs.append(self), build(self))[1]
+function = torch.compile(lambda x, s: (x.sin() * s).sum(1))
+y = function(torch.full((4, 6), 0.5, device="npu"), torch.tensor(3.0))
+assert torch.allclose(y.cpu(), torch.full((4,), 18.0) * torch.tensor(0.5).sin())
+print(counters["inductor"]["fxgraph_cache_hit"], bool(runs))
+"""
+
+
+@pytest.mark.full
+def test_a_second_process_compiles_nothing(tmp_path):
+    found = [
+        tools.output(CACHED, fresh=True, timeout=600, TORCHINDUCTOR_CACHE_DIR=str(tmp_path)).splitlines()[-1]
+        for _ in range(2)
+    ]
+    assert found == ["0 True", "1 False"]
+
+
 @pytest.mark.full
 def test_code_for_the_cpu_is_the_same_with_and_without_us():
     ours = tools.output(CPU_CODE.replace("OURS", "True"), fresh=True, timeout=600)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import pathlib
+import sys
+
 import pytest
 import torch
+from torch._inductor import config
 
 from tests.core.tools import busy
 from tests.inductor import compiler
@@ -50,14 +55,43 @@ def test_another_device():
     compiler.same_as_cpu(lambda x: (x.sin() + 1, x.sum(0)), torch.randn(5, 7), device="npu:1")
 
 
-def test_numbers_on_the_cpu():
-    x, scale = torch.randn(6, device="npu"), torch.tensor(2.0)
-    compiled = torch.compile(lambda x, s: (x * s + s, s + 1))  # a kernel of the CPU behind it
+@torch.compile
+def scaled(x, s, d, i):
+    return x * s + d, x.int() * i, s + 1  # the last is a kernel of the CPU
+
+
+def numbers():
+    return torch.tensor(2.0), torch.tensor(3.0, dtype=torch.float64), torch.tensor(4)
+
+
+def test_numbers_on_the_cpu_are_those_of_the_call():
+    x, values = torch.arange(6.0, device="npu"), numbers()
+    scaled(x, *values)
     busy(torch.npu.current_stream(), 0.2)
-    y, more = compiled(x, scale)
-    scale.fill_(100)
-    torch.testing.assert_close(y.cpu(), x.cpu() * 2 + 2)
+    y, z, more = scaled(x, *values)
+    done = torch.npu.current_stream().record_event()
+    for value in values:
+        value.fill_(100)
+    assert not done.query()  # nothing was waited for
+    assert y.tolist() == [2.0 * k + 3 for k in range(6)] and z.tolist() == [4 * k for k in range(6)]
     assert more.device.type == "cpu" and more.item() == 3
+
+
+def test_a_graph_captures_numbers_on_the_cpu():
+    x, values = torch.ones(6, device="npu"), numbers()
+    scaled(x, *values)
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        y, z, _ = scaled(x, *values)
+    values[0].fill_(100)
+    x.fill_(2)
+    graph.replay()
+    assert y.tolist() == [7.0] * 6 and z.tolist() == [8] * 6
+
+
+def test_an_index_on_the_cpu():
+    take = torch.compile(lambda x, i: x[i] * 2, fullgraph=True)
+    assert take(torch.arange(5.0, device="npu"), torch.tensor([1, 3])).tolist() == [2.0, 6.0]
 
 
 def test_a_wrapper_in_cpp_is_refused_by_name():
@@ -73,12 +107,53 @@ def test_an_index_out_of_bounds_is_an_error_of_the_stream(count):
     take = torch.compile(lambda x, i: x[i] * 2, fullgraph=True)
     x = torch.arange(16.0, device="npu")
     index = torch.zeros(count, dtype=torch.int64)
+    with config.patch({"cpp.threads": 2}):
+        take(x, index.npu())
     index[count - 2] = 99
     with pytest.raises(RuntimeError, match="index out of bounds"):
         take(x, index.npu())
         torch.npu.synchronize()
     index[count - 2] = 3
     assert take(x, index.npu())[count - 2].item() == 6
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_integer_divided_by_zero_is_an_error_of_the_stream(threads):
+    count = 1 << 20
+    with config.patch({"cpp.threads": threads}):
+        divide = torch.compile(lambda a, b: a // b, dynamic=False, fullgraph=True)
+        ones, divisor, number = torch.ones(count, dtype=torch.int64).npu(), torch.ones(count).long(), torch.ones(8)
+        assert divide(ones, divisor.npu()).sum().item() == count
+    add = torch.compile(lambda x: x + 1)  # on the CPU, beside it
+    add(number)
+    divisor[count // 2 :] = 0
+    divisor = divisor.npu()
+    torch.npu.synchronize()
+    divide(ones, divisor)
+    for _ in range(300):
+        assert add(number)[0].item() == 2
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        torch.npu.synchronize()
+    assert divide(ones, ones).sum().item() == count
+
+
+def test_no_module_shares_its_flag_of_a_division():
+    triple(torch.ones(8, device="npu"))
+    files = [module.__file__ for name, module in sys.modules.items() if name.endswith(".kernel")]
+    ours = [file for file in files if b"torch_npu._C._host_kernel" in pathlib.Path(file).read_bytes()]
+    assert ours
+    for file in ours:
+        assert not hasattr(ctypes.CDLL(file), "inductor_cpu_integer_div_error_flag")
+
+
+def test_a_branch_inside_a_graph():
+    def function(x):
+        return torch.cond(x.sum() > 0, lambda x: (x.sin() + 1) * 2, lambda x: x.cos() - 1, (x,))
+
+    x = torch.linspace(-1, 2, 12)
+    compiled = torch.compile(function, fullgraph=True)
+    for value in (x, -x):
+        compiler.same_as_cpu(function, value, compiled=compiled)
 
 
 def test_a_graph_captures_and_replays():

@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch import nn
 from torch._inductor import config
+from torch._inductor.scheduler import Scheduler
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from tests.inductor import compiler
+from torch_npu._inductor import launch
 
 F = nn.functional
 
@@ -50,6 +53,45 @@ def inputs():
 
 def test_each_pitfall_of_a_device_that_is_not_the_cpu():
     compiler.same_as_cpu(pitfalls, *inputs(), rtol=1e-5, atol=1e-5)
+
+
+def test_fusions_that_are_not_made_for_this_generator_are_not_tried(monkeypatch):
+    tried = []
+    for name in ("_try_reorder_loops_for_candidates", "_try_reindex_pointwise_for_reduction"):
+        monkeypatch.setattr(Scheduler, name, lambda *_, name=name: tried.append(name) or -1)
+    invert = "shared_data_after_inverting_indexing"
+    monkeypatch.setattr(Scheduler, invert, lambda *_: tried.append(invert) or -1)
+    monkeypatch.setattr(launch, "compile_kernel", lambda *_: lambda *_: None)
+    x = torch.randn(64, 96, device="npu")
+    with config.patch(force_disable_caches=True):
+        torch.compile(lambda x: (x.t().contiguous() + 1, x.sum(1), (x[:, ::2] * 2).contiguous()))(x)
+    assert tried == []
+
+
+def test_a_result_in_a_half_type_that_is_stored_twice():
+    compiler.same_as_cpu(lambda x: (x.amax(0), x.max(0), x.sum(1), x.sum(1).float()), torch.randn(37, 53).half())
+
+
+@pytest.mark.full
+def test_flex_attention_and_its_gradients():
+    bias = torch.randn(4, device="npu")
+
+    def function(q, k, v, mask):
+        return flex_attention(
+            q, k, v, lambda s, b, h, i, j: s + bias[h] * (i - j), block_mask=mask, enable_gqa=True, return_lse=True
+        )
+
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 48, 48, device="npu")
+    parts = [torch.randn(2, heads, 48, 16, device="npu") for heads in (4, 2, 2)]
+    results = []
+    for step in (function, torch.compile(function, fullgraph=True)):
+        leaves = [part.clone().requires_grad_() for part in parts]
+        out, lse = step(*leaves, mask)
+        (out.square().sum() + lse.sum()).backward()
+        results.append([out, lse, *(leaf.grad for leaf in leaves)])
+    for eager, compiled in zip(*results, strict=True):
+        torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=1e-4)
+        assert compiled.stride() == eager.stride()
 
 
 @pytest.mark.full

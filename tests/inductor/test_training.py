@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
+
+from torch_npu._inductor import passes
 
 
 def model():
@@ -33,6 +37,61 @@ def test_steps_of_an_optimizer():
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(mine.grad.cpu(), other.grad, rtol=1e-3, atol=1e-5)
         torch.testing.assert_close(mine.detach().cpu(), other.detach(), rtol=1e-3, atol=1e-4)
+
+
+def scaled_steps(compiled, optimizer, **how):
+    """Losses in float16 with a GradScaler, forward and optimizer compiled or not."""
+    net = model().npu()
+    optimizer = optimizer(net.parameters())
+    scaler = torch.amp.GradScaler("npu", init_scale=256.0)
+
+    def forward(x, target):
+        with torch.autocast("npu", dtype=torch.float16):
+            return nn.functional.cross_entropy(net(x), target)
+
+    if compiled:
+        forward, optimizer.step = torch.compile(forward, **how), torch.compile(optimizer.step)
+    torch.manual_seed(1)
+    losses = []
+    for _ in range(3):
+        loss = forward(torch.randn(16, 12).npu(), torch.randint(0, 5, (16,)).npu())
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.detach())
+    assert scaler.get_scale() == 256.0
+    return torch.stack(losses)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda p: torch.optim.AdamW(p, lr=1e-2),
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+        lambda p: torch.optim.Adam(p, lr=torch.tensor(1e-2), foreach=False),
+    ],
+    ids=["adamw", "sgd", "adam with a rate in a tensor"],
+)
+def test_a_compiled_optimizer_and_a_scaler(optimizer):
+    found, expected = scaled_steps(True, optimizer), scaled_steps(False, optimizer)
+    torch.testing.assert_close(found, expected, rtol=5e-3, atol=5e-3)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_modes(mode):
+    passes.say_that_no_graph_is_captured.cache_clear()
+    step = torch.compile(model().npu(), mode=mode)
+    x = torch.randn(16, 12)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = step(x.npu())
+    torch.testing.assert_close(found.detach().cpu(), model()(x).detach(), rtol=1e-4, atol=1e-5)
+    captured = mode != "max-autotune-no-cudagraphs"
+    assert any("make_graphed_callables" in str(warning.message) for warning in said) == captured
 
 
 @pytest.mark.full

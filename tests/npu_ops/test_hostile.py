@@ -53,3 +53,40 @@ def test_statistics_of_a_layer_norm_with_gaps() -> None:
         grad.npu(), x.npu(), [8], mean.npu()[:, :1], rstd.npu()[:, :1], None, None, [True, False, False]
     )[0]
     torch.testing.assert_close(got.cpu(), want)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("device", ["npu", "cpu"])
+@pytest.mark.parametrize(("perm", "shape"), [([0, 3], [2, 2]), ([0, -3], [4, 2]), ([0, 0], [4, 2]), ([0, 1], [8])])
+def test_a_permutation_of_other_dimensions(perm: list[int], shape: list[int], device: str, first: bool) -> None:
+    grad = torch.ones(4, 2, device=device)
+    if perm == [0, 1] and not first:
+        assert torch.ops.npu.npu_confusion_transpose_backward(grad, perm, shape, first).shape == (8,)
+        return
+    with pytest.raises((IndexError, RuntimeError), match="perm|range"):
+        torch.ops.npu.npu_confusion_transpose_backward(grad, perm, shape, first)
+
+
+HOSTILE = {
+    "one_hot: dimension": lambda: torch_npu.npu_one_hot(torch.zeros(3).int().npu(), 5, 2),
+    "one_hot: depth": lambda: torch_npu.npu_one_hot(torch.zeros(3).int().npu(), -1, -2),
+    "repeats": lambda: torch.ops.npu.repeat_interleave_backward_int(torch.ones(4).npu(), torch.ones(2).npu(), 0),
+    "fft: dimensions": lambda: torch.ops.npu.fft_c2r_backward(torch.ones(4).npu(), [], 0),
+    "convolution": lambda: torch_npu.npu_convolution(
+        torch.ones(4).npu(), torch.ones(1, 1, 1).npu(), None, [1], [0], [1], 1
+    ),
+    "attention: columns": lambda: torch_npu.npu_fusion_attention(*[torch.ones(1, 2, 0).npu()] * 3, 2, "BSH"),
+    "anti_quant: a number": lambda: torch_npu.npu_anti_quant(torch.ones(()).int().npu(), torch.ones(1).npu()),
+    "quantize: a number": lambda: torch.ops.npu._quantize_per_tensor_impl.out(
+        torch.ones(()).npu(), torch.ones(4).npu(), torch.ones(3, 4).npu(), torch.qint8, result=torch.ones(4).npu()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_an_index_that_does_not_exist(name: str) -> None:
+    with pytest.raises((IndexError, RuntimeError, ValueError)) as error:
+        HOSTILE[name]()
+    assert not isinstance(error.value, torch.AcceleratorError)
+    assert not any(word in str(error.value) for word in ("vector::", "bad_alloc", "length_error"))
+    torch.npu.synchronize()

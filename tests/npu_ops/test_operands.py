@@ -268,6 +268,28 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
     "ffn: experts": ("3 groups of tokens for 2 and 2 experts", lambda: ffn([2, 2, 1])),
     "ffn: rows": ("the groups have 3 rows, x 5", lambda: ffn([2, 1])),
     "ffn: ends": (r"expert_tokens_index is \[2, 1\], which decreases", lambda: ffn(expert_tokens_index=[2, 1])),
+    "anti_quant: scale": (r"scale of \[3\] does not broadcast to \[2, 4\]", lambda: f.npu_anti_quant(q8(2, 4), r(3))),
+    "anti_quant: offset": ("offset of", lambda: f.npu_anti_quant(q8(2, 4), r(4), offset=r(2, 1, 4))),
+    "bce gradient: target": (
+        "target of .* does not broadcast",
+        lambda: npu.npu_binary_cross_entropy_with_logits_backward(r(2, 3), r(2, 3), r(2, 4), None, None, 1),
+    ),
+    "bce gradient: weight": (
+        "weight_opt of .* does not broadcast",
+        lambda: npu.npu_binary_cross_entropy_with_logits_backward(r(), r(2, 3), r(2, 3), r(2), None, 1),
+    ),
+    "layer norm gradient: rstd": (
+        "rstd has 2 elements, not 3",
+        lambda: npu.npu_add_layer_norm_backward(r(2, 4), r(2, 4), r(2, 4), r(3, 1), r(2, 1), r(4), None),
+    ),
+    "layer norm gradient: gradient": (
+        "dy_opt has 2 in dimension 0, not 3",
+        lambda: npu.npu_add_layer_norm_backward(r(3, 4), r(2, 4), r(2, 4), r(2, 1), r(2, 1), r(4), None),
+    ),
+    "kl_div target gradient": (
+        "input of .* does not broadcast",
+        lambda: npu.kl_div_target_backward(r(2, 8), r(8), r(), 1, log_target=False),
+    ),
     "transposed: factor": (
         "batch_split_factor is 3; it divides the batch of 2",
         lambda: transposed(batch_split_factor=3),

@@ -10,6 +10,12 @@ import torch
 import torch.nn.functional as F
 
 X = torch.arange(6, dtype=torch.int32)
+
+
+def ones(device: str, *sizes: tuple[int, ...]) -> list[torch.Tensor]:
+    return [torch.ones(size, device=device) for size in sizes]
+
+
 MISTAKES = {
     "empty_max": lambda d: torch.max(torch.empty(0, device=d)),
     "empty_amin": lambda d: torch.amin(torch.empty(0, device=d)),
@@ -27,6 +33,17 @@ MISTAKES = {
     ),
     "roll": lambda d: torch.roll(X.to(d), (1, 2)),
     "matmul": lambda d: torch.ones(2, 3, device=d) @ torch.ones(2, 3, device=d),
+    "linear_bias": lambda d: F.linear(torch.ones(2, 3, device=d), torch.ones(4, 3, device=d), torch.ones(5, device=d)),
+    "linear_3d_bias": lambda d: F.linear(
+        torch.ones(2, 2, 3, device=d), torch.ones(4, 3, device=d), torch.ones(5, device=d)
+    ),
+    "addmm": lambda d: torch.addmm(torch.ones(3, 2, device=d), *ones(d, (2, 4), (4, 2))),
+    "addmm_four_dims": lambda d: torch.addmm(torch.ones(1, 1, 2, 2, device=d), *ones(d, (2, 4), (4, 2))),
+    "addmm_nothing_of_it": lambda d: torch.addmm(torch.ones(3, device=d), *ones(d, (2, 4), (4, 2)), beta=0),
+    "addmm_out": lambda d: torch.addmm(
+        torch.ones(3, device=d), *ones(d, (2, 4), (4, 2)), out=torch.ones(2, 2, device=d)
+    ),
+    "addmm_activation": lambda d: torch._addmm_activation(torch.ones(3, device=d), *ones(d, (2, 4), (4, 2))),
     "cat": lambda d: torch.cat([torch.ones(2, 3, device=d), torch.ones(2, 2, device=d)]),
     "mm_types": lambda d: torch.ones(2, 2, device=d) @ torch.ones(2, 2, device=d, dtype=torch.double),
     "linear_types": lambda d: F.linear(torch.ones(2, 2, device=d), torch.ones(2, 2, device=d).half()),
@@ -43,6 +60,9 @@ MISTAKES = {
         torch.ones(1, 1, 4, 4, device=d), torch.zeros(1, 1, 4, 1, dtype=torch.long, device=d), (2, 2)
     ),
     "max_pool3d": lambda d: F.max_pool3d(torch.ones(0, 1, 4, 0, 4, device=d), 2),
+    "masked_fill_nothing": lambda d: torch.ones(0, 1, device=d).masked_fill_(
+        torch.ones(0, 3, dtype=torch.bool, device=d), 2
+    ),
     "masked_fill_tensor": lambda d: X.to(d).masked_fill(X.to(d) > 0, torch.tensor(torch.inf, device=d)),
     "multinomial": lambda d: torch.multinomial(torch.ones(2**24 + 1, device=d), 1),
     "unique_consecutive": lambda d: torch.unique_consecutive(torch.zeros(2, 0, device=d), return_inverse=True, dim=0),

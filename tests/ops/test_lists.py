@@ -87,6 +87,75 @@ def test_optimizer(name: str, way: str) -> None:
     torch.testing.assert_close(train(model, OPTIMIZERS[name], "npu", **kwargs), expected, rtol=1e-4, atol=1e-5)
 
 
+LAYOUTS = {
+    "alike": lambda t: t,
+    "transposed": lambda t: t.transpose(0, -1).contiguous().transpose(0, -1),
+    "channels last": lambda t: t.contiguous(memory_format=torch.channels_last),
+    "with gaps": lambda t: torch.cat([t, t], -1)[..., : t.shape[-1]],
+}
+
+
+def placed(t: torch.Tensor, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """The memory of a tensor on the device, and the tensor in it."""
+    whole = torch.zeros(t.untyped_storage().nbytes() // t.element_size(), device=device)
+    return whole, whole.as_strided(t.shape, t.stride()).copy_(t)
+
+
+def steps(make: object, device: str, of_parameter: str, of_gradient: str, **kwargs: bool) -> list[torch.Tensor]:
+    torch.manual_seed(5)
+    whole, view = placed(LAYOUTS[of_parameter](torch.randn(2, 3, 4, 4)), device)
+    parameter = nn.Parameter(view)
+    other = nn.Parameter(torch.ones(3, device=device))
+    optimizer = make([parameter, other], **kwargs)
+    for _ in range(2):
+        parameter.grad = placed(LAYOUTS[of_gradient](torch.randn(2, 3, 4, 4)), device)[1]
+        other.grad = torch.ones(3, device=device)
+        optimizer.step()
+    return [whole.cpu(), other.detach().cpu()]
+
+
+@pytest.mark.parametrize("of_gradient", LAYOUTS)
+@pytest.mark.parametrize("of_parameter", LAYOUTS)
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_fused_optimizer_of_unlike_layouts(name: str, of_parameter: str, of_gradient: str) -> None:
+    expected = steps(OPTIMIZERS[name], "cpu", of_parameter, of_gradient, foreach=False)
+    got = steps(OPTIMIZERS[name], "npu", of_parameter, of_gradient, fused=True)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_fused_optimizer_of_an_expanded_gradient(name: str) -> None:
+    def moved(device: str, **kwargs: bool) -> list[torch.Tensor]:
+        p = nn.Parameter(torch.ones(4, 3, device=device))
+        row = torch.tensor([[8.0, -4.0, 2.0]], device=device)
+        optimizer = OPTIMIZERS[name]([p], **kwargs)
+        if "fused" in kwargs:
+            optimizer.grad_scale, optimizer.found_inf = torch.full((), 4.0).npu(), torch.zeros(()).npu()
+        else:
+            row /= 4
+        p.grad = row.expand(4, 3)
+        optimizer.step()
+        return [p.detach().cpu(), row.cpu()]
+
+    torch.testing.assert_close(moved("npu", fused=True), moved("cpu", foreach=False), rtol=1e-4, atol=1e-5)
+
+
+def test_fused_optimizer_refuses_an_expanded_parameter() -> None:
+    p = nn.Parameter(torch.ones(1, 3, device="npu").expand(4, 3))
+    p.grad = torch.ones(4, 3, device="npu")
+    for make in OPTIMIZERS["sgd"], OPTIMIZERS["adam"], OPTIMIZERS["adamw"]:
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            make([p], fused=True).step()
+    torch.npu.synchronize()
+
+
+def test_unscaling_an_expanded_gradient_is_refused() -> None:
+    grads, found, inverse = (torch.ones(n, device="npu") for n in (3, 1, 1))
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        torch._amp_foreach_non_finite_check_and_unscale_([grads.expand(4, 3)], found, inverse)
+    torch.npu.synchronize()
+
+
 def test_grad_scaler_finds_infinities_and_grows() -> None:
     p = nn.Parameter(torch.ones(3, device="npu"))
     optimizer = torch.optim.SGD([p], 1.0)

@@ -236,3 +236,9 @@ def test_unsupported_layout_is_an_error_of_its_own() -> None:
 def test_values_of_expanded_operands() -> None:
     check(torch.add, unit(1, 4).expand(3, 4), unit(3, 1).expand(3, 4))
     check(torch.mul, unit(6)[::2], unit(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64], ids=str)
+def test_ldexp_of_numbers_keeps_the_type(dtype: torch.dtype) -> None:
+    x, n = torch.tensor(-0.3, dtype=dtype), torch.tensor(2)
+    torch.testing.assert_close(torch.ldexp(x.npu(), n.npu()).cpu(), torch.ldexp(x, n))

@@ -13,6 +13,15 @@ torch_npu = pytest.importorskip("torch_npu")
 
 MODULES = [
     "torch_npu",
+    "torch_npu.contrib",
+    "torch_npu.contrib.apex",
+    "torch_npu.contrib.apex.amp",
+    "torch_npu.contrib.apex.multi_tensor_apply",
+    "torch_npu.contrib.apex.normalization",
+    "torch_npu.contrib.apex.optimizers",
+    "torch_npu.contrib.apex.parallel",
+    "torch_npu.contrib.function",
+    "torch_npu.contrib.module",
     "torch_npu.contrib.transfer_to_npu",
     "torch_npu.distributed",
     "torch_npu.distributed.run",
@@ -29,6 +38,9 @@ MODULES = [
     "torch_npu.npu.streams",
     "torch_npu.npu.tensor_types",
     "torch_npu.npu.utils",
+    "torch_npu.optim",
+    "torch_npu.utils",
+    "torch_npu.utils.profiler",
     "torch_npu._C._distributed_c10d",
 ]
 

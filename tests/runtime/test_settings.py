@@ -85,6 +85,30 @@ def test_system_parameters_work_or_are_refused(acl, scope):
         assert get(parameter, C.byref(value)) == 0 and value.value == 0
 
 
+def test_determinism_is_one_setting_with_several_doors(acl):
+    compiler, value, text = Raw(name="libacl_op_compiler.so"), C.c_int64(9), C.create_string_buffer(4)
+    option = constants()["ACL_OP_DETERMINISTIC"]
+
+    def told() -> list[int]:
+        found = []
+        for get in (acl.raw.aclrtGetSysParamOpt, acl.raw.aclrtCtxGetSysParamOpt):
+            assert get(0, C.byref(value)) == 0
+            found.append(value.value)
+        assert compiler.aclGetCompileopt(option, text, C.c_size_t(4)) == 0
+        return [*found, int(text.value)]
+
+    doors = (
+        lambda on: compiler.aclSetCompileopt(option, str(on).encode()),
+        lambda on: acl.raw.aclrtSetSysParamOpt(0, on),
+        lambda on: acl.raw.aclrtCtxSetSysParamOpt(0, on),
+    )
+    for on in (1, 0):
+        for put in doors:
+            acl.aclrtSetSysParamOpt(0, 1 - on)
+            assert put(on) == 0 and told() == [on] * 3
+            assert compiler.aclSetCompileopt(option, b"") == 0 and told() == [on] * 3  # nothing is asked for
+
+
 @pytest.mark.parametrize(
     "option, value, code",
     [
@@ -97,6 +121,8 @@ def test_system_parameters_work_or_are_refused(acl, scope):
         ("ACL_OP_DEBUG_OPTION", b"oom", 200006),
         ("ACL_OP_COMPILER_CACHE_MODE", b"enable", 0),
         ("ACL_OP_DEBUG_LEVEL", b"0", 0),
+        ("ACL_ALLOW_HF32", b"01", 0),
+        ("ACL_ALLOW_HF32", b"yes", INVALID),
         ("ACL_PRECISION_MODE", b"must_keep_origin_dtype", 0),
         ("ACL_PRECISION_MODE", b"", 0),
         ("ACL_PRECISION_MODE", b"must_keep", INVALID),

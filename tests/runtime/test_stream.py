@@ -125,6 +125,8 @@ def test_priorities(acl):
     assert acl.out("aclrtStreamGetPriority", C.c_uint32, s, first=False) == 5
     assert acl.out("aclrtStreamGetFlags", C.c_uint32, s, first=False) == 3
     assert acl.raw.aclrtCreateStreamWithConfig(C.byref(C.c_void_p()), 8, 0) == 100000
+    assert acl.raw.aclrtCreateStreamWithConfig(C.byref(C.c_void_p()), 5, 64) == 100000
+    assert "stream flags 0x40" in acl.message()
     acl.aclrtDestroyStream(s)
 
 
@@ -214,6 +216,7 @@ def test_value_write_and_wait(acl, stream):
     acl.aclrtValueWait(p, 3, 0, stream)
     acl.aclrtMemsetAsync(p + 8, 8, 1, 8, stream)
     assert status(acl, stream) == NOT_READY
+    assert acl.raw.aclrtValueWrite(p, 3, 1, other) == 100000  # flag is reserved
     acl.aclrtValueWrite(p, 3, 0, other)
     acl.aclrtSynchronizeStream(stream)
     assert acl.download(p + 8, 1) == b"\x01"

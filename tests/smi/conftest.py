@@ -31,10 +31,7 @@ class User:
     def do(self, word: str) -> None:
         self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
-        if word:
-            assert self.line() == word
-        else:
-            assert self.line() == ""  # it rests
+        assert self.line() == word
 
     def kill(self) -> None:
         self.process.kill()

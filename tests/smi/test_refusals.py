@@ -37,6 +37,7 @@ F_OFD_SETLK = 37
         ("set -t ecc-enable -i 0 -d 1", "nothing of a software NPU can be set by -t 'ecc-enable'"),
         ("set", "nothing of a software NPU can be set"),
         ("set -t reset", "needs -i <NPU>"),
+        ("set -t reset -i 0 -s x", "does not take -s"),
         ("clear -t ecc-info -i 0", "has nothing to clear"),
         ("upgrade -t mcu -i 0 -f x", "has nothing to upgrade"),
     ],

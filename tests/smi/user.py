@@ -2,6 +2,7 @@
 
 work    copies until the next line comes
 wait    a stream waits for another one that a host function keeps, until the next line
+rest    does nothing until the next line
 rate    prints what aclrtGetDeviceUtilizationRate says of the device
 """
 

@@ -64,3 +64,26 @@ def test_tests_name_what_they_test_by_its_name(tree):
     assert tree("tests/runtime/test_stream.py", '"""Order.\n\nOf steam.cpp.\n"""\n') == [
         "tests/runtime/test_stream.py:3: names steam.cpp, which is not there"
     ]
+
+
+def test_who_calls_a_header_includes_it(tree):
+    tree("room/a.cpp", '#include "room/door.h"\n')
+    tree("room/inner/b.cpp", '#include "room/gate.h"\n')
+    tree("room/gate.h", '#include "room/door.h"\n')
+    tree("room/c.cpp")
+    assert tree("room/door.h", "// A door. Who calls it: a.cpp and\n// inner/b.cpp. It is heavy.\n") == []
+    assert tree("room/door.h", "// Who calls it: c.cpp, a.cpp (to leave), everybody else.\n") == [
+        "room/door.h:1: says that c.cpp calls it, which does not include it"
+    ]
+    assert tree("room/door.h", "// A door. What it is not: c.cpp.\n") == []
+
+
+def test_a_list_of_callers_is_whole(tree):
+    for name in ("a", "b", "door"):
+        tree(f"room/{name}.cpp", '#include "room/door.h"\n')
+    tree("tests/room/test_door.cpp", '#include "room/door.h"\n')
+    assert tree("room/door.h", "// Who calls it: a.cpp (to leave).\n") == [
+        "room/door.h:1: does not say that room/b.cpp calls it"
+    ]
+    assert tree("room/door.h", "// Who calls it: a.cpp, b.cpp.\n") == []
+    assert tree("room/door.h", "// Who calls it: a.cpp and others.\n") == []

@@ -166,3 +166,11 @@ def compare(
                 raise Mismatch(f"{where}{left} instead of {right}")
         elif values and isinstance(right, (int, str, bool, torch.Size, torch.dtype)) and left != right:
             raise Mismatch(f"{where}{left} instead of {right}")
+
+
+def equal(left: object, right: object) -> bool:
+    try:
+        compare(left, right)
+    except Mismatch:
+        return False
+    return True

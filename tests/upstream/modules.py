@@ -10,7 +10,7 @@ from torch.testing._internal.common_device_type import tol, toleranceOverride
 from torch.utils import _pytree as pytree
 
 from tests.upstream import transfer
-from tests.upstream.compare import Mismatch, compare, cotangents
+from tests.upstream.compare import Mismatch, compare, cotangents, equal
 from tests.upstream.operators import seed_all
 from tests.upstream.verdict import NoReference, Verdict, is_random, on_cpu
 
@@ -59,13 +59,6 @@ def judge_sample(info: object, sample: object, dtype: torch.dtype, device: str, 
     actual = run(copy.deepcopy(original).to(device), transfer.to_device(device))
     exact = lambda: on_cpu(lambda: run(copy.deepcopy(original).double(), transfer.to_double()))  # noqa: E731
     tolerances = (*info.decorators, *GRADIENT_SLACK)
-
-    def equal(left: object, right: object) -> bool:
-        try:
-            compare(left, right)
-        except Mismatch:
-            return False
-        return True
 
     kind = torch.device(device).type
     try:

@@ -12,6 +12,7 @@ from tests.upstream import forms, operators
 from tests.upstream.cases import database
 from tests.upstream.compare import Mismatch
 from tests.upstream.forms import Arguments, Form
+from tests.upstream.verdict import NoReference
 
 OP = SimpleNamespace(name="sample", decorators=())
 ARGUMENTS = (torch.zeros(3), (), {})
@@ -66,3 +67,11 @@ def test_triangles_are_written_into_permuted_outputs_on_the_device_alone():
         found = forms.basic(op, sample, plain, plain, by_storage=False)
         assert found["out permuted"].unsafe == unsafe
         assert not found["out"].unsafe and not found["out offset"].unsafe
+
+
+def test_only_what_the_cpu_refuses_says_nothing_of_randomness(monkeypatch):
+    monkeypatch.setattr(operators.forms, "forward", lambda op: lambda arguments: arguments[0].absent)
+    with pytest.raises(NoReference, match="absent"):
+        operators.some_sample_is_random(database("op")["tril"], torch.float32)
+    monkeypatch.setattr(operators.forms, "forward", lambda op: lambda arguments: torch.zeros(2) @ torch.zeros(3))
+    assert not operators.some_sample_is_random(database("op")["tril"], torch.float32)

@@ -5,8 +5,28 @@ from __future__ import annotations
 import pytest
 
 from tests.upstream import run
-from tests.upstream.cases import KINDS, select
+from tests.upstream.cases import KINDS, database, select
 from tests.upstream.exceptions import Exceptions
+
+# Entries of the databases, and of those the ones that nothing is judged of: the CPU has no such type, or refuses all.
+ENTRIES = {"op": 702, "module": 114, "optimizer": 15}
+LEFT_OUT = {
+    "nn.functional.batch_norm.without_cudnn",
+    "torch._scaled_mm",
+    "torch._scaled_mm_v2",
+    "torch.ops.aten._efficient_attention_forward",
+    "torch.ops.aten._flash_attention_forward",
+    "jiterator_2inputs_2outputs",
+    "jiterator_4inputs_with_extra_args",
+    "jiterator_binary",
+    "jiterator_binary_return_by_ref",
+    "jiterator_unary",
+}
+NOT_IN_FLOAT32 = {
+    *("bitwise_not", "bitwise_left_shift", "bitwise_right_shift", "bitwise_and", "bitwise_or", "bitwise_xor"),
+    *("__rand__", "__ror__", "__rxor__", "gcd", "lcm", "bincount", "unravel_index", "nn.functional.one_hot"),
+    *("view_as_real", "imag", "istft", "nn.functional.silu.complex", "triu_indices", "tril_indices"),
+}
 
 
 def judge(
@@ -21,15 +41,28 @@ def judge(
     return summary
 
 
+def is_whole(summary: run.Summary, right: dict[str, int], left_out: set[str] = LEFT_OUT) -> None:
+    """Nothing has dropped out: every entry but those named was judged, and at least so many samples are right."""
+    for kind, least in right.items():
+        assert len(database(kind)) == ENTRIES[kind], kind
+        absent = set(database(kind)) - set(summary.entries(kind))
+        assert absent <= left_out, (kind, sorted(absent - left_out))
+        results = (summary.results[case] for case in summary.cases(kind, *run.SHOWN))
+        found = sum(result["samples"].get("right", 0) for result in results)
+        assert found >= least, (kind, found)
+
+
 @pytest.mark.timeout(1500)
 def test_one_sample_of_everything_is_right(capsys):
     summary = judge(1, ("forward", "gradient"), capsys)
+    is_whole(summary, {"op": 7200, "module": 470, "optimizer": 750})
     assert summary.unexpected(Exceptions()) == []
 
 
 @pytest.mark.timeout(900)
 def test_layouts_and_refusals_are_right_in_one_type(capsys):
     summary = judge(1, ("views", "strides", "errors"), capsys, kinds=("op",), dtypes="float32")
+    is_whole(summary, {"op": 5400}, LEFT_OUT | NOT_IN_FLOAT32)
     assert summary.unexpected(Exceptions()) == []
 
 
@@ -37,6 +70,7 @@ def test_layouts_and_refusals_are_right_in_one_type(capsys):
 @pytest.mark.timeout(14400)
 def test_three_samples_in_every_form_are_right(capsys):
     summary = judge(3, run.FORMS, capsys)
+    is_whole(summary, {"op": 158_000, "module": 1300, "optimizer": 750})
     exceptions = Exceptions()
     assert summary.unexpected(exceptions) == []
     assert exceptions.stale() == []

@@ -8,8 +8,9 @@ writes into OUT_DIR (the build tree; nothing generated is committed):
   include/aclnn/api.h           two declarations for each aclnn operator
   include/aclnn/written.h       which parameters each aclnn operator writes
   stubs/<library>.cpp           a body for each symbol the software NPU does not implement
-  include/cann_loader_table.inc rows the plugin resolves at load (marked `plugin:`)
-  include/cann_mspti_table.inc  the same, when it profiles
+  include/cann_loader_table.inc rows the plugin resolves at load (marked `plugin: required` or `optional`)
+  include/cann_later_table.inc  rows it resolves when somebody first needs one of them (`plugin: later`)
+  include/cann_mspti_table.inc  libmspti's and mstx's, which it resolves when it profiles
   include/cann_status_names.inc every status code with its name, for messages
 Files are rewritten only if their text changes.
 """
@@ -58,7 +59,7 @@ class Symbol(NamedTuple):
     ret: str
     args: str
     soft: str  # "native": implemented by the software NPU; "stub": generated body
-    plugin: str | None  # "required" or "optional": the plugin's loader resolves it
+    plugin: str | None  # "required" or "optional": the plugin's loader resolves it; "later": at its first use
 
 
 class Param(NamedTuple):
@@ -279,7 +280,17 @@ def graph_engine(lib: str, names: list[str]) -> str:
 
 def loader_table(rows: list[Symbol]) -> str:
     out = ["// Generated from cann/abi: X(symbol, library, required)"]
-    out += [f'X({s.name}, "{s.lib}", {"true" if s.plugin == "required" else "false"})' for s in rows if s.plugin]
+    out += [
+        f'X({s.name}, "{s.lib}", {"true" if s.plugin == "required" else "false"})'
+        for s in rows
+        if s.plugin in ("required", "optional")
+    ]
+    return "\n".join(out) + "\n"
+
+
+def later_table(rows: list[Symbol]) -> str:
+    out = ["// Generated from cann/abi: X(symbol, library)"]
+    out += [f'X({s.name}, "{s.lib}")' for s in rows if s.plugin == "later"]
     return "\n".join(out) + "\n"
 
 
@@ -314,6 +325,7 @@ def main() -> None:
         out / "include/cann_mspti_table.inc",
         loader_table(mspti_rows + [s for s in acl_rows if s.lib == "ms_tools_ext"]),
     )
+    write(out / "include/cann_later_table.inc", later_table(acl_rows + hccl_rows))
     write(out / "include/cann_status_names.inc", status_names())
     rows = acl_rows + hccl_rows + dcmi_rows + mspti_rows
     for lib in sorted({s.lib for s in rows}):

@@ -12,7 +12,6 @@ refusal of CPU tensors and a docstring. The format is in docs/npu_operators.md.
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 import zlib
@@ -24,14 +23,29 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
 import npu_docs  # noqa: E402
 import npu_grad  # noqa: E402
+import npu_reads  # noqa: E402
+import npu_status  # noqa: E402
 import tables  # noqa: E402
 from npu_schema import Schema, parse  # noqa: E402
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu.yaml"
 MISSING = TABLE.with_name("npu_missing.yaml")
-TESTS = TABLE.parents[1] / "tests" / "npu_ops"
 SHARDS = 4
-KEYS = {"func", "aclnn", "args", "call", "kernel", "composite", "out", "check", "grad", "doc", "results", "own"}
+KEYS = {
+    "func",
+    "aclnn",
+    "args",
+    "call",
+    "kernel",
+    "composite",
+    "out",
+    "check",
+    "ignored",
+    "grad",
+    "doc",
+    "results",
+    "own",
+}
 BODIES = ("aclnn", "call", "kernel", "composite")
 
 
@@ -112,7 +126,7 @@ def bind(row: Row, signatures: dict[str, list[abi.Param]]) -> str:
             raise row.error(f"nothing to give to parameter `{p.name}` of {op}; name it in `args:`")
     if given:
         raise row.error(f"`args:` names {sorted(given)}, which {op} does not have")
-    return f"ACLNN({op})({', '.join(exprs)});"
+    return f"ACLNN({op})({', '.join(exprs)})"
 
 
 class Wrapper:
@@ -120,6 +134,11 @@ class Wrapper:
 
     def __init__(self, row: Row, signatures: dict[str, list[abi.Param]], schemas: dict[str, Schema]) -> None:
         self.row, self.schema, self.signatures, self.schemas = row, row.schema, signatures, schemas
+
+    @property
+    def call(self) -> str:
+        bound = bind(self.row, self.signatures) if "aclnn" in self.row.data else self.row.data.get("call")
+        return bound or self.row.data.get("composite", "")
 
     @property
     def namespace(self) -> str:
@@ -157,7 +176,7 @@ class Wrapper:
 
     def device(self) -> str:
         tensors = [a.name for a in self.schema.arguments if a.is_tensor and a.type != "Tensor[]?"]
-        call = bind(self.row, self.signatures) if "aclnn" in self.row.data else self.row.data["call"] + ";"
+        call = self.call + ";"
         if self.row.outputs:
             some = " || ".join(f"({name}.defined() && {name}.numel() != 0)" for name in self.row.outputs)
             if not self.schema.mutates:
@@ -200,8 +219,9 @@ class Wrapper:
             # What computes a gradient runs in the types that autocast chose on the way there.
             guard = "  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);\n"
             backward = "backward" in self.schema.name or "grad" in self.schema.name
+            check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
             parts.append(
-                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}"
+                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}{check}"
                 f"  return {self.row.data['composite']};\n}}\n"
             )
         elif "kernel" not in self.row.data:
@@ -262,7 +282,10 @@ class Wrapper:
 def wrappers() -> list[Wrapper]:
     signatures, every = abi.aclnn(), rows()
     schemas = {row.schema.full: row.schema for row in every}
-    return [Wrapper(row, signatures, schemas) for row in every]
+    made = [Wrapper(row, signatures, schemas) for row in every]
+    for w in made:
+        npu_reads.check(w.row, w.call)
+    return made
 
 
 def shard(members: list[Wrapper]) -> str:
@@ -343,49 +366,13 @@ def missing() -> dict[str, str]:
     return found
 
 
-def judged() -> dict[str, list[str]]:
-    """Operator -> files of tests/npu_ops that name it, or an operator whose gradient calls it."""
-    texts = {p.name: set(re.findall(r"\w+", p.read_text(encoding="utf-8"))) for p in sorted(TESTS.glob("test_*.py"))}
-    every, names = rows(), {}
-    for row in every:
-        called = set(re.findall(r"\w+", str(row.data.get("grad", "")) + str(row.data.get("composite", ""))))
-        names.setdefault(row.schema.name, {row.schema.name})
-        for other in called:
-            names.setdefault(other, {other}).add(row.schema.name)
-    return {r.schema.full: [f for f, words in texts.items() if names[r.schema.name] & words] for r in every}
-
-
-def status(facts: Path) -> str:
-    """Of a list of schemas: how each operator is computed and which tests name it, or why it is missing."""
-    with facts.open(encoding="utf-8") as f:
-        listed = [r["schema"] for r in csv.DictReader(f, delimiter="\t") if r["name"].startswith("npu::")]
-    listed = [parse_name(text) for text in listed]
-    ours, reasons, tests = {row.schema.full: row for row in rows()}, missing(), judged()
-    kinds = {key: sum(key in r.data for r in ours.values()) for key in BODIES}
-    present = [n for n in listed if n in ours]
-    lines = [f"{len(present)} of {len(listed)} operators of the list, {len(set(ours) - set(listed))} beside it"]
-    lines += [f"  {key}: {count}" for key, count in kinds.items()]
-    lines += [f"  named by a test: {sum(bool(tests[n]) for n in present)}", ""]
-    for name in listed:
-        if name in ours:
-            kind = next(key for key in BODIES if key in ours[name].data)
-            lines.append(f"{name}\t{kind}\t{' '.join(tests[name])}")
-        else:
-            lines.append(f"{name}\tmissing\t{reasons.get(name, 'no reason is given')}")
-    return "\n".join(lines)
-
-
-def parse_name(text: str) -> str:
-    return re.match(r"npu::([\w.]+)", text)[1]
-
-
 def main() -> None:
     if sys.argv[1] == "--show":
         for w in wrappers():
             if sys.argv[2] in (w.schema.name, w.schema.full):
                 print(w.text(), *w.registrations().values(), sep="\n")
     elif sys.argv[1] == "--status":
-        print(status(Path(sys.argv[2])))
+        print(npu_status.text(Path(sys.argv[2]), rows(), missing(), BODIES))
     elif sys.argv[1] == "--list":
         print(";".join(str(Path(sys.argv[2]) / name) for name in sources()))
     else:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from npu import Row
 
 
+REST = "*"  # of `ignored:`, all arguments that nothing reads
 TYPES = {
     "at::kFloat": "float32",
     "at::kChar": "int8",
@@ -177,11 +178,34 @@ def source(row: Row) -> str:
     return textwrap.fill(f"{where}{gradient} {ERRORS} So are tensors on the CPU.", 110)
 
 
+def without_effect(row: Row) -> list[tuple[str, str]]:
+    """Arguments that no value depends on, each with its reason."""
+    given = row.data.get("ignored", {})
+    rest = "the other arguments" if len(given) > 1 else "all arguments"
+    return [(rest if name == REST else name, reason) for name, reason in given.items()]
+
+
+def ignored(row: Row) -> str:
+    told = [f"{name} ({reason})" for name, reason in without_effect(row)]
+    return textwrap.fill(f"Without effect: {'; '.join(told)}.", 110) if told else ""
+
+
+def ignored_table(rows: list[Row]) -> str:
+    """Of all rows, for docs/npu_operators.md: reason -> operators and arguments."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        for name, reason in without_effect(row):
+            found.setdefault(reason, {}).setdefault(row.schema.full, []).append(name)
+    told = {reason: [f"`{op}`: {', '.join(names)}" for op, names in ops.items()] for reason, ops in found.items()}
+    lines = [f"| {reason} | {'; '.join(places)} |" for reason, places in sorted(told.items())]
+    return "\n".join(["| why | operator: argument |", "|---|---|", *lines, ""])
+
+
 def doc(overloads: list[Row]) -> str:
     parts = []
     for row in overloads:
         parts += [row.schema.text, textwrap.fill(" ".join(row.data["doc"].split()), 110)]
-        parts += [text for text in (results(row), source(row)) if text]
+        parts += [text for text in (results(row), ignored(row), source(row)) if text]
     return "\n\n".join(parts)
 
 

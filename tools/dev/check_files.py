@@ -4,7 +4,8 @@
 
 A file over 400 lines says "Long because ..." in its opening comment. A file that a comment names exists: beside the one
 that names it, in a folder above or below, or anywhere if its folder is named, too (tests and tools may name any file by
-its name alone). `make lint` and tests/tools/test_check_files.py run it.
+its name alone). A file that a header's "Who calls it:" names includes the header, if through others; a list of nothing
+but files names all sources that include it themselves. `make lint` and tests/tools/test_check_files.py run it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ ELSEWHERE = re.compile(
     r"^(?:acl|aclnn|hccl|dcmi|torch|ATen)/|^include/(?:acl|aclnn)/|^(?:ATen|autocast_mode)\.h$|^native_functions\.yaml$"
     r"|^OUT\.cpp$|^NNNN-title\.md$|^train/main\.py$"
 )
+INCLUDED = re.compile(r'^#include "([^"]+)"', re.M)
+CALLERS = re.compile(r"Who calls it:(.*?)(?:\.(?=\s|$)|$(?!\n))", re.S)
 GENERATED = {"docs/migrate_differences.md", "docs/status.md"}  # quote scripts and messages of others
 
 
@@ -93,9 +96,43 @@ class Names:
         return any((here + "/").startswith(f + "/") or (f + "/").startswith(here + "/") or not f for f in found)
 
 
+class Callers:
+    """Who includes a header, beside the source of its own name and tests."""
+
+    def __init__(self, root: Path, names: list[str]):
+        self.of: dict[str, set[str]] = {}
+        known = set(names)
+        for name in names:
+            if name.endswith((".cpp", ".h")) and not name.startswith("tests/"):
+                for included in INCLUDED.findall((root / name).read_text(encoding="utf-8")):
+                    path = included if included in known else "torch_npu/" + included
+                    self.of.setdefault(path, set()).add(name)
+
+    def all_of(self, header: str) -> set[str]:
+        """Through other headers, too."""
+        found, new = set(), {header}
+        while new := {name for each in new for name in self.of.get(each, ())} - found:
+            found |= new
+        return found
+
+    def wrong(self, header: str, opening: str) -> Iterator[str]:
+        """What its "Who calls it:" says and is not so."""
+        said = re.sub(r"\([^)]*\)", "", found[1]) if (found := CALLERS.search(opening)) else ""
+        files = [name for name in NAMED.findall(said) if name.endswith((".cpp", ".h"))]
+        includers = self.all_of(header) if files else set()
+        for file in files:
+            if not any(("/" + name).endswith("/" + file) for name in includers):
+                yield f"says that {file} calls it, which does not include it"
+        if files and not NAMED.sub("", said).replace(" and ", "").strip(" ,;\n"):
+            for name in sorted(self.of.get(header, ())):
+                if name.endswith(".cpp") and name != header.removesuffix("h") + "cpp":
+                    if not any(("/" + name).endswith("/" + file) for file in files):
+                        yield f"does not say that {name} calls it"
+
+
 def check(root: Path) -> list[str]:
     names = tracked(root)
-    known, findings = Names(names), []
+    known, callers, findings = Names(names), Callers(root, names), []
     for name in names:
         path = PurePosixPath(name)
         if path.suffix not in SOURCES | {".md"} and path.name not in {"CMakeLists.txt", "Makefile"}:
@@ -108,6 +145,8 @@ def check(root: Path) -> list[str]:
             )
         if name in GENERATED:
             continue
+        if name.endswith(".h"):
+            findings += [f"{name}:1: {wrong}" for wrong in callers.wrong(name, opening(name, text))]
         for line, comment in comments(name, text):
             for said in NAMED.findall(comment):
                 if not ELSEWHERE.search(said) and not known.exists(said, name):

@@ -22,8 +22,10 @@ SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc"}
 # Directories that quoted and project includes are looked up in, as the build does; the includer's own comes first.
 SEARCH = ("", "torch_npu", "torch_npu/csrc", "softnpu", "cann/include")
 # Generated headers have no file in the tree: a prefix of the include, and the room that owns it.
-GENERATED = {"acl/": "cann", "aclnn/": "cann", "hccl/": "cann", "dcmi/": "cann", "mspti/": "cann",
-             "cann_loader_table.inc": "cann", "cann_mspti_table.inc": "cann"}  # fmt: skip
+GENERATED = {
+    **dict.fromkeys(("acl/", "aclnn/", "hccl/", "dcmi/", "mspti/"), "cann"),
+    **dict.fromkeys((f"cann_{table}_table.inc" for table in ("loader", "later", "mspti")), "cann"),
+}
 
 
 class Table(NamedTuple):

@@ -1,5 +1,6 @@
 """Write the generated pages of docs/: env.md from env.yaml, migrate_differences.md from the tests of the tool,
-status.md from the tables and the last run of the vendor's wheel, clients.md from the last run of the frameworks.
+status.md from the tables and the last run of the vendor's wheel, clients.md from the last run of the frameworks,
+and the table at the end of npu_operators.md.
 
 python tools/dev/gen_docs.py [--check]        --check: change nothing, exit 1 if a page is out of date
 """
@@ -13,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))
-from tools.codegen import tables  # noqa: E402
+from tools.codegen import npu_docs, tables  # noqa: E402
 from tools.dev import clients_page, status_page  # noqa: E402
 
 READERS = {
@@ -24,6 +25,7 @@ READERS = {
     "tests": "Tests and bench",
     "tools": "Developers' tools",
 }
+NPU_TABLE = "The table is generated from `ignored:` of ops/npu.yaml by `make format`."
 COLUMNS = ("name", "default", "meaning")
 
 
@@ -92,11 +94,18 @@ def cases(path: Path = ROOT / "tests" / "migrate" / "cases" / "before_after.tsv"
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
+def npu_operators_page(path: Path = ROOT / "docs" / "npu_operators.md") -> str:
+    """The page as it is written, with the table of arguments without effect at its end."""
+    written = path.read_text(encoding="utf-8").partition(NPU_TABLE)[0]
+    return f"{written}{NPU_TABLE}\n\n{npu_docs.ignored_table(status_page.npu.rows())}"
+
+
 def pages() -> dict[Path, str]:
     return {
         ROOT / "docs" / "env.md": env_page(env_rows()),
         ROOT / "docs" / "migrate_differences.md": differences_page(cases()),
         ROOT / "docs" / "status.md": status_page.page(),
+        ROOT / "docs" / "npu_operators.md": npu_operators_page(),
         ROOT / "docs" / "clients.md": clients_page.page(),
     }
 

@@ -8,7 +8,7 @@ again in the stream's order. Who calls it: the modules Inductor writes, also tho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch._inductor.async_compile import get_compile_threads
@@ -20,12 +20,19 @@ _INCLUDE = "#include <torch/csrc/inductor/cpp_prefix.h>"
 # So many elements are computed at the call, as tiny operators are, if the stream is empty: ~20 us at most.
 TINY = 8192
 
-# In front of the kernel. An exception must not leave a parallel region: it is kept, and thrown behind the region.
+# In front of the kernel. An exception must not leave a parallel region: it is kept, and thrown behind the region. One
+# such kernel runs at a time in the process (SOFTNPU_WIDE), so what it keeps may be the module's.
+#
+# The prefix's flag of a division by zero is one variable of the process (an inline one), which compiled functions of
+# the CPU set too, and which points into the stack of whoever set it last. Hidden, it is this module's.
 _PRELUDE = """
 MARK: {wide}
 #include <exception>
 #include <mutex>
+__asm__(".hidden inductor_cpu_integer_div_error_flag");
 static constexpr bool npu_wide = {wide};
+static constexpr bool npu_by_value[] = {{{by_value}}};
+static constexpr bool npu_numbers = {numbers};
 static std::mutex npu_error_mutex;
 static std::exception_ptr npu_error;
 [[maybe_unused]] static void npu_keep_error() {{
@@ -33,6 +40,8 @@ static std::exception_ptr npu_error;
     if (!npu_error) npu_error = std::current_exception();
 }}
 """.replace("MARK", MARK)
+# How a kernel asks for that flag. Without it a division throws, which ends a kernel of one thread at once.
+_FLAG = "inductor_cpu_integer_div_error_flag = &inductor_cpu_integer_div_error;"
 
 # Behind it, before the functions Python calls. Braces are doubled for str.format.
 _LAUNCH = """
@@ -46,6 +55,21 @@ template <class... P>
 struct NpuTask {{
     void (*kernel)(P...);
     std::tuple<P...> args;
+    alignas(16) char numbers[npu_numbers ? sizeof...(P) : 1][16];  // what the arguments by value point to
+
+    template <size_t... I>
+    void take_numbers(std::index_sequence<I...>) {{
+        (take_number<I>(), ...);
+    }}
+    template <size_t I>
+    void take_number() {{
+        if constexpr (npu_by_value[I]) {{
+            auto& arg = std::get<I>(args);
+            static_assert(sizeof *arg <= sizeof numbers[I]);
+            std::memcpy(numbers[I], arg, sizeof *arg);
+            arg = reinterpret_cast<decltype(arg + 0)>(numbers[I]);
+        }}
+    }}
 
     static int run(void* state, char* message, size_t room) {{
         NpuTask& task = *static_cast<NpuTask*>(state);
@@ -76,6 +100,7 @@ static PyObject* npu_launch(void (*kernel)(P...), uintptr_t stream, int64_t work
     using Task = NpuTask<P...>;
     const int cost = npu_wide ? 2 : work <= TINY ? 0 : 1;
     Task* const task = new Task{{kernel, std::tuple<P...>(args...)}};
+    task->take_numbers(std::index_sequence_for<P...>());
     if (launch(stream, Task::run, Task::drop, task, "torch.compile kernel", cost) != 0) return nullptr;
     Py_RETURN_NONE;
 }}
@@ -83,12 +108,12 @@ static PyObject* npu_launch(void (*kernel)(P...), uintptr_t stream, int64_t work
 
 
 def _contain_errors(source: str) -> str:
-    """Puts the body of each parallel loop into a try block."""
+    """Puts the body of each construct that threads share into a try block."""
     lines, out, i = source.split("\n"), [], 0
     while i < len(lines):
         out.append(lines[i])
         i += 1
-        if not out[-1].lstrip().startswith("#pragma omp for"):
+        if not out[-1].lstrip().startswith(("#pragma omp for", "#pragma omp single")):
             continue
         while lines[i].lstrip().startswith("for("):
             out.append(lines[i])
@@ -102,12 +127,16 @@ def _contain_errors(source: str) -> str:
     return "\n".join(out)
 
 
-def task_source(source: str) -> str:
-    """A generated kernel's C++, made ready to be a task. Whether it uses several threads is read from its text."""
+def task_source(source: str, by_value: Sequence[bool]) -> str:
+    """A generated kernel's C++, made ready to be a task. `by_value`: for each argument, is it a number in the memory of
+    the CPU? Whether the kernel uses several threads is read from its text."""
     wide = "#pragma omp parallel" in source
-    if wide and "TORCH_CHECK(" in source:
-        source = _contain_errors(source)
-    prelude = _PRELUDE.format(wide=str(wide).lower())
+    source = _contain_errors(source) if wide else source.replace(_FLAG, "")
+    prelude = _PRELUDE.format(
+        wide=str(wide).lower(),
+        numbers=str(any(by_value)).lower(),
+        by_value=", ".join(str(number).lower() for number in by_value),
+    )
     if _INCLUDE not in source:
         raise AssertionError(f"torch_npu._inductor: a kernel without {_INCLUDE}:\n{source}")
     return source.replace(_INCLUDE, _INCLUDE + prelude, 1)

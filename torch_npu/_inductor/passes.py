@@ -3,12 +3,16 @@ graphs alone."""
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any
 
 import torch
+from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
 
 from torch_npu import _C
+from torch_npu._inductor import attention
 
 aten = torch.ops.aten
 
@@ -20,6 +24,15 @@ def refuse_without_host_kernels() -> None:
             "torch.compile: the inductor backend makes kernels for the processor, which only the software NPU runs; "
             'this process uses another CANN. Use backend="aot_eager", or torch.npu.make_graphed_callables'
         )
+
+
+@functools.cache
+def say_that_no_graph_is_captured() -> None:
+    warnings.warn(
+        'torch.compile on npu: mode="reduce-overhead" and "max-autotune" capture no graphs (triton.cudagraphs has no '
+        "effect); torch.npu.NPUGraph and torch.npu.make_graphed_callables capture a compiled function",
+        stacklevel=2,
+    )
 
 
 def _flatten_arg_reduction(node: torch.fx.Node) -> None:
@@ -45,18 +58,29 @@ def _flatten_arg_reduction(node: torch.fx.Node) -> None:
     graph.erase_node(node)
 
 
+def _on_npu(node: torch.fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.device.type == "npu"
+
+
 class NpuGraphPass(CustomGraphModulePass):
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         refuse_without_host_kernels()
+        if config.triton.cudagraphs and any(_on_npu(node) for node in gm.graph.nodes):
+            say_that_no_graph_is_captured()
         for target in (aten.argmax.default, aten.argmin.default):
             for node in gm.graph.find_nodes(op="call_function", target=target):
-                if node.meta["val"].device.type == "npu":
+                if _on_npu(node):
                     _flatten_arg_reduction(node)
+        for target in attention.DENSE:
+            for node in gm.graph.find_nodes(op="call_function", target=target):
+                if _on_npu(node.args[0]):
+                    attention.make_dense(gm, node)
         gm.recompile()
 
     def uuid(self) -> Any:
         # Part of the key of Inductor's cache on disk: whatever generates code here.
-        from torch_npu._inductor import launch, op_overrides, scheduling, wrapper
+        from torch_npu._inductor import kernels, launch, op_overrides, scheduling, wrapper
 
-        files = (__file__, *(str(module.__file__) for module in (launch, op_overrides, scheduling, wrapper)))
-        return get_hash_for_files(files)
+        modules = (attention, kernels, launch, op_overrides, scheduling, wrapper)
+        return get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))

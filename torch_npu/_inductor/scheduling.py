@@ -17,6 +17,7 @@ from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V
 
 from torch_npu._inductor import launch
+from torch_npu._inductor.kernels import NpuKernelProxy
 
 # Fusion that reorders loops reads a loop group as (elements, elements reduced), which the C++ generator's is not:
 # TypeError. A device without a name of its own has "cuda_backend"; only by "cpp" have the generator's values a type
@@ -58,7 +59,16 @@ class NpuKernelGroup(KernelGroup):
         )
 
 
+def by_value(arg: str) -> bool:
+    """Is the argument a number in the memory of the CPU? The kernel runs later and takes what it is at the call."""
+    buffer = V.graph.try_get_buffer(arg)
+    device = buffer.get_device() if buffer is not None and hasattr(buffer, "get_device") else None
+    return device is not None and device.type == "cpu" and not buffer.get_size()
+
+
 class NpuScheduling(CppScheduling):
+    kernel_proxy_cls = NpuKernelProxy
+
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
         if scheduler is not None:
@@ -71,4 +81,6 @@ class NpuScheduling(CppScheduling):
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
         if V.graph.cpp_wrapper:
             raise NotImplementedError("torch.compile on npu: cpp_wrapper and AOTInductor are not implemented")
-        return super().define_kernel(launch.task_source(src_code), nodes, kernel_args)
+        _, call_args, _ = (kernel_args or self.kernel_group.args).cpp_argdefs()
+        numbers = [by_value(arg) for arg in call_args]
+        return super().define_kernel(launch.task_source(src_code, numbers), nodes, kernel_args)

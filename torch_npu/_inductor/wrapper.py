@@ -45,15 +45,7 @@ class _Npu:
             self.writeline(f"{stream} = get_raw_stream({device.index})")
         else:
             stream = PythonWrapperCodegen.write_get_raw_stream(self, device.index, graph_name)
-        self.writeline(
-            self.wrap_kernel_call(kernel_name, [stream, *(self._on_device(a, device.index) for a in call_args)])
-        )
-
-    def _on_device(self, arg: str, index: int) -> str:
-        """A tensor of the CPU (a number that is no constant of the graph) would be read when the kernel runs: later."""
-        buffer = V.graph.try_get_buffer(arg)
-        device = buffer.get_device() if buffer is not None and hasattr(buffer, "get_device") else None
-        return f"{arg}.to('npu:{index}')" if device is not None and device.type == "cpu" else arg
+        self.writeline(self.wrap_kernel_call(kernel_name, [stream, *call_args]))
 
 
 class NpuSubgraphWrapper(_Npu, SubgraphPythonWrapperCodegen):

@@ -119,7 +119,15 @@ _LATER = {
 
 
 def ipc_collect() -> None:
-    """Releases memory other processes no longer use. It is released as soon as they let go of it: nothing to do."""
+    """Takes back memory of shared tensors that other processes have let go of, or that was lost on its way to them.
+
+    It happens by itself with the next message, in empty_cache() and before an out-of-memory error.
+    """
+    if _C._outstanding_messages():
+        from torch_npu.multiprocessing import channels
+
+        channels.give_up_lost()
+    _C._collect_shared()
 
 
 def current_blas_handle() -> None:

@@ -81,9 +81,17 @@ class ExternalStream(Stream):
 
 
 class Event(torch.Event):
-    """A mark on a stream, to wait for and, with `enable_timing`, to measure between."""
+    """A mark on a stream, to wait for and, with `enable_timing`, to measure between.
+
+    With `interprocess` other processes may record it and wait for it: send it through torch.multiprocessing, or give on
+    `ipc_handle()`. Such an event has no timing: ValueError.
+    """
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
+        if interprocess and cls is Event:
+            if enable_timing:
+                raise ValueError("npu: an event between processes has no timing: leave enable_timing out")
+            cls = InterprocessEvent
         return super().__new__(
             cls, device="npu", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
         )
@@ -99,6 +107,17 @@ class Event(torch.Event):
         """Milliseconds from this event to `end_event`. Both have timing and were passed."""
         return _C._event_elapsed_time(self, end_event)
 
+    def ipc_handle(self) -> bytes:
+        """64 bytes for `from_ipc_handle` in another process. RuntimeError without interprocess."""
+        raise RuntimeError("npu: the event is of one process: make it with torch.npu.Event(interprocess=True)")
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
+        """The event of another process's `ipc_handle()`, on `device`. RuntimeError if that process has ended."""
+        event = InterprocessEvent(interprocess=True)
+        event._open(_get_device_index(device, optional=True), handle)
+        return event
+
     def recorded_time(self) -> int:
         """When the device passed the event, by its clock. The event has timing and was recorded."""
         if not self.event_id:
@@ -107,6 +126,62 @@ class Event(torch.Event):
 
     def __repr__(self) -> str:
         return f"<torch_npu.npu.Event {self.event_id:#x}>" if self.event_id else "<torch_npu.npu.Event uninitialized>"
+
+
+class InterprocessEvent(Event):
+    """What Event(interprocess=True) makes. CANN's event is made at the first use, on that device or the current one."""
+
+    _shared: Any = None
+    _index = -1
+
+    def _open(self, index: int, handle: bytes | None = None) -> Any:
+        self._shared = _C._make_shared_event(index) if handle is None else _C._open_shared_event(handle, index)
+        self._index = index
+        return self._shared
+
+    @property
+    def event_id(self) -> int:
+        """CANN's handle, as an integer; 0 before the first use."""
+        return self._shared.raw() if self._shared else 0
+
+    npu_event = _as_parameter_ = event_id
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where it was first used; None before."""
+        return torch.device("npu", self._index) if self._shared else None
+
+    def ipc_handle(self) -> bytes:
+        """64 bytes from which `from_ipc_handle` makes this event in another process, as long as this one lives."""
+        return (self._shared or self._open(_get_device_index(None, optional=True))).handle()
+
+    def record(self, stream: torch.Stream | None = None) -> None:
+        """Records the event behind the work that is on `stream`, or the current stream, now."""
+        stream = current_stream() if stream is None else stream
+        (self._shared or self._open(stream.device_index)).record(stream.stream_id, stream.device_index)
+
+    def wait(self, stream: torch.Stream | None = None) -> None:
+        """Work put on `stream`, or the current stream, from now on waits for the last record, whoever made it."""
+        if self._shared:
+            stream = current_stream() if stream is None else stream
+            self._shared.wait(stream.stream_id, stream.device_index)
+
+    def query(self) -> bool:
+        """Whether the last record was passed, or there was none. RuntimeError if its process ended before."""
+        return not self._shared or self._shared.query()
+
+    def synchronize(self) -> None:
+        """Waits until the last record was passed. RuntimeError if its process ended before."""
+        if self._shared:
+            self._shared.synchronize()
+
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Raises RuntimeError: an event between processes has no timing."""
+        raise RuntimeError("npu: an event between processes has no timing: use torch.npu.Event(enable_timing=True)")
+
+    def recorded_time(self) -> int:
+        """Raises RuntimeError: an event between processes has no timing."""
+        return int(self.elapsed_time(self))
 
 
 class StreamContext:

@@ -1,5 +1,6 @@
 // libucp's functions that this room calls. The library is loaded when a communicator first spans hosts that have
-// RDMA cards; other jobs need neither it nor its package. Who calls it: carrier_ucx.cpp. What it is not: a transport (wire.h).
+// RDMA cards; other jobs need neither it nor its package. Who calls it: carrier_ucx.cpp, worker.cpp.
+// What it is not: a transport (wire.h).
 #pragma once
 
 #include <ucp/api/ucp.h>

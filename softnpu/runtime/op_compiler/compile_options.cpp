@@ -20,7 +20,6 @@ struct Options {
   Options() {
     value[ACL_PRECISION_MODE] = "allow_fp32_to_fp16";
     value[ACL_OP_JIT_COMPILE] = "disable";
-    value[ACL_OP_DETERMINISTIC] = "0";
     value[ACL_OP_COMPILER_CACHE_MODE] = "disable";
     value[ACL_ALLOW_HF32] = "10";
     value[ACL_OP_DEBUG_LEVEL] = "0";
@@ -29,6 +28,13 @@ struct Options {
 Options& options() {
   static Options& o = *new Options;
   return o;
+}
+
+// Determinism has other setters, so that it is kept where the kernels look (settings.h).
+std::string value_of(aclCompileOpt option) {
+  if (option == ACL_OP_DETERMINISTIC) return softnpu::settings().deterministic ? "1" : "0";
+  std::lock_guard lock(options().mutex);
+  return options().value[option];
 }
 
 int refuse(const char* text, int code = ACL_ERROR_INVALID_PARAM) {
@@ -56,6 +62,8 @@ const Values kValues[] = {
      {"high_performance", "high_precision", "high_performance_for_all", "high_precision_for_all"}},
     {ACL_OP_JIT_COMPILE, "ACL_OP_JIT_COMPILE", {"enable", "disable"}},
     {ACL_OP_DETERMINISTIC, "ACL_OP_DETERMINISTIC", {"0", "1"}},
+    // Leave to compute convolutions, then products, in fewer bits: kernels here keep float32, which it allows.
+    {ACL_ALLOW_HF32, "ACL_ALLOW_HF32", {"00", "01", "10", "11"}},
     {ACL_OP_COMPILER_CACHE_MODE, "ACL_OP_COMPILER_CACHE_MODE", {"enable", "disable", "force"}},
 };
 
@@ -78,15 +86,13 @@ std::string complaint(aclCompileOpt option, const char* value) {
 
 SOFTNPU_EXPORT size_t aclGetCompileoptSize(aclCompileOpt opt) {
   if (unsigned(opt) >= kOptions) return 0;
-  std::lock_guard lock(options().mutex);
-  return options().value[opt].size() + 1;
+  return value_of(opt).size() + 1;
 }
 
 SOFTNPU_EXPORT aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t length) {
   if (unsigned(opt) >= kOptions) return refuse("aclGetCompileopt: no such option");
   if (value == nullptr) return refuse("aclGetCompileopt: value is null");
-  std::lock_guard lock(options().mutex);
-  const std::string& v = options().value[opt];
+  const std::string v = value_of(opt);
   if (length < v.size() + 1) return refuse("aclGetCompileopt: the buffer is too small (aclGetCompileoptSize)");
   memcpy(value, v.c_str(), v.size() + 1);
   return ACL_SUCCESS;
@@ -101,7 +107,10 @@ SOFTNPU_EXPORT aclError aclSetCompileopt(aclCompileOpt opt, const char* value) {
   if (opt == ACL_OP_JIT_COMPILE && strcmp(value, "enable") == 0)
     return refuse("aclSetCompileopt: the software NPU has no compiler, so that ACL_OP_JIT_COMPILE is always disable",
                   ACL_ERROR_FEATURE_UNSUPPORTED);
-  if (opt == ACL_OP_DETERMINISTIC) softnpu::settings().deterministic = *value == '1';
+  if (opt == ACL_OP_DETERMINISTIC) {
+    if (*value) softnpu::settings().deterministic = *value == '1';
+    return ACL_SUCCESS;
+  }
   if ((opt == ACL_OP_DEBUG_LEVEL && strcmp(value, "0") != 0) || (opt == ACL_OP_DEBUG_OPTION && *value))
     return refuse("aclSetCompileopt: the software NPU compiles nothing, so that there is nothing to debug",
                   ACL_ERROR_FEATURE_UNSUPPORTED);

@@ -98,6 +98,9 @@ void run_set(const std::vector<std::string>& words) {
     fail(1,
          "nothing of a software NPU can be set by -t '%s'; it knows reset. What it is stands in the ANYCEND_ variables",
          type.c_str());
+  for (const auto& [name, value] : found)
+    if (name != "-t" && name != "-i" && name != "-c" && name != "-m")
+      fail(1, "set -t reset does not take %s; it takes -i <NPU> and -c <chip>", name.c_str());
   reset(place_in(found));
 }
 

@@ -66,6 +66,7 @@ from tests.hccl.programs.order import (
     replay_of_the_destroyed,
     replays_beside_calls,
     resumed_over_waiting,
+    resumed_while_another_thread_calls,
     small_beside_big,
 )
 from tests.hccl.programs.reductions import (

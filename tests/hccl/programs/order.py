@@ -170,6 +170,29 @@ def resumed_over_waiting(rank: Rank) -> str:
     return text
 
 
+def resumed_while_another_thread_calls(rank: Rank) -> list[str]:
+    """Rank 0, whose board the others get, resumes late.
+
+    What a second thread of rank 1 calls meanwhile is refused; it does not wait for the resumption.
+    """
+    import threading
+
+    said = []
+    if rank.rank == 0:
+        time.sleep(1)
+        rank.hccl("HcclCommResume", rank.comm)
+    else:
+        b, stream = rank.buffer(np.ones(10, np.int64)), rank.new_stream()
+        resuming = threading.Thread(target=lambda: (rank.hccl("HcclCommResume", rank.comm), said.append("resumed")))
+        resuming.start()
+        time.sleep(0.3)
+        said.append(failure(lambda: all_reduce_of(rank, b, stream))[1])
+        resuming.join()
+    all_reduce_of(rank, rank.buffer(np.ones(10, np.int64)))
+    rank.sync()
+    return said
+
+
 def made_and_destroyed(rank: Rank, infos: list[bytes], size: int) -> None:
     """Communicators made and destroyed on two threads at once: the last of one is never the last of all."""
     import threading

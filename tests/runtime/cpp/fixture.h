@@ -7,8 +7,10 @@
 #include <memory>
 #include <thread>
 
+#include "acl/types.h"
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/device.h"
+#include "softnpu/runtime/event.h"
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/stream.h"
 
@@ -27,6 +29,21 @@ struct TestStream {
   Stream* operator->() { return &stream; }
   operator Stream&() { return stream; }
   ~TestStream() { destroy_stream(handle, false); }
+};
+
+struct TestEvent {
+  Event* event = slab<Event>().take();
+  void* handle;
+  explicit TestEvent(uint32_t flags = ACL_EVENT_SYNC) {
+    event->open(flags);
+    handle = slab<Event>().publish(event);
+  }
+  Event* operator->() { return event; }
+  ~TestEvent() {
+    slab<Event>().remove(handle);
+    event->open(0);
+    slab<Event>().recycle(event);
+  }
 };
 
 // Gives a function to a stream. The function's result is the task's status.

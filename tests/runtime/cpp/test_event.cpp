@@ -8,25 +8,6 @@
 
 using namespace softnpu;
 
-namespace {
-
-struct TestEvent {
-  Event* event = slab<Event>().take();
-  void* handle;
-  explicit TestEvent(uint32_t flags = ACL_EVENT_SYNC) {
-    event->open(flags);
-    handle = slab<Event>().publish(event);
-  }
-  Event* operator->() { return event; }
-  ~TestEvent() {
-    slab<Event>().remove(handle);
-    event->open(0);
-    slab<Event>().recycle(event);
-  }
-};
-
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(test_event)
 
 BOOST_AUTO_TEST_CASE(done_only_after_the_body_has_returned) {

@@ -1,5 +1,6 @@
 // aclnn operators by name. `find_opapi("aclnnAdd")` looks in libopapi.so and the libraries beside it (libopapi_*.so, and a
-// custom operator package's libcust_opapi.so, which come first); null if none has it. Who calls it: csrc/ops/aclnn_call.h.
+// custom operator package's libcust_opapi.so, which come first); null if none has it. Who calls it: api.cpp,
+// csrc/ops/aclnn_call.cpp.
 // Cost: a dlsym a library; callers keep the answer.
 #pragma once
 

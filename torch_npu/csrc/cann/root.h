@@ -1,6 +1,6 @@
 // Which CANN this process uses: the software NPU that comes with torch_npu, or a toolkit installed on the machine.
 // Decided once, at the first question about a device, never at import. What it is not: it loads nothing (library.h does).
-// Who calls it: library.h, and csrc/python for torch_npu's own information.
+// Who calls it: the rest of csrc/cann; csrc/distributed, and csrc/python for torch_npu's own information.
 //
 //   ANYCEND_CANN=soft     the software NPU
 //   ANYCEND_CANN=<root>   that toolkit, devices or not

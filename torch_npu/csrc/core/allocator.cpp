@@ -13,6 +13,8 @@
 #include "csrc/core/info.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/options.h"
+#include "csrc/core/region.h"
+#include "csrc/core/sharing.h"
 #include "csrc/core/stream.h"
 
 namespace npu {
@@ -83,7 +85,13 @@ class CachingAllocator final : public c10::DeviceAllocator {
     ensure_context();
     if (C10_UNLIKELY(!options().memory_caching)) return allocate_uncached(size, device);
     TORCH_CHECK_WITH(OutOfMemoryError, size < kExabyte, "NPU out of memory. Tried to allocate more than 1EB memory.");
-    Block* block = cache_of(index).malloc(size, detail::thread_state.stream[index]);
+    Block* block = nullptr;
+    try {
+      block = cache_of(index).malloc(size, detail::thread_state.stream[index]);
+    } catch (const c10::OutOfMemoryError&) {
+      if (!collect_shared()) throw;  // what other processes have let go of
+      block = cache_of(index).malloc(size, detail::thread_state.stream[index]);
+    }
     if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
       const auto stats = cache_of(index).stats();
       c10::reportMemoryUsageToProfiler(block->ptr, static_cast<int64_t>(block->size), stats.allocated_bytes[0].current,
@@ -105,14 +113,18 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   void emptyCache(c10::MempoolId_t) override {
     if (!alive()) return;
+    collect_shared();
     for (auto& cache : caches) {
       if (DeviceCache* made = cache.load(std::memory_order_acquire)) made->empty_cache();
     }
   }
 
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
-    // Memory of somebody else (a file mapping, another process): its owner keeps it.
-    if (!data.get() || data.get_deleter() != &free_block) return;
+    if (!data.get()) return;
+    if (data.get_deleter() != &free_block) {  // memory of somebody else (a file mapping): its owner keeps it
+      if (const c10::DataPtr* memory = shared_memory(data)) recordStream(*memory, stream);
+      return;
+    }
     auto* block = static_cast<Block*>(data.get_context());
     cache_of(block->device).record_stream(block, stream);
   }
@@ -229,11 +241,22 @@ void raw_free(void* pointer) {
 }
 
 std::pair<void*, size_t> segment_of(const c10::DataPtr& data) {
-  TORCH_CHECK(data.get_deleter() == &free_block && data.get_context(),
-              "npu: this memory is not of the caching allocator");
+  TORCH_CHECK(
+      data.get_deleter() == &free_block && data.get_context(),
+      "npu: this memory is not of PyTorch's allocator and cannot be shared with another process: clone the tensor");
   auto* block = static_cast<Block*>(data.get_context());
   return cache_of(block->device).segment_of(block);
 }
 
 }  // namespace memory
+
+Region region_of(const c10::DataPtr& data, size_t bytes) {
+  if (data.get_deleter() == &free_uncached) return {static_cast<char*>(data.get()), bytes, {}};
+  const auto [base, size] = memory::segment_of(data);
+  auto* block = static_cast<Block*>(data.get_context());
+  if (!block->expandable) return {static_cast<char*>(base), size, {}};
+  auto [first, pieces] = cache_of(block->device).pieces_of(block);
+  return {static_cast<char*>(first), pieces.size() * block->expandable->piece(), std::move(pieces)};
+}
+
 }  // namespace npu

@@ -30,22 +30,24 @@ void refresh() {
 
 enum class Kind { kBoolean, kInteger, kFraction, kPageSize };
 
-// Keys of the NPU's own: checked; those without an effect on this allocator are accepted for programs that set them.
+// Keys of the NPU's own. Those without an effect on this allocator are checked, and a warning says so: programs for servers set them.
 struct Key {
   std::string_view name;
   Kind kind;
   int64_t low = 0;
   int64_t high = 0;
+  std::string_view idle = "";  // why it changes nothing
 };
 constexpr Key kOwnKeys[] = {
-    {"base_addr_aligned_kb", Kind::kInteger, 0, 16},   // blocks are aligned to 512 bytes and more as it is
-    {"page_size", Kind::kPageSize},                    // the device chooses its pages
+    {"base_addr_aligned_kb", Kind::kInteger, 0, 16, "blocks are aligned to 512 bytes and more as it is"},
+    {"page_size", Kind::kPageSize, 0, 0, "the device chooses its pages"},
     {"segment_size_mb", Kind::kInteger, 20, 1 << 20},  // old name of large_segment_size_mb
-    {"multi_stream_lazy_reclaim", Kind::kBoolean},     // events are polled by the next allocation
-    {"pin_memory_expandable_segments", Kind::kBoolean},
+    {"multi_stream_lazy_reclaim", Kind::kBoolean, 0, 0, "events are polled by the next allocation"},
+    {"pin_memory_expandable_segments", Kind::kBoolean, 0, 0, "pinned memory is of one piece"},
     {"per_process_memory_fraction", Kind::kFraction},
-    {"throw_on_npumalloc_oom", Kind::kBoolean},
-    {"release_lock_on_npumalloc", Kind::kBoolean},
+    {"throw_on_npumalloc_oom", Kind::kBoolean, 0, 0,
+     "a request that cannot be met is an error once cached blocks are freed"},
+    {"release_lock_on_npumalloc", Kind::kBoolean, 0, 0, "memory is asked for under the lock"},
 };
 
 struct Pair {
@@ -128,6 +130,7 @@ void apply(const std::string& text, const char* variable, bool with_shared) {
     }
     const std::string wrong = complaint(*own, pair);
     TORCH_CHECK_VALUE(wrong.empty(), "npu: ", variable, "=", text, ": ", pair.key, " ", wrong, ", not ", pair.value);
+    if (!own->idle.empty()) TORCH_WARN("npu: ", variable, ": ", pair.key, " has no effect here: ", own->idle);
     if (pair.key == "segment_size_mb") add_shared("large_segment_size_mb", pair.value);
     if (pair.key == "per_process_memory_fraction") new_fraction = std::strtod(pair.value.c_str(), nullptr);
   }

@@ -361,6 +361,10 @@ void DeviceCache::out_of_memory(size_t requested, size_t bytes) {
   c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes), allocated, reserved_, device);
   std::string limit;
   if (fraction_set_) limit = format_size(allowed_bytes()) + " allowed; ";
+  std::string others;  // other processes', and what this one has outside of PyTorch
+  if (const size_t used = total - std::min(total, free + reserved_); used > total / 100)
+    others = " " + format_size(used) +
+             " is used by others: npu-smi info lists those of the device, the rest is the machine's.";
   const std::string hint =
       tuning.expandable_segments
           ? ""
@@ -369,7 +373,7 @@ void DeviceCache::out_of_memory(size_t requested, size_t bytes) {
   TORCH_CHECK_WITH(OutOfMemoryError, false, "NPU out of memory. Tried to allocate ", format_size(requested),
                    ". npu:", static_cast<int>(device_), " has a total capacity of ", format_size(total), " of which ",
                    format_size(free), " is free. ", limit, format_size(allocated), " is allocated by PyTorch, and ",
-                   format_size(reserved_ - allocated), " is reserved by PyTorch but unallocated.", hint,
+                   format_size(reserved_ - allocated), " is reserved by PyTorch but unallocated.", others, hint,
                    " See docs/memory.md");
 }
 

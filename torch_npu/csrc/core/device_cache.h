@@ -57,6 +57,8 @@ class DeviceCache {
 
   // Bytes of the segment `block` lies in, and its base: what another process must map to see the block.
   std::pair<void*, size_t> segment_of(const Block* block);
+  // The same of a block of an expandable segment: the pieces it lies on, and where the first begins.
+  std::pair<void*, std::vector<aclrtDrvMemHandle>> pieces_of(const Block* block);
 
  private:
   struct Pools {

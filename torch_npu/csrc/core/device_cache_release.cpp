@@ -87,6 +87,7 @@ void DeviceCache::empty_cache() {
   const NPUGuard guard(device_);
   ensure_context();
   const std::lock_guard<std::mutex> lock(lock_);
+  if (captures_) return;  // another thread's: waiting for the device would end it, and what is cached serves it
   release_all();
 }
 

@@ -109,6 +109,13 @@ std::pair<void*, size_t> DeviceCache::segment_of(const Block* block) {
   return {first->ptr, size};
 }
 
+std::pair<void*, std::vector<aclrtDrvMemHandle>> DeviceCache::pieces_of(const Block* block) {
+  const std::lock_guard<std::mutex> lock(lock_);
+  const ExpandableSegment& segment = *block->expandable;
+  const size_t into_piece = static_cast<size_t>(block->ptr - segment.base()) % segment.piece();
+  return {block->ptr - into_piece, segment.pieces(block->ptr, block->size)};
+}
+
 std::vector<MemoryHistory::TraceEntry> DeviceCache::history_entries() {
   const std::lock_guard<std::mutex> lock(lock_);
   return history_.entries();

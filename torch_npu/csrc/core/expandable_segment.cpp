@@ -69,4 +69,10 @@ void ExpandableSegment::unmap(char* address, size_t size) {
   }
 }
 
+std::vector<aclrtDrvMemHandle> ExpandableSegment::pieces(const char* address, size_t size) const {
+  const size_t begin = static_cast<size_t>(address - base_);
+  return {handles_.begin() + static_cast<long>(begin / piece_),
+          handles_.begin() + static_cast<long>((begin + size + piece_ - 1) / piece_)};
+}
+
 }  // namespace npu

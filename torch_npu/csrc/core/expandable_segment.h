@@ -27,6 +27,9 @@ class ExpandableSegment {
   // Unmaps the pieces that lie wholly in the range. The device has finished with them.
   void unmap(char* address, size_t size);
 
+  // The pieces that cover [address, address + size), all of them mapped.
+  std::vector<aclrtDrvMemHandle> pieces(const char* address, size_t size) const;
+
   char* base() const { return base_; }
   size_t size() const { return piece_ * handles_.size(); }
   size_t piece() const { return piece_; }

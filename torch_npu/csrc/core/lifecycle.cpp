@@ -54,7 +54,8 @@ void initialize() {
       TORCH_CHECK(
           false,
           "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' "
-          "start method");
+          "start method: torch.multiprocessing.get_context(\"spawn\"), or multiprocessing_context=\"spawn\" of a "
+          "DataLoader");
     case Life::kFinalized:
       TORCH_CHECK(false, "npu: the process is exiting: the device was finalized");
   }

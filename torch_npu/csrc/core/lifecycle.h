@@ -1,6 +1,6 @@
 // The life of the NPU in this process: not begun → ready → finalized, or dead in a forked child. Initialization is lazy:
 // nothing but the device count is asked of CANN before the first tensor, stream or synchronization.
-// What it is not: devices and contexts (device.h). Who calls it: device.h and the destructors of this room.
+// What it is not: devices and contexts (device.h). Who calls it: this room, device.cpp and destructors above all, and csrc/python.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // Pinned host memory: tensor.pin_memory(), DataLoader(pin_memory=True). A caching allocator on ATen's: a block used by a copy
 // on a stream (record_event) is given out again only when the stream has passed it.
-// Who calls it: PyTorch, by at::getHostAllocator(kPrivateUse1) and the hooks; csrc/ops/copy.cpp records its streams.
+// Who calls it: PyTorch, by at::getHostAllocator(kPrivateUse1) and the hooks; its copies record their streams (csrc/ops/copy.cpp).
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>

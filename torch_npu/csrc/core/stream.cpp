@@ -11,6 +11,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/options.h"
+#include "csrc/core/pending_work.h"
 
 namespace npu {
 namespace {
@@ -165,6 +166,22 @@ void synchronize_stream(c10::Stream stream) {
   } else {
     NPU_CHECK(acl.aclrtSynchronizeStream(raw));
   }
+}
+
+std::vector<c10::Stream> made_streams() {
+  std::vector<c10::Stream> made;
+  for (c10::DeviceIndex index = 0; index < device_count(); ++index) {
+    if (!has_context(index)) continue;
+    DeviceStreams& streams = streams_of(index);
+    if (streams.of_default.load(std::memory_order_acquire)) made.push_back(npu_stream(index, 0));
+    for (int cls = 0; cls < kClasses; ++cls) {
+      for (int place = 0; place < kMostPerClass; ++place) {
+        if (streams.pool[cls][place].load(std::memory_order_acquire))
+          made.push_back(npu_stream(index, 1 | (cls << 1) | (place << 2)));
+      }
+    }
+  }
+  return made;
 }
 
 bool is_capturing(c10::Stream stream) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "csrc/cann/api.h"
 #include "csrc/cann/error.h"
@@ -58,11 +59,40 @@ HcclCommConfig make_config(const std::string& name, const GroupOptions& options)
   return config;
 }
 
+// All ranks have come to the first call of their group, or those who have not are named. The last one to come says so, so that
+// each asks for one key, however many they are.
+void meet(c10d::Store& store, const std::string& key, int rank, int size, std::chrono::milliseconds limit,
+          const std::function<void()>& usable) {
+  const auto here = [&](int r) { return key + "/here/" + std::to_string(r); };
+  const std::string all = key + "/all";
+  store.set(here(rank), std::vector<uint8_t>{1});
+  if (store.add(key + "/count", 1) == size) store.set(all, std::vector<uint8_t>{1});
+  const auto end = std::chrono::steady_clock::now() + limit;
+  const auto longest = std::chrono::milliseconds(std::clamp(size / 4, 5, 100));
+  for (auto pause = std::chrono::milliseconds(1); !store.check({all}); pause = std::min(pause * 2, longest)) {
+    usable();
+    if (std::chrono::steady_clock::now() > end) {
+      std::vector<int> missing;
+      for (int r = 0; r < size; ++r)
+        if (!store.check({here(r)})) missing.push_back(r);
+      C10_THROW_ERROR(
+          DistBackendError,
+          c10::str("ProcessGroupHCCL: rank", missing.size() == 1 ? " " : "s ", c10::Join(", ", missing), " of ", size,
+                   " did not connect within ", static_cast<double>(limit.count()) / 1000,
+                   " s (the group's timeout or HCCL_CONNECT_TIMEOUT). A group's first call makes its communicator and ",
+                   "needs all ranks, also where it is a send or a receive: let every rank call a collective first, or ",
+                   "pass device_id to init_process_group"));
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 }  // namespace
 
 Communicator::Communicator(c10d::Store& store, const std::string& key, int rank, int size, const std::string& name,
-                           const GroupOptions& options) {
+                           const GroupOptions& options, const std::function<void()>& usable) {
   const auto& api = cann::hccl();
+  meet(store, key, rank, size, std::min(options.timeout, settings().connect_timeout), usable);
   HcclRootInfo info;
   if (rank == 0) {
     HCCL_CHECK(api.HcclGetRootInfo(&info));

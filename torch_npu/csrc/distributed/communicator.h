@@ -1,10 +1,12 @@
-// One HcclComm with an owner: made over the group's store at first use, destroyed with the last group or work that holds it.
+// One HcclComm with an owner: made over the group's store at first use, destroyed when its group ends, at the latest with the last
+// work that holds it.
 #pragma once
 
 #include <hccl/types.h>
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,9 +19,11 @@ namespace npu::distributed {
 
 class Communicator {
  public:
-  // Collective over the group: rank 0 puts the root info into the store under `key`. The current device is the rank's.
+  // Collective over the group: rank 0 puts the root info into the store under `key`. The current device is the rank's. Waits until
+  // all ranks are there, at most the group's timeout: then DistBackendError names those who are not. `usable` is called meanwhile,
+  // and throws when the group has ended.
   Communicator(c10d::Store& store, const std::string& key, int rank, int size, const std::string& name,
-               const GroupOptions& options);
+               const GroupOptions& options, const std::function<void()>& usable);
   // Collective over `ranks` of the parent: of which the caller is number `rank`. `id` tells it from others of the same parent.
   Communicator(const Communicator& parent, const std::vector<uint32_t>& ranks, uint64_t id, int rank,
                const std::string& name, const GroupOptions& options);

@@ -84,15 +84,22 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
     return std::make_shared<Communicator>(*parent_, ranks_in_parent_, split_id_, rank_, name, *options_);
   std::string key = "hccl_root_info/" + std::to_string(number);
   if (generation) key += "/" + std::to_string(generation);
-  return std::make_shared<Communicator>(*store_, key, rank_, size_, name, *options_);
+  return std::make_shared<Communicator>(*store_, key, rank_, size_, name, *options_, [this] { check_usable(); });
+}
+
+void ProcessGroupHCCL::check_usable() const {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
+  }
+  const auto error = watched_->error();
+  if (!error.empty()) C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: the group failed before: " + error);
 }
 
 std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::on(c10::Device device) {
   const auto usable = [&]() -> std::shared_ptr<OnDevice> {
+    check_usable();
     std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
-    const auto error = watched_->error();
-    if (!error.empty()) C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: the group failed before: " + error);
     last_device_ = device.index();
     const auto found = devices_.find(device.index());
     return found == devices_.end() ? nullptr : found->second;
@@ -102,7 +109,7 @@ std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::on(c10::Device dev
   if (auto found = usable()) return found;
   auto made = std::make_shared<OnDevice>(device.index(), options_->is_high_priority_stream || settings().high_priority,
                                          make_communicator(device.index()));
-  usable();  // it took a while: the group may have ended
+  check_usable();  // it took a while: the group may have ended
   watched_->add(made->communicator);
   std::lock_guard<std::mutex> lock(mutex_);
   return devices_.emplace(device.index(), std::move(made)).first->second;

@@ -126,6 +126,7 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   };
 
   std::shared_ptr<OnDevice> on(c10::Device device);
+  void check_usable() const;  // throws if the group has ended or failed
   // Where a call without a tensor belongs.
   c10::DeviceIndex own_device() const;
   std::shared_ptr<OnDevice> existing(int rank, bool make);

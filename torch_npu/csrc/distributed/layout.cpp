@@ -39,6 +39,9 @@ Counts counts_of_splits(const std::vector<int64_t>& splits, const at::Tensor& te
   }
   TORCH_CHECK(static_cast<int>(splits.size()) == ranks, "ProcessGroupHCCL: all_to_all: ", splits.size(), " ", what,
               " splits for ", ranks, " ranks");
+  for (int64_t s : splits)
+    TORCH_CHECK(s >= 0, "ProcessGroupHCCL: all_to_all: the ", what, " splits hold ", s,
+                "; a rank's rows are 0 or more");
   TORCH_CHECK(std::accumulate(splits.begin(), splits.end(), int64_t{0}) == rows, "ProcessGroupHCCL: all_to_all: the ",
               what, " splits do not add up to its ", rows, " rows");
   for (int64_t s : splits) c.add(static_cast<uint64_t>(s) * row);

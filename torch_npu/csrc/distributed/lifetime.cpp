@@ -150,6 +150,8 @@ void ProcessGroupHCCL::shutdown() {
   watched_->close();
   std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
+  // Now, though a work that somebody keeps holds it, too: the others must hear that this rank has left, not that it died.
+  for (const auto& [device, place] : devices_) place->communicator->end();
   devices_.clear();
 }
 

@@ -19,9 +19,9 @@ bool flag(const char* name, const char* old_name, bool otherwise) {
 }
 
 // The library reads it, too, and refuses what is no number.
-std::chrono::seconds seconds(const char* name) {
+std::chrono::seconds seconds(const char* name, unsigned long otherwise) {
   const char* value = std::getenv(name);
-  return std::chrono::seconds(value ? std::strtoul(value, nullptr, 10) : 0);
+  return std::chrono::seconds(value && *value ? std::strtoul(value, nullptr, 10) : otherwise);
 }
 
 size_t size_of(const char* name, const char* other_name) {
@@ -44,7 +44,8 @@ std::string text(const char* name, const char* otherwise) {
 const Settings& settings() {
   static const Settings the{flag("TORCH_HCCL_BLOCKING_WAIT", "HCCL_BLOCKING_WAIT", false),
                             flag("TORCH_HCCL_ASYNC_ERROR_HANDLING", "HCCL_ASYNC_ERROR_HANDLING", true),
-                            seconds("HCCL_EXEC_TIMEOUT"),
+                            seconds("HCCL_EXEC_TIMEOUT", 0),
+                            seconds("HCCL_CONNECT_TIMEOUT", 120),
                             flag("TORCH_HCCL_HIGH_PRIORITY", "TORCH_HCCL_HIGH_PRIORITY", false),
                             size_of("TORCH_HCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"),
                             flag("TORCH_HCCL_TRACE_CPP_STACK", "TORCH_FR_CPP_STACK", false),

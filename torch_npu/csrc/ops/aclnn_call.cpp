@@ -239,9 +239,9 @@ void follow_determinism() {
   static std::atomic<bool> told{false};
   const bool wanted = at::globalContext().deterministicAlgorithms();
   if (C10_LIKELY(told.load(std::memory_order_relaxed) == wanted)) return;
-  told = wanted;
   const auto set = cann::acl().aclrtSetSysParamOpt;
   if (set) NPU_CHECK(set(ACL_OPT_DETERMINISTIC, wanted));
+  told = wanted;  // last: what failed is tried again
 }
 
 AclnnSymbols::AclnnSymbols(const char* name)

@@ -213,8 +213,10 @@ inline bool plainly_written(const at::Tensor& tensor) {
   return impl->key_set().has(c10::DispatchKey::PrivateUse1) && !impl->key_set().has_any(kLazy) &&
          tensor.is_non_overlapping_and_dense();
 }
+// Shared memory begins at one address for both: two loads, where is_alias_of() is a call, for each operand of each operator.
 inline bool may_share(const at::Tensor& written, const at::Tensor& read) {
-  return !written.is_same(read) && read.defined() && read.has_storage() && written.is_alias_of(read);
+  if (written.is_same(read) || !read.defined() || !read.has_storage()) return false;
+  return written.storage().data_ptr().get() == read.storage().data_ptr().get() && written.is_alias_of(read);
 }
 
 // Throw PyTorch's errors: another device, memory shared within the tensor, with another in part.

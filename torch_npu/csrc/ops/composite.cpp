@@ -43,6 +43,7 @@ at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, 
 template <class Op>
 void run_addmm_activation(Op& op, const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                           const at::Scalar& beta, const at::Scalar& alpha, bool use_gelu) {
+  check_addmm(self, mat1, mat2);
   op.meta(self, mat1, mat2, beta, alpha, use_gelu);
   const at::Tensor& out = op.output(0);
   if (out.numel() == 0) return;
@@ -185,7 +186,8 @@ at::Tensor& nan_to_num_out(const at::Tensor& self, std::optional<double> nan, st
 // x 2^n, where 2^n alone may be too large or too small: in three steps in double precision, rounded once.
 at::Tensor ldexp(const at::Tensor& self, const at::Tensor& other) {
   const at::Tensor two = at::native::wrapped_scalar_tensor(2.0);
-  if (!self.is_floating_point() || self.dim() == 0 || !c10::isIntegralType(other.scalar_type(), true))
+  if (!self.is_floating_point() || (self.dim() == 0 && other.dim() > 0) ||
+      !c10::isIntegralType(other.scalar_type(), true))
     return self.mul(two.pow(other));
   const at::Tensor exponent = other.to(at::kDouble).clamp(-3000, 3000), third = exponent.div(3).trunc();
   const at::Tensor step = two.pow(third), rest = two.pow(exponent.sub(third, 2));

@@ -1,4 +1,4 @@
-// Copies that other operators need. Who calls it: the fallback, random.cpp, index.cpp.
+// Copies that other operators need. Who calls it: fill.cpp, fallback.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>

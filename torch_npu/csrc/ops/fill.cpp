@@ -44,9 +44,10 @@ at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const a
               mask.scalar_type());
   at::infer_size_dimvector(self.sizes(), mask.sizes());
   check_fits(value, self.scalar_type());
+  const at::Tensor wide = mask.expand(self.sizes());  // also of nothing: a mask may be too large for that
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
-  ACLNN(aclnnInplaceMaskedFillScalar)(Repeated{self}, mask.expand(self.sizes()), value);
+  ACLNN(aclnnInplaceMaskedFillScalar)(Repeated{self}, wide, value);
   return self;
 }
 
@@ -58,9 +59,10 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
               mask.scalar_type());
   // A value that may not fit the type is asked for, as on CUDA: the kernel's error would come too late.
   if (!c10::canCast(value.scalar_type(), self.scalar_type())) return masked_fill_scalar(self, mask, value.item());
+  const at::Tensor wide = mask.expand(self.sizes());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
-  ACLNN(aclnnInplaceMaskedFillTensor)(Repeated{self}, mask.expand(self.sizes()), value);
+  ACLNN(aclnnInplaceMaskedFillTensor)(Repeated{self}, wide, value);
   return self;
 }
 

@@ -1,7 +1,10 @@
 // Fused optimizers and loss scaling: one call a list of parameters. What it is not: the unfused optimizers, which PyTorch writes
 // over _foreach_ operators (rows of ops/aten.yaml).
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
+
+#include <vector>
 
 #include "csrc/core/device.h"
 #include "csrc/ops/aclnn_call.h"
@@ -13,14 +16,54 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
+// What is written has an element of its own for each index. The mistake is an error at the call.
+void check_written(std::initializer_list<at::TensorList> lists) {
+  for (const at::TensorList& list : lists) {
+    for (const at::Tensor& tensor : list) at::assert_no_internal_overlap(tensor);
+  }
+}
+
+// Gradients that a kernel can write. An expanded one has one element for many indices: it is computed with a copy, whose values, all
+// alike where the element is one, go back if they were unscaled.
+class Gradients {
+ public:
+  explicit Gradients(at::TensorList given) : given_(given) {
+    for (size_t i = 0; i < given.size(); i++) {
+      if (at::has_internal_overlap(given[i]) != at::MemOverlap::Yes) continue;
+      if (copies_.empty()) copies_ = given.vec();
+      copies_[i] = given[i].contiguous();
+    }
+  }
+  at::TensorList list() const { return copies_.empty() ? given_ : at::TensorList(copies_); }
+  void give_back(const OptionalTensor& grad_scale) const {
+    for (size_t i = 0; grad_scale && grad_scale->defined() && i < copies_.size(); i++) {
+      if (copies_[i].is_same(given_[i])) continue;
+      at::Tensor to = given_[i], from = copies_[i];
+      for (int64_t d = 0; d < to.dim(); d++) {
+        if (given_[i].stride(d) != 0 || to.size(d) < 2) continue;
+        to = to.narrow(d, 0, 1);
+        from = from.narrow(d, 0, 1);
+      }
+      to.copy_(from);
+    }
+  }
+
+ private:
+  at::TensorList given_;
+  std::vector<at::Tensor> copies_;
+};
+
 void adam(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,
           at::TensorList max_exp_avg_sqs, at::TensorList steps, double lr, double beta1, double beta2,
           double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
           const OptionalTensor& found_inf) {
   if (self.empty()) return;
+  check_written({self, exp_avgs, exp_avg_sqs, max_exp_avg_sqs});
   const NPUGuard guard(first_device(self));
-  ACLNN(aclnnFusedAdam)(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, grad_scale, found_inf, lr, beta1,
-                        beta2, weight_decay, eps, amsgrad, maximize);
+  const Gradients gradients(grads);
+  ACLNN(aclnnFusedAdam)(self, gradients.list(), exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, grad_scale, found_inf,
+                        lr, beta1, beta2, weight_decay, eps, amsgrad, maximize);
+  gradients.give_back(grad_scale);
 }
 
 void adam_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,
@@ -36,9 +79,12 @@ void adamw(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, a
            double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
            const OptionalTensor& found_inf) {
   if (self.empty()) return;
+  check_written({self, exp_avgs, exp_avg_sqs, max_exp_avg_sqs});
   const NPUGuard guard(first_device(self));
-  ACLNN(aclnnFusedAdamw)(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, grad_scale, found_inf, lr, beta1,
-                         beta2, weight_decay, eps, amsgrad, maximize);
+  const Gradients gradients(grads);
+  ACLNN(aclnnFusedAdamw)(self, gradients.list(), exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, grad_scale, found_inf,
+                         lr, beta1, beta2, weight_decay, eps, amsgrad, maximize);
+  gradients.give_back(grad_scale);
 }
 
 void adamw_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,
@@ -54,9 +100,12 @@ void sgd(at::TensorList self, at::TensorList grads, at::TensorList momentum_buff
          double momentum, double lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
          const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
   if (self.empty() || (found_inf && found_inf->defined() && found_inf->item<double>() != 0)) return;
+  check_written({self, momentum_buffers});
   const NPUGuard guard(first_device(self));
-  ACLNN(aclnnFusedSgd)(self, grads, momentum_buffers, grad_scale, weight_decay, momentum, lr, dampening, nesterov,
-                       maximize, is_first_step);
+  const Gradients gradients(grads);
+  ACLNN(aclnnFusedSgd)(self, gradients.list(), momentum_buffers, grad_scale, weight_decay, momentum, lr, dampening,
+                       nesterov, maximize, is_first_step);
+  gradients.give_back(grad_scale);
 }
 
 void sgd_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay,
@@ -95,6 +144,7 @@ void check_and_unscale(at::TensorList scaled_grads, at::Tensor& found_inf, const
               "inv_scale must be a 1-element float tensor.");
   TORCH_CHECK(found_inf.numel() == 1 && found_inf.scalar_type() == at::kFloat,
               "found_inf must be a 1-element float tensor.");
+  check_written({scaled_grads});
   const NPUGuard guard(first_device(scaled_grads));
   ACLNN(aclnnForeachNonFiniteCheckAndUnscale)(scaled_grads, found_inf, inv_scale);
 }

@@ -1,6 +1,7 @@
 // Bodies of params.h.
 #include "csrc/ops/params.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/ones.h>
@@ -99,6 +100,12 @@ double dtype_max(const at::Tensor& self) {
 at::Tensor weight_or_ones(const std::optional<at::Tensor>& weight, const at::Tensor& self) {
   if (weight && weight->defined()) return weight->contiguous();
   return at::ones({self.dim() > 0 ? self.size(self.dim() == 1 ? 0 : 1) : 1}, self.options());
+}
+
+void check_addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2) {
+  if (mat1.dim() != 2 || mat2.dim() != 2 || mat1.size(1) != mat2.size(0)) return;
+  const int64_t sizes[] = {mat1.size(0), mat2.size(1)};
+  if (!at::is_expandable_to(self.sizes(), sizes)) self.expand(sizes);  // throws what the CPU throws
 }
 
 void check_mv(const at::Tensor& self, const at::Tensor& vec) {

@@ -42,6 +42,8 @@ double dtype_max(const at::Tensor& self);
 at::Tensor weight_or_ones(const std::optional<at::Tensor>& weight,
                           const at::Tensor& self);  // CANN's NLLLoss needs a weight
 
+// The addend broadcasts to the product. Factors that cannot be multiplied are left to PyTorch's meta function.
+void check_addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2);
 void check_mv(const at::Tensor& self, const at::Tensor& vec);
 void check_dot(const at::Tensor& self, const at::Tensor& other);
 // Operands whose types PyTorch does not promote.

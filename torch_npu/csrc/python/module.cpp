@@ -4,6 +4,7 @@
 #include "csrc/python/bind.h"
 #include "csrc/python/cuda_alias.h"
 #include "csrc/python/profiler.h"
+#include "csrc/python/sharing.h"
 
 PYBIND11_MODULE(_C, module) {
   npu::python::bind_device(module);
@@ -12,6 +13,7 @@ PYBIND11_MODULE(_C, module) {
   npu::python::bind_host_kernel(module);
   npu::python::bind_ops(module);
   npu::python::bind_profiler(module);
+  npu::python::bind_sharing(module);
   npu::python::bind_distributed(module);
   if (!npu::python::bind_cuda_alias(module.ptr())) throw pybind11::error_already_set();
 }

@@ -61,6 +61,7 @@ AttentionSizes attention_sizes(const at::Tensor& query, const at::Tensor& key, c
   }
   TORCH_SYM_CHECK(value.sym_size(row).sym_eq(s.keys), "attention: ", s.keys, " keys and ", value.sym_size(row),
                   " values");
+  TORCH_SYM_CHECK(s.columns.sym_gt(0), "attention: a head of the query has no columns");
   const c10::SymInt kv_heads = joined ? key.sym_size(2) / s.columns : key.sym_size(layout == "BNSD" ? 1 : dims - 2);
   TORCH_SYM_CHECK(kv_heads.sym_gt(0), "attention: the key has fewer columns than a head of the query, ", s.columns);
   TORCH_SYM_CHECK((s.heads % kv_heads).sym_eq(0), "attention: ", heads,

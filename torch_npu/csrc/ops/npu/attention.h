@@ -1,5 +1,6 @@
 // One call of the flash attention family as CANN has it: what npu_fusion_attention and its versions 2 and 3 have in common. Chooses among
-// the versions of aclnnFlashAttentionScore the first that takes all that is given. Who calls it: fusion_attention.cpp.
+// the versions of aclnnFlashAttentionScore the first that takes all that is given. Who calls it:
+// fusion_attention.cpp, fusion_attention_v3.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -84,7 +84,7 @@ at::Tensor box_loss(Overlap kind, const at::Tensor& boxes, const at::Tensor& oth
   return losses(kind, boxes, others, pairs).value;
 }
 
-Pair box_loss_and_angle(const at::Tensor& boxes, const at::Tensor& others, BoxPairs pairs, bool) {
+Pair box_loss_and_angle(const at::Tensor& boxes, const at::Tensor& others, BoxPairs pairs) {
   const Losses found = losses(Overlap::kComplete, boxes, others, pairs);
   return {found.value, pairs.cross ? found.angle : found.angle.unsqueeze(1)};
 }

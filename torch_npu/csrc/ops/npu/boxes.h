@@ -18,7 +18,7 @@ struct BoxPairs {
   int64_t mode;  // 0, intersection over union
 };
 at::Tensor box_loss(Overlap kind, const at::Tensor& boxes, const at::Tensor& others, BoxPairs pairs);
-Pair box_loss_and_angle(const at::Tensor& boxes, const at::Tensor& others, BoxPairs pairs, bool angle);
+Pair box_loss_and_angle(const at::Tensor& boxes, const at::Tensor& others, BoxPairs pairs);
 Pair box_loss_backward(Overlap kind, const at::Tensor& grad, const at::Tensor& boxes, const at::Tensor& others,
                        BoxPairs pairs);
 

@@ -2,6 +2,7 @@
 #include "csrc/ops/npu/compose.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
@@ -52,12 +53,18 @@ at::Tensor confusion_transpose(const at::Tensor& input, at::IntArrayRef perm, at
 
 at::Tensor confusion_transpose_backward(const at::Tensor& grad, at::IntArrayRef perm, c10::SymIntArrayRef shape,
                                         bool transpose_first) {
-  std::vector<int64_t> back(perm.size());
-  for (size_t d = 0; d < perm.size(); ++d)
-    back[perm[d] < 0 ? perm[d] + perm.size() : perm[d]] = static_cast<int64_t>(d);
+  const auto count = static_cast<int64_t>(perm.size());
+  std::vector<int64_t> back(count, -1);
+  for (int64_t d = 0; d < count; ++d) {
+    int64_t& place = back[at::maybe_wrap_dim(perm[d], count, /*wrap_scalar=*/false)];
+    TORCH_CHECK(place < 0, "npu_confusion_transpose_backward: perm ", perm, " has a dimension twice");
+    place = d;
+  }
+  TORCH_CHECK(!transpose_first || shape.size() == perm.size(), "npu_confusion_transpose_backward: perm has ", count,
+              " dimensions, shape ", shape.size());
   if (!transpose_first) return grad.permute(back).reshape_symint(shape).clone(at::MemoryFormat::Contiguous);
   Sizes moved;
-  for (int64_t d : perm) moved.push_back(shape[d < 0 ? d + perm.size() : d]);
+  for (int64_t d : perm) moved.push_back(shape[d < 0 ? d + count : d]);
   return grad.reshape_symint(moved).permute(back).clone(at::MemoryFormat::Contiguous);
 }
 
@@ -69,9 +76,10 @@ std::vector<int64_t> reversed_pairs(at::IntArrayRef paddings) {
 }
 
 at::Tensor one_hot(const at::Tensor& input, int64_t dim, int64_t depth, const at::Scalar& on, const at::Scalar& off) {
-  const int64_t at = dim < 0 ? dim + input.dim() + 1 : dim;
+  const int64_t at = at::maybe_wrap_dim(dim, input.dim() + 1);
+  TORCH_CHECK_VALUE(depth >= 0, "npu_one_hot: depth is ", depth);
   std::vector<int64_t> shape(input.dim() + 1, 1);
-  shape.at(at) = depth;
+  shape[at] = depth;
   const at::Tensor classes = at::arange(depth, input.options().dtype(at::kLong)).reshape(shape);
   const auto options = input.options().dtype(at::kFloat);
   return at::where(input.unsqueeze(at).eq(classes), at::scalar_tensor(on, options), at::scalar_tensor(off, options));
@@ -79,7 +87,10 @@ at::Tensor one_hot(const at::Tensor& input, int64_t dim, int64_t depth, const at
 
 at::Tensor repeat_interleave_backward(const at::Tensor& grad, const at::Tensor& input, const c10::SymInt& repeats,
                                       std::optional<int64_t> dim) {
+  TORCH_SYM_CHECK(repeats.sym_gt(0), "repeat_interleave: the gradient of ", repeats,
+                  " repeats; give a positive number");
   const int64_t at = dim ? wrap(input, *dim) : 0;
+  TORCH_CHECK(grad.dim() > at, "repeat_interleave: a gradient of ", grad.dim(), " dimensions has no dimension ", at);
   Sizes split;
   for (int64_t d = 0; d < grad.dim(); ++d) {
     if (d != at) {
@@ -97,8 +108,16 @@ at::Tensor bmm_v2(const at::Tensor& input, const at::Tensor& other, at::IntArray
   return sizes.empty() ? out : out.reshape(sizes);
 }
 
+namespace {
+void check_image(const at::Tensor& input) {
+  TORCH_CHECK(input.dim() > 2, "a convolution's input has batch, channels and at least one more dimension, not ",
+              input.sym_sizes());
+}
+}  // namespace
+
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups) {
+  check_image(input);
   const std::vector<int64_t> none(input.dim() - 2, 0);
   return at::convolution(input, weight, bias, stride, padding, dilation, false, none, groups);
 }
@@ -106,6 +125,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
 Triple convolution_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight,
                             at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                             at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
+  check_image(input);
   const std::vector<int64_t> none(input.dim() - 2, 0);
   const c10::SymInt channels = transposed ? weight.sym_size(1) * groups : weight.sym_size(0);
   const Sizes bias{channels};

@@ -17,6 +17,27 @@ void need_shape(const char* op, at::IntArrayRef shape) {
 
 }  // namespace
 
+void check_top_k(const char* name, const at::Tensor& x, int64_t k) {
+  TORCH_CHECK(x.dim() > 0, name, ": the input has no dimensions");
+  TORCH_CHECK_VALUE(k > 0, name, ": k is ", k);
+  TORCH_SYM_CHECK(x.sym_size(-1).sym_ge(k), name, ": k is ", k, ", but there are ", x.sym_size(-1), " experts");
+}
+
+void check_not_padded(const char* name, bool padded_mode) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!padded_mode, name, ": padded_mode is not implemented");
+}
+
+c10::SymInt permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted) {
+  const c10::SymInt all = indices.sym_numel();
+  const int64_t count = wanted.value_or(0);
+  if (count > 0) return all.min(count);
+  return count == 0 ? all : (all + count).max(0);
+}
+
+c10::SymInt unpermuted_rows(const at::Tensor& places, const OptionalTensor& probs) {
+  return given(probs) ? probs->sym_size(0) : places.sym_numel();
+}
+
 void check_gate(const at::Tensor& x, const OptionalTensor& bias, const OptionalTensor& ids, const OptionalTensor& table,
                 GateNumbers n) {
   constexpr const char* kOp = "npu_moe_gating_top_k";

@@ -1,8 +1,6 @@
-// npu_fusion_attention, its second version (rotary columns, kinds of pse) and its third (lengths and random state as tensors), with
-// their gradients. Hand-written because they return numbers and draw random ones; the calls themselves are attention.cpp's.
+// npu_fusion_attention and its second version (rotary columns, kinds of pse), with their gradients. Hand-written because they return
+// numbers and draw random ones; the calls themselves are attention.cpp's.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 
 #include "csrc/core/device.h"
 #include "csrc/core/generator.h"

@@ -5,6 +5,7 @@
 #include "csrc/core/device.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/result.h"
+#include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/structured.h"
 #include "npu_ops.h"
 
@@ -48,13 +49,21 @@ std::vector<Result> results_of(at::TensorList x, at::TensorList weight, int64_t 
   return results;
 }
 
-void check(at::TensorList x, at::TensorList weight, const OptionalList& offset, const OptionalList& antiquant_scale,
-           const OptionalList& antiquant_offset, const OptionalList& activation_input, OptionalInt list_type,
-           OptionalInt act) {
-  for (const OptionalList* list : {&offset, &antiquant_scale, &antiquant_offset, &activation_input}) {
-    TORCH_CHECK_NOT_IMPLEMENTED(!*list || (*list)->empty(),
-                                "npu_grouped_matmul: offset, antiquant_scale, antiquant_offset and ",
-                                "activation_input are not implemented");
+// Lists that are not implemented. An empty one is none.
+struct Refused {
+  const OptionalList &offset, &antiquant_scale, &antiquant_offset, &activation_input, &quant_scale, &quant_offset;
+};
+
+void check(at::TensorList x, at::TensorList weight, const Refused& lists, OptionalInt list_type, OptionalInt act) {
+  const std::pair<const char*, const OptionalList&> named[] = {{"offset", lists.offset},
+                                                               {"antiquant_scale", lists.antiquant_scale},
+                                                               {"antiquant_offset", lists.antiquant_offset},
+                                                               {"activation_input", lists.activation_input},
+                                                               {"activation_quant_scale", lists.quant_scale},
+                                                               {"activation_quant_offset", lists.quant_offset}};
+  for (const auto& [name, list] : named) {
+    TORCH_CHECK_NOT_IMPLEMENTED(listed(list).empty(), "npu_grouped_matmul: ", name,
+                                " is not implemented; leave it out");
   }
   TORCH_CHECK_NOT_IMPLEMENTED(list_type.value_or(0) < 2, "npu_grouped_matmul: group_list_type 2 is not implemented");
   TORCH_CHECK_VALUE(act.value_or(0) >= 0 && act.value_or(0) <= 5, "npu_grouped_matmul: act_type is 0 to 5, not ", *act);
@@ -76,12 +85,19 @@ int64_t type_of(OptionalInt group_type, bool has_list) { return group_type.value
 std::vector<at::Tensor> grouped_matmul(at::TensorList x, at::TensorList weight, OptionalList bias, OptionalList scale,
                                        OptionalList offset, OptionalList antiquant_scale, OptionalList antiquant_offset,
                                        OptionalList per_token_scale, const OptionalTensor& group_list,
-                                       OptionalList activation_input, OptionalList, OptionalList,
-                                       OptionalInt split_item, OptionalInt group_type, OptionalInt group_list_type,
-                                       OptionalInt act_type, at::OptionalIntArrayRef tuning, OptionalInt output_dtype,
-                                       OptionalInt, OptionalInt, OptionalInt, OptionalInt) {
+                                       OptionalList activation_input, OptionalList quant_scale,
+                                       OptionalList quant_offset, OptionalInt split_item, OptionalInt group_type,
+                                       OptionalInt group_list_type, OptionalInt act_type,
+                                       at::OptionalIntArrayRef tuning, OptionalInt output_dtype, OptionalInt x_dtype,
+                                       OptionalInt weight_dtype, OptionalInt scale_dtype,
+                                       OptionalInt per_token_scale_dtype) {
   const NPUGuard guard(first_device(x, weight));
-  check(x, weight, offset, antiquant_scale, antiquant_offset, activation_input, group_list_type, act_type);
+  check(x, weight, {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
+        group_list_type, act_type);
+  check_dtypes("npu_grouped_matmul", {{"x_dtype", x_dtype, x},
+                                      {"weight_dtype", weight_dtype, weight},
+                                      {"scale_dtype", scale_dtype, scale},
+                                      {"per_token_scale_dtype", per_token_scale_dtype, per_token_scale}});
   const int64_t type = type_of(group_type, given(group_list)), split = split_item.value_or(0);
   const at::TensorList none;
   const auto list = [&](const OptionalList& tensors) { return tensors.value_or(none); };
@@ -96,15 +112,21 @@ std::vector<at::Tensor> grouped_matmul(at::TensorList x, at::TensorList weight, 
   return out;
 }
 
-std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList weight, OptionalList, OptionalList,
+std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList weight, OptionalList, OptionalList scale,
                                             OptionalList offset, OptionalList antiquant_scale,
-                                            OptionalList antiquant_offset, OptionalList,
+                                            OptionalList antiquant_offset, OptionalList per_token_scale,
                                             const OptionalTensor& group_list, OptionalList activation_input,
-                                            OptionalList, OptionalList, OptionalInt split_item, OptionalInt group_type,
-                                            OptionalInt group_list_type, OptionalInt act_type, at::OptionalIntArrayRef,
-                                            OptionalInt output_dtype, OptionalInt, OptionalInt, OptionalInt,
-                                            OptionalInt) {
-  check(x, weight, offset, antiquant_scale, antiquant_offset, activation_input, group_list_type, act_type);
+                                            OptionalList quant_scale, OptionalList quant_offset, OptionalInt split_item,
+                                            OptionalInt group_type, OptionalInt group_list_type, OptionalInt act_type,
+                                            at::OptionalIntArrayRef, OptionalInt output_dtype, OptionalInt x_dtype,
+                                            OptionalInt weight_dtype, OptionalInt scale_dtype,
+                                            OptionalInt per_token_scale_dtype) {
+  check(x, weight, {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
+        group_list_type, act_type);
+  check_dtypes("npu_grouped_matmul", {{"x_dtype", x_dtype, x},
+                                      {"weight_dtype", weight_dtype, weight},
+                                      {"scale_dtype", scale_dtype, scale},
+                                      {"per_token_scale_dtype", per_token_scale_dtype, per_token_scale}});
   std::vector<at::Tensor> out;
   const int64_t groups = given(group_list) ? group_list->size(0) : 0;
   for (const Result& r :
@@ -136,10 +158,12 @@ std::vector<at::Tensor> grouped_matmul_list_meta(at::TensorList x, at::TensorLis
                                                  OptionalList offset, OptionalList antiquant_scale,
                                                  OptionalList antiquant_offset, OptionalList,
                                                  at::OptionalIntArrayRef group_list, OptionalList activation_input,
-                                                 OptionalList, OptionalList, OptionalInt split_item,
-                                                 OptionalInt group_type, OptionalInt group_list_type,
-                                                 OptionalInt act_type, std::optional<at::ScalarType> output_dtype) {
-  check(x, weight, offset, antiquant_scale, antiquant_offset, activation_input, group_list_type, act_type);
+                                                 OptionalList quant_scale, OptionalList quant_offset,
+                                                 OptionalInt split_item, OptionalInt group_type,
+                                                 OptionalInt group_list_type, OptionalInt act_type,
+                                                 std::optional<at::ScalarType> output_dtype) {
+  check(x, weight, {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
+        group_list_type, act_type);
   std::vector<at::Tensor> out;
   const int64_t groups = group_list ? static_cast<int64_t>(group_list->size()) : 0;
   for (const Result& r : results_of(x, weight, groups, split_item.value_or(0), type_of(group_type, groups > 0),

@@ -55,6 +55,7 @@ at::Tensor renorm_gradient(const at::Tensor& grad, const at::Tensor& input, cons
 }
 
 at::Tensor complex_to_real_gradient(const at::Tensor& grad, at::IntArrayRef dim, int64_t normalization) {
+  TORCH_CHECK(!dim.empty(), "fft_c2r_backward: dim is empty");
   const at::Tensor half = at::_fft_r2c(grad, dim, normalization, /*onesided=*/true);
   const int64_t last = dim.back(), twice = grad.size(last) - half.size(last);
   const at::Tensor place = at::arange(half.size(last), grad.options());
@@ -66,6 +67,7 @@ at::Tensor complex_to_real_gradient(const at::Tensor& grad, at::IntArrayRef dim,
 
 at::Tensor real_to_complex_gradient(const at::Tensor& grad, at::IntArrayRef dim, int64_t normalization, bool onesided,
                                     int64_t last) {
+  TORCH_CHECK(!dim.empty(), "fft_r2c_backward: dim is empty");
   at::Tensor full = grad;
   if (onesided && last > grad.size(dim.back())) {
     const int64_t at = wrap(grad, dim.back());
@@ -123,7 +125,7 @@ at::Tensor product_gradient(const at::Tensor& a, const at::Tensor& b, c10::SymIn
 at::Tensor quantized(const at::Tensor& input, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis,
                      at::ScalarType type) {
   std::vector<int64_t> shape(input.dim(), 1);
-  if (scales.numel() != 1) shape.at(wrap(input, axis)) = scales.numel();
+  if (scales.numel() != 1) shape[wrap(input, axis)] = scales.numel();
   const at::ScalarType to = quantized_type(static_cast<int64_t>(type));
   const double low = to == at::kChar ? -128 : to == at::kByte ? 0 : -2147483648.0;
   const double high = to == at::kChar ? 127 : to == at::kByte ? 255 : 2147483520.0;

@@ -5,6 +5,7 @@
 
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/npu/sizes.h"
 
 namespace npu::ops {
 
@@ -41,6 +42,31 @@ void check_gamma(const char* name, const at::Tensor& input, const at::Tensor& ga
 void check_same_sizes(const char* name, const at::Tensor& a, const at::Tensor& b) {
   TORCH_CHECK(a.sym_sizes() == b.sym_sizes(), name, ": tensors of ", a.sym_sizes(), " and ", b.sym_sizes(),
               " must have the same sizes");
+}
+
+void check_add_layer_norm_gradient(const OptionalTensor& dy, const at::Tensor& x1, const at::Tensor& x2,
+                                   const at::Tensor& rstd, const at::Tensor& mean, const at::Tensor& gamma,
+                                   const OptionalTensor& dsum) {
+  constexpr const char* kOp = "npu_add_layer_norm_backward";
+  check_same_sizes(kOp, x1, x2);
+  check_gamma(kOp, x1, gamma);
+  const Sizes statistic = reduced(x1, gamma);
+  c10::SymInt rows = 1;
+  for (const c10::SymInt& size : statistic) rows *= size;
+  need_elements(kOp, "rstd", rstd, {rows});
+  need_elements(kOp, "mean", mean, {rows});
+  need_sizes(kOp, "dy_opt", dy, sizes_of(x1));
+  need_sizes(kOp, "dsum_opt", dsum, sizes_of(x1));
+}
+
+void check_bce_gradient(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& target,
+                        const OptionalTensor& weight, const OptionalTensor& pos_weight) {
+  constexpr const char* kOp = "npu_binary_cross_entropy_with_logits_backward";
+  const Sizes sizes = sizes_of(input);
+  need_broadcast(kOp, "grad_output", grad, sizes);
+  need_broadcast(kOp, "target", target, sizes);
+  need_broadcast(kOp, "weight_opt", weight, sizes);
+  need_broadcast(kOp, "pos_weight_opt", pos_weight, sizes);
 }
 
 int64_t rotary_layout(std::string_view name) {

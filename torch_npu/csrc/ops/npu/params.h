@@ -23,6 +23,12 @@ void check_no_rotate(const OptionalTensor& rotate);
 void check_gamma(const char* name, const at::Tensor& input, const at::Tensor& gamma);
 void check_same_sizes(const char* name, const at::Tensor& a, const at::Tensor& b);
 
+void check_add_layer_norm_gradient(const OptionalTensor& dy, const at::Tensor& x1, const at::Tensor& x2,
+                                   const at::Tensor& rstd, const at::Tensor& mean, const at::Tensor& gamma,
+                                   const OptionalTensor& dsum);
+void check_bce_gradient(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& target,
+                        const OptionalTensor& weight, const OptionalTensor& pos_weight);
+
 int64_t gelu_code(std::string_view approximate);  // aclnnGeluV2: none 0, tanh 1
 void check_probability(double p);
 
@@ -36,27 +42,19 @@ c10::SymInt bit_mask_bytes(const at::Tensor& input);
 void check_bit_mask(const at::Tensor& input, const at::Tensor& mask);
 int64_t product(at::IntArrayRef sizes);
 
-// -- experts
-void check_top_k(const char* name, const at::Tensor& x, int64_t k);
-void check_not_padded(const char* name, bool padded_mode);
-c10::SymInt permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted);
-c10::SymInt unpermuted_rows(const at::Tensor& places, const OptionalTensor& probs);
-
 // -- quantization. Numbers name PyTorch's dtypes; none means the default.
-void check_dynamic_quant(const at::Tensor& input, std::optional<int64_t> dtype, std::string_view mode);
+void check_dynamic_quant(const at::Tensor& input, std::optional<int64_t> dtype, std::string_view mode, double largest);
 int64_t acl_code(at::ScalarType type);  // CANN's number of a dtype
 at::ScalarType quantized_type(int64_t dtype);
 at::ScalarType half_type(std::optional<int64_t> dtype);
 at::ScalarType quant_matmul_type(std::optional<int64_t> dtype);
 void check_round_mode(std::optional<int64_t> mode);
+void check_quant_matmul(const at::Tensor& x1, const at::Tensor& x2, at::OptionalIntArrayRef group_sizes,
+                        const OptionalTensor& y_scale);
 Sizes matmul_sizes(const at::Tensor& a, const at::Tensor& b);
 bool packs_columns(const at::Tensor& weight);  // int32 of eight 4-bit integers along columns
 void quantize_into(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis,
                    bool divide, const at::Tensor& out);
-
-void check_cross_entropy(const at::Tensor& input, const at::Tensor& target, const OptionalTensor& weight,
-                         std::string_view reduction, double zloss, bool return_zloss);
-void check_no_zloss(double zloss, const OptionalTensor& gradient);
 
 // A mask that the caller gave is not kept for the backward pass, which draws it from the seed again.
 void check_drawn_mask(const OptionalTensor& dropout_mask);

@@ -69,6 +69,14 @@ void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gam
   need_elements(op, "offset", offset, {1, columns, each});
 }
 
+void check_anti_quant(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& offset) {
+  constexpr const char* kOp = "npu_anti_quant";
+  need_type(kOp, "x", x, {at::kChar, at::kInt});
+  const Sizes out = x.scalar_type() == at::kInt ? with_size(x, -1, x.sym_size(-1) * 8) : sizes_of(x);
+  need_broadcast(kOp, "scale", scale, out);
+  need_broadcast(kOp, "offset", offset, out);
+}
+
 void check_group_quant(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& groups,
                        const OptionalTensor& offset) {
   constexpr const char* kOp = "npu_group_quant";
@@ -135,6 +143,7 @@ void check_feed_forward(const at::Tensor& x, const at::Tensor& w1, const at::Ten
   TORCH_SYM_CHECK(w1.sym_size(-2).sym_eq(x.sym_size(-1)), kOp, ": x has ", x.sym_size(-1), " columns, weight1 ",
                   w1.sym_size(-2), " rows");
   if (dims == 2) return;
+  TORCH_SYM_CHECK(x.sym_size(-1).sym_gt(0), kOp, ": x has no columns");
   const c10::SymInt rows = x.sym_numel() / x.sym_size(-1), count = static_cast<int64_t>(list->size());
   TORCH_SYM_CHECK(w1.sym_size(0).sym_eq(count).sym_and(w2.sym_size(0).sym_eq(count)), kOp, ": ", count,
                   " groups of tokens for ", w1.sym_size(0), " and ", w2.sym_size(0), " experts");

@@ -30,7 +30,9 @@ Result sized(const Sizes& sizes, at::ScalarType type) { return {sizes, type}; }
 Result nothing(at::ScalarType type) { return sized({0}, type); }
 Result absent() { return {{}, at::ScalarType::Undefined}; }
 
-int64_t wrap(const at::Tensor& tensor, int64_t dim) { return at::maybe_wrap_dim(dim, tensor.dim()); }
+int64_t wrap(const at::Tensor& tensor, int64_t dim) {
+  return at::maybe_wrap_dim(dim, tensor.dim(), /*wrap_scalar=*/false);
+}
 
 Sizes with_size(const at::Tensor& tensor, int64_t dim, const c10::SymInt& size) {
   Sizes sizes = sizes_of(tensor);

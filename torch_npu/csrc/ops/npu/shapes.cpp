@@ -42,6 +42,26 @@ void need_sizes(const char* op, const char* name, const OptionalTensor& t, const
   if (given(t)) need_sizes(op, name, *t, sizes);
 }
 
+void need_kernel_size(const char* op, const at::Tensor& weight, at::IntArrayRef kernel) {
+  const auto dims = static_cast<int64_t>(kernel.size());
+  TORCH_CHECK(weight.dim() == dims + 2, op, ": the weight has ", weight.dim(), " dimensions, not ", dims + 2);
+  for (int64_t d = 0; d < dims; ++d) {
+    TORCH_SYM_CHECK(weight.sym_size(d + 2).sym_eq(kernel[static_cast<size_t>(d)]), op, ": kernel_size is ", kernel,
+                    ", the weight's ", weight.sym_sizes().slice(2));
+  }
+}
+
+void need_broadcast(const char* op, const char* name, const OptionalTensor& t, const Sizes& to) {
+  if (!given(t)) return;
+  const auto missing = static_cast<int64_t>(to.size()) - t->dim();
+  for (int64_t d = 0; d < t->dim(); ++d) {
+    const c10::SymInt size = t->sym_size(d);
+    const c10::SymBool one = size.sym_eq(1);
+    TORCH_SYM_CHECK(missing + d < 0 ? one : one.sym_or(size.sym_eq(to[missing + d])), op, ": ", name, " of ",
+                    t->sym_sizes(), " does not broadcast to [", joined(to, ", "), "]");
+  }
+}
+
 void need_elements(const char* op, const char* name, const OptionalTensor& t, const Sizes& counts) {
   if (!given(t)) return;
   const c10::SymInt has = t->sym_numel();

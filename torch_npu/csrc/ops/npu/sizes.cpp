@@ -1,15 +1,56 @@
 // Refusals of arguments: see sizes.h.
 #include "csrc/ops/npu/sizes.h"
 
+#include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <sstream>
 
+#include "csrc/ops/aclnn_call.h"
+
 namespace npu::ops {
+namespace {
+
+constexpr int64_t kVendor = 256;  // the vendor's number of a type is CANN's and this
+constexpr int64_t kVendorInt4 = kVendor + ACL_INT4;
+
+bool names_nibbles(int64_t number) { return number == kVendorInt4 || number == static_cast<int64_t>(at::kQUInt4x2); }
+
+// Whether the number, PyTorch's or the vendor's, is that of the type or of PyTorch's quantized type of the same bytes.
+bool names(int64_t number, at::ScalarType type) {
+  if (number >= kVendor) return number == kVendor + acl_dtype(type);
+  const auto named = static_cast<at::ScalarType>(number);
+  const bool whole = named == at::kQInt8 || named == at::kQUInt8 || named == at::kQInt32;
+  return named == type || (whole && at::toUnderlying(named) == type);
+}
+
+}  // namespace
 
 void refuse_given(const char* op, const char* name, const OptionalTensor& value) {
   TORCH_CHECK_NOT_IMPLEMENTED(!given(value), op, ": ", name, " is not implemented; leave it out");
+}
+
+void refuse_given(const char* op, std::initializer_list<NamedTensor> tensors) {
+  for (const NamedTensor& t : tensors) refuse_given(op, t.name, t.tensor);
+}
+
+void check_dtypes(const char* op, std::initializer_list<NamedType> types) {
+  for (const NamedType& t : types) {
+    if (!t.type) continue;
+    TORCH_CHECK_VALUE(!t.of.empty(), op, ": ", t.name, " says how a tensor is read that is not given; leave it out");
+    for (const at::Tensor& tensor : t.of) {
+      const bool packed = t.reading == Reading::kPacked && tensor.scalar_type() == at::kInt;
+      TORCH_CHECK_NOT_IMPLEMENTED(names(*t.type, tensor.scalar_type()) || (packed && names_nibbles(*t.type)), op, ": ",
+                                  t.name, " ", *t.type, " is not implemented for a tensor of ", tensor.scalar_type(),
+                                  ", whose bytes are read as nothing else; leave it out");
+    }
+  }
+}
+
+void check_result_type(const char* op, const char* name, const std::optional<int64_t>& type, at::ScalarType made) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!type || names(*type, made), op, ": ", name, " ", *type,
+                              " is not implemented, the result is ", made, "; leave it out and convert the result");
 }
 
 void check_word(const char* op, const char* name, std::string_view value,

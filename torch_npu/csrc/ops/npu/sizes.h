@@ -19,11 +19,44 @@ template <class T>
 void refuse_given(const char* op, const char* name, const std::optional<T>& value) {
   TORCH_CHECK_NOT_IMPLEMENTED(!value, op, ": ", name, " is not implemented; leave it out");
 }
+inline void refuse_given(const char* op, const char* name, at::OptionalIntArrayRef value) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!value, op, ": ", name, " is not implemented; leave it out");
+}
+struct NamedTensor {
+  const char* name;
+  const OptionalTensor& tensor;
+};
+void refuse_given(const char* op, std::initializer_list<NamedTensor> tensors);
 void check_word(const char* op, const char* name, std::string_view value,
                 std::initializer_list<std::string_view> known);
 void check_number(const char* op, const char* name, int64_t value, std::initializer_list<int64_t> known);
 // A dtype by PyTorch's number: int8 where it is absent, and nothing else.
 void check_int8(const char* op, const std::optional<int64_t>& type);
+
+// An argument that says as which type the bytes of tensors are read. Nothing reads them as another type than the tensors', so that it names
+// theirs or is refused. Where an operator takes an int32 as eight 4-bit integers, it may name these (kPacked).
+inline at::TensorList listed(const at::Tensor& t) { return t; }
+inline at::TensorList listed(const OptionalTensor& t) { return given(t) ? at::TensorList(*t) : at::TensorList(); }
+inline at::TensorList listed(at::TensorList list) { return list; }
+inline at::TensorList listed(const std::optional<at::TensorList>& l) { return l ? *l : at::TensorList(); }
+enum class Reading { kPlain, kPacked };
+struct NamedType {
+  template <class T>
+  NamedType(const char* name, const std::optional<int64_t>& type, const T& of, Reading reading = Reading::kPlain)
+      : name(name), type(type), of(listed(of)), reading(reading) {}
+  const char* name;
+  const std::optional<int64_t>& type;
+  at::TensorList of;
+  Reading reading;
+};
+void check_dtypes(const char* op, std::initializer_list<NamedType> types);
+// A result's type that can be chosen elsewhere: the one that is made, or refused.
+void check_result_type(const char* op, const char* name, const std::optional<int64_t>& type, at::ScalarType made);
+inline void check_result_type(const char* op, const char* name, const std::optional<at::ScalarType>& type,
+                              at::ScalarType made) {
+  const auto number = type ? std::optional(static_cast<int64_t>(*type)) : std::nullopt;
+  check_result_type(op, name, number, made);
+}
 
 // int8, or an 8-bit floating type by PyTorch's number or the vendor's.
 at::ScalarType eight_bits(const char* op, const std::optional<int64_t>& type);
@@ -32,14 +65,21 @@ at::ScalarType eight_bits(const char* op, const std::optional<int64_t>& type);
 void need_dims(const char* op, const char* name, const at::Tensor& t, std::initializer_list<int64_t> dims);
 void need_sizes(const char* op, const char* name, const at::Tensor& t, const Sizes& sizes);  // -1 stands for any
 void need_sizes(const char* op, const char* name, const OptionalTensor& t, const Sizes& sizes);
+// The tensor broadcasts to the sizes; dimensions of one more than they have may lead.
+void need_broadcast(const char* op, const char* name, const OptionalTensor& t, const Sizes& to);
 void need_elements(const char* op, const char* name, const OptionalTensor& t, const Sizes& counts);  // one of them
 void need_type(const char* op, const char* name, const OptionalTensor& t, std::initializer_list<at::ScalarType> types);
 void need_integers(const char* op, const char* name, const OptionalTensor& t);  // int32 or int64
 void need_same_type(const char* op, const char* a, const at::Tensor& x, const char* b, const at::Tensor& y);
+void need_kernel_size(const char* op, const at::Tensor& weight, at::IntArrayRef kernel);  // the weight's last sizes
 // A tensor that the caller gives for a result: of its device, and of a type that the result converts to.
 void check_out(const at::Tensor& to, const at::Tensor& from);
 
 // -- experts (expert_sizes.cpp)
+void check_top_k(const char* name, const at::Tensor& x, int64_t k);
+void check_not_padded(const char* name, bool padded_mode);
+c10::SymInt permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted);
+c10::SymInt unpermuted_rows(const at::Tensor& places, const OptionalTensor& probs);
 struct GateNumbers {
   int64_t k, chosen_groups, groups, group_mode, renorm, norm;
 };
@@ -136,6 +176,7 @@ Sizes permuted_product(const at::Tensor& a, const at::Tensor& b, at::OptionalInt
                        at::OptionalIntArrayRef perm_b, const OptionalTensor& scale, int64_t split);
 Sizes feed_forward_sizes(const at::Tensor& x, const at::Tensor& weight);
 Sizes product_sizes(const char* op, const at::Tensor& a, const at::Tensor& b);
+void check_anti_quant(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& offset);
 void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gamma, const OptionalTensor& beta,
                       const OptionalTensor& scale, const OptionalTensor& offset);
 void check_group_quant(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& groups,

@@ -54,6 +54,24 @@ at::Tensor column(const at::Tensor& t) { return t.unsqueeze(1); }
 
 }  // namespace
 
+void check_cross_entropy(const at::Tensor& input, const at::Tensor& target, const OptionalTensor& weight,
+                         std::string_view reduction, double zloss, bool return_zloss) {
+  TORCH_CHECK(input.dim() == 2 && target.dim() == 1,
+              "npu_cross_entropy_loss: the input is [N, C] and the target [N], not ", input.sym_sizes(), " and ",
+              target.sym_sizes());
+  TORCH_SYM_CHECK(input.sym_size(0).sym_eq(target.sym_size(0)), "npu_cross_entropy_loss: ", input.sym_size(0),
+                  " rows and ", target.sym_size(0), " targets");
+  TORCH_CHECK(!given(weight) || (weight->dim() == 1 && weight->sym_size(0) == input.sym_size(1)),
+              "npu_cross_entropy_loss: weight has one element a class");
+  TORCH_CHECK_VALUE(reduction == "mean" || reduction == "sum" || reduction == "none",
+                    "npu_cross_entropy_loss: reduction is mean, sum or none, not ", reduction);
+  TORCH_CHECK_NOT_IMPLEMENTED(zloss == 0 && !return_zloss, "npu_cross_entropy_loss: the z-loss is not implemented");
+}
+
+void check_no_zloss(double zloss, const OptionalTensor& gradient) {
+  TORCH_CHECK_NOT_IMPLEMENTED(zloss == 0 && !given(gradient), "npu_cross_entropy_loss: the z-loss is not implemented");
+}
+
 PartialLogits partial_logits(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& target, int64_t start,
                              int64_t end, bool with_logits) {
   constexpr const char* kOp = "npu_fused_linear_online_max_sum";

@@ -13,6 +13,11 @@
 
 namespace npu::ops {
 
+// npu_cross_entropy_loss: sizes, words, and its z-loss, which is refused.
+void check_cross_entropy(const at::Tensor& input, const at::Tensor& target, const OptionalTensor& weight,
+                         std::string_view reduction, double zloss, bool return_zloss);
+void check_no_zloss(double zloss, const OptionalTensor& gradient);
+
 // Maximum, sum of exponentials, the target's logit less the maximum, bits of targets that lie elsewhere, targets from `start` on, logits.
 using PartialLogits = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 PartialLogits partial_logits(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& target, int64_t start,

@@ -1,0 +1,136 @@
+"""Does NPU code run in this environment, and on which CANN? Each finding is a line, with its remedy where it is wrong.
+
+What is installed and set is read here, without importing it; whether it works is tried in a process of its own
+(trial.py), whose crash or hang is a finding, too.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+
+from . import Refused, root
+from .finding import Finding
+
+TORCH = "2.13."
+PREFIXES = ("ANYCEND_", "ASCEND_", "HCCL_", "HCCN_", "TORCH_NPU_", "TORCH_HCCL_", "TORCH_TRANSFER_", "PYTORCH_NPU_")
+FILES = 1024  # a rank of a job of eight has some hundred sockets, pipes and memory files
+HERE = Path(__file__).resolve().parent
+
+
+def installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def check_packages() -> Iterator[Finding]:
+    found = {name: installed(name) for name in ("torch", "anycend", "anycend-softnpu", "torch-npu")}
+    yield Finding(True, f"Python {sys.version.split()[0]} in {sys.prefix}")
+    if found["torch"] is None:
+        yield Finding(False, "torch is not installed", "pip install torch==2.13.0")
+    else:
+        right = found["torch"].startswith(TORCH)
+        remedy = "" if right else f"torch_npu is built for {TORCH}x: pip install torch==2.13.0"
+        yield Finding(right, f"torch {found['torch']}", remedy)
+    for name in ("anycend", "anycend-softnpu", "torch-npu"):
+        if found[name]:
+            yield Finding(True, f"{name} {found[name]}")
+    if found["anycend"] and found["torch-npu"]:
+        yield Finding(
+            False,
+            "anycend and the vendor's torch-npu are both installed; they own the same module torch_npu",
+            "pip uninstall anycend torch-npu, then install the one you want (the vendor's goes with anycend-softnpu)",
+        )
+    elif not found["anycend"] and not found["torch-npu"]:
+        yield Finding(None, "no torch_npu is installed: programs in C and C++ run, PyTorch has no device npu",
+                      "pip install . in a clone of anycend")  # fmt: skip
+
+
+def known_variables() -> set[str]:
+    return set((HERE / "variables.txt").read_text(encoding="utf-8").split())
+
+
+def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """A variable that nobody reads does nothing, silently: most often it is misspelt."""
+    known = known_variables()
+    for name in sorted(environment):
+        if not name.startswith(PREFIXES):
+            continue
+        if name in known:
+            yield Finding(True, f"{name}={environment[name]}")
+            continue
+        near = difflib.get_close_matches(name, known, 1, 0.85)
+        if near:
+            yield Finding(False, f"{name} is read by nobody here", f"unset it; did you mean {near[0]}?")
+        elif name.startswith("ANYCEND_"):
+            yield Finding(False, f"{name} is read by nobody", "unset it; docs/env.md lists the variables")
+        else:
+            yield Finding(None, f"{name}={environment[name]} is not read here; the vendor's own libraries may")
+
+
+def check_root() -> Iterator[Finding]:
+    try:
+        yield Finding(True, f"software NPU in {root()}")
+    except Refused as refusal:
+        yield Finding(False, *str(refusal).split(": ", 1))
+    for name in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"):
+        folder = os.environ.get(name)
+        if folder and not Path(folder).is_dir():
+            yield Finding(False, f"{name}={folder} is no folder", f"unset {name}, or source the toolkit's set_env.sh")
+
+
+def check_limits() -> Iterator[Finding]:
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    enough = files == resource.RLIM_INFINITY or files >= FILES
+    yield Finding(enough, f"open files: {files}", "" if enough else f"ulimit -n {FILES}")
+    space = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if space != resource.RLIM_INFINITY:
+        yield Finding(
+            False,
+            f"address space is limited to {space >> 20} MiB; a device's memory is reserved as a range, then filled",
+            "ulimit -v unlimited",
+        )
+
+
+def check_trial(seconds: float) -> Iterator[Finding]:
+    """Runs trial.py; what it prints on its last line are findings."""
+    try:
+        place = str(root())
+    except Refused:
+        return
+    try:
+        done = subprocess.run(
+            [sys.executable, str(HERE / "trial.py"), place],
+            capture_output=True, text=True, errors="replace", timeout=seconds, cwd="/",
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        yield Finding(
+            False, f"a + b on npu:0 did not end within {seconds:g} s", "anycend doctor --timeout 600 waits longer"
+        )
+        return
+    lines = done.stdout.splitlines()
+    if done.returncode == 0 and lines:
+        for ok, what, remedy in json.loads(lines[-1]):
+            yield Finding(ok, what, remedy)
+        return
+    how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+    said = [line for line in done.stderr.splitlines() if line.strip()]
+    yield Finding(False, f"a + b on npu:0 failed ({how}): {said[-1] if said else 'nothing was said'}",
+                  f"the whole message: {sys.executable} {HERE / 'trial.py'} {place}")  # fmt: skip
+
+
+def check(seconds: float) -> Iterator[Finding]:
+    yield from check_packages()
+    yield from check_root()
+    yield from check_variables(os.environ)
+    yield from check_limits()
+    yield from check_trial(seconds)

@@ -1,0 +1,121 @@
+"""`anycend doctor`: what it finds in an environment that is right, and in others (softnpu/command/doctor.py)."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from anycend import Refused, doctor, root, version
+from anycend.__main__ import main, report
+
+
+def lines(findings) -> list[str]:
+    return [str(finding) for finding in findings]
+
+
+def packages(monkeypatch, **versions: str) -> list[str]:
+    monkeypatch.setattr(doctor, "installed", {name.replace("_", "-"): v for name, v in versions.items()}.get)
+    return lines(doctor.check_packages())[1:]
+
+
+def test_an_environment_that_is_right(capfd):
+    assert main(["doctor"]) == 0
+    out = capfd.readouterr().out.splitlines()
+    assert out[-1] == "ready" and not [line for line in out if line.startswith("FAIL")]
+    assert "ok    a + b on npu:0 is right" in out
+    assert f"ok    software NPU in {root()}" in out
+    assert f"ok    CANN in use: {(root() / 'lib64/libascendcl.so').resolve()}" in out
+
+
+def test_without_torch_the_library_is_asked():
+    trial = Path(doctor.__file__).with_name("trial.py")
+    done = subprocess.run([sys.executable, "-I", "-S", trial, root()], env={**os.environ, "ANYCEND_DEVICES": "3"},
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.stdout == '[[true, "libascendcl answers: 3 devices", ""]]\n', done.stderr
+
+
+def test_a_trial_that_fails_says_why(monkeypatch):
+    monkeypatch.setenv("ANYCEND_CANN", "/no/such/cann")
+    (finding,) = doctor.check_trial(60)
+    assert finding.ok is False and "exit code 1" in finding.what and "/no/such/cann" in finding.what
+    assert "trial.py" in finding.remedy
+
+
+@pytest.mark.parametrize("body, what", [
+    ("kill -SEGV $$", "a + b on npu:0 failed (signal 11): nothing was said"),
+    ("exec sleep 60", "a + b on npu:0 did not end within 0.5 s"),
+])  # fmt: skip
+def test_a_trial_that_crashes_or_hangs_is_a_finding(tmp_path, monkeypatch, body, what):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{body}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    (finding,) = doctor.check_trial(0.5)
+    assert finding.ok is False and finding.what == what
+
+
+def test_variables():
+    said = lines(doctor.check_variables({
+        "HOME": "/", "ANYCEND_SOC": "Ascend950", "HCCL_CONECT_TIMEOUT": "3", "ANYCEND_QUITE_ANOTHER_THING": "1",
+        "ASCEND_CUSTOM_THING": "x",
+    }))  # fmt: skip
+    assert said == [
+        "FAIL  ANYCEND_QUITE_ANOTHER_THING is read by nobody\n      unset it; docs/env.md lists the variables",
+        "ok    ANYCEND_SOC=Ascend950",
+        "note  ASCEND_CUSTOM_THING=x is not read here; the vendor's own libraries may",
+        "FAIL  HCCL_CONECT_TIMEOUT is read by nobody here\n      unset it; did you mean HCCL_CONNECT_TIMEOUT?",
+    ]
+
+
+def test_packages(monkeypatch):
+    assert packages(monkeypatch, torch="2.13.0", anycend="1") == ["ok    torch 2.13.0", "ok    anycend 1"]
+    assert packages(monkeypatch, anycend="1")[0] == (
+        "FAIL  torch is not installed\n      pip install torch==2.13.0"
+    )  # fmt: skip
+    assert packages(monkeypatch, torch="2.10.0", anycend="1")[0].startswith("FAIL  torch 2.10.0\n")
+    assert packages(monkeypatch, torch="2.13.0", anycend="1", torch_npu="2.13.0")[-1].startswith(
+        "FAIL  anycend and the vendor's torch-npu are both installed"
+    )
+    assert packages(monkeypatch, torch="2.13.0", anycend_softnpu="1")[-1].startswith("note  no torch_npu is installed")
+
+
+def test_a_root_that_is_broken(monkeypatch):
+    def refuse():
+        raise Refused("the software NPU is nowhere: reinstall this distribution")
+
+    monkeypatch.setattr(doctor, "root", refuse)
+    monkeypatch.setenv("ASCEND_HOME_PATH", "/no/such/toolkit")
+    said = lines(doctor.check_root())
+    assert said[0] == "FAIL  the software NPU is nowhere\n      reinstall this distribution"
+    assert "FAIL  ASCEND_HOME_PATH=/no/such/toolkit is no folder" in said[1]
+    assert list(doctor.check_trial(1)) == []
+
+
+def test_limits(monkeypatch):
+    limits = {resource.RLIMIT_NOFILE: (256, 256), resource.RLIMIT_AS: (1 << 30, 1 << 30)}
+    monkeypatch.setattr(resource, "getrlimit", limits.get)
+    said = lines(doctor.check_limits())
+    assert said[0] == "FAIL  open files: 256\n      ulimit -n 1024"
+    assert said[1].startswith("FAIL  address space is limited to 1024 MiB") and said[1].endswith("ulimit -v unlimited")
+
+
+def test_a_note_is_no_failure(capsys):
+    assert report([doctor.Finding(None, "so"), doctor.Finding(True, "well")]) == 0
+    assert report([doctor.Finding(False, "bad", "do this")]) == 1
+    assert capsys.readouterr().out == "note  so\nok    well\nready\nFAIL  bad\n      do this\n1 to repair\n"
+
+
+def test_no_verb_lists_them(capsys):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n    {verb}" in out for verb in ("doctor", "root", "run", "attach", "detach", "preflight"))
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0 and capsys.readouterr().out == version() + "\n" and version().startswith("anycend ")

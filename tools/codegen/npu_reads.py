@@ -1,0 +1,88 @@
+"""Which arguments of a row of ops/npu.yaml anything reads. One that nothing reads would be an option that does nothing.
+
+An argument counts as read where an expression of the row names it: the call, `check:` or `out:`. Of a written kernel
+the C++ is read: its parameter must have a name, and the body must use it. What is left is named in
+`ignored: {name: reason}`, or the build stops at the row. What it is not: a proof of effect, an expression may
+read an argument and drop it. Who calls it: npu.py.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npu_docs import REST
+
+if TYPE_CHECKING:
+    from npu import Row
+
+KERNELS = Path(__file__).resolve().parents[2] / "torch_npu" / "csrc" / "ops" / "npu"
+
+
+def names(text: str) -> set[str]:
+    """Names that C++ reads as variables: no strings, members, qualified names or functions."""
+    text = re.sub(r'"(?:[^"\\]|\\.)*"', " ", text)
+    return set(re.findall(r"(?<![\w.:])(?<!->)([A-Za-z_]\w*)\b(?!\s*\(|::)", text))
+
+
+@cache
+def sources() -> dict[str, str]:
+    return {p.name: re.sub(r"//.*", "", p.read_text(encoding="utf-8")) for p in sorted(KERNELS.glob("*.cpp"))}
+
+
+def closing(text: str, start: int) -> int:
+    """The index behind the bracket that closes the one before `start`."""
+    depth = 1
+    for i in range(start, len(text)):
+        depth += (text[i] in "({") - (text[i] in ")}")
+        if depth == 0:
+            return i + 1
+    return len(text)
+
+
+def parameters(text: str) -> list[str]:
+    """The name of each parameter, or "" of those that have none."""
+    while (plain := re.sub(r"<[^<>]*>", "", text)) != text:
+        text = plain
+    named = [re.fullmatch(r"\s*(?:const\s+)?[\w:]+\s*[&*]*\s*(?<!\w)(\w*)\s*", part) for part in text.split(",")]
+    return [m[1] if m else "" for m in named]
+
+
+def of_kernel(name: str) -> tuple[list[str], set[str]] | None:
+    """The parameters of a hand-written kernel's definition and the names in its body, or None where it has none."""
+    for text in sources().values():
+        for head in re.finditer(rf"\b{name}\(", text):
+            end = closing(text, head.end())
+            if body := re.match(r"\s*\{", text[end:]):
+                start = end + body.end()
+                return parameters(text[head.end() : end - 1]), names(text[start : closing(text, start)])
+    return None
+
+
+def read(row: Row, call: str) -> set[str]:
+    arguments = [a.name for a in row.schema.arguments]
+    if "kernel" not in row.data:
+        return names(" ; ".join([call, str(row.data.get("check", "")), *row.outputs.values()])) & set(arguments)
+    found = of_kernel(row.data["kernel"])
+    if found is None or len(found[0]) != len(arguments):
+        raise row.error(f"no definition of {row.data['kernel']} with these arguments in {KERNELS.name}/*.cpp")
+    return {a for a, parameter in zip(arguments, *found[:1], strict=True) if parameter in found[1]}
+
+
+def check(row: Row, call: str) -> None:
+    """Stop the build for an argument that nothing reads, and for a reason that is not needed."""
+    if "kernel" in row.data and "check" in row.data:
+        raise row.error("`check:` would be the meta kernel's alone; write it into the kernel and its meta kernel")
+    ignored, arguments = row.data.get("ignored", {}), [a.name for a in row.schema.arguments]
+    unread = [name for name in arguments if name not in read(row, call)]
+    lost = [name for name in unread if name not in ignored and REST not in ignored]
+    if lost:
+        raise row.error(
+            f"nothing reads {', '.join(lost)}: give it to the call, refuse it in `check:`, or name it in `ignored:`"
+            " with the reason why it changes no value"
+        )
+    needless = [name for name in ignored if name != REST and name not in unread]
+    if needless or (REST in ignored and not set(unread) - set(ignored)):
+        raise row.error(f"`ignored:` names {', '.join(needless) or REST}, which is read or no argument")

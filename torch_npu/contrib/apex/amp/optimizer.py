@@ -1,0 +1,185 @@
+"""What a level does to an optimizer: float32 master copies, gradients brought from the scaled ones, steps skipped.
+
+Gradients that were there before a backward pass are kept and added to, as in Apex. With combine_grad the gradients of a
+dtype lie in one tensor. Called by frontend.py (prepare) and handle.py (before and after a backward pass).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from torch_npu.contrib.apex.amp._amp_state import maybe_print
+from torch_npu.contrib.apex.amp.model import HALVES
+from torch_npu.contrib.apex.amp.properties import Properties
+from torch_npu.contrib.apex.amp.scaler import LossScaler
+from torch_npu.utils import is_combined_tensor_valid, npu_combine_tensors
+
+
+class Stash:
+    """What amp keeps beside an optimizer: `optimizer._amp_stash`."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, properties: Properties) -> None:
+        self.properties, self.optimizer = properties, optimizer
+        self.halves: list[torch.nn.Parameter] = []  # the model's, which have a master copy each
+        self.masters: list[torch.nn.Parameter] = []
+        self.skip: str | None = None  # why the next step is skipped
+        self.scaled = False  # gradients of an earlier pass wait to be unscaled
+        self._before: dict[torch.nn.Parameter, torch.Tensor] = {}
+        self._combined: list[torch.Tensor] = []
+        if properties.master_weights:
+            self._make_masters()
+
+    def _make_masters(self) -> None:
+        state = self.optimizer.state
+        for group in self.optimizer.param_groups:
+            for index, parameter in enumerate(group["params"]):
+                if parameter.dtype in HALVES:
+                    master = torch.nn.Parameter(parameter.detach().float(), parameter.requires_grad)
+                    self.halves.append(parameter)
+                    self.masters.append(master)
+                    group["params"][index] = master
+                    if parameter in state:
+                        state[master] = state.pop(parameter)
+        if self.masters and state:
+            self.optimizer.load_state_dict(self.optimizer.state_dict())  # its states become float32, too
+
+    def direct(self) -> list[torch.nn.Parameter]:
+        """What the optimizer updates without a copy."""
+        masters = set(map(id, self.masters))
+        return [p for group in self.optimizer.param_groups for p in group["params"] if id(p) not in masters]
+
+    def model_params(self) -> list[torch.nn.Parameter]:
+        """What backward passes write gradients of."""
+        return self.halves + self.direct()
+
+    def before_backward(self, scale: float) -> None:
+        """Sets gradients of earlier passes aside, or scales them where they stay."""
+        if self.scaled:
+            return
+        if self._combined:
+            for flat in self._combined:
+                flat.zero_() if self.masters and flat.dtype in HALVES else flat.mul_(scale)
+            return
+        for parameter in self.halves:
+            parameter.grad = None  # what it was is in the master's gradient
+        self._before = {p: p.grad for p in self.direct() if p.grad is not None}
+        for parameter in self._before:
+            parameter.grad = None
+
+    def _combine(self) -> list[torch.Tensor]:
+        """The gradients of each dtype in one tensor, combined anew if one has left it."""
+        present = [p for p in self.model_params() if p.grad is not None]
+        grads = [[p.grad for p in present if p.dtype == t] for t in sorted({p.dtype for p in present}, key=str)]
+        fit = [is_combined_tensor_valid(flat, g) for flat, g in zip(self._combined, grads, strict=False)]
+        looked = self.properties.check_combined_tensors is not False
+        if len(self._combined) != len(grads) or (looked and not all(fit)):
+            for p, grad in self._before.items():  # of the first pass: later ones scale them where they are
+                p.grad.add_(grad, alpha=self._scale)
+            self._before = {}
+            self._combined = [npu_combine_tensors(g) for g in grads]
+        return self._combined
+
+    def after_backward(self, scaler: LossScaler) -> None:
+        """Brings the gradients to the parameters that are updated, divided by the scale, and looks for overflows."""
+        self._scale = scaler.loss_scale()
+        if self.properties.combine_grad:
+            new = self._combine()
+        else:
+            new = [p.grad for p in self.direct() if p.grad is not None]
+            new += [p.grad for p in self.halves if p.grad is not None]
+        if self.properties.combine_ddp:
+            self._average(new)
+        if not new:
+            return
+        self._to_masters(scaler)
+        scaled = [g for g in new if not (self.masters and g.dtype in HALVES)]
+        self._unscale(scaled, scaler)
+        for parameter, grad in self._before.items():
+            if parameter.grad is None:
+                parameter.grad = grad
+            else:
+                parameter.grad = grad.add_(parameter.grad)  # the memory it had stays, which may be combined
+        self._before = {}
+        self.scaled = False
+
+    def _average(self, grads: list[torch.Tensor]) -> None:
+        """combine_ddp: the mean over ranks, in ddp_replica_count pieces that are sent side by side."""
+        works, pieces = [], max(1, self.properties.ddp_replica_count)
+        for grad in grads:
+            for piece in grad.chunk(pieces):
+                works.append((dist.all_reduce(piece.div_(dist.get_world_size()), async_op=True), piece))
+        for work, _ in works:
+            work.wait()
+
+    def _to_masters(self, scaler: LossScaler) -> None:
+        pairs = [(m, p.grad) for m, p in zip(self.masters, self.halves, strict=True) if p.grad is not None]
+        if not pairs:
+            return
+        grads = [torch.empty_like(m) for m, _ in pairs]
+        torch._foreach_copy_(grads, [grad for _, grad in pairs])
+        self._unscale(grads, scaler)
+        for (master, _), grad in zip(pairs, grads, strict=True):
+            master.grad = grad if master.grad is None else master.grad.add_(grad)
+
+    def _unscale(self, grads: list[torch.Tensor], scaler: LossScaler) -> None:
+        scale = scaler.loss_scale()
+        if not grads or (scale == 1.0 and not scaler.dynamic):
+            return
+        if scaler.dynamic:
+            found = scaler.found_inf(grads[0].device)
+            inverse = torch.full((1,), 1.0 / scale, device=grads[0].device)
+            for dtype in {grad.dtype for grad in grads}:
+                same = [grad for grad in grads if grad.dtype == dtype]
+                torch._amp_foreach_non_finite_check_and_unscale_(same, found, inverse)
+        else:
+            torch._foreach_mul_(grads, 1.0 / scale)
+
+    def after_step(self) -> None:
+        """The updated masters go back to the model."""
+        if self.masters:
+            with torch.no_grad():
+                torch._foreach_copy_(self.halves, self.masters)
+
+    def clear(self) -> None:
+        """Gradients of the masters are dropped: after a skipped step, and by zero_grad."""
+        for master in self.masters:
+            master.grad = None
+
+
+def prepare(optimizer: torch.optim.Optimizer, properties: Properties) -> None:
+    """Gives the optimizer its stash, a step that can be skipped and a zero_grad that knows the model's gradients."""
+    if hasattr(optimizer, "_amp_stash"):
+        raise RuntimeError("A given optimizer should only be passed through amp.initialize once.")
+    stash = optimizer._amp_stash = Stash(optimizer, properties)
+    step, zero_grad = optimizer.step, optimizer.zero_grad
+
+    def amp_step(self: Any, closure: Callable[[], Any] | None = None, **others: Any) -> Any:
+        if closure is not None and stash.masters:
+            raise RuntimeError("Currently, Amp does not support closure use with optimizers.")
+        if stash.skip is not None:
+            maybe_print(stash.skip)
+            stash.skip = None
+            stash.clear()
+            return None
+        result = step(**others) if closure is None else step(closure, **others)
+        stash.after_step()
+        return result
+
+    def amp_zero_grad(self: Any, *args: Any, **kwargs: Any) -> None:
+        grads = [p.grad for p in stash.model_params() if p.grad is not None] if stash._combined else []
+        if grads:
+            torch._foreach_zero_(grads)
+        else:
+            zero_grad(*args, **kwargs)
+            for parameter in stash.halves:
+                parameter.grad = None
+        stash.clear()
+        stash.scaled = False
+
+    # Methods, as schedulers expect of a step that they wrap.
+    optimizer.step, optimizer.zero_grad = MethodType(amp_step, optimizer), MethodType(amp_zero_grad, optimizer)

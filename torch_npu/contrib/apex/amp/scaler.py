@@ -1,0 +1,54 @@
+"""The scale of one loss: fixed, or halved at an overflow and doubled after a number of good steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class LossScaler:
+    """Knows the scale and whether this step overflowed. Only a dynamic scaler looks for overflows, as in Apex."""
+
+    def __init__(
+        self, loss_scale: float | str, init_scale: float = 2.0**16, growth: float = 2.0, backoff: float = 0.5,
+        window: int = 2000, min_loss_scale: float | None = None, max_loss_scale: float = 2.0**24,
+    ) -> None:  # fmt: skip
+        self.dynamic = loss_scale == "dynamic"
+        self._scale = min(max_loss_scale, init_scale) if self.dynamic else float(loss_scale)
+        self._growth, self._backoff, self._window = growth, backoff, window
+        self._least, self._most, self._unskipped = min_loss_scale, max_loss_scale, 0
+        self._found: torch.Tensor | None = None
+
+    def loss_scale(self) -> float:
+        """What the loss is multiplied by."""
+        return self._scale
+
+    def found_inf(self, device: torch.device) -> torch.Tensor:
+        """One number that becomes 1 where a gradient is not finite."""
+        if self._found is None:
+            self._found = torch.zeros(1, device=device)
+        return self._found
+
+    def update_scale(self) -> bool:
+        """Ends a step: must it be skipped? Waits for the gradients if the scale is dynamic."""
+        overflow = self.dynamic and self._found is not None and bool(self._found.item())
+        self._found = None
+        if overflow:
+            self._scale = self._scale * self._backoff
+            self._scale = self._scale if self._least is None else max(self._least, self._scale)
+            self._unskipped = 0
+        else:
+            self._unskipped += 1
+        if self.dynamic and self._unskipped == self._window:
+            self._scale = min(self._most, self._scale * self._growth)
+            self._unskipped = 0
+        return overflow
+
+    def state_dict(self) -> dict[str, Any]:
+        """{"loss_scale": number, "unskipped": number of good steps since the scale changed}."""
+        return {"loss_scale": self._scale, "unskipped": self._unskipped}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a saved state."""
+        self._scale, self._unskipped = state["loss_scale"], state["unskipped"]

@@ -1,0 +1,60 @@
+#include "csrc/core/release_later.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "csrc/core/lifecycle.h"
+
+namespace npu {
+namespace {
+
+struct Item {
+  PendingWork work;
+  std::shared_ptr<void> kept;
+};
+
+struct Queue {
+  std::mutex mutex;
+  std::condition_variable some;
+  std::list<Item> items;
+  bool running = false;
+};
+
+Queue& queue() {
+  static auto* const made = new Queue();  // leaked: its thread ends with the process
+  return *made;
+}
+
+void run() {
+  Queue& q = queue();
+  std::unique_lock<std::mutex> lock(q.mutex);
+  for (;;) {
+    q.some.wait(lock, [&] { return !q.items.empty(); });
+    std::list<Item> taken = std::move(q.items);
+    q.items.clear();
+    lock.unlock();
+    for (auto it = taken.begin(); it != taken.end();) it = is_done(it->work) ? taken.erase(it) : std::next(it);
+    if (!taken.empty()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    lock.lock();
+    q.items.splice(q.items.begin(), taken);
+  }
+}
+
+}  // namespace
+
+void release_later(PendingWork work, std::shared_ptr<void> kept) {
+  if (is_done(work)) return;
+  Queue& q = queue();
+  const std::lock_guard<std::mutex> lock(q.mutex);
+  q.items.push_back({std::move(work), std::move(kept)});
+  if (!q.running) {
+    q.running = true;
+    std::thread(run).detach();
+  }
+  q.some.notify_one();
+}
+
+}  // namespace npu

@@ -1,0 +1,62 @@
+// Storages and events that other processes use, for torch_npu.multiprocessing: each becomes bytes, bytes become one again.
+#include "csrc/python/sharing.h"
+
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/Storage.h>
+
+#include <memory>
+
+#include "csrc/core/shared_event.h"
+#include "csrc/core/sharing.h"
+#include "csrc/python/bind.h"
+
+namespace npu::python {
+namespace {
+
+c10::Stream stream_of(int64_t id, int index) {
+  check_device(static_cast<c10::DeviceIndex>(index));
+  return c10::Stream(c10::Stream::UNSAFE,
+                     c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)), id);
+}
+
+}  // namespace
+
+void bind_sharing(pybind11::module& module) {
+  module.def("_share_storage", with_gil([](const py::object& storage, int64_t channel) {
+               const c10::Storage shared = torch::createStorage(storage.ptr());
+               std::string message;
+               {
+                 py::gil_scoped_release no_gil;
+                 message = share_storage(shared, channel);
+               }
+               return py::bytes(message);
+             }));
+  module.def("_receive_storage", with_gil([](const py::bytes& message) {
+               const std::string text = message;
+               c10::Storage storage;
+               {
+                 py::gil_scoped_release no_gil;
+                 storage = receive_storage(text);
+               }
+               return py::reinterpret_steal<py::object>(THPStorage_Wrap(std::move(storage)));
+             }));
+  module.def("_collect_shared", no_gil([] { return collect_shared(); }));
+  module.def("_waiting_messages", no_gil([] { return waiting_messages(); }));
+  module.def("_give_up_messages", no_gil([](const std::vector<uint32_t>& slots) { give_up_messages(slots); }));
+  module.def("_outstanding_messages", no_gil([] { return outstanding_messages(); }));
+
+  module.def("_make_shared_event",
+             no_gil([](int device) { return std::make_unique<SharedEvent>(static_cast<c10::DeviceIndex>(device)); }));
+  module.def("_open_shared_event", no_gil([](const std::string& handle, int device) {
+               return std::make_unique<SharedEvent>(handle, static_cast<c10::DeviceIndex>(device));
+             }));
+  py::class_<SharedEvent>(module, "_SharedEvent")
+      .def("handle", with_gil([](const SharedEvent& event) { return py::bytes(event.handle()); }))
+      .def("raw", with_gil([](const SharedEvent& event) { return reinterpret_cast<intptr_t>(event.raw()); }))
+      .def("record", no_gil([](const SharedEvent& event, int64_t id, int i) { event.record(stream_of(id, i)); }))
+      .def("wait", no_gil([](const SharedEvent& event, int64_t id, int i) { event.wait(stream_of(id, i)); }))
+      .def("query", no_gil([](const SharedEvent& event) { return event.query(); }))
+      .def("synchronize", no_gil([](const SharedEvent& event) { event.synchronize(); }));
+}
+
+}  // namespace npu::python
