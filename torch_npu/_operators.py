@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-PACKAGES = ("contrib", "optim", "utils")
+PACKAGES = ("contrib", "optim", "profiler", "utils")
 
 
 def find(name: str) -> Any:

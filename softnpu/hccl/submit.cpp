@@ -13,6 +13,7 @@
 #include "softnpu/hccl/reduce.h"
 #include "softnpu/hccl/status.h"
 #include "softnpu/runtime/extent.h"
+#include "softnpu/runtime/trace.h"
 
 namespace softnpu::hccl {
 namespace {
@@ -82,6 +83,23 @@ int run(void* state) noexcept {
   });
   return result == HCCL_SUCCESS ? 0 : stream_status(result);
 }
+
+// For the record of a task: messages are counted in bytes where they have several types.
+void describe(const void* state, trace::Description& what) {
+  const Work& work = *static_cast<const Work*>(state);
+  what.kind = trace::Kind::kCollective;
+  what.group = trace::interned(work.communicator->options().name.c_str());
+  what.detail = HCCL_DATA_TYPE_INT8;
+  if (const Call* call = std::get_if<Call>(&work.what)) {
+    what.detail = call->type;
+    what.count = call->count ? call->count : std::max(call->send_bytes, call->recv_bytes) / element_size(call->type);
+    what.bytes = std::max(call->send_bytes, call->recv_bytes);
+    return;
+  }
+  for (const Transfer& t : std::get<Batch>(work.what).transfers) what.bytes += t.bytes;
+  what.count = what.bytes;
+}
+const bool described = trace::describe(run, describe);
 
 thread_local const void* being_queued = nullptr;
 

@@ -6,11 +6,13 @@
 #include <new>
 
 #include "softnpu/nnopbase/error.h"
+#include "softnpu/ops/describe.h"
 #include "softnpu/ops/frame.h"
 #include "softnpu/ops/guard.h"
 #include "softnpu/ops/op.h"
 #include "softnpu/ops/rehearse.h"
 #include "softnpu/ops/team.h"
+#include "softnpu/runtime/trace.h"
 
 namespace softnpu::ops {
 
@@ -76,6 +78,8 @@ int run_task(void* state) noexcept {
 }
 
 void drop_task(void* state) noexcept { nnopbase::release_executor(static_cast<aclOpExecutor*>(state)); }
+
+const bool described = trace::describe(run_task, describe_task);
 
 // Multiply-adds: every element of the first output needs one for each element of its row of weights.
 float flops(const Op& op, const aclOpExecutor& e) {

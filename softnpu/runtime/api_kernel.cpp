@@ -6,6 +6,7 @@
 #include "acl/soft.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/stream.h"
+#include "softnpu/runtime/trace.h"
 #include "softnpu/runtime/work.h"
 
 using namespace softnpu;
@@ -30,6 +31,9 @@ struct ClientKernel {
     if (kernel.drop) kernel.drop(kernel.state);
   }
 };
+
+const bool described =
+    trace::describe(ClientKernel::run, [](const void*, trace::Description& what) { what.kind = trace::Kind::kKernel; });
 
 constexpr Cost kCosts[] = {Cost::kTiny, Cost::kSerial, Cost::kWide};
 

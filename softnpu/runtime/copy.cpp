@@ -12,6 +12,7 @@
 #include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/pinned.h"
 #include "softnpu/runtime/stream.h"
+#include "softnpu/runtime/trace.h"
 #include "softnpu/runtime/virtual_memory.h"
 
 namespace softnpu {
@@ -23,6 +24,7 @@ constexpr size_t kTinyBytes = 128 << 10;
 struct CopyTask {
   CopyRequest request;
   void* staging;  // freed by drop
+  int direction;  // an aclrtMemcpyKind
 
   static void perform(const CopyRequest& r) noexcept {
     if (r.height == 1 || (r.width == r.dst_pitch && r.width == r.src_pitch)) {
@@ -79,6 +81,25 @@ Sides sides_of(const CopyRequest& r, aclrtMemcpyKind kind) {
   }
 }
 
+int direction(Sides s) {
+  if (s.src_device) return s.dst_device ? ACL_MEMCPY_DEVICE_TO_DEVICE : ACL_MEMCPY_DEVICE_TO_HOST;
+  return s.dst_device ? ACL_MEMCPY_HOST_TO_DEVICE : ACL_MEMCPY_HOST_TO_HOST;
+}
+
+void describe_copy(const void* state, trace::Description& what) {
+  const auto* t = static_cast<const CopyTask*>(state);
+  what.kind = trace::Kind::kCopy;
+  what.bytes = t->request.width * t->request.height;
+  what.detail = t->direction;
+}
+void describe_fill(const void* state, trace::Description& what) {
+  const auto* t = static_cast<const FillTask*>(state);
+  what.kind = trace::Kind::kFill;
+  what.bytes = t->count;
+  what.detail = t->value;
+}
+const bool described = trace::describe(CopyTask::run, describe_copy) && trace::describe(FillTask::run, describe_fill);
+
 void check(const void* p, size_t bytes, bool device, const char* name) {
   char text[256];
   if (device) {
@@ -112,15 +133,18 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
     check(r.dst, dst_bytes, s.dst_device, "dst");
     check(r.src, src_bytes, s.src_device, "src");
   }
-  if (stream == nullptr) return CopyTask::perform(r);
+  auto now = [&](const char* name) {
+    trace::immediate(name, stream, trace::Kind::kCopy, direction(s), r.width * r.height, [&] { CopyTask::perform(r); });
+  };
+  if (stream == nullptr) return now("aclrtMemcpy");
 
   size_t bytes = r.width * r.height;
   bool captured = stream->captured();
   bool from_pageable = !s.src_device && !Pinned::get().contains(r.src, src_bytes);
   bool to_pageable = !s.dst_device && !Pinned::get().contains(r.dst, dst_bytes);
   if (to_pageable && !captured) stream->refuse_in_callback();  // the call ends when the bytes are there
-  CopyTask task{r, nullptr};
-  if (!captured && (from_pageable || to_pageable) && stream->run_now([&] { CopyTask::perform(r); })) return;
+  CopyTask task{r, nullptr, direction(s)};
+  if (!captured && (from_pageable || to_pageable) && stream->run_now([&] { now("aclrtMemcpyAsync"); })) return;
   if (from_pageable && (captured || !to_pageable)) {
     task.staging = malloc(bytes);
     if (task.staging == nullptr) fail(200000, "no host memory to stage %zu bytes", bytes);
@@ -145,7 +169,7 @@ void fill(void* dst, size_t limit, int value, size_t count, Stream* stream) {
   }
   FillTask task{dst, count, value};
   if (stream == nullptr) {
-    FillTask::run(&task);
+    trace::immediate("aclrtMemset", nullptr, trace::Kind::kFill, value, count, [&] { FillTask::run(&task); });
     return;
   }
   Cost cost = count <= kTinyBytes ? Cost::kTiny : Cost::kSerial;

@@ -9,6 +9,7 @@
 #include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/stream.h"
+#include "softnpu/runtime/trace.h"
 
 namespace softnpu {
 
@@ -53,6 +54,10 @@ struct Replayed {
   static int run(void* state) noexcept { return static_cast<Replayed*>(state)->work->run(); }
   static void drop(void* state) noexcept { static_cast<Replayed*>(state)->replay->release(); }
 };
+
+const bool described = trace::describe(Replayed::run, [](const void* state, trace::Description& what) {
+  what = static_cast<const Replayed*>(state)->work->described();
+});
 
 Work replayed(Work& work, Replay& replay) {
   replay.users.fetch_add(1, std::memory_order_relaxed);

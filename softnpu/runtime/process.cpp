@@ -9,6 +9,7 @@
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/log.h"
 #include "softnpu/runtime/stream.h"
+#include "softnpu/runtime/trace.h"
 
 namespace softnpu {
 
@@ -19,7 +20,10 @@ namespace {
 constexpr int64_t kDrainMs = 10000;
 std::atomic<bool> g_started{false};
 
-void in_forked_child() { g_life.store(Life::kForked, std::memory_order_relaxed); }
+void in_forked_child() {
+  g_life.store(Life::kForked, std::memory_order_relaxed);
+  trace::forget_listeners();
+}
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/log.h"
 #include "softnpu/runtime/settings.h"
+#include "softnpu/runtime/trace.h"
 #include "softnpu/sanitize/chaos.h"
 #include "softnpu/sanitize/hooks.h"
 
@@ -51,6 +52,14 @@ void Stream::submit(Work&& work) {
   at(Point::kSubmit, this, work.name());
   if (__builtin_expect(captured(), 0) && Capture::take(*this, std::move(work))) return;
   if (__builtin_expect(failed(), 0) && !continue_on_failure()) throw_error(false);  // goes on if it was just reported
+  if (trace::on()) {
+    const trace::Submission call(*this, work);
+    return accept(std::move(work));
+  }
+  accept(std::move(work));
+}
+
+inline void Stream::accept(Work&& work) {
   const Cost cost = work.cost();
   if (cost == Cost::kTiny && run_inline(work, false)) return;
   for (bool holder = false; !ring_.push(std::move(work), holder);) {
@@ -89,7 +98,9 @@ void Stream::execute(Work& work) noexcept {
     const Stream* outer = nullptr;
     if (__builtin_expect(blocks, 0)) outer = std::exchange(t_running, this);
     int code = at(Point::kBegin, this, work.name());
+    const int64_t began = __builtin_expect(work.ticket() != 0, 0) ? trace::now() : 0;
     if (__builtin_expect(code == 0, 1)) code = work.run();
+    if (__builtin_expect(began != 0, 0)) trace::ran(work.take_ticket(), *this, ring_.done() + 1, began, code);
     at(Point::kEnd, this, work.name());
     if (__builtin_expect(blocks, 0)) t_running = outer;
     if (__builtin_expect(code != 0, 0)) set_failure(code, work.name(), take_recent_message(), 0);

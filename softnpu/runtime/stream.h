@@ -161,6 +161,7 @@ class Stream {
     return false;
   }
 
+  void accept(Work&& work);
   bool run_inline(Work& work, bool holder) noexcept;
   bool held_here() const noexcept;
   void wait_until_open();

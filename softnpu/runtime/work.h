@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "softnpu/runtime/enqueue.h"
+#include "softnpu/runtime/trace.h"
 
 namespace softnpu {
 
@@ -25,7 +27,7 @@ class Work {
     memcpy(payload_, &payload, sizeof(Payload));
   }
 
-  Work(Work&& other) noexcept : task_(other.task_), bytes_(other.bytes_) {
+  Work(Work&& other) noexcept : task_(other.task_), bytes_(other.bytes_), ticket_(other.ticket_) {
     if (bytes_) memcpy(payload_, other.payload_, bytes_);
     other.task_.run = nullptr;
   }
@@ -41,9 +43,16 @@ class Work {
   // Consumes it: neither run nor dropped again.
   void drop() noexcept {
     if (task_.run == nullptr) return;
+    if (__builtin_expect(ticket_ != 0, 0)) trace::dropped(take_ticket());
     if (task_.drop) task_.drop(state());
     task_.run = nullptr;
   }
+
+  // Of who listens to records (trace.h): 0, nobody did when it was submitted.
+  uint32_t ticket() const noexcept { return ticket_; }
+  void set_ticket(uint32_t ticket) noexcept { ticket_ = ticket; }
+  uint32_t take_ticket() noexcept { return std::exchange(ticket_, 0); }
+  trace::Description described() const noexcept { return trace::described(task_.run, bytes_ ? payload_ : task_.state); }
 
   template <class Payload>
   Payload& payload() noexcept {
@@ -55,6 +64,7 @@ class Work {
 
   Task task_;  // its `run` is null once the Work was consumed or moved from
   uint8_t bytes_ = 0;
+  uint32_t ticket_ = 0;
   alignas(8) unsigned char payload_[kPayloadBytes];
 };
 

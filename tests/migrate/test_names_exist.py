@@ -14,7 +14,7 @@ MISSING = {
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "DoubleStorage", "FloatStorage", "HalfStorage",
     "IntStorage", "LongStorage", "ShortStorage", "NPUPluggableAllocator", "_lazy_call",
     "_sanitizer.enable_npu_sanitizer", "change_current_allocator",
-    "host_memory_stats_as_nested_dict", "mstx", "reset_accumulated_host_memory_stats",
+    "host_memory_stats_as_nested_dict", "reset_accumulated_host_memory_stats",
     "reset_peak_host_memory_stats",
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from tools.codegen import tables
 
 
 def other_tables() -> list[dict[str, dict]]:
-    return [tables.load(ROOT / "cann" / "abi" / name) for name in ("hccl.yaml", "dcmi.yaml")]
+    return [tables.load(ROOT / "cann" / "abi" / name) for name in ("hccl.yaml", "dcmi.yaml", "mspti.yaml")]
 
 
 LIBRARIES = sorted({row["lib"] for row in table().values()})

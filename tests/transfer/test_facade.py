@@ -154,7 +154,7 @@ def test_generators() -> None:
     assert torch.equal(*values)
 
 
-def test_nvtx_ranges_nest_and_do_nothing() -> None:
+def test_nvtx_ranges_nest() -> None:
     assert torch.cuda.nvtx.range_push("a") == 0
     assert torch.cuda.nvtx.range_push("b") == 1
     assert torch.cuda.nvtx.range_pop() == 1

@@ -48,7 +48,11 @@ def acl(facts: Path) -> list[str]:
     for r in rows(facts / "dlsym.tsv"):
         lib = re.sub(r"^lib|\.so$", "", r["library"])
         name = r["function"]
-        if name in seen or lib in ("soName", "hccl", "opapi", "nnopbase") or not name.isidentifier():
+        if (
+            name in seen
+            or lib in ("soName", "hccl", "opapi", "nnopbase", "mspti", "ms_tools_ext")
+            or not name.isidentifier()
+        ):
             continue
         seen.add(name)
         ret = clean(r["caller_typedef_return"]) or "int"

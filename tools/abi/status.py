@@ -26,7 +26,7 @@ ABI = ROOT / "cann" / "abi"
 
 def symbols() -> Iterator[tuple[str, str, str]]:
     """(symbol, library, native or stub)"""
-    for table in ("acl.yaml", "hccl.yaml", "dcmi.yaml"):
+    for table in ("acl.yaml", "hccl.yaml", "dcmi.yaml", "mspti.yaml"):
         for name, row in tables.load(ABI / table).items():
             yield name, row["lib"], row["soft"]
 

@@ -4,12 +4,13 @@
 
 writes into OUT_DIR (the build tree; nothing generated is committed):
   include/acl/enums.h           every enumeration and constant
-  include/{acl,hccl,dcmi}/api.h one declaration for each symbol whose types are declared
+  include/{acl,hccl,dcmi,mspti}/api.h  one declaration for each symbol whose types are declared
   include/aclnn/api.h           two declarations for each aclnn operator
   include/aclnn/written.h       which parameters each aclnn operator writes
   stubs/<library>.cpp           a body for each symbol the software NPU does not implement
   include/cann_loader_table.inc rows the plugin resolves at load (marked `plugin: required` or `optional`)
   include/cann_later_table.inc  rows it resolves when somebody first needs one of them (`plugin: later`)
+  include/cann_mspti_table.inc  libmspti's and mstx's, which it resolves when it profiles
   include/cann_status_names.inc every status code with its name, for messages
 Files are rewritten only if their text changes.
 """
@@ -51,7 +52,7 @@ C_TYPES = {
 
 
 class Symbol(NamedTuple):
-    """One row of acl.yaml, hccl.yaml or dcmi.yaml."""
+    """One row of acl.yaml, hccl.yaml, dcmi.yaml or mspti.yaml."""
 
     name: str
     lib: str
@@ -312,12 +313,21 @@ def main() -> None:
     write(out / "include/hccl/api.h", api_header(hccl_rows, "hccl.yaml", "hccl/types.h", types))
     dcmi_rows = symbols("dcmi.yaml")
     write(out / "include/dcmi/api.h", api_header(dcmi_rows, "dcmi.yaml", "dcmi/types.h", types))
+    mspti_rows = symbols("mspti.yaml")
+    write(out / "include/mspti/api.h", api_header(mspti_rows, "mspti.yaml", "mspti/types.h", types))
     write(out / "include/aclnn/api.h", aclnn_header(aclnn()))
     write(out / "include/aclnn/written.h", written_header(aclnn()))
-    write(out / "include/cann_loader_table.inc", loader_table(acl_rows + hccl_rows))
+    write(
+        out / "include/cann_loader_table.inc",
+        loader_table([s for s in acl_rows if s.lib != "ms_tools_ext"] + hccl_rows),
+    )
+    write(
+        out / "include/cann_mspti_table.inc",
+        loader_table(mspti_rows + [s for s in acl_rows if s.lib == "ms_tools_ext"]),
+    )
     write(out / "include/cann_later_table.inc", later_table(acl_rows + hccl_rows))
     write(out / "include/cann_status_names.inc", status_names())
-    rows = acl_rows + hccl_rows + dcmi_rows
+    rows = acl_rows + hccl_rows + dcmi_rows + mspti_rows
     for lib in sorted({s.lib for s in rows}):
         write(out / f"stubs/{lib}.cpp", stubs(rows, lib))
     for lib, rows in load("ge.yaml").items():

@@ -23,7 +23,8 @@ SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc"}
 SEARCH = ("", "torch_npu", "torch_npu/csrc", "softnpu", "cann/include")
 # Generated headers have no file in the tree: a prefix of the include, and the room that owns it.
 GENERATED = {
-    **dict.fromkeys(("acl/", "aclnn/", "hccl/", "dcmi/", "cann_loader_table.inc", "cann_later_table.inc"), "cann"),
+    **dict.fromkeys(("acl/", "aclnn/", "hccl/", "dcmi/", "mspti/"), "cann"),
+    **dict.fromkeys((f"cann_{table}_table.inc" for table in ("loader", "later", "mspti")), "cann"),
 }
 
 

@@ -29,8 +29,9 @@ def plugin_operators() -> set[str]:
 
 def libraries() -> list[str]:
     count: Counter = Counter()
-    for table in ("cann/abi/acl.yaml", "cann/abi/hccl.yaml", "cann/abi/dcmi.yaml"):
-        count.update((row["lib"], row["soft"], "plugin" in row) for row in load(table).values())
+    for table in ("acl", "hccl", "dcmi", "mspti"):
+        rows = load(f"cann/abi/{table}.yaml").values()
+        count.update((row["lib"], row["soft"], "plugin" in row) for row in rows)
     lines = ["| library | implemented | of these our plugin uses | stubs |", "|---|---|---|---|"]
     for lib in sorted({lib for lib, _, _ in count}):
         native = count[lib, "native", True] + count[lib, "native", False]

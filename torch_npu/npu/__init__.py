@@ -112,6 +112,7 @@ _LATER = {
     "graph_pool_handle": ("graphs", "graph_pool_handle"),
     "graphs": ("graphs", None),
     "make_graphed_callables": ("graphs", "make_graphed_callables"),
+    "mstx": ("ranges", "mstx"),
     "use_mem_pool": ("graphs", "use_mem_pool"),
     "utils": ("utils", None),
 }

@@ -198,24 +198,19 @@ class Cudart:
 
 
 class Nvtx:
-    """Ranges and marks for CUDA's tools: nobody listens on an npu."""
-
-    def __init__(self) -> None:
-        self._depth = 0
+    """Ranges and marks: those of torch_npu.npu.mstx."""
 
     def rangePushA(self, message: str) -> int:  # noqa: N802
-        self._depth += 1
-        return self._depth - 1
+        return torch.npu.mstx.range_push(message)
 
     def rangePop(self) -> int:  # noqa: N802
-        self._depth = max(self._depth - 1, 0)
-        return self._depth
+        return max(torch.npu.mstx.range_pop(), 0)
 
     def rangeStartA(self, message: str) -> int:  # noqa: N802
-        return 0
+        return torch.npu.mstx.range_start(message)
 
     def rangeEnd(self, handle: int) -> None:  # noqa: N802
-        pass
+        torch.npu.mstx.range_end(handle)
 
     def markA(self, message: str) -> None:  # noqa: N802
-        pass
+        torch.npu.mstx.mark(message)

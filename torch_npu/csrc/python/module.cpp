@@ -3,6 +3,7 @@
 // Rule: every binding that can block releases the GIL (`no_gil`).
 #include "csrc/python/bind.h"
 #include "csrc/python/cuda_alias.h"
+#include "csrc/python/profiler.h"
 #include "csrc/python/sharing.h"
 
 PYBIND11_MODULE(_C, module) {
@@ -11,6 +12,7 @@ PYBIND11_MODULE(_C, module) {
   npu::python::bind_graph(module);
   npu::python::bind_host_kernel(module);
   npu::python::bind_ops(module);
+  npu::python::bind_profiler(module);
   npu::python::bind_sharing(module);
   npu::python::bind_distributed(module);
   if (!npu::python::bind_cuda_alias(module.ptr())) throw pybind11::error_already_set();

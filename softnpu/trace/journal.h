@@ -1,0 +1,66 @@
+// What libmspti's subscriber has asked for and not been given yet: records as bytes, in the order they came. What it is not: the
+// C ABI (mspti.cpp). It listens to the runtime's records while a subscriber has enabled a kind, and not otherwise.
+// Its lock is a leaf: neither the runtime nor the subscriber's functions are called with it held.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "mspti/types.h"
+#include "softnpu/runtime/trace.h"
+
+namespace softnpu::mspti {
+
+// Bytes of a record, as they lie in a buffer; 0 for a kind that there is not.
+size_t size_of(msptiActivityKind kind) noexcept;
+
+class Journal {
+ public:
+  static Journal& get();
+
+  // False: there is one already.
+  bool subscribe() noexcept;
+  bool unsubscribe() noexcept;
+  bool subscribed() const noexcept { return subscribed_.load(std::memory_order_acquire); }
+
+  void set_buffers(msptiBuffersCallbackRequestFunc request, msptiBuffersCallbackCompleteFunc complete) noexcept;
+  // False for a kind that the software NPU has no records of.
+  bool enable(msptiActivityKind kind, bool on) noexcept;
+  bool enabled(msptiActivityKind kind) const noexcept;
+
+  // Gives what there is to the subscriber, in buffers that it is asked for. False: it has given none.
+  bool flush() noexcept;
+  // The same where much has come together. On a thread that may wait.
+  void relieve() noexcept;
+
+  template <class Activity>
+  void add(const Activity& activity) noexcept {
+    static_assert(sizeof(Activity) % 8 == 0);
+    append(&activity, sizeof activity);
+  }
+
+ private:
+  static constexpr size_t kMuch = 4 << 20;
+
+  void append(const void* record, size_t bytes) noexcept;
+
+  std::atomic<bool> subscribed_{false};
+  std::atomic<uint64_t> kinds_{0};
+  std::atomic<size_t> waiting_{0};  // bytes of records_
+  std::mutex mutex_;                // guards what follows
+  std::vector<uint8_t> records_;
+  msptiBuffersCallbackRequestFunc request_ = nullptr;
+  msptiBuffersCallbackCompleteFunc complete_ = nullptr;
+  std::mutex flushing_;  // one flush at a time; before mutex_
+};
+
+// The calling thread's stack of numbers of a kind of outer program (torch's operators), and what calls inside them are told by.
+struct Outer {
+  std::vector<uint64_t> ids[MSPTI_EXTERNAL_CORRELATION_KIND_SIZE];
+};
+Outer& outer() noexcept;
+
+}  // namespace softnpu::mspti

@@ -1,0 +1,90 @@
+// libms_tools_ext: points and ranges that a program names. With nobody listening a mark costs one relaxed load, and a range is only a
+// number. What it is not: records of memory pools (mstxMem*), which are for tools that check memory: generated stubs.
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+#include "mspti/api.h"
+#include "softnpu/runtime/error.h"
+#include "softnpu/runtime/trace.h"
+
+using softnpu::trace::Mark;
+using softnpu::trace::Point;
+
+namespace {
+
+std::atomic<uint64_t> g_next{1};
+
+// Ranges with a stream that have not ended: the end has its place there, too.
+struct Open {
+  std::mutex mutex;
+  std::unordered_map<uint64_t, aclrtStream> streams;
+};
+Open& open() {
+  static Open& o = *new Open;
+  return o;
+}
+
+// A domain's handle is its interned name: the same name is the same domain, and a destroyed one costs nothing.
+const char* name_of(mstxDomainHandle_t domain) { return reinterpret_cast<const char*>(domain); }
+
+void instant(const char* domain, const char* message, aclrtStream stream) noexcept {
+  if (!softnpu::trace::on() || message == nullptr) return;
+  softnpu::trace::mark({.id = g_next.fetch_add(1),
+                        .name = softnpu::trace::interned(message),
+                        .domain = domain,
+                        .point = Point::kInstant},
+                       stream);
+}
+
+uint64_t start(const char* domain, const char* message, aclrtStream stream) noexcept {
+  if (message == nullptr) return 0;
+  const uint64_t id = g_next.fetch_add(1);
+  if (!softnpu::trace::on()) return id;
+  if (stream) {
+    try {
+      Open& o = open();
+      std::lock_guard lock(o.mutex);
+      o.streams.emplace(id, stream);
+    } catch (...) {
+      return 0;
+    }
+  }
+  softnpu::trace::mark({.id = id, .name = softnpu::trace::interned(message), .domain = domain, .point = Point::kStart},
+                       stream);
+  return id;
+}
+
+void end(const char* domain, uint64_t id) noexcept {
+  if (id == 0 || !softnpu::trace::on()) return;
+  aclrtStream stream = nullptr;
+  {
+    Open& o = open();
+    std::lock_guard lock(o.mutex);
+    if (auto it = o.streams.find(id); it != o.streams.end()) {
+      stream = it->second;
+      o.streams.erase(it);
+    }
+  }
+  softnpu::trace::mark({.id = id, .name = nullptr, .domain = domain, .point = Point::kEnd}, stream);
+}
+
+}  // namespace
+
+SOFTNPU_EXPORT void mstxMarkA(const char* message, aclrtStream stream) { instant(nullptr, message, stream); }
+SOFTNPU_EXPORT mstxRangeId mstxRangeStartA(const char* message, aclrtStream stream) {
+  return start(nullptr, message, stream);
+}
+SOFTNPU_EXPORT void mstxRangeEnd(mstxRangeId id) { end(nullptr, id); }
+
+SOFTNPU_EXPORT mstxDomainHandle_t mstxDomainCreateA(const char* name) {
+  return reinterpret_cast<mstxDomainHandle_t>(const_cast<char*>(softnpu::trace::interned(name)));
+}
+SOFTNPU_EXPORT void mstxDomainDestroy(mstxDomainHandle_t domain) {}
+SOFTNPU_EXPORT void mstxDomainMarkA(mstxDomainHandle_t domain, const char* message, aclrtStream stream) {
+  instant(name_of(domain), message, stream);
+}
+SOFTNPU_EXPORT mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char* message, aclrtStream stream) {
+  return start(name_of(domain), message, stream);
+}
+SOFTNPU_EXPORT void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id) { end(name_of(domain), id); }

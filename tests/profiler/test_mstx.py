@@ -1,0 +1,89 @@
+"""torch_npu.npu.mstx: ranges that a program names, in libmspti's records and in the trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.profiler import mspti
+
+torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
+mstx, profiler = torch_npu.npu.mstx, torch_npu.profiler
+
+
+def named(records: list) -> list[tuple]:
+    return [(r.flag, r.name and r.name.decode(), r.domain and r.domain.decode()) for r in records if r.source == 0]
+
+
+def test_every_way_to_name_a_range():
+    @mstx.mstx_range("decorated")
+    def work() -> int:
+        return 3
+
+    with mspti.Subscriber(mspti.MARKER) as s:
+        mstx.mark("point")
+        number = mstx.range_start("free", domain="mine")
+        assert mstx.range_push("outer") == 0
+        assert mstx.range_push("inner") == 1
+        assert mstx.range_pop() == 1
+        assert mstx.range_pop() == 0
+        assert mstx.range_pop() == -1
+        mstx.range_end(number, "mine")
+        with mstx.annotate("block"):
+            assert work() == 3
+    assert named(s.records) == [
+        (1, "point", None), (2, "free", "mine"), (2, "outer", None), (2, "inner", None), (4, None, None),
+        (4, None, None), (4, None, "mine"), (2, "block", None), (2, "decorated", None), (4, None, None),
+        (4, None, None),
+    ]  # fmt: skip
+    starts = {r.id for r in s.records if r.flag == 2}
+    assert {r.id for r in s.records if r.flag == 4} == starts and len(starts) == 5
+
+
+def test_a_stream_gives_the_range_a_place_between_its_kernels():
+    a, stream = torch.ones(8).npu(), torch.npu.current_stream()
+    with mspti.Subscriber(mspti.MARKER, mspti.KERNEL) as s:
+        with mstx.annotate("here", stream):
+            a + a
+        torch.npu.synchronize()
+    start, end = (r for r in s.of(mspti.MARKER) if r.source == 1)
+    (kernel,) = s.of(mspti.KERNEL)
+    assert start.timestamp <= kernel.start and kernel.end <= end.timestamp
+
+
+def test_the_name_is_the_same_thing_each_time():
+    assert torch.npu.mstx is torch_npu.npu.mstx is mstx
+
+
+def test_nobody_listens_and_wrong_arguments():
+    assert mstx.range_start("quiet") > 0
+    mstx.mark("quiet")
+    with pytest.raises(TypeError, match="message is int"):
+        mstx.mark(3)
+    with pytest.raises(TypeError, match="stream is str"):
+        mstx.mark("x", "stream")
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        ({}, set()),
+        ({"mstx": True}, {("one", "default"), ("two", "mine")}),
+        ({"mstx": True, "mstx_domain_include": ["mine"]}, {("two", "mine")}),
+        ({"mstx": True, "mstx_domain_exclude": ["mine"]}, {("one", "default")}),
+    ],
+    ids=str,
+)
+def test_ranges_in_the_trace_by_domain(tmp_path: Path, options: dict, expected: set):
+    with profiler.profile(
+        on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path)),
+        experimental_config=profiler._ExperimentalConfig(**options),
+    ):
+        with mstx.annotate("one"), mstx.annotate("two", domain="mine"):
+            torch.ones(4).npu() + 1
+    (folder,) = tmp_path.iterdir()
+    events = json.loads((folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
+    assert {(e["name"], e["args"]["domain"]) for e in events if e["ph"] == "X" and "domain" in e["args"]} == expected

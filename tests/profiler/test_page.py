@@ -1,0 +1,33 @@
+"""docs/profiling.md: its examples run and make the files it lists."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "profiling.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+
+
+def run(example: str, folder: Path) -> str:
+    done = subprocess.run([sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def test_the_two_examples(tmp_path: Path):
+    first, second = EXAMPLES
+    printed = run(first, tmp_path)
+    assert "Self NPU" in printed and "aten::addmm" in printed
+    assert any(e.get("cat") == "kernel" for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"])
+    run(second, tmp_path)
+    (made,) = (tmp_path / "result").iterdir()
+    listed = {n for row in re.findall(r"^\| (`\w+\.\w+`.*?) \|", PAGE, re.M) for n in re.findall(r"`([\w.]+)`", row)}
+    assert {p.name for p in (made / "ASCEND_PROFILER_OUTPUT").iterdir()} == listed
+    assert "forward" in (made / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text()

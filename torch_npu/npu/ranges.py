@@ -1,0 +1,94 @@
+"""torch.npu.mstx: points and ranges that a program names, for a profiler's trace (torch.cuda.nvtx's counterpart).
+
+With nobody recording a call costs little and keeps nothing. With a stream, the range has a place there, too: from
+where the stream comes to its start to where it comes to its end.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch_npu import _C
+
+_open = threading.local()  # of each thread, a stack of range_push by domain
+
+
+def _address(stream: Any) -> int | None:
+    if stream is None:
+        return None
+    if not hasattr(stream, "npu_stream"):
+        raise TypeError(f"mstx: stream is {type(stream).__name__}; it must be a torch.npu.Stream or None")
+    return stream.npu_stream
+
+
+def _text(message: Any) -> str:
+    if not isinstance(message, str):
+        raise TypeError(f"mstx: message is {type(message).__name__}; it must be a str")
+    return message
+
+
+def _stack(domain: str) -> list[int]:
+    stacks = _open.__dict__.setdefault("stacks", {})
+    return stacks.setdefault(domain, [])
+
+
+class mstx:  # noqa: N801  (the vendor's name)
+    """Raises TypeError for a message that is no text or a stream that is none. Source: the vendor's mstx."""
+
+    @staticmethod
+    def mark(message: str, stream: Any = None, domain: str = "default") -> None:
+        """A point in time, and in the stream's order."""
+        _C._mstx_mark(_text(message), _address(stream), domain)
+
+    @staticmethod
+    def range_start(message: str, stream: Any = None, domain: str = "default") -> int:
+        """Begins a range that any thread may end; returns its number."""
+        return _C._mstx_range_start(_text(message), _address(stream), domain)
+
+    @staticmethod
+    def range_end(range_id: int, domain: str = "default") -> None:
+        _C._mstx_range_end(range_id, domain)
+
+    @staticmethod
+    def range_push(message: str, stream: Any = None, domain: str = "default") -> int:
+        """Begins a range inside the thread's others; returns how many it lies in."""
+        stack = _stack(domain)
+        stack.append(mstx.range_start(message, stream, domain))
+        return len(stack) - 1
+
+    @staticmethod
+    def range_pop(domain: str = "default") -> int:
+        """Ends the thread's innermost range of the domain; returns how many it lay in, -1 if there was none."""
+        stack = _stack(domain)
+        if not stack:
+            return -1
+        mstx.range_end(stack.pop(), domain)
+        return len(stack)
+
+    @staticmethod
+    @contextmanager
+    def annotate(message: str, stream: Any = None, domain: str = "default") -> Iterator[None]:
+        """A range around a block or a function: `with mstx.annotate("load"):` or `@mstx.annotate("load")`."""
+        number = mstx.range_start(message, stream, domain)
+        try:
+            yield
+        finally:
+            mstx.range_end(number, domain)
+
+    @staticmethod
+    def mstx_range(message: str, stream: Any = None, domain: str = "default") -> Callable[[Callable], Callable]:
+        """A decorator: each call is a range."""
+
+        def around(function: Callable) -> Callable:
+            @functools.wraps(function)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                with mstx.annotate(message, stream, domain):
+                    return function(*args, **kwargs)
+
+            return call
+
+        return around

@@ -1,0 +1,171 @@
+"""What the vendor's profiler lets a program choose, and which of it means something on the device at hand.
+
+Figures of AI cores, caches, links and host systems are hardware counters. This profiler has no source of them, so a
+choice that asks
+for one is warned about and not stored as if it were fulfilled.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+
+class _Names:
+    """A class whose attributes are names: the vendor's classes are no enumerations, and their values are strings."""
+
+    @classmethod
+    def all(cls) -> set[str]:
+        return {value for name, value in vars(cls).items() if not name.startswith("_") and isinstance(value, str)}
+
+
+class ProfilerLevel(_Names):
+    """How much is written: Level_none no tables of kernels and calls, Level0 few columns, Level1 and Level2 all."""
+
+    Level0 = "Level0"
+    Level1 = "Level1"
+    Level2 = "Level2"
+    Level_none = "Level_none"
+
+
+class AiCMetrics(_Names):
+    """Counters of AI cores. None has a source here: see `supported_ai_core_metrics`."""
+
+    ArithmeticUtilization = "ACL_AICORE_ARITHMETIC_UTILIZATION"
+    PipeUtilization = "ACL_AICORE_PIPE_UTILIZATION"
+    Memory = "ACL_AICORE_MEMORY_BANDWIDTH"
+    MemoryL0 = "ACL_AICORE_L0B_AND_WIDTH"
+    ResourceConflictRatio = "ACL_AICORE_RESOURCE_CONFLICT_RATIO"
+    MemoryUB = "ACL_AICORE_MEMORY_UB"
+    L2Cache = "ACL_AICORE_L2_CACHE"
+    MemoryAccess = "ACL_AICORE_MEMORY_ACCESS"
+    AiCoreNone = "ACL_AICORE_NONE"
+
+
+class ExportType(_Names):
+    Text = "text"
+    Db = "db"
+
+
+class HostSystem(_Names):
+    CPU = "cpu"
+    MEM = "mem"
+    DISK = "disk"
+    NETWORK = "network"
+    OSRT = "osrt"
+    NUMA = "numa"
+
+
+def supported_profiler_level() -> set[str]:
+    return ProfilerLevel.all()
+
+
+def supported_ai_core_metrics() -> set[str]:
+    """Those that can be asked for and are fulfilled: only that there are none."""
+    return {AiCMetrics.AiCoreNone}
+
+
+def supported_export_type() -> set[str]:
+    return {ExportType.Text}
+
+
+def _choice(name: str, value: Any, known: set[str], otherwise: str) -> str:
+    if value in known:
+        return value
+    warnings.warn(f"torch_npu.profiler: {name} is {value!r}, which is none of {sorted(known)}; {otherwise!r} is used")
+    return otherwise
+
+
+def _switch(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    warnings.warn(f"torch_npu.profiler: {name} is {value!r} and should be True or False; False is used")
+    return False
+
+
+def _without(name: str, why: str) -> None:
+    warnings.warn(f"torch_npu.profiler: {name} is left out: {why}")
+
+
+class _ExperimentalConfig:
+    """The vendor's parameters. Wrong values are warned about and reset, as there; so is what has no source here.
+
+    Source: the vendor's documentation of torch_npu.profiler._ExperimentalConfig."""
+
+    def __init__(
+        self,
+        profiler_level: str = ProfilerLevel.Level0,
+        aic_metrics: str = AiCMetrics.PipeUtilization,
+        l2_cache: bool = False,
+        msprof_tx: bool = False,
+        mstx: bool = False,
+        data_simplification: bool = True,
+        record_op_args: bool = False,
+        op_attr: bool = False,
+        gc_detect_threshold: float | None = None,
+        export_type: str | list[str] | None = None,
+        host_sys: list[str] | None = None,
+        mstx_domain_include: list[str] | None = None,
+        mstx_domain_exclude: list[str] | None = None,
+        sys_io: bool = False,
+        sys_interconnection: bool = False,
+    ) -> None:
+        self._profiler_level = _choice("profiler_level", profiler_level, ProfilerLevel.all(), ProfilerLevel.Level0)
+        _choice("aic_metrics", aic_metrics, AiCMetrics.all(), AiCMetrics.AiCoreNone)
+        self._aic_metrics = AiCMetrics.AiCoreNone
+        if aic_metrics not in (AiCMetrics.PipeUtilization, AiCMetrics.AiCoreNone):  # the default asks for nothing
+            _without(f"aic_metrics={aic_metrics}", "there are no counters of AI cores")
+        counters = {"l2_cache": l2_cache, "op_attr": op_attr, "sys_io": sys_io,
+                    "sys_interconnection": sys_interconnection, "record_op_args": record_op_args}  # fmt: skip
+        for name, value in counters.items():
+            if _switch(name, value):
+                _without(name, "nothing here counts it")
+        if host_sys:
+            _without("host_sys", "use the system's own tools (vmstat, perf) for the host")
+        if gc_detect_threshold is not None:
+            _without("gc_detect_threshold", "with_stack=True shows Python's own frames")
+        self._mstx = _switch("mstx", mstx) or _switch("msprof_tx", msprof_tx)
+        self._mstx_domain_include = self._domains("mstx_domain_include", mstx_domain_include)
+        self._mstx_domain_exclude = self._domains("mstx_domain_exclude", mstx_domain_exclude)
+        if self._mstx_domain_include and self._mstx_domain_exclude:
+            warnings.warn(
+                "torch_npu.profiler: mstx_domain_include and mstx_domain_exclude are both given; the first holds"
+            )
+            self._mstx_domain_exclude = []
+        self._data_simplification = _switch("data_simplification", data_simplification)
+        wanted = [export_type] if isinstance(export_type, str) else list(export_type or [ExportType.Text])
+        for kind in wanted:
+            if _choice("export_type", kind, ExportType.all(), ExportType.Text) == ExportType.Db:
+                _without("export_type=db", "no database is written; the text files are")
+        self._export_type = [ExportType.Text]
+
+    @staticmethod
+    def _domains(name: str, value: Any) -> list[str]:
+        if value is None:
+            return []
+        if isinstance(value, list) and all(isinstance(v, str) for v in value):
+            return value
+        warnings.warn(f"torch_npu.profiler: {name} is {value!r} and should be a list of names; it is not used")
+        return []
+
+    @property
+    def export_type(self) -> list[str]:
+        return self._export_type
+
+    @property
+    def tx_enabled(self) -> bool:
+        return self._mstx
+
+    @property
+    def level(self) -> str:
+        return self._profiler_level
+
+    def takes_domain(self, domain: str) -> bool:
+        """Whether ranges of an mstx domain belong into the trace."""
+        if self._mstx_domain_include:
+            return domain in self._mstx_domain_include
+        return domain not in self._mstx_domain_exclude
+
+    def described(self) -> dict[str, Any]:
+        """For profiler_info.json."""
+        return dict(vars(self))

@@ -1,0 +1,170 @@
+"""What a profile recorded, as plain rows: operators and calls of the host, tasks of the device, memory, steps.
+
+Rows are dictionaries of numbers and strings, so that they can be kept in a file and looked at later (results.py).
+Times are nanoseconds
+since 1970. What it is not: the vendor's files (tables.py, timeline.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from torch._C._profiler import _EventType
+from torch.autograd import DeviceType
+
+Row = dict[str, Any]
+_STEP = re.compile(r"ProfilerStep#(\d+)")
+
+
+def collect(prof: Any) -> dict[str, list[Row]]:
+    """`prof`: a profile of torch.profiler that has stopped. Keys: operators, calls, tasks, memory, python, ranges."""
+    rows: dict[str, list[Row]] = {"operators": [], "calls": [], "tasks": [], "memory": [], "python": [], "ranges": []}
+    for e in prof.profiler.kineto_results.events():
+        name, metadata = _name(e), e.metadata_json()
+        row: Row = {"name": name, "start": e.start_ns(), "end": e.end_ns()}
+        if name == "[memory]":  # the tree of events knows more of it
+            continue
+        if e.activity_type() == "privateuse1_driver":  # named by the program (mstx)
+            rows["ranges"].append(row | {"thread": e.device_resource_id(), "domain": _read(metadata)["domain"]})
+        elif e.device_type() != DeviceType.CPU:
+            row |= {"args": _read(metadata), "device": e.device_index(), "stream": e.device_resource_id(),
+                    "kind": e.activity_type(), "correlation": e.correlation_id(), "operator":
+                    e.linked_correlation_id()}  # fmt: skip
+            rows["tasks"].append(row)
+        elif e.activity_type() == "privateuse1_runtime":
+            row |= {
+                "thread": e.device_resource_id(),
+                "correlation": e.correlation_id(),
+                "operator": e.linked_correlation_id(),
+            }
+            rows["calls"].append(row)
+        elif e.activity_type() == "python_function":
+            rows["python"].append(row | {"thread": e.device_resource_id()})
+        else:
+            row |= {
+                "thread": e.device_resource_id(),
+                "id": e.correlation_id(),
+                "shapes": e.shapes(),
+                "types": e.dtypes(),
+                "stack": e.stack(),
+                "sequence": e.sequence_nr(),
+                "kind": e.activity_type(),
+            }
+            # fmt: skip
+            rows["operators"].append(row)
+    if prof.profile_memory:
+        rows["memory"] = list(_memory(prof.profiler.kineto_results.experimental_event_tree(), ""))
+    for kind in rows.values():
+        kind.sort(key=lambda r: (r["start"], -r["end"]))
+    return rows
+
+
+def _name(e: Any) -> str:
+    """PyTorch names one of its own bindings by memory that is gone: with stacks, on every device, a name may not
+    be text."""
+    try:
+        return e.name()
+    except UnicodeDecodeError:
+        return "<a function of PyTorch>"
+
+
+def _memory(tree: list[Any], owner: str) -> Iterator[Row]:
+    """Allocations and frees, each with the operator it was made in."""
+    for e in tree:
+        if e.tag == _EventType.Allocation:
+            f = e.extra_fields
+            yield {"start": e.start_time_ns, "end": e.start_time_ns, "bytes": f.alloc_size, "address": f.ptr,
+                   "allocated": f.total_allocated, "reserved": f.total_reserved, "on": f.device.type,
+                   "device": f.device.index, "operator": owner}  # fmt: skip
+        yield from _memory(e.children, e.name if e.tag == _EventType.TorchOp else owner)
+
+
+def _read(metadata: str) -> Row:
+    return json.loads("{" + metadata + "}") if metadata else {}
+
+
+def is_communication(task: Row) -> bool:
+    return task["args"].get("task type") == "COMMUNICATION"
+
+
+def is_computing(task: Row) -> bool:
+    return task["kind"] == "kernel" and not is_communication(task)
+
+
+def type_of(task: Row) -> str:
+    """ "Add" of aclnnAdd, "hcom_allReduce_" of a collective, "MEMCPY_ASYNC" of a copy."""
+    name = task["name"]
+    if task["kind"] == "gpu_memcpy":
+        return "MEMCPY_ASYNC"
+    if task["kind"] == "gpu_memset":
+        return "MEMSET_ASYNC"
+    if is_communication(task):
+        return f"hcom_{name[4].lower()}{name[5:]}_" if name.startswith("Hccl") and len(name) > 5 else name
+    return name.removeprefix("aclnn").removeprefix("Inplace") or name
+
+
+def core_of(task: Row) -> str:
+    if is_communication(task):
+        return "COMMUNICATION"
+    return "AI_CORE" if is_computing(task) else type_of(task)
+
+
+def work_of(rows: dict[str, list[Row]]) -> list[Row]:
+    """Tasks that the device did something in: without ranges that a program named in a stream."""
+    return [t for t in rows["tasks"] if t["kind"] in ("kernel", "gpu_memcpy", "gpu_memset")]
+
+
+def steps(rows: dict[str, list[Row]]) -> list[tuple[int, int, int]]:
+    """(number, start, end) of each step that the program marked by prof.step()."""
+    found = [(_STEP.fullmatch(o["name"]), o) for o in rows["operators"]]
+    return [(int(m[1]), o["start"], o["end"]) for m, o in found if m]
+
+
+def step_of_tasks(rows: dict[str, list[Row]]) -> dict[int, list[Row]]:
+    """Tasks by the step in which they were asked for; -1: outside of any, or a program without steps."""
+    asked = {c["correlation"]: c["start"] for c in rows["calls"]}
+    of: dict[int, list[Row]] = defaultdict(list)
+    marked = steps(rows)
+    for task in work_of(rows):
+        at = asked.get(task["correlation"], task["start"])
+        of[next((n for n, start, end in marked if start <= at < end), -1)].append(task)
+    return of
+
+
+Intervals = list[tuple[int, int]]
+
+
+def union(tasks: list[Row]) -> Intervals:
+    """The times in which any of them runs, as disjoint intervals in order."""
+    merged: Intervals = []
+    for start, end in sorted((t["start"], t["end"]) for t in tasks):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def without(some: Intervals, others: Intervals) -> Intervals:
+    """The part of `some` that lies in none of `others`; both disjoint and in order."""
+    left: Intervals = []
+    for start, end in some:
+        for a, b in others:
+            if b <= start or a >= end:
+                continue
+            if a > start:
+                left.append((start, a))
+            start = max(start, b)
+            if start >= end:
+                break
+        if start < end:
+            left.append((start, end))
+    return left
+
+
+def length(intervals: Intervals) -> int:
+    return sum(end - start for start, end in intervals)

@@ -1,0 +1,146 @@
+"""profile, schedule and tensorboard_trace_handler: torch.profiler's own, with the vendor's parameters and files."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._C._profiler import _ExperimentalConfig as _TorchConfig
+from torch.profiler import ProfilerAction, ProfilerActivity
+
+from torch_npu.profiler import results
+from torch_npu.profiler.config import _ExperimentalConfig
+
+_STACK_METRICS = {"self_npu_time_total": "self_privateuse1_time_total"}
+
+
+def schedule(
+    wait: int, active: int, warmup: int = 0, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+) -> Callable[[int], ProfilerAction]:
+    """Which steps are recorded: after `skip_first` steps, cycles of `wait` idle ones, `warmup` and `active`
+    recorded ones.
+
+    `repeat` cycles, 0 for ever; skip_first_wait=1 leaves out the wait of the first cycle. Source:
+    torch.profiler.schedule."""
+    with warnings.catch_warnings():  # that there is no warmup is this function's default
+        warnings.filterwarnings("ignore", "Profiler won't be using warmup")
+        return torch.profiler.schedule(
+            wait=wait,
+            warmup=warmup,
+            active=active,
+            repeat=repeat,
+            skip_first=skip_first,
+            skip_first_wait=skip_first_wait,
+        )
+
+
+def _torch_config(with_stack: bool) -> _TorchConfig:
+    # What kernels are told with (shapes, sizes of copies) and the stacks of operators are not shown otherwise.
+    return _TorchConfig(expose_kineto_event_metadata=True, verbose=with_stack)
+
+
+class _Vendor:
+    """What the two profilers add to torch.profiler's."""
+
+    _npu_config: _ExperimentalConfig
+
+    def _configure(self, experimental_config: Any) -> None:
+        if experimental_config is not None and not isinstance(experimental_config, _ExperimentalConfig):
+            raise TypeError(
+                f"experimental_config is {type(experimental_config).__name__}; it must be torch_npu.profiler's own "
+                "_ExperimentalConfig"
+            )
+        self._npu_config = experimental_config or _ExperimentalConfig()
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
+        self.custom_trace_id_callback = callback
+
+    def get_trace_id(self) -> str:
+        """The trace's number, or what the callback says; None before the first start."""
+        return self.profiler.trace_id if self.profiler else None  # type: ignore[attr-defined]
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> Any:
+        """Stacks with their time, for flame graphs; metric self_npu_time_total: the time of their kernels."""
+        return super().export_stacks(path, _STACK_METRICS.get(metric, metric))  # type: ignore[misc]
+
+
+class _KinetoProfile(_Vendor, torch.profiler._KinetoProfile):
+    """start and stop, without a schedule."""
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[ProfilerActivity] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: _ExperimentalConfig | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+    ) -> None:
+        self._configure(experimental_config)
+        super().__init__(
+            activities=activities, record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack,
+            with_flops=with_flops, with_modules=with_modules, experimental_config=_torch_config(with_stack),
+            custom_trace_id_callback=custom_trace_id_callback,
+        )  # fmt: skip
+
+
+class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's name)
+    """torch.profiler.profile for programs written for the vendor's: the same parameters, kernels of the NPU, and
+    its files.
+
+    Raises TypeError for an experimental_config that is not torch_npu.profiler's. Source: torch.profiler.profile."""
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[ProfilerActivity] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[..., Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: _ExperimentalConfig | None = None,
+        execution_trace_observer: Any = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        use_cuda: bool | None = None,
+    ) -> None:
+        if use_cuda is not None:
+            warnings.warn("torch_npu.profiler: use_cuda has no meaning; activities say what is recorded")
+        self._configure(experimental_config)
+        super().__init__(
+            activities=activities, schedule=schedule, on_trace_ready=on_trace_ready, record_shapes=record_shapes,
+            profile_memory=profile_memory, with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
+            experimental_config=_torch_config(with_stack),
+            execution_trace_observer=execution_trace_observer, custom_trace_id_callback=custom_trace_id_callback,
+        )  # fmt: skip
+
+
+def tensorboard_trace_handler(
+    dir_name: str | None = None, worker_name: str | None = None, analyse_flag: bool = True, async_mode: bool = False
+) -> Callable[[Any], None]:
+    """For on_trace_ready: writes <dir_name>/<worker_name>_<time>_ascend_pt, by default <host>_<pid> in the working
+    folder.
+
+    analyse_flag=False keeps only what `analyse` needs; async_mode=True makes the tables in a thread that the process
+    waits
+    for when it ends. Raises OSError where the folder cannot be written."""
+
+    def handle(prof: Any) -> None:
+        folder = results.new_folder(dir_name, worker_name)
+        results.keep(folder, prof)
+        if not analyse_flag:
+            return
+        if async_mode:
+            threading.Thread(target=results.analyse_folder, args=(folder,)).start()
+        else:
+            results.analyse_folder(folder)
+
+    return handle

@@ -1,0 +1,132 @@
+"""The folder of a profile: what was recorded (FRAMEWORK), what it was recorded with, and the vendor's files made
+from it.
+
+<host>_<pid>_<time>_ascend_pt/
+    profiler_info[_<rank>].json, profiler_metadata.json
+    FRAMEWORK/events.json                  all rows, from which `analyse` makes the rest
+    ASCEND_PROFILER_OUTPUT/*.csv, trace_view.json
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from torch_npu.profiler import events, tables, timeline
+from torch_npu.profiler.config import ProfilerLevel, _ExperimentalConfig
+
+OUTPUT = "ASCEND_PROFILER_OUTPUT"
+
+
+def new_folder(dir_name: str | None, worker_name: str | None) -> Path:
+    """Makes the folder. Raises RuntimeError where `dir_name` is a file, OSError where it cannot be made."""
+    work = os.environ.get("ASCEND_WORK_PATH")
+    base = Path(dir_name) if dir_name else Path(work) / "profiling_data" if work else Path.cwd()
+    if base.exists() and not base.is_dir():
+        raise RuntimeError(
+            f"torch_npu.profiler: {base} is not a folder: give tensorboard_trace_handler another dir_name"
+        )
+    worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+    now = time.time_ns()
+    stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now // 10**9)) + f"{now // 10**6 % 1000:03}"
+    folder = base / f"{worker}_{stamp}_ascend_pt"
+    for n in range(1, 1000):  # two within a millisecond
+        if not folder.exists():
+            break
+        folder = base / f"{worker}_{int(stamp) + n}_ascend_pt"
+    (folder / "FRAMEWORK").mkdir(parents=True)
+    return folder
+
+
+def _rank() -> int:
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else -1
+
+
+def _info(prof: Any, config: _ExperimentalConfig, rows: dict[str, list]) -> dict[str, Any]:
+    end = max((r["end"] for kind in rows.values() for r in kind), default=time.time_ns())
+    common = {
+        "activities": [f"ProfilerActivity.{'CPU' if a == torch.profiler.ProfilerActivity.CPU else 'NPU'}"
+                       for a in sorted(prof.activities, key=int)],
+        **{name: bool(getattr(prof, name)) for name in
+           ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")},
+    }  # fmt: skip
+    import torch_npu
+
+    return {
+        "config": {"common_config": common, "experimental_config": config.described()},
+        "start_info": {"syscnt_enable": False, "freq": None, "start_cnt": 0, "start_monotonic": 0},
+        "end_info": {"collectionTimeEnd": end, "MonotonicTimeEnd": time.monotonic_ns()},
+        "torch_npu_version": torch_npu.__version__,
+        "rank_id": _rank(),
+        "process_id": os.getpid(),
+        "has_npu": any(a != torch.profiler.ProfilerActivity.CPU for a in prof.activities),
+    }
+
+
+def keep(folder: Path, prof: Any) -> None:
+    """Writes what the profile recorded, and how."""
+    rows = events.collect(prof)
+    config = getattr(prof, "_npu_config", None) or _ExperimentalConfig()
+    rows["ranges"] = [r for r in rows["ranges"] if config.tx_enabled and config.takes_domain(r["domain"])]
+    kept = {id(t) for t in rows["tasks"] if "domain" not in t["args"] or
+            (config.tx_enabled and config.takes_domain(t["args"]["domain"]))}  # fmt: skip
+    rows["tasks"] = [t for t in rows["tasks"] if id(t) in kept]
+    info = _info(prof, config, rows)
+    rank = info["rank_id"]
+    name = f"profiler_info_{rank}.json" if rank >= 0 else "profiler_info.json"
+    (folder / name).write_text(json.dumps(info, indent=1), encoding="utf-8")
+    metadata = {k: _value(v) for k, v in {**prof.preset_metadata, **prof._trace_metadata}.items()}
+    (folder / "profiler_metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
+    (folder / "FRAMEWORK" / "events.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def analyse_folder(folder: Path) -> None:
+    """Makes ASCEND_PROFILER_OUTPUT of one folder anew."""
+    info = json.loads(next(iter(sorted(folder.glob("profiler_info*.json")))).read_text(encoding="utf-8"))
+    rows = json.loads((folder / "FRAMEWORK" / "events.json").read_text(encoding="utf-8"))
+    output = folder / OUTPUT
+    output.mkdir(exist_ok=True)
+    common = info["config"]["common_config"]
+    level = info["config"]["experimental_config"]["_profiler_level"]
+    timeline.write(output / "trace_view.json", rows, info["process_id"])
+    if "ProfilerActivity.CPU" in common["activities"]:
+        tables.write(output / "operator_details.csv", tables.operator_details(rows))
+    if info["has_npu"]:
+        tables.write(output / "step_trace_time.csv", tables.step_trace_time(rows))
+        if level != ProfilerLevel.Level_none:
+            tables.write(output / "kernel_details.csv", tables.kernel_details(rows, level == ProfilerLevel.Level0))
+            tables.write(output / "task_time.csv", tables.task_time(rows))
+        if level in (ProfilerLevel.Level1, ProfilerLevel.Level2):
+            tables.write(output / "op_statistic.csv", tables.op_statistic(rows))
+            tables.write(output / "api_statistic.csv", tables.api_statistic(rows))
+    if common["profile_memory"]:
+        tables.write(output / "memory_record.csv", tables.memory_record(rows))
+        tables.write(output / "operator_memory.csv", tables.operator_memory(rows))
+
+
+def analyse(profiler_path: str, max_process_number: int | None = None, export_type: str | None = None) -> None:
+    """Makes the files of every *_ascend_pt folder in `profiler_path`, or of itself: for profiles kept with
+    analyse_flag=False.
+
+    Raises RuntimeError where there is none. The two other parameters are the vendor's; the folders are done one after
+    the other."""
+    base = Path(profiler_path)
+    folders = [base] if base.name.endswith("_ascend_pt") else sorted(base.glob("*_ascend_pt"))
+    if not folders:
+        raise RuntimeError(f"torch_npu.profiler.analyse: {base} has no folder whose name ends in _ascend_pt")
+    for folder in folders:
+        analyse_folder(folder)
