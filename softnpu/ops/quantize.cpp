@@ -1,4 +1,5 @@
 // Quantization to 8-bit integers and back, and products of quantized operands. Integer sums are exact, in fp64.
+#include <ATen/WrapDimUtils.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/searchsorted.h>
@@ -73,7 +74,7 @@ void quantize(const Tensor& x, const Tensor& scale, const OptionalTensor& offset
   const auto along = [&](const Tensor& t) {
     if (t.numel() == 1) return wide(t).reshape({});
     std::vector<int64_t> shape(x.dim(), 1);
-    shape[axis < 0 ? axis + x.dim() : axis] = t.numel();
+    shape.at(at::maybe_wrap_dim(axis, x.dim())) = t.numel();
     return wide(t).reshape(shape);
   };
   Tensor value = divide ? (wide(x) / along(scale)).round() : wide(x) * along(scale);

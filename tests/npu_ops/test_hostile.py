@@ -38,6 +38,24 @@ def test_tokens_without_places(device: str) -> None:
         torch.ops.npu.npu_moe_finalize_routing(rows, None, None, None, None, places, None, k=0)
 
 
+@pytest.mark.parametrize("device", ["npu", "meta"])
+def test_products_of_empty_lists(device: str) -> None:
+    weight = torch.rand(4, 4, device=device)
+    for x, weights in (([], [weight]), ([weight], [])):
+        with pytest.raises(RuntimeError, match="both lists hold one tensor or more"):
+            torch.ops.npu.npu_grouped_matmul.List(x, weights, group_list=[1, 2])
+
+
+@pytest.mark.parametrize("device", ["npu", "meta"])
+def test_an_axis_to_quantize_along_exists_and_has_the_scales(device: str) -> None:
+    x, scales = torch.rand(8, device=device), torch.rand(8, device=device)
+    with pytest.raises(IndexError):
+        torch_npu.npu_quantize(x, scales, None, 1, 1)
+    with pytest.raises(RuntimeError, match="npu_quantize: scales has"):
+        torch_npu.npu_quantize(x, scales[:3], None, 1, 0)
+    assert torch_npu.npu_quantize(x, scales, None, 1, -1).shape == (8,)
+
+
 def test_a_product_of_operands_without_columns() -> None:
     a, b = torch.zeros(3, 0, dtype=torch.int8).npu(), torch.zeros(0, 4, dtype=torch.int8).npu()
     with pytest.raises(RuntimeError, match="x1_scale has"):

@@ -54,7 +54,13 @@ struct Refused {
   const OptionalList &offset, &antiquant_scale, &antiquant_offset, &activation_input, &quant_scale, &quant_offset;
 };
 
+void need_tensors(at::TensorList x, at::TensorList weight) {
+  TORCH_CHECK(!x.empty() && !weight.empty(), "npu_grouped_matmul: ", x.size(), " x and ", weight.size(),
+              " weights; both lists hold one tensor or more");
+}
+
 void check(at::TensorList x, at::TensorList weight, const Refused& lists, OptionalInt list_type, OptionalInt act) {
+  need_tensors(x, weight);
   const std::pair<const char*, const OptionalList&> named[] = {{"offset", lists.offset},
                                                                {"antiquant_scale", lists.antiquant_scale},
                                                                {"antiquant_offset", lists.antiquant_offset},
@@ -143,6 +149,7 @@ std::vector<at::Tensor> grouped_matmul_list(at::TensorList x, at::TensorList wei
                                             OptionalList quant_scale, OptionalList quant_offset, OptionalInt split_item,
                                             OptionalInt group_type, OptionalInt group_list_type, OptionalInt act_type,
                                             std::optional<at::ScalarType> output_dtype) {
+  need_tensors(x, weight);
   OptionalTensor list;
   if (group_list && !group_list->empty()) {
     const at::Tensor values = at::empty({static_cast<int64_t>(group_list->size())}, at::kLong);

@@ -1,4 +1,6 @@
 // Quantization behind other arithmetic: sizes, see sizes.h.
+#include <ATen/WrapDimUtils.h>
+
 #include <algorithm>
 
 #include "csrc/ops/npu/params.h"
@@ -67,6 +69,16 @@ void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gam
   need_elements(op, "beta", beta, {each});
   need_elements(op, "scale", scale, {1, columns, each});
   need_elements(op, "offset", offset, {1, columns, each});
+}
+
+void check_quantize(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points,
+                    int64_t axis) {
+  constexpr const char* kOp = "npu_quantize";
+  Sizes counts{1};
+  const int64_t dim = at::maybe_wrap_dim(axis, input.dim());
+  if (input.dim()) counts.push_back(input.sym_size(dim));
+  need_elements(kOp, "scales", scales, counts);
+  need_elements(kOp, "zero_points", zero_points, counts);
 }
 
 void check_anti_quant(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& offset) {

@@ -179,6 +179,7 @@ Sizes permuted_product(const at::Tensor& a, const at::Tensor& b, at::OptionalInt
                        at::OptionalIntArrayRef perm_b, const OptionalTensor& scale, int64_t split);
 Sizes feed_forward_sizes(const at::Tensor& x, const at::Tensor& weight);
 Sizes product_sizes(const char* op, const at::Tensor& a, const at::Tensor& b);
+void check_quantize(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis);
 void check_anti_quant(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& offset);
 void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gamma, const OptionalTensor& beta,
                       const OptionalTensor& scale, const OptionalTensor& offset);
