@@ -125,7 +125,8 @@ def be_process(main: Callable[[], int | None], whole_end: bool) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     libc.fflush(None)  # it is what exit() does last
-    libc.exit(status)
+    # Keeps the interpreter's lock, as Py_Exit does: torch has handlers that let go of Python's objects.
+    ctypes.PyDLL(None).exit(status)
 
 
 if __name__ == "__main__":
