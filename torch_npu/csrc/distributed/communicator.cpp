@@ -65,8 +65,10 @@ void meet(c10d::Store& store, const std::string& key, int rank, int size, std::c
           const std::function<void()>& usable) {
   const auto here = [&](int r) { return key + "/here/" + std::to_string(r); };
   const std::string all = key + "/all";
-  store.set(here(rank), std::vector<uint8_t>{1});
-  if (store.add(key + "/count", 1) == size) store.set(all, std::vector<uint8_t>{1});
+  std::vector<std::string> everybody;
+  for (int r = 0; r < size; ++r) everybody.push_back(here(r));
+  store.set(here(rank), std::vector<uint8_t>{1});  // a call that is tried again says it again
+  if (store.check(everybody)) store.set(all, std::vector<uint8_t>{1});
   const auto end = std::chrono::steady_clock::now() + limit;
   const auto longest = std::chrono::milliseconds(std::clamp(size / 4, 5, 100));
   for (auto pause = std::chrono::milliseconds(1); !store.check({all}); pause = std::min(pause * 2, longest)) {
