@@ -77,6 +77,7 @@ void meet(c10d::Store& store, const std::string& key, int rank, int size, std::c
       std::vector<int> missing;
       for (int r = 0; r < size; ++r)
         if (!store.check({here(r)})) missing.push_back(r);
+      if (missing.empty()) return;  // the last one came just now
       C10_THROW_ERROR(
           DistBackendError,
           c10::str("ProcessGroupHCCL: rank", missing.size() == 1 ? " " : "s ", c10::Join(", ", missing), " of ", size,
