@@ -38,7 +38,14 @@ def nursery() -> Nursery:
 
 
 def start(
-    n: int, backend: str = "hccl", timeout: float = 60, each=None, prefix=None, bound: bool = False, **env
+    n: int,
+    backend: str = "hccl",
+    timeout: float = 60,
+    each=None,
+    prefix=None,
+    bound: bool = False,
+    chosen: bool = True,
+    **env,
 ) -> Job:
     job = Job(
         n,
@@ -56,7 +63,7 @@ def start(
     )
     with ExitStack() as on_failure:
         on_failure.enter_context(job)
-        job.run(programs.init, backend, timeout, bound, timeout=120)
+        job.run(programs.init, backend, timeout, bound, chosen, timeout=120)
         on_failure.pop_all()
     return job
 

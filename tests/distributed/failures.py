@@ -470,9 +470,48 @@ def first_message_without_the_third(rank: int, size: int) -> str:
     if rank == 2:
         time.sleep(3)
         return ""
-    t = torch.ones(4, device=DEVICE)
+    t = torch.full((4,), 7.0 + rank, device=DEVICE)
     try:
         dist.send(t, 1) if rank == 0 else dist.recv(t, 0)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return str(t.tolist())
+
+
+def first_message_beside_other_groups(rank: int, size: int) -> list[float]:
+    """Each group's first call is a message while others wait in another group, or for what comes after it."""
+    store = dist.distributed_c10d._get_default_store()
+    every, late = dist.new_group([0, 1, 2]), dist.new_group([0, 1, 2])
+    t = torch.full((3,), float(rank), device=DEVICE)
+    if rank == 0:
+        dist.send(t + 10, 2, group=every)
+        dist.recv(t, 2, group=late)
+    elif rank == 2:
+        dist.recv(t, 0, group=every)
+        got = t.tolist()  # waits for the message, which rank 1 has nothing to do with
+        dist.send(t + 1, 0, group=late)
+        t = torch.tensor(got, device=DEVICE)
+        store.set("exchanged", "1")
+    else:
+        store.wait(["exchanged"])  # the rank's own connection to the store is busy until then
+    others = [torch.empty(3, device=DEVICE) for _ in range(size)]
+    dist.all_gather(others, t, group=late)
+    dist.all_reduce(t, group=every)
+    return [o[0].item() for o in others] + [t[0].item()]
+
+
+def joined_elsewhere(rank: int, size: int) -> str:
+    """Rank 2 has used npu:0 only when the others' message needs it, and then calls on npu:1."""
+    torch.ones(1, device="npu:0").cpu()
+    t = torch.ones(4, device=f"npu:{rank}" if rank < 2 else "npu:0")
+    try:
+        if rank == 0:
+            dist.send(t, 1)
+        elif rank == 1:
+            dist.recv(t, 0)
+        else:
+            time.sleep(2)
+            dist.all_reduce(torch.ones(4, device="npu:1"))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "done"

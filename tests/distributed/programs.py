@@ -14,8 +14,9 @@ from torch import nn
 DEVICE = "npu"
 
 
-def init(rank: int, size: int, backend: str, timeout: float, bound: bool = False) -> str:
-    torch.npu.set_device(rank)
+def init(rank: int, size: int, backend: str, timeout: float, bound: bool = False, chosen: bool = True) -> str:
+    if chosen:
+        torch.npu.set_device(rank)
     dist.init_process_group(
         backend,
         rank=rank,

@@ -103,4 +103,4 @@ def _register() -> None:
     from torch_npu.distributed import rendezvous
 
     rendezvous.register()
-    atexit.register(_C._distributed_c10d._stop_watchdog)
+    atexit.register(_C._distributed_c10d._stop_threads)

@@ -80,11 +80,12 @@ void meet(c10d::Store& store, const std::string& key, int rank, int size, std::c
       if (missing.empty()) return;  // the last one came just now
       C10_THROW_ERROR(
           DistBackendError,
-          c10::str("ProcessGroupHCCL: rank", missing.size() == 1 ? " " : "s ", c10::Join(", ", missing), " of ", size,
-                   " did not connect within ", static_cast<double>(limit.count()) / 1000,
-                   " s (the group's timeout or HCCL_CONNECT_TIMEOUT). A group's first call makes its communicator and ",
-                   "needs all ranks, also where it is a send or a receive: let every rank call a collective first, or ",
-                   "pass device_id to init_process_group"));
+          c10::str(
+              "ProcessGroupHCCL: rank", missing.size() == 1 ? " " : "s ", c10::Join(", ", missing), " of ", size,
+              " did not connect within ", static_cast<double>(limit.count()) / 1000,
+              " s (the group's timeout or HCCL_CONNECT_TIMEOUT). A group's first call makes its communicator and ",
+              "needs all ranks. Where that call is a message, the others join by themselves, as soon as they have ",
+              "called torch.npu.set_device or used one npu"));
     }
     std::this_thread::sleep_for(pause);
   }

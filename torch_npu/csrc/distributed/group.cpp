@@ -8,6 +8,8 @@
 #include "csrc/cann/api.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
+#include "csrc/core/process_device.h"
+#include "csrc/distributed/joiner.h"
 #include "csrc/distributed/settings.h"
 
 namespace npu::distributed {
@@ -66,7 +68,16 @@ void ProcessGroupHCCL::check_root(int64_t root) const {
                     " ranks");
 }
 
-std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceIndex device) {
+namespace {
+
+std::string root_info_key(size_t number, uint64_t generation) {
+  return "hccl_root_info/" + std::to_string(number) + (generation ? "/" + std::to_string(generation) : "");
+}
+
+}  // namespace
+
+std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceIndex device, c10d::Store& store,
+                                                                  const std::function<void()>& usable) {
   const NPUGuard guard(device);
   ensure_context();
   size_t number;
@@ -82,9 +93,8 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
   }
   if (parent_ && !number && !generation)
     return std::make_shared<Communicator>(*parent_, ranks_in_parent_, split_id_, rank_, name, *options_);
-  std::string key = "hccl_root_info/" + std::to_string(number);
-  if (generation) key += "/" + std::to_string(generation);
-  return std::make_shared<Communicator>(*store_, key, rank_, size_, name, *options_, [this] { check_usable(); });
+  return std::make_shared<Communicator>(store, root_info_key(number, generation), rank_, size_, name, *options_,
+                                        usable);
 }
 
 void ProcessGroupHCCL::check_usable() const {
@@ -96,23 +106,89 @@ void ProcessGroupHCCL::check_usable() const {
   if (!error.empty()) C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: the group failed before: " + error);
 }
 
-std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::on(c10::Device device) {
+std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::on(c10::Device device, bool message) {
   const auto usable = [&]() -> std::shared_ptr<OnDevice> {
     check_usable();
     std::lock_guard<std::mutex> lock(mutex_);
     last_device_ = device.index();
     const auto found = devices_.find(device.index());
-    return found == devices_.end() ? nullptr : found->second;
+    if (found == devices_.end()) return nullptr;
+    joined_on_.reset();
+    return found->second;
   };
   if (auto found = usable()) return found;
   std::lock_guard<std::mutex> making(making_);
   if (auto found = usable()) return found;
-  auto made = std::make_shared<OnDevice>(device.index(), options_->is_high_priority_stream || settings().high_priority,
-                                         make_communicator(device.index()));
-  check_usable();  // it took a while: the group may have ended
+  std::string to_ask;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(!joined_on_, "ProcessGroupHCCL: a call on ", device,
+                ", but this rank joined the group on npu:", joined_on_ ? static_cast<int>(*joined_on_) : -1,
+                " when another rank's message needed it: call torch.npu.set_device before init_process_group, or pass "
+                "device_id to it");
+    if (message && size_ > 2 && devices_.empty()) to_ask = root_info_key(0, generation_);
+  }
+  if (!to_ask.empty()) ask_to_join(store_, to_ask);
+  return connect(device.index(), *store_, [this] { check_usable(); });
+}
+
+std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::connect(c10::DeviceIndex device, c10d::Store& store,
+                                                                      const std::function<void()>& usable) {
+  auto made = std::make_shared<OnDevice>(device, options_->is_high_priority_stream || settings().high_priority,
+                                         make_communicator(device, store, usable));
+  usable();  // it took a while: the group may have ended
   watched_->add(made->communicator);
   std::lock_guard<std::mutex> lock(mutex_);
-  return devices_.emplace(device.index(), std::move(made)).first->second;
+  return devices_.emplace(device, std::move(made)).first->second;
+}
+
+bool ProcessGroupHCCL::lacks_communicator(uint64_t generation) const {
+  if (!watched_->error().empty()) return false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  return !closed_ && devices_.empty() && generation_ == generation;
+}
+
+c10::DeviceIndex ProcessGroupHCCL::device_to_join_on() const {
+  return getBoundDeviceId() ? getBoundDeviceId()->index() : process_device();
+}
+
+void ProcessGroupHCCL::join() {
+  const c10::DeviceIndex device = device_to_join_on();
+  std::lock_guard<std::mutex> making(making_);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_ || !devices_.empty() || device < 0) return;
+  }
+  const auto store = store_->clone();  // in the group's own connection the program may be waiting
+  connect(device, *store, [this] {
+    joining_is_over();
+    check_usable();
+  });
+  std::lock_guard<std::mutex> lock(mutex_);
+  joined_on_ = device;
+}
+
+void ProcessGroupHCCL::let_others_ask() {
+  if (size_ <= 2) return;
+  uint64_t generation;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    generation = generation_;
+  }
+  const c10::weak_intrusive_ptr<ProcessGroupHCCL> weak(
+      c10::intrusive_ptr<ProcessGroupHCCL>::unsafe_reclaim_from_nonowning(this));
+  join_when_asked({c10::weak_intrusive_ptr<c10d::Store>(store_), root_info_key(0, generation),
+                   [weak, generation] {
+                     const auto group = weak.lock();
+                     return group && group->lacks_communicator(generation);
+                   },
+                   [weak] {
+                     const auto group = weak.lock();
+                     return group && group->device_to_join_on() >= 0;
+                   },
+                   [weak] {
+                     if (const auto group = weak.lock()) group->join();
+                   }});
 }
 
 c10::DeviceIndex ProcessGroupHCCL::own_device() const {
@@ -144,7 +220,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body
   const c10::Device device = what.tensors.at(0).device();
   for (const at::Tensor& t : what.tensors)
     TORCH_CHECK(t.device() == device, "ProcessGroupHCCL: tensors of one call are on ", device, " and ", t.device());
-  const std::shared_ptr<OnDevice> place = on(device);
+  const std::shared_ptr<OnDevice> place = on(device, what.lane.kind != Lane::kCollective);
   return as_backend_error(place->communicator, [&] { return launch_on(*place, std::move(what), body); });
 }
 

@@ -50,6 +50,8 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                           const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
   uint64_t split_count() const { return splits_; }
+  // From now on this rank joins the group's communicator when another one's message needs it. For whoever made the group.
+  void let_others_ask();
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
@@ -125,12 +127,19 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
     const size_t before_;
   };
 
-  std::shared_ptr<OnDevice> on(c10::Device device);
+  // A message is between two ranks, but its communicator is made by all: they are asked.
+  std::shared_ptr<OnDevice> on(c10::Device device, bool message = false);
+  // making_ is held. `store` is the group's, or another connection to it.
+  std::shared_ptr<OnDevice> connect(c10::DeviceIndex device, c10d::Store& store, const std::function<void()>& usable);
+  bool lacks_communicator(uint64_t generation) const;
+  c10::DeviceIndex device_to_join_on() const;  // -1 where it is not known
+  void join();
   void check_usable() const;  // throws if the group has ended or failed
   // Where a call without a tensor belongs.
   c10::DeviceIndex own_device() const;
   std::shared_ptr<OnDevice> existing(int rank, bool make);
-  std::shared_ptr<Communicator> make_communicator(c10::DeviceIndex device);
+  std::shared_ptr<Communicator> make_communicator(c10::DeviceIndex device, c10d::Store& store,
+                                                  const std::function<void()>& usable);
   WorkPtr launch(Launch what, const Body& body);
   WorkPtr launch_on(OnDevice& place, Launch what, const Body& body);
   WorkPtr finish(WorkInfo info, const Tensors& inputs, bool message);
@@ -146,9 +155,11 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   const std::vector<uint32_t> ranks_in_parent_;
   const uint64_t split_id_ = 0;
   std::mutex making_;         // held while a communicator is made, which waits for other ranks; before mutex_
-  mutable std::mutex mutex_;  // guards the next five
+  mutable std::mutex mutex_;  // guards the next six
   std::map<c10::DeviceIndex, std::shared_ptr<OnDevice>> devices_;
   std::optional<c10::DeviceIndex> last_device_;
+  std::optional<c10::DeviceIndex>
+      joined_on_;  // for another rank's message; until a call of this rank's is on that device
   bool closed_ = false;
   uint64_t generation_ = 0;  // how often reinit made new communicators
   uint64_t splits_ = 0;

@@ -159,12 +159,15 @@ void ProcessGroupHCCL::reinit(bool rebuild) {
   TORCH_CHECK(!coalescing_.mine(), "ProcessGroupHCCL: reinit among coalesced calls; end their block first");
   if (rebuild) {
     give_up(c10::str("rank ", rank_, " made the group's communicators anew"));
-    std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
-    devices_.clear();
-    ++generation_;
-    watched_->reset(/*communicators=*/true);
-    return;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
+      devices_.clear();
+      joined_on_.reset();
+      ++generation_;
+      watched_->reset(/*communicators=*/true);
+    }
+    return let_others_ask();
   }
   std::map<c10::DeviceIndex, std::shared_ptr<OnDevice>> devices;
   {

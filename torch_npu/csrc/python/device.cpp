@@ -12,6 +12,7 @@
 #include "csrc/core/generator.h"
 #include "csrc/core/info.h"
 #include "csrc/core/lifecycle.h"
+#include "csrc/core/process_device.h"
 #include "csrc/core/stream.h"
 #include "csrc/python/bind.h"
 
@@ -64,7 +65,7 @@ void bind_device(pybind11::module& module) {
   module.def("_current_device", with_gil([] { return static_cast<int>(current_device()); }));
   module.def("_set_device", no_gil([](int index) {
                initialize();
-               set_device(static_cast<DeviceIndex>(index));
+               choose_device(static_cast<DeviceIndex>(index));
              }));
   module.def("_exchange_device", no_gil([](int index) {  // a negative index changes nothing
                const DeviceIndex former = current_device();

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "csrc/distributed/group.h"
+#include "csrc/distributed/joiner.h"
 #include "csrc/distributed/recorder.h"
 #include "csrc/distributed/store/parallel_store.h"
 #include "csrc/distributed/store/proxy.h"
@@ -97,7 +98,9 @@ void bind_distributed(py::module& module) {
   group
       .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                        c10::intrusive_ptr<ProcessGroupHCCL::Options> options) {
-             return c10::make_intrusive<ProcessGroupHCCL>(store, rank, size, std::move(options));
+             auto made = c10::make_intrusive<ProcessGroupHCCL>(store, rank, size, std::move(options));
+             made->let_others_ask();
+             return made;
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
            py::call_guard<py::gil_scoped_release>())
@@ -139,7 +142,10 @@ void bind_distributed(py::module& module) {
       py::arg("includeCollectives") = py::none(), py::arg("onlyActive") = py::none(),
       "The flight recorder's calls as JSON, without stacks.");
   bind_store(m);
-  m.def("_stop_watchdog", no_gil(&distributed::stop_watchdog));
+  m.def("_stop_threads", no_gil([] {
+          distributed::stop_joiner();
+          distributed::stop_watchdog();
+        }));
 }
 
 }  // namespace npu::python
