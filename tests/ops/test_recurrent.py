@@ -42,3 +42,14 @@ def test_lstm(shape: tuple, dtype: torch.dtype) -> None:
     for got, want in zip(*results, strict=True):
         scale = max(1.0, want.abs().max().item())  # sums over steps and batch: judged by their size
         torch.testing.assert_close(got.cpu().to(wide) / scale, want / scale, **NEAR[dtype])
+
+
+def test_the_batch_first_is_a_view_of_the_steps_first() -> None:
+    """As PyTorch's meta function says; torch.compile counts on the strides."""
+    host = torch.nn.LSTM(3, 4, batch_first=True)
+    x = torch.randn(2, 5, 3)
+    device = copy.deepcopy(host).npu()
+    output, (h, c) = device(x.npu())
+    assert output.stride() == host(x)[0].stride() == (4, 8, 1) and h.is_contiguous() and c.is_contiguous()
+    compiled = torch.compile(device, backend="aot_eager")
+    torch.testing.assert_close(compiled(x.npu())[0], output)

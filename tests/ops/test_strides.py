@@ -49,6 +49,7 @@ CALLS: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...]]] = {
     "channel_shuffle": (lambda x: F.channel_shuffle(x, 2), (IMAGE,)),
     "max_unpool3d": (lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2), (VOLUME,)),
     "angle": (torch.angle, (MATRIX,)),
+    "rsub": (lambda x, y: torch.rsub(x, y.t().contiguous().t()), (MATRIX, torch.rand(4, 6))),
     "addr": (torch.addr, (MATRIX, torch.rand(4), torch.rand(6))),
     "normal": (lambda m, s: torch.normal(m, s), (MATRIX, MATRIX)),
     "softmax": (lambda x: x.softmax(1), (IMAGE,)),

@@ -24,7 +24,7 @@ using Tensors = std::vector<at::Tensor>;
 using torch::autograd::AutogradContext;
 
 struct Shape {
-  bool has_bias, batch_first;
+  bool has_bias;
   int64_t layers;
 };
 
@@ -40,17 +40,15 @@ Tensors like_each(const Tensors& tensors) {
 Three forward(const at::Tensor& input, at::TensorList hx, at::TensorList params, const Shape& shape,
               std::array<Tensors, kSaved>& saved) {
   const NPUGuard guard(input.device().index());
-  const int64_t steps = input.size(shape.batch_first ? 1 : 0), batch = input.size(shape.batch_first ? 0 : 1);
-  const int64_t hidden = hx[0].size(2);
+  const int64_t steps = input.size(0), batch = input.size(1), hidden = hx[0].size(2);
   const at::ScalarType type = input.scalar_type();
   for (Tensors& list : saved) {
     for (int64_t l = 0; l < shape.layers; ++l) list.push_back(empty({steps, batch, hidden}, type));
   }
-  const at::Tensor output =
-      shape.batch_first ? empty({batch, steps, hidden}, type) : empty({steps, batch, hidden}, type);
+  const at::Tensor output = empty({steps, batch, hidden}, type);
   const at::Tensor hy = empty(hx[0].sizes(), type), cy = empty(hx[1].sizes(), type);
   ACLNN(aclnnLSTM)(input, params, hx, std::optional<at::Tensor>(), shape.has_bias, shape.layers, 0.0, true, false,
-                   shape.batch_first, output, hy, cy, at::TensorList(saved[0]), at::TensorList(saved[1]),
+                   /*batchFirst=*/false, output, hy, cy, at::TensorList(saved[0]), at::TensorList(saved[1]),
                    at::TensorList(saved[2]), at::TensorList(saved[3]), at::TensorList(saved[4]),
                    at::TensorList(saved[5]), at::TensorList(saved[6]));
   return {output, hy, cy};
@@ -67,7 +65,6 @@ struct Lstm : torch::autograd::Function<Lstm> {
     context->save_for_backward(std::move(kept));
     context->saved_data["arguments"] = static_cast<int64_t>(arguments.size());
     context->saved_data["has_bias"] = shape.has_bias;
-    context->saved_data["batch_first"] = shape.batch_first;
     context->saved_data["layers"] = shape.layers;
     context->set_materialize_grads(false);
     return {output, hy, cy};
@@ -76,8 +73,7 @@ struct Lstm : torch::autograd::Function<Lstm> {
   static Tensors backward(AutogradContext* context, Tensors gradients) {
     const Tensors kept = context->get_saved_variables();
     const at::TensorList all(kept), arguments = all.slice(0, context->saved_data["arguments"].toInt());
-    const Shape shape{context->saved_data["has_bias"].toBool(), context->saved_data["batch_first"].toBool(),
-                      context->saved_data["layers"].toInt()};
+    const Shape shape{context->saved_data["has_bias"].toBool(), context->saved_data["layers"].toInt()};
     Tensors result = at::GradMode::is_enabled() ? differentiable(arguments, shape, gradients)
                                                 : fused(arguments, all.slice(arguments.size()), shape, gradients);
     result.emplace_back();  // of `shape`
@@ -96,7 +92,7 @@ struct Lstm : torch::autograd::Function<Lstm> {
     ACLNN(aclnnLstmBackward)(arguments[0], hx, params, grad_output, or_zeros(gradients[1], hx[0]),
                              or_zeros(gradients[2], hx[1]), list(0), list(1), list(2), list(3), list(4), list(5),
                              list(6), std::optional<at::Tensor>(), shape.has_bias, shape.layers, 0.0, true, false,
-                             shape.batch_first, std::array<bool, 4>{true, true, true, true}, result[0], result[1],
+                             /*batchFirst=*/false, std::array<bool, 4>{true, true, true, true}, result[0], result[1],
                              result[2], at::TensorList(result).slice(3));
     return result;
   }
@@ -108,7 +104,7 @@ struct Lstm : torch::autograd::Function<Lstm> {
       inputs.push_back(argument.requires_grad() ? argument.view_as(argument) : argument);
     const at::TensorList given(inputs);
     auto [output, hy, cy] = at::native::lstm(given[0], given.slice(1, 2), given.slice(3), shape.has_bias, shape.layers,
-                                             0.0, true, false, shape.batch_first);
+                                             0.0, true, false, /*batch_first=*/false);
     Tensors outputs, of_outputs, wanted;
     const Tensors results{output, hy, cy};
     for (size_t i = 0; i < results.size(); ++i) {
@@ -152,10 +148,12 @@ Three lstm(const at::Tensor& input, at::TensorList hx, at::TensorList params, bo
                 at::IntArrayRef({4 * hidden, hidden}), ", not ", params[l * each].sizes(), " and ",
                 params[l * each + 1].sizes());
   }
-  Tensors arguments{input, hx[0], hx[1]};
+  // As PyTorch's own: the batch first is a view, and so the output has the strides that its meta function says.
+  const auto turned = [&](const at::Tensor& t) { return batch_first ? t.transpose(0, 1) : t; };
+  Tensors arguments{turned(input), hx[0], hx[1]};
   arguments.insert(arguments.end(), params.begin(), params.end());
-  Tensors results = Lstm::apply(at::TensorList(arguments), Shape{has_bias, batch_first, layers});
-  return {results[0], results[1], results[2]};
+  Tensors results = Lstm::apply(at::TensorList(arguments), Shape{has_bias, layers});
+  return {turned(results[0]), results[1], results[2]};
 }
 
 }  // namespace
