@@ -143,13 +143,16 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--forms", default="forward,gradient", help=f"of {','.join(FORMS)}; default: %(default)s")
     parser.add_argument("--ops", default="", help="regular expression on the entry's name")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=60, help="seconds a case may take")
+    parser.add_argument("--timeout", type=float, help="seconds a case may take; default: 60, or 10 a sample if more")
     parser.add_argument("--device", default="npu")
     parser.add_argument("--plugin", default="torch_npu", help="module to import first; '' for none")
     parser.add_argument("--out", type=Path, help="write every result to this JSON file")
     parser.add_argument("--show", default="wrong,crash,error", help="statuses listed at the end; default: %(default)s")
     parser.add_argument("--every", action="store_true", help="list every sample that is not right and not excepted")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    # The reference takes its time, too: the CPU's gradient of grid_sampler_3d in half precision has 40 s for 30 samples.
+    options.timeout = options.timeout or max(60, 10 * options.samples)
+    return options
 
 
 def main(arguments: list[str] | None = None) -> int:
