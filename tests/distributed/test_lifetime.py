@@ -35,26 +35,6 @@ def test_a_group_that_failed_ends_quietly(fresh, tmp_path, pause):
         assert "HcclAllReduce" in told["collective"] and told["left"] is False, told
 
 
-def test_who_has_no_part_in_a_first_message_need_not_call(fresh):
-    assert fresh(3, timeout=20).run(failures.first_message_without_the_third)[:2] == [str([7.0] * 4)] * 2
-
-
-def test_a_first_message_needs_all_ranks_and_says_who_is_missing(fresh):
-    """A rank that has said nothing of its device cannot join by itself."""
-    for text in fresh(3, timeout=2, chosen=False).run(failures.first_message_without_the_third)[:2]:
-        assert text.startswith("DistBackendError") and "rank 2 of 3 did not connect within 2 s" in text, text
-
-
-def test_first_messages_beside_other_groups(fresh):
-    assert fresh(3, timeout=20).run(failures.first_message_beside_other_groups) == [[11.0, 1.0, 10.0, 22.0]] * 3
-
-
-def test_a_rank_that_joined_on_another_device_is_told(fresh):
-    told = fresh(3, timeout=20, chosen=False).run(failures.joined_elsewhere)
-    assert told[:2] == ["done"] * 2, told
-    assert "a call on npu:1, but this rank joined the group on npu:0" in told[2], told
-
-
 def test_abort_frees_who_waits_in_the_first_call(fresh):
     told = fresh(2).run(failures.aborted_in_its_first_call)[0]
     assert "the group was destroyed" in told["error"] or "aborted the group" in told["error"], told

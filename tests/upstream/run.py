@@ -150,7 +150,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--show", default="wrong,crash,error", help="statuses listed at the end; default: %(default)s")
     parser.add_argument("--every", action="store_true", help="list every sample that is not right and not excepted")
     options = parser.parse_args(arguments)
-    # The reference takes its time, too: the CPU's gradient of grid_sampler_3d in half precision has 40 s for 30 samples.
+    # The reference takes its time, too: 40 s for the CPU's gradients of 30 samples of grid_sampler_3d in float16.
     options.timeout = options.timeout or max(60, 10 * options.samples)
     return options
 

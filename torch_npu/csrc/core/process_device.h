@@ -1,6 +1,6 @@
 // The one device that a process is known by, for threads that act for the program without having been told where: those of
 // torch.distributed. A thread's own device is device.h's.
-// Who calls it: torch.npu.set_device (python/device.cpp) and distributed/group.cpp. Thread-safe.
+// Who calls it: torch.npu.set_device (python/device.cpp) and distributed/connect.cpp. Thread-safe.
 #pragma once
 
 #include "csrc/core/device.h"

@@ -64,13 +64,20 @@ void Coalescing::drop_inner(size_t calls_before) {
 }
 
 void Coalescing::add(c10::Stream stream, Steps steps, const std::vector<at::Tensor>& tensors,
-                     const std::vector<at::Tensor>& outputs) {
-  calls_.push_back({stream, std::move(steps), tensors, outputs});
+                     const std::vector<at::Tensor>& outputs, std::shared_ptr<Communicator> communicator) {
+  calls_.push_back({stream, std::move(steps), tensors, outputs, std::move(communicator)});
+}
+
+Communicators Coalescing::communicators() const {
+  Communicators all;
+  for (const Call& call : calls_)
+    if (std::find(all.begin(), all.end(), call.communicator) == all.end()) all.push_back(call.communicator);
+  return all;
 }
 
 Coalescing::Done Coalescing::run() {
+  Done done{.communicators = communicators()};
   const std::vector<Call> calls = std::exchange(calls_, {});
-  Done done;
   if (calls.empty()) return done;
   for (const Call& call : calls) {
     if (std::find(done.streams.begin(), done.streams.end(), call.stream) == done.streams.end())

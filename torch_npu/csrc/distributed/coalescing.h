@@ -9,8 +9,11 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
+
+#include "csrc/distributed/work.h"
 
 namespace npu::distributed {
 
@@ -34,11 +37,13 @@ class Coalescing {
   void drop_inner(size_t calls_before);
 
   void add(c10::Stream stream, Steps steps, const std::vector<at::Tensor>& tensors,
-           const std::vector<at::Tensor>& outputs);
+           const std::vector<at::Tensor>& outputs, std::shared_ptr<Communicator> communicator);
+  Communicators communicators() const;  // that the calls go over, each once
 
   struct Done {
     std::vector<c10::Stream> streams;  // that the calls went to, each once
     std::vector<at::Tensor> tensors, outputs;
+    Communicators communicators;  // each once
   };
   // Queues everything in HCCL's group, then what follows. Whatever happens, the scope is empty afterwards.
   Done run();
@@ -48,6 +53,7 @@ class Coalescing {
     c10::Stream stream;
     Steps steps;
     std::vector<at::Tensor> tensors, outputs;
+    std::shared_ptr<Communicator> communicator;
   };
   std::atomic<std::thread::id> owner_{};  // of nobody while there is no scope; the rest is the owner's
   int depth_ = 0;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "csrc/cann/api.h"
 #include "csrc/cann/error.h"
@@ -26,10 +25,10 @@ uint32_t number(const HcclSettings& settings, const char* name, uint32_t otherwi
   return found == settings.end() ? otherwise : static_cast<uint32_t>(std::get<int64_t>(found->second));
 }
 
-// How a network card and a chip go about it: the software NPU has neither.
+// How a network card and a chip go about it, and with how much memory: the software NPU has none of them.
 void tell_what_has_no_effect(const HcclSettings& own) {
   if (!cann::root().soft) return;
-  for (const char* name : {"hccl_op_expansion_mode", "qos_service_level", "qos_traffic_class"})
+  for (const char* name : {"hccl_buffer_size", "hccl_op_expansion_mode", "qos_service_level", "qos_traffic_class"})
     if (own.count(name)) TORCH_WARN("npu: hccl_config[\"", name, "\"] is set, but has no effect on the software NPU");
 }
 
@@ -59,60 +58,47 @@ HcclCommConfig make_config(const std::string& name, const GroupOptions& options)
   return config;
 }
 
-// All ranks have come to the first call of their group, or those who have not are named. The last one to come says so, so that
-// each asks for one key, however many they are.
-void meet(c10d::Store& store, const std::string& key, int rank, int size, std::chrono::milliseconds limit,
-          const std::function<void()>& usable) {
-  const auto here = [&](int r) { return key + "/here/" + std::to_string(r); };
-  const std::string all = key + "/all";
-  std::vector<std::string> everybody;
-  for (int r = 0; r < size; ++r) everybody.push_back(here(r));
-  store.set(here(rank), std::vector<uint8_t>{1});  // a call that is tried again says it again
-  if (store.check(everybody)) store.set(all, std::vector<uint8_t>{1});
-  const auto end = std::chrono::steady_clock::now() + limit;
-  const auto longest = std::chrono::milliseconds(std::clamp(size / 4, 5, 100));
-  for (auto pause = std::chrono::milliseconds(1); !store.check({all}); pause = std::min(pause * 2, longest)) {
-    usable();
-    if (std::chrono::steady_clock::now() > end) {
-      std::vector<int> missing;
-      for (int r = 0; r < size; ++r)
-        if (!store.check({here(r)})) missing.push_back(r);
-      if (missing.empty()) return;  // the last one came just now
-      C10_THROW_ERROR(
-          DistBackendError,
-          c10::str(
-              "ProcessGroupHCCL: rank", missing.size() == 1 ? " " : "s ", c10::Join(", ", missing), " of ", size,
-              " did not connect within ", static_cast<double>(limit.count()) / 1000,
-              " s (the group's timeout or HCCL_CONNECT_TIMEOUT). A group's first call makes its communicator and ",
-              "needs all ranks. Where that call is a message, the others join by themselves, as soon as they have ",
-              "called torch.npu.set_device or used one npu"));
-    }
-    std::this_thread::sleep_for(pause);
-  }
+HcclRootInfo root_info(const Meeting& meeting, uint64_t number) {
+  const std::vector<uint8_t> bytes = from_first(meeting, number, [] {
+    HcclRootInfo info;
+    HCCL_CHECK(cann::hccl().HcclGetRootInfo(&info));
+    const auto* begin = reinterpret_cast<const uint8_t*>(&info);
+    return std::vector<uint8_t>(begin, begin + sizeof info);
+  });
+  HcclRootInfo info;
+  TORCH_CHECK(bytes.size() == sizeof info, "ProcessGroupHCCL: the store holds ", bytes.size(), " bytes under ",
+              meeting.key, ", not a root info");
+  std::memcpy(&info, bytes.data(), sizeof info);
+  return info;
+}
+
+bool is_all(const std::vector<int>& ranks) {
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (ranks[i] != static_cast<int>(i)) return false;
+  return true;
 }
 
 }  // namespace
 
-Communicator::Communicator(c10d::Store& store, const std::string& key, int rank, int size, const std::string& name,
-                           const GroupOptions& options, const std::function<void()>& usable) {
-  const auto& api = cann::hccl();
-  meet(store, key, rank, size, std::min(options.timeout, settings().connect_timeout), usable);
-  HcclRootInfo info;
-  if (rank == 0) {
-    HCCL_CHECK(api.HcclGetRootInfo(&info));
-    const auto* bytes = reinterpret_cast<const uint8_t*>(&info);
-    store.set(key, std::vector<uint8_t>(bytes, bytes + sizeof info));
-  } else {
-    const std::vector<uint8_t> bytes = store.get(key);
-    TORCH_CHECK(bytes.size() == sizeof info, "ProcessGroupHCCL: the store holds ", bytes.size(), " bytes under ", key,
-                ", not a root info");
-    std::memcpy(&info, bytes.data(), sizeof info);
+Communicator::Communicator(const Meeting& meeting, const std::string& name, const GroupOptions& options)
+    : ranks_(meeting.ranks) {
+  const uint64_t number = meet(meeting);
+  try {
+    const HcclRootInfo info = root_info(meeting, number);
+    const HcclCommConfig config = make_config(name, options);
+    HcclComm made = nullptr;
+    HCCL_CHECK(cann::hccl().HcclCommInitRootInfoConfig(static_cast<uint32_t>(ranks_.size()), &info,
+                                                       static_cast<uint32_t>(meeting.me), &config, &made));
+    handle_ = made;
+  } catch (...) {
+    give_up(meeting, number);
+    throw;
   }
-  const HcclCommConfig config = make_config(name, options);
-  HcclComm made = nullptr;
-  HCCL_CHECK(
-      api.HcclCommInitRootInfoConfig(static_cast<uint32_t>(size), &info, static_cast<uint32_t>(rank), &config, &made));
-  handle_ = made;
+}
+
+uint32_t Communicator::number_of(int rank) const {
+  const auto found = std::find(ranks_.begin(), ranks_.end(), rank);
+  return static_cast<uint32_t>(found == ranks_.end() ? rank : found - ranks_.begin());
 }
 
 Communicator::Communicator(const Communicator& parent, const std::vector<uint32_t>& ranks, uint64_t id, int rank,
@@ -139,7 +125,10 @@ std::optional<std::string> Communicator::async_error() const {
   const HcclComm handle = this->handle();
   if (!handle || cann::hccl().HcclGetCommAsyncError(handle, &result) != HCCL_SUCCESS || result == HCCL_SUCCESS)
     return {};
-  return std::string(cann::recent_message());
+  const std::string message(cann::recent_message());
+  if (is_all(ranks_)) return message;
+  return c10::str(message, " (a communicator of the group's ranks ", c10::Join(", ", ranks_), ": its rank ",
+                  ranks_.size() - 1, " is the group's ", ranks_.back(), ")");
 }
 
 bool Communicator::set_timeout(std::chrono::milliseconds timeout) {

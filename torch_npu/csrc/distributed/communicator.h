@@ -6,24 +6,19 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
+#include "csrc/distributed/meeting.h"
 #include "csrc/distributed/options.h"
 
 namespace npu::distributed {
 
 class Communicator {
  public:
-  // Collective over the group: rank 0 puts the root info into the store under `key`. The current device is the rank's. Waits until
-  // all ranks are there, at most the group's timeout: then DistBackendError names those who are not. `usable` is called meanwhile,
-  // and throws when the group has ended.
-  Communicator(c10d::Store& store, const std::string& key, int rank, int size, const std::string& name,
-               const GroupOptions& options, const std::function<void()>& usable);
+  // Collective over those who meet, of which the first makes the root info. The current device is the rank's.
+  Communicator(const Meeting& meeting, const std::string& name, const GroupOptions& options);
   // Collective over `ranks` of the parent: of which the caller is number `rank`. `id` tells it from others of the same parent.
   Communicator(const Communicator& parent, const std::vector<uint32_t>& ranks, uint64_t id, int rank,
                const std::string& name, const GroupOptions& options);
@@ -31,6 +26,8 @@ class Communicator {
   Communicator(const Communicator&) = delete;
 
   HcclComm handle() const { return handle_.load(); }
+  // Its own number of a rank of the group.
+  uint32_t number_of(int rank) const;
   // What went wrong with it, if anything did; asks no stream and does not block.
   std::optional<std::string> async_error() const;
   // What later calls may take. False where this CANN can only be told when a communicator is made.
@@ -40,6 +37,7 @@ class Communicator {
   void end() noexcept;
 
  private:
+  const std::vector<int> ranks_;  // of the group; empty: all, under their own numbers
   std::atomic<HcclComm> handle_{nullptr};
 };
 

@@ -8,8 +8,6 @@
 #include "csrc/cann/api.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
-#include "csrc/core/process_device.h"
-#include "csrc/distributed/joiner.h"
 #include "csrc/distributed/settings.h"
 
 namespace npu::distributed {
@@ -49,7 +47,14 @@ ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int ra
   watch(watched_);
 }
 
-ProcessGroupHCCL::~ProcessGroupHCCL() { watched_->close(); }
+ProcessGroupHCCL::~ProcessGroupHCCL() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+  }
+  mailbox_.close();
+  watched_->close();
+}
 
 void ProcessGroupHCCL::check_device(const at::Tensor& tensor, const char* what) const {
   TORCH_CHECK(tensor.defined() && tensor.device().type() == c10::DeviceType::PrivateUse1, "ProcessGroupHCCL: ", what,
@@ -70,166 +75,52 @@ void ProcessGroupHCCL::check_root(int64_t root) const {
 
 namespace {
 
-std::string root_info_key(size_t number, uint64_t generation) {
-  return "hccl_root_info/" + std::to_string(number) + (generation ? "/" + std::to_string(generation) : "");
-}
-
-}  // namespace
-
-std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceIndex device, c10d::Store& store,
-                                                                  const std::function<void()>& usable) {
-  const NPUGuard guard(device);
-  ensure_context();
-  size_t number;
-  uint64_t generation;
-  std::string name;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    // Ranks use one device each, in the same order of first use: the number of the communicator is the same everywhere.
-    number = devices_.size();
-    generation = generation_;
-    const std::string& uid = getGroupUid().empty() ? options_->group_name : getGroupUid();
-    if (!uid.empty()) name = (uid.substr(0, 100) + "/") + std::to_string(number);
-  }
-  if (parent_ && !number && !generation)
-    return std::make_shared<Communicator>(*parent_, ranks_in_parent_, split_id_, rank_, name, *options_);
-  return std::make_shared<Communicator>(store, root_info_key(number, generation), rank_, size_, name, *options_,
-                                        usable);
-}
-
-void ProcessGroupHCCL::check_usable() const {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
-  }
-  const auto error = watched_->error();
-  if (!error.empty()) C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: the group failed before: " + error);
-}
-
-std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::on(c10::Device device, bool message) {
-  const auto usable = [&]() -> std::shared_ptr<OnDevice> {
-    check_usable();
-    std::lock_guard<std::mutex> lock(mutex_);
-    last_device_ = device.index();
-    const auto found = devices_.find(device.index());
-    if (found == devices_.end()) return nullptr;
-    joined_on_.reset();
-    return found->second;
-  };
-  if (auto found = usable()) return found;
-  std::lock_guard<std::mutex> making(making_);
-  if (auto found = usable()) return found;
-  std::string to_ask;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(!joined_on_, "ProcessGroupHCCL: a call on ", device,
-                ", but this rank joined the group on npu:", joined_on_ ? static_cast<int>(*joined_on_) : -1,
-                " when another rank's message needed it: call torch.npu.set_device before init_process_group, or pass "
-                "device_id to it");
-    if (message && size_ > 2 && devices_.empty()) to_ask = root_info_key(0, generation_);
-  }
-  if (!to_ask.empty()) ask_to_join(store_, to_ask);
-  return connect(device.index(), *store_, [this] { check_usable(); });
-}
-
-std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::connect(c10::DeviceIndex device, c10d::Store& store,
-                                                                      const std::function<void()>& usable) {
-  auto made = std::make_shared<OnDevice>(device, options_->is_high_priority_stream || settings().high_priority,
-                                         make_communicator(device, store, usable));
-  usable();  // it took a while: the group may have ended
-  watched_->add(made->communicator);
-  std::lock_guard<std::mutex> lock(mutex_);
-  return devices_.emplace(device, std::move(made)).first->second;
-}
-
-bool ProcessGroupHCCL::lacks_communicator(uint64_t generation) const {
-  if (!watched_->error().empty()) return false;
-  std::lock_guard<std::mutex> lock(mutex_);
-  return !closed_ && devices_.empty() && generation_ == generation;
-}
-
-c10::DeviceIndex ProcessGroupHCCL::device_to_join_on() const {
-  return getBoundDeviceId() ? getBoundDeviceId()->index() : process_device();
-}
-
-void ProcessGroupHCCL::join() {
-  const c10::DeviceIndex device = device_to_join_on();
-  std::lock_guard<std::mutex> making(making_);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (closed_ || !devices_.empty() || device < 0) return;
-  }
-  const auto store = store_->clone();  // in the group's own connection the program may be waiting
-  connect(device, *store, [this] {
-    joining_is_over();
-    check_usable();
-  });
-  std::lock_guard<std::mutex> lock(mutex_);
-  joined_on_ = device;
-}
-
-void ProcessGroupHCCL::let_others_ask() {
-  if (size_ <= 2) return;
-  uint64_t generation;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    generation = generation_;
-  }
-  const c10::weak_intrusive_ptr<ProcessGroupHCCL> weak(
-      c10::intrusive_ptr<ProcessGroupHCCL>::unsafe_reclaim_from_nonowning(this));
-  join_when_asked({c10::weak_intrusive_ptr<c10d::Store>(store_), root_info_key(0, generation),
-                   [weak, generation] {
-                     const auto group = weak.lock();
-                     return group && group->lacks_communicator(generation);
-                   },
-                   [weak] {
-                     const auto group = weak.lock();
-                     return group && group->device_to_join_on() >= 0;
-                   },
-                   [weak] {
-                     if (const auto group = weak.lock()) group->join();
-                   }});
-}
-
-c10::DeviceIndex ProcessGroupHCCL::own_device() const {
-  if (getBoundDeviceId()) return getBoundDeviceId()->index();
-  std::lock_guard<std::mutex> lock(mutex_);
-  return last_device_ ? *last_device_ : current_device();
-}
-
-namespace {
-
 // A call may fail on its stream while what belongs behind it is still being queued: then the stream refuses that, in the runtime's
 // words and type. Who called is told the call's own error.
 template <class Body>
-auto as_backend_error(const std::shared_ptr<Communicator>& communicator, Body&& body) {
+auto as_backend_error(const Communicators& communicators, Body&& body) {
   try {
     return body();
   } catch (const c10::DistBackendError&) {
     throw;
   } catch (const c10::Error&) {
-    if (const auto error = communicator ? communicator->async_error() : std::nullopt)
-      C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: " + *error);
+    for (const auto& c : communicators)
+      if (const auto error = c->async_error()) C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: " + *error);
     throw;
   }
 }
 
 }  // namespace
 
-ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body) {
-  const c10::Device device = what.tensors.at(0).device();
-  for (const at::Tensor& t : what.tensors)
+c10::DeviceIndex ProcessGroupHCCL::Launch::device() const {
+  const c10::Device device = tensors.at(0).device();
+  for (const at::Tensor& t : tensors)
     TORCH_CHECK(t.device() == device, "ProcessGroupHCCL: tensors of one call are on ", device, " and ", t.device());
-  const std::shared_ptr<OnDevice> place = on(device, what.lane.kind != Lane::kCollective);
-  return as_backend_error(place->communicator, [&] { return launch_on(*place, std::move(what), body); });
+  return device.index();
 }
 
-ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_on(OnDevice& place, Launch what, const Body& body) {
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body) {
+  const auto communicator = whole(what.device());
+  return as_backend_error({communicator}, [&] { return launch_over(communicator, std::move(what), body); });
+}
+
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_message(Launch what, const MessageBody& body) {
+  const auto communicator = with(what.device(), what.lane.peer);
+  const uint32_t peer = communicator->number_of(what.lane.peer);
+  return as_backend_error({communicator}, [&] {
+    return launch_over(communicator, std::move(what),
+                       [&](HcclComm comm, aclrtStream stream) { return body(comm, peer, stream); });
+  });
+}
+
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_over(const std::shared_ptr<Communicator>& communicator, Launch what,
+                                                        const Body& body) {
+  const std::shared_ptr<OnDevice> place = on(what.device());
   const c10::Device device = what.tensors.at(0).device();
   const NPUGuard guard(device.index());
   const c10::Stream here = current_stream(device.index());
   const bool together = coalescing_.mine();
-  const c10::Stream stream = what.async || together ? place.lanes.at(what.lane) : here;
+  const c10::Stream stream = what.async || together ? place->lanes.at(what.lane) : here;
   if (stream != here) {
     PooledEvent ready(device.index());
     record_event(ready.get(), here);
@@ -239,9 +130,9 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_on(OnDevice& place, Launch wh
       if (t.numel()) device_allocator()->recordStream(t.storage().data_ptr(), stream);
   }
   const c10::StreamGuard on_stream(stream);
-  Steps steps = body(place.communicator->handle(), raw_stream(stream));
+  Steps steps = body(communicator->handle(), raw_stream(stream));
   if (together) {
-    coalescing_.add(stream, std::move(steps), what.tensors, what.outputs);
+    coalescing_.add(stream, std::move(steps), what.tensors, what.outputs, communicator);
     return nullptr;
   }
   steps.issue();
@@ -255,7 +146,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_on(OnDevice& place, Launch wh
                          std::move(what.outputs),
                          what.timeout == c10d::kUnsetTimeout ? options_->timeout : what.timeout,
                          what.host_waits,
-                         place.communicator},
+                         {communicator}},
                 what.tensors, message);
 }
 
@@ -274,18 +165,12 @@ void ProcessGroupHCCL::abandon_coalescing() { coalescing_.drop(); }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::endCoalescing() {
   if (!coalescing_.end()) return nullptr;
-  const auto communicator_on = [&](c10::DeviceIndex device) -> std::shared_ptr<Communicator> {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = devices_.find(device);
-    return found == devices_.end() ? nullptr : found->second->communicator;
-  };
-  return as_backend_error(communicator_on(own_device()), [&]() -> WorkPtr {
+  return as_backend_error(coalescing_.communicators(), [&]() -> WorkPtr {
     Coalescing::Done done = coalescing_.run();
     if (done.streams.empty()) return nullptr;
-    const c10::DeviceIndex device = done.streams[0].device_index();
-    const NPUGuard guard(device);
+    const NPUGuard guard(done.streams[0].device_index());
     return finish(WorkInfo{rank_, c10d::OpType::COALESCED, "hccl:coalesced", 0, std::move(done.streams),
-                           std::move(done.outputs), options_->timeout, false, communicator_on(device)},
+                           std::move(done.outputs), options_->timeout, false, std::move(done.communicators)},
                   done.tensors, false);
   });
 }

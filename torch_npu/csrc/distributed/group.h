@@ -1,7 +1,8 @@
 // ProcessGroupHCCL: c10d's Backend on libhccl, registered for "npu" by the Python package without touching PyTorch.
 // A synchronous call runs on the caller's stream, an asynchronous one on a stream of the group's that waits for the caller's.
-// What it is not: the communication (libhccl) or the store (the caller's). Files: group.cpp (making, launching), lifetime.cpp
-// (splitting, timeouts, ending), collectives.cpp, point_to_point.cpp, reduction.h (what HCCL cannot reduce as it is).
+// What it is not: the communication (libhccl) or the store (the caller's). Files: group.cpp (making, launching), connect.cpp
+// (communicators), lifetime.cpp (splitting, timeouts, ending), collectives.cpp, point_to_point.cpp, reduction.h (what HCCL cannot
+// reduce as it is).
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,7 @@
 #include "csrc/distributed/coalescing.h"
 #include "csrc/distributed/communicator.h"
 #include "csrc/distributed/lanes.h"
+#include "csrc/distributed/mailbox.h"
 #include "csrc/distributed/options.h"
 #include "csrc/distributed/watchdog.h"
 #include "csrc/distributed/work.h"
@@ -50,7 +52,7 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                           const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
   uint64_t split_count() const { return splits_; }
-  // From now on this rank joins the group's communicator when another one's message needs it. For whoever made the group.
+  // From now on this rank joins the communicators that others' messages to it need. For whoever made the group.
   void let_others_ask();
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
@@ -93,10 +95,11 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
 
  private:
   struct OnDevice {  // made at the first call with a tensor of the device
-    OnDevice(c10::DeviceIndex device, bool high_priority, std::shared_ptr<Communicator> made)
-        : communicator(std::move(made)), lanes(device, high_priority) {}
-    std::shared_ptr<Communicator> communicator;
+    OnDevice(c10::DeviceIndex device, bool high_priority) : lanes(device, high_priority) {}
+    std::shared_ptr<Communicator> communicator;         // of all ranks; null before it is needed
+    std::map<int, std::shared_ptr<Communicator>> with;  // by peer: what messages go over
     Lanes lanes;
+    Communicators all() const;  // each once
   };
   struct Launch {
     c10d::OpType type;
@@ -107,9 +110,11 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
     bool async;
     Lane lane = {};
     bool host_waits = false;
+    c10::DeviceIndex device() const;  // of all tensors
   };
   // Prepares the call's buffers with its stream current; the steps that it returns own all they use.
   using Body = std::function<Steps(HcclComm, aclrtStream)>;
+  using MessageBody = std::function<Steps(HcclComm, uint32_t, aclrtStream)>;  // the peer's number in the communicator
   // Calls made while it lives go together. `end` launches them; without it, an exception for one, they are forgotten.
   class Together {
    public:
@@ -127,21 +132,29 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
     const size_t before_;
   };
 
-  // A message is between two ranks, but its communicator is made by all: they are asked.
-  std::shared_ptr<OnDevice> on(c10::Device device, bool message = false);
-  // making_ is held. `store` is the group's, or another connection to it.
-  std::shared_ptr<OnDevice> connect(c10::DeviceIndex device, c10d::Store& store, const std::function<void()>& usable);
-  bool lacks_communicator(uint64_t generation) const;
+  // connect.cpp: which communicator a call goes over. They are made at first use, waiting for other ranks.
+  std::shared_ptr<OnDevice> on(c10::DeviceIndex device);
+  std::shared_ptr<Communicator> whole(c10::DeviceIndex device);
+  std::shared_ptr<Communicator> with(c10::DeviceIndex device, int peer);
+  std::shared_ptr<Communicator> make_whole(c10::DeviceIndex device, uint64_t generation);
+  struct Pair;
+  Pair pair(int peer, c10d::Store& store) const;
+  std::shared_ptr<Communicator> make_pair(c10::DeviceIndex device, const Pair& pair);
+  void join(int peer, c10d::Store& store);
   c10::DeviceIndex device_to_join_on() const;  // -1 where it is not known
-  void join();
+  std::mutex& making_with(int peer);
+  std::string communicator_name(const std::string& which) const;
+  uint64_t generation() const;
+  std::function<void()> still_usable(uint64_t generation) const;  // check_usable, and reinit has not come meanwhile
+  Communicators communicators() const;
+  Communicators communicators_on(const OnDevice& place) const;
   void check_usable() const;  // throws if the group has ended or failed
   // Where a call without a tensor belongs.
   c10::DeviceIndex own_device() const;
-  std::shared_ptr<OnDevice> existing(int rank, bool make);
-  std::shared_ptr<Communicator> make_communicator(c10::DeviceIndex device, c10d::Store& store,
-                                                  const std::function<void()>& usable);
+  std::shared_ptr<Communicator> existing(int rank, bool make);
   WorkPtr launch(Launch what, const Body& body);
-  WorkPtr launch_on(OnDevice& place, Launch what, const Body& body);
+  WorkPtr launch_message(Launch what, const MessageBody& body);
+  WorkPtr launch_over(const std::shared_ptr<Communicator>& communicator, Launch what, const Body& body);
   WorkPtr finish(WorkInfo info, const Tensors& inputs, bool message);
   void give_up(const std::string& reason);
   void check_one(const Tensors& tensors, const char* what) const;
@@ -154,18 +167,20 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   const std::shared_ptr<Communicator> parent_;  // of a group that was split off: its communicators come from there
   const std::vector<uint32_t> ranks_in_parent_;
   const uint64_t split_id_ = 0;
-  std::mutex making_;         // held while a communicator is made, which waits for other ranks; before mutex_
-  mutable std::mutex mutex_;  // guards the next six
+  bool eager_ = false;  // a communicator of all was made with the group: messages take it
+  std::mutex making_;   // held while one of all is made, which waits for other ranks; after making_with_, before mutex_
+  mutable std::mutex mutex_;               // guards the next seven
+  std::map<int, std::mutex> making_with_;  // by peer: held while one for messages is made
   std::map<c10::DeviceIndex, std::shared_ptr<OnDevice>> devices_;
+  std::map<int, c10::DeviceIndex> joined_;  // peers for whose messages the mailbox joined, until a call of this rank's
   std::optional<c10::DeviceIndex> last_device_;
-  std::optional<c10::DeviceIndex>
-      joined_on_;  // for another rank's message; until a call of this rank's is on that device
   bool closed_ = false;
   uint64_t generation_ = 0;  // how often reinit made new communicators
   uint64_t splits_ = 0;
   std::atomic<uint64_t> sequence_{0};
   uint64_t barriers_ = 0;  // monitored ones
   Coalescing coalescing_;
+  Mailbox mailbox_;
 };
 
 }  // namespace npu::distributed

@@ -27,7 +27,8 @@ void ProcessGroupHCCL::setTimeout(std::chrono::milliseconds timeout) {
   std::lock_guard<std::mutex> lock(mutex_);
   options_->timeout = timeout;
   bool all = true;
-  for (const auto& [device, place] : devices_) all &= place->communicator->set_timeout(timeout);
+  for (const auto& [device, place] : devices_)
+    for (const auto& c : place->all()) all &= c->set_timeout(timeout);
   if (!all) {
     TORCH_WARN_ONCE(
         "ProcessGroupHCCL: this CANN takes a communicator's timeout only when it is made: a longer one than "
@@ -38,11 +39,11 @@ void ProcessGroupHCCL::setTimeout(std::chrono::milliseconds timeout) {
 c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_ptr<c10d::Store>& store,
                                                           const std::vector<int>& ranks,
                                                           const c10::intrusive_ptr<c10d::Backend::Options>& options) {
-  const auto own = c10::dynamic_intrusive_pointer_cast<Options>(options);
+  const auto* const own = dynamic_cast<const Options*>(options.get());
   TORCH_CHECK_TYPE(own, "ProcessGroupHCCL: split: the options must be ProcessGroupHCCL.Options");
   // Collective over the whole group, also for those who are not in `ranks`.
   const c10::Device device(c10::DeviceType::PrivateUse1, own_device());
-  const auto place = on(device);
+  const auto parent = whole(device.index());
   uint64_t id;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -55,11 +56,11 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_p
     copy->global_ranks_in_group.clear();
     for (const int r : ranks) copy->global_ranks_in_group.push_back(global.at(static_cast<size_t>(r)));
   }
-  auto child = c10::make_intrusive<ProcessGroupHCCL>(
-      store, static_cast<int>(mine - ranks.begin()), static_cast<int>(ranks.size()), std::move(copy),
-      place->communicator, std::vector<uint32_t>(ranks.begin(), ranks.end()), id);
+  auto child = c10::make_intrusive<ProcessGroupHCCL>(store, static_cast<int>(mine - ranks.begin()),
+                                                     static_cast<int>(ranks.size()), std::move(copy), parent,
+                                                     std::vector<uint32_t>(ranks.begin(), ranks.end()), id);
   child->setBoundDeviceId(device);
-  child->on(device);
+  child->whole(device.index());
   return child;
 }
 
@@ -105,7 +106,10 @@ void ProcessGroupHCCL::monitoredBarrier(const c10d::BarrierOptions& opts, bool w
   C10_THROW_ERROR(DistBackendError, text);
 }
 
-void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) { on(device); }
+void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) {
+  eager_ = true;
+  whole(device.index());
+}
 
 c10d::ErrorType ProcessGroupHCCL::getError() {
   return watched_->error().empty() ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
@@ -119,7 +123,7 @@ void ProcessGroupHCCL::give_up(const std::string& reason) {
     std::lock_guard<std::mutex> lock(mutex_);
     devices = devices_;
   }
-  for (const auto& [device, place] : devices) place->communicator->end();
+  for (const auto& c : communicators()) c->end();
   for (const auto& [device, place] : devices) place->lanes.abort();
 }
 
@@ -130,6 +134,7 @@ void ProcessGroupHCCL::abort() {
     closed_ = true;
   }
   give_up(c10::str("rank ", rank_, " aborted the group"));
+  mailbox_.close();
   watched_->close();
   std::lock_guard<std::mutex> lock(mutex_);
   devices_.clear();
@@ -147,11 +152,16 @@ void ProcessGroupHCCL::shutdown() {
     LOG(WARNING) << "ProcessGroupHCCL: rank " << rank_ << " ends a group after a failure: " << text_of(failure);
     return abort();
   }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+  }
+  mailbox_.close();
   watched_->close();
   std::lock_guard<std::mutex> lock(mutex_);
-  closed_ = true;
   // Now, though a work that somebody keeps holds it, too: the others must hear that this rank has left, not that it died.
-  for (const auto& [device, place] : devices_) place->communicator->end();
+  for (const auto& [device, place] : devices_)
+    for (const auto& c : place->all()) c->end();
   devices_.clear();
 }
 
@@ -163,7 +173,7 @@ void ProcessGroupHCCL::reinit(bool rebuild) {
       std::lock_guard<std::mutex> lock(mutex_);
       TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
       devices_.clear();
-      joined_on_.reset();
+      joined_.clear();
       ++generation_;
       watched_->reset(/*communicators=*/true);
     }
@@ -179,34 +189,34 @@ void ProcessGroupHCCL::reinit(bool rebuild) {
   for (const auto& [device, place] : devices) {
     const NPUGuard guard(device);
     place->lanes.abort();
-    place->communicator->resume();
+    for (const auto& c : communicators_on(*place)) c->resume();
   }
   watched_->reset(/*communicators=*/false);
 }
 
-std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::existing(int rank, bool make) {
-  c10::DeviceIndex index = own_device();
+std::shared_ptr<Communicator> ProcessGroupHCCL::existing(int rank, bool make) {
+  const c10::DeviceIndex index = own_device();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     // The vendor's argument is a rank, from which it guesses the device; where that has a communicator, it is meant.
-    const auto named = devices_.find(static_cast<c10::DeviceIndex>(rank % std::max<int>(device_count(), 1)));
-    if (named != devices_.end()) return named->second;
-    const auto found = devices_.find(index);
-    if (found != devices_.end()) return found->second;
+    for (const auto device : {static_cast<c10::DeviceIndex>(rank % std::max<int>(device_count(), 1)), index}) {
+      const auto found = devices_.find(device);
+      if (found != devices_.end() && found->second->communicator) return found->second->communicator;
+    }
   }
-  return make ? on(c10::Device(c10::DeviceType::PrivateUse1, index)) : nullptr;
+  return make ? whole(index) : nullptr;
 }
 
 uintptr_t ProcessGroupHCCL::hccl_comm(int rank, bool make) {
-  const auto place = existing(rank, make);
-  return place ? reinterpret_cast<uintptr_t>(place->communicator->handle()) : 0;
+  const auto communicator = existing(rank, make);
+  return communicator ? reinterpret_cast<uintptr_t>(communicator->handle()) : 0;
 }
 
 std::string ProcessGroupHCCL::hccl_comm_name(int rank, bool make) {
-  const auto place = existing(rank, make);
-  if (!place) return {};
+  const auto communicator = existing(rank, make);
+  if (!communicator) return {};
   char name[COMM_NAME_MAX_LENGTH] = {};
-  HCCL_CHECK(HCCL_OPTIONAL(HcclGetCommName)(place->communicator->handle(), name));
+  HCCL_CHECK(HCCL_OPTIONAL(HcclGetCommName)(communicator->handle(), name));
   return name;
 }
 

@@ -29,8 +29,8 @@ bool WorkHCCL::isCompleted() {
     const NPUGuard guard(device());
     completed_ = std::all_of(ends_.begin(), ends_.end(), [](const PooledEvent& e) { return query_event(e.get()); });
     // A stream that failed runs on to its events, too.
-    if (completed_ && info_.communicator)
-      if (const auto error = info_.communicator->async_error()) {
+    for (const auto& c : info_.communicators)
+      if (const auto error = completed_ ? c->async_error() : std::nullopt) {
         completed_ = false;
         C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: " + *error);
       }

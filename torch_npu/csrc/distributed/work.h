@@ -13,6 +13,7 @@
 namespace npu::distributed {
 
 class Communicator;
+using Communicators = std::vector<std::shared_ptr<Communicator>>;
 
 struct WorkInfo {
   int rank;
@@ -23,7 +24,7 @@ struct WorkInfo {
   std::vector<at::Tensor> outputs;
   std::chrono::milliseconds timeout;
   bool host_waits;
-  std::shared_ptr<Communicator> communicator;  // says whether what came to its end also went well; may be null
+  Communicators communicators;  // say whether what came to its end also went well
 };
 
 class WorkHCCL final : public c10d::Work {

@@ -4,7 +4,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "csrc/distributed/group.h"
-#include "csrc/distributed/joiner.h"
+#include "csrc/distributed/mailbox.h"
 #include "csrc/distributed/recorder.h"
 #include "csrc/distributed/store/parallel_store.h"
 #include "csrc/distributed/store/proxy.h"
@@ -143,7 +143,7 @@ void bind_distributed(py::module& module) {
       "The flight recorder's calls as JSON, without stacks.");
   bind_store(m);
   m.def("_stop_threads", no_gil([] {
-          distributed::stop_joiner();
+          distributed::close_all_mailboxes();
           distributed::stop_watchdog();
         }));
 }
