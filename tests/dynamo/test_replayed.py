@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from tests.dynamo.counting import counted
 from torch_npu.dynamo import pool, replayed
@@ -82,6 +83,37 @@ def test_what_training_cannot_capture_is_said_once_for_both_directions():
     x = torch.ones(4, device=DEVICE, requires_grad=True)
     _, said = messages(lambda: step(x).backward())
     assert len(said) == 1 and x.grad.tolist() == [24.0] * 4
+
+
+def test_dropout_in_a_checkpoint_runs_without_a_graph():
+    linear = torch.nn.Linear(8, 8).to(DEVICE)
+
+    def inner(x):
+        return torch.nn.functional.dropout(linear(x).tanh(), 0.5)
+
+    step = compiled(lambda x: checkpoint(inner, x, use_reentrant=False))
+
+    def call():
+        x = torch.randn(4, 8, device=DEVICE, requires_grad=True)
+        y = step(x)
+        mask = (y != 0) * 2.0
+        return [torch.autograd.grad(value.sum(), x)[0] for value in (y, linear(x).tanh() * mask)]
+
+    results, said = messages(call, times=4)
+    for ours, theirs in results:
+        torch.testing.assert_close(ours, theirs)
+    assert len(said) == 1 and "a checkpoint draws random numbers" in said[0]
+
+
+def test_a_checkpoint_without_random_numbers():
+    linear = torch.nn.Linear(8, 8).to(DEVICE)
+    step = compiled(lambda x: checkpoint(lambda x: linear(x).tanh(), x, use_reentrant=False))
+    with counted() as counts:
+        for _ in range(3):
+            x = torch.randn(4, 8, device=DEVICE, requires_grad=True)
+            ours, theirs = (torch.autograd.grad(f(x).sum(), x)[0] for f in (step, lambda x: linear(x).tanh()))
+            torch.testing.assert_close(ours, theirs)
+    assert counts.replays == 4
 
 
 def test_the_number_of_graphs_is_bounded(monkeypatch):

@@ -11,7 +11,6 @@ from torch._dynamo import config
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.cudagraphs import find_input_mutations
 from torch._dynamo.backends.debugging import boxed_nop
-from torch._inductor.utils import count_tangents
 
 from torch_npu.dynamo import obstacles
 from torch_npu.dynamo.replayed import Replayed, say
@@ -43,9 +42,10 @@ def compile_module(module: torch.fx.GraphModule, inputs: Sequence[Any], **settin
             refused = True
             say(NAME, reason)
             return plain
-        kinds = {"saved": range(count_tangents(graph))} if backward else {"lasting": lasting_inputs(len(given))}
-        mutated = find_input_mutations(graph.graph)
-        return Replayed(plain, name=NAME, device=device, mutated=mutated, **kinds).boxed()
+        return Replayed(
+            plain, name=NAME, device=device, backward=backward,
+            lasting=() if backward else lasting_inputs(len(given)), mutated=find_input_mutations(graph.graph),
+        ).boxed()  # fmt: skip
 
     return aot_autograd(
         fw_compiler=lambda graph, given: compile_graph(graph, given, backward=False),

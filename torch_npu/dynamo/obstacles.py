@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from torch._prims.rng_prims import graphsafe_run_with_rng_state
 from torch.utils import _pytree as pytree
 
 
@@ -38,6 +39,12 @@ def find(module: torch.fx.GraphModule) -> tuple[str | None, int]:
         return "it has no tensors on an npu", -1
     if len(npus) > 1:
         return f"it uses npu:{npus[0]} and npu:{npus[1]}; a graph is on one", -1
+    for node in module.graph.find_nodes(op="call_function", target=graphsafe_run_with_rng_state):
+        # A recording draws from the generator, not from the state that is exchanged in it while it is captured.
+        return (
+            f"a checkpoint draws random numbers{_line(node)}, and draws them again in backward, which graphs cannot",
+            -1,
+        )
     node = get_first_incompatible_cudagraph_node(module)
     if node is not None:
         return f"{node.target} needs the host in the middle of it{_line(node)}", -1

@@ -30,7 +30,7 @@ class Pool:
         self.device = device
         self.lock = threading.RLock()
         self.handle = graph_pool_handle() if handle is None else handle
-        self.addresses: Counter[int] = Counter()  # that stay the same from call to call: outputs, parameters
+        self.addresses: Counter[int] = Counter()  # of forwards: outputs, parameters; the same in each call
         self._given: dict[int, Outputs] = {}  # to the program, by the order of capture, until found to be let go
         self._captured = 0
         self._raw: int | None = None

@@ -54,9 +54,13 @@ class Recording:
         ):
             results = list(function(list(arguments)))
         self._outputs = Outputs(results, arguments, lasting)
-        lasting_addresses = [inputs[i].data_ptr() for i in lasting]
-        self._addresses = lasting_addresses + self._outputs.addresses()
-        pool.add(self._addresses)
+        self._lasting_addresses = [inputs[i].data_ptr() for i in lasting]
+        self._published: list[int] = []
+
+    def publish(self) -> None:
+        """Others may count on the addresses of its outputs and lasting arguments."""
+        self._published = self._lasting_addresses + self._outputs.addresses()
+        self._pool.add(self._published)
 
     @staticmethod
     def _buffer(value: torch.Tensor) -> torch.Tensor:
@@ -86,6 +90,6 @@ class Recording:
 
     def close(self) -> None:
         """The graph goes; what the program holds of its outputs stays."""
-        self._pool.remove(self._addresses)
-        self._addresses = []
+        self._pool.remove(self._published)
+        self._published = []
         self._graph.reset()

@@ -36,18 +36,18 @@ class Replayed:
         name: str,
         device: int,
         lasting: Sequence[int] = (),
-        saved: Sequence[int] = (),
+        backward: bool = False,
         mutated: Collection[int] = (),
         limit: int = LIMIT,
         pool: Pool | None = None,
         mode: str = "global",
     ) -> None:
         """`lasting` arguments are expected at the same address each time (parameters); another address is another
-        recording. So are `saved` ones where they are a recording's output or a parameter: what a backward gets from
-        its forward. All others are copied."""
+        recording. Of a `backward` those are lasting that a forward's recording reads or writes where they are. All
+        others are copied. `mutated` ones the function changes in place."""
         self._function, self._name, self._limit, self._mode = function, name, limit, mode
         self._pool = pool or pools.of(device)
-        self._lasting, self._saved, self._mutated = frozenset(lasting), frozenset(saved), frozenset(mutated)
+        self._lasting, self._mutated, self._backward = frozenset(lasting), frozenset(mutated), backward
         self._kinds: tuple[list[int], ...] | None = None
         self._seen: set[Any] = set()
         self._recordings: dict[Any, Recording] = {}
@@ -58,11 +58,11 @@ class Replayed:
         self._finalizer.atexit = False
 
     def _sort(self, inputs: Sequence[Any]) -> tuple[list[int], ...]:
-        """Indices of arguments: lasting, saved, other tensors; numbers and what else is part of the key."""
+        """Indices of arguments: lasting, perhaps lasting, other tensors; numbers and what else is part of the key."""
         kinds: tuple[list[int], ...] = [], [], [], []
         for i, value in enumerate(inputs):
             tensor = isinstance(value, torch.Tensor)
-            kinds[3 if not tensor else 0 if i in self._lasting else 1 if i in self._saved else 2].append(i)
+            kinds[3 if not tensor else 0 if i in self._lasting else 1 if self._backward else 2].append(i)
         return kinds
 
     def boxed(self) -> Callable[[list[Any]], Any]:
@@ -91,10 +91,10 @@ class Replayed:
     def _choose(self, inputs: list[Any]) -> Recording | None:
         if self._kinds is None:
             self._kinds = self._sort(inputs)
-        lasting, saved, free, others = self._kinds
+        lasting, perhaps, free, others = self._kinds
         key: list[Any] = [inputs[i].data_ptr() for i in lasting]
         kept, known = [], self._pool.addresses
-        for i in saved:
+        for i in perhaps:
             value = inputs[i]
             address = value.data_ptr()
             if address in known:
@@ -105,7 +105,7 @@ class Replayed:
         shapes = [inputs[i].shape for i in free] + [inputs[i] for i in others]
         recording = self._recordings.get(found := (*key, *shapes))
         if recording is None:
-            shapes += [inputs[i].shape for i in saved]
+            shapes += [inputs[i].shape for i in perhaps]
             recording = self._record(inputs, found, tuple(shapes), lasting + kept)
         return recording
 
@@ -119,6 +119,8 @@ class Replayed:
             return None
         try:
             recording = Recording(self._function, inputs, lasting, self._mutated, self._pool, self._mode)
+            if not self._backward:
+                recording.publish()
         except Exception as error:  # whatever it is: what a capture refuses may well run
             self._impossible = True
             self._say(str(error).partition("\n")[0])
