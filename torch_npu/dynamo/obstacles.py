@@ -24,8 +24,9 @@ def _line(node: torch.fx.Node) -> str:
     return f" ({trace[-1].strip()})" if trace else ""
 
 
-def find(module: torch.fx.GraphModule) -> tuple[str | None, int]:
-    """(why not, or None; the npu that the graph is on)."""
+def find(module: torch.fx.GraphModule, operators: bool = True) -> tuple[str | None, int]:
+    """(why not, or None; the npu that the graph is on). Without `operators` those are left to the capture whose
+    failure is an error there, never a wrong result."""
     from torch._inductor.utils import get_first_incompatible_cudagraph_node
 
     devices = {}
@@ -45,7 +46,7 @@ def find(module: torch.fx.GraphModule) -> tuple[str | None, int]:
             f"a checkpoint draws random numbers{_line(node)}, and draws them again in backward, which graphs cannot",
             -1,
         )
-    node = get_first_incompatible_cudagraph_node(module)
+    node = get_first_incompatible_cudagraph_node(module) if operators else None
     if node is not None:
         return f"{node.target} needs the host in the middle of it{_line(node)}", -1
     return None, npus[0]

@@ -87,8 +87,8 @@ class Outputs:
     def addresses(self) -> list[int]:
         return [tensor.data_ptr() for memory in self._memory for tensor in memory.tensors.values()]
 
-    def give(self, inputs: Sequence[Any]) -> list[Any]:
-        """New tensors for the program; where the function returns an argument, that of this call."""
+    def give(self, inputs: Sequence[Any], copied: bool = False) -> list[Any]:
+        """New tensors for the program, or copies; where the function returns an argument, that of this call."""
         results = self._plain.copy()
         for index, source in self._inputs:
             layout = results[index]
@@ -96,7 +96,7 @@ class Outputs:
             results[index] = value if layout is None else value.detach().as_strided(*layout)
         for memory in self._memory:
             for index, tensor in memory.tensors.items():
-                results[index] = tensor.data
+                results[index] = tensor.clone() if copied else tensor.data
         self._step = steps.current()
         return results
 

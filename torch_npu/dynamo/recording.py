@@ -30,10 +30,13 @@ class Recording:
         mutated: Sequence[int],
         pool: Pool,
         mode: str,
+        shared: bool,
+        copied: bool,
     ) -> None:
         """Captures function(inputs). Of the tensors among them `lasting` are where they will be at each replay; the
         others are copied into memory that is. `mutated` ones that were copied are copied back."""
-        self._pool, self._graph = pool, NPUGraph()
+        self._pool, self._graph, self._copied = pool, NPUGraph(), copied
+        self._held = [inputs[i] for i in lasting]  # what it reads stays allocated
         kept = set(lasting)
         own = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and i not in kept]
         arguments = list(inputs)
@@ -50,7 +53,7 @@ class Recording:
             torch.inference_mode(False),
             torch.no_grad(),
             pool.capturing(),
-            graph(self._graph, pool=pool.handle, stream=pool.stream(), capture_error_mode=mode),
+            graph(self._graph, pool.handle if shared else None, pool.stream(), mode),
         ):
             results = list(function(list(arguments)))
         self._outputs = Outputs(results, arguments, lasting)
@@ -64,6 +67,8 @@ class Recording:
 
     @staticmethod
     def _buffer(value: torch.Tensor) -> torch.Tensor:
+        if value.device.type != "npu":
+            raise NotImplementedError(f"an argument is on {value.device}; move it to the npu")
         with torch.inference_mode(False):
             buffer = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
         if torch._debug_has_internal_overlap(_as_written(buffer)) == 1:
@@ -84,7 +89,7 @@ class Recording:
             inputs[i].copy_(buffer)
         if self._touched:
             torch.autograd.graph.increment_version([inputs[i] for i in self._touched])
-        results = self._outputs.give(inputs)
+        results = self._outputs.give(inputs, self._copied)
         pool.after_replay(self._number, self._outputs)
         return results
 

@@ -41,14 +41,21 @@ class Replayed:
         limit: int = LIMIT,
         pool: Pool | None = None,
         mode: str = "global",
+        shared: bool = True,
+        copied: bool = False,
+        frozen: bool = False,
     ) -> None:
         """`lasting` arguments are expected at the same address each time (parameters); another address is another
         recording. Of a `backward` those are lasting that a forward's recording reads or writes where they are. All
-        others are copied. `mutated` ones the function changes in place."""
+        others are copied. `mutated` ones the function changes in place. Not `shared`: each recording has a memory
+        pool for itself. `copied`: what is returned is a copy. `frozen`: a lasting argument that is the same tensor is
+        taken to be where it was."""
         self._function, self._name, self._limit, self._mode = function, name, limit, mode
         self._pool = pool or pools.of(device)
         self._lasting, self._mutated, self._backward = frozenset(lasting), frozenset(mutated), backward
         self._kinds: tuple[list[int], ...] | None = None
+        self._shared, self._copied = shared, copied
+        self._identify = id if frozen else torch.Tensor.data_ptr
         self._seen: set[Any] = set()
         self._recordings: dict[Any, Recording] = {}
         self._impossible = False
@@ -92,7 +99,8 @@ class Replayed:
         if self._kinds is None:
             self._kinds = self._sort(inputs)
         lasting, perhaps, free, others = self._kinds
-        key: list[Any] = [inputs[i].data_ptr() for i in lasting]
+        identify = self._identify
+        key: list[Any] = [identify(inputs[i]) for i in lasting]
         kept, known = [], self._pool.addresses
         for i in perhaps:
             value = inputs[i]
@@ -118,7 +126,9 @@ class Replayed:
                 self._seen.add(shapes)
             return None
         try:
-            recording = Recording(self._function, inputs, lasting, self._mutated, self._pool, self._mode)
+            recording = Recording(
+                self._function, inputs, lasting, self._mutated, self._pool, self._mode, self._shared, self._copied
+            )
             if not self._backward:
                 recording.publish()
         except Exception as error:  # whatever it is: what a capture refuses may well run
