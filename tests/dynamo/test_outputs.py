@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.dynamo.counting import counted, mlp
+from torch_npu.dynamo import pool
 
 DEVICE = "npu"
 npu = torch.npu
@@ -111,6 +112,37 @@ def test_gradients_accumulate(to_none):
             step(x).square().sum().backward(), plain(x).square().sum().backward()
         for p, q in zip(model.parameters(), plain.parameters(), strict=True):
             torch.testing.assert_close(p.grad, q.grad)
+
+
+def test_what_a_forward_saved_is_let_go_by_its_backward():
+    step = compiled(lambda x: x.sin().sin().sum())
+    x = torch.randn(1 << 20, device=DEVICE, requires_grad=True)
+    used = []
+    for _ in range(4):
+        step(x).backward()
+        x.grad = None
+        npu.synchronize()
+        used.append(npu.memory_allocated())
+    assert used[2] == used[3]
+    captured = [function for function in pool._functions if function._recordings]
+    forward, backward = sorted(captured, key=lambda function: function._backward)
+    (recording,) = forward._recordings.values()
+    assert not recording._outputs.held() and len(backward._recordings) == 1
+
+
+def test_gradients_stay_where_they_are_while_the_next_forward_runs():
+    model = mlp().to(DEVICE)
+    step = compiled(model)
+    for _ in range(3):
+        x = torch.randn(6, 8, device=DEVICE)
+        loss = step(x).square().sum()
+        model.zero_grad()
+        loss.backward()
+    where = [p.grad.data_ptr() for p in model.parameters()]
+    values = [p.grad.clone() for p in model.parameters()]
+    step(x + 1)
+    assert [p.grad.data_ptr() for p in model.parameters()] == where
+    assert all(torch.equal(p.grad, value) for p, value in zip(model.parameters(), values, strict=True))
 
 
 def test_backward_twice_with_the_graph_retained():

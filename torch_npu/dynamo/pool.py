@@ -3,7 +3,8 @@
 What a recording needs only while it runs is free again when its capture ends, and later captures use it: for their
 temporaries, and for their outputs too. Outputs stay allocated from their capture on. So a replay may overwrite
 outputs of recordings that were captured later (and its own), never of earlier ones; `before_replay` lets those go
-that the program still holds. Replays share temporaries, so one on another stream waits for the last.
+that the program still holds. Backwards have a pool of their own: gradients are held while the next forward runs.
+Replays share temporaries, so one on another stream waits for the last.
 
 One lock a device, held while a function is chosen, captured or replayed: functions may be called by several threads.
 """
@@ -24,20 +25,26 @@ from torch_npu.dynamo.outputs import Outputs
 from torch_npu.npu import streams
 from torch_npu.npu.graphs import graph_pool_handle
 
+Handle = tuple[int, int]
+
 
 class Pool:
-    def __init__(self, device: int, handle: tuple[int, int] | None = None) -> None:
+    def __init__(self, device: int, handle: Handle | None = None) -> None:
         self.device = device
         self.lock = threading.RLock()
-        self.handle = graph_pool_handle() if handle is None else handle
+        self._handles = (graph_pool_handle(), graph_pool_handle()) if handle is None else (handle, handle)
         self.addresses: Counter[int] = Counter()  # of forwards: outputs, parameters; the same in each call
-        self._given: dict[int, Outputs] = {}  # to the program, by the order of capture, until found to be let go
+        # To the program, by pool and order of capture, until found to be let go.
+        self._given: dict[tuple[Handle, int], Outputs] = {}
         self._captured = 0
         self._raw: int | None = None
         self._last: torch.Stream | None = None
         self._side: torch.Stream | None = None
         self._capturing = False
         self._condemned: list[Any] = []
+
+    def handle(self, backward: bool) -> Handle:
+        return self._handles[backward]
 
     def number(self) -> int:
         """Of a new recording: recordings are captured in the order of their numbers."""
@@ -65,7 +72,7 @@ class Pool:
             self._condemned += recordings
             while self._condemned and not self._capturing:
                 self._condemned.pop().close()
-            self._given = {number: outputs for number, outputs in self._given.items() if outputs.held()}
+            self._given = {place: outputs for place, outputs in self._given.items() if outputs.held()}
 
     def follow(self) -> None:
         """The current stream waits for what used the pool last."""
@@ -77,12 +84,12 @@ class Pool:
             current.wait_stream(self._last)
         self._raw, self._last = raw, current
 
-    def before_replay(self, number: int) -> None:
-        for other in [n for n in self._given if n >= number]:
-            self._given.pop(other).leave()
+    def before_replay(self, handle: Handle, number: int) -> None:
+        for place in [place for place in self._given if place[0] == handle and place[1] >= number]:
+            self._given.pop(place).leave()
 
-    def after_replay(self, number: int, outputs: Outputs) -> None:
-        self._given[number] = outputs
+    def after_replay(self, handle: Handle, number: int, outputs: Outputs) -> None:
+        self._given[handle, number] = outputs
 
     def add(self, addresses: list[int]) -> None:
         self.addresses.update(addresses)
@@ -99,7 +106,7 @@ _functions: weakref.WeakSet[Any] = weakref.WeakSet()
 _lock = threading.Lock()
 
 
-def of(device: int, handle: tuple[int, int] | None = None) -> Pool:
+def of(device: int, handle: Handle | None = None) -> Pool:
     """The pool of the device, or the one with `handle` (graph_pool_handle())."""
     with _lock:
         key = device, handle

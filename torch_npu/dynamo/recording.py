@@ -30,13 +30,12 @@ class Recording:
         mutated: Sequence[int],
         pool: Pool,
         mode: str,
-        shared: bool,
+        handle: tuple[int, int],
         copied: bool,
     ) -> None:
         """Captures function(inputs). Of the tensors among them `lasting` are where they will be at each replay; the
         others are copied into memory that is. `mutated` ones that were copied are copied back."""
-        self._pool, self._graph, self._copied = pool, NPUGraph(), copied
-        self._held = [inputs[i] for i in lasting]  # what it reads stays allocated
+        self._pool, self._handle, self._graph, self._copied = pool, handle, NPUGraph(), copied
         kept = set(lasting)
         own = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and i not in kept]
         arguments = list(inputs)
@@ -53,7 +52,7 @@ class Recording:
             torch.inference_mode(False),
             torch.no_grad(),
             pool.capturing(),
-            graph(self._graph, pool.handle if shared else None, pool.stream(), mode),
+            graph(self._graph, handle, pool.stream(), mode),
         ):
             results = list(function(list(arguments)))
         self._outputs = Outputs(results, arguments, lasting)
@@ -80,7 +79,7 @@ class Recording:
         pool = self._pool
         pool.follow()
         # What the last replay returned may be among the arguments: it is moved, and copied from there.
-        pool.before_replay(self._number)
+        pool.before_replay(self._handle, self._number)
         for i, buffer in self._copies:
             value = inputs[i]
             buffer.copy_(value if buffer.shape == value.shape else _as_written(value))
@@ -90,7 +89,7 @@ class Recording:
         if self._touched:
             torch.autograd.graph.increment_version([inputs[i] for i in self._touched])
         results = self._outputs.give(inputs, self._copied)
-        pool.after_replay(self._number, self._outputs)
+        pool.after_replay(self._handle, self._number, self._outputs)
         return results
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from torch_npu import _C
 from torch_npu.dynamo import pool as pools
 from torch_npu.dynamo.pool import Pool
 from torch_npu.dynamo.recording import Recording
+from torch_npu.npu.graphs import graph_pool_handle
 
 LIMIT = 64  # recordings of one function
 
@@ -56,6 +57,7 @@ class Replayed:
         self._kinds: tuple[list[int], ...] | None = None
         self._shared, self._copied = shared, copied
         self._identify = id if frozen else torch.Tensor.data_ptr
+        self._frozen: list[Any] | None = [] if frozen else None  # as long as ids are compared, nobody else gets them
         self._seen: set[Any] = set()
         self._recordings: dict[Any, Recording] = {}
         self._impossible = False
@@ -125,9 +127,10 @@ class Replayed:
             if len(self._seen) < 16 * self._limit:
                 self._seen.add(shapes)
             return None
+        handle = self._pool.handle(self._backward) if self._shared else graph_pool_handle()
         try:
             recording = Recording(
-                self._function, inputs, lasting, self._mutated, self._pool, self._mode, self._shared, self._copied
+                self._function, inputs, lasting, self._mutated, self._pool, self._mode, handle, self._copied
             )
             if not self._backward:
                 recording.publish()
@@ -136,6 +139,8 @@ class Replayed:
             self._say(str(error).partition("\n")[0])
             return None
         self._recordings[key] = recording
+        if self._frozen is not None:
+            self._frozen += [inputs[i] for i in lasting]
         return recording
 
     def _say(self, reason: str) -> None:
@@ -146,6 +151,8 @@ class Replayed:
     def forget(self) -> None:
         _close(self._pool, self._recordings)
         self._seen.clear()
+        if self._frozen:
+            self._frozen.clear()
 
 
 def _close(pool: Pool, recordings: dict[Any, Recording]) -> None:
