@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from tests.dynamo.counting import Block, counted
+from torch_npu.dynamo import pool
 
 npu = torch.npu
 
@@ -50,6 +51,17 @@ def test_training_a_gpt_block():
 def test_training_a_cnn_with_running_statistics():
     layers = nn.Conv2d(2, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4)
     assert train(lambda: nn.Sequential(*layers), (3, 2, 8, 8)) == (2, 6)
+
+
+def test_reset_forgets_what_was_captured():
+    step = compiled(lambda x: x + 1)
+    x = torch.ones(4, device="npu")
+    for _ in range(3):
+        assert step(x).tolist() == [2.0] * 4
+    assert any(function._recordings for function in pool._functions)
+    torch._dynamo.reset()
+    assert not any(function._recordings for function in pool._functions)
+    assert [step(x).tolist() for _ in range(3)] == [[2.0] * 4] * 3
 
 
 def test_random_numbers_arguments_that_change_and_earlier_outputs():

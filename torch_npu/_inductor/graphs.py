@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from torch._dynamo.eval_frame import cached_backends
 from torch._inductor import config
 from torch._inductor.cudagraph_utils import CUDAGraphPolicy
 from torch._inductor.output_code import CompiledFxGraph
@@ -40,8 +41,11 @@ class NpuGraphPolicy(CUDAGraphPolicy):
         return output_code
 
     def _replay(self, graph: CompiledFxGraph) -> None:
+        from torch_npu.dynamo import npugraphs_entry
         from torch_npu.dynamo.replayed import Replayed, say
 
+        # torch._dynamo.reset() resets the back ends it knows. Inductor's own forgets CUDA's graphs, this one ours.
+        cached_backends.setdefault(id(npugraphs_entry), npugraphs_entry)
         reason = _obstacle(graph)
         backward = graph.fx_kwargs["is_backward"]
         if reason is not None:
