@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
+import torch
+
 from torch_npu._when_imported import WhenImported
 
 
@@ -21,6 +23,14 @@ def _code_generator(_: ModuleType) -> None:
     _inductor.register()
 
 
+def npugraph_mark_step_begin() -> None:
+    """torch.npu.npugraph_mark_step_begin, under the vendor's name for it."""
+    from torch_npu.dynamo import steps
+
+    steps.mark_step_begin()
+
+
 def register() -> None:
+    torch.compiler.npugraph_mark_step_begin = npugraph_mark_step_begin
     WhenImported("torch._dynamo.device_interface", _interface)
     WhenImported("torch._inductor.compile_fx", _code_generator)

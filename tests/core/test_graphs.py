@@ -78,6 +78,22 @@ def test_two_draws_of_a_graph_differ_and_a_generator_of_ones_own_is_used():
     assert torch.equal(a, x.clone().uniform_(generator=fresh)) and torch.equal(b, x.clone().uniform_(generator=fresh))
 
 
+def test_temporaries_of_the_graph_leave_the_seed_alone():
+    ones = torch.ones(64, device=DEVICE)
+
+    def draw():
+        [torch.full((4,), float(i), device=DEVICE) for i in range(8)]  # free when something is drawn
+        return torch.nn.functional.dropout(ones, 0.5)
+
+    y, graph = capture(draw)
+    npu.manual_seed(7)
+    plain = [draw() for _ in range(3)]
+    npu.manual_seed(7)
+    for want in plain:
+        graph.replay()
+        assert torch.equal(y, want)
+
+
 def test_the_graphs_memory_is_not_given_to_others():
     x = torch.ones(300_000, device=DEVICE)
     y, graph = capture(lambda: ((x + 1) * 2 + 3).sqrt())  # temporaries that are free when the capture ends

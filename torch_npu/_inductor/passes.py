@@ -3,12 +3,9 @@ graphs alone."""
 
 from __future__ import annotations
 
-import functools
-import warnings
 from typing import Any
 
 import torch
-from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
 
 from torch_npu import _C
@@ -22,17 +19,8 @@ def refuse_without_host_kernels() -> None:
     if not _C._runs_host_kernels():
         raise NotImplementedError(
             "torch.compile: the inductor backend makes kernels for the processor, which only the software NPU runs; "
-            'this process uses another CANN. Use backend="aot_eager", or torch.npu.make_graphed_callables'
+            'this process uses another CANN. Use backend="npugraphs", which replays graphs, or backend="aot_eager"'
         )
-
-
-@functools.cache
-def say_that_no_graph_is_captured() -> None:
-    warnings.warn(
-        'torch.compile on npu: mode="reduce-overhead" and "max-autotune" capture no graphs (triton.cudagraphs has no '
-        "effect); torch.npu.NPUGraph and torch.npu.make_graphed_callables capture a compiled function",
-        stacklevel=2,
-    )
 
 
 def _flatten_arg_reduction(node: torch.fx.Node) -> None:
@@ -66,8 +54,6 @@ def _on_npu(node: torch.fx.Node) -> bool:
 class NpuGraphPass(CustomGraphModulePass):
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         refuse_without_host_kernels()
-        if config.triton.cudagraphs and any(_on_npu(node) for node in gm.graph.nodes):
-            say_that_no_graph_is_captured()
         for target in (aten.argmax.default, aten.argmin.default):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if _on_npu(node):

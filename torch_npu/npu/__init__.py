@@ -113,6 +113,8 @@ _LATER = {
     "graphs": ("graphs", None),
     "make_graphed_callables": ("graphs", "make_graphed_callables"),
     "mstx": ("ranges", "mstx"),
+    "npugraph_ex": ("npugraph_ex", None),
+    "npugraph_mark_step_begin": ("graphs", "npugraph_mark_step_begin"),
     "use_mem_pool": ("graphs", "use_mem_pool"),
     "utils": ("utils", None),
 }

@@ -21,12 +21,20 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torch_npu import _C
-from torch_npu.npu import streams
+from torch_npu.npu import random, streams
 from torch_npu.npu._utils import _get_device_index
 from torch_npu.npu.devices import _lazy_init, current_device, synchronize
 from torch_npu.npu.memory import empty_cache
 
-__all__ = ["MemPool", "NPUGraph", "graph", "graph_pool_handle", "make_graphed_callables", "use_mem_pool"]
+__all__ = [
+    "MemPool",
+    "NPUGraph",
+    "graph",
+    "graph_pool_handle",
+    "make_graphed_callables",
+    "npugraph_mark_step_begin",
+    "use_mem_pool",
+]
 
 NPUGraph = _C._NPUGraph
 NPUGraph.__module__, NPUGraph.__qualname__, NPUGraph.__name__ = "torch.npu", "NPUGraph", "NPUGraph"
@@ -35,6 +43,15 @@ NPUGraph.__module__, NPUGraph.__qualname__, NPUGraph.__name__ = "torch.npu", "NP
 def graph_pool_handle() -> tuple[int, int]:
     """The id of a new memory pool, which several graphs may share: `torch.npu.graph(g, pool=handle)`."""
     return _C._new_pool_id()
+
+
+def npugraph_mark_step_begin() -> None:
+    """Says that a new step of training or inference begins: what functions compiled with graphs (backend="npugraphs",
+    mode="reduce-overhead") returned before it is not needed any more. Without it they keep what is still held.
+    """
+    from torch_npu.dynamo import steps
+
+    steps.mark_step_begin()
 
 
 class graph:
@@ -65,6 +82,8 @@ class graph:
         empty_cache()
         self.context.__enter__()
         try:
+            # Before the capture: what a replay sets for random operators must not lie where the graph has temporaries.
+            self.npu_graph.register_generator_state(random._get_generator(torch.device("npu", current_device())))
             self.npu_graph.capture_begin(self.pool, self.mode)
         except BaseException as error:
             self.context.__exit__(type(error), error, error.__traceback__)

@@ -1,0 +1,171 @@
+"""When there is no graph: eager's result and one message. And how many graphs there may be."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from tests.dynamo.counting import counted
+from torch_npu.dynamo import pool, replayed
+
+DEVICE = "npu"
+npu = torch.npu
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="npugraphs", **options)
+
+
+def messages(call, times=3):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = [call() for _ in range(times)]
+    return results, [str(w.message) for w in caught if "on npu:" in str(w.message)]
+
+
+def test_a_tensor_of_the_cpu():
+    x, host = torch.ones(4, device=DEVICE), torch.tensor(2.0)
+    step = compiled(lambda x, h: x * h)
+    with counted() as counts:
+        results, said = messages(lambda: step(x, host))
+    assert [r.tolist() for r in results] == [[2] * 4] * 3 and counts.captures == 0
+    assert len(said) == 1 and "is a tensor on cpu" in said[0] and "move it to the npu" in said[0]
+
+
+def test_item_inside_the_graph():
+    x = torch.ones(4, device=DEVICE)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        step = compiled(lambda x: x * x.long().sum().item())
+        with counted() as counts:
+            results, said = messages(lambda: step(x))
+    assert [r.tolist() for r in results] == [[4] * 4] * 3 and counts.captures == 0
+    assert len(said) == 1 and "needs the host in the middle" in said[0]
+
+
+def test_item_between_two_graphs_needs_no_message():
+    def step(x):
+        y = x * 2
+        return y + y.sum().item()
+
+    x = torch.ones(4, device=DEVICE)
+    step = compiled(step)
+    with counted() as counts:
+        results, said = messages(lambda: step(x), times=4)
+    assert [r.tolist() for r in results] == [[10] * 4] * 4 and said == []
+    assert counts.captures == 2
+
+
+def test_an_operator_that_cannot_be_captured():
+    x = torch.ones(4, device=DEVICE)
+    step = compiled(lambda x: x.sum() + torch.randperm(5, device=DEVICE).sum())
+    results, said = messages(lambda: step(x), times=4)
+    assert [r.item() for r in results] == [14] * 4
+    assert len(said) == 1 and "cannot be captured" in said[0]
+    other = compiled(lambda x: x + 1)  # the pool is as good as before
+    assert [other(x).tolist() for _ in range(3)] == [[2] * 4] * 3
+
+
+def test_a_graph_over_two_devices():
+    a, b = torch.ones(4, device="npu:0"), torch.ones(4, device="npu:1")
+    step = compiled(lambda a, b: a + b.to("npu:0"))
+    results, said = messages(lambda: step(a, b))
+    assert [r.tolist() for r in results] == [[2] * 4] * 3
+    assert len(said) == 1 and "npu:0 and npu:1" in said[0]
+
+
+def test_what_training_cannot_capture_is_said_once_for_both_directions():
+    host = torch.tensor(2.0)
+    step = compiled(lambda x: (x * host).square().sum())
+    x = torch.ones(4, device=DEVICE, requires_grad=True)
+    _, said = messages(lambda: step(x).backward())
+    assert len(said) == 1 and x.grad.tolist() == [24.0] * 4
+
+
+def test_dropout_in_a_checkpoint_runs_without_a_graph():
+    linear = torch.nn.Linear(8, 8).to(DEVICE)
+
+    def inner(x):
+        return torch.nn.functional.dropout(linear(x).tanh(), 0.5)
+
+    step = compiled(lambda x: checkpoint(inner, x, use_reentrant=False))
+
+    def call():
+        x = torch.randn(4, 8, device=DEVICE, requires_grad=True)
+        y = step(x)
+        mask = (y != 0) * 2.0
+        return [torch.autograd.grad(value.sum(), x)[0] for value in (y, linear(x).tanh() * mask)]
+
+    results, said = messages(call, times=4)
+    for ours, theirs in results:
+        torch.testing.assert_close(ours, theirs)
+    assert len(said) == 1 and "a checkpoint draws random numbers" in said[0]
+
+
+def test_a_checkpoint_without_random_numbers():
+    linear = torch.nn.Linear(8, 8).to(DEVICE)
+    step = compiled(lambda x: checkpoint(lambda x: linear(x).tanh(), x, use_reentrant=False))
+    with counted() as counts:
+        for _ in range(3):
+            x = torch.randn(4, 8, device=DEVICE, requires_grad=True)
+            ours, theirs = (torch.autograd.grad(f(x).sum(), x)[0] for f in (step, lambda x: linear(x).tanh()))
+            torch.testing.assert_close(ours, theirs)
+    assert counts.replays == 4
+
+
+def test_the_number_of_graphs_is_bounded(monkeypatch):
+    monkeypatch.setattr(replayed.Replayed.__init__, "__kwdefaults__", {
+        **replayed.Replayed.__init__.__kwdefaults__, "limit": 2,
+    })  # fmt: skip
+    step = compiled(lambda x: x * 2, dynamic=True)
+
+    def call():
+        return [step(torch.ones(n, device=DEVICE)).numel() for n in (3, 4, 5, 6)]
+
+    with counted() as counts:
+        results, said = messages(call, times=4)
+    assert results == [[3, 4, 5, 6]] * 4 and counts.captures == 2 and counts.replays == 6
+    assert len(said) == 1 and "captured 2 times" in said[0]
+
+
+def test_an_error_of_the_program_is_the_programs():
+    step = compiled(lambda x, i: x[i])
+    x = torch.ones(4, device=DEVICE)
+    for index in (1, 2):
+        assert step(x, torch.tensor([index], device=DEVICE)).item() == 1
+    with pytest.raises(RuntimeError, match="out of bounds|index"):
+        step(x, torch.tensor([9], device=DEVICE)).item()
+    assert step(x, torch.tensor([3], device=DEVICE)).item() == 1
+
+
+def test_inside_a_capture_of_ones_own_it_is_part_of_that():
+    step = compiled(lambda x: (x * 2).sin())
+    x = torch.ones(4, device=DEVICE)
+    step(x), step(x)
+    with npu.graph(graph := npu.NPUGraph()):
+        y = step(x)
+    x.fill_(0.5)
+    graph.replay()
+    torch.testing.assert_close(y, torch.ones(4, device=DEVICE).sin())
+
+
+def test_threads_may_call_one_function():
+    step = compiled(lambda x: (x @ x).sin())
+    inputs = [torch.randn(32, 32, device=DEVICE) for _ in range(4)]
+    step(inputs[0]), step(inputs[0])
+    wrong = []
+
+    def work(x):
+        want = (x @ x).sin()
+        wrong.extend(1 for _ in range(20) if not torch.allclose(step(x).clone(), want, atol=1e-5))
+
+    threads = [threading.Thread(target=work, args=(x,)) for x in inputs]
+    [t.start() for t in threads], [t.join() for t in threads]
+    assert wrong == []
+
+
+def test_the_pool_of_a_device_is_one():
+    assert pool.of(0) is pool.of(0) and pool.of(0) is not pool.of(1)

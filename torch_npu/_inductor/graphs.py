@@ -1,0 +1,66 @@
+"""mode="reduce-overhead" and "max-autotune" on the npu: a compiled graph is captured and replayed.
+
+Inductor's own policy for graphs asks whether the device is "cuda". This one is its successor for graphs on the npu and
+leaves the rest to it. What it is not: the replays (torch_npu.dynamo.replayed). Registered with the code generator.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from torch._dynamo.eval_frame import cached_backends
+from torch._inductor import config
+from torch._inductor.cudagraph_utils import CUDAGraphPolicy
+from torch._inductor.output_code import CompiledFxGraph
+
+NAME = "torch.compile with triton.cudagraphs (reduce-overhead, max-autotune)"
+
+
+def _obstacle(graph: CompiledFxGraph) -> str | None:
+    others = sorted(graph.device_types - {"npu"})
+    if others:
+        return f"it has tensors on {' and '.join(others)}; move them to the npu"
+    if len(graph.device_idxs) > 1:
+        return "it uses several npus; a graph is on one"
+    reason = graph.disabled_cudagraphs_reason
+    if reason is not None and "incompatible op" in reason:
+        return reason.removeprefix("disabling cudagraphs due to ").strip()
+    return None
+
+
+class NpuGraphPolicy(CUDAGraphPolicy):
+    def should_wrap(self, compiled_graph: Any) -> bool:
+        return "npu" not in getattr(compiled_graph, "device_types", ())
+
+    def wrap_output(self, output_code: Any) -> Any:
+        if not isinstance(output_code, CompiledFxGraph) or "npu" not in output_code.device_types:
+            return output_code
+        if config.triton.cudagraphs:
+            self._replay(output_code)
+        return output_code
+
+    def _replay(self, graph: CompiledFxGraph) -> None:
+        from torch_npu.dynamo import npugraphs_entry
+        from torch_npu.dynamo.replayed import Replayed, say
+
+        # torch._dynamo.reset() resets the back ends it knows. Inductor's own forgets CUDA's graphs, this one ours.
+        cached_backends.setdefault(id(npugraphs_entry), npugraphs_entry)
+        reason = _obstacle(graph)
+        backward = graph.fx_kwargs["is_backward"]
+        if reason is not None:
+            if not backward:  # its forward said it
+                say(NAME, reason)
+            return
+        graph.current_callable = Replayed(
+            graph.current_callable, name=NAME, device=next(iter(graph.device_idxs)), backward=backward,
+            lasting=() if backward else graph.fx_kwargs["static_input_idxs"] or (), mutated=graph.mutated_input_idxs,
+        ).boxed()  # fmt: skip
+
+
+def register() -> None:
+    """A program that sets a policy of its own gets that."""
+    if config.cudagraph_policy is not None:
+        warnings.warn("torch_npu: torch._inductor.config.cudagraph_policy is set: no graphs on npu", stacklevel=2)
+        return
+    config.cudagraph_policy = NpuGraphPolicy()

@@ -1,0 +1,111 @@
+"""What a recording computes into: memory that each replay writes again, and which of it the program still holds.
+
+A program gets new tensors on this memory at each replay. Where it still holds one when the memory is about to be
+written, the tensor's storage moves: it gets memory of its own with a copy of the contents, and all its views see that.
+So an output is good for as long as it is held. If a step was declared to begin in between (steps.py), the storage is
+emptied instead, and using it is an error. What it is not: the choice of when that must happen (pool.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from torch_npu.dynamo import steps
+
+
+def _twin(storage: torch.UntypedStorage) -> torch.UntypedStorage:
+    """Another storage on the same memory, which keeps the first: swapping its pointer leaves the first alone."""
+    flat = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+    return torch._C._from_dlpack(torch._C._to_dlpack(flat)).untyped_storage()
+
+
+class _Memory:
+    """One storage that a recording writes to. `tensors` lie on it; new tensors for the program are made from them."""
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self.storage = _twin(storage)
+        self.tensors: dict[int, torch.Tensor] = {}
+        self.alone = 0  # uses of the storage when the program holds nothing of it
+
+    def put(self, index: int, like: torch.Tensor) -> None:
+        layout = like.storage_offset(), like.size(), like.stride()
+        with torch.inference_mode(False):  # a program may leave that mode and still call the function
+            self.tensors[index] = torch.empty(0, dtype=like.dtype, device=like.device).set_(self.storage, *layout)
+        self.alone = self._uses()
+
+    def _uses(self) -> int:
+        return torch._C._storage_Use_Count(self.storage._cdata)
+
+    def held(self) -> bool:
+        return self._uses() > self.alone
+
+    def leave(self, keep: bool) -> None:
+        """What the program holds of it moves to other memory, or, without `keep`, to none."""
+        theirs = self.storage
+        size = theirs.nbytes() if keep else 0
+        ours = torch.UntypedStorage(size, device=theirs.device)
+        if keep:
+            ours.copy_(theirs)
+        theirs._swap_data_ptr_(ours)
+        self.storage = ours
+        for index, tensor in list(self.tensors.items()):
+            self.put(index, tensor)
+
+
+class Outputs:
+    """The outputs of one recording. Belongs to whoever has the pool's lock."""
+
+    def __init__(self, results: Sequence[Any], given: Sequence[Any], lasting: Sequence[int]) -> None:
+        """`results` of the captured call, whose arguments were `given`; the program's own tensors are `lasting`."""
+        inputs = {given[i].untyped_storage()._cdata: i for i in lasting}
+        self._plain: list[Any] = list(results)
+        self._inputs: list[tuple[int, int]] = []
+        self._memory: list[_Memory] = []
+        found: dict[int, _Memory] = {}
+        for index, value in enumerate(results):
+            if not isinstance(value, torch.Tensor):
+                continue
+            storage = value.untyped_storage()
+            if storage._cdata in inputs:
+                source = inputs[storage._cdata]
+                self._inputs.append((index, source))
+                # Of the program's tensors only the layout is kept.
+                same = value is given[source]
+                self._plain[index] = None if same else (value.size(), value.stride(), value.storage_offset())
+                continue
+            memory = found.get(storage._cdata)
+            if memory is None:
+                memory = found[storage._cdata] = _Memory(storage)
+                self._memory.append(memory)
+            memory.put(index, value)
+            self._plain[index] = None
+        self._step = steps.current()
+
+    def addresses(self) -> list[int]:
+        return [tensor.data_ptr() for memory in self._memory for tensor in memory.tensors.values()]
+
+    def give(self, inputs: Sequence[Any], copied: bool = False) -> list[Any]:
+        """New tensors for the program, or copies; where the function returns an argument, that of this call."""
+        results = self._plain.copy()
+        for index, source in self._inputs:
+            layout = results[index]
+            value = inputs[source]
+            results[index] = value if layout is None else value.detach().as_strided(*layout)
+        for memory in self._memory:
+            for index, tensor in memory.tensors.items():
+                results[index] = tensor.clone() if copied else tensor.data
+        self._step = steps.current()
+        return results
+
+    def held(self) -> bool:
+        return any(memory.held() for memory in self._memory)
+
+    def leave(self) -> None:
+        """After this a replay may write: what the program holds lies elsewhere."""
+        keep = self._step == steps.current()
+        for memory in self._memory:
+            if memory.held():
+                memory.leave(keep)

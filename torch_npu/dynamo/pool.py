@@ -1,0 +1,125 @@
+"""The memory that all replayed functions of a device share, and the order that sharing asks for.
+
+What a recording needs only while it runs is free again when its capture ends, and later captures use it: for their
+temporaries, and for their outputs too. Outputs stay allocated from their capture on. So a replay may overwrite
+outputs of recordings that were captured later (and its own), never of earlier ones; `before_replay` lets those go
+that the program still holds. Backwards have a pool of their own: gradients are held while the next forward runs.
+Replays share temporaries, so one on another stream waits for the last.
+
+One lock a device, held while a function is chosen, captured or replayed: functions may be called by several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from torch_npu import _C
+from torch_npu.dynamo.outputs import Outputs
+from torch_npu.npu import streams
+from torch_npu.npu.graphs import graph_pool_handle
+
+Handle = tuple[int, int]
+
+
+class Pool:
+    def __init__(self, device: int, handle: Handle | None = None) -> None:
+        self.device = device
+        self.lock = threading.RLock()
+        self._handles = (graph_pool_handle(), graph_pool_handle()) if handle is None else (handle, handle)
+        self.addresses: Counter[int] = Counter()  # of forwards: outputs, parameters; the same in each call
+        # To the program, by pool and order of capture, until found to be let go.
+        self._given: dict[tuple[Handle, int], Outputs] = {}
+        self._captured = 0
+        self._raw: int | None = None
+        self._last: torch.Stream | None = None
+        self._side: torch.Stream | None = None
+        self._capturing = False
+        self._condemned: list[Any] = []
+
+    def handle(self, backward: bool) -> Handle:
+        return self._handles[backward]
+
+    def number(self) -> int:
+        """Of a new recording: recordings are captured in the order of their numbers."""
+        self._captured += 1
+        return self._captured
+
+    def stream(self) -> torch.Stream:
+        """Where captures take place."""
+        if self._side is None:
+            self._side = streams.Stream(self.device)
+        return self._side
+
+    @contextmanager
+    def capturing(self) -> Iterator[None]:
+        self._capturing = True
+        try:
+            yield
+        finally:
+            self._capturing = False
+            self.close(())
+
+    def close(self, recordings: Iterable[Any]) -> None:
+        """Closes recordings, those whose function was collected in the middle of a capture at its end."""
+        with self.lock:
+            self._condemned += recordings
+            while self._condemned and not self._capturing:
+                self._condemned.pop().close()
+            self._given = {place: outputs for place, outputs in self._given.items() if outputs.held()}
+
+    def follow(self) -> None:
+        """The current stream waits for what used the pool last."""
+        raw = _C._current_raw_stream(self.device)
+        if raw == self._raw:
+            return
+        current = streams.current_stream(self.device)
+        if self._last is not None:
+            current.wait_stream(self._last)
+        self._raw, self._last = raw, current
+
+    def before_replay(self, handle: Handle, number: int) -> None:
+        for place in [place for place in self._given if place[0] == handle and place[1] >= number]:
+            self._given.pop(place).leave()
+
+    def after_replay(self, handle: Handle, number: int, outputs: Outputs) -> None:
+        self._given[handle, number] = outputs
+
+    def add(self, addresses: list[int]) -> None:
+        self.addresses.update(addresses)
+
+    def remove(self, addresses: list[int]) -> None:
+        self.addresses.subtract(addresses)
+        for address in addresses:
+            if self.addresses[address] <= 0:
+                del self.addresses[address]
+
+
+_pools: dict[tuple[int, Any], Pool] = {}
+_functions: weakref.WeakSet[Any] = weakref.WeakSet()
+_lock = threading.Lock()
+
+
+def of(device: int, handle: Handle | None = None) -> Pool:
+    """The pool of the device, or the one with `handle` (graph_pool_handle())."""
+    with _lock:
+        key = device, handle
+        if key not in _pools:
+            _pools[key] = Pool(device, handle)
+        return _pools[key]
+
+
+def register(function: Any) -> None:
+    _functions.add(function)
+
+
+def forget() -> None:
+    """All recordings are dropped; functions that are called again record again. For torch._dynamo.reset()."""
+    for function in list(_functions):
+        function.forget()
