@@ -161,3 +161,21 @@ def test_copy_inside_the_buffer(compiled, dtype):
     rng = np.random.default_rng(6)
     for form in (1, 2, 3, 4):
         trial(compiled("arithmetic"), "Copy", [dtype] * 2, form, rng, lambda d, a, b, s: a)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(20))
+def test_many_random_calls(compiled, seed):
+    """Each instruction of two tensors, of a tensor and a number, and of two steps, 25 times."""
+    rng = np.random.default_rng(100 + seed)
+    kernels = compiled("arithmetic")
+    for _ in range(25):
+        form = int(rng.integers(0, 5))
+        for name, (dtypes, compute) in BINARY.items():
+            for dtype in dtypes:
+                trial(kernels, name, [dtype] * 2, form, rng, lambda d, a, b, s, f=compute: f(a, b))
+        for name, (dtypes, compute) in SCALAR.items():
+            for dtype in dtypes:
+                trial(kernels, name, [dtype] * 2, form, rng, lambda d, a, b, s, f=compute: f(a, s), scalar=3)
+        for name, (d, a, compute) in THREE.items():
+            trial(kernels, name, [d, a], form, rng, compute)

@@ -78,3 +78,19 @@ def test_kernels_keep_the_streams_order(compiled, device):
     assert device.finish() == ""
     np.testing.assert_array_equal(device.get(pointer, x), 2.0**20)
     device.acl.aclrtFree(pointer)
+
+
+def test_a_graph_replays_a_kernel(compiled, device):
+    acl, kernels = device.acl, compiled("copies")
+    x = np.ones(64, np.float32)
+    pointer, graph = device.put(x), C.c_void_p()
+    acl.aclmdlRICaptureBegin(device.stream, 0)
+    kernels.library.scale_float(C.c_void_p(device.stream), C.c_void_p(pointer), C.c_float(3), C.c_uint32(64))
+    acl.aclmdlRICaptureEnd(device.stream, C.byref(graph))
+    np.testing.assert_array_equal(device.get(pointer, x), 1)  # captured, not run
+    for _ in range(3):
+        acl.aclmdlRIExecuteAsync(graph, device.stream)
+    assert device.finish() == ""
+    np.testing.assert_array_equal(device.get(pointer, x), 27)
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtFree(pointer)
