@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes as C
 import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.ascendc.kit import BISHENG, KERNELS, bisheng
@@ -130,12 +132,17 @@ extern "C" __global__ __aicore__ void twice(__gm__ uint8_t* x, uint32_t n) {
 """
 
 
+def assert_doubles(library: Path, device) -> None:
+    x = np.arange(128, dtype=np.float32)
+    pointer = device.put(x)
+    assert C.CDLL(str(library)).go(C.c_void_p(device.stream), C.c_void_p(pointer), 64) == 0
+    assert device.finish() == ""
+    np.testing.assert_array_equal(device.get(pointer, x), x * 2)
+    device.acl.aclrtFree(pointer)
+
+
 def test_a_launch_header_for_a_host_file_of_its_own(tmp_path, device):
     """The kernel's object, and a host file that plain g++ compiles, in one library."""
-    import ctypes as C
-
-    import numpy as np
-
     (tmp_path / "k.cpp").write_text(HEAD + KERNEL)
     (tmp_path / "host.cpp").write_text(HOST)
     done = bisheng("-x", "asc", "-O0", "-c", f"--launch-headers={tmp_path}", tmp_path / "k.cpp", "-o", tmp_path / "k.o")
@@ -146,12 +153,34 @@ def test_a_launch_header_for_a_host_file_of_its_own(tmp_path, device):
     )
     done = bisheng("-shared", tmp_path / "k.o", tmp_path / "host.o", "-o", tmp_path / "libtwice.so")
     assert done.returncode == 0, done.stderr
-    x = np.arange(128, dtype=np.float32)
-    pointer = device.put(x)
-    assert C.CDLL(str(tmp_path / "libtwice.so")).go(C.c_void_p(device.stream), C.c_void_p(pointer), 64) == 0
-    assert device.finish() == ""
-    np.testing.assert_array_equal(device.get(pointer, x), x * 2)
-    device.acl.aclrtFree(pointer)
+    assert_doubles(tmp_path / "libtwice.so", device)
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.16)
+project(twice CXX)
+include(${{ROOT}}/compiler/tikcpp/ascendc_kernel_cmake/ascendc.cmake)
+ascendc_library(kernels {kind} k.cpp)
+add_library(host SHARED host.cpp)
+target_link_libraries(host PRIVATE kernels)
+"""
+
+
+@pytest.mark.parametrize("kind", ["SHARED", "STATIC"])
+def test_a_library_of_kernels_in_cmake(tmp_path, device, kind):
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("there is no cmake")
+    (tmp_path / "k.cpp").write_text(HEAD + KERNEL)
+    (tmp_path / "host.cpp").write_text(HOST)
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE.format(kind=kind))
+    build = tmp_path / "build"
+    root = BISHENG.parent.parent
+    configure = [cmake, "-S", tmp_path, "-B", build, f"-DROOT={root}", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"]
+    for command in (configure, [cmake, "--build", build]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert_doubles(build / "libhost.so", device)
 
 
 ON_950 = """
