@@ -22,6 +22,22 @@ bool switched_on(const char* name) {
   return *v == '1';
 }
 
+// ANYCEND_CHECK: 0, or a list of 1 (pointers and handles) and kernel, which libsoftnpu_ascendc reads again.
+bool pointers_checked() {
+  const char* v = getenv("ANYCEND_CHECK");
+  if (v == nullptr || *v == 0 || strcmp(v, "0") == 0) return false;
+  bool pointers = false;
+  for (const char* at = v;; ++at) {
+    const size_t n = strcspn(at, ",");
+    if (n == 1 && *at == '1')
+      pointers = true;
+    else if (n != 6 || strncmp(at, "kernel", n) != 0)
+      fail(kInvalidParam, "ANYCEND_CHECK=%s: it must be 0, 1, kernel or 1,kernel", v);
+    at += n;
+    if (*at == 0) return pointers;
+  }
+}
+
 std::unique_ptr<Config> read() {
   auto c = std::make_unique<Config>();
   if (const char* v = getenv("ANYCEND_DEVICES"); v && *v) {
@@ -41,7 +57,7 @@ std::unique_ptr<Config> read() {
   c->soc = find_soc(soc && *soc ? soc : "Ascend910B3");
   if (c->soc == nullptr)
     fail(kInvalidParam, "ANYCEND_SOC=%s: no such chip here; known are %s", soc, soc_names().c_str());
-  c->check = switched_on("ANYCEND_CHECK");
+  c->check = pointers_checked();
   switched_on("ANYCEND_STRICT");  // libopapi and libhccl read it again; here a value that is neither is refused
   if (const char* v = getenv("ANYCEND_CHAOS"); v && *v) {
     char* end;

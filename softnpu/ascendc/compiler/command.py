@@ -1,0 +1,155 @@
+"""The command line of `bisheng`: AscendC sources are rewritten and compiled by g++; all else goes to g++ as it is.
+
+AscendC sources are *.asc, and what follows -x asc (-x cce). ANYCEND_CXX names another compiler. Options of its own:
+    --npu-arch=dav-2201        the architecture; also --cce-aicore-arch=dav-c220-vec
+    --launch-headers=<folder>  writes aclrtlaunch_<kernel>.h for each kernel, and compiles as well
+Left out, because they steer the vendor's code generation: -mllvm <word>, --cce-*.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import kernels
+import refuse
+import rewrite
+from text import SourceError
+
+ARCHITECTURES = {
+    "dav-2201": 2201,
+    "dav-c220": 2201,
+    "dav-c220-vec": 2201,
+    "dav-3510": 3510,
+    "dav-c310": 3510,
+    "dav-1001": 1001,
+    "dav-c100": 1001,
+}
+CXX = ["-std=c++20", "-ffp-contract=off", "-Wno-unknown-pragmas"]
+_TAKES_VALUE = {
+    "-o",
+    "-I",
+    "-L",
+    "-D",
+    "-U",
+    "-include",
+    "-isystem",
+    "-iquote",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-Xlinker",
+    "-Wl",
+    "-l",
+}
+
+
+class Line:
+    """The command line, sorted."""
+
+    def __init__(self, arguments: list[str]):
+        self.passed: list[str] = []
+        self.sources: list[str] = []
+        self.architecture = 2201
+        self.headers: str | None = None
+        self.links = True
+        language, rest = None, iter(arguments)
+        for a in rest:
+            if a == "-x":
+                language = next(rest, "")
+                if language not in ("asc", "cce"):
+                    self.passed += ["-x", language]
+            elif a in ("-xasc", "-xcce"):
+                language = a[2:]
+            elif a.startswith(("--npu-arch=", "--cce-aicore-arch=")):
+                name = a.split("=", 1)[1]
+                if name not in ARCHITECTURES:
+                    raise SystemExit(f"bisheng: {a}: no such architecture here; known are {', '.join(ARCHITECTURES)}")
+                self.architecture = ARCHITECTURES[name]
+            elif a.startswith("--launch-headers="):
+                self.headers = a.split("=", 1)[1]
+            elif a == "-mllvm":
+                next(rest, None)
+            elif a.startswith("--cce-"):
+                continue
+            elif a.startswith("-std="):
+                if not re.search(r"(2[0-9a-d]|[2]x)$", a):
+                    continue  # the headers need C++20
+                self.passed.append(a)
+            elif a in _TAKES_VALUE:
+                self.passed += [a, next(rest, "")]
+            elif not a.startswith("-") and (a.endswith(".asc") or (language in ("asc", "cce") and _is_source(a))):
+                self.sources.append(a)
+            else:
+                self.passed.append(a)
+            if a in ("-c", "-S", "-E", "-fsyntax-only", "-M", "-MM"):
+                self.links = False
+
+    def optimization(self) -> list[str]:
+        level = [a for a in self.passed if re.fullmatch(r"-O\w*", a)]
+        flags = [] if level else ["-O3"]
+        if level and level[-1] in ("-O2", "-O3", "-Ofast"):
+            flags += ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
+        if not any(a.startswith(("-march=", "-mtune=")) for a in self.passed) and not (
+            level and level[-1] in ("-O0", "-O1")
+        ):
+            flags.append("-march=native")
+        return flags
+
+
+def _is_source(name: str) -> bool:
+    return Path(name).suffix in (".cpp", ".cc", ".cxx", ".c", ".cce", ".h", ".hpp")
+
+
+def translate(path: str, headers: str | None = None) -> str:
+    """What g++ compiles instead of the source."""
+    source = Path(path).read_text()
+    refuse.check(source, path)
+    found = kernels.find(source, path)
+    if headers is not None:
+        Path(headers).mkdir(parents=True, exist_ok=True)
+        for kernel in found:
+            Path(headers, f"aclrtlaunch_{kernel.name}.h").write_text(kernel.header())
+    definitions = "".join(k.definition() for k in found)
+    name = os.path.abspath(path).replace("\\", "\\\\").replace('"', '\\"')
+    tail = f'\n#line 1 "{name} (aclrtlaunch)"\n{definitions}' if definitions else ""
+    return f'#line 1 "{name}"\n{rewrite.launches(source, path)}{tail}'
+
+
+def main(arguments: list[str], root: str) -> int:
+    line = Line(arguments)
+    compiler = os.environ.get("ANYCEND_CXX", "g++")
+    libraries = os.path.join(root, "lib64")
+    with tempfile.TemporaryDirectory(prefix="bisheng.") as folder:
+        inputs: list[str] = []
+        for number, path in enumerate(line.sources):
+            try:
+                text = translate(path, line.headers)
+            except SourceError as error:
+                print(f"bisheng: {error}", file=sys.stderr)
+                return 1
+            except OSError as error:
+                print(f"bisheng: {path}: {error.strerror}", file=sys.stderr)
+                return 1
+            place = Path(folder, str(number))
+            place.mkdir()
+            translated = place / (Path(path).stem + ".cpp")
+            translated.write_text(text)
+            inputs += ["-iquote", os.path.dirname(os.path.abspath(path)), str(translated)]
+        command = [compiler, *CXX, *line.optimization(), "-fPIC", f"-D__NPU_ARCH__={line.architecture}"]
+        command += ["-I", os.path.join(root, "ascendc", "include"), "-I", os.path.join(root, "include")]
+        # Objects of several sources keep their sources' names, since the copies have them, too.
+        command += inputs + line.passed
+        if line.links:
+            command += [f"-L{libraries}", "-lsoftnpu_ascendc", "-lascendcl", f"-Wl,-rpath,{libraries}"]
+        try:
+            return subprocess.run(command, check=False).returncode
+        except FileNotFoundError:
+            print(
+                f"bisheng: {compiler}: no such compiler; install g++, or name another in ANYCEND_CXX", file=sys.stderr
+            )
+            return 1

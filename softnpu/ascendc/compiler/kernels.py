@@ -1,0 +1,88 @@
+"""The kernels of a source: extern "C" __global__ __aicore__ void k(...), and what is generated for each: aclrtlaunch_k.
+
+What it is not: a parser of C++. A kernel that #if leaves out must be left out of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from text import SourceError, blanked, closing, line_of, split
+
+_KERNEL = re.compile(
+    r'extern\s+"C"\s+(?=(?:[A-Za-z_]\w*\s+|__attribute__\s*\(\(.*?\)\)\s*)*?__global__)([^;{(]*?)\b(\w+)\s*\('
+)
+_WORDS = re.compile(r"\b(?:__gm__|__restrict__|__restrict|restrict)\b")
+
+
+@dataclass
+class Kernel:
+    name: str
+    types: list[str]  # as the kernel has them
+    names: list[str]
+
+    def host_types(self) -> list[str]:
+        """Global memory is a void* on the host's side."""
+        plain = [" ".join(_WORDS.sub(" ", t).split()) for t in self.types]
+        return ["void*" if t == "GM_ADDR" or "__gm__" in raw else t for t, raw in zip(plain, self.types, strict=True)]
+
+    def parameters(self) -> str:
+        return "".join(f", {t} {n}" for t, n in zip(self.host_types(), self.names, strict=True))
+
+    def header(self) -> str:
+        """aclrtlaunch_<kernel>.h."""
+        guard = f"ACLRTLAUNCH_{self.name}_H"
+        return (
+            f"// Puts the kernel {self.name} on a stream; an aclError.\n#ifndef {guard}\n#define {guard}\n"
+            '#include <stdint.h>\n#include "acl/acl.h"\n\n'
+            "#ifndef ACLRT_LAUNCH_KERNEL\n#define ACLRT_LAUNCH_KERNEL(kernel) aclrtlaunch_##kernel\n#endif\n\n"
+            '#ifdef __cplusplus\nextern "C"\n#endif\n'
+            f"uint32_t aclrtlaunch_{self.name}(uint32_t blockDim, aclrtStream stream{self.parameters()});\n#endif\n"
+        )
+
+    def definition(self) -> str:
+        given = "".join(
+            f", ({' '.join(t.split())}){n}" if host == "void*" else f", {n}"
+            for t, host, n in zip(self.types, self.host_types(), self.names, strict=True)
+        )
+        return (
+            f'extern "C" __attribute__((visibility("default"))) uint32_t aclrtlaunch_{self.name}'
+            f"(uint32_t blockDim, void* stream{self.parameters()}) {{\n"
+            f'  return ::AscendC::detail::launch("{self.name}", blockDim, stream, {self.name}{given});\n}}\n'
+        )
+
+
+def find(source: str, path: str) -> list[Kernel]:
+    """Kernels that are defined, in order."""
+    code = blanked(source, strings=False)
+    kernels: dict[str, Kernel] = {}
+    for match in _KERNEL.finditer(code):
+        if "__global__" not in match.group(1):
+            continue
+        opening = match.end() - 1
+        end = closing(code, opening)
+        if end < 0 or not code[end + 1 :].lstrip().startswith("{"):
+            continue  # a declaration
+        kernel = Kernel(match.group(2), [], [])
+        inside = code[opening + 1 : end]
+        for number, parameter in enumerate(split(inside, inside)):
+            if parameter == "void":
+                continue
+            named = re.fullmatch(r"(.*?[\s*&>])(\w+)", parameter, re.DOTALL)
+            if named is None:
+                raise SourceError(
+                    path,
+                    line_of(code, opening),
+                    f"{kernel.name}: parameter {number} ({parameter}) has no name; give it one",
+                )
+            if "&" in named.group(1):
+                raise SourceError(
+                    path,
+                    line_of(code, opening),
+                    f"{kernel.name}: parameter {named.group(2)} is a reference, which no launch can pass",
+                )
+            kernel.types.append(named.group(1).strip())
+            kernel.names.append(named.group(2))
+        kernels[kernel.name] = kernel
+    return list(kernels.values())

@@ -1,0 +1,68 @@
+"""C++ source as text: what is code and what is a comment or a string. What it is not: a parser."""
+
+from __future__ import annotations
+
+import re
+
+# A raw string, a string, a character, a comment of either kind.
+_DARK = re.compile(
+    r'R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/',
+    re.DOTALL,
+)
+_OPEN, _CLOSE = "([{", ")]}"
+
+
+class SourceError(Exception):
+    """A sentence about a line of the source."""
+
+    def __init__(self, path: str, line: int, text: str):
+        super().__init__(f"{path}:{line}: {text}")
+
+
+def blanked(source: str, strings: bool = True) -> str:
+    """The source with comments (and strings) turned into blanks, each character in its place."""
+
+    def blank(match: re.Match) -> str:
+        text = match.group()
+        if not strings and text[0] not in "/":
+            return text
+        return re.sub(r"[^\n]", " ", text)
+
+    # A digit separator (1'000) is no character.
+    return _DARK.sub(blank, re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F])", "0", source))
+
+
+def line_of(source: str, at: int) -> int:
+    return source.count("\n", 0, at) + 1
+
+
+def closing(code: str, at: int) -> int:
+    """The place of the bracket that closes the one at `at`, or -1."""
+    depth = 0
+    for i in range(at, len(code)):
+        if code[i] in _OPEN:
+            depth += 1
+        elif code[i] in _CLOSE:
+            depth -= 1
+            if depth == 0:
+                return i
+    return -1
+
+
+def split(code: str, source: str) -> list[str]:
+    """Parts of `source` between the commas of `code` that stand in no brackets."""
+    parts, depth, angle, start = [], 0, 0, 0
+    for i, c in enumerate(code):
+        if c in _OPEN:
+            depth += 1
+        elif c in _CLOSE:
+            depth -= 1
+        elif c == "<":
+            angle += 1
+        elif c == ">" and angle and code[i - 1 : i] != "-":
+            angle -= 1
+        elif c == "," and depth == 0 and angle == 0:
+            parts.append(source[start:i].strip())
+            start = i + 1
+    last = source[start:].strip()
+    return [*parts, last] if last or parts else []

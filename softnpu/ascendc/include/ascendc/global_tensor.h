@@ -1,0 +1,65 @@
+// GlobalTensor: a typed stretch of device memory, which is this machine's. What it is not: owner of it. Copies check it against the
+// device's allocations with ANYCEND_CHECK=kernel (copy.h).
+#pragma once
+
+#include <cstdint>
+
+#include "ascendc/core.h"
+#include "ascendc/shape.h"
+#include "ascendc/types.h"
+
+namespace AscendC {
+
+enum class CacheMode : uint8_t { CACHE_MODE_DISABLE = 0, CACHE_MODE_NORMAL = 1 };
+enum class CacheRwMode : uint8_t { READ = 1, WRITE = 2, RW = 3 };
+
+namespace detail {
+
+inline void check_global(const void* p, size_t bytes, const char* what, Site at) {
+  if (p == nullptr && bytes) fail(at, what, "the GlobalTensor has no memory: SetGlobalBuffer is missing");
+  if (!core(at, what).hazards.on() || bytes == 0) return;
+  char text[300] = "";
+  if (softnpuAscendcOwned(p, bytes, text, sizeof text)) fail(at, what, text);
+}
+
+}  // namespace detail
+
+template <class T>
+class GlobalTensor {
+ public:
+  using PrimType = T;
+
+  void SetGlobalBuffer(T* buffer, uint64_t elements) { p_ = buffer, size_ = elements; }
+  void SetGlobalBuffer(T* buffer) { p_ = buffer, size_ = 0; }
+  const T* GetPhyAddr() const { return p_; }
+  T* GetPhyAddr(uint64_t offset) const { return p_ + offset; }
+  uint64_t GetSize() const { return size_; }
+
+  T GetValue(uint64_t index, ASCENDC_AT) const {
+    detail::check_global(p_ + index, sizeof(T), "GetValue", at);
+    return p_[index];
+  }
+  void SetValue(uint64_t index, detail::Plain<T> value, ASCENDC_AT) {
+    detail::check_global(p_ + index, sizeof(T), "SetValue", at);
+    p_[index] = value;
+  }
+  T& operator()(uint64_t index) const { return p_[index]; }
+  GlobalTensor operator[](uint64_t offset) const {
+    GlobalTensor t = *this;
+    t.p_ += offset;
+    t.size_ = offset < size_ ? size_ - offset : 0;
+    return t;
+  }
+  // One memory, one cache: there is nothing to hint at.
+  template <CacheRwMode rw = CacheRwMode::RW>
+  void SetL2CacheHint(CacheMode) {}
+  void SetShapeInfo(const ShapeInfo& shape) { shape_ = shape; }
+  ShapeInfo GetShapeInfo() const { return shape_; }
+
+ private:
+  T* p_ = nullptr;
+  uint64_t size_ = 0;
+  ShapeInfo shape_;
+};
+
+}  // namespace AscendC

@@ -1,0 +1,112 @@
+// The kernel sanitizer (ANYCEND_CHECK=kernel): the units of a core (scalar, vector, the two copy engines) run beside each other, and
+// only flags, queues and barriers order them. Instructions here take effect in program order; this keeps for each 32 bytes of the
+// unified buffer who used it last, and refuses what the units' order does not promise. What it is not: bounds (op.h). It costs
+// nothing but a branch when the check is off. Within one unit, order is taken as given.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "ascendc/enums.h"
+#include "ascendc/site.h"
+
+namespace AscendC::detail {
+
+enum Unit : uint8_t { kScalar, kVector, kCopyIn, kCopyOut, kUnits };
+inline const char* unit_name(Unit u) {
+  constexpr const char* kNames[] = {"scalar unit (S)", "vector unit (V)", "copy-in engine (MTE2)",
+                                    "copy-out engine (MTE3)"};
+  return kNames[u];
+}
+// -1 for pipes that a vector core does not have.
+constexpr int unit_of(pipe_t p) {
+  return p == PIPE_S ? kScalar : p == PIPE_V ? kVector : p == PIPE_MTE2 ? kCopyIn : p == PIPE_MTE3 ? kCopyOut : -1;
+}
+
+// How far each unit is known to have come.
+struct Clock {
+  std::array<uint32_t, kUnits> at{};
+  void join(const Clock& o) {
+    for (int u = 0; u < kUnits; ++u) at[u] = std::max(at[u], o.at[u]);
+  }
+};
+
+class Hazards {
+ public:
+  Hazards(bool on, uint32_t bytes) : on_(on) {
+    if (on) blocks_.resize(bytes / 32);
+  }
+  bool on() const { return on_; }
+
+  // The unit has been told of what `clock` has seen.
+  void learn(Unit unit, const Clock& clock) {
+    if (on_) units_[unit].join(clock);
+  }
+  // What is over when the unit says so now.
+  Clock now(Unit unit) const { return units_[unit]; }
+  // PipeBarrier<PIPE_ALL>, SyncAll.
+  void meet() {
+    if (!on_) return;
+    Clock all;
+    for (const Clock& c : units_) all.join(c);
+    units_.fill(all);
+  }
+  // The scalar unit issues all instructions: it knows nothing of their end, but what it has waited for is over for them, too.
+  void issue(Unit unit, const char* what, Site at) {
+    if (!on_) return;
+    units_[unit].join(units_[kScalar]);
+    ++units_[unit].at[unit];
+    what_ = what;
+    at_ = at;
+  }
+  void use(Unit unit, uint32_t start, uint32_t bytes, bool write) {
+    if (!on_ || bytes == 0) return;
+    for (uint32_t b = start / 32; b <= (start + bytes - 1) / 32 && b < blocks_.size(); ++b) {
+      Block& k = blocks_[b];
+      if (k.written.when && k.writer != unit && units_[unit].at[k.writer] < k.written.when)
+        complain(unit, k.writer, k.written, b, write ? "writes" : "reads", "wrote");
+      if (write) {
+        for (int u = 0; u < kUnits; ++u)
+          if (u != unit && k.read[u].when && units_[unit].at[u] < k.read[u].when)
+            complain(unit, static_cast<Unit>(u), k.read[u], b, "writes", "read");
+        k.writer = unit;
+        k.written = {units_[unit].at[unit], what_, at_};
+        for (Access& a : k.read) a = {};
+      } else {
+        k.read[unit] = {units_[unit].at[unit], what_, at_};
+      }
+    }
+  }
+
+ private:
+  struct Access {
+    uint32_t when = 0;
+    const char* what = "";
+    Site at;
+  };
+  struct Block {
+    Unit writer = kScalar;
+    Access written;
+    Access read[kUnits];
+  };
+  [[noreturn]] void complain(Unit unit, Unit before, const Access& a, uint32_t block, const char* does,
+                             const char* did) const {
+    constexpr const char* kShort[] = {"S", "V", "MTE2", "MTE3"};
+    fail(at_, what_,
+         format("the %s %s bytes %u to %u of the unified buffer that %s:%d (%s) %s, and nothing makes it wait for the "
+                "%s: a queue "
+                "(EnQue, DeQue, FreeTensor, AllocTensor) or SetFlag and WaitFlag<HardEvent::%s_%s> is missing",
+                unit_name(unit), does, block * 32, block * 32 + 31, a.at.name(), a.at.line, a.what, did,
+                unit_name(before), kShort[before], kShort[unit]));
+  }
+
+  const bool on_;
+  std::array<Clock, kUnits> units_{};
+  std::vector<Block> blocks_;
+  const char* what_ = "";
+  Site at_;
+};
+
+}  // namespace AscendC::detail

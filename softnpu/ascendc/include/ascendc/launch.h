@@ -1,0 +1,74 @@
+// Host side: puts a kernel on a stream. `bisheng` writes k<<<blocks, ws, stream>>>(args) as Launch{"k", blocks, ws, stream}(k)(args), and
+// makes aclrtlaunch_k of each kernel. What it is not: the threads (libsoftnpu_ascendc.so). Arguments are copied at the call.
+#pragma once
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+
+#include "ascendc/core.h"
+#include "ascendc/macros.h"
+
+namespace AscendC::detail {
+
+template <class... P>
+struct Closure {
+  void (*kernel)(P...);
+  std::tuple<P...> arguments;
+
+  static int run(void* state, const softnpuAscendcBlock* block, char* message, size_t room) noexcept {
+    const Closure& closure = *static_cast<Closure*>(state);
+    std::string text;
+    try {
+      Core core(*block);
+      struct Current {
+        explicit Current(Core* c) { t_core = c; }
+        ~Current() { t_core = nullptr; }
+      } current(&core);
+      std::apply(closure.kernel, closure.arguments);
+      text = core.leak;
+    } catch (const std::exception& e) {
+      text = e.what();
+    } catch (...) {
+      text = "an exception that is none of the standard library's";
+    }
+    if (text.empty()) return 0;
+    snprintf(message, room, "block %u: %s", block->index, text.c_str());
+    return 1;
+  }
+  static void drop(void* state) noexcept { delete static_cast<Closure*>(state); }
+};
+
+template <class... P>
+uint32_t launch(const char* name, uint32_t blocks, void* stream, void (*kernel)(P...),
+                std::type_identity_t<P>... arguments) {
+  auto* closure = new Closure<P...>{kernel, {arguments...}};
+  const softnpuAscendcKernel described{SOFTNPU_ASCENDC_VERSION, __NPU_ARCH__,        name,   blocks,
+                                       Closure<P...>::run,      Closure<P...>::drop, closure};
+  return softnpuAscendcLaunch(stream, &described);
+}
+
+// The <<<>>> form, which has no result: a launch that fails throws.
+struct Launch {
+  const char* name;
+  uint32_t blocks;
+  void* reserved;  // CANN's l2ctrl: null
+  void* stream;
+
+  template <class... P>
+  auto operator()(void (*kernel)(P...)) const {
+    return [launch = *this, kernel](P... arguments) {
+      if (const uint32_t code = detail::launch(launch.name, launch.blocks, launch.stream, kernel, arguments...))
+        throw std::runtime_error(std::string(launch.name) + "<<<>>> was refused with " + std::to_string(code) +
+                                 ": aclGetRecentErrMsg says why");
+    };
+  }
+};
+
+}  // namespace AscendC::detail
+
+// The host's name for the function of aclrtlaunch_<kernel>.h.
+#define ACLRT_LAUNCH_KERNEL(kernel) aclrtlaunch_##kernel

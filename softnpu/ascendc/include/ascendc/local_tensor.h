@@ -1,0 +1,86 @@
+// LocalTensor: a typed stretch of the core's unified buffer. What it is not: owner of it (pipe.h, queue.h). Used by one thread.
+// It knows the buffer that it was cut from, so that an instruction which leaves the buffer is an error that names it.
+#pragma once
+
+#include <cstdint>
+
+#include "ascendc/core.h"
+#include "ascendc/shape.h"
+#include "ascendc/types.h"
+
+namespace AscendC {
+
+template <class T>
+class LocalTensor {
+ public:
+  using PrimType = T;
+
+  LocalTensor() = default;
+  LocalTensor(detail::Room* room, uint32_t piece, uint32_t start, uint32_t bytes)
+      : room_(room), piece_(piece), start_(start), bytes_(bytes) {}
+
+  T GetValue(uint32_t index, ASCENDC_AT) const { return *element(index, false, "GetValue", at); }
+  void SetValue(uint32_t index, detail::Plain<T> value, ASCENDC_AT) const {
+    *element(index, true, "SetValue", at) = value;
+  }
+  T& operator()(uint32_t index) const { return *element(index, true, "LocalTensor()", {}); }
+
+  // Elements from `offset` on, to the end of this tensor.
+  LocalTensor operator[](uint32_t offset) const {
+    LocalTensor t = *this;
+    const uint64_t skipped = static_cast<uint64_t>(offset) * sizeof(T);
+    t.start_ = static_cast<uint32_t>(start_ + skipped);
+    t.bytes_ = skipped < bytes_ ? static_cast<uint32_t>(bytes_ - skipped) : 0;
+    return t;
+  }
+  template <class U>
+  LocalTensor<U> ReinterpretCast() const {
+    LocalTensor<U> t(room_, piece_, start_, bytes_);
+    t.SetUserTag(tag_);
+    return t;
+  }
+
+  uint32_t GetSize() const { return bytes_ / sizeof(T); }
+  void SetSize(uint32_t elements) { bytes_ = elements * static_cast<uint32_t>(sizeof(T)); }
+  uint32_t GetLength() const { return bytes_; }
+  void SetBufferLen(uint32_t bytes) { bytes_ = bytes; }
+  // The address in the unified buffer, as instructions that take lists of addresses want it.
+  uint64_t GetPhyAddr() const { return start_; }
+  uint64_t GetPhyAddr(uint32_t offset) const { return start_ + static_cast<uint64_t>(offset) * sizeof(T); }
+  TPosition GetPosition() const { return room_ ? room_->position : TPosition::MAX; }
+  void SetUserTag(uint32_t tag) { tag_ = tag; }
+  uint32_t GetUserTag() const { return tag_; }
+  void SetShapeInfo(const ShapeInfo& shape) { shape_ = shape; }
+  ShapeInfo GetShapeInfo() const { return shape_; }
+  template <class U>
+  void SetAddrWithOffset(const LocalTensor<U>& from, uint32_t offset) {
+    const auto cut = from[offset];
+    room_ = cut.room();
+    piece_ = cut.piece();
+    start_ = static_cast<uint32_t>(cut.GetPhyAddr());
+    bytes_ = cut.GetLength();
+  }
+
+  detail::Room* room() const { return room_; }
+  uint32_t piece() const { return piece_; }
+
+ private:
+  T* element(uint32_t index, bool write, const char* what, detail::Site at) const {
+    detail::Core& c = detail::core(at, what);
+    const uint64_t first = start_ + static_cast<uint64_t>(index) * sizeof(T);
+    if (room_ == nullptr) detail::fail(at, what, "the tensor has no buffer: it comes from AllocTensor, DeQue or Get");
+    if (first + sizeof(T) > room_->end(piece_))
+      detail::fail(
+          at, what,
+          detail::format("element %u lies beyond the %u bytes of %s", index, room_->length, room_->name().c_str()));
+    c.hazards.issue(detail::kScalar, what, at);
+    c.hazards.use(detail::kScalar, static_cast<uint32_t>(first), sizeof(T), write);
+    return reinterpret_cast<T*>(c.block.unified_buffer + first);
+  }
+
+  detail::Room* room_ = nullptr;
+  uint32_t piece_ = 0, start_ = 0, bytes_ = 0, tag_ = 0;
+  ShapeInfo shape_;
+};
+
+}  // namespace AscendC

@@ -1,0 +1,51 @@
+// Words of the kernel language that mean nothing to g++, or something else. What it is not: the API. Included by all kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#define __aicore__
+#define __global__
+#define __gm__
+#define __ubuf__
+#define __cbuf__
+#define __ca__
+#define __cb__
+#define __cc__
+#define __fbuf__
+#define __sync_noalias__
+#define __sync_alias__
+
+using GM_ADDR = uint8_t*;
+#define __GM_ADDR GM_ADDR
+
+// The architecture that the compiler was told (--npu-arch=dav-2201); kernels ask for it in #if.
+#ifndef __NPU_ARCH__
+#define __NPU_ARCH__ 2201
+#endif
+#if __NPU_ARCH__ == 2201
+#define __CCE_AICORE__ 220
+#define __DAV_C220_VEC__ 1
+#elif __NPU_ARCH__ == 3510
+#define __CCE_AICORE__ 310
+#elif __NPU_ARCH__ == 1001
+#define __CCE_AICORE__ 100
+#endif
+
+// Vector cores are all there are.
+#define ASCEND_IS_AIV constexpr(true)
+#define ASCEND_IS_AIC constexpr(false)
+
+// A kernel that asks for the cube cores, or for both, is refused when it is compiled.
+enum KernelMetaType {
+  KERNEL_TYPE_AIV_ONLY,
+  KERNEL_TYPE_AIC_ONLY,
+  KERNEL_TYPE_MIX_AIV_1_0,
+  KERNEL_TYPE_MIX_AIC_1_0,
+  KERNEL_TYPE_MIX_AIC_1_1,
+  KERNEL_TYPE_MIX_AIC_1_2,
+  KERNEL_TYPE_AICORE,
+};
+#define KERNEL_TASK_TYPE_DEFAULT(type)                                               \
+  static_assert((type) == KERNEL_TYPE_AIV_ONLY || (type) == KERNEL_TYPE_MIX_AIV_1_0, \
+                #type ": the software NPU runs kernels of the vector cores alone (KERNEL_TYPE_AIV_ONLY)")

@@ -1,0 +1,80 @@
+// One instruction while it runs: its name, its place, and the only way to its operands' memory, which checks alignment, the bounds of
+// the buffer and, where that is asked for, the order of the core's units. Called by every instruction, not by kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "ascendc/global_tensor.h"
+#include "ascendc/local_tensor.h"
+
+namespace AscendC::detail {
+
+class Op {
+ public:
+  Op(const char* name, Site at, Unit unit = kVector)
+      : name_(name), at_(at), unit_(unit), core_(detail::core(at, name)) {
+    core_.hazards.issue(unit, name, at);
+  }
+
+  // The operand's first `bytes`; `which` is "dst", "src0".
+  template <class T>
+  const T* reads(const LocalTensor<T>& t, uint64_t bytes, const char* which = "src", uint32_t alignment = 32) const {
+    return reinterpret_cast<const T*>(place(t, bytes, which, alignment, false));
+  }
+  template <class T>
+  T* writes(const LocalTensor<T>& t, uint64_t bytes, const char* which = "dst", uint32_t alignment = 32) const {
+    return reinterpret_cast<T*>(place(t, bytes, which, alignment, true));
+  }
+  // A stretch of the unified buffer by its address (TransDataTo5HD with lists of addresses).
+  uint8_t* at_address(uint64_t address, uint32_t bytes, bool write, const char* which) const {
+    const uint32_t capacity = core_.block.chip->unified_buffer;
+    if (address % 32)
+      fail(format("%s: address %llu is not aligned to 32 bytes", which, static_cast<unsigned long long>(address)));
+    if (address + bytes > capacity)
+      fail(format("%s: bytes %llu to %llu lie beyond the unified buffer of %u", which,
+                  static_cast<unsigned long long>(address), static_cast<unsigned long long>(address + bytes),
+                  capacity));
+    core_.hazards.use(unit_, static_cast<uint32_t>(address), bytes, write);
+    return core_.block.unified_buffer + address;
+  }
+
+  [[noreturn]] void fail(const std::string& text) const { detail::fail(at_, name_, text); }
+  void need_repeats(int64_t n, int64_t most = MAX_REPEAT_TIMES) const {
+    if (__builtin_expect(n < 0 || n > most, 0))
+      fail(format("%lld repeats: an instruction has 0 to %lld", static_cast<long long>(n),
+                  static_cast<long long>(most)));
+  }
+  void need_count(int64_t n) const {
+    if (__builtin_expect(n < 0, 0)) fail(format("%lld elements are fewer than none", static_cast<long long>(n)));
+  }
+
+  Core& core() const { return core_; }
+  Site at() const { return at_; }
+  const char* name() const { return name_; }
+
+ private:
+  template <class T>
+  uint8_t* place(const LocalTensor<T>& t, uint64_t bytes, const char* which, uint32_t alignment, bool write) const {
+    const Room* room = t.room();
+    const uint64_t start = t.GetPhyAddr();
+    if (__builtin_expect(room == nullptr, 0))
+      fail(format("%s has no buffer: a LocalTensor comes from AllocTensor, DeQue or Get", which));
+    if (__builtin_expect(start % alignment, 0))
+      fail(format("%s begins at byte %llu of %s, which is not a multiple of %u", which,
+                  static_cast<unsigned long long>(start - room->end(t.piece()) + room->length), room->name().c_str(),
+                  alignment));
+    if (__builtin_expect(start + bytes > room->end(t.piece()), 0))
+      fail(format("%s needs %llu bytes from byte %llu on, and %s has %u", which, static_cast<unsigned long long>(bytes),
+                  static_cast<unsigned long long>(start - room->end(t.piece()) + room->length), room->name().c_str(),
+                  room->length));
+    core_.hazards.use(unit_, static_cast<uint32_t>(start), static_cast<uint32_t>(bytes), write);
+    return core_.block.unified_buffer + start;
+  }
+
+  const char* name_;
+  const Site at_;
+  const Unit unit_;
+  Core& core_;
+};
+
+}  // namespace AscendC::detail

@@ -1,0 +1,84 @@
+// What a kernel asks of its core: which block it is, the mask register, the clock. Called by kernels. What it is not: order (sync.h).
+#pragma once
+
+#include <cassert>
+#include <chrono>
+#include <cstdio>
+
+#include "ascendc/global_tensor.h"
+
+#define ASSERT(condition)                                                                                              \
+  do {                                                                                                                 \
+    if (!(condition)) ::AscendC::detail::fail(::AscendC::detail::Site::here(), "ASSERT", #condition " does not hold"); \
+  } while (false)
+#define PRINTF printf
+
+namespace AscendC {
+
+using ::printf;
+
+inline int64_t GetBlockIdx(ASCENDC_AT) { return detail::core(at, "GetBlockIdx").block.index; }
+inline int64_t GetBlockNum(ASCENDC_AT) { return detail::core(at, "GetBlockNum").block.blocks; }
+// A launch of vector cores alone: each block is one core.
+inline int64_t GetSubBlockIdx() { return 0; }
+inline int64_t GetSubBlockNum() { return 1; }
+inline int64_t GetTaskRation() { return 1; }
+
+// The state that a kernel begins with.
+inline void InitSocState(ASCENDC_AT) {
+  detail::Core& c = detail::core(at, "InitSocState");
+  c.atomic = detail::Core::Atomic::kNone;
+  c.mask[0] = c.mask[1] = ~0ull;
+  c.counter = false;
+}
+
+// 50 MHz, as on the chips.
+inline int64_t GetSystemCycle() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+             .count() /
+         20;
+}
+
+inline void Trap(ASCENDC_AT) { detail::fail(at, "Trap", "the kernel stopped itself"); }
+
+// The mask register, which instructions with isSetMask = false use.
+inline void SetMaskCount(ASCENDC_AT) { detail::core(at, "SetMaskCount").counter = true; }
+inline void SetMaskNorm(ASCENDC_AT) { detail::core(at, "SetMaskNorm").counter = false; }
+inline void ResetMask(ASCENDC_AT) {
+  detail::Core& c = detail::core(at, "ResetMask");
+  c.mask[0] = c.mask[1] = ~0ull;
+}
+template <class T, MaskMode mode = MaskMode::NORMAL>
+void SetVectorMask(uint64_t maskHigh, uint64_t maskLow, ASCENDC_AT) {
+  detail::Core& c = detail::core(at, "SetVectorMask");
+  c.mask[0] = maskLow;
+  c.mask[1] = maskHigh;
+}
+// The first `len` elements of a repeat; in counter mode `len` elements in all.
+template <class T, MaskMode mode = MaskMode::NORMAL>
+void SetVectorMask(int32_t len, ASCENDC_AT) {
+  detail::Core& c = detail::core(at, "SetVectorMask");
+  if (mode == MaskMode::COUNTER) {
+    if (len < 0) detail::fail(at, "SetVectorMask", "fewer than no elements");
+    c.mask[0] = static_cast<uint64_t>(len);
+    c.mask[1] = 0;
+    return;
+  }
+  if (len < 0 || len > 128)
+    detail::fail(at, "SetVectorMask", detail::format("%d elements: a repeat has 0 to 128", len));
+  c.mask[0] = len >= 64 ? ~0ull : (1ull << len) - 1;
+  c.mask[1] = len >= 128 ? ~0ull : len > 64 ? (1ull << (len - 64)) - 1 : 0;
+}
+
+// Elements that the last GatherMask kept.
+inline int64_t GetGatherMaskRemainCount(ASCENDC_AT) {
+  return static_cast<int64_t>(detail::core(at, "GetGatherMaskRemainCount").rsvd);
+}
+
+// One memory without caches of the core's own: what was written is there.
+enum class CacheLine : uint64_t { SINGLE_CACHE_LINE = 0, ENTIRE_DATA_CACHE };
+enum class DcciDst : uint64_t { CACHELINE_ALL = 0, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
+template <class T, CacheLine entire = CacheLine::SINGLE_CACHE_LINE, DcciDst dst = DcciDst::CACHELINE_ALL>
+void DataCacheCleanAndInvalid(const GlobalTensor<T>&) {}
+
+}  // namespace AscendC

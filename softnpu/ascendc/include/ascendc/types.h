@@ -1,0 +1,89 @@
+// Numbers that C++ lacks: half and bfloat16_t, and which type an instruction computes in. What it is not: conversion with a round
+// mode (cast.h). Included by tensors and instructions.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+using half = _Float16;
+
+// Stored as 16 bits; computed as float, rounded to nearest even when stored.
+struct bfloat16_t {
+  uint16_t bits;
+
+  bfloat16_t() = default;
+  constexpr bfloat16_t(float x) : bits(round(x)) {}
+  template <class N>
+    requires(std::is_arithmetic_v<N> && !std::is_same_v<N, float>)
+  constexpr bfloat16_t(N x) : bits(round(static_cast<float>(x))) {}
+  constexpr operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+ private:
+  static constexpr uint16_t round(float x) {
+    const uint32_t u = std::bit_cast<uint32_t>(x);
+    if ((u & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((u >> 16) | 0x40);  // NaN stays one
+    return static_cast<uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+  }
+};
+
+namespace AscendC {
+
+inline float ToFloat(const bfloat16_t& x) { return x; }
+inline bfloat16_t ToBfloat16(const float& x) { return x; }
+
+namespace detail {
+
+template <class T, class... Of>
+inline constexpr bool one_of = (std::is_same_v<T, Of> || ...);
+
+template <class T>
+inline constexpr bool is_float = one_of<T, half, bfloat16_t, float>;
+
+// What arithmetic is done in: float for 16 bit floats (one rounding, at the store), unsigned for integers, which wrap.
+template <class T, class = void>
+struct Wide {
+  using type = T;
+};
+template <>
+struct Wide<half> {
+  using type = float;
+};
+template <>
+struct Wide<bfloat16_t> {
+  using type = float;
+};
+template <class T>
+struct Wide<T, std::enable_if_t<std::is_integral_v<T>>> {
+  using type = std::make_unsigned_t<std::common_type_t<T, int>>;
+};
+template <class T>
+using wide = typename Wide<T>::type;
+
+template <int kBytes>
+struct Unsigned;
+template <>
+struct Unsigned<1> {
+  using type = uint8_t;
+};
+template <>
+struct Unsigned<2> {
+  using type = uint16_t;
+};
+template <>
+struct Unsigned<4> {
+  using type = uint32_t;
+};
+template <>
+struct Unsigned<8> {
+  using type = uint64_t;
+};
+template <class T>
+using bits_of = typename Unsigned<sizeof(T)>::type;
+
+// A scalar operand: converts to the tensor's type, and is no part of template deduction.
+template <class T>
+using Plain = std::type_identity_t<T>;
+
+}  // namespace detail
+}  // namespace AscendC

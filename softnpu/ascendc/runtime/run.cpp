@@ -1,0 +1,133 @@
+#include "softnpu/ascendc/runtime/run.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+namespace softnpu::ascendc {
+namespace {
+
+struct Freed {
+  void operator()(uint8_t* p) const { ::operator delete(p, std::align_val_t(64)); }
+};
+
+// The core that this thread is: its unified buffer. Null when there is no memory.
+uint8_t* unified_buffer(uint32_t bytes) noexcept {
+  thread_local std::unique_ptr<uint8_t, Freed> buffer;
+  if (!buffer) {
+    buffer.reset(static_cast<uint8_t*>(::operator new(bytes, std::align_val_t(64), std::nothrow)));
+    if (buffer) std::fill_n(buffer.get(), bytes, uint8_t{0});
+  }
+  return buffer.get();
+}
+
+}  // namespace
+
+Run::Run(const softnpuAscendcKernel& kernel, const softnpuAscendcChip& chip, bool checks)
+    : kernel_(kernel), chip_(chip), checks_(checks) {}
+
+std::string Run::go() noexcept {
+  const uint32_t useful = std::min(static_cast<uint32_t>(Pool::processors()), kernel_.blocks);
+  {
+    const std::lock_guard lock(mutex_);
+    for (uint32_t i = 1; i < useful; ++i) call_helper();
+  }
+  work();
+  std::unique_lock lock(mutex_);
+  threads_ -= Pool::get().take_back(*this);
+  changed_.wait(lock, [this] { return threads_ == 0; });
+  return error_;
+}
+
+void Run::help() noexcept {
+  work();
+  const std::lock_guard lock(mutex_);
+  --threads_;
+  changed_.notify_all();  // under the lock: go() destroys the run as soon as it sees 0
+}
+
+void Run::work() noexcept {
+  for (;;) {
+    uint32_t index;
+    {
+      const std::lock_guard lock(mutex_);
+      if (failed_ || next_ == kernel_.blocks) return;
+      index = next_++;
+    }
+    run_block(index);
+  }
+}
+
+void Run::run_block(uint32_t index) noexcept {
+  char text[600] = "";
+  int failed = 1;
+  if (uint8_t* buffer = unified_buffer(chip_.unified_buffer)) {
+    const softnpuAscendcBlock block{index, kernel_.blocks, buffer, &chip_, this, checks_ ? 1u : 0u};
+    failed = kernel_.run(kernel_.state, &block, text, sizeof text);
+  } else {
+    snprintf(text, sizeof text, "there is no memory for a core's unified buffer");
+  }
+  const std::lock_guard lock(mutex_);
+  ++finished_;
+  if (failed) fail(text);
+  look_for_deadlock();
+}
+
+void Run::fail(std::string text) noexcept {
+  if (failed_) return;  // the first failure counts; others follow from it
+  failed_ = true;
+  error_ = std::move(text);
+  changed_.notify_all();
+}
+
+bool Run::call_helper() noexcept {
+  if (!Pool::get().call(*this)) return false;
+  ++threads_;
+  return true;
+}
+
+// A thread that waits runs no other block, so while blocks have not begun another thread begins them.
+bool Run::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over) noexcept {
+  if (!failed_ && !over()) {
+    waiting_.push_back(&over);
+    if (next_ < kernel_.blocks && !call_helper() && waiting_.size() > static_cast<size_t>(threads_))
+      fail("no thread could be made for a block that others wait for");
+    look_for_deadlock();
+    changed_.wait(lock, [&] { return failed_ || over(); });
+    std::erase(waiting_, &over);
+  }
+  return !failed_;
+}
+
+void Run::look_for_deadlock() noexcept {
+  if (failed_ || waiting_.empty() || waiting_.size() + finished_ < kernel_.blocks) return;
+  if (std::any_of(waiting_.begin(), waiting_.end(), [](auto* over) { return (*over)(); })) return;
+  fail(std::to_string(waiting_.size()) + " of " + std::to_string(kernel_.blocks) +
+       " blocks wait for each other (SyncAll, CrossCoreWaitFlag, IBWait), " + std::to_string(finished_) +
+       " have ended, and nothing more will come: each block must call SyncAll as often as the others");
+}
+
+bool Run::meet() noexcept {
+  std::unique_lock lock(mutex_);
+  if (++arrived_ == kernel_.blocks) {
+    arrived_ = 0;
+    ++rounds_;
+    changed_.notify_all();
+    return !failed_;
+  }
+  return wait(lock, [this, round = rounds_] { return rounds_ != round; });
+}
+
+bool Run::signal(uint32_t word, int32_t add) noexcept {
+  const std::lock_guard lock(mutex_);
+  words_[word] += add;
+  changed_.notify_all();
+  return !failed_;
+}
+
+bool Run::await(uint32_t word, int32_t least) noexcept {
+  std::unique_lock lock(mutex_);
+  return wait(lock, [this, word, least] { return words_[word] >= least; });
+}
+
+}  // namespace softnpu::ascendc

@@ -1,0 +1,59 @@
+// One run of a kernel: its blocks are handed out to the calling thread and to helpers, meet, signal each other, fail together.
+// What it is not: the stream's task (launch.cpp), which makes one each time it runs (a graph replays it). Its lock comes before the pool's.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "softnpu/ascendc/include/ascendc/runtime.h"
+#include "softnpu/ascendc/runtime/pool.h"
+
+namespace softnpu::ascendc {
+
+class Run final : public Helped {
+ public:
+  Run(const softnpuAscendcKernel& kernel, const softnpuAscendcChip& chip, bool checks);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  // Runs all blocks. The first failure's text, empty if there is none.
+  std::string go() noexcept;
+
+  // Called in blocks; false when the run has failed.
+  bool meet() noexcept;
+  bool signal(uint32_t word, int32_t add) noexcept;
+  bool await(uint32_t word, int32_t least) noexcept;
+
+  void help() noexcept override;
+
+ private:
+  void work() noexcept;
+  void run_block(uint32_t index) noexcept;
+  // All with the lock held.
+  void fail(std::string text) noexcept;
+  bool wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over) noexcept;
+  void look_for_deadlock() noexcept;
+  bool call_helper() noexcept;
+
+  const softnpuAscendcKernel& kernel_;
+  const softnpuAscendcChip& chip_;
+  const bool checks_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint32_t next_ = 0, finished_ = 0;
+  int threads_ = 0;  // of the pool: called, and not back yet
+  std::vector<const std::function<bool()>*> waiting_;
+  bool failed_ = false;
+  std::string error_;
+  uint32_t arrived_ = 0;
+  uint64_t rounds_ = 0;
+  std::unordered_map<uint32_t, int32_t> words_;
+};
+
+}  // namespace softnpu::ascendc

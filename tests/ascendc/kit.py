@@ -1,0 +1,118 @@
+"""Compiles kernels with the software NPU's `bisheng` and runs them on a stream. The oracle is oracle.py."""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tests.runtime.acl import Acl, library_folder
+
+KERNELS = Path(__file__).parent / "kernels"
+BISHENG = library_folder().parent / "bin" / "bisheng"
+
+# Compiling is most of these tests' time, and -O0 halves it; tests/ascendc/test_flow.py compiles as users do.
+FLAGS = ["-O0", "-Wall", "-Wextra", "-Werror", "-shared"]
+
+
+class Call(C.Structure):
+    """What common.h calls Call."""
+
+    _fields_ = [
+        ("form", C.c_int32),
+        ("count", C.c_int32),
+        ("mask", C.c_uint64 * 2),
+        ("repeats", C.c_int32),
+        ("dst_blk", C.c_int32),
+        ("a_blk", C.c_int32),
+        ("b_blk", C.c_int32),
+        ("dst_rep", C.c_int32),
+        ("a_rep", C.c_int32),
+        ("b_rep", C.c_int32),
+        ("scalar", C.c_float),
+        ("mode", C.c_int32),
+        ("dst_bytes", C.c_uint32),
+        ("a_bytes", C.c_uint32),
+        ("b_bytes", C.c_uint32),
+    ]
+
+
+def bisheng(*arguments: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(BISHENG), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False)
+
+
+def build(source: Path, folder: Path, *flags: str) -> Path:
+    library = folder / f"lib{source.stem}.so"
+    done = bisheng("-x", "asc", *FLAGS, *flags, source, "-o", library)
+    assert done.returncode == 0, done.stderr
+    return library
+
+
+class Device:
+    """Memory and a stream of device 0, with numpy arrays on the host's side."""
+
+    def __init__(self) -> None:
+        self.acl = Acl().start()
+        self.stream = self.acl.stream()
+
+    def put(self, array: np.ndarray) -> int:
+        pointer = self.acl.malloc(max(array.nbytes, 1))
+        if array.nbytes:
+            self.acl.upload(pointer, array.tobytes())
+        return pointer
+
+    def get(self, pointer: int, like: np.ndarray) -> np.ndarray:
+        return np.frombuffer(self.acl.download(pointer, like.nbytes), like.dtype).reshape(like.shape).copy()
+
+    def finish(self) -> str:
+        """Waits for the stream. The error's text; empty if there is none."""
+        if self.acl.raw.aclrtSynchronizeStream(self.stream) == 0:
+            return ""
+        text = self.acl.message()
+        self.acl.raw.aclrtDestroyStream(self.stream)
+        self.stream = self.acl.stream()
+        return text or "an error without a text"
+
+
+class Kernels:
+    """A compiled file of kernels."""
+
+    def __init__(self, library: Path, device: Device):
+        self.library = C.CDLL(str(library))
+        self.device = device
+
+    def launch(
+        self, kernel: str, blocks: int, *arrays, scalars: tuple = (), check: bool = True
+    ) -> list[np.ndarray] | str:
+        """Runs aclrtlaunch_<kernel>; returns the arrays afterwards, or without `check` the error's text."""
+        pointers = [self.device.put(a) for a in arrays]
+        function = getattr(self.library, f"aclrtlaunch_{kernel}")
+        code = function(C.c_uint32(blocks), C.c_void_p(self.device.stream), *map(C.c_void_p, pointers), *scalars)
+        error = self.device.acl.message() if code else self.device.finish()
+        after = [self.device.get(p, a) for p, a in zip(pointers, arrays, strict=True)]
+        for p in pointers:
+            self.device.acl.aclrtFree(p)
+        if not check:
+            return error
+        assert error == "", error
+        return after
+
+    def instruction(self, name: str, d: np.ndarray, a: np.ndarray, b: np.ndarray, call: Call) -> np.ndarray:
+        """The buffer d after the instruction, which common.h knows by name."""
+        call.dst_bytes, call.a_bytes, call.b_bytes = d.nbytes, a.nbytes, b.nbytes
+        pointers = [self.device.put(x) for x in (d, a, b)]
+        code = self.library.run_instruction(
+            name.encode(), C.c_void_p(self.device.stream), *map(C.c_void_p, pointers), C.byref(call)
+        )
+        assert code == 0, f"{name}: {code} {self.device.acl.message()}"
+        error = self.device.finish()
+        assert error == "", f"{name}: {error}"
+        result = self.device.get(pointers[0], d)
+        for p in pointers:
+            self.device.acl.aclrtFree(p)
+        return result

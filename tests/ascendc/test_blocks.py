@@ -1,0 +1,96 @@
+"""Launches: blocks, arguments, blocks that meet and wait, failures. launch.h, sync.h, run.cpp, pool.cpp."""
+
+from __future__ import annotations
+
+import ctypes as C
+
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("blocks, tile", [(1, 512), (8, 128), (40, 512), (200, 8)])
+def test_a_vector_add_in_blocks_and_tiles(compiled, blocks, tile):
+    rng = np.random.default_rng(50)
+    x, y = rng.random((2, blocks * 840)).astype("f4")
+    scalars = (C.c_uint32(x.size), C.c_uint32(tile))
+    np.testing.assert_array_equal(
+        compiled("copies").launch("vector_add", blocks, x, y, np.zeros_like(x), scalars=scalars)[2], x + y
+    )
+
+
+@pytest.mark.parametrize("how", [0, 1, 2], ids=["SyncAll", "SyncAll-workspace", "CrossCoreFlag"])
+@pytest.mark.parametrize("blocks", [1, 2, 40])
+def test_blocks_meet(compiled, blocks, how):
+    rounds = 4
+    got = compiled("copies").launch(
+        "neighbours",
+        blocks,
+        np.zeros(blocks, "i4"),
+        np.zeros(blocks, "i4"),
+        scalars=(C.c_int32(rounds), C.c_int32(how)),
+    )[1]
+    me = np.arange(blocks)
+    np.testing.assert_array_equal(got, sum(r * 100 + (me + 1) % blocks for r in range(rounds)))
+
+
+def test_blocks_wait_for_one_block(compiled):
+    wanted = 1
+    for me in range(30):
+        wanted = wanted * 3 % 10007 + me
+    assert compiled("copies").launch("chain", 30, np.ones(8, "i4"))[0][0] == wanted
+
+
+def test_a_block_that_does_not_come_is_an_error(compiled):
+    error = compiled("copies").launch("one_leaves", 8, np.zeros(8, "i4"), check=False)
+    assert "7 of 8 blocks wait for each other" in error and "1 have ended" in error
+
+
+def test_more_blocks_than_cores_cannot_meet(compiled):
+    scalars = (C.c_int32(1), C.c_int32(0))
+    error = compiled("copies").launch(
+        "neighbours", 41, np.zeros(41, "i4"), np.zeros(41, "i4"), scalars=scalars, check=False
+    )
+    assert "41 blocks wait for each other, and Ascend910B3 has 40 vector cores" in error
+
+
+@pytest.mark.parametrize("blocks", [0, 65536])
+def test_a_launch_has_a_block_or_more(compiled, blocks):
+    error = compiled("copies").launch("chain", blocks, np.ones(8, "i4"), check=False)
+    assert f"chain: a launch has 1 to 65535 blocks, and this one has {blocks}" in error
+
+
+def test_a_launch_of_a_template_in_the_source(compiled, device):
+    kernels = compiled("copies")
+    x = np.arange(64, dtype=np.float32)
+    pointer = device.put(x)
+    kernels.library.scale_float(C.c_void_p(device.stream), C.c_void_p(pointer), C.c_float(2.5), C.c_uint32(64))
+    assert device.finish() == ""
+    np.testing.assert_array_equal(device.get(pointer, x), x * 2.5)
+    device.acl.aclrtFree(pointer)
+
+
+def test_kernels_keep_the_streams_order(compiled, device):
+    kernels = compiled("copies")
+    x = np.ones(64, np.float32)
+    pointer = device.put(x)
+    for _ in range(20):
+        kernels.library.scale_float(C.c_void_p(device.stream), C.c_void_p(pointer), C.c_float(2), C.c_uint32(64))
+    assert device.finish() == ""
+    np.testing.assert_array_equal(device.get(pointer, x), 2.0**20)
+    device.acl.aclrtFree(pointer)
+
+
+def test_a_graph_replays_a_kernel(compiled, device):
+    acl, kernels = device.acl, compiled("copies")
+    x = np.ones(64, np.float32)
+    pointer, graph = device.put(x), C.c_void_p()
+    acl.aclmdlRICaptureBegin(device.stream, 0)
+    kernels.library.scale_float(C.c_void_p(device.stream), C.c_void_p(pointer), C.c_float(3), C.c_uint32(64))
+    acl.aclmdlRICaptureEnd(device.stream, C.byref(graph))
+    np.testing.assert_array_equal(device.get(pointer, x), 1)  # captured, not run
+    for _ in range(3):
+        acl.aclmdlRIExecuteAsync(graph, device.stream)
+    assert device.finish() == ""
+    np.testing.assert_array_equal(device.get(pointer, x), 27)
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtFree(pointer)

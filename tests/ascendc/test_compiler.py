@@ -1,0 +1,223 @@
+"""`bisheng`: what it rewrites, what it generates, what it refuses by name. softnpu/ascendc/compiler."""
+
+from __future__ import annotations
+
+import ctypes as C
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.ascendc.kit import BISHENG, KERNELS, bisheng
+from tests.runtime.acl import library_folder, run
+
+HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
+
+
+def compile_text(folder: Path, text: str, *flags: str):
+    source = folder / "k.asc"
+    source.write_text(text)
+    return bisheng("-fsyntax-only", "-O0", *flags, source)
+
+
+REFUSED = {
+    '#include "lib/matmul_intf.h"\n': '"lib/matmul_intf.h" is refused: it is for the Matmul object',
+    '#include "simt_api/asc_fp16.h"\n': '"simt_api/asc_fp16.h" is refused: it is for SIMT kernels of the 950',
+    "__simd_vf__ inline void f() {}": "__simd_vf__ is refused: it is for the register API of the 950",
+    "__simt_vf__ inline void f() {}": "__simt_vf__ is refused: it is for SIMT kernels of the 950",
+    "void f() { GET_TILING_DATA(t, p); }": "GET_TILING_DATA is refused: it is for tiling macros of operator packages",
+    "LocalTensor<int4b_t> t;": "int4b_t is refused: it is for numbers of 4 bits",
+    "void f() { k<<<8, s>>>(x); }": "a launch is k<<<blocks, l2ctrl, stream>>>(...), and this one has 2 arguments",
+    "void f() { k<<<8, nullptr, s>>>; }": "the kernel's arguments are missing after >>>",
+    "void f() { <<<8, nullptr, s>>>(); }": "<<< begins a launch that has no kernel before it",
+    'extern "C" __global__ __aicore__ void k(GM_ADDR) {}': "k: parameter 0 (GM_ADDR) has no name; give it one",
+    'extern "C" __global__ __aicore__ void k(int& x) {}': "k: parameter x is a reference, which no launch can pass",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_refused_by_name_and_line(tmp_path, text):
+    done = compile_text(tmp_path, HEAD + text)
+    assert done.returncode == 1
+    assert f"k.asc:3: {REFUSED[text]}" in done.stderr
+
+
+def test_words_in_comments_and_strings_are_no_code(tmp_path):
+    done = compile_text(
+        tmp_path, HEAD + '// __simt_vf__ k<<<1>>>\n/* int4b_t */ const char* s = "MicroAPI <<<";\nint x = 1 << 2;\n'
+    )
+    assert done.returncode == 0, done.stderr
+
+
+FUNCTIONS = """
+extern "C" __global__ __aicore__ void k(GM_ADDR p) {
+  LocalTensor<float> t;
+  LocalTensor<int8_t> bytes;
+  Mmad(t, t, t, 1);
+  SoftMax(t, t, t);
+  Sin(t, t);
+  GetHcclContext<0>();
+  Add(bytes, bytes, bytes, 32);
+  Scatter(t, t, t.ReinterpretCast<uint32_t>(), 0, 8);
+  Cast(bytes, t, RoundMode::CAST_RINT, 8);
+  SyncAll<false>();
+  TQue<TPosition::A1, 1> cube;
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+}
+"""
+
+
+def test_functions_and_types_are_refused_by_name(tmp_path):
+    done = compile_text(tmp_path, HEAD + FUNCTIONS.replace("GetHcclContext<0>()", "GetHcclContext(t)"))
+    assert done.returncode == 1
+    for sentence in (
+        "Mmad: the software NPU has no cube unit",
+        "SoftMax: the software NPU has no high-level vector functions yet",
+        "Sin: the software NPU has no high-level vector functions yet",
+        "GetHcclContext: the software NPU has no communication inside kernels",
+        "Add takes half, float, int16_t, int32_t",
+        "Scatter: the chips of this architecture do not have it; dav-3510 has",
+        "Cast: from float to float, half, bfloat16_t, int16_t, int32_t, int64_t",
+        "SyncAll<false> waits for the cube cores",
+        "TQue: the software NPU has the vector cores' buffer alone",
+        "KERNEL_TYPE_MIX_AIC_1_2: the software NPU runs kernels of the vector cores alone",
+    ):
+        assert sentence in done.stderr, sentence
+
+
+def test_errors_of_the_compiler_have_the_sources_lines(tmp_path):
+    done = compile_text(
+        tmp_path, HEAD + 'extern "C" void f(void* s) {\n  missing<<<1,\n    nullptr, s>>>(1);\n  wrong;\n}\n'
+    )
+    assert done.returncode == 1
+    assert "k.asc:4:" in done.stderr and "k.asc:6:" in done.stderr
+
+
+def test_an_unknown_architecture_lists_the_known_ones(tmp_path):
+    done = compile_text(tmp_path, HEAD, "--npu-arch=dav-1")
+    assert done.returncode == 1
+    assert "--npu-arch=dav-1: no such architecture here; known are dav-2201" in done.stderr
+
+
+def test_a_missing_file_and_a_missing_compiler(tmp_path):
+    assert "none.asc: No such file or directory" in bisheng(tmp_path / "none.asc").stderr
+    (tmp_path / "k.asc").write_text(HEAD)
+    done = bisheng("-c", tmp_path / "k.asc", env={"ANYCEND_CXX": "no-such-g++"})
+    assert (
+        done.returncode == 1
+        and "no-such-g++: no such compiler; install g++, or name another in ANYCEND_CXX" in done.stderr
+    )
+
+
+HOST = """
+#include "aclrtlaunch_twice.h"
+extern "C" uint32_t go(aclrtStream stream, void* x, uint32_t n) { return ACLRT_LAUNCH_KERNEL(twice)(2, stream, x, n); }
+"""
+KERNEL = """
+extern "C" __global__ __aicore__ void twice(__gm__ uint8_t* x, uint32_t n) {
+  TPipe pipe;
+  TBuf<> buffer;
+  pipe.InitBuffer(buffer, n * sizeof(float));
+  GlobalTensor<float> g;
+  g.SetGlobalBuffer((__gm__ float*)x + n * GetBlockIdx());
+  auto t = buffer.Get<float>();
+  DataCopy(t, g, n);
+  PipeBarrier<PIPE_ALL>();
+  Add(t, t, t, n);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(g, t, n);
+}
+"""
+
+
+def assert_doubles(library: Path, device) -> None:
+    x = np.arange(128, dtype=np.float32)
+    pointer = device.put(x)
+    assert C.CDLL(str(library)).go(C.c_void_p(device.stream), C.c_void_p(pointer), 64) == 0
+    assert device.finish() == ""
+    np.testing.assert_array_equal(device.get(pointer, x), x * 2)
+    device.acl.aclrtFree(pointer)
+
+
+def test_a_launch_header_for_a_host_file_of_its_own(tmp_path, device):
+    """The kernel's object, and a host file that plain g++ compiles, in one library."""
+    (tmp_path / "k.cpp").write_text(HEAD + KERNEL)
+    (tmp_path / "host.cpp").write_text(HOST)
+    done = bisheng("-x", "asc", "-O0", "-c", f"--launch-headers={tmp_path}", tmp_path / "k.cpp", "-o", tmp_path / "k.o")
+    assert done.returncode == 0, done.stderr
+    includes = ["-I", str(tmp_path), "-I", str(BISHENG.parent.parent / "include")]
+    subprocess.run(
+        [shutil.which("g++"), "-fPIC", "-c", *includes, tmp_path / "host.cpp", "-o", tmp_path / "host.o"], check=True
+    )
+    done = bisheng("-shared", tmp_path / "k.o", tmp_path / "host.o", "-o", tmp_path / "libtwice.so")
+    assert done.returncode == 0, done.stderr
+    assert_doubles(tmp_path / "libtwice.so", device)
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.16)
+project(twice CXX)
+include(${{ROOT}}/compiler/tikcpp/ascendc_kernel_cmake/ascendc.cmake)
+ascendc_library(kernels {kind} k.cpp)
+add_library(host SHARED host.cpp)
+target_link_libraries(host PRIVATE kernels)
+"""
+
+
+@pytest.mark.parametrize("kind", ["SHARED", "STATIC"])
+def test_a_library_of_kernels_in_cmake(tmp_path, device, kind):
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("there is no cmake")
+    (tmp_path / "k.cpp").write_text(HEAD + KERNEL)
+    (tmp_path / "host.cpp").write_text(HOST)
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE.format(kind=kind))
+    build = tmp_path / "build"
+    root = BISHENG.parent.parent
+    configure = [cmake, "-S", tmp_path, "-B", build, f"-DROOT={root}", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"]
+    for command in (configure, [cmake, "--build", build]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert_doubles(build / "libhost.so", device)
+
+
+ON_950 = """
+from pathlib import Path
+import numpy as np
+from tests.ascendc.kit import Call, Device, Kernels
+device = Device()
+print(Kernels(Path({old!r}), device).launch("chain", 1, np.ones(8, "i4"), check=False))
+offsets = np.random.default_rng(1).permutation(64).astype(np.uint32)
+a, wanted = np.arange(64, dtype="f4"), np.zeros(72, "f4")
+wanted[offsets + 8] = a
+d, call = np.zeros(72, "f4"), Call(mode=32, count=64)
+got = Kernels(Path({new!r}), device).instruction("Scatter_float", d, a, offsets * 4, call)
+np.testing.assert_array_equal(got, wanted)
+print("scattered")
+"""
+
+
+def test_another_chip(compiled, tmp_path):
+    """A kernel of another architecture is refused; one of the 950's has Scatter."""
+    new = tmp_path / "libnew.so"
+    done = bisheng("-x", "asc", "-O0", "-shared", "--npu-arch=dav-3510", KERNELS / "convert.asc", "-o", new)
+    assert done.returncode == 0, done.stderr
+    old = compiled("copies").library._name
+    out = run(ON_950.format(old=old, new=str(new)), ANYCEND_SOC="Ascend950").stdout
+    assert "chain: compiled for dav-2201, and Ascend950PR_9599 is dav-3510: compile with --npu-arch=dav-3510" in out
+    assert "scattered" in out
+
+
+def test_the_library_of_the_runtime_shows_only_its_own_functions():
+    names = subprocess.run(
+        ["nm", "-D", "--defined-only", library_folder() / "libsoftnpu_ascendc.so"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert {line.split()[-1] for line in names.splitlines()} == {
+        f"softnpuAscendc{name}"
+        for name in ("Launch", "Meet", "Signal", "Await", "LockAtomics", "UnlockAtomics", "Owned", "GetChip")
+    }

@@ -1,0 +1,76 @@
+"""docs/ascendc.md, run as it stands: the source, the command, the program on npu tensors, the errors that it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ascendc.kit import BISHENG
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs" / "ascendc.md").read_text(), re.DOTALL)
+CPP, SHELL, PYTHON = (next(text for kind, text in BLOCKS if kind == wanted) for wanted in ("cpp", "sh", "python"))
+BOUNDS, ORDER = (" ".join(text.split()) for kind, text in BLOCKS if kind == "" and text.startswith("add: "))
+QUEUED = ("in_x.EnQue(a)", "in_y.EnQue(b)", "a = in_x.DeQue<float>()", "b = in_y.DeQue<float>()")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("flow")
+
+
+def compile_as_documented(folder: Path, source: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "add.asc").write_text(source)
+    command = SHELL.split("\n", 1)[1]  # the first line looks for the root, which is given here
+    path = os.pathsep.join([str(BISHENG.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["sh", "-ec", command], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def program(folder: Path, **env: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", PYTHON], cwd=folder, env={**os.environ, **env}, capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def documented(folder):
+    compile_as_documented(folder / "right", CPP)
+    return folder / "right"
+
+
+def test_the_documented_kernel_adds_npu_tensors(documented):
+    done = program(documented)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_documented_kernel_keeps_the_units_order(documented):
+    done = program(documented, ANYCEND_CHECK="kernel")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "name, change, check, message",
+    [
+        ("bounds", [("Add(c, a, b, n)", "Add(c, a, b, 2 * n)")], "0", BOUNDS),
+        ("order", [(f"    {line};\n", "\n") for line in QUEUED], "kernel", ORDER),
+    ],
+)
+def test_the_documented_errors(folder, name, change, check, message):
+    source = CPP
+    for old, new in change:
+        assert old in source
+        source = source.replace(old, new)
+    compile_as_documented(folder / name, source)
+    done = program(folder / name, ANYCEND_CHECK=check)
+    assert done.returncode != 0
+    sentence = message.removeprefix("add: block 0: ")  # any block may be the first
+    assert sentence in " ".join(done.stderr.split()), done.stderr

@@ -1,0 +1,65 @@
+"""ANYCEND_CHECK=kernel: order that the chip would not keep is found, and right order is not complained of. hazard.h."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.ascendc.kit import KERNELS
+from tests.runtime.acl import run
+
+SOURCE = (KERNELS / "order.asc").read_text().splitlines()
+LINE = {int(m.group(1)): n for n, line in enumerate(SOURCE, 1) if (m := re.match(r"\s+case (\d+):", line))}
+
+WRONG = {
+    10: "Adds: the vector unit (V) reads bytes 0 to 31 of the unified buffer that order.asc:{line} (DataCopy) wrote, "
+    "and nothing makes it wait for the copy-in engine (MTE2)",
+    11: "the vector unit (V) reads",
+    12: "the copy-out engine (MTE3) reads bytes 0 to 31 of the unified buffer that order.asc:{line} (Duplicate) wrote",
+    13: "WaitFlag<HardEvent::MTE2_V> is missing",
+    14: "the copy-in engine (MTE2) writes bytes 0 to 31 of the unified buffer that order.asc:{line} (Adds) read",
+    15: "the vector unit (V) writes bytes 0 to 31 of the unified buffer that order.asc:{line} (DataCopy) read",
+    16: "GetValue: the scalar unit (S) reads",
+    17: "SetValue: the scalar unit (S) writes",
+    18: "WaitFlag<HardEvent::MTE2_V> is missing",
+    19: "WaitFlag<HardEvent::MTE2_V> is missing",
+    20: "DataCopy: 256 bytes from",
+    21: "a tensor of AllocTensor was never given back by FreeTensor",
+    22: "a tensor was put in by EnQue and never taken out by DeQue",
+}
+PROGRAM = """
+from pathlib import Path
+import numpy as np
+from tests.ascendc.kit import Device, Kernels
+kernels = Kernels(Path({library!r}), Device())
+for which in {numbers}:
+    error = kernels.launch("order", 1, np.zeros(128, "f4"), scalars=(C.c_int32(which),), check=False)
+    print(which, error, sep="|")
+"""
+
+
+@pytest.fixture(scope="module")
+def errors(compiled):
+    library = compiled("order").library._name
+
+    def of(check: str) -> dict[int, str]:
+        code = PROGRAM.format(library=library, numbers=sorted(LINE))
+        out = run(code, ANYCEND_CHECK=check).stdout.splitlines()
+        return {int(line.split("|")[0]): line.split("|", 1)[1] for line in out if re.match(r"\d+\|", line)}
+
+    return {check: of(check) for check in ("0", "kernel")}
+
+
+@pytest.mark.parametrize("which", WRONG)
+def test_wrong_order_is_named_with_both_lines(errors, which):
+    assert WRONG[which].format(line=LINE[which]) in errors["kernel"][which]
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_right_order_is_no_error(errors, which):
+    assert errors["kernel"][which] == ""
+
+
+def test_without_the_check_program_order_is_kept(errors):
+    assert {which: text for which, text in errors["0"].items() if text} == {}
