@@ -113,6 +113,14 @@ def test_targets_of_yolo():
     assert torch.equal(flags.cpu(), expected.flatten())
 
 
+def test_a_box_whose_centre_is_outside_marks_no_cell():
+    outside = torch.tensor([[30.0, 0, 40, 8], [-20, 0, -4, 8], [0, 24, 8, 40], [0, -30, 8, -10], [1e6, 0, 1e6, 8]])
+    inside = torch.tensor([[24.0, 16, 31, 23]])
+    assert torch_npu.npu_anchor_response_flags(outside.npu(), [3, 4], [8, 8], 1).sum().item() == 0
+    flags = torch_npu.npu_anchor_response_flags(torch.cat([outside, inside]).npu(), [3, 4], [8, 8], 1)
+    assert flags.cpu().nonzero().flatten().tolist() == [11]
+
+
 @pytest.mark.parametrize("name", ["npu_giou_backward", "npu_diou_backward", "npu_ciou_backward"])
 def test_a_gradient_of_the_gradient(name):
     """The backward operators are differentiable, too; nothing is cut off silently."""

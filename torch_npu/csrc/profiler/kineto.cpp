@@ -43,6 +43,21 @@ const char* copy_name(msptiActivityMemcpyKind kind) {
   }
 }
 
+// As JSON has it: kineto writes metadata as it is given.
+std::string quoted(const char* text) {
+  std::string out = "\"";
+  for (const char* c = text; *c; ++c) {
+    const auto byte = static_cast<unsigned char>(*c);
+    if (byte < 0x20) {
+      out += c10::str("\\u00", byte < 0x10 ? "0" : "1", "0123456789abcdef"[byte % 0x10]);
+      continue;
+    }
+    if (*c == '"' || *c == '\\') out += '\\';
+    out += *c;
+  }
+  return out + '"';
+}
+
 const char* data_type(int type) {
   static constexpr const char* kNames[] = {"Int8",   "Short", "Int",    "Half",   "Float",  "Long",
                                            "UInt64", "Byte",  "UInt16", "UInt32", "Double", "BFloat16"};
@@ -222,7 +237,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     a.addMetadataQuoted("Collective name", c.name ? c.name : "");
     a.addMetadataQuoted("dtype", data_type(c.dataType));
     a.addMetadata("count", static_cast<uint64_t>(c.count));
-    a.addMetadataQuoted("communicator", c.commName ? c.commName : "");
+    a.addMetadata("communicator", quoted(c.commName ? c.commName : ""));
   }
 
   void add(const msptiActivityApi& c) {
@@ -257,7 +272,7 @@ class Session final : public libkineto::IActivityProfilerSession {
       a.device = static_cast<int32_t>(m.objectId.pt.processId);
       a.resource = a.threadId = static_cast<int32_t>(from->objectId.pt.threadId);
     }
-    a.addMetadataQuoted("domain", from->domain ? from->domain : "default");
+    a.addMetadata("domain", quoted(from->domain ? from->domain : "default"));
   }
 
   void tell_rows(libkineto::ActivityLogger& logger) const {

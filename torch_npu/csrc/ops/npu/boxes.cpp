@@ -10,6 +10,7 @@
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tan.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -153,9 +154,12 @@ at::Tensor responsible_anchors(const at::Tensor& boxes, at::IntArrayRef size, at
   const Centred b = centred(boxes, 1, 0);
   const at::Tensor column = (b.x / static_cast<double>(stride[0])).floor().to(at::kLong);
   const at::Tensor row = (b.y / static_cast<double>(stride[1])).floor().to(at::kLong);
-  const at::Tensor cell = row * size[1] + column;
-  const at::Tensor flags = at::zeros({size[0] * size[1]}, boxes.options().dtype(at::kByte)).index_fill(0, cell, 1);
-  return flags.unsqueeze(1).expand({size[0] * size[1], anchors}).reshape({-1});
+  const int64_t cells = size[0] * size[1];
+  const at::Tensor inside = (column >= 0) & (column < size[1]) & (row >= 0) & (row < size[0]);
+  const at::Tensor cell = at::where(inside, row * size[1] + column, cells);  // the last one is of no cell
+  const at::Tensor flags =
+      at::zeros({cells + 1}, boxes.options().dtype(at::kByte)).index_fill(0, cell, 1).narrow(0, 0, cells);
+  return flags.unsqueeze(1).expand({cells, anchors}).reshape({-1});
 }
 
 }  // namespace npu::ops
