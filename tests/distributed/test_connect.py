@@ -18,12 +18,12 @@ def test_who_has_no_part_in_a_first_message_may_leave(fresh):
 def test_who_does_not_come_to_a_first_message_is_named(fresh):
     """A rank that has said nothing of its device cannot join by itself."""
     text = fresh(3, timeout=2, chosen=False).run(failures.first_message_to_nobody)[0]
-    assert text.startswith("DistBackendError") and "rank 1 did not connect within 2 s" in text, text
+    assert text.startswith("DistBackendError") and "rank 1 of 3 did not connect within 2 s" in text, text
 
 
 def test_a_first_message_can_be_tried_again(fresh):
     sent, received, _ = fresh(3, timeout=2, chosen=False).run(failures.message_tried_again)
-    assert "rank 1 did not connect within 2 s" in sent[0] and sent[1:] == ["sent"], sent
+    assert "rank 1 of 3 did not connect within 2 s" in sent[0] and sent[1:] == ["sent"], sent
     assert received == ["7.0"]
 
 

@@ -145,6 +145,7 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_whole(c10::DeviceIndex devi
                         c10::str("hccl_root_info/", number, "/", generation),
                         std::move(ranks),
                         static_cast<size_t>(rank_),
+                        size_,
                         std::min(options_->timeout, settings().connect_timeout),
                         still_usable(generation),
                         {}};
@@ -210,7 +211,8 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_pair(c10::DeviceIndex devic
   const int low = std::min(rank_, between.peer), high = std::max(rank_, between.peer);
   const auto usable = still_usable(between.generation);
   const bool joins = &between.store != store_.get();
-  Meeting meeting{between.store, between.key(rank_), {low, high}, rank_ == low ? 0U : 1U, between.limit, usable, {}};
+  Meeting meeting{between.store, between.key(rank_), {low, high}, rank_ == low ? 0U : 1U,
+                  size_,         between.limit,      usable,      {}};
   if (joins) {
     if (!waits(meeting, between.peer)) return nullptr;
     meeting.limit = std::min<std::chrono::milliseconds>(meeting.limit, kJoinLimit);

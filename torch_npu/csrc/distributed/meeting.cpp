@@ -56,8 +56,8 @@ std::vector<int> missing(const Meeting& m, uint64_t number) {
   C10_THROW_ERROR(
       DistBackendError,
       c10::str(
-          "ProcessGroupHCCL: rank", ranks.size() == 1 ? " " : "s ", c10::Join(", ", ranks), " did not connect within ",
-          static_cast<double>(m.limit.count()) / 1000,
+          "ProcessGroupHCCL: rank", ranks.size() == 1 ? " " : "s ", c10::Join(", ", ranks), " of ", m.of,
+          " did not connect within ", static_cast<double>(m.limit.count()) / 1000,
           " s (the group's timeout or HCCL_CONNECT_TIMEOUT). A group's first collective makes its communicator and "
           "needs all ranks; a first send or receive needs its two"));
 }

@@ -18,6 +18,7 @@ struct Meeting {
   std::string key;         // the same on all of them, and of this communicator alone
   std::vector<int> ranks;  // of the group: who makes it, in the communicator's order
   size_t me;               // which of them is here
+  int of;                  // how many ranks the group has
   std::chrono::milliseconds limit;
   std::function<void()> usable;  // called again and again meanwhile; throws when waiting has no use any more
   std::function<void()> asked;   // called at the begin of each try; may be empty
