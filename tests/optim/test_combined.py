@@ -96,6 +96,19 @@ def test_a_loaded_state_of_torch_optim_is_used():
     assert torch.equal(params[0], others[0])
 
 
+def test_each_parameter_counts_its_own_steps_back_in_torch_optim():
+    params = [parameter(1.0), parameter(2.0)]
+    first, fused, last = torch.optim.Adam(params), NpuFusedAdam(params), torch.optim.Adam(params)
+    steps(first, params, 3)
+    fused.load_state_dict(first.state_dict())
+    steps(fused, params, 3)
+    assert [fused.state[p]["step"] for p in params] == [6, 6]
+    last.load_state_dict(fused.state_dict())
+    steps(last, params, 3)
+    assert [last.state[p]["step"].item() for p in params] == [9.0, 9.0]
+    assert [first.state[p]["step"].item() for p in params] == [3.0, 3.0]  # loading changes nothing of the other's
+
+
 def test_replaced_gradients_and_parameters_are_followed():
     first, second = parameter(1.0), parameter(1.0)
     optimizer = NpuFusedSGD([first, second], lr=1.0)

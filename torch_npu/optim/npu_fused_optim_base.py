@@ -48,6 +48,9 @@ class NpuFusedOptimizerBase(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        for own in self.state.values():
+            if isinstance(own, dict) and isinstance(own.get("step"), torch.Tensor):
+                own["step"] = int(own["step"])  # torch.optim's tensor; the parameters of a run would share it
         self._forget()  # loaded states lie in memory of their own
 
     def _forget(self) -> None:
