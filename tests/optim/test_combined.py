@@ -8,7 +8,8 @@ import io
 import pytest
 import torch
 
-from torch_npu.optim import NpuFusedAdam, NpuFusedRMSprop, NpuFusedSGD
+import torch_npu
+from torch_npu.optim import NpuFusedAdam, NpuFusedAdamW, NpuFusedRMSprop, NpuFusedSGD
 from torch_npu.utils import get_part_combined_tensor, is_combined_tensor_valid, npu_combine_tensors
 
 
@@ -107,6 +108,35 @@ def test_each_parameter_counts_its_own_steps_back_in_torch_optim():
     steps(last, params, 3)
     assert [last.state[p]["step"].item() for p in params] == [9.0, 9.0]
     assert [first.state[p]["step"].item() for p in params] == [3.0, 3.0]  # loading changes nothing of the other's
+
+
+UNKNOWN = [
+    (torch.optim.SGD, NpuFusedSGD, {"maximize": True}, "NpuFusedSGD has no option maximize, .* maximize=True"),
+    (torch.optim.RMSprop, NpuFusedSGD, {}, "NpuFusedSGD has no option alpha, .* alpha=0.99"),
+    (torch.optim.AdamW, NpuFusedAdam, {}, "decoupled_weight_decay=True: use NpuFusedAdamW"),
+    (torch.optim.Adam, NpuFusedAdamW, {"weight_decay": 0.1}, "decoupled_weight_decay=False: use NpuFusedAdam"),
+]
+
+
+@pytest.mark.parametrize(("kind", "fused", "options", "message"), UNKNOWN)
+def test_a_state_with_an_option_that_the_formula_has_not_is_refused(kind, fused, options, message):
+    param = parameter(1.0)
+    optimizer = fused([param], lr=0.5)
+    with pytest.raises(ValueError, match=message):
+        optimizer.load_state_dict(kind([param], lr=0.1, **options).state_dict())
+    assert optimizer.param_groups[0]["lr"] == 0.5
+    with pytest.raises(ValueError, match="has no option maximize"):
+        fused([{"params": [param], "maximize": True}], lr=0.1)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adadelta", "RMSprop"])
+def test_options_that_change_no_numbers_are_loaded(name):
+    param = parameter(1.0)
+    its = getattr(torch.optim, name)([param], lr=0.1, foreach=True)
+    torch.optim.lr_scheduler.CyclicLR(its, 0.01, 0.1, cycle_momentum=False)
+    optimizer = getattr(torch_npu.optim, f"NpuFused{name}")([param], lr=0.5)
+    optimizer.load_state_dict(its.state_dict())
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.01)
 
 
 def test_replaced_gradients_and_parameters_are_followed():

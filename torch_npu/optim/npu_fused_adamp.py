@@ -36,6 +36,8 @@ class NpuFusedAdamP(NpuFusedOptimizerBase):
     Raises: ValueError for options outside their range.
     """
 
+    _decoupled = True
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, delta: float = 0.1, wd_ratio: float = 0.1, nesterov: bool = False,

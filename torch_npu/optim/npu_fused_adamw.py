@@ -26,6 +26,8 @@ class NpuFusedAdamW(NpuFusedAdam):
     Raises: ValueError for options outside their range.
     """
 
+    _decoupled = True
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 1e-2, amsgrad: bool = False,

@@ -38,6 +38,8 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
     Raises: ValueError for options outside their range.
     """
 
+    _decoupled = True
+
     def __init__(
         self, params: Iterable[Any], lr: float = required, warmup: float = -1, t_total: int = -1,
         schedule: str = "warmup_linear", b1: float = 0.9, b2: float = 0.999, e: float = 1e-6,

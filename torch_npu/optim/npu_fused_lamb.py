@@ -29,6 +29,8 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
     Raises: ValueError for options outside their range.
     """
 
+    _decoupled = True
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-6,
         weight_decay: float = 0, adam: bool = False, use_global_grad_norm: bool = False,

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from torch_npu.optim import _checks
 from torch_npu.optim._combined import Chunk, Run
 
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -42,6 +43,8 @@ class NpuFusedOptimizerBase(Optimizer):
     A step raises TypeError for another dtype, RuntimeError for parameters not on one npu and for sparse gradients.
     """
 
+    _decoupled = False  # whether the weight decay is not part of the averaged gradient
+
     def __init__(self, params: Iterable[Any], default: dict[str, Any]) -> None:
         super().__init__(params, default)
         self._forget()
@@ -52,6 +55,18 @@ class NpuFusedOptimizerBase(Optimizer):
             if isinstance(own, dict) and isinstance(own.get("step"), torch.Tensor):
                 own["step"] = int(own["step"])  # torch.optim's tensor; the parameters of a run would share it
         self._forget()  # loaded states lie in memory of their own
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As torch.optim's. Raises ValueError for an option of torch.optim that the formula has not, and that is set."""
+        if isinstance(param_group, dict):
+            _checks.known(type(self).__name__, param_group, self.defaults, self._decoupled)
+        super().add_param_group(param_group)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As torch.optim's. Raises ValueError for an option of torch.optim that the formula has not, and that is set."""
+        for group in state_dict["param_groups"]:
+            _checks.known(type(self).__name__, group, self.defaults, self._decoupled)
+        super().load_state_dict(state_dict)
 
     def _forget(self) -> None:
         self._chunks: list[list[Chunk]] = []  # of each group
