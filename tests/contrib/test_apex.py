@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import math
@@ -94,6 +95,18 @@ def test_fused_sgd_can_decay_after_momentum():
         param.grad = torch.ones_like(param)
         optimizer.step()
         assert param.item() == pytest.approx(wanted)
+
+
+OPTIONS = [("FusedAdam", "adam_w_mode"), ("FusedSGD", "wd_after_momentum"), ("FusedLAMB", "use_nvlamb")]
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS)
+def test_a_copy_has_the_options_of_the_instance(name, option):
+    made = getattr(optimizers, name)([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+    setattr(made, option, not getattr(made, option))
+    made.set_grad_none = False
+    copied = copy.deepcopy(made)
+    assert getattr(copied, option) is getattr(made, option) and copied.set_grad_none is False
 
 
 def test_zero_grad_removes_or_fills():

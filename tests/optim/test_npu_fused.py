@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import pickle
 
 import pytest
 import torch
@@ -81,6 +83,29 @@ def test_forty_steps_are_the_reference(name, reference, options):
 
 
 HALF = [case for case in CASES if case[1].__module__.startswith("torch.optim")]
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))], ids=["copy", "pickle"])
+@pytest.mark.parametrize(("name", "options"), [(name, options) for name, _, options in CASES], ids=IDS)
+def test_a_copy_goes_on_with_the_same_numbers(name, options, way):
+    params = [torch.nn.Parameter(p.npu()) for p in inputs()[0]]
+    optimizer = getattr(torch_npu.optim, name)(params, lr=0.01, **options)
+    pairs = [(params, optimizer)]
+    for number in range(3):
+        for members, one in pairs:
+            for param, grad in zip(members, inputs()[1][number], strict=True):
+                param.grad = 3 * grad.npu()
+            one.step()
+        if number == 0:
+            pairs.append(way(pairs[0]))
+    for mine, its in zip(params, pairs[1][0], strict=True):
+        assert mine is not its and torch.equal(mine, its)
+
+
+def test_a_copy_still_requires_what_was_required():
+    copied = copy.deepcopy(torch_npu.optim.NpuFusedSGD([{"params": [torch.nn.Parameter(torch.ones(1))], "lr": 1.0}]))
+    with pytest.raises(ValueError, match="required optimization parameter lr"):
+        copied.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])

@@ -39,6 +39,10 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
         self.adam, self.use_global_grad_norm = adam, use_global_grad_norm
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle has: torch.optim's, and the two options that are not of a group."""
+        return super().__getstate__() | {"adam": self.adam, "use_global_grad_norm": self.use_global_grad_norm}
+
     def _begin(self) -> None:
         self._divisor = None
         if self.use_global_grad_norm and (grads := [grad for grad in self.get_combined_grads() if grad is not None]):

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.optim import Optimizer
+from torch.optim.optimizer import required
 
 from torch_npu.optim import _checks
 from torch_npu.optim._combined import Chunk, Run
@@ -51,6 +52,9 @@ class NpuFusedOptimizerBase(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        for name, value in self.defaults.items():
+            if isinstance(value, type(required)):
+                self.defaults[name] = required  # a copy of the mark would be taken for a value
         for own in self.state.values():
             if isinstance(own, dict) and isinstance(own.get("step"), torch.Tensor):
                 own["step"] = int(own["step"])  # torch.optim's tensor; the parameters of a run would share it

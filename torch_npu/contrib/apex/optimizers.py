@@ -41,6 +41,11 @@ class _Fused(torch.optim.Optimizer):
     """What the three share: lists of one dtype for the foreach operators, and set_grad_none."""
 
     set_grad_none = True
+    _own: tuple[str, ...] = ()  # options that are not of a group, but of the instance
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle has: torch.optim's, and the instance's options."""
+        return super().__getstate__() | {name: getattr(self, name) for name in ("set_grad_none", *self._own)}
 
     def zero_grad(self, set_to_none: bool | None = None) -> None:
         """Removes the gradients, or fills them with zeros; the constructor's set_grad_none says which by default."""
@@ -104,6 +109,8 @@ class FusedAdam(_Fused):
     The step's number is counted by group. Raises: NotImplementedError for capturable and master_weights.
     """
 
+    _own = ("adam_w_mode",)
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, bias_correction: bool = True,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, adam_w_mode: bool = True,
@@ -147,6 +154,8 @@ class FusedSGD(_Fused):
 
     Raises: ValueError for negative options, and for nesterov without momentum or with dampening.
     """
+
+    _own = ("wd_after_momentum",)
 
     def __init__(
         self, params: Iterable[Any], lr: float = required, momentum: float = 0.0, dampening: float = 0.0,
@@ -200,6 +209,8 @@ class FusedLAMB(_Fused):
         use_nvlamb: takes the ratio of norms without weight decay, too.
         set_grad_none: zero_grad removes the gradients.
     """
+
+    _own = ("adam_w_mode", "use_nvlamb")
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, bias_correction: bool = True,
