@@ -139,6 +139,16 @@ def test_options_that_change_no_numbers_are_loaded(name):
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.01)
 
 
+@pytest.mark.parametrize("name", [name for name in torch_npu.optim.__all__ if name != "NpuFusedOptimizerBase"])
+def test_parameters_without_elements_are_left(name):
+    param, empty = parameter(1.0), torch.nn.Parameter(torch.ones(0, 3, device="npu"))
+    empty.grad = torch.ones_like(empty)
+    optimizer = getattr(torch_npu.optim, name)([param, empty], lr=0.5)
+    optimizer.step()
+    assert empty.shape == (0, 3) and param.item() < 1.0
+    getattr(torch_npu.optim, name)([empty], lr=0.5).step()
+
+
 def test_replaced_gradients_and_parameters_are_followed():
     first, second = parameter(1.0), parameter(1.0)
     optimizer = NpuFusedSGD([first, second], lr=1.0)

@@ -60,7 +60,7 @@ class NpuFusedAdamP(NpuFusedOptimizerBase):
         views = zip(run.params, run.parts(run.param), run.parts(grad), run.parts(update), strict=True)
         for parameter, weight, gradient, part in views:
             decay = group["lr"] * group["weight_decay"]
-            if parameter.dim() > 1:
+            if parameter.dim() > 1 and parameter.numel():
                 ratio = self._project(group, weight, gradient, part)
                 weight.mul_(1 - decay * ratio)
             elif decay:
