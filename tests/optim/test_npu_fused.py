@@ -129,6 +129,18 @@ def test_half_precision_follows_the_formula(name, dtype):
         assert (value - wanted).abs().max() < 16 * torch.finfo(dtype).eps
 
 
+@pytest.mark.parametrize("schedule", ["warmup_poly", "warmup_linear"])
+def test_behind_the_last_step_of_the_schedule_nothing_moves(schedule):
+    param = torch.nn.Parameter(torch.ones(3, device="npu"))
+    optimizer = torch_npu.optim.NpuFusedBertAdam([param], lr=0.1, warmup=0.1, t_total=2, schedule=schedule)
+    seen = []
+    for _ in range(5):
+        param.grad = torch.ones_like(param)
+        optimizer.step()
+        seen.append(param[0].item())
+    assert seen[0] == 1.0 > seen[1] == seen[2] == seen[3] == seen[4]
+
+
 SIGNATURES = {  # the vendor's names, order and defaults
     "NpuFusedAdadelta": "(params, lr=1.0, rho=0.9, eps=1e-06, weight_decay=0)",
     "NpuFusedAdam": "(params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, amsgrad=False)",
@@ -167,6 +179,7 @@ WRONG = [
     ("NpuFusedLamb", {"betas": (0.9, -1)}, "Invalid beta parameter at index 1: -1"),
     ("NpuFusedBertAdam", {"lr": 0.1, "schedule": "x"}, "Invalid schedule parameter: x"),
     ("NpuFusedBertAdam", {"lr": 0.1, "warmup": 2.0}, "Invalid warmup: 2.0"),
+    ("NpuFusedBertAdam", {"lr": 0.1, "t_total": 0}, "Invalid t_total: 0 - should be at least 1, or -1"),
     ("NpuFusedRMSprop", {"alpha": -1}, "Invalid alpha value: -1"),
     ("NpuFusedRMSpropTF", {"momentum": -1}, "Invalid momentum value: -1"),
 ]

@@ -17,7 +17,7 @@ SCHEDULES: dict[str, Callable[[float, float], float]] = {
     "warmup_cosine": lambda done, warmup: 0.5 * (1.0 + math.cos(math.pi * done)),
     "warmup_constant": lambda done, warmup: 1.0,
     "warmup_linear": lambda done, warmup: max((done - 1.0) / (warmup - 1.0), 0.0),
-    "warmup_poly": lambda done, warmup: (1.0 - done) ** 0.5,
+    "warmup_poly": lambda done, warmup: max(1.0 - done, 0.0) ** 0.5,
 }
 
 
@@ -28,8 +28,9 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         params: parameters or groups of parameters.
         lr: the learning rate; required, here or in each group.
         warmup: the share of t_total in which the rate grows from 0 to lr, in [0, 1); -1 for none.
-        t_total: the number of steps of the schedule; -1 for a constant rate.
+        t_total: the number of steps of the schedule, at least 1; -1 for a constant rate.
         schedule: "warmup_linear", "warmup_cosine", "warmup_constant" or "warmup_poly": the rate after the warmup.
+            Past t_total the linear and the poly one are 0, and the cosine goes up again.
         b1, b2, e: coefficients of the running averages, the number added to the denominator.
         weight_decay: decoupled, inside the rate.
         max_grad_norm: the gradients of a group are first clipped to this norm, in place; -1 for no clipping.
@@ -56,6 +57,13 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         _checks.not_negative("epsilon value", e)
         options = dict(b1=b1, b2=b2, e=e, weight_decay=weight_decay, max_grad_norm=max_grad_norm)
         super().__init__(params, dict(lr=lr, schedule=schedule, warmup=warmup, t_total=t_total) | options)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As torch.optim's. Raises ValueError for a t_total that is no number of steps."""
+        total = (self.defaults | dict(param_group))["t_total"]
+        if total != -1 and not total >= 1:
+            raise ValueError(f"Invalid t_total: {total} - should be at least 1, or -1 for a constant rate")
+        super().add_param_group(param_group)
 
     def _rate(self, group: dict[str, Any], step: int) -> float:
         if group["t_total"] == -1:
