@@ -102,6 +102,18 @@ def test_suppression_is_greedy_by_class(own):
         assert not got[len(expected) :].any() and not labels[len(expected) :].any()
 
 
+@pytest.mark.parametrize(("count", "classes"), [(0, 80), (4, 0), (0, 0)])
+def test_suppression_of_no_boxes_or_no_classes_finds_none(count, classes):
+    boxes, scores = torch.ones(count, 4, device="npu"), torch.ones(count, classes + 1, device="npu")
+    got, labels = function.npu_multiclass_nms(boxes, scores, max_num=3)
+    assert torch.equal(got, torch.zeros(3, 5, dtype=torch.float16, device="npu"))
+    assert torch.equal(labels, torch.zeros(3, dtype=torch.float16, device="npu"))
+    got, labels = function.npu_batched_multiclass_nms(boxes.expand(2, -1, -1), scores.expand(2, -1, -1), max_num=3)
+    assert got.shape == (2, 3, 5) and labels.shape == (2, 3) and not got.any() and not labels.any()
+    with pytest.raises(ValueError, match="not even the background's"):
+        function.npu_multiclass_nms(boxes, scores[:, :0])
+
+
 def test_suppression_of_a_batch_and_factors():
     generator = torch.Generator().manual_seed(2)
     boxes = torch.stack([corners(12, generator) for _ in range(2)])

@@ -43,6 +43,11 @@ def npu_batched_multiclass_nms(
             f"got {tuple(multi_bboxes.shape)} and {tuple(multi_scores.shape)}"
         )
     batch, count, classes = multi_scores.shape[0], multi_scores.shape[1], multi_scores.shape[2] - 1
+    if classes < 0:
+        raise ValueError("Expected scores (batch, n, classes + 1), got no column, not even the background's")
+    if count * classes == 0:
+        none = multi_scores.new_zeros((batch, max_num, 5), dtype=torch.float16)
+        return none, none[..., 0].clone()
     scores = multi_scores[..., :-1].float()
     if score_factors is not None:
         scores = scores * score_factors.float().unsqueeze(-1)
