@@ -55,6 +55,15 @@ def test_boxes_as_yolo_targets():
         function.npu_bbox_coder_decode_xywh2xyxy(anchors.npu(), boxes.npu(), max_shape=[3])
 
 
+@pytest.mark.parametrize("name", ["means", "stds"])
+@pytest.mark.parametrize("count", [0, 3, 5])
+def test_moments_are_four(name, count):
+    boxes = torch.tensor([[0.0, 0, 10, 10]], device="npu")
+    for call in (function.npu_bbox_coder_encode_xyxy2xywh, function.npu_bbox_coder_decode_xywh2xyxy):
+        with pytest.raises(ValueError, match=f"Expected {name} of 4 numbers, got {count}"):
+            call(boxes, boxes, **{name: [1.0] * count})
+
+
 def test_anchors_of_cells_with_a_centre_are_responsible():
     boxes = torch.tensor([[0.0, 0, 20, 20], [40, 8, 50, 60]])  # centres (10, 10) and (45, 34), as (x, y)
     flags = function.npu_single_level_responsible_flags((4, 5), boxes.npu(), (16, 16), 3)

@@ -16,6 +16,14 @@ def _check(bboxes: torch.Tensor, others: torch.Tensor) -> None:
         raise TypeError(f"Expected boxes of one dtype, got {bboxes.dtype} and {others.dtype}")
 
 
+def _moments(means: Sequence[float] | None, stds: Sequence[float] | None) -> list[float]:
+    """The four means and four standard deviations; 0 and 1 where None."""
+    for name, values in (("means", means), ("stds", stds)):
+        if values is not None and len(values) != 4:
+            raise ValueError(f"Expected {name} of 4 numbers, got {len(values)}")
+    return [*([0.0] * 4 if means is None else means), *([1.0] * 4 if stds is None else stds)]
+
+
 def npu_bbox_coder_encode_yolo(bboxes: torch.Tensor, gt_bboxes: torch.Tensor, stride: torch.Tensor) -> torch.Tensor:
     """YOLO's targets: the offset of centres in units of stride plus 1/2, and logarithms of the ratios of sides.
 
@@ -49,7 +57,7 @@ def npu_bbox_coder_encode_xyxy2xywh(
     _check(bboxes, gt_bboxes)
     if is_normalized:
         bboxes, gt_bboxes = bboxes * normalized_scale, gt_bboxes * normalized_scale
-    return torch_npu.npu_bounding_box_encode(bboxes, gt_bboxes, *(means or [0.0] * 4), *(stds or [1.0] * 4))
+    return torch_npu.npu_bounding_box_encode(bboxes, gt_bboxes, *_moments(means, stds))
 
 
 def npu_bbox_coder_decode_xywh2xyxy(
@@ -72,5 +80,5 @@ def npu_bbox_coder_decode_xywh2xyxy(
     if len(shape) != 2:
         raise ValueError(f"Expected max_shape of 2 numbers, got {len(shape)}")
     return torch_npu.npu_bounding_box_decode(
-        bboxes, pred_bboxes, *(means or [0.0] * 4), *(stds or [1.0] * 4), shape, wh_ratio_clip
+        bboxes, pred_bboxes, *_moments(means, stds), shape, wh_ratio_clip
     )
