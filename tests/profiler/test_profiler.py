@@ -178,6 +178,32 @@ def test_analyse_later_makes_the_same_files(tmp_path: Path):
         profiler.analyse(str(tmp_path / "nothing"))
 
 
+def test_damaged_folders_are_named_after_the_others_are_analysed(tmp_path: Path):
+    for worker in ("a", "b", "c", "d"):
+        handler = profiler.tensorboard_trace_handler(str(tmp_path), worker, analyse_flag=False)
+        with profiler.profile(activities=BOTH, on_trace_ready=handler):
+            torch.ones(4).npu() + 1
+    without, broken, other, sound = sorted(tmp_path.iterdir())
+    (without / "profiler_info.json").unlink()
+    (broken / "FRAMEWORK" / "events.json").write_text('{"a')
+    (other / "FRAMEWORK" / "events.json").write_text("[]")
+    with pytest.raises(RuntimeError, match="3 of 4 folders could not be analysed") as caught:
+        profiler.analyse(str(tmp_path))
+    assert all(folder.name in str(caught.value) for folder in (without, broken, other))
+    assert sound.name not in str(caught.value)
+    assert [r["Name"] for r in table(sound, "kernel_details.csv")] == ["aclnnAdds"]
+    with pytest.raises(RuntimeError, match=f"{without.name} has no profiler_info"):
+        profiler.analyse(str(without))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("export_type", "bogus"), ("export_type", "db"), ("max_process_number", -1)]
+)
+def test_analyse_refuses_what_it_does_not_do(tmp_path: Path, name: str, value: object):
+    with pytest.raises(ValueError, match=f"{name} is {value!r}"):
+        profiler.analyse(str(tmp_path), **{name: value})
+
+
 def test_start_and_stop_by_hand_and_torchs_own_exports(tmp_path: Path):
     prof = profiler.profile(activities=BOTH, with_stack=True)
     prof.start()

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from torch_npu.profiler import events, tables, timeline
-from torch_npu.profiler.config import ProfilerLevel, _ExperimentalConfig
+from torch_npu.profiler.config import ExportType, ProfilerLevel, _ExperimentalConfig
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
@@ -94,10 +94,29 @@ def _value(text: str) -> Any:
         return text
 
 
+def _read(file: Path) -> Any:
+    """Raises RuntimeError where the file is not there or is no JSON."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"{file} cannot be read ({error}): profile anew") from error
+
+
 def analyse_folder(folder: Path) -> None:
-    """Makes ASCEND_PROFILER_OUTPUT of one folder anew."""
-    info = json.loads(next(iter(sorted(folder.glob("profiler_info*.json")))).read_text(encoding="utf-8"))
-    rows = json.loads((folder / "FRAMEWORK" / "events.json").read_text(encoding="utf-8"))
+    """Makes ASCEND_PROFILER_OUTPUT of one folder anew. Raises RuntimeError, which names it, where it is damaged."""
+    infos = sorted(folder.glob("profiler_info*.json"))
+    if not infos:
+        raise RuntimeError(f"{folder} has no profiler_info*.json: it is no profile's folder, or not all was written")
+    info, rows = _read(infos[0]), _read(folder / "FRAMEWORK" / "events.json")
+    try:
+        _make(folder, info, rows)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise RuntimeError(
+            f"{folder} has not what a profile has ({type(error).__name__}: {error}): profile anew"
+        ) from error
+
+
+def _make(folder: Path, info: dict[str, Any], rows: dict[str, list]) -> None:
     output = folder / OUTPUT
     output.mkdir(exist_ok=True)
     common = info["config"]["common_config"]
@@ -122,11 +141,33 @@ def analyse(profiler_path: str, max_process_number: int | None = None, export_ty
     """Makes the files of every *_ascend_pt folder in `profiler_path`, or of itself: for profiles kept with
     analyse_flag=False.
 
-    Raises RuntimeError where there is none. The two other parameters are the vendor's; the folders are done one after
-    the other."""
+    Args:
+        profiler_path: the folder.
+        max_process_number: the vendor's; at least 1. The folders are done one after the other, in this process.
+        export_type: "text", the default; no database is written.
+
+    Raises: ValueError for other values; RuntimeError where there is no folder, and after the others are done for
+    folders that are damaged, all by name.
+    """
+    number = max_process_number
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+        raise ValueError(f"torch_npu.profiler.analyse: max_process_number is {number!r}, and should be at least 1")
+    if export_type not in (None, ExportType.Text):
+        raise ValueError(
+            f"torch_npu.profiler.analyse: export_type is {export_type!r}, and only {ExportType.Text!r} is written"
+        )
     base = Path(profiler_path)
     folders = [base] if base.name.endswith("_ascend_pt") else sorted(base.glob("*_ascend_pt"))
     if not folders:
         raise RuntimeError(f"torch_npu.profiler.analyse: {base} has no folder whose name ends in _ascend_pt")
+    damaged = []
     for folder in folders:
-        analyse_folder(folder)
+        try:
+            analyse_folder(folder)
+        except (RuntimeError, OSError) as error:
+            damaged.append(error)
+    if damaged:
+        raise RuntimeError(
+            f"torch_npu.profiler.analyse: {len(damaged)} of {len(folders)} folders could not be analysed: "
+            + "; ".join(map(str, damaged))
+        ) from damaged[0]
