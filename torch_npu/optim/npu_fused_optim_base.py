@@ -61,13 +61,13 @@ class NpuFusedOptimizerBase(Optimizer):
         self._forget()  # loaded states lie in memory of their own
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As torch.optim's. Raises ValueError for an option of torch.optim that the formula has not, and that is set."""
+        """As torch.optim's. Raises ValueError for an option of torch.optim that is set and not in the formula."""
         if isinstance(param_group, dict):
             _checks.known(type(self).__name__, param_group, self.defaults, self._decoupled)
         super().add_param_group(param_group)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As torch.optim's. Raises ValueError for an option of torch.optim that the formula has not, and that is set."""
+        """As torch.optim's. Raises ValueError for an option of torch.optim that is set and not in the formula."""
         for group in state_dict["param_groups"]:
             _checks.known(type(self).__name__, group, self.defaults, self._decoupled)
         super().load_state_dict(state_dict)

@@ -79,6 +79,4 @@ def npu_bbox_coder_decode_xywh2xyxy(
     shape = list(max_shape) if max_shape is not None else [9999, 9999]
     if len(shape) != 2:
         raise ValueError(f"Expected max_shape of 2 numbers, got {len(shape)}")
-    return torch_npu.npu_bounding_box_decode(
-        bboxes, pred_bboxes, *_moments(means, stds), shape, wh_ratio_clip
-    )
+    return torch_npu.npu_bounding_box_decode(bboxes, pred_bboxes, *_moments(means, stds), shape, wh_ratio_clip)
