@@ -196,6 +196,8 @@ def test_what_has_no_operator_is_refused_by_its_name():
 def test_names_are_found_in_contrib_too():
     for name in contrib.__all__:
         assert getattr(contrib, name).__doc__, name
+    absent = {*function.__all__, *contrib.module.__all__} - {*contrib.__all__}
+    assert absent == {"dropout_with_byte_mask", "DropoutWithByteMask", "QuantConv2d"}  # as docs/contrib.md says
     assert contrib.roll is function.roll and contrib.function is function
     with pytest.raises(AttributeError, match="has no attribute 'missing'"):
         contrib.missing  # noqa: B018
