@@ -1,5 +1,5 @@
-"""What becomes of a task, seen from the outside: which goes first on the compute thread (schedule.cpp), and that a refused
-one is dropped once and never runs (work.h).
+"""What becomes of a task, seen from the outside: which goes first on the compute thread (schedule.cpp), and that a
+refused one is dropped once and never runs (work.h).
 
 What it is not: the rules one by one, without threads; those are tested in cpp/test_schedule.cpp and cpp/test_work.cpp.
 """
