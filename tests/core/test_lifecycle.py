@@ -152,6 +152,34 @@ def test_a_wrong_variable_is_one_error_that_names_it_and_the_process_goes_on(var
     assert text.endswith("[1.0, 1.0] True")
 
 
+@pytest.mark.parametrize(
+    ("content", "error", "why"),
+    [
+        (None, "AcceleratorError", "the file cannot be read"),
+        ("no json", "AcceleratorError", "no JSON object"),
+        ('{"dump": {"dump_path": "/tmp"}}', "NotImplementedError", '"dump" is not supported'),
+    ],
+    ids=["missing", "no json", "refused section"],
+)
+def test_a_wrong_configuration_of_cann_is_an_error_that_names_the_file(tmp_path, content, error, why):
+    file = tmp_path / "acl.json"
+    if content is not None:
+        file.write_text(content)
+    text = output(
+        """
+        import torch
+        try:
+            print(torch.ones(2).npu().tolist())
+        except RuntimeError as error:
+            print(type(error).__name__, error)
+        print(torch.ones(2).tolist())
+        """,
+        TORCH_ACL_INIT_CONFIG_PATH=str(file),
+    )
+    assert text.startswith(f"{error} ") and f"{file}: " in text and why in text, text
+    assert text.endswith("[1.0, 1.0]")
+
+
 @pytest.mark.parametrize(("value", "waits"), [("0", "False"), ("1", "True")])
 def test_launch_blocking_makes_an_operator_wait(value, waits):
     text = output(

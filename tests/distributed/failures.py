@@ -395,6 +395,27 @@ def named_by_options(rank: int, size: int) -> str:
     return backend(group).get_hccl_comm_name(rank)
 
 
+def made_by_hand(rank: int, size: int) -> tuple[str, str]:
+    """A group unknown to PyTorch: its communicator's name, and what rank 0 is told when rank 1 makes no second call."""
+    from torch_npu._C._distributed_c10d import ProcessGroupHCCL
+
+    store, options = dist.distributed_c10d._get_default_store(), ProcessGroupHCCL.Options()
+    options.op_timeout, options.group_id = datetime.timedelta(seconds=3), "mine"
+    group = ProcessGroupHCCL(dist.PrefixStore("by hand", store), rank, size, options)
+    t, text = torch.ones(4, device=DEVICE), ""
+    group.allreduce([t]).wait()
+    assert t.tolist() == [2.0] * 4, t
+    if rank == 0:
+        try:
+            group.allreduce([t]).wait()
+            torch.npu.synchronize()
+        except Exception as error:
+            text = str(error)
+        store.set("told", "1")
+    store.wait(["told"])
+    return group.get_hccl_comm_name(0), text
+
+
 def split(rank: int, size: int) -> None:
     """Halves by split_group; each reduces on its own, the parent goes on."""
     still_works(rank, size)

@@ -69,6 +69,22 @@ def average(rank: int, size: int) -> None:
     equal("premultiplied sum", p, torch.full((4,), size / 2))
 
 
+def average_of_large_halves(rank: int, size: int) -> None:
+    """The average is a half, the sum of all ranks is not."""
+    every = torch.full((size, 3), 40000.0, dtype=torch.half)
+    t = every.to(DEVICE)
+    dist.all_reduce(t, dist.ReduceOp.AVG)
+    equal("all_reduce", t, every)
+    dist.reduce(t, 0, dist.ReduceOp.AVG)
+    if rank == 0:
+        equal("reduce", t, every)
+    t, out = every.to(DEVICE), torch.empty(1, 3, dtype=torch.half, device=DEVICE)
+    dist.reduce_scatter_tensor(out, t, dist.ReduceOp.AVG)
+    equal("reduce_scatter_tensor", out, every[:1])
+    dist.reduce_scatter(out.zero_(), list(t.chunk(size)), dist.ReduceOp.AVG)
+    equal("reduce_scatter", out, every[:1])
+
+
 def not_contiguous(rank: int, size: int) -> None:
     base = torch.zeros(4, 6, device=DEVICE)
     view = base[:, ::2]

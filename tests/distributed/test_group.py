@@ -26,6 +26,10 @@ def test_averages_and_factors(world):
     world.run(programs.average)
 
 
+def test_an_average_of_halves_does_not_overflow(world):
+    world.run(programs.average_of_large_halves)
+
+
 def test_strided_tensors(world):
     world.run(programs.not_contiguous)
 

@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch  # noqa: F401
 
-from tests.core.tools import run
+from tests.core.tools import LIBRARY, run
 from tests.distributed import failures
 from tests.distributed.conftest import free_port
 
@@ -47,6 +47,81 @@ def test_options_are_copied():
     assert one.hccl_config == {"group_name": "one"}
 
 
+@pytest.mark.parametrize("high", [False, True])
+def test_the_priority_of_a_groups_streams(high: bool) -> None:
+    """As the plugin's own streams have it. A call turns bytes into numbers that HCCL adds, on the group's stream."""
+    program = f"""
+import ctypes, torch, torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch_npu._C._distributed_c10d import ProcessGroupHCCL
+library = ctypes.CDLL({str(LIBRARY)!r})
+def priority(stream):
+    found = ctypes.c_uint32()
+    assert library.aclrtStreamGetPriority(ctypes.c_void_p(stream.native_handle), ctypes.byref(found)) == 0
+    return found.value
+class Streams(TorchDispatchMode):
+    seen = set()
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.seen.add(torch.npu.current_stream())
+        return function(*args, **(kwargs or {{}}))
+options, call = ProcessGroupHCCL.Options(is_high_priority_stream={high}), dist.AllreduceOptions()
+dist.init_process_group("hccl", rank=0, world_size=1, pg_options=options)
+call.asyncOp = True
+number = torch.ones(3, dtype=torch.uint8).npu()
+with Streams() as streams:
+    work = dist.group.WORLD._get_backend(number.device).allreduce([number], call)
+work.wait()
+(used,) = streams.seen
+assert used != torch.npu.current_stream()
+print(*[priority(stream) for stream in (used, torch.npu.Stream(), torch.npu.Stream(priority=-1))])
+"""
+    done = run(program, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    used, low, highest = map(int, done.stdout.split())
+    assert highest < low and used == (highest if high else low)
+
+
+def test_a_group_made_by_hand_has_the_time_and_the_name_of_its_options(fresh):
+    (name, text), _ = fresh(2).run(failures.made_by_hand)
+    assert name == "mine/0"
+    assert "rank 1 did not call it within 3 s" in text, text
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        (
+            "op_timeout = datetime.timedelta(seconds=7)",
+            "pg_options has a timeout of 0:00:07, but the group's is 0:00:20",
+        ),
+        ("group_id = 'mine'", "pg_options has the group_id mine, but PyTorch names groups itself"),
+        ("is_high_priority_stream = True", ""),
+    ],
+    ids=lambda text: text.split(" ")[0],
+)
+def test_what_pytorch_settles_itself_is_said(field: str, said: str) -> None:
+    program = f"""
+import datetime, torch, torch.distributed as dist
+from torch_npu._C._distributed_c10d import ProcessGroupHCCL
+limit = datetime.timedelta(seconds=20)
+dist.init_process_group("hccl", rank=0, world_size=1, timeout=limit)
+options = ProcessGroupHCCL.Options()
+options.{field}
+group = dist.new_group(pg_options=options, timeout=limit)
+own = group._get_backend(torch.device("npu")).options
+print(own.op_timeout == limit, own.group_id == group.group_name)
+dist.new_group(pg_options=own, timeout=limit)  # another group's options are no news
+"""
+    done = run(program, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    assert done.stdout.split() == ["True", "True"]
+    assert done.stderr.count("pg_options has") == (said != "") and said in done.stderr
+
+
+@pytest.mark.parametrize(("field", "value"), [("op_timeout", 3), ("op_timeout", "3"), ("group_id", 3)])
+def test_a_field_of_another_type_is_refused(field, value):
+    with pytest.raises(TypeError):
+        setattr(options(), field, value)
+
+
 def test_a_setting_without_effect_is_said(monkeypatch):
     from torch_npu import distributed
 
@@ -57,18 +132,19 @@ def test_a_setting_without_effect_is_said(monkeypatch):
     assert len(told) == 1
 
 
-def test_a_field_without_effect_is_said() -> None:
-    program = """
+@pytest.mark.parametrize("name", ["qos_service_level", "hccl_buffer_size"])
+def test_a_field_without_effect_is_said(name: str) -> None:
+    program = f"""
 import torch, torch.distributed as dist
 from torch_npu._C._distributed_c10d import ProcessGroupHCCL
 options = ProcessGroupHCCL.Options()
-options.hccl_config = {"qos_service_level": 3, "hccl_buffer_size": 64}
+options.hccl_config = {{"{name}": 3, "group_name": "mine"}}
 dist.init_process_group("hccl", rank=0, world_size=1, pg_options=options)
 dist.all_reduce(torch.ones(2).npu())
 """
     done = run(program, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-    assert 'hccl_config["qos_service_level"] is set, but has no effect on the software NPU' in done.stderr
-    assert "hccl_buffer_size" not in done.stderr
+    assert f'hccl_config["{name}"] is set, but has no effect on the software NPU' in done.stderr
+    assert "group_name" not in done.stderr
 
 
 def test_a_switch_that_is_neither_on_nor_off_is_named() -> None:

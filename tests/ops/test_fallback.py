@@ -44,6 +44,17 @@ def test_it_can_be_forbidden() -> None:
     assert "TORCH_NPU_FALLBACK_CPU_DISABLE=yes is not valid: it must be 0 or 1" in done.stderr
 
 
+def test_the_switch_is_read_once() -> None:
+    text = """
+        import os, torch
+        x = torch.ones(3).npu()
+        torch.i0(x)
+        os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
+        print(torch.equal(torch.i0(x).cpu(), torch.i0(x.cpu())), torch.npu.fallback_counts())
+    """
+    assert run(text, TORCH_NPU_FALLBACK_CPU_DISABLE=None).stdout.strip() == "True {'aten::i0.out': 2}"
+
+
 def test_written_arguments_are_copied_back() -> None:
     check(torch.Tensor.i0_, torch.rand(3) + 1)
     check(lambda x, out: torch.i0(x, out=out), torch.rand(3) + 1, torch.empty(0))

@@ -103,6 +103,34 @@ def test_unique() -> None:
     check(torch.isin, x, 3)
 
 
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize("number", [3, 4, 2.5])
+def test_one_number_is_in_a_tensor_or_not(number: float, invert: bool) -> None:
+    x = torch.tensor([[3, 1], [2, 3]])
+    assert check(torch.isin, number, x, invert=invert).item() == ((number == 3) != invert)
+    out = torch.empty((), dtype=torch.bool)
+    check(lambda test, out: torch.isin(number, test, invert=invert, out=out), x, out)
+
+
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize(
+    "dtypes", [(torch.int64, torch.int64), (torch.float32, torch.int64), (torch.int32, torch.half)]
+)
+def test_many_in_many_takes_little_memory(dtypes: tuple[torch.dtype, torch.dtype], invert: bool) -> None:
+    """Not an element of memory for each pair: 20,000 by 10,000 would be 190 MiB."""
+    elements = torch.randint(0, 1000, (200, 100)).to(dtypes[0])
+    test = (torch.randint(0, 600, (10_000,)) * 3).to(dtypes[1])
+    if dtypes[0].is_floating_point:
+        elements[0, :50] = float("nan")
+    a, b = elements.npu(), test.npu()
+    before = torch.npu.memory_allocated()
+    torch.npu.reset_peak_memory_stats()
+    found = torch.isin(a, b, invert=invert)
+    assert torch.npu.max_memory_allocated() - before < 16 << 20
+    assert torch.equal(found.cpu(), torch.isin(elements, test, invert=invert))
+    assert 0 < found.sum().item() < found.numel()
+
+
 def test_joining_and_repeating() -> None:
     check(torch.cat, [X, X[:1]], 0)
     check(torch.cat, [X, X.half()], 2)

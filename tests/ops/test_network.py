@@ -300,13 +300,33 @@ def test_attention_with_a_mask() -> None:
     check(lambda x, m: F.scaled_dot_product_attention(x, x, x, attn_mask=m), q, mask, rtol=1e-4, atol=1e-5)
 
 
-def test_transformer_encoder_layer_at_inference() -> None:
-    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
-    x = torch.randn(2, 5, 16)
+FUTURE = torch.ones(5, 5, dtype=torch.bool).triu(1)
+FUTURE_FLOAT = torch.zeros(5, 5).masked_fill(FUTURE, float("-inf"))
+PADDING = torch.arange(5) >= torch.tensor([3, 4, 1])[:, None]
+ENCODER_MASKS = {
+    "none": {},
+    "bool": {"mask": FUTURE},
+    "float": {"mask": FUTURE_FLOAT},
+    "is_causal": {"mask": FUTURE_FLOAT, "is_causal": True},
+    "one a head": {"mask": torch.stack([FUTURE, FUTURE.fliplr().roll(1, 1)] * 3)},
+    "padding": {"src_key_padding_mask": PADDING},
+    "float padding": {"src_key_padding_mask": torch.zeros(3, 5).masked_fill(PADDING, float("-inf"))},
+    "both": {"mask": FUTURE, "src_key_padding_mask": PADDING},
+}
+
+
+@pytest.mark.parametrize("stacked", [False, True], ids=["layer", "encoder"])
+@pytest.mark.parametrize("mask", ENCODER_MASKS)
+def test_transformer_encoder_at_inference(mask: str, stacked: bool) -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval() if stacked else layer
+    named = {"src_mask" if name == "mask" and not stacked else name: m for name, m in ENCODER_MASKS[mask].items()}
+    x = torch.randn(3, 5, 8)
     with torch.inference_mode():
-        expected = layer(x)
-        actual = layer.npu()(x.npu())
-    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+        expected = model(x, **named)
+        actual = model.npu()(x.npu(), **to_npu(named))
+    assert not expected.isnan().any()
+    assert_same(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_dropout() -> None:

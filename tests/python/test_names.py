@@ -9,6 +9,8 @@ import torch
 
 import torch_npu
 
+OLD_TYPES = [f"{kind}Tensor" for kind in "BFloat16 Bool Byte Char Double Float Half Int Long Short".split()]
+
 
 def _resolve(name: str):
     value = {"torch": torch, "torch_npu": torch_npu}[name.split(".")[0]]
@@ -38,6 +40,16 @@ def test_generated_methods():
     assert torch.nn.Linear(2, 2).npu(1).weight.device == torch.device("npu:1")
     packed = torch.nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)])
     assert packed.npu().is_npu
+
+
+@pytest.mark.parametrize("name", OLD_TYPES)
+def test_an_old_tensor_type_is_on_the_npu_and_nowhere_else(name):
+    made = getattr(torch.npu, name)
+    for tensor in (made(1), made(1, device=None), made([1], device=None), made(2, 3, device="npu:0")):
+        assert tensor.device == torch.device("npu:0") and isinstance(tensor, made)
+    assert made([1, 0], device=None).tolist() == [1, 0]
+    with pytest.raises(RuntimeError, match="expects device type: npu but device type: cpu"):
+        made(1, device="cpu")
 
 
 def test_torch_npu_is_the_device_module():

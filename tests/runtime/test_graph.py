@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as C
 import threading
+import time
 
 import pytest
 
@@ -348,6 +349,21 @@ def test_no_other_threads_task_comes_between_those_of_a_replay(acl, stream, agai
     assert log == ["graph"] * 1100 + ["eager"]
     acl.aclrtSynchronizeEvent(event)
     acl.aclmdlRIDestroy(graph)
+
+
+def test_a_long_capture_is_not_slower_at_its_end(acl, stream):
+    """In this thread's processor time, which a busy machine does not lengthen."""
+    p, memset, spent = acl.malloc(8), acl.raw.aclrtMemsetAsync, []
+    assert memset(p, 8, 0, 8, stream) == 0
+    acl.aclmdlRICaptureBegin(stream, RELAXED)
+    for _ in range(5):
+        began = time.thread_time()
+        for _ in range(10_000):
+            memset(p, 8, 1, 8, stream)
+        spent.append(time.thread_time() - began)
+    graph = end(acl, stream)
+    acl.aclmdlRIDestroy(graph)
+    assert spent[-1] <= 8 * spent[0], spent
 
 
 def test_a_graph_may_be_a_part_of_another_one(acl, stream):

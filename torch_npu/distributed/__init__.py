@@ -88,6 +88,14 @@ def _create(options, pg_options):
                 "timeout=… of init_process_group or new_group",
                 stacklevel=2,
             )
+        # One that PyTorch gave came along with the options of another group.
+        groups = torch.distributed.distributed_c10d._world.pg_names.values()
+        if pg_options.group_id not in ("", options.group_id, *groups):
+            warnings.warn(
+                f"pg_options has the group_id {pg_options.group_id}, but PyTorch names groups itself, this one "
+                f'{options.group_id}: hccl_config = {{"group_name": …}} names the communicator',
+                stacklevel=2,
+            )
     pg_options._timeout = options.timeout
     pg_options.global_ranks_in_group = options.global_ranks_in_group
     pg_options.group_name = options.group_id
