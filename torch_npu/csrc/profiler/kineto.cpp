@@ -43,19 +43,15 @@ const char* copy_name(msptiActivityMemcpyKind kind) {
   }
 }
 
-// As JSON has it: kineto writes metadata as it is given.
-std::string quoted(const char* text) {
-  std::string out = "\"";
-  for (const char* c = text; *c; ++c) {
-    const auto byte = static_cast<unsigned char>(*c);
-    if (byte < 0x20) {
-      out += c10::str("\\u00", byte < 0x10 ? "0" : "1", "0123456789abcdef"[byte % 0x10]);
-      continue;
-    }
-    if (*c == '"' || *c == '\\') out += '\\';
-    out += *c;
+// Kineto escapes nothing in a row's words, and turns backslashes: what would end the text is written as something near it.
+std::string plain(const char* text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c == '"') c = '\'';
+    if (c == '\\') c = '/';
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
   }
-  return out + '"';
+  return out;
 }
 
 const char* data_type(int type) {
@@ -237,7 +233,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     a.addMetadataQuoted("Collective name", c.name ? c.name : "");
     a.addMetadataQuoted("dtype", data_type(c.dataType));
     a.addMetadata("count", static_cast<uint64_t>(c.count));
-    a.addMetadata("communicator", quoted(c.commName ? c.commName : ""));
+    a.addMetadataQuoted("communicator", plain(c.commName ? c.commName : ""));
   }
 
   void add(const msptiActivityApi& c) {
@@ -272,7 +268,7 @@ class Session final : public libkineto::IActivityProfilerSession {
       a.device = static_cast<int32_t>(m.objectId.pt.processId);
       a.resource = a.threadId = static_cast<int32_t>(from->objectId.pt.threadId);
     }
-    a.addMetadata("domain", quoted(from->domain ? from->domain : "default"));
+    a.addMetadataQuoted("domain", plain(from->domain ? from->domain : "default"));
   }
 
   void tell_rows(libkineto::ActivityLogger& logger) const {
