@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from typing import Any
 
@@ -25,6 +26,7 @@ def to_npu(device: Any) -> Any:
 def install(attributes: Attributes) -> None:
     _tensor(attributes)
     _tensor_types(attributes)
+    _allocator(attributes)
     _amp(attributes)
     _fake_tensor(attributes)
     _data_parallel(attributes)
@@ -83,6 +85,15 @@ def _amp(attributes: Attributes) -> None:
 
     attributes.set(torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("npu"))
     attributes.set(torch, "set_autocast_gpu_dtype", lambda dtype: torch.set_autocast_dtype("npu", dtype))
+
+
+def _allocator(attributes: Attributes) -> None:
+    # Inductor asks CUDA's allocator before it makes graphs (mode="reduce-overhead"), as soon as CUDA is there.
+    attributes.set(
+        torch._C,
+        "_cuda_cudaCachingAllocator_is_enabled",
+        lambda: os.environ.get("PYTORCH_NO_NPU_MEMORY_CACHING", "0") != "1",
+    )
 
 
 def _fake_tensor(attributes: Attributes) -> None:

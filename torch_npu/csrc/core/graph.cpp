@@ -125,6 +125,7 @@ void Graph::replay() {
   check_captured("replay");
   const NPUGuard guard(device_);
   for (CapturedPhilox& random : random_) {
+    if (!random.drawn) continue;  // registered, but no operator of the graph draws from it
     const PhiloxSlice slice = next_philox(random.generator, random.drawn);
     random.seed.fill_(slice.seed);
     random.offset.fill_(slice.offset);
