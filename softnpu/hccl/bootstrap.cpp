@@ -12,6 +12,7 @@ namespace softnpu::hccl {
 namespace {
 
 constexpr int kTries = 5;
+constexpr auto kRefusals = std::chrono::seconds(2);  // a root that refuses for so long has ended
 
 [[noreturn]] void throw_failure(const Frame& frame) {
   uint32_t code = HCCL_E_INTERNAL;
@@ -24,10 +25,11 @@ constexpr int kTries = 5;
 
 }  // namespace
 
-Bootstrap::Bootstrap(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self, Deadline deadline)
-    : root_(root.address + " port " + std::to_string(root.port)), deadline_(deadline) {
+Bootstrap::Bootstrap(const Settings& s, const RootInfo& root, Root how, uint32_t ranks, const Member& self,
+                     std::chrono::milliseconds limit)
+    : root_(root.address + " port " + std::to_string(root.port)), limit_(limit) {
   Whitelist(s).require(root.address);
-  enter(root, ranks, self);
+  enter(root, how, ranks, self);
   const Frame table = receive("the list of ranks");
   if (table.type != kTable || table.bytes.size() != ranks * sizeof(Member))
     fail(HCCL_E_TCP_TRANSFER, "the root at %s sent a malformed list of ranks", root_.c_str());
@@ -37,9 +39,10 @@ Bootstrap::Bootstrap(const Settings& s, const RootInfo& root, uint32_t ranks, co
 
 // A root that strangers throng hangs up on the oldest of those who have not proved anything yet (and this rank may have been
 // stopped before it could): it is tried a few times.
-void Bootstrap::enter(const RootInfo& root, uint32_t ranks, const Member& self) {
+void Bootstrap::enter(const RootInfo& root, Root how, uint32_t ranks, const Member& self) {
+  const Deadline refused = how == Root::kListens ? Clock::now() + kRefusals : deadline_;
   for (int tries = 1;; ++tries) {
-    socket_ = tcp_connect(root.address, root.port, self.address, deadline_);
+    socket_ = tcp_connect(root.address, root.port, self.address, deadline_, refused);
     const Hello mine = hello(root.key);
     Frame frame;
     try {
@@ -58,7 +61,7 @@ void Bootstrap::enter(const RootInfo& root, uint32_t ranks, const Member& self) 
       fail(HCCL_E_TCP_CONNECT, "what listens at %s is not the root of this communicator: it does not know its key",
            root_.c_str());
     Join join{};
-    join.said.ranks = ranks, join.said.member = self;
+    join.said.ranks = ranks, join.said.limit_ms = static_cast<uint32_t>(limit_.count()), join.said.member = self;
     join.proof = answer(root.key, mine, theirs, bytes_of(join.said));
     return send_frame(socket_.get(), kJoin, &join, sizeof join);
   }

@@ -20,7 +20,7 @@ enum BootstrapFrame : uint32_t { kHello = 1, kChallenge, kJoin, kTable, kName, k
 struct Join {  // with it a rank stops being a stranger
   Digest proof;
   struct Said {
-    uint32_t ranks, pad;
+    uint32_t ranks, limit_ms;  // how long it takes part; 0: as long as the root
     Member member;
   } said;
 };
@@ -29,11 +29,16 @@ struct Join {  // with it a rank stops being a stranger
 RootInfo open_session(const Settings& s, int device, const Key& key, const std::string& address,
                       uint16_t fixed_port = 0);
 
+// Of a root whose info is there: it listened before it gave that. By a rank table the ranks may come before it.
+enum class Root { kListens, kComes };
+
 // A rank's side. Destroying it before confirm() tells the root nothing; the root sees the hang-up.
 class Bootstrap {
  public:
   // Sends `self` and waits for the table of all ranks.
-  Bootstrap(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self, Deadline deadline);
+  // `limit`: how long all may take together.
+  Bootstrap(const Settings& s, const RootInfo& root, Root how, uint32_t ranks, const Member& self,
+            std::chrono::milliseconds limit);
   const std::vector<Member>& members() const { return members_; }
   // Several hosts: how this process is reached through the network (Wire::name), for those of all others, by rank.
   std::vector<std::string> exchange_names(const std::string& own);
@@ -47,12 +52,13 @@ class Bootstrap {
   Deadline deadline() const { return deadline_; }
 
  private:
-  void enter(const RootInfo& root, uint32_t ranks, const Member& self);
+  void enter(const RootInfo& root, Root how, uint32_t ranks, const Member& self);
   Frame receive(const char* what);
 
   Fd socket_;
   std::string root_;
-  Deadline deadline_;
+  const std::chrono::milliseconds limit_;
+  const Deadline deadline_ = Clock::now() + limit_;
   std::vector<Member> members_;
   Key root_process_{};
 };

@@ -28,8 +28,9 @@ constexpr int kAcceptedAtOnce = 64;
 
 struct Session {
   Key key;
-  uint32_t ranks = 0;  // known with the first rank
-  std::chrono::seconds timeout;
+  uint32_t ranks = 0;                 // known with the first rank
+  std::chrono::milliseconds timeout;  // this process's, or the least that a rank says
+  const char* timeout_name = "HCCL_CONNECT_TIMEOUT";
   Deadline deadline;
   std::vector<ConnectionPtr> joined;  // by arrival
   std::vector<Member> members;
@@ -37,6 +38,12 @@ struct Session {
   size_t named = 0;
   bool table_sent = false;
 };
+
+std::string seconds_text(std::chrono::milliseconds time) {
+  char text[32];
+  snprintf(text, sizeof text, "%g", static_cast<double>(time.count()) / 1000);
+  return text;
+}
 
 void send_failure(Connection& to, HcclResult code, const std::string& text) noexcept {
   std::string bytes(sizeof(uint32_t), '\0');
@@ -215,6 +222,11 @@ class Server {
       s->ranks = join.ranks;
       s->deadline = Clock::now() + s->timeout;
     }
+    if (const std::chrono::milliseconds own(join.limit_ms); join.limit_ms && own < s->timeout) {
+      s->timeout = own;
+      s->timeout_name = "the communicator's own timeout";
+      s->deadline = std::min(s->deadline, Clock::now() + own);
+    }
     s->joined.push_back(connection);
     if (join.ranks != s->ranks)
       end(s, HCCL_E_PARA,
@@ -296,8 +308,8 @@ class Server {
       }
       end(s, HCCL_E_TIMEOUT,
           "rank " + missing + " of " + std::to_string(s->ranks) +
-              (s->table_sent ? " was not linked" : " did not connect") + " within " +
-              std::to_string(s->timeout.count()) + " s (HCCL_CONNECT_TIMEOUT)");
+              (s->table_sent ? " was not linked" : " did not connect") + " within " + seconds_text(s->timeout) +
+              " s (" + s->timeout_name + ")");
     }
     ticking_ = !sessions_.empty();
     return ticking_;

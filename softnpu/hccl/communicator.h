@@ -28,6 +28,7 @@ struct Options {
   std::string name;
   std::chrono::milliseconds exec_timeout;  // when it is made; Communicator::limit_ms() is what holds
   std::chrono::seconds host_timeout;
+  std::chrono::milliseconds connect_timeout;  // of its making
   std::vector<uint32_t>
       first;  // its ranks as the communicator that everything was split from counts them; empty: as it does itself
 };

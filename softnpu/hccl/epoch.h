@@ -23,7 +23,7 @@ class Turnstile {
  public:
   explicit Turnstile(Signal& moved) : moved_(moved) {}
   uint64_t take(const char* name);
-  void enter(uint64_t ticket, Patience& patience);  // throws: then the ticket is not to be left but skipped
+  void enter(uint64_t ticket, Patience& patience);  // throws: the ticket is still to be left
   void leave(uint64_t ticket) noexcept;             // also of one that was never entered
   uint64_t serving() const { return serving_.load(std::memory_order_acquire); }
   std::string serving_name() const;

@@ -64,10 +64,10 @@ Key kept_key(const Settings& s, const Key& key) {
   return s.secret.empty() ? key : derived_key(key, "secret " + s.secret);
 }
 
-CommunicatorPtr join(const Settings& s, const RootInfo& root, uint32_t ranks, const Member& self,
+CommunicatorPtr join(const Settings& s, const RootInfo& root, Root how, uint32_t ranks, const Member& self,
                      const Options& options) {
   if (!ranks || self.rank >= ranks) fail(HCCL_E_PARA, "rank %u does not exist among %u ranks", self.rank, ranks);
-  Bootstrap bootstrap(s, root, ranks, self, Clock::now() + s.connect_timeout);
+  Bootstrap bootstrap(s, root, how, ranks, self, options.connect_timeout);
   auto communicator =
       std::make_shared<Communicator>(root.key, self.rank, bootstrap.members(), named(options, root.key));
   const bool several = Hosts(bootstrap.members(), self.rank).several();
@@ -116,6 +116,7 @@ Options default_options() {
   const Settings s = settings();
   options.exec_timeout = s.exec_timeout;
   options.host_timeout = s.host_timeout;
+  options.connect_timeout = s.connect_timeout;
   return options;
 }
 
@@ -142,6 +143,9 @@ Options options_of(const HcclCommConfig* config) {
   if (has(offsetof(HcclCommConfig, hcclExecTimeOut), 4) &&
       config->hcclExecTimeOut >= 0)  // HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET is -1
     options.exec_timeout = std::chrono::seconds(config->hcclExecTimeOut);
+  // Whoever cannot wait longer for a call of it will not wait longer for its making.
+  if (has(offsetof(HcclCommConfig, hcclExecTimeOut), 4) && config->hcclExecTimeOut > 0)
+    options.connect_timeout = std::min(options.connect_timeout, options.exec_timeout);
   return options;
 }
 
@@ -156,7 +160,7 @@ RootInfo make_root_info() {
 CommunicatorPtr init_from_root(RootInfo root, uint32_t ranks, uint32_t rank, const Options& options) {
   const Settings s = settings();
   root.key = kept_key(s, root.key);
-  return join(s, root, ranks, own_member(s, rank, current_device()), options);
+  return join(s, root, Root::kListens, ranks, own_member(s, rank, current_device()), options);
 }
 
 CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& options) {
@@ -185,7 +189,7 @@ CommunicatorPtr init_from_table(const char* file, uint32_t rank, const Options& 
                 kept_key(s, derived_key(Key{}, "rank table " + std::to_string(use) + " " + table.text))};
   if (rank == 0) root = open_session(s, first.device, root.key, root.address, root.port);
   Member self = own_member(s, rank, table.ranks[rank].device, table.ranks[rank].device_ip);
-  return join(s, root, ranks, self, options);
+  return join(s, root, Root::kComes, ranks, self, options);
 }
 
 std::vector<CommunicatorPtr> init_all(uint32_t ranks, const int32_t* devices) {

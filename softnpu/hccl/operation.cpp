@@ -42,14 +42,7 @@ OwnTurn::OwnTurn(Communicator& communicator, Epoch& epoch, const char* name, uin
     : Operation(communicator, epoch, communicator.limit_ms(), "HCCL_EXEC_TIMEOUT"),
       name_(name),
       ticket_(ticket),
-      seen_(epoch.turnstile.serving()) {
-  try {
-    epoch.turnstile.enter(ticket, *this);
-  } catch (...) {
-    epoch.turnstile.leave(ticket);
-    throw;
-  }
-}
+      seen_(epoch.turnstile.serving()) {}
 
 bool OwnTurn::hopeless() {
   if (const uint64_t now = epoch_.turnstile.serving(); now != seen_) seen_ = now, began_ = Clock::now();

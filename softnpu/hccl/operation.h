@@ -46,10 +46,12 @@ class Operation : public Patience {
   Deadline seen_{};
 };
 
-// Until it is this call's turn. The time begins anew with each call before it that is done.
+// A call's turn, from its making on: whoever makes one lets the next call on by destroying it, also where enter() threw.
 class OwnTurn final : public Operation {
  public:
-  OwnTurn(Communicator& communicator, Epoch& epoch, const char* name, uint64_t ticket);  // enters
+  OwnTurn(Communicator& communicator, Epoch& epoch, const char* name, uint64_t ticket);
+  // Waits until it has come. The time begins anew with each call before it that is done.
+  void enter() { epoch_.turnstile.enter(ticket_, *this); }
   ~OwnTurn() override { epoch_.turnstile.leave(ticket_); }
   bool hopeless() override;
   [[noreturn]] void give_up() override;

@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 
 struct Settings {
-  std::chrono::seconds connect_timeout{120};  // HCCL_CONNECT_TIMEOUT
+  std::chrono::seconds connect_timeout{120};  // HCCL_CONNECT_TIMEOUT; docs/env.yaml's default, as in the plugin
   std::chrono::seconds exec_timeout{1836};    // HCCL_EXEC_TIMEOUT; 0 waits for ever
   std::chrono::seconds host_timeout{10};      // ANYCEND_HOST_TIMEOUT: a host that is silent for so long is lost
   uint16_t base_port = 60000;                 // HCCL_IF_BASE_PORT: the first of 16

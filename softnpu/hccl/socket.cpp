@@ -98,7 +98,7 @@ std::string peer_address(int socket) {
   return text;
 }
 
-Fd tcp_connect(const std::string& ip, uint16_t port, const std::string& from, Deadline deadline) {
+Fd tcp_connect(const std::string& ip, uint16_t port, const std::string& from, Deadline deadline, Deadline refused) {
   Address to = address_of(ip, port), local = address_of(from, 0);
   int error = ETIMEDOUT;
   auto failed = [&] {
@@ -123,7 +123,7 @@ Fd tcp_connect(const std::string& ip, uint16_t port, const std::string& from, De
     } else {
       error = errno;
     }
-    if (Clock::now() + time > deadline) failed();
+    if (Clock::now() + time > (error == ECONNREFUSED ? std::min(deadline, refused) : deadline)) failed();
     pause(time, patience);
   }
 }

@@ -35,8 +35,9 @@ std::optional<Fd> tcp_listen(const std::string& ip, uint16_t port);
 uint16_t bound_port(const Fd& socket);
 std::string peer_address(int socket);
 
-// Tries again until the deadline while nobody listens there. `from`: the address to leave by.
-Fd tcp_connect(const std::string& ip, uint16_t port, const std::string& from, Deadline deadline);
+// Tries again until the deadline; where the other end refuses, which a host does for a port that nobody listens at, until
+// `refused`. `from`: the address to leave by.
+Fd tcp_connect(const std::string& ip, uint16_t port, const std::string& from, Deadline deadline, Deadline refused);
 
 // The same without waiting: tcp_called() is empty while it is tried, then 0 or the error's number.
 Fd tcp_call(const std::string& ip, uint16_t port, const std::string& from);

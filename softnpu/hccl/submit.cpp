@@ -68,7 +68,7 @@ int run(void* state) noexcept {
     std::optional<OwnTurn> turn;  // left after the error is known: the next one must see it
     try {
       if (const Call* call = std::get_if<Call>(&work.what)) {
-        turn.emplace(c, *work.epoch, work.name, work.ticket);
+        turn.emplace(c, *work.epoch, work.name, work.ticket).enter();
         c.execute(*call, *work.epoch);
       } else {
         const Batch& batch = std::get<Batch>(work.what);

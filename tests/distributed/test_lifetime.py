@@ -51,6 +51,11 @@ def test_a_split_below_zero_is_refused(fresh):
     assert all("the output splits hold -1" in text for text in fresh(2).run(failures.split_below_zero))
 
 
+def test_a_group_ends_while_its_mailbox_asks_a_store_of_pythons(fresh):
+    """Its last reference goes without destroy_process_group, with the interpreter's lock held."""
+    assert fresh(1).run(failures.left_while_it_looks) == ["done"]
+
+
 def test_a_group_ends_after_a_capture(fresh):
     assert fresh(2).run(failures.destroyed_after_a_capture) == [[4.0] * 4] * 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 import torch  # noqa: F401
@@ -147,8 +148,18 @@ dist.all_reduce(torch.ones(2).npu())
     assert "group_name" not in done.stderr
 
 
-def test_a_switch_that_is_neither_on_nor_off_is_named() -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("TORCH_HCCL_BLOCKING_WAIT", "false", "it must be 0 (off) or 1 (on)"),
+        ("HCCL_BLOCKING_WAIT", "false", "it must be 0 (off) or 1 (on)"),
+        ("TORCH_FR_DUMP_ON_TIMEOUT", "yes", "it must be 0 (off) or 1 (on)"),
+        ("TORCH_HCCL_TRACE_BUFFER_SIZE", "many", "is not a number of calls"),
+        ("TORCH_FR_BUFFER_SIZE", "many", "is not a number of calls"),
+    ],
+)
+def test_a_value_that_is_none_is_named_with_the_variable_it_came_from(name: str, value: str, said: str) -> None:
     program = "import torch, torch.distributed as dist; dist.init_process_group('hccl', rank=0, world_size=1)"
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    done = run(program, check=False, TORCH_HCCL_BLOCKING_WAIT="false", **where)
-    assert "TORCH_HCCL_BLOCKING_WAIT=false: it must be 0 (off) or 1 (on)" in done.stderr
+    done = run(program, check=False, **{name: value}, **where)
+    assert re.search(rf"\b{name}={value}:? {re.escape(said)}", done.stderr), done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.distributed import failures
+from tests.distributed import messages
 
 
 @pytest.fixture(scope="module")
@@ -18,12 +18,21 @@ def three():
 @pytest.mark.parametrize("batched", [False, True], ids=["single", "batches"])
 @pytest.mark.parametrize("n", [10, 50_000])
 def test_any_order(three, n, batched):
-    three.run(failures.orders, n, batched)
+    three.run(messages.orders, n, batched)
 
 
 def test_a_gather_is_no_message(three):
-    three.run(failures.gather_beside_messages)
+    three.run(messages.gather_beside_messages)
 
 
 def test_groups_do_not_share_streams(three):
-    three.run(failures.many_groups)
+    three.run(messages.many_groups)
+
+
+def test_messages_do_not_count_as_collectives(three):
+    """A collective's number is the same on all ranks: debuggers compare it."""
+    assert three.run(messages.numbers_of_collectives) == [[1, 2]] * 3
+
+
+def test_a_group_that_is_checked_call_by_call(three):
+    assert three.run(messages.checked_call_by_call) == [[0.0] * 4, [0.0] * 4, [2.0] * 4]

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ torch_npu = pytest.importorskip("torch_npu")
 
 from tests.distributed.stores import (  # noqa: E402
     DistNetworkError,
+    DistStoreError,
     from_afar,
     later,
     ours,
@@ -119,6 +121,57 @@ def test_a_lost_server_is_an_error():
         del server
         with pytest.raises(DistNetworkError, match="get never: .*closed the connection"):
             job.result(10)
+
+
+class Stalled:
+    """A server that greets, and answers a client's first requests only when told to: with `late`, then `next_one`."""
+
+    def __init__(self, late: bytes, next_one: bytes):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port, self.go = self.socket.getsockname()[1], threading.Event()
+        self.answers = late + next_one
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self) -> None:
+        while True:
+            client = self.socket.accept()[0]
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client: socket.socket) -> None:
+        greeting = exactly(client, 10)
+        client.sendall(greeting[6:])
+        self.go.wait()
+        try:
+            client.recv(1 << 16)
+            client.sendall(self.answers)
+        except OSError:
+            pass  # it is gone: nobody takes what was late
+
+
+@pytest.mark.parametrize(
+    "request_, late",
+    [
+        (lambda store: store.add("n", 1), struct.pack("<q", 5)),
+        (lambda store: store.check(["k"]), b"\0"),
+        (lambda store: store.compare_set("k", "", "v"), struct.pack("<Q", 1) + b"v"),
+        (lambda store: store.num_keys(), struct.pack("<q", 5)),
+        (lambda store: store.get("k"), b"\0" + struct.pack("<Q", 1) + b"v" + b"\1"),
+        (lambda store: store.wait(["k"]), b"\0\1"),
+    ],
+    ids=["add", "check", "compare_set", "num_keys", "get", "wait"],
+)
+def test_a_late_answer_is_nobodys(request_, late):
+    """Neither the request's own answer nor a cancellation's comes in time: no later request takes it."""
+    server = Stalled(late, struct.pack("<q", 7))
+    store = ParallelStore("127.0.0.1", server.port, timeout=seconds(0.2), answer_timeout=seconds(0.3))
+    with pytest.raises(DistStoreError, match=f"no answer of the store at 127.0.0.1:{server.port}; a late answer"):
+        request_(store)
+    server.go.set()
+    time.sleep(0.2)  # the late answer is there
+    with pytest.raises(DistNetworkError, match="add m: the connection is over since .*no answer.*clone"):
+        store.add("m", 7)
+    server.answers = struct.pack("<q", 7)
+    assert store.clone().add("m", 7) == 7
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,18 @@ sys.path[:] = [os.environ["ANYCEND_TEST_PACKAGE"], *(p for p in sys.path if p no
 
 import torch  # noqa: E402
 
-from tests.distributed import apex_programs, failures, mixes, parallel, programs  # noqa: E402
+from tests.distributed import (  # noqa: E402
+    apex_programs,
+    coalescing,
+    failures,
+    first_calls,
+    messages,
+    mixes,
+    parallel,
+    programs,
+)
 
-MODULES = (programs, parallel, mixes, failures, apex_programs)
+MODULES = (programs, parallel, mixes, coalescing, messages, first_calls, failures, apex_programs)
 
 
 def main() -> None:

@@ -64,7 +64,9 @@ def table() -> list[Cell]:
                     if phase == "init" and victim == 0:
                         continue
                     cells += [Cell(f, phase, n, hosts, victim) for f in (*ENDS, "hang")]
-                cells.append(Cell("stranger", phase, n, hosts, -1))
+                # Inside a host only the root listens, while the world is made.
+                if hosts == 2 or phase == "init":
+                    cells.append(Cell("stranger", phase, n, hosts, -1))
                 if hosts == 2:
                     cells += [Cell(f, phase, n, hosts, -1) for f in OUTAGES]
     return cells
@@ -112,7 +114,7 @@ def listening(job: Job, hosts: Hosts | None) -> list[tuple[int, str, int]]:
 # Told as a program, so that it can run inside a host: noise of several kinds at each socket.
 NOISE = """
 import random, socket, struct, sys
-chance = random.Random(int(sys.argv[1]))
+chance, taken = random.Random(int(sys.argv[1])), 0
 for place in sys.argv[2:]:
     address, port = place.rsplit(":", 1)
     kept = []
@@ -128,14 +130,16 @@ for place in sys.argv[2:]:
         except OSError:
             pass
         kept.append(s)
+    taken += bool(kept)
+print(taken)
 """
 
 
 def disturb(job: Job, hosts: Hosts | None, seed: int) -> int:
-    """Noise at every socket on which the job listens, from its own host and from the other; how many sockets."""
+    """Noise at every socket on which the job listens, from its own host and from the other; how many took some."""
     import subprocess
 
-    places = listening(job, hosts)
+    places, taken = listening(job, hosts), 0
     for where in range(2 if hosts else 1):
         names = [
             f"{address}:{port}"
@@ -144,8 +148,9 @@ def disturb(job: Job, hosts: Hosts | None, seed: int) -> int:
         ]
         prefix = hosts.prefix(where) if hosts else []
         if names:
-            subprocess.run([*prefix, sys.executable, "-c", NOISE, str(seed), *names], check=True, timeout=60)
-    return len(places)
+            command = [*prefix, sys.executable, "-c", NOISE, str(seed), *names]
+            taken += int(subprocess.run(command, check=True, timeout=60, stdout=subprocess.PIPE).stdout)
+    return taken
 
 
 def inflict(cell: Cell, job: Job, hosts: Hosts | None) -> None:
@@ -154,7 +159,7 @@ def inflict(cell: Cell, job: Job, hosts: Hosts | None) -> None:
     elif cell.fault == "hang":
         job.kill(cell.victim, signal.SIGSTOP)
     elif cell.fault == "stranger":
-        disturb(job, hosts, Random(str(cell)).randrange(1 << 30))
+        assert disturb(job, hosts, Random(str(cell)).randrange(1 << 30)), f"{cell}: no socket took any noise"
     elif cell.fault in OUTAGES:
         hosts.cut()
         time.sleep(OUTAGES[cell.fault])

@@ -23,6 +23,11 @@ def test_a_message_does_not_blame_whose_it_is():
     assert faults.names(3, "rank 3 of 4 did not connect within 3 s")
 
 
+def test_a_cell_without_a_fault_fails(libraries):
+    with pytest.raises(AssertionError, match="stranger-large-2ranks-1hosts-victim-1: no socket took any noise"):
+        faults.run(faults.Cell("stranger", "large", 2, 1, -1))
+
+
 @pytest.mark.parametrize("cell", faults.QUICK, ids=str)
 def test_a_cell_of_the_fault_table(libraries, cell):
     judged(cell)

@@ -19,10 +19,17 @@ import torch
 from torch.distributed import distributed_c10d as c10d
 
 
+def _unwrapped(backend: Any) -> Any:
+    """What TORCH_DISTRIBUTED_DEBUG=DETAIL wraps to check each call."""
+    while hasattr(backend, "wrapped_pg"):
+        backend = backend.wrapped_pg
+    return backend
+
+
 def hccl_backends(group: Any) -> list[Any]:
     from torch_npu._C._distributed_c10d import ProcessGroupHCCL
 
-    found = [group._get_backend(device) for device in group._device_types]
+    found = [_unwrapped(group._get_backend(device)) for device in group._device_types]
     return list({id(b): b for b in found if isinstance(b, ProcessGroupHCCL)}.values())
 
 

@@ -18,14 +18,16 @@ const char* name_of(HcclResult result) {
 
 }  // namespace
 
-void throw_hccl(HcclResult result, const char* expression) {
+void throw_hccl(HcclResult result, const char* expression) { throw_hccl(result, expression, cann::recent_message()); }
+
+void throw_hccl(HcclResult result, const char* expression, const std::string& message) {
   std::string function(expression);
   const size_t at = function.find("Hccl");
   if (at != std::string::npos)
     function = function.substr(
         at, function.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", at) - at);
   C10_THROW_ERROR(DistBackendError, c10::str("npu: ", function, " failed (returned ", static_cast<int>(result), " ",
-                                             name_of(result), "): ", cann::recent_message()));
+                                             name_of(result), "): ", message));
 }
 
 void throw_missing(const char* symbol) {

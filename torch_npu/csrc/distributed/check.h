@@ -4,10 +4,14 @@
 
 #include <hccl/types.h>
 
+#include <string>
+
 namespace npu::distributed {
 
 // `expression` is the call as written: its function's name is found in it.
 [[noreturn]] void throw_hccl(HcclResult result, const char* expression);
+// `message`: what CANN said to the thread that called.
+[[noreturn]] void throw_hccl(HcclResult result, const char* expression, const std::string& message);
 
 // Throws NotImplementedError where this CANN lacks an optional function.
 [[noreturn]] void throw_missing(const char* symbol);

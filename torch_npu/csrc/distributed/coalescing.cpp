@@ -43,11 +43,20 @@ void Coalescing::begin() {
   ++depth_;
 }
 
-bool Coalescing::end() {
+void Coalescing::add(Call call) {
+  const c10::Device device = call.stream.device();
+  TORCH_CHECK(calls_.empty() || calls_[0].stream.device() == device,
+              "ProcessGroupHCCL: calls that are coalesced are on ", calls_.empty() ? device : calls_[0].stream.device(),
+              " and ", device, ": a block for each device");
+  calls_.push_back(std::move(call));
+}
+
+std::optional<Coalescing::Calls> Coalescing::end() {
   TORCH_CHECK(mine(), "ProcessGroupHCCL: endCoalescing without startCoalescing before it");
-  if (--depth_) return false;
+  if (--depth_) return {};
+  Calls calls = std::exchange(calls_, {});  // before another thread may begin
   owner_.store({});
-  return true;
+  return calls;
 }
 
 void Coalescing::drop() {
@@ -63,27 +72,21 @@ void Coalescing::drop_inner(size_t calls_before) {
   if (--depth_ == 0) owner_.store({});
 }
 
-void Coalescing::add(c10::Stream stream, Steps steps, const std::vector<at::Tensor>& tensors,
-                     const std::vector<at::Tensor>& outputs, std::shared_ptr<Communicator> communicator) {
-  calls_.push_back({stream, std::move(steps), tensors, outputs, std::move(communicator)});
-}
-
-Communicators Coalescing::communicators() const {
+Communicators communicators_of(const Coalescing::Calls& calls) {
   Communicators all;
-  for (const Call& call : calls_)
+  for (const Coalescing::Call& call : calls)
     if (std::find(all.begin(), all.end(), call.communicator) == all.end()) all.push_back(call.communicator);
   return all;
 }
 
-Coalescing::Done Coalescing::run() {
-  Done done{.communicators = communicators()};
-  const std::vector<Call> calls = std::exchange(calls_, {});
-  if (calls.empty()) return done;
-  for (const Call& call : calls) {
+Queued queue(const Coalescing::Calls& calls) {
+  Queued done;
+  for (const Coalescing::Call& call : calls) {
     if (std::find(done.streams.begin(), done.streams.end(), call.stream) == done.streams.end())
       done.streams.push_back(call.stream);
     done.tensors.insert(done.tensors.end(), call.tensors.begin(), call.tensors.end());
     done.outputs.insert(done.outputs.end(), call.outputs.begin(), call.outputs.end());
+    done.messages &= call.message;
   }
   const c10::DeviceIndex device = done.streams[0].device_index();
   const NPUGuard guard(device);
@@ -95,13 +98,13 @@ Coalescing::Done Coalescing::run() {
     if (stream != here) wait_event(ready.get(), stream);
   {
     HcclGroup group;
-    for (const Call& call : calls) {
+    for (const Coalescing::Call& call : calls) {
       const c10::StreamGuard on_stream(call.stream);
       call.steps.issue();
     }
     group.end();
   }
-  for (const Call& call : calls) {
+  for (const Coalescing::Call& call : calls) {
     const c10::StreamGuard on_stream(call.stream);
     if (call.steps.after) call.steps.after();
   }

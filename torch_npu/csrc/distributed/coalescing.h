@@ -10,6 +10,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -28,36 +29,38 @@ class Coalescing {
   // Of the thread that began it: calls of others are their own.
   bool mine() const { return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
   void begin();
-  // The innermost scope ends; true if it was the outermost, and `run` is due.
-  bool end();
   // Forgets the calls; the state is as if nothing had begun.
   void drop();
   // For an inner scope that fails: forgets its calls alone.
   size_t count() const { return calls_.size(); }
   void drop_inner(size_t calls_before);
 
-  void add(c10::Stream stream, Steps steps, const std::vector<at::Tensor>& tensors,
-           const std::vector<at::Tensor>& outputs, std::shared_ptr<Communicator> communicator);
-  Communicators communicators() const;  // that the calls go over, each once
-
-  struct Done {
-    std::vector<c10::Stream> streams;  // that the calls went to, each once
-    std::vector<at::Tensor> tensors, outputs;
-    Communicators communicators;  // each once
-  };
-  // Queues everything in HCCL's group, then what follows. Whatever happens, the scope is empty afterwards.
-  Done run();
-
- private:
   struct Call {
     c10::Stream stream;
     Steps steps;
     std::vector<at::Tensor> tensors, outputs;
     std::shared_ptr<Communicator> communicator;
+    bool message;  // no collective
   };
+  using Calls = std::vector<Call>;
+  void add(Call call);  // of the same device as the others
+  // The innermost scope ends. If it was the outermost, its calls, which are due now.
+  std::optional<Calls> end();
+
+ private:
   std::atomic<std::thread::id> owner_{};  // of nobody while there is no scope; the rest is the owner's
   int depth_ = 0;
-  std::vector<Call> calls_;
+  Calls calls_;
 };
+
+Communicators communicators_of(const Coalescing::Calls& calls);  // each once
+
+struct Queued {
+  std::vector<c10::Stream> streams;  // that the calls went to, each once
+  std::vector<at::Tensor> tensors, outputs;
+  bool messages = true;  // and no collective
+};
+// Queues all in HCCL's group, then what follows them. At least one.
+Queued queue(const Coalescing::Calls& calls);
 
 }  // namespace npu::distributed

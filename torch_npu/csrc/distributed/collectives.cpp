@@ -250,8 +250,10 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::scatter(Tensors& outputs, TensorList
 }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::barrier(const c10d::BarrierOptions& opts) {
-  const c10::DeviceIndex index =
-      opts.device_ids.empty() ? own_device() : static_cast<c10::DeviceIndex>(opts.device_ids[0]);
+  const int64_t asked = opts.device_ids.empty() ? own_device() : opts.device_ids[0];
+  TORCH_CHECK_VALUE(asked >= 0 && asked < device_count(),
+                    "ProcessGroupHCCL: barrier: device_ids: there is no npu:", asked);
+  const auto index = static_cast<c10::DeviceIndex>(asked);
   const NPUGuard guard(index);
   const at::Tensor word =
       at::empty({1}, at::TensorOptions().dtype(at::kInt).device(c10::Device(c10::DeviceType::PrivateUse1, index)));

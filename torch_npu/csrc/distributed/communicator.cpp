@@ -8,6 +8,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/cann/root.h"
 #include "csrc/distributed/check.h"
+#include "csrc/distributed/initialization.h"
 #include "csrc/distributed/late.h"
 #include "csrc/distributed/settings.h"
 
@@ -85,11 +86,7 @@ Communicator::Communicator(const Meeting& meeting, const std::string& name, cons
   const uint64_t number = meet(meeting);
   try {
     const HcclRootInfo info = root_info(meeting, number);
-    const HcclCommConfig config = make_config(name, options);
-    HcclComm made = nullptr;
-    HCCL_CHECK(cann::hccl().HcclCommInitRootInfoConfig(static_cast<uint32_t>(ranks_.size()), &info,
-                                                       static_cast<uint32_t>(meeting.me), &config, &made));
-    handle_ = made;
+    handle_ = initialized(meeting, info, make_config(name, options));
   } catch (...) {
     give_up(meeting, number);
     throw;

@@ -18,8 +18,9 @@ constexpr auto kJoinLimit = std::chrono::seconds(5);
 
 std::string mailbox_key(uint64_t generation) { return "hccl_messages/" + std::to_string(generation); }
 
-using Bytes = std::vector<uint8_t>;
-std::string text_of(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
+// What a first message may go over.
+constexpr const char* kOverAll = "all";
+constexpr const char* kOverTwo = "two";
 
 }  // namespace
 
@@ -57,12 +58,15 @@ Communicators ProcessGroupHCCL::communicators_on(const OnDevice& place) const {
 }
 
 void ProcessGroupHCCL::check_usable() const {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
-  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  check_usable_locked(generation_);
+}
+
+void ProcessGroupHCCL::check_usable_locked(uint64_t generation) const {
+  TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
   const auto error = watched_->error();
   if (!error.empty()) C10_THROW_ERROR(DistBackendError, "ProcessGroupHCCL: the group failed before: " + error);
+  TORCH_CHECK(generation_ == generation, "ProcessGroupHCCL: reinit made the group's communicators anew");
 }
 
 uint64_t ProcessGroupHCCL::generation() const {
@@ -72,16 +76,30 @@ uint64_t ProcessGroupHCCL::generation() const {
 
 std::function<void()> ProcessGroupHCCL::still_usable(uint64_t generation) const {
   return [this, generation] {
-    check_usable();
-    TORCH_CHECK(this->generation() == generation, "ProcessGroupHCCL: reinit made the group's communicators anew");
+    std::lock_guard<std::mutex> lock(mutex_);
+    check_usable_locked(generation);
   };
 }
 
 std::shared_ptr<ProcessGroupHCCL::OnDevice> ProcessGroupHCCL::on(c10::DeviceIndex device) {
   std::lock_guard<std::mutex> lock(mutex_);
+  return on_locked(device);
+}
+
+const std::shared_ptr<ProcessGroupHCCL::OnDevice>& ProcessGroupHCCL::on_locked(c10::DeviceIndex device) {
+  TORCH_CHECK(!closed_, "ProcessGroupHCCL: the group was destroyed");
   std::shared_ptr<OnDevice>& place = devices_[device];
   if (!place) place = std::make_shared<OnDevice>(device, options_->is_high_priority_stream || settings().high_priority);
   return place;
+}
+
+std::shared_ptr<Communicator> ProcessGroupHCCL::keep(std::shared_ptr<Communicator> made, c10::DeviceIndex device,
+                                                     uint64_t generation, const std::function<void(OnDevice&)>& where) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  check_usable_locked(generation);
+  where(*on_locked(device));
+  watched_->add(made);
+  return made;
 }
 
 c10::DeviceIndex ProcessGroupHCCL::own_device() const {
@@ -116,13 +134,7 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::whole(c10::DeviceIndex device) {
   if (auto communicator = found()) return communicator;
   const uint64_t generation = this->generation();
   auto made = make_whole(device, generation);
-  still_usable(generation)();  // it took a while: the group may have ended
-  on(device);
-  watched_->add(made);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    devices_.at(device)->communicator = made;
-  }
+  keep(made, device, generation, [&](OnDevice& place) { place.communicator = made; });
   mailbox_.stop();  // from now on a first message takes this one
   return made;
 }
@@ -195,39 +207,35 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::with(c10::DeviceIndex device, in
   if (size_ <= 2 || peer == rank_ || (eager_ && !between.generation)) {
     made = whole(device);
   } else {
-    const std::string wish = there ? "all" : "two", key = between.key(rank_) + "/over";
-    const bool all = text_of(store_->compareSet(key, Bytes{}, Bytes(wish.begin(), wish.end()))) == "all";
-    made = all ? whole(device) : make_pair(device, between);
+    const Meeting meeting = meeting_of(between);
+    const bool all = settled_wish(meeting, come(meeting), there ? kOverAll : kOverTwo) == kOverAll;
+    made = all ? whole(device) : make_pair(device, between, meeting);
   }
-  still_usable(between.generation)();
-  std::lock_guard<std::mutex> lock(mutex_);
-  place->with[peer] = made;
-  return made;
+  return keep(made, device, between.generation, [&](OnDevice& place) { place.with[peer] = made; });
 }
 
-std::shared_ptr<Communicator> ProcessGroupHCCL::make_pair(c10::DeviceIndex device, const Pair& between) {
+Meeting ProcessGroupHCCL::meeting_of(const Pair& between) {
+  const int low = std::min(rank_, between.peer), high = std::max(rank_, between.peer);
+  Meeting meeting{between.store,
+                  between.key(rank_),
+                  {low, high},
+                  rank_ == low ? 0U : 1U,
+                  size_,
+                  between.limit,
+                  still_usable(between.generation),
+                  {}};
+  // Its other devices' are made by calls of both alone.
+  if (!between.number)
+    meeting.asked = [=, this] { ask(between.store, mailbox_key(between.generation), rank_, between.peer); };
+  return meeting;
+}
+
+std::shared_ptr<Communicator> ProcessGroupHCCL::make_pair(c10::DeviceIndex device, const Pair& between,
+                                                          const Meeting& meeting) {
   const NPUGuard guard(device);
   ensure_context();
-  const int low = std::min(rank_, between.peer), high = std::max(rank_, between.peer);
-  const auto usable = still_usable(between.generation);
-  const bool joins = &between.store != store_.get();
-  Meeting meeting{between.store, between.key(rank_), {low, high}, rank_ == low ? 0U : 1U,
-                  size_,         between.limit,      usable,      {}};
-  if (joins) {
-    if (!waits(meeting, between.peer)) return nullptr;
-    meeting.limit = std::min<std::chrono::milliseconds>(meeting.limit, kJoinLimit);
-    meeting.usable = [usable] {
-      mailboxes_are_open();
-      usable();
-    };
-  } else if (!between.number) {  // its other devices' are made by calls of both alone
-    meeting.asked = [&] { ask(between.store, mailbox_key(between.generation), rank_, between.peer); };
-  }
-  auto made = std::make_shared<Communicator>(meeting, communicator_name(c10::str(low, ":", high, "/", between.number)),
-                                             *options_);
-  usable();  // it took a while: the group may have ended
-  watched_->add(made);
-  return made;
+  const std::string name = c10::str(meeting.ranks[0], ":", meeting.ranks[1], "/", between.number);
+  return std::make_shared<Communicator>(meeting, communicator_name(name), *options_);
 }
 
 void ProcessGroupHCCL::join(int peer, c10d::Store& store) {
@@ -235,22 +243,33 @@ void ProcessGroupHCCL::join(int peer, c10d::Store& store) {
   const std::unique_lock<std::mutex> making(making_with(peer), std::try_to_lock);
   if (!making || device < 0) return;  // this rank's own message is there, too
   const Pair between = pair(peer, store);
-  if (between.number) return;
-  const std::shared_ptr<OnDevice> place = on(device);
-  const auto made = make_pair(device, between);
-  if (!made) return;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (closed_ || generation_ != between.generation) return;
-  place->with[peer] = made;
-  joined_[peer] = device;
+  Meeting meeting = meeting_of(between);
+  if (between.number || !waits(meeting, peer, kOverTwo)) return;
+  meeting.limit = std::min<std::chrono::milliseconds>(meeting.limit, kJoinLimit);
+  meeting.asked = {};
+  meeting.usable = [usable = meeting.usable] {
+    mailboxes_are_open();
+    usable();
+  };
+  const auto made = make_pair(device, between, meeting);
+  keep(made, device, between.generation, [&](OnDevice& place) {
+    place.with[peer] = made;
+    joined_[peer] = device;
+  });
 }
 
 void ProcessGroupHCCL::let_others_ask() {
   if (size_ <= 2) return;
-  const uint64_t generation = this->generation();
-  mailbox_.open(
-      store_, mailbox_key(generation), rank_, size_,
-      {[this] { return device_to_join_on() >= 0; }, [this](int peer, c10d::Store& store) { join(peer, store); }});
+  // Weak: a join holds the group, which may end meanwhile; the mailbox alone does not. (See release_resources.)
+  const c10::weak_intrusive_ptr<ProcessGroupHCCL> self(c10::intrusive_ptr<ProcessGroupHCCL>::reclaim_copy(this));
+  const auto able = [self] {
+    const auto group = self.lock();
+    return group && group->device_to_join_on() >= 0;
+  };
+  const auto join = [self](int peer, c10d::Store& store) {
+    if (const auto group = self.lock()) group->join(peer, store);
+  };
+  mailbox_.open(store_, mailbox_key(generation()), rank_, size_, {able, join});
 }
 
 }  // namespace npu::distributed

@@ -47,7 +47,9 @@ ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int ra
   watch(watched_);
 }
 
-ProcessGroupHCCL::~ProcessGroupHCCL() {
+ProcessGroupHCCL::~ProcessGroupHCCL() { release_resources(); }
+
+void ProcessGroupHCCL::release_resources() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;
@@ -119,7 +121,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_over(const std::shared_ptr<Co
   const c10::Device device = what.tensors.at(0).device();
   const NPUGuard guard(device.index());
   const c10::Stream here = current_stream(device.index());
-  const bool together = coalescing_.mine();
+  const bool together = coalescing_.mine(), message = what.lane.kind != Lane::kCollective;
   const c10::Stream stream = what.async || together ? place->lanes.at(what.lane) : here;
   if (stream != here) {
     PooledEvent ready(device.index());
@@ -132,12 +134,11 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_over(const std::shared_ptr<Co
   const c10::StreamGuard on_stream(stream);
   Steps steps = body(communicator->handle(), raw_stream(stream));
   if (together) {
-    coalescing_.add(stream, std::move(steps), what.tensors, what.outputs, communicator);
+    coalescing_.add({stream, std::move(steps), what.tensors, what.outputs, communicator, message});
     return nullptr;
   }
   steps.issue();
   if (steps.after) steps.after();
-  const bool message = what.lane.kind != Lane::kCollective;
   return finish(WorkInfo{rank_,
                          what.type,
                          what.title,
@@ -151,7 +152,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_over(const std::shared_ptr<Co
 }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::finish(WorkInfo info, const Tensors& inputs, bool message) {
-  info.sequence = ++sequence_;
+  info.sequence = ++(message ? messages_ : sequence_);
   // What is captured does not run now: nobody may ask its event, and a replay is the graph's.
   const bool captured = std::any_of(info.streams.begin(), info.streams.end(), is_capturing);
   auto work = c10::make_intrusive<WorkHCCL>(std::move(info));
@@ -164,14 +165,15 @@ void ProcessGroupHCCL::startCoalescing() { coalescing_.begin(); }
 void ProcessGroupHCCL::abandon_coalescing() { coalescing_.drop(); }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::endCoalescing() {
-  if (!coalescing_.end()) return nullptr;
-  return as_backend_error(coalescing_.communicators(), [&]() -> WorkPtr {
-    Coalescing::Done done = coalescing_.run();
-    if (done.streams.empty()) return nullptr;
+  const std::optional<Coalescing::Calls> calls = coalescing_.end();
+  if (!calls || calls->empty()) return nullptr;
+  const Communicators communicators = communicators_of(*calls);
+  return as_backend_error(communicators, [&] {
+    Queued done = queue(*calls);
     const NPUGuard guard(done.streams[0].device_index());
     return finish(WorkInfo{rank_, c10d::OpType::COALESCED, "hccl:coalesced", 0, std::move(done.streams),
-                           std::move(done.outputs), options_->timeout, false, std::move(done.communicators)},
-                  done.tensors, false);
+                           std::move(done.outputs), options_->timeout, false, communicators},
+                  done.tensors, done.messages);
   });
 }
 

@@ -38,6 +38,8 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
                    std::shared_ptr<Communicator> parent, std::vector<uint32_t> ranks, uint64_t split_id);
   ~ProcessGroupHCCL() override;
+  // When the last reference goes, though weak ones, which the mailbox has, put the destructor off.
+  void release_resources() override;
 
   const std::string getBackendName() const override { return "hccl"; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
@@ -118,8 +120,9 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   // Calls made while it lives go together. `end` launches them; without it, an exception for one, they are forgotten.
   class Together {
    public:
-    explicit Together(ProcessGroupHCCL& group) : group_(&group), before_(group.coalescing_.count()) {
+    explicit Together(ProcessGroupHCCL& group) : group_(&group) {
       group.startCoalescing();
+      before_ = group.coalescing_.count();
     }
     ~Together() {
       if (group_) group_->coalescing_.drop_inner(before_);
@@ -129,26 +132,32 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
 
    private:
     ProcessGroupHCCL* group_;
-    const size_t before_;
+    size_t before_;
   };
 
   // connect.cpp: which communicator a call goes over. They are made at first use, waiting for other ranks.
   std::shared_ptr<OnDevice> on(c10::DeviceIndex device);
+  const std::shared_ptr<OnDevice>& on_locked(c10::DeviceIndex device);
   std::shared_ptr<Communicator> whole(c10::DeviceIndex device);
   std::shared_ptr<Communicator> with(c10::DeviceIndex device, int peer);
   std::shared_ptr<Communicator> make_whole(c10::DeviceIndex device, uint64_t generation);
   struct Pair;
   Pair pair(int peer, c10d::Store& store) const;
-  std::shared_ptr<Communicator> make_pair(c10::DeviceIndex device, const Pair& pair);
+  Meeting meeting_of(const Pair& pair);
+  std::shared_ptr<Communicator> make_pair(c10::DeviceIndex device, const Pair& pair, const Meeting& meeting);
   void join(int peer, c10d::Store& store);
   c10::DeviceIndex device_to_join_on() const;  // -1 where it is not known
   std::mutex& making_with(int peer);
   std::string communicator_name(const std::string& which) const;
   uint64_t generation() const;
+  // Makes a communicator the group's, if that is still usable after the while that making it took; else throws.
+  std::shared_ptr<Communicator> keep(std::shared_ptr<Communicator> made, c10::DeviceIndex device, uint64_t generation,
+                                     const std::function<void(OnDevice&)>& where);
   std::function<void()> still_usable(uint64_t generation) const;  // check_usable, and reinit has not come meanwhile
   Communicators communicators() const;
   Communicators communicators_on(const OnDevice& place) const;
   void check_usable() const;  // throws if the group has ended or failed
+  void check_usable_locked(uint64_t generation) const;
   // Where a call without a tensor belongs.
   c10::DeviceIndex own_device() const;
   std::shared_ptr<Communicator> existing(int rank, bool make);
@@ -177,7 +186,8 @@ class NPU_API ProcessGroupHCCL : public c10d::Backend {
   bool closed_ = false;
   uint64_t generation_ = 0;  // how often reinit made new communicators
   uint64_t splits_ = 0;
-  std::atomic<uint64_t> sequence_{0};
+  std::atomic<uint64_t> sequence_{0},
+      messages_{0};        // collectives are numbered alike on all ranks, messages by themselves
   uint64_t barriers_ = 0;  // monitored ones
   Coalescing coalescing_;
   Mailbox mailbox_;

@@ -64,46 +64,50 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_p
   return child;
 }
 
+// In the store: who arrives leaves a word of its own, and is answered under it: a group before this one, over the same store, has
+// left others.
 void ProcessGroupHCCL::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
   const auto limit = opts.timeout == c10d::kUnsetTimeout ? options_->timeout : opts.timeout;
   const auto end = std::chrono::steady_clock::now() + limit;
   const std::string key = "monitored_barrier/" + std::to_string(++barriers_) + "/";
-  const auto arrive = [&](int rank) { return key + std::to_string(rank); };
+  const auto arrival = [&](int rank) { return key + std::to_string(rank); };
   const auto left = [&] {
     const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     return std::max(rest, std::chrono::milliseconds(1));
   };
-  const std::string done = key + "done";
   if (rank_) {
-    store_->set(arrive(rank_), std::vector<uint8_t>{1});
+    const std::string word = Meeting::random_word();
+    store_->set(arrival(rank_), std::vector<uint8_t>(word.begin(), word.end()));
     try {
       // Rank 0 says who is missing when its time is over, a moment after ours.
-      store_->wait({done}, left() + std::chrono::seconds(5));
+      store_->wait({key + word}, left() + std::chrono::seconds(5));
     } catch (const c10::DistStoreError&) {  // its time is over; a store that is lost says so itself
       C10_THROW_ERROR(DistBackendError, c10::str("[Rank ", rank_, "]: rank 0 failed to pass monitored_barrier in ",
                                                  limit.count(), " ms"));
     }
-    const std::vector<uint8_t> text = store_->get(done);
+    const std::vector<uint8_t> text = store_->get(key + word);
+    store_->deleteKey(key + word);
     if (text.size() > 1) C10_THROW_ERROR(DistBackendError, std::string(text.begin(), text.end()));
     return;
   }
   std::vector<int> missing;
+  std::vector<std::string> words;
   for (int r = 1; r < size_ && (missing.empty() || wait_all_ranks); ++r) {
     try {
-      store_->wait({arrive(r)}, left());
-      store_->deleteKey(arrive(r));
+      store_->wait({arrival(r)}, left());
+      const std::vector<uint8_t> word = store_->get(arrival(r));
+      words.emplace_back(word.begin(), word.end());
+      store_->deleteKey(arrival(r));
     } catch (const c10::DistStoreError&) {
       missing.push_back(r);
     }
   }
-  if (missing.empty()) {
-    store_->set(done, std::vector<uint8_t>{1});
-    return;
-  }
   const std::string text = c10::str("[Rank 0]: Rank", missing.size() > 1 ? "s " : " ", c10::Join(", ", missing),
                                     " failed to pass monitored_barrier in ", limit.count(), " ms");
-  store_->set(done, std::vector<uint8_t>(text.begin(), text.end()));
-  C10_THROW_ERROR(DistBackendError, text);
+  const std::vector<uint8_t> answer =
+      missing.empty() ? std::vector<uint8_t>{1} : std::vector<uint8_t>(text.begin(), text.end());
+  for (const std::string& word : words) store_->set(key + word, answer);
+  if (!missing.empty()) C10_THROW_ERROR(DistBackendError, text);
 }
 
 void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) {
@@ -134,8 +138,8 @@ void ProcessGroupHCCL::abort() {
     closed_ = true;
   }
   give_up(c10::str("rank ", rank_, " aborted the group"));
-  mailbox_.close();
   watched_->close();
+  mailbox_.close();
   std::lock_guard<std::mutex> lock(mutex_);
   devices_.clear();
 }

@@ -30,7 +30,7 @@ namespace {
 
 constexpr milliseconds kSoon{10},
     kLate{250};  // between two looks: after something new, and when nothing has come for long
-constexpr auto kStuck = std::chrono::seconds(1);  // how long an end waits for a look at a store that does not answer
+constexpr auto kStuck = std::chrono::seconds(1);  // how long an end waits for who asks a store that does not answer
 
 std::atomic<bool> all_closed{false};
 
@@ -57,31 +57,31 @@ StorePtr another_connection(const StorePtr& store) {
 
 }  // namespace
 
-// One group's mailbox. `mutex` guards what changes; the owner is called only while `busy` says so.
+// One group's mailbox. `mutex` guards what changes; the owner is called without it.
 struct Asked {
   Asked(std::string key, int rank, int size, std::string prefix, Mailbox::Owner owner)
       : key(std::move(key)), rank(rank), size(size), prefix(std::move(prefix)), owner(std::move(owner)) {}
+
+  Mailbox::Owner whose() {
+    std::lock_guard<std::mutex> lock(mutex);
+    return owner;
+  }
   const std::string key;
   const int rank, size;
   const std::string prefix;
-  const Mailbox::Owner owner;
   const pid_t process = getpid();
   c10d::Store* shared = nullptr;  // names the listener
 
   std::mutex mutex;
   std::condition_variable changed;
   bool open = true;
-  int busy = 0;           // calls of the owner under way
+  Mailbox::Owner owner;   // of nobody when it is closed
+  int busy = 0;           // joins under way
   std::set<int> joining;  // peers
   int64_t seen = 0;       // questions
-  bool waiting = false;   // was asked, and could not join yet
+  bool waiting = false;   // some who asked may not be answered yet
 
-  bool enter() {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (open) ++busy;
-    return open;
-  }
-  void leave(int peer = -1) {
+  void leave(int peer) {
     std::lock_guard<std::mutex> lock(mutex);
     joining.erase(peer);
     --busy;
@@ -95,7 +95,7 @@ using AskedPtr = std::shared_ptr<Asked>;
 
 void join(const AskedPtr& asked, int peer, const StorePtr& store) {
   try {
-    asked->owner.join(peer, *store);
+    if (const Mailbox::Owner owner = asked->whose(); owner.join) owner.join(peer, *store);
   } catch (const std::exception& error) {  // who asked is told by its own call
     VLOG(1) << "ProcessGroupHCCL: joining rank " << peer << ": " << error.what();
   }
@@ -156,7 +156,7 @@ class Listener {
  private:
   // Whether this rank was asked since the last look.
   bool look(const AskedPtr& asked) {
-    if (lost_ || !asked->enter()) return false;
+    if (lost_) return false;
     bool something = false;
     try {
       StorePtr store = store_;
@@ -165,26 +165,34 @@ class Listener {
       something = count != asked->seen;
       if (something || asked->waiting) {
         asked->seen = count;
-        asked->waiting = !asked->owner.able();
-        for (int peer = 0; !asked->waiting && peer < asked->size; ++peer)
+        asked->waiting = true;  // until all who asked are answered
+        const Mailbox::Owner owner = asked->whose();
+        if (!owner.able || !owner.able()) return something;
+        for (int peer = 0; peer < asked->size; ++peer)
           if (peer != asked->rank && store->check({flag_of(asked->key, asked->rank, peer)})) start(asked, peer, store);
+        asked->waiting = false;
       }
     } catch (const c10::DistNetworkError&) {  // the store is gone, and with it whoever would ask
       lost_ = true;
     } catch (const std::exception& error) {  // the next look may go better
       VLOG(1) << "ProcessGroupHCCL: a look at what other ranks ask: " << error.what();
     }
-    asked->leave();
     return something;
   }
 
+  // Throws where the system has no thread: who asked is looked for again.
   static void start(const AskedPtr& asked, int peer, const StorePtr& store) {
     {
       std::lock_guard<std::mutex> lock(asked->mutex);
       if (!asked->open || !asked->joining.insert(peer).second) return;
       ++asked->busy;
     }
-    std::thread(join, asked, peer, store).detach();
+    try {
+      std::thread(join, asked, peer, store).detach();
+    } catch (...) {
+      asked->leave(peer);
+      throw;
+    }
   }
 
   std::mutex mutex_;
@@ -250,7 +258,9 @@ void Mailbox::close() noexcept {
   stop();
   if (!asked_ || asked_->process != getpid()) return;
   std::unique_lock<std::mutex> lock(asked_->mutex);
-  asked_->changed.wait(lock, [&] { return !asked_->busy; });
+  const Owner let_go = std::exchange(asked_->owner, {});
+  asked_->changed.wait_for(lock, kStuck, [&] { return !asked_->busy; });
+  lock.unlock();
 }
 
 void mailboxes_are_open() { TORCH_CHECK(!all_closed, "ProcessGroupHCCL: the process ends"); }

@@ -2,7 +2,7 @@
 // of a group makes a communicator of these two, for which both are needed; in a ring of sends each rank waits in its own. So who
 // comes first asks the other over the store, and a thread of the other's joins. Not needed once the group has a communicator of all.
 // What it is not: the meeting itself (meeting.h).
-// Who calls it: group.cpp and lifetime.cpp; python/distributed.cpp closes all at the end.
+// Who calls it: group.cpp, connect.cpp and lifetime.cpp; python/distributed.cpp closes all at the end.
 // A thread and a connection for each store that groups with an open mailbox share. Thread-safe.
 #pragma once
 
@@ -23,6 +23,7 @@ struct Asked;
 
 class Mailbox {
  public:
+  // Both keep the owner alive while they run, and do nothing once it has ended.
   struct Owner {
     std::function<bool()> able;  // it knows on which device it would join
     // Of rank `peer`, over a connection that nobody waits in. Blocks until both are there, or throws.
@@ -35,7 +36,7 @@ class Mailbox {
   void open(const c10::intrusive_ptr<c10d::Store>& store, std::string key, int rank, int size, Owner owner);
   // Nobody is asked from now on.
   void stop() noexcept;
-  // Nothing of the owner is called any more, and the store is let go.
+  // The owner is let go, and so is the store: now, unless a join is waiting for an answer of it.
   void close() noexcept;
 
  private:

@@ -1,10 +1,13 @@
 // See meeting.h. In the store, under the meeting's key:
 //   try            the number of the try; absent: 0
-//   N/here/R       rank R has come to try N
+//   N/here/R       rank R has come to try N: a word of its own. A group made over the store of one before finds its ranks there
+//                  already, by other words, and goes on to the next try
+//   N/wish         see settled_wish
 //   N/state        "met" or "over", whichever was written first: who gives up and who comes last agree on what happened
 //   N/first        the first rank's word: 1 and bytes, or 0 and why there are none
 #include "csrc/distributed/meeting.h"
 
+#include <ATen/core/Generator.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -52,6 +55,12 @@ std::vector<int> missing(const Meeting& m, uint64_t number) {
   return ranks;
 }
 
+bool all_here(const Meeting& m, uint64_t number) {
+  std::vector<std::string> keys;
+  for (const int r : m.ranks) keys.push_back(here(m, number, r));
+  return m.store.check(keys);
+}
+
 [[noreturn]] void throw_missing_ranks(const Meeting& m, const std::vector<int>& ranks) {
   C10_THROW_ERROR(
       DistBackendError,
@@ -78,9 +87,8 @@ class Pause {
 
 // In try `number` until it is settled: whether all have met.
 bool attend(const Meeting& m, uint64_t number, steady_clock::time_point end) {
-  m.store.set(here(m, number, m.ranks[m.me]), Bytes{1});
   if (m.asked) m.asked();
-  if (missing(m, number).empty()) return settle(m, number, "met");
+  if (all_here(m, number)) return settle(m, number, "met");
   const std::string state = in_try(m, number, "state");
   for (Pause pause(m.ranks.size());; pause.rest()) {
     if (m.store.check({state})) return text(m.store.get(state)) == "met";
@@ -91,11 +99,25 @@ bool attend(const Meeting& m, uint64_t number, steady_clock::time_point end) {
 
 }  // namespace
 
+std::string Meeting::random_word() { return std::to_string(c10::detail::getNonDeterministicRandom()); }
+
+uint64_t come(const Meeting& m) {
+  for (;;) {
+    const uint64_t number = current_try(m);
+    if (text(m.store.compareSet(here(m, number, m.ranks[m.me]), Bytes{}, bytes(m.nonce))) == m.nonce) return number;
+    begin_next(m, number);
+  }
+}
+
+std::string settled_wish(const Meeting& m, uint64_t number, const std::string& wish) {
+  return text(m.store.compareSet(in_try(m, number, "wish"), Bytes{}, bytes(wish)));
+}
+
 uint64_t meet(const Meeting& m) {
   const auto end = steady_clock::now() + m.limit;
   std::set<int> never(m.ranks.begin(), m.ranks.end());  // came to no try
   for (;;) {
-    const uint64_t number = current_try(m);
+    const uint64_t number = come(m);
     try {
       if (attend(m, number, end)) return number;
     } catch (...) {
@@ -113,9 +135,11 @@ uint64_t meet(const Meeting& m) {
   }
 }
 
-bool waits(const Meeting& m, int rank) {
+bool waits(const Meeting& m, int rank, const std::string& wish) {
   const uint64_t number = current_try(m);
-  return m.store.check({here(m, number, rank)}) && !m.store.check({in_try(m, number, "state")});
+  const std::string settled = in_try(m, number, "wish");
+  return m.store.check({here(m, number, rank), settled}) && text(m.store.get(settled)) == wish &&
+         !m.store.check({in_try(m, number, "state")});
 }
 
 Bytes from_first(const Meeting& m, uint64_t number, const std::function<Bytes()>& make) {

@@ -1,5 +1,5 @@
-// ProcessGroupHCCL's messages, over a communicator of the two ranks or of all (connect.cpp). Each peer has a stream for sends and one for receives (lanes.h), so that no order of isend and irecv
-// among ranks blocks, batched or not. Tags are not carried: messages of a pair arrive in the order they were sent.
+// ProcessGroupHCCL's messages, over a communicator of the two ranks or of all (connect.cpp). Each peer has a stream for sends and one
+// for receives (lanes.h), so that no order of isend and irecv among ranks blocks, batched or not. Tags are not carried: messages of a pair arrive in the order they were sent.
 #include "csrc/cann/api.h"
 #include "csrc/distributed/check.h"
 #include "csrc/distributed/group.h"

@@ -3,9 +3,12 @@
 
 #include <c10/util/Logging.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include <torch/csrc/distributed/c10d/FlightRecorderDetail.hpp>
@@ -33,6 +36,8 @@ struct State {
   Recorder recorder;
   std::mutex mutex;
   std::map<size_t, Sequence> groups;
+  int dumps = 0;  // threads that write one
+  std::condition_variable dumped;
   State() {
     recorder.max_entries_ = settings().trace_buffer_size;
     recorder.enabled_ = recorder.max_entries_ > 0;
@@ -77,7 +82,12 @@ std::string dump_json(bool collectives, bool only_active) {
 
 void dump_after_failure(int rank) {
   if (!enabled() || !settings().dump_on_timeout) return;
-  std::thread([rank] {
+  State& s = state();
+  {
+    std::lock_guard<std::mutex> lock(s.mutex);
+    ++s.dumps;
+  }
+  std::thread([rank, &s] {
     const std::string path = settings().trace_file + std::to_string(rank);
     const std::string calls = dump(true, true, false), part = path + ".part";
     std::ofstream file(part, std::ios::binary);
@@ -86,7 +96,17 @@ void dump_after_failure(int rank) {
     const bool written = file && std::rename(part.c_str(), path.c_str()) == 0;  // who looks finds all of it or nothing
     LOG(ERROR) << "ProcessGroupHCCL: the last calls "
                << (written ? "are in " : "could not be written (TORCH_HCCL_DEBUG_INFO_TEMP_FILE) to ") << path;
+    std::lock_guard<std::mutex> lock(s.mutex);
+    --s.dumps;
+    s.dumped.notify_all();
   }).detach();
+}
+
+void finish_dumps() {
+  if (!enabled()) return;
+  State& s = state();
+  std::unique_lock<std::mutex> lock(s.mutex);
+  s.dumped.wait_for(lock, std::chrono::seconds(30), [&] { return !s.dumps; });
 }
 
 }  // namespace npu::distributed::recorder

@@ -27,5 +27,6 @@ NPU_API std::string dump_json(bool collectives, bool only_active);
 // TORCH_HCCL_DUMP_ON_TIMEOUT: to the file TORCH_HCCL_DEBUG_INFO_TEMP_FILE + rank, on a thread of its own (stacks need the
 // interpreter, which whoever hangs may hold). Tells the log where.
 void dump_after_failure(int rank);
+void finish_dumps();  // of these threads; before the interpreter ends, and without its lock
 
 }  // namespace npu::distributed::recorder

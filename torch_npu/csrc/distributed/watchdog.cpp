@@ -67,6 +67,7 @@ void stop_watchdog() {
   }
   d.wake.notify_all();
   d.thread.join();
+  recorder::finish_dumps();
 }
 
 void Watched::add(c10::intrusive_ptr<WorkHCCL> work, const std::vector<at::Tensor>& inputs, bool message) {
@@ -77,25 +78,30 @@ void Watched::add(c10::intrusive_ptr<WorkHCCL> work, const std::vector<at::Tenso
 
 void Watched::add(std::shared_ptr<Communicator> communicator) {
   std::lock_guard<std::mutex> lock(mutex_);
-  communicators_.push_back(std::move(communicator));
+  const bool known = std::find(communicators_.begin(), communicators_.end(), communicator) != communicators_.end();
+  if (!known) communicators_.push_back(std::move(communicator));
 }
 
-void Watched::forget_works() {
+Watched::Entries Watched::all_works() {
   for (const Entry& e : works_) recorder::retire(e.recorded);
-  works_.clear();
+  return std::exchange(works_, {});
 }
 
 void Watched::close() {
+  Entries works;
+  Communicators communicators;
   std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
-  forget_works();
-  communicators_.clear();
+  works = all_works();
+  communicators.swap(communicators_);
 }
 
 void Watched::reset(bool communicators) {
+  Entries works;
+  Communicators ended;
   std::lock_guard<std::mutex> lock(mutex_);
-  forget_works();
-  if (communicators) communicators_.clear();
+  works = all_works();
+  if (communicators) ended.swap(communicators_);
   error_.clear();
 }
 
@@ -133,14 +139,15 @@ void Watched::fail(const std::string& reason) {
 }
 
 bool Watched::check() {
+  Entries done;
   std::unique_lock<std::mutex> lock(mutex_);
   if (closed_) return false;
-  const auto done = std::remove_if(works_.begin(), works_.end(), [](const Entry& e) {
+  std::erase_if(works_, [&](Entry& e) {
     if (!e.work->isCompleted()) return false;
     recorder::retire(e.recorded);
+    done.push_back(std::move(e));
     return true;
   });
-  works_.erase(done, works_.end());
   if (error_.empty()) {
     for (const auto& c : communicators_)
       if (auto error = c->async_error()) error_ = *error;

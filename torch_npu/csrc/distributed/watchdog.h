@@ -35,15 +35,17 @@ class Watched {
     c10::intrusive_ptr<WorkHCCL> work;
     std::optional<size_t> recorded;
   };
+  using Entries =
+      std::vector<Entry>;  // what leaves works_ dies without mutex_: an output's end may want the interpreter
   void fail_works();
-  void forget_works();
+  Entries all_works();
 
   const recorder::Group group_;
   const int rank_;
   mutable std::mutex mutex_;
   bool closed_ = false;
-  std::vector<Entry> works_;
-  std::vector<std::shared_ptr<Communicator>> communicators_;
+  Entries works_;
+  Communicators communicators_;
   std::string error_;
   std::chrono::steady_clock::time_point failed_;
 };

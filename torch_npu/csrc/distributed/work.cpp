@@ -12,6 +12,12 @@
 #include "csrc/distributed/settings.h"
 
 namespace npu::distributed {
+namespace {
+
+// After its timeout a work waits so long for the library's error, which names the rank that it waited for.
+constexpr auto kGrace = std::chrono::seconds(2);
+
+}  // namespace
 
 WorkHCCL::WorkHCCL(WorkInfo info)
     : Work(info.rank, info.type, info.title), info_(std::move(info)), began_(std::chrono::steady_clock::now()) {
@@ -56,9 +62,7 @@ void WorkHCCL::rethrow() {
   if (exception_) std::rethrow_exception(exception_);
 }
 
-bool WorkHCCL::overdue() const {
-  return std::chrono::steady_clock::now() - began_ > info_.timeout + std::chrono::seconds(2);
-}
+bool WorkHCCL::overdue() const { return std::chrono::steady_clock::now() - began_ > info_.timeout + kGrace; }
 
 std::string WorkHCCL::describe() const {
   return c10::str(c10d::opTypeToString(info_.type), " (number ", info_.sequence, " of the group, rank ", info_.rank,
@@ -75,7 +79,7 @@ void WorkHCCL::synchronize() {
 bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
   const bool limited = timeout != kNoTimeout;
   if (limited || info_.host_waits || settings().blocking_wait) {
-    const auto limit = limited ? timeout : info_.timeout;
+    const auto limit = limited ? timeout : info_.timeout + kGrace;
     // Short at first: a small collective is done in microseconds.
     for (auto pause = std::chrono::microseconds(20); !isCompleted();
          pause = std::min(pause * 2, std::chrono::microseconds(1000))) {

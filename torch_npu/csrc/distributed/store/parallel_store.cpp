@@ -47,13 +47,17 @@ class Request {
 
 ParallelStore::Bytes to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
-// For what the server answers without waiting for anybody.
-Deadline soon() { return steady_clock::now() + std::chrono::minutes(5); }
+// A wait was taken back: nothing more comes of it, and the connection serves on.
+struct Canceled : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // Zero is PyTorch's "no timeout".
 Deadline after(std::chrono::milliseconds timeout) {
   return steady_clock::now() + (timeout.count() > 0 ? timeout : std::chrono::hours(24 * 365));
 }
+
+const std::string kRemedy = "; clone() makes a store with a new connection";
 
 std::string list(const std::vector<std::string>& keys) {
   std::string out;
@@ -121,14 +125,26 @@ c10::intrusive_ptr<c10d::Store> ParallelStore::clone() {
 template <class Talk>
 auto ParallelStore::talk(const std::string& what, Talk&& talk) {
   std::lock_guard lock(lock_);
+  if (!client_) C10_THROW_ERROR(DistNetworkError, what + ": the connection is over since " + lost_ + kRemedy);
   try {
     return talk(*client_);
-  } catch (const store::TimedOut& error) {
+  } catch (const Canceled& error) {
     C10_THROW_ERROR(DistStoreError, what + ": " + error.what());
-  } catch (const store::ConnectionLost& error) {
-    C10_THROW_ERROR(DistNetworkError, what + ": " + error.what());
+  } catch (const store::TimedOut& error) {
+    lose(what, error);
+    C10_THROW_ERROR(DistStoreError, lost_ + "; a late answer would be taken for the next request's" + kRemedy);
+  } catch (const std::exception& error) {
+    lose(what, error);
+    C10_THROW_ERROR(DistNetworkError, lost_);
   }
 }
+
+void ParallelStore::lose(const std::string& what, const std::exception& error) {
+  client_.reset();
+  lost_ = what + ": " + error.what();
+}
+
+Deadline ParallelStore::soon() const { return steady_clock::now() + options_.answer_timeout; }
 
 std::string ParallelStore::await(std::string_view request, Milliseconds timeout, bool value) {
   client_->send(request);
@@ -138,7 +154,7 @@ std::string ParallelStore::await(std::string_view request, Milliseconds timeout,
   } catch (const store::TimedOut&) {
     client_->send(Request(Query::kCancelWait));
     if (client_->value<Answer>(soon()) == Answer::kCanceled) {
-      throw store::TimedOut("timeout after " + std::to_string(timeout.count()) + "ms");
+      throw Canceled("timeout after " + std::to_string(timeout.count()) + "ms");
     }
     late = true;  // it came while it was taken back: the cancellation's answer follows
   }
@@ -224,12 +240,14 @@ void ParallelStore::queuePush(const std::string& key, const Bytes& value) {
 }
 
 ParallelStore::Bytes ParallelStore::queuePop(const std::string& key, bool block) {
-  return talk("queue_pop " + key, [&](Client& client) {
+  const auto first = talk("queue_pop " + key, [&](Client& client) -> std::optional<Bytes> {
     if (block) return to_bytes(await(Request(Query::kWaitPop).key(key), timeout_, true));
     client.send(Request(Query::kQueuePop).key(key));
-    if (client.value<int64_t>(soon()) == 0) C10_THROW_ERROR(DistQueueEmptyError, "queue is empty");
+    if (client.value<int64_t>(soon()) == 0) return std::nullopt;
     return to_bytes(client.text(soon()));
   });
+  if (!first) C10_THROW_ERROR(DistQueueEmptyError, "queue is empty");
+  return *first;
 }
 
 int64_t ParallelStore::queueLen(const std::string& key) {

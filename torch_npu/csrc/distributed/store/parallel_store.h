@@ -29,6 +29,8 @@ struct ParallelStoreOptions {
   std::optional<int> listen_fd;  // a bound socket for the server
   std::optional<int64_t> proxy;  // process id: connect to its proxy instead
   std::chrono::milliseconds timeout = c10d::Store::kDefaultTimeout;
+  // For what the server answers without waiting for anybody; then the connection is given up.
+  std::chrono::milliseconds answer_timeout = std::chrono::minutes(5);
 };
 
 class NPU_API ParallelStore final : public c10d::Store {
@@ -66,19 +68,23 @@ class NPU_API ParallelStore final : public c10d::Store {
   uint16_t port() const { return options_.port; }
 
  private:
-  // Runs `talk(client)` alone, and turns its errors into PyTorch's, about `what`.
+  // Runs `talk(client)` alone, and turns its errors into PyTorch's, about `what`. It returns or throws Canceled once all answers are
+  // read; after anything else the connection is lost: what comes late would be taken for the answer to the next request.
   template <class Talk>
   auto talk(const std::string& what, Talk&& talk);
-  // Sends what waits for others and reads kDone, and the value that follows it if one does. Throws TimedOut once the wait
+  void lose(const std::string& what, const std::exception& error);
+  // Sends what waits for others and reads kDone, and the value that follows it if one does. Throws Canceled once the wait
   // is taken back.
   std::string await(std::string_view request, Milliseconds timeout, bool value = false);
   void wait_for_workers();
+  store::Deadline soon() const;
 
   std::string host_;
   ParallelStoreOptions options_;
   std::shared_ptr<store::Server> server_;
   std::mutex lock_;
-  std::unique_ptr<store::Client> client_;
+  std::unique_ptr<store::Client> client_;  // null: lost
+  std::string lost_;                       // and by what
 };
 
 }  // namespace npu::distributed
