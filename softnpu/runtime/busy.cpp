@@ -4,6 +4,7 @@
 
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/registry.h"
 
 namespace softnpu {
@@ -19,10 +20,9 @@ struct alignas(64) Meter {
   uint64_t* word = nullptr;  // in the registry, which is never unmapped
 };
 
-constexpr int kDevices = 64;
 Meter& meter(int device) noexcept {
-  static Meter* all = new Meter[kDevices];
-  return all[unsigned(device) % kDevices];
+  static Meter* all = new Meter[kMaxDevices];
+  return all[size_t(device)];
 }
 
 void store(Meter& m, uint64_t value) noexcept {
@@ -38,7 +38,7 @@ void Stretch::begin() noexcept {
   if (m.threads++ > 0) return;
   if (!m.asked) {
     m.asked = true;
-    if (device_ >= 0 && device_ < device_count()) m.word = Registry::get().busy(config().visible[size_t(device_)]);
+    if (device_ < device_count()) m.word = Registry::get().busy(config().visible[size_t(device_)]);
   }
   m.since = uint64_t(now_ns());
   store(m, kBusyNow | (m.since - m.sum));

@@ -7,12 +7,12 @@
 #include <string>
 
 #include "softnpu/runtime/error.h"
+#include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/soc.h"
 
 namespace softnpu {
 namespace {
 
-constexpr int kMaxDevices = 64;
 constexpr int kInvalidParam = 100000;
 
 bool switched_on(const char* name) {

@@ -10,6 +10,7 @@
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/ipc.h"
+#include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/process.h"
 #include "softnpu/runtime/registry.h"
 #include "softnpu/runtime/stream.h"
@@ -19,7 +20,7 @@
 namespace softnpu {
 
 struct DeviceTable {
-  Device devices[64];
+  Device devices[kMaxDevices];
   DeviceTable() {
     for (size_t i = 0; i < config().visible.size(); ++i) {
       devices[i].index_ = int(i);

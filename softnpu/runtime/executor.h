@@ -39,7 +39,7 @@ class Executor {
   Stream* next() noexcept;
 
   const Runner as_;
-  std::mutex mutex_;  // guards turns_ and thread_; a leaf: nothing is called with it held
+  std::mutex mutex_;  // guards turns_ and thread_; before the mutex of all executors, which a thread's start takes
   schedule::Turns turns_;
   std::atomic<uint32_t> epoch_{0};
   std::atomic<uint32_t> sleeping_{0};

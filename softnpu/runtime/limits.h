@@ -1,4 +1,6 @@
-// What exports check of their callers' numbers: timeouts and sizes. Who uses it: api_*.cpp, copy.cpp, pinned.cpp.
+// Limits: how many devices there may be, and what exports check of their callers' timeouts and sizes.
+// Who uses it: api_*.cpp, copy.cpp, pinned.cpp; for the devices
+// config.cpp, device.cpp, schedule.h, busy.cpp, registry.h, registry_view.cpp, utilization.h.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +10,9 @@
 #include "softnpu/runtime/futex.h"
 
 namespace softnpu {
+
+// ANYCEND_DEVICES is no more; tables by device have so many places.
+inline constexpr int kMaxDevices = 64;
 
 // CANN's timeouts: milliseconds, or -1 for ever.
 inline int64_t deadline_of(int32_t timeout) {

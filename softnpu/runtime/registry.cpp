@@ -83,7 +83,7 @@ bool Registry::held_by_other(int index) noexcept {
 }
 
 RegistryRecord* Registry::mine(int device) noexcept {
-  if (fd_ < 0 || device < 0 || device >= 64) return nullptr;
+  if (fd_ < 0 || device < 0 || device >= kMaxDevices) return nullptr;
   if (index_[device] >= 0) return &records_[index_[device]];
   for (int i = 0; i < kRecords; ++i) {
     bool own = false;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "softnpu/runtime/limits.h"
+
 namespace softnpu {
 
 // One process on one device. The file is a header of zeros, as long as a record, and then these; the layout is the contract with
@@ -67,7 +69,7 @@ class Registry {
   RegistryRecord* records_ = nullptr;
   std::mutex growth_mutex_;  // before mutex_
   std::mutex mutex_;         // guards index_
-  int index_[64];            // our record by physical device, -1: none yet
+  int index_[kMaxDevices];   // our record by physical device, -1: none yet
 };
 
 }  // namespace softnpu

@@ -10,6 +10,7 @@
 
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/limits.h"
 
 namespace softnpu {
 namespace {
@@ -18,7 +19,6 @@ constexpr int kInternal = 500000;
 constexpr size_t kHeader = sizeof(RegistryRecord);
 constexpr size_t kBytes = kHeader + sizeof(RegistryRecord) * Registry::kRecords;
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;
-constexpr int kDevices = 64;
 
 struct File {
   int fd;
@@ -41,7 +41,7 @@ bool alive(int fd, size_t index, const std::string& path) {
 
 const char* what_is_wrong(const RegistryRecord& r) noexcept {
   if (r.pid < 0) return "its process id is negative";
-  if (r.device < 0 || r.device >= kDevices) return "there is no such device";
+  if (r.device < 0 || r.device >= kMaxDevices) return "there is no such device";
   if (r.committed > kMostBytes || r.used > kMostBytes) return "no device has that much memory";
   if (memchr(r.name, 0, sizeof r.name) == nullptr) return "its name has no end";
   return nullptr;

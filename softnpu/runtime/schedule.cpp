@@ -26,15 +26,14 @@ Stream* Turns::next() noexcept {
   // First the device whose last turn is longest ago, then the stream that has waited longest. A smaller number is a higher
   // priority, as in CANN.
   auto rank = [this](const Waiting& w) {
-    return std::tuple(last_turn_[unsigned(w.stream->device()) % kDevices],
-                      w.since + int64_t(w.stream->priority()) * kLevelNs);
+    return std::tuple(last_turn_[size_t(w.stream->device())], w.since + int64_t(w.stream->priority()) * kLevelNs);
   };
   auto first = std::min_element(waiting_.begin(), waiting_.end(),
                                 [&](const Waiting& a, const Waiting& b) { return rank(a) < rank(b); });
   Stream* stream = first->stream;
   waiting_.erase(first);
   count_.store(uint32_t(waiting_.size()), std::memory_order_release);
-  last_turn_[unsigned(stream->device()) % kDevices] = ++turns_;
+  last_turn_[size_t(stream->device())] = ++turns_;
   return stream;
 }
 

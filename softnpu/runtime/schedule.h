@@ -27,6 +27,7 @@
 
 #include "softnpu/runtime/enqueue.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/limits.h"
 
 namespace softnpu {
 
@@ -114,12 +115,11 @@ class Turns {
     Stream* stream;
     int64_t since;
   };
-  static constexpr int kDevices = 64;
 
   std::vector<Waiting> waiting_;
   std::atomic<uint32_t> count_{0};
   uint64_t turns_ = 0;
-  uint64_t last_turn_[kDevices] = {};
+  uint64_t last_turn_[kMaxDevices] = {};
 };
 
 }  // namespace schedule

@@ -25,7 +25,7 @@ int Utilization::percent(int device, const RegistryView& before, const RegistryV
 
 int Utilization::percent(int device, int sample_ms) {
   constexpr int64_t kYoung = 20'000'000, kOld = 1'000'000'000;
-  if (device < 0 || device >= kDevices) return 0;
+  if (device < 0 || device >= kMaxDevices) return 0;
   std::lock_guard lock(mutex_);
   const int64_t age = last_.at_ns ? now_ns() - last_.at_ns : kOld;
   if (age < kYoung) return percent_[size_t(device)];
@@ -34,7 +34,7 @@ int Utilization::percent(int device, int sample_ms) {
     std::this_thread::sleep_for(std::chrono::milliseconds(sample_ms));
   }
   RegistryView now = read_registry();
-  for (int i = 0; i < kDevices; ++i) percent_[size_t(i)] = percent(i, last_, now);
+  for (int i = 0; i < kMaxDevices; ++i) percent_[size_t(i)] = percent(i, last_, now);
   last_ = std::move(now);
   return percent_[size_t(device)];
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/registry_view.h"
 
 namespace softnpu {
@@ -19,10 +20,9 @@ class Utilization {
   static int percent(int device, const RegistryView& before, const RegistryView& after) noexcept;
 
  private:
-  static constexpr int kDevices = 64;
   std::mutex mutex_;  // also while a sample is taken: who asks meanwhile gets its answer
   RegistryView last_;
-  std::array<int, kDevices> percent_ = {};
+  std::array<int, kMaxDevices> percent_ = {};
 };
 
 }  // namespace softnpu

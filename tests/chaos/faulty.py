@@ -1,13 +1,15 @@
 """The command of run.py with a fault that shows only under delays: to test the command. Nothing is computed
 and torch is not imported.
 
-A program with a check fails, and only in a process that has all of what a batch's processes have.
+A program with a check fails, and only in a process that has all of what a batch's processes have; each run of another
+takes a moment (SLOW in the environment: so many seconds).
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 import types
 from pathlib import Path
 
@@ -20,6 +22,7 @@ def fault(program: Program) -> None:
     delayed = "ANYCEND_CHAOS" in os.environ and "OMP_NUM_THREADS" in os.environ and of_its_own
     if delayed and any(step["kind"] == "check" for step in program.steps):
         raise AssertionError("a step came too late")
+    time.sleep(float(os.environ.get("SLOW", "0")))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ SLOTS = 4  # buffers of each length on each rank
 STREAMS = 3
 KINDS = (
     ("kernel", 30), ("all_reduce", 12), ("broadcast", 6), ("all_gather", 5), ("reduce_scatter", 5), ("all_to_all", 5),
+    ("reduce", 3), ("gather", 3), ("scatter", 3), ("all_gather_list", 3), ("reduce_scatter_list", 3),
+    ("all_to_all_list", 3),
     ("burst", 6), ("coalesced", 5), ("batch", 8), ("message", 5), ("barrier", 1), ("check", 4), ("copies", 4),
     ("temporary", 6), ("capture", 3), ("replay", 8), ("abort", 0.3),
 )  # fmt: skip
@@ -95,6 +97,11 @@ def reduced(op: str, tensors: list[torch.Tensor]) -> torch.Tensor:
     return {"SUM": lambda: stack.sum(0), "MAX": lambda: stack.amax(0), "MIN": lambda: stack.amin(0)}[op]()
 
 
+def pieces(step: dict, tensor: torch.Tensor, n: int) -> list[torch.Tensor]:
+    """What collectives of lists take: one stretch of memory, or its parts the other way round."""
+    return list(tensor.view(n, -1))[:: -1 if step["k"] % 2 else 1]
+
+
 class Oracle:
     """All ranks' buffers: state[rank][length][slot]."""
 
@@ -145,11 +152,35 @@ class Oracle:
                 sent = [of[m][second][: part * n].view(n, part).clone() for m in members]
                 for i, m in enumerate(members):
                     of[m][first][: part * n] = torch.cat([sent[j][i] for j in range(n)])
+            case "reduce":
+                of[s["root"]][first].copy_(reduced(s["op"], [of[m][first] for m in members]) % MODULUS)
+            case "gather":
+                self.gather(s, of, members, s["root"])
+            case "all_gather_list":
+                for m in members:
+                    self.gather(s, of, members, m)
+            case "scatter":
+                for m, piece in zip(members, pieces(s, of[s["root"]][second], n), strict=True):
+                    of[m][first][: len(piece)] = piece
+            case "reduce_scatter_list":
+                for i, m in enumerate(members):
+                    total = reduced(s["op"], [pieces(s, of[j][second], n)[i] for j in members])
+                    of[m][first][: len(total)] = total % MODULUS
+            case "all_to_all_list":
+                for i, m in enumerate(members):
+                    for j, piece in zip(members, pieces(s, of[m][first], n), strict=True):
+                        piece.copy_(pieces(s, of[j][second], n)[i])
             case "batch" | "message":
                 # All of `first`; each pair has its own part of `second`.
                 part = LENGTHS[s["length"]] // self.size
                 for a, b in s["pairs"]:
                     of[b][second][a * part : (a + 1) * part] = of[a][first][b * part : (b + 1) * part]
+
+    @staticmethod
+    def gather(s: dict, of: list, members: tuple, to: int) -> None:
+        first, second = s["slots"][:2]
+        for m, piece in zip(members, pieces(s, of[to][first], len(members)), strict=True):
+            piece.copy_(of[m][second][: len(piece)])
 
     @staticmethod
     def all_reduce(op: str, of: list, members: tuple, slot: int) -> None:

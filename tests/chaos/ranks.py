@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from tests.chaos.program import MODULUS
-from tests.chaos.ranked import LENGTHS, SLOTS, STREAMS, Oracle, Ranked, draw, groups_of, initial, kernel
+from tests.chaos.ranked import LENGTHS, SLOTS, STREAMS, Oracle, Ranked, draw, groups_of, initial, kernel, pieces
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -123,11 +123,37 @@ class Rank:
                     of[first][:part].remainder_(MODULUS)
                 case "all_to_all":
                     dist.all_to_all_single(of[first][: part * n], of[second][: part * n], group=group)
+                case "reduce" | "gather" | "scatter" | "all_gather_list" | "reduce_scatter_list" | "all_to_all_list":
+                    self.rooted_or_of_lists(s, of, group, op, n)
                 case "batch":
                     self.batch(s, of)
                 case "message":
                     self.message(s, of)
         return None
+
+    def rooted_or_of_lists(self, s: dict, of: list[torch.Tensor], group, op, n: int) -> None:
+        dist, root, here = self.dist, s["root"], self.rank == s["root"]
+        a, b = of[s["slots"][0]], of[s["slots"][1]]
+        part, later = len(a) // n, {"group": group, "async_op": s["k"] % 3 == 0}
+        match s["kind"]:
+            case "reduce":
+                work = dist.reduce(a, root, op, **later)
+            case "gather":
+                work = dist.gather(b[:part], pieces(s, a, n) if here else None, root, **later)
+            case "scatter":
+                work = dist.scatter(a[:part], pieces(s, b, n) if here else None, root, **later)
+            case "all_gather_list":
+                work = dist.all_gather(pieces(s, a, n), b[:part], **later)
+            case "reduce_scatter_list":
+                work = dist.reduce_scatter(a[:part], pieces(s, b, n), op, **later)
+            case "all_to_all_list":
+                work = dist.all_to_all(pieces(s, a, n), pieces(s, b, n), **later)
+        if work:
+            work.wait()
+        if s["kind"] == "reduce" and here:
+            a.remainder_(MODULUS)
+        if s["kind"] == "reduce_scatter_list":
+            a[:part].remainder_(MODULUS)
 
     def capture(self, s: dict, of: list[torch.Tensor], group, op, stream) -> None:
         stream.synchronize()

@@ -75,9 +75,10 @@ def start(first: int, count: int, ranks: int = 0) -> subprocess.Popen:
     )  # fmt: skip
 
 
-def run_alone(program: Program, repeat: int, **options) -> subprocess.CompletedProcess:
-    """The program, so many times, in one process."""
-    command = [sys.executable, "-X", "faulthandler", "-m", COMMAND, "--program", "-", "--repeat", str(repeat)]
+def run_alone(program: Program, repeat: int, patience: float = PATIENCE, **options) -> subprocess.CompletedProcess:
+    """The program, so many times, in one process, which ends when one of them takes longer than `patience`."""
+    command = [sys.executable, "-X", "faulthandler", "-m", COMMAND]
+    command += ["--program", "-", "--repeat", str(repeat), "--patience", str(patience)]
     env = environment(program.seed)
     return subprocess.run(command, input=program.to_json(), env=env, cwd=ROOT, text=True, **options)
 
@@ -154,7 +155,7 @@ def run_all(first: int, count: int, jobs: int, ranks: int = 0, size: int = BATCH
     return failures
 
 
-def repeat_program(program: Program, times: int) -> int:
+def repeat_program(program: Program, times: int, patience: float) -> int:
     """In this process, which ends at once with a failure's traceback and its status 1."""
     import torch
 
@@ -162,7 +163,7 @@ def repeat_program(program: Program, times: int) -> int:
 
     torch.set_num_threads(2)
     for _ in range(times):
-        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        faulthandler.dump_traceback_later(patience, exit=True)
         try:
             execute(program)
         except Exception as error:
@@ -182,6 +183,7 @@ def main() -> int:
     parser.add_argument("--only", type=int)
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--program", help=argparse.SUPPRESS)
+    parser.add_argument("--patience", type=float, default=PATIENCE, help=argparse.SUPPRESS)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--no-shrink", action="store_true")
     args = parser.parse_args()
@@ -189,7 +191,7 @@ def main() -> int:
         worker(*map(int, args.worker.split(",")))
         return 0
     if args.program:
-        return repeat_program(Program.from_json(sys.stdin.read()), args.repeat)
+        return repeat_program(Program.from_json(sys.stdin.read()), args.repeat, args.patience)
     if args.show is not None:
         if args.ranks:
             from tests.chaos.ranked import draw

@@ -11,15 +11,20 @@ from collections.abc import Callable
 from tests.chaos import run
 from tests.chaos.program import Program
 
+HANGS = "\nTimeout ("  # what faulthandler says first when a run's patience is over
 
-def fails(program: Program, repeat: int = 40, timeout: float = 200) -> str | None:
-    """How the program fails in one of `repeat` runs; None if it does not."""
+
+def fails(program: Program, repeat: int = 40, patience: float = run.PATIENCE) -> str | None:
+    """How the program fails in one of `repeat` runs; None if it does not. A run hangs after `patience` seconds."""
     try:
-        done = run.run_alone(program, repeat, capture_output=True, timeout=timeout)
+        timeout = run.STARTING + repeat * patience  # for a process that does not come so far
+        done = run.run_alone(program, repeat, patience, capture_output=True, timeout=timeout)
     except subprocess.TimeoutExpired:
         return f"hangs for {timeout:.0f} s"
     if done.returncode == 0:
         return None
+    if HANGS in "\n" + done.stderr:
+        return f"hangs for {patience:g} s"
     text = (done.stdout + done.stderr).strip().splitlines()
     return text[-1] if text else f"ends with status {done.returncode}"
 

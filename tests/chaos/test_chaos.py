@@ -82,3 +82,11 @@ def test_a_fault_that_needs_delays_is_made_smaller(faulty):
     small = shrink.shrink(dataclasses.replace(program, steps=[*others, check]))
     assert [step["kind"] for step in small.steps] == ["check"]
     assert shrink.shrink(dataclasses.replace(program, steps=others)) is None
+
+
+def test_a_run_of_many_has_the_patience_of_one(faulty, monkeypatch):
+    program = generate(faulty)
+    slow = dataclasses.replace(program, steps=[s for s in program.steps if s["kind"] not in ("check", "replay")][:1])
+    monkeypatch.setenv("SLOW", "0.5")
+    assert shrink.fails(slow, repeat=8, patience=3) is None
+    assert shrink.fails(slow, repeat=2, patience=0.2) == "hangs for 0.2 s"

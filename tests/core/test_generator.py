@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -137,3 +138,25 @@ def test_generators_share_a_state_that_one_lends():
 def test_a_state_of_another_device_is_refused():
     with pytest.raises(TypeError, match="generator of an npu device"):
         torch.Generator("npu").graphsafe_set_state(torch.Generator("cpu"))
+
+
+def test_a_state_that_is_refused_changes_nothing():
+    generator = torch.Generator("npu").manual_seed(7)
+    before = generator.get_state()
+    state = before.clone()
+    state[0], state[8] = 9, 3  # another seed, and an offset that no draw ends at
+    with pytest.raises(RuntimeError, match="multiple of 4"):
+        generator.set_state(state)
+    assert torch.equal(generator.get_state(), before)
+
+
+def test_threads_that_share_a_state_never_draw_the_same():
+    generator, other = torch.Generator("npu").manual_seed(7), torch.Generator("npu")
+    other.graphsafe_set_state(generator.graphsafe_get_state())
+
+    def draw(own):
+        return [torch.rand(4, device="npu", generator=own) for _ in range(500)]
+
+    with ThreadPoolExecutor(4) as pool:
+        drawn = [value for one in pool.map(draw, [generator, other] * 2) for value in one]
+    assert len(torch.unique(torch.stack(drawn).cpu(), dim=0)) == 2000 and parts(generator.get_state())[1] == 8000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -78,20 +79,94 @@ def test_two_draws_of_a_graph_differ_and_a_generator_of_ones_own_is_used():
     assert torch.equal(a, x.clone().uniform_(generator=fresh)) and torch.equal(b, x.clone().uniform_(generator=fresh))
 
 
-def test_temporaries_of_the_graph_leave_the_seed_alone():
-    ones = torch.ones(64, device=DEVICE)
+@pytest.mark.parametrize("generators", [1, 3])
+def test_temporaries_of_the_graph_leave_the_seeds_alone(generators):
+    """What a replay sets for random operators lies outside the graph's pool, whichever generator they draw from."""
+    own = [torch.Generator(DEVICE) for _ in range(generators)]
+    x = torch.zeros(64, device=DEVICE)
 
     def draw():
         [torch.full((4,), float(i), device=DEVICE) for i in range(8)]  # free when something is drawn
-        return torch.nn.functional.dropout(ones, 0.5)
+        drawn = [x.clone().uniform_(generator=generator) for generator in own]
+        return torch.stack([*drawn, torch.nn.functional.dropout(x + 1, 0.5)])
+
+    def seed():
+        npu.manual_seed(7)
+        for i, generator in enumerate(own):
+            generator.manual_seed(i)
 
     y, graph = capture(draw)
-    npu.manual_seed(7)
+    seed()
     plain = [draw() for _ in range(3)]
-    npu.manual_seed(7)
+    seed()
     for want in plain:
         graph.replay()
         assert torch.equal(y, want)
+
+
+def test_replays_on_several_streams_draw_as_one_after_another():
+    """The seeds of a replay are set when the one before it, on whatever stream, has drawn."""
+    x, log, at = torch.zeros(256, 256, device=DEVICE), torch.zeros(20, 8, device=DEVICE), torch.zeros(1, device=DEVICE)
+
+    def draw():
+        for _ in range(20):
+            x @ x  # time for the next replay to be queued
+        log.index_copy_(0, at.long(), torch.zeros(1, 8, device=DEVICE).uniform_())
+        at.add_(1)
+
+    _, graph = capture(draw)
+    lines = []
+    for streams in ([npu.Stream() for _ in range(4)], [npu.current_stream()]):
+        npu.manual_seed(5)
+        at.zero_()
+        npu.synchronize()
+        for i in range(20):
+            with npu.stream(streams[i % len(streams)]):
+                graph.replay()
+        npu.synchronize()
+        lines.append(log.clone())
+    assert torch.equal(*lines) and len(torch.unique(lines[0])) == log.numel()
+
+
+def test_what_another_thread_frees_as_a_capture_begins_stays_out_of_it():
+    stream, done = npu.Stream(), threading.Event()
+
+    def free():
+        while not done.is_set():
+            torch.empty(1000, device=DEVICE).record_stream(stream)
+
+    with ThreadPoolExecutor(1) as pool, npu.stream(stream):
+        freeing = pool.submit(free)
+        try:
+            x = torch.ones(100, device=DEVICE)
+            for _ in range(300):
+                graph = npu.NPUGraph()
+                graph.capture_begin(capture_error_mode="relaxed")
+                x.add_(1)
+                graph.capture_end()
+        finally:
+            done.set()
+        freeing.result()
+        graph.replay()
+        assert x.tolist() == [2.0] * 100
+
+
+def test_a_capture_that_cannot_begin_leaves_nothing_behind():
+    stream, graph = npu.Stream(), npu.NPUGraph()
+    x = torch.zeros(4, device=DEVICE)
+    with npu.stream(stream):
+        other = npu.NPUGraph()
+        other.capture_begin(capture_error_mode="relaxed")
+        with pytest.raises(RuntimeError):
+            graph.capture_begin(capture_error_mode="relaxed")  # its stream is being captured
+        x.add_(1)
+        other.capture_end()
+        graph.capture_begin()
+        x.add_(2)
+        graph.capture_end()
+        other.replay(), graph.replay()
+    npu.synchronize()
+    assert x.tolist() == [3.0] * 4
 
 
 def test_the_graphs_memory_is_not_given_to_others():

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "csrc/core/device.h"
 #include "csrc/core/graph.h"
@@ -18,9 +19,30 @@ constexpr uint64_t whole_rounds(uint64_t count) { return (count + 3) / 4 * 4; }
 constexpr size_t kStateBytes = sizeof(uint64_t) + sizeof(int64_t);
 
 // What a generator draws from. Generators may share one: PyTorch's compiled graphs lend a generator another's for an operator.
-struct PhiloxState : c10::intrusive_ptr_target {
-  uint64_t seed = c10::default_rng_seed_val;
-  uint64_t offset = 0;
+// Thread-safe.
+class PhiloxState : public c10::intrusive_ptr_target {
+ public:
+  struct Value {
+    uint64_t seed = c10::default_rng_seed_val;
+    uint64_t offset = 0;
+  };
+  Value get() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return value_;
+  }
+  void set(Value value) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    value_ = value;
+  }
+  // What was there; the next one to ask finds `count` numbers more gone.
+  Value take(uint64_t count) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return {value_.seed, std::exchange(value_.offset, value_.offset + count)};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Value value_;
 };
 using SharedState = c10::intrusive_ptr<PhiloxState>;
 
@@ -33,27 +55,25 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
 
   static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
 
-  void set_current_seed(uint64_t seed) override {
-    state_->seed = seed;
-    state_->offset = 0;
-  }
-  uint64_t current_seed() const override { return state_->seed; }
+  void set_current_seed(uint64_t seed) override { set({seed, 0}); }
+  uint64_t current_seed() const override { return state_->get().seed; }
   uint64_t seed() override {
     const uint64_t random = c10::detail::getNonDeterministicRandom(true);
     set_current_seed(random);
     return random;
   }
   void set_offset(uint64_t offset) override {
-    TORCH_CHECK(offset % 4 == 0, "offset must be a multiple of 4");
-    state_->offset = offset;
+    check_offset(offset);
+    set({state_->get().seed, offset});
   }
-  uint64_t get_offset() const override { return state_->offset; }
+  uint64_t get_offset() const override { return state_->get().offset; }
 
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
     const at::TensorBase state = at::detail::empty_cpu({kStateBytes}, at::kByte);
     auto* bytes = static_cast<uint8_t*>(state.mutable_data_ptr());
-    std::memcpy(bytes, &state_->seed, sizeof(uint64_t));
-    std::memcpy(bytes + sizeof(uint64_t), &state_->offset, sizeof(uint64_t));
+    const PhiloxState::Value value = state_->get();
+    std::memcpy(bytes, &value.seed, sizeof(uint64_t));
+    std::memcpy(bytes + sizeof(uint64_t), &value.offset, sizeof(uint64_t));
     return state.getIntrusivePtr();
   }
   // A state of the seed alone (8 bytes) starts at offset 0.
@@ -65,12 +85,11 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
     TORCH_CHECK_VALUE(size == kStateBytes || size == sizeof(uint64_t), "RNG state is wrong size: ", size,
                       " bytes, not ", kStateBytes);
     const auto* bytes = static_cast<const uint8_t*>(state.data());
-    uint64_t seed = 0;
-    uint64_t offset = 0;
-    std::memcpy(&seed, bytes, sizeof(seed));
-    if (size == kStateBytes) std::memcpy(&offset, bytes + sizeof(seed), sizeof(offset));
-    set_current_seed(seed);
-    set_offset(offset);
+    PhiloxState::Value value{0, 0};
+    std::memcpy(&value.seed, bytes, sizeof(value.seed));
+    if (size == kStateBytes) std::memcpy(&value.offset, bytes + sizeof(value.seed), sizeof(value.offset));
+    check_offset(value.offset);
+    set(value);
   }
 
   // Not a copy, as CUDA's: a generator that stands for the state, so that what either draws the other does not draw again.
@@ -85,16 +104,22 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
 
   // Under mutex_.
   PhiloxSlice take(uint64_t count) {
-    const PhiloxSlice slice{static_cast<int64_t>(state_->seed), static_cast<int64_t>(state_->offset)};
-    state_->offset += whole_rounds(count);
-    return slice;
+    const PhiloxState::Value value = state_->take(whole_rounds(count));
+    return {static_cast<int64_t>(value.seed), static_cast<int64_t>(value.offset)};
   }
 
  private:
+  // What a graph draws, its replays draw from where the generator is then: a state set while it is captured would be lost.
+  void set(PhiloxState::Value value) {
+    const PhiloxState::Value now = state_->get();
+    TORCH_CHECK(!capturing_graph() || (now.seed == value.seed && now.offset == value.offset),
+                "npu: a generator's seed or state cannot be changed while a graph is captured: set it before a replay");
+    state_->set(value);
+  }
+  static void check_offset(uint64_t offset) { TORCH_CHECK(offset % 4 == 0, "offset must be a multiple of 4"); }
   PhiloxGenerator* clone_impl() const override {
     auto copy = c10::make_intrusive<PhiloxState>();
-    copy->seed = state_->seed;
-    copy->offset = state_->offset;
+    copy->set(state_->get());
     return new PhiloxGenerator(device_.index(), std::move(copy));
   }
 
@@ -118,8 +143,10 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
   index = or_current(index);
   Slot& slot = (*slots)[index];
   std::call_once(slot.once, [&] {
-    slot.generator = at::make_generator<PhiloxGenerator>(index);
-    slot.generator.seed();
+    auto state =
+        c10::make_intrusive<PhiloxState>();  // seeded before there is a generator: a capture may be the first to ask
+    state->set({c10::detail::getNonDeterministicRandom(true), 0});
+    slot.generator = at::make_generator<PhiloxGenerator>(index, std::move(state));
   });
   return slot.generator;
 }

@@ -2,7 +2,7 @@
 // CUDA's; kernels take both, so results depend on neither threads nor streams.
 //     const PhiloxSlice slice = next_philox(generator, numel);     // pass slice.seed, slice.offset to the kernel
 // In a graph's capture the seed lies in device memory, so that each replay draws other numbers (draw_philox).
-// What it is not: the random kernels. Who calls it: csrc/ops, hooks.cpp, csrc/python.
+// What it is not: the random kernels. Who calls it: csrc/ops, graph.cpp, hooks.cpp, csrc/python.
 #pragma once
 
 #include <ATen/core/Generator.h>

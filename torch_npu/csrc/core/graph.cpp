@@ -2,9 +2,12 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "csrc/cann/api.h"
 #include "csrc/cann/error.h"
@@ -16,6 +19,9 @@
 
 namespace npu {
 namespace {
+
+constexpr int64_t kGenerators =
+    32;  // that one graph may draw from: all are in one block of the allocator's smallest size
 
 std::atomic<int> captures{0};
 
@@ -47,6 +53,14 @@ aclmdlRICaptureMode mode_of(at::GraphCaptureMode mode) {
   }
 }
 
+void check_cann_captures() {
+  const auto& acl = cann::acl();
+  const bool all = acl.aclmdlRICaptureBegin && acl.aclmdlRICaptureEnd && acl.aclmdlRICaptureGetInfo &&
+                   acl.aclmdlRIExecuteAsync && acl.aclmdlRIDestroy;
+  TORCH_CHECK(all, "npu: this CANN cannot capture graphs (aclmdlRICaptureBegin and its like are missing): install a ",
+              "newer one");
+}
+
 // torch.accelerator.Graph asks for "NPU": the back end's name, in capitals.
 [[maybe_unused]] const bool registered = [] {
   at::GraphImplRegistry()->Register("NPU", [](at::GraphImplArgs args) -> std::unique_ptr<at::GraphImplInterface> {
@@ -72,27 +86,37 @@ void Graph::check_captured(const char* what) const {
 
 void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
   TORCH_CHECK(!model_ && !stream_, "npu: this graph has been captured already: call reset() first");
-  TORCH_CHECK(cann::acl().aclmdlRICaptureBegin && cann::acl().aclmdlRIExecuteAsync,
-              "npu: this CANN cannot capture graphs (aclmdlRICaptureBegin is missing): install a newer one");
+  check_cann_captures();
   const c10::Stream stream = current_stream();
   TORCH_CHECK(stream != default_stream(), "npu: graphs are captured on a stream that is not the default one: use ",
               "torch.npu.graph, or `with torch.npu.stream(...)`");
   device_ = stream.device_index();
+  make_random_memory();
   const bool shared = pool.first != 0 || pool.second != 0;
   const c10::MempoolId_t id = shared ? pool : memory::new_pool_id(true);
-  NPU_CHECK(cann::acl().aclmdlRICaptureBegin(raw_stream(stream), mode_of(mode)));
-  stream_ = stream;
-  model_ = model_of(stream);
   memory::hold_pool(device_, id);
   pool_ = id;
-  memory::begin_allocate_to(device_, id, true, [model = model_, device = device_](c10::StreamId other) {
-    return model_of(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), other)) ==
-           model;
-  });
-  Captures& all = under_way();
-  const std::lock_guard<std::mutex> lock(all.lock);
-  all.graphs[model_] = this;
-  captures.fetch_add(1, std::memory_order_release);
+  try {
+    // Before the capture begins: of what is freed from then on, on any thread, no event may fall into it.
+    const auto model = std::make_shared<std::atomic<aclmdlRI>>(nullptr);
+    memory::begin_allocate_to(device_, id, true, [model, device = device_](c10::StreamId other) {
+      const aclmdlRI own = model->load(std::memory_order_acquire);
+      return own && model_of(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device),
+                                         other)) == own;
+    });
+    routed_ = true;
+    NPU_CHECK(cann::acl().aclmdlRICaptureBegin(raw_stream(stream), mode_of(mode)));
+    stream_ = stream;
+    model_ = model_of(stream);
+    model->store(model_, std::memory_order_release);
+    Captures& all = under_way();
+    const std::lock_guard<std::mutex> lock(all.lock);
+    all.graphs[model_] = this;
+    captures.fetch_add(1, std::memory_order_release);
+  } catch (...) {
+    reset();
+    throw;
+  }
 }
 
 void Graph::capture_end() {
@@ -105,18 +129,21 @@ void Graph::finish_capture() {
   {
     Captures& all = under_way();
     const std::lock_guard<std::mutex> lock(all.lock);
-    all.graphs.erase(model_);
-    captures.fetch_sub(1, std::memory_order_release);
+    captures.fetch_sub(static_cast<int>(all.graphs.erase(model_)), std::memory_order_release);
   }
   model_ = nullptr;
   const aclrtStream raw = raw_stream(*stream_);
   stream_.reset();
   const int status = cann::acl().aclmdlRICaptureEnd(raw, &model_);
-  memory::end_allocate_to(device_, *pool_);
+  stop_routing();
   if (status != 0) {
     model_ = nullptr;
     cann::throw_status(status, "aclmdlRICaptureEnd");
   }
+}
+
+void Graph::stop_routing() {
+  if (std::exchange(routed_, false)) memory::end_allocate_to(device_, *pool_);
 }
 
 void Graph::instantiate() { check_captured("instantiate"); }
@@ -124,22 +151,37 @@ void Graph::instantiate() { check_captured("instantiate"); }
 void Graph::replay() {
   check_captured("replay");
   const NPUGuard guard(device_);
+  const bool draws = std::any_of(random_.begin(), random_.end(), [](const CapturedPhilox& r) { return r.drawn; });
+  if (draws) set_seeds();
+  NPU_CHECK(cann::acl().aclmdlRIExecuteAsync(model_, current_raw_stream()));
+  if (draws) record_event(replayed_->get(), current_stream());
+}
+
+void Graph::set_seeds() {
+  const c10::Stream stream = current_stream();
+  if (replayed_)
+    wait_event(replayed_->get(), stream);  // on whatever stream: that one draws by the seeds which this one sets anew
+  else
+    replayed_.emplace(device_);
+  device_allocator()->recordStream(random_memory_.storage().data_ptr(), stream);
   for (CapturedPhilox& random : random_) {
     if (!random.drawn) continue;  // registered, but no operator of the graph draws from it
     const PhiloxSlice slice = next_philox(random.generator, random.drawn);
     random.seed.fill_(slice.seed);
     random.offset.fill_(slice.offset);
   }
-  NPU_CHECK(cann::acl().aclmdlRIExecuteAsync(model_, current_raw_stream()));
 }
 
 void Graph::reset() {
   if (stream_) finish_capture();  // given up, perhaps from another stream
+  stop_routing();
   if (model_) {
     NPU_CHECK(cann::acl().aclmdlRIDestroy(model_));
     model_ = nullptr;
   }
   random_.clear();
+  random_memory_.reset();
+  replayed_.reset();
   if (pool_) memory::drop_pool(device_, *pool_);
   pool_.reset();
 }
@@ -152,6 +194,8 @@ c10::MempoolId_t Graph::pool() const {
 void Graph::debug_dump(const std::string& path) {
   check_captured("debug_dump");
   TORCH_CHECK(debug_, "npu: debug_dump: call enable_debug_mode() before the capture");
+  TORCH_CHECK(cann::acl().aclmdlRIDebugJsonPrint, "npu: this CANN cannot print graphs (aclmdlRIDebugJsonPrint is ",
+              "missing): install a newer one");
   NPU_CHECK(cann::acl().aclmdlRIDebugJsonPrint(model_, path.c_str(), 0));
 }
 
@@ -159,7 +203,14 @@ CapturedPhilox& Graph::random_of(const at::Generator& generator) {
   for (CapturedPhilox& random : random_) {
     if (random.generator == generator) return random;
   }
-  return random_.emplace_back(generator, empty({1}, at::kLong), empty({1}, at::kLong));
+  make_random_memory();
+  const auto next = static_cast<int64_t>(2 * random_.size());
+  TORCH_CHECK(next < random_memory_.numel(), "npu: a graph draws from at most ", kGenerators, " generators");
+  return random_.emplace_back(generator, random_memory_.narrow(0, next, 1), random_memory_.narrow(0, next + 1, 1));
+}
+
+void Graph::make_random_memory() {
+  if (!random_memory_.defined()) random_memory_ = empty({2 * kGenerators}, at::kLong);
 }
 
 Graph* capturing_graph() {

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "csrc/cann/export.h"
+#include "csrc/core/event.h"
 #include "csrc/core/stream.h"
 
 namespace npu {
@@ -47,15 +48,22 @@ class NPU_API Graph final : public at::GraphImplInterface {
   CapturedPhilox& random_of(const at::Generator& generator);
 
  private:
+  void make_random_memory();
+  void set_seeds();
   void finish_capture();
+  void stop_routing();
   void check_captured(const char* what) const;
 
   bool debug_ = false;
   std::optional<c10::Stream> stream_;  // where it is captured, until that ends
   std::optional<c10::MempoolId_t> pool_;
+  bool routed_ = false;  // what the capturing stream allocates comes from the pool
   c10::DeviceIndex device_ = -1;
   aclmdlRI model_ = nullptr;
+  at::Tensor
+      random_memory_;  // of all seeds and offsets, made before the capture: its pool has temporaries that replays write
   std::list<CapturedPhilox> random_;
+  std::optional<PooledEvent> replayed_;  // after the last replay that drew
 };
 
 // The graph that the current stream is captured into, or null. Cost without any capture: one load.
