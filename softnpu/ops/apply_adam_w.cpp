@@ -7,17 +7,21 @@
 
 namespace softnpu::ops::kernels {
 
-void apply_adam_w(Tensor& param, Tensor& mean, Tensor& var, Tensor& max_var, const Tensor& gradient, double power1,
-                  double power2, double lr, double decay, double beta1, double beta2, double eps, bool amsgrad,
-                  bool maximize) {
+void apply_adam_w(Tensor& param, Tensor& mean, Tensor& var, const OptionalTensor& max_var, const Tensor& gradient,
+                  const AdamWNumbers& numbers, bool amsgrad, bool maximize) {
+  const auto number = [](const Tensor& t) { return item(t).to<double>(); };
+  const double power1 = number(numbers.power1), power2 = number(numbers.power2), lr = number(numbers.lr);
+  const double decay = number(numbers.decay), beta1 = number(numbers.beta1), beta2 = number(numbers.beta2);
+  const double eps = number(numbers.eps);
   const auto type = param.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const Tensor g = maximize ? -gradient.to(type) : gradient.to(type);
   const Tensor m = mean.to(type) * beta1 + g * (1 - beta1), v = var.to(type) * beta2 + g * g * (1 - beta2);
   Tensor most = v;
   if (amsgrad) {
-    TORCH_CHECK(max_var.defined(), "aclnnApplyAdamW: amsgrad needs maxGradNormOptional");
-    most = at::maximum(max_var.to(type), v);
-    put(max_var, most);
+    TORCH_CHECK(passed(max_var), "aclnnApplyAdamW: amsgrad needs maxGradNormOptional");
+    Tensor largest = *max_var;
+    most = at::maximum(largest.to(type), v);
+    put(largest, most);
   }
   const double correct1 = 1 - power1 * beta1, correct2 = 1 - power2 * beta2;
   const Tensor step = m / ((most / correct2).sqrt_() + eps) * (lr / correct1);

@@ -18,8 +18,6 @@
 namespace softnpu::ops::kernels {
 namespace {
 
-bool given(const OptionalTensor& t) { return t && t->defined() && t->numel() > 0; }
-
 // One sequence: where its rows lie in each tensor.
 struct Sequence {
   int64_t batch, q_from, q_to, kv_from, kv_to;

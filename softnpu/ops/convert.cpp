@@ -11,7 +11,14 @@
 #include <ATen/ops/_softmax_cpu_dispatch.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_cpu_dispatch.h>
+#include <ATen/ops/histc.h>
+#include <ATen/ops/histc_cpu_dispatch.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/result_type_native.h>
+#include <ATen/ops/std.h>
+#include <ATen/ops/std_cpu_dispatch.h>
+#include <ATen/ops/var.h>
+#include <ATen/ops/var_cpu_dispatch.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/where_native.h>
 
@@ -65,6 +72,30 @@ void where(const Tensor& condition, const Tensor& self, const Tensor& other, Ten
     at::native::where_self_out(chosen, self, other, out);
   } else {
     put(out, at::where(chosen, self, other));
+  }
+}
+
+void histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max, Tensor& out) {
+  if (self.is_floating_point() && out.scalar_type() == self.scalar_type()) {
+    at::cpu::histc_outf(self, bins, min, max, out);
+  } else {
+    put(out, at::histc(self.to(at::kDouble), bins, min, max));
+  }
+}
+
+void vector_norm(const Tensor& self, const Scalar& ord, IntArrayRef dims, bool keep, Tensor& out) {
+  const at::ScalarType type = out.scalar_type();
+  const bool wider = c10::promoteTypes(self.scalar_type(), type) == type;
+  put(out, at::linalg_vector_norm(self, ord, some_dims(dims), keep, wider ? some(type) : std::nullopt));
+}
+
+void variance(const Tensor& self, IntArrayRef dims, int64_t correction, bool keep, bool root, Tensor& out) {
+  const at::OptionalIntArrayRef over = some_dims(dims);
+  const Scalar less(correction);
+  if (out.scalar_type() == self.scalar_type()) {
+    root ? at::cpu::std_outf(self, over, less, keep, out) : at::cpu::var_outf(self, over, less, keep, out);
+  } else {
+    put(out, root ? at::std(self, over, less, keep) : at::var(self, over, less, keep));
   }
 }
 

@@ -1,7 +1,10 @@
 // Convolution forward and backward, all ranks, by oneDNN through ATen. Half precision computes in fp32 and rounds once
 // (ATen's CPU fp16 convolution is eighty times slower).
+#include <ATen/ops/conv_tbc.h>
+#include <ATen/ops/conv_tbc_backward.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/zeros.h>
 
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/place.h"
@@ -13,9 +16,8 @@ namespace softnpu::ops::kernels {
 void convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                  IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
                  Tensor& out) {
-  OptionalTensor wide_bias = bias && bias->defined()
-                                 ? OptionalTensor(bias->to(is_narrow(weight) ? at::kFloat : weight.scalar_type()))
-                                 : std::nullopt;
+  OptionalTensor wide_bias =
+      passed(bias) ? OptionalTensor(bias->to(is_narrow(weight) ? at::kFloat : weight.scalar_type())) : std::nullopt;
   const Tensor x = widen(input, Slot::kFirst), w = widen(weight, Slot::kSecond);
   Place place({&out}, {input, weight});
   place.put({at::convolution(x, w, wide_bias, stride, padding, dilation, transposed, output_padding, groups)});
@@ -36,6 +38,29 @@ void convolution_backward(const Tensor& gradient, const Tensor& input, const Ten
   auto [gi, gw, gb] = at::convolution_backward(dy, x, w, at::IntArrayRef(channels), stride, padding, dilation,
                                                transposed, output_padding, groups, need);
   place.put({need[0] ? gi : Tensor(), need[1] ? gw : Tensor(), need[2] ? gb : Tensor()});
+}
+
+namespace {
+
+// ATen's kernels of time, batch, channel ask for a bias.
+Tensor tbc_bias(const OptionalTensor& bias, const Tensor& weight) {
+  return bias ? widen(*bias) : at::zeros({weight.size(2)}, weight.options());
+}
+
+}  // namespace
+
+void conv_tbc(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t pad, Tensor& out) {
+  const Tensor w = widen(weight);
+  put(out, at::conv_tbc(widen(input), w, tbc_bias(bias, w), pad));
+}
+
+void conv_tbc_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                       int64_t pad, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias) {
+  const Tensor w = widen(weight);
+  auto [gi, gw, gb] = at::conv_tbc_backward(widen(gradient), widen(input), w, tbc_bias(bias, w), pad);
+  put(grad_input, gi);
+  put(grad_weight, gw);
+  put(grad_bias, gb);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -11,8 +11,6 @@
 namespace softnpu::ops::kernels {
 namespace {
 
-bool given(const OptionalTensor& t) { return t && t->defined(); }
-
 // Of each row: is it counted, which class, and its weight (0 where it is not counted).
 struct Targets {
   Tensor counted, classes, weight;
@@ -22,12 +20,12 @@ Targets targets_of(const Tensor& target, const OptionalTensor& weight, int64_t i
   t.counted = target.ne(ignore);
   t.classes = at::where(t.counted, target, 0).to(at::kLong);
   t.weight = t.counted.to(type);
-  if (given(weight)) t.weight = t.weight * weight->to(type).index_select(0, t.classes);
+  if (passed(weight)) t.weight = t.weight * weight->to(type).index_select(0, t.classes);
   return t;
 }
 
 Tensor class_weights(const OptionalTensor& weight, int64_t classes, at::ScalarType type) {
-  return given(weight) ? weight->to(type) : at::zeros({classes}, type).add_(1);
+  return passed(weight) ? weight->to(type) : at::zeros({classes}, type).add_(1);
 }
 
 }  // namespace
@@ -76,7 +74,7 @@ void clipped_swiglu(const Tensor& x, const OptionalTensor& groups, int64_t dim, 
       interleaved ? values.unflatten(at, {half, 2}) : values.unflatten(at, {2, half}).transpose(at, at + 1);
   const Tensor a = pairs.select(at + 1, 0).clamp_max(limit), b = pairs.select(at + 1, 1).clamp(-limit, limit);
   Tensor y = a * at::sigmoid(a * alpha) * (b + bias);
-  if (given(groups)) {  // rows past the groups are not computed
+  if (passed(groups)) {  // rows past the groups are not computed
     const int64_t rows = item(groups->sum()).to<int64_t>();
     if (rows < y.size(0)) y.narrow(0, rows, y.size(0) - rows).zero_();
   }

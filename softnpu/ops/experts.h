@@ -46,6 +46,8 @@ void weight_quant_matmul(const at::Tensor& x, const at::Tensor& weight, const at
                          const std::optional<at::Tensor>& offset, const std::optional<at::Tensor>& quant_scale,
                          const std::optional<at::Tensor>& quant_offset, const std::optional<at::Tensor>& bias,
                          int64_t group, at::Tensor& out);
+void fake_quantize(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& zero_point, bool enabled,
+                   int64_t low, int64_t high, at::Tensor& out, at::Tensor& mask);
 
 // -- grouped.cpp
 struct Groups {

@@ -68,13 +68,6 @@ at::ScalarType to_dtype(int64_t acl_dtype) {
   return static_cast<at::ScalarType>(kTypes[type]);
 }
 
-int32_t to_acl(at::ScalarType type) {
-  for (int32_t i = 0; i < 38; i++) {
-    if (kTypes[i] == static_cast<int8_t>(type)) return i;
-  }
-  TORCH_CHECK(false, "acl has no data type for ", type);
-}
-
 // The calling thread's views. Frames nest (a kernel may run while another frame waits on the same thread): a stack.
 class ViewPool {
  public:
@@ -231,11 +224,6 @@ c10::SmallVector<at::Tensor, 8> Frame::tensors(int i) {
   list.reserve(a.count);
   for (uint32_t k = 0; k < a.count; k++) list.push_back(a.tensors[k] ? view(*a.tensors[k], a.out) : at::Tensor());
   return list;
-}
-
-std::optional<at::IntArrayRef> Frame::optional_ints(int i) const {
-  if (is_null(i)) return std::nullopt;
-  return ints(i);
 }
 
 void Frame::put_dynamic(at::Tensor& out, const at::Tensor& result) {

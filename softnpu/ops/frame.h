@@ -17,8 +17,7 @@
 
 namespace softnpu::ops {
 
-at::ScalarType to_dtype(int64_t acl_dtype);  // throws for what torch has no type for
-int32_t to_acl(at::ScalarType type);
+at::ScalarType to_dtype(int64_t acl_dtype);                // throws for what torch has no type for
 at::Scalar to_scalar(const nnopbase::ScalarCopy& scalar);  // throws likewise
 
 class ViewPool;
@@ -37,7 +36,6 @@ class Frame {
   std::vector<at::Scalar> scalars(int i) const;
   c10::SmallVector<at::Tensor, 8> tensors(int i);
   at::IntArrayRef ints(int i) const { return at::IntArrayRef(arg(i).ints, arg(i).count); }
-  std::optional<at::IntArrayRef> optional_ints(int i) const;
   at::ArrayRef<float> floats(int i) const { return at::ArrayRef<float>(arg(i).floats, arg(i).count); }
   at::ArrayRef<bool> bools(int i) const { return at::ArrayRef<bool>(arg(i).bools, arg(i).count); }
   std::string_view string(int i) const {

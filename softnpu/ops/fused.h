@@ -45,9 +45,15 @@ void group_norm_swish_backward(const at::Tensor& gradient, const at::Tensor& mea
                                const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t groups,
                                double scale, at::Tensor& grad_x, at::Tensor& grad_gamma, at::Tensor& grad_beta);
 
-// -- apply_adam_w.cpp
-void apply_adam_w(at::Tensor& param, at::Tensor& mean, at::Tensor& var, at::Tensor& max_var, const at::Tensor& gradient,
-                  double power1, double power2, double lr, double decay, double beta1, double beta2, double eps,
-                  bool amsgrad, bool maximize);
+// -- apply_adam_w.cpp: tensors of one number; the powers of the betas before this step
+struct AdamWNumbers {
+  const at::Tensor &power1, &power2, &lr, &decay, &beta1, &beta2, &eps;
+};
+void apply_adam_w(at::Tensor& param, at::Tensor& mean, at::Tensor& var, const std::optional<at::Tensor>& max_var,
+                  const at::Tensor& gradient, const AdamWNumbers& numbers, bool amsgrad, bool maximize);
+
+// -- qkv.cpp
+void heads_of_qkv(const at::Tensor& qkv, const at::Tensor& bias, int64_t heads, at::Tensor& q, at::Tensor& k,
+                  at::Tensor& v);
 
 }  // namespace softnpu::ops::kernels

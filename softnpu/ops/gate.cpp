@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "softnpu/ops/expert_rows.h"
-#include "softnpu/ops/rounded.h"
+#include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {
 namespace {

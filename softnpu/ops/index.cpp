@@ -1,4 +1,5 @@
 // Indexing: lists of index tensors with holes, scatter's reductions, embeddings.
+#include <ATen/ops/_embedding_bag.h>
 #include <ATen/ops/_index_put_impl.h>
 #include <ATen/ops/embedding_dense_backward_cpu_dispatch.h>
 #include <ATen/ops/gather_cpu_dispatch.h>
@@ -133,6 +134,16 @@ void embedding_dense_backward(const Tensor& gradient, const Tensor& indices, int
                               Tensor& out) {
   // -1 is "no padding index" and arrives as an unsigned number.
   put(out, at::cpu::embedding_dense_backward(gradient, indices, rows, padding, scale));
+}
+
+void embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, const EmbeddingBagOptions& o,
+                   const EmbeddingBagResults& results) {
+  auto [out, bags, sizes, largest] = at::_embedding_bag(weight, indices, offsets, o.scale_by_frequency, o.mode,
+                                                        o.sparse, o.weights, o.last_offset, o.padding);
+  put(results.out, out);
+  put_if_fits(results.bags, bags);
+  put_if_fits(results.sizes, sizes);
+  put_if_fits(results.largest, largest);
 }
 
 Tensor long_tensor(IntArrayRef values) { return at::tensor(values, at::TensorOptions().dtype(at::kLong)); }

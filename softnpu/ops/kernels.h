@@ -27,6 +27,10 @@ using at::Scalar;
 using at::Tensor;
 using OptionalTensor = std::optional<at::Tensor>;
 
+// Of an operand that callers may leave out: is it there, perhaps without elements; and has it any?
+inline bool passed(const OptionalTensor& t) { return t && t->defined(); }
+inline bool given(const OptionalTensor& t) { return passed(t) && t->numel() > 0; }
+
 // -- assign.cpp: results into the caller's buffers -------------------------------------------------------------------
 // What a kernel that reads memory by itself needs of an operand.
 inline void need_size(const Tensor& t, IntArrayRef sizes, const char* what) {
@@ -92,6 +96,9 @@ void convolution_backward(const Tensor& gradient, const Tensor& input, const Ten
                           IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
                           int64_t groups, at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight,
                           Tensor& grad_bias);
+void conv_tbc(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t pad, Tensor& out);
+void conv_tbc_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                       int64_t pad, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias);
 
 // -- pool.cpp: max pooling of NCHW, vectorized over output columns -----------------------------------------------------
 void max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
@@ -121,6 +128,8 @@ Tensor kl_div_backward(const Tensor& gradient, const Tensor& self, const Tensor&
                        bool log_target);
 Tensor kl_div_target_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction,
                               bool log_target);
+void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths, IntArrayRef target_lengths,
+              int64_t blank, bool zero_infinity, Tensor& loss, Tensor& log_alpha);
 
 // -- index.cpp ---------------------------------------------------------------------------------------------------------
 void index(const Tensor& self, at::TensorList list, Tensor& out);
@@ -135,8 +144,30 @@ void scatter_nd_update(Tensor& self, const Tensor& indices, const Tensor& update
 void embedding(const Tensor& weight, const Tensor& indices, Tensor& out);
 void embedding_dense_backward(const Tensor& gradient, const Tensor& indices, int64_t rows, int64_t padding, bool scale,
                               Tensor& out);
+struct EmbeddingBagOptions {
+  bool scale_by_frequency;
+  int64_t mode;  // 0 sum, 1 mean, 2 maximum
+  bool sparse;
+  const OptionalTensor& weights;  // of each index
+  bool last_offset;               // offsets have one more member, the number of indices
+  int64_t padding;
+};
+struct EmbeddingBagResults {
+  Tensor &out, &bags, &sizes, &largest;  // all but the first may be null or empty
+};
+void embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
+                   const EmbeddingBagOptions& options, const EmbeddingBagResults& results);
 Tensor long_tensor(IntArrayRef values);
 inline Tensor longs(const Tensor& index) { return index.scalar_type() == at::kLong ? index : index.to(at::kLong); }
+
+// -- unique.cpp: as many values as the data has, so they go to the caller's handle by its frame -------------------------
+struct UniqueResults {
+  Tensor &values, &inverse, &counts;
+};
+void unique(Frame& frame, const Tensor& self, bool sorted, bool inverse, bool counts, const UniqueResults& results);
+void unique_consecutive(Frame& frame, const Tensor& self, bool inverse, bool counts, int64_t dim,
+                        const UniqueResults& results);
+void unique_dim(Frame& frame, const Tensor& self, int64_t dim, bool sorted, bool inverse, const UniqueResults& results);
 
 // -- norm.cpp ----------------------------------------------------------------------------------------------------------
 void batch_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, Tensor& running_mean,
@@ -217,6 +248,9 @@ void softmax_backward(const Tensor& gradient, const Tensor& output, int64_t dim,
 void clamp(const Tensor& self, const OptionalTensor& low, const OptionalTensor& high, Tensor& out);
 void clamp(const Tensor& self, const std::optional<Scalar>& low, const std::optional<Scalar>& high, Tensor& out);
 void where(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out);
+void histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max, Tensor& out);
+void vector_norm(const Tensor& self, const Scalar& ord, IntArrayRef dims, bool keep, Tensor& out);
+void variance(const Tensor& self, IntArrayRef dims, int64_t correction, bool keep, bool root, Tensor& out);
 
 // -- optimizer.cpp -------------------------------------------------------------------------------------------------------
 Scalar item(const Tensor& t);             // the value of a one-element tensor

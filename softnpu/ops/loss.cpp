@@ -1,4 +1,5 @@
 // Losses whose targets ATen's CPU kernels want as int64: class indices of any integer type are widened here.
+#include <ATen/ops/_ctc_loss.h>
 #include <ATen/ops/nll_loss2d_backward_native.h>
 #include <ATen/ops/nll_loss2d_forward_native.h>
 #include <ATen/ops/nll_loss_backward_cpu_dispatch.h>
@@ -17,7 +18,7 @@ Tensor classes(const Tensor& target) {
 }
 
 OptionalTensor weights(const OptionalTensor& weight, const Tensor& like) {
-  if (!weight || !weight->defined()) return std::nullopt;
+  if (!passed(weight)) return std::nullopt;
   return weight->scalar_type() == like.scalar_type() ? weight : OptionalTensor(weight->to(like.scalar_type()));
 }
 
@@ -68,13 +69,13 @@ Tensor l1_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor
 Tensor bce_with_logits_backward(const Tensor& gradient, const Tensor& self, const Tensor& target,
                                 const OptionalTensor& weight, const OptionalTensor& positive, int64_t reduction) {
   Tensor s = self.sigmoid(), grad;
-  if (positive && positive->defined()) {
+  if (passed(positive)) {
     Tensor t = *positive * target;
     grad = (t + 1 - target) * s - t;
   } else {
     grad = s - target;
   }
-  if (weight && weight->defined()) grad = grad * *weight;
+  if (passed(weight)) grad = grad * *weight;
   return grad * spread(gradient, self, reduction);
 }
 
@@ -89,6 +90,15 @@ Tensor kl_div_target_backward(const Tensor& gradient, const Tensor& self, const 
   Tensor grad = log_target ? target.exp() * (target - self + 1)
                            : at::where(target > 0, target.log() + 1 - self, at::zeros_like(target));
   return grad * spread(gradient, self, reduction);
+}
+
+// CANN's log_alpha may have room for more than the longest target.
+void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths, IntArrayRef target_lengths,
+              int64_t blank, bool zero_infinity, Tensor& loss, Tensor& log_alpha) {
+  auto [each, alpha] = at::_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity);
+  put(loss, each);
+  Tensor used = log_alpha.narrow(2, 0, alpha.size(2));
+  put(used, alpha);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -153,7 +153,7 @@ void lstm_backward(const Tensor& input, at::TensorList hx, at::TensorList params
                    const Tensor& grad_hy, const Tensor& grad_cy, LstmSaved saved, bool has_bias, int64_t layers,
                    bool batch_first, Tensor& grad_input, Tensor& grad_hx, Tensor& grad_cx,
                    c10::SmallVectorImpl<Tensor>& grad_params) {
-  Tensor dy = grad_output && grad_output->defined() ? steps_first(*grad_output, batch_first) : Tensor();
+  Tensor dy = passed(grad_output) ? steps_first(*grad_output, batch_first) : Tensor();
   for (int64_t l = layers - 1; l >= 0; l--) {
     const Layer layer(params, l, has_bias);
     const Steps made{plain(saved.i[l]), plain(saved.g[l]), plain(saved.f[l]), plain(saved.o[l]),

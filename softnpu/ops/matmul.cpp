@@ -1,6 +1,6 @@
 // Matrix products: our own (gemm.h) where it is quicker, else ATen's. ATen multiplies half precision at a fortieth of fp32's
-// speed on a CPU without fp16 arithmetic: convert, multiply, round once. Aliased operands are safe: BLAS never writes over what it still reads, because outputs that share
-// memory with an operand go through a temporary.
+// speed on a CPU without that arithmetic: convert, multiply, round once. Aliased operands are safe: BLAS never writes over what it
+// still reads, because outputs that share memory with an operand go through a temporary.
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/baddbmm_cpu_dispatch.h>
 #include <ATen/ops/bmm_cpu_dispatch.h>
@@ -23,7 +23,7 @@ bool aliases(const Tensor& out, const Operands&... operands) {
 }
 
 bool suits(const Tensor& a, const Tensor& b, const Tensor& out) {
-  return (out.scalar_type() == at::kFloat || is_narrow(out)) && out.dim() == 2 && gemm_suits(a, b);
+  return (out.scalar_type() == at::kFloat || out.scalar_type() == at::kHalf) && out.dim() == 2 && gemm_suits(a, b);
 }
 
 // out = alpha a b [+ beta self], by our own product.
@@ -44,7 +44,7 @@ void product(const Tensor* self, const Tensor& a, const Tensor& b, float beta, f
 void matmul(const Tensor& a, const Tensor& b, Tensor& out) {
   if (suits(a, b, out)) return product(nullptr, a, b, 0, 1, out);
   const at::ScalarType type = c10::promoteTypes(a.scalar_type(), b.scalar_type());
-  const at::ScalarType wide = type == at::kHalf ? at::kFloat : type;
+  const at::ScalarType wide = is_narrow(type) ? at::kFloat : type;
   if (a.scalar_type() != b.scalar_type()) return put(out, at::matmul(a.to(wide), b.to(wide)));
   const int64_t dims = a.dim() == b.dim() ? a.dim() : 0;
   const bool direct = out.scalar_type() == wide && !aliases(out, a, b);

@@ -20,13 +20,13 @@ namespace {
 // (all of them, or none), and statistics rounded to 16 bits would spoil the gradient. A missing weight is ones, since it is
 // the weight that selects those kernels.
 OptionalTensor beside(const Tensor& input, const OptionalTensor& t) {
-  if (!t || !t->defined()) return std::nullopt;
+  if (!passed(t)) return std::nullopt;
   return is_16_bit(input) ? t->to(at::kFloat) : *t;
 }
 OptionalTensor beside(const Tensor& input, const Tensor& t) { return beside(input, OptionalTensor(t)); }
 
 OptionalTensor weight_beside(const Tensor& input, const OptionalTensor& weight, IntArrayRef sizes) {
-  if (is_16_bit(input) && (!weight || !weight->defined())) return at::ones(sizes, at::kFloat);
+  if (is_16_bit(input) && !passed(weight)) return at::ones(sizes, at::kFloat);
   return beside(input, weight);
 }
 
@@ -194,8 +194,8 @@ void batch_norm_reduce(const Tensor& x, Tensor& sum, Tensor& squares) {
 void batch_norm_elemt(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const Tensor& mean,
                       const Tensor& invstd, Tensor& out) {
   Tensor y = (wide(input) - channels(mean, input)).mul_(channels(invstd, input));
-  if (weight && weight->defined()) y.mul_(channels(*weight, input));
-  if (bias && bias->defined()) y.add_(channels(*bias, input));
+  if (passed(weight)) y.mul_(channels(*weight, input));
+  if (passed(bias)) y.add_(channels(*bias, input));
   put(out, y);
 }
 
@@ -217,7 +217,7 @@ void batch_norm_elemt_backward(const Tensor& gradient, const Tensor& input, cons
   Tensor projection = channels(wide(sum_dy_xmu) / total * inv.square(), input);
   Tensor dx = wide(gradient) - channels(wide(sum_dy) / total, input);
   dx.sub_((wide(input) - channels(mean, input)).mul_(projection)).mul_(channels(inv, input));
-  if (weight && weight->defined()) dx.mul_(channels(*weight, input));
+  if (passed(weight)) dx.mul_(channels(*weight, input));
   put(grad_input, dx);
 }
 

@@ -245,7 +245,7 @@ void fused_adam(at::TensorList params, at::TensorList gradients, at::TensorList 
                double, double, double, double, bool, bool, const OptionalTensor&, const OptionalTensor&);
   decoupled ? run(static_cast<Kernel>(at::native::_fused_adamw_kernel_cpu_))
             : run(static_cast<Kernel>(at::native::_fused_adam_kernel_cpu_));
-  const bool scaled = grad_scale && grad_scale->defined();  // else gradients are only read
+  const bool scaled = passed(grad_scale);  // else gradients are only read
   for (size_t i : copied) {
     for (size_t k = 0; k < count; k++) {
       if (k != 1 || scaled) put_back(lists_of_one_shape[k][i], copies[k][i]);
@@ -300,7 +300,7 @@ void sgd(const Tensor& param, const Tensor& gradient, const Tensor* buffer, cons
 void fused_sgd(at::TensorList params, at::TensorList gradients, at::TensorList buffers,
                const OptionalTensor& grad_scale, double decay, double momentum, double lr, double dampening,
                bool nesterov, bool maximize, bool first) {
-  double scale = grad_scale && grad_scale->defined() ? item(*grad_scale).toDouble() : 1;
+  double scale = passed(grad_scale) ? item(*grad_scale).toDouble() : 1;
   need_length(gradients.size(), params.size(), "fused_sgd: the list of gradients");
   if (momentum != 0) need_length(buffers.size(), params.size(), "fused_sgd: the list of momentum buffers");
   const SgdStep step{decay, momentum, 1 - dampening, lr, scale, nesterov, maximize, first};

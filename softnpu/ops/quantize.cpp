@@ -1,6 +1,8 @@
 // Quantization to 8-bit integers and back, and products of quantized operands. Integer sums are exact, in fp64.
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/stack.h>
@@ -12,8 +14,6 @@
 
 namespace softnpu::ops::kernels {
 namespace {
-
-bool given(const OptionalTensor& t) { return t && t->defined(); }
 
 void put_rounded(Tensor& out, const Tensor& value) {
   const at::ScalarType type = out.scalar_type();
@@ -47,12 +47,12 @@ Tensor plain_scale(const Tensor& scale) {
 void dynamic_quant(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups, Tensor& y,
                    Tensor& scale, Tensor& offset) {
   Tensor value = wide(x);
-  if (given(smooth) && given(groups)) {
+  if (passed(smooth) && passed(groups)) {
     const Tensor row = at::arange(value.numel() / value.size(-1), groups->options());
     const Tensor group =
         at::searchsorted(groups->contiguous(), row, false, /*right=*/true).clamp_max(smooth->size(0) - 1);
     value = value * wide(*smooth).index_select(0, group).reshape(value.sizes());
-  } else if (given(smooth)) {
+  } else if (passed(smooth)) {
     value = value * wide(*smooth);
   }
   Tensor step, shift;
@@ -78,13 +78,13 @@ void quantize(const Tensor& x, const Tensor& scale, const OptionalTensor& offset
     return wide(t).reshape(shape);
   };
   Tensor value = divide ? (wide(x) / along(scale)).round() : wide(x) * along(scale);
-  if (given(offset)) value = value + along(*offset);
+  if (passed(offset)) value = value + along(*offset);
   put_rounded(out, value);
 }
 
 void anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, bool square, Tensor& out) {
   Tensor value = wide(x.scalar_type() == at::kInt ? unpacked(x, x.dim() - 1) : x);
-  if (given(offset)) value = value + wide(*offset);
+  if (passed(offset)) value = value + wide(*offset);
   value = value * wide(scale);
   put(out, square ? value * wide(scale) : value);
 }
@@ -96,7 +96,7 @@ void quant_param(const Tensor& scale, const OptionalTensor& offset, Tensor& out)
                     .to(at::kLong)
                     .bitwise_and(0xFFFFE000)
                     .bitwise_or(int64_t{1} << 46);
-  if (given(offset)) {
+  if (passed(offset)) {
     const Tensor shift =
         offset->to(at::kFloat).round().clamp_(-256, 255).to(at::kLong).bitwise_and(0x1FF).__lshift__(37);
     bits = bits.bitwise_and(0x4000FFFFFFFF).bitwise_or(shift);
@@ -113,16 +113,16 @@ void quant_matmul(const Tensor& a, const Tensor& b, const OptionalTensor& row_sc
   }
   const Tensor left = transpose_a ? a.transpose(-1, -2) : a, right = transpose_b ? b.transpose(-1, -2) : b;
   Tensor value = at::matmul(left.to(at::kDouble), right.to(at::kDouble));
-  const bool first = given(bias) && bias->scalar_type() == at::kInt;  // an integer bias is added before the scale
+  const bool first = passed(bias) && bias->scalar_type() == at::kInt;  // an integer bias is added before the scale
   if (first) value = value + bias->to(at::kDouble);
   if (out.scalar_type() == at::kInt) {
     put(out, value);
     return;
   }
   value = value * plain_scale(scale).to(at::kDouble);
-  if (given(row_scale)) value = value * row_scale->to(at::kDouble).unsqueeze(-1);
-  if (given(bias) && !first) value = value + bias->to(at::kDouble);
-  if (given(offset)) value = value + offset->to(at::kDouble);
+  if (passed(row_scale)) value = value * row_scale->to(at::kDouble).unsqueeze(-1);
+  if (passed(bias) && !first) value = value + bias->to(at::kDouble);
+  if (passed(offset)) value = value + offset->to(at::kDouble);
   if (out.scalar_type() == at::kChar) {
     put_rounded(out, value);
   } else {
@@ -142,16 +142,24 @@ void weight_quant_matmul(const Tensor& x, const Tensor& weight, const Tensor& sc
     return value.reshape({-1, n}).repeat_interleave(group, 0).narrow(0, 0, k);
   };
   Tensor value = wide(w);
-  if (given(offset)) value = value + by_group(*offset);
+  if (passed(offset)) value = value + by_group(*offset);
   const Tensor left = wide(x);
   Tensor result = at::matmul(left, (value * by_group(scale)).to(left.scalar_type()));
-  if (given(bias)) result = result + wide(*bias);
-  if (!given(quant_scale)) {
+  if (passed(bias)) result = result + wide(*bias);
+  if (!passed(quant_scale)) {
     put(out, result);
     return;
   }
   result = result * plain_scale(*quant_scale);
-  put_rounded(out, given(quant_offset) ? result + wide(*quant_offset) : result);
+  put_rounded(out, passed(quant_offset) ? result + wide(*quant_offset) : result);
+}
+
+void fake_quantize(const Tensor& x, const Tensor& scale, const Tensor& zero_point, bool enabled, int64_t low,
+                   int64_t high, Tensor& out, Tensor& mask) {
+  const Tensor on = at::full({1}, enabled, at::kLong);
+  put2(out, mask,
+       at::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, scale.to(at::kFloat), zero_point.to(at::kInt),
+                                                                     on, low, high));
 }
 
 }  // namespace softnpu::ops::kernels

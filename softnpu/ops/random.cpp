@@ -6,6 +6,8 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/topk.h>
 
+#include <algorithm>
+
 #include "softnpu/ops/draw.h"
 
 namespace softnpu::ops::kernels {
@@ -72,6 +74,8 @@ void bernoulli(Tensor& self, const Tensor& probability, int64_t seed, int64_t of
   const Tensor p = wide(probability.expand(self.sizes())).contiguous();
   AT_DISPATCH_FLOATING_TYPES(p.scalar_type(), "bernoulli", [&] {
     const auto* from = p.const_data_ptr<scalar_t>();
+    const bool all = std::all_of(from, from + p.numel(), [](scalar_t value) { return value >= 0 && value <= 1; });
+    TORCH_CHECK(all, "bernoulli expects all probabilities to be in [0, 1]");
     put_draws(self, seed, offset, [=](int64_t i, Draw d, auto tag) {
       return static_cast<decltype(tag)>(d.unit() < static_cast<double>(from[i]));
     });

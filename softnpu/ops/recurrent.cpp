@@ -62,7 +62,7 @@ void lstm_two_ways_backward(const Tensor& input, at::TensorList hx, at::TensorLi
                             Tensor& grad_hx, Tensor& grad_cx, List& grad_params) {
   const int64_t each = has_bias ? 4 : 2;
   check_lists("an LSTM in two directions", saved.h.size(), 2 * layers);
-  Tensor dy = grad_output && grad_output->defined() ? steps_first(*grad_output, batch_first) : Tensor();
+  Tensor dy = passed(grad_output) ? steps_first(*grad_output, batch_first) : Tensor();
   for (int64_t layer = layers - 1; layer >= 0; layer--) {
     const Tensor x = layer == 0 ? steps_first(input, batch_first)
                                 : at::cat({plain(saved.h[2 * layer - 2]), plain(saved.h[2 * layer - 1]).flip(0)}, 2);
@@ -120,7 +120,7 @@ void gru(const Tensor& input, at::TensorList params, const OptionalTensor& hx, G
       const int64_t hidden = p.w_hh.size(1);
       const Tensor steps = in_order(x, direction), rows = steps.reshape({-1, x.size(2)});
       const Tensor inputs = at::addmm(p.b_ih, rows, p.w_ih.t()).view({x.size(0), x.size(1), 3 * hidden});
-      Tensor state = hx && hx->defined() ? plain((*hx)[at]) : at::zeros({x.size(1), hidden}, x.options());
+      Tensor state = passed(hx) ? plain((*hx)[at]) : at::zeros({x.size(1), hidden}, x.options());
       std::vector<Tensor> r, z, n, hn, h;
       for (int64_t t = 0; t < x.size(0); t++) {
         const auto from_x = inputs[t].chunk(3, 1), from_h = at::addmm(p.b_hh, state, p.w_hh.t()).chunk(3, 1);
@@ -150,7 +150,7 @@ void gru_backward(const Tensor& input, at::TensorList params, const Tensor& hx, 
                   List& grad_params) {
   const int64_t ways = shape.two_ways ? 2 : 1, each = shape.has_bias ? 4 : 2;
   check_lists("a GRU's backward", saved.h.size(), ways * shape.layers);
-  Tensor dy = grad_output && grad_output->defined() ? steps_first(*grad_output, shape.batch_first) : Tensor();
+  Tensor dy = passed(grad_output) ? steps_first(*grad_output, shape.batch_first) : Tensor();
   for (int64_t layer = shape.layers - 1; layer >= 0; layer--) {
     Tensor x = steps_first(input, shape.batch_first);
     if (layer > 0) {
@@ -165,7 +165,7 @@ void gru_backward(const Tensor& input, at::TensorList params, const Tensor& hx, 
                    h = plain(saved.h[at]), first = plain(hx[at]), steps = in_order(x, direction);
       Tensor gradient;
       if (dy.defined()) gradient = in_order(ways == 2 ? half(dy, direction) : dy, direction);
-      Tensor dh = grad_hy && grad_hy->defined() ? plain((*grad_hy)[at]) : at::zeros(first.sizes(), first.options());
+      Tensor dh = passed(grad_hy) ? plain((*grad_hy)[at]) : at::zeros(first.sizes(), first.options());
       std::vector<Tensor> d_input(h.size(0)), d_hidden(h.size(0));
       for (int64_t t = h.size(0) - 1; t >= 0; t--) {
         if (gradient.defined()) dh = dh + gradient[t];

@@ -42,8 +42,8 @@ void lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tens
   const Tensor cell = plain(cx);
   Tensor h = room_for(hy), c = room_for(cy), gates = room_for(storage);
   at::add_out(gates, plain(input_gates), plain(hidden_gates));
-  if (input_bias && input_bias->defined()) gates.add_(plain(*input_bias));
-  if (hidden_bias && hidden_bias->defined()) gates.add_(plain(*hidden_bias));
+  if (passed(input_bias)) gates.add_(plain(*input_bias));
+  if (passed(hidden_bias)) gates.add_(plain(*hidden_bias));
   const int64_t n = cell.size(1);
   for_each_row(cell, [&]<class T>(T, int64_t b) {
     T* row = to_row<T>(gates, b, 4 * n);

@@ -17,7 +17,7 @@ inline Tensor plain(const Tensor& t) {
   Tensor wide = at::empty(t.sizes(), at::kFloat);
   return convert_half(t, wide) ? wide : wide.copy_(t);
 }
-inline Tensor plain(const OptionalTensor& t) { return t && t->defined() ? plain(*t) : Tensor(); }
+inline Tensor plain(const OptionalTensor& t) { return passed(t) ? plain(*t) : Tensor(); }
 
 inline Tensor steps_first(const Tensor& x, bool batch_first) { return plain(batch_first ? x.transpose(0, 1) : x); }
 

@@ -59,7 +59,7 @@ void rotary_backward(const Tensor& gradient, const Tensor& cos, const Tensor& si
   const Tensor dy = wide(gradient);
   const Tensor back = dy * cos - turned(dy * sin, mode);  // turning the other way is minus turning
   put(grad_x, mode == kNeighboursToHalves ? halves_to_neighbours(back) : back);
-  if (!x || !x->defined()) return;
+  if (!passed(x)) return;
   Tensor value = x->to(dy.scalar_type());
   if (mode == kNeighboursToHalves) value = neighbours_to_halves(value);
   if (grad_cos.defined()) put(grad_cos, (dy * value).sum_to_size(cos.sizes()));

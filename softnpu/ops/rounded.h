@@ -6,8 +6,6 @@
 
 namespace softnpu::ops::kernels {
 
-inline bool given(const OptionalTensor& t) { return t && t->defined() && t->numel() > 0; }
-
 // The largest finite value of the type, 0 for types that are not results of quantization.
 inline double largest_of(at::ScalarType type) {
   switch (type) {

@@ -20,7 +20,6 @@ namespace {
 
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
-bool given(const OptionalTensor& t) { return t && t->defined(); }
 Tensor sorted_order(const Tensor& t) { return at::argsort(t.flatten(), /*stable=*/true, 0, false); }
 
 // Rows of `t` by number, zero where the number is negative or past the end: those that were dropped.
@@ -38,7 +37,7 @@ void moe_gating_softmax(const Tensor& x, const OptionalTensor& finished, int64_t
   const Tensor widened = wide(x), all = at::softmax(widened, -1);
   auto [values, chosen] = at::topk(renormalize ? widened : all, k, -1, true, true);
   put(y, renormalize ? at::softmax(values, -1) : values);
-  if (given(finished)) chosen = at::where(finished->to(at::kBool).unsqueeze(-1), x.size(-1), chosen);
+  if (passed(finished)) chosen = at::where(finished->to(at::kBool).unsqueeze(-1), x.size(-1), chosen);
   put(experts, chosen);
   if (softmax.defined()) put_if_fits(softmax, all);
 }
@@ -64,17 +63,17 @@ void moe_finalize_routing(const Tensor& expanded, const Tensor& rows, const Opti
   const int64_t count = out.size(0), k = count ? rows.numel() / count : 0;
   Tensor sum = at::zeros(out.sizes(), out.options().dtype(out.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
   for (const OptionalTensor* skip : {&x1, &x2}) {
-    if (given(*skip)) sum.add_(wide(**skip));
+    if (passed(*skip)) sum.add_(wide(**skip));
   }
   const Tensor flat = expanded.reshape({-1, out.size(1)});
   const Tensor by_column = mode < 2 ? rows.reshape({k, count}) : rows.reshape({count, k}).t();
   for (int64_t i = 0; i < k; i++) {
     Tensor part = rows_or_zero(flat, by_column[i]);
-    if (given(bias)) {
-      TORCH_CHECK(given(experts), "aclnnMoeFinalizeRouting: a bias needs the experts of each row");
+    if (passed(bias)) {
+      TORCH_CHECK(passed(experts), "aclnnMoeFinalizeRouting: a bias needs the experts of each row");
       part.add_(wide(*bias).index_select(0, experts->select(1, i).to(at::kLong)));
     }
-    if (given(scales)) part.mul_(wide(*scales).select(1, i).unsqueeze(1));
+    if (passed(scales)) part.mul_(wide(*scales).select(1, i).unsqueeze(1));
     sum.add_(part);
   }
   put(out, sum);
@@ -98,7 +97,7 @@ void moe_permute_backward(const Tensor& gradient, const Tensor& places, int64_t 
 
 void moe_unpermute(const Tensor& permuted, const Tensor& places, const OptionalTensor& probs, Tensor& out) {
   Tensor rows = rows_or_zero(permuted, places);
-  if (given(probs)) rows.mul_(wide(*probs).reshape({-1, 1}));
+  if (passed(probs)) rows.mul_(wide(*probs).reshape({-1, 1}));
   const int64_t count = out.size(0);
   put(out, rows.reshape({count, count ? places.numel() / count : 1, out.size(1)}).sum(1));
 }
@@ -107,11 +106,11 @@ void moe_unpermute_backward(const OptionalTensor& permuted, const Tensor& gradie
                             const OptionalTensor& probs, Tensor& grad_permuted, Tensor& grad_probs) {
   const int64_t count = gradient.size(0), k = count ? places.numel() / count : 1;
   const Tensor dy = wide(gradient).repeat_interleave(k, 0), at = places.to(at::kLong);
-  if (given(probs) && grad_probs.defined()) {
-    TORCH_CHECK(given(permuted), "aclnnMoeTokenUnpermuteGrad: the gradient of probs needs the permuted tokens");
+  if (passed(probs) && grad_probs.defined()) {
+    TORCH_CHECK(passed(permuted), "aclnnMoeTokenUnpermuteGrad: the gradient of probs needs the permuted tokens");
     put(grad_probs, (dy * rows_or_zero(*permuted, at)).sum(1).reshape(grad_probs.sizes()));
   }
-  const Tensor weighted = given(probs) ? dy * wide(*probs).reshape({-1, 1}) : dy;
+  const Tensor weighted = passed(probs) ? dy * wide(*probs).reshape({-1, 1}) : dy;
   const Tensor kept = at.lt(grad_permuted.size(0)).nonzero().squeeze(1);
   Tensor rows = at::zeros(grad_permuted.sizes(), dy.options());
   rows.index_put_({at.index_select(0, kept)}, weighted.index_select(0, kept));
@@ -120,11 +119,11 @@ void moe_unpermute_backward(const OptionalTensor& permuted, const Tensor& gradie
 
 void top_k_top_p(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k, Tensor& out) {
   auto [sorted, order] = at::sort(wide(logits), /*stable=*/true, -1, false);
-  if (given(k)) {
+  if (passed(k)) {
     const Tensor first = (sorted.size(-1) - k->to(at::kLong)).clamp_(0, sorted.size(-1) - 1).unsqueeze(-1);
     sorted = sorted.masked_fill(sorted.lt(sorted.gather(-1, first)), kLowest);
   }
-  if (given(p)) {
+  if (passed(p)) {
     Tensor hidden = at::cumsum(at::softmax(sorted, -1), -1).le(1 - wide(*p).unsqueeze(-1));
     hidden.select(-1, -1).fill_(false);
     sorted = sorted.masked_fill(hidden, kLowest);

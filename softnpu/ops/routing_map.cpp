@@ -5,7 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "softnpu/ops/expert_rows.h"
-#include "softnpu/ops/rounded.h"
+#include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {
 namespace {

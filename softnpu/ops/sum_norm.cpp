@@ -45,7 +45,7 @@ void add_rms_norm(const Tensor& x1, const Tensor& x2, const Tensor& gamma, doubl
 void add_layer_norm(const Tensor& x1, const Tensor& x2, const OptionalTensor& bias, const Tensor& gamma,
                     const Tensor& beta, double eps, Tensor& out, Tensor& mean, Tensor& rstd, Tensor& sum) {
   Tensor x = wide(x1) + wide(x2);
-  if (bias && bias->defined()) x = x + wide(*bias);
+  if (passed(bias)) x = x + wide(*bias);
   const auto dims = last_dims(x, gamma);
   const Tensor m = x.mean(dims, true), centered = x - m;
   const Tensor r = centered.square().mean(dims, true).add_(eps).rsqrt_();
@@ -62,7 +62,7 @@ void add_layer_norm_backward(const Tensor& gradient, const Tensor& sum, const Te
   const auto dims = last_dims(x, gamma);
   const Tensor normed = (x - beside(mean, x, gamma)) * r, scaled = dy * wide(gamma);
   Tensor dx = (scaled - scaled.mean(dims, true) - normed * (scaled * normed).mean(dims, true)) * r;
-  if (more && more->defined()) dx = dx + wide(*more);
+  if (passed(more)) dx = dx + wide(*more);
   put(grad_sum, dx);
   put(grad_gamma, over_rows(dy * normed, gamma));
   put(grad_beta, over_rows(dy, gamma));

@@ -1,4 +1,4 @@
-// Which types a kernel computes in a wider one.
+// Which types a kernel computes in a wider one. Who calls it: the kernels of this folder.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,15 @@
 
 namespace softnpu::ops::kernels {
 
+// Has oneDNN bf16 kernels for this CPU? Where it has none (no AVX-512, as on most laptops), ATen multiplies bf16 at a twentieth of
+// fp32's speed, and rounds sums of a convolution's gradient on the way.
+bool cpu_computes_bf16();
+
 // Types that ATen's CPU matrix kernels compute slowly: fp16 always (no CPU here has fp16 arithmetic that oneDNN uses).
-inline bool is_narrow(const at::Tensor& t) { return t.scalar_type() == at::kHalf; }
+inline bool is_narrow(at::ScalarType type) {
+  return type == at::kHalf || (type == at::kBFloat16 && !cpu_computes_bf16());
+}
+inline bool is_narrow(const at::Tensor& t) { return is_narrow(t.scalar_type()); }
 
 inline at::Tensor widen(const at::Tensor& t) { return is_narrow(t) ? t.to(at::kFloat) : t; }
 

@@ -90,6 +90,11 @@ def test_a_random_operator_obeys_the_seed() -> None:
     assert torch.equal(a, torch.poisson(rate)) and not torch.equal(a, torch.poisson(rate))
 
 
+def test_a_generator_of_another_device_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="Expected a 'npu' device type for generator but found 'cpu'"):
+        torch.poisson(torch.ones(3).npu(), generator=torch.Generator())
+
+
 def test_autograd_through_a_fallback() -> None:
     x = (torch.rand(3) + 1).requires_grad_()
     y = x.detach().npu().requires_grad_()

@@ -19,6 +19,12 @@ def raised(op: object, arguments: tuple) -> BaseException | None:
     return None
 
 
+def is_foreign(actual: Exception, expected: Exception) -> bool:
+    """A RuntimeError that refuses no arguments: no kernel, no memory, a kernel that failed."""
+    foreign = (NotImplementedError, torch.OutOfMemoryError, torch.AcceleratorError)
+    return isinstance(actual, foreign) and not isinstance(expected, foreign)
+
+
 def synchronize(device: str) -> None:
     module = getattr(torch, torch.device(device).type, None)
     if hasattr(module, "synchronize"):
@@ -44,9 +50,5 @@ def judge(op: object, error_input: object, device: str) -> None:
     said = f"{type(expected).__name__} ({str(expected).strip().splitlines()[0][:120]})"
     if actual is None:
         raise Mismatch(f"no error instead of {said}")
-    # NotImplementedError is a RuntimeError, and so is OutOfMemoryError: neither refuses the arguments.
-    foreign = (NotImplementedError, torch.OutOfMemoryError)
-    if isinstance(actual, foreign) and not isinstance(expected, foreign):
-        raise Mismatch(f"{type(actual).__name__} ({str(actual)[:120]}) instead of {said}")
-    if not isinstance(actual, (type(expected), error_input.error_type)):
+    if is_foreign(actual, expected) or not isinstance(actual, (type(expected), error_input.error_type)):
         raise Mismatch(f"{type(actual).__name__} ({str(actual)[:120]}) instead of {said}")

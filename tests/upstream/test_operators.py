@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.upstream import forms, operators, verdict
+from tests.upstream import errors, forms, operators, verdict
 from tests.upstream.cases import database
 from tests.upstream.compare import Mismatch
 from tests.upstream.forms import Arguments, Form
@@ -76,6 +76,44 @@ def test_only_what_the_cpu_refuses_says_nothing_of_randomness(monkeypatch):
         operators.some_sample_is_random(database("op")["tril"], torch.float32)
     monkeypatch.setattr(operators.forms, "forward", lambda op: lambda arguments: torch.zeros(2) @ torch.zeros(3))
     assert not operators.some_sample_is_random(database("op")["tril"], torch.float32)
+
+
+@pytest.mark.parametrize("error", [NotImplementedError, torch.OutOfMemoryError, torch.AcceleratorError])
+def test_a_kernel_that_fails_refuses_nothing(error: type[Exception]):
+    """All of them are RuntimeErrors, as what the CPU refuses with."""
+    raises: list[Exception] = []
+
+    def op(value: torch.Tensor) -> None:
+        raise raises.pop(0)
+
+    def judged(actual: Exception) -> None:
+        raises[:] = [RuntimeError("mat1 and mat2 cannot be multiplied"), actual]
+        sample = SimpleNamespace(input=torch.zeros(3), args=(), kwargs={})
+        errors.judge(op, SimpleNamespace(sample_input=sample, error_type=RuntimeError), "cpu")
+
+    judged(RuntimeError("mat1 and mat2 cannot be multiplied"))
+    with pytest.raises(Mismatch, match=rf"{error.__name__} \(no\) instead of RuntimeError"):
+        judged(error("no"))
+    form = Form(lambda arguments: op(arguments[0]), ARGUMENTS)
+    raises[:] = [error("no")]
+    with pytest.raises(NotImplementedError if error is NotImplementedError else Mismatch, match="no"):
+        operators.refused(form, ARGUMENTS, RuntimeError("it overlaps"))
+
+
+def test_an_error_asks_for_a_sign_of_life_whatever_comes_after_it():
+    def failing(error: Exception) -> Callable[[], None]:
+        def sample() -> None:
+            raise error
+
+        return sample
+
+    seen = verdict.Verdict()
+    seen.judge("one", failing(NotImplementedError("no kernel")))
+    assert not seen.unhealthy
+    seen.judge("two", failing(torch.AcceleratorError("a kernel failed")))
+    seen.judge("three", failing(NotImplementedError("no kernel")))
+    seen.judge("four", lambda: None)
+    assert seen.unhealthy and seen.samples == {"unsupported": 2, "error": 1, "right": 1}
 
 
 def test_an_operator_that_the_database_seeds_draws():

@@ -54,7 +54,7 @@ class Verdict:
             refused = isinstance(error, NotImplementedError) or (
                 isinstance(error, (RuntimeError, TypeError, ValueError)) and UNSUPPORTED.search(str(error))
             )
-            self.unhealthy = not isinstance(error, NotImplementedError)
+            self.unhealthy |= not isinstance(error, NotImplementedError)
             self.add("unsupported" if refused else "error", text)
         else:
             self.add("right")

@@ -7,8 +7,10 @@ of them. torch_npu must be importable: its registrations are the operator status
 FACTS_DIR holds migrate/{api_support,torch_cuda_vs_npu_all}.tsv and torch_npu/{api,native_api_2_13}.tsv.
 
 support.tsv: api, then one column a PyTorch version with S supported, L supported with limits, U unsupported, ? in
-doubt, - not in that version. The columns up to 2.8 are the vendor's lists; 2.13 is ours: the vendor's list for 2.13,
-then PyTorch's public API and what the plugin registers (an operator without a kernel runs on the CPU: L).
+doubt, - not in that version. The columns up to 2.8 are the vendor's lists; 2.13 is ours: PyTorch's public API, what the
+plugin registers (an operator without a kernel runs on the CPU: L; a module is what its function is), and what the
+vendor's list for 2.13 leaves out of every chip. What that list leaves out of one chip only says nothing here: it does
+so with datasets, storages and hooks.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ CORRECTIONS = {
     "_sanitizer.enable_cuda_sanitizer": "_sanitizer.enable_npu_sanitizer",
     "_lazy_init": "=", "_lazy_call": "=", "_is_in_bad_fork": "=",
 }  # fmt: skip
-COMPOSED = tuple(f"torch.{name}." for name in "nn fft func linalg nested compiler export".split())
+COMPOSED = tuple(f"torch.{name}." for name in "nn fft func linalg nested".split())
+NO_OPERATORS = ("torch.compiler.", "torch.export.")
 HOLDERS = {"torch", *(f"torch.{name}" for name in "Tensor nn.functional linalg fft special".split())}
 MODULES = """
 torch torch.nn torch.nn.functional torch.nn.init torch.nn.parallel torch.nn.utils torch.nn.utils.rnn
@@ -72,8 +75,7 @@ def cuda_names(facts: Path) -> dict[str, str]:
 
 
 def vendor_213(row: dict[str, str]) -> str:
-    marks = [row[soc] for soc in ("A2", "A3", "950DT")]
-    return "S" if "✔" in marks and "✘" not in marks else "L" if "✔" in marks else "U"
+    return "S" if "✔" in (row[soc] for soc in ("A2", "A3", "950DT")) else "U"
 
 
 def public_api() -> set[str]:
@@ -120,31 +122,49 @@ def exists(api: str) -> bool:
     return False
 
 
-def registered(key: str) -> set[str]:
+def registered(*keys: str) -> set[str]:
+    """Operators with their overload."""
     import torch
 
-    names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
-    return {name.split("::")[1].split(".")[0] for name in names if name.startswith("aten::")}
+    names = (torch._C._dispatch_get_registrations_for_dispatch_key(key) for key in keys)
+    return {name[6:] for key in names for name in key if name.startswith("aten::")}
 
 
-def operators() -> tuple[set[str], set[str]]:
-    """Operators PyTorch dispatches by device, and those the plugin has a kernel for."""
+def bare(names: set[str]) -> set[str]:
+    return {name.split(".")[0] for name in names}
+
+
+def operators() -> dict[str, bool]:
+    """Operators that PyTorch dispatches by device: whether there is a kernel, the plugin's or PyTorch's for any device.
+
+    An overload that writes into a given tensor serves the one that makes its result: alone it says nothing. The kernel
+    that PyTorch has for the latter (NonFunctional) counts where it is not a call of the former."""
     import torch_npu  # noqa: F401
 
-    return registered("CPU"), registered("PrivateUse1")
+    here = registered("CPU")
+    into = {name for name in here if name.endswith("out")}
+    kernels = bare(registered("PrivateUse1"))
+    composite = registered("CompositeExplicitAutograd", "CompositeImplicitAutograd")
+    composite |= {n for n in registered("CompositeExplicitAutogradNonFunctional") if bare({n}).isdisjoint(bare(into))}
+    missing = bare(here - into - composite) - kernels
+    return {name: name not in missing for name in bare(here)}
 
 
-def ours(api: str, vendor: dict[str, str], dispatched: set[str], kernels: set[str]) -> str:
+def function_of(api: str) -> str:
+    """torch.nn.functional.max_pool2d for torch.nn.MaxPool2d; any other name is its own."""
+    holder, short = api.rsplit(".", 1)
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", short).lower()
+    function = f"torch.nn.functional.{snake}"
+    return function if holder == "torch.nn" and short[0].isupper() and exists(function) else api
+
+
+def ours(api: str, vendor: dict[str, str], kernels: dict[str, bool]) -> str:
     if not exists(api):
         return "-"
-    if api in vendor and vendor[api] == "S":
-        return "S"
-    short = api.rsplit(".", 1)[1]
-    holder = api.rsplit(".", 1)[0]
-    is_operator = short in dispatched and holder in HOLDERS
-    if is_operator:
-        return "S" if short in kernels else "L"
-    status = vendor.get(api, "S")
+    holder, short = function_of(api).rsplit(".", 1)
+    if short in kernels and holder in HOLDERS:
+        return "S" if kernels[short] else "L"
+    status = "S" if api.startswith(NO_OPERATORS) else vendor.get(api, "S")
     if status == "U" and api.startswith(COMPOSED) and "DataParallel" not in api and "data_parallel" not in api:
         return "L"  # made of operators that exist or run on the CPU
     return status
@@ -161,11 +181,11 @@ def main() -> None:
     known = {row["api"]: [row[v] for v in VERSIONS] for row in support if row["api"].startswith("torch.")}
     vendor = {row["api"]: vendor_213(row) for row in read(facts / "torch_npu" / "native_api_2_13.tsv")}
     listed = sorted(set(known) | set(vendor) | public_api())
-    dispatched, kernels = operators()
+    kernels = operators()
     table = []
     for api in listed:
         columns = known.get(api, ["?"] * len(VERSIONS))
-        table.append("\t".join([api, *columns, ours(api, vendor, dispatched, kernels)]))
+        table.append("\t".join([api, *columns, ours(api, vendor, kernels)]))
     table.insert(0, "\t".join(["api", *VERSIONS, "2.13"]))
     (OUT / "support.tsv").write_text("\n".join(table) + "\n", encoding="utf-8")
     print(f"{len(lines)} torch.cuda names, {len(table) - 1} APIs")

@@ -5,6 +5,8 @@
 #include <ATen/native/ConvUtils.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
@@ -22,11 +24,24 @@ std::vector<int64_t> output_size(const at::Tensor& input, const at::Tensor& weig
                     : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
 }
 
+void check_window(const at::Tensor& weight, at::IntArrayRef stride, at::IntArrayRef dilation, bool transposed,
+                  at::IntArrayRef output_padding) {
+  for (int64_t d = 2; d < weight.dim(); ++d) {
+    const auto i = static_cast<size_t>(d - 2);
+    TORCH_CHECK(weight.size(d) > 0, "kernel size should be greater than zero, but got ", weight.sizes().slice(2));
+    TORCH_CHECK(dilation[i] > 0, "dilation should be greater than zero, but got ", dilation);
+    TORCH_CHECK(!transposed || output_padding[i] < std::max(stride[i], dilation[i]),
+                "output padding must be smaller than either stride or dilation, but got output_padding ",
+                output_padding, ", stride ", stride, " and dilation ", dilation);
+  }
+}
+
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                        at::IntArrayRef output_padding, int64_t groups) {
   TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.scalar_type(), ") and weight type (",
               weight.scalar_type(), ") should be the same");
+  check_window(weight, stride, dilation, transposed, output_padding);
   const NPUGuard guard(input.device().index());
   const at::Tensor output = empty(
       output_size(input, weight, stride, padding, dilation, transposed, output_padding, groups), input.scalar_type());

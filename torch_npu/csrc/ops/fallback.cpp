@@ -232,9 +232,9 @@ class Call {
       }
     } else if (value.isGenerator()) {
       const std::optional<at::Generator> generator = value.toGenerator();
-      if (generator->device().is_privateuseone()) {
-        value = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(mixed_seed(generator)));
-      }
+      TORCH_CHECK(generator->device().is_privateuseone(), "Expected a 'npu' device type for generator but found '",
+                  generator->device().type(), "'");
+      value = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(mixed_seed(generator)));
     } else if (value.isNone() && is_generator(argument)) {
       value = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(mixed_seed(std::nullopt)));
     }

@@ -198,7 +198,10 @@ void Pooled::meta(const at::Tensor& self, at::IntArrayRef output_size, at::Memor
   for (int64_t i = 0; i < n; ++i) {
     TORCH_CHECK(output_size[i] >= 0, "elements of output_size must be greater than or equal to 0 but received ",
                 output_size);
-    sizes[self.dim() - n + i] = output_size[i];
+    int64_t& size = sizes[self.dim() - n + i];
+    TORCH_CHECK(size > 0, "Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
+                self.sizes());
+    size = output_size[i];
   }
   set_output_raw_strided(0, sizes, {}, self.options().memory_format(format));
 }
@@ -294,7 +297,8 @@ void Im2col::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRe
   set_output_raw_strided(0, sizes, {}, self.options());
 }
 
-void Col2im::meta(const at::Tensor& self, at::IntArrayRef output_size, at::IntArrayRef kernel) {
+void Col2im::meta(const at::Tensor& self, at::IntArrayRef output_size, at::IntArrayRef kernel, at::IntArrayRef dilation,
+                  at::IntArrayRef padding, at::IntArrayRef stride) {
   const int64_t dim = self.dim();
   TORCH_CHECK(dim == 2 || dim == 3, "Expected 2D or 3D input tensor for col2im, but got ", self.sizes());
   TORCH_CHECK(output_size.size() == 2 && kernel.size() == 2, "It is expected output_size and kernel_size equals to 2");
@@ -302,6 +306,17 @@ void Col2im::meta(const at::Tensor& self, at::IntArrayRef output_size, at::IntAr
   TORCH_CHECK(kernel[0] > 0 && kernel[1] > 0 && planes % (kernel[0] * kernel[1]) == 0,
               "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got ", planes,
               " and ", kernel);
+  int64_t blocks = 1;
+  for (size_t i = 0; i < 2; ++i) {
+    TORCH_CHECK(dilation[i] > 0 && stride[i] > 0 && padding[i] >= 0,
+                "col2im: stride and dilation should be greater than zero, and padding not negative, but got ", stride,
+                ", ", dilation, " and ", padding);
+    blocks *= div_rtn<int64_t>(output_size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1, stride[i]) + 1;
+  }
+  TORCH_CHECK(self.size(dim - 1) == blocks, "Given output_size=", output_size, ", kernel_size=", kernel,
+              ", dilation=", dilation, ", padding=", padding, ", stride=", stride,
+              ", expected size of input's dimension ", dim - 1, " to match the calculated number of sliding blocks ",
+              blocks, ", but got ", self.size(dim - 1));
   c10::DimVector sizes;
   if (dim == 3) sizes.push_back(self.size(0));
   sizes.push_back(planes / (kernel[0] * kernel[1]));
@@ -315,9 +330,21 @@ void GridSampled::meta(const at::Tensor& input, const at::Tensor& grid) {
   TORCH_CHECK(dim == grid.dim() && input.size(0) == grid.size(0) && grid.size(-1) == dim - 2,
               "grid_sampler(): expected grid and input to have same batch size and a grid of ", dim - 2,
               " coordinates, but got input with sizes ", input.sizes(), " and grid with sizes ", grid.sizes());
+  for (int64_t i = 2; i < dim; ++i)
+    TORCH_CHECK(input.size(i) > 0,
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input has ", "sizes ",
+                input.sizes());
   c10::DimVector sizes{input.size(0), input.size(1)};
   for (int64_t i = 1; i < dim - 1; ++i) sizes.push_back(grid.size(i));
   set_output_raw_strided(0, sizes, {}, input.options());
+}
+
+void ChannelShuffled::meta(const at::Tensor& self, int64_t groups) {
+  TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
+  TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive. Value of groups:", groups);
+  TORCH_CHECK(self.size(1) % groups == 0, "Number of channels must be divisible by groups. Got ", self.size(1),
+              " channels and ", groups, " groups.");
+  set_output_raw_strided(0, self.sizes(), {}, self.options());
 }
 
 void ConstantPadded::meta(const at::Tensor& self, at::IntArrayRef pad) {
@@ -364,6 +391,11 @@ void Addr::meta(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor
             .enforce_safe_casting_to_output(true));
 }
 
+void Cdist::meta(const at::Tensor& x1, const at::Tensor& x2, double p) {
+  TORCH_CHECK(p >= 0, "cdist only supports non-negative p values");
+  meta(x1, x2);
+}
+
 void Cdist::meta(const at::Tensor& x1, const at::Tensor& x2) {
   c10::DimVector sizes = at::infer_size_dimvector(x1.sizes().slice(0, x1.dim() - 2), x2.sizes().slice(0, x2.dim() - 2));
   sizes.push_back(x1.size(-2));
@@ -402,6 +434,7 @@ void MaxPool3d::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArra
   c10::DimVector sizes(self.sizes());
   for (int64_t i = 0; i < 3; ++i) {
     const int64_t k = at_axis(kernel, i), s = at_axis(stride, i), p = at_axis(padding, i), d = at_axis(dilation, i);
+    TORCH_CHECK(d > 0, "max_pool3d: dilation should be greater than zero, but got ", dilation);
     int64_t& size = sizes[self.dim() - 3 + i];
     size = at::native::pooling_output_shape(size, k, p, s, d, ceil_mode);
     TORCH_CHECK(size >= 1, "max_pool3d: the output of input ", self.sizes(), " with kernel ", kernel,

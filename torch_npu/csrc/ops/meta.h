@@ -133,7 +133,13 @@ struct Im2col : at::impl::MetaBase {
 };
 
 struct Col2im : at::impl::MetaBase {
-  void meta(const at::Tensor& self, at::IntArrayRef output_size, at::IntArrayRef kernel);
+  void meta(const at::Tensor& self, at::IntArrayRef output_size, at::IntArrayRef kernel, at::IntArrayRef dilation,
+            at::IntArrayRef padding, at::IntArrayRef stride);
+};
+
+// self, whose channels fall into groups
+struct ChannelShuffled : at::impl::MetaBase {
+  void meta(const at::Tensor& self, int64_t groups);
 };
 
 struct GridSampled : at::impl::MetaBase {
@@ -156,6 +162,7 @@ struct Addr : at::TensorIteratorBase {
 
 struct Cdist : at::impl::MetaBase {
   void meta(const at::Tensor& x1, const at::Tensor& x2);
+  void meta(const at::Tensor& x1, const at::Tensor& x2, double p);
 };
 
 // smallest and largest element

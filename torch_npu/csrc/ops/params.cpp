@@ -234,6 +234,15 @@ void check_index(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
   check(index.max().item<int64_t>());
 }
 
+void check_scatter_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, std::string_view reduce) {
+  const bool takes = reduce == "mean"                       ? self.scalar_type() != at::kBool
+                     : reduce == "amax" || reduce == "amin" ? !self.is_complex()
+                                                            : true;
+  TORCH_CHECK_NOT_IMPLEMENTED(takes, "scatter_reduce(): \"", reduce, "\" not implemented for '", self.scalar_type(),
+                              "'");
+  check_index(self, dim, index);
+}
+
 at::Scalar number_of(const at::Tensor& tensor) {
   const void* data = tensor.const_data_ptr();
   switch (tensor.scalar_type()) {

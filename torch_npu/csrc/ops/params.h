@@ -69,6 +69,8 @@ void check_flip(const at::Tensor& self, at::IntArrayRef dims);
 void check_histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max);
 // Indices into a tensor without elements, which no kernel sees: all must still be in range.
 void check_index(const at::Tensor& self, int64_t dim, const at::Tensor& index);
+// The same, and whether the reduction takes the type.
+void check_scatter_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, std::string_view reduce);
 
 // The value of a 0-dim CPU tensor, without the dispatcher.
 at::Scalar number_of(const at::Tensor& tensor);

@@ -1,0 +1,38 @@
+// The distinct values of a tensor, with each element's place among them and how often each occurs.
+#include <ATen/ops/_unique2.h>
+#include <ATen/ops/unique_consecutive.h>
+#include <ATen/ops/unique_dim.h>
+
+#include <tuple>
+
+#include "softnpu/ops/kernels.h"
+
+namespace softnpu::ops::kernels {
+namespace {
+
+void put_unique(Frame& frame, const std::tuple<Tensor, Tensor, Tensor>& found, bool inverse, bool counts,
+                const UniqueResults& results) {
+  frame.put_dynamic(results.values, std::get<0>(found));
+  if (inverse) put(results.inverse, std::get<1>(found));
+  if (counts) frame.put_dynamic(results.counts, std::get<2>(found));
+}
+
+}  // namespace
+
+void unique(Frame& frame, const Tensor& self, bool sorted, bool inverse, bool counts, const UniqueResults& results) {
+  put_unique(frame, at::_unique2(self, sorted, inverse, counts), inverse, counts, results);
+}
+
+void unique_consecutive(Frame& frame, const Tensor& self, bool inverse, bool counts, int64_t dim,
+                        const UniqueResults& results) {
+  // 1000 and more: of all dimensions as one.
+  const auto along = dim >= 1000 ? std::nullopt : std::optional<int64_t>(dim);
+  put_unique(frame, at::unique_consecutive(self, inverse, counts, along), inverse, counts, results);
+}
+
+void unique_dim(Frame& frame, const Tensor& self, int64_t dim, bool sorted, bool inverse,
+                const UniqueResults& results) {
+  put_unique(frame, at::unique_dim(self, dim, sorted, inverse, true), inverse, true, results);
+}
+
+}  // namespace softnpu::ops::kernels

@@ -1,0 +1,47 @@
+"""Mistakes in shapes and numbers that the host can see are errors at the call, of the CPU's type, not of a stream."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as nn
+
+ones = torch.ones
+
+CALLS = {
+    "dilation of a convolution": lambda d: nn.conv2d(ones(1, 2, 4, 4).to(d), ones(1, 2, 3, 3).to(d), dilation=0),
+    "kernel of a convolution": lambda d: nn.conv2d(ones(1, 2, 4, 4).to(d), ones(1, 2, 0, 3).to(d)),
+    "output padding": lambda d: nn.conv_transpose2d(ones(1, 2, 4, 4).to(d), ones(2, 1, 3, 3).to(d), output_padding=1),
+    "three dimensions": lambda d: nn.conv3d(ones(1, 2, 4, 4, 4).to(d), ones(1, 2, 3, 3, 3).to(d), dilation=0),
+    "pooling nothing": lambda d: nn.adaptive_avg_pool2d(ones(1, 2, 0, 4).to(d), 2),
+    "pooling nothing in 3-D": lambda d: nn.adaptive_avg_pool3d(ones(1, 2, 0, 4, 4).to(d), 2),
+    "dilation of a pool": lambda d: nn.max_pool3d(ones(1, 2, 4, 4, 4).to(d), 2, dilation=0),
+    "distance": lambda d: torch.cdist(ones(3, 4).to(d), ones(3, 4).to(d), p=-1),
+    "blocks": lambda d: nn.fold(ones(1, 4, 5).to(d), (3, 3), 2),
+    "sampling nothing": lambda d: nn.grid_sample(ones(1, 2, 0, 4).to(d), ones(1, 2, 2, 2).to(d), align_corners=False),
+    "groups of channels": lambda d: nn.channel_shuffle(ones(1, 4, 2, 2).to(d), 3),
+    "mean of bool": lambda d: torch.zeros(4, 6, dtype=torch.bool, device=d).scatter_reduce(
+        1, torch.zeros(2, 3, dtype=torch.int64, device=d), torch.zeros(2, 3, dtype=torch.bool, device=d), "mean"
+    ),
+    "largest complex number": lambda d: torch.zeros(4, 6, dtype=torch.complex64, device=d).scatter_reduce(
+        1, torch.zeros(2, 3, dtype=torch.int64, device=d), torch.zeros(2, 3, dtype=torch.complex64, device=d), "amax"
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_the_call_is_refused_as_the_cpu_refuses_it(call):
+    with pytest.raises(Exception) as wanted:
+        call("cpu")
+    with pytest.raises(Exception) as error:
+        call("npu")
+    torch.npu.synchronize()
+    assert type(error.value) is type(wanted.value), error.value
+
+
+@pytest.mark.parametrize("value", [11.0, -0.5, float("nan")])
+def test_probabilities_are_between_0_and_1(value):
+    """They are on the device: its stream fails, as CUDA's does."""
+    with pytest.raises(torch.AcceleratorError, match="probabilities"):
+        torch.bernoulli(torch.full((3,), value, device="npu")).tolist()
+    torch.npu.synchronize()
