@@ -21,6 +21,7 @@ from torch_npu._vendor import refuse_beside_vendor as _refuse_beside_vendor  # n
 _refuse_beside_vendor(__path__[0])
 
 from torch_npu import _C  # noqa: E402  (registers the device with PyTorch)
+from torch_npu._startup import compare_if_asked as _compare_if_asked  # noqa: E402
 from torch_npu._startup import name_root as _name_root  # noqa: E402
 from torch_npu._startup import register as _register  # noqa: E402
 from torch_npu._startup import transfer_if_asked as _transfer_if_asked  # noqa: E402
@@ -31,7 +32,9 @@ _name_root(__path__[0])
 from torch_npu import npu  # noqa: E402  (needs the name of the device)
 from torch_npu._operators import find as __getattr__  # noqa: E402, F401  (torch_npu.npu_swiglu and the like)
 from torch_npu._operators import names as __dir__  # noqa: E402, F401
+from torch_npu.npu._format import Format, get_npu_format  # noqa: E402, F401
 
 __version__ = "2.13.0"
 
 _transfer_if_asked()
+_compare_if_asked()

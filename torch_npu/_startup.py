@@ -1,5 +1,6 @@
 """What `import torch_npu` tells PyTorch, once: the device's name, its module, its tag in checkpoints, what to do at
-exit, that "cuda" means the npu if the environment asks for it; and it tells programs which CANN root is in use."""
+exit; that "cuda" means the npu, or that operators are compared with the CPU, if the environment asks for it; and it
+tells programs which CANN root is in use."""
 
 from __future__ import annotations
 
@@ -68,3 +69,11 @@ def transfer_if_asked() -> None:
         raise ValueError(f"npu: TORCH_TRANSFER_TO_NPU={asked} is neither 0 nor 1")
     if asked == "1":
         from torch_npu.contrib import transfer_to_npu  # noqa: F401
+
+
+def compare_if_asked() -> None:
+    """ANYCEND_COMPARE=folder, set by `anycend compare`: operators are compared with the CPU until the process ends."""
+    if folder := os.environ.get("ANYCEND_COMPARE"):
+        from torch_npu.utils.compare import program
+
+        program.begin(folder)

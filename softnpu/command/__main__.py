@@ -1,4 +1,4 @@
-"""anycend doctor | root | run -- command | attach | detach | preflight"""
+"""anycend doctor | root | run -- command | compare -- command | attach | detach | preflight"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 # Started as `python -m anycend` or `python -m softnpu`, by one name or the other.
-from . import Refused, attach, doctor, preflight, root, version
+from . import Refused, attach, compare, doctor, preflight, root, version
 from .finding import Finding
 
 
@@ -18,8 +18,9 @@ def run(command: list[str]) -> int:
     command = command[1:] if command[:1] == ["--"] else command
     if not command:
         raise Refused("no command: anycend run -- python train.py")
-    script = '. "$0/set_env.sh" && exec "$@"'
-    os.execvp("bash", ["bash", "-c", script, str(root()), *command])
+    # $0 is the name under which bash reports what it cannot start.
+    script = '. "$1/set_env.sh" && shift && exec "$@"'
+    os.execvp("bash", ["bash", "-c", script, "anycend run", str(root()), *command])
 
 
 def parser() -> argparse.ArgumentParser:
@@ -31,6 +32,13 @@ def parser() -> argparse.ArgumentParser:
     sub.add_parser("root", help='print the CANN root: source "$(anycend root)/set_env.sh"')
     command = sub.add_parser("run", help="run one command on the software NPU: anycend run -- python train.py")
     command.add_argument("command", nargs=argparse.REMAINDER)
+    both = sub.add_parser("compare", help="run each operator on the CPU, too: anycend compare -- python train.py")
+    both.add_argument(
+        "-o", "--output", type=Path, default=Path("compare"), help="folder of the report (default: compare)"
+    )
+    both.add_argument("--rtol", action="append", default=[], metavar="TYPE=NUMBER", help="tolerance, as float32=1e-3")
+    both.add_argument("--limit", default="256M", metavar="BYTES", help="larger calls are not compared (default: 256M)")
+    both.add_argument("command", nargs=argparse.REMAINDER)
     for verb, text in (
         ("attach", "link the software NPU where the installed vendor's torch_npu looks, so that nothing need be set"),
         ("detach", "remove what attach linked"),
@@ -66,6 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(root())
         elif options.verb == "run":
             return run(options.command)
+        elif options.verb == "compare":
+            return compare.run(options.command, options.output, options.rtol, options.limit)
         elif options.verb == "preflight":
             return report(preflight.check(options.others, options.rule, options.ranks, options.timeout))
         elif options.verb == "doctor":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -59,17 +60,39 @@ def known_variables() -> set[str]:
     return set((HERE / "variables.txt").read_text(encoding="utf-8").split())
 
 
-def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """A variable that nobody reads does nothing, silently: most often it is misspelt."""
-    known = known_variables()
+def set_here() -> dict[str, str]:
+    """What set_env.sh sets to a place in the root."""
+    try:
+        place = root()
+        script = (place / "set_env.sh").read_text(encoding="utf-8")
+    except (Refused, OSError):
+        return {}
+    return {
+        name: f"{place}{tail}" for name, tail in re.findall(r'^export (\w+)="\$\{_anycend_root\}(.*)"$', script, re.M)
+    }
+
+
+def refusal(seconds: float) -> str:
+    """What the software NPU's library says about its variables: the first that it cannot take. Empty: nothing."""
+    try:
+        command = [sys.executable, "-I", "-S", str(HERE / "trial.py"), str(root())]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds, cwd="/")
+        return "".join(what for ok, what, _ in json.loads(done.stdout) if ok is False)
+    except (Refused, subprocess.TimeoutExpired, ValueError):
+        return ""  # check_root and check_trial say so
+
+
+def check_variables(environment: Mapping[str, str], refused: str = "") -> Iterator[Finding]:
+    """A variable that nobody reads does nothing, silently: most often it is misspelt. `refused` is refusal()'s."""
+    known, ours = known_variables(), set_here()
     for name in sorted(environment):
         if not name.startswith(PREFIXES):
             continue
-        if name in known:
+        if name in known and f" {name}={environment[name]}: " in refused:
+            yield Finding(False, f"{name}={environment[name]}", refused.split(f" {name}={environment[name]}: ", 1)[1])
+        elif name in known or ours.get(name) == environment[name]:
             yield Finding(True, f"{name}={environment[name]}")
-            continue
-        near = difflib.get_close_matches(name, known, 1, 0.85)
-        if near:
+        elif name not in ours and (near := difflib.get_close_matches(name, known, 1, 0.85)):
             yield Finding(False, f"{name} is read by nobody here", f"unset it; did you mean {near[0]}?")
         elif name.startswith("ANYCEND_"):
             yield Finding(False, f"{name} is read by nobody", "unset it; docs/env.md lists the variables")
@@ -131,6 +154,6 @@ def check_trial(seconds: float) -> Iterator[Finding]:
 def check(seconds: float) -> Iterator[Finding]:
     yield from check_packages()
     yield from check_root()
-    yield from check_variables(os.environ)
+    yield from check_variables(os.environ, refusal(seconds))
     yield from check_limits()
     yield from check_trial(seconds)

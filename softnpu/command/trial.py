@@ -39,7 +39,9 @@ def by_abi(root: Path) -> list[tuple[bool | None, str, str]]:
     count = ctypes.c_uint32()
     for status in (library.aclInit(None), library.aclrtGetDeviceCount(ctypes.byref(count))):
         if status:
-            return [(False, f"libascendcl answers {status}", "docs/errors.md lists the codes")]
+            library.aclGetRecentErrMsg.restype = ctypes.c_char_p
+            why = (library.aclGetRecentErrMsg() or b"").decode(errors="replace")
+            return [(False, f"libascendcl answers {status}: {why}", "docs/errors.md lists the codes")]
     return [(True, f"libascendcl answers: {count.value} devices", "")]
 
 

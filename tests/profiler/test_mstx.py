@@ -89,6 +89,26 @@ def test_ranges_in_the_trace_by_domain(tmp_path: Path, options: dict, expected: 
     assert {(e["name"], e["args"]["domain"]) for e in events if e["ph"] == "X" and "domain" in e["args"]} == expected
 
 
+def test_a_range_still_open_ends_with_the_profile_and_says_so(tmp_path: Path):
+    stream = torch.npu.current_stream()
+    with profiler.profile(
+        on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path)),
+        experimental_config=profiler._ExperimentalConfig(mstx=True),
+    ):
+        numbers = [mstx.range_start("open"), mstx.range_start("placed", stream)]
+        with mstx.annotate("closed"):
+            torch.ones(4).npu() + 1
+        torch.npu.synchronize()
+    for number in numbers:
+        mstx.range_end(number)
+    (folder,) = tmp_path.iterdir()
+    events = json.loads((folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
+    found = [e for e in events if e["ph"] == "X" and "domain" in e["args"]]
+    ends = {(e["name"], e["args"].get("unfinished", False)): float(e["ts"]) + e["dur"] for e in found}
+    assert set(ends) == {("open", True), ("placed", True), ("closed", False)}
+    assert ends["open", True] >= ends["closed", False] and len(found) == 4  # "placed" of the host and of the stream
+
+
 @pytest.mark.parametrize(
     "domain, shown",
     [('a "quoted" one', "a 'quoted' one"), ("C:\\data", "C:/data"), ("two\nlines", "two lines"), ("\x01", " ")],

@@ -222,6 +222,11 @@ def test_wrong_choices_are_warned_about_and_reset():
         profiler._ExperimentalConfig(l2_cache=True)
     with pytest.warns(UserWarning, match="no counters of AI cores"):
         profiler._ExperimentalConfig(aic_metrics=profiler.AiCMetrics.L2Cache)
+    with pytest.warns(UserWarning, match="data_simplification=False is left out: FRAMEWORK/events.json is kept"):
+        assert profiler._ExperimentalConfig(data_simplification=False).described()["_data_simplification"] is True
+    with pytest.warns(UserWarning) as said:
+        profiler._ExperimentalConfig(aic_metrics="none of them")
+    assert [str(one.message).split(",")[0] for one in said] == ["torch_npu.profiler: aic_metrics is 'none of them'"]
     with pytest.warns(UserWarning, match="no database is written"):
         assert profiler._ExperimentalConfig(export_type=["db"]).export_type == ["text"]
     with warnings.catch_warnings():

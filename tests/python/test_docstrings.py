@@ -31,6 +31,7 @@ MODULES = [
     "torch_npu.npu.autocast_utils",
     "torch_npu.npu.comm",
     "torch_npu.npu.devices",
+    "torch_npu.npu.dump",
     "torch_npu.npu.graphs",
     "torch_npu.npu.memory",
     "torch_npu.npu.npu_config",
@@ -40,6 +41,7 @@ MODULES = [
     "torch_npu.npu.utils",
     "torch_npu.optim",
     "torch_npu.utils",
+    "torch_npu.utils.compare",
     "torch_npu.utils.profiler",
     "torch_npu._C._distributed_c10d",
 ]

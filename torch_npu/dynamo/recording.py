@@ -45,9 +45,6 @@ class Recording:
         self._back = [(i, arguments[i]) for i in own if i in mutated]
         self._touched = [i for i in lasting if i in mutated]
         self._number = pool.number()
-        for value in inputs:
-            if isinstance(value, torch.Generator):  # before the capture, as torch.npu.graph does for the default one
-                self._graph.register_generator_state(value)
         with (
             torch.inference_mode(False),
             torch.no_grad(),

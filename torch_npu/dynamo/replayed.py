@@ -132,12 +132,16 @@ class Replayed:
             recording = Recording(
                 self._function, inputs, lasting, self._mutated, self._pool, self._mode, handle, self._copied
             )
-            if not self._backward:
-                recording.publish()
-        except Exception as error:  # whatever it is: what a capture refuses may well run
+        except RecursionError:  # a RuntimeError, too, and no refusal
+            raise
+        except RuntimeError as error:
+            # A capture refuses with statuses of CANN (AcceleratorError: .item(), copies to the host; OutOfMemoryError),
+            # checks of operators, and NotImplementedError for arguments on the CPU. All may well run without it.
             self._impossible = True
             self._say(str(error).partition("\n")[0])
             return None
+        if not self._backward:
+            recording.publish()
         self._recordings[key] = recording
         if self._frozen is not None:
             self._frozen += [inputs[i] for i in lasting]

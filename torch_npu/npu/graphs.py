@@ -21,7 +21,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torch_npu import _C
-from torch_npu.npu import random, streams
+from torch_npu.npu import streams
 from torch_npu.npu._utils import _get_device_index
 from torch_npu.npu.devices import _lazy_init, current_device, synchronize
 from torch_npu.npu.memory import empty_cache
@@ -82,8 +82,6 @@ class graph:
         empty_cache()
         self.context.__enter__()
         try:
-            # Before the capture: what a replay sets for random operators must not lie where the graph has temporaries.
-            self.npu_graph.register_generator_state(random._get_generator(torch.device("npu", current_device())))
             self.npu_graph.capture_begin(self.pool, self.mode)
         except BaseException as error:
             self.context.__exit__(type(error), error, error.__traceback__)

@@ -111,7 +111,7 @@ class _ExperimentalConfig:
         sys_interconnection: bool = False,
     ) -> None:
         self._profiler_level = _choice("profiler_level", profiler_level, ProfilerLevel.all(), ProfilerLevel.Level0)
-        _choice("aic_metrics", aic_metrics, AiCMetrics.all(), AiCMetrics.AiCoreNone)
+        aic_metrics = _choice("aic_metrics", aic_metrics, AiCMetrics.all(), AiCMetrics.AiCoreNone)
         self._aic_metrics = AiCMetrics.AiCoreNone
         if aic_metrics not in (AiCMetrics.PipeUtilization, AiCMetrics.AiCoreNone):  # the default asks for nothing
             _without(f"aic_metrics={aic_metrics}", "there are no counters of AI cores")
@@ -132,7 +132,9 @@ class _ExperimentalConfig:
                 "torch_npu.profiler: mstx_domain_include and mstx_domain_exclude are both given; the first holds"
             )
             self._mstx_domain_exclude = []
-        self._data_simplification = _switch("data_simplification", data_simplification)
+        self._data_simplification = True
+        if data_simplification is not True and not _switch("data_simplification", data_simplification):
+            _without("data_simplification=False", "FRAMEWORK/events.json is kept in any case and there is no more")
         wanted = [export_type] if isinstance(export_type, str) else list(export_type or [ExportType.Text])
         for kind in wanted:
             if _choice("export_type", kind, ExportType.all(), ExportType.Text) == ExportType.Db:

@@ -29,7 +29,7 @@ def collect(prof: Any) -> dict[str, list[Row]]:
         if name == "[memory]":  # the tree of events knows more of it
             continue
         if e.activity_type() == "privateuse1_driver":  # named by the program (mstx)
-            rows["ranges"].append(row | {"thread": e.device_resource_id(), "domain": _read(metadata)["domain"]})
+            rows["ranges"].append(row | {"thread": e.device_resource_id(), **_read(metadata)})
         elif e.device_type() != DeviceType.CPU:
             row |= {"args": _read(metadata), "device": e.device_index(), "stream": e.device_resource_id(),
                     "kind": e.activity_type(), "correlation": e.correlation_id(), "operator":

@@ -123,15 +123,20 @@ def trace(rows: dict[str, list[Row]], process: int) -> list[dict[str, Any]]:
     if rows["ranges"]:
         name_process("MSTX", 0, "CPU")
     for r in rows["ranges"]:
-        out.append(_span(r["name"], pid("MSTX"), r["thread"], r["start"], r["end"], {"domain": r["domain"]}))
+        out.append(_span(r["name"], pid("MSTX"), r["thread"], r["start"], r["end"], _named(r)))
     for t in rows["tasks"]:
         if t["kind"] == "gpu_user_annotation" and t["device"] in devices:
             its = pid("Ascend Hardware", t["device"])
-            out.append(_span(t["name"], its, t["stream"], t["start"], t["end"], {"domain": t["args"]["domain"]}))
+            out.append(_span(t["name"], its, t["stream"], t["start"], t["end"], _named(t["args"])))
     _communication(out, work, pid, name_process, name_thread)
     for device in devices:
         _overlap(out, [t for t in work if t["device"] == device], pid("Overlap Analysis", device))
     return out
+
+
+def _named(of: Row) -> dict[str, Any]:
+    """Of a range that the program names: its domain, and whether the profile ended before it."""
+    return {"domain": of["domain"]} | ({"unfinished": True} if of.get("unfinished") else {})
 
 
 def _flow(out: list, category: str, name: str, number: int, host: tuple[int, Row], device: tuple[int, Row]) -> None:

@@ -1,4 +1,7 @@
-"""`torch_npu.utils`: combined tensors, the profile of a few steps. The overflow check is in torch_npu.npu.utils."""
+"""`torch_npu.utils`: combined tensors, the profile of a few steps, operators compared with the CPU (compare).
+
+The overflow check is in torch_npu.npu.utils.
+"""
 
 from torch_npu.utils.combine_tensors import get_part_combined_tensor, is_combined_tensor_valid, npu_combine_tensors
 

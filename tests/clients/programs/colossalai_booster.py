@@ -121,6 +121,43 @@ def cpu_adam(what: harness.Run) -> list[float]:
     return losses
 
 
+@harness.run
+def transferred(what: harness.Run) -> list[float]:
+    """HybridAdam and FusedAdam as programs for CUDA make them, with transfer_to_npu; PyTorch's AdamW."""
+    device = "cpu" if what.device == "cpu" else "cuda"
+    if device == "cuda":
+        from torch_npu.contrib import transfer_to_npu
+
+        transfer_to_npu.enable()
+    try:
+        losses = []
+        for name in ("HybridAdam", "FusedAdam"):
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+            inputs = torch.randn(32, 16)
+            labels = inputs[:, :4].argmax(1).to(device)
+            model, inputs = model.to(device), inputs.to(device)
+            if device == "cpu":
+                kind = torch.optim.AdamW
+            else:
+                from colossalai.nn import optimizer as optimizers
+
+                import torch_npu.contrib.colossalai  # noqa: F401  (registers the kernels)
+
+                kind = getattr(optimizers, name)
+            optimizer = kind(model.parameters(), 1e-2, weight_decay=0.1)
+            for _ in range(10):
+                loss = nn.functional.cross_entropy(model(inputs), labels)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+        return losses
+    finally:
+        if device == "cuda":
+            transfer_to_npu.disable()
+
+
 def register(name: str) -> None:
     harness.named(name)(lambda what: train(what, name))
 

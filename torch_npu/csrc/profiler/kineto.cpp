@@ -6,6 +6,8 @@
 #include <output_base.h>
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 #include <string>
@@ -66,7 +68,11 @@ class Session final : public libkineto::IActivityProfilerSession {
     why_ = recording_.begin();
     if (!why_.empty()) TORCH_WARN("npu: the trace has no device events: ", why_);
   }
-  void stop() override { recording_.end(); }
+  void stop() override {
+    recording_.end();
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    stopped_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  }
   std::vector<std::string> errors() override { return why_.empty() ? std::vector<std::string>{} : std::vector{why_}; }
   void pushCorrelationId(uint64_t id) override {
     if (why_.empty()) push_operator(id, false);
@@ -122,6 +128,11 @@ class Session final : public libkineto::IActivityProfilerSession {
       }
     });
     recording_.each([this](const msptiActivity& record) { add(record); });
+    for (auto& open : open_) {
+      for (const auto& [id, from] : open)
+        range(*from, std::max(stopped_, from->timestamp)).addMetadata("unfinished", uint64_t{1});
+      open.clear();
+    }
   }
 
   // The correlation of a record that is a row of the device, or 0.
@@ -247,8 +258,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
   // Of mstx: rows of the thread that named a range, and of the stream that it has a place in.
   void add(const msptiActivityMarker& m) {
-    const bool on_device = m.sourceKind == MSPTI_ACTIVITY_SOURCE_KIND_DEVICE;
-    auto& open = open_[on_device];
+    auto& open = open_[m.sourceKind == MSPTI_ACTIVITY_SOURCE_KIND_DEVICE];
     const msptiActivityMarker* from = &m;
     if (m.flag == MSPTI_ACTIVITY_FLAG_MARKER_START || m.flag == MSPTI_ACTIVITY_FLAG_MARKER_START_WITH_DEVICE) {
       open[m.id] = &m;
@@ -260,15 +270,21 @@ class Session final : public libkineto::IActivityProfilerSession {
       from = found->second;
       open.erase(found);
     }
+    range(*from, m.timestamp);
+  }
+
+  GenericTraceActivity& range(const msptiActivityMarker& from, uint64_t end) {
+    const bool on_device = from.sourceKind == MSPTI_ACTIVITY_SOURCE_KIND_DEVICE;
     const auto type = on_device ? ActivityType::GPU_USER_ANNOTATION : ActivityType::PRIVATEUSE1_DRIVER;
-    GenericTraceActivity& a = row(type, from->name, from->timestamp, m.timestamp, 0);
+    GenericTraceActivity& a = row(type, from.name, from.timestamp, end, 0);
     if (on_device) {
-      place(a, m.objectId.ds.deviceId, m.objectId.ds.streamId);
+      place(a, from.objectId.ds.deviceId, from.objectId.ds.streamId);
     } else {
-      a.device = static_cast<int32_t>(m.objectId.pt.processId);
-      a.resource = a.threadId = static_cast<int32_t>(from->objectId.pt.threadId);
+      a.device = static_cast<int32_t>(from.objectId.pt.processId);
+      a.resource = a.threadId = static_cast<int32_t>(from.objectId.pt.threadId);
     }
-    a.addMetadataQuoted("domain", plain(from->domain ? from->domain : "default"));
+    a.addMetadataQuoted("domain", plain(from.domain ? from.domain : "default"));
+    return a;
   }
 
   void tell_rows(libkineto::ActivityLogger& logger) const {
@@ -281,6 +297,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
   Recording recording_;
+  uint64_t stopped_ = 0;  // where ranges end that are still open
   std::string why_;
   libkineto::getLinkedActivityCallback linked_;
   libkineto::CpuTraceBuffer trace_{};

@@ -9,6 +9,7 @@
 #include "csrc/distributed/store/parallel_store.h"
 #include "csrc/distributed/store/proxy.h"
 #include "csrc/python/bind.h"
+#include "csrc/python/holder.h"
 
 namespace py = pybind11;
 
@@ -21,10 +22,15 @@ namespace {
 
 void bind_store(py::module& m) {
   py::class_<ParallelStore, c10::intrusive_ptr<ParallelStore>, c10d::Store>(
-      m, "ParallelStore", "A torch.distributed.Store on the parallel store's server; the arguments are TCPStore's.")
+      m, "ParallelStore",
+      "A torch.distributed.Store on the parallel store's server; the arguments are TCPStore's. When a request that "
+      "waits "
+      "for no other client has no answer after answer_timeout, it and every later one fail; clone() connects anew.")
       .def(py::init([](const std::string& host_name, uint16_t port, std::optional<int64_t> world_size, bool is_master,
                        std::chrono::milliseconds timeout, bool wait_for_workers, bool multi_tenant,
-                       std::optional<int> master_listen_fd, std::optional<int64_t> proxy) {
+                       std::optional<int> master_listen_fd, std::optional<int64_t> proxy,
+                       std::chrono::milliseconds answer_timeout) {
+             const py::gil_scoped_release without;
              distributed::ParallelStoreOptions options;
              options.port = port;
              options.is_server = is_master;
@@ -34,18 +40,22 @@ void bind_store(py::module& m) {
              options.multi_tenant = multi_tenant;
              options.listen_fd = master_listen_fd;
              options.proxy = proxy;
+             options.answer_timeout = answer_timeout;
              return c10::make_intrusive<ParallelStore>(host_name, options);
            }),
            py::arg("host_name"), py::arg("port"), py::arg("world_size") = py::none(), py::arg("is_master") = false,
            py::arg("timeout") = c10d::Store::kDefaultTimeout, py::arg("wait_for_workers") = true,
            py::arg("multi_tenant") = false, py::arg("master_listen_fd") = py::none(), py::arg("proxy") = py::none(),
-           py::call_guard<py::gil_scoped_release>())
+           py::arg("answer_timeout") = distributed::ParallelStoreOptions{}.answer_timeout)
       .def_property_readonly("host", &ParallelStore::host, "The server's host, as it was given.")
       .def_property_readonly("port", &ParallelStore::port,
                              "The server's port; with is_master and port 0, the chosen one.");
   py::class_<distributed::store::Proxy>(m, "_StoreProxy", "Carries the clients of this host over one connection.")
-      .def(py::init<const std::string&, uint16_t, std::chrono::milliseconds>(), py::arg("host_name"), py::arg("port"),
-           py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
+      .def(py::init([](const std::string& host_name, uint16_t port, std::chrono::milliseconds timeout) {
+             const py::gil_scoped_release without;
+             return std::make_unique<distributed::store::Proxy>(host_name, port, timeout);
+           }),
+           py::arg("host_name"), py::arg("port"), py::arg("timeout"));
 }
 
 void bind_options(py::handle group) {
@@ -86,7 +96,7 @@ void bind_distributed(py::module& module) {
   // The base classes are bound there.
   py::module::import("torch._C._distributed_c10d");
   py::module m = module.def_submodule("_distributed_c10d", "ProcessGroupHCCL");
-  py::class_<ProcessGroupHCCL, c10::intrusive_ptr<ProcessGroupHCCL>, c10d::Backend> group(
+  py::class_<ProcessGroupHCCL, EndsWithoutGil<ProcessGroupHCCL>, c10d::Backend> group(
       m, "ProcessGroupHCCL",
       "The backend hccl of torch.distributed: collectives and messages of npu tensors over CANN's libhccl. Made by "
       "init_process_group(\"hccl\") and new_group; its methods are c10d's. Shapes, types and devices that do not fit "
@@ -98,12 +108,12 @@ void bind_distributed(py::module& module) {
   group
       .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                        c10::intrusive_ptr<ProcessGroupHCCL::Options> options) {
+             const py::gil_scoped_release without;  // no call_guard: pybind11 finishes the object with the lock held
              auto made = c10::make_intrusive<ProcessGroupHCCL>(store, rank, size, std::move(options));
              made->let_others_ask();
              return made;
            }),
-           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
-           py::call_guard<py::gil_scoped_release>())
+           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"))
       .def("get_hccl_comm_name", &ProcessGroupHCCL::hccl_comm_name, py::arg("rank"), py::arg("init_comm") = true,
            "The communicator's name in HCCL; \"\" where there is none and init_comm is False.",
            py::call_guard<py::gil_scoped_release>())

@@ -1,0 +1,1 @@
+"""torch_npu.utils.compare and `anycend compare`."""

@@ -1,0 +1,78 @@
+"""Which operators are compared, and why others are not. Who uses it: mode.py, torch_npu/npu/dump.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+# Reasons, as the report prints them.
+RANDOM = "random numbers differ between devices"
+UNSET = "its result is memory as it was"
+COMMUNICATION = "communication"
+CAPTURED = "captured into a graph: nothing has run yet"
+NO_TWIN = "the CPU has no such operator"
+TOO_LARGE = "larger than the limit"
+HIGHER_ORDER = "a higher-order operator: what it calls inside is not seen"
+
+# "cuda" means the npu under transfer_to_npu, which needs a torch without CUDA.
+NAMES = {"npu"} if torch.version.cuda else {"npu", "cuda"}
+# They read or change what a tensor is, not its values.
+VALUELESS = {"detach_", "is_pinned", "lift", "lift_fresh", "record_stream", "resize_", "resize_as_", "set_"}
+NAMESPACES_OF_COMMUNICATION = {"_c10d_functional", "_c10d_functional_autograd", "c10d"}
+# Written although the schema does not say so: the positions of such arguments.
+SILENT_WRITES = {"aten::native_batch_norm": (3, 4)}
+# Results by which forward and backward of one device talk to each other: positions among those returned.
+INTERNAL = {
+    "aten::log_sigmoid_forward": (1,),
+    "aten::_embedding_bag": (1, 2, 3),
+    "aten::_embedding_bag_forward_only": (1, 2, 3),
+}
+
+
+def npu_tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor) and leaf.device.type == "npu"]
+
+
+def held(func: Any) -> Any:
+    """The operator to call: autograd's zeros without memory get some, since the plugin cannot make them in a mode."""
+    return torch.ops.aten.zeros.default if func is torch.ops.aten._efficientzerotensor.default else func
+
+
+def is_view(func: torch._ops.OpOverload) -> bool:
+    """It makes or changes a tensor without reading a value: nothing to compare."""
+    name = func._schema.name.partition("::")[2]
+    return name in VALUELESS or (func.is_view and not any(written(func)))
+
+
+def skipped(func: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) -> str | None:
+    """Why this call is not compared; None: it is."""
+    namespace, _, name = func._schema.name.partition("::")
+    if namespace in NAMESPACES_OF_COMMUNICATION:
+        return COMMUNICATION
+    if "empty" in name.split("_"):
+        return UNSET
+    if any(isinstance(leaf, torch.Generator) for leaf in tree_leaves((args, kwargs))):
+        return RANDOM
+    if torch.Tag.nondeterministic_seeded in func.tags and dropout(func, args, kwargs) != 0:
+        return RANDOM
+    return CAPTURED if torch.npu.is_current_stream_capturing() else None
+
+
+def dropout(func: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) -> float | None:
+    """The probability of an operator that is random by its dropout alone; None of others."""
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.name == "dropout_p":
+            given = args[position] if position < len(args) else kwargs.get("dropout_p")
+            return argument.default_value if given is None else given
+    return None
+
+
+def written(func: torch._ops.OpOverload) -> Iterator[int | str]:
+    """The arguments that are written: positions, and names of keyword-only ones."""
+    yield from SILENT_WRITES.get(func._schema.name, ())
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            yield argument.name if argument.kwarg_only else position
