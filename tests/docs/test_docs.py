@@ -13,13 +13,23 @@ from pathlib import Path
 import pytest
 
 from tests.docs import variables
+from tests.seeds import document
 from tools.dev import check_layers, gen_docs
 
 ROOT = Path(__file__).resolve().parents[2]
 SCREEN = 90  # lines a room's README may have
 LARGE = 10  # a folder with more sources is a room
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
+SPAN = re.compile(r"`([^`\n]+)`")
 PRODUCT = ("torch_npu", "softnpu", "migrate")
+# What a line of the source documents begins with that is a command.
+COMMANDS = set(
+    ". ./pytorch_gpu2npu.sh RUN bash cd colossalai conda cp docker export git hccn_tool mkdir npu-smi pip pip3 python3 "
+    "source ssh sysctl systemctl torch_npu_run torchrun ufw unzip wget".split()
+)
+# Pages whose commands and programs are run, each from top to bottom in an empty folder; what they say is printed, is.
+RUN = ("guide/analysis", "guide/adaptation", "guide/precision", "guide/performance")
 # Who a row of docs/env.yaml says reads a variable, and where that is.
 TREES = {"plugin": ("torch_npu",), "softnpu": ("softnpu",), "migrate": ("migrate",), "tests": ("tests", "bench"),
          "tools": ("tools",), "build": ("cmake",)}  # fmt: skip
@@ -84,6 +94,18 @@ def test_every_documented_variable_is_read_by_whom_it_says():
     assert [(row["name"], row["by"]) for row in gen_docs.env_rows() if not read(row)] == []
 
 
+@pytest.mark.parametrize(
+    ("path", "default"),
+    [
+        ("torch_npu/csrc/distributed/settings.cpp", r'"HCCL_CONNECT_TIMEOUT"\), (\d+)\)'),
+        ("softnpu/hccl/settings.h", r"connect_timeout\{(\d+)\}"),
+    ],
+)
+def test_a_default_of_two_libraries_is_the_documented_one(path, default):
+    documented = next(row["default"] for row in gen_docs.env_rows() if row["name"] == "HCCL_CONNECT_TIMEOUT")
+    assert re.findall(default, (ROOT / path).read_text("utf-8")) == [documented]
+
+
 def test_rooms_of_the_include_table_exist():
     assert [room for room in check_layers.load_table().rooms if not (ROOT / room).exists()] == []
 
@@ -94,7 +116,7 @@ def test_links_lead_somewhere(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", ["README.md", "README.zh.md", "CONTRIBUTING.md"])
 def test_make_commands_exist(page):
     named = set(re.findall(r"(?:^|`)make ([a-z][a-z-]*)", (ROOT / page).read_text("utf-8"), re.M))
     assert named - targets() == set()
@@ -122,3 +144,51 @@ def test_the_readmes_one_liner_prints_the_device(tmp_path):
         [sys.executable, "-c", command], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=120
     )
     assert "device='npu:0'" in result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_the_guides_commands_run(page, tmp_path):
+    blocks = FENCE.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"))
+    run = {"sh": "{}", "python": "python - <<'END'\n{}END\n", "text": ""}
+    script = "".join(run[language].format(code) for language, code in blocks)
+    environment = {
+        **os.environ, "CLONE": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    done = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    for language, expected in blocks:
+        assert language != "text" or expected in done.stdout
+
+
+@pytest.mark.parametrize("page", tracked("*.zh.md"), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_chinese_page_shows_the_code_of_its_twin(page):
+    twin = page.with_name(page.name.replace(".zh.md", ".md"))
+    texts = [path.read_text(encoding="utf-8") for path in (page, twin)]
+    assert f"]({twin.name})" in texts[0] and f"]({page.name})" in texts[1]
+    blocks = [[(name, re.sub(r" *#.*", "", code)) for name, code in FENCE.findall(text)] for text in texts]
+    assert blocks[0] == blocks[1]
+    spans = [set(SPAN.findall(FENCE.sub("", text))) for text in texts]
+    assert spans[0] == spans[1]
+
+
+def test_every_command_of_the_documents_is_in_the_table(seeds):
+    """Letter for letter but for line breaks, comments and the number in hccn_tool's -i."""
+
+    def plain(text: str) -> str:
+        return " ".join(re.sub(r"-i \d", "-i 0", re.sub(r"(^|\s)#.*", "", text).rstrip("\\ ")).split())
+
+    rows = re.findall(r"^\| (.*?) \| ", (ROOT / "docs/guide/commands.md").read_text(encoding="utf-8"), re.M)
+    listed = [plain(span.replace("\\ ", "")) for row in rows for span in SPAN.findall(row)]
+    missing = []
+    for path in sorted(seeds.glob("*.txt")):
+        text = path.read_text(encoding="utf-8")
+        fenced = [code for name in ("shell", "bash", "") for code in document.blocks(text, name)]
+        indented = re.findall(r"^ *\.\. code:: shell\n\s*\n((?: .*\n|\s*\n)+)", text, re.M)
+        for line in "".join([*fenced, *indented]).replace("\\\n", " ").splitlines():
+            command = plain(line)
+            if command.split(" ")[0] in COMMANDS and command not in listed:
+                missing.append(command)
+    assert missing == []
