@@ -96,7 +96,7 @@ class Adviser {
                  support == Support::kDoubt ? "no statement about it for PyTorch " + pass_.settings.version
                                             : "not in PyTorch " + pass_.settings.version);
     } else if (support == Support::kLimits && pass_.settings.analyse) {
-      pass_.find(Finding::kLimited, id, path, "not for every dtype or chip, or computed on the CPU with copies");
+      pass_.find(Finding::kLimited, id, path, "computed on the CPU with copies, or in part");
     }
   }
 

@@ -95,7 +95,7 @@ std::string html_report(const Options& options, const RunResult& run) {
   char facts[256];
   snprintf(facts, sizeof facts, "%zu files, %ld lines, %.2f s, PyTorch %s", run.files.size(), run.lines, run.seconds,
            escape(run.settings.version).c_str());
-  std::string cards = card("files changed", run.changed, "files") +
+  std::string cards = card(options.migrates() ? "files changed" : "files to change", run.changed, "files") +
                       card("unsupported APIs", run.count(Finding::kUnsupported), "unsupported") +
                       card("APIs in doubt", run.count(Finding::kUnknown), "unknown") +
                       card("CUDA operators", run.count(Finding::kCudaOp), "cudaop") +
@@ -106,7 +106,7 @@ std::string html_report(const Options& options, const RunResult& run) {
       files += "<details class=item><summary>" + escape(file.path) + " <span>" + std::to_string(file.changes.size()) +
                (file.changes.size() == 1 ? " change" : " changes") + "</span></summary>" + side_by_side(file) +
                "</details>";
-  if (files.empty()) files = "<p>No file changed.</p>";
+  if (files.empty()) files = "<p>No file changes.</p>";
   std::string lists = findings(run, Finding::kUnsupported, "unsupported", "Unsupported APIs") +
                       findings(run, Finding::kUnknown, "unknown", "APIs in doubt") +
                       findings(run, Finding::kLimited, "limited", "APIs with limits") +

@@ -21,6 +21,9 @@ struct Options {
   bool configs = false, json = false, html = false, yes = false, quiet = false;
   std::string rules;
   int jobs = 0;  // 0: one a core
+
+  // Whether migrated files are written somewhere.
+  bool migrates() const { return !check && !analyse && (in_place || !output.empty()); }
 };
 
 // Returns what is wrong, or empty.

@@ -36,7 +36,8 @@ class Writer {
     if (error.empty() && run_.settings.replace_unsupported) error = package("ascend_function");
     if (error.empty() && run_.settings.modelarts) error = package("ascend_modelarts_function");
     if (error.empty() && options_.html) error = put("report.html", html_report(options_, run_));
-    log_.info("done: " + std::to_string(run_.changed) + " of " + std::to_string(run_.files.size()) + " files changed");
+    log_.info("done: " + std::to_string(run_.changed) + " of " + std::to_string(run_.files.size()) + " files " +
+              (options_.migrates() ? "changed" : "would change"));
     if (error.empty()) error = log_.write(folder_);
     return error;
   }
@@ -180,8 +181,7 @@ class Writer {
 
 std::string output_folder(const Options& options, const std::string& name) {
   const char* tail = options.analyse ? "_analysis" : options.distributed ? "_msft_multi" : "_msft";
-  return fs::absolute(options.output).lexically_normal().string() + (options.output.ends_with('/') ? "" : "/") + name +
-         tail;
+  return (fs::absolute(options.output) / (name + tail)).lexically_normal().string();
 }
 
 std::string write_output(const Options& options, RunResult* run) {

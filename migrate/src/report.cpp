@@ -78,8 +78,9 @@ std::string json_report(const Options& options, const RunResult& run, int exit_c
 std::string summary(const Options& options, const RunResult& run) {
   char line[256];
   std::string out;
-  snprintf(line, sizeof line, "%zu files, %ld lines in %.2f s: %d %s, %d copied as they are\n", run.files.size(),
-           run.lines, run.seconds, run.changed, options.check ? "would change" : "changed", run.skipped);
+  snprintf(line, sizeof line, "%zu files, %ld lines in %.2f s: %d %s, %d %s\n", run.files.size(), run.lines,
+           run.seconds, run.changed, options.migrates() ? "changed" : "would change", run.skipped,
+           options.migrates() ? "copied as they are" : "would not be migrated");
   out += line;
   for (const Category& c : kCategories)
     if (int count = run.count(c.category)) {

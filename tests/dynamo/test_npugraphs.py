@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from tests.dynamo.counting import MODELS, Block, counted, mlp
+from tests.dynamo.counting import Block, counted, mlp
 
 DEVICE = "npu"
 npu = torch.npu
@@ -15,50 +15,6 @@ npu = torch.npu
 
 def compiled(function, **options):
     return torch.compile(function, backend="npugraphs", **options)
-
-
-@pytest.fixture(autouse=True)
-def recurrent_layers_too():
-    """Dynamo leaves torch.nn.LSTM uncompiled unless it is told otherwise."""
-    with torch._dynamo.config.patch(allow_rnn=True):
-        yield
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_training_takes_the_steps_of_eager(name):
-    make, shape = MODELS[name]
-    model = make().to(DEVICE)
-    plain = copy.deepcopy(model)
-    optimizers = [torch.optim.AdamW(m.parameters(), 0.01) for m in (model, plain)]
-    step = compiled(model)
-    with counted() as counts:
-        for _ in range(5):
-            x = torch.randn(shape, device=DEVICE)
-            losses = []
-            for function, optimizer in zip((step, plain), optimizers, strict=True):
-                optimizer.zero_grad()
-                loss = function(x).square().mean()
-                loss.backward()
-                optimizer.step()
-                losses.append(loss)
-            torch.testing.assert_close(*losses)
-            for p, q in zip(model.parameters(), plain.parameters(), strict=True):
-                torch.testing.assert_close(p.grad, q.grad, atol=1e-4, rtol=1e-3)
-    assert (counts.captures, counts.replays) == (2, 8)  # forward and backward, from the second step on
-    for p, q in zip(model.state_dict().values(), plain.state_dict().values(), strict=True):
-        torch.testing.assert_close(p, q, atol=1e-4, rtol=1e-3)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_inference_gives_what_eager_gives(name):
-    make, shape = MODELS[name]
-    model = make().to(DEVICE).eval()
-    step = compiled(model)
-    with counted() as counts, torch.no_grad():
-        for _ in range(4):
-            x = torch.randn(shape, device=DEVICE)
-            torch.testing.assert_close(step(x), model(x))
-    assert (counts.captures, counts.replays) == (1, 3)
 
 
 def test_autocast():

@@ -10,7 +10,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from tests.dynamo.counting import counted
-from torch_npu.dynamo import pool, replayed
+from torch_npu.dynamo import pool, recording, replayed
 
 DEVICE = "npu"
 npu = torch.npu
@@ -67,6 +67,41 @@ def test_an_operator_that_cannot_be_captured():
     assert len(said) == 1 and "cannot be captured" in said[0]
     other = compiled(lambda x: x + 1)  # the pool is as good as before
     assert [other(x).tolist() for _ in range(3)] == [[2] * 4] * 3
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        (lambda x, two: [x * two.to(DEVICE)], "an argument is on cpu; move it to the npu"),
+        (lambda x, two: [x * (x.sum().item() - two.item())], "being captured"),
+        (lambda x, two: [x * (torch.randperm(2, device=DEVICE).sum() + 1)], "cannot be captured"),
+    ],
+    ids=["cpu", "item", "randperm"],
+)
+def test_what_a_capture_refuses_runs_without_it(refused, said):
+    host = torch.tensor(2.0) if "on cpu" in said else torch.tensor(2.0, device=DEVICE)
+    x = torch.ones(4, device=DEVICE)
+    function = replayed.Replayed(lambda inputs: refused(*inputs), name="it", device=0)
+    results, warned = messages(lambda: function([x, host])[0].tolist(), times=4)
+    assert results == [[2] * 4] * 4
+    assert len(warned) == 1 and said in warned[0]
+
+
+@pytest.mark.parametrize("kind", [KeyError, RecursionError])
+def test_an_error_that_is_no_refusal_comes_through(monkeypatch, kind):
+    def broken(*arguments):
+        raise kind("broken")
+
+    step = compiled(lambda x: x * 2)
+    x = torch.ones(4, device=DEVICE)
+    assert step(x).tolist() == [2] * 4
+    with monkeypatch.context() as patch:
+        patch.setattr(recording, "Outputs", broken)
+        with pytest.raises(kind, match="broken"):
+            step(x)
+    with counted() as counts:  # and the next call is captured
+        assert [step(x).tolist() for _ in range(2)] == [[2] * 4] * 2
+    assert (counts.captures, counts.replays) == (1, 2)
 
 
 def test_a_graph_over_two_devices():

@@ -136,6 +136,17 @@ def test_analyse_writes_lists_only(run, tree, tmp_path):
     assert "train.py" not in names and "change_list.csv" not in names
 
 
+def test_limits_are_of_operators_alone(run, tmp_path):
+    """A dataset or a hook has none; a module has those of its function."""
+    (tmp_path / "in").mkdir()
+    names = ["nn.Linear", "utils.data.TensorDataset", "nn.FractionalMaxPool2d", "compiler.disable", "FloatStorage"]
+    (tmp_path / "in" / "m.py").write_text("import torch\n" + "".join(f"torch.{name}(1)\n" for name in names))
+    run("analyse", "-i", "in", "-o", "out")
+    found = rows(tmp_path / "out" / "in_analysis" / "limited_api.csv")
+    text = "computed on the CPU with copies, or in part"
+    assert [row[3:] for row in found[1:]] == [["torch.nn.FractionalMaxPool2d", text]]
+
+
 def test_analyse_reads_files_without_a_cuda_word(run, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "m.py").write_text(
@@ -147,6 +158,27 @@ def test_analyse_reads_files_without_a_cuda_word(run, tmp_path):
     assert [row[1:4] for row in rows(folder / "limited_api.csv")[1:]] == [["2", "2", "torch.igamma"]]
     assert [row[3] for row in rows(folder / "third_party_libraries.csv")[1:]] == ["xformers"]
     assert "old.py:1: not analysed: Python 2: a print statement" in (folder / "msFmkTranspltlog.txt").read_text()
+
+
+@pytest.mark.parametrize("output", [".", "./", "out", "out/", "out/.."])
+def test_the_result_is_named_without_doubled_slashes(run, tree, tmp_path, output):
+    (tmp_path / "out").mkdir(exist_ok=True)
+    said = run("-i", "in", "-o", output).stdout.decode()
+    place = tmp_path / "out" if output.startswith("out") and ".." not in output else tmp_path
+    assert said.splitlines()[-1] == f"result: {place}/in_msft" and (place / "in_msft").is_dir()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["analyse", "-o", "out"], ["--diff"], ["--check", "--diff"], ["--check", "-o", "out"]]
+)
+def test_where_nothing_is_migrated_files_would_change(run, tmp_path, arguments):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.py").write_text("x = torch.zeros(1, device='cuda')\n")
+    (tmp_path / "in" / "old.py").write_text("print 'cuda'\n")
+    done = run(arguments[0], "-i", "in", *arguments[1:], code=3 if "--check" in arguments else 0)
+    said = (done.stderr if "--diff" in arguments else done.stdout).decode()
+    assert "1 would change, 1 would not be migrated" in said
+    assert "1 changed, 1 copied as they are" in run("-i", "in", "-o", "out").stdout.decode()
 
 
 def test_the_report_is_one_file_with_everything_escaped(run, tmp_path):

@@ -71,6 +71,29 @@ def test_variables():
     ]
 
 
+def test_what_set_env_sets_is_right():
+    printed = subprocess.run(["bash", "-c", f'. "{root()}/set_env.sh"; env -0'], capture_output=True, text=True).stdout
+    set_there = dict(entry.split("=", 1) for entry in printed.split("\0") if entry)
+    assert {"ASCEND_AICPU_PATH", "ASCEND_OPP_PATH", "ASCEND_HOME_PATH"} <= set(set_there)
+    found = [finding for finding in doctor.check_variables(set_there) if finding.what.startswith("ASCEND_")]
+    assert {finding.ok for finding in found} == {True}, lines(found)
+    (other,) = doctor.check_variables({"ASCEND_OPP_PATH": "/usr/local/Ascend/opp"})
+    assert other.ok is None and "is not read here" in other.what
+
+
+@pytest.mark.parametrize("name, value, why", [
+    ("ANYCEND_DEVICES", "99", "give a number from 0 to 64"),
+    ("ANYCEND_MEMORY", "1", "give a size of 2M or more, such as 64G or 512M"),
+    ("ANYCEND_SOC", "Ascend1", "no such chip here; known are "),
+])  # fmt: skip
+def test_a_value_that_the_library_refuses(monkeypatch, name, value, why):
+    monkeypatch.setenv(name, value)
+    (finding,) = doctor.check_variables({name: value}, doctor.refusal(60))
+    assert finding.ok is False and finding.what == f"{name}={value}" and finding.remedy.startswith(why)
+    monkeypatch.delenv(name)
+    assert doctor.refusal(60) == ""
+
+
 def test_packages(monkeypatch):
     assert packages(monkeypatch, torch="2.13.0", anycend="1") == ["ok    torch 2.13.0", "ok    anycend 1"]
     assert packages(monkeypatch, anycend="1")[0] == (

@@ -120,6 +120,12 @@ def test_run_gives_the_environment_and_the_commands_status():
     assert "no command" in anycend("run").stderr
 
 
+def test_run_does_not_name_the_root_for_a_command_that_cannot_be_started():
+    done = anycend("run", "--", "no-such-command", "argument")
+    assert done.returncode == 127 and "no-such-command: not found" in done.stderr
+    assert done.stderr.startswith("anycend run: ") and str(ROOT) not in done.stderr
+
+
 def vendor_site(folder: Path) -> Path:
     """What attach asks of a site-packages."""
     (folder / "torch_npu").mkdir(parents=True)

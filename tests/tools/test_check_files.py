@@ -85,5 +85,6 @@ def test_a_list_of_callers_is_whole(tree):
     assert tree("room/door.h", "// Who calls it: a.cpp (to leave).\n") == [
         "room/door.h:1: does not say that room/b.cpp calls it"
     ]
+    assert tree("room/door.h", "// Who uses it: a.cpp.\n") == ["room/door.h:1: does not say that room/b.cpp calls it"]
     assert tree("room/door.h", "// Who calls it: a.cpp, b.cpp.\n") == []
     assert tree("room/door.h", "// Who calls it: a.cpp and others.\n") == []

@@ -207,6 +207,19 @@ def test_profilers_for_cuda_are_quiet(way: str, capfd: pytest.CaptureFixture) ->
     assert "Failed to record" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(("value", "cached"), [(None, True), ("0", True), ("1", False)])
+def test_inductor_is_told_whether_memory_is_cached(monkeypatch: pytest.MonkeyPatch, value, cached: bool) -> None:
+    """Without it there are no graphs (mode="reduce-overhead")."""
+    from torch._inductor.cudagraph_utils import check_caching_allocator_for_cudagraphs
+
+    monkeypatch.delenv("PYTORCH_NO_NPU_MEMORY_CACHING", raising=False)
+    if value is not None:
+        monkeypatch.setenv("PYTORCH_NO_NPU_MEMORY_CACHING", value)
+    assert torch._C._cuda_cudaCachingAllocator_is_enabled() is cached
+    reason = check_caching_allocator_for_cudagraphs()
+    assert reason is None if cached else "requires the caching allocator" in reason
+
+
 def test_graphs_and_memory_pools() -> None:
     x = torch.zeros(4, device="cuda")
     graph = torch.cuda.CUDAGraph()

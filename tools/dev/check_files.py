@@ -4,8 +4,9 @@
 
 A file over 400 lines says "Long because ..." in its opening comment. A file that a comment names exists: beside the one
 that names it, in a folder above or below, or anywhere if its folder is named, too (tests and tools may name any file by
-its name alone). A file that a header's "Who calls it:" names includes the header, if through others; a list of nothing
-but files names all sources that include it themselves. `make lint` and tests/tools/test_check_files.py run it.
+its name alone). A file that a header's "Who calls it:" (or "uses") names includes the header, if through others; a
+list of nothing but files names all sources that include it themselves. `make lint` and tests/tools/test_check_files.py
+run it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ NAMED = re.compile(r"(?<![\w./<*{$-])((?:[\w.-]+/)*[\w-]+\.(?:h|cpp|py|yaml|md|c
 # Of PyTorch, of the build tree, or of a user: named, and not tracked here.
 ELSEWHERE = re.compile(
     r"^(?:acl|aclnn|hccl|dcmi|torch|ATen)/|^include/(?:acl|aclnn)/|^(?:ATen|autocast_mode)\.h$|^native_functions\.yaml$"
-    r"|^OUT\.cpp$|^NNNN-title\.md$|^train/main\.py$"
+    r"|^OUT\.cpp$|^NNNN-title\.md$|^(?:train/main|gpu/train)\.py$"
 )
 INCLUDED = re.compile(r'^#include "([^"]+)"', re.M)
-CALLERS = re.compile(r"Who calls it:(.*?)(?:\.(?=\s|$)|$(?!\n))", re.S)
-GENERATED = {"docs/migrate_differences.md", "docs/status.md"}  # quote scripts and messages of others
+CALLERS = re.compile(r"Who (?:calls|uses) it:(.*?)(?:\.(?=\s|$)|$(?!\n))", re.S)
+# Quote scripts, commands and messages of others.
+QUOTING = {
+    "docs/guide/commands.md", "docs/guide/commands.zh.md", "docs/migrate_differences.md", "docs/status.md",
+}  # fmt: skip
 
 
 def tracked(root: Path) -> list[str]:
@@ -143,7 +147,7 @@ def check(root: Path) -> list[str]:
             findings.append(
                 f'{name}:1: {lines} lines, and no "Long because ..." in its opening comment: split it or say why'
             )
-        if name in GENERATED:
+        if name in QUOTING:
             continue
         if name.endswith(".h"):
             findings += [f"{name}:1: {wrong}" for wrong in callers.wrong(name, opening(name, text))]

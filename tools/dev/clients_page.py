@@ -62,8 +62,11 @@ def page() -> str:
         "  torch_npu sets it to the root in use, so nothing need be set. Its buckets of 5e8 numbers are 2 GB each:",
         "  name smaller ones for small models.",
         "- ColossalAI's HybridAdam wants a CPU kernel even where all is on the NPU, and its own for x86 needs CUDA:",
-        "  `import torch_npu.contrib.colossalai` first, which registers PyTorch's by ColossalAI's own hook. It also",
-        '  gives `mixed_precision="fp16"` a scaler that scales: ColossalAI makes CUDA\'s, which is off without CUDA.',
+        "  `import torch_npu.contrib.colossalai` first, which registers PyTorch's by ColossalAI's own hook. HybridAdam",
+        "  and FusedAdam work with `transfer_to_npu`; FusedSGD and FusedLAMB have no kernel and say so. The import",
+        '  also gives `mixed_precision="fp16"` a scaler that scales: ColossalAI makes CUDA\'s, off without CUDA.',
+        "- `colossalai run` starts the `torchrun` of `PATH` on every host, its own through fabric: both must be of one",
+        "  environment. Without fabric no command of `colossalai` starts.",
         "- transformers 4.51 imports `einops` where torch_npu is installed: install `einops`, too.",
         "- Lightning has no accelerator for the NPU; `tests/clients/programs/vision.py` has one of thirty lines.",
     ]
