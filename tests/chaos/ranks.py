@@ -7,7 +7,6 @@ from __future__ import annotations
 import faulthandler
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ import torch
 
 from tests.chaos.program import MODULUS
 from tests.chaos.ranked import LENGTHS, SLOTS, STREAMS, Oracle, Ranked, draw, groups_of, initial, kernel, pieces
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -252,12 +252,6 @@ def main() -> None:
             print(f"bad {seed} {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
             os._exit(1)
     me.dist.destroy_process_group()
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def serve(size: int, first: int, count: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ import pytest
 
 from tests.conformance import client, environment
 from tests.conformance.test_programs import ALLOWED
+from tests.ports import free_port
 
 
 def test_expandable_segments(vendor):
@@ -48,9 +48,7 @@ def test_graph_mode_is_imported_and_refused_by_name(vendor):
 
 @pytest.mark.parametrize("queue", client.QUEUES)
 def test_two_ranks_over_hccl(vendor, queue):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TASK_QUEUE_ENABLE": queue}
 
     def rank(n: int) -> subprocess.CompletedProcess:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 import importlib.util
-import socket
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from tests.distributed import programs
 from tests.hccl.ranks import Job, environment
 from tests.nursery import Nursery
+from tests.ports import free_port
 
 
 def package_folder() -> str:
@@ -22,12 +22,6 @@ def package_folder() -> str:
     if spec is None or spec.origin is None:
         pytest.skip("torch_npu is not on sys.path: install it or name a staged build in PYTHONPATH")
     return str(Path(spec.origin).parents[1])
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 @functools.cache

@@ -137,24 +137,22 @@ def message_before_and_after_a_collective(rank: int, size: int) -> list[float]:
     return [total.item(), out[0].item()]
 
 
-def groups_again_and_again(rank: int, size: int, port: int, rounds: int) -> list[float]:
-    """The whole world ends and begins anew on the same port, with nothing of the old one left."""
-    dist.destroy_process_group()
-    got = []
-    for _ in range(rounds):
-        dist.init_process_group(
-            "hccl",
-            init_method=f"tcp://127.0.0.1:{port}",
-            rank=rank,
-            world_size=size,
-            timeout=datetime.timedelta(seconds=20),
-        )
-        t = torch.ones(1, device=DEVICE)
-        dist.all_reduce(t)
-        got.append(t.item())
-        dist.barrier()
+def group_on_a_port(rank: int, size: int, port: int) -> float:
+    """A whole world that ends with nothing of it left."""
+    if dist.is_initialized():
         dist.destroy_process_group()
-    return got
+    dist.init_process_group(
+        "hccl",
+        init_method=f"tcp://127.0.0.1:{port}",
+        rank=rank,
+        world_size=size,
+        timeout=datetime.timedelta(seconds=20),
+    )
+    t = torch.ones(1, device=DEVICE)
+    dist.all_reduce(t)
+    dist.barrier()
+    dist.destroy_process_group()
+    return t.item()
 
 
 def one_store_for_group_after_group(rank: int, size: int) -> list[list[float]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributed.conftest import free_port
+from tests.ports import free_port
 from tests.distributed.launch import ROOT, run
 
 RUN = ROOT / "examples" / "distributed" / "run.sh"

@@ -10,7 +10,7 @@ import torch  # noqa: F401
 
 from tests.core.tools import LIBRARY, run
 from tests.distributed import failures
-from tests.distributed.conftest import free_port
+from tests.ports import free_port
 
 
 def options():

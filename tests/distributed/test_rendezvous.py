@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from tests.distributed.conftest import free_port
+from tests.ports import free_port
 from tests.distributed.launch import ROOT, environment, run, torch_npu_run, torchrun
 
 SCRIPT = ROOT / "tests" / "distributed" / "scripts" / "sum.py"

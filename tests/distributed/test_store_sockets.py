@@ -30,6 +30,7 @@ from tests.distributed.stores import (  # noqa: E402
     server_of,
 )
 from tests.hccl.namespaces import hosts_or_skip  # noqa: E402
+from tests.ports import free_port  # noqa: E402
 from torch_npu.distributed import ParallelStore  # noqa: E402
 
 MAGIC = struct.pack("<I", 0x3C85F7CE)
@@ -50,9 +51,7 @@ def test_clients_of_the_servers_host_come_by_a_local_socket(server):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
 def test_a_local_socket_of_another_user_is_not_trusted():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     taker = subprocess.Popen(
         [
             sys.executable,
@@ -94,9 +93,7 @@ def test_a_proxy_of_another_user_is_not_trusted(server):
 
 
 def test_no_server_is_an_error_in_time():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     start = time.monotonic()
     with pytest.raises(DistNetworkError, match=f"store at 127.0.0.1:{port}: Connection refused"):
         ParallelStore("127.0.0.1", port, timeout=seconds(0.5))

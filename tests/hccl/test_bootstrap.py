@@ -12,31 +12,15 @@ import pytest
 
 from tests.hccl import programs
 from tests.hccl.ranks import HcclError
+from tests.ports import free_ports
 
 
 def port_of(info: bytes) -> int:
     return int.from_bytes(info[12:16], "little")
 
 
-def free_base() -> int:
-    """16 ports that are free now."""
-    for base in range(41000, 59000, 16):
-        taken = []
-        try:
-            for i in range(16):
-                taken.append(socket.socket())
-                taken[-1].bind(("127.0.0.1", base + i))
-            return base
-        except OSError:
-            continue
-        finally:
-            for s in taken:
-                s.close()
-    raise RuntimeError("no 16 free ports in a row")
-
-
 def test_the_named_port_is_used_and_given_back(fresh):
-    base = free_base()
+    base = free_ports(16)
     job = fresh(2, env={"HCCL_IF_BASE_PORT": str(base)})
     (info,) = job.run(programs.make_root, ranks=[1])  # rank 1 uses device 1
     assert port_of(info) == base + 1
@@ -49,7 +33,7 @@ def test_the_named_port_is_used_and_given_back(fresh):
 
 
 def test_a_taken_port_that_was_named_is_an_error(fresh):
-    base = free_base()
+    base = free_ports(16)
     with socket.socket() as s:
         s.bind(("127.0.0.1", base))
         s.listen()

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.ports import free_port
 
 pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
 
@@ -100,9 +101,7 @@ def test_one_card_in_mixed_precision(migrated, tmp_path, dtype):
 @pytest.mark.parametrize("name", TWO_CARDS)
 def test_two_cards(migrated, tmp_path, name):
     def arguments() -> list[str]:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            url = [] if name == "gan" else ["--dist-url", f"tcp://127.0.0.1:{free.getsockname()[1]}"]
+        url = [] if name == "gan" else ["--dist-url", f"tcp://127.0.0.1:{free_port()}"]
         return TWO_CARDS[name] + url
 
     by_tool = losses(python(arguments(), migrated(name, "distributed", "-m", TWO_CARDS[name][0])))

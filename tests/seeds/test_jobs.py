@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributed.conftest import free_port
+from tests.ports import free_port
 from tests.distributed.launch import run
 from tests.seeds import document, jobs
 from tests.seeds.test_documents import READERS_PART
