@@ -83,6 +83,21 @@ def busy(stream: torch.Stream, seconds: float) -> None:
     assert status == 0, status
 
 
+class Gate:
+    """What is put on `stream` from now on waits until open() is called."""
+
+    def __init__(self, stream: torch.Stream) -> None:
+        self._libc, self._semaphore = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+        self._libc.sem_init(self._semaphore, 0, 0)
+        wait = ctypes.cast(self._libc.sem_wait, ctypes.c_void_p)
+        acl = ctypes.CDLL(str(LIBRARY))
+        status = acl.aclrtLaunchHostFunc(ctypes.c_void_p(stream.native_handle), wait, self._semaphore)
+        assert status == 0, status
+
+    def open(self) -> None:
+        self._libc.sem_post(self._semaphore)
+
+
 BUSY = f"""
 import ctypes
 def busy(stream, seconds):
