@@ -20,7 +20,7 @@ enum BootstrapFrame : uint32_t { kHello = 1, kChallenge, kJoin, kTable, kName, k
 struct Join {  // with it a rank stops being a stranger
   Digest proof;
   struct Said {
-    uint32_t ranks, limit_ms;  // how long it takes part; 0: as long as the root
+    uint32_t ranks, limit_ms;  // how long it takes part
     Member member;
   } said;
 };

@@ -140,12 +140,12 @@ Options options_of(const HcclCommConfig* config) {
     fail(HCCL_E_PARA, "hcclDeterministic is 0 to 2, not %u", config->hcclDeterministic);
   if (has(offsetof(HcclCommConfig, hcclCommName), COMM_NAME_MAX_LENGTH))
     options.name.assign(config->hcclCommName, strnlen(config->hcclCommName, COMM_NAME_MAX_LENGTH));
-  if (has(offsetof(HcclCommConfig, hcclExecTimeOut), 4) &&
-      config->hcclExecTimeOut >= 0)  // HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET is -1
+  const bool limited = has(offsetof(HcclCommConfig, hcclExecTimeOut), 4);
+  if (limited && config->hcclExecTimeOut >= 0) {  // HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET is -1; 0 is no limit
     options.exec_timeout = std::chrono::seconds(config->hcclExecTimeOut);
-  // Whoever cannot wait longer for a call of it will not wait longer for its making.
-  if (has(offsetof(HcclCommConfig, hcclExecTimeOut), 4) && config->hcclExecTimeOut > 0)
-    options.connect_timeout = std::min(options.connect_timeout, options.exec_timeout);
+    // Whoever cannot wait longer for a call of it will not wait longer for its making.
+    if (config->hcclExecTimeOut > 0) options.connect_timeout = std::min(options.connect_timeout, options.exec_timeout);
+  }
   return options;
 }
 

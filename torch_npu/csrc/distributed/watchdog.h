@@ -35,8 +35,8 @@ class Watched {
     c10::intrusive_ptr<WorkHCCL> work;
     std::optional<size_t> recorded;
   };
-  using Entries =
-      std::vector<Entry>;  // what leaves works_ dies without mutex_: an output's end may want the interpreter
+  // What leaves works_ dies without mutex_: an output's end may want the interpreter.
+  using Entries = std::vector<Entry>;
   void fail_works();
   Entries all_works();
 

@@ -24,8 +24,8 @@ void bind_store(py::module& m) {
   py::class_<ParallelStore, c10::intrusive_ptr<ParallelStore>, c10d::Store>(
       m, "ParallelStore",
       "A torch.distributed.Store on the parallel store's server; the arguments are TCPStore's. When a request that "
-      "waits "
-      "for no other client has no answer after answer_timeout, it and every later one fail; clone() connects anew.")
+      "waits for no other client has no answer after answer_timeout, it and every later one fail; clone() connects "
+      "anew.")
       .def(py::init([](const std::string& host_name, uint16_t port, std::optional<int64_t> world_size, bool is_master,
                        std::chrono::milliseconds timeout, bool wait_for_workers, bool multi_tenant,
                        std::optional<int> master_listen_fd, std::optional<int64_t> proxy,
