@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import torch
 import torch.distributed as dist
 
@@ -63,6 +65,19 @@ def coalesced_in_two_groups(rank: int, size: int) -> None:
         assert b.tolist() == [2.0 * size] * 3, b
     outer.wait()
     assert a.tolist() == [2.0] * 3, a
+
+
+def a_call_of_another_thread(rank: int, size: int) -> tuple[list[float], list[float]]:
+    """It is no part of the open block: it is done before the block ends."""
+    group = backend()
+    a, b = torch.full((3,), rank + 1.0, device=DEVICE), torch.full((3,), 10.0, device=DEVICE)
+    group._start_coalescing()
+    group.allreduce([a])
+    with ThreadPoolExecutor(1) as other:
+        other.submit(lambda: group.allreduce([b]).wait()).result()
+        others = b.tolist()
+    group._end_coalescing().wait()
+    return others, a.tolist()
 
 
 def coalescing_that_fails(rank: int, size: int) -> None:

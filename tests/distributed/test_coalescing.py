@@ -20,6 +20,10 @@ def test_blocks_of_two_groups_nest(two):
     two.run(coalescing.coalesced_in_two_groups)
 
 
+def test_a_call_of_another_thread_is_no_part_of_the_block(two):
+    assert two.run(coalescing.a_call_of_another_thread) == [([20.0] * 3, [3.0] * 3)] * 2
+
+
 def test_a_block_that_raises_leaves_the_group_as_it_was(two):
     two.run(coalescing.coalescing_that_fails)
 
