@@ -133,6 +133,13 @@ def test_corrections_that_are_not_whole(correction: float) -> None:
     check(torch.std, torch.randn(0, 3), 0, correction=correction)
 
 
+@pytest.mark.parametrize("into", [torch.float64, torch.bfloat16, torch.complex64, torch.complex128], ids=str)
+def test_spread_of_complex_numbers_into_any_type(into):
+    x = torch.randn(3, 5, dtype=torch.complex64)
+    out = torch.empty(3, dtype=into, device="npu")
+    assert_same(torch.std(x.npu(), 1, out=out), torch.std(x, 1, out=torch.empty(3, dtype=into)))
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.int16, torch.uint8, torch.int8])
 def test_histograms_of_integers(dtype: torch.dtype) -> None:
     """Mixture-of-experts layers count their tokens so; the CPU has no such kernel, its fp64 one is the judge."""

@@ -20,6 +20,8 @@ CALLS = {
     "blocks": lambda d: nn.fold(ones(1, 4, 5).to(d), (3, 3), 2),
     "sampling nothing": lambda d: nn.grid_sample(ones(1, 2, 0, 4).to(d), ones(1, 2, 2, 2).to(d), align_corners=False),
     "groups of channels": lambda d: nn.channel_shuffle(ones(1, 4, 2, 2).to(d), 3),
+    "std into integers": lambda d: torch.std(ones(3, 4).to(d), 1, out=torch.empty(3, dtype=torch.int64, device=d)),
+    "var into complex": lambda d: torch.var(ones(3, 4).to(d), 1, out=torch.empty(3, dtype=torch.cfloat, device=d)),
     "mean of bool": lambda d: torch.zeros(4, 6, dtype=torch.bool, device=d).scatter_reduce(
         1, torch.zeros(2, 3, dtype=torch.int64, device=d), torch.zeros(2, 3, dtype=torch.bool, device=d), "mean"
     ),
