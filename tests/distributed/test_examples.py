@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ports import free_port
 from tests.distributed.launch import ROOT, run
+from tests.ports import free_port
 
 RUN = ROOT / "examples" / "distributed" / "run.sh"
 WAYS = ["shell", "spawn", "launch", "torchrun", "torch_npu_run"]

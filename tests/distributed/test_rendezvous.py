@@ -8,8 +8,8 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from tests.ports import free_port
 from tests.distributed.launch import ROOT, environment, run, torch_npu_run, torchrun
+from tests.ports import free_port
 
 SCRIPT = ROOT / "tests" / "distributed" / "scripts" / "sum.py"
 

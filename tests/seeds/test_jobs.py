@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ports import free_port
 from tests.distributed.launch import run
+from tests.ports import free_port
 from tests.seeds import document, jobs
 from tests.seeds.test_documents import READERS_PART
 
