@@ -1,4 +1,4 @@
-"""Ports of 127.0.0.1 that nobody else takes meanwhile: below those the kernel gives out, each to one caller of this machine."""
+"""Ports of 127.0.0.1, each for one caller of this machine: below those that the kernel gives out to whoever asks."""
 
 from __future__ import annotations
 
