@@ -23,6 +23,7 @@ _refuse_beside_vendor(__path__[0])
 from torch_npu import _C  # noqa: E402  (registers the device with PyTorch)
 from torch_npu._startup import compare_if_asked as _compare_if_asked  # noqa: E402
 from torch_npu._startup import name_root as _name_root  # noqa: E402
+from torch_npu._startup import profile_if_asked as _profile_if_asked  # noqa: E402
 from torch_npu._startup import register as _register  # noqa: E402
 from torch_npu._startup import transfer_if_asked as _transfer_if_asked  # noqa: E402
 
@@ -38,3 +39,4 @@ __version__ = "2.13.0"
 
 _transfer_if_asked()
 _compare_if_asked()
+_profile_if_asked()

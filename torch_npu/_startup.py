@@ -71,6 +71,14 @@ def transfer_if_asked() -> None:
         from torch_npu.contrib import transfer_to_npu  # noqa: F401
 
 
+def profile_if_asked() -> None:
+    """PROF_CONFIG_PATH=folder: torch_npu.profiler.dynamic_profile without a line in the program."""
+    if folder := os.environ.get("PROF_CONFIG_PATH"):
+        from torch_npu.profiler import dynamic_profile
+
+        dynamic_profile.from_environment(folder)
+
+
 def compare_if_asked() -> None:
     """ANYCEND_COMPARE=folder, set by `anycend compare`: operators are compared with the CPU until the process ends."""
     if folder := os.environ.get("ANYCEND_COMPARE"):

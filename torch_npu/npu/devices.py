@@ -36,6 +36,15 @@ __all__ = [
 def init() -> None:
     """Initializes the NPU now; PyTorch does it by itself at the first use."""
     _C._init()
+    _bind(_C._current_device())
+
+
+def _bind(index: int) -> None:
+    """CPU_AFFINITY_CONF: the process runs on the cpus of the npu it uses."""
+    if os.environ.get("CPU_AFFINITY_CONF", "0") not in ("", "0"):
+        from torch_npu.utils import affinity
+
+        affinity.bind(index)
 
 
 _lazy_init = init
@@ -72,7 +81,9 @@ def current_device() -> int:
 
 def set_device(device: Any) -> None:
     """Makes `device` (an index, a string or a torch.device) the current one of this thread."""
-    _C._set_device(_get_device_index(device, optional=True))
+    index = _get_device_index(device, optional=True)
+    _C._set_device(index)
+    _bind(index)
 
 
 def synchronize(device: Any = None) -> None:

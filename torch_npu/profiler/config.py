@@ -66,7 +66,7 @@ def supported_ai_core_metrics() -> set[str]:
 
 
 def supported_export_type() -> set[str]:
-    return {ExportType.Text}
+    return ExportType.all()
 
 
 def _choice(name: str, value: Any, known: set[str], otherwise: str) -> str:
@@ -132,14 +132,10 @@ class _ExperimentalConfig:
                 "torch_npu.profiler: mstx_domain_include and mstx_domain_exclude are both given; the first holds"
             )
             self._mstx_domain_exclude = []
-        self._data_simplification = True
-        if data_simplification is not True and not _switch("data_simplification", data_simplification):
-            _without("data_simplification=False", "FRAMEWORK/events.json is kept in any case and there is no more")
+        self._data_simplification = data_simplification is True or _switch("data_simplification", data_simplification)
         wanted = [export_type] if isinstance(export_type, str) else list(export_type or [ExportType.Text])
-        for kind in wanted:
-            if _choice("export_type", kind, ExportType.all(), ExportType.Text) == ExportType.Db:
-                _without("export_type=db", "no database is written; the text files are")
-        self._export_type = [ExportType.Text]
+        chosen = [_choice("export_type", kind, ExportType.all(), ExportType.Text) for kind in wanted]
+        self._export_type = list(dict.fromkeys(chosen))
 
     @staticmethod
     def _domains(name: str, value: Any) -> list[str]:
@@ -153,6 +149,11 @@ class _ExperimentalConfig:
     @property
     def export_type(self) -> list[str]:
         return self._export_type
+
+    @property
+    def keeps_trace(self) -> bool:
+        """data_simplification=False: PyTorch's own trace stays in the folder, too."""
+        return not self._data_simplification
 
     @property
     def tx_enabled(self) -> bool:

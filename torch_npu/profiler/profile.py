@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 import warnings
 from collections.abc import Callable, Iterable
@@ -54,6 +55,17 @@ class _Vendor:
                 "_ExperimentalConfig"
             )
         self._npu_config = experimental_config or _ExperimentalConfig()
+
+    def export_chrome_trace(self, path: str) -> None:
+        """PyTorch's own trace; gzipped where `path` ends in .gz. Raises RuntimeError where the profile has none.
+
+        PyTorch writes a trace once: where data_simplification=False did so, this is its copy."""
+        kept = getattr(self, "_kept_trace", None)
+        if kept is None:
+            super().export_chrome_trace(path)  # type: ignore[misc]
+            return
+        with gzip.open(path, "wb") if str(path).endswith(".gz") else open(path, "wb") as file:
+            file.write(kept.read_bytes())
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
         self.custom_trace_id_callback = callback

@@ -4,7 +4,8 @@ from it.
 <host>_<pid>_<time>_ascend_pt/
     profiler_info[_<rank>].json, profiler_metadata.json
     FRAMEWORK/events.json                  all rows, from which `analyse` makes the rest
-    ASCEND_PROFILER_OUTPUT/*.csv, trace_view.json
+    FRAMEWORK/torch_trace.json             data_simplification=False: PyTorch's own trace
+    ASCEND_PROFILER_OUTPUT/*.csv, trace_view.json, communication*.json; *.db
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_npu.profiler import events, tables, timeline
+from torch_npu.profiler import communication, database, events, tables, timeline
 from torch_npu.profiler.config import ExportType, ProfilerLevel, _ExperimentalConfig
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -47,6 +48,25 @@ def new_folder(dir_name: str | None, worker_name: str | None) -> Path:
 
 def _rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else -1
+
+
+def _groups() -> dict[str, Any]:
+    """For profiler_metadata.json: this process's communicators with their ranks, and how many ranks a host has."""
+    if _rank() < 0:
+        return {}
+    from torch.distributed import distributed_c10d as c10d
+
+    from torch_npu.distributed._wrapped import hccl_backends
+
+    infos = {}
+    for group in list(c10d._world.pg_map):
+        rank = dist.get_rank(group)
+        for backend in hccl_backends(group) if rank >= 0 else ():
+            if name := backend.get_hccl_comm_name(rank, False):
+                infos[name] = {"group_name": c10d._world.pg_names[group], "group_rank": rank,
+                               "global_ranks": dist.get_process_group_ranks(group)}  # fmt: skip
+    per_host = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return {"parallel_group_info": infos} | ({"ranks_per_host": int(per_host)} if per_host.isdigit() else {})
 
 
 def _info(prof: Any, config: _ExperimentalConfig, rows: dict[str, list]) -> dict[str, Any]:
@@ -82,9 +102,13 @@ def keep(folder: Path, prof: Any) -> None:
     rank = info["rank_id"]
     name = f"profiler_info_{rank}.json" if rank >= 0 else "profiler_info.json"
     (folder / name).write_text(json.dumps(info, indent=1), encoding="utf-8")
-    metadata = {k: _value(v) for k, v in {**prof.preset_metadata, **prof._trace_metadata}.items()}
+    metadata = _groups() | {k: _value(v) for k, v in {**prof.preset_metadata, **prof._trace_metadata}.items()}
     (folder / "profiler_metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
     (folder / "FRAMEWORK" / "events.json").write_text(json.dumps(rows), encoding="utf-8")
+    if config.keeps_trace:
+        trace = folder / "FRAMEWORK" / "torch_trace.json"
+        prof.export_chrome_trace(str(trace))
+        prof._kept_trace = trace
 
 
 def _value(text: str) -> Any:
@@ -102,23 +126,33 @@ def _read(file: Path) -> Any:
         raise RuntimeError(f"{file} cannot be read ({error}): profile anew") from error
 
 
-def analyse_folder(folder: Path) -> None:
-    """Makes ASCEND_PROFILER_OUTPUT of one folder anew. Raises RuntimeError, which names it, where it is damaged."""
+def analyse_folder(folder: Path, kinds: list[str] | None = None) -> None:
+    """Makes ASCEND_PROFILER_OUTPUT of one folder anew; `kinds` of files: as the profile was asked for, if None.
+
+    Raises RuntimeError, which names the folder, where it is damaged."""
     infos = sorted(folder.glob("profiler_info*.json"))
     if not infos:
         raise RuntimeError(f"{folder} has no profiler_info*.json: it is no profile's folder, or not all was written")
     info, rows = _read(infos[0]), _read(folder / "FRAMEWORK" / "events.json")
+    metadata = _read(folder / "profiler_metadata.json")
     try:
-        _make(folder, info, rows)
+        chosen = kinds or info["config"]["experimental_config"]["_export_type"]
+        output = folder / OUTPUT
+        output.mkdir(exist_ok=True)
+        groups = communication.Groups(metadata)
+        if ExportType.Text in chosen:
+            _text(output, info, rows, groups)
+        if ExportType.Db in chosen:
+            rank = f"_{info['rank_id']}" if info["rank_id"] >= 0 else ""
+            database.write(output / f"ascend_pytorch_profiler{rank}.db", rows, info, metadata)
+            database.write_analysis(output / "analysis.db", rows, groups)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise RuntimeError(
             f"{folder} has not what a profile has ({type(error).__name__}: {error}): profile anew"
         ) from error
 
 
-def _make(folder: Path, info: dict[str, Any], rows: dict[str, list]) -> None:
-    output = folder / OUTPUT
-    output.mkdir(exist_ok=True)
+def _text(output: Path, info: dict[str, Any], rows: dict[str, list], groups: communication.Groups) -> None:
     common = info["config"]["common_config"]
     level = info["config"]["experimental_config"]["_profiler_level"]
     timeline.write(output / "trace_view.json", rows, info["process_id"])
@@ -132,19 +166,26 @@ def _make(folder: Path, info: dict[str, Any], rows: dict[str, list]) -> None:
         if level in (ProfilerLevel.Level1, ProfilerLevel.Level2):
             tables.write(output / "op_statistic.csv", tables.op_statistic(rows))
             tables.write(output / "api_statistic.csv", tables.api_statistic(rows))
+            if times := communication.times(rows, groups):
+                (output / "communication.json").write_text(json.dumps(times), encoding="utf-8")
+                links = communication.matrix(rows, groups)
+                (output / "communication_matrix.json").write_text(json.dumps(links), encoding="utf-8")
     if common["profile_memory"]:
         tables.write(output / "memory_record.csv", tables.memory_record(rows))
         tables.write(output / "operator_memory.csv", tables.operator_memory(rows))
+        tables.write(output / "npu_module_mem.csv", tables.npu_module_mem(rows))
 
 
-def analyse(profiler_path: str, max_process_number: int | None = None, export_type: str | None = None) -> None:
+def analyse(
+    profiler_path: str, max_process_number: int | None = None, export_type: str | list[str] | None = None
+) -> None:
     """Makes the files of every *_ascend_pt folder in `profiler_path`, or of itself: for profiles kept with
     analyse_flag=False.
 
     Args:
         profiler_path: the folder.
         max_process_number: the vendor's; at least 1. The folders are done one after the other, in this process.
-        export_type: "text", the default; no database is written.
+        export_type: "text", "db" or a list of them; by default what the profile was asked for.
 
     Raises: ValueError for other values; RuntimeError where there is no folder, and after the others are done for
     folders that are damaged, all by name.
@@ -152,9 +193,10 @@ def analyse(profiler_path: str, max_process_number: int | None = None, export_ty
     number = max_process_number
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
         raise ValueError(f"torch_npu.profiler.analyse: max_process_number is {number!r}, and should be at least 1")
-    if export_type not in (None, ExportType.Text):
+    kinds = [export_type] if isinstance(export_type, str) else export_type
+    if kinds is not None and not (isinstance(kinds, list) and kinds and set(kinds) <= ExportType.all()):
         raise ValueError(
-            f"torch_npu.profiler.analyse: export_type is {export_type!r}, and only {ExportType.Text!r} is written"
+            f"torch_npu.profiler.analyse: export_type is {export_type!r}, and should be {sorted(ExportType.all())}"
         )
     base = Path(profiler_path)
     folders = [base] if base.name.endswith("_ascend_pt") else sorted(base.glob("*_ascend_pt"))
@@ -163,7 +205,7 @@ def analyse(profiler_path: str, max_process_number: int | None = None, export_ty
     damaged = []
     for folder in folders:
         try:
-            analyse_folder(folder)
+            analyse_folder(folder, kinds)
         except (RuntimeError, OSError) as error:
             damaged.append(error)
     if damaged:

@@ -226,8 +226,21 @@ def operator_details(rows: Rows) -> Table:
         ]
 
 
-def _of_device(rows: Rows) -> list[Row]:
+def of_device(rows: Rows) -> list[Row]:
     return [m for m in rows["memory"] if m["on"] != "cpu"]
+
+
+def allocations(rows: Rows) -> list[tuple[Row, Row | None]]:
+    """Each allocation on the device with its release; None for memory that was still in use when the profile ended."""
+    found: dict[int, Row] = {}
+    done: list[tuple[Row, Row | None]] = []
+    for m in of_device(rows):
+        if m["bytes"] > 0:
+            found[m["address"]] = m
+        elif m["address"] in found:
+            done.append((found.pop(m["address"]), m))
+    done += [(m, None) for m in found.values()]
+    return sorted(done, key=lambda d: d[0]["start"])
 
 
 def memory_record(rows: Rows) -> Table:
@@ -240,7 +253,7 @@ def memory_record(rows: Rows) -> Table:
         "Stream Ptr",
         "Device Type",
     ]
-    for m in _of_device(rows):
+    for m in of_device(rows):
         yield ["PTA", at(m["start"]), *_totals(m), NONE, f"NPU:{m['device']}"]
 
 
@@ -253,15 +266,17 @@ def operator_memory(rows: Rows) -> Table:
     yield ["Name", "Size(KB)", "Allocation Time(us)", "Release Time(us)", "Active Release Time(us)", "Duration(us)",
            "Active Duration(us)", *(f"Allocation {p}" for p in point), *(f"Release {p}" for p in point), "Stream Ptr",
            "Device Type"]  # fmt: skip
-    found: dict[int, Row] = {}
-    done: list[tuple[Row, Row | None]] = []
-    for m in _of_device(rows):
-        if m["bytes"] > 0:
-            found[m["address"]] = m
-        elif m["address"] in found:
-            done.append((found.pop(m["address"]), m))
-    done += [(m, None) for m in found.values()]
-    for m, free in sorted(done, key=lambda d: d[0]["start"]):
+    for m, free in allocations(rows):
         release = [at(free["start"]), "", us(free["start"] - m["start"]), ""] if free else ["", "", "", ""]
         yield [m["operator"], round(m["bytes"] / 1024, 3), at(m["start"]), *release, *_totals(m),
                *(_totals(free) if free else [""] * 3), NONE, f"NPU:{m['device']}"]  # fmt: skip
+
+
+def npu_module_mem(rows: Rows) -> Table:
+    """What the process took from each device; APP is CANN's name for memory that a program asks for."""
+    yield ["Device_id", "Component", "Timestamp(us)", "Total Reserved(MB)", "Device"]
+    last: dict[int, int] = {}
+    for m in of_device(rows):
+        if last.get(m["device"]) != m["reserved"]:
+            last[m["device"]] = m["reserved"]
+            yield [m["device"], "APP", at(m["start"]), round(m["reserved"] / 2**20, 3), f"NPU:{m['device']}"]

@@ -1,0 +1,140 @@
+"""CPU_AFFINITY_CONF, torch_npu.utils.set_thread_affinity and reset_thread_affinity: which cpus threads really have."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
+from torch_npu.utils import affinity  # noqa: E402
+
+CPUS = sorted(os.sched_getaffinity(0))
+two = pytest.mark.skipif(len(CPUS) < 2, reason="binding is seen only where there are two cpus")
+
+
+def test_what_the_variable_says():
+    found = affinity.parse("2,force:1,npu1:4-6,npu1:9,npu0:3,npu_affine:1")
+    assert (found.mode, found.force, found.near) == (2, True, True)
+    assert found.ranges == {1: {4, 5, 6, 9}, 0: {3}}
+    assert affinity.parse("mode:1").mode == 1 and affinity.parse("").mode == affinity.parse("0").mode == 0
+
+
+@pytest.mark.parametrize("text", ["3", "one", "1,npu0:5-2", "1,npux:0-1", "1,force:2", "1,npu0:", "1,bind_irq:1", "1,"])
+def test_a_wrong_value_is_an_error_with_the_form(text):
+    with pytest.raises(ValueError, match="is not understood: CPU_AFFINITY_CONF=<mode>"):
+        affinity.parse(text)
+
+
+def test_shares_and_plans():
+    assert [sorted(affinity.share(npu, 4, 9)) for npu in range(4)] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert affinity.share(0, 8, 2) == frozenset()
+    settings, cpus = affinity.parse("2,npu1:4-6"), frozenset({4, 5, 6})
+    assert affinity.cpus_of(settings, 1, 8) == cpus
+    assert affinity.plan(settings, cpus) == ({4}, {5, 6})
+    assert affinity.plan(affinity.parse("1"), cpus) == (cpus, cpus)
+    assert affinity.plan(settings, frozenset({4})) == ({4}, {4})
+
+
+PROGRAM = """
+import json, os, sys, threading, warnings
+import torch
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    torch.ones(8).npu().sum().item()
+    if len(sys.argv) > 1:
+        torch.npu.set_device(int(sys.argv[1]))
+of = {int(t): sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")}
+others = sorted({tuple(cpus) for thread, cpus in of.items() if thread != threading.get_native_id()})
+texts = [str(w.message) for w in said if "CPU_AFFINITY_CONF" in str(w.message)]
+print(json.dumps([of[threading.get_native_id()], others, texts]))
+"""
+
+
+def run(conf: str | None, *arguments: str, command: tuple[str, ...] = ()) -> tuple[list, list, list]:
+    import json
+
+    env = {name: value for name, value in os.environ.items() if name != "CPU_AFFINITY_CONF"}
+    env |= {"CPU_AFFINITY_CONF": conf} if conf is not None else {}
+    done = subprocess.run(
+        [*command, sys.executable, "-c", PROGRAM, *arguments], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    trains, others, said = json.loads(done.stdout.splitlines()[-1])
+    return trains, [list(cpus) for cpus in others], said
+
+
+@two
+def test_coarse_binding_puts_all_threads_on_the_npus_cpus_and_follows_the_device():
+    first, last = CPUS[0], CPUS[-1]
+    conf = f"1,npu0:{first},npu1:{last}"
+    assert run(conf) == ([first], [[first]], [])
+    assert run(conf, "1") == ([last], [[last]], [])
+    assert run("0")[0] == run(None)[0] == CPUS
+
+
+@two
+def test_fine_binding_keeps_a_cpu_for_the_thread_that_trains():
+    first, last = CPUS[0], CPUS[-1]
+    assert run(f"2,npu0:{first},npu0:{last}") == ([first], [[last]], [])
+
+
+@two
+def test_a_process_that_is_kept_to_fewer_cpus_is_left_alone_and_told_unless_forced():
+    first, last = CPUS[0], CPUS[-1]
+    kept = (
+        sys.executable,
+        "-c",
+        f"import os, sys; os.sched_setaffinity(0, [{first}]); os.execv(sys.argv[1], sys.argv[1:])",
+    )
+    trains, others, said = run(f"1,npu0:{last}", command=kept)
+    assert trains == [first] and all(cpus == [first] for cpus in others)
+    assert len(said) == 1 and "binds nothing" in said[0] and "force:1" in said[0]
+    assert run(f"1,force:1,npu0:{last}", command=kept)[0] == [last]
+
+
+def test_fewer_cpus_than_npus_are_said():
+    count = os.cpu_count() or 1
+    if count >= torch_npu.npu.device_count():
+        pytest.skip("there is a cpu for each npu")
+    trains, _, said = run("1")
+    assert trains == CPUS and f"{count} cpus for {torch_npu.npu.device_count()} npus leave none for npu:0" in said[0]
+
+
+@two
+def test_a_thread_its_children_and_back():
+    seen: dict[str, list[int]] = {}
+
+    def work() -> None:
+        torch_npu.utils.set_thread_affinity([CPUS[0], CPUS[0]])
+        child = threading.Thread(target=lambda: seen.update(child=sorted(os.sched_getaffinity(0))))
+        child.start()
+        child.join()
+        torch_npu.utils.set_thread_affinity([[CPUS[0], CPUS[0]], [CPUS[-1], CPUS[-1]]])
+        seen["two"] = sorted(os.sched_getaffinity(0))
+        torch_npu.utils.set_thread_affinity([CPUS[0], CPUS[0]])
+        torch_npu.utils.set_thread_affinity()
+        seen["all"] = sorted(os.sched_getaffinity(0))
+        torch_npu.utils.set_thread_affinity([CPUS[-1], CPUS[-1]])
+        torch_npu.utils.reset_thread_affinity()
+        seen["back"] = sorted(os.sched_getaffinity(0))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == {"child": CPUS[:1], "two": [CPUS[0], CPUS[-1]], "all": CPUS, "back": CPUS}
+    assert sorted(os.sched_getaffinity(0)) == CPUS
+
+
+@pytest.mark.parametrize("wrong", [[], [3], [2, 1], [-1, 2], "0-3", [[0, 1], 2], 5, [0, "x"]])
+def test_a_wrong_range_is_an_error(wrong):
+    with pytest.raises(ValueError, match=r"should be \[first, last\]"):
+        torch_npu.utils.set_thread_affinity(wrong)
+
+
+def test_cpus_that_there_are_not_are_an_error():
+    with pytest.raises(ValueError, match="the process may use cpus"):
+        torch_npu.utils.set_thread_affinity([4000, 4001])

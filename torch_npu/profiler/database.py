@@ -1,0 +1,233 @@
+"""ascend_pytorch_profiler[_<rank>].db and analysis.db: a profile as the SQLite tables that MindStudio's tools read.
+
+Used by results.py where export_type has "db". Names of tables and columns are the vendor's; names, shapes and types are
+numbers of STRING_IDS, times nanoseconds since 1970. NULL, and N/A of strings, stand for figures of hardware. What was
+not recorded (memory, communication, ranges, stacks) has no table: the tools ask whether there is one.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sqlite3
+import uuid
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from torch_npu.profiler import communication, events, tables
+from torch_npu.profiler.events import Row
+
+Rows = dict[str, list[Row]]
+_NO_NUMBER = 4294967295  # the vendor's, of models and contexts that there are not
+# Kinds of calls (CANN_API.type) and of a program's own rows (PYTORCH_API.type).
+_ACL, _HCCL, _OP, _TRACE = 20000, 5500, 50001, 50003
+_KINDS = {5000: "runtime", _HCCL: "communication", 10000: "node", 15000: "model", _ACL: "acl", _OP: "op",
+          50002: "queue", _TRACE: "trace", 50004: "mstx"}  # fmt: skip
+_HCCL_TYPES = (
+    "Int8",
+    "Short",
+    "Int",
+    "Half",
+    "Float",
+    "Long",
+    "UInt64",
+    "Byte",
+    "UInt16",
+    "UInt32",
+    "Double",
+    "BFloat16",
+)
+
+# Columns are INTEGER unless said: t TEXT, n NUMERIC.
+_PROFILE = {
+    "STRING_IDS": "id value:t",
+    "ENUM_API_TYPE": "id name:t",
+    "PYTORCH_API": "startNs:t endNs:t globalTid connectionId name sequenceNumber fwdThreadId inputDtypes inputShapes"
+                   " callchainId type",
+    "CONNECTION_IDS": "id connectionId",
+    "PYTORCH_CALLCHAINS": "id stack stackDepth",
+    "CANN_API": "startNs endNs type globalTid connectionId name",
+    "TASK": "startNs endNs deviceId connectionId globalTaskId globalPid taskType contextId streamId taskId modelId",
+    "COMPUTE_TASK_INFO": "name globalTaskId blockNum mixBlockNum taskType opType inputFormats inputDataTypes"
+                         " inputShapes outputFormats outputDataTypes outputShapes attrInfo opState hf32Eligible",
+    "COMMUNICATION_OP": "opName startNs endNs connectionId groupName opId relay retry dataType algType count:n opType"
+                        " deviceId",
+    "MSTX_EVENTS": "startNs endNs eventType rangeId category message globalTid endGlobalTid domainId connectionId",
+    "MEMORY_RECORD": "component timestamp totalAllocated totalReserved totalActive streamPtr deviceId",
+    "OP_MEMORY": "name size allocationTime releaseTime activeReleaseTime duration activeDuration"
+                 " allocationTotalAllocated allocationTotalReserved allocationTotalActive releaseTotalAllocated"
+                 " releaseTotalReserved releaseTotalActive streamPtr deviceId",
+    "STEP_TIME": "id startNs endNs",
+    "RANK_DEVICE_MAP": "rankId deviceId",
+    "HOST_INFO": "hostUid:t hostName:t",
+    "META_DATA": "name:t value:t",
+}  # fmt: skip
+_ANALYSIS = {
+    "CommAnalyzerTime": "hccl_op_name:t group_name:t start_timestamp:n elapse_time:n transit_time:n wait_time:n"
+                        " synchronization_time:n idle_time:n step:t type:t",
+    "CommAnalyzerBandwidth": "hccl_op_name:t group_name:t transport_type:t transit_size:n transit_time:n bandwidth:n"
+                             " large_packet_ratio:n package_size:n count:n total_duration:n step:t type:t",
+    "CommAnalyzerMatrix": "hccl_op_name:t group_name:t src_rank:t dst_rank:t transport_type:t transit_size:n"
+                          " transit_time:n bandwidth:n step:t type:t op_name:t",
+    "StepTraceTime": "deviceId step:t computing:n communication_not_overlapped:n overlapped:n communication:n free:n"
+                     " stage:n bubble:n communication_not_overlapped_and_exclude_receive:n preparing:n",
+}  # fmt: skip
+_ALWAYS = {
+    "STRING_IDS",
+    "PYTORCH_API",
+    "CANN_API",
+    "TASK",
+    "COMPUTE_TASK_INFO",
+    "CONNECTION_IDS",
+    "STEP_TIME",
+    "StepTraceTime",
+}
+_TYPES = {"": "INTEGER", "t": "TEXT", "n": "NUMERIC"}
+
+
+def _save(path: Path, schema: dict[str, str], content: dict[str, Collection[Iterable[Any]]]) -> None:
+    """Writes the database anew: the tables that have rows, and _ALWAYS."""
+    path.unlink(missing_ok=True)
+    connection = sqlite3.connect(path)
+    try:
+        with connection:
+            for table, columns in schema.items():
+                rows = content.get(table, ())
+                if not rows and table not in _ALWAYS:
+                    continue
+                typed = [f"{name} {_TYPES[kind]}" for name, _, kind in (c.partition(":") for c in columns.split())]
+                connection.execute(f"CREATE TABLE {table} ({', '.join(typed)})")
+                into = f"INSERT INTO {table} VALUES ({', '.join('?' * len(typed))})"
+                connection.executemany(into, map(tuple, rows))
+    finally:
+        connection.close()
+
+
+class _Strings:
+    """Numbers for texts, each text once."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, int] = {}
+
+    def __call__(self, text: Any) -> int:
+        return self.ids.setdefault(str(text), len(self.ids))
+
+
+def write(path: Path, rows: Rows, info: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """The database of the profile. `info` and `metadata`: profiler_info.json and profiler_metadata.json."""
+    text, process = _Strings(), info["process_id"]
+    work = events.work_of(rows)
+    number = {id(t): n for n, t in enumerate(work)}
+    calls_of: dict[int, list[int]] = {}
+    for c in rows["calls"]:
+        calls_of.setdefault(c["operator"], []).append(c["correlation"])
+    stacks: dict[str, int] = {}
+
+    def thread(row: Row) -> int:
+        return process << 32 | row["thread"]
+
+    def operators() -> Iterator[list[Any]]:
+        for o in rows["operators"]:
+            stack = ";\r\n".join(o["stack"])
+            chain = stacks.setdefault(stack, len(stacks)) if stack else None
+            shapes = ";".join(",".join(map(str, s)) if isinstance(s, list) else "" for s in o["shapes"])
+            types = text(";".join(o["types"])) if o["types"] else None
+            yield [o["start"], o["end"], thread(o), o["id"] if o["id"] in calls_of else None, text(o["name"]),
+                   o["sequence"] if o["sequence"] >= 0 else None, None, types,
+                   text(shapes) if shapes else None, chain, _OP]  # fmt: skip
+        for p in rows["python"]:
+            yield [p["start"], p["end"], thread(p), None, text(p["name"]), *[None] * 5, _TRACE]
+
+    def calls() -> Iterator[list[Any]]:
+        for c in rows["calls"]:
+            kind = _HCCL if c["name"].startswith("Hccl") else _ACL
+            yield [c["start"], c["end"], kind, thread(c), c["correlation"], text(c["name"])]
+
+    def tasks() -> Iterator[list[Any]]:
+        for t in work:
+            yield [t["start"], t["end"], t["device"], t["correlation"], number[id(t)], process, text(events.core_of(t)),
+                   _NO_NUMBER, t["stream"], t["args"].get("task"), _NO_NUMBER]  # fmt: skip
+
+    def computing() -> Iterator[list[Any]]:
+        for t in filter(events.is_computing, work):
+            told = [text(t["args"].get(f"{side} {what}", tables.NONE))
+                    for side in ("input", "output") for what in ("formats", "types", "shapes")]  # fmt: skip
+            nothing = text(tables.NONE)
+            yield [text(t["name"]), number[id(t)], None, None, text(events.core_of(t)), text(events.type_of(t)), *told,
+                   nothing, nothing, nothing]  # fmt: skip
+
+    def communicating() -> Iterator[list[Any]]:
+        for n, (_, _, name, t) in enumerate(communication.operations(rows)):
+            name, group = name.split("@")
+            dtype = t["args"].get("dtype")
+            yield [text(name), t["start"], t["end"], t["correlation"], text(group), n, None, None,
+                   _HCCL_TYPES.index(dtype) if dtype in _HCCL_TYPES else None, text(tables.NONE),
+                    t["args"].get("count"),
+                   text(events.type_of(t)), t["device"]]  # fmt: skip
+
+    def ranges() -> Iterator[list[Any]]:
+        for n, r in enumerate(rows["ranges"]):
+            point = r["start"] == r["end"]
+            yield [r["start"], r["end"], 0 if point else 2, n, None, text(r["name"]), thread(r), thread(r),
+                   text(r["domain"]), None]  # fmt: skip
+
+    def memory() -> Iterator[list[Any]]:
+        for m in tables.of_device(rows):
+            yield [text("PTA"), m["start"], m["allocated"], m["reserved"], None, None, m["device"]]
+
+    def operator_memory() -> Iterator[list[Any]]:
+        for m, free in tables.allocations(rows):
+            end = free["start"] if free else None
+            yield [text(m["operator"]), m["bytes"], m["start"], end, None, end and end - m["start"], None,
+                   m["allocated"],
+                   m["reserved"], None, free and free["allocated"], free and free["reserved"], None, None,
+                   m["device"]]  # fmt: skip
+
+    content = {
+        "ENUM_API_TYPE": _KINDS.items(), "PYTORCH_API": list(operators()), "CANN_API": list(calls()),
+        "TASK": list(tasks()),
+        "CONNECTION_IDS": [(operator, call) for operator, those in calls_of.items() for call in those],
+        "COMPUTE_TASK_INFO": list(computing()), "COMMUNICATION_OP": list(communicating()),
+        "MSTX_EVENTS": list(ranges()),
+        "MEMORY_RECORD": list(memory()), "OP_MEMORY": list(operator_memory()), "STEP_TIME": events.steps(rows),
+        "RANK_DEVICE_MAP": [(info["rank_id"], device) for device in sorted({t["device"] for t in work})],
+        "HOST_INFO": [(str(uuid.getnode()), socket.gethostname())],
+        "META_DATA": [(name, json.dumps(value)) for name, value in metadata.items()],
+    }  # fmt: skip
+    content["PYTORCH_CALLCHAINS"] = [(n, text(stack), 0) for stack, n in stacks.items()]
+    content["STRING_IDS"] = [(n, said) for said, n in text.ids.items()]  # the last: the others have named theirs
+    _save(path, _PROFILE, content)
+
+
+def write_analysis(path: Path, rows: Rows, groups: communication.Groups) -> None:
+    """analysis.db: the columns of communication.json, communication_matrix.json and step_trace_time.csv as tables."""
+    times, bands, links = [], [], []
+    for step, sides in communication.times(rows, groups).items():
+        for side, named in sides.items():
+            for name, group, one in _named(named):
+                t = one["Communication Time Info"]
+                columns = ("Start Timestamp(us)", "Elapse Time(ms)", "Transit Time(ms)", "Wait Time(ms)",
+                           "Synchronization Time(ms)", "Idle Time(ms)")  # fmt: skip
+                times.append([name, group, *(t[c] for c in columns), step, side])
+                for transport, b in one["Communication Bandwidth Info"].items():
+                    for package, (count, ms) in b["Size Distribution"].items():
+                        bands.append([name, group, transport, b["Transit Size(MB)"], b["Transit Time(ms)"],
+                                      b["Bandwidth(GB/s)"], b["Large Packet Ratio"], float(package), count, ms, step,
+                                      side])  # fmt: skip
+    for step, sides in communication.matrix(rows, groups).items():
+        for side, named in sides.items():
+            for name, group, of in _named(named):
+                for link, one in of.items():
+                    moved = [one[c] for c in ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")]
+                    links.append([name, group, *link.split("-"), one["Transport Type"], *moved, step, side,
+                                  one.get("Op Name", "")])  # fmt: skip
+    steps = list(tables.step_trace_time(rows))[1:]
+    _save(path, _ANALYSIS, {"CommAnalyzerTime": times, "CommAnalyzerBandwidth": bands, "CommAnalyzerMatrix": links,
+                            "StepTraceTime": steps})  # fmt: skip
+
+
+def _named(of: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    for key, one in of.items():
+        if "@" in key:
+            yield (*key.split("@"), one)
