@@ -1,4 +1,4 @@
-"""anycend doctor | root | run -- command | compare -- command | attach | detach | preflight"""
+"""The command line: a verb each function of this package, `anycend -h` lists them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 # Started as `python -m anycend` or `python -m softnpu`, by one name or the other.
-from . import Refused, attach, compare, doctor, preflight, root, version
+from . import Refused, attach, compare, completion, doctor, install, preflight, root, version
 from .finding import Finding
 
 
@@ -40,6 +40,14 @@ def parser() -> argparse.ArgumentParser:
     both.add_argument("--limit", default="256M", metavar="BYTES", help="larger calls are not compared (default: 256M)")
     both.add_argument("command", nargs=argparse.REMAINDER)
     for verb, text in (
+        ("install", "lay out ascend-toolkit and nnae where documents and scripts look for CANN"),
+        ("uninstall", "remove what install made"),
+    ):
+        one = sub.add_parser(verb, help=text)
+        one.add_argument(
+            "--prefix", type=Path, default=install.DEFAULT, help=f"the folder of Ascend (default: {install.DEFAULT})"
+        )
+    for verb, text in (
         ("attach", "link the software NPU where the installed vendor's torch_npu looks, so that nothing need be set"),
         ("detach", "remove what attach linked"),
     ):
@@ -52,6 +60,8 @@ def parser() -> argparse.ArgumentParser:
     )
     ready.add_argument("--ranks", type=int, help="that will connect; default: devices of all hosts")
     ready.add_argument("--timeout", type=float, default=1.0, help="seconds for each pair of devices")
+    shell = sub.add_parser("completion", help='for the shell: eval "$(anycend completion bash)"')
+    shell.add_argument("shell", choices=["bash"])
     return top
 
 
@@ -80,6 +90,14 @@ def main(arguments: list[str] | None = None) -> int:
             return report(preflight.check(options.others, options.rule, options.ranks, options.timeout))
         elif options.verb == "doctor":
             return report(doctor.check(options.timeout))
+        elif options.verb == "completion":
+            print(completion.script(parser()), end="")
+        elif options.verb == "install":
+            folder, count = install.install(root(), options.prefix)
+            print(f"{count} links in {folder}: source {folder}/ascend-toolkit/set_env.sh")
+        elif options.verb == "uninstall":
+            folder, count = install.uninstall(options.prefix)
+            print(f"{count} links removed from {folder}")
         elif options.verb == "attach":
             folder, count = attach.attach(root(), options.site_packages)
             print(f"{count} links in {folder}")

@@ -22,6 +22,8 @@ from .finding import Finding
 
 TORCH = "2.13."
 PREFIXES = ("ANYCEND_", "ASCEND_", "HCCL_", "HCCN_", "TORCH_NPU_", "TORCH_HCCL_", "TORCH_TRANSFER_", "PYTORCH_NPU_")
+# Taken with the vendor's meaning, of which there is nothing here: the value that asks for it, and what is missing.
+NOTHING_OF = {"ASCEND_GLOBAL_EVENT_ENABLE": ("1", "the software NPU logs no events")}
 FILES = 1024  # a rank of a job of eight has some hundred sockets, pipes and memory files
 HERE = Path(__file__).resolve().parent
 
@@ -90,6 +92,8 @@ def check_variables(environment: Mapping[str, str], refused: str = "") -> Iterat
             continue
         if name in known and f" {name}={environment[name]}: " in refused:
             yield Finding(False, f"{name}={environment[name]}", refused.split(f" {name}={environment[name]}: ", 1)[1])
+        elif name in NOTHING_OF and NOTHING_OF[name][0] == environment[name]:
+            yield Finding(None, f"{name}={environment[name]}: {NOTHING_OF[name][1]}")
         elif name in known or ours.get(name) == environment[name]:
             yield Finding(True, f"{name}={environment[name]}")
         elif name not in ours and (near := difflib.get_close_matches(name, known, 1, 0.85)):

@@ -150,6 +150,50 @@ def test_standalone():
     assert said(run(torch_npu_run("--standalone", "--nproc-per-node=2", SCRIPT))) == expected(2)
 
 
+def test_torch_npu_run_needs_no_port_on_one_node():
+    assert said(run(torch_npu_run("--nproc-per-node=2", SCRIPT))) == expected(2)
+
+
+def test_torch_npu_run_takes_torchruns_port_for_several_nodes(monkeypatch):
+    from torch_npu.distributed.run import parse_args
+
+    monkeypatch.setenv("ENABLE_TIERED_PARALLEL_TCPSTORE", "false")  # parse_args sets it
+    several = parse_args(["--nnodes=2", "--node-rank=1", "--master-addr=10.0.0.1", "train.py"])
+    assert (several.rdzv_endpoint, several.rdzv_conf) == ("10.0.0.1:29500", "rank=1")
+    assert parse_args(["--nnodes=1:2", "train.py"]).rdzv_endpoint == "127.0.0.1:29500"
+    assert parse_args(["--master-port=3000", "train.py"]).rdzv_endpoint == "127.0.0.1:3000"
+    assert parse_args(["--rdzv-endpoint=a:1", "train.py"]).rdzv_endpoint == "a:1"
+    assert parse_args(["train.py"]).rdzv_endpoint == "localhost:0"
+
+
+NOTICE = "rank 0 opens a store there"
+
+
+# The documents' scripts set MASTER_PORT themselves; under a launcher nobody had a store at that port.
+@pytest.mark.parametrize("scheme", ["env", "tcp"])
+@pytest.mark.parametrize("launcher, store", [(torchrun, "TCPStore"), (torch_npu_run, "ParallelStore")])
+def test_a_script_that_names_a_port_of_its_own_under_a_launcher(launcher, store, scheme):
+    port = free_port()
+    way = f"tcp://127.0.0.1:{port}" if scheme == "tcp" else f"port={port}"
+    output = run(launcher("--nproc-per-node=2", SCRIPT, way))
+    assert said(output) == expected(2, store)
+    assert output.count(NOTICE) == 1 and f"at port {port}" in output
+
+
+def test_the_launchers_port_is_the_launchers_store():
+    output = run(torchrun("--nproc-per-node=2", SCRIPT))
+    assert said(output) == expected(2, "TCPStore") and NOTICE not in output
+
+
+def test_a_store_that_somebody_has_at_that_port_is_used():
+    from torch.distributed import TCPStore
+
+    theirs = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    output = run(torchrun("--nproc-per-node=2", SCRIPT, f"port={theirs.port}"))
+    assert said(output) == expected(2, "TCPStore")
+    assert theirs.num_keys() > 1
+
+
 @pytest.mark.parametrize("how", ["static", "standalone"])
 def test_restarted_workers_start_clean(how):
     where = {"static": ["--master-addr=127.0.0.1", f"--master-port={free_port()}"], "standalone": ["--standalone"]}[how]

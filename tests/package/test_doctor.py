@@ -61,14 +61,16 @@ def test_a_trial_that_crashes_or_hangs_is_a_finding(tmp_path, monkeypatch, body,
 def test_variables():
     said = lines(doctor.check_variables({
         "HOME": "/", "ANYCEND_SOC": "Ascend950", "HCCL_CONECT_TIMEOUT": "3", "ANYCEND_QUITE_ANOTHER_THING": "1",
-        "ASCEND_CUSTOM_THING": "x",
+        "ASCEND_CUSTOM_THING": "x", "ASCEND_GLOBAL_EVENT_ENABLE": "1",
     }))  # fmt: skip
     assert said == [
         "FAIL  ANYCEND_QUITE_ANOTHER_THING is read by nobody\n      unset it; docs/env.md lists the variables",
         "ok    ANYCEND_SOC=Ascend950",
         "note  ASCEND_CUSTOM_THING=x is not read here; the vendor's own libraries may",
+        "note  ASCEND_GLOBAL_EVENT_ENABLE=1: the software NPU logs no events",
         "FAIL  HCCL_CONECT_TIMEOUT is read by nobody here\n      unset it; did you mean HCCL_CONNECT_TIMEOUT?",
     ]
+    assert lines(doctor.check_variables({"ASCEND_GLOBAL_EVENT_ENABLE": "0"})) == ["ok    ASCEND_GLOBAL_EVENT_ENABLE=0"]
 
 
 def test_what_set_env_sets_is_right():

@@ -5,20 +5,29 @@ torchrun --rdzv-backend=parallel --rdzv-endpoint=host:port …                  
 TORCH_NPU_USE_PARALLEL_TCPSTORE=1                                              "env://" and "tcp://" use it too
 
 The server speaks TCPStore's protocol: workers with PyTorch's own client find it as well.
+
+Under torchrun the launcher has the store, at its own port. A script that names another port, as many set MASTER_PORT
+themselves, would wait there for a store that nobody opens: rank 0 opens one, with any of these stores.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import warnings
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
-from torch.distributed import PrefixStore
+from torch.distributed import DistNetworkError, PrefixStore
 from torch.distributed.constants import default_pg_timeout
 from torch.distributed.rendezvous import _rendezvous_handlers, register_rendezvous_handler
 
 _SWITCH = "TORCH_NPU_USE_PARALLEL_TCPSTORE"
 _AGENT = "TORCH_NPU_ELASTIC_USE_AGENT_STORE"
+# "True": the launcher has the store.
+_TORCHRUN = "TORCHELASTIC_USE_AGENT_STORE"
 _TIERED = "ENABLE_TIERED_PARALLEL_TCPSTORE"
 _ROUND = "ANYCEND_STORE_ROUND"
 _PROXY = "PROXY_AGENT_PID_USE_LOCAL_SOCKET_PATH"
@@ -31,11 +40,35 @@ def _switch(name: str) -> bool:
     return text in ("1", "true")
 
 
+@functools.cache
+def _launchers_port() -> int | None:
+    """MASTER_PORT as this process was started with, which a script may have changed since; None without one."""
+    try:
+        entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+        return next((int(entry[12:]) for entry in entries if entry.startswith(b"MASTER_PORT=")), None)
+    except (OSError, ValueError):
+        return None
+
+
+def _names_another(port: int, rank: int) -> bool:
+    """Whether the launcher's store is elsewhere. Rank 0 says so once."""
+    theirs = _launchers_port()
+    if theirs is None or theirs == port:
+        return False
+    if rank == 0:
+        warnings.warn(
+            f"npu: the script asks for a store at port {port}, but its launcher has one at {theirs}: rank 0 opens a "
+            "store there. A script that leaves MASTER_PORT alone uses the launcher's",
+            stacklevel=2,
+        )
+    return True
+
+
 def _connect(host: str, port: int, rank: int, world_size: int, timeout: timedelta):
     """Rank 0 has the server, unless the launcher has it."""
     from torch_npu._C._distributed_c10d import ParallelStore
 
-    agent = _switch(_AGENT) or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    agent = (_switch(_AGENT) or os.environ.get(_TORCHRUN) == "True") and not _names_another(port, rank)
     proxy = os.environ.get(_PROXY) if agent and _switch(_TIERED) else None
     store = ParallelStore(
         host,
@@ -80,8 +113,38 @@ def _by_environment(url: str, timeout: timedelta = default_pg_timeout, **kwargs)
     raise RuntimeError("npu: env:// cannot be used a second time")
 
 
+def _with_own_store(theirs: Callable) -> Callable:
+    """PyTorch's handler of env:// or tcp:// for a worker of a launcher: rank 0 opens the store that nobody else has."""
+
+    def handler(url: str, timeout: timedelta = default_pg_timeout, **kwargs):
+        parts = urlparse(url)
+        port = parts.port or os.environ.get("MASTER_PORT", "")
+        rank = parse_qs(parts.query).get("rank", [os.environ.get("RANK")])[0]
+        shared = os.environ.get(_TORCHRUN)
+        opens = shared == "True" and rank == "0" and str(port).isdecimal() and _names_another(int(port), 0)
+        if opens:
+            os.environ[_TORCHRUN] = "False"
+        try:
+            found = next(theirs(url, timeout, **kwargs))
+        except DistNetworkError as error:
+            if not opens or "EADDRINUSE" not in str(error):
+                raise
+            os.environ[_TORCHRUN] = shared  # somebody has one there: a client's place, as PyTorch says
+            found = next(theirs(url, timeout, **kwargs))
+        finally:
+            if opens:
+                os.environ[_TORCHRUN] = shared
+        yield found
+        raise RuntimeError(f"npu: {parts.scheme}:// cannot be used a second time")
+
+    return handler
+
+
 def register() -> None:
     """parallel:// is a public registration. env:// and tcp:// are replaced only where the environment asks for it."""
     register_rendezvous_handler("parallel", _by_url)
     if _switch(_SWITCH):
         _rendezvous_handlers.update({"env": _by_environment, "tcp": _by_url})
+    elif os.environ.get(_TORCHRUN) == "True":
+        for scheme in ("env", "tcp"):
+            _rendezvous_handlers[scheme] = _with_own_store(_rendezvous_handlers[scheme])

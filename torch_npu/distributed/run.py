@@ -10,8 +10,11 @@ import uuid
 
 from torch.distributed import run as torchrun
 from torch.distributed.elastic.rendezvous import rendezvous_handler_registry
+from torch.distributed.run import parse_min_max_nnodes
 
 from torch_npu.distributed import elastic, rendezvous
+
+TORCHRUNS_PORT = 29500  # of several nodes, where none is given
 
 
 def parse_args(args=None):
@@ -27,12 +30,14 @@ def parse_args(args=None):
         help="Whether workers reach the store through their launcher, over one connection a node (true or false).",
     )
     out = parser.parse_args(args)
-    if out.standalone:
-        # torchrun would take its own store here.
+    endpoint = out.rdzv_endpoint or out.master_port is not None
+    alone = out.rdzv_backend == "parallel" and not endpoint and parse_min_max_nnodes(out.nnodes)[1] == 1
+    if out.standalone or alone:
+        # torchrun would take its own store here; any free port, as it does.
         out.standalone, out.rdzv_endpoint, out.rdzv_id = False, "localhost:0", str(uuid.uuid4())
         out.rdzv_backend = "parallel"
     elif out.rdzv_backend == "parallel" and not out.rdzv_endpoint:
-        out.rdzv_endpoint = f"{out.master_addr or '127.0.0.1'}:{out.master_port}"
+        out.rdzv_endpoint = f"{out.master_addr or '127.0.0.1'}:{out.master_port or TORCHRUNS_PORT}"
         rank = f"rank={out.node_rank}"
         out.rdzv_conf = f"{out.rdzv_conf},{rank}" if out.rdzv_conf else rank
         out.master_addr, out.node_rank = None, 0

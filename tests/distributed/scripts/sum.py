@@ -9,7 +9,9 @@ import torch.distributed as dist
 import torch_npu  # noqa: F401
 
 options = {}
-if len(sys.argv) > 1 and sys.argv[1].startswith("parallel://"):
+if len(sys.argv) > 1 and sys.argv[1].startswith("port="):
+    os.environ["MASTER_PORT"] = sys.argv[1].removeprefix("port=")
+if len(sys.argv) > 1 and "://" in sys.argv[1]:
     options = {"init_method": sys.argv[1], "rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
 torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("hccl", **options)

@@ -67,8 +67,10 @@ Root software_npu() {
   return root;
 }
 
-// As sourcing the software NPU's own set_env.sh names it, or `import torch_npu` for what it starts.
+// As sourcing the software NPU's own set_env.sh names it, or `import torch_npu` for what it starts; or that of another
+// environment, whose set_env.sh a shell has sourced: it is no toolkit, and this environment's own is the one that fits.
 bool is_software_npu(const std::string& path) {
+  if (is_file(path + "/share/info/anycend/version.info")) return true;
   struct stat named{}, own{};
   const std::string ours = package() + "/softnpu/lib64";
   return stat((path + "/lib64").c_str(), &named) == 0 && stat(ours.c_str(), &own) == 0 && named.st_dev == own.st_dev &&
