@@ -21,7 +21,8 @@ import pytest
 
 from tests.hccl import faults, programs
 from tests.hccl.ranks import HcclError, Job
-from tests.hccl.test_bootstrap import free_base, port_of
+from tests.hccl.test_bootstrap import port_of
+from tests.ports import free_ports
 
 HELLO, CHALLENGE, JOIN, TABLE, FAILED = 1, 2, 3, 4, 9
 VERSION = 0x32484348
@@ -189,7 +190,7 @@ def table_key(text: bytes) -> bytes:
 
 @pytest.mark.parametrize("how", ["variable", "file"])
 def test_a_rank_tables_key_is_not_in_the_table_where_there_is_a_secret(fresh, tmp_path, how):
-    base, file, secret = free_base(), tmp_path / "table.json", "0123456789abcdef0123"
+    base, file, secret = free_ports(16), tmp_path / "table.json", "0123456789abcdef0123"
     file.write_text(json.dumps(table_of(base)))
     env = {"HCCL_IF_BASE_PORT": str(base)}
     if how == "variable":

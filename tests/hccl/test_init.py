@@ -8,7 +8,7 @@ import pytest
 
 from tests.hccl import programs
 from tests.hccl.ranks import HcclError
-from tests.hccl.test_bootstrap import free_base
+from tests.ports import free_ports
 
 
 def test_sub_communicators(world):
@@ -87,7 +87,7 @@ def table(n: int) -> dict:
 def test_a_rank_table_makes_communicators_one_after_another(fresh, tmp_path):
     file = tmp_path / "hccl.json"
     file.write_text(json.dumps(table(4)))
-    job = fresh(4, env={"HCCL_IF_BASE_PORT": str(free_base())})
+    job = fresh(4, env={"HCCL_IF_BASE_PORT": str(free_ports(16))})
     for _ in range(2):
         assert len(set(job.run(programs.join_table, str(file)))) == 1
 
