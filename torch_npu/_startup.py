@@ -24,6 +24,23 @@ def _exit() -> None:
     _C._finalize()
 
 
+def _version(name: str) -> str | None:
+    """torch.version.cann: the version of the CANN root in use, None where it does not say. Read when asked for."""
+    if name != "cann":
+        raise AttributeError(f"module 'torch.version' has no attribute '{name}'")
+    root, soft = _C._cann_root()
+    root = os.path.join(root, "softnpu") if soft else root
+    for folder in (root, os.path.join(root, f"{os.uname().machine}-linux")):
+        try:
+            with open(os.path.join(folder, "ascend_toolkit_install.info"), encoding="utf-8") as file:
+                found = dict(line.strip().split("=", 1) for line in file if "=" in line)
+        except OSError:
+            continue
+        torch.version.cann = found.get("version")
+        return torch.version.cann
+    return None
+
+
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
     from torch_npu import npu
@@ -41,6 +58,7 @@ def register() -> None:
 
     _dlpack.register()
     reductions.register()
+    torch.version.__getattr__ = _version
     atexit.register(_exit)
     if torch.distributed.is_available():
         from torch_npu import distributed
