@@ -1,6 +1,6 @@
 """What `import torch_npu` tells PyTorch, once: the device's name, its module, its tag in checkpoints, what to do at
-exit; that "cuda" means the npu, or that operators are compared with the CPU, if the environment asks for it; and it
-tells programs which CANN root is in use."""
+exit, what to say beside errors; that "cuda" means the npu, or that operators are compared with the CPU, if the
+environment asks for it; and it tells programs which CANN root is in use."""
 
 from __future__ import annotations
 
@@ -53,12 +53,14 @@ def register() -> None:
 
     _higher_order.register()
     _compile.register()
-    from torch_npu import _dlpack
+    from torch_npu import _dlpack, _hints
     from torch_npu.multiprocessing import reductions
 
     _dlpack.register()
     reductions.register()
     torch.version.__getattr__ = _version
+    _hints.install()
+    _hints.warn_of_hidden_devices()
     atexit.register(_exit)
     if torch.distributed.is_available():
         from torch_npu import distributed
