@@ -1,6 +1,6 @@
 """What `import torch_npu` tells PyTorch, once: the device's name, its module, its tag in checkpoints, what to do at
-exit; that "cuda" means the npu, or that operators are compared with the CPU, if the environment asks for it; and it
-tells programs which CANN root is in use."""
+exit, what to say beside errors; that "cuda" means the npu, or that operators are compared with the CPU, if the
+environment asks for it; and it tells programs which CANN root is in use."""
 
 from __future__ import annotations
 
@@ -24,6 +24,23 @@ def _exit() -> None:
     _C._finalize()
 
 
+def _version(name: str) -> str | None:
+    """torch.version.cann: the version of the CANN root in use, None where it does not say. Read when asked for."""
+    if name != "cann":
+        raise AttributeError(f"module 'torch.version' has no attribute '{name}'")
+    root, soft = _C._cann_root()
+    root = os.path.join(root, "softnpu") if soft else root
+    for folder in (root, os.path.join(root, f"{os.uname().machine}-linux")):
+        try:
+            with open(os.path.join(folder, "ascend_toolkit_install.info"), encoding="utf-8") as file:
+                found = dict(line.strip().split("=", 1) for line in file if "=" in line)
+        except OSError:
+            continue
+        torch.version.cann = found.get("version")
+        return torch.version.cann
+    return None
+
+
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
     from torch_npu import npu
@@ -36,11 +53,14 @@ def register() -> None:
 
     _higher_order.register()
     _compile.register()
-    from torch_npu import _dlpack
+    from torch_npu import _dlpack, _hints
     from torch_npu.multiprocessing import reductions
 
     _dlpack.register()
     reductions.register()
+    torch.version.__getattr__ = _version
+    _hints.install()
+    _hints.warn_of_hidden_devices()
     atexit.register(_exit)
     if torch.distributed.is_available():
         from torch_npu import distributed

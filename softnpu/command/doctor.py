@@ -84,6 +84,23 @@ def refusal(seconds: float) -> str:
         return ""  # check_root and check_trial say so
 
 
+LEVELS = {"debug": 0, "info": 1, "warning": 2, "warn": 2, "error": 3, "null": 4, "none": 4}
+
+
+def ignored(name: str, value: str) -> tuple[str, str] | None:
+    """What is wrong with a value that the library takes without a word, and the remedy."""
+    if name == "ASCEND_GLOBAL_LOG_LEVEL" and not re.fullmatch("[0-4]?", value):
+        levels = "0 debug, 1 info, 2 warning, 3 error, 4 nothing"
+        number = LEVELS.get(value.strip().lower())
+        return "is no level, and 3 is used", f"give a number: {levels}" if number is None else f"set {name}={number}"
+    if name == "ASCEND_RT_VISIBLE_DEVICES" and re.fullmatch(r"\d+(,\d+)+", value):
+        ids = [int(part) for part in value.split(",")]
+        if stop := next((i for i in range(1, len(ids)) if ids[i] <= ids[i - 1]), 0):
+            ascending = ",".join(map(str, sorted(set(ids))))
+            return f"is read up to {ids[stop - 1]} only: ids must ascend", f"set {name}={ascending}"
+    return None
+
+
 def check_variables(environment: Mapping[str, str], refused: str = "") -> Iterator[Finding]:
     """A variable that nobody reads does nothing, silently: most often it is misspelt. `refused` is refusal()'s."""
     known, ours = known_variables(), set_here()
@@ -92,6 +109,8 @@ def check_variables(environment: Mapping[str, str], refused: str = "") -> Iterat
             continue
         if name in known and f" {name}={environment[name]}: " in refused:
             yield Finding(False, f"{name}={environment[name]}", refused.split(f" {name}={environment[name]}: ", 1)[1])
+        elif wrong := ignored(name, environment[name]):
+            yield Finding(False, f"{name}={environment[name]} {wrong[0]}", wrong[1])
         elif name in NOTHING_OF and NOTHING_OF[name][0] == environment[name]:
             yield Finding(None, f"{name}={environment[name]}: {NOTHING_OF[name][1]}")
         elif name in known or ours.get(name) == environment[name]:

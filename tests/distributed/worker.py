@@ -27,9 +27,10 @@ from tests.distributed import (  # noqa: E402
     mixes,
     parallel,
     programs,
+    uneven,
 )
 
-MODULES = (programs, parallel, mixes, coalescing, messages, first_calls, failures, apex_programs)
+MODULES = (programs, parallel, mixes, coalescing, messages, first_calls, failures, apex_programs, uneven)
 
 
 def main() -> None:

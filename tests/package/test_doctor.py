@@ -96,6 +96,27 @@ def test_a_value_that_the_library_refuses(monkeypatch, name, value, why):
     assert doctor.refusal(60) == ""
 
 
+@pytest.mark.parametrize("name, value, what, remedy", [
+    ("ASCEND_GLOBAL_LOG_LEVEL", "INFO", "is no level, and 3 is used", "set ASCEND_GLOBAL_LOG_LEVEL=1"),
+    ("ASCEND_GLOBAL_LOG_LEVEL", "5", "is no level, and 3 is used",
+     "give a number: 0 debug, 1 info, 2 warning, 3 error, 4 nothing"),
+    ("ASCEND_RT_VISIBLE_DEVICES", "1,0", "is read up to 1 only: ids must ascend", "set ASCEND_RT_VISIBLE_DEVICES=0,1"),
+    ("ASCEND_RT_VISIBLE_DEVICES", "0,2,2,3", "is read up to 2 only: ids must ascend",
+     "set ASCEND_RT_VISIBLE_DEVICES=0,2,3"),
+])  # fmt: skip
+def test_a_value_that_the_library_ignores_in_part(name, value, what, remedy):
+    (finding,) = doctor.check_variables({name: value})
+    assert finding == (False, f"{name}={value} {what}", remedy)
+
+
+@pytest.mark.parametrize("name, value", [
+    ("ASCEND_GLOBAL_LOG_LEVEL", "1"), ("ASCEND_RT_VISIBLE_DEVICES", "0,1,5"), ("ASCEND_RT_VISIBLE_DEVICES", ""),
+])  # fmt: skip
+def test_a_value_that_is_right(name, value):
+    (finding,) = doctor.check_variables({name: value})
+    assert finding == (True, f"{name}={value}", "")
+
+
 def test_packages(monkeypatch):
     assert packages(monkeypatch, torch="2.13.0", anycend="1") == ["ok    torch 2.13.0", "ok    anycend 1"]
     assert packages(monkeypatch, anycend="1")[0] == (

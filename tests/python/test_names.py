@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import csv
+import importlib
+import re
+import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -31,6 +35,157 @@ def test_every_first_tier_name_of_torch_npu_exists(facts):
         except AttributeError:
             missing.append(name)
     assert missing == []
+
+
+# Of the second tier, and why. Each line is a name, and what lies in it.
+NOT_THERE = {
+    "torch.npu.NPUGraph.super_kernel_optimize": "CANN's compiler of graphs",
+    "torch.npu.NPUGraph.update": "graphs are captured again: torch.npu.npugraph_ex",
+    "torch.npu.graph.default_capture_stream": "each capture takes a stream of its own",
+    "torch.npu.MemPool.id": "an attribute of each pool, not of the class",
+    "torch.npu.mstx.mstx": "torch.npu.mstx is the class; the vendor has it in a module of that name, too",
+    "torch_npu.distributed.fsdp": "says that it is PyTorch's",
+    "torch_npu.distributed.pipelining": "says that it is PyTorch's",
+    "torch_npu.distributed.rpc": "says what to use instead",
+    "torch_npu.distributed.tensor": "says that it is PyTorch's",
+}
+OPERATORS = {"custom op", "entry point", "behaviour", "namespace", "backend", "rendezvous", "console script"}
+
+
+def _find(name: str) -> bool:
+    """Whether there is such a name; modules are imported."""
+    parts = name.split(".")
+    value = {"torch": torch, "torch_npu": torch_npu}[parts[0]]
+    for part in parts[1:]:
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            if not isinstance(value, types.ModuleType):
+                return part in getattr(value, "__annotations__", {})
+            try:
+                value = importlib.import_module(f"{value.__name__}.{part}")
+            except ModuleNotFoundError:
+                return False
+    return True
+
+
+def test_names_of_both_tiers_are_there_or_their_absence_has_a_reason(facts):
+    with (facts / "torch_npu" / "api.tsv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file, delimiter="\t") if row["tier"] in ("1", "2")]
+    names = {
+        row["name"]
+        for row in rows
+        if row["kind"] not in OPERATORS and re.fullmatch(r"torch(_npu)?\.[\w.]+", row["name"])
+    }
+    names = {
+        name for name in names if not any(name.startswith(f"torch.npu.{one}.") for one in torch_npu.npu._refused.names)
+    }
+    assert len(names) > 280
+    missing = {name for name in names if not _find(name)}
+    unexplained = {name for name in missing if not any(f"{name}.".startswith(f"{known}.") for known in NOT_THERE)}
+    assert unexplained == set()
+    assert {known for known in NOT_THERE if not any(f"{name}.".startswith(f"{known}.") for name in missing)} == set()
+
+
+@pytest.mark.parametrize("name", sorted(torch_npu.npu._refused.names))
+def test_a_name_without_meaning_says_why(name):
+    with pytest.raises(NotImplementedError, match=f"torch.npu.{name} is not implemented: .+"):
+        getattr(torch.npu, name)(1, a=2)
+
+
+def test_the_version_of_cann_is_that_of_its_root():
+    root, soft = torch_npu._C._cann_root()
+    root = Path(root) / "softnpu" if soft else Path(root)
+    assert f"version={torch.version.cann}\n" in (root / "ascend_toolkit_install.info").read_text()
+    with pytest.raises(AttributeError, match="torch.version"):
+        torch.version.nonsense  # noqa: B018
+
+
+def test_out_of_memory_is_pytorchs_error():
+    assert torch.npu.OutOfMemoryError is torch.OutOfMemoryError
+
+
+def test_a_stream_without_a_queue_before_it_is_a_stream():
+    stream = torch.npu.SyncLaunchStream()
+    assert isinstance(stream, torch.npu.Stream) and stream.device.type == "npu"
+    with torch.npu.stream(stream):
+        assert torch.npu.current_stream() == stream
+
+
+def test_switches_whose_state_cannot_change_say_so():
+    assert torch.npu.get_mm_bmm_format_nd() and torch.npu.are_compatible_impl_enabled()
+    assert torch.npu.get_task_queue_enable() == 0
+    torch.npu.set_mm_bmm_format_nd(True)
+    torch.npu.use_compatible_impl(True)
+    torch.npu.set_task_queue_enable(0)
+    with pytest.raises(ValueError, match="always ND"):
+        torch.npu.set_mm_bmm_format_nd(False)
+    with pytest.warns(UserWarning, match="no effect"):
+        torch.npu.use_compatible_impl(False)
+    with pytest.warns(UserWarning, match="no effect"):
+        torch.npu.set_task_queue_enable(2)
+    with pytest.raises(ValueError, match="mode is 3"):
+        torch.npu.set_task_queue_enable(3)
+
+
+def test_the_way_of_matrix_products_is_allow_hf32_by_another_name():
+    matmul, ways = torch.npu.matmul, torch.npu.CubeMathType
+    assert (matmul.cube_math_type, ways.USE_HF32.value) == (ways.KEEP_DTYPE, 3)
+    try:
+        matmul.cube_math_type = ways.USE_HF32
+        assert matmul.allow_hf32 and matmul.cube_math_type is ways.USE_HF32
+        with pytest.raises(NotImplementedError, match="USE_FP16 is not implemented"):
+            matmul.cube_math_type = ways.USE_FP16
+        with pytest.raises(TypeError, match="CubeMathType, not 3"):
+            matmul.cube_math_type = 3
+        assert matmul.allow_hf32
+    finally:
+        matmul.cube_math_type = ways.KEEP_DTYPE
+    assert not matmul.allow_hf32
+
+
+def test_nobody_counts_the_holders_of_a_pool():
+    pool = torch.npu.MemPool()
+    assert len(pool.id) == 2
+    with pytest.raises(NotImplementedError, match="MemPool.use_count"):
+        pool.use_count()
+
+
+def test_a_part_of_a_model_is_deterministic_forwards_and_backwards():
+    seen = []
+
+    class Look(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            seen.append(torch.are_deterministic_algorithms_enabled())
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            seen.append(torch.are_deterministic_algorithms_enabled())
+            return gradient * 2
+
+    x = torch.ones(3, device="npu", requires_grad=True)
+    y = Look.apply(torch.npu.enable_deterministic_with_backward(Look.apply(x)))
+    y = Look.apply(torch.npu.disable_deterministic_with_backward(y))
+    y.sum().backward()
+    assert seen == [False, True, False, False, True, False]
+    assert x.grad.tolist() == [8.0] * 3 and not torch.are_deterministic_algorithms_enabled()
+
+
+def test_levels_of_determinism():
+    try:
+        torch.npu.set_deterministic_level(1)
+        assert torch.are_deterministic_algorithms_enabled()
+        for level in (2, 3):
+            with pytest.raises(NotImplementedError, match=f"level {level}"):
+                torch.npu.set_deterministic_level(level)
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.npu.set_deterministic_level(0)
+    assert not torch.are_deterministic_algorithms_enabled()
+    with pytest.raises(ValueError, match="level is 'x'"):
+        torch.npu.set_deterministic_level("x")
 
 
 def test_generated_methods():

@@ -19,7 +19,31 @@ import torch
 if torch.distributed.is_available():
     from torch_npu._C._distributed_c10d import ParallelStore
 
-__all__ = ["ParallelStore", "is_hccl_available", "reinit_process_group"]
+__all__ = [
+    "ParallelStore",
+    "all_gather_into_tensor_uneven",
+    "all_to_all_vc",
+    "is_hccl_available",
+    "reduce_scatter_tensor_uneven",
+    "reinit_process_group",
+]
+
+# The vendor's names of parts of torch.distributed that it replaces; here PyTorch's own are as they were.
+_OF_PYTORCH = {
+    "fsdp": "fully_shard is torch.distributed.fsdp.fully_shard",
+    "pipelining": "pipeline is torch.distributed.pipelining.pipeline",
+    "rpc": "torch.distributed.rpc carries no npu tensors; send copies on the CPU, or use hccl's send and recv",
+    "tensor": "context_parallel is torch.distributed.tensor.experimental.context_parallel",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("all_gather_into_tensor_uneven", "all_to_all_vc", "reduce_scatter_tensor_uneven"):
+        from torch_npu.distributed import uneven
+
+        return getattr(uneven, name)
+    why = f": {_OF_PYTORCH[name]}" if name in _OF_PYTORCH else ""
+    raise AttributeError(f"module 'torch_npu.distributed' has no attribute '{name}'{why}")
 
 
 def is_hccl_available() -> bool:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from torch import OutOfMemoryError
+
 from torch_npu import _C
-from torch_npu.npu import _utils, memory, npu_config, random, streams
+from torch_npu.npu import _refused, _utils, memory, npu_config, random, streams
 from torch_npu.npu.autocast_utils import (
     get_amp_supported_dtype,
     get_autocast_dtype,
@@ -60,21 +62,30 @@ from torch_npu.npu.memory import (
     memory_stats,
     memory_stats_as_nested_dict,
     memory_summary,
+    reset_accumulated_host_memory_stats,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
     reset_max_memory_cached,
+    reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
 from torch_npu.npu.npu_config import (
+    CubeMathType,
+    are_compatible_impl_enabled,
     config,
     conv,
+    get_mm_bmm_format_nd,
     get_sync_debug_mode,
+    get_task_queue_enable,
     is_jit_compile_false,
     matmul,
     set_compile_mode,
+    set_mm_bmm_format_nd,
     set_option,
     set_sync_debug_mode,
+    set_task_queue_enable,
+    use_compatible_impl,
 )
 from torch_npu.npu.random import (
     _get_generator,
@@ -93,6 +104,7 @@ from torch_npu.npu.streams import (
     ExternalStream,
     Stream,
     StreamContext,
+    SyncLaunchStream,
     current_stream,
     default_stream,
     is_current_stream_capturing,
@@ -107,6 +119,8 @@ _LATER = {
     "amp": ("amp", None),
     "comm": ("comm", None),
     "clear_npu_overflow_flag": ("utils", "clear_npu_overflow_flag"),
+    "disable_deterministic_with_backward": ("determinism", "disable_deterministic_with_backward"),
+    "enable_deterministic_with_backward": ("determinism", "enable_deterministic_with_backward"),
     "finalize_dump": ("dump", "finalize_dump"),
     "get_npu_overflow_flag": ("utils", "get_npu_overflow_flag"),
     "graph": ("graphs", "graph"),
@@ -117,6 +131,7 @@ _LATER = {
     "mstx": ("ranges", "mstx"),
     "npugraph_ex": ("npugraph_ex", None),
     "npugraph_mark_step_begin": ("graphs", "npugraph_mark_step_begin"),
+    "set_deterministic_level": ("determinism", "set_deterministic_level"),
     "set_dump": ("dump", "set_dump"),
     "use_mem_pool": ("graphs", "use_mem_pool"),
     "utils": ("utils", None),
@@ -158,6 +173,8 @@ def __getattr__(name: str) -> Any:
         module, attribute = _LATER[name]
         loaded = importlib.import_module(f"{__name__}.{module}")
         return loaded if attribute is None else getattr(loaded, attribute)
+    if name in _refused.names:
+        return _refused.refusal(name)
     if name == "default_generators":
         value: Any = random._generators()
         globals()[name] = value

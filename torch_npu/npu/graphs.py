@@ -114,6 +114,10 @@ class MemPool:
         if hasattr(self, "id"):
             _C._drop_pool(self.device, self.id)
 
+    def use_count(self) -> int:
+        """Raises NotImplementedError: the allocator does not count who holds a pool."""
+        raise NotImplementedError("torch.npu.MemPool.use_count is not implemented: nothing counts who holds a pool")
+
     def snapshot(self) -> list[dict[str, Any]]:
         """The pool's segments, as torch.npu.memory_snapshot() shows them."""
         from torch_npu.npu.memory import memory_snapshot

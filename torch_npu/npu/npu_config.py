@@ -3,6 +3,7 @@ says so: data is always ND, and operators are never compiled online."""
 
 from __future__ import annotations
 
+import enum
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +13,21 @@ import torch
 from torch_npu import _C
 
 __all__ = [
+    "CubeMathType",
+    "are_compatible_impl_enabled",
     "config",
     "conv",
+    "get_mm_bmm_format_nd",
     "get_sync_debug_mode",
+    "get_task_queue_enable",
     "is_jit_compile_false",
     "matmul",
     "set_compile_mode",
+    "set_mm_bmm_format_nd",
     "set_option",
     "set_sync_debug_mode",
+    "set_task_queue_enable",
+    "use_compatible_impl",
 ]
 
 
@@ -59,9 +67,43 @@ def _format_changed() -> None:
         warnings.warn("npu: torch.npu.config.allow_internal_format has no effect: data is always ND here", stacklevel=3)
 
 
+class CubeMathType(enum.IntEnum):
+    """CANN's names for how a product of matrices is computed. Source: the parameter cubeMathType of its operators."""
+
+    KEEP_DTYPE = 0
+    ALLOW_FP32_DOWN_PRECISION = 1
+    USE_FP16 = 2
+    USE_HF32 = 3
+    FORCE_GRP_ACC_FOR_FP32 = 4
+    USE_FP32_ADD = 5
+
+
+class _Products(_Switches):
+    """torch.npu.matmul: `cube_math_type` is another name of `allow_hf32`, which has two of CANN's ways."""
+
+    @property
+    def cube_math_type(self) -> CubeMathType:
+        return CubeMathType.USE_HF32 if self.allow_hf32 else CubeMathType.KEEP_DTYPE
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if key != "cube_math_type":
+            super().__setattr__(key, value)
+        elif not isinstance(value, CubeMathType):
+            raise TypeError(f"torch.npu.matmul.cube_math_type is a torch.npu.CubeMathType, not {value!r}")
+        elif value not in (CubeMathType.KEEP_DTYPE, CubeMathType.USE_HF32):
+            raise NotImplementedError(
+                f"torch.npu.matmul.cube_math_type: {value.name} is not implemented; KEEP_DTYPE and USE_HF32 are"
+            )
+        else:
+            self.allow_hf32 = value is CubeMathType.USE_HF32
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), "cube_math_type"]
+
+
 config = _Switches("config", _format_changed, allow_internal_format=False)
 # Whether float32 products may be computed in hf32 (CANN's cubeMathType). The software NPU always computes in float32.
-matmul = _Switches("matmul", _hf32_changed, allow_hf32=False)
+matmul = _Products("matmul", _hf32_changed, allow_hf32=False)
 conv = _Switches("conv", _hf32_changed, allow_hf32=True)
 
 _sync_debug_modes = {"default": 0, "warn": 1, "error": 2}
@@ -158,3 +200,39 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 def get_sync_debug_mode() -> int:
     """What set_sync_debug_mode set: 0 nothing, 1 a warning, 2 an error at a call that waits for the device."""
     return _sync_debug_mode
+
+
+def get_mm_bmm_format_nd() -> bool:
+    """True: data is always ND here."""
+    return True
+
+
+def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
+    """Whether operands of products are ND, which they always are. Raises ValueError for False."""
+    _set_nd(is_nd)
+
+
+def get_task_queue_enable() -> int:
+    """0: no second thread calls CANN's functions. Streams are asynchronous as they are."""
+    return 0
+
+
+def set_task_queue_enable(mode: int) -> None:
+    """0, 1 or 2, as TASK_QUEUE_ENABLE. Warns that 1 and 2 have no effect; raises ValueError for anything else."""
+    if mode not in (0, 1, 2) or isinstance(mode, bool):
+        raise ValueError(f"torch.npu.set_task_queue_enable: mode is {mode!r}, and should be 0, 1 or 2")
+    if mode:
+        warnings.warn("npu: torch.npu.set_task_queue_enable has no effect: no second thread calls CANN", stacklevel=2)
+
+
+def are_compatible_impl_enabled() -> bool:
+    """True: operators compute what PyTorch's do; there is no other kind of them here."""
+    return True
+
+
+def use_compatible_impl(is_enable: bool) -> None:
+    """Whether operators compute what PyTorch's do, which they always do. Warns that False has no effect."""
+    if not is_enable:
+        warnings.warn(
+            "npu: operators always compute what PyTorch's do; use_compatible_impl(False) has no effect", stacklevel=2
+        )

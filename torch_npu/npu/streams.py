@@ -14,6 +14,7 @@ __all__ = [
     "ExternalStream",
     "Stream",
     "StreamContext",
+    "SyncLaunchStream",
     "current_stream",
     "default_stream",
     "set_stream",
@@ -70,6 +71,10 @@ class Stream(torch.Stream):
 
     def __repr__(self) -> str:
         return f"<torch_npu.npu.Stream device=npu:{self.device_index} npu_stream={self.npu_stream:#x}>"
+
+
+class SyncLaunchStream(Stream):
+    """A Stream: the vendor's has no second thread between the program and CANN, and here no stream has one."""
 
 
 class ExternalStream(Stream):

@@ -147,6 +147,16 @@ class _ExperimentalConfig:
         return []
 
     @property
+    def with_gc(self) -> bool:
+        """False: pauses of Python's garbage collector are not recorded."""
+        return False
+
+    @property
+    def gc_detect_threshold(self) -> None:
+        """None: `gc_detect_threshold` is left out, with a warning."""
+        return None
+
+    @property
     def export_type(self) -> list[str]:
         return self._export_type
 

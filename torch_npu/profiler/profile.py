@@ -15,6 +15,7 @@ from torch.profiler import ProfilerAction, ProfilerActivity
 from torch_npu.profiler import results
 from torch_npu.profiler.config import _ExperimentalConfig
 
+_NO_JOINING = "PyTorch gives Python no call by which a thread joins a profile that another started"
 _STACK_METRICS = {"self_npu_time_total": "self_privateuse1_time_total"}
 
 
@@ -133,6 +134,16 @@ class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's nam
             experimental_config=_torch_config(with_stack),
             execution_trace_observer=execution_trace_observer, custom_trace_id_callback=custom_trace_id_callback,
         )  # fmt: skip
+
+    @classmethod
+    def enable_profiler_in_child_thread(cls, **what: bool) -> None:
+        """Raises NotImplementedError: Python has no call by which a thread joins a profile that another started."""
+        raise NotImplementedError(f"torch_npu.profiler.profile.enable_profiler_in_child_thread: {_NO_JOINING}")
+
+    @classmethod
+    def disable_profiler_in_child_thread(cls) -> None:
+        """Raises NotImplementedError, as enable_profiler_in_child_thread does."""
+        raise NotImplementedError(f"torch_npu.profiler.profile.disable_profiler_in_child_thread: {_NO_JOINING}")
 
 
 def tensorboard_trace_handler(

@@ -1,0 +1,62 @@
+"""Remedies beside errors and settings of programs for GPUs (torch_npu/_hints.py)."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from tests.core import tools
+
+run = functools.partial(tools.run, fresh=True, check=False)
+TRANSFER = "`from torch_npu.contrib import transfer_to_npu`"
+
+
+@pytest.mark.parametrize("program, says, remedy", [
+    ("import torch; torch.ones(2).cuda()", "AssertionError: Torch not compiled with CUDA enabled",
+     f"npu: this PyTorch has no CUDA; the device here is npu. {TRANSFER}"),
+    ("import torch, torch.distributed as dist; "
+     "dist.init_process_group('nccl', store=dist.HashStore(), rank=0, world_size=1)",
+     "Distributed package doesn't have NCCL built in", f"npu: the backend of npu tensors is hccl. {TRANSFER}"),
+    ("import torch, torch.distributed as dist; "
+     "dist.init_process_group('hccl', store=dist.HashStore(), rank=0, world_size=1); dist.all_reduce(torch.ones(2))",
+     "No backend type associated with device type cpu",
+     "npu: the group carries npu tensors only: move the tensor with .npu(), or make the group with "
+     'init_process_group("cpu:gloo,npu:hccl")'),
+], ids=["cuda", "nccl", "cpu tensor"])  # fmt: skip
+def test_an_error_that_ends_a_program_has_its_remedy(program, says, remedy):
+    done = run(program)
+    assert done.returncode == 1
+    assert says in done.stderr, done.stderr
+    assert done.stderr.count(remedy) == 1 and done.stderr.index(says) < done.stderr.index(remedy), done.stderr
+
+
+def test_other_errors_are_as_they_were():
+    done = run("import sys; sys.excepthook = lambda *error: print('mine', error[1]); import torch; 1 / 0")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "mine division by zero\n", "")
+
+
+def test_the_remedy_for_cpu_tensors_is_one():
+    done = run(
+        """
+        import torch, torch.distributed as dist
+        dist.init_process_group("cpu:gloo,npu:hccl", store=dist.HashStore(), rank=0, world_size=1)
+        t = torch.full((2,), 3.0)
+        dist.all_reduce(t)
+        print(t.tolist())
+        """,
+        check=True,
+    )
+    assert done.stdout == "[3.0, 3.0]\n"
+
+
+def test_devices_that_an_order_hides():
+    program = "import torch; print(torch.npu.device_count())"
+    done = run(program, ASCEND_RT_VISIBLE_DEVICES="1,0", check=True)
+    assert done.stdout == "1\n"
+    assert (
+        "npu: ASCEND_RT_VISIBLE_DEVICES=1,0: ids must ascend, and reading stops before 0, so that the process sees 1 "
+        "of 2; set 0,1"
+    ) in done.stderr
+    done = run(program, ASCEND_RT_VISIBLE_DEVICES="0,1", check=True)
+    assert (done.stdout, done.stderr) == ("2\n", "")

@@ -1,0 +1,57 @@
+"""One line more, behind PyTorch's own message, where a program for GPUs ends with an error that has a remedy here.
+
+PyTorch's functions and messages stay as they are: the line is printed where an exception that nobody caught ends the
+program (sys.excepthook, what was there before is called first). _startup puts it there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from types import TracebackType
+
+_TRANSFER = (
+    "`from torch_npu.contrib import transfer_to_npu` at the program's top, or TORCH_TRANSFER_TO_NPU=1 in its "
+    "environment, makes cuda mean the npu (docs/transfer_to_npu.md)"
+)
+# What an error says → what to do.
+_REMEDIES = {
+    "Torch not compiled with CUDA enabled": f"this PyTorch has no CUDA; the device here is npu. {_TRANSFER}",
+    "Distributed package doesn't have NCCL built in": f"the backend of npu tensors is hccl. {_TRANSFER}",
+    "No backend type associated with device type cpu": (
+        "the group carries npu tensors only: move the tensor with .npu(), or make the group with "
+        'init_process_group("cpu:gloo,npu:hccl")'
+    ),
+}
+
+
+def remedy(message: str) -> str | None:
+    """The line for an error's message; None where there is none."""
+    return next((line for said, line in _REMEDIES.items() if said in message), None)
+
+
+def install() -> None:
+    """Puts it into sys.excepthook."""
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        before(kind, error, trace)
+        if line := remedy(str(error)):
+            print(f"npu: {line}", file=sys.stderr)
+
+    sys.excepthook = hook
+
+
+def warn_of_hidden_devices() -> None:
+    """ASCEND_RT_VISIBLE_DEVICES=1,0 is one device: CANN reads ids up to the first that does not ascend."""
+    text = os.environ.get("ASCEND_RT_VISIBLE_DEVICES", "")
+    if re.fullmatch(r"\d+(,\d+)+", text):
+        ids = [int(part) for part in text.split(",")]
+        if wrong := next((i for i in range(1, len(ids)) if ids[i] <= ids[i - 1]), 0):
+            warnings.warn(
+                f"npu: ASCEND_RT_VISIBLE_DEVICES={text}: ids must ascend, and reading stops before {ids[wrong]}, so "
+                f"that the process sees {wrong} of {len(ids)}; set {','.join(map(str, sorted(set(ids))))}",
+                stacklevel=2,
+            )
