@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import warnings
 
 import torch
@@ -13,7 +14,16 @@ import torch
 from torch_npu import _C
 
 
+def _complete_torchs_report() -> None:
+    """`python -m torch.utils.collect_env` asks no device of another name: our lines follow its own."""
+    if getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", None) == "torch.utils.collect_env":
+        from torch_npu.utils import collect_env
+
+        print(f"\n{collect_env.summary()}", flush=True)
+
+
 def _exit() -> None:
+    _complete_torchs_report()
     _C._settle_autograd()
     if waiting := len(_C._waiting_messages()):
         warnings.warn(
