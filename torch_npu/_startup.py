@@ -5,9 +5,11 @@ tells programs which CANN root is in use."""
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import sys
 import warnings
+from types import ModuleType
 
 import torch
 
@@ -34,6 +36,13 @@ def _exit() -> None:
     _C._finalize()
 
 
+def _register_with_lightning(module: ModuleType) -> None:
+    try:
+        importlib.import_module("torch_npu.contrib.lightning")
+    except (ImportError, AttributeError) as error:  # another Lightning than it was written for
+        warnings.warn(f'npu: {module.__name__.split(".trainer")[0]} gets no accelerator "npu": {error}', stacklevel=2)
+
+
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
     from torch_npu import npu
@@ -47,10 +56,13 @@ def register() -> None:
     _higher_order.register()
     _compile.register()
     from torch_npu import _dlpack
+    from torch_npu._when_imported import WhenImported
     from torch_npu.multiprocessing import reductions
 
     _dlpack.register()
     reductions.register()
+    for name in ("lightning.pytorch", "pytorch_lightning"):  # behind accelerators and strategies, before a Trainer
+        WhenImported(f"{name}.trainer.connectors.accelerator_connector", _register_with_lightning)
     atexit.register(_exit)
     if torch.distributed.is_available():
         from torch_npu import distributed
