@@ -5,9 +5,11 @@ environment asks for it; and it tells programs which CANN root is in use."""
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import sys
 import warnings
+from types import ModuleType
 
 import torch
 
@@ -38,17 +40,20 @@ def _version(name: str) -> str | None:
     """torch.version.cann: the version of the CANN root in use, None where it does not say. Read when asked for."""
     if name != "cann":
         raise AttributeError(f"module 'torch.version' has no attribute '{name}'")
-    root, soft = _C._cann_root()
-    root = os.path.join(root, "softnpu") if soft else root
-    for folder in (root, os.path.join(root, f"{os.uname().machine}-linux")):
-        try:
-            with open(os.path.join(folder, "ascend_toolkit_install.info"), encoding="utf-8") as file:
-                found = dict(line.strip().split("=", 1) for line in file if "=" in line)
-        except OSError:
-            continue
-        torch.version.cann = found.get("version")
-        return torch.version.cann
-    return None
+    from torch_npu.utils.collect_env import get_cann_version
+
+    try:
+        torch.version.cann = get_cann_version() or None
+    except RuntimeError:  # a root that is named and wrong: the first use of the npu says so
+        return None
+    return torch.version.cann
+
+
+def _register_with_lightning(module: ModuleType) -> None:
+    try:
+        importlib.import_module("torch_npu.contrib.lightning")
+    except (ImportError, AttributeError) as error:  # another Lightning than it was written for
+        warnings.warn(f'npu: {module.__name__.split(".trainer")[0]} gets no accelerator "npu": {error}', stacklevel=2)
 
 
 def register() -> None:
@@ -64,6 +69,7 @@ def register() -> None:
     _higher_order.register()
     _compile.register()
     from torch_npu import _dlpack, _hints
+    from torch_npu._when_imported import WhenImported
     from torch_npu.multiprocessing import reductions
 
     _dlpack.register()
@@ -71,6 +77,8 @@ def register() -> None:
     torch.version.__getattr__ = _version
     _hints.install()
     _hints.warn_of_hidden_devices()
+    for name in ("lightning.pytorch", "pytorch_lightning"):  # behind accelerators and strategies, before a Trainer
+        WhenImported(f"{name}.trainer.connectors.accelerator_connector", _register_with_lightning)
     atexit.register(_exit)
     if torch.distributed.is_available():
         from torch_npu import distributed

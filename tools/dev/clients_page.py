@@ -68,6 +68,6 @@ def page() -> str:
         "- `colossalai run` starts the `torchrun` of `PATH` on every host, its own through fabric: both must be of one",
         "  environment. Without fabric no command of `colossalai` starts.",
         "- transformers 4.51 imports `einops` where torch_npu is installed: install `einops`, too.",
-        "- Lightning has no accelerator for the NPU; `tests/clients/programs/vision.py` has one of thirty lines.",
+        '- Lightning\'s Trainer takes `accelerator="npu"`: [torch_npu.contrib.lightning](contrib.md) registers it.',
     ]
     return "\n".join(lines) + "\n"

@@ -1,8 +1,7 @@
-"""timm, torchvision, Lightning with an accelerator of one's own, torchmetrics, MONAI and PyTorch Geometric."""
+"""timm, torchvision, torchmetrics, MONAI and PyTorch Geometric."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import torch
@@ -106,74 +105,6 @@ def metrics(what: harness.Run) -> list[float]:
     for part in range(2):
         all_of_them.update(answers.chunk(2)[part].to(what.place), labels.chunk(2)[part].to(what.place))
     return [number for value in all_of_them.compute().values() for number in value.flatten().float().tolist()]
-
-
-@harness.run
-def lightning(what: harness.Run) -> list[float]:
-    import lightning as light
-    from lightning.pytorch.accelerators import Accelerator
-
-    class NPUAccelerator(Accelerator):
-        """As Lightning's documents say to write one; it has none for the NPU."""
-
-        def setup_device(self, device: torch.device) -> None:
-            torch.npu.set_device(device)
-
-        def teardown(self) -> None:
-            torch.npu.empty_cache()
-
-        @staticmethod
-        def parse_devices(devices):
-            return list(range(devices)) if isinstance(devices, int) else devices
-
-        @staticmethod
-        def get_parallel_devices(devices):
-            return [torch.device("npu", index) for index in devices]
-
-        @staticmethod
-        def auto_device_count() -> int:
-            return torch.npu.device_count()
-
-        @staticmethod
-        def is_available() -> bool:
-            return torch.npu.is_available()
-
-        @staticmethod
-        def name() -> str:
-            return "npu"
-
-        def get_device_stats(self, device):
-            return torch.npu.memory_stats(device)
-
-    class Net(light.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            convolution = nn.Conv2d(3, 8, 3, padding=1)
-            self.net = nn.Sequential(convolution, nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(2048, 4))
-            self.losses: list[float] = []
-
-        def training_step(self, batch, index):
-            loss = nn.functional.cross_entropy(self.net(batch[0]), batch[1])
-            self.log("loss", loss)
-            self.losses.append(loss.item())
-            return loss
-
-        def configure_optimizers(self):
-            return torch.optim.AdamW(self.parameters(), 1e-3, eps=1e-5)
-
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    device, what_device = what.device, what.place
-    x, y = pictures(harness.Run("cpu", "fp32", what.folder), 16)
-    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=4)
-    trainer = light.Trainer(
-        accelerator="cpu" if device == "cpu" else NPUAccelerator(), devices=1, max_epochs=6, logger=False,
-        precision="32-true" if what.precision == "fp32" else "bf16-mixed", enable_progress_bar=False,
-        enable_model_summary=False, default_root_dir=str(what.folder), gradient_clip_val=1.0,
-        strategy=light.pytorch.strategies.SingleDeviceStrategy(device=what_device) if device == "npu" else "auto",
-    )  # fmt: skip
-    model = Net()
-    trainer.fit(model, data)
-    return model.losses
 
 
 if __name__ == "__main__":
