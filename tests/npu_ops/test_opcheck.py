@@ -60,7 +60,41 @@ CASES = {
     "npu_mrope": lambda: (torch.arange(3).npu(), plain(3, 16), plain(3, 16), plain(5, 8), 8),
     "npu_giou": lambda: (leaf(4, 3), leaf(4, 3)),
     "npu_ffn": lambda: (plain(3, 4), plain(4, 6), plain(6, 4), "silu"),
+    "npu_mhc_pre": lambda: (leaf(3, 4, 6), leaf(24, 24), leaf(3), leaf(24)),
+    "npu_mhc_sinkhorn": lambda: (leaf(3, 4, 4),),
+    "npu_lightning_indexer": lambda: (plain(2, 3, 4, 6), plain(2, 5, 1, 6), plain(2, 3, 4)),
+    "npu_sparse_flash_attention": lambda: (
+        leaf(2, 3, 4, 6),
+        leaf(2, 5, 1, 6),
+        leaf(2, 5, 1, 6),
+        torch.tensor([[[0, 1]], [[2, -1]], [[4, 3]]]).int().repeat(2, 1, 1, 1).npu(),
+        0.5,
+    ),
+    "npu_fused_floyd_attention": lambda: (
+        *(leaf(1, 2, 2, n, 4) for n in (3, 5, 5)),
+        *(leaf(1, 2, 5, 3, 4) for _ in range(2)),
+    ),
+    "npu_nsa_compress": lambda: (leaf(9, 2, 3), leaf(4, 2), 4, 2),
+    "npu_nsa_select_attention": lambda: (
+        leaf(3, 2, 4),
+        leaf(5, 1, 4),
+        leaf(5, 1, 4),
+        torch.tensor([[[0, 1]], [[2, -1]], [[1, 0]]]).int().npu(),
+        0.5,
+        2,
+        2,
+        2,
+    ),
+    "npu_dynamic_mx_quant": lambda: (plain(3, 64),),
+    "npu_gelu_quant": lambda: (plain(3, 7),),
+    "npu_roi_align": lambda: (leaf(2, 3, 5, 7), torch.tensor([[1, 0.0, 2.0, 9.0, 8.0]]).npu(), 0.5, 2, 3, 2, 0),
     "npu_moe_token_unpermute": lambda: (leaf(4, 6), torch.tensor([2, 0, 3, 1]).int().npu(), leaf(2, 2)),
+}
+LISTS = {
+    "npu_nsa_compress": {"actual_seq_len": [5, 9]},
+    "npu_nsa_select_attention": {"actual_seq_qlen": [2, 3], "actual_seq_kvlen": [3, 5]},
+    "npu_sparse_flash_attention": {"sparse_mode": 0},
+    "npu_lightning_indexer": {"sparse_count": 3, "return_value": True},
 }
 LENGTHS = {"actual_seq_lengths": torch.tensor([2, 1])}
 KEYWORDS = {
@@ -76,7 +110,7 @@ KEYWORDS = {
 @pytest.mark.full
 @pytest.mark.parametrize("name", CASES)
 def test_opcheck(name: str) -> None:
-    named = {k: v.npu() for k, v in KEYWORDS.get(name, dict)().items()}
+    named = {k: v.npu() for k, v in KEYWORDS.get(name, dict)().items()} | LISTS.get(name, {})
     torch.library.opcheck(getattr(torch.ops.npu, name).default, CASES[name](), named, test_utils=CHECKS)
 
 

@@ -174,6 +174,10 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   if (C10_UNLIKELY(!self.is_non_overlapping_and_dense())) at::assert_no_internal_overlap(self);
   if (C10_UNLIKELY(self.is_alias_of(src))) at::assert_no_partial_overlap(self, src);
   const at::Tensor source = src.sizes() == self.sizes() ? src : src.expand(self.sizes());
+  TORCH_CHECK(!self._is_zerotensor(),
+              "ZeroTensors are immutable. Please materialize the tensor using `.clone()`, if you ",
+              "want a mutable zero tensor.");
+  if (C10_UNLIKELY(src._is_zerotensor())) return self.zero_();  // it has no memory to copy
   if (!self.is_conj() && !src.is_conj() && !self.is_neg() && !src.is_neg()) {
     copy(self, source, non_blocking);
     return self;

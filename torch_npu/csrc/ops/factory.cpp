@@ -1,6 +1,7 @@
 // New npu tensors: empty and the filled ranges (arange, linspace, eye, randperm …). What it is not: `full`, `ones`, `*_like`:
 // PyTorch composes those from empty and fill_. Storage comes from csrc/core/empty.h.
 #include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/kaiser_window_native.h>
@@ -50,6 +51,22 @@ at::Tensor empty_strided_(at::IntArrayRef size, at::IntArrayRef stride, Dtype dt
                           OptionalDevice device, std::optional<bool> pin_memory) {
   const NPUGuard guard(check_options(layout, device, pin_memory));
   return filled_if_deterministic(empty_strided(size, stride, dtype_or_default(dtype)));
+}
+
+// Zeros without memory, as autograd makes them for operands that nothing depends on (sgn): PyTorch gives them memory where a kernel asks.
+at::Tensor zeros_without_memory(at::IntArrayRef size, Dtype dtype, Layout layout, OptionalDevice device,
+                                std::optional<bool> pin_memory) {
+  // A storage keeps a pointer to its allocator: one for each device, leaked.
+  static auto* const allocators = [] {
+    auto* const all = new std::vector<at::native::ZeroTensorAllocator>;
+    for (c10::DeviceIndex i = 0; i < device_count(); ++i)
+      all->emplace_back(at::Device(c10::DeviceType::PrivateUse1, i));
+    return all;
+  }();
+  const c10::DeviceIndex index = check_options(layout, device, pin_memory);
+  const c10::DispatchKeySet keys({c10::DispatchKey::PrivateUse1, c10::DispatchKey::ZeroTensor});
+  return at::detail::empty_generic(size, &allocators->at(static_cast<size_t>(index)), keys, dtype_or_default(dtype),
+                                   std::nullopt);
 }
 
 int64_t range_size(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType type,
@@ -165,6 +182,7 @@ at::Tensor kaiser_window_default(int64_t length, Dtype dtype, Layout layout, Opt
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(empty_memory_format));
   m.impl("empty_strided", TORCH_FN(empty_strided_));
+  m.impl("_efficientzerotensor", TORCH_FN(zeros_without_memory));
   m.impl("arange.start_out", TORCH_FN(arange_out));
   m.impl("range.out", TORCH_FN(range_out));
   m.impl("linspace.out", TORCH_FN(linspace_out));

@@ -37,7 +37,7 @@ def npu_tensors(tree: Any) -> list[torch.Tensor]:
 
 
 def held(func: Any) -> Any:
-    """The operator to call: autograd's zeros without memory get some, since the plugin cannot make them in a mode."""
+    """The operator to call: zeros that autograd makes without memory get some, since their values are read here."""
     return torch.ops.aten.zeros.default if func is torch.ops.aten._efficientzerotensor.default else func
 
 

@@ -20,8 +20,9 @@ const Format* tag_of(const at::Tensor& tensor) {
 }
 
 void tag(const at::Tensor& tensor, int64_t format) {
-  // undefined, NCHW, NHWC, ND, NC1HWC0, FRACTAL_Z, NC1HWC0_C04, NDC1HWC0, FRACTAL_Z_3D, FRACTAL_NZ, NCDHW, NDHWC
-  for (const int64_t known : {-1, 0, 1, 2, 3, 4, 12, 27, 29, 30, 32, 33}) {
+  // undefined, NCHW, NHWC, ND, NC1HWC0, FRACTAL_Z, NC1HWC0_C04, HWCN, NDHWC, FRACTAL_NZ, NCDHW, NDC1HWC0, FRACTAL_Z_3D, NC, NCL,
+  // FRACTAL_NZ_C0_16, _32, _2, _4, _8
+  for (const int64_t known : {-1, 0, 1, 2, 3, 4, 12, 16, 27, 29, 30, 32, 33, 35, 47, 50, 51, 52, 53, 54}) {
     if (format == known) {
       tensor.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<Format>(format));
       return;

@@ -1,0 +1,184 @@
+// See detect.h.
+#include "csrc/ops/npu/detect.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include "csrc/ops/npu/gradient_of.h"
+#include "csrc/ops/npu/sizes.h"
+#include "csrc/ops/npu/sparse_rows.h"
+#include "csrc/ops/npu/wide.h"
+
+namespace npu::ops {
+namespace {
+
+// Intersection over union of boxes between any two opposite corners, [boxes, boxes]; 0 for boxes without area.
+at::Tensor overlaps(const at::Tensor& boxes) {
+  const at::Tensor a = boxes.narrow(1, 0, 2), b = boxes.narrow(1, 2, 2), low = at::minimum(a, b),
+                   high = at::maximum(a, b);
+  const at::Tensor area = (high - low).prod(1);
+  const at::Tensor side = (at::minimum(high.unsqueeze(1), high) - at::maximum(low.unsqueeze(1), low)).clamp_min(0);
+  const at::Tensor common = side.prod(-1), all = area.unsqueeze(1) + area - common;
+  const at::Tensor real = area.gt(0).unsqueeze(1).logical_and(area.gt(0));
+  return at::where(real, common / at::where(real, all, 1), 0);
+}
+
+void check_regions(const char* op, const at::Tensor& rois, const RegionGrid& g) {
+  need_sizes(op, "rois", rois, {-1, 5});
+  check_number(op, "roi_end_mode", g.end_mode, {0});
+  TORCH_CHECK_NOT_IMPLEMENTED(g.samples > 0, op, ": sample_num ", g.samples,
+                              ", samples that follow a region's size, is not implemented; give their number");
+  TORCH_CHECK_VALUE(g.height > 0 && g.width > 0, op, ": a grid of ", g.height, " x ", g.width);
+}
+
+// One axis of the samples: the pixel below, the one above, the weight of the latter, and whether the sample lies inside.
+struct Axis {
+  at::Tensor low, high, part, inside;  // [regions, samples]
+};
+Axis axis(const at::Tensor& begin, const at::Tensor& end, int64_t cells, int64_t samples, int64_t pixels) {
+  const at::Tensor step = (end - begin).clamp_min(1) / static_cast<double>(cells * samples);
+  const at::Tensor place =
+      begin.unsqueeze(1) + (at::arange(cells * samples, begin.options()) + 0.5) * step.unsqueeze(1);
+  const at::Tensor inside = place.ge(-1).logical_and(place.le(pixels)), at_pixel = place.clamp(0, pixels - 1);
+  const at::Tensor low = at_pixel.floor();
+  return {low.to(at::kLong), (low + 1).clamp_max(pixels - 1).to(at::kLong), at_pixel - low, inside};
+}
+
+at::Tensor regions(const at::Tensor& input, const at::Tensor& rois, const RegionGrid& g) {
+  const at::Tensor x = wide(input), r = wide(rois.detach());
+  const int64_t height = known(x, 2), width = known(x, 3), count = known(r, 0);
+  const at::Tensor scaled = r.narrow(1, 1, 4) * g.scale;
+  const auto side = [&](int64_t i) { return scaled.select(1, i); };
+  const Axis ys = axis(side(1), side(3), g.height, g.samples, height),
+             xs = axis(side(0), side(2), g.width, g.samples, width);
+  const at::Tensor rows = x.permute({0, 2, 3, 1}).flatten(0, 2);  // [batch * height * width, channels]
+  const at::Tensor image = r.select(1, 0).to(at::kLong).unsqueeze(1).unsqueeze(2) * (height * width);
+  const at::Tensor inside = ys.inside.unsqueeze(2).logical_and(xs.inside.unsqueeze(1)).to(x.scalar_type());
+  at::Tensor sum;
+  for (const bool upper : {false, true}) {
+    for (const bool right : {false, true}) {
+      const at::Tensor index =
+          image + (upper ? ys.high : ys.low).unsqueeze(2) * width + (right ? xs.high : xs.low).unsqueeze(1);
+      const at::Tensor weight =
+          (upper ? ys.part : 1 - ys.part).unsqueeze(2) * (right ? xs.part : 1 - xs.part).unsqueeze(1);
+      const at::Tensor value = rows.index_select(0, index.flatten()).unflatten(0, index.sizes());
+      const at::Tensor part = value * (weight * inside).unsqueeze(-1);
+      sum = sum.defined() ? sum + part : part;
+    }
+  }
+  const at::Tensor cells =
+      sum.view({count, g.height, g.samples, g.width, g.samples, -1}).mean(std::vector<int64_t>{2, 4});
+  return cells.permute({0, 3, 1, 2}).contiguous().to(input.scalar_type());
+}
+
+}  // namespace
+
+Pair chosen_boxes(const at::Tensor& boxes, const at::Tensor& scores, const at::Scalar& most, const at::Tensor& overlap,
+                  const at::Tensor& least) {
+  const char* const op = "npu_nms_v4";
+  need_sizes(op, "input", boxes, {-1, 4});
+  need_sizes(op, "scores", scores, {boxes.sym_size(0)});
+  need_elements(op, "iou_threshold", overlap, {1});
+  need_elements(op, "scores_threshold", least, {1});
+  const int64_t count = most.toLong(), n = known(boxes, 0);
+  TORCH_CHECK_VALUE(count >= 0, op, ": max_output_size is ", count);
+  const auto number = [](const at::Tensor& t) { return wide(t.detach()).reshape({}); };
+  const at::Tensor score = wide(scores.detach());
+  const at::Tensor order = std::get<1>(score.sort(/*stable=*/true, 0, /*descending=*/true));
+  const at::Tensor above = overlaps(wide(boxes.detach()).index_select(0, order)).gt(number(overlap));
+  at::Tensor alive = score.index_select(0, order).gt(number(least));
+  const at::Tensor place = at::arange(n, order.options());
+  for (int64_t i = 0; i < n; ++i) {
+    const at::Tensor hit = above[i].logical_and(alive[i]).logical_and(place.gt(i));
+    alive = alive.logical_and(hit.logical_not());
+  }
+  // The boxes that are left come first, in the order of their scores.
+  const at::Tensor left = alive.logical_and(alive.to(at::kLong).cumsum(0).le(count));
+  const at::Tensor first = std::get<1>(left.to(at::kInt).sort(/*stable=*/true, 0, /*descending=*/true));
+  const at::Tensor index = at::where(left.index_select(0, first), order.index_select(0, first), 0);
+  const int64_t kept = std::min(count, n);
+  const at::Tensor chosen = at::constant_pad_nd(index.narrow(0, 0, kept), {0, count - kept});
+  return {chosen.to(at::kInt), left.sum().to(at::kInt)};
+}
+
+at::Tensor pooled_regions(const at::Tensor& input, const at::Tensor& rois, const RegionGrid& grid) {
+  const char* const op = "npu_roi_align";
+  need_dims(op, "input", input, {4});
+  check_regions(op, rois, grid);
+  return regions(input, rois, grid);
+}
+
+at::Tensor pooled_regions_backward(const at::Tensor& grad, const at::Tensor& rois, at::IntArrayRef sizes,
+                                   const RegionGrid& grid) {
+  const char* const op = "npu_roi_alignbk";
+  TORCH_CHECK_VALUE(sizes.size() == 4, op, ": xdiff_shape ", sizes, " has not four sizes");
+  check_regions(op, rois, grid);
+  need_sizes(op, "input", grad, {rois.sym_size(0), sizes[1], grid.height, grid.width});
+  const auto forward = [&](const std::vector<at::Tensor>& o) { return regions(o[0], rois, grid); };
+  return gradients_of(forward, {at::zeros(sizes, grad.options())}, grad)[0];
+}
+
+void advance_step(const at::Tensor& tokens, const at::Tensor& sampled, const at::Tensor& positions,
+                  const at::Tensor& lengths, const at::Tensor& slots, const at::Tensor& tables, StepNumbers n,
+                  const OptionalTensor& speculated, const OptionalTensor& accepted) {
+  const char* const op = "npu_advance_step_flashattn";
+  TORCH_CHECK_VALUE(n.sequences > 0 && n.queries > 0 && n.queries <= n.sequences && n.block > 0, op, ": num_seqs ",
+                    n.sequences, ", num_queries ", n.queries, " and block_size ", n.block);
+  TORCH_CHECK_VALUE(given(speculated) == given(accepted), op, ": spec_token and accepted_num go together");
+  need_sizes(op, "block_tables", tables, {n.sequences, -1});
+  for (const auto& [name, t] : {std::pair{"input_tokens", &tokens},
+                                {"sampled_token_ids", &sampled},
+                                {"input_positions", &positions},
+                                {"seq_lens", &lengths},
+                                {"slot_mapping", &slots},
+                                {"block_tables", &tables}}) {
+    need_type(op, name, *t, {at::kLong});
+  }
+  const auto slot = [&](const at::Tensor& place, int64_t rows) {
+    const at::Tensor column = place.div(n.block, "floor").clamp(0, known(tables, 1) - 1);
+    return tables.narrow(0, 0, rows).gather(1, column) * n.block + place.remainder(n.block);
+  };
+  if (!given(speculated)) {
+    for (const auto& [name, t] : {std::pair{"input_tokens", &tokens},
+                                  {"input_positions", &positions},
+                                  {"seq_lens", &lengths},
+                                  {"slot_mapping", &slots}}) {
+      need_sizes(op, name, *t, {n.sequences});
+    }
+    need_sizes(op, "sampled_token_ids", sampled, {n.queries, 1});
+    const auto rows = [&](const at::Tensor& t) { return writable(t).narrow(0, 0, n.queries); };
+    const at::Tensor place = rows(lengths).clone();
+    rows(tokens).copy_(sampled.squeeze(1));
+    rows(positions).copy_(place);
+    rows(lengths).copy_(place + 1);
+    rows(slots).copy_(slot(place.unsqueeze(1), n.queries).squeeze(1));
+    return;
+  }
+  TORCH_CHECK_VALUE(n.queries == n.sequences, op, ": num_queries is num_seqs, ", n.sequences, ", with spec_token");
+  const c10::SymInt columns = tokens.dim() == 2 ? tokens.sym_size(1) : c10::SymInt(0);
+  for (const auto& [name, t] : {std::pair{"input_tokens", &tokens},
+                                {"input_positions", &positions},
+                                {"seq_lens", &lengths},
+                                {"slot_mapping", &slots},
+                                {"sampled_token_ids", &sampled}}) {
+    need_sizes(op, name, *t, {n.sequences, columns});
+  }
+  need_sizes(op, "spec_token", speculated, {n.sequences, columns - 1});
+  need_sizes(op, "accepted_num", accepted, {n.sequences});
+  need_type(op, "spec_token", speculated, {at::kLong});
+  const at::Tensor taken = accepted->to(at::kLong).unsqueeze(1);
+  // The last token of a request that was accepted is the one behind the accepted guesses.
+  writable(tokens).copy_(at::cat({sampled.gather(1, taken), *speculated}, 1));
+  const at::Tensor place = positions + 1 + taken;
+  writable(positions).copy_(place);
+  writable(lengths).copy_(place + 1);
+  writable(slots).copy_(slot(place, n.sequences));
+}
+
+}  // namespace npu::ops
