@@ -11,13 +11,14 @@ import pytest
 from tests.core.tools import LIBRARY, environment
 from tests.nursery import Child, Nursery, can_fork
 
-# Its stream is not waited for: the runtime's handler of exit does that.
+# Its stream is not waited for: the runtime's handler of exit does that. Python's own memory is gone then: the text is C's.
 QUEUED = f"""
 import ctypes as C
 acl, libc, stream = C.CDLL({str(LIBRARY)!r}), C.CDLL(None), C.c_void_p()
 assert acl.aclInit(None) == 0 and acl.aclrtSetDevice(0) == 0 and acl.aclrtCreateStream(C.byref(stream)) == 0
-for function, argument in ((libc.usleep, 300_000), (libc.perror, C.c_char_p(b"the last task"))):
-    assert acl.aclrtLaunchHostFunc(stream, C.cast(function, C.c_void_p), argument) == 0
+libc.strdup.restype = C.c_void_p
+for function, argument in ((libc.usleep, 300_000), (libc.perror, libc.strdup(b"the last task"))):
+    assert acl.aclrtLaunchHostFunc(stream, C.cast(function, C.c_void_p), C.c_void_p(argument)) == 0
 """
 
 
