@@ -11,7 +11,7 @@ import pytest
 from tests.core.tools import LIBRARY, environment
 from tests.nursery import Child, Nursery, can_fork
 
-# Its stream is not waited for: the runtime's handler of exit does that. Python's own memory is gone then: the text is C's.
+# Its stream is not waited for: the runtime's handler of exit does that. Python's memory is gone then: the text is C's.
 QUEUED = f"""
 import ctypes as C
 acl, libc, stream = C.CDLL({str(LIBRARY)!r}), C.CDLL(None), C.c_void_p()
