@@ -27,6 +27,10 @@ LINES = {
     "pip install torch==2.13.0 dist/anycend_softnpu-*.whl": ("anycend root", "softnpu"),
     "pip install --no-deps torch-npu==2.13.0": ("pip show torch-npu", "Version: 2.13.0"),
     "pip install --no-deps libucx-cu12": ("python -c 'import libucx; print(libucx.__name__)'", "libucx"),
+    "pip install --no-deps triton-ascend==3.2.0 pybind11==2.13.6": (
+        "python -c 'import triton; print(triton.__version__)'",
+        "3.2.0",
+    ),
     "pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu": (
         "python -c 'import torch; print(torch.__version__)'",
         "2.13.0+cpu",
