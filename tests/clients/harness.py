@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import tempfile
 import time
 import traceback
@@ -21,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+
+from tests.ports import free_port
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _RUNS: dict[str, Callable[[Run], list[float]]] = {}
@@ -84,11 +85,9 @@ def one(function: Callable[[Run], list[float]], what: Run) -> dict[str, object]:
 
 def describe_ranks() -> None:
     """What torchrun sets, where one process was started without it: for clients that ask for it even then."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-        for variable, value in (alone | {"MASTER_PORT": str(free.getsockname()[1])}).items():
-            os.environ.setdefault(variable, value)
+    alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    for variable, value in (alone | {"MASTER_PORT": str(free_port())}).items():
+        os.environ.setdefault(variable, value)
 
 
 def main() -> None:

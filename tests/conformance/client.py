@@ -17,7 +17,9 @@ def run(python: Path, *arguments: str, timeout: float = 600, **variables: str) -
     """`anycend run -- python arguments`, in the clone, without what belongs to our plugin."""
     keep = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND_", "ANYCEND_", "PYTORCH_", "PYTHONPATH"))}
     # Autoload would print to standard output while torch is imported; programs import torch_npu themselves.
-    environment = keep | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCH_NPU_WARNING_DISABLE": "1"} | variables
+    # Its expandable segments take memory piece by piece until an allocation fails: not all that the machine has.
+    given = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCH_NPU_WARNING_DISABLE": "1", "ANYCEND_MEMORY": "2G"}
+    environment = keep | given | variables
     command = [sys.executable, "-m", "anycend", "run", "--", str(python), *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
 

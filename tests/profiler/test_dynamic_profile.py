@@ -53,6 +53,15 @@ def test_the_file_is_made_with_the_defaults_and_asks_for_nothing(settings):
     assert profiled(settings) == []
 
 
+def test_a_step_that_passes_while_another_profile_runs_begins_the_next_one_late(settings):
+    train(1)
+    ask(settings, start_step=-1, active=4)
+    train(1)
+    ask(settings, start_step=4)
+    train(6)
+    assert profiled(settings) == [["2", "3", "4", "5"], ["7"]]
+
+
 def test_a_change_profiles_the_next_steps_and_another_change_those_after_it(settings):
     train(1)
     ask(settings, start_step=-1, active=2)

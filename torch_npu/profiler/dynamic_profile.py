@@ -128,7 +128,7 @@ class _Dynamic:
             warnings.warn(f"torch_npu.profiler.dynamic_profile: not used: {error}")
             return
         wanted = settings.get("is_valid", True) and (not settings["is_rank"] or _rank() in settings["rank_list"])
-        if wanted and settings["start_step"] not in (-1,) and settings["start_step"] < self.number:
+        if wanted and settings["start_step"] != -1 and settings["start_step"] < self.number:
             warnings.warn(
                 f"torch_npu.profiler.dynamic_profile: {self.file} has start_step {settings['start_step']}, and step "
                 f"{self.number} has ended: set a later one, or -1 for the next"
@@ -156,7 +156,7 @@ class _Dynamic:
             self.left -= 1
             if self.left == 0:
                 self.end()
-        elif self.pending is not None and self.pending["start_step"] in (-1, self.number):
+        elif self.pending is not None and self.pending["start_step"] <= self.number:  # later, if another profile ran
             settings, self.pending = self.pending, None
             self.begin(settings)
 

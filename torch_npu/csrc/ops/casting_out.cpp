@@ -13,6 +13,7 @@
 #include <torch/library.h>
 
 #include "csrc/core/device.h"
+#include "csrc/ops/castable.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
 
@@ -20,8 +21,7 @@ namespace npu {
 namespace {
 
 at::Tensor& cast_into(at::Tensor& out, const at::Tensor& result) {
-  TORCH_CHECK(at::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
-              " can't be cast to the desired output type ", out.scalar_type());
+  check_castable(result.scalar_type(), out.scalar_type());
   resize_out(out, result.sizes());
   return out.copy_(result);
 }

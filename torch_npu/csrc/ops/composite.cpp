@@ -18,6 +18,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/castable.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/storage.h"
@@ -199,8 +200,7 @@ at::Tensor& ldexp_(at::Tensor& self, const at::Tensor& other) { return self.copy
 at::Tensor& ldexp_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
   for (const at::Tensor& read : {self, other}) at::assert_no_partial_overlap(out, read);
   const at::Tensor result = ldexp(self, other);
-  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
-              " can't be cast to the desired output type ", out.scalar_type());
+  check_castable(result.scalar_type(), out.scalar_type());
   resize_out(out, result.sizes());
   return out.copy_(result);
 }

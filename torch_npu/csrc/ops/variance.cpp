@@ -10,6 +10,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/castable.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/storage.h"
 #include "csrc/ops/structured.h"
@@ -84,7 +85,7 @@ at::Tensor& spread_out(const at::Tensor& self, Dims dim, const Correction& corre
   const NPUGuard guard(self.device().index());
   const at::ScalarType type = out.scalar_type(), own = real(self);
   if (type != own) {  // the CPU computes in the output's type: CANN gives what it rounded to self's
-    TORCH_CHECK(c10::canCast(own, type), "result type ", own, " can't be cast to the desired output type ", type);
+    check_castable(own, type);
     TORCH_CHECK_NOT_IMPLEMENTED(c10::isFloatingType(type) || self.is_complex(),
                                 "npu: std and var are not computed in an out tensor of type ", type);
     const at::ScalarType wide = c10::promoteTypes(type, self.scalar_type());

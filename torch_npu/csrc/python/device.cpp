@@ -4,6 +4,9 @@
 #include <torch/csrc/Event.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <system_error>
+#include <thread>
+
 #include "csrc/cann/error.h"
 #include "csrc/cann/root.h"
 #include "csrc/core/device.h"
@@ -30,12 +33,8 @@ c10::Stream from_parts(int64_t id, int64_t index) {
                      id);
 }
 
-// Waits until the autograd engine's threads have let go of the last backward pass. PyTorch keeps a Python object (the
-// caller's contextvars) with each pass, and an engine thread may drop the last reference after `backward()` returned. Once
-// the interpreter is finalizing, that ends the process with SIGABRT. An empty pass behind it in the thread's queue, which
-// has no Python object, returns only after the reference is gone.
-void settle_autograd() {
-  if (!alive()) return;
+// An empty backward pass on each device in use.
+void pass_on_each_device() {
   const c10::AutoGradMode with_gradients(true);
   for (DeviceIndex device = 0; device < device_count(); ++device) {
     if (!has_context(device)) continue;
@@ -46,6 +45,19 @@ void settle_autograd() {
     } catch (const std::exception&) {
       // After a failed operator every call of its device throws. The program has been told, and is over.
     }
+  }
+}
+
+// Waits until the autograd engine's threads have let go of the last backward pass. PyTorch keeps the caller's Python objects
+// (its contextvars, its modes) with each pass, and an engine thread may drop the last reference after `backward()` returned.
+// Once the interpreter is finalizing, that ends the process with SIGABRT. An empty pass behind it in the thread's queue returns
+// only after the reference is gone; it comes from a new thread, which has no Python objects of its own to keep.
+void settle_autograd() {
+  if (!alive()) return;
+  try {
+    std::thread(pass_on_each_device).join();
+  } catch (const std::system_error&) {
+    // No thread can start, and so none of the engine's did.
   }
 }
 

@@ -67,17 +67,24 @@ void check_count(const char* op, int64_t count) {
   TORCH_CHECK_VALUE(count > 0, op, ": sparse_count is ", count, ", at least 1 is expected");
 }
 
+// The layouts, after everything that both ways of scoring ask of their arguments.
+RowLayout checked(const char* op, const IndexRows& of, const OptionalTensor& table, std::string_view layout,
+                  std::string_view key_layout, int64_t count, const Window& window) {
+  RowLayout form(op, layout, key_layout, table);
+  check_window(op, window);
+  check_count(op, count);
+  check_index(op, form, of);
+  need_same_type(op, "query", of.query, "key", of.key);
+  return form;
+}
+
 }  // namespace
 
 Pair best_keys(const IndexRows& of, const SparseLengths& lengths, const OptionalTensor& table, std::string_view layout,
                std::string_view key_layout, int64_t count, const Window& window, bool with_values) {
   const char* const op = "npu_lightning_indexer";
   const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);
-  const RowLayout form(op, layout, key_layout, table);
-  check_window(op, window);
-  check_count(op, count);
-  check_index(op, form, of);
-  need_same_type(op, "query", of.query, "key", of.key);
+  const RowLayout form = checked(op, of, table, layout, key_layout, count, window);
   need_type(op, "query", of.query, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble});
   const at::Tensor query = form.queries(of.query), key = form.keys(of.key);
   const KeyRows rows = form.rows(query, key, lengths.query, lengths.key);
@@ -92,11 +99,7 @@ at::Tensor best_quantized_keys(const IndexRows& of, const at::Tensor& query_scal
                                std::string_view key_layout, int64_t count, const Window& window) {
   const char* const op = "npu_quant_lightning_indexer";
   const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);
-  const RowLayout form(op, layout, key_layout, table);
-  check_window(op, window);
-  check_count(op, count);
-  check_index(op, form, of);
-  need_same_type(op, "query", of.query, "key", of.key);
+  const RowLayout form = checked(op, of, table, layout, key_layout, count, window);
   need_type(op, "query", of.query, {at::kChar, at::kFloat8_e4m3fn});
   need_sizes(op, "query_dequant_scale", query_scale, without_last(of.query));
   need_sizes(op, "key_dequant_scale", key_scale, without_last(of.key));

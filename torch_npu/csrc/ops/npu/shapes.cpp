@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "csrc/ops/castable.h"
 #include "csrc/ops/npu/sizes.h"
 
 namespace npu::ops {
@@ -88,8 +89,7 @@ void need_same_type(const char* op, const char* a, const at::Tensor& x, const ch
 void check_out(const at::Tensor& to, const at::Tensor& from) {
   TORCH_CHECK(to.device() == from.device(), "Expected out tensor to have device ", from.device(), ", but got ",
               to.device(), " instead");
-  TORCH_CHECK(c10::canCast(from.scalar_type(), to.scalar_type()), "result type ", from.scalar_type(),
-              " can't be cast to the desired output type ", to.scalar_type());
+  check_castable(from.scalar_type(), to.scalar_type());
 }
 
 }  // namespace npu::ops
