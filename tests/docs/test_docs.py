@@ -29,7 +29,14 @@ COMMANDS = set(
     "source ssh sysctl systemctl torch_npu_run torchrun ufw unzip wget".split()
 )
 # Pages whose commands and programs are run, each from top to bottom in an empty folder; what they say is printed, is.
-RUN = ("guide/analysis", "guide/adaptation", "guide/precision", "guide/performance")
+RUN = (
+    "guide/analysis",
+    "guide/adaptation",
+    "guide/precision",
+    "guide/performance",
+    "guide/custom_operators",
+    "extensions",
+)
 # Who a row of docs/env.yaml says reads a variable, and where that is.
 TREES = {"plugin": ("torch_npu",), "softnpu": ("softnpu",), "migrate": ("migrate",), "tests": ("tests", "bench"),
          "tools": ("tools",), "build": ("cmake",)}  # fmt: skip
@@ -153,7 +160,7 @@ def test_the_guides_commands_run(page, tmp_path):
     script = "".join(run[language].format(code) for language, code in blocks)
     environment = {
         **os.environ, "CLONE": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "OMP_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1", "TORCH_EXTENSIONS_DIR": str(tmp_path / "extensions"),
     }  # fmt: skip
     done = subprocess.run(
         ["bash", "-ec", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600

@@ -17,15 +17,14 @@ import sys
 import zlib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
 import npu_docs  # noqa: E402
-import npu_grad  # noqa: E402
 import npu_reads  # noqa: E402
 import npu_status  # noqa: E402
 import tables  # noqa: E402
+from npu_row import Row, Wrapper  # noqa: E402
 from npu_schema import Schema, parse  # noqa: E402
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu.yaml"
@@ -47,26 +46,6 @@ KEYS = {
     "own",
 }
 BODIES = ("aclnn", "call", "kernel", "composite")
-
-
-class Row(NamedTuple):
-    """One row of ops/npu.yaml and the line it stands on."""
-
-    line: int
-    schema: Schema
-    data: dict
-    outputs: dict[str, str]  # name -> rule
-
-    def error(self, text: str) -> SystemExit:
-        return SystemExit(f"ops/npu.yaml:{self.line}: {self.schema.full}: {text}")
-
-    @property
-    def composite(self) -> bool:
-        return "composite" in self.data
-
-    @property
-    def returns_arguments(self) -> bool:
-        return bool(self.schema.returns) and all(r.alias for r in self.schema.returns)
 
 
 def named_outputs(data: dict, schema: Schema) -> dict[str, str]:
@@ -129,160 +108,16 @@ def bind(row: Row, signatures: dict[str, list[abi.Param]]) -> str:
     return f"ACLNN({op})({', '.join(exprs)})"
 
 
-class Wrapper:
-    """The C++ of one row."""
-
-    def __init__(self, row: Row, signatures: dict[str, list[abi.Param]], schemas: dict[str, Schema]) -> None:
-        self.row, self.schema, self.signatures, self.schemas = row, row.schema, signatures, schemas
-
-    @property
-    def call(self) -> str:
-        bound = bind(self.row, self.signatures) if "aclnn" in self.row.data else self.row.data.get("call")
-        return bound or self.row.data.get("composite", "")
-
-    @property
-    def namespace(self) -> str:
-        return f"op_{self.schema.ident}"
-
-    @property
-    def symbolic(self) -> bool:
-        return any("SymInt" in a.cpp for a in self.schema.arguments)
-
-    def results(self) -> str:
-        check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
-        n = len(self.row.outputs)
-        rules = ", ".join(r if "(" in r or "{" in r else f"like({r})" for r in self.row.outputs.values())
-        body = f"  return {{{rules}}};\n"
-        return f"std::array<Result, {n}> results({self.schema.parameters}) {{\n{check}{body}}}\n"
-
-    def returned(self) -> str:
-        made = iter(self.row.outputs)
-        by_alias = {a.alias: a.name for a in self.schema.arguments if a.alias}
-        values = [by_alias[r.alias] if r.alias else next(made) for r in self.schema.returns]
-        if not values:
-            return ""
-        return f"  return {values[0]};\n" if len(values) == 1 else f"  return {{{', '.join(values)}}};\n"
-
-    def kernel(self, name: str, before: list[str], after: list[str]) -> str:
-        """Checks and outputs, which are `name`'s: on the device, or without memory."""
-        lines = list(before)
-        if self.row.outputs:
-            lines.append(f"const auto made = results({self.schema.names});")
-        elif "check" in self.row.data:
-            lines.append(f"{self.row.data['check']};")
-        lines += [f"at::Tensor {out} = on_{name}(made[{i}]);" for i, out in enumerate(self.row.outputs)]
-        head = f"{self.schema.cpp_return} {name}({self.schema.parameters}) {{\n"
-        return head + "".join(f"  {line}\n" for line in lines + after) + self.returned() + "}\n"
-
-    def device(self) -> str:
-        tensors = [a.name for a in self.schema.arguments if a.is_tensor and a.type != "Tensor[]?"]
-        call = self.call + ";"
-        if self.row.outputs:
-            some = " || ".join(f"({name}.defined() && {name}.numel() != 0)" for name in self.row.outputs)
-            if not self.schema.mutates:
-                call = f"if ({some}) {{ {call} }}"
-        return self.kernel("device", [f"const NPUGuard guard(first_device({', '.join(tensors)}));"], [call])
-
-    def meta(self) -> str:
-        return self.kernel("meta", [], [])
-
-    def has_meta(self) -> bool:
-        made = [r for r in self.schema.returns if not r.alias]
-        return not self.row.composite and len(made) == len(self.row.outputs)
-
-    def written_silently(self) -> list[str]:
-        """Arguments that the operator writes and does not return: PyTorch's fallback does not see that they changed."""
-        returned = {r.alias for r in self.schema.returns}
-        return [a.name for a in self.schema.arguments if a.alias and a.alias not in returned and a.type == "Tensor"]
-
-    def in_place(self) -> str:
-        s = self.schema
-        bumps = "".join(
-            f"  if (!{n}.is_inference()) {n}.unsafeGetTensorImpl()->bump_version();\n" for n in self.written_silently()
-        )
-        tensors = ", ".join(a.name for a in s.arguments if a.is_tensor)
-        return (
-            f"{s.cpp_return} in_place(c10::DispatchKeySet keys, {s.parameters}) {{\n"
-            f'  static const auto op = schema_of("npu::{s.name}", "{s.overload}").typed<{s.cpp_return}({s.types})>();\n'
-            f"  TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad({tensors}),\n"
-            f'                              "derivative for npu::{s.full} is not implemented; '
-            'call it under no_grad");\n'
-            f"{bumps}  const at::AutoDispatchBelowADInplaceOrView below;\n"
-            f"  return op.redispatch(keys & c10::after_ADInplaceOrView_keyset, {s.names});\n}}\n"
-        )
-
-    def text(self) -> str:
-        parts = [f"// ops/npu.yaml:{self.row.line}  {self.schema.text}", f"namespace {self.namespace} {{"]
-        if self.row.outputs:
-            parts.append(self.results())
-        if self.row.composite:
-            # What computes a gradient runs in the types that autocast chose on the way there.
-            guard = "  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);\n"
-            backward = "backward" in self.schema.name or "grad" in self.schema.name
-            check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
-            parts.append(
-                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}{check}"
-                f"  return {self.row.data['composite']};\n}}\n"
-            )
-        elif "kernel" not in self.row.data:
-            parts.append(self.device())
-        if self.has_meta():
-            parts.append(self.meta())
-        if self.written_silently() and not self.row.composite:
-            parts.append(self.in_place())
-        if "grad" in self.row.data:
-            parts.append(npu_grad.text(self.row, self.schemas))
-        parts.append(f"}}  // namespace {self.namespace}\n")
-        return "\n".join(parts)
-
-    def caller(self) -> str:
-        """What C++ calls the operator by: through the dispatcher."""
-        s = self.schema
-        kind = f"{s.cpp_return}({s.types})"
-        return (
-            f"{s.cpp_return} {s.ident}({s.parameters}) {{\n"
-            f'  static const auto op = schema_of("npu::{s.name}", "{s.overload}").typed<{kind}>();\n'
-            f"  return op.call({s.names});\n}}\n"
-        )
-
-    def registrations(self) -> dict[str, str]:
-        """Dispatch key -> registration."""
-        name, ns = self.schema.full, self.namespace
-        if self.row.composite:
-            return {"CompositeImplicitAutograd": f'  m.impl("{name}", TORCH_FN({ns}::composite));'}
-        kernel = self.row.data.get("kernel")
-        found = {
-            "PrivateUse1": f'  m.impl("{name}", TORCH_FN({f"kernels::{kernel}" if kernel else f"{ns}::device"}));',
-            "CPU": f'  m.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&refuse_cpu>());',
-        }
-        if self.has_meta():
-            found["Meta"] = f'  m.impl("{name}", TORCH_FN({ns}::meta));'
-        elif kernel:
-            found["Meta"] = f'  m.impl("{name}", TORCH_FN(kernels::{kernel}_meta));'
-        if "grad" in self.row.data:
-            found["Autograd"] = f'  m.impl("{name}", TORCH_FN({ns}::autograd));'
-        else:
-            found["Autograd"] = f'  m.impl("{name}", torch::autograd::autogradNotImplementedFallback());'
-        if self.written_silently():
-            found["Autograd"] = f'  m.impl("{name}", TORCH_FN({ns}::in_place));'
-        elif self.schema.mutates:
-            in_place = "torch::autograd::autogradNotImplementedInplaceOrViewFallback()"
-            found["ADInplaceOrView"] = f'  m.impl("{name}", {in_place});'
-        return found
-
-    def declarations(self) -> str:
-        s, kernel = self.schema, self.row.data.get("kernel")
-        lines = [f"{s.cpp_return} {s.ident}({s.parameters});"]
-        if kernel:
-            names = [kernel] if self.has_meta() else [kernel, f"{kernel}_meta"]
-            lines += [f"namespace kernels {{ {s.cpp_return} {n}({s.parameters}); }}" for n in names]
-        return "\n".join(lines)
+def call_of(row: Row, signatures: dict[str, list[abi.Param]]) -> str:
+    if "aclnn" in row.data:
+        return bind(row, signatures)
+    return row.data.get("call") or row.data.get("composite", "")
 
 
 def wrappers() -> list[Wrapper]:
     signatures, every = abi.aclnn(), rows()
     schemas = {row.schema.full: row.schema for row in every}
-    made = [Wrapper(row, signatures, schemas) for row in every]
+    made = [Wrapper(row, call_of(row, signatures), schemas) for row in every]
     for w in made:
         npu_reads.check(w.row, w.call)
     return made

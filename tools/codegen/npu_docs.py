@@ -10,7 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from npu import Row
+    from npu_row import Row
 
 
 REST = "*"  # of `ignored:`, all arguments that nothing reads

@@ -1,4 +1,4 @@
-"""The gradient of a row of ops/npu.yaml as C++: a node, and the kernel of the autograd key that makes it."""
+"""The gradient of a row of a table of operators as C++: a node, and the kernel of the autograd key that makes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from npu_schema import KEEP, KEPT, Schema
 
 if TYPE_CHECKING:
-    from npu import Row
+    from npu_row import Row
 
 
 def words(text: str) -> set[str]:
@@ -21,8 +21,8 @@ def class_name(row: Row) -> str:
 
 
 class Gradient:
-    def __init__(self, row: Row, schemas: dict[str, Schema]) -> None:
-        self.row, self.schema = row, row.schema
+    def __init__(self, row: Row, schemas: dict[str, Schema], library: str) -> None:
+        self.row, self.schema, self.library = row, row.schema, library
         self.arguments = {a.name: a for a in self.schema.arguments}
         rules = row.data["grad"].items()
         self.groups = {tuple(k.replace(",", " ").split()): self.expression(v, schemas) for k, v in rules}
@@ -125,11 +125,11 @@ class Gradient:
 
     def forward(self) -> str:
         s, name = self.schema, class_name(self.row)
-        inputs = ", ".join(self.inputs)
+        inputs, named = ", ".join(self.inputs), f'"{self.library}::{s.name}", "{s.overload}"'
         plain = [n for n in self.inputs if self.arguments[n].cpp == "const at::Tensor&"]
         lines = [
             f"{s.cpp_return} autograd(c10::DispatchKeySet keys, {s.parameters}) {{",
-            f'  static const auto op = schema_of("npu::{s.name}", "{s.overload}").typed<{s.cpp_return}({s.types})>();',
+            f"  static const auto op = schema_of({named}).typed<{s.cpp_return}({s.types})>();",
             f"  c10::intrusive_ptr<{name}> node;",
             f"  if (torch::autograd::compute_requires_grad({inputs})) {{",
             f'    refuse_forward_ad("{s.name}", {{{", ".join("&" + n for n in plain)}}});',
@@ -160,6 +160,6 @@ class Gradient:
         return "\n".join([*lines, "  }", "  return result;", "}"])
 
 
-def text(row: Row, schemas: dict[str, Schema]) -> str:
-    gradient = Gradient(row, schemas)
+def text(row: Row, schemas: dict[str, Schema], library: str) -> str:
+    gradient = Gradient(row, schemas, library)
     return gradient.node() + "\n" + gradient.forward() + "\n"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from npu_docs import REST
 
 if TYPE_CHECKING:
-    from npu import Row
+    from npu_row import Row
 
 KERNELS = Path(__file__).resolve().parents[2] / "torch_npu" / "csrc" / "ops" / "npu"
 

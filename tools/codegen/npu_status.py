@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from npu import Row
+    from npu_row import Row
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "npu_ops"
 

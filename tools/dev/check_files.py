@@ -27,13 +27,14 @@ NAMED = re.compile(r"(?<![\w./<*{$-])((?:[\w.-]+/)*[\w-]+\.(?:h|cpp|py|yaml|md|c
 # Of PyTorch, of the build tree, or of a user: named, and not tracked here.
 ELSEWHERE = re.compile(
     r"^(?:acl|aclnn|hccl|dcmi|torch|ATen)/|^include/(?:acl|aclnn)/|^(?:ATen|autocast_mode)\.h$|^native_functions\.yaml$"
-    r"|^OUT\.cpp$|^NNNN-title\.md$|^(?:train/main|gpu/train)\.py$"
+    r"|^OUT\.cpp$|^NNNN-title\.md$|^(?:train/main|gpu/train|setup)\.py$|^npu_custom\.cpp$|^derivatives\.yaml$"
 )
 INCLUDED = re.compile(r'^#include "([^"]+)"', re.M)
 CALLERS = re.compile(r"Who (?:calls|uses) it:(.*?)(?:\.(?=\s|$)|$(?!\n))", re.S)
 # Quote scripts, commands and messages of others.
 QUOTING = {
-    "docs/guide/commands.md", "docs/guide/commands.zh.md", "docs/migrate_differences.md", "docs/status.md",
+    "docs/extensions.md", "docs/guide/commands.md", "docs/guide/commands.zh.md", "docs/guide/custom_operators.md",
+    "docs/migrate_differences.md", "docs/status.md",
 }  # fmt: skip
 
 

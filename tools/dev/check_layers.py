@@ -20,7 +20,7 @@ from tools.codegen import tables  # noqa: E402
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc"}
 # Directories that quoted and project includes are looked up in, as the build does; the includer's own comes first.
-SEARCH = ("", "torch_npu", "torch_npu/csrc", "softnpu", "cann/include")
+SEARCH = ("", "torch_npu", "torch_npu/csrc", "torch_npu/include", "softnpu", "cann/include")
 # Generated headers have no file in the tree: a prefix of the include, and the room that owns it.
 GENERATED = {
     **dict.fromkeys(("acl/", "aclnn/", "hccl/", "dcmi/", "mspti/"), "cann"),

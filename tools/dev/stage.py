@@ -19,7 +19,7 @@ def main() -> None:
     package = stage / "torch_npu"
     package.mkdir(parents=True, exist_ok=True)
     for entry in sorted((source / "torch_npu").iterdir()):
-        if entry.name in ("csrc", "__pycache__", "README.md"):
+        if entry.name in ("csrc", "include", "__pycache__", "README.md"):  # include: csrc/extension lays it out
             continue
         link = package / entry.name
         if link.is_symlink():

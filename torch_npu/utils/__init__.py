@@ -1,6 +1,8 @@
 """`torch_npu.utils`: combined tensors, the profile of a few steps, operators compared with the CPU (compare), which
 cpus a thread runs on.
 
+Imported by name: cpp_extension (NpuExtension, load), custom_ops (operators from a YAML file).
+
 The overflow check is in torch_npu.npu.utils.
 """
 

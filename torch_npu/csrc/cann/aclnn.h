@@ -1,6 +1,6 @@
-// aclnn operators by name. `find_opapi("aclnnAdd")` looks in libopapi.so and the libraries beside it (libopapi_*.so, and a
-// custom operator package's libcust_opapi.so, which come first); null if none has it. Who calls it: api.cpp,
-// csrc/ops/aclnn_call.cpp.
+// aclnn operators by name. `find_opapi("aclnnAdd")` looks in packages of custom operators (packages.h), in libopapi_*.so and
+// libcust_opapi.so beside libopapi.so, in libopapi.so, and in the libraries that some toolkits split off it; null if none has it.
+// Who calls it: api.cpp, csrc/ops/aclnn_call.cpp.
 // Cost: a dlsym a library; callers keep the answer.
 #pragma once
 

@@ -12,14 +12,16 @@ std::string path_of(const std::string& name) { return root().lib + "/lib" + name
 
 }  // namespace
 
-void* try_open_library(const std::string& name, std::string* reason) {
-  void* handle = dlopen(path_of(name).c_str(), RTLD_NOW | RTLD_LOCAL);
+void* try_open_file(const std::string& path, std::string* reason) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle && reason) {
     const char* text = dlerror();
     *reason = text ? text : "unknown reason";
   }
   return handle;
 }
+
+void* try_open_library(const std::string& name, std::string* reason) { return try_open_file(path_of(name), reason); }
 
 void* open_library(const std::string& name) {
   std::string reason;

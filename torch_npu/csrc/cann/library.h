@@ -12,6 +12,9 @@ void* open_library(const std::string& name);
 // Null where the library is missing; `reason` then says why.
 void* try_open_library(const std::string& name, std::string* reason = nullptr);
 
+// The same of a file anywhere: a package of custom operators.
+void* try_open_file(const std::string& path, std::string* reason);
+
 // Null if missing.
 void* find_symbol(void* library, const char* symbol) noexcept;
 

@@ -88,8 +88,8 @@ at::Tensor scalar_on_device(const at::Tensor& cpu) {
 // operators never see the latter; PyTorch lets products have it (`a.mH @ b`). Apart, as what follows: the usual way is short.
 C10_NOINLINE const at::Tensor& prepared(const at::Tensor& tensor, bool here, at::Tensor& keep) {
   TORCH_CHECK(here || (tensor.device().is_cpu() && tensor.dim() == 0),
-              "Expected all tensors to be on the same device, but found at least two devices, npu:", current_device(),
-              " and ", tensor.device(), "!");
+              "Expected all tensors to be on the same device, but found at least two devices, npu:",
+              static_cast<int>(current_device()), " and ", tensor.device(), "!");
   keep = here ? tensor.resolve_conj().resolve_neg() : scalar_on_device(tensor);
   return keep;
 }

@@ -1,5 +1,5 @@
 // What the generated gradients of ops/npu.yaml stand on: saving and unpacking arguments, and refusing forward-mode AD. The nodes
-// themselves are generated (tools/codegen/npu.py), as PyTorch generates its own.
+// themselves are generated (tools/codegen/npu.py), as PyTorch generates its own. Installed for users' operators: see result.h.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "../../cann/export.h"
+
 namespace npu::ops {
 
 using torch::autograd::SavedVariable;
@@ -19,14 +21,14 @@ inline SavedVariable saved(const at::Tensor& tensor) { return SavedVariable(tens
 inline SavedVariable saved(const std::optional<at::Tensor>& tensor) {
   return tensor && tensor->defined() ? SavedVariable(*tensor, false) : SavedVariable();
 }
-std::vector<SavedVariable> saved(at::TensorList tensors);
-std::optional<at::Tensor> unpack_optional(const SavedVariable& tensor);
-std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors);
+NPU_API std::vector<SavedVariable> saved(at::TensorList tensors);
+NPU_API std::optional<at::Tensor> unpack_optional(const SavedVariable& tensor);
+NPU_API std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors);
 
 // The gradient of an output that nothing flowed into is zero; that of one that is None undefined.
-at::Tensor gradient(const variable_list& gradients, size_t index, const torch::autograd::Node& node);
+NPU_API at::Tensor gradient(const variable_list& gradients, size_t index, const torch::autograd::Node& node);
 
-void refuse_forward_ad(const char* name, std::initializer_list<const at::Tensor*> tensors);
+NPU_API void refuse_forward_ad(const char* name, std::initializer_list<const at::Tensor*> tensors);
 
 // Gradients in the order of edges: a tensor is one, a list as many as it has members.
 inline void put(variable_list& edges, size_t& next, at::Tensor value) { edges.at(next++) = std::move(value); }

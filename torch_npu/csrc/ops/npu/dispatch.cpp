@@ -4,7 +4,9 @@
 namespace npu::ops {
 
 void refuse_cpu(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "torch.ops.", "npu.", op.schema().name().substr(5),
+  std::string name = op.schema().name();
+  name.replace(name.find("::"), 2, ".");
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "torch.ops.", name,
                               " runs on the npu only, and its tensors are on the CPU: move them with .npu()");
 }
 

@@ -1,0 +1,39 @@
+"""Compiles the sources of this room, once a test process, and loads what registers operators."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from torch_npu.utils import cpp_extension
+
+SOURCES = Path(__file__).parent / "sources"
+# ninja lies beside the interpreter of a virtual environment that nobody activated.
+TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
+def extension(folder: Path, name: str) -> Path:
+    """The library of sources/<name>.cpp, loaded."""
+    os.environ["PATH"] = TOOLS
+    cpp_extension.load(
+        f"npu_test_{name}",
+        [str(SOURCES / f"{name}.cpp")],
+        extra_cflags=["-O0", "-Wall", "-Werror=return-type"],
+        build_directory=str(folder),
+        is_python_module=False,
+    )
+    return folder / f"npu_test_{name}.so"
+
+
+def package(folder: Path, factor: float) -> Path:
+    """A package of custom operators in `folder` whose aclnnScaleCust multiplies by `factor`, too."""
+    library = folder / "op_api" / "lib" / "libcust_opapi.so"
+    library.parent.mkdir(parents=True)
+    include = [f"-I{path}" for path in cpp_extension.include_paths()[:1]]
+    link = [f"-L{cpp_extension.library_paths()[1]}", "-lopapi", "-lnnopbase"]
+    command = ["g++", "-shared", "-fPIC", f"-DFACTOR={factor}", *include, str(SOURCES / "cust_opapi.cpp"), *link]
+    done = subprocess.run([*command, "-o", str(library)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return library

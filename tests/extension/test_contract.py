@@ -1,0 +1,166 @@
+"""torch_npu/include: what the public headers declare does what they say, called from an extension."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_npu
+from tests.extension.build import SOURCES
+
+INCLUDE = Path(torch_npu.__path__[0]) / "include"
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.usefixtures("contract")
+
+
+def call(name: str, *arguments):
+    return getattr(torch.ops.contract, name)(*arguments)
+
+
+def test_every_header_is_compiled_here_and_listed_in_the_page():
+    ours = ROOT / "torch_npu" / "include" / "torch_npu"
+    headers = {str(path.relative_to(ours.parent)) for path in ours.rglob("*.h")}
+    source = (SOURCES / "contract.cpp").read_text()
+    page = (ROOT / "docs" / "extensions.md").read_text()
+    assert headers == set(re.findall(r'#include "(torch_npu/[^"]+)"', source))
+    assert [name for name in sorted(headers) if name.removeprefix("torch_npu/csrc/") not in page] == []
+    assert [name for name in sorted(headers) if not (INCLUDE / name).is_file()] == []
+
+
+def test_handles_of_the_current_stream():
+    stream = torch.npu.Stream()
+    with torch.npu.stream(stream):
+        handle, drained, converted, _, device, default = call("streams")
+    assert handle == drained == converted == stream.npu_stream
+    assert (device, default) == (0, torch.npu.default_stream().npu_stream)
+    assert call("streams")[0] == torch.npu.current_stream().npu_stream
+
+
+@pytest.mark.parametrize("high", [False, True])
+def test_a_stream_guard_restores_the_stream(high):
+    before, within, after = call("stream_guard", high)
+    assert before == after == torch.npu.current_stream().stream_id
+    assert within not in (-1, before)
+
+
+def test_device_guards_restore_the_device():
+    assert call("device_guard", 2) == [0, 2, 0, 2, 0]
+    assert call("exchange_device", 3) == 3
+    assert call("exchange_device", -1) == 0
+    assert torch.npu.current_device() == 0
+    with pytest.raises(RuntimeError, match="99"):
+        call("device_guard", 99)
+    assert call("device_count") == torch.npu.device_count()
+    assert call("synchronize") is True
+
+
+def test_events_measure_and_refuse_without_timing():
+    milliseconds, microseconds = call("timed", torch.ones(1 << 16, device="npu"))
+    assert 0 <= milliseconds < 60_000
+    assert abs(microseconds / 1e3 - milliseconds) < 0.01
+    with pytest.raises(RuntimeError, match=r"elapsed_time needs events with timing.*ACL_EVENT_TIME_LINE"):
+        call("untimed")
+
+
+def test_a_stream_waits_for_an_event():
+    assert call("waited", torch.ones(100_000, device="npu")).sum().item() == 300_000
+
+
+def test_raw_memory_is_the_caches():
+    before, within, after = call("raw_memory", 1 << 20)
+    assert (within - before, after) == (1 << 20, before)
+
+
+def test_pinned_blocks_are_known():
+    known, foreign = call("pinned")
+    assert (known, foreign) == (0, 100000)
+
+
+def test_from_blob_shows_the_memory():
+    x = torch.arange(10.0, device="npu")
+    shown = call("blob", x)
+    assert shown.tolist() == [[1, 2], [5, 6]]
+    x[5] = -1
+    assert shown[1, 0].item() == -1
+    assert call("blob_deleter", x) == [0, 1]
+
+
+def test_outputs():
+    made = call("prepared", torch.ones(2, device="npu:1", dtype=torch.float16), [3, 4])
+    assert (made.shape, made.dtype, made.device) == ((3, 4), torch.float16, torch.device("npu:1"))
+    with pytest.raises(RuntimeError, match="Expected NPU tensor.*cpu"):
+        call("prepared", torch.ones(2), [3])
+
+
+def test_formats_are_tags():
+    x = torch.arange(6.0, device="npu").view(2, 3)
+    nz = call("npu_format_cast", x, 29)
+    assert (call("get_npu_format", x), call("get_npu_format", nz)) == (2, 29)
+    assert torch.equal(x, nz)
+    made = call("with_format", [2, 3], 29)
+    assert (made.dtype, made.device.type, call("get_npu_format", made)) == (torch.float16, "npu", 29)
+    assert call("storage_sizes", x.clone()) == [2, 3]
+    assert call("storage_sizes", x[:, :2]) == [6]
+    with pytest.raises(ValueError, match="there is no format 77"):
+        call("npu_format_cast", x, 77)
+    with pytest.raises(RuntimeError, match="Expected NPU tensor"):
+        call("get_npu_format", x.cpu())
+
+
+def test_is_npu_and_initialize():
+    assert call("is_npu", torch.ones(1, device="npu")) and not call("is_npu", torch.ones(1))
+    call("initialize", torch.device("npu:1"))
+    call("initialize", torch.device("cpu"))
+    with pytest.raises(RuntimeError, match="99"):
+        call("initialize", torch.device("npu:99"))
+
+
+def test_the_generator_gives_seeds_and_offsets():
+    torch.npu.manual_seed(7)
+    assert call("philox", None, 10) == [7, 0, 12]
+    assert call("philox", None, 4) == [7, 12, 16]
+    own = torch.Generator("npu").manual_seed(9)
+    assert call("philox", own, 1) == [9, 0, 4]
+    expected = torch.rand(4, device="npu", generator=torch.Generator("npu").manual_seed(9)).tolist()
+    assert torch.rand(4, device="npu", generator=own).tolist() != expected
+    with pytest.raises(
+        RuntimeError, match="Expected a '(npu|privateuseone)' device type for generator but found 'cpu'"
+    ):
+        call("philox", torch.Generator(), 1)
+
+
+def test_a_command_calls_its_handler_at_once():
+    assert call("command", 0) == 3
+    with pytest.raises(RuntimeError, match="aclnnPretended failed"):
+        call("command", 161002)
+    assert call("command_stream", True) != call("command_stream", False)
+    with pytest.raises(RuntimeError, match=r"needs Name\(...\) before Run"):
+        call("nameless")
+
+
+def test_a_command_of_inputs_and_outputs_is_refused_by_name():
+    with pytest.raises(NotImplementedError, match="RoiAlign is described by Input, Output and Attr.*EXEC_NPU_CMD_EXT"):
+        call("described", torch.ones(1, device="npu"))
+
+
+def test_a_status_becomes_an_exception():
+    call("check_status", 0)
+    with pytest.raises(RuntimeError, match="returned 107000 ACL_ERROR_RT_PARAM_INVALID"):
+        call("check_status", 107000)
+
+
+def test_sync_debug_mode():
+    x = torch.ones(1, device="npu")
+    call("sync_debug", 0)
+    try:
+        with pytest.raises(RuntimeError, match="called a synchronizing NPU operation"):
+            call("sync_debug", 2)
+        with pytest.raises(RuntimeError, match="called a synchronizing NPU operation"):
+            x.item()
+    finally:
+        torch.npu.set_sync_debug_mode(0)
+    assert x.item() == 1

@@ -1,0 +1,151 @@
+"""torch_npu.utils.custom_ops: operators from a file in the manner of npu_custom.yaml."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.extension.build import SOURCES, TOOLS
+from torch_npu.utils import custom_ops
+
+ONE = "custom:\n  - func: f(Tensor x) -> Tensor\n    gen_opapi:\n      out: {size: x, dtype: x}\n      exec: aclnnAbs\n"
+
+
+@pytest.fixture(scope="module")
+def ops(tmp_path_factory):
+    os.environ["PATH"] = TOOLS
+    custom_ops.load(
+        SOURCES / "npu_custom.yaml",
+        SOURCES / "npu_custom_derivatives.yaml",
+        library="from_yaml",
+        build_directory=str(tmp_path_factory.mktemp("yaml")),
+        extra_cflags=["-O0"],
+    )
+    return torch.ops.from_yaml
+
+
+def test_values_and_gradients_are_those_of_the_own_operator(ops):
+    x = torch.linspace(-3, 3, 12, device="npu").view(3, 4).requires_grad_()
+    own = x.detach().clone().requires_grad_()
+    ops.fast_gelu_custom(x).square().sum().backward()
+    torch.ops.npu.npu_fast_gelu(own).square().sum().backward()
+    assert torch.equal(ops.fast_gelu_custom(x), torch.ops.npu.npu_fast_gelu(own))
+    assert torch.equal(x.grad, own.grad)
+
+
+def test_a_formula_of_pytorchs_operators(ops):
+    x = torch.randn(3, 1, device="npu", requires_grad=True)
+    y = torch.randn(1, 4, device="npu", requires_grad=True)
+    out = ops.scaled_sum(x, y, alpha=2)
+    assert torch.equal(out, x + 2 * y)
+    out.sum().backward()
+    assert x.grad.tolist() == [[4.0]] * 3 and y.grad.tolist() == [[6.0] * 4]
+
+
+def test_listed_sizes_and_types(ops):
+    sums = ops.row_sums(torch.ones(2, 5, device="npu"), torch.float16)
+    assert (sums.dtype, sums.tolist()) == (torch.float16, [5, 5])
+
+
+def test_two_results(ops):
+    x, gamma = torch.randn(3, 8, device="npu"), torch.rand(8, device="npu")
+    y, rstd = ops.normed(x, gamma, 1e-5)
+    expected, expected_rstd = torch.ops.npu.npu_rms_norm(x, gamma, 1e-5)
+    assert torch.equal(y, expected) and torch.equal(rstd, expected_rstd) and rstd.shape == (3, 1)
+
+
+def test_in_place(ops):
+    x = torch.arange(3.0, device="npu")
+    version = x._version
+    assert ops.twice_(x) is x or ops.twice_(x).data_ptr() == x.data_ptr()
+    assert x[1].item() in (2.0, 4.0) and x._version > version
+
+
+def test_meta_has_the_same_results(ops):
+    y, rstd = ops.normed(torch.empty(3, 8, device="meta"), torch.empty(8, device="meta"))
+    assert (y.shape, rstd.shape, rstd.dtype) == ((3, 8), (3, 1), torch.float32)
+    assert ops.row_sums(torch.empty(7, 2, device="meta"), torch.float64).shape == (7,)
+
+
+def test_pytorchs_check_of_operators(ops):
+    x = torch.randn(4, 3, device="npu", requires_grad=True)
+    checks = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")  # the fourth knows CPU, CUDA and XPU alone
+    torch.library.opcheck(ops.fast_gelu_custom.default, (x,), test_utils=checks)
+    y = torch.randn(3, device="npu", requires_grad=True)
+    torch.library.opcheck(ops.scaled_sum.default, (x, y), test_utils=checks)
+
+
+def test_cpu_tensors_are_refused_and_missing_gradients_said(ops):
+    with pytest.raises(NotImplementedError, match=r"torch.ops.from_yaml.row_sums runs on the npu only.*\.npu\(\)"):
+        ops.row_sums(torch.ones(2, 2), torch.float32)
+    x = torch.ones(2, 2, device="npu", requires_grad=True)
+    with pytest.raises(RuntimeError, match="derivative for from_yaml::row_sums is not implemented"):
+        ops.row_sums(x, torch.float32).sum().backward()
+
+
+def test_rows_of_other_versions_are_left_out(ops):
+    assert not hasattr(ops, "of_another_version")
+
+
+def test_the_command_writes_the_source(tmp_path):
+    (tmp_path / "one.yaml").write_text(ONE)
+    command = [sys.executable, "-m", "torch_npu.utils.custom_ops", "one.yaml", "-o", "out.cpp"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "out.cpp: 1 operators; build it with NpuExtension\n", done.stderr
+    assert "EXEC_NPU_CMD_EXT(aclnnAbs, x, out)" in (tmp_path / "out.cpp").read_text()
+    (tmp_path / "one.yaml").write_text(ONE.replace("size: x", "size: z"))
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+def generated(folder: Path, text: str, derivatives: str | None = None) -> str:
+    (folder / "ops.yaml").write_text(text)
+    if derivatives:
+        (folder / "derivatives.yaml").write_text(derivatives)
+    return custom_ops.generate(folder / "ops.yaml", folder / "derivatives.yaml" if derivatives else None)
+
+
+def test_numbers_get_the_types_of_declared_functions(tmp_path):
+    text = ONE.replace("Tensor x)", "Tensor x, float eps)").replace("aclnnAbs", "aclnnThreshold, x, 1, 2, out")
+    assert "EXEC_NPU_CMD_EXT(aclnnThreshold, x, 1, 2, out)" in generated(tmp_path, text)
+    text = ONE.replace("aclnnAbs", "aclnnReduceSum, x, at::IntArrayRef({0}), 1, at::kFloat, out")
+    assert "static_cast<bool>(1)" in generated(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (("size: x", "size: z"), r"ops.yaml:2: size: 'z' is neither an argument, a list such as \[x.size\(0\), 4\]"),
+        (("dtype: x", "dtype: float"), r"ops.yaml:2: dtype: 'float' is neither an argument nor a type"),
+        (("aclnnAbs", "aclnnAbs, x"), r"f: aclnnAbs takes 2 values, aclTensor\*, aclTensor\*; the row gives x"),
+        (("aclnnAbs", "abs"), "'abs' is no function such as aclnnAdd"),
+        (("Tensor x)", "Tensor x"), "ops.yaml:2: cannot read the schema"),
+        (("Tensor x)", "Tensor x, Banana b)"), "ops.yaml:2: cannot read the schema"),
+        (("Tensor x)", "Tensor x, int? n=None)"), "n is a int[?]: aclnnAbs cannot be given nothing"),
+        (("-> Tensor", "-> (Tensor, Tensor)"), "2 results that are not arguments, but 1 are described"),
+        (("-> Tensor", "-> int"), "results must be tensors"),
+        (("custom:", "official:"), "section `official` is not for users' operators"),
+        (("gen_opapi", "gen_opapy"), "unknown keys gen_opapy"),
+        (("exec: aclnnAbs", "structured_inherit: abs.out"), "`gen_opapi:` with `out:` and `exec: aclnnX` is needed"),
+        (("    gen_opapi", "    op_api: soon\n    gen_opapi"), "op_api: 'soon' is no version"),
+        (("    gen_opapi", "    op_api: v2.1\n    gen_opapi"), "no operator for torch 2.13"),
+    ],
+)  # fmt: skip
+def test_mistakes_name_the_line_and_what_is_wrong(tmp_path, change, error):
+    with pytest.raises(ValueError, match=error):
+        generated(tmp_path, ONE.replace(*change))
+
+
+def test_derivatives_of_what_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match="derivatives are given for g, which it does not define"):
+        generated(tmp_path, ONE, "backward:\n  - name: g(Tensor x) -> Tensor\n    x: grad\n")
+
+
+def test_a_library_must_be_a_name():
+    with pytest.raises(ValueError, match="'a-b' cannot be a namespace"):
+        custom_ops.generate(SOURCES / "npu_custom.yaml", library="a-b")

@@ -1,0 +1,122 @@
+"""Packages of custom operators: found by the plugin and through aclnn<X> by name, in the documented order."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.extension import build
+
+CODE = """
+import os, torch
+torch.ops.load_library(os.environ["CONTRACT"])
+print(torch.ops.contract.scaled(torch.tensor([1.0, 2.0], device="npu"), 3.0).tolist())
+"""
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory) -> Path:
+    """two/ and five/ in a folder of packages, and as vendors of an opp folder."""
+    folder = tmp_path_factory.mktemp("packages")
+    for name, factor in (("two", 2.0), ("five", 5.0)):
+        build.package(folder / name, factor)
+        vendor = folder / "opp" / "vendors" / name
+        vendor.parent.mkdir(parents=True, exist_ok=True)
+        vendor.symlink_to(folder / name)
+    return folder
+
+
+def run(contract: Path, code: str = CODE, **variables: str) -> subprocess.CompletedProcess:
+    keep = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND_")}
+    own = {**keep, "CONTRACT": str(contract), **variables}
+    return subprocess.run([sys.executable, "-c", code], env=own, cwd="/", capture_output=True, text=True, timeout=300)
+
+
+def scaled(contract: Path, **variables: str) -> str:
+    done = run(contract, **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def priority(packages: Path, order: str) -> str:
+    (packages / "opp" / "vendors" / "config.ini").write_text(f"load_priority={order}\n")
+    return str(packages / "opp")
+
+
+def test_a_named_package_is_found(contract, packages):
+    assert scaled(contract, ASCEND_CUSTOM_OPP_PATH=str(packages / "two")) == "[6.0, 12.0]"
+
+
+def test_the_first_of_several_wins(contract, packages):
+    assert scaled(contract, ASCEND_CUSTOM_OPP_PATH=f"{packages}/five:{packages}/two") == "[15.0, 30.0]"
+    assert scaled(contract, ASCEND_CUSTOM_OPP_PATH=f"{packages}/nothing:{packages}/two") == "[6.0, 12.0]"
+
+
+def test_vendors_follow_their_priority(contract, packages):
+    assert scaled(contract, ASCEND_OPP_PATH=priority(packages, "two,five")) == "[6.0, 12.0]"
+    assert scaled(contract, ASCEND_OPP_PATH=priority(packages, "five, two")) == "[15.0, 30.0]"
+
+
+def test_named_packages_come_before_vendors(contract, packages):
+    opp = priority(packages, "five")
+    assert scaled(contract, ASCEND_OPP_PATH=opp, ASCEND_CUSTOM_OPP_PATH=str(packages / "two")) == "[6.0, 12.0]"
+
+
+def test_a_program_may_name_a_package_after_the_import(contract, packages):
+    code = f"import os, torch\nos.environ['ASCEND_CUSTOM_OPP_PATH'] = {str(packages / 'five')!r}\n{CODE}"
+    done = run(contract, code)
+    assert done.stdout.strip() == "[15.0, 30.0]", done.stderr
+
+
+def test_without_a_package_the_error_says_where_was_looked(contract, packages):
+    done = run(contract, ASCEND_CUSTOM_OPP_PATH=str(packages / "nothing"))
+    assert "NotImplementedError: npu: aclnnScaleCust was not found in libopapi.so in /" in done.stderr
+    assert f"and in the packages {packages}/nothing/op_api/lib/libcust_opapi.so (not there)" in done.stderr
+
+
+def test_a_library_that_cannot_be_loaded_is_left_out_with_its_reason(contract, packages, tmp_path):
+    broken = tmp_path / "op_api" / "lib" / "libcust_opapi.so"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("no library")
+    done = run(contract, ASCEND_CUSTOM_OPP_PATH=f"{tmp_path}:{packages}/two")
+    assert done.stdout.strip() == "[6.0, 12.0]"
+    assert f"the custom operators of {broken} are left out: " in done.stderr and "file too short" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_library_of_another_user_is_left_out(contract, packages, tmp_path):
+    library = build.package(tmp_path / "foreign", 7.0)
+    os.chown(library, 12345, -1)
+    done = run(contract, ASCEND_CUSTOM_OPP_PATH=f"{tmp_path}/foreign:{packages}/two")
+    assert done.stdout.strip() == "[6.0, 12.0]"
+    assert "it belongs to neither root nor this user" in done.stderr
+
+
+def test_operators_of_torch_npu_come_from_a_package_too(contract, packages, tmp_path):
+    """As on CANN: a package's aclnnFoo is taken before libopapi's."""
+    source = tmp_path / "own.cpp"
+    source.write_text(
+        """
+#include <acl/acl.h>
+#include <aclnn/api.h>
+extern "C" aclnnStatus aclnnAbsGetWorkspaceSize(const aclTensor* x, aclTensor* out, uint64_t* size,
+                                                aclOpExecutor** executor) {
+  return aclnnNegGetWorkspaceSize(x, out, size, executor);
+}
+extern "C" aclnnStatus aclnnAbs(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
+  return aclnnNeg(workspace, size, executor, stream);
+}
+"""
+    )
+    library = tmp_path / "op_api" / "lib" / "libcust_opapi.so"
+    library.parent.mkdir(parents=True)
+    paths, lib64 = build.cpp_extension.include_paths(), build.cpp_extension.library_paths()[1]
+    command = ["g++", "-shared", "-fPIC", f"-I{paths[0]}", str(source), f"-L{lib64}", "-lopapi", "-lnnopbase"]
+    subprocess.run([*command, "-o", str(library)], check=True)
+    code = "import torch; print(torch.abs(torch.tensor([1.0, -2.0], device='npu')).tolist())"
+    done = run(contract, code, ASCEND_CUSTOM_OPP_PATH=str(tmp_path))
+    assert done.stdout.strip() == "[-1.0, 2.0]", done.stderr

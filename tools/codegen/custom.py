@@ -1,0 +1,282 @@
+"""Generate the C++ of users' operators from a file in the manner of op-plugin's npu_custom.yaml.
+
+    python -m torch_npu.utils.custom_ops npu_custom.yaml --derivatives derivatives.yaml -o npu_custom.cpp
+
+which calls it where it is installed, in torch_npu/_codegen. The format is in docs/guide/custom_operators.md. Each row
+becomes what a row of ops/npu.yaml becomes (npu_row.py): a schema, a kernel for the device, a meta kernel with the same
+results, a gradient, a refusal of CPU tensors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import tables  # noqa: E402
+from npu_row import Row, Wrapper  # noqa: E402
+from npu_schema import Argument, parse  # noqa: E402
+
+VERSION = (2, 13)
+# A row's other keys say by which of the vendor's ways it runs, which here is always aclnn.
+KEYS = {"func", "op_api", "acl_op", "gen_opapi", "exposed", "internal_format_opapi", "impl_ns"}
+# What a schema's argument may not be where the function takes it as it is: there is no value for "not given".
+UNGIVEN = {"int?", "float?", "bool?", "str?", "ScalarType?", "Generator?", "Tensor[]?"}
+HELPERS = ("broadcast", "sizes_of", "with_size", "without_last", "halved", "reduced")
+NUMBERS = {"int64_t", "int32_t", "int16_t", "int8_t", "uint64_t", "uint32_t", "bool", "float", "double", "int"}
+
+
+class Custom:
+    """One file of operators, with its derivatives: text in, C++ out. Errors are ValueError that name file and line."""
+
+    def __init__(self, text: str, table: str, derivatives: str | None = None, library: str = "npu") -> None:
+        if not re.fullmatch(r"[A-Za-z_]\w*", library):
+            raise ValueError(f"{library!r} cannot be a namespace of torch.ops: it must be a name")
+        self.table, self.library = table, library
+        self.lines = [n for n, line in enumerate(text.splitlines(), 1) if re.match(r"\s*- func:", line)]
+        self.rows: list[Row] = []
+        self.derivatives = self.read_derivatives(derivatives) if derivatives else {}
+        for line, data in zip(self.lines, self.entries(self.parsed(text, table)), strict=True):
+            if self.applies(data.get("op_api", "all_version"), line):
+                self.rows.append(self.row(line, data))
+        if not self.rows:
+            raise ValueError(f"{table}: no operator for torch {VERSION[0]}.{VERSION[1]}: rows are `- func: <schema>`")
+        known = {r.schema.full for r in self.rows}
+        if unknown := sorted(set(self.derivatives) - known):
+            raise ValueError(f"{table}: derivatives are given for {', '.join(unknown)}, which it does not define")
+
+    @staticmethod
+    def parsed(text: str, table: str) -> Any:
+        try:
+            return tables.parse(text)
+        except tables.yaml.YAMLError as error:
+            raise ValueError(f"{table}: {error}") from error
+
+    def entries(self, data: Any) -> list[dict]:
+        if isinstance(data, list):
+            return data
+        if not isinstance(data, dict):
+            raise ValueError(f"{self.table}: expected sections of rows `- func: <schema>`")
+        found = []
+        for section, rows in data.items():
+            if section == "all_version" or not rows:
+                continue
+            if section not in ("custom", "symint"):
+                raise ValueError(f"{self.table}: section `{section}` is not for users' operators: write `custom:`")
+            found += rows
+        return found
+
+    def applies(self, versions: Any, line: int) -> bool:
+        """Is torch 2.13 among `all_version`, `v2.7`, `[v2.1, newest]`?"""
+        if versions in ("all_version", ["all_version"]):
+            return True
+        bounds = versions if isinstance(versions, list) else [versions]
+        numbers = []
+        for bound in bounds:
+            found = re.fullmatch(r"v(\d+)\.(\d+)", str(bound))
+            if not found and bound != "newest":
+                raise ValueError(
+                    f"{self.table}:{line}: op_api: {bound!r} is no version such as v2.13, newest, all_version"
+                )
+            numbers.append(tuple(map(int, found.groups())) if found else VERSION)
+        return numbers[0] <= VERSION <= numbers[-1] if len(numbers) == 2 else VERSION in numbers
+
+    def read_derivatives(self, text: str) -> dict[str, dict]:
+        """Operator -> its formulas."""
+        data = self.parsed(text, "derivatives")
+        rows = data.get("backward", []) if isinstance(data, dict) else data
+        found = {}
+        for row in rows or []:
+            formulas = {k: v for k, v in row.items() if k not in ("name", "version")}
+            if self.applies(row.get("version", "all_version"), 0):
+                found[parse(row["name"]).full] = formulas
+        return found
+
+    def row(self, line: int, data: dict) -> Row:
+        def wrong(text: str) -> ValueError:
+            return ValueError(f"{self.table}:{line}: {text}")
+
+        if unknown := sorted(set(data) - KEYS):
+            raise wrong(f"unknown keys {', '.join(unknown)}")
+        try:
+            schema = parse(data["func"])
+        except (KeyError, ValueError, AttributeError) as error:
+            raise wrong(f"cannot read the schema {data['func']!r}: {error}") from error
+        rules = data.get("gen_opapi")
+        if not isinstance(rules, dict) or "exec" not in rules:
+            raise wrong(f"{schema.full}: `gen_opapi:` with `out:` and `exec: aclnnX` is needed: it says what to call")
+        if "structured_inherit" in rules:
+            raise wrong(f"{schema.full}: structured_inherit is for operators of PyTorch's own: write out and exec")
+        given = {key: rule for key, rule in rules.items() if key != "exec"}
+        made = [r for r in schema.returns if not r.alias]
+        if any(r.type != "Tensor" for r in made):
+            raise wrong(f"{schema.full}: results must be tensors")
+        if len(given) != len(made):
+            raise wrong(f"{schema.full}: {len(made)} results that are not arguments, but {len(given)} are described")
+        names = {a.name: a for a in schema.arguments}
+        outputs = {str(rule.get("name", key)): self.result(rule, names, wrong) for key, rule in given.items()}
+        row = Row(line, schema, {"call": ""}, outputs, self.table)
+        row.data["exec"] = rules["exec"]
+        if schema.full in self.derivatives:
+            row.data["grad"] = self.gradient(row, self.derivatives[schema.full], wrong)
+        return row
+
+    @staticmethod
+    def result(rule: Any, names: dict[str, Argument], wrong: Any) -> str:
+        """The Result (csrc/ops/npu/result.h) of `{size: ..., dtype: ...}`."""
+        if not isinstance(rule, dict) or set(rule) - {"size", "dtype", "name"} or not {"size", "dtype"} <= set(rule):
+            raise wrong(f"a result is described by `size:` and `dtype:`, not by {rule!r}")
+
+        def tensor(name: str) -> str:
+            if names[name].type != "Tensor":
+                raise wrong(f"{name} is a {names[name].type}: size and dtype are taken from a Tensor")
+            return name
+
+        size, dtype = rule["size"], str(rule["dtype"])
+        if dtype in names and names[dtype].type == "ScalarType":
+            kind = dtype
+        elif dtype in names:
+            kind = f"{tensor(dtype)}.scalar_type()"
+        elif re.fullmatch(r"(?:at::)?k[A-Z]\w*", dtype):
+            kind = "at::" + dtype.removeprefix("at::")
+        else:
+            raise wrong(f"dtype: {dtype!r} is neither an argument nor a type such as at::kFloat")
+        if isinstance(size, list):
+            size = "[" + ", ".join(map(str, size)) + "]"
+        size = str(size).strip()
+        if size in names:
+            return f"sized(sizes_of({tensor(size)}), {kind})"
+        if listed := re.fullmatch(r"[\[{](.*)[\]}]", size, re.S):
+            return f"sized({{{re.sub(r'[.]size[(]', '.sym_size(', listed[1])}}}, {kind})"
+        if re.match(rf"(?:{'|'.join(HELPERS)})\(", size):
+            return f"sized({size}, {kind})"
+        raise wrong(
+            f"size: {size!r} is neither an argument, a list such as [x.size(0), 4], nor one of {', '.join(HELPERS)}"
+        )
+
+    @staticmethod
+    def gradient(row: Row, formulas: dict, wrong: Any) -> dict[str, str]:
+        """Formulas of derivatives.yaml, with its names of gradients and results as npu_grad.py has them."""
+        names = list(row.outputs) or [r.name for r in row.schema.returns]
+        flags = formulas.pop("output_differentiability", [True] * len(names))
+        found = {}
+        for inputs, formula in formulas.items():
+            if formula in ("not_differentiable", "non_differentiable"):
+                continue
+            text = re.sub(r"\bgrads\[(\d+)\]", lambda m: f"grad_{names[int(m[1])]}", str(formula))
+            text = re.sub(r"\bresult(\d+)\b", lambda m: names[int(m[1])], text)
+            text = re.sub(r"\bresult\b", names[0], text)
+            for name, flag in zip(names, flags, strict=True):
+                if not flag and re.search(rf"\bgrad_{name}\b", text):
+                    raise wrong(f"{row.schema.full}: {inputs} uses the gradient of {name}, which has none")
+            found[inputs] = text
+        return found
+
+    def text(self, prototypes: str) -> str:
+        """The C++ file. `prototypes` is the text of aclnn/api.h: numbers get the types that functions have there."""
+        schemas = {r.schema.full: r.schema for r in self.rows}
+        wrappers = [Wrapper(row, self.call(row, prototypes), schemas, self.library) for row in self.rows]
+        libraries: dict[str, list[str]] = {}
+        for w in wrappers:
+            for key, line in w.registrations().items():
+                libraries.setdefault(key, []).append(line)
+        space = f"custom_{self.library}"
+        return "\n".join(
+            [
+                f"// Generated from {self.table} by torch_npu.utils.custom_ops: torch.ops.{self.library}.",
+                '#include "torch_npu/csrc/extension/custom_op.h"',
+                "",
+                f"namespace {space} {{",
+                "using namespace torch_npu::custom_op;",
+                *(w.declarations() for w in wrappers),
+                "namespace {",
+                *(w.text() for w in wrappers),
+                "}  // namespace",
+                *(w.caller() for w in wrappers),
+                f"TORCH_LIBRARY_FRAGMENT({self.library}, m) {{",
+                *(f'  m.def(R"({w.schema.text})", {{at::Tag::pt2_compliant_tag}});' for w in wrappers),
+                "}",
+                *(
+                    f"TORCH_LIBRARY_IMPL({self.library}, {key}, m) {{\n" + "\n".join(lines) + "\n}"
+                    for key, lines in libraries.items()
+                ),
+                f"}}  // namespace {space}",
+                "",
+            ]
+        )
+
+    def call(self, row: Row, prototypes: str) -> str:
+        def wrong(text: str) -> ValueError:
+            return ValueError(f"{self.table}:{row.line}: {row.schema.full}: {text}")
+
+        function, _, listed = str(row.data["exec"]).partition(",")
+        function = function.strip()
+        if not re.fullmatch(r"acl\w+", function):
+            raise wrong(f"exec: {function!r} is no function such as aclnnAdd")
+        arguments = {a.name: a for a in row.schema.arguments}
+        values = [v.strip() for v in split(listed)] if listed.strip() else [*arguments, *row.outputs]
+        for name in values:
+            if name in arguments and arguments[name].type in UNGIVEN:
+                raise wrong(
+                    f"{name} is a {arguments[name].type}: {function} cannot be given nothing. List the "
+                    f"values in `exec:`, such as {name}.value_or(...)"
+                )
+        if types := declared(function, prototypes):
+            if len(types) != len(values):
+                raise wrong(
+                    f"{function} takes {len(types)} values, {', '.join(types)}; the row gives {', '.join(values)}"
+                )
+            values = [f"static_cast<{t}>({v})" if t in NUMBERS else v for t, v in zip(types, values, strict=True)]
+        return f"EXEC_NPU_CMD_EXT({function}, {', '.join(values)})"
+
+
+def split(text: str) -> list[str]:
+    """At commas outside of brackets."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    return [p for p in [*parts, text[start:]] if p.strip()]
+
+
+def declared(function: str, prototypes: str) -> list[str]:
+    """The types of phase one's parameters before workspaceSize and executor; empty where it is not declared."""
+    found = re.search(rf"\b{function}GetWorkspaceSize\(([^)]*)\)", prototypes)
+    if not found:
+        return []
+    parts = [p.strip() for p in found[1].split(",")][:-2]
+    return [re.sub(r"\s*\w+$", "", p.removeprefix("const ")) for p in parts]
+
+
+def generate(path: Path, derivatives: Path | None, library: str, prototypes: Path) -> str:
+    """The C++ of a file. ValueError names file, line and what is wrong; OSError where a file cannot be read."""
+    formulas = derivatives.read_text(encoding="utf-8") if derivatives else None
+    custom = Custom(path.read_text(encoding="utf-8"), path.name, formulas, library)
+    return custom.text(prototypes.read_text(encoding="utf-8"))
+
+
+def main(prototypes: Path) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_npu.utils.custom_ops",
+        description="The C++ of operators described in a file in the manner of npu_custom.yaml.",
+    )
+    parser.add_argument("file", type=Path, help="npu_custom.yaml: schema, results, aclnn function of each operator")
+    parser.add_argument("--derivatives", type=Path, help="derivatives.yaml: the formulas of gradients")
+    parser.add_argument("--library", default="npu", help="the namespace of torch.ops (default: npu)")
+    parser.add_argument("-o", "--output", type=Path, help="the C++ file (default: beside the file)")
+    arguments = parser.parse_args()
+    try:
+        text = generate(arguments.file, arguments.derivatives, arguments.library, prototypes)
+    except (OSError, ValueError, SystemExit) as error:
+        print(error, file=sys.stderr)
+        return 1
+    output = arguments.output or arguments.file.with_suffix(".cpp")
+    output.write_text(text, encoding="utf-8")
+    print(f"{output}: {text.count('// ' + arguments.file.name + ':')} operators; build it with NpuExtension")
+    return 0

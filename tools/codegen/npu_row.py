@@ -1,0 +1,182 @@
+"""A row of a table of operators, and the C++ that it becomes.
+
+The device's kernel, the meta kernel with the same results, the gradient, what is registered. Of ops/npu.yaml (npu.py),
+and of the files that users write (custom.py).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import npu_grad
+from npu_schema import Schema
+
+
+class Row(NamedTuple):
+    """One row of a table of operators and the line it stands on."""
+
+    line: int
+    schema: Schema
+    data: dict
+    outputs: dict[str, str]  # name -> rule
+    table: str = "ops/npu.yaml"
+
+    def error(self, text: str) -> SystemExit:
+        return SystemExit(f"{self.table}:{self.line}: {self.schema.full}: {text}")
+
+    @property
+    def composite(self) -> bool:
+        return "composite" in self.data
+
+    @property
+    def returns_arguments(self) -> bool:
+        return bool(self.schema.returns) and all(r.alias for r in self.schema.returns)
+
+
+class Wrapper:
+    """The C++ of one row: `call` writes its results, `library` is the namespace of torch.ops that it is in."""
+
+    def __init__(self, row: Row, call: str, schemas: dict[str, Schema], library: str = "npu") -> None:
+        self.row, self.schema, self.call, self.schemas, self.library = row, row.schema, call, schemas, library
+
+    @property
+    def namespace(self) -> str:
+        return f"op_{self.schema.ident}"
+
+    @property
+    def named(self) -> str:
+        return f'"{self.library}::{self.schema.name}", "{self.schema.overload}"'
+
+    @property
+    def symbolic(self) -> bool:
+        return any("SymInt" in a.cpp for a in self.schema.arguments)
+
+    def results(self) -> str:
+        check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
+        n = len(self.row.outputs)
+        rules = ", ".join(r if "(" in r or "{" in r else f"like({r})" for r in self.row.outputs.values())
+        body = f"  return {{{rules}}};\n"
+        return f"std::array<Result, {n}> results({self.schema.parameters}) {{\n{check}{body}}}\n"
+
+    def returned(self) -> str:
+        made = iter(self.row.outputs)
+        by_alias = {a.alias: a.name for a in self.schema.arguments if a.alias}
+        values = [by_alias[r.alias] if r.alias else next(made) for r in self.schema.returns]
+        if not values:
+            return ""
+        return f"  return {values[0]};\n" if len(values) == 1 else f"  return {{{', '.join(values)}}};\n"
+
+    def kernel(self, name: str, before: list[str], after: list[str]) -> str:
+        """Checks and outputs, which are `name`'s: on the device, or without memory."""
+        lines = list(before)
+        if self.row.outputs:
+            lines.append(f"const auto made = results({self.schema.names});")
+        elif "check" in self.row.data:
+            lines.append(f"{self.row.data['check']};")
+        lines += [f"at::Tensor {out} = on_{name}(made[{i}]);" for i, out in enumerate(self.row.outputs)]
+        head = f"{self.schema.cpp_return} {name}({self.schema.parameters}) {{\n"
+        return head + "".join(f"  {line}\n" for line in lines + after) + self.returned() + "}\n"
+
+    def device(self) -> str:
+        tensors = [a.name for a in self.schema.arguments if a.is_tensor and a.type != "Tensor[]?"]
+        call = self.call + ";"
+        if self.row.outputs:
+            some = " || ".join(f"({name}.defined() && {name}.numel() != 0)" for name in self.row.outputs)
+            if not self.schema.mutates:
+                call = f"if ({some}) {{ {call} }}"
+        return self.kernel("device", [f"const NPUGuard guard(first_device({', '.join(tensors)}));"], [call])
+
+    def meta(self) -> str:
+        return self.kernel("meta", [], [])
+
+    def has_meta(self) -> bool:
+        made = [r for r in self.schema.returns if not r.alias]
+        return not self.row.composite and len(made) == len(self.row.outputs)
+
+    def written_silently(self) -> list[str]:
+        """Arguments that the operator writes and does not return: PyTorch's fallback does not see that they changed."""
+        returned = {r.alias for r in self.schema.returns}
+        return [a.name for a in self.schema.arguments if a.alias and a.alias not in returned and a.type == "Tensor"]
+
+    def in_place(self) -> str:
+        s = self.schema
+        bumps = "".join(
+            f"  if (!{n}.is_inference()) {n}.unsafeGetTensorImpl()->bump_version();\n" for n in self.written_silently()
+        )
+        tensors = ", ".join(a.name for a in s.arguments if a.is_tensor)
+        return (
+            f"{s.cpp_return} in_place(c10::DispatchKeySet keys, {s.parameters}) {{\n"
+            f"  static const auto op = schema_of({self.named}).typed<{s.cpp_return}({s.types})>();\n"
+            f"  TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad({tensors}),\n"
+            f'                              "derivative for {self.library}::{s.full} is not implemented; '
+            'call it under no_grad");\n'
+            f"{bumps}  const at::AutoDispatchBelowADInplaceOrView below;\n"
+            f"  return op.redispatch(keys & c10::after_ADInplaceOrView_keyset, {s.names});\n}}\n"
+        )
+
+    def text(self) -> str:
+        parts = [f"// {self.row.table}:{self.row.line}  {self.schema.text}", f"namespace {self.namespace} {{"]
+        if self.row.outputs:
+            parts.append(self.results())
+        if self.row.composite:
+            # What computes a gradient runs in the types that autocast chose on the way there.
+            guard = "  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);\n"
+            backward = "backward" in self.schema.name or "grad" in self.schema.name
+            check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
+            parts.append(
+                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}{check}"
+                f"  return {self.row.data['composite']};\n}}\n"
+            )
+        elif "kernel" not in self.row.data:
+            parts.append(self.device())
+        if self.has_meta():
+            parts.append(self.meta())
+        if self.written_silently() and not self.row.composite:
+            parts.append(self.in_place())
+        if "grad" in self.row.data:
+            parts.append(npu_grad.text(self.row, self.schemas, self.library))
+        parts.append(f"}}  // namespace {self.namespace}\n")
+        return "\n".join(parts)
+
+    def caller(self) -> str:
+        """What C++ calls the operator by: through the dispatcher."""
+        s = self.schema
+        kind = f"{s.cpp_return}({s.types})"
+        return (
+            f"{s.cpp_return} {s.ident}({s.parameters}) {{\n"
+            f"  static const auto op = schema_of({self.named}).typed<{kind}>();\n"
+            f"  return op.call({s.names});\n}}\n"
+        )
+
+    def registrations(self) -> dict[str, str]:
+        """Dispatch key -> registration."""
+        name, ns = self.schema.full, self.namespace
+        if self.row.composite:
+            return {"CompositeImplicitAutograd": f'  m.impl("{name}", TORCH_FN({ns}::composite));'}
+        kernel = self.row.data.get("kernel")
+        found = {
+            "PrivateUse1": f'  m.impl("{name}", TORCH_FN({f"kernels::{kernel}" if kernel else f"{ns}::device"}));',
+            "CPU": f'  m.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&refuse_cpu>());',
+        }
+        if self.has_meta():
+            found["Meta"] = f'  m.impl("{name}", TORCH_FN({ns}::meta));'
+        elif kernel:
+            found["Meta"] = f'  m.impl("{name}", TORCH_FN(kernels::{kernel}_meta));'
+        if "grad" in self.row.data:
+            found["Autograd"] = f'  m.impl("{name}", TORCH_FN({ns}::autograd));'
+        else:
+            found["Autograd"] = f'  m.impl("{name}", torch::autograd::autogradNotImplementedFallback());'
+        if self.written_silently():
+            found["Autograd"] = f'  m.impl("{name}", TORCH_FN({ns}::in_place));'
+        elif self.schema.mutates:
+            in_place = "torch::autograd::autogradNotImplementedInplaceOrViewFallback()"
+            found["ADInplaceOrView"] = f'  m.impl("{name}", {in_place});'
+        return found
+
+    def declarations(self) -> str:
+        s, kernel = self.schema, self.row.data.get("kernel")
+        lines = [f"{s.cpp_return} {s.ident}({s.parameters});"]
+        if kernel:
+            names = [kernel] if self.has_meta() else [kernel, f"{kernel}_meta"]
+            lines += [f"namespace kernels {{ {s.cpp_return} {n}({s.parameters}); }}" for n in names]
+        return "\n".join(lines)

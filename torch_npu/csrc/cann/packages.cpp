@@ -1,0 +1,62 @@
+#include "csrc/cann/packages.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace cann {
+namespace {
+
+constexpr const char* kLibrary = "/op_api/lib/libcust_opapi.so";
+
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t\r");
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) {
+    if (part = trimmed(part); !part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+// The names behind `load_priority=`; none without the file.
+std::vector<std::string> vendors(const std::string& folder) {
+  std::ifstream file(folder + "/config.ini");
+  for (std::string line; std::getline(file, line);) {
+    const size_t equals = line.find('=');
+    if (equals != std::string::npos && trimmed(line.substr(0, equals)) == "load_priority") {
+      return split(line.substr(equals + 1), ',');
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> package_libraries() {
+  std::vector<std::string> paths;
+  if (const char* packages = std::getenv("ASCEND_CUSTOM_OPP_PATH")) {
+    for (const auto& package : split(packages, ':')) paths.push_back(package + kLibrary);
+  }
+  if (const char* opp = std::getenv("ASCEND_OPP_PATH"); opp && *opp) {
+    const std::string folder = std::string(opp) + "/vendors";
+    for (const auto& vendor : vendors(folder)) paths.push_back(folder + "/" + vendor + kLibrary);
+  }
+  return paths;
+}
+
+std::string refusal_of(const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return "not there";
+  if (info.st_uid != 0 && info.st_uid != geteuid()) return "it belongs to neither root nor this user: chown it";
+  return "";
+}
+
+}  // namespace cann

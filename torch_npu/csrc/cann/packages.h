@@ -1,0 +1,18 @@
+// Packages of custom operators: where their libraries would lie, in the order they are searched. Read from the environment when the
+// first operator is called, so a program may set the variables after it has imported torch_npu.
+//   1. <p>/op_api/lib/libcust_opapi.so for each p of ASCEND_CUSTOM_OPP_PATH, separated by ":"
+//   2. <opp>/vendors/<v>/op_api/lib/libcust_opapi.so for each v of `load_priority=` in <opp>/vendors/config.ini, where <opp> is ASCEND_OPP_PATH
+// What it is not: it opens nothing. Who calls it: aclnn.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace cann {
+
+std::vector<std::string> package_libraries();
+
+// Empty if the file may be opened; else why not: it is not there, or belongs to neither root nor the user.
+std::string refusal_of(const std::string& path);
+
+}  // namespace cann

@@ -1,0 +1,173 @@
+// EXEC_NPU_CMD_EXT(aclnnAdd, self, other, alpha, out): one aclnn function, both phases, on the current stream of the tensors' device.
+// Arguments are ATen's values in the order of the function's parameters; each becomes the handle or number that its type stands for:
+//
+//   at::Tensor, optional of it            aclTensor*, null where it is undefined     at::ScalarType, aclDataType   aclDataType
+//   at::Scalar, optional of it            aclScalar*                                 bool, int64_t, double, float  themselves
+//   lists of int64_t, optional of them    aclIntArray*                               strings                       const char*
+//   lists of double or float              aclFloatArray*                             at::TensorList                aclTensorList*
+//   std::array<bool, N>, lists of bool    aclBoolArray*                              lists of at::Scalar           aclScalarList*
+//
+// The function is looked up by name once: packages of custom operators first (docs/extensions.md has the order). Its signature is not known
+// here: a number must have the parameter's own type, as in `static_cast<float>(eps)`; nothing can check it.
+//
+// NotImplementedError names a function that no library has. c10::Error: a CPU tensor (pass its number as at::Scalar), a lazy conjugation or
+// negation (resolve_conj(), resolve_neg()), two devices. What CANN refuses is RuntimeError or torch.AcceleratorError with its message.
+// Thread-safe. Work that fails later is the error of the next call that waits for the stream.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <acl/acl.h>
+#include <c10/core/Scalar.h>
+#include <c10/core/SymIntArrayRef.h>
+#include <c10/util/OptionalArrayRef.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "torch_npu/csrc/core/npu/NPUGuard.h"
+
+namespace torch_npu::extension {
+
+// One aclnn function, found when this is constructed. Not freed: static.
+class TORCH_NPU_API AclnnFunction {
+ public:
+  explicit AclnnFunction(const char* name);
+  // NotImplementedError that says where it was looked for.
+  void* phase_one() const;
+  // `status` is phase one's. Takes the workspace from the cache and calls phase two on the current stream.
+  void launch(int status, uint64_t workspace_size, aclOpExecutor* executor) const;
+
+ private:
+  const void* symbols_;
+};
+
+namespace detail {
+
+TORCH_NPU_API aclTensor* make(const at::Tensor& tensor);
+TORCH_NPU_API aclScalar* make(const at::Scalar& scalar);
+TORCH_NPU_API aclIntArray* make(at::IntArrayRef values);
+TORCH_NPU_API aclFloatArray* make(at::ArrayRef<double> values);
+TORCH_NPU_API aclBoolArray* make(at::ArrayRef<bool> values);
+TORCH_NPU_API aclTensorList* make(at::TensorList tensors);
+TORCH_NPU_API aclScalarList* make(at::ArrayRef<at::Scalar> scalars);
+TORCH_NPU_API aclDataType dtype_of(at::ScalarType type);
+TORCH_NPU_API void destroy(const aclTensor* handle) noexcept;
+TORCH_NPU_API void destroy(const aclScalar* handle) noexcept;
+TORCH_NPU_API void destroy(const aclIntArray* handle) noexcept;
+TORCH_NPU_API void destroy(const aclFloatArray* handle) noexcept;
+TORCH_NPU_API void destroy(const aclBoolArray* handle) noexcept;
+TORCH_NPU_API void destroy(const aclTensorList* handle) noexcept;
+TORCH_NPU_API void destroy(const aclScalarList* handle) noexcept;
+
+// Owns a handle until phase two has returned: the executor keeps what it needs.
+template <class T>
+class Handle {
+ public:
+  explicit Handle(T* handle = nullptr) : handle_(handle) {}
+  Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Handle& operator=(Handle&&) = delete;
+  ~Handle() {
+    if (handle_) destroy(handle_);
+  }
+  T* get() const { return handle_; }
+
+ private:
+  T* handle_;
+};
+
+template <class T>
+struct Plain {
+  T value;
+  T get() const { return value; }
+};
+struct Text {
+  std::string value;
+  const char* get() const { return value.c_str(); }
+};
+
+inline Handle<aclTensor> convert(const at::Tensor& tensor) {
+  return Handle<aclTensor>(tensor.defined() ? make(tensor) : nullptr);
+}
+inline Handle<aclTensor> convert(const std::optional<at::Tensor>& tensor) {
+  return tensor ? convert(*tensor) : Handle<aclTensor>();
+}
+inline Handle<aclScalar> convert(const at::Scalar& scalar) { return Handle<aclScalar>(make(scalar)); }
+inline Handle<aclScalar> convert(const std::optional<at::Scalar>& scalar) {
+  return scalar ? convert(*scalar) : Handle<aclScalar>();
+}
+inline Handle<aclIntArray> convert(at::IntArrayRef values) { return Handle<aclIntArray>(make(values)); }
+inline Handle<aclIntArray> convert(const at::OptionalIntArrayRef& values) {
+  return values ? convert(*values) : Handle<aclIntArray>();
+}
+inline Handle<aclIntArray> convert(const std::optional<at::IntArrayRef>& values) {
+  return values ? convert(*values) : Handle<aclIntArray>();
+}
+inline Handle<aclIntArray> convert(c10::SymIntArrayRef values) { return convert(C10_AS_INTARRAYREF_SLOW(values)); }
+inline Handle<aclFloatArray> convert(at::ArrayRef<double> values) { return Handle<aclFloatArray>(make(values)); }
+inline Handle<aclFloatArray> convert(at::ArrayRef<float> values) {
+  return convert(at::ArrayRef<double>(std::vector<double>(values.begin(), values.end())));
+}
+inline Handle<aclBoolArray> convert(at::ArrayRef<bool> values) { return Handle<aclBoolArray>(make(values)); }
+template <size_t N>
+Handle<aclBoolArray> convert(const std::array<bool, N>& values) {
+  return convert(at::ArrayRef<bool>(values.data(), N));
+}
+inline Handle<aclTensorList> convert(at::TensorList tensors) { return Handle<aclTensorList>(make(tensors)); }
+inline Handle<aclScalarList> convert(at::ArrayRef<at::Scalar> scalars) { return Handle<aclScalarList>(make(scalars)); }
+inline Plain<aclDataType> convert(at::ScalarType type) { return {dtype_of(type)}; }
+inline Plain<aclDataType> convert(aclDataType type) { return {type}; }
+inline Plain<int64_t> convert(const c10::SymInt& value) { return {value.guard_int(__FILE__, __LINE__)}; }
+inline Text convert(std::string_view text) { return {std::string(text)}; }
+template <class T>
+  requires std::is_arithmetic_v<T>
+Plain<T> convert(T value) {
+  return {value};
+}
+
+inline c10::DeviceIndex index_of(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_privateuseone() ? tensor.device().index() : -1;
+}
+inline c10::DeviceIndex index_of(const std::optional<at::Tensor>& tensor) { return tensor ? index_of(*tensor) : -1; }
+inline c10::DeviceIndex index_of(at::TensorList tensors) { return tensors.empty() ? -1 : index_of(tensors.front()); }
+template <class T>
+  requires(!std::is_convertible_v<const T&, at::TensorList>)
+c10::DeviceIndex index_of(const T&) {
+  return -1;
+}
+template <class... A>
+std::optional<c10::DeviceIndex> device_of(const A&... arguments) {
+  c10::DeviceIndex index = -1;
+  static_cast<void>(((index = index_of(arguments), index >= 0) || ...));
+  return index >= 0 ? std::optional(index) : std::nullopt;
+}
+
+}  // namespace detail
+
+template <class... A>
+void exec_npu_cmd(const AclnnFunction& function, const A&... arguments) {
+  const c10_npu::OptionalNPUGuard guard(detail::device_of(arguments...));
+  void* const found = function.phase_one();
+  // Braces: converted from left to right, and what was made is destroyed if a later one throws.
+  const std::tuple<decltype(detail::convert(arguments))...> converted{detail::convert(arguments)...};
+  std::apply(
+      [&](const auto&... each) {
+        using PhaseOne = int (*)(decltype(each.get())..., uint64_t*, aclOpExecutor**);
+        uint64_t workspace_size = 0;
+        aclOpExecutor* executor = nullptr;
+        const int status = reinterpret_cast<PhaseOne>(found)(each.get()..., &workspace_size, &executor);
+        function.launch(status, workspace_size, executor);
+      },
+      converted);
+}
+
+}  // namespace torch_npu::extension
+
+#define EXEC_NPU_CMD_EXT(aclnn_function, ...)                                          \
+  do {                                                                                 \
+    static const ::torch_npu::extension::AclnnFunction npu_function_(#aclnn_function); \
+    ::torch_npu::extension::exec_npu_cmd(npu_function_, __VA_ARGS__);                  \
+  } while (false)
