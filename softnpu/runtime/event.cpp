@@ -217,7 +217,7 @@ void Event::synchronize(int64_t deadline) {
   Position p = position();
   if (p.stream == nullptr) return;
   if (!p.stream->wait_for(p.target, deadline)) fail(507047, "the event has not happened within the given time");
-  if (p.stream->failed()) p.stream->throw_error(true, p.target);
+  p.stream->report(p.target);
 }
 
 int64_t Event::timestamp_ns() {

@@ -26,8 +26,6 @@ namespace {
 using sanitize::at;
 using sanitize::Point;
 
-std::atomic<uint64_t> g_next_cause{1};
-
 // The stream whose blocking task or host callback this thread runs.
 thread_local const Stream* t_running = nullptr;
 
@@ -44,6 +42,8 @@ void Stream::open(Context* context, int device, uint32_t priority, uint32_t flag
   context_ = context;
   priority_ = priority;
   flags_ = flags;
+  std::lock_guard lock(error_mutex_);
+  owed_.clear();
 }
 
 // --- accepting and running tasks ---------------------------------------------------------------------------------------
@@ -62,6 +62,7 @@ void Stream::submit(Work&& work) {
 inline void Stream::accept(Work&& work) {
   const Cost cost = work.cost();
   if (cost == Cost::kTiny && run_inline(work, false)) return;
+  work.set_thread(thread_number());
   for (bool holder = false; !ring_.push(std::move(work), holder);) {
     if (holder || !ring_.locked()) {
       make_room();
@@ -76,7 +77,7 @@ inline void Stream::accept(Work&& work) {
 }
 
 void Stream::wait_behind(Stream& source, uint64_t target, const char* task, int64_t limit_ns, const char* limit) {
-  if (source.done() >= target && !source.failed()) return;
+  if (source.done() >= target && !source.failed() && !source.owed_.any()) return;
   auto nothing = [](void*) noexcept { return 0; };
   submit(Work({nothing, nullptr, nullptr, task, Cost::kWait}, WaitPayload{&source, target, limit_ns, limit}));
 }
@@ -103,7 +104,12 @@ void Stream::execute(Work& work) noexcept {
     if (__builtin_expect(began != 0, 0)) trace::ran(work.take_ticket(), *this, ring_.done() + 1, began, code);
     at(Point::kEnd, this, work.name());
     if (__builtin_expect(blocks, 0)) t_running = outer;
-    if (__builtin_expect(code != 0, 0)) set_failure(code, work.name(), take_recent_message(), 0);
+    if (__builtin_expect(code != 0, 0)) {
+      set_failure(code, work.name(), take_recent_message(), 0);
+      owe(work);
+    }
+  } else if (ring_.done() >= aborted_until_.load(std::memory_order_relaxed)) {
+    owe(work);
   }
   work.drop();
 }
@@ -130,6 +136,18 @@ void Stream::give_up_if_stuck() const {
   if (running_task_aborted()) fail(ACL_ERROR_RT_STREAM_ABORT, "the stream of the host callback that calls was aborted");
 }
 
+void Stream::skip_until(std::atomic<uint64_t>& limit, uint64_t position) noexcept {
+  uint64_t now = limit.load(std::memory_order_relaxed);
+  while (now < position && !limit.compare_exchange_weak(now, position, std::memory_order_seq_cst)) {
+  }
+}
+
+void Stream::abort() noexcept {
+  const uint64_t position = ring_.tail();
+  skip_until(aborted_until_, position);
+  skip_until(skip_until_, position);
+}
+
 // --- threads that run it ---------------------------------------------------------------------------------------------------
 
 bool Stream::may_run(Runner runner, Work& work, const Turn* turn) noexcept {
@@ -143,7 +161,8 @@ bool Stream::may_run(Runner runner, Work& work, const Turn* turn) noexcept {
 }
 
 // A wait for another stream: the token is held, but nobody else could go on here anyway. Then its error is this stream's.
-void Stream::block_on(const WaitPayload& wait, const char* task) noexcept {
+void Stream::block_on(Work& work) noexcept {
+  const auto& wait = work.payload<WaitPayload>();
   Stream& source = *wait.source;
   const int64_t end = deadline_after_ns(wait.limit_ns);
   while (!source.ring_.progress().wait(wait.target, std::min(now_ns() + schedule::kAbortNs, end), 64)) {
@@ -152,18 +171,22 @@ void Stream::block_on(const WaitPayload& wait, const char* task) noexcept {
       char text[128];
       snprintf(text, sizeof text, "the event has not happened within %g s (%s)", double(wait.limit_ns) / 1e9,
                wait.limit);
-      return set_failure(ACL_ERROR_RT_WAIT_TIMEOUT, task, text, 0);
+      return set_failure(ACL_ERROR_RT_WAIT_TIMEOUT, work.name(), text, 0);
     }
   }
-  if (!source.failed() || source.continue_on_failure()) return;
-  const Failure cause = source.failure(false, wait.target);
+  Failure cause;
+  if (source.failed() && !source.continue_on_failure()) {
+    cause = source.failure(false, wait.target);
+  } else if (source.owed_.any()) {  // reported to another thread: what this one had queued there was skipped
+    if (auto owed = source.take_owed(work.thread())) cause = {owed->code, std::move(owed->message)};
+  }
   if (cause.code == 0) return;
   std::optional<std::string> text;
   try {
     text = "the stream it waits for has failed: " + cause.text;
   } catch (...) {
   }
-  set_failure(cause.code, task, text ? text->c_str() : "the stream it waits for has failed", cause.cause);
+  set_failure(cause.code, work.name(), text ? text->c_str() : "the stream it waits for has failed", cause.cause);
 }
 
 // Token held. Runs the oldest tasks until `target` is done, the queue is empty, the turn is over, or the next task is not this
@@ -178,7 +201,7 @@ Stream::Stop Stream::run_queue(Runner runner, uint64_t target, Turn* turn) noexc
     if (!may_run(runner, *work, turn)) return Stop::kNotMine;
     if (work->cost() == Cost::kWide) last_wide_.store(ring_.done() + 1, std::memory_order_relaxed);
     work->cost() <= Cost::kWide ? stretch.work() : stretch.rest();
-    if (work->cost() == Cost::kWait && !skipped()) block_on(work->payload<WaitPayload>(), work->name());
+    if (work->cost() == Cost::kWait && !skipped()) block_on(*work);
     execute(*work);
     ring_.pop();
     if (turn) turn->served = true;
@@ -310,7 +333,7 @@ namespace {
 void Stream::synchronize(int64_t deadline, int timeout_code) {
   if (captured()) refuse_captured(*this);
   if (!wait_for(ring_.tail(), deadline)) time_out(timeout_code);
-  if (failed()) throw_error(true);
+  report();
 }
 
 void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
@@ -328,7 +351,10 @@ void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
     Failure f = s->failure(false);
     if (f.code && (first.code == 0 || f.cause < first.cause)) first = std::move(f);
   }
-  if (first.code == 0) return;
+  if (first.code == 0) {
+    for (Stream* s : mine) s->report();
+    return;
+  }
   for (Stream* s : mine) s->failure(true, UINT64_MAX, first.cause);
   throw Error{first.code, std::move(first.text)};
 }
@@ -343,49 +369,6 @@ bool Stream::drain_all(int64_t deadline) noexcept {
     }
   });
   return all;
-}
-
-// --- errors --------------------------------------------------------------------------------------------------------------
-
-void Stream::skip_until(uint64_t position) noexcept {
-  uint64_t now = skip_until_.load(std::memory_order_relaxed);
-  while (now < position && !skip_until_.compare_exchange_weak(now, position, std::memory_order_seq_cst)) {
-  }
-}
-
-// `cause` is 0 for a failure that was not inherited.
-void Stream::set_failure(int code, const char* task, const char* message, uint64_t cause) noexcept {
-  std::lock_guard lock(error_mutex_);
-  if (status_.load(std::memory_order_relaxed) != 0) return;  // the first error is the cause
-  failure_ = {code, {}, ring_.done() + 1, cause ? cause : g_next_cause.fetch_add(1)};
-  try {
-    failure_.text = std::string(task ? task : "task") + " failed on device " + std::to_string(device()) + ": " +
-                    (message && *message ? message : "no message");
-  } catch (...) {
-  }
-  log_line(kError, "stream error %d: %s", code, failure_.text.c_str());
-  status_.store(code, std::memory_order_release);
-}
-
-Stream::Failure Stream::failure(bool take, uint64_t until, uint64_t cause) noexcept {
-  std::lock_guard lock(error_mutex_);
-  if (status_.load(std::memory_order_relaxed) == 0 || failure_.position > until) return {};
-  if (cause && failure_.cause != cause) return {};
-  Failure f{failure_.code, {}, failure_.position, failure_.cause};
-  try {
-    f.text = failure_.text;
-  } catch (...) {
-  }
-  if (take) {
-    if (!continue_on_failure()) skip_until(ring_.tail());
-    status_.store(0, std::memory_order_release);
-  }
-  return f;
-}
-
-void Stream::throw_error(bool clear, uint64_t until) {
-  at(Point::kReport, this);
-  if (Failure f = failure(clear, until); f.code) throw Error{f.code, std::move(f.text)};
 }
 
 Stream& stream_of(void* handle) { return handle ? slab<Stream>().get(handle) : current_context().default_stream(); }

@@ -3,7 +3,8 @@
 //   - a tiny task on an empty stream runs on its caller; anything else is queued and an executor is made responsible;
 //   - a task has one owner (work.h): the caller until `submit` has accepted it, then the ring, or the capture;
 //   - a task's error stays on the stream: later tasks are skipped, later calls return it, until a synchronizing call reports
-//     it. Whatever was accepted before the report is skipped, whatever comes after it runs.
+//     it. Whatever was accepted before the report is skipped, whatever comes after it runs. Other threads whose tasks were
+//     skipped get the same error when they wait (owed.h);
 //   - who must put several tasks on it without another's between them holds it (Hold); others wait before they are accepted;
 //   - a host callback may put tasks on its own stream while there is room, but never wait for it: such a call is refused.
 // Lock order: a graph's TaskList::replaying, a Hold, a communicator's submit_mutex (hccl), then the leaves, error_mutex_ among them.
@@ -17,6 +18,7 @@
 
 #include "softnpu/runtime/executor.h"
 #include "softnpu/runtime/handle.h"
+#include "softnpu/runtime/owed.h"
 #include "softnpu/runtime/ring.h"
 #include "softnpu/runtime/schedule.h"
 #include "softnpu/runtime/token.h"
@@ -91,10 +93,15 @@ class Stream {
   bool failed() const noexcept { return status_.load(std::memory_order_acquire) != 0; }
   // Throws the sticky error if it is of one of the first `until` tasks, and clears it if `clear`. Does nothing when there is none.
   void throw_error(bool clear, uint64_t until = UINT64_MAX);
+  // For who has waited: throws the sticky error and clears it, or what the calling thread is owed. Does nothing without either.
+  void report(uint64_t until = UINT64_MAX) {
+    if (failed()) throw_error(true, until);
+    if (__builtin_expect(owed_.any(), 0)) throw_owed();
+  }
 
   // Drops what is queued, unrun: tasks accepted before this call, and no others. A blocked one gives up. `wait_for` then waits
   // for the one that runs.
-  void abort() noexcept { skip_until(ring_.tail()); }
+  void abort() noexcept;
   // In a task: has its stream been aborted, so that it should give up what it blocks on? For costs kBlocking and kHost.
   static bool running_task_aborted() noexcept;
   // Throws ACL_ERROR_RT_NO_PERMISSION in a host callback of this stream.
@@ -168,14 +175,17 @@ class Stream {
   Stop run_queue(Runner runner, uint64_t target, Turn* turn) noexcept;
   bool may_run(Runner runner, Work& work, const Turn* turn) noexcept;
   void execute(Work& work) noexcept;
-  void block_on(const WaitPayload& wait, const char* task) noexcept;
+  void block_on(Work& work) noexcept;
   // Token holder only: is the oldest task to be dropped unrun?
   bool skipped() const noexcept {
     // This order: who clears the status has written skip_until_ before.
     return (status_.load(std::memory_order_acquire) != 0 && !continue_on_failure()) ||
            ring_.done() < skip_until_.load(std::memory_order_relaxed);
   }
-  void skip_until(uint64_t position) noexcept;
+  void skip_until(std::atomic<uint64_t>& limit, uint64_t position) noexcept;
+  void owe(const Work& work) noexcept;
+  std::optional<Error> take_owed(uint16_t thread) noexcept;
+  void throw_owed();
   bool linger(Executor& me) noexcept;
   void make_room();
   // Makes an executor responsible unless one is.
@@ -190,6 +200,7 @@ class Stream {
   std::atomic<int> status_{0};
   std::atomic<bool> continue_on_failure_{false};
   std::atomic<uint64_t> skip_until_{0};             // tasks before this position are dropped unrun
+  std::atomic<uint64_t> aborted_until_{0};          // and those before this one because somebody wants it so
   std::atomic<bool> scheduled_{false};              // an executor is responsible for the queue
   std::atomic<uint32_t> opened_{0}, wait_open_{0};  // counts ends of holds that somebody waited for, and who waits
   std::atomic<Capture*> capture_{nullptr};
@@ -204,7 +215,8 @@ class Stream {
   static constexpr unsigned kAttributes = 8;
   std::atomic<uint32_t> attributes_[kAttributes] = {};
   std::mutex error_mutex_;
-  Failure failure_;  // its code is status_
+  Failure failure_;  // its code is status_; kept when that is cleared
+  Owed owed_;
 };
 
 // The stream a handle names; null means the current context's default stream. Throws for a bad handle.

@@ -27,7 +27,8 @@ class Work {
     memcpy(payload_, &payload, sizeof(Payload));
   }
 
-  Work(Work&& other) noexcept : task_(other.task_), bytes_(other.bytes_), ticket_(other.ticket_) {
+  Work(Work&& other) noexcept
+      : task_(other.task_), bytes_(other.bytes_), thread_(other.thread_), ticket_(other.ticket_) {
     if (bytes_) memcpy(payload_, other.payload_, bytes_);
     other.task_.run = nullptr;
   }
@@ -48,6 +49,10 @@ class Work {
     task_.run = nullptr;
   }
 
+  // Who queued it (owed.h); 0: it was not queued, its caller runs it.
+  uint16_t thread() const noexcept { return thread_; }
+  void set_thread(uint16_t thread) noexcept { thread_ = thread; }
+
   // Of who listens to records (trace.h): 0, nobody did when it was submitted.
   uint32_t ticket() const noexcept { return ticket_; }
   void set_ticket(uint32_t ticket) noexcept { ticket_ = ticket; }
@@ -64,6 +69,7 @@ class Work {
 
   Task task_;  // its `run` is null once the Work was consumed or moved from
   uint8_t bytes_ = 0;
+  uint16_t thread_ = 0;
   uint32_t ticket_ = 0;
   alignas(8) unsigned char payload_[kPayloadBytes];
 };

@@ -32,3 +32,38 @@ def test_who_waits_takes_the_error_known_or_not() -> None:
     lines = run(PROGRAM).stdout.splitlines()
     names = ("cpu", "strided", "item", "copy_")
     assert lines == [f"{name} {pause} {end}" for name in names for pause in (0, 0.3) for end in ("raised", "ran")]
+
+
+SKIPPED = """
+import threading
+import torch
+from tests.core.tools import Gate
+x, bad = torch.ones(3, 3).npu(), torch.tensor([5]).npu()
+gate, queued, reported = Gate(torch.npu.current_stream()), threading.Event(), threading.Event()
+x[bad]
+def innocent():
+    y = x + 1
+    queued.set()
+    reported.wait()
+    for call in (y.cpu, y.cpu):
+        try:
+            print("read", call().sum().item())
+        except torch.AcceleratorError as error:
+            print("raised", "out of bounds" in str(error))
+thread = threading.Thread(target=innocent)
+thread.start()
+queued.wait()
+gate.open()
+try:
+    torch.npu.current_stream().synchronize()
+except torch.AcceleratorError:
+    print("told")
+reported.set()
+thread.join()
+print((x + 1).sum().item())
+"""
+
+
+def test_a_thread_whose_work_was_skipped_for_anothers_failure_is_told() -> None:
+    lines = run(SKIPPED).stdout.splitlines()
+    assert lines[:2] == ["told", "raised True"] and lines[2].startswith("read") and lines[3] == "18.0"

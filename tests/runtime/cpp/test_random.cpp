@@ -1,6 +1,7 @@
 // Random programs of several threads and streams, with random delays, against an oracle of order and drop counts: each task is
 // dropped once, runs at most once and not after its drop, one at a time on its stream and in its thread's order; what nobody
-// aborted or failed has run; each failure is reported once; a wait is over only when what it waits for is.
+// aborted or failed has run; each failure is reported, at most once to a thread, and a thread that synchronizes without an error
+// has lost nothing; a wait is over only when what it waits for is.
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <deque>
@@ -77,7 +78,8 @@ struct Program {
     std::mt19937 random(seed * 31 + unsigned(me));
     auto& mine = fates[size_t(me)];
     const Cost costs[] = {Cost::kTiny, Cost::kTiny, Cost::kSerial, Cost::kWide, Cost::kBlocking, Cost::kHost};
-    std::array<Fate*, kStreams> awaits{};  // what each stream's next task of this thread must find done
+    std::array<std::vector<Fate*>, kStreams> unsure;  // of each stream: tasks since the last report to this thread
+    std::array<Fate*, kStreams> awaits{};             // what each stream's next task of this thread must find done
     auto give = [&](Lane& lane) {
       Fate& f = mine.emplace_back();
       f.lane = &lane;
@@ -88,9 +90,22 @@ struct Program {
       try {
         lane.stream->submit(Work({Fate::run, Fate::drop, &f, "fate", costs[random() % 6]}));
         f.accepted = true;
+        unsure[size_t(&lane - lanes.data())].push_back(&f);
       } catch (const Error&) {
       }
       return &f;
+    };
+    auto synchronize = [&](Lane& lane) {
+      auto& tasks = unsure[size_t(&lane - lanes.data())];
+      try {
+        sync(lane.stream);
+        for (Fate* f : tasks)
+          if (!aborts && (f->runs != 1 || f->fails)) f->wrong = "was lost without a word";
+        tasks.clear();
+      } catch (const Error&) {
+        tasks.clear();
+        throw;
+      }
     };
     const int steps = 30 + int(random() % 400);
     for (int i = 0; i < steps; ++i) {
@@ -98,7 +113,7 @@ struct Program {
       const unsigned what = random() % 64;
       try {
         if (what == 0) {
-          sync(lane.stream);
+          synchronize(lane);
         } else if (what == 1) {
           lane.stream->wait_for(lane.stream->tail(), deadline_after_ms(1));
         } else if (what == 2 && aborts) {
@@ -126,6 +141,13 @@ struct Program {
         } else {
           give(lane);
         }
+      } catch (const Error& e) {
+        reported(e);
+      }
+    }
+    for (Lane& lane : lanes) {
+      try {
+        synchronize(lane);
       } catch (const Error& e) {
         reported(e);
       }
@@ -159,7 +181,8 @@ struct Program {
         BOOST_TEST(wrong == nullptr, "seed " << seed << ": task " << f.number << " of thread " << f.thread << " "
                                              << (wrong ? wrong : ""));
       }
-    BOOST_TEST(reports == failed, "seed " << seed << ": " << failed << " failures, " << reports << " reports");
+    BOOST_TEST((reports >= failed && reports <= failed * kThreads),
+               "seed " << seed << ": " << failed << " failures, " << reports << " reports");
   }
 };
 
