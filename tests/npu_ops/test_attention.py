@@ -209,3 +209,52 @@ def test_empty_and_wrong_operands():
     ]:
         with pytest.raises(error, match=text):
             torch_npu.npu_fusion_attention(*args, **kwargs)
+
+
+def ones(*sizes, dtype=torch.float32):
+    return torch.ones(*sizes, dtype=dtype, device="npu")
+
+
+OPTIONAL_OPERANDS = {
+    "a float mask": ({"atten_mask": ones(S, K)}, "atten_mask is .*Byte, not Float"),
+    "a mask too small": ({"atten_mask": ones(2, 2).bool()}, "atten_mask of 2 x 2 for 5 queries and 7 keys"),
+    "a mask of other heads": ({"atten_mask": ones(B, 3, S, K).bool()}, "atten_mask is for 3 heads"),
+    "a mask of other sequences": ({"atten_mask": ones(3, 1, S, K).bool()}, "atten_mask is for 3 sequences"),
+    "no mask": ({"sparse_mode": 1}, "sparse_mode 1 needs atten_mask"),
+    "packed alone": ({"sparse_mode": 7}, "sparse_mode 7 is for the layout TND"),
+    "no prefix": ({"sparse_mode": 5}, "needs a prefix for each of 2 sequences, not 0"),
+    "a prefix too long": ({"sparse_mode": 6, "prefix": [3, 8]}, "a prefix of 8 keys"),
+    "pse too small": ({"pse": ones(B, N, S, K - 1)}, "pse of 5 x 6 for 5 queries and 7 keys"),
+    "a kind of pse": ({"pse_type": 4}, "pse_type is 4"),
+    "slopes missing": ({"pse_type": 2}, "pse_type 2 needs pse"),
+    "slopes of other heads": ({"pse_type": 3, "pse": ones(1)}, "pse has 1 slopes, head_num is 4"),
+    "rope of the key alone": ({"key_rope": ones(B, N, K, 2)}, "query_rope and key_rope go together"),
+    "rope of other columns": (
+        {"query_rope": ones(B, N, S, 2), "key_rope": ones(B, N, K, 3)}, "have other columns a head",
+    ),
+    "rope of other rows": (
+        {"query_rope": ones(B, N, S, 2), "key_rope": ones(B, N, K - 1, 2)}, "key_rope has 7 in dimension 2, not 6",
+    ),
+    "sink": ({"sink": ones(3)}, "sink has 4 in dimension 0, not 3"),
+    "drop mask": ({"keep_prob": 0.5, "dropout_mask": ones(16, dtype=torch.uint8)}, "is for 128 weights"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIONAL_OPERANDS)
+def test_optional_operands_that_do_not_fit_are_refused_at_the_call(name):
+    kwargs, text = OPTIONAL_OPERANDS[name]
+    with pytest.raises((RuntimeError, ValueError), match=text) as error:
+        torch_npu.npu_fusion_attention_v2(*(t.npu() for t in operands("BNSD")), N, "BNSD", **kwargs)
+    assert not isinstance(error.value, torch.AcceleratorError)
+
+
+@pytest.mark.parametrize("device", ["npu", "meta"])
+def test_heads_of_key_and_value(device):
+    q, k, v = (t.to(device) for t in operands("BNSD", 2))
+    with pytest.raises(RuntimeError, match="the key has 2 heads and the value 4"):
+        torch_npu.npu_fusion_attention(q, k, v.repeat_interleave(2, 1), N, "BNSD")
+    q, k, v = (t.to(device) for t in operands("BSH"))
+    with pytest.raises(RuntimeError, match="the key's last dimension, 31, is no multiple of a head's columns, 8"):
+        torch_npu.npu_fusion_attention(q, k[..., 1:], v, N, "BSH")
+    with pytest.raises(RuntimeError, match="4 heads, which do not divide the value's last dimension, 30"):
+        torch_npu.npu_fusion_attention(q, k, v[..., 2:], N, "BSH")

@@ -62,38 +62,29 @@ AttentionSizes attention_sizes(const at::Tensor& query, const at::Tensor& key, c
   TORCH_SYM_CHECK(value.sym_size(row).sym_eq(s.keys), "attention: ", s.keys, " keys and ", value.sym_size(row),
                   " values");
   TORCH_SYM_CHECK(s.columns.sym_gt(0), "attention: a head of the query has no columns");
+  if (joined) {
+    TORCH_SYM_CHECK((key.sym_size(2) % s.columns).sym_eq(0), "attention: the key's last dimension, ", key.sym_size(2),
+                    ", is no multiple of a head's columns, ", s.columns);
+  }
   const c10::SymInt kv_heads = joined ? key.sym_size(2) / s.columns : key.sym_size(layout == "BNSD" ? 1 : dims - 2);
   TORCH_SYM_CHECK(kv_heads.sym_gt(0), "attention: the key has fewer columns than a head of the query, ", s.columns);
   TORCH_SYM_CHECK((s.heads % kv_heads).sym_eq(0), "attention: ", heads,
                   " heads of the query are no multiple of the key's ", kv_heads);
-  if (!joined) {
+  if (joined) {
+    TORCH_SYM_CHECK((value.sym_size(2) % kv_heads).sym_eq(0), "attention: the key has ", kv_heads,
+                    " heads, which do not divide the value's last dimension, ", value.sym_size(2));
+  } else {
     TORCH_SYM_CHECK(key.sym_size(-1).sym_eq(s.columns), "attention: query and key have ", s.columns, " and ",
                     key.sym_size(-1), " columns");
+    const c10::SymInt value_heads = value.sym_size(layout == "BNSD" ? 1 : dims - 2);
+    TORCH_SYM_CHECK(value_heads.sym_eq(kv_heads), "attention: the key has ", kv_heads, " heads and the value ",
+                    value_heads);
   }
+  s.kv_heads = kv_heads;
   s.out =
       joined ? with_size(query, -1, value.sym_size(2) / kv_heads * heads) : with_size(query, -1, value.sym_size(-1));
   s.statistic = packed ? Sizes{s.queries, s.heads, 8} : Sizes{s.batch, s.heads, s.queries, 8};
   return s;
-}
-
-void check_attention(const AttentionCall& c) {
-  TORCH_CHECK_VALUE(c.keep_prob > 0 && c.keep_prob <= 1, "attention: keep_prob is ", c.keep_prob, ", not in (0, 1]");
-  TORCH_CHECK_VALUE(c.sparse_mode >= 0 && c.sparse_mode <= 8, "attention: sparse_mode is ", c.sparse_mode,
-                    ", not 0 to 8");
-  TORCH_CHECK_NOT_IMPLEMENTED(!given(c.padding_mask), "attention: padding_mask is not implemented; give atten_mask");
-  TORCH_CHECK_NOT_IMPLEMENTED(c.softmax_layout.empty() || (c.packed() && c.softmax_layout == "same_as_input"),
-                              "attention: the softmax_layout ", c.softmax_layout, " is not implemented");
-  if (!c.packed()) return;
-  TORCH_CHECK(c.q_ends && c.kv_ends && c.q_ends->size() == c.kv_ends->size() && !c.q_ends->empty(),
-              "attention: the layout TND needs actual_seq_qlen and actual_seq_kvlen, the ends of each sequence");
-  for (size_t i = 0; i < c.q_ends->size(); ++i) {
-    const int64_t q = (*c.q_ends)[i] - (i ? (*c.q_ends)[i - 1] : 0),
-                  kv = (*c.kv_ends)[i] - (i ? (*c.kv_ends)[i - 1] : 0);
-    TORCH_CHECK(q >= 0 && kv >= 0, "attention: the ends of sequences decrease at ", i, ": they are running sums");
-  }
-  TORCH_CHECK(c.q_ends->back() == c.query.size(0) && c.kv_ends->back() == c.key.size(0),
-              "attention: the sequences end at ", c.q_ends->back(), " and ", c.kv_ends->back(), ", query and key at ",
-              c.query.size(0), " and ", c.key.size(0));
 }
 
 int64_t attention_weights(const AttentionCall& c) {

@@ -1,6 +1,6 @@
 // One call of the flash attention family as CANN has it: what npu_fusion_attention and its versions 2 and 3 have in common. Chooses among
 // the versions of aclnnFlashAttentionScore the first that takes all that is given. Who calls it:
-// fusion_attention.cpp, fusion_attention_v3.cpp.
+// attention_check.cpp, fusion_attention.cpp, fusion_attention_v3.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,12 +30,15 @@ struct AttentionCall {
 // Sizes by layout; symbolic ones where a graph is traced.
 struct AttentionSizes {
   c10::SymInt batch, queries, keys, heads, columns;  // of query and key; packed sequences have no batch
+  c10::SymInt kv_heads;                              // of key and value, each shared by heads / kv_heads of the query's
   Sizes out;                                         // of the result: the query's with the value's columns
   Sizes statistic;                                   // of the maximum and the sum of softmax
 };
 AttentionSizes attention_sizes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t heads,
                                std::string_view layout);
+// Everything else that is asked of a call before it is queued (attention_check.cpp).
 void check_attention(const AttentionCall& call);
+void check_drop_mask(const OptionalTensor& mask, int64_t weights);
 
 struct AttentionResults {
   at::Tensor out, maximum, sum, softmax;

@@ -32,6 +32,7 @@ Drop draw(const AttentionCall& call, const OptionalTensor& mask, int64_t seed, i
   if (call.keep_prob == 1) return drop;
   drop.weights = attention_weights(call);
   if (given(mask)) {
+    check_drop_mask(mask, drop.weights);
     drop.mask = mask;
   } else {
     if (seed == 0 && offset == 0) {
