@@ -111,6 +111,24 @@ def test_a_sequence_without_tokens_keeps_its_state():
     assert torch.equal(whole[0][2:], last[0]) and torch.equal(whole[1][2], last[1][0])
 
 
+def test_tokens_behind_the_last_sequence_are_padding():
+    query, key, value, state, _, blocks, *_ = operands()
+    rows = [t.npu() for t in (query, key, value)]
+    lengths = torch.tensor([2, 3], dtype=torch.int32).npu()
+    whole = torch_npu.npu_chunk_gated_delta_rule
+    out, last = whole(*rows, initial_state=state[:2].npu(), actual_seq_lengths=lengths)
+    cut, cut_last = whole(*(t[:5] for t in rows), initial_state=state[:2].npu(), actual_seq_lengths=lengths)
+    assert torch.equal(out[:5], cut) and torch.equal(last, cut_last) and not out[5:].any()
+
+    step, pools = torch_npu.npu_recurrent_gated_delta_rule, (state.npu(), state.npu())
+    blocks = blocks.npu().clone()
+    blocks[5] = -1  # what programs pad with
+    for count, pool in zip((6, 5), pools, strict=True):
+        parts = [t[:count] for t in rows]
+        step(*parts, pool, actual_seq_lengths=lengths, ssm_state_indices=blocks[:count])
+    assert torch.equal(*pools)
+
+
 def test_refusals():
     query, key, value, state, lengths, blocks, beta, *_ = (t.npu() for t in operands())
     step, whole = torch_npu.npu_recurrent_gated_delta_rule, torch_npu.npu_chunk_gated_delta_rule

@@ -4,10 +4,12 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cmath>
 
@@ -37,21 +39,28 @@ void check_rows(const char* op, const DeltaRows& r, const char* state, const at:
   TORCH_CHECK(given(lengths), op, ": actual_seq_lengths is needed");
   need_dims(op, "actual_seq_lengths", *lengths, {1});
   need_integers(op, "actual_seq_lengths", lengths);
+  TORCH_SYM_CHECK(lengths->sym_size(0).sym_gt(0), op, ": actual_seq_lengths names no sequence");
 }
 
+// Tokens behind the last sequence are padding: of no sequence, whose number is 0; the others' begin at 1.
 struct Sequences {
-  at::Tensor start, of_token;
+  at::Tensor start, of_token, padding;
 };
 Sequences sequences(const at::Tensor& lengths, const c10::SymInt& tokens) {
-  const at::Tensor length = lengths.to(at::kLong), start = length.cumsum(0) - length;
+  const at::Tensor length = lengths.to(at::kLong).clamp_min(0), end = length.cumsum(0), start = end - length;
   const at::Tensor token = at::arange(tokens, length.options()).unsqueeze(1);
   const at::Tensor begun = token.ge(start).logical_and(length.gt(0));
+  const at::Tensor padding = token.squeeze(1).ge(end.slice(0, -1));
   // The last sequence with tokens that has begun.
-  return {start, at::where(begun, at::arange(length.sym_size(0), length.options()), 0).amax(1)};
+  const at::Tensor number = at::where(begun, at::arange(length.sym_size(0), length.options()), 0).amax(1) + 1;
+  return {start, at::where(padding, 0, number), padding};
 }
 
-// `states` has a state a sequence and is advanced; each token's is written to its block of a pool, where there is one.
-at::Tensor steps(const DeltaRows& r, at::Tensor& states, const at::Tensor& sequence, double scale,
+// A state for padding, and those of the sequences.
+at::Tensor with_padding(const at::Tensor& states) { return at::cat({at::zeros_like(states.narrow(0, 0, 1)), states}); }
+
+// `states` (with_padding) is advanced; each token's is written to its block of a pool, where there is one.
+at::Tensor steps(const DeltaRows& r, at::Tensor& states, const Sequences& sequences, double scale,
                  const OptionalTensor& pool, const OptionalTensor& blocks) {
   const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);
   const int64_t tokens = known(r.query, 0), repeat = known(r.value, 1) / known(r.key, 1);
@@ -59,7 +68,7 @@ at::Tensor steps(const DeltaRows& r, at::Tensor& states, const at::Tensor& seque
   const at::Tensor q = (heads(r.query) * scale).unsqueeze(3), k = heads(r.key), v = wide(r.value);
   std::vector<at::Tensor> out;
   for (int64_t t = 0; t < tokens; t++) {
-    const at::Tensor at_sequence = sequence.narrow(0, t, 1);
+    const at::Tensor at_sequence = sequences.of_token.narrow(0, t, 1), padding = sequences.padding.narrow(0, t, 1);
     at::Tensor s = states.index_select(0, at_sequence)[0];
     if (given(r.g)) s = s * at::exp(wide((*r.g)[t])).unsqueeze(1).unsqueeze(2);
     if (given(r.gk)) s = s * at::exp(wide((*r.gk)[t])).unsqueeze(1);
@@ -67,8 +76,12 @@ at::Tensor steps(const DeltaRows& r, at::Tensor& states, const at::Tensor& seque
     if (given(r.beta)) write = write * wide((*r.beta)[t]).unsqueeze(1);
     s = s + write.unsqueeze(2) * k[t].unsqueeze(1);
     states.index_copy_(0, at_sequence, s.unsqueeze(0));
-    if (pool) pool->index_copy_(0, blocks->narrow(0, t, 1).to(at::kLong), s.unsqueeze(0).to(pool->scalar_type()));
-    out.push_back(at::matmul(s, q[t]).squeeze(2));
+    if (pool) {
+      const at::Tensor block = at::where(padding, 0, blocks->narrow(0, t, 1).to(at::kLong));
+      const at::Tensor kept = pool->index_select(0, block), value = s.unsqueeze(0).to(pool->scalar_type());
+      pool->index_copy_(0, block, at::where(padding.view({1, 1, 1, 1}), kept, value));
+    }
+    out.push_back(at::where(padding, 0, at::matmul(s, q[t]).squeeze(2)));
   }
   return at::stack(out).to(r.value.scalar_type());
 }
@@ -90,9 +103,9 @@ at::Tensor recurrent_delta_rule(const char* op, const DeltaRows& r, const at::Te
   at::Tensor from = found.start;
   if (given(accepted)) from = from + accepted->to(at::kLong) - 1;
   const at::Tensor block = blocks->to(at::kLong).index_select(0, from.clamp(0, tokens[0] - 1));
-  at::Tensor states = wide(state.index_select(0, block));
+  at::Tensor states = with_padding(wide(state.index_select(0, block)));
   const double scale = r.scale.value_or(1 / std::sqrt(static_cast<double>(known(r.key, 2))));
-  return steps(r, states, found.of_token, scale, state, blocks);
+  return steps(r, states, found, scale, state, blocks);
 }
 
 Pair recurrent_delta_rule_of_copy(const char* op, const DeltaRows& rows, const at::Tensor& state,
@@ -108,10 +121,10 @@ Pair chunk_delta_rule(const char* op, const DeltaRows& rows, const OptionalTenso
   TORCH_CHECK(given(initial), op, ": initial_state is needed");
   check_rows(op, rows, "initial_state", *initial, lengths);
   need_sizes(op, "initial_state", *initial, {lengths->sym_size(0), -1, -1, -1});
-  at::Tensor states = wide(*initial).clone();
+  at::Tensor states = with_padding(wide(*initial));
   const Sequences found = sequences(*lengths, rows.query.sym_size(0));
-  const at::Tensor out = steps(rows, states, found.of_token, rows.scale.value_or(1), std::nullopt, std::nullopt);
-  return {out, states.to(initial->scalar_type())};
+  const at::Tensor out = steps(rows, states, found, rows.scale.value_or(1), std::nullopt, std::nullopt);
+  return {out, states.slice(0, 1).to(initial->scalar_type())};
 }
 
 }  // namespace npu::ops
