@@ -111,10 +111,13 @@ void moe_rows_of_ranks(const Tensor& tokens, const Tensor& counts, const Optiona
                        bool scatter, Tensor& rows, Tensor& row_scales, Tensor& numbers, Tensor& totals) {
   // The expert of each row, rank by rank; a stable sort by it is the order wanted.
   const Tensor each = counts.to(at::kLong);
+  // Of numbers that may be wrong: each is looked at before their sum says how much memory is asked for.
+  TORCH_CHECK(each.numel() == 0 || (each.min().item<int64_t>() >= 0 && each.max().item<int64_t>() <= tokens.size(0)),
+              "aclnnMoeReRouting: a count of tokens is negative or above ", tokens.size(0));
+  TORCH_CHECK(each.sum().item<int64_t>() == tokens.size(0), "aclnnMoeReRouting: ", each.sum().item<int64_t>(),
+              " tokens are counted, ", tokens.size(0), " are given");
   const Tensor expert = at::arange(each.size(1), each.options()).repeat({each.size(0)});
   const Tensor of_row = expert.repeat_interleave(each.flatten());
-  TORCH_CHECK(of_row.numel() == tokens.size(0), "aclnnMoeReRouting: ", of_row.numel(), " tokens are counted, ",
-              tokens.size(0), " are given");
   const Tensor order = at::argsort(of_row, /*stable=*/true, 0, false);
   put(rows, tokens.index_select(0, order));
   if (row_scales.defined()) {

@@ -41,7 +41,8 @@ void cache_read(const Tensor& cache, const Tensor& tables, const Tensor& lengths
   const int64_t batch = length.numel();
   TORCH_CHECK(tables.dim() == 2 && tables.size(0) >= batch && block > 0, "block tables of ", tables.sizes(), " for ",
               batch, " sequences");
-  TORCH_CHECK(batch == 0 || (length.min().item<int64_t>() >= 0 && length.sum().item<int64_t>() <= count),
+  TORCH_CHECK(batch == 0 || (length.min().item<int64_t>() >= 0 && length.max().item<int64_t>() <= count &&
+                             length.sum().item<int64_t>() <= count),
               "sequences of ", length, " rows do not fit ", count, " rows of the result");
   const Tensor of_row = at::arange(batch, length.options()).repeat_interleave(length);
   const Tensor used = of_row.narrow(0, 0, std::min(count, of_row.numel()));

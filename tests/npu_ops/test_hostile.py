@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 
@@ -73,6 +75,22 @@ def test_lengths_beyond_the_result_are_refused_before_memory_is_asked_for() -> N
     lengths = torch.tensor([2**31 - 1], dtype=torch.int32).npu()
     with pytest.raises(torch.AcceleratorError, match="do not fit 6 rows"):
         torch_npu.npu_gather_pa_kv_cache(cache, cache, tables, lengths, key, value)
+        torch.npu.synchronize()
+
+
+@pytest.mark.parametrize("counts", [[3, 2**31 - 1], [-1, 5], [2**62, 2**62]])
+def test_counts_of_tokens_are_refused_before_memory_is_asked_for(counts: list[int]) -> None:
+    number = torch.tensor([counts], dtype=torch.int32 if max(counts) < 2**31 else torch.int64).npu()
+    with pytest.raises(torch.AcceleratorError, match="negative or above 4"):
+        torch_npu.npu_moe_re_routing(torch.rand(4, 3).npu(), number)
+        torch.npu.synchronize()
+
+
+def test_repeats_are_refused_before_memory_is_asked_for() -> None:
+    repeats = torch.tensor([2, 2**40]).npu()
+    with pytest.raises(torch.AcceleratorError, match="size"):
+        with contextlib.suppress(torch.AcceleratorError):  # a later part of the call may have met the error
+            torch.ops.npu.repeat_interleave_backward_tensor(torch.ones(4).npu(), torch.ones(2).npu(), repeats)
         torch.npu.synchronize()
 
 

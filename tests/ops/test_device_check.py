@@ -75,3 +75,22 @@ def test_numbers_from_the_cpu_are_taken() -> None:
 def test_a_number_from_the_cpu_is_no_place() -> None:
     with pytest.raises(RuntimeError, match="same device"):
         torch.index_select(torch.eye(3).npu(), 0, torch.tensor(1))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.arange(3.0)[torch.tensor([0], device="npu")],
+        lambda: torch.arange(3.0)[torch.tensor([True, False, True], device="npu")],
+        lambda: torch.arange(3.0).__setitem__(torch.tensor([0], device="npu"), 1.0),
+        lambda: torch.rand(3, generator=torch.Generator("npu")),
+    ],
+)
+def test_npu_arguments_of_what_is_on_the_cpu(call):
+    with pytest.raises(RuntimeError, match="on the same device, but found at least two devices, npu and cpu"):
+        call()
+
+
+def test_the_devices_of_an_error_are_readable():
+    with pytest.raises(RuntimeError, match=r"found at least two devices, npu:\d and (cpu|npu:\d)!"):
+        torch.cat([torch.ones(2), torch.ones(2, device="npu")])

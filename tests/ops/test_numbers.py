@@ -153,3 +153,20 @@ def test_a_number_is_refused_before_it_is_queued() -> None:
         x.mul_(2)
     stream.synchronize()
     assert x.tolist() == [4, 4, 4, 4]
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_the_gradient_of_no_distances_with_batches_of_one_side(p):
+    x, y = torch.zeros(12, 0, 4), torch.zeros(4, 4)
+    for device in ("cpu", "npu"):
+        leaves = [t.to(device).requires_grad_() for t in (x, y)]
+        found = torch.autograd.grad(torch.cdist(*leaves, p).sum(), leaves)
+        assert [(tuple(g.shape), g.any().item()) for g in found] == [((12, 0, 4), False), ((4, 4), False)]
+
+
+def test_dropout_of_doubles_scales_as_doubles():
+    x = torch.ones(1000, dtype=torch.double, device="npu", requires_grad=True)
+    out = torch.nn.functional.dropout(x, 0.3)
+    assert set(out.tolist()) == {0.0, 1 / 0.7}
+    (grad,) = torch.autograd.grad(out.sum(), x)
+    assert torch.equal(grad, out.detach())

@@ -67,13 +67,15 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   if (p == 1) return {out.zero_(), mask.zero_()};
   if (input.numel() == 0) return {out, mask};
   mask.bernoulli_(1 - p);
+  if (input.scalar_type() == at::kDouble) return {input.mul(mask).mul_(1 / (1 - p)), mask};  // CANN's scale is a float
   ACLNN(aclnnMaskedScale)(input, mask.view(at::kByte), 1 / (1 - p), out);
   return {out, mask};
 }
 
 at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
-  const bool own =
-      mask.scalar_type() == at::kBool && grad_output.is_floating_point() && mask.sizes() == grad_output.sizes();
+  const bool own = mask.scalar_type() == at::kBool && grad_output.is_floating_point() &&
+                   mask.sizes() == grad_output.sizes() &&
+                   grad_output.scalar_type() != at::kDouble;  // CANN's scale is a float
   if (mask.scalar_type() == at::kBool && !own) return grad_output.mul(mask).mul(scale);
   const NPUGuard guard(grad_output.device().index());
   const at::Tensor out = beside(grad_output);
