@@ -97,6 +97,8 @@ def test_a_profile_of_nobody_or_of_other_ranks_is_not_made(settings, wanted):
         ('{"active": 0}', "active is 0 and should be at least 1"),
         ('{"active": "two"}', "active is 'two' and should be of type int"),
         ('{"activities": ["GPU"]}', "there are CPU and NPU"),
+        ('{"activities": []}', "activities is empty"),
+        ("[" * 200_000, "is no JSON"),
         ('{"experimental_config": {"level": 1}}', "experimental_config has no"),
         ('{"start_step": 1}', "has start_step 1, and step 3 has ended"),
     ],
@@ -106,6 +108,16 @@ def test_a_file_that_cannot_be_used_is_a_warning_and_the_next_is_used(settings, 
     settings.write_text(text)
     with pytest.warns(UserWarning, match=said):
         train(1)
+    ask(settings, start_step=-1)
+    train(2)
+    assert profiled(settings) == [["4"]]
+
+
+@pytest.mark.parametrize("folder", ["/proc/none", "{file}"])
+def test_a_folder_that_cannot_be_written_ends_the_profile_and_not_the_training(settings, folder):
+    ask(settings, start_step=-1, prof_dir=folder.format(file=settings))
+    with pytest.warns(UserWarning, match="the profile that .* asks for failed: "):
+        train(3)
     ask(settings, start_step=-1)
     train(2)
     assert profiled(settings) == [["4"]]

@@ -100,6 +100,16 @@ def test_a_message_is_good_for_one_receiver(peer: Peer) -> None:
         _C._share_storage(torch.ones(3).untyped_storage(), 0)
 
 
+@pytest.mark.parametrize("offset", [1 << 40, (1 << 64) - 4])
+def test_a_message_about_memory_outside_its_region(offset: int) -> None:
+    tensor = torch.ones(3, device=DEV)
+    message = bytearray(_C._share_storage(tensor.untyped_storage(), 0))
+    message[56:64] = offset.to_bytes(8, "little")  # behind the version and two tickets
+    with pytest.raises(ValueError, match="does not lie in the memory that it names"):
+        _C._receive_storage(bytes(message))
+    _C._give_up_messages([slot for slot, _ in _C._waiting_messages()])
+
+
 def test_messages_nobody_can_receive_are_given_up() -> None:
     start = used()
     pipe, queue, simple = SPAWN.Pipe(), SPAWN.Queue(), SPAWN.SimpleQueue()

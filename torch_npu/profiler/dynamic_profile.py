@@ -59,6 +59,8 @@ def _checked(settings: Any, file: Path) -> dict[str, Any]:
             raise ValueError(f"{file}: {key} is {value!r} and should be of type {kind.__name__}")
         if key in _LEAST and value < _LEAST[key]:
             raise ValueError(f"{file}: {key} is {value} and should be at least {_LEAST[key]}")
+    if not settings.get("activities", _DEFAULTS["activities"]):
+        raise ValueError(f"{file}: activities is empty; there are CPU and NPU")
     for name in settings.get("activities", []):
         if not isinstance(name, str) or name.upper() not in ("CPU", "NPU"):
             raise ValueError(f"{file}: activities has {name!r}; there are CPU and NPU")
@@ -71,7 +73,7 @@ def _read(file: Path) -> dict[str, Any]:
     """Raises ValueError or OSError."""
     try:
         return _checked(json.loads(file.read_text(encoding="utf-8")), file)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{file} is no JSON ({error})") from error
 
 
@@ -151,6 +153,13 @@ class _Dynamic:
     def step(self) -> None:
         self.number += 1
         self.poll()
+        try:
+            self.advance()
+        except Exception as error:  # a folder that cannot be written, values that a profile refuses
+            self.running, self.left = None, 0
+            warnings.warn(f"torch_npu.profiler.dynamic_profile: the profile that {self.file} asks for failed: {error}")
+
+    def advance(self) -> None:
         if self.running is not None:
             self.running.step()
             self.left -= 1

@@ -99,6 +99,8 @@ void check_device(c10::DeviceIndex index) {
 }
 
 void set_device(c10::DeviceIndex index) {
+  TORCH_CHECK(index >= 0, "Expected all tensors and generators to be on the same device, but found at least two ",
+              "devices, npu and cpu!");  // a guard of what is no npu tensor
   check_device(index);
   detail::thread_state.current = index;
 }

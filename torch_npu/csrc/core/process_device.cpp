@@ -22,6 +22,7 @@ Choice& choice() {
 }  // namespace
 
 void choose_device(c10::DeviceIndex index) {
+  check_device(index);
   set_device(index);
   Choice& made = choice();
   const std::lock_guard<std::mutex> lock(made.mutex);

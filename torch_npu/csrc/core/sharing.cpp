@@ -213,6 +213,8 @@ struct Message {
     place.storage = in.take<uint64_t>();
     place.device = in.take<int32_t>();
     place.region.bytes = in.take<uint64_t>();
+    TORCH_CHECK_VALUE(place.bytes <= place.region.bytes && place.offset <= place.region.bytes - place.bytes,
+                      "npu: this message's tensor does not lie in the memory that it names");
     const uint32_t pieces = in.take<uint32_t>();
     TORCH_CHECK_VALUE(pieces <= in.left() / sizeof(uint64_t), "npu: this is not a message about a shared tensor");
     for (uint32_t i = 0; i < pieces; ++i) place.region.pieces.push_back(in.take<uint64_t>());
