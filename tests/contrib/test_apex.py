@@ -242,6 +242,17 @@ def test_the_name_apex_is_given_on_request(tmp_path):
         apex.install(tmp_path)
 
 
+def test_the_folder_for_the_name_is_made(tmp_path):
+    folder = tmp_path / "some" / "folder"
+    command = [sys.executable, "-m", "torch_npu.contrib.apex", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.strip() == str(folder / "apex.py") and done.returncode == 0, done.stderr
+    (folder / "apex.py").rename(folder / "file")
+    done = subprocess.run([*command[:-1], str(folder / "file")], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("python -m torch_npu.contrib.apex: [Errno ")
+    assert "Traceback" not in done.stderr and str(folder / "file") in done.stderr
+
+
 def test_another_apex_keeps_its_name(tmp_path, monkeypatch):
     (tmp_path / "apex").mkdir()
     (tmp_path / "apex" / "__init__.py").write_text("")

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -19,8 +20,9 @@ from tools.dev import check_layers, gen_docs
 ROOT = Path(__file__).resolve().parents[2]
 SCREEN = 90  # lines a room's README may have
 LARGE = 10  # a folder with more sources is a room
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
+HEADING = re.compile(r"^#+ (.*)$", re.M)
 SPAN = re.compile(r"`([^`\n]+)`")
 PRODUCT = ("torch_npu", "softnpu", "migrate")
 # What a line of the source documents begins with that is a command.
@@ -117,10 +119,31 @@ def test_rooms_of_the_include_table_exist():
     assert [room for room in check_layers.load_table().rooms if not (ROOT / room).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """GitHub's names of a page's headings: lower case, no punctuation, `-` for spaces, a number from the second on."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in HEADING.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        name = re.sub(r"[^\w\- ]", "", shown).replace(" ", "-")
+        found.add(f"{name}-{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return found
+
+
 @pytest.mark.parametrize("page", tracked("*.md"), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
-    links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    text = SPAN.sub("", FENCE.sub("", page.read_text(encoding="utf-8")))
+    links = [link for link in LINK.findall(text) if "://" not in link[0] and any(link)]
+    assert [link for link, _ in links if not (page.parent / link).exists()] == []
+    asked = [(page.parent / link if link else page, anchor) for link, anchor in links if anchor]
+    assert [(target.name, anchor) for target, anchor in asked if anchor not in anchors(target)] == []
+
+
+def test_anchors_are_those_that_github_makes(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A `b_c`, [d](e.md)?\n## The NPU's\n```sh\n# no\n```\n## The NPU's\n### 源文档（x）\n")
+    assert anchors(page) == {"a-b_c-d", "the-npus", "the-npus-1", "源文档x"}
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.zh.md", "CONTRIBUTING.md"])
@@ -134,6 +157,22 @@ def test_each_room_has_a_readme_of_one_screen(room):
     readme = room / "README.md"
     assert readme.exists(), f"{readme.relative_to(ROOT)} is missing"
     assert len(readme.read_text(encoding="utf-8").splitlines()) <= SCREEN
+
+
+def tabled() -> list[Path]:
+    """READMEs with a table whose first column is `file`."""
+    return [page for page in tracked("*README.md") if re.search(r"^\| file \|", page.read_text("utf-8"), re.M)]
+
+
+@pytest.mark.parametrize("readme", tabled(), ids=lambda path: path.parent.relative_to(ROOT).as_posix())
+def test_a_readme_with_a_table_of_files_names_each(readme):
+    """In backquotes; `rewrite_*` names several. Files of a folder src belong to the folder above."""
+    spans = SPAN.findall(FENCE.sub("", readme.read_text(encoding="utf-8")))
+    named = {word for span in spans for word in re.findall(r"[\w*]+", span) if word != "*"}
+    here = (readme.parent, readme.parent / "src")
+    stems = {path.stem for path in tracked("*.cpp", "*.h", "*.py") if path.parent in here}
+    stems -= {stem for stem in stems if stem.startswith(("test_", "__init__", "conftest"))}
+    assert sorted(stem for stem in stems if not any(fnmatchcase(stem, name) for name in named)) == []
 
 
 @pytest.mark.parametrize("index", [0, 1])

@@ -163,6 +163,15 @@ for step in range(int(sys.argv[1])):
 """
 
 
+def test_a_folder_that_is_not_there_is_a_warning_of_import(tmp_path):
+    env = {**os.environ, "PROF_CONFIG_PATH": "nofolder"}
+    program = "import torch\nprint((torch.ones(2).npu() + 1).tolist())"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[2.0, 2.0]\n"), done.stderr
+    assert "npu: PROF_CONFIG_PATH=nofolder is not used, nothing is profiled: " in done.stderr
+    assert "Make a folder of that name" in done.stderr and list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("steps", "warned"), [(5, False), (3, True)])
 def test_a_program_as_it_is_by_the_environment(tmp_path, steps, warned):
     env = {**os.environ, "PROF_CONFIG_PATH": str(tmp_path)}

@@ -39,7 +39,6 @@ def test_the_two_examples(tmp_path: Path):
 
 
 def test_the_example_of_dynamic_profiles(tmp_path: Path):
-    (tmp_path / "settings").mkdir()
     file = "settings/profiler_config.json"
     wanted = {"start_step": -1, "prof_dir": "made", "analyse": True}
     asks = f"import json; json.dump({wanted}, open('{file}', 'w'))"

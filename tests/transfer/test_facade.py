@@ -164,8 +164,14 @@ def test_nvtx_ranges_nest() -> None:
 
 
 def test_cudart() -> None:
-    torch.cuda.check_error(torch.cuda.cudart().cudaProfilerStart())
-    torch.cuda.profiler.stop()
+    cudart = torch.cuda.cudart()
+    success = cudart.cudaError.success
+    assert (cudart.cudaProfilerStart(), cudart.cudaProfilerStop(), success) == (0, 0, 0)
+    assert cudart.cudaGetErrorString(success) == "no error"
+    with pytest.raises(torch.cuda.CudaError, match=r"^error 101 \(101\)$"):
+        torch.cuda.check_error(101)
+    free, total = cudart.cudaMemGetInfo(0)
+    assert 0 < free <= total == torch.npu.mem_get_info(0)[1]
 
 
 def test_the_accelerator_is_still_the_npu() -> None:

@@ -201,11 +201,20 @@ def missing() -> dict[str, str]:
     return found
 
 
+def show(name: str) -> str:
+    found = [w for w in wrappers() if name in (w.schema.name, w.schema.full)]
+    if not found:
+        why = missing().get(name)
+        raise SystemExit(f"{name} has no row in ops/npu.yaml" + (f"; ops/npu_missing.yaml: {why}" if why else ""))
+    return "\n".join(line for w in found for line in (w.text(), *w.registrations().values()))
+
+
 def main() -> None:
+    if len(sys.argv) != 3:
+        usage = [line.strip() for line in __doc__.splitlines() if line.startswith("    python ")]
+        raise SystemExit("two arguments are needed:\n" + "\n".join(usage))
     if sys.argv[1] == "--show":
-        for w in wrappers():
-            if sys.argv[2] in (w.schema.name, w.schema.full):
-                print(w.text(), *w.registrations().values(), sep="\n")
+        print(show(sys.argv[2]))
     elif sys.argv[1] == "--status":
         print(npu_status.text(Path(sys.argv[2]), rows(), missing(), BODIES))
     elif sys.argv[1] == "--list":

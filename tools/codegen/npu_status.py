@@ -30,8 +30,16 @@ def judged(every: list[Row]) -> dict[str, list[str]]:
 
 def text(facts: Path, every: list[Row], reasons: dict[str, str], kinds: tuple[str, ...]) -> str:
     """Of a list of schemas: how each operator is computed and which tests name it, or why it is missing."""
-    with facts.open(encoding="utf-8") as f:
-        listed = [r["schema"] for r in csv.DictReader(f, delimiter="\t") if r["name"].startswith("npu::")]
+    try:
+        with facts.open(encoding="utf-8") as f:
+            table = csv.DictReader(f, delimiter="\t")
+            if not {"name", "schema"} <= set(table.fieldnames or ()):
+                raise SystemExit(f"{facts} is no list of schemas: its first line names no columns `name` and `schema`")
+            listed = [r["schema"] for r in table if r["name"].startswith("npu::")]
+    except OSError as error:
+        raise SystemExit(
+            f"{facts} cannot be read ({error.strerror}): a table with columns `name` and `schema`"
+        ) from None
     listed = [parse_name(schema) for schema in listed]
     ours, tests = {row.schema.full: row for row in every}, judged(every)
     counts = {key: sum(key in r.data for r in ours.values()) for key in kinds}

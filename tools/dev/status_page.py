@@ -78,7 +78,8 @@ def npu_operators() -> list[str]:
     lines = [
         f"{len(rows)} of the {len(rows) + len(missing)} operators of the vendor's own (`torch.ops.npu.*`) are rows of"
         f" `ops/npu.yaml`: {native} have a kernel for the device, {len(rows) - native} are composed of"
-        " PyTorch's operators. `python tools/codegen/npu.py --status LIST` prints them with their tests. The others:",
+        " PyTorch's operators. `python tools/codegen/npu.py --status LIST` prints them with their tests (LIST:"
+        " [operators.md](operators.md#the-npus-own-operators)). The others:",
         "",
         "| why | operators |",
         "|---|---|",

@@ -247,8 +247,16 @@ def _step_hook() -> Callable[..., None]:
 
 
 def from_environment(folder: str) -> None:
-    """PROF_CONFIG_PATH: init, and a step after each step of an optimizer. Called by _startup.py."""
+    """PROF_CONFIG_PATH: init, and a step after each step of an optimizer; a folder that cannot be used is a warning,
+    for this runs inside `import torch`. Called by _startup.py."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    init(folder)
+    try:
+        init(folder)
+    except (OSError, RuntimeError) as error:
+        warnings.warn(
+            f"npu: PROF_CONFIG_PATH={folder} is not used, nothing is profiled: {error}. Make a folder of that name "
+            "that this process may write before the program starts, or unset the variable"
+        )
+        return
     register_optimizer_step_post_hook(_step_hook())

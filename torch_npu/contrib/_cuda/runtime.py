@@ -177,7 +177,7 @@ class DefaultGenerators:
 class Cudart:
     """torch.cuda.cudart(): memory figures are the npu's; profiler marks for CUDA's tools do nothing."""
 
-    class cudaError:  # noqa: N801
+    class cudaError(int):  # noqa: N801  (torch.cuda.CudaError makes one of a code)
         success = 0
 
     @staticmethod

@@ -19,16 +19,17 @@ def install(folder: str | Path | None = None) -> Path | None:
     """Lets `import apex` find torch_npu.contrib.apex.
 
     Args:
-        folder: writes a module apex there, for programs that have the folder on their path; without it the name is
-            given in this process alone.
+        folder: writes a module apex there, for programs that have the folder on their path; it is made if it is not
+            there. Without it the name is given in this process alone.
 
     Returns: the file, if one was written. Raises: ImportError if another apex is installed (in this process);
-    FileExistsError if the folder has another apex.
+    FileExistsError if the folder has another apex; OSError if the folder cannot be made or written.
     """
     if folder is not None:
         file = Path(folder) / "apex.py"
         if (Path(folder) / "apex").exists() or (file.exists() and file.read_text(encoding="utf-8") != SHIM):
             raise FileExistsError(f"{folder} has another apex: remove it first, or choose another folder")
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(SHIM, encoding="utf-8")
         return file
     present = sys.modules.get("apex")

@@ -1,0 +1,68 @@
+"""tools/codegen/npu.py as a command: what it says to names and files that it does not know."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tools" / "codegen" / "npu.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_a_row_is_shown():
+    done = run("--show", "npu_swiglu")
+    assert done.returncode == 0 and "aclnnSwiGlu" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nosuch", "nosuch has no row in ops/npu.yaml\n"),
+        ("npu_gmm_alltoallv", "npu_gmm_alltoallv has no row in ops/npu.yaml; ops/npu_missing.yaml: "),
+    ],
+)
+def test_a_name_without_a_row_is_an_error(name, said):
+    done = run("--show", name)
+    assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith(said)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--show",), ("--show", "a", "b")])
+def test_too_few_or_too_many_arguments_print_the_usage(arguments):
+    done = run(*arguments)
+    assert done.returncode == 1 and done.stderr.startswith(
+        "two arguments are needed:\npython tools/codegen/npu.py OUT_DIR"
+    )
+    assert done.stderr.count("\n") == 5
+
+
+def test_status_of_a_list(tmp_path):
+    (tmp_path / "list.tsv").write_text(
+        "name\tschema\nnpu::npu_swiglu\tnpu::npu_swiglu(Tensor x, int dim=-1) -> Tensor\n"
+        "npu::npu_nosuch\tnpu::npu_nosuch(Tensor x) -> Tensor\n"
+    )
+    done = run("--status", str(tmp_path / "list.tsv"))
+    assert done.stdout.startswith("1 of 2 operators of the list, ") and done.returncode == 0, done.stderr
+    assert "npu_nosuch\tmissing\tno reason is given" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read (No such file or directory)"),
+        ("", "is no list of schemas"),
+        ("other\tcolumns\n1\t2\n", "is no list of schemas"),
+    ],
+)
+def test_a_list_that_is_none_is_one_sentence(tmp_path, text, said):
+    if text is not None:
+        (tmp_path / "list.tsv").write_text(text)
+    done = run("--status", str(tmp_path / "list.tsv"))
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith(f"{tmp_path / 'list.tsv'} {said}") and done.stderr.count("\n") == 1
