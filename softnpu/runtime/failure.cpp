@@ -55,16 +55,16 @@ void Stream::throw_error(bool clear, uint64_t until) {
 void Stream::owe(const Work& work) noexcept {
   const uint16_t thread = work.thread() ? work.thread() : thread_number();
   std::lock_guard lock(error_mutex_);
-  owed_.owe(thread, failure_.code, failure_.text);
+  owed_.owe(thread, ring_.done() + 1, failure_.code, failure_.text);
 }
 
-std::optional<Error> Stream::take_owed(uint16_t thread) noexcept {
+std::optional<Error> Stream::take_owed(uint16_t thread, uint64_t until) noexcept {
   std::lock_guard lock(error_mutex_);
-  return owed_.take(thread);
+  return owed_.take(thread, until);
 }
 
-void Stream::throw_owed() {
-  if (auto error = take_owed(thread_number())) throw *std::move(error);
+void Stream::throw_owed(uint64_t until) {
+  if (auto error = take_owed(thread_number(), until)) throw *std::move(error);
 }
 
 }  // namespace softnpu

@@ -20,11 +20,11 @@ void Owed::told(uint16_t thread) noexcept {
   }
 }
 
-void Owed::owe(uint16_t thread, int code, const std::string& text) noexcept {
+void Owed::owe(uint16_t thread, uint64_t position, int code, const std::string& text) noexcept {
   if (std::find(told_.begin(), told_.end(), thread) != told_.end()) return;
   if (std::any_of(debts_.begin(), debts_.end(), [&](const Debt& d) { return d.thread == thread; })) return;
   try {
-    debts_.push_back({thread, {code, text}});
+    debts_.push_back({thread, position, {code, text}});
   } catch (...) {  // near the end of memory: the log has it
     return;
   }
@@ -32,8 +32,9 @@ void Owed::owe(uint16_t thread, int code, const std::string& text) noexcept {
   any_.store(true, std::memory_order_release);
 }
 
-std::optional<Error> Owed::take(uint16_t thread) noexcept {
-  const auto found = std::find_if(debts_.begin(), debts_.end(), [&](const Debt& d) { return d.thread == thread; });
+std::optional<Error> Owed::take(uint16_t thread, uint64_t until) noexcept {
+  const auto found = std::find_if(debts_.begin(), debts_.end(),
+                                  [&](const Debt& d) { return d.thread == thread && d.position <= until; });
   if (found == debts_.end()) return std::nullopt;
   Error error = std::move(found->error);
   debts_.erase(found);

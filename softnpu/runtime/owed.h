@@ -25,16 +25,17 @@ class Owed {
   void begin() noexcept { told_.clear(); }
   // The thread gets the failure.
   void told(uint16_t thread) noexcept;
-  // A task of the thread failed, or was skipped.
-  void owe(uint16_t thread, int code, const std::string& text) noexcept;
-  // The oldest that the thread is owed.
-  std::optional<Error> take(uint16_t thread) noexcept;
+  // A task of the thread failed, or was skipped: the stream's `position`-th.
+  void owe(uint16_t thread, uint64_t position, int code, const std::string& text) noexcept;
+  // The oldest that the thread is owed for one of the first `until` tasks.
+  std::optional<Error> take(uint16_t thread, uint64_t until) noexcept;
   void clear() noexcept;
 
  private:
   static constexpr size_t kMost = 1024;  // the oldest are forgotten
   struct Debt {
     uint16_t thread;
+    uint64_t position;
     Error error;
   };
   std::vector<Debt> debts_;

@@ -178,7 +178,7 @@ void Stream::block_on(Work& work) noexcept {
   if (source.failed() && !source.continue_on_failure()) {
     cause = source.failure(false, wait.target);
   } else if (source.owed_.any()) {  // reported to another thread: what this one had queued there was skipped
-    if (auto owed = source.take_owed(work.thread())) cause = {owed->code, std::move(owed->message)};
+    if (auto owed = source.take_owed(work.thread(), wait.target)) cause = {owed->code, std::move(owed->message)};
   }
   if (cause.code == 0) return;
   std::optional<std::string> text;

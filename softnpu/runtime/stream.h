@@ -96,7 +96,7 @@ class Stream {
   // For who has waited: throws the sticky error and clears it, or what the calling thread is owed. Does nothing without either.
   void report(uint64_t until = UINT64_MAX) {
     if (failed()) throw_error(true, until);
-    if (__builtin_expect(owed_.any(), 0)) throw_owed();
+    if (__builtin_expect(owed_.any(), 0)) throw_owed(until);
   }
 
   // Drops what is queued, unrun: tasks accepted before this call, and no others. A blocked one gives up. `wait_for` then waits
@@ -184,8 +184,8 @@ class Stream {
   }
   void skip_until(std::atomic<uint64_t>& limit, uint64_t position) noexcept;
   void owe(const Work& work) noexcept;
-  std::optional<Error> take_owed(uint16_t thread) noexcept;
-  void throw_owed();
+  std::optional<Error> take_owed(uint16_t thread, uint64_t until) noexcept;
+  void throw_owed(uint64_t until);
   bool linger(Executor& me) noexcept;
   void make_room();
   // Makes an executor responsible unless one is.

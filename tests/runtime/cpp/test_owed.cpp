@@ -51,6 +51,21 @@ BOOST_AUTO_TEST_CASE(each_thread_whose_tasks_failed_or_were_skipped_is_told_once
   BOOST_TEST((told && passed_on && untouched));
 }
 
+BOOST_AUTO_TEST_CASE(what_was_put_before_the_failure_is_not_charged_with_it) {
+  TestStream s;
+  TestEvent before, after;
+  Gate gate;
+  submit(s, Cost::kHost, [&] { return gate.pass(); });
+  before->record(s);
+  submit(s, Cost::kSerial, [] { return 9; });
+  after->record(s);
+  gate.open();
+  before->synchronize(kForever);
+  BOOST_CHECK_EXCEPTION(after->synchronize(kForever), Error, [](const Error& e) { return e.code == 9; });
+  before->synchronize(kForever);
+  sync(s);
+}
+
 BOOST_AUTO_TEST_CASE(an_abort_is_owed_to_nobody) {
   TestStream s;
   Gate gate, queued, aborted;
