@@ -79,7 +79,7 @@ def test_what_set_env_sets_is_right():
     assert {"ASCEND_AICPU_PATH", "ASCEND_OPP_PATH", "ASCEND_HOME_PATH"} <= set(set_there)
     found = [finding for finding in doctor.check_variables(set_there) if finding.what.startswith("ASCEND_")]
     assert {finding.ok for finding in found} == {True}, lines(found)
-    (other,) = doctor.check_variables({"ASCEND_OPP_PATH": "/usr/local/Ascend/opp"})
+    (other,) = doctor.check_variables({"ASCEND_AICPU_PATH": "/usr/local/Ascend"})
     assert other.ok is None and "is not read here" in other.what
 
 
