@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import tables  # noqa: E402
 from npu_row import Row, Wrapper  # noqa: E402
-from npu_schema import Argument, parse  # noqa: E402
+from npu_schema import Argument, parse, split  # noqa: E402
 
 VERSION = (2, 13)
 # A row's other keys say by which of the vendor's ways it runs, which here is always aclnn.
@@ -218,7 +218,7 @@ class Custom:
         if not re.fullmatch(r"acl\w+", function):
             raise wrong(f"exec: {function!r} is no function such as aclnnAdd")
         arguments = {a.name: a for a in row.schema.arguments}
-        values = [v.strip() for v in split(listed)] if listed.strip() else [*arguments, *row.outputs]
+        values = split(listed) or [*arguments, *row.outputs]
         for name in values:
             if name in arguments and arguments[name].type in UNGIVEN:
                 raise wrong(
@@ -232,17 +232,6 @@ class Custom:
                 )
             values = [f"static_cast<{t}>({v})" if t in NUMBERS else v for t, v in zip(types, values, strict=True)]
         return f"EXEC_NPU_CMD_EXT({function}, {', '.join(values)})"
-
-
-def split(text: str) -> list[str]:
-    """At commas outside of brackets."""
-    parts, depth, start = [], 0, 0
-    for i, c in enumerate(text):
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
-    return [p for p in [*parts, text[start:]] if p.strip()]
 
 
 def declared(function: str, prototypes: str) -> list[str]:

@@ -111,9 +111,9 @@ def split(text: str) -> list[str]:
             quoted = not quoted
         elif quoted:
             continue
-        elif c in "([":
+        elif c in "([{":
             depth += 1
-        elif c in ")]":
+        elif c in ")]}":
             depth -= 1
         elif c == "," and depth == 0:
             parts.append(text[start:i].strip())

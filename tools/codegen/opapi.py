@@ -28,7 +28,7 @@ HARDWARE = ROOT / "ops" / "hardware.yaml"
 TYPE_GROUPS = 4  # softnpu/ops/op.h
 COMMON = {None: 0, "number": 1, "floating": 2}  # the least that an operand must be
 SHARDS = 8  # an operator's shard depends on its name alone
-KEYS = {"run", "fast", "check", "cost", "nullable", "header"}
+KEYS = {"run", "fast", "check", "cost", "nullable", "needed", "header"}
 CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists"}
 CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
 RULES = {"elements": "kElements", "matmul": "kMatmul", "convolution": "kConvolution", "serial": "kSerial"}
@@ -45,6 +45,7 @@ class Row(NamedTuple):
     rule: str
     ns: float
     nullable: tuple[str, ...]  # parameters that may be null here although the border calls them required
+    needed: tuple[str, ...]  # parameters that may not be null here although the border calls them optional
     header: str | None  # of the kernels that the expression calls, where kernels.h does not have them
 
 
@@ -77,6 +78,7 @@ def rows() -> list[Row]:
                     RULES[rule],
                     float(words[0]) if words else default_ns,
                     tuple(row.get("nullable", ())),
+                    tuple(row.get("needed", ())),
                     row.get("header"),
                 )
             )
@@ -250,8 +252,9 @@ def generate(row: Row, params: list[abi.Param]) -> str:
     if not any(p.way != "in" for p in params):
         fail(row.name, "cann/abi/aclnn.yaml marks no output of it; correct that row first")
     names = [p.name for p in params]
-    if unknown := set(row.nullable) - set(names):
-        fail(row.name, f"`nullable` names no parameter: {sorted(unknown)}")
+    for key, given in (("nullable", row.nullable), ("needed", row.needed)):
+        if unknown := set(given) - set(names):
+            fail(row.name, f"`{key}` names no parameter: {sorted(unknown)}")
     used = {
         w.removesuffix("_") if w.removesuffix("_") in names else w
         for w in re.findall(r"(?<![.:\w])[A-Za-z_]\w*", row.run)
@@ -265,7 +268,7 @@ def generate(row: Row, params: list[abi.Param]) -> str:
     plan, seen = [], []
     for i, p in enumerate(params):
         kind = kind_of(p)
-        optional = p.optional or p.name in row.nullable
+        optional = (p.optional or p.name in row.nullable) and p.name not in row.needed
         if (kind, optional) not in SEEN:
             fail(row.name, f"no conversion for parameter {p.type} {p.name}")
         way = p.way if kind in ("aclTensor", "aclTensorList") else "in"
