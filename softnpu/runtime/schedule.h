@@ -86,7 +86,7 @@ constexpr bool on_compute(Cost cost, uint64_t since_wide, bool busy) noexcept {
 
 // How long (in pauses) an executor looks for more work of a stream that it has emptied. It adapts: doubled when more came,
 // halved when none did, so that idle streams cost nothing on a small machine.
-class Patience {
+class Lookout {
  public:
   uint32_t pauses() const noexcept { return kSpins ? pauses_ : 0; }
   void rewarded() noexcept { pauses_ = pauses_ < kMost ? pauses_ * 2 : kMost; }

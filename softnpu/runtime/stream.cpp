@@ -266,15 +266,15 @@ void Stream::drive(Executor& me) noexcept {
 
 // True when more work has come. The token is free meanwhile: tiny tasks run on their callers.
 bool Stream::linger(Executor& me) noexcept {
-  for (uint32_t i = patience_.pauses(); i > 0; --i) {
+  for (uint32_t i = lookout_.pauses(); i > 0; --i) {
     if (!ring_.empty()) {
-      patience_.rewarded();
+      lookout_.rewarded();
       return true;
     }
     if (me.has_others()) return false;
     cpu_relax();
   }
-  patience_.disappointed();
+  lookout_.disappointed();
   return false;
 }
 

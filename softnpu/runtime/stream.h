@@ -207,7 +207,7 @@ class Stream {
   Ring ring_;
   Executor worker_;
   std::atomic<uint64_t> last_wide_{0};  // position + 1 of the last wide task
-  schedule::Patience patience_;         // the responsible executor's
+  schedule::Lookout lookout_;           // the responsible executor's
   std::atomic<int> device_{-1};
   std::atomic<Context*> context_{nullptr};
   std::atomic<uint32_t> priority_{0};

@@ -256,6 +256,13 @@ def test_loss(name: str, reduction: str) -> None:
     check_grad(getattr(F, name), x, target, reduction=reduction)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("types", [(torch.float16, torch.float32), (torch.float64, torch.float32)], ids=str)
+def test_the_loss_has_the_targets_type(types: tuple[torch.dtype, torch.dtype], reduction: str) -> None:
+    x = torch.randn(4, 5).to(types[0]).requires_grad_()
+    check_grad(F.binary_cross_entropy_with_logits, x, torch.rand(4, 5).to(types[1]), reduction=reduction)
+
+
 def test_cross_entropy_variants() -> None:
     x, target = leaf(4, 5), torch.tensor([0, 4, -100, 1])
     check_grad(F.cross_entropy, x, target)

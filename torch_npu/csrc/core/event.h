@@ -19,7 +19,7 @@ void wait_event(aclrtEvent event, c10::Stream stream);  // work put on the strea
 bool query_event(aclrtEvent event);                     // everything before its last record is done
 void synchronize_event(aclrtEvent event);
 double elapsed_ms(aclrtEvent start, aclrtEvent end);
-// Nanoseconds of the device's clock when the event was passed; it must have timing.
+// Microseconds of the device's clock when the event was passed; it must have timing.
 NPU_API uint64_t event_timestamp(aclrtEvent event);
 
 // An event of the pool of its device, given back when this dies. Has no timing.

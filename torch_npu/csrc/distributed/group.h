@@ -1,8 +1,8 @@
 // ProcessGroupHCCL: c10d's Backend on libhccl, registered for "npu" by the Python package without touching PyTorch.
 // A synchronous call runs on the caller's stream, an asynchronous one on a stream of the group's that waits for the caller's.
 // What it is not: the communication (libhccl) or the store (the caller's). Files: group.cpp (making, launching), connect.cpp
-// (communicators), lifetime.cpp (splitting, timeouts, ending), collectives.cpp, point_to_point.cpp, reduction.h (what HCCL cannot
-// reduce as it is).
+// (communicators), lifetime.cpp (splitting, timeouts, ending), collectives.cpp, exchange.cpp (all-to-all, gather),
+// point_to_point.cpp, reduction.h (what HCCL cannot reduce as it is).
 #pragma once
 
 #include <atomic>

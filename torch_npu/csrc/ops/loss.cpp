@@ -77,7 +77,9 @@ at::Tensor bce_with_logits(const at::Tensor& self, const at::Tensor& target, con
   const auto whole = [&](const OptionalTensor& tensor) {
     return tensor && tensor->defined() ? OptionalTensor(tensor->expand(self.sizes())) : tensor;
   };
-  const at::Tensor out = reduction == at::Reduction::None ? empty_like(self) : empty({}, self.scalar_type());
+  // The target's type is the loss's, as PyTorch's own composite has it.
+  const auto type = target.scalar_type();
+  const at::Tensor out = reduction == at::Reduction::None ? empty_like(self, type) : empty({}, type);
   ACLNN(aclnnBinaryCrossEntropyWithLogits)(self, target, whole(weight), whole(pos_weight), reduction, out);
   return out;
 }
