@@ -68,6 +68,8 @@ demo: build
 
 # Rooms that measure time, start ranks or use all cores themselves run one test after the other; the rest in JOBS processes.
 ALONE := tests/chaos tests/distributed tests/hccl tests/runtime tests/upstream
+# More processes than processors: threads that wait for each other's part of a kernel sleep instead of spinning.
+test test-full test-clients: export OMP_WAIT_POLICY ?= PASSIVE
 # The clients' environments come from the package index and their runs take minutes: make test-clients.
 APART := tests/clients
 BESIDE := $(filter-out $(ALONE) $(APART),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
