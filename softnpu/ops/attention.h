@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 
@@ -25,6 +27,12 @@ struct AttentionGradients {
   at::Tensor &query, &key, &value, &shift;
   at::Tensor *q_rope = nullptr, *k_rope = nullptr, *sink = nullptr;
 };
+
+// The operands of 8 bits that the newest functions of the family take.
+inline void refuse_quantized(std::initializer_list<std::reference_wrapper<const std::optional<at::Tensor>>> scales) {
+  for (const std::optional<at::Tensor>& scale : scales)
+    TORCH_CHECK_NOT_IMPLEMENTED(!scale, "attention: quantized operands are not implemented");
+}
 
 // maximum and sum: of each row of scores, repeated eight times, as CANN returns them.
 void attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionOptions& options,

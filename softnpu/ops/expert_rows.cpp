@@ -24,13 +24,13 @@ struct Sorted {
 
 Sorted sort_pairs(const Tensor& experts, const ExpertRows& o, int64_t row_count) {
   const Tensor flat = experts.flatten().to(at::kLong);
-  const Tensor inside = flat.ge(o.first).logical_and_(flat.lt(o.end));
+  const Tensor inside = flat.ge(o.first()).logical_and_(flat.lt(o.end()));
   const Tensor key = at::where(inside, flat, std::numeric_limits<int32_t>::max());
   const Tensor order = at::argsort(key, /*stable=*/true, 0, false);
-  const int64_t pairs = inside.sum().item<int64_t>(), span = std::max<int64_t>(o.end - o.first, 0);
+  const int64_t pairs = inside.sum().item<int64_t>(), span = std::max<int64_t>(o.end() - o.first(), 0);
   const Tensor sorted = order.narrow(0, 0, pairs), owner = flat.index_select(0, sorted);
   Sorted s;
-  s.counts = at::bincount(owner - o.first, {}, span);
+  s.counts = at::bincount(owner - o.first(), {}, span);
   const Tensor position = at::arange(pairs, flat.options());
   s.source = at::full({row_count}, -1, flat.options());
   s.expert = at::full({row_count}, -1, flat.options());
@@ -38,7 +38,7 @@ Sorted sort_pairs(const Tensor& experts, const ExpertRows& o, int64_t row_count)
   Tensor row = position, pair = sorted, own = owner;
   if (o.padded) {
     const Tensor starts = at::cumsum(s.counts, 0) - s.counts;
-    const Tensor rank = position - starts.index_select(0, owner - o.first);
+    const Tensor rank = position - starts.index_select(0, owner - o.first());
     const Tensor kept = rank.lt(o.capacity).nonzero().squeeze(1);
     row = (owner * o.capacity + rank).index_select(0, kept);
     pair = sorted.index_select(0, kept);
@@ -58,22 +58,23 @@ void put_counts(Tensor& out, const Sorted& s, const ExpertRows& o) {
   if (o.counts == 1) return put(out, s.counts);
   const Tensor used = s.counts.nonzero().squeeze(1);
   Tensor pairs = at::zeros({out.size(0), 2}, s.counts.options());
-  pairs.narrow(0, 0, used.numel()).copy_(at::stack({used + o.first, s.counts.index_select(0, used)}, 1));
+  pairs.narrow(0, 0, used.numel()).copy_(at::stack({used + o.first(), s.counts.index_select(0, used)}, 1));
   put(out, pairs);
 }
 
 }  // namespace
 
 void moe_expert_rows(const Tensor& x, const Tensor& experts, const OptionalTensor& scale, const OptionalTensor& offset,
-                     const ExpertRows& o, Tensor& rows, Tensor& row_numbers, Tensor& counts, Tensor& before_capacity,
-                     Tensor& row_scales) {
+                     const ExpertRows& o, const ExpertRowsMade& made) {
+  Tensor &rows = made.rows, &row_scales = made.scales;
   TORCH_CHECK_NOT_IMPLEMENTED(o.quantization >= -1 && o.quantization <= 1, "aclnnMoeInitRouting: quantMode ",
                               o.quantization, " is not implemented; -1, 0 and 1 are");
   const int64_t h = x.size(1), row_count = h ? rows.numel() / h : 0, k = experts.size(-1);
   const Sorted s = sort_pairs(experts, o, row_count);
-  put(row_numbers, s.numbers);
-  put_counts(counts, s, o);
-  if (before_capacity.defined() && before_capacity.numel() > 0) put(before_capacity, s.counts);
+  put(made.numbers, s.numbers);
+  put_counts(made.counts, s, o);
+  if (made.before_capacity && made.before_capacity->defined() && made.before_capacity->numel() > 0)
+    put(*made.before_capacity, s.counts);
   const Tensor filled = s.source.ge(0);
   Tensor used = filled;
   if (!o.padded && o.active > 0) used = filled.logical_and(at::arange(row_count, s.source.options()).lt(o.active));
@@ -97,11 +98,11 @@ void moe_expert_rows(const Tensor& x, const Tensor& experts, const OptionalTenso
     return;
   }
   if (given(scale)) {
-    TORCH_CHECK(scale->size(-1) == h && (scale->numel() == h || scale->numel() == (o.end - o.first) * h),
-                "aclnnMoeInitRouting: a scale of ", scale->sizes(), " for ", o.end - o.first, " experts of ", h,
+    TORCH_CHECK(scale->size(-1) == h && (scale->numel() == h || scale->numel() == (o.end() - o.first()) * h),
+                "aclnnMoeInitRouting: a scale of ", scale->sizes(), " for ", o.end() - o.first(), " experts of ", h,
                 " columns");
     const Tensor smooth = wide(*scale).reshape({-1, h});
-    value = value * (smooth.size(0) == 1 ? smooth : smooth.index_select(0, at::where(used, s.expert - o.first, 0)));
+    value = value * (smooth.size(0) == 1 ? smooth : smooth.index_select(0, at::where(used, s.expert - o.first(), 0)));
   }
   const Tensor found = put_dynamic_rows(flat, value);
   if (row_scales.defined()) put_if_fits(row_scales, found);

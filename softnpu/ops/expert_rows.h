@@ -32,20 +32,22 @@ void moe_replicas(const at::Tensor& experts, const at::Tensor& table, const std:
 
 // -- expert_rows.cpp. Pairs of token and expert, sorted by expert; those of experts outside [first, end) are left out.
 struct ExpertRows {
-  int64_t active = 0, capacity = 0, experts = 0, first = 0, end = 0;
-  bool padded = false;        // each expert has `capacity` rows, in a tensor of three dimensions
-  bool forward_rows = false;  // row numbers say where a pair came from, not where it went
+  int64_t active = 0, capacity = 0, experts = 0;
+  at::IntArrayRef range{};    // [first, end); none: all
+  int64_t padded = 0;         // 1: each expert has `capacity` rows, in a tensor of three dimensions
+  int64_t forward_rows = 0;   // 1: row numbers say where a pair came from, not where it went
   int64_t quantization = -1;  // -1 none, 0 static, 1 dynamic
   int64_t counts = 1;         // 0 running sums, 1 counts, 2 pairs of expert and count
+
+  int64_t first() const { return range.size() == 2 ? range[0] : 0; }
+  int64_t end() const { return range.size() == 2 ? range[1] : experts; }
 };
-inline ExpertRows expert_range(at::IntArrayRef range, ExpertRows rows) {  // none: all of them
-  rows.first = range.size() == 2 ? range[0] : 0;
-  rows.end = range.size() == 2 ? range[1] : rows.experts;
-  return rows;
-}
+struct ExpertRowsMade {
+  at::Tensor &rows, &numbers, &counts, &scales;
+  at::Tensor* before_capacity = nullptr;
+};
 void moe_expert_rows(const at::Tensor& x, const at::Tensor& experts, const std::optional<at::Tensor>& scale,
-                     const std::optional<at::Tensor>& offset, const ExpertRows& options, at::Tensor& rows,
-                     at::Tensor& row_numbers, at::Tensor& counts, at::Tensor& before_capacity, at::Tensor& row_scales);
+                     const std::optional<at::Tensor>& offset, const ExpertRows& options, const ExpertRowsMade& made);
 void moe_rows_of_ranks(const at::Tensor& tokens, const at::Tensor& counts, const std::optional<at::Tensor>& scales,
                        bool running, bool scatter, at::Tensor& rows, at::Tensor& row_scales, at::Tensor& numbers,
                        at::Tensor& totals);

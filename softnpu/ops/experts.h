@@ -20,6 +20,7 @@ void moe_finalize_routing(const at::Tensor& expanded, const at::Tensor& rows, co
                           const std::optional<at::Tensor>& scales, const std::optional<at::Tensor>& experts,
                           int64_t mode, at::Tensor& out);
 void moe_expert_ends(const at::Tensor& sorted, int64_t experts, at::Tensor& out);
+inline void refuse_padded(bool padded) { TORCH_CHECK_NOT_IMPLEMENTED(!padded, "the padded mode is not implemented"); }
 void moe_permute(const at::Tensor& tokens, const at::Tensor& indices, at::Tensor& permuted, at::Tensor& places);
 void moe_permute_backward(const at::Tensor& gradient, const at::Tensor& places, int64_t top_k, at::Tensor& out);
 void moe_unpermute(const at::Tensor& permuted, const at::Tensor& places, const std::optional<at::Tensor>& probs,

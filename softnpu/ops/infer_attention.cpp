@@ -81,9 +81,17 @@ class Inference {
     return heads_of(out, out_, b, o_.heads).narrow(1, rows.from, rows.to - rows.from);
   }
 
+  // How a cache is read: by its own numbers, or its half of both caches'.
+  CacheQuantization numbers(bool keys) const {
+    const CacheQuantization& own = keys ? o_.key : o_.value;
+    if (given(own.scale)) return own;
+    const auto half = [&](const Maybe& t) { return given(t) ? Maybe((*t)[keys ? 0 : 1]) : Maybe(); };
+    return {half(o_.both.scale), half(o_.both.offset), o_.both.mode};
+  }
+
   // Keys or values of a sequence, [heads, rows, columns], fp32, for as many heads as the query has.
   Tensor cache(bool keys, int64_t b) const {
-    const CacheQuantization& q = keys ? o_.key : o_.value;
+    const CacheQuantization q = numbers(keys);
     Tensor t = raw(keys ? k_ : v_, b);
     if (t.scalar_type() == at::kInt) t = nibbles(t);
     Tensor x = t.to(at::kFloat);
@@ -242,28 +250,23 @@ class Inference {
 
 }  // namespace
 
-CacheQuantization half_of(const Maybe& scale, const Maybe& offset, int64_t mode, int64_t half) {
-  const auto part = [&](const Maybe& t) { return given(t) ? Maybe((*t)[half]) : Maybe(); };
-  return {part(scale), part(offset), mode};
+InferenceOptions decoding(InferenceOptions options) {
+  std::swap(options.q_lengths, options.kv_lengths);
+  options.mask_by_batch = true;
+  return options;
 }
 
-CacheQuantization quantization_of(const Maybe& scale, const Maybe& offset, int64_t mode,
-                                  const CacheQuantization& both) {
-  return given(scale) ? CacheQuantization{scale, offset, mode} : both;
-}
-
-bool one_query(const Tensor& query, std::string_view layout) {
-  if (layout.starts_with("BNSD") || layout.starts_with("NBSD")) return query.dim() == 4 && query.size(2) == 1;
-  return layout.starts_with("BS") && query.dim() > 1 && query.size(1) == 1;
-}
-
-void refuse_full_quantization(const Maybe& dequant1, const Maybe& quant1, const Maybe& dequant2) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!given(dequant1) && !given(quant1) && !given(dequant2),
-                              "attention: quantized scores are not implemented");
+InferenceOptions either_way(InferenceOptions options, const Tensor& query) {
+  const auto in = [&](std::string_view name) { return options.layout.starts_with(name); };
+  const int64_t rows = in("BNSD") || in("NBSD") ? 2 : in("BS") ? 1 : -1;
+  options.mask_by_batch = rows > 0 && query.dim() > rows && query.size(rows) == 1;
+  return options;
 }
 
 void infer_attention(const Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& options,
                      Tensor& out, Tensor& lse) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!given(options.scores_in) && !given(options.scores) && !given(options.scores_out),
+                              "attention: quantized scores are not implemented");
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(query.scalar_type()), "attention: a query of ", query.scalar_type(),
                               " is not implemented");
   const Tensor q_all = query.contiguous();
@@ -340,11 +343,11 @@ void attention_update(at::TensorList lse, at::TensorList parts, Tensor& out, Ten
   if (lse_out.defined()) put_if_fits(lse_out, total.masked_fill(unseen, std::numeric_limits<double>::infinity()));
 }
 
-void ring_attention_update(const Tensor& before, const Tensor& before_max, const Tensor& before_sum, const Tensor& now,
-                           const Tensor& now_max, const Tensor& now_sum, const Maybe& ends, std::string_view layout,
+void ring_attention_update(const RingPart& first, const RingPart& second, const Maybe& ends, std::string_view layout,
                            std::string_view softmax_layout, Tensor& out, Tensor& max_out, Tensor& sum_out) {
-  const Tensor m0 = wide(before_max), m1 = wide(now_max), high = m0.maximum(m1);
-  const Tensor s0 = wide(before_sum) * (m0 - high).exp(), s1 = wide(now_sum) * (m1 - high).exp(), sum = s0 + s1;
+  const Tensor &before = first.out, &now = second.out;
+  const Tensor m0 = wide(first.max), m1 = wide(second.max), high = m0.maximum(m1);
+  const Tensor s0 = wide(first.sum) * (m0 - high).exp(), s1 = wide(second.sum) * (m1 - high).exp(), sum = s0 + s1;
   put(max_out, high);
   put(sum_out, sum);
   Tensor w0 = (s0 / sum).select(-1, 0), w1 = (s1 / sum).select(-1, 0);

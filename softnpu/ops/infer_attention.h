@@ -19,8 +19,8 @@ struct CacheQuantization {
 };
 struct InferenceOptions {
   Maybe shift{}, mask{}, tables{}, q_rope{}, k_rope{}, sink{}, k_prefix{}, v_prefix{}, q_padding{}, kv_padding{};
-  Maybe out_scale{}, out_offset{};
-  CacheQuantization key{}, value{};
+  Maybe scores_in{}, scores{}, scores_out{}, out_scale{}, out_offset{};  // of quantized scores (refused), of the result
+  CacheQuantization key{}, value{}, both{};  // each cache's own numbers; both caches' in one tensor, [2, ..]
   at::IntArrayRef q_lengths{}, kv_lengths{}, prefix_length{};
   int64_t heads = 1, kv_heads = 0, sparse = 0, block = 0;
   double scale = 1;
@@ -30,21 +30,18 @@ struct InferenceOptions {
 };
 void infer_attention(const at::Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& options,
                      at::Tensor& out, at::Tensor& lse);
-// Both caches' numbers in one tensor, [2, ..]: its halves.
-CacheQuantization half_of(const Maybe& scale, const Maybe& offset, int64_t mode, int64_t half);
-// The numbers of one cache: its own, or its half of both caches'.
-CacheQuantization quantization_of(const Maybe& scale, const Maybe& offset, int64_t mode, const CacheQuantization& both);
-// A query of one row: a mask of two dimensions is one row a sequence.
-bool one_query(const at::Tensor& query, std::string_view layout);
-// Quantization of the scores themselves.
-void refuse_full_quantization(const Maybe& dequant1, const Maybe& quant1, const Maybe& dequant2);
+// Decoding: the lengths are those of the caches, and the mask is by batch.
+InferenceOptions decoding(InferenceOptions options);
+// Prefill or decoding: the mask is by batch where the query has one row.
+InferenceOptions either_way(InferenceOptions options, const at::Tensor& query);
 
 // Results of parts of the keys, and the logarithms of their sums, as one result.
 void attention_update(at::TensorList lse, at::TensorList parts, at::Tensor& out, at::Tensor& lse_out);
 // The same of two parts, with maximum and sum of softmax, [.., 8].
-void ring_attention_update(const at::Tensor& before, const at::Tensor& before_max, const at::Tensor& before_sum,
-                           const at::Tensor& now, const at::Tensor& now_max, const at::Tensor& now_sum,
-                           const Maybe& ends, std::string_view layout, std::string_view softmax_layout, at::Tensor& out,
-                           at::Tensor& max_out, at::Tensor& sum_out);
+struct RingPart {
+  const at::Tensor &out, &max, &sum;
+};
+void ring_attention_update(const RingPart& before, const RingPart& now, const Maybe& ends, std::string_view layout,
+                           std::string_view softmax_layout, at::Tensor& out, at::Tensor& max_out, at::Tensor& sum_out);
 
 }  // namespace softnpu::ops::kernels

@@ -64,7 +64,12 @@ void qkv_norm_rope(const at::Tensor& qkv, const QkvRows& o, const CacheScale& of
                    const QkvOut& out);
 
 // Rotation by rows of a table of cosines and sines; with three rows of positions each has a section of the columns.
-void rope_by_position(const at::Tensor& positions, const at::Tensor& x, const at::Tensor& table,
-                      at::IntArrayRef sections, int64_t columns, bool halves, bool interleaved, at::Tensor& out);
+struct RopeTable {
+  const at::Tensor& rows;
+  at::IntArrayRef sections;
+  int64_t columns;  // of a head
+  bool halves, interleaved = false;
+};
+void rope_by_position(const at::Tensor& positions, const at::Tensor& x, const RopeTable& table, at::Tensor& out);
 
 }  // namespace softnpu::ops::kernels

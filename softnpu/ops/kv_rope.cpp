@@ -179,9 +179,9 @@ void qkv_norm_rope(const Tensor& qkv, const QkvRows& o, const CacheScale& of_k, 
   cache_write(stored(divided(parts[2], of_v), out.v_cache), o.index, o.mode, out.v_cache);
 }
 
-void rope_by_position(const Tensor& positions, const Tensor& x, const Tensor& table, at::IntArrayRef sections,
-                      int64_t columns, bool neox, bool interleaved, Tensor& out) {
-  const auto angles = wide(table.index_select(0, positions.flatten().to(at::kLong))).chunk(2, -1);
+void rope_by_position(const Tensor& positions, const Tensor& x, const RopeTable& table, Tensor& out) {
+  const auto& [rows_of_table, sections, columns, neox, interleaved] = table;
+  const auto angles = wide(rows_of_table.index_select(0, positions.flatten().to(at::kLong))).chunk(2, -1);
   TORCH_CHECK(columns > 0 && angles.size() == 2, "aclnnRopeWithSinCosCache: heads of ", columns, " columns");
   const int64_t half = angles[0].size(-1), tokens = positions.size(-1);
   const bool sectioned = positions.dim() == 2;

@@ -10,6 +10,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/rnn_tensor.h"
@@ -88,6 +89,22 @@ void lstm_two_ways_backward(const Tensor& input, at::TensorList hx, at::TensorLi
   put(grad_input, batch_first ? dy.transpose(0, 1) : dy);
 }
 
+void lstm(const Tensor& input, at::TensorList params, at::TensorList hx, RecurrentShape shape, Tensor& output,
+          Tensor& hy, Tensor& cy, LstmSteps out) {
+  const auto run = shape.two_ways ? lstm_two_ways : static_cast<decltype(&lstm_two_ways)>(lstm);
+  run(input, params, hx, shape.has_bias, shape.layers, shape.batch_first, output, hy, cy, out);
+}
+
+void lstm_backward(const Tensor& input, at::TensorList hx, at::TensorList params, const LstmGradients& gradients,
+                   LstmSaved saved, RecurrentShape shape, Tensor& grad_input, Tensor& grad_hx, Tensor& grad_cx,
+                   List& grad_params) {
+  const auto passed_or_zeros = [](const OptionalTensor& t, const Tensor& like) { return t ? *t : at::zeros_like(like); };
+  const Tensor grad_hy = passed_or_zeros(gradients.hy, hx[0]), grad_cy = passed_or_zeros(gradients.cy, hx[1]);
+  const auto run = shape.two_ways ? lstm_two_ways_backward : static_cast<decltype(&lstm_two_ways_backward)>(lstm_backward);
+  run(input, hx, params, gradients.output, grad_hy, grad_cy, saved, shape.has_bias, shape.layers, shape.batch_first,
+      grad_input, grad_hx, grad_cx, grad_params);
+}
+
 // -- GRU: r = σ(x_r + h_r), z = σ(x_z + h_z), n = tanh(x_n + r h_n), h = (1 - z) n + z h before ----------------------------
 namespace {
 
@@ -108,7 +125,7 @@ void keep(List& list, int64_t at, const std::vector<Tensor>& steps) {
 
 }  // namespace
 
-void gru(const Tensor& input, at::TensorList params, const OptionalTensor& hx, GruShape shape, Tensor& output,
+void gru(const Tensor& input, at::TensorList params, const OptionalTensor& hx, RecurrentShape shape, Tensor& output,
          Tensor& hy, GruSteps out) {
   const int64_t ways = shape.two_ways ? 2 : 1;
   Tensor x = steps_first(input, shape.batch_first);
@@ -146,7 +163,7 @@ void gru(const Tensor& input, at::TensorList params, const OptionalTensor& hx, G
 }
 
 void gru_backward(const Tensor& input, at::TensorList params, const Tensor& hx, const OptionalTensor& grad_output,
-                  const OptionalTensor& grad_hy, GruSaved saved, GruShape shape, Tensor& grad_input, Tensor& grad_hx,
+                  const OptionalTensor& grad_hy, GruSaved saved, RecurrentShape shape, Tensor& grad_input, Tensor& grad_hx,
                   List& grad_params) {
   const int64_t ways = shape.two_ways ? 2 : 1, each = shape.has_bias ? 4 : 2;
   check_lists("a GRU's backward", saved.h.size(), ways * shape.layers);

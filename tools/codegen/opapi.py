@@ -27,8 +27,9 @@ TYPES = ROOT / "ops" / "types.yaml"
 HARDWARE = ROOT / "ops" / "hardware.yaml"
 TYPE_GROUPS = 4  # softnpu/ops/op.h
 COMMON = {None: 0, "number": 1, "floating": 2}  # the least that an operand must be
+LONGEST = 200  # characters of an expression
 SHARDS = 8  # an operator's shard depends on its name alone
-KEYS = {"run", "fast", "check", "cost", "nullable", "needed", "header"}
+KEYS = {"run", "fast", "check", "cost", "nullable", "needed", "structs", "header"}
 CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists"}
 CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
 RULES = {"elements": "kElements", "matmul": "kMatmul", "convolution": "kConvolution", "serial": "kSerial"}
@@ -46,6 +47,7 @@ class Row(NamedTuple):
     ns: float
     nullable: tuple[str, ...]  # parameters that may be null here although the border calls them required
     needed: tuple[str, ...]  # parameters that may not be null here although the border calls them optional
+    structs: dict[str, str]  # local variables of the expression, made of parameters: name -> "Type field=parameter ..."
     header: str | None  # of the kernels that the expression calls, where kernels.h does not have them
 
 
@@ -65,6 +67,8 @@ def rows() -> list[Row]:
                 fail(name, f"unknown keys {sorted(set(row) - KEYS)} (section {section})")
             if row.get("check") not in CHECKS | {None}:
                 fail(name, f"unknown check {row['check']!r}: one of {sorted(CHECKS)}")
+            if len(row["run"]) > LONGEST:
+                fail(name, f"an expression of {len(row['run'])} characters: what is longer than {LONGEST} is a function")
             words = str(row.get("cost", "0.5")).split()
             rule = words.pop(0) if words[0] in RULES else "elements"
             default_ns = {"matmul": 0.05, "convolution": 0.1}.get(rule, 1.0)
@@ -79,6 +83,7 @@ def rows() -> list[Row]:
                     float(words[0]) if words else default_ns,
                     tuple(row.get("nullable", ())),
                     tuple(row.get("needed", ())),
+                    row.get("structs", {}),
                     row.get("header"),
                 )
             )
@@ -248,6 +253,32 @@ def native_functions() -> dict[str, str]:
     return found
 
 
+def words_of(run: str, names: list[str]) -> set[str]:
+    """What an expression names; a list `x_` whose members it writes counts as `x`."""
+    found = re.findall(r"(?<![.:\w])[A-Za-z_]\w*", run)
+    return {w.removesuffix("_") if w.removesuffix("_") in names else w for w in found}
+
+
+def structs_of(row: Row, names: list[str], used: set[str]) -> list[str]:
+    """The variables of `structs` that the expression uses, each with those fields whose parameter this function has.
+    Adds what they use to `used`."""
+    lines = []
+    for name, text in reversed(row.structs.items()):
+        if name not in used:
+            continue
+        kind, *fields = text.split()
+        values = []
+        for field in fields:
+            member, _, choices = field.partition("=")
+            there = [c for c in choices.split("|") if c.lstrip("&") in (*names, *row.structs)]
+            if len(there) > 1:
+                fail(row.name, f"`structs`: {name}.{member} has {len(there)} parameters: {there}")
+            used |= {c.lstrip("&") for c in there}
+            values += [f".{member} = {c}" for c in there]
+        lines.append(f"  {kind} {name}{{{', '.join(values)}}};")
+    return lines[::-1]
+
+
 def generate(row: Row, params: list[abi.Param]) -> str:
     if not any(p.way != "in" for p in params):
         fail(row.name, "cann/abi/aclnn.yaml marks no output of it; correct that row first")
@@ -255,10 +286,8 @@ def generate(row: Row, params: list[abi.Param]) -> str:
     for key, given in (("nullable", row.nullable), ("needed", row.needed)):
         if unknown := set(given) - set(names):
             fail(row.name, f"`{key}` names no parameter: {sorted(unknown)}")
-    used = {
-        w.removesuffix("_") if w.removesuffix("_") in names else w
-        for w in re.findall(r"(?<![.:\w])[A-Za-z_]\w*", row.run)
-    }
+    used = words_of(row.run, names)
+    structs = structs_of(row, names, used)
     if missing := [
         p.name
         for p in params
@@ -289,6 +318,7 @@ def generate(row: Row, params: list[abi.Param]) -> str:
         f"// ops/aclnn.yaml:{row.line}  {name}: " + " ".join(row.run.split()),
         f"static void run_{name}(Frame& frame) {{",
         *seen,
+        *structs,
         f"  {body};",
         "}",
         f"extern const OpTypes types_{name};  // types.cpp",
