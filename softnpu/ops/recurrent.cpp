@@ -98,9 +98,12 @@ void lstm(const Tensor& input, at::TensorList params, at::TensorList hx, Recurre
 void lstm_backward(const Tensor& input, at::TensorList hx, at::TensorList params, const LstmGradients& gradients,
                    LstmSaved saved, RecurrentShape shape, Tensor& grad_input, Tensor& grad_hx, Tensor& grad_cx,
                    List& grad_params) {
-  const auto passed_or_zeros = [](const OptionalTensor& t, const Tensor& like) { return t ? *t : at::zeros_like(like); };
+  const auto passed_or_zeros = [](const OptionalTensor& t, const Tensor& like) {
+    return t ? *t : at::zeros_like(like);
+  };
   const Tensor grad_hy = passed_or_zeros(gradients.hy, hx[0]), grad_cy = passed_or_zeros(gradients.cy, hx[1]);
-  const auto run = shape.two_ways ? lstm_two_ways_backward : static_cast<decltype(&lstm_two_ways_backward)>(lstm_backward);
+  const auto run =
+      shape.two_ways ? lstm_two_ways_backward : static_cast<decltype(&lstm_two_ways_backward)>(lstm_backward);
   run(input, hx, params, gradients.output, grad_hy, grad_cy, saved, shape.has_bias, shape.layers, shape.batch_first,
       grad_input, grad_hx, grad_cx, grad_params);
 }
@@ -163,8 +166,8 @@ void gru(const Tensor& input, at::TensorList params, const OptionalTensor& hx, R
 }
 
 void gru_backward(const Tensor& input, at::TensorList params, const Tensor& hx, const OptionalTensor& grad_output,
-                  const OptionalTensor& grad_hy, GruSaved saved, RecurrentShape shape, Tensor& grad_input, Tensor& grad_hx,
-                  List& grad_params) {
+                  const OptionalTensor& grad_hy, GruSaved saved, RecurrentShape shape, Tensor& grad_input,
+                  Tensor& grad_hx, List& grad_params) {
   const int64_t ways = shape.two_ways ? 2 : 1, each = shape.has_bias ? 4 : 2;
   check_lists("a GRU's backward", saved.h.size(), ways * shape.layers);
   Tensor dy = passed(grad_output) ? steps_first(*grad_output, shape.batch_first) : Tensor();

@@ -13,6 +13,8 @@ from tests.opapi.client import ROOT, library_folder
 from tests.opapi.types import abi, opapi
 from tools.codegen import tables
 
+opapi_types = opapi.opapi_types
+
 # A call → the words of its refusal, or none: one process a chip.
 CALLS = """
 import json, sys, torch
@@ -64,20 +66,21 @@ def test_without_it_the_software_npu_takes_what_it_computes():
 
 
 def test_the_table_names_known_functions_and_parameters():
-    table = tables.load(opapi.HARDWARE)
+    table = tables.load(opapi_types.HARDWARE)
     rows, params = {r.name for r in opapi.rows()}, abi.aclnn()
-    for op, families in opapi.hardware().items():
+    for op, families in opapi_types.hardware().items():
         assert op in rows and len(families) == len(table["families"])
         tensors = {p.name for p in params[op] if opapi.kind_of(p) in ("aclTensor", "aclTensorList")}
         assert set(families[0]) == tensors, op
 
 
 def test_where_the_software_npu_takes_less_than_the_hardware_the_table_says_why():
-    table, numbers = tables.load(opapi.HARDWARE), tables.load(opapi.TYPES)["numbers"]
+    table, numbers = tables.load(opapi_types.HARDWARE), tables.load(opapi_types.TYPES)["numbers"]
     letters = {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
     narrower = set()
-    for op, families in opapi.hardware().items():
-        taken = opapi.types()[op].takes if op in opapi.types() else {}
+    known = opapi_types.types(tuple(r.name for r in opapi.rows()))
+    for op, families in opapi_types.hardware().items():
+        taken = known[op].takes if op in known else {}
         for name, documented in families[0].items():
             missing = documented & ~taken[name][0] if name in taken else 0
             narrower |= {(op.removeprefix("aclnn"), letter) for letter, bit in letters.items() if missing & bit}

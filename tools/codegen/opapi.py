@@ -1,11 +1,11 @@
-"""Generate libopapi's entry points: ops/aclnn.yaml (the computation), ops/types.yaml (data types), cann/abi/aclnn.yaml
-(the parameters).
+"""Generate libopapi's entry points: ops/aclnn.yaml (the computation), cann/abi/aclnn.yaml (the parameters), and by
+opapi_types.py what data types they take.
 
     python tools/codegen/opapi.py OUT_DIR          write OUT_DIR/opapi/*.cpp (only those whose text changed)
     python tools/codegen/opapi.py --show aclnnAdd  print what one row generates
     python tools/codegen/opapi.py --list           print the functions, one a line
 
-The row format is described in ops/README.md. Each generated function carries a comment that names its row.
+The row format is described in docs/aclnn_rows.md. Each generated function carries a comment that names its row.
 """
 
 from __future__ import annotations
@@ -19,14 +19,11 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
+import opapi_types  # noqa: E402
 import tables  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ops" / "aclnn.yaml"
-TYPES = ROOT / "ops" / "types.yaml"
-HARDWARE = ROOT / "ops" / "hardware.yaml"
-TYPE_GROUPS = 4  # softnpu/ops/op.h
-COMMON = {None: 0, "number": 1, "floating": 2}  # the least that an operand must be
 LONGEST = 200  # characters of an expression
 SHARDS = 8  # an operator's shard depends on its name alone
 KEYS = {"run", "fast", "check", "cost", "nullable", "needed", "structs", "header"}
@@ -68,7 +65,9 @@ def rows() -> list[Row]:
             if row.get("check") not in CHECKS | {None}:
                 fail(name, f"unknown check {row['check']!r}: one of {sorted(CHECKS)}")
             if len(row["run"]) > LONGEST:
-                fail(name, f"an expression of {len(row['run'])} characters: what is longer than {LONGEST} is a function")
+                fail(
+                    name, f"an expression of {len(row['run'])} characters: what is longer than {LONGEST} is a function"
+                )
             words = str(row.get("cost", "0.5")).split()
             rule = words.pop(0) if words[0] in RULES else "elements"
             default_ns = {"matmul": 0.05, "convolution": 0.1}.get(rule, 1.0)
@@ -87,84 +86,6 @@ def rows() -> list[Row]:
                     row.get("header"),
                 )
             )
-    return out
-
-
-class Types(NamedTuple):
-    """A row of ops/types.yaml. Parameter -> bits of what it takes, its group or 0, whether it is starred."""
-
-    takes: dict[str, tuple[int, int, bool]]
-    casts: str
-    common: int
-    apart: tuple[str, ...]  # results that may be real where operands are complex
-
-
-@functools.cache
-def types() -> dict[str, Types]:
-    table = tables.load(TYPES)
-    numbers, classes, out = table["numbers"], table["classes"], {}
-
-    def bits(word: str) -> int:
-        names = classes.get(word, [word])
-        if unknown := set(names) - set(numbers):
-            raise SystemExit(f"ops/types.yaml: {sorted(unknown)}: neither a class nor a type")
-        return sum(1 << numbers[name] for name in names)
-
-    families = {op: table["rows"].pop(op) for op in list(table["rows"]) if op.endswith("*")}
-    signatures = abi.aclnn() if families else {}
-    of_family = {r.name: row for r in rows() for prefix, row in families.items() if r.name.startswith(prefix[:-1])}
-    for op, row in {**of_family, **table["rows"]}.items():
-        # A family's row names more parameters than one of it has.
-        known = {p.name for p in signatures[op]} if op in of_family else None
-        takes, group = {}, 0
-        for key, words in row.items():
-            if key in ("casts", "common", "apart"):
-                continue
-            accepted = 0
-            for word in key.split("+"):
-                kept, *dropped = word.split("-")
-                accepted |= bits(kept) & ~sum(map(bits, dropped))
-            for word in words.split():
-                names = word.split("=")
-                group += len(names) > 1
-                for name in names:
-                    if known and name not in known:
-                        continue
-                    before = takes.get(name.rstrip("*"), (0, 0, False))
-                    own = group if len(names) > 1 else before[1]
-                    takes[name.rstrip("*")] = (before[0] | accepted, own, name.endswith("*"))
-        if group > TYPE_GROUPS:
-            raise SystemExit(f"ops/types.yaml: {op}: more than {TYPE_GROUPS} groups of one type")
-        out[op] = Types(
-            takes,
-            {False: "Casts::kNo", True: "Casts::kYes", "real": "Casts::kReal"}[row.get("casts", False)],
-            COMMON[row.get("common")],
-            tuple(row.get("apart", "").split()),
-        )
-    return out
-
-
-@functools.cache
-def hardware() -> dict[str, list[dict[str, int] | None]]:
-    """ops/hardware.yaml: function -> for each chip family what each parameter takes, None for a function it lacks."""
-    table = tables.load(HARDWARE)
-    numbers = tables.load(TYPES)["numbers"]
-    bit = {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
-    out = {}
-    for op, text in table["rows"].items():
-        parts = text.split(" / ")
-        parts += ["="] * (len(table["families"]) - len(parts))
-        found: list[dict[str, int] | None] = []
-        for part in parts:
-            if part in "=-":
-                found.append(found[0] if part == "=" else None)
-                continue
-            takes = {}
-            for group in part.split():
-                letters, names = group.split(":")
-                takes |= dict.fromkeys(names.split(","), sum(bit[c] for c in letters))
-            found.append(takes)
-        out[op] = found
     return out
 
 
@@ -338,46 +259,6 @@ def generate(row: Row, params: list[abi.Param]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def types_file(table: list[Row], params: dict[str, list[abi.Param]]) -> str:
-    """What each operator's parameters take, apart from the shards: a changed row compiles in seconds."""
-
-    def entry(name: str, row: Types) -> str:
-        accepted, group, starred = row.takes.get(name, (0, 0, False))
-        apart = row.casts == "Casts::kReal" or name in row.apart
-        return f'{{"{name}", {accepted:#x}, {group}, {str(starred).lower()}, {str(apart).lower()}}}'
-
-    lines = []
-    for row in table:
-        names, taken = [p.name for p in params[row.name]], types().get(row.name, Types({}, "Casts::kNo", 0, ()))
-        if unknown := {*taken.takes, *taken.apart} - set(names):
-            fail(row.name, f"ops/types.yaml names no parameter of it: {sorted(unknown)}")
-        values = ", ".join(entry(n, taken) for n in names)
-        lines.append(f"static constexpr ParamTypes params_{row.name}[] = {{{values}}};")
-        documented = hardware().get(row.name)
-        if documented:
-            if unknown := set().union(*filter(None, documented)) - set(names):
-                fail(row.name, f"ops/hardware.yaml names no parameter of it: {sorted(unknown)}")
-            by_family = (
-                "{" + ", ".join("kAbsent" if f is None else f"{f.get(n, 0):#x}" for f in documented) + "}"
-                for n in names
-            )
-            lines.append(f"static constexpr HardwareTypes hardware_{row.name}[] = {{{', '.join(by_family)}}};")
-        chips = f"hardware_{row.name}" if documented else "nullptr"
-        values = f"params_{row.name}, {taken.casts}, {taken.common}, {chips}"
-        lines.append(f"extern const OpTypes types_{row.name}{{{values}}};")
-    return "\n".join(
-        [
-            "// Generated by tools/codegen/opapi.py from ops/types.yaml and ops/hardware.yaml.",
-            '#include "softnpu/ops/op.h"',
-            "",
-            "namespace softnpu::ops {",
-            *lines,
-            "}  // namespace softnpu::ops",
-            "",
-        ]
-    )
-
-
 def shard(members: list[Row], params: dict[str, list[abi.Param]]) -> str:
     includes = sorted({h for row in members for h in headers(row.run, row.name)})
     return "\n".join(
@@ -405,9 +286,10 @@ def shard(members: list[Row], params: dict[str, list[abi.Param]]) -> str:
 
 def main() -> None:
     table, params = rows(), abi.aclnn()
-    if unknown := set(types()) - {r.name for r in table}:
+    names = tuple(r.name for r in table)
+    if unknown := set(opapi_types.types(names)) - set(names):
         raise SystemExit(f"ops/types.yaml: not in ops/aclnn.yaml: {sorted(unknown)}")
-    if stray := [r.name for r in table if r.name not in params]:
+    if stray := [name for name in names if name not in params]:
         raise SystemExit(f"ops/aclnn.yaml: not in cann/abi/aclnn.yaml: {stray}")
     if sys.argv[1:2] == ["--list"]:
         print("\n".join(sorted(r.name for r in table)))
@@ -418,7 +300,7 @@ def main() -> None:
         print("\n".join(f"#include <{h}>" for h in headers(row.run, row.name)))
         print(generate(row, params[row.name]), end="")
     else:
-        abi.write(Path(sys.argv[1]) / "opapi" / "types.cpp", types_file(table, params))
+        abi.write(Path(sys.argv[1]) / "opapi" / "types.cpp", opapi_types.types_file(names, params))
         for n in range(SHARDS):
             abi.write(
                 Path(sys.argv[1]) / "opapi" / f"shard_{n}.cpp",

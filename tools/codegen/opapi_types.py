@@ -1,0 +1,137 @@
+"""Of libopapi's entry points, the data types that each takes: ops/types.yaml (the software NPU) and ops/hardware.yaml
+(the chips). For opapi.py, which writes them as a file apart."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import NamedTuple
+
+import abi
+import tables
+
+ROOT = Path(__file__).resolve().parents[2]
+TYPES = ROOT / "ops" / "types.yaml"
+HARDWARE = ROOT / "ops" / "hardware.yaml"
+TYPE_GROUPS = 4  # softnpu/ops/op.h
+COMMON = {None: 0, "number": 1, "floating": 2}  # the least that an operand must be
+
+
+class Types(NamedTuple):
+    """A row of ops/types.yaml. Parameter -> bits of what it takes, its group or 0, whether it is starred."""
+
+    takes: dict[str, tuple[int, int, bool]]
+    casts: str
+    common: int
+    apart: tuple[str, ...]  # results that may be real where operands are complex
+
+
+@functools.cache
+def types(names: tuple[str, ...]) -> dict[str, Types]:
+    """ops/types.yaml, its families applied to those of the functions that they name."""
+    table = tables.load(TYPES)
+    numbers, classes, out = table["numbers"], table["classes"], {}
+
+    def bits(word: str) -> int:
+        members = classes.get(word, [word])
+        if unknown := set(members) - set(numbers):
+            raise SystemExit(f"ops/types.yaml: {sorted(unknown)}: neither a class nor a type")
+        return sum(1 << numbers[name] for name in members)
+
+    families = {op: table["rows"].pop(op) for op in list(table["rows"]) if op.endswith("*")}
+    signatures = abi.aclnn() if families else {}
+    of_family = {n: row for n in names for prefix, row in families.items() if n.startswith(prefix[:-1])}
+    for op, row in {**of_family, **table["rows"]}.items():
+        # A family's row names more parameters than one of it has.
+        known = {p.name for p in signatures[op]} if op in of_family else None
+        takes, group = {}, 0
+        for key, words in row.items():
+            if key in ("casts", "common", "apart"):
+                continue
+            accepted = 0
+            for word in key.split("+"):
+                kept, *dropped = word.split("-")
+                accepted |= bits(kept) & ~sum(map(bits, dropped))
+            for word in words.split():
+                equal = word.split("=")
+                group += len(equal) > 1
+                for name in equal:
+                    if known and name not in known:
+                        continue
+                    before = takes.get(name.rstrip("*"), (0, 0, False))
+                    own = group if len(equal) > 1 else before[1]
+                    takes[name.rstrip("*")] = (before[0] | accepted, own, name.endswith("*"))
+        if group > TYPE_GROUPS:
+            raise SystemExit(f"ops/types.yaml: {op}: more than {TYPE_GROUPS} groups of one type")
+        out[op] = Types(
+            takes,
+            {False: "Casts::kNo", True: "Casts::kYes", "real": "Casts::kReal"}[row.get("casts", False)],
+            COMMON[row.get("common")],
+            tuple(row.get("apart", "").split()),
+        )
+    return out
+
+
+@functools.cache
+def hardware() -> dict[str, list[dict[str, int] | None]]:
+    """ops/hardware.yaml: function -> for each chip family what each parameter takes, None for a function it lacks."""
+    table = tables.load(HARDWARE)
+    numbers = tables.load(TYPES)["numbers"]
+    bit = {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
+    out = {}
+    for op, text in table["rows"].items():
+        parts = text.split(" / ")
+        parts += ["="] * (len(table["families"]) - len(parts))
+        found: list[dict[str, int] | None] = []
+        for part in parts:
+            if part in "=-":
+                found.append(found[0] if part == "=" else None)
+                continue
+            takes = {}
+            for group in part.split():
+                letters, names = group.split(":")
+                takes |= dict.fromkeys(names.split(","), sum(bit[c] for c in letters))
+            found.append(takes)
+        out[op] = found
+    return out
+
+
+def types_file(functions: tuple[str, ...], params: dict[str, list[abi.Param]]) -> str:
+    """What each operator's parameters take, apart from the shards: a changed row compiles in seconds."""
+
+    def entry(name: str, row: Types) -> str:
+        accepted, group, starred = row.takes.get(name, (0, 0, False))
+        apart = row.casts == "Casts::kReal" or name in row.apart
+        return f'{{"{name}", {accepted:#x}, {group}, {str(starred).lower()}, {str(apart).lower()}}}'
+
+    lines = []
+    known = types(functions)
+    for function in functions:
+        names, taken = [p.name for p in params[function]], known.get(function, Types({}, "Casts::kNo", 0, ()))
+        if unknown := {*taken.takes, *taken.apart} - set(names):
+            raise SystemExit(f"ops/types.yaml: {function} has no parameter {sorted(unknown)}")
+        values = ", ".join(entry(n, taken) for n in names)
+        lines.append(f"static constexpr ParamTypes params_{function}[] = {{{values}}};")
+        documented = hardware().get(function)
+        if documented:
+            if unknown := set().union(*filter(None, documented)) - set(names):
+                raise SystemExit(f"ops/hardware.yaml: {function} has no parameter {sorted(unknown)}")
+            by_family = (
+                "{" + ", ".join("kAbsent" if f is None else f"{f.get(n, 0):#x}" for f in documented) + "}"
+                for n in names
+            )
+            lines.append(f"static constexpr HardwareTypes hardware_{function}[] = {{{', '.join(by_family)}}};")
+        chips = f"hardware_{function}" if documented else "nullptr"
+        values = f"params_{function}, {taken.casts}, {taken.common}, {chips}"
+        lines.append(f"extern const OpTypes types_{function}{{{values}}};")
+    return "\n".join(
+        [
+            "// Generated by tools/codegen/opapi_types.py from ops/types.yaml and ops/hardware.yaml.",
+            '#include "softnpu/ops/op.h"',
+            "",
+            "namespace softnpu::ops {",
+            *lines,
+            "}  // namespace softnpu::ops",
+            "",
+        ]
+    )
