@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "acl/api.h"
 #include "hccl/api.h"
+#include "hccl/hcom.h"
 #include "softnpu/hccl/init.h"
 #include "softnpu/hccl/status.h"
 #include "softnpu/hccl/submit.h"
@@ -121,6 +123,16 @@ HCCL_EXPORT HcclResult HcclGetCommName(HcclComm comm, char* commName) {
     const std::string& name = lookup(comm)->options().name;
     memset(commName, 0, COMM_NAME_MAX_LENGTH);
     memcpy(commName, name.data(), std::min<size_t>(name.size(), COMM_NAME_MAX_LENGTH - 1));
+  });
+}
+
+// How an operator that holds a collective finds its group: by the name of HcclGetCommName, on the thread's current device (ADR 9).
+HCCL_EXPORT HcclResult HcomGetCommHandleByGroup(const char* group, HcclComm* commHandle) {
+  return guarded("HcomGetCommHandleByGroup", [&] {
+    target(commHandle, "commHandle") = nullptr;
+    int32_t device = -1;
+    if (aclrtGetDevice(&device) != ACL_SUCCESS) fail(HCCL_E_RUNTIME, "the thread has no current device");
+    *commHandle = find_named(&target(group, "group"), device);
   });
 }
 

@@ -221,6 +221,22 @@ CommunicatorPtr withdraw(HcclComm handle) {
   return communicator;
 }
 
+HcclComm find_named(const char* name, int device) {
+  if (group_depth)
+    fail(HCCL_E_NOT_SUPPORT,
+         "an operator that holds a collective cannot stand between HcclGroupStart and HcclGroupEnd");
+  Handles& h = handles();
+  std::shared_lock lock(h.mutex);
+  std::string others;
+  for (const auto& [handle, c] : h.all) {
+    const int32_t own = c->members()[c->rank()].device;
+    if (c->options().name == name && own == device) return reinterpret_cast<HcclComm>(handle);
+    others += (others.empty() ? "" : ", ") + ("'" + c->options().name + "' on device " + std::to_string(own));
+  }
+  fail(HCCL_E_PARA, "no communicator of this process is called '%s' on device %d; there are: %s", name, device,
+       others.empty() ? "none" : others.c_str());
+}
+
 // ANYCEND_CHECK: what is not memory of the stream's device is refused.
 static void require_memory(aclrtStream stream, const void* buffer, uint64_t bytes) {
   const int device = stream_device(stream);

@@ -18,6 +18,9 @@ CommunicatorPtr lookup(HcclComm handle);  // throws HCCL_E_PARA
 // Of a collective with a root, which must be one of its ranks; and whether this rank is it.
 std::pair<CommunicatorPtr, bool> lookup(HcclComm handle, uint32_t root);
 CommunicatorPtr withdraw(HcclComm handle);
+// The one of this name whose rank in this process is on `device`: ranks that are threads share the name. Throws HCCL_E_PARA, where calls
+// of the thread's open group are held back (group_start) HCCL_E_NOT_SUPPORT.
+HcclComm find_named(const char* name, int device);
 
 // Queue it now, or at the end of the calling thread's group. A buffer of which there are bytes must not be null.
 void submit(HcclComm handle, aclrtStream stream, Call call);

@@ -14,6 +14,7 @@ namespace softnpu::ops {
 
 class Frame;
 class Plan;
+struct Script;
 
 // The number that a caller wrote, of what came as a float: a decimal of up to six digits that rounds to it (0.1, not
 // 0.10000000149), or else the float itself.
@@ -61,6 +62,7 @@ struct Op {
   CostRule rule;
   float ns;  // an element (kElements), a flop (others)
   uint16_t nargs;
+  const Script* script = nullptr;  // instead of `run`: of an operator that holds a collective (script.h)
 };
 
 // Whether the arguments have types that the operator takes (types.cpp); false: the plan has failed.
@@ -138,10 +140,12 @@ class Plan {
     if (__builtin_expect(strict, 0) && op_.types->hardware && !check_hardware(*this, *op_.types)) return status_;
     if (__builtin_expect(wrong_torch != nullptr, 0)) return fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, wrong_torch), status_;
     *size_ = 0;
+    if (__builtin_expect(op_.script != nullptr, 0) && !prepare()) return status_;
     *out_ = nnopbase::Executors::handle(e_);
     handed_out_ = true;
     return 0;
   }
+  bool prepare();                               // script.cpp: the group, the shapes and the workspace
   void log(aclnnStatus status) const noexcept;  // call_log.cpp
   nnopbase::Arg* next(nnopbase::Kind kind, int way = kIn) {
     if (status_) return nullptr;

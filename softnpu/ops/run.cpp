@@ -9,6 +9,7 @@
 #include "softnpu/ops/describe.h"
 #include "softnpu/ops/frame.h"
 #include "softnpu/ops/guard.h"
+#include "softnpu/ops/launch.h"
 #include "softnpu/ops/op.h"
 #include "softnpu/ops/rehearse.h"
 #include "softnpu/ops/team.h"
@@ -33,12 +34,11 @@ int report_failure(const char* name, int status, const char* what) noexcept {
   return status;
 }
 
-__attribute__((noinline)) int run_by_aten(const Op& op, const aclOpExecutor& e) noexcept {
+template <class Body>
+int guarded(const Op& op, int threads, const Body& body) noexcept {
   try {
-    KernelGuard guard(e.threads);
-    Frame frame(e);
-    op.run(frame);
-    frame.check_outputs();
+    KernelGuard guard(threads);
+    body();
     return 0;
   } catch (const c10::NotImplementedError& error) {
     return report_failure(op.name, ACLNN_ERR_INNER_FIND_KERNEL_ERROR, error.what_without_backtrace());
@@ -51,6 +51,14 @@ __attribute__((noinline)) int run_by_aten(const Op& op, const aclOpExecutor& e) 
   } catch (const std::exception& error) {
     return report_failure(op.name, ACL_ERROR_RT_AICORE_EXCEPTION, error.what());
   }
+}
+
+__attribute__((noinline)) int run_by_aten(const Op& op, const aclOpExecutor& e) noexcept {
+  return guarded(op, e.threads, [&] {
+    Frame frame(e);
+    op.run(frame);
+    frame.check_outputs();
+  });
 }
 
 int run(const Op& op, const aclOpExecutor& e) noexcept {
@@ -135,34 +143,50 @@ bool check_memory(const aclOpExecutor& e, int device) {
 
 }  // namespace
 
-aclnnStatus launch(const Op& op, aclOpExecutor* handle, aclrtStream stream) noexcept {
+aclOpExecutor* take(const Op& op, aclOpExecutor* handle, aclrtStream stream, aclnnStatus* status) noexcept {
   aclOpExecutor* e = nnopbase::Executors::find(handle);
   if (!e || e->op != &op || e->launched) {
     char message[200];
     std::snprintf(message, sizeof message, "%s: the executor is null, spent, destroyed, or another operator's",
                   op.name);
-    return nnopbase::report(handle ? ACLNN_ERR_PARAM_INVALID : ACLNN_ERR_PARAM_NULLPTR, message);
+    *status = nnopbase::report(handle ? ACLNN_ERR_PARAM_INVALID : ACLNN_ERR_PARAM_NULLPTR, message);
+    return nullptr;
   }
   if (e->repeatable) {
     e = nnopbase::copy_executor(*e);
-    if (!e) return failed(op);
+    if (!e) {
+      *status = failed(op);
+      return nullptr;
+    }
   }
   e->launched = true;
-  if (const int status = rehearse(op, *e); __builtin_expect(status != 0, 0)) {
-    nnopbase::release_executor(e);
-    return status;
-  }
+  *status = rehearse(op, *e);
   static const bool checked = checked_mode();
-  if (checked && !check_memory(*e, stream_device(stream))) {
-    nnopbase::release_executor(e);
-    return ACLNN_ERR_PARAM_INVALID;
-  }
-  Cost cost = cost_of(op, *e);
-  e->threads = 1;
+  if (checked && !*status && !check_memory(*e, stream_device(stream))) *status = ACLNN_ERR_PARAM_INVALID;
+  if (__builtin_expect(*status == 0, 1)) return e;
+  nnopbase::release_executor(e);
+  return nullptr;
+}
+
+Cost choose_threads(const Op& op, aclOpExecutor& e) {
+  const Cost cost = cost_of(op, e);
+  e.threads = 1;
   if (cost == Cost::kWide) {
-    e->threads = at::get_num_threads();
-    if (e->threads > 1) make_room_for_compute();
+    e.threads = at::get_num_threads();
+    if (e.threads > 1) make_room_for_compute();
   }
+  return cost;
+}
+
+int run_guarded(const Op& op, int threads, c10::function_ref<void()> body) noexcept {
+  return guarded(op, threads, body);
+}
+
+aclnnStatus launch(const Op& op, aclOpExecutor* handle, aclrtStream stream) noexcept {
+  aclnnStatus status = 0;
+  aclOpExecutor* e = take(op, handle, stream, &status);
+  if (!e) return status;
+  const Cost cost = choose_threads(op, *e);
   return enqueue(stream, Task{run_task, drop_task, e, op.name, cost});
 }
 

@@ -21,8 +21,11 @@ import torch  # noqa: E402
 from tests.distributed import (  # noqa: E402
     apex_programs,
     coalescing,
+    experts,
     failures,
     first_calls,
+    fused,
+    fused_edges,
     messages,
     mixes,
     parallel,
@@ -30,7 +33,10 @@ from tests.distributed import (  # noqa: E402
     uneven,
 )
 
-MODULES = (programs, parallel, mixes, coalescing, messages, first_calls, failures, apex_programs, uneven)
+MODULES = (
+    programs, parallel, mixes, coalescing, messages, first_calls, failures, apex_programs, uneven, fused, experts,
+    fused_edges,
+)  # fmt: skip
 
 
 def main() -> None:

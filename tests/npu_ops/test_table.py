@@ -37,8 +37,10 @@ def test_an_operator_of_the_list_has_a_row_or_a_reason(facts: Path) -> None:
 
 
 def test_what_is_missing_says_why() -> None:
-    with pytest.raises(AttributeError, match="'npu_mm_all_reduce_base': a product fused with a collective"):
-        torch_npu.npu_mm_all_reduce_base  # noqa: B018
+    with pytest.raises(
+        AttributeError, match="'npu_all_to_all_quant_matmul': a quantized product fused with an exchange"
+    ):
+        torch_npu.npu_all_to_all_quant_matmul  # noqa: B018
 
 
 def test_every_row_is_registered_and_has_a_docstring() -> None:

@@ -256,7 +256,10 @@ class Client:
         return executor, size
 
     def launch(self, op: str, executor: P, size: C.c_uint64) -> None:
-        self.check(op, getattr(self.opapi, op)(P(None), size, executor, self.stream))
+        # Of operators that hold a collective alone; it must live until the stream has run them.
+        self.workspace = Memory(self, torch.zeros(size.value, dtype=torch.uint8)) if size.value else None
+        pointer = self.workspace.pointer if self.workspace else P(None)
+        self.check(op, getattr(self.opapi, op)(pointer, size, executor, self.stream))
 
     def synchronize(self) -> None:
         self.check("aclrtSynchronizeStream", self.acl.aclrtSynchronizeStream(self.stream))

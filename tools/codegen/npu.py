@@ -44,6 +44,7 @@ KEYS = {
     "doc",
     "results",
     "own",
+    "always",
 }
 BODIES = ("aclnn", "call", "kernel", "composite")
 

@@ -82,7 +82,7 @@ class Wrapper:
         call = self.call + ";"
         if self.row.outputs:
             some = " || ".join(f"({name}.defined() && {name}.numel() != 0)" for name in self.row.outputs)
-            if not self.schema.mutates:
+            if not self.schema.mutates and "always" not in self.row.data:
                 call = f"if ({some}) {{ {call} }}"
         return self.kernel("device", [f"const NPUGuard guard(first_device({', '.join(tensors)}));"], [call])
 

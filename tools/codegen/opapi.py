@@ -21,12 +21,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
 import opapi_types  # noqa: E402
 import tables  # noqa: E402
+from opapi_script import Script, functions, statements, words_of  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ops" / "aclnn.yaml"
 LONGEST = 200  # characters of an expression
 SHARDS = 8  # an operator's shard depends on its name alone
 KEYS = {"run", "fast", "check", "cost", "nullable", "needed", "structs", "header"}
+KEYS |= {"group", "prepare", "workspace", "steps"}  # of a script
 CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists"}
 CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
 RULES = {"elements": "kElements", "matmul": "kMatmul", "convolution": "kConvolution", "serial": "kSerial"}
@@ -37,7 +39,7 @@ class Row(NamedTuple):
 
     name: str
     line: int
-    run: str
+    run: str  # of a script, the text of all its steps
     fast: str | None
     check: str | None
     rule: str
@@ -46,6 +48,7 @@ class Row(NamedTuple):
     needed: tuple[str, ...]  # parameters that may not be null here although the border calls them optional
     structs: dict[str, str]  # local variables of the expression, made of parameters: name -> "Type field=parameter ..."
     header: str | None  # of the kernels that the expression calls, where kernels.h does not have them
+    script: Script | None = None  # the steps of an operator that holds collectives
 
 
 def fail(name: str, text: str) -> None:
@@ -64,10 +67,17 @@ def rows() -> list[Row]:
                 fail(name, f"unknown keys {sorted(set(row) - KEYS)} (section {section})")
             if row.get("check") not in CHECKS | {None}:
                 fail(name, f"unknown check {row['check']!r}: one of {sorted(CHECKS)}")
-            if len(row["run"]) > LONGEST:
-                fail(
-                    name, f"an expression of {len(row['run'])} characters: what is longer than {LONGEST} is a function"
-                )
+            if ("steps" in row) == ("run" in row):
+                fail(name, "either `run` or `steps`")
+            if "run" in row and (unused := {"group", "prepare", "workspace"} & set(row)):
+                fail(name, f"{sorted(unused)} without `steps`")
+            script = None
+            if "steps" in row:
+                lists = (tuple(str(s).strip().rstrip(";") for s in row[key]) for key in ("prepare", "steps"))
+                script = Script(row.get("group", "group"), row.get("workspace", {}), *lists)
+            for text in script.parts() if script else (row["run"],):
+                if len(text) > LONGEST:
+                    fail(name, f"an expression of {len(text)} characters: what is longer than {LONGEST} is a function")
             words = str(row.get("cost", "0.5")).split()
             rule = words.pop(0) if words[0] in RULES else "elements"
             default_ns = {"matmul": 0.05, "convolution": 0.1}.get(rule, 1.0)
@@ -75,7 +85,7 @@ def rows() -> list[Row]:
                 Row(
                     name,
                     lines[name],
-                    str(row["run"]).strip().rstrip(";"),
+                    script.text() if script else str(row["run"]).strip().rstrip(";"),
                     row.get("fast"),
                     row.get("check"),
                     RULES[rule],
@@ -84,6 +94,7 @@ def rows() -> list[Row]:
                     tuple(row.get("needed", ())),
                     row.get("structs", {}),
                     row.get("header"),
+                    script,
                 )
             )
     return out
@@ -174,15 +185,11 @@ def native_functions() -> dict[str, str]:
     return found
 
 
-def words_of(run: str, names: list[str]) -> set[str]:
-    """What an expression names; a list `x_` whose members it writes counts as `x`."""
-    found = re.findall(r"(?<![.:\w])[A-Za-z_]\w*", run)
-    return {w.removesuffix("_") if w.removesuffix("_") in names else w for w in found}
-
-
 def structs_of(row: Row, names: list[str], used: set[str]) -> list[str]:
     """The variables of `structs` that the expression uses, each with those fields whose parameter this function has.
     Adds what they use to `used`."""
+    if clash := {*row.structs} & {*names, "frame", "peers", "rooms", *(row.script.workspace if row.script else ())}:
+        fail(row.name, f"`structs` takes the names {sorted(clash)}")
     lines = []
     for name, text in reversed(row.structs.items()):
         if name not in used:
@@ -215,7 +222,7 @@ def generate(row: Row, params: list[abi.Param]) -> str:
         if p.way == "out" and not p.optional and p.name not in used and p.name not in row.nullable
     ]:
         fail(row.name, f"the expression does not write {missing}")
-    plan, seen = [], []
+    plan, seen = [], {}
     for i, p in enumerate(params):
         kind = kind_of(p)
         optional = (p.optional or p.name in row.nullable) and p.name not in row.needed
@@ -226,25 +233,27 @@ def generate(row: Row, params: list[abi.Param]) -> str:
         if p.name not in used:
             continue
         if kind == "aclTensor" and p.way != "in":
-            seen.append(f"  at::Tensor& {p.name} = frame.out({i});")
+            seen[p.name] = f"  at::Tensor& {p.name} = frame.out({i});"
         else:
-            seen.append("  " + SEEN[kind, optional].format(n=p.name, i=i))
+            seen[p.name] = "  " + SEEN[kind, optional].format(n=p.name, i=i)
     name = row.name
     args = "".join(f"{p.type} {p.name}, " for p in params)
-    body = ";\n  ".join(s.strip() for s in row.run.split(";"))
     fast = f"fast_{row.fast}" if row.fast else "nullptr"
     check = f"check_{row.check}" if row.check else "nullptr"
     cost = f"CostRule::{row.rule}, {row.ns}f"
+    if row.script:
+        body = functions(row.name, row.script, names, seen, lambda used: structs_of(row, names, used))
+        run, script = "nullptr", f", &script_{name}"
+        launch = f"launch_script(op_{name}, workspace, size, executor, stream)"
+    else:
+        body = [f"static void run_{name}(Frame& frame) {{", *seen.values(), *structs, statements(row.run), "}"]
+        run, script, launch = f"run_{name}", "", f"launch(op_{name}, executor, stream)"
     lines = [
         f"// ops/aclnn.yaml:{row.line}  {name}: " + " ".join(row.run.split()),
-        f"static void run_{name}(Frame& frame) {{",
-        *seen,
-        *structs,
-        f"  {body};",
-        "}",
+        *body,
         f"extern const OpTypes types_{name};  // types.cpp",
-        f'static constexpr Op op_{name}{{"{name}", run_{name}, {fast}, {check}, &types_{name}, '
-        f"{cost}, {len(params)}}};",
+        f'static constexpr Op op_{name}{{"{name}", {run}, {fast}, {check}, &types_{name}, '
+        f"{cost}, {len(params)}{script}}};",
         f"OPAPI aclnnStatus {name}GetWorkspaceSize({args}uint64_t* workspaceSize, aclOpExecutor** executor) try {{",
         f"  Plan plan(op_{name}, workspaceSize, executor);",
         *plan,
@@ -253,7 +262,7 @@ def generate(row: Row, params: list[abi.Param]) -> str:
         f"  return failed(op_{name});",
         "}",
         f"OPAPI aclnnStatus {name}(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {{",
-        f"  return launch(op_{name}, executor, stream);",
+        f"  return {launch};",
         "}",
     ]
     return "\n".join(lines) + "\n"
@@ -269,6 +278,7 @@ def shard(members: list[Row], params: dict[str, list[abi.Param]]) -> str:
             '#include "softnpu/ops/frame.h"',
             '#include "softnpu/ops/kernels.h"',
             '#include "softnpu/ops/op.h"',
+            '#include "softnpu/ops/script.h"',
             *(f'#include "{h}"' for h in sorted({row.header for row in members if row.header})),
             *(f"#include <{h}>" for h in includes),
             "",

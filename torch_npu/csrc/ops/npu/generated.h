@@ -17,6 +17,8 @@
 #include "csrc/ops/npu/delta.h"
 #include "csrc/ops/npu/detect.h"
 #include "csrc/ops/npu/dispatch.h"
+#include "csrc/ops/npu/distributed_experts.h"
+#include "csrc/ops/npu/group_products.h"
 #include "csrc/ops/npu/hyper.h"
 #include "csrc/ops/npu/indexer.h"
 #include "csrc/ops/npu/into.h"
