@@ -145,3 +145,16 @@ def test_all_together_with_dynamic_shapes():
 
     found = operators(function, x(5, 4), x(1), dynamic=True)
     assert "relu_.default" in found and found.count("cat.default") == 1
+
+
+def test_what_an_argument_was_changed_to_is_not_computed_in():
+    """Both rewritings together: the second must see that the first has put the sum where the argument is."""
+
+    def function(a, b):
+        a.add_(b)
+        return a * 2
+
+    step = torch.compile(function, backend="npugraph_ex")
+    a, b = torch.ones(2, device="npu"), torch.ones(2, device="npu")
+    for count in (2.0, 3.0, 4.0):
+        assert step(a, b).tolist() == [2 * count] * 2 and a.tolist() == [count] * 2

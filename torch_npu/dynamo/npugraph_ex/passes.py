@@ -62,6 +62,10 @@ def remove_cat_ops(graph: Graph) -> None:
     graph.eliminate_dead_code()
 
 
+def _writes(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target._schema.name.endswith("_") and target._schema.is_mutable
+
+
 class _Storages:
     """Which nodes share memory, and when each is used."""
 
@@ -75,6 +79,11 @@ class _Storages:
                 key = value.untyped_storage()._cdata
                 self._of[node] = key
                 self.groups.setdefault(key, []).append(node)
+        for node in graph.nodes:
+            # What computes in place lies where its first argument does, whatever it was traced as.
+            into = node.args[0] if node.args and _writes(node.target) else None
+            if isinstance(into, Node) and into in self._of and self._of.get(node, self._of[into]) != self._of[into]:
+                self.join(node, into)
 
     def group(self, node: Node) -> list[Node]:
         return self.groups.get(self._of.get(node, -1), [])
