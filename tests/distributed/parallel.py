@@ -128,25 +128,39 @@ def zero(rank: int, size: int) -> float:
 
 
 # --- compiled ---
-def compiled(rank: int, size: int, way: str, cache: str) -> float:
-    """A model under torch.compile: wrapped by DDP before or after it, or sharded block by block by FSDP2."""
-    from torch._dynamo.utils import counters
-    from torch._inductor import config
+def wrapped(model: nn.Module, rank: int, way: str, compiler) -> nn.Module:
+    """`model` for several ranks, with `compiler` (torch.compile, or nothing) around that or inside of it."""
     from torch.distributed.fsdp import fully_shard
 
+    if way == "fsdp2":
+        for part in (model.first, model.second, model):
+            fully_shard(part)
+        return compiler(model)
+    if way == "ddp":
+        return compiler(nn.parallel.DistributedDataParallel(model, device_ids=[rank]))
+    return nn.parallel.DistributedDataParallel(compiler(model), device_ids=[rank])
+
+
+def compiled(rank: int, size: int, way: str, backend: str, cache: str) -> float:
+    """Compiled on several ranks: each step's loss is that of the same ranks in eager, the weights those of one rank.
+    DDP before or after torch.compile, or FSDP2."""
+    from torch._dynamo.utils import counters
+    from torch._inductor import config
+
+    from tests.dynamo.counting import counted
+
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
+    plain = network().to(DEVICE)
+    wanted = train(wrapped(plain, rank, way, lambda model: model), *share(rank, size))
     model = network().to(DEVICE)
-    with config.patch(compile_threads=1):
-        if way == "fsdp2":
-            for part in (model.first, model.second, model):
-                fully_shard(part)
-                part.compile()
-        elif way == "ddp":
-            step = torch.compile(nn.parallel.DistributedDataParallel(model, device_ids=[rank]))
-        else:
-            step = nn.parallel.DistributedDataParallel(torch.compile(model), device_ids=[rank])
-        train(model if way == "fsdp2" else step, *share(rank, size), torch.optim.AdamW(model.parameters(), lr=0.01))
+    mode = {"mode": "reduce-overhead"} if backend == "reduce-overhead" else {"backend": backend}
+    with config.patch(compile_threads=1), counted() as counts:
+        step = wrapped(model, rank, way, lambda model: torch.compile(model, **mode))
+        losses = train(step, *share(rank, size), torch.optim.AdamW(model.parameters(), lr=0.01))
     assert counters["stats"]["unique_graphs"] > 0
+    if backend != "inductor":
+        assert counts.replays >= STEPS - 1, counts.replays
+    torch.testing.assert_close(torch.tensor(losses), torch.tensor(wanted), rtol=1e-5, atol=1e-6)
     state = {k: v.full_tensor() if way == "fsdp2" else v for k, v in model.state_dict().items()}
     torch._dynamo.reset()
     return difference(alone(size), state)

@@ -28,10 +28,17 @@ def test_fsdp2_in_bf16(world):
     check(world, parallel.fsdp2_mixed, allowed=2e-3)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("way", ["ddp", "inside ddp", "fsdp2"])
-def test_compiled(two, way, tmp_path):
-    differences = two.run(parallel.compiled, way, str(tmp_path), timeout=400)  # most of it in g++
+def test_compiled_with_graphs(two, way, tmp_path):
+    differences = two.run(parallel.compiled, way, "npugraphs", str(tmp_path), timeout=200)
+    assert max(differences) < CLOSE, differences
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("backend", ["inductor", "reduce-overhead"])
+@pytest.mark.parametrize("way", ["ddp", "inside ddp", "fsdp2"])
+def test_compiled(two, way, backend, tmp_path):
+    differences = two.run(parallel.compiled, way, backend, str(tmp_path), timeout=400)  # most of it in g++
     assert max(differences) < CLOSE, differences
 
 
