@@ -213,10 +213,6 @@ def test_compile_fx_in_a_back_end_of_ones_own(style):
 def test_what_is_not_here_says_so():
     with pytest.raises(NotImplementedError, match=r"limit_core_num\(4, 8\): the cores of a stream cannot be limited"):
         npu.npugraph_ex.scope.limit_core_num(4, 8)
-    with pytest.raises(NotImplementedError, match=r"cache_compile\(runs\): .* use torch.compile\(func"):
-        npu.npugraph_ex.inference.cache_compile(runs)
-    with pytest.raises(NotImplementedError, match="readable_cache: there are no such caches"):
-        npu.npugraph_ex.inference.readable_cache("x.bin")
 
 
 def test_the_entry_points_are_registered():

@@ -4,6 +4,8 @@
     compiler = torch.npu.npugraph_ex.compile_fx(options={...})       # as fw_compiler of a back end of one's own
     torch.npu.npugraph_ex.register_replacement(search, replace, example_inputs)
 
+    step = torch.npu.npugraph_ex.inference.cache_compile(model.decode, cache_dir="cache")   # kept on disk
+
 What it is not: the captures and replays (torch_npu.dynamo.replayed), or torchair, which belongs to the vendor's wheel.
 """
 

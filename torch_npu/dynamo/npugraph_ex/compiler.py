@@ -12,11 +12,11 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.cudagraphs import find_input_mutations
 from torch._dynamo.backends.debugging import boxed_nop
 
-from torch_npu.dynamo import obstacles, pool
+from torch_npu.dynamo import obstacles
 from torch_npu.dynamo.npugraph_ex import dump, fusions, passes
-from torch_npu.dynamo.npugraph_ex.options import NAME, Options
+from torch_npu.dynamo.npugraph_ex.options import Options
+from torch_npu.dynamo.npugraph_ex.replaying import replaying
 from torch_npu.dynamo.npugraphs import lasting_inputs
-from torch_npu.dynamo.replayed import Replayed, say
 
 
 def _rewrite(module: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -> None:
@@ -39,7 +39,10 @@ def _rewrite(module: torch.fx.GraphModule, inputs: Sequence[Any], options: Optio
     module.recompile()
 
 
-def compile_graph(module: torch.fx.GraphModule, inputs: list[Any], options: Options, *, backward: bool) -> Any:
+def compile_graph(
+    module: torch.fx.GraphModule, inputs: list[Any], options: Options, *, backward: bool, taken: Any = None
+) -> Any:
+    """`taken` is called with the rewritten module and what replaying() was told of it."""
     mutated = find_input_mutations(module.graph)
     reason, device = obstacles.find(module, operators=not options.unsafe_skip_npugraph_capture_validation)
     if options.dump_tensor_data and options.data_dump_stage == "original":
@@ -48,30 +51,13 @@ def compile_graph(module: torch.fx.GraphModule, inputs: list[Any], options: Opti
         _rewrite(module, inputs, options)
     if options.dump_tensor_data:
         return dump.dumping(module, options.data_dump_dir)
-    plain = boxed_nop(module, inputs)
-    if options.force_eager:
-        return plain
-    if reason is not None:
-        if not backward:  # its forward said it
-            say(NAME, reason)
-        return plain
     lasting: Sequence[int] = ()
     if not backward:
         lasting = lasting_inputs(len(inputs)) if options.clone_input else range(len(inputs))
-    return Replayed(
-        plain,
-        name=NAME,
-        device=device,
-        backward=backward,
-        lasting=lasting,
-        mutated=mutated,
-        limit=options.capture_limit,
-        pool=pool.of(device, options.use_graph_pool),
-        mode=options.capture_error_mode,
-        shared=options.reuse_graph_pool_in_same_fx,
-        copied=options.clone_output,
-        frozen=options.frozen_parameter,
-    ).boxed()
+    told = {"device": device, "lasting": list(lasting), "mutated": sorted(mutated), "why_not": reason}
+    if taken is not None:
+        taken(module, told)
+    return replaying(boxed_nop(module, inputs), options, backward=backward, **told)
 
 
 def compile_module(
