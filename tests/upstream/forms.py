@@ -26,7 +26,8 @@ class Form(NamedTuple):
     # ignores the strides of what it reads or writes is PyTorch's defect and must not become ours.
     reference: tuple[Run, Arguments] | None = None
     refusal: bool = False  # where the CPU refuses, so must the device, with the same type of error
-    unsafe: bool = False  # the CPU's kernel would write past the end of an output: only the reference is run there
+    # Only the reference is run on the CPU: its kernel would write past the end of an output, or `run` compiles first.
+    unsafe: bool = False
 
 
 WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.bool: torch.float32}

@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from tests.upstream import errors, forms, strides, transfer, views
+from tests.upstream import compiled, errors, forms, strides, transfer, views
 from tests.upstream.compare import WIDE_STATISTICS, Mismatch, compare, equal
 from tests.upstream.forms import Arguments, Form
 from tests.upstream.verdict import NoReference, Verdict, draws, is_random, on_cpu
 
 # views: forward and gradient again with what they read laid out in other ways; strides: of the results, against
-# PyTorch's meta functions; errors: the database's wrong arguments.
-FORMS = ("forward", "gradient", "inplace", "out", "views", "strides", "errors")
+# PyTorch's meta functions; errors: the database's wrong arguments; aot_eager, inductor: forward and gradient of the
+# operator as torch.compile makes it.
+FORMS = ("forward", "gradient", "inplace", "out", "views", "strides", "errors", *compiled.BACKENDS)
 # Results nobody defines: memory as it was found.
 UNINITIALIZED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
 
@@ -174,6 +175,8 @@ def judge(op: object, dtype: torch.dtype, device: str, count: int, wanted: tuple
             found |= {f"views {name}": form for name, form in laid_out.items()}
         if differentiable:
             found["gradient"] = Form(forms.gradient(op, sample), arguments)
+        for backend in set(compiled.BACKENDS) & set(wanted):
+            found |= compiled.of(op, sample, arguments if differentiable else plain, backend, differentiable)
         for name, form in found.items():
             if name.split()[0] in wanted:
                 verdict.judge(f"{what} {name}", lambda n=name, f=form: judge_form(op, n, f, device, random_elsewhere))

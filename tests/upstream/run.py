@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tests.upstream import pool
 from tests.upstream.cases import KINDS, Case, select
+from tests.upstream.compiled import BACKENDS
 from tests.upstream.exceptions import Exceptions
 from tests.upstream.operators import FORMS
 from tests.upstream.verdict import ORDER
@@ -143,7 +144,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--forms", default="forward,gradient", help=f"of {','.join(FORMS)}; default: %(default)s")
     parser.add_argument("--ops", default="", help="regular expression on the entry's name")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, help="seconds a case may take; default: 60, or 10 a sample if more")
+    parser.add_argument(
+        "--timeout", type=float, help="seconds a case may take; default: 60, or 10 (compiled: 100) a sample"
+    )
     parser.add_argument("--device", default="npu")
     parser.add_argument("--plugin", default="torch_npu", help="module to import first; '' for none")
     parser.add_argument("--out", type=Path, help="write every result to this JSON file")
@@ -151,7 +154,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--every", action="store_true", help="list every sample that is not right and not excepted")
     options = parser.parse_args(arguments)
     # The reference takes its time, too: 40 s for the CPU's gradients of 30 samples of grid_sampler_3d in float16.
-    options.timeout = options.timeout or max(60, 10 * options.samples)
+    # A kernel of inductor's takes g++ ten seconds.
+    a_sample = 100 if set(options.forms.split(",")) & set(BACKENDS) else 10
+    options.timeout = options.timeout or max(60, a_sample * options.samples)
     return options
 
 

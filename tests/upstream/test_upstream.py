@@ -6,6 +6,7 @@ import pytest
 
 from tests.upstream import run
 from tests.upstream.cases import KINDS, database, select
+from tests.upstream.compiled import BACKENDS
 from tests.upstream.exceptions import Exceptions
 
 # Entries of the databases, and of those the ones that nothing is judged of: the CPU has no such type, or refuses all.
@@ -66,10 +67,22 @@ def test_layouts_and_refusals_are_right_in_one_type(capsys):
     assert summary.unexpected(Exceptions()) == []
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.timeout(900)
+def test_a_few_operators_are_right_compiled(backend, capsys):
+    cases = list(select(["op"], ["float32"], "^(add|softmax|index_select|sort)$"))
+    with capsys.disabled():
+        options = {"device": "npu", "plugin": "torch_npu", "samples": 1, "forms": (backend,)}
+        summary = run.judge(cases, options, 2, 300)
+    found = [summary.results[case]["samples"] for case in summary.cases("op", *run.SHOWN)]
+    assert len(found) == 4 and all(set(one) == {"right"} and one["right"] >= 2 for one in found), found
+    assert summary.unexpected(Exceptions()) == []
+
+
 @pytest.mark.full
 @pytest.mark.timeout(14400)
 def test_three_samples_in_every_form_are_right(capsys):
-    summary = judge(3, run.FORMS, capsys)
+    summary = judge(3, tuple(form for form in run.FORMS if form not in BACKENDS), capsys)
     is_whole(summary, {"op": 158_000, "module": 1300, "optimizer": 750})
     exceptions = Exceptions()
     assert summary.unexpected(exceptions) == []
