@@ -8,6 +8,7 @@
 
 #include "hccl/types.h"
 #include "softnpu/hccl/fork.h"
+#include "softnpu/runtime/enqueue.h"
 
 namespace softnpu::hccl {
 
@@ -27,6 +28,9 @@ void report(const char* function, HcclResult code, const char* text) noexcept;
 template <class Body>
 HcclResult guarded(const char* function, Body&& body) noexcept {
   try {
+    static const bool faulty = faults_asked();
+    if (__builtin_expect(faulty, 0))
+      if (const int code = fault_of_call(function)) return code < 1000 ? HcclResult(code) : HCCL_E_RUNTIME;
     if (forked()) fail(HCCL_E_UNAVAIL, "this process was forked from one that uses HCCL; start it with spawn or exec");
     body();
     return HCCL_SUCCESS;

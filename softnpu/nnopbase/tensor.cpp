@@ -112,6 +112,7 @@ extern "C" {
 NNOPBASE_API aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
                                         const int64_t* stride, int64_t offset, aclFormat format,
                                         const int64_t* storageDims, uint64_t storageDimsNum, void* tensorData) {
+  if (nnopbase::struck("aclCreateTensor")) return nullptr;
   aclTensor* t = Tensors::make();
   if (!t) return nnopbase::report_null("aclCreateTensor: too many live tensors");
   if (const char* wrong = nnopbase::fill(t, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims,
@@ -145,6 +146,7 @@ NNOPBASE_API aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
   if (!tensor) return 0;
   aclTensor* t = Tensors::find(tensor);
   if (!t) return bad_handle("aclDestroyTensor", "tensor");
+  if (const aclnnStatus status = nnopbase::struck("aclDestroyTensor")) return status;
   nnopbase::clear(t);
   Tensors::free(t);
   return 0;
@@ -152,6 +154,7 @@ NNOPBASE_API aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
 
 NNOPBASE_API aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
   if (!viewDims || !viewDimsNum) return null_argument("aclGetViewShape", "viewDims");
+  if (const aclnnStatus status = nnopbase::struck("aclGetViewShape")) return status;
   aclTensor* t = Tensors::find(tensor);
   return t ? nnopbase::numbers_out(t->sizes(), t->ndim, viewDims, viewDimsNum)
            : bad_handle("aclGetViewShape", "tensor");
@@ -217,6 +220,7 @@ NNOPBASE_API aclTensorList* aclCreateTensorList(const aclTensor** value, uint64_
     if (value[i] && !Tensors::find(value[i]))
       return nnopbase::report_null("aclCreateTensorList: a member is not a live tensor");
   }
+  if (nnopbase::struck("aclCreateTensorList")) return nullptr;
   aclTensorList* list = TensorLists::make();
   if (!list) return nnopbase::report_null("aclCreateTensorList: too many live lists");
   list->size = size;
@@ -233,6 +237,7 @@ NNOPBASE_API aclnnStatus aclDestroyTensorList(const aclTensorList* array) {
   if (!array) return 0;
   aclTensorList* list = TensorLists::find(array);
   if (!list) return bad_handle("aclDestroyTensorList", "array");
+  if (const aclnnStatus status = nnopbase::struck("aclDestroyTensorList")) return status;
   // A list owns its members; one that is in the list twice, or was destroyed by its own name, is gone already.
   for (uint64_t i = 0; i < list->size; i++) {
     if (aclTensor* t = list->values[i] ? Tensors::find(list->values[i]) : nullptr) {

@@ -18,6 +18,7 @@ constexpr uint64_t kMaxValues = 1 << 24;
 
 template <class Pool, class Handle, class T>
 Handle* make_array(const T* from, uint64_t size, const char* function) {
+  if (struck(function)) return nullptr;
   if (size && !from) {
     null_argument(function, "value");
     return nullptr;
@@ -35,13 +36,19 @@ Handle* make_array(const T* from, uint64_t size, const char* function) {
   return Pool::handle(array);
 }
 
+template <class Pool, class Handle>
+void free_array(Handle* array) {
+  if (array->values != array->inline_values) delete[] array->values;
+  Pool::free(array);
+}
+
 template <class Pool>
 aclnnStatus destroy_array(const void* handle, const char* function) {
   if (!handle) return 0;
   auto* array = Pool::find(handle);
   if (!array) return bad_handle(function, "array");
-  if (array->values != array->inline_values) delete[] array->values;
-  Pool::free(array);
+  if (const aclnnStatus status = struck(function)) return status;
+  free_array<Pool>(array);
   return 0;
 }
 
@@ -64,6 +71,7 @@ extern "C" {
 NNOPBASE_API aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
   int bytes = item_size(dataType);
   if (!value || !bytes) return report_null("aclCreateScalar: value is null, or a type without a size");
+  if (struck("aclCreateScalar")) return nullptr;
   aclScalar* scalar = Scalars::make();
   if (!scalar) return report_null("aclCreateScalar: too many live scalars");
   scalar->dtype = dataType;
@@ -75,6 +83,7 @@ NNOPBASE_API aclnnStatus aclDestroyScalar(const aclScalar* scalar) {
   if (!scalar) return 0;
   aclScalar* slot = Scalars::find(scalar);
   if (!slot) return bad_handle("aclDestroyScalar", "scalar");
+  if (const aclnnStatus status = struck("aclDestroyScalar")) return status;
   Scalars::free(slot);
   return 0;
 }
@@ -105,10 +114,12 @@ NNOPBASE_API aclnnStatus aclDestroyScalarList(const aclScalarList* array) {
   if (!array) return 0;
   aclScalarList* list = ScalarLists::find(array);
   if (!list) return bad_handle("aclDestroyScalarList", "array");
+  if (const aclnnStatus status = struck("aclDestroyScalarList")) return status;
   for (uint64_t i = 0; i < list->size; i++) {
     if (aclScalar* scalar = list->values[i] ? Scalars::find(list->values[i]) : nullptr) Scalars::free(scalar);
   }
-  return destroy_array<ScalarLists>(array, "aclDestroyScalarList");
+  free_array<ScalarLists>(list);
+  return 0;
 }
 
 NNOPBASE_API aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size) {

@@ -119,9 +119,14 @@ void add_argument(Line& line, const Arg& a) {
 
 }  // namespace
 
-const bool call_log = file >= 0;
+const bool watched = file >= 0 || faults_asked();
 
-void Plan::log(aclnnStatus status) const noexcept {
+aclnnStatus Plan::finish_watched() {
+  char function[200];
+  std::snprintf(function, sizeof function, "%sGetWorkspaceSize", op_.name);
+  const aclnnStatus fault = faults_asked() ? fault_of_call(function) : 0;
+  const aclnnStatus status = fault ? fault : finish();
+  if (file < 0) return status;
   Line line;
   line.add("%s(", op_.name);
   // A refused argument is the last made, and half made: not shown unless all are there.
@@ -132,6 +137,7 @@ void Plan::log(aclnnStatus status) const noexcept {
   }
   line.add("%s): %d", known < op_.nargs ? ", ..." : "", status);
   line.write();
+  return status;
 }
 
 }  // namespace softnpu::ops

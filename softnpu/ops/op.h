@@ -76,8 +76,8 @@ bool check_hardware(Plan& plan, const OpTypes& types);
 // Why no operator can run with the torch that was found, or null (version.cpp).
 extern const char* const wrong_torch;
 
-// Whether every call is logged (call_log.cpp).
-extern const bool call_log;
+// Whether every call of phase one is logged, or may be one that ANYCEND_FAULT fails (call_log.cpp).
+extern const bool watched;
 
 class Plan {
  public:
@@ -120,11 +120,7 @@ class Plan {
   }
 
   // Runs the operator's check and hands the executor out.
-  aclnnStatus done() {
-    aclnnStatus status = finish();
-    if (__builtin_expect(call_log, 0)) log(status);
-    return status;
-  }
+  aclnnStatus done() { return __builtin_expect(watched, 0) ? finish_watched() : finish(); }
 
   const nnopbase::Arg* args() const { return e_->args; }
   int nargs() const { return e_->nargs; }
@@ -145,8 +141,8 @@ class Plan {
     handed_out_ = true;
     return 0;
   }
-  bool prepare();                               // script.cpp: the group, the shapes and the workspace
-  void log(aclnnStatus status) const noexcept;  // call_log.cpp
+  bool prepare();                // script.cpp: the group, the shapes and the workspace
+  aclnnStatus finish_watched();  // call_log.cpp
   nnopbase::Arg* next(nnopbase::Kind kind, int way = kIn) {
     if (status_) return nullptr;
     nnopbase::Arg* a = &e_->args[e_->nargs++];

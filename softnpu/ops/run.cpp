@@ -159,6 +159,11 @@ aclOpExecutor* take(const Op& op, aclOpExecutor* handle, aclrtStream stream, acl
       return nullptr;
     }
   }
+  static const bool faulty = faults_asked();
+  if (__builtin_expect(faulty, 0) && (*status = fault_of_call(op.name))) {
+    nnopbase::release_executor(e);
+    return nullptr;
+  }
   e->launched = true;
   *status = rehearse(op, *e);
   static const bool checked = checked_mode();

@@ -45,6 +45,7 @@ SOFTNPU_EXPORT aclError aclrtResetDevice(int32_t deviceId) {
     if (d.drop_user()) {
       try {
         d.reset(false);
+        sanitize::device_reset(deviceId);
       } catch (...) {
         d.add_user();
         throw;
@@ -56,7 +57,10 @@ SOFTNPU_EXPORT aclError aclrtResetDevice(int32_t deviceId) {
 }
 
 SOFTNPU_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId) {
-  return guarded(__func__, [&] { Device::get(deviceId).reset(true); });
+  return guarded(__func__, [&] {
+    Device::get(deviceId).reset(true);
+    sanitize::device_reset(deviceId);
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtSynchronizeDevice() {

@@ -70,6 +70,10 @@ bool check_pointer(const void* pointer, size_t bytes, int device) noexcept {
 
 bool running_task_aborted() noexcept { return Stream::running_task_aborted(); }
 
+bool faults_asked() noexcept { return sanitize::faulty; }
+
+int fault_of_call(const char* function) noexcept { return struck(function); }
+
 void on_compute_idle(void (*hook)() noexcept) noexcept { Executor::on_compute_idle(hook); }
 
 bool on_compute_thread() noexcept { return Executor::on_compute(); }

@@ -95,6 +95,11 @@ struct ArenaExport {
 // it must cost a lookup, not a system call.
 SOFTNPU_API bool export_pointer(const void* pointer, size_t bytes, ArenaExport* out) noexcept;
 
+// ANYCEND_FAULT (softnpu/sanitize/faults.h): whether any fault is asked for, which a library may remember; and the status, with its message
+// set, that this call of an exported function is to return instead of doing anything, or 0.
+SOFTNPU_API bool faults_asked() noexcept;
+SOFTNPU_API int fault_of_call(const char* function) noexcept;
+
 // What clients have set for the whole process (settings.h): how long an operator may take, in nanoseconds, 0 for ever
 // (aclrtSetOpExecuteTimeOut), and that results must not depend on which thread was faster (ACL_OPT_DETERMINISTIC).
 SOFTNPU_API int64_t operator_limit_ns() noexcept;

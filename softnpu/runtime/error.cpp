@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "softnpu/runtime/context.h"
 #include "softnpu/runtime/enqueue.h"
 #include "softnpu/runtime/log.h"
 
@@ -40,6 +41,12 @@ int refuse(const char* call) noexcept {
   snprintf(recent.text, sizeof recent.text, "%s: the process is exiting and the NPU is shut down", call);
   recent.last = 100001;
   return 100001;  // ACL_ERROR_UNINITIALIZE
+}
+
+int struck(const char* call) noexcept {
+  const Context* context = current_context_or_null();
+  const int code = sanitize::fault_of_call(call, context ? context->device() : -1);
+  return code ? report(call, code, sanitize::fault_message()) : 0;
 }
 
 const char* take_recent_message() noexcept {

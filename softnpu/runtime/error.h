@@ -7,6 +7,7 @@
 #include <string>
 
 #include "softnpu/runtime/process.h"
+#include "softnpu/sanitize/faults.h"
 
 #define SOFTNPU_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -30,6 +31,9 @@ int report(const char* call, int code, const char* text) noexcept;
 // Refuses a call in a forked child or after exit began.
 int refuse(const char* call) noexcept;
 
+// ANYCEND_FAULT: the status that this call is to return instead of doing anything, already reported; or 0.
+int struck(const char* call) noexcept;
+
 // aclGetRecentErrMsg: the message is consumed; the pointer lives until the thread's next call of it. Never null.
 const char* take_recent_message() noexcept;
 
@@ -41,6 +45,8 @@ void set_last_error(int code) noexcept;
 template <class Body>
 inline int guarded(const char* call, Body&& body) noexcept {
   if (__builtin_expect(life() != Life::kRunning, 0)) return refuse(call);
+  if (__builtin_expect(sanitize::faulty, 0))
+    if (const int code = struck(call)) return code;
   try {
     body();
     return 0;
@@ -58,6 +64,8 @@ inline int guarded(const char* call, Body&& body) noexcept {
 // For what must work in a forked child and at exit (device count, versions): no check of the process's life, no lock inside.
 template <class Body>
 inline int guarded_always(const char* call, Body&& body) noexcept {
+  if (__builtin_expect(sanitize::faulty, 0))
+    if (const int code = struck(call)) return code;
   try {
     body();
     return 0;

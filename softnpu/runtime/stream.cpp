@@ -16,6 +16,7 @@
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/log.h"
 #include "softnpu/runtime/settings.h"
+#include "softnpu/runtime/spoil.h"
 #include "softnpu/runtime/trace.h"
 #include "softnpu/sanitize/chaos.h"
 #include "softnpu/sanitize/hooks.h"
@@ -49,6 +50,12 @@ void Stream::open(Context* context, int device, uint32_t priority, uint32_t flag
 // --- accepting and running tasks ---------------------------------------------------------------------------------------
 
 void Stream::submit(Work&& work) {
+  if (__builtin_expect(sanitize::faulty, 0))
+    return take(spoiled(std::move(work), sanitize::fault_of_task(work.name(), device_)));
+  take(std::move(work));
+}
+
+inline void Stream::take(Work&& work) {
   at(Point::kSubmit, this, work.name());
   if (__builtin_expect(captured(), 0) && Capture::take(*this, std::move(work))) return;
   if (__builtin_expect(failed(), 0) && !continue_on_failure()) throw_error(false);  // goes on if it was just reported

@@ -168,6 +168,7 @@ class Stream {
     return false;
   }
 
+  void take(Work&& work);
   void accept(Work&& work);
   bool run_inline(Work& work, bool holder) noexcept;
   bool held_here() const noexcept;

@@ -19,7 +19,10 @@ constinit thread_local ThreadState thread_state{};
 
 namespace {
 std::array<std::atomic<bool>, kMaxDevices> has_context_of{};
-}
+
+// How long to wait for a device: what ACL_DEVICE_SYNC_TIMEOUT says, where CANN can; at the process's end, too.
+bool wait_is_limited() { return options().device_sync_timeout > 0 && cann::acl().aclrtSynchronizeDeviceWithTimeout; }
+}  // namespace
 
 void bind(int device) {
   initialize();
@@ -36,7 +39,12 @@ void forget_thread_state() noexcept {
 void drain_devices() noexcept {
   for (int i = 0; i < kMaxDevices; ++i) {
     if (!has_context_of[i].load(std::memory_order_acquire)) continue;
-    if (cann::acl().aclrtSetDevice(i) == 0) cann::acl().aclrtSynchronizeDevice();
+    if (cann::acl().aclrtSetDevice(i) != 0) continue;
+    if (wait_is_limited()) {  // its status has nobody to go to
+      cann::acl().aclrtSynchronizeDeviceWithTimeout(options().device_sync_timeout);
+    } else {
+      cann::acl().aclrtSynchronizeDevice();
+    }
   }
   thread_state.bound_plus_one = 0;
 }
@@ -113,7 +121,7 @@ void synchronize_device(c10::DeviceIndex index) {
   const NPUGuard guard(index);
   ensure_context();
   const cann::Api& acl = cann::acl();
-  if (options().device_sync_timeout > 0 && acl.aclrtSynchronizeDeviceWithTimeout) {
+  if (detail::wait_is_limited()) {
     NPU_CHECK(acl.aclrtSynchronizeDeviceWithTimeout(options().device_sync_timeout));
   } else {
     NPU_CHECK(acl.aclrtSynchronizeDevice());

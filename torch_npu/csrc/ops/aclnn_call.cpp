@@ -99,7 +99,14 @@ C10_NOINLINE const at::Tensor& prepared(const at::Tensor& tensor, bool here, at:
 }
 
 [[noreturn]] C10_NOINLINE void report_no_tensor(at::IntArrayRef sizes) {
-  TORCH_CHECK(false, "npu: aclCreateTensor failed for a tensor of shape ", sizes);
+  TORCH_CHECK(false, "npu: aclCreateTensor failed for a tensor of shape ", sizes, ": ", cann::recent_message());
+}
+
+// The handle, which CANN made. A null one would tell an operator that the caller passed nothing.
+template <class Handle>
+Handle* made(Handle* handle, const char* function) {
+  TORCH_CHECK(handle, "npu: ", function, " failed: ", cann::recent_message());
+  return handle;
 }
 
 aclFormat format_of(int64_t dim) {
@@ -170,18 +177,21 @@ aclScalar* make_scalar(const at::Scalar& scalar) {
     default:
       TORCH_CHECK_TYPE(false, "npu: a scalar of type ", scalar.type(), " is not supported");
   }
-  TORCH_CHECK(handle, "npu: aclCreateScalar failed");
-  return handle;
+  return made(handle, "aclCreateScalar");
 }
 
-aclIntArray* make_ints(at::IntArrayRef values) { return cann::acl().aclCreateIntArray(values.data(), values.size()); }
+aclIntArray* make_ints(at::IntArrayRef values) {
+  return made(cann::acl().aclCreateIntArray(values.data(), values.size()), "aclCreateIntArray");
+}
 
 aclFloatArray* make_floats(at::ArrayRef<double> values) {
   const std::vector<float> narrow(values.begin(), values.end());
-  return cann::acl().aclCreateFloatArray(narrow.data(), narrow.size());
+  return made(cann::acl().aclCreateFloatArray(narrow.data(), narrow.size()), "aclCreateFloatArray");
 }
 
-aclBoolArray* make_bools(const bool* values, size_t size) { return cann::acl().aclCreateBoolArray(values, size); }
+aclBoolArray* make_bools(const bool* values, size_t size) {
+  return made(cann::acl().aclCreateBoolArray(values, size), "aclCreateBoolArray");
+}
 
 aclTensorList* make_list(at::ArrayRef<const at::Tensor*> tensors, c10::SmallVector<at::Tensor, 2>& keep) {
   Pending<aclTensor> pending;
@@ -190,8 +200,8 @@ aclTensorList* make_list(at::ArrayRef<const at::Tensor*> tensors, c10::SmallVect
     pending.handles.push_back(tensor->defined() ? make_tensor(*tensor, moved) : nullptr);
     if (moved.defined()) keep.push_back(std::move(moved));
   }
-  aclTensorList* list = cann::acl().aclCreateTensorList(pending.handles.data(), pending.handles.size());
-  TORCH_CHECK(list, "npu: aclCreateTensorList failed");
+  aclTensorList* list =
+      made(cann::acl().aclCreateTensorList(pending.handles.data(), pending.handles.size()), "aclCreateTensorList");
   pending.handles.clear();
   return list;
 }
@@ -199,8 +209,8 @@ aclTensorList* make_list(at::ArrayRef<const at::Tensor*> tensors, c10::SmallVect
 aclScalarList* make_list(at::ArrayRef<at::Scalar> scalars) {
   Pending<aclScalar> pending;
   for (const at::Scalar& scalar : scalars) pending.handles.push_back(make_scalar(scalar));
-  aclScalarList* list = cann::acl().aclCreateScalarList(pending.handles.data(), pending.handles.size());
-  TORCH_CHECK(list, "npu: aclCreateScalarList failed");
+  aclScalarList* list =
+      made(cann::acl().aclCreateScalarList(pending.handles.data(), pending.handles.size()), "aclCreateScalarList");
   pending.handles.clear();
   return list;
 }

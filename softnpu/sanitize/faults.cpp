@@ -1,0 +1,229 @@
+#include "softnpu/sanitize/faults.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace softnpu::sanitize {
+namespace {
+
+constexpr int kWrong = 100000;         // ACL_ERROR_INVALID_PARAM
+constexpr int kOutOfMemory = 207001;   // ACL_ERROR_RT_MEMORY_ALLOCATION
+constexpr int kCallFailed = 507000;    // ACL_ERROR_RT_INTERNAL_ERROR
+constexpr int kPhaseFailed = 561000;   // ACLNN_ERR_INNER
+constexpr int kHcclFailed = 4;         // HCCL_E_INTERNAL
+constexpr int kHcclMemory = 3;         // HCCL_E_MEMORY
+constexpr int kKernelFailed = 507015;  // ACL_ERROR_RT_AICORE_EXCEPTION
+constexpr int kLost = 507010;          // ACL_ERROR_RT_LOST_HEARTBEAT
+constexpr int kMostDevices = 64;
+
+enum class How : uint8_t { kCall, kTask, kHang, kLost };
+
+struct Fault {
+  std::string text;      // as it was asked for
+  std::string function;  // empty for a device
+  int device = -1;       // of kLost; -1: whichever comes first
+  How how = How::kCall;
+  int status = 0;
+  uint64_t first = 1;
+  bool on = false;  // from the first one on
+  mutable std::atomic<uint64_t> met = 0, struck = 0;
+
+  Fault() = default;
+  Fault(Fault&& o) noexcept
+      : text(std::move(o.text)),
+        function(std::move(o.function)),
+        device(o.device),
+        how(o.how),
+        status(o.status),
+        first(o.first),
+        on(o.on) {}
+
+  // Counts a call, and says whether it is one of those asked for.
+  bool hit() const noexcept {
+    const uint64_t n = met.fetch_add(1) + 1;
+    if (n != first && !(on && n > first)) return false;
+    struck.fetch_add(1);
+    return true;
+  }
+};
+
+struct Faults {
+  std::vector<Fault> all;
+  std::string wrong;  // why ANYCEND_FAULT cannot be read
+};
+
+thread_local char t_message[400];
+std::atomic<uint64_t> g_lost{0};  // a bit for each device
+
+bool starts(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
+
+template <class Number>
+std::optional<Number> number(std::string_view text) {
+  Number n{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return n;
+}
+
+// One of the list; a text: what is wrong with it.
+std::optional<std::string> read(std::string_view text, Fault* out) {
+  std::vector<std::string_view> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(':', at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  if (parts.size() < 2 || parts.size() > 3) return "give function:how or function:how:which";
+  out->text = text;
+  const std::string_view what = parts[0], equals = parts[1].substr(std::min(parts[1].find('='), parts[1].size()));
+  const std::string_view how = parts[1].substr(0, parts[1].size() - equals.size());
+  const bool of_hccl = starts(what, "Hccl") || starts(what, "Hcom"), of_operator = starts(what, "aclnn");
+  if (starts(what, "device")) {
+    if (how != "lost") return "a device can be lost, nothing else";
+    if (what.size() > 6) {
+      const auto id = number<int>(what.substr(6));
+      if (!id || *id < 0 || *id >= kMostDevices) return "write device, or device and its number, as in device0";
+      out->device = *id;
+    }
+    out->how = How::kLost, out->status = kLost;
+  } else if (!starts(what, "acl") && !of_hccl) {
+    return "it is neither a function of CANN (acl..., Hccl...) nor a device";
+  } else {
+    out->function = what;
+    if (how == "error")
+      out->status = of_hccl ? kHcclFailed : of_operator ? kPhaseFailed : kCallFailed;
+    else if (how == "oom" && !of_operator)
+      out->status = of_hccl ? kHcclMemory : kOutOfMemory;
+    else if (how == "kernel")
+      out->how = How::kTask, out->status = kKernelFailed;
+    else if (how == "hang")
+      out->how = How::kHang, out->status = kKernelFailed;
+    else
+      return of_operator ? "how is error, kernel or hang" : "how is error, oom, kernel or hang";
+  }
+  if (!equals.empty()) {
+    const auto status = number<int>(equals.substr(1));
+    if (!status || *status <= 0 || (how != "error" && how != "kernel"))
+      return "a status is a number over 0: error=507899";
+    out->status = *status;
+  }
+  if (parts.size() == 3) {
+    std::string_view which = parts[2];
+    if (!which.empty() && which.back() == '+') out->on = true, which.remove_suffix(1);
+    const auto n = number<uint64_t>(which);
+    if (!n || *n == 0) return "which is a number from 1 on, with + for all from there";
+    out->first = *n;
+  }
+  return std::nullopt;
+}
+
+Faults read_all(std::string_view text) {
+  Faults faults;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    Fault fault;
+    if (const auto wrong = read(text.substr(at, end - at), &fault); wrong && faults.wrong.empty())
+      faults.wrong =
+          "ANYCEND_FAULT=" + std::string(text) + ": " + std::string(text.substr(at, end - at)) + ": " + *wrong;
+    faults.all.push_back(std::move(fault));
+    at = end + 1;
+  }
+  return faults;
+}
+
+// What was asked for and never came is said: a name that nobody calls, mostly a misspelt one.
+void say_what_is_left();
+
+const Faults& faults() {
+  static const Faults* const read = [] {
+    auto* const all = new Faults(read_all(getenv("ANYCEND_FAULT")));
+    if (all->wrong.empty()) atexit(say_what_is_left);
+    return all;
+  }();
+  return *read;
+}
+
+const pid_t g_process = getpid();
+
+void say_what_is_left() {
+  if (getpid() != g_process) return;
+  for (const Fault& f : faults().all) {
+    if (f.struck.load() == 0)
+      fprintf(stderr, "ANYCEND_FAULT: %s did not happen: %s %llu time(s)\n", f.text.c_str(),
+              f.function.empty() ? "tasks came" : "it was called", static_cast<unsigned long long>(f.met.load()));
+  }
+}
+
+int strike(const Fault& fault, const char* what) noexcept {
+  snprintf(t_message, sizeof t_message, "%s, as ANYCEND_FAULT asks (%s)", what, fault.text.c_str());
+  return fault.status;
+}
+
+bool lost(int device) noexcept { return device >= 0 && device < kMostDevices && g_lost.load() >> device & 1; }
+
+int say_lost(int device) noexcept {
+  snprintf(t_message, sizeof t_message, "device %d is lost, as ANYCEND_FAULT asks; aclrtResetDevice brings it back",
+           device);
+  return kLost;
+}
+
+// What does not need the device, or gives up what it has there.
+bool works_without_device(std::string_view function) {
+  for (const std::string_view name :
+       {"aclrtSetDevice", "aclrtResetDevice", "aclrtGet", "aclGet", "aclInit", "aclFinalize", "aclrtDestroy",
+        "aclrtFree", "aclrtSetCurrentContext", "aclrtQueryDevice", "aclCreate", "aclDestroy"})
+    if (starts(function, name)) return true;
+  return false;
+}
+
+}  // namespace
+
+const bool faulty = [] {
+  const char* asked = getenv("ANYCEND_FAULT");
+  return asked != nullptr && *asked != 0;
+}();
+
+int fault_of_call(const char* function, int device) noexcept {
+  const Faults& all = faults();
+  if (!all.wrong.empty()) {
+    snprintf(t_message, sizeof t_message, "%s", all.wrong.c_str());
+    return kWrong;
+  }
+  if (lost(device) && !works_without_device(function)) return say_lost(device);
+  for (const Fault& f : all.all)
+    if (f.how == How::kCall && f.function == function && f.hit()) return strike(f, "the call fails");
+  return 0;
+}
+
+TaskFault fault_of_task(const char* name, int device) noexcept {
+  const Faults& all = faults();
+  for (const Fault& f : all.all) {
+    if (f.how == How::kLost && (f.device < 0 || f.device == device) && !lost(device)) {
+      // One device: the first that has so many tasks, where none is named.
+      if (device < 0 || device >= kMostDevices || (f.device < 0 && f.struck.load()) || !f.hit()) continue;
+      g_lost.fetch_or(uint64_t{1} << device);
+    } else if ((f.how == How::kTask || f.how == How::kHang) && f.function == name && f.hit()) {
+      return {strike(f, f.how == How::kHang ? "the task hung until its stream was aborted" : "the kernel fails"),
+              f.how == How::kHang};
+    }
+  }
+  if (lost(device)) return {say_lost(device), false};
+  return {};
+}
+
+const char* fault_message() noexcept { return t_message; }
+
+void device_reset(int device) noexcept {
+  if (device >= 0 && device < kMostDevices) g_lost.fetch_and(~(uint64_t{1} << device));
+}
+
+}  // namespace softnpu::sanitize

@@ -1,0 +1,32 @@
+// Faults on demand: which call of which function of CANN is to fail, and how (ANYCEND_FAULT), so that the errors of a program can be
+// tried. Who asks: softnpu/runtime at each exported call and each task; nnopbase, ops and hccl by softnpu/runtime/enqueue.h. What it is not: it
+// fails nothing itself, and knows no stream and no task but by its name.
+//
+//   ANYCEND_FAULT=<function>:<how>[:<which>][,...]      how: error[=status], oom, kernel[=status], hang; which: n, n+ (from it on); 1
+//   ANYCEND_FAULT=device[<id>]:lost[:<n>]               from the n-th task on, until the device is reset
+#pragma once
+
+#include <cstdint>
+
+namespace softnpu::sanitize {
+
+// Whether ANYCEND_FAULT asks for any: read when the library is loaded. All below is slow, and called only if so. Thread-safe.
+extern const bool faulty;
+
+// The status that this call is to return instead of doing anything, or 0. `device`: the calling thread's, or -1.
+int fault_of_call(const char* function, int device) noexcept;
+
+// What is to become of a task that is about to be queued on `device`.
+struct TaskFault {
+  int status = 0;      // that it ends with; 0: nothing
+  bool hangs = false;  // not before its stream is aborted
+};
+TaskFault fault_of_task(const char* name, int device) noexcept;
+
+// The error message of the fault that struck this thread last.
+const char* fault_message() noexcept;
+
+// The device was reset: it is lost no more.
+void device_reset(int device) noexcept;
+
+}  // namespace softnpu::sanitize

@@ -1,0 +1,164 @@
+"""What ANYCEND_FAULT can do, and what it refuses (docs/faults.md)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.core.tools import LIBRARY, run
+
+
+def told(program: str, **env: str) -> list:
+    return json.loads(run(program, **env).stdout.strip().splitlines()[-1])
+
+
+TRIES = """
+import json, torch
+def tried(function):
+    try:
+        return function()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+"""
+
+
+def test_a_kernel_fails_on_its_stream_and_the_next_works():
+    program = (
+        TRIES
+        + """
+x = torch.ones(3, device="npu")
+y = x + x
+first = tried(torch.npu.synchronize)
+again = tried(lambda: (x + x).tolist())
+print(json.dumps([first, again]))
+"""
+    )
+    first, again = told(program, ANYCEND_FAULT="aclnnAdd:kernel")
+    assert (
+        "the kernel fails, as ANYCEND_FAULT asks (aclnnAdd:kernel)" in first
+        and "aclnnAdd" in first
+        and "507015" in first
+    )
+    assert again == [2, 2, 2]
+
+
+def test_the_status_and_which_call_are_chosen():
+    program = (
+        TRIES
+        + """
+x = torch.ones(3, device="npu")
+print(json.dumps([tried(lambda: (x + x).tolist()) for _ in range(4)]))
+"""
+    )
+    fine, second, third, fourth = told(
+        program, ANYCEND_FAULT="aclnnAdd:kernel=507046:2,aclnnAddGetWorkspaceSize:error=161002:3+"
+    )
+    assert fine == [2, 2, 2] and "507046" in second and "161002" in third and "161002" in fourth
+
+
+def test_out_of_memory_is_pytorchs_error_and_its_remedy_is_tried():
+    program = (
+        TRIES
+        + """
+x = torch.ones(3, device="npu")
+print(json.dumps([tried(lambda: torch.empty(1 << 24, device="npu").numel()) for _ in range(2)]))
+"""
+    )
+    # The allocator gives back what it keeps and tries once more: one failure is not seen, every one is.
+    assert told(program, ANYCEND_FAULT="aclrtMalloc:oom:2") == [1 << 24, 1 << 24]
+    first, second = told(program, ANYCEND_FAULT="aclrtMalloc:oom:2+")
+    assert first.startswith("OutOfMemoryError") and second.startswith("OutOfMemoryError")
+
+
+def test_a_task_that_hangs_ends_in_the_streams_time_limit():
+    program = (
+        TRIES
+        + """
+x = torch.ones(3, device="npu")
+y = x + x
+print(json.dumps([tried(torch.npu.synchronize)]))
+"""
+    )
+    (found,) = told(program, ANYCEND_FAULT="aclnnAdd:hang", ACL_DEVICE_SYNC_TIMEOUT="1")
+    assert "507046 ACL_ERROR_RT_STREAM_SYNC_TIMEOUT" in found  # and the process ends: its end waits no longer either
+
+
+def test_a_lost_device_refuses_everything_and_another_works():
+    program = (
+        TRIES
+        + """
+x = torch.ones(3, device="npu")
+torch.npu.synchronize()
+found = [tried(lambda: (x + n).tolist()) for n in range(6)]
+found.append(tried(lambda: torch.ones(2, device="npu:1").tolist()))
+print(json.dumps(found))
+"""
+    )
+    *first, last, other = told(program, ANYCEND_FAULT="device0:lost:6")
+    assert first[0] == [1, 1, 1] and "device 0 is lost" in last and "507010" in last
+    assert other == [1, 1]
+
+
+def test_a_reset_brings_a_lost_device_back():
+    program = f"""
+import ctypes
+acl = ctypes.CDLL({str(LIBRARY)!r})
+def memset(stream=None):
+    return acl.aclrtMemsetAsync(memory, ctypes.c_size_t(64), 0, ctypes.c_size_t(64), stream)
+found = [acl.aclrtSetDevice(0)]
+memory = ctypes.c_void_p()
+found.append(acl.aclrtMalloc(ctypes.byref(memory), ctypes.c_size_t(64), 0))
+found += [memset(), memset(), memset(), acl.aclrtSynchronizeDevice()]
+found += [acl.aclrtResetDeviceForce(0), acl.aclrtSetDevice(0)]
+found.append(acl.aclrtMalloc(ctypes.byref(memory), ctypes.c_size_t(64), 0))
+found += [memset(), acl.aclrtSynchronizeDevice()]
+print(found)
+"""
+    found = told(program, ANYCEND_FAULT="device:lost:2")
+    assert found[:3] == [0, 0, 0] and found[4:6] == [507010, 507010] and found[6:] == [0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("aclrtMalloc", "give function:how"),
+        ("aclrtMalloc:oomm", "how is error, oom, kernel or hang"),
+        ("aclnnAdd:oom", "how is error, kernel or hang"),
+        ("aclrtMalloc:oom:0", "which is a number from 1 on"),
+        ("aclrtMalloc:oom:two", "which is a number from 1 on"),
+        ("aclrtMalloc:oom=3", "a status is a number over 0"),
+        ("malloc:oom", "neither a function of CANN"),
+        ("device9x:lost", "write device, or device and its number"),
+        ("device:error", "a device can be lost"),
+        ("aclnnAdd:error,", "give function:how"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_reason(asked, said):
+    program = TRIES + "print(json.dumps([tried(lambda: torch.ones(2, device='npu'))]))"
+    (found,) = told(program, ANYCEND_FAULT=asked)
+    assert said in found and f"ANYCEND_FAULT={asked}" in found
+
+
+def test_what_never_happened_is_said_at_the_end():
+    done = run(
+        "import torch; torch.ones(2).npu().sum().item()", ANYCEND_FAULT="aclrtMallocc:oom,aclnnReduceSum:kernel:7"
+    )
+    assert "ANYCEND_FAULT: aclrtMallocc:oom did not happen: it was called 0 time(s)" in done.stderr
+    assert "ANYCEND_FAULT: aclnnReduceSum:kernel:7 did not happen: it was called 1 time(s)" in done.stderr
+
+
+def test_a_fault_in_a_captured_graph_strikes_at_its_replay():
+    program = (
+        TRIES
+        + """
+x = torch.ones(3, device="npu")
+graph = torch.npu.NPUGraph()
+with torch.npu.graph(graph):
+    y = x + x
+graph.replay()
+print(json.dumps([tried(torch.npu.synchronize), (x * 2).tolist()]))
+"""
+    )
+    first, after = told(program, ANYCEND_FAULT="aclnnAdd:kernel")
+    assert "as ANYCEND_FAULT asks (aclnnAdd:kernel)" in first and after == [2, 2, 2]
