@@ -34,7 +34,7 @@ SLACK = 2.0
 
 # Operators whose statistics, the results after the first, have the type they are computed in: for 16-bit input the
 # CPU's kernels round them to it, CUDA's and the NPU's keep float32.
-WIDE_STATISTICS = {"native_batch_norm", "_native_batch_norm_legit", "native_layer_norm"}
+WIDE_STATISTICS = {"native_batch_norm", "_batch_norm_with_update", "_native_batch_norm_legit", "native_layer_norm"}
 
 
 def cotangents(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
