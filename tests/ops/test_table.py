@@ -42,7 +42,7 @@ def computed() -> set[str]:
 def test_a_row_binds_every_parameter_of_its_calls(wrapper: aten.Wrapper) -> None:
     signatures = abi.aclnn()
     calls = wrapper.calls()
-    assert calls
+    assert calls or wrapper.is_native  # that calls PyTorch's composition, which has no CANN function of its own
     for call in calls:
         for name, arguments in re.findall(r"ACLNN\((\w+)\)\((.*?)\);", call):
             depth, count = 0, 1
@@ -55,7 +55,8 @@ def test_a_row_binds_every_parameter_of_its_calls(wrapper: aten.Wrapper) -> None
 def test_rows_register_each_overload_once() -> None:
     lines = [line for w in WRAPPERS for line in w.registrations()]
     names = re.findall(r'm\.impl\("([^"]+)"', "\n".join(lines))
-    for path in (ROOT / "torch_npu/csrc/ops").glob("*.cpp"):
+    folder = ROOT / "torch_npu/csrc/ops"
+    for path in [*folder.glob("*.cpp"), *folder.glob("composed/*.cpp")]:
         blocks = re.findall(
             r"TORCH_LIBRARY_IMPL\(aten, PrivateUse1, m\) \{(.*?)\n\}", path.read_text(encoding="utf-8"), re.S
         )

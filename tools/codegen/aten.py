@@ -32,7 +32,7 @@ import tables  # noqa: E402
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "aten.yaml"
 SHARDS = 5
 DEVICE_CHECK = "wants_one_device.cpp"
-KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check", "alert"}
+KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check", "alert", "compose"}
 VARIANT_KEYS = {"if", "aclnn", "args"}
 # Of one tensor and numbers that take part in the type; others, as an alpha, do not.
 PROMOTING_NUMBERS = {"lt", "le", "gt", "ge", "clamp", "clamp_min", "clamp_max", "pow"}
@@ -89,6 +89,7 @@ class Row(NamedTuple):
     variants: list[dict]
     check: str | None
     alert: str | bool | None
+    compose: str | None
 
 
 def rows() -> list[Row]:
@@ -115,6 +116,7 @@ def rows() -> list[Row]:
                 data.get("variants", []),
                 data.get("check"),
                 data.get("alert"),
+                data.get("compose"),
             )
         )
     return out
@@ -129,6 +131,7 @@ class Schemas:
         self.functions = parsed.native_functions
         self.groups: dict[str, dict[str, NativeFunction]] = {}
         self.composite = parsed.backend_indices[DispatchKey.CompositeExplicitAutograd]
+        self.cpu = parsed.backend_indices[DispatchKey.CPU]
         self.nested = parsed.backend_indices[DispatchKey.NestedTensorHPU]
         self.structured: dict[str, NativeFunctionsGroup] = {}
         for group in get_grouped_native_functions(parsed.native_functions):
@@ -248,6 +251,11 @@ class Wrapper:
             raise RowError(self.row, f"`args:` names {sorted(unused)}, which {op} does not have")
         return f"ACLNN({op})({', '.join(exprs)});"
 
+    @property
+    def is_native(self) -> bool:
+        """Computed by PyTorch's own composition, the `impl` of its structured kernel."""
+        return self.row.compose == "native"
+
     def calls(self) -> list[str]:
         out = []
         for arg, op in self.row.scalar.items():
@@ -261,6 +269,8 @@ class Wrapper:
             out.append(f"if ({v['if']}) {{ {self.bind(v['aclnn'], v.get('args', {}), {})} return; }}")
         if self.row.aclnn:
             out.append(self.bind(self.row.aclnn, self.row.args, {}))
+        if self.row.compose and not self.is_native:
+            out.append(f"give({self.row.compose}, {', '.join(self.outputs)});")
         return out
 
     def tensors(self) -> list[str]:
@@ -269,14 +279,22 @@ class Wrapper:
     def meta_class(self) -> str:
         if self.row.meta:
             return "meta::" + self.row.meta.split("(")[0]
+        if self.is_native:
+            return f"at::native::structured_{self.kernel()}"
         return f"at::meta::structured_{meta_api.name(self.group)}"
+
+    def kernel(self) -> str:
+        out = self.group.out if self.group else self.base
+        return self.schemas.cpu.get_kernel(out).kernel
 
     def meta_call(self) -> str:
         if self.row.meta:
             return "op.meta" + self.row.meta[self.row.meta.index("(") :] + ";"
+        return f"op.meta({', '.join(self.meta_args())});"
+
+    def meta_args(self) -> list[str]:
         optional = {"const ::std::optional<at::Tensor> &", "const ::std::optional<at::Scalar> &"}
-        args = (f"optional_ref({b.name})" if b.nctype.type.cpp_type() in optional else b.name for b in self.inputs)
-        return f"op.meta({', '.join(args)});"
+        return [f"optional_ref({b.name})" if b.nctype.type.cpp_type() in optional else b.name for b in self.inputs]
 
     def fast(self, kind: str) -> str:
         """Skip the meta function where shape and dtype are plain: contiguous operands of one shape, or a tensor and a
@@ -352,10 +370,13 @@ class Wrapper:
             condition = "" if self.row.alert is True else f"if ({self.row.alert}) "
             check += f'  {condition}at::globalContext().alertNotDeterministic("{self.base.root_name}_npu");\n'
         results = [f"op.output({i})" for i in range(n)]
+        compute = f"{self.promote(results)}    call({self.pass_args(*results)});"
+        if self.is_native:
+            compute = f"    op.impl({', '.join([*self.meta_args(), *results])});"
         body = (
             f"  const NPUGuard guard(first_device({', '.join(tensors)}));\n"
             f"{self.fast(kind)}  {make}\n{check}  {self.meta_call()}\n"
-            f"  if (op.has_elements()) {{\n{self.promote(results)}    call({self.pass_args(*results)});\n  }}\n"
+            f"  if (op.has_elements()) {{\n{compute}\n  }}\n"
             + ("  op.give_back();\n" if kind == "out" and self.tensors() else "")
             + f"  return {result};\n"
         )
@@ -372,9 +393,9 @@ class Wrapper:
             f"// ops/aten.yaml:{self.row.line}  {self.row.text}",
             f"namespace {self.namespace} {{",
             f"using Op = Structured<{self.meta_class()}, {len(self.outputs)}>;",
-            f"void call({params}) {{",
         ]
-        lines += ["  " + c for c in self.calls()] + ["}"]
+        if not self.is_native:
+            lines += [f"void call({params}) {{", *("  " + c for c in self.calls()), "}"]
         lines += [self.function(k, f) for k, f in self.kinds.items()]
         lines.append(f"}}  // namespace {self.namespace}")
         return "\n".join(lines) + "\n"
@@ -383,7 +404,9 @@ class Wrapper:
         return [f'  m.impl("{f.func.name}", TORCH_FN({self.namespace}::{k}));' for k, f in self.kinds.items()]
 
     def header(self) -> str | None:
-        return None if self.row.meta else f"#include <ATen/ops/{self.base.root_name}_meta.h>"
+        if self.row.meta:
+            return None
+        return f"#include <ATen/ops/{self.base.root_name}_{'native' if self.is_native else 'meta'}.h>"
 
 
 class ForeachWrapper(Wrapper):
@@ -446,6 +469,7 @@ def shard(members: list[Wrapper]) -> str:
         [
             "// Generated from ops/aten.yaml by tools/codegen/aten.py. `--show <operator>` prints one.",
             '#include "csrc/ops/generated.h"',
+            *(['#include "csrc/ops/composed/composed.h"'] if any(w.row.compose for w in members) else []),
             '#include "csrc/ops/numbers.h"',
             *headers,
             "",

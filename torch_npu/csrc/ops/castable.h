@@ -1,5 +1,5 @@
 // An output may have any type that the result can be cast to: PyTorch's rule and its message, for operators that make their result
-// first. Who uses it: casting_out.cpp, composite.cpp, variance.cpp, npu/shapes.cpp.
+// first. Who uses it: casting_out.cpp, composite.cpp, composed/linalg_factor.cpp, variance.cpp, npu/shapes.cpp.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -1,0 +1,163 @@
+"""Operators that CANN has no function for, composed on the device: values against the CPU's, nothing falls back."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from tests.ops.compare import check
+
+NAN, INF = math.nan, math.inf
+ENDS = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 7.9, 8.1, 30.0, -30.0, INF, -INF, NAN], dtype=torch.float64)
+
+SPECIAL = (
+    "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 "
+    "modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0 i0 i0e i1 i1e erfcx "
+    "log_ndtr entr"
+).split()
+
+
+def close(function: object, *arguments: object, tolerance: float = 1e-12) -> None:
+    want = function(*arguments)
+    got = function(*(x.npu() if isinstance(x, torch.Tensor) else x for x in arguments))
+    torch.testing.assert_close(got.cpu(), want, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions_of_one_number(name: str) -> None:
+    function = getattr(torch.special, name)
+    close(function, torch.linspace(-20, 20, 401, dtype=torch.float64))
+    if name not in ("airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"):  # the CPU has no limit there
+        close(function, ENDS)
+
+
+def test_the_inverse_of_the_normal_distribution() -> None:
+    close(torch.special.ndtri, torch.tensor([0, 1e-300, 1e-20, 1e-3, 0.2, 0.5, 0.9, 1, 1.1, NAN], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("n", range(5))
+def test_polygamma(n: int) -> None:
+    # The CPU's trigamma is right to nine digits: its asymptotic series is short.
+    close(lambda x: torch.polygamma(n, x), torch.linspace(0.1, 20, 50, dtype=torch.float64), tolerance=1e-8)
+    close(lambda x: torch.polygamma(n, x), torch.tensor([-0.3, -1.7, -5.25], dtype=torch.float64), tolerance=1e-10)
+
+
+def test_functions_of_two_numbers() -> None:
+    a, x = torch.rand(2, 60, dtype=torch.float64) * 20 + 0.01
+    for function in (torch.igamma, torch.igammac, torch.special.xlog1py, torch.hypot):
+        close(function, a, x, tolerance=1e-10)
+    close(torch.special.zeta, a + 1.05, x)
+    special = torch.tensor([0.0, -0.0, 1.0, -2.0, INF, -INF, NAN], dtype=torch.float64)
+    for function in (torch.fmax, torch.fmin, torch.copysign, torch.hypot, torch.nextafter):
+        close(function, special.repeat(7), special.repeat_interleave(7), tolerance=0)
+    close(torch.special.xlog1py, special.repeat(7), special.repeat_interleave(7))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_the_next_number(dtype: torch.dtype) -> None:
+    x = torch.tensor([0.0, -0.0, 1.0, -1.0, 2.0, INF], dtype=dtype)
+    if dtype == torch.float16:
+        got = torch.nextafter(x.npu(), torch.zeros_like(x).npu() + 3).cpu()
+        least = torch.finfo(dtype).smallest_normal * 2**-10
+        assert got.tolist() == [least, least, 1 + 2**-10, -1 + 2**-11, 2 + 2**-9, torch.finfo(dtype).max]
+        return
+    close(torch.nextafter, x, torch.full_like(x, 3), tolerance=0)
+
+
+def test_lcm() -> None:
+    a = torch.tensor([0, 4, 6, -6, 21, 0])
+    close(torch.lcm, a, torch.tensor([0, 6, 0, 4, 6, 5]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 60, 64, 67, 96, 128, 521, 600, 1031])
+def test_fft_of_every_kind_of_length(n: int) -> None:
+    x = torch.randn(3, n, dtype=torch.float64)
+    close(torch.fft.fft, x)
+    close(torch.fft.ifft, torch.complex(x, x.flip(1)))
+    close(torch.fft.rfft, x)
+    close(lambda v: torch.fft.irfft(v, n=n), torch.fft.rfft(x))
+
+
+def test_fft_of_several_dimensions_and_norms() -> None:
+    x = torch.randn(4, 6, 5)
+    for norm in ("backward", "ortho", "forward"):
+        check(lambda v, m=norm: torch.fft.fftn(v, norm=m), x)
+        check(lambda v, m=norm: torch.fft.irfftn(torch.fft.rfftn(v, norm=m), s=v.shape, norm=m), x)
+    view = x.permute(2, 0, 1)
+    assert torch.fft.fft(view.npu(), dim=0).stride() == torch.fft.fft(view, dim=0).stride()
+
+
+def matrices(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    torch.manual_seed(0)
+    return torch.randn(*shape, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_linear_algebra(dtype: torch.dtype) -> None:
+    a = matrices(2, 5, 5, dtype=dtype)
+    b = matrices(2, 5, 3, dtype=dtype)
+    definite = a @ a.mH + torch.eye(5)
+    for function in (torch.linalg.det, torch.linalg.inv, torch.linalg.svdvals, torch.linalg.matrix_exp):
+        close(function, a)
+    close(lambda x: torch.linalg.slogdet(x)[1], a)
+    close(torch.linalg.solve, a, b)
+    close(lambda x, y: torch.linalg.solve(x, y, left=False), a, b.mT)
+    close(torch.linalg.cholesky, definite)
+    close(lambda x: torch.linalg.cholesky(x, upper=True), definite)
+    close(lambda x: torch.cholesky_inverse(torch.linalg.cholesky(x)), definite)
+    close(torch.linalg.eigvalsh, definite)
+    for adjoint in (False, True):
+        close(lambda x, y, t=adjoint: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), y, adjoint=t), a, b)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (6, 4), (3, 5, 5)], ids=str)
+def test_factors_multiply_to_their_matrix(shape: tuple[int, ...]) -> None:
+    a = matrices(*shape, dtype=torch.float64)
+    p, lower, upper = torch.linalg.lu(a.npu())
+    torch.testing.assert_close((p @ lower @ upper).cpu(), a)
+    factor, tau = torch.geqrf(a.npu())
+    want, want_tau = torch.geqrf(a)
+    torch.testing.assert_close(factor.cpu(), want)
+    torch.testing.assert_close(tau.cpu(), want_tau)
+    if shape[-2] >= shape[-1]:
+        q = torch.linalg.householder_product(factor, tau)
+        torch.testing.assert_close(q @ factor[..., : shape[-1], :].triu(), a.npu())
+        turned = torch.ormqr(factor, tau, a.npu(), transpose=True)
+        torch.testing.assert_close(turned.cpu(), torch.ormqr(want, want_tau, a, transpose=True))
+
+
+def test_eigenvectors() -> None:
+    a = matrices(4, 6, 6, dtype=torch.complex128)
+    a = a + a.mH
+    values, vectors = torch.linalg.eigh(a.npu())
+    torch.testing.assert_close(values.cpu(), torch.linalg.eigvalsh(a))
+    torch.testing.assert_close((vectors * values.unsqueeze(-2) @ vectors.mH).cpu(), a)
+
+
+def test_singular_matrices_are_named() -> None:
+    singular = torch.stack([torch.eye(3), torch.ones(3, 3), torch.zeros(3, 3)]).npu()
+    assert torch.linalg.inv_ex(singular)[1].tolist() == torch.linalg.inv_ex(singular.cpu())[1].tolist() == [0, 2, 1]
+    with pytest.raises(torch.linalg.LinAlgError, match="Batch element 1"):
+        torch.linalg.inv(singular)
+    with pytest.raises(torch.linalg.LinAlgError, match="not positive-definite"):
+        torch.linalg.cholesky(-torch.eye(2).npu())
+
+
+def test_along_a_dimension() -> None:
+    x = torch.tensor([[3.0, 1.0, 1.0, NAN], [2.0, 2.0, 3.0, 3.0]])
+    got, want = torch.mode(x.npu(), 1), torch.mode(x, 1)
+    assert got.values.tolist() == want.values.tolist() == [1.0, 2.0]
+    assert got.indices.tolist() == want.indices.tolist() == [2, 1]
+    check(lambda v: torch.logcumsumexp(v, 1), torch.tensor([[-1000.0, 1000.0, -INF, 3.0], [-INF, -INF, INF, 1.0]]))
+    for size in (0, 2, 9):
+        check(lambda v, n=size: torch.nonzero_static(v, size=n, fill_value=-7), torch.tensor([[0, 1], [2, 0], [3, 4]]))
+
+
+@pytest.mark.parametrize("reduce", ["prod", "mean", "amax", "amin"])
+def test_index_reduce(reduce: str) -> None:
+    x, source = torch.rand(4, 3), torch.rand(5, 3)
+    index = torch.tensor([0, 2, 0, 0, 3])
+    for include in (True, False):
+        check(lambda a, i, s, f=include: a.index_reduce(0, i, s, reduce, include_self=f), x, index, source)

@@ -1,0 +1,123 @@
+// LU factorization with partial pivoting, and what follows from it: CANN has none. PyTorch's own compositions (determinants,
+// solve, inverse) call these three. Cost: a dozen operators for each column, over all matrices of a batch at once; nothing is read
+// back. Who calls it: rows of ops/aten.yaml.
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/real.h>
+
+#include "csrc/core/empty.h"
+#include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/composed/composed.h"
+#include "csrc/ops/composed/linalg.h"
+
+namespace npu {
+namespace linalg {
+
+at::Tensor solve_triangular(const at::Tensor& A, const at::Tensor& B, bool upper, bool transpose, bool unit) {
+  std::vector<int64_t> batch = at::infer_size(A.sizes().slice(0, A.dim() - 2), B.sizes().slice(0, B.dim() - 2));
+  std::vector<int64_t> left = batch, right = batch;
+  left.insert(left.end(), {A.size(-2), A.size(-1)});
+  right.insert(right.end(), {B.size(-2), B.size(-1)});
+  const at::Tensor x = empty(right, B.scalar_type()), copy = empty(left, A.scalar_type());
+  if (x.numel() == 0) return x;
+  ACLNN(aclnnTriangularSolve)(B.expand(right).resolve_conj(), A.expand(left).resolve_conj(), upper, transpose, unit, x,
+                              copy);
+  return x;
+}
+
+at::Tensor permutation(const at::Tensor& pivots, int64_t rows) {
+  const at::Tensor place = at::arange(rows, pivots.options().dtype(at::kLong));
+  std::vector<int64_t> shape = pivots.sizes().vec();
+  shape.back() = rows;
+  at::Tensor order = place.expand(shape);
+  for (int64_t j = 0; j < pivots.size(-1); ++j) {
+    const at::Tensor other = pivots.slice(-1, j, j + 1).to(at::kLong).sub(1);
+    const at::Tensor exchange = where(place.eq(other), static_cast<double>(j), place.expand(shape));
+    order = order.gather(-1, other.where(place.eq(j), exchange));
+  }
+  return order;
+}
+
+at::Tensor take_rows(const at::Tensor& x, const at::Tensor& order) {
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape[shape.size() - 2] = order.size(-1);
+  return x.gather(-2, order.unsqueeze(-1).expand(shape));
+}
+
+namespace {
+
+// LAPACK's size of an element, by which it chooses pivots.
+at::Tensor size_of(const at::Tensor& x) { return x.is_complex() ? at::real(x).abs().add(at::imag(x).abs()) : x.abs(); }
+
+}  // namespace
+}  // namespace linalg
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lu_factor(const at::Tensor& A, bool pivot, bool check_errors) {
+  const int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n);
+  at::Tensor lu = wide(A).clone(at::MemoryFormat::Contiguous);
+  const at::Tensor place = at::arange(m, A.options().dtype(at::kLong));
+  std::vector<int64_t> vector = A.sizes().slice(0, A.dim() - 1).vec();
+  at::Tensor info = A.new_zeros(A.sizes().slice(0, A.dim() - 2), A.options().dtype(at::kInt));
+  std::vector<at::Tensor> pivots;
+  for (int64_t j = 0; j < k; ++j) {
+    at::Tensor other = pivot ? linalg::size_of(lu.select(-1, j).slice(-1, j)).argmax(-1, true).add(j)
+                             : place.slice(0, j, j + 1).expand(info.unsqueeze(-1).sizes());
+    pivots.push_back(other.add(1));
+    if (pivot) {
+      const at::Tensor exchange = where(place.eq(other), static_cast<double>(j), place.expand(vector));
+      lu = linalg::take_rows(lu, other.where(place.eq(j), exchange));
+    }
+    const at::Tensor value = lu.select(-1, j).select(-1, j);
+    const at::Tensor singular = value.eq(0);
+    info = where(singular.logical_and(info.eq(0)), static_cast<double>(j + 1), info);
+    if (j + 1 == m) continue;
+    at::Tensor column = lu.select(-1, j).slice(-1, j + 1);
+    column.div_(where(singular, 1.0, value).unsqueeze(-1));
+    if (j + 1 == n) continue;
+    lu.slice(-2, j + 1).slice(-1, j + 1).sub_(
+        column.unsqueeze(-1).mul(lu.select(-2, j).slice(-1, j + 1).unsqueeze(-2)));
+  }
+  if (check_errors) at::_linalg_check_errors(info, "torch.linalg.lu_factor_ex", A.dim() == 2);
+  return {lu, k ? at::cat(pivots, -1) : place.slice(0, 0, 0), info};
+}
+
+at::Tensor lu_solve(const at::Tensor& LU, const at::Tensor& pivots, const at::Tensor& B, bool left, bool adjoint) {
+  if (!left) return lu_solve(LU, pivots, B.mH(), true, !adjoint).mH();
+  const at::Tensor order = linalg::permutation(pivots, LU.size(-2)), lu = wide(LU);
+  std::vector<int64_t> batch = at::infer_size(LU.sizes().slice(0, LU.dim() - 2), B.sizes().slice(0, B.dim() - 2));
+  std::vector<int64_t> right = batch, rows = batch;
+  right.insert(right.end(), {B.size(-2), B.size(-1)});
+  rows.push_back(order.size(-1));
+  const at::Tensor b = wide(B).expand(right);
+  if (!adjoint) {
+    const at::Tensor y = linalg::solve_triangular(lu, linalg::take_rows(b, order.expand(rows)), false, false, true);
+    return linalg::solve_triangular(lu, y, true, false, false);
+  }
+  const at::Tensor conj = lu.conj().resolve_conj();
+  const at::Tensor y = linalg::solve_triangular(conj, b, true, true, false);
+  const at::Tensor z = linalg::solve_triangular(conj, y, false, true, true);
+  return linalg::take_rows(z, order.argsort(int64_t{-1}, false).expand(rows));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lu_unpack(const at::Tensor& LU, const at::Tensor& pivots, bool data,
+                                                         bool unpack_pivots) {
+  const at::Tensor none = LU.new_empty({0});
+  at::Tensor p = none, l = none, u = none;
+  const int64_t m = LU.size(-2), n = LU.size(-1), k = std::min(m, n);
+  if (data) {
+    l = LU.slice(-1, 0, k).tril(-1);
+    l.diagonal(0, -2, -1).fill_(1);
+    u = LU.slice(-2, 0, k).triu();
+  }
+  if (unpack_pivots) {
+    std::vector<int64_t> shape = LU.sizes().vec();
+    shape.back() = m;
+    p = LU.new_zeros(shape).scatter_(-2, linalg::permutation(pivots, m).unsqueeze(-2), 1);
+  }
+  return {p, l, u};
+}
+
+}  // namespace npu

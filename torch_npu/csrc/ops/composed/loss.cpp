@@ -1,0 +1,116 @@
+// Losses and distances whose gradient, or all of which, CANN has no function for. Who calls it: PyTorch's dispatcher.
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/triu_indices.h>
+#include <torch/library.h>
+
+#include "csrc/core/device.h"
+#include "csrc/ops/composed/composed.h"
+#include "csrc/ops/device_check.h"
+#include "csrc/ops/storage.h"
+
+namespace npu {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+at::Tensor& huber_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
+                               int64_t reduction, double delta, at::Tensor& grad_input) {
+  const NPUGuard guard(self.device().index());
+  const at::Tensor slope = wide(self).sub(wide(target)).clamp(-delta, delta).mul(wide(grad_output));
+  const double n = reduction == at::Reduction::Mean ? static_cast<double>(self.numel()) : 1;
+  resize_out(grad_input, slope.sizes());
+  return grad_input.copy_(slope.div(n));
+}
+
+// The margins that are violated, of each class but the target's: samples by classes.
+struct Margins {
+  at::Tensor violation, is_target, weights;
+  double samples, classes;
+};
+
+Margins margins_of(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin,
+                   const OptionalTensor& weight) {
+  TORCH_CHECK(p.toDouble() == 1 || p.toDouble() == 2, "only p == 1 and p == 2 supported");
+  TORCH_CHECK((self.dim() == 2 && self.size(1) != 0) || (self.dim() == 1 && self.size(0) != 0) || self.dim() == 0,
+              "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
+  const at::Tensor x = wide(self.dim() == 2 ? self : self.reshape({1, -1})), y = target.reshape({-1, 1});
+  TORCH_CHECK(target.dim() <= 1 && y.size(0) == x.size(0), "inconsistent target size, expected ", x.size(0),
+              " but got ", target.sizes());
+  TORCH_CHECK(!weight || !weight->defined() || (weight->dim() <= 1 && weight->numel() == x.size(1)),
+              "inconsistent weight size, expected ", x.size(1), " but got ", weight->sizes());
+  const at::Tensor is_target = at::arange(x.size(1), y.options()).eq(y);
+  const at::Tensor room = x.sub(x.gather(1, y)).add(margin).clamp_min(0);
+  const at::Tensor each = weight && weight->defined() ? wide(*weight).reshape({-1}).take(y) : at::Tensor();
+  return {room.masked_fill(is_target, 0), is_target, each, static_cast<double>(x.size(0)),
+          static_cast<double>(x.size(1))};
+}
+
+at::Tensor multi_margin_loss(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
+                             const at::Scalar& margin, const OptionalTensor& weight, int64_t reduction) {
+  const NPUGuard guard(self.device().index());
+  const Margins m = margins_of(self, target, p, margin, weight);
+  at::Tensor loss = p.toDouble() == 2 ? m.violation.square() : m.violation;
+  if (m.weights.defined()) loss = loss.mul(m.weights);
+  loss = loss.sum(1).div(m.classes);
+  if (reduction == at::Reduction::Mean) loss = loss.mean();
+  if (reduction == at::Reduction::Sum) loss = loss.sum();
+  if (reduction == at::Reduction::None) loss = loss.reshape(target.sizes());
+  return loss.to(self.scalar_type());
+}
+
+at::Tensor multi_margin_loss_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
+                                      const at::Scalar& p, const at::Scalar& margin, const OptionalTensor& weight,
+                                      int64_t reduction) {
+  const NPUGuard guard(self.device().index());
+  const Margins m = margins_of(self, target, p, margin, weight);
+  at::Tensor slope = p.toDouble() == 2 ? m.violation.mul(2) : m.violation.gt(0).to(at::kDouble);
+  if (m.weights.defined()) slope = slope.mul(m.weights);
+  slope = where(m.is_target, slope.sum(1, true).neg(), slope).div(m.classes);
+  if (reduction == at::Reduction::Mean) slope = slope.div(m.samples);
+  const at::Tensor grad = reduction == at::Reduction::None ? grad_output.reshape({-1, 1}) : grad_output;
+  return slope.mul(wide(grad)).reshape(self.sizes()).to(self.scalar_type());
+}
+
+at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
+                                  const at::Scalar& margin, const OptionalTensor& weight, int64_t reduction,
+                                  at::Tensor& out) {
+  const at::Tensor result = multi_margin_loss(self, target, p, margin, weight, reduction);
+  resize_out(out, result.sizes());
+  return out.copy_(result);
+}
+
+// Of the distances of all pairs of rows.
+at::Tensor pdist_backward(const at::Tensor& grad, const at::Tensor& self, double p, const at::Tensor& pdist) {
+  const NPUGuard guard(self.device().index());
+  const int64_t n = self.size(0);
+  if (p == 0 || grad.numel() == 0 || self.numel() == 0) return self.new_zeros(self.sizes());
+  const at::Tensor pairs = at::triu_indices(n, n, 1, at::TensorOptions(at::kLong)).to(self.device());
+  const at::Tensor x = wide(self), first = pairs.select(0, 0), second = pairs.select(0, 1);
+  const at::Tensor difference = x.index_select(0, first).sub(x.index_select(0, second));
+  const at::Tensor distance = wide(pdist).unsqueeze(1), size = difference.abs();
+  at::Tensor slope;
+  if (std::isinf(p)) {
+    slope = difference.sign().mul(wide(pdist.unsqueeze(1)).eq(size));
+  } else if (p == 1) {
+    slope = difference.sign();
+  } else {
+    slope = difference.sign().mul(size.pow(p - 1)).div(distance.pow(p - 1)).masked_fill(size.eq(0), 0);
+    slope = slope.masked_fill(distance.eq(0), 0);
+  }
+  slope = slope.mul(wide(grad).unsqueeze(1));
+  const at::Tensor result = x.new_zeros(x.sizes()).index_add(0, first, slope).index_add(0, second, slope.neg());
+  return result.to(self.scalar_type());
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("huber_loss_backward.out", NPU_FN(huber_backward_out));
+  m.impl("multi_margin_loss", NPU_FN(multi_margin_loss));
+  m.impl("multi_margin_loss.out", NPU_FN(multi_margin_loss_out));
+  m.impl("multi_margin_loss_backward", NPU_FN(multi_margin_loss_backward));
+  m.impl("_pdist_backward", NPU_FN(pdist_backward));
+}
+
+}  // namespace npu
