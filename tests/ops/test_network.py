@@ -349,3 +349,17 @@ def test_dropout() -> None:
     assert torch.equal(F.dropout(x, 0.3).cpu(), y.detach().cpu())
     assert torch.equal(F.dropout(x, 0.3, training=False).cpu(), x.detach().cpu())
     assert F.dropout(x, 1.0).sum().item() == 0
+
+
+def test_ctc_loss() -> None:
+    torch.manual_seed(0)
+    logits, targets = torch.randn(9, 2, 5).log_softmax(2), torch.randint(1, 5, (2, 4))
+    results = []
+    for device in ("cpu", "npu"):
+        x = logits.clone().to(device).requires_grad_()
+        loss = torch.nn.functional.ctc_loss(x, targets.to(device), (9, 7), (4, 3))
+        loss.backward()
+        results.append((loss.detach().cpu(), x.grad.cpu()))
+    torch.testing.assert_close(results[1], results[0])
+    with pytest.raises(RuntimeError, match="input_lengths to have value at most 9, but got value 10"):
+        torch.nn.functional.ctc_loss(logits.npu(), targets.npu(), (10, 7), (4, 3))

@@ -1,9 +1,11 @@
-// Losses that are more than one call: class targets over images, logits, and activations whose forward keeps a buffer.
+// Losses that are more than one call: class targets over images, sequences, logits, and activations whose forward keeps a buffer.
 // What it is not: mse, smooth L1, binary cross entropy, nll over vectors, which are rows of ops/aten.yaml.
 #include <ATen/Context.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
+
+#include <algorithm>
 
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
@@ -113,6 +115,63 @@ std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad_output,
   return {grad_input, grad_weight};
 }
 
+// PyTorch's checks of the lengths, which are the host's: a kernel would go past the end of its operands. The longest target.
+int64_t check_ctc(const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef input_lengths,
+                  at::IntArrayRef target_lengths, int64_t blank) {
+  TORCH_CHECK(log_probs.dim() == 3, "ctc_loss: expected log_probs of 3 dimensions, got ", log_probs.dim());
+  TORCH_CHECK(targets.scalar_type() == at::kInt || targets.scalar_type() == at::kLong,
+              "ctc_loss: expected targets of type int32 or int64, got ", targets.scalar_type());
+  const int64_t batch = log_probs.size(1);
+  TORCH_CHECK(batch > 0, "ctc_loss: the batch of log_probs is empty");
+  TORCH_CHECK(0 <= blank && blank < log_probs.size(2), "blank must be in label range");
+  TORCH_CHECK(static_cast<int64_t>(input_lengths.size()) == batch, "input_lengths must be of size batch_size");
+  TORCH_CHECK(static_cast<int64_t>(target_lengths.size()) == batch, "target_lengths must be of size batch_size");
+  int64_t longest = 0, sum = 0;
+  for (const int64_t length : target_lengths) {
+    TORCH_CHECK(length >= 0, "Expected target_lengths to have value at least 0, but got value ", length);
+    longest = std::max(longest, length);
+    sum += length;
+  }
+  for (const int64_t length : input_lengths) {
+    TORCH_CHECK(length >= 0, "Expected input_lengths to have value at least 0, but got value ", length);
+    TORCH_CHECK(length <= log_probs.size(0), "Expected input_lengths to have value at most ", log_probs.size(0),
+                ", but got value ", length);
+  }
+  if (targets.dim() == 1) {
+    TORCH_CHECK(targets.size(0) == sum, "Expected targets to have size ", sum, " at dimension 0, but got size ",
+                targets.size(0));
+  } else {
+    TORCH_CHECK(targets.dim() == 2 && targets.size(0) == batch, "Expected targets of shape [", batch,
+                ", length] or [sum of the lengths], but got ", targets.sizes());
+    TORCH_CHECK(targets.size(1) >= longest, "Expected tensor to have size at least ", longest,
+                " at dimension 1, but got size ", targets.size(1));
+  }
+  return longest;
+}
+
+std::tuple<at::Tensor, at::Tensor> ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets,
+                                            at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
+                                            int64_t blank, bool zero_infinity) {
+  const int64_t longest = check_ctc(log_probs, targets, input_lengths, target_lengths, blank);
+  const NPUGuard guard(log_probs.device().index());
+  const at::Tensor loss = empty({log_probs.size(1)}, log_probs.scalar_type());
+  const at::Tensor alpha = empty({log_probs.size(1), log_probs.size(0), 2 * longest + 1}, log_probs.scalar_type());
+  ACLNN(aclnnCtcLoss)(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity, loss, alpha);
+  return {loss, alpha};
+}
+
+at::Tensor ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
+                             at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
+                             const at::Tensor& neg_log_likelihood, const at::Tensor& log_alpha, int64_t blank,
+                             bool zero_infinity) {
+  check_ctc(log_probs, targets, input_lengths, target_lengths, blank);
+  const NPUGuard guard(log_probs.device().index());
+  const at::Tensor out = empty(log_probs.sizes(), log_probs.scalar_type());
+  ACLNN(aclnnCtcLossBackward)(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,
+                              blank, zero_infinity, out);
+  return out;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -124,6 +183,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("log_sigmoid_forward", TORCH_FN(log_sigmoid_forward));
   m.impl("log_sigmoid_forward.output", TORCH_FN(log_sigmoid_forward_out));
   m.impl("_prelu_kernel_backward", NPU_FN(prelu_backward));
+  m.impl("_ctc_loss", NPU_FN(ctc_loss));
+  m.impl("_ctc_loss_backward", NPU_FN(ctc_loss_backward));
 }
 
 }  // namespace npu
