@@ -112,11 +112,16 @@ def test_linear_algebra(dtype: torch.dtype) -> None:
         close(lambda x, y, t=adjoint: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), y, adjoint=t), a, b)
 
 
-@pytest.mark.parametrize("shape", [(4, 6), (6, 4), (3, 5, 5)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 6), (6, 4), (3, 5, 5), (40, 25), (25, 40), (2, 33, 33)], ids=str)
 def test_factors_multiply_to_their_matrix(shape: tuple[int, ...]) -> None:
     a = matrices(*shape, dtype=torch.float64)
     p, lower, upper = torch.linalg.lu(a.npu())
     torch.testing.assert_close((p @ lower @ upper).cpu(), a)
+    torch.testing.assert_close(torch.linalg.lu_factor(a.npu())[1].cpu(), torch.linalg.lu_factor(a)[1])
+    square = a @ a.mT + torch.eye(shape[-2])
+    torch.testing.assert_close(torch.linalg.cholesky(square.npu()).cpu(), torch.linalg.cholesky(square))
+    square[..., 20:21, 20:21] = -1.0
+    assert torch.equal(torch.linalg.cholesky_ex(square.npu())[1].cpu(), torch.linalg.cholesky_ex(square)[1])
     factor, tau = torch.geqrf(a.npu())
     want, want_tau = torch.geqrf(a)
     torch.testing.assert_close(factor.cpu(), want)

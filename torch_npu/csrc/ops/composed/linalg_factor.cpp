@@ -3,9 +3,11 @@
 // each column. Who calls it: PyTorch's dispatcher; rows of ops/aten.yaml.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -24,12 +26,15 @@ namespace npu {
 
 using linalg::solve_triangular;
 
-// L L^H = A, column by column; info: the first column whose pivot is not positive.
-std::tuple<at::Tensor, at::Tensor> cholesky_factor(const at::Tensor& self, bool upper, bool check_errors) {
-  const int64_t n = self.size(-1);
-  at::Tensor l = wide(upper ? self.mH() : self).tril();
-  l = l.clone(at::MemoryFormat::Contiguous);
-  at::Tensor info = self.new_zeros(self.sizes().slice(0, self.dim() - 2), self.options().dtype(at::kInt));
+namespace {
+
+constexpr int64_t kPanel = 8;
+
+// L L^H = A of the lower triangle; info: the first column whose pivot is not positive.
+std::pair<at::Tensor, at::Tensor> cholesky_panel(const at::Tensor& a) {
+  const int64_t n = a.size(-1);
+  at::Tensor l = a.clone(at::MemoryFormat::Contiguous);
+  at::Tensor info = a.new_zeros(a.sizes().slice(0, a.dim() - 2), a.options().dtype(at::kInt));
   for (int64_t j = 0; j < n; ++j) {
     const at::Tensor value = l.select(-1, j).select(-1, j);
     const at::Tensor size = value.is_complex() ? at::real(value) : value;
@@ -42,8 +47,33 @@ std::tuple<at::Tensor, at::Tensor> cholesky_factor(const at::Tensor& self, bool 
     const at::Tensor below = column.slice(-1, 1);
     l.slice(-2, j + 1).slice(-1, j + 1).sub_(below.unsqueeze(-1).mul(below.conj().unsqueeze(-2)));
   }
+  return {l.tril(), info};
+}
+
+// By halves: the lower left block is a triangular system, what it takes from the lower right one a product.
+std::pair<at::Tensor, at::Tensor> cholesky_lower(const at::Tensor& a) {
+  const int64_t n = a.size(-1), half = n / 2;
+  if (n <= kPanel) return cholesky_panel(a);
+  const auto [first, info] = cholesky_lower(a.slice(-2, 0, half).slice(-1, 0, half));
+  const at::Tensor corner = a.slice(-2, half).slice(-1, 0, half);
+  const at::Tensor below = solve_triangular(first, corner.mH(), false, false, false).mH().resolve_conj();
+  const auto [second, later] = cholesky_lower(a.slice(-2, half).slice(-1, half).sub(below.matmul(below.mH())).tril());
+  const std::vector<at::Tensor> left = {first, below};
+  const std::vector<at::Tensor> right = {at::zeros_like(below.mH()), second};
+  const std::vector<at::Tensor> both = {at::cat(left, -2), at::cat(right, -2)};
+  const at::Tensor shifted = where(later.eq(0), 0.0, later.add(half));
+  return {at::cat(both, -1), shifted.where(info.eq(0), info)};
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor> cholesky_factor(const at::Tensor& self, bool upper, bool check_errors) {
+  if (self.numel() == 0) {
+    return {self, self.new_zeros(self.sizes().slice(0, self.dim() - 2), self.options().dtype(at::kInt))};
+  }
+  const auto [l, info] = cholesky_lower(wide(upper ? self.mH() : self).tril());
   if (check_errors) at::_linalg_check_errors(info, "torch.linalg.cholesky_ex", self.dim() == 2);
-  return {upper ? l.tril().mH() : l.tril(), info};
+  return {upper ? l.mH() : l, info};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> singular_values(const at::Tensor& A, bool full, bool vectors) {

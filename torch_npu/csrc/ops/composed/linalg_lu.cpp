@@ -1,6 +1,6 @@
 // LU factorization with partial pivoting, and what follows from it: CANN has none. PyTorch's own compositions (determinants,
-// solve, inverse) call these three. Cost: a dozen operators for each column, over all matrices of a batch at once; nothing is read
-// back. Who calls it: rows of ops/aten.yaml.
+// solve, inverse) call these three. Cost: a dozen operators for each column of panels of eight, products for the rest, over all
+// matrices of a batch at once; nothing is read back. Who calls it: rows of ops/aten.yaml.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_linalg_check_errors.h>
 #include <ATen/ops/arange.h>
@@ -55,33 +55,76 @@ at::Tensor size_of(const at::Tensor& x) { return x.is_complex() ? at::real(x).ab
 }  // namespace
 }  // namespace linalg
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> lu_factor(const at::Tensor& A, bool pivot, bool check_errors) {
-  const int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n);
-  at::Tensor lu = wide(A).clone(at::MemoryFormat::Contiguous);
-  const at::Tensor place = at::arange(m, A.options().dtype(at::kLong));
-  std::vector<int64_t> vector = A.sizes().slice(0, A.dim() - 1).vec();
-  at::Tensor info = A.new_zeros(A.sizes().slice(0, A.dim() - 2), A.options().dtype(at::kInt));
+namespace {
+
+// Of matrices in double precision. `order`: the rows that come to each place.
+struct Factors {
+  at::Tensor lu, pivots, order, info;
+};
+
+constexpr int64_t kPanel = 8;
+
+at::Tensor joined(std::vector<at::Tensor> parts, int64_t dim) { return at::cat(parts, dim); }
+
+// Column by column; the rows of the whole panel are exchanged and updated at each.
+Factors factor_panel(const at::Tensor& a, bool pivot) {
+  const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
+  at::Tensor lu = a.clone(at::MemoryFormat::Contiguous);
+  const at::Tensor place = at::arange(m, a.options().dtype(at::kLong));
+  const std::vector<int64_t> vector = a.sizes().slice(0, a.dim() - 1).vec();
+  at::Tensor order = place.expand(vector);
+  at::Tensor info = a.new_zeros(a.sizes().slice(0, a.dim() - 2), a.options().dtype(at::kInt));
   std::vector<at::Tensor> pivots;
   for (int64_t j = 0; j < k; ++j) {
-    at::Tensor other = pivot ? linalg::size_of(lu.select(-1, j).slice(-1, j)).argmax(-1, true).add(j)
-                             : place.slice(0, j, j + 1).expand(info.unsqueeze(-1).sizes());
+    const at::Tensor other = pivot ? linalg::size_of(lu.select(-1, j).slice(-1, j)).argmax(-1, true).add(j)
+                                   : place.slice(0, j, j + 1).expand(info.unsqueeze(-1).sizes());
     pivots.push_back(other.add(1));
     if (pivot) {
-      const at::Tensor exchange = where(place.eq(other), static_cast<double>(j), place.expand(vector));
-      lu = linalg::take_rows(lu, other.where(place.eq(j), exchange));
+      const at::Tensor kept = where(place.eq(other), static_cast<double>(j), place.expand(vector));
+      const at::Tensor exchange = other.where(place.eq(j), kept);
+      lu = linalg::take_rows(lu, exchange);
+      order = order.gather(-1, exchange);
     }
-    const at::Tensor value = lu.select(-1, j).select(-1, j);
-    const at::Tensor singular = value.eq(0);
+    const at::Tensor value = lu.select(-1, j).select(-1, j), singular = value.eq(0);
     info = where(singular.logical_and(info.eq(0)), static_cast<double>(j + 1), info);
     if (j + 1 == m) continue;
     at::Tensor column = lu.select(-1, j).slice(-1, j + 1);
     column.div_(where(singular, 1.0, value).unsqueeze(-1));
     if (j + 1 == n) continue;
-    lu.slice(-2, j + 1).slice(-1, j + 1).sub_(
-        column.unsqueeze(-1).mul(lu.select(-2, j).slice(-1, j + 1).unsqueeze(-2)));
+    const at::Tensor row = lu.select(-2, j).slice(-1, j + 1);
+    lu.slice(-2, j + 1).slice(-1, j + 1).sub_(column.unsqueeze(-1).mul(row.unsqueeze(-2)));
   }
-  if (check_errors) at::_linalg_check_errors(info, "torch.linalg.lu_factor_ex", A.dim() == 2);
-  return {lu, k ? at::cat(pivots, -1) : place.slice(0, 0, 0), info};
+  return {lu, joined(pivots, -1), order, info};
+}
+
+// By halves of the columns: what the left half does to the right one is a triangular system and a product.
+Factors factor(const at::Tensor& a, bool pivot) {
+  const int64_t k = std::min(a.size(-2), a.size(-1));
+  if (k <= kPanel) return factor_panel(a, pivot);
+  const int64_t half = k / 2;
+  const Factors left = factor(a.slice(-1, 0, half), pivot);
+  const at::Tensor right = linalg::take_rows(a.slice(-1, half), left.order);
+  const at::Tensor top = left.lu.slice(-2, 0, half), below = left.lu.slice(-2, half);
+  const at::Tensor above = linalg::solve_triangular(top, right.slice(-2, 0, half), false, false, true);
+  const Factors rest = factor(right.slice(-2, half).sub(below.matmul(above)), pivot);
+  const at::Tensor lower = joined({top, linalg::take_rows(below, rest.order)}, -2);
+  const at::Tensor order =
+      joined({left.order.slice(-1, 0, half), left.order.slice(-1, half).gather(-1, rest.order)}, -1);
+  const at::Tensor later = where(rest.info.eq(0), 0.0, rest.info.add(half));
+  return {joined({lower, joined({above, rest.lu}, -2)}, -1), joined({left.pivots, rest.pivots.add(half)}, -1), order,
+          later.where(left.info.eq(0), left.info)};
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lu_factor(const at::Tensor& A, bool pivot, bool check_errors) {
+  if (std::min(A.size(-2), A.size(-1)) == 0 || A.numel() == 0) {
+    const at::TensorOptions ints = A.options().dtype(at::kInt);
+    return {A, A.new_zeros({0}, ints), A.new_zeros(A.sizes().slice(0, A.dim() - 2), ints)};
+  }
+  const Factors found = factor(wide(A), pivot);
+  if (check_errors) at::_linalg_check_errors(found.info, "torch.linalg.lu_factor_ex", A.dim() == 2);
+  return {found.lu, found.pivots, found.info};
 }
 
 at::Tensor lu_solve(const at::Tensor& LU, const at::Tensor& pivots, const at::Tensor& B, bool left, bool adjoint) {
