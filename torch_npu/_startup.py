@@ -56,6 +56,12 @@ def _register_with_lightning(module: ModuleType) -> None:
         warnings.warn(f'npu: {module.__name__.split(".trainer")[0]} gets no accelerator "npu": {error}', stacklevel=2)
 
 
+def watch_races_if_asked(package: str) -> None:
+    """ANYCEND_CHECK=race: the detector learns the program's lines. Loads the chosen libascendcl."""
+    if "race" in os.environ.get("ANYCEND_CHECK", "").split(","):
+        _C._watch_races([f"{folder}{os.sep}" for folder in (os.path.dirname(torch.__file__), package)])
+
+
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
     from torch_npu import npu

@@ -12,6 +12,7 @@
 #include "softnpu/hccl/operation.h"
 #include "softnpu/hccl/reduce.h"
 #include "softnpu/hccl/status.h"
+#include "softnpu/race/accesses.h"
 #include "softnpu/runtime/extent.h"
 #include "softnpu/runtime/trace.h"
 
@@ -99,7 +100,20 @@ void describe(const void* state, trace::Description& what) {
   for (const Transfer& t : std::get<Batch>(work.what).transfers) what.bytes += t.bytes;
   what.count = what.bytes;
 }
-const bool described = trace::describe(run, describe);
+
+// This rank's own buffers. The others reach them only while all take part, which is this task's time.
+void tell(const void* state, race::Accesses& accesses) {
+  const Work& work = *static_cast<const Work*>(state);
+  if (const Call* call = std::get_if<Call>(&work.what)) {
+    race::Access::add(accesses, call->send, call->send_bytes, false);
+    if (call->recv != call->send || call->kind != HCCL_CMD_BROADCAST)  // the root of a broadcast only reads
+      race::Access::add(accesses, call->recv, call->recv_bytes, true);
+    return;
+  }
+  for (const Transfer& t : std::get<Batch>(work.what).transfers)
+    race::Access::add(accesses, t.buffer, t.bytes, !t.send);
+}
+const bool described = trace::describe(run, describe) && race::tells(run, tell);
 
 thread_local const void* being_queued = nullptr;
 

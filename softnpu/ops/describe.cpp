@@ -41,4 +41,16 @@ void describe_task(const void* state, trace::Description& description) {
   }
 }
 
+void tell_task(const void* state, race::Accesses& accesses) {
+  const auto& e = *static_cast<const aclOpExecutor*>(state);
+  const auto tell = [&](const TensorCopy* t, bool write) {
+    if (t) race::Access::add(accesses, t->data, t->ndim, t->sizes(), t->strides(), t->item, write);
+  };
+  for (int i = 0; i < e.nargs; i++) {
+    const Arg& a = e.args[i];
+    if (a.kind == Kind::kTensor) tell(a.tensor, a.out);
+    for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) tell(a.tensors[k], a.out);
+  }
+}
+
 }  // namespace softnpu::ops

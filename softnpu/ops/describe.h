@@ -2,6 +2,8 @@
 // somebody listens. What it is not: the log of calls (call_log.cpp).
 #pragma once
 
+#include "softnpu/race/accesses.h"
+
 namespace softnpu::trace {
 struct Description;
 }
@@ -10,5 +12,8 @@ namespace softnpu::ops {
 
 // `state` is the executor of a task. Throws bad_alloc.
 void describe_task(const void* state, trace::Description& description);
+
+// What the kernel reads and writes, for the race detector.
+void tell_task(const void* state, race::Accesses& accesses);
 
 }  // namespace softnpu::ops

@@ -87,7 +87,7 @@ int run_task(void* state) noexcept {
 
 void drop_task(void* state) noexcept { nnopbase::release_executor(static_cast<aclOpExecutor*>(state)); }
 
-const bool described = trace::describe(run_task, describe_task);
+const bool described = trace::describe(run_task, describe_task) && race::tells(run_task, tell_task);
 
 // Multiply-adds: every element of the first output needs one for each element of its row of weights.
 float flops(const Op& op, const aclOpExecutor& e) {

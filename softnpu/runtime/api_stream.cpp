@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include "acl/api.h"
+#include "softnpu/race/race.h"
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/limits.h"
 #include "softnpu/runtime/stream.h"
+#include "softnpu/runtime/watch.h"
 
 using namespace softnpu;
 
@@ -79,6 +81,7 @@ SOFTNPU_EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* 
     need(status, "status");
     Stream& s = stream_of(stream);
     *status = s.idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    if (race::on() && *status == ACL_STREAM_STATUS_COMPLETE) race::host_waited(&s);
     s.throw_error(false);
   });
 }
@@ -258,6 +261,7 @@ SOFTNPU_EXPORT aclError aclrtValueWait(void* devAddr, uint64_t value, uint32_t f
     need(devAddr, "devAddr");
     if (flag > ACL_STREAM_WAIT_VALUE_NOR) fail(ACL_ERROR_INVALID_PARAM, "%u is not a condition", flag);
     const ValueTask task{static_cast<uint64_t*>(devAddr), value, flag};
+    if (race::on()) race::unknown(named(stream_of(stream)));
     stream_of(stream).submit(Work({ValueTask::wait, nullptr, nullptr, "aclrtValueWait", Cost::kBlocking}, task));
   });
 }

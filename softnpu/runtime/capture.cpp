@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "softnpu/race/race.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/stream.h"
 
@@ -172,6 +173,7 @@ void Capture::end(Open& open) {
     stream->capture_.compare_exchange_strong(me, nullptr, std::memory_order_acq_rel);
   }
   open.captures.erase(id_);
+  race::capture_over(id_);
   open.counted();
 }
 

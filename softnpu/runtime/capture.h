@@ -1,6 +1,6 @@
 // Graph capture: the tasks that streams would have run, in the order they were given. The order of the calls obeys every
 // dependency between the captured streams, so a replay runs them one after the other on one stream (graph.h).
-// Who calls it: stream.cpp (submit), event.cpp (fork and join), context.cpp, enqueue.cpp, graph.cpp,
+// Who calls it: stream.cpp (submit), watch.cpp, event.cpp (fork and join), context.cpp, enqueue.cpp, graph.cpp,
 // api_graph.cpp, api_memory.cpp.
 #pragma once
 
@@ -47,6 +47,7 @@ class Capture {
   // The stream is being destroyed: its own capture ends, without a graph; one that it has joined is invalid.
   static void forget(Stream& stream) noexcept;
 
+  uint64_t id() const noexcept { return id_; }
   void* graph() const noexcept { return graph_; }
   bool valid() const noexcept { return why_invalid_.load(std::memory_order_acquire) == nullptr; }
 

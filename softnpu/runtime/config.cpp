@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/limits.h"
@@ -22,19 +23,23 @@ bool switched_on(const char* name) {
   return *v == '1';
 }
 
-// ANYCEND_CHECK: 0, or a list of 1 (pointers and handles) and kernel, which libsoftnpu_ascendc reads again.
-bool pointers_checked() {
+// ANYCEND_CHECK: 0, or a list of 1 (pointers and handles), race, and kernel, which libsoftnpu_ascendc reads again.
+void read_checks(Config& c) {
   const char* v = getenv("ANYCEND_CHECK");
-  if (v == nullptr || *v == 0 || strcmp(v, "0") == 0) return false;
-  bool pointers = false;
+  if (v == nullptr || *v == 0 || strcmp(v, "0") == 0) return;
   for (const char* at = v;; ++at) {
-    const size_t n = strcspn(at, ",");
-    if (n == 1 && *at == '1')
-      pointers = true;
-    else if (n != 6 || strncmp(at, "kernel", n) != 0)
-      fail(kInvalidParam, "ANYCEND_CHECK=%s: it must be 0, 1, kernel or 1,kernel", v);
-    at += n;
-    if (*at == 0) return pointers;
+    const std::string_view word(at, strcspn(at, ","));
+    if (word == "1")
+      c.check = true;
+    else if (word == "race")
+      c.race = true;
+    else if (word != "kernel")
+      fail(
+          kInvalidParam,
+          "ANYCEND_CHECK=%s: %s is no check; it must be 0, or of 1, kernel and race one or several with commas between",
+          v, word.empty() ? "an empty word" : std::string(word).c_str());
+    at += word.size();
+    if (*at == 0) return;
   }
 }
 
@@ -57,7 +62,8 @@ std::unique_ptr<Config> read() {
   c->soc = find_soc(soc && *soc ? soc : "Ascend910B3");
   if (c->soc == nullptr)
     fail(kInvalidParam, "ANYCEND_SOC=%s: no such chip here; known are %s", soc, soc_names().c_str());
-  c->check = pointers_checked();
+  read_checks(*c);
+  c->check_fails = switched_on("ANYCEND_CHECK_EXIT");
   switched_on("ANYCEND_STRICT");  // libopapi and libhccl read it again; here a value that is neither is refused
   if (const char* v = getenv("ANYCEND_CHAOS"); v && *v) {
     char* end;

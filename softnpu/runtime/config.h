@@ -15,7 +15,9 @@ struct Config {
   std::vector<int> visible;       // physical ids by logical index (ASCEND_RT_VISIBLE_DEVICES)
   uint64_t memory = 0;            // bytes of each device (ANYCEND_MEMORY); 0: what the machine has
   const Soc* soc = nullptr;       // ANYCEND_SOC
-  bool check = false;             // ANYCEND_CHECK
+  bool check = false;             // ANYCEND_CHECK: 1
+  bool race = false;              // race
+  bool check_fails = false;       // ANYCEND_CHECK_EXIT
   std::optional<uint64_t> chaos;  // ANYCEND_CHAOS: the seed
 };
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "softnpu/race/race.h"
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/device.h"
 #include "softnpu/runtime/error.h"
@@ -14,6 +15,7 @@
 #include "softnpu/runtime/stream.h"
 #include "softnpu/runtime/trace.h"
 #include "softnpu/runtime/virtual_memory.h"
+#include "softnpu/runtime/watch.h"
 
 namespace softnpu {
 namespace {
@@ -98,6 +100,26 @@ void describe_fill(const void* state, trace::Description& what) {
   what.bytes = t->count;
   what.detail = t->value;
 }
+// Host memory counts where it is pinned: any other was read, or is waited for, before the call returns.
+void tell_copy(const void* state, race::Accesses& accesses) {
+  const auto* t = static_cast<const CopyTask*>(state);
+  const CopyRequest& r = t->request;
+  const int64_t sizes[] = {int64_t(r.height), int64_t(r.width)};
+  const auto add = [&](const void* p, size_t pitch, bool device, bool write) {
+    const int64_t strides[] = {int64_t(pitch), 1};
+    if (device || Pinned::get().contains(p, 1)) race::Access::add(accesses, p, 2, sizes, strides, 1, write);
+  };
+  add(r.dst, r.dst_pitch, t->direction == ACL_MEMCPY_HOST_TO_DEVICE || t->direction == ACL_MEMCPY_DEVICE_TO_DEVICE,
+      true);
+  if (t->staging == nullptr)
+    add(r.src, r.src_pitch, t->direction == ACL_MEMCPY_DEVICE_TO_HOST || t->direction == ACL_MEMCPY_DEVICE_TO_DEVICE,
+        false);
+}
+void tell_fill(const void* state, race::Accesses& accesses) {
+  const auto* t = static_cast<const FillTask*>(state);
+  race::Access::add(accesses, t->dst, t->count, true);
+}
+const bool told = race::tells(CopyTask::run, tell_copy) && race::tells(FillTask::run, tell_fill);
 const bool described = trace::describe(CopyTask::run, describe_copy) && trace::describe(FillTask::run, describe_fill);
 
 void check(const void* p, size_t bytes, bool device, const char* name) {
@@ -136,7 +158,10 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
   auto now = [&](const char* name) {
     trace::immediate(name, stream, trace::Kind::kCopy, direction(s), r.width * r.height, [&] { CopyTask::perform(r); });
   };
-  if (stream == nullptr) return now("aclrtMemcpy");
+  if (stream == nullptr) {
+    if (race::on()) watch_host("aclrtMemcpy", CopyTask{r, nullptr, direction(s)}, tell_copy);
+    return now("aclrtMemcpy");
+  }
 
   size_t bytes = r.width * r.height;
   bool captured = stream->captured();
@@ -144,7 +169,14 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
   bool to_pageable = !s.dst_device && !Pinned::get().contains(r.dst, dst_bytes);
   if (to_pageable && !captured) stream->refuse_in_callback();  // the call ends when the bytes are there
   CopyTask task{r, nullptr, direction(s)};
-  if (!captured && (from_pageable || to_pageable) && stream->run_now([&] { now("aclrtMemcpyAsync"); })) return;
+  if (!captured && (from_pageable || to_pageable) && stream->run_now([&] { now("aclrtMemcpyAsync"); })) {
+    if (race::on()) {
+      Work work({CopyTask::run, nullptr, nullptr, "aclrtMemcpyAsync", Cost::kTiny}, task);
+      watch(*stream, work);
+      if (to_pageable) race::host_waited(stream);
+    }
+    return;
+  }
   if (from_pageable && (captured || !to_pageable)) {
     task.staging = malloc(bytes);
     if (task.staging == nullptr) fail(200000, "no host memory to stage %zu bytes", bytes);
@@ -169,6 +201,7 @@ void fill(void* dst, size_t limit, int value, size_t count, Stream* stream) {
   }
   FillTask task{dst, count, value};
   if (stream == nullptr) {
+    if (race::on()) watch_host("aclrtMemset", task, tell_fill);
     trace::immediate("aclrtMemset", nullptr, trace::Kind::kFill, value, count, [&] { FillTask::run(&task); });
     return;
   }

@@ -4,6 +4,7 @@
 #include <climits>
 
 #include "acl/types.h"
+#include "softnpu/race/race.h"
 #include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/enqueue.h"
 #include "softnpu/runtime/error.h"
@@ -12,6 +13,7 @@
 #include "softnpu/runtime/settings.h"
 #include "softnpu/runtime/shared_event.h"
 #include "softnpu/runtime/stream.h"
+#include "softnpu/runtime/watch.h"
 #include "softnpu/sanitize/hooks.h"
 
 namespace softnpu {
@@ -85,6 +87,7 @@ struct Event::FlagTask {
 bool Event::is_flag() const noexcept { return flags_ & ACL_EVENT_EXTERNAL; }
 
 void Event::open(uint32_t flags, std::shared_ptr<SharedEvent> shared) noexcept {
+  if (race::on()) race::forget_event(key());
   std::lock_guard lock(mutex_);
   shared_ = std::move(shared);
   flag_ = 0;
@@ -97,6 +100,7 @@ void Event::open(uint32_t flags, std::shared_ptr<SharedEvent> shared) noexcept {
 }
 
 void Event::record(Stream& stream) {
+  if (race::on()) race::recorded(key(), named(stream));
   if (shared_) return shared_->record(stream);
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<1>, "aclrtRecordEvent", Cost::kTiny);
   auto capture = stream.captured() ? Capture::of(stream) : nullptr;
@@ -126,6 +130,7 @@ void Event::record(Stream& stream) {
 }
 
 void Event::wait_on(Stream& stream, int64_t limit_ns, const char* task) {
+  if (race::on()) race::waited(key(), named(stream), is_flag());
   const int64_t set = settings().wait_limit_ns.load(std::memory_order_relaxed);
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::wait, task, Cost::kHost, limit_ns ? limit_ns : set);
   if (shared_) return shared_->wait_on(stream, limit_ns ? limit_ns : set, task);
@@ -179,6 +184,7 @@ void Event::wait_external(Stream& stream) {
 }
 
 void Event::reset(Stream& stream) {
+  if (race::on()) race::forget_event(key());
   if (shared_) fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an event between processes is not reset: record it anew");
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<0>, "aclrtResetEvent", Cost::kTiny);
   std::lock_guard lock(mutex_);
@@ -198,7 +204,17 @@ bool Event::recorded() {
   return is_flag() ? flag_ != 0 : position().stream != nullptr;
 }
 
+const void* Event::key() const noexcept {
+  return shared_ ? static_cast<const void*>(shared_.get()) : static_cast<const void*>(this);
+}
+
 bool Event::done() {
+  const bool yes = has_happened();
+  if (race::on() && yes) race::host_saw(key());
+  return yes;
+}
+
+bool Event::has_happened() {
   if (shared_) return shared_->done();
   if (is_flag()) return flag_ != 0;
   Position p = position();
@@ -211,12 +227,22 @@ bool Event::waits_done() {
 }
 
 void Event::synchronize(int64_t deadline) {
-  if (shared_) return shared_->synchronize(deadline);
+  struct Saw {  // also where an error of the stream is reported
+    Event& event;
+    ~Saw() {
+      if (race::on()) race::host_saw(event.key());
+    }
+  };
+  if (shared_) {
+    const Saw saw{*this};
+    return shared_->synchronize(deadline);
+  }
   for (; is_flag() && flag_ == 0; futex_wait(flag_, 0, deadline))
     if (deadline != kForever && now_ns() >= deadline) fail(507047, "the event was not recorded within the given time");
   Position p = position();
   if (p.stream == nullptr) return;
   if (!p.stream->wait_for(p.target, deadline)) fail(507047, "the event has not happened within the given time");
+  const Saw saw{*this};
   p.stream->report(p.target);
 }
 

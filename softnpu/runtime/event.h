@@ -58,6 +58,8 @@ class Event {
   struct FlagTask;
 
   bool is_flag() const noexcept;
+  bool has_happened();
+  const void* key() const noexcept;  // of the race detector: what it is recorded and waited for by
   void add_external(Stream& stream, Again again, const char* name);
 
   Position position();  // throws for an event recorded in a capture

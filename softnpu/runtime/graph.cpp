@@ -6,10 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "softnpu/race/race.h"
 #include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/stream.h"
 #include "softnpu/runtime/trace.h"
+#include "softnpu/runtime/watch.h"
 
 namespace softnpu {
 
@@ -57,6 +59,10 @@ struct Replayed {
 
 const bool described = trace::describe(Replayed::run, [](const void* state, trace::Description& what) {
   what = static_cast<const Replayed*>(state)->work->described();
+});
+
+const bool told = race::tells(Replayed::run, [](const void* state, race::Accesses& accesses) {
+  static_cast<const Replayed*>(state)->work->told(accesses);
 });
 
 Work replayed(Work& work, Replay& replay) {
@@ -111,8 +117,10 @@ void replay(std::shared_ptr<TaskList> list, Stream& stream) {
   std::unique_lock order(graph.replaying, std::adopt_lock);
   graph.replaying_on.store(&stream, std::memory_order_relaxed);
   Stream::Hold hold(stream);
-  if (graph.last_stream && graph.last_stream != &stream)
+  if (graph.last_stream && graph.last_stream != &stream) {
+    if (race::on()) race::after(named(stream), named(*graph.last_stream));
     stream.wait_behind(*graph.last_stream, graph.last_position, "aclmdlRIExecuteAsync");
+  }
   graph.last_stream = &stream;
   struct End {  // also of a replay that fails in the middle
     TaskList& graph;

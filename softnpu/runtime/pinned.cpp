@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "softnpu/race/race.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/limits.h"
 
@@ -27,6 +28,7 @@ void Pinned::release(void* pointer) {
   auto it = blocks_.find(reinterpret_cast<uint64_t>(pointer));
   if (it == blocks_.end() || !it->second.ours)
     fail(207002, "%p was not allocated by aclrtMallocHost (freed already?)", pointer);
+  if (race::on()) race::freed(pointer, it->second.size);
   blocks_.erase(it);
   free(pointer);
 }
@@ -47,6 +49,7 @@ void Pinned::remove(void* pointer) {
   std::unique_lock lock(mutex_);
   auto it = blocks_.find(reinterpret_cast<uint64_t>(pointer));
   if (it == blocks_.end() || it->second.ours) fail(507911, "%p is not registered", pointer);
+  if (race::on()) race::freed(pointer, it->second.size);
   blocks_.erase(it);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "softnpu/race/race.h"
 #include "softnpu/runtime/executor.h"
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/log.h"
@@ -23,6 +24,7 @@ std::atomic<bool> g_started{false};
 void in_forked_child() {
   g_life.store(Life::kForked, std::memory_order_relaxed);
   trace::forget_listeners();
+  race::stop();
 }
 
 }  // namespace

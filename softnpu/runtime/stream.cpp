@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "softnpu/race/race.h"
 #include "softnpu/runtime/busy.h"
 #include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/config.h"
@@ -18,6 +19,7 @@
 #include "softnpu/runtime/settings.h"
 #include "softnpu/runtime/spoil.h"
 #include "softnpu/runtime/trace.h"
+#include "softnpu/runtime/watch.h"
 #include "softnpu/sanitize/chaos.h"
 #include "softnpu/sanitize/hooks.h"
 
@@ -34,6 +36,7 @@ thread_local const Stream* t_running = nullptr;
 
 void Stream::open(Context* context, int device, uint32_t priority, uint32_t flags) noexcept {
   if (config().chaos) sanitize::start_chaos(*config().chaos);  // it can be read: a device has been made
+  if (config().race && !race::on()) race::start(config().check_fails);
   status_ = 0;
   continue_on_failure_ = false;
   capture_ = nullptr;
@@ -57,6 +60,7 @@ void Stream::submit(Work&& work) {
 
 inline void Stream::take(Work&& work) {
   at(Point::kSubmit, this, work.name());
+  if (race::on()) watch(*this, work);
   if (__builtin_expect(captured(), 0) && Capture::take(*this, std::move(work))) return;
   if (__builtin_expect(failed(), 0) && !continue_on_failure()) throw_error(false);  // goes on if it was just reported
   if (trace::on()) {
@@ -340,6 +344,7 @@ namespace {
 void Stream::synchronize(int64_t deadline, int timeout_code) {
   if (captured()) refuse_captured(*this);
   if (!wait_for(ring_.tail(), deadline)) time_out(timeout_code);
+  if (race::on()) race::host_waited(this);
   report();
 }
 
@@ -352,6 +357,8 @@ void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
   });
   for (Stream* s : mine)
     if (!s->wait_for(s->ring_.tail(), deadline)) time_out(timeout_code);
+  if (race::on())
+    for (Stream* s : mine) race::host_waited(s);
   Failure first;
   for (Stream* s : mine) {
     if (!s->failed()) continue;

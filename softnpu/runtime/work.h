@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "softnpu/race/accesses.h"
 #include "softnpu/runtime/enqueue.h"
 #include "softnpu/runtime/trace.h"
 
@@ -58,6 +59,9 @@ class Work {
   void set_ticket(uint32_t ticket) noexcept { ticket_ = ticket; }
   uint32_t take_ticket() noexcept { return std::exchange(ticket_, 0); }
   trace::Description described() const noexcept { return trace::described(task_.run, bytes_ ? payload_ : task_.state); }
+
+  // For the race detector.
+  void told(race::Accesses& accesses) const { race::told(task_.run, bytes_ ? payload_ : task_.state, accesses); }
 
   template <class Payload>
   Payload& payload() noexcept {

@@ -165,6 +165,11 @@ def reset_fallback_counts() -> None:
     _C._reset_fallback_counts()
 
 
+def race_reports() -> list[str]:
+    """What ANYCEND_CHECK=race has found so far: one text a race, each pair of lines once. Off: a RuntimeError."""
+    return _C._race_reports()
+
+
 def __getattr__(name: str) -> Any:
     # torch.utils.checkpoint asks for it, False if missing: of a device not yet used it saves no random state.
     if name == "_initialized":

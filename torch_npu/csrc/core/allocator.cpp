@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "csrc/cann/error.h"
+#include "csrc/cann/race.h"
 #include "csrc/core/device.h"
 #include "csrc/core/device_cache.h"
 #include "csrc/core/info.h"
@@ -92,6 +93,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
       if (!collect_shared()) throw;  // what other processes have let go of
       block = cache_of(index).malloc(size, detail::thread_state.stream[index]);
     }
+    if (const cann::Races* races = cann::watched_races.load(std::memory_order_relaxed); C10_UNLIKELY(races != nullptr))
+      races->block(block->ptr, block->size, current_raw_stream());
     if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
       const auto stats = cache_of(index).stats();
       c10::reportMemoryUsageToProfiler(block->ptr, static_cast<int64_t>(block->size), stats.allocated_bytes[0].current,

@@ -1,0 +1,276 @@
+#include "softnpu/race/race.h"
+
+#include <unistd.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "softnpu/race/clock.h"
+#include "softnpu/race/report.h"
+#include "softnpu/race/shadow.h"
+
+namespace softnpu::race {
+namespace {
+
+constexpr size_t kMostReports = 100;
+thread_local const char* t_place = nullptr;
+
+// An order of its own: that of what runs, and one for each capture.
+struct World {
+  std::vector<Clock> lanes;
+  Clock host;
+  std::unordered_map<const void*, Clock> events;
+  Shadow shadow;
+
+  Clock& lane(uint32_t index) {
+    if (index >= lanes.size()) lanes.resize(index + 1);
+    return lanes[index];
+  }
+};
+
+struct Detector {
+  std::mutex mutex;  // a leaf; guards all below
+  bool fails = false;
+  const char* owed = nullptr;  // a report that the next task fails with
+  World live;
+  std::map<uint64_t, World> captures;
+  std::unordered_map<const void*, uint32_t> lane_of;
+  std::vector<Lane> lanes{{true, 0, 0}};              // 0: the host
+  std::unordered_map<uint32_t, const void*> unknown;  // lanes, and the event that will make them known; may be null
+  std::map<uintptr_t, std::shared_ptr<const Block>> blocks;  // by beginning; they do not overlap
+  std::unordered_set<std::string> texts;
+  // Names and places; streams where a place is not known.
+  std::set<std::tuple<const char*, const char*, uint32_t, const char*, const char*, uint32_t>> said;
+  std::deque<std::string> reports;
+  std::atomic<uint64_t> found{0};
+
+  World& world(uint64_t capture) { return capture ? captures[capture] : live; }
+
+  uint32_t index(const Stream& s) {
+    const auto [it, fresh] = lane_of.try_emplace(s.key, static_cast<uint32_t>(lanes.size()));
+    if (fresh) lanes.push_back({});
+    lanes[it->second] = {false, s.device, s.number};  // a slot may have another user now
+    return it->second;
+  }
+
+  std::shared_ptr<const Block> block_at(uintptr_t address) const {
+    auto it = blocks.upper_bound(address);
+    if (it == blocks.begin()) return nullptr;
+    --it;
+    return address < it->second->end ? it->second : nullptr;
+  }
+
+  void forget_blocks(uintptr_t begin, uintptr_t end) {
+    auto it = blocks.upper_bound(begin);
+    if (it != blocks.begin() && std::prev(it)->second->end > begin) --it;
+    while (it != blocks.end() && it->first < end) it = blocks.erase(it);
+  }
+
+  const char* interned(const char* text) { return text ? texts.emplace(text).first->c_str() : nullptr; }
+
+  // What was found first, if anything.
+  const char* act(World& world, uint32_t lane, const Clock& clock, uint64_t time, const char* name,
+                  const Accesses& accesses) {
+    const auto action = std::make_shared<const Action>(Action{lane, time, interned(name), t_place});
+    const char* first = nullptr;
+    for (const Access& access : accesses) {
+      const Touch now{action, access, block_at(access.begin)};
+      world.shadow.touch(now, clock, [&](const Touch& earlier) {
+        const char* text = say(earlier, now, &world != &live);
+        if (!first) first = text;
+      });
+    }
+    return first;
+  }
+
+  // Null where it was said before.
+  const char* say(const Touch& earlier, const Touch& now, bool captured) {
+    const Action &a = *earlier.action, &b = *now.action;
+    const bool known = a.place && b.place;
+    if (reports.size() >= kMostReports ||
+        !said.emplace(a.name, a.place, known ? 0 : a.lane, b.name, b.place, known ? 0 : b.lane).second)
+      return nullptr;
+    reports.push_back(written(earlier, now, lanes[a.lane], lanes[b.lane],
+                              earlier.block ? lanes[earlier.block->owner] : Lane{}, captured));
+    found.fetch_add(1, std::memory_order_relaxed);
+    const std::string text = "anycend: race: " + reports.back() + "\n";  // one write: ranks share the file
+    if (write(STDERR_FILENO, text.data(), text.size()) < 0) return reports.back().c_str();
+    return reports.back().c_str();
+  }
+};
+
+Detector& detector() {
+  static Detector& d = *new Detector;
+  return d;
+}
+
+// Without memory the detector goes on with what it has: a race may be missed.
+template <class Body>
+const char* locked(Body&& body) noexcept {
+  if (!on()) return nullptr;
+  try {
+    Detector& d = detector();
+    std::lock_guard lock(d.mutex);
+    return body(d);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+constinit std::atomic<bool> detail::on{false};
+
+void start(bool fails) noexcept {
+  detector().fails = fails;
+  detail::on.store(true, std::memory_order_release);
+}
+
+void stop() noexcept { detail::on.store(false, std::memory_order_relaxed); }
+
+const char* task(const Stream& stream, const char* name, const Accesses& accesses) noexcept {
+  return locked([&](Detector& d) -> const char* {
+    const uint32_t lane = d.index(stream);
+    World& world = d.world(stream.capture);
+    Clock& clock = world.lane(lane);
+    clock.join(world.host);
+    const uint64_t time = clock.tick(lane);
+    const char* text = std::exchange(d.owed, nullptr);
+    if (d.unknown.count(lane)) return text;
+    const char* own = d.act(world, lane, clock, time, name, accesses);
+    if (!text) text = own;
+    return d.fails ? text : nullptr;
+  });
+}
+
+const char* host(const char* name, const Accesses& accesses) noexcept {
+  return locked([&](Detector& d) -> const char* {
+    const uint64_t time = d.live.host.tick(0);
+    const char* text = d.act(d.live, 0, d.live.host, time, name, accesses);
+    return d.fails ? text : nullptr;
+  });
+}
+
+void host_later(const char* name, const Accesses& accesses) noexcept {
+  locked([&](Detector& d) {
+    const uint64_t time = d.live.host.tick(0);
+    const char* text = d.act(d.live, 0, d.live.host, time, name, accesses);
+    if (d.fails && text) d.owed = text;
+    return nullptr;
+  });
+}
+
+void recorded(const void* event, const Stream& stream) noexcept {
+  locked([&](Detector& d) {
+    const uint32_t lane = d.index(stream);
+    World& world = d.world(stream.capture);
+    Clock at = world.lane(lane);
+    at.join(world.host);
+    for (auto it = d.unknown.begin(); it != d.unknown.end();) {
+      if (it->second != event) {
+        ++it;
+        continue;
+      }
+      world.lane(it->first).join(at);
+      it = d.unknown.erase(it);
+    }
+    world.events[event] = std::move(at);
+    return nullptr;
+  });
+}
+
+void waited(const void* event, const Stream& stream, bool flag) noexcept {
+  locked([&](Detector& d) {
+    const uint32_t lane = d.index(stream);
+    World& world = d.world(stream.capture);
+    if (const auto found = world.events.find(event); found != world.events.end())
+      world.lane(lane).join(found->second);
+    else if (flag)
+      d.unknown[lane] = event;
+    return nullptr;
+  });
+}
+
+void after(const Stream& stream, const Stream& source) noexcept {
+  locked([&](Detector& d) {
+    const uint32_t later = d.index(stream), earlier = d.index(source);
+    const Clock copy = d.live.lane(earlier);
+    d.live.lane(later).join(copy);
+    return nullptr;
+  });
+}
+
+void unknown(const Stream& stream) noexcept {
+  locked([&](Detector& d) {
+    d.unknown[d.index(stream)] = nullptr;
+    return nullptr;
+  });
+}
+
+void forget_event(const void* event) noexcept {
+  locked([&](Detector& d) {
+    d.live.events.erase(event);
+    return nullptr;
+  });
+}
+
+void host_waited(const void* stream) noexcept {
+  locked([&](Detector& d) {
+    const auto found = d.lane_of.find(stream);
+    if (found == d.lane_of.end()) return nullptr;
+    d.live.host.join(d.live.lane(found->second));
+    d.unknown.erase(found->second);
+    return nullptr;
+  });
+}
+
+void host_saw(const void* event) noexcept {
+  locked([&](Detector& d) {
+    if (const auto found = d.live.events.find(event); found != d.live.events.end()) d.live.host.join(found->second);
+    return nullptr;
+  });
+}
+
+void capture_over(uint64_t capture) noexcept {
+  locked([&](Detector& d) {
+    d.captures.erase(capture);
+    return nullptr;
+  });
+}
+
+void freed(const void* address, uint64_t bytes) noexcept {
+  locked([&](Detector& d) {
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    d.live.shadow.forget(begin, begin + bytes);
+    for (auto& [id, world] : d.captures) world.shadow.forget(begin, begin + bytes);
+    d.forget_blocks(begin, begin + bytes);
+    return nullptr;
+  });
+}
+
+void given(const void* address, uint64_t bytes, const Stream& owner) noexcept {
+  locked([&](Detector& d) {
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    d.forget_blocks(begin, begin + bytes);
+    d.blocks[begin] = std::make_shared<const Block>(Block{begin, begin + bytes, d.index(owner), t_place});
+    return nullptr;
+  });
+}
+
+void set_place(const char* place) noexcept { t_place = place; }
+
+uint64_t found() noexcept { return on() ? detector().found.load(std::memory_order_relaxed) : 0; }
+
+const char* report(uint64_t n) noexcept {
+  return locked(
+      [&](Detector& d) { return n < d.reports.size() ? d.reports[static_cast<size_t>(n)].c_str() : nullptr; });
+}
+
+}  // namespace softnpu::race

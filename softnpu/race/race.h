@@ -1,0 +1,65 @@
+// The race detector (ANYCEND_CHECK=race): what the runtime tells it, and what it answers. It decides by the order of calls alone, not
+// by what happened to run when: a program that lacks an edge is found on every run that touches the same memory again.
+// An edge is: the order of a stream; the host's submission; an event recorded and waited for; a host that waited, or asked and was told
+// "done". Who calls it: softnpu/runtime, where streams, events, copies and memory are.
+// What it is not: threads of the host against each other (ThreadSanitizer), other processes, units of a core (ANYCEND_CHECK=kernel).
+// Thread-safe; its one lock is a leaf. A stream is named by its address and the numbers that users know.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "softnpu/race/accesses.h"
+
+namespace softnpu::race {
+
+namespace detail {
+extern constinit std::atomic<bool> on;
+}
+inline bool on() noexcept { return __builtin_expect(detail::on.load(std::memory_order_relaxed), 0); }
+
+// For the life of the process. `fails`: a call that completes a race fails (see task).
+void start(bool fails) noexcept;
+// In a forked child: no lock is taken any more.
+void stop() noexcept;
+
+struct Stream {
+  const void* key;
+  int device, number;
+  uint64_t capture = 0;  // the capture that it is in: what it is given does not run, and is in an order of its own
+};
+
+// A task was given to the stream. Returns null, or, where races are errors, the report of one that it completes; the thread's own text.
+const char* task(const Stream& stream, const char* name, const Accesses& accesses) noexcept;
+// The host itself touches memory, now.
+const char* host(const char* name, const Accesses& accesses) noexcept;
+
+// The same, where no call can fail: the next task does.
+void host_later(const char* name, const Accesses& accesses) noexcept;
+
+void recorded(const void* event, const Stream& stream) noexcept;
+// `flag`: it may be recorded later than it is waited for; until then nothing is known of the stream's order.
+void waited(const void* event, const Stream& stream, bool flag) noexcept;
+void after(const Stream& stream, const Stream& source) noexcept;
+// The order of what the stream is given is not known from here on, until the host has waited for it.
+void unknown(const Stream& stream) noexcept;
+void forget_event(const void* event) noexcept;
+
+void host_waited(const void* stream) noexcept;
+void host_saw(const void* event) noexcept;
+void capture_over(uint64_t capture) noexcept;
+
+// The memory was given back to the device or the host.
+void freed(const void* address, uint64_t bytes) noexcept;
+// A caching allocator gives it out, to be reused in the order of that stream.
+void given(const void* address, uint64_t bytes, const Stream& owner) noexcept;
+
+// The line of the program that the calling thread is at, in memory that stays; null: not known.
+void set_place(const char* place) noexcept;
+// Races found so far, each pair of lines once.
+uint64_t found() noexcept;
+// The text of the n-th, from 0 on; null when there are fewer. It stays.
+const char* report(uint64_t n) noexcept;
+
+}  // namespace softnpu::race

@@ -1,0 +1,20 @@
+// The text of a race: who, where, which memory, what is missing and what to call. Who calls it: race.cpp.
+#pragma once
+
+#include <string>
+
+#include "softnpu/race/shadow.h"
+
+namespace softnpu::race {
+
+// How users know a lane.
+struct Lane {
+  bool host = false;
+  int device = -1, stream = -1;
+};
+
+// `owner`: of the earlier touch's block, where there is one.
+std::string written(const Touch& earlier, const Touch& now, const Lane& before, const Lane& after, const Lane& owner,
+                    bool captured);
+
+}  // namespace softnpu::race

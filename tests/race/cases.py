@@ -1,0 +1,507 @@
+"""Seeded races, each with its mended twin. `@bug(words...)` marks a bug and says what its report must contain;
+`@mended` marks the twin, which differs by the missing edge. Who uses it: test_race.py, with ANYCEND_CHECK=race.
+Long because it is a table: a row is a bug and its twin.
+
+    python -m tests.race.cases        prints a JSON object: name -> {"bug": [reports], "mended": [reports]}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+
+import torch
+import torch.distributed as dist
+
+import torch_npu  # noqa: F401
+
+N = 300_000  # elements: no block of another size is near
+BUGS: dict[str, tuple] = {}
+TWINS: dict[str, object] = {}
+
+
+def bug(*words: str):
+    return lambda f: BUGS.setdefault(f.__name__, (f, words))[0]
+
+
+def mended(f):
+    TWINS[f.__name__.removesuffix("_mended")] = f
+    return f
+
+
+def main_stream():
+    return torch.npu.current_stream()
+
+
+def ones():
+    x = torch.ones(N, device="npu")
+    torch.npu.synchronize()
+    return x
+
+
+@bug("aclnnMul", "does not wait", "wait_stream")
+def read_too_early():
+    x, s = ones(), torch.npu.Stream()
+    x.add_(1)
+    with torch.npu.stream(s):
+        x * 2
+
+
+@mended
+def read_too_early_mended():
+    x, s = ones(), torch.npu.Stream()
+    x.add_(1)
+    s.wait_stream(main_stream())
+    with torch.npu.stream(s):
+        x * 2
+
+
+@bug("aclnnMul", "writes", "does not wait")
+def overwritten_while_read():
+    x, s = ones(), torch.npu.Stream()
+    s.wait_stream(main_stream())
+    with torch.npu.stream(s):
+        x * 2
+    x.zero_()
+
+
+@mended
+def overwritten_while_read_mended():
+    x, s = ones(), torch.npu.Stream()
+    s.wait_stream(main_stream())
+    with torch.npu.stream(s):
+        x * 2
+    main_stream().wait_stream(s)
+    x.zero_()
+
+
+@bug("writes", "does not wait")
+def two_writers():
+    x, a, b = ones(), torch.npu.Stream(), torch.npu.Stream()
+    with torch.npu.stream(a):
+        x.add_(1)
+    with torch.npu.stream(b):
+        x.mul_(2)
+
+
+@mended
+def two_writers_mended():
+    x, a, b = ones(), torch.npu.Stream(), torch.npu.Stream()
+    with torch.npu.stream(a):
+        x.add_(1)
+    b.wait_stream(a)
+    with torch.npu.stream(b):
+        x.mul_(2)
+
+
+@bug("does not wait", "wait_event")
+def result_used_too_early():
+    x, s = ones(), torch.npu.Stream()
+    with torch.npu.stream(s):
+        y = x * 2
+    y.sum()
+
+
+@mended
+def result_used_too_early_mended():
+    x, s = ones(), torch.npu.Stream()
+    with torch.npu.stream(s):
+        y = x * 2
+    main_stream().wait_stream(s)
+    y.sum()
+
+
+@bug("does not wait")
+def event_recorded_too_early():
+    x, s, e = ones(), torch.npu.Stream(), torch.npu.Event()
+    e.record()
+    x.add_(1)
+    s.wait_event(e)
+    with torch.npu.stream(s):
+        x * 2
+
+
+@mended
+def event_recorded_too_early_mended():
+    x, s, e = ones(), torch.npu.Stream(), torch.npu.Event()
+    x.add_(1)
+    e.record()
+    s.wait_event(e)
+    with torch.npu.stream(s):
+        x * 2
+
+
+@bug("does not wait")
+def event_waited_for_by_the_wrong_stream():
+    x, s, t, e = ones(), torch.npu.Stream(), torch.npu.Stream(), torch.npu.Event()
+    x.add_(1)
+    e.record()
+    t.wait_event(e)
+    with torch.npu.stream(s):
+        x * 2
+
+
+@mended
+def event_waited_for_by_the_wrong_stream_mended():
+    x, s, t, e = ones(), torch.npu.Stream(), torch.npu.Stream(), torch.npu.Event()
+    x.add_(1)
+    e.record()
+    s.wait_event(e)
+    with torch.npu.stream(s):
+        x * 2
+    t.wait_event(e)
+
+
+@bug("does not wait")
+def event_recorded_anew():
+    x, a, b, e = ones(), torch.npu.Stream(), torch.npu.Stream(), torch.npu.Event()
+    with torch.npu.stream(a):
+        x.add_(1)
+        e.record()
+    e.record(b)
+    main_stream().wait_event(e)
+    x.sum()
+
+
+@mended
+def event_recorded_anew_mended():
+    x, a, b, e, f = ones(), torch.npu.Stream(), torch.npu.Stream(), torch.npu.Event(), torch.npu.Event()
+    with torch.npu.stream(a):
+        x.add_(1)
+        e.record()
+    f.record(b)
+    main_stream().wait_event(e)
+    x.sum()
+
+
+@bug("does not wait")
+def host_waited_for_the_wrong_stream():
+    x, a, b = ones(), torch.npu.Stream(), torch.npu.Stream()
+    with torch.npu.stream(a):
+        x.add_(1)
+    b.synchronize()
+    x.sum()
+
+
+@mended
+def host_waited_for_the_wrong_stream_mended():
+    x, a, _b = ones(), torch.npu.Stream(), torch.npu.Stream()
+    with torch.npu.stream(a):
+        x.add_(1)
+    a.synchronize()
+    x.sum()
+
+
+@bug("freed while", "record_stream")
+def freed_without_record_stream():
+    x, s = ones(), torch.npu.Stream()
+    s.wait_stream(main_stream())
+    with torch.npu.stream(s):
+        x * 2
+    del x
+    [torch.zeros(N, device="npu") for _ in range(8)]
+
+
+@mended
+def freed_without_record_stream_mended():
+    x, s = ones(), torch.npu.Stream()
+    s.wait_stream(main_stream())
+    with torch.npu.stream(s):
+        x * 2
+    x.record_stream(s)
+    del x
+    [torch.zeros(N, device="npu") for _ in range(8)]
+
+
+@bug("the host does not wait", "synchronize()")
+def host_reads_too_early():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    h.sum()
+
+
+@mended
+def host_reads_too_early_mended():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    main_stream().synchronize()
+    h.sum()
+
+
+@bug("the host does not wait", "aten::fill_")
+def host_refills_too_early():
+    x, h = ones(), torch.ones(N).pin_memory()
+    x.copy_(h, non_blocking=True)
+    h.fill_(2)
+
+
+@mended
+def host_refills_too_early_mended():
+    x, h, e = ones(), torch.ones(N).pin_memory(), torch.npu.Event()
+    x.copy_(h, non_blocking=True)
+    e.record()
+    e.synchronize()
+    h.fill_(2)
+
+
+@bug("aclrtMemcpyAsync", "does not wait")
+def prefetched_batch_used_too_early():
+    h, s = torch.ones(N).pin_memory(), torch.npu.Stream()
+    with torch.npu.stream(s):
+        x = h.to("npu", non_blocking=True)
+    x.sum()
+
+
+@mended
+def prefetched_batch_used_too_early_mended():
+    h, s = torch.ones(N).pin_memory(), torch.npu.Stream()
+    with torch.npu.stream(s):
+        x = h.to("npu", non_blocking=True)
+    main_stream().wait_stream(s)
+    x.record_stream(main_stream())
+    x.sum()
+
+
+@bug("does not wait")
+def slices_overlap():
+    x, s = ones(), torch.npu.Stream()
+    x[: N // 2 + 1].add_(1)
+    with torch.npu.stream(s):
+        x[N // 2 :].add_(1)
+
+
+@mended
+def slices_overlap_mended():
+    x, s = ones(), torch.npu.Stream()
+    x[: N // 2].add_(1)
+    with torch.npu.stream(s):
+        x[N // 2 :].add_(1)
+
+
+@bug("strided", "does not wait")
+def columns_overlap():
+    m, s = ones().view(-1, 4), torch.npu.Stream()
+    m[:, :3].add_(1)
+    with torch.npu.stream(s):
+        m[:, 2:].add_(1)
+
+
+@mended
+def columns_overlap_mended():
+    m, s = ones().view(-1, 4), torch.npu.Stream()
+    m[:, :2].add_(1)
+    with torch.npu.stream(s):
+        m[:, 2:].add_(1)
+
+
+def captured():
+    x, g = ones(), torch.npu.NPUGraph()
+    with torch.npu.graph(g):
+        y = x * 2
+    torch.npu.synchronize()
+    return x, y, g
+
+
+@bug("does not wait")
+def graphs_result_used_too_early():
+    x, y, g = captured()
+    s = torch.npu.Stream()
+    with torch.npu.stream(s):
+        g.replay()
+    y.sum()
+
+
+@mended
+def graphs_result_used_too_early_mended():
+    x, y, g = captured()
+    s = torch.npu.Stream()
+    with torch.npu.stream(s):
+        g.replay()
+    main_stream().wait_stream(s)
+    y.sum()
+
+
+@bug("does not wait")
+def graphs_input_filled_too_late():
+    x, y, g = captured()
+    s = torch.npu.Stream()
+    x.fill_(3)
+    with torch.npu.stream(s):
+        g.replay()
+
+
+@mended
+def graphs_input_filled_too_late_mended():
+    x, y, g = captured()
+    s = torch.npu.Stream()
+    x.fill_(3)
+    s.wait_stream(main_stream())
+    with torch.npu.stream(s):
+        g.replay()
+
+
+@bug("in the captured graph", "does not wait")
+def branches_of_a_graph():
+    x, g, s = ones(), torch.npu.NPUGraph(), torch.npu.Stream()
+    with torch.npu.graph(g):
+        s.wait_stream(main_stream())
+        with torch.npu.stream(s):
+            x.sum()
+        x.mul_(2)
+        main_stream().wait_stream(s)
+
+
+@mended
+def branches_of_a_graph_mended():
+    x, g, s = ones(), torch.npu.NPUGraph(), torch.npu.Stream()
+    with torch.npu.graph(g):
+        s.wait_stream(main_stream())
+        with torch.npu.stream(s):
+            x.sum()
+        main_stream().wait_stream(s)
+        x.mul_(2)
+
+
+@bug("aclrtMemcpyAsync", "does not wait")
+def copied_while_overwritten():
+    x, y, s = ones(), ones(), torch.npu.Stream()
+    with torch.npu.stream(s):
+        y.copy_(x)
+    x.mul_(3)
+
+
+@mended
+def copied_while_overwritten_mended():
+    x, y, s = ones(), ones(), torch.npu.Stream()
+    with torch.npu.stream(s):
+        y.copy_(x)
+    main_stream().wait_stream(s)
+    x.mul_(3)
+
+
+@bug("aclrtMemcpyAsync", "npu:0", "does not wait")
+def peer_reads_too_early():
+    x, s = ones(), torch.npu.Stream("npu:0")
+    with torch.npu.stream(s):
+        x.add_(1)
+    x.to("npu:1", non_blocking=True)
+    torch.npu.synchronize(1)
+
+
+@mended
+def peer_reads_too_early_mended():
+    x, s = ones(), torch.npu.Stream("npu:0")
+    with torch.npu.stream(s):
+        x.add_(1)
+    main_stream().wait_stream(s)
+    x.to("npu:1", non_blocking=True)
+    torch.npu.synchronize(1)
+
+
+def in_a_thread(body):
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+
+
+@bug("does not wait")
+def joining_a_thread_is_no_order():
+    x, s = ones(), torch.npu.Stream()
+
+    def work():
+        with torch.npu.stream(s):
+            x.add_(1)
+
+    in_a_thread(work)
+    x.sum()
+
+
+@mended
+def joining_a_thread_is_no_order_mended():
+    x, s = ones(), torch.npu.Stream()
+
+    def work():
+        with torch.npu.stream(s):
+            x.add_(1)
+        s.synchronize()
+
+    in_a_thread(work)
+    x.sum()
+
+
+@bug("HcclAllReduce", "does not wait")
+def collective_not_waited_for():
+    x = ones()
+    work = dist.all_reduce(x, async_op=True)
+    x.mul_(2)
+    work.wait()
+
+
+@mended
+def collective_not_waited_for_mended():
+    x = ones()
+    work = dist.all_reduce(x, async_op=True)
+    work.wait()
+    x.mul_(2)
+
+
+@bug("does not wait", "(backward)")
+def gradient_used_too_early():
+    p, s = torch.ones(N, device="npu", requires_grad=True), torch.npu.Stream()
+    torch.npu.synchronize()
+    with torch.npu.stream(s):
+        loss = (p * p).sum()
+        loss.backward()
+    p.grad.mul_(2)
+
+
+@mended
+def gradient_used_too_early_mended():
+    p, s = torch.ones(N, device="npu", requires_grad=True), torch.npu.Stream()
+    torch.npu.synchronize()
+    with torch.npu.stream(s):
+        loss = (p * p).sum()
+        loss.backward()
+    main_stream().wait_stream(s)
+    p.grad.mul_(2)
+
+
+@bug("does not wait")
+def optimizer_on_another_stream():
+    p, s = torch.nn.Parameter(ones()), torch.npu.Stream()
+    optimizer = torch.optim.SGD([p], lr=0.1)
+    p.grad = ones()
+    with torch.npu.stream(s):
+        optimizer.step()
+    (p * 2).sum()
+
+
+@mended
+def optimizer_on_another_stream_mended():
+    p, s = torch.nn.Parameter(ones()), torch.npu.Stream()
+    optimizer = torch.optim.SGD([p], lr=0.1)
+    p.grad = ones()
+    with torch.npu.stream(s):
+        optimizer.step()
+    main_stream().wait_stream(s)
+    (p * 2).sum()
+
+
+def found_by(case) -> list[str]:
+    torch.npu.synchronize()
+    before = len(torch.npu.race_reports())
+    case()
+    torch.npu.synchronize()
+    return torch.npu.race_reports()[before:]
+
+
+def main() -> None:
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+    print(json.dumps({n: {"bug": found_by(BUGS[n][0]), "mended": found_by(TWINS[n])} for n in BUGS}))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""ANYCEND_CHECK=race: each seeded bug is found and named, its mended twin is silent."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.race import cases
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def program(*argv: str, cwd: Path = ROOT, timeout: int = 300, **environment: str) -> subprocess.CompletedProcess:
+    """Python with these arguments under the detector. `-m tests...` runs in the clone, everything else must not."""
+    env = {**os.environ, "ANYCEND_CHECK": "race", "ANYCEND_DEVICES": "2", **environment}
+    return subprocess.run([sys.executable, *argv], env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout)
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, dict[str, list[str]]]:
+    done = program("-m", "tests.race.cases")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_each_bug_has_a_twin():
+    assert len(cases.BUGS) >= 20 and set(cases.BUGS) == set(cases.TWINS)
+
+
+@pytest.mark.parametrize("name", cases.BUGS)
+def test_bug_is_found_and_its_lines_are_named(found, name):
+    function, words = cases.BUGS[name]
+    reports = found[name]["bug"]
+    assert reports, "not found"
+    assert any(all(word in report for word in words) for report in reports), reports
+    lines, first = inspect.getsourcelines(function)
+    for report in reports:
+        places = [int(n) for n in re.findall(r"^  (?:first|second) .*cases\.py:(\d+)", report, re.M)]
+        assert places, report
+        assert all(
+            first <= n < first + len(lines) or n < 60 or "captured" in inspect.getsource(function) for n in places
+        ), report
+
+
+@pytest.mark.parametrize("name", cases.BUGS)
+def test_mended_twin_is_silent(found, name):
+    assert found[name]["mended"] == []
+
+
+BUG = """
+import torch, torch_npu
+x, s = torch.ones(1000, device="npu"), torch.npu.Stream()
+torch.npu.synchronize()
+x.add_(1)
+with torch.npu.stream(s):
+    x * 2
+print("went on", len(torch.npu.race_reports()))
+"""
+
+
+def test_report_goes_to_standard_error_and_the_program_goes_on(tmp_path):
+    done = program("-c", BUG, cwd=tmp_path)
+    assert done.stdout == "went on 1\n" and done.returncode == 0
+    (report,) = re.findall(r"^anycend: race: .*(?:\n  .*)*", done.stderr, re.M)
+    assert report.splitlines()[0] == (
+        "anycend: race: aclnnMuls and aclnnAdds touch the same memory, and nothing orders them"
+    )
+    assert "<string>:5" in report and "<string>:7" in report and "a block of 4096 bytes" in report
+
+
+def test_exit_makes_it_an_error_at_the_line(tmp_path):
+    done = program("-c", BUG, cwd=tmp_path, ANYCEND_CHECK_EXIT="1")
+    assert done.returncode == 1 and "went on" not in done.stdout
+    assert 'File "<string>", line 7' in done.stderr and "AcceleratorError" in done.stderr
+    assert "wait_stream() of the former" in done.stderr
+
+
+def test_without_it_nothing_is_looked_for(tmp_path):
+    done = program("-c", BUG, cwd=tmp_path, ANYCEND_CHECK="")
+    assert done.returncode == 1 and "set ANYCEND_CHECK=race before the program starts" in done.stderr
+    assert "anycend: race" not in done.stderr
+
+
+def test_unknown_word_is_refused_by_name(tmp_path):
+    done = program("-c", "import torch, torch_npu; torch.ones(1).npu()", cwd=tmp_path, ANYCEND_CHECK="race,speed")
+    assert done.returncode == 1 and "speed is no check" in done.stderr

@@ -1,0 +1,38 @@
+"""ANYCEND_CHECK=race says nothing of what is right: training, ranks, graphs, loaders, streams, and the examples."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.race.test_race import ROOT, program
+
+
+@pytest.mark.parametrize("what", ["loader", "prefetch", "graph", "streams"])
+def test_one_process(what):
+    done = program("-m", "tests.race.daily", what)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "races 0", done.stderr
+
+
+@pytest.mark.parametrize("what", ["ddp", "fsdp2"])
+def test_two_ranks(what):
+    run = ["-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "tests.race.daily", what]
+    done = program(*run)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("races 0") == 2, done.stderr
+
+
+@pytest.mark.full
+def test_example_of_the_quick_start(tmp_path):
+    made = program(str(ROOT / "examples/quickstart/make_digits.py"), cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    done = program(str(ROOT / "examples/quickstart/train.py"), cwd=tmp_path)
+    assert done.returncode == 0 and "anycend: race" not in done.stderr, done.stderr
+
+
+@pytest.mark.full
+def test_training_tests_under_the_detector():
+    done = program(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/training", ANYCEND_CHECK_EXIT="1", timeout=1500
+    )
+    assert done.returncode == 0, done.stdout[-4000:]

@@ -1,0 +1,206 @@
+// What only PyTorch can tell the race detector (ANYCEND_CHECK=race): the line of the program that an operator belongs to, and which pinned
+// memory operators on the CPU read and write. By a callback before each operator, set once the detector is asked for.
+// What it is not: the detector (softnpu/race). Who calls it: torch_npu/_startup.py, torch_npu/npu.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+
+#include <array>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "csrc/cann/race.h"
+#include "csrc/python/bind.h"
+
+namespace npu::python {
+namespace {
+
+// --- lines: that of the innermost frame that is neither PyTorch's nor ours ----------------------------------------------------
+
+struct Code {
+  bool program;  // not a library's
+  std::string file;
+};
+
+struct Lines {  // guarded by the GIL
+  std::vector<std::string> libraries;
+  std::unordered_map<PyObject*, Code> codes;  // each is kept alive
+  std::unordered_map<PyObject*, std::unordered_map<int, const char*>> places;
+  std::unordered_set<std::string> texts;
+};
+Lines& lines() {
+  static auto* const l = new Lines();
+  return *l;
+}
+
+const Code& code_of(PyObject* code, PyFrameObject* frame) {
+  Lines& l = lines();
+  const auto [it, fresh] = l.codes.try_emplace(code);
+  if (!fresh) return it->second;
+  Py_INCREF(code);
+  Code& c = it->second;
+  c.file = py::str(py::handle(code).attr("co_filename"));
+  const auto globals = py::reinterpret_steal<py::dict>(PyFrame_GetGlobals(frame));
+  const std::string module = globals.contains("__name__") ? py::str(globals["__name__"]) : py::str("");
+  c.program = !(c.file.starts_with('<') && module != "__main__");
+  for (const char* inner : {"contextlib", "functools", "threading"}) c.program = c.program && module != inner;
+  for (const std::string& library : l.libraries) c.program = c.program && !c.file.starts_with(library);
+  return c;
+}
+
+const char* kept(std::string text) { return lines().texts.insert(std::move(text)).first->c_str(); }
+
+// Null where the thread runs no code of the program. GIL held.
+const char* line_now() {
+  auto frame =
+      py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+  while (frame) {
+    auto* f = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(f)));
+    if (const Code& c = code_of(code.ptr(), f); c.program) {
+      const char*& place = lines().places[code.ptr()][PyFrame_GetLasti(f)];
+      if (!place) place = kept(c.file + ":" + std::to_string(PyFrame_GetLineNumber(f)));
+      return place;
+    }
+    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(f)));
+  }
+  return nullptr;
+}
+
+// Which line's forward made the node of a number: threads of the autograd engine run no code of the program.
+struct Forward {
+  std::mutex mutex;
+  struct Made {
+    int64_t number = -1;
+    const char* place = nullptr;
+  };
+  std::array<Made, 1 << 16> made;
+};
+Forward& forward() {
+  static auto* const f = new Forward();
+  return *f;
+}
+
+// --- operators on the host ---------------------------------------------------------------------------------------------------
+
+struct Arguments {
+  std::vector<int8_t> touched;  // by position: 0 no, 1 read, 2 written
+};
+
+// Views, and operators that hand their work on to others, touch nothing themselves.
+const Arguments& arguments_of(const c10::OperatorName& name) {
+  static thread_local std::unordered_map<c10::OperatorName, Arguments> known;
+  const auto [it, fresh] = known.try_emplace(name);
+  if (!fresh) return it->second;
+  static const std::unordered_set<std::string> kOnlyMetadata{"aten::set_", "aten::resize_", "aten::resize_as_"};
+  const auto handle = c10::Dispatcher::singleton().findSchema(name);
+  if (!handle || kOnlyMetadata.count(name.name)) return it->second;
+  if (!handle->hasKernelForDispatchKey(c10::DispatchKey::CPU) && name.name != "aten::copy_") return it->second;
+  for (const c10::Argument& argument : handle->schema().arguments()) {
+    const c10::AliasInfo* alias = argument.alias_info();
+    it->second.touched.push_back(alias ? (alias->isWrite() ? 2 : 0) : 1);
+  }
+  return it->second;
+}
+
+// Whether the operator has memory of the host among its arguments and none of a device: that one's work the runtime sees.
+bool works_on_host(c10::ArrayRef<const c10::IValue> inputs) {
+  bool any = false;
+  for (const c10::IValue& input : inputs) {
+    if (!input.isTensor() || !input.toTensor().defined()) continue;
+    if (!input.toTensor().is_cpu()) return false;
+    any = true;
+  }
+  return any;
+}
+
+void tell_host(const at::RecordFunction& function) {
+  const auto inputs = function.inputs();
+  if (!works_on_host(inputs)) return;
+  const auto name = function.operator_name();
+  if (!name) return;
+  const Arguments& arguments = arguments_of(*name);
+  const cann::Races& races = *cann::watched_races.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < inputs.size() && i < arguments.touched.size(); ++i) {
+    if (arguments.touched[i] == 0 || !inputs[i].isTensor()) continue;
+    const at::Tensor& t = inputs[i].toTensor();
+    if (!t.defined() || t.layout() != c10::kStrided || !t.has_storage() || t.numel() == 0) continue;
+    races.host(name->name.c_str(), t.const_data_ptr(), static_cast<int>(t.dim()), t.sizes().data(), t.strides().data(),
+               static_cast<int>(t.element_size()), arguments.touched[i] == 2);
+  }
+}
+
+// --- the callback ------------------------------------------------------------------------------------------------------------
+
+thread_local int depth = 0;
+thread_local const char* place = nullptr;
+
+// Gradients are summed by operators of their own, behind the function whose gradient arrived.
+thread_local const char* last_backward = nullptr;
+
+const char* place_of(const at::RecordFunction& function) {
+  if (!Py_IsInitialized()) return nullptr;
+  const py::gil_scoped_acquire gil;
+  if (const char* line = line_now()) return line;
+  if (function.scope() != at::RecordScope::BACKWARD_FUNCTION) return last_backward;
+  const char* made = nullptr;
+  {
+    Forward& f = forward();
+    const std::lock_guard<std::mutex> lock(f.mutex);
+    const auto& entry = f.made[static_cast<size_t>(function.seqNr()) % f.made.size()];
+    if (entry.number == function.seqNr()) made = entry.place;
+  }
+  return last_backward = kept(made ? std::string(made) + " (backward)" : std::string("backward of ") + function.name());
+}
+
+std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
+  const cann::Races& races = *cann::watched_races.load(std::memory_order_relaxed);
+  // The engine wraps the functions of the backward pass in one that has no number.
+  const bool backward = function.scope() == at::RecordScope::BACKWARD_FUNCTION;
+  if (depth++ == 0 || (!place && backward)) races.place(place = place_of(function));
+  if (function.scope() == at::RecordScope::FUNCTION) {
+    if (function.seqNr() >= 0 && place) {
+      Forward& f = forward();
+      const std::lock_guard<std::mutex> lock(f.mutex);
+      f.made[static_cast<size_t>(function.seqNr()) % f.made.size()] = {function.seqNr(), place};
+    }
+    tell_host(function);
+  }
+  return nullptr;
+}
+
+void behind(const at::RecordFunction&, at::ObserverContext*) {
+  if (--depth > 0) return;
+  cann::watched_races.load(std::memory_order_relaxed)->place(place = nullptr);
+}
+
+// `libraries`: folders whose code is not the program's.
+void watch(std::vector<std::string> libraries) {
+  if (cann::watched_races.load()) return;
+  cann::watch_races();
+  lines().libraries = std::move(libraries);
+  at::addGlobalCallback(at::RecordFunctionCallback(&before, &behind)
+                            .needsInputs(true)
+                            .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+}
+
+std::vector<std::string> reports() {
+  const cann::Races* races = cann::watched_races.load();
+  TORCH_CHECK(races,
+              "npu: no races are looked for: set ANYCEND_CHECK=race before the program starts, see docs/race.md");
+  std::vector<std::string> all;
+  for (uint64_t n = races->count(), i = 0; i < n; ++i)
+    if (const char* text = races->report(i)) all.emplace_back(text);
+  return all;
+}
+
+}  // namespace
+
+void bind_race(pybind11::module& module) {
+  module.def("_watch_races", with_gil(&watch));
+  module.def("_race_reports", with_gil(&reports));
+}
+
+}  // namespace npu::python
