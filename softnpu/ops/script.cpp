@@ -52,7 +52,11 @@ void drop_part(void* state) noexcept { delete static_cast<Part*>(state); }
 void describe_part(const void* state, trace::Description& description) {
   describe_task(static_cast<const Part*>(state)->all->executor, description);
 }
-const bool described = trace::describe(run_part, describe_part);
+// All that the call reads and writes, with each of its steps: they are in the order of one stream.
+void tell_part(const void* state, race::Accesses& accesses) {
+  tell_task(static_cast<const Part*>(state)->all->executor, accesses);
+}
+const bool described = trace::describe(run_part, describe_part) && race::tells(run_part, tell_part);
 
 std::string_view group_of(const Op& op, const aclOpExecutor& e) {
   const nnopbase::Arg& a = e.args[op.script->group];
