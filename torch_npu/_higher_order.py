@@ -4,7 +4,8 @@ torch.nn.attention.flex_attention. Called once, by `import torch_npu`.
 A dropout in a compiled checkpoint is an operator with a generator, one for forward and one for backward, which PyTorch
 seeds itself and keeps in step. So that it drops what eager drops, the forward draws from the device's generator, as
 eager does, and remembers from where; the backward, whose generator then has the same seed and offset, draws from there
-again. The function that does it, private to PyTorch's rng_prims, gets a successor for npu generators.
+again. The function that does it, private to PyTorch's rng_prims, gets a successor for npu generators, once
+something is imported that makes such graphs.
 
 flex_attention checks its inputs against a list of devices that no back end can register with. That one function gets a
 successor that lets npu tensors pass, when a program imports torch.nn.attention.flex_attention.
@@ -62,6 +63,12 @@ def _draw_as_eager(others: Any) -> Any:
     return draw
 
 
+def _draw_in_graphs_as_eager(_: ModuleType) -> None:
+    from torch._prims import rng_prims
+
+    rng_prims._impl_graphsafe_rng = _draw_as_eager(rng_prims._impl_graphsafe_rng)
+
+
 def _autocast_flex_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any) -> Any:
     # By the module's name: as an attribute of its package it is the operator.
     module = importlib.import_module("torch._higher_order_ops.flex_attention")
@@ -85,9 +92,8 @@ def _allow_flex_attention(module: ModuleType) -> None:
 def register() -> None:
     from torch._functorch._aot_autograd.utils import register_graphsafe_rng_device_type
     from torch._higher_order_ops.flex_attention import flex_attention
-    from torch._prims import rng_prims
 
-    rng_prims._impl_graphsafe_rng = _draw_as_eager(rng_prims._impl_graphsafe_rng)
+    WhenImported("torch._functorch.partitioners", _draw_in_graphs_as_eager)  # it makes such operators
     register_graphsafe_rng_device_type("npu")
     flex_attention.py_impl(DispatchKey.AutocastPrivateUse1)(_autocast_flex_attention)
     WhenImported("torch.nn.attention.flex_attention", _allow_flex_attention)

@@ -4,7 +4,6 @@
 
 #include "acl/api.h"
 #include "hccl/api.h"
-#include "hccl/hcom.h"
 #include "softnpu/hccl/init.h"
 #include "softnpu/hccl/status.h"
 #include "softnpu/hccl/submit.h"

@@ -8,7 +8,6 @@
 
 #include "acl/api.h"
 #include "hccl/api.h"
-#include "hccl/hcom.h"
 
 namespace softnpu::ops {
 namespace {

@@ -21,9 +21,10 @@ def compiled(op: object, backend: str) -> Callable:
         return op(*args, **kwargs)
 
     torch._dynamo.reset()
-    if backend != "inductor":
-        return torch.compile(call, backend=backend, dynamic=False)
-    return torch.compile(call, backend=backend, dynamic=False, options={"fallback_random": True})
+    options = {"fallback_random": True} if backend == "inductor" else None
+    made = torch.compile(call, backend=backend, dynamic=False, options=options)
+    made.name = op.name  # by which forms.py knows what of a result is determined
+    return made
 
 
 def of(op: object, sample: object, arguments: Arguments, backend: str, differentiable: bool) -> dict[str, Form]:
