@@ -54,7 +54,7 @@ def exported(library: Path) -> set[str]:
 def own() -> set[str]:
     """What the software NPU exports beyond CANN: the functions of acl/soft.h."""
     header = (ROOT / "cann" / "include" / "acl" / "soft.h").read_text(encoding="utf-8")
-    return set(re.findall(r"^\w[\w ]*[ *](softnpu\w+)\(", header, re.MULTILINE))
+    return set(re.findall(r"^\w[\w *]*\b(softnpu\w+)\(", header, re.MULTILINE))
 
 
 def differences(folder: Path) -> list[str]:
