@@ -16,6 +16,7 @@
 #include "softnpu/runtime/trace.h"
 #include "softnpu/runtime/virtual_memory.h"
 #include "softnpu/runtime/watch.h"
+#include "softnpu/sanitize/faults.h"
 
 namespace softnpu {
 namespace {
@@ -169,7 +170,9 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
   bool to_pageable = !s.dst_device && !Pinned::get().contains(r.dst, dst_bytes);
   if (to_pageable && !captured) stream->refuse_in_callback();  // the call ends when the bytes are there
   CopyTask task{r, nullptr, direction(s)};
-  if (!captured && (from_pageable || to_pageable) && stream->run_now([&] { now("aclrtMemcpyAsync"); })) {
+  // Where faults are asked for, the copy is a task like others: it can fail, hang or lose its device.
+  const bool may_run_now = !captured && !sanitize::faulty && (from_pageable || to_pageable);
+  if (may_run_now && stream->run_now([&] { now("aclrtMemcpyAsync"); })) {
     if (race::on()) {
       Work work({CopyTask::run, nullptr, nullptr, "aclrtMemcpyAsync", Cost::kTiny}, task);
       watch(*stream, work);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdio>
@@ -74,6 +75,14 @@ std::optional<Number> number(std::string_view text) {
   return n;
 }
 
+// What puts a task on a stream, of which the others cannot fail or hang.
+bool puts_task(std::string_view function) {
+  if (starts(function, "aclnn") || starts(function, "Hccl") || starts(function, "Hcom")) return true;
+  for (const std::string_view part : {"Async", "Launch", "RecordEvent", "WaitEvent", "ResetEvent", "StreamWait"})
+    if (function.find(part) != function.npos) return true;
+  return false;
+}
+
 // One of the list; a text: what is wrong with it.
 std::optional<std::string> read(std::string_view text, Fault* out) {
   std::vector<std::string_view> parts;
@@ -99,6 +108,8 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
     return "it is neither a function of CANN (acl..., Hccl...) nor a device";
   } else {
     out->function = what;
+    if ((how == "kernel" || how == "hang") && !puts_task(what))
+      return "it puts no task on a stream: how is error or oom";
     if (how == "error")
       out->status = of_hccl ? kHcclFailed : of_operator ? kPhaseFailed : kCallFailed;
     else if (how == "oom" && !of_operator)

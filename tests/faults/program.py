@@ -111,8 +111,6 @@ def memory():
     del blocks, block
     torch.npu.empty_cache()
     assert torch.npu.memory_stats()["allocated_bytes.all.current"] == 0
-    pool = torch.npu.MemPool() if hasattr(torch.npu, "MemPool") else None
-    del pool
 
 
 @step
@@ -154,6 +152,21 @@ def graph():
 
 
 @step
+def settings():
+    torch.npu.set_option({"ACL_OP_SELECT_IMPL_MODE": "high_precision"})
+    torch.use_deterministic_algorithms(True)
+    try:
+        equal(torch.ones(3, device="npu") + 1, [2.0] * 3)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    equal(torch.ones(3, device="npu") + 2, [3.0] * 3)
+    event = torch.npu.Event(enable_timing=True)
+    event.record()
+    event.synchronize()
+    assert event.recorded_time() > 0
+
+
+@step
 def another_thread():
     failures = []
 
@@ -175,12 +188,6 @@ def shared():
     event = torch.npu.Event(interprocess=True)
     event.record()
     assert len(event.ipc_handle()) > 0
-    args = (
-        torch.ones(5, device="npu").untyped_storage()._share_npu_()
-        if hasattr(torch.UntypedStorage, "_share_npu_")
-        else 0
-    )
-    del args
 
 
 @step
@@ -195,6 +202,7 @@ def group():
     try:
         x = torch.ones(4, device="npu")
         dist.all_reduce(x)
+        assert dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(0)
         dist.broadcast(x, 0)
         out = torch.empty(4, device="npu")
         dist.all_gather_into_tensor(out, x)

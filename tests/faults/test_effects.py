@@ -125,6 +125,7 @@ print(found)
         ("aclrtMalloc", "give function:how"),
         ("aclrtMalloc:oomm", "how is error, oom, kernel or hang"),
         ("aclnnAdd:oom", "how is error, kernel or hang"),
+        ("aclrtMalloc:kernel", "it puts no task on a stream"),
         ("aclrtMalloc:oom:0", "which is a number from 1 on"),
         ("aclrtMalloc:oom:two", "which is a number from 1 on"),
         ("aclrtMalloc:oom=3", "a status is a number over 0"),
@@ -162,3 +163,37 @@ print(json.dumps([tried(torch.npu.synchronize), (x * 2).tolist()]))
     )
     first, after = told(program, ANYCEND_FAULT="aclnnAdd:kernel")
     assert "as ANYCEND_FAULT asks (aclnnAdd:kernel)" in first and after == [2, 2, 2]
+
+
+COPY = """
+host = torch.ones(3)
+found = [tried(lambda: (host.npu() + 1).tolist()) for _ in range(3)]
+print(json.dumps(found))
+"""
+
+
+def test_a_copy_of_pageable_memory_fails_as_its_kernel():
+    first, second, third = told(TRIES + COPY, ANYCEND_FAULT="aclrtMemcpyAsync:kernel:2")
+    assert "as ANYCEND_FAULT asks (aclrtMemcpyAsync:kernel:2)" in first and "507015" in first
+    assert second == third == [2, 2, 2]
+
+
+GROUP = """
+import torch.distributed as dist
+dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+x = torch.ones(4, device="npu")
+def step():
+    dist.all_reduce(x)
+    torch.npu.synchronize()
+    return x.tolist()
+first = tried(step)
+print(json.dumps([first, (torch.ones(3, device="npu") + 1).tolist() if "507046" not in first else None]))
+"""
+
+
+def test_a_collective_fails_or_hangs_on_its_stream():
+    first, second = told(TRIES + GROUP, ANYCEND_FAULT="HcclAllReduce:kernel")
+    assert "as ANYCEND_FAULT asks (HcclAllReduce:kernel)" in first
+    assert second == [2, 2, 2]  # the group has failed, the device has not
+    first, _ = told(TRIES + GROUP, ANYCEND_FAULT="HcclAllReduce:hang", ACL_DEVICE_SYNC_TIMEOUT="1")
+    assert "507046" in first

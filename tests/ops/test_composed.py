@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+import torch_npu
 from tests.ops.compare import check
 
 NAN, INF = math.nan, math.inf
@@ -17,6 +18,14 @@ SPECIAL = (
     "modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0 i0 i0e i1 i1e erfcx "
     "log_ndtr entr"
 ).split()
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["processor", "composed"])
+def way(request: pytest.FixtureRequest) -> object:
+    """Each test twice: by kernels of the processor where there are some, and by the compositions that CANN runs."""
+    torch_npu._C._prefer_compositions(request.param)
+    yield
+    torch_npu._C._prefer_compositions(False)
 
 
 def close(function: object, *arguments: object, tolerance: float = 1e-12) -> None:
@@ -160,9 +169,73 @@ def test_along_a_dimension() -> None:
         check(lambda v, n=size: torch.nonzero_static(v, size=n, fill_value=-7), torch.tensor([[0, 1], [2, 0], [3, 4]]))
 
 
+def test_the_index_of_a_mode_is_where_its_value_is() -> None:
+    x = torch.randint(0, 9, (3, 1000)).double().npu().requires_grad_()
+    values, indices = torch.mode(x, 1)
+    assert values.tolist() == torch.mode(x.cpu(), 1).values.tolist()
+    assert torch.equal(x.gather(1, indices[:, None])[:, 0], values)
+    values.sum().backward()
+    assert torch.equal(x.grad, torch.zeros_like(x).scatter(1, indices[:, None], 1.0))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.7, 1.0, 2.0, 3.0, INF])
+def test_gradients_of_the_distances_of_pairs(p: float) -> None:
+    torch.manual_seed(3)
+    for dtype in (torch.float32, torch.float64):
+        x = torch.randn(40, 7, dtype=dtype)
+        x[5] = x[9]
+        on, host = x.npu().requires_grad_(), x.clone().requires_grad_()
+        cotangent = torch.randn(780, dtype=dtype)
+        torch.pdist(on, p).backward(cotangent.npu())
+        torch.pdist(host, p).backward(cotangent)
+        torch.testing.assert_close(on.grad.cpu(), host.grad, msg=lambda text, t=dtype: f"{t}: {text}")
+
+
 @pytest.mark.parametrize("reduce", ["prod", "mean", "amax", "amin"])
 def test_index_reduce(reduce: str) -> None:
     x, source = torch.rand(4, 3), torch.rand(5, 3)
     index = torch.tensor([0, 2, 0, 0, 3])
     for include in (True, False):
         check(lambda a, i, s, f=include: a.index_reduce(0, i, s, reduce, include_self=f), x, index, source)
+
+
+def test_an_inverse_that_is_written_over_its_matrix() -> None:
+    for x in (torch.eye(3) * 2, torch.randn(2, 9, 9, dtype=torch.complex64)):
+        on = x.npu()
+        assert torch.linalg.inv(on, out=on) is on
+        torch.testing.assert_close(on.cpu(), torch.linalg.inv(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["svd", "svdvals", "eigh", "eigvalsh"])
+def test_a_matrix_that_is_not_finite_is_linear_algebras_error(name: str) -> None:
+    batch = torch.stack([torch.eye(3), torch.full((3, 3), NAN)]).npu()
+    with pytest.raises(torch.linalg.LinAlgError, match="Batch element 1"):
+        getattr(torch.linalg, name)(batch)
+    assert (torch.ones(2, device="npu") + 1).tolist() == [2, 2]  # nothing is broken
+
+
+def test_eigenvalues_of_extreme_matrices() -> None:
+    for size in (1e200, 1e-200, 0.0):
+        close(torch.linalg.eigvalsh, torch.eye(2, dtype=torch.float64) * size)
+    other_triangle = torch.tensor([[1.0, NAN], [0.0, 2.0]])
+    assert torch.linalg.eigvalsh(other_triangle.npu()).tolist() == [1, 2]
+
+
+def test_gamma_functions_at_infinity() -> None:
+    q = torch.tensor([0.5, 1.0, 1e-30, -0.5, -1.5], dtype=torch.float64)
+    close(torch.special.zeta, torch.full_like(q, INF), q)
+    close(lambda x: torch.polygamma(1, x), torch.tensor([INF, 3.0], dtype=torch.float64), tolerance=1e-9)
+
+
+def test_a_common_multiple_of_small_integers() -> None:
+    for dtype, ends in ((torch.int8, (127, 2)), (torch.int16, (32767, 2))):
+        a, b = (torch.tensor([x], dtype=dtype) for x in ends)
+        assert torch.lcm(a.npu(), b.npu()).tolist() == torch.lcm(a, b).tolist()
+
+
+def test_half_of_a_gamma_distribution_is_below_its_mean() -> None:
+    a = torch.tensor([10.0, 1e3, 1e5, 1e6, 1e7, 1e12, 1e20], dtype=torch.float64)
+    for factor in (0.75, 0.999, 1.0, 1.001, 1.25):
+        # The CPU's expansion has a pi of single precision.
+        close(torch.special.gammainc, a, a * factor, tolerance=1e-9)
+        close(torch.special.gammaincc, a, a * factor, tolerance=1e-9)

@@ -52,17 +52,30 @@ OTHER_RESULT = (views.expanded, another_shape, another_type)
 WRITE_PAST_THE_END = {"tril", "triu", "linalg.lu", "lu", "lu_unpack"}
 
 
-# What of a result is determined, as the database itself compares it (output_process_fn_grad): an eigenvector times any
-# number of size one is an eigenvector.
-DETERMINED = {"linalg.eigh": lambda result: (result[0], result[1].abs())}
+def what_the_index_names(result: object, arguments: Arguments) -> object:
+    """Of `mode`: the CPU takes any of the equal elements, as its sort, which is not stable, happens to leave them."""
+    value, args, kwargs = arguments
+    dim, keepdim = (*args, *(kwargs.get(name, other) for name, other in (("dim", -1), ("keepdim", False))[len(args) :]))
+    if value.dim() == 0:
+        return result
+    index = result[1] if keepdim else result[1].unsqueeze(dim)
+    return result[0], value.gather(dim, index)
 
 
-def determined(op: object, result: object) -> object:
-    return DETERMINED.get(op.name, lambda x: x)(result)
+# What of a result is determined. An eigenvector times any number of size one is an eigenvector; so the database itself
+# compares them (output_process_fn_grad).
+DETERMINED = {
+    "linalg.eigh": lambda result, _: (result[0], result[1].abs()),
+    "mode": what_the_index_names,
+}
+
+
+def determined(op: object, result: object, arguments: Arguments) -> object:
+    return DETERMINED[op.name](result, arguments) if op.name in DETERMINED else result
 
 
 def forward(op: object) -> Run:
-    return lambda arguments: determined(op, op(arguments[0], *arguments[1], **arguments[2]))
+    return lambda arguments: determined(op, op(arguments[0], *arguments[1], **arguments[2]), arguments)
 
 
 def inplace(op: object) -> Run:
@@ -88,7 +101,7 @@ def out(op: object, cpu_result: Callable[[], object], view: Callable = lambda x:
         same = all(a is b for a, b in zip(pytree.tree_leaves(result), pytree.tree_leaves(buffers), strict=True))
         if not same:
             raise Mismatch("out= returned another tensor than it was given")
-        return determined(op, result)
+        return determined(op, result, arguments)
 
     return run
 

@@ -270,8 +270,31 @@ class Wrapper:
         if self.row.aclnn:
             out.append(self.bind(self.row.aclnn, self.row.args, {}))
         if self.row.compose and not self.is_native:
+            out.extend(self.on_processor())
             out.append(f"give({self.row.compose}, {', '.join(self.outputs)});")
         return out
+
+    def on_processor(self) -> list[str]:
+        """Pointwise: PyTorch's kernel of the CPU, where the NPU's memory is the processor's (composed/processor.h)."""
+        if (
+            not self.row.compose
+            or not self.group
+            or not str(self.group.out.structured_inherits).startswith("TensorIterator")
+        ):
+            return []
+        tensors = self.tensors()
+        numbers = [b.name for b in self.inputs if b.name not in tensors]
+        given = [f"ins[{tensors.index(b.name)}]" if b.name in tensors else b.name for b in self.inputs]
+        kernel = f"[{', '.join(numbers)}](Tensors& outs, const Tensors& ins)"
+        name, outs, ins = self.base.root_name, ", ".join(self.outputs), ", ".join(tensors)
+        return [
+            "if (has_processor_kernels()) {",
+            f'  run_on_processor("{name}", {{{outs}}}, {{{ins}}}, {kernel} {{',
+            f"    at::cpu::{name}_outf({', '.join([*given, 'outs[0]'])});",
+            "  });",
+            "  return;",
+            "}",
+        ]
 
     def tensors(self) -> list[str]:
         return [b.name for b in self.inputs if "Tensor" in b.nctype.type.cpp_type()]
@@ -375,12 +398,26 @@ class Wrapper:
             compute = f"    op.impl({', '.join([*self.meta_args(), *results])});"
         body = (
             f"  const NPUGuard guard(first_device({', '.join(tensors)}));\n"
-            f"{self.fast(kind)}  {make}\n{check}  {self.meta_call()}\n"
+            f"{self.fast(kind)}{self.apart(kind, f)}  {make}\n{check}  {self.meta_call()}\n"
             f"  if (op.has_elements()) {{\n{compute}\n  }}\n"
             + ("  op.give_back();\n" if kind == "out" and self.tensors() else "")
             + f"  return {result};\n"
         )
         return f"{self.returns(f)} {kind}({params}) {{\n{body}}}\n"
+
+    def apart(self, kind: str, f: NativeFunction) -> str:
+        """PyTorch's compositions write an output before they have read an input for the last time."""
+        if kind != "out" or not self.is_native:
+            return ""
+        outs = [a.name for a in f.func.arguments.out]
+        results = ["made"] if len(outs) == 1 else [f"std::get<{i}>(made)" for i in range(len(outs))]
+        pairs = list(zip(outs, results, strict=True))
+        shares = " || ".join(f"shares_memory({out}, {x})" for out in outs for x in self.tensors())
+        lines = [f"const auto made = functional({self.pass_args()});"]
+        lines += [f"check_output({out}, {result}.options());" for out, result in pairs]
+        lines += [f"give_output({out}, {result});" for out, result in pairs]
+        lines.append(f"return {outs[0] if len(outs) == 1 else '{' + ', '.join(outs) + '}'};")
+        return f"  if ({shares}) {{\n" + "".join(f"    {line}\n" for line in lines) + "  }\n"
 
     def text(self) -> str:
         params = ", ".join([b.defn() for b in self.inputs] + [f"const at::Tensor& {o}" for o in self.outputs])
@@ -465,11 +502,14 @@ def shard(members: list[Wrapper]) -> str:
     headers = sorted({h for w in members if (h := w.header())})
     body = "\n".join(w.text() for w in members)
     impls = "\n".join(line for w in members for line in w.registrations())
+    composed = [f'#include "csrc/ops/composed/{x}.h"' for x in ("composed", "processor")]
+    composed += sorted({f"#include <ATen/ops/{w.base.root_name}_cpu_dispatch.h>" for w in members if w.on_processor()})
+    composed = composed if any(w.row.compose for w in members) else []
     return "\n".join(
         [
             "// Generated from ops/aten.yaml by tools/codegen/aten.py. `--show <operator>` prints one.",
             '#include "csrc/ops/generated.h"',
-            *(['#include "csrc/ops/composed/composed.h"'] if any(w.row.compose for w in members) else []),
+            *composed,
             '#include "csrc/ops/numbers.h"',
             *headers,
             "",

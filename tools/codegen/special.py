@@ -49,6 +49,14 @@ def function(source: str, name: str) -> str:
     return re.sub(rf"(?:\bstd)?::({'|'.join(MATHEMATICS)})\(", r"\1(", text)
 
 
+def expansion(source: str) -> str:
+    """The coefficients of the incomplete gamma functions' expansion for large arguments: 25 rows of 25."""
+    found = re.search(r"constexpr scalar_t d\[25\]\[25\] =\s*(\{\{.*?\}\});", source, re.DOTALL)
+    if not found:
+        raise SystemExit("tools/codegen/special.py: ATen/native/Math.h of this torch has no table d[25][25]")
+    return f"inline constexpr double kTemme[25][25] =\n    {found.group(1)};"
+
+
 def text() -> str:
     header = Path(torchgen.__file__).parents[1] / "torch/include/ATen/native/Math.h"
     source = header.read_text(encoding="utf-8")
@@ -58,7 +66,8 @@ def text() -> str:
             "#include <c10/util/MathConstants.h>\n#include <cmath>\n#include <limits>",
             "namespace npu::lane {",
             *(function(source, name) for name in WANTED),
-            "}  // namespace npu::lane\n",
+            "}  // namespace npu::lane",
+            f"namespace npu {{\n{expansion(source)}\n}}  // namespace npu\n",
         ]
     )
 

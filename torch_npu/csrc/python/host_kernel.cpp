@@ -4,6 +4,7 @@
 #include "csrc/cann/host_kernel.h"
 
 #include "csrc/cann/error.h"
+#include "csrc/ops/composed/processor.h"
 #include "csrc/python/bind.h"
 
 namespace npu::python {
@@ -32,6 +33,7 @@ int launch(uintptr_t stream, Run run, Drop drop, void* state, const char* name, 
 
 void bind_host_kernel(pybind11::module& module) {
   module.def("_runs_host_kernels", no_gil([] { return cann::host_kernel_launcher() != nullptr; }));
+  module.def("_prefer_compositions", no_gil([](bool on) { prefer_compositions(on); }));
   module.attr("_host_kernel") = py::capsule(reinterpret_cast<void*>(&launch), "torch_npu._C._host_kernel");
 }
 

@@ -3,6 +3,9 @@
 // Cost: n (a + b + ..) multiply-adds for n = a b .., about sixteen bytes an element of temporary memory for each factor.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_fft_c2c.h>
+#include <ATen/ops/_fft_c2r.h>
+#include <ATen/ops/_fft_r2c.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/complex.h>
@@ -15,7 +18,9 @@
 #include <cmath>
 
 #include "csrc/core/device.h"
+#include "csrc/core/empty.h"
 #include "csrc/ops/composed/composed.h"
+#include "csrc/ops/composed/processor.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
 
@@ -101,16 +106,37 @@ std::vector<int64_t> sorted(at::IntArrayRef dims, const at::Tensor& like, bool k
   return result;
 }
 
-// With the strides that PyTorch's meta functions promise: other dimensions outside, by the steps of `like`, `dims` inside.
-at::Tensor laid_out(const at::Tensor& x, const at::Tensor& like, const std::vector<int64_t>& dims) {
-  std::vector<int64_t> order, inverse(x.dim());
-  for (int64_t d = 0; d < x.dim(); ++d) {
+// The strides that PyTorch's meta functions promise: other dimensions outside, by the steps of `like`, `dims` inside.
+// Where each dimension stands in memory from the outermost, and back.
+std::pair<std::vector<int64_t>, std::vector<int64_t>> layout(const at::Tensor& like, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> order, inverse(like.dim());
+  for (int64_t d = 0; d < like.dim(); ++d) {
     if (std::ranges::find(dims, d) == dims.end()) order.push_back(d);
   }
   order = sorted(order, like);
   order.insert(order.end(), dims.begin(), dims.end());
-  for (int64_t i = 0; i < x.dim(); ++i) inverse[order[i]] = i;
+  for (int64_t i = 0; i < like.dim(); ++i) inverse[order[i]] = i;
+  return {order, inverse};
+}
+
+at::Tensor laid_out(const at::Tensor& x, const at::Tensor& like, const std::vector<int64_t>& dims) {
+  const auto [order, inverse] = layout(like, dims);
   return x.permute(order).contiguous().permute(inverse);
+}
+
+// On the current device, with nothing in it yet.
+at::Tensor empty_laid_out(const std::vector<int64_t>& sizes, at::ScalarType type, const at::Tensor& like,
+                          const std::vector<int64_t>& dims) {
+  const auto [order, inverse] = layout(like, dims);
+  std::vector<int64_t> placed;
+  for (const int64_t d : order) placed.push_back(sizes[d]);
+  return empty(placed, type).permute(inverse);
+}
+
+// Are there kernels of the processor, and of this type?
+bool runs_on_processor(const at::Tensor& self) {
+  const at::ScalarType real = c10::toRealValueType(self.scalar_type());
+  return has_processor_kernels() && self.numel() > 0 && (real == at::kFloat || real == at::kDouble);
 }
 
 std::vector<int64_t> wrapped(at::IntArrayRef dims, const at::Tensor& self) {
@@ -124,6 +150,13 @@ at::Tensor fft_c2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normaliz
   const NPUGuard guard(self.device().index());
   if (self.numel() == 0 || dim.empty()) return self.clone();
   const std::vector<int64_t> dims = wrapped(dim, self);
+  if (runs_on_processor(self)) {
+    at::Tensor result = empty_laid_out(self.sizes().vec(), self.scalar_type(), self, sorted(dims, self));
+    run_on_processor("_fft_c2c", {result}, {self}, [dims, normalization, forward](Tensors& outs, const Tensors& ins) {
+      at::_fft_c2c_out(outs[0], ins[0], dims, normalization, forward);
+    });
+    return result;
+  }
   const at::Tensor result = along(wide(self), dims, forward ? -1 : 1);
   const double factor = scale(normalization, elements(self, dims));
   return laid_out(result.mul(factor).to(self.scalar_type()), self, sorted(dims, self));
@@ -134,12 +167,22 @@ at::Tensor fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normaliz
   const NPUGuard guard(self.device().index());
   const std::vector<int64_t> dims = wrapped(dim, self);
   const int64_t last = dims.back();
+  const at::ScalarType type = c10::toComplexType(self.scalar_type());
+  if (runs_on_processor(self)) {
+    std::vector<int64_t> sizes = self.sizes().vec();
+    if (onesided) sizes[last] = sizes[last] / 2 + 1;
+    at::Tensor result = empty_laid_out(sizes, type, self, sorted(dims, self, true));
+    run_on_processor("_fft_r2c", {result}, {self}, [dims, normalization, onesided](Tensors& outs, const Tensors& ins) {
+      at::_fft_r2c_out(outs[0], ins[0], dims, normalization, onesided);
+    });
+    return result;
+  }
   at::Tensor x = wide(self).to(at::kComplexDouble);
   if (self.numel() > 0) x = along(x, {last}, -1);
   if (onesided) x = x.slice(last, 0, self.size(last) / 2 + 1);
   if (x.numel() > 0) x = along(x, at::IntArrayRef(dims).slice(0, dims.size() - 1), -1);
   const double factor = scale(normalization, elements(self, dims));
-  return laid_out(x.mul(factor).to(c10::toComplexType(self.scalar_type())), self, sorted(dims, self, true));
+  return laid_out(x.mul(factor).to(type), self, sorted(dims, self, true));
 }
 
 at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_size) {
@@ -152,6 +195,18 @@ at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normaliz
     std::vector<int64_t> sizes = self.sizes().vec();
     sizes[last] = last_size;
     return self.new_zeros(sizes, self.options().dtype(type));
+  }
+  if (runs_on_processor(self)) {
+    std::vector<int64_t> sizes = self.sizes().vec();
+    sizes[last] = last_size;
+    // As below: the other dimensions' transform is laid out first, and the last follows it.
+    std::vector<int64_t> order = sorted(others, self);
+    const at::Tensor like = others.empty() ? self : empty_laid_out(self.sizes().vec(), self.scalar_type(), self, order);
+    at::Tensor result = empty_laid_out(sizes, type, like, {last});
+    run_on_processor("_fft_c2r", {result}, {self}, [dims, normalization, last_size](Tensors& outs, const Tensors& ins) {
+      at::_fft_c2r_out(outs[0], ins[0], dims, normalization, last_size);
+    });
+    return result;
   }
   at::Tensor x = wide(self);
   if (!others.empty()) x = laid_out(along(x, others, 1), self, sorted(others, self));

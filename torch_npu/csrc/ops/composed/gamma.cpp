@@ -2,6 +2,7 @@
 // series and asymptotic expansions. Who calls it: rows of ops/aten.yaml.
 #include <ATen/native/Math.h>
 
+#include "aten/special_functions.h"  // kTemme
 #include "csrc/ops/composed/composed.h"
 #include "csrc/ops/composed/rounded.h"
 
@@ -21,6 +22,8 @@ at::Tensor chebyshev(const at::Tensor& x, std::tuple<const double*, size_t> coef
   return b0.sub(b2).mul(0.5);
 }
 
+at::Tensor all(double value, const at::Tensor& like) { return like.new_empty(like.sizes()).fill_(value); }
+
 // Even-index Bernoulli numbers over factorials: B(2k) / (2k)!, k = 1 …
 constexpr double kBernoulli[] = {1.0 / 12,
                                  -1.0 / 720,
@@ -37,7 +40,7 @@ at::Tensor hurwitz(const at::Tensor& x, const at::Tensor& q) {
   // How many terms: as many as it takes the smallest q to get there.
   const double least = q.nan_to_num(0, 0, 0).min().item<double>();
   const auto terms = static_cast<int64_t>(std::clamp(std::ceil(10 - least), 0.0, 1e6));
-  at::Tensor sum = x.mul(0), at = q, last;
+  at::Tensor sum = all(0, x), at = q, last;
   for (int64_t k = 0; k < terms; ++k) {
     sum = sum.add(at.pow(x.neg()));
     at = at.add(1);
@@ -76,7 +79,7 @@ at::Tensor erfcx(const at::Tensor& self) {
   const at::Tensor v = wide(self), x = v.abs();
   const at::Tensor near = x.clamp_max(9), far = x.clamp_min(9);
   const at::Tensor t = far.square().mul(2).reciprocal();
-  at::Tensor term = t.mul(0).add(1), sum = term;
+  at::Tensor term = all(1, t), sum = term;
   for (int k = 1; k <= 16; ++k) {
     term = term.mul(t).mul(-(2.0 * k - 1));
     sum = sum.add(term);
@@ -122,23 +125,37 @@ at::Tensor polygamma(int64_t n, const at::Tensor& self) {
   if (n == 1) {
     const at::Tensor mirrored = x.lt(0.5);
     const at::Tensor y = where(mirrored, x.neg().add(1), x);
-    const at::Tensor value = hurwitz(y.mul(0).add(2), y.clamp_min(0.5));
+    const at::Tensor value = hurwitz(all(2, y), y.clamp_min(0.5));
     // At a pole the sine of pi rounded to the operand's type decides how large the result is, as on the CPU.
     const at::Tensor sine = x.to(self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).mul(kPi).sin();
     const at::Tensor other = wide(sine).square().reciprocal().mul(kPi * kPi).sub(value);
     return rounded(where(mirrored, other, value), self);
   }
   const double sign = n % 2 ? 1 : -1;
-  const at::Tensor sum = zeta(x.mul(0).add(static_cast<double>(n + 1)), x);
+  const at::Tensor sum = zeta(all(static_cast<double>(n + 1), x), x);
   return rounded(sum.mul(sign * std::tgamma(static_cast<double>(n + 1))), self);
 }
 
 namespace {
 
-// Both incomplete gamma functions: P by its series below a + 1, Q by its continued fraction above; each is one less the other. Cost:
+// Both, P and Q, for a large a and an x near it: Temme's expansion (DLMF 8.12.3), of whose rows twelve are enough from a = 20 on.
+std::pair<at::Tensor, at::Tensor> by_expansion(const at::Tensor& a, const at::Tensor& x) {
+  const at::Tensor sigma = x.sub(a).div(a);
+  const at::Tensor eta = sigma.sign().mul(sigma.log1p().sub(sigma).mul(-2).clamp_min(0).sqrt());
+  at::Tensor sum = all(0, a);
+  for (int k = 12; k >= 0; --k) {
+    at::Tensor row = all(kTemme[k][24], a);
+    for (int n = 23; n >= 0; --n) row = row.mul(eta).add(kTemme[k][n]);
+    sum = sum.div(a).add(row);
+  }
+  const at::Tensor rest = eta.square().mul(a).mul(-0.5).exp().mul(sum).div(a.mul(2 * kPi).sqrt());
+  const at::Tensor end = eta.mul(a.div(2).sqrt());
+  return {end.neg().erfc().mul(0.5).sub(rest), end.erfc().mul(0.5).add(rest)};
+}
+
+// Both, P by its series below a + 1, Q by its continued fraction above; each is one less the other. Cost:
 // steps until no element changes, asked for every 32 of them.
-std::pair<at::Tensor, at::Tensor> incomplete_gamma(const at::Tensor& first, const at::Tensor& second) {
-  const auto [a, x] = broadcast(wide(first), wide(second));
+std::pair<at::Tensor, at::Tensor> by_steps(const at::Tensor& a, const at::Tensor& x) {
   const at::Tensor series = x.lt(a.add(1));
   const at::Tensor factor = a.mul(x.log()).sub(x).sub(a.lgamma()).exp();
   const at::Tensor below = where(series, x, 0.0), above = where(series, a.add(2), x);
@@ -171,7 +188,15 @@ std::pair<at::Tensor, at::Tensor> incomplete_gamma(const at::Tensor& first, cons
     if (!change.sub(1).abs().gt(1e-16).any().item<bool>()) break;
   }
   const at::Tensor q = h.mul(factor);
-  at::Tensor lower = where(series, p, q.neg().add(1)), upper = where(series, p.neg().add(1), q);
+  return {where(series, p, q.neg().add(1)), where(series, p.neg().add(1), q).clamp_min(0)};
+}
+
+std::pair<at::Tensor, at::Tensor> incomplete_gamma(const at::Tensor& first, const at::Tensor& second) {
+  const auto [a, x] = broadcast(wide(first), wide(second));
+  const at::Tensor near = a.gt(20).logical_and(x.sub(a).abs().lt(a.mul(0.3)));
+  const auto expanded = by_expansion(where(near, a, 100.0), where(near, x, 100.0));
+  const auto stepped = by_steps(where(near, 1.0, a), where(near, 0.5, x));
+  at::Tensor lower = where(near, expanded.first, stepped.first), upper = where(near, expanded.second, stepped.second);
 
   const auto set = [&](const at::Tensor& at, double low, double high) {
     lower = lower.masked_fill(at, low);

@@ -19,6 +19,7 @@
 #include "csrc/ops/castable.h"
 #include "csrc/ops/composed/composed.h"
 #include "csrc/ops/composed/linalg.h"
+#include "csrc/ops/composed/processor.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
 
@@ -65,18 +66,36 @@ std::pair<at::Tensor, at::Tensor> cholesky_lower(const at::Tensor& a) {
   return {at::cat(both, -1), shifted.where(info.eq(0), info)};
 }
 
+std::pair<at::Tensor, at::Tensor> cholesky_on_processor(const at::Tensor& a) {
+  const at::Tensor l = empty(a.sizes(), a.scalar_type()), info = empty(a.sizes().slice(0, a.dim() - 2), at::kInt);
+  run_on_processor("linalg_cholesky_ex", {l, info}, {a}, [](Tensors& outs, const Tensors& ins) {
+    at::linalg_cholesky_ex_out(outs[0], outs[1], ins[0], false, false);
+  });
+  return {l, info};
+}
+
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor> cholesky_factor(const at::Tensor& self, bool upper, bool check_errors) {
   if (self.numel() == 0) {
     return {self, self.new_zeros(self.sizes().slice(0, self.dim() - 2), self.options().dtype(at::kInt))};
   }
-  const auto [l, info] = cholesky_lower(wide(upper ? self.mH() : self).tril());
+  const auto [l, info] = has_processor_kernels() ? cholesky_on_processor(upper ? self.mH() : self)
+                                                 : cholesky_lower(wide(upper ? self.mH() : self).tril());
   if (check_errors) at::_linalg_check_errors(info, "torch.linalg.cholesky_ex", self.dim() == 2);
   return {upper ? l.mH() : l, info};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> singular_values(const at::Tensor& A, bool full, bool vectors) {
+namespace {
+
+// PyTorch's error at the call, of the batch's first matrix that is not finite. This waits for the matrices, as other devices do.
+void check_finite(const at::Tensor& A, const char* name) {
+  if (A.numel() == 0) return;
+  const at::Tensor bad = A.isfinite().all(-1).all(-1).logical_not();
+  at::_linalg_check_errors(bad.to(at::kInt).mul(std::min(A.size(-1), A.size(-2)) + 1), name, A.dim() == 2);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> decompose(const at::Tensor& A, bool full, bool vectors) {
   const int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n);
   const auto matrices = [&](int64_t rows, int64_t columns) {
     std::vector<int64_t> shape = A.sizes().slice(0, A.dim() - 2).vec();
@@ -95,6 +114,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> singular_values(const at::Tensor&
   return {vectors ? u : A.new_empty({0}), s, vectors ? v.mH() : A.new_empty({0})};
 }
 
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> singular_values(const at::Tensor& A, bool full, bool vectors) {
+  check_finite(A, "linalg.svd");
+  return decompose(A, full, vectors);
+}
+
 // A Hermitian matrix plus twice its norm has its eigenvectors and positive eigenvalues, which are singular values.
 std::tuple<at::Tensor, at::Tensor> eigen_hermitian(const at::Tensor& A, c10::string_view triangle, bool vectors) {
   const at::Tensor x = wide(A);
@@ -103,9 +129,13 @@ std::tuple<at::Tensor, at::Tensor> eigen_hermitian(const at::Tensor& A, c10::str
   at::Tensor whole = strict.add(strict.mH());
   at::Tensor diagonal = x.diagonal(0, -2, -1);
   if (x.is_complex()) diagonal = at::real(diagonal).to(x.scalar_type());
-  const at::Tensor size = whole.abs().square().sum({-2, -1}).add(diagonal.abs().square().sum(-1)).sqrt().mul(2);
+  // Twice Frobenius' norm, of numbers whose squares may be too large.
+  const at::Tensor most = whole.abs().amax({-2, -1}).maximum(diagonal.abs().amax(-1)).clamp_min(1e-300);
+  const at::Tensor unit = whole.abs().div(most.unsqueeze(-1).unsqueeze(-1)).square().sum({-2, -1});
+  const at::Tensor size = diagonal.abs().div(most.unsqueeze(-1)).square().sum(-1).add(unit).sqrt().mul(most).mul(2);
   whole.diagonal(0, -2, -1).copy_(diagonal.add(size.unsqueeze(-1)));
-  const auto [u, s, vh] = singular_values(whole, false, vectors);
+  check_finite(whole, "linalg.eigh");  // the other triangle is not read
+  const auto [u, s, vh] = decompose(whole, false, vectors);
   const at::Tensor values = s.sub(size.unsqueeze(-1)).flip({-1});
   return {values, vectors ? u.flip({-1}) : A.new_empty({0})};
 }

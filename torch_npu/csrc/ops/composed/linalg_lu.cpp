@@ -6,12 +6,16 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/imag.h>
+#include <ATen/ops/linalg_lu_factor_ex.h>
+#include <ATen/ops/linalg_lu_solve.h>
+#include <ATen/ops/lu_unpack.h>
 #include <ATen/ops/real.h>
 
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/composed/composed.h"
 #include "csrc/ops/composed/linalg.h"
+#include "csrc/ops/composed/processor.h"
 
 namespace npu {
 namespace linalg {
@@ -115,6 +119,18 @@ Factors factor(const at::Tensor& a, bool pivot) {
           later.where(left.info.eq(0), left.info)};
 }
 
+Factors factor_on_processor(const at::Tensor& a) {
+  const at::IntArrayRef batch = a.sizes().slice(0, a.dim() - 2);
+  std::vector<int64_t> short_side = batch.vec();
+  short_side.push_back(std::min(a.size(-1), a.size(-2)));
+  const Factors found{empty(a.sizes(), a.scalar_type()), empty(short_side, at::kInt), {}, empty(batch, at::kInt)};
+  run_on_processor("linalg_lu_factor_ex", {found.lu, found.pivots, found.info}, {a},
+                   [](Tensors& outs, const Tensors& ins) {
+                     at::linalg_lu_factor_ex_out(outs[0], outs[1], outs[2], ins[0], true, false);
+                   });
+  return found;
+}
+
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lu_factor(const at::Tensor& A, bool pivot, bool check_errors) {
@@ -122,18 +138,26 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lu_factor(const at::Tensor& A, bo
     const at::TensorOptions ints = A.options().dtype(at::kInt);
     return {A, A.new_zeros({0}, ints), A.new_zeros(A.sizes().slice(0, A.dim() - 2), ints)};
   }
-  const Factors found = factor(wide(A), pivot);
+  // The processor's LAPACK always exchanges rows.
+  const Factors found = pivot && has_processor_kernels() ? factor_on_processor(A) : factor(wide(A), pivot);
   if (check_errors) at::_linalg_check_errors(found.info, "torch.linalg.lu_factor_ex", A.dim() == 2);
   return {found.lu, found.pivots, found.info};
 }
 
 at::Tensor lu_solve(const at::Tensor& LU, const at::Tensor& pivots, const at::Tensor& B, bool left, bool adjoint) {
   if (!left) return lu_solve(LU, pivots, B.mH(), true, !adjoint).mH();
-  const at::Tensor order = linalg::permutation(pivots, LU.size(-2)), lu = wide(LU);
   std::vector<int64_t> batch = at::infer_size(LU.sizes().slice(0, LU.dim() - 2), B.sizes().slice(0, B.dim() - 2));
   std::vector<int64_t> right = batch, rows = batch;
   right.insert(right.end(), {B.size(-2), B.size(-1)});
-  rows.push_back(order.size(-1));
+  rows.push_back(LU.size(-2));
+  if (has_processor_kernels()) {
+    const at::Tensor x = empty(right, B.scalar_type());
+    run_on_processor("linalg_lu_solve", {x}, {LU, pivots, B}, [adjoint](Tensors& outs, const Tensors& ins) {
+      at::linalg_lu_solve_out(outs[0], ins[0], ins[1], ins[2], true, adjoint);
+    });
+    return x;
+  }
+  const at::Tensor order = linalg::permutation(pivots, LU.size(-2)), lu = wide(LU);
   const at::Tensor b = wide(B).expand(right);
   if (!adjoint) {
     const at::Tensor y = linalg::solve_triangular(lu, linalg::take_rows(b, order.expand(rows)), false, false, true);
@@ -158,6 +182,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lu_unpack(const at::Tensor& LU, c
   if (unpack_pivots) {
     std::vector<int64_t> shape = LU.sizes().vec();
     shape.back() = m;
+    if (has_processor_kernels()) {
+      p = empty(shape, LU.scalar_type());
+      run_on_processor("lu_unpack", {p}, {LU, pivots}, [](Tensors& outs, const Tensors& ins) {
+        outs[0].copy_(std::get<0>(at::lu_unpack(ins[0], ins[1], false, true)));
+      });
+      return {p, l, u};
+    }
     p = LU.new_zeros(shape).scatter_(-2, linalg::permutation(pivots, m).unsqueeze(-2), 1);
   }
   return {p, l, u};

@@ -91,7 +91,9 @@ at::Tensor pdist_backward(const at::Tensor& grad, const at::Tensor& self, double
   const at::Tensor distance = wide(pdist).unsqueeze(1), size = difference.abs();
   at::Tensor slope;
   if (std::isinf(p)) {
-    slope = difference.sign().mul(wide(pdist.unsqueeze(1)).eq(size));
+    // The forward subtracted in the tensor's own type: only there is the largest difference equal to the distance.
+    const at::Tensor own = self.index_select(0, first).sub(self.index_select(0, second)).abs();
+    slope = difference.sign().mul(own.eq(pdist.unsqueeze(1)));
   } else if (p == 1) {
     slope = difference.sign();
   } else {
