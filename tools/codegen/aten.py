@@ -133,6 +133,7 @@ class Schemas:
         self.composite = parsed.backend_indices[DispatchKey.CompositeExplicitAutograd]
         self.cpu = parsed.backend_indices[DispatchKey.CPU]
         self.nested = parsed.backend_indices[DispatchKey.NestedTensorHPU]
+        self.indices = parsed.backend_indices
         self.structured: dict[str, NativeFunctionsGroup] = {}
         for group in get_grouped_native_functions(parsed.native_functions):
             members = list(group.functions()) if isinstance(group, NativeFunctionsGroup) else [group]

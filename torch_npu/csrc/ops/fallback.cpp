@@ -46,23 +46,6 @@ std::string name_of(const c10::OperatorHandle& op) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-void count(const c10::OperatorHandle& op) {
-  const std::string name = name_of(op);
-  TORCH_CHECK_NOT_IMPLEMENTED(!options().forbid_fallback, "npu: ", name,
-                              " has no npu kernel, and TORCH_NPU_FALLBACK_CPU_DISABLE=1 forbids running it on the CPU");
-  bool first = false;
-  {
-    Counts& c = counts();
-    const std::lock_guard lock(c.mutex);
-    first = ++c.by_name[name] == 1;
-  }
-  if (first) {
-    TORCH_WARN("npu: ", name,
-               " has no npu kernel and runs on the CPU (slow: its tensors are copied). "
-               "torch.npu.fallback_counts() counts such calls; this is said once an operator.");
-  }
-}
-
 bool is_npu(const at::Tensor& tensor) { return tensor.defined() && tensor.is_privateuseone(); }
 
 // One call: CPU copies of the npu tensors it was given, and the way back.
@@ -78,7 +61,7 @@ class Call {
                                 " has neither an npu kernel nor a CPU kernel to fall back to; compose it of operators "
                                 "that have one");
     check_devices();
-    count(op_);
+    count_fallback(op_);
     find_shared_storages();
     for (size_t i = 0; i < n; ++i) to_cpu((*stack_)[begin_ + i], i);
     const c10::DeviceIndex index = device_.has_index() ? device_.index() : current_device();
@@ -346,6 +329,23 @@ class Call {
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, stack).run(); }
 
 }  // namespace
+
+void count_fallback(const c10::OperatorHandle& op) {
+  const std::string name = name_of(op);
+  TORCH_CHECK_NOT_IMPLEMENTED(!options().forbid_fallback, "npu: ", name,
+                              " has no npu kernel, and TORCH_NPU_FALLBACK_CPU_DISABLE=1 forbids running it on the CPU");
+  bool first = false;
+  {
+    Counts& c = counts();
+    const std::lock_guard lock(c.mutex);
+    first = ++c.by_name[name] == 1;
+  }
+  if (first) {
+    TORCH_WARN("npu: ", name,
+               " has no npu kernel and runs on the CPU (slow: its tensors are copied). "
+               "torch.npu.fallback_counts() counts such calls; this is said once an operator.");
+  }
+}
 
 std::map<std::string, int64_t> fallback_counts() {
   const std::lock_guard lock(counts().mutex);

@@ -77,4 +77,8 @@ std::tuple<at::Tensor, at::Tensor> cholesky_factor(const at::Tensor& self, bool 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> singular_values(const at::Tensor& A, bool full, bool vectors);
 std::tuple<at::Tensor, at::Tensor> eigen_hermitian(const at::Tensor& A, c10::string_view triangle, bool vectors);
 
+// Indices of sparse matrices (sparse_indices.cpp): sorted rows to the places where each row begins, and back.
+at::Tensor row_begins(const at::Tensor& rows, int64_t size, bool out_int32);
+at::Tensor rows_of_begins(const at::Tensor& begins, const at::Tensor& cols, bool out_int32, bool transpose);
+
 }  // namespace npu

@@ -1,0 +1,139 @@
+"""What docs/operators/aten.md and npu.md say: a row an operator, with the function of CANN, the data types by chip and,
+of the NPU's own, the formula. For gen_docs.py.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "codegen"))
+import aten  # noqa: E402
+import npu  # noqa: E402
+import opapi_types  # noqa: E402
+import tables  # noqa: E402
+
+LETTERS = (
+    "Data types are letters: `f` float32, `h` float16, `b` bfloat16, `d` float64, `1` int8, `2` int16, `4` int32,"
+    " `8` int64, `u` uint8, `s` uint16, `w` uint32, `x` uint64, `B` bool, `c` complex64, `z` complex128, `k`"
+    " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu. They are those of the function's first"
+    " tensor that has any: on the software NPU, and by CANN's documentation on Ascend910B, Ascend910_93, Ascend950"
+    " and Ascend910, where `=` means as on Ascend910B, `-` a function that the chip does not have, and an empty"
+    " cell that nothing is known (`ANYCEND_STRICT=1` refuses nothing then). Types of the other tensors:"
+    " `ops/types.yaml` and `ops/hardware.yaml`."
+)
+KINDS = {"aclnn": "native", "composite": "composed"}
+HEAD = "| operator | kind | function of CANN | software | 910B | 910_93 | 950 | 910 |"
+
+
+class Types:
+    """The data types of a function, in letters."""
+
+    def __init__(self) -> None:
+        table = tables.load(opapi_types.HARDWARE)
+        numbers = tables.load(opapi_types.TYPES)["numbers"]
+        functions = [n for rows in tables.load(ROOT / "ops" / "aclnn.yaml").values() for n in rows if n != "_"]
+        self.bits = {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
+        self.takes, self.hardware = opapi_types.types(tuple(functions)), opapi_types.hardware()
+
+    def letters(self, bits: int) -> str:
+        return "".join(letter for letter, bit in self.bits.items() if bits & bit)
+
+    def cells(self, function: str) -> list[str]:
+        takes = self.takes[function].takes if function in self.takes else {}
+        first = next(iter(takes), None)
+        cells = [self.letters(takes[first][0]) if first else ""]
+        families = self.hardware.get(function, [{}] * 4)
+        known = [None if f is None else self.letters(f.get(first, 0)) for f in families]
+        for i, one in enumerate(known):
+            cells.append("-" if one is None else "=" if i and one and one == known[0] else one)
+        return cells
+
+
+def wrapped(page: list[str]) -> str:
+    """The page, its paragraphs in lines of at most 138 characters; tables as they are."""
+    return "\n".join(text if text.startswith("|") else textwrap.fill(text, 138) for text in page)
+
+
+def functions(row: dict) -> list[str]:
+    found = [row["aclnn"]] if row.get("aclnn") else []
+    return list(
+        dict.fromkeys(found + list(row.get("scalar", {}).values()) + [v["aclnn"] for v in row.get("variants", ())])
+    )
+
+
+def line(name: str, kind: str, called: list[str], types: Types, more: Iterable[str] = ()) -> str:
+    cells = [f"`{cell}`" if cell else "" for cell in (types.cells(called[0]) if called else [""] * 5)]
+    words = ", ".join(f"`{function}`" for function in called)
+    return "| " + " | ".join([f"`{name}`", kind, words, *cells, *more]) + " |"
+
+
+def registered() -> dict[str, list[str]]:
+    """Operators that files of csrc/ops register by hand for dense tensors -> functions of CANN in the kernel."""
+    names: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "torch_npu" / "csrc" / "ops").rglob("*.cpp")):
+        text = path.read_text(encoding="utf-8")
+        for block in re.findall(r"TORCH_LIBRARY_IMPL\(aten, PrivateUse1, m\) \{(.*?)\n?\}\n", text, re.S):
+            for name, kernel in re.findall(r'm\.impl\("([^"]+)",\s*\w+\((\w+)\)\)', block):
+                body = re.search(rf"^[^\n;]*\b{kernel}\([^;{{]*\{{(.*?)^\}}", text, re.S | re.M)
+                names[name] = list(dict.fromkeys(re.findall(r"ACLNN\((\w+)\)", body.group(1)))) if body else []
+            for name in re.findall(r'm\.impl\("([^"]+)"', block):
+                names.setdefault(name, [])
+    return names
+
+
+def aten_page() -> str:
+    types, rows = Types(), {}
+    for row in aten.rows():
+        kind = "native" if not row.compose else "composed"
+        rows[row.func] = line(row.func, kind, functions(row._asdict()), types)
+    for name, called in registered().items():
+        rows.setdefault(name, line(name, "by hand", called, types))
+    lines = [
+        "# PyTorch's operators on the npu",
+        "",
+        "Generated from `ops/aten.yaml`, `ops/types.yaml`, `ops/hardware.yaml` and `torch_npu/csrc/ops` by"
+        f" `make format`. {len(rows)} operators have a kernel; a row stands for the in-place and `out=` forms,"
+        " too. *native*: calls the function of CANN, of several the first that fits; *composed*: CANN has"
+        " none, and it is composed of the device's operators; *by hand*: a C++ function of"
+        " `torch_npu/csrc/ops`, often with more calls than one, of which those in the kernel itself are named."
+        " An operator that is not here is decomposed by PyTorch into these, or falls back to the CPU ([which"
+        " do](../operators.md#what-still-runs-on-the-cpu)). Sparse tensors have [their own](../sparse.md).",
+        "",
+        LETTERS,
+        "",
+        HEAD,
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    return wrapped([*lines, *(rows[name] for name in sorted(rows)), ""])
+
+
+def npu_page() -> str:
+    types, lines = Types(), []
+    rows = sorted(npu.rows(), key=lambda row: row.schema.full)
+    for row in rows:
+        kind = next((word for key, word in KINDS.items() if key in row.data), "by hand")
+        formula = " ".join(row.data["doc"].split()).replace("|", "\\|")
+        lines.append(line(row.schema.full, kind, functions(row.data), types, [formula]))
+    return wrapped(
+        [
+            "# The NPU's own operators",
+            "",
+            "Generated from `ops/npu.yaml`, `ops/types.yaml` and `ops/hardware.yaml` by `make format`:"
+            f" {len(rows)} overloads of `torch.ops.npu`. *native*: calls the function of CANN; *composed*: an"
+            " expression of PyTorch's operators, on every device; *by hand*: C++ of `torch_npu/csrc/ops/npu`. None"
+            " falls back to the CPU. `help(torch_npu.npu_swiglu)` says more of one;"
+            " [npu_operators.md](../npu_operators.md) has the table's format.",
+            "",
+            LETTERS,
+            "",
+            f"{HEAD} formula |",
+            "|---|---|---|---|---|---|---|---|---|",
+            *lines,
+            "",
+        ]
+    )
