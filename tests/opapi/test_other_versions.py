@@ -46,3 +46,32 @@ def test_products_with_a_weight_in_a_private_format(npu):
     product = (x1.float() @ x2.float()) * rows[:, None] * columns
     inputs = {"x1": x1, "x2": x2, "x1Scale": rows, "x2Scale": columns, "fusedOpType": "relu"}
     compare(npu, "aclnnFusedQuantMatmulWeightNz", inputs, {"out": product.relu()}, **CLOSE)
+
+
+def test_products_of_groups_of_their_own(npu):
+    x, weight = [rand(3, 4), rand(2, 5, seed=1)], [rand(4, 6, seed=2), rand(5, 6, seed=3)]
+    inputs = {"x": x, "weight": weight, "groupType": -1}
+    compare(npu, "aclnnGroupedMatmulV4", inputs, {"out": [a @ b for a, b in zip(x, weight, strict=True)]}, **CLOSE)
+
+
+def test_sum_normalized_and_quantized(npu):
+    a, b, gamma = rand(3, 8), rand(3, 8, seed=1), rand(8, seed=2)
+    scale, zero = torch.rand(8) * 0.1 + 0.02, torch.arange(8, dtype=torch.int32)
+    x = a + b
+    y = x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * gamma
+    quantized = (torch.round(y / scale) + zero).clamp(-128, 127).to(torch.int8)
+    inputs = {
+        "x1": a, "x2": b, "gamma": gamma, "scales1": scale, "zeroPoints1Optional": zero, "axis": -1, "epsilon": 1e-6,
+        "divMode": True,
+    }  # fmt: skip
+    outputs = {"y1Out": quantized, "y2Out": quantized * 0, "xOut": x}
+    compare(npu, "aclnnAddRmsNormQuant", inputs, outputs, **CLOSE)
+
+
+def test_gate_quantized_by_rows(npu):
+    x = rand(3, 8)
+    y = torch.nn.functional.silu(x[:, :4]) * x[:, 4:]
+    scale = y.abs().amax(-1) / 127
+    expected = {"yOut": torch.round(y / scale[:, None]).to(torch.int8), "scaleOut": scale}
+    inputs = {"x": x, "activateLeft": True, "quantModeOptional": "dynamic"}
+    compare(npu, "aclnnDequantSwigluQuant", inputs, expected, **CLOSE)
