@@ -46,6 +46,10 @@ def test_products_with_a_weight_in_a_private_format(npu):
     product = (x1.float() @ x2.float()) * rows[:, None] * columns
     inputs = {"x1": x1, "x2": x2, "x1Scale": rows, "x2Scale": columns, "fusedOpType": "relu"}
     compare(npu, "aclnnFusedQuantMatmulWeightNz", inputs, {"out": product.relu()}, **CLOSE)
+    inputs = {"x1": x1, "x2": x2, "x1Scale": rows, "x2Scale": columns, "bias": torch.arange(5, dtype=torch.int32)}
+    expected = (x1.float() @ x2.float() + torch.arange(5)) * rows[:, None] * columns
+    half = {"out": expected.bfloat16()}
+    compare(npu, "aclnnQuantMatmulWeightNz", inputs, half, rtol=1e-2, atol=1e-2)
 
 
 def test_products_of_groups_of_their_own(npu):
