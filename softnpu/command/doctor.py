@@ -87,8 +87,11 @@ def refusal(seconds: float) -> str:
 LEVELS = {"debug": 0, "info": 1, "warning": 2, "warn": 2, "error": 3, "null": 4, "none": 4}
 
 
+TOOLKITS = ("ANYCEND_CANN", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+
+
 def ignored(name: str, value: str) -> tuple[str, str] | None:
-    """What is wrong with a value that the library takes without a word, and the remedy."""
+    """What is wrong with a value that the library takes without a word, or names no toolkit by; and the remedy."""
     if name == "ASCEND_GLOBAL_LOG_LEVEL" and not re.fullmatch("[0-4]?", value):
         levels = "0 debug, 1 info, 2 warning, 3 error, 4 nothing"
         number = LEVELS.get(value.strip().lower())
@@ -98,6 +101,9 @@ def ignored(name: str, value: str) -> tuple[str, str] | None:
         if stop := next((i for i in range(1, len(ids)) if ids[i] <= ids[i - 1]), 0):
             ascending = ",".join(map(str, sorted(set(ids))))
             return f"is read up to {ids[stop - 1]} only: ids must ascend", f"set {name}={ascending}"
+    if name in TOOLKITS and value not in ("", "auto", "soft") and not Path(value, "lib64", "libascendcl.so").exists():
+        why = "lib64/libascendcl.so is missing there" if Path(value).is_dir() else "there is no such folder"
+        return f"is no CANN toolkit: {why}", f"unset {name}, or source the set_env.sh of a toolkit"
     return None
 
 
@@ -128,10 +134,6 @@ def check_root() -> Iterator[Finding]:
         yield Finding(True, f"software NPU in {root()}")
     except Refused as refusal:
         yield Finding(False, *str(refusal).split(": ", 1))
-    for name in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"):
-        folder = os.environ.get(name)
-        if folder and not Path(folder).is_dir():
-            yield Finding(False, f"{name}={folder} is no folder", f"unset {name}, or source the toolkit's set_env.sh")
 
 
 def check_limits() -> Iterator[Finding]:

@@ -215,3 +215,42 @@ def test_a_url_without_a_port_is_refused():
 
     with pytest.raises(ValueError, match="parallel://localhost.* must name a host and a port"):
         dist.init_process_group("hccl", init_method="parallel://localhost", rank=0, world_size=1)
+
+
+COUNTS_DEVICES = """
+import datetime, os
+import torch.distributed as dist
+rank = int(os.environ["RANK"])
+dist.init_process_group("hccl", rank=rank, world_size=3, timeout=datetime.timedelta(seconds=3))
+"""
+
+
+@pytest.mark.parametrize("launcher", [torchrun, torch_npu_run])
+def test_a_script_that_asks_for_more_ranks_than_were_started_is_told(tmp_path, launcher):
+    """The documents' script takes world_size from the number of devices: with fewer ranks it waited in silence."""
+    (tmp_path / "train.py").write_text(COUNTS_DEVICES, encoding="utf-8")
+    command = launcher("--standalone", "--nproc-per-node=2", tmp_path / "train.py")
+    done = subprocess.run(list(map(str, command)), env=environment(), capture_output=True, text=True, timeout=240)
+    words = "asks for a group of 3 ranks, but its launcher started 2: the group waits for 1 more. Start 3"
+    assert done.stderr.count(words) == 1, done.stderr
+    assert "ASCEND_RT_VISIBLE_DEVICES=0,1 shows" in done.stderr
+
+
+@pytest.mark.parametrize("way", ["static", "dynamic"])
+def test_a_launcher_that_waits_for_other_nodes_says_so(way):
+    """--nnodes=8, as the document prints it for one host, waited ten minutes in silence."""
+    port = free_port()
+    launcher, endpoint = (
+        (torch_npu_run, ["--master-addr=127.0.0.1", f"--master-port={port}"])
+        if way == "static"
+        else (torchrun, ["--rdzv-backend=parallel", f"--rdzv-endpoint=127.0.0.1:{port}"])
+    )
+    command = launcher("--nnodes=8", "--nproc-per-node=1", *endpoint, SCRIPT)
+    waiting = subprocess.Popen(list(map(str, command)), env=environment(), stderr=subprocess.PIPE, text=True)
+    try:
+        (line,) = [next(line for line in waiting.stderr if "waits at" in line)]
+    finally:
+        waiting.kill()
+        waiting.wait()
+    assert f"waits at 127.0.0.1:{port} for other nodes: --nnodes=8 means as many hosts" in line
+    assert "For one host: --nnodes=1" in line

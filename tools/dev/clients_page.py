@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "tests" / "clients"
 # The packages of a family that its page names with their versions.
 NAMED = {
-    "accelerate", "colossalai", "deepspeed", "diffusers", "lightning", "monai", "peft", "sentence-transformers", "timm",
+    "accelerate", "colossalai", "deepspeed", "diffusers", "lightning", "megatron-core", "monai", "peft",
+    "sentence-transformers", "timm",
     "torch-geometric", "torchmetrics", "transformers", "trl",
 }  # fmt: skip
 
@@ -61,6 +62,11 @@ def page() -> str:
         "- DeepSpeed reads `ASCEND_HOME_PATH` while it is imported. Where no variable names a CANN toolkit, importing",
         "  torch_npu sets it to the root in use, so nothing need be set. Its buckets of 5e8 numbers are 2 GB each:",
         "  name smaller ones for small models.",
+        "- DeepSpeed's offload (`offload_optimizer`, `offload_param`) compiles its CPU Adam the first time, with g++",
+        "  and ninja: one to three minutes. The times of deepspeed_offload are those after that.",
+        "- Megatron-core 0.16.1 runs with `transfer_to_npu` and two additions, which megatron_gpt.py of tests/clients",
+        "  shows: clipping gradients compares `Tensor.type()` with `torch.cuda.FloatTensor`, and a mixture of experts",
+        "  without Transformer Engine asks for a name that Megatron-core does not define.",
         "- ColossalAI's HybridAdam wants a CPU kernel even where all is on the NPU, and its own for x86 needs CUDA:",
         "  `import torch_npu.contrib.colossalai` first, which registers PyTorch's by ColossalAI's own hook. HybridAdam",
         "  and FusedAdam work with `transfer_to_npu`; FusedSGD and FusedLAMB have no kernel and say so. The import",

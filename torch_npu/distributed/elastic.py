@@ -7,7 +7,11 @@ carries its workers' requests over one connection.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
+import warnings
+from collections.abc import Iterator
 from datetime import timedelta
 
 from torch.distributed import PrefixStore
@@ -26,6 +30,25 @@ from torch_npu._C._distributed_c10d import ParallelStore, _StoreProxy
 from torch_npu.distributed import rendezvous
 
 DEFAULT_PORT = 29400
+PATIENCE = 8.0  # seconds of waiting for other nodes before it is said
+
+
+@contextlib.contextmanager
+def _says_for_whom(params: RendezvousParameters) -> Iterator[None]:
+    """A launcher that waits for other nodes says so after a while: with --nnodes=8 on one host seven never come."""
+    nodes = params.max_nodes if params.min_nodes == params.max_nodes else f"{params.min_nodes}:{params.max_nodes}"
+    text = (
+        f"npu: this launcher waits at {params.endpoint} for other nodes: --nnodes={nodes} means as many hosts, each of "
+        "which starts the launcher with the same arguments and a --node_rank of its own. For one host: --nnodes=1"
+    )
+    timer = threading.Timer(PATIENCE, warnings.warn, (text,), {"stacklevel": 2})
+    timer.daemon = True
+    if params.max_nodes > 1:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class _Workers:
@@ -65,9 +88,10 @@ class StaticParallelRendezvous(RendezvousHandler):
         size = self._params.max_nodes
         if self._store is None:
             timeout = timedelta(seconds=int(self._params.config.get("timeout", 600)))
-            self._store = ParallelStore(
-                self._host, self._port, size, is_master=self._rank == 0, timeout=timeout, multi_tenant=True
-            )
+            with _says_for_whom(self._params):
+                self._store = ParallelStore(
+                    self._host, self._port, size, is_master=self._rank == 0, timeout=timeout, multi_tenant=True
+                )
         info = RendezvousStoreInfo(self._host, self._store.port)
         self._round += 1
         self._workers.serve(info, self._round)
@@ -95,6 +119,7 @@ class DynamicParallelRendezvous(DynamicRendezvousHandler):
     def __init__(self, *args, **kwargs) -> None:
         super().__init__(*args, **kwargs)
         self._workers = _Workers()
+        self.params: RendezvousParameters | None = None
 
     def get_backend(self) -> str:
         return "parallel"
@@ -103,7 +128,8 @@ class DynamicParallelRendezvous(DynamicRendezvousHandler):
         return ParallelStore(master_addr, master_port, is_master=True, multi_tenant=True)
 
     def next_rendezvous(self) -> RendezvousInfo:
-        info = super().next_rendezvous()
+        with _says_for_whom(self.params) if self.params else contextlib.nullcontext():
+            info = super().next_rendezvous()
         self._workers.serve(info.bootstrap_store_info, self._state_holder.state.round)
         return info
 
@@ -134,7 +160,7 @@ def create_handler(params: RendezvousParameters) -> RendezvousHandler:
         value = params.get_as_int(name + "_timeout")
         return None if value is None else timedelta(seconds=value)
 
-    return DynamicParallelRendezvous.from_backend(
+    made = DynamicParallelRendezvous.from_backend(
         params.run_id,
         store,
         C10dRendezvousBackend(store, params.run_id),
@@ -145,6 +171,8 @@ def create_handler(params: RendezvousParameters) -> RendezvousHandler:
         keep_alive_interval=params.get_as_int("keep_alive_interval", 5),
         keep_alive_max_attempt=params.get_as_int("keep_alive_max_attempt", 3),
     )
+    made.params = params
+    return made
 
 
 def handler():

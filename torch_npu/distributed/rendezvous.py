@@ -41,18 +41,31 @@ def _switch(name: str) -> bool:
 
 
 @functools.cache
-def _launchers_port() -> int | None:
-    """MASTER_PORT as this process was started with, which a script may have changed since; None without one."""
+def _launchers(name: str) -> int | None:
+    """A number of the environment that this process was started with, whatever a script made of it; None: no such."""
     try:
         entries = Path("/proc/self/environ").read_bytes().split(b"\0")
-        return next((int(entry[12:]) for entry in entries if entry.startswith(b"MASTER_PORT=")), None)
+        start = f"{name}=".encode()
+        return next((int(entry[len(start) :]) for entry in entries if entry.startswith(start)), None)
     except (OSError, ValueError):
         return None
 
 
+def _says_who_is_missing(rank: int, size: int) -> None:
+    """A script that counts devices asks for more ranks than its launcher started: the group would wait in silence."""
+    started = _launchers("WORLD_SIZE")
+    if rank == 0 and started is not None and size > started:
+        warnings.warn(
+            f"npu: the script asks for a group of {size} ranks, but its launcher started {started}: the group waits "
+            f"for {size - started} more. Start {size} (--nproc_per_node); where the script counts devices, "
+            f"ASCEND_RT_VISIBLE_DEVICES={','.join(map(str, range(started)))} shows it as many as there are ranks",
+            stacklevel=2,
+        )
+
+
 def _names_another(port: int, rank: int) -> bool:
     """Whether the launcher's store is elsewhere. Rank 0 says so once."""
-    theirs = _launchers_port()
+    theirs = _launchers("MASTER_PORT")
     if theirs is None or theirs == port:
         return False
     if rank == 0:
@@ -68,7 +81,10 @@ def _connect(host: str, port: int, rank: int, world_size: int, timeout: timedelt
     """Rank 0 has the server, unless the launcher has it."""
     from torch_npu._C._distributed_c10d import ParallelStore
 
-    agent = (_switch(_AGENT) or os.environ.get(_TORCHRUN) == "True") and not _names_another(port, rank)
+    launched = _switch(_AGENT) or os.environ.get(_TORCHRUN) == "True"
+    if launched:
+        _says_who_is_missing(rank, world_size)
+    agent = launched and not _names_another(port, rank)
     proxy = os.environ.get(_PROXY) if agent and _switch(_TIERED) else None
     store = ParallelStore(
         host,
@@ -119,7 +135,11 @@ def _with_own_store(theirs: Callable) -> Callable:
     def handler(url: str, timeout: timedelta = default_pg_timeout, **kwargs):
         parts = urlparse(url)
         port = parts.port or os.environ.get("MASTER_PORT", "")
-        rank = parse_qs(parts.query).get("rank", [os.environ.get("RANK")])[0]
+        query = parse_qs(parts.query)
+        rank = query.get("rank", [os.environ.get("RANK")])[0]
+        size = query.get("world_size", [os.environ.get("WORLD_SIZE", "")])[0]
+        if rank == "0" and size.isdecimal():
+            _says_who_is_missing(0, int(size))
         shared = os.environ.get(_TORCHRUN)
         opens = shared == "True" and rank == "0" and str(port).isdecimal() and _names_another(int(port), 0)
         if opens:

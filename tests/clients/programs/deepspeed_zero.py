@@ -12,7 +12,7 @@ from tests.clients import harness
 ADAM = {"lr": 5e-3, "weight_decay": 0.01}  # the decay's default is not the same in DeepSpeed and in PyTorch
 
 
-def engine(what: harness.Run, stage: int, optimizer: dict):
+def engine(what: harness.Run, stage: int, optimizer: dict, offloaded: bool = False):
     import deepspeed
 
     deepspeed.logger.setLevel(logging.ERROR)
@@ -30,12 +30,20 @@ def engine(what: harness.Run, stage: int, optimizer: dict):
         "zero_allow_untested_optimizer": True,
         "optimizer": optimizer,
     }
+    if offloaded:
+        place = {"device": "cpu", "pin_memory": what.device == "npu"}
+        settings["zero_optimization"]["offload_optimizer"] = place
+        if stage == 3:
+            settings["zero_optimization"]["offload_param"] = place
     if what.precision != "fp32":
         settings[what.precision] = {"enabled": True}
     if what.precision == "fp16":
         settings["fp16"]["initial_scale_power"] = 8
     made, *_ = deepspeed.initialize(model=network, model_parameters=network.parameters(), config=settings)
     assert made.device.type == what.device, made.device
+    if offloaded:
+        states = made.optimizer.optimizer
+        assert type(states).__name__ == "DeepSpeedCPUAdam", states
     return made
 
 
@@ -46,8 +54,8 @@ def step(made, inputs: torch.Tensor, targets: torch.Tensor) -> float:
     return loss.item()
 
 
-def train(what: harness.Run, stage: int, optimizer: dict) -> list[float]:
-    made = engine(what, stage, optimizer)
+def train(what: harness.Run, stage: int, optimizer: dict, offloaded: bool = False) -> list[float]:
+    made = engine(what, stage, optimizer, offloaded)
     generator = torch.Generator().manual_seed(what.rank)
     inputs = torch.randn(16, 32, generator=generator)
     targets = inputs[:, :4].argmax(1).to(made.device)
@@ -74,6 +82,18 @@ for number in range(4):
 def fused_adam(what: harness.Run) -> list[float]:
     """DeepSpeed's own, which on an NPU is npu_apply_adam_w; on the CPU it would be compiled, and PyTorch's is taken."""
     return train(what, 1, {"type": "AdamW", "params": {**ADAM, "torch_adam": what.device == "cpu"}})
+
+
+@harness.run
+def offload2(what: harness.Run) -> list[float]:
+    """The optimizer's states and step on the host: DeepSpeed's CPU Adam, on both devices; compiled the first time."""
+    return train(what, 2, {"type": "AdamW", "params": ADAM}, offloaded=True)
+
+
+@harness.run
+def offload3(what: harness.Run) -> list[float]:
+    """The parameters on the host, too."""
+    return train(what, 3, {"type": "AdamW", "params": ADAM}, offloaded=True)
 
 
 if __name__ == "__main__":
