@@ -49,7 +49,8 @@ UNREACHED = {
         "of several ranks",
     ),
     **dict.fromkeys(
-        "aclrtIpcMemGetExportKey aclrtIpcMemImportByKey aclrtIpcMemClose aclrtIpcOpenEventHandle aclrtMemImportFromShareableHandle".split(),
+        "aclrtIpcMemGetExportKey aclrtIpcMemImportByKey aclrtIpcMemClose aclrtIpcOpenEventHandle "
+        "aclrtMemImportFromShareableHandle".split(),
         "of memory that processes share",
     ),
 }
