@@ -238,6 +238,18 @@ def test_what_the_cpu_alone_has_is_counted() -> None:
     assert set(torch.npu.fallback_counts()) == {"aten::_sparse_softmax"}
 
 
+@pytest.mark.fallback
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+def test_the_cpu_kernel_is_told_that_a_gradient_follows(reduce: str) -> None:
+    grads = []
+    for device in ("cpu", "npu"):
+        torch.manual_seed(0)
+        a = torch.randn(4, 5).relu().to_sparse_csr().to(device).requires_grad_()
+        b = torch.randn(5, 3).to(device).requires_grad_()
+        grads.append(torch.autograd.grad(torch.sparse.mm(a, b, reduce).square().sum(), [a, b]))
+    assert sparse_samples.differ(list(grads[1]), list(grads[0]), 1e-6) is None
+
+
 def test_what_nobody_has_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="takes no sparse tensors, on the npu nor on the CPU"):
         torch.cumsum(coo("npu"), 0)

@@ -44,7 +44,9 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (!is_npu(tensor)) return tensor;
     if (!device) device = tensor.device();
     compressed = compressed || at::sparse_csr::is_sparse_compressed(tensor);
-    return tensor.cpu();
+    const at::Tensor copy = tensor.cpu();
+    // A kernel may ask whether a gradient will follow, and only then keep what it needs (_sparse_mm_reduce_impl: the places of amax).
+    return tensor.requires_grad() ? copy.set_requires_grad(true) : copy;
   };
   for (size_t i = begin; i < stack->size(); ++i) {
     c10::IValue& value = (*stack)[i];
