@@ -1,5 +1,5 @@
-// Attention, the family of aclnnFlashAttentionScore: scores of one sequence's heads at a time, forward and backward.
-// Included by kernels.h; who calls it: expressions of ops/aclnn.yaml.
+// Attention, the family of aclnnFlashAttentionScore, forward and backward: exact arithmetic in fp32 (fp64 for doubles), block by block, so
+// that memory grows with the rows and not with their square. Included by kernels.h; who calls it: expressions of ops/aclnn.yaml.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +23,12 @@ struct AttentionOptions {
   int64_t sparse = 0, shift_kind = 1;
 };
 
+// What the forward pass found, if the caller has it: a row's weights are exp(score - maximum) / sum, and its result is `out`. They may be
+// of more keys than this call has: a ring of devices has a part of the keys each. Without them they are computed from these keys.
+struct AttentionForward {
+  std::optional<at::Tensor> maximum{}, sum{}, out{};
+};
+
 struct AttentionGradients {
   at::Tensor &query, &key, &value, &shift;
   at::Tensor *q_rope = nullptr, *k_rope = nullptr, *sink = nullptr;
@@ -38,6 +44,7 @@ inline void refuse_quantized(std::initializer_list<std::reference_wrapper<const 
 void attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionOptions& options,
                at::Tensor& maximum, at::Tensor& sum, at::Tensor& out);
 void attention_backward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                        const at::Tensor& gradient, const AttentionOptions& options, const AttentionGradients& out);
+                        const at::Tensor& gradient, const AttentionOptions& options, const AttentionForward& forward,
+                        const AttentionGradients& out);
 
 }  // namespace softnpu::ops::kernels

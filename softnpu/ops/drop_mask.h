@@ -1,6 +1,6 @@
 // The mask of dropout: which elements stay. Its type alone says how it is laid out: uint8 (and int8) is CANN's format, an element a
 // bit, least significant first, padded to 128 elements; bool is an element a value. Sizes say nothing: 16 bytes are a mask of
-// 16 elements as well as of 100. Who uses it: dropout.cpp and attention.cpp.
+// 16 elements as well as of 100. Who uses it: dropout.cpp and attention_blocks.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -18,4 +18,7 @@ void gemm(const at::Tensor& a, const at::Tensor& b, float alpha, bool add, at::T
 // Does gemm() need that room for an fp16 result?
 bool gemm_needs_sums(const at::Tensor& a);
 
+// c = alpha * a b, or that added to c, for each of several matrices [n, rows, columns] of one floating-point type, by whichever is quicker.
+void gemm_each(const at::Tensor& a, const at::Tensor& b, double alpha, bool add, at::Tensor& c);
+
 }  // namespace softnpu::ops::kernels

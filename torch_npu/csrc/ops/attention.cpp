@@ -1,5 +1,5 @@
 // Inference paths of torch.nn.MultiheadAttention and TransformerEncoderLayer, composed of the device's operators. What it is not:
-// scaled_dot_product_attention, which PyTorch decomposes into products and a softmax for this device, or nested tensors (nested.cpp).
+// scaled_dot_product_attention (scaled_dot_product.cpp) or nested tensors (nested.cpp).
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_transformer_encoder_layer_fwd_native.h>
 #include <ATen/ops/linear.h>
