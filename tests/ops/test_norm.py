@@ -184,3 +184,39 @@ def test_mixes_that_the_cpu_refuses_are_refused() -> None:
 
 def test_rms_norm_leaves_its_input() -> None:
     check(F.rms_norm, torch.randn(3, 4), (4,), torch.rand(4))
+
+
+@pytest.mark.parametrize("eps", [None, 1e-3])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64])
+def test_rms_norm_and_its_gradients(dtype: torch.dtype, weighted: bool, eps: float | None) -> None:
+    torch.manual_seed(0)
+    x, w = (torch.randn(5, 3, 4, 6) * 1e-2).to(dtype), torch.randn(4, 6).to(dtype)
+    dy = torch.randn(5, 3, 4, 6).to(dtype)
+    results = []
+    for device in ("npu", "cpu"):
+        leaves = [t.to(device).detach().requires_grad_() for t in ((x, w) if weighted else (x,))]
+        out = F.rms_norm(leaves[0], (4, 6), leaves[1] if weighted else None, eps)
+        results.append([out, *torch.autograd.grad(out, leaves, dy.to(device))])
+    half = dtype in (torch.float16, torch.bfloat16)
+    for got, wanted in zip(*results, strict=True):
+        assert got.dtype == wanted.dtype
+        limit = 4 * torch.finfo(dtype).eps if half else 1e-5
+        torch.testing.assert_close(got.cpu(), wanted, rtol=limit, atol=limit * wanted.abs().max().item())
+
+
+def test_rms_norm_is_one_kernel_each_way_and_has_second_derivatives() -> None:
+    x, w = torch.randn(3, 8).npu().requires_grad_(), torch.rand(8).npu().requires_grad_()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        F.rms_norm(x, (8,), w, 1e-6).sum().backward()
+    names = {event.key for event in seen.key_averages()}
+    assert {"aten::_fused_rms_norm", "aten::_fused_rms_norm_backward"} <= names and "aten::rsqrt" not in names
+    x, w = x.detach().double().requires_grad_(), w.detach().double().requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda a, b: F.rms_norm(a, (8,), b, 1e-6), (x, w))
+
+
+def test_rms_norm_of_two_types_is_the_composition() -> None:
+    x, w = torch.randn(3, 8).half(), torch.rand(8)
+    with pytest.warns(UserWarning, match="Mismatch dtype"):
+        got = F.rms_norm(x.npu(), (8,), w.npu())
+    torch.testing.assert_close(got.cpu(), F.rms_norm(x, (8,), w))
