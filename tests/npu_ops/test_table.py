@@ -81,6 +81,20 @@ def test_the_software_npu_computes_every_function_called() -> None:
             "  aclnn: aclnnMish\n  args: {self: input}\n  out: like(input)\n  grad: {y: grad}\n  doc: a\n",
             r"names \['y'\]",
         ),
+        (
+            f"  aclnn: aclnnMish\n  args: {{self: {'input' + '.abs()' * 33}}}\n  out: like(input)\n  doc: a\n",
+            "npu.yaml:1: npu_x: args: 203 characters; what is longer than 200 is a function: input.abs",
+        ),
+        (
+            f"  composite: {'input' + '.abs()' * 33}\n  doc: a\n",
+            "npu.yaml:1: npu_x: composite: 203 characters; what is longer than 200 is a function",
+        ),
+        ("  where: {input: x}\n  composite: input\n  doc: a\n", "npu.yaml:1: npu_x: `where:` names input, which"),
+        (
+            "  composite: npu_y(...)\n  doc: a\n",
+            r"npu_x: `npu_y\(...\)`: `...` is for operators of the table",
+        ),
+        ("  composite: 'npu_x(..., y=1)'\n  doc: a\n", "npu.yaml:1: npu_x: npu_x has no argument y"),
     ],
 )
 def test_mistakes_name_the_row(body: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +103,34 @@ def test_mistakes_name_the_row(body: str, message: str, tmp_path: Path, monkeypa
     monkeypatch.setattr(npu, "TABLE", table)
     with pytest.raises(SystemExit, match=message):
         npu.write(tmp_path / "npu", tmp_path)
+
+
+SHORT = """\
+- func: npu_x(Tensor input, int dim, bool flag) -> Tensor
+  where: {pair: "{input, dim}"}
+  composite: 'joined(pair, {"pair", of.pair}, flag)'
+  doc: a
+- func: npu_y(Tensor input, bool flag) -> Tensor
+  composite: 'npu_x(..., dim=last(input, 1)).neg()'
+  doc: a
+"""
+
+
+def test_what_a_row_says_in_short_is_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "npu.yaml"
+    table.write_text(SHORT, encoding="utf-8")
+    monkeypatch.setattr(npu, "TABLE", table)
+    x, y = npu.rows()
+    assert x.data["composite"] == 'joined({input, dim}, {"pair", of.pair}, flag)'
+    assert y.data["composite"] == "npu_x(input, last(input, 1), flag).neg()"
+
+
+def test_an_argument_that_nothing_can_be_given_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "npu.yaml"
+    table.write_text(SHORT.replace("dim=last(input, 1)", "flag=true"), encoding="utf-8")
+    monkeypatch.setattr(npu, "TABLE", table)
+    with pytest.raises(SystemExit, match="npu.yaml:5: npu_y: nothing to give to dim of npu_x; say it behind"):
+        npu.rows()
 
 
 def test_generated_files_are_written_only_if_they_change(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
 import npu_docs  # noqa: E402
 import npu_reads  # noqa: E402
+import npu_short  # noqa: E402
 import npu_status  # noqa: E402
 import tables  # noqa: E402
 from npu_row import Row, Wrapper  # noqa: E402
@@ -45,8 +46,11 @@ KEYS = {
     "results",
     "own",
     "always",
+    "where",
 }
 BODIES = ("aclnn", "call", "kernel", "composite")
+PROSE = {"func", "doc", "results", "own", "always", "ignored"}  # the others are expressions
+LONGEST = 200  # characters of an expression
 
 
 def named_outputs(data: dict, schema: Schema) -> dict[str, str]:
@@ -56,15 +60,30 @@ def named_outputs(data: dict, schema: Schema) -> dict[str, str]:
     return {schema.returns[0].name: rule} if isinstance(rule, str) else rule
 
 
+def leaves(value: object) -> list[str]:
+    return [text for v in value.values() for text in leaves(v)] if isinstance(value, dict) else [str(value)]
+
+
+def check_lengths(row: Row, written: dict) -> None:
+    """What is long belongs into C++, where it can be read, formatted and shared."""
+    for key, value in written.items():
+        for text in leaves(value) if key not in PROSE else ():
+            if len(text) > LONGEST:
+                raise row.error(f"{key}: {len(text)} characters; what is longer than {LONGEST} is a function: {text}")
+
+
 def rows() -> list[Row]:
     text = TABLE.read_text(encoding="utf-8")
     lines = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith("- func: ")]
     found = []
-    for line, data in zip(lines, tables.parse(text), strict=True):
-        schema = parse(data["func"])
+    parsed = [(parse(data["func"]), data) for data in tables.parse(text)]
+    schemas = {schema.ident: schema for schema, _ in parsed}
+    for line, (schema, written) in zip(lines, parsed, strict=True):
+        data = npu_short.written_out(written, schema, schemas, f"ops/npu.yaml:{line}: {schema.full}")
         row = Row(line, schema, data, named_outputs(data, schema))
         if set(data) - KEYS:
             raise row.error(f"unknown keys {sorted(set(data) - KEYS)}")
+        check_lengths(row, written)
         if sum(key in data for key in BODIES) != 1:
             raise row.error(f"exactly one of {', '.join(BODIES)} is needed")
         if "doc" not in data:

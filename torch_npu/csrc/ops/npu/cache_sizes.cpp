@@ -1,4 +1,5 @@
 // Caches of keys and values: sizes and checks, see sizes.h.
+#include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
 
@@ -223,6 +224,73 @@ void check_rope_cache(const char* op, const at::Tensor& x, const RopeCaches& c, 
     TORCH_SYM_CHECK(c10::SymBool(paged).sym_or(cache->sym_size(0).sym_ge(batch)), op, ": ", name, " has ",
                     cache->sym_size(0), " sequences, x ", batch);
   }
+}
+
+void check_cache_scatter(const char* op, const at::Tensor& key, const at::Tensor& value, const at::Tensor& key_cache,
+                         const at::Tensor& value_cache, const at::Tensor& slot_mapping,
+                         const OptionalTensor& compress_lens, const OptionalTensor& compress_seq_offsets,
+                         std::optional<std::string_view> cache_mode) {
+  check_cache_rows(op, key, value, slot_mapping, compress_lens, compress_seq_offsets);
+  check_word(op, "cache_mode", cache_mode.value_or("Norm"), {"Norm", "PA_NZ"});
+  check_cache(op, "key_cache", key, key_cache, cache_mode.value_or("Norm"));
+  check_cache(op, "value_cache", value, value_cache, cache_mode.value_or("Norm"));
+}
+
+void check_quant_scatter(const char* op, const at::Tensor& input, const at::Tensor& indices, const at::Tensor& updates,
+                         const at::Tensor& quant_scales, const OptionalTensor& quant_zero_points, int64_t axis,
+                         int64_t quant_axis, std::string_view reduce, std::optional<int64_t> dst_type,
+                         std::optional<std::string_view> round_mode) {
+  check_word(op, "reduce", reduce, {"update"});
+  check_word(op, "round_mode", round_mode.value_or("rint"), {"rint"});
+  check_int8(op, dst_type);
+  check_quant_updates(op, input, indices, updates, quant_scales, quant_zero_points, axis, quant_axis);
+}
+
+void check_norm_rope_v2(const char* op, const at::Tensor& kv, const at::Tensor& gamma, const at::Tensor& cos,
+                        const at::Tensor& sin, const at::Tensor& index, const at::Tensor& k_cache,
+                        const at::Tensor& ckv_cache, const OptionalTensor& v, std::string_view cache_mode,
+                        std::optional<int64_t> k_cache_dtype, std::optional<int64_t> ckv_cache_dtype) {
+  refuse_given(op, "k_cache_dtype", k_cache_dtype);
+  refuse_given(op, "ckv_cache_dtype", ckv_cache_dtype);
+  check_norm_rope(op, kv, gamma, cos, sin, index, k_cache, ckv_cache, v, cache_mode);
+}
+
+void scatter_copies_into(const at::Tensor& key, const at::Tensor& value, const at::Tensor& key_cache,
+                         const at::Tensor& value_cache, const at::Tensor& slot_mapping,
+                         const OptionalTensor& compress_lens, const OptionalTensor& compress_seq_offsets,
+                         const OptionalTensor& seq_lens, std::optional<std::string_view> cache_mode,
+                         at::Tensor& key_out, at::Tensor& value_out) {
+  key_out.copy_(key_cache);
+  value_out.copy_(value_cache);
+  ACLNN(aclnnScatterPaKvCache)(key, key_out, slot_mapping, value, value_out, compress_lens, compress_seq_offsets,
+                               seq_lens, cache_mode.value_or("Norm"), "", nullptr, nullptr);
+}
+
+void norm_rope_copies_into(const at::Tensor& kv, const at::Tensor& gamma, const at::Tensor& cos, const at::Tensor& sin,
+                           const at::Tensor& index, const at::Tensor& k_cache, const at::Tensor& ckv_cache,
+                           const OptionalTensor& k_rope_scale, const OptionalTensor& c_kv_scale,
+                           const OptionalTensor& k_rope_offset, const OptionalTensor& c_kv_offset,
+                           const OptionalTensor& v, double epsilon, std::string_view cache_mode, bool is_output_kv,
+                           at::Tensor& k_rope, at::Tensor& c_kv, at::Tensor& k_out, at::Tensor& ckv_out) {
+  k_out.copy_(k_cache);
+  ckv_out.copy_(ckv_cache);
+  ACLNN(aclnnKvRmsNormRopeCacheV2)(kv, gamma, cos, sin, index, k_out, ckv_out, k_rope_scale, c_kv_scale, k_rope_offset,
+                                   c_kv_offset, v, epsilon, cache_mode, is_output_kv, k_rope, c_kv);
+}
+
+void qkv_norm_rope_copies_into(const at::Tensor& qkv, const at::Tensor& q_gamma, const at::Tensor& k_gamma,
+                               const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& index,
+                               const at::Tensor& q_out, const at::Tensor& k_cache, const at::Tensor& v_cache,
+                               at::IntArrayRef qkv_size, at::IntArrayRef head_nums, const OptionalTensor& k_scale,
+                               const OptionalTensor& v_scale, const OptionalTensor& k_offset,
+                               const OptionalTensor& v_offset, double epsilon, std::string_view cache_mode,
+                               at::Tensor& q_copy, at::Tensor& k_copy, at::Tensor& v_copy) {
+  q_copy.copy_(q_out);
+  k_copy.copy_(k_cache);
+  v_copy.copy_(v_cache);
+  ACLNN(aclnnQkvRmsNormRopeCache)(qkv, q_gamma, k_gamma, cos, sin, index, q_copy, k_copy, v_copy, k_scale, v_scale,
+                                  k_offset, v_offset, qkv_size, head_nums, epsilon, cache_mode, nullptr, nullptr,
+                                  nullptr);
 }
 
 }  // namespace npu::ops

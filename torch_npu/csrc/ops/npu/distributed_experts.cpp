@@ -61,8 +61,9 @@ c10::SymInt records_of(const ExpertGroup& g, const at::Tensor& ids) {
   return ids.sym_numel().max(received_rows(g, ids, true) * 128);
 }
 
-void check_dispatch(const char* op, const ExpertGroup& g, const at::Tensor& x, const at::Tensor& ids,
-                    const OptionalTensor& scales, const OptionalTensor& weights, int64_t mode, int64_t count_kind) {
+void check_dispatch(const char* op, const ExpertGroup& g, const DispatchInput& in, const SpecialExperts& s) {
+  const auto& [x, ids, scales, mask, weights, mode, count_kind] = in;
+  check_expert_group(op, g, ids, mask, s);
   need_type(op, "x", x, {at::kHalf, at::kBFloat16, at::kFloat});
   need_dims(op, "x", x, {2});
   need_sizes(op, "expert_ids", ids, {x.sym_size(0), -1});
@@ -74,6 +75,17 @@ void check_dispatch(const char* op, const ExpertGroup& g, const at::Tensor& x, c
   need_type(op, "expert_scales", weights, {at::kFloat});
   if (given(weights)) need_sizes(op, "expert_scales", *weights, sizes_of(ids));
   check_number(op, "expert_token_nums_type", count_kind, {0, 1});
+}
+
+void check_dispatch_v2(const ExpertGroup& g, const DispatchInput& in, const SpecialExperts& s,
+                       const OptionalTensor& elastic, const OptionalTensor& performance,
+                       const std::optional<int64_t>& x_type, const std::optional<int64_t>& scales_type,
+                       const std::optional<int64_t>& type) {
+  constexpr const char* kOp = "npu_moe_distribute_dispatch_v2";
+  check_dispatch(kOp, g, in, s);
+  refuse_given(kOp, {{"elastic_info", elastic}, {"performance_info", performance}});
+  check_dtypes(kOp, {{"x_dtype", x_type, in.x}, {"scales_dtype", scales_type, in.scales}});
+  check_result_type(kOp, "y_dtype", type, in.mode == 0 ? in.x.scalar_type() : at::kChar);
 }
 
 void dispatch_into(const DispatchInput& in, const ExpertGroup& g, const DispatchOutput& out) {
@@ -100,6 +112,7 @@ void dispatch_v2_into(const DispatchInput& in, const ExpertGroup& g, const Speci
 
 void check_combine(const char* op, const ExpertGroup& g, const CombineInput& in, const SpecialExperts& s,
                    const SpecialOperands& operands) {
+  check_expert_group(op, g, in.ids, in.mask, s);
   need_dims(op, "expand_x", in.rows, {2});
   need_type(op, "expand_x", in.rows, {at::kHalf, at::kBFloat16, at::kFloat});
   need_type(op, "expert_scales", in.weights, {at::kFloat});
@@ -117,6 +130,23 @@ void check_combine(const char* op, const ExpertGroup& g, const CombineInput& in,
   const Sizes tokens{in.ids.sym_size(0), in.rows.sym_size(1)};
   need_sizes(op, "ori_x", operands.x, tokens);
   need_elements(op, "shared_expert_x", in.shared_x, {tokens[0] * tokens[1]});
+}
+
+void check_combine_v1(const ExpertGroup& g, const CombineInput& in, const RefusedScales& refused) {
+  constexpr const char* kOp = "npu_moe_distribute_combine";
+  check_combine(kOp, g, in, {}, {kNone, kNone, kNone, kNone});
+  refuse_given(kOp, {{"activation_scale", refused.activation},
+                     {"weight_scale", refused.weight},
+                     {"group_list", refused.groups},
+                     {"shared_expert_x", in.shared_x}});
+}
+
+void check_combine_v2(const ExpertGroup& g, const CombineInput& in, const SpecialExperts& s,
+                      const SpecialOperands& operands, const OptionalTensor& elastic,
+                      const OptionalTensor& performance) {
+  constexpr const char* kOp = "npu_moe_distribute_combine_v2";
+  check_combine(kOp, g, in, s, operands);
+  refuse_given(kOp, {{"elastic_info", elastic}, {"performance_info", performance}});
 }
 
 void combine_into(const CombineInput& in, const ExpertGroup& g, at::Tensor& out) {
@@ -142,9 +172,17 @@ void combine_v2_into(const CombineInput& in, const ExpertGroup& g, const Special
   }
 }
 
-void check_residual_norm(const char* op, const ResidualNorm& n, const CombineInput& in) {
-  need_elements(op, "residual_x", n.residual, {in.ids.sym_size(0) * in.rows.sym_size(1)});
-  need_sizes(op, "gamma", n.gamma, {in.rows.sym_size(1)});
+void check_combine_norm(const ExpertGroup& g, const CombineInput& in, const SpecialExperts& s,
+                        const SpecialOperands& operands, const ResidualNorm& n, const RefusedScales& refused,
+                        const OptionalTensor& elastic) {
+  constexpr const char* kOp = "npu_moe_distribute_combine_add_rms_norm";
+  check_combine(kOp, g, in, s, operands);
+  refuse_given(kOp, {{"activation_scale", refused.activation},
+                     {"weight_scale", refused.weight},
+                     {"group_list", refused.groups},
+                     {"elastic_info", elastic}});
+  need_elements(kOp, "residual_x", n.residual, {in.ids.sym_size(0) * in.rows.sym_size(1)});
+  need_sizes(kOp, "gamma", n.gamma, {in.rows.sym_size(1)});
 }
 
 void combine_norm_into(const CombineInput& in, const ExpertGroup& g, const SpecialExperts& s,

@@ -28,14 +28,12 @@ struct SpecialExperts {  // their numbers follow those of the others
   bool any() const { return zero || copy || constant; }
 };
 void check_expert_group(const char* op, const ExpertGroup& g, const at::Tensor& ids, const OptionalTensor& mask,
-                        const SpecialExperts& s = {});
+                        const SpecialExperts& s);
 
 // -- dispatch. The most rows that a rank can get decide the sizes.
 c10::SymInt received_rows(const ExpertGroup& g, const at::Tensor& ids, bool second);
 c10::SymInt received_counts(const ExpertGroup& g, const at::Tensor& ids, const OptionalTensor& weights);
 c10::SymInt records_of(const ExpertGroup& g, const at::Tensor& ids);
-void check_dispatch(const char* op, const ExpertGroup& g, const at::Tensor& x, const at::Tensor& ids,
-                    const OptionalTensor& scales, const OptionalTensor& weights, int64_t mode, int64_t count_kind);
 struct DispatchInput {
   const at::Tensor &x, &ids;
   const OptionalTensor &scales, &mask, &weights;
@@ -44,6 +42,11 @@ struct DispatchInput {
 struct DispatchOutput {
   at::Tensor &rows, &scales, &places, &counts, &ends, &tp_counts, &weights;
 };
+void check_dispatch(const char* op, const ExpertGroup& g, const DispatchInput& in, const SpecialExperts& s = {});
+void check_dispatch_v2(const ExpertGroup& g, const DispatchInput& in, const SpecialExperts& s,
+                       const OptionalTensor& elastic, const OptionalTensor& performance,
+                       const std::optional<int64_t>& x_type, const std::optional<int64_t>& scales_type,
+                       const std::optional<int64_t>& type);
 void dispatch_into(const DispatchInput& in, const ExpertGroup& g, const DispatchOutput& out);
 void dispatch_v2_into(const DispatchInput& in, const ExpertGroup& g, const SpecialExperts& s,
                       const DispatchOutput& out);
@@ -57,8 +60,15 @@ struct CombineInput {
 struct SpecialOperands {
   const OptionalTensor &x, &alpha1, &alpha2, &v;
 };
+struct RefusedScales {
+  const OptionalTensor &activation, &weight, &groups;
+};
 void check_combine(const char* op, const ExpertGroup& g, const CombineInput& in, const SpecialExperts& s,
                    const SpecialOperands& operands);
+void check_combine_v1(const ExpertGroup& g, const CombineInput& in, const RefusedScales& refused);
+void check_combine_v2(const ExpertGroup& g, const CombineInput& in, const SpecialExperts& s,
+                      const SpecialOperands& operands, const OptionalTensor& elastic,
+                      const OptionalTensor& performance);
 void combine_into(const CombineInput& in, const ExpertGroup& g, at::Tensor& out);
 void combine_v2_into(const CombineInput& in, const ExpertGroup& g, const SpecialExperts& s,
                      const SpecialOperands& operands, at::Tensor& out);
@@ -66,7 +76,9 @@ struct ResidualNorm {
   const at::Tensor &residual, &gamma;
   double eps;
 };
-void check_residual_norm(const char* op, const ResidualNorm& n, const CombineInput& in);
+void check_combine_norm(const ExpertGroup& g, const CombineInput& in, const SpecialExperts& s,
+                        const SpecialOperands& operands, const ResidualNorm& n, const RefusedScales& refused,
+                        const OptionalTensor& elastic);
 void combine_norm_into(const CombineInput& in, const ExpertGroup& g, const SpecialExperts& s,
                        const SpecialOperands& operands, const ResidualNorm& n, at::Tensor& y, at::Tensor& rstd,
                        at::Tensor& x);

@@ -1,4 +1,5 @@
 // Rows of experts: sizes and checks, see sizes.h.
+#include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
 
@@ -252,6 +253,41 @@ void check_replicas(const at::Tensor& ids, const at::Tensor& table, const Option
   need_sizes(kOp, "expert_scales", scales, sizes_of(ids));
   need_elements(kOp, "pruning_threshold", threshold, {ids.sym_size(1), 1});
   need_sizes(kOp, "active_mask", active, {ids.sym_size(0)});
+}
+
+void check_routing_quant(const at::Tensor& x, const at::Tensor& expert_idx, const OptionalTensor& scale,
+                         const OptionalTensor& offset, int64_t expert_capacity, int64_t expert_num,
+                         int64_t drop_pad_mode, int64_t expert_tokens_num_mode, int64_t quant_mode) {
+  constexpr const char* kOp = "npu_moe_init_routing_quant";
+  check_routing(kOp, expert_idx, {expert_num, expert_capacity, drop_pad_mode}, {});
+  check_number(kOp, "expert_tokens_num_mode", expert_tokens_num_mode, {0, 1, 2});
+  check_expert_rows(kOp, x, expert_idx, drop_pad_mode, quant_mode, expert_num, scale, offset);
+  check_number(kOp, "quant_mode", quant_mode, {0, 1});
+}
+
+void check_routing_v2(const at::Tensor& x, const at::Tensor& expert_idx, const OptionalTensor& scale,
+                      const OptionalTensor& offset, int64_t expert_capacity, int64_t expert_num, int64_t drop_pad_mode,
+                      int64_t expert_tokens_num_type, int64_t quant_mode, at::IntArrayRef active_expert_range,
+                      int64_t row_idx_type, std::optional<int64_t> x_dtype) {
+  constexpr const char* kOp = "npu_moe_init_routing_v2";
+  check_routing(kOp, expert_idx, {expert_num, expert_capacity, drop_pad_mode, expert_tokens_num_type, row_idx_type},
+                active_expert_range);
+  refuse_given(kOp, "x_dtype", x_dtype);
+  check_expert_rows(kOp, x, expert_idx, drop_pad_mode, quant_mode, expert_span(active_expert_range, expert_num), scale,
+                    offset);
+}
+
+void gate_into(const at::Tensor& x, int64_t k, const OptionalTensor& bias, const OptionalTensor& input_ids,
+               const OptionalTensor& tid2eid, int64_t k_group, int64_t group_count, int64_t group_select_mode,
+               int64_t renorm, int64_t norm_type, bool out_flag, double routed_scaling_factor, double eps,
+               at::Tensor& y, at::Tensor& expert_idx, at::Tensor& scores) {
+  if (given(input_ids)) {
+    ACLNN(aclnnMoeGatingTopKV2)(x, bias, input_ids, tid2eid, k, k_group, group_count, group_select_mode, renorm,
+                                norm_type, out_flag, routed_scaling_factor, eps, y, expert_idx, scores);
+  } else {
+    ACLNN(aclnnMoeGatingTopK)(x, bias, k, k_group, group_count, group_select_mode, renorm, norm_type, out_flag,
+                              routed_scaling_factor, eps, y, expert_idx, scores);
+  }
 }
 
 }  // namespace npu::ops

@@ -265,4 +265,90 @@ void experts_all_to_all_into(const GroupExperts& e, at::Tensor& y, at::Tensor& m
   }
 }
 
+void check_product_all_to_all(const at::Tensor& x1, const at::Tensor& x2, std::string_view hcom, int64_t world_size,
+                              const OptionalTensor& bias, at::OptionalIntArrayRef all2all_axes,
+                              std::optional<std::string_view> comm_mode) {
+  constexpr const char* kOp = "npu_matmul_all_to_all";
+  check_group_settings(kOp, hcom, comm_mode);
+  check_group_product(kOp, x1, x2, bias);
+  check_shares(kOp, "the columns of x2", x2.sym_size(1), world_size);
+  check_axes(kOp, all2all_axes, {-1, -2});
+}
+
+void check_all_to_all_product(const at::Tensor& x1, const at::Tensor& x2, std::string_view hcom, int64_t world_size,
+                              const OptionalTensor& bias, at::OptionalIntArrayRef all2all_axes,
+                              std::optional<std::string_view> comm_mode) {
+  constexpr const char* kOp = "npu_all_to_all_matmul";
+  check_group_settings(kOp, hcom, comm_mode);
+  check_shares(kOp, "the rows of x1", x1.sym_size(0), world_size);
+  check_all_to_all(kOp, x1, x2, bias, world_size, all2all_axes, {-2, -1});
+}
+
+void check_gathered_product(const char* op, const at::Tensor& a, const at::Tensor& b, const OptionalTensor& bias,
+                            const ProductScales& scales, int64_t ranks, const Gathering& g) {
+  check_group_settings(op, g.group, g.mode, g.turn);
+  check_world(op, ranks);
+  check_number(op, "gather_index", g.index, {0});
+  check_group_product(op, a, b, bias);
+  check_scales(op, a, b, scales);
+}
+
+void check_scattered_product(const char* op, const at::Tensor& a, const at::Tensor& b, const OptionalTensor& bias,
+                             const ProductScales& scales, int64_t ranks, const Reduction& r) {
+  check_group_settings(op, r.group, r.mode, r.turn, r.op);
+  check_group_product(op, a, b, bias);
+  check_shares(op, "the rows of the input", a.sym_size(0), ranks);
+  check_scales(op, a, b, scales);
+}
+
+static void check_quantized_product(const char* op, const at::Tensor& a, const at::Tensor& b,
+                                    const ProductScales& scales, const ProductTypes& types,
+                                    const OptionalTensor& quant_scale, const ProductBlocks& blocks) {
+  check_dtypes(op, {{"x1_dtype", types.a, a},
+                    {"x2_dtype", types.b, b},
+                    {"x1_scale_dtype", types.row, scales.row},
+                    {"x2_scale_dtype", types.column, scales.column}});
+  refuse_given(op, "quant_scale", quant_scale);
+  refuse_given(op, "group_sizes", blocks.groups);
+  check_number(op, "block_size", blocks.block, {0});
+  check_number(op, "amax_output", blocks.largest, {0});
+}
+
+void check_quantized_gather(const at::Tensor& a, const at::Tensor& b, const OptionalTensor& bias,
+                            const ProductScales& scales, int64_t ranks, const Gathering& g, const ProductTypes& types,
+                            const OptionalTensor& quant_scale, const ProductBlocks& blocks) {
+  constexpr const char* kOp = "npu_all_gather_quant_mm";
+  check_gathered_product(kOp, a, b, bias, scales, ranks, g);
+  check_quantized_product(kOp, a, b, scales, types, quant_scale, blocks);
+}
+
+void check_quantized_scatter(const at::Tensor& a, const at::Tensor& b, const OptionalTensor& bias,
+                             const ProductScales& scales, int64_t ranks, const Reduction& r, const ProductTypes& types,
+                             const OptionalTensor& quant_scale, const ProductBlocks& blocks) {
+  constexpr const char* kOp = "npu_quant_mm_reduce_scatter";
+  check_scattered_product(kOp, a, b, bias, scales, ranks, r);
+  check_quantized_product(kOp, a, b, scales, types, quant_scale, blocks);
+}
+
+void check_typed_all_reduce(const at::Tensor& x1, const at::Tensor& x2, const OptionalTensor& bias,
+                            const OptionalTensor& x3, const Reduction& r, const ReductionScales& s,
+                            at::OptionalIntArrayRef groups, const ProductTypes& types,
+                            const std::optional<int64_t>& type) {
+  constexpr const char* kOp = "npu_mm_all_reduce_base";
+  check_group_settings(kOp, r.group, r.mode, r.turn, r.op);
+  check_all_reduce(x1, x2, bias, x3, s);
+  refuse_given(kOp, "group_sizes", groups);
+  check_dtypes(kOp, {{"x1_dtype", types.a, x1},
+                     {"x2_dtype", types.b, x2},
+                     {"dequant_scale_dtype", types.column, s.column},
+                     {"pertoken_scale_dtype", types.row, s.row}});
+  check_result_type(kOp, "y_dtype", type, reduced_type(x1, s.column));
+}
+
+void check_counted_experts(const char* op, const GroupExperts& e, const OptionalTensor& sent_counts,
+                           const OptionalTensor& received_counts) {
+  check_group_experts(op, e, e.sent);
+  refuse_given(op, {{"send_counts_tensor", sent_counts}, {"recv_counts_tensor", received_counts}});
+}
+
 }  // namespace npu::ops

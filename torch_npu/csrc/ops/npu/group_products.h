@@ -85,5 +85,35 @@ c10::SymInt expert_columns(const at::Tensor& weight, bool transposed);
 Result shared_result(const OptionalTensor& x, const OptionalTensor& weight, bool transposed);
 void all_to_all_experts_into(const GroupExperts& e, at::Tensor& y, at::Tensor& mm_y, at::Tensor& permuted);
 void experts_all_to_all_into(const GroupExperts& e, at::Tensor& y, at::Tensor& mm_y);
+// -- what the arguments of one operator, or of two of a kind, have to be
+void check_product_all_to_all(const at::Tensor& x1, const at::Tensor& x2, std::string_view hcom, int64_t world_size,
+                              const OptionalTensor& bias, at::OptionalIntArrayRef all2all_axes,
+                              std::optional<std::string_view> comm_mode);
+void check_all_to_all_product(const at::Tensor& x1, const at::Tensor& x2, std::string_view hcom, int64_t world_size,
+                              const OptionalTensor& bias, at::OptionalIntArrayRef all2all_axes,
+                              std::optional<std::string_view> comm_mode);
+void check_gathered_product(const char* op, const at::Tensor& a, const at::Tensor& b, const OptionalTensor& bias,
+                            const ProductScales& scales, int64_t ranks, const Gathering& g);
+void check_scattered_product(const char* op, const at::Tensor& a, const at::Tensor& b, const OptionalTensor& bias,
+                             const ProductScales& scales, int64_t ranks, const Reduction& r);
+struct ProductTypes {  // as which types bytes are read, by PyTorch's numbers
+  const std::optional<int64_t>&a, &b, &row, &column;
+};
+struct ProductBlocks {  // of a quantized product: 0, and absent
+  at::OptionalIntArrayRef groups;
+  int64_t block, largest;
+};
+void check_quantized_gather(const at::Tensor& a, const at::Tensor& b, const OptionalTensor& bias,
+                            const ProductScales& scales, int64_t ranks, const Gathering& g, const ProductTypes& types,
+                            const OptionalTensor& quant_scale, const ProductBlocks& blocks);
+void check_quantized_scatter(const at::Tensor& a, const at::Tensor& b, const OptionalTensor& bias,
+                             const ProductScales& scales, int64_t ranks, const Reduction& r, const ProductTypes& types,
+                             const OptionalTensor& quant_scale, const ProductBlocks& blocks);
+void check_typed_all_reduce(const at::Tensor& x1, const at::Tensor& x2, const OptionalTensor& bias,
+                            const OptionalTensor& x3, const Reduction& r, const ReductionScales& s,
+                            at::OptionalIntArrayRef groups, const ProductTypes& types,
+                            const std::optional<int64_t>& type);
+void check_counted_experts(const char* op, const GroupExperts& e, const OptionalTensor& sent_counts,
+                           const OptionalTensor& received_counts);
 
 }  // namespace npu::ops

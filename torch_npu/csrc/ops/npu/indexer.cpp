@@ -214,4 +214,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> index_loss(
   return {made[0], made[1], made[2], loss.to(at::kFloat)};
 }
 
+void check_quantized_index(const at::Tensor& query, const at::Tensor& key, int64_t query_quant_mode,
+                           int64_t key_quant_mode, std::optional<int64_t> query_dtype,
+                           std::optional<int64_t> key_dtype) {
+  constexpr const char* kOp = "npu_quant_lightning_indexer";
+  check_number(kOp, "query_quant_mode", query_quant_mode, {0});
+  check_number(kOp, "key_quant_mode", key_quant_mode, {0});
+  check_dtypes(kOp, {{"query_dtype", query_dtype, query}, {"key_dtype", key_dtype, key}});
+}
+
 }  // namespace npu::ops

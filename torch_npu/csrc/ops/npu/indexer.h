@@ -40,5 +40,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> index_loss(
     const char* op, const MainAttention& main, const IndexRows& of, const OptionalTensor& indices,
     const OptionalTensor& largest_index, const OptionalTensor& sum_index, const ListedLengths& lengths,
     std::string_view layout, const Window& window);
+void check_quantized_index(const at::Tensor& query, const at::Tensor& key, int64_t query_quant_mode,
+                           int64_t key_quant_mode, std::optional<int64_t> query_dtype,
+                           std::optional<int64_t> key_dtype);
 
 }  // namespace npu::ops

@@ -171,4 +171,43 @@ at::OptionalIntArrayRef plain(at::OptionalSymIntArrayRef values) {
   return values ? at::OptionalIntArrayRef(C10_AS_INTARRAYREF_SLOW(*values)) : std::nullopt;
 }
 
+void check_masked_inference(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            InferenceShape shape, const OptionalTensor& table, const OptionalTensor& padding_mask,
+                            at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, int64_t sparse_mode) {
+  check_inference(op, query, key, value, shape, table, padding_mask);
+  check_lengths(op, query, shape, table, of_query, of_key, key);
+  check_number(op, "sparse_mode", sparse_mode, {0, 1, 2, 3, 4});
+}
+
+void check_inference_v2(const InferenceOperands& in, InferenceShape shape, const OptionalTensor& table,
+                        at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, int64_t sparse_mode,
+                        const InferenceScales& scales, const InferenceTypes& types,
+                        const InferenceScaleTypes& scale_types, const std::optional<int64_t>& out_type) {
+  constexpr const char* kOp = "npu_fused_infer_attention_score_v2";
+  check_masked_inference(kOp, in.query, in.key, in.value, shape, table, {}, of_query, of_key, sparse_mode);
+  refuse_given(kOp, "dequant_scale_query", scales.query);
+  refuse_given(kOp, "dequant_scale_key_rope", scales.key_rope);
+  refuse_given(kOp, "quant_scale_p", scales.softmax);
+  check_dtypes(kOp, {{"query_dtype", types.query, in.query},
+                     {"key_dtype", types.key, in.key, Reading::kPacked},
+                     {"value_dtype", types.value, in.value, Reading::kPacked},
+                     {"query_rope_dtype", types.query_rope, in.query_rope},
+                     {"key_rope_dtype", types.key_rope, in.key_rope},
+                     {"dequant_scale_query_dtype", scale_types.query, scales.query},
+                     {"dequant_scale_key_dtype", scale_types.key, scales.key},
+                     {"dequant_scale_value_dtype", scale_types.value, scales.value},
+                     {"dequant_scale_key_rope_dtype", scale_types.key_rope, scales.key_rope}});
+  refuse_given(kOp, "key_shared_prefix_dtype", types.key_prefix);
+  refuse_given(kOp, "value_shared_prefix_dtype", types.value_prefix);
+  check_result_type(kOp, "out_dtype", out_type, given(scales.out) ? at::kChar : in.query.scalar_type());
+}
+
+void check_inference_output(const at::Tensor& query, const at::Tensor& value, const std::optional<int64_t>& query_type,
+                            const std::optional<int64_t>& value_type, const OptionalTensor& out_scale,
+                            const std::optional<int64_t>& out_type) {
+  constexpr const char* kOp = "_npu_fused_infer_attention_score_v2_infer_output";
+  check_dtypes(kOp, {{"query_dtype", query_type, query}, {"value_dtype", value_type, value, Reading::kPacked}});
+  check_result_type(kOp, "out_dtype", out_type, given(out_scale) ? at::kChar : query.scalar_type());
+}
+
 }  // namespace npu::ops

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
 
@@ -179,6 +180,207 @@ c10::SymInt row_count(const at::Tensor& tensor) {
 c10::SymInt last_size(at::TensorList list) {
   TORCH_CHECK(!list.empty(), "an empty list of tensors");
   return list[0].sym_size(-1);
+}
+
+void check_norm_gradient_quant(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& rstd,
+                               const at::Tensor& gamma, const at::Tensor& scale_x, const OptionalTensor& offset_x,
+                               std::string_view quant_mode, std::optional<int64_t> dst_type) {
+  constexpr const char* kOp = "_npu_rms_norm_backward_quant";
+  check_same_sizes(kOp, dy, x);
+  check_gamma(kOp, x, gamma);
+  check_word(kOp, "quant_mode", quant_mode, {"static"});
+  check_int8(kOp, dst_type);
+  need_elements(kOp, "rstd", rstd, {x.sym_numel() / gamma.sym_numel()});
+  need_elements(kOp, "scale_x", scale_x, {1, x.sym_size(-1)});
+  need_elements(kOp, "offset_x", offset_x, {1, x.sym_size(-1)});
+}
+
+void check_dequant_swiglu(const at::Tensor& x, const OptionalTensor& quant_scale, const OptionalTensor& quant_offset,
+                          const OptionalTensor& group_index, int64_t quant_mode, std::optional<int64_t> dst_type,
+                          std::optional<int64_t> round_mode, std::optional<int64_t> activate_dim, int64_t swiglu_mode) {
+  constexpr const char* kOp = "npu_dequant_swiglu_quant";
+  check_number(kOp, "quant_mode", quant_mode, {0, 1});
+  check_number(kOp, "swiglu_mode", swiglu_mode, {0, 1});
+  check_number(kOp, "round_mode", round_mode.value_or(0), {0});
+  check_number(kOp, "activate_dim", activate_dim.value_or(-1) == x.dim() - 1 ? -1 : activate_dim.value_or(-1), {-1});
+  check_int8(kOp, dst_type);
+  check_gated_rows(kOp, x, group_index, quant_scale, quant_offset);
+}
+
+void check_swiglu_quant(const at::Tensor& x, const OptionalTensor& smooth_scales, const OptionalTensor& offsets,
+                        const OptionalTensor& group_index, int64_t quant_mode, int64_t group_list_type,
+                        std::optional<at::ScalarType> dst_type) {
+  constexpr const char* kOp = "npu_swiglu_quant";
+  check_number(kOp, "quant_mode", quant_mode, {0, 1});
+  check_number(kOp, "group_list_type", group_list_type, {0, 1});
+  check_int8(kOp, dst_type ? std::optional<int64_t>(static_cast<int64_t>(*dst_type)) : std::nullopt);
+  check_gated_rows(kOp, x, group_index, smooth_scales, offsets);
+}
+
+void check_add_norm_quant(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& gamma,
+                          const at::Tensor& scales1, const OptionalTensor& zero_points1, const OptionalTensor& beta,
+                          const OptionalTensor& scales2, const OptionalTensor& zero_points2, int64_t axis,
+                          std::optional<int64_t> dst_type) {
+  constexpr const char* kOp = "npu_add_rms_norm_quant";
+  check_same_sizes(kOp, x1, x2);
+  check_gamma(kOp, x1, gamma);
+  check_number(kOp, "axis", axis, {-1});
+  check_int8(kOp, dst_type);
+  check_norm_quant(kOp, x1, gamma, beta, scales1, zero_points1);
+  check_norm_quant(kOp, x1, gamma, beta, scales2, zero_points2);
+}
+
+void check_add_norm_dynamic_quant(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& gamma,
+                                  const OptionalTensor& smooth_scale1, const OptionalTensor& smooth_scale2,
+                                  const OptionalTensor& beta, std::optional<int64_t> y_dtype) {
+  constexpr const char* kOp = "npu_add_rms_norm_dynamic_quant";
+  check_same_sizes(kOp, x1, x2);
+  check_gamma(kOp, x1, gamma);
+  check_int8(kOp, y_dtype);
+  check_norm_quant(kOp, x1, gamma, beta, smooth_scale1, smooth_scale2);
+}
+
+void check_quant_matmul_gelu(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& x1_scale,
+                             const at::Tensor& x2_scale, const OptionalTensor& bias,
+                             std::optional<std::string_view> approximate) {
+  constexpr const char* kOp = "npu_quant_matmul_gelu";
+  check_word(kOp, "approximate", approximate.value_or("gelu_erf"), {"gelu_erf", "gelu_tanh"});
+  need_elements(kOp, "x1_scale", x1_scale, {1, row_count(x1)});
+  need_elements(kOp, "x2_scale", x2_scale, {1, x2.sym_size(-1)});
+  need_elements(kOp, "bias", bias, {x2.sym_size(-1)});
+}
+
+void check_grouped_block_quant(std::string_view round_mode, int64_t group_list_type, double dst_type_max) {
+  constexpr const char* kOp = "npu_grouped_dynamic_block_quant";
+  check_word(kOp, "round_mode", round_mode, {"rint"});
+  check_number(kOp, "group_list_type", group_list_type, {0});
+  TORCH_CHECK_NOT_IMPLEMENTED(dst_type_max == 0, kOp, ": dst_type_max goes with hifloat8, which is not implemented");
+}
+
+void check_rounded_quant_max(const at::Tensor& x, const at::Tensor& scale, std::string_view round_mode,
+                             int64_t dst_dtype, const OptionalTensor& group_list) {
+  constexpr const char* kOp = "npu_quant_max";
+  check_word(kOp, "round_mode", round_mode, {"rint"});
+  TORCH_CHECK_NOT_IMPLEMENTED(eight_bits(kOp, dst_dtype) != at::kChar, kOp,
+                              ": int8 is not implemented; float8_e5m2 and float8_e4m3fn are");
+  check_quant_max(x, scale, group_list);
+}
+
+void quant_max_into(const at::Tensor& x, const at::Tensor& scale, std::string_view round_mode,
+                    const OptionalTensor& group_list, at::Tensor& y, at::Tensor& largest) {
+  if (given(group_list)) {
+    ACLNN(aclnnGroupedQuantMax)(x, scale, *group_list, round_mode, acl_code(y.scalar_type()), y, largest);
+  } else {
+    ACLNN(aclnnQuantMax)(x, scale, round_mode, acl_code(y.scalar_type()), y, largest);
+  }
+}
+
+void check_fused_matmul(const OptionalTensor& x3, std::string_view fused_op_type) {
+  check_word("npu_fused_matmul", "fused_op_type", fused_op_type,
+             {"", "16cast32", "add", "mul", "gelu_erf", "gelu_tanh", "relu"});
+  TORCH_CHECK(given(x3) == (fused_op_type == "add" || fused_op_type == "mul"),
+              "npu_fused_matmul: x3 goes with add and mul alone");
+}
+
+void check_matmul_reduce_sum(const at::Tensor& x1, const at::Tensor& x2, const OptionalTensor& x1_scale,
+                             const OptionalTensor& x2_scale) {
+  TORCH_CHECK(given(x1_scale) && given(x2_scale), "npu_quant_matmul_reduce_sum: x1_scale and x2_scale are needed");
+  TORCH_CHECK(x1.dim() == 3 && x2.dim() == 3, "npu_quant_matmul_reduce_sum: operands have three dimensions, not ",
+              x1.dim(), " and ", x2.dim());
+}
+
+void check_quant_matmul_types(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& scale,
+                              const OptionalTensor& pertoken_scale, std::optional<int64_t> x1_dtype,
+                              std::optional<int64_t> x2_dtype, std::optional<int64_t> pertoken_scale_dtype,
+                              std::optional<int64_t> scale_dtype, at::OptionalIntArrayRef group_sizes,
+                              const OptionalTensor& y_scale) {
+  check_quant_matmul(x1, x2, group_sizes, y_scale);
+  check_dtypes("npu_quant_matmul", {{"x1_dtype", x1_dtype, x1},
+                                    {"x2_dtype", x2_dtype, x2},
+                                    {"pertoken_scale_dtype", pertoken_scale_dtype, pertoken_scale},
+                                    {"scale_dtype", scale_dtype, scale}});
+}
+
+void check_grouped_matmul_add(const char* op, const at::Tensor& input, const at::Tensor& x, const at::Tensor& weight,
+                              const at::Tensor& group_list, bool transpose_x, bool transpose_weight,
+                              int64_t group_type) {
+  check_number(op, "group_type", group_type, {2});
+  TORCH_CHECK_NOT_IMPLEMENTED(transpose_x && !transpose_weight, op,
+                              ": only transpose_x without transpose_weight is implemented");
+  check_grouped_add(op, input, x, weight, group_list);
+}
+
+void check_grouped_swiglu_quant(const at::Tensor& x, at::TensorList weight, at::TensorList weight_scale,
+                                const at::Tensor& x_scale, std::optional<at::TensorList> weight_assist_matrix,
+                                const OptionalTensor& bias, std::optional<int64_t> dequant_mode,
+                                std::optional<int64_t> dequant_dtype, std::optional<int64_t> quant_mode,
+                                std::optional<int64_t> quant_dtype, std::optional<int64_t> x_dtype,
+                                std::optional<int64_t> weight_dtype, std::optional<int64_t> weight_scale_dtype,
+                                std::optional<int64_t> x_scale_dtype) {
+  constexpr const char* kOp = "npu_grouped_matmul_swiglu_quant_v2";
+  refuse_given(kOp, "bias", bias);
+  check_number(kOp, "dequant_mode", dequant_mode.value_or(0), {0});
+  check_number(kOp, "quant_mode", quant_mode.value_or(0), {0});
+  check_int8(kOp, quant_dtype);
+  TORCH_CHECK(!weight.empty() && weight.size() == weight_scale.size(), kOp, ": ", weight.size(), " weights and ",
+              weight_scale.size(), " scales");
+  refuse_given(kOp, "weight_assist_matrix", weight_assist_matrix);
+  check_number(kOp, "dequant_dtype", dequant_dtype.value_or(6), {6});
+  check_dtypes(kOp, {{"x_dtype", x_dtype, x},
+                     {"weight_dtype", weight_dtype, weight},
+                     {"weight_scale_dtype", weight_scale_dtype, weight_scale},
+                     {"x_scale_dtype", x_scale_dtype, x_scale}});
+}
+
+void check_grouped_finalize(const at::Tensor& x, const at::Tensor& w, const OptionalTensor& scale,
+                            const OptionalTensor& offset, const OptionalTensor& pertoken_scale,
+                            std::optional<at::ScalarType> dtype, std::optional<int64_t> x_dtype,
+                            std::optional<int64_t> w_dtype, std::optional<int64_t> scale_dtype,
+                            std::optional<int64_t> pertoken_scale_dtype) {
+  constexpr const char* kOp = "npu_grouped_matmul_finalize_routing";
+  refuse_given(kOp, "offset", offset);
+  TORCH_CHECK(x.dim() == 2 && w.dim() == 3, kOp, ": x and w have two and three dimensions, not ", x.dim(), " and ",
+              w.dim());
+  TORCH_CHECK_NOT_IMPLEMENTED(!dtype || *dtype == at::kFloat, kOp, ": only float32 results are implemented");
+  check_dtypes(kOp, {{"x_dtype", x_dtype, x},
+                     {"w_dtype", w_dtype, w},
+                     {"scale_dtype", scale_dtype, scale},
+                     {"pertoken_scale_dtype", pertoken_scale_dtype, pertoken_scale}});
+}
+
+void check_transposed_quant_product(const at::Tensor& x1, const at::Tensor& x2, const OptionalTensor& bias,
+                                    std::optional<int64_t> batch_split_factor, std::optional<int64_t> x1_dtype,
+                                    std::optional<int64_t> x2_dtype) {
+  constexpr const char* kOp = "npu_transpose_quant_batchmatmul";
+  refuse_given(kOp, "bias", bias);
+  check_number(kOp, "batch_split_factor", batch_split_factor.value_or(1), {1});
+  check_dtypes(kOp, {{"x1_dtype", x1_dtype, x1}, {"x2_dtype", x2_dtype, x2}});
+}
+
+void check_dequant_product(const char* op, const at::Tensor& weight, int64_t dims, const OptionalTensor& bias,
+                           const OptionalTensor& x_offset, const std::optional<std::string_view>& mode) {
+  refuse_given(op, "bias", bias);
+  refuse_given(op, "x_offset", x_offset);
+  check_word(op, "quant_mode", mode.value_or("pertoken"), {"pertoken", "pertensor"});
+  TORCH_CHECK(weight.dim() == dims, op, ": quantized_weight has ", dims == 3 ? "three" : "two", " dimensions, not ",
+              weight.dim());
+}
+
+void check_plain_feed_forward(const FeedForwardScales& scales, std::string_view activation, const at::Tensor& x,
+                              const at::Tensor& w1, const at::Tensor& w2, at::OptionalIntArrayRef tokens,
+                              at::OptionalIntArrayRef ends, const std::optional<at::ScalarType>& type) {
+  constexpr const char* kOp = "npu_ffn";
+  refuse_given(kOp, {{"scale", scales.scale},
+                     {"offset", scales.offset},
+                     {"deq_scale1", scales.deq_scale1},
+                     {"deq_scale2", scales.deq_scale2},
+                     {"antiquant_scale1", scales.antiquant_scale1},
+                     {"antiquant_scale2", scales.antiquant_scale2},
+                     {"antiquant_offset1", scales.antiquant_offset1},
+                     {"antiquant_offset2", scales.antiquant_offset2}});
+  check_word(kOp, "activation", activation, {"relu", "gelu", "fastgelu", "silu", "swiglu", "geglu", "reglu"});
+  check_feed_forward(x, w1, w2, tokens, ends);
+  check_result_type(kOp, "output_dtype", type, x.scalar_type());
 }
 
 }  // namespace npu::ops

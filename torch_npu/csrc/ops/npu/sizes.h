@@ -120,6 +120,17 @@ void check_expert_rows(const char* op, const at::Tensor& x, const at::Tensor& ex
 c10::SymInt map_rows(const at::Tensor& tokens, const at::Tensor& map, std::optional<int64_t> wanted, bool padded);
 void check_map(const char* op, const at::Tensor& tokens, const at::Tensor& map, const OptionalTensor& probs,
                std::optional<int64_t> wanted, bool padded);
+void check_routing_quant(const at::Tensor& x, const at::Tensor& expert_idx, const OptionalTensor& scale,
+                         const OptionalTensor& offset, int64_t expert_capacity, int64_t expert_num,
+                         int64_t drop_pad_mode, int64_t expert_tokens_num_mode, int64_t quant_mode);
+void check_routing_v2(const at::Tensor& x, const at::Tensor& expert_idx, const OptionalTensor& scale,
+                      const OptionalTensor& offset, int64_t expert_capacity, int64_t expert_num, int64_t drop_pad_mode,
+                      int64_t expert_tokens_num_type, int64_t quant_mode, at::IntArrayRef active_expert_range,
+                      int64_t row_idx_type, std::optional<int64_t> x_dtype);
+void gate_into(const at::Tensor& x, int64_t k, const OptionalTensor& bias, const OptionalTensor& input_ids,
+               const OptionalTensor& tid2eid, int64_t k_group, int64_t group_count, int64_t group_select_mode,
+               int64_t renorm, int64_t norm_type, bool out_flag, double routed_scaling_factor, double eps,
+               at::Tensor& y, at::Tensor& expert_idx, at::Tensor& scores);
 
 // -- caches (cache_sizes.cpp)
 inline at::Tensor& writable(const at::Tensor& t) { return const_cast<at::Tensor&>(t); }
@@ -153,6 +164,37 @@ struct RopeCaches {
 };
 void check_rope_cache(const char* op, const at::Tensor& x, const RopeCaches& c, at::IntArrayRef splits,
                       int64_t quant_mode, std::string_view layout, std::string_view cache_mode);
+// -- the same for operators that write in place and those that copy before
+void check_cache_scatter(const char* op, const at::Tensor& key, const at::Tensor& value, const at::Tensor& key_cache,
+                         const at::Tensor& value_cache, const at::Tensor& slot_mapping,
+                         const OptionalTensor& compress_lens, const OptionalTensor& compress_seq_offsets,
+                         std::optional<std::string_view> cache_mode);
+void check_quant_scatter(const char* op, const at::Tensor& input, const at::Tensor& indices, const at::Tensor& updates,
+                         const at::Tensor& quant_scales, const OptionalTensor& quant_zero_points, int64_t axis,
+                         int64_t quant_axis, std::string_view reduce, std::optional<int64_t> dst_type,
+                         std::optional<std::string_view> round_mode);
+void check_norm_rope_v2(const char* op, const at::Tensor& kv, const at::Tensor& gamma, const at::Tensor& cos,
+                        const at::Tensor& sin, const at::Tensor& index, const at::Tensor& k_cache,
+                        const at::Tensor& ckv_cache, const OptionalTensor& v, std::string_view cache_mode,
+                        std::optional<int64_t> k_cache_dtype, std::optional<int64_t> ckv_cache_dtype);
+void scatter_copies_into(const at::Tensor& key, const at::Tensor& value, const at::Tensor& key_cache,
+                         const at::Tensor& value_cache, const at::Tensor& slot_mapping,
+                         const OptionalTensor& compress_lens, const OptionalTensor& compress_seq_offsets,
+                         const OptionalTensor& seq_lens, std::optional<std::string_view> cache_mode,
+                         at::Tensor& key_out, at::Tensor& value_out);
+void norm_rope_copies_into(const at::Tensor& kv, const at::Tensor& gamma, const at::Tensor& cos, const at::Tensor& sin,
+                           const at::Tensor& index, const at::Tensor& k_cache, const at::Tensor& ckv_cache,
+                           const OptionalTensor& k_rope_scale, const OptionalTensor& c_kv_scale,
+                           const OptionalTensor& k_rope_offset, const OptionalTensor& c_kv_offset,
+                           const OptionalTensor& v, double epsilon, std::string_view cache_mode, bool is_output_kv,
+                           at::Tensor& k_rope, at::Tensor& c_kv, at::Tensor& k_out, at::Tensor& ckv_out);
+void qkv_norm_rope_copies_into(const at::Tensor& qkv, const at::Tensor& q_gamma, const at::Tensor& k_gamma,
+                               const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& index,
+                               const at::Tensor& q_out, const at::Tensor& k_cache, const at::Tensor& v_cache,
+                               at::IntArrayRef qkv_size, at::IntArrayRef head_nums, const OptionalTensor& k_scale,
+                               const OptionalTensor& v_scale, const OptionalTensor& k_offset,
+                               const OptionalTensor& v_offset, double epsilon, std::string_view cache_mode,
+                               at::Tensor& q_copy, at::Tensor& k_copy, at::Tensor& v_copy);
 
 // -- attention of inference (inference_sizes.cpp). A cache may be paged, and an int32 of it hold eight columns.
 struct InferenceShape {
@@ -172,6 +214,30 @@ void check_ring(const at::Tensor& before, const at::Tensor& before_max, const at
                 const at::Tensor& now, const at::Tensor& now_max, const at::Tensor& now_sum, const OptionalTensor& ends,
                 std::string_view layout);
 at::OptionalIntArrayRef plain(at::OptionalSymIntArrayRef values);  // numbers that are known
+// Operands, lengths and, where the operator has one, sparse_mode.
+void check_masked_inference(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            InferenceShape shape, const OptionalTensor& table, const OptionalTensor& padding_mask,
+                            at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, int64_t sparse_mode = 0);
+struct InferenceTypes {  // as which types bytes are read, by PyTorch's numbers
+  const std::optional<int64_t>&query, &key, &value, &query_rope, &key_rope, &key_prefix, &value_prefix;
+};
+struct InferenceScaleTypes {
+  const std::optional<int64_t>&query, &key, &value, &key_rope;
+};
+struct InferenceScales {
+  const OptionalTensor &query, &key, &value, &key_rope, &softmax, &out;
+};
+struct InferenceOperands {
+  const at::Tensor &query, &key, &value;
+  const OptionalTensor &query_rope, &key_rope;
+};
+void check_inference_v2(const InferenceOperands& in, InferenceShape shape, const OptionalTensor& table,
+                        at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, int64_t sparse_mode,
+                        const InferenceScales& scales, const InferenceTypes& types,
+                        const InferenceScaleTypes& scale_types, const std::optional<int64_t>& out_type);
+void check_inference_output(const at::Tensor& query, const at::Tensor& value, const std::optional<int64_t>& query_type,
+                            const std::optional<int64_t>& value_type, const OptionalTensor& out_scale,
+                            const std::optional<int64_t>& out_type);
 
 // -- quantization behind other arithmetic (quant_sizes.cpp)
 Sizes blocked(const at::Tensor& x, int64_t rows, int64_t columns);  // one number a block of the last two dimensions
@@ -197,5 +263,65 @@ void check_feed_forward(const at::Tensor& x, const at::Tensor& w1, const at::Ten
 bool wants(const std::optional<std::array<bool, 2>>& mask, size_t i, bool otherwise);
 c10::SymInt last_size(at::TensorList list);
 c10::SymInt row_count(const at::Tensor& tensor);  // of rows along the last dimension; 0 where they have no columns
+// -- what the arguments of one operator, or of two of a kind, have to be
+void check_norm_gradient_quant(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& rstd,
+                               const at::Tensor& gamma, const at::Tensor& scale_x, const OptionalTensor& offset_x,
+                               std::string_view quant_mode, std::optional<int64_t> dst_type);
+void check_dequant_swiglu(const at::Tensor& x, const OptionalTensor& quant_scale, const OptionalTensor& quant_offset,
+                          const OptionalTensor& group_index, int64_t quant_mode, std::optional<int64_t> dst_type,
+                          std::optional<int64_t> round_mode, std::optional<int64_t> activate_dim, int64_t swiglu_mode);
+void check_swiglu_quant(const at::Tensor& x, const OptionalTensor& smooth_scales, const OptionalTensor& offsets,
+                        const OptionalTensor& group_index, int64_t quant_mode, int64_t group_list_type,
+                        std::optional<at::ScalarType> dst_type);
+void check_add_norm_quant(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& gamma,
+                          const at::Tensor& scales1, const OptionalTensor& zero_points1, const OptionalTensor& beta,
+                          const OptionalTensor& scales2, const OptionalTensor& zero_points2, int64_t axis,
+                          std::optional<int64_t> dst_type);
+void check_add_norm_dynamic_quant(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& gamma,
+                                  const OptionalTensor& smooth_scale1, const OptionalTensor& smooth_scale2,
+                                  const OptionalTensor& beta, std::optional<int64_t> y_dtype);
+void check_quant_matmul_gelu(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& x1_scale,
+                             const at::Tensor& x2_scale, const OptionalTensor& bias,
+                             std::optional<std::string_view> approximate);
+void check_grouped_block_quant(std::string_view round_mode, int64_t group_list_type, double dst_type_max);
+void check_rounded_quant_max(const at::Tensor& x, const at::Tensor& scale, std::string_view round_mode,
+                             int64_t dst_dtype, const OptionalTensor& group_list);
+void quant_max_into(const at::Tensor& x, const at::Tensor& scale, std::string_view round_mode,
+                    const OptionalTensor& group_list, at::Tensor& y, at::Tensor& largest);
+void check_fused_matmul(const OptionalTensor& x3, std::string_view fused_op_type);
+void check_matmul_reduce_sum(const at::Tensor& x1, const at::Tensor& x2, const OptionalTensor& x1_scale,
+                             const OptionalTensor& x2_scale);
+void check_quant_matmul_types(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& scale,
+                              const OptionalTensor& pertoken_scale, std::optional<int64_t> x1_dtype,
+                              std::optional<int64_t> x2_dtype, std::optional<int64_t> pertoken_scale_dtype,
+                              std::optional<int64_t> scale_dtype, at::OptionalIntArrayRef group_sizes,
+                              const OptionalTensor& y_scale);
+void check_grouped_matmul_add(const char* op, const at::Tensor& input, const at::Tensor& x, const at::Tensor& weight,
+                              const at::Tensor& group_list, bool transpose_x, bool transpose_weight,
+                              int64_t group_type);
+void check_grouped_swiglu_quant(const at::Tensor& x, at::TensorList weight, at::TensorList weight_scale,
+                                const at::Tensor& x_scale, std::optional<at::TensorList> weight_assist_matrix,
+                                const OptionalTensor& bias, std::optional<int64_t> dequant_mode,
+                                std::optional<int64_t> dequant_dtype, std::optional<int64_t> quant_mode,
+                                std::optional<int64_t> quant_dtype, std::optional<int64_t> x_dtype,
+                                std::optional<int64_t> weight_dtype, std::optional<int64_t> weight_scale_dtype,
+                                std::optional<int64_t> x_scale_dtype);
+void check_grouped_finalize(const at::Tensor& x, const at::Tensor& w, const OptionalTensor& scale,
+                            const OptionalTensor& offset, const OptionalTensor& pertoken_scale,
+                            std::optional<at::ScalarType> dtype, std::optional<int64_t> x_dtype,
+                            std::optional<int64_t> w_dtype, std::optional<int64_t> scale_dtype,
+                            std::optional<int64_t> pertoken_scale_dtype);
+void check_transposed_quant_product(const at::Tensor& x1, const at::Tensor& x2, const OptionalTensor& bias,
+                                    std::optional<int64_t> batch_split_factor, std::optional<int64_t> x1_dtype,
+                                    std::optional<int64_t> x2_dtype);
+void check_dequant_product(const char* op, const at::Tensor& weight, int64_t dims, const OptionalTensor& bias,
+                           const OptionalTensor& x_offset, const std::optional<std::string_view>& mode);
+struct FeedForwardScales {  // of quantized weights, which are not implemented
+  const OptionalTensor &scale, &offset, &deq_scale1, &deq_scale2;
+  const OptionalTensor &antiquant_scale1, &antiquant_scale2, &antiquant_offset1, &antiquant_offset2;
+};
+void check_plain_feed_forward(const FeedForwardScales& scales, std::string_view activation, const at::Tensor& x,
+                              const at::Tensor& w1, const at::Tensor& w2, at::OptionalIntArrayRef tokens,
+                              at::OptionalIntArrayRef ends, const std::optional<at::ScalarType>& type);
 
 }  // namespace npu::ops

@@ -307,4 +307,18 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> two_set_a
   return {made[0], made[1], made[2], made[3], made[4]};
 }
 
+void check_sparse_attention_of_bytes(const at::Tensor& key, const at::Tensor& value, int64_t key_quant_mode,
+                                     int64_t value_quant_mode, const OptionalTensor& key_dequant_scale,
+                                     const OptionalTensor& value_dequant_scale, int64_t attention_mode,
+                                     int64_t quant_scale_repo_mode, std::optional<int64_t> key_dtype,
+                                     std::optional<int64_t> value_dtype) {
+  constexpr const char* kOp = "npu_kv_quant_sparse_flash_attention";
+  refuse_given(kOp, {{"key_dequant_scale", key_dequant_scale}, {"value_dequant_scale", value_dequant_scale}});
+  check_number(kOp, "key_quant_mode", key_quant_mode, {2});
+  check_number(kOp, "value_quant_mode", value_quant_mode, {2});
+  check_number(kOp, "attention_mode", attention_mode, {2});
+  check_number(kOp, "quant_scale_repo_mode", quant_scale_repo_mode, {1});
+  check_dtypes(kOp, {{"key_dtype", key_dtype, key}, {"value_dtype", value_dtype, value}});
+}
+
 }  // namespace npu::ops

@@ -51,5 +51,10 @@ struct TwoSets {
 Triple two_set_attention(const TwoSets& of);  // largest, sum, out
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> two_set_attention_backward(
     const at::Tensor& grad, const TwoSets& of);
+void check_sparse_attention_of_bytes(const at::Tensor& key, const at::Tensor& value, int64_t key_quant_mode,
+                                     int64_t value_quant_mode, const OptionalTensor& key_dequant_scale,
+                                     const OptionalTensor& value_dequant_scale, int64_t attention_mode,
+                                     int64_t quant_scale_repo_mode, std::optional<int64_t> key_dtype,
+                                     std::optional<int64_t> value_dtype);
 
 }  // namespace npu::ops
