@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <limits>
@@ -38,6 +39,7 @@ struct Softmax {
   Tensor maximum, sum;  // [heads, rows, 1]
   Tensor weights;       // [heads, rows, keys], not yet divided by the sum
   Tensor sink;          // of the sink, not yet divided, [heads, rows, 1]
+  Tensor elsewhere;     // rows that see keys which this call does not have, [heads, rows, 1]; undefined: none do
 };
 
 // A row that sees nothing has the maximum and the sum 0.
@@ -63,7 +65,13 @@ Softmax softmax_again(const AttentionBlocks& call, Tensor scores, const Block& b
   out.maximum = call.statistic(*forward.maximum, b).narrow(2, 0, 1).to(call.type());
   out.sum = call.statistic(*forward.sum, b).narrow(2, 0, 1).to(call.type());
   out.weights = scores.sub_(out.maximum).exp_();
-  if (const Tensor sink = call.sinks(b); sink.defined()) out.sink = (sink - out.maximum).exp_();
+  Tensor here = out.weights.sum(2, true);
+  if (const Tensor sink = call.sinks(b); sink.defined()) {
+    out.sink = (sink - out.maximum).exp_();
+    here.add_(out.sink);
+  }
+  constexpr double kRounding = 1e-5;
+  out.elsewhere = here.sub_(out.sum).abs_().gt(out.sum * kRounding);
   return out;
 }
 
@@ -134,8 +142,10 @@ class Backward {
       applied = applied * kept;
     }
     add_product(dv, b, applied, dy);
-    const Tensor mean =
-        given(forward_.out) ? (dy * call_.queries(*forward_.out, b)).sum(2, true) : (d * w.weights).sum(2, true);
+    Tensor mean = (d * w.weights).sum(2, true);
+    if (w.elsewhere.defined() && given(forward_.out)) {  // the same of all keys, but rounded to the result's type
+      mean = at::where(w.elsewhere, (dy * call_.queries(*forward_.out, b)).sum(2, true), mean);
+    }
     if (sinks_.defined() && w.sink.defined()) {
       Tensor place = sinks_[&*b.sequence - call_.sequences().data()].narrow(0, b.head * call_.group(), mean.size(0));
       place.sub_((mean * w.sink.div(divisor)).sum({1, 2}));

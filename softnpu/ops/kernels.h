@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "softnpu/ops/attention.h"
+#include "softnpu/ops/bits.h"
 #include "softnpu/ops/experts.h"
 #include "softnpu/ops/frame.h"
 #include "softnpu/ops/fused.h"

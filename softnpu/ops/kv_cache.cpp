@@ -5,6 +5,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "softnpu/ops/bits.h"
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
@@ -20,10 +21,11 @@ Tensor by_rows(const Tensor& cache, std::string_view mode) {
 
 }  // namespace
 
-void cache_write(const Tensor& rows, const Tensor& slots, std::string_view mode, Tensor& cache) {
+void cache_write(const Tensor& of, const Tensor& slots, std::string_view mode, Tensor& cache) {
   if (!cache.defined() || cache.numel() == 0) return;
+  const Tensor rows = bits(of);
   TORCH_CHECK_NOT_IMPLEMENTED(rows.dim() == 3 || rows.dim() == 2, "rows of ", rows.dim(), " dimensions in a cache");
-  const Tensor view = by_rows(cache, mode);
+  const Tensor view = by_rows(bits(cache), mode);
   const Tensor all = slots.flatten().to(at::kLong), kept = all.ge(0).nonzero().squeeze(1);
   const Tensor slot = all.index_select(0, kept);
   TORCH_CHECK(rows.size(0) == all.numel(), rows.size(0), " rows and ", all.numel(), " slots of a cache");
@@ -34,7 +36,7 @@ void cache_write(const Tensor& rows, const Tensor& slots, std::string_view mode,
 
 void cache_read(const Tensor& cache, const Tensor& tables, const Tensor& lengths, const OptionalTensor& offset,
                 std::string_view mode, bool running, Tensor& rows) {
-  const Tensor view = by_rows(cache, mode);
+  const Tensor view = by_rows(bits(cache), mode);
   const int64_t block = view.size(1), count = rows.size(0), columns = view.size(2) * view.size(3);
   Tensor length = lengths.flatten().to(at::kLong);
   if (running) length = length.diff();
@@ -56,7 +58,7 @@ void cache_read(const Tensor& cache, const Tensor& tables, const Tensor& lengths
   const Tensor values = view.index({at::where(there, id, 0), position.remainder(block)}).reshape({-1, columns});
   Tensor out = at::zeros({count, columns}, view.options());
   out.narrow(0, 0, used.numel()).copy_(values.masked_fill(there.logical_not().unsqueeze(1), 0));
-  put(rows, out.reshape(rows.sizes()));
+  put_bits(rows, out.reshape(rows.sizes()));
 }
 
 void scatter_update(Tensor& data, const Tensor& indices, const Tensor& updates, int64_t axis) {

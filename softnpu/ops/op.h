@@ -184,8 +184,10 @@ aclnnStatus launch(const Op& op, aclOpExecutor* executor, aclrtStream stream) no
 aclnnStatus failed(const Op& op) noexcept;
 
 // Checks for rows of the table.
-bool check_broadcast(Plan& plan);        // every output has the shape its inputs broadcast to
-bool check_same_shape(Plan& plan);       // every tensor has the shape of the first
+bool check_broadcast(Plan& plan);   // every output has the shape its inputs broadcast to
+bool check_same_shape(Plan& plan);  // every tensor has the shape of the first
+bool check_quantized(
+    Plan& plan);  // 8-bit results have the first operand's shape, int32 perhaps an eighth of its last size
 bool check_same_lists(Plan& plan);       // every list has as many members as the first
 bool check_floating_result(Plan& plan);  // check_broadcast, and results of floating types
 bool check_lstm_cell(Plan& plan);        // these four: every shape of a recurrent network (recurrent_shapes.cpp)

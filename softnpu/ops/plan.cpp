@@ -230,6 +230,28 @@ bool check_same_shape(Plan& plan) {
   return true;
 }
 
+bool check_quantized(Plan& plan) {
+  constexpr int32_t kInt8 = 2, kInt32 = 3, kUint8 = 4, kFloat8From = 35;
+  const Arg* args = plan.args();
+  const TensorCopy* first = nullptr;
+  for (int i = 0; i < plan.nargs(); i++) {
+    const TensorCopy* t = args[i].kind == Kind::kTensor ? args[i].tensor : nullptr;
+    if (!t) continue;
+    if (!first) {
+      first = t;
+    } else if (args[i].out &&
+               (t->dtype == kInt8 || t->dtype == kUint8 || t->dtype == kInt32 || t->dtype >= kFloat8From)) {
+      if (same(t, first->sizes(), first->ndim)) continue;
+      const int last = first->ndim - 1;
+      const bool packed = t->dtype == kInt32 && last >= 0 && t->ndim == first->ndim &&
+                          std::equal(t->sizes(), t->sizes() + last, first->sizes()) &&
+                          t->sizes()[last] * 8 == first->sizes()[last];
+      if (!packed) return shape_error(plan, t, first->sizes(), first->ndim, "of the output is not the operand's");
+    }
+  }
+  return true;
+}
+
 bool check_same_lists(Plan& plan) {
   const Arg* first = nullptr;
   for (int i = 0; i < plan.nargs(); i++) {

@@ -105,9 +105,8 @@ void dequant_bias(const Tensor& x, const Tensor& weight_scale, const Maybe& row_
 
 void block_quant(const Tensor& x, double least, int64_t rows, int64_t columns, double most, Tensor& y, Tensor& scale) {
   TORCH_CHECK(rows > 0 && columns > 0, "aclnnDynamicBlockQuant: blocks of ", rows, " x ", columns);
-  const double high = most > 0 ? most : largest_of(y.scalar_type());
-  TORCH_CHECK_NOT_IMPLEMENTED(high > 0, "quantization to ", y.scalar_type(), " is not implemented");
   const Tensor value = wide(x);
+  const double high = most > 0 ? most : largest_of(y, value);
   const int64_t m = x.size(-2), n = x.size(-1), mb = (m + rows - 1) / rows, nb = (n + columns - 1) / columns;
   const Tensor padded = at::constant_pad_nd(value, {0, nb * columns - n, 0, mb * rows - m});
   const Tensor blocks = padded.unflatten(-1, {nb, columns}).unflatten(-3, {mb, rows});

@@ -52,7 +52,7 @@ void rms_norm_dynamic_quant(const Tensor& x1, const Tensor& x2, const Normed& no
   if (given(norm.beta)) y = y + wide(*norm.beta);
   put(sum, x);
   const auto one = [&](bool asked, const Maybe& smooth, Tensor& out, Tensor& scale) {
-    if (!asked || !out.defined() || out.numel() != y.numel()) return;
+    if (!asked || !out.defined() || (out.numel() != y.numel() && !packs(out, y))) return;
     const Tensor found = put_dynamic_rows(out, given(smooth) ? y * wide(*smooth) : y);
     if (scale.defined()) put_if_fits(scale, found);
   };

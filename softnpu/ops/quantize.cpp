@@ -11,18 +11,10 @@
 #include <limits>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
 namespace {
-
-void put_rounded(Tensor& out, const Tensor& value) {
-  const at::ScalarType type = out.scalar_type();
-  TORCH_CHECK(type == at::kChar || type == at::kByte || type == at::kInt, "quantization to ", type,
-              " is not implemented");
-  const double low = type == at::kChar ? -128 : type == at::kByte ? 0 : -2147483648.0;
-  const double high = type == at::kChar ? 127 : type == at::kByte ? 255 : 2147483647.0;
-  put(out, value.to(at::kDouble).round().clamp_(low, high));
-}
 
 // Eight 4-bit integers of an int32, the lowest bits first, along `dim`.
 Tensor unpacked(const Tensor& packed, int64_t dim) {
@@ -58,11 +50,12 @@ void dynamic_quant(const Tensor& x, const OptionalTensor& smooth, const Optional
   Tensor step, shift;
   if (offset.defined()) {
     const Tensor high = value.amax(-1, true);
-    step = (high - value.amin(-1, true)) / 255;
-    shift = at::where(step.eq(0), num(0.0), 127 - high / step);
+    const double most = largest_of(y, value);
+    step = (high - value.amin(-1, true)) / (most - lowest_of(y, value));
+    shift = at::where(step.eq(0), num(0.0), most - high / step);
     put(offset, shift.squeeze(-1));
   } else {
-    step = value.abs().amax(-1, true) / 127;
+    step = value.abs().amax(-1, true) / largest_of(y, value);
   }
   const Tensor scaled = value / step.masked_fill(step.eq(0), 1);
   put_rounded(y, shift.defined() ? scaled + shift : scaled);
@@ -77,7 +70,8 @@ void quantize(const Tensor& x, const Tensor& scale, const OptionalTensor& offset
     shape.at(at::maybe_wrap_dim(axis, x.dim())) = t.numel();
     return wide(t).reshape(shape);
   };
-  Tensor value = divide ? (wide(x) / along(scale)).round() : wide(x) * along(scale);
+  Tensor value = divide ? wide(x) / along(scale) : wide(x) * along(scale);
+  if (divide && at::isIntegralType(out.scalar_type(), false)) value.round_();
   if (passed(offset)) value = value + along(*offset);
   put_rounded(out, value);
 }

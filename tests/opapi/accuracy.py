@@ -182,7 +182,8 @@ class Judge:
 
     def overflow(self, op: str, values: dict) -> Iterator[Finding]:
         for factor in LARGE:
-            call = self.typed(op, self.changed(op, values, lambda t, factor=factor: t * factor), F16)
+            grown = self.changed(op, values, lambda t, f=factor: (t.float() if t.itemsize == 1 else t) * f)
+            call = self.typed(op, grown, F16)
             exact = call and self.typed(op, call[0], F64)
             if not exact:
                 continue

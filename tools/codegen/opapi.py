@@ -29,7 +29,7 @@ LONGEST = 200  # characters of an expression
 SHARDS = 8  # an operator's shard depends on its name alone
 KEYS = {"run", "fast", "check", "cost", "nullable", "needed", "structs", "header"}
 KEYS |= {"group", "prepare", "workspace", "steps"}  # of a script
-CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists"}
+CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists", "quantized"}
 CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
 RULES = {"elements": "kElements", "matmul": "kMatmul", "convolution": "kConvolution", "serial": "kSerial"}
 

@@ -1,0 +1,136 @@
+"""Types whose elements an operator only moves, judged by the same move of their bits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.opapi.cases import garbage
+
+BITS = {
+    torch.bool: torch.uint8,
+    torch.uint16: torch.int16,
+    torch.uint32: torch.int32,
+    torch.uint64: torch.int64,
+    torch.float8_e4m3fn: torch.uint8,
+    torch.float8_e5m2: torch.uint8,
+    torch.float8_e8m0fnu: torch.uint8,
+    torch.complex32: torch.int32,
+    torch.int8: torch.int8,
+    torch.int32: torch.int32,
+    torch.int64: torch.int64,
+    torch.float32: torch.int32,
+}
+CACHED = [dtype for dtype in BITS if not dtype.is_complex]
+
+
+def values(dtype: torch.dtype, *sizes: int) -> torch.Tensor:
+    """Any bits that are no NaN: large numbers too, that no other type holds."""
+    generator = torch.Generator().manual_seed(3)
+    wide = torch.randint(-(2**62), 2**62, sizes, generator=generator)
+    if dtype == torch.bool:
+        return wide % 2 == 0
+    if dtype.is_floating_point or dtype.is_complex:
+        return (wide % 7 + 1).to(torch.float32).to(dtype)
+    return wide.to(BITS[dtype]).view(dtype)
+
+
+def same(got: torch.Tensor, wanted: torch.Tensor) -> None:
+    assert got.dtype == wanted.dtype and got.shape == wanted.shape
+    assert torch.equal(got.contiguous().view(BITS[got.dtype]), wanted.contiguous().view(BITS[got.dtype]))
+
+
+def moved(dtype: torch.dtype, function, *tensors: torch.Tensor) -> torch.Tensor:
+    return function(*(t.view(BITS[dtype]) for t in tensors)).contiguous().view(dtype)
+
+
+index = torch.tensor([2, 0, 3])
+MOVES = {
+    "aclnnReflectionPad1d": ((2, 5), {"padding": [2, 1]}, lambda x: torch.cat([x[:, [2, 1]], x, x[:, [3]]], 1)),
+    "aclnnReplicationPad1d": ((2, 5), {"padding": [2, 1]}, lambda x: torch.cat([x[:, [0, 0]], x, x[:, [4]]], 1)),
+    "aclnnReflectionPad2d": (
+        (1, 3, 4), {"padding": [1, 0, 2, 0]}, lambda x: x[:, [2, 1, 0, 1, 2]][:, :, [1, 0, 1, 2, 3]],
+    ),
+    "aclnnReplicationPad3d": (
+        (1, 2, 3, 4), {"padding": [1, 0, 0, 1, 0, 0]}, lambda x: x[:, :, [0, 1, 2, 2]][:, :, :, [0, 0, 1, 2, 3]],
+    ),
+    "aclnnGather": ((4, 3), {"dim": 0, "index": index.view(1, 3)}, lambda x: x.gather(0, index.view(1, 3))),
+    "aclnnIndexSelect": ((4, 3), {"dim": 0, "index": index}, lambda x: x[index]),
+    "aclnnTake": ((4, 3), {"index": index}, lambda x: x.flatten()[index]),
+    "aclnnTril": ((4, 3), {"diagonal": 0}, torch.tril),
+    "aclnnTriu": ((4, 3), {"diagonal": 1}, lambda x: x.triu(1)),
+    "aclnnIm2col": (
+        (1, 2, 3, 4),
+        {"kernelSize": [2, 2], "dilation": [1, 1], "padding": [1, 0], "stride": [1, 2]},
+        lambda x: torch.nn.functional.unfold(x.double(), (2, 2), padding=(1, 0), stride=(1, 2)).to(x.dtype)
+        if x.dtype != torch.int64
+        else torch.stack([
+            torch.nn.functional.unfold(part.double(), (2, 2), padding=(1, 0), stride=(1, 2)).long()
+            for part in (x >> 32, x & 0xFFFFFFFF)
+        ]).mul(torch.tensor([2**32, 1]).view(2, 1, 1, 1)).sum(0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize("dtype", BITS, ids=str)
+@pytest.mark.parametrize("op", MOVES)
+def test_moves(npu, op, dtype, strided):
+    sizes, attributes, reference = MOVES[op]
+    x = values(dtype, *sizes)
+    expected = moved(dtype, reference, x)
+    given = x.transpose(-1, -2).contiguous().transpose(-1, -2) if strided else x
+    same(npu.call(op, self=given, out=garbage(expected), **attributes)["out"], expected)
+
+
+@pytest.mark.parametrize("dtype", BITS, ids=str)
+def test_rows_are_written(npu, dtype):
+    x, rows, into = values(dtype, 4, 3), values(dtype, 3, 3).flip(0), torch.tensor([2, 0, 3])
+    expected = x.clone().view(BITS[dtype])
+    expected[into] = rows.view(BITS[dtype])
+    expected = expected.view(dtype)
+    call = npu.call("aclnnIndexCopy", selfRef=x, dim=0, index=into, source=rows, outRef=garbage(x))
+    same(call["outRef"], expected)
+    same(npu.call("aclnnInplaceIndexCopy", selfRef=x, dim=0, index=into, source=rows)["selfRef"], expected)
+
+
+@pytest.mark.parametrize("dtype", CACHED, ids=str)
+def test_caches(npu, dtype):
+    """Blocks of two rows: slots 3 and 0 are written, then the rows of block 1 and 0 are read."""
+    cache, rows = values(dtype, 3, 2, 1, 4), values(dtype, 2, 1, 4).flip(0)
+    written = npu.call(
+        "aclnnScatterPaKvCache",
+        key=rows, keyCacheRef=cache, value=rows, valueCacheRef=cache.clone(), slotMapping=torch.tensor([3, 0]),
+        compressLensOptional=None, compressSeqOffsetOptional=None, seqLensOptional=None, cacheModeOptional="Norm",
+        scatterModeOptional="", stridesOptional=None, offsetsOptional=None,
+    )  # fmt: skip
+    expected = cache.clone().view(BITS[dtype])
+    expected[1, 1], expected[0, 0] = rows[0].view(BITS[dtype]), rows[1].view(BITS[dtype])
+    same(written["keyCacheRef"], expected.view(dtype))
+    same(written["valueCacheRef"], expected.view(dtype))
+    read = npu.call(
+        "aclnnGatherPaKvCache",
+        keyCache=cache, valueCache=cache, blockTables=torch.tensor([[1, 0]], dtype=torch.int32),
+        seqLens=torch.tensor([3], dtype=torch.int32), keyRef=garbage(values(dtype, 3, 1, 4)),
+        valueRef=garbage(values(dtype, 3, 1, 4)), seqOffsetOptional=None, cacheMode="Norm", isSeqLensCumsum=False,
+    )  # fmt: skip
+    flat = cache.view(BITS[dtype])
+    same(read["keyRef"], torch.stack([flat[1, 0], flat[1, 1], flat[0, 0]]).view(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.int32])
+def test_order_of_wide_unsigned_integers(npu, dtype):
+    """The largest have the sign bit of the integer of their size."""
+    x = values(dtype, 7)
+    plain = sorted((int(v), i) for i, v in enumerate(x.tolist()))
+    call = npu.call(
+        "aclnnTopk", self=x, k=3, dim=0, largest=True, sorted=True, valuesOut=garbage(x[:3]),
+        indicesOut=torch.zeros(3, dtype=torch.int64),
+    )  # fmt: skip
+    assert call["valuesOut"].tolist() == [v for v, _ in plain[:-4:-1]]
+    assert call["indicesOut"].tolist() == [i for _, i in plain[:-4:-1]]
+    call = npu.call(
+        "aclnnKthvalue", self=x, k=2, dim=0, keepdim=False, valuesOut=garbage(x[0]),
+        indicesOut=torch.zeros((), dtype=torch.int64),
+    )  # fmt: skip
+    assert (call["valuesOut"].item(), call["indicesOut"].item()) == plain[1]
