@@ -113,6 +113,17 @@ def test_a_product_with_a_quantized_weight(npu, op, dtype):
     compare(npu, op, inputs, {"y": expected}, rtol=1e-2, atol=1e-3 if dtype == torch.float32 else 4)
 
 
+@pytest.mark.parametrize("op", ["aclnnWeightQuantBatchMatmulV3", "aclnnWeightQuantBatchMatmulNz"])
+def test_a_product_with_a_weight_of_four_bits(npu, op):
+    """Eight of a row in each int32, the first in the lowest bits."""
+    x, scale = rand(3, 4), rand(1, 8)
+    weight = torch.randint(-8, 8, (4, 8), generator=torch.Generator().manual_seed(2))
+    words = [sum((n & 15) << 4 * i for i, n in enumerate(row)) for row in weight.tolist()]
+    packed = torch.tensor([[w - 2**32 if w >= 2**31 else w] for w in words], dtype=torch.int32)
+    expected = {"y": x @ (weight * scale)}
+    compare(npu, op, {"x": x, "weight": packed, "antiquantScale": scale}, expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_rows_of_experts_with_counts(npu, dtype):
     x = rand(4, 3, dtype=dtype)
