@@ -109,6 +109,27 @@ void moe_expert_rows(const Tensor& x, const Tensor& experts, const OptionalTenso
   if (row_scales.defined()) put_if_fits(row_scales, found);
 }
 
+void moe_plain_expert_rows(const Tensor& x, const Tensor& experts, const PlainExpertRows& o, Tensor& rows,
+                           Tensor& numbers, Tensor& counts, Tensor& before_capacity) {
+  const char* const op = "aclnnMoeInitRoutingV2";
+  TORCH_CHECK(o.active >= 0 && o.capacity >= 0 && o.experts >= 0, op, ": activeNum ", o.active, ", expertCapacity ",
+              o.capacity, " and expertNum ", o.experts, " are not negative");
+  TORCH_CHECK(o.padded == 0 || o.padded == 1, op, ": dropPadMode ", o.padded, " is not 0 or 1");
+  TORCH_CHECK(o.flag >= 0 && o.flag <= 2, op, ": expertTokensCountOrCumsumFlag ", o.flag, " is not 0 to 2");
+  TORCH_CHECK(o.padded == 0 || (o.experts > 0 && o.capacity > 0), op,
+              ": dropPadMode 1 needs an expertNum and an expertCapacity");
+  TORCH_CHECK(x.dim() == 2 && experts.size(0) == x.size(0), op, ": expertIdx is ", experts.sizes(), " for x of ",
+              x.sizes());
+  const bool all = o.experts == 0 && experts.numel() > 0;
+  const int64_t count = all ? experts.max().item<int64_t>() + 1 : o.experts;
+  Tensor none;
+  moe_expert_rows(
+      x, experts.dim() == 1 ? experts.unsqueeze(1) : experts, std::nullopt, std::nullopt,
+      {.active = o.active, .capacity = o.capacity, .experts = count, .padded = o.padded, .counts = o.flag == 1 ? 0 : 1},
+      {rows, numbers, o.flag != 0 && o.padded == 0 ? counts : none, none,
+       o.before_capacity && o.padded == 1 ? &before_capacity : nullptr});
+}
+
 void moe_rows_of_ranks(const Tensor& tokens, const Tensor& counts, const OptionalTensor& scales, bool running,
                        bool scatter, Tensor& rows, Tensor& row_scales, Tensor& numbers, Tensor& totals) {
   // The expert of each row, rank by rank; a stable sort by it is the order wanted.

@@ -48,6 +48,13 @@ struct ExpertRowsMade {
 };
 void moe_expert_rows(const at::Tensor& x, const at::Tensor& experts, const std::optional<at::Tensor>& scale,
                      const std::optional<at::Tensor>& offset, const ExpertRows& options, const ExpertRowsMade& made);
+// The form without quantization: `flag` is 0 no counts, 1 running sums, 2 counts; without a number of experts all that are named count.
+struct PlainExpertRows {
+  int64_t active = 0, capacity = 0, experts = 0, padded = 0, flag = 0;
+  bool before_capacity = false;
+};
+void moe_plain_expert_rows(const at::Tensor& x, const at::Tensor& experts, const PlainExpertRows& options,
+                           at::Tensor& rows, at::Tensor& numbers, at::Tensor& counts, at::Tensor& before_capacity);
 void moe_rows_of_ranks(const at::Tensor& tokens, const at::Tensor& counts, const std::optional<at::Tensor>& scales,
                        bool running, bool scatter, at::Tensor& rows, at::Tensor& row_scales, at::Tensor& numbers,
                        at::Tensor& totals);

@@ -1,0 +1,92 @@
+// See hyper.h.
+#include "softnpu/ops/hyper.h"
+
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softmax.h>
+
+#include "softnpu/ops/kernels.h"
+
+namespace softnpu::ops::kernels {
+namespace {
+
+void check_mix(const char* op, const Tensor& x, const StreamMix& mix) {
+  TORCH_CHECK(x.dim() == 3 || x.dim() == 4, op, ": x is ", x.sizes(), ", three or four dimensions are expected");
+  const auto need = [&](const char* name, const Tensor& t, std::vector<int64_t> last) {
+    std::vector<int64_t> sizes(x.sizes().begin(), x.sizes().end() - 2);
+    sizes.insert(sizes.end(), last.begin(), last.end());
+    TORCH_CHECK(t.sizes() == sizes, op, ": ", name, " is ", t.sizes(), ", ", IntArrayRef(sizes), " is expected");
+  };
+  const int64_t n = x.size(-2);
+  if (passed(mix.between)) need("hRes", *mix.between, {n, n});
+  need("hOut", mix.result, {x.size(-1)});
+  need("hPost", mix.of_result, {n});
+}
+
+}  // namespace
+
+void mix_streams(const Tensor& x, const StreamMix& mix, Tensor& out) {
+  check_mix("aclnnMhcPost", x, mix);
+  const Tensor kept = passed(mix.between) ? at::matmul(wide(*mix.between).transpose(-1, -2), wide(x)) : wide(x);
+  put(out, kept + wide(mix.of_result).unsqueeze(-1) * wide(mix.result).unsqueeze(-2));
+}
+
+void mix_streams_backward(const Tensor& gradient, const Tensor& x, const StreamMix& mix,
+                          const StreamMixGradients& made) {
+  check_mix("aclnnMhcPostBackward", x, mix);
+  TORCH_CHECK(gradient.sizes() == x.sizes(), "aclnnMhcPostBackward: gradOutput is ", gradient.sizes(), " for x of ",
+              x.sizes());
+  const Tensor d = wide(gradient);
+  put(made.x, passed(mix.between) ? at::matmul(wide(*mix.between), d) : d);
+  put(made.between, at::matmul(wide(x), d.transpose(-1, -2)));
+  put(made.result, (d * wide(mix.of_result).unsqueeze(-1)).sum(-2));
+  put(made.of_result, (d * wide(mix.result).unsqueeze(-2)).sum(-1));
+}
+
+void stream_weights(const Tensor& x, const StreamWeights& of, const StreamWeightsMade& made) {
+  const char* const op = "aclnnMhcPre";
+  TORCH_CHECK(x.dim() == 3 || x.dim() == 4, op, ": x is ", x.sizes(), ", three or four dimensions are expected");
+  const int64_t n = x.size(-2), columns = n * x.size(-1), parts = of.alpha.numel();
+  TORCH_CHECK(parts == 2 || parts == 3, op, ": alpha has ", parts, " elements, 2 or 3 are expected");
+  const int64_t outputs = 2 * n + (parts == 3 ? n * n : 0);
+  TORCH_CHECK(of.phi.dim() == 2 && of.phi.size(0) == outputs && of.phi.size(1) == columns, op, ": phi is ",
+              of.phi.sizes(), ", [", outputs, ", ", columns, "] is expected");
+  TORCH_CHECK(of.bias.numel() == outputs, op, ": bias is ", of.bias.sizes(), ", [", outputs, "] is expected");
+  TORCH_CHECK(!passed(of.gamma) || of.gamma->numel() == columns, op, ": gamma has not ", columns, " elements");
+  const Tensor streams = wide(x), flat = streams.flatten(-2), alpha = wide(of.alpha), bias = wide(of.bias).flatten();
+  const Tensor inv_rms = at::rsqrt(flat.square().mean(-1) + of.norm_eps);
+  const Tensor scaled = passed(of.gamma) ? flat * wide(*of.gamma).flatten() : flat;
+  const Tensor mix = at::matmul(scaled, wide(of.phi).t()), w = mix * inv_rms.unsqueeze(-1);
+  const auto part = [&](int64_t i, int64_t count) {
+    return w.narrow(-1, i * n, count) * alpha[i] + bias.narrow(0, i * n, count);
+  };
+  const Tensor pre = at::sigmoid(part(0, n)) + of.eps;
+  put(made.input, (pre.unsqueeze(-1) * streams).sum(-2));
+  put(made.post, at::sigmoid(part(1, n)) * 2);
+  if (made.between.defined()) {
+    if (parts == 3) {
+      put(made.between, part(2, n * n).reshape(made.between.sizes()));
+    } else {
+      made.between.zero_();
+    }
+  }
+  put(made.inv_rms, inv_rms);
+  put(made.mix, mix);
+  put(made.pre, pre);
+}
+
+void doubly_stochastic(const Tensor& x, double eps, int64_t rounds, Tensor& out, const Tensor& norms,
+                       const Tensor& sums) {
+  const char* const op = "aclnnMhcSinkhorn";
+  TORCH_CHECK((x.dim() == 3 || x.dim() == 4) && x.size(-1) == x.size(-2), op, ": x is ", x.sizes(),
+              ", square matrices are expected");
+  TORCH_CHECK(rounds >= 1 && rounds <= 100, op, ": numIters is ", rounds, ", 1 to 100 are expected");
+  TORCH_CHECK_NOT_IMPLEMENTED((!norms.defined() || norms.numel() == 0) && (!sums.defined() || sums.numel() == 0), op,
+                              ": normOut and sumOut, the steps on the way, are not implemented; pass null");
+  Tensor y = at::softmax(wide(x), -1) + eps;
+  for (int64_t i = 1; i < 2 * rounds; i++) y = y / (y.sum(i % 2 == 0 ? -1 : -2, true) + eps);
+  put(out, y);
+}
+
+}  // namespace softnpu::ops::kernels

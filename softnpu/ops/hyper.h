@@ -1,0 +1,38 @@
+// Hyper connections: streams [.., n, columns] of a network, mixed with the result of a layer. Sums are fp32. Who calls it: expressions of
+// ops/aclnn.yaml that name it as their header.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace softnpu::ops::kernels {
+
+// weights of streams [.., n, n] (none: as they are), of the layer's result [.., columns] in each stream [.., n]
+struct StreamMix {
+  const std::optional<at::Tensor>& between;
+  const at::Tensor &result, &of_result;
+};
+void mix_streams(const at::Tensor& x, const StreamMix& mix, at::Tensor& out);
+struct StreamMixGradients {
+  at::Tensor &x, &between, &result, &of_result;
+};
+void mix_streams_backward(const at::Tensor& gradient, const at::Tensor& x, const StreamMix& mix,
+                          const StreamMixGradients& made);
+
+// The weights themselves, of the streams normalized together: phi [outputs, n * columns], alpha [2 or 3], bias [outputs].
+struct StreamWeights {
+  const at::Tensor &phi, &alpha, &bias;
+  const std::optional<at::Tensor>& gamma;
+  double norm_eps, eps;
+};
+struct StreamWeightsMade {
+  at::Tensor &input, &post, &between, &inv_rms, &mix, &pre;
+};
+void stream_weights(const at::Tensor& x, const StreamWeights& weights, const StreamWeightsMade& made);
+
+// A softmax of rows whose columns and rows are divided by their sums in turn; `norms` and `sums` of the steps are refused.
+void doubly_stochastic(const at::Tensor& x, double eps, int64_t rounds, at::Tensor& out, const at::Tensor& norms,
+                       const at::Tensor& sums);
+
+}  // namespace softnpu::ops::kernels

@@ -1,0 +1,14 @@
+// Overlaps of boxes. Who calls it: expressions of ops/aclnn.yaml that name it as their header.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+namespace softnpu::ops::kernels {
+
+// Boxes (x1, y1, x2, y2): over the union ("iou") or over the second box ("iof"), of all pairs [m, n] or row by row [m, 1].
+void box_overlap(const at::Tensor& boxes, const at::Tensor& others, std::string_view mode, double eps, bool aligned,
+                 at::Tensor& out);
+
+}  // namespace softnpu::ops::kernels

@@ -1,0 +1,94 @@
+// See quant_forms.h.
+#include "softnpu/ops/quant_forms.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/where.h>
+
+#include "softnpu/ops/rounded.h"
+
+namespace softnpu::ops::kernels {
+namespace {
+
+Tensor in_mode(const char* op, const Tensor& t, std::string_view mode) {
+  if (mode == "floor") return t.floor();
+  if (mode == "ceil") return t.ceil();
+  if (mode == "trunc") return t.trunc();
+  TORCH_CHECK(mode == "round" || mode == "rint" || mode.empty(), op, ": roundMode ", mode,
+              " is not round, rint, floor, ceil or trunc");
+  return t.round();
+}
+
+// Smooth scales: one a column, or a row of them for each group of rows.
+Tensor smoothed(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups) {
+  const Tensor value = wide(x);
+  if (!given(smooth)) return value;
+  TORCH_CHECK(smooth->size(-1) == x.size(-1), "aclnnDynamicQuant: smoothScales is ", smooth->sizes(), " for ",
+              x.size(-1), " columns");
+  if (!given(groups)) return value * wide(*smooth);
+  TORCH_CHECK(smooth->dim() == 2 && smooth->size(0) == groups->numel(), "aclnnDynamicQuant: smoothScales is ",
+              smooth->sizes(), " for ", groups->numel(), " groups");
+  const Tensor row = at::arange(value.numel() / std::max<int64_t>(value.size(-1), 1), groups->options());
+  const Tensor group =
+      at::searchsorted(groups->contiguous(), row, false, /*right=*/true).clamp_max(smooth->size(0) - 1);
+  return value * wide(*smooth).index_select(0, group).reshape(value.sizes());
+}
+
+}  // namespace
+
+void static_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, bool twice,
+                  std::string_view rounding, int64_t type, Tensor& y) {
+  const char* const op = "aclnnAscendQuant";
+  TORCH_CHECK_NOT_IMPLEMENTED(type == 2, op, ": dstType ", type, " is not implemented; 2 (int8) is");
+  TORCH_CHECK(y.sizes() == x.sizes(), op, ": y is ", y.sizes(), " for x of ", x.sizes());
+  Tensor value = wide(x) * wide(scale);
+  if (twice) value = value * wide(scale);
+  if (passed(offset)) value = value + wide(*offset);
+  put_rounded(y, in_mode(op, value, rounding));
+}
+
+void dynamic_quant_form(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups,
+                        const DynamicForm& form, Tensor& y, Tensor& scale, Tensor& offset) {
+  const char* const op = "aclnnDynamicQuant";
+  TORCH_CHECK_NOT_IMPLEMENTED(form.type != 3 && form.type != 29 && form.type != 34, op, ": dstType ", form.type,
+                              " is not implemented; 2 (int8), 35 and 36 (float8) are");
+  TORCH_CHECK_NOT_IMPLEMENTED(form.largest == 0, op, ": dstTypeMax ", form.largest, " is not implemented; it is 0");
+  TORCH_CHECK(x.dim() > 1, op, ": x is ", x.sizes(), ", two dimensions are expected");
+  const bool tensor = form.mode == "pertensor", channel = form.mode == "perchannel";
+  TORCH_CHECK(tensor || channel || form.mode == "pertoken" || form.mode.empty(), op, ": quantMode ", form.mode,
+              " is not pertoken, pertensor or perchannel");
+  TORCH_CHECK(form.symmetric || offset.defined(), op, ": offsetOut is needed where isSymmetrical is false");
+  if (x.numel() == 0) return;
+  const Tensor value = smoothed(x, smooth, groups);
+  std::vector<int64_t> dims;
+  for (int64_t i = 0; i < x.dim(); i++) {
+    if (tensor || i == x.dim() - (channel ? 2 : 1)) dims.push_back(i);
+  }
+  const double high = largest_of(y, value), low = lowest_of(y, value);
+  Tensor step, shift;
+  if (form.symmetric) {
+    step = value.abs().amax(dims, true).div_(high);
+  } else {
+    const Tensor top = value.amax(dims, true);
+    step = (top - value.amin(dims, true)).div_(high - low);
+    shift = at::where(step.eq(0), num(0.0), high - top / step);
+  }
+  const Tensor scaled = value / step.masked_fill(step.eq(0), 1);
+  put_rounded(y, shift.defined() ? scaled + shift : scaled);
+  const auto keep = [&](Tensor& out, const char* name, const Tensor& found) {
+    TORCH_CHECK(out.numel() == found.numel(), op, ": ", name, " is ", out.sizes(), " for ", found.numel(), " numbers");
+    put(out, found.reshape(out.sizes()));
+  };
+  keep(scale, "scaleOut", step);
+  if (shift.defined()) keep(offset, "offsetOut", shift);
+}
+
+void quant_param_form(const Tensor& scale, const OptionalTensor& offset, int64_t mode, Tensor& out) {
+  TORCH_CHECK(mode == 0 || mode == 1, "aclnnTransQuantParamV3: roundMode ", mode, " is not 0 or 1");
+  if (mode == 0) return quant_param(scale, offset, out);
+  // Half of what is cut off carries into the bits that stay.
+  const Tensor bits = scale.contiguous().view(at::kInt).to(at::kLong) + 0x1000;
+  quant_param(bits.bitwise_and(0xFFFFE000).to(at::kInt).view(at::kFloat), offset, out);
+}
+
+}  // namespace softnpu::ops::kernels

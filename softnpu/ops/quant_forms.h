@@ -1,0 +1,29 @@
+// Other forms of quantization: by a scale with a choice of rounding, by the largest value of a row, a column or the whole tensor, and the
+// 64 bits of a scale. Arithmetic is fp32. Who calls it: expressions of ops/aclnn.yaml that name it as their header.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string_view>
+
+namespace softnpu::ops::kernels {
+
+// x * scale + offset, the scale twice with `twice`; `rounding` is round, floor, ceil or trunc, `type` a number of aclDataType.
+void static_quant(const at::Tensor& x, const at::Tensor& scale, const std::optional<at::Tensor>& offset, bool twice,
+                  std::string_view rounding, int64_t type, at::Tensor& y);
+
+struct DynamicForm {
+  std::string_view mode{};  // pertoken (also without a name), pertensor, perchannel
+  bool symmetric = true;
+  int64_t type = 2;    // a number of aclDataType; the result's own type decides
+  double largest = 0;  // of HIFLOAT8 alone: refused
+};
+void dynamic_quant_form(const at::Tensor& x, const std::optional<at::Tensor>& smooth,
+                        const std::optional<at::Tensor>& groups, const DynamicForm& form, at::Tensor& y,
+                        at::Tensor& scale, at::Tensor& offset);
+
+// mode 0 cuts the scale after 19 bits, 1 rounds it to them.
+void quant_param_form(const at::Tensor& scale, const std::optional<at::Tensor>& offset, int64_t mode, at::Tensor& out);
+
+}  // namespace softnpu::ops::kernels
