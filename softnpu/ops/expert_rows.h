@@ -59,6 +59,17 @@ void moe_rows_of_ranks(const at::Tensor& tokens, const at::Tensor& counts, const
                        bool running, bool scatter, at::Tensor& rows, at::Tensor& row_scales, at::Tensor& numbers,
                        at::Tensor& totals);
 
+// -- expert_kinds.cpp. Ranges [first, end) of experts that are zero, a copy of the token, or alpha1 * token + alpha2 * v.
+struct ExpertTerms {
+  const std::optional<at::Tensor>&x1, &x2, &bias, &scales, &experts;
+};
+struct ExpertKinds {
+  const std::optional<at::Tensor>&x, &alpha1, &alpha2, &v;
+  at::IntArrayRef zero, copy, constant;
+};
+void moe_sum_kinds(const at::Tensor& expanded, const at::Tensor& rows, const ExpertTerms& terms,
+                   const ExpertKinds& kinds, int64_t mode, int64_t k, at::Tensor& out);
+
 // -- routing_map.cpp. The map is [tokens, experts]. `padded`: each expert has as many rows as the others.
 void map_permute(const at::Tensor& tokens, const at::Tensor& map, const std::optional<at::Tensor>& probs, bool padded,
                  at::Tensor& rows, at::Tensor& row_probs, at::Tensor& places);

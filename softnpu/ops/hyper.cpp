@@ -1,10 +1,12 @@
 // See hyper.h.
 #include "softnpu/ops/hyper.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/stack.h>
 
 #include "softnpu/ops/kernels.h"
 
@@ -74,6 +76,54 @@ void stream_weights(const Tensor& x, const StreamWeights& of, const StreamWeight
   put(made.inv_rms, inv_rms);
   put(made.mix, mix);
   put(made.pre, pre);
+}
+
+void stream_weights_backward(const Tensor& x, const Tensor& phi, const Tensor& alpha, const OptionalTensor& gamma,
+                             double eps, const StreamWeightGradients& d, const StreamWeightsKept& kept,
+                             const StreamWeightGradientsMade& made) {
+  const char* const op = "aclnnMhcPreBackward";
+  TORCH_CHECK(x.dim() == 3 || x.dim() == 4, op, ": x is ", x.sizes(), ", three or four dimensions are expected");
+  const int64_t n = x.size(-2), outputs = 2 * n + n * n;
+  TORCH_CHECK(alpha.numel() == 3, op, ": alpha has ", alpha.numel(), " elements, 3 are expected");
+  const auto need = [&](const char* name, const Tensor& t, std::vector<int64_t> last) {
+    std::vector<int64_t> sizes(x.sizes().begin(), x.sizes().end() - 2);
+    sizes.insert(sizes.end(), last.begin(), last.end());
+    TORCH_CHECK(t.sizes() == sizes, op, ": ", name, " is ", t.sizes(), ", ", IntArrayRef(sizes), " is expected");
+  };
+  need("gradHIn", d.input, {x.size(-1)});
+  need("gradHPost", d.post, {n});
+  need("gradHRes", d.between, {n, n});
+  need("invRms", kept.inv_rms, {});
+  need("hMix", kept.mix, {outputs});
+  need("hPre", kept.pre, {n});
+  need("hPost", kept.post, {n});
+  if (passed(d.x_post)) need("gradXPost", *d.x_post, {n, x.size(-1)});
+  TORCH_CHECK(phi.dim() == 2 && phi.size(0) == outputs && phi.size(1) == n * x.size(-1), op, ": phi is ", phi.sizes());
+  TORCH_CHECK(!passed(gamma) || gamma->numel() == phi.size(1), op, ": gamma has not ", phi.size(1), " elements");
+  const Tensor streams = wide(x), flat = streams.flatten(-2), input = wide(d.input).unsqueeze(-2), a = wide(alpha);
+  const Tensor inv = wide(kept.inv_rms).unsqueeze(-1), mix = wide(kept.mix), w = mix * inv;
+  const Tensor pre = wide(kept.pre), gate = pre - eps, post = wide(kept.post);
+  const Tensor before[] = {(input * streams).sum(-1) * gate * (1 - gate), wide(d.post) * post * (1 - post / 2),
+                           wide(d.between).flatten(-2)};
+  std::vector<Tensor> of_w, of_bias, of_alpha;
+  for (int64_t i = 0; i < 3; i++) {
+    of_alpha.push_back((before[i] * w.narrow(-1, i * n, before[i].size(-1))).sum());
+    of_bias.push_back(before[i].flatten(0, -2).sum(0));
+    of_w.push_back(before[i] * a[i]);
+  }
+  const Tensor dw = at::cat(of_w, -1), dmix = dw * inv, dinv = (dw * mix).sum(-1, true);
+  const Tensor by_gamma = passed(gamma) ? wide(*gamma).flatten() : Tensor();
+  const Tensor scaled = passed(gamma) ? flat * by_gamma : flat, dscaled = at::matmul(dmix, wide(phi));
+  put(made.phi, at::matmul(dmix.flatten(0, -2).t(), scaled.flatten(0, -2)));
+  put(made.alpha, at::stack(of_alpha).reshape(made.alpha.sizes()));
+  put(made.bias, at::cat(of_bias).reshape(made.bias.sizes()));
+  if (made.gamma.defined() && passed(gamma)) {
+    put(made.gamma, (dscaled * flat).flatten(0, -2).sum(0).reshape(made.gamma.sizes()));
+  }
+  // inv = (mean(x^2) + eps)^-1/2
+  const Tensor dflat = (passed(gamma) ? dscaled * by_gamma : dscaled) - dinv * inv.pow(3) * flat / phi.size(1);
+  const Tensor dx = dflat.reshape(streams.sizes()) + input * pre.unsqueeze(-1);
+  put(made.x, passed(d.x_post) ? dx + wide(*d.x_post) : dx);
 }
 
 void doubly_stochastic(const Tensor& x, double eps, int64_t rounds, Tensor& out, const Tensor& norms,

@@ -31,6 +31,21 @@ struct StreamWeightsMade {
 };
 void stream_weights(const at::Tensor& x, const StreamWeights& weights, const StreamWeightsMade& made);
 
+// Gradients of stream_weights, of what it made. `x_post`: a gradient of the streams that is added.
+struct StreamWeightGradients {
+  const at::Tensor &input, &post, &between;
+  const std::optional<at::Tensor>& x_post;
+};
+struct StreamWeightsKept {
+  const at::Tensor &inv_rms, &mix, &pre, &post;
+};
+struct StreamWeightGradientsMade {
+  at::Tensor &x, &phi, &alpha, &bias, &gamma;
+};
+void stream_weights_backward(const at::Tensor& x, const at::Tensor& phi, const at::Tensor& alpha,
+                             const std::optional<at::Tensor>& gamma, double eps, const StreamWeightGradients& gradients,
+                             const StreamWeightsKept& kept, const StreamWeightGradientsMade& made);
+
 // A softmax of rows whose columns and rows are divided by their sums in turn; `norms` and `sums` of the steps are refused.
 void doubly_stochastic(const at::Tensor& x, double eps, int64_t rounds, at::Tensor& out, const at::Tensor& norms,
                        const at::Tensor& sums);

@@ -1,8 +1,11 @@
 // See overlap.h.
 #include "softnpu/ops/overlap.h"
 
+#include <ATen/ops/atan.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
+
+#include <numbers>
 
 #include "softnpu/ops/kernels.h"
 
@@ -27,6 +30,37 @@ void box_overlap(const Tensor& boxes, const Tensor& others, std::string_view mod
   const Tensor found = both / (whole + eps);
   TORCH_CHECK(found.sizes() == out.sizes(), op, ": overlap is ", out.sizes(), ", ", found.sizes(), " is expected");
   put(out, found);
+}
+
+void complete_overlap(const Tensor& boxes, const Tensor& others, bool centred, bool cross, std::string_view mode,
+                      Tensor& out, Tensor& angle) {
+  const char* const op = "aclnnCIoU";
+  TORCH_CHECK_NOT_IMPLEMENTED(mode == "iou", op, ": mode ", mode, " is not implemented; iou is");
+  TORCH_CHECK(boxes.dim() == 2 && others.dim() == 2 && boxes.size(0) == 4 && others.size(0) == 4, op, ": bBoxes ",
+              boxes.sizes(), " and gtBoxes ", others.sizes(), " are not [4, m] and [4, n]");
+  TORCH_CHECK(cross || boxes.size(1) == others.size(1), op, ": boxes of one row each are ", boxes.size(1), " and ",
+              others.size(1));
+  const auto corner = [&](const Tensor& t, int64_t i) {
+    const Tensor all = wide(t);
+    if (!centred) return all[i];
+    return i < 2 ? all[i] - all[i + 2] / 2 : all[i - 2] + all[i] / 2;
+  };
+  const auto a = [&](int64_t i) { return cross ? corner(boxes, i).unsqueeze(1) : corner(boxes, i); };
+  const auto b = [&](int64_t i) { return corner(others, i); };
+  const double eps = 1e-9;
+  const Tensor w1 = a(2) - a(0), h1 = a(3) - a(1) + eps, w2 = b(2) - b(0), h2 = b(3) - b(1) + eps;
+  const auto shared = [&](int64_t i) {
+    return (at::minimum(a(i + 2), b(i + 2)) - at::maximum(a(i), b(i))).clamp_min(0);
+  };
+  const auto outer = [&](int64_t i) { return at::maximum(a(i + 2), b(i + 2)) - at::minimum(a(i), b(i)); };
+  const Tensor both = shared(0) * shared(1), iou = both / (w1 * h1 + w2 * h2 - both + eps);
+  const Tensor distance = ((b(0) + b(2) - a(0) - a(2)).square() + (b(1) + b(3) - a(1) - a(3)).square()) / 4;
+  const Tensor turn = at::atan(w2 / h2) - at::atan(w1 / h1);
+  const Tensor v = turn.square() * (4 / (std::numbers::pi * std::numbers::pi));
+  const Tensor found = iou - distance / (outer(0).square() + outer(1).square() + eps) - v / (1 - iou + v + eps) * v;
+  TORCH_CHECK(found.numel() == out.numel(), op, ": overlap is ", out.sizes(), " for ", found.numel(), " pairs");
+  put(out, found.reshape(out.sizes()));
+  put(angle, turn.reshape(angle.sizes()));
 }
 
 }  // namespace softnpu::ops::kernels

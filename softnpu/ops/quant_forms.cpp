@@ -2,6 +2,8 @@
 #include "softnpu/ops/quant_forms.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/where.h>
 
@@ -89,6 +91,47 @@ void quant_param_form(const Tensor& scale, const OptionalTensor& offset, int64_t
   // Half of what is cut off carries into the bits that stay.
   const Tensor bits = scale.contiguous().view(at::kInt).to(at::kLong) + 0x1000;
   quant_param(bits.bitwise_and(0xFFFFE000).to(at::kInt).view(at::kFloat), offset, out);
+}
+
+void gelu_quant(const Tensor& x, const OptionalTensor& scale, const OptionalTensor& offset, const GeluForm& form,
+                Tensor& y, Tensor& out_scale) {
+  const char* const op = "aclnnGeluQuant";
+  TORCH_CHECK(form.approximate == "none" || form.approximate == "tanh", op, ": approximate ", form.approximate,
+              " is not none or tanh");
+  TORCH_CHECK_NOT_IMPLEMENTED(form.rounding == "rint", op, ": roundMode ", form.rounding,
+                              " is not implemented; rint is");
+  TORCH_CHECK_NOT_IMPLEMENTED(form.type != 34, op, ": dstType 34 (HIFLOAT8) is not implemented");
+  const bool fixed = form.mode == "static";
+  TORCH_CHECK(fixed || form.mode == "dynamic", op, ": quantMode ", form.mode, " is not static or dynamic");
+  TORCH_CHECK(!fixed || given(scale), op, ": inputScale is needed with quantMode static");
+  TORCH_CHECK(fixed || !given(offset), op, ": inputOffset goes with quantMode static");
+  TORCH_CHECK(x.dim() > (fixed ? 0 : 1) && y.sizes() == x.sizes(), op, ": self is ", x.sizes(), ", y ", y.sizes());
+  Tensor value = at::gelu(wide(x), form.approximate);
+  if (given(scale)) value = value * wide(*scale);
+  if (fixed) return put_rounded(y, given(offset) ? value + wide(*offset) : value);
+  if (x.numel() == 0) return;
+  const Tensor found = put_dynamic_rows(y, value);
+  if (out_scale.defined()) put(out_scale, found.squeeze(-1));
+}
+
+void quant_convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& scale,
+                       const OptionalTensor& offset, const QuantConvolution& form, Tensor& out) {
+  const char* const op = "aclnnQuantConvolution";
+  TORCH_CHECK_NOT_IMPLEMENTED(!form.transposed && !given(offset) && form.offset_x == 0, op,
+                              ": transposed, offset and offsetx are not implemented");
+  TORCH_CHECK((x.dim() == 4 || x.dim() == 5) && weight.dim() == x.dim(), op, ": input ", x.sizes(), " and weight ",
+              weight.sizes(), " have not four or five dimensions");
+  const int64_t channels = weight.size(0);
+  TORCH_CHECK(scale.numel() == channels && bias.numel() == channels, op, ": scale is ", scale.sizes(), " for ",
+              channels, " channels, or bias is not as long");
+  std::vector<int64_t> across(x.dim(), 1);
+  across[1] = channels;
+  const std::vector<int64_t> none(x.dim() - 2, 0);
+  Tensor y = at::convolution(x.to(at::kDouble), weight.to(at::kDouble), {}, form.stride, form.padding, form.dilation,
+                             false, none, form.groups);
+  y = y * scale.to(at::kDouble).reshape(across) + bias.to(at::kDouble).reshape(across);
+  TORCH_CHECK(y.sizes() == out.sizes(), op, ": output is ", out.sizes(), ", ", y.sizes(), " is expected");
+  put(out, y);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -26,4 +26,21 @@ void dynamic_quant_form(const at::Tensor& x, const std::optional<at::Tensor>& sm
 // mode 0 cuts the scale after 19 bits, 1 rounds it to them.
 void quant_param_form(const at::Tensor& scale, const std::optional<at::Tensor>& offset, int64_t mode, at::Tensor& out);
 
+// Gelu, then a scale that is given ("static", with an offset) or one a row ("dynamic").
+struct GeluForm {
+  std::string_view approximate, mode, rounding;
+  int64_t type;
+};
+void gelu_quant(const at::Tensor& x, const std::optional<at::Tensor>& scale, const std::optional<at::Tensor>& offset,
+                const GeluForm& form, at::Tensor& y, at::Tensor& out_scale);
+
+// A convolution of int8 operands, exact, times a scale a channel, plus a bias.
+struct QuantConvolution {
+  at::IntArrayRef stride, padding, dilation;
+  bool transposed;
+  int64_t groups, offset_x;
+};
+void quant_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& scale,
+                       const std::optional<at::Tensor>& offset, const QuantConvolution& form, at::Tensor& out);
+
 }  // namespace softnpu::ops::kernels
