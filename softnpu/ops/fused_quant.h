@@ -87,4 +87,16 @@ void grouped_finalize(const at::Tensor& x, const at::Tensor& weight, const Maybe
                       const Maybe& row_scale, const Maybe& groups, int64_t list_type, const Finalized& f,
                       at::Tensor& out);
 
+// What forms of products of groups have and nothing here computes.
+inline void refuse_forms(at::TensorList assistance, const Maybe& bias, int64_t dequantization, int64_t quantization) {
+  for (const at::Tensor& t : assistance)
+    TORCH_CHECK_NOT_IMPLEMENTED(!t.defined() || t.numel() == 0, "weightAssistMatrix is not implemented");
+  TORCH_CHECK_NOT_IMPLEMENTED(!bias || !bias->defined() || bias->numel() == 0, "bias is not implemented");
+  TORCH_CHECK_NOT_IMPLEMENTED(dequantization == 0 && quantization == 0, "dequantMode ", dequantization,
+                              " and quantMode ", quantization, " are not implemented; 0 and 0 are");
+}
+inline void not_turned(bool first, bool second) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!first && !second, "transposed operands are not implemented");
+}
+
 }  // namespace softnpu::ops::kernels

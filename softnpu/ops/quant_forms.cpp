@@ -1,6 +1,7 @@
 // See quant_forms.h.
 #include "softnpu/ops/quant_forms.h"
 
+#include <ATen/WrapDimUtils.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/gelu.h>
@@ -36,17 +37,33 @@ Tensor smoothed(const Tensor& x, const OptionalTensor& smooth, const OptionalTen
   return value * wide(*smooth).index_select(0, group).reshape(value.sizes());
 }
 
+void need_type(const char* op, int64_t number, const Tensor& y) {
+  const auto of = [&](at::ScalarType type) { return y.scalar_type() == type; };
+  const bool fits = number == 2    ? of(at::kChar)
+                    : number == 4  ? of(at::kByte)
+                    : number == 35 ? of(at::kFloat8_e5m2)
+                    : number == 36 ? of(at::kFloat8_e4m3fn)
+                                   : (number == 3 || number == 29) && of(at::kInt);
+  TORCH_CHECK(fits, op, ": dstType ", number, " is not implemented for y of ", y.scalar_type());
+}
+
 }  // namespace
 
-void static_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, bool twice,
-                  std::string_view rounding, int64_t type, Tensor& y) {
-  const char* const op = "aclnnAscendQuant";
-  TORCH_CHECK_NOT_IMPLEMENTED(type == 2, op, ": dstType ", type, " is not implemented; 2 (int8) is");
-  TORCH_CHECK(y.sizes() == x.sizes(), op, ": y is ", y.sizes(), " for x of ", x.sizes());
-  Tensor value = wide(x) * wide(scale);
-  if (twice) value = value * wide(scale);
-  if (passed(offset)) value = value + wide(*offset);
-  put_rounded(y, in_mode(op, value, rounding));
+void static_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, const StaticForm& form,
+                  Tensor& y) {
+  need_type("aclnnAscendQuant", form.type, y);
+  const auto along = [&](const Tensor& t) {
+    if (t.numel() == 1) return wide(t).reshape({});
+    if (t.dim() != 1) return wide(t);
+    std::vector<int64_t> sizes(x.dim(), 1);
+    sizes.at(at::maybe_wrap_dim(form.axis, x.dim())) = t.numel();
+    return wide(t).reshape(sizes);
+  };
+  Tensor value = wide(x) * along(scale);
+  if (form.twice) value = value * along(scale);
+  if (passed(offset)) value = value + along(*offset);
+  const bool whole = at::isIntegralType(y.scalar_type(), false);
+  put_rounded(y, whole ? in_mode("aclnnAscendQuant", value, form.rounding) : value);
 }
 
 void dynamic_quant_form(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups,

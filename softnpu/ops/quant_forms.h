@@ -9,9 +9,15 @@
 
 namespace softnpu::ops::kernels {
 
-// x * scale + offset, the scale twice with `twice`; `rounding` is round, floor, ceil or trunc, `type` a number of aclDataType.
-void static_quant(const at::Tensor& x, const at::Tensor& scale, const std::optional<at::Tensor>& offset, bool twice,
-                  std::string_view rounding, int64_t type, at::Tensor& y);
+// x * scale + offset, the scale twice with `twice`; `rounding` is round, floor, ceil or trunc. The result's own type decides.
+struct StaticForm {
+  bool twice = false;
+  std::string_view rounding{};
+  int64_t type = 2;   // a number of aclDataType, the result's; 29 (4-bit integers) is eight in an int32
+  int64_t axis = -1;  // of a scale and an offset of one dimension; others broadcast
+};
+void static_quant(const at::Tensor& x, const at::Tensor& scale, const std::optional<at::Tensor>& offset,
+                  const StaticForm& form, at::Tensor& y);
 
 struct DynamicForm {
   std::string_view mode{};  // pertoken (also without a name), pertensor, perchannel

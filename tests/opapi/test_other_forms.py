@@ -262,3 +262,16 @@ def test_the_next_step_with_guesses(npu):
     assert results["inputTokens"].tolist() == [[202, 1, 2], [203, 3, 4]]
     assert torch.equal(results["inputPositions"], place) and torch.equal(results["seqLens"], place + 1)
     assert torch.equal(results["slotMapping"], tables.gather(1, place // 4) * 4 + place % 4)
+
+
+def test_the_third_static_form_scales_twice_rounds_as_told_and_packs(npu):
+    x, scale = rand(2, 8), torch.tensor([0.5, 3.0])
+    inputs = {"x": x * 4, "scale": scale, "offset": None, "sqrtMode": True, "roundMode": "floor", "axis": 0}
+    expected = (x * 4 * scale.view(2, 1) ** 2).floor().clamp(-128, 127).to(torch.int8)
+    compare(npu, "aclnnAscendQuantV3", inputs | {"dstType": 2}, {"y": expected})
+    arguments = inputs | {"dstType": 29, "y": torch.zeros(2, 1, dtype=torch.int32)}
+    packed = npu.call("aclnnAscendQuantV3", **arguments)["y"].long()
+    four = torch.cat([(packed >> 4 * i) & 15 for i in range(8)], 1)
+    assert torch.equal(
+        torch.where(four > 7, four - 16, four), (x * 4 * scale.view(2, 1) ** 2).floor().clamp(-8, 7).long()
+    )
