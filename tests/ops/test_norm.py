@@ -215,6 +215,20 @@ def test_rms_norm_is_one_kernel_each_way_and_has_second_derivatives() -> None:
     assert torch.autograd.gradgradcheck(lambda a, b: F.rms_norm(a, (8,), b, 1e-6), (x, w))
 
 
+@pytest.mark.parametrize("weighted", [True, False])
+def test_rms_norm_of_sizes_that_a_trace_leaves_open(weighted: bool) -> None:
+    def step(x: torch.Tensor, w: torch.Tensor | None) -> torch.Tensor:
+        return F.rms_norm(x, (x.shape[-1],), w)
+
+    compiled = torch.compile(step, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n in (4, 6, 8):
+        x = torch.randn(2, n).npu().requires_grad_()
+        w = torch.rand(n).npu() if weighted else None
+        got, wanted = compiled(x, w), step(x, w)
+        torch.testing.assert_close(got, wanted)
+        torch.testing.assert_close(*(torch.autograd.grad(y.square().sum(), x) for y in (got, wanted)))
+
+
 def test_rms_norm_of_two_types_is_the_composition() -> None:
     x, w = torch.randn(3, 8).half(), torch.rand(8)
     with pytest.warns(UserWarning, match="Mismatch dtype"):

@@ -140,6 +140,20 @@ def test_under_vmap():
     torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_within_vmap(causal):
+    q, k, v, _ = operands()
+    x = torch.randn(3, *q.shape)
+
+    def loss(a, k, v):
+        return F.scaled_dot_product_attention(a, k, v, is_causal=causal).square().sum()
+
+    got = torch.func.vmap(torch.func.grad(loss), in_dims=(0, None, None))(x.npu(), k.npu(), v.npu())
+    wanted = torch.stack([torch.func.grad(loss)(part, k, v) for part in x])
+    torch.testing.assert_close(got.cpu(), wanted, rtol=1e-4, atol=1e-5)
+    assert torch.func.jacrev(lambda a: loss(a, k.npu(), v.npu()))(q.npu()).shape == q.shape
+
+
 def test_in_a_graph_that_is_replayed():
     q, k, v, _ = (t.npu() for t in operands())
     mask = sometimes(65, 130).npu()

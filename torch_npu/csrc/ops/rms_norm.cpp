@@ -1,5 +1,5 @@
 // rms_norm as one operator of the device forward and one backward: PyTorch's fused pair, which brings derivatives of every order. Complex
-// numbers are PyTorch's composition. What it is not: npu_rms_norm, whose gradient of gamma is float32 (ops/npu.yaml).
+// numbers, and sizes that a trace leaves open, are PyTorch's composition. What it is not: npu_rms_norm, whose gradient of gamma is float32 (ops/npu.yaml).
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/layer_norm.h>
@@ -39,9 +39,12 @@ auto composition(const Args&... args) {
 
 at::Tensor rms_norm(const at::Tensor& input, c10::SymIntArrayRef shape, const OptionalTensor& weight,
                     std::optional<double> eps) {
-  if (!input.is_complex()) return composition<at::_ops::rms_norm>(input, shape, weight, eps);
+  if (!input.is_complex() && c10::asIntArrayRefSlowOpt(shape))
+    return composition<at::_ops::rms_norm>(input, shape, weight, eps);
   at::native::_check_rms_norm_inputs_symint(input, shape, weight.value_or(at::Tensor()));
-  return std::get<0>(composition<at::_ops::_fused_rms_norm>(input, C10_AS_INTARRAYREF_SLOW(shape), weight, eps));
+  // Sizes that a trace leaves open: PyTorch's pair takes numbers, of which its composition reads only how many there are.
+  const at::DimVector sizes(shape.size(), -1);
+  return std::get<0>(composition<at::_ops::_fused_rms_norm>(input, at::IntArrayRef(sizes), weight, eps));
 }
 
 Two fused(const at::Tensor& input, at::IntArrayRef shape, const OptionalTensor& weight, std::optional<double> eps) {

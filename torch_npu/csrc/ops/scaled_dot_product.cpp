@@ -27,10 +27,16 @@ bool wanted() {
 
 bool has_tangent(const at::Tensor& t) { return t._fw_grad(0).defined(); }
 
+// torch.func's transforms have rules for the composition's operators: a gradient may lie within a vmap.
+bool transformed(const at::Tensor& t) {
+  return t.key_set().has_any(
+      c10::DispatchKeySet({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
+}
+
 bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool shared_heads) {
   for (const at::Tensor* t : {&q, &k, &v}) {
     if (!t->is_privateuseone() || t->is_nested() || t->layout() != at::kStrided || t->dim() != 4) return false;
-    if (t->scalar_type() != q.scalar_type() || has_tangent(*t)) return false;
+    if (t->scalar_type() != q.scalar_type() || has_tangent(*t) || transformed(*t)) return false;
   }
   if (q.scalar_type() != at::kFloat && q.scalar_type() != at::kHalf && q.scalar_type() != at::kBFloat16) return false;
   if (q.sym_numel() == 0 || k.sym_numel() == 0 || v.sym_numel() == 0) return false;
@@ -42,7 +48,9 @@ bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool sh
 // True: attend. A floating-point one is a bias, whose -inf the device's operator does not promise to take.
 bool fits(const Mask& mask, const at::Tensor& q, const at::Tensor& k) {
   if (!mask || !mask->defined()) return true;
-  if (mask->scalar_type() != at::kBool || !mask->is_privateuseone() || mask->dim() < 2 || mask->dim() > 4) return false;
+  if (transformed(*mask) || mask->scalar_type() != at::kBool || !mask->is_privateuseone() || mask->dim() < 2 ||
+      mask->dim() > 4)
+    return false;
   const c10::SymInt wide[] = {q.sym_size(0), q.sym_size(1), q.sym_size(2), k.sym_size(2)};
   for (int64_t i = 1; i <= mask->dim(); ++i) {
     const c10::SymInt size = mask->sym_size(-i);
