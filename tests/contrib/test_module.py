@@ -300,8 +300,25 @@ def test_multihead_attention_of_an_encoder_and_refusals():
     assert old["a.k_proj.weight"].tolist() == [[2], [3]] and old["a.v_proj.bias"].tolist() == [2] and len(old) == 6
 
 
+def test_each_cell_of_a_region_is_the_mean_of_its_own_channels():
+    features = torch.arange(2 * 8 * 4 * 4, dtype=torch.float32).view(2, 8, 4, 4).npu().requires_grad_()
+    rois = torch.tensor([[[0.0], [0], [0], [3], [3]], [[1], [0], [0], [1], [3]]]).npu()
+    pooled = module.PSROIPool(2, 2, spatial_scale=1.0, group_size=2, output_dim=2)(features, rois)
+    host = features.detach().cpu()
+    expected = torch.empty(2, 2, 2, 2)
+    for c in range(2):
+        for i in range(2):
+            for j in range(2):
+                rows, channel = slice(2 * i, 2 * i + 2), (c * 2 + i) * 2 + j
+                expected[0, c, i, j] = host[0, channel, rows, 2 * j : 2 * j + 2].mean()
+                expected[1, c, i, j] = host[1, channel, rows, j].mean()
+    torch.testing.assert_close(pooled.detach().cpu(), expected)
+    pooled.sum().backward()
+    assert features.grad.sum().item() == pytest.approx(16)
+    with pytest.raises(ValueError, match="pooled_height 7 and pooled_width 7 must be group_size 3"):
+        module.PSROIPool(group_size=3)
+
+
 def test_what_has_no_operator_is_refused_by_its_name():
-    with pytest.raises(NotImplementedError, match="PSROIPool needs the operator npu_ps_roi_pooling: not implemented"):
-        module.PSROIPool()
     with pytest.raises(NotImplementedError, match="QuantConv2d needs the operator npu_quant_conv2d"):
         module.QuantConv2d(1, 1, 3, torch.float16)

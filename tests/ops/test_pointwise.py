@@ -230,7 +230,7 @@ def test_nan_to_num_and_logit() -> None:
 
 def test_unsupported_layout_is_an_error_of_its_own() -> None:
     with pytest.raises((RuntimeError, NotImplementedError)):
-        torch.empty(2, 2, device="npu", layout=torch.sparse_coo)
+        torch.empty(2, 2, device="npu", layout=torch._mkldnn)
 
 
 def test_values_of_expanded_operands() -> None:

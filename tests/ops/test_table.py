@@ -56,10 +56,9 @@ def test_rows_register_each_overload_once() -> None:
     lines = [line for w in WRAPPERS for line in w.registrations()]
     names = re.findall(r'm\.impl\("([^"]+)"', "\n".join(lines))
     folder = ROOT / "torch_npu/csrc/ops"
+    block = r"TORCH_LIBRARY_IMPL\(aten, PrivateUse1, m\) \{(.*?)(?: \}$|^\})"
     for path in [*folder.glob("*.cpp"), *folder.glob("composed/*.cpp")]:
-        blocks = re.findall(
-            r"TORCH_LIBRARY_IMPL\(aten, PrivateUse1, m\) \{(.*?)\n\}", path.read_text(encoding="utf-8"), re.S
-        )
+        blocks = re.findall(block, path.read_text(encoding="utf-8"), re.S | re.M)
         names += re.findall(r'm\.impl\("([^"]+)"', "\n".join(blocks))
     twice = {n for n in names if names.count(n) > 1}
     assert not twice
