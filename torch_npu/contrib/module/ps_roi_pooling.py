@@ -9,11 +9,11 @@ import torch_npu
 
 
 class PSROIPool(nn.Module):
-    """torch_npu.npu_ps_roi_pooling: each of group_size x group_size cells of a region takes the mean of channels of its own.
+    """torch_npu.npu_ps_roi_pooling: each of group_size x group_size cells of a region is the mean of its own channels.
 
-    forward(features, rois): features [batch, output_dim * group_size ** 2, height, width]; rois [batch, 5, regions], the image's
-    index, x1, y1, x2, y2. Returns [batch * regions, output_dim, group_size, group_size], with a gradient for features.
-    ValueError if pooled_height or pooled_width is not group_size: the operator has one size for both.
+    forward(features, rois): features [batch, output_dim * group_size ** 2, height, width]; rois [batch, 5, regions],
+    the image's index, x1, y1, x2, y2. Returns [batch * regions, output_dim, group_size, group_size], with a gradient
+    for features. ValueError if pooled_height or pooled_width is not group_size: there is one size for both.
     """
 
     def __init__(
@@ -22,9 +22,8 @@ class PSROIPool(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         if not pooled_height == pooled_width == group_size:
-            raise ValueError(
-                f"PSROIPool: pooled_height {pooled_height} and pooled_width {pooled_width} must be group_size {group_size}"
-            )
+            sizes = f"pooled_height {pooled_height} and pooled_width {pooled_width}"
+            raise ValueError(f"PSROIPool: {sizes} must be group_size {group_size}")
         self.spatial_scale = spatial_scale
         self.group_size = group_size
         self.output_dim = output_dim
