@@ -60,6 +60,12 @@ def test_it_installs_only_its_folder(wheel):
 
 
 @pytest.mark.full
+def test_one_wheel_is_for_every_python_3(wheel):
+    assert "-py3-none-linux_" in wheel.name
+    assert [name for name in zipfile.ZipFile(wheel).namelist() if "cpython" in name] == []
+
+
+@pytest.mark.full
 def test_its_command_finds_its_root(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path)
     done = subprocess.run([sys.executable, "-m", "softnpu", "root"], cwd=tmp_path, capture_output=True, text=True)
