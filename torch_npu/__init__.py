@@ -37,6 +37,8 @@ from torch_npu._operators import names as __dir__  # noqa: E402, F401
 from torch_npu.npu._format import Format, get_npu_format  # noqa: E402, F401
 
 __version__ = "2.13.0"
+# PyTorch's quantized types: no tensor of them is made on the npu. Programs that list what they can send ask for it.
+unsupported_dtype = [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torch.qint8]
 
 _transfer_if_asked()
 _compare_if_asked()

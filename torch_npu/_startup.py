@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import importlib.util
 import os
 import sys
 import warnings
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import torch
@@ -56,6 +58,18 @@ def _register_with_lightning(module: ModuleType) -> None:
         warnings.warn(f'npu: {module.__name__.split(".trainer")[0]} gets no accelerator "npu": {error}', stacklevel=2)
 
 
+class _Torchair:
+    """`import torchair`, as with the vendor's torch_npu. The last finder: another package of that name wins."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if name != "torchair":
+            return None
+        folder = os.path.join(os.path.dirname(__file__), "dynamo", "torchair")
+        init = os.path.join(folder, "__init__.py")
+        return importlib.util.spec_from_file_location(name, init, submodule_search_locations=[folder])
+
+
 def watch_races_if_asked(package: str) -> None:
     """ANYCEND_CHECK=race: the detector learns the program's lines. Loads the chosen libascendcl."""
     if "race" in os.environ.get("ANYCEND_CHECK", "").split(","):
@@ -85,6 +99,7 @@ def register() -> None:
     _hints.warn_of_hidden_devices()
     for name in ("lightning.pytorch", "pytorch_lightning"):  # behind accelerators and strategies, before a Trainer
         WhenImported(f"{name}.trainer.connectors.accelerator_connector", _register_with_lightning)
+    sys.meta_path.append(_Torchair)
     atexit.register(_exit)
     if torch.distributed.is_available():
         from torch_npu import distributed

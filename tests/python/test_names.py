@@ -37,6 +37,11 @@ def test_every_first_tier_name_of_torch_npu_exists(facts):
     assert missing == []
 
 
+def test_the_quantized_types_are_named_as_unsupported():
+    wanted = {torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torch.qint8}
+    assert set(torch_npu.unsupported_dtype) == wanted and len(torch_npu.unsupported_dtype) == 5
+
+
 # Of the second tier, and why. Each line is a name, and what lies in it.
 NOT_THERE = {
     "torch.npu.NPUGraph.super_kernel_optimize": "CANN's compiler of graphs",
