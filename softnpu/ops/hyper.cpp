@@ -9,6 +9,7 @@
 #include <ATen/ops/stack.h>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/shapes.h"
 
 namespace softnpu::ops::kernels {
 namespace {
@@ -126,17 +127,61 @@ void stream_weights_backward(const Tensor& x, const Tensor& phi, const Tensor& a
   put(made.x, passed(d.x_post) ? dx + wide(*d.x_post) : dx);
 }
 
-void doubly_stochastic(const Tensor& x, double eps, int64_t rounds, Tensor& out, const Tensor& norms,
-                       const Tensor& sums) {
-  const char* const op = "aclnnMhcSinkhorn";
-  TORCH_CHECK((x.dim() == 3 || x.dim() == 4) && x.size(-1) == x.size(-2), op, ": x is ", x.sizes(),
+void check_doubly_stochastic(const Tensor& x, int64_t rounds, const Tensor& out, const Tensor& norms,
+                             const Tensor& sums) {
+  TORCH_CHECK((x.dim() == 3 || x.dim() == 4) && x.size(-1) == x.size(-2), "x is ", x.sizes(),
               ", square matrices are expected");
-  TORCH_CHECK(rounds >= 1 && rounds <= 100, op, ": numIters is ", rounds, ", 1 to 100 are expected");
-  TORCH_CHECK_NOT_IMPLEMENTED((!norms.defined() || norms.numel() == 0) && (!sums.defined() || sums.numel() == 0), op,
-                              ": normOut and sumOut, the steps on the way, are not implemented; pass null");
+  TORCH_CHECK(rounds >= 1 && rounds <= 100, "numIters is ", rounds, ", 1 to 100 are expected");
+  need_sizes("output", out, x.sizes());
+  std::vector<int64_t> sizes = {2 * rounds, x.size(-1)};
+  for (int64_t i = 0; i < x.dim() - 2; i++) sizes.push_back(x.size(i));
+  need_result("sumOut", sums, sizes);
+  sizes.insert(sizes.begin() + 1, x.size(-1));
+  need_result("normOut", norms, sizes);
+}
+
+void doubly_stochastic(const Tensor& x, double eps, int64_t rounds, Tensor& out, Tensor& norms, Tensor& sums) {
+  // The steps and the matrix lead: [2 * rounds, n, n, ..], [2 * rounds, n, ..].
+  const auto slot = [](Tensor& of, int64_t i, int64_t last) {
+    const Tensor step = of.select(0, i);
+    return last == 2 ? step.movedim(std::vector<int64_t>{0, 1}, std::vector<int64_t>{-2, -1}) : step.movedim(0, -1);
+  };
   Tensor y = at::softmax(wide(x), -1) + eps;
-  for (int64_t i = 1; i < 2 * rounds; i++) y = y / (y.sum(i % 2 == 0 ? -1 : -2, true) + eps);
+  const bool norms_wanted = norms.defined() && norms.numel() > 0, sums_wanted = sums.defined() && sums.numel() > 0;
+  if (norms_wanted) slot(norms, 0, 2).copy_(y);
+  if (sums_wanted) slot(sums, 0, 1).zero_();  // there is no sum before the first
+  for (int64_t i = 1; i < 2 * rounds; i++) {
+    const int64_t dim = i % 2 == 0 ? -1 : -2;
+    const Tensor sum = y.sum(dim, true) + eps;
+    y = y / sum;
+    if (norms_wanted) slot(norms, i, 2).copy_(y);
+    if (sums_wanted) slot(sums, i, 1).copy_(sum.squeeze(dim));
+  }
   put(out, y);
+}
+
+void check_doubly_stochastic_backward(const Tensor& grad, const Tensor& norms, const Tensor& sums, const Tensor& out) {
+  need_dims("gradOutput", grad, {3, 4});
+  std::vector<int64_t> sizes = {-1, grad.size(-1)};
+  for (int64_t i = 0; i < grad.dim() - 2; i++) sizes.push_back(grad.size(i));
+  TORCH_CHECK(grad.size(-1) == grad.size(-2), "gradOutput is ", grad.sizes(), ", square matrices are expected");
+  need_sizes("sumOut", sums, sizes);
+  sizes[0] = sums.size(0);
+  sizes.insert(sizes.begin() + 1, grad.size(-1));
+  need_sizes("normOut", norms, sizes);
+  need_sizes("out", out, grad.sizes());
+}
+
+void doubly_stochastic_backward(const Tensor& grad, const Tensor& norms, const Tensor& sums, Tensor& out) {
+  const Tensor steps = norms.movedim(std::vector<int64_t>{1, 2}, std::vector<int64_t>{-2, -1}),
+               of = sums.movedim(1, -1);
+  Tensor g = wide(grad);
+  for (int64_t i = norms.size(0) - 1; i >= 0; i--) {
+    const int64_t dim = i % 2 == 0 ? -1 : -2;
+    const Tensor y = wide(steps[i]), dot = (g * y).sum(dim, true);
+    g = i == 0 ? (g - dot) * y : (g - dot) / wide(of[i]).unsqueeze(dim);
+  }
+  put(out, g);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -46,8 +46,15 @@ void stream_weights_backward(const at::Tensor& x, const at::Tensor& phi, const a
                              const std::optional<at::Tensor>& gamma, double eps, const StreamWeightGradients& gradients,
                              const StreamWeightsKept& kept, const StreamWeightGradientsMade& made);
 
-// A softmax of rows whose columns and rows are divided by their sums in turn; `norms` and `sums` of the steps are refused.
-void doubly_stochastic(const at::Tensor& x, double eps, int64_t rounds, at::Tensor& out, const at::Tensor& norms,
-                       const at::Tensor& sums);
+// A softmax of rows whose columns and rows are divided by their sums in turn; the norms and sums of all steps where they are wanted, and the
+// gradient of those.
+void check_doubly_stochastic(const at::Tensor& x, int64_t rounds, const at::Tensor& out, const at::Tensor& norms,
+                             const at::Tensor& sums);
+void doubly_stochastic(const at::Tensor& x, double eps, int64_t rounds, at::Tensor& out, at::Tensor& norms,
+                       at::Tensor& sums);
+void check_doubly_stochastic_backward(const at::Tensor& grad, const at::Tensor& norms, const at::Tensor& sums,
+                                      const at::Tensor& out);
+void doubly_stochastic_backward(const at::Tensor& grad, const at::Tensor& norms, const at::Tensor& sums,
+                                at::Tensor& out);
 
 }  // namespace softnpu::ops::kernels

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "softnpu/ops/rounded.h"
+#include "softnpu/ops/shapes.h"
 
 namespace softnpu::ops::kernels {
 namespace {
@@ -376,6 +377,15 @@ void ring_attention_update(const RingPart& first, const RingPart& second, const 
     w1 = by_rows(w1);
   }
   put(out, wide(before) * w0.unsqueeze(-1) + wide(now) * w1.unsqueeze(-1));
+}
+
+void refuse_inference(const MoreInference& more) {
+  need_number("pseType", more.shift_type, {0});
+  need_number("queryQuantMode", more.query_mode, {0});
+  need_absent("dequantScaleQuery", more.query_scale);
+  need_absent("keyRopeAntiquantScale", more.rope_scale);
+  TORCH_CHECK_NOT_IMPLEMENTED(more.query_start.empty() && more.key_start.empty(),
+                              "qStartIdx and kvStartIdx are not implemented; pass null");
 }
 
 }  // namespace softnpu::ops::kernels

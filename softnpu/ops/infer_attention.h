@@ -30,6 +30,13 @@ struct InferenceOptions {
 };
 void infer_attention(const at::Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& options,
                      at::Tensor& out, at::Tensor& lse);
+// What the fifth form adds: biases by distance, and quantized queries, which are not implemented.
+struct MoreInference {
+  int64_t shift_type, query_mode;
+  const Maybe &query_scale, &rope_scale;
+  at::IntArrayRef query_start, key_start;
+};
+void refuse_inference(const MoreInference& more);
 // Decoding: the lengths are those of the caches, and the mask is by batch.
 InferenceOptions decoding(InferenceOptions options);
 // Prefill or decoding: the mask is by batch where the query has one row.

@@ -155,7 +155,7 @@ def test_rows_and_columns_that_sum_to_one(npu):
     torch.testing.assert_close(found["output"].sum(-1), torch.ones(2, 3, 4), rtol=1e-2, atol=1e-2)
     with pytest.raises(AclError, match="numIters is 0"):
         compare(npu, "aclnnMhcSinkhorn", {"x": x, "eps": 1e-6, "numIters": 0}, {"output": x})
-    with pytest.raises(AclError, match="normOut and sumOut"):
+    with pytest.raises(AclError, match=r"normOut has sizes \[8\], \[4, 4, 4, 2, 3\] are expected"):
         compare(npu, "aclnnMhcSinkhorn", {"x": x, "eps": 1e-6, "numIters": 2}, {"output": x, "normOut": rand(8)})
 
 
@@ -240,11 +240,24 @@ def test_products_of_groups_summed_by_row(npu):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_attention_of_inference_of_the_second_version(npu, dtype):
+@pytest.mark.parametrize("version", [2, 5])
+def test_attention_of_inference_of_other_versions(npu, dtype, version):
     q, k, v = rand(2, 4, 3, 8, dtype=dtype), rand(2, 2, 5, 8, dtype=dtype), rand(2, 2, 5, 8, dtype=dtype, seed=1)
     wide = [t.double() for t in (q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1))]
     weights = (wide[0] @ wide[1].transpose(-1, -2) * 0.3).softmax(-1)
     inputs = {"query": q, "key": [k], "value": [v], "numHeads": 4, "numKeyValueHeads": 2, "scaleValue": 0.3,
               "inputLayout": "BNSD", "preTokens": 2**31 - 1, "nextTokens": 2**31 - 1}  # fmt: skip
     expected = {"attentionOut": (weights @ wide[2]).to(dtype), "softmaxLse": torch.zeros(0)}
-    compare(npu, "aclnnFusedInferAttentionScoreV2", inputs, expected, **CLOSE.get(dtype, LOOSE))
+    op = f"aclnnFusedInferAttentionScoreV{version}"
+    compare(npu, op, inputs, expected, **CLOSE.get(dtype, LOOSE))
+    if version < 5:
+        return
+    for changed, words in (
+        ({"pseType": 2}, "pseType 2 is not implemented; 0 is"),
+        ({"queryQuantMode": 3}, "queryQuantMode 3 is not implemented; 0 is"),
+        ({"dequantScaleQueryOptional": rand(4)}, "dequantScaleQuery is not implemented"),
+        ({"qStartIdxOptional": [1]}, "qStartIdx and kvStartIdx are not implemented"),
+    ):
+        with pytest.raises(AclError, match=words) as error:
+            compare(npu, op, inputs | changed, expected)
+        assert error.value.status == 161002

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ops" / "aclnn.yaml"
 LONGEST = 200  # characters of an expression
 SHARDS = 8  # an operator's shard depends on its name alone
-KEYS = {"run", "fast", "check", "cost", "nullable", "needed", "structs", "header"}
+KEYS = {"run", "fast", "check", "shapes", "cost", "nullable", "needed", "structs", "header"}
 KEYS |= {"group", "prepare", "workspace", "steps"}  # of a script
 CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists", "quantized"}
 CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
@@ -49,6 +49,7 @@ class Row(NamedTuple):
     structs: dict[str, str]  # local variables of the expression, made of parameters: name -> "Type field=parameter ..."
     header: str | None  # of the kernels that the expression calls, where kernels.h does not have them
     script: Script | None = None  # the steps of an operator that holds collectives
+    shapes: str | None = None  # statements of phase one: they throw at shapes that do not fit
 
 
 def fail(name: str, text: str) -> None:
@@ -69,13 +70,15 @@ def rows() -> list[Row]:
                 fail(name, f"unknown check {row['check']!r}: one of {sorted(CHECKS)}")
             if ("steps" in row) == ("run" in row):
                 fail(name, "either `run` or `steps`")
+            if "shapes" in row and ("check" in row or "steps" in row):
+                fail(name, "`shapes` takes the place of `check`; beside `steps` it is `prepare`")
             if "run" in row and (unused := {"group", "prepare", "workspace"} & set(row)):
                 fail(name, f"{sorted(unused)} without `steps`")
             script = None
             if "steps" in row:
                 lists = (tuple(str(s).strip().rstrip(";") for s in row[key]) for key in ("prepare", "steps"))
                 script = Script(row.get("group", "group"), row.get("workspace", {}), *lists)
-            for text in script.parts() if script else (row["run"],):
+            for text in script.parts() if script else (row["run"], row.get("shapes", "")):
                 if len(text) > LONGEST:
                     fail(name, f"an expression of {len(text)} characters: what is longer than {LONGEST} is a function")
             words = str(row.get("cost", "0.5")).split()
@@ -95,6 +98,7 @@ def rows() -> list[Row]:
                     row.get("structs", {}),
                     row.get("header"),
                     script,
+                    row.get("shapes"),
                 )
             )
     return out
@@ -208,7 +212,7 @@ def structs_of(row: Row, names: list[str], used: set[str]) -> list[str]:
 
 
 def generate(row: Row, params: list[abi.Param]) -> str:
-    if not any(p.way != "in" for p in params):
+    if not any(p.way != "in" for p in params) and any(kind_of(p) == "aclTensor" for p in params):
         fail(row.name, "cann/abi/aclnn.yaml marks no output of it; correct that row first")
     names = [p.name for p in params]
     for key, given in (("nullable", row.nullable), ("needed", row.needed)):
@@ -216,6 +220,8 @@ def generate(row: Row, params: list[abi.Param]) -> str:
             fail(row.name, f"`{key}` names no parameter: {sorted(unknown)}")
     used = words_of(row.run, names)
     structs = structs_of(row, names, used)
+    looked = words_of(row.shapes or "", names)
+    looked_structs = structs_of(row, names, looked)
     if missing := [
         p.name
         for p in params
@@ -230,7 +236,7 @@ def generate(row: Row, params: list[abi.Param]) -> str:
             fail(row.name, f"no conversion for parameter {p.type} {p.name}")
         way = p.way if kind in ("aclTensor", "aclTensorList") else "in"
         plan.append(f'  plan.{way}({p.name}, "{p.name}"{", true" if optional else ""});')
-        if p.name not in used:
+        if p.name not in used | looked:
             continue
         if kind == "aclTensor" and p.way != "in":
             seen[p.name] = f"  at::Tensor& {p.name} = frame.out({i});"
@@ -240,17 +246,26 @@ def generate(row: Row, params: list[abi.Param]) -> str:
     args = "".join(f"{p.type} {p.name}, " for p in params)
     fast = f"fast_{row.fast}" if row.fast else "nullptr"
     check = f"check_{row.check}" if row.check else "nullptr"
+    if row.shapes:
+        views = [view for n, view in seen.items() if n in looked]
+        body_of_check = [f"static void shapes_{name}(Frame& frame) {{", *views, *looked_structs]
+        body_of_check += [statements(row.shapes), "}"]
+        body_of_check += [f"static bool check_{name}(Plan& plan) {{ return fits(plan, shapes_{name}); }}"]
+        check = f"check_{name}"
     cost = f"CostRule::{row.rule}, {row.ns}f"
     if row.script:
         body = functions(row.name, row.script, names, seen, lambda used: structs_of(row, names, used))
         run, script = "nullptr", f", &script_{name}"
         launch = f"launch_script(op_{name}, workspace, size, executor, stream)"
     else:
-        body = [f"static void run_{name}(Frame& frame) {{", *seen.values(), *structs, statements(row.run), "}"]
+        views = [view for n, view in seen.items() if n in used]
+        maybe = "" if views else "[[maybe_unused]] "
+        body = [f"static void run_{name}({maybe}Frame& frame) {{", *views, *structs, statements(row.run), "}"]
         run, script, launch = f"run_{name}", "", f"launch(op_{name}, executor, stream)"
     lines = [
         f"// ops/aclnn.yaml:{row.line}  {name}: " + " ".join(row.run.split()),
         *body,
+        *(body_of_check if row.shapes else ()),
         f"extern const OpTypes types_{name};  // types.cpp",
         f'static constexpr Op op_{name}{{"{name}", {run}, {fast}, {check}, &types_{name}, '
         f"{cost}, {len(params)}{script}}};",
@@ -269,7 +284,7 @@ def generate(row: Row, params: list[abi.Param]) -> str:
 
 
 def shard(members: list[Row], params: dict[str, list[abi.Param]]) -> str:
-    includes = sorted({h for row in members for h in headers(row.run, row.name)})
+    includes = sorted({h for row in members for h in headers(f"{row.run}; {row.shapes}", row.name)})
     return "\n".join(
         [
             "// Generated by tools/codegen/opapi.py from ops/aclnn.yaml.",
@@ -279,6 +294,7 @@ def shard(members: list[Row], params: dict[str, list[abi.Param]]) -> str:
             '#include "softnpu/ops/kernels.h"',
             '#include "softnpu/ops/op.h"',
             '#include "softnpu/ops/script.h"',
+            '#include "softnpu/ops/shapes.h"',
             *(f'#include "{h}"' for h in sorted({row.header for row in members if row.header})),
             *(f"#include <{h}>" for h in includes),
             "",
@@ -307,7 +323,7 @@ def main() -> None:
         row = next((r for r in table if r.name == sys.argv[2]), None)
         if row is None:
             raise SystemExit(f"ops/aclnn.yaml has no row {sys.argv[2]}")
-        print("\n".join(f"#include <{h}>" for h in headers(row.run, row.name)))
+        print("\n".join(f"#include <{h}>" for h in headers(f"{row.run}; {row.shapes}", row.name)))
         print(generate(row, params[row.name]), end="")
     else:
         abi.write(Path(sys.argv[1]) / "opapi" / "types.cpp", opapi_types.types_file(names, params))

@@ -1,0 +1,297 @@
+"""Samples off the grid: regions, deformable convolutions; and choice of tokens, sparse values by group, a wait."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.opapi.cases import compare, rand
+from tests.opapi.test_chosen_keys import FLOATS, NEAR, refused, wide
+
+
+def bilinear(image, y, x):
+    """Of [channels, height, width] at one place; pixels outside are 0."""
+    height, width = image.shape[1:]
+    y0, x0 = int(torch.as_tensor(y).detach().floor()), int(torch.as_tensor(x).detach().floor())
+    sum_ = torch.zeros(image.shape[0], dtype=image.dtype)
+    for dy in (0, 1):
+        for dx in (0, 1):
+            if 0 <= y0 + dy < height and 0 <= x0 + dx < width:
+                weight = (y - y0 if dy else y0 + 1 - y) * (x - x0 if dx else x0 + 1 - x)
+                sum_ = sum_ + weight * image[:, y0 + dy, x0 + dx]
+    return sum_
+
+
+def pooled(x, rois, scale, height, width, samples):
+    cells = []
+    for roi in rois.double():
+        image, (x0, y0, x1, y1) = x[int(roi[0])], (roi[1:] * scale).tolist()
+        step_y, step_x = max(y1 - y0, 1) / height, max(x1 - x0, 1) / width
+        for i in range(height):
+            for j in range(width):
+                total = torch.zeros(x.shape[1], dtype=x.dtype)
+                for a in range(samples):
+                    for b in range(samples):
+                        y, z = y0 + (i + (a + 0.5) / samples) * step_y, x0 + (j + (b + 0.5) / samples) * step_x
+                        if -1 <= y <= x.shape[2] and -1 <= z <= x.shape[3]:
+                            y, z = (min(max(t, 0.0), n - 1.0) for t, n in ((y, x.shape[2]), (z, x.shape[3])))
+                            total = total + bilinear(image, y, z)
+                cells.append(total / samples**2)
+    return torch.stack(cells).unflatten(0, (len(rois), height, width)).permute(0, 3, 1, 2)
+
+
+ROIS = torch.tensor([[1, 0.0, 2.0, 9.0, 8.0], [0, -6.0, -8.0, 3.0, 1.5], [1, 3.0, 3.0, 3.5, 3.5], [0, 8, 2, 30, 40]])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_regions_and_their_gradients(npu, dtype):
+    x, rois = rand(2, 3, 5, 7, dtype=dtype), ROIS.to(dtype)
+    (leaf,) = wide(x)
+    out = pooled(leaf, rois, 0.5, 2, 3, 2)
+    grid = {"spatialScale": 0.5, "pooledHeight": 2, "pooledWidth": 3, "sampleNum": 2, "roiEndMode": 0}
+    inputs, results = {"self": x, "rois": rois, **grid}, {"out": out.detach().to(dtype)}
+    compare(npu, "aclnnROIAlign", inputs, results, **NEAR[dtype])
+    grad = rand(*out.shape, dtype=dtype, seed=1)
+    (made,) = torch.autograd.grad(out, leaf, grad.double())
+    backward = {"self": grad, "rois": rois, "xdiffShape": [2, 3, 5, 7], **grid}
+    compare(npu, "aclnnROIAlignBackward", backward, {"out": made.to(dtype)}, **NEAR[dtype])
+    for changed, words in (
+        ({"roiEndMode": 1}, "roiEndMode 1 is not implemented"),
+        ({"sampleNum": 0}, "sampleNum 0, samples that follow a region's size, is not implemented"),
+        ({"rois": rois[:, :4].contiguous()}, r"rois has sizes \[4, 4\]"),
+        ({"pooledHeight": 3}, r"out has sizes \[4, 3, 2, 3\], \[4, 3, 3, 3\] are expected"),
+    ):
+        refused(npu, "aclnnROIAlign", inputs | changed, results, words)
+    wrong = backward | {"xdiffShape": [2, 3, 5]}
+    refused(npu, "aclnnROIAlignBackward", wrong, {"out": made.to(dtype)}, "has not four sizes")
+    none = {"self": x, "rois": rois[:0], **grid}
+    compare(npu, "aclnnROIAlign", none, {"out": torch.zeros(0, 3, 2, 3, dtype=dtype)})
+
+
+# kernel, stride, padding, dilation, groups, deformable groups, modulated
+FORMS = {
+    "plain": ([2, 2], [1] * 4, [0] * 4, [1] * 4, 1, 1, True),
+    "groups": ([2, 1], [1, 1, 2, 1], [1, 0, 0, 1], [1, 1, 2, 1], 2, 2, True),
+    "no factor": ([2, 2], [1, 1, 1, 2], [1, 1, 0, 2], [1] * 4, 1, 2, False),
+}
+
+
+def deformed(x, weight, offset, bias, kernel, stride, padding, dilation, groups, offset_groups, modulated):
+    """Sample by sample: the place of the kernel, moved by the offset; then a convolution over the samples."""
+    batch, channels = x.shape[:2]
+    out_height, out_width = offset.shape[2:]
+    kh, kw = kernel
+    parts = offset.reshape(batch, 3 if modulated else 2, offset_groups, kh, kw, out_height, out_width)
+    per_group = channels // offset_groups
+    images = []
+    for n in range(batch):
+        rows = []
+        for i in range(out_height):
+            for a in range(kh):
+                row = []
+                for j in range(out_width):
+                    for b in range(kw):
+                        found = []
+                        for g in range(offset_groups):
+                            dx, dy = parts[n, 0, g, a, b, i, j], parts[n, 1, g, a, b, i, j]
+                            place_x = j * stride[3] - padding[2] + b * dilation[3] + dx
+                            place_y = i * stride[2] - padding[0] + a * dilation[2] + dy
+                            value = bilinear(x[n, g * per_group : (g + 1) * per_group], place_y, place_x)
+                            found.append(value * parts[n, 2, g, a, b, i, j] if modulated else value)
+                        row.append(torch.cat(found))
+                rows.append(torch.stack(row, -1))
+        images.append(torch.stack(rows, 1))
+    samples = torch.stack(images)
+    return torch.conv2d(samples, weight, bias, kernel, groups=groups), samples
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("form", FORMS)
+def test_deformable_convolutions_and_their_gradients(npu, dtype, form):
+    kernel, stride, padding, dilation, groups, offset_groups, modulated = FORMS[form]
+    height = (4 + padding[0] + padding[1] - (kernel[0] - 1) * dilation[2] - 1) // stride[2] + 1
+    width = (5 + padding[2] + padding[3] - (kernel[1] - 1) * dilation[3] - 1) // stride[3] + 1
+    count, generator = offset_groups * kernel[0] * kernel[1], torch.Generator().manual_seed(2)
+    # In quarters away from whole numbers, where the gradient of a place jumps, and exact in every type.
+    offset = torch.randint(-8, 8, (2, 2 * count, height, width), generator=generator) / 4 + 0.125
+    if modulated:
+        offset = torch.cat([offset, torch.rand(2, count, height, width, generator=generator)], 1)
+    given = [
+        rand(2, 2, 4, 5, dtype=dtype),
+        rand(4, 2 // groups, *kernel, dtype=dtype),
+        offset.to(dtype),
+        rand(4, dtype=dtype),
+    ]
+    leaves = wide(*given)
+    out, samples = deformed(*leaves, *FORMS[form])
+    numbers = {
+        "kernelSize": kernel,
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "groups": groups,
+        "deformableGroups": offset_groups,
+        "modulated": modulated,
+    }
+    inputs = dict(zip(("x", "weight", "offset", "biasOptional"), given, strict=True)) | numbers
+    results = {"out": out.detach().to(dtype), "deformOutOptional": samples.detach().to(dtype)}
+    compare(npu, "aclnnDeformableConv2d", inputs, results, **NEAR[dtype])
+    grad = rand(*out.shape, dtype=dtype, seed=1)
+    made = torch.autograd.grad(out, leaves, grad.double())
+    names = ("gradInput", "gradWeight", "gradOffset", "gradBias")
+    expected = {n: m.to(dtype) for n, m in zip(names, made, strict=True)}
+    backward = {
+        "input": given[0],
+        "gradOutput": grad,
+        "offsetOut": samples.detach().to(dtype),
+        "weight": given[1],
+        "offset": given[2],
+    }
+    loose = {k: 2 * v for k, v in NEAR[dtype].items()}
+    compare(npu, "aclnnDeformableConv2dBackward", backward | numbers, expected, **loose)
+    for changed, words in (
+        ({"stride": [1, 1, 0, 1]}, "stride is 1, 1 and two positive numbers"),
+        ({"padding": [0, 0]}, "stride, padding and dilation have four members"),
+        ({"modulated": not modulated}, "offset has sizes"),
+        ({"deformableGroups": 3}, "2 channels do not divide into"),
+        ({"biasOptional": rand(3, dtype=dtype)}, r"bias has sizes \[3\], \[4\] are expected"),
+    ):
+        refused(npu, "aclnnDeformableConv2d", inputs | changed, results, words)
+
+
+def choose(logits, top_k, top_p, q=None, min_ps=None, ks_max=1024, is_logits=True):
+    """Row by row, from the page: tokens, which logits stay, and the probabilities that are left with their places."""
+    tokens, stays, parts = [], torch.zeros(logits.shape, dtype=torch.bool), []
+    for i, row in enumerate(logits):
+        order, k, p = row.argsort(descending=True, stable=True), int(top_k[i]), float(top_p[i])
+        least = -1.0 if min_ps is None else float(min_ps[i])
+        by_k = 1 <= k <= min(ks_max, len(row))
+        if not by_k and p >= 1 and least < 1:
+            order = torch.arange(len(row))
+        order = order[:k] if by_k else order
+        chance = row[order].softmax(0) if is_logits else row[order]
+        if p < 1:
+            kept = (chance.cumsum(0) - chance) < p
+            kept[0] = True
+            order, chance = order[kept], chance[kept]
+        if least >= 1:
+            order, chance = order[:1], chance[:1]
+        elif least > 0:
+            kept = chance >= chance.max() * least
+            order, chance = order[kept], chance[kept]
+        score = chance if q is None else chance / (q[i, : len(chance)] + 1e-8)
+        tokens.append(int(order[score.argmax()]))
+        stays[i, order] = True
+        parts.append((order, chance))
+    return torch.tensor(tokens), stays, parts
+
+
+TOP_K = torch.tensor([0, 1, 5, 20, 40, 3, 0, 9], dtype=torch.int32)
+TOP_P = torch.tensor([1.0, 0.5, 0.75, 0.9375, 0.25, -1.0, 0.5, 2.0])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("drawn", [False, True])
+def test_tokens_of_the_largest_probabilities(npu, dtype, drawn):
+    logits, top_p = rand(8, 20, dtype=dtype), TOP_P.to(dtype)
+    q = torch.rand(8, 20, generator=torch.Generator().manual_seed(1)) if drawn else None
+    token, stays, _ = choose(logits.double(), TOP_K, top_p, q)
+    kept = logits.float().masked_fill(~stays, -torch.inf)
+    inputs = {
+        "logits": logits,
+        "topK": TOP_K,
+        "topP": top_p,
+        "q": q,
+        "eps": 1e-8,
+        "isNeedLogits": True,
+        "topKGuess": 32,
+    }
+    results = {"logitsSelectIdx": token, "logitsTopKPSelect": kept}
+    compare(npu, "aclnnTopKTopPSample", inputs, results)
+    second = inputs | {"ksMax": 1024, "inputIsLogits": True}
+    compare(npu, "aclnnTopKTopPSampleV2", second, results)
+    refused(
+        npu, "aclnnTopKTopPSample", inputs | {"topK": TOP_K[:3]}, results, r"topK has sizes \[3\], \[8\] are expected"
+    )
+    refused(npu, "aclnnTopKTopPSampleV2", second | {"ksMax": 0}, results, "ksMax is 0")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_tokens_of_a_share_of_the_largest(npu, dtype):
+    logits, top_p = rand(8, 20, dtype=dtype), TOP_P.to(dtype)
+    min_ps = torch.tensor([0.25, 0.5, 0.25, 0.125, -1, 0.5, 1.5, 0.0]).to(dtype)
+    inputs = {"logits": logits, "topK": TOP_K, "topP": top_p, "minPs": min_ps, "eps": 1e-8, "inputIsLogits": True}
+    for most in (1024, 8):
+        token, stays, parts = choose(logits.double(), TOP_K, top_p, None, min_ps, most)
+        kept = logits.float().masked_fill(~stays, -torch.inf)
+        given = inputs | {"isNeedLogits": True, "ksMax": most}
+        compare(npu, "aclnnTopKTopPSampleV2", given, {"logitsSelectIdx": token, "logitsTopKPSelect": kept})
+    chances = logits.float().softmax(1).to(dtype)
+    token, stays, _ = choose(chances.double(), TOP_K, top_p, None, min_ps, is_logits=False)
+    given = inputs | {"logits": chances, "inputIsLogits": False, "isNeedLogits": True, "ksMax": 1024}
+    kept = chances.float().masked_fill(~stays, 0)
+    compare(npu, "aclnnTopKTopPSampleV2", given, {"logitsSelectIdx": token, "logitsTopKPSelect": kept})
+    # The probabilities themselves, to draw from.
+    _, _, parts = choose(logits.double(), TOP_K, top_p, None, min_ps)
+    outputs = {
+        "logitsSelectIdx": torch.zeros(8, dtype=torch.int64),
+        "logitsIdx": torch.zeros(8, 20, dtype=torch.int64),
+        "logitsSortMasked": torch.zeros(8, 20),
+        "logitsTopKPSelect": torch.zeros(8, 20),
+    }
+    got = compare(npu, "aclnnTopKTopPSampleV2", inputs | outputs | {"isNeedSampleResult": True, "ksMax": 1024}, {})
+    for i, (order, chance) in enumerate(parts):
+        expected = torch.zeros(20, dtype=torch.float64)
+        expected[order] = chance
+        found = torch.zeros(20).scatter(0, got["logitsIdx"][i], got["logitsSortMasked"][i])
+        torch.testing.assert_close(found.double(), expected, **NEAR[dtype])
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32])
+def test_sparse_values_of_equal_places_are_added(npu, dtype):
+    indices, group = torch.tensor([[3, 1], [0, 2], [3, 1], [5, 5], [0, 2]]), torch.tensor([1, 0, 1, 2, 0])
+    values = rand(5, 2, dtype=dtype) if dtype.is_floating_point else torch.arange(10, dtype=dtype).reshape(5, 2)
+    total = torch.zeros(3, 2, dtype=torch.float64).index_add_(0, group, values.double()).to(dtype)
+    unique = torch.tensor([[0, 2], [3, 1], [5, 5]])
+    inputs = {"uniqueLen": torch.tensor([3]), "uniqueIndices": group, "indices": indices, "values": values}
+    results = {"newIndices": unique, "newValues": total}
+    compare(npu, "aclnnCoalesceSparse", inputs, results, **(NEAR[dtype] if dtype.is_floating_point else {}))
+    refused(
+        npu, "aclnnCoalesceSparse", inputs | {"uniqueIndices": group[:3]}, results, r"uniqueIndices has sizes \[3\]"
+    )
+    refused(npu, "aclnnCoalesceSparse", inputs | {"values": values[:3]}, results, "values has sizes")
+
+
+def test_a_wait_ends(npu):
+    """As many nanoseconds as cycles, or a little more: nothing is measured."""
+    npu.call("aclnnSleep", cycles=[100000])
+    refused(npu, "aclnnSleep", {"cycles": [-1]}, {}, "cycles is one number that is not negative")
+
+
+def steps_of(x, rounds, eps=1e-6):
+    """All norms and sums of the rounds, the outer dimensions last."""
+    y = x.softmax(-1) + eps
+    norms, sums = [y], [torch.zeros_like(y[..., 0])]
+    for i in range(1, 2 * rounds):
+        total = y.sum(-1 if i % 2 == 0 else -2, keepdim=True) + eps
+        y = y / total
+        norms.append(y)
+        sums.append(total.squeeze(-1 if i % 2 == 0 else -2))
+    first = lambda t, n: torch.stack(t).movedim(tuple(range(-n, 0)), tuple(range(1, 1 + n))).contiguous()
+    return y, first(norms, 2), first(sums, 1)
+
+
+@pytest.mark.parametrize("outer", [(3,), (2, 3)])
+def test_the_steps_of_a_doubly_stochastic_matrix_and_their_gradient(npu, outer):
+    x = rand(*outer, 4, 4)
+    (leaf,) = wide(x)
+    y, norms, sums = steps_of(leaf, 5)
+    results = {"output": y.detach().float(), "normOut": norms.detach().float(), "sumOut": sums.detach().float()}
+    compare(npu, "aclnnMhcSinkhorn", {"x": x, "eps": 1e-6, "numIters": 5}, results, rtol=1e-4, atol=1e-5)
+    grad = rand(*outer, 4, 4, seed=3)
+    (made,) = torch.autograd.grad(y, leaf, grad.double())
+    inputs = {"gradOutput": grad, "normOut": results["normOut"], "sumOut": results["sumOut"]}
+    # eps inside the softmax is left out of the formula of its gradient.
+    compare(npu, "aclnnMhcSinkhornBackward", inputs, {"out": made.float()}, rtol=1e-3, atol=1e-4)
+    wrong = inputs | {"sumOut": results["sumOut"][:, :3].contiguous()}
+    refused(npu, "aclnnMhcSinkhornBackward", wrong, {"out": made.float()}, "sumOut has sizes")
