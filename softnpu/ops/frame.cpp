@@ -19,7 +19,7 @@ using nnopbase::TensorCopy;
 namespace {
 
 constexpr int8_t kNone = -1;
-constexpr int8_t kTypes[38] = {int8_t(at::kFloat),
+constexpr int8_t kTypes[42] = {int8_t(at::kFloat),
                                int8_t(at::kHalf),
                                int8_t(at::kChar),
                                int8_t(at::kInt),
@@ -56,14 +56,18 @@ constexpr int8_t kTypes[38] = {int8_t(at::kFloat),
                                kNone,
                                int8_t(at::kFloat8_e5m2),
                                int8_t(at::kFloat8_e4m3fn),
-                               int8_t(at::kFloat8_e8m0fnu)};
+                               int8_t(at::kFloat8_e8m0fnu),
+                               kNone,
+                               kNone,
+                               int8_t(at::ScalarType::Float4_e2m1fn_x2),
+                               int8_t(at::ScalarType::Bits4x2)};  // e1m2: torch has no name for it
 
 }  // namespace
 
 at::ScalarType to_dtype(int64_t acl_dtype) {
   // Callers pass 32-bit enums where 64 are declared: the upper half is not theirs.
   auto type = static_cast<int32_t>(acl_dtype);
-  TORCH_CHECK(type >= 0 && type < 38 && kTypes[type] != kNone, "data type ", type,
+  TORCH_CHECK(type >= 0 && type < 42 && kTypes[type] != kNone, "data type ", type,
               " is not computed by the software NPU");
   return static_cast<at::ScalarType>(kTypes[type]);
 }

@@ -62,7 +62,7 @@ struct Op {
   CostRule rule;
   float ns;  // an element (kElements), a flop (others)
   uint16_t nargs;
-  const Script* script = nullptr;  // instead of `run`: of an operator that holds a collective (script.h)
+  const Script* script = nullptr;        // instead of `run`: of an operator that holds a collective (script.h)
 };
 
 // Whether the arguments have types that the operator takes (types.cpp); false: the plan has failed.
@@ -162,9 +162,14 @@ class Plan {
       if (!handle && optional) return;
       return handle ? bad_tensor(name, nullptr) : fail_null(name);
     }
-    if (__builtin_expect(!known_dtype(t->dtype) || (!t->data && t->numel), 0)) return bad_tensor(name, t);
+    if (__builtin_expect(!known_dtype(t->dtype) || (!t->data && t->numel), 0) && !packs(t)) return bad_tensor(name, t);
     a->tensor = nnopbase::copy_tensor(e_, t, const_cast<aclTensor*>(handle));
+    if (__builtin_expect(t->dtype >= kPacked, 0)) pack(a->tensor);
   }
+  // Elements of 4 bits, two in a byte: kernels see the bytes, so that the dimension of stride 1 is half as long.
+  static constexpr int32_t kPacked = 40;
+  static bool packs(const aclTensor* t);
+  static void pack(nnopbase::TensorCopy* copy);
   void bad_tensor(const char* name, const aclTensor* t);
   void tensors(const aclTensorList* list, const char* name, bool optional, int way);
   static bool known_dtype(int32_t dtype) { return dtype >= 0 && dtype < 64 && ((0x3a08031fdfULL >> dtype) & 1); }

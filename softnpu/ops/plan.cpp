@@ -42,12 +42,51 @@ void Plan::bad_tensor(const char* name, const aclTensor* t) {
   char text[200];
   if (!t) {
     std::snprintf(text, sizeof text, "is a destroyed tensor, or no tensor");
+  } else if (t->dtype == ACL_FLOAT4_E2M1 || t->dtype == ACL_FLOAT4_E1M2) {
+    std::snprintf(text, sizeof text, "has 4-bit elements, pairs of which do not lie in bytes, or no address");
   } else if (!known_dtype(t->dtype)) {
     std::snprintf(text, sizeof text, "has data type %d, which the software NPU does not compute", t->dtype);
   } else {
     std::snprintf(text, sizeof text, "has %lld elements and no address", static_cast<long long>(t->numel));
   }
   fail_parameter(ACLNN_ERR_PARAM_INVALID, name, text);
+}
+
+namespace {
+
+// The dimension along which two 4-bit elements lie in a byte; -1 if there is none.
+int paired_dim(int ndim, const int64_t* sizes, const int64_t* strides) {
+  for (int i = ndim - 1; i >= 0; i--) {
+    if (strides[i] == 1 && sizes[i] != 1) return sizes[i] % 2 == 0 ? i : -1;
+  }
+  return -1;
+}
+
+}  // namespace
+
+bool Plan::packs(const aclTensor* t) {
+  if (t->dtype != ACL_FLOAT4_E2M1 && t->dtype != ACL_FLOAT4_E1M2) return false;
+  if (t->numel == 0) return true;
+  const int64_t *sizes = t->dims, *strides = t->dims + t->ndim;
+  const int dim = paired_dim(t->ndim, sizes, strides);
+  if (!t->data || t->offset % 2 || dim < 0) return false;
+  for (int i = 0; i < t->ndim; i++) {
+    if (i != dim && sizes[i] > 1 && strides[i] % 2) return false;
+  }
+  return true;
+}
+
+void Plan::pack(TensorCopy* copy) {
+  int64_t *sizes = copy->dims(), *strides = sizes + copy->ndim;
+  // Without elements: the last size that can be halved, as where there are some.
+  int dim = copy->numel ? paired_dim(copy->ndim, sizes, strides) : copy->ndim - 1;
+  for (int i = 0; i < copy->ndim; i++) {
+    if (i != dim) strides[i] = sizes[i] > 1 ? strides[i] / 2 : std::max<int64_t>(strides[i] / 2, 1);
+  }
+  if (dim >= 0) sizes[dim] /= 2;
+  copy->data -= copy->offset - copy->offset / 2;
+  copy->offset /= 2;
+  copy->numel /= 2;
 }
 
 void Plan::tensors(const aclTensorList* handle, const char* name, bool optional, int way) {
@@ -66,8 +105,9 @@ void Plan::tensors(const aclTensorList* handle, const char* name, bool optional,
     a->tensors[i] = nullptr;
     if (!list->values[i]) continue;
     const aclTensor* t = Tensors::find(list->values[i]);
-    if (!t || !known_dtype(t->dtype) || (!t->data && t->numel)) return bad_tensor(name, t);
+    if (!t || ((!known_dtype(t->dtype) || (!t->data && t->numel)) && !packs(t))) return bad_tensor(name, t);
     a->tensors[i] = copy_tensor(e_, t, list->values[i]);
+    if (t->dtype >= kPacked) pack(a->tensors[i]);
   }
 }
 

@@ -28,11 +28,16 @@ int category(int32_t dtype) {
     case 35:
     case 36:
     case 37:
+    case 40:
+    case 41:
       return 2;
     default:
       return 1;
   }
 }
+
+// Two in a byte: taken only where a row says so.
+constexpr uint64_t kFour = uint64_t{3} << 40;
 
 // uint16, uint32 and uint64 have no common type with other integers, bool or complex numbers.
 bool wide_unsigned(int32_t dtype) { return dtype == 7 || dtype == 8 || dtype == 10; }
@@ -74,7 +79,10 @@ class TypeCheck {
       real_result_ = &wanted;
       real_dtype_ = dtype;
     }
-    if (!wanted.accepts) return true;
+    if (!wanted.accepts) {
+      return !((kFour >> dtype) & 1) ||
+             refuse("parameter %s has data type %s, which the operator does not take", wanted.name, dtype_name(dtype));
+    }
     if (__builtin_expect(!((wanted.accepts >> dtype) & 1), 0)) {
       return refuse("parameter %s has data type %s, which the operator does not take", wanted.name, dtype_name(dtype));
     }
@@ -169,7 +177,7 @@ bool plainly_taken(const Plan& plan, const OpTypes& types) {
   const auto add = [&](const TensorCopy& tensor, const ParamTypes& wanted) {
     const uint64_t type = uint64_t{1} << tensor.dtype;
     found |= type;
-    if (wanted.accepts) refused |= type & ~wanted.accepts;
+    refused |= type & (wanted.accepts ? ~wanted.accepts : kFour);
   };
   for (int i = 0; i < plan.nargs(); i++) {
     const Arg& a = plan.args()[i];
@@ -230,6 +238,10 @@ const char* dtype_name(int32_t dtype) {
       return "float8_e4m3fn";
     case 37:
       return "float8_e8m0fnu";
+    case 40:
+      return "float4_e2m1";
+    case 41:
+      return "float4_e1m2";
     default:
       return "dtype?";
   }

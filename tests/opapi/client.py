@@ -36,7 +36,10 @@ DTYPES = {
     torch.float8_e5m2: 35,
     torch.float8_e4m3fn: 36,
     torch.float8_e8m0fnu: 37,
+    torch.float4_e2m1fn_x2: 40,
+    torch.bits4x2: 41,  # e1m2, which torch has no name for
 }
+PAIRS = (torch.float4_e2m1fn_x2, torch.bits4x2)  # two elements in a byte: CANN counts elements
 ND = 2
 C_INTEGERS = {
     "int64_t": C.c_int64,
@@ -94,14 +97,18 @@ class Tensor(Handle):
     def __init__(self, client: Client, cpu: torch.Tensor, memory: Memory | None = None) -> None:
         self.client, self.cpu = client, cpu
         self.memory = memory or Memory(client, cpu)
-        n = cpu.dim()
-        storage = cpu.untyped_storage().nbytes() // max(cpu.element_size(), 1)
+        n, each = cpu.dim(), 2 if cpu.dtype in PAIRS else 1
+        storage = cpu.untyped_storage().nbytes() // max(cpu.element_size(), 1) * each
+        sizes, strides = list(cpu.shape), [s * each for s in cpu.stride()]
+        if each == 2:
+            dim = next(d for d in reversed(range(n)) if cpu.stride(d) == 1)
+            sizes[dim], strides[dim] = sizes[dim] * 2, 1
         value = client.create_tensor(
-            (C.c_int64 * n)(*cpu.shape),
+            (C.c_int64 * n)(*sizes),
             n,
             DTYPES[cpu.dtype],
-            (C.c_int64 * n)(*cpu.stride()),
-            cpu.storage_offset(),
+            (C.c_int64 * n)(*strides),
+            cpu.storage_offset() * each,
             ND,
             (C.c_int64 * 1)(storage),
             1,
@@ -117,9 +124,11 @@ class Tensor(Handle):
         return tuple((C.c_int64 * count.value).from_address(dims.value))
 
     def read(self) -> torch.Tensor:
-        """What the device holds now, as the tensor it was made from sees it."""
+        """What the device holds now, as the tensor it was made from sees it; of pairs the bytes."""
         self.memory.read()
-        return self.memory.tensor.as_strided(self.cpu.shape, self.cpu.stride(), self.cpu.storage_offset())
+        held = self.memory.tensor
+        held = held.view(torch.uint8) if held.dtype in PAIRS else held
+        return held.as_strided(self.cpu.shape, self.cpu.stride(), self.cpu.storage_offset())
 
 
 class Memory:

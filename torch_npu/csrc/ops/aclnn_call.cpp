@@ -136,6 +136,36 @@ struct Pending {
 }  // namespace
 
 namespace detail {
+namespace {
+
+// Two elements of 4 bits in a byte: CANN counts elements, PyTorch bytes. They lie along the dimension of stride 1.
+aclTensor* make_pairs(const at::Tensor& tensor) {
+  c10::DimVector sizes(tensor.sizes()), strides(tensor.strides());
+  int64_t dim = tensor.dim() - 1;
+  for (int64_t i = dim; i >= 0 && strides[static_cast<size_t>(dim)] != 1; i--) {
+    if (strides[static_cast<size_t>(i)] == 1) dim = i;
+  }
+  for (int64_t i = 0; i < tensor.dim(); i++) {
+    if (i == dim) {
+      sizes[static_cast<size_t>(i)] *= 2;
+    } else {
+      strides[static_cast<size_t>(i)] *= 2;
+    }
+  }
+  const int64_t storage_size = 2 * static_cast<int64_t>(tensor.storage().nbytes());
+  const aclDataType type = tensor.scalar_type() == at::ScalarType::Bits4x2 ? ACL_FLOAT4_E1M2 : ACL_FLOAT4_E2M1;
+  aclTensor* handle = cann::acl().aclCreateTensor(sizes.data(), sizes.size(), type, strides.data(),
+                                                  2 * tensor.storage_offset(), format_of(tensor.dim()), &storage_size,
+                                                  1, const_cast<void*>(tensor.storage().data()));
+  if (!handle) report_no_tensor(sizes);
+  return handle;
+}
+
+bool of_pairs(const at::Tensor& t) {
+  return t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2 || t.scalar_type() == at::ScalarType::Bits4x2;
+}
+
+}  // namespace
 
 // CANN has no lazy conjugation or negation.
 constexpr c10::DispatchKeySet kLazy({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
@@ -146,6 +176,7 @@ aclTensor* make_tensor(const at::Tensor& given, at::Tensor& keep) {
   const bool plain = here && !given.unsafeGetTensorImpl()->key_set().has_any(kLazy);
   const at::Tensor& tensor = C10_LIKELY(plain) ? given : prepared(given, here, keep);
   if (C10_UNLIKELY(tensor.layout() != at::kStrided)) refuse_layout(tensor);
+  if (C10_UNLIKELY(of_pairs(tensor))) return make_pairs(tensor);
   const at::IntArrayRef sizes = tensor.sizes();
   const c10::Storage& storage = tensor.storage();
   const int64_t storage_size = static_cast<int64_t>(storage.nbytes() >> std::countr_zero(tensor.itemsize()));
