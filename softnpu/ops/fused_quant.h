@@ -95,6 +95,10 @@ inline void refuse_forms(at::TensorList assistance, const Maybe& bias, int64_t d
   TORCH_CHECK_NOT_IMPLEMENTED(dequantization == 0 && quantization == 0, "dequantMode ", dequantization,
                               " and quantMode ", quantization, " are not implemented; 0 and 0 are");
 }
+inline void need_plain_dequant(const Maybe& scale, const Maybe& bias, const Maybe& offset) {
+  TORCH_CHECK(scale && scale->defined(), "weightScale is needed");
+  TORCH_CHECK((!bias || !bias->defined()) && (!offset || !offset->defined()), "bias and xOffset are not implemented");
+}
 inline void not_turned(bool first, bool second) {
   TORCH_CHECK_NOT_IMPLEMENTED(!first && !second, "transposed operands are not implemented");
 }

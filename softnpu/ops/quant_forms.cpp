@@ -131,7 +131,7 @@ void gelu_quant(const Tensor& x, const OptionalTensor& scale, const OptionalTens
   if (out_scale.defined()) put(out_scale, found.squeeze(-1));
 }
 
-void quant_convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& scale,
+void quant_convolution(const Tensor& x, const Tensor& weight, const OptionalTensor& bias, const Tensor& scale,
                        const OptionalTensor& offset, const QuantConvolution& form, Tensor& out) {
   const char* const op = "aclnnQuantConvolution";
   TORCH_CHECK_NOT_IMPLEMENTED(!form.transposed && !given(offset) && form.offset_x == 0, op,
@@ -139,14 +139,17 @@ void quant_convolution(const Tensor& x, const Tensor& weight, const Tensor& bias
   TORCH_CHECK((x.dim() == 4 || x.dim() == 5) && weight.dim() == x.dim(), op, ": input ", x.sizes(), " and weight ",
               weight.sizes(), " have not four or five dimensions");
   const int64_t channels = weight.size(0);
-  TORCH_CHECK(scale.numel() == channels && bias.numel() == channels, op, ": scale is ", scale.sizes(), " for ",
-              channels, " channels, or bias is not as long");
+  TORCH_CHECK(scale.numel() == channels && (!given(bias) || bias->numel() == channels), op, ": scale is ",
+              scale.sizes(), " for ", channels, " channels, or bias is not as long");
   std::vector<int64_t> across(x.dim(), 1);
   across[1] = channels;
   const std::vector<int64_t> none(x.dim() - 2, 0);
   Tensor y = at::convolution(x.to(at::kDouble), weight.to(at::kDouble), {}, form.stride, form.padding, form.dilation,
                              false, none, form.groups);
-  y = y * scale.to(at::kDouble).reshape(across) + bias.to(at::kDouble).reshape(across);
+  const bool bits = scale.scalar_type() == at::kLong || scale.scalar_type() == at::kUInt64;
+  const Tensor factor = bits ? scale.view(at::kLong).bitwise_and(0xFFFFFFFF).to(at::kInt).view(at::kFloat) : scale;
+  y = y * factor.to(at::kDouble).reshape(across);
+  if (given(bias)) y = y + bias->to(at::kDouble).reshape(across);
   TORCH_CHECK(y.sizes() == out.sizes(), op, ": output is ", out.sizes(), ", ", y.sizes(), " is expected");
   put(out, y);
 }

@@ -40,13 +40,14 @@ struct GeluForm {
 void gelu_quant(const at::Tensor& x, const std::optional<at::Tensor>& scale, const std::optional<at::Tensor>& offset,
                 const GeluForm& form, at::Tensor& y, at::Tensor& out_scale);
 
-// A convolution of int8 operands, exact, times a scale a channel, plus a bias.
+// A convolution of int8 operands, exact, times a scale a channel (float32, or the 64 bits of one), plus a bias.
 struct QuantConvolution {
   at::IntArrayRef stride, padding, dilation;
   bool transposed;
   int64_t groups, offset_x;
 };
-void quant_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& scale,
-                       const std::optional<at::Tensor>& offset, const QuantConvolution& form, at::Tensor& out);
+void quant_convolution(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       const at::Tensor& scale, const std::optional<at::Tensor>& offset, const QuantConvolution& form,
+                       at::Tensor& out);
 
 }  // namespace softnpu::ops::kernels

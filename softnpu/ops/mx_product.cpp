@@ -1,0 +1,307 @@
+// See mx_product.h.
+#include "softnpu/ops/mx_product.h"
+
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
+
+#include "softnpu/ops/fused_quant.h"
+#include "softnpu/ops/mx_blocks.h"
+#include "softnpu/ops/rounded.h"
+
+namespace softnpu::ops::kernels {
+
+using mx::packed;
+using Sizes = std::vector<int64_t>;
+
+namespace {
+
+bool powers(const Tensor& t) { return t.scalar_type() == at::kFloat8_e8m0fnu; }
+
+// Of rows and columns: the batches broadcast.
+Sizes product_sizes(const Sizes& a, const Sizes& b) {
+  const Sizes& longer = a.size() >= b.size() ? a : b;
+  Sizes out(longer.begin(), longer.end() - 2);
+  out.push_back(a[a.size() - 2]);
+  out.push_back(b[b.size() - 2]);
+  return out;
+}
+
+void need_result(const Sizes& wanted, const Tensor& out) {
+  TORCH_CHECK(out.sizes() == at::IntArrayRef(wanted), "the result has the sizes ", out.sizes(), ", ",
+              at::IntArrayRef(wanted), " are expected");
+}
+
+void need_bias(const Maybe& bias, int64_t columns) {
+  TORCH_CHECK(!given(bias) || (bias->size(-1) == columns && (bias->numel() == columns || bias->dim() == 3)),
+              "bias has the sizes ", given(bias) ? bias->sizes() : at::IntArrayRef(), " for ", columns, " columns");
+}
+
+void need_numbers(const char* name, const Tensor& t, std::initializer_list<int64_t> counts) {
+  for (const int64_t n : counts) {
+    if (t.numel() == n) return;
+  }
+  TORCH_CHECK(false, name, " has ", t.numel(), " numbers, one of ", at::IntArrayRef(counts), " is expected");
+}
+
+Tensor ends_of(const Tensor& list, int64_t type) {
+  const Tensor flat = list.flatten().to(at::kLong).contiguous();
+  return type == 0 ? flat : at::cumsum(flat, 0);
+}
+
+}  // namespace
+
+bool of_powers(const Maybe& scale) { return passed(scale) && powers(*scale); }
+
+std::vector<int64_t> mx_sizes(const MxFactor& f) {
+  Sizes sizes = mx::sizes_of(f.t);
+  if (f.turned) std::swap(sizes[sizes.size() - 1], sizes[sizes.size() - 2]);
+  return sizes;
+}
+
+Tensor mx_rows(const MxFactor& f) {
+  const Tensor values = mx::values_of(f.t, f.scale, f.turned ? -2 : -1);
+  return f.turned ? values.transpose(-1, -2) : values;
+}
+
+void need_mx_factor(const char* name, const MxFactor& f) {
+  TORCH_CHECK(mx::is_small(f.t.scalar_type()) && powers(f.scale), name, " of ", f.t.scalar_type(), " with scales of ",
+              f.scale.scalar_type(), " is no MX operand");
+  TORCH_CHECK(f.t.dim() >= 2, name, " has ", f.t.dim(), " dimensions, two are expected");
+  const Sizes sizes = mx::sizes_of(f.t);
+  const Sizes wanted = mx::scale_sizes(sizes, f.t.dim() - (f.turned ? 2 : 1), 32);
+  TORCH_CHECK(f.scale.sizes() == at::IntArrayRef(wanted), name, " of the sizes ", at::IntArrayRef(sizes),
+              " has scales of ", f.scale.sizes(), ", ", at::IntArrayRef(wanted), " are expected");
+}
+
+Tensor mx_product(const MxFactor& left, const MxFactor& right) {
+  return at::matmul(mx_rows(left), mx_rows(right).transpose(-1, -2));
+}
+
+void need_mx_group(int64_t sizes) {
+  const int64_t inner = sizes & 0xFFFF, columns = (sizes >> 16) & 0xFFFF, rows = (sizes >> 32) & 0xFFFF;
+  TORCH_CHECK((rows | columns) <= 1 && (inner == 0 || inner == 32), "groupSize is of ", rows, " rows, ", columns,
+              " columns and ", inner, " inner numbers; MX operands have 1, 1 and 32");
+}
+
+// -- two factors
+
+void need_quant_product(const QuantFactors& f, const Tensor& out) {
+  if (powers(f.b_scale)) {
+    TORCH_CHECK(passed(f.a_scale), "x1Scale is needed with MX operands");
+    TORCH_CHECK(!given(f.offset), "x2Offset does not go with MX operands");
+    const MxFactor a{f.a, *f.a_scale, f.turned_a}, b{f.b, f.b_scale, !f.turned_b};
+    need_mx_factor("x1", a);
+    need_mx_factor("x2", b);
+    need_mx_group(f.group);
+    const Sizes left = mx_sizes(a), right = mx_sizes(b);
+    TORCH_CHECK(left.back() == right.back(), "the inner sizes are ", left.back(), " and ", right.back());
+    need_bias(f.bias, right[right.size() - 2]);
+    TORCH_CHECK(at::isFloatingType(out.scalar_type()), "the result of MX operands is floating, not ",
+                out.scalar_type());
+    return need_result(product_sizes(left, right), out);
+  }
+  for (const auto& [name, t] : {std::pair{"x1", &f.a}, {"x2", &f.b}}) {
+    TORCH_CHECK(!packed(*t), name, " of 4-bit elements needs scales of float8_e8m0fnu");
+  }
+  TORCH_CHECK(!of_powers(f.a_scale), "x1Scale is of float8_e8m0fnu, and x2Scale of ", f.b_scale.scalar_type());
+  const bool whole = f.a.scalar_type() == at::kChar;
+  TORCH_CHECK(whole == (f.b.scalar_type() == at::kChar), "x1 is of ", f.a.scalar_type(), ", x2 of ", f.b.scalar_type());
+  if (whole) return;
+  TORCH_CHECK_NOT_IMPLEMENTED(f.group == 0, "groupSize is ", f.group, "; factors of blocks are not implemented");
+  TORCH_CHECK(f.a.dim() >= 2 && f.b.dim() >= 2, "factors of ", f.a.sizes(), " and ", f.b.sizes());
+  const Tensor left = f.turned_a ? f.a.transpose(-1, -2) : f.a, right = f.turned_b ? f.b : f.b.transpose(-1, -2);
+  const int64_t rows = left.size(-2), columns = right.size(-2);
+  TORCH_CHECK(left.size(-1) == right.size(-1), "the inner sizes are ", left.size(-1), " and ", right.size(-1));
+  if (given(f.a_scale)) need_numbers("x1Scale", *f.a_scale, {1, rows});
+  need_numbers("x2Scale", f.b_scale, {1, columns});
+  need_bias(f.bias, columns);
+  TORCH_CHECK(at::isFloatingType(out.scalar_type()) && !given(f.offset), "the result of 8-bit floats is floating, ",
+              "without x2Offset, not ", out.scalar_type());
+  need_result(product_sizes(left.sizes().vec(), right.sizes().vec()), out);
+}
+
+void quant_product(const QuantFactors& f, Tensor& out) {
+  if (out.numel() == 0) return;
+  if (powers(f.b_scale)) {
+    Tensor value = mx_product({f.a, *f.a_scale, f.turned_a}, {f.b, f.b_scale, !f.turned_b});
+    if (given(f.bias)) value = value + mx::floats(*f.bias);
+    return put(out, value);
+  }
+  if (f.a.scalar_type() == at::kChar) {
+    return quant_matmul(f.a, f.b, f.a_scale, f.b_scale, f.offset, f.bias, f.turned_a, f.turned_b, out);
+  }
+  const Tensor left = f.turned_a ? f.a.transpose(-1, -2) : f.a, right = f.turned_b ? f.b.transpose(-1, -2) : f.b;
+  const Maybe rows = given(f.a_scale) ? Maybe(f.a_scale->flatten()) : Maybe();
+  put(out, quantized_product(left, right, rows, f.b_scale.flatten(), f.bias));
+}
+
+void need_level_product(const LevelFactors& f, const Tensor& out) {
+  TORCH_CHECK(f.level0 == 512 && f.level1 == 32, "groups of ", f.level0, " and ", f.level1, " are not 512 and 32");
+  TORCH_CHECK(!f.turned_a && f.turned_b, "transposeX1 is false and transposeX2 true");
+  const MxFactor a{f.a, f.a1, false}, b{f.b, f.b1, false};
+  need_mx_factor("x1", a);
+  need_mx_factor("x2", b);
+  const Sizes left = mx_sizes(a), right = mx_sizes(b);
+  TORCH_CHECK(left.size() == 2 && right.size() == 2 && left[1] == right[1], "factors of ", at::IntArrayRef(left),
+              " and ", at::IntArrayRef(right));
+  const int64_t blocks = (left[1] + 511) / 512;
+  mx::need_sizes("x1Level0Scale", f.a0, {left[0], blocks});
+  mx::need_sizes("x2Level0Scale", f.b0, {blocks, right[0]});
+  need_bias(f.bias, right[0]);
+  need_result({left[0], right[0]}, out);
+}
+
+void level_product(const LevelFactors& f, Tensor& out) {
+  if (out.numel() == 0) return;
+  const Tensor a = mx_rows({f.a, f.a1, false}), b = mx_rows({f.b, f.b1, false});
+  const int64_t inner = a.size(1);
+  const Tensor left = a * mx::spread(f.a0, 1, 512, inner), right = b * mx::spread(f.b0.t(), 1, 512, inner);
+  Tensor value = at::matmul(left, right.t());
+  if (given(f.bias)) value = value + mx::floats(*f.bias);
+  put(out, value);
+}
+
+// -- batches: [rows, batch, inner] and [batch, inner, columns] give [rows, batch, columns]
+
+void need_batch_product(const BatchFactors& f, const Maybe& bias, const Tensor& out) {
+  const auto need_perm = [](const char* name, at::IntArrayRef perm, at::IntArrayRef one, at::IntArrayRef other) {
+    TORCH_CHECK(perm == one || perm == other, name, " is ", perm, ", not ", one, one == other ? "" : " or another");
+  };
+  need_perm("permX1", f.perm_a, {1, 0, 2}, {1, 0, 2});
+  need_perm("permX2", f.perm_b, {0, 1, 2}, {0, 2, 1});
+  need_perm("permY", f.perm_out, {1, 0, 2}, {1, 0, 2});
+  TORCH_CHECK(!given(bias), "bias is not implemented");
+  TORCH_CHECK(f.split == 1, "batchSplitFactor is ", f.split, ", not 1");
+  const int64_t own = out.scalar_type() == at::kHalf ? 1 : out.scalar_type() == at::kBFloat16 ? 27 : -1;
+  TORCH_CHECK(f.type == own, "dtype ", f.type, " is not that of the result, float16 (1) or bfloat16 (27)");
+  TORCH_CHECK(given(f.a_scale) && given(f.b_scale), "x1Scale and x2Scale are needed");
+  TORCH_CHECK(f.a.dim() == 3 && f.b.dim() == 3, "x1 and x2 have ", f.a.dim(), " and ", f.b.dim(),
+              " dimensions, three are expected");
+  const bool turned = f.perm_b == at::IntArrayRef({0, 2, 1});
+  const int64_t rows = f.a.size(0), batch = f.a.size(1), inner = f.a.size(2), columns = f.b.size(turned ? 1 : 2);
+  TORCH_CHECK(f.b.size(0) == batch && f.b.size(turned ? 2 : 1) == inner, "x2 is ", f.b.sizes(), " for x1 of ",
+              f.a.sizes());
+  need_result({rows, batch, columns}, out);
+  if (powers(*f.b_scale)) {
+    need_mx_group(f.group);
+    need_mx_factor("x1", {f.a, *f.a_scale, false});
+    return need_mx_factor("x2", {f.b, *f.b_scale, !turned});
+  }
+  for (const auto& [name, t, n] : {std::tuple{"x1Scale", &*f.a_scale, rows}, {"x2Scale", &*f.b_scale, columns}}) {
+    TORCH_CHECK(t->scalar_type() == at::kFloat, name, " is of ", t->scalar_type(), ", float32 is expected");
+    mx::need_sizes(name, *t, {n});
+  }
+}
+
+void batch_product(const BatchFactors& f, Tensor& out) {
+  if (out.numel() == 0) return;
+  const bool turned = f.perm_b == at::IntArrayRef({0, 2, 1}), blocks = powers(*f.b_scale);
+  const Tensor a = blocks ? mx_rows({f.a, *f.a_scale, false}) : mx::floats(f.a);  // [rows, batch, inner]
+  const Tensor b = blocks ? mx_rows({f.b, *f.b_scale, !turned}) : mx::floats(turned ? f.b : f.b.transpose(1, 2));
+  Tensor value = at::matmul(a.transpose(0, 1), b.transpose(1, 2));
+  if (!blocks) value = value * *f.b_scale * f.a_scale->unsqueeze(-1);
+  put(out, value.transpose(0, 1));
+}
+
+// -- sums
+
+void need_mx_sum(const MxFactor& left, const MxFactor& right, int64_t group, const Tensor& y) {
+  need_mx_factor("x1", left);
+  need_mx_factor("x2", right);
+  need_mx_group(group);
+  const Sizes a = mx_sizes(left), b = mx_sizes(right);
+  TORCH_CHECK(a.size() == 2 && b.size() == 2 && a[1] == b[1], "factors of ", at::IntArrayRef(a), " and ",
+              at::IntArrayRef(b));
+  need_result({a[0], b[0]}, y);
+}
+
+void mx_sum(const MxFactor& left, const MxFactor& right, Tensor& y) {
+  if (y.numel() == 0) return;
+  y.add_(mx_product(left, right));
+}
+
+void need_mx_group_sums(const Tensor& a, const Tensor& b, const Maybe& a_scale, const Tensor& b_scale,
+                        const Tensor& list, int64_t list_type, int64_t group, const Tensor& y) {
+  TORCH_CHECK(of_powers(a_scale) && powers(b_scale), "scales that are not float8_e8m0fnu go with hifloat8, which is ",
+              "not implemented");
+  TORCH_CHECK(mx::is_small(a.scalar_type()) && !packed(a) && mx::is_small(b.scalar_type()) && !packed(b), "factors of ",
+              a.scalar_type(), " and ", b.scalar_type(), " are not 8-bit floats");
+  TORCH_CHECK(list.dim() == 1 && (list_type == 0 || list_type == 1), "groupList has ", list.dim(),
+              " dimensions and the type ", list_type, "; one, and 0 or 1, are expected");
+  TORCH_CHECK(group == 0, "groupSize is ", group, ", not 0");
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(0) == b.size(0), "factors of ", a.sizes(), " and ", b.sizes());
+  const int64_t pairs = a.size(0) / 64 + list.size(0);
+  mx::need_sizes("scale1", *a_scale, {pairs, a.size(1), 2});
+  mx::need_sizes("scale2", b_scale, {pairs, b.size(1), 2});
+  need_result({list.size(0), a.size(1), b.size(1)}, y);
+}
+
+void mx_group_sums(const Tensor& a, const Tensor& b, const Maybe& a_scale, const Tensor& b_scale, const Tensor& list,
+                   int64_t list_type, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Tensor ends = ends_of(list, list_type);
+  int64_t from = 0;
+  for (int64_t g = 0; g < ends.size(0); g++) {
+    const int64_t to = ends[g].item<int64_t>(), n = to - from;
+    TORCH_CHECK(n >= 0 && to <= a.size(0), "the ends of groups ", from, " and ", to, " of ", a.size(0), " rows");
+    if (n > 0) {
+      const auto part = [&](const Tensor& t, const Tensor& s) {
+        return mx::values_of(t.narrow(0, from, n), s.narrow(0, from / 64 + g, (n + 63) / 64), 0);
+      };
+      y[g].add_(at::matmul(part(a, *a_scale).t(), part(b, b_scale)));
+    }
+    from = to;
+  }
+}
+
+// -- experts whose results are summed by rows
+
+void need_routed(const RoutedFactors& f, const RoutedOptions& options, const Tensor& out) {
+  TORCH_CHECK(!given(options.offset) && !given(options.antiquant_scale) && !given(options.antiquant_offset),
+              "offset, antiquantScale and antiquantOffset are not implemented");
+  TORCH_CHECK(!f.turned_a, "transposeX1 is set; x1 cannot be transposed");
+  TORCH_CHECK(f.type == 0, "dtype ", f.type, " is not implemented, 0 (float32) is");
+  TORCH_CHECK(given(f.groups) && given(f.scale), "groupList and scale are needed");
+  TORCH_CHECK(f.x.dim() == 2 && f.weight.dim() == 3, "x1 and x2 have ", f.x.dim(), " and ", f.weight.dim(),
+              " dimensions, two and three are expected");
+  Sizes right = mx::sizes_of(f.weight);
+  if (powers(*f.scale)) {
+    TORCH_CHECK(given(f.row_scale), "pertokenScale is needed with MX operands");
+    TORCH_CHECK_NOT_IMPLEMENTED(!given(f.bias), "bias is not implemented with MX operands: the formula has none");
+    need_mx_factor("x1", {f.x, *f.row_scale, false});
+    need_mx_factor("x2", {f.weight, *f.scale, !f.turned_b});
+  } else {
+    TORCH_CHECK_NOT_IMPLEMENTED(f.x.scalar_type() == at::kChar && f.weight.scalar_type() == at::kChar && !f.turned_b,
+                                "x1 of ", f.x.scalar_type(), " and x2 of ", f.weight.scalar_type(),
+                                " are not implemented; int8, and x2 not transposed, or MX operands are");
+  }
+  const int64_t inner = right[f.turned_b ? 2 : 1], columns = right[f.turned_b ? 1 : 2], rows = f.x.size(0);
+  TORCH_CHECK(mx::sizes_of(f.x)[1] == inner, "the inner sizes are ", mx::sizes_of(f.x)[1], " and ", inner);
+  TORCH_CHECK(f.groups->numel() == right[0], "groupList has ", f.groups->numel(), " numbers for ", right[0],
+              " experts");
+  for (const auto& [name, t] : {std::pair{"logit", &f.logit}, {"rowIndex", &f.row}}) {
+    TORCH_CHECK(!given(*t) || (*t)->numel() == rows, name, " has not one number for each of ", rows, " rows");
+  }
+  TORCH_CHECK(out.dim() == 2 && out.size(1) == columns, "the result has the sizes ", out.sizes(), ", and ", columns,
+              " columns are made");
+  TORCH_CHECK(given(f.row) || out.size(0) == rows, "without rowIndex the result has ", rows, " rows, not ",
+              out.size(0));
+  if (!given(f.shared)) return;
+  TORCH_CHECK(f.shared->dim() == 2 && f.shared->size(1) == columns && f.offset >= 0 &&
+                  f.offset + f.shared->size(0) <= out.size(0),
+              "sharedInput of ", f.shared->sizes(), " from row ", f.offset, " of a result of ", out.sizes());
+}
+
+void routed_product(const RoutedFactors& f, Tensor& out) {
+  if (out.numel() == 0) return;
+  const Finalized rest{f.shared, f.logit, f.row, f.weight_of_shared, f.offset};
+  if (!powers(*f.scale)) {
+    return grouped_finalize(f.x, f.weight, f.scale, f.bias, f.row_scale, f.groups, f.list_type, rest, out);
+  }
+  const Tensor x = mx_rows({f.x, *f.row_scale, false}), w = mx_rows({f.weight, *f.scale, !f.turned_b});
+  // The scales are in the factors' values, which the same sums take.
+  grouped_finalize(x, w.transpose(1, 2), {}, {}, {}, f.groups, f.list_type, rest, out);
+}
+
+}  // namespace softnpu::ops::kernels

@@ -1,0 +1,120 @@
+"""MX quantization in plain Python, from CANN's pages: exponents by frexp, elements by the nearest of a grid.
+
+For tests of the C ABI and of the operators.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+E5M2, E4M3, E2M1, E1M2 = torch.float8_e5m2, torch.float8_e4m3fn, torch.float4_e2m1fn_x2, torch.bits4x2
+CODES = {E5M2: 35, E4M3: 36, E2M1: 40, E1M2: 41}  # aclDataType
+TOP = {E5M2: 15, E4M3: 8, E2M1: 2, E1M2: 0}  # the exponent of the largest number
+LARGEST = {E5M2: 57344.0, E4M3: 448.0, E2M1: 6.0, E1M2: 1.75}
+GRIDS = {E2M1: [0, 0.5, 1, 1.5, 2, 3, 4, 6], E1M2: [i / 4 for i in range(8)]}
+
+
+def exponent(block: list[float], kind: torch.dtype, alg: int = 0, largest: float = 0, least: float = 0) -> int:
+    """As float8_e8m0fnu keeps it."""
+    most = max(abs(v) for v in block)
+    if not all(math.isfinite(v) for v in block):
+        return 255
+    if alg:
+        scale = torch.tensor(max(most, least)) / (largest or LARGEST[kind])
+        if scale == 0:
+            return 0
+        fraction, e = math.frexp(float(scale))  # scale = fraction * 2^e, fraction from 0.5 on
+        return e - 1 + 127 + (fraction != 0.5)
+    return 0 if most == 0 else max(math.frexp(most)[1] - 1 - TOP[kind] + 127, 0)
+
+
+def nearest(v: float, kind: torch.dtype, mode: str) -> float:
+    grid = sorted({s * g for g in GRIDS[kind] for s in (1, -1)})
+    v = min(max(v, grid[0]), grid[-1])
+    if mode == "floor":
+        return max(g for g in grid if g <= v)
+    distance = min(abs(g - v) for g in grid)
+    both = [g for g in grid if abs(g - v) == distance]
+    if len(both) == 1:
+        return both[0]
+    return max(both, key=abs) if mode == "round" else next(g for g in both if GRIDS[kind].index(abs(g)) % 2 == 0)
+
+
+def elements(values: torch.Tensor, kind: torch.dtype, mode: str = "rint") -> torch.Tensor:
+    """Numbers, float64, to the values of elements, float64."""
+    if kind not in GRIDS:
+        return values.clamp(-LARGEST[kind], LARGEST[kind]).float().to(kind).double()
+    return values.clone().apply_(lambda v: nearest(v, kind, mode))
+
+
+def reference(x: torch.Tensor, axis: int, kind: torch.dtype, mode: str = "rint", size: int = 32, **scaling: float):
+    """Values of elements and exponents along the axis."""
+    rows = x.double().movedim(axis, -1)
+    flat = rows.reshape(-1, rows.shape[-1])
+    blocks = -(-flat.shape[1] // size)
+    out, scales = torch.zeros_like(flat), torch.zeros(flat.shape[0], blocks, dtype=torch.long)
+    for r in range(flat.shape[0]):
+        for b in range(blocks):
+            block = flat[r, b * size : (b + 1) * size]
+            scales[r, b] = e = exponent(block.tolist(), kind, **scaling)
+            out[r, b * size : (b + 1) * size] = elements(block * (0.0 if e == 255 else 2.0 ** (127 - e)), kind, mode)
+    if not torch.isfinite(x.double()).all():
+        out = out.nan_to_num(0, 0, 0)
+    back = lambda t: t.reshape(*rows.shape[:-1], -1).movedim(-1, axis)
+    return back(out), back(scales)
+
+
+def pairs(scales: torch.Tensor, axis: int) -> torch.Tensor:
+    """Two of the axis side by side, in a dimension behind the others."""
+    even = torch.cat([scales, torch.zeros_like(scales.narrow(axis, 0, scales.shape[axis] % 2))], axis)
+    axis %= scales.dim()
+    return even.unflatten(axis, (-1, 2)).movedim(axis + 1, -1).to(torch.uint8).contiguous()
+
+
+def packed(values: torch.Tensor, kind: torch.dtype, negative: torch.Tensor | None = None) -> torch.Tensor:
+    """Values of elements as their type holds them; `negative`: numbers whose signs zeros keep."""
+    if kind not in GRIDS:
+        return values.float().to(kind)
+    minus = (values if negative is None else negative) < 0
+    code = values.abs().clone().apply_(GRIDS[kind].index).to(torch.uint8) + minus.to(torch.uint8) * 8
+    both = code.unflatten(-1, (-1, 2))
+    return (both[..., 0] + both[..., 1] * 16).contiguous().view(kind)
+
+
+def unpacked(y: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    """The values of elements, of 4 bits from bytes."""
+    if kind not in GRIDS:
+        return y.cpu().double()
+    held = y.cpu().view(torch.uint8)
+    code = torch.stack([held % 16, held // 16], -1).flatten(-2).long()
+    grid = torch.tensor(GRIDS[kind], dtype=torch.double)
+    return torch.where(code >= 8, -grid[code % 8], grid[code % 8])
+
+
+def made(x: torch.Tensor, axis: int, kind: torch.dtype, mode: str = "rint", size: int = 32, **scaling: float):
+    """What CANN writes: elements and scales."""
+    values, scales = reference(x, axis, kind, mode, size, **scaling)
+    return packed(values, kind, x), pairs(scales, axis).view(torch.float8_e8m0fnu)
+
+
+def powers(scales: torch.Tensor, axis: int, sizes: torch.Size) -> torch.Tensor:
+    """Scales as they are kept, spread over the sizes."""
+    axis %= len(sizes)
+    kept = scales.view(torch.uint8).long().movedim(-1, axis + 1).flatten(axis, axis + 1)
+    spread = kept.repeat_interleave(32, axis).narrow(axis, 0, sizes[axis])
+    return torch.ldexp(torch.ones(sizes, dtype=torch.double), spread - 127)
+
+
+def operand(*sizes: int, dtype: torch.dtype = torch.float32, seed: int = 31) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(*sizes, generator=generator) * torch.logspace(-4, 4, sizes[-1])).to(dtype)
+
+
+def quantized(*sizes: int, kind: torch.dtype, axis: int = -1, seed: int = 5):
+    """An operand of products: elements, scales, and their values in float64."""
+    x = torch.randn(*sizes, generator=torch.Generator().manual_seed(seed)) * 3
+    values, scales = reference(x, axis, kind)
+    kept = pairs(scales, axis).view(torch.float8_e8m0fnu)
+    return packed(values, kind, x), kept, values * powers(kept, axis, x.shape)
