@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from tests.distributed import experts, fused, fused_edges
+from tests.distributed import experts, fused, fused_edges, fused_quant
 
 HALVES = [torch.float16, torch.bfloat16]
 
@@ -28,6 +28,13 @@ def test_beyond_what_is_sent_inline(world):
 
 def test_eight_bit_operands(world):
     world.run(fused.eight_bits)
+
+
+@pytest.mark.parametrize(
+    "program", [fused_quant.rows_and_columns, fused_quant.mx_operands, fused_quant.experts], ids=lambda f: f.__name__
+)
+def test_quantized_operands(world, program):
+    world.run(program)
 
 
 def test_a_rank_that_gets_no_token_takes_part(world):

@@ -29,6 +29,19 @@ def angles() -> torch.Tensor:
     return leaf(1, 1, 4, 8)
 
 
+def small(*sizes: int) -> torch.Tensor:
+    return plain(*sizes).to(torch.float8_e4m3fn)
+
+
+def powers(*sizes: int) -> torch.Tensor:
+    """Scales of MX blocks, all 1."""
+    return torch.full(sizes, 127, dtype=torch.uint8).npu()
+
+
+def codes(*sizes: int) -> torch.Tensor:
+    return torch.randint(0, 256, sizes).to(torch.uint8).npu()
+
+
 CASES = {
     "npu_swiglu": lambda: (leaf(3, 8),),
     "npu_geglu": lambda: (leaf(3, 8),),
@@ -91,6 +104,12 @@ CASES = {
         2,
     ),
     "npu_dynamic_mx_quant": lambda: (plain(3, 64),),
+    "npu_dynamic_mx_quant_with_dual_axis": lambda: (plain(3, 64).half(),),
+    "npu_quant_matmul": lambda: (codes(3, 32), codes(5, 32).t(), powers(1, 5, 2)),
+    "npu_add_quant_matmul": lambda: (plain(3, 5), small(64, 3).t(), small(64, 5), powers(1, 5, 2)),
+    "npu_swiglu_mx_quant_with_dual_axis": lambda: (plain(3, 128).half(),),
+    "npu_rotate_quant": lambda: (plain(3, 32).half(), plain(16, 16).half()),
+    "npu_quant_conv2d": lambda: (plain(1, 2, 5, 5).to(torch.int8), plain(3, 2, 2, 2).to(torch.int8), plain(3)),
     "npu_gelu_quant": lambda: (plain(3, 7),),
     "npu_roi_align": lambda: (leaf(2, 3, 5, 7), torch.tensor([[1, 0.0, 2.0, 9.0, 8.0]]).npu(), 0.5, 2, 3, 2, 0),
     "npu_moe_token_unpermute": lambda: (leaf(4, 6), torch.tensor([2, 0, 3, 1]).int().npu(), leaf(2, 2)),
@@ -100,6 +119,16 @@ LISTS = {
     "npu_nsa_select_attention": {"actual_seq_qlen": [2, 3], "actual_seq_kvlen": [3, 5]},
     "npu_sparse_flash_attention": {"sparse_mode": 0},
     "npu_lightning_indexer": {"sparse_count": 3, "return_value": True},
+    "npu_quant_conv2d": {"output_dtype": torch.float32},
+    "npu_swiglu_mx_quant_with_dual_axis": {"dst_type": 296, "scale_alg": 0},
+    "npu_quant_matmul": {
+        "output_dtype": 6,
+        "x1_dtype": 296,
+        "x2_dtype": 296,
+        "scale_dtype": 293,
+        "pertoken_scale_dtype": 293,
+    },
+    "npu_add_quant_matmul": {"x1_scale_dtype": 293, "x2_scale_dtype": 293},
 }
 LENGTHS = {"actual_seq_lengths": torch.tensor([2, 1])}
 KEYWORDS = {
@@ -108,6 +137,8 @@ KEYWORDS = {
         "initial_state": torch.randn(2, 2, 4, 2),
         "beta": torch.rand(3, 2),
     },
+    "npu_quant_matmul": lambda: {"pertoken_scale": powers(3, 1, 2)},
+    "npu_add_quant_matmul": lambda: {"x1_scale": powers(3, 1, 2)},
     "npu_recurrent_gated_delta_rule": lambda: {**LENGTHS, "ssm_state_indices": torch.tensor([3, 0, 1])},
 }
 

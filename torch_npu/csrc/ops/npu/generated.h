@@ -27,6 +27,8 @@
 #include "csrc/ops/npu/nsa.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/parts.h"
+#include "csrc/ops/npu/quant_conv.h"
+#include "csrc/ops/npu/quant_exchange.h"
 #include "csrc/ops/npu/recurrent.h"
 #include "csrc/ops/npu/result.h"
 #include "csrc/ops/npu/rotated.h"

@@ -1,8 +1,9 @@
 // MX quantization: blocks of numbers with a power of two each, kept as its exponent in a byte (float8_e8m0fnu), and elements of 8-bit or, two in a
-// byte, of 4-bit floating types. Compositions of PyTorch's operators in float32. Who uses it: rows of
-// ops/npu.yaml.
+// byte, of 4-bit floating types. Users hold 4-bit elements and exponents in uint8; CANN takes them by their types. Here: what calls of the family
+// may ask, and sizes of what comes back. What it is not: the computation, which is CANN's. Who uses it: rows of ops/npu.yaml.
 #pragma once
 
+#include <initializer_list>
 #include <string_view>
 
 #include "csrc/ops/npu/compose.h"
@@ -17,38 +18,91 @@ struct MxForm {
   double largest = 0;
   double least = 0;  // of a block's largest number
 };
-using Quad = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-Pair mx_quantized(const char* op, const at::Tensor& input, int64_t axis, int64_t block, const MxForm& form);
-Quad mx_quantized_twice(const char* op, const at::Tensor& input,
-                        const MxForm& form);                               // along the last axis, then the one before
-Triple mx_quantized_squares(const at::Tensor& input, const MxForm& form);  // one scale for 32 x 32
-Triple mx_quantized_in_levels(const at::Tensor& input, const OptionalTensor& smooth, std::string_view round);
-Pair mx_quantized_groups(const at::Tensor& x, const at::Tensor& ends, int64_t block, const MxForm& form);
-at::Tensor mx_values(const at::Tensor& x, const at::Tensor& scale, int64_t axis, int64_t type, int64_t source);
-// RMS normalization before it: elements, the sum where `x2` is given, scales, 1 / rms where x asks for a gradient.
-Quad mx_normalized(const char* op, const at::Tensor& x1, const OptionalTensor& x2, const at::Tensor& gamma,
-                   const OptionalTensor& beta, double eps, const MxForm& form);
-// ((x1 permuted) @ (x2 permuted) * scales), rows before batch; scales are a number a row and column, or MX.
-at::Tensor permuted_quantized_product(const at::Tensor& x1, const at::Tensor& x2, int64_t type,
-                                      const OptionalTensor& scale1, const OptionalTensor& scale2,
-                                      at::OptionalIntArrayRef perm1, at::OptionalIntArrayRef perm2,
-                                      at::OptionalIntArrayRef perm_out);
+// -- types and sizes
+int64_t mx_code(const char* op, int64_t type);  // CANN's number
+bool of_four_bits(const char* op, int64_t type);
+Result mx_elements(const char* op, const Sizes& sizes, int64_t type);
+Result mx_scales(const Sizes& sizes, int64_t axis, int64_t block = 32);
+at::Tensor as_elements(const at::Tensor& t, int64_t type);  // the same memory as CANN's type
+at::Tensor as_scales(const at::Tensor& t);
+OptionalTensor as_scales(const OptionalTensor& t);
+Sizes mx_sizes(const at::Tensor& t, int64_t type);  // in elements
+
+// -- checks
+void check_mx(const char* op, const at::Tensor& x, const MxForm& form, std::initializer_list<int64_t> algorithms);
+void check_mx_blocks(const at::Tensor& input, int64_t axis, int64_t block, const MxForm& form);
+void check_mx_twice(const char* op, const at::Tensor& input, const MxForm& form);
+void check_mx_squares(const at::Tensor& input, const MxForm& form);
+void check_mx_levels(const at::Tensor& input, const OptionalTensor& smooth, std::string_view round);
+void check_mx_groups(const char* op, const at::Tensor& x, const at::Tensor& ends);
+void check_anti_mx(const at::Tensor& x, const at::Tensor& scale, int64_t axis, int64_t type, int64_t source);
+void check_mx_norm(const char* op, const at::Tensor& x1, const OptionalTensor& x2, const at::Tensor& gamma,
+                   const OptionalTensor& beta, const MxForm& form);
 struct MxGate {
   int64_t dim;
-  bool left;
   int64_t mode;
-  double limit, alpha, bias;
-  int64_t axis;
+  double limit;
+  int64_t axis, group_mode;
 };
-Pair mx_gated(const at::Tensor& x, const OptionalTensor& groups, const MxGate& gate, int64_t group_mode,
-              const MxForm& form);
-Pair kronecker_quantized(const at::Tensor& x, const at::Tensor& left, const at::Tensor& right,
-                         std::optional<double> clip, const std::optional<int64_t>& type, std::optional<double> largest);
+void check_mx_gate(const at::Tensor& x, const OptionalTensor& groups, const MxGate& gate, const MxForm& form);
+void check_mx_gate_twice(const char* op, const at::Tensor& x, const OptionalTensor& gradient,
+                         const OptionalTensor& ends, const MxForm& form);
+Result mx_scales_of_groups(const Sizes& sizes, const OptionalTensor& ends);  // along the dimension before the last
+void check_block_groups(const at::Tensor& x, const at::Tensor& ends, double least, int64_t type, int64_t rows,
+                        int64_t columns);
+Result grouped_block_scales(const at::Tensor& x, const at::Tensor& ends, int64_t rows, int64_t columns);
+void check_kronecker(const at::Tensor& x, const at::Tensor& left, const at::Tensor& right, std::optional<double> clip,
+                     const std::optional<int64_t>& type, std::optional<double> largest);
 
-// Without powers of two: blocks of groups, and behind gelu (gelu_quant.cpp).
-Pair quantized_groups(const at::Tensor& x, const at::Tensor& ends, double least, int64_t type, int64_t rows,
-                      int64_t columns);
+// -- rotation by small matrices, and gates of groups
+int64_t rotated_type(const std::optional<int64_t>& type);
+void check_rotate_quant(const at::Tensor& x, const at::Tensor& rotation, const OptionalTensor& alpha, int64_t axis,
+                        const MxForm& form, bool turned);
+at::Tensor rotated_as(const at::Tensor& y, int64_t type);
+Result rotated_elements(const at::Tensor& x, int64_t type);
+Result rotated_scales(const at::Tensor& x, int64_t type);
+struct GroupGate {
+  int64_t type, mode, block;
+  bool round;
+  double limit, largest;
+  bool origin;
+};
+void check_group_gate(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& counts,
+                      const OptionalTensor& scale, const GroupGate& gate);
+Result group_gate_scales(const at::Tensor& x, int64_t mode);
+void check_group_gate_backward(const at::Tensor& dy, const at::Tensor& x, const OptionalTensor& weight,
+                               const OptionalTensor& origin, const OptionalTensor& counts, double limit);
+
+// -- products (mx_products.cpp). A type says how the bytes of a factor are read, and of scales.
+struct MxTypes {
+  const std::optional<int64_t>&a, &b, &a_scale, &b_scale;
+};
+struct MxScales {  // of npu_quant_matmul
+  const at::Tensor& b;
+  const OptionalTensor &offset, &a, &bias;
+};
+Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxTypes& types);
+void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
+                         at::OptionalIntArrayRef groups, const OptionalTensor& y_scale, std::optional<int64_t> output);
+void quant_product_into(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
+                        at::OptionalIntArrayRef groups, const at::Tensor& out);
+void check_transposed_product(const at::Tensor& x1, const at::Tensor& x2, int64_t type, const OptionalTensor& scale1,
+                              const OptionalTensor& scale2, at::OptionalIntArrayRef perm1,
+                              at::OptionalIntArrayRef perm2, at::OptionalIntArrayRef perm_out);
+bool turned(at::OptionalIntArrayRef perm);
+void transposed_product_into(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& scale1,
+                             const at::Tensor& scale2, bool turned, const at::Tensor& out);
+void check_level_product(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& a0, const at::Tensor& b0,
+                         const at::Tensor& a1, const at::Tensor& b1, const OptionalTensor& bias, int64_t type);
+void check_mx_sum(const char* op, const at::Tensor& y, const at::Tensor& x1, const at::Tensor& x2,
+                  const at::Tensor& x2_scale, const OptionalTensor& x1_scale, at::OptionalIntArrayRef groups,
+                  const MxTypes& types);
+void check_mx_group_sums(const char* op, const at::Tensor& y, const at::Tensor& x1, const at::Tensor& x2,
+                         const at::Tensor& x2_scale, const at::Tensor& list, const OptionalTensor& x1_scale,
+                         std::optional<int64_t> list_type, at::OptionalIntArrayRef groups, const MxTypes& types);
+
+// Without powers of two, behind gelu (gelu_quant.cpp).
 Pair gelu_quantized(const at::Tensor& input, const OptionalTensor& scale, const OptionalTensor& offset,
                     std::string_view approximate, std::string_view mode, const std::optional<int64_t>& type,
                     std::string_view round);

@@ -1,0 +1,251 @@
+// Products of MX operands, and of 8-bit ones with numbers as scales: see mx.h.
+#include <ATen/core/Tensor.h>
+
+#include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/npu/mx.h"
+#include "csrc/ops/npu/params.h"
+#include "csrc/ops/npu/sizes.h"
+
+namespace npu::ops {
+namespace {
+
+constexpr int64_t kE8m0 = 293, kE2m1 = 296;  // the vendor's numbers
+
+bool of_pairs(const at::Tensor& t, const std::optional<int64_t>& type) {
+  return t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2 ||
+         (type && (*type == kE2m1 || *type == static_cast<int64_t>(at::ScalarType::Float4_e2m1fn_x2)));
+}
+bool of_powers(const at::Tensor& t, const std::optional<int64_t>& type) {
+  return t.scalar_type() == at::kFloat8_e8m0fnu ||
+         (t.element_size() == 1 && type && (*type == kE8m0 || *type == static_cast<int64_t>(at::kFloat8_e8m0fnu)));
+}
+void need_byte(const char* op, const char* name, const at::Tensor& t) {
+  need_type(op, name, t, {at::kByte, at::kChar, at::kFloat8_e8m0fnu, at::ScalarType::Float4_e2m1fn_x2});
+}
+
+// As CANN takes it: bytes by the type that is named.
+at::Tensor factor(const at::Tensor& t, const std::optional<int64_t>& type) {
+  if (!of_pairs(t, type)) return t;
+  return t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2 ? t : t.view(at::ScalarType::Float4_e2m1fn_x2);
+}
+at::Tensor scale_of(const at::Tensor& t, const std::optional<int64_t>& type) {
+  if (!of_powers(t, type) || t.scalar_type() == at::kFloat8_e8m0fnu) return t;
+  return t.view(at::kFloat8_e8m0fnu);
+}
+
+// In elements: of a matrix of 4-bit ones, those of the dimension of stride 1 are two in a byte.
+Sizes elements_of(const at::Tensor& t, const std::optional<int64_t>& type) {
+  Sizes sizes = sizes_of(t);
+  if (!of_pairs(t, type)) return sizes;
+  const bool last = TORCH_GUARD_OR_FALSE(t.sym_stride(-1).sym_eq(1));
+  const size_t dim = sizes.size() - (last ? 1 : 2);
+  sizes[dim] = sizes[dim] * 2;
+  return sizes;
+}
+
+void need_factor(const char* op, const char* name, const at::Tensor& t, const std::optional<int64_t>& type) {
+  if (of_pairs(t, type)) return need_byte(op, name, t);
+  need_type(op, name, t, {at::kFloat8_e5m2, at::kFloat8_e4m3fn});
+  check_dtypes(op, {{name, type, t}});
+}
+
+// Scales of 32 numbers of a dimension of t.
+void need_powers(const char* op, const char* name, const at::Tensor& scale, const std::optional<int64_t>& type,
+                 const Sizes& sizes, int64_t dim) {
+  TORCH_CHECK_NOT_IMPLEMENTED(of_powers(scale, type), op, ": ", name, " of ", scale.scalar_type(),
+                              " is not implemented; float8_e8m0fnu is");
+  need_byte(op, name, scale);
+  need_sizes(op, name, scale, mx_scales(sizes, dim).sizes);
+}
+
+void need_groups(const char* op, at::OptionalIntArrayRef groups) {
+  if (!groups) return;
+  TORCH_CHECK_VALUE(groups->size() == 3, op, ": group_sizes has ", groups->size(), " numbers, three are expected");
+  TORCH_CHECK_NOT_IMPLEMENTED((*groups)[0] >= 0 && (*groups)[0] <= 1 && (*groups)[1] >= 0 && (*groups)[1] <= 1 &&
+                                  ((*groups)[2] == 0 || (*groups)[2] == 32),
+                              op, ": group_sizes ", *groups, " is not implemented, [1, 1, 32] is");
+}
+
+int64_t grouped(at::OptionalIntArrayRef groups) {
+  return groups ? ((*groups)[0] << 32) + ((*groups)[1] << 16) + (*groups)[2] : 0;
+}
+
+}  // namespace
+
+Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxTypes& types) {
+  if (!of_pairs(a, types.a) && !of_pairs(b, types.b)) return matmul_sizes(a, b);
+  const Sizes left = elements_of(a, types.a), right = elements_of(b, types.b);
+  TORCH_CHECK(left.size() >= 2 && right.size() >= 2, "a product of quantized operands takes matrices, not ", a.dim(),
+              " and ", b.dim(), " dimensions");
+  TORCH_SYM_CHECK(left.back().sym_eq(right[right.size() - 2]), "the operands' inner sizes are ", left.back(), " and ",
+                  right[right.size() - 2]);
+  const Sizes& longer = left.size() >= right.size() ? left : right;
+  Sizes sizes(longer.begin(), longer.end() - 2);
+  sizes.push_back(left[left.size() - 2]);
+  sizes.push_back(right.back());
+  return sizes;
+}
+
+void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
+                         at::OptionalIntArrayRef groups, const OptionalTensor& y_scale, std::optional<int64_t> output) {
+  const char* const op = "npu_quant_matmul";
+  const bool floats =
+      output && (*output == static_cast<int64_t>(at::kHalf) || *output == static_cast<int64_t>(at::kBFloat16) ||
+                 *output == static_cast<int64_t>(at::kFloat));
+  if (of_powers(scales.b, types.b_scale)) {
+    refuse_given(op, "y_scale", y_scale);
+    refuse_given(op, "offset", scales.offset);
+    TORCH_CHECK_VALUE(given(scales.a), op, ": pertoken_scale is needed with MX operands");
+    need_factor(op, "x1", a, types.a);
+    need_factor(op, "x2", b, types.b);
+    need_groups(op, groups);
+    need_powers(op, "pertoken_scale", *scales.a, types.a_scale, elements_of(a, types.a), -1);
+    need_powers(op, "scale", scales.b, types.b_scale, elements_of(b, types.b), -2);
+    TORCH_CHECK_VALUE(floats, op, ": output_dtype of MX operands is float16, bfloat16 or float32");
+    return;
+  }
+  if (a.scalar_type() == at::kFloat8_e5m2 || a.scalar_type() == at::kFloat8_e4m3fn) {
+    refuse_given(op, "y_scale", y_scale);
+    refuse_given(op, "offset", scales.offset);
+    refuse_given(op, "group_sizes", groups);
+    need_factor(op, "x2", b, types.b);
+    need_type(op, "scale", scales.b, {at::kFloat});
+    need_elements(op, "scale", scales.b, {1, b.sym_size(-1)});
+    need_type(op, "pertoken_scale", scales.a, {at::kFloat});
+    need_elements(op, "pertoken_scale", scales.a, {1, a.sym_size(-2)});
+    TORCH_CHECK_VALUE(floats, op, ": output_dtype of 8-bit floats is float16, bfloat16 or float32");
+    return;
+  }
+  check_quant_matmul_types(a, b, scales.b, scales.a, types.a, types.b, types.a_scale, types.b_scale, groups, y_scale);
+}
+
+void quant_product_into(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
+                        at::OptionalIntArrayRef groups, const at::Tensor& out) {
+  const OptionalTensor rows = given(scales.a) ? OptionalTensor(scale_of(*scales.a, types.a_scale)) : scales.a;
+  ACLNN(aclnnQuantMatmulV5)
+  (factor(a, types.a), factor(b, types.b), rows, scale_of(scales.b, types.b_scale), nullptr, nullptr, scales.offset,
+   nullptr, scales.bias, false, false, grouped(groups), out);
+}
+
+// -- batches
+
+bool turned(at::OptionalIntArrayRef perm) { return perm && perm->equals({0, 2, 1}); }
+
+void check_transposed_product(const at::Tensor& x1, const at::Tensor& x2, int64_t type, const OptionalTensor& scale1,
+                              const OptionalTensor& scale2, at::OptionalIntArrayRef perm1,
+                              at::OptionalIntArrayRef perm2, at::OptionalIntArrayRef perm_out) {
+  const char* const op = "npu_transpose_quant_batchmatmul";
+  const auto check_perm = [&](const char* name, at::OptionalIntArrayRef perm, at::IntArrayRef one,
+                              at::IntArrayRef other) {
+    TORCH_CHECK_NOT_IMPLEMENTED(!perm || perm->equals(one) || perm->equals(other), op, ": ", name, " ", *perm,
+                                " is not implemented");
+  };
+  check_perm("perm_x1", perm1, {1, 0, 2}, {1, 0, 2});
+  check_perm("perm_x2", perm2, {0, 1, 2}, {0, 2, 1});
+  check_perm("perm_y", perm_out, {1, 0, 2}, {1, 0, 2});
+  check_number(op, "dtype", type, {static_cast<int64_t>(at::kHalf), static_cast<int64_t>(at::kBFloat16)});
+  need_dims(op, "x1", x1, {3});
+  need_dims(op, "x2", x2, {3});
+  for (const auto& [name, t] : {std::pair{"x1", &x1}, {"x2", &x2}}) {
+    need_type(op, name, *t, {at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+  }
+  TORCH_CHECK_VALUE(given(scale1) && given(scale2), op, ": x1_scale and x2_scale are needed");
+  const c10::SymInt rows = x1.sym_size(0), batch = x1.sym_size(1), inner = x1.sym_size(2);
+  need_sizes(op, "x2", x2, turned(perm2) ? Sizes{batch, -1, inner} : Sizes{batch, inner, -1});
+  if (scale1->dim() == 4) {
+    need_type(op, "x1", x1, {at::kFloat8_e4m3fn});
+    need_dims(op, "x2_scale", *scale2, {4});
+    need_byte(op, "x1_scale", *scale1);
+    need_byte(op, "x2_scale", *scale2);
+    need_sizes(op, "x1_scale", scale1, mx_scales(sizes_of(x1), -1).sizes);
+    return need_sizes(op, "x2_scale", scale2, mx_scales(sizes_of(x2), turned(perm2) ? -1 : -2).sizes);
+  }
+  need_sizes(op, "x1_scale", scale1, {rows});
+  need_sizes(op, "x2_scale", scale2, {x2.sym_size(turned(perm2) ? 1 : 2)});
+  need_type(op, "x1_scale", scale1, {at::kFloat});
+  need_type(op, "x2_scale", scale2, {at::kFloat});
+}
+
+void transposed_product_into(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& scale1,
+                             const at::Tensor& scale2, bool turned, const at::Tensor& out) {
+  const std::array<int64_t, 3> rows = {1, 0, 2}, plain = {0, 1, 2}, swapped = {0, 2, 1};
+  const at::Tensor none;
+  ACLNN(aclnnTransposeQuantBatchMatMul)
+  (x1, x2, none, as_scales(scale1), as_scales(scale2), static_cast<int32_t>(acl_code(out.scalar_type())), 0,
+   at::IntArrayRef(rows), at::IntArrayRef(turned ? swapped : plain), at::IntArrayRef(rows), 1, out);
+}
+
+// -- two levels
+
+void check_level_product(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& a0, const at::Tensor& b0,
+                         const at::Tensor& a1, const at::Tensor& b1, const OptionalTensor& bias, int64_t type) {
+  const char* const op = "npu_dual_level_quant_matmul";
+  need_dims(op, "x1", x1, {2});
+  need_dims(op, "x2", x2, {2});
+  need_byte(op, "x1", x1);
+  need_byte(op, "x2", x2);
+  need_sizes(op, "x2", x2, {-1, x1.sym_size(1)});
+  const c10::SymInt blocks = (x1.sym_size(1) * 2 + 511) / 512;
+  need_sizes(op, "x1_level0_scale", a0, {x1.sym_size(0), blocks});
+  need_sizes(op, "x2_level0_scale", b0, {blocks, x2.sym_size(0)});
+  for (const auto& [name, t] : {std::pair{"x1_level0_scale", &a0}, {"x2_level0_scale", &b0}}) {
+    need_type(op, name, *t, {at::kFloat});
+  }
+  const auto need_fine = [&](const char* name, const at::Tensor& t, const at::Tensor& x) {
+    need_byte(op, name, t);
+    need_sizes(op, name, t, mx_scales(mx_sizes(x, kE2m1), -1).sizes);
+  };
+  need_fine("x1_level1_scale", a1, x1);
+  need_fine("x2_level1_scale", b1, x2);
+  need_sizes(op, "bias", bias, {x2.sym_size(0)});
+  need_type(op, "bias", bias, {at::kFloat});
+  check_number(op, "output_dtype", type, {static_cast<int64_t>(at::kHalf), static_cast<int64_t>(at::kBFloat16)});
+}
+
+// -- sums
+
+void check_mx_sum(const char* op, const at::Tensor& y, const at::Tensor& x1, const at::Tensor& x2,
+                  const at::Tensor& x2_scale, const OptionalTensor& x1_scale, at::OptionalIntArrayRef groups,
+                  const MxTypes& types) {
+  need_dims(op, "x1", x1, {2});
+  need_dims(op, "x2", x2, {2});
+  need_factor(op, "x1", x1, types.a);
+  need_factor(op, "x2", x2, types.b);
+  for (const auto& [name, t, type] : {std::tuple{"x1", &x1, &types.a}, {"x2", &x2, &types.b}}) {
+    TORCH_CHECK_NOT_IMPLEMENTED(!of_pairs(*t, *type), op, ": ", name, " of 4-bit floats is not implemented");
+  }
+  TORCH_CHECK_VALUE(given(x1_scale), op, ": x1_scale is needed");
+  need_groups(op, groups);
+  need_sizes(op, "x2", x2, {x1.sym_size(1), -1});
+  need_powers(op, "x1_scale", *x1_scale, types.a_scale, sizes_of(x1), -1);
+  need_powers(op, "x2_scale", x2_scale, types.b_scale, sizes_of(x2), -2);
+  need_type(op, "input", y, {at::kFloat});
+  need_sizes(op, "input", y, {x1.sym_size(0), x2.sym_size(1)});
+}
+
+void check_mx_group_sums(const char* op, const at::Tensor& y, const at::Tensor& x1, const at::Tensor& x2,
+                         const at::Tensor& x2_scale, const at::Tensor& list, const OptionalTensor& x1_scale,
+                         std::optional<int64_t> list_type, at::OptionalIntArrayRef groups, const MxTypes& types) {
+  refuse_given(op, "group_sizes", groups);
+  check_number(op, "group_list_type", list_type.value_or(0), {0, 1});
+  need_dims(op, "x1", x1, {2});
+  need_dims(op, "x2", x2, {2});
+  need_factor(op, "x1", x1, types.a);
+  need_factor(op, "x2", x2, types.b);
+  TORCH_CHECK_VALUE(given(x1_scale), op, ": x1_scale is needed");
+  need_dims(op, "group_list", list, {1});
+  need_integers(op, "group_list", list);
+  need_sizes(op, "x2", x2, {x1.sym_size(0), -1});
+  const c10::SymInt pairs = x1.sym_size(0) / 64 + list.sym_size(0);
+  for (const auto& [name, t, type, x] :
+       {std::tuple{"x1_scale", &*x1_scale, &types.a_scale, &x1}, {"x2_scale", &x2_scale, &types.b_scale, &x2}}) {
+    TORCH_CHECK_NOT_IMPLEMENTED(of_powers(*t, *type), op, ": ", name, " of ", t->scalar_type(),
+                                " is not implemented; float8_e8m0fnu is");
+    need_byte(op, name, *t);
+    need_sizes(op, name, *t, {pairs, x->sym_size(1), 2});
+  }
+  need_type(op, "input", y, {at::kFloat});
+  need_sizes(op, "input", y, {list.sym_size(0), x1.sym_size(1), x2.sym_size(1)});
+}
+
+}  // namespace npu::ops
