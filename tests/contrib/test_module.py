@@ -319,6 +319,23 @@ def test_each_cell_of_a_region_is_the_mean_of_its_own_channels():
         module.PSROIPool(group_size=3)
 
 
-def test_what_has_no_operator_is_refused_by_its_name():
-    with pytest.raises(NotImplementedError, match="QuantConv2d needs the operator npu_quant_conv2d"):
-        module.QuantConv2d(1, 1, 3, torch.float16)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("bias", [False, True])
+def test_quant_conv2d(dtype, bias):
+    draw = lambda *sizes: torch.randint(-9, 9, sizes, generator=torch.Generator().manual_seed(sum(sizes)))
+    layer = module.QuantConv2d(4, 6, (3, 2), dtype, stride=2, padding=(1, 0), groups=2, bias=bias).npu()
+    weight, scale, shift = draw(6, 2, 3, 2).to(torch.int8), torch.rand(6), draw(6).int()
+    layer.weight.data, layer.scale.data = weight.npu(), scale.npu()
+    if bias:
+        layer.bias.data = shift.npu()
+    x = draw(2, 4, 7, 6).to(torch.int8)
+    value = torch.nn.functional.conv2d(x.double(), weight.double(), stride=2, padding=(1, 0), groups=2)
+    expected = value * scale.double()[:, None, None] + (shift.double()[:, None, None] if bias else 0)
+    got = layer(x.npu())
+    assert got.dtype == dtype and set(dict(layer.named_parameters())) == {"weight", "scale"} | (
+        {"bias"} if bias else set()
+    )
+    limit = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
+    torch.testing.assert_close(got.cpu().double(), expected, rtol=limit, atol=limit * float(expected.abs().max()))
+    with pytest.raises(NotImplementedError, match="offset, input_dtype and weight_dtype are not implemented"):
+        module.QuantConv2d(1, 1, 3, dtype, offset=True)
