@@ -62,7 +62,7 @@ struct Op {
   CostRule rule;
   float ns;  // an element (kElements), a flop (others)
   uint16_t nargs;
-  const Script* script = nullptr;        // instead of `run`: of an operator that holds a collective (script.h)
+  const Script* script = nullptr;  // instead of `run`: of an operator that holds a collective (script.h)
 };
 
 // Whether the arguments have types that the operator takes (types.cpp); false: the plan has failed.
