@@ -79,6 +79,7 @@ class Handle:
     """An acl handle that is destroyed when dropped."""
 
     def __init__(self, client: Client, value: int | None, destroy: str, what: str) -> None:
+        self.value = None
         if not value:
             raise AclError(what, 0, client.message())
         self.value, self._destroy = value, getattr(client.opapi, destroy)
@@ -100,9 +101,9 @@ class Tensor(Handle):
         n, each = cpu.dim(), 2 if cpu.dtype in PAIRS else 1
         storage = cpu.untyped_storage().nbytes() // max(cpu.element_size(), 1) * each
         sizes, strides = list(cpu.shape), [s * each for s in cpu.stride()]
-        if each == 2:
-            dim = next(d for d in reversed(range(n)) if cpu.stride(d) == 1)
-            sizes[dim], strides[dim] = sizes[dim] * 2, 1
+        pairs = [d for d in range(n) if cpu.stride(d) == 1] if each == 2 else []
+        if pairs:
+            sizes[pairs[-1]], strides[pairs[-1]] = sizes[pairs[-1]] * 2, 1
         value = client.create_tensor(
             (C.c_int64 * n)(*sizes),
             n,
