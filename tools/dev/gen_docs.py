@@ -1,6 +1,7 @@
 """Write the generated pages of docs/: env.md from env.yaml, migrate_differences.md from the tests of the tool,
 status.md from the tables and the last run of the vendor's wheel, clients.md from the last run of the frameworks,
-the table at the end of npu_operators.md, and operators/aten.md and operators/npu.md from the tables of operators.
+training.md from the last run of the networks, the table at the end of npu_operators.md, and operators/aten.md and
+operators/npu.md from the tables of operators.
 
 python tools/dev/gen_docs.py [--check]        --check: change nothing, exit 1 if a page is out of date
 """
@@ -15,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))
 from tools.codegen import npu_docs, tables  # noqa: E402
-from tools.dev import clients_page, operators_page, status_page  # noqa: E402
+from tools.dev import clients_page, operators_page, status_page, training_page  # noqa: E402
 
 READERS = {
     "plugin": "The plugin (torch_npu)",
@@ -107,6 +108,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "status.md": status_page.page(),
         ROOT / "docs" / "npu_operators.md": npu_operators_page(),
         ROOT / "docs" / "clients.md": clients_page.page(),
+        ROOT / "docs" / "training.md": training_page.page(),
         ROOT / "docs" / "operators" / "aten.md": operators_page.aten_page(),
         ROOT / "docs" / "operators" / "npu.md": operators_page.npu_page(),
     }

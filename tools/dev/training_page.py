@@ -1,0 +1,41 @@
+"""docs/training.md: networks that were trained on the NPU, from tests/training/record.yaml; gen_docs.py writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.codegen import tables
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def line(name: str, precision: str, what: dict) -> str:
+    first, last, cpu = what["loss"]
+    npu_seconds, cpu_seconds = what["seconds"]
+    fell = ", ".join(f"{name} ×{count}" for name, count in what["fallbacks"].items()) or "none"
+    loss = f"{first:g} → {last:g} | {cpu:g} | {what['difference']:.1e}"
+    return f"| {name} | {precision} | {loss} | {fell} | {npu_seconds:g}, {cpu_seconds:g} |"
+
+
+def page() -> str:
+    record = tables.load(ROOT / "tests" / "training" / "record.yaml")
+    lines = [
+        "# Networks trained on the NPU",
+        "",
+        "Small networks with the structure of the published ones ([vision.py](../tests/training/vision.py),",
+        "[language.py](../tests/training/language.py)), trained for 20 steps on the NPU and on the CPU from the same",
+        "weights: the last run of `python -m tests.training.record`, whose record this shows.",
+        "LLaMA and Mixtral call `npu_rms_norm`, `npu_rotary_mul`, `npu_fusion_attention` and `npu_swiglu`, Mixtral",
+        "`npu_moe_token_permute`, `npu_grouped_matmul` and `npu_moe_token_unpermute`, too; the CPU computes the",
+        "formulas of their pages instead. Elsewhere the code is the same on both devices.",
+        "",
+        "The difference is the largest of any step's loss, relative to the CPU's in the same precision or, near zero,",
+        "to a tenth of the first. `bf16 weights` is `model.bfloat16()`; with `fp32 copies` the optimizer works on",
+        "single precision copies and the loss is scaled; `fp16 autocast` has a GradScaler. Seconds are those of the",
+        "20 steps on the NPU and on the CPU.",
+        "",
+        "| network | precision | loss | CPU's last | difference | fallbacks | seconds |",
+        "|---|---|---|---|---|---|---|",
+        *(line(name, precision, what) for name, rows in record.items() for precision, what in rows.items()),
+    ]
+    return "\n".join(lines) + "\n"
