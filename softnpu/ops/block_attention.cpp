@@ -123,8 +123,8 @@ Tensor set_scores(const TwoSets& of) {
   return given(of.mask) ? scores.masked_fill(of.mask->ne(0), kNone) : scores;
 }
 Tensor set_weights(const Tensor& scores, const Tensor& largest, const Tensor& sum) {
-  const Tensor from = at::where(largest.isinf(), 0, largest);
-  return at::exp(scores - from) / at::where(sum.eq(0), 1, sum);
+  const Tensor top = largest.to(scores.scalar_type()), total = sum.to(scores.scalar_type());
+  return at::exp(scores - at::where(top.isinf(), 0, top)) / at::where(total.eq(0), 1, total);
 }
 
 }  // namespace

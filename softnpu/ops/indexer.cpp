@@ -41,14 +41,18 @@ RowLayout checked(const SparseRows& rows, const IndexRows& of) {
 }
 
 // An operand in the form of batches, its scale multiplied in.
-Tensor scaled(const Tensor& t, const Tensor* scale) { return scale ? wide(t) * wide(*scale).unsqueeze(-1) : wide(t); }
+Tensor scaled(const Tensor& t, const Tensor* scale) {
+  const Tensor value = wide(t);
+  return scale ? value * scale->to(value.scalar_type()).unsqueeze(-1) : value;
+}
 
 struct Products {  // by head of queries
   Tensor query, key, weights, positive;
 };
 Products products(const Tensor& query, const Tensor& key, const Tensor& weights) {
   const int64_t heads = query.size(2);
-  Products p = {by_head(query, heads), by_head(key, heads), wide(weights).permute({0, 2, 1}).unsqueeze(-1), {}};
+  Products p = {by_head(query, heads), by_head(key, heads), {}, {}};
+  p.weights = weights.to(p.query.scalar_type()).permute({0, 2, 1}).unsqueeze(-1);
   p.positive = at::matmul(p.query, p.key.transpose(-2, -1)).relu_();
   return p;
 }
@@ -59,7 +63,8 @@ Tensor scores_of(const Products& p, int64_t key_heads) {
 // Of a gradient of those.
 void put_gradients(const RowLayout& form, const Products& p, const Tensor& gradient, const IndexGradients& made) {
   const int64_t heads = p.query.size(1), key_heads = gradient.size(1);
-  const Tensor of_head = key_heads == heads ? gradient : gradient.repeat_interleave(heads / key_heads, 1);
+  const Tensor own = gradient.to(p.query.scalar_type());
+  const Tensor of_head = key_heads == heads ? own : own.repeat_interleave(heads / key_heads, 1);
   const Tensor of_product = at::where(p.positive.gt(0), of_head * p.weights, 0);
   put(made.weights, form.back((of_head * p.positive).sum(-1).permute({0, 2, 1})));
   put(made.query, form.back(of_heads(at::matmul(of_product, p.key), heads)));
@@ -218,8 +223,8 @@ void index_loss(const MainAttention& main, const IndexRows& of, const IndexLoss&
   const Tensor index = scores_of(products_of, of.key.size(-2)).masked_fill(hidden, kNone);
   Tensor largest, sum;
   if (given(loss.largest)) {
-    largest = wide(form.queries(*loss.largest)).unsqueeze(-1);
-    sum = wide(form.queries(*loss.sum)).unsqueeze(-1);
+    largest = form.queries(*loss.largest).to(index.scalar_type()).unsqueeze(-1);
+    sum = form.queries(*loss.sum).to(index.scalar_type()).unsqueeze(-1);
   } else {
     largest = index.amax(-1, true);
     sum = at::exp(index - at::where(largest.eq(kNone), 0, largest)).sum(-1, true);

@@ -63,7 +63,7 @@ void pool_regions(const Tensor& x, const Tensor& rois, const RegionGrid& g, Tens
   const Tensor rows = wide(x).permute({0, 2, 3, 1}).flatten(0, 2);  // [batch * height * width, channels]
   Tensor sum = at::zeros({count, g.height * g.samples, g.width * g.samples, x.size(1)}, rows.options());
   each_corner(rois, g, x.size(2), x.size(3), [&](const Tensor& index, const Tensor& weight) {
-    sum += rows.index_select(0, index.flatten()).view(sum.sizes()) * weight.unsqueeze(-1);
+    sum += rows.index_select(0, index.flatten()).view(sum.sizes()) * weight.unsqueeze(-1).to(rows.scalar_type());
   });
   const std::vector<int64_t> within = {2, 4};
   put(out, sum.view({count, g.height, g.samples, g.width, g.samples, x.size(1)}).mean(within).permute({0, 3, 1, 2}));
@@ -83,7 +83,7 @@ void pool_regions_backward(const Tensor& grad, const Tensor& rois, const RegionG
   const Tensor each = d.repeat_interleave(g.samples, 1).repeat_interleave(g.samples, 2);  // [regions, ys, xs, channels]
   Tensor rows = at::zeros({out.size(0) * height * width, channels}, d.options());
   each_corner(rois, g, height, width, [&](const Tensor& index, const Tensor& weight) {
-    rows.index_add_(0, index.flatten(), (each * weight.unsqueeze(-1)).reshape({-1, channels}));
+    rows.index_add_(0, index.flatten(), (each * weight.unsqueeze(-1)).to(d.scalar_type()).reshape({-1, channels}));
   });
   put(out, rows.view({out.size(0), height, width, channels}).permute({0, 3, 1, 2}));
 }

@@ -135,7 +135,7 @@ Attended attended(const Tensor& query, const Tensor& key, const Tensor& value, d
   Tensor largest = empty ? at::full(scores.sizes().slice(0, 3), kNone, q.options()) : scores.amax(-1);
   Tensor sink;
   if (given(sinks)) {
-    sink = wide(*sinks).unsqueeze(0).unsqueeze(-1).expand_as(largest);
+    sink = sinks->to(q.scalar_type()).unsqueeze(0).unsqueeze(-1).expand_as(largest);
     largest = at::maximum(largest, sink);
   }
   const Tensor from = at::where(largest.eq(kNone), 0, largest), e = at::exp(scores - from.unsqueeze(-1));
@@ -150,8 +150,9 @@ Tensor weights_of(const Tensor& query, const Tensor& key, double scale, const Te
   const int64_t heads = query.size(2);
   const Tensor q = by_head(query, heads), k = by_head(key, heads);
   const Tensor scores = at::matmul(q, k.transpose(-2, -1)) * scale + bias.to(q.scalar_type());
-  const Tensor from = at::where(largest.eq(kNone), 0, largest).unsqueeze(-1);
-  return at::exp(scores - from) / at::where(sum.eq(0), 1, sum).unsqueeze(-1);
+  const Tensor top = largest.to(q.scalar_type()), total = sum.to(q.scalar_type());
+  const Tensor from = at::where(top.eq(kNone), 0, top).unsqueeze(-1);
+  return at::exp(scores - from) / at::where(total.eq(0), 1, total).unsqueeze(-1);
 }
 
 AttendedGradients attended_backward(const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value,
