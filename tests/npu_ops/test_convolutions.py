@@ -1,4 +1,4 @@
-"""Deformable convolution, and causal convolution with a mask."""
+"""Deformable convolution, and causal convolution with a mask or with states in a cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import torch_npu
-from tests.npu_ops.compare import check
+from tests.npu_ops.compare import assert_close, check
 
 
 def sample(x, parts, kernel, stride, padding, dilation, groups):
@@ -141,3 +141,52 @@ def test_refusals_of_the_causal_form():
         torch_npu.npu_masked_causal_conv1d(x, w[:2])
     with pytest.raises(RuntimeError, match="mask has 2 in dimension 0, not 5"):
         torch_npu.npu_masked_causal_conv1d(x, w, mask=torch.ones(5, 2).bool().npu())
+
+
+def with_states(x, weight, states, starts, computed):
+    """Sequence by sequence: the sum over taps of rows that begin with the state, or with zeros; and the new states."""
+    y, after = torch.empty_like(x), states.clone()
+    for b, (begin, end) in enumerate(zip(starts, starts[1:], strict=False)):
+        before = states[b] if computed[b] else torch.zeros_like(states[b])
+        rows = torch.cat([before, x[begin:end]])
+        y[begin:end] = sum(weight[k] * rows[k : k + end - begin] for k in range(3))
+        after[b] = rows[-2:]
+    return y, after
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_causal_convolution_with_states(dtype):
+    torch.manual_seed(3)
+    x, weight, states = torch.randn(9, 4).to(dtype), torch.randn(3, 4).to(dtype), torch.randn(3, 2, 4).to(dtype)
+    starts, computed = [0, 4, 5, 9], [0, 3, 1]
+    y, after = with_states(x.double(), weight.double(), states.double(), starts, computed)
+    named = {
+        "query_start_loc": torch.tensor(starts).int().npu(),
+        "num_computed_tokens": torch.tensor(computed).int().npu(),
+        "residual_connection": 1,
+    }
+    state = states.npu()
+    got = torch_npu.npu_fused_causal_conv1d(x.npu(), weight.npu(), state, **named)
+    assert_close(got, y + x.double(), dtype, "y")
+    assert_close(state, after, dtype, "states")
+    moved, state = x.npu(), states.npu()
+    assert torch_npu.npu_fused_causal_conv1d_v2(moved, weight.npu(), state, **named) is None
+    assert_close(moved, y + x.double(), dtype, "x")
+    assert_close(state, after, dtype, "states")
+    on_meta = [t.to("meta") for t in (x, weight, states)]
+    meta = torch_npu.npu_fused_causal_conv1d(*on_meta, query_start_loc=named["query_start_loc"].to("meta"))
+    assert meta.shape == x.shape and meta.dtype == dtype
+
+
+def test_refusals_of_states():
+    x, weight, states = torch.randn(6, 4).npu(), torch.randn(3, 4).npu(), torch.randn(2, 2, 4).npu()
+    starts = torch.tensor([0, 2, 6]).int().npu()
+    op = torch_npu.npu_fused_causal_conv1d
+    with pytest.raises(ValueError, match="query_start_loc is needed with an x of two dimensions"):
+        op(x, weight, states)
+    with pytest.raises(ValueError, match="conv_mode pangu needs num_computed_tokens"):
+        op(x, weight, states, query_start_loc=starts, conv_mode="pangu")
+    with pytest.raises(RuntimeError, match="cache_indices has 2 in dimension 0, not 3"):
+        op(x, weight, states, query_start_loc=starts, cache_indices=torch.zeros(3).int().npu())
+    with pytest.raises(ValueError, match="go together"):
+        op(x, weight, states, query_start_loc=starts, initial_state_idx=torch.zeros(2).int().npu())

@@ -143,7 +143,8 @@ def test_attention_over_the_best_blocks_and_its_gradients():
     out, largest, total = reference(*leaves)
     grad = torch.randn_like(out)
     wanted = torch.autograd.grad(out, leaves, grad)
-    args = [t.detach().npu() for t in (grad, *leaves, out, largest, total)]
+    eight = [t.unsqueeze(-1).expand(5, 4, 8) for t in (largest, total)]
+    args = [t.detach().npu() for t in (grad, *leaves, out, *eight)]
     made = torch_npu.npu_nsa_select_attention_grad(*args, chosen.int().npu(), 0.4, 4, 2, 2, **named)
     for g, e in zip(made, wanted, strict=True):
         torch.testing.assert_close(g.cpu(), e)

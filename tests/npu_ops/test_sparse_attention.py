@@ -138,8 +138,7 @@ def test_packed_rows_sinks_and_the_operator_of_the_gradients():
     wanted = torch.autograd.grad(out, leaves, grad)
     made = torch_npu.npu_sparse_flash_attention_grad(
         *(t.detach().npu() for t in (q, k, v, indices, grad, out)),
-        largest.detach().npu(),
-        total.detach().npu(),
+        *(t.detach().T.unsqueeze(0).npu() for t in (largest, total)),  # [key heads, rows, group]
         0.5,
         1,
         actual_seq_qlen=q_ends.npu(),
@@ -149,6 +148,32 @@ def test_packed_rows_sinks_and_the_operator_of_the_gradients():
     for g, e in zip(made, wanted, strict=False):
         torch.testing.assert_close(g.cpu(), e)
     assert made[3] is None and made[4] is None
+
+
+def test_the_gradient_of_sinks():
+    """A number beside the scores of each head takes a share of the softmax; its gradient needs the sums."""
+    o = {n: t.double() for n, t in operands().items()}
+    indices = torch.tensor([[[0, 3, -1]], [[2, 1, -1]], [[3, 0, 1]]]).int().expand(2, 3, 1, 3)
+    sinks = torch.randn(4, dtype=torch.float64)
+    named = {"query": o["q"], "key": o["k"], "value": o["v"], "sinks": sinks}
+    leaves = {n: t.clone().requires_grad_() for n, t in named.items()}
+    parts = [
+        attend(*(leaves[n][b] for n in ("query", "key", "value")), 0.3, counts(indices[b], 7, 1, 3), leaves["sinks"])
+        for b in range(2)
+    ]
+    out = torch.stack([p[0] for p in parts])
+    grad = torch.randn_like(out)
+    out.backward(grad)
+    ours = {n: t.npu().requires_grad_() for n, t in named.items()}
+    op = torch_npu.npu_sparse_flash_attention
+    got = op(**ours, sparse_indices=indices.npu(), scale_value=0.3, return_softmax_lse=True)[0]
+    got.backward(grad.npu())
+    for n, leaf in leaves.items():
+        # The sums between forward and backward are float32.
+        torch.testing.assert_close(ours[n].grad.cpu(), leaf.grad, rtol=1e-5, atol=1e-6)
+    got = op(**ours, sparse_indices=indices.npu(), scale_value=0.3)[0]
+    with pytest.raises(ValueError, match="a gradient with sinks needs return_softmax_lse=True"):
+        got.backward(grad.npu())
 
 
 def test_pages_and_a_value_that_is_the_key():

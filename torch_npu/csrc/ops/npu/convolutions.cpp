@@ -3,9 +3,7 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/conv2d.h>
 
 #include "csrc/ops/npu/gradient_of.h"
 #include "csrc/ops/npu/sizes.h"
@@ -52,48 +50,6 @@ Geometry check_deformation(const char* op, const at::Tensor& input, const at::Te
   return g;
 }
 
-// The input at places between its pixels, [batch, channels, out_height * kernel, out_width * kernel]; zero outside.
-at::Tensor samples_at(const at::Tensor& x, const at::Tensor& offset, const Geometry& g, const Deformation& o) {
-  const c10::SymInt kh = o.kernel[0], kw = o.kernel[1], groups = o.offset_groups, of_group = g.channels / groups;
-  const at::Tensor parts =
-      offset.reshape_symint({g.batch, o.masked ? 3 : 2, groups, kh, kw, g.out_height, g.out_width});
-  const auto places = [&](const c10::SymInt& count, int64_t step) { return at::arange(count, x.options()) * step; };
-  const at::Tensor column = places(kw, o.dilation[3]).reshape_symint({kw, 1, 1}) + places(g.out_width, o.stride[3]) -
-                            static_cast<double>(o.padding[2]);
-  const at::Tensor row = places(kh, o.dilation[2]).reshape_symint({kh, 1, 1, 1}) +
-                         places(g.out_height, o.stride[2]).unsqueeze(1) - static_cast<double>(o.padding[0]);
-  const at::Tensor across = parts.select(1, 0) + column, down = parts.select(1, 1) + row;
-  const at::Tensor left = across.detach().floor(), top = down.detach().floor();
-  const at::Tensor dx = across - left, dy = down - top;
-  const at::Tensor pixels = x.reshape_symint({g.batch, groups, of_group, g.height * g.width});
-  const c10::SymInt count = kh * kw * g.out_height * g.out_width;
-  at::Tensor sum;
-  for (const int64_t corner : {0, 1, 2, 3}) {
-    const bool right = corner & 1, bottom = corner & 2;
-    const at::Tensor c = left + static_cast<double>(right), r = top + static_cast<double>(bottom);
-    const at::Tensor inside = c.ge(0).logical_and(c.lt(g.width)).logical_and(r.ge(0)).logical_and(r.lt(g.height));
-    at::Tensor place = (r.clamp(0, g.height - 1) * g.width + c.clamp(0, g.width - 1)).to(at::kLong);
-    place = place.reshape_symint({g.batch, groups, 1, count}).expand_symint({g.batch, groups, of_group, count});
-    const at::Tensor share = ((right ? dx : 1 - dx) * (bottom ? dy : 1 - dy)).masked_fill(inside.logical_not(), 0);
-    const at::Tensor part = pixels.gather(3, place) * share.reshape_symint({g.batch, groups, 1, count});
-    sum = sum.defined() ? sum + part : part;
-  }
-  if (o.masked) sum = sum * parts.select(1, 2).reshape_symint({g.batch, groups, 1, count});
-  return sum.reshape_symint({g.batch, g.channels, kh, kw, g.out_height, g.out_width})
-      .permute({0, 1, 4, 2, 5, 3})
-      .reshape_symint({g.batch, g.channels, g.out_height * kh, g.out_width * kw});
-}
-
-Pair deformed(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& offset, const OptionalTensor& bias,
-              const Geometry& g, const Deformation& o) {
-  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);
-  const at::Tensor samples = samples_at(wide(input), wide(offset), g, o);
-  const OptionalTensor b = given(bias) ? OptionalTensor(wide(*bias)) : std::nullopt;
-  return {at::conv2d(samples, wide(weight), b, o.kernel, at::IntArrayRef({0, 0}), at::IntArrayRef({1, 1}), o.groups)
-              .to(input.scalar_type()),
-          samples.to(input.scalar_type())};
-}
-
 void check_causal(const char* op, const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& mask) {
   need_dims(op, "input", input, {3});
   need_same_type(op, "input", input, "weight", weight);
@@ -115,21 +71,52 @@ at::Tensor causal(const at::Tensor& input, const at::Tensor& weight, const Optio
 
 }  // namespace
 
-Pair deformable_convolution(const char* op, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& offset,
-                            const OptionalTensor& bias, const Deformation& o) {
-  return deformed(input, weight, offset, bias, check_deformation(op, input, weight, offset, bias, o), o);
+std::array<Result, 2> deformed(const char* op, const at::Tensor& input, const at::Tensor& weight,
+                               const at::Tensor& offset, const OptionalTensor& bias, const Deformation& o) {
+  const Geometry g = check_deformation(op, input, weight, offset, bias, o);
+  return {sized({g.batch, weight.sym_size(0), g.out_height, g.out_width}, input.scalar_type()),
+          sized({g.batch, g.channels, g.out_height * o.kernel[0], g.out_width * o.kernel[1]}, input.scalar_type())};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> deformable_convolution_backward(
-    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& samples, const at::Tensor& weight,
-    const at::Tensor& offset, const Deformation& o) {
+void check_deformed_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& samples,
+                             const at::Tensor& weight, const at::Tensor& offset, const Deformation& o) {
   constexpr const char* kOp = "npu_deformable_conv2dbk";
-  const Geometry g = check_deformation(kOp, input, weight, offset, std::nullopt, o);
-  need_sizes(kOp, "grad_output", grad, {g.batch, weight.sym_size(0), g.out_height, g.out_width});
-  need_sizes(kOp, "offset_out", samples, {g.batch, g.channels, g.out_height * o.kernel[0], g.out_width * o.kernel[1]});
-  const auto f = [&](const auto& in) { return std::get<0>(deformed(in[0], in[1], in[2], std::nullopt, g, o)); };
-  const auto d = gradients_of(f, {input, weight, offset}, grad);
-  return {d[0], d[1], d[2], wide(grad).sum({0, 2, 3}).to(grad.scalar_type())};
+  const auto made = deformed(kOp, input, weight, offset, std::nullopt, o);
+  need_sizes(kOp, "grad_output", grad, made[0].sizes);
+  need_sizes(kOp, "offset_out", samples, made[1].sizes);
+}
+
+void check_causal_states(const char* op, const at::Tensor& x, const at::Tensor& weight, const CausalStates& s,
+                         const CausalModes& modes) {
+  need_dims(op, "x", x, {2, 3});
+  need_same_type(op, "x", x, "weight", weight);
+  need_same_type(op, "x", x, "conv_states", s.states);
+  need_sizes(op, "weight", weight, {-1, x.sym_size(-1)});
+  need_sizes(op, "conv_states", s.states, {-1, -1, x.sym_size(-1)});
+  TORCH_SYM_CHECK(s.states.sym_size(1).sym_ge(weight.sym_size(0) - 1), op, ": conv_states keeps ", s.states.sym_size(1),
+                  " rows, fewer than the ", weight.sym_size(0) - 1, " before a row");
+  TORCH_CHECK_VALUE(given(s.starts) || x.dim() == 3, op, ": query_start_loc is needed with an x of two dimensions");
+  need_integers(op, "query_start_loc", s.starts);
+  const c10::SymInt batch = x.dim() == 3 ? x.sym_size(0) : s.starts->sym_size(0) - 1;
+  const StateBlocks& b = s.blocks;
+  TORCH_CHECK_VALUE(
+      given(b.first) == given(b.last) && given(b.last) == given(b.initial), op,
+      ": block_idx_first_scheduled_token, block_idx_last_scheduled_token and initial_state_idx go together");
+  TORCH_CHECK_VALUE(!given(b.last) || (given(s.computed) && given(s.lines) && b.size >= 2), op,
+                    ": states of blocks need num_computed_tokens, cache_indices and a block_size of at least 2");
+  need_sizes(op, "cache_indices", s.lines, given(b.last) ? Sizes{batch, -1} : Sizes{batch});
+  for (const auto& [name, t] : {std::pair{"num_accepted_tokens", &s.accepted},
+                                {"num_computed_tokens", &s.computed},
+                                {"block_idx_first_scheduled_token", &b.first},
+                                {"block_idx_last_scheduled_token", &b.last},
+                                {"initial_state_idx", &b.initial}}) {
+    need_sizes(op, name, *t, {batch});
+    need_integers(op, name, *t);
+  }
+  check_number(op, "residual_connection", modes.residual, {0, 1});
+  check_word(op, "activation", modes.activation, {"None", "silu", "swish"});
+  check_word(op, "conv_mode", modes.mode, {"default", "pangu"});
+  TORCH_CHECK_VALUE(modes.mode != "pangu" || given(s.computed), op, ": conv_mode pangu needs num_computed_tokens");
 }
 
 at::Tensor causal_convolution(const char* op, const at::Tensor& input, const at::Tensor& weight,

@@ -8,9 +8,7 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 
-#include "csrc/ops/npu/gradient_of.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/sparse_rows.h"
 #include "csrc/ops/npu/wide.h"
@@ -29,52 +27,12 @@ at::Tensor overlaps(const at::Tensor& boxes) {
   return at::where(real, common / at::where(real, all, 1), 0);
 }
 
-void check_regions(const char* op, const at::Tensor& rois, const RegionGrid& g) {
+void check_grid(const char* op, const at::Tensor& rois, const RegionGrid& g) {
   need_sizes(op, "rois", rois, {-1, 5});
   check_number(op, "roi_end_mode", g.end_mode, {0});
   TORCH_CHECK_NOT_IMPLEMENTED(g.samples > 0, op, ": sample_num ", g.samples,
                               ", samples that follow a region's size, is not implemented; give their number");
   TORCH_CHECK_VALUE(g.height > 0 && g.width > 0, op, ": a grid of ", g.height, " x ", g.width);
-}
-
-// One axis of the samples: the pixel below, the one above, the weight of the latter, and whether the sample lies inside.
-struct Axis {
-  at::Tensor low, high, part, inside;  // [regions, samples]
-};
-Axis axis(const at::Tensor& begin, const at::Tensor& end, int64_t cells, int64_t samples, int64_t pixels) {
-  const at::Tensor step = (end - begin).clamp_min(1) / static_cast<double>(cells * samples);
-  const at::Tensor place =
-      begin.unsqueeze(1) + (at::arange(cells * samples, begin.options()) + 0.5) * step.unsqueeze(1);
-  const at::Tensor inside = place.ge(-1).logical_and(place.le(pixels)), at_pixel = place.clamp(0, pixels - 1);
-  const at::Tensor low = at_pixel.floor();
-  return {low.to(at::kLong), (low + 1).clamp_max(pixels - 1).to(at::kLong), at_pixel - low, inside};
-}
-
-at::Tensor regions(const at::Tensor& input, const at::Tensor& rois, const RegionGrid& g) {
-  const at::Tensor x = wide(input), r = wide(rois.detach());
-  const int64_t height = known(x, 2), width = known(x, 3), count = known(r, 0);
-  const at::Tensor scaled = r.narrow(1, 1, 4) * g.scale;
-  const auto side = [&](int64_t i) { return scaled.select(1, i); };
-  const Axis ys = axis(side(1), side(3), g.height, g.samples, height),
-             xs = axis(side(0), side(2), g.width, g.samples, width);
-  const at::Tensor rows = x.permute({0, 2, 3, 1}).flatten(0, 2);  // [batch * height * width, channels]
-  const at::Tensor image = r.select(1, 0).to(at::kLong).unsqueeze(1).unsqueeze(2) * (height * width);
-  const at::Tensor inside = ys.inside.unsqueeze(2).logical_and(xs.inside.unsqueeze(1)).to(x.scalar_type());
-  at::Tensor sum;
-  for (const bool upper : {false, true}) {
-    for (const bool right : {false, true}) {
-      const at::Tensor index =
-          image + (upper ? ys.high : ys.low).unsqueeze(2) * width + (right ? xs.high : xs.low).unsqueeze(1);
-      const at::Tensor weight =
-          (upper ? ys.part : 1 - ys.part).unsqueeze(2) * (right ? xs.part : 1 - xs.part).unsqueeze(1);
-      const at::Tensor value = rows.index_select(0, index.flatten()).unflatten(0, index.sizes());
-      const at::Tensor part = value * (weight * inside).unsqueeze(-1);
-      sum = sum.defined() ? sum + part : part;
-    }
-  }
-  const at::Tensor cells =
-      sum.view({count, g.height, g.samples, g.width, g.samples, -1}).mean(std::vector<int64_t>{2, 4});
-  return cells.permute({0, 3, 1, 2}).contiguous().to(input.scalar_type());
 }
 
 }  // namespace
@@ -107,21 +65,18 @@ Pair chosen_boxes(const at::Tensor& boxes, const at::Tensor& scores, const at::S
   return {chosen.to(at::kInt), left.sum().to(at::kInt)};
 }
 
-at::Tensor pooled_regions(const at::Tensor& input, const at::Tensor& rois, const RegionGrid& grid) {
+void check_regions(const at::Tensor& input, const at::Tensor& rois, const RegionGrid& grid) {
   const char* const op = "npu_roi_align";
   need_dims(op, "input", input, {4});
-  check_regions(op, rois, grid);
-  return regions(input, rois, grid);
+  check_grid(op, rois, grid);
 }
 
-at::Tensor pooled_regions_backward(const at::Tensor& grad, const at::Tensor& rois, at::IntArrayRef sizes,
-                                   const RegionGrid& grid) {
+void check_regions_backward(const at::Tensor& grad, const at::Tensor& rois, at::IntArrayRef sizes,
+                            const RegionGrid& grid) {
   const char* const op = "npu_roi_alignbk";
   TORCH_CHECK_VALUE(sizes.size() == 4, op, ": xdiff_shape ", sizes, " has not four sizes");
-  check_regions(op, rois, grid);
+  check_grid(op, rois, grid);
   need_sizes(op, "input", grad, {rois.sym_size(0), sizes[1], grid.height, grid.width});
-  const auto forward = [&](const std::vector<at::Tensor>& o) { return regions(o[0], rois, grid); };
-  return gradients_of(forward, {at::zeros(sizes, grad.options())}, grad)[0];
 }
 
 void advance_step(const at::Tensor& tokens, const at::Tensor& sampled, const at::Tensor& positions,

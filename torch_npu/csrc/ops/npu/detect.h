@@ -1,5 +1,5 @@
-// Boxes of detectors: the choice of boxes that do not overlap, and pooling of regions. Compositions of PyTorch's operators in float32. Who uses
-// it: rows of ops/npu.yaml.
+// Boxes of detectors: the choice of boxes that do not overlap, a composition of PyTorch's operators in float32, and the checks of pooled regions.
+// Who uses it: rows of ops/npu.yaml.
 #pragma once
 
 #include "csrc/ops/npu/compose.h"
@@ -12,9 +12,9 @@ struct RegionGrid {
   double scale;
   int64_t height, width, samples, end_mode;
 };
-at::Tensor pooled_regions(const at::Tensor& input, const at::Tensor& rois, const RegionGrid& grid);
-at::Tensor pooled_regions_backward(const at::Tensor& grad, const at::Tensor& rois, at::IntArrayRef sizes,
-                                   const RegionGrid& grid);
+void check_regions(const at::Tensor& input, const at::Tensor& rois, const RegionGrid& grid);
+void check_regions_backward(const at::Tensor& grad, const at::Tensor& rois, at::IntArrayRef sizes,
+                            const RegionGrid& grid);
 
 // Decoding on a server with pages: the next token's inputs in place.
 struct StepNumbers {

@@ -25,6 +25,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> stream_we
     const StreamKept& kept, const OptionalTensor& gamma, double eps);
 
 Triple doubly_stochastic(const at::Tensor& x, double eps, const c10::SymInt& steps, bool all);
-at::Tensor doubly_stochastic_backward(const at::Tensor& grad, const at::Tensor& norm, const at::Tensor& sum);
+void check_doubly_stochastic_backward(const at::Tensor& grad, const at::Tensor& norm, const at::Tensor& sum);
 
 }  // namespace npu::ops

@@ -10,20 +10,16 @@
 #include <ATen/ops/log.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/multinomial.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/wide.h"
 
 namespace npu::ops {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void refuse_smoothing(const char* op, double smoothing) {
   TORCH_CHECK_NOT_IMPLEMENTED(smoothing == 0, op, ": label_smoothing ", smoothing, " is not implemented; it is 0");
@@ -135,7 +131,7 @@ Pair partial_loss_backward(const at::Tensor& grad, const at::Tensor& input, cons
   return {at::matmul(d, w).to(input.scalar_type()), at::matmul(d.t(), a).to(input.scalar_type())};
 }
 
-Pair chosen_tokens(const at::Tensor& logits, TokenFilter filter, TokenDraw draw, bool with_logits) {
+void check_tokens(const at::Tensor& logits, const TokenFilter& filter, const TokenDraw& draw) {
   constexpr const char* kOp = "npu_top_k_top_p_sample";
   need_dims(kOp, "logits", logits, {2});
   const Sizes rows = {logits.sym_size(0)};
@@ -144,47 +140,25 @@ Pair chosen_tokens(const at::Tensor& logits, TokenFilter filter, TokenDraw draw,
   need_sizes(kOp, "top_p", filter.top_p, rows);
   need_sizes(kOp, "min_ps", filter.min_p, rows);
   check_word(kOp, "post_sample", draw.mode, {"qSample", "multiNomial", "None"});
-  const bool drawn = draw.mode == "multiNomial", divided = draw.mode == "qSample" && given(draw.q);
-  TORCH_CHECK_NOT_IMPLEMENTED(!drawn || !given(draw.q), kOp,
+  TORCH_CHECK_NOT_IMPLEMENTED(draw.mode != "multiNomial" || !given(draw.q), kOp,
                               ": q of seeds and offsets is not implemented; leave it out and give a generator");
-  if (divided) need_sizes(kOp, "q", draw.q, sizes_of(logits));
+  if (draw.mode == "qSample") need_sizes(kOp, "q", draw.q, sizes_of(logits));
   TORCH_CHECK(filter.largest_k > 0, kOp, ": ks_max is positive, not ", filter.largest_k);
+}
 
-  const at::Tensor wide_logits = wide(logits);
-  const c10::SymInt count = logits.sym_size(1);
-  const c10::SymInt most = count.min(std::min<int64_t>((filter.largest_k + 7) / 8 * 8, 1024));
-  const at::Tensor rank = at::arange(count, logits.options().dtype(at::kLong)).unsqueeze(0);
-  const auto [sorted, order] = wide_logits.sort(/*stable=*/true, 1, /*descending=*/true);
-  const at::Tensor k = column(filter.top_k), p = column(wide(filter.top_p));
-  const at::Tensor by_k = k.ge(1).logical_and(k.le(most)), by_p = p.lt(1);
-  const double none = filter.logits ? -kInfinity : 0;
-  at::Tensor kept = by_k.logical_not().logical_or(rank.lt(k));
-  const at::Tensor candidates = sorted.masked_fill(kept.logical_not(), none);
-  const at::Tensor chance = filter.logits ? at::softmax(candidates, 1) : candidates;
-  const at::Tensor before = chance.cumsum(1) - chance;
-  kept = kept.logical_and(by_p.logical_not().logical_or(before.lt(p)).logical_or(rank.eq(0)));
-  at::Tensor unsorted = by_k.logical_or(by_p).logical_not();
-  if (given(filter.min_p)) {
-    const at::Tensor least = column(wide(*filter.min_p));
-    const at::Tensor above = least.ge(1).logical_not().logical_and(chance.ge(chance.slice(1, 0, 1) * least));
-    kept = kept.logical_and(least.le(0).logical_or(above).logical_or(rank.eq(0)));
-    unsorted = unsorted.logical_and(least.lt(1));
+void choose_tokens(const at::Tensor& logits, const TokenFilter& filter, const TokenDraw& draw, bool with_logits,
+                   at::Tensor& token, at::Tensor& kept) {
+  const bool drawn = draw.mode == "multiNomial";
+  const OptionalTensor q = draw.mode == "qSample" && given(draw.q) ? draw.q : std::nullopt;
+  at::Tensor places, chances;
+  if (drawn) {
+    places = at::empty(logits.sizes(), logits.options().dtype(at::kLong));
+    chances = at::empty(logits.sizes(), kept.options());
   }
-
-  // Back in the order of the vocabulary.
-  const at::Tensor there = at::zeros_like(wide_logits).scatter(1, order, kept.to(wide_logits.scalar_type())).gt(0);
-  const at::Tensor chances = at::zeros_like(wide_logits).scatter(1, order, chance).masked_fill(there.logical_not(), 0);
-  at::Tensor score = chances;
-  if (divided) {
-    // The rows of q go with the candidates as they stand: by rank where they have been sorted.
-    const at::Tensor ranks = at::zeros_like(order).scatter(1, order, rank.expand_symint(order.sym_sizes()));
-    const at::Tensor place = at::where(unsorted, there.to(at::kLong).cumsum(1) - 1, ranks).clamp_min(0);
-    score = chances / (draw.q->gather(1, place).abs() + draw.eps);
-  }
-  const at::Tensor token = drawn ? at::multinomial(chances, 1, true, draw.generator).squeeze(1)
-                                 : score.masked_fill(there.logical_not(), -1).argmax(1);
-  return {token,
-          with_logits ? wide_logits.masked_fill(there.logical_not(), none) : at::empty({0}, wide_logits.options())};
+  ACLNN(aclnnTopKTopPSampleV2)
+  (logits, filter.top_k, filter.top_p, q, filter.min_p, draw.eps, with_logits, draw.guess, filter.largest_k,
+   filter.logits, drawn, token, kept, places, chances);
+  if (drawn) token.copy_(places.gather(1, at::multinomial(chances, 1, true, draw.generator)).squeeze(1));
 }
 
 }  // namespace npu::ops

@@ -41,7 +41,10 @@ struct TokenDraw {
   double eps;
   std::string_view mode;
   const std::optional<at::Generator>& generator;
+  int64_t guess;
 };
-Pair chosen_tokens(const at::Tensor& logits, TokenFilter filter, TokenDraw draw, bool with_logits);
+void check_tokens(const at::Tensor& logits, const TokenFilter& filter, const TokenDraw& draw);
+void choose_tokens(const at::Tensor& logits, const TokenFilter& filter, const TokenDraw& draw, bool with_logits,
+                   at::Tensor& token, at::Tensor& kept);
 
 }  // namespace npu::ops
