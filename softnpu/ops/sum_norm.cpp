@@ -81,8 +81,8 @@ void deep_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor& g
 void group_norm_swish(const Tensor& x, const Tensor& gamma, const Tensor& beta, int64_t groups, double eps, bool swish,
                       double scale, Tensor& out, Tensor& mean, Tensor& rstd) {
   const int64_t n = x.size(0), c = x.size(1), rest = x.numel() / std::max<int64_t>(1, n * c);
-  auto [y, m, r] = at::native_group_norm(wide(x).contiguous(), wide(gamma).contiguous(), wide(beta).contiguous(), n, c,
-                                         rest, groups, eps);
+  const auto dense = [](const Tensor& t) { return t.defined() ? wide(t).contiguous() : t; };
+  auto [y, m, r] = at::native_group_norm(wide(x).contiguous(), dense(gamma), dense(beta), n, c, rest, groups, eps);
   put(out, swish ? y * at::sigmoid(y * scale) : y);
   put(mean, m);
   put(rstd, r);

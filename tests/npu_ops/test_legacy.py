@@ -117,16 +117,17 @@ def test_norm_of_a_sum_on_copies():
 
 
 def test_statistics_of_all_ranks():
-    x, mean, invstd = torch.randn(4, 3, 2), torch.randn(2, 3), torch.rand(2, 3) + 0.5
+    x, y = torch.randn(2, 3, 2), torch.randn(4, 3, 2) + 1  # of one rank and of the other
+    parts = [torch_npu.batch_norm_reduce(t.npu(), 1e-5) for t in (x, y)]
+    sums, squares = (torch.stack(list(each)) for each in zip(*parts, strict=True))
     counts, running = torch.tensor([4.0, 8.0]), [torch.zeros(3), torch.ones(3)]
     ours = [t.npu() for t in running]
-    got = torch_npu.batch_norm_gather_stats_update(x.npu(), mean.npu(), invstd.npu(), *ours, 0.1, 1e-5, counts.npu())
-    weight = counts[:, None] / counts.sum()
-    total = (mean * weight).sum(0)
-    var = ((invstd**-2 - 1e-5 + mean**2) * weight).sum(0) - total**2
-    assert_equal(got[0], total)
-    assert_equal(got[1], (var + 1e-5).rsqrt())
-    assert_equal(ours[0], 0.1 * total)
+    got = torch_npu.batch_norm_gather_stats_update(x.npu(), sums, squares, *ours, 0.1, 1e-5, counts.npu())
+    everything = torch.cat([x, y]).transpose(0, 1).flatten(1)
+    assert_equal(got[0], everything.mean(1))
+    assert_equal(got[1], (everything.var(1, correction=0) + 1e-5).rsqrt())
+    assert_equal(ours[0], 0.1 * everything.mean(1))
+    assert_equal(ours[1], 0.9 + 0.1 * everything.var(1))
 
 
 def test_exponential_draws_differ_and_have_their_mean():

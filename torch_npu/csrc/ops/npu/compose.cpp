@@ -184,6 +184,19 @@ Pair dropout_with_add_softmax_backward(const at::Tensor& grad, const at::Tensor&
   return {sum * alpha, sum};
 }
 
+std::tuple<at::Tensor, at::Tensor> batch_norm_of_sums(const BatchSums& sums, const at::Tensor& counts,
+                                                      const std::optional<at::Tensor>& running_mean,
+                                                      const std::optional<at::Tensor>& running_var, double momentum,
+                                                      double eps) {
+  const at::Tensor total = counts.sum(), mean = sums.sum.sum(0) / total;
+  const at::Tensor var = sums.square_sum.sum(0) / total - mean * mean;
+  if (running_mean && running_mean->defined()) running_mean->mul_(1 - momentum).add_(mean, momentum);
+  if (running_var && running_var->defined()) {
+    running_var->mul_(1 - momentum).add_(var * (total / (total - 1)), momentum);  // the sample's variance
+  }
+  return {mean, (var + eps).rsqrt()};
+}
+
 at::Tensor box_overlap(const at::Tensor& boxes, const at::Tensor& others, int64_t mode) {
   TORCH_CHECK(boxes.dim() == 2 && boxes.size(1) == 4 && others.dim() == 2 && others.size(1) == 4,
               "boxes are [count, 4], not ", boxes.sizes(), " and ", others.sizes());
@@ -196,7 +209,8 @@ at::Tensor box_overlap(const at::Tensor& boxes, const at::Tensor& others, int64_
     return (t.select(1, 2) - t.select(1, 0)) * (t.select(1, 3) - t.select(1, 1));
   };
   const at::Tensor shared = side(0) * side(1), other = area(others).unsqueeze(1);
-  return shared / (mode == 1 ? other : area(boxes).unsqueeze(0) + other - shared);
+  // The vendor's plugin gives the function this much to add to what is divided by.
+  return shared / ((mode == 1 ? other : area(boxes).unsqueeze(0) + other - shared) + 0.01);
 }
 
 }  // namespace npu::ops

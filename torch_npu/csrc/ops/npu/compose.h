@@ -54,6 +54,14 @@ Pair dropout_with_add_softmax_backward(const at::Tensor& grad, const at::Tensor&
                                        const at::Scalar& alpha, double p, int64_t dim);
 
 // -- boxes: [count, 4], corners
+// Mean and inverse deviation of all ranks' batches from their sums, a row each; the running statistics change.
+struct BatchSums {
+  const at::Tensor &sum, &square_sum;
+};
+std::tuple<at::Tensor, at::Tensor> batch_norm_of_sums(const BatchSums& sums, const at::Tensor& counts,
+                                                      const std::optional<at::Tensor>& running_mean,
+                                                      const std::optional<at::Tensor>& running_var, double momentum,
+                                                      double eps);
 at::Tensor box_overlap(const at::Tensor& boxes, const at::Tensor& others, int64_t mode);
 
 // -- streams of residuals, [.., streams, columns] (streams.cpp)

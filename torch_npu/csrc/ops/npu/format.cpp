@@ -80,7 +80,7 @@ at::Tensor& format_cast_(at::Tensor& input, int64_t acl_format, std::optional<in
 }
 at::Tensor& format_cast_like_(at::Tensor& input, const at::Tensor& src, std::optional<int64_t> customize_dtype,
                               std::optional<int64_t> input_dtype) {
-  return format_cast_(input, format_of(src), customize_dtype, input_dtype);
+  return format_cast_(input, format_of(src), customize_dtype, input_dtype).copy_(src);
 }
 at::Tensor& format_cast__meta(at::Tensor& input, int64_t, std::optional<int64_t>, std::optional<int64_t>) {
   return input;

@@ -1,0 +1,156 @@
+"""Judges that need operands and no formula, over the sample calls of samples.yaml: torch.library.opcheck, compiled
+calls against eager ones, gradients against differences of values and in 16 bits against 32. The judge by a formula is
+in the files of the families; the vendor's plugin on the same samples is in tests/conformance/test_kernels.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from tests.conftest import ROOT
+from tests.npu_ops import samples
+from tools.codegen import tables
+
+TABLE = samples.load()
+FIRST = [f"{name} 0" for name in TABLE]
+CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+# Of a wide gradient: what rounding the operands and each layer's results to 16 bits may move.
+HALF = {torch.float16: 1e-2, torch.bfloat16: 8e-2}
+
+
+def known(judge: str) -> dict[str, str]:
+    """Sample, or operator for all of its samples, that a judge does not take → why: judged.yaml."""
+    table = yaml.safe_load((ROOT / "tests/npu_ops/judged.yaml").read_text(encoding="utf-8"))[judge]
+    return {name: reason for reason, names in (table or {}).items() for name in names}
+
+
+def taken(judge: str, wanted: list[str]) -> list[str]:
+    table = known(judge)
+    return [s for s in wanted if s not in table and s.partition(" ")[0] not in table]
+
+
+def prepared(sample: str, change: Any = lambda t: t) -> tuple[Any, dict[str, Any]]:
+    name, _, index = sample.partition(" ")
+    overload = samples.operator(name)
+    return overload, samples.each(samples.operands(name, int(index), overload._schema), lambda t: change(t).npu())
+
+
+def test_every_operator_has_a_sample_or_a_reason() -> None:
+    names = {row["func"].partition("(")[0] for row in tables.load(ROOT / "ops" / "npu.yaml")}
+    without = set(samples.reasons())
+    assert names - set(TABLE) - without == set(), "neither a row of samples.yaml nor a reason in without_sample.yaml"
+    assert without & set(TABLE) == set() and (without | set(TABLE)) - names == set()
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_samples_run(name: str) -> None:
+    for index in range(len(TABLE[name])):
+        overload, given = prepared(f"{name} {index}")
+        overload(**given)
+    torch.npu.synchronize()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("sample", taken("opcheck", FIRST))
+def test_opcheck(sample: str) -> None:
+    overload, given = prepared(sample)
+    torch.library.opcheck(overload, (), given, test_utils=CHECKS)
+
+
+def same(a: Any, b: Any) -> bool:
+    if not isinstance(a, torch.Tensor):
+        return a == b
+    return torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("sample", taken("compile", FIRST))
+def test_compiled_calls_equal_eager_ones(sample: str) -> None:
+    torch._dynamo.reset()
+    overload, given = prepared(sample)
+    _, also = prepared(sample)
+
+    def function(given: dict[str, Any]) -> Any:
+        return overload(**given)
+
+    torch.npu.manual_seed(3)
+    expected = function(given)
+    torch.npu.manual_seed(3)
+    got = torch.compile(function, backend="aot_eager", fullgraph=True)(also)
+    pairs = zip(*(torch.utils._pytree.tree_leaves(v) for v in ((got, also), (expected, given))), strict=True)
+    assert all(same(a, b) for a, b in pairs)
+
+
+def differentiable() -> list[str]:
+    """The first sample of each operator that has a gradient: by its row, or by those it is composed of."""
+    rows = {row["func"].partition("(")[0]: row for row in tables.load(ROOT / "ops" / "npu.yaml")}
+    return [f"{name} 0" for name in TABLE if "grad" in rows[name] or "composite" in rows[name]]
+
+
+class Function:
+    """An operator as a function of its floating-point operands alone, its results those that have a gradient."""
+
+    def __init__(self, sample: str, dtype: torch.dtype) -> None:
+        self.overload, given = prepared(sample, lambda t: t.to(dtype) if t.is_floating_point() else t)
+        self.leaves, self.tree = torch.utils._pytree.tree_flatten(given)
+        self.places = [i for i, t in enumerate(self.leaves) if isinstance(t, torch.Tensor) and t.dtype == dtype]
+
+    @property
+    def operands(self) -> list[torch.Tensor]:
+        return [self.leaves[i].detach().clone().requires_grad_() for i in self.places]
+
+    def __call__(self, *operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        leaves = list(self.leaves)
+        for i, t in zip(self.places, operands, strict=True):
+            leaves[i] = t
+        torch.npu.manual_seed(3)
+        results = self.overload(**torch.utils._pytree.tree_unflatten(leaves, self.tree))
+        return tuple(
+            r for r in torch.utils._pytree.tree_leaves(results) if isinstance(r, torch.Tensor) and r.requires_grad
+        )
+
+    def gradients(self) -> list[torch.Tensor | None]:
+        """Of all results, weighed by numbers that are the same in each precision."""
+        operands = self.operands
+        results = self(*operands)
+        generator = torch.Generator().manual_seed(5)
+        weights = [torch.randn(r.shape, generator=generator).to(r.dtype).npu() for r in results]
+        return list(torch.autograd.grad(results, operands, weights, allow_unused=True))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("sample", taken("gradcheck", differentiable()))
+def test_gradients_are_differences_of_values(sample: str) -> None:
+    """In fp64 where the kernel takes it; in fp32 steps are large, and what they leave decides how exact it can be."""
+    try:
+        function, dtype = Function(sample, torch.float64), torch.float64
+        function(*function.operands)
+        torch.npu.synchronize()
+    except (RuntimeError, TypeError):
+        function, dtype = Function(sample, torch.float32), torch.float32
+    operands = function.operands
+    assert function(*operands), "no result has a gradient"
+    step, limit = (1e-6, 1e-4) if dtype == torch.float64 else (1e-2, 2e-2)
+    assert torch.autograd.gradcheck(
+        function, operands, eps=step, atol=limit, rtol=limit, nondet_tol=limit, check_undefined_grad=False
+    )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", HALF, ids=lambda t: str(t)[6:])
+@pytest.mark.parametrize("sample", taken("half", differentiable()))
+def test_gradients_in_16_bits_are_those_in_32(sample: str, dtype: torch.dtype) -> None:
+    narrow = Function(sample, dtype)
+    wide = Function(sample, torch.float32)
+    # The wide function begins with what the narrow one was given.
+    for i, j in zip(wide.places, narrow.places, strict=True):
+        wide.leaves[i] = narrow.leaves[j].float()
+    for got, expected in zip(narrow.gradients(), wide.gradients(), strict=True):
+        assert (got is None) == (expected is None)
+        if got is not None:
+            scale = max(1.0, expected.abs().max().item()) if expected.numel() else 1.0
+            assert ((got.float() - expected).abs() <= HALF[dtype] * (expected.abs() + scale)).all()
