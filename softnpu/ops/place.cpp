@@ -62,10 +62,10 @@ Place::Place(std::initializer_list<at::Tensor*> outputs, std::initializer_list<a
     if (!output->defined() || !output->is_non_overlapping_and_dense() || (is_narrow(*output) && i != 0)) continue;
     if (std::any_of(operands.begin(), operands.end(), [&](const at::Tensor& t) { return overlaps(*output, t); }))
       continue;
-    const at::Tensor room = is_narrow(*output) ? scratch(*output, Slot::kResult) : *output;
-    target.memory = room.mutable_data_ptr();
-    if (room.nbytes() < kWorthwhile || reinterpret_cast<uintptr_t>(target.memory) % kAlignment != 0) continue;
-    target.bytes = room.nbytes();
+    target.room = is_narrow(*output) ? scratch(*output, Slot::kResult) : *output;
+    target.memory = target.room.mutable_data_ptr();
+    if (target.room.nbytes() < kWorthwhile || reinterpret_cast<uintptr_t>(target.memory) % kAlignment != 0) continue;
+    target.bytes = target.room.nbytes();
     target.turn = known == remembered().end() ? 0 : known->second[i];
   }
   KernelMemory::of_thread().place = this;

@@ -21,7 +21,7 @@ namespace softnpu::ops::kernels {
 class Place {
  public:
   // Outputs may be undefined. One that shares memory with an operand is left out: it might be written before it is read.
-  // The first of 16-bit outputs, if it is computed in fp32, is kept scratch memory (Slot::kResult).
+  // The first of 16-bit outputs, if it is computed in fp32, is scratch memory (Slot::kResult).
   Place(std::initializer_list<at::Tensor*> outputs, std::initializer_list<at::Tensor> operands);
   Place(const Place&) = delete;
   ~Place();
@@ -37,10 +37,11 @@ class Place {
  private:
   struct Target {
     at::Tensor* output = nullptr;
-    void* memory = nullptr;         // of the output, or kept scratch
-    size_t bytes = 0;               // 0: not offered
-    int turn = 0;                   // the request of these bytes that gets the memory; 0: watch
-    int seen = 0;                   // requests so far
+    at::Tensor room;         // the output, or scratch, which is this Place's alone where it is too large to be kept
+    void* memory = nullptr;  // of the room
+    size_t bytes = 0;        // 0: not offered
+    int turn = 0;            // the request of these bytes that gets the memory; 0: watch
+    int seen = 0;            // requests so far
     std::vector<const void*> made;  // what they got, while watching
   };
   static constexpr size_t kMost = 3;

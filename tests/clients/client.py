@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.clients import environment
+from tests.clients import archives, environment
 from tools.codegen import tables
 
 CLIENTS = Path(__file__).with_name("clients.yaml")
@@ -77,6 +77,8 @@ def start(group: Group, device: str, runs: list[str], folder: str, timeout: floa
         "PYTHONUNBUFFERED": "1", "XDG_RUNTIME_DIR": folder,
         "TORCH_EXTENSIONS_DIR": str(environment.HOME / group.row["family"] / "extensions"),
     }  # fmt: skip
+    path = [*(str(archives.place(name)) for name in group.row["archives"]), keep.get("PYTHONPATH", "")]
+    own |= {"PYTHONPATH": ":".join(filter(None, path))}
     own |= {name: value.format(device=device) for name, value in group.row["variables"].items()}
     launch = (
         ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={group.ranks}"] if group.ranks > 1 else []
@@ -141,13 +143,16 @@ def compare(group: Group, run: str, precision: str, npu: list[dict], cpu: list[d
 
 
 def outcomes(group: Group, timeout: float = 580) -> list[Outcome]:
-    """Every case of the group; one process group on the NPU, one on the CPU."""
-    runs = {f"{run}:{precision}": None for run, precision in group.cases}
-    on_cpu = {f"{run}:{group.row['cpu'].get(precision, precision)}": None for run, precision in group.cases}
-    with tempfile.TemporaryDirectory() as folder:
-        npu = start(group, "npu", list(runs), folder, timeout)
-        cpu = start(group, "cpu", list(on_cpu), folder, timeout)
-    return [compare(group, run, precision, npu, cpu) for run, precision in group.cases]
+    """Every case of the group: by one process group on each of NPU and CPU, or, apart, by one for each case."""
+    found = []
+    for cases in [[case] for case in group.cases] if group.row["apart"] else [group.cases]:
+        runs = {f"{run}:{precision}": None for run, precision in cases}
+        on_cpu = {f"{run}:{group.row['cpu'].get(precision, precision)}": None for run, precision in cases}
+        with tempfile.TemporaryDirectory() as folder:
+            npu = start(group, "npu", list(runs), folder, timeout)
+            cpu = start(group, "cpu", list(on_cpu), folder, timeout)
+        found += [compare(group, run, precision, npu, cpu) for run, precision in cases]
+    return found
 
 
 def wrong(group: Group, outcome: Outcome) -> str | None:

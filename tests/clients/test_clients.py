@@ -13,7 +13,7 @@ import sysconfig
 
 import pytest
 
-from tests.clients import client, environment
+from tests.clients import archives, client, environment
 
 GROUPS = [
     pytest.param(group, marks=[] if group.ranks in group.row["quick"] else pytest.mark.full, id=str(group))
@@ -26,6 +26,8 @@ GROUPS = [
 def test_losses_equal_the_cpus_and_nothing_falls_back(group, capsys):
     try:
         environment.python(group.row["family"])
+        for name in group.row["archives"]:
+            archives.place(name)
     except environment.Unavailable as reason:
         pytest.skip(str(reason))
     found = client.outcomes(group)

@@ -45,6 +45,16 @@ def test_convolution_in_lower_precision(dtype: torch.dtype) -> None:
     torch.testing.assert_close(actual, F.conv2d(x.float(), w.float()), rtol=2e-2, atol=6e-2)
 
 
+def test_a_large_convolution_in_half_precision_again_and_again() -> None:
+    # More than 16 million results. Where calls with the same shapes put them is learnt from the first.
+    images = torch.arange(16.0 * 1056 * 1056).remainder_(1000).view(1, 16, 1056, 1056).half()
+    weight = torch.zeros(16, 16, 3, 3)
+    weight[range(16), range(16), 1, 1] = 2.0
+    x, w = images.npu(), weight.half().npu()
+    for _ in range(3):
+        assert torch.equal(F.conv2d(x, w, padding=1).cpu(), 2 * images)
+
+
 POOLS = {
     "max_pool1d": ((2, 3, 8), dict(kernel_size=2)),
     "max_pool2d": ((2, 3, 8, 8), dict(kernel_size=3, stride=2, padding=1)),

@@ -14,6 +14,8 @@
 #include "torch_npu/csrc/core/npu/NPUStream.h"
 #include "torch_npu/csrc/core/npu/npu_log.h"
 
+using std::string;  // as the vendor's headers do: copies of its macros say plain string
+
 namespace at_npu::native {
 
 using PROC_FUNC = std::function<int()>;
