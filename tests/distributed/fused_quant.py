@@ -20,7 +20,7 @@ def near(what: str, got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -
     torch.testing.assert_close(got.cpu().double(), want, rtol=1e-2, atol=1e-2, msg=lambda m: f"{what}: {m}")
 
 
-def rows_and_columns(rank: int, size: int) -> None:
+def quantized_rows_and_columns(rank: int, size: int) -> None:
     """int8 weights: rows that are exchanged and then quantized; scaled rows whose columns are exchanged."""
     group = name_of()
     a = [integers(r, 2 * size, 4) for r in range(size)]
@@ -39,7 +39,7 @@ def rows_and_columns(rank: int, size: int) -> None:
     a, b = ([integers(r, *s, seed=i) for r in range(size)] for i, s in enumerate([(3, 4), (4, 2 * size)]))
     row, column = torch.tensor([0.5, 2, 1]), torch.arange(1.0, 2 * size + 1)
     columns = slice(2 * rank, 2 * rank + 2)
-    want = torch.cat([(p.double() @ q * row[:, None] * column)[:, columns] for p, q in zip(a, b, strict=True)])
+    want = torch.cat([(p.double() @ q.double() * row[:, None] * column)[:, columns] for p, q in zip(a, b, strict=True)])
     scales = {"x1_scale": row.npu(), "x2_scale": column.npu(), "x1_quant_mode": 3, "x2_quant_mode": 2, "y_dtype": 6}
     for mode in (None, "aiv"):
         out = torch_npu.npu_quant_matmul_all_to_all(
@@ -48,7 +48,7 @@ def rows_and_columns(rank: int, size: int) -> None:
         near("split columns", out, want, torch.float32)
 
 
-def mx_operands(rank: int, size: int) -> None:
+def exchanged_mx_operands(rank: int, size: int) -> None:
     """Elements and scales of MX blocks are exchanged together."""
     group = name_of()
     a = [quantized(2 * size, 64, kind=E4M3, seed=r) for r in range(size)]
@@ -67,7 +67,7 @@ def mx_operands(rank: int, size: int) -> None:
     near("split columns", out, want, torch.float32)
 
 
-def experts(rank: int, size: int) -> None:
+def quantized_experts(rank: int, size: int) -> None:
     """npu_alltoallv_quant_gmm of MX operands, and back by npu_quant_gmm_alltoallv with one scale."""
     group, count = name_of(), 2
     sent = counts_of(size, count)

@@ -31,7 +31,9 @@ def test_eight_bit_operands(world):
 
 
 @pytest.mark.parametrize(
-    "program", [fused_quant.rows_and_columns, fused_quant.mx_operands, fused_quant.experts], ids=lambda f: f.__name__
+    "program",
+    [fused_quant.quantized_rows_and_columns, fused_quant.exchanged_mx_operands, fused_quant.quantized_experts],
+    ids=lambda f: f.__name__,
 )
 def test_quantized_operands(world, program):
     world.run(program)

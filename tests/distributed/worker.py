@@ -26,6 +26,7 @@ from tests.distributed import (  # noqa: E402
     first_calls,
     fused,
     fused_edges,
+    fused_quant,
     messages,
     mixes,
     parallel,
@@ -35,7 +36,7 @@ from tests.distributed import (  # noqa: E402
 
 MODULES = (
     programs, parallel, mixes, coalescing, messages, first_calls, failures, apex_programs, uneven, fused, experts,
-    fused_edges,
+    fused_edges, fused_quant,
 )  # fmt: skip
 
 
