@@ -29,10 +29,6 @@ def angles() -> torch.Tensor:
     return leaf(1, 1, 4, 8)
 
 
-def small(*sizes: int) -> torch.Tensor:
-    return plain(*sizes).to(torch.float8_e4m3fn)
-
-
 def powers(*sizes: int) -> torch.Tensor:
     """Scales of MX blocks, all 1."""
     return torch.full(sizes, 127, dtype=torch.uint8).npu()
@@ -112,7 +108,6 @@ CASES = {
     "npu_dynamic_mx_quant": lambda: (plain(3, 64),),
     "npu_dynamic_mx_quant_with_dual_axis": lambda: (plain(3, 64).half(),),
     "npu_quant_matmul": lambda: (codes(3, 32), codes(5, 32).t(), powers(1, 5, 2)),
-    "npu_add_quant_matmul": lambda: (plain(3, 5), small(64, 3).t(), small(64, 5), powers(1, 5, 2)),
     "npu_swiglu_mx_quant_with_dual_axis": lambda: (plain(3, 128).half(),),
     "npu_rotate_quant": lambda: (plain(3, 32).half(), plain(16, 16).half()),
     "npu_quant_conv2d": lambda: (plain(1, 2, 5, 5).to(torch.int8), plain(3, 2, 2, 2).to(torch.int8), plain(3)),
@@ -140,7 +135,6 @@ LISTS = {
         "scale_dtype": 293,
         "pertoken_scale_dtype": 293,
     },
-    "npu_add_quant_matmul": {"x1_scale_dtype": 293, "x2_scale_dtype": 293},
 }
 LENGTHS = {"actual_seq_lengths": torch.tensor([2, 1])}
 KEYWORDS = {
@@ -150,7 +144,6 @@ KEYWORDS = {
         "beta": torch.rand(3, 2),
     },
     "npu_quant_matmul": lambda: {"pertoken_scale": powers(3, 1, 2)},
-    "npu_add_quant_matmul": lambda: {"x1_scale": powers(3, 1, 2)},
     "npu_recurrent_gated_delta_rule": lambda: {**LENGTHS, "ssm_state_indices": torch.tensor([3, 0, 1])},
 }
 
