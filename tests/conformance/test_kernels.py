@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
 from tests.conformance import client, kernels
 from tests.npu_ops import samples
+from tools.codegen import tables
 
 CHIP = "Ascend950"
 SAMPLES = [f"{name} {i}" for name, rows in samples.load().items() for i in range(len(rows))]
@@ -20,7 +20,7 @@ SAMPLES = [f"{name} {i}" for name, rows in samples.load().items() for i in range
 
 def known() -> dict[str, str]:
     """Sample, or operator where it is so in all of them → why the two differ."""
-    table = yaml.safe_load(Path(__file__).with_name("kernels.yaml").read_text(encoding="utf-8"))
+    table = tables.load(Path(__file__).with_name("kernels.yaml"))
     return {name: reason for reason, names in table.items() for name in names}
 
 

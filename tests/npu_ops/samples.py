@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
+
+from tools.codegen import tables
 
 TABLE = Path(__file__).with_name("samples.yaml")
 TENSOR = re.compile(r"(\w+)\[([\d, ]*)\](T?)(?: (rand|in|=) ?(.*))?$")
@@ -27,14 +28,13 @@ TENSOR = re.compile(r"(\w+)\[([\d, ]*)\](T?)(?: (rand|in|=) ?(.*))?$")
 
 def load() -> dict[str, list[dict[str, Any]]]:
     """Operator with its overload, as in `torch.ops.npu`: its samples."""
-    with TABLE.open(encoding="utf-8") as file:
-        return yaml.load(file, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return tables.load(TABLE)
 
 
 def reasons() -> dict[str, str]:
     """Operators without a sample: why."""
-    with TABLE.with_name("without_sample.yaml").open(encoding="utf-8") as file:
-        return {name: reason for reason, names in yaml.safe_load(file).items() for name in names}
+    table = tables.load(TABLE.with_name("without_sample.yaml"))
+    return {name: reason for reason, names in table.items() for name in names}
 
 
 def number(word: str) -> complex | float | int:

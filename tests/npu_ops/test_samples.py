@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
 from tests.conftest import ROOT
 from tests.npu_ops import samples
@@ -24,7 +23,7 @@ HALF = {torch.float16: 1e-2, torch.bfloat16: 8e-2}
 
 def known(judge: str) -> dict[str, str]:
     """Sample, or operator for all of its samples, that a judge does not take → why: judged.yaml."""
-    table = yaml.safe_load((ROOT / "tests/npu_ops/judged.yaml").read_text(encoding="utf-8"))[judge]
+    table = tables.load(ROOT / "tests/npu_ops/judged.yaml")[judge]
     return {name: reason for reason, names in (table or {}).items() for name in names}
 
 

@@ -264,3 +264,26 @@ def test_collectives_refuse_sparse_tensors(tmp_path: Path) -> None:
             torch.distributed.all_reduce(coo("npu"))
     finally:
         torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda i, v: torch.sparse_coo_tensor(i, v, (2, 2)),
+        lambda i, v: torch.sparse_coo_tensor(i, v, (2, 2)).coalesce() * 2,
+        lambda i, v: torch.diag(v).to_sparse(),
+        lambda i, v: torch.diag(v).to_sparse_csr().to_sparse(),
+        lambda i, v: torch.zeros_like(torch.sparse_coo_tensor(i, v, (2, 2))),
+        lambda i, v: torch.empty(2, 2, layout=torch.sparse_coo, device=v.device),
+        lambda i, v: torch.sparse.mm(torch.sparse_coo_tensor(i, v, (2, 2)), torch.sparse_coo_tensor(i, v, (2, 2))),
+        lambda i, v: torch.cat([torch.sparse_coo_tensor(i, v, (2, 2))] * 2) + torch.sparse_coo_tensor(i, v, (4, 2)),
+        lambda i, v: torch.ones(2, 2, device=v.device).sparse_mask(torch.sparse_coo_tensor(i, v, (2, 2)).coalesce()),
+    ],
+    ids=["coo", "coalesce", "to_sparse", "csr", "zeros_like", "empty", "mm", "cat", "mask"],
+)
+def test_sparse_tensors_of_another_device_than_the_current_one(make: Callable) -> None:
+    indices, values = torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0])
+    made = make(indices.to("npu:1"), values.to("npu:1"))
+    assert made.device == made._values().device == made._indices().device == torch.device("npu", 1)
+    torch.testing.assert_close(made.to_dense().cpu(), make(indices, values).to_dense())
+    assert torch.npu.current_device() == 0

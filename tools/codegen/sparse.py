@@ -50,7 +50,8 @@ def text() -> str:
                 continue
             kernel = kernels[0].kernel
             headers.add(f"#include <ATen/ops/{f.root_name}_native.h>")
-            rows.append(f'  m.impl("{name}", static_cast<{nested.pointer(f, kernel)}>(&at::native::{kernel}));')
+            function = f"static_cast<{nested.pointer(f, kernel)}>(&at::native::{kernel})"
+            rows.append(f'  m.impl("{name}", &npu::sparse::OnItsDevice<{function}>::call);')
         blocks += [f"TORCH_LIBRARY_IMPL(aten, {key}, m) {{", *rows, "}", ""]
     return "\n".join(
         [
@@ -58,6 +59,7 @@ def text() -> str:
             "#include <ATen/core/Tensor.h>",
             "#include <torch/library.h>",
             *sorted(headers),
+            '#include "csrc/ops/sparse/on_its_device.h"',
             "",
             *blocks,
         ]

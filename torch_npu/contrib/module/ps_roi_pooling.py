@@ -29,4 +29,5 @@ class PSROIPool(nn.Module):
         self.output_dim = output_dim
 
     def forward(self, features: torch.Tensor, rois: torch.Tensor) -> torch.Tensor:
+        """See the class: [batch * regions, output_dim, group_size, group_size] of features and rois."""
         return torch_npu.npu_ps_roi_pooling(features, rois, self.spatial_scale, self.group_size, self.output_dim)

@@ -3,8 +3,6 @@
 
 #include <c10/util/accumulate.h>
 
-#include "csrc/core/empty.h"
-#include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/sizes.h"
 
 namespace npu::ops {
@@ -89,13 +87,6 @@ int64_t gelu_code(std::string_view approximate) {
 
 void check_probability(double p) {
   TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
-}
-
-at::Tensor channel_values(const OptionalTensor& parameter, const at::Tensor& input, double value) {
-  if (given(parameter)) return *parameter;
-  at::Tensor result = npu::empty({input.size(1)}, input.scalar_type());
-  ACLNN(aclnnInplaceFillScalar)(result, at::Scalar(value));
-  return result;
 }
 
 void check_groups(const char* name, const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,

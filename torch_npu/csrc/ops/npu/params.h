@@ -32,8 +32,7 @@ void check_bce_gradient(const at::Tensor& grad, const at::Tensor& input, const a
 int64_t gelu_code(std::string_view approximate);  // aclnnGeluV2: none 0, tanh 1
 void check_probability(double p);
 
-// Groups of channels: the parameter, or its neutral value where there is none.
-at::Tensor channel_values(const OptionalTensor& parameter, const at::Tensor& input, double value);
+// Groups of channels.
 void check_groups(const char* name, const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                   int64_t groups);
 
