@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import yaml
+from tools.codegen import tables
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "examples/docker/Dockerfile").read_text(encoding="utf-8")
-WORKFLOW = yaml.safe_load((ROOT / "examples/ci/npu-tests.yml").read_text(encoding="utf-8"))
+WORKFLOW = tables.load(ROOT / "examples" / "ci" / "npu-tests.yml")
 
 
 def instructions(name: str) -> list[str]:
