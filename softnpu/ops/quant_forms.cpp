@@ -3,6 +3,7 @@
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/searchsorted.h>
@@ -134,8 +135,7 @@ void gelu_quant(const Tensor& x, const OptionalTensor& scale, const OptionalTens
 void quant_convolution(const Tensor& x, const Tensor& weight, const OptionalTensor& bias, const Tensor& scale,
                        const OptionalTensor& offset, const QuantConvolution& form, Tensor& out) {
   const char* const op = "aclnnQuantConvolution";
-  TORCH_CHECK_NOT_IMPLEMENTED(!form.transposed && !given(offset) && form.offset_x == 0, op,
-                              ": transposed, offset and offsetx are not implemented");
+  TORCH_CHECK_NOT_IMPLEMENTED(!form.transposed && !given(offset), op, ": transposed and offset are not implemented");
   TORCH_CHECK((x.dim() == 4 || x.dim() == 5) && weight.dim() == x.dim(), op, ": input ", x.sizes(), " and weight ",
               weight.sizes(), " have not four or five dimensions");
   const int64_t channels = weight.size(0);
@@ -143,9 +143,14 @@ void quant_convolution(const Tensor& x, const Tensor& weight, const OptionalTens
               scale.sizes(), " for ", channels, " channels, or bias is not as long");
   std::vector<int64_t> across(x.dim(), 1);
   across[1] = channels;
+  TORCH_CHECK(static_cast<int64_t>(form.padding.size()) == x.dim() - 2, op, ": padding is ", form.padding,
+              " for an input of ", x.sizes());
   const std::vector<int64_t> none(x.dim() - 2, 0);
-  Tensor y = at::convolution(x.to(at::kDouble), weight.to(at::kDouble), {}, form.stride, form.padding, form.dilation,
-                             false, none, form.groups);
+  std::vector<int64_t> around;  // the last dimension leads, before and behind
+  for (auto pad = form.padding.rbegin(); pad != form.padding.rend(); ++pad) around.insert(around.end(), {*pad, *pad});
+  const Tensor padded = at::constant_pad_nd(x.to(at::kDouble), around, form.offset_x);
+  Tensor y =
+      at::convolution(padded, weight.to(at::kDouble), {}, form.stride, none, form.dilation, false, none, form.groups);
   const bool bits = scale.scalar_type() == at::kLong || scale.scalar_type() == at::kUInt64;
   const Tensor factor = bits ? scale.view(at::kLong).bitwise_and(0xFFFFFFFF).to(at::kInt).view(at::kFloat) : scale;
   y = y * factor.to(at::kDouble).reshape(across);

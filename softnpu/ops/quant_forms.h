@@ -44,7 +44,7 @@ void gelu_quant(const at::Tensor& x, const std::optional<at::Tensor>& scale, con
 struct QuantConvolution {
   at::IntArrayRef stride, padding, dilation;
   bool transposed;
-  int64_t groups, offset_x;
+  int64_t groups, offset_x;  // the number around the input
 };
 void quant_convolution(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                        const at::Tensor& scale, const std::optional<at::Tensor>& offset, const QuantConvolution& form,

@@ -142,14 +142,18 @@ def test_convolutions_of_integers(npu, dtype, groups):
         scale, bias = torch.rand(6, generator=generator) * 1e-3, rand(6, dtype=dtype)
         stride, padding, dilation = [2] * dims, [1] * dims, [1] * dims
         convolution = (torch.nn.functional.conv2d, torch.nn.functional.conv3d)[dims - 2]
-        y = convolution(x.double(), weight.double(), None, stride, padding, dilation, groups)
         column = (1, 6, *[1] * dims)
-        expected = (y * scale.double().view(column) + bias.double().view(column)).to(dtype)
+        results = []
+        for around in (0, 3):
+            padded = torch.nn.functional.pad(x.double(), [1] * 2 * dims, value=around)
+            y = convolution(padded, weight.double(), None, stride, 0, dilation, groups)
+            results.append((y * scale.double().view(column) + bias.double().view(column)).to(dtype))
         inputs = {"input": x, "weight": weight, "bias": bias, "scale": scale, "stride": stride, "padding": padding,
                   "dilation": dilation, "groups": groups}  # fmt: skip
-        compare(npu, "aclnnQuantConvolution", inputs, {"output": expected})
-        with pytest.raises(AclError, match="transposed, offset and offsetx are not implemented"):
-            compare(npu, "aclnnQuantConvolution", inputs | {"offsetx": 1}, {"output": expected})
+        compare(npu, "aclnnQuantConvolution", inputs, {"output": results[0]})
+        compare(npu, "aclnnQuantConvolution", inputs | {"offsetx": 3}, {"output": results[1]})
+        with pytest.raises(AclError, match="transposed and offset are not implemented"):
+            compare(npu, "aclnnQuantConvolution", inputs | {"transposed": True}, {"output": results[0]})
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

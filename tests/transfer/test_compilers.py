@@ -149,3 +149,28 @@ def test_export() -> None:
 
     program = torch.export.export(Module(), (x().cuda(),))
     assert torch.equal(program.module()(x().cuda()).cpu(), x() + 1)
+
+
+def test_a_trace_leaves_gradients_after_the_end_alone() -> None:
+    """A `to` that was resolved while it led to the npu had no gradient in later traces."""
+    from torch_npu.contrib import transfer_to_npu  # which enables it, the first time
+
+    class Module(torch.nn.Module):
+        def forward(self, t):
+            return t.to("cuda") * 2
+
+    torch.export.export(Module(), (x().npu(),))
+    transfer_to_npu.disable()
+    layer = torch.nn.Linear(2, 2, device="npu")
+
+    def loss(t: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("npu", dtype=torch.bfloat16):
+            return torch.softmax(layer(t), -1).square().sum()
+
+    gradients = []
+    for step in (loss, torch.compile(loss, backend="aot_eager")):
+        layer.zero_grad()
+        step(x().npu()).backward()
+        gradients.append(layer.weight.grad.clone())
+    assert gradients[0].abs().max() > 0
+    torch.testing.assert_close(gradients[1], gradients[0])

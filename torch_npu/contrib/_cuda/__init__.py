@@ -13,6 +13,8 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
+import torch
+
 import torch_npu._C as _C
 
 from . import facade, patches, redirected, rewrite
@@ -53,8 +55,12 @@ def disable() -> None:
 
 
 def _forget_rules() -> None:
-    """Dynamo, once imported, finds torch's functions by hash; that of a built-in one is its C function's address, which
+    """What Python has concluded from the registrations and functions as they were. Under a trace each operator keeps
+    which kernel a dispatch key leads to; of one that is gone, it would call PyTorch's refusal to differentiate. Dynamo,
+    once imported, finds torch's functions by hash; that of a built-in one is its C function's address, which
     `redirected` changes."""
+    for operator in torch._ops.get_cached_ops():
+        operator._dispatch_cache.clear()
     if rules := sys.modules.get("torch._dynamo.trace_rules"):
         rules.clear_lru_cache()
     if torch_variables := sys.modules.get("torch._dynamo.variables.torch"):

@@ -21,12 +21,12 @@ namespace detail {
 
 [[noreturn]] void device_mismatch(c10::Device first, c10::Device other);
 
-class OneDevice {
+// Calls see(tensor) of Self for each defined tensor of an argument, alone or in a list.
+template <class Self>
+class EachTensor {
  public:
   void add(const at::Tensor& tensor) {
-    if (!tensor.defined()) return;
-    if (C10_UNLIKELY(first_ && *first_ != tensor.device())) device_mismatch(*first_, tensor.device());
-    first_ = tensor.device();
+    if (tensor.defined()) static_cast<Self*>(this)->see(tensor);
   }
   void add(const std::optional<at::Tensor>& tensor) {
     if (tensor) add(*tensor);
@@ -42,6 +42,14 @@ class OneDevice {
   }
   template <class T>
   void add(const T&) {}  // no tensor
+};
+
+class OneDevice : public EachTensor<OneDevice> {
+ public:
+  void see(const at::Tensor& tensor) {
+    if (C10_UNLIKELY(first_ && *first_ != tensor.device())) device_mismatch(*first_, tensor.device());
+    first_ = tensor.device();
+  }
 
  private:
   std::optional<c10::Device> first_;

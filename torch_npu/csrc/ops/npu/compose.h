@@ -53,7 +53,6 @@ Triple dropout_with_add_softmax(const at::Tensor& input, const at::Tensor& x1, c
 Pair dropout_with_add_softmax_backward(const at::Tensor& grad, const at::Tensor& mask, const at::Tensor& softmax,
                                        const at::Scalar& alpha, double p, int64_t dim);
 
-// -- boxes: [count, 4], corners
 // Mean and inverse deviation of all ranks' batches from their sums, a row each; the running statistics change.
 struct BatchSums {
   const at::Tensor &sum, &square_sum;
@@ -62,6 +61,8 @@ std::tuple<at::Tensor, at::Tensor> batch_norm_of_sums(const BatchSums& sums, con
                                                       const std::optional<at::Tensor>& running_mean,
                                                       const std::optional<at::Tensor>& running_var, double momentum,
                                                       double eps);
+
+// -- boxes: [count, 4], corners
 at::Tensor box_overlap(const at::Tensor& boxes, const at::Tensor& others, int64_t mode);
 
 // -- streams of residuals, [.., streams, columns] (streams.cpp)

@@ -1,11 +1,6 @@
 // See quant_conv.h.
 #include "csrc/ops/npu/quant_conv.h"
 
-#include <ATen/ops/constant_pad_nd.h>
-
-#include <array>
-
-#include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/sizes.h"
 
 namespace npu::ops {
@@ -53,17 +48,6 @@ Result quant_conv2d_result(const at::Tensor& input, const at::Tensor& weight, at
     return over / strides[i] + 1;
   };
   return sized({input.sym_size(0), weight.sym_size(0), size(0), size(1)}, static_cast<at::ScalarType>(*output_dtype));
-}
-
-void quant_conv2d_into(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& scale,
-                       at::IntArrayRef strides, at::IntArrayRef pads, at::IntArrayRef dilations, int64_t groups,
-                       int64_t offset_x, const OptionalTensor& bias, const at::Tensor& out) {
-  const std::array<int64_t, 2> none = {0, 0};
-  const bool inside = offset_x == 0;
-  const at::Tensor x = inside ? input : at::constant_pad_nd(input, {pads[1], pads[1], pads[0], pads[0]}, offset_x);
-  ACLNN(aclnnQuantConvolution)
-  (x, weight, bias, scale, nullptr, strides, inside ? pads : at::IntArrayRef(none), dilations, false, nullptr, groups,
-   0, "rint", out);
 }
 
 }  // namespace npu::ops

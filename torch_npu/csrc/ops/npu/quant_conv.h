@@ -16,8 +16,5 @@ void check_quant_conv2d(const at::Tensor& input, const at::Tensor& weight, const
                         std::optional<int64_t> weight_dtype);
 Result quant_conv2d_result(const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef strides,
                            at::IntArrayRef pads, at::IntArrayRef dilations, std::optional<int64_t> output_dtype);
-void quant_conv2d_into(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& scale,
-                       at::IntArrayRef strides, at::IntArrayRef pads, at::IntArrayRef dilations, int64_t groups,
-                       int64_t offset_x, const OptionalTensor& bias, const at::Tensor& out);
 
 }  // namespace npu::ops

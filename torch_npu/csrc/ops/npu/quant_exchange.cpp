@@ -69,6 +69,13 @@ void refuse_reserved(const char* op, const Reserved& r) {
   refuse_given(op, "comm_scale_dtype", r.comm_scale_type);
 }
 
+void need_mx_pair(const char* op, const ExchangedPair& f, const ExchangedTypes& types) {
+  need_small(op, "x1", f.x1, types.x1);
+  need_small(op, "x2", f.x2, types.x2);
+  need_powers(op, "x1_scale", f.x1_scale, types.x1_scale);
+  need_powers(op, "x2_scale", f.x2_scale, types.x2_scale);
+}
+
 int64_t ways(const char* op, const ExchangedPair& f, std::initializer_list<int64_t> left) {
   TORCH_CHECK_VALUE(f.x1_mode && f.x2_mode, op, ": x1_quant_mode and x2_quant_mode are needed");
   check_number(op, "x1_quant_mode", *f.x1_mode, left);
@@ -101,12 +108,7 @@ void check_quant_all_to_all(const char* op, const ExchangedPair& f, const Exchan
   need_sizes(op, "bias", f.bias, {f.x2.sym_size(1)});
   const int64_t found = ways(op, f, {kPowers, kFound});
   need_groups(op, way.groups, found == kPowers);
-  if (found == kPowers) {
-    need_small(op, "x1", f.x1, types.x1);
-    need_small(op, "x2", f.x2, types.x2);
-    need_powers(op, "x1_scale", f.x1_scale, types.x1_scale);
-    return need_powers(op, "x2_scale", f.x2_scale, types.x2_scale);
-  }
+  if (found == kPowers) return need_mx_pair(op, f, types);
   need_type(op, "x1", f.x1, {at::kHalf, at::kBFloat16});
   need_type(op, "x2", f.x2, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
   need_floats(op, "x2_scale", f.x2_scale, f.x2.sym_size(1));
@@ -163,12 +165,7 @@ void check_quant_product_all_to_all(const char* op, const ExchangedPair& f, cons
   need_sizes(op, "bias", f.bias, {f.x2.sym_size(1)});
   const int64_t found = ways(op, f, {kRow, kPowers});
   need_groups(op, way.groups, found == kPowers);
-  if (found == kPowers) {
-    need_small(op, "x1", f.x1, types.x1);
-    need_small(op, "x2", f.x2, types.x2);
-    need_powers(op, "x1_scale", f.x1_scale, types.x1_scale);
-    return need_powers(op, "x2_scale", f.x2_scale, types.x2_scale);
-  }
+  if (found == kPowers) return need_mx_pair(op, f, types);
   need_type(op, "x1", f.x1, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
   need_type(op, "x2", f.x2, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
   TORCH_CHECK_VALUE(float8(f.x1) == float8(f.x2), op, ": x1 is of ", f.x1.scalar_type(), ", x2 of ",

@@ -3,36 +3,25 @@
 // it: the registrations that tools/codegen/sparse.py generates.
 #pragma once
 
-#include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 
 #include <optional>
 #include <utility>
 
 #include "csrc/core/device.h"
+#include "csrc/ops/device_check.h"
 
 namespace npu::sparse {
 
-class Place {
+class Place : public npu::detail::EachTensor<Place> {
  public:
-  void add(const at::Tensor& tensor) {
-    if (!of_tensor_ && tensor.defined() && tensor.is_privateuseone()) of_tensor_ = tensor.device().index();
-  }
-  void add(const std::optional<at::Tensor>& tensor) {
-    if (tensor) add(*tensor);
-  }
-  void add(at::TensorList tensors) {
-    for (const at::Tensor& tensor : tensors) add(tensor);
-  }
-  void add(const at::ITensorListRef& tensors) {
-    for (const at::Tensor& tensor : tensors) add(tensor);
-  }
+  using EachTensor::add;
   void add(const std::optional<c10::Device>& device) {
     if (device && device->is_privateuseone() && device->has_index()) named_ = device->index();
   }
-  template <class T>
-  void add(const T&) {}  // no device
-
+  void see(const at::Tensor& tensor) {
+    if (!of_tensor_ && tensor.is_privateuseone()) of_tensor_ = tensor.device().index();
+  }
   c10::DeviceIndex index() const { return named_ ? *named_ : of_tensor_ ? *of_tensor_ : current_device(); }
 
  private:
