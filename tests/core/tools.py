@@ -33,7 +33,7 @@ def environment() -> dict[str, str]:
 
 
 def run(
-    program: str, *, timeout: float = 120, check: bool = True, fresh: bool = False, **env: str | None
+    program: str, *, timeout: float = 300, check: bool = True, fresh: bool = False, **env: str | None
 ) -> subprocess.CompletedProcess:
     """Runs `program` in a process that has imported torch and done nothing else, or in a fresh interpreter.
 
