@@ -115,9 +115,11 @@ from torch_npu.npu.streams import (
 # Where a name comes from that is not loaded yet: a submodule of this package, and the attribute in it (None: itself).
 _LATER = {
     "MemPool": ("graphs", "MemPool"),
+    "NPUPluggableAllocator": ("pluggable", "NPUPluggableAllocator"),
     "NPUGraph": ("graphs", "NPUGraph"),
     "amp": ("amp", None),
     "comm": ("comm", None),
+    "change_current_allocator": ("pluggable", "change_current_allocator"),
     "clear_npu_overflow_flag": ("utils", "clear_npu_overflow_flag"),
     "disable_deterministic_with_backward": ("determinism", "disable_deterministic_with_backward"),
     "enable_deterministic_with_backward": ("determinism", "enable_deterministic_with_backward"),

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 _GRAPH_TASKS = "a captured graph's arguments are not changed one by one; capture again, or use torch.npu.npugraph_ex"
-_CACHE = "the caching allocator is not replaceable here; PYTORCH_NPU_ALLOC_CONF and torch.npu.MemPool set what it does"
 _CORES = "which cores an operator may use is CANN's to say, and is not asked of it here"
 _WHY = {
     "ExternalEvent": _GRAPH_TASKS,
-    "NPUPluggableAllocator": _CACHE,
-    "change_current_allocator": _CACHE,
     "get_device_limit": _CORES,
     "set_device_limit": _CORES,
     "get_stream_limit": _CORES,

@@ -25,6 +25,7 @@ from torch_npu.npu import streams
 from torch_npu.npu._utils import _get_device_index
 from torch_npu.npu.devices import _lazy_init, current_device, synchronize
 from torch_npu.npu.memory import empty_cache
+from torch_npu.npu.pluggable import Source
 
 __all__ = [
     "MemPool",
@@ -99,16 +100,24 @@ class graph:
 
 
 class MemPool:
-    """A pool of the current device's memory. What is allocated in `use_mem_pool(pool)` lies in it."""
+    """A pool of the current device's memory. What is allocated in `use_mem_pool(pool)` lies in it.
 
-    def __init__(self, allocator: None = None, use_on_oom: bool = False, no_split: bool = False):
-        for name, value in (("allocator", allocator), ("use_on_oom", use_on_oom), ("no_split", no_split)):
+    `allocator`: NPUPluggableAllocator.allocator(), whose functions then give and take the pool's segments.
+    """
+
+    def __init__(self, allocator: Source | None = None, use_on_oom: bool = False, no_split: bool = False):
+        if allocator is not None and not isinstance(allocator, Source):
+            raise TypeError(
+                f"allocator is what NPUPluggableAllocator(...).allocator() returns, not {type(allocator).__name__}"
+            )
+        for name, value in (("use_on_oom", use_on_oom), ("no_split", no_split)):
             if value:
                 raise NotImplementedError(f"torch.npu.MemPool has no {name} yet: leave it out")
         _lazy_init()
         self.device = current_device()
         self.id: tuple[int, int] = _C._new_pool_id()
-        _C._hold_pool(self.device, self.id)
+        self._source = allocator  # its library stays as long as the pool
+        _C._hold_pool(self.device, self.id, *(allocator.functions if allocator else (0, 0)))
 
     def __del__(self) -> None:
         if hasattr(self, "id"):

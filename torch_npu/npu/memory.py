@@ -164,8 +164,8 @@ def get_per_process_memory_fraction(device: Any = None) -> float:
 
 
 def get_allocator_backend() -> str:
-    """The allocator's name among PyTorch's: "native", the caching allocator; there is no other."""
-    return "native"
+    """The allocator's name among PyTorch's: "native" is the caching allocator, "pluggable" one of the program's own."""
+    return "pluggable" if _C._has_source() else "native"
 
 
 def _set_allocator_settings(settings: str) -> None:
@@ -213,6 +213,12 @@ def reset_accumulated_host_memory_stats() -> None:
 def reset_peak_host_memory_stats() -> None:
     """Sets the peaks of host_memory_stats() to what is in use now."""
     _C._host_reset_peak_stats()
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("NPUPluggableAllocator", "change_current_allocator", "MemPool", "use_mem_pool"):
+        return getattr(torch.npu, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # --- snapshots --------------------------------------------------------------------------------------------------------

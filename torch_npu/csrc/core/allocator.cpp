@@ -2,6 +2,7 @@
 
 #include <c10/util/flat_hash_map.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -25,11 +26,19 @@ constexpr size_t kExabyte = 1ULL << 60;
 
 std::array<std::atomic<DeviceCache*>, kMaxDevices> caches{};  // made at a device's first allocation, never destroyed
 
+std::atomic<const MemorySource*> plugged{nullptr};  // set once, then all memory is the program's; never destroyed
+std::mutex& making_caches() {
+  static auto* const mutex = new std::mutex();
+  return *mutex;
+}
+
 DeviceCache& make_cache(c10::DeviceIndex index) {
-  static auto* const making = new std::mutex();
   check_device(index);
+  TORCH_CHECK_NOT_IMPLEMENTED(!plugged.load(),
+                              "npu: statistics, limits and pools are the caching allocator's, which "
+                              "change_current_allocator has replaced");
   load_allocator_config();
-  const std::lock_guard<std::mutex> lock(*making);
+  const std::lock_guard<std::mutex> lock(making_caches());
   if (!caches[index].load(std::memory_order_acquire))
     caches[index].store(new DeviceCache(index), std::memory_order_release);
   return *caches[index].load(std::memory_order_acquire);
@@ -77,6 +86,26 @@ void free_uncached(void* context) {
   }
 }
 
+// Memory of a program's own allocator, which says itself what a stream may still use.
+struct Foreign {
+  void* pointer;
+  size_t bytes;
+  c10::DeviceIndex device;
+  aclrtStream stream;
+};
+
+void free_foreign(void* context) {
+  const std::unique_ptr<Foreign> memory(static_cast<Foreign*>(context));
+  if (!memory || !alive()) return;
+  try {
+    const NPUGuard guard(memory->device);
+    ensure_context();
+    plugged.load()->free(memory->pointer, static_cast<ssize_t>(memory->bytes), memory->device, memory->stream);
+  } catch (const c10::Error& error) {  // the device was lost; nobody is there to take an exception
+    TORCH_WARN(error.what_without_backtrace());
+  }
+}
+
 class CachingAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t size) override {
@@ -84,6 +113,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
     const c10::Device device(c10::DeviceType::PrivateUse1, index);
     if (C10_UNLIKELY(size == 0)) return {nullptr, nullptr, &free_block, device};
     ensure_context();
+    if (const MemorySource* source = plugged.load(std::memory_order_relaxed); C10_UNLIKELY(source != nullptr))
+      return allocate_foreign(*source, size, device);
     if (C10_UNLIKELY(!options().memory_caching)) return allocate_uncached(size, device);
     TORCH_CHECK_WITH(OutOfMemoryError, size < kExabyte, "NPU out of memory. Tried to allocate more than 1EB memory.");
     Block* block = nullptr;
@@ -105,7 +136,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   // The context is a Block, not the pointer: this is how PyTorch learns that nothing else hides behind it.
   bool is_simple_data_ptr(const c10::DataPtr& data) const override {
-    return data.get_deleter() == &free_block || data.get_deleter() == &free_uncached;
+    return data.get_deleter() == &free_block || data.get_deleter() == &free_uncached ||
+           data.get_deleter() == &free_foreign;
   }
 
   void copy_data(void* dest, const void* src, std::size_t count) const override {
@@ -140,6 +172,14 @@ class CachingAllocator final : public c10::DeviceAllocator {
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override { return memory_info(index); }
 
  private:
+  static c10::DataPtr allocate_foreign(const MemorySource& source, size_t size, c10::Device device) {
+    auto memory = std::make_unique<Foreign>(Foreign{nullptr, size, device.index(), current_raw_stream()});
+    memory->pointer = source.alloc(static_cast<ssize_t>(size), device.index(), memory->stream);
+    TORCH_CHECK_WITH(OutOfMemoryError, memory->pointer, "NPU out of memory. The program's own allocator gave no ", size,
+                     " bytes on ", device, ".");
+    void* const pointer = memory->pointer;
+    return {pointer, memory.release(), &free_foreign, device};
+  }
   static c10::DataPtr allocate_uncached(size_t size, c10::Device device) {
     auto memory = std::make_unique<Uncached>(Uncached{nullptr, device.index()});
     NPU_CHECK(cann::acl().aclrtMalloc(&memory->pointer, size, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -204,13 +244,26 @@ c10::MempoolId_t new_pool_id(bool for_graph) {
   return for_graph ? c10::MempoolId_t{id, 0} : c10::MempoolId_t{0, id};
 }
 
-void hold_pool(c10::DeviceIndex index, c10::MempoolId_t id) { cache_of(index).hold_pool(id); }
+void hold_pool(c10::DeviceIndex index, c10::MempoolId_t id, MemorySource source) {
+  cache_of(index).hold_pool(id, source);
+}
 void drop_pool(c10::DeviceIndex index, c10::MempoolId_t id) { cache_of(index).drop_pool(id); }
 void begin_allocate_to(c10::DeviceIndex index, c10::MempoolId_t id, bool capturing,
                        std::function<bool(c10::StreamId)> takes) {
   cache_of(index).begin_allocate_to(id, capturing, std::move(takes));
 }
 void end_allocate_to(c10::DeviceIndex index, c10::MempoolId_t id) { cache_of(index).end_allocate_to(id); }
+
+void use_source(MemorySource source) {
+  const std::lock_guard<std::mutex> lock(making_caches());
+  const bool used =
+      std::any_of(caches.begin(), caches.end(), [](const auto& cache) { return cache.load() != nullptr; });
+  TORCH_CHECK(!used && !plugged.load(),
+              "npu: the allocator is in use: change_current_allocator comes once, and before the "
+              "first tensor on the npu");
+  plugged.store(new MemorySource(source));
+}
+bool has_source() { return plugged.load() != nullptr; }
 
 void* raw_allocate(size_t bytes, c10::Stream stream) {
   const c10::Stream former = exchange_stream(stream);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "csrc/cann/export.h"
+#include "csrc/core/memory_source.h"
 
 namespace npu {
 
@@ -34,11 +35,15 @@ NPU_API void record_history(c10::DeviceIndex index, bool enabled, c10::CachingDe
 
 // Private pools of a device, see device_cache.h. A pool is there as long as somebody holds it.
 NPU_API c10::MempoolId_t new_pool_id(bool for_graph);
-NPU_API void hold_pool(c10::DeviceIndex index, c10::MempoolId_t id);
+NPU_API void hold_pool(c10::DeviceIndex index, c10::MempoolId_t id, MemorySource source = {});
 NPU_API void drop_pool(c10::DeviceIndex index, c10::MempoolId_t id);
 NPU_API void begin_allocate_to(c10::DeviceIndex index, c10::MempoolId_t id, bool capturing,
                                std::function<bool(c10::StreamId)> takes);
 NPU_API void end_allocate_to(c10::DeviceIndex index, c10::MempoolId_t id);
+
+// All memory of all devices from there, without a cache, from now on. Throws if a tensor was allocated before.
+NPU_API void use_source(MemorySource source);
+NPU_API bool has_source();
 
 // For code without tensors: a pointer of the current device, freed by raw_free.
 NPU_API void* raw_allocate(size_t bytes, c10::Stream stream);

@@ -9,6 +9,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/info.h"
 #include "csrc/core/memory_stats.h"
+#include "csrc/core/stream.h"
 
 namespace npu {
 namespace {
@@ -141,10 +142,7 @@ Block* DeviceCache::allocate_or_reclaim(BlockPool& pool, size_t size, size_t req
   return block;
 }
 
-Block* DeviceCache::allocate_segment(BlockPool& pool, size_t size) {
-  if (tuning.expandable_segments && ExpandableSegment::supported()) return find_expandable(pool, size);
-  const size_t bytes = segment_bytes(size);
-  if (reserved_ + bytes > allowed_bytes()) return nullptr;
+void* DeviceCache::allocate_from_cann(size_t bytes) {
   void* base = nullptr;
   const int status = cann::acl().aclrtMalloc(&base, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
   if (out_of_memory_status(status)) {
@@ -152,6 +150,17 @@ Block* DeviceCache::allocate_segment(BlockPool& pool, size_t size) {
     return nullptr;
   }
   if (status != 0) cann::throw_status(status, "aclrtMalloc");
+  return base;
+}
+
+Block* DeviceCache::allocate_segment(BlockPool& pool, size_t size) {
+  const MemorySource source = source_of(pool);
+  if (!source && tuning.expandable_segments && ExpandableSegment::supported()) return find_expandable(pool, size);
+  const size_t bytes = segment_bytes(size);
+  if (reserved_ + bytes > allowed_bytes()) return nullptr;
+  void* const base =
+      source ? source.alloc(static_cast<ssize_t>(bytes), device_, current_raw_stream()) : allocate_from_cann(bytes);
+  if (!base) return nullptr;
   Block* block = new_block();
   block->ptr = static_cast<char*>(base);
   block->size = bytes;

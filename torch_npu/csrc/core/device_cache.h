@@ -21,6 +21,7 @@
 #include "csrc/core/event.h"
 #include "csrc/core/expandable_segment.h"
 #include "csrc/core/memory_history.h"
+#include "csrc/core/memory_source.h"
 
 namespace npu {
 
@@ -39,7 +40,7 @@ class DeviceCache {
   // Private pools (device_cache_private.cpp): from begin to end, allocations of the streams that `takes` names come from the pool.
   // Its memory stays with it until nobody holds it any more; then empty_cache gives it back.
   using Takes = std::function<bool(c10::StreamId)>;
-  void hold_pool(c10::MempoolId_t id);  // makes it at first
+  void hold_pool(c10::MempoolId_t id, MemorySource source = {});  // makes it at first, with segments of that source
   void drop_pool(c10::MempoolId_t id);
   void begin_allocate_to(c10::MempoolId_t id, bool capturing, Takes takes);
   void end_allocate_to(c10::MempoolId_t id);
@@ -69,6 +70,7 @@ class DeviceCache {
   };
   struct PrivatePool {
     int holders = 0;
+    MemorySource source;
     std::map<c10::StreamId, std::unique_ptr<Pools>> pools;
   };
   struct Route {
@@ -88,6 +90,8 @@ class DeviceCache {
   Block* find_free(BlockPool& pool, size_t size);
   Block* find_expandable(BlockPool& pool, size_t size);
   Block* allocate_segment(BlockPool& pool, size_t size);
+  MemorySource source_of(const BlockPool& pool) const;
+  static void* allocate_from_cann(size_t bytes);  // null where there is no more
   Block* allocate_or_reclaim(BlockPool& pool, size_t size, size_t requested);
   void take(Block* block, size_t size, size_t requested);
   void return_block(Block* block);

@@ -16,9 +16,15 @@ DeviceCache::PrivatePool& DeviceCache::held_pool(c10::MempoolId_t id) {
   return found->second;
 }
 
-void DeviceCache::hold_pool(c10::MempoolId_t id) {
+void DeviceCache::hold_pool(c10::MempoolId_t id, MemorySource source) {
   const std::lock_guard<std::mutex> lock(lock_);
-  ++private_[id].holders;
+  PrivatePool& pool = private_[id];
+  if (++pool.holders == 1) pool.source = source;
+}
+
+MemorySource DeviceCache::source_of(const BlockPool& pool) const {
+  const auto owner = private_.find(pool.owner());
+  return owner == private_.end() ? MemorySource{} : owner->second.source;
 }
 
 void DeviceCache::drop_pool(c10::MempoolId_t id) {

@@ -9,6 +9,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/device_cache.h"
 #include "csrc/core/memory_stats.h"
+#include "csrc/core/stream.h"
 
 namespace npu {
 namespace {
@@ -19,7 +20,13 @@ using Action = MemoryHistory::TraceEntry::Action;
 
 void DeviceCache::release_segment(Block* block) {
   BlockPool& pool = *block->pool;
-  NPU_CHECK(cann::acl().aclrtFree(block->ptr));
+  if (const MemorySource source = source_of(pool)) {
+    const c10::Device device(c10::DeviceType::PrivateUse1, device_);
+    source.free(block->ptr, static_cast<ssize_t>(block->size), device_,
+                raw_stream(c10::Stream(c10::Stream::UNSAFE, device, pool.stream())));
+  } else {
+    NPU_CHECK(cann::acl().aclrtFree(block->ptr));
+  }
   pool.erase(block);
   trace(Action::SEGMENT_FREE, block->ptr, block->size, pool.stream());
   segments_.erase(block->ptr);

@@ -42,8 +42,8 @@ void bind_graph(py::module& module) {
       .def("enable_debug_mode", with_gil(&Graph::enable_debug_mode))
       .def("debug_dump", no_gil(&Graph::debug_dump), py::arg("path"));
   module.def("_new_pool_id", with_gil([] { return memory::new_pool_id(false); }));
-  module.def("_hold_pool", no_gil([](int index, c10::MempoolId_t id) {
-               memory::hold_pool(static_cast<c10::DeviceIndex>(index), id);
+  module.def("_hold_pool", no_gil([](int index, c10::MempoolId_t id, uintptr_t alloc, uintptr_t free) {
+               memory::hold_pool(static_cast<c10::DeviceIndex>(index), id, source_at(alloc, free));
              }));
   module.def("_drop_pool", no_gil([](int index, c10::MempoolId_t id) {
                memory::drop_pool(static_cast<c10::DeviceIndex>(index), id);

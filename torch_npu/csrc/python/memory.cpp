@@ -264,6 +264,9 @@ void bind_memory(pybind11::module& module) {
                memory::raw_free(reinterpret_cast<void*>(static_cast<intptr_t>(pointer)));
              }));
 
+  module.def("_use_source",
+             no_gil([](uintptr_t alloc, uintptr_t free) { memory::use_source(source_at(alloc, free)); }));
+  module.def("_has_source", with_gil(&memory::has_source));
   module.def("_host_memory_stats", with_gil(&host_stats));
   module.def("_host_empty_cache", no_gil([] { pinned_allocator()->empty_cache(); }));
   module.def("_host_reset_accumulated_stats", no_gil([] { pinned_allocator()->reset_accumulated_stats(); }));
