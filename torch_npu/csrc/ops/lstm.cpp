@@ -13,6 +13,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
+#include "csrc/core/without_gil.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/device_check.h"
 
@@ -115,6 +116,7 @@ struct Lstm : torch::autograd::Function<Lstm> {
     for (const at::Tensor& input : inputs) {
       if (input.requires_grad()) wanted.push_back(input);
     }
+    const WithoutGil release;
     const Tensors found = torch::autograd::grad(outputs, wanted, of_outputs, true, true, true);
     Tensors result(inputs.size());
     for (size_t i = 0, next = 0; i < inputs.size(); ++i) {

@@ -1,12 +1,21 @@
 // torch_npu._C: what the Python package needs beyond PyTorch's own interfaces (torch.Stream, torch.Event, torch.Generator and
 // torch.accelerator come through the hooks and the guard). Each file of this directory adds its own functions by a bind_*.
 // Rule: every binding that can block releases the GIL (`no_gil`).
+#include "csrc/core/without_gil.h"
 #include "csrc/python/bind.h"
 #include "csrc/python/cuda_alias.h"
 #include "csrc/python/profiler.h"
 #include "csrc/python/sharing.h"
 
+namespace {
+
+void* release_gil() { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
+void take_gil(void* thread) { PyEval_RestoreThread(static_cast<PyThreadState*>(thread)); }
+
+}  // namespace
+
 PYBIND11_MODULE(_C, module) {
+  npu::set_gil(&release_gil, &take_gil);
   npu::python::bind_device(module);
   npu::python::bind_memory(module);
   npu::python::bind_graph(module);

@@ -10,6 +10,8 @@
 #include <optional>
 #include <vector>
 
+#include "csrc/core/without_gil.h"
+
 namespace npu::ops {
 
 template <class F>
@@ -20,6 +22,7 @@ std::vector<at::Tensor> gradients_of(const F& f, std::vector<at::Tensor> operand
   const at::AutoGradMode on(true);
   for (at::Tensor& t : operands) t = again && t.requires_grad() ? at::alias(t) : t.detach().requires_grad_();
   const at::Tensor out = f(operands);
+  const WithoutGil release;
   return torch::autograd::grad({out}, operands, {grad}, std::nullopt, /*create_graph=*/again, /*allow_unused=*/true);
 }
 

@@ -22,6 +22,7 @@
 
 #include <cmath>
 
+#include "csrc/core/without_gil.h"
 #include "csrc/ops/npu/gradient_of.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
@@ -94,7 +95,9 @@ Triple matmul_second_gradient(const OptionalTensor& grad_self, const OptionalTen
   const at::AutoGradMode on(true);
   const at::Tensor dy = grad.detach().requires_grad_(), a = self.detach().requires_grad_(),
                    b = other.detach().requires_grad_();
-  const auto first = torch::autograd::grad({at::matmul(a, b)}, {a, b}, {dy}, std::nullopt, /*create_graph=*/true);
+  const at::Tensor product = at::matmul(a, b);
+  const WithoutGil release;
+  const auto first = torch::autograd::grad({product}, {a, b}, {dy}, std::nullopt, /*create_graph=*/true);
   std::vector<at::Tensor> outputs, seeds;
   const OptionalTensor* given_ones[] = {&grad_self, &grad_other};
   for (size_t i = 0; i < 2; i++) {
