@@ -5,13 +5,20 @@ from __future__ import annotations
 import csv
 import importlib
 import re
+import sys
 import types
 from pathlib import Path
 
 import pytest
 import torch
+from torch_npu._operator_docs import MISSING
 
 import torch_npu
+from torch_npu._data_types import DATA_TYPES
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "codegen"))
+import tables  # noqa: E402
 
 OLD_TYPES = [f"{kind}Tensor" for kind in "BFloat16 Bool Byte Char Double Float Half Int Long Short".split()]
 
@@ -35,6 +42,22 @@ def test_every_first_tier_name_of_torch_npu_exists(facts):
         except AttributeError:
             missing.append(name)
     assert missing == []
+
+
+def test_data_types_are_256_and_canns_numbers():
+    numbers = tables.load(ROOT / "cann" / "abi" / "enums.yaml")["aclDataType"]
+    others = {"float32": "FLOAT", "float64": "DOUBLE", "bfloat16": "BF16"}
+    names = {n: others.get(n, n.removesuffix("_x2").removesuffix("fnu").removesuffix("fn").upper()) for n in DATA_TYPES}
+    assert {n: getattr(torch_npu, n) for n in names} == {
+        n: 256 + int(known(numbers, cann)) for n, cann in names.items()
+    }
+    assert torch_npu.float4_e2m1fn_x2 == 296 and set(DATA_TYPES) <= set(dir(torch_npu))
+
+
+def known(numbers: dict[str, str], name: str) -> str:
+    """The number of ACL_FLOAT8_E4M3FN or ACL_FLOAT8_E8M0, by the beginning of its name."""
+    (found,) = {value for key, value in numbers.items() if key in (f"ACL_{name}", f"ACL_{name}FN", f"ACL_{name}FNU")}
+    return found
 
 
 def test_the_quantized_types_are_named_as_unsupported():
@@ -72,6 +95,14 @@ def _find(name: str) -> bool:
             except ModuleNotFoundError:
                 return False
     return True
+
+
+def test_operators_of_both_tiers_are_there_or_say_why(facts):
+    with (facts / "torch_npu" / "api.tsv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file, delimiter="\t") if row["tier"] in ("1", "2")]
+    names = {row["name"].split(".")[1] for row in rows if row["kind"] == "custom op" and "*" not in row["name"]}
+    assert len(names) > 40 and "empty_with_format" in names
+    assert {name for name in names if not hasattr(torch_npu, name) and name not in MISSING} == set()
 
 
 def test_names_of_both_tiers_are_there_or_their_absence_has_a_reason(facts):
