@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
@@ -104,11 +105,38 @@ def test_formats_are_tags():
     made = call("with_format", [2, 3], 29)
     assert (made.dtype, made.device.type, call("get_npu_format", made)) == (torch.float16, "npu", 29)
     assert call("storage_sizes", x.clone()) == [2, 3]
-    assert call("storage_sizes", x[:, :2]) == [6]
+    assert call("storage_sizes", x[:, :2]) == [6]  # of the tensor that the memory was made for
+    assert call("storage_sizes", nz) == [1, 1, 16, 16]
     with pytest.raises(ValueError, match="there is no format 77"):
         call("npu_format_cast", x, 77)
     with pytest.raises(RuntimeError, match="Expected NPU tensor"):
         call("get_npu_format", x.cpu())
+
+
+@pytest.mark.parametrize("reader", ["description", "description_by_a_copy"])
+def test_a_storage_carries_its_description(reader):
+    """Format, base offset, type and sizes, as our header has them, and as the copies that extensions carry."""
+    dtypes = {call(reader, torch.zeros(1, dtype=t, device="npu"))[2]: t for t in (torch.float16, torch.uint8)}
+    half, byte = dtypes
+    x = torch.zeros(2, 3, 5, 7, dtype=torch.float16, device="npu")
+    assert call(reader, x) == [2, 0, half, 0, 4, 2, 3, 5, 7, 4, 105, 35, 7, 1, 4, 2, 3, 5, 7]
+    nz = torch_npu.npu_format_cast(x[0, 0], 29)
+    assert call(reader, nz.t()) == [29, 0, half, 2, 2, 5, 7, 2, 7, 1, 4, 1, 1, 16, 16]
+    raw = torch.empty(0, dtype=torch.uint8, device="npu").set_(torch.UntypedStorage(12, device="npu"))
+    shown = call("blob", torch.zeros(10, device="npu"))
+    file = io.BytesIO()
+    torch.save(torch.zeros(3, dtype=torch.uint8, device="npu"), file)
+    sent = torch.load(io.BytesIO(file.getvalue()))
+    assert call(reader, raw) == [2, 0, byte, 2, 1, 12, 1, 1, 1, 12]
+    assert call(reader, shown)[3:] == [2, 2, 2, 2, 2, 4, 1, 2, 2, 2]
+    assert call(reader, sent)[:3] == [2, 0, byte]
+    assert call(reader, torch.zeros(2, 3, device="npu").set_())[4:] == [1, 0, 1, 1, 1, 0]
+
+
+def test_a_reader_may_change_a_format():
+    x = torch.zeros(5, 7, device="npu")
+    call("set_format", x, 29)
+    assert torch_npu.get_npu_format(x) == 29
 
 
 def test_is_npu_and_initialize():

@@ -103,7 +103,7 @@ def test_formats_are_reported_and_values_stay():
     assert torch_npu.get_npu_format(nz) == 29 and torch.equal(nz, w)
     assert torch_npu.get_npu_format(torch_npu.npu_format_cast(w, nz)) == 29
     assert torch_npu.get_npu_format(torch_npu.npu_format_cast_(w, 3)) == 3
-    assert torch_npu.get_storage_size(w) == 16
+    assert torch_npu.get_storage_size(w) == 64  # a group of 16 channels
     for name in ("HWCN", "NC", "NCL", *(f"FRACTAL_NZ_C0_{n}" for n in (2, 4, 8, 16, 32))):
         as_named = torch_npu.npu_format_cast(w, torch_npu.Format[name])
         assert torch_npu.get_npu_format(as_named) == torch_npu.Format[name] and torch.equal(as_named, w)
@@ -114,6 +114,77 @@ def test_formats_are_reported_and_values_stay():
     x = torch.randn(3).npu().requires_grad_()
     torch_npu.npu_format_cast(x, 29).sum().backward()
     assert torch.equal(x.grad.cpu(), torch.ones(3))
+
+
+# What the vendor's plugin reports.
+@pytest.mark.parametrize(
+    ("name", "sizes", "dtype", "elements"),
+    [
+        ("ND", (5, 7), torch.float16, 35),
+        ("NHWC", (2, 3, 5, 7), torch.float16, 210),
+        ("FRACTAL_NZ", (5, 7), torch.float16, 256),
+        ("FRACTAL_NZ", (5, 7), torch.float32, 256),
+        ("FRACTAL_NZ", (5, 7), torch.int8, 512),
+        ("FRACTAL_NZ", (16, 32), torch.int8, 512),
+        ("FRACTAL_NZ", (2, 3, 4, 5, 7), torch.bfloat16, 6144),
+        ("NC1HWC0", (7,), torch.float32, 16),
+        ("NC1HWC0", (5, 7), torch.float32, 112),
+        ("NC1HWC0", (3, 5, 7), torch.int8, 560),
+        ("NC1HWC0", (2, 3, 5, 7), torch.float16, 1120),
+        ("FRACTAL_Z", (7,), torch.int8, 256),
+        ("FRACTAL_Z", (16, 32), torch.float16, 8192),
+        ("FRACTAL_Z", (2, 3, 5, 7), torch.float16, 8960),
+        ("FRACTAL_Z", (2, 3, 4, 5, 7), torch.float16, 5120),
+        ("NDC1HWC0", (2, 3, 4, 5, 7), torch.float16, 4480),
+        ("FRACTAL_Z_3D", (2, 3, 4, 5, 7), torch.float16, 35840),
+    ],
+)
+def test_sizes_are_padded_as_the_format_says(name, sizes, dtype, elements):
+    made = torch_npu.empty_with_format(sizes, dtype=dtype, device="npu", acl_format=torch_npu.Format[name])
+    assert (made.shape, made.dtype, made.device.type) == (torch.Size(sizes), dtype, "npu")
+    assert (torch_npu.get_npu_format(made), torch_npu.get_storage_size(made)) == (torch_npu.Format[name], elements)
+    assert made.untyped_storage().nbytes() == made.nbytes
+    cast = torch_npu.npu_format_cast(torch.zeros(sizes, dtype=dtype, device="npu"), torch_npu.Format[name])
+    assert torch_npu.get_storage_size(cast) == elements
+
+
+def test_a_format_is_that_of_the_storage():
+    w = torch_npu.npu_format_cast(torch.zeros(32, 48, dtype=torch.float16, device="npu"), 29)
+    views = {"view": w.view(-1), "t": w.t(), "part": w[:16], "detach": w.detach(), "bytes": w.view(torch.int8)}
+    assert {name: torch_npu.get_npu_format(view) for name, view in views.items()} == dict.fromkeys(views, 29)
+    assert torch_npu.get_storage_size(views["part"]) == 1536 and torch_npu.get_storage_size(views["bytes"]) == 3072
+    assert torch_npu.get_npu_format(w.float()) == torch_npu.get_npu_format(w.t().contiguous()) == 2
+    again = torch.empty(0, dtype=torch.float16, device="npu").set_(w.untyped_storage())
+    assert torch_npu.get_npu_format(again) == 29
+
+
+def test_a_resized_storage_is_described_anew():
+    x = torch.empty(4, 6, device="npu")
+    assert torch_npu.get_storage_size(x) == 24
+    assert torch_npu.get_storage_size(x.resize_(8, 8)) == 64
+    assert torch_npu.get_storage_size(x.resize_(2, 2)) == 64  # memory stays
+    x = torch_npu.npu_format_cast(torch.zeros(4, 6, device="npu"), 29)
+    x.untyped_storage().resize_(400)
+    assert (torch_npu.get_npu_format(x), torch_npu.get_storage_size(x)) == (2, 100)
+
+
+def test_what_has_no_format_says_so():
+    assert torch_npu.get_npu_format(torch_npu.npu_format_cast(torch.zeros(7, device="npu"), 29)) == 2  # as the vendor's
+    with pytest.raises(ValueError, match=r"sizes \[5, 7\] has no format 33, which is for five dimensions"):
+        torch_npu.npu_format_cast(torch.zeros(5, 7, device="npu"), 33)
+    with pytest.raises(ValueError, match="has no format 3, which is for four dimensions at most"):
+        torch_npu.empty_with_format((1, 1, 1, 1, 1), acl_format=3)
+    with pytest.raises(ValueError, match="a tensor of cpu has no format; make it on npu"):
+        torch_npu.empty_with_format((2, 2), device="cpu", acl_format=29)
+    with pytest.raises(NotImplementedError, match="base_addr_aligned_kb is not implemented"):
+        torch_npu.empty_with_format((2, 2), base_addr_aligned_kb=4)
+
+
+def test_a_tensor_with_a_format_is_on_the_current_npu():
+    with torch.npu.device(1):
+        made = torch_npu.unsafe_empty_with_format((2, 3), dtype=torch.int8, acl_format=29, keep_format=True)
+    assert made.device == torch.device("npu:1") and torch_npu.get_npu_format(made) == 29
+    assert torch_npu.empty_with_format((2,)).dtype == torch.get_default_dtype()
 
 
 def test_overflow_check():

@@ -28,6 +28,14 @@ def test_schemas_equal_the_list(facts: Path) -> None:
             assert f"npu::{row.schema.text}" == listed[f"npu::{row.schema.full}"]
 
 
+def test_schemas_of_makers_of_tensors_are_those_of_the_names(facts: Path) -> None:
+    with (facts / "torch_npu" / "api.tsv").open(encoding="utf-8") as table:
+        listed = {r["name"]: r["signature"] for r in csv.DictReader(table, delimiter="\t")}
+    makers = {r.schema.full: r.schema.text for r in npu.rows() if r.schema.full.endswith("empty_with_format")}
+    assert set(makers) == {"empty_with_format", "unsafe_empty_with_format"}
+    assert makers == {name: listed[f"torch_npu.{name}"] for name in makers}
+
+
 def test_an_operator_of_the_list_has_a_row_or_a_reason(facts: Path) -> None:
     with (facts / "torch_npu" / "custom_ops.tsv").open(encoding="utf-8") as table:
         listed = [r["name"].removeprefix("npu::") for r in csv.DictReader(table, delimiter="\t")]

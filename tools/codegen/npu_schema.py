@@ -28,6 +28,8 @@ ARGUMENTS = {
     "ScalarType": "at::ScalarType",
     "ScalarType?": "std::optional<at::ScalarType>",
     "Generator?": "std::optional<at::Generator>",
+    "Layout?": "std::optional<at::Layout>",
+    "Device?": "std::optional<at::Device>",
 }
 RETURNS = {"Tensor": "at::Tensor", "Tensor[]": "std::vector<at::Tensor>", "int": "int64_t", "bool": "bool"}
 # How a gradient's node keeps an argument, and what the argument is when it is used.

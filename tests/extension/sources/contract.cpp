@@ -8,6 +8,7 @@
 #include "torch_npu/csrc/aten/NPUGeneratorImpl.h"
 #include "torch_npu/csrc/aten/NPUNativeFunctions.h"
 #include "torch_npu/csrc/aten/common/from_blob.h"
+#include "torch_npu/csrc/core/NPUBridge.h"
 #include "torch_npu/csrc/core/npu/CachingHostAllocator.h"
 #include "torch_npu/csrc/core/npu/DeviceUtils.h"
 #include "torch_npu/csrc/core/npu/NPUCachingAllocator.h"
@@ -30,9 +31,55 @@
 #include "torch_npu/csrc/framework/utils/RandomOpAdapter.h"
 #include "torch_npu/csrc/include/ops.h"
 
+// What an extension carries that was written without our header: its own declarations of the storage, by the same layout.
+namespace copied {
+
+struct Desc {
+  struct Nothing {};
+  c10::SmallVector<int64_t, 5> sizes, strides, storage_sizes;
+  int64_t offset = 0;
+  Nothing dtype;
+  aclFormat origin = ACL_FORMAT_UNDEFINED, format = ACL_FORMAT_ND;
+  caffe2::TypeMeta type;
+};
+struct Impl : c10::StorageImpl {
+  using c10::StorageImpl::StorageImpl;
+  Desc desc;
+};
+
+}  // namespace copied
+
 namespace {
 
 using at::Tensor;
+
+template <class Sizes>
+void append(std::vector<int64_t>& all, const Sizes& sizes) {
+  all.push_back(static_cast<int64_t>(sizes.size()));
+  all.insert(all.end(), sizes.begin(), sizes.end());
+}
+int64_t type_number(caffe2::TypeMeta type) { return static_cast<int64_t>(c10::typeMetaToScalarType(type)); }
+
+// Format, base offset, type, format by nature; then the three lists of sizes, each after its length.
+std::vector<int64_t> description(const Tensor& x) {
+  const torch_npu::NPUStorageDesc& desc = torch_npu::NPUBridge::GetNpuStorageImplDesc(x);
+  std::vector<int64_t> all{desc.npu_format_, desc.base_offset_, type_number(desc.data_type_), desc.origin_format_};
+  append(all, desc.base_sizes_);
+  append(all, desc.base_strides_);
+  append(all, desc.storage_sizes_);
+  return all;
+}
+std::vector<int64_t> description_by_a_copy(const Tensor& x) {
+  const copied::Desc& desc = static_cast<copied::Impl*>(x.storage().unsafeGetStorageImpl())->desc;
+  std::vector<int64_t> all{desc.format, desc.offset, type_number(desc.type), desc.origin};
+  append(all, desc.sizes);
+  append(all, desc.strides);
+  append(all, desc.storage_sizes);
+  return all;
+}
+void set_format(const Tensor& x, int64_t format) {
+  torch_npu::NPUBridge::GetNpuStorageImpl(x)->npu_desc_.npu_format_ = static_cast<aclFormat>(format);
+}
 using at_npu::native::OpCommand;
 using c10_npu::NPUStream;
 
@@ -278,6 +325,9 @@ TORCH_LIBRARY(contract, m) {
   m.def("get_npu_format(Tensor x) -> int", &at_npu::native::get_npu_format);
   m.def("npu_format_cast(Tensor x, int format) -> Tensor", &at_npu::native::NPUNativeFunctions::npu_format_cast);
   m.def("storage_sizes(Tensor x) -> int[]", &at_npu::native::get_npu_storage_sizes);
+  m.def("description(Tensor x) -> int[]", &description);
+  m.def("description_by_a_copy(Tensor x) -> int[]", &description_by_a_copy);
+  m.def("set_format(Tensor x, int format) -> ()", &set_format);
   m.def("is_npu(Tensor x) -> bool", [](const Tensor& x) { return torch_npu::utils::is_npu(x); });
   m.def("initialize(Device device) -> ()", [](at::Device device) { torch_npu::utils::maybe_initialize_npu(device); });
   m.def("philox(Generator? generator, int count) -> int[]", &philox);

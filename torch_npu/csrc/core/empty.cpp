@@ -2,22 +2,56 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <c10/core/TensorImpl.h>
 
+#include "csrc/core/NPUStorageImpl.h"
 #include "csrc/core/allocator.h"
 
 namespace npu {
 namespace {
 
+using torch_npu::NPUStorageImpl;
+
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+
+// A tensor without sizes over new memory of that many bytes.
+at::Tensor over_new_memory(size_t bytes, caffe2::TypeMeta type) {
+  auto storage = c10::make_intrusive<NPUStorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(bytes),
+                                                     device_allocator()->allocate(bytes), device_allocator(), true);
+  return at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), kKeys, type);
+}
+
+at::Tensor& described(at::Tensor& tensor) {
+  auto* const storage = static_cast<NPUStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
+  storage->describe(tensor.sizes(), tensor.strides(), tensor.dtype());
+  return tensor;
+}
+
+caffe2::TypeMeta meta_of(at::ScalarType dtype) {
+  if (C10_UNLIKELY(dtype == at::kComplexHalf)) {
+    TORCH_WARN_ONCE("ComplexHalf support is experimental and many operators don't support it yet.");
+  }
+  return c10::scalarTypeToTypeMeta(dtype);
+}
 
 }  // namespace
 
 at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, std::optional<at::MemoryFormat> memory_format) {
-  return at::Tensor(at::detail::empty_generic(sizes, device_allocator(), kKeys, dtype, memory_format));
+  at::detail::check_size_nonnegative(sizes);
+  const caffe2::TypeMeta type = meta_of(dtype);
+  at::Tensor made = over_new_memory(at::detail::computeStorageNbytesContiguous(sizes, type.itemsize()), type);
+  c10::TensorImpl* const impl = made.unsafeGetTensorImpl();
+  if (sizes.size() != 1 || sizes[0] != 0) impl->generic_set_sizes_contiguous(sizes);
+  if (memory_format && *memory_format != at::MemoryFormat::Contiguous) impl->empty_tensor_restride(*memory_format);
+  return described(made);
 }
 
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) {
-  return at::Tensor(at::detail::empty_strided_generic(sizes, strides, device_allocator(), kKeys, dtype));
+  at::detail::check_size_nonnegative(sizes);
+  const caffe2::TypeMeta type = meta_of(dtype);
+  at::Tensor made = over_new_memory(at::detail::computeStorageNbytes(sizes, strides, type.itemsize()), type);
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return described(made);
 }
 
 at::Tensor empty_like(const at::Tensor& tensor, std::optional<at::ScalarType> dtype) {

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "csrc/core/NPUStorageImpl.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
 #include "csrc/core/lifecycle.h"
@@ -128,8 +129,8 @@ c10::DataPtr pointer_to(const std::shared_ptr<Sent>& sent) {
 
 // A storage that another process sees cannot grow where it is: its memory ends where the owner's does.
 c10::intrusive_ptr<c10::StorageImpl> fixed_storage(uint64_t bytes, c10::DataPtr data) {
-  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
-                                               device_allocator(), false);
+  return c10::make_intrusive<torch_npu::NPUStorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+                                                        device_allocator(), false);
 }
 
 std::shared_ptr<Sent> sent_of(const c10::Storage& storage) {

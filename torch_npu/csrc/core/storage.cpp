@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "csrc/cann/error.h"
+#include "csrc/core/NPUStorageImpl.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
 #include "csrc/core/stream.h"
@@ -21,6 +22,10 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   }
   impl->set_data_ptr_noswap(std::move(grown));
   impl->set_nbytes(bytes);
+  if (auto* const described = dynamic_cast<torch_npu::NPUStorageImpl*>(impl)) {
+    const caffe2::TypeMeta type = described->npu_desc_.data_type_;
+    described->describe({static_cast<int64_t>(bytes / type.itemsize())}, {1}, type);
+  }
 }
 
 }  // namespace npu

@@ -5,7 +5,7 @@
 
 namespace npu {
 
-// The storage keeps its first bytes; the copy is ordered on the current stream.
+// The storage keeps its first bytes; the copy is ordered on the current stream. It is described as one dimension in the format ND.
 void resize_storage(const c10::Storage& storage, size_t bytes);
 
 }  // namespace npu

@@ -3,6 +3,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "csrc/core/NPUStorageImpl.h"
 #include "torch_npu/csrc/core/npu/DeviceUtils.h"
 #include "torch_npu/csrc/framework/utils/OpPreparation.h"
 
@@ -24,9 +25,9 @@ int64_t get_npu_format(const at::Tensor& self) {
 
 std::vector<int64_t> get_npu_storage_sizes(const at::Tensor& self) {
   torch_npu::utils::torch_check_npu(self);
-  const auto elements = static_cast<int64_t>(self.storage().nbytes() / self.element_size());
-  if (self.is_contiguous() && self.numel() == elements) return self.sizes().vec();
-  return {elements};
+  const auto* const storage = dynamic_cast<torch_npu::NPUStorageImpl*>(self.storage().unsafeGetStorageImpl());
+  if (!storage) return {static_cast<int64_t>(self.storage().nbytes() / self.element_size())};
+  return {storage->npu_desc_.storage_sizes_.begin(), storage->npu_desc_.storage_sizes_.end()};
 }
 
 at::Tensor npu_format_cast(const at::Tensor& self, int64_t acl_format) {

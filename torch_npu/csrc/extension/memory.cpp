@@ -1,8 +1,10 @@
 // Memory and tensors for extensions: core/npu/NPUCachingAllocator.h, core/npu/CachingHostAllocator.h, utils/OpPreparation.h,
 // common/from_blob.h.
 #include <ATen/Context.h>
-#include <ATen/ops/from_blob.h>
+#include <ATen/EmptyTensor.h>
+#include <c10/core/TensorImpl.h>
 
+#include "csrc/core/NPUStorageImpl.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
@@ -56,12 +58,26 @@ at::Tensor from_blob(void* data, at::IntArrayRef sizes, at::IntArrayRef strides,
   }
   torch_npu::utils::torch_check_npu(target);
   npu::check_device(target.index());
-  at::TensorMaker maker = at::for_blob(data, sizes);
-  maker.options(options.device(target)).target_device(target);
-  if (strides.data()) maker.strides(strides);
-  if (storage_offset) maker.storage_offset(storage_offset);
-  if (deleter) maker.deleter(deleter);
-  return maker.make_tensor();
+  const caffe2::TypeMeta type = options.dtype();
+  const auto offset = static_cast<size_t>(storage_offset);
+  const size_t bytes = strides.data() ? at::detail::computeStorageNbytes(sizes, strides, type.itemsize(), offset)
+                                      : at::detail::computeStorageNbytesContiguous(sizes, type.itemsize(), offset);
+  c10::DataPtr memory =
+      deleter ? c10::InefficientStdFunctionContext::makeDataPtr(data, deleter, target) : c10::DataPtr(data, target);
+  auto storage = c10::make_intrusive<torch_npu::NPUStorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                                std::move(memory), nullptr, false);
+  torch_npu::NPUStorageImpl* const described = storage.get();
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
+                                                             c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), type);
+  c10::TensorImpl* const impl = made.unsafeGetTensorImpl();
+  if (strides.data()) {
+    impl->set_sizes_and_strides(sizes, strides, storage_offset);
+  } else {
+    impl->generic_set_sizes_contiguous(sizes);
+    impl->set_storage_offset(storage_offset);
+  }
+  described->describe(made.sizes(), made.strides(), type);
+  return made;
 }
 at::Tensor from_blob(void* data, at::IntArrayRef sizes, const at::TensorOptions& options,
                      std::optional<at::Device> device) {

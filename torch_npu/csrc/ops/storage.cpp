@@ -9,6 +9,7 @@
 #include <ATen/ops/set_native.h>
 #include <torch/library.h>
 
+#include "csrc/core/NPUStorageImpl.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
 
@@ -28,7 +29,11 @@ void resize_tensor(const at::Tensor& self, at::IntArrayRef sizes, at::OptionalIn
   }
   if (impl->numel() == 0) return;
   const c10::Storage& storage = impl->unsafe_storage();
-  if (bytes > storage.nbytes()) at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(storage, bytes);
+  if (bytes <= storage.nbytes()) return;
+  at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(storage, bytes);
+  if (auto* const grown = dynamic_cast<torch_npu::NPUStorageImpl*>(storage.unsafeGetStorageImpl())) {
+    grown->describe(impl->sizes(), impl->strides(), impl->dtype());
+  }
 }
 
 void resize_out(const at::Tensor& out, at::IntArrayRef sizes) {
@@ -77,7 +82,8 @@ at::Tensor& set_tensor_(at::Tensor& self, const at::Tensor& source) {
 }
 
 at::Tensor& set_(at::Tensor& self) {
-  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, device_allocator()->allocate(0), device_allocator(), true);
+  c10::Storage storage(c10::make_intrusive<torch_npu::NPUStorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), 0, device_allocator()->allocate(0), device_allocator(), true));
   return set_storage_offset_(self, std::move(storage), 0, {0}, {});
 }
 

@@ -44,6 +44,10 @@ bool any_not_finite(at::TensorList tensors);
 at::Tensor int4_pack(const at::Tensor& weight);
 int64_t format_of(const at::Tensor& tensor);  // format.cpp
 int64_t storage_elements(const at::Tensor& tensor);
+void check_no_alignment(std::optional<int64_t> base_addr_aligned_kb);
+at::Tensor made_with_format(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                            std::optional<at::Layout> layout, std::optional<at::Device> device,
+                            std::optional<bool> pin_memory, int64_t format);
 
 // -- dropout; bit_mask_dropout is in csrc/ops/dropout.cpp: a bit an element, in bytes, padded to 128 elements
 void bit_mask_dropout(const at::Tensor& input, double p, at::Tensor& out, at::Tensor& mask);

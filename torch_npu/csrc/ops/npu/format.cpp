@@ -1,35 +1,36 @@
-// Private formats of CANN. Memory stays ND whatever is asked for: the tag lies beside the tensor and is reported, so that programs that ask
-// for FRACTAL_NZ weights run unchanged. A view of a tensor has no tag of its own: it is ND.
+// CANN's formats. Memory stays ND whatever is asked for: the format and the sizes it would be padded to are written down in the description of
+// the storage and reported, so that programs that ask for FRACTAL_NZ weights run unchanged. All views of a storage have its format.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 
+#include "csrc/core/NPUStorageImpl.h"
 #include "csrc/ops/npu/compose.h"
+#include "csrc/ops/npu/format_sizes.h"
 #include "npu_ops.h"
 
 namespace npu::ops {
 namespace {
 
-constexpr int64_t kNd = 2;
+using torch_npu::NPUStorageDesc;
+using torch_npu::NPUStorageImpl;
 
-struct Format final : c10::BackendMeta {
-  explicit Format(int64_t f) : format(f) {}
-  int64_t format;
-};
-
-const Format* tag_of(const at::Tensor& tensor) {
-  return dynamic_cast<const Format*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
+// Null for memory that another library made a tensor of, and for tensors without memory.
+NPUStorageDesc* description_of(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) return nullptr;
+  auto* const storage = dynamic_cast<NPUStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
+  return storage ? &storage->npu_desc_ : nullptr;
 }
 
 void tag(const at::Tensor& tensor, int64_t format) {
-  // undefined, NCHW, NHWC, ND, NC1HWC0, FRACTAL_Z, NC1HWC0_C04, HWCN, NDHWC, FRACTAL_NZ, NCDHW, NDC1HWC0, FRACTAL_Z_3D, NC, NCL,
-  // FRACTAL_NZ_C0_16, _32, _2, _4, _8
-  for (const int64_t known : {-1, 0, 1, 2, 3, 4, 12, 16, 27, 29, 30, 32, 33, 35, 47, 50, 51, 52, 53, 54}) {
-    if (format == known) {
-      tensor.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<Format>(format));
-      return;
-    }
-  }
-  TORCH_CHECK_VALUE(false, "npu_format_cast: there is no format ", format,
-                    "; torch_npu knows ND (2), FRACTAL_NZ (29) and others");
+  NPUStorageDesc* const description = description_of(tensor);
+  TORCH_CHECK_VALUE(description,
+                    "npu_format_cast: another library made this tensor's memory, which has no format; "
+                    "clone the tensor first");
+  const aclFormat checked = checked_format(format, tensor.sizes());
+  const std::vector<int64_t> padded = padded_sizes(checked, tensor.sizes(), tensor.itemsize());
+  description->npu_format_ = checked;
+  description->storage_sizes_.assign(padded.begin(), padded.end());
 }
 
 at::Tensor cast(const at::Tensor& input, int64_t format, std::optional<int64_t> dtype) {
@@ -47,12 +48,37 @@ void refuse_input_dtype(std::optional<int64_t> input_dtype) {
 }  // namespace
 
 int64_t format_of(const at::Tensor& tensor) {
-  const Format* meta = tag_of(tensor);
-  return meta ? meta->format : kNd;
+  const NPUStorageDesc* const description = description_of(tensor);
+  return description ? description->npu_format_ : ACL_FORMAT_ND;
 }
 
 int64_t storage_elements(const at::Tensor& tensor) {
-  return static_cast<int64_t>(tensor.storage().nbytes() / tensor.element_size());
+  const NPUStorageDesc* const description = description_of(tensor);
+  if (!description) {
+    return tensor.storage().sym_nbytes().guard_int(__FILE__, __LINE__) / static_cast<int64_t>(tensor.itemsize());
+  }
+  const int64_t bytes =
+      c10::multiply_integers(description->storage_sizes_) * static_cast<int64_t>(description->data_type_.itemsize());
+  return bytes / static_cast<int64_t>(tensor.itemsize());
+}
+
+void check_no_alignment(std::optional<int64_t> base_addr_aligned_kb) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!base_addr_aligned_kb,
+                              "empty_with_format: base_addr_aligned_kb is not implemented; memory "
+                              "of the npu is aligned to 512 bytes");
+}
+
+at::Tensor made_with_format(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                            std::optional<at::Layout> layout, std::optional<at::Device> device,
+                            std::optional<bool> pin_memory, int64_t format) {
+  at::Tensor made = at::empty(sizes, dtype, layout, device.value_or(at::Device(at::kPrivateUse1)), pin_memory,
+                              at::MemoryFormat::Contiguous);
+  if (format != ACL_FORMAT_ND) {
+    TORCH_CHECK_VALUE(made.is_privateuseone(), "empty_with_format: a tensor of ", made.device(),
+                      " has no format; make it on npu");
+    npu_format_cast__acl_format(made, format, std::nullopt, std::nullopt);
+  }
+  return made;
 }
 
 namespace kernels {

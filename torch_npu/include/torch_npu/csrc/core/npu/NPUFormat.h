@@ -1,4 +1,4 @@
-// Private formats (aclFormat). Memory is ND whatever is asked for: the format is a tag of the tensor, which npu_format_cast sets and
+// Private formats (aclFormat). Memory is ND whatever is asked for: the format is a tag of the storage, which npu_format_cast sets and
 // get_npu_format reads. All are c10::Error for a tensor that is not on the npu.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace at_npu::native {
 
-// ACL_FORMAT_ND (2) unless npu_format_cast gave it another. A view has no tag of its own.
+// ACL_FORMAT_ND (2) unless npu_format_cast gave it another. A view has its storage's.
 TORCH_NPU_API int64_t get_npu_format(const at::Tensor& self);
-// What the memory behind the tensor holds: its own sizes where it fills it, else one number, the elements that fit.
+// Sizes of the memory behind the tensor, with the padding of its format: those of the tensor that it was made for, whatever view this is.
 TORCH_NPU_API std::vector<int64_t> get_npu_storage_sizes(const at::Tensor& self);
 // A contiguous copy with that tag. ValueError for a number that is no format.
 TORCH_NPU_API at::Tensor npu_format_cast(const at::Tensor& self, int64_t acl_format);

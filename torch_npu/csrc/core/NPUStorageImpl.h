@@ -1,0 +1,41 @@
+// The storage of an npu tensor: c10's, and behind it what CANN would know of its memory. Extensions read it, through the bridge of
+// torch_npu/include or with a copy of these declarations: names, types and order of the members are part of the contract. Values are ND
+// whatever npu_format_ says.
+// A description changes with its storage (resize_, npu_format_cast_): like a tensor's sizes, not by two threads at once.
+// Who makes one: empty.cpp, sharing.cpp, extensions' from_blob, and PyTorch, for a storage without a tensor.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+#include <c10/util/SmallVector.h>
+#include <c10/util/typeid.h>
+
+#include "acl/types.h"
+#include "torch_npu/csrc/cann/export.h"
+
+namespace torch_npu {
+
+struct NPUStorageDesc {
+  struct use_byte_size_t {};
+
+  c10::SmallVector<int64_t, 5> base_sizes_;  // of the tensor the memory was made for
+  c10::SmallVector<int64_t, 5> base_strides_;
+  c10::SmallVector<int64_t, 5> storage_sizes_;  // with the padding of npu_format_, which is reported and not allocated
+  int64_t base_offset_ = 0;
+  use_byte_size_t base_dtype_;
+  aclFormat origin_format_ = ACL_FORMAT_UNDEFINED;  // ND or NCHW, by the number of dimensions
+  aclFormat npu_format_ = ACL_FORMAT_ND;
+  caffe2::TypeMeta data_type_ = caffe2::TypeMeta::Make<uint8_t>();
+};
+
+struct NPU_API NPUStorageImpl : c10::StorageImpl {
+  // Described as its bytes.
+  NPUStorageImpl(use_byte_size_t, c10::SymInt bytes, c10::DataPtr data, c10::Allocator* allocator, bool resizable);
+  ~NPUStorageImpl() override;
+
+  // A new tensor's memory, in the format ND.
+  void describe(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta type);
+
+  NPUStorageDesc npu_desc_;
+};
+
+}  // namespace torch_npu
