@@ -16,12 +16,17 @@ def test_an_operator_of_pytorchs() -> None:
     assert table["add.Tensor"][3].strip("`").startswith("fhbd")
     assert table["fmax"][1] == "composed"
     assert table["_unique2"][1:3] == ["by hand", "`aclnnUnique2`"]
+    assert table["__irshift__.Tensor"][1:] == ["by hand"]  # a kernel of one line, and not its neighbour's function
 
 
 def test_an_operator_of_the_npus_own() -> None:
     swiglu = rows(operators_page.npu_page())["npu_swiglu"]
     assert swiglu[1:3] == ["native", "`aclnnSwiGlu`"]
     assert swiglu[-1].startswith("out = silu(a) * b")
+    table = rows(operators_page.npu_page())
+    assert table["npu_dynamic_mx_quant"][1:3] == ["native", "`aclnnDynamicMxQuantV3`"]
+    assert table["_npu_dropout"][2].endswith("`aclnnDropoutDoMask`")  # of a function that the row calls
+    assert table["get_npu_format"][1] == "composed" and table["npu_prefetch"][1] == "by hand"
 
 
 def test_letters_name_a_functions_types_by_chip() -> None:

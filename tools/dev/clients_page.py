@@ -22,9 +22,11 @@ def packages(family: str) -> str:
     return ", ".join(f"{name} {version}" for name, _, version in named if name in NAMED)
 
 
-def line(group: str, case: str, what: dict) -> str:
+def line(group: str, case: str, what: dict, cpu_in: dict[str, str]) -> str:
     program, _, ranks = group.rpartition("-")
     run, _, precision = case.rpartition(" ")
+    if precision in cpu_in:
+        precision += f", CPU {cpu_in[precision]}"
     if "error" in what:
         return f"| {program} {run} | {precision} | {ranks} | fails: {what['error'].replace('|', '/')} | | | |"
     first, last, cpu = what["loss"]
@@ -42,7 +44,10 @@ def page() -> str:
         "Unmodified packages, each trained for some twenty steps on the NPU and on the CPU: the last run of",
         "`python -m tests.clients.record` ([tests/clients](../tests/clients/README.md)), whose record this shows.",
         "The difference is the largest of any step's loss, relative to the CPU's or, near zero, a tenth of the first.",
-        "Seconds are the wall time of the run on the NPU and on the CPU, one thread, with the framework's own start.",
+        "Where the framework has no such precision on the CPU, the CPU's run is in another, which the row says.",
+        "Seconds are the wall time of the run on the NPU and on the CPU, one thread, with the framework's own start",
+        "and what the first run of a process warms up: they tell what a test takes; speed is in",
+        "[performance.md](performance.md).",
         "",
     ]
     for family in sorted({row["family"] for name, row in rows.items() if name != "default"}):
@@ -53,7 +58,11 @@ def page() -> str:
                 "",
                 "| run | precision | ranks | loss | CPU's last | difference | fallbacks | seconds |",
                 "|---|---|---|---|---|---|---|---|",
-                *(line(group, case, what) for group in groups for case, what in record[group].items()),
+                *(
+                    line(group, case, what, rows[group.rpartition("-")[0]].get("cpu", {}))
+                    for group in groups
+                    for case, what in record[group].items()
+                ),
                 "",
             ]
     lines += [

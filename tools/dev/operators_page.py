@@ -8,12 +8,14 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import aten  # noqa: E402
 import npu  # noqa: E402
+import npu_reads  # noqa: E402
 import opapi_types  # noqa: E402
 import tables  # noqa: E402
 
@@ -26,7 +28,6 @@ LETTERS = (
     " cell that nothing is known (`ANYCEND_STRICT=1` refuses nothing then). Types of the other tensors:"
     " `ops/types.yaml` and `ops/hardware.yaml`."
 )
-KINDS = {"aclnn": "native", "composite": "composed"}
 HEAD = "| operator | kind | function of CANN | software | 910B | 910_93 | 950 | 910 |"
 
 
@@ -59,8 +60,33 @@ def wrapped(page: list[str]) -> str:
     return "\n".join(text if text.startswith("|") else textwrap.fill(text, 138) for text in page)
 
 
+def body_of(kernel: str, text: str) -> str:
+    """What stands between the brackets of the C++ function's definition in `text`; "" where there is none."""
+    for head in re.finditer(rf"(?<![\w.>]){kernel}\(", text):
+        end = npu_reads.closing(text, head.end())
+        if opened := re.match(r"\s*\{", text[end:]):
+            start = end + opened.end()
+            return text[start : npu_reads.closing(text, start)]
+    return ""
+
+
+@cache
+def sources() -> tuple[str, ...]:
+    paths = sorted((ROOT / "torch_npu" / "csrc" / "ops").rglob("*.cpp"))
+    return tuple(re.sub(r"//.*", "", path.read_text(encoding="utf-8")) for path in paths)
+
+
+def called_in(expression: str) -> list[str]:
+    """Functions of CANN that an expression of ops/npu.yaml calls, itself or in a function of csrc/ops that it calls."""
+    found = re.findall(r"ACLNN\((\w+)\)", expression)
+    for name in dict.fromkeys(re.findall(r"(?<![\w.:>])(\w+)\(", expression)):
+        for text in (text for text in sources() if f"{name}(" in text):
+            found += re.findall(r"ACLNN\((\w+)\)", body_of(name, text))
+    return found
+
+
 def functions(row: dict) -> list[str]:
-    found = [row["aclnn"]] if row.get("aclnn") else []
+    found = [row["aclnn"]] if row.get("aclnn") else called_in(row.get("call") or row.get("kernel", "") + "(")
     return list(
         dict.fromkeys(found + list(row.get("scalar", {}).values()) + [v["aclnn"] for v in row.get("variants", ())])
     )
@@ -79,8 +105,7 @@ def registered() -> dict[str, list[str]]:
         text = path.read_text(encoding="utf-8")
         for block in re.findall(r"TORCH_LIBRARY_IMPL\(aten, PrivateUse1, m\) \{(.*?)\n?\}\n", text, re.S):
             for name, kernel in re.findall(r'm\.impl\("([^"]+)",\s*\w+\((\w+)\)\)', block):
-                body = re.search(rf"^[^\n;]*\b{kernel}\([^;{{]*\{{(.*?)^\}}", text, re.S | re.M)
-                names[name] = list(dict.fromkeys(re.findall(r"ACLNN\((\w+)\)", body.group(1)))) if body else []
+                names[name] = list(dict.fromkeys(re.findall(r"ACLNN\((\w+)\)", body_of(kernel, text))))
             for name in re.findall(r'm\.impl\("([^"]+)"', block):
                 names.setdefault(name, [])
     return names
@@ -116,16 +141,18 @@ def npu_page() -> str:
     types, lines = Types(), []
     rows = sorted(npu.rows(), key=lambda row: row.schema.full)
     for row in rows:
-        kind = next((word for key, word in KINDS.items() if key in row.data), "by hand")
+        called = functions(row.data)
+        kind = "composed" if row.composite else "native" if called else "by hand"
         formula = " ".join(row.data["doc"].split()).replace("|", "\\|")
-        lines.append(line(row.schema.full, kind, functions(row.data), types, [formula]))
+        lines.append(line(row.schema.full, kind, called, types, [formula]))
     return wrapped(
         [
             "# The NPU's own operators",
             "",
             "Generated from `ops/npu.yaml`, `ops/types.yaml` and `ops/hardware.yaml` by `make format`:"
-            f" {len(rows)} overloads of `torch.ops.npu`. *native*: calls the function of CANN; *composed*: an"
-            " expression of PyTorch's operators, on every device; *by hand*: C++ of `torch_npu/csrc/ops/npu`. None"
+            f" {len(rows)} overloads of `torch.ops.npu`. *native*: calls the function of CANN, of several the one that"
+            " fits; *composed*: an expression of PyTorch's operators, on every device; *by hand*: C++ that calls none"
+            " itself. None"
             " falls back to the CPU. `help(torch_npu.npu_swiglu)` says more of one;"
             " [npu_operators.md](../npu_operators.md) has the table's format.",
             "",
