@@ -76,7 +76,7 @@ Softmax softmax_again(const AttentionBlocks& call, Tensor scores, const Block& b
 }
 
 // [heads of the query, rows, ..] as [heads of the key, rows of all that share it, ..], and products of such.
-Tensor joined(const Tensor& t, const Block& b) { return t.view({b.heads, -1, t.size(2)}); }
+Tensor joined(const Tensor& t, const Block& b) { return t.view({b.heads, t.size(0) / b.heads * t.size(1), t.size(2)}); }
 Tensor product(const Tensor& weights, const Tensor& with, const Block& b) {
   Tensor out = at::empty({weights.size(0), weights.size(1), with.size(2)}, weights.options());
   Tensor rows = joined(out, b);

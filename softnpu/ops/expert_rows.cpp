@@ -30,6 +30,8 @@ Sorted sort_pairs(const Tensor& experts, const ExpertRows& o, int64_t row_count)
   const int64_t pairs = inside.sum().item<int64_t>(), span = std::max<int64_t>(o.end() - o.first(), 0);
   const Tensor sorted = order.narrow(0, 0, pairs), owner = flat.index_select(0, sorted);
   Sorted s;
+  constexpr int64_t kMostExperts = 10240;
+  TORCH_CHECK(span <= kMostExperts, "aclnnMoeInitRouting: there may be ", kMostExperts, " experts, got ", span);
   s.counts = at::bincount(owner - o.first(), {}, span);
   const Tensor position = at::arange(pairs, flat.options());
   s.source = at::full({row_count}, -1, flat.options());

@@ -6,15 +6,13 @@
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/where.h>
 
+#include "softnpu/ops/in_halves.h"
 #include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {
 namespace {
 
-std::vector<Tensor> halves(const Tensor& x, int64_t dim) {
-  TORCH_CHECK(x.size(dim) % 2 == 0, "dimension ", dim, " of the input has ", x.size(dim), " elements: not two halves");
-  return wide(x).chunk(2, dim);
-}
+std::array<Tensor, 2> halves(const Tensor& x, int64_t dim) { return in_halves(wide(x), dim); }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 
+#include "softnpu/ops/in_halves.h"
 #include "softnpu/ops/kv_cache.h"
 #include "softnpu/ops/rounded.h"
 
@@ -14,7 +15,7 @@ Tensor normed(const Tensor& x, const Tensor& gamma, double eps) {
   return x * x.square().mean(-1, true).add_(eps).rsqrt_() * wide(gamma);
 }
 Tensor turned(const Tensor& x) {
-  const auto parts = x.chunk(2, -1);
+  const auto parts = in_halves(x, -1);
   return at::cat({-parts[1], parts[0]}, -1);
 }
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin) { return x * cos + turned(x) * sin; }
@@ -163,6 +164,9 @@ void qkv_norm_rope(const Tensor& qkv, const QkvRows& o, const CacheScale& of_k, 
                    const QkvOut& out) {
   need_length(o.heads.size(), 3, "aclnnQkvRmsNormRopeCache: headNums");
   const int64_t d = o.q_gamma.size(0), turning = o.cos.size(-1), rows = qkv.size(0);
+  TORCH_CHECK(o.cos.dim() == 2 && o.cos.size(0) == rows && turning <= d && o.sin.sizes() == o.cos.sizes(),
+              "aclnnQkvRmsNormRopeCache: cos and sin must be [", rows, ", up to ", d, "], got ", o.cos.sizes(), " and ",
+              o.sin.sizes());
   const auto parts = wide(qkv).reshape({rows, -1, d}).split_with_sizes(o.heads, 1);
   const Tensor cos = wide(o.cos).unsqueeze(1), sin = wide(o.sin).unsqueeze(1);
   const auto turn = [&](const Tensor& x) {
@@ -181,8 +185,8 @@ void qkv_norm_rope(const Tensor& qkv, const QkvRows& o, const CacheScale& of_k, 
 
 void rope_by_position(const Tensor& positions, const Tensor& x, const RopeTable& table, Tensor& out) {
   const auto& [rows_of_table, sections, columns, neox, interleaved] = table;
-  const auto angles = wide(rows_of_table.index_select(0, positions.flatten().to(at::kLong))).chunk(2, -1);
-  TORCH_CHECK(columns > 0 && angles.size() == 2, "aclnnRopeWithSinCosCache: heads of ", columns, " columns");
+  const auto angles = in_halves(wide(rows_of_table.index_select(0, positions.flatten().to(at::kLong))), -1);
+  TORCH_CHECK(columns > 0, "aclnnRopeWithSinCosCache: heads of ", columns, " columns");
   const int64_t half = angles[0].size(-1), tokens = positions.size(-1);
   const bool sectioned = positions.dim() == 2;
   const auto chosen = [&](const Tensor& t) {

@@ -30,6 +30,14 @@ OptionalTensor weight_beside(const Tensor& input, const OptionalTensor& weight, 
   return beside(input, weight);
 }
 
+// ATen's kernels read and write statistics by the input's channels or rows, however many there are.
+void need_each(const char* name, const OptionalTensor& t, int64_t count) {
+  TORCH_CHECK(!t || !t->defined() || t->numel() == count, name, " must have ", count, " elements, got ", t->numel());
+}
+void need_all(const char* name, const Tensor& t, IntArrayRef sizes) {
+  TORCH_CHECK(t.sizes() == sizes, name, " must have sizes ", sizes, ", got ", t.sizes());
+}
+
 // ATen updates running statistics in place: those that were converted go back to the caller's.
 void put_back(Tensor& running, const OptionalTensor& computed) {
   if (running.defined() && !computed->is_same(running)) put(running, *computed);
@@ -42,6 +50,8 @@ void batch_norm(const Tensor& input, const OptionalTensor& weight, const Optiona
                 Tensor& save_invstd) {
   const OptionalTensor w = weight_beside(input, weight, {input.size(1)}), b = beside(input, bias);
   const OptionalTensor mean = beside(input, running_mean), var = beside(input, running_var);
+  need_each("runningMean", mean, input.size(1));
+  need_each("runningVar", var, input.size(1));
   bool direct = training && input.scalar_type() == at::kFloat && out.is_contiguous() && input.is_contiguous() &&
                 save_mean.is_contiguous() && save_invstd.is_contiguous() && save_mean.numel() == input.size(1) &&
                 save_mean.scalar_type() == at::kFloat && save_invstd.scalar_type() == at::kFloat;
@@ -65,6 +75,9 @@ void batch_norm_backward(const Tensor& gradient, const Tensor& input, const Opti
   const OptionalTensor w = weight_beside(input, weight, {input.size(1)});
   const OptionalTensor mean = beside(input, running_mean), var = beside(input, running_var);
   const OptionalTensor m = beside(input, save_mean), s = beside(input, save_invstd);
+  need_all("gradOut", gradient, input.sizes());
+  need_each(training ? "saveMean" : "runningMean", training ? m : mean, input.size(1));
+  need_each(training ? "saveInvstd" : "runningVar", training ? s : var, input.size(1));
   Place place({&grad_input, &grad_weight, &grad_bias}, {gradient, input});
   auto [gi, gw, gb] =
       at::cpu::native_batch_norm_backward(gradient, input, w, mean, var, m, s, training, eps, mask<3>(wanted));
@@ -82,11 +95,17 @@ void layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& we
 void layer_norm_backward(const Tensor& gradient, const Tensor& input, IntArrayRef shape, const Tensor& mean,
                          const Tensor& rstd, const OptionalTensor& weight, const OptionalTensor& bias,
                          at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias) {
+  TORCH_CHECK(input.dim() >= static_cast<int64_t>(shape.size()), "normalizedShape ", shape,
+              " is longer than the sizes ", input.sizes(), " of input");
   const OptionalTensor w = weight_beside(input, weight, shape);
   OptionalTensor b = beside(input, bias);
   if (!b && wanted[2])
     b = at::zeros(shape, w ? w->options() : input.options());  // whose gradient it makes, ATen asks for
   const OptionalTensor m = beside(input, mean), r = beside(input, rstd);
+  const int64_t rows = c10::multiply_integers(input.sizes().slice(0, input.dim() - shape.size()));
+  need_all("gradOut", gradient, input.sizes());
+  need_each("mean", m, rows);
+  need_each("rstd", r, rows);
   Place place({&grad_input, &grad_weight, &grad_bias}, {gradient, input});
   auto [gi, gw, gb] = at::cpu::native_layer_norm_backward(gradient, input, shape, m->contiguous(), r->contiguous(), w,
                                                           b, mask<3>(wanted));
@@ -105,6 +124,9 @@ void group_norm(const Tensor& input, const OptionalTensor& weight, const Optiona
 void group_norm_backward(const Tensor& gradient, const Tensor& input, const Tensor& mean, const Tensor& rstd,
                          const OptionalTensor& weight, int64_t n, int64_t c, int64_t rest, int64_t groups,
                          at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias) {
+  need_all("gradOut", gradient, input.sizes());
+  need_each("mean", mean, n * groups);
+  need_each("rstd", rstd, n * groups);
   auto [gi, gw, gb] =
       at::native_group_norm_backward(gradient, input, *beside(input, mean), *beside(input, rstd),
                                      weight_beside(input, weight, {c}), n, c, rest, groups, mask<3>(wanted));

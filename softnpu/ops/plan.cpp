@@ -297,6 +297,12 @@ bool check_same_lists(Plan& plan) {
   for (int i = 0; i < plan.nargs(); i++) {
     const Arg& a = plan.args()[i];
     if (a.kind != Kind::kTensors && a.kind != Kind::kScalars) continue;
+    for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) {
+      if (a.tensors[k]) continue;
+      char text[60];
+      std::snprintf(text, sizeof text, "member %u of a list of tensors is null", k);
+      return plan.fail(ACLNN_ERR_PARAM_NULLPTR, text);
+    }
     if (!first) {
       first = &a;
     } else if (a.count != first->count) {

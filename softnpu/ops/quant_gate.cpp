@@ -8,19 +8,23 @@
 #include <ATen/ops/stack.h>
 
 #include "softnpu/ops/fused_quant.h"
+#include "softnpu/ops/group_ends.h"
+#include "softnpu/ops/in_halves.h"
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
 namespace {
 
-Tensor ends_of(const GroupRows& groups) {
+Tensor ends_of(const GroupRows& groups, int64_t rows) {
   const Tensor list = groups.list->flatten().to(at::kLong);
-  return groups.kind == 0 ? list.contiguous() : at::cumsum(list, 0);
+  const Tensor ends = groups.kind == 0 ? list.contiguous() : at::cumsum(list, 0);
+  need_running(ends, rows);
+  return ends;
 }
 // The group of each row; rows past the last group belong to it.
 Tensor group_of_rows(const GroupRows& groups, int64_t rows, int64_t count) {
   const Tensor row = at::arange(rows, at::kLong);
-  return at::searchsorted(ends_of(groups), row, false, /*right=*/true).clamp_max(std::max<int64_t>(count - 1, 0));
+  return at::searchsorted(ends_of(groups, rows), row, false, /*right=*/true).clamp_max(std::max<int64_t>(count - 1, 0));
 }
 // A number, a row, or a row a group, for each row of a matrix.
 Tensor of_rows(const Tensor& t, const GroupRows& groups, int64_t rows, int64_t columns) {
@@ -45,7 +49,7 @@ void group_quant(const Tensor& x, const Tensor& scale, const Tensor& groups, con
 
 void swiglu_quant(const Tensor& x, const Maybe& smooth, const Maybe& offset, const GroupRows& groups, bool left,
                   std::string_view mode, Tensor& y, Tensor& scale) {
-  const auto halves = wide(x).flatten(0, -2).chunk(2, -1);
+  const auto halves = in_halves(wide(x).flatten(0, -2), -1);
   Tensor value = left ? at::silu(halves[0]) * halves[1] : halves[0] * at::silu(halves[1]);
   const int64_t rows = value.size(0), columns = value.size(1);
   if (given(smooth)) value = value * of_rows(*smooth, groups, rows, columns);
@@ -69,7 +73,7 @@ void dequant_swiglu_quant(const Tensor& x, const Dequantized& d, const GatedQuan
   if (given(d.weight_scale)) value = value * of_rows(*d.weight_scale, groups, rows, all);
   if (given(d.row_scale)) value = value * wide(*d.row_scale).reshape({rows, 1});
   if (given(d.bias) && !integer_bias) value = value + of_rows(*d.bias, groups, rows, all);
-  const auto halves = value.chunk(2, -1);
+  const auto halves = in_halves(value, -1);
   Tensor glu = q.left ? halves[0] : halves[1], linear = q.left ? halves[1] : halves[0];
   if (q.gate == 1) {
     glu = value.unflatten(-1, {-1, 2}).select(-1, 0).clamp_max(q.limit);

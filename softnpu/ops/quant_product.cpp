@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "softnpu/ops/fused_quant.h"
+#include "softnpu/ops/in_halves.h"
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
@@ -80,7 +81,7 @@ Tensor activated(const Tensor& x, std::string_view name) {
   if (name == "gelu_tanh") return at::gelu(x, "tanh");
   if (name == "fastgelu") return x * at::sigmoid(x * 1.702);
   if (name == "swiglu" || name == "geglu" || name == "reglu") {
-    const auto parts = x.chunk(2, -1);
+    const auto parts = in_halves(x, -1);
     return activated(parts[0], name == "swiglu" ? "silu" : name == "geglu" ? "gelu" : "relu") * parts[1];
   }
   TORCH_CHECK_NOT_IMPLEMENTED(name.empty(), "the activation ", std::string(name), " is not implemented");
@@ -195,7 +196,7 @@ void grouped_swiglu_quant(const Tensor& x, at::TensorList weight, at::TensorList
     TORCH_CHECK_NOT_IMPLEMENTED(s.dim() <= 1, "aclnnGroupedMatmulSwigluQuant: scales by group are not implemented");
     const Tensor c =
         quantized_product(x.narrow(0, from, n), part(weight, g), rows.narrow(0, from, n), s, {}).to(at::kFloat);
-    const auto halves = c.chunk(2, -1);
+    const auto halves = in_halves(c, -1);
     Tensor value = at::silu(halves[0]) * halves[1];
     if (given(smooth)) value = value * wide(smooth->dim() > 1 ? (*smooth)[int64_t(g)] : *smooth);
     Tensor place = out.narrow(0, from, n), place_scale = out_scale.narrow(0, from, n);

@@ -10,6 +10,9 @@
 
 #include <limits>
 
+#include <algorithm>
+
+#include "softnpu/ops/group_ends.h"
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/rounded.h"
 
@@ -38,9 +41,11 @@ Tensor plain_scale(const Tensor& scale) {
 
 void dynamic_quant(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups, Tensor& y,
                    Tensor& scale, Tensor& offset) {
+  TORCH_CHECK(x.dim() > 0 && (x.size(-1) > 0 || x.numel() == 0), "x must have columns, got sizes ", x.sizes());
   Tensor value = wide(x);
   if (passed(smooth) && passed(groups)) {
-    const Tensor row = at::arange(value.numel() / value.size(-1), groups->options());
+    need_running(*groups, value.numel() / std::max<int64_t>(value.size(-1), 1));
+    const Tensor row = at::arange(value.numel() / std::max<int64_t>(value.size(-1), 1), groups->options());
     const Tensor group =
         at::searchsorted(groups->contiguous(), row, false, /*right=*/true).clamp_max(smooth->size(0) - 1);
     value = value * wide(*smooth).index_select(0, group).reshape(value.sizes());

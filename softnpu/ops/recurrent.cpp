@@ -1,6 +1,7 @@
 // LSTMs in two directions, each layer and direction by the LSTM of one (lstm.cpp), and GRUs. Steps of a backward direction are
 // kept in the order in which they were computed.
 #include "softnpu/ops/recurrent.h"
+#include "softnpu/ops/in_halves.h"
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/cat.h>
@@ -26,7 +27,7 @@ void check_lists(const char* what, size_t have, int64_t need) {
   TORCH_CHECK(int64_t(have) >= need, what, ": ", have, " entries for ", need, " layers and directions");
 }
 // Half of a tensor whose last dimension holds both directions.
-Tensor half(const Tensor& t, int64_t direction) { return t.chunk(2, -1)[direction]; }
+Tensor half(const Tensor& t, int64_t direction) { return in_halves(t, -1)[direction]; }
 
 struct One {  // a list with one entry of another
   explicit One(const Tensor& t) : list{t} {}

@@ -2,6 +2,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 
+#include "softnpu/ops/in_halves.h"
 #include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {
@@ -10,7 +11,7 @@ namespace {
 enum Mode : int64_t { kHalves, kNeighbours, kQuarters, kNeighboursToHalves };
 
 Tensor turned_halves(const Tensor& x) {
-  const auto parts = x.chunk(2, -1);
+  const auto parts = in_halves(x, -1);
   return at::cat({-parts[1], parts[0]}, -1);
 }
 Tensor turned_neighbours(const Tensor& x) {
@@ -21,7 +22,7 @@ Tensor turned_neighbours(const Tensor& x) {
 Tensor turned(const Tensor& x, int64_t mode) {
   if (mode == kNeighbours) return turned_neighbours(x);
   if (mode == kQuarters) {
-    const auto parts = x.chunk(2, -1);
+    const auto parts = in_halves(x, -1);
     return at::cat({turned_halves(parts[0]), turned_halves(parts[1])}, -1);
   }
   return turned_halves(x);

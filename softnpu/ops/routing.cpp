@@ -50,8 +50,12 @@ void moe_init_routing(const Tensor& x, const Tensor& rows, const Tensor& experts
                       Tensor& expanded_rows, Tensor& expanded_experts) {
   const Tensor order = sorted_order(experts), sorted = rows.flatten().index_select(0, order).to(at::kLong);
   put(expanded_experts, experts.flatten().index_select(0, order));
-  Tensor back = at::empty_like(sorted);
-  back.index_put_({sorted}, at::arange(sorted.numel(), sorted.options()));
+  const int64_t count = sorted.numel();
+  TORCH_CHECK(count == 0 || (sorted.min().item<int64_t>() >= 0 && sorted.max().item<int64_t>() < count),
+              "rowIdx must be numbers from 0 to ", count - 1);
+  Tensor back = at::full_like(sorted, -1);
+  back.index_put_({sorted}, at::arange(count, sorted.options()));
+  TORCH_CHECK(back.ge(0).all().item<bool>(), "rowIdx must name each row once");
   put(expanded_rows, back);
   put(expanded, x.index_select(0, sorted.remainder(x.size(0)).narrow(0, 0, expanded.size(0))));
 }

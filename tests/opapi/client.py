@@ -212,15 +212,15 @@ class Client:
             kind,
         )
 
-    def handle_list(self, kind: str, members: list[Handle]) -> Handle:
-        data = (P * max(len(members), 1))(*(m.value for m in members))
+    def handle_list(self, kind: str, members: list[Handle | None]) -> Handle:
+        data = (P * max(len(members), 1))(*(m.value if m else None for m in members))
         made = Handle(
             self,
             getattr(self.opapi, f"aclCreate{kind}List")(data, C.c_uint64(len(members))),
             f"aclDestroy{kind}List",
             kind,
         )
-        for m in members:
+        for m in filter(None, members):
             m.value = None  # the list owns its members
         return made
 
@@ -242,8 +242,8 @@ class Client:
         elif kind == "aclScalar":
             made = self.scalar(value)
         elif kind == "aclTensorList":
-            tensors = [self.tensor(t) for t in value]
-            self.lists[param.name] = [(t.memory, t.cpu) for t in tensors]
+            tensors = [None if t is None else self.tensor(t) for t in value]
+            self.lists[param.name] = [(t.memory, t.cpu) for t in filter(None, tensors)]
             made = self.handle_list("Tensor", tensors)
         elif kind == "aclScalarList":
             made = self.handle_list("Scalar", [self.scalar(v) for v in value])

@@ -57,6 +57,22 @@ def test_lists_of_other_lengths(npu):
                  maximize=False, isFirstStep=True)  # fmt: skip
 
 
+def test_a_list_with_a_member_that_is_null(npu):
+    with pytest.raises(AclError, match="member 1 of a list of tensors is null") as error:
+        npu.call("aclnnForeachAbs", x=[torch.ones(2), None], out=[torch.zeros(2)] * 2)
+    assert error.value.status == 161001
+
+
+@pytest.mark.parametrize("function", ["aclnnSort", "aclnnTopk"])
+def test_indices_that_are_no_integers(npu, function):
+    more = {"aclnnSort": {"stable": False, "descending": False}, "aclnnTopk": {"k": 4, "largest": True, "sorted": True}}
+    with pytest.raises(AclError, match="indicesOut has data type") as error:
+        npu.call(
+            function, self=torch.ones(4), dim=0, valuesOut=torch.ones(4), indicesOut=torch.ones(4), **more[function]
+        )
+    assert error.value.status == 161002
+
+
 def test_a_mask_that_names_no_element_of_its_window(npu):
     image, window = (
         torch.ones(1, 1, 4, 4),

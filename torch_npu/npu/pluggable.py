@@ -25,7 +25,7 @@ class Source(NamedTuple):
 
 
 class NPUPluggableAllocator:
-    """The functions of that name in a shared library. OSError where there is none, AttributeError for a missing name."""
+    """Functions of that name in a shared library. OSError where there is none, AttributeError for a missing name."""
 
     def __init__(self, path_to_so_file: str | os.PathLike[str], alloc_fn_name: str, free_fn_name: str) -> None:
         library = ctypes.CDLL(os.fspath(path_to_so_file))
@@ -40,7 +40,7 @@ _used: list[NPUPluggableAllocator] = []  # their libraries stay loaded
 
 
 def change_current_allocator(allocator: NPUPluggableAllocator) -> None:
-    """From now on all device memory comes from `allocator`, without a cache: before the first tensor on the npu, and once.
+    """From now on all device memory comes from `allocator`, without a cache: once, before the first tensor on the npu.
 
     Statistics, limits and pools, which are the caching allocator's, raise NotImplementedError then.
     """

@@ -179,8 +179,9 @@ void check_positions(const at::Tensor& positions, const at::Tensor& query, const
                   " cosines");
 }
 
-void check_qkv_cache(const char* op, const at::Tensor& qkv, const at::Tensor& gamma, at::IntArrayRef sizes,
+void check_qkv_cache(const char* op, const at::Tensor& qkv, const QkvOperands& with, at::IntArrayRef sizes,
                      at::IntArrayRef heads, std::string_view mode, bool outputs) {
+  const at::Tensor& gamma = with.q_gamma;
   check_word(op, "cache_mode", mode, {"Norm", "PA_NZ"});
   TORCH_CHECK_NOT_IMPLEMENTED(!outputs, op, ": is_output_qkv is not implemented");
   TORCH_CHECK(sizes.size() == 4 && heads.size() == 3, op, ": qkv_size has four members and head_nums three, not ",
@@ -190,6 +191,14 @@ void check_qkv_cache(const char* op, const at::Tensor& qkv, const at::Tensor& ga
   TORCH_CHECK(
       qkv.dim() == 2 && gamma.dim() == 1 && qkv.sym_size(1) == gamma.sym_size(0) * (heads[0] + heads[1] + heads[2]), op,
       ": qkv of ", qkv.sym_sizes(), " has not as many columns as its heads of ", gamma.sym_sizes());
+  const c10::SymInt rows = qkv.sym_size(0), columns = gamma.sym_size(0);
+  need_sizes(op, "k_gamma", with.k_gamma, {columns});
+  need_sizes(op, "cos", with.cos, {rows, -1});
+  need_sizes(op, "sin", with.sin, {rows, with.cos.sym_size(1)});
+  const c10::SymInt turning = with.cos.sym_size(1);
+  TORCH_SYM_CHECK(turning.sym_le(columns).sym_and((turning % 2).sym_eq(0)).sym_and(turning.sym_gt(0)), op,
+                  ": cos must have an even number of columns, up to the ", columns, " of a head, got ", turning);
+  need_elements(op, "index", with.index, {rows});
 }
 
 void check_rope_cache(const char* op, const at::Tensor& x, const RopeCaches& c, at::IntArrayRef splits,

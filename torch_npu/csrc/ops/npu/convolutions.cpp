@@ -24,6 +24,8 @@ Geometry check_deformation(const char* op, const at::Tensor& input, const at::Te
   TORCH_CHECK(o.stride.size() == 4 && o.padding.size() == 4 && o.dilation.size() == 4, op,
               ": stride, padding and dilation have four members, not ", o.stride.size(), ", ", o.padding.size(),
               " and ", o.dilation.size());
+  TORCH_CHECK(o.kernel.size() == 2 && o.kernel[0] > 0 && o.kernel[1] > 0, op,
+              ": kernel_size must be two positive numbers, got ", o.kernel);
   TORCH_CHECK(o.stride[0] == 1 && o.stride[1] == 1 && o.stride[2] > 0 && o.stride[3] > 0, op,
               ": stride is 1, 1 and two positive numbers, not ", o.stride);
   TORCH_CHECK(o.dilation[0] == 1 && o.dilation[1] == 1 && o.dilation[2] > 0 && o.dilation[3] > 0, op,

@@ -28,6 +28,18 @@ void check_rotary(const at::Tensor& input, const at::Tensor& cos, const at::Tens
   }
 }
 
+void check_norm_gradient(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef shape, const at::Tensor& mean,
+                         const at::Tensor& rstd) {
+  constexpr const char* kOp = "npu_layernorm_grad";
+  const auto normalized = static_cast<int64_t>(shape.size());
+  TORCH_CHECK(normalized <= input.dim(), kOp, ": normalized_shape ", shape, " is longer than the sizes of input, ",
+              input.sym_sizes());
+  check_same_sizes(kOp, grad, input);
+  const c10::SymInt rows = c10::multiply_integers(input.sym_sizes().slice(0, input.dim() - normalized));
+  need_elements(kOp, "mean", mean, {rows});
+  need_elements(kOp, "rstd", rstd, {rows});
+}
+
 void check_gamma(const char* name, const at::Tensor& input, const at::Tensor& gamma) {
   const int64_t first = input.dim() - gamma.dim();
   TORCH_CHECK(gamma.dim() > 0 && first >= 0, name, ": gamma has ", gamma.dim(), " dimensions, the input ", input.dim());

@@ -157,7 +157,10 @@ void check_quant_updates(const char* op, const at::Tensor& data, const at::Tenso
 void check_positions(const at::Tensor& positions, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& table, int64_t columns, at::OptionalIntArrayRef sections,
                      std::string_view rotary, std::string_view cache);
-void check_qkv_cache(const char* op, const at::Tensor& qkv, const at::Tensor& gamma, at::IntArrayRef sizes,
+struct QkvOperands {
+  const at::Tensor &q_gamma, &k_gamma, &cos, &sin, &index;
+};
+void check_qkv_cache(const char* op, const at::Tensor& qkv, const QkvOperands& with, at::IntArrayRef sizes,
                      at::IntArrayRef heads, std::string_view mode, bool outputs);
 struct RopeCaches {
   const at::Tensor &cos, &sin, &k, &v, &indices;
