@@ -33,14 +33,13 @@ def row(outcome: client.Outcome) -> dict:
 
 
 def main() -> None:
-    record = tables.load(RECORD) if RECORD.exists() else {}
     known = client.groups()
-    record = {name: rows for name, rows in record.items() if name in {str(group) for group in known}}
     for group in known:
         if sys.argv[1:] and group.name not in sys.argv[1:]:
             continue
         found = client.outcomes(group)
         print("", *found, sep=f"\n{group} ", flush=True)
+        record = tables.load(RECORD) if RECORD.exists() else {}  # as another record of other rows has left it
         record[str(group)] = {f"{one.run} {one.precision}": row(one) for one in found}
         ordered = {str(one): record[str(one)] for one in known if str(one) in record}
         body = yaml.safe_dump(ordered, sort_keys=False, default_flow_style=None, width=200)
