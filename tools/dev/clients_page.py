@@ -11,15 +11,19 @@ CLIENTS = ROOT / "tests" / "clients"
 # The packages of a family that its page names with their versions.
 NAMED = {
     "accelerate", "colossalai", "deepspeed", "diffusers", "lightning", "megatron-core", "monai", "peft",
-    "sentence-transformers", "timm",
-    "torch-geometric", "torchmetrics", "transformers", "trl",
+    "sentence-transformers", "timm", "torch-geometric", "torchmetrics", "transformers", "trl",
 }  # fmt: skip
 
 
-def packages(family: str) -> str:
+# Archives that a family's programs take from beside the package index, as their README says.
+ARCHIVED = {"megatron_lm_core_r0.12.0": "Megatron-LM core_r0.12.0", "mindspeed": "MindSpeed 028de58c"}
+
+
+def packages(family: str, archives: list[str]) -> str:
     pins = (CLIENTS / "requirements" / f"{family}.txt").read_text(encoding="utf-8").splitlines()
     named = (line.partition("==") for line in pins if not line.startswith("#"))
-    return ", ".join(f"{name} {version}" for name, _, version in named if name in NAMED)
+    found = [f"{name} {version}" for name, _, version in named if name in NAMED]
+    return ", ".join([*(ARCHIVED[name] for name in archives), *found])
 
 
 def line(group: str, case: str, what: dict, cpu_in: dict[str, str]) -> str:
@@ -53,8 +57,9 @@ def page() -> str:
     for family in sorted({row["family"] for name, row in rows.items() if name != "default"}):
         groups = [group for group in record if rows[group.rpartition("-")[0]]["family"] == family]
         if groups:
+            archives = rows[groups[0].rpartition("-")[0]].get("archives", [])
             lines += [
-                f"## {packages(family)}",
+                f"## {packages(family, archives)}",
                 "",
                 "| run | precision | ranks | loss | CPU's last | difference | fallbacks | seconds |",
                 "|---|---|---|---|---|---|---|---|",
@@ -80,6 +85,8 @@ def page() -> str:
         "  `import torch_npu.contrib.colossalai` first, which registers PyTorch's by ColossalAI's own hook. HybridAdam",
         "  and FusedAdam work with `transfer_to_npu`; FusedSGD and FusedLAMB have no kernel and say so. The import",
         '  also gives `mixed_precision="fp16"` a scaler that scales: ColossalAI makes CUDA\'s, off without CUDA.',
+        "- MindSpeed's `--use-fused-swiglu` takes the place of Megatron's fusion: it does nothing beside",
+        "  `--no-bias-swiglu-fusion`. `--use-fused-rotary-pos-emb` compiles C++ of MindSpeed's when it is first used.",
         "- `colossalai run` starts the `torchrun` of `PATH` on every host, its own through fabric: both must be of one",
         "  environment. Without fabric no command of `colossalai` starts.",
         "- transformers 4.51 imports `einops` where torch_npu is installed: install `einops`, too.",

@@ -35,7 +35,9 @@ MODEL = """
     --no-rope-fusion --no-check-for-nan-in-loss-and-grad
 """
 PARALLEL = "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"
-FUSED = "--use-flash-attn --use-fused-rmsnorm --use-fused-swiglu --use-fused-rotary-pos-emb"
+FUSED = "--use-flash-attn --use-fused-rmsnorm --use-fused-swiglu"
+OPERATORS = ("npu_fusion_attention", "npu_rms_norm", "npu_swiglu")  # what they are
+ROTARY = "--use-fused-rotary-pos-emb"  # C++ of MindSpeed's own
 
 
 class MegatronOnTheCpu(CudaIsTheCpu):
@@ -103,21 +105,44 @@ def pretrain(what: harness.Run) -> list[float]:
     return json.loads((what.folder / "losses.json").read_text())
 
 
+def counted(*names: str) -> dict[str, int]:
+    """Fills itself with the calls of these operators of torch_npu."""
+    import torch_npu
+
+    calls = dict.fromkeys(names, 0)
+
+    def count(name, operator):
+        def called(*arguments, **named):
+            calls[name] += 1
+            return operator(*arguments, **named)
+
+        return called
+
+    for name in names:
+        setattr(torch_npu, name, count(name, getattr(torch_npu, name)))
+    return calls
+
+
 def train(what: harness.Run, options: str, fused: str) -> list[float]:
     half = ["--bf16"] if what.precision == "bf16" else []
     backend = "nccl" if what.device == "npu" else "gloo"
     sys.argv[1:] = [*options.split(), *half, "--train-iters", str(STEPS), "--distributed-backend", backend]
     os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"  # Megatron's own demand
     if what.device == "npu":
+        if fused:
+            sys.argv.remove("--no-bias-swiglu-fusion")  # without Megatron's fusion there is no place for MindSpeed's
         sys.argv[1:] += fused.split()
         import mindspeed.megatron_adaptor  # noqa: F401
 
-        if fused:
+        if ROTARY in fused:
             from mindspeed.op_builder import RotaryPositionEmbeddingOpBuilder
 
             # Its own C++, compiled the first time: before the ranks wait for each other.
             RotaryPositionEmbeddingOpBuilder().load(verbose=False)
-        return pretrain(what)
+        calls = counted(*OPERATORS) if fused else {}
+        losses = pretrain(what)
+        assert all(calls.values()), f"not called: {calls}"
+        return losses
     with MegatronOnTheCpu():
         return pretrain(what)
 
@@ -125,6 +150,7 @@ def train(what: harness.Run, options: str, fused: str) -> list[float]:
 for name, options, fused in (
     ("plain", f"{MODEL} {PARALLEL}", ""),
     ("fused", f"{MODEL} {PARALLEL}", FUSED),
+    ("fused_rotary", f"{MODEL} {PARALLEL}", f"{FUSED} {ROTARY}"),
 ):
     harness.named(name)(partial(train, options=options, fused=fused))
 
