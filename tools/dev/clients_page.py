@@ -85,6 +85,7 @@ def page() -> str:
         "  `import torch_npu.contrib.colossalai` first, which registers PyTorch's by ColossalAI's own hook. HybridAdam",
         "  and FusedAdam work with `transfer_to_npu`; FusedSGD and FusedLAMB have no kernel and say so. The import",
         '  also gives `mixed_precision="fp16"` a scaler that scales: ColossalAI makes CUDA\'s, off without CUDA.',
+        "- ColossalAI 0.5.0 needs what 0.4.9 needs, nothing more.",
         "- MindSpeed's `--use-fused-swiglu` takes the place of Megatron's fusion: it does nothing beside",
         "  `--no-bias-swiglu-fusion`. `--use-fused-rotary-pos-emb` compiles C++ of MindSpeed's when it is first used.",
         "- `colossalai run` starts the `torchrun` of `PATH` on every host, its own through fabric: both must be of one",
