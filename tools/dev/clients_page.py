@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "tests" / "clients"
 # The packages of a family that its page names with their versions.
 NAMED = {
-    "accelerate", "colossalai", "deepspeed", "diffusers", "lightning", "megatron-core", "monai", "peft",
+    "accelerate", "colossalai", "deepspeed", "diffusers", "fairscale", "lightning", "megatron-core", "monai", "peft",
     "sentence-transformers", "timm", "torch-geometric", "torchmetrics", "transformers", "trl",
 }  # fmt: skip
 
@@ -86,6 +86,9 @@ def page() -> str:
         "  and FusedAdam work with `transfer_to_npu`; FusedSGD and FusedLAMB have no kernel and say so. The import",
         '  also gives `mixed_precision="fp16"` a scaler that scales: ColossalAI makes CUDA\'s, off without CUDA.',
         "- ColossalAI 0.5.0 needs what 0.4.9 needs, nothing more.",
+        "- fairscale's `ShardedDataParallel` keeps gradients in buckets, which `zero_grad()` of PyTorch 2 takes from",
+        "  them: `zero_grad(set_to_none=False)`, as on the CPU. On one rank `FullyShardedDataParallel` with",
+        "  `mixed_precision=True` casts an alias of each gradient: it stays in 16 bits, which no optimizer takes.",
         "- MindSpeed's `--use-fused-swiglu` takes the place of Megatron's fusion: it does nothing beside",
         "  `--no-bias-swiglu-fusion`. `--use-fused-rotary-pos-emb` compiles C++ of MindSpeed's when it is first used.",
         "- `colossalai run` starts the `torchrun` of `PATH` on every host, its own through fabric: both must be of one",
