@@ -117,10 +117,10 @@ Element need_form(const MxForm& f, const Tensor& y, std::initializer_list<int64_
   TORCH_CHECK(f.alg != 2 || e.mantissa == 1, "scaleAlg 2 goes with float4_e2m1");
   TORCH_CHECK(f.largest == 0 || f.alg == 2, "a largest number, ", f.largest, ", goes with scaleAlg 2");
   TORCH_CHECK(f.least == 0 || (f.alg == 1 && f.least > 0), "maxLowBound ", f.least,
-              " is positive and goes with scaleAlg 1");
+              " must be positive and goes with scaleAlg 1");
   TORCH_CHECK(f.block > 0 && f.block <= 1024 && f.block % 32 == 0, "the block size ", f.block,
-              " is a multiple of 32 up to 1024");
-  TORCH_CHECK(f.alg != 2 || f.block == 32, "the block size ", f.block, " is 32 with scaleAlg 2");
+              " must be a multiple of 32 up to 1024");
+  TORCH_CHECK(f.alg != 2 || f.block == 32, "the block size ", f.block, " must be 32 with scaleAlg 2");
   return e;
 }
 

@@ -39,12 +39,12 @@ bool fit(IntArrayRef have, IntArrayRef want) {
 }  // namespace
 
 void need_dims(const char* name, const Tensor& t, std::initializer_list<int64_t> counts) {
-  TORCH_CHECK(std::find(counts.begin(), counts.end(), t.dim()) != counts.end(), name, " has ", t.dim(),
-              " dimensions, not ", joined(counts));
+  TORCH_CHECK(std::find(counts.begin(), counts.end(), t.dim()) != counts.end(), name, " must have ", joined(counts),
+              " dimensions, got ", t.dim());
 }
 
 void need_sizes(const char* name, const Tensor& t, IntArrayRef sizes) {
-  TORCH_CHECK(fit(t.sizes(), sizes), name, " has sizes ", t.sizes(), ", ", sizes, " are expected");
+  TORCH_CHECK(fit(t.sizes(), sizes), name, " must have sizes ", sizes, ", got ", t.sizes());
 }
 
 void need_sizes(const char* name, const OptionalTensor& t, IntArrayRef sizes) {

@@ -216,7 +216,7 @@ def ones(*sizes, dtype=torch.float32):
 
 
 OPTIONAL_OPERANDS = {
-    "a float mask": ({"atten_mask": ones(S, K)}, "atten_mask is .*Byte, not Float"),
+    "a float mask": ({"atten_mask": ones(S, K)}, "atten_mask must be .*Byte, got Float"),
     "a mask too small": ({"atten_mask": ones(2, 2).bool()}, "atten_mask of 2 x 2 for 5 queries and 7 keys"),
     "a mask of other heads": ({"atten_mask": ones(B, 3, S, K).bool()}, "atten_mask is for 3 heads"),
     "a mask of other sequences": ({"atten_mask": ones(3, 1, S, K).bool()}, "atten_mask is for 3 sequences"),
@@ -233,9 +233,9 @@ OPTIONAL_OPERANDS = {
         {"query_rope": ones(B, N, S, 2), "key_rope": ones(B, N, K, 3)}, "have other columns a head",
     ),
     "rope of other rows": (
-        {"query_rope": ones(B, N, S, 2), "key_rope": ones(B, N, K - 1, 2)}, "key_rope has 7 in dimension 2, not 6",
+        {"query_rope": ones(B, N, S, 2), "key_rope": ones(B, N, K - 1, 2)}, "key_rope must have 7 in dimension 2, got 6",
     ),
-    "sink": ({"sink": ones(3)}, "sink has 4 in dimension 0, not 3"),
+    "sink": ({"sink": ones(3)}, "sink must have 4 in dimension 0, got 3"),
     "drop mask": ({"keep_prob": 0.5, "dropout_mask": ones(16, dtype=torch.uint8)}, "is for 128 weights"),
 }  # fmt: skip
 

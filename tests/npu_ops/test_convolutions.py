@@ -104,7 +104,7 @@ def test_refusals():
         f(x, w, offset, b, kernel, [1, 1, 0, 1], padding)
     with pytest.raises(RuntimeError, match="four members, not 2, 4 and 4"):
         f(x, w, offset, b, kernel, [1, 1], padding)
-    with pytest.raises(RuntimeError, match="offset has 8 in dimension 1, not 12"):
+    with pytest.raises(RuntimeError, match="offset must have 8 in dimension 1, got 12"):
         f(x, w, offset, b, kernel, stride, padding, modulated=False)
     with pytest.raises(RuntimeError, match="2 channels do not divide into 1 groups and 3 deformable_groups"):
         f(x, w, offset, b, kernel, stride, padding, deformable_groups=3)
@@ -137,9 +137,9 @@ def test_the_operator_of_the_causal_gradients():
 
 def test_refusals_of_the_causal_form():
     x, w = torch.randn(5, 2, 4).npu(), torch.randn(3, 4).npu()
-    with pytest.raises(RuntimeError, match="weight has 3 in dimension 0, not 2"):
+    with pytest.raises(RuntimeError, match="weight must have 3 in dimension 0, got 2"):
         torch_npu.npu_masked_causal_conv1d(x, w[:2])
-    with pytest.raises(RuntimeError, match="mask has 2 in dimension 0, not 5"):
+    with pytest.raises(RuntimeError, match="mask must have 2 in dimension 0, got 5"):
         torch_npu.npu_masked_causal_conv1d(x, w, mask=torch.ones(5, 2).bool().npu())
 
 
@@ -186,7 +186,7 @@ def test_refusals_of_states():
         op(x, weight, states)
     with pytest.raises(ValueError, match="conv_mode pangu needs num_computed_tokens"):
         op(x, weight, states, query_start_loc=starts, conv_mode="pangu")
-    with pytest.raises(RuntimeError, match="cache_indices has 2 in dimension 0, not 3"):
+    with pytest.raises(RuntimeError, match="cache_indices must have 2 in dimension 0, got 3"):
         op(x, weight, states, query_start_loc=starts, cache_indices=torch.zeros(3).int().npu())
     with pytest.raises(ValueError, match="go together"):
         op(x, weight, states, query_start_loc=starts, initial_state_idx=torch.zeros(2).int().npu())

@@ -140,7 +140,7 @@ def test_refusals():
         whole(query, key, value, actual_seq_lengths=lengths)
     with pytest.raises(RuntimeError, match="value has 3 heads, no multiple of the 2 of key"):
         step(query, key, value[:, :3], state[:, :3], actual_seq_lengths=lengths, ssm_state_indices=blocks)
-    with pytest.raises(RuntimeError, match="state has 5 in dimension 2, not 3"):
+    with pytest.raises(RuntimeError, match="state must have 5 in dimension 2, got 3"):
         step(query, key, value, state.mT, actual_seq_lengths=lengths, ssm_state_indices=blocks)
-    with pytest.raises(RuntimeError, match="beta has 6 in dimension 0, not 5"):
+    with pytest.raises(RuntimeError, match="beta must have 6 in dimension 0, got 5"):
         whole(query, key, value, initial_state=state[:3], actual_seq_lengths=lengths, beta=beta[:5])

@@ -119,7 +119,7 @@ def test_the_next_step_with_guesses():
 
 def test_what_does_not_fit_is_refused():
     boxes, number = torch.rand(5, 4).npu(), torch.tensor(0.5).npu()
-    with pytest.raises(RuntimeError, match="scores has 5 in dimension 0, not 4"):
+    with pytest.raises(RuntimeError, match="scores must have 5 in dimension 0, got 4"):
         torch_npu.npu_nms_v4(boxes, boxes[:4, 0], 3, number, number)
     with pytest.raises(NotImplementedError, match="roi_end_mode 1 is not implemented"):
         torch_npu.npu_roi_align(torch.rand(1, 1, 4, 4).npu(), torch.rand(2, 5).npu(), 1.0, 2, 2, 2, 1)
@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_refused():
         torch_npu.npu_roi_align(torch.rand(1, 1, 4, 4).npu(), torch.rand(2, 5).npu(), 1.0, 2, 2, 0, 0)
     one = torch.zeros(4).long().npu()
     step = torch_npu.npu_advance_step_flashattn
-    with pytest.raises(RuntimeError, match="seq_lens is Long, not Int"):
+    with pytest.raises(RuntimeError, match="seq_lens must be Long, got Int"):
         step(one, one[:2, None], one, one.int(), one, one[:, None], 4, 2, 8)
     with pytest.raises(ValueError, match="spec_token and accepted_num go together"):
         step(one, one[:2, None], one, one, one, one[:, None], 4, 2, 8, spec_token=one[:, None])

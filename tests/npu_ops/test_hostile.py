@@ -53,14 +53,14 @@ def test_an_axis_to_quantize_along_exists_and_has_the_scales(device: str) -> Non
     x, scales = torch.rand(8, device=device), torch.rand(8, device=device)
     with pytest.raises(IndexError):
         torch_npu.npu_quantize(x, scales, None, 1, 1)
-    with pytest.raises(RuntimeError, match="npu_quantize: scales has"):
+    with pytest.raises(RuntimeError, match="npu_quantize: scales must have"):
         torch_npu.npu_quantize(x, scales[:3], None, 1, 0)
     assert torch_npu.npu_quantize(x, scales, None, 1, -1).shape == (8,)
 
 
 def test_a_product_of_operands_without_columns() -> None:
     a, b = torch.zeros(3, 0, dtype=torch.int8).npu(), torch.zeros(0, 4, dtype=torch.int8).npu()
-    with pytest.raises(RuntimeError, match="x1_scale has"):
+    with pytest.raises(RuntimeError, match="x1_scale must have"):
         torch.ops.npu.npu_quant_matmul_gelu(a, b, torch.ones(3).npu(), torch.ones(4).npu())
 
 

@@ -95,13 +95,13 @@ def test_doubly_stochastic(outer):
 
 def test_what_does_not_fit_is_refused():
     x, phi, alpha, bias = (t.npu() for t in operands(3))
-    with pytest.raises(RuntimeError, match="npu_mhc_pre: phi has 24 in dimension 0, not 8"):
+    with pytest.raises(RuntimeError, match="npu_mhc_pre: phi must have 24 in dimension 0, got 8"):
         torch_npu.npu_mhc_pre(x, phi[:8], alpha, bias)
     with pytest.raises(ValueError, match="alpha has 1 elements"):
         torch_npu.npu_mhc_pre(x, phi, alpha[:1], bias)
     with pytest.raises(NotImplementedError, match="out_flag 2 is not implemented"):
         torch_npu.npu_mhc_pre(x, phi, alpha, bias, out_flag=2)
-    with pytest.raises(RuntimeError, match="npu_mhc_sinkhorn: x is Float"):
+    with pytest.raises(RuntimeError, match="npu_mhc_sinkhorn: x must be Float"):
         torch_npu.npu_mhc_sinkhorn(torch.zeros(2, 4, 4).half().npu())
     with pytest.raises(ValueError, match="num_iters is 0"):
         torch_npu.npu_mhc_sinkhorn(torch.zeros(2, 4, 4).npu(), num_iters=0)

@@ -195,7 +195,7 @@ def test_the_loss_and_its_gradients(packed, sparse):
 def test_what_does_not_fit_is_refused():
     q, k, w = torch.randn(2, 3, 4, 6).npu(), torch.randn(2, 5, 1, 6).npu(), torch.randn(2, 3, 4).npu()
     index = torch_npu.npu_lightning_indexer
-    with pytest.raises(RuntimeError, match="npu_lightning_indexer: weights has 4 in dimension 2, not 3"):
+    with pytest.raises(RuntimeError, match="npu_lightning_indexer: weights must have 4 in dimension 2, got 3"):
         index(q, k, w[..., :3])
     with pytest.raises(RuntimeError, match="key has 5 columns, not the 6 of query"):
         index(q, k[..., :5], w)

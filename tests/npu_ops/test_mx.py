@@ -386,19 +386,19 @@ def test_what_does_not_fit_is_refused():
         quant(x, dst_type=290)
     with pytest.raises(ValueError, match='round_mode is one of "rint", not "floor"'):
         quant(x, dst_type=E4M3, round_mode="floor")
-    with pytest.raises(ValueError, match="block_size 33 is a multiple of 32"):
+    with pytest.raises(ValueError, match="block_size 33 must be a multiple of 32"):
         quant(x, block_size=33)
     with pytest.raises(ValueError, match="scale_alg 1 goes with 8-bit types"):
         quant(x, scale_alg=1)
     with pytest.raises(NotImplementedError, match="scale_alg 2 is implemented for dst_type_max above 6"):
         quant(x, scale_alg=2)
-    with pytest.raises(RuntimeError, match="the last dimension, 63, is even"):
+    with pytest.raises(RuntimeError, match="the last dimension, 63, must be even"):
         quant(x[:, :63])
-    with pytest.raises(RuntimeError, match="the operand is Float or Half or BFloat16, not Int"):
+    with pytest.raises(RuntimeError, match="the operand must be Float or Half or BFloat16, got Int"):
         quant(x.int())
     with pytest.raises(ValueError, match="max_low_bound"):
         quant(x, max_low_bound=1.0)
-    with pytest.raises(RuntimeError, match="mxscale has 1 in dimension 1, not 2"):
+    with pytest.raises(RuntimeError, match="mxscale must have 1 in dimension 1, got 2"):
         torch_npu.npu_anti_mx_quant(x.to(torch.float8_e4m3fn), torch.zeros(4, 2, 2).byte().npu())
     with pytest.raises(NotImplementedError, match="dst_dtype 296 is not implemented"):
         torch_npu.npu_kronecker_quant(x.view(4, 8, 8), x[:, :8], x[:8, :8], dst_dtype=E2M1)

@@ -185,7 +185,9 @@ def test_what_does_not_fit_is_refused():
         torch_npu.npu_nsa_compress(x, w, 4, 2)
     with pytest.raises(ValueError, match="actual_seq_len ends with 5, rows are 6"):
         torch_npu.npu_nsa_compress(x, w, 4, 2, actual_seq_len=[5])
-    with pytest.raises(RuntimeError, match="weight has 4 in dimension 0, not 3|weight has 3 in dimension 0, not 4"):
+    with pytest.raises(
+        RuntimeError, match="weight must have 4 in dimension 0, got 3|weight must have 3 in dimension 0, got 4"
+    ):
         torch_npu.npu_nsa_compress(x, w, 3, 2, actual_seq_len=[6])
     q = torch.randn(6, 4, 3).npu()
     lists = {"actual_seq_qlen": [6], "actual_cmp_seq_kvlen": [6], "actual_sel_seq_kvlen": [2]}

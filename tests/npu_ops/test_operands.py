@@ -98,11 +98,14 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
     "gate: too few": ("k is 2, but k_group 1", lambda: gate(k_group=1, group_count=8)),
     "gate: one table": ("input_ids and tid2eid go together", lambda: gate(input_ids=i(0, 1, 2))),
     "gate: ids": (
-        "input_ids has 3 elements, not 2",
+        "input_ids must have 3 elements, got 2",
         lambda: gate(input_ids=i(0, 1), tid2eid=i(0, 1).reshape(1, 2)),
     ),
-    "gate: bias": ("bias has 8 in dimension 0, not 4", lambda: gate(bias=r(4))),
-    "gate: fp64": ("x is Float or Half or BFloat16, not Double", lambda: f.npu_moe_gating_top_k(r(3, 8).double(), 2)),
+    "gate: bias": ("bias must have 8 in dimension 0, got 4", lambda: gate(bias=r(4))),
+    "gate: fp64": (
+        "x must be Float or Half or BFloat16, got Double",
+        lambda: f.npu_moe_gating_top_k(r(3, 8).double(), 2),
+    ),
     "route: row_idx_type": ("row_idx_type 7", lambda: route(row_idx_type=7)),
     "route: counts": ("expert_tokens_num_type 9", lambda: route(expert_tokens_num_type=9)),
     "route: x_dtype": ("x_dtype is not implemented", lambda: route(x_dtype=5)),
@@ -110,8 +113,8 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
     "route: range below": (r"active_expert_range is \[-2, 3\]", lambda: route(active_expert_range=[-2, 3])),
     "route: no experts": ("give active_expert_range or expert_num", lambda: route(expert_num=-1)),
     "route: capacity": ("needs expert_capacity, not -1", lambda: route(drop_pad_mode=1)),
-    "route: scale": ("scale has 2 elements, not 7", lambda: route(scale=r(7))),
-    "route: smooth": ("scale has 6 or 24 elements, not 12", lambda: route(scale=r(2, 6), quant_mode=1)),
+    "route: scale": ("scale must have 2 elements, got 7", lambda: route(scale=r(7))),
+    "route: smooth": ("scale must have 6 or 24 elements, got 12", lambda: route(scale=r(2, 6), quant_mode=1)),
     "route: offset": ("offset goes with quant_mode 0", lambda: route(offset=r(1))),
     "reroute: idx_type": ("idx_type 9", lambda: reroute(idx_type=9)),
     "reroute: type": ("expert_token_num_type 2", lambda: reroute(expert_token_num_type=2)),
@@ -129,15 +132,15 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         lambda: f.npu_moe_token_permute_with_routing_map(r(4, 6), MAP.npu(), num_out_tokens=24, drop_and_pad=True),
     ),
     "map gradient": (
-        "experts_num is 0|routing_map has 0 in dimension 1",
+        "experts_num is 0|routing_map must have 0 in dimension 1",
         lambda: f.npu_moe_token_permute_with_routing_map_grad(r(8, 6), r(8), i(*PLACES), MAP.npu(), 0, 4, True),
     ),
     "unmap: columns": (
-        "permuted_tokens has 5 in dimension 1, not 6",
+        "permuted_tokens must have 5 in dimension 1, got 6",
         lambda: f.npu_moe_token_unpermute_with_routing_map(r(8, 6), i(*PLACES), [4, 5], routing_map=MAP.npu()),
     ),
     "unmap: tokens": (
-        "routing_map has 2 in dimension 0, not 4",
+        "routing_map must have 2 in dimension 0, got 4",
         lambda: f.npu_moe_token_unpermute_with_routing_map(r(8, 6), i(*PLACES), [2, 6], routing_map=MAP.npu()),
     ),
     "permute gradient": (
@@ -158,7 +161,7 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
     ),
     # caches
     "pages: columns": (
-        "key_cache has 8 in dimension 3, not 4",
+        "key_cache must have 8 in dimension 3, got 4",
         lambda: f.npu_scatter_pa_kv_cache(
             r(2, 2, 8), r(2, 2, 8), r(3, 4, 2, 4), r(3, 4, 2, 8), i(0, 1), cache_mode="Norm"
         ),
@@ -167,17 +170,20 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         r"the rows \(Float\) and key_cache \(Half\) must have one type",
         lambda: f.npu_scatter_pa_cache(r(2, 2, 8), i(0, 1), key_cache=r(3, 4, 2, 8).half()),
     ),
-    "latent: short index": ("index has 6 elements, not 4", lambda: latent("PA", 4, r(3, 2, 1, 32), r(3, 2, 1, 64))),
+    "latent: short index": (
+        "index must have 6 elements, got 4",
+        lambda: latent("PA", 4, r(3, 2, 1, 32), r(3, 2, 1, 64)),
+    ),
     "latent: parts of a view": (
         "k_cache in the mode PA_NZ .* must be contiguous",
         lambda: latent("PA_NZ", 6, r(3, 2, 1, 96)[..., :32], r(3, 2, 1, 64)),
     ),
     "latent: columns": (
-        "ckv_cache has 64 in dimension 3, not 32",
+        "ckv_cache must have 64 in dimension 3, got 32",
         lambda: latent("PA", 6, r(3, 2, 1, 32), r(3, 2, 1, 32)),
     ),
-    "rope: short": ("indices has 2 elements, not 1", lambda: rope(i(0))),
-    "rope: pages": ("indices has 6 elements, not 2", lambda: rope(i(0, 1), "page")),
+    "rope: short": ("indices must have 2 elements, got 1", lambda: rope(i(0))),
+    "rope: pages": ("indices must have 6 elements, got 2", lambda: rope(i(0, 1), "page")),
     "rope: splits": ("size_splits gives key and value 16 and 32", lambda: rope(i(0, 5), splits=(16, 16, 32))),
     "rope: negative": ("size_splits has -32", lambda: rope(i(0, 5), splits=(80, -32, 16))),
     "rope: cache": ("k_cache has 1 sequences, x 2", lambda: rope(i(0, 5), cache=(1, 8, 1, 16))),
@@ -190,7 +196,7 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         lambda: f.scatter_update(r(2, 3, 6, 4), i(1, 4), r(2, 3, 2, 4).int(), -2),
     ),
     "list: mask": (
-        "mask has 2 elements, not 1",
+        "mask must have 2 elements, got 1",
         lambda: f.npu_scatter_list_([r(2, 4, 3), r(2, 4, 3)], i(0, 0), r(2, 2, 1, 3), i(1).byte()),
     ),
     "list: batch": (
@@ -199,7 +205,7 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
     ),
     "mrope: heads": ("head_size is 0", lambda: mrope(head_size=0)),
     "mrope: head size": ("cos_sin_cache has 8 columns", lambda: mrope(head_size=5)),
-    "mrope: tokens": ("query has 2 in dimension 0, not 3", lambda: mrope(i(0, 1))),
+    "mrope: tokens": ("query must have 2 in dimension 0, got 3", lambda: mrope(i(0, 1))),
     "mrope: sections": (
         "mrope_section adds up to 3, not to the 4",
         lambda: mrope(torch.zeros(3, 3).long().npu(), mrope_section=[1, 1, 1]),
@@ -234,31 +240,37 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         ),
     ),
     "pages: negative": ("a length is not negative", lambda: pages([-5, 2])),
-    "pages: rows of the table": ("block_table has 2 in dimension 0, not 1", lambda: pages([1, 2], rows=1)),
-    "pages: a table of floats": ("block_table is Int or Long, not Float", lambda: pages([1, 2], table=r(2, 2))),
+    "pages: rows of the table": ("block_table must have 2 in dimension 0, got 1", lambda: pages([1, 2], rows=1)),
+    "pages: a table of floats": ("block_table must be Int or Long, got Float", lambda: pages([1, 2], table=r(2, 2))),
     "parts: logarithms": (
-        "lse has 6 in dimension 0, not 5",
+        "lse must have 6 in dimension 0, got 5",
         lambda: f.npu_attention_update([r(6), r(5)], [r(6, 8)] * 2, 0),
     ),
     "parts: rows": (
-        "local_out has 6 in dimension 0, not 1",
+        "local_out must have 6 in dimension 0, got 1",
         lambda: f.npu_attention_update([r(6)] * 2, [r(6, 8), r(1, 8)], 0),
     ),
     # quantization and products
     "rms quant": (r"gamma has sizes \[4\]", lambda: f.npu_rms_norm_quant(r(3, 8), r(4), r(8), r(1), q8(1))),
     "rms quant: one": (r"gamma has sizes \[1\]", lambda: f.npu_rms_norm_quant_v2(r(3, 8), r(1), r(1))),
-    "rms quant: beta": ("beta has 8 elements, not 5", lambda: f.npu_rms_norm_quant(r(3, 8), r(8), r(5), r(1), q8(1))),
-    "group quant": ("scale has 2 in dimension 0, not 3", lambda: f.npu_group_quant(r(5, 8), r(3, 8), i(2, 5))),
+    "rms quant: beta": (
+        "beta must have 8 elements, got 5",
+        lambda: f.npu_rms_norm_quant(r(3, 8), r(8), r(5), r(1), q8(1)),
+    ),
+    "group quant": ("scale must have 2 in dimension 0, got 3", lambda: f.npu_group_quant(r(5, 8), r(3, 8), i(2, 5))),
     "swiglu quant": ("x has 1 dimensions", lambda: f.npu_swiglu_quant(r(8))),
     "dequant swiglu quant": ("x has 1 dimensions", lambda: f.npu_dequant_swiglu_quant(r(8))),
     "quant max": ("x has no elements", lambda: f.npu_quant_max(r(0, 8), r(1))),
-    "quant max: groups": ("scale has 2 elements, not 1", lambda: f.npu_quant_max(r(5, 8), r(1), group_list=i(2, 5))),
+    "quant max: groups": (
+        "scale must have 2 elements, got 1",
+        lambda: f.npu_quant_max(r(5, 8), r(1), group_list=i(2, 5)),
+    ),
     "grouped add": (
-        "weight has 5 in dimension 0, not 3",
+        "weight must have 5 in dimension 0, got 3",
         lambda: f.npu_grouped_matmul_add(r(2, 4, 6), r(5, 4).half(), r(3, 6).half(), i(2, 5)),
     ),
     "grouped add: groups": (
-        "input has 72 elements, not 48",
+        "input must have 72 elements, got 48",
         lambda: f.npu_grouped_matmul_add_(r(2, 4, 6), r(5, 4).half(), r(5, 6).half(), i(2, 3, 5)),
     ),
     "lora: layer": ("layer_idx is 5 of 1 layers", lambda: lora(layer_idx=5)),
@@ -279,11 +291,11 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         lambda: npu.npu_binary_cross_entropy_with_logits_backward(r(), r(2, 3), r(2, 3), r(2), None, 1),
     ),
     "layer norm gradient: rstd": (
-        "rstd has 2 elements, not 3",
+        "rstd must have 2 elements, got 3",
         lambda: npu.npu_add_layer_norm_backward(r(2, 4), r(2, 4), r(2, 4), r(3, 1), r(2, 1), r(4), None),
     ),
     "layer norm gradient: gradient": (
-        "dy_opt has 2 in dimension 0, not 3",
+        "dy_opt must have 2 in dimension 0, got 3",
         lambda: npu.npu_add_layer_norm_backward(r(3, 4), r(2, 4), r(2, 4), r(2, 1), r(2, 1), r(4), None),
     ),
     "kl_div target gradient": (

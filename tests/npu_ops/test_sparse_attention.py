@@ -341,9 +341,9 @@ def test_what_does_not_fit_is_refused():
     op = torch_npu.npu_sparse_flash_attention
     with pytest.raises(ValueError, match="attention_mode 2 goes with query_rope and key_rope"):
         op(o["q"], o["k"], o["v"], index, 1.0, attention_mode=2)
-    with pytest.raises(RuntimeError, match="sparse_indices has 3 in dimension 1, not 2"):
+    with pytest.raises(RuntimeError, match="sparse_indices must have 3 in dimension 1, got 2"):
         op(o["q"], o["k"], o["v"], index[:, :2], 1.0)
-    with pytest.raises(RuntimeError, match="sparse_indices is Int or Long, not Float"):
+    with pytest.raises(RuntimeError, match="sparse_indices must be Int or Long, got Float"):
         op(o["q"], o["k"], o["v"], index.float(), 1.0)
     with pytest.raises(ValueError, match="sparse_block_size is 0"):
         op(o["q"], o["k"], o["v"], index, 1.0, sparse_block_size=0)
@@ -352,10 +352,10 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(RuntimeError, match="num_key_value_heads is 1, key has 2 heads"):
         block(q, q, q, mask, [2, 2], q_input_layout="BNSD", kv_input_layout="BNSD")
     named = {"q_input_layout": "BNSD", "kv_input_layout": "BNSD", "num_key_value_heads": 2}
-    with pytest.raises(RuntimeError, match="block_sparse_mask has 4 in dimension 2, not 2"):
+    with pytest.raises(RuntimeError, match="block_sparse_mask must have 4 in dimension 2, got 2"):
         block(q, q, q, mask, [1, 2], **named)
     with pytest.raises(ValueError, match="actual_seq_lengths and actual_seq_lengths_kv go together"):
         block(q, q, q, mask, [2, 2], actual_seq_lengths=[4], **named)
-    with pytest.raises(RuntimeError, match="value_ij has 4 in dimension 3, not 3"):
+    with pytest.raises(RuntimeError, match="value_ij must have 4 in dimension 3, got 3"):
         five = torch.randn(1, 1, 2, 4, 3).npu()
         torch_npu.npu_fused_floyd_attention(five, five, five[:, :, :, :3], five, five)

@@ -43,5 +43,5 @@ def test_types():
     expected = reference(x.half().float(), h_res, h_out.half().float(), h_post).half()
     assert out.dtype == torch.float16
     torch.testing.assert_close(out, expected, rtol=1e-3, atol=1e-3)
-    with pytest.raises(RuntimeError, match="h_post has 4 in dimension 1, not 3"):
+    with pytest.raises(RuntimeError, match="h_post must have 4 in dimension 1, got 3"):
         torch_npu.npu_mhc_post(x, h_res, h_out, h_post[:, :3])

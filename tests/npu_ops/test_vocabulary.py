@@ -186,7 +186,7 @@ def test_refusals_of_the_choice():
         choice(logits, k, p, post_sample="other")
     with pytest.raises(NotImplementedError, match="q of seeds and offsets"):
         choice(logits, k, p, q=torch.ones(2, 2).long().npu(), post_sample="multiNomial")
-    with pytest.raises(RuntimeError, match="top_k has 2 in dimension 0, not 1"):
+    with pytest.raises(RuntimeError, match="top_k must have 2 in dimension 0, got 1"):
         choice(logits, k[:1], p)
-    with pytest.raises(RuntimeError, match="q has 4 in dimension 1, not 3"):
+    with pytest.raises(RuntimeError, match="q must have 4 in dimension 1, got 3"):
         choice(logits, k, p, q=torch.ones(2, 3).npu())

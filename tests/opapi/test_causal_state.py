@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused(npu):
     starts = ints([0, 2, 6])
     for changed, words in (
         ({"queryStartLoc": None}, "queryStartLoc is needed"),
-        ({"cacheIndices": ints([0, 1, 2])}, r"cacheIndices has sizes \[3\], \[2\] are expected"),
+        ({"cacheIndices": ints([0, 1, 2])}, r"cacheIndices must have sizes \[2\], got \[3\]"),
         ({"convMode": 1}, "convMode 1 needs numComputedTokens"),
         ({"convMode": 2}, "convMode 2 is not implemented"),
         ({"initialStateIdx": ints([0, 0])}, "go together"),

@@ -93,7 +93,7 @@ def test_best_keys_of_packed_sequences_and_their_gradients(npu, dtype, mode):
     compare(npu, "aclnnLightningIndexerGrad", flat, expected, **NEAR[dtype])
     for changed, words in (
         ({"sparseCount": 0}, "sparseCount is 0"),
-        ({"weights": w[:, :3].contiguous()}, r"weights has sizes \[8, 3\]"),
+        ({"weights": w[:, :3].contiguous()}, r"weights must have sizes .*got \[8, 3\]"),
         ({"actualSeqLengthsKeyOptional": None}, "the keys' lengths are needed"),
         ({"sparseMode": 1}, "sparseMode 1 is not implemented"),
     ):
@@ -127,7 +127,7 @@ def test_best_keys_of_quantized_operands(npu, dtype):
     op, results = "aclnnQuantLightningIndexer", {"out": expected.unsqueeze(2)}
     compare(npu, op, inputs, results)
     refused(npu, op, inputs | {"queryQuantMode": 3}, results, "queryQuantMode 3 is not implemented; 0 is")
-    refused(npu, op, inputs | {"keyDequantScale": sk[:, :3]}, results, "keyDequantScale has sizes")
+    refused(npu, op, inputs | {"keyDequantScale": sk[:, :3]}, results, "keyDequantScale must have sizes")
 
 
 def softmax_of(q, k, scale):
@@ -202,7 +202,7 @@ def test_the_loss_of_the_indexer_and_its_gradients(npu, dtype, packed, sparse):
     op = "aclnnDenseLightningIndexerGradKLLoss"
     compare(npu, op, inputs, expected, **near)
     refused(npu, op, inputs | {"queryRope": None}, expected, "queryRope and keyRope go together")
-    refused(npu, op, inputs | {"softmaxSum": rand(3)}, expected, "softmaxSum has sizes")
+    refused(npu, op, inputs | {"softmaxSum": rand(3)}, expected, "softmaxSum must have sizes")
     lse = {
         "queryIndex": flat(qi),
         "keyIndex": flat(ki),
@@ -219,5 +219,5 @@ def test_the_loss_of_the_indexer_and_its_gradients(npu, dtype, packed, sparse):
         "aclnnDenseLightningIndexerSoftmaxLse",
         lse,
         {"softmaxMaxOut": rand(2)} | {"softmaxSumOut": rand(2)},
-        "softmaxMax has sizes",
+        "softmaxMax must have sizes",
     )

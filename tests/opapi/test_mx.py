@@ -449,10 +449,10 @@ def test_what_does_not_fit_is_refused_at_once(npu):
     op = "aclnnDynamicMxQuantV3"
     refused(npu, op, quant | {"dstType": 35}, out, "the type 35 is not that of the result, 36")
     refused(npu, op, quant | {"axis": 2}, out, "axis 2 is no dimension of 2")
-    refused(npu, op, quant | {"blocksize": 33}, out, "block size 33 is a multiple of 32")
+    refused(npu, op, quant | {"blocksize": 33}, out, "block size 33 must be a multiple of 32")
     refused(npu, op, quant | {"roundModeOptional": "floor"}, out, 'rounding "floor" is not rint')
     refused(npu, op, quant | {"scaleAlg": 2}, out, "scaleAlg 2 goes with float4_e2m1")
-    refused(npu, op, quant | {"maxLowBound": 1.0}, out, "maxLowBound 1 is positive and goes with scaleAlg 1")
+    refused(npu, op, quant | {"maxLowBound": 1.0}, out, "maxLowBound 1 must be positive and goes with scaleAlg 1")
     refused(npu, op, quant | {"x": x.double()}, out, "parameter x has data type float64")
     refused(npu, op, quant, out | {"mxscaleOut": scale[:3]}, r"mxscaleOut has the sizes \[3, 1, 2\], \[4, 1, 2\]")
     refused(npu, op, quant, out | {"yOut": y[:3]}, r"yOut has the sizes \[3, 64\]")

@@ -8,20 +8,16 @@ constexpr size_t kPicture = 4;  // dimensions of a batch of pictures, which CANN
 c10::intrusive_ptr<c10::StorageImpl> make(c10::StorageImpl::use_byte_size_t, c10::SymInt bytes, c10::DataPtr data,
                                           c10::Allocator* allocator, bool resizable) {
   if (!data && allocator) data = allocator->allocate(bytes.expect_int());
-  return c10::make_intrusive<NPUStorageImpl>(c10::StorageImpl::use_byte_size_t(), std::move(bytes), std::move(data),
-                                             allocator, resizable);
+  auto made = c10::make_intrusive<NPUStorageImpl>(c10::StorageImpl::use_byte_size_t(), std::move(bytes),
+                                                  std::move(data), allocator, resizable);
+  made->describe_as_bytes();
+  return made;
 }
 
 // What PyTorch makes by itself (UntypedStorage, torch.load) has a description too.
 const bool registered = (c10::SetStorageImplCreate(c10::DeviceType::PrivateUse1, &make), true);
 
 }  // namespace
-
-NPUStorageImpl::NPUStorageImpl(use_byte_size_t, c10::SymInt bytes, c10::DataPtr data, c10::Allocator* allocator,
-                               bool resizable)
-    : c10::StorageImpl(use_byte_size_t(), std::move(bytes), std::move(data), allocator, resizable) {
-  describe({static_cast<int64_t>(nbytes())}, {1}, caffe2::TypeMeta::Make<uint8_t>());
-}
 
 NPUStorageImpl::~NPUStorageImpl() = default;
 

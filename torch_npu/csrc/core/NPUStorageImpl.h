@@ -28,12 +28,13 @@ struct NPUStorageDesc {
 };
 
 struct NPU_API NPUStorageImpl : c10::StorageImpl {
-  // Described as its bytes.
-  NPUStorageImpl(use_byte_size_t, c10::SymInt bytes, c10::DataPtr data, c10::Allocator* allocator, bool resizable);
+  // Without a description: one of the two below follows. Not in the constructor, for a tensor's memory is described once its strides are known.
+  using c10::StorageImpl::StorageImpl;
   ~NPUStorageImpl() override;
 
   // A new tensor's memory, in the format ND.
   void describe(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta type);
+  void describe_as_bytes() { describe({static_cast<int64_t>(nbytes())}, {1}, caffe2::TypeMeta::Make<uint8_t>()); }
 
   NPUStorageDesc npu_desc_;
 };

@@ -129,8 +129,10 @@ c10::DataPtr pointer_to(const std::shared_ptr<Sent>& sent) {
 
 // A storage that another process sees cannot grow where it is: its memory ends where the owner's does.
 c10::intrusive_ptr<c10::StorageImpl> fixed_storage(uint64_t bytes, c10::DataPtr data) {
-  return c10::make_intrusive<torch_npu::NPUStorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
-                                                        device_allocator(), false);
+  auto made = c10::make_intrusive<torch_npu::NPUStorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                             std::move(data), device_allocator(), false);
+  made->describe_as_bytes();
+  return made;
 }
 
 std::shared_ptr<Sent> sent_of(const c10::Storage& storage) {

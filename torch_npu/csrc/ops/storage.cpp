@@ -82,8 +82,10 @@ at::Tensor& set_tensor_(at::Tensor& self, const at::Tensor& source) {
 }
 
 at::Tensor& set_(at::Tensor& self) {
-  c10::Storage storage(c10::make_intrusive<torch_npu::NPUStorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), 0, device_allocator()->allocate(0), device_allocator(), true));
+  auto empty = c10::make_intrusive<torch_npu::NPUStorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), 0, device_allocator()->allocate(0), device_allocator(), true);
+  empty->describe_as_bytes();
+  c10::Storage storage(std::move(empty));
   return set_storage_offset_(self, std::move(storage), 0, {0}, {});
 }
 

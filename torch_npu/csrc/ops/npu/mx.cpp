@@ -96,7 +96,7 @@ void check_mx(const char* op, const at::Tensor& x, const MxForm& f, std::initial
   if (four) {
     check_word(op, "round_mode", f.round, {"rint", "floor", "round"});
     TORCH_SYM_CHECK((x.sym_size(-1) % 2).sym_eq(0), op, ": the last dimension, ", x.sym_size(-1),
-                    ", is even for 4-bit types");
+                    ", must be even for 4-bit types");
   } else {
     check_word(op, "round_mode", f.round, {"rint"});
   }
@@ -105,7 +105,7 @@ void check_mx(const char* op, const at::Tensor& x, const MxForm& f, std::initial
   TORCH_CHECK_VALUE(f.alg != 2 || e.mantissa == 1, op, ": scale_alg 2 goes with float4_e2m1");
   TORCH_CHECK_VALUE(f.largest == 0 || f.alg == 2, op, ": dst_type_max ", f.largest, " goes with scale_alg 2");
   TORCH_CHECK_VALUE(f.least == 0 || (f.alg == 1 && f.least > 0), op, ": max_low_bound ", f.least,
-                    " is positive and goes with scale_alg 1");
+                    " must be positive and goes with scale_alg 1");
 }
 
 void check_mx_blocks(const at::Tensor& input, int64_t axis, int64_t block, const MxForm& form) {
@@ -113,8 +113,8 @@ void check_mx_blocks(const at::Tensor& input, int64_t axis, int64_t block, const
   check_mx(op, input, form, {0, 1, 2});
   refuse_rounded_exponent(op, form);
   TORCH_CHECK_VALUE(block > 0 && block <= 1024 && block % 32 == 0, op, ": block_size ", block,
-                    " is a multiple of 32 up to 1024");
-  TORCH_CHECK_VALUE(form.alg != 2 || block == 32, op, ": block_size ", block, " is 32 with scale_alg 2");
+                    " must be a multiple of 32 up to 1024");
+  TORCH_CHECK_VALUE(form.alg != 2 || block == 32, op, ": block_size ", block, " must be 32 with scale_alg 2");
   wrap(input, axis);
 }
 
@@ -129,7 +129,7 @@ void check_mx_squares(const at::Tensor& input, const MxForm& form) {
   need_dims(op, "input", input, {2, 3});
   check_mx(op, input, form, {0, 2});
   TORCH_CHECK_VALUE(form.largest == 0 || form.largest == 6 || form.largest == 7, op, ": dst_type_max ", form.largest,
-                    " is 0, 6 or 7");
+                    " must be 0, 6 or 7");
 }
 
 void check_mx_levels(const at::Tensor& input, const OptionalTensor& smooth, std::string_view round) {
@@ -183,7 +183,7 @@ void check_mx_gate(const at::Tensor& x, const OptionalTensor& groups, const MxGa
   need_type(op, "x", x, {at::kHalf, at::kBFloat16});
   check_mx(op, x, form, {0, 1});
   TORCH_SYM_CHECK((x.sym_size(-1) % (of_four_bits(op, form.type) && dim == last ? 4 : 1)).sym_eq(0), op,
-                  ": the last dimension of x, ", x.sym_size(-1), ", is a multiple of 4 for 4-bit types");
+                  ": the last dimension of x, ", x.sym_size(-1), ", must be a multiple of 4 for 4-bit types");
 }
 
 void check_mx_gate_twice(const char* op, const at::Tensor& x, const OptionalTensor& gradient,
@@ -193,7 +193,7 @@ void check_mx_gate_twice(const char* op, const at::Tensor& x, const OptionalTens
   TORCH_CHECK_VALUE(form.largest == 0, op, ": dst_type_max ", form.largest, " is not 0");
   const int64_t even = of_four_bits(op, form.type) && !given(gradient) ? 4 : 2;
   TORCH_SYM_CHECK((x.sym_size(-1) % even).sym_eq(0), op, ": the last dimension of x, ", x.sym_size(-1),
-                  ", is a multiple of ", even);
+                  ", must be a multiple of ", even);
   need_list(op, "group_index", ends);
   if (given(ends)) need_dims(op, "x", x, {2});
   if (!given(gradient)) return;
@@ -231,9 +231,9 @@ void check_kronecker(const at::Tensor& x, const at::Tensor& left, const at::Tens
   need_same_type(op, "x", x, "kronecker_p1", left);
   need_same_type(op, "x", x, "kronecker_p2", right);
   const double ratio = clip.value_or(1);
-  TORCH_CHECK_VALUE(ratio > 0 && ratio <= 1, op, ": clip_ratio is above 0 and at most 1, not ", ratio);
+  TORCH_CHECK_VALUE(ratio > 0 && ratio <= 1, op, ": clip_ratio must be above 0 and at most 1, got ", ratio);
   TORCH_SYM_CHECK((x.sym_size(2) % 8).sym_eq(0), op, ": the last dimension of x, ", x.sym_size(2),
-                  ", is a multiple of 8");
+                  ", must be a multiple of 8");
 }
 
 // int8 where none is named; the vendor's quint4x2 is eight 4-bit integers in an int32.
@@ -258,7 +258,7 @@ void check_rotate_quant(const at::Tensor& x, const at::Tensor& rotation, const O
   need_sizes(op, "rotation", rotation, {rotation.sym_size(0), rotation.sym_size(0)});
   need_same_type(op, "x", x, "rotation", rotation);
   TORCH_SYM_CHECK((x.sym_size(-1) % rotation.sym_size(0)).sym_eq(0), op, ": the last dimension of x, ", x.sym_size(-1),
-                  ", is a multiple of the rotation's ", rotation.sym_size(0));
+                  ", must be a multiple of the rotation's ", rotation.sym_size(0));
   need_sizes(op, "alpha", alpha, {1});
   if (!whole(form.type)) {
     TORCH_CHECK_NOT_IMPLEMENTED(form.type != 297, op, ": float4_e1m2 is not implemented");
@@ -271,7 +271,7 @@ void check_rotate_quant(const at::Tensor& x, const at::Tensor& rotation, const O
   TORCH_CHECK_VALUE(!given(alpha) && form.alg == 0 && form.largest == 0, op,
                     ": alpha, scale_alg and dst_type_max go with floating elements");
   TORCH_SYM_CHECK((x.sym_size(1) % 8).sym_eq(0), op, ": the last dimension of x, ", x.sym_size(1),
-                  ", is a multiple of 8");
+                  ", must be a multiple of 8");
 }
 
 at::Tensor rotated_as(const at::Tensor& y, int64_t type) { return whole(type) ? y : as_elements(y, type); }

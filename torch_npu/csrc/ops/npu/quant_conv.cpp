@@ -25,7 +25,7 @@ void check_quant_conv2d(const at::Tensor& input, const at::Tensor& weight, const
   for (const auto& [name, list, least] :
        {std::tuple{"strides", strides, 1}, {"pads", pads, 0}, {"dilations", dilations, 1}}) {
     TORCH_CHECK_VALUE(list.size() == 2 && list[0] >= least && list[1] >= least, op, ": ", name, " ", list,
-                      " are two numbers, at least ", least);
+                      " must be two numbers, at least ", least);
   }
   TORCH_CHECK_VALUE(groups >= 1, op, ": groups ", groups, " is not positive");
   const c10::SymInt channels = weight.sym_size(0);

@@ -26,16 +26,16 @@ bool any_size(const c10::SymInt& size) { return size.maybe_as_int() == -1; }
 }  // namespace
 
 void need_dims(const char* op, const char* name, const at::Tensor& t, std::initializer_list<int64_t> dims) {
-  TORCH_CHECK(std::find(dims.begin(), dims.end(), t.dim()) != dims.end(), op, ": ", name, " has ", joined(dims, " or "),
-              " dimensions, not ", t.dim());
+  TORCH_CHECK(std::find(dims.begin(), dims.end(), t.dim()) != dims.end(), op, ": ", name, " must have ",
+              joined(dims, " or "), " dimensions, got ", t.dim());
 }
 
 void need_sizes(const char* op, const char* name, const at::Tensor& t, const Sizes& sizes) {
   need_dims(op, name, t, {static_cast<int64_t>(sizes.size())});
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (any_size(sizes[d])) continue;
-    TORCH_SYM_CHECK(t.sym_size(static_cast<int64_t>(d)).sym_eq(sizes[d]), op, ": ", name, " has ", sizes[d],
-                    " in dimension ", d, ", not ", t.sym_size(static_cast<int64_t>(d)));
+    TORCH_SYM_CHECK(t.sym_size(static_cast<int64_t>(d)).sym_eq(sizes[d]), op, ": ", name, " must have ", sizes[d],
+                    " in dimension ", d, ", got ", t.sym_size(static_cast<int64_t>(d)));
   }
 }
 
@@ -45,7 +45,7 @@ void need_sizes(const char* op, const char* name, const OptionalTensor& t, const
 
 void need_kernel_size(const char* op, const at::Tensor& weight, at::IntArrayRef kernel) {
   const auto dims = static_cast<int64_t>(kernel.size());
-  TORCH_CHECK(weight.dim() == dims + 2, op, ": the weight has ", weight.dim(), " dimensions, not ", dims + 2);
+  TORCH_CHECK(weight.dim() == dims + 2, op, ": the weight must have ", dims + 2, " dimensions, got ", weight.dim());
   for (int64_t d = 0; d < dims; ++d) {
     TORCH_SYM_CHECK(weight.sym_size(d + 2).sym_eq(kernel[static_cast<size_t>(d)]), op, ": kernel_size is ", kernel,
                     ", the weight's ", weight.sym_sizes().slice(2));
@@ -68,13 +68,13 @@ void need_elements(const char* op, const char* name, const OptionalTensor& t, co
   const c10::SymInt has = t->sym_numel();
   c10::SymBool right = has.sym_eq(counts[0]);
   for (size_t i = 1; i < counts.size(); ++i) right = right.sym_or(has.sym_eq(counts[i]));
-  TORCH_SYM_CHECK(right, op, ": ", name, " has ", joined(counts, " or "), " elements, not ", has);
+  TORCH_SYM_CHECK(right, op, ": ", name, " must have ", joined(counts, " or "), " elements, got ", has);
 }
 
 void need_type(const char* op, const char* name, const OptionalTensor& t, std::initializer_list<at::ScalarType> types) {
   if (!given(t)) return;
-  TORCH_CHECK(std::find(types.begin(), types.end(), t->scalar_type()) != types.end(), op, ": ", name, " is ",
-              joined(types, " or "), ", not ", t->scalar_type());
+  TORCH_CHECK(std::find(types.begin(), types.end(), t->scalar_type()) != types.end(), op, ": ", name, " must be ",
+              joined(types, " or "), ", got ", t->scalar_type());
 }
 
 void need_integers(const char* op, const char* name, const OptionalTensor& t) {
