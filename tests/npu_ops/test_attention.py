@@ -233,7 +233,8 @@ OPTIONAL_OPERANDS = {
         {"query_rope": ones(B, N, S, 2), "key_rope": ones(B, N, K, 3)}, "have other columns a head",
     ),
     "rope of other rows": (
-        {"query_rope": ones(B, N, S, 2), "key_rope": ones(B, N, K - 1, 2)}, "key_rope must have 7 in dimension 2, got 6",
+        {"query_rope": ones(B, N, S, 2), "key_rope": ones(B, N, K - 1, 2)},
+        "key_rope must have 7 in dimension 2, got 6",
     ),
     "sink": ({"sink": ones(3)}, "sink must have 4 in dimension 0, got 3"),
     "drop mask": ({"keep_prob": 0.5, "dropout_mask": ones(16, dtype=torch.uint8)}, "is for 128 weights"),
