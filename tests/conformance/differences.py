@@ -17,6 +17,8 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
+from tests.conformance.ending import settle
+
 CASES: dict[str, Callable[[], object]] = {}
 
 
@@ -145,6 +147,7 @@ def main() -> None:
                 lines.seek(start)
                 calls = lines.read().splitlines()
         print("RESULT " + json.dumps({"case": name, "result": result, "calls": calls}), flush=True)
+    settle()
 
 
 if __name__ == "__main__":
