@@ -231,3 +231,28 @@ def test_rows_of_experts_with_their_powers(npu, kind):
     ):
         with pytest.raises(AclError, match=words):
             npu.prepare(op, **values | change)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+@pytest.mark.parametrize("name", ["Ge", "Gt", "Le", "Lt"])
+def test_comparisons_of_wide_unsigned_integers(npu, name, dtype):
+    x = values(dtype, 9)
+    y = torch.tensor(x.tolist()[::-1], dtype=dtype)
+    than = {"Ge": lambda a, b: a >= b, "Gt": lambda a, b: a > b, "Le": lambda a, b: a <= b, "Lt": lambda a, b: a < b}[
+        name
+    ]
+    want = torch.tensor([than(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)])
+    compare(npu, f"aclnn{name}Tensor", {"self": x, "other": y}, {"out": want})
+    compare(npu, f"aclnn{name}Tensor", {"self": x, "other": y}, {"out": want.to(dtype)})
+    same(npu.call(f"aclnnInplace{name}Tensor", selfRef=x, other=y)["selfRef"], want.to(dtype))
+    for number in (int(x[4]) % 2**62, 7, -1):
+        want = torch.tensor([than(a, number) for a in x.tolist()])
+        compare(npu, f"aclnn{name}Scalar", {"self": x, "other": number}, {"out": want})
+        same(npu.call(f"aclnnInplace{name}Scalar", selfRef=x, other=number)["selfRef"], want.to(dtype))
+    either = torch.tensor([True, False, True]), torch.tensor([False, False, True])
+    compare(
+        npu,
+        "aclnnLogicalOr",
+        dict(zip(("self", "other"), either, strict=True)),
+        {"out": (either[0] | either[1]).to(dtype)},
+    )
