@@ -1,0 +1,175 @@
+"""Operands and results of few bits, against formulas written from CANN's pages in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.opapi.cases import compare
+from tests.opapi.mx_reference import (
+    E2M1,
+    E4M3,
+    E5M2,
+    float4_words,
+    int4_words,
+    integers,
+    narrow_scale,
+    numbers,
+    quantized,
+    unpacked,
+    wide_scale,
+)  # fmt: skip
+from tests.opapi.test_mx import refused
+from tests.opapi.test_mx_products import near
+
+HALVES = [torch.float16, torch.bfloat16]
+
+
+def floats(*sizes: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+WEIGHTS = [f"aclnnWeightQuantBatchMatmul{v}" for v in ("V2", "V3", "Nz")]
+
+
+@pytest.mark.parametrize("op", WEIGHTS)
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("words", [False, True])
+def test_a_weight_of_4_bit_floats_with_powers(npu, op, dtype, words):
+    x, bias = floats(3, 70, dtype=dtype), floats(8, seed=2, dtype=dtype)
+    w, _, _ = quantized(70, 8, kind=E2M1)
+    power = integers(3, 8, low=125, high=130).to(torch.uint8)
+    wide = torch.ldexp(unpacked(w, E2M1), power.long().repeat_interleave(32, 0)[:70] - 127)
+    inputs = {"x": x, "weight": float4_words(w) if words else w, "antiquantScale": power.view(torch.float8_e8m0fnu)}
+    inputs |= {"biasOptional": bias, "antiquantGroupSize": 32}
+    near(npu, op, inputs, x.double() @ wide + bias.double(), dtype, "y")
+    out = {"y": torch.zeros(3, 8, dtype=dtype)}
+    refused(npu, op, inputs | {"antiquantGroupSize": 64}, out, "goes with a weight of 4-bit floats and groups of 32")
+    refused(
+        npu,
+        op,
+        inputs | {"antiquantOffsetOptional": torch.zeros(3, 8).to(dtype)},
+        out,
+        "antiquantOffset does not go with",
+    )
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("words", [False, True])
+def test_a_weight_of_4_bit_floats_with_numbers(npu, dtype, words):
+    x, scale = floats(3, 64, dtype=dtype), numbers(2, 8).to(dtype)
+    w, _, _ = quantized(64, 8, kind=E2M1)
+    wide = unpacked(w, E2M1) * scale.double().repeat_interleave(32, 0)
+    inputs = {"x": x, "weight": float4_words(w) if words else w, "antiquantScale": scale, "antiquantGroupSize": 32}
+    near(npu, WEIGHTS[2], inputs, x.double() @ wide, dtype, "y")
+
+
+@pytest.mark.parametrize("op", WEIGHTS[:2])
+@pytest.mark.parametrize("kind", [torch.int64, torch.uint64])
+@pytest.mark.parametrize("offset", [False, True])
+def test_a_weight_of_int8_with_a_scale_in_64_bits(npu, op, kind, offset):
+    x, w, scale = (
+        floats(3, 64, dtype=torch.float16),
+        integers(64, 8, low=-128, high=128).to(torch.int8),
+        numbers(1, 8) / 64,
+    )
+    shift = integers(1, 8, low=-128, high=128) if offset else None
+    wide = (w.double() + (shift.double() if offset else 0)) * narrow_scale(scale)
+    inputs = {"x": x, "weight": w, "antiquantScale": wide_scale(scale, kind)}
+    inputs |= {"antiquantOffsetOptional": shift.int() if offset else None}
+    near(npu, op, inputs, x.double() @ wide, torch.float16, "y")
+    out = {"y": torch.zeros(3, 8).half()}
+    refused(
+        npu,
+        op,
+        inputs | {"x": x.bfloat16()},
+        {"y": torch.zeros(3, 8).bfloat16()},
+        "goes with x of float16, a weight of int8",
+    )
+    refused(npu, op, inputs | {"weight": int4_words(w.clamp(-8, 7))}, out, "goes with x of float16, a weight of int8")
+    if offset:
+        refused(npu, op, inputs | {"antiquantScale": scale.half()}, out, "antiquantOffset of int32 goes with")
+
+
+@pytest.mark.parametrize("op", WEIGHTS[:2])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_weight_of_8_bit_floats(npu, op, dtype):
+    x, w, scale = floats(3, 64, dtype=dtype), floats(64, 8, seed=2).to(E4M3), numbers(8).to(dtype)
+    inputs = {"x": x, "weight": w, "antiquantScale": scale}
+    near(npu, op, inputs, x.double() @ (w.double() * scale.double()), dtype, "y")
+    refused(
+        npu, op, inputs | {"antiquantGroupSize": 32}, {"y": torch.zeros(3, 8, dtype=dtype)}, "antiquantGroupSize is 32"
+    )
+
+
+ACTIVATIONS = {"relu": torch.relu, "silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("experts", [False, True])
+@pytest.mark.parametrize("form", ["bits", "numbers", "bf16", "columns"])
+def test_layers_of_integers(npu, activation, experts, form):
+    """y = ((activation((x @ w1 + b1) * deq1) * scale + offset) @ w2 + b2) * deq2, of which what meets w2 is int8."""
+    dtype, groups = (torch.bfloat16 if form == "bf16" else torch.float16), [2, 3]
+    lead = (2,) if experts else ()
+    x = integers(5, 16).to(torch.int8)
+    w1, w2 = integers(*lead, 16, 8, seed=5).to(torch.int8), integers(*lead, 8, 16, seed=6).to(torch.int8)
+    b1, b2 = integers(*lead, 8, low=-50, high=50), integers(*lead, 16, low=-50, high=50, seed=8)
+    d1, d2 = numbers(*lead, 8) / 64, numbers(*lead, 16, seed=9) / 64
+    if form == "bf16":
+        d1, d2 = d1.bfloat16(), d2.bfloat16()
+    scale = numbers(*lead, 8, seed=10) * 16 if form == "columns" else numbers(*(lead or (1,)), seed=10) * 16
+    offset = numbers(*(lead or (1,)), seed=11) * 4
+    value = []
+    for e, rows in enumerate(x.double().split(groups if experts else 5)):
+        of = lambda t, e=e: (t[e] if experts else t).double()
+        h = ACTIVATIONS[activation](((rows @ of(w1) + of(b1)) * of(d1)).float()).double() * of(scale) + of(offset)
+        value.append((h.round().clamp(-128, 127) @ of(w2) + of(b2)) * of(d2))
+    kept = [wide_scale(d) if form in ("bits", "columns") else d for d in (d1, d2)]
+    inputs = {"x": x, "weight1": w1, "weight2": w2, "expertTokens": groups if experts else None, "bias1": b1.int()}
+    inputs |= {"bias2": b2.int(), "scale": scale, "offset": offset, "deqScale1": kept[0], "deqScale2": kept[1]}
+    inputs |= {"activation": activation, "innerPrecise": 1}
+    near(npu, "aclnnFFNV2", inputs, torch.cat(value), dtype, "y")
+    out = {"y": torch.zeros(5, 16, dtype=dtype)}
+    refused(npu, "aclnnFFNV2", inputs | {"scale": None}, out, "scale goes with x of int8")
+    refused(npu, "aclnnFFNV2", inputs | {"deqScale2": None}, out, "deqScale goes with x of int8")
+    refused(npu, "aclnnFFNV2", inputs | {"bias1": b1.float()}, out, "a bias of Float with x of Char")
+
+
+def shifted(w: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, groups: int) -> torch.Tensor:
+    """(w + offset) * scale, whose numbers are each of a column, or of a column in a group of rows."""
+    scale, offset = (t.repeat_interleave(w.shape[0] // groups, 0) if groups else t for t in (scale, offset))
+    return (w + offset) * scale
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("experts", [False, True])
+@pytest.mark.parametrize("groups", [0, 2])
+def test_layers_with_weights_of_int8(npu, dtype, experts, groups):
+    lead, tokens = ((2,), [2, 5]) if experts else ((), None)
+    x = floats(5, 16, dtype=dtype)
+    w1, w2 = integers(*lead, 16, 8, seed=5).to(torch.int8), integers(*lead, 8, 16, seed=6).to(torch.int8)
+    inner = (groups,) if groups else ()
+    s1, s2 = numbers(*lead, *inner, 8).to(dtype) / 8, numbers(*lead, *inner, 16, seed=9).to(dtype) / 8
+    o1, o2 = torch.ones_like(s1), -torch.ones_like(s2)
+    value = []
+    for e, rows in enumerate(x.double().split([2, 3] if experts else 5)):
+        own = [(t[e] if experts else t).double() for t in (w1, s1, o1, w2, s2, o2)]
+        value.append(torch.relu(rows @ shifted(*own[:3], groups)) @ shifted(*own[3:], groups))
+    inputs = {
+        "x": x,
+        "weight1": w1,
+        "weight2": w2,
+        "expertTokens": tokens,
+        "tokensIndexFlag": experts,
+        "activation": "relu",
+    }
+    inputs |= {"antiquantScale1": s1, "antiquantScale2": s2, "antiquantOffset1": o1, "antiquantOffset2": o2}
+    near(npu, "aclnnFFNV2", inputs, torch.cat(value), dtype, "y")
+    refused(
+        npu,
+        "aclnnFFNV2",
+        inputs | {"antiquantScale1": None},
+        {"y": torch.zeros(5, 16, dtype=dtype)},
+        "weight1 is of Char with x of",
+    )
