@@ -173,3 +173,53 @@ def test_layers_with_weights_of_int8(npu, dtype, experts, groups):
         {"y": torch.zeros(5, 16, dtype=dtype)},
         "weight1 is of Char with x of",
     )
+
+
+@pytest.mark.parametrize("op", ["aclnnDynamicQuantV3", "aclnnDynamicQuantV4"])
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("mode, dims", [("pertoken", (2,)), ("pertensor", (0, 1, 2)), ("perchannel", (1,))])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_results_of_int4(npu, op, dtype, mode, dims, symmetric):
+    x = floats(2, 3, 16, dtype=dtype)
+    value = x.float()
+    if symmetric:
+        step, shift = value.abs().amax(dims, keepdim=True) / 7, None
+        whole = (value / step).round()
+    else:
+        step = (value.amax(dims, keepdim=True) - value.amin(dims, keepdim=True)) / 15
+        shift = 7 - value.amax(dims, keepdim=True) / step
+        whole = (value / step + shift).round()
+    shape = (1,) if mode == "pertensor" else step.squeeze(dims).shape
+    expected = {"yOut": int4_words(whole.clamp(-8, 7)), "scaleOut": step.reshape(shape)}
+    expected |= {} if symmetric else {"offsetOut": shift.reshape(shape)}
+    inputs = {"x": x, "dstType": 3, "isSymmetrical": symmetric, "quantMode": mode}
+    compare(npu, op, inputs, expected)
+    refused(npu, op, inputs, {"yOut": torch.zeros(2, 3, 16).int(), "scaleOut": torch.zeros(shape)}, "yOut has sizes")
+    refused(npu, op, inputs | {"dstType": 2}, expected, "dstType is 2 for yOut of Int")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, E4M3])
+@pytest.mark.parametrize("bits", [False, True])
+def test_convolutions_of_8_bit_floats(npu, dtype, bits):
+    x, w = floats(2, 4, 5, 6).to(E4M3), floats(6, 4, 3, 2, seed=2).to(E4M3)
+    scale, bias = numbers(6), floats(6, seed=3)
+    y = torch.nn.functional.conv2d(x.double(), w.double(), None, 1, 1) * narrow_scale(scale).view(
+        6, 1, 1
+    ) + bias.double().view(6, 1, 1)
+    inputs = {"input": x, "weight": w, "bias": bias, "scale": wide_scale(scale) if bits else scale, "stride": [1, 1]}
+    inputs |= {"padding": [1, 1], "dilation": [1, 1], "groups": 1}
+    limit = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2, E4M3: 0}[dtype]
+    compare(npu, "aclnnQuantConvolution", inputs, {"output": y.float().to(dtype)}, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("kind", [E4M3, E5M2])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_scatter_of_8_bit_floats(npu, kind, dtype):
+    cache, updates, scales = torch.zeros(2, 6, 4).to(kind), floats(2, 3, 4, dtype=dtype), numbers(4)
+    zero, start = torch.tensor([1, -2, 0, 3], dtype=torch.int32), torch.tensor([1, 3], dtype=torch.int32)
+    expected = cache.clone()
+    for b in range(2):
+        expected[b, start[b] : start[b] + 3] = (updates[b].float() / scales + zero).to(kind)
+    got = npu.call("aclnnInplaceQuantScatterV2", selfRef=cache, indices=start, updates=updates, quantScales=scales,
+                   quantZeroPoints=zero, axis=1, quantAxis=-1, reduction=1, roundMode="rint")["selfRef"]  # fmt: skip
+    assert torch.equal(got.view(torch.uint8), expected.view(torch.uint8))
