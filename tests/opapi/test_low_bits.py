@@ -223,3 +223,68 @@ def test_a_scatter_of_8_bit_floats(npu, kind, dtype):
     got = npu.call("aclnnInplaceQuantScatterV2", selfRef=cache, indices=start, updates=updates, quantScales=scales,
                    quantZeroPoints=zero, axis=1, quantAxis=-1, reduction=1, roundMode="rint")["selfRef"]  # fmt: skip
     assert torch.equal(got.view(torch.uint8), expected.view(torch.uint8))
+
+
+VERSIONS = [f"aclnnFusedInferAttentionScoreV{v}" for v in (2, 3, 5)]
+ATTENTION = {"numHeads": 4, "numKeyValueHeads": 2, "scaleValue": 0.3, "preTokens": 2**31 - 1, "nextTokens": 2**31 - 1}
+
+
+def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """[batch, heads, rows, columns], float64; two query heads for each of the caches'."""
+    k, v = (t.repeat_interleave(2, 1) for t in (k, v))
+    return (q.double() @ k.mT * 0.3).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("op", VERSIONS)
+@pytest.mark.parametrize("layout", ["BNSD", "BSND", "BSH"])
+@pytest.mark.parametrize("mode", [0, 1])
+def test_caches_of_8_bit_floats(npu, op, layout, mode):
+    q, k, v = (
+        floats(2, 4, 3, 64, dtype=torch.bfloat16),
+        floats(2, 2, 5, 64, seed=2).to(E4M3),
+        floats(2, 2, 5, 64, seed=3).to(E4M3),
+    )
+    scales = [numbers(1, 2, 1, 64, seed=s).bfloat16() if mode == 0 else numbers(1, 2, 5, seed=s) for s in (5, 6)]
+    factors = [s.double() if mode == 0 else s.double()[0][:, None, :, None] for s in scales]
+    expected = attended(q, *(t.double() * f for t, f in zip((k, v), factors, strict=True)))
+    lay = {"BNSD": lambda t: t, "BSND": lambda t: t.transpose(1, 2).contiguous(),
+           "BSH": lambda t: t.transpose(1, 2).flatten(2).contiguous()}[layout]  # fmt: skip
+    names = ("keyAntiquantScaleOptional", "valueAntiquantScaleOptional")
+    inputs = ATTENTION | {"query": lay(q), "key": [lay(k)], "value": [lay(v)], "inputLayout": layout}
+    inputs |= dict(zip(names, scales, strict=True)) | {"keyAntiquantMode": mode, "valueAntiquantMode": mode}
+    out = {"attentionOut": lay(expected.bfloat16()), "softmaxLse": torch.zeros(0)}
+    compare(npu, op, inputs, out, rtol=2e-2, atol=2e-2)
+    refused(npu, op, inputs | {names[0]: None}, out, "key of Float8_e4m3fn has a scale and no offset")
+    refused(npu, op, inputs | {"keyAntiquantMode": 3}, out, "has scales in the mode 3, not 0, 1 or 4")
+
+
+@pytest.mark.parametrize("op", VERSIONS)
+@pytest.mark.parametrize("layout", ["BNSD", "BSND", "BSH"])
+def test_caches_of_4_bit_floats(npu, op, layout):
+    q = floats(2, 4, 3, 64, dtype=torch.bfloat16)
+    lay = {"BNSD": lambda t: t, "BSND": lambda t: t.transpose(1, 2).contiguous(),
+           "BSH": lambda t: t.transpose(1, 2).flatten(2).contiguous()}[layout]  # fmt: skip
+    (k, ks, kv), (v, vs, vv) = (quantized(2, 2, 5, 64, kind=E2M1, seed=s) for s in (2, 3))
+    raw = lambda t: lay(t.view(torch.uint8)).view(E2M1)
+    powers = [s.flatten(-2)[None] for s in (ks, vs)]  # [1, batch, heads, rows, columns / 32]
+    names = ("keyAntiquantScaleOptional", "valueAntiquantScaleOptional")
+    inputs = ATTENTION | {"query": lay(q), "key": [raw(k)], "value": [raw(v)], "inputLayout": layout}
+    inputs |= dict(zip(names, powers, strict=True)) | {"keyAntiquantMode": 6, "valueAntiquantMode": 6}
+    out = {"attentionOut": lay(attended(q, kv, vv).bfloat16()), "softmaxLse": torch.zeros(0)}
+    compare(npu, op, inputs, out, rtol=3e-2, atol=3e-2)
+    refused(npu, op, inputs | {"keyAntiquantMode": 1}, out, "4-bit floats, float8_e8m0fnu and 6 go together")
+    refused(npu, op, inputs | {names[0]: numbers(1, 2, 5)}, out, "4-bit floats, float8_e8m0fnu and 6 go together")
+
+
+def test_attention_in_8_bit_floats(npu):
+    q, k, v = (floats(2, n, 3, 64, seed=n + s, dtype=torch.bfloat16) for n, s in ((4, 0), (2, 1), (2, 2)))
+    scale = numbers(1)
+    inputs = ATTENTION | {"query": q, "key": [k], "value": [v], "inputLayout": "BNSD", "quantScale2Optional": scale}
+    exact = attended(q, k.double(), v.double()) * scale.double()
+    arguments = {p.name: None if "*" in p.type else 0 for p in npu.signatures[VERSIONS[2]]} | inputs
+    got = npu.call(
+        VERSIONS[2], **arguments | {"attentionOut": torch.zeros(exact.shape).to(E4M3), "softmaxLse": torch.zeros(0)}
+    )
+    assert ((got["attentionOut"].double() - exact).abs() <= exact.abs() * 0.07 + 1e-2).all()
+    out = {"attentionOut": torch.zeros(exact.shape).to(E4M3), "softmaxLse": torch.zeros(0)}
+    refused(npu, VERSIONS[2], inputs | {"quantScale2Optional": None}, out, "attentionOut of .* needs quantScale2")
