@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/mx_blocks.h"
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
@@ -106,17 +107,49 @@ void need_layout(const Layout& l, const Reserved& reserved, const Peers& peers) 
 
 // -- dispatch
 
+namespace {
+
+// Tokens that are quantized already, which go with their scales.
+bool scaled_tokens(const Dispatch& d) { return d.mode == 0 && mx::is_small(d.x.scalar_type()); }
+
+// What each token's scales take.
+int64_t scale_bytes(const Dispatch& d) { return d.smooth->size(1) * static_cast<int64_t>(d.smooth->element_size()); }
+
+void need_token_scales(const Layout& l, const Dispatch& d, int64_t rows) {
+  TORCH_CHECK(given(d.smooth), "scales are needed with x of ", d.x.scalar_type());
+  const at::Tensor& s = *d.smooth;
+  const bool powers = s.scalar_type() == at::kFloat8_e8m0fnu;
+  TORCH_CHECK(powers || !mx::packed(d.x), "scales of ", s.scalar_type(), " do not go with x of 4-bit elements");
+  TORCH_CHECK(s.dim() == 2 && s.size(0) == l.tokens() && s.size(1) <= mx::sizes_of(d.x)[1], "scales have sizes ",
+              s.sizes(), " for tokens of ", at::IntArrayRef(mx::sizes_of(d.x)));
+  need_last_pairs("x", d.x);
+  need_last_pairs("expandX", d.rows);
+  TORCH_CHECK(d.scales.defined() && d.scales.scalar_type() == s.scalar_type(), "dynamicScales is not of ",
+              s.scalar_type(), ", as scales are");
+  TORCH_CHECK(d.scales.is_contiguous() && d.scales.numel() >= rows * s.size(1), "dynamicScales has sizes ",
+              d.scales.sizes(), ", not the contiguous ", rows, " x ", s.size(1));
+}
+
+}  // namespace
+
 void need_dispatch(const Layout& l, const Dispatch& d) {
   const at::Tensor& x = d.x;
   TORCH_CHECK(x.dim() == 2 && x.size(0) == l.tokens(), "x has sizes ", x.sizes(), " for expertIds of sizes ",
               l.ids.sizes());
   TORCH_CHECK(d.mode == 0 || d.mode == 2, "quantMode is ", d.mode,
               "; 0 (none) and 2 (a scale a token) are implemented");
-  TORCH_CHECK(d.mode == 2 || !given(d.smooth), "scales are given, and quantMode is 0");
-  const at::ScalarType type = d.mode ? at::kChar : x.scalar_type();
-  TORCH_CHECK(d.rows.scalar_type() == type, "expandX is ", d.rows.scalar_type(), ", not ", type);
+  const bool small = mx::is_small(x.scalar_type()), moved = scaled_tokens(d);
+  TORCH_CHECK(d.mode == 2 || moved || !given(d.smooth), "scales are given, and quantMode is 0");
+  TORCH_CHECK(d.mode == 0 || !small, "x of ", x.scalar_type(), " is quantized already; quantMode is ", d.mode);
+  const at::ScalarType type = d.mode ? at::kChar : x.scalar_type(), found = d.rows.scalar_type();
+  const bool floats = d.mode && (found == at::kFloat8_e4m3fn || found == at::kFloat8_e5m2);
+  TORCH_CHECK(found == type || floats, "expandX is ", found, ", not ", type);
+  const bool numbers = !given(d.smooth) || moved || d.smooth->scalar_type() == at::kFloat;
+  TORCH_CHECK(numbers, "scales of ", given(d.smooth) ? d.smooth->scalar_type() : type,
+              " go with tokens of 8 or 4 bits");
+  TORCH_CHECK(!d.mode || d.scales.scalar_type() == at::kFloat, "dynamicScales is not float32");
   const int64_t experts = l.experts + (l.shared_ranks ? l.shared : 0);
-  if (given(d.smooth)) need_shape("scales", *d.smooth, {experts, x.size(1)});
+  if (given(d.smooth) && !moved) need_shape("scales", *d.smooth, {experts, x.size(1)});
   TORCH_CHECK(d.count_kind == 0 || d.count_kind == 1, "expertTokenNumsType is ", d.count_kind, ", not 0 or 1");
   const bool common = l.rank < l.shared_ranks;  // and gets the tokens of every rank that has this copy
   const int64_t least =
@@ -129,6 +162,7 @@ void need_dispatch(const Layout& l, const Dispatch& d) {
                 " elements, not the contiguous ", elements);
   };
   if (d.mode) need("dynamicScales", d.scales, least);
+  if (moved) need_token_scales(l, d, least);
   need("expertTokenNums", d.counts, l.local());
   need("epRecvCounts", d.ends, l.local() * l.ranks);
   if (d.records.defined()) need("assistInfoForCombine", d.records, d.rows.size(0) * kRecord);
@@ -138,7 +172,7 @@ void need_dispatch(const Layout& l, const Dispatch& d) {
 
 void pack_tokens(const Layout& l, const at::Tensor& x, at::Tensor tokens, at::Tensor numbers, at::Tensor factors) {
   const int64_t n = x.size(0);
-  tokens.narrow(0, 0, n).copy_(x);
+  tokens.narrow(0, 0, n).copy_(bits(x));
   tokens.narrow(0, n, tokens.size(0) - n).zero_();
   numbers.fill_(-1);
   numbers.narrow(0, 0, n).copy_(chosen(l));
@@ -147,12 +181,27 @@ void pack_tokens(const Layout& l, const at::Tensor& x, at::Tensor tokens, at::Te
   factors.narrow(0, n, factors.size(0) - n).zero_();
 }
 
+std::vector<int64_t> token_scales(const Layout& l, const Dispatch& d, int64_t ranks) {
+  if (!scaled_tokens(d)) return {0, 0};
+  return {ranks * l.most(), scale_bytes(d)};
+}
+
+void pack_token_scales(const Dispatch& d, at::Tensor room) {
+  if (!scaled_tokens(d)) return;
+  room.zero_();
+  room.narrow(0, 0, d.x.size(0)).copy_(d.smooth->contiguous().view(at::kByte));
+}
+
+void gather_token_scales(const Peers& peers, const at::Tensor& from, const at::Tensor& to) {
+  if (from.numel()) peers.all_gather(from, to);
+}
+
 void gather_weights(const Peers& peers, const at::Tensor& from, const at::Tensor& to) {
   if (from.numel()) peers.all_gather(from, to);
 }
 
 void dispatch(const Layout& l, const Dispatch& d, const at::Tensor& tokens, const at::Tensor& numbers,
-              const at::Tensor& factors) {
+              const at::Tensor& factors, const at::Tensor& scales) {
   const int64_t most = l.most(), choices = l.choices(), experts = l.local();
   std::vector<std::vector<Row>> from;  // of each rank
   for (int64_t r = 0; r < l.ranks; r++)
@@ -161,7 +210,9 @@ void dispatch(const Layout& l, const Dispatch& d, const at::Tensor& tokens, cons
   const int64_t first = l.rank < l.shared_ranks ? l.rank / l.copies()
                                                 : (l.shared_ranks ? l.shared : 0) + (l.rank - l.shared_ranks) * experts;
   for (const at::Tensor& t : {d.records, d.scales, d.weights, d.ends, d.tp_ends})
-    if (t.defined()) t.zero_();
+    if (t.defined()) bits(t).zero_();
+  const bool moved = scaled_tokens(d);
+  const at::Tensor rows = bits(d.rows), kept = moved ? d.scales.view(at::kByte).flatten() : at::Tensor();
   std::vector<int64_t> counts, ends;
   int64_t row = 0;
   for (int64_t e = 0; e < experts; e++) {
@@ -176,7 +227,11 @@ void dispatch(const Layout& l, const Dispatch& d, const at::Tensor& tokens, cons
           at::Tensor place = d.rows.narrow(0, row, 1);
           d.scales.view(-1).narrow(0, row, 1).copy_(put_dynamic_rows(place, value.unsqueeze(0)).flatten());
         } else {
-          d.rows[row].copy_(token);
+          rows[row].copy_(token);
+          if (moved) {
+            const at::Tensor scale = scales[r * most + at.token];
+            kept.narrow(0, row * scale.size(0), scale.size(0)).copy_(scale);
+          }
         }
         if (weighted && at.choice >= 0) d.weights.view(-1)[row].copy_(factors[r * most + at.token][at.choice]);
         if (records) {

@@ -52,18 +52,23 @@ void need_layout(const Layout& l, const Reserved& reserved, const Peers& peers);
 // -- dispatch
 struct Dispatch {
   at::Tensor x;      // [tokens, columns]
-  int64_t mode = 0;  // 0 none, 2 int8, a scale a row
-  Maybe smooth{};
+  int64_t mode = 0;  // 0 none, 2 int8 or 8-bit floats, a scale a row
+  Maybe
+      smooth{};  // factors of each expert; of tokens that are quantized already their scales, [tokens, ..], which go with them
   int64_t count_kind = 1;  // of each expert: 0 where its rows end, 1 how many it has
   // Results. `places` has a number for each choice of a token, how many of this rank's before it chose the same expert; `records`, 128
   // numbers a row, of which the first three are the token's rank, its number and which of its choices the row is.
   at::Tensor rows, scales{}, places{}, records{}, counts, ends, tp_ends{}, weights{};
 };
 void need_dispatch(const Layout& l, const Dispatch& d);
+std::vector<int64_t> token_scales(const Layout& l, const Dispatch& d,
+                                  int64_t ranks);  // sizes, in bytes; none where none go
+void pack_token_scales(const Dispatch& d, at::Tensor room);
+void gather_token_scales(const Peers& peers, const at::Tensor& from, const at::Tensor& to);
 void pack_tokens(const Layout& l, const at::Tensor& x, at::Tensor tokens, at::Tensor numbers, at::Tensor factors);
 void gather_weights(const Peers& peers, const at::Tensor& from, const at::Tensor& to);
 void dispatch(const Layout& l, const Dispatch& d, const at::Tensor& tokens, const at::Tensor& numbers,
-              const at::Tensor& factors);
+              const at::Tensor& factors, const at::Tensor& scales);
 
 // -- combine
 struct Results {

@@ -66,6 +66,28 @@ void put_counts(Tensor& out, const Sorted& s, const ExpertRows& o) {
 
 }  // namespace
 
+// Elements of 8-bit and 4-bit floats are moved, with their powers of two where they have some.
+void need_expert_rows(const Tensor& x, const OptionalTensor& scale, const ExpertRows& o, const ExpertRowsMade& made) {
+  if (o.quantization == -1) {
+    TORCH_CHECK(x.scalar_type() == made.rows.scalar_type(), "x is of ", x.scalar_type(), ", expandedXOut of ",
+                made.rows.scalar_type(), ", and nothing is quantized");
+    need_last_pairs("x", x);
+    need_last_pairs("expandedXOut", made.rows);
+    const bool powers = given(scale) && scale->scalar_type() == at::kFloat8_e8m0fnu;
+    TORCH_CHECK(!powers || x.element_size() == 1, "scales of float8_e8m0fnu go with 8-bit and 4-bit floats, not ",
+                x.scalar_type());
+    TORCH_CHECK(!powers || scale->size(0) == x.size(0), "scale has ", powers ? scale->sizes() : IntArrayRef(), " for ",
+                x.size(0), " rows");
+    TORCH_CHECK(!given(scale) || !made.scales.defined() || made.scales.scalar_type() == scale->scalar_type(),
+                "scale is of ", given(scale) ? scale->scalar_type() : at::kFloat, ", which expandedScaleOut is not");
+    return;
+  }
+  TORCH_CHECK(x.element_size() > 1 && at::isFloatingType(x.scalar_type()), "x of ", x.scalar_type(),
+              " is quantized already; quantMode is ", o.quantization);
+  TORCH_CHECK(made.rows.scalar_type() != at::ScalarType::Float4_e2m1fn_x2,
+              "expandedXOut of 4-bit elements goes with x of them");
+}
+
 void moe_expert_rows(const Tensor& x, const Tensor& experts, const OptionalTensor& scale, const OptionalTensor& offset,
                      const ExpertRows& o, const ExpertRowsMade& made) {
   Tensor &rows = made.rows, &row_scales = made.scales;
@@ -86,10 +108,11 @@ void moe_expert_rows(const Tensor& x, const Tensor& experts, const OptionalTenso
     put_bits(rows, of_row(bits(x)).masked_fill(empty.unsqueeze(1), 0).reshape(rows.sizes()));
     if (!row_scales.defined()) return;
     if (!given(scale)) return void(row_scales.zero_());
-    TORCH_CHECK(scale->numel() == x.size(0), "aclnnMoeInitRouting: a scale of ", scale->sizes(), " for ", x.size(0),
-                " rows");
+    TORCH_CHECK(scale->dim() > 0 && scale->size(0) == x.size(0), "aclnnMoeInitRouting: a scale of ", scale->sizes(),
+                " for ", x.size(0), " rows");
+    const Tensor kept = of_row(bits(*scale).reshape({x.size(0), -1})).masked_fill(empty.unsqueeze(1), 0);
     Tensor place = bits(row_scales);
-    put_if_fits(place, of_row(bits(*scale).flatten()).masked_fill(empty, 0));
+    if (place.numel() == kept.numel()) put(place, kept.reshape(place.sizes()));
     return;
   }
   Tensor value = wide(of_row(x)).masked_fill_(empty.unsqueeze(1), 0);

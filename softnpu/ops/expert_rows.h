@@ -46,6 +46,8 @@ struct ExpertRowsMade {
   at::Tensor &rows, &numbers, &counts, &scales;
   at::Tensor* before_capacity = nullptr;
 };
+void need_expert_rows(const at::Tensor& x, const std::optional<at::Tensor>& scale, const ExpertRows& options,
+                      const ExpertRowsMade& made);
 void moe_expert_rows(const at::Tensor& x, const at::Tensor& experts, const std::optional<at::Tensor>& scale,
                      const std::optional<at::Tensor>& offset, const ExpertRows& options, const ExpertRowsMade& made);
 // The form without quantization: `flag` is 0 no counts, 1 running sums, 2 counts; without a number of experts all that are named count.

@@ -1,4 +1,4 @@
-// Mixture of experts on one device, quantization, products of groups, and the cross entropy that is fused with log softmax.
+// Mixture of experts on one device, quantization, and the cross entropy that is fused with log softmax.
 // Included by kernels.h; who calls it: expressions of ops/aclnn.yaml.
 #pragma once
 
@@ -43,20 +43,15 @@ void quant_param(const at::Tensor& scale, const std::optional<at::Tensor>& offse
 void quant_matmul(const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& row_scale,
                   const at::Tensor& scale, const std::optional<at::Tensor>& offset,
                   const std::optional<at::Tensor>& bias, bool transpose_a, bool transpose_b, at::Tensor& out);
+void need_weight_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale,
+                         const std::optional<at::Tensor>& offset, const std::optional<at::Tensor>& quant_scale,
+                         int64_t group, const at::Tensor& out);
 void weight_quant_matmul(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale,
                          const std::optional<at::Tensor>& offset, const std::optional<at::Tensor>& quant_scale,
                          const std::optional<at::Tensor>& quant_offset, const std::optional<at::Tensor>& bias,
                          int64_t group, at::Tensor& out);
 void fake_quantize(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& zero_point, bool enabled,
                    int64_t low, int64_t high, at::Tensor& out, at::Tensor& mask);
-
-// -- grouped.cpp
-struct Groups {
-  std::optional<at::Tensor> list{};  // running ends, or counts
-  int64_t type = -1, list_type = 0, activation = 0;
-};
-void grouped_matmul(at::TensorList x, at::TensorList weight, at::TensorList bias, at::TensorList scale,
-                    at::TensorList token_scale, const Groups& groups, at::TensorList out);
 
 // -- cross_entropy.cpp
 void cross_entropy(const at::Tensor& input, const at::Tensor& target, const std::optional<at::Tensor>& weight,

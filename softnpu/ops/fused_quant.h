@@ -62,11 +62,10 @@ void grouped_matmul_add(const at::Tensor& x, const at::Tensor& weight, const at:
                         bool transpose_weight, int64_t type, int64_t list_type, at::Tensor& y);
 void add_lora(const at::Tensor& y, const at::Tensor& x, const at::Tensor& b, const at::Tensor& indices, const Maybe& a,
               int64_t layer, double scale, int64_t from, int64_t count, at::Tensor& out);
-void feed_forward(const at::Tensor& x, const at::Tensor& w1, const at::Tensor& w2, at::IntArrayRef tokens, bool ends,
-                  const Maybe& b1, const Maybe& b2, std::string_view activation, at::Tensor& y);
 void transposed_matmul(const at::Tensor& a, const at::Tensor& b, const Maybe& scale, at::IntArrayRef perm_a,
                        at::IntArrayRef perm_b, at::IntArrayRef perm_out, int64_t split, at::Tensor& out);
-// A product of int8 rows and weights with their scales, before it is rounded; fp32.
+// A product of rows and weights of int8 (or int4, eight in an int32) with their scales, before it is rounded; fp64.
+void need_whole_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out);
 at::Tensor quantized_product(const at::Tensor& a, const at::Tensor& b, const Maybe& row_scale, const Maybe& scale,
                              const Maybe& bias);
 void quant_matmul_dequant(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale, const Maybe& groups,
@@ -75,32 +74,11 @@ void quant_matmul_dequant(const at::Tensor& x, const at::Tensor& weight, const a
 at::Tensor activated(const at::Tensor& x, std::string_view name);
 void fused_matmul(const at::Tensor& a, const at::Tensor& b, const Maybe& bias, const Maybe& other,
                   std::string_view name, at::Tensor& out);
-void grouped_swiglu_quant(const at::Tensor& x, at::TensorList weight, at::TensorList scale, const at::Tensor& x_scale,
-                          const at::Tensor& groups, int64_t list_type, const Maybe& smooth, at::Tensor& out,
-                          at::Tensor& out_scale);
-struct Finalized {
-  const Maybe &shared, &logit, &row;
-  double weight = 1;
-  int64_t offset = 0;
-};
-void grouped_finalize(const at::Tensor& x, const at::Tensor& weight, const Maybe& scale, const Maybe& bias,
-                      const Maybe& row_scale, const Maybe& groups, int64_t list_type, const Finalized& f,
-                      at::Tensor& out);
 
-// What forms of products of groups have and nothing here computes.
-inline void refuse_forms(at::TensorList assistance, const Maybe& bias, int64_t dequantization, int64_t quantization) {
-  for (const at::Tensor& t : assistance)
-    TORCH_CHECK_NOT_IMPLEMENTED(!t.defined() || t.numel() == 0, "weightAssistMatrix is not implemented");
-  TORCH_CHECK_NOT_IMPLEMENTED(!bias || !bias->defined() || bias->numel() == 0, "bias is not implemented");
-  TORCH_CHECK_NOT_IMPLEMENTED(dequantization == 0 && quantization == 0, "dequantMode ", dequantization,
-                              " and quantMode ", quantization, " are not implemented; 0 and 0 are");
-}
+// What forms have and nothing here computes.
 inline void need_plain_dequant(const Maybe& scale, const Maybe& bias, const Maybe& offset) {
   TORCH_CHECK(scale && scale->defined(), "weightScale is needed");
   TORCH_CHECK((!bias || !bias->defined()) && (!offset || !offset->defined()), "bias and xOffset are not implemented");
-}
-inline void not_turned(bool first, bool second) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!first && !second, "transposed operands are not implemented");
 }
 
 }  // namespace softnpu::ops::kernels

@@ -9,6 +9,9 @@
 
 #include "softnpu/ops/fused_quant.h"
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/low_bits.h"
+#include "softnpu/ops/mx_blocks.h"
+#include "softnpu/ops/mx_product.h"
 
 namespace softnpu::ops::kernels {
 namespace {
@@ -42,16 +45,40 @@ void need_absent(const char* name, const Maybe& t, const char* why) {
   TORCH_CHECK(!given(t), name, " is given; ", why);
 }
 
-void need_scales(const Factors& f) {
-  if (f.a.scalar_type() != at::kChar) {
+// Sizes of a factor's elements.
+int64_t elements(const at::Tensor& t, int64_t dim) {
+  return mx::sizes_of(t)[static_cast<size_t>(dim < 0 ? dim + t.dim() : dim)];
+}
+
+void need_powers(const Factors& f) {
+  TORCH_CHECK(mx::is_small(f.a.scalar_type()) && mx::is_small(f.b.scalar_type()), "factors of ", f.a.scalar_type(),
+              " and ", f.b.scalar_type(), " are no MX operands");
+  TORCH_CHECK(mx::packed(f.a) == mx::packed(f.b), "factors of ", f.a.scalar_type(), " and ", f.b.scalar_type(),
+              " have not the same bits");
+  TORCH_CHECK(of_powers(f.row) && of_powers(f.column), "x1Scale and x2Scale of MX operands are float8_e8m0fnu");
+  const at::Tensor flat = f.a.flatten(0, -2), scale = f.row->flatten(0, -3);
+  need_mx_factor("the left factor", {flat, scale, false});
+  mx_right_turned("the right factor's scale", f.right(), *f.column);
+}
+
+// `weights`: a right factor of int8 that has its own scales (Antiquant) is all right beside a floating left one.
+void need_scales(const Factors& f, bool weights = false) {
+  if (f.powers()) return need_powers(f);
+  TORCH_CHECK(!of_powers(f.row) && !of_powers(f.column), "scales of float8_e8m0fnu go with MX operands on both sides");
+  const bool small = small_float(f.a);
+  TORCH_CHECK(!mx::packed(f.a) && !mx::packed(f.b), "factors of 4-bit elements need scales of float8_e8m0fnu");
+  const bool wide = weights && at::isFloatingType(f.a.scalar_type()) && !small;
+  TORCH_CHECK(wide || (small ? small_float(f.b) : f.a.scalar_type() == f.b.scalar_type()), "factors of ",
+              f.a.scalar_type(), " and ", f.b.scalar_type());
+  if (!small && f.a.scalar_type() != at::kChar) {
     need_absent("x1Scale", f.row, "the factors are no integers");
     return need_absent("x2Scale", f.column, "the factors are no integers");
   }
   const int64_t rows = f.a.numel() / std::max<int64_t>(f.a.size(-1), 1);
   TORCH_CHECK(given(f.column) && (f.column->numel() == 1 || f.column->numel() == f.columns()),
               "the right factor's scale has ", given(f.column) ? f.column->numel() : 0,
-              " numbers; int8 factors need 1 or ", f.columns());
-  TORCH_CHECK(!given(f.row) || f.row->numel() == rows, "the left factor's scale has ",
+              " numbers; factors of 8 bits need 1 or ", f.columns());
+  TORCH_CHECK(!given(f.row) || f.row->numel() == rows || (small && f.row->numel() == 1), "the left factor's scale has ",
               given(f.row) ? f.row->numel() : 0, " numbers for ", rows, " rows");
 }
 
@@ -62,7 +89,7 @@ void need_bias(const Factors& f) {
 
 void need_factors(const Factors& f, int64_t most_dims = 2) {
   TORCH_CHECK(!f.turned_a, "transposeX1 is set; the left factor cannot be transposed");
-  TORCH_CHECK(f.a.dim() >= 2 && f.a.dim() <= most_dims && f.b.dim() == 2 && f.a.size(-1) == f.right().size(0),
+  TORCH_CHECK(f.a.dim() >= 2 && f.a.dim() <= most_dims && f.b.dim() == 2 && elements(f.a, -1) == elements(f.right(), 0),
               "factors of ", f.a.sizes(), " and ", f.b.dim() == 2 ? f.right().sizes() : f.b.sizes(),
               " have no product; the left one has 2", most_dims > 2 ? " or 3" : "", " dimensions, the right one 2");
   need_bias(f);
@@ -89,13 +116,21 @@ void need_settings(const Settings& s) {
   constexpr std::array<std::string_view, 4> kModes = {"", "ai_cpu", "ccu", "aiv"};
   TORCH_CHECK(std::find(kModes.begin(), kModes.end(), s.mode) != kModes.end(), "commMode is '", std::string(s.mode),
               "', not 'ai_cpu', 'ccu' or 'aiv'");
-  for (const int64_t size : {s.block, s.group})
-    TORCH_CHECK(size == 0, "blockSize or groupSize is ", size, "; operands quantized by blocks are not implemented");
+  TORCH_CHECK(s.block == 0, "blockSize is ", s.block, "; operands quantized by blocks are not implemented");
   need_absent("quantScale", s.result_scale, "a quantized result is not implemented");
   TORCH_CHECK(!asked(s.largest), "amaxOut is given; the largest magnitude is not implemented");
 }
 
+void need_block_sizes(const Settings& s, const Factors& f) {
+  if (f.powers()) return need_mx_group(s.group);
+  TORCH_CHECK(s.group == 0, "groupSize is ", s.group, "; operands quantized by blocks are not implemented");
+}
+
 // -- products
+
+int64_t Factors::columns() const { return elements(right(), 1); }
+bool Factors::powers() const { return of_powers(row) || of_powers(column); }
+bool Factors::of_rows() const { return given(row) && (powers() || !small_float(a) || row->numel() != 1); }
 
 std::vector<int64_t> Factors::sizes() const {
   Sizes all = a.sizes().vec();
@@ -105,12 +140,33 @@ std::vector<int64_t> Factors::sizes() const {
 
 Factors Factors::of(const at::Tensor& rows, const at::Tensor& scales) const {
   Factors other = *this;
-  other.a = rows;
-  if (given(row)) other.row = scales;
+  other.a = rows.scalar_type() == a.scalar_type() ? rows : rows.view(a.scalar_type());
+  if (of_rows()) other.row = powers() ? scales.view(at::kFloat8_e8m0fnu) : scales;
   return other;
 }
 
+namespace {
+
+// Of 8-bit floats and MX operands, [rows, columns].
+at::Tensor small_product(const Factors& f) {
+  const at::Tensor a = f.a.flatten(0, -2);
+  const auto bias = [&](const at::Tensor& value) { return given(f.bias) ? value + mx::floats(*f.bias) : value; };
+  if (f.powers()) return bias(at::matmul(mx::values_of(a, f.row->flatten(0, -3), -1), mx_right(f.right(), *f.column)));
+  at::Tensor value = at::matmul(mx::floats(a), mx::floats(f.right()));
+  if (f.bias_first) value = bias(value);
+  value = value * scale_values(f.column->flatten());
+  if (given(f.row)) value = value * f.row->to(at::kFloat).reshape({-1, 1});
+  return f.bias_first ? value : bias(value);
+}
+
+}  // namespace
+
 void product(const Factors& f, at::Tensor out) {
+  if (mx::is_small(f.a.scalar_type())) {
+    at::Tensor value = small_product(f);
+    if (given(f.added)) value = value + f.added->flatten(0, -2).to(at::kFloat);
+    return put(out, value.view(out.sizes()));
+  }
   if (f.a.scalar_type() != at::kChar) return put(out, sum_of(f));
   const auto flat = [](const Maybe& t) { return given(t) ? Maybe(t->flatten()) : Maybe(); };
   at::Tensor value = quantized_product(f.a.flatten(0, -2), f.right(), flat(f.row), flat(f.column), f.bias);
@@ -125,33 +181,12 @@ void weight_product(const Factors& f, const Antiquant& q, at::Tensor out) {
   put(out, value);
 }
 
-std::vector<int64_t> codes_of(const Codes& scales, const at::Tensor& out) {
-  return given(scales.first) ? out.sizes().vec() : Sizes{0};
-}
-
-void coded_product(const Factors& f, const Codes& coding, at::Tensor codes, at::Tensor out) {
-  if (!given(coding.first)) return product(f, out);
-  at::Tensor value = at::empty(out.sizes(), out.options().dtype(at::kDouble));
-  product(f, value);
-  put(codes, value.div_(coding.first->flatten().to(at::kDouble)).round_().clamp_(-128, 127));
-}
-
-void sum_of_codes(const Peers& peers, const Codes& coding, const at::Tensor& codes, const at::Tensor& out) {
-  given(coding.first) ? peers.all_reduce(codes, codes) : peers.all_reduce(out, out);
-}
-
-void decode(const Codes& coding, const at::Tensor& codes, at::Tensor out) {
-  if (!given(coding.first)) return;
-  const at::Tensor first = coding.first->flatten().to(at::kDouble), second = coding.second->flatten().to(at::kDouble);
-  put(out, codes.to(at::kDouble).mul_(first / second).round_().clamp_(-128, 127).mul_(second));
-}
-
 // -- checks
 
 void need_sum(const Factors& f, const at::Tensor& out) {
   need_factors(f, 3);
   need_sizes("output", out, f.sizes());
-  need_scales(f);
+  need_scales(f, true);
 }
 
 void need_antiquant(const Factors& f, const Antiquant& q) {
@@ -164,21 +199,13 @@ void need_antiquant(const Factors& f, const Antiquant& q) {
               passed(q.offset) ? q.offset->sizes() : at::IntArrayRef(), ", not ", q.scale.sizes());
 }
 
-void need_codes(const Factors& f, const Codes& coding) {
-  TORCH_CHECK(given(coding.first) == given(coding.second), "commQuantScale1 and commQuantScale2 are given together");
-  for (const Maybe* t : {&coding.first, &coding.second}) {
-    TORCH_CHECK(!given(*t) || (*t)->numel() == f.columns(), "commQuantScale1 and commQuantScale2 have ", f.columns(),
-                " numbers, one a column");
-  }
-}
-
 void need_gather(const Factors& f, int64_t ranks, const at::Tensor& out, const at::Tensor& gathered) {
   need_factors(f);
   need_contiguous("x1", f.a);
   need_sizes("output", out, {f.a.size(0) * ranks, f.columns()});
   if (asked(gathered)) need_sizes("gatherOut", gathered, times(f.a, ranks));
   need_scales(f);
-  if (given(f.row)) need_contiguous("x1Scale", *f.row);
+  if (f.of_rows()) need_contiguous("x1Scale", *f.row);
 }
 
 void need_scatter(const Factors& f, int64_t ranks, const at::Tensor& out) {
@@ -228,10 +255,16 @@ std::vector<int64_t> times(const at::Tensor& t, int64_t ranks) {
   return all;
 }
 
-int64_t scales_of(const Factors& f, int64_t ranks) { return given(f.row) ? f.row->numel() * ranks : 0; }
+std::vector<int64_t> scales_of(const Factors& f, int64_t ranks) {
+  if (!f.of_rows()) return {0};
+  if (f.powers()) return times(*f.row, ranks);
+  return {f.row->numel() * ranks};
+}
+
+at::ScalarType scale_type(const Factors& f) { return f.powers() ? at::kByte : at::kFloat; }
 
 void gather_scales(const Peers& peers, const Factors& f, const at::Tensor& room) {
-  if (given(f.row)) peers.all_gather(*f.row, room);
+  if (f.of_rows()) peers.all_gather(bits(*f.row), room);
 }
 
 std::vector<int64_t> joined_sizes(const at::Tensor& a, int64_t ranks) { return {a.size(0) / ranks, a.size(1) * ranks}; }
@@ -290,6 +323,8 @@ std::vector<int64_t> Experts::by_rank(at::IntArrayRef counts) const {
   return rows;
 }
 
+int64_t Experts::columns() const { return mx::sizes_of(weight)[transposed ? 1 : 2]; }
+
 std::vector<int64_t> Experts::arrived() const { return {total(received), x.size(1)}; }
 std::vector<int64_t> Experts::made() const { return {total(sent), columns()}; }
 
@@ -299,9 +334,9 @@ void need_experts(const Experts& e, int64_t ranks, const char* name, const at::T
   TORCH_CHECK(e.ranks == ranks, "epWorldSize is ", e.ranks, ", and the group has ", ranks, " ranks");
   TORCH_CHECK(e.weight.dim() == 3 && e.weight.size(0) > 0, "the experts' weights have sizes ", e.weight.sizes(),
               ", not three dimensions");
-  const int64_t inner = e.weight.size(e.transposed ? 2 : 1);
-  TORCH_CHECK(e.x.dim() == 2 && e.x.size(1) == inner, "tokens of sizes ", e.x.sizes(), " for experts that take ", inner,
-              " columns");
+  const int64_t inner = mx::sizes_of(e.weight)[e.transposed ? 2 : 1];
+  TORCH_CHECK(e.x.dim() == 2 && elements(e.x, 1) == inner, "tokens of sizes ", e.x.sizes(), " for experts that take ",
+              inner, " columns");
   const auto size = static_cast<size_t>(e.count() * ranks);
   need_counts("sendCounts", e.sent, size);
   need_counts("recvCounts", e.received, size);

@@ -26,15 +26,19 @@ struct Settings {
 };
 void need_settings(const Settings& s);
 
-// A product and what is added to it: a @ b + bias + added. Of int8 factors (a @ b) * column * row + bias + added, where an int32 bias
-// is added first; `column` is one number or one a column, `row` one a row.
+// A product and what is added to it: a @ b + bias + added. Of int8 factors and 8-bit floats (a @ b) * column * row + bias + added, where an
+// int32 bias is added first; `column` is one number or one a column, `row` one a row or, of 8-bit floats, one. Of MX operands both are powers of
+// two in pairs. 4-bit elements count as such, not as the pairs that a byte holds.
 struct Factors {
   at::Tensor a, b;
   bool turned_a = false, turned_b = false;  // b is [columns, inner]; a may not be turned
   Maybe bias{}, added{}, row{}, column{};
+  bool bias_first = false;  // of 8-bit floats: before the scales
 
   at::Tensor right() const { return turned_b ? b.transpose(-1, -2) : b; }  // [inner, columns]
-  int64_t columns() const { return b.size(turned_b ? 0 : 1); }
+  int64_t columns() const;
+  bool powers() const;                 // MX operands
+  bool of_rows() const;                // whether `row` goes with the rows, and is exchanged with them
   std::vector<int64_t> sizes() const;  // of the product
   Factors of(const at::Tensor& rows,
              const at::Tensor& scales = {}) const;  // of other rows, and their scales if it has any
@@ -59,6 +63,9 @@ void coded_product(const Factors& f, const Codes& coding, at::Tensor codes, at::
 void sum_of_codes(const Peers& peers, const Codes& coding, const at::Tensor& codes, const at::Tensor& out);
 void decode(const Codes& coding, const at::Tensor& codes, at::Tensor out);
 
+// Sizes of blocks: of MX operands.
+void need_block_sizes(const Settings& s, const Factors& f);
+
 // -- checks: that operands fit each other and the group, and what is exchanged is contiguous -----------------------------
 void need_sum(const Factors& f, const at::Tensor& out);
 void need_antiquant(const Factors& f, const Antiquant& q);
@@ -75,8 +82,9 @@ bool asked(const at::Tensor& t);
 std::vector<int64_t> unless(const at::Tensor& asked_for, std::vector<int64_t> sizes);  // none where it is asked for
 const at::Tensor& either(const at::Tensor& asked_for, const at::Tensor& room);
 std::vector<int64_t> times(const at::Tensor& t,
-                           int64_t ranks);           // sizes of what all ranks have of it, along dimension 0
-int64_t scales_of(const Factors& f, int64_t ranks);  // how many the rows of all ranks have
+                           int64_t ranks);  // sizes of what all ranks have of it, along dimension 0
+std::vector<int64_t> scales_of(const Factors& f, int64_t ranks);  // sizes of what the rows of all ranks have
+at::ScalarType scale_type(const Factors& f);                      // as they are exchanged
 void gather_scales(const Peers& peers, const Factors& f, const at::Tensor& room);
 std::vector<int64_t> joined_sizes(const at::Tensor& a, int64_t ranks);  // by columns: [rows / ranks, columns * ranks]
 void join_columns(const at::Tensor& parts,
@@ -96,7 +104,7 @@ struct Experts {
   at::Tensor shared_out{};
 
   int64_t count() const { return weight.size(0); }
-  int64_t columns() const { return weight.size(transposed ? 1 : 2); }
+  int64_t columns() const;
   std::vector<int64_t> sent_rows() const { return by_rank(sent); }  // of each rank
   std::vector<int64_t> received_rows() const { return by_rank(received); }
   std::vector<int64_t> arrived() const;  // sizes of the tokens that all ranks send to this one

@@ -1,26 +1,22 @@
-// Products of groups of rows, each with a weight of its own (aclnnGroupedMatmul). fp32 accumulation; int8 operands are summed in fp64.
+// See grouped.h.
+#include "softnpu/ops/grouped.h"
+
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/zeros.h>
 
-#include "softnpu/ops/kernels.h"
+#include "softnpu/ops/grouped_parts.h"
+#include "softnpu/ops/low_bits.h"
+#include "softnpu/ops/mx_blocks.h"
+#include "softnpu/ops/mx_product.h"
+#include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
-namespace {
-
-// The i-th group's part of operands given as a list, as one tensor with a dimension of groups, or as nothing.
-Tensor of_group(at::TensorList list, int64_t i, int64_t dims) {
-  if (list.empty()) return {};
-  if (list.size() == 1 && list[0].dim() > dims) return list[0][i];
-  return list[list.size() == 1 ? 0 : i];
-}
-
-std::vector<int64_t> ends_of(const Groups& groups) {
+std::vector<int64_t> group_ends(const Groups& groups) {
   TORCH_CHECK(groups.list && groups.list->defined(), "aclnnGroupedMatmul: groups along an axis need a group list");
-  TORCH_CHECK(groups.list_type == 0 || groups.list_type == 1, "aclnnGroupedMatmul: the group list type ",
-              groups.list_type, " is not implemented");
   const Tensor list = groups.list->to(at::kLong).contiguous();
   std::vector<int64_t> ends(list.const_data_ptr<int64_t>(), list.const_data_ptr<int64_t>() + list.numel());
   if (groups.list_type == 1) {
@@ -29,67 +25,139 @@ std::vector<int64_t> ends_of(const Groups& groups) {
   return ends;
 }
 
+namespace {
+
 Tensor activated(const Tensor& t, int64_t kind) {
   if (kind == 1) return at::relu(t);
   if (kind == 2) return at::gelu(t, "tanh");
   if (kind == 3) return at::gelu(t);
   if (kind == 4) return t * at::sigmoid(t * 1.702);
-  if (kind == 5) return at::silu(t);
-  TORCH_CHECK(kind == 0, "aclnnGroupedMatmul: the activation ", kind, " is not 0 to 5");
-  return t;
+  return kind == 5 ? at::silu(t) : t;
 }
 
-Tensor product(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, const Tensor& token_scale) {
-  const bool integers = !x.is_floating_point();
-  const at::ScalarType type = integers || x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  Tensor y = at::matmul(x.to(type), w.to(type));
-  const bool first = bias.defined() && !(integers && bias.is_floating_point());
-  if (first) y = y + bias.to(type);
-  if (scale.defined()) y = y * scale.to(type);
-  if (token_scale.defined()) y = y * token_scale.to(type).unsqueeze(-1);
-  return bias.defined() && !first ? y + bias.to(type) : y;
+void write(Tensor place, const Tensor& y, int64_t activation) {
+  const Tensor value = activated(y, activation);
+  place.scalar_type() == at::kChar ? put_rounded(place, value) : put(place, value);
+}
+
+// Numbers a column, or one for each of as many groups of inner rows, to numbers of [inner, columns].
+Tensor of_inner(const Tensor& t, int64_t inner) {
+  const Tensor numbers = scale_values(t);
+  if (numbers.dim() < 2) return numbers;
+  const int64_t block = t.scalar_type() == at::kFloat8_e8m0fnu ? 32 : inner / numbers.size(0);
+  return mx::spread(numbers, 0, block, inner);
+}
+
+Tensor weight_of(Way way, const Part& p, at::ScalarType type) {
+  if (way == Way::kPowers) {
+    const Tensor w = p.w.scalar_type() == at::kFloat ? float4_words(p.w) : p.w;
+    const Tensor& powers = p.antiquant.defined() ? p.antiquant : p.scale;
+    if (p.inner_groups) return mx::values_of(w, powers, 0);
+    return mx_right(w, powers);
+  }
+  if (way == Way::kPlain) return p.w.to(type);
+  const Tensor w = low_values(p.w, words(way)).to(type);
+  if (way == Way::kWeight) {
+    const Tensor moved = p.antiquant_offset.defined() ? w + of_inner(p.antiquant_offset, w.size(0)) : w;
+    return moved * of_inner(p.antiquant, w.size(0));
+  }
+  if (way == Way::kNarrow) return w * of_inner(p.antiquant, w.size(0));
+  return way == Way::kShifted || (way == Way::kWhole && p.scale.dim() == 2) ? w * of_inner(p.scale, w.size(0)) : w;
+}
+
+Tensor rows_of(Way way, const Part& p, at::ScalarType type) {
+  if (way == Way::kPowers) {
+    return p.inner_groups ? mx::values_of(p.x.t(), p.token, 0).t() : mx::values_of(p.x, p.token, -1);
+  }
+  if (way == Way::kPlain || way == Way::kWeight) return p.x.to(type);
+  const Tensor x = low_values(p.x).to(type);
+  return way == Way::kShifted ? x - 8 : x;
 }
 
 }  // namespace
 
-void grouped_matmul(at::TensorList x, at::TensorList weight, at::TensorList bias, at::TensorList scale,
-                    at::TensorList token_scale, const Groups& groups, at::TensorList out) {
-  const bool one_out = out.size() == 1;
-  const auto write = [&](const Tensor& place, const Tensor& y) { place.copy_(activated(y, groups.activation)); };
-  if (groups.type == 2) {  // along the inner dimension: a product for each group
-    const std::vector<int64_t> ends = ends_of(groups);
-    for (size_t i = 0; i < ends.size(); i++) {
-      const int64_t from = i ? ends[i - 1] : 0;
-      const Tensor y =
-          product(x[0].narrow(1, from, ends[i] - from), weight[0].narrow(0, from, ends[i] - from), {}, {}, {});
-      write(one_out ? out[0][i] : out[i], y);
-    }
-    return;
+Tensor product_of(Way way, const Part& p) {
+  const bool exact = way == Way::kWhole || way == Way::kShifted || way == Way::kNarrow;
+  const at::ScalarType type = exact || p.x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  Tensor y = at::matmul(rows_of(way, p, type), weight_of(way, p, type));
+  const bool first = p.bias.defined() && (way == Way::kShifted || !p.bias.is_floating_point());
+  if (first) y = y + p.bias.to(type);
+  const bool columns = way == Way::kNarrow || way == Way::kNumbers || (way == Way::kWhole && p.scale.dim() < 2);
+  if (columns && p.scale.defined()) y = y * scale_values(p.scale).to(type);
+  if (way != Way::kPowers && p.token.defined()) y = y * p.token.to(type).unsqueeze(-1);
+  return p.bias.defined() && !first ? y + p.bias.to(type) : y;
+}
+
+namespace {
+
+// Groups of the inner dimension: a product for each.
+void inner_groups(const Grouped& g, const Groups& groups, at::TensorList out) {
+  const Way way = way_of(g);
+  const std::vector<int64_t> ends = group_ends(groups);
+  for (size_t i = 0; i < ends.size(); i++) {
+    const int64_t from = i ? ends[i - 1] : 0, n = ends[i] - from;
+    TORCH_CHECK(n >= 0 && ends[i] <= g.x[0].size(1), "aclnnGroupedMatmul: group ", i, " ends at ", ends[i], " of ",
+                g.x[0].size(1));
+    const Tensor place = out.size() == 1 ? out[0][static_cast<int64_t>(i)] : out[i];
+    n ? write(place, product_of(way, inner_part(g, static_cast<int64_t>(i), from, n)), groups.activation)
+      : void(place.zero_());
   }
-  if (groups.type == -1 || x.size() > 1) {  // pairs
-    int64_t row = 0;
-    for (size_t i = 0; i < x.size(); i++) {
-      const Tensor y = product(x[i], of_group(weight, i, 2), of_group(bias, i, 1), of_group(scale, i, 1),
-                               of_group(token_scale, i, 1));
-      write(one_out && x.size() > 1 ? out[0].narrow(0, row, y.size(0)) : out[i], y);
-      row += x[i].size(0);
-    }
-    return;
+}
+
+void pairs(const Grouped& g, const Groups& groups, at::TensorList out) {
+  const Way way = way_of(g);
+  int64_t row = 0;
+  for (size_t i = 0; i < g.x.size(); i++) {
+    const Tensor y = product_of(way, pair_part(g, static_cast<int64_t>(i)));
+    const bool joined = out.size() == 1 && g.x.size() > 1;
+    write(joined ? out[0].narrow(0, row, y.size(0)) : out[i], y, groups.activation);
+    row += y.size(0);
   }
-  TORCH_CHECK(groups.type == 0, "aclnnGroupedMatmul: the group type ", groups.type, " is not -1, 0 or 2");
-  const std::vector<int64_t> ends = ends_of(groups);
+}
+
+// Calls body(group, first row, product) and returns how many rows there are in groups.
+template <class Body>
+int64_t row_groups(const Grouped& g, const Groups& groups, const Body& body) {
+  const Way way = way_of(g);
+  const std::vector<int64_t> ends = group_ends(groups);
   int64_t from = 0;
   for (size_t i = 0; i < ends.size(); i++) {
-    const int64_t count = ends[i] - from;
-    TORCH_CHECK(count >= 0 && ends[i] <= x[0].size(0), "aclnnGroupedMatmul: group ", i, " ends at row ", ends[i],
-                " of ", x[0].size(0));
-    const Tensor tokens = token_scale.empty() ? Tensor() : token_scale[0].narrow(0, from, count);
-    const Tensor y = product(x[0].narrow(0, from, count), of_group(weight, i, 2), of_group(bias, i, 1),
-                             of_group(scale, i, 1), tokens);
-    write(one_out ? out[0].narrow(0, from, count) : out[i], y);
+    const int64_t n = ends[i] - from, group = static_cast<int64_t>(i);
+    TORCH_CHECK(n >= 0 && ends[i] <= g.x[0].size(0), "aclnnGroupedMatmul: group ", i, " ends at row ", ends[i], " of ",
+                g.x[0].size(0));
+    body(i, from, product_of(way, row_part(g, group, from, n, static_cast<int64_t>(ends.size()))));
     from = ends[i];
   }
-  if (one_out && from < out[0].size(0)) out[0].narrow(0, from, out[0].size(0) - from).zero_();
+  return from;
+}
+
+}  // namespace
+
+void grouped_matmul(const Grouped& g, const Groups& groups, at::TensorList out) {
+  if (groups.type == 2) return inner_groups(g, groups, out);
+  if (groups.type == -1 || g.x.size() > 1) return pairs(g, groups, out);
+  const bool one = out.size() == 1;
+  const int64_t used = row_groups(g, groups, [&](size_t i, int64_t from, const Tensor& y) {
+    if (y.size(0)) write(one ? out[0].narrow(0, from, y.size(0)) : out[i], y, groups.activation);
+  });
+  if (one && used < out[0].size(0)) out[0].narrow(0, used, out[0].size(0) - used).zero_();
+}
+
+Tensor grouped_rows(const Grouped& g, const Groups& groups) {
+  Tensor all = at::zeros({g.x[0].size(0), grouped_columns(g)}, g.x[0].options().dtype(at::kFloat));
+  row_groups(g, groups, [&](size_t, int64_t from, const Tensor& y) { all.narrow(0, from, y.size(0)).copy_(y); });
+  return all;
+}
+
+void grouped_matmul_ends(const Grouped& g, at::IntArrayRef ends, at::TensorList out) {
+  Groups named;
+  if (!ends.empty()) {
+    Tensor list = at::empty({static_cast<int64_t>(ends.size())}, at::kLong);
+    std::copy(ends.begin(), ends.end(), list.data_ptr<int64_t>());
+    named.list = list;
+    named.type = 0;
+  }
+  grouped_matmul(g, named, out);
 }
 
 }  // namespace softnpu::ops::kernels

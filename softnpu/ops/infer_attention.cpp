@@ -12,6 +12,9 @@
 
 #include <limits>
 
+#include "softnpu/ops/low_bits.h"
+#include "softnpu/ops/mx_blocks.h"
+#include "softnpu/ops/pairs.h"
 #include "softnpu/ops/rounded.h"
 #include "softnpu/ops/shapes.h"
 
@@ -19,16 +22,6 @@ namespace softnpu::ops::kernels {
 namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
-
-// Eight 4-bit integers of an int32, the lowest bits first.
-Tensor nibbles(const Tensor& packed) {
-  std::vector<Tensor> parts;
-  for (int64_t i = 0; i < 8; i++) {
-    const Tensor part = packed.to(at::kLong).__rshift__(4 * i).bitwise_and(15);
-    parts.push_back(at::where(part.ge(8), part - 16, part));
-  }
-  return at::stack(parts, -1).flatten(-2).to(at::kChar);
-}
 
 struct Rows {
   int64_t from, to;
@@ -93,9 +86,15 @@ class Inference {
   // Keys or values of a sequence, [heads, rows, columns], fp32, for as many heads as the query has.
   Tensor cache(bool keys, int64_t b) const {
     const CacheQuantization q = numbers(keys);
-    Tensor t = raw(keys ? k_ : v_, b);
-    if (t.scalar_type() == at::kInt) t = nibbles(t);
-    Tensor x = t.to(at::kFloat);
+    const at::TensorList list = keys ? k_ : v_;
+    std::vector<Tensor> held;  // elements that ATen does not copy, as bytes
+    for (const Tensor& t : list) held.push_back(bits(t));
+    const Tensor t = raw(held, b);
+    const bool four = is_pairs(list[0]);
+    Tensor x = t.scalar_type() == at::kInt                ? int4_values(t, 2).to(at::kFloat)
+               : t.scalar_type() == list[0].scalar_type() ? t.to(at::kFloat)
+               : four                                     ? mx::unpacked(t.contiguous().view(list[0].scalar_type()))
+                                                          : t.view(list[0].scalar_type()).to(at::kFloat);
     if (given(q.scale)) {
       if (given(q.offset)) x = x + factor(*q.offset, q.mode, b, x);
       x = x * factor(*q.scale, q.mode, b, x);
@@ -205,6 +204,10 @@ class Inference {
     if (mode == 2) return f.reshape({kv_heads_, 1, 1});
     if (mode == 3) return f.reshape({-1, kv_heads_, f.size(-1)})[b].narrow(1, 0, rows).unsqueeze(-1);
     if (mode == 4) return of_blocks(f, b).unsqueeze(-1);
+    if (mode == 6) {
+      const Tensor own = f.reshape({-1, kv_heads_, f.size(-2), f.size(-1)})[b].narrow(1, 0, rows);
+      return mx::spread(own, 2, 32, x.size(2));
+    }
     TORCH_CHECK_NOT_IMPLEMENTED(mode == 5, "attention: a quantized cache of mode ", mode, " is not implemented");
     return of_blocks(f.transpose(1, 2), b).transpose(0, 1).unsqueeze(-1);
   }
@@ -249,7 +252,37 @@ class Inference {
   int64_t batch_ = 0, kv_heads_ = 0;
 };
 
+void need_cache(const char* name, const Tensor& t, const CacheQuantization& q) {
+  const bool four = is_pairs(t), powers = given(q.scale) && q.scale->scalar_type() == at::kFloat8_e8m0fnu;
+  TORCH_CHECK(four == powers && powers == (q.mode == 6), name, " of ", t.scalar_type(), " with scales of ",
+              given(q.scale) ? q.scale->scalar_type() : at::kFloat, " in the mode ", q.mode,
+              ": 4-bit floats, float8_e8m0fnu and 6 go together");
+  need_last_pairs(name, t);
+  if (!four && !small_float(t)) return;
+  TORCH_CHECK(given(q.scale) && !given(q.offset), name, " of ", t.scalar_type(), " has a scale and no offset");
+  TORCH_CHECK(four || q.mode == 0 || q.mode == 1 || q.mode == 4, name, " of ", t.scalar_type(),
+              " has scales in the mode ", q.mode, ", not 0, 1 or 4");
+  if (!four) return;
+  const auto blocks = q.scale->dim() > 3 ? q.scale->size(-1) : 0;
+  TORCH_CHECK(blocks > 0, "the scales of ", name, " have the sizes ", q.scale->sizes(),
+              ", not [.., heads, rows, columns / 32]");
+}
+
 }  // namespace
+
+void need_inference(at::TensorList key, at::TensorList value, const InferenceOptions& o, const Tensor& out) {
+  TORCH_CHECK(!key.empty() && key.size() == value.size(), "there are ", key.size(), " keys and ", value.size(),
+              " values");
+  const auto scales = [&](const CacheQuantization& own) {
+    return given(own.scale) || !given(o.both.scale) ? own : o.both;
+  };
+  const CacheQuantization of_key = scales(o.key), of_value = scales(o.value);
+  for (size_t i = 0; i < key.size(); i++) {
+    need_cache("key", key[i], of_key);
+    need_cache("value", value[i], of_value);
+  }
+  TORCH_CHECK(!small_float(out) || given(o.out_scale), "attentionOut of ", out.scalar_type(), " needs quantScale2");
+}
 
 InferenceOptions decoding(InferenceOptions options) {
   std::swap(options.q_lengths, options.kv_lengths);
@@ -272,7 +305,7 @@ void infer_attention(const Tensor& query, at::TensorList key, at::TensorList val
                               " is not implemented");
   const Tensor q_all = query.contiguous();
   const Inference call(q_all, key, value, options);
-  const bool integer = at::isIntegralType(out.scalar_type(), false);
+  const bool integer = at::isIntegralType(out.scalar_type(), false) || small_float(out);
   Tensor result = integer ? at::zeros(out.sizes(), out.options().dtype(at::kFloat)) : out.zero_();
   const bool with_lse = lse.defined() && lse.numel() >= query.numel() / std::max<int64_t>(1, query.size(-1));
   if (with_lse) lse.fill_(std::numeric_limits<double>::infinity());
@@ -320,63 +353,6 @@ void infer_attention(const Tensor& query, at::TensorList key, at::TensorList val
   Tensor scaled = result * of_columns(*options.out_scale);
   if (given(options.out_offset)) scaled = scaled + of_columns(*options.out_offset);
   put_rounded(out, scaled);
-}
-
-void attention_update(at::TensorList lse, at::TensorList parts, Tensor& out, Tensor& lse_out) {
-  TORCH_CHECK(!parts.empty() && lse.size() == parts.size(), "aclnnAttentionUpdate: ", parts.size(), " results, ",
-              lse.size(), " logarithms");
-  std::vector<Tensor> logs;
-  for (const Tensor& t : lse) logs.push_back(t.to(at::kFloat).flatten());
-  const Tensor given_logs = at::stack(logs, 0);
-  // Attention says inf of a row that sees nothing in its part: such a part adds nothing.
-  const Tensor all = given_logs.masked_fill(at::isinf(given_logs), kNone), high = std::get<0>(all.max(0));
-  const Tensor unseen = high.eq(kNone), top = high.masked_fill(unseen, 0);
-  const Tensor total = top + (all - top).exp().sum(0).log();
-  Tensor sum = at::zeros(out.sizes(), out.options().dtype(at::kFloat));
-  for (size_t i = 0; i < parts.size(); i++) {
-    const Tensor weight = (all[i] - total.masked_fill(unseen, 0)).exp().reshape({-1, 1});
-    TORCH_CHECK(parts[i].sizes() == out.sizes() && weight.size(0) * out.size(-1) == out.numel(),
-                "aclnnAttentionUpdate: a result of ", parts[i].sizes(), " where ", out.sizes(), " is expected, with ",
-                weight.size(0), " logarithms");
-    sum.add_((parts[i].to(at::kFloat) * weight).masked_fill_(weight.eq(0), 0));
-  }
-  put(out, sum);
-  if (lse_out.defined()) put_if_fits(lse_out, total.masked_fill(unseen, std::numeric_limits<double>::infinity()));
-}
-
-void ring_attention_update(const RingPart& first, const RingPart& second, const Maybe& ends, std::string_view layout,
-                           std::string_view softmax_layout, Tensor& out, Tensor& max_out, Tensor& sum_out) {
-  const Tensor &before = first.out, &now = second.out;
-  const Tensor m0 = wide(first.max), m1 = wide(second.max), high = m0.maximum(m1);
-  const Tensor s0 = wide(first.sum) * (m0 - high).exp(), s1 = wide(second.sum) * (m1 - high).exp(), sum = s0 + s1;
-  put(max_out, high);
-  put(sum_out, sum);
-  Tensor w0 = (s0 / sum).select(-1, 0), w1 = (s1 / sum).select(-1, 0);
-  if (layout == "SBH") {  // [batch, heads, rows] beside rows of [rows, batch, heads * columns]
-    const auto beside = [&](const Tensor& w) {
-      const Tensor rows = w.permute({2, 0, 1}).unsqueeze(-1);
-      return rows.expand({rows.size(0), rows.size(1), rows.size(2), now.size(2) / rows.size(2)}).flatten(2);
-    };
-    put(out, wide(before) * beside(w0) + wide(now) * beside(w1));
-    return;
-  }
-  TORCH_CHECK(layout == "TND", "aclnnRingAttentionUpdate: the layout ", std::string(layout), " is not SBH or TND");
-  if (softmax_layout != "TND" && given(ends)) {  // each sequence's statistics lie head by head
-    const Tensor at = ends->flatten().to(at::kLong);
-    const int64_t heads = now.size(1);
-    const auto by_rows = [&](const Tensor& w) {
-      std::vector<Tensor> parts;
-      const Tensor flat = w.flatten();
-      for (int64_t i = 0; i + 1 < at.numel(); i++) {
-        const int64_t from = at[i].item<int64_t>(), to = at[i + 1].item<int64_t>();
-        parts.push_back(flat.narrow(0, from * heads, (to - from) * heads).reshape({heads, to - from}).t());
-      }
-      return at::cat(parts, 0);
-    };
-    w0 = by_rows(w0);
-    w1 = by_rows(w1);
-  }
-  put(out, wide(before) * w0.unsqueeze(-1) + wide(now) * w1.unsqueeze(-1));
 }
 
 void refuse_inference(const MoreInference& more) {

@@ -12,7 +12,7 @@ namespace softnpu::ops::kernels {
 using Maybe = std::optional<at::Tensor>;
 
 // How a cache of 8 or 4 bits is read: (x + offset) * scale. `mode` is 0 by column or one number, 1 by row, 2 by head, 3 by row and head,
-// 4 and 5 the same of a paged cache.
+// 4 and 5 the same of a paged cache, 6 by row and 32 columns, powers of two of 4-bit floats.
 struct CacheQuantization {
   Maybe scale{}, offset{};
   int64_t mode = 0;
@@ -28,6 +28,8 @@ struct InferenceOptions {
   std::string_view layout{};   // of the operands; behind an underscore that of the result
   bool mask_by_batch = false;  // decoding: a mask of two dimensions is [batch, keys], not [queries, keys]; no band
 };
+// Phase one: that caches of 8-bit and 4-bit floats have the scales they need, and a quantized result too.
+void need_inference(at::TensorList key, at::TensorList value, const InferenceOptions& options, const at::Tensor& out);
 void infer_attention(const at::Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& options,
                      at::Tensor& out, at::Tensor& lse);
 // What the fifth form adds: biases by distance, and quantized queries, which are not implemented.

@@ -117,7 +117,8 @@ void quant_scatter(Tensor& data, const Tensor& indices, const Tensor& updates, c
   TORCH_CHECK_NOT_IMPLEMENTED(reduction == 1, "aclnnInplaceQuantScatter: reduction ", reduction, " is not update");
   TORCH_CHECK(updates.dim() > 0 && (quant_axis == -1 || quant_axis == updates.dim() - 1),
               "aclnnInplaceQuantScatter: the scales lie along the last dimension, not ", quant_axis);
-  Tensor value = (wide(updates) / wide(scales).flatten()).round();
+  Tensor value = wide(updates) / wide(scales).flatten();
+  if (at::isIntegralType(data.scalar_type(), false)) value = value.round();
   if (given(zero_points)) value = value + wide(*zero_points).flatten();
   Tensor rounded = at::empty(updates.sizes(), data.options());
   put_rounded(rounded, value);

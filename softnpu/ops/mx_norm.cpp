@@ -100,27 +100,46 @@ void rotated_quant(const Tensor& x, const Tensor& rotation, const Rotation& how,
   put(scale, step.squeeze(-1));
 }
 
+namespace {
+
+MxForm kronecker_form(double largest) { return {.alg = largest > 0 ? 2 : 0, .largest = largest}; }
+
+}  // namespace
+
 void need_kronecker(const Tensor& x, const Tensor& left, const Tensor& right, double clip, double largest,
                     const Tensor& y, const Tensor& scale) {
   need_floating("x", x);
   TORCH_CHECK(x.dim() == 3, "x has ", x.dim(), " dimensions, three are expected");
   need_sizes("kroneckerP1", left, {x.size(1), x.size(1)});
-  need_sizes("kroneckerP2", right, {x.size(2), x.size(2)});
   TORCH_CHECK(clip > 0 && clip <= 1, "clipRatio is above 0 and at most 1, not ", clip);
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      y.scalar_type() == at::kInt, "out of ", y.scalar_type(),
-      " is not implemented, 4-bit integers in int32 are: its documentation leaves the exponent and ",
-      "the rounding of 4-bit floats open");
+  const int64_t rows = x.size(0), columns = x.size(1) * x.size(2);
+  const bool four = y.scalar_type() == at::ScalarType::Float4_e2m1fn_x2;
+  if (!four || right.numel() > 0) need_sizes("kroneckerP2", right, {x.size(2), x.size(2)});
+  if (four) {
+    const MxForm form = kronecker_form(largest);
+    need_form(form, y, {0, 2});
+    refuse_rounded_exponent(form);
+    need_sizes("out", y, {rows, columns});
+    TORCH_CHECK(scale.scalar_type() == at::kFloat8_e8m0fnu, "quantScale is of ", scale.scalar_type(),
+                ", float8_e8m0fnu goes with 4-bit floats");
+    return need_sizes("quantScale", scale, scale_sizes({rows, columns}, 1, 32));
+  }
+  TORCH_CHECK(y.scalar_type() == at::kInt, "out is of ", y.scalar_type());
   TORCH_CHECK(largest == 0, "dstTypeMax ", largest, " goes with 4-bit floats");
+  TORCH_CHECK(scale.scalar_type() == at::kFloat, "quantScale is of ", scale.scalar_type(), ", float32 goes with int4");
   TORCH_CHECK(x.size(2) % 8 == 0, "the last dimension of x, ", x.size(2), ", is a multiple of 8");
-  need_sizes("out", y, {x.size(0), x.size(1), x.size(2) / 8});
-  need_sizes("quantScale", scale, {x.size(0)});
+  need_sizes("out", y, {rows, x.size(1), x.size(2) / 8});
+  need_sizes("quantScale", scale, {rows});
 }
 
 void kronecker_quant(const Tensor& x, const Tensor& left, const Tensor& right, double clip, double largest, Tensor& y,
                      Tensor& scale) {
   if (x.numel() == 0) return;
-  const Tensor turned = at::matmul(floats(left), at::matmul(floats(x), floats(right)));
+  const Tensor inner = right.numel() > 0 ? at::matmul(floats(x), floats(right)) : floats(x);
+  const Tensor turned = at::matmul(floats(left), inner);
+  if (is_small(y.scalar_type())) {
+    return put_blocks(y, scale, turned.flatten(1), 1, element(y.scalar_type()), kronecker_form(largest));
+  }
   const Tensor step = turned.abs().amax({1, 2}, true) / (7 / clip);
   put_rounded(y, turned / step.masked_fill(step.eq(0), 1));
   put(scale, step.flatten());

@@ -6,6 +6,8 @@
 #include <ATen/ops/zeros.h>
 
 #include "softnpu/ops/fused_quant.h"
+#include "softnpu/ops/grouped_parts.h"
+#include "softnpu/ops/low_bits.h"
 #include "softnpu/ops/mx_blocks.h"
 #include "softnpu/ops/rounded.h"
 
@@ -74,6 +76,27 @@ void need_mx_factor(const char* name, const MxFactor& f) {
               " has scales of ", f.scale.sizes(), ", ", at::IntArrayRef(wanted), " are expected");
 }
 
+bool mx_scale_turned(const char* name, const Tensor& scale, at::IntArrayRef rows, std::optional<bool> either) {
+  const Sizes straight = mx::scale_sizes(rows, static_cast<int64_t>(rows.size()) - 1, 32);
+  Sizes turned = straight;
+  std::swap(turned[turned.size() - 2], turned[turned.size() - 3]);
+  const bool one = scale.sizes() == at::IntArrayRef(straight), other = scale.sizes() == at::IntArrayRef(turned);
+  TORCH_CHECK(one || other, name, " has the sizes ", scale.sizes(), ", ", at::IntArrayRef(straight), " or ",
+              at::IntArrayRef(turned), " are expected");
+  TORCH_CHECK_NOT_IMPLEMENTED(!(one && other) || either, name, " of ", scale.sizes(),
+                              " may lie in two ways, and the documents differ; it is not implemented");
+  return one && other ? *either : other;
+}
+
+bool mx_right_turned(const char* name, const Tensor& right, const Tensor& scale) {
+  return mx_scale_turned(name, scale, mx::sizes_of(right.transpose(-1, -2)), right.stride(-2) != 1);
+}
+
+Tensor mx_right(const Tensor& right, const Tensor& scale) {
+  const bool turned = mx_right_turned("scale", right, scale);
+  return mx::values_of(right.transpose(-1, -2), turned ? scale.transpose(-2, -3) : scale, -1).transpose(-1, -2);
+}
+
 Tensor mx_product(const MxFactor& left, const MxFactor& right) {
   return at::matmul(mx_rows(left), mx_rows(right).transpose(-1, -2));
 }
@@ -86,54 +109,127 @@ void need_mx_group(int64_t sizes) {
 
 // -- two factors
 
-void need_quant_product(const QuantFactors& f, const Tensor& out) {
-  if (powers(f.b_scale)) {
-    TORCH_CHECK(passed(f.a_scale), "x1Scale is needed with MX operands");
-    TORCH_CHECK(!given(f.offset), "x2Offset does not go with MX operands");
-    const MxFactor a{f.a, *f.a_scale, f.turned_a}, b{f.b, f.b_scale, !f.turned_b};
-    need_mx_factor("x1", a);
-    need_mx_factor("x2", b);
-    need_mx_group(f.group);
-    const Sizes left = mx_sizes(a), right = mx_sizes(b);
-    TORCH_CHECK(left.back() == right.back(), "the inner sizes are ", left.back(), " and ", right.back());
-    need_bias(f.bias, right[right.size() - 2]);
-    TORCH_CHECK(at::isFloatingType(out.scalar_type()), "the result of MX operands is floating, not ",
-                out.scalar_type());
-    return need_result(product_sizes(left, right), out);
-  }
-  for (const auto& [name, t] : {std::pair{"x1", &f.a}, {"x2", &f.b}}) {
-    TORCH_CHECK(!packed(*t), name, " of 4-bit elements needs scales of float8_e8m0fnu");
-  }
+namespace {
+
+// How factors are quantized.
+enum class Kind { kPowers, kGroups, kIntegers, kNumbers };
+
+// A right factor of eight 4-bit floats in a float32 as 4-bit floats.
+Tensor right_of(const QuantFactors& f) { return f.b.scalar_type() == at::kFloat ? float4_words(f.b) : f.b; }
+
+Kind kind_of(const QuantFactors& f) {
+  const at::ScalarType a = f.a.scalar_type(), b = f.b.scalar_type();
+  const bool four = b == at::kFloat || packed(f.b);
+  if (powers(f.b_scale)) return Kind::kPowers;
   TORCH_CHECK(!of_powers(f.a_scale), "x1Scale is of float8_e8m0fnu, and x2Scale of ", f.b_scale.scalar_type());
-  const bool whole = f.a.scalar_type() == at::kChar;
-  TORCH_CHECK(whole == (f.b.scalar_type() == at::kChar), "x1 is of ", f.a.scalar_type(), ", x2 of ", f.b.scalar_type());
-  if (whole) return;
+  if (four && a == at::kFloat8_e4m3fn && given(f.y_scale)) return Kind::kGroups;
+  TORCH_CHECK(!packed(f.a), "x1 of 4-bit elements needs scales of float8_e8m0fnu");
+  TORCH_CHECK(!four, "x2 of ", b,
+              " holds 4-bit floats, which need scales of float8_e8m0fnu, or x1 of float8_e4m3fn and yScale");
+  const bool whole = a == at::kChar || a == at::kInt;
+  TORCH_CHECK_NOT_IMPLEMENTED(a != at::kChar || b != at::kInt, "x1 of int8 and x2 of int4 are not implemented: the ",
+                              "documents add yOffset to a product that needs no offset, or leave out what it mends");
+  TORCH_CHECK(whole ? a == b : small_float(a) && small_float(b), "x1 is of ", a, ", x2 of ", b);
+  return whole ? Kind::kIntegers : Kind::kNumbers;
+}
+
+void need_powers(const QuantFactors& f, const Tensor& out) {
+  TORCH_CHECK(passed(f.a_scale), "x1Scale is needed with MX operands");
+  TORCH_CHECK(!given(f.offset), "x2Offset does not go with MX operands");
+  TORCH_CHECK(f.b.scalar_type() != at::kFloat || f.a.scalar_type() == at::kFloat8_e4m3fn, "x1 is of ",
+              f.a.scalar_type(), ", float8_e4m3fn goes with eight 4-bit floats in a float32");
+  const Tensor right_factor = right_of(f);
+  const MxFactor a{f.a, *f.a_scale, f.turned_a}, b{right_factor, f.b_scale, !f.turned_b};
+  need_mx_factor("x1", a);
+  need_mx_factor("x2", b);
+  need_mx_group(f.group);
+  const Sizes left = mx_sizes(a), right = mx_sizes(b);
+  TORCH_CHECK(left.back() == right.back(), "the inner sizes are ", left.back(), " and ", right.back());
+  need_bias(f.bias, right[right.size() - 2]);
+  TORCH_CHECK(at::isFloatingType(out.scalar_type()), "the result of MX operands is floating, not ", out.scalar_type());
+  need_result(product_sizes(left, right), out);
+}
+
+// The right factor's scales, one for 32 of the inner dimension: [columns, inner / 32], or turned as the factor is.
+void need_groups(const QuantFactors& f, const Tensor& out) {
+  const Sizes right = low_sizes(f.b, true), left = f.a.sizes().vec();
+  TORCH_CHECK(left.size() == 2 && right.size() == 2 && !f.turned_a, "x1 of ", f.a.sizes(), " and x2 of ", f.b.sizes(),
+              " are two matrices, x1 not transposed");
+  const int64_t inner = right[f.turned_b ? 1 : 0], columns = right[f.turned_b ? 0 : 1];
+  TORCH_CHECK(left[1] == inner && inner % 32 == 0, "the inner sizes are ", left[1], " and ", inner,
+              ", one multiple of 32 is expected");
+  const Sizes wanted = f.turned_b ? Sizes{columns, inner / 32} : Sizes{inner / 32, columns};
+  mx::need_sizes("x2Scale", f.b_scale, wanted);
+  need_numbers("yScale", *f.y_scale, {columns});
+  need_mx_group(f.group);
+  TORCH_CHECK(!given(f.a_scale) && !given(f.bias) && !given(f.offset),
+              "x1Scale, bias and x2Offset do not go with yScale");
+  TORCH_CHECK(out.scalar_type() == f.b_scale.scalar_type(), "x2Scale is of ", f.b_scale.scalar_type(), ", out of ",
+              out.scalar_type());
+  need_result({left[0], columns}, out);
+}
+
+void need_numbered(const QuantFactors& f, bool whole, const Tensor& out) {
   TORCH_CHECK_NOT_IMPLEMENTED(f.group == 0, "groupSize is ", f.group, "; factors of blocks are not implemented");
   TORCH_CHECK(f.a.dim() >= 2 && f.b.dim() >= 2, "factors of ", f.a.sizes(), " and ", f.b.sizes());
-  const Tensor left = f.turned_a ? f.a.transpose(-1, -2) : f.a, right = f.turned_b ? f.b : f.b.transpose(-1, -2);
-  const int64_t rows = left.size(-2), columns = right.size(-2);
-  TORCH_CHECK(left.size(-1) == right.size(-1), "the inner sizes are ", left.size(-1), " and ", right.size(-1));
+  TORCH_CHECK(f.a.scalar_type() != at::kInt || !f.turned_a, "x1 of int4 is not transposed");
+  const auto sizes = [](const Tensor& t, bool turned) {
+    Sizes all = low_sizes(t);
+    if (turned) std::swap(all[all.size() - 1], all[all.size() - 2]);
+    return all;
+  };
+  const Sizes left = sizes(f.a, f.turned_a), right = sizes(f.b, !f.turned_b);
+  const int64_t rows = left[left.size() - 2], columns = right[right.size() - 2];
+  TORCH_CHECK(left.back() == right.back(), "the inner sizes are ", left.back(), " and ", right.back());
   if (given(f.a_scale)) need_numbers("x1Scale", *f.a_scale, {1, rows});
   need_numbers("x2Scale", f.b_scale, {1, columns});
   need_bias(f.bias, columns);
+  need_result(product_sizes(left, right), out);
+  if (whole) return;
+  TORCH_CHECK(!wide_bits(f.b_scale) || !given(f.a_scale), "x1Scale does not go with x2Scale of ",
+              f.b_scale.scalar_type());
   TORCH_CHECK(at::isFloatingType(out.scalar_type()) && !given(f.offset), "the result of 8-bit floats is floating, ",
               "without x2Offset, not ", out.scalar_type());
-  need_result(product_sizes(left.sizes().vec(), right.sizes().vec()), out);
+}
+
+}  // namespace
+
+void need_quant_product(const QuantFactors& f, const Tensor& out) {
+  const Kind kind = kind_of(f);
+  TORCH_CHECK(kind == Kind::kGroups || !given(f.y_scale), "yScale goes with x1 of float8_e4m3fn and x2 of float4_e2m1");
+  TORCH_CHECK(!given(f.y_offset), "yOffset goes with x1 of int8 and x2 of int4, which are not implemented");
+  if (kind == Kind::kPowers) return need_powers(f, out);
+  if (kind == Kind::kGroups) return need_groups(f, out);
+  need_numbered(f, kind == Kind::kIntegers, out);
 }
 
 void quant_product(const QuantFactors& f, Tensor& out) {
   if (out.numel() == 0) return;
-  if (powers(f.b_scale)) {
-    Tensor value = mx_product({f.a, *f.a_scale, f.turned_a}, {f.b, f.b_scale, !f.turned_b});
+  const Kind kind = kind_of(f);
+  if (kind == Kind::kPowers) {
+    const Tensor right = right_of(f);
+    Tensor value = mx_product({f.a, *f.a_scale, f.turned_a}, {right, f.b_scale, !f.turned_b});
     if (given(f.bias)) value = value + mx::floats(*f.bias);
     return put(out, value);
   }
-  if (f.a.scalar_type() == at::kChar) {
+  if (kind == Kind::kGroups) {
+    const Tensor values = low_values(f.b, true), weight = f.turned_b ? values.t() : values;
+    const Tensor scale = f.turned_b ? f.b_scale.t() : f.b_scale;
+    const Tensor right = weight * mx::spread(mx::floats(scale), 0, 32, weight.size(0));
+    return put(out, at::matmul(mx::floats(f.a), right) * scale_values(*f.y_scale).flatten());
+  }
+  if (kind == Kind::kIntegers) {
     return quant_matmul(f.a, f.b, f.a_scale, f.b_scale, f.offset, f.bias, f.turned_a, f.turned_b, out);
   }
   const Tensor left = f.turned_a ? f.a.transpose(-1, -2) : f.a, right = f.turned_b ? f.b.transpose(-1, -2) : f.b;
+  const Tensor scale = f.b_scale.flatten();
+  if (wide_bits(scale)) {  // of such a scale the bias is not a part
+    Tensor sum = at::matmul(mx::floats(left), mx::floats(right));
+    if (given(f.bias)) sum = sum + mx::floats(*f.bias);
+    return put(out, sum * scale_values(scale));
+  }
   const Maybe rows = given(f.a_scale) ? Maybe(f.a_scale->flatten()) : Maybe();
-  put(out, quantized_product(left, right, rows, f.b_scale.flatten(), f.bias));
+  put(out, quantized_product(left, right, rows, scale, f.bias));
 }
 
 void need_level_product(const LevelFactors& f, const Tensor& out) {
@@ -253,55 +349,6 @@ void mx_group_sums(const Tensor& a, const Tensor& b, const Maybe& a_scale, const
     }
     from = to;
   }
-}
-
-// -- experts whose results are summed by rows
-
-void need_routed(const RoutedFactors& f, const RoutedOptions& options, const Tensor& out) {
-  TORCH_CHECK(!given(options.offset) && !given(options.antiquant_scale) && !given(options.antiquant_offset),
-              "offset, antiquantScale and antiquantOffset are not implemented");
-  TORCH_CHECK(!f.turned_a, "transposeX1 is set; x1 cannot be transposed");
-  TORCH_CHECK(f.type == 0, "dtype ", f.type, " is not implemented, 0 (float32) is");
-  TORCH_CHECK(given(f.groups) && given(f.scale), "groupList and scale are needed");
-  TORCH_CHECK(f.x.dim() == 2 && f.weight.dim() == 3, "x1 and x2 have ", f.x.dim(), " and ", f.weight.dim(),
-              " dimensions, two and three are expected");
-  Sizes right = mx::sizes_of(f.weight);
-  if (powers(*f.scale)) {
-    TORCH_CHECK(given(f.row_scale), "pertokenScale is needed with MX operands");
-    TORCH_CHECK_NOT_IMPLEMENTED(!given(f.bias), "bias is not implemented with MX operands: the formula has none");
-    need_mx_factor("x1", {f.x, *f.row_scale, false});
-    need_mx_factor("x2", {f.weight, *f.scale, !f.turned_b});
-  } else {
-    TORCH_CHECK_NOT_IMPLEMENTED(f.x.scalar_type() == at::kChar && f.weight.scalar_type() == at::kChar && !f.turned_b,
-                                "x1 of ", f.x.scalar_type(), " and x2 of ", f.weight.scalar_type(),
-                                " are not implemented; int8, and x2 not transposed, or MX operands are");
-  }
-  const int64_t inner = right[f.turned_b ? 2 : 1], columns = right[f.turned_b ? 1 : 2], rows = f.x.size(0);
-  TORCH_CHECK(mx::sizes_of(f.x)[1] == inner, "the inner sizes are ", mx::sizes_of(f.x)[1], " and ", inner);
-  TORCH_CHECK(f.groups->numel() == right[0], "groupList has ", f.groups->numel(), " numbers for ", right[0],
-              " experts");
-  for (const auto& [name, t] : {std::pair{"logit", &f.logit}, {"rowIndex", &f.row}}) {
-    TORCH_CHECK(!given(*t) || (*t)->numel() == rows, name, " has not one number for each of ", rows, " rows");
-  }
-  TORCH_CHECK(out.dim() == 2 && out.size(1) == columns, "the result has the sizes ", out.sizes(), ", and ", columns,
-              " columns are made");
-  TORCH_CHECK(given(f.row) || out.size(0) == rows, "without rowIndex the result has ", rows, " rows, not ",
-              out.size(0));
-  if (!given(f.shared)) return;
-  TORCH_CHECK(f.shared->dim() == 2 && f.shared->size(1) == columns && f.offset >= 0 &&
-                  f.offset + f.shared->size(0) <= out.size(0),
-              "sharedInput of ", f.shared->sizes(), " from row ", f.offset, " of a result of ", out.sizes());
-}
-
-void routed_product(const RoutedFactors& f, Tensor& out) {
-  if (out.numel() == 0) return;
-  const Finalized rest{f.shared, f.logit, f.row, f.weight_of_shared, f.offset};
-  if (!powers(*f.scale)) {
-    return grouped_finalize(f.x, f.weight, f.scale, f.bias, f.row_scale, f.groups, f.list_type, rest, out);
-  }
-  const Tensor x = mx_rows({f.x, *f.row_scale, false}), w = mx_rows({f.weight, *f.scale, !f.turned_b});
-  // The scales are in the factors' values, which the same sums take.
-  grouped_finalize(x, w.transpose(1, 2), {}, {}, {}, f.groups, f.list_type, rest, out);
 }
 
 }  // namespace softnpu::ops::kernels

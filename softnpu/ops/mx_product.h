@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "softnpu/ops/absent.h"
+
 namespace softnpu::ops::kernels {
 
 using Maybe = std::optional<at::Tensor>;
@@ -22,16 +24,24 @@ bool of_powers(const Maybe& scale);                // float8_e8m0fnu
 std::vector<int64_t> mx_sizes(const MxFactor& f);  // [.., rows, inner]
 at::Tensor mx_rows(const MxFactor& f);             // the same, values
 void need_mx_factor(const char* name, const MxFactor& f);
+// Of scales for [.., rows, inner] of such sizes: whether they lie the other way, [.., inner / 64, rows, 2]. Where both fit, they lie as `either`
+// says; throws where neither fits, or both do and nothing says.
+bool mx_scale_turned(const char* name, const at::Tensor& scale, at::IntArrayRef rows, std::optional<bool> either = {});
+// The same of a right factor [inner, columns] whose scales lie as it does in memory; and its values.
+bool mx_right_turned(const char* name, const at::Tensor& right, const at::Tensor& scale);
+at::Tensor mx_right(const at::Tensor& right, const at::Tensor& scale);
 at::Tensor mx_product(const MxFactor& left,
                       const MxFactor& right);  // [.., rows, rows]; the right factor's rows are columns
 // Sizes of groups that a scale is for, 16 bits each, of rows, columns and inner; 0 stands for what follows from the sizes.
 void need_mx_group(int64_t sizes);
 
+// Factors of int8, of int4 (eight in an int32), of 8-bit floats with numbers, of MX; of 8-bit floats by a weight of 4-bit floats, which may lie as
+// eight in a float32: MX, or with a number for each 32 of the inner dimension and one a column of the result.
 struct QuantFactors {
   const at::Tensor &a, &b;
   const Maybe& a_scale;
   const at::Tensor& b_scale;
-  const Maybe &offset, &bias;
+  const Maybe &offset, &bias, &y_scale, &y_offset;
   bool turned_a, turned_b;
   int64_t group;
 };
@@ -65,6 +75,7 @@ void need_mx_group_sums(const at::Tensor& a, const at::Tensor& b, const Maybe& a
 void mx_group_sums(const at::Tensor& a, const at::Tensor& b, const Maybe& a_scale, const at::Tensor& b_scale,
                    const at::Tensor& list, int64_t list_type, at::Tensor& y);
 
+// Products of groups whose rows are summed by number.
 struct RoutedFactors {
   const at::Tensor &x, &weight;
   const Maybe &scale, &bias, &row_scale, &groups, &shared, &logit, &row;
@@ -74,7 +85,7 @@ struct RoutedFactors {
   int64_t offset;
 };
 struct RoutedOptions {  // which are refused
-  const Maybe &offset, &antiquant_scale, &antiquant_offset;
+  const Maybe &offset = kAbsentOperand, &antiquant_scale = kAbsentOperand, &antiquant_offset = kAbsentOperand;
 };
 void need_routed(const RoutedFactors& f, const RoutedOptions& options, const at::Tensor& out);
 void routed_product(const RoutedFactors& f, at::Tensor& out);

@@ -27,19 +27,6 @@ void need_numbers(const char* name, const Maybe& t, int64_t count) {
 // The inner size, in elements, of [.., inner].
 int64_t inner_of(const Tensor& t) { return t.size(-1) * (mx::packed(t) ? 2 : 1); }
 
-// Scales of rows [.., rows, inner]; those that lie the other way, [.., inner / 64, rows, 2], are turned.
-bool lies_turned(const char* name, const Tensor& scale, at::IntArrayRef rows) {
-  const Sizes straight = mx::scale_sizes(rows, static_cast<int64_t>(rows.size()) - 1, 32);
-  Sizes turned = straight;
-  std::swap(turned[turned.size() - 2], turned[turned.size() - 3]);
-  const bool one = scale.sizes() == at::IntArrayRef(straight), other = scale.sizes() == at::IntArrayRef(turned);
-  TORCH_CHECK(one || other, name, " has the sizes ", scale.sizes(), ", ", at::IntArrayRef(straight), " or ",
-              at::IntArrayRef(turned), " are expected");
-  TORCH_CHECK_NOT_IMPLEMENTED(!(one && other), name, " of ", scale.sizes(),
-                              " may lie in two ways, and the documents differ; it is not implemented");
-  return other;
-}
-
 void need_group(const QuantSettings& s, bool powers) {
   if (powers) return need_mx_group(s.group);
   TORCH_CHECK(s.group == 0, "groupSize is ", s.group, "; it goes with MX operands");
@@ -223,16 +210,17 @@ void need_ways(const char* what, int64_t left, int64_t right) {
                               " is not implemented; 1 and 6 are");
 }
 
-void need_small(const char* name, const Tensor& t) {
-  TORCH_CHECK_NOT_IMPLEMENTED(float8(t), name, " of ", t.scalar_type(),
-                              " is not implemented; float8_e5m2 and float8_e4m3fn are");
+void need_small(const char* name, const Tensor& t, int64_t way) {
+  TORCH_CHECK_NOT_IMPLEMENTED(float8(t) || (way == kPowers && mx::packed(t)), name, " of ", t.scalar_type(),
+                              " is not implemented; float8_e5m2, float8_e4m3fn and, of MX operands, float4_e2m1 are");
 }
 
 // [columns, inner], values, of a weight and its scale.
 Tensor weight_rows(const Tensor& weight, const Tensor& scale, bool transposed, int64_t way) {
   const Tensor rows = transposed ? weight : weight.transpose(-1, -2);
   if (way == kTensor) return mx::floats(rows) * scale;
-  const Tensor straight = lies_turned("a weight's scale", scale, rows.sizes()) ? scale.transpose(-2, -3) : scale;
+  const Tensor straight =
+      mx_scale_turned("a weight's scale", scale, mx::sizes_of(rows)) ? scale.transpose(-2, -3) : scale;
   return mx::values_of(rows, straight, -1);
 }
 
@@ -244,9 +232,9 @@ void need_scale(const char* name, const Tensor& scale, const Tensor& rows, int64
   if (way == kTensor) return need_numbers(name, scale, 1);
   TORCH_CHECK(scale.scalar_type() == at::kFloat8_e8m0fnu, name, " is of ", scale.scalar_type(),
               ", float8_e8m0fnu is expected");
-  if (weight) return void(lies_turned(name, scale, rows.sizes()));
+  if (weight) return void(mx_scale_turned(name, scale, mx::sizes_of(rows)));
   need_contiguous(name, scale);
-  mx::need_sizes(name, scale, mx::scale_sizes(rows.sizes(), rows.dim() - 1, 32));
+  mx::need_sizes(name, scale, mx::scale_sizes(mx::sizes_of(rows), rows.dim() - 1, 32));
 }
 
 }  // namespace
@@ -254,16 +242,18 @@ void need_scale(const char* name, const Tensor& scale, const Tensor& rows, int64
 void need_quant_experts(const QuantExperts& q, int64_t ranks, const char* name, const Tensor& out) {
   need_experts(q.e, ranks, name, out);
   need_ways("experts", q.x_way, q.weight_way);
-  need_small("gmmX", q.e.x);
-  need_small("gmmWeight", q.e.weight);
+  need_small("gmmX", q.e.x, q.x_way);
+  need_small("gmmWeight", q.e.weight, q.x_way);
+  TORCH_CHECK(mx::packed(q.e.x) == mx::packed(q.e.weight), "gmmX is of ", q.e.x.scalar_type(), ", gmmWeight of ",
+              q.e.weight.scalar_type());
   need_contiguous("gmmX", q.e.x);
   need_scale("gmmXScale", q.x_scale, q.e.x, q.x_way, false);
   need_scale("gmmWeightScale", q.weight_scale, q.e.transposed ? q.e.weight : q.e.weight.transpose(1, 2), q.weight_way,
              true);
   if (!given(q.e.shared_x)) return;
   need_ways("shared expert", q.shared_x_way, q.shared_weight_way);
-  need_small("mmX", *q.e.shared_x);
-  need_small("mmWeight", *q.e.shared_weight);
+  need_small("mmX", *q.e.shared_x, q.shared_x_way);
+  need_small("mmWeight", *q.e.shared_weight, q.shared_x_way);
   TORCH_CHECK(given(q.shared_x_scale) && given(q.shared_weight_scale),
               "mmXScale and mmWeightScale are needed with mmX");
   need_scale("mmXScale", *q.shared_x_scale, *q.e.shared_x, q.shared_x_way, false);

@@ -19,7 +19,7 @@ struct QuantSettings {
 void need_quant_settings(const QuantSettings& s);
 
 // Ways of quantization, CANN's numbers: a number for the tensor, a column, a row; powers of two (MX); a row as it is found.
-enum Way : int64_t { kTensor = 1, kColumn = 2, kRow = 3, kPowers = 6, kFound = 7 };
+enum Mode : int64_t { kTensor = 1, kColumn = 2, kRow = 3, kPowers = 6, kFound = 7 };
 
 struct QuantPair {
   at::Tensor a, b;

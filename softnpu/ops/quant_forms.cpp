@@ -9,6 +9,7 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/where.h>
 
+#include "softnpu/ops/low_bits.h"
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
@@ -67,11 +68,22 @@ void static_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& of
   put_rounded(y, whole ? in_mode("aclnnAscendQuant", value, form.rounding) : value);
 }
 
+void need_dynamic_form(const Tensor& x, int64_t type, const Tensor& y) {
+  const bool eight = y.scalar_type() == at::kInt;
+  TORCH_CHECK(eight == (type == 3), "dstType is ", type, " for yOut of ", y.scalar_type());
+  std::vector<int64_t> sizes = x.sizes().vec();
+  if (eight && !sizes.empty()) {
+    TORCH_CHECK(sizes.back() % 8 == 0, "x has ", sizes.back(), " columns, no multiple of 8");
+    sizes.back() /= 8;
+  }
+  need_size(y, sizes, "yOut");
+}
+
 void dynamic_quant_form(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups,
                         const DynamicForm& form, Tensor& y, Tensor& scale, Tensor& offset) {
   const char* const op = "aclnnDynamicQuant";
-  TORCH_CHECK_NOT_IMPLEMENTED(form.type != 3 && form.type != 29 && form.type != 34, op, ": dstType ", form.type,
-                              " is not implemented; 2 (int8), 35 and 36 (float8) are");
+  TORCH_CHECK_NOT_IMPLEMENTED(form.type != 29 && form.type != 34, op, ": dstType ", form.type,
+                              " is not implemented; 2 (int8), 3 (eight 4-bit integers), 35 and 36 (float8) are");
   TORCH_CHECK_NOT_IMPLEMENTED(form.largest == 0, op, ": dstTypeMax ", form.largest, " is not implemented; it is 0");
   TORCH_CHECK(x.dim() > 1, op, ": x is ", x.sizes(), ", two dimensions are expected");
   const bool tensor = form.mode == "pertensor", channel = form.mode == "perchannel";
@@ -151,12 +163,10 @@ void quant_convolution(const Tensor& x, const Tensor& weight, const OptionalTens
   const Tensor padded = at::constant_pad_nd(x.to(at::kDouble), around, form.offset_x);
   Tensor y =
       at::convolution(padded, weight.to(at::kDouble), {}, form.stride, none, form.dilation, false, none, form.groups);
-  const bool bits = scale.scalar_type() == at::kLong || scale.scalar_type() == at::kUInt64;
-  const Tensor factor = bits ? scale.view(at::kLong).bitwise_and(0xFFFFFFFF).to(at::kInt).view(at::kFloat) : scale;
-  y = y * factor.to(at::kDouble).reshape(across);
+  y = y * scale_values(scale).to(at::kDouble).reshape(across);
   if (given(bias)) y = y + bias->to(at::kDouble).reshape(across);
   TORCH_CHECK(y.sizes() == out.sizes(), op, ": output is ", out.sizes(), ", ", y.sizes(), " is expected");
-  put(out, y);
+  small_float(out) ? put_rounded(out, y) : put(out, y);
 }
 
 }  // namespace softnpu::ops::kernels

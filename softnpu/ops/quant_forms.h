@@ -25,6 +25,7 @@ struct DynamicForm {
   int64_t type = 2;    // a number of aclDataType; the result's own type decides
   double largest = 0;  // of HIFLOAT8 alone: refused
 };
+void need_dynamic_form(const at::Tensor& x, int64_t type, const at::Tensor& y);
 void dynamic_quant_form(const at::Tensor& x, const std::optional<at::Tensor>& smooth,
                         const std::optional<at::Tensor>& groups, const DynamicForm& form, at::Tensor& y,
                         at::Tensor& scale, at::Tensor& offset);
@@ -40,7 +41,7 @@ struct GeluForm {
 void gelu_quant(const at::Tensor& x, const std::optional<at::Tensor>& scale, const std::optional<at::Tensor>& offset,
                 const GeluForm& form, at::Tensor& y, at::Tensor& out_scale);
 
-// A convolution of int8 operands, exact, times a scale a channel (float32, or the 64 bits of one), plus a bias.
+// A convolution of int8 operands, exact, or of 8-bit floats, times a scale a channel (float32, or the 64 bits of one), plus a bias.
 struct QuantConvolution {
   at::IntArrayRef stride, padding, dilation;
   bool transposed;

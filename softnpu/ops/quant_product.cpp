@@ -12,6 +12,7 @@
 
 #include "softnpu/ops/fused_quant.h"
 #include "softnpu/ops/in_halves.h"
+#include "softnpu/ops/low_bits.h"
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
@@ -31,12 +32,6 @@ std::vector<int64_t> ends_of(const Tensor& list, int64_t kind, int64_t rows) {
     last = out.back();
   }
   return out;
-}
-// A float of the upper bits of 64, as quantized products take scales.
-Tensor plain_scale(const Tensor& t) {
-  if (t.scalar_type() != at::kLong && t.scalar_type() != at::kUInt64) return wide(t);
-  const Tensor bits = t.scalar_type() == at::kLong ? t : t.view(at::kLong);
-  return bits.bitwise_and(0xFFFFFFFF).to(at::kInt).view(at::kFloat);
 }
 
 }  // namespace
@@ -88,34 +83,12 @@ Tensor activated(const Tensor& x, std::string_view name) {
   return x;
 }
 
-void feed_forward(const Tensor& x, const Tensor& w1, const Tensor& w2, at::IntArrayRef tokens, bool ends,
-                  const Maybe& b1, const Maybe& b2, std::string_view activation, Tensor& y) {
-  const Tensor rows = wide(x).flatten(0, -2);
-  const auto one = [&](const Tensor& part, int64_t expert) {
-    const auto of = [&](const Tensor& t, int64_t dims) { return wide(t.dim() > dims ? t[expert] : t); };
-    Tensor h = at::matmul(part, of(w1, 2));
-    if (given(b1)) h = h + of(*b1, 1);
-    h = at::matmul(activated(h, activation), of(w2, 2));
-    return given(b2) ? h + of(*b2, 1) : h;
-  };
-  if (tokens.empty()) return put(y, one(rows, 0).reshape(y.sizes()));
-  std::vector<Tensor> parts;
-  int64_t from = 0;
-  for (size_t e = 0; e < tokens.size(); e++) {
-    const int64_t to = ends ? tokens[e] : from + tokens[e];
-    TORCH_CHECK(to >= from && to <= rows.size(0), "aclnnFFN: rows ", from, " to ", to, " of ", rows.size(0));
-    parts.push_back(one(rows.narrow(0, from, to - from), int64_t(e)));
-    from = to;
-  }
-  put(y, at::cat(parts, 0).reshape(y.sizes()));
-}
-
 void transposed_matmul(const Tensor& a, const Tensor& b, const Maybe& scale, at::IntArrayRef perm_a,
                        at::IntArrayRef perm_b, at::IntArrayRef perm_out, int64_t split, Tensor& out) {
   const auto moved = [](const Tensor& t, at::IntArrayRef perm) { return perm.empty() ? t : t.permute(perm); };
   Tensor value = at::bmm(wide(moved(a, perm_a)), wide(moved(b, perm_b))).permute(perm_out);
   if (given(scale)) {
-    value = value.reshape({value.size(0), 1, -1}) * plain_scale(*scale);
+    value = value.reshape({value.size(0), 1, -1}) * scale_values(*scale);
     if (out.scalar_type() == at::kChar) return put_rounded(out, value.reshape(out.sizes()));
     return put(out, value.reshape(out.sizes()));
   }
@@ -123,12 +96,24 @@ void transposed_matmul(const Tensor& a, const Tensor& b, const Maybe& scale, at:
   put(out, value.reshape(out.sizes()));
 }
 
+void need_whole_product(const Tensor& a, const Tensor& b, const Tensor& out) {
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "x1 is of ", a.scalar_type(), ", x2 of ", b.scalar_type());
+  const std::vector<int64_t> left = low_sizes(a), right = low_sizes(b);
+  TORCH_CHECK(left.size() >= 2 && right.size() >= 2 && left.back() == right[right.size() - 2], "x1 of ",
+              IntArrayRef(left), " and x2 of ", IntArrayRef(right), " have no product");
+  TORCH_CHECK(out.dim() >= 2 && out.size(-1) == right.back() && out.size(-2) == left[left.size() - 2], "out of ",
+              out.sizes(), " for x1 of ", IntArrayRef(left), " and x2 of ", IntArrayRef(right));
+}
+
 Tensor quantized_product(const Tensor& a, const Tensor& b, const Maybe& row_scale, const Maybe& scale,
                          const Maybe& bias) {
-  Tensor value = at::matmul(a.to(at::kDouble), b.to(at::kDouble));
+  const auto values = [](const Tensor& t) {
+    return (t.scalar_type() == at::kInt ? int4_values(t) : t).to(at::kDouble);
+  };
+  Tensor value = at::matmul(values(a), values(b));
   const bool first = given(bias) && bias->scalar_type() == at::kInt;
   if (first) value = value + bias->to(at::kDouble);
-  if (given(scale)) value = value * plain_scale(*scale).to(at::kDouble);
+  if (given(scale)) value = value * scale_values(*scale).to(at::kDouble);
   if (given(row_scale)) {
     const Tensor s = row_scale->to(at::kDouble);
     value = value * (s.numel() == 1 ? s.reshape({}) : s.unsqueeze(-1));
@@ -177,59 +162,6 @@ void fused_matmul(const Tensor& a, const Tensor& b, const Maybe& bias, const May
     return put(out, name == "add" ? value + wide(*other) : value * wide(*other));
   }
   put(out, activated(value, name == "16cast32" ? "" : name));
-}
-
-void grouped_swiglu_quant(const Tensor& x, at::TensorList weight, at::TensorList scale, const Tensor& x_scale,
-                          const Tensor& groups, int64_t list_type, const Maybe& smooth, Tensor& out,
-                          Tensor& out_scale) {
-  const auto ends = ends_of(groups, list_type, x.size(0));
-  const auto part = [](at::TensorList list, size_t i) {
-    return list.size() > 1 ? list[i] : list[0].dim() > 1 && list[0].size(0) > int64_t(i) ? list[0][i] : list[0];
-  };
-  const Tensor rows = wide(x_scale).flatten();
-  out.zero_();
-  out_scale.zero_();
-  int64_t from = 0;
-  for (size_t g = 0; g < ends.size(); g++) {
-    const int64_t n = ends[g] - from;
-    const Tensor s = part(scale, g);
-    TORCH_CHECK_NOT_IMPLEMENTED(s.dim() <= 1, "aclnnGroupedMatmulSwigluQuant: scales by group are not implemented");
-    const Tensor c =
-        quantized_product(x.narrow(0, from, n), part(weight, g), rows.narrow(0, from, n), s, {}).to(at::kFloat);
-    const auto halves = in_halves(c, -1);
-    Tensor value = at::silu(halves[0]) * halves[1];
-    if (given(smooth)) value = value * wide(smooth->dim() > 1 ? (*smooth)[int64_t(g)] : *smooth);
-    Tensor place = out.narrow(0, from, n), place_scale = out_scale.narrow(0, from, n);
-    if (n > 0) put(place_scale, put_dynamic_rows(place, value).squeeze(1));
-    from = ends[g];
-  }
-}
-
-void grouped_finalize(const Tensor& x, const Tensor& weight, const Maybe& scale, const Maybe& bias,
-                      const Maybe& row_scale, const Maybe& groups, int64_t list_type, const Finalized& f, Tensor& out) {
-  TORCH_CHECK(given(groups) && weight.dim() == 3,
-              "aclnnGroupedMatmulFinalizeRouting: groups and weights of three "
-              "dimensions are needed");
-  const auto ends = ends_of(*groups, list_type, x.size(0));
-  Tensor all = at::zeros({x.size(0), weight.size(2)}, x.options().dtype(at::kFloat));
-  int64_t from = 0;
-  for (size_t g = 0; g < ends.size(); g++) {
-    const int64_t n = ends[g] - from;
-    const auto of = [&](const Maybe& t) { return given(t) ? Maybe((*t)[int64_t(g)].reshape({-1})) : Maybe(); };
-    const Maybe rows = given(row_scale) ? Maybe(row_scale->flatten().narrow(0, from, n)) : Maybe();
-    all.narrow(0, from, n)
-        .copy_(quantized_product(x.narrow(0, from, n), weight[int64_t(g)], rows, of(scale), of(bias)));
-    from = ends[g];
-  }
-  if (given(f.logit)) all.mul_(wide(*f.logit).reshape({-1, 1}));
-  Tensor sum = at::zeros(out.sizes(), all.options());
-  if (given(f.row)) {
-    sum.index_add_(0, f.row->flatten().to(at::kLong).narrow(0, 0, from), all.narrow(0, 0, from));
-  } else {
-    sum.copy_(all);
-  }
-  if (given(f.shared)) sum.narrow(0, f.offset, f.shared->size(0)).add_(wide(*f.shared) * f.weight);
-  put(out, sum);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -5,7 +5,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/searchsorted.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 
 #include <limits>
@@ -14,20 +13,11 @@
 
 #include "softnpu/ops/group_ends.h"
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/low_bits.h"
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
 namespace {
-
-// Eight 4-bit integers of an int32, the lowest bits first, along `dim`.
-Tensor unpacked(const Tensor& packed, int64_t dim) {
-  std::vector<Tensor> parts;
-  for (int64_t i = 0; i < 8; i++) {
-    const Tensor nibble = packed.to(at::kLong).__rshift__(4 * i).bitwise_and(15);
-    parts.push_back(at::where(nibble.ge(8), nibble - 16, nibble));
-  }
-  return at::stack(parts, dim + 1).flatten(dim, dim + 1);
-}
 
 // aclnnTransQuantParam's 64 bits hold a float's upper bits in their lower half.
 Tensor plain_scale(const Tensor& scale) {
@@ -82,7 +72,7 @@ void quantize(const Tensor& x, const Tensor& scale, const OptionalTensor& offset
 }
 
 void anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, bool square, Tensor& out) {
-  Tensor value = wide(x.scalar_type() == at::kInt ? unpacked(x, x.dim() - 1) : x);
+  Tensor value = wide(x.scalar_type() == at::kInt ? int4_values(x, x.dim() - 1) : x);
   if (passed(offset)) value = value + wide(*offset);
   value = value * wide(scale);
   put(out, square ? value * wide(scale) : value);
@@ -106,12 +96,13 @@ void quant_param(const Tensor& scale, const OptionalTensor& offset, Tensor& out)
 void quant_matmul(const Tensor& a, const Tensor& b, const OptionalTensor& row_scale, const Tensor& scale,
                   const OptionalTensor& offset, const OptionalTensor& bias, bool transpose_a, bool transpose_b,
                   Tensor& out) {
-  for (const Tensor* t : {&a, &b}) {
-    TORCH_CHECK(t->scalar_type() == at::kChar, "aclnnQuantMatmul: operands of ", t->scalar_type(),
-                " are not implemented");
-  }
-  const Tensor left = transpose_a ? a.transpose(-1, -2) : a, right = transpose_b ? b.transpose(-1, -2) : b;
-  Tensor value = at::matmul(left.to(at::kDouble), right.to(at::kDouble));
+  const auto factor = [](const Tensor& t, bool turned) {
+    TORCH_CHECK(t.scalar_type() == at::kChar || t.scalar_type() == at::kInt, "aclnnQuantMatmul: operands of ",
+                t.scalar_type(), " are not implemented");
+    const Tensor values = (t.scalar_type() == at::kInt ? int4_values(t) : t).to(at::kDouble);
+    return turned ? values.transpose(-1, -2) : values;
+  };
+  Tensor value = at::matmul(factor(a, transpose_a), factor(b, transpose_b));
   const bool first = passed(bias) && bias->scalar_type() == at::kInt;  // an integer bias is added before the scale
   if (first) value = value + bias->to(at::kDouble);
   if (out.scalar_type() == at::kInt) {
@@ -129,18 +120,44 @@ void quant_matmul(const Tensor& a, const Tensor& b, const OptionalTensor& row_sc
   }
 }
 
+void need_weight_product(const Tensor& x, const Tensor& weight, const Tensor& scale, const OptionalTensor& offset,
+                         const OptionalTensor& quant_scale, int64_t group, const Tensor& out) {
+  const std::vector<int64_t> w = low_sizes(weight, true);
+  TORCH_CHECK(w.size() == 2 && x.dim() == 2 && x.size(1) == w[0], "x of ", x.sizes(), " and weight of ", IntArrayRef(w),
+              " have no product");
+  const int64_t inner = w[0], columns = w[1], groups = group > 0 ? (inner + group - 1) / group : 1;
+  need_size(out, {x.size(0), columns}, "y");
+  const at::ScalarType type = weight.scalar_type();
+  const bool whole = type == at::kChar || type == at::kInt, four = !whole && !small_float(type);
+  const bool powers = scale.scalar_type() == at::kFloat8_e8m0fnu;
+  TORCH_CHECK(!powers || (four && group == 32),
+              "antiquantScale of float8_e8m0fnu goes with a weight of 4-bit floats and groups of 32");
+  TORCH_CHECK(whole || !passed(offset), "antiquantOffset does not go with a weight of ", type);
+  TORCH_CHECK(!small_float(type) || group == 0, "antiquantGroupSize is ", group, " with a weight of ", type);
+  const bool each = scale.numel() == columns * groups;
+  TORCH_CHECK(each || (!powers && (scale.numel() == columns || scale.numel() == 1)), "antiquantScale has the sizes ",
+              scale.sizes(), " for a weight of ", IntArrayRef(w), " in ", groups, " groups");
+  TORCH_CHECK(!passed(offset) || offset->numel() == scale.numel(),
+              "antiquantOffset has not as many numbers as antiquantScale");
+  const bool bits = wide_bits(scale);
+  TORCH_CHECK(!bits || (x.scalar_type() == at::kHalf && type == at::kChar && group == 0 && !passed(quant_scale)),
+              "antiquantScale of ", scale.scalar_type(),
+              " goes with x of float16, a weight of int8, no groups and no quantScale");
+  TORCH_CHECK(!passed(offset) || offset->scalar_type() != at::kInt || bits,
+              "antiquantOffset of int32 goes with antiquantScale of int64 or uint64");
+}
+
 void weight_quant_matmul(const Tensor& x, const Tensor& weight, const Tensor& scale, const OptionalTensor& offset,
                          const OptionalTensor& quant_scale, const OptionalTensor& quant_offset,
                          const OptionalTensor& bias, int64_t group, Tensor& out) {
-  Tensor w = weight;
-  if (weight.scalar_type() == at::kInt) w = unpacked(weight, weight.stride(0) == 1 && weight.stride(1) != 1 ? 0 : 1);
+  const Tensor w = low_values(weight, true);
   const int64_t k = w.size(0), n = w.size(1);
   const auto by_group = [&](const Tensor& t) {
-    const Tensor value = wide(t);
+    const Tensor value = wide_bits(t) ? plain_scale(t) : wide(t);
     if (group <= 0 || t.numel() <= n) return value.numel() == 1 ? value.reshape({}) : value.reshape({1, n});
     return value.reshape({-1, n}).repeat_interleave(group, 0).narrow(0, 0, k);
   };
-  Tensor value = wide(w);
+  Tensor value = w;
   if (passed(offset)) value = value + by_group(*offset);
   const Tensor left = wide(x);
   Tensor result = at::matmul(left, (value * by_group(scale)).to(left.scalar_type()));

@@ -9,6 +9,10 @@
 
 namespace softnpu::ops {
 
+using nnopbase::Arg;
+using nnopbase::Kind;
+using nnopbase::TensorCopy;
+
 bool fits(Plan& plan, void (*look)(Frame& frame)) try {
   // The plan's arguments as an executor that nobody runs: a frame asks it for nothing else.
   aclOpExecutor seen{};
@@ -20,6 +24,16 @@ bool fits(Plan& plan, void (*look)(Frame& frame)) try {
   return true;
 } catch (const c10::Error& error) {
   return plan.fail(ACLNN_ERR_PARAM_INVALID, error.what_without_backtrace());
+}
+
+bool holds_pairs(const Plan& plan) {
+  const auto paired = [](const TensorCopy* t) { return t && t->dtype >= ACL_FLOAT4_E2M1; };
+  for (int i = 0; i < plan.nargs(); i++) {
+    const Arg& a = plan.args()[i];
+    if (a.kind == Kind::kTensor && paired(a.tensor)) return true;
+    if (a.kind == Kind::kTensors && std::any_of(a.tensors, a.tensors + a.count, paired)) return true;
+  }
+  return false;
 }
 
 namespace kernels {

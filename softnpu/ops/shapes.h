@@ -16,6 +16,8 @@ namespace softnpu::ops {
 
 // Runs `look` over the arguments; what it throws becomes 161002 with its sentence.
 bool fits(Plan& plan, void (*look)(Frame& frame));
+// Whether an argument has elements of 4 bits, of which kernels see pairs: `pairs` of a row is asked then alone.
+bool holds_pairs(const Plan& plan);
 
 namespace kernels {
 

@@ -118,3 +118,36 @@ def quantized(*sizes: int, kind: torch.dtype, axis: int = -1, seed: int = 5):
     values, scales = reference(x, axis, kind)
     kept = pairs(scales, axis).view(torch.float8_e8m0fnu)
     return packed(values, kind, x), kept, values * powers(kept, axis, x.shape)
+
+
+def int4_words(values: torch.Tensor) -> torch.Tensor:
+    """Integers from -8 to 7, eight in an int32, the first in its lowest bits."""
+    parts = values.long().unflatten(-1, (-1, 8)) & 15
+    word = (parts << torch.arange(0, 32, 4)).sum(-1)
+    return torch.where(word >= 2**31, word - 2**32, word).to(torch.int32)
+
+
+def float4_words(elements: torch.Tensor) -> torch.Tensor:
+    """The bytes of 4-bit floats as float32."""
+    return elements.contiguous().view(torch.uint8).view(torch.float32)
+
+
+def wide_scale(scale: torch.Tensor, dtype: torch.dtype = torch.uint64) -> torch.Tensor:
+    """As aclnnTransQuantParam keeps numbers: 19 bits of a float32 in the lower half of 64."""
+    bits = scale.float().contiguous().view(torch.int32).long() & 0xFFFFE000
+    return (bits | 1 << 46).view(dtype)
+
+
+def narrow_scale(scale: torch.Tensor) -> torch.Tensor:
+    """What such a scale says, float64."""
+    return (scale.float().contiguous().view(torch.int32) & -0x2000).view(torch.float32).double()
+
+
+def integers(*sizes: int, low: int = -8, high: int = 8, seed: int = 3) -> torch.Tensor:
+    return torch.randint(low, high, sizes, generator=torch.Generator().manual_seed(seed))
+
+
+def numbers(*sizes: int, seed: int = 4) -> torch.Tensor:
+    """Scales: positive, of 19 bits."""
+    value = torch.rand(*sizes, generator=torch.Generator().manual_seed(seed)) + 0.5
+    return narrow_scale(value).float()

@@ -11,6 +11,7 @@ import threading
 import pytest
 import torch
 
+from tests.opapi import mx_reference as mx
 from tests.opapi.client import AclError, Client, P, library_folder
 
 COMMON = {"commTurn": 0, "streamMode": 1}
@@ -162,10 +163,11 @@ EP |= {"expertShardType": 0, "sharedExpertNum": 0, "sharedExpertRankNum": 0, "gl
 NOBODY = {"zeroExpertNum": 0, "copyExpertNum": 0, "constExpertNum": 0}
 
 
-def dispatched(npu, group, version: str) -> dict[str, torch.Tensor]:
+def dispatched(npu, group, version: str, x: torch.Tensor = X, scales: torch.Tensor | None = None,
+               into: torch.Tensor | None = None, found: torch.Tensor | None = None, mode: int = 0):  # fmt: skip
     o, out = ("Optional", "Out") if version else ("", "")
-    values = {"x": X, "expertIds": IDS, f"scales{o}": None, f"xActiveMask{o}": None, f"expertScales{o}": FACTORS}
-    values |= {"groupEp": group, **EP, "quantMode": 0, "expertTokenNumsType": 1}
+    values = {"x": x, "expertIds": IDS, f"scales{o}": scales, f"xActiveMask{o}": None, f"expertScales{o}": FACTORS}
+    values |= {"groupEp": group, **EP, "quantMode": mode, "expertTokenNumsType": 1}
     if version:
         values |= {"commAlg": ""}
     if version in ("V3", "V4"):
@@ -174,8 +176,8 @@ def dispatched(npu, group, version: str) -> dict[str, torch.Tensor]:
         values |= {"performanceInfoOptional": None}
     place = ("assistInfoForCombineOut", 8 * 128) if version else ("expandIdx", 8)
     results = {
-        f"expandX{out}": X.new_zeros(8, 3),
-        f"dynamicScales{out}": torch.zeros(8),
+        f"expandX{out}": x.new_zeros(8, 3) if into is None else into,
+        f"dynamicScales{out}": torch.zeros(8) if found is None else found,
         place[0]: torch.zeros(place[1]).int(),
     }
     results |= {f"expertTokenNums{out}": torch.zeros(2).long(), f"epRecvCounts{out}": torch.zeros(2).int()}
@@ -196,6 +198,46 @@ def test_dispatch(npu, group, version):
         assert records == [[0, t, k] for t, k in zip(tokens, choices, strict=True)]
     else:
         assert got["expandIdx"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def bytes_of(t: torch.Tensor) -> torch.Tensor:
+    return t.view(torch.uint8)
+
+
+@pytest.mark.parametrize("version", ["V2", "V3", "V4"])
+@pytest.mark.parametrize("kind", list(mx.CODES))
+@pytest.mark.parametrize("powers", [False, True])
+def test_tokens_that_are_quantized_already(npu, group, version, kind, powers):
+    """They and their scales go to the experts as they are."""
+    x, scale, _ = mx.quantized(4, 96, kind=kind)
+    scales = scale.flatten(1) if powers else torch.rand(4, 2, generator=torch.Generator().manual_seed(1))
+    tokens = [0, 1, 2, 3, 0, 1, 2, 3]
+    room = torch.zeros_like(bytes_of(x)[tokens]).view(kind)
+    found = torch.zeros_like(bytes_of(scales)[tokens]).view(scales.dtype)
+    if kind in mx.GRIDS and not powers:
+        with pytest.raises(AclError, match="do not go with x of 4-bit elements"):
+            dispatched(npu, group, version, x, scales, room, found)
+        return
+    got = dispatched(npu, group, version, x, scales, room, found)
+    assert torch.equal(bytes_of(got["expandX"]), bytes_of(x)[tokens])
+    assert torch.equal(bytes_of(got["dynamicScales"]), bytes_of(scales)[tokens])
+    for change, words in (
+        ((x, None, room, found), "scales are needed with x of"),
+        ((x, scales, room, found, 2), "is quantized already"),
+    ):
+        with pytest.raises(AclError, match=words):
+            dispatched(npu, group, version, *change)
+
+
+@pytest.mark.parametrize("version", ["V2", "V3", "V4"])
+@pytest.mark.parametrize("kind", [mx.E4M3, mx.E5M2])
+def test_tokens_that_become_8_bit_floats(npu, group, version, kind):
+    tokens = [0, 1, 2, 3, 0, 1, 2, 3]
+    got = dispatched(npu, group, version, into=torch.zeros(8, 3).to(kind), mode=2)
+    step = X.float().abs().amax(1) / torch.finfo(kind).max
+    torch.testing.assert_close(got["dynamicScales"], step[tokens])
+    wanted = (X.float() / step.masked_fill(step == 0, 1)[:, None]).to(kind)[tokens]
+    torch.testing.assert_close(got["expandX"].float(), wanted.float(), rtol=0.13, atol=0)
 
 
 @pytest.mark.parametrize("version", ["", "V2", "V3", "V4", "AddRmsNorm", "AddRmsNormV2"])

@@ -81,9 +81,13 @@ def test_where_the_software_npu_takes_less_than_the_hardware_the_table_says_why(
     known = opapi_types.types(tuple(r.name for r in opapi.rows()))
     for op, families in opapi_types.hardware().items():
         taken = known[op].takes if op in known else {}
-        for name, documented in (families[0] or {}).items():
+        for name, documented in (pair for family in families for pair in (family or {}).items()):
             missing = documented & ~taken[name][0] if name in taken else 0
             narrower |= {(op.removeprefix("aclnn"), letter) for letter, bit in letters.items() if missing & bit}
     explained = [(op, letter) for row in table["narrower"] for op in row["functions"] for letter in row["types"]]
-    assert narrower ^ set(explained) == set() and len(explained) == len(set(explained))
+    assert len(explained) == len(set(explained))
+    assert narrower <= set(explained)
+    beside = set(explained) - narrower  # what the documents name and this table does not: tools/abi/compare_types.py
+    for op, letter in beside:
+        assert any(not bits & letters[letter] for bits, _, _ in known[f"aclnn{op}"].takes.values()), (op, letter)
     assert all(row["why"] for row in table["narrower"])

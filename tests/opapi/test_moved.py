@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.cases import garbage
+from tests.opapi.cases import compare, garbage
+from tests.opapi.client import AclError
+from tests.opapi.mx_reference import E1M2, E2M1, E4M3, GRIDS, packed, quantized
+
+E8M0 = torch.float8_e8m0fnu
 
 BITS = {
     torch.bool: torch.uint8,
@@ -134,3 +138,121 @@ def test_order_of_wide_unsigned_integers(npu, dtype):
         indicesOut=torch.zeros((), dtype=torch.int64),
     )  # fmt: skip
     assert (call["valuesOut"].item(), call["indicesOut"].item()) == plain[1]
+
+
+FOUR = [E2M1, E1M2]
+
+
+def four(kind: torch.dtype, *sizes: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    """Elements of 4 bits, and their values."""
+    grid = torch.tensor(GRIDS[kind] + [-g for g in GRIDS[kind][1:]], dtype=torch.double)
+    value = grid[torch.randint(0, len(grid), sizes, generator=torch.Generator().manual_seed(seed))]
+    return packed(value, kind), value
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
+@pytest.mark.parametrize("kind", FOUR)
+def test_4_bit_elements_become_numbers(npu, kind, dtype):
+    x, value = four(kind, 3, 8)
+    compare(npu, "aclnnCast", {"self": x, "dtype": 0}, {"out": value.to(dtype)})
+    with pytest.raises(AclError, match=r"out has the sizes \[3, 6\], \[3, 8\] are expected"):
+        npu.prepare("aclnnCast", self=x, dtype=0, out=torch.zeros(3, 6))
+
+
+@pytest.mark.parametrize("kind", FOUR)
+def test_pairs_are_joined_padded_and_cleared(npu, kind):
+    (a, x), (b, y) = four(kind, 2, 8), four(kind, 2, 8, seed=2)
+    for dim in (0, 1):
+        compare(npu, "aclnnCat", {"tensors": [a, b], "dim": dim}, {"out": packed(torch.cat([x, y], dim), kind)})
+    wide = torch.nn.functional.pad(x, (2, 4, 1, 0), value=-1.5)
+    compare(npu, "aclnnConstantPadNd", {"self": a, "pad": [2, 4, 1, 0], "value": -1.5}, {"out": packed(wide, kind)})
+    got = npu.call("aclnnInplaceZero", selfRef=a)["selfRef"]
+    assert not got.any()
+    compare(npu, "aclnnNpuFormatCast", {"srcTensor": a}, {"dstTensor": a})
+    for values, words in (
+        ({"pad": [1, 0], "value": 0.0}, "no single one is added"),
+        ({"pad": [2, 0], "value": 0.3}, "value 0.3 is no number"),
+    ):
+        with pytest.raises(AclError, match=words):
+            npu.prepare("aclnnConstantPadNd", self=a, out=a, **values)
+    with pytest.raises(AclError, match="4-bit floats do not mix"):
+        npu.prepare("aclnnCat", tensors=[a, torch.zeros(2, 8)], dim=0, out=packed(torch.cat([x, y]), kind))
+    with pytest.raises(AclError, match="is no copy of one of"):
+        npu.prepare("aclnnNpuFormatCast", srcTensor=a, dstTensor=torch.zeros(2, 8))
+
+
+@pytest.mark.parametrize("kind", FOUR)
+def test_pairs_in_caches(npu, kind):
+    (cache, into), (rows, of) = four(kind, 3, 2, 1, 8), four(kind, 2, 1, 8, seed=2)
+    into[1, 1], into[0, 0] = of[0], of[1]
+    common = dict.fromkeys(["compressLensOptional", "compressSeqOffsetOptional", "seqLensOptional"])
+    common |= {"key": rows, "keyCacheRef": cache, "slotMapping": torch.tensor([3, 0])}
+    more = {"value": rows, "valueCacheRef": cache.clone(), "cacheModeOptional": "Norm", "scatterModeOptional": ""}
+    more |= {"stridesOptional": None, "offsetsOptional": None}
+    written = npu.call("aclnnScatterPaKvCache", **common, **more)
+    want = packed(into, kind).view(torch.uint8)
+    assert torch.equal(written["keyCacheRef"], want) and torch.equal(written["valueCacheRef"], want)
+    arguments = {p.name: None if "*" in p.type else 0 for p in npu.signatures["aclnnScatterPaCache"]}
+    written = npu.call("aclnnScatterPaCache", **arguments | common | {"cacheMode": "Norm"})
+    assert torch.equal(written["keyCacheRef"], want)
+
+
+@pytest.mark.parametrize("kind", [*FOUR, E4M3])
+def test_rows_of_experts_with_their_powers(npu, kind):
+    x, scale, _ = quantized(4, 96, kind=kind)
+    x, scale = x.view(torch.uint8), scale.view(torch.uint8)
+    counts, order = torch.tensor([[1, 2], [1, 0]]), [0, 3, 1, 2]
+    arguments = {p.name: 0 if "*" not in p.type else None for p in npu.signatures["aclnnMoeReRouting"]}
+    got = npu.call("aclnnMoeReRouting", **arguments | {
+        "tokens": x.view(kind), "expertTokenNumPerRank": counts, "perTokenScalesOptional": scale.view(E8M0),
+        "permuteTokens": garbage(x.view(kind)), "permutePerTokenScales": garbage(scale.view(E8M0)),
+        "permuteTokenIdx": torch.zeros(4, dtype=torch.int32), "expertTokenNum": torch.zeros(2, dtype=torch.int64),
+        "expertTokenNumTypeOptional": 1, "idxTypeOptional": 0})  # fmt: skip
+    assert torch.equal(got["permuteTokens"].view(torch.uint8), x[order])
+    assert torch.equal(got["permutePerTokenScales"].view(torch.uint8), scale[order])
+    if kind == E1M2:
+        return
+    experts = torch.tensor([[1, 0], [0, 1], [1, 2], [2, 0]], dtype=torch.int32)
+    order = torch.argsort(experts.flatten(), stable=True) // 2
+    op = "aclnnMoeInitRoutingV3"
+    values = {p.name: 0 if "*" not in p.type else None for p in npu.signatures[op]} | {
+        "x": x.view(kind), "expertIdx": experts, "scaleOptional": scale.view(E8M0), "activeNum": 8,
+        "expertNum": 3, "expertTokensNumType": 1, "expertTokensNumFlag": True, "quantMode": -1,
+        "activeExpertRangeOptional": [0, 3], "expandedXOut": garbage(x[order].view(kind)),
+        "expandedRowIdxOut": torch.zeros(8, dtype=torch.int32),
+        "expertTokensCountOrCumsumOut": torch.zeros(3, dtype=torch.int64),
+        "expandedScaleOut": garbage(scale[order].view(E8M0))}  # fmt: skip
+    got = npu.call(op, **values)
+    assert torch.equal(got["expandedXOut"].view(torch.uint8), x[order])
+    assert torch.equal(got["expandedScaleOut"].view(torch.uint8), scale[order])
+    for change, words in (
+        ({"quantMode": 1}, "is quantized already"),
+        ({"expandedXOut": torch.zeros(8, 96)}, "and nothing is quantized"),
+    ):
+        with pytest.raises(AclError, match=words):
+            npu.prepare(op, **values | change)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+@pytest.mark.parametrize("name", ["Ge", "Gt", "Le", "Lt"])
+def test_comparisons_of_wide_unsigned_integers(npu, name, dtype):
+    x = values(dtype, 9)
+    y = torch.tensor(x.tolist()[::-1], dtype=dtype)
+    than = {"Ge": lambda a, b: a >= b, "Gt": lambda a, b: a > b, "Le": lambda a, b: a <= b, "Lt": lambda a, b: a < b}[
+        name
+    ]
+    want = torch.tensor([than(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)])
+    compare(npu, f"aclnn{name}Tensor", {"self": x, "other": y}, {"out": want})
+    compare(npu, f"aclnn{name}Tensor", {"self": x, "other": y}, {"out": want.to(dtype)})
+    same(npu.call(f"aclnnInplace{name}Tensor", selfRef=x, other=y)["selfRef"], want.to(dtype))
+    for number in (int(x[4]) % 2**62, 7, -1):
+        want = torch.tensor([than(a, number) for a in x.tolist()])
+        compare(npu, f"aclnn{name}Scalar", {"self": x, "other": number}, {"out": want})
+        same(npu.call(f"aclnnInplace{name}Scalar", selfRef=x, other=number)["selfRef"], want.to(dtype))
+    either = torch.tensor([True, False, True]), torch.tensor([False, False, True])
+    compare(
+        npu,
+        "aclnnLogicalOr",
+        dict(zip(("self", "other"), either, strict=True)),
+        {"out": (either[0] | either[1]).to(dtype)},
+    )

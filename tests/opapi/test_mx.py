@@ -443,6 +443,29 @@ def test_two_small_matrices(npu, op, dtype):
     assert (numbers(got["out"]) - exact).abs().max() <= 0.5001
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("largest", [0.0, 6.5, 12.0])
+@pytest.mark.parametrize("alone", [False, True])
+def test_two_small_matrices_before_blocks(npu, dtype, largest, alone):
+    """Whole numbers, of which products are exact."""
+    r = lambda *sizes: torch.randint(-3, 4, sizes, generator=torch.Generator().manual_seed(sum(sizes))).to(dtype)
+    x, left, right = r(3, 5, 16), r(5, 5), r(0, 0) if alone else r(16, 16)
+    turned = left.float() @ x.float() if alone else left.float() @ x.float() @ right.float()
+    y, scale = made(turned.flatten(1), -1, E2M1, **({"alg": 2, "largest": largest} if largest else {}))
+    inputs = {"x": x, "kroneckerP1": left, "kroneckerP2": right, "clipRatio": 1.0}
+    for op in ["aclnnFlatQuantV2"] + ([] if largest else ["aclnnFlatQuant"]):
+        compare(
+            npu, op, inputs | ({"dstTypeMax": largest} if op.endswith("V2") else {}), {"out": y, "quantScale": scale}
+        )
+    refused(
+        npu,
+        "aclnnFlatQuantV2",
+        inputs | {"dstTypeMax": 7.0},
+        {"out": y, "quantScale": scale},
+        "scaleAlg 2 is implemented",
+    )
+
+
 def test_what_does_not_fit_is_refused_at_once(npu):
     x, (y, scale) = operand(4, 64), made(operand(4, 64), -1, E4M3)
     out, quant = {"yOut": y, "mxscaleOut": scale}, {"x": x, **QUANT, "dstType": 36}

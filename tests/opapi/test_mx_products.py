@@ -6,7 +6,23 @@ import pytest
 import torch
 
 from tests.opapi.cases import compare
-from tests.opapi.mx_reference import E2M1, E4M3, E5M2, packed, pairs, powers, quantized, reference
+from tests.opapi.mx_reference import (
+    E2M1,
+    E4M3,
+    E5M2,
+    float4_words,
+    int4_words,
+    integers,
+    narrow_scale,
+    numbers,
+    packed,
+    pairs,
+    powers,
+    quantized,
+    reference,
+    unpacked,
+    wide_scale,
+)  # fmt: skip
 from tests.opapi.test_mx import refused
 
 E8M0 = torch.float8_e8m0fnu
@@ -39,6 +55,108 @@ def test_a_product(npu, left, right, dtype, inner, bias):
     # The same memory, described as [inner, columns] with scales of [inner / 64, columns, 2].
     inputs |= {"x2": turned(b), "x2Scale": b_scale.transpose(0, 1), "groupSize": 0}
     near(npu, "aclnnQuantMatmulV5", inputs, expected, dtype)
+
+
+BOTH = ["aclnnQuantMatmulV5", "aclnnQuantMatmulWeightNz"]
+
+
+@pytest.mark.parametrize("op", BOTH)
+@pytest.mark.parametrize("left, right", [(E4M3, E4M3), (E2M1, E2M1), (E4M3, E2M1)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_product_with_a_weight_in_a_private_format(npu, op, left, right, dtype):
+    a, a_scale, a_values = quantized(3, 64, kind=left)
+    b, b_scale, b_values = quantized(8, 64, kind=right, seed=6)
+    bias = torch.randn(1, 8, generator=torch.Generator().manual_seed(8)).to(dtype)
+    inputs = {"x1": a, "x2": b, "x1Scale": a_scale, "x2Scale": b_scale, "bias": bias, "transposeX2": True}
+    expected = a_values @ b_values.t() + bias.double()
+    near(npu, op, inputs | {"groupSize": 32}, expected, dtype)
+    if op == BOTH[1] and left != right:  # the same memory, eight elements in a float32
+        near(npu, op, inputs | {"x2": float4_words(b)}, expected, dtype)
+        words = inputs | {"x1": quantized(3, 64, kind=E2M1)[0], "x2": float4_words(b)}
+        refused(npu, op, words, {"out": torch.zeros(3, 8).to(dtype)}, "float8_e4m3fn goes with eight 4-bit floats")
+
+
+@pytest.mark.parametrize("op", BOTH)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", [torch.int64, torch.uint64])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_weight_of_4_bit_floats_with_two_scales(npu, op, dtype, kind, swapped):
+    """(x1 @ (x2 * x2Scale)) * yScale, of which x2Scale has a number for each 32."""
+    x1 = torch.randn(3, 64, generator=torch.Generator().manual_seed(1)).to(E4M3)
+    x2, _, _ = quantized(*((8, 64) if swapped else (64, 8)), kind=E2M1)
+    scale, column = numbers(*((8, 2) if swapped else (2, 8))).to(dtype), numbers(1, 8, seed=9)
+    wide = unpacked(x2, E2M1) * scale.double().repeat_interleave(32, 1 if swapped else 0)
+    expected = x1.double() @ (wide.t() if swapped else wide) * narrow_scale(column)
+    inputs = {
+        "x1": x1,
+        "x2": x2,
+        "x2Scale": scale,
+        "yScale": wide_scale(column, kind),
+        "transposeX2": swapped,
+        "groupSize": 32,
+    }
+    near(npu, op, inputs, expected, dtype)
+    if op == BOTH[1]:
+        near(npu, op, inputs | {"x2": float4_words(x2)}, expected, dtype)
+    out = {"out": torch.zeros(3, 8).to(dtype)}
+    refused(npu, op, inputs | {"yScale": None}, out, "holds 4-bit floats, which need scales of float8_e8m0fnu")
+    refused(npu, op, inputs | {"x2Scale": scale.float()}, out, "x2Scale is of Float, out of")
+    refused(npu, op, inputs | {"bias": torch.zeros(8)}, out, "do not go with yScale")
+
+
+@pytest.mark.parametrize("op", BOTH)
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("columns", [1, 5])
+@pytest.mark.parametrize("bias", [False, True])
+def test_8_bit_floats_with_a_scale_in_64_bits(npu, op, dtype, columns, bias):
+    """(x1 @ x2 + bias) * x2Scale."""
+    r = lambda *sizes, seed: torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
+    a, b, added, scale = r(3, 40, seed=1).to(E4M3), r(40, 5, seed=2).to(E4M3), r(5, seed=3), numbers(columns)
+    expected = (a.double() @ b.double() + (added.double() if bias else 0)) * narrow_scale(scale)
+    inputs = {"x1": a, "x2": b, "x2Scale": wide_scale(scale), "bias": added if bias else None}
+    near(npu, op, inputs, expected, dtype)
+    refused(
+        npu,
+        op,
+        inputs | {"x1Scale": torch.ones(1)},
+        {"out": torch.zeros(3, 5).to(dtype)},
+        "x1Scale does not go with x2Scale of",
+    )
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("dtype, scaled", [(torch.float16, "bits"), (torch.float16, "rows"), (torch.bfloat16, "rows")])
+@pytest.mark.parametrize("bias", [None, torch.int32, torch.float32])
+def test_factors_of_int4(npu, swapped, dtype, scaled, bias):
+    x1, x2 = integers(3, 64), integers(64, 8, seed=5)
+    column, row = numbers(8) / 64, numbers(3, seed=6)
+    added = None if bias is None else integers(8, low=-99, high=99).to(bias)
+    if scaled == "bits" and bias == torch.float32:
+        return
+    value = x1.double() @ x2.double() + (added.double() if bias == torch.int32 else 0)
+    value = value * narrow_scale(column) * (row.double()[:, None] if scaled == "rows" else 1)
+    value = value + (added.double() if bias == torch.float32 else 0)
+    words = int4_words(x2.t().contiguous() if swapped else x2)
+    inputs = {"x1": int4_words(x1), "x2": words, "transposeX2": swapped, "bias": added}
+    inputs |= {"x2Scale": wide_scale(column)} if scaled == "bits" else {"x1Scale": row, "x2Scale": column}
+    near(npu, "aclnnQuantMatmulV5", inputs, value, dtype)
+    out = {"out": torch.zeros(3, 8).to(dtype)}
+    refused(
+        npu,
+        "aclnnQuantMatmulV5",
+        inputs | {"x1": x1.to(torch.int8)},
+        out,
+        "x1 of int8 and x2 of int4 are not implemented",
+    )
+    refused(npu, "aclnnQuantMatmulV5", inputs | {"yOffset": torch.zeros(8)}, out, "yOffset goes with")
+    if scaled == "bits" or swapped:
+        return
+    gelu = {"x1": inputs["x1"], "x2": words, "x1Scale": row, "x2Scale": column, "biasOptional": added}
+    for name, approximate in (("gelu_erf", "none"), ("gelu_tanh", "tanh")):
+        wide = torch.nn.functional.gelu(value, approximate=approximate)
+        for op in ("aclnnFusedQuantMatmul", "aclnnFusedQuantMatmulWeightNz"):
+            near(npu, op, gelu | {"fusedOpType": name}, wide, dtype)
+            refused(npu, op, gelu | {"fusedOpType": name, "x1": x1.to(torch.int8)}, out, "x1 is of Char, x2 of Int")
 
 
 @pytest.mark.parametrize("kind", [E4M3, E2M1])

@@ -172,14 +172,18 @@ def test_experts_with_one_scale(npu, group, op, kind, turned):
         assert torch.equal(out["permuteOutOptional"].view(torch.uint8), x.view(torch.uint8))
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("kind", [E4M3, E5M2])
+@pytest.mark.parametrize("turned", [False, True, None])
+@pytest.mark.parametrize("kind", [E4M3, E5M2, E2M1])
 @pytest.mark.parametrize("op", GROUPED)
 def test_experts_of_mx_operands(npu, group, op, kind, turned):
+    """A weight that is described the other way than it lies is that of `turned` None."""
     x, scale, a = mx.quantized(sum(SENT), INNER, kind=kind)
-    axis = -1 if turned else 1
-    sizes = (EXPERTS, COLUMNS, INNER) if turned else (EXPERTS, INNER, COLUMNS)
-    weight, scales, b = mx.quantized(*sizes, kind=kind, axis=axis, seed=6)
+    if kind == E2M1 and turned is False:
+        return  # its columns would be pairs
+    sizes = (EXPERTS, INNER, COLUMNS) if turned is False else (EXPERTS, COLUMNS, INNER)
+    weight, scales, b = mx.quantized(*sizes, kind=kind, axis=1 if turned is False else -1, seed=6)
+    if turned is None:
+        weight, b, turned = weight.transpose(1, 2), b.transpose(1, 2), False
     given = {"gmmX": x, "gmmWeight": weight, "gmmXScale": scale, "gmmWeightScale": scales, "transGmmWeight": turned}
     given |= {"gmmXQuantMode": 6, "gmmWeightQuantMode": 6, "groupSize": POWERS}
     out = npu.call(op, **experts(group, op, results(op, None), **given))
@@ -234,3 +238,105 @@ def test_what_phase_one_refuses_of_experts(npu, group):
         "the experts' quantization modes are 1 and 6, not one": {"gmmWeightQuantMode": 6},
     }.items():
         refuse(npu, words, op, **good | bad)
+
+
+@pytest.mark.parametrize("op", GROUPED)
+def test_experts_whose_columns_are_pairs(npu, group, op):
+    x, scale, a = mx.quantized(sum(SENT), INNER, kind=E2M1)
+    weight, scales, b = mx.quantized(EXPERTS, INNER, 6, kind=E2M1, axis=1, seed=6)
+    given = {"gmmX": x, "gmmWeight": weight, "gmmXScale": scale, "gmmWeightScale": scales, "gmmXQuantMode": 6}
+    given |= {
+        "gmmWeightQuantMode": 6,
+        "mmXOptional": x,
+        "mmXScaleOptional": scale,
+        "mmXQuantMode": 6,
+        "mmWeightQuantMode": 6,
+    }
+    given |= {
+        "mmWeightOptional": weight[0].view(torch.uint8).clone().view(E2M1),
+        "mmWeightScaleOptional": scales[0].clone(),
+    }
+    wide = torch.zeros(sum(SENT), 6, dtype=torch.bfloat16)
+    given |= {"mmYOptional": wide, "groupSize": 0}
+    place = {
+        "gmmY": wide,
+        "permuteOutFlag": True,
+        "permuteOutOptional": torch.zeros_like(x.view(torch.uint8)).view(E2M1),
+    }
+    out = npu.call(op, **experts(group, op, place if "AlltoAllvQuant" in op else {"y": wide}, **given))
+    near(result_of(out), torch.cat([part @ w for part, w in zip(a.split(SENT), b, strict=True)]))
+    near(out["mmYOptional"], a @ b[0])
+    if "permuteOutOptional" in out:
+        assert torch.equal(out["permuteOutOptional"], x.view(torch.uint8))
+
+
+COMMON = {"commTurn": 0, "streamMode": 1}
+GATHER = {"gatherIndex": 0, "quantScale": None, "blockSize": 0, "commMode": "aiv", "amaxOut": None, **COMMON}
+SCATTER = {"reduceOp": "sum", "quantScale": None, "blockSize": 0, "commMode": "aiv", "amaxOutOptional": None, **COMMON}
+
+
+def products(group: str, **operands: object) -> list[tuple[str, dict[str, object], bool]]:
+    """Each operator's call, and whether the bias is added before the scales."""
+    names = {"bias": "biasOptional", "x1Scale": "x1ScaleOptional"}
+    reduced = {names.get(n, n): t for n, t in operands.items()} | dict.fromkeys(
+        ["x3Optional", "commQuantScale1Optional", "commQuantScale2Optional"]
+    )
+    reduced |= {"reduceOp": "sum", "commQuantMode": 0, **COMMON, "group": group}
+    calls = [("aclnnAllGatherMatmulV2", operands | GATHER | {"group": group, "gatherOut": None}, True),
+             ("aclnnMatmulReduceScatterV2", operands | SCATTER | {"group": group}, False),
+             ("aclnnQuantMatmulAllReduceV4", reduced, True),
+             ("aclnnQuantMatmulAllReduceV5", reduced | {"commMode": "aiv"}, True)]  # fmt: skip
+    return [(op, values | {"groupSize": 0}, first) for op, values, first in calls]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("left, right", [(E4M3, E4M3), (E4M3, E5M2), (E2M1, E2M1)])
+def test_mx_products_beside_an_exchange(npu, group, left, right, dtype):
+    x1, row, a = mx.quantized(ROWS, INNER, kind=left)
+    x2, column, b = mx.quantized(COLUMNS, INNER, kind=right, seed=6)
+    want = (a @ b.t() + BIAS).to(dtype)
+    operands = {
+        "x1": x1,
+        "x2": x2.t(),
+        "bias": BIAS,
+        "x1Scale": row,
+        "x2Scale": column,
+        "output": torch.zeros_like(want),
+    }
+    for op, values, _ in products(group, **operands):
+        near(npu.call(op, **values)["output"], want)
+        near(npu.call(op, **values | {"groupSize": POWERS, "x2Scale": column.transpose(0, 1)})["output"], want)
+        refuse(npu, "MX operands have 1, 1 and 32", op, **values | {"groupSize": 128})
+        lacking = {"x1ScaleOptional" if "AllReduce" in op else "x1Scale": None}
+        refuse(npu, "x1Scale and x2Scale of MX operands are float8_e8m0fnu", op, **values | lacking)
+    gathered = products(group, **operands)[0][1] | {"gatherOut": torch.zeros_like(x1.view(torch.uint8)).view(left)}
+    out = npu.call("aclnnAllGatherMatmulV2", **gathered)
+    assert torch.equal(out["gatherOut"].view(torch.uint8), x1.view(torch.uint8))
+    near(out["output"], want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("left, right", [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E5M2)])
+@pytest.mark.parametrize("rows", [1, ROWS])
+def test_products_of_8_bit_floats_beside_an_exchange(npu, group, left, right, dtype, rows):
+    x1, x2 = noise(ROWS, INNER).to(left), noise(INNER, COLUMNS, seed=5).to(right)
+    row, column = noise(rows, seed=7).abs() + 0.5, noise(1 if rows == 1 else COLUMNS, seed=8).abs() + 0.5
+    product, scale = x1.double() @ x2.double(), row.double().reshape(-1, 1) * column.double()
+    operands = {
+        "x1": x1,
+        "x2": x2,
+        "bias": BIAS,
+        "x1Scale": row,
+        "x2Scale": column,
+        "output": torch.zeros(ROWS, COLUMNS, dtype=dtype),
+    }
+    for op, values, first in products(group, **operands):
+        want = (product + BIAS.double()) * scale if first else product * scale + BIAS.double()
+        near(npu.call(op, **values)["output"], want.to(dtype))
+        refuse(npu, "groupSize is 128; operands quantized by blocks", op, **values | {"groupSize": 128})
+        lacking = torch.zeros(0) if "AllReduce" in op else None
+        refuse(npu, "the right factor's scale has 0 numbers", op, **values | {"x2Scale": lacking})
+    bits = mx.wide_scale(mx.narrow_scale(column).float())
+    for op, values, _ in products(group, **operands | {"x2Scale": bits, "x1Scale": None})[2:]:
+        want = (product + BIAS.double()) * mx.narrow_scale(column)
+        near(npu.call(op, **values)["output"], want.to(dtype))

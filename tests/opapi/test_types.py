@@ -107,8 +107,6 @@ TOGETHER = {
     "aclnnDropoutGenMask": "a mask of bool has a byte an element, one of uint8 a bit",
     "aclnnDropoutGenMaskV2": "a mask of bool has a byte an element, one of uint8 a bit",
     "aclnnDropoutGenMaskV2Tensor": "a mask of bool has a byte an element, one of uint8 a bit",
-    "aclnnWeightQuantBatchMatmulV3": "an int32 weight holds eight 4-bit integers in each element",
-    "aclnnWeightQuantBatchMatmulNz": "an int32 weight holds eight 4-bit integers in each element",
 }
 
 

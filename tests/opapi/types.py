@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import torch
 
-from tests.opapi.client import DTYPES, ROOT, AclError, Client, abi
+from tests.opapi.client import DTYPES, PAIRS, ROOT, AclError, Client, abi
 
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import opapi  # noqa: E402
@@ -43,8 +43,14 @@ class Blank(NamedTuple):
     def make(self, dtype: torch.dtype) -> torch.Tensor | list[torch.Tensor]:
         """Ones where numbers are real, zeros where they count or name elements, as another type."""
         value = 1.0 if self.dtype.is_floating_point or self.dtype.is_complex else 0.0
-        made = torch.full(self.shape, value).to(dtype)
+        made = pairs(self.shape, value, dtype) if dtype in PAIRS else torch.full(self.shape, value).to(dtype)
         return made if self.members is None else [made.clone() for _ in range(self.members)]
+
+
+def pairs(shape: tuple[int, ...], value: float, dtype: torch.dtype) -> torch.Tensor:
+    """Elements of 4 bits, of which torch counts the bytes; of an odd number one more."""
+    held = (*shape[:-1], (shape[-1] + 1) // 2) if shape else ()
+    return torch.full(held, 0x22 if value else 0, dtype=torch.uint8).view(dtype)
 
 
 def split(text: str) -> list[str]:

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ops" / "aclnn.yaml"
 LONGEST = 200  # characters of an expression
 SHARDS = 8  # an operator's shard depends on its name alone
-KEYS = {"run", "fast", "check", "shapes", "cost", "nullable", "needed", "structs", "header"}
+KEYS = {"run", "fast", "check", "shapes", "pairs", "cost", "nullable", "needed", "structs", "header"}
 KEYS |= {"group", "prepare", "workspace", "steps"}  # of a script
 CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists", "quantized"}
 CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
@@ -50,6 +50,7 @@ class Row(NamedTuple):
     header: str | None  # of the kernels that the expression calls, where kernels.h does not have them
     script: Script | None = None  # the steps of an operator that holds collectives
     shapes: str | None = None  # statements of phase one: they throw at shapes that do not fit
+    pairs: bool = False  # the same of calls with 4-bit elements alone, beside `check`
 
 
 def fail(name: str, text: str) -> None:
@@ -72,13 +73,15 @@ def rows() -> list[Row]:
                 fail(name, "either `run` or `steps`")
             if "shapes" in row and ("check" in row or "steps" in row):
                 fail(name, "`shapes` takes the place of `check`; beside `steps` it is `prepare`")
+            if "pairs" in row and ("shapes" in row or "steps" in row):
+                fail(name, "`pairs` stands beside `check`; `shapes` and `prepare` see every call")
             if "run" in row and (unused := {"group", "prepare", "workspace"} & set(row)):
                 fail(name, f"{sorted(unused)} without `steps`")
             script = None
             if "steps" in row:
                 lists = (tuple(str(s).strip().rstrip(";") for s in row[key]) for key in ("prepare", "steps"))
                 script = Script(row.get("group", "group"), row.get("workspace", {}), *lists)
-            for text in script.parts() if script else (row["run"], row.get("shapes", "")):
+            for text in script.parts() if script else (row["run"], row.get("shapes", row.get("pairs", ""))):
                 if len(text) > LONGEST:
                     fail(name, f"an expression of {len(text)} characters: what is longer than {LONGEST} is a function")
             words = str(row.get("cost", "0.5")).split()
@@ -98,7 +101,8 @@ def rows() -> list[Row]:
                     row.get("structs", {}),
                     row.get("header"),
                     script,
-                    row.get("shapes"),
+                    row.get("shapes", row.get("pairs")),
+                    "pairs" in row,
                 )
             )
     return out
@@ -250,7 +254,9 @@ def generate(row: Row, params: list[abi.Param]) -> str:
         views = [view for n, view in seen.items() if n in looked]
         body_of_check = [f"static void shapes_{name}(Frame& frame) {{", *views, *looked_structs]
         body_of_check += [statements(row.shapes), "}"]
-        body_of_check += [f"static bool check_{name}(Plan& plan) {{ return fits(plan, shapes_{name}); }}"]
+        asked = f"{check}(plan) && " if row.check else ""
+        asked += f"(!holds_pairs(plan) || fits(plan, shapes_{name}))" if row.pairs else f"fits(plan, shapes_{name})"
+        body_of_check += [f"static bool check_{name}(Plan& plan) {{ return {asked}; }}"]
         check = f"check_{name}"
     cost = f"CostRule::{row.rule}, {row.ns}f"
     if row.script:

@@ -1,0 +1,88 @@
+// See pairs.h.
+#include "softnpu/ops/pairs.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat_cpu_dispatch.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/copy_native.h>
+
+#include "softnpu/ops/mx_blocks.h"
+
+namespace softnpu::ops::kernels {
+namespace {
+
+// The byte of two elements of this value; -1 where the type has no such number.
+int64_t twice(at::ScalarType type, double value) {
+  const Tensor numbers = mx::unpacked(at::arange(8).to(at::kByte).view(type)).unflatten(0, {8, 2}).select(1, 0);
+  const Tensor found = numbers.eq(std::abs(value)).nonzero();
+  if (found.numel() == 0) return -1;
+  return (found.item<int64_t>() + (value < 0 ? 8 : 0)) * 17;
+}
+
+}  // namespace
+
+void need_last_pairs(const char* name, const Tensor& t) {
+  if (!t.defined() || !is_pairs(t) || t.numel() == 0) return;
+  TORCH_CHECK(t.dim() > 0 && mx::pair_dim(t) == t.dim() - 1, name, " of ", t.sizes(), " and strides ", t.strides(),
+              " has pairs of 4-bit elements along a dimension that is not its last");
+}
+
+void need_cast(const Tensor& self, const Tensor& out) {
+  const std::vector<int64_t> sizes = mx::sizes_of(self);
+  TORCH_CHECK(out.sizes() == at::IntArrayRef(sizes), "out has the sizes ", out.sizes(), ", ", at::IntArrayRef(sizes),
+              " are expected");
+}
+
+void cast(const Tensor& self, Tensor& out) {
+  at::native::copy_(out, is_pairs(self) ? mx::unpacked(self) : self, false);
+}
+
+void need_same_pairs(const Tensor& from, const Tensor& to) {
+  TORCH_CHECK(from.scalar_type() == to.scalar_type() && mx::sizes_of(from) == mx::sizes_of(to), "a tensor of ",
+              from.scalar_type(), " and ", from.sizes(), " is no copy of one of ", to.scalar_type(), " and ",
+              to.sizes());
+  TORCH_CHECK(mx::pair_dim(from) == mx::pair_dim(to), "pairs of 4-bit elements lie along two dimensions");
+}
+
+void copy_pairs(const Tensor& from, Tensor& to) {
+  if (!is_pairs(to)) return void(at::native::copy_(to, from, false));
+  put_bits(to, bits(from));
+}
+
+void need_joined_pairs(at::TensorList tensors, const Tensor& out) {
+  for (const Tensor& t : tensors) {
+    if (!t.defined() || t.numel() == 0) continue;
+    TORCH_CHECK(t.scalar_type() == out.scalar_type(), "tensors of ", t.scalar_type(), " and a result of ",
+                out.scalar_type(), ": 4-bit floats do not mix with other types");
+    need_last_pairs("a tensor", t);
+  }
+  need_last_pairs("out", out);
+}
+
+void join(at::TensorList tensors, int64_t dim, Tensor& out) {
+  if (!is_pairs(out)) return void(at::cpu::cat_outf(tensors, dim, out));
+  std::vector<Tensor> bytes;
+  for (const Tensor& t : tensors) bytes.push_back(t.numel() ? bits(t) : t.to(at::kByte));
+  Tensor place = bits(out);
+  at::cpu::cat_outf(bytes, dim, place);
+}
+
+void need_padded_pairs(const Tensor& self, IntArrayRef pad, const Scalar& value, const Tensor& out) {
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "self is of ", self.scalar_type(), ", out of ",
+              out.scalar_type());
+  need_last_pairs("self", self);
+  need_last_pairs("out", out);
+  TORCH_CHECK(pad.size() < 2 || (pad[0] % 2 == 0 && pad[1] % 2 == 0), "pad is ", pad,
+              ": of two 4-bit elements in a byte no single one is added to the last dimension");
+  TORCH_CHECK(!value.isComplex() && twice(self.scalar_type(), value.toDouble()) >= 0, "value ", value,
+              " is no number of ", self.scalar_type());
+}
+
+void pad(const Tensor& self, IntArrayRef pad, const Scalar& value, Tensor& out) {
+  if (!is_pairs(self)) return put(out, at::constant_pad_nd(self, pad, value));
+  std::vector<int64_t> bytes = pad.vec();
+  for (size_t i = 0; i < 2 && i < bytes.size(); i++) bytes[i] /= 2;
+  put_bits(out, at::constant_pad_nd(bits(self), bytes, twice(self.scalar_type(), value.toDouble())));
+}
+
+}  // namespace softnpu::ops::kernels

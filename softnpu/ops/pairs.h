@@ -1,0 +1,25 @@
+// Moves of 4-bit floats, of which a byte holds two along a dimension: kernels move the bytes, and what would part a pair is refused. Functions
+// that begin with `need` are phase one's, of calls with such operands. Who calls it: expressions of ops/aclnn.yaml that name it as their header.
+// What it is not: numbers made of elements and elements of numbers (mx_blocks.h).
+#pragma once
+
+#include "softnpu/ops/kernels.h"
+
+namespace softnpu::ops::kernels {
+
+inline bool is_pairs(at::ScalarType type) {
+  return type == at::ScalarType::Float4_e2m1fn_x2 || type == at::ScalarType::Bits4x2;
+}
+inline bool is_pairs(const Tensor& t) { return is_pairs(t.scalar_type()); }
+
+// Elements to numbers of another type.
+void need_cast(const Tensor& self, const Tensor& out);
+void cast(const Tensor& self, Tensor& out);
+void need_same_pairs(const Tensor& from, const Tensor& to);
+void copy_pairs(const Tensor& from, Tensor& to);
+void need_joined_pairs(at::TensorList tensors, const Tensor& out);
+void join(at::TensorList tensors, int64_t dim, Tensor& out);
+void need_padded_pairs(const Tensor& self, IntArrayRef pad, const Scalar& value, const Tensor& out);
+void pad(const Tensor& self, IntArrayRef pad, const Scalar& value, Tensor& out);
+
+}  // namespace softnpu::ops::kernels

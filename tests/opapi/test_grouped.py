@@ -1,0 +1,292 @@
+"""Products of groups whose operands are quantized, against formulas written from CANN's pages in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.opapi.cases import compare
+from tests.opapi.client import AclError
+from tests.opapi.mx_reference import (
+    E1M2,
+    E2M1,
+    E4M3,
+    E5M2,
+    float4_words,
+    int4_words,
+    integers,
+    narrow_scale,
+    numbers,
+    quantized,
+    unpacked,
+    wide_scale,
+)  # fmt: skip
+from tests.opapi.test_mx_products import LIMITS, turned
+
+E8M0 = torch.float8_e8m0fnu
+ROWS, INNER, COLUMNS, EXPERTS = 5, 64, 16, 2
+OF_ROW = torch.tensor([0, 0, 1, 1, 1])  # the expert of each row
+LIST = {"groupListOptional": torch.tensor([2, 5]), "groupType": 0, "splitItem": 3}
+V4 = ["aclnnGroupedMatmulV4", "aclnnGroupedMatmulV5"]
+ALL = [*V4, "aclnnGroupedMatmulWeightNz"]
+
+
+def by_rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Each row by its expert's weight, [experts, inner, columns]; float64."""
+    return torch.einsum("mk,mkn->mn", x.double(), weight.double()[OF_ROW])
+
+
+def check(npu, op: str, inputs: dict, expected: torch.Tensor, dtype: torch.dtype) -> None:
+    lists = {k: v if k == "groupListOptional" or not isinstance(v, torch.Tensor) else [v] for k, v in inputs.items()}
+    limit = LIMITS.get(dtype, 0)
+    compare(npu, op, LIST | lists, {"out": [expected.to(dtype)]}, rtol=limit, atol=limit * float(expected.abs().max()))
+
+
+def reject(npu, op: str, inputs: dict, words: str, out: torch.Tensor | None = None) -> None:
+    lists = {k: v if k == "groupListOptional" or not isinstance(v, torch.Tensor) else [v] for k, v in inputs.items()}
+    name = "out" if "out" in {p.name for p in npu.signatures[op]} else "y"
+    arguments = {p.name: None if "*" in p.type else 0 for p in npu.signatures[op]}
+    out = torch.zeros(ROWS, COLUMNS).half() if out is None else out
+    with pytest.raises(AclError, match=words) as error:
+        npu.prepare(op, **arguments | LIST | lists | {name: [out]})
+    assert error.value.status == 161002
+
+
+@pytest.mark.parametrize("op", V4)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("kind", [torch.uint64, torch.int64])
+@pytest.mark.parametrize("bias", [False, True])
+def test_integers_with_a_scale_in_64_bits(npu, op, dtype, kind, bias):
+    x, w = integers(ROWS, INNER).to(torch.int8), integers(EXPERTS, INNER, COLUMNS, seed=5).to(torch.int8)
+    scale, added = numbers(EXPERTS, COLUMNS) / 16, integers(EXPERTS, COLUMNS, low=-99, high=99)
+    value = by_rows(x, w) + (added[OF_ROW] if bias else 0)
+    value = value * narrow_scale(scale)[OF_ROW]
+    if dtype == torch.int8:
+        value = value.round().clamp(-128, 127)
+    inputs = {
+        "x": x,
+        "weight": w,
+        "scaleOptional": wide_scale(scale, kind),
+        "biasOptional": added.int() if bias else None,
+    }
+    check(npu, op, inputs, value, dtype)
+
+
+@pytest.mark.parametrize("op", ALL)
+def test_sums_of_integers(npu, op):
+    x, w = integers(ROWS, INNER).to(torch.int8), integers(EXPERTS, INNER, COLUMNS, seed=5).to(torch.int8)
+    check(npu, op, {"x": x, "weight": w}, by_rows(x, w), torch.int32)
+    out = torch.zeros(ROWS, COLUMNS).int()
+    reject(
+        npu, op, {"x": x, "weight": w, "scaleOptional": numbers(EXPERTS, COLUMNS)}, "a result of Int has no scale", out
+    )
+    reject(npu, op, {"x": x, "weight": w}, "scale is needed for a result of")
+
+
+@pytest.mark.parametrize("split", [0, 3])
+def test_groups_whose_ends_are_numbers(npu, split):
+    x, w = integers(ROWS, INNER).to(torch.int8), integers(EXPERTS, INNER, COLUMNS, seed=5).to(torch.int8)
+    scale = numbers(EXPERTS, COLUMNS) / 16
+    value = (by_rows(x, w) * narrow_scale(scale)[OF_ROW]).round().clamp(-128, 127).to(torch.int8)
+    inputs = {
+        "x": [x],
+        "weight": [w],
+        "scaleOptional": [wide_scale(scale)],
+        "groupListOptional": [2, 5],
+        "splitItem": split,
+    }
+    compare(npu, "aclnnGroupedMatmul", inputs, {"y": [value] if split else [value[:2], value[2:]]})
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("groups", [0, 1, 4])
+@pytest.mark.parametrize("op", ALL)
+def test_rows_of_int8_by_int4(npu, op, dtype, groups):
+    """((x - 8) @ (w * scale) + bias) * token_scale, of which the bias, 8 * sum(w * scale), makes x @ (w * scale)."""
+    x, w = integers(ROWS, INNER, low=-128, high=128).to(torch.int8), integers(EXPERTS, INNER, COLUMNS, seed=5)
+    scale, row = (
+        numbers(EXPERTS, groups, COLUMNS) / 16 if groups else numbers(EXPERTS, COLUMNS) / 16,
+        numbers(ROWS, seed=6),
+    )
+    spread = narrow_scale(scale).reshape(EXPERTS, -1, COLUMNS).repeat_interleave(INNER // max(groups, 1), 1)
+    wide = w.double() * spread
+    value = by_rows(x, wide) * row.double()[:, None]
+    inputs = {"x": x, "weight": int4_words(w), "scaleOptional": wide_scale(scale), "perTokenScaleOptional": row}
+    inputs |= {"biasOptional": (8 * wide.sum(1)).float()}
+    check(npu, op, inputs, value, dtype)
+    reject(npu, op, inputs | {"biasOptional": None}, "bias is needed with x of")
+    reject(npu, op, inputs | {"offsetOptional": row}, "offset does not go with x of")
+    if op.endswith("Nz"):
+        reject(npu, op, inputs | {"quantGroupSize": 48}, "quantGroupSize is 48")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("groups", [0, 4])
+@pytest.mark.parametrize("tokens", [False, True])
+def test_int4_on_both_sides(npu, dtype, groups, tokens):
+    x, w = integers(ROWS, INNER), integers(EXPERTS, INNER, COLUMNS, seed=5)
+    scale = numbers(EXPERTS, groups, COLUMNS) if groups else numbers(EXPERTS, COLUMNS)
+    row = numbers(ROWS, seed=6) if tokens else None
+    spread = narrow_scale(scale).reshape(EXPERTS, -1, COLUMNS).repeat_interleave(INNER // max(groups, 1), 1)
+    value = by_rows(x, w.double() * spread) * (row.double()[:, None] if tokens else 1)
+    inputs = {
+        "x": int4_words(x),
+        "weight": int4_words(w),
+        "scaleOptional": wide_scale(scale),
+        "perTokenScaleOptional": row,
+    }
+    check(npu, "aclnnGroupedMatmulWeightNz", inputs, value, dtype)
+
+
+def test_int4_with_two_scales(npu):
+    x, w = integers(ROWS, INNER, low=-128, high=128).to(torch.int8), integers(EXPERTS, INNER, COLUMNS, seed=5)
+    inner, scale, row = numbers(EXPERTS, 4, COLUMNS, seed=7).half(), numbers(EXPERTS, COLUMNS), numbers(ROWS, seed=6)
+    value = by_rows(x, w.double() * inner.double().repeat_interleave(INNER // 4, 1))
+    bias = torch.randn(EXPERTS, COLUMNS, generator=torch.Generator().manual_seed(9))
+    value = value * scale.double()[OF_ROW] * row.double()[:, None] + bias.double()[OF_ROW]
+    inputs = {"x": x, "weight": int4_words(w), "antiquantScaleOptional": inner, "scaleOptional": scale}
+    inputs |= {"perTokenScaleOptional": row, "biasOptional": bias}
+    check(npu, "aclnnGroupedMatmulWeightNz", inputs, value, torch.float16)
+
+
+def floats(*sizes: int, seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+@pytest.mark.parametrize("op", V4)
+@pytest.mark.parametrize("left, right", [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("scaled", ["columns", "tensor", "bits"])
+@pytest.mark.parametrize("tokens", ["rows", "tensor", None])
+def test_8_bit_floats_with_numbers(npu, op, left, right, dtype, scaled, tokens):
+    if scaled == "bits" and tokens:
+        return
+    x, w = floats(ROWS, INNER, seed=1).to(left), floats(EXPERTS, INNER, COLUMNS, seed=2).to(right)
+    scale = numbers(EXPERTS) if scaled == "tensor" else numbers(EXPERTS, COLUMNS)
+    row = {"rows": numbers(ROWS, seed=6), "tensor": numbers(EXPERTS, seed=6), None: None}[tokens]
+    value = by_rows(x, w) * scale.double()[OF_ROW].reshape(ROWS, -1)
+    if tokens:
+        value = value * (row if tokens == "rows" else row[OF_ROW]).double()[:, None]
+    kept = wide_scale(scale) if scaled == "bits" else scale
+    check(npu, op, {"x": x, "weight": w, "scaleOptional": kept, "perTokenScaleOptional": row}, value, dtype)
+
+
+def test_8_bit_floats_in_groups_of_the_inner_dimension(npu):
+    x, w = floats(4, 12, seed=1).to(E4M3), floats(12, COLUMNS, seed=2).to(E5M2)
+    scale, row = numbers(EXPERTS, COLUMNS), numbers(EXPERTS, 4, seed=6)
+    parts = [x[:, :7].double() @ w[:7].double(), x[:, 7:].double() @ w[7:].double()]
+    value = torch.stack(parts) * scale.double()[:, None] * row.double()[:, :, None]
+    inputs = {"x": turned(turned(x).contiguous()), "weight": w, "scaleOptional": scale, "perTokenScaleOptional": row}
+    inputs |= {"groupListOptional": torch.tensor([7, 12]), "groupType": 2}
+    check(npu, "aclnnGroupedMatmulV5", inputs, value, torch.float32)
+
+
+MX = [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E5M2), (E2M1, E2M1)]
+
+
+@pytest.mark.parametrize("op, left, right", [
+    *((op, *kinds) for op in ALL for kinds in MX), *((ALL[2], *kinds) for kinds in ((E1M2, E2M1), (E2M1, E1M2)))
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("inner", [70, 128])
+def test_mx_operands(npu, op, left, right, dtype, inner):
+    x, row, a = quantized(ROWS, inner, kind=left)
+    w, scale, b = quantized(EXPERTS, COLUMNS, inner, kind=right, seed=6)  # [experts, columns, inner]
+    value = by_rows(a, b.mT)
+    inputs = {"x": x, "weight": turned(w), "scaleOptional": scale, "perTokenScaleOptional": row}
+    check(npu, op, inputs, value, dtype)
+    # Scales that are described as the weight is; and a weight that lies the other way.
+    check(npu, op, inputs | {"scaleOptional": scale.transpose(1, 2)}, value, dtype)
+    other, of_other, b = quantized(EXPERTS, inner, COLUMNS, kind=right, axis=1, seed=7)
+    check(npu, op, inputs | {"weight": other, "scaleOptional": of_other}, by_rows(a, b), dtype)
+    one = {
+        "weight": [t.contiguous() for t in other.unbind()],
+        "scaleOptional": [t.contiguous() for t in of_other.unbind()],
+    }
+    many = {"x": [x], "perTokenScaleOptional": [row], **one}
+    compare(npu, op, LIST | many, {"out": [by_rows(a, b).to(dtype)]}, rtol=LIMITS[dtype], atol=LIMITS[dtype] * 100)
+    reject(npu, op, inputs | {"perTokenScaleOptional": row[:2]}, "x of the sizes", torch.zeros(ROWS, COLUMNS))
+    reject(npu, op, inputs | {"perTokenScaleOptional": numbers(ROWS)}, "of MX operands perTokenScale and one of")
+
+
+def test_mx_operands_in_groups_of_the_inner_dimension(npu):
+    ends, start = [70, 134], 0
+    x, w = torch.zeros(140, 4).to(E4M3), torch.zeros(140, COLUMNS).to(E4M3)
+    scales = [torch.full((140 // 64 + 2, n, 2), 127, dtype=torch.uint8) for n in (4, COLUMNS)]
+    value = []
+    for g, end in enumerate(ends):
+        wide = []
+        for t, s, n, seed in ((x, scales[0], 4, 2), (w, scales[1], COLUMNS, 3)):
+            t[start:end], kept, numbers_of = quantized(end - start, n, kind=E4M3, axis=0, seed=seed + g)
+            s[start // 64 + g : start // 64 + g + len(kept)] = kept.view(torch.uint8)
+            wide.append(numbers_of)
+        value.append(wide[0].t() @ wide[1])
+        start = end
+    inputs = {
+        "x": x.t(),
+        "weight": w,
+        "scaleOptional": scales[1].view(E8M0),
+        "perTokenScaleOptional": scales[0].view(E8M0),
+    }
+    inputs |= {"groupListOptional": torch.tensor(ends), "groupType": 2}
+    check(npu, "aclnnGroupedMatmulV5", inputs, torch.stack(value), torch.float32)
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_mx_operands_by_a_weight_of_fewer_bits(npu, dtype, words):
+    x, row, a = quantized(ROWS, INNER, kind=E4M3)
+    w, scale, b = quantized(EXPERTS, COLUMNS, INNER, kind=E2M1, seed=6)
+    bias = floats(EXPERTS, COLUMNS, seed=8, dtype=dtype)
+    inputs = {"x": x, "weight": turned(float4_words(w) if words else w), "antiquantScaleOptional": scale}
+    inputs |= {"perTokenScaleOptional": row, "biasOptional": bias}
+    check(npu, "aclnnGroupedMatmulWeightNz", inputs, by_rows(a, b.mT) + bias.double()[OF_ROW], dtype)
+
+
+@pytest.mark.parametrize("kind", ["words", E2M1, "int4", torch.int8, E4M3])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("groups", [0, 2])
+def test_weights_of_fewer_bits(npu, dtype, kind, groups):
+    x, bias = floats(ROWS, INNER, seed=1, dtype=dtype), floats(EXPERTS, COLUMNS, seed=8, dtype=dtype)
+    if kind in ("words", E2M1):
+        if groups:
+            return
+        elements, _, _ = quantized(EXPERTS, INNER, COLUMNS, kind=E2M1)
+        power = integers(EXPERTS, INNER // 32, COLUMNS, low=125, high=130).to(torch.uint8)
+        scale = torch.ldexp(torch.ones(power.shape).double(), power.long() - 127).repeat_interleave(32, 1)
+        w, kept, wide, offset = elements, power.view(E8M0), unpacked(elements, E2M1) * scale, None
+        w = float4_words(w) if kind == "words" else w
+    else:
+        plain = integers(EXPERTS, INNER, COLUMNS)
+        w = int4_words(plain) if kind == "int4" else plain.to(kind)
+        kept = numbers(EXPERTS, groups, COLUMNS).to(dtype) if groups else numbers(EXPERTS, COLUMNS).to(dtype)
+        offset = None if kind == E4M3 else torch.ones_like(kept)
+        spread = kept.double().reshape(EXPERTS, -1, COLUMNS).repeat_interleave(INNER // max(groups, 1), 1)
+        wide = (plain.double() + (0 if offset is None else 1)) * spread
+    inputs = {
+        "x": x,
+        "weight": w,
+        "antiquantScaleOptional": kept,
+        "antiquantOffsetOptional": offset,
+        "biasOptional": bias,
+    }
+    check(npu, "aclnnGroupedMatmulWeightNz", inputs, by_rows(x, wide) + bias.double()[OF_ROW], dtype)
+    reject(npu, "aclnnGroupedMatmulWeightNz", inputs | {"antiquantScaleOptional": None}, "without antiquantScale")
+
+
+def test_operands_that_make_no_sense_together(npu):
+    op, x = ALL[2], floats(ROWS, INNER, seed=1)
+    w = floats(EXPERTS, INNER, COLUMNS, seed=2)
+    reject(npu, op, {"x": x.half(), "weight": w}, "x is of Half, weight of Float, without antiquantScale")
+    reject(npu, op, {"x": x, "weight": w, "scaleOptional": numbers(EXPERTS, COLUMNS)}, "scale does not go with x of")
+    reject(npu, op, {"x": x.to(torch.int8), "weight": w}, "x is of Char, weight of Float")
+    reject(npu, op, {"x": x.to(E4M3), "weight": w.to(torch.int8)}, "without scales of float8_e8m0fnu")
+    reject(npu, op, {"x": x.to(E4M3), "weight": w.to(E4M3)}, "scale is needed with x of")
+    reject(npu, op, {"x": x, "weight": w[:, :60]}, "have no product", torch.zeros(ROWS, COLUMNS))
+    four = quantized(EXPERTS, INNER, COLUMNS, kind=E2M1)[0]
+    reject(
+        npu,
+        op,
+        {"x": x.half(), "weight": four, "antiquantScaleOptional": numbers(EXPERTS, COLUMNS).half()},
+        "antiquantScale is of Half",
+    )
