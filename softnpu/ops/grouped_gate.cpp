@@ -4,6 +4,7 @@
 #include <ATen/ops/silu.h>
 
 #include "softnpu/ops/grouped_parts.h"
+#include "softnpu/ops/in_halves.h"
 #include "softnpu/ops/low_bits.h"
 #include "softnpu/ops/mx_blocks.h"
 #include "softnpu/ops/rounded.h"
@@ -69,7 +70,7 @@ void grouped_gate(const Grouped& g, const Groups& groups, const GateForm& f, Ten
   Tensor products = grouped_rows(g, groups);
   if (way == Way::kNumbers && f.between == 1) products = products.to(at::kHalf).to(at::kFloat);
   if (way == Way::kNumbers && f.between == 27) products = products.to(at::kBFloat16).to(at::kFloat);
-  const auto halves = products.chunk(2, -1);
+  const auto halves = in_halves(products, -1);
   Tensor value = at::silu(halves[0]) * halves[1];
   const std::vector<int64_t> ends = group_ends(groups);
   if (given(f.smooth)) {
