@@ -34,6 +34,32 @@ Value taken(Step& step, const Value& x, const Value& indices, int64_t axis, int6
   return y;
 }
 
+Value indexed(Step& step, const Value& x, const std::vector<Value>& indices, const Dims& mask) {
+  Dims named, rest, shape;
+  for (int64_t i = 0; i < x.rank(); i++)
+    (static_cast<size_t>(i) < mask.size() && mask[static_cast<size_t>(i)] == 1 ? named : rest).push_back(i);
+  if (indices.empty() || named.size() != indices.size())
+    throw Error(std::to_string(indices.size()) + " indices for the mask " + text_of(mask));
+  for (const Value& index : indices) {
+    if (index.type == ACL_BOOL || index.type == ACL_UINT8)
+      throw Error("an index that is a mask is not supported: its values decide the shape");
+    shape = broadcast_dims(shape, index.dims);
+  }
+  // Where the result has the indices' dimensions: in their place if they are neighbours, else first.
+  const int64_t count = static_cast<int64_t>(named.size()), rank = static_cast<int64_t>(shape.size());
+  const int64_t place = named.back() - named.front() + 1 == count ? named.front() : 0;
+  Dims dims, front = named, back;
+  for (int64_t axis : rest) dims.push_back(x.dims[static_cast<size_t>(axis)]);
+  dims.insert(dims.begin() + place, shape.begin(), shape.end());
+  front.insert(front.end(), rest.begin(), rest.end());
+  for (int64_t i = 0; i < rank; i++) back.push_back(place + i);
+  for (int64_t i = 0; i < static_cast<int64_t>(dims.size()); i++)
+    if (i < place || i >= place + rank) back.push_back(i);
+  const Value y = step.temporary({x.type, dims});
+  if (y.elements()) step.call(ACLNN(aclnnIndex), permuted(x, front), indices, permuted(y, back));
+  return y;
+}
+
 Value packed(Step& step, const std::vector<Value>& parts, int64_t axis) {
   const Spec spec = stacked(parts, axis);
   bool known = spec.dims.size() == 1;

@@ -9,6 +9,8 @@ namespace softnpu::graph {
 void multiply(Step& step, const Value& a, const Value& b, const Value& bias, const Value& y);
 // Elements of x along an axis; indices may count from the end. Of numbers known on the host (shapes), on the host.
 Value taken(Step& step, const Value& x, const Value& indices, int64_t axis, int64_t batch_dims);
+// x[i, :, j]: an index tensor for each dimension whose number in the mask is 1, broadcast together.
+Value indexed(Step& step, const Value& x, const std::vector<Value>& indices, const Dims& mask);
 // Stacks its parts; numbers known on the host, on the host.
 Value packed(Step& step, const std::vector<Value>& parts, int64_t axis);
 // Numbers of the start's type.

@@ -250,6 +250,60 @@ def npu_backend() -> float:
     return worst(fast(x), model(x))
 
 
+def frozen_parameters() -> float:
+    import torchair
+
+    config = torchair.CompilerConfig()
+    config.experimental_config.frozen_parameter = True
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh()).npu().eval()
+    fast = torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config), dynamic=False)
+    return max(worst(fast(x), model(x)) for x in (torch.randn(2, 8).npu() for _ in range(2)))
+
+
+def dim_gears() -> float:
+    import torchair
+
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh()).npu().eval()
+    fast, difference = compiled(model, dynamic=True), 0.0
+    for rows in (2, 4, 2):
+        x = torch.randn(rows, 8).npu()
+        torchair.inference.set_dim_gears(x, dim_gears={0: [2, 4]})
+        difference = max(difference, worst(fast(x), model(x)))
+    return difference
+
+
+def fused_operators() -> float:
+    import torch_npu
+
+    def step(q: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+        mixed = torch_npu.npu_fused_infer_attention_score(q, q, q, num_heads=4, input_layout="BNSD", scale=0.25)[0]
+        normed, _, summed = torch_npu.npu_add_rms_norm(mixed, q, weight)
+        turned = torch_npu.npu_rotary_mul(normed, q[:1, :1], q[:1, 1:2])
+        return torch_npu.npu_swiglu(turned, -1), summed
+
+    return compare(step, [(torch.randn(1, 4, 5, 16).npu(), torch.rand(16).npu())])
+
+
+def lookups() -> float:
+    def step(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+        return x[i], x[:, i, i], x.index_select(1, i), x.masked_fill(x > 0, 1.0), *x.topk(2), x.cumsum(1)
+
+    return compare(step, [(torch.randn(4, 5, 6).npu(), torch.tensor([3, 1]).npu())])
+
+
+def export() -> float:
+    """A graph kept in a file is one that can be read again."""
+    from pathlib import Path
+
+    import torchair
+
+    folder = tempfile.mkdtemp()
+    torchair.dynamo_export(
+        torch.randn(2, 8).npu(), model=nn.Linear(8, 8).npu().eval(), export_path=folder, export_name="kept"
+    )
+    return 0.0 if b"MatMul" in (Path(folder) / "kept.air").read_bytes() else 1.0
+
+
 def refused() -> float:
     """A type without a row: an error that names it; the device works afterwards."""
     x = torch.rand(4, 4).npu()
@@ -261,7 +315,8 @@ def refused() -> float:
 
 
 PROGRAMS = (
-    mlp, bert, resnet, llama, fused_llama, dynamic_shapes, in_place, cache_compile, npu_backend, refused,
+    mlp, bert, resnet, llama, fused_llama, dynamic_shapes, in_place, cache_compile, npu_backend, frozen_parameters,
+    dim_gears, fused_operators, lookups, export, refused,
 )  # fmt: skip
 
 
