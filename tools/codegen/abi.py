@@ -264,20 +264,6 @@ def stubs(rows: list[Symbol], lib: str) -> str:
     return "\n".join(out + ["}", ""])
 
 
-def graph_engine(lib: str, names: list[str]) -> str:
-    """C++ functions by their mangled names. They take no declared arguments and do not return: they throw."""
-    out = [
-        f"// Generated from cann/abi/ge.yaml: what lib{lib}.so lacks. Each body throws its own name.",
-        '#include "softnpu/runtime/graph_engine/refuse.h"',
-        "",
-        'extern "C" {',
-        *(f'SOFTNPU_STUB void {name}() {{ softnpu::refuse_graph("{name}"); }}' for name in names),
-        "}",
-        "",
-    ]
-    return "\n".join(out)
-
-
 def loader_table(rows: list[Symbol]) -> str:
     out = ["// Generated from cann/abi: X(symbol, library, required)"]
     out += [
@@ -330,8 +316,6 @@ def main() -> None:
     rows = acl_rows + hccl_rows + dcmi_rows + mspti_rows
     for lib in sorted({s.lib for s in rows}):
         write(out / f"stubs/{lib}.cpp", stubs(rows, lib))
-    for lib, rows in load("ge.yaml").items():
-        write(out / f"stubs/{lib}.cpp", graph_engine(lib, rows["stub"]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,104 @@
+// See kernels.h.
+#include "softnpu/graph_engine/kernels.h"
+
+namespace softnpu::graph {
+namespace {
+constexpr int kKeepType = 1;  // cubeMathType: computed in the operands' own type
+}
+
+void multiply(Step& step, const Value& a, const Value& b, const Value& bias, const Value& y) {
+  if (bias && y.rank() == 2) return step.call(ACLNN(aclnnAddmm), bias, a, b, 1, 1, y, kKeepType);  // rounded once
+  step.call(ACLNN(aclnnMatmul), a, b, y, kKeepType);
+  if (bias) step.call(ACLNN(aclnnInplaceAdd), y, bias, 1);
+}
+
+Value taken(Step& step, const Value& x, const Value& indices, int64_t axis, int64_t batch_dims) {
+  const Spec spec = gathered(x, indices, axis, batch_dims);
+  if (x.rank() == 1 && step.known(x) && step.known(indices)) {
+    const Dims from = step.ints(x);
+    Dims numbers;
+    for (int64_t index : step.ints(indices)) numbers.push_back(from[static_cast<size_t>(axis_of(index, x.dims[0]))]);
+    return step.numbers_of(spec, numbers);
+  }
+  const Value y = step.temporary(spec);
+  if (!y.elements()) return y;
+  // aclnnIndex takes the first dimension: that of x is moved there, and the result's that come from the indices.
+  axis = axis_of(axis, x.rank());
+  Dims front{axis}, back;
+  for (int64_t i = 0; i < x.rank(); i++)
+    if (i != axis) front.push_back(i);
+  for (int64_t i = 0; i < indices.rank(); i++) back.push_back(axis + i);
+  for (int64_t i = 0; i < y.rank(); i++)
+    if (i < axis || i >= axis + indices.rank()) back.push_back(i);
+  step.call(ACLNN(aclnnIndex), permuted(x, front), std::vector<Value>{indices}, permuted(y, back));
+  return y;
+}
+
+Value indexed(Step& step, const Value& x, const std::vector<Value>& indices, const Dims& mask) {
+  Dims named, rest, shape;
+  for (int64_t i = 0; i < x.rank(); i++)
+    (static_cast<size_t>(i) < mask.size() && mask[static_cast<size_t>(i)] == 1 ? named : rest).push_back(i);
+  if (indices.empty() || named.size() != indices.size())
+    throw Error(std::to_string(indices.size()) + " indices for the mask " + text_of(mask));
+  for (const Value& index : indices) {
+    if (index.type == ACL_BOOL || index.type == ACL_UINT8)
+      throw Error("an index that is a mask is not supported: its values decide the shape");
+    shape = broadcast_dims(shape, index.dims);
+  }
+  // Where the result has the indices' dimensions: in their place if they are neighbours, else first.
+  const int64_t count = static_cast<int64_t>(named.size()), rank = static_cast<int64_t>(shape.size());
+  const int64_t place = named.back() - named.front() + 1 == count ? named.front() : 0;
+  Dims dims, front = named, back;
+  for (int64_t axis : rest) dims.push_back(x.dims[static_cast<size_t>(axis)]);
+  dims.insert(dims.begin() + place, shape.begin(), shape.end());
+  front.insert(front.end(), rest.begin(), rest.end());
+  for (int64_t i = 0; i < rank; i++) back.push_back(place + i);
+  for (int64_t i = 0; i < static_cast<int64_t>(dims.size()); i++)
+    if (i < place || i >= place + rank) back.push_back(i);
+  const Value y = step.temporary({x.type, dims});
+  if (y.elements()) step.call(ACLNN(aclnnIndex), permuted(x, front), indices, permuted(y, back));
+  return y;
+}
+
+Value packed(Step& step, const std::vector<Value>& parts, int64_t axis) {
+  const Spec spec = stacked(parts, axis);
+  bool known = spec.dims.size() == 1;
+  for (const Value& part : parts) known = known && step.known(part);
+  if (known) {
+    Dims numbers;
+    for (const Value& part : parts) numbers.push_back(step.index(part));
+    return step.numbers_of(spec, numbers);
+  }
+  const Value y = step.temporary(spec);
+  step.call(ACLNN(aclnnStack), parts, axis, y);
+  return y;
+}
+
+void range(Step& step, const Value& start, double from, double to, double by, const Value& y) {
+  if (!y.elements()) return;
+  if (whole(start))
+    step.call(ACLNN(aclnnArange), static_cast<int64_t>(from), static_cast<int64_t>(to), static_cast<int64_t>(by), y);
+  else
+    step.call(ACLNN(aclnnArange), from, to, by, y);
+}
+
+void top(Step& step, const Value& x, int64_t count, int64_t dim, bool largest, bool sorted, const Value& values,
+         const Value& indices) {
+  if (indices.type == ACL_INT64) return step.call(ACLNN(aclnnTopk), x, count, dim, largest, sorted, values, indices);
+  const Value wide = step.temporary({ACL_INT64, indices.dims});
+  step.call(ACLNN(aclnnTopk), x, count, dim, largest, sorted, values, wide);
+  step.call(ACLNN(aclnnCast), wide, indices.type, indices);
+}
+
+int64_t reduction_of(const std::string& name) {
+  if (name == "none") return 0;
+  if (name == "add") return 1;
+  if (name == "mul") return 2;
+  throw Error("reduction '" + name + "' is not supported: none, add and mul are");
+}
+
+void need_update(const std::string& reduce) {
+  if (reduce != "update") throw Error("reduce '" + reduce + "' is not supported: update is");
+}
+
+}  // namespace softnpu::graph

@@ -1,0 +1,67 @@
+"""The vendor's torchair compiles models, the graph engine runs them: each as eager."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.conformance import client
+from tests.conformance.test_settings import ranks
+
+ALLOWED = {
+    "mlp": 1e-6,
+    "bert": 1e-5,
+    "resnet": 1e-5,
+    "llama": 1e-5,
+    "fused_llama": 1e-5,
+    "dynamic_shapes": 1e-5,
+    "in_place": 1e-6,
+    "cache_compile": 1e-6,
+    "npu_backend": 1e-6,
+    "frozen_parameters": 1e-6,
+    "dim_gears": 1e-6,
+    "fused_operators": 1e-6,
+    "lookups": 0,
+    "export": 0,
+    "refused": 0,
+}
+
+
+OF_OLDER_CHIPS = ("bert", "resnet")  # torchair makes other types for them
+
+
+@pytest.fixture(scope="module")
+def done(vendor):
+    return client.run(vendor, "-m", "tests.conformance.graph_mode", timeout=600, ANYCEND_SOC="Ascend950")
+
+
+@pytest.fixture(scope="module")
+def older(vendor):
+    command = ("-m", "tests.conformance.graph_mode", *OF_OLDER_CHIPS)
+    return client.run(vendor, *command, timeout=600, ANYCEND_SOC="Ascend910B3")
+
+
+def check(done, program: str) -> None:
+    lines = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    found = next((line for line in lines if line["program"] == program), {"error": done.stderr[-3000:]})
+    assert found.get("difference", 1e9) <= ALLOWED[program], found.get("error")
+
+
+@pytest.mark.parametrize("program", ALLOWED)
+def test_a_compiled_model_is_as_eager(done, program):
+    check(done, program)
+
+
+@pytest.mark.parametrize("program", OF_OLDER_CHIPS)
+def test_a_model_compiled_for_an_older_chip_is_as_eager(older, program):
+    check(older, program)
+
+
+def test_a_type_that_the_engine_lacks_is_named(done):
+    (refused,) = [line for line in done.stdout.splitlines() if line.startswith("REFUSED")]
+    assert "node 'Sort' (Sort): the software NPU's graph engine has no operator type Sort" in refused
+
+
+def test_collectives_of_two_ranks(vendor):
+    assert all(float(worst) < 1e-6 for worst in ranks(vendor, "graph_ranks", ANYCEND_SOC="Ascend950"))
