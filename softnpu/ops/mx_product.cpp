@@ -160,6 +160,8 @@ void need_groups(const QuantFactors& f, const Tensor& out) {
               ", one multiple of 32 is expected");
   const Sizes wanted = f.turned_b ? Sizes{columns, inner / 32} : Sizes{inner / 32, columns};
   mx::need_sizes("x2Scale", f.b_scale, wanted);
+  // Not in ops/types.yaml: what is absent may be a tensor of any type without elements.
+  TORCH_CHECK(wide_bits(*f.y_scale), "yScale is of ", f.y_scale->scalar_type(), ", not int64 or uint64");
   need_numbers("yScale", *f.y_scale, {columns});
   need_mx_group(f.group);
   TORCH_CHECK(!given(f.a_scale) && !given(f.bias) && !given(f.offset),
