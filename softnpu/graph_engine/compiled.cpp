@@ -2,6 +2,7 @@
 #include "softnpu/graph_engine/compiled.h"
 
 #include <cstring>
+#include <set>
 
 #include "acl/api.h"
 
@@ -62,14 +63,15 @@ void copy(Lane& lane, void* to, const Value& from) {
     check(aclrtMemcpyAsync(to, bytes, address, bytes, ACL_MEMCPY_DEVICE_TO_DEVICE, lane.stream()), "aclrtMemcpyAsync");
 }
 
-// A result that may be given away: memory of the run's own, from its beginning.
-Value own(Lane& lane, const Value& value) {
+// A result that may be given away: memory of the run's own, from its beginning, that is no result yet.
+Value own(Lane& lane, const Value& value, std::set<const Block*>& given) {
   const Storage& storage = *value.storage;
-  if (storage.device && !storage.device->clients && !storage.constant && value.offset == 0) return value;
-  auto mine = std::make_shared<Storage>();
-  mine->device = lane.allocate(static_cast<size_t>(bytes_of(value)));
-  copy(lane, mine->device->address, value);
-  return dense_value({value.type, value.dims}, std::move(mine));
+  const bool mine = storage.device && !storage.device->clients && !storage.constant && value.offset == 0;
+  if (mine && given.insert(storage.device.get()).second) return value;
+  auto made = std::make_shared<Storage>();
+  made->device = lane.allocate(static_cast<size_t>(bytes_of(value)));
+  copy(lane, made->device->address, value);
+  return dense_value({value.type, value.dims}, std::move(made));
 }
 
 void describe(ge::Tensor& tensor, const Value& value, ge::Placement placement) {
@@ -107,14 +109,15 @@ void Compiled::run(aclrtStream stream, std::shared_ptr<ge::Allocator> allocator,
     throw Error("the graph gives " + std::to_string(results.size()) + " results, and " +
                 std::to_string(outputs.size()) + " are wanted");
   const auto assigned = [&](size_t i) { return outputs[i].impl().data != nullptr; };
+  std::set<const Block*> taken;
   // Those that leave inputs as they are first: a result may be written into an input that another result is.
   for (size_t i = 0; i < results.size(); i++) {
     if (!assigned(i)) {
-      results[i] = own(lane, results[i]);
+      results[i] = own(lane, results[i], taken);
       give(outputs[i], results[i]);
     } else if (results[i].storage->device && results[i].storage->device->clients &&
                results[i].storage->device->address != outputs[i].impl().data.get()) {
-      results[i] = own(lane, results[i]);
+      results[i] = own(lane, results[i], taken);
     }
   }
   for (size_t i = 0; i < results.size(); i++) {

@@ -39,6 +39,7 @@ std::vector<Value> run(Program& program, Lane& lane, const std::vector<Value>& i
         value.storage->device->clients = value.storage->device->varies = true;
       }
       made = {value};
+      made[0].variable = true;
       continue;
     }
     if (part.constant) {

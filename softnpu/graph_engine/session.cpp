@@ -84,8 +84,11 @@ Session::~Session() {
   sessions().states.erase(found);
 }
 
-uint32_t Session::AddGraph(uint32_t id, const Graph& graph, const Options&) {
+uint32_t Session::AddGraph(uint32_t id, const Graph& graph, const Options& options) {
   return guarded("ge::Session::AddGraph", [&] {
+    for (const auto& [key, value] : options)
+      if (std::string_view(key.GetString()) == "ge.exec.enableDump" && std::string_view(value.GetString()) == "1")
+        throw Error("ge.exec.enableDump: the software NPU's graph engine writes no dumps");
     if (!graph.model()) throw Error("graph " + std::to_string(id) + " is empty");
     const auto state = state_of(id_);
     const std::lock_guard lock(state->mutex);

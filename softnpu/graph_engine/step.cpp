@@ -75,15 +75,17 @@ Dims Step::integers(const char* name, std::optional<Dims> fallback) const {
 Value Step::make(const Spec& spec) { return outputs_.emplace_back(temporary(spec)); }
 Value Step::make(const Value& value) {
   const bool varies = value.storage->device && value.storage->device->varies;
-  return outputs_.emplace_back(varies ? copied(value) : dense(value));
+  outputs_.push_back(varies ? copied(value) : dense(value));
+  outputs_.back().variable = false;
+  return outputs_.back();
 }
 Value Step::make_in_place(size_t place) {
   const Value& value = in(place);
   const Storage& storage = *value.storage;
   const bool clients = storage.device && storage.device->clients;
-  const bool alone =
-      !storage.constant && value.storage.use_count() == 1;  // run.h gives its last user the only reference
-  outputs_.push_back(clients || alone ? value : copied(value));
+  // The last user of a value has the only reference (run.cpp); what only looks like an input (Identity, Reshape) is not one.
+  const bool alone = !storage.constant && value.storage.use_count() == 1;
+  outputs_.push_back((clients ? value.variable : alone) ? value : copied(value));
   lane.address(outputs_.back());
   wrote(outputs_.back());
   return outputs_.back();

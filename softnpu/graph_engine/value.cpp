@@ -21,7 +21,7 @@ bool Value::dense() const {
 }
 
 Value dense_value(const Spec& spec, std::shared_ptr<Storage> storage) {
-  return {spec.type, spec.dims, strides_of(spec.dims), 0, std::move(storage)};
+  return {spec.type, spec.dims, strides_of(spec.dims), 0, std::move(storage), false};
 }
 
 }  // namespace softnpu::graph

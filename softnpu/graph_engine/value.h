@@ -33,6 +33,7 @@ struct Value {
   Dims dims, strides;  // in elements
   int64_t offset = 0;
   std::shared_ptr<Storage> storage;  // null: left out
+  bool variable = false;             // an input as it came: a node that writes it in place writes the client's memory
 
   explicit operator bool() const { return storage != nullptr; }
   int64_t rank() const { return static_cast<int64_t>(dims.size()); }

@@ -214,6 +214,24 @@ def in_place() -> float:
     return difference
 
 
+def copies() -> float:
+    """A copy that is written leaves what it was made of alone; two results do not share memory."""
+    import torch_npu
+
+    def step(x: Tensor, start: Tensor, update: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mine = x.clone()
+        torch_npu.scatter_update_(mine, start, update, 1)
+        y = torch.relu(x)
+        return mine, y, y.clone()
+
+    x, update = torch.rand(2, 4, 3).npu(), torch.rand(2, 1, 3).npu()
+    before, start = x.clone(), torch.tensor([1, 2]).npu()
+    got, want = compiled(step)(x, start, update), step(x, start, update)
+    difference = max(worst(got, want), worst(x, before))
+    got[1].zero_()
+    return max(difference, worst(got[2], want[2]))
+
+
 class Cached(nn.Module):
     def __init__(self):
         super().__init__()
@@ -315,8 +333,8 @@ def refused() -> float:
 
 
 PROGRAMS = (
-    mlp, bert, resnet, llama, fused_llama, dynamic_shapes, in_place, cache_compile, npu_backend, frozen_parameters,
-    dim_gears, fused_operators, lookups, export, refused,
+    mlp, bert, resnet, llama, fused_llama, dynamic_shapes, in_place, copies, cache_compile, npu_backend,
+    frozen_parameters, dim_gears, fused_operators, lookups, export, refused,
 )  # fmt: skip
 
 

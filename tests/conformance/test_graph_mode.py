@@ -17,6 +17,7 @@ ALLOWED = {
     "fused_llama": 1e-5,
     "dynamic_shapes": 1e-5,
     "in_place": 1e-6,
+    "copies": 0,
     "cache_compile": 1e-6,
     "npu_backend": 1e-6,
     "frozen_parameters": 1e-6,

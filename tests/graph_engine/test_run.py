@@ -108,6 +108,13 @@ def test_a_value_that_others_still_need_is_not_written(session):
     assert written.tolist() == [9, 9] and read.tolist() == [-1, -2]
 
 
+def test_a_value_may_be_a_result_twice(session):
+    graph = Graph()
+    y = graph.node("Abs", {"x": graph.data(0, "float32", [2, 3])})
+    graph.result(y, graph.node("Identity", {"x": y}), y)
+    assert all((got == X).all() for got in session.once(graph.bytes(), [-X], 3))
+
+
 def one(kind: str, inputs: dict, attrs: dict | None = None) -> bytes:
     graph = Graph()
     given = {name: graph.data(0, "float32", [2, 3]) if value is ... else value for name, value in inputs.items()}
