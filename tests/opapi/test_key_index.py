@@ -70,6 +70,8 @@ def test_best_keys_of_packed_sequences_and_their_gradients(npu, dtype, mode):
     }
     expected = {"dqOut": dq, "dkOut": dk.unsqueeze(1), "dweightsOut": dw}
     compare(npu, "aclnnLightningIndexerGrad", backward, expected, **NEAR[dtype])
+    compare(npu, "aclnnLightningIndexerGrad", backward | {"headNum": 0}, expected, **NEAR[dtype])  # the vendor's plugin
+    refused(npu, "aclnnLightningIndexerGrad", backward | {"headNum": 3}, expected, "headNum is 3, query has 4 heads")
     flat = backward | {"dy": dy, "sparseIndices": index.squeeze(1)}
     compare(npu, "aclnnLightningIndexerGrad", flat, expected, **NEAR[dtype])
     for changed, words in (
