@@ -152,6 +152,9 @@ def test_convolutions_of_integers(npu, dtype, groups):
                   "dilation": dilation, "groups": groups}  # fmt: skip
         compare(npu, "aclnnQuantConvolution", inputs, {"output": results[0]})
         compare(npu, "aclnnQuantConvolution", inputs | {"offsetx": 3}, {"output": results[1]})
+        compare(npu, "aclnnQuantConvolution", inputs | {"roundMode": "rint"}, {"output": results[0]})
+        with pytest.raises(AclError, match="roundMode round is not implemented; rint is"):
+            compare(npu, "aclnnQuantConvolution", inputs | {"roundMode": "round"}, {"output": results[0]})
         with pytest.raises(AclError, match="transposed and offset are not implemented"):
             compare(npu, "aclnnQuantConvolution", inputs | {"transposed": True}, {"output": results[0]})
 
