@@ -120,7 +120,9 @@ void best_keys(const IndexRows& of, const SparseRows& at_rows, int64_t count, Te
 void check_best_keys_backward(const IndexRows& of, const SparseRows& rows, const Tensor& dy, const Tensor& indices,
                               int64_t heads, const IndexGradients& made) {
   const RowLayout form = checked(rows, of);
-  TORCH_CHECK(heads == of.query.size(-2), "headNum is ", heads, ", query has ", of.query.size(-2), " heads");
+  // The page gives headNum no rule, and the vendor's plugin passes 0.
+  TORCH_CHECK(heads == 0 || heads == of.query.size(-2), "headNum is ", heads, ", query has ", of.query.size(-2),
+              " heads");
   const bool one_head = indices.dim() < form.query_dims();
   TORCH_CHECK(!one_head || of.key.size(-2) == 1, "sparseIndices has no dimension of the ", of.key.size(-2),
               " heads of key");

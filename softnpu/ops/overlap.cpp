@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/shapes.h"
 
 namespace softnpu::ops::kernels {
 
@@ -32,20 +33,24 @@ void box_overlap(const Tensor& boxes, const Tensor& others, std::string_view mod
   put(out, found);
 }
 
-void complete_overlap(const Tensor& boxes, const Tensor& others, bool centred, bool cross, std::string_view mode,
-                      Tensor& out, Tensor& angle) {
-  const char* const op = "aclnnCIoU";
-  TORCH_CHECK_NOT_IMPLEMENTED(mode == "iou", op, ": mode ", mode, " is not implemented; iou is");
-  TORCH_CHECK(boxes.dim() == 2 && others.dim() == 2 && boxes.size(0) == 4 && others.size(0) == 4, op, ": bBoxes ",
-              boxes.sizes(), " and gtBoxes ", others.sizes(), " are not [4, m] and [4, n]");
-  TORCH_CHECK(cross || boxes.size(1) == others.size(1), op, ": boxes of one row each are ", boxes.size(1), " and ",
-              others.size(1));
+void check_complete_overlap(const Tensor& boxes, const Tensor& others, bool cross, std::string_view mode,
+                            const Tensor& out, const Tensor& angle) {
+  // The page takes nothing else, and the vendor's plugin would have the pairs the other way round than the page.
+  TORCH_CHECK(!cross, "isCross is true; only false is supported");
+  need_word("mode", mode, {"iou"});
+  need_sizes("bBoxes", boxes, {4, -1});
+  need_sizes("gtBoxes", others, {4, boxes.size(1)});
+  need_sizes("overlap", out, {1, boxes.size(1)});
+  need_sizes("atanSub", angle, {1, boxes.size(1)});
+}
+
+void complete_overlap(const Tensor& boxes, const Tensor& others, bool centred, Tensor& out, Tensor& angle) {
   const auto corner = [&](const Tensor& t, int64_t i) {
     const Tensor all = wide(t);
     if (!centred) return all[i];
     return i < 2 ? all[i] - all[i + 2] / 2 : all[i - 2] + all[i] / 2;
   };
-  const auto a = [&](int64_t i) { return cross ? corner(boxes, i).unsqueeze(1) : corner(boxes, i); };
+  const auto a = [&](int64_t i) { return corner(boxes, i); };
   const auto b = [&](int64_t i) { return corner(others, i); };
   const double eps = 1e-9;
   const Tensor w1 = a(2) - a(0), h1 = a(3) - a(1) + eps, w2 = b(2) - b(0), h2 = b(3) - b(1) + eps;
@@ -58,9 +63,8 @@ void complete_overlap(const Tensor& boxes, const Tensor& others, bool centred, b
   const Tensor turn = at::atan(w2 / h2) - at::atan(w1 / h1);
   const Tensor v = turn.square() * (4 / (std::numbers::pi * std::numbers::pi));
   const Tensor found = iou - distance / (outer(0).square() + outer(1).square() + eps) - v / (1 - iou + v + eps) * v;
-  TORCH_CHECK(found.numel() == out.numel(), op, ": overlap is ", out.sizes(), " for ", found.numel(), " pairs");
-  put(out, found.reshape(out.sizes()));
-  put(angle, turn.reshape(angle.sizes()));
+  put(out, found.unsqueeze(0));
+  put(angle, turn.unsqueeze(0));
 }
 
 }  // namespace softnpu::ops::kernels

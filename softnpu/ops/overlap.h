@@ -11,9 +11,11 @@ namespace softnpu::ops::kernels {
 void box_overlap(const at::Tensor& boxes, const at::Tensor& others, std::string_view mode, double eps, bool aligned,
                  at::Tensor& out);
 
-// The complete IoU of boxes [4, m] and [4, n] (corners, or with `centred` centre and size): less by the distance of the centres and by
-// the difference of the angles, which is the second result. All pairs [m, n] or, with m = n, [1, n].
-void complete_overlap(const at::Tensor& boxes, const at::Tensor& others, bool centred, bool cross,
-                      std::string_view mode, at::Tensor& out, at::Tensor& angle);
+// The complete IoU [1, n] of boxes [4, n] (corners, or with `centred` centre and size) and others as many: less by the distance of the
+// centres and by the difference of the angles, which is the second result.
+void check_complete_overlap(const at::Tensor& boxes, const at::Tensor& others, bool cross, std::string_view mode,
+                            const at::Tensor& out, const at::Tensor& angle);
+void complete_overlap(const at::Tensor& boxes, const at::Tensor& others, bool centred, at::Tensor& out,
+                      at::Tensor& angle);
 
 }  // namespace softnpu::ops::kernels

@@ -126,6 +126,11 @@ def cdist_gradient() -> object:
     return torch.autograd.grad(torch.cdist(a, x(5, 3) + 1, 1.0), a, x(4, 5))
 
 
+@case
+def ciou_of_pairs() -> object:
+    return torch.ops.npu.npu_ciou(x(4, 3), x(4, 5))
+
+
 def described(result: object) -> str:
     values = result if isinstance(result, tuple) else (result,)
     return ", ".join("None" if v is None else f"{v.dtype} {list(v.shape)}".replace("torch.", "") for v in values)

@@ -37,6 +37,7 @@ EXPECTED = {
         NOT_ASKED,
     ),
     "cdist_gradient": (r"float32 \[4, 3\]", r"aclnnCdistBackward\("),  # right
+    "ciou_of_pairs": ("RuntimeError: .*aclnnCIoU", r"aclnnCIoU\(.*-> float32\[5, 3\].*: 161002"),
 }
 # Where aclop exists: the operator whose second result is a mask, older operators, and one by name.
 MASK = (r"float32 .*, int8", r"aclnnMaxPool2dWithMask\(.*-> int8\[")
@@ -46,6 +47,7 @@ ON_A2 = {
     "adaptive_max_pool3d": (r"float32 .*, int32", r"aclnnAdaptiveMaxPool3d\(.*-> int32\["),
     "gelu_tanh": (r"float32 \[4\]", r"aclnnGelu\(float32\[4\], -> float32\[4\]\)"),
     "cdist_gradient": ("RuntimeError: .*CdistGrad, error code is 200006", "aclnnInplaceCopy"),
+    "ciou_of_pairs": ("RuntimeError: .*CIoU, error code is 200006", NOT_ASKED),
 }
 ON = {"Ascend950": EXPECTED, "Ascend910B3": EXPECTED | ON_A2}
 

@@ -4,6 +4,7 @@ the same operands, return the same bits. kernels.yaml says which do not, and why
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from tests.conformance import client, kernels
+from tests.conftest import ROOT
 from tests.npu_ops import samples
 from tools.codegen import tables
 
@@ -84,6 +86,25 @@ def test_what_is_known_to_differ_does(vendor: Path, tmp_path: Path) -> None:
     assert sorted(set(wanted) - set(found)) == [], "kernels.yaml says that these differ, and they do not"
     names = {sample.partition(" ")[0] for sample in SAMPLES} | set(SAMPLES)
     assert set(reasons) <= names
+
+
+def computed() -> set[str]:
+    """CANN's functions that the software NPU computes."""
+    sections = tables.load(ROOT / "ops/aclnn.yaml").values()
+    return {name for members in sections for name in members if name.startswith("acl")}
+
+
+def test_what_the_software_npu_is_said_not_to_have_it_has_not() -> None:
+    """Reads tables only: a function that a reason names, and those that the rows of its operators call."""
+    rows = {row["func"].partition("(")[0]: row for row in tables.load(ROOT / "ops/npu.yaml")}
+    said = re.compile(r"the software NPU has no (aclnn\w+)")
+    reasons = {name: match[1] for name, reason in known().items() if (match := said.search(reason))}
+    assert reasons, "no reason of kernels.yaml is of that form: this test has nothing to judge"
+    assert set(reasons.values()) & computed() == set()
+    for name in reasons:
+        row = rows[name.partition(" ")[0]]
+        calls = {row.get("aclnn")} | set(re.findall(r"ACLNN\((\w+)\)", str(row.get("call"))))
+        assert calls & computed() == set(), f"{name} differs for another reason"
 
 
 def test_a_difference_of_one_bit_is_seen() -> None:

@@ -49,12 +49,14 @@ def test_losses_and_their_gradients(kind, trans, is_cross):
 
     def reference(a, b, trans, is_cross):
         value = overlap(*pair(a, b, trans, is_cross), kind, 0)
-        return value if is_cross else value.unsqueeze(1)
+        value = value if is_cross else value.unsqueeze(1)
+        return value if kind == "g" else value.T  # of the two others a row is a box of gtboxes, or the only one
 
     check(op, reference, [a, b, trans, is_cross], dtypes=[torch.float32])
     ours = [t.npu().requires_grad_() for t in (a, b)]
-    grad = torch.randn(3, 4 if is_cross else 1).npu()
-    expected = torch.autograd.grad(op(*ours, trans, is_cross), ours, grad)
+    value = op(*ours, trans, is_cross)
+    grad = torch.randn(value.shape).npu()
+    expected = torch.autograd.grad(value, ours, grad)
     more = [None] if kind == "c" else []
     got = getattr(torch_npu, f"npu_{kind}iou_backward")(grad, *ours, *more, trans, is_cross)
     for g, e in zip(got, expected, strict=True):
@@ -66,7 +68,7 @@ def test_complete_overlap_with_its_angle():
     value, angle = torch.ops.npu._npu_ciou(a.npu(), b.npu(), False, False)
     torch.testing.assert_close(value.cpu(), torch_npu.npu_ciou(a.npu(), b.npu(), False, False).cpu())
     expected = torch.atan((b[2] - b[0]) / (b[3] - b[1])) - torch.atan((a[2] - a[0]) / (a[3] - a[1]))
-    torch.testing.assert_close(angle.cpu()[:, 0], expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(angle.cpu()[0], expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(NotImplementedError, match="mode 1 is not implemented"):
         torch_npu.npu_giou(a.npu(), b.npu(), False, False, 1)
 
@@ -129,6 +131,7 @@ def test_a_gradient_of_the_gradient(name):
     for b in boxes:
         b[2:] += b[:2] + 1
     more = (None,) if "ciou" in name else ()
+    sizes = (3, 1) if "giou" in name else (1, 3)
     op = lambda g, a, b: getattr(torch_npu, name)(g, a, b, *more, is_cross=False)
-    args = [t.npu().requires_grad_() for t in (torch.randn(3, 1, dtype=torch.float64), *boxes)]
+    args = [t.npu().requires_grad_() for t in (torch.randn(sizes, dtype=torch.float64), *boxes)]
     assert torch.autograd.gradcheck(op, args, eps=1e-6, atol=1e-4, rtol=1e-3)

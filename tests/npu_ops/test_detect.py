@@ -78,7 +78,7 @@ def test_regions_and_their_gradients():
     out = sampled(leaf, rois, 0.5, 2, 3, 2)
     grad = torch.randn_like(out)
     (expected,) = torch.autograd.grad(out, leaf, grad)
-    got = torch_npu.npu_roi_alignbk(grad.npu(), rois.npu(), [2, 3, 5, 7], 3, 2, 0.5, 2)
+    got = torch_npu.npu_roi_alignbk(grad.npu(), rois.npu(), [2, 3, 5, 7], 3, 2, 0.5, 2, 0)
     torch.testing.assert_close(got.cpu(), expected, rtol=1e-5, atol=1e-6)
 
 
@@ -123,6 +123,8 @@ def test_what_does_not_fit_is_refused():
         torch_npu.npu_nms_v4(boxes, boxes[:4, 0], 3, number, number)
     with pytest.raises(NotImplementedError, match="roi_end_mode 1 is not implemented"):
         torch_npu.npu_roi_align(torch.rand(1, 1, 4, 4).npu(), torch.rand(2, 5).npu(), 1.0, 2, 2, 2, 1)
+    with pytest.raises(NotImplementedError, match="roi_end_mode 1 is not implemented"):  # what None is
+        torch_npu.npu_roi_alignbk(torch.rand(2, 1, 2, 2).npu(), torch.rand(2, 5).npu(), [1, 1, 4, 4], 2, 2, 1.0, 2)
     with pytest.raises(NotImplementedError, match="sample_num 0"):
         torch_npu.npu_roi_align(torch.rand(1, 1, 4, 4).npu(), torch.rand(2, 5).npu(), 1.0, 2, 2, 0, 0)
     one = torch.zeros(4).long().npu()

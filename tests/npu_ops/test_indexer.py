@@ -7,24 +7,7 @@ import torch
 
 import torch_npu
 from tests.npu_ops.compare import assert_close
-
-
-def scores(q, k, w, mode=3):
-    """Of one sequence, [rows, heads, columns] and [keys, columns]: [rows, keys], -inf where a row does not see."""
-    s = torch.einsum("rhk,rh->rk", torch.einsum("rhd,kd->rhk", q, k).relu(), w)
-    rows, keys = s.shape
-    if mode == 3:
-        hidden = torch.arange(keys) > torch.arange(rows).unsqueeze(1) + keys - rows
-        s = s.masked_fill(hidden, -torch.inf)
-    return s
-
-
-def best(s, count):
-    found = min(count, s.shape[1])
-    values, index = s.topk(found, -1)
-    index = index.masked_fill(values == -torch.inf, -1)
-    pad = torch.full((s.shape[0], count - found), -1)
-    return torch.cat([index, pad], 1), torch.cat([values, torch.full(pad.shape, -torch.inf, dtype=s.dtype)], 1)
+from tests.references.indexer import best, ends, scores, softmax_of
 
 
 def sequences(lengths, heads=4, columns=6, dtype=torch.float32):
@@ -34,10 +17,6 @@ def sequences(lengths, heads=4, columns=6, dtype=torch.float32):
 
 
 LENGTHS = [(3, 5), (4, 7), (1, 2)]
-
-
-def ends(values):
-    return torch.tensor(values).cumsum(0).int()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -58,14 +37,14 @@ def test_best_keys_of_packed_sequences(dtype, mode):
         return_value=True,
     )
     assert index.shape == values.shape == (8, 1, 4) and index.dtype == torch.int32 and values.dtype == dtype
-    expected = [best(scores(*(t.double() for t in part), mode), 4) for part in parts]
+    expected = [best(scores(*(t.double() for t in part), mode == 3), 4) for part in parts]
     wanted_index, wanted = (torch.cat(t) for t in zip(*expected, strict=True))
     kept = wanted_index >= 0
     assert torch.equal(index.squeeze(1).cpu() >= 0, kept)
     assert_close(values.squeeze(1).cpu()[kept], wanted[kept], dtype, "values")
     assert (values.squeeze(1).cpu()[~kept] == -torch.inf).all()
     if dtype == torch.float32:
-        assert torch.equal(index.squeeze(1).cpu().long(), wanted_index)
+        assert torch.equal(index.squeeze(1).cpu(), wanted_index)
 
 
 def test_best_keys_of_batches_and_pages():
@@ -78,7 +57,7 @@ def test_best_keys_of_batches_and_pages():
     assert values.numel() == 0 and index.shape == (2, 3, 1, 6)
     for b, length in enumerate([8, 5]):
         expected = best(scores(*(t.double() for t in (parts[b][0], parts[b][1][:length], parts[b][2]))), 6)[0]
-        assert torch.equal(index[b, :, 0].cpu().long(), expected)
+        assert torch.equal(index[b, :, 0].cpu(), expected)
     # The same keys in pages of four, in another order.
     pages = torch.zeros(5, 4, 1, 6).npu()
     table = torch.tensor([[3, 0], [4, 1]]).int().npu()
@@ -108,7 +87,7 @@ def test_the_gradients_of_the_scores():
     dy = torch.randn(values.shape, dtype=torch.float64)
     torch.where(index >= 0, values, 0).backward(dy.npu())
     theirs = [t.clone().requires_grad_() for t in (q, k, w)]
-    rows = torch.stack([scores(*(t[b] for t in theirs), 0) for b in range(2)])
+    rows = torch.stack([scores(*(t[b] for t in theirs), False) for b in range(2)])
     chosen = rows.gather(-1, index.squeeze(2).clamp_min(0).cpu().long())
     expected = torch.autograd.grad((chosen * dy.squeeze(2) * seen.squeeze(2)).sum(), theirs)
     got = torch_npu.npu_lightning_indexer_grad(*(t.detach() for t in leaves[:2]), dy.npu(), index, leaves[2].detach())
@@ -129,16 +108,7 @@ def test_quantized_operands(dtype):
     rounded = [t.to(dtype).double() for t in (q, k)]
     for b in range(2):
         s = scores(rounded[0][b] * sq[b].unsqueeze(-1), (rounded[1] * sk.unsqueeze(-1))[b, :, 0], w[b].double())
-        assert torch.equal(index[b, :, 0].cpu().long(), best(s, 3)[0])
-
-
-def attention(q, k, scale):
-    """Causal softmax, maximum and sum, [heads, rows, keys], of one sequence of [rows, heads, columns] and its keys."""
-    s = torch.einsum("rhd,khd->hrk", q, k) * scale
-    rows, keys = s.shape[1:]
-    s = s.masked_fill(torch.arange(keys) > torch.arange(rows).unsqueeze(1) + keys - rows, -torch.inf)
-    largest = s.amax(-1)
-    return s.softmax(-1), largest, (s - largest.unsqueeze(-1)).exp().sum(-1)
+        assert torch.equal(index[b, :, 0].cpu(), best(s, 3)[0])
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -153,7 +123,7 @@ def test_the_loss_and_its_gradients(packed, sparse):
     leaves = [t.clone().requires_grad_() for t in (qi, ki, w)]
     total, largest, sums = 0, [], []
     for b in range(2):
-        p, m, s = attention(torch.cat([q[b], rope_q[b]], -1), torch.cat([k[b], rope_k[b]], -1), 0.4)
+        p, m, s = softmax_of(torch.cat([q[b], rope_q[b]], -1), torch.cat([k[b], rope_k[b]], -1), 0.4)
         largest.append(m)
         sums.append(s)
         index = scores(leaves[0][b], leaves[1][b, :, 0], leaves[2][b])

@@ -246,6 +246,10 @@ def test_results_given_by_the_caller():
     got = torch.ops.npu.npu_fused_infer_attention_score.out(q, k, v, **options, workspace=space, out=list(out))
     for g, o, e in zip(got, out, expected, strict=True):
         assert g.data_ptr() == o.data_ptr() and torch.equal(o.cpu(), e.cpu())
+    quiet = options | {"softmax_lse_flag": False}
+    kept = [torch.empty_like(out[0]), torch.ones(1).npu()]  # what was not asked for stays as it is
+    got = torch.ops.npu.npu_fused_infer_attention_score.out(q, k, v, **quiet, workspace=space, out=kept)
+    assert torch.equal(got[0].cpu(), expected[0].cpu()) and got[1].tolist() == [1]
     two = {"num_query_heads": 4, "num_key_value_heads": 2, "input_layout": "BNSD", "return_softmax_lse": True}
     out = torch.ops.npu._npu_fused_infer_attention_score_v2_infer_output(q, v, **two)
     space = torch.ops.npu._npu_fused_infer_attention_score_v2_get_max_workspace(q, k, v, **two)

@@ -238,6 +238,10 @@ def test_a_scale_of_64_bits():
         torch_npu.npu_quant_conv2d(x.npu(), weight.npu()[:, :1], bits, output_dtype=torch.float32)
     with pytest.raises(NotImplementedError, match="offset is not implemented"):
         torch_npu.npu_quant_conv2d(x.npu(), weight.npu(), bits, output_dtype=torch.float32, offset=scale.npu())
+    with pytest.raises(NotImplementedError, match="round_mode round is not implemented; rint is"):
+        torch_npu.npu_quant_conv2d(x.npu(), weight.npu(), bits, output_dtype=torch.float16, round_mode="round")
+    with pytest.raises(ValueError, match='round_mode is one of "rint", "round", not "floor"'):
+        torch_npu.npu_quant_conv2d(x.npu(), weight.npu(), bits, output_dtype=torch.float16, round_mode="floor")
 
 
 def test_values_of_powers_are_those_of_the_reference():

@@ -7,7 +7,7 @@ import torch
 
 import torch_npu
 from tests.npu_ops.compare import assert_close, check
-from tests.npu_ops.test_sparse_attention import attend, counts
+from tests.references.chosen_keys import attend, counts
 
 
 def compressed(x, w, block, stride, lengths):
@@ -127,7 +127,7 @@ def test_attention_over_the_best_blocks_and_its_gradients():
     def reference(q, k, v):
         outs, row, key = [], 0, 0
         for r, n in zip(rows, keys, strict=True):
-            count = counts(chosen[row : row + r], n, 2, r, mode=0)
+            count = counts(chosen[row : row + r], n, 2, r, causal=False)
             outs.append(attend(q[row : row + r], k[key : key + n], v[key : key + n], 0.4, count))
             row, key = row + r, key + n
         return [torch.cat([o[0] for o in outs]), *(torch.cat([o[i] for o in outs], 1).T for i in (1, 2))]
@@ -175,7 +175,7 @@ def test_one_query_over_pages(layout):
         score = shares(weights(row, keys, 0.4), 4, 2, 8, blocks).unflatten(0, (2, 2)).sum(1)[:, 0]
         got = index.reshape(2, 2, 2)[b].cpu().long()
         torch.testing.assert_close(score.gather(-1, got), score.topk(2, -1).values, rtol=1e-5, atol=1e-6)
-        some = attend(row, keys, values, 0.4, counts(chosen[b : b + 1], n, 3, 1, mode=0))[0]
+        some = attend(row, keys, values, 0.4, counts(chosen[b : b + 1], n, 3, 1, causal=False))[0]
         assert_close(selected.reshape(2, 4, 3)[b], some[0], torch.float32, "selected")
 
 

@@ -7,36 +7,7 @@ import torch
 
 import torch_npu
 from tests.npu_ops.compare import assert_close, check
-
-
-def attend(q, k, v, scale, count, sinks=None):
-    """[rows, heads, columns] over [keys, key heads, columns]; count [key heads, rows, keys] says how often."""
-    group = q.shape[1] // k.shape[1]
-    k, v, count = (t.repeat_interleave(group, d) for t, d in ((k, 1), (v, 1), (count, 0)))
-    s = torch.einsum("rhd,khd->hrk", q, k) * scale + count.log()
-    largest = s.amax(-1, keepdim=True)
-    if sinks is not None:
-        largest = torch.maximum(largest, sinks[:, None, None])
-    finite = torch.where(largest == -torch.inf, 0, largest)
-    e = (s - finite).exp()
-    total = e.sum(-1, keepdim=True)
-    if sinks is not None:
-        total = total + (sinks[:, None, None] - finite).exp()
-    p = e / torch.where(total == 0, 1, total)
-    return torch.einsum("hrk,khd->rhd", p, v), largest.squeeze(-1), total.squeeze(-1)
-
-
-def counts(indices, keys, block, rows, mode=3):
-    """Of indices [rows, key heads, chosen]: [key heads, rows, keys]."""
-    named = torch.zeros(indices.shape[1], rows, keys, dtype=torch.float64)
-    for r in range(rows):
-        for h in range(indices.shape[1]):
-            for i in indices[r, h].tolist():
-                if i >= 0:
-                    named[h, r, i * block : (i + 1) * block] += 1
-    if mode == 3:
-        named = named * (torch.arange(keys) <= torch.arange(rows).unsqueeze(1) + keys - rows)
-    return named
+from tests.references.chosen_keys import attend, counts, opened
 
 
 def operands(batch=2, rows=3, keys=7, heads=4, columns=6, rope=2):
@@ -60,7 +31,7 @@ def test_chosen_keys(block, mode):
 
     def reference(q, k, v, qr, kr):
         q, k = torch.cat([q, qr], -1), torch.cat([k, kr], -1)
-        parts = [attend(q[b], k[b], v[b], 0.3, counts(indices[b], 7, block, 3, mode)) for b in range(2)]
+        parts = [attend(q[b], k[b], v[b], 0.3, counts(indices[b], 7, block, 3, mode == 3)) for b in range(2)]
         reference_sums[:] = parts
         return torch.stack([p[0] for p in parts])
 
@@ -227,10 +198,6 @@ def test_rows_of_bytes(dtype, stored):
         op(q.npu(), *(g[..., :16] for g in given), indices.npu(), 0.1, 2, 2, **named)
     with pytest.raises(NotImplementedError, match="key_quant_mode 1 is not implemented"):
         op(q.npu(), *given, indices.npu(), 0.1, 1, 2, **named)
-
-
-def opened(mask, block, rows, keys):
-    return mask.repeat_interleave(block[0], -2).repeat_interleave(block[1], -1)[..., :rows, :keys].double()
 
 
 @pytest.mark.parametrize("lengths", [None, ([5, 3], [4, 7])])

@@ -28,7 +28,9 @@ def test_add_rms_norm_variants():
 
     check(torch_npu.npu_add_rms_norm_cast, cast, [x1, x2, gamma], gradient=False)
     a, b = x1.npu(), x2.npu()
+    versions = a._version, b._version
     rstd = torch_npu.npu_add_rms_norm_v2(a, b, gamma.npu())
+    assert a._version > versions[0] and b._version > versions[1]  # the schema says that it writes both
     y, expected = rms_norm(x1 + x2, gamma)
     torch.testing.assert_close(a.cpu(), y)
     torch.testing.assert_close(b.cpu(), x1 + x2)
@@ -73,8 +75,15 @@ def test_group_norm_swish():
         z = F.group_norm(x, num_groups, weight, bias, eps)
         return z * torch.sigmoid(swish_scale * z), None, None
 
-    kwargs = {"eps": 1e-4, "swish_scale": 1.5}
-    check(torch_npu.npu_group_norm_swish, reference, [torch.randn(2, 6, 5), 3, torch.rand(6), torch.randn(6)], kwargs)
+    def statistics(x, num_groups, *_):
+        groups = x.reshape(x.shape[0], num_groups, -1)
+        return None, groups.mean(-1), (groups.var(-1, unbiased=False) + 1e-4).rsqrt()
+
+    kwargs, args = {"eps": 1e-4, "swish_scale": 1.5}, [torch.randn(2, 6, 5), 3, torch.rand(6), torch.randn(6)]
+    check(torch_npu.npu_group_norm_swish, reference, args, kwargs)
+    check(torch_npu.npu_group_norm_swish, statistics, args, kwargs, gradient=False)
+    half = [torch.ones(sizes).half().npu() for sizes in ((2, 6, 5), 6, 6)]
+    assert {t.dtype for t in torch_npu.npu_group_norm_swish(half[0], 3, *half[1:])} == {torch.float16}
 
 
 @pytest.mark.parametrize("mode", ["half", "interleave"])

@@ -7,6 +7,7 @@ import torch
 
 from tests.opapi.cases import compare, rand
 from tests.opapi.client import AclError
+from tests.references.chosen_keys import attend, counts, opened
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 NEAR = {
@@ -18,35 +19,6 @@ NEAR = {
 ALL = 2**63 - 1
 BAND = {"preTokens": ALL, "nextTokens": ALL}
 INF = float("inf")
-
-
-def attend(q, k, v, scale, count, sinks=None):
-    """[rows, heads, columns] over [keys, key heads, columns]; count [key heads or heads, rows, keys] says how often."""
-    heads = q.shape[1]
-    k, v, count = (t.repeat_interleave(heads // t.shape[d], d) for t, d in ((k, 1), (v, 1), (count, 0)))
-    s = torch.einsum("rhd,khd->hrk", q, k) * scale + count.log()
-    largest = s.amax(-1)
-    if sinks is not None:
-        largest = torch.maximum(largest, sinks[:, None])
-    base = torch.where(largest == -INF, 0, largest)
-    total = (s - base[..., None]).exp().sum(-1)
-    if sinks is not None:
-        total = total + (sinks[:, None] - base).exp()
-    p = (s - base[..., None]).exp() / torch.where(total == 0, 1, total)[..., None]
-    return torch.einsum("hrk,khd->rhd", p, v), largest, total
-
-
-def counts(indices, keys, block, rows, causal=True):
-    """Of indices [rows, key heads, chosen]: [key heads, rows, keys]."""
-    named = torch.zeros(indices.shape[1], rows, keys, dtype=torch.float64)
-    for r in range(rows):
-        for h in range(indices.shape[1]):
-            for i in indices[r, h].tolist():
-                if i >= 0:
-                    named[h, r, i * block : (i + 1) * block] += 1
-    if causal:
-        named = named * (torch.arange(keys) <= torch.arange(rows).unsqueeze(1) + keys - rows)
-    return named
 
 
 def wide(*tensors):
@@ -274,10 +246,6 @@ def test_refused_choices_of_keys(npu):
         {"attentionOut": rand(2, 3, 4, 5)},
         r"attentionOut must have sizes .*got \[2, 3, 4, 5\]",
     )
-
-
-def opened(mask, block, rows, keys):
-    return mask.repeat_interleave(block[0], -2).repeat_interleave(block[1], -1)[..., :rows, :keys].double()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

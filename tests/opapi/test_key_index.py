@@ -7,28 +7,9 @@ import torch
 
 from tests.opapi.cases import compare, rand
 from tests.opapi.test_chosen_keys import ALL, BAND, FLOATS, INF, NEAR, refused, wide
-
-
-def scores(q, k, w, causal=True):
-    """Of one sequence, [rows, heads, columns] and [keys, columns]: [rows, keys], -inf where a row does not see."""
-    s = torch.einsum("rhk,rh->rk", torch.einsum("rhd,kd->rhk", q, k).relu(), w)
-    rows, keys = s.shape
-    return s.masked_fill(torch.arange(keys) > torch.arange(rows).unsqueeze(1) + keys - rows, -INF) if causal else s
-
-
-def best(s, count):
-    found = min(count, s.shape[1])
-    values, index = s.topk(found, -1)
-    pad = (0, count - found)
-    index = torch.nn.functional.pad(index.masked_fill(values == -INF, -1), pad, value=-1)
-    return index.int(), torch.nn.functional.pad(values, pad, value=-INF)
-
+from tests.references.indexer import best, ends, scores, softmax_of
 
 LENGTHS = [(3, 5), (4, 7), (1, 2)]
-
-
-def ends(values):
-    return torch.tensor(values).cumsum(0).int()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -89,6 +70,8 @@ def test_best_keys_of_packed_sequences_and_their_gradients(npu, dtype, mode):
     }
     expected = {"dqOut": dq, "dkOut": dk.unsqueeze(1), "dweightsOut": dw}
     compare(npu, "aclnnLightningIndexerGrad", backward, expected, **NEAR[dtype])
+    compare(npu, "aclnnLightningIndexerGrad", backward | {"headNum": 0}, expected, **NEAR[dtype])  # the vendor's plugin
+    refused(npu, "aclnnLightningIndexerGrad", backward | {"headNum": 3}, expected, "headNum is 3, query has 4 heads")
     flat = backward | {"dy": dy, "sparseIndices": index.squeeze(1)}
     compare(npu, "aclnnLightningIndexerGrad", flat, expected, **NEAR[dtype])
     for changed, words in (
@@ -128,15 +111,6 @@ def test_best_keys_of_quantized_operands(npu, dtype):
     compare(npu, op, inputs, results)
     refused(npu, op, inputs | {"queryQuantMode": 3}, results, "queryQuantMode 3 is not implemented; 0 is")
     refused(npu, op, inputs | {"keyDequantScale": sk[:, :3]}, results, "keyDequantScale must have sizes")
-
-
-def softmax_of(q, k, scale):
-    """Causal softmax, maximum and sum, [heads, rows, keys], of one sequence of [rows, heads, columns] and its keys."""
-    s = torch.einsum("rhd,khd->hrk", q, k) * scale
-    rows, keys = s.shape[1:]
-    s = s.masked_fill(torch.arange(keys) > torch.arange(rows).unsqueeze(1) + keys - rows, -INF)
-    largest = s.amax(-1)
-    return s.softmax(-1), largest, (s - largest.unsqueeze(-1)).exp().sum(-1)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -152,6 +152,9 @@ def test_convolutions_of_integers(npu, dtype, groups):
                   "dilation": dilation, "groups": groups}  # fmt: skip
         compare(npu, "aclnnQuantConvolution", inputs, {"output": results[0]})
         compare(npu, "aclnnQuantConvolution", inputs | {"offsetx": 3}, {"output": results[1]})
+        compare(npu, "aclnnQuantConvolution", inputs | {"roundMode": "rint"}, {"output": results[0]})
+        with pytest.raises(AclError, match="roundMode round is not implemented; rint is"):
+            compare(npu, "aclnnQuantConvolution", inputs | {"roundMode": "round"}, {"output": results[0]})
         with pytest.raises(AclError, match="transposed and offset are not implemented"):
             compare(npu, "aclnnQuantConvolution", inputs | {"transposed": True}, {"output": results[0]})
 
@@ -190,14 +193,21 @@ def test_the_complete_overlap_of_boxes(npu, dtype, centred):
     given = lambda t: torch.cat([(t[:, :2] + t[:, 2:]) / 2, t[:, 2:] - t[:, :2]], 1) if centred else t
     boxes = {"bBoxes": given(a).t().contiguous().to(dtype), "gtBoxes": given(b).t().contiguous().to(dtype)}
     inputs = boxes | {"trans": centred, "mode": "iou"}
-    pairs = torch.tensor([[overlap(p, q) for q in b] for p in a])
+    pairs = torch.tensor([overlap(p, q) for p, q in zip(a, b, strict=True)])
+    rows = pairs.to(dtype).T.unsqueeze(1)
     near = CLOSE.get(dtype, {"rtol": 1e-2, "atol": 1e-3})
-    both = {"overlap": pairs[..., 0].to(dtype), "atanSub": pairs[..., 1].to(dtype)}
-    compare(npu, "aclnnCIoU", inputs | {"isCross": True}, both, **near)
-    rows = pairs.diagonal().unsqueeze(1)
-    compare(npu, "aclnnCIoU", inputs, {"overlap": rows[0].to(dtype), "atanSub": rows[1].to(dtype)}, **near)
-    with pytest.raises(AclError, match="mode iof is not implemented"):
-        compare(npu, "aclnnCIoU", inputs | {"isCross": True, "mode": "iof"}, both)
+    one = {"overlap": rows[0], "atanSub": rows[1]}
+    compare(npu, "aclnnCIoU", inputs, one, **near)
+    every = {name: torch.zeros(3, 3, dtype=dtype) for name in one}
+    for changed, results, words in (
+        ({"mode": "iof"}, one, "mode iof is not implemented"),
+        ({"isCross": True}, every, "isCross is true; only false is supported"),
+        ({"gtBoxes": boxes["gtBoxes"][:, :2].contiguous()}, one, r"gtBoxes must have sizes .*got \[4, 2\]"),
+        ({}, every, r"overlap must have sizes .*got \[3, 3\]"),
+    ):
+        with pytest.raises(AclError, match=words) as error:
+            compare(npu, "aclnnCIoU", inputs | changed, results)
+        assert error.value.status == 161002
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from tests.opapi.cases import compare, rand
-from tests.opapi.test_chosen_keys import FLOATS, INF, NEAR, attend, counts, refused, wide
+from tests.opapi.test_chosen_keys import FLOATS, INF, NEAR, refused, wide
+from tests.references.chosen_keys import attend, counts
 
 
 def shares(p, block, stride, select, blocks):

@@ -24,7 +24,7 @@ class QuantConv2d(nn.Module):
         bias: whether there is one.
         offset, input_dtype, weight_dtype: not implemented.
         offset_x: the number around the input.
-        round_mode: no value of a floating result depends on it.
+        round_mode: rint; round is refused.
         device, dtype: of the parameters; reserved there, used here.
 
     Shape: int8 (N, in_channels, H, W); (N, out_channels, H_out, W_out).

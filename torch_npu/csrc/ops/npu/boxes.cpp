@@ -28,10 +28,10 @@ struct Corners {
   at::Tensor height() const { return y2 - y1; }
 };
 
-// Of [4, count]; the first operand's along columns, the other's along rows where every pair is asked for.
-Corners corners(const at::Tensor& t, BoxPairs pairs, bool first) {
+// Of [4, count]; where every pair is asked for, one operand's along columns, the other's along rows.
+Corners corners(const at::Tensor& t, BoxPairs pairs, bool column) {
   TORCH_CHECK(t.dim() == 2 && t.sym_size(0) == 4, "boxes of a loss of overlap are [4, count], not ", t.sym_sizes());
-  const auto row = [&](int64_t i) { return pairs.cross ? t.select(0, i).unsqueeze(first ? 1 : 0) : t.select(0, i); };
+  const auto row = [&](int64_t i) { return pairs.cross ? t.select(0, i).unsqueeze(column ? 1 : 0) : t.select(0, i); };
   if (!pairs.centred) return {row(0), row(1), row(2), row(3)};
   const at::Tensor w = row(2) / 2, h = row(3) / 2;
   return {row(0) - w, row(1) - h, row(0) + w, row(1) + h};
@@ -43,9 +43,10 @@ struct Losses {
 
 Losses losses(Overlap kind, const at::Tensor& boxes, const at::Tensor& others, BoxPairs pairs) {
   check_number("a loss of overlap", "mode", pairs.mode, {0});
-  const Corners a = corners(boxes, pairs, true), b = corners(others, pairs, false);
-  const double eps = kind == Overlap::kGeneralized ? 1e-16 : 1e-9;
-  const double side = kind == Overlap::kGeneralized ? 0 : eps;
+  const bool generalized = kind == Overlap::kGeneralized;
+  const Corners a = corners(boxes, pairs, generalized), b = corners(others, pairs, !generalized);
+  const double eps = generalized ? 1e-16 : 1e-9;
+  const double side = generalized ? 0 : eps;
   const at::Tensor shared = (at::minimum(a.x2, b.x2) - at::maximum(a.x1, b.x1)).clamp_min(0) *
                             (at::minimum(a.y2, b.y2) - at::maximum(a.y1, b.y1)).clamp_min(0);
   const at::Tensor all = a.width() * (a.height() + side) + b.width() * (b.height() + side) - shared + eps;
@@ -53,7 +54,7 @@ Losses losses(Overlap kind, const at::Tensor& boxes, const at::Tensor& others, B
   const at::Tensor w = at::maximum(a.x2, b.x2) - at::minimum(a.x1, b.x1);
   const at::Tensor h = at::maximum(a.y2, b.y2) - at::minimum(a.y1, b.y1);
   at::Tensor value, angle;
-  if (kind == Overlap::kGeneralized) {
+  if (generalized) {
     const at::Tensor outer = w * h;
     value = iou - (outer - all) / outer;
   } else {
@@ -65,7 +66,9 @@ Losses losses(Overlap kind, const at::Tensor& boxes, const at::Tensor& others, B
     const at::Tensor v = angle.square() * (4 / (std::numbers::pi * std::numbers::pi));
     value = value - v / (1 - iou + v + eps) * v;
   }
-  return {pairs.cross ? value : value.unsqueeze(1), angle};
+  if (pairs.cross) return {value, angle};
+  if (generalized) return {value.unsqueeze(1), angle};
+  return {value.unsqueeze(0), angle.defined() ? angle.unsqueeze(0) : angle};
 }
 
 struct Centred {
@@ -87,7 +90,7 @@ at::Tensor box_loss(Overlap kind, const at::Tensor& boxes, const at::Tensor& oth
 
 Pair box_loss_and_angle(const at::Tensor& boxes, const at::Tensor& others, BoxPairs pairs) {
   const Losses found = losses(Overlap::kComplete, boxes, others, pairs);
-  return {found.value, pairs.cross ? found.angle : found.angle.unsqueeze(1)};
+  return {found.value, found.angle};
 }
 
 Pair box_loss_backward(Overlap kind, const at::Tensor& grad, const at::Tensor& boxes, const at::Tensor& others,

@@ -12,7 +12,8 @@ namespace npu::ops {
 
 enum class Overlap { kGeneralized, kDistance, kComplete };
 
-// Boxes are corners, or centre and size with `centred`; every pair [boxes, others] with `cross`, else one number a box, [count, 1].
+// Boxes are corners, or centre and size with `centred`; every pair with `cross`, else one number a box. Of the generalized overlap
+// these are [boxes, others] and [count, 1], of the others [others, boxes] and [1, count], as the vendor's plugin has them.
 struct BoxPairs {
   bool centred, cross;
   int64_t mode;  // 0, intersection over union

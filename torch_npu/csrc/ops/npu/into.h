@@ -15,7 +15,8 @@
 namespace npu::ops {
 
 inline at::Tensor into(const at::Tensor& to, const at::Tensor& from) {
-  if (!from.defined() || !to.defined() || from.sym_numel() == 0) return from;  // what was not asked for
+  if (!from.defined() || !to.defined()) return from;
+  if (from.sym_numel() == 0) return to;  // what was not asked for
   check_out(to, from);
   if (to.sym_numel() == 0) return copied(writable(to), from);  // resized, as PyTorch does
   TORCH_CHECK(to.sym_sizes() == from.sym_sizes(), "a tensor of out has sizes ", to.sym_sizes(), " where ",

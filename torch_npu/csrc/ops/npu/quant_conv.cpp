@@ -18,6 +18,7 @@ void check_quant_conv2d(const at::Tensor& input, const at::Tensor& weight, const
   need_type(op, "weight", weight, {at::kChar});
   check_dtypes(op, {{"input_dtype", input_dtype, input}, {"weight_dtype", weight_dtype, weight}});
   check_word(op, "round_mode", round_mode, {"rint", "round"});
+  TORCH_CHECK_NOT_IMPLEMENTED(round_mode == "rint", op, ": round_mode ", round_mode, " is not implemented; rint is");
   TORCH_CHECK_VALUE(output_dtype, op, ": output_dtype is needed");
   check_number(
       op, "output_dtype", *output_dtype,
