@@ -82,7 +82,9 @@ def fresh():
 
 @pytest.fixture
 def server():
-    """A parallel store's server on a free port of this process."""
+    """A parallel store's server on a free port of this process; its proxy, if a client asked for one, ends with the test."""
+    from tests.distributed.stores import PROXIES
     from torch_npu.distributed import ParallelStore
 
-    return ParallelStore("127.0.0.1", 0, is_master=True, timeout=timedelta(seconds=20))
+    yield ParallelStore("127.0.0.1", 0, is_master=True, timeout=timedelta(seconds=20))
+    PROXIES.clear()

@@ -37,17 +37,14 @@ def pytorchs(server, timeout: float = 20):
 
 
 def proxied(server, timeout: float = 20):
-    # One proxy a process: it is found by the process's id.
-    if not hasattr(server_of, "proxy") or server_of.proxy[0] != server.port:
-        server_of.proxy = None
-        server_of.proxy = (server.port, _StoreProxy("127.0.0.1", server.port, seconds(20)))
+    if server.port not in PROXIES:
+        PROXIES.clear()
+        PROXIES[server.port] = _StoreProxy("127.0.0.1", server.port, seconds(20))
     return ParallelStore("127.0.0.1", server.port, timeout=seconds(timeout), proxy=os.getpid())
 
 
-def server_of():
-    """Holds the proxy of the server that was last asked for."""
-
-
+# By the server's port, one at a time: a proxy is found by the id of its process. The fixture `server` ends it.
+PROXIES: dict[int, _StoreProxy] = {}
 CLIENTS = [ours, from_afar, pytorchs, proxied]
 
 

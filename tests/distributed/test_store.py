@@ -21,15 +21,13 @@ from tests.distributed.stores import (  # noqa: E402
     later,
     ours,
     seconds,
-    server_of,
 )
 from torch_npu.distributed import ParallelStore  # noqa: E402
 
 
 @pytest.fixture(params=CLIENTS, ids=lambda f: f.__name__)
 def connect(request, server):
-    yield lambda timeout=20: request.param(server, timeout)
-    server_of.proxy = (0, None)
+    return lambda timeout=20: request.param(server, timeout)
 
 
 def test_values(connect):

@@ -27,7 +27,6 @@ from tests.distributed.stores import (  # noqa: E402
     ours,
     proxied,
     seconds,
-    server_of,
 )
 from tests.hccl.namespaces import hosts_or_skip  # noqa: E402
 from tests.ports import free_port  # noqa: E402
@@ -263,7 +262,6 @@ def test_a_slow_client_of_a_proxy_holds_up_no_other(server):
         left = 32 * (8 + (1 << 20))
         while left:
             left -= len(s.recv(min(left, 1 << 20)))
-    server_of.proxy = (0, None)
 
 
 @pytest.mark.full
