@@ -68,6 +68,24 @@ def test_a_pools_segments_come_from_it_and_go_back(library, allocator):
     assert figure(library, "given_back") - before[1] == figure(library, "asked") - before[0]
 
 
+def test_a_graph_in_the_pool_of_one_that_has_gone_gives_its_memory_back_there(library, allocator):
+    before = figure(library, "asked"), figure(library, "given_back")
+    pool = torch.npu.MemPool(allocator.allocator())
+    with torch.npu.use_mem_pool(pool):
+        kept = torch.ones(1 << 20, device="npu")
+    number = pool.id
+    del pool
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, pool=number):
+        more = kept.repeat(8)
+    graph.replay()
+    assert more.sum().item() == 8 << 20
+    del kept, more, graph
+    torch.npu.empty_cache()
+    assert figure(library, "bytes") == 0
+    assert figure(library, "given_back") - before[1] == figure(library, "asked") - before[0]
+
+
 def test_a_pool_that_has_no_more_says_so(library, allocator):
     ctypes.c_long.in_dll(ctypes.CDLL(library), "limit").value = 30 << 20
     try:

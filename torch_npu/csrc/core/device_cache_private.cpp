@@ -18,8 +18,9 @@ DeviceCache::PrivatePool& DeviceCache::held_pool(c10::MempoolId_t id) {
 
 void DeviceCache::hold_pool(c10::MempoolId_t id, MemorySource source) {
   const std::lock_guard<std::mutex> lock(lock_);
-  PrivatePool& pool = private_[id];
-  if (++pool.holders == 1) pool.source = source;
+  const auto [pool, added] = private_.try_emplace(id);
+  if (added) pool->second.source = source;  // a pool that nobody holds may have segments, which go back where they are from
+  ++pool->second.holders;
 }
 
 MemorySource DeviceCache::source_of(const BlockPool& pool) const {
