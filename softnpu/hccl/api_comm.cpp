@@ -18,6 +18,13 @@ T& target(T* pointer, const char* name) {
   return *pointer;
 }
 
+// The place of the handle is looked at first: what `init` does cannot be done again.
+template <class Init>
+void create(HcclComm* comm, Init init) {
+  HcclComm& created = target(comm, "comm");
+  created = publish(init());
+}
+
 CommunicatorPtr of_setting(HcclComm comm, HcclConfig config) {
   if (static_cast<uint32_t>(config) != ANYCEND_HCCL_EXEC_TIMEOUT_MS)
     fail(HCCL_E_NOT_SUPPORT, "%d is not a setting of one communicator: HcclSetConfig has those of the process",
@@ -53,16 +60,15 @@ HCCL_EXPORT HcclResult HcclGetRootInfoScalable(HcclRootInfo* rootInfo) {
 HCCL_EXPORT HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
                                             HcclComm* comm) {
   return guarded("HcclCommInitRootInfo", [&] {
-    target(comm, "comm") =
-        publish(init_from_root(decode(target(rootInfo, "rootInfo")), nRanks, rank, default_options()));
+    create(comm, [&] { return init_from_root(decode(target(rootInfo, "rootInfo")), nRanks, rank, default_options()); });
   });
 }
 
 HCCL_EXPORT HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
                                                   const HcclCommConfig* config, HcclComm* comm) {
   return guarded("HcclCommInitRootInfoConfig", [&] {
-    target(comm, "comm") =
-        publish(init_from_root(decode(target(rootInfo, "rootInfo")), nRanks, rank, options_of(config)));
+    create(comm,
+           [&] { return init_from_root(decode(target(rootInfo, "rootInfo")), nRanks, rank, options_of(config)); });
   });
 }
 
@@ -72,20 +78,21 @@ HCCL_EXPORT HcclResult HcclCommInitRootInfoScalable(uint32_t nRanks, uint32_t nR
                                                     HcclComm* comm) {
   return guarded("HcclCommInitRootInfoScalable", [&] {
     if (!nRoot) fail(HCCL_E_PARA, "nRoot is 0");
-    target(comm, "comm") =
-        publish(init_from_root(decode(target(rootInfoList, "rootInfoList")), nRanks, rank, options_of(config)));
+    create(comm, [&] {
+      return init_from_root(decode(target(rootInfoList, "rootInfoList")), nRanks, rank, options_of(config));
+    });
   });
 }
 
 HCCL_EXPORT HcclResult HcclCommInitClusterInfo(const char* clusterInfo, uint32_t rank, HcclComm* comm) {
   return guarded("HcclCommInitClusterInfo",
-                 [&] { target(comm, "comm") = publish(init_from_table(clusterInfo, rank, default_options())); });
+                 [&] { create(comm, [&] { return init_from_table(clusterInfo, rank, default_options()); }); });
 }
 
 HCCL_EXPORT HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config,
                                                      HcclComm* comm) {
   return guarded("HcclCommInitClusterInfoConfig",
-                 [&] { target(comm, "comm") = publish(init_from_table(clusterInfo, rank, options_of(config))); });
+                 [&] { create(comm, [&] { return init_from_table(clusterInfo, rank, options_of(config)); }); });
 }
 
 HCCL_EXPORT HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {

@@ -1,4 +1,4 @@
-// Sizes and names of HcclDataType and HcclReduceOp. What it is not: arithmetic (reduce.h).
+// Sizes and names of HcclDataType, names of HcclReduceOp and of the collectives. What it is not: arithmetic (reduce.h).
 #pragma once
 
 #include <cstddef>
@@ -75,6 +75,37 @@ constexpr const char* type_name(HcclDataType type) {
       return "fp8e8m0";
     default:
       return "unknown type";
+  }
+}
+
+constexpr const char* collective_name(HcclCMDType type) {
+  switch (type) {
+    case HCCL_CMD_BROADCAST:
+      return "HcclBroadcast";
+    case HCCL_CMD_ALLREDUCE:
+      return "HcclAllReduce";
+    case HCCL_CMD_REDUCE:
+      return "HcclReduce";
+    case HCCL_CMD_ALLGATHER:
+      return "HcclAllGather";
+    case HCCL_CMD_ALLGATHER_V:
+      return "HcclAllGatherV";
+    case HCCL_CMD_REDUCE_SCATTER:
+      return "HcclReduceScatter";
+    case HCCL_CMD_REDUCE_SCATTER_V:
+      return "HcclReduceScatterV";
+    case HCCL_CMD_SCATTER:
+      return "HcclScatter";
+    case HCCL_CMD_ALLTOALL:
+      return "HcclAlltoAll";
+    case HCCL_CMD_ALLTOALLV:
+      return "HcclAlltoAllV";
+    case HCCL_CMD_ALLTOALLVC:
+      return "HcclAlltoAllVC";
+    case HCCL_CMD_BARRIER:
+      return "HcclBarrier";
+    default:
+      return "unknown collective";
   }
 }
 

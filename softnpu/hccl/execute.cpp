@@ -106,7 +106,8 @@ void Communicator::compare(const Call& call, const Board& board, uint64_t s, uin
     fail(HCCL_E_PARA, "%s: rank %s disagrees about the %s: %s, here %s", describe(call).c_str(),
          name_of({other}).c_str(), what, theirs.c_str(), ours.c_str());
   };
-  if (p.kind != kind) differs("collective (HcclCMDType)", std::to_string(p.kind), std::to_string(kind));
+  if (p.kind != kind)
+    differs("collective", collective_name(static_cast<HcclCMDType>(p.kind)), collective_name(call.kind));
   if (p.type != static_cast<uint32_t>(call.type))
     differs("data type", type_name(static_cast<HcclDataType>(p.type)), type_name(call.type));
   if (p.op != static_cast<uint32_t>(call.op))

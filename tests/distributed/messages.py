@@ -113,3 +113,13 @@ def checked_call_by_call(rank: int, size: int) -> list[int]:
     finally:
         dist.set_debug_level(before)
     return t.tolist()
+
+
+def from_oneself(rank: int, size: int) -> str:
+    """What recv says that nobody can answer; PyTorch refuses the send itself."""
+    try:
+        dist.recv(torch.zeros(4, device=DEVICE), src=rank)
+    except ValueError as error:
+        still_works(rank, size)
+        return str(error)
+    return ""

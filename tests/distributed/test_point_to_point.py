@@ -36,3 +36,8 @@ def test_messages_do_not_count_as_collectives(three):
 
 def test_a_group_that_is_checked_call_by_call(three):
     assert three.run(messages.checked_call_by_call) == [[0.0] * 4, [0.0] * 4, [2.0] * 4]
+
+
+def test_nobody_receives_from_itself(three):
+    for rank, text in enumerate(three.run(messages.from_oneself)):
+        assert f"rank {rank} cannot receive from itself: name another rank in recv(src=...)" in text

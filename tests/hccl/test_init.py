@@ -63,6 +63,11 @@ def test_wrong_lists_of_devices_are_refused(two, count, devices, words):
     assert two.run(programs.try_all, 2, [7, 3], ranks=[0]) == [("SUCCESS", "")]
 
 
+def test_a_handle_without_a_place_spends_no_root_info(two):
+    ((code, text),) = two.run(programs.join_without_a_place, ranks=[0])
+    assert code == "PTR" and "comm is null" in text, (code, text)
+
+
 def test_one_rank_alone(fresh):
     fresh(1).connect().run(programs.all_reduce, "fp16", "sum", 70_000)
 

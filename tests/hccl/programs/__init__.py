@@ -33,6 +33,7 @@ from tests.hccl.programs.membership import (
     in_one_process,
     join_table,
     join_table_only,
+    join_without_a_place,
     join_world,
     leave,
     make_root,

@@ -16,7 +16,7 @@ MISMATCHES = {
     "count": ["disagrees about the count: ", "16", "15"],
     "dtype": ["disagrees about the data type: ", "fp32", "int32"],
     "op": ["disagrees about the reduction: ", "sum", "max"],
-    "collective": ["disagrees about the collective (HcclCMDType): "],
+    "collective": ["disagrees about the collective: ", "HcclAllReduce", "HcclBroadcast"],
 }
 
 

@@ -8,7 +8,7 @@ import os
 from tests.hccl.arithmetic import data, reduced
 from tests.hccl.programs.common import call, count_of, expect
 from tests.hccl.programs.reductions import all_reduce, all_reduce_once
-from tests.hccl.ranks import CODES, DTYPES, HcclError, Rank, config
+from tests.hccl.ranks import CODES, DTYPES, ROOT_INFO_BYTES, HcclError, Rank, config
 
 
 def make_root(rank: Rank) -> bytes:
@@ -147,6 +147,17 @@ def try_sub(rank: Rank, ranks: list[int], number: int) -> tuple[str, str]:
             ctypes.byref(comm),
         )
     except HcclError as error:
+        return error.code, error.text
+    return "SUCCESS", ""
+
+
+def join_without_a_place(rank: Rank) -> tuple[str, str]:
+    """A handle that has nowhere to go is refused before the root info is spent, which serves the next call."""
+    info = ctypes.create_string_buffer(rank.root_info(), ROOT_INFO_BYTES)
+    try:
+        rank.hccl("HcclCommInitRootInfo", 1, info, 0, None)
+    except HcclError as error:
+        rank.destroy(rank.join(info.raw, 1, 0))
         return error.code, error.text
     return "SUCCESS", ""
 
