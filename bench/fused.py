@@ -1,10 +1,10 @@
-"""What the fused operators gain: training steps with them against the same steps composed of PyTorch's operators, on the NPU.
+"""What the fused operators gain: training steps with them against the same steps composed of PyTorch's operators.
 
     python bench/fused.py [--rounds 9] [--only llama]
 
 GPT-2 style: scaled_dot_product_attention as it is dispatched, against PyTorch's composed form (SDPBackend.MATH). LLaMA:
-npu_rms_norm, npu_rotary_mul, npu_fusion_attention and npu_swiglu against the formulas of their pages. The third row of
-each is the step with the fused operators against the CPU's. Speed: above 1 the fused side is quicker; nothing is asserted.
+npu_rms_norm, npu_rotary_mul, npu_fusion_attention and npu_swiglu against the formulas of their pages. Then the
+step with the fused operators against the CPU's. Speed: above 1 the fused side is quicker; nothing is asserted.
 """
 
 from __future__ import annotations
