@@ -1,12 +1,14 @@
 // Indexing: lists of index tensors with holes, scatter's reductions, embeddings.
 #include <ATen/ops/_embedding_bag.h>
 #include <ATen/ops/_index_put_impl.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/embedding_dense_backward_cpu_dispatch.h>
 #include <ATen/ops/gather_cpu_dispatch.h>
 #include <ATen/ops/index.h>
 #include <ATen/ops/index_select_cpu_dispatch.h>
 #include <ATen/ops/scatter_cpu_dispatch.h>
 #include <ATen/ops/scatter_reduce_cpu_dispatch.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/WrapDimMinimal.h>
 
@@ -141,6 +143,11 @@ void embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& of
   auto [out, bags, sizes, largest] = at::_embedding_bag(weight, indices, offsets, o.scale_by_frequency, o.mode,
                                                         o.sparse, o.weights, o.last_offset, o.padding);
   put(results.out, out);
+  // ATen needs no bag of each index where it sums whole rows, and leaves it out.
+  if (bags.numel() != indices.numel())
+    bags = at::searchsorted(offsets, at::arange(indices.numel(), offsets.options()), false, true)
+               .sub(1)
+               .to(indices.scalar_type());
   put_if_fits(results.bags, bags);
   put_if_fits(results.sizes, sizes);
   put_if_fits(results.largest, largest);

@@ -1,0 +1,47 @@
+"""Bags of embeddings by aclnnEmbeddingBag: results and gradients as the CPU's, what autograd keeps included."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+INDEX = torch.tensor([1, 4, 4, 0, 9, 2, 1, 3])
+OFFSETS = {"full bags": [0, 2, 5], "an empty bag": [0, 3, 3, 6], "one bag": [0]}
+
+
+@pytest.mark.parametrize("offsets", OFFSETS.values(), ids=OFFSETS)
+@pytest.mark.parametrize("padding", [None, 4])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_bags_and_gradients(dtype, mode, padding, offsets):
+    weight, begins = torch.randn(10, 5, generator=torch.Generator().manual_seed(0)).to(dtype), torch.tensor(offsets)
+    found = []
+    for device, kind in (("cpu", torch.float64), ("npu", dtype)):
+        table = weight.detach().to(device, kind).requires_grad_()
+        bags = F.embedding_bag(INDEX.to(device), table, begins.to(device), mode=mode, padding_idx=padding)
+        bags.backward(torch.arange(1.0, 1 + bags.numel(), device=device, dtype=kind).view_as(bags) / 8)
+        found.append((bags.detach().cpu().to(dtype), table.grad.cpu().to(dtype)))
+    torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.parametrize("types", [(torch.int32, torch.int64), (torch.int64, torch.int32), (torch.int32, torch.int32)])
+def test_weights_of_samples_and_a_last_offset(types):
+    weight, begins, share = torch.randn(10, 5), torch.tensor([0, 2, 5, 8]), torch.rand(8)
+    found = []
+    for device in ("cpu", "npu"):
+        table, each = (t.detach().to(device).requires_grad_() for t in (weight, share))
+        index, offsets = INDEX.to(device, types[0]), begins.to(device, types[1])
+        bags = F.embedding_bag(
+            index, table, offsets, mode="sum", per_sample_weights=each, include_last_offset=True, padding_idx=2
+        )
+        bags.square().sum().backward()
+        found.append([t.detach().cpu() for t in (bags, table.grad, each.grad)])
+    torch.testing.assert_close(found[1], found[0])
+
+
+def test_the_bag_of_each_index_is_there_where_whole_rows_are_summed():
+    """ATen's sum leaves it out, and the gradient needs it."""
+    offsets = torch.tensor([0, 2, 2, 5], device="npu")
+    _, bag, sizes, _ = torch._embedding_bag(torch.randn(10, 5).npu(), INDEX.npu(), offsets)
+    assert bag.tolist() == [0, 0, 2, 2, 2, 3, 3, 3] and sizes.shape == (4,)
