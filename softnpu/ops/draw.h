@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -32,10 +33,14 @@ template <class Body>
 void each_draw(int64_t n, int64_t seed, int64_t offset, const Body& body) {
   Philox philox(static_cast<uint64_t>(seed), static_cast<uint64_t>(offset));
   at::parallel_for(0, (n + 1) / 2, kDrawGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; block++) {
-      auto r = philox(static_cast<uint64_t>(block));
-      body(2 * block, Draw{r[0], r[1]});
-      if (2 * block + 1 < n) body(2 * block + 1, Draw{r[2], r[3]});
+    Philox::Words words;
+    for (int64_t first = begin; first < end; first += Philox::kMany) {
+      philox.many(static_cast<uint64_t>(first), words);
+      for (int64_t k = 0; k < std::min<int64_t>(Philox::kMany, end - first); k++) {
+        const int64_t i = 2 * (first + k);
+        body(i, Draw{words[0][k], words[1][k]});
+        if (i + 1 < n) body(i + 1, Draw{words[2][k], words[3][k]});
+      }
     }
   });
 }

@@ -18,11 +18,14 @@ void dropout_mask(IntArrayRef shape, double probability, int64_t seed, int64_t o
   Philox philox(static_cast<uint64_t>(seed), static_cast<uint64_t>(offset));
   const int64_t groups = (n + 7) / 8;  // a byte of mask has one owner
   at::parallel_for(0, groups, kDrawGrain / 8, [&](int64_t begin, int64_t end) {
+    Philox::Words words;
     for (int64_t g = begin; g < end; g++) {
+      const auto first = static_cast<size_t>((g - begin) * 4 % Philox::kMany);
+      if (first == 0) philox.many(static_cast<uint64_t>(4 * g), words);
       uint8_t byte = 0;
-      for (int k = 0; k < 4; k++) {
-        auto r = philox(static_cast<uint64_t>(4 * g + k));
-        byte |= static_cast<uint8_t>((to_float(r[0]) < keep) << (2 * k) | (to_float(r[2]) < keep) << (2 * k + 1));
+      for (size_t k = 0; k < 4; k++) {
+        const bool even = to_float(words[0][first + k]) < keep, odd = to_float(words[2][first + k]) < keep;
+        byte |= static_cast<uint8_t>(even << (2 * k) | odd << (2 * k + 1));
       }
       if (bits) {
         mask[g] = byte;

@@ -1,5 +1,5 @@
 // Philox4x32-10: a counter-based generator. Four 32-bit numbers are a pure function of (seed, offset, index), so a result
-// depends on neither threads, nor streams, nor the order of kernels. Who uses it: random.cpp. What it is not: state.
+// depends on neither threads, nor streams, nor the order of kernels. Who uses it: draw.h, dropout.cpp. What it is not: state.
 #pragma once
 
 #include <array>
@@ -26,6 +26,11 @@ class Philox {
     }
     return c;
   }
+
+  // The blocks from `first` on, word by word: words[w][i] is word w of block first + i (philox.cpp).
+  static constexpr int kMany = 16;
+  using Words = std::array<std::array<uint32_t, kMany>, 4>;
+  void many(uint64_t first, Words& words) const;
 
  private:
   uint32_t key_[2];

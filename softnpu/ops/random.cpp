@@ -1,9 +1,13 @@
 // Random operators. Element i of the output, in logical order, is computed from block i/2 of Philox(seed, offset) and
 // nothing else (two 64-bit draws a block), whatever its type, its strides or the number of threads; draw.h says how it is rounded.
 #include <ATen/ops/argsort.h>
+#include <ATen/ops/cos.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/log.h>
+#include <ATen/ops/log1p.h>
 #include <ATen/ops/searchsorted.h>
+#include <ATen/ops/sqrt.h>
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
@@ -29,25 +33,33 @@ void uniform(Tensor& self, double from, double to, int64_t seed, int64_t offset)
 
 namespace {
 
-// Box and Muller's, one number a draw. `low` gives the radius no bits that would make the angle depend on it.
+// Box and Muller's, one number a draw. In double precision `low` gives the radius no bits that would make the angle depend on it.
 double standard_normal(Draw d) {
   constexpr double kTau = 6.283185307179586;
   const double u = to_double(d.high, d.low & 0xffff0000u), angle = kTau * to_float(d.low << 8);
   return std::sqrt(-2 * std::log1p(-u)) * std::cos(angle);
 }
-float standard_normal_float(Draw d) {
+
+// n numbers in single precision.
+Tensor standard_normals(int64_t n, int64_t seed, int64_t offset) {
   constexpr auto kTau = 6.2831853f;
-  return std::sqrt(-2.0f * std::log1p(-to_float(d.high))) * std::cos(kTau * to_float(d.low));
+  Tensor radius = at::empty({n}, at::TensorOptions().dtype(at::kFloat)), angle = at::empty_like(radius);
+  auto *r = radius.mutable_data_ptr<float>(), *a = angle.mutable_data_ptr<float>();
+  each_draw(n, seed, offset, [=](int64_t i, Draw d) {
+    r[i] = -to_float(d.high);
+    a[i] = kTau * to_float(d.low);
+  });
+  return radius.log1p_().mul_(-2).sqrt_().mul_(angle.cos_());
 }
 
 }  // namespace
 
 void normal(Tensor& self, double mean, double std, int64_t seed, int64_t offset) {
-  const bool wide = self.scalar_type() == at::kDouble;
-  put_draws(self, seed, offset, [=](int64_t, Draw d, auto tag) {
-    const double drawn = wide ? standard_normal(d) : static_cast<double>(standard_normal_float(d));
-    return static_cast<decltype(tag)>(mean + std * drawn);
-  });
+  if (self.scalar_type() != at::kDouble) {
+    put(self, standard_normals(self.numel(), seed, offset).mul_(std).add_(mean).view(self.sizes()));
+    return;
+  }
+  put_draws(self, seed, offset, [=](int64_t, Draw d, auto) { return mean + std * standard_normal(d); });
 }
 
 void normal(Tensor& self, const Tensor& mean, const Tensor& std, int64_t seed, int64_t offset) {

@@ -102,7 +102,8 @@ Tensor channel_weight(const Tensor& self, const Tensor& weight) {
 }  // namespace
 
 Tensor prelu(const Tensor& self, const Tensor& weight) {
-  return at::where(self > 0, self, self * channel_weight(self, weight));
+  const Tensor w = channel_weight(self, weight);
+  return self.scalar_type() == w.scalar_type() ? at::_prelu_kernel(self, w) : at::where(self > 0, self, self * w);
 }
 
 void prelu_backward(const Tensor& gradient, const Tensor& self, const Tensor& weight, Tensor& grad_input,

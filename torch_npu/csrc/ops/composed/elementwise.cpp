@@ -3,8 +3,10 @@
 #include "csrc/ops/composed/composed.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/OpMathType.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/result_type.h>
 
 #include "csrc/core/device.h"
 
@@ -108,8 +110,11 @@ at::Tensor lcm(const at::Tensor& self, const at::Tensor& other) {
 
 at::Tensor huber(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
-  const at::Tensor distance = wide(self).sub(wide(target)).abs();
-  const at::Tensor loss = where(distance.le(delta), distance.square().mul(0.5), distance.sub(0.5 * delta).mul(delta));
+  const at::ScalarType type = at::toOpMathType(at::result_type(self, target));
+  const at::Tensor distance = on_device(self).to(type).sub(on_device(target).to(type)).abs();
+  const at::Tensor near =
+      distance.clamp_max(delta);  // near * near / 2 within delta, delta * (distance - delta / 2) beyond
+  const at::Tensor loss = near.mul(distance.sub(near, 0.5));
   return reduction == at::Reduction::Mean ? loss.mean() : reduction == at::Reduction::Sum ? loss.sum() : loss;
 }
 

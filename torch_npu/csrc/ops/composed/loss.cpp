@@ -1,6 +1,8 @@
 // Losses and distances whose gradient, or all of which, CANN has no function for. Who calls it: PyTorch's dispatcher.
+#include <ATen/OpMathType.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/result_type.h>
 #include <ATen/ops/triu_indices.h>
 #include <torch/library.h>
 
@@ -17,7 +19,8 @@ using OptionalTensor = std::optional<at::Tensor>;
 at::Tensor& huber_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
                                int64_t reduction, double delta, at::Tensor& grad_input) {
   const NPUGuard guard(self.device().index());
-  const at::Tensor slope = wide(self).sub(wide(target)).clamp(-delta, delta).mul(wide(grad_output));
+  const at::ScalarType type = at::toOpMathType(at::result_type(self, target));
+  const at::Tensor slope = self.to(type).sub(target.to(type)).clamp(-delta, delta).mul(grad_output.to(type));
   const double n = reduction == at::Reduction::Mean ? static_cast<double>(self.numel()) : 1;
   resize_out(grad_input, slope.sizes());
   return grad_input.copy_(slope.div(n));
