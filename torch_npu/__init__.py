@@ -26,7 +26,7 @@ from torch_npu._startup import name_root as _name_root  # noqa: E402
 from torch_npu._startup import profile_if_asked as _profile_if_asked  # noqa: E402
 from torch_npu._startup import register as _register  # noqa: E402
 from torch_npu._startup import transfer_if_asked as _transfer_if_asked  # noqa: E402
-from torch_npu._startup import watch_races_if_asked as _watch_races_if_asked  # noqa: E402
+from torch_npu._startup import watch_if_asked as _watch_if_asked  # noqa: E402
 
 _register()
 _name_root(__path__[0])
@@ -43,4 +43,4 @@ unsupported_dtype = [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32,
 _transfer_if_asked()
 _compare_if_asked()
 _profile_if_asked()
-_watch_races_if_asked(__path__[0])
+_watch_if_asked(__path__[0])

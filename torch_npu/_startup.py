@@ -70,10 +70,12 @@ class _Torchair:
         return importlib.util.spec_from_file_location(name, init, submodule_search_locations=[folder])
 
 
-def watch_races_if_asked(package: str) -> None:
-    """ANYCEND_CHECK=race: the detector learns the program's lines. Loads the chosen libascendcl."""
-    if "race" in os.environ.get("ANYCEND_CHECK", "").split(","):
-        _C._watch_races([f"{folder}{os.sep}" for folder in (os.path.dirname(torch.__file__), package)])
+def watch_if_asked(package: str) -> None:
+    """ANYCEND_CHECK=race, memory: they learn the program's lines and blocks. Loads the chosen libascendcl."""
+    checks = os.environ.get("ANYCEND_CHECK", "").split(",")
+    if "race" in checks or "memory" in checks:
+        libraries = [f"{folder}{os.sep}" for folder in (os.path.dirname(torch.__file__), package)]
+        _C._watch(libraries, "memory" in checks)
 
 
 def register() -> None:

@@ -19,6 +19,7 @@ constinit std::atomic<uint32_t> g_count{0};
 constinit std::mutex g_mutex;
 
 constexpr int64_t kMostRuns = 1 << 20;
+thread_local const char* t_place = nullptr;
 
 int64_t runs_of(const Pattern& p) {
   int64_t n = 1;
@@ -53,6 +54,14 @@ bool each_run(const Pattern& p, int dim, int64_t base, Visit&& visit) {
 }
 
 }  // namespace
+
+constinit std::atomic<uint8_t> detail::watchers{0};
+
+void watch_for(uint8_t by) noexcept { detail::watchers.fetch_or(by, std::memory_order_release); }
+void stop() noexcept { detail::watchers.store(0, std::memory_order_relaxed); }
+
+void set_place(const char* place) noexcept { t_place = place; }
+const char* place() noexcept { return t_place; }
 
 void Access::add(std::vector<Access>& to, const void* address, int dims, const int64_t* sizes, const int64_t* strides,
                  int item, bool write) {
@@ -98,6 +107,16 @@ bool overlap(const Access& a, const Access& b, uintptr_t begin, uintptr_t end) {
   });
 }
 
+bool each_run(const Access& access, const std::function<void(uintptr_t, uintptr_t)>& run) {
+  if (!access.pattern) return run(access.begin, access.end), true;
+  if (runs_of(*access.pattern) > kMostRuns) return false;
+  each_run(*access.pattern, 0, static_cast<int64_t>(access.begin), [&](int64_t begin, int64_t end) {
+    run(static_cast<uintptr_t>(begin), static_cast<uintptr_t>(end));
+    return false;
+  });
+  return true;
+}
+
 bool tells(int (*run)(void*) noexcept, Tell tell) noexcept {
   std::lock_guard lock(g_mutex);
   const uint32_t n = g_count.load(std::memory_order_relaxed);
@@ -107,10 +126,14 @@ bool tells(int (*run)(void*) noexcept, Tell tell) noexcept {
   return true;
 }
 
-void told(int (*run)(void*) noexcept, const void* state, Accesses& accesses) {
+bool told(int (*run)(void*) noexcept, const void* state, Accesses& accesses) {
   const uint32_t n = g_count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < n; ++i)
-    if (g_tellers[i].run == run) return g_tellers[i].tell(state, accesses);
+  for (uint32_t i = 0; i < n; ++i) {
+    if (g_tellers[i].run != run) continue;
+    g_tellers[i].tell(state, accesses);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace softnpu::race

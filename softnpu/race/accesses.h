@@ -1,15 +1,33 @@
 // What memory a task reads and writes. Each owner of a kind of task tells it for the `run` functions that are its own, as it describes
-// them to profilers (runtime/trace.h); it is asked only while the race detector is on. Who tells: ops, hccl, the runtime's copies, fills
-// and replays. What it is not: the detector (race.h).
+// them to profilers (runtime/trace.h); it is asked only while somebody watches: the race detector (race.h), the memory checker (memcheck).
+// Who tells: ops, hccl, the runtime's copies, fills and replays.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 namespace softnpu::race {
 
 #define SOFTNPU_RACE_API __attribute__((visibility("default")))
+
+// Who watches, as bits.
+inline constexpr uint8_t kRaces = 1, kMemory = 2;
+namespace detail {
+extern constinit std::atomic<uint8_t> watchers;
+}
+inline bool watched(uint8_t by = kRaces | kMemory) noexcept {
+  return __builtin_expect(detail::watchers.load(std::memory_order_relaxed) & by, 0) != 0;
+}
+void watch_for(uint8_t by) noexcept;
+// In a forked child: no lock is taken any more.
+void stop() noexcept;
+
+// The line of the program that the calling thread is at, in memory that stays; null: not known.
+void set_place(const char* place) noexcept;
+const char* place() noexcept;
 
 // Which bytes of a stretch a strided view touches: runs of `run` bytes. A dense view needs none.
 struct Pattern {
@@ -39,10 +57,13 @@ using Accesses = std::vector<Access>;
 // Do both touch a byte of [begin, end)? Views of more than a million runs count as touching none: no false alarm.
 bool overlap(const Access& a, const Access& b, uintptr_t begin, uintptr_t end);
 
+// Calls `run` for each dense stretch of bytes. False, and no call, for a view of more than a million of them.
+bool each_run(const Access& access, const std::function<void(uintptr_t begin, uintptr_t end)>& run);
+
 // Tasks whose `run` this is are told of by `tell`, on the thread that submits them; `state` as in Task. It may throw bad_alloc.
 using Tell = void (*)(const void* state, Accesses& accesses);
 SOFTNPU_RACE_API bool tells(int (*run)(void*) noexcept, Tell tell) noexcept;
-// Nothing of those that nobody tells of.
-void told(int (*run)(void*) noexcept, const void* state, Accesses& accesses);
+// False, and nothing, of those that nobody tells of.
+bool told(int (*run)(void*) noexcept, const void* state, Accesses& accesses);
 
 }  // namespace softnpu::race

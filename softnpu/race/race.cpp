@@ -20,7 +20,6 @@ namespace softnpu::race {
 namespace {
 
 constexpr size_t kMostReports = 100;
-thread_local const char* t_place = nullptr;
 
 // An order of its own: that of what runs, and one for each capture.
 struct World {
@@ -78,7 +77,7 @@ struct Detector {
   // What was found first, if anything.
   const char* act(World& world, uint32_t lane, const Clock& clock, uint64_t time, const char* name,
                   const Accesses& accesses) {
-    const auto action = std::make_shared<const Action>(Action{lane, time, interned(name), t_place});
+    const auto action = std::make_shared<const Action>(Action{lane, time, interned(name), place()});
     const char* first = nullptr;
     for (const Access& access : accesses) {
       const Touch now{action, access, block_at(access.begin)};
@@ -126,14 +125,10 @@ const char* locked(Body&& body) noexcept {
 
 }  // namespace
 
-constinit std::atomic<bool> detail::on{false};
-
 void start(bool fails) noexcept {
   detector().fails = fails;
-  detail::on.store(true, std::memory_order_release);
+  watch_for(kRaces);
 }
-
-void stop() noexcept { detail::on.store(false, std::memory_order_relaxed); }
 
 const char* task(const Stream& stream, const char* name, const Accesses& accesses) noexcept {
   return locked([&](Detector& d) -> const char* {
@@ -259,12 +254,10 @@ void given(const void* address, uint64_t bytes, const Stream& owner) noexcept {
   locked([&](Detector& d) {
     const auto begin = reinterpret_cast<uintptr_t>(address);
     d.forget_blocks(begin, begin + bytes);
-    d.blocks[begin] = std::make_shared<const Block>(Block{begin, begin + bytes, d.index(owner), t_place});
+    d.blocks[begin] = std::make_shared<const Block>(Block{begin, begin + bytes, d.index(owner), place()});
     return nullptr;
   });
 }
-
-void set_place(const char* place) noexcept { t_place = place; }
 
 uint64_t found() noexcept { return on() ? detector().found.load(std::memory_order_relaxed) : 0; }
 

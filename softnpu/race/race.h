@@ -6,7 +6,6 @@
 // Thread-safe; its one lock is a leaf. A stream is named by its address and the numbers that users know.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,16 +13,10 @@
 
 namespace softnpu::race {
 
-namespace detail {
-extern constinit std::atomic<bool> on;
-}
-inline bool on() noexcept { return __builtin_expect(detail::on.load(std::memory_order_relaxed), 0); }
+inline bool on() noexcept { return watched(kRaces); }
 
 // For the life of the process. `fails`: a call that completes a race fails (see task).
 void start(bool fails) noexcept;
-// In a forked child: no lock is taken any more.
-void stop() noexcept;
-
 struct Stream {
   const void* key;
   int device, number;
@@ -55,8 +48,6 @@ void freed(const void* address, uint64_t bytes) noexcept;
 // A caching allocator gives it out, to be reused in the order of that stream.
 void given(const void* address, uint64_t bytes, const Stream& owner) noexcept;
 
-// The line of the program that the calling thread is at, in memory that stays; null: not known.
-void set_place(const char* place) noexcept;
 // Races found so far, each pair of lines once.
 uint64_t found() noexcept;
 // The text of the n-th, from 0 on; null when there are fewer. It stays.

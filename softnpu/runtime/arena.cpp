@@ -10,11 +10,11 @@
 #include <cstdio>
 #include <cstring>
 
-#include "softnpu/race/race.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/log.h"
 #include "softnpu/runtime/registry.h"
 #include "softnpu/runtime/system_memory.h"
+#include "softnpu/runtime/watch.h"
 
 namespace softnpu {
 namespace {
@@ -182,7 +182,7 @@ void Arena::release(void* pointer) {
   if (it == live_.end())
     fail(207002, "%p is not the start of a live block of device %d (freed already?)", pointer, device_);
   uint64_t taken = it->second.taken;
-  if (race::on()) race::freed(pointer, taken);
+  if (race::watched()) memory_gone(pointer, taken);
   RangeSet::Range free = free_.insert(it->first, taken);
   live_.erase(it);
   used_ -= taken;
@@ -195,7 +195,7 @@ void Arena::release(void* pointer) {
 void Arena::release_all() noexcept {
   std::lock_guard lock(mutex_);
   for (auto& [at, block] : live_) {
-    if (race::on()) race::freed(address(at), block.taken);
+    if (race::watched()) memory_gone(address(at), block.taken);
     free_.insert(at, block.taken);
   }
   live_.clear();

@@ -23,7 +23,7 @@ bool switched_on(const char* name) {
   return *v == '1';
 }
 
-// ANYCEND_CHECK: 0, or a list of 1 (pointers and handles), race, and kernel, which libsoftnpu_ascendc reads again.
+// ANYCEND_CHECK: 0, or a list of 1 (pointers and handles), race, memory, and kernel, which libsoftnpu_ascendc reads again.
 void read_checks(Config& c) {
   const char* v = getenv("ANYCEND_CHECK");
   if (v == nullptr || *v == 0 || strcmp(v, "0") == 0) return;
@@ -33,11 +33,13 @@ void read_checks(Config& c) {
       c.check = true;
     else if (word == "race")
       c.race = true;
+    else if (word == "memory")
+      c.memory_check = true;
     else if (word != "kernel")
-      fail(
-          kInvalidParam,
-          "ANYCEND_CHECK=%s: %s is no check; it must be 0, or of 1, kernel and race one or several with commas between",
-          v, word.empty() ? "an empty word" : std::string(word).c_str());
+      fail(kInvalidParam,
+           "ANYCEND_CHECK=%s: %s is no check; it must be 0, or of 1, kernel, memory and race one or several with "
+           "commas between",
+           v, word.empty() ? "an empty word" : std::string(word).c_str());
     at += word.size();
     if (*at == 0) return;
   }

@@ -17,6 +17,7 @@ struct Config {
   const Soc* soc = nullptr;       // ANYCEND_SOC
   bool check = false;             // ANYCEND_CHECK: 1
   bool race = false;              // race
+  bool memory_check = false;      // memory
   bool check_fails = false;       // ANYCEND_CHECK_EXIT
   std::optional<uint64_t> chaos;  // ANYCEND_CHAOS: the seed
 };

@@ -160,7 +160,7 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
     trace::immediate(name, stream, trace::Kind::kCopy, direction(s), r.width * r.height, [&] { CopyTask::perform(r); });
   };
   if (stream == nullptr) {
-    if (race::on()) watch_host("aclrtMemcpy", CopyTask{r, nullptr, direction(s)}, tell_copy);
+    if (race::watched()) watch_host("aclrtMemcpy", CopyTask{r, nullptr, direction(s)}, tell_copy);
     return now("aclrtMemcpy");
   }
 
@@ -173,10 +173,10 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
   // Where faults are asked for, the copy is a task like others: it can fail, hang or lose its device.
   const bool may_run_now = !captured && !sanitize::faulty && (from_pageable || to_pageable);
   if (may_run_now && stream->run_now([&] { now("aclrtMemcpyAsync"); })) {
-    if (race::on()) {
+    if (race::watched()) {
       Work work({CopyTask::run, nullptr, nullptr, "aclrtMemcpyAsync", Cost::kTiny}, task);
       watch(*stream, work);
-      if (to_pageable) race::host_waited(stream);
+      if (to_pageable && race::on()) race::host_waited(stream);
     }
     return;
   }
@@ -204,7 +204,7 @@ void fill(void* dst, size_t limit, int value, size_t count, Stream* stream) {
   }
   FillTask task{dst, count, value};
   if (stream == nullptr) {
-    if (race::on()) watch_host("aclrtMemset", task, tell_fill);
+    if (race::watched()) watch_host("aclrtMemset", task, tell_fill);
     trace::immediate("aclrtMemset", nullptr, trace::Kind::kFill, value, count, [&] { FillTask::run(&task); });
     return;
   }

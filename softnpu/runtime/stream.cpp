@@ -36,7 +36,7 @@ thread_local const Stream* t_running = nullptr;
 
 void Stream::open(Context* context, int device, uint32_t priority, uint32_t flags) noexcept {
   if (config().chaos) sanitize::start_chaos(*config().chaos);  // it can be read: a device has been made
-  if (config().race && !race::on()) race::start(config().check_fails);
+  if ((config().race || config().memory_check) && !race::watched()) start_watching();
   status_ = 0;
   continue_on_failure_ = false;
   capture_ = nullptr;
@@ -60,7 +60,12 @@ void Stream::submit(Work&& work) {
 
 inline void Stream::take(Work&& work) {
   at(Point::kSubmit, this, work.name());
-  if (race::on()) watch(*this, work);
+  if (race::watched())
+    if (std::optional<Work> fenced = watch(*this, work)) return take_on(std::move(*fenced));
+  take_on(std::move(work));
+}
+
+inline void Stream::take_on(Work&& work) {
   if (__builtin_expect(captured(), 0) && Capture::take(*this, std::move(work))) return;
   if (__builtin_expect(failed(), 0) && !continue_on_failure()) throw_error(false);  // goes on if it was just reported
   if (trace::on()) {

@@ -169,6 +169,7 @@ class Stream {
   }
 
   void take(Work&& work);
+  void take_on(Work&& work);
   void accept(Work&& work);
   bool run_inline(Work& work, bool holder) noexcept;
   bool held_here() const noexcept;

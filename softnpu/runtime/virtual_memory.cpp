@@ -8,11 +8,11 @@
 #include <cstring>
 #include <vector>
 
-#include "softnpu/race/race.h"
 #include "softnpu/runtime/arena.h"
 #include "softnpu/runtime/device.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/process.h"
+#include "softnpu/runtime/watch.h"
 
 namespace softnpu {
 namespace {
@@ -179,7 +179,7 @@ void VirtualMemory::unmap(void* pointer) {
   if (it == mappings_.end()) fail(kInvalid, "nothing is mapped at %p", pointer);
   mmap(pointer, it->second.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   madvise(pointer, it->second.size, MADV_DONTFORK);
-  if (race::on()) race::freed(pointer, it->second.size);
+  if (race::watched()) memory_gone(pointer, it->second.size);
   unhold(it->second.physical);
   mappings_.erase(it);
 }

@@ -1,16 +1,49 @@
 #include "softnpu/runtime/watch.h"
 
+#include <vector>
+
 #include "softnpu/runtime/capture.h"
+#include "softnpu/runtime/config.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/stream.h"
-#include "softnpu/runtime/work.h"
 
 namespace softnpu {
 namespace {
 
-void fail_with(const char* report) { fail(ACL_ERROR_RT_INTERNAL_ERROR, "race (ANYCEND_CHECK_EXIT=1): %s", report); }
+void fail_with(const char* what, const char* report) {
+  fail(ACL_ERROR_RT_INTERNAL_ERROR, "%s (ANYCEND_CHECK_EXIT=1): %s", what, report);
+}
+
+struct Fenced {
+  Work work;
+  std::vector<memcheck::Fence> fences;
+  const char* place;
+
+  static int run(void* state) noexcept {
+    auto& [work, fences, place] = *static_cast<Fenced*>(state);
+    std::erase_if(fences, [](const memcheck::Fence& fence) { return memcheck::broken(fence) != nullptr; });
+    int code = work.run();
+    for (const memcheck::Fence& fence : fences) {
+      const unsigned char* byte = memcheck::broken(fence);
+      const char* report = byte ? memcheck::wrote_behind(work.name(), place, byte) : nullptr;
+      if (!report || code) continue;
+      set_error_message(report);
+      code = ACL_ERROR_RT_AICORE_EXCEPTION;
+    }
+    return code;
+  }
+  static void drop(void* state) noexcept { delete static_cast<Fenced*>(state); }
+};
+const bool described = trace::describe(Fenced::run, [](const void* state, trace::Description& what) {
+  what = static_cast<const Fenced*>(state)->work.described();
+});
 
 }  // namespace
+
+void start_watching() noexcept {
+  if (config().race) race::start(config().check_fails);
+  if (config().memory_check) memcheck::start(config().check_fails);
+}
 
 race::Stream named(Stream& stream) {
   race::Stream s{&stream, stream.device(), int(slab<Stream>().index_of(&stream))};
@@ -19,16 +52,34 @@ race::Stream named(Stream& stream) {
   return s;
 }
 
-void watch(Stream& stream, const Work& work) {
-  if (work.cost() == Cost::kWait) return;
+std::optional<Work> watch(Stream& stream, Work& work) {
+  if (work.cost() == Cost::kWait) return std::nullopt;
   race::Accesses accesses;
-  work.told(accesses);
-  if (const char* report = race::task(named(stream), work.name(), accesses)) fail_with(report);
+  const bool known = work.told(accesses);
+  if (race::on())
+    if (const char* report = race::task(named(stream), work.name(), accesses)) fail_with("race", report);
+  if (!memcheck::on() || stream.captured()) return std::nullopt;  // what is captured does not run
+  if (!known) memcheck::opaque();
+  if (const char* report = memcheck::task(work.name(), accesses)) fail_with("memory", report);
+  if (work.cost() > Cost::kWide || (known && accesses.empty())) return std::nullopt;
+  auto fences = memcheck::fences(accesses, &stream);
+  if (fences.empty()) return std::nullopt;
+  const Cost cost = work.cost();
+  const char* name = work.name();
+  return Work({Fenced::run, Fenced::drop, new Fenced{std::move(work), std::move(fences), race::place()}, name, cost});
 }
 
 void watch_host(const char* name, const race::Accesses& accesses) {
   if (accesses.empty()) return;
-  if (const char* report = race::host(name, accesses)) fail_with(report);
+  if (race::on())
+    if (const char* report = race::host(name, accesses)) fail_with("race", report);
+  if (memcheck::on())
+    if (const char* report = memcheck::task(name, accesses)) fail_with("memory", report);
+}
+
+void memory_gone(const void* address, uint64_t bytes) noexcept {
+  if (race::on()) race::freed(address, bytes);
+  if (memcheck::on()) memcheck::forget(address, bytes);
 }
 
 }  // namespace softnpu

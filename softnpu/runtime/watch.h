@@ -1,19 +1,28 @@
-// What the runtime tells the race detector (softnpu/race) of its streams and tasks, while that is on. Who calls it: stream.cpp,
-// event.cpp, copy.cpp, graph.cpp, api_stream.cpp, api_race.cpp. What it is not: the detector.
+// What the runtime tells those who watch, while one does: the race detector (softnpu/race) of its streams and tasks, the memory checker
+// (softnpu/memcheck) of tasks and memory. Who calls it: stream.cpp, event.cpp, copy.cpp, graph.cpp, arena.cpp, virtual_memory.cpp,
+// api_stream.cpp, api_check.cpp, api_virtual_memory.cpp.
+// What it is not: the detector, the checker.
 #pragma once
 
+#include <optional>
+
+#include "softnpu/memcheck/memcheck.h"
 #include "softnpu/race/race.h"
+#include "softnpu/runtime/work.h"
 
 namespace softnpu {
 
 class Stream;
-class Work;
+
+// What ANYCEND_CHECK asks for.
+void start_watching() noexcept;
 
 // As the detector knows it.
 race::Stream named(Stream& stream);
 
-// A task is about to be accepted. Throws the report of a race that it completes, where ANYCEND_CHECK_EXIT asks for errors.
-void watch(Stream& stream, const Work& work);
+// A task is about to be accepted. Throws the report of what it does wrong, where ANYCEND_CHECK_EXIT asks for errors. For the memory checker
+// it may be taken: what is returned is the same task with a look behind the blocks that it touches, before and after.
+std::optional<Work> watch(Stream& stream, Work& work);
 // The calling thread is about to do it itself.
 void watch_host(const char* name, const race::Accesses& accesses);
 template <class State>
@@ -22,5 +31,7 @@ void watch_host(const char* name, const State& state, race::Tell tell) {
   tell(&state, accesses);
   watch_host(name, accesses);
 }
+// Given back to the device or the host.
+void memory_gone(const void* address, uint64_t bytes) noexcept;
 
 }  // namespace softnpu

@@ -60,8 +60,8 @@ class Work {
   uint32_t take_ticket() noexcept { return std::exchange(ticket_, 0); }
   trace::Description described() const noexcept { return trace::described(task_.run, bytes_ ? payload_ : task_.state); }
 
-  // For the race detector.
-  void told(race::Accesses& accesses) const { race::told(task_.run, bytes_ ? payload_ : task_.state, accesses); }
+  // For who watches (watch.h): false where nobody says what it touches.
+  bool told(race::Accesses& accesses) const { return race::told(task_.run, bytes_ ? payload_ : task_.state, accesses); }
 
   template <class Payload>
   Payload& payload() noexcept {

@@ -1,5 +1,5 @@
 """What runs every day and has no race. Each function trains a little and returns its last loss;
-the program prints what the detector found. Who uses it: test_silent.py.
+the program prints how much was found. Who uses it: test_silent.py, and tests/memcheck.
 
     python -m tests.race.daily loader                                   one process
     python -m torch.distributed.run --nproc-per-node 2 -m tests.race.daily ddp
@@ -152,7 +152,7 @@ def main() -> None:
     loss = what()
     torch.npu.synchronize()
     assert loss == loss and loss < 1e4, loss
-    print(f"races {len(torch.npu.race_reports())}", flush=True)
+    print(f"found {len(torch.npu.race_reports() + torch.npu.memory_reports())}", flush=True)
     if dist.is_initialized():
         dist.destroy_process_group()
 

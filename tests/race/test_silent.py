@@ -11,7 +11,7 @@ from tests.race.test_race import ROOT, program
 def test_one_process(what):
     done = program("-m", "tests.race.daily", what)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "races 0", done.stderr
+    assert done.stdout.splitlines()[-1] == "found 0", done.stderr
 
 
 @pytest.mark.parametrize("what", ["ddp", "fsdp2"])
@@ -19,7 +19,7 @@ def test_two_ranks(what):
     run = ["-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "tests.race.daily", what]
     done = program(*run)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("races 0") == 2, done.stderr
+    assert done.stdout.count("found 0") == 2, done.stderr
 
 
 @pytest.mark.full

@@ -172,6 +172,11 @@ def race_reports() -> list[str]:
     return _C._race_reports()
 
 
+def memory_reports() -> list[str]:
+    """What ANYCEND_CHECK=memory has found so far: each operator and line once. Off: a RuntimeError."""
+    return _C._memory_reports()
+
+
 def __getattr__(name: str) -> Any:
     # torch.utils.checkpoint asks for it, False if missing: of a device not yet used it saves no random state.
     if name == "_initialized":

@@ -1,5 +1,5 @@
 // What the software NPU's libascendcl exports beyond CANN: work that a client compiled for the processor itself, put on a
-// stream as a kernel is; and what clients tell the race detector. What it is not: CANN's ABI (acl/api.h); a vendor's library has no such symbol, and a client that
+// stream as a kernel is; and what clients tell the race detector and the memory checker. What it is not: CANN's ABI (acl/api.h); a vendor's library has no such symbol, and a client that
 // finds none knows that device memory is not the processor's. Who calls it: the plugin's csrc/cann, by name.
 #pragma once
 
@@ -24,17 +24,22 @@ typedef struct softnpuKernel {
 
 aclError softnpuLaunchKernel(aclrtStream stream, const softnpuKernel* kernel);
 
-// The race detector (ANYCEND_CHECK=race), for clients that know more than the calls of CANN tell. Without it these do nothing.
+// The race detector (ANYCEND_CHECK=race) and the memory checker (ANYCEND_CHECK=memory), for clients that know more than the calls of CANN
+// tell. Without them these do nothing.
 // The line of the program that the calling thread is at, in memory that stays; null: not known.
-void softnpuRacePlace(const char* place);
-// An allocator of the client's gives out device memory, to be reused in the order of that stream.
-void softnpuRaceBlock(const void* address, uint64_t bytes, aclrtStream stream);
+void softnpuPlace(const char* place);
+// An allocator of the client's gives out the first `asked` of `bytes` of device memory, to be reused in the order of that stream.
+void softnpuBlockGiven(const void* address, uint64_t asked, uint64_t bytes, aclrtStream stream);
+// It has the memory back.
+void softnpuBlockBack(const void* address);
 // The host reads or writes a view of pinned memory now: sizes and strides in elements of `item` bytes. Other memory is ignored.
 void softnpuRaceHost(const char* name, const void* address, int dims, const int64_t* sizes, const int64_t* strides,
                      int item, int write);
-// Races found so far, and the text of the n-th, which stays; null when there are fewer.
+// What each has found so far, and the text of the n-th, which stays; null when there are fewer.
 uint64_t softnpuRaceCount(void);
 const char* softnpuRaceReport(uint64_t n);
+uint64_t softnpuMemoryCount(void);
+const char* softnpuMemoryReport(uint64_t n);
 
 #ifdef __cplusplus
 }

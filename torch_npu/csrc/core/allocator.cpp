@@ -8,8 +8,8 @@
 #include <memory>
 #include <mutex>
 
+#include "csrc/cann/checks.h"
 #include "csrc/cann/error.h"
-#include "csrc/cann/race.h"
 #include "csrc/core/device.h"
 #include "csrc/core/device_cache.h"
 #include "csrc/core/info.h"
@@ -23,6 +23,7 @@ namespace npu {
 namespace {
 
 constexpr size_t kExabyte = 1ULL << 60;
+constexpr size_t kFence = 64;  // bytes behind a block that ANYCEND_CHECK=memory looks at
 
 std::array<std::atomic<DeviceCache*>, kMaxDevices> caches{};  // made at a device's first allocation, never destroyed
 
@@ -63,6 +64,8 @@ void free_block(void* context) {
                                      stats.allocated_bytes[0].current - block->size, stats.reserved_bytes[0].current,
                                      c10::Device(c10::DeviceType::PrivateUse1, device));
   }
+  if (const cann::Checks* checks = cann::watched.load(std::memory_order_relaxed); C10_UNLIKELY(checks != nullptr))
+    checks->block_back(block->ptr);
   cache_of(device).free(block);
 }
 
@@ -117,15 +120,16 @@ class CachingAllocator final : public c10::DeviceAllocator {
       return allocate_foreign(*source, size, device);
     if (C10_UNLIKELY(!options().memory_caching)) return allocate_uncached(size, device);
     TORCH_CHECK_WITH(OutOfMemoryError, size < kExabyte, "NPU out of memory. Tried to allocate more than 1EB memory.");
+    const cann::Checks* checks = cann::watched.load(std::memory_order_relaxed);
+    const size_t with_fence = C10_UNLIKELY(checks && checks->memory) ? size + kFence : size;
     Block* block = nullptr;
     try {
-      block = cache_of(index).malloc(size, detail::thread_state.stream[index]);
+      block = cache_of(index).malloc(with_fence, detail::thread_state.stream[index]);
     } catch (const c10::OutOfMemoryError&) {
       if (!collect_shared()) throw;  // what other processes have let go of
-      block = cache_of(index).malloc(size, detail::thread_state.stream[index]);
+      block = cache_of(index).malloc(with_fence, detail::thread_state.stream[index]);
     }
-    if (const cann::Races* races = cann::watched_races.load(std::memory_order_relaxed); C10_UNLIKELY(races != nullptr))
-      races->block(block->ptr, block->size, current_raw_stream());
+    if (C10_UNLIKELY(checks != nullptr)) checks->block_given(block->ptr, size, block->size, current_raw_stream());
     if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
       const auto stats = cache_of(index).stats();
       c10::reportMemoryUsageToProfiler(block->ptr, static_cast<int64_t>(block->size), stats.allocated_bytes[0].current,

@@ -169,11 +169,9 @@ class Call {
     return copy.as_strided(tensor.sizes(), strides);
   }
 
-  // An output: some of the CPU's kernels go by the wrong strides through one that is not contiguous, and past its end.
-  static at::Tensor copy_contiguous(const at::Tensor& tensor) {
-    const at::Tensor copy = at::empty(tensor.sizes(), at::TensorOptions(at::kCPU).dtype(tensor.dtype()));
-    npu::copy(copy, raw(tensor));
-    return copy;
+  // For an output, whatever it holds: contiguous, since some of the CPU's kernels go by the wrong strides through one that is not, and past its end.
+  static at::Tensor like_contiguous(const at::Tensor& tensor) {
+    return at::empty(tensor.sizes(), at::TensorOptions(at::kCPU).dtype(tensor.dtype()));
   }
 
   at::Tensor cpu_of(const at::Tensor& tensor, bool is_output) {
@@ -184,7 +182,7 @@ class Call {
       original = tensor;
       const auto shared = shared_.find(tensor.storage().unsafeGetStorageImpl());
       copy = shared != shared_.end()                 ? copy_in_storage(tensor, shared->second)
-             : is_output                             ? copy_contiguous(tensor)
+             : is_output                             ? like_contiguous(tensor)
              : tensor.is_non_overlapping_and_dense() ? copy_bytes(tensor)
                                                      : copy_closed_up(tensor);
       copy._set_conj(tensor.is_conj());

@@ -25,6 +25,6 @@ void bind_graph(pybind11::module& module);
 void bind_host_kernel(pybind11::module& module);
 void bind_memory(pybind11::module& module);
 void bind_ops(pybind11::module& module);
-void bind_race(pybind11::module& module);
+void bind_checks(pybind11::module& module);
 
 }  // namespace npu::python

@@ -1,6 +1,6 @@
-// What only PyTorch can tell the race detector (ANYCEND_CHECK=race): the line of the program that an operator belongs to, and which pinned
-// memory operators on the CPU read and write. By a callback before each operator, set once the detector is asked for.
-// What it is not: the detector (softnpu/race). Who calls it: torch_npu/_startup.py, torch_npu/npu.
+// What only PyTorch can tell the race detector and the memory checker (ANYCEND_CHECK=race, memory): the line of the program that an operator
+// belongs to, and which pinned memory operators on the CPU read and write. By a callback before each operator, set once one is asked for.
+// What it is not: the detector (softnpu/race), the checker (softnpu/memcheck). Who calls it: torch_npu/_startup.py, torch_npu/npu.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 
@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "csrc/cann/race.h"
+#include "csrc/cann/checks.h"
 #include "csrc/python/bind.h"
 
 namespace npu::python {
@@ -122,13 +122,13 @@ void tell_host(const at::RecordFunction& function) {
   const auto name = function.operator_name();
   if (!name) return;
   const Arguments& arguments = arguments_of(*name);
-  const cann::Races& races = *cann::watched_races.load(std::memory_order_relaxed);
+  const cann::Checks& checks = *cann::watched.load(std::memory_order_relaxed);
   for (size_t i = 0; i < inputs.size() && i < arguments.touched.size(); ++i) {
     if (arguments.touched[i] == 0 || !inputs[i].isTensor()) continue;
     const at::Tensor& t = inputs[i].toTensor();
     if (!t.defined() || t.layout() != c10::kStrided || !t.has_storage() || t.numel() == 0) continue;
-    races.host(name->name.c_str(), t.const_data_ptr(), static_cast<int>(t.dim()), t.sizes().data(), t.strides().data(),
-               static_cast<int>(t.element_size()), arguments.touched[i] == 2);
+    checks.host(name->name.c_str(), t.const_data_ptr(), static_cast<int>(t.dim()), t.sizes().data(), t.strides().data(),
+                static_cast<int>(t.element_size()), arguments.touched[i] == 2);
   }
 }
 
@@ -156,10 +156,10 @@ const char* place_of(const at::RecordFunction& function) {
 }
 
 std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
-  const cann::Races& races = *cann::watched_races.load(std::memory_order_relaxed);
+  const cann::Checks& checks = *cann::watched.load(std::memory_order_relaxed);
   // The engine wraps the functions of the backward pass in one that has no number.
   const bool backward = function.scope() == at::RecordScope::BACKWARD_FUNCTION;
-  if (depth++ == 0 || (!place && backward)) races.place(place = place_of(function));
+  if (depth++ == 0 || (!place && backward)) checks.place(place = place_of(function));
   if (function.scope() == at::RecordScope::FUNCTION) {
     if (function.seqNr() >= 0 && place) {
       Forward& f = forward();
@@ -173,34 +173,43 @@ std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) 
 
 void behind(const at::RecordFunction&, at::ObserverContext*) {
   if (--depth > 0) return;
-  cann::watched_races.load(std::memory_order_relaxed)->place(place = nullptr);
+  cann::watched.load(std::memory_order_relaxed)->place(place = nullptr);
 }
 
 // `libraries`: folders whose code is not the program's.
-void watch(std::vector<std::string> libraries) {
-  if (cann::watched_races.load()) return;
-  cann::watch_races();
+void watch(std::vector<std::string> libraries, bool memory) {
+  if (cann::watched.load()) return;
+  cann::watch(memory);
   lines().libraries = std::move(libraries);
   at::addGlobalCallback(at::RecordFunctionCallback(&before, &behind)
                             .needsInputs(true)
                             .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
 }
 
-std::vector<std::string> reports() {
-  const cann::Races* races = cann::watched_races.load();
-  TORCH_CHECK(races,
-              "npu: no races are looked for: set ANYCEND_CHECK=race before the program starts, see docs/race.md");
+// What `count` and `report` of a check have, which `name` asks for.
+std::vector<std::string> reports(uint64_t (*cann::Checks::*count)(), const char* (*cann::Checks::*report)(uint64_t),
+                                 const char* name, const char* page) {
+  const cann::Checks* checks = cann::watched.load();
+  TORCH_CHECK(checks, "npu: nothing is looked for: set ANYCEND_CHECK=", name, " before the program starts, see docs/",
+              page);
   std::vector<std::string> all;
-  for (uint64_t n = races->count(), i = 0; i < n; ++i)
-    if (const char* text = races->report(i)) all.emplace_back(text);
+  for (uint64_t n = (checks->*count)(), i = 0; i < n; ++i)
+    if (const char* text = (checks->*report)(i)) all.emplace_back(text);
   return all;
+}
+std::vector<std::string> race_reports() {
+  return reports(&cann::Checks::race_count, &cann::Checks::race_report, "race", "race.md");
+}
+std::vector<std::string> memory_reports() {
+  return reports(&cann::Checks::memory_count, &cann::Checks::memory_report, "memory", "memory_check.md");
 }
 
 }  // namespace
 
-void bind_race(pybind11::module& module) {
-  module.def("_watch_races", with_gil(&watch));
-  module.def("_race_reports", with_gil(&reports));
+void bind_checks(pybind11::module& module) {
+  module.def("_watch", with_gil(&watch));
+  module.def("_race_reports", with_gil(&race_reports));
+  module.def("_memory_reports", with_gil(&memory_reports));
 }
 
 }  // namespace npu::python

@@ -1,0 +1,233 @@
+#include "softnpu/memcheck/memcheck.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_set>
+
+#include "softnpu/memcheck/written.h"
+
+namespace softnpu::memcheck {
+namespace {
+
+using race::Access;
+
+constexpr size_t kMostReports = 100;
+
+struct Block {
+  uintptr_t end, top;     // of what was asked for, and of what belongs to it
+  const void* stream;     // in whose order it is reused
+  const char* allocated;  // the lines of the program; null: not known
+  const char* freed = nullptr;
+  bool live = true;
+  Written written;
+};
+
+std::string hex(uintptr_t address) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%#zx", static_cast<size_t>(address));
+  return text;
+}
+// From device memory to device memory, where it writes some.
+bool is_copy(std::string_view name) { return name == "aclnnInplaceCopy" || name.starts_with("aclrtMemcpy"); }
+
+std::string line(const char* place) { return place ? place : "line not known"; }
+std::string of_bytes(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
+
+struct Checker {
+  std::mutex mutex;  // a leaf; guards all below
+  bool fails = false;
+  std::map<uintptr_t, Block> blocks;  // by beginning; they do not overlap
+  std::unordered_set<std::string> texts;
+  std::set<std::tuple<int, const char*, const char*>> said;  // kind, name and place
+  std::deque<std::string> reports;
+
+  using Place = std::map<uintptr_t, Block>::iterator;
+  Place at(uintptr_t address) {
+    auto it = blocks.upper_bound(address);
+    if (it == blocks.begin()) return blocks.end();
+    --it;
+    return address < it->second.top ? it : blocks.end();
+  }
+
+  void forget(uintptr_t begin, uintptr_t end) {
+    auto it = blocks.upper_bound(begin);
+    if (it != blocks.begin() && std::prev(it)->second.top > begin) --it;
+    while (it != blocks.end() && it->first < end) it = blocks.erase(it);
+  }
+
+  // Null where it was said before.
+  const char* say(int kind, const char* name, const char* place, const std::string& what, const Place& block) {
+    const char* kept = texts.emplace(name).first->c_str();
+    if (reports.size() >= kMostReports || !said.emplace(kind, kept, place).second) return nullptr;
+    std::string text = std::string(name) + " " + what + "\n  line    " + line(place) + "\n  memory  a block of " +
+                       of_bytes(block->second.end - block->first) + " at " + hex(block->first) + ", allocated at " +
+                       line(block->second.allocated);
+    if (!block->second.live) text += ", freed at " + line(block->second.freed);
+    reports.push_back(std::move(text));
+    const std::string written = "anycend: memory: " + reports.back() + "\n";  // one write: ranks share the file
+    if (write(STDERR_FILENO, written.data(), written.size()) < 0) return reports.back().c_str();
+    return reports.back().c_str();
+  }
+
+  static std::string does(const Access& a) {
+    return std::string(a.write ? "writes " : "reads ") + of_bytes(a.end - a.begin) + " at " + hex(a.begin);
+  }
+
+  // `moves`: what nobody has written may be copied, as long as nobody computes with it.
+  const char* judge(const char* name, const Access& a, bool moves) {
+    const Place block = at(a.begin);
+    if (block == blocks.end()) return nullptr;
+    Block& b = block->second;
+    const char* place = race::place();
+    if (!b.live) return say(0, name, place, does(a) + " of memory that was freed", block);
+    if (a.end > b.end)
+      return say(1, name, place, does(a) + ", " + of_bytes(a.end - b.end) + " behind the end of the block", block);
+    if (a.write || moves) return nullptr;
+    uint64_t missing = 0;
+    const uintptr_t begin = block->first;
+    race::each_run(a, [&](uintptr_t from, uintptr_t to) { missing += b.written.missing(from - begin, to - begin); });
+    if (missing == 0) return nullptr;
+    return say(2, name, place, does(a) + ", of which nobody has written " + std::to_string(missing), block);
+  }
+
+  void mark(const Access& a) {
+    const Place block = at(a.begin);
+    if (block == blocks.end() || a.end > block->second.end) return;
+    const uintptr_t begin = block->first;
+    Written& written = block->second.written;
+    if (!race::each_run(a, [&](uintptr_t from, uintptr_t to) { written.add(from - begin, to - begin); }))
+      written.add(a.begin - begin, a.end - begin);
+  }
+};
+
+Checker& checker() {
+  static Checker& c = *new Checker;
+  return c;
+}
+
+// Without memory the checker goes on with what it has.
+template <class Body>
+auto locked(Body&& body) noexcept -> decltype(body(checker())) {
+  if (!on()) return {};
+  try {
+    Checker& c = checker();
+    std::lock_guard lock(c.mutex);
+    return body(c);
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+struct Nothing {};
+
+uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+
+}  // namespace
+
+void start(bool fails) noexcept {
+  checker().fails = fails;
+  race::watch_for(race::kMemory);
+}
+
+void given(const void* address, uint64_t asked, uint64_t bytes, const void* stream) noexcept {
+  locked([&](Checker& c) {
+    const uintptr_t begin = number(address);
+    c.forget(begin, begin + bytes);
+    c.blocks.try_emplace(begin,
+                         Block{begin + asked, begin + bytes, stream, race::place(), nullptr, true, Written(asked)});
+    return Nothing();
+  });
+}
+
+void taken_back(const void* address) noexcept {
+  locked([&](Checker& c) {
+    if (const auto block = c.blocks.find(number(address)); block != c.blocks.end()) {
+      block->second.live = false;
+      block->second.freed = race::place();
+    }
+    return Nothing();
+  });
+}
+
+void forget(const void* address, uint64_t bytes) noexcept {
+  locked([&](Checker& c) {
+    c.forget(number(address), number(address) + bytes);
+    return Nothing();
+  });
+}
+
+const char* task(const char* name, const race::Accesses& accesses) noexcept {
+  return locked([&](Checker& c) -> const char* {
+    const char* first = nullptr;
+    const bool moves = is_copy(name) && std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+                         return access.write && c.at(access.begin) != c.blocks.end();
+                       });
+    for (const Access& access : accesses)
+      if (const char* text = c.judge(name, access, moves); text && !first) first = text;
+    for (const Access& access : accesses)
+      if (access.write) c.mark(access);
+    return c.fails ? first : nullptr;
+  });
+}
+
+void opaque() noexcept {
+  locked([](Checker& c) {
+    for (auto& [begin, block] : c.blocks) block.written.all();
+    return Nothing();
+  });
+}
+
+std::vector<Fence> fences(const race::Accesses& accesses, const void* stream) noexcept {
+  return locked([&](Checker& c) {
+    std::vector<Fence> all;
+    const auto add = [&](const Block& b) {
+      if (b.live && b.end < b.top)
+        all.push_back({reinterpret_cast<const unsigned char*>(b.end), reinterpret_cast<const unsigned char*>(b.top)});
+    };
+    for (const Access& access : accesses)
+      if (const auto block = c.at(access.begin); block != c.blocks.end()) add(block->second);
+    if (accesses.empty())
+      for (const auto& [begin, block] : c.blocks)
+        if (block.stream == stream) add(block);
+    return all;
+  });
+}
+
+const unsigned char* broken(const Fence& fence) noexcept {
+  const auto* byte = std::find_if(fence.begin, fence.end, [](unsigned char b) { return b != kFence; });
+  return byte == fence.end ? nullptr : byte;
+}
+
+const char* wrote_behind(const char* name, const char* place, const unsigned char* byte) noexcept {
+  return locked([&](Checker& c) -> const char* {
+    const auto block = c.at(number(byte));
+    if (block == c.blocks.end()) return nullptr;
+    const std::string where =
+        std::to_string(number(byte) - block->second.end + 1) + (number(byte) == block->second.end ? "st" : "th");
+    const char* text =
+        c.say(3, name, place, "wrote the " + where + " byte behind a block, which is not its own", block);
+    return c.fails ? text : nullptr;
+  });
+}
+
+uint64_t found() noexcept {
+  return locked([](Checker& c) { return uint64_t{c.reports.size()}; });
+}
+
+const char* report(uint64_t n) noexcept {
+  return locked([&](Checker& c) -> const char* {
+    return n < c.reports.size() ? c.reports[static_cast<size_t>(n)].c_str() : nullptr;
+  });
+}
+
+}  // namespace softnpu::memcheck

@@ -1,0 +1,174 @@
+"""Seeded mistakes with memory, each with its mended twin. `@bug(words...)` marks a mistake and says what its report
+must contain; `@mended` marks the twin. Who uses it: test_memcheck.py, with ANYCEND_CHECK=memory.
+
+    python -m tests.memcheck.cases        prints a JSON object: name -> {"bug": [reports], "mended": [reports]}
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+
+import torch
+
+import torch_npu
+from tests.memcheck.kernel import launch
+
+BUGS: dict[str, tuple] = {}
+TWINS: dict[str, object] = {}
+ACL = ctypes.CDLL(f"{torch_npu.__path__[0]}/softnpu/lib64/libascendcl.so")
+
+
+def bug(*words: str):
+    return lambda f: BUGS.setdefault(f.__name__, (f, words))[0]
+
+
+def mended(f):
+    TWINS[f.__name__.removesuffix("_mended")] = f
+    return f
+
+
+def fill(pointer: int, count: int, value: int = 1) -> None:
+    """As a C++ extension fills memory: by its address alone."""
+    stream = ctypes.c_void_p(torch.npu.current_stream().npu_stream)
+    status = ACL.aclrtMemsetAsync(
+        ctypes.c_void_p(pointer), ctypes.c_size_t(count), value, ctypes.c_size_t(count), stream
+    )
+    assert status == 0, status
+
+
+@bug("aclnnReduceSum reads 4000 bytes", "of which nobody has written 1600", "a block of 4000 bytes")
+def half_written():
+    x = torch.empty(1000, device="npu")
+    x[:600] = 1
+    x.sum()
+
+
+@mended
+def half_written_mended():
+    x = torch.empty(1000, device="npu")
+    x[:600] = 1
+    x[600:] = 2
+    x.sum()
+
+
+@bug("aclnnMuls reads", "of which nobody has written 200")
+def columns_left_out():
+    x = torch.empty(10, 10, device="npu")
+    x[:, ::2] = 1
+    x * 2
+
+
+@mended
+def columns_left_out_mended():
+    x = torch.empty(10, 10, device="npu")
+    x[:, ::2] = 1
+    x[:, ::2] * 2
+
+
+@bug("reads 4 bytes", "of which nobody has written 4")
+def read_on_the_host():
+    torch.empty(1, device="npu").cpu()
+
+
+@mended
+def read_on_the_host_mended():
+    torch.empty(1, device="npu").fill_(3).cpu()
+
+
+@bug("aclnnMul reads", "nobody has written", "(backward)")
+def unwritten_gradient():
+    x = torch.ones(50, device="npu", requires_grad=True)
+    (x * x).backward(torch.empty(50, device="npu"))
+
+
+@mended
+def unwritten_gradient_mended():
+    x = torch.ones(50, device="npu", requires_grad=True)
+    (x * x).backward(torch.ones(50, device="npu"))
+
+
+@bug("aclrtMemsetAsync writes 400 bytes", "of memory that was freed", "freed at")
+def freed_and_filled():
+    x = torch.ones(100, device="npu")
+    pointer = x.data_ptr()
+    del x
+    fill(pointer, 400)
+
+
+@mended
+def freed_and_filled_mended():
+    x = torch.ones(100, device="npu")
+    fill(x.data_ptr(), 400)
+
+
+@bug("aclrtMemsetAsync writes 404 bytes", "4 bytes behind the end of the block", "a block of 400 bytes")
+def one_too_many():
+    x = torch.ones(100, device="npu")
+    fill(x.data_ptr(), 404)
+
+
+@mended
+def one_too_many_mended():
+    x = torch.ones(101, device="npu")
+    fill(x.data_ptr(), 404)
+
+
+@bug("my_kernel", "wrote the 1st byte behind a block", "a block of 400 bytes")
+def kernel_of_the_users_own_writes_behind():
+    x = torch.ones(100, device="npu")
+    launch("my_kernel", lambda: ctypes.memset(x.data_ptr(), 7, 401))
+    torch.npu.synchronize()
+
+
+@mended
+def kernel_of_the_users_own_writes_behind_mended():
+    x = torch.empty(100, device="npu")
+    launch("my_kernel", lambda: ctypes.memset(x.data_ptr(), 7, 400))
+    (x + 1).cpu()
+
+
+@bug("aclnnAdds reads", "nobody has written")
+def allocated_again():
+    torch.ones(64, device="npu")  # its memory comes back, and what it held does not count
+    torch.empty(64, device="npu") + 1
+
+
+@mended
+def allocated_again_mended():
+    torch.ones(64, device="npu")
+    torch.empty(64, device="npu").zero_() + 1
+
+
+@bug("aclnnMuls reads", "nobody has written")
+def unwritten_on_another_stream():
+    stream = torch.npu.Stream()
+    x = torch.empty(64, device="npu")
+    with torch.npu.stream(stream):
+        x * 2
+
+
+@mended
+def unwritten_on_another_stream_mended():
+    stream = torch.npu.Stream()
+    x = torch.empty(64, device="npu")
+    with torch.npu.stream(stream):
+        x.copy_(torch.ones(64, device="npu"))
+        x * 2
+
+
+def found_by(case) -> list[str]:
+    torch.npu.synchronize()
+    before = len(torch.npu.memory_reports())
+    case()
+    torch.npu.synchronize()
+    return torch.npu.memory_reports()[before:]
+
+
+def main() -> None:
+    found = {name: {"bug": found_by(f), "mended": found_by(TWINS[name])} for name, (f, _) in BUGS.items()}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+#include "csrc/cann/checks.h"
+
+#include <c10/util/Exception.h>
+
+#include "csrc/cann/library.h"
+
+namespace cann {
+
+std::atomic<const Checks*> watched{nullptr};
+
+const Checks& watch(bool memory) {
+  static const Checks checks = [memory] {
+    void* library = open_library("ascendcl");
+    const auto find = [library]<class F>(F*& function, const char* name) {
+      function = reinterpret_cast<F*>(find_symbol(library, name));
+      TORCH_CHECK_NOT_IMPLEMENTED(function, "npu: ANYCEND_CHECK needs the software NPU, and this CANN has no ", name,
+                                  ": unset ANYCEND_CHECK, or ANYCEND_CANN=soft");
+    };
+    Checks c{};
+    c.memory = memory;
+    find(c.place, "softnpuPlace");
+    find(c.block_given, "softnpuBlockGiven");
+    find(c.block_back, "softnpuBlockBack");
+    find(c.host, "softnpuRaceHost");
+    find(c.race_count, "softnpuRaceCount");
+    find(c.race_report, "softnpuRaceReport");
+    find(c.memory_count, "softnpuMemoryCount");
+    find(c.memory_report, "softnpuMemoryReport");
+    return c;
+  }();
+  watched.store(&checks, std::memory_order_release);
+  return checks;
+}
+
+}  // namespace cann
