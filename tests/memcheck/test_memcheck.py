@@ -1,4 +1,4 @@
-"""ANYCEND_CHECK=memory: each seeded mistake is found and named; its mended twin, and what runs every day, are silent."""
+"""ANYCEND_CHECK=memory: each seeded mistake is found and named; its mended twin and what runs daily are silent."""
 
 from __future__ import annotations
 
