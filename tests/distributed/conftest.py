@@ -82,7 +82,7 @@ def fresh():
 
 @pytest.fixture
 def server():
-    """A parallel store's server on a free port of this process; its proxy, if a client asked for one, ends with the test."""
+    """A parallel store's server on a free port of this process; its proxy, if one was asked for, ends with the test."""
     from tests.distributed.stores import PROXIES
     from torch_npu.distributed import ParallelStore
 

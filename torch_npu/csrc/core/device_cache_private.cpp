@@ -19,7 +19,8 @@ DeviceCache::PrivatePool& DeviceCache::held_pool(c10::MempoolId_t id) {
 void DeviceCache::hold_pool(c10::MempoolId_t id, MemorySource source) {
   const std::lock_guard<std::mutex> lock(lock_);
   const auto [pool, added] = private_.try_emplace(id);
-  if (added) pool->second.source = source;  // a pool that nobody holds may have segments, which go back where they are from
+  if (added)
+    pool->second.source = source;  // a pool that nobody holds may have segments, which go back where they are from
   ++pool->second.holders;
 }
 
