@@ -23,6 +23,13 @@ def _code_generator(_: ModuleType) -> None:
     _inductor.register()
 
 
+def _effects(module: ModuleType) -> None:
+    # Graphs keep the calls of these, though nobody needs a result.
+    saved = torch.ops.npu.save_npugraph_tensor
+    for operator in (torch.ops.npu.print_npugraph_tensor.default, saved.default, saved.tensor_list):
+        module.has_side_effect(operator)
+
+
 def npugraph_mark_step_begin() -> None:
     """torch.npu.npugraph_mark_step_begin, under the vendor's name for it."""
     from torch_npu.dynamo import steps
@@ -32,5 +39,6 @@ def npugraph_mark_step_begin() -> None:
 
 def register() -> None:
     torch.compiler.npugraph_mark_step_begin = npugraph_mark_step_begin
+    WhenImported("torch.fx.node", _effects)
     WhenImported("torch._dynamo.device_interface", _interface)
     WhenImported("torch._inductor.compile_fx", _code_generator)

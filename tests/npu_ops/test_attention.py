@@ -259,3 +259,28 @@ def test_heads_of_key_and_value(device):
         torch_npu.npu_fusion_attention(q, k[..., 1:], v, N, "BSH")
     with pytest.raises(RuntimeError, match="4 heads, which do not divide the value's last dimension, 30"):
         torch_npu.npu_fusion_attention(q, k, v[..., 2:], N, "BSH")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("mode", [0, 3])
+def test_queries_without_keys_see_nothing(dtype, mode):
+    q, k, v = (torch.randn(rows, 2, 8, device="npu").to(dtype).requires_grad_() for rows in (10, 11, 11))
+    mask = torch.ones(2048, 2048, dtype=torch.bool, device="npu").triu(1) if mode else None
+    ends = {"actual_seq_qlen": [3, 8, 10], "actual_seq_kvlen": [4, 4, 11]}
+    out, most, total, *_ = torch_npu.npu_fusion_attention(
+        q, k, v, 2, "TND", scale=0.3, sparse_mode=mode, atten_mask=mask, **ends
+    )
+    out.sum().backward()
+    for nothing in (out[3:8], most[3:8], total[3:8], q.grad[3:8]):
+        assert nothing.count_nonzero().item() == 0
+    assert out[:3].count_nonzero().item() > 0 and torch.isfinite(k.grad).all().item()
+
+
+@pytest.mark.parametrize("layout", ["BNSD", "BSH", "SBH", "BSND"])
+def test_no_keys_at_all(layout):
+    sizes = {"BNSD": (2, 2, -1, 8), "BSH": (2, -1, 16), "SBH": (-1, 2, 16), "BSND": (2, -1, 2, 8)}[layout]
+    q, k, v = (torch.randn([rows if s < 0 else s for s in sizes]).npu().requires_grad_() for rows in (3, 0, 0))
+    out = torch_npu.npu_fusion_attention(q, k, v, 2, layout)[0]
+    out.sum().backward()
+    assert out.shape == q.shape and out.count_nonzero().item() == q.grad.count_nonzero().item() == 0
+    assert k.grad.shape == k.shape

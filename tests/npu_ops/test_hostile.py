@@ -1,4 +1,6 @@
-"""Arguments that would have a kernel read past a list or a table, divide by zero or ask for any amount of memory."""
+"""Arguments and operands that would have a kernel read or write behind a tensor, divide by zero or ask for any memory
+at all: an error that names one, at the call, or, where values decide, on the stream.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,117 @@ import torch
 import torch_npu
 
 
-def rope_into_caches(columns: int) -> None:
-    x, angles = torch.rand(2, 3, 64).npu(), torch.rand(2, 3, 1, columns).npu()
+def ones(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.ones(shape, dtype=dtype, device="npu")
+
+
+def deformed(kernel: list[int]):
+    x, weight, offset = ones(1, 2, 4, 4), ones(2, 2, 3, 3), ones(1, 27, 2, 2)
+    return torch_npu.npu_deformable_conv2d(x, weight, offset, None, kernel, [1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1])
+
+
+def layernorm_grad(grad=(4, 8), mean=(4, 1), rstd=(4, 1), shape=(8,)):
+    return torch_npu.npu_layernorm_grad(ones(*grad), ones(4, 8), list(shape), ones(*mean), ones(*rstd), ones(8), None)
+
+
+def cached(cos=(4, 32), sin=(4, 32), gamma=32, index=4):
+    half = torch.float16
+    return torch_npu.npu_qkv_rms_norm_rope_cache_functional(
+        ones(4, 3 * 32, dtype=half),
+        ones(32, dtype=half),
+        ones(gamma, dtype=half),
+        ones(*cos, dtype=half),
+        ones(*sin, dtype=half),
+        torch.arange(index, device="npu"),
+        ones(4, 32, dtype=half),
+        ones(2, 2, 4, 16, dtype=half),
+        ones(2, 2, 4, 16, dtype=half),
+        [1, 4, 3, 32],
+        [1, 1, 1],
+        cache_mode="PA_NZ",
+    )
+
+
+def index(*values: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
+    return torch.tensor(values, dtype=dtype, device="npu")
+
+
+def rope_into_caches(columns: int):
+    x, angles = ones(2, 3, 64), ones(2, 3, 1, columns)
     caches = [torch.zeros(2, 8, 1, 16, dtype=torch.int8, device="npu") for _ in range(2)]
-    index, scale = torch.tensor([0, 5], dtype=torch.int32).npu(), torch.rand(1, 16).npu()
-    torch_npu.npu_rope_quant_kvcache(x, angles, angles, *caches, index, scale, scale, [32, 16, 16])
+    scale = ones(1, 16)
+    torch_npu.npu_rope_quant_kvcache(x, angles, angles, *caches, index(0, 5), scale, scale, [32, 16, 16])
+
+
+def anchors(size: list[int], stride: list[int]):
+    return torch_npu.npu_anchor_response_flags(ones(3, 4), size, stride, 3)
+
+
+def product_without_columns():
+    a, b = ones(3, 0, dtype=torch.int8), ones(0, 4, dtype=torch.int8)
+    return torch.ops.npu.npu_quant_matmul_gelu(a, b, ones(3), ones(4))
+
+
+AT_THE_CALL = {
+    "no kernel_size": (lambda: deformed([]), "kernel_size must be two positive numbers, got \\[\\]"),
+    "an empty kernel": (lambda: deformed([3, 0]), "kernel_size must be two positive numbers"),
+    "cosines of three dimensions": (lambda: cached(cos=(4, 32, 1)), "cos .*dimensions"),
+    "an odd cosine": (lambda: cached((4, 3), (4, 3)), "cos must have an even number of columns.*got 3"),
+    "another sine": (lambda: cached(sin=(4, 16)), "sin .*dimension 1"),
+    "another gamma": (lambda: cached(gamma=16), "k_gamma .*dimension 0"),
+    "a short index": (lambda: cached(index=3), "index .*elements"),
+    "rows without columns": (
+        lambda: torch_npu.npu_dynamic_quant(
+            ones(6, 0), smooth_scales=ones(2, 0), group_index=torch.tensor([3, 6], dtype=torch.int32).npu()
+        ),
+        "input must have columns, got sizes \\[6, 0\\]",
+    ),
+    "a gradient without rows": (lambda: layernorm_grad(grad=(0, 8)), "must have the same sizes"),
+    "a short mean": (lambda: layernorm_grad(mean=(1, 1)), "mean .*elements"),
+    "a short rstd": (lambda: layernorm_grad(rstd=(3, 1)), "rstd .*elements"),
+    "a long shape": (lambda: layernorm_grad(shape=(2, 4, 8)), "normalized_shape .* is longer than the sizes of input"),
+    "a map of anchors without sizes": (lambda: anchors([], []), "npu_anchor_response_flags: .*stride"),
+    "a map of anchors of one size": (lambda: anchors([10], [2]), "npu_anchor_response_flags: .*stride"),
+    "a stride of zero": (lambda: anchors([10, 10], [0, 2]), "npu_anchor_response_flags: .*stride"),
+    "a product without columns": (product_without_columns, "x1_scale must have"),
+    "angles without columns": (lambda: rope_into_caches(0), "cos has no columns"),
+    "a dimension of one_hot": (lambda: torch_npu.npu_one_hot(index(0, 0, 0), 5, 2), "Dimension out of range"),
+    "a depth of one_hot": (lambda: torch_npu.npu_one_hot(index(0, 0, 0), -1, -2), "depth is -2"),
+    "no repeats": (
+        lambda: torch.ops.npu.repeat_interleave_backward_int(ones(4), ones(2), 0),
+        "the gradient of 0 repeats",
+    ),
+    "no dimensions of a transform": (
+        lambda: torch.ops.npu.fft_c2r_backward(ones(4), [], 0),
+        "fft_c2r_backward: dim is empty",
+    ),
+    "a convolution of a row": (
+        lambda: torch_npu.npu_convolution(ones(4), ones(1, 1, 1), None, [1], [0], [1], 1),
+        "at least one more dimension, not",
+    ),
+    "attention without columns": (
+        lambda: torch_npu.npu_fusion_attention(*[ones(1, 2, 0)] * 3, 2, "BSH"),
+        "a head of the query has no columns",
+    ),
+    "a number to dequantize": (
+        lambda: torch_npu.npu_anti_quant(ones(dtype=torch.int32), ones(1)),
+        "tensor has no dimensions",
+    ),
+    "a number to quantize": (
+        lambda: torch.ops.npu._quantize_per_tensor_impl.out(ones(), ones(4), ones(3, 4), torch.qint8, result=ones(4)),
+        "tensor has no dimensions",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AT_THE_CALL)
+def test_the_call_refuses(case):
+    call, message = AT_THE_CALL[case]
+    with pytest.raises((IndexError, RuntimeError, ValueError), match=message) as error:
+        call()
+    assert not isinstance(error.value, torch.AcceleratorError)
+    assert not any(word in str(error.value) for word in ("vector::", "bad_alloc", "length_error"))
+    assert ones(3).sum().item() == 3
 
 
 @pytest.mark.parametrize("shape", [[], [4]])
@@ -23,12 +131,6 @@ def test_a_shape_to_restore_has_two_members(shape: list[int], device: str) -> No
     rows, index = torch.rand(8, 6, device=device), torch.arange(8, dtype=torch.int32, device=device)
     with pytest.raises(RuntimeError, match=r"restore_shape is \[tokens, columns\], not"):
         torch.ops.npu.npu_moe_token_unpermute_with_routing_map(rows, index, shape)
-
-
-@pytest.mark.parametrize(("size", "stride"), [([], []), ([10], [2]), ([10, 10], [0, 2])])
-def test_sizes_of_a_map_of_anchors(size: list[int], stride: list[int]) -> None:
-    with pytest.raises(RuntimeError, match="npu_anchor_response_flags: .*stride"):
-        torch_npu.npu_anchor_response_flags(torch.rand(3, 4).npu(), size, stride, 3)
 
 
 @pytest.mark.parametrize("device", ["npu", "meta"])
@@ -58,54 +160,6 @@ def test_an_axis_to_quantize_along_exists_and_has_the_scales(device: str) -> Non
     assert torch_npu.npu_quantize(x, scales, None, 1, -1).shape == (8,)
 
 
-def test_a_product_of_operands_without_columns() -> None:
-    a, b = torch.zeros(3, 0, dtype=torch.int8).npu(), torch.zeros(0, 4, dtype=torch.int8).npu()
-    with pytest.raises(RuntimeError, match="x1_scale must have"):
-        torch.ops.npu.npu_quant_matmul_gelu(a, b, torch.ones(3).npu(), torch.ones(4).npu())
-
-
-def test_angles_without_columns() -> None:
-    with pytest.raises(RuntimeError, match="cos has no columns"):
-        rope_into_caches(0)
-
-
-def test_lengths_beyond_the_result_are_refused_before_memory_is_asked_for() -> None:
-    key = value = torch.zeros(6, 1, 4, device="npu")
-    cache, tables = torch.rand(4, 2, 1, 4).npu(), torch.tensor([[0, 1]], dtype=torch.int32).npu()
-    lengths = torch.tensor([2**31 - 1], dtype=torch.int32).npu()
-    with pytest.raises(torch.AcceleratorError, match="do not fit 6 rows"):
-        torch_npu.npu_gather_pa_kv_cache(cache, cache, tables, lengths, key, value)
-        torch.npu.synchronize()
-
-
-@pytest.mark.parametrize("counts", [[3, 2**31 - 1], [-1, 5], [2**62, 2**62]])
-def test_counts_of_tokens_are_refused_before_memory_is_asked_for(counts: list[int]) -> None:
-    number = torch.tensor([counts], dtype=torch.int32 if max(counts) < 2**31 else torch.int64).npu()
-    with pytest.raises(torch.AcceleratorError, match="negative or above 4"):
-        torch_npu.npu_moe_re_routing(torch.rand(4, 3).npu(), number)
-        torch.npu.synchronize()
-
-
-def test_repeats_are_refused_before_memory_is_asked_for() -> None:
-    repeats = torch.tensor([2, 2**40]).npu()
-    with pytest.raises(torch.AcceleratorError, match="size"):
-        with contextlib.suppress(torch.AcceleratorError):  # a later part of the call may have met the error
-            torch.ops.npu.repeat_interleave_backward_tensor(torch.ones(4).npu(), torch.ones(2).npu(), repeats)
-        torch.npu.synchronize()
-
-
-def test_statistics_of_a_layer_norm_with_gaps() -> None:
-    x, grad = torch.rand(4, 8), torch.rand(4, 8)
-    mean, rstd = torch.rand(4, 2), torch.rand(4, 2) + 1
-    want = torch.ops.aten.native_layer_norm_backward(
-        grad, x, [8], mean[:, :1].contiguous(), rstd[:, :1].contiguous(), None, None, [True, False, False]
-    )[0]
-    got = torch.ops.aten.native_layer_norm_backward(
-        grad.npu(), x.npu(), [8], mean.npu()[:, :1], rstd.npu()[:, :1], None, None, [True, False, False]
-    )[0]
-    torch.testing.assert_close(got.cpu(), want)
-
-
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("device", ["npu", "cpu"])
 @pytest.mark.parametrize(("perm", "shape"), [([0, 3], [2, 2]), ([0, -3], [4, 2]), ([0, 0], [4, 2]), ([0, 1], [8])])
@@ -118,26 +172,74 @@ def test_a_permutation_of_other_dimensions(perm: list[int], shape: list[int], de
         torch.ops.npu.npu_confusion_transpose_backward(grad, perm, shape, first)
 
 
-HOSTILE = {
-    "one_hot: dimension": lambda: torch_npu.npu_one_hot(torch.zeros(3).int().npu(), 5, 2),
-    "one_hot: depth": lambda: torch_npu.npu_one_hot(torch.zeros(3).int().npu(), -1, -2),
-    "repeats": lambda: torch.ops.npu.repeat_interleave_backward_int(torch.ones(4).npu(), torch.ones(2).npu(), 0),
-    "fft: dimensions": lambda: torch.ops.npu.fft_c2r_backward(torch.ones(4).npu(), [], 0),
-    "convolution": lambda: torch_npu.npu_convolution(
-        torch.ones(4).npu(), torch.ones(1, 1, 1).npu(), None, [1], [0], [1], 1
+def norm_backward(training: bool = True, **other: torch.Tensor):
+    given = {"gradient": ones(2, 3, 4), "mean": ones(3), "var": ones(3), "save_mean": ones(3), "save_invstd": ones(3)}
+    g = given | other
+    statistics = (g["mean"], g["var"], g["save_mean"], g["save_invstd"])
+    x, wanted = ones(2, 3, 4), [True, True, True]
+    return torch.ops.aten.native_batch_norm_backward(g["gradient"], x, ones(3), *statistics, training, 1e-5, wanted)
+
+
+def of_rows(mean: int, gradient: tuple[int, int] = (4, 8)):
+    wanted = [True, True, True]
+    return torch.ops.aten.native_layer_norm_backward(
+        ones(*gradient), ones(4, 8), [8], ones(mean, 1), ones(4, 1), ones(8), ones(8), wanted
+    )
+
+
+def init_routing(rows: list[int]):
+    numbers = torch.tensor(rows, dtype=torch.int32).view(2, 2).npu()
+    return torch_npu.npu_moe_init_routing(ones(2, 8), numbers, torch.zeros(2, 2, dtype=torch.int32).npu(), 2)
+
+
+def group_quant(ends: list[int]):
+    groups = torch.tensor(ends, dtype=torch.int32).npu()
+    return torch_npu.npu_dynamic_quant(ones(6, 4), smooth_scales=ones(2, 4), group_index=groups)
+
+
+def gathered(length: int):
+    rows, cache = ones(6, 1, 4), ones(4, 2, 1, 4)
+    return torch_npu.npu_gather_pa_kv_cache(cache, cache, index(0, 1).view(1, 2), index(length), rows, rows)
+
+
+def re_routed(*counts: int):
+    dtype = torch.int32 if max(counts) < 2**31 else torch.int64
+    return torch_npu.npu_moe_re_routing(ones(4, 3), index(*counts, dtype=dtype).view(1, -1))
+
+
+def repeated(*repeats: int):
+    return torch.ops.npu.repeat_interleave_backward_tensor(ones(4), ones(2), index(*repeats, dtype=torch.int64))
+
+
+ON_THE_STREAM = {
+    "mean of too few rows": (lambda: of_rows(1), "mean must have 4 elements, got 1"),
+    "a gradient of fewer rows": (lambda: of_rows(4, (3, 8)), "gradOut must have sizes \\[4, 8\\], got \\[3, 8\\]"),
+    "running statistics": (lambda: norm_backward(False, mean=ones(2)), "runningMean must have 3 elements, got 2"),
+    "saved statistics": (lambda: norm_backward(save_invstd=ones(1)), "saveInvstd must have 3 elements, got 1"),
+    "a gradient of fewer channels": (lambda: norm_backward(gradient=ones(2, 2, 4)), "gradOut must have sizes"),
+    "statistics to write": (
+        lambda: torch.native_batch_norm(ones(2, 3, 4), None, None, ones(2), ones(2), True, 0.1, 1e-5),
+        "runningMean must have 3 elements, got 2",
     ),
-    "attention: columns": lambda: torch_npu.npu_fusion_attention(*[torch.ones(1, 2, 0).npu()] * 3, 2, "BSH"),
-    "anti_quant: a number": lambda: torch_npu.npu_anti_quant(torch.ones(()).int().npu(), torch.ones(1).npu()),
-    "quantize: a number": lambda: torch.ops.npu._quantize_per_tensor_impl.out(
-        torch.ones(()).npu(), torch.ones(4).npu(), torch.ones(3, 4).npu(), torch.qint8, result=torch.ones(4).npu()
-    ),
+    "a negative row": (lambda: init_routing([-1, 0, 1, 2]), "rowIdx must be numbers from 0 to 3"),
+    "a row twice": (lambda: init_routing([0, 0, 1, 2]), "rowIdx must name each row once"),
+    "an end past the rows": (lambda: group_quant([3, 100]), "ends must ascend from 0 to 6"),
+    "a descending end": (lambda: group_quant([6, 3]), "ends must ascend from 0 to 6"),
+    # Before memory is asked for.
+    "a length beyond the result": (lambda: gathered(2**31 - 1), "do not fit 6 rows"),
+    "a count of tokens": (lambda: re_routed(3, 2**31 - 1), "negative or above 4"),
+    "a negative count of tokens": (lambda: re_routed(-1, 5), "negative or above 4"),
+    "counts whose sum overflows": (lambda: re_routed(2**62, 2**62), "negative or above 4"),
+    "as many repeats as no memory holds": (lambda: repeated(2, 2**40), "size"),
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_an_index_that_does_not_exist(name: str) -> None:
-    with pytest.raises((IndexError, RuntimeError, ValueError)) as error:
-        HOSTILE[name]()
-    assert not isinstance(error.value, torch.AcceleratorError)
-    assert not any(word in str(error.value) for word in ("vector::", "bad_alloc", "length_error"))
-    torch.npu.synchronize()
+@pytest.mark.parametrize("case", ON_THE_STREAM)
+def test_the_kernel_refuses(case):
+    call, message = ON_THE_STREAM[case]
+    with pytest.raises(torch.AcceleratorError, match=message):
+        call()
+        torch.npu.synchronize()
+    with contextlib.suppress(torch.AcceleratorError):  # a later part of the call may have met the error, too
+        torch.npu.synchronize()
+    assert ones(3).sum().item() == 3

@@ -80,3 +80,15 @@ def test_wrong_shapes_are_errors_at_the_call():
         torch_npu.npu_rotary_mul(x, torch.ones(1, 1, 4, 4).npu(), torch.ones(1, 1, 4, 4).npu())
     with pytest.raises(ValueError, match="rotary_mode is one of half"):
         torch_npu.npu_rotary_mul(x, torch.ones(1, 1, 4, 8).npu(), torch.ones(1, 1, 4, 8).npu(), "whole")
+
+
+def test_statistics_of_a_layer_norm_with_gaps() -> None:
+    x, grad = torch.rand(4, 8), torch.rand(4, 8)
+    mean, rstd = torch.rand(4, 2), torch.rand(4, 2) + 1
+    want = torch.ops.aten.native_layer_norm_backward(
+        grad, x, [8], mean[:, :1].contiguous(), rstd[:, :1].contiguous(), None, None, [True, False, False]
+    )[0]
+    got = torch.ops.aten.native_layer_norm_backward(
+        grad.npu(), x.npu(), [8], mean.npu()[:, :1], rstd.npu()[:, :1], None, None, [True, False, False]
+    )[0]
+    torch.testing.assert_close(got.cpu(), want)

@@ -198,7 +198,7 @@ class Custom:
                 "}  // namespace",
                 *(w.caller() for w in wrappers),
                 f"TORCH_LIBRARY_FRAGMENT({self.library}, m) {{",
-                *(f'  m.def(R"({w.schema.text})", {{at::Tag::pt2_compliant_tag}});' for w in wrappers),
+                *(w.definition() for w in wrappers),
                 "}",
                 *(
                     f"TORCH_LIBRARY_IMPL({self.library}, {key}, m) {{\n" + "\n".join(lines) + "\n}"

@@ -190,7 +190,7 @@ def header(every: list[Wrapper]) -> str:
 
 
 def schemas(every: list[Wrapper]) -> str:
-    defs = "\n".join(f'  m.def(R"({w.schema.text})", {{at::Tag::pt2_compliant_tag}});' for w in every)
+    defs = "\n".join(w.definition() for w in every)
     return (
         "// Generated from ops/npu.yaml by tools/codegen/npu.py: the schemas of torch.ops.npu.\n"
         "#include <torch/library.h>\n#include <ATen/core/enum_tag.h>\n\n"

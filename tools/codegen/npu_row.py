@@ -11,6 +11,15 @@ from typing import NamedTuple
 import npu_grad
 from npu_schema import Schema
 
+# The kernel of a function without result, with the None that its schema has.
+WITH_NONE = """\
+void with_none(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  static const auto kernel = c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(composite));
+  kernel.callBoxed(op, keys, stack);
+  stack->emplace_back();
+}
+"""
+
 
 class Row(NamedTuple):
     """One row of a table of operators and the line it stands on."""
@@ -50,6 +59,17 @@ class Wrapper:
     @property
     def symbolic(self) -> bool:
         return any("SymInt" in a.cpp for a in self.schema.arguments)
+
+    def definition(self) -> str:
+        """The schema with what PyTorch's traces have to be told: an operator that returns the one operand it writes is
+        traced as a copy of it only with the tag `inplace`, wherever that operand stands.
+        """
+        tags = ["at::Tag::pt2_compliant_tag"]
+        written = [a for a in self.schema.arguments if a.alias]
+        returned = [r.alias for r in self.schema.returns]
+        if not self.row.composite and len(written) == 1 and written[0].is_tensor and returned == [written[0].alias]:
+            tags.append("at::Tag::inplace")
+        return f'  m.def(R"({self.schema.text})", {{{", ".join(tags)}}});'
 
     def results(self) -> str:
         check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
@@ -127,6 +147,8 @@ class Wrapper:
                 f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}{check}"
                 f"  return {self.row.data['composite']};\n}}\n"
             )
+            if self.schema.returns_none:
+                parts.append(WITH_NONE)
         elif "kernel" not in self.row.data:
             parts.append(self.device())
         if self.has_meta():
@@ -142,6 +164,8 @@ class Wrapper:
         """What C++ calls the operator by: through the dispatcher."""
         s = self.schema
         kind = f"{s.cpp_return}({s.types})"
+        if s.returns_none:  # which no C++ type of a function has
+            return f"{s.cpp_return} {s.ident}({s.parameters}) {{ {self.namespace}::composite({s.names}); }}\n"
         return (
             f"{s.cpp_return} {s.ident}({s.parameters}) {{\n"
             f"  static const auto op = schema_of({self.named}).typed<{kind}>();\n"
@@ -151,6 +175,11 @@ class Wrapper:
     def registrations(self) -> dict[str, str]:
         """Dispatch key -> registration."""
         name, ns = self.schema.full, self.namespace
+        if self.schema.returns_none:
+            if not self.row.composite:
+                raise self.row.error("what returns NoneType is a `composite:`")
+            boxed = f"torch::CppFunction::makeFromBoxedFunction<&{ns}::with_none>()"
+            return {"CompositeImplicitAutograd": f'  m.impl("{name}", {boxed});'}
         if self.row.composite:
             return {"CompositeImplicitAutograd": f'  m.impl("{name}", TORCH_FN({ns}::composite));'}
         kernel = self.row.data.get("kernel")

@@ -32,6 +32,7 @@ ARGUMENTS = {
     "Device?": "std::optional<at::Device>",
 }
 RETURNS = {"Tensor": "at::Tensor", "Tensor[]": "std::vector<at::Tensor>", "int": "int64_t", "bool": "bool"}
+NONE = "NoneType"  # one result that says nothing, as functions of Python have it: C++ returns void
 # How a gradient's node keeps an argument, and what the argument is when it is used.
 KEPT = {
     "const at::Tensor&": ("SavedVariable", "const at::Tensor {0} = {0}_.unpack()"),
@@ -94,6 +95,10 @@ class Schema(NamedTuple):
         return ", ".join(a.name for a in self.arguments)
 
     @property
+    def returns_none(self) -> bool:
+        return self.text.endswith(f"-> {NONE}")
+
+    @property
     def mutates(self) -> bool:
         return any(a.alias for a in self.arguments)
 
@@ -150,7 +155,7 @@ def parse(text: str) -> Schema:
         kind, alias = bare(kind)
         arguments.append(Argument(name, kind, alias, cpp_argument(kind, alias)))
     returns = []
-    texts = split(head[4][1:-1]) if head[4].startswith("(") else [head[4]]
+    texts = split(head[4][1:-1]) if head[4].startswith("(") else [head[4]] if head[4] != NONE else []
     for i, part in enumerate(texts):
         kind, _, name = part.partition(" ")
         kind, alias = bare(kind)

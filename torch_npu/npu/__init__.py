@@ -135,6 +135,7 @@ _LATER = {
     "npugraph_mark_step_begin": ("graphs", "npugraph_mark_step_begin"),
     "set_deterministic_level": ("determinism", "set_deterministic_level"),
     "set_dump": ("dump", "set_dump"),
+    "set_op_timeout_ms": ("utils", "set_op_timeout_ms"),
     "use_mem_pool": ("graphs", "use_mem_pool"),
     "utils": ("utils", None),
 }

@@ -18,9 +18,6 @@ _WHY = {
     "graph_task_group_end": _GRAPH_TASKS,
     "graph_task_update_begin": _GRAPH_TASKS,
     "graph_task_update_end": _GRAPH_TASKS,
-    "set_op_timeout_ms": (
-        "no time limit of operators is asked of CANN here; ACL_STREAM_TIMEOUT and ACL_DEVICE_SYNC_TIMEOUT limit waiting"
-    ),
     "npurt": "CANN's runtime is not open to Python here; torch.npu.Stream and pin_memory make streams and memory",
 }
 names = frozenset(_WHY)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from torch_npu.npu.amp.overflow import clear_npu_overflow_flag, get_npu_overflow_flag, npu_check_overflow
 from torch_npu.npu.devices import (
     can_device_access_peer,
@@ -36,11 +38,19 @@ __all__ = [
     "is_support_inf_nan",
     "npu_check_overflow",
     "set_device",
+    "set_op_timeout_ms",
     "set_stream",
     "stream",
     "synchronize",
     "utilization",
 ]
+
+
+def set_op_timeout_ms(timeout: int) -> None:
+    """How many milliseconds an operator of any device may take; 0 for as long as it wants, the default. One that takes
+    longer fails with CANN's error of a timeout; the software NPU finds that when it ends. ValueError below 0.
+    """
+    torch.ops.npu.set_op_timeout_ms(timeout)
 
 
 def is_support_inf_nan() -> bool:

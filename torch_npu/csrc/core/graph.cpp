@@ -179,6 +179,7 @@ void Graph::reset() {
     NPU_CHECK(cann::acl().aclmdlRIDestroy(model_));
     model_ = nullptr;
   }
+  kept_.clear();
   random_.clear();
   random_memory_.reset();
   replayed_.reset();

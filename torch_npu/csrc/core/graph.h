@@ -11,7 +11,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <list>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "csrc/cann/export.h"
 #include "csrc/core/event.h"
@@ -46,6 +49,8 @@ class NPU_API Graph final : public at::GraphImplInterface {
   void debug_dump(const std::string& path) override;
 
   CapturedPhilox& random_of(const at::Generator& generator);
+  // What captured work points to, until the graph is reset.
+  void keep(std::shared_ptr<void> what) { kept_.push_back(std::move(what)); }
 
  private:
   void make_random_memory();
@@ -63,6 +68,7 @@ class NPU_API Graph final : public at::GraphImplInterface {
   at::Tensor
       random_memory_;  // of all seeds and offsets, made before the capture: its pool has temporaries that replays write
   std::list<CapturedPhilox> random_;
+  std::vector<std::shared_ptr<void>> kept_;
   std::optional<PooledEvent> replayed_;  // after the last replay that drew
 };
 

@@ -26,5 +26,6 @@ void bind_host_kernel(pybind11::module& module);
 void bind_memory(pybind11::module& module);
 void bind_ops(pybind11::module& module);
 void bind_checks(pybind11::module& module);
+void bind_report(pybind11::module& module);
 
 }  // namespace npu::python

@@ -22,6 +22,7 @@ PYBIND11_MODULE(_C, module) {
   npu::python::bind_host_kernel(module);
   npu::python::bind_ops(module);
   npu::python::bind_checks(module);
+  npu::python::bind_report(module);
   npu::python::bind_profiler(module);
   npu::python::bind_sharing(module);
   npu::python::bind_distributed(module);

@@ -25,7 +25,8 @@ namespace npu::ops {
 
 at::Tensor& copied(at::Tensor& out, const at::Tensor& value) {
   check_out(out, value);
-  out.resize__symint(value.sym_sizes());
+  if (out.sym_sizes() != value.sym_sizes())
+    out.resize__symint(value.sym_sizes());  // no trace takes a resize_ of symbols
   return out.copy_(value);
 }
 

@@ -44,6 +44,7 @@ bool any_not_finite(at::TensorList tensors);
 at::Tensor int4_pack(const at::Tensor& weight);
 int64_t format_of(const at::Tensor& tensor);  // format.cpp
 int64_t storage_elements(const at::Tensor& tensor);
+int64_t moved_onto(const at::Tensor& dst, const at::Tensor& src, int64_t index);
 void check_no_alignment(std::optional<int64_t> base_addr_aligned_kb);
 at::Tensor made_with_format(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
                             std::optional<at::Layout> layout, std::optional<at::Device> device,

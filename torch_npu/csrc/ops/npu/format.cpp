@@ -7,6 +7,7 @@
 #include "csrc/core/NPUStorageImpl.h"
 #include "csrc/ops/npu/compose.h"
 #include "csrc/ops/npu/format_sizes.h"
+#include "csrc/ops/npu/sizes.h"
 #include "npu_ops.h"
 
 namespace npu::ops {
@@ -60,6 +61,25 @@ int64_t storage_elements(const at::Tensor& tensor) {
   const int64_t bytes =
       c10::multiply_integers(description->storage_sizes_) * static_cast<int64_t>(description->data_type_.itemsize());
   return bytes / static_cast<int64_t>(tensor.itemsize());
+}
+
+int64_t moved_onto(const at::Tensor& dst, const at::Tensor& src, int64_t index) {
+  const char* const op = "npu_change_data_ptr";
+  need_same_type(op, "dst", dst, "src", src);
+  TORCH_CHECK_VALUE(dst.is_privateuseone() && dst.device() == src.device(), op, ": dst is on ", dst.device(),
+                    " and src on ", src.device(), "; both have to be on one npu");
+  const c10::Storage &to = dst.storage(), &from = src.storage();
+  TORCH_CHECK_VALUE(!to.is_alias_of(from), op, ": dst and src have the same memory");
+  const auto width = static_cast<int64_t>(dst.itemsize());
+  const int64_t wanted = static_cast<int64_t>(to.nbytes()) / width, there = static_cast<int64_t>(from.nbytes()) / width;
+  TORCH_CHECK_VALUE(index >= 0 && index <= there && wanted <= there - index, op, ": dst's ", wanted,
+                    " elements do not fit from index ", index, " on into src's memory of ", there);
+  auto* const kept = new c10::Storage(from);  // as long as dst's storage points into it
+  void* const data = static_cast<char*>(from.mutable_data()) + index * width;
+  to.set_data_ptr_noswap(
+      at::DataPtr(data, kept, [](void* storage) { delete static_cast<c10::Storage*>(storage); }, to.device()));
+  dst.unsafeGetTensorImpl()->bump_version();
+  return 0;
 }
 
 void check_no_alignment(std::optional<int64_t> base_addr_aligned_kb) {

@@ -115,9 +115,12 @@ at::Tensor repeats_gradient(const at::Tensor& grad, const at::Tensor& input, con
                             std::optional<int64_t> dim) {
   const at::Tensor flat = dim ? input : input.flatten();
   const int64_t at = dim ? *dim : 0;
-  const at::Tensor counts = repeats.numel() == 1 ? repeats.expand({flat.size(at)}) : repeats;
-  const at::Tensor source = at::repeat_interleave(counts.to(at::kLong), std::optional<int64_t>(grad.size(at)));
-  return at::zeros(flat.sizes(), grad.options()).index_add(at, source, grad).reshape(input.sizes());
+  const at::Tensor counts = repeats.sym_numel() == 1 ? repeats.expand_symint({flat.sym_size(at)}) : repeats;
+  const at::Tensor source =
+      at::repeat_interleave_symint(counts.to(at::kLong), std::optional<c10::SymInt>(grad.sym_size(at)));
+  return at::zeros_symint(flat.sym_sizes(), grad.options())
+      .index_add(at, source, grad)
+      .reshape_symint(input.sym_sizes());
 }
 
 at::Tensor product_gradient(const at::Tensor& a, const at::Tensor& b, c10::SymIntArrayRef size) {
@@ -157,9 +160,10 @@ at::Tensor strided_elements(const at::Tensor& input, at::IntArrayRef begin, at::
       t = t.select(dim, begin[i]);
       continue;
     }
-    const int64_t size = t.size(dim), step = strides[i];
+    const int64_t step = strides[i];
     TORCH_CHECK_VALUE(step > 0, "npu_indexing: a stride is ", step, ", not positive");
-    t = t.slice(dim, bit(masks.begin, i) ? 0 : begin[i], bit(masks.end, i) ? size : end[i], step);
+    const c10::SymInt from = bit(masks.begin, i) ? 0 : begin[i];
+    t = t.slice_symint(dim, from, bit(masks.end, i) ? t.sym_size(dim) : c10::SymInt(end[i]), step);
     dim++;
   }
   return t.clone(at::MemoryFormat::Contiguous);

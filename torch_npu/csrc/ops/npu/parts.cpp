@@ -113,7 +113,7 @@ Pair searched_scale(const Tensor& data, const Tensor& least, const Tensor& most,
   TORCH_CHECK_VALUE(s.step > 0 && s.end > s.begin, op, ": search from ", s.begin, " to ", s.end, " by ", s.step);
   const Tensor x = wide(data.detach()), low = wide(least), high = wide(most);
   const double bins = static_cast<double>(known(cumsum, 0));
-  const Tensor part = cumsum.to(x.scalar_type()) / static_cast<double>(data.numel());
+  const Tensor part = cumsum.to(x.scalar_type()) / at::Scalar(data.sym_numel());
   const auto edge = [&](double at) { return part.lt(at).sum() / bins * (high - low) + low; };
   Tensor top = edge(s.high_part), bottom = edge(1 - s.low_part);
   if (s.offset) {

@@ -118,8 +118,12 @@ Pair chosen_rotated(const Tensor& boxes, const Tensor& scores, const RotatedChoi
     alive = alive.logical_and(above[i].logical_and(alive[i]).logical_and(place.gt(i)).logical_not());
   }
   Tensor index = order.index_select(0, alive.nonzero().squeeze(1));
-  if (choice.most >= 0) index = index.slice(0, 0, choice.most);
-  return {index.to(at::kInt), at::full({1}, index.size(0), index.options().dtype(at::kInt))};
+  Tensor chosen = alive.sum(0, /*keepdim=*/true).to(at::kInt);
+  if (choice.most >= 0) {
+    index = index.slice(0, 0, choice.most);
+    chosen = chosen.clamp_max(choice.most);
+  }
+  return {index.to(at::kInt), chosen};
 }
 
 }  // namespace npu::ops

@@ -1,0 +1,56 @@
+// The prolog of multi-head latent attention: tokens become queries, and keys and values in a latent space, which caches take. Compositions of
+// PyTorch's operators; arithmetic is fp32, rounded where the hardware's matrix unit rounds. Who uses it: rows of ops/npu.yaml.
+#pragma once
+
+#include <string_view>
+
+#include "csrc/ops/npu/compose.h"
+
+namespace npu::ops {
+
+struct MlaRows {
+  const at::Tensor &x, &sin, &cos;
+  const OptionalTensor &index, &ends;  // of the caches; of packed sequences
+};
+struct MlaWeights {
+  const at::Tensor &dq, &uq_qr, &uk, &dkv_kr, &gamma_cq, &gamma_ckv;
+};
+struct MlaCaches {
+  const at::Tensor &kv, &kr;  // written
+  std::string_view mode;
+};
+struct MlaScales {
+  const OptionalTensor &x, &dq, &uq_qr, &dkv_kr, &ckv, &ckr, &smooth;
+};
+struct MlaNumbers {
+  double eps_cq, eps_ckv;
+  double query = 1, key = 1;  // factors
+};
+struct MlaModes {
+  int64_t weights, cache, query, merged, scales_merged, tile;
+  bool norm;
+};
+
+// Modes from the operands' types: `whole`, where rows of int8 are taken, too.
+MlaModes mla_modes(const char* op, const MlaRows& rows, const MlaWeights& weights, const MlaScales& scales, bool whole);
+
+struct MlaQuery {
+  at::Tensor query, rope, scale, norm, norm_scale;  // the last three have no elements unless asked for
+};
+MlaQuery mla_prolog(const char* op, const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches,
+                    const MlaScales& scales, const MlaNumbers& numbers, const MlaModes& modes);
+
+// What operators return.
+using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using Five = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using Seven = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+Four mla_prolog_v1(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches, const MlaScales& scales,
+                   const MlaNumbers& numbers);
+Five mla_prolog_v2(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches, const MlaScales& scales,
+                   const MlaNumbers& numbers);
+Five mla_prolog_v3(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches, const MlaScales& scales,
+                   const MlaNumbers& numbers, const MlaModes& modes);
+Seven mla_prolog_of_copies(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches,
+                           const MlaScales& scales, const MlaNumbers& numbers, const MlaModes& modes);
+
+}  // namespace npu::ops
