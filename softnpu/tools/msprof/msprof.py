@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,10 @@ NEVER = (
     "sys-pid-profiling", "sys-pid-sampling-freq", "sys-cpu-profiling", "sys-cpu-freq", "dvpp-profiling", "dvpp-freq", "llc-profiling",
     "instr-profiling", "instr-profiling-freq", "host-sys", "host-sys-usage", "storage-limit", "task-memory", "sys-devices",
 )  # fmt: skip
+
+
+# The vendor's profiler looks for the exported files every 0.1 s, and gives up if this command ends before it has seen them.
+_SEEN = 0.3
 
 
 class Refused(Exception):
@@ -114,7 +119,9 @@ def main(arguments: list[str] | None = None) -> int:
             if getattr(given, name.replace("-", "_")) == "off":
                 print(f"[WARNING] msprof: --{name}=off is ignored: it is always recorded", file=sys.stderr)
         if given.export == "on":
-            return _each(given.output, export.db if given.type == "db" else export.text)
+            status = _each(given.output, export.db if given.type == "db" else export.text)
+            time.sleep(_SEEN)
+            return status
         if given.analyze == "on":
             return _each(given.output, export.analyze_db if given.type == "db" else export.analyze_text)
         command = shlex.split(given.application or "") + [c for c in given.command if c != "--"]
