@@ -153,7 +153,8 @@ SOFTNPU_EXPORT aclError aclprofSetConfig(aclprofConfigType configType, const cha
     need(config, "config");
     if (configType != ACL_PROF_SYS_HARDWARE_MEM_FREQ)
       fail(ACL_ERROR_FEATURE_UNSUPPORTED,
-           "type %d asks for figures of hardware that the software NPU has not: only ACL_PROF_SYS_HARDWARE_MEM_FREQ (3) works",
+           "type %d asks for figures of hardware that the software NPU has not: only ACL_PROF_SYS_HARDWARE_MEM_FREQ "
+           "(3) works",
            int(configType));
     int hz = 0;
     const char* last = config + strnlen(config, configLength);

@@ -176,10 +176,10 @@ void Recorder::describe_process() const {
     devices += (devices.empty() ? "" : ", ") + std::to_string(device);
   }
   auto truth = [](bool yes) { return yes ? "true" : "false"; };
-  write_text(path_ + "/host/info.json",
-             "{\"CPU\": [{\"Frequency\": \"\"}], \"process\": " + std::to_string(getpid()) + ", \"devices\": [" + devices +
-                 "], \"tasks\": " + truth(choice_.tasks) + ", \"calls\": " + truth(choice_.calls) +
-                 ", \"marks\": " + truth(choice_.marks) + "}\n");
+  write_text(path_ + "/host/info.json", "{\"CPU\": [{\"Frequency\": \"\"}], \"process\": " + std::to_string(getpid()) +
+                                            ", \"devices\": [" + devices + "], \"tasks\": " + truth(choice_.tasks) +
+                                            ", \"calls\": " + truth(choice_.calls) +
+                                            ", \"marks\": " + truth(choice_.marks) + "}\n");
 }
 
 bool Recorder::takes(int device) const noexcept {
@@ -253,8 +253,8 @@ void Recorder::called(const trace::Call& c) noexcept {
   std::lock_guard lock(mutex_);
   if (!choice_.calls || !ready()) return;
   try {
-    const file::Call record{c.correlation,    c.began, c.ended, text(c.name), uint32_t(c.kind), thread_id(),
-                            c.asynchronous};
+    const file::Call record{c.correlation,    c.began,     c.ended,       text(c.name),
+                            uint32_t(c.kind), thread_id(), c.asynchronous};
     put(file::kCall, &record, sizeof record);
   } catch (const std::exception&) {
     lost_ = true;
@@ -301,8 +301,8 @@ void Recorder::marked(const trace::Mark& m) noexcept {
   std::lock_guard lock(mutex_);
   if (!choice_.marks || !takes(m.device) || !ready()) return;
   try {
-    const file::Mark record{m.at,          m.id,     text(m.name), text(m.domain), uint32_t(m.point),
-                            m.on_stream,   m.device, m.stream,     m.thread,       0};
+    const file::Mark record{m.at,        m.id,     text(m.name), text(m.domain), uint32_t(m.point),
+                            m.on_stream, m.device, m.stream,     m.thread,       0};
     put(file::kMark, &record, sizeof record);
   } catch (const std::exception&) {
     lost_ = true;

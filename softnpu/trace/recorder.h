@@ -25,7 +25,7 @@
 namespace softnpu::prof {
 
 struct Choice {
-  std::string folder;        // in which PROF_* is made
+  std::string folder;          // in which PROF_* is made
   std::vector<int> devices{};  // empty: all
   bool tasks = true, calls = true, tensors = true, marks = true;
   int memory_hz = 0;  // how often to look at the devices' memory; 0: never

@@ -2,7 +2,8 @@
 
     python -m tests.conformance.profiled FOLDER LEVEL TYPES      with RANK, WORLD_SIZE and MASTER_* set: data-parallel
 
-TYPES: Text, Db or both with a comma. Prints RESULT and, as JSON, the names of the step's kernels as torch.profiler has them.
+TYPES: Text, Db or both with a comma. Prints RESULT and, as JSON, the names of the step's kernels as torch.profiler has
+them.
 Public names only: it runs with either torch_npu.
 """
 
@@ -14,9 +15,10 @@ import sys
 
 import torch
 import torch.distributed as dist
-import torch_npu
 from torch import nn
 from torch.nn import functional as F
+
+import torch_npu
 
 profiler = torch_npu.profiler
 STEPS = 2

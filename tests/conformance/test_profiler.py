@@ -94,7 +94,9 @@ def check_memory(output: Path) -> None:
 
 def check_database(output: Path, expected: list[str]) -> None:
     with closing(sqlite3.connect(output / "ascend_pytorch_profiler.db")) as db:
-        names = "SELECT value FROM COMPUTE_TASK_INFO i JOIN TASK t USING (globalTaskId) JOIN STRING_IDS s ON s.id = i.name"
+        names = (
+            "SELECT value FROM COMPUTE_TASK_INFO i JOIN TASK t USING (globalTaskId) JOIN STRING_IDS s ON s.id = i.name"
+        )
         assert [n for (n,) in db.execute(f"{names} ORDER BY t.startNs")] == expected * len(STEPS)
         # The framework's operators are tied to calls.
         tied = "SELECT count(*) FROM PYTORCH_API p JOIN CONNECTION_IDS c ON c.id = p.connectionId"
@@ -148,7 +150,9 @@ def test_two_ranks_have_their_collectives(vendor, queue, tmp_path):
             assert [r["Name"] for r in rows if r["Step Id"] == step and r["Name"].startswith("aclnn")] == [
                 name for name in expected if name.startswith("aclnn")
             ]
-        collectives = {s: [r for r in rows if r["Step Id"] == s and r["Accelerator Core"] == "COMMUNICATION"] for s in STEPS}
+        collectives = {
+            s: [r for r in rows if r["Step Id"] == s and r["Accelerator Core"] == "COMMUNICATION"] for s in STEPS
+        }
         steps = json.loads((output / "communication.json").read_text(encoding="utf-8"))
         for step, tasks in collectives.items():
             assert any(t["Type"] == "hcom_allReduce_" for t in tasks)

@@ -165,7 +165,7 @@ def test_the_feature_list_is_laid_out_as_clients_read_it(acl: Acl):
 def test_libmsprofiler_has_the_same_functions(acl: Acl):
     folder = Path(torch_npu.__path__[0]) / "softnpu" / "lib64"
     addresses = {
-        C.cast(getattr(C.CDLL(str(folder / name)), "aclprofStart"), C.c_void_p).value
+        C.cast(C.CDLL(str(folder / name)).aclprofStart, C.c_void_p).value
         for name in ("libascendcl.so", "libmsprofiler.so")
     }
     assert len(addresses) == 1

@@ -1,4 +1,4 @@
-"""msprof: what it makes of a program's records is what torch_npu.profiler makes of the same program at the same time."""
+"""msprof: what it makes of a program's records is what torch_npu.profiler makes of the program at the same time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_op_summary_has_the_kernels_of_torch_npu_profiler(folders: tuple[Path, P
     headings = {"Op Name": "Name", "OP Type": "Type", "Task Type": "Accelerator Core"}
     same = [*headings, "Device_id", "Task ID", "Stream ID", "Input Shapes", "Input Data Types", "Input Formats",
             "Output Shapes", "Output Data Types", "Output Formats", "Block Num"]  # fmt: skip
-    last = mine[-len(theirs):]  # torch_npu.profiler began later
+    last = mine[-len(theirs) :]  # torch_npu.profiler began later
     assert [[r[h] for h in same] for r in last] == [[r[headings.get(h, h)] for h in same] for r in theirs]
     for a, b in zip(last, theirs, strict=True):
         assert float(a["Task Start Time(us)"]) == pytest.approx(float(b["Start Time(us)"]), abs=100)
@@ -59,7 +59,7 @@ def test_copies_and_calls_are_those_of_torch_npu_profiler(folders: tuple[Path, P
     profile, output = folders
     mine, theirs = table(exported(profile, "task_time")), table(output / "task_time.csv")
     same = ("Device_id", "kernel_name", "kernel_type", "stream_id")
-    last = mine[-len(theirs):]
+    last = mine[-len(theirs) :]
     assert [[r[h] for h in same] for r in last] == [[r[h] for h in same] for r in theirs]
     assert "Memcpy DtoH" in [r["kernel_name"] for r in theirs]
     counted = {r["API Name"]: int(r["Count"]) for r in table(output / "api_statistic.csv")}
@@ -172,7 +172,10 @@ def test_what_is_refused_is_named(arguments: tuple[str, ...], words: str):
 def test_figures_of_hardware_are_warned_about(folders: tuple[Path, Path]):
     done = msprof.run("--export=on", f"--output={folders[0]}", "--ai-core=on", "--ascendcl=on", "--aicpu=off")
     assert done.returncode == 0
-    assert done.stderr == "[WARNING] msprof: --ai-core is ignored: it asks for figures of hardware, of which there is none\n"
+    assert (
+        done.stderr
+        == "[WARNING] msprof: --ai-core is ignored: it asks for figures of hardware, of which there is none\n"
+    )
 
 
 def test_a_folder_without_records_is_named(tmp_path: Path):

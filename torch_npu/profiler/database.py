@@ -154,8 +154,9 @@ class _Cann:
 
     def _tasks(self) -> Iterator[list[Any]]:
         for t in self._work:
-            yield [t["start"], t["end"], t["device"], t["correlation"], self._number[id(t)], self._process,
-                   self.text(events.core_of(t)), _NO_NUMBER, t["stream"], t["args"].get("task"), _NO_NUMBER]  # fmt: skip
+            core = self.text(events.core_of(t))
+            yield [t["start"], t["end"], t["device"], t["correlation"], self._number[id(t)], self._process, core,
+                   _NO_NUMBER, t["stream"], t["args"].get("task"), _NO_NUMBER]  # fmt: skip
 
     def _computing(self) -> Iterator[list[Any]]:
         text = self.text

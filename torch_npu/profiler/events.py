@@ -2,8 +2,8 @@
 
 Rows are dictionaries of numbers and strings, so that they can be kept in a file and looked at later (results.py).
 Times are nanoseconds since 1970. No torch here, nor in the files that make tables of rows: the software NPU's command
-`msprof` (softnpu/tools/msprof) makes the same of its own records. What it is not: where rows come from (collect.py), the
-vendor's files (tables.py, timeline.py).
+`msprof` (softnpu/tools/msprof) makes the same of its own records. What it is not: where rows come from (collect.py),
+the vendor's files (tables.py, timeline.py).
 """
 
 from __future__ import annotations

@@ -101,8 +101,10 @@ def kernel_details(rows: Rows, few: bool) -> Table:
                NONE, NONE, NONE, *described, NONE]  # fmt: skip
 
 
-_OF_SUMMARY = {"Name": "Op Name", "Type": "OP Type", "Accelerator Core": "Task Type", "Start Time(us)":
-               "Task Start Time(us)", "Duration(us)": "Task Duration(us)", "Wait Time(us)": "Task Wait Time(us)"}  # fmt: skip
+_OF_SUMMARY = {
+    "Name": "Op Name", "Type": "OP Type", "Accelerator Core": "Task Type", "Start Time(us)": "Task Start Time(us)",
+    "Duration(us)": "Task Duration(us)", "Wait Time(us)": "Task Wait Time(us)",
+}  # fmt: skip
 
 
 def op_summary(rows: Rows) -> Table:

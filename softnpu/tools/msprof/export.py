@@ -1,6 +1,7 @@
 """What msprof makes of a PROF_* folder, under the names by which the vendor's profiler looks for it:
 
-mindstudio_profiler_output/msprof_<time>.json, op_summary, op_statistic, api_statistic, task_time, npu_mem, npu_module_mem
+mindstudio_profiler_output/msprof_<time>.json, op_summary, op_statistic, api_statistic, task_time, npu_mem,
+    npu_module_mem
 msprof_<time>.db
 analyze/communication.json, communication_matrix.json, communication_analyzer.db
 """
@@ -25,7 +26,7 @@ def _stamp() -> str:
 
 
 def text(profile: Profile) -> Path:
-    """The timeline and the tables. The timeline is there before the first table: the vendor's profiler waits for one."""
+    """The timeline and the tables, all at once: the vendor's profiler reads the one when it sees one of the others."""
     rows, output, stamp = profile.rows, profile.folder / OUTPUT, _stamp()
     making = profile.folder / f"{OUTPUT}.{os.getpid()}"
     shutil.rmtree(making, ignore_errors=True)

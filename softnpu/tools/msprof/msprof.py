@@ -1,8 +1,9 @@
-"""The command msprof: profiles a program on the software NPU, and makes tables, a timeline and databases of what was recorded."""
+"""The command msprof: profiles a program on the software NPU, and makes tables, a timeline and databases of it."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import shutil
@@ -17,27 +18,28 @@ from . import export
 from .recorded import Damaged, Profile, profiles
 
 HELP = """\
-msprof [--output=FOLDER] [--type=text|db] command arguments...     profiles the command, then exports
-msprof --export=on --output=FOLDER [--type=text|db]                tables and a timeline, or a database, of PROF_* folders
-msprof --analyze=on --output=FOLDER [--type=text|db]               communication: times, bytes, links
+msprof [--output=FOLDER] [--type=text|db] command arguments...   profiles the command, then exports
+msprof --export=on --output=FOLDER [--type=text|db]              tables and a timeline, or a database, of PROF_*
+msprof --analyze=on --output=FOLDER [--type=text|db]             communication: times, bytes, links
 
 --output        of a command: where PROF_* is made, by default here. Else: a PROF_* folder, or one that has some.
 --type          text (the default): csv and json; db: SQLite.
 --application   "command arguments...": the same as to write it behind the options.
 --ascendcl, --task-time, --hccl, --msproftx, --runtime-api, --model-execution   on: always recorded.
-Off, and what asks for figures of hardware (--ai-core, --aic-metrics, --aicpu, --l2, --sys-*, ...): ignored with a warning.
+Off, and what asks for figures of hardware (--ai-core, --aic-metrics, --aicpu, --l2, --sys-*, ...): ignored with a
+warning.
 """
 ALWAYS = ("ascendcl", "task-time", "hccl", "msproftx", "runtime-api", "model-execution", "ge-api")
 # What CANN's msprof has besides, of hardware: said to be ignored.
 NEVER = (
-    "ai-core", "aic-mode", "aic-freq", "aic-metrics", "aicpu", "l2", "sys-hardware-mem", "sys-hardware-mem-freq", "sys-io-profiling",
-    "sys-io-sampling-freq", "sys-interconnection-profiling", "sys-interconnection-freq", "sys-profiling", "sys-sampling-freq",
-    "sys-pid-profiling", "sys-pid-sampling-freq", "sys-cpu-profiling", "sys-cpu-freq", "dvpp-profiling", "dvpp-freq", "llc-profiling",
-    "instr-profiling", "instr-profiling-freq", "host-sys", "host-sys-usage", "storage-limit", "task-memory", "sys-devices",
+    "ai-core", "aic-mode", "aic-freq", "aic-metrics", "aicpu", "l2", "sys-hardware-mem", "sys-hardware-mem-freq",
+    "sys-io-profiling", "sys-io-sampling-freq", "sys-interconnection-profiling", "sys-interconnection-freq",
+    "sys-profiling", "sys-sampling-freq", "sys-pid-profiling", "sys-pid-sampling-freq", "sys-cpu-profiling",
+    "sys-cpu-freq", "sys-devices", "dvpp-profiling", "dvpp-freq", "llc-profiling", "instr-profiling",
+    "instr-profiling-freq", "host-sys", "host-sys-usage", "storage-limit", "task-memory",
 )  # fmt: skip
-
-
-# The vendor's profiler looks for the exported files every 0.1 s, and gives up if this command ends before it has seen them.
+# The vendor's profiler looks for the exported files every 0.1 s, and gives up if this command ends before it has seen
+# them.
 _SEEN = 0.3
 
 
@@ -87,7 +89,11 @@ def _run(command: list[str], output: str | None, kind: str) -> int:
     if shutil.which(command[0]) is None:
         raise Refused(f"{command[0]}: not found")
     # The second is CANN's own: by it the vendor's profiler knows that it must not profile as well.
-    environment = {**os.environ, "ANYCEND_MSPROF": str(folder), "PROFILER_SAMPLECONFIG": '{"result_dir": "%s"}' % folder}
+    environment = {
+        **os.environ,
+        "ANYCEND_MSPROF": str(folder),
+        "PROFILER_SAMPLECONFIG": json.dumps({"result_dir": str(folder)}),
+    }
     program = subprocess.Popen(command, env=environment)
     # A terminal interrupts both; a plain end is passed on. Either way the program's records are exported.
     kept = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
@@ -102,7 +108,10 @@ def _run(command: list[str], output: str | None, kind: str) -> int:
         if analyzed := (export.analyze_db if kind == "db" else export.analyze_text)(profile):
             print(f"[INFO] {analyzed}")
     if not made:
-        print("[WARNING] msprof: the command put nothing on a software NPU: is it run with this one's libraries?", file=sys.stderr)
+        print(
+            "[WARNING] msprof: the command put nothing on a software NPU: is it run with this one's libraries?",
+            file=sys.stderr,
+        )
     return 128 - status if status < 0 else status or (0 if made else 1)
 
 
@@ -114,7 +123,10 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         for name in NEVER:
             if getattr(given, name.replace("-", "_")) not in (None, "off"):
-                print(f"[WARNING] msprof: --{name} is ignored: it asks for figures of hardware, of which there is none", file=sys.stderr)
+                print(
+                    f"[WARNING] msprof: --{name} is ignored: it asks for figures of hardware, of which there is none",
+                    file=sys.stderr,
+                )
         for name in ALWAYS:
             if getattr(given, name.replace("-", "_")) == "off":
                 print(f"[WARNING] msprof: --{name}=off is ignored: it is always recorded", file=sys.stderr)

@@ -1,5 +1,5 @@
-"""Reads PROF_*: records that softnpu/trace wrote (its record_file.h has their form) as the rows that the vendor's files are
-made of (torch_npu/profiler/events.py). Here is only what stands in the records.
+"""Reads PROF_*: records that softnpu/trace wrote (its record_file.h has their form) as the rows that the vendor's files
+are made of (torch_npu/profiler/events.py). Here is only what stands in the records.
 """
 
 from __future__ import annotations
@@ -54,8 +54,10 @@ class Profile:
                 marks.append(fields)
             elif kind == _MEMORY:
                 at, size, device, _ = fields
-                self.rows["memory"].append({"start": at, "end": at, "bytes": 0, "address": 0, "allocated": size,
-                                            "reserved": size, "on": "npu", "device": device, "operator": ""})  # fmt: skip
+                self.rows["memory"].append({
+                    "start": at, "end": at, "bytes": 0, "address": 0, "allocated": size, "reserved": size, "on": "npu",
+                    "device": device, "operator": "",
+                })  # fmt: skip
             elif kind == _CLOCK:
                 self._clocks.append(fields)
         self._ranges(marks)

@@ -108,9 +108,7 @@ struct Kernel {
   }
 };
 
-void launch(TestStream& s, Cost cost) {
-  s->submit(Work({Kernel::run, nullptr, nullptr, "aclnnAdd", cost}));
-}
+void launch(TestStream& s, Cost cost) { s->submit(Work({Kernel::run, nullptr, nullptr, "aclnnAdd", cost})); }
 
 int refused(const prof::Choice& choice) {
   try {
