@@ -170,6 +170,19 @@ def test_two_ranks_have_their_collectives(vendor, queue, tmp_path):
             assert db.execute("SELECT count(*) FROM CommAnalyzerBandwidth").fetchone()[0] > 0
 
 
+def test_other_exports_and_a_profile_that_is_analysed_later(vendor, tmp_path):
+    # Where the wheel keeps what it exports a single file of; else a folder in the current one.
+    done = client.run(vendor, "-m", "tests.conformance.exported", str(tmp_path), ASCEND_WORK_PATH=str(tmp_path / "work"))
+    assert done.returncode == 0 and "[ERROR]" not in done.stdout + done.stderr, (done.stdout + done.stderr)[-3000:]
+    trace = json.loads((tmp_path / "chrome.json").read_text(encoding="utf-8"))
+    kernels = [e["name"] for e in trace if e["ph"] == "X" and e.get("args", {}).get("Task Type") == "AI_CORE"]
+    assert kernels == ["aclnnMatmul", "aclnnAdds"]
+    assert len([e for e in trace if e["ph"] == "X" and e["name"] == "work"]) == 2  # of the host and of the stream
+    assert "exported.py" in (tmp_path / "stacks.log").read_text(encoding="utf-8")
+    (output,) = outputs(tmp_path / "later")
+    assert [r["Name"] for r in table(output, "kernel_details.csv")] == ["aclnnMatmul"]
+
+
 def test_msprof_profiles_a_program(vendor, tmp_path):
     command = [f"--output={tmp_path}", str(vendor), "-m", "tests.conformance.programs", "mlp_sgd"]
     done = client.run(Path("msprof"), *command, timeout=300)
