@@ -172,7 +172,7 @@ def test_two_ranks_have_their_collectives(vendor, queue, tmp_path):
 
 def test_other_exports_and_a_profile_that_is_analysed_later(vendor, tmp_path):
     # Where the wheel keeps what it exports a single file of; else a folder in the current one.
-    done = client.run(vendor, "-m", "tests.conformance.exported", str(tmp_path), ASCEND_WORK_PATH=str(tmp_path / "work"))
+    done = client.run(vendor, "-m", "tests.conformance.exported", str(tmp_path), ASCEND_WORK_PATH=str(tmp_path / "w"))
     assert done.returncode == 0 and "[ERROR]" not in done.stdout + done.stderr, (done.stdout + done.stderr)[-3000:]
     trace = json.loads((tmp_path / "chrome.json").read_text(encoding="utf-8"))
     kernels = [e["name"] for e in trace if e["ph"] == "X" and e.get("args", {}).get("Task Type") == "AI_CORE"]
