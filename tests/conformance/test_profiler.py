@@ -6,6 +6,8 @@ from __future__ import annotations
 import csv
 import json
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -119,6 +121,23 @@ def test_text_and_databases_have_the_kernels_that_ran(vendor, queue, tmp_path):
     check_timeline(output, expected)
     check_memory(output)
     check_database(output, expected)
+
+
+# Where the two plugins call different functions for the same: what ours calls a fill, the wheel calls a one.
+SAME = {"One": "FillScalar"}
+
+
+def test_the_kernels_are_those_of_our_plugin_and_its_profiler(vendor, tmp_path):
+    theirs, _ = profiled(vendor, tmp_path / "theirs", "Level1", "Text", "1")
+    command = [sys.executable, "-m", "tests.conformance.profiled", str(tmp_path / "ours"), "Level1", "Text"]
+    done = subprocess.run(command, cwd=client.ROOT, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (ours,) = outputs(tmp_path / "ours")
+    types = [
+        [(r["Step Id"], SAME.get(r["Type"], r["Type"]), r["Accelerator Core"]) for r in table(o, "kernel_details.csv")]
+        for o in (ours, theirs)
+    ]
+    assert types[0] == types[1]
 
 
 @pytest.mark.timeout(600)
