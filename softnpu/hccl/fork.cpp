@@ -29,6 +29,7 @@ void guard_forks() {
                                          [] {
                                            in_child.store(true, std::memory_order_relaxed);
                                            for (const int fd : descriptors().all) close(fd);
+                                           descriptors().all.clear();  // a child of the child has other files there
                                            descriptors().mutex.unlock();
                                          });
   (void)once;

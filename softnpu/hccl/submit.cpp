@@ -90,6 +90,8 @@ void describe(const void* state, trace::Description& what) {
   const Work& work = *static_cast<const Work*>(state);
   what.kind = trace::Kind::kCollective;
   what.group = trace::interned(work.communicator->options().name.c_str());
+  what.rank = int(work.communicator->rank());
+  what.ranks = int(work.communicator->size());
   what.detail = HCCL_DATA_TYPE_INT8;
   if (const Call* call = std::get_if<Call>(&work.what)) {
     what.detail = call->type;

@@ -17,6 +17,7 @@ export ASCEND_AICPU_PATH="${_anycend_root}"
 export ASCEND_OPP_PATH="${_anycend_root}/opp"
 export TOOLCHAIN_HOME="${_anycend_root}/toolkit"
 _anycend_prepend LD_LIBRARY_PATH "${_anycend_root}/lib64"
+_anycend_prepend PATH "${_anycend_root}/tools/profiler/bin"
 _anycend_prepend PATH "${_anycend_root}/bin"
 _anycend_prepend CMAKE_PREFIX_PATH "${_anycend_root}/lib64/cmake"
 

@@ -10,7 +10,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "softnpu/runtime/arena.h"
 #include "softnpu/runtime/context.h"
+#include "softnpu/runtime/device.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/stream.h"
 
@@ -107,6 +109,15 @@ int64_t now() noexcept {
   timespec t;
   clock_gettime(CLOCK_REALTIME, &t);
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+}
+
+uint64_t memory_of(int device) noexcept {
+  try {
+    const Arena* arena = Device::get(device).arena_or_null();
+    return arena ? arena->used() : 0;
+  } catch (const Error&) {  // there is no such device
+    return 0;
+  }
 }
 
 const char* interned(const char* text) noexcept {

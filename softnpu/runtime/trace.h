@@ -37,6 +37,7 @@ struct Description {
   uint64_t count = 0;           // collectives: elements
   int detail = 0;               // an aclrtMemcpyKind, the byte of a fill, an HcclDataType
   const char* group = nullptr;  // a collective's communicator: interned
+  int rank = -1, ranks = 0;     // this process's number in it, and how many it has
   Tensors in, out;              // of kernels
 };
 
@@ -88,6 +89,8 @@ SOFTNPU_API void ignore(const Listener* listener) noexcept;
 SOFTNPU_API bool alive() noexcept;
 // The time of records.
 SOFTNPU_API int64_t now() noexcept;
+// Bytes of the device that this process has; 0 for one that it has not used.
+SOFTNPU_API uint64_t memory_of(int device) noexcept;
 // The same text is the same pointer, which lives as long as the process. "" when memory is short.
 SOFTNPU_API const char* interned(const char* text) noexcept;
 

@@ -39,14 +39,13 @@ def test_attached_libraries_need_no_setting(vendor):
         subprocess.run([*command, "detach", "--site-packages", site], check=True, cwd="/")
 
 
-def ranks(vendor, program: str, **variables: str) -> list[str]:
+def ranks(vendor, program: str, *arguments: str, **variables: str) -> list[str]:
     """What each of two ranks says behind RESULT."""
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **variables}
 
     def rank(n: int) -> subprocess.CompletedProcess:
-        return client.run(
-            vendor, "-m", f"tests.conformance.{program}", timeout=200, **shared, RANK=str(n), OMP_NUM_THREADS="1"
-        )
+        command = ("-m", f"tests.conformance.{program}", *arguments)
+        return client.run(vendor, *command, timeout=200, **shared, RANK=str(n), OMP_NUM_THREADS="1")
 
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(rank, range(2)))
@@ -54,7 +53,7 @@ def ranks(vendor, program: str, **variables: str) -> list[str]:
     for one in done:
         assert one.returncode == 0, one.stderr[-3000:]
         (line,) = [line for line in one.stdout.splitlines() if line.startswith("RESULT")]
-        said.append(line.split()[1])
+        said.append(line.split(maxsplit=1)[1])
     return said
 
 

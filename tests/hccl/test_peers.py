@@ -177,3 +177,8 @@ def test_a_child_forked_before_the_first_use_may_use_the_library(libraries):
 def test_a_forked_child_is_refused(fresh):
     code, text = fresh(1).connect().run(programs.call_in_forked_child)[0]
     assert code == "UNAVAIL" and "forked" in text
+
+
+def test_a_child_of_a_forked_child_keeps_its_files(fresh):
+    """The descriptors that a child closes had numbers, which its own files then have."""
+    assert fresh(2).connect().run(programs.files_in_a_childs_child) == [64, 64]

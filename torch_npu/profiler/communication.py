@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from torch_npu.profiler import events
-from torch_npu.profiler.events import Row
+from . import events
+from .events import Row
 
 _BYTES = {"Int8": 1, "Byte": 1, "Short": 2, "UInt16": 2, "Half": 2, "BFloat16": 2, "Int": 4, "UInt32": 4, "Float": 4,
           "Long": 8, "UInt64": 8, "Double": 8}  # fmt: skip
@@ -130,12 +130,27 @@ class Groups:
         return len(self._ranks.get(group, []))
 
 
+def described(rows: dict[str, list[Row]], groups: Groups) -> Iterator[tuple[str, str, str, Any]]:
+    """(step, side, name@communicator, its times and bandwidths) of each collective and message."""
+    for step, side, name, task in operations(rows):
+        yield step, side, name, _described(task, groups.transport(name.split("@")[1]))
+
+
+def linked(rows: dict[str, list[Row]], groups: Groups) -> Iterator[tuple[str, str, str, str, Row, Any]]:
+    """(step, side, name@communicator, link, task, what the link moved) of each collective and its links."""
+    for step, side, name, task in operations(rows):
+        group = name.split("@")[1]
+        of_definition = _LINK_BYTES.get(events.type_of(task))
+        for link, transport in groups.links(group) if of_definition else ():
+            moved = _moved(of_definition(payload(task), groups.size(group)), (task["end"] - task["start"]) / 10**6)
+            yield step, side, name, link, task, {"Transport Type": transport, **moved}
+
+
 def times(rows: dict[str, list[Row]], groups: Groups) -> dict[str, Any]:
     """communication.json; {} without communication."""
     out: dict[str, Any] = {}
-    for step, side, name, task in operations(rows):
-        sides = out.setdefault(step, {"p2p": {}, "collective": {}})
-        sides[side][name] = _described(task, groups.transport(name.split("@")[1]))
+    for step, side, name, one in described(rows, groups):
+        out.setdefault(step, {"p2p": {}, "collective": {}})[side][name] = one
     for sides in out.values():
         for named in filter(None, sides.values()):
             named["Total Op Info"] = _total(list(named.values()))
@@ -145,13 +160,10 @@ def times(rows: dict[str, list[Row]], groups: Groups) -> dict[str, Any]:
 def matrix(rows: dict[str, list[Row]], groups: Groups) -> dict[str, Any]:
     """communication_matrix.json: by kind of collective and link its best, middle and worst bandwidths and its total."""
     found: dict[tuple[str, str, str], dict[str, list]] = defaultdict(lambda: defaultdict(list))
-    for step, side, name, task in operations(rows):
-        kind, group = events.type_of(task), name.split("@")[1]
-        of_definition = _LINK_BYTES.get(kind)
-        for link, transport in groups.links(group) if of_definition else ():
-            moved = _moved(of_definition(payload(task), groups.size(group)), (task["end"] - task["start"]) / 10**6)
-            entry = {"Transport Type": transport, **moved, "Op Name": name.split("@")[0]}
-            found[step, side, f"{kind.removeprefix('hcom_').rstrip('_').lower()}@{group}"][link].append(entry)
+    for step, side, name, link, task, entry in linked(rows, groups):
+        kind, (name, group) = events.type_of(task), name.split("@")
+        key = f"{kind.removeprefix('hcom_').rstrip('_').lower()}@{group}"
+        found[step, side, key][link].append(entry | {"Op Name": name})
     out: dict[str, Any] = {}
     for (step, side, key), links in found.items():
         kind, group = key.split("@")

@@ -15,14 +15,14 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from torch_npu.profiler import communication, events, tables
-from torch_npu.profiler.events import Row
+from . import communication, events, tables
+from .events import Row
 
 Rows = dict[str, list[Row]]
 _NO_NUMBER = 4294967295  # the vendor's, of models and contexts that there are not
 # Kinds of calls (CANN_API.type) and of a program's own rows (PYTORCH_API.type).
-_ACL, _HCCL, _OP, _TRACE = 20000, 5500, 50001, 50003
-_KINDS = {5000: "runtime", _HCCL: "communication", 10000: "node", 15000: "model", _ACL: "acl", _OP: "op",
+_ACL, _HCCL, _NODE, _OP, _TRACE = 20000, 5500, 10000, 50001, 50003
+_KINDS = {5000: "runtime", _HCCL: "communication", _NODE: "node", 15000: "model", _ACL: "acl", _OP: "op",
           50002: "queue", _TRACE: "trace", 50004: "mstx"}  # fmt: skip
 _HCCL_TYPES = (
     "Int8",
@@ -83,6 +83,10 @@ _ALWAYS = {
     "STEP_TIME",
     "StepTraceTime",
 }
+_OF_FRAMEWORK = {
+    "PYTORCH_API", "CONNECTION_IDS", "PYTORCH_CALLCHAINS", "MEMORY_RECORD", "OP_MEMORY", "STEP_TIME", "META_DATA",
+    "RANK_DEVICE_MAP",
+}  # fmt: skip
 _TYPES = {"": "INTEGER", "t": "TEXT", "n": "NUMERIC"}
 
 
@@ -114,18 +118,88 @@ class _Strings:
         return self.ids.setdefault(str(text), len(self.ids))
 
 
+class _Cann:
+    """The tables of what CANN sees, without what the framework adds: they have the same numbers for strings."""
+
+    def __init__(self, rows: Rows, process: int) -> None:
+        self.text, self._rows, self._process = _Strings(), rows, process
+        self._work = events.work_of(rows)
+        self._number = {id(t): n for n, t in enumerate(self._work)}
+
+    def thread(self, row: Row) -> int:
+        return self._process << 32 | row["thread"]
+
+    def content(self) -> dict[str, Collection[Iterable[Any]]]:
+        return {
+            "ENUM_API_TYPE": [(n, name) for n, name in _KINDS.items() if n < _OP], "CANN_API": list(self._calls()),
+            "TASK": list(self._tasks()), "COMPUTE_TASK_INFO": list(self._computing()),
+            "COMMUNICATION_OP": list(self._communicating()), "MSTX_EVENTS": list(self._ranges()),
+            "HOST_INFO": [(str(uuid.getnode()), socket.gethostname())],
+        }  # fmt: skip
+
+    def launches(self) -> Iterator[list[Any]]:
+        """Calls that put a kernel or collective on a stream, once more as CANN's layer of nodes has them."""
+        launched = {t["correlation"] for t in self._work if t["kind"] == "kernel"}
+        for c in self._rows["calls"]:
+            if c["correlation"] in launched:
+                yield [c["start"], c["end"], _NODE, self.thread(c), c["correlation"], self.text("launch")]
+
+    def devices(self) -> list[int]:
+        return sorted({t["device"] for t in self._work})
+
+    def _calls(self) -> Iterator[list[Any]]:
+        for c in self._rows["calls"]:
+            kind = _HCCL if c["name"].startswith("Hccl") else _ACL
+            yield [c["start"], c["end"], kind, self.thread(c), c["correlation"], self.text(c["name"])]
+
+    def _tasks(self) -> Iterator[list[Any]]:
+        for t in self._work:
+            core = self.text(events.core_of(t))
+            yield [t["start"], t["end"], t["device"], t["correlation"], self._number[id(t)], self._process, core,
+                   _NO_NUMBER, t["stream"], t["args"].get("task"), _NO_NUMBER]  # fmt: skip
+
+    def _computing(self) -> Iterator[list[Any]]:
+        text = self.text
+        for t in filter(events.is_computing, self._work):
+            told = [text(t["args"].get(f"{side} {what}", tables.NONE))
+                    for side in ("input", "output") for what in ("formats", "types", "shapes")]  # fmt: skip
+            nothing = text(tables.NONE)
+            yield [text(t["name"]), self._number[id(t)], None, None, text(events.core_of(t)), text(events.type_of(t)),
+                   *told, nothing, nothing, nothing]  # fmt: skip
+
+    def _communicating(self) -> Iterator[list[Any]]:
+        text = self.text
+        for n, (_, _, name, t) in enumerate(communication.operations(self._rows)):
+            name, group = name.split("@")
+            dtype = t["args"].get("dtype")
+            yield [text(name), t["start"], t["end"], t["correlation"], text(group), n, None, None,
+                   _HCCL_TYPES.index(dtype) if dtype in _HCCL_TYPES else None, text(tables.NONE),
+                   t["args"].get("count"), text(events.type_of(t)), t["device"]]  # fmt: skip
+
+    def _ranges(self) -> Iterator[list[Any]]:
+        for n, r in enumerate(self._rows["ranges"]):
+            point = r["start"] == r["end"]
+            yield [r["start"], r["end"], 0 if point else 2, n, None, self.text(r["name"]), self.thread(r),
+                   self.thread(r), self.text(r["domain"]), None]  # fmt: skip
+
+
+def write_cann(path: Path, rows: Rows, process: int) -> None:
+    """The database that msprof exports, of which the vendor's profiler makes ascend_pytorch_profiler.db."""
+    cann = _Cann(rows, process)
+    content = cann.content()
+    content["CANN_API"] = [*content["CANN_API"], *cann.launches()]
+    content["STRING_IDS"] = [(n, said) for said, n in cann.text.ids.items()]
+    _save(path, {t: c for t, c in _PROFILE.items() if t not in _OF_FRAMEWORK}, content)
+
+
 def write(path: Path, rows: Rows, info: dict[str, Any], metadata: dict[str, Any]) -> None:
     """The database of the profile. `info` and `metadata`: profiler_info.json and profiler_metadata.json."""
-    text, process = _Strings(), info["process_id"]
-    work = events.work_of(rows)
-    number = {id(t): n for n, t in enumerate(work)}
+    cann = _Cann(rows, info["process_id"])
+    text, thread = cann.text, cann.thread
     calls_of: dict[int, list[int]] = {}
     for c in rows["calls"]:
         calls_of.setdefault(c["operator"], []).append(c["correlation"])
     stacks: dict[str, int] = {}
-
-    def thread(row: Row) -> int:
-        return process << 32 | row["thread"]
 
     def operators() -> Iterator[list[Any]]:
         for o in rows["operators"]:
@@ -139,39 +213,6 @@ def write(path: Path, rows: Rows, info: dict[str, Any], metadata: dict[str, Any]
         for p in rows["python"]:
             yield [p["start"], p["end"], thread(p), None, text(p["name"]), *[None] * 5, _TRACE]
 
-    def calls() -> Iterator[list[Any]]:
-        for c in rows["calls"]:
-            kind = _HCCL if c["name"].startswith("Hccl") else _ACL
-            yield [c["start"], c["end"], kind, thread(c), c["correlation"], text(c["name"])]
-
-    def tasks() -> Iterator[list[Any]]:
-        for t in work:
-            yield [t["start"], t["end"], t["device"], t["correlation"], number[id(t)], process, text(events.core_of(t)),
-                   _NO_NUMBER, t["stream"], t["args"].get("task"), _NO_NUMBER]  # fmt: skip
-
-    def computing() -> Iterator[list[Any]]:
-        for t in filter(events.is_computing, work):
-            told = [text(t["args"].get(f"{side} {what}", tables.NONE))
-                    for side in ("input", "output") for what in ("formats", "types", "shapes")]  # fmt: skip
-            nothing = text(tables.NONE)
-            yield [text(t["name"]), number[id(t)], None, None, text(events.core_of(t)), text(events.type_of(t)), *told,
-                   nothing, nothing, nothing]  # fmt: skip
-
-    def communicating() -> Iterator[list[Any]]:
-        for n, (_, _, name, t) in enumerate(communication.operations(rows)):
-            name, group = name.split("@")
-            dtype = t["args"].get("dtype")
-            yield [text(name), t["start"], t["end"], t["correlation"], text(group), n, None, None,
-                   _HCCL_TYPES.index(dtype) if dtype in _HCCL_TYPES else None, text(tables.NONE),
-                    t["args"].get("count"),
-                   text(events.type_of(t)), t["device"]]  # fmt: skip
-
-    def ranges() -> Iterator[list[Any]]:
-        for n, r in enumerate(rows["ranges"]):
-            point = r["start"] == r["end"]
-            yield [r["start"], r["end"], 0 if point else 2, n, None, text(r["name"]), thread(r), thread(r),
-                   text(r["domain"]), None]  # fmt: skip
-
     def memory() -> Iterator[list[Any]]:
         for m in tables.of_device(rows):
             yield [text("PTA"), m["start"], m["allocated"], m["reserved"], None, None, m["device"]]
@@ -184,15 +225,11 @@ def write(path: Path, rows: Rows, info: dict[str, Any], metadata: dict[str, Any]
                    m["reserved"], None, free and free["allocated"], free and free["reserved"], None, None,
                    m["device"]]  # fmt: skip
 
-    content = {
-        "ENUM_API_TYPE": _KINDS.items(), "PYTORCH_API": list(operators()), "CANN_API": list(calls()),
-        "TASK": list(tasks()),
+    content = cann.content() | {
+        "ENUM_API_TYPE": _KINDS.items(), "PYTORCH_API": list(operators()),
         "CONNECTION_IDS": [(operator, call) for operator, those in calls_of.items() for call in those],
-        "COMPUTE_TASK_INFO": list(computing()), "COMMUNICATION_OP": list(communicating()),
-        "MSTX_EVENTS": list(ranges()),
         "MEMORY_RECORD": list(memory()), "OP_MEMORY": list(operator_memory()), "STEP_TIME": events.steps(rows),
-        "RANK_DEVICE_MAP": [(info["rank_id"], device) for device in sorted({t["device"] for t in work})],
-        "HOST_INFO": [(str(uuid.getnode()), socket.gethostname())],
+        "RANK_DEVICE_MAP": [(info["rank_id"], device) for device in cann.devices()],
         "META_DATA": [(name, json.dumps(value)) for name, value in metadata.items()],
     }  # fmt: skip
     content["PYTORCH_CALLCHAINS"] = [(n, text(stack), 0) for stack, n in stacks.items()]
@@ -202,29 +239,43 @@ def write(path: Path, rows: Rows, info: dict[str, Any], metadata: dict[str, Any]
 
 def write_analysis(path: Path, rows: Rows, groups: communication.Groups) -> None:
     """analysis.db: the columns of communication.json, communication_matrix.json and step_trace_time.csv as tables."""
-    times, bands, links = [], [], []
-    for step, sides in communication.times(rows, groups).items():
-        for side, named in sides.items():
-            for name, group, one in _named(named):
-                t = one["Communication Time Info"]
-                columns = ("Start Timestamp(us)", "Elapse Time(ms)", "Transit Time(ms)", "Wait Time(ms)",
-                           "Synchronization Time(ms)", "Idle Time(ms)")  # fmt: skip
-                times.append([name, group, *(t[c] for c in columns), step, side])
-                for transport, b in one["Communication Bandwidth Info"].items():
-                    for package, (count, ms) in b["Size Distribution"].items():
-                        bands.append([name, group, transport, b["Transit Size(MB)"], b["Transit Time(ms)"],
-                                      b["Bandwidth(GB/s)"], b["Large Packet Ratio"], float(package), count, ms, step,
-                                      side])  # fmt: skip
+    links = []
     for step, sides in communication.matrix(rows, groups).items():
         for side, named in sides.items():
             for name, group, of in _named(named):
                 for link, one in of.items():
-                    moved = [one[c] for c in ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")]
-                    links.append([name, group, *link.split("-"), one["Transport Type"], *moved, step, side,
-                                  one.get("Op Name", "")])  # fmt: skip
+                    links.append(_link(name, group, link, one, step, side, one.get("Op Name", "")))
     steps = list(tables.step_trace_time(rows))[1:]
-    _save(path, _ANALYSIS, {"CommAnalyzerTime": times, "CommAnalyzerBandwidth": bands, "CommAnalyzerMatrix": links,
-                            "StepTraceTime": steps})  # fmt: skip
+    _save(path, _ANALYSIS, _times(rows, groups) | {"CommAnalyzerMatrix": links, "StepTraceTime": steps})
+
+
+def write_communication(path: Path, rows: Rows, groups: communication.Groups) -> None:
+    """communication_analyzer.db of msprof: each collective and each of its links."""
+    links = [_link(*name.split("@"), link, one, step, side, name.split("@")[0])
+             for step, side, name, link, _, one in communication.linked(rows, groups)]  # fmt: skip
+    schema = {table: columns for table, columns in _ANALYSIS.items() if table != "StepTraceTime"}
+    _save(path, schema, _times(rows, groups) | {"CommAnalyzerMatrix": links})
+
+
+def _times(rows: Rows, groups: communication.Groups) -> dict[str, list[list[Any]]]:
+    times, bands = [], []
+    for step, side, full, one in communication.described(rows, groups):
+        name, group = full.split("@")
+        t = one["Communication Time Info"]
+        columns = ("Start Timestamp(us)", "Elapse Time(ms)", "Transit Time(ms)", "Wait Time(ms)",
+                   "Synchronization Time(ms)", "Idle Time(ms)")  # fmt: skip
+        times.append([name, group, *(t[c] for c in columns), step, side])
+        for transport, b in one["Communication Bandwidth Info"].items():
+            for package, (count, ms) in b["Size Distribution"].items():
+                bands.append([name, group, transport, b["Transit Size(MB)"], b["Transit Time(ms)"],
+                              b["Bandwidth(GB/s)"], b["Large Packet Ratio"], float(package), count, ms, step,
+                              side])  # fmt: skip
+    return {"CommAnalyzerTime": times, "CommAnalyzerBandwidth": bands}
+
+
+def _link(name: str, group: str, link: str, one: dict[str, Any], step: str, side: str, operation: str) -> list[Any]:
+    moved = [one[c] for c in ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")]
+    return [name, group, *link.split("-"), one["Transport Type"], *moved, step, side, operation]
 
 
 def _named(of: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_npu.profiler import communication, database, events, tables, timeline
+from torch_npu.profiler import collect, communication, database, tables, timeline
 from torch_npu.profiler.config import ExportType, ProfilerLevel, _ExperimentalConfig
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -92,7 +92,7 @@ def _info(prof: Any, config: _ExperimentalConfig, rows: dict[str, list]) -> dict
 
 def keep(folder: Path, prof: Any) -> None:
     """Writes what the profile recorded, and how."""
-    rows = events.collect(prof)
+    rows = collect.collect(prof)
     config = getattr(prof, "_npu_config", None) or _ExperimentalConfig()
     rows["ranges"] = [r for r in rows["ranges"] if config.tx_enabled and config.takes_domain(r["domain"])]
     kept = {id(t) for t in rows["tasks"] if "domain" not in t["args"] or

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import pvariance
 from typing import Any
 
-from torch_npu.profiler import events
-from torch_npu.profiler.events import Row
+from . import events
+from .events import Row
 
 Rows = dict[str, list[Row]]
 Table = Iterator[list[Any]]
@@ -99,6 +99,34 @@ def kernel_details(rows: Rows, few: bool) -> Table:
         step = [numbered.get(id(t), -1)] if stepped else []
         yield [*step, t["device"], NONE, args.get("task", NONE), t["stream"], name, kind, NONE, core, *times,
                NONE, NONE, NONE, *described, NONE]  # fmt: skip
+
+
+_OF_SUMMARY = {
+    "Name": "Op Name", "Type": "OP Type", "Accelerator Core": "Task Type", "Start Time(us)": "Task Start Time(us)",
+    "Duration(us)": "Task Duration(us)", "Wait Time(us)": "Task Wait Time(us)",
+}  # fmt: skip
+
+
+def op_summary(rows: Rows) -> Table:
+    """kernel_details as msprof heads it; the vendor's profiler makes its kernel_details.csv of it."""
+    table = kernel_details(rows, False)
+    yield [_OF_SUMMARY.get(name, name) for name in next(table)]
+    yield from table
+
+
+def npu_mem(rows: Rows) -> Table:
+    """Memory of the process, as msprof writes it; the vendor's profiler takes the rows into memory_record.csv."""
+    yield ["Device_id", "event", "ddr(KB)", "hbm(KB)", "memory(KB)", "timestamp(us)"]
+    for device, m in _reserved(rows):
+        size = round(m["reserved"] / 1024, 3)
+        yield [device, "APP", 0, size, size, at(m["start"])]
+
+
+def module_mem(rows: Rows) -> Table:
+    """npu_module_mem as msprof writes it: the vendor's profiler divides."""
+    yield ["Device_id", "Component", "Timestamp(us)", "Total Reserved(KB)", "Device"]
+    for device, m in _reserved(rows):
+        yield [device, "APP", at(m["start"]), round(m["reserved"] / 1024, 3), f"NPU:{device}"]
 
 
 def task_time(rows: Rows) -> Table:
@@ -272,11 +300,17 @@ def operator_memory(rows: Rows) -> Table:
                *(_totals(free) if free else [""] * 3), NONE, f"NPU:{m['device']}"]  # fmt: skip
 
 
-def npu_module_mem(rows: Rows) -> Table:
-    """What the process took from each device; APP is CANN's name for memory that a program asks for."""
-    yield ["Device_id", "Component", "Timestamp(us)", "Total Reserved(MB)", "Device"]
+def _reserved(rows: Rows) -> Iterator[tuple[int, Row]]:
+    """Where what the process has of a device changes."""
     last: dict[int, int] = {}
     for m in of_device(rows):
         if last.get(m["device"]) != m["reserved"]:
             last[m["device"]] = m["reserved"]
-            yield [m["device"], "APP", at(m["start"]), round(m["reserved"] / 2**20, 3), f"NPU:{m['device']}"]
+            yield m["device"], m
+
+
+def npu_module_mem(rows: Rows) -> Table:
+    """What the process took from each device; APP is CANN's name for memory that a program asks for."""
+    yield ["Device_id", "Component", "Timestamp(us)", "Total Reserved(MB)", "Device"]
+    for device, m in _reserved(rows):
+        yield [device, "APP", at(m["start"]), round(m["reserved"] / 2**20, 3), f"NPU:{device}"]

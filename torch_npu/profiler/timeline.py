@@ -12,8 +12,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from torch_npu.profiler import events
-from torch_npu.profiler.events import Row
+from . import events
+from .events import Row
 
 _PROCESSES = ("Python", "CANN", "MSTX", "Ascend Hardware", "Communication", "Overlap Analysis")
 _OVERLAP = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
@@ -68,11 +68,11 @@ def trace(rows: dict[str, list[Row]], process: int) -> list[dict[str, Any]]:
         out.append({"ph": "M", "name": "thread_name", "pid": its, "tid": tid, "args": {"name": name}})
         out.append({"ph": "M", "name": "thread_sort_index", "pid": its, "tid": tid, "args": {"sort_index": tid}})
 
-    name_process("Python", 0, "CPU")
-    name_process("CANN", 0, "CPU")
-    for thread in sorted({r["thread"] for kind in ("operators", "python", "calls") for r in rows[kind]}):
-        name_thread(pid("Python"), thread, f"Thread {thread}")
-        name_thread(pid("CANN"), thread, f"Thread {thread}")
+    threads = sorted({r["thread"] for kind in ("operators", "python", "calls") for r in rows[kind]})
+    for name in ("Python", "CANN") if rows["operators"] or rows["python"] else ("CANN",):
+        name_process(name, 0, "CPU")
+        for thread in threads:
+            name_thread(pid(name), thread, f"Thread {thread}")
     for device in devices:
         name_process("Ascend Hardware", device, f"NPU {device}")
         name_process("Overlap Analysis", device, f"NPU {device}")

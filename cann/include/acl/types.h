@@ -46,6 +46,9 @@ typedef struct aclOpExecutor aclOpExecutor;
 typedef struct aclTensorDesc aclTensorDesc;
 typedef struct aclDataBuffer aclDataBuffer;
 typedef struct aclopAttr aclopAttr;
+typedef struct aclprofConfig aclprofConfig;
+typedef struct aclprofAicoreEvents aclprofAicoreEvents;
+typedef struct aclprofStepInfo aclprofStepInfo;
 
 typedef void (*aclrtCallback)(void* userData);
 typedef void (*aclrtHostFunc)(void* args);

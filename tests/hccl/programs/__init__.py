@@ -8,6 +8,7 @@ from tests.hccl.programs.failures import (
     all_reduce_until_error,
     call_in_forked_child,
     counts_beyond_memory,
+    files_in_a_childs_child,
     fork_sleeper,
     mismatched,
     refused,

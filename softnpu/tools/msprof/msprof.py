@@ -1,0 +1,149 @@
+"""The command msprof: profiles a program on the software NPU, and makes tables, a timeline and databases of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from . import export
+from .recorded import Damaged, Profile, profiles
+
+HELP = """\
+msprof [--output=FOLDER] [--type=text|db] command arguments...   profiles the command, then exports
+msprof --export=on --output=FOLDER [--type=text|db]              tables and a timeline, or a database, of PROF_*
+msprof --analyze=on --output=FOLDER [--type=text|db]             communication: times, bytes, links
+
+--output        of a command: where PROF_* is made, by default here. Else: a PROF_* folder, or one that has some.
+--type          text (the default): csv and json; db: SQLite.
+--application   "command arguments...": the same as to write it behind the options.
+--ascendcl, --task-time, --hccl, --msproftx, --runtime-api, --model-execution   on: always recorded.
+Off, and what asks for figures of hardware (--ai-core, --aic-metrics, --aicpu, --l2, --sys-*, ...): ignored with a
+warning.
+"""
+ALWAYS = ("ascendcl", "task-time", "hccl", "msproftx", "runtime-api", "model-execution", "ge-api")
+# What CANN's msprof has besides, of hardware: said to be ignored.
+NEVER = (
+    "ai-core", "aic-mode", "aic-freq", "aic-metrics", "aicpu", "l2", "sys-hardware-mem", "sys-hardware-mem-freq",
+    "sys-io-profiling", "sys-io-sampling-freq", "sys-interconnection-profiling", "sys-interconnection-freq",
+    "sys-profiling", "sys-sampling-freq", "sys-pid-profiling", "sys-pid-sampling-freq", "sys-cpu-profiling",
+    "sys-cpu-freq", "sys-devices", "dvpp-profiling", "dvpp-freq", "llc-profiling", "instr-profiling",
+    "instr-profiling-freq", "host-sys", "host-sys-usage", "storage-limit", "task-memory",
+)  # fmt: skip
+# The vendor's profiler looks for the exported files every 0.1 s, and gives up if this command ends before it has seen
+# them.
+_SEEN = 0.3
+
+
+class Refused(Exception):
+    """What cannot be done, and the remedy: one line for a person."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:
+        raise Refused(f"{message}; `msprof --help` lists the options")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="msprof", add_help=False, allow_abbrev=False)
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--output")
+    parser.add_argument("--type", default="text", choices=("text", "db"))
+    parser.add_argument("--application")
+    for name in ("export", "analyze"):
+        parser.add_argument(f"--{name}", choices=("on", "off"), default="off")
+    parser.add_argument("--rule", choices=("communication", "communication_matrix"))
+    for name in ALWAYS:
+        parser.add_argument(f"--{name}")
+    for name in NEVER:
+        parser.add_argument(f"--{name}")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    return parser
+
+
+def _each(folder: str | None, make: Callable[[Profile], Path | None]) -> int:
+    if folder is None:
+        raise Refused("--output is missing: name a PROF_* folder, or one that has some")
+    found = profiles(Path(folder).resolve())
+    if not found:
+        raise Refused(f"{folder} has no PROF_* folder: name one that `msprof command` or a profiler made")
+    for one in found:
+        if made := make(Profile(one)):
+            print(f"[INFO] {made}")
+    return 0
+
+
+def _run(command: list[str], output: str | None, kind: str) -> int:
+    """The command's own status; 1 where it left no profile."""
+    folder = Path(output or ".").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    before = set(profiles(folder))
+    if shutil.which(command[0]) is None:
+        raise Refused(f"{command[0]}: not found")
+    # The second is CANN's own: by it the vendor's profiler knows that it must not profile as well.
+    environment = {
+        **os.environ,
+        "ANYCEND_MSPROF": str(folder),
+        "PROFILER_SAMPLECONFIG": json.dumps({"result_dir": str(folder)}),
+    }
+    program = subprocess.Popen(command, env=environment)
+    # A terminal interrupts both; a plain end is passed on. Either way the program's records are exported.
+    kept = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+            signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, _: program.send_signal(number))}  # fmt: skip
+    status = program.wait()
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+    made = [one for one in profiles(folder) if one not in before]
+    for one in made:
+        profile = Profile(one)
+        print(f"[INFO] {(export.db if kind == 'db' else export.text)(profile)}")
+        if analyzed := (export.analyze_db if kind == "db" else export.analyze_text)(profile):
+            print(f"[INFO] {analyzed}")
+    if not made:
+        print(
+            "[WARNING] msprof: the command put nothing on a software NPU: is it run with this one's libraries?",
+            file=sys.stderr,
+        )
+    return 128 - status if status < 0 else status or (0 if made else 1)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    try:
+        given = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+        if given.help or len(sys.argv if arguments is None else ["", *arguments]) == 1:
+            print(HELP, end="")
+            return 0
+        for name in NEVER:
+            if getattr(given, name.replace("-", "_")) not in (None, "off"):
+                print(
+                    f"[WARNING] msprof: --{name} is ignored: it asks for figures of hardware, of which there is none",
+                    file=sys.stderr,
+                )
+        for name in ALWAYS:
+            if getattr(given, name.replace("-", "_")) == "off":
+                print(f"[WARNING] msprof: --{name}=off is ignored: it is always recorded", file=sys.stderr)
+        if given.export == "on":
+            status = _each(given.output, export.db if given.type == "db" else export.text)
+            time.sleep(_SEEN)
+            return status
+        if given.analyze == "on":
+            return _each(given.output, export.analyze_db if given.type == "db" else export.analyze_text)
+        command = shlex.split(given.application or "") + [c for c in given.command if c != "--"]
+        if not command:
+            raise Refused("neither --export=on, --analyze=on nor a command; `msprof --help` lists what there is")
+        return _run(command, given.output, given.type)
+    except (Refused, Damaged, OSError) as error:
+        print(f"[ERROR] msprof: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

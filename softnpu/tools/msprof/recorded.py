@@ -1,0 +1,169 @@
+"""Reads PROF_*: records that softnpu/trace wrote (its record_file.h has their form) as the rows that the vendor's files
+are made of (torch_npu/profiler/events.py). Here is only what stands in the records.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import events
+from .events import Row
+
+_TEXT, _TASK, _CALL, _MARK, _MEMORY, _CLOCK = range(1, 7)
+_HEAD = struct.Struct("=II")
+_STRUCTS = {
+    _TASK: struct.Struct("=QQqqqQQiiiiii10I"), _CALL: struct.Struct("=QqqIIII"), _MARK: struct.Struct("=qQIIIIiiII"),
+    _MEMORY: struct.Struct("=qQii"), _CLOCK: struct.Struct("=qq"),
+}  # fmt: skip
+_KERNEL, _COLLECTIVE, _COPY, _FILL, _OTHER = range(5)
+_INSTANT, _START, _END = range(3)
+_COPIES = {0: "Memcpy HtoH", 1: "Memcpy HtoD", 2: "Memcpy DtoH", 3: "Memcpy DtoD"}
+_DTYPES = ("Int8", "Short", "Int", "Half", "Float", "Long", "UInt64", "Byte", "UInt16", "UInt32", "Double", "BFloat16")
+
+
+class Damaged(Exception):
+    """The folder is no profile's, or not all was written; and the remedy."""
+
+
+class Profile:
+    """One PROF_*. `rows`: those of events.py; `groups`: the communicators, as profiler_metadata.json tells of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            self.info = json.loads((folder / "host" / "info.json").read_text(encoding="utf-8"))
+            self.process: int = self.info["process"]
+            data = (folder / "host" / "data" / "records").read_bytes()
+        except (OSError, ValueError, KeyError) as error:
+            raise Damaged(f"{folder} has no records of the software NPU ({error}): profile anew") from error
+        self._texts = {0: ""}
+        self._clocks: list[tuple[int, int]] = []
+        self.groups: dict[str, Any] = {}
+        self.rows: dict[str, list[Row]] = {k: [] for k in ("operators", "calls", "tasks", "memory", "python", "ranges")}
+        marks: list[tuple[Any, ...]] = []
+        for kind, fields in self._records(data):
+            if kind == _TASK:
+                self._task(*fields)
+            elif kind == _CALL:
+                self._call(*fields)
+            elif kind == _MARK:
+                marks.append(fields)
+            elif kind == _MEMORY:
+                at, size, device, _ = fields
+                self.rows["memory"].append({
+                    "start": at, "end": at, "bytes": 0, "address": 0, "allocated": size, "reserved": size, "on": "npu",
+                    "device": device, "operator": "",
+                })  # fmt: skip
+            elif kind == _CLOCK:
+                self._clocks.append(fields)
+        self._ranges(marks)
+        self._align()
+        for kind in self.rows.values():
+            kind.sort(key=lambda r: (r["start"], -r["end"]))
+
+    def _records(self, data: bytes) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Up to where the file ends: that of a killed process ends anywhere."""
+        at = 0
+        while at + _HEAD.size <= len(data):
+            kind, size = _HEAD.unpack_from(data, at)
+            at += _HEAD.size
+            if at + size > len(data):
+                return
+            if kind == _TEXT:
+                number = int.from_bytes(data[at : at + 4], "little" if _LITTLE else "big")
+                self._texts[number] = data[at + 4 : at + size].decode("utf-8", "replace")
+            elif kind in _STRUCTS:
+                if _STRUCTS[kind].size != size:
+                    raise Damaged(f"{self.folder} was written by another version of the software NPU: profile anew")
+                yield kind, _STRUCTS[kind].unpack_from(data, at)
+            at += size
+
+    def _task(self, correlation: int, task: int, _queued: int, began: int, ended: int, size: int, count: int,
+              device: int, stream: int, _status: int, detail: int, rank: int, ranks: int, kind: int, name: int,
+              group: int, *tensors: int) -> None:  # fmt: skip
+        row: Row = {"name": self._texts[name], "start": began, "end": ended, "device": device, "stream": stream,
+                    "correlation": correlation, "operator": 0, "kind": "kernel"}  # fmt: skip
+        if kind == _KERNEL:
+            names = [f"{side} {what}" for side in ("input", "output") for what in ("shapes", "types", "formats")]
+            told = {n: self._texts[t] for n, t in zip(names, tensors, strict=False)} if any(tensors) else {}
+            row["args"] = {"task type": "KERNEL_AICORE", "task": task, **told}
+        elif kind == _COLLECTIVE:
+            communicator = self._texts[group]
+            row["args"] = {"task type": "COMMUNICATION", "task": task, "Collective name": row["name"], "count": count,
+                           "dtype": _DTYPES[detail] if 0 <= detail < len(_DTYPES) else "unknown",
+                           "communicator": communicator}  # fmt: skip
+            if ranks > 0:
+                self.groups[communicator] = {"group_name": "", "group_rank": rank, "global_ranks": list(range(ranks))}
+        elif kind == _COPY:
+            row |= {"kind": "gpu_memcpy", "name": _COPIES.get(detail, "Memcpy"), "args": {"task": task, "bytes": size}}
+        elif kind == _FILL:
+            row |= {"kind": "gpu_memset", "name": "Memset (Device)", "args": {"task": task, "bytes": size}}
+        else:
+            return
+        self.rows["tasks"].append(row)
+
+    def _call(self, correlation: int, began: int, ended: int, name: int, kind: int, thread: int, _wait: int) -> None:
+        self.rows["calls"].append({"name": self._texts[name], "start": began, "end": ended, "thread": thread,
+                                   "correlation": correlation, "operator": 0, "launches": kind != _OTHER})  # fmt: skip
+
+    def _ranges(self, marks: list[tuple[Any, ...]]) -> None:
+        """Pairs of marks: rows of the thread that named them, and of the stream that they have a place in."""
+        opened: dict[tuple[bool, int], tuple[Any, ...]] = {}
+        last = max([m[0] for m in marks] + [t["end"] for t in self.rows["tasks"]], default=0)
+        for mark in marks:
+            at, number, point, device = mark[0], mark[1], mark[4], mark[6]
+            key = (device >= 0, number)
+            if point == _START:
+                opened[key] = mark
+            elif point == _INSTANT:
+                self._range(mark, at)
+            elif key in opened:
+                self._range(opened.pop(key), at)
+        for mark in opened.values():
+            self._range(mark, max(last, mark[0]), unfinished=True)
+
+    def _range(self, mark: tuple[Any, ...], end: int, **more: Any) -> None:
+        at, _, name, domain, _, _, device, stream, thread, _ = mark
+        named = {"domain": self._texts[domain] or "default", **more}
+        row: Row = {"name": self._texts[name], "start": at, "end": end}
+        if device < 0:
+            self.rows["ranges"].append(row | {"thread": thread, **named})
+        else:
+            self.rows["tasks"].append(row | {"args": named, "device": device, "stream": stream, "correlation": 0,
+                                             "operator": 0, "kind": "gpu_user_annotation"})  # fmt: skip
+
+    def _align(self) -> None:
+        """The framework's times run with the machine's raw clock, from start_info on: so do those of the records."""
+        if len(self._clocks) < 2:
+            return
+        (real0, raw0), (real1, raw1) = self._clocks[0], self._clocks[-1]
+        drift = (raw1 - raw0) - (real1 - real0)
+        if real1 <= real0 or not drift:
+            return
+        for kind in self.rows.values():
+            for row in kind:
+                for end in ("start", "end"):
+                    row[end] += drift * (row[end] - real0) // (real1 - real0)
+
+    def metadata(self) -> dict[str, Any]:
+        return {"parallel_group_info": self.groups}
+
+    def empty(self) -> bool:
+        return not any(self.rows.values())
+
+    def devices(self) -> list[int]:
+        return sorted({t["device"] for t in events.work_of(self.rows)} | set(self.info.get("devices", [])))
+
+
+_LITTLE = struct.pack("=H", 1) == b"\1\0"
+
+
+def profiles(folder: Path) -> list[Path]:
+    """The folder itself, or those in it."""
+    if folder.name.startswith("PROF_") and (folder / "host").is_dir():
+        return [folder]
+    return sorted(p for p in folder.glob("PROF_*") if (p / "host").is_dir())

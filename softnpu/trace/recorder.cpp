@@ -1,0 +1,334 @@
+#include "softnpu/trace/recorder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <utility>
+
+#include "acl/enums.h"
+#include "softnpu/runtime/error.h"
+#include "softnpu/trace/record_file.h"
+
+namespace softnpu::prof {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr size_t kMuch = 1 << 20;  // bytes that wait for the disk
+
+constexpr trace::Listener kListener{
+    [](const trace::Call& c) noexcept { Recorder::get().called(c); },
+    [](const trace::Record& r) noexcept { Recorder::get().ran(r); },
+    [](const trace::Mark& m) noexcept { Recorder::get().marked(m); },
+};
+
+int64_t nanoseconds(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+}
+
+// Both clocks of one moment: of a few tries the one that was interrupted least.
+file::Clock now_in_both() {
+  file::Clock best{};
+  int64_t least = INT64_MAX;
+  for (int i = 0; i < 8; ++i) {
+    const int64_t before = nanoseconds(CLOCK_MONOTONIC_RAW), real = trace::now(),
+                  after = nanoseconds(CLOCK_MONOTONIC_RAW);
+    if (after - before >= least) continue;
+    least = after - before;
+    best = {real, before + least / 2};
+  }
+  return best;
+}
+
+// PROF_000001_20261125182816184_KQFZM: CANN's form.
+std::string new_name() {
+  static std::atomic<unsigned> count{0};
+  timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  tm local;
+  localtime_r(&t.tv_sec, &local);
+  char stamp[32], name[96], letters[17] = {};
+  strftime(stamp, sizeof stamp, "%Y%m%d%H%M%S", &local);
+  std::random_device random;
+  for (int i = 0; i < 16; ++i) letters[i] = char('A' + random() % 26);
+  snprintf(name, sizeof name, "PROF_%06u_%s%03d_%s", ++count, stamp, int(t.tv_nsec / 1000000), letters);
+  return name;
+}
+
+void write_text(const std::string& path, const std::string& content) {
+  FILE* out = fopen(path.c_str(), "w");
+  if (out == nullptr)
+    fail(ACL_ERROR_INVALID_FILE, "%s cannot be written (%s): name a folder that can", path.c_str(), strerror(errno));
+  const bool whole = fwrite(content.data(), 1, content.size(), out) == content.size();
+  if (fclose(out) != 0 || !whole) fail(ACL_ERROR_INVALID_FILE, "%s cannot be written: is the disk full?", path.c_str());
+}
+
+void make_folder(const std::string& path) {
+  std::error_code why;
+  fs::create_directories(path, why);
+  if (why)
+    fail(ACL_ERROR_INVALID_FILE, "the folder %s cannot be made (%s): name one that can", path.c_str(),
+         why.message().c_str());
+}
+
+uint32_t thread_id() noexcept {
+  static thread_local const auto id = uint32_t(syscall(SYS_gettid));
+  return id;
+}
+
+}  // namespace
+
+Recorder& Recorder::get() {
+  static Recorder& the = *new Recorder;
+  return the;
+}
+
+void Recorder::begin(const Choice& choice) {
+  std::lock_guard turn(turn_);
+  if (running()) fail(ACL_ERROR_PROF_ALREADY_RUN, "a profile is being made: stop it first");
+  {
+    std::lock_guard lock(mutex_);
+    choice_ = choice;
+    open();
+    stop_ = false;
+  }
+  if (!trace::listen(&kListener)) {
+    std::lock_guard lock(mutex_);
+    ::close(std::exchange(file_, -1));
+    fail(ACL_ERROR_PROFILING_FAILURE, "too many profilers listen: end another first");
+  }
+  running_.store(true, std::memory_order_release);
+  if (choice.memory_hz > 0) sampler_ = std::thread([this] { sample(); });
+}
+
+void Recorder::begin_when_used(const std::string& folder) noexcept {
+  try {
+    std::lock_guard turn(turn_);
+    std::lock_guard lock(mutex_);
+    choice_ = Choice{};
+    choice_.folder = folder;
+    running_.store(trace::listen(&kListener), std::memory_order_release);
+  } catch (const std::exception&) {  // no memory, before main: nothing is recorded
+  }
+}
+
+void Recorder::end() {
+  std::lock_guard turn(turn_);
+  if (!running()) fail(ACL_ERROR_PROF_NOT_RUN, "no profile is being made: call aclprofStart first");
+  trace::ignore(&kListener);
+  running_.store(false, std::memory_order_release);
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopping_.notify_all();
+  if (sampler_.joinable()) sampler_.join();
+  std::lock_guard lock(mutex_);
+  if (file_ < 0) return;  // it was to begin with the first record, and there was none
+  clocks();
+  write_out();
+  lost_ |= ::close(std::exchange(file_, -1)) != 0;
+  for (int device : choice_.devices) seen_.insert(device);
+  describe_process();
+  if (lost_) fail(ACL_ERROR_PROFILING_FAILURE, "%s lacks records: the memory or the disk was full", path_.c_str());
+}
+
+void Recorder::forget() noexcept {
+  if (file_ >= 0) foreign_.store(true, std::memory_order_relaxed);
+}
+
+void Recorder::open() {
+  texts_.clear();
+  interned_.clear();
+  seen_.clear();
+  waiting_.clear();
+  lost_ = false;
+  path_ = choice_.folder + "/" + new_name();
+  make_folder(path_ + "/host/data");
+  const std::string records = path_ + "/host/data/records";
+  file_ = ::open(records.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+  if (file_ < 0)
+    fail(ACL_ERROR_INVALID_FILE, "%s cannot be written (%s): name a folder that can", records.c_str(), strerror(errno));
+  const file::Clock start = now_in_both();
+  put(file::kClock, &start, sizeof start);
+  char text[160];
+  snprintf(text, sizeof text, "{\"collectionTimeBegin\": \"%lld.%03lld\", \"clockMonotonicRaw\": \"%lld\"}\n",
+           static_cast<long long>(start.real / 1000), static_cast<long long>(start.real % 1000),
+           static_cast<long long>(start.raw));
+  write_text(path_ + "/host/start_info", text);
+  describe_process();
+}
+
+// At the beginning, so that a killed process leaves what can be read; at the end again, with the devices.
+void Recorder::describe_process() const {
+  std::string devices;
+  for (int device : seen_) {
+    make_folder(path_ + "/device_" + std::to_string(device));
+    devices += (devices.empty() ? "" : ", ") + std::to_string(device);
+  }
+  auto truth = [](bool yes) { return yes ? "true" : "false"; };
+  write_text(path_ + "/host/info.json", "{\"CPU\": [{\"Frequency\": \"\"}], \"process\": " + std::to_string(getpid()) +
+                                            ", \"devices\": [" + devices + "], \"tasks\": " + truth(choice_.tasks) +
+                                            ", \"calls\": " + truth(choice_.calls) +
+                                            ", \"marks\": " + truth(choice_.marks) + "}\n");
+}
+
+bool Recorder::takes(int device) const noexcept {
+  if (choice_.devices.empty() || device < 0) return true;
+  for (int mine : choice_.devices)
+    if (mine == device) return true;
+  return false;
+}
+
+// Is there a file? Makes it if the profile was to begin with the first record.
+bool Recorder::ready() noexcept {
+  if (file_ >= 0) return true;
+  if (!running() || !path_.empty() || !trace::alive()) return false;
+  try {
+    open();
+    return true;
+  } catch (const Error& error) {
+    path_ = choice_.folder;  // do not try again
+    report("msprof", error.code, error.message.c_str());
+  } catch (const std::exception&) {
+    path_ = choice_.folder;
+  }
+  return false;
+}
+
+void Recorder::put(uint32_t kind, const void* at, size_t size) {
+  const uint32_t head[2] = {kind, uint32_t(size)};
+  const auto* bytes = static_cast<const char*>(at);
+  waiting_.insert(waiting_.end(), reinterpret_cast<const char*>(head), reinterpret_cast<const char*>(head + 2));
+  waiting_.insert(waiting_.end(), bytes, bytes + size);
+  if (waiting_.size() >= kMuch) write_out();
+}
+
+void Recorder::write_out() noexcept {
+  for (size_t done = 0; done < waiting_.size();) {
+    const ssize_t n = ::write(file_, waiting_.data() + done, waiting_.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      lost_ = true;
+      break;
+    }
+    done += size_t(n);
+  }
+  waiting_.clear();
+}
+
+void Recorder::clocks() {
+  const file::Clock both = now_in_both();
+  put(file::kClock, &both, sizeof both);
+}
+
+uint32_t Recorder::text(const std::string& what) {
+  if (what.empty()) return 0;
+  auto [it, fresh] = texts_.try_emplace(what, uint32_t(texts_.size() + 1));
+  if (fresh) {
+    std::string record(reinterpret_cast<const char*>(&it->second), sizeof it->second);
+    record += what;
+    put(file::kText, record.data(), record.size());
+  }
+  return it->second;
+}
+
+uint32_t Recorder::text(const char* what) {
+  if (what == nullptr || *what == 0) return 0;
+  if (auto it = interned_.find(what); it != interned_.end()) return it->second;
+  return interned_[what] = text(std::string(what));
+}
+
+void Recorder::called(const trace::Call& c) noexcept {
+  if (foreign_.load(std::memory_order_relaxed)) return;
+  std::lock_guard lock(mutex_);
+  if (!choice_.calls || !ready()) return;
+  try {
+    const file::Call record{c.correlation,    c.began,     c.ended,       text(c.name),
+                            uint32_t(c.kind), thread_id(), c.asynchronous};
+    put(file::kCall, &record, sizeof record);
+  } catch (const std::exception&) {
+    lost_ = true;
+  }
+}
+
+void Recorder::ran(const trace::Record& r) noexcept {
+  if (foreign_.load(std::memory_order_relaxed) || r.what.kind == trace::Kind::kOther) return;
+  std::lock_guard lock(mutex_);
+  if (!choice_.tasks || !takes(r.device) || !ready()) return;
+  try {
+    auto tensors = [this](const trace::Tensors& t) {
+      if (!choice_.tensors) return file::Tensors{};
+      return file::Tensors{text(t.shapes), text(t.types), text(t.formats)};
+    };
+    if (r.device >= 0) seen_.insert(r.device);
+    const file::Task record{r.correlation,
+                            r.task,
+                            r.queued,
+                            r.began,
+                            r.ended,
+                            r.what.bytes,
+                            r.what.count,
+                            r.device,
+                            r.stream,
+                            r.status,
+                            r.what.detail,
+                            r.what.rank,
+                            r.what.ranks,
+                            uint32_t(r.what.kind),
+                            text(r.name),
+                            text(r.what.group),
+                            tensors(r.what.in),
+                            tensors(r.what.out),
+                            0};
+    put(file::kTask, &record, sizeof record);
+  } catch (const std::exception&) {
+    lost_ = true;
+  }
+}
+
+void Recorder::marked(const trace::Mark& m) noexcept {
+  if (foreign_.load(std::memory_order_relaxed)) return;
+  std::lock_guard lock(mutex_);
+  if (!choice_.marks || !takes(m.device) || !ready()) return;
+  try {
+    const file::Mark record{m.at,        m.id,     text(m.name), text(m.domain), uint32_t(m.point),
+                            m.on_stream, m.device, m.stream,     m.thread,       0};
+    put(file::kMark, &record, sizeof record);
+  } catch (const std::exception&) {
+    lost_ = true;
+  }
+}
+
+void Recorder::look_at_memory() noexcept {
+  for (int device : choice_.devices) {  // begin has set them, and end waits for this thread
+    const file::Memory record{trace::now(), trace::memory_of(device), device, 0};
+    std::lock_guard lock(mutex_);
+    try {
+      if (file_ >= 0) put(file::kMemory, &record, sizeof record);
+    } catch (const std::exception&) {
+      lost_ = true;
+    }
+  }
+}
+
+void Recorder::sample() {
+  const auto pause = std::chrono::nanoseconds(1000000000 / choice_.memory_hz);
+  for (bool last = false; !last;) {
+    look_at_memory();
+    std::unique_lock lock(mutex_);
+    last = stopping_.wait_for(lock, pause, [this] { return stop_; });
+  }
+  look_at_memory();
+}
+
+}  // namespace softnpu::prof

@@ -1,0 +1,90 @@
+"""Two steps of a small network with residuals under torch_npu.profiler, then one under torch.profiler:
+
+    python -m tests.conformance.profiled FOLDER LEVEL TYPES      with RANK, WORLD_SIZE and MASTER_* set: data-parallel
+
+TYPES: Text, Db or both with a comma. Prints RESULT and, as JSON, the names of the step's kernels as torch.profiler has
+them.
+Public names only: it runs with either torch_npu.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+
+import torch_npu
+
+profiler = torch_npu.profiler
+STEPS = 2
+
+
+class Block(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(2))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(channels) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        inner = F.relu(self.norms[0](self.first(x)))
+        return F.relu(self.norms[1](self.second(inner)) + x)
+
+
+def network() -> nn.Module:
+    pool = nn.AdaptiveAvgPool2d(1)
+    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), Block(8), Block(8), pool, nn.Flatten(), nn.Linear(8, 4)).npu()
+
+
+def main() -> None:
+    folder, level, types = sys.argv[1], sys.argv[2], sys.argv[3].split(",")
+    torch.manual_seed(0)
+    rank = int(os.environ.get("RANK", "-1"))
+    if rank >= 0:
+        torch.npu.set_device(rank)
+        dist.init_process_group("hccl")
+    model = network()
+    if rank >= 0:
+        model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = torch.randn(4, 3, 8, 8).npu(), torch.randint(4, (4,)).npu()
+
+    def step() -> None:
+        with torch.autograd.profiler.record_function("forward"):
+            loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        torch.npu.synchronize()
+
+    for _ in range(3):  # what only first steps do is done
+        step()
+    config = profiler._ExperimentalConfig(
+        profiler_level=getattr(profiler.ProfilerLevel, level),
+        export_type=[getattr(profiler.ExportType, kind) for kind in types],
+        data_simplification=False,
+    )
+    with profiler.profile(
+        activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU],
+        schedule=profiler.schedule(wait=0, active=STEPS, repeat=1),
+        on_trace_ready=profiler.tensorboard_trace_handler(folder),
+        record_shapes=True, profile_memory=True, with_stack=True, experimental_config=config,
+    ) as prof:  # fmt: skip
+        for _ in range(STEPS):
+            step()
+            prof.step()
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
+    with torch.profiler.profile(activities=activities) as seen:
+        step()
+    kernels = [e for e in seen.profiler.kineto_results.events() if e.activity_type() == "kernel"]
+    print("RESULT", json.dumps([e.name() for e in sorted(kernels, key=lambda e: e.start_ns())]), flush=True)
+    if rank >= 0:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""msprof: what it makes of a program's records is what torch_npu.profiler makes of the program at the same time."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
+from tests.profiler import msprof  # noqa: E402
+
+ADD = "import torch, torch_npu; a = torch.ones(3).npu(); print((a + a).cpu().tolist())"
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def exported(profile: Path, name: str) -> Path:
+    (found,) = (profile / "mindstudio_profiler_output").glob(f"{name}_[0-9]*")
+    return found
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """PROF_* of msprof, and the folder that torch_npu.profiler made meanwhile."""
+    base = tmp_path_factory.mktemp("both")
+    program = str(Path(__file__).with_name("profiled.py"))
+    done = msprof.run(f"--output={base / 'ours'}", sys.executable, program, str(base / "torch"))
+    assert done.returncode == 0, done.stderr
+    (profile,) = (base / "ours").iterdir()
+    assert f"[INFO] {profile / 'mindstudio_profiler_output'}" in done.stdout
+    (folder,) = (base / "torch").iterdir()
+    return profile, folder / "ASCEND_PROFILER_OUTPUT"
+
+
+def test_op_summary_has_the_kernels_of_torch_npu_profiler(folders: tuple[Path, Path]):
+    profile, output = folders
+    mine, theirs = table(exported(profile, "op_summary")), table(output / "kernel_details.csv")
+    assert len(theirs) > 5
+    headings = {"Op Name": "Name", "OP Type": "Type", "Task Type": "Accelerator Core"}
+    same = [*headings, "Device_id", "Task ID", "Stream ID", "Input Shapes", "Input Data Types", "Input Formats",
+            "Output Shapes", "Output Data Types", "Output Formats", "Block Num"]  # fmt: skip
+    last = mine[-len(theirs) :]  # torch_npu.profiler began later
+    assert [[r[h] for h in same] for r in last] == [[r[headings.get(h, h)] for h in same] for r in theirs]
+    for a, b in zip(last, theirs, strict=True):
+        assert float(a["Task Start Time(us)"]) == pytest.approx(float(b["Start Time(us)"]), abs=100)
+        assert float(a["Task Duration(us)"]) == pytest.approx(float(b["Duration(us)"]), abs=0.01)
+
+
+def test_copies_and_calls_are_those_of_torch_npu_profiler(folders: tuple[Path, Path]):
+    profile, output = folders
+    mine, theirs = table(exported(profile, "task_time")), table(output / "task_time.csv")
+    same = ("Device_id", "kernel_name", "kernel_type", "stream_id")
+    last = mine[-len(theirs) :]
+    assert [[r[h] for h in same] for r in last] == [[r[h] for h in same] for r in theirs]
+    assert "Memcpy DtoH" in [r["kernel_name"] for r in theirs]
+    counted = {r["API Name"]: int(r["Count"]) for r in table(output / "api_statistic.csv")}
+    wider = {r["API Name"]: int(r["Count"]) for r in table(exported(profile, "api_statistic"))}
+    assert all(wider[name] >= count for name, count in counted.items()) and counted["aclnnAddmm"] == wider["aclnnAddmm"]
+
+
+def test_the_timeline_ties_calls_to_tasks(folders: tuple[Path, Path]):
+    events = json.loads(exported(folders[0], "msprof").read_text(encoding="utf-8"))
+    names = {e["args"]["name"]: e["pid"] for e in events if e["name"] == "process_name"}
+    assert set(names) == {"CANN", "Ascend Hardware", "Overlap Analysis", "MSTX"}
+    kernels = {(e["tid"], e["ts"]) for e in events if e["ph"] == "X" and e["pid"] == names["Ascend Hardware"]
+               and e["args"].get("Task Type") == "AI_CORE"}  # fmt: skip
+    assert kernels <= {(e["tid"], e["ts"]) for e in events if e["ph"] == "f" and e["cat"] == "HostToDevice"}
+    ranges = {e["name"]: e["args"] for e in events if e["ph"] == "X" and e["pid"] == names["MSTX"]}
+    assert ranges == {"here": {"domain": "default"}, "forward": {"domain": "mine"}}
+
+
+def test_a_database_of_the_same_profile(folders: tuple[Path, Path]):
+    profile, _ = folders
+    done = msprof.run("--export=on", "--type=db", f"--output={profile.parent}")
+    assert done.returncode == 0, done.stderr
+    (path,) = profile.glob("msprof_*.db")
+    assert done.stdout == f"[INFO] {path}\n"
+    names = [r["Op Name"] for r in table(exported(profile, "op_summary"))]
+    with closing(sqlite3.connect(path)) as db:
+        found = db.execute("SELECT value FROM COMPUTE_TASK_INFO i JOIN TASK t USING (globalTaskId)"
+                           " JOIN STRING_IDS s ON s.id = i.name ORDER BY t.startNs")  # fmt: skip
+        assert [name for (name,) in found] == names
+        launched = db.execute("SELECT count(*) FROM CANN_API a JOIN STRING_IDS s ON s.id = a.name"
+                              " WHERE s.value = 'launch' AND a.type = 10000")  # fmt: skip
+        assert launched.fetchone() == (len(names),)
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    assert "MSTX_EVENTS" in tables and "PYTORCH_API" not in tables
+
+
+def test_a_profile_can_be_exported_again_and_has_no_communication(folders: tuple[Path, Path]):
+    profile, _ = folders
+    before = table(exported(profile, "op_summary"))
+    for arguments in (("--export=on",), ("--analyze=on",), ("--analyze=on", "--type=db")):
+        done = msprof.run(*arguments, f"--output={profile}")
+        assert done.returncode == 0, done.stderr
+    assert table(exported(profile, "op_summary")) == before
+    assert not (profile / "analyze").exists()
+
+
+def test_the_status_and_the_output_are_the_commands(tmp_path: Path):
+    program = f"import sys; exec({ADD!r}); sys.exit(3)"
+    done = msprof.run(f"--output={tmp_path}", "--type=db", sys.executable, "-c", program)
+    assert done.returncode == 3 and done.stdout.startswith("[2.0, 2.0, 2.0]\n")
+    (profile,) = tmp_path.iterdir()
+    assert list(profile.glob("msprof_*.db")) and not (profile / "mindstudio_profiler_output").exists()
+
+
+def test_application_is_another_way_to_write_the_command(tmp_path: Path):
+    done = msprof.run(f"--output={tmp_path}", f'--application={sys.executable} -c "{ADD}"')
+    assert done.returncode == 0 and len(list(tmp_path.iterdir())) == 1
+
+
+def test_each_process_that_uses_an_npu_has_its_profile(tmp_path: Path):
+    program = f"import os, subprocess, sys; subprocess.run([sys.executable, '-c', {ADD!r}], check=True); {ADD}"
+    done = msprof.run(f"--output={tmp_path}", sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+    profiles = [msprof.Profile(p) for p in tmp_path.iterdir()]
+    assert len({p.process for p in profiles}) == 2
+    assert all("aclnnAdd" in [t["name"] for t in p.rows["tasks"]] for p in profiles)
+
+
+def test_a_program_without_an_npu_leaves_nothing(tmp_path: Path):
+    done = msprof.run(f"--output={tmp_path}", sys.executable, "-c", "print('fine')")
+    assert done.returncode == 1 and done.stdout == "fine\n"
+    assert "the command put nothing on a software NPU" in done.stderr and list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_program_leaves_what_was_written(tmp_path: Path):
+    program = (
+        "import os, signal, torch, torch_npu\na = torch.ones(3).npu()\n"
+        "for _ in range(12000): a = a + 1\n"
+        "torch.npu.synchronize(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = msprof.run(f"--output={tmp_path}", sys.executable, "-c", program)
+    assert done.returncode == 128 + signal.SIGKILL
+    (profile,) = tmp_path.iterdir()
+    rows = table(exported(profile, "op_summary"))
+    assert 4000 < len(rows) <= 12000 and {r["Op Name"] for r in rows} == {"aclnnAdds"}
+
+
+def test_help_lists_the_types():
+    done = msprof.run("--help")
+    assert done.returncode == 0 and "--type" in done.stdout and "--export=on" in done.stdout
+    assert msprof.run().stdout == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--export=on",), "--output is missing"),
+        (("--export=on", "--output=/tmp/none"), "/tmp/none has no PROF_* folder"),
+        (("--type=xml", "--export=on"), "invalid choice: 'xml'"),
+        (("--nonsense=1", "--export=on"), "unrecognized arguments: --nonsense=1; `msprof --help`"),
+        (("--output=.", "no-such-program"), "no-such-program: not found"),
+        (("--type=db",), "nor a command"),
+    ],
+)
+def test_what_is_refused_is_named(arguments: tuple[str, ...], words: str):
+    done = msprof.run(*arguments)
+    assert done.returncode == 1 and words in done.stderr and done.stderr.startswith("[ERROR] msprof: ")
+
+
+def test_figures_of_hardware_are_warned_about(folders: tuple[Path, Path]):
+    done = msprof.run("--export=on", f"--output={folders[0]}", "--ai-core=on", "--ascendcl=on", "--aicpu=off")
+    assert done.returncode == 0
+    assert (
+        done.stderr
+        == "[WARNING] msprof: --ai-core is ignored: it asks for figures of hardware, of which there is none\n"
+    )
+
+
+def test_a_folder_without_records_is_named(tmp_path: Path):
+    (tmp_path / "PROF_1_1_A" / "host").mkdir(parents=True)
+    done = msprof.run("--export=on", f"--output={tmp_path}")
+    assert done.returncode == 1 and "PROF_1_1_A has no records of the software NPU" in done.stderr
