@@ -103,7 +103,8 @@ Tensor channel_weight(const Tensor& self, const Tensor& weight) {
 
 Tensor prelu(const Tensor& self, const Tensor& weight) {
   const Tensor w = channel_weight(self, weight);
-  return self.scalar_type() == w.scalar_type() ? at::_prelu_kernel(self, w) : at::where(self > 0, self, self * w);
+  if (self.is_floating_point() && self.scalar_type() == w.scalar_type()) return at::_prelu_kernel(self, w);
+  return at::where(self > 0, self, self * w);
 }
 
 void prelu_backward(const Tensor& gradient, const Tensor& self, const Tensor& weight, Tensor& grad_input,

@@ -41,6 +41,8 @@ constexpr uint64_t kFour = uint64_t{3} << 40;
 
 // uint16, uint32 and uint64 have no common type with other integers, bool or complex numbers.
 bool wide_unsigned(int32_t dtype) { return dtype == 7 || dtype == 8 || dtype == 10; }
+// 8-bit floats have one with nothing but themselves.
+bool eight_bits(int32_t dtype) { return dtype >= 35 && dtype <= 37; }
 
 class TypeCheck {
  public:
@@ -115,8 +117,8 @@ class TypeCheck {
 
     void join(int32_t dtype) {
       if (type < 0) type = dtype;
-      if (dtype != type && (wide_unsigned(dtype) || wide_unsigned(type)) && category(dtype) != 2 &&
-          category(type) != 2) {
+      const bool wide = (wide_unsigned(dtype) || wide_unsigned(type)) && category(dtype) != 2 && category(type) != 2;
+      if (dtype != type && (wide || eight_bits(dtype) || eight_bits(type))) {
         apart[0] = dtype;
         apart[1] = type;
       }
