@@ -187,9 +187,12 @@ at::Tensor solve_by_factor(const at::Tensor& B, const at::Tensor& factor, bool u
   const at::Tensor y = solve_triangular(upper ? other : l, b, false, false, false);
   return solve_triangular(upper ? l : other, y, true, false, false).to(B.scalar_type());
 }
+// LAPACK's order of elements, which PyTorch's meta functions promise of these.
+at::Tensor by_columns(const at::Tensor& x) { return x.mT().contiguous().mT(); }
+
 at::Tensor cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, bool upper) {
   const NPUGuard guard(self.device().index());
-  return solve_by_factor(self, A, upper);
+  return by_columns(solve_by_factor(self, A, upper));
 }
 
 at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
@@ -199,14 +202,11 @@ at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
   const NPUGuard guard(self.device().index());
   at::Tensor unit = self.new_zeros(self.sizes());
   unit.diagonal(0, -2, -1).fill_(1);
-  return solve_by_factor(unit, self, upper);
+  return by_columns(solve_by_factor(unit, self, upper));
 }
 at::Tensor& cholesky_inverse_out(const at::Tensor& self, bool upper, at::Tensor& out) {
   return given(out, cholesky_inverse(self, upper));
 }
-
-// LAPACK's order of elements, which PyTorch's meta functions promise of these.
-at::Tensor by_columns(const at::Tensor& x) { return x.mT().contiguous().mT(); }
 
 // Reflector j of a factorization: below its leading one.
 at::Tensor reflector(const at::Tensor& a, int64_t j) {
