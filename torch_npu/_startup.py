@@ -75,7 +75,7 @@ def watch_if_asked(package: str) -> None:
     checks = os.environ.get("ANYCEND_CHECK", "").split(",")
     if "race" in checks or "memory" in checks:
         libraries = [f"{folder}{os.sep}" for folder in (os.path.dirname(torch.__file__), package)]
-        _C._watch(libraries, "memory" in checks)
+        _C._watch(libraries, "race" in checks, "memory" in checks)
 
 
 def register() -> None:

@@ -40,6 +40,20 @@ std::string hex(uintptr_t address) {
 // From device memory to device memory, where it writes some.
 bool is_copy(std::string_view name) { return name == "aclnnInplaceCopy" || name.starts_with("aclrtMemcpy"); }
 
+// Products that leave their first operand out where beta is 0.
+bool ignores(std::string_view name) {
+  for (const char* product : {"aclnnAddmm", "aclnnAddmv", "aclnnAddbmm", "aclnnAddr", "aclnnBaddbmm"})
+    if (name == product) return true;
+  return false;
+}
+// The same view is written: much of what writes in place reads nothing (scatter_, uniform_).
+bool in_place(const Access& a, const race::Accesses& accesses) {
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& b) {
+    return b.write && a.begin == b.begin && a.end == b.end &&
+           (a.pattern == b.pattern || (a.pattern && b.pattern && *a.pattern == *b.pattern));
+  });
+}
+
 std::string line(const char* place) { return place ? place : "line not known"; }
 std::string of_bytes(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
@@ -83,8 +97,8 @@ struct Checker {
     return std::string(a.write ? "writes " : "reads ") + of_bytes(a.end - a.begin) + " at " + hex(a.begin);
   }
 
-  // `moves`: what nobody has written may be copied, as long as nobody computes with it.
-  const char* judge(const char* name, const Access& a, bool moves) {
+  // `unread`: what nobody has written may stay so, as long as nobody computes with it.
+  const char* judge(const char* name, const Access& a, bool unread) {
     const Place block = at(a.begin);
     if (block == blocks.end()) return nullptr;
     Block& b = block->second;
@@ -92,7 +106,7 @@ struct Checker {
     if (!b.live) return say(0, name, place, does(a) + " of memory that was freed", block);
     if (a.end > b.end)
       return say(1, name, place, does(a) + ", " + of_bytes(a.end - b.end) + " behind the end of the block", block);
-    if (a.write || moves) return nullptr;
+    if (a.write || unread) return nullptr;
     uint64_t missing = 0;
     const uintptr_t begin = block->first;
     race::each_run(a, [&](uintptr_t from, uintptr_t to) { missing += b.written.missing(from - begin, to - begin); });
@@ -172,8 +186,10 @@ const char* task(const char* name, const race::Accesses& accesses) noexcept {
     const bool moves = is_copy(name) && std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
                          return access.write && c.at(access.begin) != c.blocks.end();
                        });
-    for (const Access& access : accesses)
-      if (const char* text = c.judge(name, access, moves); text && !first) first = text;
+    for (const Access& access : accesses) {
+      const bool unread = moves || ignores(name) || in_place(access, accesses);
+      if (const char* text = c.judge(name, access, unread); text && !first) first = text;
+    }
     for (const Access& access : accesses)
       if (access.write) c.mark(access);
     return c.fails ? first : nullptr;

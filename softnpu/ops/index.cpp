@@ -140,6 +140,22 @@ void embedding_dense_backward(const Tensor& gradient, const Tensor& indices, int
 
 void embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, const EmbeddingBagOptions& o,
                    const EmbeddingBagResults& results) {
+  // ATen's fast path takes the caller's word for these.
+  const Tensor begins = longs(offsets).contiguous();
+  const auto* begin = begins.const_data_ptr<int64_t>();
+  const int64_t bag_count = begins.numel() - (o.last_offset ? 1 : 0), n = indices.numel();
+  TORCH_CHECK(begins.numel() == 0 || begin[0] == 0, "embedding_bag: offsets[0] must be 0, got ",
+              begins.numel() ? begin[0] : 0);
+  for (int64_t i = 1; i < begins.numel(); ++i)
+    TORCH_CHECK(begin[i - 1] <= begin[i], "embedding_bag: offsets must not decrease, got ", begin[i], " behind ",
+                begin[i - 1]);
+  TORCH_CHECK(begins.numel() == 0 || begin[begins.numel() - 1] <= n,
+              "embedding_bag: the last offset must be at most the number of indices, ", n, ", got ",
+              begin[begins.numel() - 1]);
+  if (bag_count == 0) {
+    if (results.bags.defined()) results.bags.zero_();
+    return;
+  }
   auto [out, bags, sizes, largest] = at::_embedding_bag(weight, indices, offsets, o.scale_by_frequency, o.mode,
                                                         o.sparse, o.weights, o.last_offset, o.padding);
   put(results.out, out);

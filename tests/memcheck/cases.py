@@ -157,6 +157,22 @@ def unwritten_on_another_stream_mended():
         x * 2
 
 
+@bug("aclnnMul reads", "nobody has written")
+def unwritten_where_it_is_used():
+    x = torch.empty(5, device="npu")
+    x * x
+
+
+@mended
+def unwritten_where_it_is_used_mended():
+    """What is written in place, or left out by beta=0, need not have been written."""
+    x = torch.empty(5, device="npu").scatter_(0, torch.arange(5, device="npu"), 1.0)
+    x * x
+    torch.empty(5, device="npu").uniform_().add_(1)
+    torch.addmm(torch.empty(3, 3, device="npu"), torch.ones(3, 2, device="npu"), torch.ones(2, 3, device="npu"), beta=0)
+    torch.sparse_coo_tensor(torch.tensor([[0, 0, 1]]), torch.ones(3), (4,)).npu().coalesce()
+
+
 def found_by(case) -> list[str]:
     torch.npu.synchronize()
     before = len(torch.npu.memory_reports())

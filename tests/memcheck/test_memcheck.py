@@ -93,8 +93,9 @@ def test_with_races_looked_for_too():
     assert "anycend: race" not in done.stderr, done.stderr
 
 
-def test_it_is_off_by_default():
-    done = program("-c", "import torch; torch.npu.memory_reports()", ANYCEND_CHECK="0")
+@pytest.mark.parametrize("check", ["0", "race"])
+def test_it_is_off_where_it_is_not_asked_for(check):
+    done = program("-c", "import torch; torch.npu.memory_reports()", ANYCEND_CHECK=check)
     assert "set ANYCEND_CHECK=memory before the program starts, see docs/memory_check.md" in done.stderr
 
 

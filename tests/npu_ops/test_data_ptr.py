@@ -48,3 +48,11 @@ def test_what_does_not_fit(source, index, message):
         torch_npu.npu_change_data_ptr(t, t[1:], 0)
     with pytest.raises(ValueError, match="both have to be on one npu"):
         torch_npu.npu_change_data_ptr(t, torch.zeros(8), 0)
+
+
+def test_memory_that_two_have_is_not_resized():
+    dst, src = torch.zeros(6, device="npu"), torch.arange(20.0, device="npu")
+    torch_npu.npu_change_data_ptr(dst, src, 10)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        src.untyped_storage().resize_(0)
+    assert dst.tolist() == [10.0, 11.0, 12.0, 13.0, 14.0, 15.0]

@@ -63,7 +63,25 @@ def product_without_columns():
     return torch.ops.npu.npu_quant_matmul_gelu(a, b, ones(3), ones(4))
 
 
+def loss_gradient(targets: int):
+    scores = torch.zeros(5, 3, device="npu")
+    torch_npu.npu_cross_entropy_loss_backward(ones(1), scores, index(*[0] * targets, dtype=torch.int64))
+
+
 AT_THE_CALL = {
+    "a gelu of no name": (lambda: torch_npu.npu_gelu_mul(ones(2, 8), approximate="x"), "approximate is none or tanh"),
+    "a geglu of no number": (lambda: torch_npu.npu_geglu(ones(2, 8), approximate=5), "npu_geglu.*approximate.*5"),
+    "an overlap of no number": (lambda: torch_npu.npu_iou(ones(2, 4), ones(2, 4), mode=2), "npu_iou.*mode.*2"),
+    "lists of no kind": (
+        lambda: torch_npu.npu_grouped_matmul([ones(2, 4)], [ones(4, 3)], group_list_type=9),
+        "npu_grouped_matmul.*group_list_type.*9",
+    ),
+    "too few targets": (lambda: loss_gradient(4), "5 rows and 4 targets"),
+    "fractions of places": (
+        lambda: torch_npu.npu_scatter_nd_update_(ones(2, 3), ones(1, 1), ones(1, 3)),
+        "npu_scatter_nd_update_.*indices",
+    ),
+    "fractions of classes": (lambda: torch_npu.npu_one_hot(ones(2), depth=3), "npu_one_hot.*input"),
     "no kernel_size": (lambda: deformed([]), "kernel_size must be two positive numbers, got \\[\\]"),
     "an empty kernel": (lambda: deformed([3, 0]), "kernel_size must be two positive numbers"),
     "cosines of three dimensions": (lambda: cached(cos=(4, 32, 1)), "cos .*dimensions"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -91,3 +94,33 @@ def test_what_cannot_be_saved(tmp_path):
         torch_npu.save_npugraph_tensor(ready(), save_path=str(tmp_path / "x"))
     with pytest.raises(NotImplementedError, match="runs on the npu only"):
         torch_npu.print_npugraph_tensor(torch.ones(2))
+
+
+def test_a_graph_is_reset_behind_its_replays(capsys):
+    x, graph = ready(), torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        torch_npu.print_npugraph_tensor(x * 2)
+    for _ in range(20):
+        graph.replay()
+    graph.reset()
+    torch.npu.synchronize()
+    assert capsys.readouterr().out.count("shape=(2, 3)") == 20
+
+
+def test_who_holds_pythons_lock_may_wait_for_the_stream(tmp_path, capsys):
+    """torch.save does: a stream that waited for the lock would wait for ever."""
+    x = ready()
+    for _ in range(30):
+        torch_npu.print_npugraph_tensor(x)
+        torch.save(x, tmp_path / "x.pt")
+        torch.npu.empty_cache()
+    torch.npu.synchronize()
+    assert capsys.readouterr().out.count("shape=(2, 3)") == 30
+
+
+def test_the_last_is_printed_before_the_program_ends(tmp_path):
+    program = "import torch, torch_npu; torch_npu.print_npugraph_tensor(torch.ones(3).npu(), tensor_name='x')"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "x=tensor([1., 1., 1.]), shape=(3,), dtype=torch.float32\n"), (
+        done.stderr
+    )

@@ -45,3 +45,24 @@ def test_the_bag_of_each_index_is_there_where_whole_rows_are_summed():
     offsets = torch.tensor([0, 2, 2, 5], device="npu")
     _, bag, sizes, _ = torch._embedding_bag(torch.randn(10, 5).npu(), INDEX.npu(), offsets)
     assert bag.tolist() == [0, 0, 2, 2, 2, 3, 3, 3] and sizes.shape == (4,)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_no_bags(mode):
+    index, offsets = torch.tensor([1], device="npu"), torch.tensor([0], device="npu")
+    bags = F.embedding_bag(index, torch.randn(4, 3).npu(), offsets, mode=mode, include_last_offset=True)
+    torch.npu.synchronize()
+    assert bags.shape == (0, 3)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize(
+    ("offsets", "words"),
+    [([0, 3, 1], "must not decrease, got 1 behind 3"), ([0, -5], "must not decrease"), ([1, 2], "must be 0, got 1"),
+     ([0, 9], "at most the number of indices, 3, got 9")],
+)  # fmt: skip
+def test_offsets_that_are_none(mode, offsets, words):
+    weight, index = torch.randn(4, 3).npu(), torch.tensor([1, 2, 3], device="npu")
+    with pytest.raises(RuntimeError, match=words):
+        F.embedding_bag(index, weight, torch.tensor(offsets, device="npu"), mode=mode)
+        torch.npu.synchronize()

@@ -1,13 +1,45 @@
-"""What torch_npu.print_npugraph_tensor and save_npugraph_tensor write. csrc/python/report.cpp calls both functions on a
-thread of the runtime, when the stream or a replayed graph has come so far; the stream waits until they return.
+"""What torch_npu.print_npugraph_tensor and save_npugraph_tensor write, by a thread of their own: streams hand the
+values over and go on (csrc/ops/npu/report.h). torch.npu.synchronize() waits until all of it is written.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import datetime
+import threading
+import traceback
 from pathlib import Path
 
 import torch
+
+from torch_npu import _C
+
+
+def start() -> None:
+    """Called once, before the first report."""
+    thread = threading.Thread(target=write_all, name="npu reports", daemon=True)
+    thread.start()
+    atexit.register(end, thread)
+
+
+def end(thread: threading.Thread) -> None:
+    with contextlib.suppress(RuntimeError):  # of a device that failed: what it handed over is written
+        torch.npu.synchronize()
+    _C._close_reports()
+    thread.join()
+
+
+def write_all() -> None:
+    while (report := _C._next_report()) is not None:
+        kind, values, text, overwrite, device = report
+        try:
+            if kind == 0:
+                printed(values[0], text)
+            else:
+                saved(values[0] if kind == 1 else values, text, overwrite, device)
+        except Exception:  # a file or a stream that takes nothing more is no reason to write no other
+            traceback.print_exc()
 
 
 def printed(value: torch.Tensor, name: str | None) -> None:

@@ -8,8 +8,8 @@ namespace cann {
 
 std::atomic<const Checks*> watched{nullptr};
 
-const Checks& watch(bool memory) {
-  static const Checks checks = [memory] {
+const Checks& watch(bool race, bool memory) {
+  static const Checks checks = [race, memory] {
     void* library = open_library("ascendcl");
     const auto find = [library]<class F>(F*& function, const char* name) {
       function = reinterpret_cast<F*>(find_symbol(library, name));
@@ -17,6 +17,7 @@ const Checks& watch(bool memory) {
                                   ": unset ANYCEND_CHECK, or ANYCEND_CANN=soft");
     };
     Checks c{};
+    c.race = race;
     c.memory = memory;
     find(c.place, "softnpuPlace");
     find(c.block_given, "softnpuBlockGiven");

@@ -11,7 +11,7 @@
 namespace cann {
 
 struct Checks {
-  bool memory;  // the checker is on
+  bool race, memory;  // what is on
   decltype(&::softnpuPlace) place;
   decltype(&::softnpuBlockGiven) block_given;
   decltype(&::softnpuBlockBack) block_back;
@@ -26,6 +26,6 @@ struct Checks {
 NPU_API extern std::atomic<const Checks*> watched;
 
 // Loads libascendcl, and throws as acl() does; a NotImplementedError where it has neither: CANN on an Ascend server.
-NPU_API const Checks& watch(bool memory);
+NPU_API const Checks& watch(bool race, bool memory);
 
 }  // namespace cann

@@ -154,7 +154,8 @@ void Graph::replay() {
   const bool draws = std::any_of(random_.begin(), random_.end(), [](const CapturedPhilox& r) { return r.drawn; });
   if (draws) set_seeds();
   NPU_CHECK(cann::acl().aclmdlRIExecuteAsync(model_, current_raw_stream()));
-  if (draws) record_event(replayed_->get(), current_stream());
+  if (!draws && !kept_.empty() && !replayed_) replayed_.emplace(device_);
+  if (replayed_) record_event(replayed_->get(), current_stream());
 }
 
 void Graph::set_seeds() {
@@ -179,6 +180,7 @@ void Graph::reset() {
     NPU_CHECK(cann::acl().aclmdlRIDestroy(model_));
     model_ = nullptr;
   }
+  if (!kept_.empty() && replayed_) synchronize_event(replayed_->get());  // replays under way point to it
   kept_.clear();
   random_.clear();
   random_memory_.reset();

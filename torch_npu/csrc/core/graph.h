@@ -69,7 +69,7 @@ class NPU_API Graph final : public at::GraphImplInterface {
       random_memory_;  // of all seeds and offsets, made before the capture: its pool has temporaries that replays write
   std::list<CapturedPhilox> random_;
   std::vector<std::shared_ptr<void>> kept_;
-  std::optional<PooledEvent> replayed_;  // after the last replay that drew
+  std::optional<PooledEvent> replayed_;  // after the last replay, of a graph that draws or keeps something
 };
 
 // The graph that the current stream is captured into, or null. Cost without any capture: one load.

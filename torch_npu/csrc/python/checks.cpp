@@ -177,9 +177,9 @@ void behind(const at::RecordFunction&, at::ObserverContext*) {
 }
 
 // `libraries`: folders whose code is not the program's.
-void watch(std::vector<std::string> libraries, bool memory) {
+void watch(std::vector<std::string> libraries, bool race, bool memory) {
   if (cann::watched.load()) return;
-  cann::watch(memory);
+  cann::watch(race, memory);
   lines().libraries = std::move(libraries);
   at::addGlobalCallback(at::RecordFunctionCallback(&before, &behind)
                             .needsInputs(true)
@@ -187,21 +187,22 @@ void watch(std::vector<std::string> libraries, bool memory) {
 }
 
 // What `count` and `report` of a check have, which `name` asks for.
-std::vector<std::string> reports(uint64_t (*cann::Checks::*count)(), const char* (*cann::Checks::*report)(uint64_t),
-                                 const char* name, const char* page) {
+std::vector<std::string> reports(bool cann::Checks::* on, uint64_t (*cann::Checks::*count)(),
+                                 const char* (*cann::Checks::*report)(uint64_t), const char* name, const char* page) {
   const cann::Checks* checks = cann::watched.load();
-  TORCH_CHECK(checks, "npu: nothing is looked for: set ANYCEND_CHECK=", name, " before the program starts, see docs/",
-              page);
+  TORCH_CHECK(checks && checks->*on, "npu: nothing is looked for: set ANYCEND_CHECK=", name,
+              " before the program starts, see docs/", page);
   std::vector<std::string> all;
   for (uint64_t n = (checks->*count)(), i = 0; i < n; ++i)
     if (const char* text = (checks->*report)(i)) all.emplace_back(text);
   return all;
 }
 std::vector<std::string> race_reports() {
-  return reports(&cann::Checks::race_count, &cann::Checks::race_report, "race", "race.md");
+  return reports(&cann::Checks::race, &cann::Checks::race_count, &cann::Checks::race_report, "race", "race.md");
 }
 std::vector<std::string> memory_reports() {
-  return reports(&cann::Checks::memory_count, &cann::Checks::memory_report, "memory", "memory_check.md");
+  return reports(&cann::Checks::memory, &cann::Checks::memory_count, &cann::Checks::memory_report, "memory",
+                 "memory_check.md");
 }
 
 }  // namespace

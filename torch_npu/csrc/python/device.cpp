@@ -17,6 +17,7 @@
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/process_device.h"
 #include "csrc/core/stream.h"
+#include "csrc/ops/npu/report.h"
 #include "csrc/python/bind.h"
 
 namespace npu::python {
@@ -85,7 +86,10 @@ void bind_device(pybind11::module& module) {
                return static_cast<int>(former);
              }));
   module.def("_has_context", with_gil([](int index) { return has_context(static_cast<DeviceIndex>(index)); }));
-  module.def("_synchronize", no_gil([](int index) { synchronize_device(static_cast<DeviceIndex>(index)); }));
+  module.def("_synchronize", no_gil([](int index) {
+               synchronize_device(static_cast<DeviceIndex>(index));
+               drain_reports();
+             }));
   module.def("_can_access_peer", no_gil([](int device, int peer) {
                return can_access_peer(static_cast<DeviceIndex>(device), static_cast<DeviceIndex>(peer));
              }));

@@ -74,7 +74,8 @@ int64_t moved_onto(const at::Tensor& dst, const at::Tensor& src, int64_t index) 
   const int64_t wanted = static_cast<int64_t>(to.nbytes()) / width, there = static_cast<int64_t>(from.nbytes()) / width;
   TORCH_CHECK_VALUE(index >= 0 && index <= there && wanted <= there - index, op, ": dst's ", wanted,
                     " elements do not fit from index ", index, " on into src's memory of ", there);
-  auto* const kept = new c10::Storage(from);  // as long as dst's storage points into it
+  auto* const kept = new c10::Storage(from);          // as long as dst's storage points into it
+  from.unsafeGetStorageImpl()->set_resizable(false);  // which would free the memory that dst has now
   void* const data = static_cast<char*>(from.mutable_data()) + index * width;
   to.set_data_ptr_noswap(
       at::DataPtr(data, kept, [](void* storage) { delete static_cast<c10::Storage*>(storage); }, to.device()));

@@ -71,6 +71,7 @@ void check(at::TensorList x, at::TensorList weight, const Refused& lists, Option
     TORCH_CHECK_NOT_IMPLEMENTED(listed(list).empty(), "npu_grouped_matmul: ", name,
                                 " is not implemented; leave it out");
   }
+  check_number("npu_grouped_matmul", "group_list_type", list_type.value_or(0), {0, 1, 2});
   TORCH_CHECK_NOT_IMPLEMENTED(list_type.value_or(0) < 2, "npu_grouped_matmul: group_list_type 2 is not implemented");
   TORCH_CHECK_VALUE(act.value_or(0) >= 0 && act.value_or(0) <= 5, "npu_grouped_matmul: act_type is 0 to 5, not ", *act);
   for (size_t i = 0; i < x.size() && i < weight.size(); ++i) {

@@ -302,9 +302,10 @@ void check_quant_matmul_types(const at::Tensor& x1, const at::Tensor& x2, const 
 }
 
 void check_grouped_matmul_add(const char* op, const at::Tensor& input, const at::Tensor& x, const at::Tensor& weight,
-                              const at::Tensor& group_list, bool transpose_x, bool transpose_weight,
-                              int64_t group_type) {
+                              const at::Tensor& group_list, bool transpose_x, bool transpose_weight, int64_t group_type,
+                              std::optional<int64_t> list_type) {
   check_number(op, "group_type", group_type, {2});
+  check_number(op, "group_list_type", list_type.value_or(0), {0, 1});
   TORCH_CHECK_NOT_IMPLEMENTED(transpose_x && !transpose_weight, op,
                               ": only transpose_x without transpose_weight is implemented");
   check_grouped_add(op, input, x, weight, group_list);

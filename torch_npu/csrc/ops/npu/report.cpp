@@ -2,10 +2,15 @@
 #include "csrc/ops/npu/report.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/Logging.h>
 
+#include <condition_variable>
+#include <deque>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "csrc/cann/api.h"
@@ -19,7 +24,26 @@
 namespace npu {
 namespace {
 
-void (*reporter)(const Report&) = nullptr;
+// Not destroyed: streams may hand over until the process is gone.
+struct Queue {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Report> waiting;
+  std::thread::id writer;
+  bool in_hand = false, closed = false;
+};
+Queue& queue() {
+  static Queue& q = *new Queue;
+  return q;
+}
+
+void (*starter)() = nullptr;
+void start_writer() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (starter) starter();
+  });
+}
 
 struct Sent {
   Report report;
@@ -27,15 +51,27 @@ struct Sent {
   std::shared_ptr<Sent> itself;     // until it has run once; a graph keeps what it runs again
 };
 
+// On the stream's thread, which may not throw: without memory a report is lost.
 void run(void* state) {
-  auto* const sent = static_cast<Sent*>(state);
-  const std::shared_ptr<Sent> until_here = std::move(sent->itself);
-  if (reporter) reporter(sent->report);
+  try {
+    auto* const sent = static_cast<Sent*>(state);
+    const std::shared_ptr<Sent> once = std::move(sent->itself);
+    Report report = sent->report;
+    if (!once)
+      for (at::Tensor& value : report.values) value = value.clone();  // the next replay writes there again
+    Queue& q = queue();
+    const std::lock_guard<std::mutex> lock(q.mutex);
+    if (!q.closed) q.waiting.push_back(std::move(report));
+    q.changed.notify_all();
+  } catch (const std::exception& error) {
+    LOG(ERROR) << "print_npugraph_tensor, save_npugraph_tensor: " << error.what();
+  }
 }
 
 void send(const char* op, Report report, at::TensorList tensors) {
   const auto aclrtLaunchHostFunc = cann::host_function_launcher();
   TORCH_CHECK_NOT_IMPLEMENTED(aclrtLaunchHostFunc, op, ": this CANN has no aclrtLaunchHostFunc; install a newer one");
+  start_writer();
   const NPUGuard guard(tensors[0].device().index());
   const aclrtStream stream = current_raw_stream();
   Graph* const graph = capturing_graph();
@@ -80,7 +116,35 @@ Report saving(Report::Kind kind, std::optional<std::string_view> path, bool over
 
 }  // namespace
 
-void set_reporter(void (*called)(const Report&)) { reporter = called; }
+void set_report_starter(void (*start)()) { starter = start; }
+
+std::optional<Report> next_report() {
+  Queue& q = queue();
+  std::unique_lock<std::mutex> lock(q.mutex);
+  q.writer = std::this_thread::get_id();
+  q.in_hand = false;
+  q.changed.notify_all();
+  q.changed.wait(lock, [&] { return q.closed || !q.waiting.empty(); });
+  if (q.waiting.empty()) return std::nullopt;
+  Report next = std::move(q.waiting.front());
+  q.waiting.pop_front();
+  q.in_hand = true;
+  return next;
+}
+
+void drain_reports() {
+  Queue& q = queue();
+  std::unique_lock<std::mutex> lock(q.mutex);
+  if (q.writer == std::this_thread::get_id()) return;
+  q.changed.wait(lock, [&] { return q.waiting.empty() && !q.in_hand; });
+}
+
+void close_reports() {
+  Queue& q = queue();
+  const std::lock_guard<std::mutex> lock(q.mutex);
+  q.closed = true;
+  q.changed.notify_all();
+}
 
 namespace ops::kernels {
 

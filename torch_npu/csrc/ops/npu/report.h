@@ -1,5 +1,6 @@
-// Tensors that are shown as a stream passes them, printed or saved: a copy to the host, then a function of the host, both the stream's work.
-// A graph holds them, too, and does it at each replay. What it is not: what is written, which Python says (torch_npu/npu/_reports.py).
+// Tensors that are shown as a stream passes them, printed or saved: a copy to the host, then a function of the host that hands it over, both
+// the stream's work. A graph holds them, too, and does it at each replay. A thread of Python's writes what was handed over
+// (torch_npu/npu/_reports.py): the stream never waits for Python's lock, whose holder may wait for the stream.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,8 +22,13 @@ struct Report {
   c10::DeviceIndex device = -1;
 };
 
-// Once, while Python loads the plugin. Called on a thread of CANN's, in the order of the stream; must not throw.
-NPU_API void set_reporter(void (*reporter)(const Report&));
+// `start` makes the thread that writes, before the first report is sent; set once, while Python loads the plugin.
+NPU_API void set_report_starter(void (*start)());
+// Thread-safe. Waits for the next report; the one before it counts as written. Nothing: they are closed.
+NPU_API std::optional<Report> next_report();
+// Waits until all that was handed over is written; not on the thread that writes.
+NPU_API void drain_reports();
+NPU_API void close_reports();
 
 namespace ops {
 

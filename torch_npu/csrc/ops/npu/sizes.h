@@ -300,8 +300,8 @@ void check_quant_matmul_types(const at::Tensor& x1, const at::Tensor& x2, const 
                               std::optional<int64_t> scale_dtype, at::OptionalIntArrayRef group_sizes,
                               const OptionalTensor& y_scale);
 void check_grouped_matmul_add(const char* op, const at::Tensor& input, const at::Tensor& x, const at::Tensor& weight,
-                              const at::Tensor& group_list, bool transpose_x, bool transpose_weight,
-                              int64_t group_type);
+                              const at::Tensor& group_list, bool transpose_x, bool transpose_weight, int64_t group_type,
+                              std::optional<int64_t> list_type);
 void check_grouped_swiglu_quant(const at::Tensor& x, at::TensorList weight, at::TensorList weight_scale,
                                 const at::Tensor& x_scale, std::optional<at::TensorList> weight_assist_matrix,
                                 const OptionalTensor& bias, std::optional<int64_t> dequant_mode,
