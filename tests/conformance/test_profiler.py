@@ -110,8 +110,13 @@ def check_database(output: Path, expected: list[str]) -> None:
         assert all(computing > 0 for *_, computing in rows)
 
 
+# One mode of the task queue in every run, all of them in the full one.
+FULL = pytest.mark.full
+EACH_QUEUE = [pytest.param(q, marks=() if q == client.QUEUES[-1] else FULL) for q in client.QUEUES]
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("queue", client.QUEUES)
+@pytest.mark.parametrize("queue", EACH_QUEUE)
 def test_text_and_databases_have_the_kernels_that_ran(vendor, queue, tmp_path):
     output, expected = profiled(vendor, tmp_path, "Level1", "Text,Db", queue)
     assert {p.name for p in output.iterdir()} - {"analyse.done"} == TEXT | {"ascend_pytorch_profiler.db", "analysis.db"}
@@ -156,7 +161,7 @@ def test_each_level_has_its_files(vendor, tmp_path):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("queue", client.QUEUES)
+@pytest.mark.parametrize("queue", EACH_QUEUE)
 def test_two_ranks_have_their_collectives(vendor, queue, tmp_path):
     said = ranks(vendor, "profiled", str(tmp_path), "Level1", "Text,Db", TASK_QUEUE_ENABLE=queue)
     found = outputs(tmp_path)

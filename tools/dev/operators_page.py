@@ -22,11 +22,11 @@ import tables  # noqa: E402
 LETTERS = (
     "Data types are letters: `f` float32, `h` float16, `b` bfloat16, `d` float64, `1` int8, `2` int16, `4` int32,"
     " `8` int64, `u` uint8, `s` uint16, `w` uint32, `x` uint64, `B` bool, `c` complex64, `z` complex128, `k`"
-    " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu. They are those of the function's first"
-    " tensor that has any: on the software NPU, and by CANN's documentation on Ascend910B, Ascend910_93, Ascend950"
-    " and Ascend910, where `=` means as on Ascend910B, `-` a function that the chip does not have, and an empty"
-    " cell that nothing is known (`ANYCEND_STRICT=1` refuses nothing then). Types of the other tensors:"
-    " `ops/types.yaml` and `ops/hardware.yaml`."
+    " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu, `p` float4_e2m1, `q` float4_e1m2."
+    " They are those of the function's first tensor that has any: on the software NPU, and by CANN's documentation on"
+    " Ascend910B, Ascend910_93, Ascend950 and Ascend910, where `=` means as on Ascend910B, `-` a function that the chip"
+    " does not have, and an empty cell that nothing is known (`ANYCEND_STRICT=1` refuses nothing then). Types of the"
+    " other tensors: `ops/types.yaml` and `ops/hardware.yaml`."
 )
 HEAD = "| operator | kind | function of CANN | software | 910B | 910_93 | 950 | 910 |"
 

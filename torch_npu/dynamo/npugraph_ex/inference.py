@@ -54,7 +54,9 @@ def cache_compile(
     options = Options.read(kwargs.pop("options", None))
     decompositions = kwargs.pop("custom_decompositions", None)
     if kwargs:
-        raise TypeError(f"{_NAME} has no argument {min(kwargs)}; it has options and custom_decompositions besides")
+        known = [name for name in inspect.signature(cache_compile).parameters if name != "kwargs"]
+        known += ["options", "custom_decompositions"]
+        raise TypeError(f"{_NAME} has no argument {min(kwargs)}; it has {', '.join(known)}")
     if options.dump_tensor_data:
         raise ValueError(f"{_NAME}: dump_tensor_data is for torch.compile; what is dumped is not kept")
     ranks = {"tp": _rank(tp_rank, "tp_rank"), "pp": _rank(pp_rank, "pp_rank")}
