@@ -17,6 +17,7 @@ inline bool on() noexcept { return watched(kRaces); }
 
 // For the life of the process. `fails`: a call that completes a race fails (see task).
 void start(bool fails) noexcept;
+
 struct Stream {
   const void* key;
   int device, number;

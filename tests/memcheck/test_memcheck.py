@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
 import pytest
 
 from tests.memcheck import cases
+from tests.race.test_race import program as checked
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def program(*argv: str, cwd: Path = ROOT, timeout: int = 300, **environment: str) -> subprocess.CompletedProcess:
-    env = {**os.environ, "ANYCEND_CHECK": "memory", "ANYCEND_DEVICES": "2", **environment}
-    return subprocess.run([sys.executable, *argv], env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout)
+program = partial(checked, ANYCEND_CHECK="memory")
 
 
 @pytest.fixture(scope="module")

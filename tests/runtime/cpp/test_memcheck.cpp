@@ -9,26 +9,11 @@
 
 #include "acl/soft.h"
 #include "softnpu/memcheck/written.h"
-#include "tests/runtime/cpp/fixture.h"
+#include "tests/runtime/cpp/touching.h"
 
 using namespace softnpu;
-using race::Access;
-using race::Accesses;
 
 namespace {
-
-struct Touching {
-  const char* memory;
-  uint64_t bytes;
-  bool write;
-
-  static int run(void*) noexcept { return 0; }
-  static void tell(const void* state, Accesses& to) {
-    const auto* t = static_cast<const Touching*>(state);
-    Access::add(to, t->memory, t->bytes, t->write);
-  }
-};
-const bool told = race::tells(Touching::run, Touching::tell);
 
 // Says nothing, and writes one byte.
 struct Silent {
@@ -38,10 +23,6 @@ struct Silent {
     return 0;
   }
 };
-
-void touch(Stream& stream, const char* name, const char* memory, uint64_t bytes, bool write) {
-  stream.submit(Work({Touching::run, nullptr, nullptr, name, Cost::kTiny}, Touching{memory, bytes, write}));
-}
 
 // The texts since the last call.
 std::vector<std::string> found() {
@@ -82,25 +63,25 @@ BOOST_AUTO_TEST_CASE(a_block_from_given_to_freed) {
   sync(stream);
   BOOST_TEST(static_cast<unsigned char>(memory[99]) == 0xFF);
   BOOST_TEST(static_cast<unsigned char>(memory[100]) == 0xB5);
-  touch(stream, "readsFresh", memory, 40, false);
+  touch(stream, "readsFresh", memory, false, 40);
   BOOST_TEST(says(found(), "reads 40 bytes"));
-  touch(stream, "writes", memory, 50, true);
-  touch(stream, "readsWritten", memory, 50, false);
+  touch(stream, "writes", memory, true, 50);
+  touch(stream, "readsWritten", memory, false, 50);
   BOOST_TEST(found().empty());
-  touch(stream, "readsMore", memory, 60, false);
+  touch(stream, "readsMore", memory, false, 60);
   BOOST_TEST(says(found(), "nobody has written 10"));
-  touch(stream, "passesTheEnd", memory, 101, true);
+  touch(stream, "passesTheEnd", memory, true, 101);
   BOOST_TEST(says(found(), "1 byte behind the end"));
   stream.submit(Work({Silent::run, nullptr, nullptr, "silent", Cost::kTiny}, Silent{memory + 99}));
   sync(stream);
   BOOST_TEST(found().empty());
-  touch(stream, "readsWhatItMayHaveWritten", memory, 100, false);
+  touch(stream, "readsWhatItMayHaveWritten", memory, false, 100);
   BOOST_TEST(found().empty());
   stream.submit(Work({Silent::run, nullptr, nullptr, "silent", Cost::kTiny}, Silent{memory + 103}));
   sync(stream);
   BOOST_TEST(says(found(), "silent wrote the 4th byte behind a block"));
   softnpuBlockBack(memory);
-  touch(stream, "readsFreed", memory, 4, false);
+  touch(stream, "readsFreed", memory, false, 4);
   BOOST_TEST(says(found(), "of memory that was freed"));
 }
 
@@ -113,8 +94,8 @@ BOOST_AUTO_TEST_CASE(threads_with_blocks_of_their_own_are_silent) {
       char* const mine = memory + 2048 * i;
       for (int round = 0; round < 200; ++round) {
         softnpuBlockGiven(mine, 700, 1024, streams[size_t(i)].handle);
-        touch(streams[size_t(i)], "writes", mine, 700, true);
-        touch(streams[size_t(i)], "reads", mine + 100, 600, false);
+        touch(streams[size_t(i)], "writes", mine, true, 700);
+        touch(streams[size_t(i)], "reads", mine + 100, false, 600);
         softnpuBlockBack(mine);
       }
     });

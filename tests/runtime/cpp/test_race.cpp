@@ -9,7 +9,7 @@
 #include "softnpu/race/accesses.h"
 #include "softnpu/race/shadow.h"
 #include "softnpu/runtime/watch.h"
-#include "tests/runtime/cpp/fixture.h"
+#include "tests/runtime/cpp/touching.h"
 
 using namespace softnpu;
 using race::Access;
@@ -25,24 +25,6 @@ Access view(uintptr_t begin, std::vector<int64_t> sizes, std::vector<int64_t> st
 }
 
 bool overlap(const Access& a, const Access& b) { return race::overlap(a, b, 0, INTPTR_MAX); }
-
-// A task that says which memory it touches.
-struct Touching {
-  const void* memory;
-  uint64_t bytes;
-  bool write;
-
-  static int run(void*) noexcept { return 0; }
-  static void tell(const void* state, Accesses& to) {
-    const auto* t = static_cast<const Touching*>(state);
-    Access::add(to, t->memory, t->bytes, t->write);
-  }
-};
-const bool told = race::tells(Touching::run, Touching::tell);
-
-void touch(Stream& stream, const char* name, const void* memory, bool write, uint64_t bytes = 64) {
-  stream.submit(Work({Touching::run, nullptr, nullptr, name, Cost::kTiny}, Touching{memory, bytes, write}));
-}
 
 uint64_t found() {
   static uint64_t before = 0;
