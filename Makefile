@@ -74,13 +74,16 @@ test test-full test-clients: export OMP_WAIT_POLICY ?= PASSIVE
 APART := tests/clients
 BESIDE := $(filter-out $(ALONE) $(APART),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 
+# What a signal cannot end, a wait in C++ that holds the interpreter's lock, ends its process: the test is named and the others go on.
+NO_HANG := -o faulthandler_timeout=1000 -o faulthandler_exit_on_timeout=true
+
 .PHONY: test test-full test-clients test-native
 # Both halves run at once: the first mostly waits, and goes before the second, which computes in what is left; not so far before that a
 # program of the second gets no processor for minutes while eight ranks of the first compute. What the second says is printed after the first. pytest answers 5 if nothing is selected, which ARGS="-k word" may do to one.
 test: test-native
 	@trap 'kill $$beside 2>/dev/null' INT TERM; \
-	nice -n 5 $(BIN)/pytest -m "not full" -n $(JOBS) --dist worksteal $(BESIDE) $(ARGS) >$(BUILD)/beside.log 2>&1 & beside=$$!; \
-	$(BIN)/pytest -m "not full" $(ALONE) $(ARGS); alone=$$?; \
+	nice -n 5 $(BIN)/pytest -m "not full" $(NO_HANG) -n $(JOBS) --dist worksteal $(BESIDE) $(ARGS) >$(BUILD)/beside.log 2>&1 & beside=$$!; \
+	$(BIN)/pytest -m "not full" $(NO_HANG) $(ALONE) $(ARGS); alone=$$?; \
 	tail -n +1 -f --pid=$$beside $(BUILD)/beside.log; wait $$beside; beside=$$?; \
 	case $$alone-$$beside in 0-0|0-5|5-0) ;; *) exit 1;; esac
 test-full: test-native
