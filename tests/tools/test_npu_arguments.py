@@ -1,4 +1,4 @@
-"""tools/codegen/npu_arguments.py: every argument of the NPU's own operators has a meaning, and every meaning an argument."""
+"""tools/codegen/npu_arguments.py: each argument of the NPU's own operators has a meaning, each meaning an argument."""
 
 from __future__ import annotations
 

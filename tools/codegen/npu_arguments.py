@@ -73,7 +73,7 @@ def meanings() -> Meanings:
 
 
 def without_effect(row: Row, argument: str) -> bool:
-    """Whether the row says that no value depends on it. "*" is all arguments: no row reads some and ignores the rest so."""
+    """Whether the row says that no value depends on it. "*" is all arguments: no row ignores the rest alone."""
     ignored = row.data.get("ignored", {})
     return argument in ignored or REST in ignored
 
