@@ -210,8 +210,8 @@ def page() -> str:
         "## The vendor's wheel on our libraries",
         "",
         "A program is run by the wheel on the software NPU and by PyTorch on the CPU. The number is the largest"
-        " relative difference of its results. A column is a chip that the software NPU says it is, and the wheel's setting"
-        " TASK_QUEUE_ENABLE: 0 calls the device from the thread that asks, 1 and 2 from a queue of the wheel's."
+        " relative difference of its results. A column is a chip that the software NPU says it is, and the wheel's"
+        " setting TASK_QUEUE_ENABLE: 0 calls the device from the thread that asks, 1 and 2 from a queue of the wheel's."
         " What is *refused* has its reason in [vendor_wheel.md](vendor_wheel.md).",
         "",
         *runs(record),
