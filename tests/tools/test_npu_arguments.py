@@ -87,3 +87,10 @@ def test_a_type_is_what_all_functions_take():
     one = npu_arguments.data_types("ACLNN(aclnnSwiGlu)(x, dim, out)")["x"]
     assert one == "float32, float16, float64 or bfloat16"
     assert "x" not in npu_arguments.data_types("ACLNN(aclnnSwiGlu)(wide(x), dim, out)")
+
+
+def test_a_type_that_the_row_asks_for_is_told():
+    told = npu_arguments.lines(ROWS["npu_scaled_masked_softmax"], CALLS["npu_scaled_masked_softmax"])
+    assert any(line.startswith("mask (Tensor of bool): ") for line in told)
+    told = npu_arguments.lines(ROWS["npu_one_hot"], CALLS["npu_one_hot"])
+    assert told[0].startswith("input (Tensor of int32 or int64): ")

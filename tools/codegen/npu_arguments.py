@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu_arguments.yaml"
 REST = "*"  # of `ignored:`, all arguments that nothing reads
+ASKED = {"at::kBool": "bool", "at::kInt": "int32", "at::kLong": "int64", "at::kFloat": "float32", "at::kChar": "int8"}
 KINDS = {"SymInt": "int", "Scalar": "number", "ScalarType": "dtype", "Tensor": "Tensor"}
 
 
@@ -138,6 +139,14 @@ def data_types(call: str) -> dict[str, str]:
     return {name: listed([word for bit, word in letters().items() if bits & bit]) for name, bits in found.items()}
 
 
+def asked_types(check: str) -> dict[str, str]:
+    """Argument -> the data types that a row's own check asks for."""
+    types = re.findall(r'need_type\("\w+", "(\w+)", \w+, \{([^}]*)\}\)', check)
+    integers = re.findall(r'need_integers\("\w+", "(\w+)"', check)
+    words = {name: listed([ASKED[kind.strip()] for kind in kinds.split(",")]) for name, kinds in types}
+    return words | dict.fromkeys(integers, "int32 or int64")
+
+
 def listed(words: list[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
@@ -169,5 +178,5 @@ def line(row: Row, argument: Argument, types: dict[str, str]) -> str:
 
 def lines(row: Row, call: str) -> list[str]:
     """A line an argument, in their order."""
-    types = data_types(call)
+    types = data_types(call) | asked_types(str(row.data.get("check", "")))
     return [line(row, argument, types) for argument in row.schema.arguments]
