@@ -26,19 +26,19 @@ def find(name: str) -> Any:
         return importlib.import_module(f"torch_npu.{name}")
     if name in DATA_TYPES:
         return DATA_TYPES[name]
-    from torch_npu._operator_docs import DOCS, MISSING
+    from torch_npu._operator_docs import MISSING, NAMES, doc
 
-    if name not in DOCS:
+    if name not in NAMES:
         why = f": {MISSING[name]}" if name in MISSING else ""
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}{why}")
     operator = getattr(torch.ops.npu, name)
-    operator.__doc__ = DOCS[name]
+    operator.__doc__ = doc(name)
     setattr(sys.modules["torch_npu"], name, operator)
     return operator
 
 
 def names() -> list[str]:
     """dir(torch_npu): what is there, the packages and the operators."""
-    from torch_npu._operator_docs import DOCS
+    from torch_npu._operator_docs import NAMES
 
-    return sorted({*vars(sys.modules["torch_npu"]), *PACKAGES, *DATA_TYPES, *DOCS})
+    return sorted({*vars(sys.modules["torch_npu"]), *PACKAGES, *DATA_TYPES, *NAMES})

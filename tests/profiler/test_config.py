@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from torch.profiler import ProfilerActivity
 
 import torch_npu.profiler
 
@@ -17,3 +19,37 @@ def test_a_choice_without_a_source_is_not_kept():
 def test_a_thread_that_joins_a_profile_is_refused(name):
     with pytest.raises(NotImplementedError, match=f"{name}: PyTorch gives Python no call"):
         getattr(torch_npu.profiler.profile, name)()
+
+
+def test_every_argument_is_described():
+    config = torch_npu.profiler._ExperimentalConfig
+    told = config.__doc__.partition("Args:")[2]
+    names = config.__init__.__code__.co_varnames[1 : config.__init__.__code__.co_argcount]
+    assert [name for name in names if name not in told] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"on_trace_ready": "result"}, TypeError, r"is 'result', .* give tensorboard_trace_handler\('result'\)"),
+        ({"on_trace_ready": 3}, TypeError, "on_trace_ready is 3, which cannot be called; give a function"),
+        ({"schedule": 3}, TypeError, r"schedule is 3, which cannot be called; give torch_npu.profiler.schedule"),
+        ({"activities": ProfilerActivity.CPU}, TypeError, "activities is .*; it must be a list of ProfilerActivity"),
+        ({"activities": ["CPU"]}, TypeError, r"activities is \['CPU'\]; it must be a list of ProfilerActivity"),
+        ({"activities": [ProfilerActivity.XPU]}, ValueError, "activities has ProfilerActivity.XPU, which is of an"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused_before_the_profile(options, error, message):
+    with pytest.raises(error, match=message):
+        torch_npu.profiler.profile(**options)
+
+
+def test_the_activity_of_gpu_scripts_is_the_npu_s():
+    x = torch.ones(4).npu()
+    with pytest.warns(UserWarning, match="ProfilerActivity.CUDA is taken as ProfilerActivity.NPU"):
+        prof = torch_npu.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])
+    with prof:
+        x + 1
+        torch.npu.synchronize()
+    assert prof.activities == {ProfilerActivity.CPU, ProfilerActivity.PrivateUse1}
+    assert any(event.device_type != torch.autograd.DeviceType.CPU for event in prof.events())

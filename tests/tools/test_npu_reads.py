@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import npu  # noqa: E402
+import npu_arguments  # noqa: E402
 import npu_docs  # noqa: E402
 import npu_reads  # noqa: E402
 
@@ -27,6 +28,8 @@ def build(tmp_path, monkeypatch):
         table.write_text(head + body, encoding="utf-8")
         (tmp_path / "k.cpp").write_text(cpp, encoding="utf-8")
         monkeypatch.setattr(npu, "TABLE", table)
+        meanings = npu_arguments.Meanings(dict.fromkeys(("input", "size", "flag"), "what it means"), {}, {})
+        monkeypatch.setattr(npu_arguments, "meanings", lambda: meanings)
         monkeypatch.setattr(npu_reads, "KERNELS", tmp_path)
         npu_reads.sources.cache_clear()
         npu.write(tmp_path / "npu", tmp_path)

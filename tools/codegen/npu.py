@@ -209,7 +209,8 @@ def write(out: Path, package: Path) -> None:
         abi.write(out / f"npu_{i}.cpp", shard(members))
     abi.write(out / "npu_schemas.cpp", schemas(every))
     abi.write(out.parent / "include" / "npu_ops.h", header(every))
-    abi.write(package / "_operator_docs.py", npu_docs.module([w.row for w in every], missing()))
+    calls = {w.schema.full: w.call for w in every}
+    abi.write(package / "_operator_docs.py", npu_docs.module([w.row for w in every], missing(), calls))
 
 
 def missing() -> dict[str, str]:

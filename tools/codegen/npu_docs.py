@@ -1,19 +1,29 @@
-"""Docstrings of torch_npu.npu_*, from the rows of ops/npu.yaml: the schema, the formula, results, errors, the source.
+"""Docstrings of torch_npu.npu_*, from the rows of ops/npu.yaml: schema, formula, arguments, results, errors, source.
 
-Results are told in words, made from the C++ of `out:`. A rule without words stops the build with the row's line.
+Results are told in words, made from the C++ of `out:`. A rule without words stops the build with the row's line. What
+arguments mean is in npu_arguments.py. The texts are kept compressed, because the wheel's size has a limit, and without
+their schemas, which the registered operators have.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import lzma
 import re
+import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import npu_arguments  # noqa: E402
+from npu_arguments import REST  # noqa: E402
 
 if TYPE_CHECKING:
     from npu_row import Row
 
 
-REST = "*"  # of `ignored:`, all arguments that nothing reads
 TYPES = {
     "at::kFloat": "float32",
     "at::kChar": "int8",
@@ -201,24 +211,81 @@ def ignored_table(rows: list[Row]) -> str:
     return "\n".join(["| why | operator: argument |", "|---|---|", *lines, ""])
 
 
-def doc(overloads: list[Row]) -> str:
-    parts = []
-    for row in overloads:
-        parts += [row.schema.text, textwrap.fill(" ".join(row.data["doc"].split()), 110)]
-        parts += [text for text in (results(row), ignored(row), source(row)) if text]
-    return "\n\n".join(parts)
+def arguments(row: Row, call: str = "") -> str:
+    """The section of the arguments; none where no value depends on any of them."""
+    if not row.schema.arguments or REST in row.data.get("ignored", {}):
+        return ""
+    told = npu_arguments.lines(row, call)
+    lines = [textwrap.fill(line, 110, initial_indent=" " * 4, subsequent_indent=" " * 8) for line in told]
+    return "\n".join(["Args:", *lines])
 
 
-def module(rows: list[Row], missing: dict[str, str]) -> str:
-    named: dict[str, list[Row]] = {}
+def text(row: Row, call: str = "") -> str:
+    """A docstring but its schema. `call` is the row's C++, which says what types arguments may have."""
+    formula = textwrap.fill(" ".join(row.data["doc"].split()), 110)
+    told = [formula, arguments(row, call), results(row), ignored(row), source(row)]
+    return "\n\n".join(paragraph for paragraph in told if paragraph)
+
+
+def doc(overloads: list[Row], calls: dict[str, str] | None = None) -> str:
+    """As `doc` of the module below puts it together. `calls`: of each overload, by its name, the C++ of its call."""
+    told = [(row.schema.text, text(row, (calls or {}).get(row.schema.full, ""))) for row in overloads]
+    return "\n\n".join(paragraph for both in told for paragraph in both)
+
+
+MODULE = '''\
+"""Generated from ops/npu.yaml and ops/npu_arguments.yaml by tools/codegen/npu.py: the docstrings of torch_npu.npu_*."""
+
+import base64
+import functools
+import json
+
+import torch
+
+# The operators.
+NAMES = frozenset(
+    """
+{names}
+""".split()
+)
+
+# Operators of the vendor's that do not exist here, and why.
+MISSING = {{
+{missing}
+}}
+
+# Operator -> overload -> its docstring but the schema: JSON, xz, base64, a sixth of the texts.
+TEXTS = """
+{texts}
+"""
+
+
+@functools.cache
+def texts() -> dict[str, dict[str, str]]:
+    try:
+        import lzma
+    except ImportError:
+        missing = "No documentation: this Python was built without lzma, which unpacks it."
+        return {{name: {{"": missing}} for name in NAMES}}
+    return json.loads(lzma.decompress(base64.b64decode(TEXTS)))
+
+
+def doc(name: str) -> str:
+    """The docstring of an operator: of each overload its schema and what is told of it."""
+    packet = getattr(torch.ops.npu, name)
+    schemas = {{o: str(getattr(packet, o)._schema).removeprefix("npu::") for o in packet.overloads()}}
+    told = [f"{{schemas.get(o or 'default', name)}}\\n\\n{{text}}" for o, text in texts()[name].items()]
+    return "\\n\\n".join(told)
+'''
+
+
+def module(rows: list[Row], missing: dict[str, str], calls: dict[str, str] | None = None) -> str:
+    told: dict[str, dict[str, str]] = {}
     for row in rows:
-        named.setdefault(row.schema.name, []).append(row)
-    lines = [
-        '"""Generated from ops/npu.yaml by tools/codegen/npu.py: the docstrings of torch_npu.npu_*."""',
-        "",
-        "DOCS = {",
-    ]
-    lines += [f"    {name!r}: {doc(members)!r}," for name, members in sorted(named.items())]
-    lines += ["}", "", "# Operators of the vendor's that do not exist here, and why.", "MISSING = {"]
-    lines += [f"    {name.partition('.')[0]!r}: {why!r}," for name, why in sorted(missing.items())]
-    return "\n".join([*lines, "}", ""])
+        told.setdefault(row.schema.name, {})[row.schema.overload] = text(row, (calls or {}).get(row.schema.full, ""))
+    packed = base64.b64encode(lzma.compress(json.dumps(dict(sorted(told.items()))).encode(), preset=9)).decode()
+    return MODULE.format(
+        names=textwrap.fill(" ".join(sorted(told)), 118, break_long_words=False, break_on_hyphens=False),
+        missing="\n".join(f"    {name.partition('.')[0]!r}: {why!r}," for name, why in sorted(missing.items())),
+        texts=textwrap.fill(packed, 118),
+    )

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_docs import REST
+from npu_arguments import REST
 
 if TYPE_CHECKING:
     from npu_row import Row

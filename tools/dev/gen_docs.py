@@ -1,7 +1,7 @@
 """Write the generated pages of docs/: env.md from env.yaml, migrate_differences.md from the tests of the tool,
 status.md from the tables and the last run of the vendor's wheel, clients.md from the last run of the frameworks,
-training.md from the last run of the networks, the table at the end of npu_operators.md, and operators/aten.md and
-operators/npu.md from the tables of operators.
+training.md from the last run of the networks, the table at the end of npu_operators.md, and operators/aten.md,
+operators/npu.md and operators/npu_arguments.md from the tables of operators.
 
 python tools/dev/gen_docs.py [--check]        --check: change nothing, exit 1 if a page is out of date
 """
@@ -111,6 +111,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "training.md": training_page.page(),
         ROOT / "docs" / "operators" / "aten.md": operators_page.aten_page(),
         ROOT / "docs" / "operators" / "npu.md": operators_page.npu_page(),
+        ROOT / "docs" / "operators" / "npu_arguments.md": operators_page.npu_arguments_page(),
     }
 
 

@@ -13,8 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
+import abi  # noqa: E402
 import aten  # noqa: E402
 import npu  # noqa: E402
+import npu_arguments  # noqa: E402
 import npu_reads  # noqa: E402
 import opapi_types  # noqa: E402
 import tables  # noqa: E402
@@ -153,7 +155,8 @@ def npu_page() -> str:
             f" {len(rows)} overloads of `torch.ops.npu`. *native*: calls the function of CANN, of several the one that"
             " fits; *composed*: an expression of PyTorch's operators, on every device; *by hand*: C++ that calls none"
             " itself. None"
-            " falls back to the CPU. `help(torch_npu.npu_swiglu)` says more of one;"
+            " falls back to the CPU. [npu_arguments.md](npu_arguments.md) says what their arguments mean, and"
+            " `help(torch_npu.npu_swiglu)` all of one;"
             " [npu_operators.md](../npu_operators.md) has the table's format.",
             "",
             LETTERS,
@@ -164,3 +167,24 @@ def npu_page() -> str:
             "",
         ]
     )
+
+
+def npu_arguments_page() -> str:
+    page = [
+        "# Arguments of the NPU's own operators",
+        "",
+        "Generated from `ops/npu.yaml` and `ops/npu_arguments.yaml` by `make format`: what `help(torch_npu.npu_swiglu)`"
+        " says under `Args:`, of all of them. Sizes stand in brackets: B sequences, S rows of a sequence, T rows of all"
+        " sequences one behind the other, N heads, D columns of a head; `..` is any number of dimensions. Data types"
+        " are those of the function of CANN that takes the tensor. What is *refused* raises a NotImplementedError"
+        " or ValueError that names it. Operators of which no argument has an effect are left out.",
+    ]
+    signatures = abi.aclnn()
+    for row in sorted(npu.rows(), key=lambda row: row.schema.full):
+        if npu_arguments.REST in row.data.get("ignored", {}) or not row.schema.arguments:
+            continue
+        page += ["", f"## `{row.schema.full}`", ""]
+        for line in npu_arguments.lines(row, npu.call_of(row, signatures)):
+            name, _, text = line.partition(" ")
+            page.append(f"- `{name}` {text}")
+    return "\n".join([*page, ""])

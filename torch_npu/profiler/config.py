@@ -1,8 +1,7 @@
 """What the vendor's profiler lets a program choose, and which of it means something on the device at hand.
 
 Figures of AI cores, caches, links and host systems are hardware counters. This profiler has no source of them, so a
-choice that asks
-for one is warned about and not stored as if it were fulfilled.
+choice that asks for one is warned about and not stored as if it were fulfilled.
 """
 
 from __future__ import annotations
@@ -43,11 +42,15 @@ class AiCMetrics(_Names):
 
 
 class ExportType(_Names):
+    """What is written: Text csv and json files, Db SQLite databases."""
+
     Text = "text"
     Db = "db"
 
 
 class HostSystem(_Names):
+    """Figures of the host. None has a source here: _ExperimentalConfig's host_sys is left out with a warning."""
+
     CPU = "cpu"
     MEM = "mem"
     DISK = "disk"
@@ -88,7 +91,27 @@ def _without(name: str, why: str) -> None:
 
 
 class _ExperimentalConfig:
-    """The vendor's parameters. Wrong values are warned about and reset, as there; so is what has no source here.
+    """What else a profile records and writes: experimental_config of torch_npu.profiler.profile.
+
+    A value that is none of those known, and what has no source here, is a UserWarning that says what is used instead;
+    nothing is raised. docs/profiling.md says which files each choice writes.
+
+    Args:
+        profiler_level (str): a name of ProfilerLevel. Level_none writes no tables of kernels and calls, Level0 the
+            first columns of the kernels', Level1 and Level2 all columns, the statistics and the collectives.
+        aic_metrics (str): a name of AiCMetrics. There are no counters of AI cores: all but the default and AiCoreNone
+            are left out with a warning.
+        l2_cache, op_attr, record_op_args, sys_io, sys_interconnection (bool): counters of hardware and its records;
+            True is left out with a warning.
+        msprof_tx (bool): the old name of mstx.
+        mstx (bool): put the ranges and marks of torch_npu.npu.mstx into the timeline.
+        mstx_domain_include (list of str): of these domains alone; None or [] of all.
+        mstx_domain_exclude (list of str): of all domains but these; not beside mstx_domain_include.
+        data_simplification (bool): False keeps PyTorch's own trace in the folder, too.
+        gc_detect_threshold (float): left out with a warning: with_stack=True shows Python's own frames.
+        export_type (str or list of str): names of ExportType: Text writes csv and json files, Db SQLite databases. None
+            is Text.
+        host_sys (list of str): names of HostSystem; left out with a warning: the system's own tools show the host.
 
     Source: the vendor's documentation of torch_npu.profiler._ExperimentalConfig."""
 

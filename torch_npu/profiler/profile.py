@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable
@@ -37,6 +38,37 @@ def schedule(
             skip_first=skip_first,
             skip_first_wait=skip_first_wait,
         )
+
+
+def _activities(given: Iterable[ProfilerActivity] | None) -> list[ProfilerActivity] | None:
+    """What is recorded: CPU and NPU; CUDA is what a GPU script means by the NPU.
+
+    Raises TypeError for what is no list of ProfilerActivity, ValueError for the activity of another device."""
+    if given is None:
+        return None
+    given = list(given) if isinstance(given, Iterable) else given
+    if not isinstance(given, list) or not all(isinstance(one, ProfilerActivity) for one in given):
+        raise TypeError(
+            f"torch_npu.profiler: activities is {given!r}; it must be a list of ProfilerActivity.CPU and .NPU"
+        )
+    known = (ProfilerActivity.CPU, ProfilerActivity.PrivateUse1)
+    if ProfilerActivity.CUDA in given:
+        if "torch_npu.contrib.transfer_to_npu" not in sys.modules:
+            warnings.warn("torch_npu.profiler: ProfilerActivity.CUDA is taken as ProfilerActivity.NPU; write that")
+        given = list(dict.fromkeys(known[1] if one == ProfilerActivity.CUDA else one for one in given))
+    for one in given:
+        if one not in known:
+            raise ValueError(
+                f"torch_npu.profiler: activities has ProfilerActivity.{one.name}, which is of another device; "
+                "ProfilerActivity.CPU and .NPU are recorded"
+            )
+    return given
+
+
+def _callable(name: str, given: Any, remedy: str) -> Any:
+    if given is None or callable(given):
+        return given
+    raise TypeError(f"torch_npu.profiler: {name} is {given!r}, which cannot be called; give {remedy}")
 
 
 def _torch_config(with_stack: bool) -> _TorchConfig:
@@ -97,9 +129,9 @@ class _KinetoProfile(_Vendor, torch.profiler._KinetoProfile):
     ) -> None:
         self._configure(experimental_config)
         super().__init__(
-            activities=activities, record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack,
-            with_flops=with_flops, with_modules=with_modules, experimental_config=_torch_config(with_stack),
-            custom_trace_id_callback=custom_trace_id_callback,
+            activities=_activities(activities), record_shapes=record_shapes, profile_memory=profile_memory,
+            with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
+            experimental_config=_torch_config(with_stack), custom_trace_id_callback=custom_trace_id_callback,
         )  # fmt: skip
 
 
@@ -107,7 +139,21 @@ class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's nam
     """torch.profiler.profile for programs written for the vendor's: the same parameters, kernels of the NPU, and
     its files.
 
-    Raises TypeError for an experimental_config that is not torch_npu.profiler's. Source: torch.profiler.profile."""
+    Args:
+        activities (list of ProfilerActivity): CPU, NPU or both, which None is; CUDA is taken as NPU, with a warning
+            where torch_npu.contrib.transfer_to_npu is not imported.
+        schedule (function): of the number of a step, what is done with it; torch_npu.profiler.schedule makes one. None
+            records all.
+        on_trace_ready (function): called with the profile whenever one is complete; tensorboard_trace_handler makes
+            one that writes the vendor's files.
+        record_shapes, profile_memory, with_stack, with_flops, with_modules (bool): as torch.profiler.profile has them.
+        experimental_config (_ExperimentalConfig): torch_npu.profiler's, not PyTorch's: levels, ranges, formats.
+        execution_trace_observer, custom_trace_id_callback: as torch.profiler.profile has them.
+        use_cuda (bool): without meaning; anything but None warns.
+
+    Raises TypeError for an experimental_config that is not torch_npu.profiler's, for an on_trace_ready or schedule that
+    cannot be called (a folder's name goes into tensorboard_trace_handler) and for activities that are none; ValueError
+    for the activity of another device. Source: torch.profiler.profile."""
 
     def __init__(
         self,
@@ -128,9 +174,13 @@ class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's nam
         if use_cuda is not None:
             warnings.warn("torch_npu.profiler: use_cuda has no meaning; activities say what is recorded")
         self._configure(experimental_config)
+        handler = f"tensorboard_trace_handler({on_trace_ready!r})" if isinstance(on_trace_ready, str) else "a function"
+        _callable("on_trace_ready", on_trace_ready, f"{handler}, which is called with the profile")
+        _callable("schedule", schedule, "torch_npu.profiler.schedule(wait=..., active=...)")
         super().__init__(
-            activities=activities, schedule=schedule, on_trace_ready=on_trace_ready, record_shapes=record_shapes,
-            profile_memory=profile_memory, with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
+            activities=_activities(activities), schedule=schedule, on_trace_ready=on_trace_ready,
+            record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack,
+            with_flops=with_flops, with_modules=with_modules,
             experimental_config=_torch_config(with_stack),
             execution_trace_observer=execution_trace_observer, custom_trace_id_callback=custom_trace_id_callback,
         )  # fmt: skip
@@ -153,8 +203,7 @@ def tensorboard_trace_handler(
     folder.
 
     analyse_flag=False keeps only what `analyse` needs; async_mode=True makes the tables in a thread that the process
-    waits
-    for when it ends. Raises OSError where the folder cannot be written."""
+    waits for when it ends. Raises OSError where the folder cannot be written."""
 
     def handle(prof: Any) -> None:
         folder = results.new_folder(dir_name, worker_name)
