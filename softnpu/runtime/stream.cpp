@@ -164,6 +164,36 @@ void Stream::abort() noexcept {
   skip_until(skip_until_, position);
 }
 
+void Stream::abort_all(int device, int64_t deadline) {
+  std::vector<std::pair<Stream*, uint64_t>> mine;
+  slab<Stream>().each([&](Stream& s) {
+    if (s.device() != device) return;
+    s.refuse_in_callback();
+    mine.emplace_back(&s, s.tail());
+  });
+  for (auto [s, accepted] : mine) {
+    Capture::invalidate(*s, "the tasks of its device were aborted");
+    s->skip_until(s->dropped_until_, accepted);  // before what wakes those who wait
+    s->abort();
+  }
+  bool done = true;
+  for (auto [s, accepted] : mine) {
+    done = s->wait_for(accepted, deadline) && done;
+    if (race::on()) race::host_waited(s);
+  }
+  if (!done) fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "a task of device %d still runs after the given time", device);
+  for (auto [s, accepted] : mine) {
+    s->failure(true);
+    std::lock_guard lock(s->error_mutex_);
+    s->owed_.clear();
+  }
+}
+
+void Stream::refuse_dropped(uint64_t done) const {
+  if (__builtin_expect(dropped_until_.load(std::memory_order_seq_cst) > done, 0))
+    fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, "what was waited for was dropped: the tasks of device %d were aborted", device());
+}
+
 // --- threads that run it ---------------------------------------------------------------------------------------------------
 
 bool Stream::may_run(Runner runner, Work& work, const Turn* turn) noexcept {
@@ -348,22 +378,27 @@ namespace {
 
 void Stream::synchronize(int64_t deadline, int timeout_code) {
   if (captured()) refuse_captured(*this);
+  const uint64_t before = done();
   if (!wait_for(ring_.tail(), deadline)) time_out(timeout_code);
   if (race::on()) race::host_waited(this);
+  refuse_dropped(before);
   report();
 }
 
 void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
   std::vector<Stream*> mine;
+  std::vector<uint64_t> before;
   slab<Stream>().each([&](Stream& s) {
     if (s.device() != device) return;
     if (s.captured()) refuse_captured(s);
     mine.push_back(&s);
+    before.push_back(s.done());
   });
   for (Stream* s : mine)
     if (!s->wait_for(s->ring_.tail(), deadline)) time_out(timeout_code);
   if (race::on())
     for (Stream* s : mine) race::host_waited(s);
+  for (size_t i = 0; i < mine.size(); ++i) mine[i]->refuse_dropped(before[i]);
   Failure first;
   for (Stream* s : mine) {
     if (!s->failed()) continue;
