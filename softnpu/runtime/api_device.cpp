@@ -67,8 +67,8 @@ SOFTNPU_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId) {
 SOFTNPU_EXPORT aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
   return guarded(__func__, [&] {
     Device::get(deviceId);
+    sanitize::device_reset(deviceId);  // before who waits comes back and goes on
     Stream::abort_all(deviceId, timeout ? deadline_after_ms(timeout) : kForever);
-    sanitize::device_reset(deviceId);
   });
 }
 

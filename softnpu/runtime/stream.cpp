@@ -173,20 +173,20 @@ void Stream::abort_all(int device, int64_t deadline) {
   });
   for (auto [s, accepted] : mine) {
     Capture::invalidate(*s, "the tasks of its device were aborted");
-    s->skip_until(s->dropped_until_, accepted);  // before what wakes those who wait
-    s->abort();
+    s->skip_until(s->dropped_until_, accepted);  // from here on none of them makes an error
+    s->skip_until(s->aborted_until_, accepted);
+    s->failure(true);
+    std::lock_guard lock(s->error_mutex_);
+    s->owed_.clear();
   }
+  // Wakes those who wait. They may go on at once: what comes now is not dropped.
+  for (auto [s, accepted] : mine) s->skip_until(s->skip_until_, accepted);
   bool done = true;
   for (auto [s, accepted] : mine) {
     done = s->wait_for(accepted, deadline) && done;
     if (race::on()) race::host_waited(s);
   }
   if (!done) fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "a task of device %d still runs after the given time", device);
-  for (auto [s, accepted] : mine) {
-    s->failure(true);
-    std::lock_guard lock(s->error_mutex_);
-    s->owed_.clear();
-  }
 }
 
 void Stream::refuse_dropped(uint64_t done) const {
