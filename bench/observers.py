@@ -46,6 +46,7 @@ def shortest(call: Callable[[], object], finish: Callable[[], object], rounds: i
 
 def measured(rounds: int) -> dict[str, float]:
     import torch
+
     import torch_npu  # noqa: F401
 
     torch.set_num_threads(1)
@@ -68,6 +69,7 @@ def measured(rounds: int) -> dict[str, float]:
 
 def after_a_profile(rounds: int) -> dict[str, float]:
     import torch
+
     import torch_npu
 
     torch.ones(1).npu()

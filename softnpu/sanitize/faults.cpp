@@ -36,7 +36,7 @@ struct Fault {
   How how = How::kCall;
   int status = 0;
   uint64_t first = 1;
-  bool on = false;  // from the first one on
+  bool on = false;     // from the first one on
   int64_t cut_ns = 0;  // how long; of kCut
   mutable std::atomic<uint64_t> met = 0, struck = 0;
 
@@ -66,7 +66,7 @@ struct Faults {
 };
 
 thread_local char t_message[400];
-std::atomic<uint64_t> g_lost{0};     // a bit for each device
+std::atomic<uint64_t> g_lost{0};      // a bit for each device
 std::atomic<int64_t> g_cut_until{0};  // CLOCK_MONOTONIC
 
 int64_t now_ns() noexcept {
@@ -191,7 +191,8 @@ void say_what_is_left() {
   if (getpid() != g_process) return;
   for (const Fault& f : faults().all) {
     if (f.struck.load() == 0 && f.how == How::kCut)
-      fprintf(stderr, "ANYCEND_FAULT: %s did not happen: HCCL was called %llu time(s), and nothing went between hosts\n",
+      fprintf(stderr,
+              "ANYCEND_FAULT: %s did not happen: HCCL was called %llu time(s), and nothing went between hosts\n",
               f.text.c_str(), static_cast<unsigned long long>(f.met.load()));
     else if (f.struck.load() == 0)
       fprintf(stderr, "ANYCEND_FAULT: %s did not happen: %s %llu time(s)\n", f.text.c_str(),
@@ -207,8 +208,8 @@ int strike(const Fault& fault, const char* what) noexcept {
 bool lost(int device) noexcept { return device >= 0 && device < kMostDevices && g_lost.load() >> device & 1; }
 
 int say_lost(int device) noexcept {
-  snprintf(t_message, sizeof t_message, "device %d is lost, as ANYCEND_FAULT asks; aclrtResetDevice or aclrtDeviceTaskAbort brings it back",
-           device);
+  snprintf(t_message, sizeof t_message,
+           "device %d is lost, as ANYCEND_FAULT asks; aclrtResetDevice or aclrtDeviceTaskAbort brings it back", device);
   return kLost;
 }
 

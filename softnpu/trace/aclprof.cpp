@@ -5,12 +5,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -49,24 +46,6 @@ struct Stamp {
   const char* message = "";
 };
 
-// CANN's layout of what aclprofRangePushEx takes.
-struct ToldTensor {
-  uint32_t output, format, type, dims, shape[8];
-};
-struct ToldOperator {
-  uint64_t name, type;
-  uint32_t reserved, count, kernel_type, blocks;
-  aclrtStream stream;
-  const ToldTensor* tensors;
-};
-struct Event {
-  uint16_t version, size;
-  uint32_t kind;
-  const ToldOperator* told;
-};
-static_assert(sizeof(ToldTensor) == 48 && sizeof(ToldOperator) == 48 && sizeof(Event) == 16);
-constexpr uint32_t kMostDims = 8, kMostTensors = 5, kTensorInfo = 0;
-
 struct State {
   std::mutex mutex;  // a leaf
   bool ready = false;
@@ -74,7 +53,6 @@ struct State {
   int memory_hz = 0;
   const aclprofConfig* started = nullptr;
   std::unordered_set<const void*> configs, steps, stamps;
-  std::unordered_map<uint64_t, const char*> texts;  // by aclprofStr2Id
 };
 State& state() {
   static State& s = *new State;
@@ -107,23 +85,6 @@ void mark(Point point, const char* message, uint64_t id, aclrtStream stream = nu
 std::vector<uint64_t>& pushed() {
   static thread_local std::vector<uint64_t> mine;
   return mine;
-}
-
-// What the calling thread has told of its kernels: the innermost counts.
-std::vector<std::unique_ptr<softnpu::trace::Told>>& told() {
-  static thread_local std::vector<std::unique_ptr<softnpu::trace::Told>> mine;
-  return mine;
-}
-
-void add(softnpu::trace::Tensors& to, const ToldTensor& tensor) {
-  static constexpr const char* kTypes[] = {"FLOAT", "FLOAT16", "INT8", "INT32", "UINT8", "", "INT16", "UINT16", "UINT32",
-                                           "INT64", "UINT64", "DOUBLE", "BOOL"};
-  if (tensor.dims > kMostDims) fail(ACL_ERROR_INVALID_PARAM, "a tensor has %u dimensions, and at most 8 fit", tensor.dims);
-  if (!to.types.empty()) to.shapes += ';', to.types += ';', to.formats += ';';
-  for (uint32_t i = 0; i < tensor.dims; ++i) to.shapes += (i ? "," : "") + std::to_string(tensor.shape[i]);
-  const bool known = tensor.type < std::size(kTypes) && *kTypes[tensor.type];
-  to.types += known ? kTypes[tensor.type] : tensor.type == ACL_BF16 ? "DT_BF16" : std::to_string(tensor.type);
-  to.formats += tensor.format == ACL_FORMAT_NCHW ? "NCHW" : tensor.format == ACL_FORMAT_NHWC ? "NHWC" : "ND";
 }
 
 // What a client asks a version of CANN for. Laid out as its C++ class, whose destructor is virtual.
@@ -416,51 +377,4 @@ SOFTNPU_EXPORT aclError aclprofRangeStart(void* stamp, uint32_t* rangeId) {
 
 SOFTNPU_EXPORT aclError aclprofRangeStop(uint32_t rangeId) {
   return guarded(__func__, [&] { mark(Point::kEnd, nullptr, rangeId); });
-}
-
-// The same text has the same id, by which aclprofRangePushEx names it. 0 for a null one.
-SOFTNPU_EXPORT uint64_t aclprofStr2Id(const char* message) {
-  uint64_t id = 0;
-  guarded(__func__, [&] {
-    need(message, "message");
-    const char* text = softnpu::trace::interned(message);
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    for (id = std::hash<std::string_view>()(text) | 1; s.texts.count(id) && s.texts[id] != text;) id += 2;
-    s.texts[id] = text;
-  });
-  return id;
-}
-
-// The tensors of the kernels that this thread launches until aclprofRangePop: an operator of the program's own has no aclnn function
-// that knows them.
-SOFTNPU_EXPORT aclError aclprofRangePushEx(void* attr) {
-  return guarded(__func__, [&] {
-    need(attr, "attr");
-    const Event& event = *static_cast<const Event*>(attr);
-    if (event.kind != kTensorInfo) fail(ACL_ERROR_INVALID_PARAM, "messageType is %u, and only 0 is known", event.kind);
-    need(event.told, "attr->message.tensorInfo");
-    const ToldOperator& op = *event.told;
-    if (op.count > kMostTensors) fail(ACL_ERROR_INVALID_PARAM, "tensorNum is %u, and at most 5 fit", op.count);
-    if (op.count) need(op.tensors, "tensorInfo->tensors");
-    auto made = std::make_unique<softnpu::trace::Told>();
-    for (uint32_t i = 0; i < op.count; ++i) add(op.tensors[i].output ? made->out : made->in, op.tensors[i]);
-    if (op.name) {
-      State& s = state();
-      std::lock_guard lock(s.mutex);
-      const auto found = s.texts.find(op.name);
-      if (found == s.texts.end()) fail(ACL_ERROR_INVALID_PARAM, "opNameId is no number of aclprofStr2Id");
-      made->name = found->second;
-    }
-    told().push_back(std::move(made));
-    softnpu::trace::tell_of_kernels(told().back().get());
-  });
-}
-
-SOFTNPU_EXPORT aclError aclprofRangePop() {
-  return guarded(__func__, [&] {
-    if (told().empty()) fail(ACL_ERROR_INVALID_PARAM, "this thread has pushed nothing: call aclprofRangePushEx first");
-    told().pop_back();
-    softnpu::trace::tell_of_kernels(told().empty() ? nullptr : told().back().get());
-  });
 }

@@ -214,41 +214,6 @@ def restarted(rank: int, size: int, rebuild: bool) -> dict[str, object]:
     return {"error": error, "seconds": seconds}
 
 
-def with_a_call_that_fails(rank: int, size: int, step: str) -> list[list[str]]:
-    """Rank 0's process has a fault asked for; what fails there is tried once more. Its tries, and what the other got."""
-    from torch_npu.distributed import all_gather_into_tensor_uneven, reduce_scatter_tensor_uneven
-
-    mine, both = torch.full((2,), rank + 1.0, device=DEVICE), torch.empty(4, device=DEVICE)
-
-    def exchanged() -> torch.Tensor:
-        calls = [dist.P2POp(dist.isend, mine, 1 - rank), dist.P2POp(dist.irecv, both[:2], 1 - rank)]
-        for work in dist.batch_isend_irecv(calls):
-            work.wait()
-        return both[:1]
-
-    def message(source: int) -> torch.Tensor:
-        dist.send(mine, 1 - rank) if rank == source else dist.recv(both[:2], source)
-        return mine[:1] if rank == source else both[:1]
-
-    steps = {
-        "HcclSend": lambda: message(0),
-        "HcclRecv": lambda: message(1),
-        "HcclBatchSendRecv": exchanged,
-        "HcclAllGatherV": lambda: (all_gather_into_tensor_uneven(both, mine, [2, 2]), both)[1],
-        "HcclReduceScatterV": lambda: (reduce_scatter_tensor_uneven(both[:2], torch.ones(4, device=DEVICE), [2, 2]), both[:2])[1],
-    }
-    tries = []
-    while len(tries) < 2:
-        try:
-            found = steps[step]()
-            torch.npu.synchronize()
-            tries.append(["fine", str(found.tolist())])
-            break
-        except Exception as error:
-            tries.append([type(error).__name__, str(error)])
-    return tries
-
-
 def aborted_in_its_first_call(rank: int, size: int) -> dict[str, object]:
     """Rank 0 waits in its first call for rank 1, which does not come; another thread of rank 0 gives the group up."""
     if rank:

@@ -1,4 +1,4 @@
-"""stop_device and restart_device: a program goes on after its device was lost, or a task of it hung."""
+"""stop_device, restart_device: a program goes on after its device was lost, or a task of it hung."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ while step < 10:
                 errors.append(str(again))
         torch.npu.restart_device(0, rebuild_all_resources=True)
         found = [stopped, check_npu_tensor_is_safe(first)]
-        for use in (lambda: first + 1, first.cpu, lambda: first[0, 0].item(), lambda: first[:1].copy_(first[1:2].cpu())):
+        part = lambda: first[:1].copy_(torch.ones(1, 8))
+        for use in (lambda: first + 1, first.cpu, lambda: first[0, 0].item(), part):
             try:
                 use()
             except RuntimeError as again:
@@ -109,14 +110,16 @@ found = []
 for flags in ((False, False), (True, True), (True, False)):
     torch.npu.restart_device(torch.device("npu", 0), *flags)
     with torch.npu.stream(side):
-        found.append([r.check_npu_tensor_is_safe(x), r.get_npu_tensor_unsafe_check_flag(), torch.ones(2, device="npu").tolist()])
+        new = torch.ones(2, device="npu").tolist()
+        found.append([r.check_npu_tensor_is_safe(x), r.get_npu_tensor_unsafe_check_flag(), new])
         side.synchronize()
 r.update_npu_tensor_to_safe(x)
 found.append((x + 1).tolist())
 r.mark_all_npu_tensor_unsafe(0)
 r.set_npu_tensor_unsafe_check_flag(False)
 found.append((x + 1).tolist())
-for wrong in (lambda: r.check_npu_tensor_is_safe("x"), lambda: r.update_npu_storage_to_safe(x), lambda: torch.npu.stop_device(99)):
+unsafe, safe = lambda: r.check_npu_tensor_is_safe("x"), lambda: r.update_npu_storage_to_safe(x)
+for wrong in (unsafe, safe, lambda: torch.npu.stop_device(99)):
     try:
         wrong()
     except RuntimeError as error:

@@ -26,10 +26,18 @@ def shown(text: str) -> dict:
 
 
 def test_rows_are_threads_and_events_lie_in_those_around_them(tmp_path: Path):
-    named = lambda kind, pid, tid, name: {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}  # noqa: E731
-    event = lambda name, ts, dur, **args: {"ph": "X", "pid": 1, "tid": 2, "name": name, "ts": ts, "dur": dur, "args": args}  # noqa: E731
-    events = [named("process_name", 1, 0, "NPU"), named("thread_name", 1, 2, "Stream 2"), event("inner</script>", 2, 3),
-              event("outer", 1, 10, shape="3,4"), event("after", 12, 1), {"ph": "i", "name": "mark", "ts": 1}]  # fmt: skip
+    def named(kind: str, tid: int, name: str) -> dict:
+        return {"ph": "M", "name": kind, "pid": 1, "tid": tid, "args": {"name": name}}
+
+    def event(name: str, ts: float, dur: float, **args: str) -> dict:
+        return {"ph": "X", "pid": 1, "tid": 2, "name": name, "ts": ts, "dur": dur, "args": args}
+
+    events = [
+        named("process_name", 0, "NPU"),
+        named("thread_name", 2, "Stream 2"),
+        {"ph": "i", "name": "mark", "ts": 1},
+    ]
+    events += [event("inner</script>", 2, 3), event("outer", 1, 10, shape="3,4"), event("after", 12, 1)]
     for data in (json.dumps({"traceEvents": events}).encode(), gzip.compress(json.dumps(events).encode())):
         (tmp_path / "trace.json").write_bytes(data)
         text = page.page(tmp_path / "trace.json")
@@ -72,7 +80,9 @@ def pixels(png: bytes) -> tuple[int, set[bytes]]:
 def test_chromium_shows_a_training_step(tmp_path: Path):
     if CHROMIUM is None:
         pytest.skip("no Chromium: apt-get install chromium")
-    model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 3)).npu()
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 3)
+    ).npu()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
     with torch.profiler.profile(activities=kinds) as profiled:

@@ -78,7 +78,10 @@ def load(name: str) -> dict:
 
 
 def symbols(name: str) -> list[Symbol]:
-    return [Symbol(k, v["lib"], v["ret"], v["args"], v["soft"], v.get("plugin"), v.get("why"), v.get("header")) for k, v in load(name).items()]
+    return [
+        Symbol(k, v["lib"], v["ret"], v["args"], v["soft"], v.get("plugin"), v.get("why"), v.get("header"))
+        for k, v in load(name).items()
+    ]
 
 
 def parse_param(text: str) -> Param:

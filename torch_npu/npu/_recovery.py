@@ -14,11 +14,11 @@ from torch_npu.npu._utils import _get_device_index
 
 
 def stop_device(device_id: Any) -> int:
-    """Ends what the device runs, a task that hangs too, and drops what it was given; until restart_device it is stopped.
+    """Ends what the device runs, a task that hangs too, and drops what it was given. Stopped until restart_device.
 
     Threads that wait for it get an AcceleratorError with the words FORCE STOP, and so does each later operator on it.
     The watchdog of this process's hccl groups rests meanwhile. device_id: an index, a string or a torch.device.
-    Returns 0, or 1 where CANN could not (a warning has its reason). Raises RuntimeError for a device that does not exist.
+    Returns 0, or 1 where CANN could not (a warning has its reason). Raises RuntimeError for one that does not exist.
     """
     index = _get_device_index(device_id, True)
     return 0 if _C._stop_device(index) else 1
@@ -30,8 +30,8 @@ def restart_device(
     """Makes the device usable again, whether it was stopped or not. Groups over hccl whose works were dropped need
     torch_npu.distributed.reinit_process_group as well, on all ranks.
 
-    rebuild_all_resources: what the device was given is dropped, and its tensors are unsafe from then on: an operator that
-    reads one raises RuntimeError. copy_ (load_state_dict) of a whole tensor makes it safe; a new one is.
+    rebuild_all_resources: what the device was given is dropped, and its tensors are unsafe from then on: an operator
+    that reads one raises RuntimeError. copy_ (load_state_dict) of a whole tensor makes it safe; a new one is.
     disable_tensor_unsafe_check: none becomes unsafe. Raises RuntimeError for a device that does not exist.
     """
     index = _get_device_index(device_id, True)

@@ -28,7 +28,8 @@ const w=Math.max(b-a,1);g.fillStyle=color(D.names[n]);g.fillRect(a,r.y+k*H,w,H-2
 g.rect(a,r.y+k*H,w,H-2);g.clip();g.fillStyle="#000";g.fillText(D.names[n],a+2,r.y+k*H+10);g.restore()}}
 g.fillStyle="#fff";g.fillRect(0,r.y-4,L,H+4);g.fillStyle="#000";g.fillText(r.name.slice(0,38),4,r.y+10);
 g.fillStyle="#ddd";g.fillRect(0,r.y-5,c.width,1)}
-g.fillStyle="#555";for(let i=0;i<6;i++){const t=from+(to-from)*i/6;g.fillText(((t-D.from)/1e3).toFixed(3)+" ms",X(t)+2,y+12)}}
+g.fillStyle="#555";for(let i=0;i<6;i++){const t=from+(to-from)*i/6;
+g.fillText(((t-D.from)/1e3).toFixed(3)+" ms",X(t)+2,y+12)}}
 c.onwheel=e=>{e.preventDefault();const t=from+(e.offsetX-L)/(c.width-L)*(to-from),z=e.deltaY<0?.8:1.25;
 from=t-(t-from)*z;to=t+(to-t)*z;draw()};
 c.onmousedown=e=>drag=e.offsetX;onmouseup=()=>drag=null;onresize=draw;

@@ -161,7 +161,9 @@ def main(arguments: list[str] | None = None) -> int:
             return _query(given.output)
         command = shlex.split(given.application or "") + [c for c in given.command if c != "--"]
         if not command:
-            raise Refused("neither --export=on, --analyze=on, --query=on nor a command; `msprof --help` lists what there is")
+            raise Refused(
+                "neither --export=on, --analyze=on, --query=on nor a command; `msprof --help` lists what there is"
+            )
         return _run(command, given.output, given.type)
     except (Refused, Damaged, OSError) as error:
         print(f"[ERROR] msprof: {error}", file=sys.stderr)

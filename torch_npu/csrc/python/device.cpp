@@ -93,12 +93,13 @@ void bind_device(pybind11::module& module) {
                drain_reports();
              }));
   module.def("_stop_device", no_gil([](int index) { return stop_device(static_cast<DeviceIndex>(index)); }));
-  module.def("_restart_device", no_gil([](int index, bool new_streams) {
-               restart_device(static_cast<DeviceIndex>(index), new_streams);
-             }));
+  module.def("_restart_device",
+             no_gil([](int index, bool new_streams) { restart_device(static_cast<DeviceIndex>(index), new_streams); }));
   module.def("_mark_unsafe", with_gil([](int index) { mark_unsafe(static_cast<DeviceIndex>(index)); }));
-  module.def("_is_safe", with_gil([](py::handle storage) { return is_safe(torch::createStorage(storage.ptr()).data_ptr()); }));
-  module.def("_set_safe", with_gil([](py::handle storage) { set_safe(torch::createStorage(storage.ptr()).data_ptr()); }));
+  module.def("_is_safe",
+             with_gil([](py::handle storage) { return is_safe(torch::createStorage(storage.ptr()).data_ptr()); }));
+  module.def("_set_safe",
+             with_gil([](py::handle storage) { set_safe(torch::createStorage(storage.ptr()).data_ptr()); }));
   module.def("_set_refuse_unsafe", with_gil(set_refuse_unsafe));
   module.def("_refuses_unsafe", with_gil([] { return refuses_unsafe(); }));
   module.def("_can_access_peer", no_gil([](int device, int peer) {
