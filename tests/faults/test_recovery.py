@@ -45,7 +45,7 @@ while step < 10:
                 errors.append(str(again))
         torch.npu.restart_device(0, rebuild_all_resources=True)
         found = [stopped, check_npu_tensor_is_safe(first)]
-        part = lambda: first[:1].copy_(torch.ones(1, 8))
+        part = lambda: first.data[:1].copy_(torch.ones(1, 8))
         for use in (lambda: first + 1, first.cpu, lambda: first[0, 0].item(), part):
             try:
                 use()
