@@ -63,6 +63,15 @@ SOFTNPU_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId) {
   });
 }
 
+// 0: for ever. A lost device is back then (ANYCEND_FAULT): its tasks were what stood in the way.
+SOFTNPU_EXPORT aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
+  return guarded(__func__, [&] {
+    Device::get(deviceId);
+    sanitize::device_reset(deviceId);  // before who waits comes back and goes on
+    Stream::abort_all(deviceId, timeout ? deadline_after_ms(timeout) : kForever);
+  });
+}
+
 SOFTNPU_EXPORT aclError aclrtSynchronizeDevice() {
   return guarded(__func__, [&] { Device::get(current_context().device()).synchronize(kForever); });
 }

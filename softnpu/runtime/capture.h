@@ -1,6 +1,6 @@
 // Graph capture: the tasks that streams would have run, in the order they were given. The order of the calls obeys every
 // dependency between the captured streams, so a replay runs them one after the other on one stream (graph.h).
-// Who calls it: stream.cpp (submit), watch.cpp, event.cpp (fork and join), context.cpp, enqueue.cpp, graph.cpp,
+// Who calls it: stream.cpp (submit), abort.cpp, watch.cpp, event.cpp (fork and join), context.cpp, enqueue.cpp, graph.cpp,
 // api_graph.cpp, api_memory.cpp.
 #pragma once
 

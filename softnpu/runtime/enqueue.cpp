@@ -11,6 +11,7 @@
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/executor.h"
 #include "softnpu/runtime/extent.h"
+#include "softnpu/runtime/link.h"
 #include "softnpu/runtime/stream.h"
 #include "softnpu/runtime/virtual_memory.h"
 
@@ -73,6 +74,8 @@ bool running_task_aborted() noexcept { return Stream::running_task_aborted(); }
 bool faults_asked() noexcept { return sanitize::faulty; }
 
 int fault_of_call(const char* function) noexcept { return struck(function); }
+
+bool link_is_cut() noexcept { return sanitize::faulty && sanitize::link_is_cut(); }
 
 void on_compute_idle(void (*hook)() noexcept) noexcept { Executor::on_compute_idle(hook); }
 

@@ -241,8 +241,10 @@ void Event::synchronize(int64_t deadline) {
     if (deadline != kForever && now_ns() >= deadline) fail(507047, "the event was not recorded within the given time");
   Position p = position();
   if (p.stream == nullptr) return;
+  const uint64_t before = p.stream->done();
   if (!p.stream->wait_for(p.target, deadline)) fail(507047, "the event has not happened within the given time");
   const Saw saw{*this};
+  if (before < p.target) p.stream->refuse_dropped(before);
   p.stream->report(p.target);
 }
 

@@ -18,6 +18,8 @@ std::atomic<uint64_t> g_next_cause{1};
 void Stream::set_failure(int code, const char* task, const char* message, uint64_t cause) noexcept {
   std::lock_guard lock(error_mutex_);
   if (status_.load(std::memory_order_relaxed) != 0) return;  // the first error is the cause
+  if (ring_.done() < dropped_until_.load(std::memory_order_relaxed))
+    return;  // a task that was dropped with its device's
   failure_ = {code, {}, ring_.done() + 1, cause ? cause : g_next_cause.fetch_add(1)};
   owed_.begin();
   try {

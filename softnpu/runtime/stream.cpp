@@ -348,22 +348,27 @@ namespace {
 
 void Stream::synchronize(int64_t deadline, int timeout_code) {
   if (captured()) refuse_captured(*this);
+  const uint64_t before = done();
   if (!wait_for(ring_.tail(), deadline)) time_out(timeout_code);
   if (race::on()) race::host_waited(this);
+  refuse_dropped(before);
   report();
 }
 
 void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
   std::vector<Stream*> mine;
+  std::vector<uint64_t> before;
   slab<Stream>().each([&](Stream& s) {
     if (s.device() != device) return;
     if (s.captured()) refuse_captured(s);
     mine.push_back(&s);
+    before.push_back(s.done());
   });
   for (Stream* s : mine)
     if (!s->wait_for(s->ring_.tail(), deadline)) time_out(timeout_code);
   if (race::on())
     for (Stream* s : mine) race::host_waited(s);
+  for (size_t i = 0; i < mine.size(); ++i) mine[i]->refuse_dropped(before[i]);
   Failure first;
   for (Stream* s : mine) {
     if (!s->failed()) continue;

@@ -102,6 +102,11 @@ class Stream {
   // Drops what is queued, unrun: tasks accepted before this call, and no others. A blocked one gives up. `wait_for` then waits
   // for the one that runs.
   void abort() noexcept;
+  // Drops what is queued on every stream of a device, and waits for the tasks that run. Who waits for one of them meanwhile gets
+  // ACL_ERROR_RT_DEVICE_TASK_ABORT; after it no stream has an error, and nobody is owed one. Throws on timeout.
+  static void abort_all(int device, int64_t deadline);
+  // For who has waited since `done` tasks were done: throws if abort_all has dropped what it waited for.
+  void refuse_dropped(uint64_t done) const;
   // In a task: has its stream been aborted, so that it should give up what it blocks on? For costs kBlocking and kHost.
   static bool running_task_aborted() noexcept;
   // Throws ACL_ERROR_RT_NO_PERMISSION in a host callback of this stream.
@@ -203,6 +208,7 @@ class Stream {
   std::atomic<bool> continue_on_failure_{false};
   std::atomic<uint64_t> skip_until_{0};             // tasks before this position are dropped unrun
   std::atomic<uint64_t> aborted_until_{0};          // and those before this one because somebody wants it so
+  std::atomic<uint64_t> dropped_until_{0};          // and those before this one with all of the device (abort_all)
   std::atomic<bool> scheduled_{false};              // an executor is responsible for the queue
   std::atomic<uint32_t> opened_{0}, wait_open_{0};  // counts ends of holds that somebody waited for, and who waits
   std::atomic<Capture*> capture_{nullptr};

@@ -5,7 +5,9 @@
 
 namespace softnpu {
 
-// Sets the recent message to the symbol's own name, and logs it. An aclError is the thread's last error, too.
-SOFTNPU_STUB void report_stub(const char* symbol, const char* library, int acl_error = 0) noexcept;
+// Sets the recent message to the symbol's own name and the reason, if its row has one, and logs it. An aclError is the thread's last
+// error, too.
+SOFTNPU_STUB void report_stub(const char* symbol, const char* library, int acl_error = 0,
+                              const char* why = nullptr) noexcept;
 
 }  // namespace softnpu

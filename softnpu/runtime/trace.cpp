@@ -75,6 +75,16 @@ int device_of(const Stream* stream) noexcept {
   return context ? context->device() : -1;
 }
 
+thread_local const Told* t_told = nullptr;
+
+void add_told(Waiting& waiting) {
+  Description& what = waiting.what;
+  if (t_told == nullptr || what.kind != Kind::kKernel || !what.in.types.empty() || !what.out.types.empty()) return;
+  what.in = t_told->in;
+  what.out = t_told->out;
+  if (t_told->name) waiting.name = t_told->name;
+}
+
 }  // namespace
 
 constinit std::atomic<uint32_t> detail::listeners{0};
@@ -154,6 +164,8 @@ Description described(int (*run)(void*) noexcept, const void* state) noexcept {
   return what;
 }
 
+void tell_of_kernels(const Told* told) noexcept { t_told = told; }
+
 Submission::Submission(Stream& stream, Work& work) noexcept
     : call_{g_next_correlation.fetch_add(1, std::memory_order_relaxed),
             interned(work.name()),
@@ -164,6 +176,7 @@ Submission::Submission(Stream& stream, Work& work) noexcept
   try {
     Waiting waiting{call_.correlation, call_.began, call_.name, work.described()};
     call_.kind = waiting.what.kind;
+    add_told(waiting);
     Pool& p = pool();
     std::lock_guard lock(p.mutex);
     if (p.free.empty()) {

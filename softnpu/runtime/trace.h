@@ -100,6 +100,14 @@ SOFTNPU_API bool describe(int (*run)(void*) noexcept, Describe describe) noexcep
 // How tasks with this `run` are described: nothing is known of those that nobody described.
 Description described(int (*run)(void*) noexcept, const void* state) noexcept;
 
+// What the calling thread tells of the kernels that it launches from now on, where their owner does not know their tensors; null: no
+// more. A text that is null stays the kernel's own.
+struct Told {
+  const char* name = nullptr;  // interned
+  Tensors in, out;
+};
+SOFTNPU_API void tell_of_kernels(const Told* told) noexcept;
+
 // Tells listeners of the mark: now as the host's, and, with a stream, when that comes to it (a tiny task).
 SOFTNPU_API void mark(Mark mark, aclrtStream stream) noexcept;
 

@@ -1,5 +1,6 @@
 #include "softnpu/sanitize/faults.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ constexpr int kKernelFailed = 507015;  // ACL_ERROR_RT_AICORE_EXCEPTION
 constexpr int kLost = 507010;          // ACL_ERROR_RT_LOST_HEARTBEAT
 constexpr int kMostDevices = 64;
 
-enum class How : uint8_t { kCall, kTask, kHang, kLost };
+enum class How : uint8_t { kCall, kTask, kHang, kLost, kCut };
 
 struct Fault {
   std::string text;      // as it was asked for
@@ -35,7 +36,8 @@ struct Fault {
   How how = How::kCall;
   int status = 0;
   uint64_t first = 1;
-  bool on = false;  // from the first one on
+  bool on = false;     // from the first one on
+  int64_t cut_ns = 0;  // how long; of kCut
   mutable std::atomic<uint64_t> met = 0, struck = 0;
 
   Fault() = default;
@@ -46,7 +48,8 @@ struct Fault {
         how(o.how),
         status(o.status),
         first(o.first),
-        on(o.on) {}
+        on(o.on),
+        cut_ns(o.cut_ns) {}
 
   // Counts a call, and says whether it is one of those asked for.
   bool hit() const noexcept {
@@ -63,7 +66,14 @@ struct Faults {
 };
 
 thread_local char t_message[400];
-std::atomic<uint64_t> g_lost{0};  // a bit for each device
+std::atomic<uint64_t> g_lost{0};      // a bit for each device
+std::atomic<int64_t> g_cut_until{0};  // CLOCK_MONOTONIC
+
+int64_t now_ns() noexcept {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
 
 bool starts(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
 
@@ -91,12 +101,24 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
     parts.push_back(text.substr(at, end - at));
     at = end + 1;
   }
-  if (parts.size() < 2 || parts.size() > 3) return "give function:how or function:how:which";
   out->text = text;
+  if (parts.size() >= 2 && parts[0] == "link") {
+    if (parts[1] != "cut" || parts.size() < 3) return "a link can be cut for a time, as in link:cut:5s";
+    std::string_view time = parts[2];
+    const bool milli = time.size() > 2 && time.substr(time.size() - 2) == "ms";
+    time.remove_suffix(milli ? 2 : time.empty() ? 0 : 1);
+    const auto n = number<uint32_t>(time);
+    if (!n || *n == 0 || parts[2].back() != 's') return "write the time as 5s or 500ms";
+    out->how = How::kCut, out->cut_ns = int64_t{*n} * (milli ? 1'000'000 : 1'000'000'000);
+    parts.erase(parts.begin() + 2);
+  }
+  if (parts.size() < 2 || parts.size() > 3) return "give function:how or function:how:which";
   const std::string_view what = parts[0], equals = parts[1].substr(std::min(parts[1].find('='), parts[1].size()));
   const std::string_view how = parts[1].substr(0, parts[1].size() - equals.size());
   const bool of_hccl = starts(what, "Hccl") || starts(what, "Hcom"), of_operator = starts(what, "aclnn");
-  if (starts(what, "device")) {
+  if (out->how == How::kCut) {
+    // read above
+  } else if (starts(what, "device")) {
     if (how != "lost") return "a device can be lost, nothing else";
     if (what.size() > 6) {
       const auto id = number<int>(what.substr(6));
@@ -105,7 +127,7 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
     }
     out->how = How::kLost, out->status = kLost;
   } else if (!starts(what, "acl") && !of_hccl) {
-    return "it is neither a function of CANN (acl..., Hccl...) nor a device";
+    return "it is neither a function of CANN (acl..., Hccl...) nor a device nor the link";
   } else {
     out->function = what;
     if ((how == "kernel" || how == "hang") && !puts_task(what))
@@ -168,7 +190,11 @@ const pid_t g_process = getpid();
 void say_what_is_left() {
   if (getpid() != g_process) return;
   for (const Fault& f : faults().all) {
-    if (f.struck.load() == 0)
+    if (f.struck.load() == 0 && f.how == How::kCut)
+      fprintf(stderr,
+              "ANYCEND_FAULT: %s did not happen: HCCL was called %llu time(s), and nothing went between hosts\n",
+              f.text.c_str(), static_cast<unsigned long long>(f.met.load()));
+    else if (f.struck.load() == 0)
       fprintf(stderr, "ANYCEND_FAULT: %s did not happen: %s %llu time(s)\n", f.text.c_str(),
               f.function.empty() ? "tasks came" : "it was called", static_cast<unsigned long long>(f.met.load()));
   }
@@ -182,8 +208,8 @@ int strike(const Fault& fault, const char* what) noexcept {
 bool lost(int device) noexcept { return device >= 0 && device < kMostDevices && g_lost.load() >> device & 1; }
 
 int say_lost(int device) noexcept {
-  snprintf(t_message, sizeof t_message, "device %d is lost, as ANYCEND_FAULT asks; aclrtResetDevice brings it back",
-           device);
+  snprintf(t_message, sizeof t_message,
+           "device %d is lost, as ANYCEND_FAULT asks; aclrtResetDevice or aclrtDeviceTaskAbort brings it back", device);
   return kLost;
 }
 
@@ -191,7 +217,7 @@ int say_lost(int device) noexcept {
 bool works_without_device(std::string_view function) {
   for (const std::string_view name :
        {"aclrtSetDevice", "aclrtResetDevice", "aclrtGet", "aclGet", "aclInit", "aclFinalize", "aclrtDestroy",
-        "aclrtFree", "aclrtSetCurrentContext", "aclrtQueryDevice", "aclCreate", "aclDestroy"})
+        "aclrtFree", "aclrtSetCurrentContext", "aclrtDeviceTaskAbort", "aclrtQueryDevice", "aclCreate", "aclDestroy"})
     if (starts(function, name)) return true;
   return false;
 }
@@ -222,6 +248,8 @@ TaskFault fault_of_task(const char* name, int device) noexcept {
       // One device: the first that has so many tasks, where none is named.
       if (device < 0 || device >= kMostDevices || (f.device < 0 && f.struck.load()) || !f.hit()) continue;
       g_lost.fetch_or(uint64_t{1} << device);
+    } else if (f.how == How::kCut) {
+      if (starts(name, "Hc") && f.met.fetch_add(1) + 1 == f.first) g_cut_until.store(now_ns() + f.cut_ns);
     } else if ((f.how == How::kTask || f.how == How::kHang) && f.function == name && f.hit()) {
       return {strike(f, f.how == How::kHang ? "the task hung until its stream was aborted" : "the kernel fails"),
               f.how == How::kHang};
@@ -229,6 +257,14 @@ TaskFault fault_of_task(const char* name, int device) noexcept {
   }
   if (lost(device)) return {say_lost(device), false};
   return {};
+}
+
+bool link_is_cut() noexcept {
+  const int64_t until = g_cut_until.load(std::memory_order_relaxed);
+  if (until == 0 || now_ns() >= until) return false;
+  for (const Fault& f : faults().all)
+    if (f.how == How::kCut && f.met.load() >= f.first) f.struck.store(1);
+  return true;
 }
 
 const char* fault_message() noexcept { return t_message; }

@@ -3,6 +3,7 @@
 // fails nothing itself, and knows no stream and no task but by its name.
 //
 //   ANYCEND_FAULT=<function>:<how>[:<which>][,...]      how: error[=status], oom, kernel[=status], hang; which: n, n+ (from it on); 1
+//   ANYCEND_FAULT=link:cut:<seconds>s[:<n>]             from the n-th call of HCCL on, for that time
 //   ANYCEND_FAULT=device[<id>]:lost[:<n>]               from the n-th task on, until the device is reset
 #pragma once
 
@@ -22,6 +23,9 @@ struct TaskFault {
   bool hangs = false;  // not before its stream is aborted
 };
 TaskFault fault_of_task(const char* name, int device) noexcept;
+
+// Is the network away now? Asked by what is about to send or receive between hosts.
+bool link_is_cut() noexcept;
 
 // The error message of the fault that struck this thread last.
 const char* fault_message() noexcept;

@@ -1,12 +1,13 @@
 // aclprof*: profiles that a program asks for, written to PROF_* (recorder.h). Exported by libascendcl, where clients look them up;
 // libmsprofiler, which depends on it in CANN's way, finds them there, too. One profile at a time in a process. What it is not:
-// subscriptions to models' operators (aclprofModelSubscribe, aclprofGetOp*): generated stubs.
+// subscriptions to operators of offline models (aclprofModelSubscribe, aclprofGetOp*): there is none to subscribe to.
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_set>
 #include <vector>
 

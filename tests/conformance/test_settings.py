@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,15 @@ def ranks(vendor, program: str, *arguments: str, **variables: str) -> list[str]:
 @pytest.mark.parametrize("queue", client.QUEUES)
 def test_two_ranks_over_hccl(vendor, queue):
     assert all(float(worst) < 1e-5 for worst in ranks(vendor, "ranks", TASK_QUEUE_ENABLE=queue))
+
+
+def test_a_lost_device_is_stopped_and_started_again(vendor):
+    done = client.run(vendor, "-m", "tests.conformance.restarted", timeout=200, ANYCEND_FAULT="device0:lost:30")
+    assert done.returncode == 0, done.stderr[-3000:]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    assert json.loads(line.removeprefix("RESULT")) == [
+        "507010", 0, "FORCE STOP", None, [2.0] * 3, False, "There is unsafe data in the input tensor", True, [5.0] * 3,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend950"])

@@ -189,6 +189,31 @@ def reinitialized(rank: int, size: int, rebuild: bool) -> None:
     still_works(rank, size, other)
 
 
+def restarted(rank: int, size: int, rebuild: bool) -> dict[str, object]:
+    """Rank 0 calls alone and its device is stopped; both ranks restart theirs and make the group anew."""
+    from torch_npu.distributed import reinit_process_group
+
+    still_works(rank, size)
+    device, error, began = torch.npu.current_device(), "", time.monotonic()
+    if rank == 0:
+        threading.Timer(0.3, torch.npu.stop_device, (device,)).start()
+        try:
+            dist.all_reduce(torch.ones(4, device=DEVICE))
+            torch.npu.synchronize()
+        except RuntimeError as e:
+            error = str(e)
+    seconds = time.monotonic() - began
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"restart/{rebuild}/{rank}", "1")
+    store.wait([f"restart/{rebuild}/{r}" for r in range(size)])
+    if rank:
+        torch.npu.stop_device(device)
+    torch.npu.restart_device(device)
+    reinit_process_group(None, rebuild)
+    still_works(rank, size)
+    return {"error": error, "seconds": seconds}
+
+
 def aborted_in_its_first_call(rank: int, size: int) -> dict[str, object]:
     """Rank 0 waits in its first call for rank 1, which does not come; another thread of rank 0 gives the group up."""
     if rank:

@@ -74,6 +74,12 @@ def test_reinit_process_group(fresh, rebuild):
     fresh(2, timeout=3).run(failures.reinitialized, rebuild)
 
 
+@pytest.mark.parametrize("rebuild", [False, True], ids=["resumed", "rebuilt"])
+def test_ranks_go_on_after_a_device_was_stopped_in_a_collective(fresh, rebuild):
+    told = fresh(2).run(failures.restarted, rebuild)[0]
+    assert "FORCE STOP" in told["error"] and told["seconds"] < 10, told
+
+
 def test_split_group(fresh):
     fresh(3, bound=True).run(failures.split)
 

@@ -23,6 +23,7 @@ from tests.distributed import (  # noqa: E402
     coalescing,
     experts,
     failures,
+    faults,
     first_calls,
     fused,
     fused_edges,
@@ -36,7 +37,7 @@ from tests.distributed import (  # noqa: E402
 
 MODULES = (
     programs, parallel, mixes, coalescing, messages, first_calls, failures, apex_programs, uneven, fused, experts,
-    fused_edges, fused_quant,
+    fused_edges, fused_quant, faults,
 )  # fmt: skip
 
 

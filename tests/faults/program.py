@@ -184,6 +184,14 @@ def another_thread():
 
 
 @step
+def restart():
+    x = torch.ones(3, device="npu")
+    assert torch.npu.stop_device(0) == 0
+    torch.npu.restart_device(0, rebuild_all_resources=True, disable_tensor_unsafe_check=True)
+    equal(x + 1, [2.0] * 3)
+
+
+@step
 def shared():
     event = torch.npu.Event(interprocess=True)
     event.record()

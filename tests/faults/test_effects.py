@@ -130,6 +130,11 @@ print(found)
         ("aclrtMalloc:oom:two", "which is a number from 1 on"),
         ("aclrtMalloc:oom=3", "a status is a number over 0"),
         ("malloc:oom", "neither a function of CANN"),
+        ("link:cut", "a link can be cut for a time"),
+        ("link:cut:5", "write the time as 5s or 500ms"),
+        ("link:cut:0s", "write the time as 5s or 500ms"),
+        ("link:hang:5s", "a link can be cut for a time"),
+        ("link:cut:5s:x", "which is a number from 1 on"),
         ("device9x:lost", "write device, or device and its number"),
         ("device:error", "a device can be lost"),
         ("aclnnAdd:error,", "give function:how"),
@@ -147,6 +152,14 @@ def test_what_never_happened_is_said_at_the_end():
     )
     assert "ANYCEND_FAULT: aclrtMallocc:oom did not happen: it was called 0 time(s)" in done.stderr
     assert "ANYCEND_FAULT: aclnnReduceSum:kernel:7 did not happen: it was called 1 time(s)" in done.stderr
+
+
+def test_a_cut_link_that_nobody_used_is_said_at_the_end():
+    asked = "aclrtMalloc:oom:90,aclnnMatmul:kernel:9,HcclAllReduce:hang:20,link:cut:5s,device:lost:900"
+    done = run(TRIES + GROUP, ANYCEND_FAULT=asked)
+    assert json.loads(done.stdout.strip().splitlines()[-1])[1] == [2, 2, 2]
+    said = "link:cut:5s did not happen: HCCL was called 1 time(s), and nothing went between hosts"
+    assert said in done.stderr and "device:lost:900 did not happen" in done.stderr
 
 
 def test_a_fault_in_a_captured_graph_strikes_at_its_replay():

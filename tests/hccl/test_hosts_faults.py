@@ -202,3 +202,35 @@ def test_the_first_message_is_delivered_though_the_sender_ends(lan):
     job.start(programs.send_and_exit, ranks=[0])
     time.sleep(0.5)
     assert job.run(programs.receive_from_the_gone, ranks=[1]) == [True]
+
+
+def hosts_of_ranks(fault: str, **env: str) -> dict:
+    """Two ranks that take each other for another host's; the first has a fault."""
+    each = {r: {"ANYCEND_HOST_ID": f"host{r}"} for r in range(2)}
+    each[0]["ANYCEND_FAULT"] = fault
+    return {"each": each, "env": env}
+
+
+def test_a_cut_link_is_survived_where_it_is_mended_in_time(fresh):
+    job = fresh(2, **hosts_of_ranks("link:cut:1500ms:2")).connect()
+    job.run(programs.all_reduce_once)
+    began = time.monotonic()
+    assert len(set(job.run(programs.all_reduce, "fp32", "sum", 300_000))) == 1
+    assert time.monotonic() - began > 1.4
+    assert all(code == "SUCCESS" for _, code in job.run(programs.watch_async_error, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"HCCL_EXEC_TIMEOUT": "1"}, "HCCL_EXEC_TIMEOUT"),
+        ({"ANYCEND_HOST_TIMEOUT": "1"}, "rank [01] .*(is gone|nothing is heard)|ANYCEND_HOST_TIMEOUT"),
+    ],
+    ids=["the_collectives_limit", "the_hosts_limit"],
+)
+def test_a_link_that_stays_cut_is_one_error_on_every_rank(fresh, limits, said):
+    job = fresh(2, **hosts_of_ranks("link:cut:3s:2", **limits)).connect()
+    job.run(programs.all_reduce_once)
+    began = time.time()
+    for seen, code, text in job.run(programs.all_reduce_until_error, 300_000, 20.0):
+        assert code != "SUCCESS" and re.search(said, text) and seen - began < 10, (seen - began, code, text)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tests.profiler import msprof
-from tests.runtime.acl import Acl, AclError, constants
+from tests.runtime.acl import Acl, AclError, constants, library_folder
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
 
@@ -113,6 +113,58 @@ def test_marks_steps_and_ranges(ready: Acl, tmp_path: Path):
     (on_stream,) = [t for t in rows["tasks"] if t["kind"] == "gpu_user_annotation"]
     kernel = next(t for t in rows["tasks"] if t["kind"] == "kernel")
     assert on_stream["name"] == "step" and on_stream["start"] <= kernel["start"] <= kernel["end"] <= on_stream["end"]
+
+
+class Tensor(C.Structure):
+    _fields_ = [("output", C.c_uint32), ("format", C.c_uint32), ("type", C.c_uint32), ("dims", C.c_uint32),
+                ("shape", C.c_uint32 * 8)]  # fmt: skip
+
+
+class Operator(C.Structure):
+    _fields_ = [("name", C.c_uint64), ("type", C.c_uint64), ("reserved", C.c_uint32), ("count", C.c_uint32),
+                ("kernel_type", C.c_uint32), ("blocks", C.c_uint32), ("stream", C.c_void_p),
+                ("tensors", C.POINTER(Tensor))]  # fmt: skip
+
+
+class Event(C.Structure):
+    _fields_ = [("version", C.c_uint16), ("size", C.c_uint16), ("kind", C.c_uint32), ("told", C.POINTER(Operator))]
+
+
+class Kernel(C.Structure):
+    RUN = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p, C.c_size_t)
+    _fields_ = [("run", RUN), ("drop", C.c_void_p), ("state", C.c_void_p), ("name", C.c_char_p), ("cost", C.c_uint)]
+
+
+def test_a_programs_own_kernel_has_the_tensors_that_the_program_tells(ready: Acl, tmp_path: Path):
+    number = ready.raw.aclprofStr2Id
+    number.restype = C.c_uint64
+    tensors = (Tensor * 2)(Tensor(0, 2, 0, 2, (C.c_uint32 * 8)(3, 4)), Tensor(1, 2, 1, 1, (C.c_uint32 * 8)(3)))
+    told = Operator(number(b"Mine"), number(b"Kind"), 0, 2, 0, 1, None, tensors)
+    event = Event(1, C.sizeof(Event), 0, C.pointer(told))
+    kernel = Kernel(Kernel.RUN(lambda state, text, size: 0), None, None, b"mine_kernel", 0)
+    stream = C.c_void_p(torch.npu.current_stream().npu_stream)
+    launch = C.CDLL(str(library_folder() / "libascendcl.so")).softnpuLaunchKernel
+
+    def program() -> None:
+        ready.aclprofRangePushEx(C.byref(event))
+        assert launch(stream, C.byref(kernel)) == 0
+        add()
+        ready.aclprofRangePop()
+        assert launch(stream, C.byref(kernel)) == 0
+        torch.npu.synchronize()
+
+    tasks = msprof.Profile(profile_of(ready, tmp_path, TASK_TIME, program, 0)).rows["tasks"]
+    first, other, last = [t for t in tasks if t["kind"] == "kernel"]
+    assert (first["name"], other["name"], last["name"]) == ("Mine", "aclnnAdd", "mine_kernel")
+    described = {k: v for k, v in first["args"].items() if k.startswith(("input", "output"))}
+    assert described == {"input shapes": "3,4", "input types": "FLOAT", "input formats": "ND",
+                         "output shapes": "3", "output types": "FLOAT16", "output formats": "ND"}  # fmt: skip
+    assert other["args"]["input shapes"] == "3;3" and "input shapes" not in last["args"]
+    assert number(b"Mine") == told.name and code(ready.aclprofRangePop) == 100000
+    told.name = 2
+    assert code(ready.aclprofRangePushEx, C.byref(event)) == 100000
+    told.name, told.count = 0, 6
+    assert code(ready.aclprofRangePushEx, C.byref(event)) == 100000
 
 
 def test_memory_is_looked_at_as_often_as_asked(ready: Acl, tmp_path: Path):

@@ -182,3 +182,17 @@ def test_a_folder_without_records_is_named(tmp_path: Path):
     (tmp_path / "PROF_1_1_A" / "host").mkdir(parents=True)
     done = msprof.run("--export=on", f"--output={tmp_path}")
     assert done.returncode == 1 and "PROF_1_1_A has no records of the software NPU" in done.stderr
+
+
+def test_query_lists_the_profiles(folders: tuple[Path, Path], tmp_path: Path):
+    profile, _ = folders
+    done = msprof.run("--query=on", f"--output={profile.parent}")
+    assert done.returncode == 0, done.stderr
+    heading, *rows = [line.split("  ") for line in done.stdout.splitlines()]
+    assert [h.strip() for h in heading if h] == [
+        "Job Info", "Device ID", "Dir Name", "Collection Time", "Model ID", "Iteration Number", "Top Time Iteration",
+        "Rank ID",
+    ]  # fmt: skip
+    assert len(rows) == 1 and rows[0][0].startswith("process ") and profile.name in done.stdout
+    refused = msprof.run("--query=on", f"--output={tmp_path}")
+    assert refused.returncode == 1 and "has no PROF_* folder" in refused.stderr

@@ -46,6 +46,7 @@ STUBS = [
     for name, row in rows.items()
     if row["soft"] == "stub"
 ]
+REASONS = {name: row["why"] for rows in (table(), *other_tables()) for name, row in rows.items() if "why" in row}
 
 
 @pytest.mark.parametrize("lib", sorted({lib for lib, _, _ in STUBS}))
@@ -71,7 +72,13 @@ def test_every_stub_fails_with_its_name(acl, lib):
 
 
 def message_of(symbol: str, lib: str) -> str:
-    return f"{symbol} (lib{lib}.so) is not supported by the software NPU"
+    why = f": {REASONS[symbol]}" if symbol in REASONS else ""
+    return f"{symbol} (lib{lib}.so) is not supported by the software NPU{why}"
+
+
+def test_a_stub_whose_row_has_a_reason_says_it(acl):
+    assert Raw(name="libmsprofiler.so").aclprofModelSubscribe(1, None) == 200006
+    assert acl.message().endswith("none runs here; aclprofStart records the operators")
 
 
 def test_the_status_command_counts_every_symbol(capsys, monkeypatch):

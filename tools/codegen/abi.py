@@ -60,6 +60,8 @@ class Symbol(NamedTuple):
     args: str
     soft: str  # "native": implemented by the software NPU; "stub": generated body
     plugin: str | None  # "required" or "optional": the plugin's loader resolves it; "later": at its first use
+    why: str | None  # of a stub: why there is no more of it, and what to use instead
+    header: str | None = None  # "none": of a type that its one file has; cann/include knows neither
 
 
 class Param(NamedTuple):
@@ -76,7 +78,10 @@ def load(name: str) -> dict:
 
 
 def symbols(name: str) -> list[Symbol]:
-    return [Symbol(k, v["lib"], v["ret"], v["args"], v["soft"], v.get("plugin")) for k, v in load(name).items()]
+    return [
+        Symbol(k, v["lib"], v["ret"], v["args"], v["soft"], v.get("plugin"), v.get("why"), v.get("header"))
+        for k, v in load(name).items()
+    ]
 
 
 def parse_param(text: str) -> Param:
@@ -154,7 +159,7 @@ def api_header(rows: list[Symbol], source: str, include: str, types: set[str]) -
     for s in rows:
         if declarable(s, types):
             out.append(spelled(s.ret, s.name, s.args) + ";")
-        elif s.soft == "native" and "..." not in s.args:
+        elif s.soft == "native" and "..." not in s.args and s.header != "none":
             raise SystemExit(
                 f"cann/abi/{source}: {s.name} is native but cann/include lacks {sorted(types_of(s) - types)}"
             )
@@ -249,8 +254,9 @@ def stubs(rows: list[Symbol], lib: str) -> str:
     for s in rows:
         if s.lib != lib or s.soft != "stub":
             continue
-        code = f", {STUB_ANSWERS['aclError']}" if s.ret == "aclError" else ""
-        mark = f'softnpu::report_stub("{s.name}", "lib{lib}.so"{code});'
+        code = STUB_ANSWERS["aclError"] if s.ret == "aclError" else 0
+        why = f', "{s.why}"' if s.why else ""
+        mark = f'softnpu::report_stub("{s.name}", "lib{lib}.so"{f", {code}" if code or why else ""}{why});'
         ret = s.ret
         if ret == "void":
             body = f"SOFTNPU_STUB void {s.name}() {{ {mark} }}"

@@ -133,9 +133,11 @@ _LATER = {
     "mstx": ("ranges", "mstx"),
     "npugraph_ex": ("npugraph_ex", None),
     "npugraph_mark_step_begin": ("graphs", "npugraph_mark_step_begin"),
+    "restart_device": ("_recovery", "restart_device"),
     "set_deterministic_level": ("determinism", "set_deterministic_level"),
     "set_dump": ("dump", "set_dump"),
     "set_op_timeout_ms": ("utils", "set_op_timeout_ms"),
+    "stop_device": ("_recovery", "stop_device"),
     "use_mem_pool": ("graphs", "use_mem_pool"),
     "utils": ("utils", None),
 }

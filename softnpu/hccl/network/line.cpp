@@ -5,11 +5,13 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "softnpu/hccl/status.h"
+#include "softnpu/runtime/link.h"
 
 namespace softnpu::hccl {
 namespace {
@@ -22,6 +24,12 @@ std::string framed(uint32_t type, const void* data, size_t size) {
   const uint32_t head[2] = {static_cast<uint32_t>(size), type};
   std::string all(reinterpret_cast<const char*>(head), sizeof head);
   return all.append(static_cast<const char*>(data), size);
+}
+
+// A cut link is looked at again this often.
+void rest() {
+  const timespec a_while{0, 5'000'000};
+  nanosleep(&a_while, nullptr);
 }
 
 }  // namespace
@@ -39,6 +47,7 @@ void Line::say(uint32_t type, const void* data, size_t size) noexcept {
 }
 
 bool Line::push() noexcept {
+  if (link_is_cut()) return unsent_.empty();
   while (!unsent_.empty() && !over_) {
     const ssize_t sent = send(fd(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
@@ -68,6 +77,10 @@ void Line::flush() noexcept {
 }
 
 bool Line::read(const std::function<void(uint32_t, const std::vector<std::byte>&)>& hear) {
+  if (link_is_cut()) {
+    rest();
+    return true;
+  }
   bool open = true;
   for (char buffer[4096];;) {
     const ssize_t got = recv(fd(), buffer, sizeof buffer, MSG_DONTWAIT);

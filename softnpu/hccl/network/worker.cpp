@@ -13,6 +13,7 @@
 #include "softnpu/hccl/network/ucx.h"
 #include "softnpu/hccl/settings.h"
 #include "softnpu/hccl/status.h"
+#include "softnpu/runtime/link.h"
 
 namespace softnpu::hccl {
 namespace {
@@ -50,6 +51,10 @@ void Wire::Worker::order(ParcelPtr parcel) {
 void Wire::Worker::run() {
   pthread_setname_np(pthread_self(), "hccl-wire");
   for (;;) {
+    if (link_is_cut()) {
+      usleep(5000);
+      continue;
+    }
     const bool served = serve();
     const bool moved = carrier->progress();
     see_off();

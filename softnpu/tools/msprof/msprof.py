@@ -21,6 +21,7 @@ HELP = """\
 msprof [--output=FOLDER] [--type=text|db] command arguments...   profiles the command, then exports
 msprof --export=on --output=FOLDER [--type=text|db]              tables and a timeline, or a database, of PROF_*
 msprof --analyze=on --output=FOLDER [--type=text|db]             communication: times, bytes, links
+msprof --query=on --output=FOLDER                                what profiles there are: of which process, device, when
 
 --output        of a command: where PROF_* is made, by default here. Else: a PROF_* folder, or one that has some.
 --type          text (the default): csv and json; db: SQLite.
@@ -58,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output")
     parser.add_argument("--type", default="text", choices=("text", "db"))
     parser.add_argument("--application")
-    for name in ("export", "analyze"):
+    for name in ("export", "analyze", "query"):
         parser.add_argument(f"--{name}", choices=("on", "off"), default="off")
     parser.add_argument("--rule", choices=("communication", "communication_matrix"))
     for name in ALWAYS:
@@ -79,6 +80,26 @@ def _each(folder: str | None, make: Callable[[Profile], Path | None]) -> int:
         if made := make(Profile(one)):
             print(f"[INFO] {made}")
     return 0
+
+
+def _query(folder: str | None) -> int:
+    """A table with CANN's headings. Models and their iterations are of graphs compiled offline, of which none runs."""
+    rows = [("Job Info", "Device ID", "Dir Name", "Collection Time", "Model ID", "Iteration Number",
+             "Top Time Iteration", "Rank ID")]  # fmt: skip
+
+    def look(profile: Profile) -> None:
+        times = [row["start"] for kind in profile.rows.values() for row in kind]
+        began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(min(times) / 1e9)) if times else "N/A"
+        ranks = sorted({one["group_rank"] for one in profile.groups.values()})
+        for device in profile.devices() or ["N/A"]:
+            rows.append((f"process {profile.process}", str(device), profile.folder.name, began, "N/A", "N/A", "N/A",
+                         str(ranks[-1]) if ranks else "N/A"))  # fmt: skip
+
+    status = _each(folder, look)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    return status
 
 
 def _run(command: list[str], output: str | None, kind: str) -> int:
@@ -136,9 +157,13 @@ def main(arguments: list[str] | None = None) -> int:
             return status
         if given.analyze == "on":
             return _each(given.output, export.analyze_db if given.type == "db" else export.analyze_text)
+        if given.query == "on":
+            return _query(given.output)
         command = shlex.split(given.application or "") + [c for c in given.command if c != "--"]
         if not command:
-            raise Refused("neither --export=on, --analyze=on nor a command; `msprof --help` lists what there is")
+            raise Refused(
+                "neither --export=on, --analyze=on, --query=on nor a command; `msprof --help` lists what there is"
+            )
         return _run(command, given.output, given.type)
     except (Refused, Damaged, OSError) as error:
         print(f"[ERROR] msprof: {error}", file=sys.stderr)

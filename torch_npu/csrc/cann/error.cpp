@@ -26,7 +26,9 @@ std::string called_function(const std::string& expression) {
 }
 
 std::string describe(int status, const std::string& symbol) {
-  std::string text = "npu: " + symbol + " failed (returned " + std::to_string(status) + " " + status_name(status) + ")";
+  // The words that programs which recover look for.
+  const char* stop = status == ACL_ERROR_RT_DEVICE_TASK_ABORT ? "npu: FORCE STOP: " : "npu: ";
+  std::string text = stop + symbol + " failed (returned " + std::to_string(status) + " " + status_name(status) + ")";
   const std::string message = recent_message();
   return message.empty() ? text : text + ": " + message;
 }

@@ -15,6 +15,7 @@
 #include "csrc/core/info.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/options.h"
+#include "csrc/core/recovery.h"
 #include "csrc/core/region.h"
 #include "csrc/core/sharing.h"
 #include "csrc/core/stream.h"
@@ -129,6 +130,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
       if (!collect_shared()) throw;  // what other processes have let go of
       block = cache_of(index).malloc(with_fence, detail::thread_state.stream[index]);
     }
+    block->marks = detail::marks_of(index);
     if (C10_UNLIKELY(checks != nullptr)) checks->block_given(block->ptr, size, block->size, current_raw_stream());
     if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
       const auto stats = cache_of(index).stats();
@@ -309,6 +311,18 @@ std::pair<void*, size_t> segment_of(const c10::DataPtr& data) {
 }
 
 }  // namespace memory
+
+bool is_safe(const c10::DataPtr& data) {
+  if (data.get_deleter() != &free_block || !data.get_context()) return true;
+  const auto* block = static_cast<const Block*>(data.get_context());
+  return block->marks == detail::marks_of(block->device);
+}
+
+void set_safe(const c10::DataPtr& data) {
+  if (data.get_deleter() != &free_block || !data.get_context()) return;
+  auto* block = static_cast<Block*>(data.get_context());
+  block->marks = detail::marks_of(block->device);
+}
 
 Region region_of(const c10::DataPtr& data, size_t bytes) {
   if (data.get_deleter() == &free_uncached) return {static_cast<char*>(data.get()), bytes, {}};

@@ -29,6 +29,7 @@ struct Block {
   std::vector<c10::Stream> used_on;               // streams other than its own, by recordStream
   std::shared_ptr<c10::GatheredContext> context;  // where it was allocated, if history is recorded
   int64_t idle_since = 0;  // the pool's search counter when it was freed: its age for garbage collection
+  uint32_t marks = 0;      // its device's when it was given out, or said to be safe (recovery.h)
   int pending_events = 0;  // freed, but these streams have not passed it yet
   c10::DeviceIndex device = 0;
   bool allocated = false;

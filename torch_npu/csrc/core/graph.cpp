@@ -16,6 +16,7 @@
 #include "csrc/core/empty.h"
 #include "csrc/core/generator.h"
 #include "csrc/core/lifecycle.h"
+#include "csrc/core/recovery.h"
 
 namespace npu {
 namespace {
@@ -150,6 +151,7 @@ void Graph::instantiate() { check_captured("instantiate"); }
 
 void Graph::replay() {
   check_captured("replay");
+  refuse_stopped(device_);
   const NPUGuard guard(device_);
   const bool draws = std::any_of(random_.begin(), random_.end(), [](const CapturedPhilox& r) { return r.drawn; });
   if (draws) set_seeds();

@@ -7,6 +7,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/core/process_device.h"
+#include "csrc/core/recovery.h"
 #include "csrc/distributed/group.h"
 #include "csrc/distributed/settings.h"
 
@@ -123,6 +124,7 @@ std::string ProcessGroupHCCL::communicator_name(const std::string& which) const 
 
 std::shared_ptr<Communicator> ProcessGroupHCCL::whole(c10::DeviceIndex device) {
   const auto found = [&]() -> std::shared_ptr<Communicator> {
+    refuse_stopped(device);
     check_usable();
     std::lock_guard<std::mutex> lock(mutex_);
     last_device_ = device;
@@ -181,6 +183,7 @@ ProcessGroupHCCL::Pair ProcessGroupHCCL::pair(int peer, c10d::Store& store) cons
 std::shared_ptr<Communicator> ProcessGroupHCCL::with(c10::DeviceIndex device, int peer) {
   const std::shared_ptr<OnDevice> place = on(device);
   const auto found = [&]() -> std::shared_ptr<Communicator> {
+    refuse_stopped(device);
     check_usable();
     std::lock_guard<std::mutex> lock(mutex_);
     last_device_ = device;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "csrc/core/recovery.h"
 #include "csrc/distributed/communicator.h"
 #include "csrc/distributed/settings.h"
 
@@ -142,6 +143,7 @@ bool Watched::check() {
   Entries done;
   std::unique_lock<std::mutex> lock(mutex_);
   if (closed_) return false;
+  if (any_stopped()) return true;  // its works have failed, and the program is about to say so to the group (reinit)
   std::erase_if(works_, [&](Entry& e) {
     if (!e.work->isCompleted()) return false;
     recorder::retire(e.recorded);

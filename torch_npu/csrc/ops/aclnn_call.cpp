@@ -15,6 +15,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/core/options.h"
+#include "csrc/core/recovery.h"
 #include "csrc/core/stream.h"
 
 namespace npu {
@@ -176,6 +177,7 @@ aclTensor* make_tensor(const at::Tensor& given, at::Tensor& keep) {
   const bool plain = here && !given.unsafeGetTensorImpl()->key_set().has_any(kLazy);
   const at::Tensor& tensor = C10_LIKELY(plain) ? given : prepared(given, here, keep);
   if (C10_UNLIKELY(tensor.layout() != at::kStrided)) refuse_layout(tensor);
+  refuse_unsafe(tensor.storage().data_ptr());
   if (C10_UNLIKELY(of_pairs(tensor))) return make_pairs(tensor);
   const at::IntArrayRef sizes = tensor.sizes();
   const c10::Storage& storage = tensor.storage();
@@ -297,6 +299,7 @@ void AclnnSymbols::missing() const {
 
 void AclnnSymbols::launch(aclnnStatus status, const uint64_t& workspace_size, aclOpExecutor* const& executor) const {
   if (status != 0) cann::throw_status(status, name_, "GetWorkspaceSize");
+  refuse_stopped(current_device());
   at::DataPtr workspace;
   if (workspace_size) workspace = device_allocator()->allocate(workspace_size);
   status = phase_two_(workspace.get(), workspace_size, executor, current_raw_stream());

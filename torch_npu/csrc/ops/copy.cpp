@@ -15,6 +15,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
+#include "csrc/core/recovery.h"
 #include "csrc/core/stream.h"
 #include "csrc/core/sync_debug.h"
 #include "csrc/ops/aclnn_call.h"
@@ -140,6 +141,14 @@ void between_devices(const at::Tensor& dst, const at::Tensor& src) {
   }
 }
 
+// Writing all of a memory makes it safe.
+void heed_unsafe(const at::Tensor& dst, const at::Tensor& src) {
+  if (on_npu(src)) refuse_unsafe(src.storage().data_ptr());
+  if (!on_npu(dst)) return;
+  const at::DataPtr& data = dst.storage().data_ptr();
+  dst.is_non_overlapping_and_dense() && dst.nbytes() == dst.storage().nbytes() ? set_safe(data) : refuse_unsafe(data);
+}
+
 }  // namespace
 
 at::Tensor raw(const at::Tensor& tensor) {
@@ -151,6 +160,8 @@ at::Tensor raw(const at::Tensor& tensor) {
 
 void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (dst.numel() == 0 || dst.is_same(src)) return;
+  refuse_stopped(on_npu(src) ? src.device().index() : dst.device().index());
+  if (C10_UNLIKELY(refuses_unsafe())) heed_unsafe(dst, src);
   if (on_npu(dst) && on_npu(src)) {
     dst.device() == src.device() ? within_device(dst, src) : between_devices(dst, src);
   } else if (on_npu(dst)) {
@@ -208,6 +219,8 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   alignas(16) char value[16];
   const size_t bytes = self.itemsize();
   TORCH_CHECK(bytes <= sizeof value, "npu: .item() of type ", self.scalar_type(), " is not supported");
+  refuse_stopped(self.device().index());
+  refuse_unsafe(self.storage().data_ptr());
   taking_error(self, [&] {
     NPU_CHECK(cann::acl().aclrtMemcpyAsync(value, bytes, self.const_data_ptr(), bytes, ACL_MEMCPY_DEVICE_TO_HOST,
                                            current_raw_stream()));

@@ -1,6 +1,7 @@
 // Devices, streams, events and generators for Python.
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Event.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -16,6 +17,7 @@
 #include "csrc/core/info.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/process_device.h"
+#include "csrc/core/recovery.h"
 #include "csrc/core/stream.h"
 #include "csrc/ops/npu/report.h"
 #include "csrc/python/bind.h"
@@ -90,6 +92,16 @@ void bind_device(pybind11::module& module) {
                synchronize_device(static_cast<DeviceIndex>(index));
                drain_reports();
              }));
+  module.def("_stop_device", no_gil([](int index) { return stop_device(static_cast<DeviceIndex>(index)); }));
+  module.def("_restart_device",
+             no_gil([](int index, bool new_streams) { restart_device(static_cast<DeviceIndex>(index), new_streams); }));
+  module.def("_mark_unsafe", with_gil([](int index) { mark_unsafe(static_cast<DeviceIndex>(index)); }));
+  module.def("_is_safe",
+             with_gil([](py::handle storage) { return is_safe(torch::createStorage(storage.ptr()).data_ptr()); }));
+  module.def("_set_safe",
+             with_gil([](py::handle storage) { set_safe(torch::createStorage(storage.ptr()).data_ptr()); }));
+  module.def("_set_refuse_unsafe", with_gil(set_refuse_unsafe));
+  module.def("_refuses_unsafe", with_gil([] { return refuses_unsafe(); }));
   module.def("_can_access_peer", no_gil([](int device, int peer) {
                return can_access_peer(static_cast<DeviceIndex>(device), static_cast<DeviceIndex>(peer));
              }));

@@ -1,0 +1,104 @@
+"""torch_npu.profiler.page: a trace as one HTML page; what Chromium shows of a training step's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
+from torch_npu.profiler import page  # noqa: E402
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def shown(text: str) -> dict:
+    return json.loads(re.search(r"const D=(\{.*?\}),c=document", text, re.S)[1].replace("<\\/", "</"))
+
+
+def test_rows_are_threads_and_events_lie_in_those_around_them(tmp_path: Path):
+    def named(kind: str, tid: int, name: str) -> dict:
+        return {"ph": "M", "name": kind, "pid": 1, "tid": tid, "args": {"name": name}}
+
+    def event(name: str, ts: float, dur: float, **args: str) -> dict:
+        return {"ph": "X", "pid": 1, "tid": 2, "name": name, "ts": ts, "dur": dur, "args": args}
+
+    events = [
+        named("process_name", 0, "NPU"),
+        named("thread_name", 2, "Stream 2"),
+        {"ph": "i", "name": "mark", "ts": 1},
+    ]
+    events += [event("inner</script>", 2, 3), event("outer", 1, 10, shape="3,4"), event("after", 12, 1)]
+    for data in (json.dumps({"traceEvents": events}).encode(), gzip.compress(json.dumps(events).encode())):
+        (tmp_path / "trace.json").write_bytes(data)
+        text = page.page(tmp_path / "trace.json")
+        assert text.count("</script>") == 1
+        (row,) = shown(text)["rows"]
+        assert row["name"] == "NPU · Stream 2"
+        assert [(shown(text)["names"][e[2]], e[0], e[1], e[3]) for e in row["events"]] == [
+            ("outer", 1, 10, 0), ("inner</script>", 2, 3, 1), ("after", 12, 1, 0),
+        ]  # fmt: skip
+        assert row["events"][0][4] == "shape: 3,4"
+    (tmp_path / "none.json").write_text("[]")
+    with pytest.raises(ValueError, match="none.json has no events"):
+        page.page(tmp_path / "none.json")
+
+
+def pixels(png: bytes) -> tuple[int, set[bytes]]:
+    """Width, and the colours of an 8-bit picture without interlace; rows are unfiltered as far as colours need."""
+    width, height, depth, kind = struct.unpack(">IIBB", png[16:26])
+    assert depth == 8 and kind in (2, 6)
+    size, at, data = 3 if kind == 2 else 4, 8, b""
+    while at < len(png):
+        (length,) = struct.unpack(">I", png[at : at + 4])
+        if png[at + 4 : at + 8] == b"IDAT":
+            data += png[at + 8 : at + 8 + length]
+        at += 12 + length
+    raw, above, colours = zlib.decompress(data), bytearray(width * size), set()
+    for y in range(height):
+        line = bytearray(raw[y * (width * size + 1) + 1 : (y + 1) * (width * size + 1)])
+        how = raw[y * (width * size + 1)]
+        for i in range(len(line)):
+            a, b, c = line[i - size] if i >= size else 0, above[i], above[i - size] if i >= size else 0
+            nearest = min((a, b, c), key=lambda v, p=a + b - c: abs(p - v))
+            line[i] = (line[i] + (0, a, b, (a + b) // 2, nearest)[how]) & 255
+        above = line
+        colours |= {bytes(line[i : i + 3]) for i in range(0, len(line), size)}
+    return width, colours
+
+
+@pytest.mark.full
+def test_chromium_shows_a_training_step(tmp_path: Path):
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium")
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 3)
+    ).npu()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
+    with torch.profiler.profile(activities=kinds) as profiled:
+        model(torch.ones(2, 1, 8, 8).npu()).pow(2).mean().backward()
+        optimizer.step()
+        torch.npu.synchronize()
+    trace, picture = tmp_path / "step.json", tmp_path / "step.png"
+    profiled.export_chrome_trace(str(trace))
+    done = subprocess.run([sys.executable, "-m", "torch_npu.profiler.page", str(trace)], capture_output=True, text=True)
+    html = trace.with_suffix(".html")
+    assert done.returncode == 0 and done.stdout.strip() == str(html), done.stderr
+    kernels = [e for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+    drawn = [e for row in shown(html.read_text())["rows"] for e in row["events"]]
+    assert len(kernels) > 5 and sum(1 for e in drawn if "stream" in e[4]) >= len(kernels)
+    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1000,600",
+               f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={picture}", html.as_uri()]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    width, colours = pixels(picture.read_bytes())
+    assert width == 1000 and len(colours) > 50  # rows of bars in many colours, and their names
