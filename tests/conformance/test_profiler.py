@@ -145,6 +145,7 @@ def test_the_kernels_are_those_of_our_plugin_and_its_profiler(vendor, tmp_path):
     assert types[0] == types[1]
 
 
+@FULL
 @pytest.mark.timeout(600)
 def test_each_level_has_its_files(vendor, tmp_path):
     of_memory = {"memory_record.csv", "operator_memory.csv"}

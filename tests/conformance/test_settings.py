@@ -58,7 +58,7 @@ def ranks(vendor, program: str, *arguments: str, **variables: str) -> list[str]:
     return said
 
 
-@pytest.mark.parametrize("queue", client.QUEUES)
+@pytest.mark.parametrize("queue", [pytest.param(q, marks=pytest.mark.full if q != "2" else ()) for q in client.QUEUES])
 def test_two_ranks_over_hccl(vendor, queue):
     assert all(float(worst) < 1e-5 for worst in ranks(vendor, "ranks", TASK_QUEUE_ENABLE=queue))
 
@@ -72,6 +72,6 @@ def test_a_lost_device_is_stopped_and_started_again(vendor):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend950"])
+@pytest.mark.parametrize("chip", ["Ascend910B3", pytest.param("Ascend950", marks=pytest.mark.full)])
 def test_operators_that_hold_a_collective(vendor, chip):
     assert ranks(vendor, "fused", ANYCEND_SOC=chip) == ["fine", "fine"]

@@ -34,9 +34,13 @@ COMMANDS = set(
 RUN = (
     "guide/analysis",
     "guide/adaptation",
-    "guide/precision",
+    pytest.param(
+        "guide/precision", marks=pytest.mark.full
+    ),  # whole programs beside the CPU: tests/compare has small ones
     "guide/performance",
-    "guide/custom_operators",
+    pytest.param(
+        "guide/custom_operators", marks=pytest.mark.full
+    ),  # four libraries are built: tests/extension has each way
     "extensions",
 )
 # Who a row of docs/env.yaml says reads a variable, and where that is.

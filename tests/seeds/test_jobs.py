@@ -74,6 +74,7 @@ def test_the_platform_guides_five_ways(seeds, folder, way):
     assert sum(losses[-8:]) < sum(losses[:8]) < 8 * 2.4, losses
 
 
+@pytest.mark.full  # eight processes: the launch ways have tests with two
 def test_the_parallel_init_method_of_torch_npu_run(seeds, folder):
     """The same script with the change the document asks for: tcp:// becomes parallel://."""
     text = document.read(seeds, "002")
@@ -107,6 +108,7 @@ def test_the_eight_card_script_trains(seeds, folder):
     assert losses[-1] < losses[0] < 2.5, losses
 
 
+@pytest.mark.full  # on one card it runs in every run
 def test_the_amp_loop_trains_on_eight_cards(seeds, folder):
     """The fragment as it stands, with the names it leaves to its reader."""
     code = document.code_lines(document.read(seeds, "001"))
