@@ -40,6 +40,7 @@ KEYS = {
     "composite",
     "out",
     "check",
+    "elsewhere",
     "ignored",
     "grad",
     "doc",

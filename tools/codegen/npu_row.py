@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import npu_grad
+import npu_operands
 from npu_schema import Schema
 
 # The kernel of a function without result, with the None that its schema has.
@@ -98,13 +99,30 @@ class Wrapper:
         return head + "".join(f"  {line}\n" for line in lines + after) + self.returned() + "}\n"
 
     def device(self) -> str:
-        tensors = [a.name for a in self.schema.arguments if a.is_tensor and a.type != "Tensor[]?"]
         call = self.call + ";"
         if self.row.outputs:
             some = " || ".join(f"({name}.defined() && {name}.numel() != 0)" for name in self.row.outputs)
             if not self.schema.mutates and "always" not in self.row.data:
                 call = f"if ({some}) {{ {call} }}"
-        return self.kernel("device", [f"const NPUGuard guard(first_device({', '.join(tensors)}));"], [call])
+        return self.kernel("device", [f"const NPUGuard guard({self.operands() or 'current_device()'});"], [call])
+
+    def operands(self) -> str:
+        """The device of the operands, an expression; it refuses those that miss or are elsewhere. Users' rows ask CANN."""
+        if self.library == "npu":
+            return npu_operands.check(self.row)
+        tensors = [a.name for a in self.schema.arguments if a.is_tensor and a.type != "Tensor[]?"]
+        return f"first_device({', '.join(tensors)})" if tensors else ""
+
+    def checked_kernel(self) -> str:
+        """The hand-written kernel behind the checks of its row."""
+        s = self.schema
+        call = f"kernels::{self.row.data['kernel']}({s.names})"
+        return f"{s.cpp_return} device({s.parameters}) {{\n  {self.operands()};\n  return {call};\n}}\n"
+
+    def bare_kernel(self) -> str | None:
+        """The hand-written kernel of a row that has nothing to check."""
+        kernel = self.row.data.get("kernel")
+        return f"kernels::{kernel}" if kernel and not self.operands() else None
 
     def meta(self) -> str:
         return self.kernel("meta", [], [])
@@ -143,6 +161,8 @@ class Wrapper:
             guard = "  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);\n"
             backward = "backward" in self.schema.name or "grad" in self.schema.name
             check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
+            if operands := self.operands():
+                check = f"  {operands};\n{check}"
             parts.append(
                 f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}{check}"
                 f"  return {self.row.data['composite']};\n}}\n"
@@ -151,6 +171,8 @@ class Wrapper:
                 parts.append(WITH_NONE)
         elif "kernel" not in self.row.data:
             parts.append(self.device())
+        elif self.bare_kernel() is None:
+            parts.append(self.checked_kernel())
         if self.has_meta():
             parts.append(self.meta())
         if self.written_silently() and not self.row.composite:
@@ -184,7 +206,7 @@ class Wrapper:
             return {"CompositeImplicitAutograd": f'  m.impl("{name}", TORCH_FN({ns}::composite));'}
         kernel = self.row.data.get("kernel")
         found = {
-            "PrivateUse1": f'  m.impl("{name}", TORCH_FN({f"kernels::{kernel}" if kernel else f"{ns}::device"}));',
+            "PrivateUse1": f'  m.impl("{name}", TORCH_FN({self.bare_kernel() or f"{ns}::device"}));',
             "CPU": f'  m.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&refuse_cpu>());',
         }
         if self.has_meta():

@@ -26,6 +26,7 @@
 #include "csrc/ops/npu/mla.h"
 #include "csrc/ops/npu/mx.h"
 #include "csrc/ops/npu/nsa.h"
+#include "csrc/ops/npu/operands.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/parts.h"
 #include "csrc/ops/npu/quant_conv.h"
