@@ -40,6 +40,7 @@ KEYS = {
     "composite",
     "out",
     "check",
+    "sizes",
     "ignored",
     "grad",
     "doc",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import npu_grad
+import npu_sizes
 from npu_schema import Schema
 
 # The kernel of a function without result, with the None that its schema has.
@@ -71,8 +72,15 @@ class Wrapper:
             tags.append("at::Tag::inplace")
         return f'  m.def(R"({self.schema.text})", {{{", ".join(tags)}}});'
 
+    @property
+    def checks(self) -> str:
+        """Statements that refuse operands, or nothing. What a check of the row says is said first: it knows more."""
+        found = [str(self.row.data["check"])] if "check" in self.row.data else []
+        sizes = npu_sizes.check(self.row)
+        return "; ".join([*found, sizes] if sizes else found)
+
     def results(self) -> str:
-        check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
+        check = f"  {self.checks};\n" if self.checks else ""
         n = len(self.row.outputs)
         rules = ", ".join(r if "(" in r or "{" in r else f"like({r})" for r in self.row.outputs.values())
         body = f"  return {{{rules}}};\n"
@@ -91,8 +99,8 @@ class Wrapper:
         lines = list(before)
         if self.row.outputs:
             lines.append(f"const auto made = results({self.schema.names});")
-        elif "check" in self.row.data:
-            lines.append(f"{self.row.data['check']};")
+        elif self.checks:
+            lines.append(f"{self.checks};")
         lines += [f"at::Tensor {out} = on_{name}(made[{i}]);" for i, out in enumerate(self.row.outputs)]
         head = f"{self.schema.cpp_return} {name}({self.schema.parameters}) {{\n"
         return head + "".join(f"  {line}\n" for line in lines + after) + self.returned() + "}\n"
@@ -105,6 +113,12 @@ class Wrapper:
             if not self.schema.mutates and "always" not in self.row.data:
                 call = f"if ({some}) {{ {call} }}"
         return self.kernel("device", [f"const NPUGuard guard(first_device({', '.join(tensors)}));"], [call])
+
+    def checked_kernel(self) -> str:
+        """The hand-written kernel behind the row's checks, which the meta kernel has, too."""
+        s = self.schema
+        call = f"kernels::{self.row.data['kernel']}({s.names})"
+        return f"{s.cpp_return} device({s.parameters}) {{\n  {self.checks};\n  return {call};\n}}\n"
 
     def meta(self) -> str:
         return self.kernel("meta", [], [])
@@ -142,7 +156,7 @@ class Wrapper:
             # What computes a gradient runs in the types that autocast chose on the way there.
             guard = "  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);\n"
             backward = "backward" in self.schema.name or "grad" in self.schema.name
-            check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
+            check = f"  {self.checks};\n" if self.checks else ""
             parts.append(
                 f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}{check}"
                 f"  return {self.row.data['composite']};\n}}\n"
@@ -151,6 +165,8 @@ class Wrapper:
                 parts.append(WITH_NONE)
         elif "kernel" not in self.row.data:
             parts.append(self.device())
+        elif self.checks:
+            parts.append(self.checked_kernel())
         if self.has_meta():
             parts.append(self.meta())
         if self.written_silently() and not self.row.composite:
@@ -183,8 +199,9 @@ class Wrapper:
         if self.row.composite:
             return {"CompositeImplicitAutograd": f'  m.impl("{name}", TORCH_FN({ns}::composite));'}
         kernel = self.row.data.get("kernel")
+        bare = kernel and not self.checks
         found = {
-            "PrivateUse1": f'  m.impl("{name}", TORCH_FN({f"kernels::{kernel}" if kernel else f"{ns}::device"}));',
+            "PrivateUse1": f'  m.impl("{name}", TORCH_FN({f"kernels::{kernel}" if bare else f"{ns}::device"}));',
             "CPU": f'  m.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&refuse_cpu>());',
         }
         if self.has_meta():
