@@ -1,10 +1,13 @@
 // Convolution forward and backward, all ranks, by oneDNN through ATen. Half precision computes in fp32 and rounds once
 // (ATen's CPU fp16 convolution is eighty times slower).
+#include <ATen/native/ConvUtils.h>
 #include <ATen/ops/conv_tbc.h>
 #include <ATen/ops/conv_tbc_backward.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/zeros.h>
+
+#include <algorithm>
 
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/place.h"
@@ -27,6 +30,15 @@ void convolution_backward(const Tensor& gradient, const Tensor& input, const Ten
                           IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
                           int64_t groups, at::ArrayRef<bool> wanted, Tensor& grad_input, Tensor& grad_weight,
                           Tensor& grad_bias) {
+  // oneDNN reads as much of the gradient as the result has.
+  if (static_cast<int64_t>(std::min({stride.size(), padding.size(), dilation.size()})) == input.dim() - 2) {
+    const std::vector<int64_t> sizes =
+        transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
+                                                 dilation, groups)
+                   : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
+    TORCH_CHECK(gradient.sizes().equals(sizes), "gradOutput must have the sizes ", IntArrayRef(sizes),
+                " of the result, it has ", gradient.sizes());
+  }
   std::array<bool, 3> need = mask<3>(wanted);
   need[0] = need[0] && grad_input.defined();
   need[1] = need[1] && grad_weight.defined();

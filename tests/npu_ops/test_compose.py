@@ -176,6 +176,8 @@ def test_what_has_no_format_says_so():
         torch_npu.empty_with_format((1, 1, 1, 1, 1), acl_format=3)
     with pytest.raises(ValueError, match="a tensor of cpu has no format; make it on npu"):
         torch_npu.empty_with_format((2, 2), device="cpu", acl_format=29)
+    with pytest.raises(ValueError, match="empty_with_format: device must be an npu, it is cpu"):
+        torch_npu.empty_with_format((2, 2), device="cpu")
     with pytest.raises(NotImplementedError, match="base_addr_aligned_kb is not implemented"):
         torch_npu.empty_with_format((2, 2), base_addr_aligned_kb=4)
 

@@ -76,6 +76,25 @@ def test_quant_matmul():
     torch.testing.assert_close(half.cpu(), (product * 0.5).half())
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_quant_matmul_of_packed_nibbles(turned):
+    """Eight 4-bit integers in an int32, along the columns, or of a transposed weight along the rows."""
+    a, b = torch.randint(-8, 8, (5, 64), dtype=torch.int32), torch.randint(-8, 8, (64, 16), dtype=torch.int32)
+    product, scale, token = a @ b, torch.rand(16), torch.rand(5)
+    pack = torch_npu.npu_convert_weight_to_int4pack
+    x1, x2 = pack(a.npu()), pack(b.t().contiguous().npu()).t() if turned else pack(b.npu())
+    assert x1.shape == (5, 8) and x2.shape == ((8, 16) if turned else (64, 2))
+    named = {"pertoken_scale": token.npu(), "output_dtype": torch.float16}
+    got = torch_npu.npu_quant_matmul(x1, x2, scale.npu(), **named)
+    torch.testing.assert_close(got.cpu(), (product * scale.double() * token.double()[:, None]).half())
+    meta = torch_npu.npu_quant_matmul(x1.to("meta"), x2.to("meta"), scale.to("meta"), output_dtype=torch.int32)
+    assert meta.shape == (5, 16) and meta.dtype == torch.int32
+    with pytest.raises(RuntimeError, match="operands of Char and Int: int8 ones are implemented, and int32"):
+        torch_npu.npu_quant_matmul(a.to(torch.int8).npu(), x2, scale.npu(), **named)
+    with pytest.raises(RuntimeError, match="scale must have 1 or 16 elements, got 2"):
+        torch_npu.npu_quant_matmul(x1, x2, scale[:2].npu(), **named)
+
+
 @pytest.mark.parametrize("group", [0, 4])
 def test_weight_quant_batchmatmul(group):
     x, w = torch.randn(3, 8), torch.randint(-8, 8, (8, 16), dtype=torch.int8)

@@ -66,3 +66,19 @@ def test_offsets_that_are_none(mode, offsets, words):
     with pytest.raises(RuntimeError, match=words):
         F.embedding_bag(index, weight, torch.tensor(offsets, device="npu"), mode=mode)
         torch.npu.synchronize()
+
+
+@pytest.mark.parametrize("padding", [None, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_largest_where_some_are_no_numbers(dtype, padding):
+    """A NaN is taken where it is a bag's first, as on the CPU; -inf is a number like others."""
+    nan, inf = float("nan"), float("inf")
+    weight = torch.tensor([[nan, 1, -inf], [2, nan, -inf], [-inf, nan, nan], [7, 8, 9]], dtype=dtype)
+    index, offsets = torch.tensor([0, 1, 1, 0, 2, 3, 0, 2, 1, 3]), torch.tensor([0, 2, 4, 5, 7, 9, 9])
+    found = []
+    for device in ("cpu", "npu"):
+        table = weight.detach().to(device).requires_grad_()
+        bags = F.embedding_bag(index.to(device), table, offsets.to(device), mode="max", padding_idx=padding)
+        bags.backward(torch.arange(1.0, 1 + bags.numel(), dtype=dtype, device=device).view_as(bags))
+        found.append((bags.detach().cpu(), table.grad.cpu()))
+    torch.testing.assert_close(found[1], found[0], equal_nan=True)

@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
+import abi  # noqa: E402
 import npu  # noqa: E402
 import npu_arguments  # noqa: E402
 import npu_docs  # noqa: E402
@@ -81,6 +82,30 @@ def test_a_reason_that_is_not_needed_stops_the_build(build, ignored):
         build(CALL.format("size, flag") + f"  ignored: {ignored}\n")
 
 
+FFN = (
+    "- func: npu_x(Tensor x, Tensor w1, Tensor w2, str activation, int precise=0) -> Tensor\n  aclnn: aclnnFFNV2\n"
+    "  args: {{weight1: w1, weight2: w2, innerPrecise: precise, {}}}\n  out: like(x)\n  doc: a\n"
+)
+
+
+def test_what_the_software_npu_does_not_read_is_not_read(tmp_path, monkeypatch):
+    """An argument that goes to CANN, which has no effect here, has a reason; it may be checked all the same."""
+    given = {"x", "weight1", "weight2", "activation", "innerPrecise", "y"}
+    none = ", ".join(f"{p.name}: nullptr" for p in abi.aclnn()["aclnnFFNV2"] if p.name not in given)
+    table = tmp_path / "npu.yaml"
+    monkeypatch.setattr(npu, "TABLE", table)
+
+    def made(more):
+        table.write_text(FFN.format(none) + more, encoding="utf-8")
+        return npu.wrappers()
+
+    with pytest.raises(SystemExit, match="npu_x: nothing reads precise: "):
+        made("")
+    made("  ignored: {precise: a hint}\n  check: check_number(precise)\n")
+    with pytest.raises(SystemExit, match="`ignored:` names activation, which is read or no argument"):
+        made("  ignored: {precise: a hint, activation: a hint}\n")
+
+
 def kernel(parameters, body):
     return f"at::Tensor k_meta(int) {{ return {{}}; }}\nvoid k(int);\nat::Tensor k({parameters}) {{\n{body}\n}}\n"
 
@@ -107,6 +132,8 @@ def test_a_kernel_that_does_not_exist(build):
         build(KERNEL, "void k(int) {}")
 
 
-def test_a_kernel_checks_itself(build):
-    with pytest.raises(SystemExit, match="`check:` would be the meta kernel's alone"):
-        build(KERNEL + "  check: refuse(flag)\n", kernel("const at::Tensor& x, int n, bool b", "return f(x, n, b);"))
+def test_a_kernel_with_checks_has_results(build):
+    text = kernel("const at::Tensor& x, int n, bool b", "return f(x, n, b);")
+    build(KERNEL + "  check: refuse(flag)\n", text)
+    with pytest.raises(SystemExit, match="`check:` and `sizes:` beside `kernel:` need `out:`"):
+        build(KERNEL.replace("  out: like(input)\n", "") + "  check: refuse(flag)\n", text)

@@ -41,6 +41,7 @@ KEYS = {
     "out",
     "check",
     "elsewhere",
+    "sizes",
     "ignored",
     "grad",
     "doc",

@@ -1,6 +1,7 @@
 """Which arguments of a row of ops/npu.yaml anything reads. One that nothing reads would be an option that does nothing.
 
-An argument counts as read where an expression of the row names it: the call, `check:` or `out:`. Of a written kernel
+An argument counts as read where an expression of the row names it: the call, `check:` or `out:`. What the call gives to
+a parameter of CANN's that the software NPU's row (ops/aclnn.yaml) does not read does not count. Of a written kernel
 the C++ is read: its parameter must have a name, and the body must use it. What is left is named in
 `ignored: {name: reason}`, or the build stops at the row. What it is not: a proof of effect, an expression may
 read an argument and drop it. Who calls it: npu.py.
@@ -13,7 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import abi
+import opapi
 from npu_arguments import REST
+from npu_schema import split
 
 if TYPE_CHECKING:
     from npu_row import Row
@@ -61,10 +65,47 @@ def of_kernel(name: str) -> tuple[list[str], set[str]] | None:
     return None
 
 
+@cache
+def unused(function: str) -> frozenset[str]:
+    """Parameters of an aclnn function that its row of ops/aclnn.yaml does not read."""
+    row = software().get(function)
+    if row is None:
+        return frozenset()
+    parameters = [p.name for p in signatures()[function]]
+    read = opapi.words_of(f"{row.run}; {row.shapes or ''}", parameters)
+    opapi.structs_of(row, parameters, read)
+    return frozenset(parameters) - read
+
+
+@cache
+def software() -> dict[str, opapi.Row]:
+    return {row.name: row for row in opapi.rows()}
+
+
+@cache
+def signatures() -> dict[str, list[abi.Param]]:
+    return abi.aclnn()
+
+
+def used(call: str) -> str:
+    """The call without what it gives to parameters that the software NPU has no use for."""
+    found = re.fullmatch(r"ACLNN\((\w+)\)\((.*)\)", call.strip())
+    if not found or len(given := split(found[2])) != len(signatures().get(found[1], ())):
+        return call
+    pairs = zip(signatures()[found[1]], given, strict=True)
+    return " ; ".join(text for p, text in pairs if p.name not in unused(found[1]))
+
+
+def has_effect(row: Row, call: str) -> set[str]:
+    """Arguments that the result may depend on."""
+    return names(" ; ".join([used(call), *row.outputs.values()])) & {a.name for a in row.schema.arguments}
+
+
 def read(row: Row, call: str) -> set[str]:
+    """Arguments that have an effect, or that something checks."""
     arguments = [a.name for a in row.schema.arguments]
     if "kernel" not in row.data:
-        return names(" ; ".join([call, str(row.data.get("check", "")), *row.outputs.values()])) & set(arguments)
+        return has_effect(row, call) | names(str(row.data.get("check", ""))) & set(arguments)
     found = of_kernel(row.data["kernel"])
     if found is None or len(found[0]) != len(arguments):
         raise row.error(f"no definition of {row.data['kernel']} with these arguments in {KERNELS.name}/*.cpp")
@@ -73,8 +114,10 @@ def read(row: Row, call: str) -> set[str]:
 
 def check(row: Row, call: str) -> None:
     """Stop the build for an argument that nothing reads, and for a reason that is not needed."""
-    if "kernel" in row.data and "check" in row.data:
-        raise row.error("`check:` would be the meta kernel's alone; write it into the kernel and its meta kernel")
+    if "kernel" in row.data and {"check", "sizes"} & set(row.data) and not row.outputs:
+        raise row.error(
+            "`check:` and `sizes:` beside `kernel:` need `out:`, of which the meta kernel is made that has them, too"
+        )
     ignored, arguments = row.data.get("ignored", {}), [a.name for a in row.schema.arguments]
     unread = [name for name in arguments if name not in read(row, call)]
     lost = [name for name in unread if name not in ignored and REST not in ignored]
@@ -83,6 +126,8 @@ def check(row: Row, call: str) -> None:
             f"nothing reads {', '.join(lost)}: give it to the call, refuse it in `check:`, or name it in `ignored:`"
             " with the reason why it changes no value"
         )
-    needless = [name for name in ignored if name != REST and name not in unread]
+    # What is ignored may be checked all the same, as a kernel may.
+    effect = set() if "kernel" in row.data else has_effect(row, call)
+    needless = [name for name in ignored if name != REST and (name in effect or name not in arguments)]
     if needless or (REST in ignored and not set(unread) - set(ignored)):
         raise row.error(f"`ignored:` names {', '.join(needless) or REST}, which is read or no argument")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import npu_grad
 import npu_operands
+import npu_sizes
 from npu_schema import Schema
 
 # The kernel of a function without result, with the None that its schema has.
@@ -72,8 +73,15 @@ class Wrapper:
             tags.append("at::Tag::inplace")
         return f'  m.def(R"({self.schema.text})", {{{", ".join(tags)}}});'
 
+    @property
+    def checks(self) -> str:
+        """Statements that refuse operands, or nothing. What a check of the row says is said first: it knows more."""
+        found = [str(self.row.data["check"])] if "check" in self.row.data else []
+        sizes = npu_sizes.check(self.row)
+        return "; ".join([*found, sizes] if sizes else found)
+
     def results(self) -> str:
-        check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
+        check = f"  {self.checks};\n" if self.checks else ""
         n = len(self.row.outputs)
         rules = ", ".join(r if "(" in r or "{" in r else f"like({r})" for r in self.row.outputs.values())
         body = f"  return {{{rules}}};\n"
@@ -92,8 +100,8 @@ class Wrapper:
         lines = list(before)
         if self.row.outputs:
             lines.append(f"const auto made = results({self.schema.names});")
-        elif "check" in self.row.data:
-            lines.append(f"{self.row.data['check']};")
+        elif self.checks:
+            lines.append(f"{self.checks};")
         lines += [f"at::Tensor {out} = on_{name}(made[{i}]);" for i, out in enumerate(self.row.outputs)]
         head = f"{self.schema.cpp_return} {name}({self.schema.parameters}) {{\n"
         return head + "".join(f"  {line}\n" for line in lines + after) + self.returned() + "}\n"
@@ -117,12 +125,16 @@ class Wrapper:
         """The hand-written kernel behind the checks of its row."""
         s = self.schema
         call = f"kernels::{self.row.data['kernel']}({s.names})"
-        return f"{s.cpp_return} device({s.parameters}) {{\n  {self.operands()};\n  return {call};\n}}\n"
+        return f"{s.cpp_return} device({s.parameters}) {{\n{self.before()}  return {call};\n}}\n"
+
+    def before(self) -> str:
+        """Lines that refuse operands, before anything is computed."""
+        return "".join(f"  {check};\n" for check in (self.operands(), self.checks) if check)
 
     def bare_kernel(self) -> str | None:
         """The hand-written kernel of a row that has nothing to check."""
         kernel = self.row.data.get("kernel")
-        return f"kernels::{kernel}" if kernel and not self.operands() else None
+        return f"kernels::{kernel}" if kernel and not self.before() else None
 
     def meta(self) -> str:
         return self.kernel("meta", [], [])
@@ -160,11 +172,8 @@ class Wrapper:
             # What computes a gradient runs in the types that autocast chose on the way there.
             guard = "  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);\n"
             backward = "backward" in self.schema.name or "grad" in self.schema.name
-            check = f"  {self.row.data['check']};\n" if "check" in self.row.data else ""
-            if operands := self.operands():
-                check = f"  {operands};\n{check}"
             parts.append(
-                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}{check}"
+                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}{self.before()}"
                 f"  return {self.row.data['composite']};\n}}\n"
             )
             if self.schema.returns_none:

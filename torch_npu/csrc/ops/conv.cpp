@@ -36,6 +36,22 @@ void check_window(const at::Tensor& weight, at::IntArrayRef stride, at::IntArray
   }
 }
 
+// PyTorch's own composition does not ask it, and a kernel would read behind the gradient.
+void check_gradient(const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
+                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                    at::IntArrayRef output_padding, int64_t groups) {
+  TORCH_CHECK(input.dim() == weight.dim() && input.dim() > 2,
+              "convolution_backward: input must have the dimensions of ", "weight, ", weight.dim(), ", it has ",
+              input.dim());
+  const int64_t channels = transposed ? weight.size(0) : weight.size(1) * groups;
+  TORCH_CHECK(input.size(1) == channels, "convolution_backward: input must have ", channels,
+              " channels for a weight of ", weight.sizes(), ", it has the sizes ", input.sizes());
+  const std::vector<int64_t> wanted =
+      output_size(input, weight, stride, padding, dilation, transposed, output_padding, groups);
+  TORCH_CHECK(grad_output.sizes().equals(wanted), "convolution_backward: grad_output must have the sizes ",
+              at::IntArrayRef(wanted), " of the result, it has ", grad_output.sizes());
+}
+
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                        at::IntArrayRef output_padding, int64_t groups) {
@@ -58,6 +74,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
                                                                     at::IntArrayRef dilation, bool transposed,
                                                                     at::IntArrayRef output_padding, int64_t groups,
                                                                     std::array<bool, 3> mask) {
+  check_gradient(grad_output, input, weight, stride, padding, dilation, transposed, output_padding, groups);
   const NPUGuard guard(input.device().index());
   const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type()) : at::Tensor();
   const at::Tensor grad_weight = mask[1] ? empty(weight.sizes(), weight.scalar_type()) : at::Tensor();

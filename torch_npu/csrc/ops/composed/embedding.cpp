@@ -35,11 +35,19 @@ Bags composed_bags(const at::Tensor& weight, const at::Tensor& index, const at::
   const at::Tensor dropped = valid.logical_not().unsqueeze(1), none = rows.new_zeros({bags, width});
   at::Tensor result, largest = index.new_zeros(mode == kMax ? at::IntArrayRef({bags, width}) : at::IntArrayRef({bags}));
   if (mode == kMax) {
-    const at::Tensor each = bag.unsqueeze(1).expand({n, width}), candidates = rows.masked_fill(dropped, -INFINITY);
+    // As the CPU, which takes a number where it is greater than those before: one that is none wins where it is a bag's first,
+    // and nowhere else.
+    const at::Tensor each = bag.unsqueeze(1).expand({n, width}), order = at::arange(n, index.options());
+    const at::Tensor begins =
+        sizes.mul(0).add(n).scatter_reduce(0, bag, order.masked_fill(valid.logical_not(), n), "amin", true);
+    const at::Tensor is_nan = rows.ne(rows), is_first = order.eq(begins.index_select(0, bag)).unsqueeze(1);
+    const at::Tensor candidates =
+        rows.masked_fill(dropped.logical_or(is_nan.logical_and(is_first.logical_not())), -INFINITY);
     const at::Tensor empty = sizes.eq(0).unsqueeze(1);
     result = none.scatter_reduce(0, each, candidates, "amax", false).masked_fill(empty, 0);
-    const at::Tensor place = at::arange(n, index.options()).unsqueeze(1).expand({n, width});
-    const at::Tensor is_largest = rows.eq(result.gather(0, each)).logical_and(dropped.logical_not());
+    const at::Tensor place = order.unsqueeze(1).expand({n, width});
+    const at::Tensor is_largest =
+        rows.eq(result.gather(0, each)).logical_or(is_nan.logical_and(is_first)).logical_and(dropped.logical_not());
     const at::Tensor first =
         largest.add(n).scatter_reduce(0, each, place.masked_fill(is_largest.logical_not(), n), "amin", true);
     if (n > 0) largest = index.take(first.clamp_max(n - 1)).masked_fill(empty, 0);

@@ -36,8 +36,16 @@ struct AttentionSizes {
 };
 AttentionSizes attention_sizes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t heads,
                                std::string_view layout);
+// What the backward pass takes from the forward one.
+struct AttentionSaved {
+  const at::Tensor& gradient;
+  const OptionalTensor &maximum, &sum, &softmax, &out;
+};
 // Everything else that is asked of a call before it is queued (attention_check.cpp).
 void check_attention(const AttentionCall& call);
+// What a backward pass takes from the forward one has the sizes that it left there.
+void check_attention_gradient(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                              int64_t heads, std::string_view layout, const AttentionSaved& saved);
 void check_drop_mask(const OptionalTensor& mask, int64_t weights);
 
 struct AttentionResults {
@@ -45,11 +53,6 @@ struct AttentionResults {
 };
 AttentionResults attention_forward(const AttentionCall& call, const OptionalTensor& drop_mask);
 
-// What the backward pass takes from the forward one.
-struct AttentionSaved {
-  const at::Tensor& gradient;
-  const OptionalTensor &maximum, &sum, &softmax, &out;
-};
 struct AttentionGradients {
   at::Tensor query, key, value, pse, sink, query_rope, key_rope;
 };

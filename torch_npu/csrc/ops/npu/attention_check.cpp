@@ -45,6 +45,11 @@ void check_numbers(const AttentionCall& c) {
                     ", not 0 to 8");
   TORCH_CHECK_VALUE(c.packed() || (c.sparse_mode != kPackedRight && c.sparse_mode != kPackedLeft),
                     "attention: sparse_mode ", c.sparse_mode, " is for the layout TND, not ", c.layout);
+  for (const auto& [name, ends] : {std::pair{"actual_seq_qlen", c.q_ends}, {"actual_seq_kvlen", c.kv_ends}}) {
+    TORCH_CHECK_VALUE(c.packed() || !ends || ends->empty(), "attention: ", name, " goes with the layout TND, not ",
+                      c.layout, ", where all rows count; leave it out");
+  }
+  check_number(kOp, "inner_precise", c.inner_precise, {0, 1, 2, 3});
   TORCH_CHECK_VALUE(c.pse_type >= 0 && c.pse_type <= 3, "attention: pse_type is ", c.pse_type, ", not 0 to 3");
 }
 
@@ -116,6 +121,15 @@ void check_attention(const AttentionCall& c) {
   check_mask(c, of);
   check_prefix(c, of);
   need_sizes(kOp, "sink", c.sink, {c10::SymInt(c.heads)});
+}
+
+void check_attention_gradient(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                              int64_t heads, std::string_view layout, const AttentionSaved& saved) {
+  const AttentionSizes s = attention_sizes(query, key, value, heads, layout);
+  need_sizes(op, "dy", saved.gradient, s.out);
+  need_sizes(op, "attention_in", saved.out, s.out);
+  need_sizes(op, "softmax_max", saved.maximum, s.statistic);
+  need_sizes(op, "softmax_sum", saved.sum, s.statistic);
 }
 
 // CANN's format, eight weights a byte, or a bool a weight.

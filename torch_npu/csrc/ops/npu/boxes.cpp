@@ -95,7 +95,11 @@ Pair box_loss_and_angle(const at::Tensor& boxes, const at::Tensor& others, BoxPa
 
 Pair box_loss_backward(Overlap kind, const at::Tensor& grad, const at::Tensor& boxes, const at::Tensor& others,
                        BoxPairs pairs) {
-  const auto f = [&](const auto& in) { return box_loss(kind, in[0], in[1], pairs); };
+  const auto f = [&](const auto& in) {
+    const at::Tensor loss = box_loss(kind, in[0], in[1], pairs);
+    need_sizes("the gradient of an overlap", "grad", grad, sizes_of(loss));
+    return loss;
+  };
   const auto found = gradients_of(f, {boxes, others}, grad);
   return {found[0], found[1]};
 }

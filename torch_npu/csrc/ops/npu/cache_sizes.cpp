@@ -50,6 +50,13 @@ void check_cache(const char* op, const char* name, const at::Tensor& key, const 
                   key.sym_size(1) * key.sym_size(2));
 }
 
+void check_gathered_gradient(const at::Tensor& grad, c10::SymIntArrayRef sizes, const at::Tensor& index) {
+  TORCH_CHECK(!sizes.empty(), "npu_gather_sparse_index_backward: self_sizes is empty");
+  Sizes wanted = sizes_of(index);
+  wanted.insert(wanted.end(), sizes.begin() + 1, sizes.end());
+  need_sizes("npu_gather_sparse_index_backward", "grad", grad, wanted);
+}
+
 void check_gathered(const char* op, const at::Tensor& key_cache, const at::Tensor& value_cache,
                     const at::Tensor& tables, const at::Tensor& lengths, const at::Tensor& key, const at::Tensor& value,
                     const OptionalTensor& offset) {
@@ -76,6 +83,8 @@ void check_norm_rope(const char* op, const at::Tensor& kv, const at::Tensor& gam
   const c10::SymInt batch = kv.sym_size(0), rows = kv.sym_size(2), turning = cos.sym_size(-1);
   need_sizes(op, "v", v, {batch, kv.sym_size(1), rows, -1});
   const c10::SymInt columns = given(v) ? kv.sym_size(3) : gamma.sym_size(0) + turning;
+  need_sizes(op, "cos", cos, {batch, -1, rows, -1});
+  if (given(v)) need_sizes(op, "gamma", gamma, {kv.sym_size(3)});
   TORCH_SYM_CHECK(kv.sym_size(3).sym_eq(columns), op, ": kv has ", kv.sym_size(3), " columns, gamma and cos ", columns);
   TORCH_SYM_CHECK((turning % 2).sym_eq(0), op, ": cos has ", turning, " columns, which are not pairs");
   const bool blocks = mode == "PA_BLK_BNSD" || mode == "PA_BLK_NZ", parts = mode == "PA_NZ" || mode == "PA_BLK_NZ";
@@ -94,6 +103,17 @@ void check_norm_rope(const char* op, const at::Tensor& kv, const at::Tensor& gam
   c10::SymInt each = rows;
   if (blocks && k_cache.sym_numel() != 0) each = (rows + k_cache.sym_size(1) - 1) / k_cache.sym_size(1);
   need_elements(op, "index", index, {batch * each});
+}
+
+void check_places(const char* op, const at::Tensor& data, const at::Tensor& indices, const at::Tensor& updates) {
+  need_integers(op, "indices", indices);
+  TORCH_CHECK(indices.dim() > 0, op, ": indices must have dimensions, the last of a place's members");
+  const int64_t members = indices.sym_size(-1).guard_int(__FILE__, __LINE__);
+  TORCH_CHECK(members <= data.dim(), op, ": indices must name places of up to ", data.dim(), " members, those of ",
+              data.sym_sizes(), ", it has the sizes ", indices.sym_sizes());
+  Sizes sizes = without_last(indices);
+  for (int64_t d = members; d < data.dim(); ++d) sizes.push_back(data.sym_size(d));
+  need_sizes(op, "updates", updates, sizes);
 }
 
 void check_updates(const char* op, const at::Tensor& data, const at::Tensor& indices, const at::Tensor& updates,
@@ -192,6 +212,12 @@ void check_qkv_cache(const char* op, const at::Tensor& qkv, const QkvOperands& w
       qkv.dim() == 2 && gamma.dim() == 1 && qkv.sym_size(1) == gamma.sym_size(0) * (heads[0] + heads[1] + heads[2]), op,
       ": qkv of ", qkv.sym_sizes(), " has not as many columns as its heads of ", gamma.sym_sizes());
   const c10::SymInt rows = qkv.sym_size(0), columns = gamma.sym_size(0);
+  TORCH_SYM_CHECK((c10::SymInt(sizes[0]) * sizes[1])
+                      .sym_eq(rows)
+                      .sym_and(columns.sym_eq(sizes[3]))
+                      .sym_and(c10::SymBool(sizes[2] == heads[0] + heads[1] + heads[2])),
+                  op, ": qkv_size must be [sequences, rows, heads, columns] of qkv, it is ", sizes, " for qkv of ",
+                  qkv.sym_sizes(), " and head_nums ", heads);
   need_sizes(op, "k_gamma", with.k_gamma, {columns});
   need_sizes(op, "cos", with.cos, {rows, -1});
   need_sizes(op, "sin", with.sin, {rows, with.cos.sym_size(1)});

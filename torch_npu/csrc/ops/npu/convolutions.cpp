@@ -115,6 +115,10 @@ void check_causal_states(const char* op, const at::Tensor& x, const at::Tensor& 
     need_sizes(op, name, *t, {batch});
     need_integers(op, name, *t);
   }
+  need_sizes(op, "bias", modes.bias, {x.sym_size(-1)});
+  need_sizes(op, "initial_state_mode", modes.initial, {batch});
+  check_number(op, "run_mode", modes.run, {0, 1});
+  TORCH_CHECK_VALUE(modes.longest >= -1, op, ": max_query_len must be -1 or a number of rows, it is ", modes.longest);
   check_number(op, "residual_connection", modes.residual, {0, 1});
   check_word(op, "activation", modes.activation, {"None", "silu", "swish"});
   check_word(op, "conv_mode", modes.mode, {"default", "pangu"});

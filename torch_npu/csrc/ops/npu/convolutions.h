@@ -34,6 +34,8 @@ struct CausalStates {
 struct CausalModes {
   int64_t residual;
   std::string_view activation, mode;
+  const OptionalTensor &bias, &initial;  // reserved, as run and longest
+  int64_t run, longest;
 };
 inline int64_t activation_code(std::string_view name) { return name == "silu" ? 1 : name == "swish" ? 2 : 0; }
 void check_causal_states(const char* op, const at::Tensor& x, const at::Tensor& weight, const CausalStates& s,

@@ -60,6 +60,7 @@ void check_gate(const at::Tensor& x, const OptionalTensor& bias, const OptionalT
   TORCH_CHECK(given(ids) == given(table), kOp, ": input_ids and tid2eid go together; give both or none");
   need_integers(kOp, "input_ids", ids);
   need_integers(kOp, "tid2eid", table);
+  if (given(ids)) need_dims(kOp, "x", x, {2});
   need_elements(kOp, "input_ids", ids, {row_count(x)});
   need_sizes(kOp, "tid2eid", table, {-1, n.k});
 }
@@ -120,6 +121,9 @@ void check_expert_rows(const char* op, const at::Tensor& x, const at::Tensor& ex
   TORCH_CHECK(mode != 0 || (given(scale) && given(offset)), op, ": static quantization needs scale and offset");
   TORCH_CHECK(mode == 0 || !given(offset), op, ": offset goes with quant_mode 0; leave it out");
   const c10::SymInt columns = x.sym_size(1);
+  if (given(scale))
+    need_dims(op, "scale", *scale,
+              mode == 1 ? std::initializer_list<int64_t>{1, 2} : std::initializer_list<int64_t>{1});
   if (mode == -1) need_elements(op, "scale", scale, {x.sym_size(0)});
   if (mode == 0) need_elements(op, "scale", scale, {1});
   if (mode == 0) need_elements(op, "offset", offset, {1});
@@ -140,14 +144,20 @@ void check_re_routing(const at::Tensor& tokens, const at::Tensor& counts, const 
                   scales->sym_size(0), " per_token_scales");
 }
 
-Sizes finalized_sizes(const at::Tensor& rows, const at::Tensor& places, const OptionalTensor& scales,
-                      std::optional<int64_t> k) {
+c10::SymInt finalized_places(const OptionalTensor& scales, std::optional<int64_t> k) {
+  if (!given(scales)) return k.value_or(1);
+  need_dims("npu_moe_finalize_routing", "scales", *scales, {2});
+  return scales->sym_size(1);
+}
+
+void check_finalized(const at::Tensor& rows, const OptionalTensor& bias, const OptionalTensor& scales,
+                     const OptionalTensor& experts, std::optional<int64_t> mode, std::optional<int64_t> k) {
   constexpr const char* kOp = "npu_moe_finalize_routing";
+  check_number(kOp, "drop_pad_mode", mode.value_or(0), {0, 1, 2, 3});
   need_dims(kOp, "expanded_permuted_rows", rows, {2, 3});
-  if (given(scales)) need_dims(kOp, "scales", *scales, {2});
-  const c10::SymInt each = given(scales) ? scales->sym_size(1) : c10::SymInt(k.value_or(1));
+  TORCH_CHECK(!given(bias) || given(experts), kOp, ": bias is one a row's expert; give export_for_source_row, too");
+  const c10::SymInt each = finalized_places(scales, k);
   TORCH_SYM_CHECK(each.sym_gt(0), kOp, ": a token has ", each, " places (columns of scales, or k), not 1 or more");
-  return {places.sym_numel() / each, rows.sym_size(-1)};
 }
 
 c10::SymInt map_rows(const at::Tensor& tokens, const at::Tensor& map, std::optional<int64_t> wanted, bool padded) {
@@ -210,6 +220,7 @@ void check_unmap_gradient(const at::Tensor& grad, const at::Tensor& places, cons
   need_sizes(kOp, "routing_map", map, {shape[0], -1});
   need_sizes(kOp, "probs", probs, {shape[0], -1});
   need_sizes(kOp, "permuted_tokens", rows, {-1, shape[1]});
+  if (given(map)) need_sizes(kOp, "probs", probs, sizes_of(*map));
   TORCH_CHECK(!given(probs) || (given(rows) && (padded || given(map))), kOp,
               ": probs need permuted_tokens and routing_map");
   TORCH_CHECK(padded || given(map) || (shape[0] > 0 && places.sym_size(0) % shape[0] == 0), kOp, ": ",

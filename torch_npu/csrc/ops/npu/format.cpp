@@ -92,13 +92,11 @@ void check_no_alignment(std::optional<int64_t> base_addr_aligned_kb) {
 at::Tensor made_with_format(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
                             std::optional<at::Layout> layout, std::optional<at::Device> device,
                             std::optional<bool> pin_memory, int64_t format) {
-  at::Tensor made = at::empty(sizes, dtype, layout, device.value_or(at::Device(at::kPrivateUse1)), pin_memory,
-                              at::MemoryFormat::Contiguous);
-  if (format != ACL_FORMAT_ND) {
-    TORCH_CHECK_VALUE(made.is_privateuseone(), "empty_with_format: a tensor of ", made.device(),
-                      " has no format; make it on npu");
-    npu_format_cast__acl_format(made, format, std::nullopt, std::nullopt);
-  }
+  const at::Device where = device.value_or(at::Device(at::kPrivateUse1));
+  TORCH_CHECK_VALUE(where.is_privateuseone(), "empty_with_format: device must be an npu, it is ", where,
+                    "; a tensor of ", where, " has no format; make it on npu, or by torch.empty");
+  at::Tensor made = at::empty(sizes, dtype, layout, where, pin_memory, at::MemoryFormat::Contiguous);
+  if (format != ACL_FORMAT_ND) npu_format_cast__acl_format(made, format, std::nullopt, std::nullopt);
   return made;
 }
 

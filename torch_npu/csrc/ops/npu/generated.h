@@ -35,6 +35,7 @@
 #include "csrc/ops/npu/report.h"
 #include "csrc/ops/npu/result.h"
 #include "csrc/ops/npu/rotated.h"
+#include "csrc/ops/npu/size_rules.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/sparse_attention.h"
 #include "csrc/ops/npu/vision.h"

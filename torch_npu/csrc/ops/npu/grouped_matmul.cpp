@@ -80,6 +80,43 @@ void check(at::TensorList x, at::TensorList weight, const Refused& lists, Option
   }
 }
 
+// Numbers of columns: of each weight, or of all groups of a weight that has one a group.
+void need_columns(const char* name, const OptionalList& list, at::TensorList weight) {
+  const at::TensorList given_ones = listed(list);
+  if (given_ones.empty()) return;
+  TORCH_CHECK(given_ones.size() == weight.size(), "npu_grouped_matmul: ", name, " must have a tensor for each of ",
+              weight.size(), " weights, it has ", given_ones.size());
+  for (size_t i = 0; i < weight.size(); ++i) {
+    Sizes sizes = without_last(weight[i], 2);
+    sizes.push_back(weight[i].sym_size(-1));
+    need_sizes("npu_grouped_matmul", name, given_ones[i], sizes);
+  }
+}
+
+// Of rows in groups, each of which has a matrix of the one weight.
+void check_groups(at::TensorList x, at::TensorList weight, const OptionalList& bias, int64_t type, int64_t groups) {
+  need_columns("bias", bias, weight);
+  if (type != 0 || groups == 0 || weight.size() != 1 || weight[0].dim() != 3) return;
+  TORCH_SYM_CHECK(weight[0].sym_size(0).sym_eq(groups), "npu_grouped_matmul: weight must have ", groups,
+                  " matrices, one for each number of group_list, it has the sizes ", weight[0].sym_sizes());
+  need_dims("npu_grouped_matmul", "x", x[0], {2});
+}
+
+// Numbers that are known at the call: running ends, or counts with group_list_type 1.
+void check_list(at::TensorList x, at::OptionalIntArrayRef list, int64_t type, bool counts) {
+  if (!list || list->empty()) return;
+  int64_t last = 0;
+  for (const int64_t number : *list) {
+    TORCH_CHECK_VALUE(number >= (counts ? 0 : last), "npu_grouped_matmul: group_list is ", *list,
+                      counts ? ", which has a negative count" : ", which decreases: it has running ends");
+    last = counts ? last + number : number;
+  }
+  c10::SymInt rows = 0;
+  for (const at::Tensor& t : x) rows += t.sym_size(type == 2 ? -1 : 0);
+  TORCH_SYM_CHECK(rows.sym_ge(last), "npu_grouped_matmul: group_list is ", *list, ", but x has ", rows,
+                  type == 2 ? " columns" : " rows");
+}
+
 OptionalInt number_of(std::optional<at::ScalarType> type) {
   return type ? OptionalInt(static_cast<int64_t>(*type)) : std::nullopt;
 }
@@ -105,7 +142,10 @@ std::vector<at::Tensor> grouped_matmul(at::TensorList x, at::TensorList weight, 
                                       {"weight_dtype", weight_dtype, weight},
                                       {"scale_dtype", scale_dtype, scale},
                                       {"per_token_scale_dtype", per_token_scale_dtype, per_token_scale}});
+  check_tuning("npu_grouped_matmul", tuning);
   const int64_t type = type_of(group_type, given(group_list)), split = split_item.value_or(0);
+  check_groups(x, weight, bias, type, given(group_list) ? group_list->numel() : 0);
+  if (given(group_list)) need_dims("npu_grouped_matmul", "group_list", *group_list, {1});
   const at::TensorList none;
   const auto list = [&](const OptionalList& tensors) { return tensors.value_or(none); };
   std::vector<at::Tensor> out;
@@ -119,14 +159,14 @@ std::vector<at::Tensor> grouped_matmul(at::TensorList x, at::TensorList weight, 
   return out;
 }
 
-std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList weight, OptionalList, OptionalList scale,
-                                            OptionalList offset, OptionalList antiquant_scale,
+std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList weight, OptionalList bias,
+                                            OptionalList scale, OptionalList offset, OptionalList antiquant_scale,
                                             OptionalList antiquant_offset, OptionalList per_token_scale,
                                             const OptionalTensor& group_list, OptionalList activation_input,
                                             OptionalList quant_scale, OptionalList quant_offset, OptionalInt split_item,
                                             OptionalInt group_type, OptionalInt group_list_type, OptionalInt act_type,
-                                            at::OptionalIntArrayRef, OptionalInt output_dtype, OptionalInt x_dtype,
-                                            OptionalInt weight_dtype, OptionalInt scale_dtype,
+                                            at::OptionalIntArrayRef tuning, OptionalInt output_dtype,
+                                            OptionalInt x_dtype, OptionalInt weight_dtype, OptionalInt scale_dtype,
                                             OptionalInt per_token_scale_dtype) {
   check(x, weight, {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
         group_list_type, act_type);
@@ -135,7 +175,10 @@ std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList wei
                                       {"scale_dtype", scale_dtype, scale},
                                       {"per_token_scale_dtype", per_token_scale_dtype, per_token_scale}});
   std::vector<at::Tensor> out;
+  check_tuning("npu_grouped_matmul", tuning);
+  if (given(group_list)) need_dims("npu_grouped_matmul", "group_list", *group_list, {1});
   const int64_t groups = given(group_list) ? group_list->size(0) : 0;
+  check_groups(x, weight, bias, type_of(group_type, given(group_list)), groups);
   for (const Result& r :
        results_of(x, weight, groups, split_item.value_or(0), type_of(group_type, given(group_list)), output_dtype)) {
     out.push_back(on_meta(r));
@@ -151,6 +194,8 @@ std::vector<at::Tensor> grouped_matmul_list(at::TensorList x, at::TensorList wei
                                             OptionalInt group_type, OptionalInt group_list_type, OptionalInt act_type,
                                             std::optional<at::ScalarType> output_dtype) {
   need_tensors(x, weight);
+  const bool grouped = group_list && !group_list->empty();
+  check_list(x, group_list, type_of(group_type, grouped), group_list_type.value_or(0) == 1);
   OptionalTensor list;
   if (group_list && !group_list->empty()) {
     const at::Tensor values = at::empty({static_cast<int64_t>(group_list->size())}, at::kLong);
@@ -162,8 +207,8 @@ std::vector<at::Tensor> grouped_matmul_list(at::TensorList x, at::TensorList wei
                         std::nullopt, number_of(output_dtype), std::nullopt, std::nullopt, std::nullopt, std::nullopt);
 }
 
-std::vector<at::Tensor> grouped_matmul_list_meta(at::TensorList x, at::TensorList weight, OptionalList, OptionalList,
-                                                 OptionalList offset, OptionalList antiquant_scale,
+std::vector<at::Tensor> grouped_matmul_list_meta(at::TensorList x, at::TensorList weight, OptionalList bias,
+                                                 OptionalList, OptionalList offset, OptionalList antiquant_scale,
                                                  OptionalList antiquant_offset, OptionalList,
                                                  at::OptionalIntArrayRef group_list, OptionalList activation_input,
                                                  OptionalList quant_scale, OptionalList quant_offset,
@@ -174,6 +219,8 @@ std::vector<at::Tensor> grouped_matmul_list_meta(at::TensorList x, at::TensorLis
         group_list_type, act_type);
   std::vector<at::Tensor> out;
   const int64_t groups = group_list ? static_cast<int64_t>(group_list->size()) : 0;
+  check_list(x, group_list, type_of(group_type, groups > 0), group_list_type.value_or(0) == 1);
+  check_groups(x, weight, bias, type_of(group_type, groups > 0), groups);
   for (const Result& r : results_of(x, weight, groups, split_item.value_or(0), type_of(group_type, groups > 0),
                                     number_of(output_dtype))) {
     out.push_back(on_meta(r));

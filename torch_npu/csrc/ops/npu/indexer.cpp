@@ -15,6 +15,7 @@ void check_index(const char* op, const RowLayout& layout, const IndexRows& of) {
   need_dims(op, "key", of.key, {layout.key_dims()});
   need_sizes(op, "weights", of.weights, without_last(of.query));
   check_heads(op, of.query, of.key, -2);
+  layout.check_batch(of.query, of.key);
   TORCH_CHECK(known(of.query, 0) > 0 && known(of.key, 0) > 0, op, ": query and key are not empty");
 }
 

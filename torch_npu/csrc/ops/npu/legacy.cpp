@@ -115,6 +115,10 @@ at::Tensor repeats_gradient(const at::Tensor& grad, const at::Tensor& input, con
                             std::optional<int64_t> dim) {
   const at::Tensor flat = dim ? input : input.flatten();
   const int64_t at = dim ? *dim : 0;
+  constexpr const char* kOp = "repeat_interleave_backward_tensor";
+  need_dims(kOp, "repeats", repeats, {0, 1});
+  need_elements(kOp, "repeats", repeats, {1, flat.sym_size(at)});
+  need_sizes(kOp, "grad", grad, with_size(flat, at, -1));
   const at::Tensor counts = repeats.sym_numel() == 1 ? repeats.expand_symint({flat.sym_size(at)}) : repeats;
   const at::Tensor source =
       at::repeat_interleave_symint(counts.to(at::kLong), std::optional<c10::SymInt>(grad.sym_size(at)));

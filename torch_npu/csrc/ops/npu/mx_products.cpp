@@ -33,13 +33,14 @@ at::Tensor scale_of(const at::Tensor& t, const std::optional<int64_t>& type) {
   return t.view(at::kFloat8_e8m0fnu);
 }
 
-// In elements: of a matrix of 4-bit ones, those of the dimension of stride 1 are two in a byte.
+// In elements: of a matrix of 4-bit ones, those of the dimension of stride 1 are two in a byte, integers eight in an int32.
 Sizes elements_of(const at::Tensor& t, const std::optional<int64_t>& type) {
   Sizes sizes = sizes_of(t);
-  if (!of_pairs(t, type)) return sizes;
+  const int64_t in_one = of_pairs(t, type) ? 2 : t.scalar_type() == at::kInt ? 8 : 1;
+  if (in_one == 1 || sizes.size() < 2) return sizes;
   const bool last = TORCH_GUARD_OR_FALSE(t.sym_stride(-1).sym_eq(1));
   const size_t dim = sizes.size() - (last ? 1 : 2);
-  sizes[dim] = sizes[dim] * 2;
+  sizes[dim] = sizes[dim] * in_one;
   return sizes;
 }
 
@@ -73,7 +74,10 @@ int64_t grouped(at::OptionalIntArrayRef groups) {
 }  // namespace
 
 Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxTypes& types) {
-  if (!of_pairs(a, types.a) && !of_pairs(b, types.b)) return matmul_sizes(a, b);
+  const auto plain = [](const at::Tensor& t, const std::optional<int64_t>& type) {
+    return !of_pairs(t, type) && t.scalar_type() != at::kInt;
+  };
+  if (plain(a, types.a) && plain(b, types.b)) return matmul_sizes(a, b);
   const Sizes left = elements_of(a, types.a), right = elements_of(b, types.b);
   TORCH_CHECK(left.size() >= 2 && right.size() >= 2, "a product of quantized operands takes matrices, not ", a.dim(),
               " and ", b.dim(), " dimensions");
@@ -89,6 +93,8 @@ Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxType
 void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
                          at::OptionalIntArrayRef groups, const OptionalTensor& y_scale, std::optional<int64_t> output) {
   const char* const op = "npu_quant_matmul";
+  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, "a product of quantized operands takes matrices, not ", a.dim(), " and ",
+              b.dim(), " dimensions");
   const bool floats =
       output && (*output == static_cast<int64_t>(at::kHalf) || *output == static_cast<int64_t>(at::kBFloat16) ||
                  *output == static_cast<int64_t>(at::kFloat));
@@ -117,6 +123,12 @@ void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScale
     return;
   }
   check_quant_matmul_types(a, b, scales.b, scales.a, types.a, types.b, types.a_scale, types.b_scale, groups, y_scale);
+  const Sizes sizes = quant_product_sizes(a, b, types);
+  need_dims(op, "scale", scales.b, {0, 1});
+  need_elements(op, "scale", scales.b, {1, sizes.back()});
+  need_elements(op, "offset", scales.offset, {1, sizes.back()});
+  if (given(scales.a)) need_dims(op, "pertoken_scale", *scales.a, {0, 1});
+  need_elements(op, "pertoken_scale", scales.a, {1, sizes[sizes.size() - 2]});
 }
 
 void quant_product_into(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,

@@ -29,7 +29,7 @@ void check_rotary(const at::Tensor& input, const at::Tensor& cos, const at::Tens
 }
 
 void check_norm_gradient(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef shape, const at::Tensor& mean,
-                         const at::Tensor& rstd) {
+                         const at::Tensor& rstd, const OptionalTensor& weight, const OptionalTensor& bias) {
   constexpr const char* kOp = "npu_layernorm_grad";
   const auto normalized = static_cast<int64_t>(shape.size());
   TORCH_CHECK(normalized <= input.dim(), kOp, ": normalized_shape ", shape, " is longer than the sizes of input, ",
@@ -38,6 +38,9 @@ void check_norm_gradient(const at::Tensor& grad, const at::Tensor& input, at::In
   const c10::SymInt rows = c10::multiply_integers(input.sym_sizes().slice(0, input.dim() - normalized));
   need_elements(kOp, "mean", mean, {rows});
   need_elements(kOp, "rstd", rstd, {rows});
+  const Sizes last(input.sym_sizes().slice(input.dim() - normalized));
+  need_sizes(kOp, "weight", weight, last);
+  need_sizes(kOp, "bias", bias, last);
 }
 
 void check_gamma(const char* name, const at::Tensor& input, const at::Tensor& gamma) {

@@ -22,7 +22,7 @@ void check_no_rotate(const OptionalTensor& rotate);
 // gamma has the sizes of the input's last dimensions.
 // Of npu_layernorm_grad: statistics are one a row.
 void check_norm_gradient(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef shape, const at::Tensor& mean,
-                         const at::Tensor& rstd);
+                         const at::Tensor& rstd, const OptionalTensor& weight, const OptionalTensor& bias);
 void check_gamma(const char* name, const at::Tensor& input, const at::Tensor& gamma);
 void check_same_sizes(const char* name, const at::Tensor& a, const at::Tensor& b);
 

@@ -43,7 +43,7 @@ Sizes permuted_product(const at::Tensor& a, const at::Tensor& b, at::OptionalInt
                     "; it divides the batch of ", batch);
   TORCH_CHECK(split == 1 || !given(scale),
               "npu_transpose_batchmatmul: batch_split_factor and scale exclude each other");
-  need_elements("npu_transpose_batchmatmul", "scale", scale, {batch * n});
+  need_sizes("npu_transpose_batchmatmul", "scale", scale, {batch * n});
   if (given(scale)) return {m, 1, batch * n};
   if (split > 1) return {split, m, batch * n / split};
   return {m, batch, n};
@@ -68,6 +68,10 @@ void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gam
   if (!row) check_gamma(op, x, gamma);  // gamma may have a dimension of one before its columns
   const c10::SymInt columns = x.sym_size(-1), each = gamma.sym_numel();
   need_elements(op, "beta", beta, {each});
+  for (const auto& [name, t] : {std::pair{"beta", &beta}, {"scale", &scale}, {"offset", &offset}}) {
+    TORCH_CHECK(!given(*t) || (*t)->sym_numel() == 1 || (*t)->dim() <= gamma.dim(), op, ": ", name,
+                " must have the sizes of gamma, ", gamma.sym_sizes(), ", or one number; it has more dimensions");
+  }
   need_elements(op, "scale", scale, {1, columns, each});
   need_elements(op, "offset", offset, {1, columns, each});
 }
@@ -105,8 +109,9 @@ void check_gated_rows(const char* op, const at::Tensor& x, const OptionalTensor&
   TORCH_CHECK(x.dim() >= 2, op, ": x has ", x.dim(), " dimensions, at least two are expected");
   need_integers(op, "group_index", groups);
   const c10::SymInt columns = halved(x, -1).back(), count = given(groups) ? groups->sym_numel() : c10::SymInt(1);
-  need_elements(op, "the scale", scale, {1, columns, count, count * columns});
-  need_elements(op, "the offset", offset, {1, columns, count, count * columns});
+  const Sizes counts = given(groups) ? Sizes{1, count, count * columns} : Sizes{1, columns};
+  need_elements(op, "the scale", scale, counts);
+  need_elements(op, "the offset", offset, counts);
 }
 
 void check_quant_max(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& groups) {
@@ -282,6 +287,13 @@ void check_fused_matmul(const OptionalTensor& x3, std::string_view fused_op_type
               "npu_fused_matmul: x3 goes with add and mul alone");
 }
 
+void check_tuning(const char* op, at::OptionalIntArrayRef config) {
+  if (!config) return;
+  for (const int64_t rows : *config) {
+    TORCH_CHECK_VALUE(rows >= 0, op, ": tuning_config must have numbers of rows, 0 or more, it is ", *config);
+  }
+}
+
 void check_matmul_reduce_sum(const at::Tensor& x1, const at::Tensor& x2, const OptionalTensor& x1_scale,
                              const OptionalTensor& x2_scale) {
   TORCH_CHECK(given(x1_scale) && given(x2_scale), "npu_quant_matmul_reduce_sum: x1_scale and x2_scale are needed");
@@ -295,8 +307,8 @@ void check_quant_matmul_types(const at::Tensor& x1, const at::Tensor& x2, const 
                               std::optional<int64_t> scale_dtype, at::OptionalIntArrayRef group_sizes,
                               const OptionalTensor& y_scale) {
   check_quant_matmul(x1, x2, group_sizes, y_scale);
-  check_dtypes("npu_quant_matmul", {{"x1_dtype", x1_dtype, x1},
-                                    {"x2_dtype", x2_dtype, x2},
+  check_dtypes("npu_quant_matmul", {{"x1_dtype", x1_dtype, x1, Reading::kPacked},
+                                    {"x2_dtype", x2_dtype, x2, Reading::kPacked},
                                     {"pertoken_scale_dtype", pertoken_scale_dtype, pertoken_scale},
                                     {"scale_dtype", scale_dtype, scale}});
 }

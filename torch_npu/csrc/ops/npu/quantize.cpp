@@ -60,8 +60,9 @@ void check_round_mode(std::optional<int64_t> mode) {
 
 void check_quant_matmul(const at::Tensor& x1, const at::Tensor& x2, at::OptionalIntArrayRef group_sizes,
                         const OptionalTensor& y_scale) {
-  TORCH_CHECK(x1.scalar_type() == at::kChar && x2.scalar_type() == at::kChar, "npu_quant_matmul: operands of ",
-              x1.scalar_type(), " and ", x2.scalar_type(), ": int8 ones are implemented");
+  const bool whole = x1.scalar_type() == at::kChar || x1.scalar_type() == at::kInt;
+  TORCH_CHECK(whole && x1.scalar_type() == x2.scalar_type(), "npu_quant_matmul: operands of ", x1.scalar_type(),
+              " and ", x2.scalar_type(), ": int8 ones are implemented, and int32 ones of eight 4-bit integers each");
   refuse_given("npu_quant_matmul", "group_sizes", group_sizes);
   refuse_given("npu_quant_matmul", "y_scale", y_scale);
 }

@@ -79,8 +79,9 @@ void check_out(const at::Tensor& to, const at::Tensor& from);
 void check_top_k(const char* name, const at::Tensor& x, int64_t k);
 void check_not_padded(const char* name, bool padded_mode);
 // Of npu_moe_finalize_routing: each token has `k` places, or one a column of scales.
-Sizes finalized_sizes(const at::Tensor& rows, const at::Tensor& places, const OptionalTensor& scales,
-                      std::optional<int64_t> k);
+c10::SymInt finalized_places(const OptionalTensor& scales, std::optional<int64_t> k);
+void check_finalized(const at::Tensor& rows, const OptionalTensor& bias, const OptionalTensor& scales,
+                     const OptionalTensor& experts, std::optional<int64_t> mode, std::optional<int64_t> k);
 c10::SymInt permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted);
 c10::SymInt unpermuted_rows(const at::Tensor& places, const OptionalTensor& probs);
 struct GateNumbers {
@@ -142,12 +143,15 @@ void check_cache_rows(const char* op, const at::Tensor& key, const at::Tensor& v
 // A cache takes rows of `key`, [rows, heads, columns], in the mode's layout.
 void check_cache(const char* op, const char* name, const at::Tensor& key, const at::Tensor& cache,
                  std::string_view mode);
+void check_gathered_gradient(const at::Tensor& grad, c10::SymIntArrayRef sizes, const at::Tensor& index);
 void check_gathered(const char* op, const at::Tensor& key_cache, const at::Tensor& value_cache,
                     const at::Tensor& tables, const at::Tensor& lengths, const at::Tensor& key, const at::Tensor& value,
                     const OptionalTensor& offset);
 void check_norm_rope(const char* op, const at::Tensor& kv, const at::Tensor& gamma, const at::Tensor& cos,
                      const at::Tensor& sin, const at::Tensor& index, const at::Tensor& k_cache,
                      const at::Tensor& ckv_cache, const OptionalTensor& v, std::string_view mode);
+// updates are slices of data, one for each place that a row of indices names.
+void check_places(const char* op, const at::Tensor& data, const at::Tensor& indices, const at::Tensor& updates);
 void check_updates(const char* op, const at::Tensor& data, const at::Tensor& indices, const at::Tensor& updates,
                    int64_t axis);
 void check_list_updates(const char* op, at::TensorList data, const at::Tensor& indices, const at::Tensor& updates,
@@ -217,10 +221,6 @@ void check_ring(const at::Tensor& before, const at::Tensor& before_max, const at
                 const at::Tensor& now, const at::Tensor& now_max, const at::Tensor& now_sum, const OptionalTensor& ends,
                 std::string_view layout);
 at::OptionalIntArrayRef plain(at::OptionalSymIntArrayRef values);  // numbers that are known
-// Operands, lengths and, where the operator has one, sparse_mode.
-void check_masked_inference(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            InferenceShape shape, const OptionalTensor& table, const OptionalTensor& padding_mask,
-                            at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, int64_t sparse_mode = 0);
 struct InferenceTypes {  // as which types bytes are read, by PyTorch's numbers
   const std::optional<int64_t>&query, &key, &value, &query_rope, &key_rope, &key_prefix, &value_prefix;
 };
@@ -230,14 +230,34 @@ struct InferenceScaleTypes {
 struct InferenceScales {
   const OptionalTensor &query, &key, &value, &key_rope, &softmax, &out;
 };
-struct InferenceOperands {
-  const at::Tensor &query, &key, &value;
-  const OptionalTensor &query_rope, &key_rope;
+// Everything that goes with query, key and value, behind check_inference and check_lengths. Scales and offsets of a cache are its own or
+// both caches' in one tensor; a cache of pages has block_table.
+struct InferenceMore {
+  const OptionalTensor &shift, &mask, &q_rope, &k_rope, &sink, &k_prefix, &v_prefix, &q_padding, &kv_padding;
+  const OptionalTensor &out_scale, &out_offset;
+  at::OptionalIntArrayRef prefix_length;
+  int64_t inner_precise, block_size;
 };
-void check_inference_v2(const InferenceOperands& in, InferenceShape shape, const OptionalTensor& table,
-                        at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, int64_t sparse_mode,
+struct CacheScales {
+  const OptionalTensor &key, &key_offset, &value, &value_offset, &both, &both_offset;
+  int64_t key_mode, value_mode, both_mode;
+};
+enum class Decodes { kNever, kAlways, kOneRow };  // where a mask of two dimensions is one row a sequence
+struct InferenceCall {
+  const char* op;
+  const at::Tensor &query, &key, &value;
+  InferenceShape shape;
+  const OptionalTensor& table;
+  at::OptionalIntArrayRef of_query, of_key;
+  int64_t sparse_mode;
+};
+void check_inference_call(const InferenceCall& call, const InferenceMore& more, const CacheScales& scales,
+                          Decodes decodes, const OptionalTensor& padding_mask,
+                          std::initializer_list<NamedTensor> refused);
+void check_inference_v2(const InferenceCall& call, const InferenceMore& more, const CacheScales& cache_scales,
                         const InferenceScales& scales, const InferenceTypes& types,
-                        const InferenceScaleTypes& scale_types, const std::optional<int64_t>& out_type);
+                        const InferenceScaleTypes& scale_types, const std::optional<int64_t>& out_type,
+                        int64_t query_quant_mode);
 void check_inference_output(const at::Tensor& query, const at::Tensor& value, const std::optional<int64_t>& query_type,
                             const std::optional<int64_t>& value_type, const OptionalTensor& out_scale,
                             const std::optional<int64_t>& out_type);
@@ -292,6 +312,7 @@ void check_rounded_quant_max(const at::Tensor& x, const at::Tensor& scale, std::
 void quant_max_into(const at::Tensor& x, const at::Tensor& scale, std::string_view round_mode,
                     const OptionalTensor& group_list, at::Tensor& y, at::Tensor& largest);
 void check_fused_matmul(const OptionalTensor& x3, std::string_view fused_op_type);
+void check_tuning(const char* op, at::OptionalIntArrayRef config);  // guesses of numbers of rows
 void check_matmul_reduce_sum(const at::Tensor& x1, const at::Tensor& x2, const OptionalTensor& x1_scale,
                              const OptionalTensor& x2_scale);
 void check_quant_matmul_types(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& scale,

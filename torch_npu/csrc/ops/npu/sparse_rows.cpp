@@ -35,6 +35,12 @@ RowLayout::RowLayout(const char* op, std::string_view query, std::string_view ke
   table_ = table;
 }
 
+void RowLayout::check_batch(const at::Tensor& query, const at::Tensor& key) const {
+  if (packed_ || table_) return;
+  TORCH_SYM_CHECK(key.sym_size(0).sym_eq(query.sym_size(0)), op_, ": key must have the ", query.sym_size(0),
+                  " sequences of query, it has ", key.sym_size(0));
+}
+
 void RowLayout::check_lengths(const at::Tensor& query, const OptionalTensor& query_lengths,
                               const OptionalTensor& key_lengths) const {
   for (const auto& [name, t] :

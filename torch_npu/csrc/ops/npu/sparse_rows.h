@@ -17,6 +17,8 @@ class RowLayout {
   int64_t query_dims() const { return packed_ ? 3 : 4; }
   int64_t key_dims() const { return packed_ && !table_ ? 3 : 4; }
   bool packed() const { return packed_; }
+  // Sequences that are not packed or in pages are as many in both.
+  void check_batch(const at::Tensor& query, const at::Tensor& key) const;
   // Lengths: of each sequence, or running ends of packed ones; all rows where they are absent.
   void check_lengths(const at::Tensor& query, const OptionalTensor& query_lengths,
                      const OptionalTensor& key_lengths) const;
