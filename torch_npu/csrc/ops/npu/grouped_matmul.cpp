@@ -16,6 +16,8 @@ using OptionalList = std::optional<at::TensorList>;
 using OptionalInt = std::optional<int64_t>;
 
 at::ScalarType result_type(at::TensorList x, OptionalInt dtype) {
+  TORCH_CHECK_VALUE(!dtype || (*dtype >= 0 && *dtype < static_cast<int64_t>(at::ScalarType::NumOptions)),
+                    "npu_grouped_matmul: output_dtype ", *dtype, " is no dtype");
   if (dtype) return static_cast<at::ScalarType>(*dtype);
   TORCH_CHECK(x[0].is_floating_point(), "npu_grouped_matmul: output_dtype is needed for operands of ",
               x[0].scalar_type());
@@ -26,6 +28,7 @@ std::vector<Result> results_of(at::TensorList x, at::TensorList weight, int64_t 
                                OptionalInt dtype) {
   TORCH_CHECK(!x.empty() && !weight.empty(), "npu_grouped_matmul: x and weight are empty");
   for (const at::Tensor& t : x) TORCH_CHECK(t.dim() >= 2, "npu_grouped_matmul: x has ", t.dim(), " dimensions, not 2");
+  check_number("npu_grouped_matmul", "split_item", split, {0, 1, 2, 3});
   const at::ScalarType out = result_type(x, dtype);
   const c10::SymInt columns = weight[0].sym_size(-1);
   const bool one = split == 2 || split == 3;

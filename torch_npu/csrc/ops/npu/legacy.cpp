@@ -3,6 +3,7 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/ops/_fft_c2c.h>
 #include <ATen/ops/_fft_r2c.h>
 #include <ATen/ops/arange.h>
@@ -52,6 +53,7 @@ Pair depthwise_backward(const at::Tensor& grad, const at::Tensor& input, const a
 
 at::Tensor renorm_gradient(const at::Tensor& grad, const at::Tensor& input, const at::Scalar& p, int64_t dim,
                            const at::Scalar& most) {
+  at::maybe_wrap_dim(dim, input.dim());  // refused here, not by the kernel
   return gradients_of([&](const auto& in) { return at::renorm(in[0], p, dim, most); }, {input}, grad)[0];
 }
 
