@@ -41,6 +41,25 @@ void describe_task(const void* state, trace::Description& description) {
   }
 }
 
+std::string inputs_of(const aclOpExecutor& e) {
+  std::string text;
+  const auto add = [&](const TensorCopy* t) {
+    if (!t) return;
+    if (!text.empty()) text += ", ";
+    text += type_name(t->dtype);
+    text += '[';
+    for (int i = 0; i < t->ndim; i++) text += (i ? "," : "") + std::to_string(t->sizes()[i]);
+    text += ']';
+  };
+  for (int i = 0; i < e.nargs; i++) {
+    const Arg& a = e.args[i];
+    if (!a.in) continue;
+    if (a.kind == Kind::kTensor) add(a.tensor);
+    for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) add(a.tensors[k]);
+  }
+  return text;
+}
+
 void tell_task(const void* state, race::Accesses& accesses) {
   const auto& e = *static_cast<const aclOpExecutor*>(state);
   const auto tell = [&](const TensorCopy* t, bool write) {

@@ -2,7 +2,11 @@
 // somebody listens. What it is not: the log of calls (call_log.cpp).
 #pragma once
 
+#include <string>
+
 #include "softnpu/race/accesses.h"
+
+struct aclOpExecutor;  // nnopbase/executor.h
 
 namespace softnpu::trace {
 struct Description;
@@ -12,6 +16,9 @@ namespace softnpu::ops {
 
 // `state` is the executor of a task. Throws bad_alloc.
 void describe_task(const void* state, trace::Description& description);
+
+// "FLOAT[10,4], INT64[2]": what the kernel was given. Throws bad_alloc.
+std::string inputs_of(const aclOpExecutor& e);
 
 // What the kernel reads and writes, for the race detector.
 void tell_task(const void* state, race::Accesses& accesses);

@@ -27,38 +27,44 @@ constexpr float kTinyNs = 20000;     // what may run on the caller's thread
 constexpr int64_t kGrain = 32768;    // ATen's: below it an elementwise kernel uses one thread
 constexpr float kDispatchNs = 1500;  // of one ATen call
 
-int report_failure(const char* name, int status, const char* what) noexcept {
-  char message[600];
-  std::snprintf(message, sizeof message, "%s: %s", name, what);
+// `e`: whose inputs the message says; null where the caller says them.
+int report_failure(const char* name, int status, const char* what, const aclOpExecutor* e = nullptr) noexcept {
+  char message[800];
+  const int length = std::snprintf(message, sizeof message, "%s: %s", name, what);
+  if (e && length > 0 && static_cast<size_t>(length) < sizeof message) try {
+      std::snprintf(message + length, sizeof message - length, " (inputs: %s)", inputs_of(*e).c_str());
+    } catch (const std::bad_alloc&) {  // without them, then
+    }
   set_error_message(message);
   return status;
 }
 
 template <class Body>
-int guarded(const Op& op, int threads, const Body& body) noexcept {
+int guarded(const Op& op, int threads, const Body& body, const aclOpExecutor* e = nullptr) noexcept {
   try {
     KernelGuard guard(threads);
     body();
     return 0;
   } catch (const c10::NotImplementedError& error) {
-    return report_failure(op.name, ACLNN_ERR_INNER_FIND_KERNEL_ERROR, error.what_without_backtrace());
+    return report_failure(op.name, ACLNN_ERR_INNER_FIND_KERNEL_ERROR, error.what_without_backtrace(), e);
   } catch (const c10::OutOfMemoryError& error) {
-    return report_failure(op.name, ACL_ERROR_RT_MEMORY_ALLOCATION, error.what_without_backtrace());
+    return report_failure(op.name, ACL_ERROR_RT_MEMORY_ALLOCATION, error.what_without_backtrace(), e);
   } catch (const c10::Error& error) {
-    return report_failure(op.name, ACL_ERROR_RT_AICORE_EXCEPTION, error.what_without_backtrace());
+    return report_failure(op.name, ACL_ERROR_RT_AICORE_EXCEPTION, error.what_without_backtrace(), e);
   } catch (const std::bad_alloc&) {
-    return report_failure(op.name, ACL_ERROR_RT_MEMORY_ALLOCATION, "out of host memory");
+    return report_failure(op.name, ACL_ERROR_RT_MEMORY_ALLOCATION, "out of host memory", e);
   } catch (const std::exception& error) {
-    return report_failure(op.name, ACL_ERROR_RT_AICORE_EXCEPTION, error.what());
+    return report_failure(op.name, ACL_ERROR_RT_AICORE_EXCEPTION, error.what(), e);
   }
 }
 
 __attribute__((noinline)) int run_by_aten(const Op& op, const aclOpExecutor& e) noexcept {
-  return guarded(op, e.threads, [&] {
+  const auto body = [&] {
     Frame frame(e);
     op.run(frame);
     frame.check_outputs();
-  });
+  };
+  return guarded(op, e.threads, body, &e);
 }
 
 int run(const Op& op, const aclOpExecutor& e) noexcept {

@@ -130,3 +130,22 @@ print(json.dumps(found))
     assert states == [[True, False, [1, 1]], [True, False, [1, 1]], [False, True, [1, 1]]]
     assert safe == unchecked == [2, 2, 2]
     assert "Tensor, not str" in a and "UntypedStorage, not Tensor" in b and "invalid device index 99" in c
+
+
+def test_memory_that_grows_stays_unsafe():
+    program = """
+import torch, torch_npu
+y = torch.ones(4, device="npu")
+torch.npu.restart_device(0, rebuild_all_resources=True)
+y.untyped_storage().resize_(4096)
+try:
+    y.sum()
+except RuntimeError as error:
+    print(error)
+y.untyped_storage().resize_(16)
+y.copy_(torch.zeros(4))
+print(y.sum().item())
+"""
+    done = run(program)
+    assert "There is unsafe data in the input tensor (Float of sizes [4])" in done.stdout, done.stderr
+    assert done.stdout.endswith("0.0\n")

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <cctype>
+#include <cstdlib>
 #include <string>
 
 #include "csrc/cann/api.h"
@@ -25,12 +26,28 @@ std::string called_function(const std::string& expression) {
   return expression;
 }
 
+// What helps a program's author: the message itself speaks of CANN's functions.
+const char* remedy(int status) {
+  const char* blocking = std::getenv("ASCEND_LAUNCH_BLOCKING");
+  const bool waits = blocking && *blocking == '1';
+  switch (status) {
+    case ACL_ERROR_RT_AICORE_EXCEPTION:
+    case ACL_ERROR_RT_VECTOR_CORE_EXCEPTION:
+    case ACL_ERROR_RT_AICPU_EXCEPTION:
+      return waits ? "" : ". The device failed after the operator's call had returned: ASCEND_LAUNCH_BLOCKING=1 makes the call itself fail, at its line";
+    case ACL_ERROR_RT_LOST_HEARTBEAT:
+      return ". torch.npu.stop_device and restart_device make a device usable again";
+    default:
+      return "";
+  }
+}
+
 std::string describe(int status, const std::string& symbol) {
   // The words that programs which recover look for.
   const char* stop = status == ACL_ERROR_RT_DEVICE_TASK_ABORT ? "npu: FORCE STOP: " : "npu: ";
   std::string text = stop + symbol + " failed (returned " + std::to_string(status) + " " + status_name(status) + ")";
   const std::string message = recent_message();
-  return message.empty() ? text : text + ": " + message;
+  return (message.empty() ? text : text + ": " + message) + remedy(status);
 }
 
 }  // namespace

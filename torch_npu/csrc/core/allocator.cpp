@@ -318,6 +318,11 @@ bool is_safe(const c10::DataPtr& data) {
   return block->marks == detail::marks_of(block->device);
 }
 
+void carry_safety(const c10::DataPtr& from, const c10::DataPtr& to) {
+  if (from.get_deleter() != &free_block || !from.get_context() || to.get_deleter() != &free_block) return;
+  if (to.get_context()) static_cast<Block*>(to.get_context())->marks = static_cast<Block*>(from.get_context())->marks;
+}
+
 void set_safe(const c10::DataPtr& data) {
   if (data.get_deleter() != &free_block || !data.get_context()) return;
   auto* block = static_cast<Block*>(data.get_context());

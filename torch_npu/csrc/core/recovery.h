@@ -5,6 +5,7 @@
 // Thread safety: all of it from any thread. Cost while nobody stops anything: one relaxed load a stream or tensor.
 #pragma once
 
+#include <ATen/core/TensorBase.h>
 #include <c10/core/Allocator.h>
 
 #include <atomic>
@@ -23,12 +24,14 @@ NPU_API void restart_device(c10::DeviceIndex index, bool drop);
 NPU_API void mark_unsafe(c10::DeviceIndex index);
 NPU_API bool is_safe(const c10::DataPtr& data);
 NPU_API void set_safe(const c10::DataPtr& data);
+// Memory that takes over the values of other memory is as safe as that.
+void carry_safety(const c10::DataPtr& from, const c10::DataPtr& to);
 
 namespace detail {
 NPU_API extern std::atomic<uint64_t> stopped;  // a bit for each device
 NPU_API void refuse_if_stopped(c10::DeviceIndex index);
 NPU_API extern std::atomic<bool> unsafe_refused;
-[[noreturn]] NPU_API void throw_unsafe();
+[[noreturn]] NPU_API void throw_unsafe(const at::TensorBase& tensor);
 uint32_t marks_of(c10::DeviceIndex index);
 }  // namespace detail
 
@@ -41,8 +44,8 @@ inline void refuse_stopped(c10::DeviceIndex index) {
 // Do operators refuse unsafe memory?
 NPU_API void set_refuse_unsafe(bool refuse);
 inline bool refuses_unsafe() { return detail::unsafe_refused.load(std::memory_order_relaxed); }
-inline void refuse_unsafe(const c10::DataPtr& data) {
-  if (__builtin_expect(refuses_unsafe(), 0) && !is_safe(data)) detail::throw_unsafe();
+inline void refuse_unsafe(const at::TensorBase& tensor) {
+  if (__builtin_expect(refuses_unsafe(), 0) && !is_safe(tensor.storage().data_ptr())) detail::throw_unsafe(tensor);
 }
 
 }  // namespace npu

@@ -6,6 +6,7 @@
 #include "csrc/core/NPUStorageImpl.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
+#include "csrc/core/recovery.h"
 #include "csrc/core/stream.h"
 
 namespace npu {
@@ -19,6 +20,7 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   if (kept) {
     NPU_CHECK(cann::acl().aclrtMemcpyAsync(grown.get(), bytes, impl->data(), kept, ACL_MEMCPY_DEVICE_TO_DEVICE,
                                            current_raw_stream()));
+    carry_safety(impl->data_ptr(), grown);
   }
   impl->set_data_ptr_noswap(std::move(grown));
   impl->set_nbytes(bytes);

@@ -177,7 +177,7 @@ aclTensor* make_tensor(const at::Tensor& given, at::Tensor& keep) {
   const bool plain = here && !given.unsafeGetTensorImpl()->key_set().has_any(kLazy);
   const at::Tensor& tensor = C10_LIKELY(plain) ? given : prepared(given, here, keep);
   if (C10_UNLIKELY(tensor.layout() != at::kStrided)) refuse_layout(tensor);
-  refuse_unsafe(tensor.storage().data_ptr());
+  refuse_unsafe(tensor);
   if (C10_UNLIKELY(of_pairs(tensor))) return make_pairs(tensor);
   const at::IntArrayRef sizes = tensor.sizes();
   const c10::Storage& storage = tensor.storage();

@@ -143,10 +143,10 @@ void between_devices(const at::Tensor& dst, const at::Tensor& src) {
 
 // Writing all of a memory makes it safe.
 void heed_unsafe(const at::Tensor& dst, const at::Tensor& src) {
-  if (on_npu(src)) refuse_unsafe(src.storage().data_ptr());
+  if (on_npu(src)) refuse_unsafe(src);
   if (!on_npu(dst)) return;
   const at::DataPtr& data = dst.storage().data_ptr();
-  dst.is_non_overlapping_and_dense() && dst.nbytes() == dst.storage().nbytes() ? set_safe(data) : refuse_unsafe(data);
+  dst.is_non_overlapping_and_dense() && dst.nbytes() == dst.storage().nbytes() ? set_safe(data) : refuse_unsafe(dst);
 }
 
 }  // namespace
@@ -220,7 +220,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   const size_t bytes = self.itemsize();
   TORCH_CHECK(bytes <= sizeof value, "npu: .item() of type ", self.scalar_type(), " is not supported");
   refuse_stopped(self.device().index());
-  refuse_unsafe(self.storage().data_ptr());
+  refuse_unsafe(self);
   taking_error(self, [&] {
     NPU_CHECK(cann::acl().aclrtMemcpyAsync(value, bytes, self.const_data_ptr(), bytes, ACL_MEMCPY_DEVICE_TO_HOST,
                                            current_raw_stream()));
