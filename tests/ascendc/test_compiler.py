@@ -23,7 +23,7 @@ def compile_text(folder: Path, text: str, *flags: str):
 
 
 REFUSED = {
-    '#include "lib/matmul_intf.h"\n': '"lib/matmul_intf.h" is refused: it is for the Matmul object',
+    '#include "lib/hccl/hccl.h"\n': '"lib/hccl/hccl.h" is refused: it is for communication inside kernels',
     '#include "simt_api/asc_fp16.h"\n': '"simt_api/asc_fp16.h" is refused: it is for SIMT kernels of the 950',
     "__simd_vf__ inline void f() {}": "__simd_vf__ is refused: it is for the register API of the 950",
     "__simt_vf__ inline void f() {}": "__simt_vf__ is refused: it is for SIMT kernels of the 950",
@@ -55,16 +55,15 @@ FUNCTIONS = """
 extern "C" __global__ __aicore__ void k(GM_ADDR p) {
   LocalTensor<float> t;
   LocalTensor<int8_t> bytes;
-  Mmad(t, t, t, 1);
+  MmadWithSparse(t, t, t, 1);
   Pad(t, t, t);
   DropOut(t, t);
   GetHcclContext<0>();
   Add(bytes, bytes, bytes, 32);
   Scatter(t, t, t.ReinterpretCast<uint32_t>(), 0, 8);
   Cast(bytes, t, RoundMode::CAST_RINT, 8);
-  SyncAll<false>();
-  TQue<TPosition::A1, 1> cube;
-  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+  TQue<TPosition::CO2, 1> queue;
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AICORE);
 }
 """
 
@@ -73,16 +72,15 @@ def test_functions_and_types_are_refused_by_name(tmp_path):
     done = compile_text(tmp_path, HEAD + FUNCTIONS.replace("GetHcclContext<0>()", "GetHcclContext(t)"))
     assert done.returncode == 1
     for sentence in (
-        "Mmad: the software NPU has no cube unit",
+        "MmadWithSparse: the software NPU has no such form of the cube's instructions",
         "Pad: the software NPU has no such high-level function",
         "DropOut: the software NPU has no such high-level function",
         "GetHcclContext: the software NPU has no communication inside kernels",
         "Add takes half, float, int16_t, int32_t",
         "Scatter: the chips of this architecture do not have it; dav-3510 has",
         "Cast: from float to float, half, bfloat16_t, int16_t, int32_t, int64_t",
-        "SyncAll<false> waits for the cube cores",
-        "TQue: the software NPU has the vector cores' buffer alone",
-        "KERNEL_TYPE_MIX_AIC_1_2: the software NPU runs kernels of the vector cores alone",
+        "TQue: the software NPU has the positions VECIN, VECCALC, VECOUT, A1",
+        "KERNEL_TYPE_AICORE: the chips of this architecture have no such cores",
     ):
         assert sentence in done.stderr, sentence
 

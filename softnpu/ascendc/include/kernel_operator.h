@@ -8,6 +8,7 @@
 #include "ascendc/cast.h"
 #include "ascendc/compare.h"
 #include "ascendc/copy.h"
+#include "ascendc/cube.h"
 #include "ascendc/fill.h"
 #include "ascendc/gather.h"
 #include "ascendc/high_math.h"

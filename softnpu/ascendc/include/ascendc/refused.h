@@ -19,12 +19,14 @@ inline constexpr bool never = false;
     static_assert(detail::never<A...>, #Name ": the software NPU has no " why " (docs/ascendc.md)"); \
   };
 
-#define ASCENDC_CUBE "cube unit; it runs kernels of the vector cores alone"
-ASCENDC_REFUSED(Mmad, ASCENDC_CUBE)
-ASCENDC_REFUSED(LoadData, ASCENDC_CUBE)
+#define ASCENDC_CUBE "such form of the cube's instructions"
 ASCENDC_REFUSED(LoadDataWithTranspose, ASCENDC_CUBE)
-ASCENDC_REFUSED(Fixpipe, ASCENDC_CUBE)
 ASCENDC_REFUSED(SetFixPipeConfig, ASCENDC_CUBE)
+ASCENDC_REFUSED(LoadDataWithSparse, ASCENDC_CUBE)
+ASCENDC_REFUSED(LoadImageToLocal, ASCENDC_CUBE)
+ASCENDC_REFUSED(MmadWithSparse, ASCENDC_CUBE)
+ASCENDC_REFUSED(InitConstValue, ASCENDC_CUBE)
+ASCENDC_REFUSED(BroadCastVecToMM, ASCENDC_CUBE)
 ASCENDC_REFUSED(Conv2D, ASCENDC_CUBE)
 ASCENDC_REFUSED(Gemm, ASCENDC_CUBE)
 #define ASCENDC_HIGH "such high-level function"
@@ -53,13 +55,11 @@ ASCENDC_REFUSED(ConfusionTranspose, ASCENDC_HIGH)
 ASCENDC_REFUSED(TransData, ASCENDC_HIGH)
 ASCENDC_REFUSED(Arange, ASCENDC_HIGH)
 ASCENDC_REFUSED(DumpTensor, "tensor dumps; printf works")
-ASCENDC_REFUSED(GetSysWorkSpacePtr, "system workspace; pass a workspace of your own as an argument")
-ASCENDC_REFUSED(GetUserWorkspace, "system workspace; pass a workspace of your own as an argument")
 ASCENDC_REFUSED(SetHcclContext, "communication inside kernels")
 ASCENDC_REFUSED(GetHcclContext, "communication inside kernels")
+ASCENDC_REFUSED_TYPE(LoadData3DParamsV1, ASCENDC_CUBE)
+ASCENDC_REFUSED_TYPE(LoadData3DParamsV2, ASCENDC_CUBE)
 ASCENDC_REFUSED_TYPE(Hccl, "communication inside kernels")
-ASCENDC_REFUSED_TYPE(Matmul, ASCENDC_CUBE)
-ASCENDC_REFUSED_TYPE(MatmulImpl, ASCENDC_CUBE)
 ASCENDC_REFUSED_TYPE(TBufPool, "TBufPool")
 #undef ASCENDC_CUBE
 #undef ASCENDC_HIGH
