@@ -1,4 +1,4 @@
-"""The cube core: products by hand (L1, L0A, L0B, L0C) and by the Matmul object, and kernels of both kinds of cores. cube.h, matmul.h."""
+"""The cube core: products by hand and by the Matmul object, kernels of both kinds of cores. cube.h, matmul.h."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from tests.ascendc.kit import bisheng
 from tests.runtime.acl import run
 
-FIELDS = "usedCoreNum M N Ka Kb singleCoreM singleCoreN singleCoreK baseM baseN baseK depthA1 depthB1 stepM stepN isBias"
-FIELDS += " transLength iterateOrder"
+FIELDS = "usedCoreNum M N Ka Kb singleCoreM singleCoreN singleCoreK baseM baseN baseK"
+FIELDS += " depthA1 depthB1 stepM stepN isBias transLength iterateOrder"
 
 
 class Tiling(C.Structure):
@@ -126,7 +126,7 @@ def test_an_error_says_which_core_it_is(compiled):
 
 MISTAKES = {
     "too_large": "TQue<A2> of 2 x 40000 bytes does not fit: 0 of the 65536 bytes of ",
-    "both_kinds": "the unified buffer is of the vector cores, and the block runs on a cube core: KERNEL_TASK_TYPE_DEFAULT",
+    "both_kinds": "the unified buffer is of the vector cores, and the block runs on a cube core",
     "wrong_place": "Mmad: fm is in B2: it must be in A2",
     "wrong_quant": "Fixpipe: quantPre is 0, and from float to a type of 2 bytes it is 1",
     "vector_of_cube": "Duplicate: dst is in the L1 buffer: the vector unit (V) reaches the unified buffer alone",

@@ -1,4 +1,4 @@
-"""High-level vector functions against numpy: of each element, of rows, along an axis. high_math.h, softmax.h and their kin."""
+"""High-level vector functions against numpy: of each element, of rows, along an axis. high_math.h, softmax.h, ..."""
 
 from __future__ import annotations
 
@@ -256,9 +256,7 @@ def test_rows(compiled):
         np.testing.assert_allclose(got[: m * k].reshape(m, k), wanted, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(got[m * k :], wanted[-1], rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(compute(10, 0)[: m * k].reshape(m, k), np.broadcast_to(a.ravel()[:k], (m, k)))
-    np.testing.assert_array_equal(
-        compute(11, 0)[: m * k].reshape(m, k), np.broadcast_to(a.ravel()[:m, None], (m, k))
-    )
+    np.testing.assert_array_equal(compute(11, 0)[: m * k].reshape(m, k), np.broadcast_to(a.ravel()[:m, None], (m, k)))
 
 
 @pytest.mark.parametrize("kind", TYPES)

@@ -1,4 +1,4 @@
-// The header that kernel sources include: the AscendC API on this machine's processor, vector kernels with the basic API.
+// The header that kernel sources include: the AscendC API on this machine's processor; the Matmul object is lib/matmul_intf.h.
 // What it is not: the vendor's header; what is missing is refused by name (ascendc/refused.h, docs/ascendc.md).
 // Who includes it: users' kernels, compiled by the command `bisheng` of this room.
 #pragma once

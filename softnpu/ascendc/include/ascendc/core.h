@@ -80,7 +80,7 @@ struct Core {
   uint64_t waited[16] = {};                               // CrossCoreWaitFlag: how often, by flag
   uint64_t met = 0;                                       // SyncAll<true> of a mixed kernel: how often
   TPipe* pipe = nullptr;
-  std::deque<Room> rooms;  // a deque: queues keep pointers
+  std::deque<Room> rooms;       // a deque: queues keep pointers
   uint32_t used[kSpaces] = {};  // bytes given out
   Hazards hazards;
   std::string leak;  // with the check on: a buffer that was never freed
@@ -100,9 +100,10 @@ struct Core {
     if (kind == Kind::kUnstated) kind = wanted;
     if (kind == wanted) return;
     fail(at, what,
-         format("the %s is of the %s cores, and the block runs on a %s core: KERNEL_TASK_TYPE_DEFAULT says which cores a "
-                "kernel is for (KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2)",
-                thing, wanted == Kind::kCubeCore ? "cube" : "vector", wanted == Kind::kCubeCore ? "vector" : "cube"));
+         format(
+             "the %s is of the %s cores, and the block runs on a %s core: KERNEL_TASK_TYPE_DEFAULT says which cores a "
+             "kernel is for (KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2)",
+             thing, wanted == Kind::kCubeCore ? "cube" : "vector", wanted == Kind::kCubeCore ? "vector" : "cube"));
   }
 
   Room& give(const char* kind, TPosition position, uint32_t num, uint32_t length, Site at) {
@@ -115,9 +116,9 @@ struct Core {
     const uint32_t capacity = space_bytes(*block.chip, space);
     if (all > capacity - used[space])
       fail(at, "InitBuffer",
-           format("%s<%s> of %u x %llu bytes does not fit: %u of the %u bytes of %s's %s are given out",
-                  kind, position_name(position), num, static_cast<unsigned long long>(piece), used[space],
-                  capacity, block.chip->name, space_name(space)) +
+           format("%s<%s> of %u x %llu bytes does not fit: %u of the %u bytes of %s's %s are given out", kind,
+                  position_name(position), num, static_cast<unsigned long long>(piece), used[space], capacity,
+                  block.chip->name, space_name(space)) +
                taken(space));
     rooms.push_back({kind, position, at, num, static_cast<uint32_t>(piece), used[space], {}, {}, {}});
     Room& room = rooms.back();
@@ -141,8 +142,9 @@ inline bool on_cube_core(const char* what, ASCENDC_AT) {
   const Core& c = core(at, what);
 #ifdef ASCENDC_SOURCE_HAS_CUBE  // by bisheng: then not to state the type may mean both kinds of cores
   if (c.kind == Core::Kind::kUnstated)
-    fail(at, what, "the kernel does not say which cores it runs on: KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2) "
-                   "or another type is missing");
+    fail(at, what,
+         "the kernel does not say which cores it runs on: KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2) "
+         "or another type is missing");
 #endif
   return c.cube();
 }
@@ -153,7 +155,8 @@ inline void state_type(KernelMetaType type, const char* name, ASCENDC_AT) {
     fail(at, "KERNEL_TASK_TYPE_DEFAULT",
          format("%s was not seen by the compiler bisheng: it stands in the body of the kernel itself", name));
   if (!c.mixed)
-    c.be(type == KERNEL_TYPE_AIC_ONLY || type == KERNEL_TYPE_MIX_AIC_1_0 ? Core::Kind::kCubeCore : Core::Kind::kVectorCore,
+    c.be(type == KERNEL_TYPE_AIC_ONLY || type == KERNEL_TYPE_MIX_AIC_1_0 ? Core::Kind::kCubeCore
+                                                                         : Core::Kind::kVectorCore,
          name, "KERNEL_TASK_TYPE_DEFAULT", at);
 }
 

@@ -8,8 +8,8 @@
 namespace AscendC {
 
 struct Nd2NzParams {
-  uint16_t ndNum = 0, nValue = 0, dValue = 0, srcNdMatrixStride = 0, srcDValue = 0, dstNzC0Stride = 0,
-           dstNzNStride = 0, dstNzMatrixStride = 0;
+  uint16_t ndNum = 0, nValue = 0, dValue = 0, srcNdMatrixStride = 0, srcDValue = 0, dstNzC0Stride = 0, dstNzNStride = 0,
+           dstNzMatrixStride = 0;
   Nd2NzParams() = default;
   Nd2NzParams(uint16_t nd, uint16_t n, uint16_t d, uint16_t src_matrix, uint16_t src_d, uint16_t c0, uint16_t dst_n,
               uint16_t dst_matrix)
@@ -96,16 +96,15 @@ struct FixpipeParamsV220 {
 
 namespace detail {
 
-#define ASCENDC_CUBE_ARCHITECTURE(Name)                                                                        \
-  static_assert(__NPU_ARCH__ == 2201 || detail::never_of<T>,                                                   \
+#define ASCENDC_CUBE_ARCHITECTURE(Name)                      \
+  static_assert(__NPU_ARCH__ == 2201 || detail::never_of<T>, \
                 #Name ": the software NPU has the cube core of dav-2201 alone (A2, A3)")
 template <class T>
 inline constexpr bool never_of = false;
 
 template <class T>
 void need_position(const Op& op, const LocalTensor<T>& t, bool good, const char* which, const char* wanted) {
-  if (!good)
-    op.fail(format("%s is in %s: it must be in %s", which, position_name(t.GetPosition()), wanted));
+  if (!good) op.fail(format("%s is in %s: it must be in %s", which, position_name(t.GetPosition()), wanted));
 }
 
 template <class T>
@@ -115,11 +114,12 @@ inline constexpr uint32_t c0 = 32 / sizeof(T);
 template <class T>
 void load_fractals(const Op& op, const LocalTensor<T>& dst, const uint8_t* from, const LoadData2DParams& p) {
   if (p.addrMode != 0) op.fail("addrMode 1 (addresses that go down) is not supported");
-  if (p.ifTranspose && sizeof(T) != 2) op.fail("ifTranspose is for types of 16 bits: LoadDataWithTranspose is not supported");
+  if (p.ifTranspose && sizeof(T) != 2)
+    op.fail("ifTranspose is for types of 16 bits: LoadDataWithTranspose is not supported");
   if (p.repeatTimes == 0) return;
   const uint64_t step = (uint64_t{p.dstGap} + 1) * 512;
-  auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, (p.repeatTimes - 1) * step + 512, "dst",
-                                                  space_of(dst.GetPosition()) == kL1 ? 32 : 512));
+  auto* to = reinterpret_cast<uint8_t*>(
+      op.writes(dst, (p.repeatTimes - 1) * step + 512, "dst", space_of(dst.GetPosition()) == kL1 ? 32 : 512));
   for (uint32_t r = 0; r < p.repeatTimes; ++r) {
     const uint8_t* fractal = from + (p.startIndex + uint64_t{r} * p.srcStride) * 512;
     if (!p.ifTranspose) {
@@ -185,7 +185,8 @@ void mmad(const LocalTensor<C>& dst, const LocalTensor<A>& fm, const LocalTensor
       first = op.reads(*bias, n1 * 64, "bias", 64);
     }
   }
-  if (!first && add && p.cmatrixSource) op.fail("cmatrixSource says that C begins with the bias table: give the bias tensor");
+  if (!first && add && p.cmatrixSource)
+    op.fail("cmatrixSource says that C begins with the bias table: give the bias tensor");
   if (add && !first) op.reads(dst, m1 * n1 * 1024, "dst", 64);
   multiply(op.writes(dst, m1 * n1 * 1024, "dst", 64), a, b, first, add, p.m, p.n, p.k);
 }
@@ -198,8 +199,8 @@ D leaving(const Op& op, S x, const FixpipeParamsV220& p, float scale) {
   if constexpr (std::is_same_v<D, S>)
     return x;
   else if constexpr (std::is_same_v<D, int8_t>)
-    return saturated<int8_t>(static_cast<int32_t>(to_integral<RoundMode::CAST_RINT>(
-        std::clamp(static_cast<float>(x) * scale, -1e6f, 1e6f))));
+    return saturated<int8_t>(static_cast<int32_t>(
+        to_integral<RoundMode::CAST_RINT>(std::clamp(static_cast<float>(x) * scale, -1e6f, 1e6f))));
   else if constexpr (std::is_same_v<S, int32_t>)
     return static_cast<D>(static_cast<float>(x) * scale);
   else
@@ -228,7 +229,8 @@ void fixpipe(const Op& op, const LocalTensor<S>& src, const FixpipeParamsV220& p
   if (p.nSize == 0 || p.mSize == 0 || p.ndNum == 0) return;
   const float scale = std::bit_cast<float>(static_cast<uint32_t>(p.deqScalar));
   const uint64_t n1 = (p.nSize + 15u) / 16, between = uint64_t{p.srcNdStride} * 256;
-  const S* c = op.reads(src, ((p.ndNum - 1u) * between + (n1 - 1) * p.srcStride * 16 + p.mSize * 16u) * sizeof(S), "src", 64);
+  const S* c =
+      op.reads(src, ((p.ndNum - 1u) * between + (n1 - 1) * p.srcStride * 16 + p.mSize * 16u) * sizeof(S), "src", 64);
   for (uint32_t nd = 0; nd < p.ndNum; ++nd)
     for (uint32_t i = 0; i < p.mSize; ++i)
       for (uint32_t j = 0; j < p.nSize; ++j)
@@ -253,7 +255,8 @@ void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2Nz
   T* d = op.writes(dst, span * sizeof(T));
   const T* s = src.GetPhyAddr();
   detail::check_global(
-      s, ((p.ndNum - 1ull) * p.srcNdMatrixStride + (p.nValue - 1ull) * p.srcDValue + p.dValue) * sizeof(T), "DataCopy", at);
+      s, ((p.ndNum - 1ull) * p.srcNdMatrixStride + (p.nValue - 1ull) * p.srcDValue + p.dValue) * sizeof(T), "DataCopy",
+      at);
   for (uint64_t m = 0; m < p.ndNum; ++m)
     for (uint64_t i = 0; i < p.nValue; ++i)
       for (uint64_t j = 0; j < columns * kC0; ++j)  // what fills a column up is 0
@@ -311,8 +314,9 @@ void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<S>& src, const Fixpip
                                : (p.nSize - 1u) / kC0 * column + uint64_t{p.mSize} * kC0;
   detail::check_global(d, span * sizeof(T), "Fixpipe", at);
   detail::fixpipe<T>(op, src, p, [&](uint32_t nd, uint32_t i, uint32_t j, T x) {
-    detail::store(op.core(), rows ? d + uint64_t{nd} * p.dstNdStride + uint64_t{i} * p.dstStride + j
-                                  : d + j / kC0 * column + uint64_t{i} * kC0 + j % kC0,
+    detail::store(op.core(),
+                  rows ? d + uint64_t{nd} * p.dstNdStride + uint64_t{i} * p.dstStride + j
+                       : d + j / kC0 * column + uint64_t{i} * kC0 + j % kC0,
                   &x, 1);
   });
 }

@@ -49,47 +49,48 @@ void each(const char* name, Site at, const LocalTensor<uint8_t>* tmp, uint64_t c
 }  // namespace AscendC::detail
 
 // The four forms of a function of one tensor: with sharedTmpBuffer or without, with a count or all of src.
-#define ASCENDC_EACH(Name, f, ...)                                                                                    \
-  template <class T, bool isReuseSource = false>                                                                      \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,        \
-            uint32_t calCount, ASCENDC_AT) {                                                                          \
-    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                      \
-    detail::each(#Name, at, &sharedTmpBuffer, calCount, [](auto x) { return detail::f(x); }, dst, src);               \
-  }                                                                                                                   \
-  template <class T, bool isReuseSource = false>                                                                      \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& tmp, ASCENDC_AT) {      \
-    Name<T, isReuseSource>(dst, src, tmp, src.GetSize(), at);                                                         \
-  }                                                                                                                   \
-  template <class T, bool isReuseSource = false>                                                                      \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t calCount, ASCENDC_AT) {                    \
-    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                      \
-    detail::each(#Name, at, nullptr, calCount, [](auto x) { return detail::f(x); }, dst, src);                        \
-  }                                                                                                                   \
-  template <class T, bool isReuseSource = false>                                                                      \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, ASCENDC_AT) {                                       \
-    Name<T, isReuseSource>(dst, src, src.GetSize(), at);                                                              \
+#define ASCENDC_EACH(Name, f, ...)                                                                               \
+  template <class T, bool isReuseSource = false>                                                                 \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,   \
+            uint32_t calCount, ASCENDC_AT) {                                                                     \
+    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                 \
+    detail::each(#Name, at, &sharedTmpBuffer, calCount, [](auto x) { return detail::f(x); }, dst, src);          \
+  }                                                                                                              \
+  template <class T, bool isReuseSource = false>                                                                 \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& tmp, ASCENDC_AT) { \
+    Name<T, isReuseSource>(dst, src, tmp, src.GetSize(), at);                                                    \
+  }                                                                                                              \
+  template <class T, bool isReuseSource = false>                                                                 \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t calCount, ASCENDC_AT) {               \
+    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                 \
+    detail::each(#Name, at, nullptr, calCount, [](auto x) { return detail::f(x); }, dst, src);                   \
+  }                                                                                                              \
+  template <class T, bool isReuseSource = false>                                                                 \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, ASCENDC_AT) {                                  \
+    Name<T, isReuseSource>(dst, src, src.GetSize(), at);                                                         \
   }
 
 // The same for two tensors.
-#define ASCENDC_EACH2(Name, f, ...)                                                                                     \
-  template <class T, bool isReuseSource = false>                                                                        \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                          \
-            const LocalTensor<uint8_t>& sharedTmpBuffer, uint32_t calCount, ASCENDC_AT) {                               \
-    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                        \
-    detail::each(#Name, at, &sharedTmpBuffer, calCount, [](auto x, auto y) { return detail::f(x, y); }, dst, src0, src1); \
-  }                                                                                                                     \
-  template <class T, bool isReuseSource = false>                                                                        \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                          \
-            const LocalTensor<uint8_t>& tmp, ASCENDC_AT) {                                                              \
-    Name<T, isReuseSource>(dst, src0, src1, tmp, src0.GetSize(), at);                                                   \
-  }                                                                                                                     \
-  template <class T, bool isReuseSource = false>                                                                        \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint32_t calCount,       \
-            ASCENDC_AT) {                                                                                               \
-    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                        \
-    detail::each(#Name, at, nullptr, calCount, [](auto x, auto y) { return detail::f(x, y); }, dst, src0, src1);        \
-  }                                                                                                                     \
-  template <class T, bool isReuseSource = false>                                                                        \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, ASCENDC_AT) {            \
-    Name<T, isReuseSource>(dst, src0, src1, src0.GetSize(), at);                                                        \
+#define ASCENDC_EACH2(Name, f, ...)                                                                               \
+  template <class T, bool isReuseSource = false>                                                                  \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                    \
+            const LocalTensor<uint8_t>& sharedTmpBuffer, uint32_t calCount, ASCENDC_AT) {                         \
+    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                  \
+    detail::each(                                                                                                 \
+        #Name, at, &sharedTmpBuffer, calCount, [](auto x, auto y) { return detail::f(x, y); }, dst, src0, src1);  \
+  }                                                                                                               \
+  template <class T, bool isReuseSource = false>                                                                  \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                    \
+            const LocalTensor<uint8_t>& tmp, ASCENDC_AT) {                                                        \
+    Name<T, isReuseSource>(dst, src0, src1, tmp, src0.GetSize(), at);                                             \
+  }                                                                                                               \
+  template <class T, bool isReuseSource = false>                                                                  \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint32_t calCount, \
+            ASCENDC_AT) {                                                                                         \
+    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                  \
+    detail::each(#Name, at, nullptr, calCount, [](auto x, auto y) { return detail::f(x, y); }, dst, src0, src1);  \
+  }                                                                                                               \
+  template <class T, bool isReuseSource = false>                                                                  \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, ASCENDC_AT) {      \
+    Name<T, isReuseSource>(dst, src0, src1, src0.GetSize(), at);                                                  \
   }

@@ -16,8 +16,8 @@ namespace AscendC::detail {
 
 enum Unit : uint8_t { kScalar, kVector, kCopyIn, kCopyOut, kLoad, kMatrix, kFix, kUnits };
 inline const char* unit_name(Unit u) {
-  constexpr const char* kNames[] = {"scalar unit (S)", "vector unit (V)", "copy-in engine (MTE2)",
-                                    "copy-out engine (MTE3)",  "load engine (MTE1)", "matrix unit (M)",
+  constexpr const char* kNames[] = {"scalar unit (S)",        "vector unit (V)",    "copy-in engine (MTE2)",
+                                    "copy-out engine (MTE3)", "load engine (MTE1)", "matrix unit (M)",
                                     "fixpipe (FIX)"};
   return kNames[u];
 }
@@ -100,8 +100,8 @@ class Hazards {
          format("the %s %s bytes %u to %u of the %s that %s:%d (%s) %s, and nothing makes it wait for the "
                 "%s: a queue "
                 "(EnQue, DeQue, FreeTensor, AllocTensor) or SetFlag and WaitFlag<HardEvent::%s_%s> is missing",
-                unit_name(unit), does, block * 32, block * 32 + 31, space_name(space), a.at.name(), a.at.line, a.what, did,
-                unit_name(before), kShort[before], kShort[unit]));
+                unit_name(unit), does, block * 32, block * 32 + 31, space_name(space), a.at.name(), a.at.line, a.what,
+                did, unit_name(before), kShort[before], kShort[unit]));
   }
 
   const bool on_;

@@ -77,22 +77,22 @@ ASCENDC_EACH2(Power, power, half, float, int32_t)
 ASCENDC_EACH2(Xor, exclusive_or, int16_t, uint16_t)
 
 // A number to the power of each element, and each element to the power of a number.
-#define ASCENDC_POWER(params, tensor, expression)                                                             \
-  template <class T, bool isReuseSource = false>                                                              \
+#define ASCENDC_POWER(params, tensor, expression)                                                               \
+  template <class T, bool isReuseSource = false>                                                                \
   void Power(const LocalTensor<T>& dst, params, const LocalTensor<uint8_t>& sharedTmpBuffer, uint32_t calCount, \
-             ASCENDC_AT) {                                                                                    \
-    static_assert(detail::one_of<T, half, float, int32_t>, "Power takes half, float, int32_t");               \
-    detail::each("Power", at, &sharedTmpBuffer, calCount, expression, dst, tensor);                           \
-  }                                                                                                           \
-  template <class T, bool isReuseSource = false>                                                              \
-  void Power(const LocalTensor<T>& dst, params, uint32_t calCount, ASCENDC_AT) {                              \
-    static_assert(detail::one_of<T, half, float, int32_t>, "Power takes half, float, int32_t");               \
-    detail::each("Power", at, nullptr, calCount, expression, dst, tensor);                                    \
-  }                                                                                                           \
-  template <class T, bool isReuseSource = false>                                                              \
-  void Power(const LocalTensor<T>& dst, params, ASCENDC_AT) {                                                 \
-    static_assert(detail::one_of<T, half, float, int32_t>, "Power takes half, float, int32_t");               \
-    detail::each("Power", at, nullptr, tensor.GetSize(), expression, dst, tensor);                            \
+             ASCENDC_AT) {                                                                                      \
+    static_assert(detail::one_of<T, half, float, int32_t>, "Power takes half, float, int32_t");                 \
+    detail::each("Power", at, &sharedTmpBuffer, calCount, expression, dst, tensor);                             \
+  }                                                                                                             \
+  template <class T, bool isReuseSource = false>                                                                \
+  void Power(const LocalTensor<T>& dst, params, uint32_t calCount, ASCENDC_AT) {                                \
+    static_assert(detail::one_of<T, half, float, int32_t>, "Power takes half, float, int32_t");                 \
+    detail::each("Power", at, nullptr, calCount, expression, dst, tensor);                                      \
+  }                                                                                                             \
+  template <class T, bool isReuseSource = false>                                                                \
+  void Power(const LocalTensor<T>& dst, params, ASCENDC_AT) {                                                   \
+    static_assert(detail::one_of<T, half, float, int32_t>, "Power takes half, float, int32_t");                 \
+    detail::each("Power", at, nullptr, tensor.GetSize(), expression, dst, tensor);                              \
   }
 #define ASCENDC_COMMA ,
 ASCENDC_POWER(const LocalTensor<T>& base ASCENDC_COMMA const detail::Plain<T>& exponent, base,
@@ -103,20 +103,20 @@ ASCENDC_POWER(const detail::Plain<T>& base ASCENDC_COMMA const LocalTensor<T>& e
 #undef ASCENDC_COMMA
 
 // What lies beyond the number becomes the number.
-#define ASCENDC_CLAMP(Name, comparison)                                                                               \
-  template <class T, bool isReuseSource = false>                                                                      \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,        \
-            const detail::Plain<T> scalar, uint32_t calCount, ASCENDC_AT) {                                           \
-    static_assert(detail::one_of<T, half, float>, #Name " takes half, float");                                        \
-    const float s = scalar;                                                                                           \
-    detail::each(#Name, at, &sharedTmpBuffer, calCount, [s](float x) { return x comparison s ? s : x; }, dst, src);   \
-  }                                                                                                                   \
-  template <class T, bool isReuseSource = false>                                                                      \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const detail::Plain<T> scalar, uint32_t calCount,   \
-            ASCENDC_AT) {                                                                                             \
-    static_assert(detail::one_of<T, half, float>, #Name " takes half, float");                                        \
-    const float s = scalar;                                                                                           \
-    detail::each(#Name, at, nullptr, calCount, [s](float x) { return x comparison s ? s : x; }, dst, src);            \
+#define ASCENDC_CLAMP(Name, comparison)                                                                             \
+  template <class T, bool isReuseSource = false>                                                                    \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,      \
+            const detail::Plain<T> scalar, uint32_t calCount, ASCENDC_AT) {                                         \
+    static_assert(detail::one_of<T, half, float>, #Name " takes half, float");                                      \
+    const float s = scalar;                                                                                         \
+    detail::each(#Name, at, &sharedTmpBuffer, calCount, [s](float x) { return x comparison s ? s : x; }, dst, src); \
+  }                                                                                                                 \
+  template <class T, bool isReuseSource = false>                                                                    \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const detail::Plain<T> scalar, uint32_t calCount, \
+            ASCENDC_AT) {                                                                                           \
+    static_assert(detail::one_of<T, half, float>, #Name " takes half, float");                                      \
+    const float s = scalar;                                                                                         \
+    detail::each(#Name, at, nullptr, calCount, [s](float x) { return x comparison s ? s : x; }, dst, src);          \
   }
 ASCENDC_CLAMP(ClampMax, >)
 ASCENDC_CLAMP(ClampMin, <)

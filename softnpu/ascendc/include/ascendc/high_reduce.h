@@ -105,17 +105,17 @@ T all_of(const T* a, uint64_t step, uint64_t n) {
 
 }  // namespace detail
 
-#define ASCENDC_ROWS(Name, Params, f, head)                                                                         \
-  template <head bool isReuseSource = false, bool isBasicBlock = false>                                             \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,      \
-            const Params& p, ASCENDC_AT) {                                                                          \
-    static_assert(detail::one_of<T, half, float>, #Name " takes half, float");                                      \
-    detail::along_rows(detail::Op(#Name, at), dst, src, &sharedTmpBuffer, p.outter, p.inner, p.n, detail::f<T>);    \
-  }                                                                                                                 \
-  template <head bool isReuseSource = false, bool isBasicBlock = false>                                             \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Params& p, ASCENDC_AT) {                    \
-    static_assert(detail::one_of<T, half, float>, #Name " takes half, float");                                      \
-    detail::along_rows(detail::Op(#Name, at), dst, src, nullptr, p.outter, p.inner, p.n, detail::f<T>);             \
+#define ASCENDC_ROWS(Name, Params, f, head)                                                                      \
+  template <head bool isReuseSource = false, bool isBasicBlock = false>                                          \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,   \
+            const Params& p, ASCENDC_AT) {                                                                       \
+    static_assert(detail::one_of<T, half, float>, #Name " takes half, float");                                   \
+    detail::along_rows(detail::Op(#Name, at), dst, src, &sharedTmpBuffer, p.outter, p.inner, p.n, detail::f<T>); \
+  }                                                                                                              \
+  template <head bool isReuseSource = false, bool isBasicBlock = false>                                          \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Params& p, ASCENDC_AT) {                 \
+    static_assert(detail::one_of<T, half, float>, #Name " takes half, float");                                   \
+    detail::along_rows(detail::Op(#Name, at), dst, src, nullptr, p.outter, p.inner, p.n, detail::f<T>);          \
   }
 #define ASCENDC_SUM_HEAD class T, int32_t reduceDim = -1,
 #define ASCENDC_MEAN_HEAD class T, class accType = T,
@@ -125,18 +125,18 @@ ASCENDC_ROWS(Mean, MeanParams, mean_of, ASCENDC_MEAN_HEAD)
 #undef ASCENDC_SUM_HEAD
 #undef ASCENDC_MEAN_HEAD
 
-#define ASCENDC_ALONG(Name, f, ...)                                                                                    \
-  template <class T, class pattern, bool isReuseSource = false>                                                        \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,         \
-            const uint32_t srcShape[], bool srcInnerPad, ASCENDC_AT) {                                                 \
-    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " along an axis takes " #__VA_ARGS__);                         \
-    detail::along_axis<T, pattern>(#Name, dst, src, &sharedTmpBuffer, srcShape, srcInnerPad, detail::f<T>, at);        \
-  }                                                                                                                    \
-  template <class T, class pattern, bool isReuseSource = false>                                                        \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t srcShape[], bool srcInnerPad,         \
-            ASCENDC_AT) {                                                                                              \
-    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " along an axis takes " #__VA_ARGS__);                         \
-    detail::along_axis<T, pattern>(#Name, dst, src, nullptr, srcShape, srcInnerPad, detail::f<T>, at);                 \
+#define ASCENDC_ALONG(Name, f, ...)                                                                             \
+  template <class T, class pattern, bool isReuseSource = false>                                                 \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,  \
+            const uint32_t srcShape[], bool srcInnerPad, ASCENDC_AT) {                                          \
+    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " along an axis takes " #__VA_ARGS__);                  \
+    detail::along_axis<T, pattern>(#Name, dst, src, &sharedTmpBuffer, srcShape, srcInnerPad, detail::f<T>, at); \
+  }                                                                                                             \
+  template <class T, class pattern, bool isReuseSource = false>                                                 \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t srcShape[], bool srcInnerPad,  \
+            ASCENDC_AT) {                                                                                       \
+    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " along an axis takes " #__VA_ARGS__);                  \
+    detail::along_axis<T, pattern>(#Name, dst, src, nullptr, srcShape, srcInnerPad, detail::f<T>, at);          \
   }
 ASCENDC_ALONG(ReduceSum, sum_of, float)
 ASCENDC_ALONG(ReduceMean, mean_of, float)
@@ -159,8 +159,8 @@ void broadcast(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint3
   if (tmp) scratch(op, *tmp);
   for (int32_t i = 0; i < dim; ++i)
     if (i == axis ? src_shape[i] != 1 : src_shape[i] != dst_shape[i])
-      op.fail(format("axis %d is %u in src and %u in dst: axis %d of src is 1 and the others are equal", i, src_shape[i],
-                     dst_shape[i], axis));
+      op.fail(format("axis %d is %u in src and %u in dst: axis %d of src is 1 and the others are equal", i,
+                     src_shape[i], dst_shape[i], axis));
   const uint64_t rows = dim == 2 ? dst_shape[0] : 1, columns = dst_shape[dim - 1];
   const T* a = op.reads(src, (axis == dim - 1 ? rows : columns) * sizeof(T));
   T* d = op.writes(dst, rows * columns * sizeof(T));
@@ -168,16 +168,16 @@ void broadcast(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint3
     for (uint64_t j = 0; j < columns; ++j) d[i * columns + j] = a[axis == dim - 1 ? i : j];
 }
 }  // namespace detail
-#define ASCENDC_BROADCAST(Name)                                                                                   \
-  template <class T, int32_t dim, int32_t axis, bool isReuseSource = false>                                       \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim],                   \
-            const uint32_t srcShape[dim], const LocalTensor<uint8_t>& sharedTmpBuffer, ASCENDC_AT) {              \
-    detail::broadcast<T, dim, axis>(dst, src, dstShape, srcShape, &sharedTmpBuffer, at);                          \
-  }                                                                                                               \
-  template <class T, int32_t dim, int32_t axis, bool isReuseSource = false>                                       \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim],                   \
-            const uint32_t srcShape[dim], ASCENDC_AT) {                                                           \
-    detail::broadcast<T, dim, axis>(dst, src, dstShape, srcShape, nullptr, at);                                   \
+#define ASCENDC_BROADCAST(Name)                                                                      \
+  template <class T, int32_t dim, int32_t axis, bool isReuseSource = false>                          \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim],      \
+            const uint32_t srcShape[dim], const LocalTensor<uint8_t>& sharedTmpBuffer, ASCENDC_AT) { \
+    detail::broadcast<T, dim, axis>(dst, src, dstShape, srcShape, &sharedTmpBuffer, at);             \
+  }                                                                                                  \
+  template <class T, int32_t dim, int32_t axis, bool isReuseSource = false>                          \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim],      \
+            const uint32_t srcShape[dim], ASCENDC_AT) {                                              \
+    detail::broadcast<T, dim, axis>(dst, src, dstShape, srcShape, nullptr, at);                      \
   }
 ASCENDC_BROADCAST(Broadcast)
 ASCENDC_BROADCAST(BroadCast)
@@ -190,11 +190,11 @@ struct TopKInfo {
 // Of the host's TopKTilingFunc; not read here.
 struct TopkTiling {
   int32_t tmpLocalSize = 0, allDataSize = 0, innerDataSize = 0, sortRepeat = 0, mrgSortRepeat = 0, kAlignFourBytes = 0,
-          kAlignTwoBytes = 0, maskOffset = 0, maskVreducev2FourBytes = 0, maskVreducev2TwoBytes = 0, mrgSortSrc1offset = 0,
-          mrgSortSrc2offset = 0, mrgSortSrc3offset = 0, mrgSortTwoQueueSrc1Offset = 0, mrgFourQueueTailPara1 = 0,
-          mrgFourQueueTailPara2 = 0, srcIndexOffset = 0, copyUbToUbBlockCount = 0, topkMrgSrc1MaskSizeOffset = 0,
-          topkNSmallSrcIndexOffset = 0, vreduceValMask0 = 0, vreduceValMask1 = 0, vreduceIdxMask0 = 0,
-          vreduceIdxMask1 = 0, vreducehalfValMask0 = 0, vreducehalfValMask1 = 0;
+          kAlignTwoBytes = 0, maskOffset = 0, maskVreducev2FourBytes = 0, maskVreducev2TwoBytes = 0,
+          mrgSortSrc1offset = 0, mrgSortSrc2offset = 0, mrgSortSrc3offset = 0, mrgSortTwoQueueSrc1Offset = 0,
+          mrgFourQueueTailPara1 = 0, mrgFourQueueTailPara2 = 0, srcIndexOffset = 0, copyUbToUbBlockCount = 0,
+          topkMrgSrc1MaskSizeOffset = 0, topkNSmallSrcIndexOffset = 0, vreduceValMask0 = 0, vreduceValMask1 = 0,
+          vreduceIdxMask0 = 0, vreduceIdxMask1 = 0, vreducehalfValMask0 = 0, vreducehalfValMask1 = 0;
 };
 
 namespace detail {
@@ -238,30 +238,31 @@ void top_k(const LocalTensor<T>& value, const LocalTensor<int32_t>& index, const
 
 template <class T, bool isInitIndex = false, bool isHasfinish = false, bool isReuseSrc = false,
           TopKMode topkMode = TopKMode::TOPK_NORMAL>
-void TopK(const LocalTensor<T>& dstValueLocal, const LocalTensor<int32_t>& dstIndexLocal, const LocalTensor<T>& srcLocal,
-          const LocalTensor<int32_t>& srcIndexLocal, const LocalTensor<bool>& finishLocal,
-          const LocalTensor<uint8_t>& tmpLocal, const int32_t k, const TopkTiling&, const TopKInfo& topKInfo,
-          const bool isLargest = true, ASCENDC_AT) {
+void TopK(const LocalTensor<T>& dstValueLocal, const LocalTensor<int32_t>& dstIndexLocal,
+          const LocalTensor<T>& srcLocal, const LocalTensor<int32_t>& srcIndexLocal,
+          const LocalTensor<bool>& finishLocal, const LocalTensor<uint8_t>& tmpLocal, const int32_t k,
+          const TopkTiling&, const TopKInfo& topKInfo, const bool isLargest = true, ASCENDC_AT) {
   detail::top_k<isInitIndex, isHasfinish>(dstValueLocal, dstIndexLocal, srcLocal, srcIndexLocal, finishLocal, &tmpLocal,
                                           k, topKInfo, isLargest, topkMode == TopKMode::TOPK_NSMALL, at);
 }
 template <class T, bool isInitIndex = false, bool isHasfinish = false, bool isReuseSrc = false,
           TopKMode topkMode = TopKMode::TOPK_NORMAL>
-void TopK(const LocalTensor<T>& dstValueLocal, const LocalTensor<int32_t>& dstIndexLocal, const LocalTensor<T>& srcLocal,
-          const LocalTensor<int32_t>& srcIndexLocal, const LocalTensor<bool>& finishLocal, const int32_t k,
-          const TopkTiling&, const TopKInfo& topKInfo, const bool isLargest = true, ASCENDC_AT) {
-  detail::top_k<isInitIndex, isHasfinish>(dstValueLocal, dstIndexLocal, srcLocal, srcIndexLocal, finishLocal, nullptr, k,
-                                          topKInfo, isLargest, topkMode == TopKMode::TOPK_NSMALL, at);
+void TopK(const LocalTensor<T>& dstValueLocal, const LocalTensor<int32_t>& dstIndexLocal,
+          const LocalTensor<T>& srcLocal, const LocalTensor<int32_t>& srcIndexLocal,
+          const LocalTensor<bool>& finishLocal, const int32_t k, const TopkTiling&, const TopKInfo& topKInfo,
+          const bool isLargest = true, ASCENDC_AT) {
+  detail::top_k<isInitIndex, isHasfinish>(dstValueLocal, dstIndexLocal, srcLocal, srcIndexLocal, finishLocal, nullptr,
+                                          k, topKInfo, isLargest, topkMode == TopKMode::TOPK_NSMALL, at);
 }
 
 // Global memory becomes one number: `size` elements of it.
-#define ASCENDC_GLOBAL_FILL(Name)                                                                            \
-  template <class T>                                                                                         \
+#define ASCENDC_GLOBAL_FILL(Name)                                                                              \
+  template <class T>                                                                                           \
   void Name(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const detail::Plain<T> value, ASCENDC_AT) { \
-    static_assert(detail::one_of<T, half, float, int16_t, uint16_t, int32_t, uint32_t>,                      \
-                  #Name " takes half, float, int16_t, uint16_t, int32_t, uint32_t");                         \
-    detail::check_global(gmWorkspaceAddr.GetPhyAddr(), size * sizeof(T), #Name, at);                         \
-    std::fill_n(gmWorkspaceAddr.GetPhyAddr(0), size, value);                                                 \
+    static_assert(detail::one_of<T, half, float, int16_t, uint16_t, int32_t, uint32_t>,                        \
+                  #Name " takes half, float, int16_t, uint16_t, int32_t, uint32_t");                           \
+    detail::check_global(gmWorkspaceAddr.GetPhyAddr(), size * sizeof(T), #Name, at);                           \
+    std::fill_n(gmWorkspaceAddr.GetPhyAddr(0), size, value);                                                   \
   }
 ASCENDC_GLOBAL_FILL(Fill)
 ASCENDC_GLOBAL_FILL(InitGlobalMemory)

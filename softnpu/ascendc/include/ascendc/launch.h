@@ -43,9 +43,7 @@ struct Closure {
     if (text.empty()) return 0;
     const uint32_t cores = closure.type == kUnstated ? 1 : Core::cores(static_cast<KernelMetaType>(closure.type));
     const uint32_t place = block->index % cores;
-    const std::string which = cores == 1   ? ""
-                              : place == 0 ? " (cube core)"
-                                           : format(" (vector core %u)", place - 1);
+    const std::string which = cores == 1 ? "" : place == 0 ? " (cube core)" : format(" (vector core %u)", place - 1);
     snprintf(message, room, "block %u%s: %s", block->index / cores, which.c_str(), text.c_str());
     return 1;
   }
@@ -73,7 +71,8 @@ struct Launch {
   template <class... P>
   auto operator()(void (*kernel)(P...)) const {
     return [launch = *this, kernel](P... arguments) {
-      if (const uint32_t code = detail::launch(launch.name, launch.type, launch.blocks, launch.stream, kernel, arguments...))
+      if (const uint32_t code =
+              detail::launch(launch.name, launch.type, launch.blocks, launch.stream, kernel, arguments...))
         throw std::runtime_error(std::string(launch.name) + "<<<>>> was refused with " + std::to_string(code) +
                                  ": aclGetRecentErrMsg says why");
     };

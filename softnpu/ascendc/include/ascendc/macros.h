@@ -49,6 +49,6 @@ enum KernelMetaType {
   KERNEL_TYPE_MIX_AIC_1_2,
   KERNEL_TYPE_AICORE,
 };
-#define KERNEL_TASK_TYPE_DEFAULT(type)                                                                     \
+#define KERNEL_TASK_TYPE_DEFAULT(type)                                                                      \
   static_assert((type) != KERNEL_TYPE_AICORE, #type ": the chips of this architecture have no such cores"); \
   ::AscendC::detail::state_type(type, #type)

@@ -63,7 +63,8 @@ struct Matrix {
   }
   uint64_t bytes(int64_t m, int64_t n) const {  // from p to the end of its part of m x n
     if (transposed) std::swap(m, n);
-    return m && n ? static_cast<uint64_t>(Type::format == CubeFormat::NZ ? m * n : (m - 1) * columns + n) * sizeof(T) : 0;
+    return m && n ? static_cast<uint64_t>(Type::format == CubeFormat::NZ ? m * n : (m - 1) * columns + n) * sizeof(T)
+                  : 0;
   }
 };
 
@@ -182,7 +183,8 @@ class Matmul {
     C* c = op.writes(ubCmatrix, static_cast<uint64_t>(m_) * n_ * sizeof(C), "ubCmatrix");
     while (Iterate<sync>(false, at))
       for (int64_t i = 0; i < rows_; ++i)
-        for (int64_t j = 0; j < columns_; ++j) c[(row_ + i) * n_ + column_ + j] = static_cast<C>(block_[i * columns_ + j]);
+        for (int64_t j = 0; j < columns_; ++j)
+          c[(row_ + i) * n_ + column_ + j] = static_cast<C>(block_[i * columns_ + j]);
     detail::core().hazards.meet();
   }
 
@@ -194,7 +196,8 @@ class Matmul {
       step_ = 0;
       return false;
     }
-    const int64_t i = t_.iterateOrder ? step_ / across : step_ % down, j = t_.iterateOrder ? step_ % across : step_ / down;
+    const int64_t i = t_.iterateOrder ? step_ / across : step_ % down,
+                  j = t_.iterateOrder ? step_ % across : step_ / down;
     ++step_;
     row_ = i * t_.baseM;
     column_ = j * t_.baseN;
@@ -210,7 +213,8 @@ class Matmul {
     const int64_t stride = enSequentialWrite ? t_.baseN : org_kc_;
     if (!enSequentialWrite) to += row_ * stride + column_;
     detail::Core& c = detail::core(at, "GetTensorC");
-    if (rows_) detail::check_global(to, static_cast<size_t>((rows_ - 1) * stride + columns_) * sizeof(C), "GetTensorC", at);
+    if (rows_)
+      detail::check_global(to, static_cast<size_t>((rows_ - 1) * stride + columns_) * sizeof(C), "GetTensorC", at);
     const auto before = c.atomic;
     if (enAtomic) c.atomic = atomic;
     for (int64_t i = 0; i < rows_; ++i)
@@ -237,11 +241,12 @@ class Matmul {
   void need(uint64_t bytes, uint32_t room, const char* what, const char* memory) const {
     if (bytes > room)
       detail::fail(at_, "Matmul::Init",
-                   detail::format("%s needs %llu bytes, and %s has %u", what, static_cast<unsigned long long>(bytes), memory,
-                                  room));
+                   detail::format("%s needs %llu bytes, and %s has %u", what, static_cast<unsigned long long>(bytes),
+                                  memory, room));
   }
   bool checked(bool transposed, bool may, const char* what) const {
-    if (transposed && !may) detail::fail(at_, what, "the matrix is transposed, and its MatmulType says that it never is");
+    if (transposed && !may)
+      detail::fail(at_, what, "the matrix is transposed, and its MatmulType says that it never is");
     return transposed;
   }
   template <class Type>
@@ -265,7 +270,8 @@ class Matmul {
                               int64_t columns, const char* which, detail::Site at) const {
     auto x = set;
     if constexpr (detail::of_global<Type>) {
-      if (x.p == nullptr) detail::fail(at, "Matmul", detail::format("there is no matrix %s: SetTensor%s is missing", which, which));
+      if (x.p == nullptr)
+        detail::fail(at, "Matmul", detail::format("there is no matrix %s: SetTensor%s is missing", which, which));
       detail::check_global(x.p, x.bytes(rows, columns), "Matmul", at);
     } else {
       x.rows = x.transposed ? columns : rows;
@@ -342,6 +348,6 @@ using AscendC::MatmulType;
 }  // namespace matmul
 
 // The objects, each with its tiling (null: Init follows). The cube core of a mixed kernel leaves the kernel here.
-#define REGIST_MATMUL_OBJ(tpipe, workspace, ...)                                                        \
-  if ((void)(workspace), !::AscendC::detail::matmul_client(::AscendC::detail::Site::here())) return;    \
+#define REGIST_MATMUL_OBJ(tpipe, workspace, ...)                                                     \
+  if ((void)(workspace), !::AscendC::detail::matmul_client(::AscendC::detail::Site::here())) return; \
   ::AscendC::detail::regist_matmul(tpipe, ::AscendC::detail::Site::here(), __VA_ARGS__)

@@ -37,7 +37,8 @@ constexpr Space space_of(TPosition p) {
   }
 }
 inline const char* space_name(Space s) {
-  constexpr const char* kNames[] = {"unified buffer", "L1 buffer", "L0A buffer", "L0B buffer", "L0C buffer", "bias table"};
+  constexpr const char* kNames[] = {"unified buffer", "L1 buffer",  "L0A buffer",
+                                    "L0B buffer",     "L0C buffer", "bias table"};
   return kNames[s];
 }
 inline uint32_t space_bytes(const softnpuAscendcChip& chip, Space s) {

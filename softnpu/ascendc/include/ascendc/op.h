@@ -70,7 +70,8 @@ class Op {
     const Space space = room->space();
     // The vector unit knows the unified buffer alone; the cube's instructions check the position that they take.
     if (__builtin_expect((unit_ == kVector || unit_ == kCopyOut) && space != kUnified, 0))
-      fail(format("%s is in the %s: the %s reaches the unified buffer alone", which, space_name(space), unit_name(unit_)));
+      fail(format("%s is in the %s: the %s reaches the unified buffer alone", which, space_name(space),
+                  unit_name(unit_)));
     core_.hazards.use(unit_, space, static_cast<uint32_t>(start), static_cast<uint32_t>(bytes), write);
     return core_.memory(space) + start;
   }

@@ -42,7 +42,8 @@ Rows rows_of(const Op& op, const LocalTensor<T>& src, const SoftMaxTiling& tilin
     if (s.shapeDim) r.k = s.shape[s.shapeDim - 1], r.n = s.originalShape[s.originalShapeDim - 1];
     if (s.shapeDim == 0) r = {tiling.srcM, tiling.srcK, tiling.srcK};
   }
-  if (r.m == 0 || r.k == 0) op.fail("the shape is not known: softmaxShapeInfo, SetShapeInfo of src, or the tiling says it");
+  if (r.m == 0 || r.k == 0)
+    op.fail("the shape is not known: softmaxShapeInfo, SetShapeInfo of src, or the tiling says it");
   if (r.k * sizeof(T) % 32 || r.n > r.k)
     op.fail(format("rows of %llu elements, %llu of which count: a row is whole blocks of 32 bytes",
                    static_cast<unsigned long long>(r.k), static_cast<unsigned long long>(r.n)));
@@ -147,7 +148,8 @@ void softmax_flash(const LocalTensor<T>& dst, const LocalTensor<S>& sum, const L
 
 template <bool front, class T>
 void softmax_grad(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& grad, const LocalTensor<T>& src,
-                  const LocalTensor<uint8_t>* tmp, const SoftMaxTiling& tiling, const SoftMaxShapeInfo& shape, Site at) {
+                  const LocalTensor<uint8_t>* tmp, const SoftMaxTiling& tiling, const SoftMaxShapeInfo& shape,
+                  Site at) {
   static_assert(one_of<T, half, float>, "SoftmaxGrad takes half, float");
   const Op op(name, at);
   const Rows r = rows_of(op, src, tiling, shape);
@@ -169,56 +171,56 @@ void softmax_grad(const char* name, const LocalTensor<T>& dst, const LocalTensor
 }  // namespace detail
 
 #define ASCENDC_ND(Name) static_assert(!isDataFormatNZ, #Name ": rows in the format NZ are not supported; ND is")
-#define ASCENDC_BROADCAST(Name)                                   \
-  static_assert(config.mode == SoftmaxMode::SOFTMAX_NORMAL,       \
+#define ASCENDC_BROADCAST(Name)                             \
+  static_assert(config.mode == SoftmaxMode::SOFTMAX_NORMAL, \
                 #Name ": SOFTMAX_OUTPUT_WITHOUT_BRC is not supported; sums and maxima fill a block a row")
 
 // Each form with sharedTmpBuffer and without. S: the type of sums and maxima.
-#define ASCENDC_SOFTMAX(tmp_parameter, tmp)                                                                           \
-  template <class T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false,              \
-            const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG, class S>                                               \
-  void SoftMax(const LocalTensor<T>& dst, const LocalTensor<S>& sumTensor, const LocalTensor<S>& maxTensor,           \
-               const LocalTensor<T>& src, tmp_parameter const SoftMaxTiling& tiling,                                  \
-               const SoftMaxShapeInfo& softmaxShapeInfo = {}, ASCENDC_AT) {                                           \
-    ASCENDC_ND(SoftMax);                                                                                              \
-    ASCENDC_BROADCAST(SoftMax);                                                                                       \
-    detail::softmax(dst, &sumTensor, &maxTensor, src, tmp, tiling, softmaxShapeInfo, at);                             \
-  }                                                                                                                   \
-  template <class T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, class S>     \
-  void SimpleSoftMax(const LocalTensor<T>& dst, const LocalTensor<S>& inSumTensor, const LocalTensor<S>& inMaxTensor, \
-                     const LocalTensor<T>& src, tmp_parameter const SoftMaxTiling& tiling,                            \
-                     const SoftMaxShapeInfo& softmaxShapeInfo = {}, ASCENDC_AT) {                                     \
-    ASCENDC_ND(SimpleSoftMax);                                                                                        \
-    detail::simple_softmax(dst, inSumTensor, inMaxTensor, src, tmp, tiling, softmaxShapeInfo, at);                    \
-  }                                                                                                                   \
-  template <class T, bool isUpdate = false, bool isReuseSource = false, bool isBasicBlock = false,                    \
-            bool isDataFormatNZ = false, const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG, class S>                  \
-  void SoftmaxFlashV2(const LocalTensor<T>& dst, const LocalTensor<S>& expSumTensor, const LocalTensor<S>& maxTensor, \
-                      const LocalTensor<T>& src, const LocalTensor<T>& expMaxTensor,                                  \
-                      const LocalTensor<S>& inExpSumTensor, const LocalTensor<S>& inMaxTensor,                        \
-                      tmp_parameter const SoftMaxTiling& tiling, const SoftMaxShapeInfo& softmaxShapeInfo = {},       \
-                      ASCENDC_AT) {                                                                                   \
-    ASCENDC_ND(SoftmaxFlashV2);                                                                                       \
-    ASCENDC_BROADCAST(SoftmaxFlashV2);                                                                                \
-    detail::softmax_flash<isUpdate>(dst, expSumTensor, maxTensor, src, expMaxTensor, inExpSumTensor, inMaxTensor,     \
-                                    tmp, tiling, softmaxShapeInfo, at);                                               \
-  }                                                                                                                   \
-  template <class T, bool isReuseSource = false, bool isDataFormatNZ = false>                                         \
-  void SoftmaxGrad(const LocalTensor<T>& dst, const LocalTensor<T>& gradTensor, const LocalTensor<T>& src,            \
-                   tmp_parameter const SoftMaxTiling& tiling, bool isFront = false,                                   \
-                   const SoftMaxShapeInfo& softmaxShapeInfo = {}, ASCENDC_AT) {                                       \
-    ASCENDC_ND(SoftmaxGrad);                                                                                          \
-    if (isFront)                                                                                                      \
-      detail::softmax_grad<true>("SoftmaxGrad", dst, gradTensor, src, tmp, tiling, softmaxShapeInfo, at);             \
-    else                                                                                                              \
-      detail::softmax_grad<false>("SoftmaxGrad", dst, gradTensor, src, tmp, tiling, softmaxShapeInfo, at);            \
-  }                                                                                                                   \
-  template <class T, bool isBasicBlock = false, bool isDataFormatNZ = false>                                          \
-  void SoftmaxGradFront(const LocalTensor<T>& dst, const LocalTensor<T>& gradTensor, const LocalTensor<T>& src,       \
-                        tmp_parameter const SoftMaxTiling& tiling, const SoftMaxShapeInfo& softmaxShapeInfo = {},     \
-                        ASCENDC_AT) {                                                                                 \
-    ASCENDC_ND(SoftmaxGradFront);                                                                                     \
-    detail::softmax_grad<true>("SoftmaxGradFront", dst, gradTensor, src, tmp, tiling, softmaxShapeInfo, at);          \
+#define ASCENDC_SOFTMAX(tmp_parameter, tmp)                                                                            \
+  template <class T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false,               \
+            const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG, class S>                                                \
+  void SoftMax(const LocalTensor<T>& dst, const LocalTensor<S>& sumTensor, const LocalTensor<S>& maxTensor,            \
+               const LocalTensor<T>& src, tmp_parameter const SoftMaxTiling& tiling,                                   \
+               const SoftMaxShapeInfo& softmaxShapeInfo = {}, ASCENDC_AT) {                                            \
+    ASCENDC_ND(SoftMax);                                                                                               \
+    ASCENDC_BROADCAST(SoftMax);                                                                                        \
+    detail::softmax(dst, &sumTensor, &maxTensor, src, tmp, tiling, softmaxShapeInfo, at);                              \
+  }                                                                                                                    \
+  template <class T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, class S>      \
+  void SimpleSoftMax(const LocalTensor<T>& dst, const LocalTensor<S>& inSumTensor, const LocalTensor<S>& inMaxTensor,  \
+                     const LocalTensor<T>& src, tmp_parameter const SoftMaxTiling& tiling,                             \
+                     const SoftMaxShapeInfo& softmaxShapeInfo = {}, ASCENDC_AT) {                                      \
+    ASCENDC_ND(SimpleSoftMax);                                                                                         \
+    detail::simple_softmax(dst, inSumTensor, inMaxTensor, src, tmp, tiling, softmaxShapeInfo, at);                     \
+  }                                                                                                                    \
+  template <class T, bool isUpdate = false, bool isReuseSource = false, bool isBasicBlock = false,                     \
+            bool isDataFormatNZ = false, const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG, class S>                   \
+  void SoftmaxFlashV2(const LocalTensor<T>& dst, const LocalTensor<S>& expSumTensor, const LocalTensor<S>& maxTensor,  \
+                      const LocalTensor<T>& src, const LocalTensor<T>& expMaxTensor,                                   \
+                      const LocalTensor<S>& inExpSumTensor, const LocalTensor<S>& inMaxTensor,                         \
+                      tmp_parameter const SoftMaxTiling& tiling, const SoftMaxShapeInfo& softmaxShapeInfo = {},        \
+                      ASCENDC_AT) {                                                                                    \
+    ASCENDC_ND(SoftmaxFlashV2);                                                                                        \
+    ASCENDC_BROADCAST(SoftmaxFlashV2);                                                                                 \
+    detail::softmax_flash<isUpdate>(dst, expSumTensor, maxTensor, src, expMaxTensor, inExpSumTensor, inMaxTensor, tmp, \
+                                    tiling, softmaxShapeInfo, at);                                                     \
+  }                                                                                                                    \
+  template <class T, bool isReuseSource = false, bool isDataFormatNZ = false>                                          \
+  void SoftmaxGrad(const LocalTensor<T>& dst, const LocalTensor<T>& gradTensor, const LocalTensor<T>& src,             \
+                   tmp_parameter const SoftMaxTiling& tiling, bool isFront = false,                                    \
+                   const SoftMaxShapeInfo& softmaxShapeInfo = {}, ASCENDC_AT) {                                        \
+    ASCENDC_ND(SoftmaxGrad);                                                                                           \
+    if (isFront)                                                                                                       \
+      detail::softmax_grad<true>("SoftmaxGrad", dst, gradTensor, src, tmp, tiling, softmaxShapeInfo, at);              \
+    else                                                                                                               \
+      detail::softmax_grad<false>("SoftmaxGrad", dst, gradTensor, src, tmp, tiling, softmaxShapeInfo, at);             \
+  }                                                                                                                    \
+  template <class T, bool isBasicBlock = false, bool isDataFormatNZ = false>                                           \
+  void SoftmaxGradFront(const LocalTensor<T>& dst, const LocalTensor<T>& gradTensor, const LocalTensor<T>& src,        \
+                        tmp_parameter const SoftMaxTiling& tiling, const SoftMaxShapeInfo& softmaxShapeInfo = {},      \
+                        ASCENDC_AT) {                                                                                  \
+    ASCENDC_ND(SoftmaxGradFront);                                                                                      \
+    detail::softmax_grad<true>("SoftmaxGradFront", dst, gradTensor, src, tmp, tiling, softmaxShapeInfo, at);           \
   }
 #define ASCENDC_NOTHING
 #define ASCENDC_TMP const LocalTensor<uint8_t>&sharedTmpBuffer,
@@ -230,12 +232,14 @@ ASCENDC_SOFTMAX(ASCENDC_TMP, &sharedTmpBuffer)
 #undef ASCENDC_BROADCAST
 
 // The form that gives neither sums nor maxima.
-template <class T, bool isReuseSource = false, bool isBasicBlock = false, const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG>
+template <class T, bool isReuseSource = false, bool isBasicBlock = false,
+          const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG>
 void SoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
              const SoftMaxTiling& tiling, const SoftMaxShapeInfo& softmaxShapeInfo = {}, ASCENDC_AT) {
   detail::softmax<T, T>(dst, nullptr, nullptr, src, &sharedTmpBuffer, tiling, softmaxShapeInfo, at);
 }
-template <class T, bool isReuseSource = false, bool isBasicBlock = false, const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG>
+template <class T, bool isReuseSource = false, bool isBasicBlock = false,
+          const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG>
 void SoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const SoftMaxTiling& tiling,
              const SoftMaxShapeInfo& softmaxShapeInfo = {}, ASCENDC_AT) {
   detail::softmax<T, T>(dst, nullptr, nullptr, src, nullptr, tiling, softmaxShapeInfo, at);
@@ -245,7 +249,8 @@ void SoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const SoftMax
 template <class T1, class T2, bool isDataFormatNZ = false, uint8_t stepSizeMode = 0>
 bool AdjustSoftMaxRes(const LocalTensor<T1>& softMaxRes, const LocalTensor<T2>& maxTensor, const uint32_t from,
                       const detail::Plain<T1> to, const SoftMaxShapeInfo& softmaxShapeInfo, ASCENDC_AT) {
-  static_assert(detail::one_of<T1, half, float> && detail::one_of<T2, half, float>, "AdjustSoftMaxRes takes half, float");
+  static_assert(detail::one_of<T1, half, float> && detail::one_of<T2, half, float>,
+                "AdjustSoftMaxRes takes half, float");
   static_assert(stepSizeMode == 0, "AdjustSoftMaxRes: maxTensor has a block a row (stepSizeMode 0)");
   ASCENDC_ND(AdjustSoftMaxRes);
   const detail::Op op("AdjustSoftMaxRes", at);
@@ -254,7 +259,8 @@ bool AdjustSoftMaxRes(const LocalTensor<T1>& softMaxRes, const LocalTensor<T2>& 
   T1* d = op.writes(softMaxRes, r.m * r.k * sizeof(T1), "softMaxRes");
   bool any = false;
   for (uint64_t i = 0; i < r.m; ++i) {
-    if (std::bit_cast<detail::bits_of<T2>>(m[i * (32 / sizeof(T2))]) != static_cast<detail::bits_of<T2>>(from)) continue;
+    if (std::bit_cast<detail::bits_of<T2>>(m[i * (32 / sizeof(T2))]) != static_cast<detail::bits_of<T2>>(from))
+      continue;
     std::fill_n(d + i * r.k, r.k, to);
     any = true;
   }

@@ -75,7 +75,8 @@ void SyncAll(ASCENDC_AT) {
                  detail::format("%u blocks wait for each other, and %s has %u %s cores: launch no more", c.peers(),
                                 c.block.chip->name, most, c.cube() ? "cube" : "vector"));
   if (isAIVOnly && c.mixed) {
-    if (c.cube()) detail::fail(at, "SyncAll", "SyncAll<true> is for the vector cores: SyncAll<false> has all cores meet");
+    if (c.cube())
+      detail::fail(at, "SyncAll", "SyncAll<true> is for the vector cores: SyncAll<false> has all cores meet");
     detail::barrier(c, detail::kVectorsMeet, c.met++, c.peers(), "SyncAll", at);
   } else {
     detail::met(softnpuAscendcMeet(c.block.launch), "SyncAll", at);
@@ -131,7 +132,9 @@ void CrossCoreSetFlag(uint16_t flagId, ASCENDC_AT) {
                  "modes 1 and 2 are for kernels of both kinds of cores (KERNEL_TYPE_MIX_AIC_1_2)");
   if (modeId == 1 && c.cube()) detail::fail(at, "CrossCoreSetFlag", "mode 1 is for the vector cores of a block");
   c.flag_modes[id] = modeId;
-  const auto tell = [&](uint32_t word) { detail::met(softnpuAscendcSignal(c.block.launch, word, 1), "CrossCoreSetFlag", at); };
+  const auto tell = [&](uint32_t word) {
+    detail::met(softnpuAscendcSignal(c.block.launch, word, 1), "CrossCoreSetFlag", at);
+  };
   if (modeId < 2) return tell(detail::peers_word(c, id, modeId));
   if (!c.cube()) return tell(detail::core_word(c, id, 0));
   for (uint32_t place = 1; place <= c.ratio; ++place) tell(detail::core_word(c, id, place));
@@ -150,8 +153,9 @@ void CrossCoreWaitFlag(uint16_t flagId, ASCENDC_AT) {
   } else {
     const uint64_t round = ++c.waited[id];
     const uint32_t peers = mode == 1 ? c.ratio : c.peers();
-    detail::met(softnpuAscendcAwait(c.block.launch, detail::peers_word(c, id, mode), static_cast<int32_t>(round * peers)),
-                "CrossCoreWaitFlag", at);
+    detail::met(
+        softnpuAscendcAwait(c.block.launch, detail::peers_word(c, id, mode), static_cast<int32_t>(round * peers)),
+        "CrossCoreWaitFlag", at);
   }
   c.hazards.meet();
 }
