@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import BISHENG, KERNELS, bisheng
+from tests.ascendc.kit import BISHENG, KERNELS, Kernels, bisheng
 from tests.runtime.acl import library_folder, run
 
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
@@ -27,7 +27,7 @@ REFUSED = {
     '#include "simt_api/asc_fp16.h"\n': '"simt_api/asc_fp16.h" is refused: it is for SIMT kernels of the 950',
     "__simd_vf__ inline void f() {}": "__simd_vf__ is refused: it is for the register API of the 950",
     "__simt_vf__ inline void f() {}": "__simt_vf__ is refused: it is for SIMT kernels of the 950",
-    "void f() { GET_TILING_DATA(t, p); }": "GET_TILING_DATA is refused: it is for tiling macros of operator packages",
+    "void f() { if (TILING_KEY_IS(1)) {} }": "TILING_KEY_IS is refused: it is for tiling keys of operator packages",
     "LocalTensor<int4b_t> t;": "int4b_t is refused: it is for numbers of 4 bits",
     "void f() { k<<<8, s>>>(x); }": "a launch is k<<<blocks, l2ctrl, stream>>>(...), and this one has 2 arguments",
     "void f() { k<<<8, nullptr, s>>>; }": "the kernel's arguments are missing after >>>",
@@ -128,6 +128,30 @@ extern "C" __global__ __aicore__ void twice(__gm__ uint8_t* x, uint32_t n) {
   DataCopy(g, t, n);
 }
 """
+
+
+TILED = """
+struct Sizes { uint32_t n, more; };
+extern "C" __global__ __aicore__ void tiled(GM_ADDR x, GM_ADDR tiling, uint32_t blockDim, uint32_t stream) {
+  REGISTER_TILING_DEFAULT(Sizes);
+  GET_TILING_DATA(sizes, tiling);
+  GET_TILING_DATA_WITH_STRUCT(Sizes, again, tiling);
+  GlobalTensor<uint32_t> g;
+  g.SetGlobalBuffer((__gm__ uint32_t*)x);
+  g.SetValue(0, sizes.n * 1000 + again.more * 100 + blockDim * 10 + stream);
+}
+"""
+
+
+def test_tiling_from_memory_in_a_file_with_a_byte_order_mark(tmp_path, device):
+    """The kernel's parameters have the names that its launch function would give to its own."""
+    text = HEAD.replace("kernel_operator.h", "kernel_operator_intf.h") + TILED
+    (tmp_path / "k.asc").write_text(text, encoding="utf-8-sig")
+    done = bisheng("-O0", "-shared", f"--launch-headers={tmp_path}", tmp_path / "k.asc", "-o", tmp_path / "libk.so")
+    assert done.returncode == 0, done.stderr
+    kernels = Kernels(tmp_path / "libk.so", device)
+    x, _ = kernels.launch("tiled", 1, np.zeros(1, np.uint32), np.array([4, 3], np.uint32), scalars=(2, 1))
+    assert x[0] == 4321
 
 
 def assert_doubles(library: Path, device) -> None:

@@ -161,6 +161,7 @@ import numpy as np
 from tests.ascendc.kit import Device, Kernels
 kernels = Kernels(Path({library!r}), Device())
 print(kernels.launch("no_wait", 1, np.zeros(1024, "u1"), check=False))
+kernels.launch("flags", 1, np.zeros(1024, "u1"))
 a, b = np.ones((16, 32), "f2"), np.ones((32, 16), "f2")
 scalars = tuple(C.c_uint32(x) for x in (16, 16, 32, 0, 1, 0))
 print(kernels.launch("hand_half", 1, a, b, np.ones(16, "f4"), np.zeros(256, "f4"), scalars=scalars)[3][0])

@@ -107,7 +107,7 @@ def _is_source(name: str) -> bool:
 
 def translate(path: str, headers: str | None = None) -> str:
     """What g++ compiles instead of the source."""
-    source = Path(path).read_text()
+    source = Path(path).read_text(encoding="utf-8-sig")  # some begin with a byte order mark
     refuse.check(source, path)
     types = kernels.stated(source)
     found = kernels.find(source, path)

@@ -47,11 +47,11 @@ class Kernel:
         """aclrtlaunch_<kernel>.h."""
         guard = f"ACLRTLAUNCH_{self.name}_H"
         return (
-            f"// Puts the kernel {self.name} on a stream; an aclError.\n#ifndef {guard}\n#define {guard}\n"
+            f"// Puts that many blocks of the kernel {self.name} on a stream; an aclError.\n#ifndef {guard}\n#define {guard}\n"
             '#include <stdint.h>\n#include "acl/acl.h"\n\n'
             "#ifndef ACLRT_LAUNCH_KERNEL\n#define ACLRT_LAUNCH_KERNEL(kernel) aclrtlaunch_##kernel\n#endif\n\n"
             '#ifdef __cplusplus\nextern "C"\n#endif\n'
-            f"uint32_t aclrtlaunch_{self.name}(uint32_t blockDim, aclrtStream stream{self.parameters()});\n#endif\n"
+            f"uint32_t aclrtlaunch_{self.name}(uint32_t, aclrtStream{self.parameters()});\n#endif\n"
         )
 
     def definition(self, types: dict[str, str]) -> str:
@@ -61,8 +61,9 @@ class Kernel:
         )
         return (
             f'extern "C" __attribute__((visibility("default"))) uint32_t aclrtlaunch_{self.name}'
-            f"(uint32_t blockDim, void* stream{self.parameters()}) {{\n"
-            f'  return ::AscendC::detail::launch("{self.name}", {types.get(self.name, UNSTATED)}, blockDim, stream, '
+            f"(uint32_t ascendc_blocks, void* ascendc_stream{self.parameters()}) {{\n"
+            f'  return ::AscendC::detail::launch("{self.name}", {types.get(self.name, UNSTATED)}, ascendc_blocks, '
+            f"ascendc_stream, "
             f"{self.name}{given});\n}}\n"
         )
 

@@ -15,7 +15,7 @@ _SIMT = "SIMT kernels of the 950"
 _REGISTER = "the register API of the 950 (__simd_vf__, MicroAPI)"
 _CALLBACK = "callbacks of the Matmul object"
 _CONV = "the convolution object"
-_TILING = "tiling macros of operator packages: pass the tiling as a struct by value, or read it from global memory"
+_TILING = "tiling keys of operator packages: pass what the key says as an argument"
 _CPU_MODE = "another CPU mode: kernels run on the software NPU's streams"
 WORDS = {
     "__simt_vf__": _SIMT,
@@ -27,10 +27,7 @@ WORDS = {
     "__VEC_SCOPE__": _REGISTER,
     "MicroAPI": _REGISTER,
     "MatmulCallBackFunc": _CALLBACK,
-    "GET_TILING_DATA": _TILING,
-    "GET_TILING_DATA_WITH_STRUCT": _TILING,
     "TILING_KEY_IS": _TILING,
-    "REGISTER_TILING_DEFAULT": _TILING,
     "ICPU_RUN_KF": _CPU_MODE,
     "int4b_t": "numbers of 4 bits",
 }

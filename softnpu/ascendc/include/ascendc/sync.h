@@ -48,6 +48,27 @@ void WaitFlag(int32_t eventID, ASCENDC_AT) {
                   c.flag_clocks[static_cast<int>(event)][eventID]);
 }
 
+namespace detail {
+// The event from one unit to another; a pair that has none does not compile.
+template <pipe_t from, pipe_t to>
+constexpr HardEvent event_of() {
+  for (int e = 0; e < static_cast<int>(HardEvent::MAX); ++e)
+    if (kSignals[e].from == from && kSignals[e].to == to) return static_cast<HardEvent>(e);
+  return HardEvent::MAX;
+}
+}  // namespace detail
+
+// A flag from one unit to another, by their names.
+template <pipe_t src, pipe_t dst>
+class TQueSync {
+  static constexpr HardEvent kEvent = detail::event_of<src, dst>();
+  static_assert(kEvent != HardEvent::MAX, "TQueSync: between these two units there is no flag");
+
+ public:
+  void SetFlag(TEventID id, ASCENDC_AT) { AscendC::SetFlag<kEvent>(id, at); }
+  void WaitFlag(TEventID id, ASCENDC_AT) { AscendC::WaitFlag<kEvent>(id, at); }
+};
+
 template <pipe_t pipe>
 void PipeBarrier(ASCENDC_AT) {
   detail::Core& c = detail::core(at, "PipeBarrier");

@@ -29,6 +29,9 @@ struct bfloat16_t {
 
 namespace AscendC {
 
+template <class T, class U>
+using IsSameType = std::is_same<T, U>;
+
 inline float ToFloat(const bfloat16_t& x) { return x; }
 inline bfloat16_t ToBfloat16(const float& x) { return x; }
 
