@@ -138,6 +138,7 @@ extern "C" __global__ __aicore__ void tiled(GM_ADDR x, GM_ADDR tiling, uint32_t 
   GET_TILING_DATA_WITH_STRUCT(Sizes, again, tiling);
   GlobalTensor<uint32_t> g;
   g.SetGlobalBuffer((__gm__ uint32_t*)x);
+  static_assert(min(1, 2) + max(1u, 3u) == 4);
   g.SetValue(0, sizes.n * 1000 + again.more * 100 + blockDim * 10 + stream);
 }
 """

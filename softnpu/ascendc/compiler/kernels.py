@@ -47,7 +47,7 @@ class Kernel:
         """aclrtlaunch_<kernel>.h."""
         guard = f"ACLRTLAUNCH_{self.name}_H"
         return (
-            f"// Puts that many blocks of the kernel {self.name} on a stream; an aclError.\n#ifndef {guard}\n#define {guard}\n"
+            f"// Puts so many blocks of {self.name} on a stream; an aclError.\n#ifndef {guard}\n#define {guard}\n"
             '#include <stdint.h>\n#include "acl/acl.h"\n\n'
             "#ifndef ACLRT_LAUNCH_KERNEL\n#define ACLRT_LAUNCH_KERNEL(kernel) aclrtlaunch_##kernel\n#endif\n\n"
             '#ifdef __cplusplus\nextern "C"\n#endif\n'
