@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import BISHENG, KERNELS, bisheng
+from tests.ascendc.kit import BISHENG, KERNELS, Kernels, bisheng
 from tests.runtime.acl import library_folder, run
 
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
@@ -23,11 +23,11 @@ def compile_text(folder: Path, text: str, *flags: str):
 
 
 REFUSED = {
-    '#include "lib/matmul_intf.h"\n': '"lib/matmul_intf.h" is refused: it is for the Matmul object',
+    '#include "lib/hccl/hccl.h"\n': '"lib/hccl/hccl.h" is refused: it is for communication inside kernels',
     '#include "simt_api/asc_fp16.h"\n': '"simt_api/asc_fp16.h" is refused: it is for SIMT kernels of the 950',
     "__simd_vf__ inline void f() {}": "__simd_vf__ is refused: it is for the register API of the 950",
     "__simt_vf__ inline void f() {}": "__simt_vf__ is refused: it is for SIMT kernels of the 950",
-    "void f() { GET_TILING_DATA(t, p); }": "GET_TILING_DATA is refused: it is for tiling macros of operator packages",
+    "void f() { if (TILING_KEY_IS(1)) {} }": "TILING_KEY_IS is refused: it is for tiling keys of operator packages",
     "LocalTensor<int4b_t> t;": "int4b_t is refused: it is for numbers of 4 bits",
     "void f() { k<<<8, s>>>(x); }": "a launch is k<<<blocks, l2ctrl, stream>>>(...), and this one has 2 arguments",
     "void f() { k<<<8, nullptr, s>>>; }": "the kernel's arguments are missing after >>>",
@@ -55,16 +55,15 @@ FUNCTIONS = """
 extern "C" __global__ __aicore__ void k(GM_ADDR p) {
   LocalTensor<float> t;
   LocalTensor<int8_t> bytes;
-  Mmad(t, t, t, 1);
-  SoftMax(t, t, t);
-  Sin(t, t);
+  MmadWithSparse(t, t, t, 1);
+  Pad(t, t, t);
+  DropOut(t, t);
   GetHcclContext<0>();
   Add(bytes, bytes, bytes, 32);
   Scatter(t, t, t.ReinterpretCast<uint32_t>(), 0, 8);
   Cast(bytes, t, RoundMode::CAST_RINT, 8);
-  SyncAll<false>();
-  TQue<TPosition::A1, 1> cube;
-  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+  TQue<TPosition::CO2, 1> queue;
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AICORE);
 }
 """
 
@@ -73,16 +72,15 @@ def test_functions_and_types_are_refused_by_name(tmp_path):
     done = compile_text(tmp_path, HEAD + FUNCTIONS.replace("GetHcclContext<0>()", "GetHcclContext(t)"))
     assert done.returncode == 1
     for sentence in (
-        "Mmad: the software NPU has no cube unit",
-        "SoftMax: the software NPU has no high-level vector functions yet",
-        "Sin: the software NPU has no high-level vector functions yet",
+        "MmadWithSparse: the software NPU has no such form of the cube's instructions",
+        "Pad: the software NPU has no such high-level function",
+        "DropOut: the software NPU has no such high-level function",
         "GetHcclContext: the software NPU has no communication inside kernels",
         "Add takes half, float, int16_t, int32_t",
         "Scatter: the chips of this architecture do not have it; dav-3510 has",
         "Cast: from float to float, half, bfloat16_t, int16_t, int32_t, int64_t",
-        "SyncAll<false> waits for the cube cores",
-        "TQue: the software NPU has the vector cores' buffer alone",
-        "KERNEL_TYPE_MIX_AIC_1_2: the software NPU runs kernels of the vector cores alone",
+        "TQue: the software NPU has the positions VECIN, VECCALC, VECOUT, A1",
+        "KERNEL_TYPE_AICORE: the chips of this architecture have no such cores",
     ):
         assert sentence in done.stderr, sentence
 
@@ -130,6 +128,31 @@ extern "C" __global__ __aicore__ void twice(__gm__ uint8_t* x, uint32_t n) {
   DataCopy(g, t, n);
 }
 """
+
+
+TILED = """
+struct Sizes { uint32_t n, more; };
+extern "C" __global__ __aicore__ void tiled(GM_ADDR x, GM_ADDR tiling, uint32_t blockDim, uint32_t stream) {
+  REGISTER_TILING_DEFAULT(Sizes);
+  GET_TILING_DATA(sizes, tiling);
+  GET_TILING_DATA_WITH_STRUCT(Sizes, again, tiling);
+  GlobalTensor<uint32_t> g;
+  g.SetGlobalBuffer((__gm__ uint32_t*)x);
+  static_assert(min(1, 2) + max(1u, 3u) == 4);
+  g.SetValue(0, sizes.n * 1000 + again.more * 100 + blockDim * 10 + stream);
+}
+"""
+
+
+def test_tiling_from_memory_in_a_file_with_a_byte_order_mark(tmp_path, device):
+    """The kernel's parameters have the names that its launch function would give to its own."""
+    text = HEAD.replace("kernel_operator.h", "kernel_operator_intf.h") + TILED
+    (tmp_path / "k.asc").write_text(text, encoding="utf-8-sig")
+    done = bisheng("-O0", "-shared", f"--launch-headers={tmp_path}", tmp_path / "k.asc", "-o", tmp_path / "libk.so")
+    assert done.returncode == 0, done.stderr
+    kernels = Kernels(tmp_path / "libk.so", device)
+    x, _ = kernels.launch("tiled", 1, np.zeros(1, np.uint32), np.array([4, 3], np.uint32), scalars=(2, 1))
+    assert x[0] == 4321
 
 
 def assert_doubles(library: Path, device) -> None:

@@ -107,17 +107,19 @@ def _is_source(name: str) -> bool:
 
 def translate(path: str, headers: str | None = None) -> str:
     """What g++ compiles instead of the source."""
-    source = Path(path).read_text()
+    source = Path(path).read_text(encoding="utf-8-sig")  # some begin with a byte order mark
     refuse.check(source, path)
+    types = kernels.stated(source)
     found = kernels.find(source, path)
     if headers is not None:
         Path(headers).mkdir(parents=True, exist_ok=True)
         for kernel in found:
             Path(headers, f"aclrtlaunch_{kernel.name}.h").write_text(kernel.header())
-    definitions = "".join(k.definition() for k in found)
+    definitions = "".join(k.definition(types) for k in found)
+    head = "#define ASCENDC_SOURCE_HAS_CUBE\n" if kernels.has_cube(source) else ""
     name = os.path.abspath(path).replace("\\", "\\\\").replace('"', '\\"')
     tail = f'\n#line 1 "{name} (aclrtlaunch)"\n{definitions}' if definitions else ""
-    return f'#line 1 "{name}"\n{rewrite.launches(source, path)}{tail}'
+    return f'{head}#line 1 "{name}"\n{rewrite.launches(source, path, types)}{tail}'
 
 
 def main(arguments: list[str], root: str) -> int:

@@ -13,7 +13,20 @@ from text import SourceError, blanked, closing, line_of, split
 _KERNEL = re.compile(
     r'extern\s+"C"\s+(?=(?:[A-Za-z_]\w*\s+|__attribute__\s*\(\(.*?\)\)\s*)*?__global__)([^;{(]*?)\b(\w+)\s*\('
 )
+_GLOBAL = re.compile(r"\b__global__\b([^;{}()]*(?:\([^()]*\)[^;{}()]*)*?)\b(?!__mix__\b|__attribute__\b)(\w+)\s*\(")
+_TYPE = re.compile(r"\bKERNEL_TASK_TYPE_DEFAULT\s*\(\s*(\w+)\s*\)")
+_ATTRIBUTES = {
+    r"__mix__\s*\(\s*1\s*,\s*2\s*\)": "KERNEL_TYPE_MIX_AIC_1_2",
+    r"__mix__\s*\(\s*1\s*,\s*1\s*\)": "KERNEL_TYPE_MIX_AIC_1_1",
+    r"__mix__\s*\(\s*1\s*,\s*0\s*\)": "KERNEL_TYPE_MIX_AIC_1_0",
+    r"__cube__": "KERNEL_TYPE_AIC_ONLY",
+    r"__vector__": "KERNEL_TYPE_AIV_ONLY",
+}
+_CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
 _WORDS = re.compile(r"\b(?:__gm__|__restrict__|__restrict|restrict)\b")
+
+
+UNSTATED = "::AscendC::detail::kUnstated"
 
 
 @dataclass
@@ -34,23 +47,47 @@ class Kernel:
         """aclrtlaunch_<kernel>.h."""
         guard = f"ACLRTLAUNCH_{self.name}_H"
         return (
-            f"// Puts the kernel {self.name} on a stream; an aclError.\n#ifndef {guard}\n#define {guard}\n"
+            f"// Puts so many blocks of {self.name} on a stream; an aclError.\n#ifndef {guard}\n#define {guard}\n"
             '#include <stdint.h>\n#include "acl/acl.h"\n\n'
             "#ifndef ACLRT_LAUNCH_KERNEL\n#define ACLRT_LAUNCH_KERNEL(kernel) aclrtlaunch_##kernel\n#endif\n\n"
             '#ifdef __cplusplus\nextern "C"\n#endif\n'
-            f"uint32_t aclrtlaunch_{self.name}(uint32_t blockDim, aclrtStream stream{self.parameters()});\n#endif\n"
+            f"uint32_t aclrtlaunch_{self.name}(uint32_t, aclrtStream{self.parameters()});\n#endif\n"
         )
 
-    def definition(self) -> str:
+    def definition(self, types: dict[str, str]) -> str:
         given = "".join(
             f", ({' '.join(t.split())}){n}" if host == "void*" else f", {n}"
             for t, host, n in zip(self.types, self.host_types(), self.names, strict=True)
         )
         return (
             f'extern "C" __attribute__((visibility("default"))) uint32_t aclrtlaunch_{self.name}'
-            f"(uint32_t blockDim, void* stream{self.parameters()}) {{\n"
-            f'  return ::AscendC::detail::launch("{self.name}", blockDim, stream, {self.name}{given});\n}}\n'
+            f"(uint32_t ascendc_blocks, void* ascendc_stream{self.parameters()}) {{\n"
+            f'  return ::AscendC::detail::launch("{self.name}", {types.get(self.name, UNSTATED)}, ascendc_blocks, '
+            f"ascendc_stream, "
+            f"{self.name}{given});\n}}\n"
         )
+
+
+def stated(source: str) -> dict[str, str]:
+    """Which cores kernels say that they run on: by KERNEL_TASK_TYPE_DEFAULT in the body, or by an attribute."""
+    code = blanked(source)
+    types: dict[str, str] = {}
+    for match in _GLOBAL.finditer(code):
+        end = closing(code, match.end() - 1)
+        start = code.find("{", end)
+        if end < 0 or start < 0 or code[end + 1 : start].strip():
+            continue  # a declaration
+        line = code[code.rfind("\n", 0, match.start()) + 1 : match.end()]
+        for pattern, kind in _ATTRIBUTES.items():
+            if re.search(pattern, line):
+                types[match.group(2)] = kind
+        if said := _TYPE.search(code, start, closing(code, start)):
+            types[match.group(2)] = said.group(1)
+    return types
+
+
+def has_cube(source: str) -> bool:
+    return _CUBE.search(blanked(source)) is not None
 
 
 def find(source: str, path: str) -> list[Kernel]:

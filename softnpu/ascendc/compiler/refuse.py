@@ -13,8 +13,9 @@ from text import SourceError, blanked, line_of
 
 _SIMT = "SIMT kernels of the 950"
 _REGISTER = "the register API of the 950 (__simd_vf__, MicroAPI)"
-_MATMUL = "the Matmul object: the software NPU runs vector kernels alone"
-_TILING = "tiling macros of operator packages: pass the tiling as a struct by value, or read it from global memory"
+_CALLBACK = "callbacks of the Matmul object"
+_CONV = "the convolution object"
+_TILING = "tiling keys of operator packages: pass what the key says as an argument"
 _CPU_MODE = "another CPU mode: kernels run on the software NPU's streams"
 WORDS = {
     "__simt_vf__": _SIMT,
@@ -25,19 +26,14 @@ WORDS = {
     "asc_vf_call": _REGISTER,
     "__VEC_SCOPE__": _REGISTER,
     "MicroAPI": _REGISTER,
-    "REGIST_MATMUL_OBJ": _MATMUL,
-    "MatmulType": _MATMUL,
-    "MatmulCallBackFunc": _MATMUL,
-    "GET_TILING_DATA": _TILING,
-    "GET_TILING_DATA_WITH_STRUCT": _TILING,
+    "MatmulCallBackFunc": _CALLBACK,
     "TILING_KEY_IS": _TILING,
-    "REGISTER_TILING_DEFAULT": _TILING,
     "ICPU_RUN_KF": _CPU_MODE,
     "int4b_t": "numbers of 4 bits",
 }
 HEADERS = {
-    "lib/": _MATMUL,
-    "matmul_intf.h": _MATMUL,
+    "lib/hccl": "communication inside kernels",
+    "lib/conv": _CONV,
     "adv_api/": "the high-level API",
     "simt_api/": _SIMT,
     "catlass/": "tensor templates (catlass)",

@@ -1,4 +1,5 @@
-"""k<<<blocks, l2ctrl, stream>>>(args) becomes C++: ::AscendC::detail::Launch{"k", blocks, l2ctrl, stream}(k)(args).
+"""k<<<blocks, l2ctrl, stream>>>(args) becomes C++: ::AscendC::detail::Launch{"k", blocks, l2ctrl, stream}(k)(args);
+a kernel that states its type (kernels.stated) has it there, too.
 
 Lines stay where they are. What it is not: a check of the arguments; the compiler sees the call.
 """
@@ -26,7 +27,7 @@ def _callee(code: str, end: int) -> int:
     return name.start() if name else -1
 
 
-def launches(source: str, path: str) -> str:
+def launches(source: str, path: str, types: dict[str, str]) -> str:
     code = blanked(source)
     out, done = [], 0
     for match in re.finditer(r"<<<", code):
@@ -55,7 +56,9 @@ def launches(source: str, path: str) -> str:
         name = re.sub(r"<.*", "", kernel).split("::")[-1].strip()
         out.append(source[done:start])
         blocks, l2ctrl, stream = given
-        launch = f'::AscendC::detail::Launch{{"{name}", static_cast<uint32_t>({blocks}), {l2ctrl}, {stream}}}'
-        out.append(f"{launch}({kernel}){lines}")
+        launch = f'::AscendC::detail::Launch{{"{name}", static_cast<uint32_t>({blocks}), {l2ctrl}, {stream}'
+        if name in types:
+            launch += f", {types[name]}"
+        out.append(f"{launch}}}({kernel}){lines}")
         done = end + 3
     return "".join([*out, source[done:]])

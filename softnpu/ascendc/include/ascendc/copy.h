@@ -1,5 +1,5 @@
 // DataCopy, DataCopyPad, Copy: between global memory and the unified buffer, and inside that. Called by kernels.
-// What it is not: copies to the cube's buffers (Nd2NzParams and their like are refused by name).
+// What it is not: copies to the cube's buffers (cube.h).
 #pragma once
 
 #include "ascendc/atomic.h"
@@ -48,6 +48,12 @@ void to_global(const Op& op, const GlobalTensor<T>& dst, const LocalTensor<T>& s
           p.length / sizeof(T));
 }
 
+// Who copies inside a core: the vector unit, or from L1 to the bias table the load engine.
+template <class T>
+Unit inside(const LocalTensor<T>& dst, const LocalTensor<T>& src) {
+  return dst.GetPosition() == TPosition::C2 && src.GetPosition() == TPosition::C1 ? kLoad : kVector;
+}
+
 inline uint64_t up32(uint64_t n) { return (n + 31) / 32 * 32; }
 
 template <class T, class Count, class Length>
@@ -93,7 +99,7 @@ void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t co
 }
 template <class T>
 void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t count, ASCENDC_AT) {
-  const detail::Op op("DataCopy", at);
+  const detail::Op op("DataCopy", at, detail::inside(dst, src));
   detail::need_blocks(op, uint64_t{count} * sizeof(T));
   const T* from = op.reads(src, uint64_t{count} * sizeof(T));
   memmove(static_cast<void*>(op.writes(dst, uint64_t{count} * sizeof(T))), from, uint64_t{count} * sizeof(T));
@@ -118,7 +124,7 @@ void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataC
 }
 template <class T>
 void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& p, ASCENDC_AT) {
-  const detail::Op op("DataCopy", at);
+  const detail::Op op("DataCopy", at, detail::inside(dst, src));
   detail::need_pieces(op, p.blockCount, p.blockLen, 65535);
   if (p.blockCount == 0) return;
   const uint64_t length = p.blockLen * 32ull, from_step = length + p.srcStride * 32ull,

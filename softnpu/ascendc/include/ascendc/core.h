@@ -1,4 +1,4 @@
-// The core that runs a block: its buffer, mask, flags and what its TPipe has given out. What it is not: the API. One a block, owned by
+// The core that runs a block: its memories, mask, flags and what its TPipe has given out. What it is not: the API. One a block, owned by
 // the launch (launch.h), found through a thread-local pointer; used by one thread.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace AscendC {
 class TPipe;
 namespace detail {
 
-// A stretch of the unified buffer that InitBuffer gave out, in `num` equal pieces; the queue's state is here too.
+// A stretch of one of the core's memories that InitBuffer gave out, in `num` equal pieces; the queue's state is here too.
 struct Room {
   enum class State : uint8_t { kFree, kAllocated, kQueued, kTaken };
   const char* kind;  // "TQue", "TBuf"
@@ -30,18 +30,45 @@ struct Room {
   int depth = 0;
 
   std::string name() const { return format("%s<%s> of %s:%d", kind, position_name(position), at.name(), at.line); }
+  Space space() const { return space_of(position); }
   uint32_t bytes() const { return num * length; }
   // Of one of the pieces: where a tensor that was cut from it must end.
   uint32_t end(uint32_t piece) const { return start + (piece + 1) * length; }
 };
 
 struct Core {
-  explicit Core(const softnpuAscendcBlock& b) : block(b), hazards((b.checks & 1) != 0, b.chip->unified_buffer) {}
+  explicit Core(const softnpuAscendcBlock& b)
+      : block(b), group(b.index), groups(b.blocks), hazards((b.checks & 1) != 0, *b.chip) {}
 
   const softnpuAscendcBlock block;
   uint64_t mask[2] = {~0ull, ~0ull};  // normal mode: bits; counter mode: mask[0] elements
   bool counter = false;
   uint64_t compared[2] = {0, 0};  // the compare mask register
+  // Which core of the chip this is: as the kernel states (KERNEL_TASK_TYPE_DEFAULT), or by what it uses first.
+  enum class Kind : uint8_t { kUnstated, kVectorCore, kCubeCore } kind = Kind::kUnstated;
+  uint32_t group, groups, sub = 0, ratio = 1;  // mixed kernels: a group is a cube core and `ratio` vector cores
+  bool mixed = false;
+  int8_t flag_modes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};  // of CrossCoreSetFlag
+
+  // How many cores a block of such a kernel is, and which of them this is.
+  static constexpr uint32_t cores(KernelMetaType t) {
+    return t == KERNEL_TYPE_MIX_AIC_1_2 ? 3 : t == KERNEL_TYPE_MIX_AIC_1_1 ? 2 : 1;
+  }
+  void begin(KernelMetaType t) {
+    const uint32_t n = cores(t);
+    groups = block.blocks / n;
+    group = block.index / n;
+    mixed = n > 1;
+    ratio = mixed ? n - 1 : 1;
+    const uint32_t place = block.index % n;
+    const bool cube = mixed ? place == 0 : t == KERNEL_TYPE_AIC_ONLY || t == KERNEL_TYPE_MIX_AIC_1_0;
+    kind = cube ? Kind::kCubeCore : Kind::kVectorCore;
+    sub = cube ? 0 : mixed ? place - 1 : 0;
+  }
+  bool cube() const { return kind == Kind::kCubeCore; }
+  // Its number among the launch's cores of its kind, and how many these are.
+  uint32_t number() const { return cube() ? group : group * ratio + sub; }
+  uint32_t peers() const { return cube() ? groups : groups * ratio; }
   uint64_t rsvd = 0;
   uint16_t merged[4] = {};  // elements taken from each queue by the last MrgSort
   float deq_scale = 1;
@@ -51,16 +78,32 @@ struct Core {
   Clock flag_clocks[static_cast<int>(HardEvent::MAX)][8] = {};
   uint8_t events[static_cast<int>(HardEvent::MAX)] = {};  // bits: ids that AllocEventID gave out
   uint64_t waited[16] = {};                               // CrossCoreWaitFlag: how often, by flag
+  uint64_t met = 0;                                       // SyncAll<true> of a mixed kernel: how often
   TPipe* pipe = nullptr;
-  std::deque<Room> rooms;  // a deque: queues keep pointers
-  uint32_t used = 0;       // bytes of the unified buffer
+  std::deque<Room> rooms;       // a deque: queues keep pointers
+  uint32_t used[kSpaces] = {};  // bytes given out
   Hazards hazards;
   std::string leak;  // with the check on: a buffer that was never freed
 
-  std::string taken() const {
+  uint8_t* memory(Space space) const {
+    return space == kUnified ? block.unified_buffer : cube_memory(*block.chip, space);
+  }
+
+  std::string taken(Space space) const {
     std::string text;
-    for (const Room& r : rooms) text += format("; %s has %u x %u", r.name().c_str(), r.num, r.length);
+    for (const Room& r : rooms)
+      if (r.space() == space) text += format("; %s has %u x %u", r.name().c_str(), r.num, r.length);
     return text;
+  }
+
+  void be(Kind wanted, const char* thing, const char* what, Site at) {
+    if (kind == Kind::kUnstated) kind = wanted;
+    if (kind == wanted) return;
+    fail(at, what,
+         format(
+             "the %s is of the %s cores, and the block runs on a %s core: KERNEL_TASK_TYPE_DEFAULT says which cores a "
+             "kernel is for (KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2)",
+             thing, wanted == Kind::kCubeCore ? "cube" : "vector", wanted == Kind::kCubeCore ? "vector" : "cube"));
   }
 
   Room& give(const char* kind, TPosition position, uint32_t num, uint32_t length, Site at) {
@@ -68,30 +111,56 @@ struct Core {
       fail(at, "InitBuffer",
            format("%s<%s>: %u buffers of %u bytes are none", kind, position_name(position), num, length));
     const uint64_t piece = (static_cast<uint64_t>(length) + 31) / 32 * 32, all = piece * num;
-    const uint32_t capacity = block.chip->unified_buffer;
-    if (all > capacity - used)
+    const Space space = space_of(position);
+    be(space == kUnified ? Kind::kVectorCore : Kind::kCubeCore, space_name(space), "InitBuffer", at);
+    const uint32_t capacity = space_bytes(*block.chip, space);
+    if (all > capacity - used[space])
       fail(at, "InitBuffer",
-           format("%s<%s> of %u x %llu bytes does not fit: %u of the %u bytes of %s's unified buffer are given out",
-                  kind, position_name(position), num, static_cast<unsigned long long>(piece), used, capacity,
-                  block.chip->name) +
-               taken());
-    rooms.push_back({kind, position, at, num, static_cast<uint32_t>(piece), used, {}, {}, {}});
+           format("%s<%s> of %u x %llu bytes does not fit: %u of the %u bytes of %s's %s are given out", kind,
+                  position_name(position), num, static_cast<unsigned long long>(piece), used[space], capacity,
+                  block.chip->name, space_name(space)) +
+               taken(space));
+    rooms.push_back({kind, position, at, num, static_cast<uint32_t>(piece), used[space], {}, {}, {}});
     Room& room = rooms.back();
     room.states.assign(num, Room::State::kFree);
     room.freed.resize(num);
-    used += static_cast<uint32_t>(all);
+    used[space] += static_cast<uint32_t>(all);
     return room;
   }
 
   void reset_rooms() {
     rooms.clear();
-    used = 0;
+    std::fill_n(used, +kSpaces, 0u);
   }
 };
 
 inline thread_local constinit Core* t_core = nullptr;
 
-inline Core& core(Site at = {}, const char* what = "AscendC") {
+inline Core& core(Site at = {}, const char* what = "AscendC");
+
+inline bool on_cube_core(const char* what, ASCENDC_AT) {
+  const Core& c = core(at, what);
+#ifdef ASCENDC_SOURCE_HAS_CUBE  // by bisheng: then not to state the type may mean both kinds of cores
+  if (c.kind == Core::Kind::kUnstated)
+    fail(at, what,
+         "the kernel does not say which cores it runs on: KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2) "
+         "or another type is missing");
+#endif
+  return c.cube();
+}
+
+inline void state_type(KernelMetaType type, const char* name, ASCENDC_AT) {
+  Core& c = core(at, "KERNEL_TASK_TYPE_DEFAULT");
+  if ((Core::cores(type) > 1) != c.mixed)
+    fail(at, "KERNEL_TASK_TYPE_DEFAULT",
+         format("%s was not seen by the compiler bisheng: it stands in the body of the kernel itself", name));
+  if (!c.mixed)
+    c.be(type == KERNEL_TYPE_AIC_ONLY || type == KERNEL_TYPE_MIX_AIC_1_0 ? Core::Kind::kCubeCore
+                                                                         : Core::Kind::kVectorCore,
+         name, "KERNEL_TASK_TYPE_DEFAULT", at);
+}
+
+inline Core& core(Site at, const char* what) {
   if (__builtin_expect(t_core == nullptr, 0))
     fail(at, what, "called outside of a kernel: launch one, by <<<>>> or ACLRT_LAUNCH_KERNEL");
   return *t_core;

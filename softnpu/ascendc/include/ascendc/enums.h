@@ -47,6 +47,21 @@ enum class HardEvent : uint8_t {
   S_MTE3,
   MTE3_S,
   V_V,
+  MTE2_MTE1,
+  MTE1_MTE2,
+  MTE1_M,
+  M_MTE1,
+  M_FIX,
+  FIX_M,
+  M_S,
+  S_M,
+  FIX_S,
+  FIX_MTE2,
+  MTE2_FIX,
+  FIX_MTE1,
+  MTE1_FIX,
+  FIX_MTE3,
+  MTE3_FIX,
   MAX,
 };
 
@@ -58,7 +73,7 @@ enum class ReduceOrder : uint8_t { ORDER_VALUE_INDEX = 0, ORDER_INDEX_VALUE, ORD
 enum class GatherMaskMode : uint8_t { VERSION_V1 = 0, VERSION_V2 };
 
 inline constexpr uint64_t MASK_PLACEHOLDER = 0;
-inline constexpr uint32_t ONE_BLK_SIZE = 32;
+inline constexpr uint32_t ONE_BLK_SIZE = 32, DEFAULT_C0_SIZE = 32, CACHE_LINE_SIZE = 64;
 inline constexpr uint32_t ONE_REPEAT_BYTE_SIZE = 256;
 inline constexpr uint16_t ONE_BLK_FLOAT_NUM = 8, ONE_BLK_HALF_NUM = 16;
 inline constexpr int32_t DEFAULT_BLK_NUM = 8, DEFAULT_BLK_STRIDE = 1;
@@ -95,6 +110,21 @@ inline constexpr Signal kSignals[] = {
     {PIPE_S, PIPE_MTE3, "S_MTE3"},
     {PIPE_MTE3, PIPE_S, "MTE3_S"},
     {PIPE_V, PIPE_V, "V_V"},
+    {PIPE_MTE2, PIPE_MTE1, "MTE2_MTE1"},
+    {PIPE_MTE1, PIPE_MTE2, "MTE1_MTE2"},
+    {PIPE_MTE1, PIPE_M, "MTE1_M"},
+    {PIPE_M, PIPE_MTE1, "M_MTE1"},
+    {PIPE_M, PIPE_FIX, "M_FIX"},
+    {PIPE_FIX, PIPE_M, "FIX_M"},
+    {PIPE_M, PIPE_S, "M_S"},
+    {PIPE_S, PIPE_M, "S_M"},
+    {PIPE_FIX, PIPE_S, "FIX_S"},
+    {PIPE_FIX, PIPE_MTE2, "FIX_MTE2"},
+    {PIPE_MTE2, PIPE_FIX, "MTE2_FIX"},
+    {PIPE_FIX, PIPE_MTE1, "FIX_MTE1"},
+    {PIPE_MTE1, PIPE_FIX, "MTE1_FIX"},
+    {PIPE_FIX, PIPE_MTE3, "FIX_MTE3"},
+    {PIPE_MTE3, PIPE_FIX, "MTE3_FIX"},
 };
 inline constexpr const Signal& signal_of(HardEvent e) { return kSignals[static_cast<int>(e)]; }
 

@@ -3,10 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "ascendc/core.h"
 #include "ascendc/shape.h"
 #include "ascendc/types.h"
+
+// The tiling: REGISTER_TILING_DEFAULT says its type in the kernel's body, or GET_TILING_DATA_WITH_STRUCT does.
+#define REGISTER_TILING_DEFAULT(type) using AscendcTilingDefault = type
+#define GET_TILING_DATA_WITH_STRUCT(type, name, from) \
+  [[maybe_unused]] type name = ::AscendC::detail::read_tiling<type>(from)
+#define GET_TILING_DATA(name, from) GET_TILING_DATA_WITH_STRUCT(AscendcTilingDefault, name, from)
 
 namespace AscendC {
 
@@ -20,6 +27,16 @@ inline void check_global(const void* p, size_t bytes, const char* what, Site at)
   if (!core(at, what).hazards.on() || bytes == 0) return;
   char text[300] = "";
   if (softnpuAscendcOwned(p, bytes, text, sizeof text)) fail(at, what, text);
+}
+
+// A struct that the host has put into global memory.
+template <class T>
+T read_tiling(const void* from, ASCENDC_AT) {
+  static_assert(std::is_trivially_copyable_v<T>, "GET_TILING_DATA: the struct of the tiling is copied byte by byte");
+  check_global(from, sizeof(T), "GET_TILING_DATA", at);
+  T tiling;
+  memcpy(static_cast<void*>(&tiling), from, sizeof(T));
+  return tiling;
 }
 
 }  // namespace detail

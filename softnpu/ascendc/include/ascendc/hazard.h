@@ -1,6 +1,6 @@
-// The kernel sanitizer (ANYCEND_CHECK=kernel): the units of a core (scalar, vector, the two copy engines) run beside each other, and
+// The kernel sanitizer (ANYCEND_CHECK=kernel): the units of a core (scalar, vector or matrix, and those that copy) run beside each other, and
 // only flags, queues and barriers order them. Instructions here take effect in program order; this keeps for each 32 bytes of the
-// unified buffer who used it last, and refuses what the units' order does not promise. What it is not: bounds (op.h). It costs
+// core's memories who used it last, and refuses what the units' order does not promise. What it is not: bounds (op.h). It costs
 // nothing but a branch when the check is off. Within one unit, order is taken as given.
 #pragma once
 
@@ -9,20 +9,22 @@
 #include <cstdint>
 #include <vector>
 
-#include "ascendc/enums.h"
+#include "ascendc/memory.h"
 #include "ascendc/site.h"
 
 namespace AscendC::detail {
 
-enum Unit : uint8_t { kScalar, kVector, kCopyIn, kCopyOut, kUnits };
+enum Unit : uint8_t { kScalar, kVector, kCopyIn, kCopyOut, kLoad, kMatrix, kFix, kUnits };
 inline const char* unit_name(Unit u) {
-  constexpr const char* kNames[] = {"scalar unit (S)", "vector unit (V)", "copy-in engine (MTE2)",
-                                    "copy-out engine (MTE3)"};
+  constexpr const char* kNames[] = {"scalar unit (S)",        "vector unit (V)",    "copy-in engine (MTE2)",
+                                    "copy-out engine (MTE3)", "load engine (MTE1)", "matrix unit (M)",
+                                    "fixpipe (FIX)"};
   return kNames[u];
 }
-// -1 for pipes that a vector core does not have.
+// -1 for PIPE_ALL, which is none.
 constexpr int unit_of(pipe_t p) {
-  return p == PIPE_S ? kScalar : p == PIPE_V ? kVector : p == PIPE_MTE2 ? kCopyIn : p == PIPE_MTE3 ? kCopyOut : -1;
+  constexpr int kUnitOf[] = {kScalar, kVector, kMatrix, kLoad, kCopyIn, kCopyOut, -1, kFix};
+  return kUnitOf[p];
 }
 
 // How far each unit is known to have come.
@@ -35,8 +37,8 @@ struct Clock {
 
 class Hazards {
  public:
-  Hazards(bool on, uint32_t bytes) : on_(on) {
-    if (on) blocks_.resize(bytes / 32);
+  Hazards(bool on, const softnpuAscendcChip& chip) : on_(on) {
+    for (int s = 0; on && s < kSpaces; ++s) blocks_[s].resize(space_bytes(chip, static_cast<Space>(s)) / 32);
   }
   bool on() const { return on_; }
 
@@ -61,16 +63,16 @@ class Hazards {
     what_ = what;
     at_ = at;
   }
-  void use(Unit unit, uint32_t start, uint32_t bytes, bool write) {
+  void use(Unit unit, Space space, uint32_t start, uint32_t bytes, bool write) {
     if (!on_ || bytes == 0) return;
-    for (uint32_t b = start / 32; b <= (start + bytes - 1) / 32 && b < blocks_.size(); ++b) {
-      Block& k = blocks_[b];
+    for (uint32_t b = start / 32; b <= (start + bytes - 1) / 32 && b < blocks_[space].size(); ++b) {
+      Block& k = blocks_[space][b];
       if (k.written.when && k.writer != unit && units_[unit].at[k.writer] < k.written.when)
-        complain(unit, k.writer, k.written, b, write ? "writes" : "reads", "wrote");
+        complain(unit, k.writer, k.written, space, b, write ? "writes" : "reads", "wrote");
       if (write) {
         for (int u = 0; u < kUnits; ++u)
           if (u != unit && k.read[u].when && units_[unit].at[u] < k.read[u].when)
-            complain(unit, static_cast<Unit>(u), k.read[u], b, "writes", "read");
+            complain(unit, static_cast<Unit>(u), k.read[u], space, b, "writes", "read");
         k.writer = unit;
         k.written = {units_[unit].at[unit], what_, at_};
         for (Access& a : k.read) a = {};
@@ -91,20 +93,20 @@ class Hazards {
     Access written;
     Access read[kUnits];
   };
-  [[noreturn]] void complain(Unit unit, Unit before, const Access& a, uint32_t block, const char* does,
+  [[noreturn]] void complain(Unit unit, Unit before, const Access& a, Space space, uint32_t block, const char* does,
                              const char* did) const {
-    constexpr const char* kShort[] = {"S", "V", "MTE2", "MTE3"};
+    constexpr const char* kShort[] = {"S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX"};
     fail(at_, what_,
-         format("the %s %s bytes %u to %u of the unified buffer that %s:%d (%s) %s, and nothing makes it wait for the "
+         format("the %s %s bytes %u to %u of the %s that %s:%d (%s) %s, and nothing makes it wait for the "
                 "%s: a queue "
                 "(EnQue, DeQue, FreeTensor, AllocTensor) or SetFlag and WaitFlag<HardEvent::%s_%s> is missing",
-                unit_name(unit), does, block * 32, block * 32 + 31, a.at.name(), a.at.line, a.what, did,
-                unit_name(before), kShort[before], kShort[unit]));
+                unit_name(unit), does, block * 32, block * 32 + 31, space_name(space), a.at.name(), a.at.line, a.what,
+                did, unit_name(before), kShort[before], kShort[unit]));
   }
 
   const bool on_;
   std::array<Clock, kUnits> units_{};
-  std::vector<Block> blocks_;
+  std::vector<Block> blocks_[kSpaces];
   const char* what_ = "";
   Site at_;
 };

@@ -1,4 +1,5 @@
-// Host side: puts a kernel on a stream. `bisheng` writes k<<<blocks, ws, stream>>>(args) as Launch{"k", blocks, ws, stream}(k)(args), and
+// Host side: puts a kernel on a stream. `bisheng` writes k<<<blocks, ws, stream>>>(args) as Launch{"k", blocks, ws, stream,
+// type}(k)(args), and
 // makes aclrtlaunch_k of each kernel. What it is not: the threads (libsoftnpu_ascendc.so). Arguments are copied at the call.
 #pragma once
 
@@ -14,9 +15,12 @@
 
 namespace AscendC::detail {
 
+inline constexpr int kUnstated = -1;
+
 template <class... P>
 struct Closure {
   void (*kernel)(P...);
+  int type;  // a KernelMetaType, as the kernel states it (KERNEL_TASK_TYPE_DEFAULT, __cube__, __mix__), or kUnstated
   std::tuple<P...> arguments;
 
   static int run(void* state, const softnpuAscendcBlock* block, char* message, size_t room) noexcept {
@@ -24,6 +28,7 @@ struct Closure {
     std::string text;
     try {
       Core core(*block);
+      if (closure.type != kUnstated) core.begin(static_cast<KernelMetaType>(closure.type));
       struct Current {
         explicit Current(Core* c) { t_core = c; }
         ~Current() { t_core = nullptr; }
@@ -36,16 +41,20 @@ struct Closure {
       text = "an exception that is none of the standard library's";
     }
     if (text.empty()) return 0;
-    snprintf(message, room, "block %u: %s", block->index, text.c_str());
+    const uint32_t cores = closure.type == kUnstated ? 1 : Core::cores(static_cast<KernelMetaType>(closure.type));
+    const uint32_t place = block->index % cores;
+    const std::string which = cores == 1 ? "" : place == 0 ? " (cube core)" : format(" (vector core %u)", place - 1);
+    snprintf(message, room, "block %u%s: %s", block->index / cores, which.c_str(), text.c_str());
     return 1;
   }
   static void drop(void* state) noexcept { delete static_cast<Closure*>(state); }
 };
 
 template <class... P>
-uint32_t launch(const char* name, uint32_t blocks, void* stream, void (*kernel)(P...),
+uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
                 std::type_identity_t<P>... arguments) {
-  auto* closure = new Closure<P...>{kernel, {arguments...}};
+  if (type != kUnstated) blocks *= Core::cores(static_cast<KernelMetaType>(type));
+  auto* closure = new Closure<P...>{kernel, type, {arguments...}};
   const softnpuAscendcKernel described{SOFTNPU_ASCENDC_VERSION, __NPU_ARCH__,        name,   blocks,
                                        Closure<P...>::run,      Closure<P...>::drop, closure};
   return softnpuAscendcLaunch(stream, &described);
@@ -57,11 +66,13 @@ struct Launch {
   uint32_t blocks;
   void* reserved;  // CANN's l2ctrl: null
   void* stream;
+  int type = kUnstated;
 
   template <class... P>
   auto operator()(void (*kernel)(P...)) const {
     return [launch = *this, kernel](P... arguments) {
-      if (const uint32_t code = detail::launch(launch.name, launch.blocks, launch.stream, kernel, arguments...))
+      if (const uint32_t code =
+              detail::launch(launch.name, launch.type, launch.blocks, launch.stream, kernel, arguments...))
         throw std::runtime_error(std::string(launch.name) + "<<<>>> was refused with " + std::to_string(code) +
                                  ": aclGetRecentErrMsg says why");
     };

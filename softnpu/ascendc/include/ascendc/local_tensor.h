@@ -1,4 +1,4 @@
-// LocalTensor: a typed stretch of the core's unified buffer. What it is not: owner of it (pipe.h, queue.h). Used by one thread.
+// LocalTensor: a typed stretch of one of the core's memories. What it is not: owner of it (pipe.h, queue.h). Used by one thread.
 // It knows the buffer that it was cut from, so that an instruction which leaves the buffer is an error that names it.
 #pragma once
 
@@ -73,8 +73,10 @@ class LocalTensor {
       detail::fail(
           at, what,
           detail::format("element %u lies beyond the %u bytes of %s", index, room_->length, room_->name().c_str()));
+    if (room_->space() != detail::kUnified)
+      detail::fail(at, what, room_->name() + " is not in the unified buffer, and the scalar unit reaches no other");
     c.hazards.issue(detail::kScalar, what, at);
-    c.hazards.use(detail::kScalar, static_cast<uint32_t>(first), sizeof(T), write);
+    c.hazards.use(detail::kScalar, detail::kUnified, static_cast<uint32_t>(first), sizeof(T), write);
     return reinterpret_cast<T*>(c.block.unified_buffer + first);
   }
 

@@ -13,6 +13,9 @@
 #define __cb__
 #define __cc__
 #define __fbuf__
+#define __cube__
+#define __vector__
+#define __mix__(...)
 #define __sync_noalias__
 #define __sync_alias__
 
@@ -32,11 +35,11 @@ using GM_ADDR = uint8_t*;
 #define __CCE_AICORE__ 100
 #endif
 
-// Vector cores are all there are.
-#define ASCEND_IS_AIV constexpr(true)
-#define ASCEND_IS_AIC constexpr(false)
+// Used as `if ASCEND_IS_AIC {`.
+#define ASCEND_IS_AIV (!::AscendC::detail::on_cube_core("ASCEND_IS_AIV"))
+#define ASCEND_IS_AIC (::AscendC::detail::on_cube_core("ASCEND_IS_AIC"))
 
-// A kernel that asks for the cube cores, or for both, is refused when it is compiled.
+// Which cores a kernel runs on. `bisheng` reads it in the kernel's body, too, since a mixed kernel's blocks are groups of cores.
 enum KernelMetaType {
   KERNEL_TYPE_AIV_ONLY,
   KERNEL_TYPE_AIC_ONLY,
@@ -46,6 +49,6 @@ enum KernelMetaType {
   KERNEL_TYPE_MIX_AIC_1_2,
   KERNEL_TYPE_AICORE,
 };
-#define KERNEL_TASK_TYPE_DEFAULT(type)                                               \
-  static_assert((type) == KERNEL_TYPE_AIV_ONLY || (type) == KERNEL_TYPE_MIX_AIV_1_0, \
-                #type ": the software NPU runs kernels of the vector cores alone (KERNEL_TYPE_AIV_ONLY)")
+#define KERNEL_TASK_TYPE_DEFAULT(type)                                                                      \
+  static_assert((type) != KERNEL_TYPE_AICORE, #type ": the chips of this architecture have no such cores"); \
+  ::AscendC::detail::state_type(type, #type)

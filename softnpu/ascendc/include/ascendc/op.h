@@ -34,7 +34,7 @@ class Op {
       fail(format("%s: bytes %llu to %llu lie beyond the unified buffer of %u", which,
                   static_cast<unsigned long long>(address), static_cast<unsigned long long>(address + bytes),
                   capacity));
-    core_.hazards.use(unit_, static_cast<uint32_t>(address), bytes, write);
+    core_.hazards.use(unit_, kUnified, static_cast<uint32_t>(address), bytes, write);
     return core_.block.unified_buffer + address;
   }
 
@@ -67,8 +67,13 @@ class Op {
       fail(format("%s needs %llu bytes from byte %llu on, and %s has %u", which, static_cast<unsigned long long>(bytes),
                   static_cast<unsigned long long>(start - room->end(t.piece()) + room->length), room->name().c_str(),
                   room->length));
-    core_.hazards.use(unit_, static_cast<uint32_t>(start), static_cast<uint32_t>(bytes), write);
-    return core_.block.unified_buffer + start;
+    const Space space = room->space();
+    // The vector unit knows the unified buffer alone; the cube's instructions check the position that they take.
+    if (__builtin_expect((unit_ == kVector || unit_ == kCopyOut) && space != kUnified, 0))
+      fail(format("%s is in the %s: the %s reaches the unified buffer alone", which, space_name(space),
+                  unit_name(unit_)));
+    core_.hazards.use(unit_, space, static_cast<uint32_t>(start), static_cast<uint32_t>(bytes), write);
+    return core_.memory(space) + start;
   }
 
   const char* name_;

@@ -1,4 +1,4 @@
-// TPipe and TBuf: who gives out the unified buffer. What it is not: queues (queue.h). One TPipe a block at a time.
+// TPipe and TBuf: who gives out the core's memories. What it is not: queues (queue.h). One TPipe a block at a time.
 #pragma once
 
 #include <cstdint>
@@ -99,8 +99,8 @@ inline TPipe* GetTPipePtr(ASCENDC_AT) {
 // A buffer without a queue: the kernel orders its uses itself.
 template <TPosition position = TPosition::VECCALC>
 class TBuf {
-  static_assert(detail::of_vector_unit(position),
-                "TBuf: the software NPU has the vector cores' buffer alone (VECIN, VECCALC, VECOUT)");
+  static_assert(detail::of_vector_unit(position) || detail::of_cube(position),
+                "TBuf: the software NPU has the positions VECIN, VECCALC, VECOUT, A1, B1, C1, A2, B2, C2 and CO1");
 
  public:
   template <class T>

@@ -10,16 +10,24 @@ namespace AscendC {
 
 namespace detail {
 // Who fills a queue's buffers, and who empties them.
-constexpr Unit filler(TPosition src) { return src == TPosition::GM || src == TPosition::VECIN ? kCopyIn : kVector; }
-constexpr Unit emptier(TPosition dst) { return dst == TPosition::GM || dst == TPosition::VECOUT ? kCopyOut : kVector; }
+constexpr Unit filler(TPosition src, TPosition position) {
+  const Space s = space_of(position);
+  if (s != kUnified) return s == kL1 ? kCopyIn : s == kL0C ? kMatrix : kLoad;
+  return src == TPosition::GM || src == TPosition::VECIN ? kCopyIn : kVector;
+}
+constexpr Unit emptier(TPosition dst, TPosition position) {
+  const Space s = space_of(position);
+  if (s != kUnified) return s == kL1 ? kLoad : s == kL0C ? kFix : kMatrix;
+  return dst == TPosition::GM || dst == TPosition::VECOUT ? kCopyOut : kVector;
+}
 }  // namespace detail
 
 template <TPosition src, TPosition dst, int32_t depth, auto mask = 0>
 class TQueBind {
  public:
   static constexpr TPosition kPosition = src == TPosition::GM ? dst : src;
-  static_assert(detail::of_vector_unit(kPosition),
-                "TQue: the software NPU has the vector cores' buffer alone (VECIN, VECCALC, VECOUT)");
+  static_assert(detail::of_vector_unit(kPosition) || detail::of_cube(kPosition),
+                "TQue: the software NPU has the positions VECIN, VECCALC, VECOUT, A1, B1, C1, A2, B2, C2 and CO1");
   static_assert(depth >= 0, "TQue: the depth is 0 or more");
 
   template <class T>
@@ -31,7 +39,7 @@ class TQueBind {
       if (room.states[i] != State::kFree) continue;
       next_ = (i + 1) % room.num;
       room.states[i] = State::kAllocated;
-      detail::core().hazards.learn(detail::filler(src), room.freed[i]);
+      detail::core().hazards.learn(detail::filler(src, kPosition), room.freed[i]);
       return tensor<T>(i);
     }
     detail::fail(
@@ -53,7 +61,7 @@ class TQueBind {
     if (state == detail::Room::State::kQueued)
       detail::fail(at, "FreeTensor", "the tensor is still in " + room.name() + ": DeQue comes before FreeTensor");
     state = detail::Room::State::kFree;
-    room.freed[t.piece()] = detail::core().hazards.now(detail::emptier(dst));
+    room.freed[t.piece()] = detail::core().hazards.now(detail::emptier(dst, kPosition));
   }
 
   template <class T>
@@ -67,7 +75,7 @@ class TQueBind {
           at, "EnQue",
           detail::format("%s has depth %d and holds as many tensors: DeQue is missing", room.name().c_str(), depth));
     room.states[t.piece()] = detail::Room::State::kQueued;
-    room.queued.emplace_back(t.piece(), detail::core().hazards.now(detail::filler(src)));
+    room.queued.emplace_back(t.piece(), detail::core().hazards.now(detail::filler(src, kPosition)));
     return true;
   }
   template <TPosition from, TPosition to, class T>
@@ -83,7 +91,7 @@ class TQueBind {
     const auto [piece, filled] = room.queued.front();
     room.queued.pop_front();
     room.states[piece] = detail::Room::State::kTaken;
-    detail::core().hazards.learn(detail::emptier(dst), filled);
+    detail::core().hazards.learn(detail::emptier(dst, kPosition), filled);
     return tensor<T>(piece);
   }
   template <TPosition from, TPosition to, class T>

@@ -48,24 +48,60 @@ void WaitFlag(int32_t eventID, ASCENDC_AT) {
                   c.flag_clocks[static_cast<int>(event)][eventID]);
 }
 
+namespace detail {
+// The event from one unit to another; a pair that has none does not compile.
+template <pipe_t from, pipe_t to>
+constexpr HardEvent event_of() {
+  for (int e = 0; e < static_cast<int>(HardEvent::MAX); ++e)
+    if (kSignals[e].from == from && kSignals[e].to == to) return static_cast<HardEvent>(e);
+  return HardEvent::MAX;
+}
+}  // namespace detail
+
+// A flag from one unit to another, by their names.
+template <pipe_t src, pipe_t dst>
+class TQueSync {
+  static constexpr HardEvent kEvent = detail::event_of<src, dst>();
+  static_assert(kEvent != HardEvent::MAX, "TQueSync: between these two units there is no flag");
+
+ public:
+  void SetFlag(TEventID id, ASCENDC_AT) { AscendC::SetFlag<kEvent>(id, at); }
+  void WaitFlag(TEventID id, ASCENDC_AT) { AscendC::WaitFlag<kEvent>(id, at); }
+};
+
 template <pipe_t pipe>
 void PipeBarrier(ASCENDC_AT) {
-  static_assert(detail::unit_of(pipe) >= 0 || pipe == PIPE_ALL,
-                "PipeBarrier: a vector core has PIPE_V, PIPE_MTE2, PIPE_MTE3, PIPE_S and PIPE_ALL");
   detail::Core& c = detail::core(at, "PipeBarrier");
   if (pipe == PIPE_ALL) c.hazards.meet();
 }
 
+namespace detail {
+// Words of the launch that are no flags of one core's: bits 28 and up say for what.
+inline constexpr uint32_t kVectorsMeet = 1u << 28, kPeersMeet = 2u << 28, kGroupMeets = 3u << 28, kToCore = 4u << 28;
+
+// Returns when `peers` cores have come here for the round-th time.
+inline void barrier(Core& c, uint32_t word, uint64_t round, uint32_t peers, const char* what, Site at) {
+  met(softnpuAscendcSignal(c.block.launch, word, 1), what, at);
+  met(softnpuAscendcAwait(c.block.launch, word, static_cast<int32_t>((round + 1) * peers)), what, at);
+}
+}  // namespace detail
+
 // All blocks meet. They must all be on cores at once, so there may be no more of them than the chip has.
 template <bool isAIVOnly = true>
 void SyncAll(ASCENDC_AT) {
-  static_assert(isAIVOnly, "SyncAll<false> waits for the cube cores, too, which the software NPU does not run");
   detail::Core& c = detail::core(at, "SyncAll");
-  if (c.block.blocks > c.block.chip->vector_cores)
+  const uint32_t most = c.cube() ? c.block.chip->cube_cores : c.block.chip->vector_cores;
+  if (c.peers() > most)
     detail::fail(at, "SyncAll",
-                 detail::format("%u blocks wait for each other, and %s has %u vector cores: launch no more",
-                                c.block.blocks, c.block.chip->name, c.block.chip->vector_cores));
-  detail::met(softnpuAscendcMeet(c.block.launch), "SyncAll", at);
+                 detail::format("%u blocks wait for each other, and %s has %u %s cores: launch no more", c.peers(),
+                                c.block.chip->name, most, c.cube() ? "cube" : "vector"));
+  if (isAIVOnly && c.mixed) {
+    if (c.cube())
+      detail::fail(at, "SyncAll", "SyncAll<true> is for the vector cores: SyncAll<false> has all cores meet");
+    detail::barrier(c, detail::kVectorsMeet, c.met++, c.peers(), "SyncAll", at);
+  } else {
+    detail::met(softnpuAscendcMeet(c.block.launch), "SyncAll", at);
+  }
   c.hazards.meet();
 }
 // The same by a workspace, which is not needed here. usedCores: 0, or all blocks.
@@ -93,25 +129,55 @@ inline uint32_t pair_word(Core& c, int32_t block, int32_t event, const char* wha
 }
 }  // namespace detail
 
-// Mode 0: the wait ends when all blocks have set the flag once more.
+namespace detail {
+// Where the cores of one kind (mode 0), or a group's vector cores (mode 1), count.
+inline uint32_t peers_word(const Core& c, uint16_t id, int mode) {
+  if (mode == 1) return kGroupMeets + (uint32_t{id} << 20) + c.group;
+  return c.mixed ? kPeersMeet + (uint32_t{id} << 1) + c.cube() : id;
+}
+// Mode 2: where a core of a group is told something. Place 0 is the cube core.
+inline uint32_t core_word(const Core& c, uint16_t id, uint32_t place) {
+  return kToCore + (uint32_t{id} << 20) + c.group * (c.ratio + 1) + place;
+}
+}  // namespace detail
+
+// Mode 0: the wait ends when all cores of the kind have set the flag once more; mode 1: when the vector cores of the block have. Mode 2:
+// the cube core tells each vector core of its block; of the cube core the wait ends when all of these have told it.
 template <uint8_t modeId, pipe_t pipe>
 void CrossCoreSetFlag(uint16_t flagId, ASCENDC_AT) {
-  static_assert(modeId == 0,
-                "CrossCoreSetFlag: modes 1 and 2 are for groups of cube and vector cores; the software NPU has mode 0");
+  static_assert(modeId <= 2, "CrossCoreSetFlag: the modes are 0, 1 and 2");
   detail::Core& c = detail::core(at, "CrossCoreSetFlag");
-  detail::met(softnpuAscendcSignal(c.block.launch, detail::core_flag_word(flagId, "CrossCoreSetFlag", at), 1),
-              "CrossCoreSetFlag", at);
+  const uint16_t id = static_cast<uint16_t>(detail::core_flag_word(flagId, "CrossCoreSetFlag", at));
+  if (modeId != 0 && !c.mixed)
+    detail::fail(at, "CrossCoreSetFlag",
+                 "modes 1 and 2 are for kernels of both kinds of cores (KERNEL_TYPE_MIX_AIC_1_2)");
+  if (modeId == 1 && c.cube()) detail::fail(at, "CrossCoreSetFlag", "mode 1 is for the vector cores of a block");
+  c.flag_modes[id] = modeId;
+  const auto tell = [&](uint32_t word) {
+    detail::met(softnpuAscendcSignal(c.block.launch, word, 1), "CrossCoreSetFlag", at);
+  };
+  if (modeId < 2) return tell(detail::peers_word(c, id, modeId));
+  if (!c.cube()) return tell(detail::core_word(c, id, 0));
+  for (uint32_t place = 1; place <= c.ratio; ++place) tell(detail::core_word(c, id, place));
 }
+// The wait has the mode in which the core itself set the flag; if it never did, mode 2 in kernels of both kinds of cores.
 template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
 void CrossCoreWaitFlag(uint16_t flagId, ASCENDC_AT) {
-  static_assert(
-      modeId == 0,
-      "CrossCoreWaitFlag: modes 1 and 2 are for groups of cube and vector cores; the software NPU has mode 0");
   detail::Core& c = detail::core(at, "CrossCoreWaitFlag");
-  const uint32_t word = detail::core_flag_word(flagId, "CrossCoreWaitFlag", at);
-  const uint64_t round = ++c.waited[flagId];
-  detail::met(softnpuAscendcAwait(c.block.launch, word, static_cast<int32_t>(round * c.block.blocks)),
-              "CrossCoreWaitFlag", at);
+  const uint16_t id = static_cast<uint16_t>(detail::core_flag_word(flagId, "CrossCoreWaitFlag", at));
+  const int mode = c.flag_modes[id] >= 0 ? c.flag_modes[id] : c.mixed ? 2 : 0;
+  if (mode == 2) {
+    const uint32_t word = detail::core_word(c, id, c.cube() ? 0 : c.sub + 1);
+    const int32_t tellers = c.cube() ? static_cast<int32_t>(c.ratio) : 1;
+    detail::met(softnpuAscendcAwait(c.block.launch, word, tellers), "CrossCoreWaitFlag", at);
+    detail::met(softnpuAscendcSignal(c.block.launch, word, -tellers), "CrossCoreWaitFlag", at);
+  } else {
+    const uint64_t round = ++c.waited[id];
+    const uint32_t peers = mode == 1 ? c.ratio : c.peers();
+    detail::met(
+        softnpuAscendcAwait(c.block.launch, detail::peers_word(c, id, mode), static_cast<int32_t>(round * peers)),
+        "CrossCoreWaitFlag", at);
+  }
   c.hazards.meet();
 }
 

@@ -17,12 +17,23 @@ namespace AscendC {
 
 using ::printf;
 
-inline int64_t GetBlockIdx(ASCENDC_AT) { return detail::core(at, "GetBlockIdx").block.index; }
-inline int64_t GetBlockNum(ASCENDC_AT) { return detail::core(at, "GetBlockNum").block.blocks; }
-// A launch of vector cores alone: each block is one core.
-inline int64_t GetSubBlockIdx() { return 0; }
-inline int64_t GetSubBlockNum() { return 1; }
-inline int64_t GetTaskRation() { return 1; }
+inline int64_t GetBlockIdx(ASCENDC_AT) { return detail::core(at, "GetBlockIdx").number(); }
+inline int64_t GetBlockNum(ASCENDC_AT) { return detail::core(at, "GetBlockNum").groups; }
+// In a mixed kernel a block is a cube core and one or two vector cores; in others it is one core.
+inline int64_t GetSubBlockIdx(ASCENDC_AT) { return detail::core(at, "GetSubBlockIdx").sub; }
+inline int64_t GetSubBlockNum(ASCENDC_AT) { return detail::core(at, "GetSubBlockNum").ratio; }
+inline int64_t GetTaskRation(ASCENDC_AT) {
+  const detail::Core& c = detail::core(at, "GetTaskRation");
+  return c.cube() ? 1 : c.ratio;
+}
+
+// Memory of the system's own, which nothing here needs: an address that is not null, and not to be read or written.
+inline GM_ADDR GetSysWorkSpacePtr() {
+  static const uint8_t kNone[64] = {};
+  return const_cast<GM_ADDR>(kNone);
+}
+// The part of the workspace that is the user's: all of it.
+inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return workspace; }
 
 // The state that a kernel begins with.
 inline void InitSocState(ASCENDC_AT) {

@@ -27,7 +27,22 @@ struct bfloat16_t {
   }
 };
 
+// Of numbers, as kernels call them; constrained, so that std::min and std::max stay apart.
+template <class T>
+  requires std::is_arithmetic_v<T>
+constexpr const T& min(const T& a, const T& b) {
+  return b < a ? b : a;
+}
+template <class T>
+  requires std::is_arithmetic_v<T>
+constexpr const T& max(const T& a, const T& b) {
+  return a < b ? b : a;
+}
+
 namespace AscendC {
+
+template <class T, class U>
+using IsSameType = std::is_same<T, U>;
 
 inline float ToFloat(const bfloat16_t& x) { return x; }
 inline bfloat16_t ToBfloat16(const float& x) { return x; }

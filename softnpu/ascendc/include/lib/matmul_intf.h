@@ -1,0 +1,4 @@
+// The name under which kernels include the Matmul object: ascendc/matmul.h. What it is not: anything of its own.
+#pragma once
+
+#include "ascendc/matmul.h"
