@@ -172,10 +172,9 @@ class Wrapper:
             # What computes a gradient runs in the types that autocast chose on the way there.
             guard = "  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);\n"
             backward = "backward" in self.schema.name or "grad" in self.schema.name
-            parts.append(
-                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}{self.before()}"
-                f"  return {self.row.data['composite']};\n}}\n"
-            )
+            head = f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n"
+            before = f"{guard if backward else ''}{self.before()}"
+            parts.append(f"{head}{before}  return {self.row.data['composite']};\n}}\n")
             if self.schema.returns_none:
                 parts.append(WITH_NONE)
         elif "kernel" not in self.row.data:

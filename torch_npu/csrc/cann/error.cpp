@@ -34,7 +34,9 @@ const char* remedy(int status) {
     case ACL_ERROR_RT_AICORE_EXCEPTION:
     case ACL_ERROR_RT_VECTOR_CORE_EXCEPTION:
     case ACL_ERROR_RT_AICPU_EXCEPTION:
-      return waits ? "" : ". The device failed after the operator's call had returned: ASCEND_LAUNCH_BLOCKING=1 makes the call itself fail, at its line";
+      return waits ? ""
+                   : ". The device failed after the operator's call had returned: ASCEND_LAUNCH_BLOCKING=1 makes the "
+                     "call itself fail, at its line";
     case ACL_ERROR_RT_LOST_HEARTBEAT:
       return ". torch.npu.stop_device and restart_device make a device usable again";
     default:

@@ -57,9 +57,10 @@ void mark_unsafe(c10::DeviceIndex index) {
 uint32_t detail::marks_of(c10::DeviceIndex index) { return marks[index].load(std::memory_order_relaxed); }
 
 void detail::throw_unsafe(const at::TensorBase& tensor) {
-  TORCH_CHECK(false, "There is unsafe data in the input tensor (", tensor.scalar_type(), " of sizes ", tensor.sizes(),
-              "): it was on the device before torch.npu.restart_device. Copy all of it anew (copy_, load_state_dict), or say "
-              "that it is safe (torch_npu.npu._recovery.update_npu_tensor_to_safe)");
+  TORCH_CHECK(
+      false, "There is unsafe data in the input tensor (", tensor.scalar_type(), " of sizes ", tensor.sizes(),
+      "): it was on the device before torch.npu.restart_device. Copy all of it anew (copy_, load_state_dict), or say "
+      "that it is safe (torch_npu.npu._recovery.update_npu_tensor_to_safe)");
 }
 
 }  // namespace npu
