@@ -1,5 +1,6 @@
-"""The tensors of a row of ops/npu.yaml, as the call that checks them before anything else: which must be there, and that
-all are on one device. `elsewhere: [name]` of a row names those that may be on another.
+"""The tensors of a row of ops/npu.yaml, as the call that checks them before anything else.
+
+It refuses what is missing and what is on another device. `elsewhere: [name]` of a row names what may be on another.
 
 What it is not: the check itself, which is torch_npu/csrc/ops/npu/operands.cpp. Who calls it: npu_row.py.
 """
