@@ -191,6 +191,23 @@ def test_a_captured_call_is_counted_and_the_capture_goes_on():
     assert y.tolist() == [2.0] * 4 and found.skipped == {reasons.CAPTURED: {"aten.add.Tensor": 1}}
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:The PyTorch API of nested")
+def test_sparse_and_nested_tensors_are_counted_and_the_program_goes_on():
+    x = torch.ones(3, 3).npu()
+    parts = [torch.ones(2), torch.ones(3)]
+    with quiet() as found:
+        for sparse in (torch.eye(3).npu().to_sparse(), torch.eye(3).npu().to_sparse_csr()):
+            product = sparse @ x
+        nested = torch.nested.nested_tensor(parts).npu() * 2
+        jagged = torch.nested.nested_tensor(parts, layout=torch.jagged).npu() * 2
+    assert product.tolist() == x.tolist() and nested.unbind()[1].tolist() == [2.0] * 3 == jagged.unbind()[1].tolist()
+    assert set(found.skipped) == {reasons.LAYOUT} and found.first is None
+    counted = found.skipped[reasons.LAYOUT]
+    assert counted["aten._to_sparse.default"] == counted["aten._to_sparse_csr.default"] == 1  # a dense one is given
+    assert counted["aten.mul.Tensor"] == 1 and sum(counted.values()) == found.calls - found.compared
+    assert ("aten.mul.Tensor" in [row.operator for row in found.rows.values()]) and found.compared > 2
+
+
 def test_operators_on_the_cpu_are_left_alone():
     with quiet() as found:
         torch.ones(3) + 1
