@@ -157,6 +157,43 @@ def test_integers_are_equal_or_wrong(replaced):
     assert (found.first.found, found.first.expected) == (8, 9)
 
 
+# The operator, its function, and which of its results a sign or phase belongs to: (columns, rows).
+FACTORS = {
+    "_linalg_eigh": (lambda a: torch.linalg.eigh(a + a.mH), 1, None),
+    "linalg_eig": (torch.linalg.eig, 1, None),
+    "linalg_qr": (torch.linalg.qr, 0, 1),
+    "_linalg_svd": (torch.linalg.svd, 0, 2),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+@pytest.mark.parametrize("operator", FACTORS)
+def test_signs_of_factors_are_free_and_only_together(replaced, operator, dtype):
+    function, columns, rows = FACTORS[operator]
+    signs = torch.tensor([1, -1, 1, -1, -1]) if dtype == torch.float32 else torch.polar(torch.ones(5), numbers(5))
+
+    def turned(both: bool, size: float = 1.0):
+        def kernel(*args, **options):
+            given = (a.cpu() if isinstance(a, torch.Tensor) else a for a in args)
+            made = list(getattr(torch.ops.aten, operator)(*given))
+            made[columns] = made[columns] * signs * size
+            if rows is not None and both:
+                made[rows] = made[rows] * signs.conj_physical().unsqueeze(-1)
+            return tuple(each.npu() for each in made)
+
+        return kernel
+
+    a = torch.randn(2, 5, 5, dtype=dtype, generator=torch.Generator().manual_seed(3)).npu()
+    with quiet() as found:
+        function(a)
+    assert found.first is None
+    for kernel, deviates in ((turned(True), False), (turned(False), rows is not None), (turned(True, 1.01), True)):
+        replaced(operator, kernel)
+        with quiet() as found:
+            function(a)
+        assert [row.operator for row in found.deviated] == [f"aten.{operator}.default"] * deviates
+
+
 def test_a_wrong_shape_is_found(replaced):
     replaced("cumsum", on_the_cpu(lambda t, dim: t.cumsum(dim)[1:]))
     with quiet() as found:

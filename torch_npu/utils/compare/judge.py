@@ -2,7 +2,8 @@
 
 A result is right if it lies within its type's tolerance of the reference in higher precision; else if the CPU in the
 same type is about as far from the reference; else, unless the operator is elementwise, if the reference itself moves
-about as far when its inputs are moved by one rounding: sums that cancel have no better answer.
+about as far when its inputs are moved by one rounding: sums that cancel have no better answer. Signs that are free
+(phases.py) are the reference's before that.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import torch
 
 from torch_npu.utils.compare.difference import NONE, Difference, difference
+from torch_npu.utils.compare.phases import aligned
 from torch_npu.utils.compare.replay import Replay
 from torch_npu.utils.compare.tolerance import Tolerances
 
@@ -46,6 +48,8 @@ def judge(found: list[torch.Tensor], replay: Replay, tolerances: Tolerances, ele
         return None
     if len(found) != len(expected):
         return Verdict(True, NONE._replace(error=float("inf")), "", f"{len(found)} results, on the CPU {len(expected)}")
+    found = aligned(replay.operator, found, expected)
+    plain = plain and aligned(replay.operator, plain, expected)
     moved: list[torch.Tensor] | None = None
     worst: Verdict | None = None
     for i, mine in enumerate(found):
@@ -64,7 +68,7 @@ def judge(found: list[torch.Tensor], replay: Replay, tolerances: Tolerances, ele
             own = difference(same, right, rtol)
             deviates = not (own.error < float("inf") and apart.error <= AS_THE_CPU * own.error)
         if deviates and rtol and apart.error < float("inf") and not elementwise and reference is not None:
-            moved = moved if moved is not None else tried(replay.moved) or []
+            moved = moved if moved is not None else aligned(replay.operator, tried(replay.moved) or [], expected)
             if i < len(moved) and moved[i].shape == right.shape:
                 deviates = apart.error > AS_ITS_INPUTS * difference(moved[i].to(right.dtype), right, rtol).error
         verdict = Verdict(deviates, apart, kind)
