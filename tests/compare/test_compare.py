@@ -139,6 +139,20 @@ def test_a_sum_that_forgets_an_element_is_found_and_another_order_is_not(replace
     assert found.first.operator == "aten.sum.default"
 
 
+def test_an_error_above_1_that_is_right_says_by_which_rule(replaced):
+    replaced("tan", on_the_cpu(lambda t: t.tan().nextafter(torch.tensor(9e9))))
+    replaced("sum", on_the_cpu(lambda t, **_: t.double().sum().float() + 3e-5))
+    x = torch.linspace(0.1, 1.5, 50, dtype=torch.float32).npu()
+    cancels = torch.tensor([1e3, 1.0, -1e3, -1.0]).npu()
+    with quiet(rtol={"float32": 1e-8}) as found:
+        x.tan()
+        cancels.sum()
+        x.cos()
+    why = {row.operator: (row.error > 1, row.deviated, row.why.partition(":")[0]) for row in found.rows.values()}
+    assert why["aten.tan.default"] == (True, 0, "right by rule 2")
+    assert why["aten.sum.default"] == (True, 0, "right by rule 3")
+
+
 def test_infinities_of_a_half_type_are_right_and_wrong_ones_are_not(replaced):
     x = torch.tensor([60000.0, 1.0], dtype=torch.float16).npu()
     with quiet() as found:

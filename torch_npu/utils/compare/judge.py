@@ -20,6 +20,9 @@ from torch_npu.utils.compare.tolerance import Tolerances
 
 AS_THE_CPU = 4.0  # times the CPU's own error
 AS_ITS_INPUTS = 8.0  # times the error that one rounding of the inputs makes
+# Why a result beyond its tolerance is right; the rules have their numbers in docs/precision_tools.md.
+BY_THE_CPU = f"right by rule 2: the CPU in the same type is off by 1/{AS_THE_CPU:g} as much or more"
+BY_ITS_INPUTS = f"right by rule 3: one rounding of the inputs moves the reference by 1/{AS_ITS_INPUTS:g} as much or more"
 
 
 class Verdict(NamedTuple):
@@ -63,15 +66,17 @@ def judge(found: list[torch.Tensor], replay: Replay, tolerances: Tolerances, ele
             right, same = same, None
         rtol = tolerances.of(mine.dtype)
         apart = difference(mine, right, rtol, same)
-        deviates = apart.error > 1
+        deviates, why = apart.error > 1, ""
         if deviates and same is not None and reference is not None:
             own = difference(same, right, rtol)
-            deviates = not (own.error < float("inf") and apart.error <= AS_THE_CPU * own.error)
+            if own.error < float("inf") and apart.error <= AS_THE_CPU * own.error:
+                deviates, why = False, BY_THE_CPU
         if deviates and rtol and apart.error < float("inf") and not elementwise and reference is not None:
             moved = moved if moved is not None else aligned(replay.operator, tried(replay.moved) or [], expected)
             if i < len(moved) and moved[i].shape == right.shape:
-                deviates = apart.error > AS_ITS_INPUTS * difference(moved[i].to(right.dtype), right, rtol).error
-        verdict = Verdict(deviates, apart, kind)
+                if apart.error <= AS_ITS_INPUTS * difference(moved[i].to(right.dtype), right, rtol).error:
+                    deviates, why = False, BY_ITS_INPUTS
+        verdict = Verdict(deviates, apart, kind, why)
         if worst is None or (deviates, apart.error) > (worst.deviates, worst.difference.error):
             worst = verdict
     return worst or Verdict(False, NONE, "")
