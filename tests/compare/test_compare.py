@@ -208,6 +208,18 @@ def test_signs_of_factors_are_free_and_only_together(replaced, operator, dtype):
         assert [row.operator for row in found.deviated] == [f"aten.{operator}.default"] * deviates
 
 
+def test_factors_that_were_not_asked_for_or_are_empty():
+    a = numbers(3, 4).npu()
+    with quiet() as found:
+        torch.linalg.qr(a, "r")
+        torch.linalg.qr(a[:0])
+        torch.linalg.qr(a, "complete")
+        torch.linalg.svdvals(a)
+        torch.linalg.svd(a)
+        torch.linalg.eigvalsh(a[:, :3])
+    assert found.first is None and found.compared == 6
+
+
 def test_a_wrong_shape_is_found(replaced):
     replaced("cumsum", on_the_cpu(lambda t, dim: t.cumsum(dim)[1:]))
     with quiet() as found:

@@ -24,13 +24,16 @@ def aligned(operator: str, found: list[torch.Tensor], expected: list[torch.Tenso
         return found
     columns, rows = FREE[operator]
     made = [each.detach().cpu() for each in found]
-    turn = _phases(made[columns], expected[columns], -2)
-    if rows is not None:
+    turn = None
+    if made[columns].numel():  # not asked for otherwise, as by svdvals and qr's mode "r"
+        turn = _phases(made[columns], expected[columns], -2)
+        made[columns] = _turned(made[columns], turn.unsqueeze(-2))
+    if rows is not None and made[rows].numel():
         opposite = _phases(made[rows], expected[rows], -1)
-        shared = min(turn.shape[-1], opposite.shape[-1]) if made[columns].numel() else 0
-        opposite[..., :shared] = turn[..., :shared].conj_physical()
+        if turn is not None:
+            shared = min(turn.shape[-1], opposite.shape[-1])
+            opposite[..., :shared] = turn[..., :shared].conj_physical()
         made[rows] = _turned(made[rows], opposite.unsqueeze(-1))
-    made[columns] = _turned(made[columns], turn.unsqueeze(-2))
     return made
 
 
