@@ -207,6 +207,25 @@ def test_damaged_folders_are_named_after_the_others_are_analysed(tmp_path: Path)
         profiler.analyse(str(without))
 
 
+@pytest.mark.parametrize("kind", ["text", "db"])
+def test_numbers_of_any_size_are_a_damaged_folder(tmp_path: Path, kind: str):
+    for worker in ("a", "b", "c"):
+        handler = profiler.tensorboard_trace_handler(str(tmp_path), worker, analyse_flag=False)
+        with profiler.profile(activities=BOTH, on_trace_ready=handler):
+            torch.ones(4).npu() + 1
+    huge, text, sound = sorted(tmp_path.iterdir())
+    for folder, wrong in ((huge, 10**400), (text, "late")):
+        file = folder / "FRAMEWORK" / "events.json"
+        rows = json.loads(file.read_text())
+        for kernel in rows["tasks"]:
+            kernel["end"] = wrong
+        file.write_text(json.dumps(rows))
+    with pytest.raises(RuntimeError, match="2 of 3 folders could not be analysed") as caught:
+        profiler.analyse(str(tmp_path), export_type=kind)
+    assert f"{huge} has not what a profile has (OverflowError: " in str(caught.value) and text.name in str(caught.value)
+    assert sound.name not in str(caught.value) and list((sound / "ASCEND_PROFILER_OUTPUT").iterdir())
+
+
 @pytest.mark.parametrize(("name", "value"), [("export_type", "bogus"), ("export_type", []), ("max_process_number", -1)])
 def test_analyse_refuses_what_it_does_not_do(tmp_path: Path, name: str, value: object):
     with pytest.raises(ValueError, match=re.escape(f"{name} is {value!r}")):

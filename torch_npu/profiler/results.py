@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -119,25 +120,24 @@ def _value(text: str) -> Any:
 
 
 def _read(file: Path) -> Any:
-    """Raises RuntimeError where the file is not there or is no JSON."""
+    """Raises RuntimeError where the file is not there or is no JSON, or nested beyond reading."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RuntimeError(f"{file} cannot be read ({error}): profile anew") from error
 
 
 def analyse_folder(folder: Path, kinds: list[str] | None = None) -> None:
     """Makes ASCEND_PROFILER_OUTPUT of one folder anew; `kinds` of files: as the profile was asked for, if None.
 
-    Raises RuntimeError, which names the folder, where it is damaged."""
+    Raises RuntimeError, which names the folder, where it is damaged; OSError where it cannot be written."""
     infos = sorted(folder.glob("profiler_info*.json"))
     if not infos:
         raise RuntimeError(f"{folder} has no profiler_info*.json: it is no profile's folder, or not all was written")
     info, rows = _read(infos[0]), _read(folder / "FRAMEWORK" / "events.json")
-    metadata = _read(folder / "profiler_metadata.json")
+    metadata, output = _read(folder / "profiler_metadata.json"), folder / OUTPUT
     try:
         chosen = kinds or info["config"]["experimental_config"]["_export_type"]
-        output = folder / OUTPUT
         output.mkdir(exist_ok=True)
         groups = communication.Groups(metadata)
         if ExportType.Text in chosen:
@@ -146,7 +146,11 @@ def analyse_folder(folder: Path, kinds: list[str] | None = None) -> None:
             rank = f"_{info['rank_id']}" if info["rank_id"] >= 0 else ""
             database.write(output / f"ascend_pytorch_profiler{rank}.db", rows, info, metadata)
             database.write_analysis(output / "analysis.db", rows, groups)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except OSError:  # it names the file that cannot be written
+        raise
+    except sqlite3.OperationalError as error:
+        raise OSError(f"{output} cannot be written ({error}): make room there, or allow it") from error
+    except Exception as error:  # numbers may be of any size, and rows of any kind
         raise RuntimeError(
             f"{folder} has not what a profile has ({type(error).__name__}: {error}): profile anew"
         ) from error
