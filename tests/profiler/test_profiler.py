@@ -278,6 +278,28 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path):
             torch.ones(1).npu()
 
 
+def test_a_folder_that_cannot_be_used_is_refused_when_the_handler_is_made(tmp_path: Path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for wrong in (7, b"there", True):
+        with pytest.raises(TypeError, match="torch_npu.profiler: dir_name is .* a str or a Path"):
+            profiler.tensorboard_trace_handler(wrong)
+    with pytest.raises(RuntimeError, match=f"^torch_npu.profiler: {tmp_path / 'file'} is not a folder: give"):
+        profiler.tensorboard_trace_handler(tmp_path / "file")
+    for unusable in (str(tmp_path / "file" / "below"), "/proc/nothing", "a\0b", "/" + 300 * "n"):
+        with pytest.raises(OSError, match="^torch_npu.profiler: the folder .* cannot be written .*another dir_name"):
+            profiler.tensorboard_trace_handler(unusable)
+    for worker in ("../esc/y", "a/b", "/abs", "a\\b", "a\0b"):
+        with pytest.raises(ValueError, match="^torch_npu.profiler: worker_name is .* has a separator"):
+            profiler.tensorboard_trace_handler(tmp_path, worker)
+    monkeypatch.chdir(tmp_path)
+    handler = profiler.tensorboard_trace_handler(Path("made"), "..", analyse_flag=False)
+    monkeypatch.chdir("/")
+    with profiler.profile(activities=BOTH, on_trace_ready=handler):
+        torch.ones(1).npu()
+    (made,) = (tmp_path / "made").iterdir()
+    assert made.name.startswith(".._") and made.name.endswith("_ascend_pt")
+
+
 def test_data_that_is_not_simplified_keeps_torchs_trace_and_it_can_still_be_exported(tmp_path: Path):
     config = profiler._ExperimentalConfig(data_simplification=False)
     handler = profiler.tensorboard_trace_handler(str(tmp_path / "made"))

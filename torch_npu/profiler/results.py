@@ -14,6 +14,7 @@ import json
 import os
 import socket
 import sqlite3
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,31 @@ from torch_npu.profiler.config import ExportType, ProfilerLevel, _ExperimentalCo
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
 
-def new_folder(dir_name: str | None, worker_name: str | None) -> Path:
-    """Makes the folder. Raises RuntimeError where `dir_name` is a file, OSError where it cannot be made."""
+def usable_base(dir_name: str | os.PathLike[str] | None) -> Path:
+    """Makes the folder that profiles go into, and tries to write there.
+
+    Raises TypeError for a `dir_name` that is no name, RuntimeError where it is a file, OSError where it cannot be made
+    or written."""
+    if dir_name is not None and not isinstance(dir_name, str):
+        if not isinstance(dir_name, os.PathLike) or not isinstance(os.fspath(dir_name), str):
+            raise TypeError(f"torch_npu.profiler: dir_name is {dir_name!r}; it must be a folder's name, a str or a Path")
     work = os.environ.get("ASCEND_WORK_PATH")
     base = Path(dir_name) if dir_name else Path(work) / "profiling_data" if work else Path.cwd()
-    if base.exists() and not base.is_dir():
-        raise RuntimeError(
-            f"torch_npu.profiler: {base} is not a folder: give tensorboard_trace_handler another dir_name"
-        )
+    remedy = "give tensorboard_trace_handler another dir_name"
+    try:
+        if base.exists() and not base.is_dir():
+            raise RuntimeError(f"torch_npu.profiler: {base} is not a folder: {remedy}")
+        base.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=base):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        why = getattr(error, "strerror", None) or error
+        raise OSError(f"torch_npu.profiler: the folder {str(base)!r} cannot be written ({why}): {remedy}") from error
+    return base.absolute()
+
+
+def new_folder(base: Path, worker_name: str | None) -> Path:
+    """Makes the folder of one profile in the one that usable_base gave. Raises OSError where it cannot be made."""
     worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
     now = time.time_ns()
     stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now // 10**9)) + f"{now // 10**6 % 1000:03}"
