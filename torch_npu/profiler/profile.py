@@ -198,7 +198,10 @@ class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's nam
 
 
 def tensorboard_trace_handler(
-    dir_name: str | os.PathLike[str] | None = None, worker_name: str | None = None, analyse_flag: bool = True, async_mode: bool = False
+    dir_name: str | os.PathLike[str] | None = None,
+    worker_name: str | None = None,
+    analyse_flag: bool = True,
+    async_mode: bool = False,
 ) -> Callable[[Any], None]:
     """For on_trace_ready: writes <dir_name>/<worker_name>_<time>_ascend_pt, by default <host>_<pid> in the working
     folder.

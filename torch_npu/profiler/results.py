@@ -35,7 +35,7 @@ def usable_base(dir_name: str | os.PathLike[str] | None) -> Path:
     or written."""
     if dir_name is not None and not isinstance(dir_name, str):
         if not isinstance(dir_name, os.PathLike) or not isinstance(os.fspath(dir_name), str):
-            raise TypeError(f"torch_npu.profiler: dir_name is {dir_name!r}; it must be a folder's name, a str or a Path")
+            raise TypeError(f"torch_npu.profiler: dir_name is {dir_name!r}; it must be a str or a Path")
     work = os.environ.get("ASCEND_WORK_PATH")
     base = Path(dir_name) if dir_name else Path(work) / "profiling_data" if work else Path.cwd()
     remedy = "give tensorboard_trace_handler another dir_name"

@@ -21,8 +21,8 @@ from torch_npu.utils.compare.tolerance import Tolerances
 AS_THE_CPU = 4.0  # times the CPU's own error
 AS_ITS_INPUTS = 8.0  # times the error that one rounding of the inputs makes
 # Why a result beyond its tolerance is right; the rules have their numbers in docs/precision_tools.md.
-BY_THE_CPU = f"right by rule 2: the CPU in the same type is off by 1/{AS_THE_CPU:g} as much or more"
-BY_ITS_INPUTS = f"right by rule 3: one rounding of the inputs moves the reference by 1/{AS_ITS_INPUTS:g} as much or more"
+BY_THE_CPU = f"right by rule 2: the CPU in the same type is off by 1/{AS_THE_CPU:g} of it or more"
+BY_ITS_INPUTS = f"right by rule 3: one rounding of the inputs moves the reference by 1/{AS_ITS_INPUTS:g} of it or more"
 
 
 class Verdict(NamedTuple):
