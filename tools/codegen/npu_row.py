@@ -115,7 +115,7 @@ class Wrapper:
         return self.kernel("device", [f"const NPUGuard guard({self.operands() or 'current_device()'});"], [call])
 
     def operands(self) -> str:
-        """The device of the operands, an expression; it refuses those that miss or are elsewhere. Users' rows ask CANN."""
+        """The device of the operands, an expression; those that miss or are elsewhere are refused. Users' ask CANN."""
         if self.library == "npu":
             return npu_operands.check(self.row)
         tensors = [a.name for a in self.schema.arguments if a.is_tensor and a.type != "Tensor[]?"]
