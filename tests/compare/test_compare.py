@@ -139,6 +139,20 @@ def test_a_sum_that_forgets_an_element_is_found_and_another_order_is_not(replace
     assert found.first.operator == "aten.sum.default"
 
 
+def test_an_error_above_1_that_is_right_says_by_which_rule(replaced):
+    replaced("tan", on_the_cpu(lambda t: t.tan().nextafter(torch.tensor(9e9))))
+    replaced("sum", on_the_cpu(lambda t, **_: t.double().sum().float() + 3e-5))
+    x = torch.linspace(0.1, 1.5, 50, dtype=torch.float32).npu()
+    cancels = torch.tensor([1e3, 1.0, -1e3, -1.0]).npu()
+    with quiet(rtol={"float32": 1e-8}) as found:
+        x.tan()
+        cancels.sum()
+        x.cos()
+    why = {row.operator: (row.error > 1, row.deviated, row.why.partition(":")[0]) for row in found.rows.values()}
+    assert why["aten.tan.default"] == (True, 0, "right by rule 2")
+    assert why["aten.sum.default"] == (True, 0, "right by rule 3")
+
+
 def test_infinities_of_a_half_type_are_right_and_wrong_ones_are_not(replaced):
     x = torch.tensor([60000.0, 1.0], dtype=torch.float16).npu()
     with quiet() as found:
@@ -155,6 +169,55 @@ def test_integers_are_equal_or_wrong(replaced):
     with quiet() as found:
         numbers(10).npu().argmax()
     assert (found.first.found, found.first.expected) == (8, 9)
+
+
+# The operator, its function, and which of its results a sign or phase belongs to: (columns, rows).
+FACTORS = {
+    "_linalg_eigh": (lambda a: torch.linalg.eigh(a + a.mH), 1, None),
+    "linalg_eig": (torch.linalg.eig, 1, None),
+    "linalg_qr": (torch.linalg.qr, 0, 1),
+    "_linalg_svd": (torch.linalg.svd, 0, 2),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+@pytest.mark.parametrize("operator", FACTORS)
+def test_signs_of_factors_are_free_and_only_together(replaced, operator, dtype):
+    function, columns, rows = FACTORS[operator]
+    signs = torch.tensor([1, -1, 1, -1, -1]) if dtype == torch.float32 else torch.polar(torch.ones(5), numbers(5))
+
+    def turned(both: bool, size: float = 1.0):
+        def kernel(*args, **options):
+            given = (a.cpu() if isinstance(a, torch.Tensor) else a for a in args)
+            made = list(getattr(torch.ops.aten, operator)(*given))
+            made[columns] = made[columns] * signs * size
+            if rows is not None and both:
+                made[rows] = made[rows] * signs.conj_physical().unsqueeze(-1)
+            return tuple(each.npu() for each in made)
+
+        return kernel
+
+    a = torch.randn(2, 5, 5, dtype=dtype, generator=torch.Generator().manual_seed(3)).npu()
+    with quiet() as found:
+        function(a)
+    assert found.first is None
+    for kernel, deviates in ((turned(True), False), (turned(False), rows is not None), (turned(True, 1.01), True)):
+        replaced(operator, kernel)
+        with quiet() as found:
+            function(a)
+        assert [row.operator for row in found.deviated] == [f"aten.{operator}.default"] * deviates
+
+
+def test_factors_that_were_not_asked_for_or_are_empty():
+    a = numbers(3, 4).npu()
+    with quiet() as found:
+        torch.linalg.qr(a, "r")
+        torch.linalg.qr(a[:0])
+        torch.linalg.qr(a, "complete")
+        torch.linalg.svdvals(a)
+        torch.linalg.svd(a)
+        torch.linalg.eigvalsh(a[:, :3])
+    assert found.first is None and found.compared == 6
 
 
 def test_a_wrong_shape_is_found(replaced):
@@ -189,6 +252,23 @@ def test_a_captured_call_is_counted_and_the_capture_goes_on():
             y = x + 1
         graph.replay()
     assert y.tolist() == [2.0] * 4 and found.skipped == {reasons.CAPTURED: {"aten.add.Tensor": 1}}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:The PyTorch API of nested")
+def test_sparse_and_nested_tensors_are_counted_and_the_program_goes_on():
+    x = torch.ones(3, 3).npu()
+    parts = [torch.ones(2), torch.ones(3)]
+    with quiet() as found:
+        for sparse in (torch.eye(3).npu().to_sparse(), torch.eye(3).npu().to_sparse_csr()):
+            product = sparse @ x
+        nested = torch.nested.nested_tensor(parts).npu() * 2
+        jagged = torch.nested.nested_tensor(parts, layout=torch.jagged).npu() * 2
+    assert product.tolist() == x.tolist() and nested.unbind()[1].tolist() == [2.0] * 3 == jagged.unbind()[1].tolist()
+    assert set(found.skipped) == {reasons.LAYOUT} and found.first is None
+    counted = found.skipped[reasons.LAYOUT]
+    assert counted["aten._to_sparse.default"] == counted["aten._to_sparse_csr.default"] == 1  # a dense one is given
+    assert counted["aten.mul.Tensor"] == 1 and sum(counted.values()) == found.calls - found.compared
+    assert ("aten.mul.Tensor" in [row.operator for row in found.rows.values()]) and found.compared > 2
 
 
 def test_operators_on_the_cpu_are_left_alone():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import signal
 import sqlite3
+import struct
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -182,6 +184,30 @@ def test_a_folder_without_records_is_named(tmp_path: Path):
     (tmp_path / "PROF_1_1_A" / "host").mkdir(parents=True)
     done = msprof.run("--export=on", f"--output={tmp_path}")
     assert done.returncode == 1 and "PROF_1_1_A has no records of the software NPU" in done.stderr
+
+
+def test_a_damaged_folder_is_named_and_the_others_are_exported(folders: tuple[Path, Path], tmp_path: Path):
+    def copied(number: int) -> Path:
+        folder = tmp_path / f"PROF_{number}_1_A"
+        shutil.copytree(folders[0] / "host", folder / "host")
+        return folder
+
+    nameless, far, listed, whole = map(copied, range(4))
+    # A call and a range of text 77, which is none.
+    records = nameless / "host" / "data" / "records"
+    records.write_bytes(records.read_bytes() + struct.pack("=IIQqqIIII", 3, 40, 1, 1, 2, 77, 0, 1, 0))
+    records = far / "host" / "data" / "records"
+    records.write_bytes(records.read_bytes() + struct.pack("=IIqQIIIIiiII", 4, 48, 1, 1, 77, 0, 0, 0, -1, 0, 1, 0))
+    (listed / "host" / "info.json").write_text("[]")
+    for arguments in (("--export=on",), ("--export=on", "--type=db"), ("--query=on",)):
+        done = msprof.run(*arguments, f"--output={tmp_path}")
+        said = done.stderr.splitlines()
+        why = "its records name text 77, which they do not have: profile anew"
+        assert done.returncode == 1 and len(said) == 3 and "Traceback" not in done.stderr
+        assert said[:2] == [f"[ERROR] msprof: {one} is damaged: {why}" for one in (nameless, far)]
+        assert said[2].startswith(f"[ERROR] msprof: {listed} is damaged: TypeError: ")
+        assert whole.name in done.stdout and nameless.name not in done.stdout
+    assert list(whole.glob("msprof_*.db")) and table(exported(whole, "op_summary"))
 
 
 def test_query_lists_the_profiles(folders: tuple[Path, Path], tmp_path: Path):

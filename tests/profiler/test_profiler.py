@@ -207,6 +207,25 @@ def test_damaged_folders_are_named_after_the_others_are_analysed(tmp_path: Path)
         profiler.analyse(str(without))
 
 
+@pytest.mark.parametrize("kind", ["text", "db"])
+def test_numbers_of_any_size_are_a_damaged_folder(tmp_path: Path, kind: str):
+    for worker in ("a", "b", "c"):
+        handler = profiler.tensorboard_trace_handler(str(tmp_path), worker, analyse_flag=False)
+        with profiler.profile(activities=BOTH, on_trace_ready=handler):
+            torch.ones(4).npu() + 1
+    huge, text, sound = sorted(tmp_path.iterdir())
+    for folder, wrong in ((huge, 10**400), (text, "late")):
+        file = folder / "FRAMEWORK" / "events.json"
+        rows = json.loads(file.read_text())
+        for kernel in rows["tasks"]:
+            kernel["end"] = wrong
+        file.write_text(json.dumps(rows))
+    with pytest.raises(RuntimeError, match="2 of 3 folders could not be analysed") as caught:
+        profiler.analyse(str(tmp_path), export_type=kind)
+    assert f"{huge} has not what a profile has (OverflowError: " in str(caught.value) and text.name in str(caught.value)
+    assert sound.name not in str(caught.value) and list((sound / "ASCEND_PROFILER_OUTPUT").iterdir())
+
+
 @pytest.mark.parametrize(("name", "value"), [("export_type", "bogus"), ("export_type", []), ("max_process_number", -1)])
 def test_analyse_refuses_what_it_does_not_do(tmp_path: Path, name: str, value: object):
     with pytest.raises(ValueError, match=re.escape(f"{name} is {value!r}")):
@@ -257,6 +276,28 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path):
             activities=BOTH, on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path / "file"))
         ):
             torch.ones(1).npu()
+
+
+def test_a_folder_that_cannot_be_used_is_refused_when_the_handler_is_made(tmp_path: Path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for wrong in (7, b"there", True):
+        with pytest.raises(TypeError, match="torch_npu.profiler: dir_name is .* a str or a Path"):
+            profiler.tensorboard_trace_handler(wrong)
+    with pytest.raises(RuntimeError, match=f"^torch_npu.profiler: {tmp_path / 'file'} is not a folder: give"):
+        profiler.tensorboard_trace_handler(tmp_path / "file")
+    for unusable in (str(tmp_path / "file" / "below"), "/proc/nothing", "a\0b", "/" + 300 * "n"):
+        with pytest.raises(OSError, match="^torch_npu.profiler: the folder .* cannot be written .*another dir_name"):
+            profiler.tensorboard_trace_handler(unusable)
+    for worker in ("../esc/y", "a/b", "/abs", "a\\b", "a\0b"):
+        with pytest.raises(ValueError, match="^torch_npu.profiler: worker_name is .* has a separator"):
+            profiler.tensorboard_trace_handler(tmp_path, worker)
+    monkeypatch.chdir(tmp_path)
+    handler = profiler.tensorboard_trace_handler(Path("made"), "..", analyse_flag=False)
+    monkeypatch.chdir("/")
+    with profiler.profile(activities=BOTH, on_trace_ready=handler):
+        torch.ones(1).npu()
+    (made,) = (tmp_path / "made").iterdir()
+    assert made.name.startswith(".._") and made.name.endswith("_ascend_pt")
 
 
 def test_data_that_is_not_simplified_keeps_torchs_trace_and_it_can_still_be_exported(tmp_path: Path):

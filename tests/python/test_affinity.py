@@ -129,10 +129,17 @@ def test_a_thread_its_children_and_back():
     assert sorted(os.sched_getaffinity(0)) == CPUS
 
 
-@pytest.mark.parametrize("wrong", [[], [3], [2, 1], [-1, 2], "0-3", [[0, 1], 2], 5, [0, "x"]])
+WRONG = [
+    [], [3], [2, 1], [-1, 2], "0-3", [[0, 1], 2], 5, [0, "x"], "01", [0.5, 1], ["0", "1"], [False, 0], {0: 0}, [[]],
+    [[0, 0], [0, 999_999]], [0, 999_999], [10**20, 10**20], [0, 10**20],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_range_is_an_error(wrong):
     with pytest.raises(ValueError, match=r"should be \[first, last\]"):
         torch_npu.utils.set_thread_affinity(wrong)
+    assert sorted(os.sched_getaffinity(0)) == CPUS
 
 
 def test_cpus_that_there_are_not_are_an_error():

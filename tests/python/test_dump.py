@@ -66,6 +66,31 @@ def test_an_argument_that_is_written_is_dumped_as_it_was_and_as_it_is(dumped):
     assert found["aten.add_.Tensor.1.output.0"].tolist() == [6, 6]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:The PyTorch API of nested")
+def test_what_is_no_array_is_left_out_and_named_once_an_operator(dumped):
+    x = torch.ones(3, 3).npu()
+    parts = [torch.ones(2), torch.ones(3)]
+    sparse, rows = torch.eye(3).npu().to_sparse(), torch.eye(3).npu().to_sparse_csr()
+    nested = torch.nested.nested_tensor(parts).npu()
+    made = {}
+
+    def work():
+        made.update(sparse=sparse @ x, again=sparse @ x, rows=rows @ x, nested=nested * 2)
+
+    with pytest.warns(UserWarning, match="is not written") as said:
+        found = dumped(work, dump_mode="all")
+    assert all(made[name].tolist() == x.tolist() for name in ("sparse", "again", "rows"))
+    assert made["nested"].unbind()[1].tolist() == [2, 2, 2]
+    texts = [str(each.message) for each in said if "set_dump" in str(each.message)]
+    nested_is_no_array = "input 0 of aten.mul.Tensor is not written: a nested tensor is no array"
+    assert f"npu: set_dump: {nested_is_no_array}; this is said once an operator" in texts
+    assert any("a sparse_coo tensor is no array" in text for text in texts)
+    named = [text.split(" of ")[1].split(" is ")[0] for text in texts]
+    assert len(named) == len(set(named))
+    written = [name for name, array in found.items() if ".output." in name and array.tolist() == x.tolist()]
+    assert len(written) >= 3  # of the products
+
+
 def test_backward_random_numbers_and_types_that_numpy_lacks(dumped):
     x = torch.tensor([0.5, -1.5], dtype=torch.bfloat16).npu().requires_grad_()
 

@@ -38,6 +38,7 @@ class _DumpMode(TorchDispatchMode):
         self._sides = settings.sides
         self._folder = settings.path / time.strftime("%Y%m%d%H%M%S")
         self._number = itertools.count(1)
+        self._named: set[str] = set()  # operators of which something was not written
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         func, kwargs = operators.held(func), kwargs or {}
@@ -46,7 +47,7 @@ class _DumpMode(TorchDispatchMode):
         if any(kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__ for kind in types):
             return NotImplemented
         why = operators.skipped(func, args, kwargs)
-        if operators.is_view(func) or why not in (None, operators.RANDOM):
+        if operators.is_view(func) or why not in (None, operators.RANDOM, operators.LAYOUT):
             return func(*args, **kwargs)
         given = operators.npu_tensors((args, kwargs))
         name = f"{func}.{next(self._number)}.{time.time_ns() // 1000}"
@@ -66,12 +67,36 @@ class _DumpMode(TorchDispatchMode):
         folder.mkdir(parents=True, exist_ok=True)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.device.type != "meta"]
         for index, tensor in enumerate(tensors):
-            host = tensor.detach().cpu().resolve_conj().resolve_neg()
             try:
-                array = host.numpy()
-            except TypeError:  # bfloat16 and the types of 8 bits
-                array = host.to(WIDER.get(host.dtype, torch.float32)).numpy()
-            numpy.save(folder / f"{name}.{side}.{index}.npy", array)
+                array = _array(tensor)
+            except TypeError as error:
+                self._left_out(name, side, index, str(error))
+            else:
+                numpy.save(folder / f"{name}.{side}.{index}.npy", array)
+
+    def _left_out(self, name: str, side: str, index: int, why: str) -> None:
+        operator = name.rsplit(".", 2)[0]
+        if operator not in self._named:
+            self._named.add(operator)
+            warnings.warn(
+                f"npu: set_dump: {side} {index} of {operator} is not written: {why}; this is said once an operator",
+                stacklevel=4,
+            )
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """Its values as numpy's. Raises TypeError for a layout or type of which there is no array."""
+    if not operators.plain(tensor):
+        kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+        raise TypeError(f"a {kind} tensor is no array")
+    host = tensor.detach().cpu().resolve_conj().resolve_neg()
+    try:
+        return host.numpy()
+    except TypeError:  # bfloat16 and the types of 8 bits
+        try:
+            return host.to(WIDER.get(host.dtype, torch.float32)).numpy()
+        except RuntimeError as error:
+            raise TypeError(f"{host.dtype} has no wider type that numpy knows") from error
 
 
 _mode: _DumpMode | None = None

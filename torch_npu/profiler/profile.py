@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sys
 import threading
 import warnings
@@ -197,16 +198,28 @@ class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's nam
 
 
 def tensorboard_trace_handler(
-    dir_name: str | None = None, worker_name: str | None = None, analyse_flag: bool = True, async_mode: bool = False
+    dir_name: str | os.PathLike[str] | None = None,
+    worker_name: str | None = None,
+    analyse_flag: bool = True,
+    async_mode: bool = False,
 ) -> Callable[[Any], None]:
     """For on_trace_ready: writes <dir_name>/<worker_name>_<time>_ascend_pt, by default <host>_<pid> in the working
     folder.
 
     analyse_flag=False keeps only what `analyse` needs; async_mode=True makes the tables in a thread that the process
-    waits for when it ends. Raises OSError where the folder cannot be written."""
+    waits for when it ends. The folder is made, and tried, here and not when the profile is complete.
+
+    Raises TypeError for a dir_name that is no str or Path, ValueError for a worker_name with a separator of folders,
+    RuntimeError where dir_name is a file, OSError where it cannot be made or written."""
+    if worker_name and any(separator in str(worker_name) for separator in "/\\\0"):
+        raise ValueError(
+            f"torch_npu.profiler: worker_name is {worker_name!r}, which has a separator of folders; give a plain name, "
+            "and the folder as dir_name"
+        )
+    base = results.usable_base(dir_name)
 
     def handle(prof: Any) -> None:
-        folder = results.new_folder(dir_name, worker_name)
+        folder = results.new_folder(base, worker_name)
         results.keep(folder, prof)
         if not analyse_flag:
             return

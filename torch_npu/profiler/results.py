@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -26,14 +28,31 @@ from torch_npu.profiler.config import ExportType, ProfilerLevel, _ExperimentalCo
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
 
-def new_folder(dir_name: str | None, worker_name: str | None) -> Path:
-    """Makes the folder. Raises RuntimeError where `dir_name` is a file, OSError where it cannot be made."""
+def usable_base(dir_name: str | os.PathLike[str] | None) -> Path:
+    """Makes the folder that profiles go into, and tries to write there.
+
+    Raises TypeError for a `dir_name` that is no name, RuntimeError where it is a file, OSError where it cannot be made
+    or written."""
+    if dir_name is not None and not isinstance(dir_name, str):
+        if not isinstance(dir_name, os.PathLike) or not isinstance(os.fspath(dir_name), str):
+            raise TypeError(f"torch_npu.profiler: dir_name is {dir_name!r}; it must be a str or a Path")
     work = os.environ.get("ASCEND_WORK_PATH")
     base = Path(dir_name) if dir_name else Path(work) / "profiling_data" if work else Path.cwd()
-    if base.exists() and not base.is_dir():
-        raise RuntimeError(
-            f"torch_npu.profiler: {base} is not a folder: give tensorboard_trace_handler another dir_name"
-        )
+    remedy = "give tensorboard_trace_handler another dir_name"
+    try:
+        if base.exists() and not base.is_dir():
+            raise RuntimeError(f"torch_npu.profiler: {base} is not a folder: {remedy}")
+        base.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=base):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        why = getattr(error, "strerror", None) or error
+        raise OSError(f"torch_npu.profiler: the folder {str(base)!r} cannot be written ({why}): {remedy}") from error
+    return base.absolute()
+
+
+def new_folder(base: Path, worker_name: str | None) -> Path:
+    """Makes the folder of one profile in the one that usable_base gave. Raises OSError where it cannot be made."""
     worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
     now = time.time_ns()
     stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now // 10**9)) + f"{now // 10**6 % 1000:03}"
@@ -119,25 +138,24 @@ def _value(text: str) -> Any:
 
 
 def _read(file: Path) -> Any:
-    """Raises RuntimeError where the file is not there or is no JSON."""
+    """Raises RuntimeError where the file is not there or is no JSON, or nested beyond reading."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RuntimeError(f"{file} cannot be read ({error}): profile anew") from error
 
 
 def analyse_folder(folder: Path, kinds: list[str] | None = None) -> None:
     """Makes ASCEND_PROFILER_OUTPUT of one folder anew; `kinds` of files: as the profile was asked for, if None.
 
-    Raises RuntimeError, which names the folder, where it is damaged."""
+    Raises RuntimeError, which names the folder, where it is damaged; OSError where it cannot be written."""
     infos = sorted(folder.glob("profiler_info*.json"))
     if not infos:
         raise RuntimeError(f"{folder} has no profiler_info*.json: it is no profile's folder, or not all was written")
     info, rows = _read(infos[0]), _read(folder / "FRAMEWORK" / "events.json")
-    metadata = _read(folder / "profiler_metadata.json")
+    metadata, output = _read(folder / "profiler_metadata.json"), folder / OUTPUT
     try:
         chosen = kinds or info["config"]["experimental_config"]["_export_type"]
-        output = folder / OUTPUT
         output.mkdir(exist_ok=True)
         groups = communication.Groups(metadata)
         if ExportType.Text in chosen:
@@ -146,7 +164,11 @@ def analyse_folder(folder: Path, kinds: list[str] | None = None) -> None:
             rank = f"_{info['rank_id']}" if info["rank_id"] >= 0 else ""
             database.write(output / f"ascend_pytorch_profiler{rank}.db", rows, info, metadata)
             database.write_analysis(output / "analysis.db", rows, groups)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except OSError:  # it names the file that cannot be written
+        raise
+    except sqlite3.OperationalError as error:
+        raise OSError(f"{output} cannot be written ({error}): make room there, or allow it") from error
+    except Exception as error:  # numbers may be of any size, and rows of any kind
         raise RuntimeError(
             f"{folder} has not what a profile has ({type(error).__name__}: {error}): profile anew"
         ) from error

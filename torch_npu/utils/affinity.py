@@ -8,6 +8,7 @@ started later inherits them. What it is not: numbers of threads (torch.set_num_t
 from __future__ import annotations
 
 import functools
+import numbers
 import os
 import re
 import threading
@@ -139,18 +140,26 @@ def _put(thread: int, cpus: Cpus) -> None:
         pass  # it has ended meanwhile
 
 
-def _cpus_of_range(core_range: Any) -> Cpus:
-    try:
-        spans = [core_range] if core_range and not isinstance(core_range[0], (list, tuple)) else core_range
-        pairs = [(int(first), int(last)) for first, last in spans]
-    except (TypeError, ValueError):
-        pairs = []
-    if not pairs or any(first < 0 or last < first for first, last in pairs):
+def _is_number(given: Any) -> bool:
+    return isinstance(given, numbers.Integral) and not isinstance(given, bool)
+
+
+def _cpus_of_range(core_range: Any, allowed: Cpus) -> Cpus:
+    """Raises ValueError for anything but ranges of cpus that are all allowed."""
+    lists = isinstance(core_range, (list, tuple))
+    spans = [core_range] if lists and core_range and not isinstance(core_range[0], (list, tuple)) else core_range
+    right = lists and bool(spans) and all(
+        isinstance(span, (list, tuple)) and len(span) == 2 and all(map(_is_number, span))
+        and 0 <= span[0] <= span[1] <= max(allowed)
+        for span in spans
+    )  # fmt: skip
+    cpus = frozenset(cpu for first, last in spans for cpu in range(first, last + 1)) if right else frozenset()
+    if not cpus or not cpus <= allowed:
         raise ValueError(
-            f"torch_npu.utils.set_thread_affinity: {core_range!r} should be [first, last], such as [0, 3], "
-            "or a list of such"
+            f"torch_npu.utils.set_thread_affinity: {core_range!r} should be [first, last], such as "
+            f"[{min(allowed)}, {max(allowed)}], or a list of such; the process may use cpus {sorted(allowed)}"
         )
-    return frozenset(cpu for first, last in pairs for cpu in range(first, last + 1))
+    return cpus
 
 
 def set_thread_affinity(core_range: list[int] | list[list[int]] | None = None) -> None:
@@ -159,11 +168,11 @@ def set_thread_affinity(core_range: list[int] | list[list[int]] | None = None) -
     Args:
         core_range: [first, last], both included, or a list of such; None: all that the process was given.
 
-    Raises: ValueError for anything else, and for cpus that the process may not use.
+    Raises: ValueError for anything else, and for a range with a cpu that the process may not use.
     Source: the vendor's torch_npu.utils.set_thread_affinity.
     """
     allowed = _at_start()
-    cpus = allowed if core_range is None else _cpus_of_range(core_range)
+    cpus = allowed if core_range is None else _cpus_of_range(core_range, allowed)
     if not hasattr(_own, "before"):
         _own.before = frozenset(os.sched_getaffinity(0))
     try:

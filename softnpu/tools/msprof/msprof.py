@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import export
-from .recorded import Damaged, Profile, profiles
+from .recorded import Damaged, Profile, damaged, profiles
 
 HELP = """\
 msprof [--output=FOLDER] [--type=text|db] command arguments...   profiles the command, then exports
@@ -70,16 +71,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _made(folders: list[Path], *makes: Callable[[Profile], Path | None]) -> int:
+    """What they make of each folder is printed; 1 where one is damaged or cannot be written, after the others."""
+    status = 0
+    for one in folders:
+        try:
+            profile = Profile(one)
+            for make in makes:
+                if made := make(profile):
+                    print(f"[INFO] {made}")
+            continue
+        except (Damaged, OSError, sqlite3.OperationalError) as error:
+            said: Exception = error
+        except Exception as error:  # its rows are such that no table can be made of them
+            said = damaged(one, error)
+        print(f"[ERROR] msprof: {said}", file=sys.stderr)
+        status = 1
+    return status
+
+
 def _each(folder: str | None, make: Callable[[Profile], Path | None]) -> int:
     if folder is None:
         raise Refused("--output is missing: name a PROF_* folder, or one that has some")
     found = profiles(Path(folder).resolve())
     if not found:
         raise Refused(f"{folder} has no PROF_* folder: name one that `msprof command` or a profiler made")
-    for one in found:
-        if made := make(Profile(one)):
-            print(f"[INFO] {made}")
-    return 0
+    return _made(found, make)
 
 
 def _query(folder: str | None) -> int:
@@ -103,7 +120,7 @@ def _query(folder: str | None) -> int:
 
 
 def _run(command: list[str], output: str | None, kind: str) -> int:
-    """The command's own status; 1 where it left no profile."""
+    """The command's own status; 1 where it left no profile, or one that cannot be exported."""
     folder = Path(output or ".").resolve()
     folder.mkdir(parents=True, exist_ok=True)
     before = set(profiles(folder))
@@ -123,17 +140,14 @@ def _run(command: list[str], output: str | None, kind: str) -> int:
     for number, handler in kept.items():
         signal.signal(number, handler)
     made = [one for one in profiles(folder) if one not in before]
-    for one in made:
-        profile = Profile(one)
-        print(f"[INFO] {(export.db if kind == 'db' else export.text)(profile)}")
-        if analyzed := (export.analyze_db if kind == "db" else export.analyze_text)(profile):
-            print(f"[INFO] {analyzed}")
+    makes = (export.db, export.analyze_db) if kind == "db" else (export.text, export.analyze_text)
+    exported = _made(made, *makes)
     if not made:
         print(
             "[WARNING] msprof: the command put nothing on a software NPU: is it run with this one's libraries?",
             file=sys.stderr,
         )
-    return 128 - status if status < 0 else status or (0 if made else 1)
+    return 128 - status if status < 0 else status or (exported if made else 1)
 
 
 def main(arguments: list[str] | None = None) -> int:

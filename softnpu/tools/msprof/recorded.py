@@ -29,18 +29,44 @@ class Damaged(Exception):
     """The folder is no profile's, or not all was written; and the remedy."""
 
 
+def damaged(folder: Path, error: Exception) -> Damaged:
+    """Of whatever went wrong with what stands in the folder."""
+    why = str(error) if isinstance(error, _Wrong) else f"{type(error).__name__}: {error}"
+    return Damaged(f"{folder} is damaged: {why}: profile anew")
+
+
+class _Wrong(Exception):
+    """What in the records cannot be."""
+
+
+class _Texts(dict[int, str]):
+    def __missing__(self, number: int) -> str:
+        raise _Wrong(f"its records name text {number}, which they do not have")
+
+
 class Profile:
-    """One PROF_*. `rows`: those of events.py; `groups`: the communicators, as profiler_metadata.json tells of them."""
+    """One PROF_*. `rows`: those of events.py; `groups`: the communicators, as profiler_metadata.json tells of them.
+
+    Raises Damaged, which names the folder, whatever is wrong with it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        try:
+            self._read()
+        except Damaged:
+            raise
+        except Exception as error:
+            raise damaged(folder, error) from error
+
+    def _read(self) -> None:
+        folder = self.folder
         try:
             self.info = json.loads((folder / "host" / "info.json").read_text(encoding="utf-8"))
             self.process: int = self.info["process"]
             data = (folder / "host" / "data" / "records").read_bytes()
         except (OSError, ValueError, KeyError) as error:
             raise Damaged(f"{folder} has no records of the software NPU ({error}): profile anew") from error
-        self._texts = {0: ""}
+        self._texts = _Texts({0: ""})
         self._clocks: list[tuple[int, int]] = []
         self.groups: dict[str, Any] = {}
         self.rows: dict[str, list[Row]] = {k: [] for k in ("operators", "calls", "tasks", "memory", "python", "ranges")}

@@ -66,7 +66,9 @@ class CompareMode(TorchDispatchMode):
         torch.npu.synchronize()
         took = time.perf_counter() - started
         mine = results(func, returned, args, kwargs)
-        if nbytes(mine) > self._limit:
+        if not operators.plain(mine):
+            reason, verdict = operators.LAYOUT, None
+        elif nbytes(mine) > self._limit:
             reason, verdict = operators.TOO_LARGE, None
         else:
             verdict = judge(mine, replay, self._tolerances, torch.Tag.pointwise in func.tags)

@@ -15,6 +15,7 @@ COMMUNICATION = "communication"
 CAPTURED = "captured into a graph: nothing has run yet"
 NO_TWIN = "the CPU has no such operator"
 TOO_LARGE = "larger than the limit"
+LAYOUT = "a sparse or nested tensor: its values are not one block that could be walked"
 HIGHER_ORDER = "a higher-order operator: what it calls inside is not seen"
 
 # "cuda" means the npu under transfer_to_npu, which needs a torch without CUDA.
@@ -34,6 +35,12 @@ INTERNAL = {
 
 def npu_tensors(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor) and leaf.device.type == "npu"]
+
+
+def plain(tree: Any) -> bool:
+    """No tensor of it is sparse or nested: each has sizes, strides and one block of values."""
+    tensors = (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+    return all(tensor.layout == torch.strided and not tensor.is_nested for tensor in tensors)
 
 
 def held(func: Any) -> Any:
@@ -58,7 +65,9 @@ def skipped(func: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) ->
         return RANDOM
     if torch.Tag.nondeterministic_seeded in func.tags and dropout(func, args, kwargs) != 0:
         return RANDOM
-    return CAPTURED if torch.npu.is_current_stream_capturing() else None
+    if torch.npu.is_current_stream_capturing():
+        return CAPTURED
+    return None if plain((args, kwargs)) else LAYOUT
 
 
 def dropout(func: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) -> float | None:

@@ -43,6 +43,7 @@ class Replay:
 
     def __init__(self, func: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) -> None:
         self._func = func
+        self.operator: str = func._schema.name
         copies: dict[int, torch.Tensor] = {}
 
         def copy(leaf: Any) -> Any:
