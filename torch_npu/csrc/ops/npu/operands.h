@@ -14,10 +14,11 @@ namespace npu::ops {
 // A tensor, one that may be missing, or a list. Implicit, so that a call lists its arguments.
 class Given {
  public:
-  Given(const at::Tensor& t) : tensor_(&t) {}                                                     // NOLINT(google-explicit-constructor)
-  Given(const OptionalTensor& t) : tensor_(t ? &*t : nullptr) {}                                  // NOLINT(google-explicit-constructor)
-  Given(at::TensorList list) : list_(list) {}                                                     // NOLINT(google-explicit-constructor)
-  Given(std::optional<at::TensorList> list) : list_(list ? *list : at::TensorList()) {}           // NOLINT(google-explicit-constructor)
+  Given(const at::Tensor& t) : tensor_(&t) {}                     // NOLINT(google-explicit-constructor)
+  Given(const OptionalTensor& t) : tensor_(t ? &*t : nullptr) {}  // NOLINT(google-explicit-constructor)
+  Given(at::TensorList list) : list_(list) {}                     // NOLINT(google-explicit-constructor)
+  Given(std::optional<at::TensorList> list)
+      : list_(list ? *list : at::TensorList()) {}  // NOLINT(google-explicit-constructor)
   at::TensorList tensors() const { return tensor_ ? at::TensorList(*tensor_) : list_; }
 
  private:
