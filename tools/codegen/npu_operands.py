@@ -1,5 +1,5 @@
-"""The tensors of a row of ops/npu.yaml, as the call that checks them before anything else: which must be there, and that
-all are on one device. `elsewhere: [name]` of a row names those that may be on another.
+"""The tensors of a row of ops/npu.yaml, as the call that checks them before anything else: which must be there, and
+that all are on one device. `elsewhere: [name]` of a row names those that may be on another.
 
 What it is not: the check itself, which is torch_npu/csrc/ops/npu/operands.cpp. Who calls it: npu_row.py.
 """

@@ -115,7 +115,7 @@ class Wrapper:
         return self.kernel("device", [f"const NPUGuard guard({self.operands() or 'current_device()'});"], [call])
 
     def operands(self) -> str:
-        """The device of the operands, an expression; it refuses those that miss or are elsewhere. Users' rows ask CANN."""
+        """The device of the operands, an expression; refuses those that miss or are elsewhere. Users' rows ask CANN."""
         if self.library == "npu":
             return npu_operands.check(self.row)
         tensors = [a.name for a in self.schema.arguments if a.is_tensor and a.type != "Tensor[]?"]
@@ -173,7 +173,8 @@ class Wrapper:
             guard = "  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);\n"
             backward = "backward" in self.schema.name or "grad" in self.schema.name
             parts.append(
-                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n{guard if backward else ''}{self.before()}"
+                f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n"
+                f"{guard if backward else ''}{self.before()}"
                 f"  return {self.row.data['composite']};\n}}\n"
             )
             if self.schema.returns_none:
