@@ -26,6 +26,7 @@ from torch_npu._startup import name_root as _name_root  # noqa: E402
 from torch_npu._startup import profile_if_asked as _profile_if_asked  # noqa: E402
 from torch_npu._startup import register as _register  # noqa: E402
 from torch_npu._startup import transfer_if_asked as _transfer_if_asked  # noqa: E402
+from torch_npu._startup import warn_of_unknown_variables as _warn_of_unknown_variables  # noqa: E402
 from torch_npu._startup import watch_if_asked as _watch_if_asked  # noqa: E402
 
 _register()
@@ -40,6 +41,7 @@ __version__ = "2.13.0"
 # PyTorch's quantized types: no tensor of them is made on the npu. Programs that list what they can send ask for it.
 unsupported_dtype = [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torch.qint8]
 
+_warn_of_unknown_variables(__path__[0])
 _transfer_if_asked()
 _compare_if_asked()
 _profile_if_asked()

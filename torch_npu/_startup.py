@@ -70,6 +70,21 @@ class _Torchair:
         return importlib.util.spec_from_file_location(name, init, submodule_search_locations=[folder])
 
 
+def warn_of_unknown_variables(package: str) -> None:
+    """A variable of ours that nobody reads does nothing, silently: mostly it is misspelt. One warning for all."""
+    ours = [name for name in os.environ if name.startswith("ANYCEND_")]
+    if not ours:
+        return
+    with open(os.path.join(package, "variables.txt"), encoding="utf-8") as table:
+        known = set(table.read().split())
+    if unknown := sorted(set(ours) - known):
+        import difflib
+
+        near = {name: difflib.get_close_matches(name, known, 1, 0.85) for name in unknown}
+        told = [name + (f" (did you mean {near[name][0]}?)" if near[name] else "") for name in unknown]
+        warnings.warn(f"npu: nobody reads {', '.join(told)}; docs/env.md lists the variables", stacklevel=2)
+
+
 def watch_if_asked(package: str) -> None:
     """ANYCEND_CHECK=race, memory: they learn the program's lines and blocks. Loads the chosen libascendcl."""
     checks = os.environ.get("ANYCEND_CHECK", "").split(",")

@@ -19,6 +19,7 @@ export TOOLCHAIN_HOME="${_anycend_root}/toolkit"
 _anycend_prepend LD_LIBRARY_PATH "${_anycend_root}/lib64"
 _anycend_prepend PATH "${_anycend_root}/tools/profiler/bin"
 _anycend_prepend PATH "${_anycend_root}/bin"
+_anycend_prepend PYTHONPATH "${_anycend_root}/python/site-packages"
 _anycend_prepend CMAKE_PREFIX_PATH "${_anycend_root}/lib64/cmake"
 
 unset -f _anycend_prepend

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from torch.profiler import ProfilerActivity
@@ -13,6 +15,19 @@ def test_a_choice_without_a_source_is_not_kept():
     with pytest.warns(UserWarning, match="gc_detect_threshold is left out"):
         config = torch_npu.profiler._ExperimentalConfig(gc_detect_threshold=1.0)
     assert (config.with_gc, config.gc_detect_threshold) == (False, None)
+
+
+@pytest.mark.parametrize("asked", [torch_npu.profiler.AiCMetrics.PipeUtilization, torch_npu.profiler.AiCMetrics.Memory])
+def test_counters_that_are_asked_for_are_left_out_with_a_warning(asked):
+    with pytest.warns(UserWarning, match=f"aic_metrics={asked} is left out"):
+        assert torch_npu.profiler._ExperimentalConfig(aic_metrics=asked)._aic_metrics == "ACL_AICORE_NONE"
+
+
+@pytest.mark.parametrize("options", [{}, {"aic_metrics": None}, {"aic_metrics": "ACL_AICORE_NONE"}])
+def test_no_counters_are_no_warning(options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch_npu.profiler._ExperimentalConfig(**options)._aic_metrics == "ACL_AICORE_NONE"
 
 
 @pytest.mark.parametrize("name", ["enable_profiler_in_child_thread", "disable_profiler_in_child_thread"])

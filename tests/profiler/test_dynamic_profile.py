@@ -53,6 +53,26 @@ def test_the_file_is_made_with_the_defaults_and_asks_for_nothing(settings):
     assert profiled(settings) == []
 
 
+def test_a_file_from_before_asks_for_nothing_until_it_changes(settings, monkeypatch):
+    ask(settings, start_step=3)
+    monkeypatch.setattr(dynamic_profile, "_dynamic", dynamic_profile._Dynamic())
+    dynamic_profile.init(str(settings.parent))
+    train(5)
+    assert profiled(settings) == []
+    ask(settings, start_step=-1, metadata={"why": "late"})
+    train(2)
+    assert profiled(settings) == [["6"]]
+
+
+def test_it_is_an_attribute_that_is_loaded_when_asked_for():
+    program = (
+        "import sys, torch_npu; before = 'torch_npu.profiler.dynamic_profile' in sys.modules\n"
+        "print(before, torch_npu.profiler.dynamic_profile.init.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "torch_npu.profiler.dynamic_profile"], done.stderr
+
+
 def test_a_step_that_passes_while_another_profile_runs_begins_the_next_one_late(settings):
     train(1)
     ask(settings, start_step=-1, active=4)

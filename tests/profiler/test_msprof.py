@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import signal
 import sqlite3
@@ -104,8 +105,17 @@ def test_a_profile_can_be_exported_again_and_has_no_communication(folders: tuple
     for arguments in (("--export=on",), ("--analyze=on",), ("--analyze=on", "--type=db")):
         done = msprof.run(*arguments, f"--output={profile}")
         assert done.returncode == 0, done.stderr
+        assert (f"[INFO] {profile} has no communication: " in done.stdout) == ("--analyze=on" in arguments)
     assert table(exported(profile, "op_summary")) == before
     assert not (profile / "analyze").exists()
+
+
+def test_the_version_is_the_roots():
+    done = msprof.run("--version")
+    said = re.fullmatch(r"msprof of the software NPU, CANN (\d+\.\d+\.\d+)\n", done.stdout)
+    assert done.returncode == 0 and said, done.stderr
+    told = Path(torch_npu.__path__[0], "softnpu", "ascend_toolkit_install.info").read_text()
+    assert f"version={said[1]}\n" in told
 
 
 def test_the_status_and_the_output_are_the_commands(tmp_path: Path):

@@ -23,12 +23,26 @@ TRANSFER = "`from torch_npu.contrib import transfer_to_npu`"
      "No backend type associated with device type cpu",
      "npu: the group carries npu tensors only: move the tensor with .npu(), or make the group with "
      'init_process_group("cpu:gloo,npu:hccl")'),
-], ids=["cuda", "nccl", "cpu tensor"])  # fmt: skip
+    ("from torch_npu.contrib import transfer_to_npu; import torch; torch.autograd.profiler.emit_nvtx().__enter__()",
+     "Can't use NVTX profiler", "npu: emit_nvtx is of CUDA's profiler alone. torch_npu.npu.mstx names ranges"),
+], ids=["cuda", "nccl", "cpu tensor", "nvtx"])  # fmt: skip
 def test_an_error_that_ends_a_program_has_its_remedy(program, says, remedy):
     done = run(program)
     assert done.returncode == 1
     assert says in done.stderr, done.stderr
     assert done.stderr.count(remedy) == 1 and done.stderr.index(says) < done.stderr.index(remedy), done.stderr
+
+
+UNKNOWN = "npu: nobody reads ANYCEND_CHEK (did you mean ANYCEND_CHECK?), ANYCEND_QQ; docs/env.md lists the variables"
+
+
+@pytest.mark.parametrize(
+    ("set_to", "said"), [({"ANYCEND_CHEK": "race", "ANYCEND_QQ": "1"}, 1), ({"ANYCEND_MEMORY": "1G"}, 0), ({}, 0)]
+)
+def test_variables_of_ours_that_nobody_reads_are_one_warning(set_to, said):
+    done = run("import torch", **set_to)
+    assert done.returncode == 0 and done.stderr.count(UNKNOWN) == said, done.stderr
+    assert ("nobody reads" in done.stderr) == bool(said)
 
 
 def test_other_errors_are_as_they_were():

@@ -1,6 +1,19 @@
 """torch.npu: devices, streams, events, memory and random numbers of the NPU, by torch.cuda's names where it has them.
 
-Importing costs little: what is rarely used (amp, graphs, tensor types) comes at first use, by __getattr__.
+devices    is_available, device_count, set_device, device, get_device_properties, synchronize, utilization
+streams    Stream, Event, stream, current_stream, ExternalStream, SyncLaunchStream
+memory     memory_allocated, memory_summary, mem_get_info, empty_cache, ipc_collect, MemPool, NPUPluggableAllocator
+random     manual_seed, get_rng_state, set_rng_state
+graphs     NPUGraph, graph, make_graphed_callables, npugraph_ex
+amp        autocast, GradScaler
+settings   config, matmul, conv, set_option, set_compile_mode, set_sync_debug_mode, set_deterministic_level
+dump       init_dump, set_dump, finalize_dump: operators' tensors in files
+recovery   stop_device, restart_device; more in torch_npu.npu._recovery (docs/faults.md)
+mstx       points and ranges of your own in a profile (docs/profiling.md)
+checks     fallback_counts, race_reports, memory_reports
+
+`dir(torch.npu)` has all names. Importing costs little: what is rarely used (amp, graphs, tensor types) comes at first
+use, by __getattr__.
 """
 
 from __future__ import annotations
@@ -200,3 +213,18 @@ def __getattr__(name: str) -> Any:
         if name in tensor_types.__all__:
             return getattr(tensor_types, name)
     raise AttributeError(f"module 'torch.npu' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER, "default_generators"})
+
+
+# What help() lists and describes: all but submodules and what is imported for use here.
+__all__ = sorted(
+    {
+        name
+        for name, value in globals().items()
+        if name[0] != "_" and getattr(value, "__module__", "").startswith("torch")
+    }
+    | {name for name, (_, attribute) in _LATER.items() if attribute is not None}
+)

@@ -37,7 +37,12 @@ def _stack(domain: str) -> list[int]:
 
 
 class mstx:  # noqa: N801  (the vendor's name)
-    """Raises TypeError for a message that is no text or a stream that is none. Source: the vendor's mstx."""
+    """Names points and ranges of a program for a profiler's trace: mark, range_start and range_end, range_push and
+    range_pop, annotate (a block), mstx_range (a decorator). Nothing is made of the class.
+
+    Each takes a `domain`, by which profilers choose, and but for the ends a `stream`: the range then has a place in its
+    order, too. They are seen where something records: torch_npu.profiler with mstx=True, or msprof.
+    Raises TypeError for a message that is no text or a stream that is none. Source: the vendor's mstx."""
 
     @staticmethod
     def mark(message: str, stream: Any = None, domain: str = "default") -> None:
@@ -51,6 +56,7 @@ class mstx:  # noqa: N801  (the vendor's name)
 
     @staticmethod
     def range_end(range_id: int, domain: str = "default") -> None:
+        """Ends the range that range_start of the same domain numbered so, in any thread."""
         _C._mstx_range_end(range_id, domain)
 
     @staticmethod

@@ -12,7 +12,13 @@
 writes ./result/<host>_<pid>_<time>_ascend_pt/ASCEND_PROFILER_OUTPUT (docs/profiling.md).
 """
 
-from torch.profiler import ProfilerAction, ProfilerActivity, supported_activities
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerAction, ProfilerActivity
 
 from torch_npu.profiler.config import (
     AiCMetrics,
@@ -43,3 +49,14 @@ __all__ = [
     "supported_profiler_level",
     "tensorboard_trace_handler",
 ]
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """What `activities` may have: ProfilerActivity.CPU, and NPU (the same as PrivateUse1) where there is one."""
+    return torch.profiler.supported_activities()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "dynamic_profile":  # it watches for the process's end: loaded when asked for
+        return importlib.import_module("torch_npu.profiler.dynamic_profile")
+    raise AttributeError(f"module 'torch_npu.profiler' has no attribute {name!r}")

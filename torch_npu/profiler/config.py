@@ -60,6 +60,7 @@ class HostSystem(_Names):
 
 
 def supported_profiler_level() -> set[str]:
+    """The values of ProfilerLevel, which experimental_config's profiler_level takes."""
     return ProfilerLevel.all()
 
 
@@ -69,6 +70,7 @@ def supported_ai_core_metrics() -> set[str]:
 
 
 def supported_export_type() -> set[str]:
+    """The values of ExportType, which experimental_config's export_type takes."""
     return ExportType.all()
 
 
@@ -99,7 +101,7 @@ class _ExperimentalConfig:
     Args:
         profiler_level (str): a name of ProfilerLevel. Level_none writes no tables of kernels and calls, Level0 the
             first columns of the kernels', Level1 and Level2 all columns, the statistics and the collectives.
-        aic_metrics (str): a name of AiCMetrics. There are no counters of AI cores: all but the default and AiCoreNone
+        aic_metrics (str): a name of AiCMetrics. There are no counters of AI cores: all but AiCoreNone, which None is,
             are left out with a warning.
         l2_cache, op_attr, record_op_args, sys_io, sys_interconnection (bool): counters of hardware and its records;
             True is left out with a warning.
@@ -118,7 +120,7 @@ class _ExperimentalConfig:
     def __init__(
         self,
         profiler_level: str = ProfilerLevel.Level0,
-        aic_metrics: str = AiCMetrics.PipeUtilization,
+        aic_metrics: str | None = None,
         l2_cache: bool = False,
         msprof_tx: bool = False,
         mstx: bool = False,
@@ -134,9 +136,9 @@ class _ExperimentalConfig:
         sys_interconnection: bool = False,
     ) -> None:
         self._profiler_level = _choice("profiler_level", profiler_level, ProfilerLevel.all(), ProfilerLevel.Level0)
-        aic_metrics = _choice("aic_metrics", aic_metrics, AiCMetrics.all(), AiCMetrics.AiCoreNone)
         self._aic_metrics = AiCMetrics.AiCoreNone
-        if aic_metrics not in (AiCMetrics.PipeUtilization, AiCMetrics.AiCoreNone):  # the default asks for nothing
+        aic_metrics = aic_metrics or self._aic_metrics
+        if _choice("aic_metrics", aic_metrics, AiCMetrics.all(), AiCMetrics.AiCoreNone) != AiCMetrics.AiCoreNone:
             _without(f"aic_metrics={aic_metrics}", "there are no counters of AI cores")
         counters = {"l2_cache": l2_cache, "op_attr": op_attr, "sys_io": sys_io,
                     "sys_interconnection": sys_interconnection, "record_op_args": record_op_args}  # fmt: skip

@@ -28,6 +28,7 @@ msprof --query=on --output=FOLDER                                what profiles t
 --type          text (the default): csv and json; db: SQLite.
 --application   "command arguments...": the same as to write it behind the options.
 --ascendcl, --task-time, --hccl, --msproftx, --runtime-api, --model-execution   on: always recorded.
+--version       of the CANN whose interface this follows.
 Off, and what asks for figures of hardware (--ai-core, --aic-metrics, --aicpu, --l2, --sys-*, ...): ignored with a
 warning.
 """
@@ -57,6 +58,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="msprof", add_help=False, allow_abbrev=False)
     parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--version", action="store_true")
     parser.add_argument("--output")
     parser.add_argument("--type", default="text", choices=("text", "db"))
     parser.add_argument("--application")
@@ -71,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _made(folders: list[Path], *makes: Callable[[Profile], Path | None]) -> int:
+def _made(folders: list[Path], *makes: Callable[[Profile], Path | None], says_none: bool = False) -> int:
     """What they make of each folder is printed; 1 where one is damaged or cannot be written, after the others."""
     status = 0
     for one in folders:
@@ -80,6 +82,8 @@ def _made(folders: list[Path], *makes: Callable[[Profile], Path | None]) -> int:
             for make in makes:
                 if made := make(profile):
                     print(f"[INFO] {made}")
+                elif says_none:
+                    print(f"[INFO] {one} has no communication: there is nothing to analyze")
             continue
         except (Damaged, OSError, sqlite3.OperationalError) as error:
             said: Exception = error
@@ -90,13 +94,19 @@ def _made(folders: list[Path], *makes: Callable[[Profile], Path | None]) -> int:
     return status
 
 
+def _version() -> str:
+    """That of the root in which this lies: <root>/tools/profiler/profiler_tool/analysis/msprof."""
+    text = (Path(__file__).resolve().parents[5] / "runtime" / "version.info").read_text(encoding="utf-8")
+    return text.strip().partition("=")[2]
+
+
 def _each(folder: str | None, make: Callable[[Profile], Path | None]) -> int:
     if folder is None:
         raise Refused("--output is missing: name a PROF_* folder, or one that has some")
     found = profiles(Path(folder).resolve())
     if not found:
         raise Refused(f"{folder} has no PROF_* folder: name one that `msprof command` or a profiler made")
-    return _made(found, make)
+    return _made(found, make, says_none=True)
 
 
 def _query(folder: str | None) -> int:
@@ -155,6 +165,9 @@ def main(arguments: list[str] | None = None) -> int:
         given = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
         if given.help or len(sys.argv if arguments is None else ["", *arguments]) == 1:
             print(HELP, end="")
+            return 0
+        if given.version:
+            print(f"msprof of the software NPU, CANN {_version()}")
             return 0
         for name in NEVER:
             if getattr(given, name.replace("-", "_")) not in (None, "off"):

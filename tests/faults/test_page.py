@@ -1,0 +1,71 @@
+"""docs/faults.md: its examples happen in a usual small network, and its recipe goes on with the same losses."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.core.tools import run
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "faults.md").read_text(encoding="utf-8")
+RECIPE = re.search(r"^```python\n(.*?)^```", PAGE, re.M | re.S)[1]
+SEEDED = "import os, torch; os.chdir(os.environ['HERE']); torch.manual_seed(3)\n" + RECIPE
+EXAMPLES = re.findall(r"^ANYCEND_FAULT=(\S+) python", PAGE, re.M)
+
+
+def losses(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^(\d) ([\d.e-]+)$", text, re.M))
+
+
+@pytest.mark.parametrize("fault", [one for one in EXAMPLES if "Hccl" not in one and "oom" not in one])
+def test_the_recipe_survives_the_examples_with_the_same_losses(tmp_path, fault):
+    plain = losses(run(SEEDED, HERE=str(tmp_path)).stdout)
+    out = run(SEEDED, HERE=str(tmp_path), ANYCEND_FAULT=fault)
+    assert "did not happen" not in out.stderr and "as ANYCEND_FAULT asks" in out.stdout
+    assert losses(out.stdout) == plain and len(plain) == 10
+
+
+def test_the_examples_are_of_each_kind_and_memory_is_out_in_a_small_program():
+    assert [one.split(":")[1] for one in EXAMPLES] == ["oom", "kernel", "hang", "lost"]
+    program = "import torch\ntry:\n    torch.ones(2).npu()\nexcept torch.OutOfMemoryError:\n    print('out')"
+    assert run(program, ANYCEND_FAULT=EXAMPLES[0]).stdout == "out\n"
+
+
+def test_a_state_kept_on_the_device_is_unsafe_and_the_page_says_where_it_is_made_safe():
+    program = """
+import torch
+from torch_npu.npu._recovery import update_npu_tensor_to_safe
+kept = {k: v.clone() for k, v in torch.nn.Linear(2, 2).npu().state_dict().items()}
+torch.npu.restart_device(0, rebuild_all_resources=True)
+try:
+    kept["bias"].cpu()
+except RuntimeError as error:
+    print("There is unsafe data in the input tensor" in str(error))
+update_npu_tensor_to_safe(kept["bias"])
+print(kept["bias"].cpu().shape)
+"""
+    assert run(program).stdout == "True\ntorch.Size([2])\n"
+    assert "torch_npu.npu._recovery.update_npu_tensor_to_safe" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("wait", "limit"),
+    [("torch.npu.synchronize()", "ACL_DEVICE_SYNC_TIMEOUT=1"),
+     ("torch.npu.current_stream().synchronize()", "ACL_STREAM_TIMEOUT=1000")],
+)  # fmt: skip
+def test_a_limit_ends_its_wait(wait, limit):
+    program = f"""
+import torch
+x = torch.ones(3, device="npu")
+y = x + x
+try:
+    {wait}
+except RuntimeError as error:
+    print("507046" in str(error), flush=True)
+torch.npu.stop_device(0)
+"""
+    name, value = limit.split("=")
+    assert f"`{name}=" in PAGE
+    assert run(program, ANYCEND_FAULT="aclnnAdd:hang", **{name: value}).stdout == "True\n"
