@@ -100,13 +100,13 @@ def _version() -> str:
     return text.strip().partition("=")[2]
 
 
-def _each(folder: str | None, make: Callable[[Profile], Path | None]) -> int:
+def _each(folder: str | None, make: Callable[[Profile], Path | None], says_none: bool = False) -> int:
     if folder is None:
         raise Refused("--output is missing: name a PROF_* folder, or one that has some")
     found = profiles(Path(folder).resolve())
     if not found:
         raise Refused(f"{folder} has no PROF_* folder: name one that `msprof command` or a profiler made")
-    return _made(found, make, says_none=True)
+    return _made(found, make, says_none=says_none)
 
 
 def _query(folder: str | None) -> int:
@@ -183,7 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
             time.sleep(_SEEN)
             return status
         if given.analyze == "on":
-            return _each(given.output, export.analyze_db if given.type == "db" else export.analyze_text)
+            return _each(given.output, export.analyze_db if given.type == "db" else export.analyze_text, says_none=True)
         if given.query == "on":
             return _query(given.output)
         command = shlex.split(given.application or "") + [c for c in given.command if c != "--"]
