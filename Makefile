@@ -75,7 +75,8 @@ APART := tests/clients
 BESIDE := $(filter-out $(ALONE) $(APART),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 
 # What a signal cannot end, a wait in C++ that holds the interpreter's lock, ends its process: the test is named and the others go on.
-NO_HANG := -o faulthandler_timeout=1000 -o faulthandler_exit_on_timeout=true
+# Later than the longest limit of a test (1500 s), by which a signal ends that test alone.
+NO_HANG := -o faulthandler_timeout=1600 -o faulthandler_exit_on_timeout=true
 
 .PHONY: test test-full test-clients test-native
 # Both halves run at once: the first mostly waits, and goes before the second, which computes in what is left; not so far before that a

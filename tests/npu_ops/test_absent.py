@@ -27,28 +27,40 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [t for t in (value if isinstance(value, list) else [value]) if isinstance(t, torch.Tensor)]
 
 
-@pytest.mark.parametrize("name", samples.load())
+def cases() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Operator: the arguments that None is given to, and those that are moved to the CPU while another tensor stays."""
+    needed, moved = {}, {}
+    for name in samples.load():
+        schema = samples.operator(name)._schema
+        given = samples.operands(name, 0, schema)
+        here = {k: tensors(value) for k, value in given.items() if k not in ELSEWHERE.get(name, ())}
+        # Without any tensor no device's kernel is found, and PyTorch says so.
+        if sum(len(tensors(value)) for value in given.values()) > 1:
+            needed[name] = [a.name for a in schema.arguments if str(a.type) == "Tensor" and a.name in given]
+        moved[name] = [
+            k for k, found in here.items()
+            if any(t.dim() for t in found) and any(other for key, other in here.items() if key != k)
+        ]  # fmt: skip
+    return {k: v for k, v in needed.items() if v}, {k: v for k, v in moved.items() if v}
+
+
+NEEDED, MOVED = cases()
+
+
+@pytest.mark.parametrize("name", NEEDED)
 def test_none_is_refused(name):
     op = samples.operator(name)
     given = on_npu(name)
-    needed = [a.name for a in op._schema.arguments if str(a.type) == "Tensor" and a.name in given]
-    if sum(len(tensors(value)) for value in given.values()) < 2:
-        return  # without any tensor no device's kernel is found, and PyTorch says so
-    for argument in needed:
+    for argument in NEEDED[name]:
         with pytest.raises(TypeError, match=rf"^{op._schema.name[5:]}: {argument} is None, but must be a tensor"):
             op(**{**given, argument: None})
 
 
-@pytest.mark.parametrize("name", samples.load())
+@pytest.mark.parametrize("name", MOVED)
 def test_a_tensor_of_the_cpu_is_refused(name):
     op = samples.operator(name)
     given = on_npu(name)
-    here = [k for k in given if k not in ELSEWHERE.get(name, ())]
-    for argument in here:
-        moved = [t for t in tensors(given[argument]) if t.dim() > 0]
-        others = [t for k in here if k != argument for t in tensors(given[k])]
-        if not moved or not others:
-            continue
+    for argument in MOVED[name]:
         moved = samples.each(given[argument], torch.Tensor.cpu)
         with pytest.raises(RuntimeError, match=rf"Expected all tensors to be on the same device, but .*\b{argument}\b"):
             op(**{**given, argument: moved})
