@@ -216,3 +216,26 @@ print(time.monotonic() - begin > 0.3)
 @pytest.mark.parametrize("value", ["0", "1", "2"])
 def test_the_task_queues_levels_are_accepted(value):
     assert output("import torch; torch.npu.init(); print('ok')", TASK_QUEUE_ENABLE=value) == "ok"
+
+
+EXITS = """
+import ctypes, torch
+x = torch.ones(64, 64, device="npu")
+def work():
+    x.softmax(-1), x.sum(), torch.nn.functional.layer_norm(x, [64]), x.cumsum(0)
+work()
+torch.npu.synchronize()
+for _ in range(500):
+    work()
+print("queued", flush=True)
+ctypes.CDLL(None).exit(0)
+"""
+
+
+def test_what_is_queued_at_an_exit_without_the_interpreters_end_is_run():
+    """By threads of the software NPU: the exiting one has no thread-local objects any more. Memory that is freed is
+    overwritten here, so that its use is a crash.
+    """
+    for _ in range(4):  # whether the exiting thread finds something to run is a matter of time
+        done = run(EXITS, fresh=True, GLIBC_TUNABLES="glibc.malloc.perturb=85")
+        assert (done.returncode, done.stdout) == (0, "queued\n")
