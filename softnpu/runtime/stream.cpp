@@ -387,12 +387,10 @@ void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
 bool Stream::drain_all(int64_t deadline) noexcept {
   bool all = true;
   slab<Stream>().each([&](Stream& s) {
-    const uint64_t target = s.tail();
-    while (s.done() < target && !t_running && now_ns() < deadline) {
+    for (auto n = s.tail(); s.done() < n; s.ring_.progress().wait(n, now_ns() + schedule::kLookNs, schedule::kSpins)) {
+      if (t_running || now_ns() >= deadline) return void(all = false);
       s.schedule(Cost::kTiny);
-      s.ring_.progress().wait(target, std::min(now_ns() + schedule::kLookNs, deadline), schedule::kSpins);
     }
-    all = s.done() >= target && all;
   });
   return all;
 }
