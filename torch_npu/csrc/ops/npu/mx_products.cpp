@@ -74,15 +74,9 @@ int64_t grouped(at::OptionalIntArrayRef groups) {
 }  // namespace
 
 Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxTypes& types) {
-  const auto plain = [](const at::Tensor& t, const std::optional<int64_t>& type) {
-    return !of_pairs(t, type) && t.scalar_type() != at::kInt;
-  };
-  if (plain(a, types.a) && plain(b, types.b)) return matmul_sizes(a, b);
   const Sizes left = elements_of(a, types.a), right = elements_of(b, types.b);
-  TORCH_CHECK(left.size() >= 2 && right.size() >= 2, "a product of quantized operands takes matrices, not ", a.dim(),
-              " and ", b.dim(), " dimensions");
-  TORCH_SYM_CHECK(left.back().sym_eq(right[right.size() - 2]), "the operands' inner sizes are ", left.back(), " and ",
-                  right[right.size() - 2]);
+  TORCH_SYM_CHECK(left.back().sym_eq(right[right.size() - 2]), "npu_quant_matmul: the inner sizes are ", left.back(),
+                  " and ", right[right.size() - 2], ", of x1 and x2");
   const Sizes& longer = left.size() >= right.size() ? left : right;
   Sizes sizes(longer.begin(), longer.end() - 2);
   sizes.push_back(left[left.size() - 2]);
@@ -93,8 +87,8 @@ Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxType
 void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
                          at::OptionalIntArrayRef groups, const OptionalTensor& y_scale, std::optional<int64_t> output) {
   const char* const op = "npu_quant_matmul";
-  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, "a product of quantized operands takes matrices, not ", a.dim(), " and ",
-              b.dim(), " dimensions");
+  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, op, ": x1 and x2 must be matrices or batches of them, they have ", a.dim(),
+              " and ", b.dim(), " dimensions");
   const bool floats =
       output && (*output == static_cast<int64_t>(at::kHalf) || *output == static_cast<int64_t>(at::kBFloat16) ||
                  *output == static_cast<int64_t>(at::kFloat));

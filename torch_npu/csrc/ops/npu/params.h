@@ -53,7 +53,6 @@ at::ScalarType quant_matmul_type(std::optional<int64_t> dtype);
 void check_round_mode(std::optional<int64_t> mode);
 void check_quant_matmul(const at::Tensor& x1, const at::Tensor& x2, at::OptionalIntArrayRef group_sizes,
                         const OptionalTensor& y_scale);
-Sizes matmul_sizes(const at::Tensor& a, const at::Tensor& b);
 bool packs_columns(const at::Tensor& weight);  // int32 of eight 4-bit integers along columns
 void quantize_into(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis,
                    bool divide, const at::Tensor& out);

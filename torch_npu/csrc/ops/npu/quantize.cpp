@@ -67,18 +67,6 @@ void check_quant_matmul(const at::Tensor& x1, const at::Tensor& x2, at::Optional
   refuse_given("npu_quant_matmul", "y_scale", y_scale);
 }
 
-Sizes matmul_sizes(const at::Tensor& a, const at::Tensor& b) {
-  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, "a product of quantized operands takes matrices, not ", a.dim(), " and ",
-              b.dim(), " dimensions");
-  TORCH_SYM_CHECK(a.sym_size(-1).sym_eq(b.sym_size(-2)), "the operands' inner sizes are ", a.sym_size(-1), " and ",
-                  b.sym_size(-2));
-  const at::Tensor& longer = a.dim() >= b.dim() ? a : b;
-  Sizes sizes = without_last(longer, 2);
-  sizes.push_back(a.sym_size(-2));
-  sizes.push_back(b.sym_size(-1));
-  return sizes;
-}
-
 bool packs_columns(const at::Tensor& weight) {
   if (weight.scalar_type() != at::kInt) return false;
   return !(weight.sym_stride(0) == 1 && weight.sym_stride(1) != 1);
