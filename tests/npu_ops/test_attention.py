@@ -284,3 +284,48 @@ def test_no_keys_at_all(layout):
     out.sum().backward()
     assert out.shape == q.shape and out.count_nonzero().item() == q.grad.count_nonzero().item() == 0
     assert k.grad.shape == k.shape
+
+
+@pytest.mark.parametrize(
+    ("mode", "q_ends", "kv_ends", "numbers", "hidden"),
+    [
+        (7, [3, 5], [3, 9], (6, -2), [band(3, 3, FAR, 0, 0), band(2, 6, 6, -2, 4)]),
+        (8, [3, 8, 12], [4, 9, 13], (4, 1), [band(3, 4, 4, 1, 1), band(5, 5, FAR, 0, 0), band(4, 4, FAR, 0, 0)]),
+        (7, [4], [6], (1, 0), [band(4, 6, 1, 0, 2)]),
+        (8, [4], [6], (1, 0), [band(4, 6, 1, 0, 2)]),
+    ],
+)
+def test_a_sequence_that_is_cut_among_devices_has_a_band(mode, q_ends, kv_ends, numbers, hidden):
+    """The last one with sparse_mode 7, the first one with 8: the examples of the vendor's page, and one alone."""
+
+    def reference(q, k, v, heads, layout, scale, **_):
+        parts, q0, kv0 = [], 0, 0
+        for q1, kv1, one in zip(q_ends, kv_ends, hidden, strict=True):
+            rows = (t.transpose(0, 1) for t in (q[q0:q1], k[kv0:kv1], v[kv0:kv1]))
+            parts.append(plain(*rows, scale=scale, hidden=one.to(q.device)).transpose(0, 1))
+            q0, kv0 = q1, kv1
+        return torch.cat(parts)
+
+    torch.manual_seed(3)
+    q, k, v = torch.randn(q_ends[-1], N, D), torch.randn(kv_ends[-1], N, D), torch.randn(kv_ends[-1], N, D)
+    kwargs = {"atten_mask": torch.ones(2048, 2048).triu(1).bool(), "sparse_mode": mode, "scale": 0.3}
+    kwargs |= {"pre_tockens": numbers[0], "next_tockens": numbers[1]}
+    kwargs |= {"actual_seq_qlen": q_ends, "actual_seq_kvlen": kv_ends}
+    check(torch_npu.npu_fusion_attention, reference, [q, k, v, N, "TND"], kwargs)
+
+
+@pytest.mark.parametrize("mode", [2, 3, 4])
+def test_without_a_mask_no_mode_counts(mode):
+    def reference(q, k, v, heads, layout, **_):
+        return plain(q, k, v)
+
+    kwargs = {"sparse_mode": mode, "pre_tockens": 1, "next_tockens": 0}
+    check(torch_npu.npu_fusion_attention, reference, [*operands("BNSD"), N, "BNSD"], kwargs)
+
+
+@pytest.mark.parametrize("mode", [7, 8])
+def test_cut_sequences_take_no_bias(mode):
+    q, k, v = torch.randn(4, N, D).npu(), torch.randn(6, N, D).npu(), torch.randn(6, N, D).npu()
+    ends = {"actual_seq_qlen": [4], "actual_seq_kvlen": [6]}
+    with pytest.raises(ValueError, match=f"pse does not go with sparse_mode {mode}"):
+        torch_npu.npu_fusion_attention(q, k, v, N, "TND", pse=torch.randn(1, N, 4, 6).npu(), sparse_mode=mode, **ends)

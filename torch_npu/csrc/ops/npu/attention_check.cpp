@@ -65,7 +65,13 @@ void check_matrix(const char* name, const at::Tensor& t, const AttentionCall& c,
               " sequences, of which there are ", of.count);
 }
 
+bool same_lengths(const AttentionCall& c) { return c.packed() && c.q_ends->equals(*c.kv_ends); }
+
 void check_pse(const AttentionCall& c, const Sequences& of) {
+  TORCH_CHECK_VALUE(
+      !given(c.pse) || (c.sparse_mode != kPackedRight && (c.sparse_mode != kPackedLeft || same_lengths(c))),
+      "attention: pse does not go with sparse_mode ", c.sparse_mode,
+      c.sparse_mode == kPackedLeft ? ", unless each sequence has as many queries as keys" : "");
   const bool slopes = c.pse_type >= 2;
   TORCH_CHECK(given(c.pse) || !slopes, "attention: pse_type ", c.pse_type, " needs pse, a slope for each head");
   if (!given(c.pse)) return;
