@@ -34,6 +34,8 @@ std::vector<Result> results_of(at::TensorList x, at::TensorList weight, int64_t 
   const bool one = split == 2 || split == 3;
   if (type == 2) {
     TORCH_CHECK(one, "npu_grouped_matmul: group_type 2 needs split_item 2 or 3");
+    TORCH_CHECK(x.size() == 1 && weight.size() == 1,
+                "npu_grouped_matmul: group_type 2 takes one x and one weight, not ", x.size(), " and ", weight.size());
     return {sized({c10::SymInt(groups), x[0].sym_size(0), columns}, out)};
   }
   if (x.size() == 1 && type == 0) {
@@ -60,6 +62,13 @@ struct Refused {
 void need_tensors(at::TensorList x, at::TensorList weight) {
   TORCH_CHECK(!x.empty() && !weight.empty(), "npu_grouped_matmul: ", x.size(), " x and ", weight.size(),
               " weights; both lists hold one tensor or more");
+}
+
+// An empty list is none.
+void need_members(const char* name, const OptionalList& list, const char* of, at::TensorList others) {
+  const size_t has = listed(list).size();
+  TORCH_CHECK(has == 0 || has == others.size(), "npu_grouped_matmul: ", name, " must have a tensor for each of ",
+              others.size(), " tensors of ", of, ", it has ", has);
 }
 
 void check(at::TensorList x, at::TensorList weight, const Refused& lists, OptionalInt list_type, OptionalInt act) {
@@ -99,6 +108,10 @@ void need_columns(const char* name, const OptionalList& list, at::TensorList wei
 // Of rows in groups, each of which has a matrix of the one weight.
 void check_groups(at::TensorList x, at::TensorList weight, const OptionalList& bias, int64_t type, int64_t groups) {
   need_columns("bias", bias, weight);
+  TORCH_CHECK(
+      type != 0 || groups == 0 || weight.size() != 1 || x.size() == 1,
+      "npu_grouped_matmul: x must have one tensor where one weight has a matrix for each number of group_list, it has ",
+      x.size());
   if (type != 0 || groups == 0 || weight.size() != 1 || weight[0].dim() != 3) return;
   TORCH_SYM_CHECK(weight[0].sym_size(0).sym_eq(groups), "npu_grouped_matmul: weight must have ", groups,
                   " matrices, one for each number of group_list, it has the sizes ", weight[0].sym_sizes());
@@ -146,6 +159,8 @@ std::vector<at::Tensor> grouped_matmul(at::TensorList x, at::TensorList weight, 
                                       {"scale_dtype", scale_dtype, scale},
                                       {"per_token_scale_dtype", per_token_scale_dtype, per_token_scale}});
   check_tuning("npu_grouped_matmul", tuning);
+  need_members("scale", scale, "weight", weight);
+  need_members("per_token_scale", per_token_scale, "x", x);
   const int64_t type = type_of(group_type, given(group_list)), split = split_item.value_or(0);
   check_groups(x, weight, bias, type, given(group_list) ? group_list->numel() : 0);
   if (given(group_list)) need_dims("npu_grouped_matmul", "group_list", *group_list, {1});
@@ -179,6 +194,8 @@ std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList wei
                                       {"per_token_scale_dtype", per_token_scale_dtype, per_token_scale}});
   std::vector<at::Tensor> out;
   check_tuning("npu_grouped_matmul", tuning);
+  need_members("scale", scale, "weight", weight);
+  need_members("per_token_scale", per_token_scale, "x", x);
   if (given(group_list)) need_dims("npu_grouped_matmul", "group_list", *group_list, {1});
   const int64_t groups = given(group_list) ? group_list->size(0) : 0;
   check_groups(x, weight, bias, type_of(group_type, given(group_list)), groups);

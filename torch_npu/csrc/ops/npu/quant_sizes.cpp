@@ -328,6 +328,9 @@ void check_grouped_swiglu_quant(const at::Tensor& x, at::TensorList weight, at::
                                 const OptionalTensor& bias, std::optional<int64_t> dequant_mode,
                                 std::optional<int64_t> dequant_dtype, std::optional<int64_t> quant_mode,
                                 std::optional<int64_t> quant_dtype, std::optional<int64_t> x_dtype,
+  for (size_t i = 0; i < weight.size(); ++i) {
+    if (weight[i].dim() == 3) need_sizes(kOp, "weight_scale", weight_scale[i], {weight[i].sym_size(0), -1});
+  }
                                 std::optional<int64_t> weight_dtype, std::optional<int64_t> weight_scale_dtype,
                                 std::optional<int64_t> x_scale_dtype) {
   constexpr const char* kOp = "npu_grouped_matmul_swiglu_quant_v2";
