@@ -73,7 +73,7 @@ void check_gate_gradient(const at::Tensor& scores, const at::Tensor& grad, const
   TORCH_CHECK(scores.dim() > 0 && grad.dim() == scores.dim(), kOp, ": x_norm has ", scores.dim(),
               " dimensions and grad_y ", grad.dim());
   need_integers(kOp, "expertIdx", experts);
-  check_same_sizes(kOp, grad, experts);
+  check_same_sizes(kOp, "grad_y", grad, "expertIdx", experts);
   for (int64_t d = 0; d + 1 < scores.dim(); ++d) {
     TORCH_SYM_CHECK(scores.sym_size(d).sym_eq(grad.sym_size(d)), kOp, ": dimension ", d, " of x_norm is ",
                     scores.sym_size(d), ", that of grad_y ", grad.sym_size(d));

@@ -41,10 +41,10 @@ void check_inference(const char* op, const at::Tensor& query, const at::Tensor& 
   check_word(op, "input_layout", shape.layout,
              {"BSH", "BSND", "BNSD", "TND", "NTD", "NSD", "BNSD_BSND", "BSH_BNSD", "BSND_BNSD", "BNSD_NBSD",
               "BSND_NBSD", "BSH_NBSD", "TND_NTD", "NTD_TND", "BSH_NBSD"});
-  TORCH_CHECK_VALUE(shape.heads > 0 && shape.kv_heads >= 0, op, ": ", shape.heads, " heads and ", shape.kv_heads,
-                    " key heads");
-  TORCH_CHECK(shape.kv_heads == 0 || shape.heads % shape.kv_heads == 0, op, ": ", shape.heads,
-              " heads are not a multiple of ", shape.kv_heads, " key heads");
+  TORCH_CHECK_VALUE(shape.heads > 0 && shape.kv_heads >= 0, op, ": num_heads (num_query_heads) is ", shape.heads,
+                    ", num_key_value_heads ", shape.kv_heads);
+  TORCH_CHECK(shape.kv_heads == 0 || shape.heads % shape.kv_heads == 0, op, ": num_heads (num_query_heads) is ",
+              shape.heads, ", no multiple of num_key_value_heads, ", shape.kv_heads);
   const std::string_view layout = operand_layout(shape.layout);
   const int64_t dims = layout == "BSND" || layout == "BNSD" ? 4 : 3;
   TORCH_CHECK(query.dim() == dims, op, ": a query of the layout ", layout, " has ", dims, " dimensions, not ",

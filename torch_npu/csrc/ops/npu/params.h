@@ -24,7 +24,7 @@ void check_no_rotate(const OptionalTensor& rotate);
 void check_norm_gradient(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef shape, const at::Tensor& mean,
                          const at::Tensor& rstd, const OptionalTensor& weight, const OptionalTensor& bias);
 void check_gamma(const char* name, const at::Tensor& input, const at::Tensor& gamma);
-void check_same_sizes(const char* name, const at::Tensor& a, const at::Tensor& b);
+void check_same_sizes(const char* op, const char* a, const at::Tensor& x, const char* b, const at::Tensor& y);
 
 void check_add_layer_norm_gradient(const OptionalTensor& dy, const at::Tensor& x1, const at::Tensor& x2,
                                    const at::Tensor& rstd, const at::Tensor& mean, const at::Tensor& gamma,

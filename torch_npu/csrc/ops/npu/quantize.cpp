@@ -13,8 +13,8 @@ void check_dynamic_quant(const at::Tensor& input, std::optional<int64_t> dtype, 
               input.dim(), " dimensions: a floating-point tensor with rows is expected");
   TORCH_SYM_CHECK(input.sym_size(-1).sym_gt(0), "dynamic quantization: input must have columns, got sizes ",
                   input.sym_sizes());
-  TORCH_CHECK_NOT_IMPLEMENTED(!dtype || *dtype == static_cast<int64_t>(at::kChar),
-                              "dynamic quantization to another type than int8 is not implemented: dst_type ", *dtype);
+  TORCH_CHECK_NOT_IMPLEMENTED(!dtype || *dtype == static_cast<int64_t>(at::kChar), "dynamic quantization: dst_type ",
+                              *dtype, " is not implemented; int8 is");
   TORCH_CHECK_NOT_IMPLEMENTED(mode == "pertoken", "dynamic quantization: the quant_mode ", mode, " is not implemented");
   TORCH_CHECK_NOT_IMPLEMENTED(largest == 0, "dynamic quantization: dst_type_max ", largest,
                               " is not implemented, int8 ends at 127; leave it out");

@@ -31,7 +31,7 @@ void check_word(const char* op, const char* name, std::string_view value,
                 std::initializer_list<std::string_view> known);
 void check_number(const char* op, const char* name, int64_t value, std::initializer_list<int64_t> known);
 // A dtype by PyTorch's number: int8 where it is absent, and nothing else.
-void check_int8(const char* op, const std::optional<int64_t>& type);
+void check_int8(const char* op, const char* name, const std::optional<int64_t>& type);
 
 // An argument that says as which type the bytes of tensors are read. Nothing reads them as another type than the tensors', so that it names
 // theirs or is refused. Where an operator takes an int32 as eight 4-bit integers, it may name these (kPacked).
