@@ -98,3 +98,6 @@ class mstx:  # noqa: N801  (the vendor's name)
             return call
 
         return around
+
+
+mstx.mstx = mstx  # type: ignore[attr-defined]  # the vendor's torch.npu.mstx is a module that has the class
