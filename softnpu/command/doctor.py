@@ -129,11 +129,34 @@ def check_variables(environment: Mapping[str, str], refused: str = "") -> Iterat
             yield Finding(None, f"{name}={environment[name]} is not read here; the vendor's own libraries may")
 
 
-def check_root() -> Iterator[Finding]:
+def check_root(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     try:
-        yield Finding(True, f"software NPU in {root()}")
+        own = root()
     except Refused as refusal:
         yield Finding(False, *str(refusal).split(": ", 1))
+        return
+    yield Finding(True, f"software NPU in {own}")
+    for place, whence in other_roots(own, environment):
+        if whence == "ANYCEND_CANN":
+            yield Finding(None, f"another software NPU in {place}, which ANYCEND_CANN names: torch_npu uses that one")
+        else:
+            yield Finding(None, f"another software NPU in {place}, {whence}: torch_npu here uses the one in {own}")
+
+
+def other_roots(own: Path, environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Software NPUs that are not this environment's own: each once, and what names it or how it got there."""
+    seen = {(own / "lib64").resolve()}
+    named = [(Path(environment[name]), name) for name in TOOLKITS if environment.get(name)]
+    beside = [(HERE.parent / "torch_npu" / "softnpu", "installed"), (HERE.parent / "softnpu", "installed")]
+    for place, whence in named + beside:
+        lib = (place / "lib64").resolve()
+        if lib in seen or not (place / "share/info/anycend/version.info").is_file():
+            continue
+        seen.add(lib)
+        if whence == "installed":
+            yield place, "installed beside this one"
+        else:
+            yield place, whence if whence == "ANYCEND_CANN" else f"which {whence} names"
 
 
 def check_limits() -> Iterator[Finding]:

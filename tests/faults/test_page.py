@@ -15,6 +15,9 @@ SEEDED = "import os, torch; os.chdir(os.environ['HERE']); torch.manual_seed(3)\n
 EXAMPLES = re.findall(r"^ANYCEND_FAULT=(\S+) python", PAGE, re.M)
 
 
+WAITS = ("torch.npu.current_stream().synchronize()", "y.cpu()", "y[0].item()", "torch.nonzero(y)")
+
+
 def losses(text: str) -> dict[str, str]:
     return dict(re.findall(r"^(\d) ([\d.e-]+)$", text, re.M))
 
@@ -53,7 +56,7 @@ print(kept["bias"].cpu().shape)
 @pytest.mark.parametrize(
     ("wait", "limit"),
     [("torch.npu.synchronize()", "ACL_DEVICE_SYNC_TIMEOUT=1"),
-     ("torch.npu.current_stream().synchronize()", "ACL_STREAM_TIMEOUT=1000")],
+     *((wait, "ACL_STREAM_TIMEOUT=1000") for wait in WAITS)],
 )  # fmt: skip
 def test_a_limit_ends_its_wait(wait, limit):
     program = f"""
@@ -63,9 +66,24 @@ y = x + x
 try:
     {wait}
 except RuntimeError as error:
-    print("507046" in str(error), flush=True)
-torch.npu.stop_device(0)
+    print("507046" in str(error), "aclnnAdd still runs" in str(error), flush=True)
 """
     name, value = limit.split("=")
     assert f"`{name}=" in PAGE
-    assert run(program, ANYCEND_FAULT="aclnnAdd:hang", **{name: value}).stdout == "True\n"
+    # And the process ends by itself, which waits for its devices.
+    assert run(program, ANYCEND_FAULT="aclnnAdd:hang", **{name: value}).stdout == "True True\n"
+
+
+def test_a_wait_of_another_stream_names_the_operator_that_hangs():
+    program = """
+import torch
+x, s = torch.ones(3, device="npu"), torch.npu.Stream()
+y = x + x
+s.wait_stream(torch.npu.current_stream())
+try:
+    s.synchronize()
+except RuntimeError as error:
+    print(str(error).rpartition(": ")[2])
+"""
+    said = run(program, ANYCEND_FAULT="aclnnAdd:hang", ACL_STREAM_TIMEOUT="1000").stdout
+    assert said == "aclnnAdd still runs on a stream that it waits for\n"

@@ -31,6 +31,21 @@ def test_an_environment_that_is_right(capfd):
     assert f"ok    CANN in use: {(root() / 'lib64/libascendcl.so').resolve()}" in out
 
 
+@pytest.mark.parametrize("name, used", [
+    ("ASCEND_HOME_PATH", "{own}"), ("ASCEND_TOOLKIT_HOME", "{own}"), ("ANYCEND_CANN", "that one"),
+])  # fmt: skip
+def test_of_two_software_npus_it_says_which_is_used(tmp_path, name, used):
+    other = tmp_path / "other"
+    (other / "share/info/anycend").mkdir(parents=True)
+    (other / "share/info/anycend/version.info").write_text("Version=1\n")
+    (other / "lib64").mkdir()
+    first, second = lines(doctor.check_root({name: str(other)}))
+    assert first == f"ok    software NPU in {root()}"
+    assert f"another software NPU in {other}, which {name} names: torch_npu" in second
+    assert second.endswith(used.format(own=f"uses the one in {root()}") if "own" in used else used)
+    assert lines(doctor.check_root({name: str(root())})) == [first]
+
+
 def test_without_torch_the_library_is_asked():
     trial = Path(doctor.__file__).with_name("trial.py")
     done = subprocess.run([sys.executable, "-I", "-S", trial, root()], env={**os.environ, "ANYCEND_DEVICES": "3"},

@@ -7,6 +7,7 @@ Long because it is a table: a row is a bug and its twin.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import threading
@@ -227,6 +228,51 @@ def host_reads_too_early_mended():
     h.copy_(x, non_blocking=True)
     main_stream().synchronize()
     h.sum()
+
+
+@bug("the host does not wait", "Tensor.tolist")
+def host_lists_too_early():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    h[:2].tolist()
+
+
+@mended
+def host_lists_too_early_mended():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    main_stream().synchronize()
+    h[:2].tolist()
+
+
+@bug("the host does not wait", "aten::_local_scalar_dense")
+def host_takes_a_number_too_early():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    h[5].item()
+
+
+@mended
+def host_takes_a_number_too_early_mended():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    main_stream().synchronize()
+    h[5].item()
+
+
+@bug("the host does not wait", "torch.save")
+def host_saves_too_early():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    torch.save(h, io.BytesIO())
+
+
+@mended
+def host_saves_too_early_mended():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    main_stream().synchronize()
+    torch.save(h, io.BytesIO())
 
 
 @bug("the host does not wait", "aten::fill_")

@@ -17,10 +17,12 @@ from tests.race import cases
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def program(*argv: str, cwd: Path = ROOT, timeout: int = 300, **environment: str) -> subprocess.CompletedProcess:
+def program(
+    *argv: str, cwd: Path = ROOT, timeout: int = 300, python: str = sys.executable, **environment: str
+) -> subprocess.CompletedProcess:
     """Python with these arguments under the detector. `-m tests...` runs in the clone, everything else must not."""
     env = {**os.environ, "ANYCEND_CHECK": "race", "ANYCEND_DEVICES": "2", **environment}
-    return subprocess.run([sys.executable, *argv], env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run([python, *argv], env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout)
 
 
 @pytest.fixture(scope="module")

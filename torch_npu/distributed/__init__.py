@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import copy
 import functools
+import importlib
 import os
 import warnings
 from typing import Any
@@ -29,12 +30,7 @@ __all__ = [
 ]
 
 # The vendor's names of parts of torch.distributed that it replaces; here PyTorch's own are as they were.
-_OF_PYTORCH = {
-    "fsdp": "fully_shard is torch.distributed.fsdp.fully_shard",
-    "pipelining": "pipeline is torch.distributed.pipelining.pipeline",
-    "rpc": "torch.distributed.rpc carries no npu tensors; send copies on the CPU, or use hccl's send and recv",
-    "tensor": "context_parallel is torch.distributed.tensor.experimental.context_parallel",
-}
+_OF_PYTORCH = ("fsdp", "pipelining", "rpc", "tensor")
 
 
 def __getattr__(name: str) -> Any:
@@ -42,8 +38,9 @@ def __getattr__(name: str) -> Any:
         from torch_npu.distributed import uneven
 
         return getattr(uneven, name)
-    why = f": {_OF_PYTORCH[name]}" if name in _OF_PYTORCH else ""
-    raise AttributeError(f"module 'torch_npu.distributed' has no attribute '{name}'{why}")
+    if name in _OF_PYTORCH:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'torch_npu.distributed' has no attribute '{name}'")
 
 
 def is_hccl_available() -> bool:

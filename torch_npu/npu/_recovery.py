@@ -41,6 +41,21 @@ def restart_device(
     _C._restart_device(index, bool(rebuild_all_resources))
 
 
+def check_uce_in_memory(device_id: Any) -> int:
+    """Whose device memory has errors that the hardware could not correct. 0: none of the device's has.
+
+    The vendor's further answers (1: memory that is not PyTorch's, 2: temporary, 3: of tensors that stay) ask for
+    addresses of a chip; where CANN tells of some, NotImplementedError says how many. Raises RuntimeError for a device
+    that does not exist.
+    """
+    if count := _C._memory_errors(_get_device_index(device_id, True)):
+        raise NotImplementedError(
+            f"torch.npu.check_uce_in_memory: CANN tells of {count} stretches of memory with errors; whose they are is "
+            "not looked up here: go on from a checkpoint in a new process"
+        )
+    return 0
+
+
 def _storage(value: Any) -> Any:
     if isinstance(value, torch.storage.TypedStorage):
         return value._untyped_storage

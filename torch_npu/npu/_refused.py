@@ -7,8 +7,10 @@ from typing import Any, NoReturn
 
 _GRAPH_TASKS = "a captured graph's arguments are not changed one by one; capture again, or use torch.npu.npugraph_ex"
 _CORES = "which cores an operator may use is CANN's to say, and is not asked of it here"
+_CHIP = "it is a figure of a chip, which CANN does not tell; npu-smi shows what a card's own sensors say"
 _WHY = {
     "ExternalEvent": _GRAPH_TASKS,
+    "clock_rate": _CHIP,
     "get_device_limit": _CORES,
     "set_device_limit": _CORES,
     "get_stream_limit": _CORES,
@@ -18,9 +20,16 @@ _WHY = {
     "graph_task_group_end": _GRAPH_TASKS,
     "graph_task_update_begin": _GRAPH_TASKS,
     "graph_task_update_end": _GRAPH_TASKS,
+    "memory_usage": "how often memory was busy is not measured; torch.npu.mem_get_info says how much of it is used",
     "npurt": "CANN's runtime is not open to Python here; torch.npu.Stream and pin_memory make streams and memory",
+    "power_draw": _CHIP,
+    "temperature": _CHIP,
 }
 names = frozenset(_WHY)
+_METHODS = {
+    "NPUGraph.update": _GRAPH_TASKS,
+    "NPUGraph.super_kernel_optimize": "CANN's compiler fuses a graph's kernels; replay() runs them as they are",
+}
 
 
 def refusal(name: str) -> Callable[..., NoReturn]:
@@ -31,4 +40,26 @@ def refusal(name: str) -> Callable[..., NoReturn]:
 
     refused.__name__ = refused.__qualname__ = name
     refused.__doc__ = f"Raises NotImplementedError: {_WHY[name]}."
+    if name == "ExternalEvent":  # a class of the vendor's: its methods are names, too
+        return _event(refused)
     return refused
+
+
+def method(name: str) -> Callable[..., NoReturn]:
+    """The same of a class of torch.npu that is there otherwise: "NPUGraph.update"."""
+
+    def refused(self: Any, *arguments: Any, **keywords: Any) -> NoReturn:
+        raise NotImplementedError(f"torch.npu.{name} is not implemented: {_METHODS[name]}")
+
+    refused.__qualname__, refused.__name__ = name, name.rpartition(".")[2]
+    refused.__doc__ = f"Raises NotImplementedError: {_METHODS[name]}."
+    return refused
+
+
+def _event(refused: Callable[..., NoReturn]) -> Any:
+    def of_class(_: Any, *arguments: Any, **keywords: Any) -> NoReturn:
+        refused()
+
+    of_class.__doc__ = refused.__doc__
+    methods = {n: of_class for n in ("__new__", "record", "reset", "wait")}
+    return type("ExternalEvent", (), {**methods, "__doc__": refused.__doc__, "__module__": "torch.npu"})

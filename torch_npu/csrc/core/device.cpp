@@ -20,9 +20,13 @@ constinit thread_local ThreadState thread_state{};
 namespace {
 std::array<std::atomic<bool>, kMaxDevices> has_context_of{};
 
+std::array<std::atomic<bool>, kMaxDevices> overdue{};
+
 // How long to wait for a device: what ACL_DEVICE_SYNC_TIMEOUT says, where CANN can; at the process's end, too.
 bool wait_is_limited() { return options().device_sync_timeout > 0 && cann::acl().aclrtSynchronizeDeviceWithTimeout; }
 }  // namespace
+
+void say_overdue(c10::DeviceIndex index) noexcept { overdue[index].store(true, std::memory_order_relaxed); }
 
 void bind(int device) {
   initialize();
@@ -42,6 +46,8 @@ void drain_devices() noexcept {
     if (cann::acl().aclrtSetDevice(i) != 0) continue;
     if (wait_is_limited()) {  // its status has nobody to go to
       cann::acl().aclrtSynchronizeDeviceWithTimeout(options().device_sync_timeout);
+    } else if (overdue[i].load(std::memory_order_relaxed) && cann::acl().aclrtSynchronizeDeviceWithTimeout) {
+      cann::acl().aclrtSynchronizeDeviceWithTimeout(options().stream_sync_timeout);
     } else {
       cann::acl().aclrtSynchronizeDevice();
     }

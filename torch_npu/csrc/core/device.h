@@ -33,6 +33,8 @@ NPU_API extern constinit thread_local ThreadState thread_state;
 void bind(int device);
 void forget_thread_state() noexcept;  // in a forked child
 void drain_devices() noexcept;        // waits for every device that was used; errors are dropped
+// A wait for one of its streams has reached its limit: at the process's end the device is waited for no longer than that again.
+void say_overdue(c10::DeviceIndex index) noexcept;
 
 }  // namespace detail
 

@@ -159,10 +159,15 @@ bool query_stream(c10::Stream stream) {
 
 void synchronize_stream(c10::Stream stream) {
   const NPUGuard guard(stream.device_index());
-  const aclrtStream raw = raw_stream(stream);
+  wait_for(raw_stream(stream));
+}
+
+void wait_for(aclrtStream raw) {
   const cann::Api& acl = cann::acl();
   if (options().stream_sync_timeout > 0 && acl.aclrtSynchronizeStreamWithTimeout) {
-    NPU_CHECK(acl.aclrtSynchronizeStreamWithTimeout(raw, options().stream_sync_timeout));
+    const int status = acl.aclrtSynchronizeStreamWithTimeout(raw, options().stream_sync_timeout);
+    if (status == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) detail::say_overdue(current_device());
+    if (status != 0) cann::throw_status(status, "aclrtSynchronizeStreamWithTimeout");
   } else {
     NPU_CHECK(acl.aclrtSynchronizeStream(raw));
   }

@@ -69,6 +69,13 @@ const char* line_now() {
   return nullptr;
 }
 
+// For CANN's calls from outside of operators: ctypes, the module acl, an extension. Takes the GIL, and is called with no lock held.
+const char* line_of_call() {
+  if (!Py_IsInitialized() || !PyGILState_GetThisThreadState()) return nullptr;
+  const py::gil_scoped_acquire gil;
+  return line_now();
+}
+
 // Which line's forward made the node of a number: threads of the autograd engine run no code of the program.
 struct Forward {
   std::mutex mutex;
@@ -176,11 +183,22 @@ void behind(const at::RecordFunction&, at::ObserverContext*) {
   cann::watched.load(std::memory_order_relaxed)->place(place = nullptr);
 }
 
+// The program reads all of a tensor on the host by no operator (torch_npu/_host_reads.py).
+void read_on_host(const at::Tensor& t, const std::string& name) {
+  const cann::Checks& checks = *cann::watched.load(std::memory_order_relaxed);
+  if (!t.defined() || !t.is_cpu() || t.layout() != c10::kStrided || !t.has_storage() || t.numel() == 0) return;
+  if (!place) checks.place(line_now());
+  checks.host(name.c_str(), t.const_data_ptr(), static_cast<int>(t.dim()), t.sizes().data(), t.strides().data(),
+              static_cast<int>(t.element_size()), false);
+  if (!place) checks.place(nullptr);
+}
+
 // `libraries`: folders whose code is not the program's.
 void watch(std::vector<std::string> libraries, bool race, bool memory) {
   if (cann::watched.load()) return;
   cann::watch(race, memory);
   lines().libraries = std::move(libraries);
+  cann::watched.load()->place_by(&line_of_call);
   at::addGlobalCallback(at::RecordFunctionCallback(&before, &behind)
                             .needsInputs(true)
                             .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
@@ -209,6 +227,7 @@ std::vector<std::string> memory_reports() {
 
 void bind_checks(pybind11::module& module) {
   module.def("_watch", with_gil(&watch));
+  module.def("_read_on_host", with_gil(&read_on_host));
   module.def("_race_reports", with_gil(&race_reports));
   module.def("_memory_reports", with_gil(&memory_reports));
 }
