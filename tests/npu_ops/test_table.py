@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch_npu._operator_docs import short
 
 import torch_npu
 from tests.conftest import ROOT
-from torch_npu._operator_docs import short
 
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import npu  # noqa: E402
