@@ -149,15 +149,18 @@ Tensor grouped_rows(const Grouped& g, const Groups& groups) {
   return all;
 }
 
-void grouped_matmul_ends(const Grouped& g, at::IntArrayRef ends, at::TensorList out) {
+Groups groups_of(at::IntArrayRef ends) {
   Groups named;
-  if (!ends.empty()) {
-    Tensor list = at::empty({static_cast<int64_t>(ends.size())}, at::kLong);
-    std::copy(ends.begin(), ends.end(), list.data_ptr<int64_t>());
-    named.list = list;
-    named.type = 0;
-  }
-  grouped_matmul(g, named, out);
+  if (ends.empty()) return named;
+  const Tensor list = at::empty({static_cast<int64_t>(ends.size())}, at::kLong);
+  std::copy(ends.begin(), ends.end(), list.mutable_data_ptr<int64_t>());
+  named.list = list;
+  named.type = 0;
+  return named;
+}
+
+void grouped_matmul_ends(const Grouped& g, at::IntArrayRef ends, at::TensorList out) {
+  grouped_matmul(g, groups_of(ends), out);
 }
 
 }  // namespace softnpu::ops::kernels

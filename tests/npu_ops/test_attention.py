@@ -220,6 +220,12 @@ OPTIONAL_OPERANDS = {
     "a mask too small": ({"atten_mask": ones(2, 2).bool()}, "atten_mask of 2 x 2 for 5 queries and 7 keys"),
     "a mask of other heads": ({"atten_mask": ones(B, 3, S, K).bool()}, "atten_mask is for 3 heads"),
     "a mask of other sequences": ({"atten_mask": ones(3, 1, S, K).bool()}, "atten_mask is for 3 sequences"),
+    "a mask of one's own where none is read": (
+        {"sparse_mode": 2, "atten_mask": ones(S, K).bool()},
+        r"atten_mask of \[5, 7\] with sparse_mode 2, which takes the triangle \[2048, 2048\]",
+    ),
+    "half a triangle": ({"sparse_mode": 4, "atten_mask": ones(2048, 1024).bool()}, "takes the triangle"),
+    "a triangle a head": ({"sparse_mode": 3, "atten_mask": ones(2, 2048, 2048).bool()}, "takes the triangle"),
     "no mask": ({"sparse_mode": 1}, "sparse_mode 1 needs atten_mask"),
     "packed alone": ({"sparse_mode": 7}, "sparse_mode 7 is for the layout TND"),
     "no prefix": ({"sparse_mode": 5}, "needs a prefix for each of 2 sequences, not 0"),

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu_arguments.yaml"
 REST = "*"  # of `ignored:`, all arguments that nothing reads
-ASKED = {"at::kBool": "bool", "at::kInt": "int32", "at::kLong": "int64", "at::kFloat": "float32", "at::kChar": "int8"}
+ASKED = {
+    "at::kBool": "bool", "at::kInt": "int32", "at::kLong": "int64", "at::kChar": "int8", "at::kByte": "uint8",
+    "at::kFloat": "float32", "at::kDouble": "float64", "at::kHalf": "float16", "at::kBFloat16": "bfloat16",
+    "at::kFloat8_e5m2": "float8_e5m2", "at::kFloat8_e4m3fn": "float8_e4m3fn",
+}  # fmt: skip
 KINDS = {"SymInt": "int", "Scalar": "number", "ScalarType": "dtype", "Tensor": "Tensor"}
 
 

@@ -186,6 +186,7 @@ class Wrapper:
         return (
             f"{s.cpp_return} in_place(c10::DispatchKeySet keys, {s.parameters}) {{\n"
             f"  static const auto op = schema_of({self.named}).typed<{s.cpp_return}({s.types})>();\n"
+            f'  refuse_forward_ad("{s.name}", {tensors});\n'
             f"  TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad({tensors}),\n"
             f'                              "derivative for {self.library}::{s.full} is not implemented; '
             'call it under no_grad");\n'

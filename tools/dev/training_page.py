@@ -17,6 +17,29 @@ def allowed() -> dict[str, float]:
     return ast.literal_eval(re.search(r"^ALLOWED = (\{.*\})$", text, re.M)[1])
 
 
+GROUPED = """
+## A gradient for grouped products
+
+`npu_grouped_matmul` has none here, as it has none in Huawei's package: `loss.backward()` says `derivative for
+npu::npu_grouped_matmul is not implemented`. Both of its gradients are grouped products again, as frameworks write them:
+
+```python
+class GroupedMatmul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, weight, ends):  # [n, in], [groups, in, out], where the groups of rows end
+        ctx.save_for_backward(rows, weight, ends)
+        return torch_npu.npu_grouped_matmul([rows], [weight], group_list=ends, split_item=3, group_type=0)[0]
+
+    @staticmethod
+    def backward(ctx, grad):
+        rows, weight, ends = ctx.saved_tensors
+        call = torch_npu.npu_grouped_matmul
+        for_rows = call([grad], [weight.transpose(1, 2)], group_list=ends, split_item=3, group_type=0)[0]
+        for_weight = call([rows.t()], [grad], group_list=ends, split_item=3, group_type=2)[0]
+        return for_rows, for_weight.view(weight.shape), None
+```""".splitlines()
+
+
 def line(name: str, precision: str, what: dict) -> str:
     first, last, cpu = what["loss"]
     npu_seconds, cpu_seconds = what["seconds"]
@@ -35,7 +58,8 @@ def page() -> str:
         "weights: the last run of `python -m tests.training.record`, whose record this shows.",
         "LLaMA and Mixtral call `npu_rms_norm`, `npu_rotary_mul`, `npu_fusion_attention` and `npu_swiglu`, Mixtral",
         "`npu_moe_token_permute`, `npu_grouped_matmul` and `npu_moe_token_unpermute`, too; the CPU computes the",
-        "formulas of their pages instead. Elsewhere the code is the same on both devices.",
+        "formulas of their pages instead. Elsewhere the code is the same on both devices. `npu_grouped_matmul` has no",
+        "gradient; the networks wrap it, [below](#a-gradient-for-grouped-products).",
         "",
         "The difference is the largest of any step's loss, relative to the CPU's in the same precision or, near zero,",
         "to a tenth of the first. `bf16 weights` is `model.bfloat16()`; with `fp32 copies` the optimizer works on",
@@ -47,4 +71,4 @@ def page() -> str:
         "|---|---|---|---|---|---|---|",
         *(line(name, precision, what) for name, rows in record.items() for precision, what in rows.items()),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *GROUPED]) + "\n"

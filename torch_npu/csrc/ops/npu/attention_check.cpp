@@ -9,6 +9,7 @@ namespace npu::ops {
 namespace {
 
 constexpr const char* kOp = "attention";
+constexpr int64_t kCompressed = 2048;  // rows and columns of the triangle that stands for all of them
 constexpr int64_t kNoMask = 1, kPrefix = 5, kPrefixCompressed = 6, kPackedRight = 7, kPackedLeft = 8;
 
 struct Sequences {
@@ -85,7 +86,9 @@ void check_pse(const AttentionCall& c, const Sequences& of) {
 void check_mask(const AttentionCall& c, const Sequences& of) {
   need_type(kOp, "atten_mask", c.atten_mask, {at::kBool, at::kByte});
   TORCH_CHECK(given(c.atten_mask) || c.sparse_mode != kNoMask, "attention: sparse_mode 1 needs atten_mask");
-  if (given(c.atten_mask) && c.sparse_mode <= kNoMask) check_matrix("atten_mask", *c.atten_mask, c, of, false);
+  if (!given(c.atten_mask)) return;
+  if (c.sparse_mode <= kNoMask) check_matrix("atten_mask", *c.atten_mask, c, of, false);
+  check_compressed_mask(kOp, *c.atten_mask, c.sparse_mode);
 }
 
 void check_prefix(const AttentionCall& c, const Sequences& of) {
@@ -114,6 +117,16 @@ void check_rope(const AttentionCall& c, const AttentionSizes& s) {
 
 }  // namespace
 
+void check_compressed_mask(const char* op, const at::Tensor& mask, int64_t sparse_mode) {
+  if (sparse_mode < 2 || sparse_mode > 4) return;
+  bool fits = mask.dim() >= 2;
+  for (int64_t d = 0; d < mask.dim(); ++d) fits = fits && mask.sym_size(d) == (d < mask.dim() - 2 ? 1 : kCompressed);
+  TORCH_CHECK(
+      fits, op, ": atten_mask of ", mask.sym_sizes(), " with sparse_mode ", sparse_mode,
+      ", which takes the triangle [2048, 2048], True above the diagonal, and hides nothing else; for a mask of ",
+      "your own use sparse_mode 0 or 1");
+}
+
 void check_attention(const AttentionCall& c) {
   check_numbers(c);
   TORCH_CHECK_NOT_IMPLEMENTED(!given(c.padding_mask), "attention: padding_mask is not implemented; give atten_mask");
@@ -136,6 +149,36 @@ void check_attention_gradient(const char* op, const at::Tensor& query, const at:
   need_sizes(op, "attention_in", saved.out, s.out);
   need_sizes(op, "softmax_max", saved.maximum, s.statistic);
   need_sizes(op, "softmax_sum", saved.sum, s.statistic);
+}
+
+void check_parts(at::TensorList logs, at::TensorList parts, int64_t kind) {
+  constexpr const char* op = "npu_attention_update";
+  check_number(op, "update_type", kind, {0, 1});
+  TORCH_CHECK(!logs.empty() && logs.size() == parts.size(), op, ": ", logs.size(), " logarithms and ", parts.size(),
+              " results");
+  need_dims(op, "local_out", parts[0], {2});
+  for (size_t i = 0; i < parts.size(); ++i) {
+    need_sizes(op, "local_out", parts[i], sizes_of(parts[0]));
+    need_same_type(op, "local_out[0]", parts[0], "another of local_out", parts[i]);
+    need_sizes(op, "lse", logs[i], {parts[0].sym_size(0)});
+  }
+}
+
+void check_ring(const at::Tensor& before, const at::Tensor& before_max, const at::Tensor& before_sum,
+                const at::Tensor& now, const at::Tensor& now_max, const at::Tensor& now_sum, const OptionalTensor& ends,
+                std::string_view layout) {
+  constexpr const char* op = "npu_ring_attention_update";
+  check_word(op, "input_layout", layout, {"SBH", "TND"});
+  need_dims(op, "prev_attn_out", before, {3});
+  need_sizes(op, "cur_attn_out", now, sizes_of(before));
+  need_dims(op, "prev_softmax_max", before_max, {layout == "SBH" ? 4 : 3});
+  for (const at::Tensor* t : {&before_sum, &now_max, &now_sum}) {
+    need_sizes(op, "a softmax_max or softmax_sum", *t, sizes_of(before_max));
+  }
+  need_integers(op, "actual_seq_qlen", ends);
+  const c10::SymInt rows = layout == "SBH" ? before.sym_size(0) * before.sym_size(1) : before.sym_size(0);
+  const c10::SymInt heads = layout == "SBH" ? before_max.sym_size(1) : before.sym_size(1);
+  need_elements(op, "prev_softmax_max", before_max, {rows * heads * before_max.sym_size(-1)});
 }
 
 // CANN's format, eight weights a byte, or a bool a weight.

@@ -101,6 +101,7 @@ void check_index_loss(const char* op, const MainAttention& main, const IndexRows
   TORCH_CHECK(given(main.query_rope) == given(main.key_rope), op, ": query_rope and key_rope go together");
   const Sizes of_sums = [&] {
     Sizes sizes = index_sum_sizes(main.query, main.key, layout);
+    TORCH_SYM_CHECK(main.key.sym_size(-2).sym_gt(0), op, ": key has no heads");
     sizes.push_back(main.query.sym_size(-2) / main.key.sym_size(-2));
     return sizes;
   }();

@@ -59,6 +59,13 @@ void need_powers(const char* op, const char* name, const at::Tensor& scale, cons
   need_sizes(op, name, scale, mx_scales(sizes, dim).sizes);
 }
 
+// Of 8-bit floats. Bytes look like the scales of npu_dynamic_mx_quant, which are read as such where their type is named.
+void need_numbers(const char* op, const char* name, const char* type, const at::Tensor& scale) {
+  TORCH_CHECK(scale.scalar_type() != at::kByte, op, ": ", name, " is of uint8; as the float8_e8m0fnu scales of MX ",
+              "operands it is read with ", type, "=", kE8m0, ", both scales of a product alike; else it is float32");
+  need_type(op, name, scale, {at::kFloat});
+}
+
 void need_groups(const char* op, at::OptionalIntArrayRef groups) {
   if (!groups) return;
   TORCH_CHECK_VALUE(groups->size() == 3, op, ": group_sizes has ", groups->size(), " numbers, three are expected");
@@ -109,9 +116,9 @@ void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScale
     refuse_given(op, "offset", scales.offset);
     refuse_given(op, "group_sizes", groups);
     need_factor(op, "x2", b, types.b);
-    need_type(op, "scale", scales.b, {at::kFloat});
+    need_numbers(op, "scale", "scale_dtype", scales.b);
     need_elements(op, "scale", scales.b, {1, b.sym_size(-1)});
-    need_type(op, "pertoken_scale", scales.a, {at::kFloat});
+    if (given(scales.a)) need_numbers(op, "pertoken_scale", "pertoken_scale_dtype", *scales.a);
     need_elements(op, "pertoken_scale", scales.a, {1, a.sym_size(-2)});
     TORCH_CHECK_VALUE(floats, op, ": output_dtype of 8-bit floats is float16, bfloat16 or float32");
     return;

@@ -1,3 +1,4 @@
+// See operands.h.
 #include "csrc/ops/npu/operands.h"
 
 #include <string>

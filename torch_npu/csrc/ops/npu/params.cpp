@@ -15,10 +15,14 @@ int64_t rotary_code(std::string_view name) {
   TORCH_CHECK_VALUE(false, "rotary_mode is one of half, interleave, quarter and interleave-half, not ", name);
 }
 
-void check_rotary(const at::Tensor& input, const at::Tensor& cos, const at::Tensor& sin) {
+void check_rotary(const at::Tensor& input, const at::Tensor& cos, const at::Tensor& sin, std::string_view mode) {
   TORCH_CHECK(input.dim() == cos.dim() && input.dim() == sin.dim(), "rotary: the input has ", input.dim(),
               " dimensions, cosine and sine ", cos.dim(), " and ", sin.dim());
   TORCH_CHECK(input.dim() > 0, "rotary: the input has no dimensions");
+  rotary_code(mode);
+  const int64_t together = mode == "quarter" ? 4 : 2;
+  TORCH_SYM_CHECK((input.sym_size(-1) % together).sym_eq(0), "rotary: the input has ", input.sym_size(-1),
+                  " columns; rotary_mode ", mode, " takes a multiple of ", together);
   for (int64_t d = 0; d < input.dim(); ++d) {
     const c10::SymInt size = cos.sym_size(d);
     TORCH_SYM_CHECK(size.sym_eq(sin.sym_size(d)), "rotary: cosine and sine differ in dimension ", d);
@@ -39,6 +43,8 @@ void check_norm_gradient(const at::Tensor& grad, const at::Tensor& input, at::In
   need_elements(kOp, "mean", mean, {rows});
   need_elements(kOp, "rstd", rstd, {rows});
   const Sizes last(input.sym_sizes().slice(input.dim() - normalized));
+  TORCH_CHECK(c10::SymIntArrayRef(last) == c10::fromIntArrayRefSlow(shape), kOp, ": normalized_shape ", shape,
+              " is not that of the last dimensions of input, ", input.sym_sizes());
   need_sizes(kOp, "weight", weight, last);
   need_sizes(kOp, "bias", bias, last);
 }

@@ -186,7 +186,7 @@ void check_norm_gradient_quant(const at::Tensor& dy, const at::Tensor& x, const 
   check_gamma(kOp, x, gamma);
   check_word(kOp, "quant_mode", quant_mode, {"static"});
   check_int8(kOp, "dst_type", dst_type);
-  need_elements(kOp, "rstd", rstd, {x.sym_numel() / gamma.sym_numel()});
+  need_elements(kOp, "rstd", rstd, {c10::multiply_integers(without_last(x, gamma.dim()))});
   need_elements(kOp, "scale_x", scale_x, {1, x.sym_size(-1)});
   need_elements(kOp, "offset_x", offset_x, {1, x.sym_size(-1)});
 }
@@ -346,6 +346,7 @@ void check_grouped_finalize(const at::Tensor& x, const at::Tensor& w, const Opti
                             std::optional<int64_t> pertoken_scale_dtype) {
   constexpr const char* kOp = "npu_grouped_matmul_finalize_routing";
   refuse_given(kOp, "offset", offset);
+  TORCH_CHECK_VALUE(given(scale), kOp, ": scale is needed, [groups, columns]");
   TORCH_CHECK(x.dim() == 2 && w.dim() == 3, kOp, ": x and w have two and three dimensions, not ", x.dim(), " and ",
               w.dim());
   TORCH_CHECK_NOT_IMPLEMENTED(!dtype || *dtype == at::kFloat, kOp, ": only float32 results are implemented");

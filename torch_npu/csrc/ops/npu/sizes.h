@@ -254,6 +254,9 @@ struct InferenceCall {
 void check_inference_call(const InferenceCall& call, const InferenceMore& more, const CacheScales& scales,
                           Decodes decodes, const OptionalTensor& padding_mask,
                           std::initializer_list<NamedTensor> refused);
+// With sparse modes 2 to 4 a mask is the triangle [2048, 2048], by which the hardware makes what the mode says; nothing is read of another
+// (attention_check.cpp).
+void check_compressed_mask(const char* op, const at::Tensor& mask, int64_t sparse_mode);
 void check_inference_v2(const InferenceCall& call, const InferenceMore& more, const CacheScales& cache_scales,
                         const InferenceScales& scales, const InferenceTypes& types,
                         const InferenceScaleTypes& scale_types, const std::optional<int64_t>& out_type,
