@@ -320,6 +320,15 @@ def test_a_sequence_that_is_cut_among_devices_has_a_band(mode, q_ends, kv_ends, 
     check(torch_npu.npu_fusion_attention, reference, [q, k, v, N, "TND"], kwargs)
 
 
+@pytest.mark.parametrize("mode", [2, 3, 4])
+def test_without_a_mask_no_mode_counts(mode):
+    def reference(q, k, v, heads, layout, **_):
+        return plain(q, k, v)
+
+    kwargs = {"sparse_mode": mode, "pre_tockens": 1, "next_tockens": 0}
+    check(torch_npu.npu_fusion_attention, reference, [*operands("BNSD"), N, "BNSD"], kwargs)
+
+
 @pytest.mark.parametrize("mode", [7, 8])
 def test_cut_sequences_take_no_bias(mode):
     q, k, v = torch.randn(4, N, D).npu(), torch.randn(6, N, D).npu(), torch.randn(6, N, D).npu()

@@ -305,10 +305,10 @@ void Col2im::meta(const at::Tensor& self, at::IntArrayRef output_size, at::IntAr
   TORCH_CHECK(output_size.size() == 2 && kernel.size() == 2, "It is expected output_size and kernel_size equals to 2");
   const int64_t planes = self.size(dim - 2);
   int64_t window = 0;
-  TORCH_CHECK(kernel[0] > 0 && kernel[1] > 0 && !c10::mul_overflows(kernel[0], kernel[1], &window) &&
-                  planes % window == 0,
-              "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got ", planes,
-              " and ", kernel);
+  TORCH_CHECK(
+      kernel[0] > 0 && kernel[1] > 0 && !c10::mul_overflows(kernel[0], kernel[1], &window) && planes % window == 0,
+      "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got ", planes, " and ",
+      kernel);
   int64_t blocks = 1;
   for (size_t i = 0; i < 2; ++i) {
     TORCH_CHECK(dilation[i] > 0 && stride[i] > 0 && padding[i] >= 0,

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -69,10 +70,11 @@ Mask hidden(const Mask& mask, const at::Tensor& q, const at::Tensor& k) {
   return out.expand_symint(sizes).logical_not();
 }
 
-// CANN wants the triangle of any causal call in this one size; the software NPU does not read it.
+// CANN wants the triangle of any causal call in this one size; the software NPU does not read it, so there it is one element.
 Mask triangle(const at::Tensor& q) {
-  if (has_processor_kernels()) return std::nullopt;
-  return at::ones({kCompressed, kCompressed}, q.options().dtype(at::kBool)).triu(1);
+  const at::TensorOptions options = q.options().dtype(at::kBool);
+  if (has_processor_kernels()) return at::zeros({1, 1}, options).expand({kCompressed, kCompressed});
+  return at::ones({kCompressed, kCompressed}, options).triu(1);
 }
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Mask& mask, double dropout_p,
