@@ -99,6 +99,18 @@ def test_grouped_matmul_of_rows():
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_rows_of_several_x_are_those_of_the_list():
+    x, w = [torch.randn(3, 4).npu(), torch.randn(2, 4).npu()], torch.randn(2, 4, 5).npu()
+    expected = torch.cat([x[0] @ w[0], x[1] @ w[1]]).cpu()
+    for numbers, kind in (([3, 5], 0), ([3, 2], 1)):
+        rows = torch.tensor(numbers).npu()
+        [y] = torch_npu.npu_grouped_matmul(x, [w], group_list=rows, split_item=3, group_type=0, group_list_type=kind)
+        assert torch.allclose(y.cpu(), expected)
+    with pytest.raises(RuntimeError, match=r"groupList ends at \[3, 4\], and the 2 x do not"):
+        rows = torch.tensor([3, 4]).npu()
+        torch_npu.npu_grouped_matmul(x, [w], group_list=rows, split_item=3, group_type=0)[0].cpu()
+
+
 def test_grouped_matmul_of_pairs_inner_groups_and_integers():
     x, w = [torch.randn(2, 4), torch.randn(3, 6)], [torch.randn(4, 5), torch.randn(6, 7)]
     out = torch_npu.npu_grouped_matmul([t.npu() for t in x], [t.npu() for t in w])

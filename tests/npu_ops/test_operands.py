@@ -278,13 +278,13 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         lambda: f.npu_grouped_matmul([r(3, 4)], [r(4, 5)], scale=[r(5), r(5)]),
     ),
     "grouped: x": (
-        "x must have one tensor where one weight has a matrix for each number of group_list, it has 2",
+        "group_list has 3 numbers for 2 x",
         lambda: f.npu_grouped_matmul(
-            [r(3, 4)] * 2, [r(2, 4, 5)], group_list=i(1, 3).long(), split_item=3, group_type=0
+            [r(3, 4)] * 2, [r(2, 4, 5)], group_list=i(1, 3, 6).long(), split_item=3, group_type=0
         ),
     ),
     "grouped: columns": (
-        "group_type 2 takes one x and one weight, not 1 and 2",
+        "group_type 2 takes one weight, there are 2",
         lambda: f.npu_grouped_matmul([r(3, 8)], [r(8, 4)] * 2, group_list=i(3, 8).long(), split_item=3, group_type=2),
     ),
     "grouped swiglu: scale": (

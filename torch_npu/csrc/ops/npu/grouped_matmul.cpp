@@ -74,6 +74,9 @@ int64_t products(const Call& c) {
                 " needs split_item 2 or 3");
     TORCH_CHECK(c.listed, kOp, ": group_type ", c.type, " with one x needs group_list, where its groups end");
     need_dims(kOp, "x", c.x[0], {2});
+  } else {
+    TORCH_CHECK(!c.listed || *c.listed == 0 || *c.listed == static_cast<int64_t>(c.x.size()), kOp, ": group_list has ",
+                *c.listed, " numbers for ", c.x.size(), " x");
   }
   const int64_t count = c.in_groups() ? *c.listed : static_cast<int64_t>(c.x.size());
   if (c.type == 2) {
