@@ -187,8 +187,7 @@ void Stream::block_on(Work& work) noexcept {
     if (skipped() || life() != Life::kRunning) return;
     if (now_ns() >= end) {
       char text[128];
-      const double seconds = double(wait.limit_ns) / 1e9;
-      snprintf(text, sizeof text, "the event has not happened within %g s (%s)", seconds, wait.limit);
+      snprintf(text, sizeof text, "the event has not happened within %g s (%s)", wait.limit_ns * 1e-9, wait.limit);
       return set_failure(ACL_ERROR_RT_WAIT_TIMEOUT, work.name(), text, 0);
     }
   }
@@ -343,7 +342,6 @@ namespace {
   Capture::invalidate(stream, "the stream was to be synchronized");
   fail(107027, "the stream is being captured into a graph: it cannot be synchronized");
 }
-
 }  // namespace
 
 void Stream::synchronize(int64_t deadline, int timeout_code) {
@@ -387,10 +385,12 @@ void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
 bool Stream::drain_all(int64_t deadline) noexcept {
   bool all = true;
   slab<Stream>().each([&](Stream& s) {
-    for (auto n = s.tail(); s.done() < n; s.ring_.progress().wait(n, now_ns() + schedule::kLookNs, schedule::kSpins)) {
-      if (t_running || now_ns() >= deadline) return void(all = false);
+    const uint64_t last = s.tail();
+    while (s.done() < last && !t_running && now_ns() < deadline) {
       s.schedule(Cost::kTiny);
+      s.ring_.progress().wait(last, now_ns() + schedule::kLookNs, schedule::kSpins);
     }
+    all = all && s.done() >= last;
   });
   return all;
 }

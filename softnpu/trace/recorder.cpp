@@ -156,7 +156,13 @@ void Recorder::end() {
   if (lost_) fail(ACL_ERROR_PROFILING_FAILURE, "%s lacks records: the memory or the disk was full", path_.c_str());
 }
 
-void Recorder::forget() noexcept { file_ >= 0 ? foreign_.store(true, std::memory_order_relaxed) : void(eager_ = true); }
+void Recorder::forget() noexcept {
+  if (file_ >= 0) {
+    foreign_.store(true, std::memory_order_relaxed);
+  } else {
+    eager_ = true;
+  }
+}
 
 void Recorder::open() {
   texts_.clear();
