@@ -153,3 +153,11 @@ def test_labels_that_log_probs_does_not_have(npu, label):
         npu.call("aclnnCtcLossBackward", gradOut=torch.ones(1), logProbs=log_probs, targets=targets,
                  targetLengths=[2], negLogLikelihood=torch.ones(1), logAlpha=torch.zeros(1, 4, 5), **given,
                  out=torch.zeros(4, 1, 3))  # fmt: skip
+
+
+def test_a_log_alpha_too_narrow_for_the_longest_target(npu):
+    log_probs, targets = torch.randn(4, 1, 3).log_softmax(-1), torch.tensor([[1, 2]])
+    with pytest.raises(AclError, match=r"logAlpha has the sizes \[1, 4, 1\], not \[1, 4, 5\] or more"):
+        npu.call("aclnnCtcLossBackward", gradOut=torch.ones(1), logProbs=log_probs, targets=targets, inputLengths=[4],
+                 targetLengths=[2], negLogLikelihood=torch.ones(1), logAlpha=torch.zeros(1, 4, 1), blank=0,
+                 zeroInfinity=False, out=torch.zeros(4, 1, 3))  # fmt: skip

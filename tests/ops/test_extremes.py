@@ -111,3 +111,12 @@ def test_the_smallest_integer_divided_by_minus_one_wraps(dtype):
     assert torch.equal(torch.div(x.npu(), -1, rounding_mode="trunc").cpu(), -x)
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         torch.div(x.npu(), 0, rounding_mode="trunc").cpu()
+
+
+@pytest.mark.parametrize("divisor", [-1, 2**32 - 1, torch.tensor(-1), torch.tensor(2**40 - 1)], ids=str)
+def test_a_divisor_that_becomes_minus_one_in_the_type_of_the_quotient(divisor):
+    x = torch.tensor([0, 1, 100, 254, 255], dtype=torch.uint8)
+    expected = torch.div(x, divisor, rounding_mode="trunc")
+    assert torch.equal(torch.div(x.npu(), divisor, rounding_mode="trunc").cpu(), expected)
+    y = torch.tensor([-(2**31), 7, -7], dtype=torch.int32)
+    assert torch.div(y.npu(), divisor, rounding_mode="trunc").tolist() == [-(2**31), -7, 7]
