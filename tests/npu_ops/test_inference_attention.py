@@ -366,10 +366,18 @@ def test_a_mask_that_is_not_read_is_the_triangle(sparse):
         torch_npu.npu_fused_infer_attention_score(
             q, q, q, num_heads=2, input_layout="BNSD", sparse_mode=sparse, atten_mask=mask
         )
-    triangle = torch.ones(1, 1, 2048, 2048).bool().triu(1).npu()
+    triangle = torch.ones(2048, 2048).bool().triu(1).npu()
     options = {"num_heads": 2, "input_layout": "BNSD", "sparse_mode": sparse}
-    got = torch_npu.npu_prompt_flash_attention(q, q, q, atten_mask=triangle, **options)
-    assert torch.equal(got, torch_npu.npu_prompt_flash_attention(q, q, q, **options))
+    got = torch_npu.npu_prompt_flash_attention(q, q, q, atten_mask=triangle[None, None], **options)
+    assert torch.equal(got, torch_npu.npu_prompt_flash_attention(q, q, q, atten_mask=triangle, **options))
+
+
+@pytest.mark.parametrize("sparse", [1, 2, 3, 4])
+def test_a_sparse_mode_needs_its_mask(sparse):
+    q = torch.randn(1, 2, 3, 8).npu()
+    for attention in (torch_npu.npu_prompt_flash_attention, torch_npu.npu_fused_infer_attention_score):
+        with pytest.raises(RuntimeError, match=rf"sparse_mode {sparse} needs atten_mask"):
+            attention(q, q, q, num_heads=2, input_layout="BNSD", sparse_mode=sparse)
 
 
 def test_of_more_lengths_than_sequences_the_first_count():

@@ -278,6 +278,9 @@ static void check_operands(const InferenceCall& c, const InferenceMore& more, co
     const c10::SymInt of = more.shift->dim() > 2 ? more.shift->sym_size(-3) : c10::SymInt(1);
     need(of.sym_eq(1).sym_or(of.sym_eq(heads)), op, "pse_shift", "be for 1 or % heads", {heads}, &*more.shift);
   }
+  TORCH_CHECK(given(more.mask) || c.sparse_mode == 0, op, ": sparse_mode ", c.sparse_mode, " needs atten_mask",
+              c.sparse_mode == 1 ? "" : ", the triangle [2048, 2048], True above its diagonal",
+              "; without one all keys are seen by sparse_mode 0");
   if (given(more.mask)) check_compressed_mask(op, *more.mask, c.sparse_mode);
   if (given(more.mask) && c.sparse_mode <= 1) {
     const bool row_each = by_batch && more.mask->dim() == 2;
