@@ -43,6 +43,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'torch_npu.distributed' has no attribute '{name}'")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_OF_PYTORCH})
+
+
 def is_hccl_available() -> bool:
     """Whether this build of PyTorch has torch.distributed, and so the backend "hccl"."""
     return torch.distributed.is_available()
