@@ -93,7 +93,7 @@ SOFT = "share/info/anycend/version.info"  # with it a toolkit is a software NPU
 
 
 def damaged(place: Path) -> str:
-    """Why the folder is no software NPU that could be used, though it says that it is one. Empty: it is, or does not."""
+    """Why the folder is no toolkit, or is a software NPU that lacks something. Empty: it can be used."""
     if not (place / LIBRARY).exists():
         return f"{LIBRARY} is missing there"
     if not (place / SOFT).is_file() or re.match(rb"Version=\d", (place / SOFT).read_bytes()):
