@@ -88,6 +88,17 @@ LEVELS = {"debug": 0, "info": 1, "warning": 2, "warn": 2, "error": 3, "null": 4,
 
 
 TOOLKITS = ("ANYCEND_CANN", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+LIBRARY = "lib64/libascendcl.so"  # without it a folder is no toolkit
+SOFT = "share/info/anycend/version.info"  # with it a toolkit is a software NPU
+
+
+def damaged(place: Path) -> str:
+    """Why the folder is no toolkit, or is a software NPU that lacks something. Empty: it can be used."""
+    if not (place / LIBRARY).exists():
+        return f"{LIBRARY} is missing there"
+    if not (place / SOFT).is_file() or re.match(rb"Version=\d", (place / SOFT).read_bytes()):
+        return ""
+    return f"{SOFT} there does not begin with Version="
 
 
 def ignored(name: str, value: str) -> tuple[str, str] | None:
@@ -101,8 +112,8 @@ def ignored(name: str, value: str) -> tuple[str, str] | None:
         if stop := next((i for i in range(1, len(ids)) if ids[i] <= ids[i - 1]), 0):
             ascending = ",".join(map(str, sorted(set(ids))))
             return f"is read up to {ids[stop - 1]} only: ids must ascend", f"set {name}={ascending}"
-    if name in TOOLKITS and value not in ("", "auto", "soft") and not Path(value, "lib64", "libascendcl.so").exists():
-        why = "lib64/libascendcl.so is missing there" if Path(value).is_dir() else "there is no such folder"
+    if name in TOOLKITS and value not in ("", "auto", "soft") and (why := damaged(Path(value))):
+        why = why if Path(value).is_dir() else "there is no such folder"
         return f"is no CANN toolkit: {why}", f"unset {name}, or source the set_env.sh of a toolkit"
     return None
 
@@ -150,7 +161,7 @@ def other_roots(own: Path, environment: Mapping[str, str]) -> Iterator[tuple[Pat
     beside = [(HERE.parent / "torch_npu" / "softnpu", "installed"), (HERE.parent / "softnpu", "installed")]
     for place, whence in named + beside:
         lib = (place / "lib64").resolve()
-        if lib in seen or not (place / "share/info/anycend/version.info").is_file():
+        if lib in seen or not (place / SOFT).is_file() or damaged(place):  # check_variables says of a damaged one
             continue
         seen.add(lib)
         if whence == "installed":

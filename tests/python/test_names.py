@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import importlib
+import pickle
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -111,6 +113,20 @@ def test_a_name_without_meaning_says_why(name):
         getattr(torch.npu, name)(1, a=2)
 
 
+@pytest.mark.parametrize("name", sorted(torch_npu.npu._refused.names))
+def test_a_name_without_meaning_is_one_object_and_listed(name):
+    value = getattr(torch.npu, name)
+    assert value is getattr(torch.npu, name) and pickle.loads(pickle.dumps(value)) is value
+    assert f"{value.__module__}.{value.__qualname__}" == f"torch_npu.npu.{name}"
+    assert name in dir(torch.npu) and name in torch.npu.__all__
+
+
+def test_methods_without_meaning_are_found_by_their_names():
+    event = torch.npu.ExternalEvent
+    for method in (event.record, event.reset, event.wait, torch.npu.NPUGraph.update):
+        assert pickle.loads(pickle.dumps(method)) is method and "Raises NotImplementedError" in method.__doc__
+
+
 def test_methods_without_meaning_say_why():
     graph = torch.npu.NPUGraph()
     for call, name in (
@@ -133,6 +149,12 @@ def test_parts_of_torch_distributed_by_the_vendors_names():
     assert experimental.context_parallel is torch.distributed.tensor.experimental.context_parallel
 
 
+def test_parts_of_torch_distributed_are_listed_before_their_import():
+    program = "import torch_npu.distributed as d; names = dir(d); print({*d._OF_PYTORCH, *d.__all__} - {*names})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_the_stream_of_captures_can_be_chosen():
     before, mine = torch.npu.graph.default_capture_stream, torch.npu.Stream()
     torch.npu.graph.default_capture_stream = mine
@@ -147,6 +169,14 @@ def test_memory_without_errors():
     assert torch.npu.check_uce_in_memory(0) == 0
     with pytest.raises(RuntimeError, match="invalid device index 99"):
         torch.npu.check_uce_in_memory(99)
+
+
+@pytest.mark.parametrize("index", [-1, -5])
+def test_a_negative_index_is_the_current_device(index):
+    assert torch.npu.check_uce_in_memory(index) == 0
+    with torch.npu.device(1):
+        torch.npu.set_device(index)
+        assert torch.npu.current_device() == torch.npu.current_stream(index).device.index == 1
 
 
 def test_the_version_of_cann_is_that_of_its_root():

@@ -217,10 +217,10 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, "default_generators"})
+    return sorted({*globals(), *_LATER, *_refused.names, "default_generators"})
 
 
-# What help() lists and describes: all but submodules and what is imported for use here.
+# What help() lists and describes, also names that refuse: all but submodules and what is imported for use here.
 __all__ = sorted(
     {
         name
@@ -228,4 +228,5 @@ __all__ = sorted(
         if name[0] != "_" and getattr(value, "__module__", "").startswith("torch")
     }
     | {name for name, (_, attribute) in _LATER.items() if attribute is not None}
+    | _refused.names
 )

@@ -26,40 +26,39 @@ _WHY = {
     "temperature": _CHIP,
 }
 names = frozenset(_WHY)
+_MODULE = "torch_npu.npu"  # where each is found, and so pickled by
 _METHODS = {
     "NPUGraph.update": _GRAPH_TASKS,
     "NPUGraph.super_kernel_optimize": "CANN's compiler fuses a graph's kernels; replay() runs them as they are",
 }
 
 
-def refusal(name: str) -> Callable[..., NoReturn]:
-    """A function of that name that raises."""
-
-    def refused(*arguments: Any, **keywords: Any) -> NoReturn:
-        raise NotImplementedError(f"torch.npu.{name} is not implemented: {_WHY[name]}")
-
-    refused.__name__ = refused.__qualname__ = name
-    refused.__doc__ = f"Raises NotImplementedError: {_WHY[name]}."
-    if name == "ExternalEvent":  # a class of the vendor's: its methods are names, too
-        return _event(refused)
-    return refused
+def refusal(name: str) -> Any:
+    """What has that name, and raises: a function, or the vendor's class ExternalEvent. Always the same object."""
+    return _REFUSALS[name]
 
 
 def method(name: str) -> Callable[..., NoReturn]:
     """The same of a class of torch.npu that is there otherwise: "NPUGraph.update"."""
+    return _raising(name, _METHODS[name])
 
-    def refused(self: Any, *arguments: Any, **keywords: Any) -> NoReturn:
-        raise NotImplementedError(f"torch.npu.{name} is not implemented: {_METHODS[name]}")
 
-    refused.__qualname__, refused.__name__ = name, name.rpartition(".")[2]
-    refused.__doc__ = f"Raises NotImplementedError: {_METHODS[name]}."
+def _raising(qualname: str, why: str, called: str = "") -> Callable[..., NoReturn]:
+    """`called` is what the message names, by default the function itself."""
+
+    def refused(*arguments: Any, **keywords: Any) -> NoReturn:
+        raise NotImplementedError(f"torch.npu.{called or qualname} is not implemented: {why}")
+
+    refused.__module__, refused.__qualname__, refused.__name__ = _MODULE, qualname, qualname.rpartition(".")[2]
+    refused.__doc__ = f"Raises NotImplementedError: {why}."
     return refused
 
 
-def _event(refused: Callable[..., NoReturn]) -> Any:
-    def of_class(_: Any, *arguments: Any, **keywords: Any) -> NoReturn:
-        refused()
+def _event() -> type:
+    """A class of the vendor's: its methods are names, too."""
+    name, why = "ExternalEvent", _WHY["ExternalEvent"]
+    methods = {n: _raising(f"{name}.{n}", why, name) for n in ("__new__", "record", "reset", "wait")}
+    return type(name, (), {**methods, "__doc__": methods["record"].__doc__, "__module__": _MODULE})
 
-    of_class.__doc__ = refused.__doc__
-    methods = {n: of_class for n in ("__new__", "record", "reset", "wait")}
-    return type("ExternalEvent", (), {**methods, "__doc__": refused.__doc__, "__module__": "torch.npu"})
+
+_REFUSALS = {name: _event() if name == "ExternalEvent" else _raising(name, why) for name, why in _WHY.items()}
