@@ -1,4 +1,4 @@
-"""Reads of pinned host memory that no operator makes, told to the race detector: Tensor.tolist and torch.save.
+"""Reads of pinned host memory that no operator makes, told to the race detector: Tensor.tolist, torch.save and pickle.
 
 Their functions are wrapped, where ANYCEND_CHECK has race and only there; they do what they did. What it is not: reads
 that nobody can see, such as a numpy array's (docs/race.md). Called by _startup.watch_if_asked.
@@ -27,18 +27,16 @@ def _told(owner: Any, name: str, seen: Callable[..., None]) -> None:
     setattr(owner, name, telling)
 
 
-def _of_tensor(tensor: Any, *_: Any) -> None:
-    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
-    if plain and tensor.device.type == "cpu" and tensor.is_pinned():
-        _C._read_on_host(tensor, "Tensor.tolist")
+def _of_record(_writer: Any, _name: Any, data: Any = None, *_: Any) -> None:
+    if isinstance(data, torch.UntypedStorage):
+        _C._storage_read_on_host(data, "torch.save")
 
 
-def _of_storage(_writer: Any, _name: Any, data: Any = None, *_: Any) -> None:
-    if isinstance(data, torch.UntypedStorage) and data.device.type == "cpu" and data.is_pinned():
-        with torch._C.DisableTorchFunction():
-            _C._read_on_host(torch.empty(0, dtype=torch.uint8).set_(data), "torch.save")
+def _of_storage(storage: Any, *_: Any) -> None:
+    _C._storage_read_on_host(storage, "torch.save")
 
 
 def watch() -> None:
-    _told(torch.Tensor, "tolist", _of_tensor)
-    _told(torch._C.PyTorchFileWriter, "write_record", _of_storage)
+    torch.Tensor.tolist = _C._telling_tolist(torch.Tensor.tolist)
+    _told(torch._C.PyTorchFileWriter, "write_record", _of_record)
+    _told(torch.UntypedStorage, "_write_file", _of_storage)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "softnpu/race/place.h"
@@ -46,6 +47,16 @@ bool touches(const Pattern& p, int dim, int64_t base, int64_t begin, int64_t end
   for (int64_t i = first; i < p.sizes[dim] && base + i * stride < end; ++i)
     if (touches(p, dim + 1, base + i * stride, begin, end)) return true;
   return false;
+}
+
+// By the remainder modulo the greatest common divisor of all strides: columns of one matrix differ in it.
+bool surely_apart(const Access& a, const Access& b) {
+  int64_t common = 0;
+  for (const Pattern* p : {a.pattern.get(), b.pattern.get()})
+    for (int i = 0; i < p->dims; ++i) common = std::gcd(common, p->strides[i]);
+  const int64_t after = static_cast<int64_t>(b.begin - a.begin) % common;
+  const int64_t behind = after < 0 ? after + common : after;  // of the first byte of b from that of a
+  return behind >= a.pattern->run && behind + b.pattern->run <= common;
 }
 
 template <class Visit>
@@ -108,6 +119,7 @@ bool overlap(const Access& a, const Access& b, uintptr_t begin, uintptr_t end) {
   if (!a.pattern && !b.pattern) return true;
   if (!a.pattern) return touches(*b.pattern, 0, at(b), lo, hi);
   if (!b.pattern) return touches(*a.pattern, 0, at(a), lo, hi);
+  if (surely_apart(a, b)) return false;
   const bool fewer = runs_of(*a.pattern) <= runs_of(*b.pattern);
   const Access &walked = fewer ? a : b, &asked = fewer ? b : a;
   if (runs_of(*walked.pattern) > kMostRuns) return false;

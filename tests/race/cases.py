@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import threading
 
 import torch
@@ -273,6 +274,77 @@ def host_saves_too_early_mended():
     h.copy_(x, non_blocking=True)
     main_stream().synchronize()
     torch.save(h, io.BytesIO())
+
+
+@bug("the host does not wait", "torch.save")
+def host_saves_in_the_old_format_too_early():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    torch.save(h, io.BytesIO(), _use_new_zipfile_serialization=False)
+
+
+@mended
+def host_saves_in_the_old_format_too_early_mended():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    main_stream().synchronize()
+    torch.save(h, io.BytesIO(), _use_new_zipfile_serialization=False)
+
+
+@bug("the host does not wait", "torch.save")
+def host_pickles_too_early():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    pickle.dumps(h)
+
+
+@mended
+def host_pickles_too_early_mended():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    main_stream().synchronize()
+    pickle.dumps(h)
+
+
+class Own(torch.Tensor):
+    pass
+
+
+@bug("the host does not wait", "Tensor.tolist")
+def host_lists_its_own_kind_too_early():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    h.as_subclass(Own)[:2].tolist()
+
+
+@mended
+def host_lists_its_own_kind_too_early_mended():
+    x, h = ones(), torch.empty(N, pin_memory=True)
+    h.copy_(x, non_blocking=True)
+    main_stream().synchronize()
+    h.as_subclass(Own)[:2].tolist()
+
+
+@bug("aclnnAdds on stream", "strided")
+def columns_of_both_streams():
+    x, s = torch.zeros(300, 1000, device="npu"), torch.npu.Stream()
+    torch.npu.synchronize()
+    for i in range(300):
+        x[:, i].add_(1)
+        x[i].mul_(2)
+    with torch.npu.stream(s):
+        x[:, 7].add_(1)
+
+
+@mended
+def columns_of_both_streams_mended():
+    x, s = torch.zeros(300, 1000, device="npu"), torch.npu.Stream()
+    torch.npu.synchronize()
+    for i in range(300):
+        x[:, i].add_(1)
+    with torch.npu.stream(s):
+        for i in range(300, 600):
+            x[:, i].add_(1)
 
 
 @bug("the host does not wait", "aten::fill_")

@@ -93,3 +93,10 @@ def test_without_it_nothing_is_looked_for(tmp_path):
 def test_unknown_word_is_refused_by_name(tmp_path):
     done = program("-c", "import torch, torch_npu; torch.ones(1).npu()", cwd=tmp_path, ANYCEND_CHECK="race,speed")
     assert done.returncode == 1 and "speed is no check" in done.stderr
+
+
+def test_what_it_wraps_is_as_without_it():
+    told = [program("-W", "error", "-m", "tests.race.transparent", ANYCEND_CHECK=check) for check in ("", "race")]
+    assert told[0].returncode == 0 and "mode tolist True" in told[0].stdout, told[0].stderr
+    assert (told[1].stdout, told[1].returncode) == (told[0].stdout, 0), told[1].stderr
+    assert told[1].stderr == told[0].stderr
