@@ -127,8 +127,8 @@ void ctc_loss_backward(const Tensor& gradient, const Tensor& log_probs, const Te
                        const Tensor& log_alpha, int64_t blank, bool zero_infinity, Tensor& out) {
   check_labels(targets, target_lengths, log_probs.size(2));
   const int64_t longest = target_lengths.empty() ? 0 : *std::max_element(target_lengths.begin(), target_lengths.end());
-  TORCH_CHECK(log_alpha.dim() == 3 && log_alpha.size(0) == log_probs.size(1) && log_alpha.size(1) == log_probs.size(0) &&
-                  log_alpha.size(2) >= 2 * longest + 1,
+  TORCH_CHECK(log_alpha.dim() == 3 && log_alpha.size(0) == log_probs.size(1) &&
+                  log_alpha.size(1) == log_probs.size(0) && log_alpha.size(2) >= 2 * longest + 1,
               "ctc_loss: logAlpha has the sizes ", log_alpha.sizes(), ", not [", log_probs.size(1), ", ",
               log_probs.size(0), ", ", 2 * longest + 1, "] or more");
   put(out, at::_ctc_loss_backward(gradient, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, blank,
