@@ -87,3 +87,44 @@ except RuntimeError as error:
 """
     said = run(program, ANYCEND_FAULT="aclnnAdd:hang", ACL_STREAM_TIMEOUT="1000").stdout
     assert said == "aclnnAdd still runs on a stream that it waits for\n"
+
+
+def test_the_limit_of_streams_ends_the_plugins_own_waits_for_a_device_too():
+    program = """
+import os, torch
+x = torch.ones(3, device="npu")
+y = x + x
+for wait in (torch.npu.empty_cache, lambda: torch.empty(1 << 50, dtype=torch.uint8, device="npu")):
+    try:
+        wait()
+    except RuntimeError as error:
+        print("507046" in str(error), "aclnnAdd still runs" in str(error), flush=True)
+os._exit(0)
+"""
+    for variables in ({}, {"ACL_DEVICE_SYNC_TIMEOUT": "0"}):
+        out = run(program, ANYCEND_FAULT="aclnnAdd:hang", ACL_STREAM_TIMEOUT="1000", **variables)
+        assert out.stdout == "True True\n" * 2
+
+
+def test_memory_without_a_cache_stays_where_what_runs_may_use_it():
+    program = """
+import os, torch
+x = torch.ones(3, device="npu")
+y = x + x
+del y
+print("goes on", flush=True)
+os._exit(0)
+"""
+    variables = {"ACL_STREAM_TIMEOUT": "1000", "PYTORCH_NO_NPU_MEMORY_CACHING": "1"}
+    out = run(program, ANYCEND_FAULT="aclnnAdd:hang", **variables)
+    assert out.stdout == "goes on\n" and "aclnnAdd still runs" in out.stderr
+
+
+@pytest.mark.parametrize("limit", ["ACL_STREAM_TIMEOUT=1000", "ACL_DEVICE_SYNC_TIMEOUT=1"])
+def test_a_process_that_nothing_waited_in_ends_at_the_limit_and_says_what_it_dropped(limit):
+    program = 'import torch\nx = torch.ones(3, device="npu")\ny = x + x\nprint("end")'
+    out = run(program, ANYCEND_FAULT="aclnnAdd:hang", **dict([limit.split("=")]))
+    assert out.stdout == "end\n"
+    (line,) = re.findall(r"^npu:.*", out.stderr, re.M)
+    assert line.startswith("npu:0: the process ends before the device's work, which is dropped: ")
+    assert line.endswith("aclnnAdd still runs")

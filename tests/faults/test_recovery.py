@@ -180,6 +180,29 @@ print(json.dumps([found, (x + 1).tolist()]))
     assert found[10:] == [0, 0, 0, 6] and after == [2, 2, 2]
 
 
+def test_a_function_that_fails_before_an_abort_prevents_it():
+    program = f"""
+import ctypes, torch, warnings
+acl = ctypes.CDLL({str(LIBRARY)!r})
+CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p)
+stages = []
+callback = CALLBACK(lambda device, stage, timeout, data: stages.append(stage) or 9)
+x = torch.ones(3, device="npu")
+y = x + x
+acl.aclrtSetDeviceTaskAbortCallback(b"mine", callback, None)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    print(torch.npu.stop_device(0), "failed before the abort: mine returned 9" in str(told[0].message), stages)
+s = torch.npu.current_stream()
+print(acl.aclrtSetDeviceTaskAbortCallback(b"mine", None, None), s.query())
+print(torch.npu.stop_device(0))
+torch.npu.restart_device(0)
+print((x + 1).tolist())
+"""
+    out = run(program, ANYCEND_FAULT="aclnnAdd:hang")
+    assert out.stdout == "1 True [0]\n0 False\n0\n[2.0, 2.0, 2.0]\n"
+
+
 def test_collectives_read_no_unsafe_tensor_and_what_they_write_as_a_whole_is_safe():
     program = """
 import json, torch

@@ -165,9 +165,7 @@ void synchronize_stream(c10::Stream stream) {
 void wait_for(aclrtStream raw) {
   const cann::Api& acl = cann::acl();
   if (options().stream_sync_timeout > 0 && acl.aclrtSynchronizeStreamWithTimeout) {
-    const int status = acl.aclrtSynchronizeStreamWithTimeout(raw, options().stream_sync_timeout);
-    if (status == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) detail::say_overdue(current_device());
-    if (status != 0) cann::throw_status(status, "aclrtSynchronizeStreamWithTimeout");
+    NPU_CHECK(acl.aclrtSynchronizeStreamWithTimeout(raw, options().stream_sync_timeout));
   } else {
     NPU_CHECK(acl.aclrtSynchronizeStream(raw));
   }
