@@ -124,9 +124,9 @@ dist.init_process_group("hccl", timeout=datetime.timedelta(seconds=5))
 torch.npu.set_device(rank := dist.get_rank())
 x = torch.ones(4, device="npu")
 dist.all_reduce(x)
-print(rank, x.tolist(), flush=True)
+print(f"{rank} {x.tolist()}\\n", end="", flush=True)
 dist.all_reduce(x)
-print(rank, x.tolist(), flush=True)
+print(f"{rank} {x.tolist()}\\n", end="", flush=True)
 """
 
 
