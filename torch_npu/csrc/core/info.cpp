@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "csrc/cann/error.h"
-#include "csrc/cann/library.h"
+#include "csrc/cann/later.h"
 #include "csrc/core/device.h"
 #include "csrc/core/lifecycle.h"
 
@@ -87,8 +87,7 @@ size_t memory_errors(c10::DeviceIndex index) {
   check_device(index);
   const NPUGuard guard(index);
   ensure_context();
-  const auto ask = reinterpret_cast<decltype(&::aclrtGetMemUceInfo)>(
-      cann::find_symbol(cann::open_library("ascendcl"), "aclrtGetMemUceInfo"));
+  const auto ask = cann::later().aclrtGetMemUceInfo;
   TORCH_CHECK_NOT_IMPLEMENTED(ask, "npu: this CANN has no aclrtGetMemUceInfo");
   std::vector<aclrtMemUceInfo> found(128);  // CANN's own most
   size_t count = 0;
