@@ -88,10 +88,9 @@ struct Detector {
       });
     }
     if (world.shadow.lost() && !std::exchange(said_lost, true))
-      show(
-          "anycend: note: ANYCEND_CHECK=race keeps 16384 strided views of one piece of memory: of some of those used "
-          "by " +
-          (std::string(name) + " nothing is known any more, and a race with them is not found\n"));
+      show("anycend: note: ANYCEND_CHECK=race keeps " + std::to_string(Shadow::kMostViews) +
+           " strided views of one piece of memory: of some of those used by " + name +
+           " nothing is known any more, and a race with them is not found\n");
     return first;
   }
 

@@ -6,8 +6,6 @@
 namespace softnpu::race {
 namespace {
 
-constexpr size_t kMostViews = 1 << 14;  // of a weave
-
 bool happened(const Touch& t, const Clock& clock) { return clock.of(t.action->lane) >= t.action->time; }
 
 // What `now`, which touches all bytes of the earlier ones, makes needless: whoever is not ordered with one of those is not ordered with

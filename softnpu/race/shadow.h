@@ -37,6 +37,8 @@ struct Touch {
 
 class Shadow {
  public:
+  static constexpr size_t kMostViews = 1 << 14;  // of a weave
+
   // A touch that happens after what `clock` says: `conflict` is called with each earlier one that it is not ordered with. What `host`
   // says has happened before all that follows: it is not kept.
   void touch(const Touch& now, const Clock& clock, const Clock& host,

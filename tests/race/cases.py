@@ -7,6 +7,7 @@ Long because it is a table: a row is a bug and its twin.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -216,113 +217,35 @@ def freed_without_record_stream_mended():
     [torch.zeros(N, device="npu") for _ in range(8)]
 
 
-@bug("the host does not wait", "synchronize()")
-def host_reads_too_early():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    h.sum()
-
-
-@mended
-def host_reads_too_early_mended():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    main_stream().synchronize()
-    h.sum()
-
-
-@bug("the host does not wait", "Tensor.tolist")
-def host_lists_too_early():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    h[:2].tolist()
-
-
-@mended
-def host_lists_too_early_mended():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    main_stream().synchronize()
-    h[:2].tolist()
-
-
-@bug("the host does not wait", "aten::_local_scalar_dense")
-def host_takes_a_number_too_early():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    h[5].item()
-
-
-@mended
-def host_takes_a_number_too_early_mended():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    main_stream().synchronize()
-    h[5].item()
-
-
-@bug("the host does not wait", "torch.save")
-def host_saves_too_early():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    torch.save(h, io.BytesIO())
-
-
-@mended
-def host_saves_too_early_mended():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    main_stream().synchronize()
-    torch.save(h, io.BytesIO())
-
-
-@bug("the host does not wait", "torch.save")
-def host_saves_in_the_old_format_too_early():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    torch.save(h, io.BytesIO(), _use_new_zipfile_serialization=False)
-
-
-@mended
-def host_saves_in_the_old_format_too_early_mended():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    main_stream().synchronize()
-    torch.save(h, io.BytesIO(), _use_new_zipfile_serialization=False)
-
-
-@bug("the host does not wait", "torch.save")
-def host_pickles_too_early():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    pickle.dumps(h)
-
-
-@mended
-def host_pickles_too_early_mended():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    main_stream().synchronize()
-    pickle.dumps(h)
-
-
 class Own(torch.Tensor):
     pass
 
 
-@bug("the host does not wait", "Tensor.tolist")
-def host_lists_its_own_kind_too_early():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    h.as_subclass(Own)[:2].tolist()
+# What the host reads of pinned memory while a copy into it may run: how, and what the report calls it.
+HOST_READS = {
+    "host_reads": (lambda h: h.sum(), "synchronize()"),
+    "host_lists": (lambda h: h[:2].tolist(), "Tensor.tolist"),
+    "host_lists_its_own_kind": (lambda h: h.as_subclass(Own)[:2].tolist(), "Tensor.tolist"),
+    "host_takes_a_number": (lambda h: h[5].item(), "aten::_local_scalar_dense"),
+    "host_saves": (lambda h: torch.save(h, io.BytesIO()), "torch.save"),
+    "host_saves_in_the_old_format": (
+        lambda h: torch.save(h, io.BytesIO(), _use_new_zipfile_serialization=False), "torch.save",
+    ),
+    "host_pickles": (lambda h: pickle.dumps(h), "torch.save"),
+}  # fmt: skip
 
 
-@mended
-def host_lists_its_own_kind_too_early_mended():
+def host_read(read, waits: bool):
     x, h = ones(), torch.empty(N, pin_memory=True)
     h.copy_(x, non_blocking=True)
-    main_stream().synchronize()
-    h.as_subclass(Own)[:2].tolist()
+    if waits:
+        main_stream().synchronize()
+    read(h)
+
+
+for host_name, (host_call, said) in HOST_READS.items():
+    BUGS[f"{host_name}_too_early"] = functools.partial(host_read, host_call, False), ("the host does not wait", said)
+    TWINS[f"{host_name}_too_early"] = functools.partial(host_read, host_call, True)
 
 
 @bug("aclnnAdds on stream", "strided")
