@@ -1,13 +1,15 @@
-"""Calls with indices and labels that no tensor has: prints a line before each, so that the last one names what ended
-the process. `python -m tests.ops.hostile`; test_hostile.py runs it. A call may be refused, fail on the stream, or be
-right (negative indices that count from the end); it may not crash."""
+"""Calls with indices and labels that no tensor has: prints each before it is made, so that the last line names what
+ended the process, and what became of it. `python -m tests.ops.hostile`; test_hostile.py runs it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 
 A = torch.ops.aten
+ERRORS = RuntimeError, IndexError, ValueError, TypeError, OverflowError
 VALUES = [-1, -5, 2**31, 2**40, 2**62, -(2**63)]
 
 
@@ -80,13 +82,24 @@ CALLS = {
 }
 
 
+def outcome(call: Callable[[int], object], value: int) -> str:
+    """Of a call and of what it leaves to the stream, whose error is taken: the next call finds none."""
+    try:
+        call(value)
+        torch.npu.synchronize()
+    except ERRORS:
+        try:
+            torch.npu.synchronize()
+        except torch.AcceleratorError:
+            pass
+        return "refused"
+    return "taken"
+
+
 if __name__ == "__main__":
     for name, call in CALLS.items():
         for value in VALUES:
-            print(name, value, flush=True)
-            try:
-                call(value)
-                torch.npu.synchronize()
-            except (RuntimeError, IndexError, ValueError, TypeError, OverflowError):
-                pass
+            print(f"{name} {value}", end=" ", flush=True)
+            print(outcome(call, value), flush=True)
+            assert ones(2).sum().item() == 2  # no error is left
     print("all", flush=True)
