@@ -17,27 +17,22 @@ def allowed() -> dict[str, float]:
     return ast.literal_eval(re.search(r"^ALLOWED = (\{.*\})$", text, re.M)[1])
 
 
-GROUPED = """
-## A gradient for grouped products
-
-`npu_grouped_matmul` has none here, as it has none in Huawei's package: `loss.backward()` says `derivative for
-npu::npu_grouped_matmul is not implemented`. Both of its gradients are grouped products again, as frameworks write them:
-
-```python
-class GroupedMatmul(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, rows, weight, ends):  # [n, in], [groups, in, out], where the groups of rows end
-        ctx.save_for_backward(rows, weight, ends)
-        return torch_npu.npu_grouped_matmul([rows], [weight], group_list=ends, split_item=3, group_type=0)[0]
-
-    @staticmethod
-    def backward(ctx, grad):
-        rows, weight, ends = ctx.saved_tensors
-        call = torch_npu.npu_grouped_matmul
-        for_rows = call([grad], [weight.transpose(1, 2)], group_list=ends, split_item=3, group_type=0)[0]
-        for_weight = call([rows.t()], [grad], group_list=ends, split_item=3, group_type=2)[0]
-        return for_rows, for_weight.view(weight.shape), None
-```""".splitlines()
+def grouped() -> list[str]:
+    """The section with GroupedMatmul of tests/training/parts.py, as the networks have it."""
+    text = (ROOT / "tests" / "training" / "parts.py").read_text(encoding="utf-8")
+    (found,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == "GroupedMatmul")
+    return [
+        "",
+        "## A gradient for grouped products",
+        "",
+        "`npu_grouped_matmul` has none here, as it has none in Huawei's package: `loss.backward()` says",
+        "`derivative for npu::npu_grouped_matmul is not implemented`. Both of its gradients are grouped products",
+        "again, as frameworks write them:",
+        "",
+        "```python",
+        *ast.get_source_segment(text, found).splitlines(),
+        "```",
+    ]
 
 
 def line(name: str, precision: str, what: dict) -> str:
@@ -71,4 +66,4 @@ def page() -> str:
         "|---|---|---|---|---|---|---|",
         *(line(name, precision, what) for name, rows in record.items() for precision, what in rows.items()),
     ]
-    return "\n".join([*lines, *GROUPED]) + "\n"
+    return "\n".join([*lines, *grouped()]) + "\n"
