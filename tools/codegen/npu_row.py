@@ -60,14 +60,8 @@ class Wrapper:
         bound: Sequence[tuple[str, str]] = (),
         users: str | None = None,
     ) -> None:
-        self.row, self.schema, self.call, self.schemas, self.bound, self.users = (
-            row,
-            row.schema,
-            call,
-            schemas,
-            bound,
-            users,
-        )
+        self.row, self.schema, self.schemas = row, row.schema, schemas
+        self.call, self.bound, self.users = call, bound, users
         self.library = users or "npu"
 
     @property

@@ -56,9 +56,9 @@ auto taking_error(const at::Tensor& on_device, Copy&& copy) {
   try {
     return copy();
   } catch (const c10::AcceleratorError& error) {
-    if (error.get_error_code() !=
-        ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)  // else there is none, and the wait would be as long again
-      cann::acl().aclrtSynchronizeStream(current_raw_stream());
+    // After a limit the stream has no error to take, and the wait would be as long again.
+    const bool overdue = error.get_error_code() == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
+    if (!overdue) cann::acl().aclrtSynchronizeStream(current_raw_stream());
     throw;
   }
 }

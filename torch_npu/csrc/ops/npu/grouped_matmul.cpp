@@ -30,10 +30,13 @@ struct Refused {
   const OptionalList &offset, &antiquant_scale, &antiquant_offset, &activation_input, &quant_scale, &quant_offset;
 };
 
-// A call of either overload, on the device or for "meta".
-struct Call {
+struct Operands {
   at::TensorList x, weight;
   const OptionalList &bias, &scale, &per_token_scale;
+};
+
+// A call of either overload, on the device or for "meta".
+struct Call : Operands {
   Refused refused;
   OptionalInt listed;  // how many numbers group_list has; nothing where there is none
   int64_t split, type, list_type, act;
@@ -190,6 +193,22 @@ at::Tensor on_device_of(const at::Tensor& like, at::IntArrayRef numbers) {
   return values.to(like.device());
 }
 
+// What the caller chose, or did not.
+struct Choice {
+  OptionalInt split, type, list_type, act, dtype;
+};
+
+Call call_of(const Operands& operands, const Refused& refused, OptionalInt listed, const Choice& choice) {
+  return {operands,
+          refused,
+          listed,
+          choice.split.value_or(0),
+          type_of(choice.type, listed.has_value()),
+          choice.list_type.value_or(0),
+          choice.act.value_or(0),
+          choice.dtype};
+}
+
 OptionalInt numbers(const OptionalTensor& group_list) {
   if (!given(group_list)) return std::nullopt;
   need_dims(kOp, "group_list", *group_list, {1});
@@ -208,18 +227,9 @@ std::vector<at::Tensor> grouped_matmul(at::TensorList x, at::TensorList weight, 
                                        OptionalInt weight_dtype, OptionalInt scale_dtype,
                                        OptionalInt per_token_scale_dtype) {
   const NPUGuard guard(first_device(x, weight));
-  const Call call{x,
-                  weight,
-                  bias,
-                  scale,
-                  per_token_scale,
-                  {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
-                  numbers(group_list),
-                  split_item.value_or(0),
-                  type_of(group_type, given(group_list)),
-                  group_list_type.value_or(0),
-                  act_type.value_or(0),
-                  output_dtype};
+  const Call call = call_of({x, weight, bias, scale, per_token_scale},
+                            {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
+                            numbers(group_list), {split_item, group_type, group_list_type, act_type, output_dtype});
   std::vector<at::Tensor> out;
   const std::vector<Result> results = results_of(call);
   check_dtypes(kOp, {{"x_dtype", x_dtype, x},
@@ -245,18 +255,9 @@ std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList wei
                                             at::OptionalIntArrayRef tuning, OptionalInt output_dtype,
                                             OptionalInt x_dtype, OptionalInt weight_dtype, OptionalInt scale_dtype,
                                             OptionalInt per_token_scale_dtype) {
-  const Call call{x,
-                  weight,
-                  bias,
-                  scale,
-                  per_token_scale,
-                  {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
-                  numbers(group_list),
-                  split_item.value_or(0),
-                  type_of(group_type, given(group_list)),
-                  group_list_type.value_or(0),
-                  act_type.value_or(0),
-                  output_dtype};
+  const Call call = call_of({x, weight, bias, scale, per_token_scale},
+                            {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
+                            numbers(group_list), {split_item, group_type, group_list_type, act_type, output_dtype});
   std::vector<at::Tensor> out;
   for (const Result& r : results_of(call)) out.push_back(on_meta(r));
   check_dtypes(kOp, {{"x_dtype", x_dtype, x},
@@ -297,18 +298,9 @@ std::vector<at::Tensor> grouped_matmul_list_meta(at::TensorList x, at::TensorLis
   need_tensors(x, weight);
   const OptionalInt groups = group_list && !group_list->empty() ? OptionalInt(group_list->size()) : std::nullopt;
   check_list(x, group_list, type_of(group_type, groups.has_value()), group_list_type.value_or(0) == 1);
-  const Call call{x,
-                  weight,
-                  bias,
-                  scale,
-                  per_token_scale,
-                  {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
-                  groups,
-                  split_item.value_or(0),
-                  type_of(group_type, groups.has_value()),
-                  group_list_type.value_or(0),
-                  act_type.value_or(0),
-                  number_of(output_dtype)};
+  const Call call = call_of({x, weight, bias, scale, per_token_scale},
+                            {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
+                            groups, {split_item, group_type, group_list_type, act_type, number_of(output_dtype)});
   std::vector<at::Tensor> out;
   for (const Result& r : results_of(call)) out.push_back(on_meta(r));
   return out;

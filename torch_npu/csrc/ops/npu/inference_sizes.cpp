@@ -40,7 +40,7 @@ void check_inference(const char* op, const at::Tensor& query, const at::Tensor& 
   refuse_given(op, "padding_mask", padding_mask);
   check_word(op, "input_layout", shape.layout,
              {"BSH", "BSND", "BNSD", "TND", "NTD", "NSD", "BNSD_BSND", "BSH_BNSD", "BSND_BNSD", "BNSD_NBSD",
-              "BSND_NBSD", "BSH_NBSD", "TND_NTD", "NTD_TND", "BSH_NBSD"});
+              "BSND_NBSD", "BSH_NBSD", "TND_NTD", "NTD_TND"});
   TORCH_CHECK_VALUE(shape.heads > 0 && shape.kv_heads >= 0, op, ": num_heads (num_query_heads) is ", shape.heads,
                     ", num_key_value_heads ", shape.kv_heads);
   TORCH_CHECK(shape.kv_heads == 0 || shape.heads % shape.kv_heads == 0, op, ": num_heads (num_query_heads) is ",
