@@ -23,7 +23,7 @@ constinit std::mutex g_mutex;
 
 constexpr int64_t kMostRuns = 1 << 20;
 thread_local const char* t_place = nullptr;
-std::atomic<const char* (*)()> g_finder{nullptr};
+std::atomic<const char* (*)(int)> g_finder{nullptr};
 
 int64_t runs_of(const Pattern& p) {
   int64_t n = 1;
@@ -76,11 +76,11 @@ void stop() noexcept { detail::watchers.store(0, std::memory_order_relaxed); }
 
 void set_place(const char* place) noexcept { t_place = place; }
 const char* place() noexcept { return t_place; }
-void set_finder(const char* (*find)()) noexcept { g_finder.store(find, std::memory_order_release); }
-void Asked::ask() noexcept {
+void set_finder(const char* (*find)(int)) noexcept { g_finder.store(find, std::memory_order_release); }
+void Asked::ask(bool may_wait) noexcept {
   const auto find = g_finder.load(std::memory_order_acquire);
   if (t_place != nullptr || find == nullptr) return;
-  t_place = find();
+  t_place = find(may_wait);
   mine_ = true;
 }
 

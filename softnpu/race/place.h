@@ -7,13 +7,13 @@
 
 namespace softnpu::race {
 
-// For threads that have not told it: asked where the client's own call comes from outside of its operators, with no lock held.
-void set_finder(const char* (*find)()) noexcept;
+// For threads that have not told it: asked where the client's own call comes from outside of its operators, with no lock held where it may wait.
+void set_finder(const char* (*find)(int may_wait)) noexcept;
 // While it lives, the calling thread's place is known if the client can find it. Off: a look at a flag.
 class Asked {
  public:
-  Asked() noexcept {
-    if (watched()) ask();
+  explicit Asked(bool may_wait = true) noexcept {
+    if (watched()) ask(may_wait);
   }
   ~Asked() {
     if (__builtin_expect(mine_, 0)) set_place(nullptr);
@@ -21,7 +21,7 @@ class Asked {
   Asked(const Asked&) = delete;
 
  private:
-  void ask() noexcept;
+  void ask(bool may_wait) noexcept;
   bool mine_ = false;
 };
 

@@ -12,7 +12,7 @@
 using namespace softnpu;
 
 SOFTNPU_EXPORT void softnpuPlace(const char* place) { race::set_place(place); }
-SOFTNPU_EXPORT void softnpuPlaceBy(const char* (*find)(void)) { race::set_finder(find); }
+SOFTNPU_EXPORT void softnpuPlaceBy(const char* (*find)(int may_wait)) { race::set_finder(find); }
 
 SOFTNPU_EXPORT void softnpuBlockGiven(const void* address, uint64_t asked, uint64_t bytes, aclrtStream stream) {
   if (!race::watched()) return;
@@ -30,7 +30,9 @@ SOFTNPU_EXPORT void softnpuBlockGiven(const void* address, uint64_t asked, uint6
 }
 
 SOFTNPU_EXPORT void softnpuBlockBack(const void* address) {
-  if (memcheck::on()) memcheck::taken_back(address);
+  if (!memcheck::on()) return;
+  const race::Asked asked(/*may_wait=*/false);
+  memcheck::taken_back(address);
 }
 
 SOFTNPU_EXPORT void softnpuRaceHost(const char* name, const void* address, int dims, const int64_t* sizes,

@@ -120,6 +120,22 @@ os._exit(0)
     assert out.stdout == "goes on\n" and "aclnnAdd still runs" in out.stderr
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_a_failure_that_nobody_waited_for_is_named_at_the_end(told):
+    program = 'import torch\nx = torch.ones(3, device="npu")\ny = x[torch.tensor([9], device="npu")]\nprint("end")'
+    if told:
+        program += "\ntry:\n    torch.npu.synchronize()\nexcept RuntimeError as error:\n    print(error)"
+    out = run(program)
+    assert out.stdout.startswith("end\n") and ("aclnnIndex" in out.stdout) == told
+    lines = re.findall(r"^npu:.*", out.stderr, re.M)
+    if told:
+        assert lines == []
+    else:
+        (line,) = lines
+        assert line.startswith("npu:0: the device's work failed, and the program did not wait for it: ")
+        assert "aclnnIndex" in line
+
+
 @pytest.mark.parametrize("limit", ["ACL_STREAM_TIMEOUT=1000", "ACL_DEVICE_SYNC_TIMEOUT=1"])
 def test_a_process_that_nothing_waited_in_ends_at_the_limit_and_says_what_it_dropped(limit):
     program = 'import torch\nx = torch.ones(3, device="npu")\ny = x + x\nprint("end")'

@@ -194,6 +194,7 @@ with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     print(torch.npu.stop_device(0), "failed before the abort: mine returned 9" in str(told[0].message), stages)
 s = torch.npu.current_stream()
+z = torch.zeros(3, device="npu")                   # the device takes work: it was not stopped
 print(acl.aclrtSetDeviceTaskAbortCallback(b"mine", None, None), s.query())
 print(torch.npu.stop_device(0))
 torch.npu.restart_device(0)

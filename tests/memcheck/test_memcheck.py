@@ -40,6 +40,13 @@ def test_mistake_is_found_and_its_line_is_named(found, name):
         assert first <= int(re.search(r"cases\.py:(\d+)", place).group(1)) < first + len(lines), report
 
 
+def test_freed_memory_names_the_line_that_let_it_go(found):
+    (report,) = found["freed_and_filled"]["bug"]
+    lines, first = inspect.getsourcelines(cases.freed_and_filled)
+    gone = first + [line.strip() for line in lines].index("del x")
+    assert report.endswith(f"freed at {cases.__file__}:{gone}"), report
+
+
 @pytest.mark.parametrize("name", cases.BUGS)
 def test_mended_twin_is_silent(found, name):
     assert found[name]["mended"] == []

@@ -19,7 +19,8 @@ def stop_device(device_id: Any) -> int:
     Threads that wait for it get an AcceleratorError with the words FORCE STOP, and so does each later operator on it.
     The watchdog of this process's hccl groups rests meanwhile. device_id: an index, a string or a torch.device; a
     negative index is the current device, as in all of torch.npu.
-    Returns 0, or 1 where CANN could not (a warning has its reason). Raises RuntimeError for one that does not exist.
+    Returns 0, or 1 where CANN could not (a warning has its reason): the device is then as stopped as before. Raises
+    RuntimeError for one that does not exist.
     """
     index = _get_device_index(device_id, True)
     return 0 if _C._stop_device(index) else 1

@@ -59,9 +59,12 @@ void drain_devices() noexcept {
   for (int i = 0; i < kMaxDevices; ++i) {
     if (!has_context_of[i].load(std::memory_order_acquire)) continue;
     if (cann::acl().aclrtSetDevice(i) != 0) continue;
-    if (wait_for_bound_device() != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) continue;  // other errors have nobody to go to
-    std::fprintf(stderr, "npu:%d: the process ends before the device's work, which is dropped: %s\n", i,
-                 cann::recent_message());
+    const int status = wait_for_bound_device();
+    if (status == 0 || status == ACL_ERROR_RT_DEVICE_TASK_ABORT) continue;  // who stopped the device knows it
+    const char* what = status == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
+                           ? "the process ends before the device's work, which is dropped"
+                           : "the device's work failed, and the program did not wait for it";
+    std::fprintf(stderr, "npu:%d: %s: %s\n", i, what, cann::recent_message());
   }
   thread_state.bound_plus_one = 0;
 }

@@ -15,7 +15,6 @@ uint64_t bit_of(c10::DeviceIndex index) { return uint64_t{1} << index; }
 
 bool abort_tasks(c10::DeviceIndex index) {
   const auto abort = cann::later().aclrtDeviceTaskAbort;
-  TORCH_CHECK_NOT_IMPLEMENTED(abort, "npu: this CANN has no aclrtDeviceTaskAbort: a device cannot be stopped");
   const int status = abort(index, 0);
   if (status != 0) cann::detail::warn_call(status, "aclrtDeviceTaskAbort");
   return status == 0;
@@ -30,8 +29,13 @@ void set_refuse_unsafe(bool refuse) { detail::unsafe_refused.store(refuse); }
 bool stop_device(c10::DeviceIndex index) {
   const NPUGuard guard(index);
   ensure_context();
-  detail::stopped.fetch_or(bit_of(index));
-  return abort_tasks(index);
+  TORCH_CHECK_NOT_IMPLEMENTED(cann::later().aclrtDeviceTaskAbort,
+                              "npu: this CANN has no aclrtDeviceTaskAbort: a device cannot be stopped");
+  // Marked first: no other thread submits while the tasks are dropped.
+  const bool was_stopped = detail::stopped.fetch_or(bit_of(index)) & bit_of(index);
+  if (abort_tasks(index)) return true;
+  if (!was_stopped) detail::stopped.fetch_and(~bit_of(index));
+  return false;
 }
 
 void restart_device(c10::DeviceIndex index, bool drop) {

@@ -4,6 +4,7 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <array>
@@ -69,13 +70,6 @@ const char* line_now() {
     frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(f)));
   }
   return nullptr;
-}
-
-// For CANN's calls from outside of operators: ctypes, the module acl, an extension. Takes the GIL, and is called with no lock held.
-const char* line_of_call() {
-  if (!Py_IsInitialized() || !PyGILState_GetThisThreadState()) return nullptr;
-  const py::gil_scoped_acquire gil;
-  return line_now();
 }
 
 // Which line's forward made the node of a number: threads of the autograd engine run no code of the program.
@@ -145,6 +139,16 @@ void tell_host(const at::RecordFunction& function) {
 
 thread_local int depth = 0;
 thread_local const char* place = nullptr;
+
+// For CANN's calls from outside of operators (ctypes, the module acl, an extension), and for tensors that go (`del x`: PyTorch has given the
+// GIL up there). Takes the GIL, with no lock held: within operators and the backward pass, where PyTorch may hold one, it may not wait.
+const char* line_of_call(int may_wait) {
+  if (!Py_IsInitialized() || !PyGILState_GetThisThreadState()) return nullptr;
+  if (!may_wait && (depth > 0 || torch::autograd::get_current_graph_task_id() != -1)) return nullptr;
+  const py::gil_scoped_acquire gil;
+  const py::error_scope raised;  // a tensor may go while an exception is on its way
+  return line_now();
+}
 
 // Gradients are summed by operators of their own, behind the function whose gradient arrived.
 thread_local const char* last_backward = nullptr;
