@@ -41,16 +41,26 @@ def test_training_tests_under_the_detector():
     assert done.returncode == 0, done.stdout[-4000:]
 
 
+# Frameworks that use streams of their own: a client of tests/clients, its environment, and what it runs.
+FRAMEWORKS = {
+    "deepspeed_zero": ("deepspeed", ["zero1:fp32", "zero2:fp32", "zero2:bf16"]),
+    "colossalai_booster": (
+        "colossalai",
+        ["torch_ddp:fp16", "low_level_zero:bf16", "low_level_zero:fp16", "gemini:bf16"],
+    ),
+}
+
+
 @pytest.mark.full
-def test_deepspeeds_zero_on_two_ranks(tmp_path):
-    """Its gradients are reduced on a stream of its own, from hooks of the backward pass."""
+@pytest.mark.parametrize("client", FRAMEWORKS)
+def test_frameworks_on_two_ranks(tmp_path, client):
+    family, cases = FRAMEWORKS[client]
     try:
-        python = environment.python("deepspeed")
+        python = environment.python(family)
     except environment.Unavailable as why:
         pytest.skip(str(why))
-    cases = ["zero1:fp32", "zero2:fp32", "zero2:bf16"]
     run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
-    run += ["tests.clients.programs.deepspeed_zero", "--device", "npu", "--folder", str(tmp_path), *cases]
+    run += [f"tests.clients.programs.{client}", "--device", "npu", "--folder", str(tmp_path), *cases]
     own = {"DS_ACCELERATOR": "npu", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = program(*run, python=str(python), ANYCEND_CHECK_EXIT="1", **own)
     results = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
