@@ -89,7 +89,7 @@ struct Checker {
     if (!block->second.live) text += ", freed at " + line(block->second.freed);
     reports.push_back(std::move(text));
     const std::string written = "anycend: memory: " + reports.back() + "\n";  // one write: ranks share the file
-    if (write(STDERR_FILENO, written.data(), written.size()) < 0) return reports.back().c_str();
+    (void)!write(STDERR_FILENO, written.data(), written.size());
     return reports.back().c_str();
   }
 
@@ -228,10 +228,8 @@ const char* wrote_behind(const char* name, const char* place, const unsigned cha
   return locked([&](Checker& c) -> const char* {
     const auto block = c.at(number(byte));
     if (block == c.blocks.end()) return nullptr;
-    const std::string where =
-        std::to_string(number(byte) - block->second.end + 1) + (number(byte) == block->second.end ? "st" : "th");
-    const char* text =
-        c.say(3, name, place, "wrote the " + where + " byte behind a block, which is not its own", block);
+    const std::string where = std::to_string(number(byte) - block->second.end);
+    const char* text = c.say(3, name, place, "wrote behind a block, at byte " + where + " after its end", block);
     return c.fails ? text : nullptr;
   });
 }

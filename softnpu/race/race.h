@@ -24,7 +24,7 @@ struct Stream {
   uint64_t capture = 0;  // the capture that it is in: what it is given does not run, and is in an order of its own
 };
 
-// A task was given to the stream. Returns null, or, where races are errors, the report of one that it completes; the thread's own text.
+// A task was given to the stream. Returns null, or, where races are errors, the report of one that it completes; it stays.
 const char* task(const Stream& stream, const char* name, const Accesses& accesses) noexcept;
 // The host itself touches memory, now.
 const char* host(const char* name, const Accesses& accesses) noexcept;
@@ -43,6 +43,9 @@ void forget_event(const void* event) noexcept;
 void host_waited(const void* stream) noexcept;
 void host_saw(const void* event) noexcept;
 void capture_over(uint64_t capture) noexcept;
+
+// What reports call the stream; else its number of aclrtStreamGetId.
+void numbered(const Stream& stream, int number) noexcept;
 
 // The memory was given back to the device or the host.
 void freed(const void* address, uint64_t bytes) noexcept;

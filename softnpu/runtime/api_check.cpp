@@ -14,6 +14,11 @@ using namespace softnpu;
 SOFTNPU_EXPORT void softnpuPlace(const char* place) { race::set_place(place); }
 SOFTNPU_EXPORT void softnpuPlaceBy(const char* (*find)(int may_wait)) { race::set_finder(find); }
 
+SOFTNPU_EXPORT void softnpuStreamNumber(aclrtStream stream, int number) {
+  if (!race::on()) return;
+  guarded(__func__, [&] { race::numbered(named(stream_of(stream)), number); });
+}
+
 SOFTNPU_EXPORT void softnpuBlockGiven(const void* address, uint64_t asked, uint64_t bytes, aclrtStream stream) {
   if (!race::watched()) return;
   guarded(__func__, [&] {

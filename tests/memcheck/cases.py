@@ -114,7 +114,7 @@ def one_too_many_mended():
     fill(x.data_ptr(), 404)
 
 
-@bug("my_kernel", "wrote the 1st byte behind a block", "a block of 400 bytes")
+@bug("my_kernel", "wrote behind a block, at byte 0 after its end", "a block of 400 bytes")
 def kernel_of_the_users_own_writes_behind():
     x = torch.ones(100, device="npu")
     launch("my_kernel", lambda: ctypes.memset(x.data_ptr(), 7, 401))

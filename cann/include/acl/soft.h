@@ -31,6 +31,8 @@ void softnpuPlace(const char* place);
 // Finds it for a thread that has told none, when it calls aclrtMemcpy, aclrtMemset or another of their kind, or gives a block back.
 // may_wait 0: the thread may hold locks of the client's. Null: not known.
 void softnpuPlaceBy(const char* (*find)(int may_wait));
+// By which number the program knows the stream, for reports.
+void softnpuStreamNumber(aclrtStream stream, int number);
 // An allocator of the client's gives out the first `asked` of `bytes` of device memory, to be reused in the order of that stream.
 void softnpuBlockGiven(const void* address, uint64_t asked, uint64_t bytes, aclrtStream stream);
 // It has the memory back.

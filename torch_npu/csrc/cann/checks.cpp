@@ -21,6 +21,7 @@ const Checks& watch(bool race, bool memory) {
     c.memory = memory;
     find(c.place, "softnpuPlace");
     find(c.place_by, "softnpuPlaceBy");
+    find(c.stream_number, "softnpuStreamNumber");
     find(c.block_given, "softnpuBlockGiven");
     find(c.block_back, "softnpuBlockBack");
     find(c.host, "softnpuRaceHost");

@@ -1,5 +1,5 @@
 // The race detector and the memory checker of the software NPU (ANYCEND_CHECK=race, memory): what the plugin tells them beyond CANN's calls,
-// and what they have found. Who calls it: csrc/core (blocks of the caching allocator), csrc/python (lines, operators on the host).
+// and what they have found. Who calls it: csrc/core (streams, blocks of the caching allocator), csrc/python (lines, operators on the host).
 // What it is not: the detector, the checker.
 #pragma once
 
@@ -14,6 +14,7 @@ struct Checks {
   bool race, memory;  // what is on
   decltype(&::softnpuPlace) place;
   decltype(&::softnpuPlaceBy) place_by;
+  decltype(&::softnpuStreamNumber) stream_number;
   decltype(&::softnpuBlockGiven) block_given;
   decltype(&::softnpuBlockBack) block_back;
   decltype(&::softnpuRaceHost) host;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "csrc/cann/checks.h"
 #include "csrc/cann/error.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/options.h"
@@ -50,13 +51,15 @@ uint32_t acl_priority(bool high) {
   return 0;
 }
 
-aclrtStream made(std::atomic<aclrtStream>& slot, std::mutex& making, bool high) {
+aclrtStream made(std::atomic<aclrtStream>& slot, std::mutex& making, bool high, c10::StreamId id) {
   if (aclrtStream stream = slot.load(std::memory_order_acquire)) return stream;
   const std::lock_guard<std::mutex> lock(making);
   aclrtStream stream = slot.load(std::memory_order_acquire);
   if (!stream) {
     NPU_CHECK(cann::acl().aclrtCreateStreamWithConfig(&stream, acl_priority(high),
                                                       ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
+    if (const cann::Checks* checks = cann::watched.load(std::memory_order_relaxed))
+      checks->stream_number(stream, static_cast<int>(id));
     slot.store(stream, std::memory_order_release);
   }
   return stream;
@@ -138,9 +141,9 @@ aclrtStream raw_stream(c10::Stream stream) {
   const NPUGuard guard(stream.device_index());
   ensure_context();
   DeviceStreams& streams = streams_of(stream.device_index());
-  if (id == 0) return made(streams.of_default, streams.making, false);
+  if (id == 0) return made(streams.of_default, streams.making, false, id);
   if (is_pooled(id) && place_of(id) < kMostPerClass) {
-    return made(streams.pool[class_of(id)][place_of(id)], streams.making, class_of(id) == 1);
+    return made(streams.pool[class_of(id)][place_of(id)], streams.making, class_of(id) == 1, id);
   }
   const std::lock_guard<std::mutex> lock(streams.making);
   TORCH_CHECK_VALUE(is_external(id) && static_cast<size_t>(place_of(id)) < streams.external.size(),
