@@ -236,13 +236,15 @@ int fault_of_call(const char* function, int device) noexcept {
     return kWrong;
   }
   if (lost(device) && !works_without_device(function)) return say_lost(device);
+  const Fault* strikes = nullptr;  // each counts every call; the first one asked for strikes
   for (const Fault& f : all.all)
-    if (f.how == How::kCall && f.function == function && f.hit()) return strike(f, "the call fails");
-  return 0;
+    if (f.how == How::kCall && f.function == function && f.hit() && !strikes) strikes = &f;
+  return strikes ? strike(*strikes, "the call fails") : 0;
 }
 
 TaskFault fault_of_task(const char* name, int device) noexcept {
   const Faults& all = faults();
+  const Fault* strikes = nullptr;
   for (const Fault& f : all.all) {
     if (f.how == How::kLost && (f.device < 0 || f.device == device) && !lost(device)) {
       // One device: the first that has so many tasks, where none is named.
@@ -250,10 +252,13 @@ TaskFault fault_of_task(const char* name, int device) noexcept {
       g_lost.fetch_or(uint64_t{1} << device);
     } else if (f.how == How::kCut) {
       if (starts(name, "Hc") && f.met.fetch_add(1) + 1 == f.first) g_cut_until.store(now_ns() + f.cut_ns);
-    } else if ((f.how == How::kTask || f.how == How::kHang) && f.function == name && f.hit()) {
-      return {strike(f, f.how == How::kHang ? "the task hung until its stream was aborted" : "the kernel fails"),
-              f.how == How::kHang};
+    } else if ((f.how == How::kTask || f.how == How::kHang) && f.function == name && f.hit() && !strikes) {
+      strikes = &f;
     }
+  }
+  if (strikes) {
+    const bool hangs = strikes->how == How::kHang;
+    return {strike(*strikes, hangs ? "the task hung until its stream was aborted" : "the kernel fails"), hangs};
   }
   if (lost(device)) return {say_lost(device), false};
   return {};

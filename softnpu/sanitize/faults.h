@@ -3,7 +3,7 @@
 // fails nothing itself, and knows no stream and no task but by its name.
 //
 //   ANYCEND_FAULT=<function>:<how>[:<which>][,...]      how: error[=status], oom, kernel[=status], hang; which: n, n+ (from it on); 1
-//   ANYCEND_FAULT=link:cut:<seconds>s[:<n>]             from the n-th call of HCCL on, for that time
+//   ANYCEND_FAULT=link:cut:<seconds>s[:<n>]             (or <milliseconds>ms) from the n-th call of HCCL on, for that time
 //   ANYCEND_FAULT=device[<id>]:lost[:<n>]               from the n-th task on, until the device is reset
 #pragma once
 

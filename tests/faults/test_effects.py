@@ -69,6 +69,26 @@ print(json.dumps([tried(lambda: torch.empty(1 << 24, device="npu").numel()) for 
     assert told(program, ANYCEND_FAULT="aclrtMalloc:oom:2") == [1 << 24, 1 << 24]
     first, second = told(program, ANYCEND_FAULT="aclrtMalloc:oom:2+")
     assert first.startswith("OutOfMemoryError") and second.startswith("OutOfMemoryError")
+    assert "as ANYCEND_FAULT asks (aclrtMalloc:oom:2+)" in first
+    mapped = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
+    first, second = told(program, ANYCEND_FAULT="aclrtMallocPhysical:oom:2+", **mapped)
+    assert first.startswith("OutOfMemoryError") and "as ANYCEND_FAULT asks (aclrtMallocPhysical:oom:2+)" in second
+
+
+def test_faults_of_one_function_count_each_call():
+    program = (
+        TRIES
+        + """
+x = torch.ones(3, device="npu")
+print(json.dumps([tried(lambda: (x + 1).tolist()) for _ in range(4)]))
+"""
+    )
+    first, second, *rest = told(program, ANYCEND_FAULT="aclnnAdds:kernel:1,aclnnAdds:kernel=507899:2")
+    assert "aclnnAdds:kernel:1" in first and "aclnnAdds:kernel=507899:2" in second
+    assert rest == [[2.0, 2.0, 2.0]] * 2
+    first, second, *rest = told(program, ANYCEND_FAULT="aclnnAdds:error:1,aclnnAdds:error=507899:2")
+    assert "aclnnAdds:error:1" in first and "aclnnAdds:error=507899:2" in second
+    assert rest == [[2.0, 2.0, 2.0]] * 2
 
 
 def test_a_task_that_hangs_ends_in_the_streams_time_limit():

@@ -88,6 +88,23 @@ def unwritten_gradient_mended():
     (x * x).backward(torch.ones(50, device="npu"))
 
 
+@bug("aclnnIndexSelect reads 400 bytes", "nobody has written 400")
+def chosen_from_what_nobody_has_written():
+    x = torch.empty(10, 10, device="npu")
+    x.index_select(0, torch.arange(5, device="npu"))
+
+
+@mended
+def chosen_from_what_nobody_has_written_mended():
+    """A cache that is half full: what operators read of it, an index or a mask says."""
+    x, i = torch.empty(10, 10, device="npu"), torch.arange(5, device="npu")
+    x[:5] = 1
+    x.index_select(0, i), x[i], torch.nn.functional.embedding(i, x), x.gather(0, i[:, None].expand(5, 10))
+    mask = torch.zeros(10, 10, dtype=torch.bool, device="npu")
+    mask[:5] = True
+    x[mask], torch.where(mask, x, 0), x.take(i)
+
+
 @bug("aclrtMemsetAsync writes 400 bytes", "of memory that was freed", "freed at")
 def freed_and_filled():
     x = torch.ones(100, device="npu")

@@ -119,6 +119,7 @@ Block* DeviceCache::find_free(BlockPool& pool, size_t size) {
 
 Block* DeviceCache::allocate_or_reclaim(BlockPool& pool, size_t size, size_t requested) {
   const size_t bytes = segment_bytes(size);
+  refusal_.clear();
   if (captures_) {  // making room would wait for the device
     Block* block = allocate_segment(pool, size);
     if (!block) out_of_memory(requested, bytes);
@@ -146,7 +147,7 @@ void* DeviceCache::allocate_from_cann(size_t bytes) {
   void* base = nullptr;
   const int status = cann::acl().aclrtMalloc(&base, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
   if (out_of_memory_status(status)) {
-    cann::recent_message();
+    refusal_ = cann::recent_message();
     return nullptr;
   }
   if (status != 0) cann::throw_status(status, "aclrtMalloc");
@@ -383,7 +384,7 @@ void DeviceCache::out_of_memory(size_t requested, size_t bytes) {
                    ". npu:", static_cast<int>(device_), " has a total capacity of ", format_size(total), " of which ",
                    format_size(free), " is free. ", limit, format_size(allocated), " is allocated by PyTorch, and ",
                    format_size(reserved_ - allocated), " is reserved by PyTorch but unallocated.", others, hint,
-                   " See docs/memory.md");
+                   " See docs/memory.md", refusal_.empty() ? "" : ". CANN: ", refusal_);
 }
 
 }  // namespace npu

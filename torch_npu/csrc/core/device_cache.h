@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "csrc/core/allocator_config.h"
@@ -91,7 +92,7 @@ class DeviceCache {
   Block* find_expandable(BlockPool& pool, size_t size);
   Block* allocate_segment(BlockPool& pool, size_t size);
   MemorySource source_of(const BlockPool& pool) const;
-  static void* allocate_from_cann(size_t bytes);  // null where there is no more
+  void* allocate_from_cann(size_t bytes);  // null where there is no more
   Block* allocate_or_reclaim(BlockPool& pool, size_t size, size_t requested);
   void take(Block* block, size_t size, size_t requested);
   void return_block(Block* block);
@@ -117,6 +118,7 @@ class DeviceCache {
 
   const c10::DeviceIndex device_;
   mutable std::mutex lock_;
+  std::string refusal_;  // CANN's reason where it gave no memory for the request that is served
   c10::CachingDeviceAllocator::DeviceStats stats_;
   std::map<c10::StreamId, std::unique_ptr<Pools>> pools_;
   Pools* last_pools_ = nullptr;

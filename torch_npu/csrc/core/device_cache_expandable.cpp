@@ -40,7 +40,7 @@ Block* DeviceCache::map_more(Block* hole, size_t size) {
   ExpandableSegment& segment = *hole->expandable;
   BlockPool& pool = *hole->pool;
   const size_t bytes = std::min((size + segment.piece() - 1) / segment.piece() * segment.piece(), hole->size);
-  if (reserved_ + bytes > allowed_bytes() || !segment.map(hole->ptr, bytes)) return nullptr;
+  if (reserved_ + bytes > allowed_bytes() || !segment.map(hole->ptr, bytes, refusal_)) return nullptr;
   pool.unmapped().erase(hole);
   if (bytes < hole->size) pool.unmapped().insert(split_off(hole, bytes));
   hole->mapped = true;

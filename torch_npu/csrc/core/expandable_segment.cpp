@@ -30,7 +30,7 @@ ExpandableSegment::~ExpandableSegment() {
   NPU_WARN(cann::acl().aclrtReleaseMemAddress(base_));
 }
 
-bool ExpandableSegment::map(char* address, size_t size) {
+bool ExpandableSegment::map(char* address, size_t size, std::string& refusal) {
   const cann::Api& acl = cann::acl();
   const size_t first = static_cast<size_t>(address - base_) / piece_;
   const size_t last = (static_cast<size_t>(address - base_) + size + piece_ - 1) / piece_;
@@ -45,7 +45,7 @@ bool ExpandableSegment::map(char* address, size_t size) {
     aclrtDrvMemHandle handle = nullptr;
     const int status = acl.aclrtMallocPhysical(&handle, piece_, &property, 0);
     if (status == ACL_ERROR_RT_MEMORY_ALLOCATION || status == ACL_ERROR_RT_DEVICE_OOM) {
-      cann::recent_message();
+      refusal = cann::recent_message();
       unmap(address, size);
       return false;
     }

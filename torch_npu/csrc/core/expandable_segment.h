@@ -6,6 +6,7 @@
 #include <c10/core/Device.h>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "acl/types.h"
@@ -22,8 +23,8 @@ class ExpandableSegment {
 
   static bool supported();
 
-  // Maps the pieces that cover [address, address + size). False and nothing changed when the device is out of memory.
-  bool map(char* address, size_t size);
+  // Maps the pieces that cover [address, address + size). False and nothing changed when the device is out of memory; CANN's reason is in `refusal` then.
+  bool map(char* address, size_t size, std::string& refusal);
   // Unmaps the pieces that lie wholly in the range. The device has finished with them.
   void unmap(char* address, size_t size);
 
