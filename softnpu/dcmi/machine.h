@@ -1,7 +1,7 @@
 // The machine as its management sees it: NPUs of one chip or two, what they are called, what they hold, who uses them. Read from the
 // environment (ANYCEND_*) and the registry of processes; nothing is started. Not what a program may use: ASCEND_RT_VISIBLE_DEVICES
 // hides nothing here.
-// Who uses it: api.cpp (libdcmi), softnpu/tools/npu_smi. Every function may throw softnpu::Error with one sentence.
+// Who uses it: api.cpp (libdcmi), softnpu/tools (npu_smi, msnpureport). Every function may throw softnpu::Error with one sentence.
 #pragma once
 
 #include <cstdint>

@@ -50,8 +50,8 @@ std::string remedy(const Touch& earlier, const Touch& now, const Lane& before, c
 
 }  // namespace
 
-std::string written(const Touch& earlier, const Touch& now, const Lane& before, const Lane& after, const Lane& owner,
-                    bool captured) {
+std::string report_text(const Touch& earlier, const Touch& now, const Lane& before, const Lane& after,
+                        const Lane& owner, bool captured) {
   const bool foreign = owner.device != before.device || owner.stream != before.stream;
   std::string text = std::string(now.action->name) + " and " + earlier.action->name +
                      " touch the same memory, and nothing orders them" + (captured ? " in the captured graph" : "");

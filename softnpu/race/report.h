@@ -14,7 +14,7 @@ struct Lane {
 };
 
 // `owner`: of the earlier touch's block, where there is one.
-std::string written(const Touch& earlier, const Touch& now, const Lane& before, const Lane& after, const Lane& owner,
-                    bool captured);
+std::string report_text(const Touch& earlier, const Touch& now, const Lane& before, const Lane& after,
+                        const Lane& owner, bool captured);
 
 }  // namespace softnpu::race

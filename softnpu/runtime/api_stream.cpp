@@ -15,8 +15,6 @@ using namespace softnpu;
 
 namespace {
 
-constexpr int kSyncTimeout = ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
-
 void need_priority(uint32_t priority) {
   if (priority > 7) fail(ACL_ERROR_INVALID_PARAM, "priority %u is not in 0 to 7", priority);
 }
@@ -69,11 +67,12 @@ SOFTNPU_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream) {
 }
 
 SOFTNPU_EXPORT aclError aclrtSynchronizeStream(aclrtStream stream) {
-  return guarded(__func__, [&] { stream_of(stream).synchronize(kForever, kSyncTimeout); });
+  return guarded(__func__, [&] { stream_of(stream).synchronize(kForever, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT); });
 }
 
 SOFTNPU_EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
-  return guarded(__func__, [&] { stream_of(stream).synchronize(deadline_of(timeout), kSyncTimeout); });
+  return guarded(__func__,
+                 [&] { stream_of(stream).synchronize(deadline_of(timeout), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT); });
 }
 
 SOFTNPU_EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {

@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "softnpu/runtime/error.h"
-#include "softnpu/runtime/log.h"
 #include "softnpu/runtime/registry.h"
 #include "softnpu/runtime/system_memory.h"
 #include "softnpu/runtime/watch.h"
@@ -21,7 +20,6 @@ namespace {
 
 // Freed pages kept for the next allocation: giving them back and taking them again costs ~0.25 s a GiB.
 constexpr uint64_t kWatermark = 512ull << 20;
-constexpr int kOutOfMemory = 207001;
 
 uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
@@ -39,7 +37,8 @@ Arena::Arena(int device, uint64_t capacity)
   if (fd_ < 0 || ftruncate(fd_, off_t(span_)) != 0) {
     int e = errno;
     if (fd_ >= 0) close(fd_);
-    fail(kOutOfMemory, "cannot make the memory of device %d (memfd of %.1f GiB): %s", device, gib(span_), strerror(e));
+    fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "cannot make the memory of device %d (memfd of %.1f GiB): %s", device,
+         gib(span_), strerror(e));
   }
   // Aligned to a huge page: map a page more, then trim.
   uint64_t whole = span_ + kPage;
@@ -54,8 +53,8 @@ Arena::Arena(int device, uint64_t capacity)
   if (at == MAP_FAILED) {
     int e = errno;
     close(fd_);
-    fail(kOutOfMemory, "cannot map the memory of device %d (%.1f GiB of address space): %s", device, gib(span_),
-         strerror(e));
+    fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "cannot map the memory of device %d (%.1f GiB of address space): %s", device,
+         gib(span_), strerror(e));
   }
   madvise(base_, span_, MADV_HUGEPAGE);
   madvise(base_, span_, MADV_DONTFORK);
@@ -69,8 +68,9 @@ Arena::~Arena() {
 }
 
 void Arena::refuse(uint64_t size, const char* why) {
-  fail(kOutOfMemory, "device %d is out of memory: %.2f MiB asked, %.2f GiB of %.2f GiB in use by this process; %s",
-       device_, double(size) / (1 << 20), gib(used()), gib(capacity_), why);
+  fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+       "device %d is out of memory: %.2f MiB asked, %.2f GiB of %.2f GiB in use by this process; %s", device_,
+       double(size) / (1 << 20), gib(used()), gib(capacity_), why);
 }
 
 void* Arena::allocate(uint64_t size, uint64_t align, bool touch) {
@@ -180,7 +180,8 @@ void Arena::release(void* pointer) {
   std::lock_guard lock(mutex_);
   auto it = live_.find(offset(pointer));
   if (it == live_.end())
-    fail(207002, "%p is not the start of a live block of device %d (freed already?)", pointer, device_);
+    fail(ACL_ERROR_RT_MEMORY_FREE, "%p is not the start of a live block of device %d (freed already?)", pointer,
+         device_);
   uint64_t taken = it->second.taken;
   if (race::watched()) memory_gone(pointer, taken);
   RangeSet::Range free = free_.insert(it->first, taken);

@@ -14,12 +14,10 @@
 namespace softnpu {
 namespace {
 
-constexpr int kInvalidParam = 100000;
-
 bool switched_on(const char* name) {
   const char* v = getenv(name);
   if (v == nullptr || *v == 0) return false;
-  if ((*v != '0' && *v != '1') || v[1]) fail(kInvalidParam, "%s=%s: it must be 0 or 1", name, v);
+  if ((*v != '0' && *v != '1') || v[1]) fail(ACL_ERROR_INVALID_PARAM, "%s=%s: it must be 0 or 1", name, v);
   return *v == '1';
 }
 
@@ -36,7 +34,7 @@ void read_checks(Config& c) {
     else if (word == "memory")
       c.memory_check = true;
     else if (word != "kernel")
-      fail(kInvalidParam,
+      fail(ACL_ERROR_INVALID_PARAM,
            "ANYCEND_CHECK=%s: %s is no check; it must be 0, or of 1, kernel, memory and race one or several with "
            "commas between",
            v, word.empty() ? "an empty word" : std::string(word).c_str());
@@ -51,26 +49,26 @@ std::unique_ptr<Config> read() {
     char* end;
     long n = strtol(v, &end, 10);
     if (*end || n < 0 || n > kMaxDevices)
-      fail(kInvalidParam, "ANYCEND_DEVICES=%s: give a number from 0 to %d", v, kMaxDevices);
+      fail(ACL_ERROR_INVALID_PARAM, "ANYCEND_DEVICES=%s: give a number from 0 to %d", v, kMaxDevices);
     c->devices = int(n);
   }
   c->visible = parse_visible(getenv("ASCEND_RT_VISIBLE_DEVICES"), c->devices);
   if (const char* v = getenv("ANYCEND_MEMORY"); v && *v) {
     c->memory = parse_bytes(v);
     if (c->memory < 2 << 20)
-      fail(kInvalidParam, "ANYCEND_MEMORY=%s: give a size of 2M or more, such as 64G or 512M", v);
+      fail(ACL_ERROR_INVALID_PARAM, "ANYCEND_MEMORY=%s: give a size of 2M or more, such as 64G or 512M", v);
   }
   const char* soc = getenv("ANYCEND_SOC");
   c->soc = find_soc(soc && *soc ? soc : "Ascend910B3");
   if (c->soc == nullptr)
-    fail(kInvalidParam, "ANYCEND_SOC=%s: no such chip here; known are %s", soc, soc_names().c_str());
+    fail(ACL_ERROR_INVALID_PARAM, "ANYCEND_SOC=%s: no such chip here; known are %s", soc, soc_names().c_str());
   read_checks(*c);
   c->check_fails = switched_on("ANYCEND_CHECK_EXIT");
   switched_on("ANYCEND_STRICT");  // libopapi and libhccl read it again; here a value that is neither is refused
   if (const char* v = getenv("ANYCEND_CHAOS"); v && *v) {
     char* end;
     c->chaos = strtoull(v, &end, 10);
-    if (*end || *v == '-') fail(kInvalidParam, "ANYCEND_CHAOS=%s: give a seed, a number from 0 on", v);
+    if (*end || *v == '-') fail(ACL_ERROR_INVALID_PARAM, "ANYCEND_CHAOS=%s: give a seed, a number from 0 on", v);
   }
   return c;
 }
@@ -91,7 +89,8 @@ int device_count() { return int(config().visible.size()); }
 
 void need_device(int device) {
   if (device >= 0 && device < device_count()) return;
-  fail(107001, "device %d does not exist: %d visible (ANYCEND_DEVICES=%d, ASCEND_RT_VISIBLE_DEVICES=%s)", device,
+  fail(ACL_ERROR_RT_INVALID_DEVICEID,
+       "device %d does not exist: %d visible (ANYCEND_DEVICES=%d, ASCEND_RT_VISIBLE_DEVICES=%s)", device,
        device_count(), config().devices,
        getenv("ASCEND_RT_VISIBLE_DEVICES") ? getenv("ASCEND_RT_VISIBLE_DEVICES") : "unset");
 }

@@ -85,7 +85,8 @@ Context& current_context() {
     set_current_context(Device::get(device).primary_context());
     return *current_context_or_null();
   }
-  fail(107002, "this thread has no current context: call aclrtSetDevice or aclrtSetCurrentContext first");
+  fail(ACL_ERROR_RT_CONTEXT_NULL,
+       "this thread has no current context: call aclrtSetDevice or aclrtSetCurrentContext first");
 }
 
 void* current_context_handle() noexcept { return slab<Context>().find(t_current) ? t_current : nullptr; }

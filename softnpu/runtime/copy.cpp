@@ -80,7 +80,7 @@ Sides sides_of(const CopyRequest& r, aclrtMemcpyKind kind) {
     case ACL_MEMCPY_DEFAULT:
       return {on_device(r.dst), on_device(r.src)};
     default:
-      fail(100000, "%d is not a kind of copy", int(kind));
+      fail(ACL_ERROR_INVALID_PARAM, "%d is not a kind of copy", int(kind));
   }
 }
 
@@ -126,9 +126,10 @@ const bool described = trace::describe(CopyTask::run, describe_copy) && trace::d
 void check(const void* p, size_t bytes, bool device, const char* name) {
   char text[256];
   if (device) {
-    if (const char* why = why_not_device_memory(p, bytes, -1, text, sizeof text)) fail(107000, "%s: %s", name, why);
+    if (const char* why = why_not_device_memory(p, bytes, -1, text, sizeof text))
+      fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %s", name, why);
   } else if (on_device(p)) {
-    fail(107000, "%s: %p is device memory, the kind of the copy says host", name, p);
+    fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is device memory, the kind of the copy says host", name, p);
   }
 }
 
@@ -136,7 +137,7 @@ void check(const void* p, size_t bytes, bool device, const char* name) {
 size_t reach(size_t width, size_t height, size_t pitch) {
   size_t bytes;
   if (__builtin_mul_overflow(height - 1, pitch, &bytes) || __builtin_add_overflow(bytes, width, &bytes))
-    fail(107000, "%zu rows of pitch %zu pass the end of memory", height, pitch);
+    fail(ACL_ERROR_RT_PARAM_INVALID, "%zu rows of pitch %zu pass the end of memory", height, pitch);
   return bytes;
 }
 
@@ -147,7 +148,7 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
   need(r.src, "src");
   if (r.width == 0 || r.height == 0) return;
   if (r.height > 1 && (r.dst_pitch < r.width || r.src_pitch < r.width))
-    fail(107000, "a pitch is smaller than the width %zu", r.width);
+    fail(ACL_ERROR_RT_PARAM_INVALID, "a pitch is smaller than the width %zu", r.width);
   size_t dst_bytes = reach(r.width, r.height, r.dst_pitch), src_bytes = reach(r.width, r.height, r.src_pitch);
   need_range(r.dst, dst_bytes, "dst");
   need_range(r.src, src_bytes, "src");
@@ -182,25 +183,26 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
   }
   if (from_pageable && (captured || !to_pageable)) {
     task.staging = malloc(bytes);
-    if (task.staging == nullptr) fail(200000, "no host memory to stage %zu bytes", bytes);
+    if (task.staging == nullptr) fail(ACL_ERROR_BAD_ALLOC, "no host memory to stage %zu bytes", bytes);
     CopyTask::perform({task.staging, r.src, r.width, r.height, r.width, r.src_pitch});
     task.request.src = task.staging;
     task.request.src_pitch = r.width;
   }
   Cost cost = bytes <= kTinyBytes ? Cost::kTiny : Cost::kSerial;
   stream->submit(Work({CopyTask::run, CopyTask::drop, nullptr, "aclrtMemcpyAsync", cost}, task));
-  if (to_pageable && !captured) stream->synchronize(kForever, 507046);
+  if (to_pageable && !captured) stream->synchronize(kForever, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
 }
 
 void fill(void* dst, size_t limit, int value, size_t count, Stream* stream) {
   need(dst, "devPtr");
-  if (count > limit) fail(107000, "count %zu is larger than maxCount %zu", count, limit);
+  if (count > limit) fail(ACL_ERROR_RT_PARAM_INVALID, "count %zu is larger than maxCount %zu", count, limit);
   if (count == 0) return;
   need_range(dst, count, "devPtr");
   if (config().check) {
     char text[256];
     if (on_device(dst))
-      if (const char* why = why_not_device_memory(dst, count, -1, text, sizeof text)) fail(107000, "devPtr: %s", why);
+      if (const char* why = why_not_device_memory(dst, count, -1, text, sizeof text))
+        fail(ACL_ERROR_RT_PARAM_INVALID, "devPtr: %s", why);
   }
   FillTask task{dst, count, value};
   if (stream == nullptr) {

@@ -84,7 +84,9 @@ void* Device::primary_context() {
   return handle;
 }
 
-void Device::synchronize(int64_t deadline) { Stream::synchronize_all(index_, deadline, 507046); }
+void Device::synchronize(int64_t deadline) {
+  Stream::synchronize_all(index_, deadline, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+}
 
 void Device::reset(bool force) {
   destroy_streams(index_, force);

@@ -1,5 +1,5 @@
-// Put work on a stream of the software NPU: the one header of softnpu/runtime that its other rooms may include.
-// What it is not: the C ABI (that is acl/api.h). Who calls it: nnopbase (error messages), ops (kernels), hccl (collectives).
+// Put work on a stream of the software NPU: the door of softnpu/runtime for the libraries beside it (the others: README.md).
+// What it is not: the C ABI (that is acl/api.h). Who calls it: nnopbase (error messages), ops (kernels), hccl (collectives), ascendc (launches).
 #pragma once
 
 #include <cstddef>

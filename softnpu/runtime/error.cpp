@@ -35,12 +35,12 @@ int refuse(const char* call) noexcept {
     snprintf(recent.text, sizeof recent.text,
              "%s: this process was forked from one that uses the NPU; a forked child cannot use it (start it by spawn)",
              call);
-    recent.last = 507033;
-    return 507033;  // ACL_ERROR_RT_DEV_SETUP_ERROR
+    recent.last = ACL_ERROR_RT_DEV_SETUP_ERROR;
+    return ACL_ERROR_RT_DEV_SETUP_ERROR;
   }
   snprintf(recent.text, sizeof recent.text, "%s: the process is exiting and the NPU is shut down", call);
-  recent.last = 100001;
-  return 100001;  // ACL_ERROR_UNINITIALIZE
+  recent.last = ACL_ERROR_UNINITIALIZE;
+  return ACL_ERROR_UNINITIALIZE;
 }
 
 int struck(const char* call) noexcept {

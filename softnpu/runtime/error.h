@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "acl/enums.h"
 #include "softnpu/runtime/process.h"
 #include "softnpu/sanitize/faults.h"
 
@@ -22,7 +23,7 @@ struct Error {
 
 // Throws ACL_ERROR_INVALID_PARAM, naming the parameter.
 inline void need(const void* pointer, const char* name) {
-  if (pointer == nullptr) fail(100000, "%s is null", name);
+  if (pointer == nullptr) fail(ACL_ERROR_INVALID_PARAM, "%s is null", name);
 }
 
 // Sets the thread's recent message to "<call>: <text>" and logs it. Returns the code.
@@ -53,11 +54,11 @@ inline int guarded(const char* call, Body&& body) noexcept {
   } catch (const Error& error) {
     return report(call, error.code, error.message.c_str());
   } catch (const std::bad_alloc&) {
-    return report(call, 200000, "the host is out of memory");
+    return report(call, ACL_ERROR_BAD_ALLOC, "the host is out of memory");
   } catch (const std::exception& error) {
-    return report(call, 500000, error.what());
+    return report(call, ACL_ERROR_INTERNAL_ERROR, error.what());
   } catch (...) {
-    return report(call, 500000, "internal error");
+    return report(call, ACL_ERROR_INTERNAL_ERROR, "internal error");
   }
 }
 
@@ -72,9 +73,9 @@ inline int guarded_always(const char* call, Body&& body) noexcept {
   } catch (const Error& error) {
     return report(call, error.code, error.message.c_str());
   } catch (const std::exception& error) {
-    return report(call, 500000, error.what());
+    return report(call, ACL_ERROR_INTERNAL_ERROR, error.what());
   } catch (...) {
-    return report(call, 500000, "internal error");
+    return report(call, ACL_ERROR_INTERNAL_ERROR, "internal error");
   }
 }
 

@@ -238,22 +238,25 @@ void Event::synchronize(int64_t deadline) {
     return shared_->synchronize(deadline);
   }
   for (; is_flag() && flag_ == 0; futex_wait(flag_, 0, deadline))
-    if (deadline != kForever && now_ns() >= deadline) fail(507047, "the event was not recorded within the given time");
+    if (deadline != kForever && now_ns() >= deadline)
+      fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "the event was not recorded within the given time");
   Position p = position();
   if (p.stream == nullptr) return;
   const uint64_t before = p.stream->done();
-  if (!p.stream->wait_for(p.target, deadline)) fail(507047, "the event has not happened within the given time");
+  if (!p.stream->wait_for(p.target, deadline))
+    fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "the event has not happened within the given time");
   const Saw saw{*this};
   if (before < p.target) p.stream->refuse_dropped(before);
   p.stream->report(p.target);
 }
 
 int64_t Event::timestamp_ns() {
-  if (!(flags_ & ACL_EVENT_TIME_LINE)) fail(107006, "the event was made without ACL_EVENT_TIME_LINE: it has no time");
-  if (!recorded()) fail(107006, "the event was never recorded");
-  if (!done()) fail(507006, "the event has not happened yet");
+  if (!(flags_ & ACL_EVENT_TIME_LINE))
+    fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event was made without ACL_EVENT_TIME_LINE: it has no time");
+  if (!recorded()) fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event was never recorded");
+  if (!done()) fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "the event has not happened yet");
   std::lock_guard lock(mutex_);
-  if (time_ns_ == 0) fail(107006, "the event has no time: its stream failed before it");
+  if (time_ns_ == 0) fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event has no time: its stream failed before it");
   return time_ns_;
 }
 

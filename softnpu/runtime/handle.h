@@ -27,7 +27,7 @@ class Slab {
   Slab() {
     void* p = mmap(nullptr, sizeof(Slot) * T::kMaxCount, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) fail(200000, "no address space for %s handles", T::kNoun);
+    if (p == MAP_FAILED) fail(ACL_ERROR_BAD_ALLOC, "no address space for %s handles", T::kNoun);
     slots_ = static_cast<Slot*>(p);
 #if defined(__SANITIZE_ADDRESS__)
     __lsan_register_root_region(p, sizeof(Slot) * T::kMaxCount);  // what slots own is not lost
@@ -43,7 +43,8 @@ class Slab {
       return &slots_[i].object;
     }
     uint32_t i = used_.load(std::memory_order_relaxed);
-    if (i == T::kMaxCount) fail(207005, "all %u %s handles are in use", unsigned(T::kMaxCount), T::kNoun);
+    if (i == T::kMaxCount)
+      fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "all %u %s handles are in use", unsigned(T::kMaxCount), T::kNoun);
     new (&slots_[i].generation) std::atomic<uint32_t>(0);
     new (&slots_[i].object) T();
     used_.store(i + 1, std::memory_order_release);
@@ -67,9 +68,10 @@ class Slab {
   }
 
   T& get(const void* handle) {
-    if (handle == nullptr) fail(100000, "the %s is null", T::kNoun);
+    if (handle == nullptr) fail(ACL_ERROR_INVALID_PARAM, "the %s is null", T::kNoun);
     if (T* object = find(handle)) return *object;
-    fail(107017, "%p is not a live %s (destroyed, or never made by this library)", handle, T::kNoun);
+    fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live %s (destroyed, or never made by this library)", handle,
+         T::kNoun);
   }
 
   // Makes the handle stale; exactly one of several callers gets the object. It tears down, then calls recycle.
@@ -77,7 +79,8 @@ class Slab {
     T& object = get(handle);
     Slot* s = slot_of(&object);
     uint32_t g = uint32_t(reinterpret_cast<uint64_t>(handle) >> kIndexBits);
-    if (!s->generation.compare_exchange_strong(g, g + 1)) fail(107017, "%p is not a live %s", handle, T::kNoun);
+    if (!s->generation.compare_exchange_strong(g, g + 1))
+      fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live %s", handle, T::kNoun);
     return object;
   }
 

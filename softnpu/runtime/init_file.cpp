@@ -15,8 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kInvalidFile = 100003, kParseFile = 100006, kAttrInvalid = 100008, kUnsupported = 200006;
-
 std::atomic<int> g_default_device{-1};
 
 // Numbers are written as texts in CANN's examples.
@@ -25,13 +23,13 @@ int number(const Json& value, const char* key) {
   char* end;
   long n = strtol(text.c_str(), &end, 10);
   if (text.empty() || *end || n < INT32_MIN || n > INT32_MAX)
-    fail(kAttrInvalid, "%s: %s is not a number", key, text.c_str());
+    fail(ACL_ERROR_FILE_ATTR_INVALID, "%s: %s is not a number", key, text.c_str());
   return int(n);
 }
 
 void set_default_device(const Json& section) {
   if (!section.is_object() || section.size() != 1 || !section.contains("default_device"))
-    fail(kAttrInvalid, "defaultDevice: it is {\"default_device\": \"<number>\"}");
+    fail(ACL_ERROR_FILE_ATTR_INVALID, "defaultDevice: it is {\"default_device\": \"<number>\"}");
   int device = number(section["default_device"], "default_device");
   need_device(device);
   g_default_device = device;
@@ -50,22 +48,25 @@ bool asks_for_exceptions_only(const Json& dump) {
 void apply_init_file(const char* path) {
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file || text.empty()) fail(kInvalidFile, "%s: the file cannot be read, or is empty", path);
+  if (!file || text.empty()) fail(ACL_ERROR_INVALID_FILE, "%s: the file cannot be read, or is empty", path);
   Json top = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!top.is_object()) fail(kParseFile, "%s: the file holds no JSON object", path);
+  if (!top.is_object()) fail(ACL_ERROR_PARSE_FILE, "%s: the file holds no JSON object", path);
   for (const auto& [key, value] : top.items()) {
     if (key == "defaultDevice") {
       set_default_device(value);
     } else if (key == "max_opqueue_num") {
       // How many operators by name are kept: none are made.
-      if (number(value, "max_opqueue_num") <= 0) fail(kAttrInvalid, "max_opqueue_num is a number above 0");
+      if (number(value, "max_opqueue_num") <= 0)
+        fail(ACL_ERROR_FILE_ATTR_INVALID, "max_opqueue_num is a number above 0");
     } else if (key == "err_msg_mode") {
       // 0: messages of a thread, as here; 1: of the process.
       int mode = number(value, "err_msg_mode");
-      if (mode != 0 && mode != 1) fail(kAttrInvalid, "err_msg_mode is 0 or 1");
-      if (mode == 1) fail(kUnsupported, "err_msg_mode 1 is not supported by the software NPU: messages are a thread's");
+      if (mode != 0 && mode != 1) fail(ACL_ERROR_FILE_ATTR_INVALID, "err_msg_mode is 0 or 1");
+      if (mode == 1)
+        fail(ACL_ERROR_FEATURE_UNSUPPORTED,
+             "err_msg_mode 1 is not supported by the software NPU: messages are a thread's");
     } else if (!asks_for_nothing(value) && !(key == "dump" && asks_for_exceptions_only(value))) {
-      fail(kUnsupported, "%s: \"%s\" is not supported by the software NPU", path, key.c_str());
+      fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: \"%s\" is not supported by the software NPU", path, key.c_str());
     }
   }
 }

@@ -23,8 +23,6 @@
 namespace softnpu {
 namespace {
 
-constexpr int kBadKey = 507022;  // ACL_ERROR_RT_IPC_ERROR
-
 struct Key {
   int pid, fd, device;
   unsigned long long arena, offset, size;
@@ -43,12 +41,13 @@ int open_foreign(int pid, int fd, const char* memfd_name) {
   char path[64], link[128], want[96];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
   ssize_t n = readlink(path, link, sizeof link - 1);
-  if (n < 0) fail(kBadKey, "process %d is gone, or belongs to another user or container", pid);
+  if (n < 0) fail(ACL_ERROR_RT_IPC_ERROR, "process %d is gone, or belongs to another user or container", pid);
   link[n] = 0;
   snprintf(want, sizeof want, "/memfd:%s", memfd_name);
-  if (strncmp(link, want, strlen(want)) != 0) fail(kBadKey, "process %d no longer holds that memory", pid);
+  if (strncmp(link, want, strlen(want)) != 0)
+    fail(ACL_ERROR_RT_IPC_ERROR, "process %d no longer holds that memory", pid);
   int got = open(path, O_RDWR | O_CLOEXEC);
-  if (got < 0) fail(kBadKey, "cannot open the memory of process %d: %s", pid, strerror(errno));
+  if (got < 0) fail(ACL_ERROR_RT_IPC_ERROR, "cannot open the memory of process %d: %s", pid, strerror(errno));
   return got;
 }
 
@@ -92,9 +91,9 @@ struct Exports {
   Exports() {
     int fd = memfd_create(kTableName, MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, sizeof(Entry) * kEntries) != 0)
-      fail(kBadKey, "cannot make the table of exports: %s", strerror(errno));
+      fail(ACL_ERROR_RT_IPC_ERROR, "cannot make the table of exports: %s", strerror(errno));
     void* p = mmap(nullptr, sizeof(Entry) * kEntries, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) fail(kBadKey, "cannot map the table of exports: %s", strerror(errno));
+    if (p == MAP_FAILED) fail(ACL_ERROR_RT_IPC_ERROR, "cannot map the table of exports: %s", strerror(errno));
     entries = static_cast<Entry*>(p);
   }
 };
@@ -107,7 +106,7 @@ int find_table(int pid) {
   char folder[48];
   snprintf(folder, sizeof folder, "/proc/%d/fd", pid);
   DIR* dir = opendir(folder);
-  if (dir == nullptr) fail(kBadKey, "process %d is gone, or belongs to another user or container", pid);
+  if (dir == nullptr) fail(ACL_ERROR_RT_IPC_ERROR, "process %d is gone, or belongs to another user or container", pid);
   int found = -1;
   while (dirent* d = readdir(dir)) {
     char path[320], link[128];
@@ -121,7 +120,7 @@ int find_table(int pid) {
     }
   }
   closedir(dir);
-  if (found < 0) fail(kBadKey, "process %d exports nothing", pid);
+  if (found < 0) fail(ACL_ERROR_RT_IPC_ERROR, "process %d exports nothing", pid);
   return found;
 }
 
@@ -130,12 +129,12 @@ int find_table(int pid) {
 std::string export_key(const void* pointer, size_t size) {
   need(pointer, "devPtr");
   Device* d = Device::holding(pointer);
-  if (d == nullptr) fail(107000, "%p is not memory of a device of this process", pointer);
+  if (d == nullptr) fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of a device of this process", pointer);
   Arena& a = d->arena();
   Arena::Block block = a.find(pointer);
   uint64_t at = a.offset(pointer);
   if (block.taken == 0 || size > block.offset + block.taken - at)
-    fail(107000, "[%p, +%zu) is not inside one live block", pointer, size);
+    fail(ACL_ERROR_RT_PARAM_INVALID, "[%p, +%zu) is not inside one live block", pointer, size);
   // A live block's pages are never punched, and freeing it ends the right to it of all who imported it.
   char text[96];
   snprintf(text, sizeof text, "anycend1:%d:%d:%d:%llx:%llx:%llx", int(getpid()), a.fd(), d->physical(),
@@ -146,12 +145,12 @@ std::string export_key(const void* pointer, size_t size) {
 
 void check_key(const char* key) {
   Key k;
-  if (!parse(key, &k)) fail(kBadKey, "the key was not made by the software NPU");
+  if (!parse(key, &k)) fail(ACL_ERROR_RT_IPC_ERROR, "the key was not made by the software NPU");
 }
 
 void* import_key(const char* key) {
   Key k;
-  if (!parse(key, &k)) fail(kBadKey, "the key was not made by the software NPU");
+  if (!parse(key, &k)) fail(ACL_ERROR_RT_IPC_ERROR, "the key was not made by the software NPU");
   std::lock_guard lock(imports().mutex);
   auto [it, fresh] = imports().by_key.try_emplace(key, Imports::Import{nullptr, 0, logical(k.device)});
   if (fresh) {
@@ -170,12 +169,12 @@ void* import_key(const char* key) {
 // The exporter may close a key too: there is nothing to do for it.
 void close_key(const char* key) {
   Key k;
-  if (!parse(key, &k)) fail(kBadKey, "the key was not made by the software NPU");
+  if (!parse(key, &k)) fail(ACL_ERROR_RT_IPC_ERROR, "the key was not made by the software NPU");
   std::lock_guard lock(imports().mutex);
   auto it = imports().by_key.find(key);
   if (it == imports().by_key.end()) {
     if (k.pid == getpid()) return;
-    fail(kBadKey, "the key is not imported");
+    fail(ACL_ERROR_RT_IPC_ERROR, "the key is not imported");
   }
   if (--it->second.users > 0) return;
   VirtualMemory::get().unmap_foreign(it->second.pointer);
@@ -196,7 +195,7 @@ void release_imports(int device) noexcept {
 
 uint64_t export_physical(void* handle) {
   Physical& p = slab<Physical>().get(handle);
-  if (p.imported) fail(107000, "the handle was imported: its owner exports it");
+  if (p.imported) fail(ACL_ERROR_RT_PARAM_INVALID, "the handle was imported: its owner exports it");
   Arena& a = Device::get(p.device).arena();
   a.keep_backed(p.offset, p.size);
   uint64_t nonce = exports().next.fetch_add(1) & ((1 << 26) - 1), index = nonce % kEntries;
@@ -208,14 +207,15 @@ void* import_physical(uint64_t shareable, int device) {
   int pid = int(shareable >> 42);
   uint64_t index = shareable >> 26 & (kEntries - 1), nonce = shareable & ((1 << 26) - 1);
   if (pid <= 0 || nonce == 0)
-    fail(kBadKey, "%#llx is not a shareable handle", static_cast<unsigned long long>(shareable));
+    fail(ACL_ERROR_RT_IPC_ERROR, "%#llx is not a shareable handle", static_cast<unsigned long long>(shareable));
   need_device(device);
   int table = find_table(pid);
   Entry e{};
   ssize_t n = pread(table, &e, sizeof e, off_t(index * sizeof e));
   close(table);
   if (n != sizeof e || e.nonce != nonce)
-    fail(kBadKey, "%#llx is not a shareable handle of process %d", static_cast<unsigned long long>(shareable), pid);
+    fail(ACL_ERROR_RT_IPC_ERROR, "%#llx is not a shareable handle of process %d",
+         static_cast<unsigned long long>(shareable), pid);
   int fd = open_foreign(pid, e.fd, arena_name(e.device, e.arena).c_str());
   return VirtualMemory::get().adopt(device, fd, e.offset, e.size);
 }

@@ -16,7 +16,7 @@ inline constexpr int kMaxDevices = 64;
 
 // CANN's timeouts: milliseconds, or -1 for ever.
 inline int64_t deadline_of(int32_t timeout) {
-  if (timeout < -1) fail(100000, "timeout %d: give milliseconds, or -1 for ever", timeout);
+  if (timeout < -1) fail(ACL_ERROR_INVALID_PARAM, "timeout %d: give milliseconds, or -1 for ever", timeout);
   return deadline_after_ms(timeout);
 }
 
@@ -25,7 +25,8 @@ inline bool wraps(const void* pointer, size_t bytes) noexcept {
   return reinterpret_cast<uintptr_t>(pointer) + bytes < bytes;
 }
 inline void need_range(const void* pointer, size_t bytes, const char* name) {
-  if (wraps(pointer, bytes)) fail(100000, "%s: %zu bytes from %p pass the end of memory", name, bytes, pointer);
+  if (wraps(pointer, bytes))
+    fail(ACL_ERROR_INVALID_PARAM, "%s: %zu bytes from %p pass the end of memory", name, bytes, pointer);
 }
 
 }  // namespace softnpu

@@ -17,7 +17,7 @@ Pinned& Pinned::get() {
 void* Pinned::allocate(size_t size) {
   size_t align = size >= 4096 ? 4096 : 64;
   void* p = size > (size_t{1} << 46) ? nullptr : aligned_alloc(align, (size + align - 1) / align * align);
-  if (p == nullptr) fail(207001, "cannot allocate %zu bytes of host memory", size);
+  if (p == nullptr) fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "cannot allocate %zu bytes of host memory", size);
   std::unique_lock lock(mutex_);
   blocks_[reinterpret_cast<uint64_t>(p)] = {size, true};
   return p;
@@ -27,28 +27,29 @@ void Pinned::release(void* pointer) {
   std::unique_lock lock(mutex_);
   auto it = blocks_.find(reinterpret_cast<uint64_t>(pointer));
   if (it == blocks_.end() || !it->second.ours)
-    fail(207002, "%p was not allocated by aclrtMallocHost (freed already?)", pointer);
+    fail(ACL_ERROR_RT_MEMORY_FREE, "%p was not allocated by aclrtMallocHost (freed already?)", pointer);
   if (race::on()) race::freed(pointer, it->second.size);
   blocks_.erase(it);
   free(pointer);
 }
 
 void Pinned::add(void* pointer, size_t size) {
-  if (size > (size_t{1} << 46)) fail(107000, "%zu bytes of host memory cannot be registered", size);
+  if (size > (size_t{1} << 46)) fail(ACL_ERROR_RT_PARAM_INVALID, "%zu bytes of host memory cannot be registered", size);
   need_range(pointer, size, "ptr");
   std::unique_lock lock(mutex_);
   uint64_t at = reinterpret_cast<uint64_t>(pointer);
   auto next = blocks_.lower_bound(at);
   bool overlap = next != blocks_.end() && next->first < at + size;
   if (next != blocks_.begin()) overlap = overlap || std::prev(next)->first + std::prev(next)->second.size > at;
-  if (overlap) fail(507910, "[%p, +%zu) is registered already", pointer, size);
+  if (overlap) fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "[%p, +%zu) is registered already", pointer, size);
   blocks_[at] = {size, false};
 }
 
 void Pinned::remove(void* pointer) {
   std::unique_lock lock(mutex_);
   auto it = blocks_.find(reinterpret_cast<uint64_t>(pointer));
-  if (it == blocks_.end() || it->second.ours) fail(507911, "%p is not registered", pointer);
+  if (it == blocks_.end() || it->second.ours)
+    fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered", pointer);
   if (race::on()) race::freed(pointer, it->second.size);
   blocks_.erase(it);
 }

@@ -15,7 +15,6 @@
 namespace softnpu {
 namespace {
 
-constexpr int kInternal = 500000;
 constexpr size_t kHeader = sizeof(RegistryRecord);
 constexpr size_t kBytes = kHeader + sizeof(RegistryRecord) * Registry::kRecords;
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;
@@ -35,7 +34,7 @@ bool alive(int fd, size_t index, const std::string& path) {
   l.l_start = off_t(kHeader + index * sizeof(RegistryRecord));
   l.l_len = sizeof(RegistryRecord);
   if (fcntl(fd, F_OFD_GETLK, &l) != 0)
-    fail(kInternal, "cannot ask for the locks of %s: %s", path.c_str(), strerror(errno));
+    fail(ACL_ERROR_INTERNAL_ERROR, "cannot ask for the locks of %s: %s", path.c_str(), strerror(errno));
   return l.l_type != F_UNLCK;
 }
 
@@ -64,22 +63,24 @@ RegistryView read_registry() {
   }
   struct stat s = {};
   if (file.fd < 0 || fstat(file.fd, &s) != 0)
-    fail(kInternal, "cannot open the registry of processes %s: %s", path.c_str(), strerror(errno));
+    fail(ACL_ERROR_INTERNAL_ERROR, "cannot open the registry of processes %s: %s", path.c_str(), strerror(errno));
   if (!S_ISREG(s.st_mode) || s.st_uid != geteuid())
-    fail(kInternal, "the registry of processes %s is not a file of this user", path.c_str());
+    fail(ACL_ERROR_INTERNAL_ERROR, "the registry of processes %s is not a file of this user", path.c_str());
   std::vector<RegistryRecord> all(size_t{Registry::kRecords} + 1);  // the first stands for the header
   const ssize_t got = s.st_size == 0 ? 0 : pread(file.fd, all.data(), kBytes, 0);
   view.at_ns = now_ns();
   if (s.st_size == 0) return view;  // it is being made
-  if (got < 0) fail(kInternal, "cannot read the registry of processes %s: %s", path.c_str(), strerror(errno));
+  if (got < 0)
+    fail(ACL_ERROR_INTERNAL_ERROR, "cannot read the registry of processes %s: %s", path.c_str(), strerror(errno));
   if (s.st_size != off_t(kBytes) || size_t(got) != kBytes)
-    fail(kInternal, "the registry of processes %s has %lld bytes, not %zu: remove it when no process uses an NPU",
-         path.c_str(), static_cast<long long>(s.st_size), kBytes);
+    fail(ACL_ERROR_INTERNAL_ERROR,
+         "the registry of processes %s has %lld bytes, not %zu: remove it when no process uses an NPU", path.c_str(),
+         static_cast<long long>(s.st_size), kBytes);
   for (size_t i = 0; i < size_t{Registry::kRecords}; ++i) {
     RegistryRecord& r = all[i + 1];
     if (r.pid == 0 || !alive(file.fd, i, path)) continue;
     if (const char* wrong = what_is_wrong(r))
-      fail(kInternal,
+      fail(ACL_ERROR_INTERNAL_ERROR,
            "record %zu of the registry of processes %s is damaged (process %d, device %d): %s; end the processes that "
            "use NPUs "
            "and remove it",

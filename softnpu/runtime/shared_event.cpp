@@ -33,7 +33,6 @@ struct SharedEvent::Slot {
 namespace {
 
 constexpr uint32_t kSlots = 1 << 16;
-constexpr int kBad = 507022;  // ACL_ERROR_RT_IPC_ERROR
 constexpr uint64_t kMagic = 0x746e7665'6e79636e;
 
 struct Handle {  // what an aclrtIpcEventHandle holds
@@ -68,7 +67,7 @@ struct SharedEvent::Board {
 
   void map(int descriptor) {
     void* at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
-    if (at == MAP_FAILED) fail(kBad, "cannot map the events of process %d: %s", pid, strerror(errno));
+    if (at == MAP_FAILED) fail(ACL_ERROR_RT_IPC_ERROR, "cannot map the events of process %d: %s", pid, strerror(errno));
     slots = reinterpret_cast<Slot*>(static_cast<char*>(at) + kHeader);
   }
   uint64_t& stored_id() { return *reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(slots) - kHeader); }
@@ -96,9 +95,10 @@ struct SharedEvent::Board {
     board->pid = getpid();
     board->fd = memfd_create("anycend-events", MFD_CLOEXEC);
     if (board->fd < 0 || ftruncate(board->fd, kBytes) != 0)
-      fail(kBad, "cannot make memory for events between processes: %s", strerror(errno));
+      fail(ACL_ERROR_RT_IPC_ERROR, "cannot make memory for events between processes: %s", strerror(errno));
     board->map(board->fd);
-    if (getrandom(&board->id, sizeof board->id, 0) != sizeof board->id) fail(kBad, "no random numbers");
+    if (getrandom(&board->id, sizeof board->id, 0) != sizeof board->id)
+      fail(ACL_ERROR_RT_IPC_ERROR, "no random numbers");
     board->stored_id() = board->id;
     return o.board = std::move(board);
   }
@@ -118,7 +118,8 @@ struct SharedEvent::Board {
     link[std::max<ssize_t>(n, 0)] = 0;
     const int fd = strncmp(link, "/memfd:anycend-events", 21) == 0 ? ::open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0)
-      fail(kBad, "process %d, which made the event, has ended, or belongs to another user or container", h.pid);
+      fail(ACL_ERROR_RT_IPC_ERROR,
+           "process %d, which made the event, has ended, or belongs to another user or container", h.pid);
     try {
       board->map(fd);
     } catch (...) {
@@ -126,7 +127,8 @@ struct SharedEvent::Board {
       throw;
     }
     close(fd);
-    if (board->stored_id() != h.board) fail(kBad, "process %d, which made the event, has ended", h.pid);
+    if (board->stored_id() != h.board)
+      fail(ACL_ERROR_RT_IPC_ERROR, "process %d, which made the event, has ended", h.pid);
     board->id = h.board;
     known = board;
     return board;
@@ -169,7 +171,7 @@ struct SharedEvent::WaitTask {
       const uint32_t now = s.passed.load(std::memory_order_acquire);
       if (const char* why = why_never(s, t->target, text, sizeof text)) {
         set_error_message(why);
-        return kBad;
+        return ACL_ERROR_RT_IPC_ERROR;
       }
       if (reached(now, t->target)) return 0;
       if (Stream::running_task_aborted()) return ACL_ERROR_RT_STREAM_ABORT;
@@ -214,7 +216,8 @@ std::shared_ptr<SharedEvent> SharedEvent::make() {
 std::shared_ptr<SharedEvent> SharedEvent::open(const aclrtIpcEventHandle& handle) {
   Handle h;
   memcpy(&h, handle.reserved, sizeof h);
-  if (h.magic != kMagic || h.slot >= kSlots) fail(kBad, "the handle was not made by aclrtIpcGetEventHandle");
+  if (h.magic != kMagic || h.slot >= kSlots)
+    fail(ACL_ERROR_RT_IPC_ERROR, "the handle was not made by aclrtIpcGetEventHandle");
   return std::shared_ptr<SharedEvent>(new SharedEvent(Board::of(h), h.slot, h.base, false));
 }
 
@@ -275,13 +278,14 @@ bool SharedEvent::done() const {
   const uint32_t target = slot().begun.load(std::memory_order_acquire);
   if (target == base_) return true;
   char text[160];
-  if (const char* why = why_never(slot(), target, text, sizeof text)) fail(kBad, "%s", why);
+  if (const char* why = why_never(slot(), target, text, sizeof text)) fail(ACL_ERROR_RT_IPC_ERROR, "%s", why);
   return passed(slot(), target);
 }
 
 void SharedEvent::synchronize(int64_t deadline) const {
   while (!done()) {
-    if (deadline != kForever && now_ns() >= deadline) fail(507047, "the event has not happened within the given time");
+    if (deadline != kForever && now_ns() >= deadline)
+      fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "the event has not happened within the given time");
     const uint32_t seen = slot().passed.load(std::memory_order_acquire);
     if (seen != slot().begun.load(std::memory_order_acquire))
       sleep_on(slot().passed, seen, std::min(now_ns() + schedule::kAbortNs, deadline));

@@ -15,7 +15,6 @@
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
-#include "softnpu/runtime/log.h"
 #include "softnpu/runtime/settings.h"
 #include "softnpu/runtime/spoil.h"
 #include "softnpu/runtime/trace.h"
@@ -340,7 +339,7 @@ bool Stream::wait_for(uint64_t target, int64_t deadline) {
 namespace {
 [[noreturn]] void refuse_captured(Stream& stream) {
   Capture::invalidate(stream, "the stream was to be synchronized");
-  fail(107027, "the stream is being captured into a graph: it cannot be synchronized");
+  fail(ACL_ERROR_RT_STREAM_CAPTURED, "the stream is being captured into a graph: it cannot be synchronized");
 }
 }  // namespace
 

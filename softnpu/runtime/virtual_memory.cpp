@@ -17,8 +17,6 @@
 namespace softnpu {
 namespace {
 
-constexpr int kInvalid = 107000;
-
 uint64_t number(const void* p) { return reinterpret_cast<uint64_t>(p); }
 void* address(uint64_t n) { return reinterpret_cast<void*>(n); }
 
@@ -30,14 +28,16 @@ VirtualMemory& VirtualMemory::get() {
 }
 
 void* VirtualMemory::reserve(size_t size, size_t alignment, void* hint) {
-  if (size == 0 || size > (1ull << 46)) fail(kInvalid, "cannot reserve %zu bytes of address space", size);
+  if (size == 0 || size > (1ull << 46))
+    fail(ACL_ERROR_RT_PARAM_INVALID, "cannot reserve %zu bytes of address space", size);
   mark_started();
   uint64_t align = alignment ? alignment : Arena::kPage;
-  if (align & (align - 1)) fail(kInvalid, "the alignment %zu is not a power of two", alignment);
+  if (align & (align - 1)) fail(ACL_ERROR_RT_PARAM_INVALID, "the alignment %zu is not a power of two", alignment);
   align = std::max<uint64_t>(align, Arena::kPage);
   uint64_t bytes = (size + Arena::kPage - 1) / Arena::kPage * Arena::kPage, whole = bytes + align;
   char* raw = static_cast<char*>(mmap(hint, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (raw == MAP_FAILED) fail(207001, "cannot reserve %zu bytes of address space: %s", size, strerror(errno));
+  if (raw == MAP_FAILED)
+    fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "cannot reserve %zu bytes of address space: %s", size, strerror(errno));
   uint64_t at = (number(raw) + align - 1) / align * align;
   if (at > number(raw)) munmap(raw, at - number(raw));
   if (number(raw) + whole > at + bytes) munmap(address(at + bytes), number(raw) + whole - at - bytes);
@@ -58,17 +58,17 @@ bool VirtualMemory::reserved(uint64_t at, uint64_t size) const {
 void VirtualMemory::release(void* pointer) {
   std::lock_guard lock(mutex_);
   auto it = reservations_.find(number(pointer));
-  if (it == reservations_.end()) fail(kInvalid, "%p is not the start of a reserved range", pointer);
+  if (it == reservations_.end()) fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not the start of a reserved range", pointer);
   auto m = mappings_.lower_bound(it->first);
   if (m != mappings_.end() && m->first < it->first + it->second)
-    fail(kInvalid, "%p still has memory mapped: unmap it first", pointer);
+    fail(ACL_ERROR_RT_PARAM_INVALID, "%p still has memory mapped: unmap it first", pointer);
   munmap(pointer, it->second);
   reservations_.erase(it);
 }
 
 void* VirtualMemory::create(int device, size_t size) {
   if (size == 0 || size % Arena::kPage)
-    fail(kInvalid, "the size %zu is not a multiple of the granularity (2 MiB)", size);
+    fail(ACL_ERROR_RT_PARAM_INVALID, "the size %zu is not a multiple of the granularity (2 MiB)", size);
   Arena& arena = Device::get(device).arena();
   Physical* p = slab<Physical>().take();
   try {
@@ -120,23 +120,23 @@ void VirtualMemory::destroy(void* handle) {
 void VirtualMemory::map(void* pointer, size_t size, size_t offset, void* handle) {
   uint64_t at = number(pointer);
   if (size == 0 || size % Arena::kPage || at % Arena::kPage || offset % Arena::kPage)
-    fail(kInvalid, "address, size and offset of a mapping are multiples of 2 MiB");
+    fail(ACL_ERROR_RT_PARAM_INVALID, "address, size and offset of a mapping are multiples of 2 MiB");
   std::lock_guard lock(mutex_);
   Physical& p = slab<Physical>().get(handle);
   if (offset > p.size || size > p.size - offset)
-    fail(kInvalid, "the mapping passes the end of its physical memory (%llu bytes)",
+    fail(ACL_ERROR_RT_PARAM_INVALID, "the mapping passes the end of its physical memory (%llu bytes)",
          static_cast<unsigned long long>(p.size));
-  if (!reserved(at, size)) fail(kInvalid, "[%p, +%zu) is not inside a reserved range", pointer, size);
+  if (!reserved(at, size)) fail(ACL_ERROR_RT_PARAM_INVALID, "[%p, +%zu) is not inside a reserved range", pointer, size);
   auto next = mappings_.lower_bound(at);
   bool taken = next != mappings_.end() && next->first < at + size;
   if (next != mappings_.begin()) {
     auto before = std::prev(next);
     taken = taken || before->first + before->second.size > at;
   }
-  if (taken) fail(kInvalid, "[%p, +%zu) is mapped already", pointer, size);
+  if (taken) fail(ACL_ERROR_RT_PARAM_INVALID, "[%p, +%zu) is mapped already", pointer, size);
   void* got = mmap(pointer, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, p.fd,
                    off_t(p.offset + offset));
-  if (got == MAP_FAILED) fail(207001, "cannot map %zu bytes: %s", size, strerror(errno));
+  if (got == MAP_FAILED) fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "cannot map %zu bytes: %s", size, strerror(errno));
   madvise(pointer, size, MADV_HUGEPAGE);
   madvise(pointer, size, MADV_DONTFORK);
   madvise(pointer, size, MADV_DONTDUMP);
@@ -153,7 +153,8 @@ void* VirtualMemory::map_foreign(int device, int fd, uint64_t offset, uint64_t s
   if (base == MAP_FAILED) {
     int e = errno;
     close(fd);
-    fail(207001, "cannot map %llu bytes of another process: %s", static_cast<unsigned long long>(size), strerror(e));
+    fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "cannot map %llu bytes of another process: %s",
+         static_cast<unsigned long long>(size), strerror(e));
   }
   madvise(base, bytes, MADV_DONTFORK);
   madvise(base, bytes, MADV_DONTDUMP);
@@ -168,7 +169,7 @@ void* VirtualMemory::map_foreign(int device, int fd, uint64_t offset, uint64_t s
 void VirtualMemory::unmap_foreign(const void* pointer) {
   void* base;
   size_t size;
-  if (!range_of(pointer, &base, &size)) fail(kInvalid, "%p is not imported memory", pointer);
+  if (!range_of(pointer, &base, &size)) fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not imported memory", pointer);
   unmap(base);
   release(base);
 }
@@ -176,7 +177,7 @@ void VirtualMemory::unmap_foreign(const void* pointer) {
 void VirtualMemory::unmap(void* pointer) {
   std::lock_guard lock(mutex_);
   auto it = mappings_.find(number(pointer));
-  if (it == mappings_.end()) fail(kInvalid, "nothing is mapped at %p", pointer);
+  if (it == mappings_.end()) fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", pointer);
   mmap(pointer, it->second.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   madvise(pointer, it->second.size, MADV_DONTFORK);
   if (race::watched()) memory_gone(pointer, it->second.size);

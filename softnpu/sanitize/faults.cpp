@@ -14,17 +14,14 @@
 #include <string_view>
 #include <vector>
 
+#include "acl/enums.h"
+
 namespace softnpu::sanitize {
 namespace {
 
-constexpr int kWrong = 100000;         // ACL_ERROR_INVALID_PARAM
-constexpr int kOutOfMemory = 207001;   // ACL_ERROR_RT_MEMORY_ALLOCATION
-constexpr int kCallFailed = 507000;    // ACL_ERROR_RT_INTERNAL_ERROR
-constexpr int kPhaseFailed = 561000;   // ACLNN_ERR_INNER
-constexpr int kHcclFailed = 4;         // HCCL_E_INTERNAL
-constexpr int kHcclMemory = 3;         // HCCL_E_MEMORY
-constexpr int kKernelFailed = 507015;  // ACL_ERROR_RT_AICORE_EXCEPTION
-constexpr int kLost = 507010;          // ACL_ERROR_RT_LOST_HEARTBEAT
+constexpr int kPhaseFailed = 561000;  // ACLNN_ERR_INNER
+constexpr int kHcclFailed = 4;        // HCCL_E_INTERNAL
+constexpr int kHcclMemory = 3;        // HCCL_E_MEMORY
 constexpr int kMostDevices = 64;
 
 enum class How : uint8_t { kCall, kTask, kHang, kLost, kCut };
@@ -125,7 +122,7 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
       if (!id || *id < 0 || *id >= kMostDevices) return "write device, or device and its number, as in device0";
       out->device = *id;
     }
-    out->how = How::kLost, out->status = kLost;
+    out->how = How::kLost, out->status = ACL_ERROR_RT_LOST_HEARTBEAT;
   } else if (!starts(what, "acl") && !of_hccl) {
     return "it is neither a function of CANN (acl..., Hccl...) nor a device nor the link";
   } else {
@@ -133,13 +130,13 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
     if ((how == "kernel" || how == "hang") && !puts_task(what))
       return "it puts no task on a stream: how is error or oom";
     if (how == "error")
-      out->status = of_hccl ? kHcclFailed : of_operator ? kPhaseFailed : kCallFailed;
+      out->status = of_hccl ? kHcclFailed : of_operator ? kPhaseFailed : ACL_ERROR_RT_INTERNAL_ERROR;
     else if (how == "oom" && !of_operator)
-      out->status = of_hccl ? kHcclMemory : kOutOfMemory;
+      out->status = of_hccl ? kHcclMemory : ACL_ERROR_RT_MEMORY_ALLOCATION;
     else if (how == "kernel")
-      out->how = How::kTask, out->status = kKernelFailed;
+      out->how = How::kTask, out->status = ACL_ERROR_RT_AICORE_EXCEPTION;
     else if (how == "hang")
-      out->how = How::kHang, out->status = kKernelFailed;
+      out->how = How::kHang, out->status = ACL_ERROR_RT_AICORE_EXCEPTION;
     else
       return of_operator ? "how is error, kernel or hang" : "how is error, oom, kernel or hang";
   }
@@ -210,7 +207,7 @@ bool lost(int device) noexcept { return device >= 0 && device < kMostDevices && 
 int say_lost(int device) noexcept {
   snprintf(t_message, sizeof t_message,
            "device %d is lost, as ANYCEND_FAULT asks; aclrtResetDevice or aclrtDeviceTaskAbort brings it back", device);
-  return kLost;
+  return ACL_ERROR_RT_LOST_HEARTBEAT;
 }
 
 // What does not need the device, or gives up what it has there.
@@ -233,7 +230,7 @@ int fault_of_call(const char* function, int device) noexcept {
   const Faults& all = faults();
   if (!all.wrong.empty()) {
     snprintf(t_message, sizeof t_message, "%s", all.wrong.c_str());
-    return kWrong;
+    return ACL_ERROR_INVALID_PARAM;
   }
   if (lost(device) && !works_without_device(function)) return say_lost(device);
   const Fault* strikes = nullptr;  // each counts every call; the first one asked for strikes

@@ -43,46 +43,63 @@ def _span(name: str, pid: int, tid: int, start: int, end: int, args: dict[str, A
 
 def trace(rows: dict[str, list[Row]], process: int) -> list[dict[str, Any]]:
     """The events of one process of the system."""
-    out: list[dict[str, Any]] = []
+    made = _Events(process)
     work = events.work_of(rows)
     devices = sorted({t["device"] for t in work})
+    _names(made, rows, work, devices)
+    _host(made, rows)
+    _tasks(made, rows, work)
+    _ranges(made, rows, devices)
+    _communication(made, work)
+    for device in devices:
+        _overlap(made, device, [t for t in work if t["device"] == device])
+    return made.all
 
-    def pid(name: str, device: int = 0) -> int:
-        return process * 1000 + _PROCESSES.index(name) * 100 + device
 
-    def name_process(name: str, device: int, label: str) -> None:
-        its = pid(name, device)
-        out.append({"ph": "M", "name": "process_name", "pid": its, "tid": 0, "args": {"name": name}})
-        out.append({"ph": "M", "name": "process_labels", "pid": its, "tid": 0, "args": {"labels": label}})
-        out.append(
-            {
-                "ph": "M",
-                "name": "process_sort_index",
-                "pid": its,
-                "tid": 0,
-                "args": {"sort_index": _PROCESSES.index(name) * 100 + device},
-            }
-        )
+class _Events:
+    """The events so far; a process of the trace is a name and a device."""
 
-    def name_thread(its: int, tid: int, name: str) -> None:
-        out.append({"ph": "M", "name": "thread_name", "pid": its, "tid": tid, "args": {"name": name}})
-        out.append({"ph": "M", "name": "thread_sort_index", "pid": its, "tid": tid, "args": {"sort_index": tid}})
+    def __init__(self, process: int):
+        self.all: list[dict[str, Any]] = []
+        self._first = process * 1000
 
+    def pid(self, name: str, device: int = 0) -> int:
+        return self._first + _PROCESSES.index(name) * 100 + device
+
+    def name_process(self, name: str, device: int, label: str) -> None:
+        index = _PROCESSES.index(name) * 100 + device
+        for what, args in (
+            ("process_name", {"name": name}),
+            ("process_labels", {"labels": label}),
+            ("process_sort_index", {"sort_index": index}),
+        ):
+            self.all.append({"ph": "M", "name": what, "pid": self.pid(name, device), "tid": 0, "args": args})
+
+    def name_thread(self, pid: int, tid: int, name: str) -> None:
+        for what, args in (("thread_name", {"name": name}), ("thread_sort_index", {"sort_index": tid})):
+            self.all.append({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args})
+
+    def span(self, name: str, pid: int, tid: int, of: Row, args: dict[str, Any], **more: Any) -> None:
+        self.all.append(_span(name, pid, tid, of["start"], of["end"], args, **more))
+
+
+def _names(made: _Events, rows: dict[str, list[Row]], work: list[Row], devices: list[int]) -> None:
     threads = sorted({r["thread"] for kind in ("operators", "python", "calls") for r in rows[kind]})
     for name in ("Python", "CANN") if rows["operators"] or rows["python"] else ("CANN",):
-        name_process(name, 0, "CPU")
+        made.name_process(name, 0, "CPU")
         for thread in threads:
-            name_thread(pid(name), thread, f"Thread {thread}")
+            made.name_thread(made.pid(name), thread, f"Thread {thread}")
     for device in devices:
-        name_process("Ascend Hardware", device, f"NPU {device}")
-        name_process("Overlap Analysis", device, f"NPU {device}")
+        made.name_process("Ascend Hardware", device, f"NPU {device}")
+        made.name_process("Overlap Analysis", device, f"NPU {device}")
         for stream in sorted({t["stream"] for t in work if t["device"] == device}):
-            name_thread(pid("Ascend Hardware", device), stream, f"Stream {stream}")
+            made.name_thread(made.pid("Ascend Hardware", device), stream, f"Stream {stream}")
         for i, name in enumerate(_OVERLAP):
-            name_thread(pid("Overlap Analysis", device), i, name)
+            made.name_thread(made.pid("Overlap Analysis", device), i, name)
 
-    operators = {o["id"]: o for o in rows["operators"]}
-    calls = {c["correlation"]: c for c in rows["calls"]}
+
+def _host(made: _Events, rows: dict[str, list[Row]]) -> None:
+    """Operators, Python's functions and the calls of CANN, by thread."""
     for o in rows["operators"]:
         args = {
             "Sequence number": o["sequence"],
@@ -90,48 +107,48 @@ def trace(rows: dict[str, list[Row]], process: int) -> list[dict[str, Any]]:
             "Input type": o["types"],
             "Call stack": o["stack"],
         }
-        out.append(_span(o["name"], pid("Python"), o["thread"], o["start"], o["end"],
-                         {k: v for k, v in args.items() if v not in ([], -1)}, cat="cpu_op"))  # fmt: skip
+        given = {k: v for k, v in args.items() if v not in ([], -1)}
+        made.span(o["name"], made.pid("Python"), o["thread"], o, given, cat="cpu_op")
     for p in rows["python"]:
-        out.append(_span(p["name"], pid("Python"), p["thread"], p["start"], p["end"], {}, cat="python_function"))
+        made.span(p["name"], made.pid("Python"), p["thread"], p, {}, cat="python_function")
     for c in rows["calls"]:
         layer = "HCCL" if c["name"].startswith("Hccl") else "AscendCL"
-        out.append(
-            _span(
-                f"{layer}@{c['name']}",
-                pid("CANN"),
-                c["thread"],
-                c["start"],
-                c["end"],
-                {"connection_id": c["correlation"]},
-            )
-        )
+        args = {"connection_id": c["correlation"]}
+        made.span(f"{layer}@{c['name']}", made.pid("CANN"), c["thread"], c, args)
+
+
+def _tasks(made: _Events, rows: dict[str, list[Row]], work: list[Row]) -> None:
+    """What the devices did, by stream, and the flows to it."""
+    operators = {o["id"]: o for o in rows["operators"]}
+    calls = {c["correlation"]: c for c in rows["calls"]}
+    told = ("input", "output", "bytes", "count", "dtype", "communicator")
     for t in work:
-        its = pid("Ascend Hardware", t["device"])
-        args = {"Model Id": "N/A", "Task Type": events.core_of(t), "Stream Id": t["stream"],
-                "Task Id": t["args"].get("task", "N/A"),                "connection_id": t["correlation"]}  # fmt: skip
-        args |= {
-            k: v
-            for k, v in t["args"].items()
-            if k.startswith(("input", "output", "bytes", "count", "dtype", "communicator"))
+        its = made.pid("Ascend Hardware", t["device"])
+        args = {
+            "Model Id": "N/A",
+            "Task Type": events.core_of(t),
+            "Stream Id": t["stream"],
+            "Task Id": t["args"].get("task", "N/A"),
+            "connection_id": t["correlation"],
         }
-        out.append(_span(t["name"], its, t["stream"], t["start"], t["end"], args))
+        args |= {k: v for k, v in t["args"].items() if k.startswith(told)}
+        made.span(t["name"], its, t["stream"], t, args)
         if call := calls.get(t["correlation"]):
-            _flow(out, "HostToDevice", "HostToDevice", t["correlation"], (pid("CANN"), call), (its, t))
+            number = t["correlation"]
+            _flow(made.all, "HostToDevice", "HostToDevice", number, (made.pid("CANN"), call), (its, t))
         if operator := operators.get(t["operator"]):
-            _flow(out, "async_npu", "torch_to_npu", t["correlation"], (pid("Python"), operator), (its, t))
+            _flow(made.all, "async_npu", "torch_to_npu", t["correlation"], (made.pid("Python"), operator), (its, t))
+
+
+def _ranges(made: _Events, rows: dict[str, list[Row]], devices: list[int]) -> None:
+    """What the program has named (mstx), on the host and on its streams."""
     if rows["ranges"]:
-        name_process("MSTX", 0, "CPU")
+        made.name_process("MSTX", 0, "CPU")
     for r in rows["ranges"]:
-        out.append(_span(r["name"], pid("MSTX"), r["thread"], r["start"], r["end"], _named(r)))
+        made.span(r["name"], made.pid("MSTX"), r["thread"], r, _named(r))
     for t in rows["tasks"]:
         if t["kind"] == "gpu_user_annotation" and t["device"] in devices:
-            its = pid("Ascend Hardware", t["device"])
-            out.append(_span(t["name"], its, t["stream"], t["start"], t["end"], _named(t["args"])))
-    _communication(out, work, pid, name_process, name_thread)
-    for device in devices:
-        _overlap(out, [t for t in work if t["device"] == device], pid("Overlap Analysis", device))
-    return out
+            made.span(t["name"], made.pid("Ascend Hardware", t["device"]), t["stream"], t, _named(t["args"]))
 
 
 def _named(of: Row) -> dict[str, Any]:
@@ -147,25 +164,24 @@ def _flow(out: list, category: str, name: str, number: int, host: tuple[int, Row
     )
 
 
-def _communication(out: list, work: list[Row], pid: Any, name_process: Any, name_thread: Any) -> None:
+def _communication(made: _Events, work: list[Row]) -> None:
     groups: dict[int, dict[str, int]] = {}
     for t in work:
         if not events.is_communication(t):
             continue
+        its = made.pid("Communication", t["device"])
         if t["device"] not in groups:
             groups[t["device"]] = {}
-            name_process("Communication", t["device"], f"NPU {t['device']}")
+            made.name_process("Communication", t["device"], f"NPU {t['device']}")
         group, of_device = t["args"].get("communicator", ""), groups[t["device"]]
         if group not in of_device:
             of_device[group] = len(of_device)
-            name_thread(pid("Communication", t["device"]), of_device[group], f"Group {group} Communication")
+            made.name_thread(its, of_device[group], f"Group {group} Communication")
         args = {"connection_id": t["correlation"], "data_type": t["args"].get("dtype"), "count": t["args"].get("count")}
-        out.append(
-            _span(events.type_of(t), pid("Communication", t["device"]), of_device[group], t["start"], t["end"], args)
-        )
+        made.span(events.type_of(t), its, of_device[group], t, args)
 
 
-def _overlap(out: list, tasks: list[Row], pid: int) -> None:
+def _overlap(made: _Events, device: int, tasks: list[Row]) -> None:
     computing = events.union([t for t in tasks if events.is_computing(t)])
     communication = events.union([t for t in tasks if events.is_communication(t)])
     busy = events.union(tasks)
@@ -173,4 +189,4 @@ def _overlap(out: list, tasks: list[Row], pid: int) -> None:
     rows = (computing, communication, events.without(communication, computing), free)
     for tid, (name, intervals) in enumerate(zip(_OVERLAP, rows, strict=True)):
         for start, end in intervals:
-            out.append(_span(name, pid, tid, start, end, {}))
+            made.all.append(_span(name, made.pid("Overlap Analysis", device), tid, start, end, {}))

@@ -1,7 +1,7 @@
 // Calls one aclnn operator in its two phases: ATen values become acl handles, the workspace comes from the caching allocator,
 // the work goes to the current stream. Typed from the generated prototype in aclnn/api.h: a wrong number, order or type of
 // arguments does not compile. What it is not: it computes no shape and allocates no output; that is the caller's part.
-// Who calls it: the wrappers generated from ops/aten.yaml and the hand-written operators of this directory.
+// Who calls it: the wrappers generated from ops/aten.yaml and ops/npu.yaml, and the hand-written operators of this room and its npu/ and composed/.
 //
 //     ACLNN(aclnnAdd)(self, other, alpha, out);
 //
