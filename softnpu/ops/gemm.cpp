@@ -4,16 +4,19 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/baddbmm.h>
+#if defined(__x86_64__)
 #include <immintrin.h>
+
+#define AVX512 __attribute__((target("avx512f,avx512vl,avx2,fma,f16c")))
+#endif
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 
-#define AVX512 __attribute__((target("avx512f,avx512vl,avx2,fma,f16c")))
-
 namespace softnpu::ops::kernels {
 
+#if defined(__x86_64__)
 namespace {
 
 constexpr int64_t kTileRows = 8, kTileColumns = 32, kDepth = 256, kBlockRows = 128, kBlockColumns = 512;
@@ -297,6 +300,15 @@ void gemm(const at::Tensor& a, const at::Tensor& b, float alpha, bool add, at::T
     }
   });
 }
+
+#else  // no tile for this processor: no operands suit, and ATen multiplies
+bool gemm_suits(const at::Tensor&, const at::Tensor&) { return false; }
+bool gemm_needs_sums(const at::Tensor&) { return false; }
+void gemm(const at::Tensor& a, const at::Tensor& b, float alpha, at::Tensor& c) { gemm(a, b, alpha, false, c, c); }
+void gemm(const at::Tensor&, const at::Tensor&, float, bool, at::Tensor&, at::Tensor&) {
+  TORCH_INTERNAL_ASSERT(false, "gemm() without gemm_suits()");
+}
+#endif
 
 void gemm_each(const at::Tensor& a, const at::Tensor& b, double alpha, bool add, at::Tensor& c) {
   if (a.size(0) == 0) return;

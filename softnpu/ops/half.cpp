@@ -2,13 +2,20 @@
 #include "softnpu/ops/half.h"
 
 #include <ATen/Parallel.h>
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
+
+#include <bit>
 
 namespace softnpu::ops::kernels {
 
 namespace {
 
 constexpr int64_t kGrain = 65536;
+
+#if defined(__x86_64__)
+bool converts() { return __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx"); }
 
 __attribute__((target("avx,f16c"))) void widen_halves(const uint16_t* from, float* to, int64_t n) {
   int64_t i = 0;
@@ -26,11 +33,23 @@ __attribute__((target("avx,f16c"))) void narrow_floats(const float* from, uint16
   }
   for (; i < n; i++) to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
 }
+#elif defined(__aarch64__)
+bool converts() { return true; }
+
+// Loops that the compiler turns into the baseline's conversions (FCVTL, FCVTN).
+void widen_halves(const uint16_t* from, float* to, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = std::bit_cast<__fp16>(from[i]);
+}
+
+void narrow_floats(const float* from, uint16_t* to, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = std::bit_cast<uint16_t>(static_cast<__fp16>(from[i]));
+}
+#endif
 
 }  // namespace
 
 bool convert_half(const at::Tensor& from, at::Tensor& to) {
-  static const bool can = __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx");
+  static const bool can = converts();
   const bool widen = from.scalar_type() == at::kHalf && to.scalar_type() == at::kFloat;
   const bool narrow = from.scalar_type() == at::kFloat && to.scalar_type() == at::kHalf;
   if (!can || !(widen || narrow) || from.sizes() != to.sizes() || from.strides() != to.strides() ||

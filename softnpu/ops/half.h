@@ -1,4 +1,4 @@
-// fp16 to fp32 and back by the CPU's instructions (F16C), for dense operands of one layout. What it is not: ATen's copy, which
+// fp16 to fp32 and back by the CPU's instructions (F16C; on Arm the baseline's), for dense operands of one layout. What it is not: ATen's copy, which
 // does every other case.
 #pragma once
 

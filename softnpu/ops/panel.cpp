@@ -2,7 +2,9 @@
 #include "softnpu/ops/panel.h"
 
 #include <ATen/ops/zeros.h>
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 
 #include <type_traits>
 #include <vector>
@@ -57,6 +59,7 @@ template <class T, int kRows>
 }
 
 // As many rows at a time as the registers hold: 32 of 64 bytes, 16 of 32, 16 of 16.
+#if defined(__x86_64__)
 template <class T>
 __attribute__((target("arch=x86-64-v4"))) void with_avx512(const T* a, int64_t stride, int64_t rows, const T* panel,
                                                            int64_t depth, T* c, int64_t c_stride) {
@@ -71,6 +74,15 @@ template <class T>
 void with_sse(const T* a, int64_t stride, int64_t rows, const T* panel, int64_t depth, T* c, int64_t c_stride) {
   all_rows<T, 1>(a, stride, rows, panel, depth, c, c_stride);
 }
+
+template <class T>
+using Multiply = void (*)(const T*, int64_t, int64_t, const T*, int64_t, T*, int64_t);
+template <class T>
+Multiply<T> multiply_here() {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return &with_avx512<T>;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &with_avx2<T> : &with_sse<T>;
+}
+bool multiplies_brain() { return __builtin_cpu_supports("avx512bf16"); }
 
 // The processor's own products of bf16 pairs. Pairs along k are 32 bits, of `a` and in the panel.
 #define BRAIN __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
@@ -118,6 +130,20 @@ BRAIN void to_brain(const float* from, int64_t n, uint16_t* to) {
   }
   for (; k < n; k++) to[k] = c10::BFloat16(from[k]).x;
 }
+#else
+// 32 registers of 16 bytes hold the sums of two rows and what is added to them.
+template <class T>
+void with_baseline(const T* a, int64_t stride, int64_t rows, const T* panel, int64_t depth, T* c, int64_t c_stride) {
+  all_rows<T, 2>(a, stride, rows, panel, depth, c, c_stride);
+}
+template <class T>
+auto multiply_here() {
+  return &with_baseline<T>;
+}
+bool multiplies_brain() { return false; }
+void with_brain(const uint16_t*, int64_t, int64_t, const uint16_t*, int64_t, float*, int64_t) {}  // never called
+void to_brain(const float*, int64_t, uint16_t*) {}
+#endif
 
 }  // namespace
 
@@ -125,7 +151,7 @@ template <class T>
 Panel<T>::Panel(const at::Tensor& matrix) : depth_(matrix.size(0)) {
   const int64_t n = matrix.size(1);
   columns_ = (n + kWidth - 1) / kWidth * kWidth;
-  brain_ = matrix.scalar_type() == at::kBFloat16 && depth_ % 2 == 0 && __builtin_cpu_supports("avx512bf16");
+  brain_ = matrix.scalar_type() == at::kBFloat16 && depth_ % 2 == 0 && multiplies_brain();
   at::Tensor padded = brain_ ? matrix : matrix.to(c10::CppTypeToScalarType<T>::value);
   if (n != columns_) {
     padded = at::zeros({depth_, columns_}, padded.options());
@@ -149,9 +175,7 @@ void Panel<T>::multiply_add(const T* a, int64_t stride, int64_t rows, T* c) cons
       return;
     }
   }
-  static const auto multiply = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") ? &with_avx512<T>
-                               : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")       ? &with_avx2<T>
-                                                                                                       : &with_sse<T>;
+  static const auto multiply = multiply_here<T>();
   const T* panel = packed_.const_data_ptr<T>();
   for (int64_t column = 0; column < columns_; column += kWidth, panel += depth_ * kWidth) {
     multiply(a, stride, rows, panel, depth_, c + column, columns_);
