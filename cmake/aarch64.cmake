@@ -16,5 +16,6 @@ endif()
 
 # Headers of that processor's Python; the interpreter is the one here.
 set(Python3_INCLUDE_DIR "${sysroot}/usr/include/python3.11" CACHE PATH "")
-set(Python3_SOABI "cpython-311-aarch64-linux-gnu" CACHE STRING "")
+set(ANYCEND_SOABI "cpython-311-aarch64-linux-gnu" CACHE STRING "")
+set(ANYCEND_TEST_LIMIT 1800 CACHE STRING "")
 set(TORCH_DIR "${ANYCEND_AARCH64}/site/torch" CACHE PATH "")
