@@ -4,9 +4,11 @@
 #include <ATen/Parallel.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
-#endif
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 
 #include <bit>
+#endif
 
 namespace softnpu::ops::kernels {
 
@@ -36,13 +38,16 @@ __attribute__((target("avx,f16c"))) void narrow_floats(const float* from, uint16
 #elif defined(__aarch64__)
 bool converts() { return true; }
 
-// Loops that the compiler turns into the baseline's conversions (FCVTL, FCVTN).
 void widen_halves(const uint16_t* from, float* to, int64_t n) {
-  for (int64_t i = 0; i < n; i++) to[i] = std::bit_cast<__fp16>(from[i]);
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) vst1q_f32(to + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from + i))));
+  for (; i < n; i++) to[i] = std::bit_cast<__fp16>(from[i]);
 }
 
 void narrow_floats(const float* from, uint16_t* to, int64_t n) {
-  for (int64_t i = 0; i < n; i++) to[i] = std::bit_cast<uint16_t>(static_cast<__fp16>(from[i]));
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) vst1_u16(to + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(from + i))));
+  for (; i < n; i++) to[i] = std::bit_cast<uint16_t>(static_cast<__fp16>(from[i]));
 }
 #endif
 
