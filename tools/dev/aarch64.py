@@ -55,7 +55,7 @@ def debian_packages(folder: Path) -> None:
     run(["apt-get", "install", "--download-only", "--yes", *DEBIAN], APT_CONFIG=str(apt / "apt.conf"))
     for package in sorted((apt / "cache/archives").glob("*.deb")):
         run(["dpkg-deb", "--extract", package, folder / "sysroot"])
-    # Debian's pyconfig.h includes <aarch64-linux-gnu/python3.11/pyconfig.h>; the sysroot's libc stays off the path.
+    # Debian's Python includes a header as <aarch64-linux-gnu/python3.11/...>; the sysroot's libc stays off the path.
     (folder / "sysroot/usr/include/python3.11/aarch64-linux-gnu").symlink_to("../aarch64-linux-gnu")
 
 
