@@ -91,6 +91,10 @@ def watch_if_asked(package: str) -> None:
     if "race" in checks or "memory" in checks:
         libraries = [f"{folder}{os.sep}" for folder in (os.path.dirname(torch.__file__), package)]
         _C._watch(libraries, "race" in checks, "memory" in checks)
+    if "race" in checks:
+        from torch_npu import _host_reads
+
+        _host_reads.watch()
 
 
 def register() -> None:

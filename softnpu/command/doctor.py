@@ -88,6 +88,17 @@ LEVELS = {"debug": 0, "info": 1, "warning": 2, "warn": 2, "error": 3, "null": 4,
 
 
 TOOLKITS = ("ANYCEND_CANN", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+LIBRARY = "lib64/libascendcl.so"  # without it a folder is no toolkit
+SOFT = "share/info/anycend/version.info"  # with it a toolkit is a software NPU
+
+
+def damaged(place: Path) -> str:
+    """Why the folder is no toolkit, or is a software NPU that lacks something. Empty: it can be used."""
+    if not (place / LIBRARY).exists():
+        return f"{LIBRARY} is missing there"
+    if not (place / SOFT).is_file() or re.match(rb"Version=\d", (place / SOFT).read_bytes()):
+        return ""
+    return f"{SOFT} there does not begin with Version="
 
 
 def ignored(name: str, value: str) -> tuple[str, str] | None:
@@ -101,8 +112,8 @@ def ignored(name: str, value: str) -> tuple[str, str] | None:
         if stop := next((i for i in range(1, len(ids)) if ids[i] <= ids[i - 1]), 0):
             ascending = ",".join(map(str, sorted(set(ids))))
             return f"is read up to {ids[stop - 1]} only: ids must ascend", f"set {name}={ascending}"
-    if name in TOOLKITS and value not in ("", "auto", "soft") and not Path(value, "lib64", "libascendcl.so").exists():
-        why = "lib64/libascendcl.so is missing there" if Path(value).is_dir() else "there is no such folder"
+    if name in TOOLKITS and value not in ("", "auto", "soft") and (why := damaged(Path(value))):
+        why = why if Path(value).is_dir() else "there is no such folder"
         return f"is no CANN toolkit: {why}", f"unset {name}, or source the set_env.sh of a toolkit"
     return None
 
@@ -129,11 +140,34 @@ def check_variables(environment: Mapping[str, str], refused: str = "") -> Iterat
             yield Finding(None, f"{name}={environment[name]} is not read here; the vendor's own libraries may")
 
 
-def check_root() -> Iterator[Finding]:
+def check_root(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     try:
-        yield Finding(True, f"software NPU in {root()}")
+        own = root()
     except Refused as refusal:
         yield Finding(False, *str(refusal).split(": ", 1))
+        return
+    yield Finding(True, f"software NPU in {own}")
+    for place, whence in other_roots(own, environment):
+        if whence == "ANYCEND_CANN":
+            yield Finding(None, f"another software NPU in {place}, which ANYCEND_CANN names: torch_npu uses that one")
+        else:
+            yield Finding(None, f"another software NPU in {place}, {whence}: torch_npu here uses the one in {own}")
+
+
+def other_roots(own: Path, environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Software NPUs that are not this environment's own: each once, and what names it or how it got there."""
+    seen = {(own / "lib64").resolve()}
+    named = [(Path(environment[name]), name) for name in TOOLKITS if environment.get(name)]
+    beside = [(HERE.parent / "torch_npu" / "softnpu", "installed"), (HERE.parent / "softnpu", "installed")]
+    for place, whence in named + beside:
+        lib = (place / "lib64").resolve()
+        if lib in seen or not (place / SOFT).is_file() or damaged(place):  # check_variables says of a damaged one
+            continue
+        seen.add(lib)
+        if whence == "installed":
+            yield place, "installed beside this one"
+        else:
+            yield place, whence if whence == "ANYCEND_CANN" else f"which {whence} names"
 
 
 def check_limits() -> Iterator[Finding]:

@@ -168,12 +168,19 @@ Tensor AttentionBlocks::scores(const Tensor& query, const Tensor& key, const Blo
 
 Band AttentionBlocks::band(const Sequence& s) const {
   const int64_t n = s.queries(), m = s.keys(), right = m - n, before = near(o_.before), after = near(o_.after);
+  if (!given(o_.mask)) return {kFar, kFar, 0, 0};  // CANN's pages: without a mask no mode and no band counts
+  // Sequences of which one is cut among devices: the last of those of mode 3, or the first of those of mode 2, has a band.
+  const bool cut = s.batch == (o_.sparse == 7 ? static_cast<int64_t>(sequences_.size()) - 1 : 0);
   switch (o_.sparse) {
+    case 8:
+      if (cut) return {before, after, right, 0};
+      [[fallthrough]];
     case 2:
       return {kFar, 0, 0, 0};
-    case 3:
     case 7:
-    case 8:
+      if (cut) return {before, after, right, 0};
+      [[fallthrough]];
+    case 3:
       return {kFar, 0, right, 0};
     case 4:
       return {before, after, right, 0};
@@ -182,8 +189,7 @@ Band AttentionBlocks::band(const Sequence& s) const {
       TORCH_CHECK(size_t(s.batch) < o_.prefix.size(), "attention: a prefix for each sequence is needed");
       return {kFar, 0, right, o_.prefix[s.batch]};
     case 0:
-      if (given(o_.mask)) return {before, after, 0, 0};
-      [[fallthrough]];
+      return {before, after, 0, 0};
     default:
       return {kFar, kFar, 0, 0};
   }

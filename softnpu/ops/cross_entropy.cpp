@@ -62,7 +62,8 @@ void cross_entropy_backward(const Tensor& gradient, const Tensor& log_prob, cons
     d.sub_(class_weights(weight, log_p.size(1), log_p.scalar_type()).mul(share).unsqueeze(0) * t.counted.unsqueeze(1));
   }
   d.mul_(dy);
-  put(out, d - log_p.exp() * d.sum(1, true));
+  // Rows that do not count have no part in the loss, whatever the others' sum is: without others it is 0 / 0.
+  put(out, (d - log_p.exp() * d.sum(1, true)).masked_fill_(t.counted.logical_not().unsqueeze(1), 0));
 }
 
 void clipped_swiglu(const Tensor& x, const OptionalTensor& groups, int64_t dim, double alpha, double limit, double bias,

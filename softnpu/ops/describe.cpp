@@ -1,5 +1,11 @@
 #include "softnpu/ops/describe.h"
 
+#include <algorithm>
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+
+#include "softnpu/ops/each_tensor.h"
 #include "softnpu/ops/op.h"
 #include "softnpu/runtime/trace.h"
 
@@ -18,11 +24,10 @@ const char* type_name(int32_t dtype) {
   return dtype >= 0 && dtype < kCount && *kNames[dtype] ? kNames[dtype] : dtype_name(dtype);
 }
 
-void add(trace::Tensors& to, const TensorCopy* t) {
-  if (!t) return;  // an optional one that was not given
+void add(trace::Tensors& to, const TensorCopy& t) {
   if (!to.types.empty()) to.shapes += ';', to.types += ';', to.formats += ';';
-  for (int i = 0; i < t->ndim; i++) to.shapes += (i ? "," : "") + std::to_string(t->sizes()[i]);
-  to.types += type_name(t->dtype);
+  for (int i = 0; i < t.ndim; i++) to.shapes += (i ? "," : "") + std::to_string(t.sizes()[i]);
+  to.types += type_name(t.dtype);
   to.formats += "ND";
 }
 
@@ -30,46 +35,36 @@ void add(trace::Tensors& to, const TensorCopy* t) {
 
 void describe_task(const void* state, trace::Description& description) {
   description.kind = trace::Kind::kKernel;
-  const auto& e = *static_cast<const aclOpExecutor*>(state);
-  for (int i = 0; i < e.nargs; i++) {
-    const Arg& a = e.args[i];
-    for (trace::Tensors* side : {a.in ? &description.in : nullptr, a.out ? &description.out : nullptr}) {
-      if (!side) continue;
-      if (a.kind == Kind::kTensor) add(*side, a.tensor);
-      for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) add(*side, a.tensors[k]);
-    }
-  }
+  each_tensor(*static_cast<const aclOpExecutor*>(state), [&](const Arg& a, const TensorCopy& t) {
+    if (a.in) add(description.in, t);
+    if (a.out) add(description.out, t);
+  });
 }
 
-std::string inputs_of(const aclOpExecutor& e) {
-  std::string text;
-  const auto add = [&](const TensorCopy* t) {
-    if (!t) return;
-    if (!text.empty()) text += ", ";
-    text += type_name(t->dtype);
-    text += '[';
-    for (int i = 0; i < t->ndim; i++) text += (i ? "," : "") + std::to_string(t->sizes()[i]);
-    text += ']';
-  };
-  for (int i = 0; i < e.nargs; i++) {
-    const Arg& a = e.args[i];
-    if (!a.in) continue;
-    if (a.kind == Kind::kTensor) add(a.tensor);
-    for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) add(a.tensors[k]);
-  }
-  return text;
+void Message::add(const char* format, ...) noexcept {
+  va_list values;
+  va_start(values, format);
+  const int length = std::vsnprintf(text_ + length_, sizeof text_ - length_, format, values);
+  va_end(values);
+  if (length > 0) length_ = std::min(length_ + static_cast<size_t>(length), sizeof text_ - 1);
+}
+
+void Message::add_inputs(const aclOpExecutor& e) noexcept {
+  const char* before = " (inputs: ";
+  each_tensor(e, [&](const Arg& a, const TensorCopy& t) {
+    if (!a.in) return;
+    add("%s%s[", before, type_name(t.dtype));
+    for (int i = 0; i < t.ndim; i++) add("%s%" PRId64, i ? "," : "", t.sizes()[i]);
+    add("]");
+    before = ", ";
+  });
+  if (*before == ',') add(")");
 }
 
 void tell_task(const void* state, race::Accesses& accesses) {
-  const auto& e = *static_cast<const aclOpExecutor*>(state);
-  const auto tell = [&](const TensorCopy* t, bool write) {
-    if (t) race::Access::add(accesses, t->data, t->ndim, t->sizes(), t->strides(), t->item, write);
-  };
-  for (int i = 0; i < e.nargs; i++) {
-    const Arg& a = e.args[i];
-    if (a.kind == Kind::kTensor) tell(a.tensor, a.out);
-    for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) tell(a.tensors[k], a.out);
-  }
+  each_tensor(*static_cast<const aclOpExecutor*>(state), [&](const Arg& a, const TensorCopy& t) {
+    race::Access::add(accesses, t.data, t.ndim, t.sizes(), t.strides(), t.item, a.out);
+  });
 }
 
 }  // namespace softnpu::ops

@@ -2,7 +2,7 @@
 // somebody listens. What it is not: the log of calls (call_log.cpp).
 #pragma once
 
-#include <string>
+#include <cstddef>
 
 #include "softnpu/race/accesses.h"
 
@@ -17,8 +17,17 @@ namespace softnpu::ops {
 // `state` is the executor of a task. Throws bad_alloc.
 void describe_task(const void* state, trace::Description& description);
 
-// "FLOAT[10,4], INT64[2]": what the kernel was given. Throws bad_alloc.
-std::string inputs_of(const aclOpExecutor& e);
+// What an error says. What is too long is cut off: an error for want of memory must not ask for some.
+class Message {
+ public:
+  [[gnu::format(printf, 2, 3)]] void add(const char* format, ...) noexcept;
+  void add_inputs(const aclOpExecutor& e) noexcept;  // " (inputs: FLOAT[10,4], INT64[2])", what the kernel was given
+  const char* text() const { return text_; }
+
+ private:
+  char text_[800] = "";
+  size_t length_ = 0;
+};
 
 // What the kernel reads and writes, for the race detector.
 void tell_task(const void* state, race::Accesses& accesses);

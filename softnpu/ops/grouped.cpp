@@ -104,7 +104,20 @@ void inner_groups(const Grouped& g, const Groups& groups, at::TensorList out) {
   }
 }
 
+// Of several x a list of rows says what their sizes say.
+void need_rows_of(at::TensorList x, const Groups& groups) {
+  if (groups.type != 0 || !groups.list || !groups.list->defined() || groups.list->numel() == 0) return;
+  const std::vector<int64_t> ends = group_ends(groups);
+  int64_t rows = 0;
+  for (size_t i = 0; i < ends.size(); i++) {
+    if (i < x.size()) rows += x[i].size(0);
+    TORCH_CHECK(i < x.size() && ends[i] == rows, "aclnnGroupedMatmul: groupList ends at ", at::IntArrayRef(ends),
+                ", and the ", x.size(), " x do not");
+  }
+}
+
 void pairs(const Grouped& g, const Groups& groups, at::TensorList out) {
+  need_rows_of(g.x, groups);
   const Way way = way_of(g);
   int64_t row = 0;
   for (size_t i = 0; i < g.x.size(); i++) {
@@ -149,15 +162,18 @@ Tensor grouped_rows(const Grouped& g, const Groups& groups) {
   return all;
 }
 
-void grouped_matmul_ends(const Grouped& g, at::IntArrayRef ends, at::TensorList out) {
+Groups groups_of(at::IntArrayRef ends) {
   Groups named;
-  if (!ends.empty()) {
-    Tensor list = at::empty({static_cast<int64_t>(ends.size())}, at::kLong);
-    std::copy(ends.begin(), ends.end(), list.data_ptr<int64_t>());
-    named.list = list;
-    named.type = 0;
-  }
-  grouped_matmul(g, named, out);
+  if (ends.empty()) return named;
+  const Tensor list = at::empty({static_cast<int64_t>(ends.size())}, at::kLong);
+  std::copy(ends.begin(), ends.end(), list.mutable_data_ptr<int64_t>());
+  named.list = list;
+  named.type = 0;
+  return named;
+}
+
+void grouped_matmul_ends(const Grouped& g, at::IntArrayRef ends, at::TensorList out) {
+  grouped_matmul(g, groups_of(ends), out);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -38,6 +38,7 @@ void grouped_matmul(const Grouped& g, const Groups& groups, at::TensorList out);
 at::Tensor grouped_rows(const Grouped& g, const Groups& groups);
 std::vector<int64_t> group_ends(const Groups& groups);
 
+Groups groups_of(at::IntArrayRef ends);  // groups of rows, or pairs
 // `ends`: running ends of the groups of rows of one x; none: pairs. `split` above 1: one result.
 void need_grouped_ends(const Grouped& g, at::IntArrayRef ends, int64_t split, at::TensorList out);
 void grouped_matmul_ends(const Grouped& g, at::IntArrayRef ends, at::TensorList out);

@@ -34,6 +34,24 @@ Tensor of_weight(const Grouped& g, at::TensorList list, int64_t i, int64_t group
   return t.size(0) == groups ? t.narrow(0, i, 1) : t;
 }
 
+// Lists have a member for each group, or one for all; the one may have them in its first dimension, where its dimensions are more than `dims`.
+void need_members(const char* name, at::TensorList list, int64_t groups, int64_t dims) {
+  if (!has(list)) return;
+  const auto count = static_cast<int64_t>(list.size());
+  TORCH_CHECK(count == 1 || count == groups, name, " has ", count, " tensors for ", groups, " groups");
+  TORCH_CHECK(count > 1 || list[0].dim() <= dims || list[0].size(0) == groups, name, " has the sizes ", list[0].sizes(),
+              " for ", groups, " groups");
+}
+
+void need_lists(const Grouped& g, int64_t groups) {
+  need_members("weight", g.weight, groups, 2);
+  need_members("bias", g.bias, groups, 1);
+  const int64_t dims = stacked(g) ? 1 : 64;  // numbers of weights that are no stack are not looked into
+  need_members("scale", g.scale, groups, dims);
+  need_members("antiquantScale", g.antiquant, groups, dims);
+  need_members("antiquantOffset", g.antiquant_offset, groups, dims);
+}
+
 Part common(const Grouped& g, int64_t i, int64_t groups) {
   Part p{.x = {}, .w = weight_of(g, i)};
   p.bias = of_group(g.bias, i, 1);
@@ -103,9 +121,10 @@ void need_result(Way way, const Grouped& g, const Tensor& out) {
 void need_columns(const char* name, const Tensor& t, int64_t inner, int64_t columns, bool blocks) {
   if (!t.defined()) return;
   const bool powers = t.scalar_type() == at::kFloat8_e8m0fnu;
-  const bool fits = t.dim() == 2 ? blocks && t.size(1) == columns &&
-                                       (powers ? t.size(0) == (inner + 31) / 32 : inner % t.size(0) == 0)
-                                 : !powers && (t.numel() == 1 || t.numel() == columns);
+  const bool fits = t.dim() == 2
+                        ? blocks && t.size(1) == columns &&
+                              (powers ? t.size(0) == (inner + 31) / 32 : t.size(0) > 0 && inner % t.size(0) == 0)
+                        : !powers && (t.numel() == 1 || t.numel() == columns);
   TORCH_CHECK(fits, name, " of a group has the sizes ", t.sizes(), " for a weight of ", inner, " x ", columns);
 }
 
@@ -149,6 +168,14 @@ void need_inner(Way way, const Grouped& g, int64_t groups, at::TensorList out) {
   const Tensor &x = g.x[0], &w = g.weight[0];
   TORCH_CHECK(x.dim() == 2 && w.dim() == 2 && x.size(1) == w.size(0), "x of ", x.sizes(), " and a weight of ",
               w.sizes(), " have no groups of an inner dimension");
+  TORCH_CHECK(g.x.size() == 1 && g.weight.size() == 1, g.x.size(), " x and ", g.weight.size(),
+              " weights: groups of the inner dimension have one of each");
+  TORCH_CHECK(out.size() == 1 || static_cast<int64_t>(out.size()) == groups, out.size(), " results for ", groups,
+              " groups");
+  for (const at::TensorList& list : {g.scale, g.token_scale}) {
+    TORCH_CHECK(!has(list) || list.size() == 1, list.size(),
+                " tensors of scales: groups of the inner dimension have one");
+  }
   TORCH_CHECK(!has(g.bias), "bias does not go with groups of the inner dimension");
   const int64_t rows = x.size(0), columns = w.size(1), pairs = x.size(1) / 64 + groups;
   if (out.size() == 1) need_size(out[0], {groups, rows, columns}, "out");
@@ -247,6 +274,7 @@ void need_grouped_rows(const Grouped& g, const Groups& groups, int64_t columns) 
   TORCH_CHECK(groups.list && groups.list->numel() == count, "groupList has ", groups.list ? groups.list->numel() : 0,
               " numbers for ", count, " experts");
   need_operands(way, g);
+  need_lists(g, count);
   need_tokens(way, g, count);
   for (int64_t i = 0; i < count; i++) {
     Part p = common(g, i, count);
@@ -270,14 +298,21 @@ void need_grouped(const Grouped& g, const Groups& groups, at::TensorList out) {
   TORCH_CHECK(way != Way::kNumbers || !has(g.bias), "bias does not go with 8-bit floats whose scales are numbers");
   const bool alone = groups.type == -1 || g.x.size() > 1;
   const int64_t listed = groups.list ? groups.list->numel() : 0;
-  const int64_t count = stacked(g) ? g.weight[0].size(0) : static_cast<int64_t>(g.weight.size());
+  TORCH_CHECK(alone || (groups.list && groups.list->defined()), op, ": groupList is needed with the group type ",
+              groups.type);
   if (groups.type == 2) return need_inner(way, g, listed, out);
+  const int64_t count = stacked(g) ? g.weight[0].size(0) : static_cast<int64_t>(g.weight.size());
+  const int64_t parts = alone ? static_cast<int64_t>(g.x.size()) : listed;
+  TORCH_CHECK(count == parts, op, ": ", count, " weights for ", parts, alone ? " x" : " groups of groupList");
+  TORCH_CHECK(out.size() == 1 || static_cast<int64_t>(out.size()) == parts, op, ": ", out.size(), " results for ",
+              parts, " groups");
+  need_lists(g, parts);
+  if (alone) need_members("perTokenScale", g.token_scale, parts, 64);
   if (!alone) need_tokens(way, g, count);
-  const int64_t parts = alone ? static_cast<int64_t>(g.x.size()) : count;
   for (int64_t i = 0; i < parts; i++) {
     Part p = common(g, i, count);
     p.x = g.x[alone ? static_cast<size_t>(i) : 0];
-    const Tensor& place = out[out.size() == 1 || static_cast<size_t>(i) >= out.size() ? 0 : static_cast<size_t>(i)];
+    const Tensor& place = out[out.size() == 1 ? 0 : static_cast<size_t>(i)];
     if (p.x.dim() >= 2) need_part(way, g, p, place.dim() ? place.size(-1) : -1);
   }
 }
@@ -290,9 +325,7 @@ void need_grouped_ends(const Grouped& g, at::IntArrayRef ends, int64_t split, at
   const size_t groups = ends.empty() ? g.x.size() : ends.size();
   TORCH_CHECK(split > 1 || out.size() == groups, op, ": splitItem ", split, " makes ", groups, " results, there are ",
               out.size());
-  Groups named;
-  named.type = ends.empty() ? -1 : 0;
-  need_grouped(g, named, out);
+  need_grouped(g, groups_of(ends), out);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -1,6 +1,7 @@
 // Indexing: lists of index tensors with holes, scatter's reductions, embeddings.
 #include <ATen/ops/_embedding_bag.h>
 #include <ATen/ops/_index_put_impl.h>
+#include <ATen/ops/aminmax_cpu_dispatch.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding_dense_backward_cpu_dispatch.h>
 #include <ATen/ops/gather_cpu_dispatch.h>
@@ -51,6 +52,16 @@ class OneThread {
 };
 
 }  // namespace
+
+Tensor checked_index(const Tensor& index, int64_t size, const char* what) {
+  Tensor places = longs(index);
+  if (places.numel() == 0) return places;
+  const auto [low, high] = at::cpu::aminmax(places);
+  const int64_t first = *low.const_data_ptr<int64_t>(), last = *high.const_data_ptr<int64_t>();
+  TORCH_CHECK(first >= 0 && last < size, what, ": index ", first < 0 ? first : last, " is out of range for ", size,
+              " elements");
+  return places;
+}
 
 void index(const Tensor& self, at::TensorList list, Tensor& out) {
   if (out.numel() != 0) put(out, at::index(self, indices_of(list)));
@@ -135,7 +146,8 @@ void embedding(const Tensor& weight, const Tensor& indices, Tensor& out) {
 void embedding_dense_backward(const Tensor& gradient, const Tensor& indices, int64_t rows, int64_t padding, bool scale,
                               Tensor& out) {
   // -1 is "no padding index" and arrives as an unsigned number.
-  put(out, at::cpu::embedding_dense_backward(gradient, indices, rows, padding, scale));
+  put(out, at::cpu::embedding_dense_backward(gradient, checked_index(indices, rows, "embedding_dense_backward"), rows,
+                                             padding, scale));
 }
 
 void embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, const EmbeddingBagOptions& o,

@@ -83,6 +83,9 @@ inline std::optional<std::string_view> rounding(int64_t mode) {  // aclnnDivMod:
   return mode == 1 ? "trunc" : "floor";
 }
 
+// -- division.cpp: mode 1 (trunc) of integers by -1, which traps for the smallest number, is the negation: it wraps -------
+void div_mod(const Tensor& self, const Tensor& other, int64_t mode, Tensor& out);
+
 // -- matmul.cpp: half precision computes in fp32 and rounds once -----------------------------------------------------
 void matmul(const Tensor& a, const Tensor& b, Tensor& out);
 void addmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, Tensor& out);
@@ -112,6 +115,10 @@ void max_pool2d_mask_backward(const Tensor& gradient, const Tensor& self, const 
                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil,
                               Tensor& grad_input);
 
+Tensor adaptive_max_pool_backward(const Tensor& gradient, const Tensor& self, const Tensor& indices, int64_t dims);
+Tensor max_pool3d_backward(const Tensor& gradient, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                           IntArrayRef padding, IntArrayRef dilation, bool ceil, const Tensor& indices);
+
 // -- loss.cpp: class indices of any integer type -------------------------------------------------------------------------
 void nll_loss(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction, int64_t ignore,
               Tensor& out, Tensor& total_weight);
@@ -131,6 +138,9 @@ Tensor kl_div_target_backward(const Tensor& gradient, const Tensor& self, const 
                               bool log_target);
 void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths, IntArrayRef target_lengths,
               int64_t blank, bool zero_infinity, Tensor& loss, Tensor& log_alpha);
+void ctc_loss_backward(const Tensor& gradient, const Tensor& log_probs, const Tensor& targets,
+                       IntArrayRef input_lengths, IntArrayRef target_lengths, const Tensor& loss,
+                       const Tensor& log_alpha, int64_t blank, bool zero_infinity, Tensor& out);
 
 // -- index.cpp ---------------------------------------------------------------------------------------------------------
 void index(const Tensor& self, at::TensorList list, Tensor& out);
@@ -159,6 +169,8 @@ struct EmbeddingBagResults {
 void embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
                    const EmbeddingBagOptions& options, const EmbeddingBagResults& results);
 Tensor long_tensor(IntArrayRef values);
+Tensor checked_index(const Tensor& index, int64_t size,
+                     const char* what);  // int64; for what ATen takes without looking
 inline Tensor longs(const Tensor& index) { return index.scalar_type() == at::kLong ? index : index.to(at::kLong); }
 
 // -- unique.cpp: as many values as the data has, so they go to the caller's handle by its frame -------------------------

@@ -1,9 +1,12 @@
 // Max pooling of NCHW. ATen's forward is scalar there (a third of a small CNN's step); this one goes over each output row
 // once per kernel element with vector compares. Channels-last, integers and unusual shapes stay ATen's.
 #include <ATen/Parallel.h>
+#include <ATen/ops/adaptive_max_pool2d_backward.h>
+#include <ATen/ops/adaptive_max_pool3d_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_cpu_dispatch.h>
 #include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
+#include <ATen/ops/max_pool3d_with_indices_backward.h>
 
 #include <algorithm>
 #include <cstring>
@@ -206,9 +209,15 @@ void max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
   if (self.scalar_type() != at::kFloat) put(out, wide_out);
 }
 
-void max_pool2d_backward(const Tensor& gradient, const Tensor& self, const Tensor& indices, IntArrayRef kernel,
-                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil, Tensor& grad_input) {
-  Tensor places = indices.scalar_type() == at::kLong ? indices : indices.to(at::kLong);
+namespace {
+
+Tensor checked_places(const Tensor& indices, const Tensor& self, int64_t dims) {
+  const IntArrayRef plane = self.sizes().slice(std::max<int64_t>(0, self.dim() - dims));
+  return checked_index(indices, c10::multiply_integers(plane), "max pooling");
+}
+
+void add_to_places(const Tensor& gradient, const Tensor& self, const Tensor& places, IntArrayRef kernel,
+                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil, Tensor& grad_input) {
   if (grad_input.is_contiguous() && gradient.is_contiguous() && self.is_contiguous()) {
     at::cpu::max_pool2d_with_indices_backward_outf(gradient, self, kernel, stride, padding, dilation, ceil, places,
                                                    grad_input);
@@ -216,6 +225,25 @@ void max_pool2d_backward(const Tensor& gradient, const Tensor& self, const Tenso
     put(grad_input,
         at::cpu::max_pool2d_with_indices_backward(gradient, self, kernel, stride, padding, dilation, ceil, places));
   }
+}
+
+}  // namespace
+
+void max_pool2d_backward(const Tensor& gradient, const Tensor& self, const Tensor& indices, IntArrayRef kernel,
+                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil, Tensor& grad_input) {
+  add_to_places(gradient, self, checked_places(indices, self, 2), kernel, stride, padding, dilation, ceil, grad_input);
+}
+
+Tensor max_pool3d_backward(const Tensor& gradient, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                           IntArrayRef padding, IntArrayRef dilation, bool ceil, const Tensor& indices) {
+  return at::max_pool3d_with_indices_backward(gradient, self, kernel, stride, padding, dilation, ceil,
+                                              checked_places(indices, self, 3));
+}
+
+Tensor adaptive_max_pool_backward(const Tensor& gradient, const Tensor& self, const Tensor& indices, int64_t dims) {
+  const Tensor places = checked_places(indices, self, dims);
+  return dims == 2 ? at::adaptive_max_pool2d_backward(gradient, self, places)
+                   : at::adaptive_max_pool3d_backward(gradient, self, places);
 }
 
 // aclnnMaxPool2dWithMask: the mask is opaque between forward and backward. Ours holds int16: the place within the window
@@ -255,7 +283,7 @@ void max_pool2d_mask_backward(const Tensor& gradient, const Tensor& self, const 
                              "max_pool2d: the mask names element ", offsets[i], " of a window of ", window);
                  to[i] = place;
                });
-  max_pool2d_backward(gradient, self, places, kernel, stride, padding, dilation, ceil, grad_input);
+  add_to_places(gradient, self, places, kernel, stride, padding, dilation, ceil, grad_input);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -25,6 +25,7 @@
 #include <typeinfo>
 #include <unordered_map>
 
+#include "softnpu/ops/each_tensor.h"
 #include "softnpu/ops/frame.h"
 #include "softnpu/ops/guard.h"
 
@@ -36,17 +37,6 @@ using nnopbase::ScalarCopy;
 using nnopbase::TensorCopy;
 
 namespace {
-
-template <class Body>
-void each_tensor(const aclOpExecutor& e, const Body& body) {
-  for (int i = 0; i < e.nargs; i++) {
-    const Arg& a = e.args[i];
-    if (a.kind == Kind::kTensor && a.tensor) body(*a.tensor, a.in);
-    for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) {
-      if (a.tensors[k]) body(*a.tensors[k], a.in);
-    }
-  }
-}
 
 template <class Body>
 void each_scalar(const aclOpExecutor& e, const Body& body) {
@@ -117,14 +107,14 @@ Question question(const aclOpExecutor& e) {
   Question q;
   q.key.add(reinterpret_cast<uintptr_t>(e.op));
   int highest = 0;
-  each_tensor(e, [&](const TensorCopy& t, bool in) {
+  each_tensor(e, [&](const Arg& a, const TensorCopy& t) {
     q.key.add(static_cast<uint64_t>(t.dtype) << 2 | static_cast<uint64_t>(t.ndim == 0) << 1 | (t.numel == 0));
-    if (in) highest = std::max(highest, category(to_dtype(t.dtype)));
+    if (a.in) highest = std::max(highest, category(to_dtype(t.dtype)));
   });
   each_scalar(e, [&](const ScalarCopy& s) {
     const at::Scalar value = to_scalar(s);
     bool fit = true;
-    each_tensor(e, [&](const TensorCopy& t, bool) { fit = fit && fits(value, to_dtype(t.dtype)); });
+    each_tensor(e, [&](const Arg&, const TensorCopy& t) { fit = fit && fits(value, to_dtype(t.dtype)); });
     q.key.add(static_cast<uint64_t>(s.dtype) << 1 | fit);
     if (!fit) {
       for (size_t i = 0; i < sizeof s.value / 8; i++) {
@@ -141,7 +131,7 @@ Question question(const aclOpExecutor& e) {
 
 // The key and the arguments that it leaves out.
 Key with_all_arguments(const aclOpExecutor& e, Key key) {
-  each_tensor(e, [&](const TensorCopy& t, bool) { key.add(t.sizes(), 2 * t.ndim); });  // and strides
+  each_tensor(e, [&](const Arg&, const TensorCopy& t) { key.add(t.sizes(), 2 * t.ndim); });  // and strides
   each_scalar(e, [&](const ScalarCopy& s) { key.add(s.value, sizeof s.value); });
   for (int i = 0; i < e.nargs; i++) {
     const Arg& a = e.args[i];
@@ -176,7 +166,7 @@ class StandIns {
  public:
   explicit StandIns(aclOpExecutor& e) {
     std::unordered_map<const char*, size_t> bytes;
-    each_tensor(e, [&](const TensorCopy& t, bool) {
+    each_tensor(e, [&](const Arg&, const TensorCopy& t) {
       int64_t last = 0;
       for (int i = 0; i < t.ndim; i++) last += (t.sizes()[i] - 1) * t.strides()[i];
       size_t& most = bytes[t.data];
@@ -186,20 +176,13 @@ class StandIns {
       if (size) memory_[at].reset(static_cast<char*>(std::calloc(size, 1)));
       if (size && !memory_[at]) throw std::bad_alloc();
     }
-    for (int i = 0; i < e.nargs; i++) {
-      Arg& a = e.args[i];
-      if (a.kind == Kind::kTensor) replace(a.tensor);
-      for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) replace(a.tensors[k]);
-    }
+    each_tensor(e, [&](const Arg&, TensorCopy& t) {
+      t.data = memory_[t.data].get();
+      t.handle = nullptr;
+    });
   }
 
  private:
-  void replace(TensorCopy* t) {
-    if (!t) return;
-    t->data = memory_[t->data].get();
-    t->handle = nullptr;
-  }
-
   struct Free {
     void operator()(char* memory) const { std::free(memory); }
   };
@@ -227,7 +210,7 @@ bool all_floating(const aclOpExecutor& e) {
   constexpr uint64_t kFloating = 1ull << 0 | 1ull << 1 | 1ull << 11 | 1ull << 27 | 1ull << 16 | 1ull << 17;
   constexpr double kMostOfHalf = 65504;
   bool fit = true;
-  each_tensor(e, [&](const TensorCopy& t, bool) { fit = fit && ((kFloating >> t.dtype) & 1); });
+  each_tensor(e, [&](const Arg&, const TensorCopy& t) { fit = fit && ((kFloating >> t.dtype) & 1); });
   each_scalar(e, [&](const ScalarCopy& s) {
     double value = 0;
     std::memcpy(&value, s.value, sizeof value);

@@ -11,6 +11,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "softnpu/ops/kernels.h"
@@ -22,9 +23,14 @@ constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
 Tensor sorted_order(const Tensor& t) { return at::argsort(t.flatten(), /*stable=*/true, 0, false); }
 
-// Rows of `t` by number, zero where the number is negative or past the end: those that were dropped.
-Tensor rows_or_zero(const Tensor& t, const Tensor& rows) {
+// Rows of `t` by number. Zero, as of pairs that were dropped, is -1, and what lies past the end of `t` but names one of `pairs`, of which `t`
+// has not all. Other numbers name nothing.
+Tensor rows_or_zero(const Tensor& t, const Tensor& rows, int64_t pairs) {
   const Tensor widened = wide(t), at = rows.to(at::kLong);
+  const int64_t end = std::max(widened.size(0), pairs);
+  const Tensor wrong = at.masked_select(at.lt(-1).logical_or_(at.ge(end)));
+  TORCH_CHECK_INDEX(wrong.numel() == 0, "row ", wrong.numel() ? wrong[0].item<int64_t>() : 0, " is out of bounds for ",
+                    end, " rows; -1 is a row of zeros");
   if (widened.size(0) == 0) return at::zeros({at.numel(), widened.size(1)}, widened.options());
   const Tensor kept = at.ge(0).logical_and_(at.lt(widened.size(0)));
   return widened.index_select(0, at::where(kept, at, 0)).mul_(kept.unsqueeze(1));
@@ -70,9 +76,10 @@ void moe_finalize_routing(const Tensor& expanded, const Tensor& rows, const Opti
     if (passed(*skip)) sum.add_(wide(**skip));
   }
   const Tensor flat = expanded.reshape({-1, out.size(1)});
+  const int64_t pairs = mode % 2 == 0 ? rows.numel() : 0;  // 1 and 3 have places for all, of which some are empty
   const Tensor by_column = mode < 2 ? rows.reshape({k, count}) : rows.reshape({count, k}).t();
   for (int64_t i = 0; i < k; i++) {
-    Tensor part = rows_or_zero(flat, by_column[i]);
+    Tensor part = rows_or_zero(flat, by_column[i], pairs);
     if (passed(bias)) {
       TORCH_CHECK(passed(experts), "aclnnMoeFinalizeRouting: a bias needs the experts of each row");
       part.add_(wide(*bias).index_select(0, experts->select(1, i).to(at::kLong)));
@@ -96,11 +103,11 @@ void moe_permute(const Tensor& tokens, const Tensor& indices, Tensor& permuted, 
 }
 
 void moe_permute_backward(const Tensor& gradient, const Tensor& places, int64_t top_k, Tensor& out) {
-  put(out, rows_or_zero(gradient, places).reshape({out.size(0), top_k, out.size(1)}).sum(1));
+  put(out, rows_or_zero(gradient, places, places.numel()).reshape({out.size(0), top_k, out.size(1)}).sum(1));
 }
 
 void moe_unpermute(const Tensor& permuted, const Tensor& places, const OptionalTensor& probs, Tensor& out) {
-  Tensor rows = rows_or_zero(permuted, places);
+  Tensor rows = rows_or_zero(permuted, places, places.numel());
   if (passed(probs)) rows.mul_(wide(*probs).reshape({-1, 1}));
   const int64_t count = out.size(0);
   put(out, rows.reshape({count, count ? places.numel() / count : 1, out.size(1)}).sum(1));
@@ -112,10 +119,13 @@ void moe_unpermute_backward(const OptionalTensor& permuted, const Tensor& gradie
   const Tensor dy = wide(gradient).repeat_interleave(k, 0), at = places.to(at::kLong);
   if (passed(probs) && grad_probs.defined()) {
     TORCH_CHECK(passed(permuted), "aclnnMoeTokenUnpermuteGrad: the gradient of probs needs the permuted tokens");
-    put(grad_probs, (dy * rows_or_zero(*permuted, at)).sum(1).reshape(grad_probs.sizes()));
+    put(grad_probs, (dy * rows_or_zero(*permuted, at, at.numel())).sum(1).reshape(grad_probs.sizes()));
   }
   const Tensor weighted = passed(probs) ? dy * wide(*probs).reshape({-1, 1}) : dy;
-  const Tensor kept = at.lt(grad_permuted.size(0)).nonzero().squeeze(1);
+  const int64_t end = std::max(grad_permuted.size(0), at.numel());
+  TORCH_CHECK_INDEX(at.numel() == 0 || (at.min().item<int64_t>() >= -1 && at.max().item<int64_t>() < end),
+                    "places must be numbers from -1 to ", end - 1);
+  const Tensor kept = at.ge(0).logical_and_(at.lt(grad_permuted.size(0))).nonzero().squeeze(1);
   Tensor rows = at::zeros(grad_permuted.sizes(), dy.options());
   rows.index_put_({at.index_select(0, kept)}, weighted.index_select(0, kept));
   put(grad_permuted, rows);

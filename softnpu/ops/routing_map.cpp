@@ -50,7 +50,8 @@ void map_permute(const Tensor& tokens, const Tensor& map, const OptionalTensor& 
   }
   const Tensor source = by_expert.nonzero().select(1, 1);
   TORCH_CHECK(source.numel() == rows.size(0), "aclnnMoeTokenPermuteWithRoutingMap: the routing map has ",
-              source.numel(), " ones, but there is room for ", rows.size(0), " rows; set num_out_tokens");
+              source.numel(), " ones, but there is room for ", rows.size(0),
+              " rows: num_out_tokens must be the number of ones, as many for each token");
   put(places, at::argsort(source, /*stable=*/true, 0, false));
   put(rows, tokens.index_select(0, source));
   if (given(probs) && row_probs.defined()) put(row_probs, probs->t().masked_select(by_expert));

@@ -7,6 +7,7 @@
 
 #include "softnpu/nnopbase/error.h"
 #include "softnpu/ops/describe.h"
+#include "softnpu/ops/each_tensor.h"
 #include "softnpu/ops/frame.h"
 #include "softnpu/ops/guard.h"
 #include "softnpu/ops/launch.h"
@@ -29,13 +30,10 @@ constexpr float kDispatchNs = 1500;  // of one ATen call
 
 // `e`: whose inputs the message says; null where the caller says them.
 int report_failure(const char* name, int status, const char* what, const aclOpExecutor* e = nullptr) noexcept {
-  char message[800];
-  const int length = std::snprintf(message, sizeof message, "%s: %s", name, what);
-  if (e && length > 0 && static_cast<size_t>(length) < sizeof message) try {
-      std::snprintf(message + length, sizeof message - length, " (inputs: %s)", inputs_of(*e).c_str());
-    } catch (const std::bad_alloc&) {  // without them, then
-    }
-  set_error_message(message);
+  Message message;
+  message.add("%s: %s", name, what);
+  if (e) message.add_inputs(*e);
+  set_error_message(message.text());
   return status;
 }
 
@@ -131,20 +129,14 @@ Cost cost_of(const Op& op, const aclOpExecutor& e) {
 }
 
 bool check_memory(const aclOpExecutor& e, int device) {
-  auto check = [device](const TensorCopy* t) {
-    if (!t || t->numel == 0) return true;
+  bool right = true;
+  each_tensor(e, [&](const Arg&, const TensorCopy& t) {
+    if (t.numel == 0) return;
     int64_t last = 0;
-    for (int i = 0; i < t->ndim; i++) last += (t->sizes()[i] - 1) * t->strides()[i];
-    return check_pointer(t->data, static_cast<size_t>(last + 1) * t->item, device);
-  };
-  for (int i = 0; i < e.nargs; i++) {
-    const Arg& a = e.args[i];
-    if (a.kind == Kind::kTensor && !check(a.tensor)) return false;
-    for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) {
-      if (!check(a.tensors[k])) return false;
-    }
-  }
-  return true;
+    for (int i = 0; i < t.ndim; i++) last += (t.sizes()[i] - 1) * t.strides()[i];
+    right = right && check_pointer(t.data, static_cast<size_t>(last + 1) * t.item, device);
+  });
+  return right;
 }
 
 }  // namespace

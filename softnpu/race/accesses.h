@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,7 +36,7 @@ struct Pattern {
   int dims = 0;
   int64_t sizes[kMost] = {}, strides[kMost] = {};  // strides in bytes, greatest first
   int64_t run = 0;
-  bool operator==(const Pattern&) const = default;
+  auto operator<=>(const Pattern&) const = default;
 };
 
 struct Access {

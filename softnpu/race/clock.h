@@ -16,6 +16,15 @@ class Clock {
     if (lane >= times_.size()) times_.resize(lane + 1);
     return ++times_[lane];
   }
+  void reach(uint32_t lane, uint64_t time) {
+    if (lane >= times_.size()) times_.resize(lane + 1);
+    times_[lane] = std::max(times_[lane], time);
+  }
+  bool covers(const Clock& other) const noexcept {
+    for (size_t i = 0; i < other.times_.size(); ++i)
+      if (other.times_[i] > of(static_cast<uint32_t>(i))) return false;
+    return true;
+  }
   void join(const Clock& other) {
     if (other.times_.size() > times_.size()) times_.resize(other.times_.size());
     for (size_t i = 0; i < other.times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);

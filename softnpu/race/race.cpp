@@ -48,6 +48,7 @@ struct Detector {
   // Names and places; streams where a place is not known.
   std::set<std::tuple<const char*, const char*, uint32_t, const char*, const char*, uint32_t>> said;
   std::deque<std::string> reports;
+  bool said_lost = false;
   std::atomic<uint64_t> found{0};
 
   World& world(uint64_t capture) { return capture ? captures[capture] : live; }
@@ -81,12 +82,21 @@ struct Detector {
     const char* first = nullptr;
     for (const Access& access : accesses) {
       const Touch now{action, access, block_at(access.begin)};
-      world.shadow.touch(now, clock, [&](const Touch& earlier) {
+      world.shadow.touch(now, clock, world.host, [&](const Touch& earlier) {
         const char* text = say(earlier, now, &world != &live);
         if (!first) first = text;
       });
     }
+    if (world.shadow.lost() && !std::exchange(said_lost, true))
+      show("anycend: note: ANYCEND_CHECK=race keeps " + std::to_string(Shadow::kMostViews) +
+           " strided views of one piece of memory: of some of those used by " + name +
+           " nothing is known any more, and a race with them is not found\n");
     return first;
+  }
+
+  // By one write: ranks share the file. Where standard error is closed the reports can still be asked for.
+  static void show(const std::string& text) {
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
   }
 
   // Null where it was said before.
@@ -99,8 +109,7 @@ struct Detector {
     reports.push_back(written(earlier, now, lanes[a.lane], lanes[b.lane],
                               earlier.block ? lanes[earlier.block->owner] : Lane{}, captured));
     found.fetch_add(1, std::memory_order_relaxed);
-    const std::string text = "anycend: race: " + reports.back() + "\n";  // one write: ranks share the file
-    if (write(STDERR_FILENO, text.data(), text.size()) < 0) return reports.back().c_str();
+    show("anycend: race: " + reports.back() + "\n");
     return reports.back().c_str();
   }
 };

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "acl/soft.h"
+#include "softnpu/race/place.h"
 #include "softnpu/runtime/copy.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/pinned.h"
@@ -11,6 +12,7 @@
 using namespace softnpu;
 
 SOFTNPU_EXPORT void softnpuPlace(const char* place) { race::set_place(place); }
+SOFTNPU_EXPORT void softnpuPlaceBy(const char* (*find)(void)) { race::set_finder(find); }
 
 SOFTNPU_EXPORT void softnpuBlockGiven(const void* address, uint64_t asked, uint64_t bytes, aclrtStream stream) {
   if (!race::watched()) return;

@@ -1,6 +1,9 @@
 // Exports: devices and contexts.
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
 
 #include "acl/api.h"
 #include "softnpu/runtime/config.h"
@@ -12,6 +15,43 @@
 #include "softnpu/runtime/stream.h"
 
 using namespace softnpu;
+
+namespace {
+
+// Of CANN, and of no other function than aclrtSetDeviceTaskAbortCallback. `stage`: 0 before the abort, 1 after it.
+using AbortCallback = int32_t (*)(int32_t deviceId, int32_t stage, uint32_t timeout, void* args);
+
+// Who is told of aclrtDeviceTaskAbort, by name. Its lock is a leaf: they are called with a copy.
+struct AbortCallbacks {
+  struct Told {
+    AbortCallback callback;
+    void* args;
+  };
+  std::mutex mutex;
+  std::map<std::string, Told> all;
+
+  static AbortCallbacks& get() {
+    static AbortCallbacks& the = *new AbortCallbacks;
+    return the;
+  }
+  // Throws, after all were called, for one that did not return 0.
+  void tell(int32_t device, int32_t stage, uint32_t timeout) {
+    std::map<std::string, Told> now;
+    {
+      std::lock_guard lock(mutex);
+      now = all;
+    }
+    std::string wrong;
+    for (const auto& [name, told] : now)
+      if (const int32_t code = told.callback(device, stage, timeout, told.args); code != 0 && wrong.empty())
+        wrong = name + " returned " + std::to_string(code);
+    if (!wrong.empty())
+      fail(ACL_ERROR_RT_INTERNAL_ERROR, "a callback of aclrtSetDeviceTaskAbortCallback failed %s the abort: %s",
+           stage == 0 ? "before" : "after", wrong.c_str());
+  }
+};
+
+}  // namespace
 
 SOFTNPU_EXPORT aclError aclrtGetDeviceCount(uint32_t* count) {
   return guarded_always(__func__, [&] {
@@ -67,8 +107,28 @@ SOFTNPU_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId) {
 SOFTNPU_EXPORT aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
   return guarded(__func__, [&] {
     Device::get(deviceId);
+    AbortCallbacks& callbacks = AbortCallbacks::get();
+    callbacks.tell(deviceId, 0, timeout);
     sanitize::device_reset(deviceId);  // before who waits comes back and goes on
     Stream::abort_all(deviceId, timeout ? deadline_after_ms(timeout) : kForever);
+    callbacks.tell(deviceId, 1, timeout);
+  });
+}
+
+// A null callback takes the name's back.
+SOFTNPU_EXPORT aclError aclrtSetDeviceTaskAbortCallback(const char* regName, AbortCallback callback, void* args) {
+  return guarded(__func__, [&] {
+    need(regName, "regName");
+    if (*regName == 0) fail(ACL_ERROR_RT_PARAM_INVALID, "regName is empty: give the callback a name");
+    AbortCallbacks& callbacks = AbortCallbacks::get();
+    std::lock_guard lock(callbacks.mutex);
+    if (callback == nullptr) {
+      if (callbacks.all.erase(regName) == 0)
+        fail(ACL_ERROR_RT_PARAM_INVALID, "no callback is registered as %s", regName);
+    } else if (!callbacks.all.try_emplace(regName, AbortCallbacks::Told{callback, args}).second) {
+      fail(ACL_ERROR_RT_PARAM_INVALID, "a callback is registered as %s already: take it back with a null one first",
+           regName);
+    }
   });
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "acl/soft.h"
+#include "softnpu/race/place.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/stream.h"
 #include "softnpu/runtime/trace.h"
@@ -54,6 +55,7 @@ SOFTNPU_EXPORT aclError softnpuLaunchKernel(aclrtStream stream, const softnpuKer
             ClientKernel{*kernel});
   return guarded(__func__, [&] {
     if (!known) fail(ACL_ERROR_INVALID_PARAM, "kernel->cost is %u, and there is no such cost", cost);
+    const race::Asked place;
     stream_of(stream).submit(std::move(work));
   });
 }

@@ -1,5 +1,6 @@
 // Exports: device and host memory, copies.
 #include "acl/api.h"
+#include "softnpu/race/place.h"
 #include "softnpu/runtime/arena.h"
 #include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/context.h"
@@ -100,6 +101,7 @@ SOFTNPU_EXPORT aclError aclrtFreeHostWithDevSync(void* hostPtr) {
 // The calls without a stream are in no capture: a capture under way may forbid them.
 SOFTNPU_EXPORT aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
   return guarded(__func__, [&] {
+    const race::Asked place;
     refuse_unseen();
     copy(plain(dst, destMax, src, count), kind, nullptr);
   });
@@ -107,17 +109,24 @@ SOFTNPU_EXPORT aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, 
 
 SOFTNPU_EXPORT aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
                                          aclrtStream stream) {
-  return guarded(__func__, [&] { copy(plain(dst, destMax, src, count), kind, &stream_of(stream)); });
+  return guarded(__func__, [&] {
+    const race::Asked place;
+    copy(plain(dst, destMax, src, count), kind, &stream_of(stream));
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count,
                                                       aclrtMemcpyKind kind, aclrtStream stream) {
-  return guarded(__func__, [&] { copy(plain(dst, destMax, src, count), kind, &stream_of(stream)); });
+  return guarded(__func__, [&] {
+    const race::Asked place;
+    copy(plain(dst, destMax, src, count), kind, &stream_of(stream));
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
                                       size_t height, aclrtMemcpyKind kind) {
   return guarded(__func__, [&] {
+    const race::Asked place;
     refuse_unseen();
     copy({dst, src, width, height, dpitch, spitch}, kind, nullptr);
   });
@@ -125,11 +134,15 @@ SOFTNPU_EXPORT aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src,
 
 SOFTNPU_EXPORT aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
                                            size_t height, aclrtMemcpyKind kind, aclrtStream stream) {
-  return guarded(__func__, [&] { copy({dst, src, width, height, dpitch, spitch}, kind, &stream_of(stream)); });
+  return guarded(__func__, [&] {
+    const race::Asked place;
+    copy({dst, src, width, height, dpitch, spitch}, kind, &stream_of(stream));
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
   return guarded(__func__, [&] {
+    const race::Asked place;
     refuse_unseen();
     fill(devPtr, maxCount, value, count, nullptr);
   });
@@ -137,7 +150,10 @@ SOFTNPU_EXPORT aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value
 
 SOFTNPU_EXPORT aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count,
                                          aclrtStream stream) {
-  return guarded(__func__, [&] { fill(devPtr, maxCount, value, count, &stream_of(stream)); });
+  return guarded(__func__, [&] {
+    const race::Asked place;
+    fill(devPtr, maxCount, value, count, &stream_of(stream));
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
@@ -227,11 +243,17 @@ void batch(void** dsts, size_t* dest_maxs, void** srcs, size_t* sizes, size_t co
 SOFTNPU_EXPORT aclError aclrtMemcpyBatch(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
                                          aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs,
                                          size_t* failIndex) {
-  return guarded(__func__, [&] { batch(dsts, destMaxs, srcs, sizes, numBatches, failIndex, nullptr); });
+  return guarded(__func__, [&] {
+    const race::Asked place;
+    batch(dsts, destMaxs, srcs, sizes, numBatches, failIndex, nullptr);
+  });
 }
 
 SOFTNPU_EXPORT aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes,
                                               size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes,
                                               size_t numAttrs, size_t* failIndex, aclrtStream stream) {
-  return guarded(__func__, [&] { batch(dsts, destMaxs, srcs, sizes, numBatches, failIndex, &stream_of(stream)); });
+  return guarded(__func__, [&] {
+    const race::Asked place;
+    batch(dsts, destMaxs, srcs, sizes, numBatches, failIndex, &stream_of(stream));
+  });
 }

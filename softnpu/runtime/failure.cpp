@@ -1,4 +1,4 @@
-// A stream's sticky error: set, reported, passed on, and owed to other threads (stream.h, owed.h).
+// A stream's sticky error: set, reported, passed on, and owed to other threads (stream.h, owed.h); the error of a wait that took too long.
 #include <mutex>
 #include <utility>
 
@@ -67,6 +67,16 @@ std::optional<Error> Stream::take_owed(uint16_t thread, uint64_t until) noexcept
 
 void Stream::throw_owed(uint64_t until) {
   if (auto error = take_owed(thread_number(), until)) throw *std::move(error);
+}
+
+void Stream::time_out(int code) const {
+  const Stream* at = this;
+  for (int steps = 0; steps < 16; ++steps)
+    if (const Stream* next = at->behind_.load(std::memory_order_relaxed)) at = next;
+  const std::string task = at->runs_.get();
+  if (task.empty()) fail(code, "the stream has not finished within the given time");
+  fail(code, "the stream has not finished within the given time: %s still runs%s", task.c_str(),
+       at == this ? "" : " on a stream that it waits for");
 }
 
 }  // namespace softnpu

@@ -116,6 +116,7 @@ void Stream::execute(Work& work) noexcept {
     if (__builtin_expect(blocks, 0)) outer = std::exchange(t_running, this);
     int code = at(Point::kBegin, this, work.name());
     const int64_t began = __builtin_expect(work.ticket() != 0, 0) ? trace::now() : 0;
+    const Runs runs(runs_, work.cost() > Cost::kTiny ? work.name() : nullptr);
     if (__builtin_expect(code == 0, 1)) code = work.run();
     if (__builtin_expect(began != 0, 0)) trace::ran(work.take_ticket(), *this, ring_.done() + 1, began, code);
     at(Point::kEnd, this, work.name());
@@ -180,13 +181,13 @@ bool Stream::may_run(Runner runner, Work& work, const Turn* turn) noexcept {
 void Stream::block_on(Work& work) noexcept {
   const auto& wait = work.payload<WaitPayload>();
   Stream& source = *wait.source;
+  const Behind behind(behind_, source);
   const int64_t end = deadline_after_ns(wait.limit_ns);
   while (!source.ring_.progress().wait(wait.target, std::min(now_ns() + schedule::kAbortNs, end), 64)) {
     if (skipped() || life() != Life::kRunning) return;
     if (now_ns() >= end) {
       char text[128];
-      snprintf(text, sizeof text, "the event has not happened within %g s (%s)", double(wait.limit_ns) / 1e9,
-               wait.limit);
+      snprintf(text, sizeof text, "the event has not happened within %g s (%s)", wait.limit_ns * 1e-9, wait.limit);
       return set_failure(ACL_ERROR_RT_WAIT_TIMEOUT, work.name(), text, 0);
     }
   }
@@ -337,13 +338,10 @@ bool Stream::wait_for(uint64_t target, int64_t deadline) {
 }
 
 namespace {
-
 [[noreturn]] void refuse_captured(Stream& stream) {
   Capture::invalidate(stream, "the stream was to be synchronized");
   fail(107027, "the stream is being captured into a graph: it cannot be synchronized");
 }
-[[noreturn]] void time_out(int code) { fail(code, "the stream has not finished within the given time"); }
-
 }  // namespace
 
 void Stream::synchronize(int64_t deadline, int timeout_code) {
@@ -365,7 +363,7 @@ void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
     before.push_back(s.done());
   });
   for (Stream* s : mine)
-    if (!s->wait_for(s->ring_.tail(), deadline)) time_out(timeout_code);
+    if (!s->wait_for(s->ring_.tail(), deadline)) s->time_out(timeout_code);
   if (race::on())
     for (Stream* s : mine) race::host_waited(s);
   for (size_t i = 0; i < mine.size(); ++i) mine[i]->refuse_dropped(before[i]);
@@ -383,14 +381,16 @@ void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
   throw Error{first.code, std::move(first.text)};
 }
 
+// A thread that is exiting has no thread-local objects any more, which kernels use: it leaves what is queued to the workers.
 bool Stream::drain_all(int64_t deadline) noexcept {
   bool all = true;
   slab<Stream>().each([&](Stream& s) {
-    try {
-      all = s.wait_for(s.tail(), deadline) && all;
-    } catch (...) {
-      all = false;
+    const uint64_t last = s.tail();
+    while (s.done() < last && !t_running && now_ns() < deadline) {
+      s.schedule(Cost::kTiny);
+      s.ring_.progress().wait(last, now_ns() + schedule::kLookNs, schedule::kSpins);
     }
+    all = all && s.done() >= last;
   });
   return all;
 }

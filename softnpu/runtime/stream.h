@@ -20,6 +20,7 @@
 #include "softnpu/runtime/handle.h"
 #include "softnpu/runtime/owed.h"
 #include "softnpu/runtime/ring.h"
+#include "softnpu/runtime/running.h"
 #include "softnpu/runtime/schedule.h"
 #include "softnpu/runtime/token.h"
 
@@ -182,6 +183,7 @@ class Stream {
   Stop run_queue(Runner runner, uint64_t target, Turn* turn) noexcept;
   bool may_run(Runner runner, Work& work, const Turn* turn) noexcept;
   void execute(Work& work) noexcept;
+  [[noreturn]] void time_out(int code) const;
   void block_on(Work& work) noexcept;
   // Token holder only: is the oldest task to be dropped unrun?
   bool skipped() const noexcept {
@@ -206,6 +208,8 @@ class Stream {
   Token token_;
   std::atomic<int> status_{0};
   std::atomic<bool> continue_on_failure_{false};
+  RunningName runs_;                                // the task that runs, unless it is tiny; for messages
+  std::atomic<const Stream*> behind_{nullptr};      // the stream that it waits for; for messages (Behind)
   std::atomic<uint64_t> skip_until_{0};             // tasks before this position are dropped unrun
   std::atomic<uint64_t> aborted_until_{0};          // and those before this one because somebody wants it so
   std::atomic<uint64_t> dropped_until_{0};          // and those before this one with all of the device (abort_all)

@@ -80,6 +80,19 @@ void make_folder(const std::string& path) {
          why.message().c_str());
 }
 
+// Is this a child of fork that has not called exec since? The library may have been loaded only in it. The kernel says so by a bit
+// (PF_FORKNOEXEC) of the seventh field behind the program's name.
+bool forked_and_no_more() noexcept {
+  FILE* file = fopen("/proc/self/stat", "re");
+  if (file == nullptr) return false;
+  char text[1024] = {};
+  const size_t got = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  const char* fields = got > 0 ? strrchr(text, ')') : nullptr;
+  unsigned flags = 0;
+  return fields && sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && (flags & 0x40) != 0;
+}
+
 uint32_t thread_id() noexcept {
   static thread_local const auto id = uint32_t(syscall(SYS_gettid));
   return id;
@@ -116,6 +129,7 @@ void Recorder::begin_when_used(const std::string& folder) noexcept {
     std::lock_guard lock(mutex_);
     choice_ = Choice{};
     choice_.folder = folder;
+    eager_ = forked_and_no_more();
     running_.store(trace::listen(&kListener), std::memory_order_release);
   } catch (const std::exception&) {  // no memory, before main: nothing is recorded
   }
@@ -138,12 +152,16 @@ void Recorder::end() {
   write_out();
   lost_ |= ::close(std::exchange(file_, -1)) != 0;
   for (int device : choice_.devices) seen_.insert(device);
-  describe_process();
+  describe_process(true);
   if (lost_) fail(ACL_ERROR_PROFILING_FAILURE, "%s lacks records: the memory or the disk was full", path_.c_str());
 }
 
 void Recorder::forget() noexcept {
-  if (file_ >= 0) foreign_.store(true, std::memory_order_relaxed);
+  if (file_ >= 0) {
+    foreign_.store(true, std::memory_order_relaxed);
+  } else {
+    eager_ = true;
+  }
 }
 
 void Recorder::open() {
@@ -165,21 +183,21 @@ void Recorder::open() {
            static_cast<long long>(start.real / 1000), static_cast<long long>(start.real % 1000),
            static_cast<long long>(start.raw));
   write_text(path_ + "/host/start_info", text);
-  describe_process();
+  describe_process(eager_);
 }
 
 // At the beginning, so that a killed process leaves what can be read; at the end again, with the devices.
-void Recorder::describe_process() const {
+void Recorder::describe_process(bool whole) const {
   std::string devices;
   for (int device : seen_) {
     make_folder(path_ + "/device_" + std::to_string(device));
     devices += (devices.empty() ? "" : ", ") + std::to_string(device);
   }
   auto truth = [](bool yes) { return yes ? "true" : "false"; };
-  write_text(path_ + "/host/info.json", "{\"CPU\": [{\"Frequency\": \"\"}], \"process\": " + std::to_string(getpid()) +
-                                            ", \"devices\": [" + devices + "], \"tasks\": " + truth(choice_.tasks) +
-                                            ", \"calls\": " + truth(choice_.calls) +
-                                            ", \"marks\": " + truth(choice_.marks) + "}\n");
+  write_text(path_ + "/host/info.json",
+             "{\"CPU\": [{\"Frequency\": \"\"}], \"process\": " + std::to_string(getpid()) + ", \"devices\": [" +
+                 devices + "], \"tasks\": " + truth(choice_.tasks) + ", \"calls\": " + truth(choice_.calls) +
+                 ", \"marks\": " + truth(choice_.marks) + ", \"whole\": " + truth(whole) + "}\n");
 }
 
 bool Recorder::takes(int device) const noexcept {
@@ -210,7 +228,7 @@ void Recorder::put(uint32_t kind, const void* at, size_t size) {
   const auto* bytes = static_cast<const char*>(at);
   waiting_.insert(waiting_.end(), reinterpret_cast<const char*>(head), reinterpret_cast<const char*>(head + 2));
   waiting_.insert(waiting_.end(), bytes, bytes + size);
-  if (waiting_.size() >= kMuch) write_out();
+  if (eager_ || waiting_.size() >= kMuch) write_out();
 }
 
 void Recorder::write_out() noexcept {
@@ -270,7 +288,7 @@ void Recorder::ran(const trace::Record& r) noexcept {
       if (!choice_.tensors) return file::Tensors{};
       return file::Tensors{text(t.shapes), text(t.types), text(t.formats)};
     };
-    if (r.device >= 0) seen_.insert(r.device);
+    if (r.device >= 0 && seen_.insert(r.device).second && eager_) describe_process(true);
     const file::Task record{r.correlation,
                             r.task,
                             r.queued,

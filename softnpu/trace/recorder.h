@@ -42,7 +42,8 @@ class Recorder {
   // Writes the rest; throws Error where no profile runs, or the disk took not all.
   void end();
   bool running() const noexcept { return running_.load(std::memory_order_acquire); }
-  // In a forked child: the parent's file is not its own.
+  // In a forked child: the parent's file is not its own. Where there was none yet, the child has its own, and writes each record at once: children
+  // of fork mostly end by _exit, which calls nobody.
   void forget() noexcept;
 
   void called(const trace::Call& call) noexcept;
@@ -51,7 +52,7 @@ class Recorder {
 
  private:
   void open();                                           // mutex_ held
-  void describe_process() const;                         // mutex_ held
+  void describe_process(bool whole) const;               // mutex_ held; `whole`: all records so far are in the file
   bool takes(int device) const noexcept;                 // mutex_ held
   bool ready() noexcept;                                 // mutex_ held
   uint32_t text(const char* what);                       // mutex_ held
@@ -73,7 +74,8 @@ class Recorder {
   Choice choice_;
   std::string path_;  // PROF_*; empty before it is made
   int file_ = -1;
-  bool lost_ = false;  // a record, for want of memory or disk
+  bool lost_ = false;   // a record, for want of memory or disk
+  bool eager_ = false;  // each record is written at once
   std::vector<char> waiting_;
   std::unordered_map<std::string, uint32_t> texts_;
   std::unordered_map<const void*, uint32_t> interned_;

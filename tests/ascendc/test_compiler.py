@@ -27,7 +27,6 @@ REFUSED = {
     '#include "simt_api/asc_fp16.h"\n': '"simt_api/asc_fp16.h" is refused: it is for SIMT kernels of the 950',
     "__simd_vf__ inline void f() {}": "__simd_vf__ is refused: it is for the register API of the 950",
     "__simt_vf__ inline void f() {}": "__simt_vf__ is refused: it is for SIMT kernels of the 950",
-    "void f() { if (TILING_KEY_IS(1)) {} }": "TILING_KEY_IS is refused: it is for tiling keys of operator packages",
     "LocalTensor<int4b_t> t;": "int4b_t is refused: it is for numbers of 4 bits",
     "void f() { k<<<8, s>>>(x); }": "a launch is k<<<blocks, l2ctrl, stream>>>(...), and this one has 2 arguments",
     "void f() { k<<<8, nullptr, s>>>; }": "the kernel's arguments are missing after >>>",

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.ascendc.kit import KERNELS
+from tests.ascendc.kit import KERNELS, build
 from tests.runtime.acl import run
 
 SOURCE = (KERNELS / "order.asc").read_text().splitlines()
@@ -40,15 +40,16 @@ for which in {numbers}:
 
 
 @pytest.fixture(scope="module")
-def errors(compiled):
-    library = compiled("order").library._name
+def errors(tmp_path_factory):
+    """By case: without the check, with it, and with it where the compiler inserts the scalar unit's flags."""
 
-    def of(check: str) -> dict[int, str]:
-        code = PROGRAM.format(library=library, numbers=sorted(LINE))
+    def of(check: str, *flags: str) -> dict[int, str]:
+        library = build(KERNELS / "order.asc", tmp_path_factory.mktemp("order"), *flags)
+        code = PROGRAM.format(library=str(library), numbers=sorted(LINE))
         out = run(code, ANYCEND_CHECK=check).stdout.splitlines()
         return {int(line.split("|")[0]): line.split("|", 1)[1] for line in out if re.match(r"\d+\|", line)}
 
-    return {check: of(check) for check in ("0", "kernel")}
+    return {"0": of("0"), "kernel": of("kernel", "--cce-auto-sync=off"), "auto": of("kernel")}
 
 
 @pytest.mark.parametrize("which", WRONG)
@@ -59,6 +60,11 @@ def test_wrong_order_is_named_with_both_lines(errors, which):
 @pytest.mark.parametrize("which", range(4))
 def test_right_order_is_no_error(errors, which):
     assert errors["kernel"][which] == ""
+
+
+def test_the_compiler_inserts_flags_of_the_scalar_unit(errors):
+    """Cases 16 and 17 lack nothing else; all other mistakes stay ones."""
+    assert {which for which, text in errors["auto"].items() if text} == set(WRONG) - {16, 17}
 
 
 def test_without_the_check_program_order_is_kept(errors):

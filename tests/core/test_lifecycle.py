@@ -145,7 +145,8 @@ def test_objects_that_outlive_the_device_are_dropped_quietly():
         ("TASK_QUEUE_ENABLE", "on", "0, 1 or 2"),
         ("ASCEND_LAUNCH_BLOCKING", "2", "0 or 1"),
         ("STREAMS_PER_DEVICE", "9", "8 or 32"),
-        ("ACL_STREAM_TIMEOUT", "soon", "milliseconds"),
+        ("ACL_STREAM_TIMEOUT", "soon", "milliseconds; 0 and -1 wait for ever"),
+        ("ACL_DEVICE_SYNC_TIMEOUT", "-2", "seconds up to 2147483; 0 and -1 wait for ever"),
         ("PYTORCH_NO_NPU_MEMORY_CACHING", "yes", "0 or 1"),
         ("ACL_OP_INIT_MODE", "3", "0, 1 or 2"),
     ],
@@ -216,3 +217,26 @@ print(time.monotonic() - begin > 0.3)
 @pytest.mark.parametrize("value", ["0", "1", "2"])
 def test_the_task_queues_levels_are_accepted(value):
     assert output("import torch; torch.npu.init(); print('ok')", TASK_QUEUE_ENABLE=value) == "ok"
+
+
+EXITS = """
+import ctypes, torch
+x = torch.ones(64, 64, device="npu")
+def work():
+    x.softmax(-1), x.sum(), torch.nn.functional.layer_norm(x, [64]), x.cumsum(0)
+work()
+torch.npu.synchronize()
+for _ in range(500):
+    work()
+print("queued", flush=True)
+ctypes.CDLL(None).exit(0)
+"""
+
+
+def test_what_is_queued_at_an_exit_without_the_interpreters_end_is_run():
+    """By threads of the software NPU: the exiting one has no thread-local objects any more. Memory that is freed is
+    overwritten here, so that its use is a crash.
+    """
+    for _ in range(4):  # whether the exiting thread finds something to run is a matter of time
+        done = run(EXITS, fresh=True, GLIBC_TUNABLES="glibc.malloc.perturb=85")
+        assert (done.returncode, done.stdout) == (0, "queued\n")

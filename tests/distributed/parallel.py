@@ -185,6 +185,40 @@ def dtensor(rank: int, size: int) -> None:
     assert float(x.max().full_tensor()) == float(a.max())
 
 
+def own_operators(rank: int, size: int) -> None:
+    """npu_rms_norm, npu_swiglu and npu_rotary_mul of DTensors, and gradients, are those of the whole tensors."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    import torch_npu
+
+    mesh = init_device_mesh(DEVICE, (size,))
+    torch.manual_seed(1)
+    x, gamma = torch.randn(2 * size, 3, 2 * size + 1, 8).to(DEVICE), torch.randn(8).to(DEVICE)
+    angle = torch.randn(1, 1, 2 * size + 1, 8).to(DEVICE)
+    a, g = Shard, Replicate()
+    for call, tensors, ways in (
+        (lambda x, g: torch_npu.npu_rms_norm(x, g, 1e-5)[0], (x, gamma), [(a(0), g), (a(2), g), (g, g), (a(3), a(0))]),
+        (torch_npu.npu_swiglu, (x,), [(a(0),), (a(2),), (g,), (a(3),)]),
+        (lambda x: torch_npu.npu_swiglu(x, dim=0), (x,), [(a(0),), (a(-1),)]),
+        (torch_npu.npu_rotary_mul, (x, angle.cos(), angle.sin()), [(a(0), g, g), (a(2), a(2), a(2)), (a(2), g, g)]),
+    ):
+        whole = [t.clone().requires_grad_() for t in tensors]
+        wanted = call(*whole)
+        weights = torch.rand_like(wanted)
+        (wanted * weights).sum().backward()
+        for way in ways:
+            parts = [
+                distribute_tensor(t, mesh, [to]).detach().requires_grad_() for t, to in zip(tensors, way, strict=True)
+            ]
+            y = call(*parts)
+            torch.testing.assert_close(y.full_tensor(), wanted)
+            if way[0] == a(2) or (way[0] == a(0) and y.shape[0] == 2 * size):
+                assert y.placements == (way[0],)  # where x was, not gathered
+            (y * distribute_tensor(weights, mesh, y.placements)).sum().backward()
+            for part, one in zip(parts, whole, strict=True):
+                torch.testing.assert_close(part.grad.full_tensor(), one.grad)
+
+
 def tensor_plan() -> dict:
     """All parameters become DTensors: optimizers of several tensors at once take no mixture."""
     from torch.distributed.tensor import Replicate

@@ -50,6 +50,14 @@ def test_dtensor(world):
     world.run(parallel.dtensor)
 
 
+def test_the_npus_own_operators_of_dtensors(world):
+    world.run(parallel.own_operators)
+
+
+def test_the_npus_own_operators_of_dtensors_of_one_rank(fresh):
+    fresh(1).run(parallel.own_operators)
+
+
 def test_tensor_parallel(world):
     check(world, parallel.tensor_parallel)
 

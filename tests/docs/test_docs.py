@@ -213,6 +213,21 @@ def test_the_guides_commands_run(page, tmp_path):
         assert language != "text" or expected in done.stdout
 
 
+@pytest.mark.parametrize(("page", "check"), [("race", "race"), ("memory_check", "memory")])
+def test_a_checks_page_shows_what_its_program_prints(page, check, tmp_path):
+    blocks = FENCE.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"))
+    (code,) = (text for language, text in blocks if language == "python")
+    (shown,) = (text for language, text in blocks if not language)
+    (tmp_path / "train.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "train.py"], cwd=tmp_path, env={**os.environ, "ANYCEND_CHECK": check},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    printed = done.stderr.replace(str(tmp_path), "/home/me")
+    plain = [" ".join(re.sub(r"0x[0-9a-f]+", "0x", text).split()) for text in (shown, printed)]
+    assert done.returncode == 0 and plain[1] == plain[0], done.stderr
+
+
 @pytest.mark.parametrize("page", tracked("*.zh.md"), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_chinese_page_shows_the_code_of_its_twin(page):
     twin = page.with_name(page.name.replace(".zh.md", ".md"))

@@ -110,6 +110,12 @@ def generated(folder: Path, text: str, derivatives: str | None = None) -> str:
     return custom_ops.generate(folder / "ops.yaml", folder / "derivatives.yaml" if derivatives else None)
 
 
+def test_operators_of_the_namespace_npu_need_no_more_than_others(tmp_path):
+    """The checks of ours are not installed."""
+    text = generated(tmp_path, ONE)
+    assert "first_device(x)" in text and "check_operands" not in text and "TORCH_LIBRARY_FRAGMENT(npu, m)" in text
+
+
 def test_numbers_get_the_types_of_declared_functions(tmp_path):
     text = ONE.replace("Tensor x)", "Tensor x, float eps)").replace("aclnnAbs", "aclnnThreshold, x, 1, 2, out")
     assert "EXEC_NPU_CMD_EXT(aclnnThreshold, x, 1, 2, out)" in generated(tmp_path, text)

@@ -29,6 +29,7 @@ def about():
     assert properties.total_memory > 0 and properties.name.startswith("Ascend")
     assert torch.npu.can_device_access_peer(0, 1)
     assert torch.npu.utilization(0) >= 0
+    assert torch.npu.check_uce_in_memory(0) == 0
     free, total = torch.npu.mem_get_info()
     assert 0 < free <= total
     assert torch.version.cann

@@ -15,6 +15,9 @@ SEEDED = "import os, torch; os.chdir(os.environ['HERE']); torch.manual_seed(3)\n
 EXAMPLES = re.findall(r"^ANYCEND_FAULT=(\S+) python", PAGE, re.M)
 
 
+WAITS = ("torch.npu.current_stream().synchronize()", "y.cpu()", "y[0].item()", "torch.nonzero(y)")
+
+
 def losses(text: str) -> dict[str, str]:
     return dict(re.findall(r"^(\d) ([\d.e-]+)$", text, re.M))
 
@@ -53,7 +56,7 @@ print(kept["bias"].cpu().shape)
 @pytest.mark.parametrize(
     ("wait", "limit"),
     [("torch.npu.synchronize()", "ACL_DEVICE_SYNC_TIMEOUT=1"),
-     ("torch.npu.current_stream().synchronize()", "ACL_STREAM_TIMEOUT=1000")],
+     *((wait, "ACL_STREAM_TIMEOUT=1000") for wait in WAITS)],
 )  # fmt: skip
 def test_a_limit_ends_its_wait(wait, limit):
     program = f"""
@@ -63,9 +66,65 @@ y = x + x
 try:
     {wait}
 except RuntimeError as error:
-    print("507046" in str(error), flush=True)
-torch.npu.stop_device(0)
+    print("507046" in str(error), "aclnnAdd still runs" in str(error), flush=True)
 """
     name, value = limit.split("=")
     assert f"`{name}=" in PAGE
-    assert run(program, ANYCEND_FAULT="aclnnAdd:hang", **{name: value}).stdout == "True\n"
+    # And the process ends by itself, which waits for its devices.
+    assert run(program, ANYCEND_FAULT="aclnnAdd:hang", **{name: value}).stdout == "True True\n"
+
+
+def test_a_wait_of_another_stream_names_the_operator_that_hangs():
+    program = """
+import torch
+x, s = torch.ones(3, device="npu"), torch.npu.Stream()
+y = x + x
+s.wait_stream(torch.npu.current_stream())
+try:
+    s.synchronize()
+except RuntimeError as error:
+    print(str(error).rpartition(": ")[2])
+"""
+    said = run(program, ANYCEND_FAULT="aclnnAdd:hang", ACL_STREAM_TIMEOUT="1000").stdout
+    assert said == "aclnnAdd still runs on a stream that it waits for\n"
+
+
+def test_the_limit_of_streams_ends_the_plugins_own_waits_for_a_device_too():
+    program = """
+import os, torch
+x = torch.ones(3, device="npu")
+y = x + x
+for wait in (torch.npu.empty_cache, lambda: torch.empty(1 << 50, dtype=torch.uint8, device="npu")):
+    try:
+        wait()
+    except RuntimeError as error:
+        print("507046" in str(error), "aclnnAdd still runs" in str(error), flush=True)
+os._exit(0)
+"""
+    for variables in ({}, {"ACL_DEVICE_SYNC_TIMEOUT": "0"}):
+        out = run(program, ANYCEND_FAULT="aclnnAdd:hang", ACL_STREAM_TIMEOUT="1000", **variables)
+        assert out.stdout == "True True\n" * 2
+
+
+def test_memory_without_a_cache_stays_where_what_runs_may_use_it():
+    program = """
+import os, torch
+x = torch.ones(3, device="npu")
+y = x + x
+del y
+print("goes on", flush=True)
+os._exit(0)
+"""
+    variables = {"ACL_STREAM_TIMEOUT": "1000", "PYTORCH_NO_NPU_MEMORY_CACHING": "1"}
+    out = run(program, ANYCEND_FAULT="aclnnAdd:hang", **variables)
+    assert out.stdout == "goes on\n" and "aclnnAdd still runs" in out.stderr
+
+
+@pytest.mark.parametrize("limit", ["ACL_STREAM_TIMEOUT=1000", "ACL_DEVICE_SYNC_TIMEOUT=1"])
+def test_a_process_that_nothing_waited_in_ends_at_the_limit_and_says_what_it_dropped(limit):
+    program = 'import torch\nx = torch.ones(3, device="npu")\ny = x + x\nprint("end")'
+    out = run(program, ANYCEND_FAULT="aclnnAdd:hang", **dict([limit.split("=")]))
+    assert out.stdout == "end\n"
+    (line,) = re.findall(r"^npu:.*", out.stderr, re.M)
+    assert line.startswith("npu:0: the process ends before the device's work, which is dropped: ")
+    assert line.endswith("aclnnAdd still runs")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
-from tests.core.tools import run
+from tests.core.tools import environment, run
 from tests.distributed import faults
 from tests.distributed.conftest import package_folder, start
 from tests.hccl.namespaces import ROOT
@@ -111,3 +113,45 @@ def test_a_call_of_shared_memory_fails_once_and_the_second_try_shares(function):
     assert SHARED[function] in failed, found
     kind, text = failed[SHARED[function]][0]
     assert kind in ("RuntimeError", "AcceleratorError") and f"as ANYCEND_FAULT asks ({fault})" in text, (kind, text)
+
+
+HANG = """
+import os, sys, time
+if os.environ["RANK"] in sys.argv[1]:
+    os.environ["ANYCEND_FAULT"] = "HcclAllReduce:hang:2"
+import datetime, torch, torch.distributed as dist
+dist.init_process_group("hccl", timeout=datetime.timedelta(seconds=5))
+torch.npu.set_device(rank := dist.get_rank())
+x = torch.ones(4, device="npu")
+dist.all_reduce(x)
+print(f"{rank} {x.tolist()}\\n", end="", flush=True)
+dist.all_reduce(x)
+print(f"{rank} {x.tolist()}\\n", end="", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        ("0", "rank 0 did not call it within 5 s"),
+        pytest.param(
+            "01", "was not done within the group's timeout", marks=full
+        ),  # the watchdog waits half a minute more
+    ],
+)
+def test_a_collective_that_hangs_ends_torchruns_job_with_an_error_that_names_it(tmp_path, ranks, said):
+    (tmp_path / "train.py").write_text(HANG)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "train.py",
+        ranks,
+    ]
+    env = {**environment(), "PYTHONPATH": package_folder(), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and sorted(done.stdout.splitlines()) == [f"{r} [2.0, 2.0, 2.0, 2.0]" for r in (0, 1)]
+    assert said in done.stderr and ("HcclAllReduce" in done.stderr or "ALLREDUCE" in done.stderr), done.stderr[-3000:]

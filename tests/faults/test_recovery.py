@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.core.tools import run
+from tests.core.tools import LIBRARY, run
 
 TRAINING = """
 import json, sys, torch
@@ -149,3 +149,94 @@ print(y.sum().item())
     done = run(program)
     assert "There is unsafe data in the input tensor (Float of sizes [4])" in done.stdout, done.stderr
     assert done.stdout.endswith("0.0\n")
+
+
+def test_functions_registered_for_an_abort_are_told_before_and_after():
+    program = f"""
+import ctypes, json, torch
+acl = ctypes.CDLL({str(LIBRARY)!r})
+told = []
+CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p)
+first = CALLBACK(lambda device, stage, timeout, data: told.append(["first", device, stage, timeout, data]) or 0)
+second = CALLBACK(lambda device, stage, timeout, data: told.append(["second", device, stage, timeout, data]) or stage)
+def register(name, callback):
+    return acl.aclrtSetDeviceTaskAbortCallback(name, callback, ctypes.c_void_p(7))
+x = torch.ones(3, device="npu:1")
+found = [register(b"first", first), torch.npu.stop_device(1), told[:]]
+torch.npu.restart_device(1)
+found += [register(b"first", first), register(b"", first), register(b"none", None)]
+found += [register(b"second", second), acl.aclrtDeviceTaskAbort(1, 500), told[2:]]
+acl.aclGetRecentErrMsg.restype = ctypes.c_char_p
+found.append(acl.aclGetRecentErrMsg().decode())
+found += [register(b"second", None), register(b"first", None), torch.npu.stop_device(1), len(told)]
+torch.npu.restart_device(1)
+print(json.dumps([found, (x + 1).tolist()]))
+"""
+    found, after = json.loads(run(program).stdout.strip().splitlines()[-1])
+    assert found[:3] == [0, 0, [["first", 1, 0, 0, 7], ["first", 1, 1, 0, 7]]]
+    assert 0 not in found[3:6] and found[6] == 0 and found[7] != 0
+    assert found[8] == [[name, 1, stage, 500, 7] for stage in (0, 1) for name in ("first", "second")]
+    assert "failed after the abort: second returned 1" in found[9]
+    assert found[10:] == [0, 0, 0, 6] and after == [2, 2, 2]
+
+
+def test_a_function_that_fails_before_an_abort_prevents_it():
+    program = f"""
+import ctypes, torch, warnings
+acl = ctypes.CDLL({str(LIBRARY)!r})
+CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p)
+stages = []
+callback = CALLBACK(lambda device, stage, timeout, data: stages.append(stage) or 9)
+x = torch.ones(3, device="npu")
+y = x + x
+acl.aclrtSetDeviceTaskAbortCallback(b"mine", callback, None)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    print(torch.npu.stop_device(0), "failed before the abort: mine returned 9" in str(told[0].message), stages)
+s = torch.npu.current_stream()
+print(acl.aclrtSetDeviceTaskAbortCallback(b"mine", None, None), s.query())
+print(torch.npu.stop_device(0))
+torch.npu.restart_device(0)
+print((x + 1).tolist())
+"""
+    out = run(program, ANYCEND_FAULT="aclnnAdd:hang")
+    assert out.stdout == "1 True [0]\n0 False\n0\n[2.0, 2.0, 2.0]\n"
+
+
+def test_collectives_read_no_unsafe_tensor_and_what_they_write_as_a_whole_is_safe():
+    program = """
+import json, torch
+import torch.distributed as dist
+from torch_npu.npu._recovery import check_npu_tensor_is_safe as safe
+dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+def made(*shape):
+    return torch.ones(*shape, device="npu")
+x, whole, part = made(4), made(4), made(8)
+dist.all_reduce(x)
+torch.npu.synchronize()
+torch.npu.restart_device(0, rebuild_all_resources=True)
+new = made(4)
+calls = {
+    "all_reduce": lambda: dist.all_reduce(x),
+    "broadcast": lambda: dist.broadcast(x, 0),
+    "reduce": lambda: dist.reduce(x, 0),
+    "all_gather": lambda: dist.all_gather([new], x),
+    "all_gather_into_tensor": lambda: dist.all_gather_into_tensor(new, x),
+    "reduce_scatter_tensor": lambda: dist.reduce_scatter_tensor(new, x),
+    "all_to_all_single": lambda: dist.all_to_all_single(new, x),
+    "part": lambda: dist.all_gather_into_tensor(part[:4], new),
+}
+found = {}
+for name, call in calls.items():
+    try:
+        call()
+        found[name] = "nothing"
+    except RuntimeError as error:
+        found[name] = str(error)[:41]
+dist.all_gather_into_tensor(whole, new)
+print(json.dumps([found, safe(x), safe(whole), safe(part), whole.tolist()]))
+dist.destroy_process_group()
+"""
+    found, *rest = json.loads(run(program).stdout.strip().splitlines()[-1])
+    assert set(found.values()) == {"There is unsafe data in the input tensor "}, found
+    assert len(found) == 8 and rest == [False, True, False, [1, 1, 1, 1]]

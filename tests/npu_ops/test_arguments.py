@@ -4,6 +4,7 @@ and what says how bytes are read where it is not the tensor's own type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -90,7 +91,8 @@ def on_npu(value: object) -> object:
 def test_an_argument_alone_is_refused_by_name(call: Callable[..., object], name: str, value: object) -> None:
     with pytest.raises(NotImplementedError, match=rf"\b{name}\b.* is not implemented") as error:
         call(**{name: on_npu(value)})
-    assert any(remedy in str(error.value) for remedy in ("leave it out", " are", "give False"))
+    told = str(error.value)
+    assert any(remedy in told for remedy in ("leave it out", " are", "give False")) or re.search(r"; -?\d+ is\b", told)
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,12 @@ OPTIONAL_OPERANDS = {
     "a mask too small": ({"atten_mask": ones(2, 2).bool()}, "atten_mask of 2 x 2 for 5 queries and 7 keys"),
     "a mask of other heads": ({"atten_mask": ones(B, 3, S, K).bool()}, "atten_mask is for 3 heads"),
     "a mask of other sequences": ({"atten_mask": ones(3, 1, S, K).bool()}, "atten_mask is for 3 sequences"),
+    "a mask of one's own where none is read": (
+        {"sparse_mode": 2, "atten_mask": ones(S, K).bool()},
+        r"atten_mask of \[5, 7\] with sparse_mode 2, which takes the triangle \[2048, 2048\]",
+    ),
+    "half a triangle": ({"sparse_mode": 4, "atten_mask": ones(2048, 1024).bool()}, "takes the triangle"),
+    "a triangle a head": ({"sparse_mode": 3, "atten_mask": ones(2, 2048, 2048).bool()}, "takes the triangle"),
     "no mask": ({"sparse_mode": 1}, "sparse_mode 1 needs atten_mask"),
     "packed alone": ({"sparse_mode": 7}, "sparse_mode 7 is for the layout TND"),
     "no prefix": ({"sparse_mode": 5}, "needs a prefix for each of 2 sequences, not 0"),
@@ -241,11 +247,15 @@ OPTIONAL_OPERANDS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("device", ["npu", "meta"])
 @pytest.mark.parametrize("name", OPTIONAL_OPERANDS)
-def test_optional_operands_that_do_not_fit_are_refused_at_the_call(name):
+def test_optional_operands_that_do_not_fit_are_refused_at_the_call(name, device):
     kwargs, text = OPTIONAL_OPERANDS[name]
+    if device == "meta" and "keep_prob" in kwargs:
+        text = "dropout cannot be traced"
+    kwargs = {key: value.to(device) if torch.is_tensor(value) else value for key, value in kwargs.items()}
     with pytest.raises((RuntimeError, ValueError), match=text) as error:
-        torch_npu.npu_fusion_attention_v2(*(t.npu() for t in operands("BNSD")), N, "BNSD", **kwargs)
+        torch_npu.npu_fusion_attention_v2(*(t.to(device) for t in operands("BNSD")), N, "BNSD", **kwargs)
     assert not isinstance(error.value, torch.AcceleratorError)
 
 
@@ -284,3 +294,48 @@ def test_no_keys_at_all(layout):
     out.sum().backward()
     assert out.shape == q.shape and out.count_nonzero().item() == q.grad.count_nonzero().item() == 0
     assert k.grad.shape == k.shape
+
+
+@pytest.mark.parametrize(
+    ("mode", "q_ends", "kv_ends", "numbers", "hidden"),
+    [
+        (7, [3, 5], [3, 9], (6, -2), [band(3, 3, FAR, 0, 0), band(2, 6, 6, -2, 4)]),
+        (8, [3, 8, 12], [4, 9, 13], (4, 1), [band(3, 4, 4, 1, 1), band(5, 5, FAR, 0, 0), band(4, 4, FAR, 0, 0)]),
+        (7, [4], [6], (1, 0), [band(4, 6, 1, 0, 2)]),
+        (8, [4], [6], (1, 0), [band(4, 6, 1, 0, 2)]),
+    ],
+)
+def test_a_sequence_that_is_cut_among_devices_has_a_band(mode, q_ends, kv_ends, numbers, hidden):
+    """The last one with sparse_mode 7, the first one with 8: the examples of the vendor's page, and one alone."""
+
+    def reference(q, k, v, heads, layout, scale, **_):
+        parts, q0, kv0 = [], 0, 0
+        for q1, kv1, one in zip(q_ends, kv_ends, hidden, strict=True):
+            rows = (t.transpose(0, 1) for t in (q[q0:q1], k[kv0:kv1], v[kv0:kv1]))
+            parts.append(plain(*rows, scale=scale, hidden=one.to(q.device)).transpose(0, 1))
+            q0, kv0 = q1, kv1
+        return torch.cat(parts)
+
+    torch.manual_seed(3)
+    q, k, v = torch.randn(q_ends[-1], N, D), torch.randn(kv_ends[-1], N, D), torch.randn(kv_ends[-1], N, D)
+    kwargs = {"atten_mask": torch.ones(2048, 2048).triu(1).bool(), "sparse_mode": mode, "scale": 0.3}
+    kwargs |= {"pre_tockens": numbers[0], "next_tockens": numbers[1]}
+    kwargs |= {"actual_seq_qlen": q_ends, "actual_seq_kvlen": kv_ends}
+    check(torch_npu.npu_fusion_attention, reference, [q, k, v, N, "TND"], kwargs)
+
+
+@pytest.mark.parametrize("mode", [2, 3, 4])
+def test_without_a_mask_no_mode_counts(mode):
+    def reference(q, k, v, heads, layout, **_):
+        return plain(q, k, v)
+
+    kwargs = {"sparse_mode": mode, "pre_tockens": 1, "next_tockens": 0}
+    check(torch_npu.npu_fusion_attention, reference, [*operands("BNSD"), N, "BNSD"], kwargs)
+
+
+@pytest.mark.parametrize("mode", [7, 8])
+def test_cut_sequences_take_no_bias(mode):
+    q, k, v = torch.randn(4, N, D).npu(), torch.randn(6, N, D).npu(), torch.randn(6, N, D).npu()
+    ends = {"actual_seq_qlen": [4], "actual_seq_kvlen": [6]}
+    with pytest.raises(ValueError, match=f"pse does not go with sparse_mode {mode}"):
+        torch_npu.npu_fusion_attention(q, k, v, N, "TND", pse=torch.randn(1, N, 4, 6).npu(), sparse_mode=mode, **ends)

@@ -190,3 +190,28 @@ def test_refusals_of_states():
         op(x, weight, states, query_start_loc=starts, cache_indices=torch.zeros(3).int().npu())
     with pytest.raises(ValueError, match="go together"):
         op(x, weight, states, query_start_loc=starts, initial_state_idx=torch.zeros(2).int().npu())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bias", torch.ones(4)),
+        ("activation", "silu"),
+        ("initial_state_mode", torch.tensor([0, 2], dtype=torch.int32)),
+    ],
+)
+def test_what_the_convolution_of_states_leaves_out_is_warned_of(name, value, capfd):
+    """CANN's page has these fields as not supported: the result is the same with and without them."""
+    x, weight, states = torch.randn(6, 4).npu(), torch.randn(3, 4).npu(), torch.randn(2, 2, 4).npu()
+    starts = torch.tensor([0, 2, 6]).int().npu()
+    op = torch_npu.npu_fused_causal_conv1d
+    expected = op(x, weight, states.clone(), query_start_loc=starts)
+    given = {name: value.npu() if isinstance(value, torch.Tensor) else value}
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        got = op(x, weight, states.clone(), query_start_loc=starts, **given)
+    finally:
+        torch.set_warn_always(always)
+    assert f"npu_fused_causal_conv1d: {name} has no effect: CANN's page" in capfd.readouterr().err
+    torch.testing.assert_close(got, expected, rtol=0, atol=0)

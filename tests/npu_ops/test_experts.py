@@ -99,6 +99,18 @@ def test_grouped_matmul_of_rows():
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_rows_of_several_x_are_those_of_the_list():
+    x, w = [torch.randn(3, 4).npu(), torch.randn(2, 4).npu()], torch.randn(2, 4, 5).npu()
+    expected = torch.cat([x[0] @ w[0], x[1] @ w[1]]).cpu()
+    for numbers, kind in (([3, 5], 0), ([3, 2], 1)):
+        rows = torch.tensor(numbers).npu()
+        [y] = torch_npu.npu_grouped_matmul(x, [w], group_list=rows, split_item=3, group_type=0, group_list_type=kind)
+        assert torch.allclose(y.cpu(), expected)
+    with pytest.raises(RuntimeError, match=r"groupList ends at \[3, 4\], and the 2 x do not"):
+        rows = torch.tensor([3, 4]).npu()
+        torch_npu.npu_grouped_matmul(x, [w], group_list=rows, split_item=3, group_type=0)[0].cpu()
+
+
 def test_grouped_matmul_of_pairs_inner_groups_and_integers():
     x, w = [torch.randn(2, 4), torch.randn(3, 6)], [torch.randn(4, 5), torch.randn(6, 7)]
     out = torch_npu.npu_grouped_matmul([t.npu() for t in x], [t.npu() for t in w])
@@ -121,6 +133,74 @@ def test_grouped_matmul_of_pairs_inner_groups_and_integers():
     torch.testing.assert_close(out.cpu(), expected.bfloat16())
 
 
+def grouped(x, weight, ends=(2, 4, 8), device="npu", **more):
+    to = lambda *sizes: torch.randn(sizes).to(device)
+    ends = None if ends is None else torch.tensor(ends).to(device)
+    more = {name: [to(*size) for size in value] if name in ("bias", "scale") else value for name, value in more.items()}
+    options = {"group_type": 0, "split_item": 3, "group_list": ends} | more
+    return torch_npu.npu_grouped_matmul([to(*size) for size in x], [to(*size) for size in weight], **options)
+
+
+COUNTS = {
+    "fewer weights": (([(8, 4)], [(4, 6)] * 2), {}, "2 weights for 3 groups of group_list"),
+    "more weights": (([(8, 4)], [(4, 6)] * 4), {}, "4 weights for 3 groups of group_list"),
+    "one weight for all": (([(8, 4)], [(4, 6)]), {}, "1 weights for 3 groups of group_list"),
+    "fewer matrices": (([(8, 4)], [(2, 4, 6)]), {}, "weight must have 3 matrices, one for each number of group_list"),
+    "inner groups": (([(6, 8)], [(8, 7)] * 2), {"group_type": 2}, "group_type 2 takes one weight, there are 2"),
+    "two x in inner groups": (([(6, 8)] * 2, [(8, 7)]), {"group_type": 2}, "group_type 2 takes one x, there are 2"),
+    "pairs": (([(2, 4)] * 3, [(4, 6)] * 2), {"ends": None, "group_type": -1}, "2 weights for 3 x"),
+    "a stack of pairs": (([(2, 4)] * 3, [(2, 4, 6)]), {"ends": None, "group_type": -1}, "3 matrices, one for each x"),
+    "biases": (([(8, 4)], [(4, 6)] * 3), {"bias": [(6,)] * 2}, "bias must have a tensor for each of 3 weights"),
+    "scales": (([(8, 4)], [(4, 6)] * 3), {"scale": [(6,)] * 2}, "scale must have a tensor for each of 3 tensors"),
+    "rows of scales": (([(8, 4)], [(3, 4, 6)]), {"scale": [(5, 6)]}, "scale must have 3 rows, one for each matrix"),
+    "fewer rows of scales": (([(8, 4)], [(3, 4, 6)]), {"scale": [(2, 6)]}, "scale must have 3 rows"),
+    "no list": (([(8, 4)], [(3, 4, 6)]), {"ends": None}, "group_type 0 with one x needs group_list"),
+    "no list of two": (([(8, 4)], [(3, 4, 6)]), {"ends": None, "split_item": 2}, "group_type 0 with one x needs"),
+    "no list of inner groups": (([(6, 8)], [(8, 7)]), {"ends": None, "group_type": 2}, "group_type 2 with one x needs"),
+}
+
+
+@pytest.mark.parametrize("device", ["npu", "meta"])
+@pytest.mark.parametrize("case", COUNTS)
+def test_lists_of_a_grouped_product_have_as_many_members_as_it_has_groups(case, device):
+    """At the call: the kernel would read behind the shorter list."""
+    lists, more, words = COUNTS[case]
+    with pytest.raises(RuntimeError, match=words) as error:
+        grouped(*lists, device=device, **more)
+    assert not isinstance(error.value, torch.AcceleratorError)
+
+
+@pytest.mark.parametrize("more", [{"group_type": 1}, {"split_item": 7}, {"group_list_type": 2}, {"act_type": 6}])
+def test_kinds_of_a_grouped_product_that_are_none(more):
+    (name, value), *_ = more.items()
+    with pytest.raises(NotImplementedError, match=f"npu_grouped_matmul: {name} {value} is not implemented; .*"):
+        grouped([(8, 4)], [(3, 4, 6)], **more)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+@pytest.mark.parametrize("row", [9, 4, -2])
+def test_a_row_that_is_none_is_an_error(mode, row):
+    rows = torch.randn(1, 4, 6).npu() if mode % 2 else torch.randn(4, 6).npu()
+    places = torch.tensor([0, 1, 2, row], dtype=torch.int32).npu()
+    with pytest.raises(torch.AcceleratorError, match=f"row {row} is out of bounds for 4 rows"):
+        torch_npu.npu_moe_finalize_routing(rows, None, None, None, None, places, None, mode).cpu()
+
+
+@pytest.mark.parametrize("mode", [0, 2])
+def test_pairs_that_were_dropped_are_zero(mode):
+    """Pair 3 has no row among the three that are kept, pair 1 none by its number."""
+    rows, places = torch.randn(3, 6), torch.tensor([0, -1, 2, 3], dtype=torch.int32)
+    out = torch_npu.npu_moe_finalize_routing(rows.npu(), None, None, None, None, places.npu(), None, mode)
+    torch.testing.assert_close(out.cpu(), torch.stack([rows[0], torch.zeros(6), rows[2], torch.zeros(6)]))
+
+
+@pytest.mark.parametrize("place", [-2, 4])
+def test_a_place_that_is_none_is_an_error(place):
+    rows, places = torch.randn(4, 6).npu(), torch.tensor([0, 1, 2, place], dtype=torch.int32).npu()
+    with pytest.raises(torch.AcceleratorError, match=f"row {place} is out of bounds for 4 rows"):
+        torch_npu.npu_moe_token_unpermute(rows, places).cpu()
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_cross_entropy_loss(reduction, smoothing):
@@ -140,6 +220,35 @@ def test_cross_entropy_loss(reduction, smoothing):
             *a, **{**k, "weight": None if k["weight"] is None else k["weight"].detach()}
         )
         check(torch_npu.npu_cross_entropy_loss, constant, args, kwargs)
+
+
+def test_a_loss_that_counts_no_row_has_a_gradient_of_zero():
+    """As PyTorch's: the loss is 0 / 0, of which no row is a part."""
+    x, target = torch.randn(3, 4), torch.full((3,), -100)
+    for device, loss in (("cpu", F.cross_entropy), ("npu", lambda *a: torch_npu.npu_cross_entropy_loss(*a)[0])):
+        leaf = x.detach().to(device, copy=True).requires_grad_()
+        value = loss(leaf, target.to(device))
+        value.sum().backward()
+        assert value.isnan().all().item() and not leaf.grad.cpu().any()
+
+
+def test_groups_as_numbers_are_captured():
+    """Their tensor is made on the device: a copy from the host would wait for the stream that is captured."""
+    x, w = torch.randn(8, 4).npu(), torch.randn(3, 4, 6).npu()
+    call = lambda: torch_npu.npu_grouped_matmul([x], [w], group_list=[2, 4, 8], split_item=3, group_type=0)[0]
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        out = call()
+    x.copy_(torch.randn(8, 4))
+    graph.replay()
+    torch.testing.assert_close(out.cpu(), call().cpu())
+
+
+@pytest.mark.parametrize("device", ["npu", "meta"])
+def test_a_number_of_rows_that_tokens_do_not_share_alike_is_refused(device):
+    x, routing = torch.rand(4, 6, device=device), torch.ones(4, 3, dtype=torch.bool, device=device)
+    with pytest.raises(RuntimeError, match="num_out_tokens 5 is no multiple of the 4 tokens, each of which goes to"):
+        torch_npu.npu_moe_token_permute_with_routing_map(x, routing, num_out_tokens=5)
 
 
 def test_refusals():

@@ -98,6 +98,14 @@ AT_THE_CALL = {
     "a gradient without rows": (lambda: layernorm_grad(grad=(0, 8)), "must have the same sizes"),
     "a short mean": (lambda: layernorm_grad(mean=(1, 1)), "mean .*elements"),
     "a short rstd": (lambda: layernorm_grad(rstd=(3, 1)), "rstd .*elements"),
+    "another shape": (
+        lambda: layernorm_grad(shape=(4,)),
+        "normalized_shape .* is not that of the last dimensions of input",
+    ),
+    "a rotation without elements": (
+        lambda: torch_npu.npu_rotate_quant(ones(3, 2, dtype=torch.half), ones(0, 0, dtype=torch.half)),
+        "npu_rotate_quant: rotation must have elements",
+    ),
     "a long shape": (lambda: layernorm_grad(shape=(2, 4, 8)), "normalized_shape .* is longer than the sizes of input"),
     "a map of anchors without sizes": (lambda: anchors([], []), "npu_anchor_response_flags: .*stride"),
     "a map of anchors of one size": (lambda: anchors([10], [2]), "npu_anchor_response_flags: .*stride"),
@@ -141,6 +149,52 @@ def test_the_call_refuses(case):
     assert not isinstance(error.value, torch.AcceleratorError)
     assert not any(word in str(error.value) for word in ("vector::", "bad_alloc", "length_error"))
     assert ones(3).sum().item() == 3
+
+
+def test_a_gradient_of_rows_without_columns():
+    x, gamma, rstd = ones(3, 0), ones(0), ones(3)
+    dx, dgamma = torch.ops.npu._npu_rms_norm_backward_quant(x, x, rstd, gamma, ones(1))
+    assert dx.shape == (3, 0) and dgamma.shape == (0,)
+    with pytest.raises(RuntimeError, match="_npu_rms_norm_backward_quant: rstd must have"):
+        torch.ops.npu._npu_rms_norm_backward_quant(x, x, ones(2), gamma, ones(1))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_gradient_of_what_is_not_given_is_none(weighted: bool, biased: bool) -> None:
+    def call(device: str) -> list:
+        to = lambda *sizes: torch.ones(sizes, device=device)
+        weight, bias = to(8) if weighted else None, to(8) if biased else None
+        return list(torch_npu.npu_layernorm_grad(to(4, 8), to(4, 8), [8], to(4, 1), to(4, 1), weight, bias))
+
+    for device in ("npu", "meta"):
+        assert [g is not None for g in call(device)] == [True, weighted, biased]
+
+
+@pytest.mark.parametrize("version", ["npu_fusion_attention", "npu_fusion_attention_v2"])
+@pytest.mark.parametrize("layout", ["BNSD", "BSND"])
+def test_statistics_of_values_without_columns(version: str, layout: str) -> None:
+    """The result is empty, its statistics are not."""
+    q, k = (torch.randn(1, 2, 2, 4).npu() for _ in range(2))
+    call = getattr(torch_npu, version)
+    full, most, total, *_ = call(q, k, k, 2, layout, scale=0.5)
+    out, *statistics = call(q, k, k[..., :0], 2, layout, scale=0.5)[:3]
+    assert out.shape == (1, 2, 2, 0) and full.numel() > 0
+    assert torch.equal(statistics[0], most) and torch.equal(statistics[1], total)
+
+
+def test_statistics_of_rows_of_nothing() -> None:
+    """The mean of no squares is no number."""
+    _, rstd = torch.ops.aten._fused_rms_norm(ones(3, 0), [0], None, None)
+    assert rstd.shape == (3, 1) and rstd.isnan().all().item()
+
+
+def test_gradients_of_no_attention_at_all() -> None:
+    """Of a batch of none the sink's is zero, and not what its memory held."""
+    q = torch.randn(0, 2, 3, 4).npu().requires_grad_()
+    sink = torch.randn(2).npu().requires_grad_()
+    torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", sink=sink)[0].sum().backward()
+    assert sink.grad.shape == (2,) and not sink.grad.any().item()
 
 
 @pytest.mark.parametrize("shape", [[], [4]])

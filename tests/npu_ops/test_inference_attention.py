@@ -359,6 +359,52 @@ def test_refusals():
         )
 
 
+@pytest.mark.parametrize("sparse", [2, 3, 4])
+def test_a_mask_that_is_not_read_is_the_triangle(sparse):
+    q, mask = torch.randn(1, 2, 3, 8).npu(), torch.zeros(3, 3).bool().npu()
+    with pytest.raises(RuntimeError, match=rf"with sparse_mode {sparse}, which takes the triangle"):
+        torch_npu.npu_fused_infer_attention_score(
+            q, q, q, num_heads=2, input_layout="BNSD", sparse_mode=sparse, atten_mask=mask
+        )
+    triangle = torch.ones(2048, 2048).bool().triu(1).npu()
+    options = {"num_heads": 2, "input_layout": "BNSD", "sparse_mode": sparse}
+    got = torch_npu.npu_prompt_flash_attention(q, q, q, atten_mask=triangle[None, None], **options)
+    assert torch.equal(got, torch_npu.npu_prompt_flash_attention(q, q, q, atten_mask=triangle, **options))
+
+
+@pytest.mark.parametrize("sparse", [1, 2, 3, 4])
+def test_a_sparse_mode_needs_its_mask(sparse):
+    q = torch.randn(1, 2, 3, 8).npu()
+    for attention in (torch_npu.npu_prompt_flash_attention, torch_npu.npu_fused_infer_attention_score):
+        with pytest.raises(RuntimeError, match=rf"sparse_mode {sparse} needs atten_mask"):
+            attention(q, q, q, num_heads=2, input_layout="BNSD", sparse_mode=sparse)
+
+
+def test_of_more_lengths_than_sequences_the_first_count():
+    """As the vendor's pages say; what is behind them may be anything. Of packed sequences there is an end for each."""
+    q, k, v = (t.npu() for t in operands(torch.float32, s=4, m=6))
+    call = lambda **more: torch_npu.npu_fused_infer_attention_score(
+        q, k, v, num_heads=4, num_key_value_heads=2, input_layout="BNSD", **more
+    )[0]
+    got = call(actual_seq_lengths=[2, 3, 99], actual_seq_lengths_kv=[5, 6, 7])
+    assert torch.equal(got, call(actual_seq_lengths=[2, 3], actual_seq_lengths_kv=[5, 6]))
+    packed = torch.randn(7, 2, 8).npu()
+    for more in ([3, 7, 7], [7]):
+        with pytest.raises(RuntimeError, match="lengths of the keys for 2 sequences; give the end of each"):
+            torch_npu.npu_fused_infer_attention_score(
+                packed, packed, packed, num_heads=2, input_layout="TND", actual_seq_lengths=[3, 7],
+                actual_seq_lengths_kv=more,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["npu", "meta"])
+@pytest.mark.parametrize("layout", ["BNSD_BSND", "BSH_NBSD", "TND", "NTD_TND"])
+def test_layouts_that_decoding_does_not_have(layout, device):
+    q = torch.randn([2, 2, 1, 8][-4 if layout.startswith("BN") else -3 :], device=device)
+    with pytest.raises(ValueError, match='input_layout is one of "BSH", "BSND", "BNSD", "NSD", not'):
+        torch_npu.npu_incre_flash_attention(q, q, q, num_heads=2, input_layout=layout)
+
+
 def test_prefill_has_no_gradient():
     q = torch.randn(1, 2, 3, 8).npu().requires_grad_()
     out = torch_npu.npu_prompt_flash_attention(q, q, q, num_heads=2, input_layout="BNSD")

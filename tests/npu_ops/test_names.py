@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+import torch.autograd.forward_ad as fw
 
 import torch_npu
 
@@ -42,11 +43,49 @@ def test_second_derivatives_are_refused():
         g.sum().backward()
 
 
-def test_forward_mode_is_refused():
-    import torch.autograd.forward_ad as fw
+def normed(x):
+    return torch_npu.npu_rms_norm(x, torch.ones(4).npu())[0]
 
-    with fw.dual_level(), pytest.raises(NotImplementedError, match="forward AD with npu_swiglu"):
-        torch_npu.npu_swiglu(fw.make_dual(torch.randn(4).npu().requires_grad_(), torch.randn(4).npu()))
+
+def attended(x):
+    return torch_npu.npu_fusion_attention(x, x, x, 2, "BNSD")[0]
+
+
+def grouped(x):
+    return torch_npu.npu_dynamic_quant(x)[1]
+
+
+@pytest.mark.parametrize("records", [False, True])
+@pytest.mark.parametrize("function, size, name", [
+    (torch_npu.npu_swiglu, (4,), "npu_swiglu"), (normed, (2, 4), "npu_rms_norm"),
+    (attended, (1, 2, 3, 4), "npu_fusion_attention"), (grouped, (2, 4), "npu_dynamic_quant"),
+])  # fmt: skip
+def test_forward_mode_is_refused(function, size, name, records):
+    """Not zero, which a result without tangent would say; also where no gradient is recorded."""
+    x, tangent = torch.randn(size).npu().requires_grad_(records), torch.randn(size).npu()
+    with fw.dual_level(), pytest.raises(NotImplementedError, match=rf"forward AD with (npu::)?{name}"):
+        function(fw.make_dual(x, tangent))
+    with fw.dual_level(), torch.no_grad(), pytest.raises(NotImplementedError, match=name):
+        function(fw.make_dual(x, tangent))
+
+
+def test_forward_mode_of_functions_is_refused():
+    x = torch.ones(4).npu()
+    with pytest.raises(NotImplementedError, match="forward AD with npu_swiglu.*jacrev"):
+        torch.func.jacfwd(torch_npu.npu_swiglu)(x)
+    with pytest.raises(NotImplementedError, match="forward AD with npu_swiglu"):
+        torch.func.jvp(torch_npu.npu_swiglu, (x,), (x,))
+    assert torch.func.jacrev(torch_npu.npu_swiglu)(x).count_nonzero().item() > 0
+
+
+def test_a_tangent_of_any_operand_is_refused():
+    """Of one that is given by its name, too, and of a list."""
+    x, gamma = torch.randn(2, 4).npu(), torch.ones(4).npu()
+    with fw.dual_level(), pytest.raises(NotImplementedError, match="forward AD with npu_rms_norm"):
+        torch_npu.npu_rms_norm(x, fw.make_dual(gamma, gamma))
+    q = torch.randn(1, 2, 3, 4).npu()
+    with fw.dual_level(), pytest.raises(NotImplementedError, match="forward AD with npu_fusion_attention"):
+        torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", sink=fw.make_dual(gamma[:2], gamma[:2]))
 
 
 def test_compiled_functions_equal_eager_ones():

@@ -92,3 +92,23 @@ def test_statistics_of_a_layer_norm_with_gaps() -> None:
         grad.npu(), x.npu(), [8], mean.npu()[:, :1], rstd.npu()[:, :1], None, None, [True, False, False]
     )[0]
     torch.testing.assert_close(got.cpu(), want)
+
+
+ODD = {
+    "halves": (lambda f, t: f.npu_rotary_mul(t(2, 3, 7), t(2, 3, 7), t(2, 3, 7)), 7, "half", 2),
+    "neighbours": (lambda f, t: f.npu_rotary_mul(*[t(2, 3, 7)] * 3, "interleave"), 7, "interleave", 2),
+    "quarters": (lambda f, t: f.npu_rotary_mul(*[t(2, 3, 6)] * 3, "quarter"), 6, "quarter", 4),
+    "gradient": (lambda f, t: f.npu_rotary_mul_backward(*[t(2, 3, 6)] * 4, "quarter"), 6, "quarter", 4),
+    "two operands": (lambda f, t: f.npu_apply_rotary_pos_emb(*[t(1, 2, 1, 127)] * 4), 127, "half", 2),
+    "neighbours to halves": (lambda f, t: f.npu_interleave_rope(*[t(1, 1, 2, 5)] * 3), 5, "interleave-half", 2),
+}
+
+
+@pytest.mark.parametrize("device", ["npu", "meta"])
+@pytest.mark.parametrize("case", ODD)
+def test_columns_that_are_no_pairs_are_refused_at_the_call(case, device):
+    call, columns, mode, together = ODD[case]
+    words = f"the input has {columns} columns; rotary_mode {mode} takes a multiple of {together}"
+    with pytest.raises(RuntimeError, match=words) as error:
+        call(torch.ops.npu, lambda *sizes: torch.ones(sizes, device=device))
+    assert not isinstance(error.value, torch.AcceleratorError)

@@ -273,6 +273,54 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         "input must have 72 elements, got 48",
         lambda: f.npu_grouped_matmul_add_(r(2, 4, 6), r(5, 4).half(), r(5, 6).half(), i(2, 3, 5)),
     ),
+    "grouped: scales": (
+        "scale must have a tensor for each of 1 tensors of weight, it has 2",
+        lambda: f.npu_grouped_matmul([r(3, 4)], [r(4, 5)], scale=[r(5), r(5)]),
+    ),
+    "grouped: x": (
+        "group_list has 3 numbers for 2 x",
+        lambda: f.npu_grouped_matmul(
+            [r(3, 4)] * 2, [r(2, 4, 5)], group_list=i(1, 3, 6).long(), split_item=3, group_type=0
+        ),
+    ),
+    "grouped: columns": (
+        "group_type 2 takes one weight, there are 2",
+        lambda: f.npu_grouped_matmul([r(3, 8)], [r(8, 4)] * 2, group_list=i(3, 8).long(), split_item=3, group_type=2),
+    ),
+    "grouped swiglu: scale": (
+        r"weight_scale must have the sizes \[E, _\] = \[2, _\], it has \[3, 12\]",
+        lambda: f.npu_grouped_matmul_swiglu_quant(q8(6, 8), q8(2, 8, 12), i(2, 5).long(), r(3, 12), r(6)),
+    ),
+    "grouped swiglu: scales": (
+        "weight_scale must have 2 in dimension 0, got 3",
+        lambda: f.npu_grouped_matmul_swiglu_quant_v2(q8(6, 8), [q8(2, 8, 12)], [r(3, 12)], r(6), i(2, 5).long()),
+    ),
+    "experts: threshold": (
+        "pruning_threshold must have the sizes",
+        lambda: f.npu_moe_update_expert(
+            i(0, 1, 2, 0).reshape(2, 2),
+            i(1, 5, 0, 1, 3, 2, 1, 4, 0).reshape(3, 3),
+            expert_scales=r(2, 2),
+            pruning_threshold=r(1),
+            active_mask=torch.ones(2, dtype=torch.bool).npu(),
+            local_rank_id=0,
+            world_size=6,
+        ),
+    ),
+    "stride add": (
+        r"other must have the sizes \[N, _, H, W, C\]",
+        lambda: f.npu_stride_add(r(2, 5, 3, 1, 2), r(1, 20, 3, 1, 2), 2, 1, 2),
+    ),
+    "index sums: ends": (
+        "the sequences end at 10, key at 9",
+        lambda: npu.npu_dense_lightning_indexer_softmax_lse(
+            r(6, 2, 4), r(9, 1, 4), r(6, 2), layout="TND", actual_seq_qlen=[3, 6], actual_seq_klen=[5, 10]
+        ),
+    ),
+    "into: too many": (
+        r"out must have 2 tensors, it has 3 \(npu_fused_infer_attention_score\)",
+        lambda: npu.npu_fused_infer_attention_score.out(*[r(1, 1, 2, 8)] * 3, input_layout="BNSD", out=[r(0)] * 3),
+    ),
     "lora: layer": ("layer_idx is 5 of 1 layers", lambda: lora(layer_idx=5)),
     "lora: offset": ("y_offset -2", lambda: lora(y_offset=-2)),
     "lora: columns": ("columns 5 to 10 of 8", lambda: lora(y_offset=5)),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch_npu._operator_docs import short
 
 import torch_npu
 from tests.conftest import ROOT
@@ -59,7 +60,7 @@ def test_every_row_is_registered_and_has_a_docstring() -> None:
         if row.schema.name == "get_npu_format":  # a function that gives back a Format for the operator's number
             assert documented is not operator and documented.__doc__
         else:
-            assert documented is operator and row.schema.text in documented.__doc__
+            assert documented is operator and short(row.schema.text) in documented.__doc__
         keys = ["Meta", "PrivateUse1", "AutogradPrivateUse1", "CPU"]
         for key in keys:
             assert torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"npu::{row.schema.full}", key), (row, key)

@@ -144,6 +144,7 @@ def test_packed_sequences(npu):
     dy = rand(*out.shape, seed=3)
     grads = torch.autograd.grad(out, (q, k, v), dy)
     more = common("TND", sparseMode=3) | {"actualSeqQLenOptional": q_ends, "actualSeqKvLenOptional": kv_ends}
+    more |= {"attenMaskOptional": torch.ones(2048, 2048, dtype=torch.bool).triu(1)}
     inputs = {"query": q.detach(), "key": k.detach(), "value": v.detach()}
     expected = {"attentionOutOut": out.detach(), "softmaxMaxOut": eight(torch.cat(most))}
     compare(npu, "aclnnFlashAttentionVarLenScore", inputs | more, expected, rtol=1e-4, atol=1e-5)

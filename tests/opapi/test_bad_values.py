@@ -119,3 +119,45 @@ def test_an_operand_that_the_signature_lets_be_null_and_the_kernel_needs(npu):
     with pytest.raises(AclError, match="returned 161001.* x "):
         npu.call("aclnnClippedSwiglu", x=None, groupIndexOptional=None, dim=-1, alpha=1.0, limit=7.0, bias=1.0,
                  interleaved=True, out=torch.zeros(2, 3))  # fmt: skip
+
+
+@pytest.mark.parametrize("index", [-1, 4, 2**40])
+def test_places_of_a_maximum_that_the_input_does_not_have(npu, index):
+    x, y = torch.ones(1, 1, 2, 2), torch.ones(1, 1, 1, 1)
+    place = torch.full((1, 1, 1, 1), index)
+    window = dict(kernelSize=[2, 2], stride=[2, 2], padding=[0, 0], dilation=[1, 1], ceilMode=False)
+    with pytest.raises(AclError, match=f"index {index} is out of range for 4 elements"):
+        npu.call("aclnnAdaptiveMaxPool2dBackward", gradOutput=y, self=x, indices=place, gradInput=x)
+    with pytest.raises(AclError, match=f"index {index} is out of range for 4 elements"):
+        npu.call("aclnnMaxPool2dWithIndicesBackward", gradOutput=y, self=x, indices=place, **window, gradInput=x)
+    if index == 2**40:  # no int32
+        return
+    x, y, place = x[None], y[None], torch.full((1, 1, 1, 1, 1), index, dtype=torch.int32)
+    window = {name: value[:1] * 3 if isinstance(value, list) else value for name, value in window.items()}
+    with pytest.raises(AclError, match=f"index {index} is out of range for 4 elements"):
+        npu.call("aclnnAdaptiveMaxPool3dBackward", gradOutput=y, self=x, indices=place, gradInput=x)
+    with pytest.raises(AclError, match=f"index {index} is out of range for 4 elements"):
+        npu.call("aclnnMaxPool3dWithArgmaxBackward", gradOutput=y, self=x, indices=place, **window, gradInput=x)
+
+
+@pytest.mark.parametrize("label", [-5, 3, 2**40])
+def test_labels_that_log_probs_does_not_have(npu, label):
+    log_probs = torch.randn(4, 1, 3).log_softmax(-1)
+    targets = torch.tensor([[1, label, -7]])  # what is behind the target's length does not count
+    results = dict(negLogLikelihoodOut=torch.zeros(1), logAlphaOut=torch.zeros(1, 4, 7))
+    given = dict(inputLengths=[4], blank=0, zeroInfinity=False)
+    npu.call("aclnnCtcLoss", logProbs=log_probs, targets=targets, targetlengths=[1], **given, **results)
+    with pytest.raises(AclError, match=f"label {label} of target 0 is not one of the 3"):
+        npu.call("aclnnCtcLoss", logProbs=log_probs, targets=targets, targetlengths=[2], **given, **results)
+    with pytest.raises(AclError, match=f"label {label} of target 0 is not one of the 3"):
+        npu.call("aclnnCtcLossBackward", gradOut=torch.ones(1), logProbs=log_probs, targets=targets,
+                 targetLengths=[2], negLogLikelihood=torch.ones(1), logAlpha=torch.zeros(1, 4, 5), **given,
+                 out=torch.zeros(4, 1, 3))  # fmt: skip
+
+
+def test_a_log_alpha_too_narrow_for_the_longest_target(npu):
+    log_probs, targets = torch.randn(4, 1, 3).log_softmax(-1), torch.tensor([[1, 2]])
+    with pytest.raises(AclError, match=r"logAlpha has the sizes \[1, 4, 1\], not \[1, 4, 5\] or more"):
+        npu.call("aclnnCtcLossBackward", gradOut=torch.ones(1), logProbs=log_probs, targets=targets, inputLengths=[4],
+                 targetLengths=[2], negLogLikelihood=torch.ones(1), logAlpha=torch.zeros(1, 4, 1), blank=0,
+                 zeroInfinity=False, out=torch.zeros(4, 1, 3))  # fmt: skip

@@ -181,6 +181,21 @@ def test_8_bit_floats_in_groups_of_the_inner_dimension(npu):
     check(npu, "aclnnGroupedMatmulV5", inputs, value, torch.float32)
 
 
+@pytest.mark.parametrize("op", ALL)
+def test_lists_have_a_member_for_each_group(npu, op):
+    """In phase one: the kernel would read behind the shorter list."""
+    half = torch.float16
+    x, w = floats(ROWS, INNER, seed=1, dtype=half), [floats(INNER, COLUMNS, seed=2, dtype=half) for _ in range(3)]
+    reject(npu, op, {"x": x, "weight": w}, "3 weights for 2 groups of groupList")
+    reject(npu, op, {"x": x, "weight": w[:1]}, "1 weights for 2 groups of groupList")
+    reject(npu, op, {"x": x, "weight": w[:2], "groupListOptional": None}, "groupList is needed with the group type 0")
+    bias = [floats(COLUMNS, seed=3, dtype=half) for _ in range(3)]
+    reject(npu, op, {"x": x, "weight": w[:2], "biasOptional": bias}, "bias has 3 tensors for 2 groups")
+    square = floats(INNER, INNER, seed=4, dtype=half)
+    inner = {"x": square, "weight": [square] * 2, "groupType": 2}
+    reject(npu, op, inner, "1 x and 2 weights: groups of the inner dimension have one of each")
+
+
 MX = [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E5M2), (E2M1, E2M1)]
 
 

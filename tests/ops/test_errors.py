@@ -32,6 +32,7 @@ MISTAKES = {
         *torch.ones(2, 3, device=d), out=torch.ones(3, device=d, dtype=torch.cdouble)
     ),
     "roll": lambda d: torch.roll(X.to(d), (1, 2)),
+    "fold_of_more_than_integers_count": lambda d: F.fold(torch.ones(1, 4, 9, device=d), (4, 4), 2**40),
     "matmul": lambda d: torch.ones(2, 3, device=d) @ torch.ones(2, 3, device=d),
     "linear_bias": lambda d: F.linear(torch.ones(2, 3, device=d), torch.ones(4, 3, device=d), torch.ones(5, device=d)),
     "linear_3d_bias": lambda d: F.linear(

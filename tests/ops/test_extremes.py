@@ -98,3 +98,25 @@ def test_a_product_with_an_empty_vector_is_what_is_added() -> None:
     for size in ((1,), (), (3,)):
         got = torch.addmv(torch.full(size, 2.0).npu(), torch.ones(3, 0).npu(), torch.ones(0).npu(), beta=3)
         assert got.tolist() == [6.0] * 3
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_the_smallest_integer_divided_by_minus_one_wraps(dtype):
+    least = torch.iinfo(dtype).min
+    x = torch.tensor([least, 7, -7, least, 0], dtype=dtype).repeat(9)
+    y = torch.tensor([-1, -1, 2, 3, -1], dtype=dtype).repeat(9)
+    expected = torch.tensor([least, -7, -3, -(-least // 3), 0], dtype=dtype).repeat(9)
+    assert torch.equal(torch.div(x.npu(), y.npu(), rounding_mode="trunc").cpu(), expected)
+    assert torch.equal(x.npu().div_(y.npu(), rounding_mode="trunc").cpu(), expected)
+    assert torch.equal(torch.div(x.npu(), -1, rounding_mode="trunc").cpu(), -x)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        torch.div(x.npu(), 0, rounding_mode="trunc").cpu()
+
+
+@pytest.mark.parametrize("divisor", [-1, 2**32 - 1, torch.tensor(-1), torch.tensor(2**40 - 1)], ids=str)
+def test_a_divisor_that_becomes_minus_one_in_the_type_of_the_quotient(divisor):
+    x = torch.tensor([0, 1, 100, 254, 255], dtype=torch.uint8)
+    expected = torch.div(x, divisor, rounding_mode="trunc")
+    assert torch.equal(torch.div(x.npu(), divisor, rounding_mode="trunc").cpu(), expected)
+    y = torch.tensor([-(2**31), 7, -7], dtype=torch.int32)
+    assert torch.div(y.npu(), divisor, rounding_mode="trunc").tolist() == [-(2**31), -7, 7]

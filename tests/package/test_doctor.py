@@ -31,6 +31,42 @@ def test_an_environment_that_is_right(capfd):
     assert f"ok    CANN in use: {(root() / 'lib64/libascendcl.so').resolve()}" in out
 
 
+def tree(place: Path, info: str = "Version=1\n", library: bool = True) -> Path:
+    """What looks like a software NPU in that folder."""
+    (place / "share/info/anycend").mkdir(parents=True)
+    (place / "share/info/anycend/version.info").write_text(info)
+    (place / "lib64").mkdir()
+    if library:
+        (place / "lib64/libascendcl.so").touch()
+    return place
+
+
+@pytest.mark.parametrize("name, used", [
+    ("ASCEND_HOME_PATH", "{own}"), ("ASCEND_TOOLKIT_HOME", "{own}"), ("ANYCEND_CANN", "that one"),
+])  # fmt: skip
+def test_of_two_software_npus_it_says_which_is_used(tmp_path, name, used):
+    other = tree(tmp_path / "other")
+    first, second = lines(doctor.check_root({name: str(other)}))
+    assert first == f"ok    software NPU in {root()}"
+    assert f"another software NPU in {other}, which {name} names: torch_npu" in second
+    assert second.endswith(used.format(own=f"uses the one in {root()}") if "own" in used else used)
+    assert lines(doctor.check_root({name: str(root())})) == [first]
+
+
+@pytest.mark.parametrize("name", doctor.TOOLKITS)
+@pytest.mark.parametrize("made, why", [
+    ({"library": False}, "lib64/libascendcl.so is missing there"),
+    ({"info": "junk\n"}, "share/info/anycend/version.info there does not begin with Version="),
+    ({"info": ""}, "share/info/anycend/version.info there does not begin with Version="),
+])  # fmt: skip
+def test_a_damaged_software_npu_is_not_one_that_is_used(tmp_path, name, made, why):
+    other = tree(tmp_path / "other", **made)
+    assert lines(doctor.check_root({name: str(other)})) == [f"ok    software NPU in {root()}"]
+    (finding,) = doctor.check_variables({name: str(other)})
+    assert finding.ok is False and finding.what == f"{name}={other} is no CANN toolkit: {why}"
+    assert f"unset {name}" in finding.remedy
+
+
 def test_without_torch_the_library_is_asked():
     trial = Path(doctor.__file__).with_name("trial.py")
     done = subprocess.run([sys.executable, "-I", "-S", trial, root()], env={**os.environ, "ANYCEND_DEVICES": "3"},

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
-from torch_npu.profiler import dynamic_profile  # noqa: E402
+from torch_npu.profiler import dynamic_profile, profiler  # noqa: E402
 
 
 @pytest.fixture
@@ -51,6 +51,21 @@ def test_the_file_is_made_with_the_defaults_and_asks_for_nothing(settings):
     assert made["experimental_config"]["profiler_level"] == "Level0"
     train(2)
     assert profiled(settings) == []
+
+
+@pytest.mark.parametrize(("start", "wanted"), [(-1, "2"), (4, "4")])
+def test_the_made_file_profiles_when_only_start_step_is_changed(settings, monkeypatch, start, wanted):
+    """What the vendor's documents say to do: edit the template that init wrote, and nothing else of it."""
+    monkeypatch.chdir(settings.parents[1])
+    train(1)
+    made = settings.read_text()
+    settings.write_text(made.replace('"start_step": 0', f'"start_step": {start}'))
+    assert settings.read_text() != made
+    train(6)
+    (folder,) = settings.parents[1].glob("*_ascend_pt")
+    profiler.analyse(str(folder))
+    with (folder / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").open(newline="") as rows:
+        assert [row["Step"] for row in csv.DictReader(rows)] == [wanted]
 
 
 def test_a_file_from_before_asks_for_nothing_until_it_changes(settings, monkeypatch):

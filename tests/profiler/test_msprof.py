@@ -159,6 +159,36 @@ def test_a_killed_program_leaves_what_was_written(tmp_path: Path):
     assert 4000 < len(rows) <= 12000 and {r["Op Name"] for r in rows} == {"aclnnAdds"}
 
 
+FORKED = """
+import os, torch, torch_npu
+child = os.fork()
+if child == 0:
+    a = torch.ones(3).npu()
+    for _ in range(5): a = a + 1
+    a.cpu()
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_child_of_fork_that_leaves_by_exit_has_all_its_records(tmp_path: Path):
+    done = msprof.run(f"--output={tmp_path}", sys.executable, "-c", FORKED)
+    assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
+    (folder,) = tmp_path.iterdir()
+    profile = msprof.Profile(folder)
+    assert [t["name"] for t in profile.rows["tasks"]].count("aclnnAdds") == 5
+    assert json.loads((folder / "host" / "info.json").read_text())["devices"] == [0]
+    assert len(table(exported(folder, "op_summary"))) >= 5
+
+
+def test_a_process_that_did_not_end_its_profile_is_named(tmp_path: Path):
+    program = f"import os; exec({ADD!r}); os._exit(0)"
+    done = msprof.run(f"--output={tmp_path}", sys.executable, "-c", program)
+    (folder,) = tmp_path.iterdir()
+    process = msprof.Profile(folder).process
+    assert f"[WARNING] msprof: {folder}: process {process} has not ended its profile: " in done.stderr
+
+
 def test_help_lists_the_types():
     done = msprof.run("--help")
     assert done.returncode == 0 and "--type" in done.stdout and "--export=on" in done.stdout

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import importlib
+import pickle
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -65,18 +67,6 @@ def test_the_quantized_types_are_named_as_unsupported():
     assert set(torch_npu.unsupported_dtype) == wanted and len(torch_npu.unsupported_dtype) == 5
 
 
-# Of the second tier, and why. Each line is a name, and what lies in it.
-NOT_THERE = {
-    "torch.npu.NPUGraph.super_kernel_optimize": "CANN's compiler of graphs",
-    "torch.npu.NPUGraph.update": "graphs are captured again: torch.npu.npugraph_ex",
-    "torch.npu.graph.default_capture_stream": "each capture takes a stream of its own",
-    "torch.npu.MemPool.id": "an attribute of each pool, not of the class",
-    "torch.npu.mstx.mstx": "torch.npu.mstx is the class; the vendor has it in a module of that name, too",
-    "torch_npu.distributed.fsdp": "says that it is PyTorch's",
-    "torch_npu.distributed.pipelining": "says that it is PyTorch's",
-    "torch_npu.distributed.rpc": "says what to use instead",
-    "torch_npu.distributed.tensor": "says that it is PyTorch's",
-}
 OPERATORS = {"custom op", "entry point", "behaviour", "namespace", "backend", "rendezvous", "console script"}
 
 
@@ -105,7 +95,7 @@ def test_operators_of_both_tiers_are_there_or_say_why(facts):
     assert {name for name in names if not hasattr(torch_npu, name) and name not in MISSING} == set()
 
 
-def test_names_of_both_tiers_are_there_or_their_absence_has_a_reason(facts):
+def test_names_of_both_tiers_are_there(facts):
     with (facts / "torch_npu" / "api.tsv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file, delimiter="\t") if row["tier"] in ("1", "2")]
     names = {
@@ -113,20 +103,80 @@ def test_names_of_both_tiers_are_there_or_their_absence_has_a_reason(facts):
         for row in rows
         if row["kind"] not in OPERATORS and re.fullmatch(r"torch(_npu)?\.[\w.]+", row["name"])
     }
-    names = {
-        name for name in names if not any(name.startswith(f"torch.npu.{one}.") for one in torch_npu.npu._refused.names)
-    }
     assert len(names) > 280
-    missing = {name for name in names if not _find(name)}
-    unexplained = {name for name in missing if not any(f"{name}.".startswith(f"{known}.") for known in NOT_THERE)}
-    assert unexplained == set()
-    assert {known for known in NOT_THERE if not any(f"{name}.".startswith(f"{known}.") for name in missing)} == set()
+    assert {name for name in names if not _find(name)} == set()
 
 
 @pytest.mark.parametrize("name", sorted(torch_npu.npu._refused.names))
 def test_a_name_without_meaning_says_why(name):
     with pytest.raises(NotImplementedError, match=f"torch.npu.{name} is not implemented: .+"):
         getattr(torch.npu, name)(1, a=2)
+
+
+@pytest.mark.parametrize("name", sorted(torch_npu.npu._refused.names))
+def test_a_name_without_meaning_is_one_object_and_listed(name):
+    value = getattr(torch.npu, name)
+    assert value is getattr(torch.npu, name) and pickle.loads(pickle.dumps(value)) is value
+    assert f"{value.__module__}.{value.__qualname__}" == f"torch_npu.npu.{name}"
+    assert name in dir(torch.npu) and name in torch.npu.__all__
+
+
+def test_methods_without_meaning_are_found_by_their_names():
+    event = torch.npu.ExternalEvent
+    for method in (event.record, event.reset, event.wait, torch.npu.NPUGraph.update):
+        assert pickle.loads(pickle.dumps(method)) is method and "Raises NotImplementedError" in method.__doc__
+
+
+def test_methods_without_meaning_say_why():
+    graph = torch.npu.NPUGraph()
+    for call, name in (
+        (lambda: graph.update(cpu_update_input=[]), "NPUGraph.update"),
+        (lambda: graph.super_kernel_optimize(), "NPUGraph.super_kernel_optimize"),
+        (lambda: torch.npu.ExternalEvent.record(None), "ExternalEvent"),
+    ):
+        with pytest.raises(NotImplementedError, match=f"torch.npu.{name} is not implemented: .+"):
+            call()
+    from torch_npu.distributed.rpc.options import NPUTensorPipeRpcBackendOptions
+
+    with pytest.raises(NotImplementedError, match="RpcBackendOptions is not implemented: .* carries no npu tensors"):
+        NPUTensorPipeRpcBackendOptions(num_worker_threads=2)
+
+
+def test_parts_of_torch_distributed_by_the_vendors_names():
+    assert torch_npu.distributed.fsdp.fully_shard is torch.distributed.fsdp.fully_shard
+    assert torch_npu.distributed.pipelining.pipeline is torch.distributed.pipelining.pipeline
+    experimental = importlib.import_module("torch_npu.distributed.tensor.experimental")
+    assert experimental.context_parallel is torch.distributed.tensor.experimental.context_parallel
+
+
+def test_parts_of_torch_distributed_are_listed_before_their_import():
+    program = "import torch_npu.distributed as d; names = dir(d); print({*d._OF_PYTORCH, *d.__all__} - {*names})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_the_stream_of_captures_can_be_chosen():
+    before, mine = torch.npu.graph.default_capture_stream, torch.npu.Stream()
+    torch.npu.graph.default_capture_stream = mine
+    try:
+        with torch.npu.graph(torch.npu.NPUGraph()):
+            assert torch.npu.current_stream() == mine
+    finally:
+        torch.npu.graph.default_capture_stream = before
+
+
+def test_memory_without_errors():
+    assert torch.npu.check_uce_in_memory(0) == 0
+    with pytest.raises(RuntimeError, match="invalid device index 99"):
+        torch.npu.check_uce_in_memory(99)
+
+
+@pytest.mark.parametrize("index", [-1, -5])
+def test_a_negative_index_is_the_current_device(index):
+    assert torch.npu.check_uce_in_memory(index) == 0
+    with torch.npu.device(1):
+        torch.npu.set_device(index)
+        assert torch.npu.current_device() == torch.npu.current_stream(index).device.index == 1
 
 
 def test_the_version_of_cann_is_that_of_its_root():

@@ -7,8 +7,11 @@ Long because it is a table: a row is a bug and its twin.
 
 from __future__ import annotations
 
+import functools
+import io
 import json
 import os
+import pickle
 import threading
 
 import torch
@@ -214,19 +217,57 @@ def freed_without_record_stream_mended():
     [torch.zeros(N, device="npu") for _ in range(8)]
 
 
-@bug("the host does not wait", "synchronize()")
-def host_reads_too_early():
+class Own(torch.Tensor):
+    pass
+
+
+# What the host reads of pinned memory while a copy into it may run: how, and what the report calls it.
+HOST_READS = {
+    "host_reads": (lambda h: h.sum(), "synchronize()"),
+    "host_lists": (lambda h: h[:2].tolist(), "Tensor.tolist"),
+    "host_lists_its_own_kind": (lambda h: h.as_subclass(Own)[:2].tolist(), "Tensor.tolist"),
+    "host_takes_a_number": (lambda h: h[5].item(), "aten::_local_scalar_dense"),
+    "host_saves": (lambda h: torch.save(h, io.BytesIO()), "torch.save"),
+    "host_saves_in_the_old_format": (
+        lambda h: torch.save(h, io.BytesIO(), _use_new_zipfile_serialization=False), "torch.save",
+    ),
+    "host_pickles": (lambda h: pickle.dumps(h), "torch.save"),
+}  # fmt: skip
+
+
+def host_read(read, waits: bool):
     x, h = ones(), torch.empty(N, pin_memory=True)
     h.copy_(x, non_blocking=True)
-    h.sum()
+    if waits:
+        main_stream().synchronize()
+    read(h)
+
+
+for host_name, (host_call, said) in HOST_READS.items():
+    BUGS[f"{host_name}_too_early"] = functools.partial(host_read, host_call, False), ("the host does not wait", said)
+    TWINS[f"{host_name}_too_early"] = functools.partial(host_read, host_call, True)
+
+
+@bug("aclnnAdds on stream", "strided")
+def columns_of_both_streams():
+    x, s = torch.zeros(300, 1000, device="npu"), torch.npu.Stream()
+    torch.npu.synchronize()
+    for i in range(300):
+        x[:, i].add_(1)
+        x[i].mul_(2)
+    with torch.npu.stream(s):
+        x[:, 7].add_(1)
 
 
 @mended
-def host_reads_too_early_mended():
-    x, h = ones(), torch.empty(N, pin_memory=True)
-    h.copy_(x, non_blocking=True)
-    main_stream().synchronize()
-    h.sum()
+def columns_of_both_streams_mended():
+    x, s = torch.zeros(300, 1000, device="npu"), torch.npu.Stream()
+    torch.npu.synchronize()
+    for i in range(300):
+        x[:, i].add_(1)
+    with torch.npu.stream(s):
+        for i in range(300, 600):
+            x[:, i].add_(1)
 
 
 @bug("the host does not wait", "aten::fill_")

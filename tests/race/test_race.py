@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
@@ -17,10 +18,12 @@ from tests.race import cases
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def program(*argv: str, cwd: Path = ROOT, timeout: int = 300, **environment: str) -> subprocess.CompletedProcess:
+def program(
+    *argv: str, cwd: Path = ROOT, timeout: int = 300, python: str = sys.executable, **environment: str
+) -> subprocess.CompletedProcess:
     """Python with these arguments under the detector. `-m tests...` runs in the clone, everything else must not."""
     env = {**os.environ, "ANYCEND_CHECK": "race", "ANYCEND_DEVICES": "2", **environment}
-    return subprocess.run([sys.executable, *argv], env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run([python, *argv], env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout)
 
 
 @pytest.fixture(scope="module")
@@ -34,19 +37,24 @@ def test_each_bug_has_a_twin():
     assert len(cases.BUGS) >= 20 and set(cases.BUGS) == set(cases.TWINS)
 
 
+def lines_of(case) -> set[int]:
+    """Lines of a case; of a row of HOST_READS those of its function and of what it calls."""
+    parts = [case.func, case.args[0]] if isinstance(case, functools.partial) else [case]
+    found = [inspect.getsourcelines(part) for part in parts]
+    return {line for lines, first in found for line in range(first, first + len(lines))}
+
+
 @pytest.mark.parametrize("name", cases.BUGS)
 def test_bug_is_found_and_its_lines_are_named(found, name):
     function, words = cases.BUGS[name]
     reports = found[name]["bug"]
     assert reports, "not found"
     assert any(all(word in report for word in words) for report in reports), reports
-    lines, first = inspect.getsourcelines(function)
+    lines = lines_of(function)
     for report in reports:
         places = [int(n) for n in re.findall(r"^  (?:first|second) .*cases\.py:(\d+)", report, re.M)]
         assert places, report
-        assert all(
-            first <= n < first + len(lines) or n < 60 or "captured" in inspect.getsource(function) for n in places
-        ), report
+        assert all(n in lines or n < 60 or "captured" in inspect.getsource(function) for n in places), report
 
 
 @pytest.mark.parametrize("name", cases.BUGS)
@@ -91,3 +99,10 @@ def test_without_it_nothing_is_looked_for(tmp_path):
 def test_unknown_word_is_refused_by_name(tmp_path):
     done = program("-c", "import torch, torch_npu; torch.ones(1).npu()", cwd=tmp_path, ANYCEND_CHECK="race,speed")
     assert done.returncode == 1 and "speed is no check" in done.stderr
+
+
+def test_what_it_wraps_is_as_without_it():
+    told = [program("-W", "error", "-m", "tests.race.transparent", ANYCEND_CHECK=check) for check in ("", "race")]
+    assert told[0].returncode == 0 and "mode tolist True" in told[0].stdout, told[0].stderr
+    assert (told[1].stdout, told[1].returncode) == (told[0].stdout, 0), told[1].stderr
+    assert told[1].stderr == told[0].stderr

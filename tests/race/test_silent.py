@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from tests.clients import environment
 from tests.race.test_race import ROOT, program
 
 
@@ -36,3 +39,21 @@ def test_training_tests_under_the_detector():
         "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/training", ANYCEND_CHECK_EXIT="1", timeout=1500
     )
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+@pytest.mark.full
+def test_deepspeeds_zero_on_two_ranks(tmp_path):
+    """Its gradients are reduced on a stream of its own, from hooks of the backward pass."""
+    try:
+        python = environment.python("deepspeed")
+    except environment.Unavailable as why:
+        pytest.skip(str(why))
+    cases = ["zero1:fp32", "zero2:fp32", "zero2:bf16"]
+    run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+    run += ["tests.clients.programs.deepspeed_zero", "--device", "npu", "--folder", str(tmp_path), *cases]
+    own = {"DS_ACCELERATOR": "npu", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    done = program(*run, python=str(python), ANYCEND_CHECK_EXIT="1", **own)
+    results = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    assert done.returncode == 0 and "anycend: race" not in done.stderr, done.stderr[-4000:]
+    assert sorted((one["run"], one["rank"]) for one in results) == sorted((c, r) for c in cases for r in (0, 1))
+    assert [one["error"] for one in results if "error" in one] == []

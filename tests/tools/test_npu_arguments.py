@@ -94,3 +94,15 @@ def test_a_type_that_the_row_asks_for_is_told():
     assert any(line.startswith("mask (Tensor of bool): ") for line in told)
     told = npu_arguments.lines(ROWS["npu_one_hot"], CALLS["npu_one_hot"])
     assert told[0].startswith("input (Tensor of int32 or int64): ")
+
+
+@pytest.mark.parametrize(("name", "argument", "types"), [
+    ("npu_dropout_backward", "mask", "uint8"), ("npu_dropout_do_mask", "mask", "uint8"),
+    ("npu_swiglu_mx_quant", "x", "float16 or bfloat16"),
+    ("npu_ffn", "x", "float32, float16, bfloat16 or float64"),
+    ("npu_weight_quant_batchmatmul", "weight", "int8 or int32"),
+    ("npu_grouped_matmul_finalize_routing", "x", "int8, float8_e5m2 or float8_e4m3fn"),
+])  # fmt: skip
+def test_types_are_those_that_a_call_takes(name, argument, types):
+    told = {line.split()[0]: line for line in npu_arguments.lines(ROWS[name], CALLS[name])}
+    assert told[argument].startswith(f"{argument} (Tensor of {types}): ")

@@ -45,3 +45,36 @@ def test_a_rule_without_words_stops_the_build_with_its_line():
     (row,) = [row for row in ROWS if row.schema.full == "npu_swiglu"]
     with pytest.raises(SystemExit, match=rf"npu\.yaml:{row.line}: npu_swiglu: .* has no words for twisted\(x\)"):
         npu_docs.results(row._replace(outputs={"out": "sized(twisted(x), at::kFloat)"}))
+
+
+BY_NAME = {row.schema.full: row for row in ROWS}
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.composite], ids=lambda row: row.schema.full)
+def test_what_a_composed_row_says_of_devices(row):
+    """One that calls an operator with a kernel of the NPU's runs where that does."""
+    names = re.findall(r"(?<![\w.:])(\w+)\(", str(row.data["composite"]))
+    called = [r for r in ROWS if r.schema.ident in names and not r.composite]
+    told = npu_docs.source(row)
+    assert ("runs on every device" in told) == (not called)
+    assert all(r.schema.full in told and "runs on the npu only" in told for r in called)
+
+
+def test_what_is_written_is_told():
+    assert npu_docs.results(BY_NAME["npu_gather_pa_kv_cache"]) == "Writes key, value."
+    assert npu_docs.results(BY_NAME["npu_scatter_list_"]) == "Writes input."
+
+
+def test_errors_are_told_as_they_are():
+    """A number that names a kind is refused by type and sentence alike, a word by another type (test_arguments.py)."""
+    told = " ".join(npu_docs.source(BY_NAME["npu_swiglu"]).split())
+    assert "a word that is none of those known, and a number out of its range, a ValueError" in told
+    assert "chooses a kind, and is none of those implemented, and whatever else is not implemented, a NotImpl" in told
+
+
+def test_numbers_of_a_schema_are_short():
+    scope: dict = {}
+    exec(npu_docs.module([BY_NAME["npu_rms_norm"]], {}), scope)  # noqa: S102
+    assert scope["short"]("f(float e=9.9999999999999995e-07, float f=1., int g=2147483647)") == (
+        "f(float e=1e-06, float f=1., int g=2147483647)"
+    )

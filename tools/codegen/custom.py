@@ -179,7 +179,7 @@ class Custom:
     def text(self, prototypes: str) -> str:
         """The C++ file. `prototypes` is the text of aclnn/api.h: numbers get the types that functions have there."""
         schemas = {r.schema.full: r.schema for r in self.rows}
-        wrappers = [Wrapper(row, self.call(row, prototypes), schemas, self.library) for row in self.rows]
+        wrappers = [Wrapper(row, self.call(row, prototypes), schemas, users=self.library) for row in self.rows]
         libraries: dict[str, list[str]] = {}
         for w in wrappers:
             for key, line in w.registrations().items():

@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
+import npu_arguments  # noqa: E402
 import npu_docs  # noqa: E402
 import npu_reads  # noqa: E402
 import npu_short  # noqa: E402
@@ -139,7 +140,8 @@ def call_of(row: Row, signatures: dict[str, list[abi.Param]]) -> str:
 def wrappers() -> list[Wrapper]:
     signatures, every = abi.aclnn(), rows()
     schemas = {row.schema.full: row.schema for row in every}
-    made = [Wrapper(row, call_of(row, signatures), schemas) for row in every]
+    calls = [(row, call_of(row, signatures)) for row in every]
+    made = [Wrapper(row, call, schemas, npu_arguments.bound(call)) for row, call in calls]
     for w in made:
         npu_reads.check(w.row, w.call)
     return made

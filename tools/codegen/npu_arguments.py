@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu_arguments.yaml"
 REST = "*"  # of `ignored:`, all arguments that nothing reads
-ASKED = {"at::kBool": "bool", "at::kInt": "int32", "at::kLong": "int64", "at::kFloat": "float32", "at::kChar": "int8"}
+ASKED = {
+    "at::kBool": "bool", "at::kInt": "int32", "at::kLong": "int64", "at::kChar": "int8", "at::kByte": "uint8",
+    "at::kFloat": "float32", "at::kDouble": "float64", "at::kHalf": "float16", "at::kBFloat16": "bfloat16",
+    "at::kFloat8_e5m2": "float8_e5m2", "at::kFloat8_e4m3fn": "float8_e4m3fn",
+}  # fmt: skip
 KINDS = {"SymInt": "int", "Scalar": "number", "ScalarType": "dtype", "Tensor": "Tensor"}
 
 
@@ -125,13 +129,22 @@ def calls(call: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+def bound(call: str) -> list[tuple[str, str]]:
+    """Parameters of the functions of CANN in a row's C++, with the expressions given to them."""
+    return [pair for function, expressions in calls(call) for pair in given(function, expressions)]
+
+
+def given(function: str, expressions: list[str]) -> list[tuple[str, str]]:
+    names = [p.name for p in abi.aclnn().get(function, ())]
+    return list(zip(names, expressions, strict=False))
+
+
 def data_types(call: str) -> dict[str, str]:
     """Argument -> the data types it may have, where a function of CANN that the row calls takes it as it is."""
     found: dict[str, int] = {}
-    signatures, types = abi.aclnn(), accepted()
+    types = accepted()
     for function, expressions in calls(call):
-        names = [p.name for p in signatures.get(function, ())]
-        for name, expression in zip(names, expressions, strict=False):
+        for name, expression in given(function, expressions):
             bits = types.get(function, {}).get(name)
             if bits is not None and re.fullmatch(r"\*?\w+", expression):
                 argument = expression.lstrip("*")

@@ -8,6 +8,7 @@ their schemas, which the registered operators have.
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import lzma
 import re
@@ -18,12 +19,15 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import npu_arguments  # noqa: E402
+import tables  # noqa: E402
 from npu_arguments import REST  # noqa: E402
+from npu_schema import parse  # noqa: E402
 
 if TYPE_CHECKING:
     from npu_row import Row
 
 
+TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu.yaml"
 TYPES = {
     "at::kFloat": "float32",
     "at::kChar": "int8",
@@ -164,7 +168,8 @@ def results(row: Row) -> str:
     if "results" in row.data:
         return textwrap.fill("Results (sizes, type): " + " ".join(str(row.data["results"]).split()) + ".", 110)
     if not row.outputs:
-        return ""
+        written = [a.name for a in row.schema.arguments if a.alias]
+        return f"Writes {', '.join(written)}." if written else ""
     try:
         told = [f"{name}: {words(' '.join(str(rule).split()))}" for name, rule in row.outputs.items()]
     except (ValueError, KeyError) as error:
@@ -174,14 +179,32 @@ def results(row: Row) -> str:
 
 ERRORS = (
     "Sizes, dimensions and types that do not fit, and tensors of several devices, are a RuntimeError or IndexError at"
-    " the call; a word or number that is none of those known a ValueError; what is not implemented is a"
-    " NotImplementedError."
+    " the call; a word that is none of those known, and a number out of its range, a ValueError; a number or type that"
+    " chooses a kind, and is none of those implemented, and whatever else is not implemented, a NotImplementedError."
 )
+
+
+@functools.cache
+def kernels() -> dict[str, str]:
+    """The C++ name of each row that is not composed -> its name."""
+    schemas = [parse(row["func"]) for row in tables.load(TABLE) if "composite" not in row]
+    return {schema.ident: schema.full for schema in schemas}
+
+
+def native(row: Row) -> list[str]:
+    """Operators with kernels of the NPU's alone that a composed row calls by name."""
+    named = re.findall(r"(?<![\w.:])(\w+)\(", str(row.data["composite"]))
+    return sorted({kernels()[name] for name in named if name in kernels()})
 
 
 def source(row: Row) -> str:
     if row.composite:
-        return "Composed of PyTorch's operators; runs on every device, and PyTorch derives the gradient."
+        called = native(row)
+        if not called:
+            return "Composed of PyTorch's operators; runs on every device, and PyTorch derives the gradient."
+        gradient = "this has" if len(called) == 1 else "these have"
+        told = f"Composed of {', '.join(called)}, and so runs on the npu only; has a gradient where {gradient}."
+        return textwrap.fill(f"{told} {ERRORS} So are tensors on the CPU.", 110)
     where = f"Computed by {row.data['aclnn']}. " if "aclnn" in row.data else ""
     gradient = ", ".join(k for k in row.data.get("grad", {}))
     gradient = f"Has a gradient for {gradient}." if gradient else "Has no gradient."
@@ -239,6 +262,7 @@ MODULE = '''\
 import base64
 import functools
 import json
+import re
 
 import torch
 
@@ -270,11 +294,16 @@ def texts() -> dict[str, dict[str, str]]:
     return json.loads(lzma.decompress(base64.b64decode(TEXTS)))
 
 
+def short(schema: str) -> str:
+    """A schema with its numbers as Python writes them: 1e-06, where PyTorch prints 17 digits."""
+    return re.sub(r"\\d\\.\\d{{10,}}(?:e[+-]?\\d+)?", lambda number: repr(float(number[0])), schema)
+
+
 def doc(name: str) -> str:
     """The docstring of an operator: of each overload its schema and what is told of it."""
     packet = getattr(torch.ops.npu, name)
     schemas = {{o: str(getattr(packet, o)._schema).removeprefix("npu::") for o in packet.overloads()}}
-    told = [f"{{schemas.get(o or 'default', name)}}\\n\\n{{text}}" for o, text in texts()[name].items()]
+    told = [f"{{short(schemas.get(o or 'default', name))}}\\n\\n{{text}}" for o, text in texts()[name].items()]
     return "\\n\\n".join(told)
 '''
 

@@ -126,13 +126,13 @@ class Gradient:
     def forward(self) -> str:
         s, name = self.schema, class_name(self.row)
         inputs, named = ", ".join(self.inputs), f'"{self.library}::{s.name}", "{s.overload}"'
-        plain = [n for n in self.inputs if self.arguments[n].cpp == "const at::Tensor&"]
+        tensors = [a.name for a in s.arguments if a.is_tensor]
         lines = [
             f"{s.cpp_return} autograd(c10::DispatchKeySet keys, {s.parameters}) {{",
             f"  static const auto op = schema_of({named}).typed<{s.cpp_return}({s.types})>();",
+            f'  refuse_forward_ad("{s.name}", {", ".join(tensors)});',
             f"  c10::intrusive_ptr<{name}> node;",
             f"  if (torch::autograd::compute_requires_grad({inputs})) {{",
-            f'    refuse_forward_ad("{s.name}", {{{", ".join("&" + n for n in plain)}}});',
             f"    node = c10::make_intrusive<{name}>();",
             f"    node->set_next_edges(torch::autograd::collect_next_edges({inputs}));",
         ]

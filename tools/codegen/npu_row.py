@@ -6,12 +6,15 @@ and of the files that users write (custom.py).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import npu_grad
 import npu_operands
 import npu_sizes
 from npu_schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # The kernel of a function without result, with the None that its schema has.
 WITH_NONE = """\
@@ -45,10 +48,21 @@ class Row(NamedTuple):
 
 
 class Wrapper:
-    """The C++ of one row: `call` writes its results, `library` is the namespace of torch.ops that it is in."""
+    """The C++ of one row: `call` writes its results. `bound`: parameters of CANN's functions and what they are given.
+    `users`: the namespace of torch.ops for a row that is not ours.
+    """
 
-    def __init__(self, row: Row, call: str, schemas: dict[str, Schema], library: str = "npu") -> None:
-        self.row, self.schema, self.call, self.schemas, self.library = row, row.schema, call, schemas, library
+    def __init__(
+        self,
+        row: Row,
+        call: str,
+        schemas: dict[str, Schema],
+        bound: Sequence[tuple[str, str]] = (),
+        users: str | None = None,
+    ) -> None:
+        self.row, self.schema, self.schemas = row, row.schema, schemas
+        self.call, self.bound, self.users = call, bound, users
+        self.library = users or "npu"
 
     @property
     def namespace(self) -> str:
@@ -103,8 +117,18 @@ class Wrapper:
         elif self.checks:
             lines.append(f"{self.checks};")
         lines += [f"at::Tensor {out} = on_{name}(made[{i}]);" for i, out in enumerate(self.row.outputs)]
-        head = f"{self.schema.cpp_return} {name}({self.schema.parameters}) {{\n"
-        return head + "".join(f"  {line}\n" for line in lines + after) + self.returned() + "}\n"
+        body = "".join(f"  {line}\n" for line in lines + after)
+        return self.function(name, body + self.returned())
+
+    def function(self, name: str, body: str) -> str:
+        """A function with the operator's arguments, whose errors say which operator it was."""
+        s = self.schema
+        spelt = s.name if self.library == "npu" else f"{self.library}.{s.name}"
+        named = npu_operands.names(self.row, self.bound)
+        return (
+            f"{s.cpp_return} {name}({s.parameters}) try {{\n{body}}} catch (c10::Error& error) {{\n"
+            f'  rethrow_named(error, "{spelt}", "{named}");\n}}\n'
+        )
 
     def device(self) -> str:
         call = self.call + ";"
@@ -116,16 +140,15 @@ class Wrapper:
 
     def operands(self) -> str:
         """The device of the operands, an expression that refuses what is missing or elsewhere. Users' rows ask CANN."""
-        if self.library == "npu":
+        if not self.users:
             return npu_operands.check(self.row)
         tensors = [a.name for a in self.schema.arguments if a.is_tensor and a.type != "Tensor[]?"]
         return f"first_device({', '.join(tensors)})" if tensors else ""
 
     def checked_kernel(self) -> str:
         """The hand-written kernel behind the checks of its row."""
-        s = self.schema
-        call = f"kernels::{self.row.data['kernel']}({s.names})"
-        return f"{s.cpp_return} device({s.parameters}) {{\n{self.before()}  return {call};\n}}\n"
+        call = f"kernels::{self.row.data['kernel']}({self.schema.names})"
+        return self.function("device", f"{self.before()}  return {call};\n")
 
     def before(self) -> str:
         """Lines that refuse operands, before anything is computed."""
@@ -157,6 +180,7 @@ class Wrapper:
         return (
             f"{s.cpp_return} in_place(c10::DispatchKeySet keys, {s.parameters}) {{\n"
             f"  static const auto op = schema_of({self.named}).typed<{s.cpp_return}({s.types})>();\n"
+            f'  refuse_forward_ad("{s.name}", {tensors});\n'
             f"  TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad({tensors}),\n"
             f'                              "derivative for {self.library}::{s.full} is not implemented; '
             'call it under no_grad");\n'
@@ -172,9 +196,8 @@ class Wrapper:
             # What computes a gradient runs in the types that autocast chose on the way there.
             guard = "  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);\n"
             backward = "backward" in self.schema.name or "grad" in self.schema.name
-            head = f"{self.schema.cpp_return} composite({self.schema.parameters}) {{\n"
             before = f"{guard if backward else ''}{self.before()}"
-            parts.append(f"{head}{before}  return {self.row.data['composite']};\n}}\n")
+            parts.append(self.function("composite", f"{before}  return {self.row.data['composite']};\n"))
             if self.schema.returns_none:
                 parts.append(WITH_NONE)
         elif "kernel" not in self.row.data:

@@ -17,6 +17,24 @@ def allowed() -> dict[str, float]:
     return ast.literal_eval(re.search(r"^ALLOWED = (\{.*\})$", text, re.M)[1])
 
 
+def grouped() -> list[str]:
+    """The section with GroupedMatmul of tests/training/parts.py, as the networks have it."""
+    text = (ROOT / "tests" / "training" / "parts.py").read_text(encoding="utf-8")
+    (found,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == "GroupedMatmul")
+    return [
+        "",
+        "## A gradient for grouped products",
+        "",
+        "`npu_grouped_matmul` has none here, as it has none in Huawei's package: `loss.backward()` says",
+        "`derivative for npu::npu_grouped_matmul is not implemented`. Both of its gradients are grouped products",
+        "again, as frameworks write them:",
+        "",
+        "```python",
+        *ast.get_source_segment(text, found).splitlines(),
+        "```",
+    ]
+
+
 def line(name: str, precision: str, what: dict) -> str:
     first, last, cpu = what["loss"]
     npu_seconds, cpu_seconds = what["seconds"]
@@ -35,7 +53,8 @@ def page() -> str:
         "weights: the last run of `python -m tests.training.record`, whose record this shows.",
         "LLaMA and Mixtral call `npu_rms_norm`, `npu_rotary_mul`, `npu_fusion_attention` and `npu_swiglu`, Mixtral",
         "`npu_moe_token_permute`, `npu_grouped_matmul` and `npu_moe_token_unpermute`, too; the CPU computes the",
-        "formulas of their pages instead. Elsewhere the code is the same on both devices.",
+        "formulas of their pages instead. Elsewhere the code is the same on both devices. `npu_grouped_matmul` has no",
+        "gradient; the networks wrap it, [below](#a-gradient-for-grouped-products).",
         "",
         "The difference is the largest of any step's loss, relative to the CPU's in the same precision or, near zero,",
         "to a tenth of the first. `bf16 weights` is `model.bfloat16()`; with `fp32 copies` the optimizer works on",
@@ -47,4 +66,4 @@ def page() -> str:
         "|---|---|---|---|---|---|---|",
         *(line(name, precision, what) for name, rows in record.items() for precision, what in rows.items()),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *grouped()]) + "\n"

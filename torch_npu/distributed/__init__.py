@@ -10,8 +10,10 @@ from __future__ import annotations
 import atexit
 import copy
 import functools
+import importlib
 import os
 import warnings
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -29,12 +31,7 @@ __all__ = [
 ]
 
 # The vendor's names of parts of torch.distributed that it replaces; here PyTorch's own are as they were.
-_OF_PYTORCH = {
-    "fsdp": "fully_shard is torch.distributed.fsdp.fully_shard",
-    "pipelining": "pipeline is torch.distributed.pipelining.pipeline",
-    "rpc": "torch.distributed.rpc carries no npu tensors; send copies on the CPU, or use hccl's send and recv",
-    "tensor": "context_parallel is torch.distributed.tensor.experimental.context_parallel",
-}
+_OF_PYTORCH = ("fsdp", "pipelining", "rpc", "tensor")
 
 
 def __getattr__(name: str) -> Any:
@@ -42,8 +39,13 @@ def __getattr__(name: str) -> Any:
         from torch_npu.distributed import uneven
 
         return getattr(uneven, name)
-    why = f": {_OF_PYTORCH[name]}" if name in _OF_PYTORCH else ""
-    raise AttributeError(f"module 'torch_npu.distributed' has no attribute '{name}'{why}")
+    if name in _OF_PYTORCH:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'torch_npu.distributed' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_OF_PYTORCH})
 
 
 def is_hccl_available() -> bool:
@@ -126,13 +128,21 @@ def _create(options, pg_options):
     return ProcessGroupHCCL(options.store, options.group_rank, options.group_size, pg_options)
 
 
+def _register_shardings(_: ModuleType) -> None:
+    from torch_npu.distributed.tensor import _sharding
+
+    _sharding.register()
+
+
 def _register() -> None:
     from torch_npu import _C
 
     if not hasattr(torch.distributed, "reinit_process_group"):  # frameworks that recover call it there
         torch.distributed.reinit_process_group = reinit_process_group
     torch.distributed.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
+    from torch_npu._when_imported import WhenImported
     from torch_npu.distributed import rendezvous
 
     rendezvous.register()
+    WhenImported("torch.distributed.tensor", _register_shardings)
     atexit.register(_C._distributed_c10d._stop_threads)

@@ -8,7 +8,7 @@ graphs     NPUGraph, graph, make_graphed_callables, npugraph_ex
 amp        autocast, GradScaler
 settings   config, matmul, conv, set_option, set_compile_mode, set_sync_debug_mode, set_deterministic_level
 dump       init_dump, set_dump, finalize_dump: operators' tensors in files
-recovery   stop_device, restart_device; more in torch_npu.npu._recovery (docs/faults.md)
+recovery   stop_device, restart_device, check_uce_in_memory; more in torch_npu.npu._recovery (docs/faults.md)
 mstx       points and ranges of your own in a profile (docs/profiling.md)
 checks     fallback_counts, race_reports, memory_reports
 
@@ -133,6 +133,7 @@ _LATER = {
     "amp": ("amp", None),
     "comm": ("comm", None),
     "change_current_allocator": ("pluggable", "change_current_allocator"),
+    "check_uce_in_memory": ("_recovery", "check_uce_in_memory"),
     "clear_npu_overflow_flag": ("utils", "clear_npu_overflow_flag"),
     "disable_deterministic_with_backward": ("determinism", "disable_deterministic_with_backward"),
     "enable_deterministic_with_backward": ("determinism", "enable_deterministic_with_backward"),
@@ -216,10 +217,10 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, "default_generators"})
+    return sorted({*globals(), *_LATER, *_refused.names, "default_generators"})
 
 
-# What help() lists and describes: all but submodules and what is imported for use here.
+# What help() lists and describes, also names that refuse: all but submodules and what is imported for use here.
 __all__ = sorted(
     {
         name
@@ -227,4 +228,5 @@ __all__ = sorted(
         if name[0] != "_" and getattr(value, "__module__", "").startswith("torch")
     }
     | {name for name, (_, attribute) in _LATER.items() if attribute is not None}
+    | _refused.names
 )

@@ -17,7 +17,8 @@ def stop_device(device_id: Any) -> int:
     """Ends what the device runs, a task that hangs too, and drops what it was given. Stopped until restart_device.
 
     Threads that wait for it get an AcceleratorError with the words FORCE STOP, and so does each later operator on it.
-    The watchdog of this process's hccl groups rests meanwhile. device_id: an index, a string or a torch.device.
+    The watchdog of this process's hccl groups rests meanwhile. device_id: an index, a string or a torch.device; a
+    negative index is the current device, as in all of torch.npu.
     Returns 0, or 1 where CANN could not (a warning has its reason). Raises RuntimeError for one that does not exist.
     """
     index = _get_device_index(device_id, True)
@@ -39,6 +40,21 @@ def restart_device(
         mark_all_npu_tensor_unsafe(index)
         set_npu_tensor_unsafe_check_flag(True)
     _C._restart_device(index, bool(rebuild_all_resources))
+
+
+def check_uce_in_memory(device_id: Any) -> int:
+    """Whose device memory has errors that the hardware could not correct. 0: none of the device's has.
+
+    The vendor's further answers (1: memory that is not PyTorch's, 2: temporary, 3: of tensors that stay) ask for
+    addresses of a chip; where CANN tells of some, NotImplementedError says how many. device_id: as in stop_device.
+    Raises RuntimeError for a device that does not exist.
+    """
+    if count := _C._memory_errors(_get_device_index(device_id, True)):
+        raise NotImplementedError(
+            f"torch.npu.check_uce_in_memory: CANN tells of {count} stretches of memory with errors; whose they are is "
+            "not looked up here: go on from a checkpoint in a new process"
+        )
+    return 0
 
 
 def _storage(value: Any) -> Any:

@@ -7,8 +7,10 @@ from typing import Any, NoReturn
 
 _GRAPH_TASKS = "a captured graph's arguments are not changed one by one; capture again, or use torch.npu.npugraph_ex"
 _CORES = "which cores an operator may use is CANN's to say, and is not asked of it here"
+_CHIP = "it is a figure of a chip, which CANN does not tell; npu-smi shows what a card's own sensors say"
 _WHY = {
     "ExternalEvent": _GRAPH_TASKS,
+    "clock_rate": _CHIP,
     "get_device_limit": _CORES,
     "set_device_limit": _CORES,
     "get_stream_limit": _CORES,
@@ -18,17 +20,45 @@ _WHY = {
     "graph_task_group_end": _GRAPH_TASKS,
     "graph_task_update_begin": _GRAPH_TASKS,
     "graph_task_update_end": _GRAPH_TASKS,
+    "memory_usage": "how often memory was busy is not measured; torch.npu.mem_get_info says how much of it is used",
     "npurt": "CANN's runtime is not open to Python here; torch.npu.Stream and pin_memory make streams and memory",
+    "power_draw": _CHIP,
+    "temperature": _CHIP,
 }
 names = frozenset(_WHY)
+_MODULE = "torch_npu.npu"  # where each is found, and so pickled by
+_METHODS = {
+    "NPUGraph.update": _GRAPH_TASKS,
+    "NPUGraph.super_kernel_optimize": "CANN's compiler fuses a graph's kernels; replay() runs them as they are",
+}
 
 
-def refusal(name: str) -> Callable[..., NoReturn]:
-    """A function of that name that raises."""
+def refusal(name: str) -> Any:
+    """What has that name, and raises: a function, or the vendor's class ExternalEvent. Always the same object."""
+    return _REFUSALS[name]
+
+
+def method(name: str) -> Callable[..., NoReturn]:
+    """The same of a class of torch.npu that is there otherwise: "NPUGraph.update"."""
+    return _raising(name, _METHODS[name])
+
+
+def _raising(qualname: str, why: str, called: str = "") -> Callable[..., NoReturn]:
+    """`called` is what the message names, by default the function itself."""
 
     def refused(*arguments: Any, **keywords: Any) -> NoReturn:
-        raise NotImplementedError(f"torch.npu.{name} is not implemented: {_WHY[name]}")
+        raise NotImplementedError(f"torch.npu.{called or qualname} is not implemented: {why}")
 
-    refused.__name__ = refused.__qualname__ = name
-    refused.__doc__ = f"Raises NotImplementedError: {_WHY[name]}."
+    refused.__module__, refused.__qualname__, refused.__name__ = _MODULE, qualname, qualname.rpartition(".")[2]
+    refused.__doc__ = f"Raises NotImplementedError: {why}."
     return refused
+
+
+def _event() -> type:
+    """A class of the vendor's: its methods are names, too."""
+    name, why = "ExternalEvent", _WHY["ExternalEvent"]
+    methods = {n: _raising(f"{name}.{n}", why, name) for n in ("__new__", "record", "reset", "wait")}
+    return type(name, (), {**methods, "__doc__": methods["record"].__doc__, "__module__": _MODULE})
+
+
+_REFUSALS = {name: _event() if name == "ExternalEvent" else _raising(name, why) for name, why in _WHY.items()}

@@ -10,7 +10,10 @@ from torch_npu import _C
 
 
 def _get_device_index(device: Any = None, optional: bool = False, allow_cpu: bool = False) -> int:
-    """`device` is an index, "npu", "npu:1", a torch.device, or None for the current one if `optional`."""
+    """`device` is an index, "npu", "npu:1", a torch.device, or None for the current one if `optional`.
+
+    A negative index is the current one, too.
+    """
     if isinstance(device, bool):
         raise TypeError("expected an npu device, got a bool")
     if isinstance(device, int):

@@ -21,7 +21,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torch_npu import _C
-from torch_npu.npu import streams
+from torch_npu.npu import _refused, streams
 from torch_npu.npu._utils import _get_device_index
 from torch_npu.npu.devices import _lazy_init, current_device, synchronize
 from torch_npu.npu.memory import empty_cache
@@ -39,6 +39,8 @@ __all__ = [
 
 NPUGraph = _C._NPUGraph
 NPUGraph.__module__, NPUGraph.__qualname__, NPUGraph.__name__ = "torch.npu", "NPUGraph", "NPUGraph"
+NPUGraph.update = _refused.method("NPUGraph.update")
+NPUGraph.super_kernel_optimize = _refused.method("NPUGraph.super_kernel_optimize")
 
 
 def graph_pool_handle() -> tuple[int, int]:
@@ -59,10 +61,11 @@ class graph:
     """A context in which the work of `stream` is captured into `npu_graph`.
 
     `pool` is a `graph_pool_handle()` or another graph's `pool()`; graphs that share one must be replayed in the order
-    they were captured. `capture_error_mode` is "global", "thread_local" or "relaxed".
+    they were captured. `capture_error_mode` is "global", "thread_local" or "relaxed". Without `stream` the stream is
+    `graph.default_capture_stream`, one for all captures, made at the first.
     """
 
-    _stream: torch.Stream | None = None
+    default_capture_stream: torch.Stream | None = None
 
     def __init__(
         self,
@@ -72,9 +75,9 @@ class graph:
         capture_error_mode: str = "global",
     ):
         if stream is None:
-            if graph._stream is None:
-                graph._stream = streams.Stream()
-            stream = graph._stream
+            if graph.default_capture_stream is None:
+                graph.default_capture_stream = streams.Stream()
+            stream = graph.default_capture_stream
         self.npu_graph, self.pool, self.mode = npu_graph, pool, capture_error_mode
         self.context = streams.stream(stream)
 
@@ -115,13 +118,18 @@ class MemPool:
                 raise NotImplementedError(f"torch.npu.MemPool has no {name} yet: leave it out")
         _lazy_init()
         self.device = current_device()
-        self.id: tuple[int, int] = _C._new_pool_id()
+        self._id: tuple[int, int] = _C._new_pool_id()
         self._source = allocator  # its library stays as long as the pool
         _C._hold_pool(self.device, self.id, *(allocator.functions if allocator else (0, 0)))
 
     def __del__(self) -> None:
-        if hasattr(self, "id"):
+        if hasattr(self, "_source"):
             _C._drop_pool(self.device, self.id)
+
+    @property
+    def id(self) -> tuple[int, int]:
+        """The pool's two numbers, as memory_snapshot() has them in segment_pool_id."""
+        return self._id
 
     def use_count(self) -> int:
         """Raises NotImplementedError: the allocator does not count who holds a pool."""

@@ -36,6 +36,13 @@ def _stack(domain: str) -> list[int]:
     return stacks.setdefault(domain, [])
 
 
+class _Itself:
+    """An attribute of a class that is the class."""
+
+    def __get__(self, instance: Any, owner: type) -> type:
+        return owner
+
+
 class mstx:  # noqa: N801  (the vendor's name)
     """Names points and ranges of a program for a profiler's trace: mark, range_start and range_end, range_push and
     range_pop, annotate (a block), mstx_range (a decorator). Nothing is made of the class.
@@ -43,6 +50,8 @@ class mstx:  # noqa: N801  (the vendor's name)
     Each takes a `domain`, by which profilers choose, and but for the ends a `stream`: the range then has a place in its
     order, too. They are seen where something records: torch_npu.profiler with mstx=True, or msprof.
     Raises TypeError for a message that is no text or a stream that is none. Source: the vendor's mstx."""
+
+    mstx = _Itself()  # the vendor's torch.npu.mstx is a module that has the class
 
     @staticmethod
     def mark(message: str, stream: Any = None, domain: str = "default") -> None:

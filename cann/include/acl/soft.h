@@ -28,6 +28,8 @@ aclError softnpuLaunchKernel(aclrtStream stream, const softnpuKernel* kernel);
 // tell. Without them these do nothing.
 // The line of the program that the calling thread is at, in memory that stays; null: not known.
 void softnpuPlace(const char* place);
+// Finds it for a thread that has told none, when it calls aclrtMemcpy, aclrtMemset or another of their kind. Null: not known.
+void softnpuPlaceBy(const char* (*find)(void));
 // An allocator of the client's gives out the first `asked` of `bytes` of device memory, to be reused in the order of that stream.
 void softnpuBlockGiven(const void* address, uint64_t asked, uint64_t bytes, aclrtStream stream);
 // It has the memory back.

@@ -3,7 +3,10 @@
 AscendC sources are *.asc, and what follows -x asc (-x cce). ANYCEND_CXX names another compiler. Options of its own:
     --npu-arch=dav-2201        the architecture; also --cce-aicore-arch=dav-c220-vec
     --launch-headers=<folder>  writes aclrtlaunch_<kernel>.h for each kernel, and compiles as well
-Left out, because they steer the vendor's code generation: -mllvm <word>, --cce-*.
+    --tiling-data=<header>     an operator package's kernel: the structs of its host side's header (tiling.py)
+    --tiling-key=<number>      what TILING_KEY_IS compares with
+    --cce-auto-sync=off        ANYCEND_CHECK=kernel wants flags between the scalar unit and the others, too
+Left out, because they steer the vendor's code generation: -mllvm <word>, other --cce-*.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import kernels
 import refuse
 import rewrite
+import tiling
 from text import SourceError
 
 ARCHITECTURES = {
@@ -56,6 +61,7 @@ class Line:
         self.sources: list[str] = []
         self.architecture = 2201
         self.headers: str | None = None
+        self.tilings: list[str] = []
         self.links = True
         language, rest = None, iter(arguments)
         for a in rest:
@@ -72,8 +78,14 @@ class Line:
                 self.architecture = ARCHITECTURES[name]
             elif a.startswith("--launch-headers="):
                 self.headers = a.split("=", 1)[1]
+            elif a.startswith("--tiling-data="):
+                self.tilings.append(a.split("=", 1)[1])
+            elif a.startswith("--tiling-key="):
+                self.passed.append(f"-DASCENDC_TILING_KEY={a.split('=', 1)[1]}")
             elif a == "-mllvm":
                 next(rest, None)
+            elif a == "--cce-auto-sync=off":
+                self.passed.append("-DASCENDC_AUTO_SYNC=0")
             elif a.startswith("--cce-"):
                 continue
             elif a.startswith("-std="):
@@ -105,7 +117,7 @@ def _is_source(name: str) -> bool:
     return Path(name).suffix in (".cpp", ".cc", ".cxx", ".c", ".cce", ".h", ".hpp")
 
 
-def translate(path: str, headers: str | None = None) -> str:
+def translate(path: str, headers: str | None = None, tilings: Sequence[str] = ()) -> str:
     """What g++ compiles instead of the source."""
     source = Path(path).read_text(encoding="utf-8-sig")  # some begin with a byte order mark
     refuse.check(source, path)
@@ -117,9 +129,13 @@ def translate(path: str, headers: str | None = None) -> str:
             Path(headers, f"aclrtlaunch_{kernel.name}.h").write_text(kernel.header())
     definitions = "".join(k.definition(types) for k in found)
     head = "#define ASCENDC_SOURCE_HAS_CUBE\n" if kernels.has_cube(source) else ""
+    if tilings:
+        names = {kernel.name for kernel in found}
+        structs = "\n".join(tiling.structs(t, names) for t in tilings)
+        head += f'#include "kernel_operator.h"\n#include "lib/matmul_intf.h"\n{structs}\n'
     name = os.path.abspath(path).replace("\\", "\\\\").replace('"', '\\"')
     tail = f'\n#line 1 "{name} (aclrtlaunch)"\n{definitions}' if definitions else ""
-    return f'{head}#line 1 "{name}"\n{rewrite.launches(source, path, types)}{tail}'
+    return f'{head}#line 1 "{name}"\n{rewrite.launches(kernels.overloads(source), path, types)}{tail}'
 
 
 def main(arguments: list[str], root: str) -> int:
@@ -130,7 +146,7 @@ def main(arguments: list[str], root: str) -> int:
         inputs: list[str] = []
         for number, path in enumerate(line.sources):
             try:
-                text = translate(path, line.headers)
+                text = translate(path, line.headers, line.tilings)
             except SourceError as error:
                 print(f"bisheng: {error}", file=sys.stderr)
                 return 1

@@ -26,6 +26,12 @@ _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b"
 _WORDS = re.compile(r"\b(?:__gm__|__restrict__|__restrict|restrict)\b")
 
 
+# Functions of the C library's that a kernel may be called like: extern "C" twice does not compile, two overloads do.
+_C_LIBRARY = frozenset(
+    "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh div erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod "
+    "hypot index lgamma log log10 log1p log2 pow random remainder remove rename round scalb sin sinh sqrt tan tanh "
+    "tgamma trunc".split()
+)
 UNSTATED = "::AscendC::detail::kUnstated"
 
 
@@ -84,6 +90,16 @@ def stated(source: str) -> dict[str, str]:
         if said := _TYPE.search(code, start, closing(code, start)):
             types[match.group(2)] = said.group(1)
     return types
+
+
+def overloads(source: str) -> str:
+    """Without extern "C" before kernels that the C library has a function of the same name as."""
+
+    def plain(match: re.Match) -> str:
+        text = match.group()
+        return re.sub(r'^extern\s+"C"', "", text) if match.group(2) in _C_LIBRARY else text
+
+    return _KERNEL.sub(plain, source)
 
 
 def has_cube(source: str) -> bool:

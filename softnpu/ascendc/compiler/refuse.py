@@ -15,7 +15,6 @@ _SIMT = "SIMT kernels of the 950"
 _REGISTER = "the register API of the 950 (__simd_vf__, MicroAPI)"
 _CALLBACK = "callbacks of the Matmul object"
 _CONV = "the convolution object"
-_TILING = "tiling keys of operator packages: pass what the key says as an argument"
 _CPU_MODE = "another CPU mode: kernels run on the software NPU's streams"
 WORDS = {
     "__simt_vf__": _SIMT,
@@ -27,7 +26,6 @@ WORDS = {
     "__VEC_SCOPE__": _REGISTER,
     "MicroAPI": _REGISTER,
     "MatmulCallBackFunc": _CALLBACK,
-    "TILING_KEY_IS": _TILING,
     "ICPU_RUN_KF": _CPU_MODE,
     "int4b_t": "numbers of 4 bits",
 }

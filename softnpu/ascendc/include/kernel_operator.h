@@ -20,6 +20,7 @@
 #include "ascendc/queue.h"
 #include "ascendc/reduce.h"
 #include "ascendc/refused.h"
+#include "ascendc/scalars.h"
 #include "ascendc/select.h"
 #include "ascendc/softmax.h"
 #include "ascendc/sort.h"

@@ -79,6 +79,12 @@ def _made(folders: list[Path], *makes: Callable[[Profile], Path | None], says_no
     for one in folders:
         try:
             profile = Profile(one)
+            if not profile.whole:
+                print(
+                    f"[WARNING] msprof: {one}: process {profile.process} has not ended its profile: it still runs, was "
+                    "killed, or left by os._exit, and its last records, up to 1 MB, are missing",
+                    file=sys.stderr,
+                )
             for make in makes:
                 if made := make(profile):
                     print(f"[INFO] {made}")

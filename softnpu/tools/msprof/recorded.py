@@ -63,6 +63,7 @@ class Profile:
         try:
             self.info = json.loads((folder / "host" / "info.json").read_text(encoding="utf-8"))
             self.process: int = self.info["process"]
+            self.whole: bool = self.info.get("whole", True)  # the process has ended its profile
             data = (folder / "host" / "data" / "records").read_bytes()
         except (OSError, ValueError, KeyError) as error:
             raise Damaged(f"{folder} has no records of the software NPU ({error}): profile anew") from error

@@ -105,6 +105,59 @@ BOOST_AUTO_TEST_CASE(overlap_is_what_the_bytes_say) {
   }
 }
 
+// Against all that was ever touched: three lanes and the host, which wait for each other at random.
+BOOST_AUTO_TEST_CASE(memory_remembers_as_much_as_if_it_kept_everything) {
+  uint64_t state = 7;
+  const auto draw = [&](uint64_t n) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (state >> 33) % n;
+  };
+  for (int round = 0; round < 30; ++round) {
+    race::Shadow shadow;
+    std::vector<race::Touch> all;
+    std::vector<race::Clock> lanes(4);
+    int conflicts = 0, mistakes = 0;
+    for (int i = 0; i < 1000; ++i) {
+      const auto lane = static_cast<uint32_t>(draw(4));  // 0: the host
+      race::Clock& clock = lanes[lane];
+      if (draw(6) == 0) clock.join(lanes[draw(4)]);
+      clock.join(lanes[0]);
+      const auto action = std::make_shared<const race::Action>(race::Action{lane, clock.tick(lane), "", nullptr});
+      const uintptr_t row = 4096 + 64 * draw(16), column = 4096 + 4 * draw(16);
+      const bool write = draw(2) == 0;
+      const auto length = static_cast<int64_t>(1 + draw(16));
+      const Access kinds[] = {view(row, {length}, {1}, write), view(column, {length}, {16}, write),
+                              view(row, {256}, {1}, write), view(column, {length, 3}, {32, 2}, write)};
+      const race::Touch now{action, kinds[draw(40) == 0 ? 2 : draw(10) == 0 ? 3 : draw(2)], nullptr};
+      bool is = false, said = false;
+      for (const race::Touch& earlier : all)
+        is = is || ((write || earlier.access.write) && clock.of(earlier.action->lane) < earlier.action->time &&
+                    overlap(now.access, earlier.access));
+      shadow.touch(now, clock, lanes[0], [&](const race::Touch&) { said = true; });
+      all.push_back(now);
+      conflicts += is;
+      mistakes += is != said;
+    }
+    BOOST_TEST(mistakes == 0);
+    BOOST_TEST(conflicts > 50);
+    BOOST_TEST(conflicts < 950);
+    BOOST_TEST(!shadow.lost());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(more_views_than_are_kept_are_told_of) {
+  race::Shadow shadow;
+  race::Clock clock;
+  const race::Clock host;
+  for (int i = 0; i < 40000; ++i) {
+    const auto action = std::make_shared<const race::Action>(race::Action{1, clock.tick(1), "", nullptr});
+    const int many = i < 20000 ? 100 : i;  // the first are one and the same
+    shadow.touch({action, view(4096, {many, 2}, {4, 1}), nullptr}, clock, host, [](const race::Touch&) {});
+    if (i == 25000) BOOST_TEST(!shadow.lost());
+  }
+  BOOST_TEST(shadow.lost());
+}
+
 BOOST_AUTO_TEST_CASE(two_streams_need_an_event) {
   const On on;
   TestStream a, b;

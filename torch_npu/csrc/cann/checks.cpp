@@ -20,6 +20,7 @@ const Checks& watch(bool race, bool memory) {
     c.race = race;
     c.memory = memory;
     find(c.place, "softnpuPlace");
+    find(c.place_by, "softnpuPlaceBy");
     find(c.block_given, "softnpuBlockGiven");
     find(c.block_back, "softnpuBlockBack");
     find(c.host, "softnpuRaceHost");

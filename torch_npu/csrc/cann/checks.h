@@ -13,6 +13,7 @@ namespace cann {
 struct Checks {
   bool race, memory;  // what is on
   decltype(&::softnpuPlace) place;
+  decltype(&::softnpuPlaceBy) place_by;
   decltype(&::softnpuBlockGiven) block_given;
   decltype(&::softnpuBlockBack) block_back;
   decltype(&::softnpuRaceHost) host;

@@ -12,6 +12,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/core/device.h"
 #include "csrc/core/device_cache.h"
+#include "csrc/core/device_wait.h"
 #include "csrc/core/info.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/options.h"
@@ -83,7 +84,9 @@ void free_uncached(void* context) {
   try {
     const NPUGuard guard(memory->device);
     ensure_context();
-    NPU_WARN(cann::acl().aclrtSynchronizeDevice());
+    const int status = wait_for_bound_device();
+    if (status != 0) cann::detail::warn_call(status, "aclrtSynchronizeDevice()");
+    if (status == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) return;  // what runs may use it: it is not freed
     NPU_WARN(cann::acl().aclrtFree(memory->pointer));
   } catch (const c10::Error& error) {  // the device was lost; nobody is there to take an exception
     TORCH_WARN(error.what_without_backtrace());

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <mutex>
 #include <string>
 
 #include "csrc/cann/error.h"
+#include "csrc/core/device_wait.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/options.h"
 
@@ -20,8 +22,25 @@ constinit thread_local ThreadState thread_state{};
 namespace {
 std::array<std::atomic<bool>, kMaxDevices> has_context_of{};
 
-// How long to wait for a device: what ACL_DEVICE_SYNC_TIMEOUT says, where CANN can; at the process's end, too.
-bool wait_is_limited() { return options().device_sync_timeout > 0 && cann::acl().aclrtSynchronizeDeviceWithTimeout; }
+int32_t limit_of_a_wait() {
+  const Options& o = options();
+  return o.device_sync_timeout > 0 ? o.device_sync_timeout : o.stream_sync_timeout;
+}
+
+bool is_limit(int32_t limit) { return limit > 0 && cann::acl().aclrtSynchronizeDeviceWithTimeout; }
+
+// Of the device that is bound.
+int wait(int32_t limit) {
+  const cann::Api& acl = cann::acl();
+  return is_limit(limit) ? acl.aclrtSynchronizeDeviceWithTimeout(limit) : acl.aclrtSynchronizeDevice();
+}
+
+void wait_or_throw(c10::DeviceIndex index, int32_t limit) {
+  const NPUGuard guard(index);
+  ensure_context();
+  const int status = wait(limit);
+  if (status != 0) cann::throw_status(status, "aclrtSynchronizeDevice", is_limit(limit) ? "WithTimeout" : "");
+}
 }  // namespace
 
 void bind(int device) {
@@ -40,11 +59,9 @@ void drain_devices() noexcept {
   for (int i = 0; i < kMaxDevices; ++i) {
     if (!has_context_of[i].load(std::memory_order_acquire)) continue;
     if (cann::acl().aclrtSetDevice(i) != 0) continue;
-    if (wait_is_limited()) {  // its status has nobody to go to
-      cann::acl().aclrtSynchronizeDeviceWithTimeout(options().device_sync_timeout);
-    } else {
-      cann::acl().aclrtSynchronizeDevice();
-    }
+    if (wait_for_bound_device() != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) continue;  // other errors have nobody to go to
+    std::fprintf(stderr, "npu:%d: the process ends before the device's work, which is dropped: %s\n", i,
+                 cann::recent_message());
   }
   thread_state.bound_plus_one = 0;
 }
@@ -117,15 +134,8 @@ bool has_context(c10::DeviceIndex index) noexcept {
   return index >= 0 && index < kMaxDevices && detail::has_context_of[index].load(std::memory_order_acquire);
 }
 
-void synchronize_device(c10::DeviceIndex index) {
-  const NPUGuard guard(index);
-  ensure_context();
-  const cann::Api& acl = cann::acl();
-  if (detail::wait_is_limited()) {
-    NPU_CHECK(acl.aclrtSynchronizeDeviceWithTimeout(options().device_sync_timeout));
-  } else {
-    NPU_CHECK(acl.aclrtSynchronizeDevice());
-  }
-}
+void synchronize_device(c10::DeviceIndex index) { detail::wait_or_throw(index, options().device_sync_timeout); }
+int wait_for_bound_device() { return detail::wait(detail::limit_of_a_wait()); }
+void wait_for_device(c10::DeviceIndex index) { detail::wait_or_throw(index, detail::limit_of_a_wait()); }
 
 }  // namespace npu

@@ -32,7 +32,8 @@ NPU_API extern constinit thread_local ThreadState thread_state;
 // Initializes if need be, and makes `device` CANN's device on this thread.
 void bind(int device);
 void forget_thread_state() noexcept;  // in a forked child
-void drain_devices() noexcept;        // waits for every device that was used; errors are dropped
+// Waits for every device that was used. Work that reaches the limit is named on stderr; other errors are dropped.
+void drain_devices() noexcept;
 
 }  // namespace detail
 
@@ -53,6 +54,7 @@ inline void ensure_context() {
 // A context of this device was made in this process.
 NPU_API bool has_context(c10::DeviceIndex index) noexcept;
 
+// What a program asks for: limited by ACL_DEVICE_SYNC_TIMEOUT alone. The plugin's own waits are wait_for_device's (device_wait.h).
 NPU_API void synchronize_device(c10::DeviceIndex index);
 
 // Makes `index` the current device and restores the former one. Cheap; touches CANN not at all.

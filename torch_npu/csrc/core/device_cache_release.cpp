@@ -8,6 +8,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/core/device.h"
 #include "csrc/core/device_cache.h"
+#include "csrc/core/device_wait.h"
 #include "csrc/core/memory_stats.h"
 #include "csrc/core/stream.h"
 
@@ -59,7 +60,7 @@ bool DeviceCache::release_for(BlockPool& pool, size_t size) {
   std::erase_if(victims, [](const Block* block) { return block->is_split() || block->expandable; });
   if (victims.empty()) return false;
   ++stats_.num_sync_all_streams;
-  synchronize_device(device_);
+  wait_for_device(device_);
   for (Block* block : victims) release_segment(block);
   return true;
 }
@@ -67,7 +68,7 @@ bool DeviceCache::release_for(BlockPool& pool, size_t size) {
 void DeviceCache::release_all() {
   // A cached block's last kernel may still run: freeing is not ordered on streams as reuse is.
   ++stats_.num_sync_all_streams;
-  if (has_context(device_)) synchronize_device(device_);
+  if (has_context(device_)) wait_for_device(device_);
   retry_records();
   finish_events(true);
   for (auto& [stream, pools] : pools_) release_free(*pools);
@@ -114,7 +115,7 @@ void DeviceCache::collect_garbage() {
   }
   if (idle.empty()) return;
   ++stats_.num_sync_all_streams;
-  synchronize_device(device_);
+  wait_for_device(device_);
   size_t freed = 0;
   while (freed < wanted && !idle.empty()) {
     const double average = total_age / static_cast<double>(idle.size());

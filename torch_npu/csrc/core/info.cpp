@@ -4,8 +4,10 @@
 
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "csrc/cann/error.h"
+#include "csrc/cann/later.h"
 #include "csrc/core/device.h"
 #include "csrc/core/lifecycle.h"
 
@@ -79,6 +81,18 @@ bool can_access_peer(c10::DeviceIndex device, c10::DeviceIndex peer) {
   if (!cann::acl().aclrtDeviceCanAccessPeer) return false;
   NPU_CHECK(cann::acl().aclrtDeviceCanAccessPeer(&can, device, peer));
   return can != 0;
+}
+
+size_t memory_errors(c10::DeviceIndex index) {
+  check_device(index);
+  const NPUGuard guard(index);
+  ensure_context();
+  const auto ask = cann::later().aclrtGetMemUceInfo;
+  TORCH_CHECK_NOT_IMPLEMENTED(ask, "npu: this CANN has no aclrtGetMemUceInfo");
+  std::vector<aclrtMemUceInfo> found(128);  // CANN's own most
+  size_t count = 0;
+  NPU_CHECK(ask(index, found.data(), found.size(), &count));
+  return count;
 }
 
 int utilization(c10::DeviceIndex index) {

@@ -26,6 +26,8 @@ NPU_API DeviceProperties device_properties(c10::DeviceIndex index);
 NPU_API bool can_access_peer(c10::DeviceIndex device, c10::DeviceIndex peer);
 // Percent of time the cube cores were busy.
 NPU_API int utilization(c10::DeviceIndex index);
+// Stretches of the device's memory with errors that the hardware could not correct (aclrtGetMemUceInfo). Throws where CANN cannot say.
+NPU_API size_t memory_errors(c10::DeviceIndex index);
 // Free and total bytes of the device.
 NPU_API std::pair<size_t, size_t> memory_info(c10::DeviceIndex index);
 

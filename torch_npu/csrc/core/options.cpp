@@ -33,10 +33,11 @@ Options read() {
   o.memory_caching = !flag("PYTORCH_NO_NPU_MEMORY_CACHING", false);
   constexpr int64_t most_seconds = std::numeric_limits<int32_t>::max() / 1000;
   const int64_t seconds = integer("ACL_DEVICE_SYNC_TIMEOUT", -1, -1, most_seconds,
-                                  "it must be a number of seconds from 1 to 2147483, or -1");
+                                  "it must be a number of seconds up to 2147483; 0 and -1 wait for ever");
   o.device_sync_timeout = seconds > 0 ? static_cast<int32_t>(seconds * 1000) : -1;
-  o.stream_sync_timeout = static_cast<int32_t>(integer(
-      "ACL_STREAM_TIMEOUT", -1, -1, std::numeric_limits<int32_t>::max(), "it must be a number of milliseconds, or -1"));
+  o.stream_sync_timeout =
+      static_cast<int32_t>(integer("ACL_STREAM_TIMEOUT", -1, -1, std::numeric_limits<int32_t>::max(),
+                                   "it must be a number of milliseconds; 0 and -1 wait for ever"));
   // When operators by name are made ready: the software NPU has none, so that the value is only checked.
   integer("ACL_OP_INIT_MODE", 1, 0, 2, "it must be 0, 1 or 2");
   o.forbid_fallback = flag("TORCH_NPU_FALLBACK_CPU_DISABLE", false);

@@ -159,7 +159,10 @@ bool query_stream(c10::Stream stream) {
 
 void synchronize_stream(c10::Stream stream) {
   const NPUGuard guard(stream.device_index());
-  const aclrtStream raw = raw_stream(stream);
+  wait_for(raw_stream(stream));
+}
+
+void wait_for(aclrtStream raw) {
   const cann::Api& acl = cann::acl();
   if (options().stream_sync_timeout > 0 && acl.aclrtSynchronizeStreamWithTimeout) {
     NPU_CHECK(acl.aclrtSynchronizeStreamWithTimeout(raw, options().stream_sync_timeout));

@@ -41,6 +41,8 @@ NPU_API aclrtStream raw_stream(c10::Stream stream);
 
 NPU_API bool query_stream(c10::Stream stream);
 NPU_API void synchronize_stream(c10::Stream stream);
+// The host waits for a stream whose device is bound, at most as long as ACL_STREAM_TIMEOUT says; every wait of a stream is this one.
+NPU_API void wait_for(aclrtStream raw);
 NPU_API bool is_capturing(c10::Stream stream);
 
 }  // namespace npu

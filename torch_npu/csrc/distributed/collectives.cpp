@@ -4,6 +4,7 @@
 
 #include "csrc/cann/api.h"
 #include "csrc/core/device.h"
+#include "csrc/core/recovery.h"
 #include "csrc/distributed/check.h"
 #include "csrc/distributed/group.h"
 #include "csrc/distributed/layout.h"
@@ -26,6 +27,7 @@ void check_pairs(const Tensors& outputs, const Tensors& inputs) {
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
   check_one(tensors, "broadcast");
   check_root(opts.rootRank);
+  if (rank_ == opts.rootRank) refuse_unsafe(tensors[0]);
   const at::Tensor tensor = as_real(tensors[0]);
   const auto root = static_cast<uint32_t>(opts.rootRank);
   return launch(

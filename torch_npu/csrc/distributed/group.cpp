@@ -8,6 +8,7 @@
 #include "csrc/cann/api.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
+#include "csrc/core/recovery.h"
 #include "csrc/distributed/settings.h"
 
 namespace npu::distributed {
@@ -92,6 +93,27 @@ auto as_backend_error(const Communicators& communicators, Body&& body) {
   }
 }
 
+bool same_as_any(const at::Tensor& tensor, const ProcessGroupHCCL::Tensors& others) {
+  return std::any_of(others.begin(), others.end(), [&](const at::Tensor& o) { return o.is_same(tensor); });
+}
+
+// After a restart of the device a call reads no unsafe memory, as no operator does; what it writes as a whole is safe.
+void heed_unsafe(c10d::OpType type, const ProcessGroupHCCL::Tensors& tensors,
+                 const ProcessGroupHCCL::Tensors& outputs) {
+  if (C10_LIKELY(!refuses_unsafe())) return;
+  using c10d::OpType;
+  const bool reads_outputs = type == OpType::ALLREDUCE || type == OpType::REDUCE || type == OpType::SEND;
+  for (const at::Tensor& t : tensors) {
+    if (reads_outputs || !same_as_any(t, outputs)) {
+      refuse_unsafe(t);
+    } else if (t.is_non_overlapping_and_dense() && t.nbytes() == t.storage().nbytes()) {
+      set_safe(t.storage().data_ptr());
+    } else {
+      refuse_unsafe(t);
+    }
+  }
+}
+
 }  // namespace
 
 c10::DeviceIndex ProcessGroupHCCL::Launch::device() const {
@@ -102,11 +124,13 @@ c10::DeviceIndex ProcessGroupHCCL::Launch::device() const {
 }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch what, const Body& body) {
+  heed_unsafe(what.type, what.tensors, what.outputs);
   const auto communicator = whole(what.device());
   return as_backend_error({communicator}, [&] { return launch_over(communicator, std::move(what), body); });
 }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch_message(Launch what, const MessageBody& body) {
+  heed_unsafe(what.type, what.tensors, what.outputs);
   const auto communicator = with(what.device(), what.lane.peer);
   const uint32_t peer = communicator->number_of(what.lane.peer);
   return as_backend_error({communicator}, [&] {

@@ -78,7 +78,7 @@ int ExchangeDevice(int device) {
 void device_synchronize() { npu::synchronize_device(npu::current_device()); }
 void stream_synchronize(aclrtStream stream) {
   npu::ensure_context();
-  NPU_CHECK(cann::acl().aclrtSynchronizeStream(stream));
+  npu::wait_for(stream);
 }
 
 void WarningState::set_sync_debug_mode(SyncDebugMode mode) {

@@ -15,6 +15,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
+#include "csrc/core/options.h"
 #include "csrc/core/recovery.h"
 #include "csrc/core/stream.h"
 #include "csrc/core/sync_debug.h"
@@ -42,8 +43,11 @@ void copy_bytes(const at::Tensor& dst, const at::Tensor& src, aclrtMemcpyKind ki
 
 void synchronize() {
   about_to_wait();
-  NPU_CHECK(cann::acl().aclrtSynchronizeStream(current_raw_stream()));
+  wait_for(current_raw_stream());
 }
+
+// CANN may wait for the stream inside a copy from or to memory that is not pinned, and for ever: under a limit that wait comes before.
+bool waits_before_copy() { return C10_UNLIKELY(options().stream_sync_timeout > 0) && !is_capturing(current_stream()); }
 
 // What waits for a stream takes the stream's error with it, also one that is known before anything is queued.
 template <class Copy>
@@ -51,8 +55,10 @@ auto taking_error(const at::Tensor& on_device, Copy&& copy) {
   const NPUGuard guard(on_device.device().index());
   try {
     return copy();
-  } catch (const c10::AcceleratorError&) {
-    cann::acl().aclrtSynchronizeStream(current_raw_stream());
+  } catch (const c10::AcceleratorError& error) {
+    // After a limit the stream has no error to take, and the wait would be as long again.
+    const bool overdue = error.get_error_code() == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
+    if (!overdue) cann::acl().aclrtSynchronizeStream(current_raw_stream());
     throw;
   }
 }
@@ -66,6 +72,7 @@ bool keep_until_done(const at::Tensor& host) {
 
 void cross_border(const at::Tensor& dst, const at::Tensor& src, aclrtMemcpyKind kind, bool non_blocking) {
   const at::Tensor& host = kind == ACL_MEMCPY_HOST_TO_DEVICE ? src : dst;
+  if (waits_before_copy() && (!non_blocking || !host.is_pinned())) wait_for(current_raw_stream());
   copy_bytes(dst, src, kind);
   if (non_blocking && keep_until_done(host)) return;
   synchronize();
@@ -222,6 +229,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   refuse_stopped(self.device().index());
   refuse_unsafe(self);
   taking_error(self, [&] {
+    if (waits_before_copy()) wait_for(current_raw_stream());
     NPU_CHECK(cann::acl().aclrtMemcpyAsync(value, bytes, self.const_data_ptr(), bytes, ACL_MEMCPY_DEVICE_TO_HOST,
                                            current_raw_stream()));
     synchronize();

@@ -1,3 +1,4 @@
+// See cuda_alias.h.
 #include "torch_npu/csrc/ops/cuda_alias.h"
 
 #include <ATen/core/Tensor.h>

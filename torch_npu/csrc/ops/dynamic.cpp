@@ -28,7 +28,7 @@ at::Tensor DynamicOutput::take() const {
 
 void synchronize_current_stream() {
   about_to_wait();
-  NPU_CHECK(cann::acl().aclrtSynchronizeStream(current_raw_stream()));
+  wait_for(current_raw_stream());
 }
 
 }  // namespace npu

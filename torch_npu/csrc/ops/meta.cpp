@@ -9,6 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/result_type_native.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/util/safe_numerics.h>
 
 #include "csrc/core/empty.h"
 
@@ -303,9 +304,11 @@ void Col2im::meta(const at::Tensor& self, at::IntArrayRef output_size, at::IntAr
   TORCH_CHECK(dim == 2 || dim == 3, "Expected 2D or 3D input tensor for col2im, but got ", self.sizes());
   TORCH_CHECK(output_size.size() == 2 && kernel.size() == 2, "It is expected output_size and kernel_size equals to 2");
   const int64_t planes = self.size(dim - 2);
-  TORCH_CHECK(kernel[0] > 0 && kernel[1] > 0 && planes % (kernel[0] * kernel[1]) == 0,
-              "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got ", planes,
-              " and ", kernel);
+  int64_t window = 0;
+  TORCH_CHECK(
+      kernel[0] > 0 && kernel[1] > 0 && !c10::mul_overflows(kernel[0], kernel[1], &window) && planes % window == 0,
+      "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got ", planes, " and ",
+      kernel);
   int64_t blocks = 1;
   for (size_t i = 0; i < 2; ++i) {
     TORCH_CHECK(dilation[i] > 0 && stride[i] > 0 && padding[i] >= 0,
@@ -319,7 +322,7 @@ void Col2im::meta(const at::Tensor& self, at::IntArrayRef output_size, at::IntAr
               blocks, ", but got ", self.size(dim - 1));
   c10::DimVector sizes;
   if (dim == 3) sizes.push_back(self.size(0));
-  sizes.push_back(planes / (kernel[0] * kernel[1]));
+  sizes.push_back(planes / window);
   sizes.push_back(output_size[0]);
   sizes.push_back(output_size[1]);
   set_output_raw_strided(0, sizes, {}, self.options());

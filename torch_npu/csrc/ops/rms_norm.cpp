@@ -55,7 +55,7 @@ Two fused(const at::Tensor& input, at::IntArrayRef shape, const OptionalTensor& 
   at::DimVector sizes(input.sizes().begin(), input.sizes().begin() + outer);
   sizes.resize(input.dim(), 1);
   at::Tensor out = empty(input.sizes(), input.scalar_type()), rstd = empty(sizes, wide(input));
-  if (input.numel() == 0) return {out, rstd};
+  if (input.numel() == 0) return {out, rstd.fill_(std::numeric_limits<double>::quiet_NaN())};  // of rows of nothing
   const double least = wide(input) == at::kDouble ? std::numeric_limits<double>::epsilon()
                                                   : double{std::numeric_limits<float>::epsilon()};
   ACLNN(aclnnRmsNorm)(input, or_ones(weight, input, shape), eps.value_or(least), out, rstd);

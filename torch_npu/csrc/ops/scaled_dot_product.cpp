@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -12,20 +13,21 @@
 #include "csrc/core/device.h"
 #include "csrc/ops/composed/processor.h"
 #include "csrc/ops/device_check.h"
+#include "csrc/ops/npu/attention.h"
+#include "csrc/ops/npu/autograd.h"
 #include "npu_ops.h"
 
 namespace npu {
 namespace {
 
 using Mask = std::optional<at::Tensor>;
-constexpr int64_t kAllKeys = 0, kCausal = 2, kCompressed = 2048;
+constexpr int64_t kAllKeys = 0, kCausal = 2;
+using ops::kCompressed;
 
 bool wanted() {
   const at::Context& context = at::globalContext();
   return context.userEnabledFlashSDP() || context.userEnabledMemEfficientSDP() || context.userEnabledOverrideableSDP();
 }
-
-bool has_tangent(const at::Tensor& t) { return t._fw_grad(0).defined(); }
 
 // torch.func's transforms have rules for the composition's operators: a gradient may lie within a vmap.
 bool transformed(const at::Tensor& t) {
@@ -36,7 +38,7 @@ bool transformed(const at::Tensor& t) {
 bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool shared_heads) {
   for (const at::Tensor* t : {&q, &k, &v}) {
     if (!t->is_privateuseone() || t->is_nested() || t->layout() != at::kStrided || t->dim() != 4) return false;
-    if (t->scalar_type() != q.scalar_type() || has_tangent(*t) || transformed(*t)) return false;
+    if (t->scalar_type() != q.scalar_type() || ops::has_tangent(*t) || transformed(*t)) return false;
   }
   if (q.scalar_type() != at::kFloat && q.scalar_type() != at::kHalf && q.scalar_type() != at::kBFloat16) return false;
   if (q.sym_numel() == 0 || k.sym_numel() == 0 || v.sym_numel() == 0) return false;
@@ -69,10 +71,11 @@ Mask hidden(const Mask& mask, const at::Tensor& q, const at::Tensor& k) {
   return out.expand_symint(sizes).logical_not();
 }
 
-// CANN wants the triangle of any causal call in this one size; the software NPU does not read it.
+// CANN wants the triangle of any causal call in this one size; the software NPU does not read it, so there it is one element.
 Mask triangle(const at::Tensor& q) {
-  if (has_processor_kernels()) return std::nullopt;
-  return at::ones({kCompressed, kCompressed}, q.options().dtype(at::kBool)).triu(1);
+  const at::TensorOptions options = q.options().dtype(at::kBool);
+  if (has_processor_kernels()) return at::zeros({1, 1}, options).expand({kCompressed, kCompressed});
+  return at::ones({kCompressed, kCompressed}, options).triu(1);
 }
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Mask& mask, double dropout_p,

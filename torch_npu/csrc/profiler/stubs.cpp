@@ -8,6 +8,7 @@
 
 #include "csrc/cann/mspti.h"
 #include "csrc/core/device.h"
+#include "csrc/core/device_wait.h"
 #include "csrc/core/event.h"
 #include "csrc/core/stream.h"
 
@@ -54,7 +55,7 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
     }
     set_device(before);
   }
-  void synchronize() const override { synchronize_device(current_device()); }
+  void synchronize() const override { wait_for_device(current_device()); }
 };
 
 const bool registered =

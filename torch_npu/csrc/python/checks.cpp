@@ -1,8 +1,10 @@
 // What only PyTorch can tell the race detector and the memory checker (ANYCEND_CHECK=race, memory): the line of the program that an operator
 // belongs to, and which pinned memory operators on the CPU read and write. By a callback before each operator, set once one is asked for.
 // What it is not: the detector (softnpu/race), the checker (softnpu/memcheck). Who calls it: torch_npu/_startup.py, torch_npu/npu.
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <array>
 #include <mutex>
@@ -67,6 +69,13 @@ const char* line_now() {
     frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(f)));
   }
   return nullptr;
+}
+
+// For CANN's calls from outside of operators: ctypes, the module acl, an extension. Takes the GIL, and is called with no lock held.
+const char* line_of_call() {
+  if (!Py_IsInitialized() || !PyGILState_GetThisThreadState()) return nullptr;
+  const py::gil_scoped_acquire gil;
+  return line_now();
 }
 
 // Which line's forward made the node of a number: threads of the autograd engine run no code of the program.
@@ -176,11 +185,66 @@ void behind(const at::RecordFunction&, at::ObserverContext*) {
   cann::watched.load(std::memory_order_relaxed)->place(place = nullptr);
 }
 
+// --- reads on the host by no operator (torch_npu/_host_reads.py) --------------------------------------------------------------
+
+void read_by_program(const char* name, const void* data, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                     size_t item) {
+  const cann::Checks& checks = *cann::watched.load(std::memory_order_relaxed);
+  if (!place) checks.place(line_now());
+  checks.host(name, data, static_cast<int>(sizes.size()), sizes.data(), strides.data(), static_cast<int>(item), false);
+  if (!place) checks.place(nullptr);
+}
+
+void storage_read_on_host(const at::Storage& storage, const std::string& name) {
+  const auto bytes = static_cast<int64_t>(storage.nbytes());
+  if (storage.device_type() != c10::kCPU || bytes == 0) return;
+  read_by_program(name.c_str(), storage.data(), {bytes}, {1}, 1);
+}
+
+// Whether Tensor.tolist goes to a mode or a subclass, which may call it again. Only asks: PyTorch's own question has an effect.
+bool is_overridden(PyObject* tensor) {
+  using at::impl::PythonTorchFunctionTLS;
+  if (PythonTorchFunctionTLS::peek_skip_next()) return false;
+  if (at::impl::torch_function_mode_enabled()) return true;
+  if (THPVariable_CheckExact(tensor) || PythonTorchFunctionTLS::get_disabled_state() != at::impl::ENABLED) return false;
+  static PyObject* const none =
+      py::object(py::module_::import("torch._C").attr("_disabled_torch_function_impl")).release().ptr();
+  const py::object own = py::handle(reinterpret_cast<PyObject*>(Py_TYPE(tensor))).attr("__torch_function__");
+  return own.ptr() != none;
+}
+
+// PyTorch's own function. Set once, under the GIL.
+PyCFunction plain_tolist = nullptr;
+
+PyObject* tolist(PyObject* self, PyObject* arguments) {
+  HANDLE_TH_ERRORS
+  if (!is_overridden(self)) {
+    const at::Tensor& t = THPVariable_Unpack(self);
+    if (t.defined() && t.is_cpu() && t.layout() == c10::kStrided && t.has_storage() && t.numel() != 0 &&
+        !t.unsafeGetTensorImpl()->is_python_dispatch())
+      read_by_program("Tensor.tolist", t.const_data_ptr(), t.sizes(), t.strides(), t.element_size());
+  }
+  return plain_tolist(self, arguments);
+  END_HANDLE_TH_ERRORS
+}
+
+// A method like PyTorch's `plain`, but that it tells the detector first.
+py::object telling_tolist(const py::object& plain) {
+  auto* const descriptor = reinterpret_cast<PyMethodDescrObject*>(plain.ptr());
+  TORCH_CHECK(Py_IS_TYPE(plain.ptr(), &PyMethodDescr_Type) && descriptor->d_method->ml_flags == METH_NOARGS,
+              "npu: Tensor.tolist is not PyTorch's own: ANYCEND_CHECK=race needs it as it is when torch is imported");
+  static PyMethodDef method = *descriptor->d_method;
+  plain_tolist = method.ml_meth;
+  method.ml_meth = &tolist;
+  return py::reinterpret_steal<py::object>(PyDescr_NewMethod(PyDescr_TYPE(plain.ptr()), &method));
+}
+
 // `libraries`: folders whose code is not the program's.
 void watch(std::vector<std::string> libraries, bool race, bool memory) {
   if (cann::watched.load()) return;
   cann::watch(race, memory);
   lines().libraries = std::move(libraries);
+  cann::watched.load()->place_by(&line_of_call);
   at::addGlobalCallback(at::RecordFunctionCallback(&before, &behind)
                             .needsInputs(true)
                             .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
@@ -209,6 +273,8 @@ std::vector<std::string> memory_reports() {
 
 void bind_checks(pybind11::module& module) {
   module.def("_watch", with_gil(&watch));
+  module.def("_storage_read_on_host", with_gil(&storage_read_on_host));
+  module.def("_telling_tolist", with_gil(&telling_tolist));
   module.def("_race_reports", with_gil(&race_reports));
   module.def("_memory_reports", with_gil(&memory_reports));
 }

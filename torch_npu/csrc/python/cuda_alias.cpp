@@ -1,3 +1,4 @@
+// See cuda_alias.h.
 #include "torch_npu/csrc/python/cuda_alias.h"
 
 #include <torch/csrc/Exceptions.h>

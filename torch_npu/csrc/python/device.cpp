@@ -106,6 +106,7 @@ void bind_device(pybind11::module& module) {
                return can_access_peer(static_cast<DeviceIndex>(device), static_cast<DeviceIndex>(peer));
              }));
   module.def("_soc_name", no_gil([] { return soc_name(); }));
+  module.def("_memory_errors", no_gil([](int index) { return memory_errors(static_cast<DeviceIndex>(index)); }));
   module.def("_utilization", no_gil([](int index) { return utilization(static_cast<DeviceIndex>(index)); }));
   module.def("_device_properties", no_gil([](int index) {
                const DeviceProperties p = device_properties(static_cast<DeviceIndex>(index));

@@ -128,6 +128,27 @@ void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmp
       detail::put_bit(bits, e, detail::holds(cmpMode, *x.at(0, e), *y.at(0, e)));
 }
 
+namespace detail {
+// What is right of = in dst = src0 < src1.
+template <class T>
+struct Compared {
+  CMPMODE mode;
+  LocalTensor<T> src0, src1;
+};
+}  // namespace detail
+#define ASCENDC_OPERATOR(op, mode)                                                          \
+  template <class T>                                                                        \
+  detail::Compared<T> operator op(const LocalTensor<T>& src0, const LocalTensor<T>& src1) { \
+    return {CMPMODE::mode, src0, src1};                                                     \
+  }
+ASCENDC_OPERATOR(<, LT)
+ASCENDC_OPERATOR(>, GT)
+ASCENDC_OPERATOR(==, EQ)
+ASCENDC_OPERATOR(<=, LE)
+ASCENDC_OPERATOR(>=, GE)
+ASCENDC_OPERATOR(!=, NE)
+#undef ASCENDC_OPERATOR
+
 // The compare mask to and from 16 bytes of a tensor.
 template <class T>
 void GetCmpMask(const LocalTensor<T>& dst, ASCENDC_AT) {

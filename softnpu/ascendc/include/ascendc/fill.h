@@ -74,6 +74,34 @@ void CreateVecIndex(const LocalTensor<T>& dst, const detail::Plain<T>& firstValu
   static_assert(detail::one_of<T, half, float, int16_t, int32_t>, "CreateVecIndex takes half, float, int16_t, int32_t");
   ArithProgression(dst, firstValue, T(1), static_cast<int32_t>(count), at);
 }
+namespace detail {
+
+template <class T, class Mask>
+void create_index(const LocalTensor<T>& dst, T first, Mask mask, uint8_t repeats, uint16_t blk, uint8_t rep, Site at) {
+  static_assert(one_of<T, half, float, int16_t, int32_t>, "CreateVecIndex takes half, float, int16_t, int32_t");
+  const Op op("CreateVecIndex", at);
+  const Lanes l = lanes_of<true>(op, mask, repeats, 256 / sizeof(T));
+  if (repeats > 1 && l.prefix != l.each)
+    op.fail("several repeats with a mask that is not full: where their numbers go on is not documented");
+  const auto o = target(op, l, dst, blk, rep);
+  for (int r = 0; r < l.repeats; ++r)
+    for (int i = 0; i < (r + 1 < l.repeats ? l.each : l.last); ++i)
+      if (l.prefix >= 0 ? i < l.prefix : (l.bits[i / 64] >> (i % 64) & 1) != 0)
+        *o.at(r, i) = narrow<T>(widen(first) + static_cast<wide<T>>(r * l.each + i));
+}
+
+}  // namespace detail
+
+template <class T>
+void CreateVecIndex(const LocalTensor<T>& dst, const detail::Plain<T>& firstValue, uint64_t mask, uint8_t repeatTime,
+                    uint16_t dstBlkStride, uint8_t dstRepStride, ASCENDC_AT) {
+  detail::create_index<T>(dst, firstValue, mask, repeatTime, dstBlkStride, dstRepStride, at);
+}
+template <class T>
+void CreateVecIndex(const LocalTensor<T>& dst, const detail::Plain<T>& firstValue, uint64_t mask[], uint8_t repeatTime,
+                    uint16_t dstBlkStride, uint8_t dstRepStride, ASCENDC_AT) {
+  detail::create_index<T, const uint64_t*>(dst, firstValue, mask, repeatTime, dstBlkStride, dstRepStride, at);
+}
 #undef ASCENDC_FILLABLE
 
 }  // namespace AscendC

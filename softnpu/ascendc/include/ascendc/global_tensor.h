@@ -13,6 +13,12 @@
 #define REGISTER_TILING_DEFAULT(type) using AscendcTilingDefault = type
 #define GET_TILING_DATA_WITH_STRUCT(type, name, from) \
   [[maybe_unused]] type name = ::AscendC::detail::read_tiling<type>(from)
+// What the host's tiling chose, known when the kernel is compiled: a kernel that asks is compiled once for each key.
+#ifdef ASCENDC_TILING_KEY
+#define TILING_KEY_IS(key) ((key) == (ASCENDC_TILING_KEY))
+#else
+#define TILING_KEY_IS(key) (::AscendC::detail::no_tiling_key<decltype(key)>())
+#endif
 #define GET_TILING_DATA(name, from) GET_TILING_DATA_WITH_STRUCT(AscendcTilingDefault, name, from)
 
 namespace AscendC {
@@ -27,6 +33,12 @@ inline void check_global(const void* p, size_t bytes, const char* what, Site at)
   if (!core(at, what).hazards.on() || bytes == 0) return;
   char text[300] = "";
   if (softnpuAscendcOwned(p, bytes, text, sizeof text)) fail(at, what, text);
+}
+
+template <class T>
+constexpr bool no_tiling_key() {
+  static_assert(never<T>, "TILING_KEY_IS: bisheng --tiling-key=<number> says which key the kernel is compiled for");
+  return false;
 }
 
 // A struct that the host has put into global memory.

@@ -1,8 +1,13 @@
 // The kernel sanitizer (ANYCEND_CHECK=kernel): the units of a core (scalar, vector or matrix, and those that copy) run beside each other, and
 // only flags, queues and barriers order them. Instructions here take effect in program order; this keeps for each 32 bytes of the
 // core's memories who used it last, and refuses what the units' order does not promise. What it is not: bounds (op.h). It costs
-// nothing but a branch when the check is off. Within one unit, order is taken as given.
+// nothing but a branch when the check is off. Within one unit, order is taken as given. Between the scalar unit and the vector unit or
+// copies, the chip's compiler inserts what is missing, unless it is told --cce-auto-sync=off (ASCENDC_AUTO_SYNC is 0 then).
 #pragma once
+
+#ifndef ASCENDC_AUTO_SYNC
+#define ASCENDC_AUTO_SYNC 1
+#endif
 
 #include <algorithm>
 #include <array>
@@ -67,11 +72,11 @@ class Hazards {
     if (!on_ || bytes == 0) return;
     for (uint32_t b = start / 32; b <= (start + bytes - 1) / 32 && b < blocks_[space].size(); ++b) {
       Block& k = blocks_[space][b];
-      if (k.written.when && k.writer != unit && units_[unit].at[k.writer] < k.written.when)
+      if (must_wait(unit, k.writer, k.written))
         complain(unit, k.writer, k.written, space, b, write ? "writes" : "reads", "wrote");
       if (write) {
         for (int u = 0; u < kUnits; ++u)
-          if (u != unit && k.read[u].when && units_[unit].at[u] < k.read[u].when)
+          if (must_wait(unit, static_cast<Unit>(u), k.read[u]))
             complain(unit, static_cast<Unit>(u), k.read[u], space, b, "writes", "read");
         k.writer = unit;
         k.written = {units_[unit].at[unit], what_, at_};
@@ -93,6 +98,15 @@ class Hazards {
     Access written;
     Access read[kUnits];
   };
+  // Is there nothing that has `unit` wait for the end of what `before` did?
+  bool must_wait(Unit unit, Unit before, const Access& a) {
+    uint32_t& known = units_[unit].at[before];
+    if (unit == before || known >= a.when) return false;
+    if (!ASCENDC_AUTO_SYNC || (unit != kScalar && before != kScalar) || unit > kCopyOut || before > kCopyOut)
+      return true;
+    known = a.when;  // the compiler's own flag
+    return false;
+  }
   [[noreturn]] void complain(Unit unit, Unit before, const Access& a, Space space, uint32_t block, const char* does,
                              const char* did) const {
     constexpr const char* kShort[] = {"S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX"};

@@ -266,6 +266,7 @@ void TopK(const LocalTensor<T>& dstValueLocal, const LocalTensor<int32_t>& dstIn
   }
 ASCENDC_GLOBAL_FILL(Fill)
 ASCENDC_GLOBAL_FILL(InitGlobalMemory)
+ASCENDC_GLOBAL_FILL(InitOutput)
 #undef ASCENDC_GLOBAL_FILL
 
 }  // namespace AscendC

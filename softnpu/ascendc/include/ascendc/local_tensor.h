@@ -9,6 +9,12 @@
 #include "ascendc/types.h"
 
 namespace AscendC {
+namespace detail {
+template <class T>
+struct Whole;
+template <class T>
+struct Compared;
+}  // namespace detail
 
 template <class T>
 class LocalTensor {
@@ -59,6 +65,13 @@ class LocalTensor {
     piece_ = cut.piece();
     start_ = static_cast<uint32_t>(cut.GetPhyAddr());
     bytes_ = cut.GetLength();
+  }
+
+  // dst = src0 + src1 (vector_binary.h): all elements of dst. dst = src0 < src1 (compare.h): all of src0, a bit each.
+  void operator=(const detail::Whole<T>& all) const { all.f(*this, all.src0, all.src1, GetSize()); }
+  template <class U>
+  void operator=(const detail::Compared<U>& all) const {
+    Compare(*this, all.src0, all.src1, all.mode, all.src0.GetSize());
   }
 
   detail::Room* room() const { return room_; }

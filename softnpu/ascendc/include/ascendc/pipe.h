@@ -132,3 +132,5 @@ class TBuf {
 };
 
 }  // namespace AscendC
+
+using AscendC::GetTPipePtr;

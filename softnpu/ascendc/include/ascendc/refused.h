@@ -2,12 +2,9 @@
 // a name that is neither here nor implemented is the compiler's own "not a member of AscendC". Included by kernel_operator.h.
 #pragma once
 
-namespace AscendC {
-namespace detail {
-template <class...>
-inline constexpr bool never = false;
-}
+#include "ascendc/types.h"
 
+namespace AscendC {
 #define ASCENDC_REFUSED(Name, why)                                                                   \
   template <class... A>                                                                              \
   void Name(A&&...) {                                                                                \

@@ -22,46 +22,56 @@ inline void met(int failed, const char* what, Site at) {
 
 }  // namespace detail
 
+namespace detail {
+inline void set_flag(HardEvent event, int32_t id, Site at) {
+  bool& set = flag_of(event, id, "SetFlag", at);
+  if (set)
+    fail(at, "SetFlag",
+         format("HardEvent::%s with id %d is set, and nobody has waited for it: WaitFlag is missing",
+                signal_of(event).name, id));
+  set = true;
+  Core& c = core();
+  c.flag_clocks[static_cast<int>(event)][id] = c.hazards.now(static_cast<Unit>(unit_of(signal_of(event).from)));
+}
+inline void wait_flag(HardEvent event, int32_t id, Site at) {
+  bool& set = flag_of(event, id, "WaitFlag", at);
+  if (!set)
+    fail(at, "WaitFlag",
+         format("nobody has set HardEvent::%s with id %d, and the core would wait for ever: SetFlag is missing",
+                signal_of(event).name, id));
+  set = false;
+  Core& c = core();
+  c.hazards.learn(static_cast<Unit>(unit_of(signal_of(event).to)), c.flag_clocks[static_cast<int>(event)][id]);
+}
+}  // namespace detail
+
 template <HardEvent event>
 void SetFlag(int32_t eventID, ASCENDC_AT) {
-  bool& set = detail::flag_of(event, eventID, "SetFlag", at);
-  if (set)
-    detail::fail(at, "SetFlag",
-                 detail::format("HardEvent::%s with id %d is set, and nobody has waited for it: WaitFlag is missing",
-                                detail::signal_of(event).name, eventID));
-  set = true;
-  detail::Core& c = detail::core();
-  c.flag_clocks[static_cast<int>(event)][eventID] =
-      c.hazards.now(static_cast<detail::Unit>(detail::unit_of(detail::signal_of(event).from)));
+  detail::set_flag(event, eventID, at);
 }
 template <HardEvent event>
 void WaitFlag(int32_t eventID, ASCENDC_AT) {
-  bool& set = detail::flag_of(event, eventID, "WaitFlag", at);
-  if (!set)
-    detail::fail(
-        at, "WaitFlag",
-        detail::format("nobody has set HardEvent::%s with id %d, and the core would wait for ever: SetFlag is missing",
-                       detail::signal_of(event).name, eventID));
-  set = false;
-  detail::Core& c = detail::core();
-  c.hazards.learn(static_cast<detail::Unit>(detail::unit_of(detail::signal_of(event).to)),
-                  c.flag_clocks[static_cast<int>(event)][eventID]);
+  detail::wait_flag(event, eventID, at);
 }
 
 namespace detail {
-// The event from one unit to another; a pair that has none does not compile.
-template <pipe_t from, pipe_t to>
-constexpr HardEvent event_of() {
+// The event from one unit to another; MAX if there is none.
+constexpr HardEvent event_of(pipe_t from, pipe_t to) {
   for (int e = 0; e < static_cast<int>(HardEvent::MAX); ++e)
     if (kSignals[e].from == from && kSignals[e].to == to) return static_cast<HardEvent>(e);
   return HardEvent::MAX;
+}
+inline HardEvent event_between(pipe_t from, pipe_t to, const char* what, Site at) {
+  const HardEvent event = event_of(from, to);
+  if (event == HardEvent::MAX) fail(at, what, "between these two units there is no flag");
+  return event;
 }
 }  // namespace detail
 
 // A flag from one unit to another, by their names.
 template <pipe_t src, pipe_t dst>
 class TQueSync {
-  static constexpr HardEvent kEvent = detail::event_of<src, dst>();
+  static constexpr HardEvent kEvent = detail::event_of(src, dst);
   static_assert(kEvent != HardEvent::MAX, "TQueSync: between these two units there is no flag");
 
  public:
@@ -69,10 +79,16 @@ class TQueSync {
   void WaitFlag(TEventID id, ASCENDC_AT) { AscendC::WaitFlag<kEvent>(id, at); }
 };
 
+namespace detail {
+inline void barrier(pipe_t pipe, Site at) {
+  Core& c = core(at, "PipeBarrier");
+  if (pipe == PIPE_ALL) c.hazards.meet();
+}
+}  // namespace detail
+
 template <pipe_t pipe>
 void PipeBarrier(ASCENDC_AT) {
-  detail::Core& c = detail::core(at, "PipeBarrier");
-  if (pipe == PIPE_ALL) c.hazards.meet();
+  detail::barrier(pipe, at);
 }
 
 namespace detail {
@@ -198,3 +214,12 @@ void IBWait(const GlobalTensor<int32_t>&, const LocalTensor<int32_t>&, int32_t b
 }
 
 }  // namespace AscendC
+
+// The same by the words that the chip's compiler itself has.
+inline void set_flag(pipe_t from, pipe_t to, int32_t id, ASCENDC_AT) {
+  AscendC::detail::set_flag(AscendC::detail::event_between(from, to, "set_flag", at), id, at);
+}
+inline void wait_flag(pipe_t from, pipe_t to, int32_t id, ASCENDC_AT) {
+  AscendC::detail::wait_flag(AscendC::detail::event_between(from, to, "wait_flag", at), id, at);
+}
+inline void pipe_barrier(pipe_t pipe, ASCENDC_AT) { AscendC::detail::barrier(pipe, at); }

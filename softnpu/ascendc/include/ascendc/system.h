@@ -32,6 +32,8 @@ inline GM_ADDR GetSysWorkSpacePtr() {
   static const uint8_t kNone[64] = {};
   return const_cast<GM_ADDR>(kNone);
 }
+// The system's part of the workspace is the hardware's: nothing here uses one.
+inline void SetSysWorkspace(GM_ADDR) {}
 // The part of the workspace that is the user's: all of it.
 inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return workspace; }
 

@@ -49,6 +49,10 @@ inline bfloat16_t ToBfloat16(const float& x) { return x; }
 
 namespace detail {
 
+// False, of any type: what is refused only where it is used.
+template <class...>
+inline constexpr bool never = false;
+
 template <class T, class... Of>
 inline constexpr bool one_of = (std::is_same_v<T, Of> || ...);
 

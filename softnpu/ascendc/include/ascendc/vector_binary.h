@@ -67,4 +67,28 @@ ASCENDC_BINARY(And, bit_and, int16_t, uint16_t)
 ASCENDC_BINARY(Or, bit_or, int16_t, uint16_t)
 #undef ASCENDC_BINARY
 
+namespace detail {
+// What is right of = in dst = src0 + src1.
+template <class T>
+struct Whole {
+  void (*f)(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint32_t count);
+  LocalTensor<T> src0, src1;
+};
+}  // namespace detail
+#define ASCENDC_OPERATOR(op, Name)                                                                            \
+  template <class T>                                                                                          \
+  detail::Whole<T> operator op(const LocalTensor<T>& src0, const LocalTensor<T>& src1) {                      \
+    return {[](const LocalTensor<T>& dst, const LocalTensor<T>& a, const LocalTensor<T>& b, uint32_t count) { \
+              Name(dst, a, b, static_cast<int32_t>(count));                                                   \
+            },                                                                                                \
+            src0, src1};                                                                                      \
+  }
+ASCENDC_OPERATOR(+, Add)
+ASCENDC_OPERATOR(-, Sub)
+ASCENDC_OPERATOR(*, Mul)
+ASCENDC_OPERATOR(/, Div)
+ASCENDC_OPERATOR(&, And)
+ASCENDC_OPERATOR(|, Or)
+#undef ASCENDC_OPERATOR
+
 }  // namespace AscendC

@@ -106,7 +106,7 @@ AttentionResults attention_forward(const AttentionCall& c, const OptionalTensor&
   const AttentionSizes s = attention_sizes(c.query, c.key, c.value, c.heads, c.layout);
   AttentionResults r{on_device(sized(s.out, c.query.scalar_type())), on_device(sized(s.statistic, at::kFloat)),
                      on_device(sized(s.statistic, at::kFloat)), npu::empty({0}, c.query.scalar_type())};
-  if (r.out.numel() == 0) return r;
+  if (r.out.numel() == 0 && r.maximum.numel() == 0) return r;
   const bool rope = given(c.query_rope), sink = given(c.sink);
   if (c.packed() && (rope || sink || !c.softmax_layout.empty())) {
     ACLNN(aclnnFlashAttentionVarLenScoreV5)
@@ -154,7 +154,10 @@ AttentionGradients attention_gradients(const AttentionCall& c) {
 
 void attention_backward(const AttentionCall& c, const AttentionSaved& f, const OptionalTensor& drop,
                         const AttentionGradients& g) {
-  if (g.query.numel() == 0 && g.key.numel() == 0 && g.value.numel() == 0) return;
+  if (g.query.numel() == 0 && g.key.numel() == 0 && g.value.numel() == 0) {
+    for (const at::Tensor* t : {&g.pse, &g.sink, &g.query_rope, &g.key_rope}) t->zero_();
+    return;
+  }
   const bool rope = given(c.query_rope), sink = given(c.sink);
   const at::Tensor& dsink = or_none(g.sink, sink);
   const at::Tensor &dqr = or_none(g.query_rope, rope), &dkr = or_none(g.key_rope, rope),

@@ -1,6 +1,6 @@
 // One call of the flash attention family as CANN has it: what npu_fusion_attention and its versions 2 and 3 have in common. Chooses among
 // the versions of aclnnFlashAttentionScore the first that takes all that is given. Who calls it:
-// attention_check.cpp, fusion_attention.cpp, fusion_attention_v3.cpp.
+// attention_check.cpp, fusion_attention.cpp, fusion_attention_v3.cpp, scaled_dot_product.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,6 +11,9 @@
 #include "csrc/ops/npu/result.h"
 
 namespace npu::ops {
+
+// Rows and columns of the triangle that stands for all of them in the sparse modes 2 to 4.
+inline constexpr int64_t kCompressed = 2048;
 
 struct AttentionCall {
   const at::Tensor &query, &key, &value;

@@ -65,7 +65,13 @@ void check_matrix(const char* name, const at::Tensor& t, const AttentionCall& c,
               " sequences, of which there are ", of.count);
 }
 
+bool same_lengths(const AttentionCall& c) { return c.packed() && c.q_ends->equals(*c.kv_ends); }
+
 void check_pse(const AttentionCall& c, const Sequences& of) {
+  TORCH_CHECK_VALUE(
+      !given(c.pse) || (c.sparse_mode != kPackedRight && (c.sparse_mode != kPackedLeft || same_lengths(c))),
+      "attention: pse does not go with sparse_mode ", c.sparse_mode,
+      c.sparse_mode == kPackedLeft ? ", unless each sequence has as many queries as keys" : "");
   const bool slopes = c.pse_type >= 2;
   TORCH_CHECK(given(c.pse) || !slopes, "attention: pse_type ", c.pse_type, " needs pse, a slope for each head");
   if (!given(c.pse)) return;
@@ -79,7 +85,9 @@ void check_pse(const AttentionCall& c, const Sequences& of) {
 void check_mask(const AttentionCall& c, const Sequences& of) {
   need_type(kOp, "atten_mask", c.atten_mask, {at::kBool, at::kByte});
   TORCH_CHECK(given(c.atten_mask) || c.sparse_mode != kNoMask, "attention: sparse_mode 1 needs atten_mask");
-  if (given(c.atten_mask) && c.sparse_mode <= kNoMask) check_matrix("atten_mask", *c.atten_mask, c, of, false);
+  if (!given(c.atten_mask)) return;
+  if (c.sparse_mode <= kNoMask) check_matrix("atten_mask", *c.atten_mask, c, of, false);
+  check_compressed_mask(kOp, *c.atten_mask, c.sparse_mode);
 }
 
 void check_prefix(const AttentionCall& c, const Sequences& of) {
@@ -107,6 +115,16 @@ void check_rope(const AttentionCall& c, const AttentionSizes& s) {
 }
 
 }  // namespace
+
+void check_compressed_mask(const char* op, const at::Tensor& mask, int64_t sparse_mode) {
+  if (sparse_mode < 2 || sparse_mode > 4) return;
+  bool fits = mask.dim() >= 2;
+  for (int64_t d = 0; d < mask.dim(); ++d) fits = fits && mask.sym_size(d) == (d < mask.dim() - 2 ? 1 : kCompressed);
+  TORCH_CHECK(
+      fits, op, ": atten_mask of ", mask.sym_sizes(), " with sparse_mode ", sparse_mode,
+      ", which takes the triangle [2048, 2048], True above the diagonal, and hides nothing else; for a mask of ",
+      "your own use sparse_mode 0 or 1");
+}
 
 void check_attention(const AttentionCall& c) {
   check_numbers(c);

@@ -1,6 +1,8 @@
 // The untemplated half of autograd.h.
 #include "csrc/ops/npu/autograd.h"
 
+#include <algorithm>
+
 namespace npu::ops {
 
 std::vector<SavedVariable> saved(at::TensorList tensors) {
@@ -28,11 +30,19 @@ at::Tensor gradient(const variable_list& gradients, size_t index, const torch::a
   return result.was_default_constructed() ? at::Tensor() : result.zeros_like();
 }
 
-void refuse_forward_ad(const char* name, std::initializer_list<const at::Tensor*> tensors) {
-  for (const at::Tensor* tensor : tensors) {
-    TORCH_CHECK_NOT_IMPLEMENTED(!tensor->defined() || !tensor->_fw_grad(0).defined(), "Trying to use forward AD with ",
-                                name, " that does not support it");
-  }
+bool has_tangent(const at::Tensor& tensor) { return tensor.defined() && tensor._fw_grad(/*level=*/0).defined(); }
+
+bool has_tangent(const std::optional<at::Tensor>& tensor) { return tensor && has_tangent(*tensor); }
+
+bool has_tangent(at::TensorList tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return has_tangent(t); });
+}
+
+bool has_tangent(const std::optional<at::TensorList>& tensors) { return tensors && has_tangent(*tensors); }
+
+void refuse_forward_ad(const char* name) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "Trying to use forward AD with ", name, " that does not support it; use backward ",
+                              "mode (torch.autograd.grad, torch.func.jacrev)");
 }
 
 }  // namespace npu::ops

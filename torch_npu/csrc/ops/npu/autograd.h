@@ -28,7 +28,17 @@ NPU_API std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& te
 // The gradient of an output that nothing flowed into is zero; that of one that is None undefined.
 NPU_API at::Tensor gradient(const variable_list& gradients, size_t index, const torch::autograd::Node& node);
 
-NPU_API void refuse_forward_ad(const char* name, std::initializer_list<const at::Tensor*> tensors);
+// Whether an operand has a tangent of forward-mode AD. Asked of every operand, whether or not backward mode records the call: a result
+// without tangent would be a derivative of zero.
+NPU_API bool has_tangent(const at::Tensor& tensor);
+NPU_API bool has_tangent(const std::optional<at::Tensor>& tensor);
+NPU_API bool has_tangent(at::TensorList tensors);
+NPU_API bool has_tangent(const std::optional<at::TensorList>& tensors);
+[[noreturn]] NPU_API void refuse_forward_ad(const char* name);
+template <class... T>
+void refuse_forward_ad(const char* name, const T&... operands) {
+  if ((has_tangent(operands) || ...)) refuse_forward_ad(name);
+}
 
 // Gradients in the order of edges: a tensor is one, a list as many as it has members.
 inline void put(variable_list& edges, size_t& next, at::Tensor value) { edges.at(next++) = std::move(value); }

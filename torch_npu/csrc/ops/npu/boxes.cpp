@@ -29,8 +29,8 @@ struct Corners {
 };
 
 // Of [4, count]; where every pair is asked for, one operand's along columns, the other's along rows.
-Corners corners(const at::Tensor& t, BoxPairs pairs, bool column) {
-  TORCH_CHECK(t.dim() == 2 && t.sym_size(0) == 4, "boxes of a loss of overlap are [4, count], not ", t.sym_sizes());
+Corners corners(const char* name, const at::Tensor& t, BoxPairs pairs, bool column) {
+  TORCH_CHECK(t.dim() == 2 && t.sym_size(0) == 4, name, " must be [4, count], it has the sizes ", t.sym_sizes());
   const auto row = [&](int64_t i) { return pairs.cross ? t.select(0, i).unsqueeze(column ? 1 : 0) : t.select(0, i); };
   if (!pairs.centred) return {row(0), row(1), row(2), row(3)};
   const at::Tensor w = row(2) / 2, h = row(3) / 2;
@@ -44,7 +44,7 @@ struct Losses {
 Losses losses(Overlap kind, const at::Tensor& boxes, const at::Tensor& others, BoxPairs pairs) {
   check_number("a loss of overlap", "mode", pairs.mode, {0});
   const bool generalized = kind == Overlap::kGeneralized;
-  const Corners a = corners(boxes, pairs, generalized), b = corners(others, pairs, !generalized);
+  const Corners a = corners("input", boxes, pairs, generalized), b = corners("gtboxes", others, pairs, !generalized);
   const double eps = generalized ? 1e-16 : 1e-9;
   const double side = generalized ? 0 : eps;
   const at::Tensor shared = (at::minimum(a.x2, b.x2) - at::maximum(a.x1, b.x1)).clamp_min(0) *

@@ -78,7 +78,7 @@ void check_norm_rope(const char* op, const at::Tensor& kv, const at::Tensor& gam
   need_dims(op, "kv", kv, {4});
   need_dims(op, "gamma", gamma, {1});
   need_dims(op, "cos", cos, {4});
-  check_same_sizes(op, cos, sin);
+  check_same_sizes(op, "cos", cos, "sin", sin);
   need_integers(op, "index", index);
   const c10::SymInt batch = kv.sym_size(0), rows = kv.sym_size(2), turning = cos.sym_size(-1);
   need_sizes(op, "v", v, {batch, kv.sym_size(1), rows, -1});
@@ -239,7 +239,7 @@ void check_rope_cache(const char* op, const at::Tensor& x, const RopeCaches& c, 
   TORCH_CHECK(x.sym_size(-1) == splits[0] + splits[1] + splits[2], op, ": ", x.sym_size(-1),
               " columns are not the sum of size_splits");
   need_dims(op, "x", x, {2, 3});
-  check_same_sizes(op, cos, c.sin);
+  check_same_sizes(op, "cos", cos, "sin", c.sin);
   const c10::SymInt d = cos.sym_size(-1), batch = x.sym_size(0), rows = x.dim() == 3 ? batch * x.sym_size(1) : batch;
   need_elements(op, "cos", cos, {rows * d});
   TORCH_SYM_CHECK((d % 2).sym_eq(0), op, ": cos has ", d, " columns, which are not pairs");
@@ -277,7 +277,7 @@ void check_quant_scatter(const char* op, const at::Tensor& input, const at::Tens
                          std::optional<std::string_view> round_mode) {
   check_word(op, "reduce", reduce, {"update"});
   check_word(op, "round_mode", round_mode.value_or("rint"), {"rint"});
-  check_int8(op, dst_type);
+  check_int8(op, "dst_type", dst_type);
   check_quant_updates(op, input, indices, updates, quant_scales, quant_zero_points, axis, quant_axis);
 }
 

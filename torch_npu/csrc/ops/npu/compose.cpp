@@ -31,7 +31,8 @@ at::Tensor& copied(at::Tensor& out, const at::Tensor& value) {
 }
 
 at::Tensor cast_to(const at::Tensor& input, int64_t dtype) {
-  TORCH_CHECK_VALUE(dtype >= 0 && dtype < static_cast<int64_t>(at::ScalarType::NumOptions), "no such dtype: ", dtype);
+  TORCH_CHECK_VALUE(dtype >= 0 && dtype < static_cast<int64_t>(at::ScalarType::NumOptions), "dtype ", dtype,
+                    " is not the number of a torch.dtype");
   return input.to(static_cast<at::ScalarType>(dtype), /*non_blocking=*/false, /*copy=*/true);
 }
 
@@ -200,7 +201,7 @@ std::tuple<at::Tensor, at::Tensor> batch_norm_of_sums(const BatchSums& sums, con
 
 at::Tensor box_overlap(const at::Tensor& boxes, const at::Tensor& others, int64_t mode) {
   TORCH_CHECK(boxes.dim() == 2 && boxes.size(1) == 4 && others.dim() == 2 && others.size(1) == 4,
-              "boxes are [count, 4], not ", boxes.sizes(), " and ", others.sizes());
+              "bboxes and gtboxes must be [count, 4], they have the sizes ", boxes.sizes(), " and ", others.sizes());
   const auto column = [](const at::Tensor& t, int64_t i, int64_t at) { return t.select(1, i).unsqueeze(at); };
   const auto side = [&](int64_t low) {
     const at::Tensor from = at::maximum(column(boxes, low, 0), column(others, low, 1));

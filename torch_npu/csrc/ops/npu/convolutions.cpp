@@ -88,6 +88,20 @@ void check_deformed_backward(const at::Tensor& grad, const at::Tensor& input, co
   need_sizes(kOp, "offset_out", samples, made[1].sizes);
 }
 
+// CANN's page of aclnnFusedCausalConv1d has these fields as not supported: the NPU computes without them, and so do we, but not silently.
+void warn_of_unsupported(const char* op, const CausalModes& modes) {
+  constexpr const char* kWhy = " has no effect: CANN's page of aclnnFusedCausalConv1d says that it is not supported; ";
+  if (given(modes.bias)) {
+    TORCH_WARN_ONCE(op, ": bias", kWhy, "add it to the result");
+  }
+  if (modes.activation != "None") {
+    TORCH_WARN_ONCE(op, ": activation", kWhy, "apply it to the result");
+  }
+  if (given(modes.initial)) {
+    TORCH_WARN_ONCE(op, ": initial_state_mode", kWhy, "num_computed_tokens of 0 begins with a state of zeros");
+  }
+}
+
 void check_causal_states(const char* op, const at::Tensor& x, const at::Tensor& weight, const CausalStates& s,
                          const CausalModes& modes) {
   need_dims(op, "x", x, {2, 3});
@@ -117,12 +131,15 @@ void check_causal_states(const char* op, const at::Tensor& x, const at::Tensor& 
   }
   need_sizes(op, "bias", modes.bias, {x.sym_size(-1)});
   need_sizes(op, "initial_state_mode", modes.initial, {batch});
+  need_integers(op, "initial_state_mode", modes.initial);
+  if (given(modes.bias)) need_same_type(op, "x", x, "bias", *modes.bias);
   check_number(op, "run_mode", modes.run, {0, 1});
   TORCH_CHECK_VALUE(modes.longest >= -1, op, ": max_query_len must be -1 or a number of rows, it is ", modes.longest);
   check_number(op, "residual_connection", modes.residual, {0, 1});
   check_word(op, "activation", modes.activation, {"None", "silu", "swish"});
   check_word(op, "conv_mode", modes.mode, {"default", "pangu"});
   TORCH_CHECK_VALUE(modes.mode != "pangu" || given(s.computed), op, ": conv_mode pangu needs num_computed_tokens");
+  warn_of_unsupported(op, modes);
 }
 
 at::Tensor causal_convolution(const char* op, const at::Tensor& input, const at::Tensor& weight,

@@ -1,7 +1,63 @@
 // See dispatch.h.
 #include "csrc/ops/npu/dispatch.h"
 
+#include <algorithm>
+#include <cctype>
+#include <string>
+
 namespace npu::ops {
+namespace {
+
+bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+bool has_word(std::string_view text, std::string_view word) {
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !in_word(text[at - 1])) && (end == text.size() || !in_word(text[end]))) return true;
+  }
+  return false;
+}
+
+// CANN's scaleOptional is PyTorch's scale, its selfRef self.
+std::string plain(std::string_view name) {
+  std::string found;
+  for (const char c : name) {
+    if (c != '_') found += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  for (const std::string_view end : {"optional", "ref"}) {
+    if (found.size() > end.size() && found.ends_with(end)) return found.substr(0, found.size() - end.size());
+  }
+  return found;
+}
+
+// The argument behind "parameter x" of a message, or nothing.
+std::string_view argument_in(std::string_view text, std::string_view names) {
+  constexpr std::string_view kBefore = ": parameter ";
+  const size_t at = text.find(kBefore);
+  if (at == text.npos) return {};
+  std::string_view word = text.substr(at + kBefore.size());
+  word = word.substr(0, word.find(' '));
+  const std::string wanted = plain(word);
+  while (!names.empty()) {
+    const std::string_view entry = names.substr(0, names.find(','));
+    names.remove_prefix(std::min(names.size(), entry.size() + 1));
+    const size_t equal = entry.find('=');
+    if (plain(entry.substr(0, equal)) == wanted) return equal == entry.npos ? entry : entry.substr(equal + 1);
+  }
+  return {};
+}
+
+}  // namespace
+
+void rethrow_named(c10::Error& error, std::string_view op, std::string_view names) {
+  const bool of_others = dynamic_cast<c10::AcceleratorError*>(&error) || dynamic_cast<c10::OutOfMemoryError*>(&error);
+  const std::string_view text = error.what_without_backtrace();
+  if (!of_others && !has_word(text, op)) {
+    const std::string_view argument = argument_in(text, names);
+    error.add_context(c10::str(op, argument.empty() ? "" : ": argument ", argument));
+  }
+  throw;
+}
 
 void refuse_cpu(const c10::OperatorHandle& op, torch::jit::Stack*) {
   std::string name = op.schema().name();

@@ -1,8 +1,11 @@
-// The kernel of operators of ops/npu.yaml for CPU tensors: an error that says what to do. Registered by generated code. And how that code finds an operator.
+// What generated operators say when they fail: with CPU tensors, and in general. And how generated code finds an operator.
 // Installed for users' operators: see result.h.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
+
+#include <string_view>
 
 #include "../../cann/export.h"
 
@@ -11,6 +14,12 @@ namespace npu::ops {
 inline c10::OperatorHandle schema_of(const char* name, const char* overload) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
 }
+
+// Rethrows the error that is being caught. One that does not name operator `op` says it in brackets, and the argument that a
+// function of CANN has refused by the name of its own parameter: "aclnnRmsNorm: parameter x has data type bool ... (npu_rms_norm: argument
+// input)". `names`: the arguments, and parameters that are called otherwise, "x=input,input,gamma". Errors that come from what ran before
+// on the stream, and want of memory, stay as they are.
+[[noreturn]] NPU_API void rethrow_named(c10::Error& error, std::string_view op, std::string_view names);
 
 NPU_API void refuse_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 

@@ -73,7 +73,7 @@ void check_gate_gradient(const at::Tensor& scores, const at::Tensor& grad, const
   TORCH_CHECK(scores.dim() > 0 && grad.dim() == scores.dim(), kOp, ": x_norm has ", scores.dim(),
               " dimensions and grad_y ", grad.dim());
   need_integers(kOp, "expertIdx", experts);
-  check_same_sizes(kOp, grad, experts);
+  check_same_sizes(kOp, "grad_y", grad, "expertIdx", experts);
   for (int64_t d = 0; d + 1 < scores.dim(); ++d) {
     TORCH_SYM_CHECK(scores.sym_size(d).sym_eq(grad.sym_size(d)), kOp, ": dimension ", d, " of x_norm is ",
                     scores.sym_size(d), ", that of grad_y ", grad.sym_size(d));
@@ -176,6 +176,10 @@ void check_map(const char* op, const at::Tensor& tokens, const at::Tensor& map, 
   TORCH_CHECK(!given(probs) || probs->sym_sizes() == map.sym_sizes(), op, ": probs and routing_map differ in sizes");
   const c10::SymInt count = wanted ? c10::SymInt(*wanted) : tokens.sym_size(0);
   TORCH_SYM_CHECK(count.sym_ge(0), op, ": num_out_tokens is ", count);
+  if (!padded && wanted && !TORCH_GUARD_OR_FALSE(tokens.sym_size(0).sym_eq(0))) {
+    TORCH_SYM_CHECK((count % tokens.sym_size(0)).sym_eq(0), op, ": num_out_tokens ", count, " is no multiple of the ",
+                    tokens.sym_size(0), " tokens, each of which goes to as many experts");
+  }
   TORCH_SYM_CHECK((padded ? count / map.sym_size(1) : c10::SymInt(0)).sym_le(tokens.sym_size(0)), op,
                   ": num_out_tokens ", count, " are more rows of each expert than the ", tokens.sym_size(0), " tokens");
 }

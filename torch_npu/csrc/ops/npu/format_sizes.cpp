@@ -1,3 +1,4 @@
+// See format_sizes.h.
 #include "csrc/ops/npu/format_sizes.h"
 
 #include <c10/util/Exception.h>

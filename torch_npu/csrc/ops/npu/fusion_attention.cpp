@@ -58,18 +58,23 @@ Forward forward(const AttentionCall& call, const OptionalTensor& mask, int64_t s
   return {r.out, r.maximum, r.sum, r.softmax, drop.seed, drop.offset, drop.weights};
 }
 
-// A traced graph keeps numbers as constants, so that each run would draw the same mask.
-Forward forward_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t heads,
-                     std::string_view layout, double keep_prob) {
-  TORCH_CHECK_NOT_IMPLEMENTED(keep_prob == 1,
+bool symbolic(const at::Tensor& t) { return t.defined() && t.unsafeGetTensorImpl()->has_symbolic_sizes_strides(); }
+
+// A traced graph keeps numbers as constants, so that each run would draw the same mask. Sizes that are not known yet are asked at the run.
+Forward forward_meta(const AttentionCall& c) {
+  TORCH_CHECK_NOT_IMPLEMENTED(c.keep_prob == 1,
                               "npu_fusion_attention: dropout cannot be traced, because its seed is a number; use ",
                               "npu_fusion_attention_v3");
-  const AttentionSizes s = attention_sizes(query, key, value, heads, layout);
+  bool known = !symbolic(c.query) && !symbolic(c.key) && !symbolic(c.value);
+  for (const OptionalTensor* t : {&c.pse, &c.atten_mask, &c.query_rope, &c.key_rope})
+    known = known && !(given(*t) && symbolic(**t));
+  if (known) check_attention(c);
+  const AttentionSizes s = attention_sizes(c.query, c.key, c.value, c.heads, c.layout);
   const at::Tensor statistic = on_meta(sized(s.statistic, at::kFloat));
-  return {on_meta(sized(s.out, query.scalar_type())),
+  return {on_meta(sized(s.out, c.query.scalar_type())),
           statistic,
           on_meta(sized(s.statistic, at::kFloat)),
-          on_meta(nothing(query.scalar_type())),
+          on_meta(nothing(c.query.scalar_type())),
           0,
           0,
           0};
@@ -134,11 +139,16 @@ Forward fusion_attention(const at::Tensor& query, const at::Tensor& key, const a
 }
 
 Forward fusion_attention_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t head_num,
-                              std::string_view input_layout, const OptionalTensor&, const OptionalTensor&,
-                              const OptionalTensor&, double, double keep_prob, int64_t, int64_t, int64_t, Ints, Ints,
-                              Ints, int64_t, bool, bool, std::string_view, const OptionalTensor&, const OptionalTensor&,
+                              std::string_view input_layout, const OptionalTensor& pse,
+                              const OptionalTensor& padding_mask, const OptionalTensor& atten_mask, double scale,
+                              double keep_prob, int64_t pre_tockens, int64_t next_tockens, int64_t inner_precise,
+                              Ints prefix, Ints actual_seq_qlen, Ints actual_seq_kvlen, int64_t sparse_mode, bool, bool,
+                              std::string_view softmax_layout, const OptionalTensor& sink, const OptionalTensor&,
                               int64_t, int64_t) {
-  return forward_meta(query, key, value, head_num, input_layout, keep_prob);
+  return forward_meta(call_of(query, key, value, head_num, input_layout, pse, padding_mask, atten_mask, std::nullopt,
+                              std::nullopt, scale, keep_prob, pre_tockens, next_tockens, inner_precise, prefix,
+                              actual_seq_qlen, actual_seq_kvlen, sparse_mode, kAddedPse, std::nullopt, std::nullopt,
+                              softmax_layout, sink));
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> fusion_attention_grad(
@@ -173,12 +183,18 @@ Forward fusion_attention_v2(const at::Tensor& query, const at::Tensor& key, cons
 }
 
 Forward fusion_attention_v2_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                 int64_t head_num, std::string_view input_layout, const OptionalTensor&,
-                                 const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-                                 const OptionalTensor&, double, double keep_prob, int64_t, int64_t, int64_t, Ints, Ints,
-                                 Ints, int64_t, bool, bool, int64_t, Ints, Ints, std::string_view,
-                                 const OptionalTensor&, const OptionalTensor&, int64_t, int64_t) {
-  return forward_meta(query, key, value, head_num, input_layout, keep_prob);
+                                 int64_t head_num, std::string_view input_layout, const OptionalTensor& pse,
+                                 const OptionalTensor& padding_mask, const OptionalTensor& atten_mask,
+                                 const OptionalTensor& query_rope, const OptionalTensor& key_rope, double scale,
+                                 double keep_prob, int64_t pre_tokens, int64_t next_tokens, int64_t inner_precise,
+                                 Ints prefix, Ints actual_seq_qlen, Ints actual_seq_kvlen, int64_t sparse_mode, bool,
+                                 bool, int64_t pse_type, Ints q_start_idx, Ints kv_start_idx,
+                                 std::string_view softmax_layout, const OptionalTensor& sink, const OptionalTensor&,
+                                 int64_t, int64_t) {
+  return forward_meta(call_of(query, key, value, head_num, input_layout, pse, padding_mask, atten_mask, query_rope,
+                              key_rope, scale, keep_prob, pre_tokens, next_tokens, inner_precise, prefix,
+                              actual_seq_qlen, actual_seq_kvlen, sparse_mode, pse_type, q_start_idx, kv_start_idx,
+                              softmax_layout, sink));
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> fusion_attention_grad_v2(

@@ -67,7 +67,7 @@ void check_scales(const char* op, const at::Tensor& a, const at::Tensor& b, cons
     need_type(op, "x2", b, {at::kChar});
     TORCH_CHECK_VALUE(given(scales.column), op, ": int8 factors need the scale of x2");
     need_elements(op, "the scale of x2", scales.column, {1, b.sym_size(1)});
-    need_elements(op, "the scale of x1", scales.row, {a.sym_numel() / a.sym_size(-1)});
+    need_elements(op, "the scale of x1", scales.row, {row_count(a)});
     return;
   }
   TORCH_CHECK_VALUE(!given(scales.column) && !given(scales.row), op, ": scales are of int8 factors, not of ",

@@ -82,7 +82,7 @@ void check_index_sums(const IndexRows& of, const ListedLengths& lengths, std::st
   const RowLayout form(op, layout, layout, std::nullopt);
   check_window(op, window);
   check_index(op, form, of);
-  form.check_lengths(of.query, lengths.query, lengths.key);
+  form.check_lengths(of.query, of.key, lengths.query, lengths.key);
 }
 
 Sizes index_sum_sizes(const at::Tensor& query, const at::Tensor& key, std::string_view layout) {
@@ -97,10 +97,11 @@ void check_index_loss(const char* op, const MainAttention& main, const IndexRows
   check_window(op, window);
   check_index(op, form, of);
   check_index(op, form, {main.query, main.key, main.query.select(-1, 0)});
-  form.check_lengths(of.query, lengths.query, lengths.key);
+  form.check_lengths(of.query, of.key, lengths.query, lengths.key);
   TORCH_CHECK(given(main.query_rope) == given(main.key_rope), op, ": query_rope and key_rope go together");
   const Sizes of_sums = [&] {
     Sizes sizes = index_sum_sizes(main.query, main.key, layout);
+    TORCH_SYM_CHECK(main.key.sym_size(-2).sym_gt(0), op, ": key has no heads");
     sizes.push_back(main.query.sym_size(-2) / main.key.sym_size(-2));
     return sizes;
   }();

@@ -40,11 +40,11 @@ void check_inference(const char* op, const at::Tensor& query, const at::Tensor& 
   refuse_given(op, "padding_mask", padding_mask);
   check_word(op, "input_layout", shape.layout,
              {"BSH", "BSND", "BNSD", "TND", "NTD", "NSD", "BNSD_BSND", "BSH_BNSD", "BSND_BNSD", "BNSD_NBSD",
-              "BSND_NBSD", "BSH_NBSD", "TND_NTD", "NTD_TND", "BSH_NBSD"});
-  TORCH_CHECK_VALUE(shape.heads > 0 && shape.kv_heads >= 0, op, ": ", shape.heads, " heads and ", shape.kv_heads,
-                    " key heads");
-  TORCH_CHECK(shape.kv_heads == 0 || shape.heads % shape.kv_heads == 0, op, ": ", shape.heads,
-              " heads are not a multiple of ", shape.kv_heads, " key heads");
+              "BSND_NBSD", "BSH_NBSD", "TND_NTD", "NTD_TND"});
+  TORCH_CHECK_VALUE(shape.heads > 0 && shape.kv_heads >= 0, op, ": num_heads (num_query_heads) is ", shape.heads,
+                    ", num_key_value_heads ", shape.kv_heads);
+  TORCH_CHECK(shape.kv_heads == 0 || shape.heads % shape.kv_heads == 0, op, ": num_heads (num_query_heads) is ",
+              shape.heads, ", no multiple of num_key_value_heads, ", shape.kv_heads);
   const std::string_view layout = operand_layout(shape.layout);
   const int64_t dims = layout == "BSND" || layout == "BNSD" ? 4 : 3;
   TORCH_CHECK(query.dim() == dims, op, ": a query of the layout ", layout, " has ", dims, " dimensions, not ",
@@ -100,11 +100,16 @@ void check_lengths(const char* op, const at::Tensor& query, InferenceShape shape
   if (packed) TORCH_CHECK(of_key && !of_key->empty(), op, ": the layout ", layout, " needs the lengths of the keys");
   const auto one = [&](const char* name, at::OptionalIntArrayRef given_ones, bool ends, const c10::SymInt& most) {
     if (!given_ones || given_ones->empty()) return;
-    const at::IntArrayRef lengths = *given_ones;
+    at::IntArrayRef lengths = *given_ones;
     const c10::SymInt batch = packed ? c10::SymInt(static_cast<int64_t>(of_query->size())) : q.batch;
     const c10::SymInt count = static_cast<int64_t>(lengths.size());
-    TORCH_SYM_CHECK(count.sym_ge(batch).sym_or(c10::SymBool(count == 1 && !ends)), op, ": ", count, " ", name, " for ",
-                    batch, " sequences; give one for all, or one each");
+    TORCH_SYM_CHECK((ends ? count.sym_eq(batch) : count.sym_ge(batch)).sym_or(c10::SymBool(count == 1 && !ends)), op,
+                    ": ", count, " ", name, " for ", batch, " sequences; give ",
+                    ends ? "the end of each" : "one for all, or one each, behind which more are not read");
+    // The vendor takes the first ones of a longer list.
+    if (const auto sequences = batch.maybe_as_int(); sequences && *sequences < static_cast<int64_t>(lengths.size())) {
+      lengths = lengths.slice(0, std::max<int64_t>(*sequences, 1));
+    }
     int64_t last = 0;
     for (int64_t length : lengths) {
       TORCH_CHECK_VALUE(length >= last, op, ": ", name, " are ", lengths,
@@ -117,36 +122,6 @@ void check_lengths(const char* op, const at::Tensor& query, InferenceShape shape
   one("lengths of the query", of_query, packed, q.rows);
   one("lengths of the keys", of_key, packed && !given(table),
       given(table) ? c10::SymInt(INT64_MAX >> 2) : query_sizes(key, layout, 0).rows);
-}
-
-void check_parts(at::TensorList logs, at::TensorList parts, int64_t kind) {
-  constexpr const char* kOp = "npu_attention_update";
-  check_number(kOp, "update_type", kind, {0, 1});
-  TORCH_CHECK(!logs.empty() && logs.size() == parts.size(), kOp, ": ", logs.size(), " logarithms and ", parts.size(),
-              " results");
-  need_dims(kOp, "local_out", parts[0], {2});
-  for (size_t i = 0; i < parts.size(); ++i) {
-    need_sizes(kOp, "local_out", parts[i], sizes_of(parts[0]));
-    need_same_type(kOp, "local_out[0]", parts[0], "another of local_out", parts[i]);
-    need_sizes(kOp, "lse", logs[i], {parts[0].sym_size(0)});
-  }
-}
-
-void check_ring(const at::Tensor& before, const at::Tensor& before_max, const at::Tensor& before_sum,
-                const at::Tensor& now, const at::Tensor& now_max, const at::Tensor& now_sum, const OptionalTensor& ends,
-                std::string_view layout) {
-  constexpr const char* kOp = "npu_ring_attention_update";
-  check_word(kOp, "input_layout", layout, {"SBH", "TND"});
-  need_dims(kOp, "prev_attn_out", before, {3});
-  need_sizes(kOp, "cur_attn_out", now, sizes_of(before));
-  need_dims(kOp, "prev_softmax_max", before_max, {layout == "SBH" ? 4 : 3});
-  for (const at::Tensor* t : {&before_sum, &now_max, &now_sum}) {
-    need_sizes(kOp, "a softmax_max or softmax_sum", *t, sizes_of(before_max));
-  }
-  need_integers(kOp, "actual_seq_qlen", ends);
-  const c10::SymInt rows = layout == "SBH" ? before.sym_size(0) * before.sym_size(1) : before.sym_size(0);
-  const c10::SymInt heads = layout == "SBH" ? before_max.sym_size(1) : before.sym_size(1);
-  need_elements(kOp, "prev_softmax_max", before_max, {rows * heads * before_max.sym_size(-1)});
 }
 
 Sizes inference_out(const at::Tensor& query, const at::Tensor& value, const OptionalTensor& table,
@@ -259,7 +234,9 @@ static void check_operands(const InferenceCall& c, const InferenceMore& more, co
   const auto longest = [&](at::OptionalIntArrayRef lengths, bool ends, const c10::SymInt& all) {
     if (!lengths || lengths->empty()) return all;
     int64_t found = 0, last = 0;
-    for (const int64_t length : *lengths) {
+    const auto sequences = packed ? std::nullopt : q.batch.maybe_as_int();
+    const size_t used = sequences && *sequences > 0 ? static_cast<size_t>(*sequences) : lengths->size();
+    for (const int64_t length : lengths->slice(0, std::min(used, lengths->size()))) {
       found = std::max(found, length - last);
       if (ends) last = length;
     }
@@ -301,6 +278,10 @@ static void check_operands(const InferenceCall& c, const InferenceMore& more, co
     const c10::SymInt of = more.shift->dim() > 2 ? more.shift->sym_size(-3) : c10::SymInt(1);
     need(of.sym_eq(1).sym_or(of.sym_eq(heads)), op, "pse_shift", "be for 1 or % heads", {heads}, &*more.shift);
   }
+  TORCH_CHECK(given(more.mask) || c.sparse_mode == 0, op, ": sparse_mode ", c.sparse_mode, " needs atten_mask",
+              c.sparse_mode == 1 ? "" : ", the triangle [2048, 2048], True above its diagonal",
+              "; without one all keys are seen by sparse_mode 0");
+  if (given(more.mask)) check_compressed_mask(op, *more.mask, c.sparse_mode);
   if (given(more.mask) && c.sparse_mode <= 1) {
     const bool row_each = by_batch && more.mask->dim() == 2;
     matrix("atten_mask", *more.mask, row_each ? c10::SymInt(1) : rows, false);
@@ -359,6 +340,10 @@ static void check_call(const InferenceCall& c, const OptionalTensor& padding_mas
 void check_inference_call(const InferenceCall& call, const InferenceMore& more, const CacheScales& scales,
                           Decodes decodes, const OptionalTensor& padding_mask,
                           std::initializer_list<NamedTensor> refused) {
+  // One row a sequence comes back as it lies, and of packed sequences there is no argument for the ends of the queries.
+  if (decodes == Decodes::kAlways) {
+    check_word(call.op, "input_layout", call.shape.layout, {"BSH", "BSND", "BNSD", "NSD"});
+  }
   check_call(call, padding_mask);
   refuse_given(call.op, refused);
   check_operands(call, more, scales, decodes);

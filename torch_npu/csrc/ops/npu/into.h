@@ -31,7 +31,7 @@ std::tuple<T...> into(at::TensorList out, const std::tuple<T...>& results, std::
 
 template <class... T>
 std::tuple<T...> into(at::TensorList out, const std::tuple<T...>& results) {
-  TORCH_CHECK(out.size() >= sizeof...(T), "out has ", out.size(), " tensors, ", sizeof...(T), " are expected");
+  TORCH_CHECK(out.size() == sizeof...(T), "out must have ", sizeof...(T), " tensors, it has ", out.size());
   return into(out, results, std::index_sequence_for<T...>{});
 }
 

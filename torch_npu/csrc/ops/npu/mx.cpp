@@ -180,7 +180,6 @@ void check_mx_gate(const at::Tensor& x, const OptionalTensor& groups, const MxGa
   need_list(op, "group_index", groups);
   TORCH_CHECK_VALUE(gate.mode == 0 || gate.limit > 0, op, ": clamp_limit ", gate.limit, " is not positive");
   TORCH_SYM_CHECK((x.sym_size(dim) % 2).sym_eq(0), op, ": dimension ", dim, " of ", x.sym_size(dim), " is not even");
-  need_type(op, "x", x, {at::kHalf, at::kBFloat16});
   check_mx(op, x, form, {0, 1});
   TORCH_SYM_CHECK((x.sym_size(-1) % (of_four_bits(op, form.type) && dim == last ? 4 : 1)).sym_eq(0), op,
                   ": the last dimension of x, ", x.sym_size(-1), ", must be a multiple of 4 for 4-bit types");
@@ -256,6 +255,8 @@ void check_rotate_quant(const at::Tensor& x, const at::Tensor& rotation, const O
   TORCH_CHECK_NOT_IMPLEMENTED(rotation.dim() == 2, op, ": a rotation of ", rotation.dim(),
                               " dimensions is not implemented; one of [k, k] is");
   need_sizes(op, "rotation", rotation, {rotation.sym_size(0), rotation.sym_size(0)});
+  TORCH_SYM_CHECK(rotation.sym_size(0).sym_gt(0), op, ": rotation must have elements, it has the sizes ",
+                  rotation.sym_sizes());
   need_same_type(op, "x", x, "rotation", rotation);
   TORCH_SYM_CHECK((x.sym_size(-1) % rotation.sym_size(0)).sym_eq(0), op, ": the last dimension of x, ", x.sym_size(-1),
                   ", must be a multiple of the rotation's ", rotation.sym_size(0));

@@ -82,6 +82,7 @@ struct MxScales {  // of npu_quant_matmul
   const at::Tensor& b;
   const OptionalTensor &offset, &a, &bias;
 };
+// Of operands that check_quant_product() takes.
 Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxTypes& types);
 void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
                          at::OptionalIntArrayRef groups, const OptionalTensor& y_scale, std::optional<int64_t> output);

@@ -59,6 +59,13 @@ void need_powers(const char* op, const char* name, const at::Tensor& scale, cons
   need_sizes(op, name, scale, mx_scales(sizes, dim).sizes);
 }
 
+// Of 8-bit floats. Bytes look like the scales of npu_dynamic_mx_quant, which are read as such where their type is named.
+void need_numbers(const char* op, const char* name, const char* type, const at::Tensor& scale) {
+  TORCH_CHECK(scale.scalar_type() != at::kByte, op, ": ", name, " is of uint8; as the float8_e8m0fnu scales of MX ",
+              "operands it is read with ", type, "=", kE8m0, ", both scales of a product alike; else it is float32");
+  need_type(op, name, scale, {at::kFloat});
+}
+
 void need_groups(const char* op, at::OptionalIntArrayRef groups) {
   if (!groups) return;
   TORCH_CHECK_VALUE(groups->size() == 3, op, ": group_sizes has ", groups->size(), " numbers, three are expected");
@@ -74,15 +81,9 @@ int64_t grouped(at::OptionalIntArrayRef groups) {
 }  // namespace
 
 Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxTypes& types) {
-  const auto plain = [](const at::Tensor& t, const std::optional<int64_t>& type) {
-    return !of_pairs(t, type) && t.scalar_type() != at::kInt;
-  };
-  if (plain(a, types.a) && plain(b, types.b)) return matmul_sizes(a, b);
   const Sizes left = elements_of(a, types.a), right = elements_of(b, types.b);
-  TORCH_CHECK(left.size() >= 2 && right.size() >= 2, "a product of quantized operands takes matrices, not ", a.dim(),
-              " and ", b.dim(), " dimensions");
-  TORCH_SYM_CHECK(left.back().sym_eq(right[right.size() - 2]), "the operands' inner sizes are ", left.back(), " and ",
-                  right[right.size() - 2]);
+  TORCH_SYM_CHECK(left.back().sym_eq(right[right.size() - 2]), "npu_quant_matmul: the inner sizes are ", left.back(),
+                  " and ", right[right.size() - 2], ", of x1 and x2");
   const Sizes& longer = left.size() >= right.size() ? left : right;
   Sizes sizes(longer.begin(), longer.end() - 2);
   sizes.push_back(left[left.size() - 2]);
@@ -93,8 +94,8 @@ Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxType
 void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
                          at::OptionalIntArrayRef groups, const OptionalTensor& y_scale, std::optional<int64_t> output) {
   const char* const op = "npu_quant_matmul";
-  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, "a product of quantized operands takes matrices, not ", a.dim(), " and ",
-              b.dim(), " dimensions");
+  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, op, ": x1 and x2 must be matrices or batches of them, they have ", a.dim(),
+              " and ", b.dim(), " dimensions");
   const bool floats =
       output && (*output == static_cast<int64_t>(at::kHalf) || *output == static_cast<int64_t>(at::kBFloat16) ||
                  *output == static_cast<int64_t>(at::kFloat));
@@ -115,9 +116,9 @@ void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScale
     refuse_given(op, "offset", scales.offset);
     refuse_given(op, "group_sizes", groups);
     need_factor(op, "x2", b, types.b);
-    need_type(op, "scale", scales.b, {at::kFloat});
+    need_numbers(op, "scale", "scale_dtype", scales.b);
     need_elements(op, "scale", scales.b, {1, b.sym_size(-1)});
-    need_type(op, "pertoken_scale", scales.a, {at::kFloat});
+    if (given(scales.a)) need_numbers(op, "pertoken_scale", "pertoken_scale_dtype", *scales.a);
     need_elements(op, "pertoken_scale", scales.a, {1, a.sym_size(-2)});
     TORCH_CHECK_VALUE(floats, op, ": output_dtype of 8-bit floats is float16, bfloat16 or float32");
     return;

@@ -1,3 +1,4 @@
+// See operands.h.
 #include "csrc/ops/npu/operands.h"
 
 #include <string>
@@ -13,7 +14,7 @@ std::string name_of(std::string_view names, size_t index) {
   return std::string(names.substr(0, names.find(',')));
 }
 
-std::string name_in(const Given& operand, const std::string& name, size_t place) {
+std::string name_in(const Operand& operand, const std::string& name, size_t place) {
   return operand.tensors().size() < 2 ? name : name + "[" + std::to_string(place) + "]";
 }
 
@@ -32,12 +33,12 @@ std::string name_in(const Given& operand, const std::string& name, size_t place)
 }  // namespace
 
 c10::DeviceIndex check_operands(const char* op, const char* names, uint64_t needed, uint64_t anywhere,
-                                std::initializer_list<Given> operands) {
+                                std::initializer_list<Operand> operands) {
   const at::Tensor* first = nullptr;
   std::pair<size_t, size_t> first_place;
   c10::DeviceIndex index = -1;
   size_t i = 0;
-  for (const Given& operand : operands) {
+  for (const Operand& operand : operands) {
     const bool must = needed >> i & 1;
     const bool free = anywhere >> i & 1;
     size_t place = 0;
@@ -55,7 +56,7 @@ c10::DeviceIndex check_operands(const char* op, const char* names, uint64_t need
         first = &tensor;
         first_place = {i, place};
       } else if (C10_UNLIKELY(device != first->device())) {
-        const Given& other = operands.begin()[first_place.first];
+        const Operand& other = operands.begin()[first_place.first];
         refuse_device(op, name_in(operand, name_of(names, i), place), device,
                       name_in(other, name_of(names, first_place.first), first_place.second), first->device());
       }

@@ -12,24 +12,26 @@
 namespace npu::ops {
 
 // A tensor, one that may be missing, or a list. Implicit, so that a call lists its arguments.
-class Given {
+class Operand {
  public:
-  Given(const at::Tensor& t) : tensor_(&t) {}                     // NOLINT(google-explicit-constructor)
-  Given(const OptionalTensor& t) : tensor_(t ? &*t : nullptr) {}  // NOLINT(google-explicit-constructor)
-  Given(at::TensorList list) : list_(list) {}                     // NOLINT(google-explicit-constructor)
-  Given(std::optional<at::TensorList> list)
-      : list_(list ? *list : at::TensorList()) {}  // NOLINT(google-explicit-constructor)
-  at::TensorList tensors() const { return tensor_ ? at::TensorList(*tensor_) : list_; }
+  Operand(const at::Tensor& t) : tensors_(t) {}  // NOLINT(google-explicit-constructor)
+  Operand(const OptionalTensor& t)
+      : tensors_(t ? at::TensorList(*t) : at::TensorList()) {}  // NOLINT(google-explicit-constructor)
+  Operand(at::TensorList list) : tensors_(list) {}              // NOLINT(google-explicit-constructor)
+  Operand(std::optional<at::TensorList> list)
+      : tensors_(list ? *list : at::TensorList()) {}   // NOLINT(google-explicit-constructor)
+  at::TensorList tensors() const { return tensors_; }  // they may be undefined
+  // The tensor of an operand that is none of a list, or null where it is not given.
+  const at::Tensor* given() const { return !tensors_.empty() && tensors_[0].defined() ? tensors_.data() : nullptr; }
 
  private:
-  const at::Tensor* tensor_ = nullptr;
-  at::TensorList list_;
+  at::TensorList tensors_;
 };
 
 // `names`: the arguments', with commas between. Bit i of `needed`: operand i must be there (Python's None arrives as an undefined tensor); of
 // `anywhere`: it may be on another device. Numbers of the CPU (0-dim tensors) may stand beside tensors of a device, as everywhere in PyTorch.
 // The device of the first npu tensor, or the current one.
 c10::DeviceIndex check_operands(const char* op, const char* names, uint64_t needed, uint64_t anywhere,
-                                std::initializer_list<Given> operands);
+                                std::initializer_list<Operand> operands);
 
 }  // namespace npu::ops

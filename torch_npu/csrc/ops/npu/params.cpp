@@ -15,10 +15,14 @@ int64_t rotary_code(std::string_view name) {
   TORCH_CHECK_VALUE(false, "rotary_mode is one of half, interleave, quarter and interleave-half, not ", name);
 }
 
-void check_rotary(const at::Tensor& input, const at::Tensor& cos, const at::Tensor& sin) {
+void check_rotary(const at::Tensor& input, const at::Tensor& cos, const at::Tensor& sin, std::string_view mode) {
   TORCH_CHECK(input.dim() == cos.dim() && input.dim() == sin.dim(), "rotary: the input has ", input.dim(),
               " dimensions, cosine and sine ", cos.dim(), " and ", sin.dim());
   TORCH_CHECK(input.dim() > 0, "rotary: the input has no dimensions");
+  rotary_code(mode);
+  const int64_t together = mode == "quarter" ? 4 : 2;
+  TORCH_SYM_CHECK((input.sym_size(-1) % together).sym_eq(0), "rotary: the input has ", input.sym_size(-1),
+                  " columns; rotary_mode ", mode, " takes a multiple of ", together);
   for (int64_t d = 0; d < input.dim(); ++d) {
     const c10::SymInt size = cos.sym_size(d);
     TORCH_SYM_CHECK(size.sym_eq(sin.sym_size(d)), "rotary: cosine and sine differ in dimension ", d);
@@ -34,11 +38,13 @@ void check_norm_gradient(const at::Tensor& grad, const at::Tensor& input, at::In
   const auto normalized = static_cast<int64_t>(shape.size());
   TORCH_CHECK(normalized <= input.dim(), kOp, ": normalized_shape ", shape, " is longer than the sizes of input, ",
               input.sym_sizes());
-  check_same_sizes(kOp, grad, input);
+  check_same_sizes(kOp, "grad", grad, "input", input);
   const c10::SymInt rows = c10::multiply_integers(input.sym_sizes().slice(0, input.dim() - normalized));
   need_elements(kOp, "mean", mean, {rows});
   need_elements(kOp, "rstd", rstd, {rows});
   const Sizes last(input.sym_sizes().slice(input.dim() - normalized));
+  TORCH_CHECK(c10::SymIntArrayRef(last) == c10::fromIntArrayRefSlow(shape), kOp, ": normalized_shape ", shape,
+              " is not that of the last dimensions of input, ", input.sym_sizes());
   need_sizes(kOp, "weight", weight, last);
   need_sizes(kOp, "bias", bias, last);
 }
@@ -52,16 +58,16 @@ void check_gamma(const char* name, const at::Tensor& input, const at::Tensor& ga
   }
 }
 
-void check_same_sizes(const char* name, const at::Tensor& a, const at::Tensor& b) {
-  TORCH_CHECK(a.sym_sizes() == b.sym_sizes(), name, ": tensors of ", a.sym_sizes(), " and ", b.sym_sizes(),
-              " must have the same sizes");
+void check_same_sizes(const char* op, const char* a, const at::Tensor& x, const char* b, const at::Tensor& y) {
+  TORCH_CHECK(x.sym_sizes() == y.sym_sizes(), op, ": ", a, " and ", b, " must have the same sizes, they have ",
+              x.sym_sizes(), " and ", y.sym_sizes());
 }
 
 void check_add_layer_norm_gradient(const OptionalTensor& dy, const at::Tensor& x1, const at::Tensor& x2,
                                    const at::Tensor& rstd, const at::Tensor& mean, const at::Tensor& gamma,
                                    const OptionalTensor& dsum) {
   constexpr const char* kOp = "npu_add_layer_norm_backward";
-  check_same_sizes(kOp, x1, x2);
+  check_same_sizes(kOp, "x1", x1, "x2", x2);
   check_gamma(kOp, x1, gamma);
   const Sizes statistic = reduced(x1, gamma);
   c10::SymInt rows = 1;
@@ -120,9 +126,10 @@ void check_groups(const char* name, const at::Tensor& input, const OptionalTenso
 c10::SymInt bit_mask_bytes(const at::Tensor& input) { return (input.sym_numel() + 127) / 128 * 16; }
 
 void check_bit_mask(const at::Tensor& input, const at::Tensor& mask) {
-  TORCH_CHECK(mask.scalar_type() == at::kByte, "the mask of dropout is uint8, not ", mask.scalar_type());
-  TORCH_SYM_CHECK(mask.sym_numel().sym_ge(bit_mask_bytes(input)), "the mask of dropout has ", mask.sym_numel(),
-                  " bytes, ", bit_mask_bytes(input), " are needed: a bit an element, padded to 128");
+  TORCH_CHECK(mask.scalar_type() == at::kByte, "mask must be uint8, a bit an element of input, it is ",
+              mask.scalar_type());
+  TORCH_SYM_CHECK(mask.sym_numel().sym_ge(bit_mask_bytes(input)), "mask has ", mask.sym_numel(), " bytes, ",
+                  bit_mask_bytes(input), " are needed: a bit an element, padded to 128");
 }
 
 int64_t product(at::IntArrayRef sizes) { return c10::multiply_integers(sizes); }

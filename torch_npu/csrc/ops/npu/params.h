@@ -13,18 +13,18 @@ namespace npu::ops {
 
 // How rotary position embedding pairs columns: half 0, interleave 1, quarter 2, interleave-half 3.
 int64_t rotary_code(std::string_view name);
-void check_rotary(const at::Tensor& input, const at::Tensor& cos, const at::Tensor& sin);
+void check_rotary(const at::Tensor& input, const at::Tensor& cos, const at::Tensor& sin, std::string_view mode);
 
 int64_t rotary_layout(std::string_view name);  // aclnnApplyRotaryPosEmb: BSND 1, SBND 2, BNSD 3, TND 4
 void check_rotary_pair(std::string_view layout, std::string_view mode);
 void check_no_rotate(const OptionalTensor& rotate);
 
-// gamma has the sizes of the input's last dimensions.
 // Of npu_layernorm_grad: statistics are one a row.
 void check_norm_gradient(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef shape, const at::Tensor& mean,
                          const at::Tensor& rstd, const OptionalTensor& weight, const OptionalTensor& bias);
+// gamma has the sizes of the input's last dimensions.
 void check_gamma(const char* name, const at::Tensor& input, const at::Tensor& gamma);
-void check_same_sizes(const char* name, const at::Tensor& a, const at::Tensor& b);
+void check_same_sizes(const char* op, const char* a, const at::Tensor& x, const char* b, const at::Tensor& y);
 
 void check_add_layer_norm_gradient(const OptionalTensor& dy, const at::Tensor& x1, const at::Tensor& x2,
                                    const at::Tensor& rstd, const at::Tensor& mean, const at::Tensor& gamma,
@@ -53,7 +53,6 @@ at::ScalarType quant_matmul_type(std::optional<int64_t> dtype);
 void check_round_mode(std::optional<int64_t> mode);
 void check_quant_matmul(const at::Tensor& x1, const at::Tensor& x2, at::OptionalIntArrayRef group_sizes,
                         const OptionalTensor& y_scale);
-Sizes matmul_sizes(const at::Tensor& a, const at::Tensor& b);
 bool packs_columns(const at::Tensor& weight);  // int32 of eight 4-bit integers along columns
 void quantize_into(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis,
                    bool divide, const at::Tensor& out);

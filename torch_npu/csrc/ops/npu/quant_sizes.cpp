@@ -14,15 +14,6 @@ constexpr int64_t kPlain[] = {0, 1, 2};
 
 }  // namespace
 
-Sizes blocked(const at::Tensor& x, int64_t rows, int64_t columns) {
-  TORCH_CHECK(x.dim() >= 2 && rows > 0 && columns > 0, "blocks of ", rows, " x ", columns, " of ", x.sym_sizes());
-  Sizes sizes = sizes_of(x);
-  const size_t n = sizes.size();
-  sizes[n - 2] = (sizes[n - 2] + (rows - 1)) / rows;
-  sizes[n - 1] = (sizes[n - 1] + (columns - 1)) / columns;
-  return sizes;
-}
-
 Sizes permuted_product(const at::Tensor& a, const at::Tensor& b, at::OptionalIntArrayRef perm_a,
                        at::OptionalIntArrayRef perm_b, const OptionalTensor& scale, int64_t split) {
   TORCH_CHECK(a.dim() == 3 && b.dim() == 3, "npu_transpose_batchmatmul: operands have three dimensions, not ", a.dim(),
@@ -191,11 +182,11 @@ void check_norm_gradient_quant(const at::Tensor& dy, const at::Tensor& x, const 
                                const at::Tensor& gamma, const at::Tensor& scale_x, const OptionalTensor& offset_x,
                                std::string_view quant_mode, std::optional<int64_t> dst_type) {
   constexpr const char* kOp = "_npu_rms_norm_backward_quant";
-  check_same_sizes(kOp, dy, x);
+  check_same_sizes(kOp, "dy", dy, "x", x);
   check_gamma(kOp, x, gamma);
   check_word(kOp, "quant_mode", quant_mode, {"static"});
-  check_int8(kOp, dst_type);
-  need_elements(kOp, "rstd", rstd, {x.sym_numel() / gamma.sym_numel()});
+  check_int8(kOp, "dst_type", dst_type);
+  need_elements(kOp, "rstd", rstd, {c10::multiply_integers(without_last(x, gamma.dim()))});
   need_elements(kOp, "scale_x", scale_x, {1, x.sym_size(-1)});
   need_elements(kOp, "offset_x", offset_x, {1, x.sym_size(-1)});
 }
@@ -208,7 +199,7 @@ void check_dequant_swiglu(const at::Tensor& x, const OptionalTensor& quant_scale
   check_number(kOp, "swiglu_mode", swiglu_mode, {0, 1});
   check_number(kOp, "round_mode", round_mode.value_or(0), {0});
   check_number(kOp, "activate_dim", activate_dim.value_or(-1) == x.dim() - 1 ? -1 : activate_dim.value_or(-1), {-1});
-  check_int8(kOp, dst_type);
+  check_int8(kOp, "dst_type", dst_type);
   check_gated_rows(kOp, x, group_index, quant_scale, quant_offset);
 }
 
@@ -218,7 +209,7 @@ void check_swiglu_quant(const at::Tensor& x, const OptionalTensor& smooth_scales
   constexpr const char* kOp = "npu_swiglu_quant";
   check_number(kOp, "quant_mode", quant_mode, {0, 1});
   check_number(kOp, "group_list_type", group_list_type, {0, 1});
-  check_int8(kOp, dst_type ? std::optional<int64_t>(static_cast<int64_t>(*dst_type)) : std::nullopt);
+  check_int8(kOp, "dst_type", dst_type ? std::optional<int64_t>(static_cast<int64_t>(*dst_type)) : std::nullopt);
   check_gated_rows(kOp, x, group_index, smooth_scales, offsets);
 }
 
@@ -227,10 +218,10 @@ void check_add_norm_quant(const at::Tensor& x1, const at::Tensor& x2, const at::
                           const OptionalTensor& scales2, const OptionalTensor& zero_points2, int64_t axis,
                           std::optional<int64_t> dst_type) {
   constexpr const char* kOp = "npu_add_rms_norm_quant";
-  check_same_sizes(kOp, x1, x2);
+  check_same_sizes(kOp, "x1", x1, "x2", x2);
   check_gamma(kOp, x1, gamma);
   check_number(kOp, "axis", axis, {-1});
-  check_int8(kOp, dst_type);
+  check_int8(kOp, "dst_type", dst_type);
   check_norm_quant(kOp, x1, gamma, beta, scales1, zero_points1);
   check_norm_quant(kOp, x1, gamma, beta, scales2, zero_points2);
 }
@@ -239,9 +230,9 @@ void check_add_norm_dynamic_quant(const at::Tensor& x1, const at::Tensor& x2, co
                                   const OptionalTensor& smooth_scale1, const OptionalTensor& smooth_scale2,
                                   const OptionalTensor& beta, std::optional<int64_t> y_dtype) {
   constexpr const char* kOp = "npu_add_rms_norm_dynamic_quant";
-  check_same_sizes(kOp, x1, x2);
+  check_same_sizes(kOp, "x1", x1, "x2", x2);
   check_gamma(kOp, x1, gamma);
-  check_int8(kOp, y_dtype);
+  check_int8(kOp, "y_dtype", y_dtype);
   check_norm_quant(kOp, x1, gamma, beta, smooth_scale1, smooth_scale2);
 }
 
@@ -334,9 +325,12 @@ void check_grouped_swiglu_quant(const at::Tensor& x, at::TensorList weight, at::
   refuse_given(kOp, "bias", bias);
   check_number(kOp, "dequant_mode", dequant_mode.value_or(0), {0});
   check_number(kOp, "quant_mode", quant_mode.value_or(0), {0});
-  check_int8(kOp, quant_dtype);
+  check_int8(kOp, "quant_dtype", quant_dtype);
   TORCH_CHECK(!weight.empty() && weight.size() == weight_scale.size(), kOp, ": ", weight.size(), " weights and ",
               weight_scale.size(), " scales");
+  for (size_t i = 0; i < weight.size(); ++i) {
+    if (weight[i].dim() == 3) need_sizes(kOp, "weight_scale", weight_scale[i], {weight[i].sym_size(0), -1});
+  }
   refuse_given(kOp, "weight_assist_matrix", weight_assist_matrix);
   check_number(kOp, "dequant_dtype", dequant_dtype.value_or(6), {6});
   check_dtypes(kOp, {{"x_dtype", x_dtype, x},
@@ -352,6 +346,7 @@ void check_grouped_finalize(const at::Tensor& x, const at::Tensor& w, const Opti
                             std::optional<int64_t> pertoken_scale_dtype) {
   constexpr const char* kOp = "npu_grouped_matmul_finalize_routing";
   refuse_given(kOp, "offset", offset);
+  TORCH_CHECK_VALUE(given(scale), kOp, ": scale is needed, [groups, columns]");
   TORCH_CHECK(x.dim() == 2 && w.dim() == 3, kOp, ": x and w have two and three dimensions, not ", x.dim(), " and ",
               w.dim());
   TORCH_CHECK_NOT_IMPLEMENTED(!dtype || *dtype == at::kFloat, kOp, ": only float32 results are implemented");

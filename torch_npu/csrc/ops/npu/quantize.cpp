@@ -13,8 +13,8 @@ void check_dynamic_quant(const at::Tensor& input, std::optional<int64_t> dtype, 
               input.dim(), " dimensions: a floating-point tensor with rows is expected");
   TORCH_SYM_CHECK(input.sym_size(-1).sym_gt(0), "dynamic quantization: input must have columns, got sizes ",
                   input.sym_sizes());
-  TORCH_CHECK_NOT_IMPLEMENTED(!dtype || *dtype == static_cast<int64_t>(at::kChar),
-                              "dynamic quantization to another type than int8 is not implemented: dst_type ", *dtype);
+  TORCH_CHECK_NOT_IMPLEMENTED(!dtype || *dtype == static_cast<int64_t>(at::kChar), "dynamic quantization: dst_type ",
+                              *dtype, " is not implemented; int8 is");
   TORCH_CHECK_NOT_IMPLEMENTED(mode == "pertoken", "dynamic quantization: the quant_mode ", mode, " is not implemented");
   TORCH_CHECK_NOT_IMPLEMENTED(largest == 0, "dynamic quantization: dst_type_max ", largest,
                               " is not implemented, int8 ends at 127; leave it out");
@@ -65,18 +65,6 @@ void check_quant_matmul(const at::Tensor& x1, const at::Tensor& x2, at::Optional
               " and ", x2.scalar_type(), ": int8 ones are implemented, and int32 ones of eight 4-bit integers each");
   refuse_given("npu_quant_matmul", "group_sizes", group_sizes);
   refuse_given("npu_quant_matmul", "y_scale", y_scale);
-}
-
-Sizes matmul_sizes(const at::Tensor& a, const at::Tensor& b) {
-  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, "a product of quantized operands takes matrices, not ", a.dim(), " and ",
-              b.dim(), " dimensions");
-  TORCH_SYM_CHECK(a.sym_size(-1).sym_eq(b.sym_size(-2)), "the operands' inner sizes are ", a.sym_size(-1), " and ",
-                  b.sym_size(-2));
-  const at::Tensor& longer = a.dim() >= b.dim() ? a : b;
-  Sizes sizes = without_last(longer, 2);
-  sizes.push_back(a.sym_size(-2));
-  sizes.push_back(b.sym_size(-1));
-  return sizes;
 }
 
 bool packs_columns(const at::Tensor& weight) {

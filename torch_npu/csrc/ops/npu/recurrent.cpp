@@ -8,6 +8,9 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <array>
+#include <utility>
+
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/sparse_rows.h"
 #include "csrc/ops/npu/wide.h"
@@ -39,13 +42,23 @@ Tensor sum_of(const Tensor& a, const Tensor& b, const Tensor& like) {
 }
 
 // Sizes of one layer: [steps, batch, columns] or [batch, columns], weights and the first state. Returns the hidden size.
-c10::SymInt check_layer(const char* op, const Tensor& input, const Tensor& w_hh, int64_t gates) {
+c10::SymInt check_layer(const char* op, const Tensor& input, const char* name, const Tensor& w_hh, int64_t gates) {
   need_dims(op, "input", input, {3});
-  need_dims(op, "the hidden weight", w_hh, {2});
+  need_dims(op, name, w_hh, {2});
   const c10::SymInt hidden = w_hh.sym_size(0);
-  need_sizes(op, "the hidden weight", w_hh, {hidden, hidden * gates});
+  need_sizes(op, name, w_hh, {hidden, hidden * gates});
   TORCH_CHECK_VALUE(known(input, 0) > 0, op, ": the input has no steps");
   return hidden;
+}
+
+std::array<std::pair<const char*, const Tensor*>, 7> named(const LstmLeft& left) {
+  return {{{"h_output", &left.h},
+           {"c_output", &left.c},
+           {"i", &left.i},
+           {"j", &left.j},
+           {"f", &left.f},
+           {"o", &left.o},
+           {"tanhc", &left.tanh_c}}};
 }
 
 struct Split {
@@ -78,7 +91,8 @@ Eight old_lstm(const Tensor& input, const Tensor& weight, const Tensor& bias, co
   check_old(op, network);
   TORCH_CHECK_NOT_IMPLEMENTED(!flag_seq, op, ": flag_seq is not implemented; give False");
   const Split w = split(op, input, weight);
-  const c10::SymInt hidden = check_layer(op, input, w.hidden, 4);
+  const c10::SymInt hidden =
+      check_layer(op, input, "weight behind its first rows, which are the columns of input,", w.hidden, 4);
   for (const auto& [name, t] : {std::pair{"h", &h}, {"c", &c}})
     need_sizes(op, name, *t, {1, input.sym_size(1), hidden});
   if (has_bias) need_sizes(op, "bias", bias, {hidden * 4});
@@ -100,9 +114,9 @@ Five old_lstm_backward(const LstmGrads& grads, const Tensor& input, const Tensor
                        const Tensor& h, const Tensor& c, const LstmLeft& left) {
   const char* const op = "npu_lstm_backward";
   const Split w = split(op, input, weight);
-  check_layer(op, input, w.hidden, 4);
-  for (const auto& t : {left.h, left.c, left.i, left.j, left.f, left.o, left.tanh_c}) {
-    need_sizes(op, "what a step leaves", t, {input.sym_size(0), input.sym_size(1), w.hidden.sym_size(0)});
+  check_layer(op, input, "weight behind its first rows, which are the columns of input,", w.hidden, 4);
+  for (const auto& [name, t] : named(left)) {
+    need_sizes(op, name, *t, {input.sym_size(0), input.sym_size(1), w.hidden.sym_size(0)});
   }
   const Tensor of_h = sum_of(for_steps(op, "grady", grads.y, left.h), for_steps(op, "gradh", grads.h, left.h), left.h);
   const auto [sums, dh, dc] =
@@ -117,7 +131,7 @@ Eight old_lstm_cell(const Tensor& input, const Tensor& w_ih, const Tensor& w_hh,
                     const OptionalTensor& b_ih, const OptionalTensor& b_hh) {
   const char* const op = "npu_lstm_cell";
   need_dims(op, "input", input, {2});
-  const c10::SymInt hidden = check_layer(op, input.unsqueeze(0), w_hh, 4);
+  const c10::SymInt hidden = check_layer(op, input.unsqueeze(0), "w_hh", w_hh, 4);
   need_sizes(op, "w_ih", w_ih, {input.sym_size(1), hidden * 4});
   for (const auto& [name, t] : {std::pair{"h", &h}, {"c", &c}}) need_sizes(op, name, *t, {input.sym_size(0), hidden});
   for (const auto& [name, t] : {std::pair{"b_ih", &b_ih}, {"b_hh", &b_hh}}) need_sizes(op, name, *t, {hidden * 4});
@@ -133,11 +147,10 @@ Seven old_lstm_cell_backward(const LstmGrads& grads, const Tensor& input, const 
                              const Tensor& h, const Tensor& c, const LstmLeft& left) {
   const char* const op = "npu_lstm_cell_backward";
   need_dims(op, "input", input, {2});
-  const c10::SymInt hidden = check_layer(op, input.unsqueeze(0), w_hh, 4);
+  const c10::SymInt hidden = check_layer(op, input.unsqueeze(0), "w_hh", w_hh, 4);
   need_sizes(op, "w_ih", w_ih, {input.sym_size(1), hidden * 4});
-  for (const auto& t : {left.h, left.c, left.i, left.j, left.f, left.o, left.tanh_c, h, c}) {
-    need_sizes(op, "a state or what the step leaves", t, {input.sym_size(0), hidden});
-  }
+  for (const auto& [name, t] : named(left)) need_sizes(op, name, *t, {input.sym_size(0), hidden});
+  for (const auto& [name, t] : {std::pair{"h", &h}, {"c", &c}}) need_sizes(op, name, *t, {input.sym_size(0), hidden});
   const Tensor h1 = left.h.unsqueeze(0), c1 = left.c.unsqueeze(0), i1 = left.i.unsqueeze(0), j1 = left.j.unsqueeze(0),
                f1 = left.f.unsqueeze(0), o1 = left.o.unsqueeze(0), tanh1 = left.tanh_c.unsqueeze(0);
   const Tensor of_h = sum_of(for_steps(op, "grady", grads.y, h1), for_steps(op, "gradh", grads.h, h1), h1);
@@ -155,7 +168,7 @@ Seven old_lstm_cell_backward(const LstmGrads& grads, const Tensor& input, const 
 
 namespace {
 void check_old_gru(const char* op, const Tensor& input, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh) {
-  const c10::SymInt hidden = check_layer(op, input, w_hh, 3);
+  const c10::SymInt hidden = check_layer(op, input, "weight_hidden", w_hh, 3);
   need_sizes(op, "weight_input", w_ih, {input.sym_size(2), hidden * 3});
   need_sizes(op, "hx", h, {1, input.sym_size(1), hidden});
 }
@@ -186,8 +199,12 @@ Six old_gru_backward(const OptionalTensor& grad_y, const OptionalTensor& grad_h,
                      const GruLeft& left) {
   const char* const op = "npu_gru_backward";
   check_old_gru(op, input, h, w_ih, w_hh);
-  for (const auto& t : {left.h, left.z, left.r, left.n, left.hn}) {
-    need_sizes(op, "what a step leaves", t, {input.sym_size(0), input.sym_size(1), w_hh.sym_size(0)});
+  for (const auto& [name, t] : {std::pair{"h_output", &left.h},
+                                {"output_updata", &left.z},
+                                {"output_reset", &left.r},
+                                {"output_new", &left.n},
+                                {"hidden_new", &left.hn}}) {
+    need_sizes(op, name, *t, {input.sym_size(0), input.sym_size(1), w_hh.sym_size(0)});
   }
   const Tensor of_h = sum_of(for_steps(op, "grady", grad_y, left.h), for_steps(op, "gradh", grad_h, left.h), left.h);
   const auto [of_x, of_state, dh] = run_gru_back(left, wide(w_hh), wide(h[0]), of_h);

@@ -1,4 +1,4 @@
-// What is asked of one operand: number of dimensions, sizes, elements, type. See sizes.h.
+// What is asked of one operand: number of dimensions, sizes, elements, type; and what has a number a block of one. See sizes.h.
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
@@ -90,6 +90,17 @@ void check_out(const at::Tensor& to, const at::Tensor& from) {
   TORCH_CHECK(to.device() == from.device(), "Expected out tensor to have device ", from.device(), ", but got ",
               to.device(), " instead");
   check_castable(from.scalar_type(), to.scalar_type());
+}
+
+Sizes blocked(const at::Tensor& x, int64_t rows, int64_t columns) {
+  TORCH_CHECK_VALUE(rows > 0 && columns > 0, "row_block_size ", rows, " and col_block_size ", columns,
+                    " must be positive");
+  TORCH_CHECK(x.dim() >= 2, "x must have at least two dimensions, it has the sizes ", x.sym_sizes());
+  Sizes sizes = sizes_of(x);
+  const size_t n = sizes.size();
+  sizes[n - 2] = (sizes[n - 2] + (rows - 1)) / rows;
+  sizes[n - 1] = (sizes[n - 1] + (columns - 1)) / columns;
+  return sizes;
 }
 
 }  // namespace npu::ops

@@ -158,7 +158,7 @@ void check_sizes(const char* op, const char* rules, std::initializer_list<Operan
   if (numbers.size() != 0) ++at;
   size_t index = 0;
   for (const Operand& operand : operands) {
-    const at::Tensor* tensor = operand.get();
+    const at::Tensor* tensor = operand.given();
     if (tensor != nullptr && !sizing.takes(at, *tensor)) refuse(op, rules, at, index, sizing, *tensor);
     at = behind(at, ';');
     ++index;

@@ -8,21 +8,9 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "csrc/ops/npu/result.h"
+#include "csrc/ops/npu/operands.h"
 
 namespace npu::ops {
-
-struct Operand {  // nothing where it is not given
-  // Implicit, so that a call lists tensors; what is given is found out by the check, once.
-  Operand(const at::Tensor& t) : tensor(&t) {}        // NOLINT(google-explicit-constructor)
-  Operand(const OptionalTensor& t) : optional(&t) {}  // NOLINT(google-explicit-constructor)
-  const at::Tensor* get() const {
-    const at::Tensor* found = tensor ? tensor : optional->has_value() ? &**optional : nullptr;
-    return found && found->defined() ? found : nullptr;
-  }
-  const at::Tensor* tensor = nullptr;
-  const OptionalTensor* optional = nullptr;
-};
 
 // `rules`: letters of the numbers and "!", a rule an operand, behind a line's end their names: "K!TH;T*K;#H\nx,indices,scale".
 void check_sizes(const char* op, const char* rules, std::initializer_list<Operand> operands,

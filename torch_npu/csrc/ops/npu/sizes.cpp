@@ -65,13 +65,14 @@ void check_number(const char* op, const char* name, int64_t value, std::initiali
   if (std::find(known.begin(), known.end(), value) != known.end()) return;
   std::ostringstream numbers;
   for (int64_t number : known) numbers << (numbers.tellp() > 0 ? ", " : "") << number;
-  TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": ", name, " ", value, " is not implemented; ", numbers.str(), " are");
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": ", name, " ", value, " is not implemented; ", numbers.str(),
+                              known.size() == 1 ? " is" : " are");
 }
 
-void check_int8(const char* op, const std::optional<int64_t>& type) {
+void check_int8(const char* op, const char* name, const std::optional<int64_t>& type) {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      !type || *type == static_cast<int64_t>(at::kChar) || *type == static_cast<int64_t>(at::kQInt8), op,
-      ": another type than int8 is not implemented");
+      !type || *type == static_cast<int64_t>(at::kChar) || *type == static_cast<int64_t>(at::kQInt8), op, ": ", name,
+      " ", *type, " is not implemented; int8 is");
 }
 
 at::ScalarType eight_bits(const char* op, const std::optional<int64_t>& type) {

@@ -31,7 +31,7 @@ void check_word(const char* op, const char* name, std::string_view value,
                 std::initializer_list<std::string_view> known);
 void check_number(const char* op, const char* name, int64_t value, std::initializer_list<int64_t> known);
 // A dtype by PyTorch's number: int8 where it is absent, and nothing else.
-void check_int8(const char* op, const std::optional<int64_t>& type);
+void check_int8(const char* op, const char* name, const std::optional<int64_t>& type);
 
 // An argument that says as which type the bytes of tensors are read. Nothing reads them as another type than the tensors', so that it names
 // theirs or is refused. Where an operator takes an int32 as eight 4-bit integers, it may name these (kPacked).
@@ -254,6 +254,9 @@ struct InferenceCall {
 void check_inference_call(const InferenceCall& call, const InferenceMore& more, const CacheScales& scales,
                           Decodes decodes, const OptionalTensor& padding_mask,
                           std::initializer_list<NamedTensor> refused);
+// With sparse modes 2 to 4 a mask is the triangle [2048, 2048], by which the hardware makes what the mode says; nothing is read of another
+// (attention_check.cpp).
+void check_compressed_mask(const char* op, const at::Tensor& mask, int64_t sparse_mode);
 void check_inference_v2(const InferenceCall& call, const InferenceMore& more, const CacheScales& cache_scales,
                         const InferenceScales& scales, const InferenceTypes& types,
                         const InferenceScaleTypes& scale_types, const std::optional<int64_t>& out_type,

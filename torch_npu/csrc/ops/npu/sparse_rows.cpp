@@ -1,6 +1,8 @@
 // See sparse_rows.h.
 #include "csrc/ops/npu/sparse_rows.h"
 
+#include <tuple>
+
 #include "csrc/ops/npu/sizes.h"
 
 namespace npu::ops {
@@ -58,7 +60,7 @@ void RowLayout::check_lengths(const at::Tensor& query, const OptionalTensor& que
   need_sizes(op_, "block_table", table_, {sequences, -1});
 }
 
-void RowLayout::check_lengths(const at::Tensor& query, at::OptionalSymIntArrayRef query_lengths,
+void RowLayout::check_lengths(const at::Tensor& query, const at::Tensor& key, at::OptionalSymIntArrayRef query_lengths,
                               at::OptionalSymIntArrayRef key_lengths) const {
   TORCH_CHECK_VALUE(key_lengths || !packed_, op_, ": the keys' lengths are needed with this layout");
   TORCH_CHECK_VALUE(query_lengths || !packed_, op_, ": the queries' lengths are needed with TND");
@@ -68,6 +70,11 @@ void RowLayout::check_lengths(const at::Tensor& query, at::OptionalSymIntArrayRe
        {std::pair{"the queries' lengths", query_lengths}, {"the keys' lengths", key_lengths}}) {
     TORCH_CHECK_VALUE(!lengths || static_cast<int64_t>(lengths->size()) == sequences, op_, ": ", name, " are ",
                       lengths->size(), " numbers for ", sequences, " sequences");
+  }
+  if (!packed_) return;
+  for (const auto& [name, t, lengths] : {std::tuple{"query", &query, query_lengths}, {"key", &key, key_lengths}}) {
+    TORCH_SYM_CHECK(lengths->back().sym_eq(t->sym_size(0)), op_, ": the sequences end at ", lengths->back(), ", ", name,
+                    " at ", t->sym_size(0));
   }
 }
 

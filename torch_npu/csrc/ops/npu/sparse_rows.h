@@ -22,7 +22,8 @@ class RowLayout {
   // Lengths: of each sequence, or running ends of packed ones; all rows where they are absent.
   void check_lengths(const at::Tensor& query, const OptionalTensor& query_lengths,
                      const OptionalTensor& key_lengths) const;
-  void check_lengths(const at::Tensor& query, at::OptionalSymIntArrayRef query_lengths,
+  // Lengths that are known at the call: the last ends are those of the tensors.
+  void check_lengths(const at::Tensor& query, const at::Tensor& key, at::OptionalSymIntArrayRef query_lengths,
                      at::OptionalSymIntArrayRef key_lengths) const;
 
  private:

@@ -1,0 +1,44 @@
+"""--tiling-data=<header>: the structs that an operator package's host side describes, as kernels read them.
+
+The host's header has BEGIN_TILING_DATA_DEF(T), TILING_DATA_FIELD_DEF(type, name), ..._ARR(type, length, name),
+..._STRUCT(T, name), END_TILING_DATA_DEF; and REGISTER_TILING_DATA_CLASS(Op, T), by which GET_TILING_DATA in the kernel
+`op` knows T. What it is not: the host side itself (set_<name>, SaveToBuffer), which kernels do not see.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from text import SourceError, blanked, line_of
+
+_STRUCT = re.compile(r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)(.*?)\bEND_TILING_DATA_DEF\b", re.DOTALL)
+_FIELD = re.compile(r"\bTILING_DATA_FIELD_DEF(|_ARR|_STRUCT)\s*\(([^()]*)\)")
+_REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
+
+
+def _snake(operator: str) -> str:
+    """BEVPoolV2Grad: bev_pool_v2_grad."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", operator).lower()
+
+
+def structs(path: str, kernels: set[str]) -> str:
+    """The header's structs as C++ on one line; with the type that GET_TILING_DATA of these kernels has."""
+    code = blanked(Path(path).read_text(encoding="utf-8-sig"))
+    text = ""
+    for struct in _STRUCT.finditer(code):
+        text += f"struct {struct.group(1)} {{ "
+        for field in _FIELD.finditer(struct.group(2)):
+            given = [" ".join(part.split()) for part in field.group(2).split(",")]
+            if len(given) != (3 if field.group(1) == "_ARR" else 2):
+                line = line_of(code, struct.start(2) + field.start())
+                raise SourceError(path, line, f"{' '.join(field.group().split())} is no field of a tiling")
+            text += f"{given[0]} {given[-1]}{f'[{given[1]}]' if len(given) == 3 else ''}; "
+        text += "}; "
+    types = {struct for operator, struct in _REGISTERED.findall(code) if _snake(operator) in kernels}
+    if len(types) > 1:
+        raise SourceError(
+            path, 1, f"kernels of one file have several tilings ({', '.join(sorted(types))}): "
+            "use GET_TILING_DATA_WITH_STRUCT, or a file for each"
+        )  # fmt: skip
+    return text + "".join(f"using AscendcTilingDefault = {t}; " for t in types)

@@ -1,0 +1,28 @@
+// The line of the program for calls that come from outside of its operators (ctypes, the module acl, an extension): the client is asked
+// for it. What it is not: the line that operators tell (set_place in accesses.h). Who calls it: runtime/api_memory.cpp, runtime/api_kernel.cpp,
+// runtime/api_check.cpp; accesses.cpp has its body.
+#pragma once
+
+#include "softnpu/race/accesses.h"
+
+namespace softnpu::race {
+
+// For threads that have not told it: asked where the client's own call comes from outside of its operators, with no lock held.
+void set_finder(const char* (*find)()) noexcept;
+// While it lives, the calling thread's place is known if the client can find it. Off: a look at a flag.
+class Asked {
+ public:
+  Asked() noexcept {
+    if (watched()) ask();
+  }
+  ~Asked() {
+    if (__builtin_expect(mine_, 0)) set_place(nullptr);
+  }
+  Asked(const Asked&) = delete;
+
+ private:
+  void ask() noexcept;
+  bool mine_ = false;
+};
+
+}  // namespace softnpu::race

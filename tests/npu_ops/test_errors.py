@@ -1,0 +1,63 @@
+"""Errors of the NPU's own operators name operator and argument as the caller wrote them, whoever found the mistake."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torch_npu
+
+npu = torch.ops.npu
+
+
+def test_what_cann_refuses_is_named_as_the_caller_wrote_it() -> None:
+    x, gamma = torch.ones(2, 8, device="npu"), torch.ones(8, device="npu")
+    with pytest.raises(RuntimeError, match=r"parameter x has data type bool.*\(npu_rms_norm: argument input\)$"):
+        torch_npu.npu_rms_norm(x.bool(), gamma)
+    with pytest.raises(RuntimeError, match=r"parameter gamma has data type bool.*\(npu_rms_norm: argument gamma\)$"):
+        torch_npu.npu_rms_norm(x, gamma.bool())
+
+
+def test_a_composition_names_itself_when_an_operator_of_pytorchs_fails() -> None:
+    boxes = torch.rand(4, 3, device="npu")
+    with pytest.raises(RuntimeError, match=r"complex.*\(npu_ciou\)$"):
+        torch_npu.npu_ciou(boxes.to(torch.complex64), boxes)
+
+
+@pytest.mark.parametrize("device", ["npu", "meta"])
+def test_a_check_without_the_name_gets_it(device: str) -> None:
+    with pytest.raises(RuntimeError, match=r"expected two halves in dimension -1, but its size is 3 \(npu_swiglu\)$"):
+        torch_npu.npu_swiglu(torch.rand(2, 3, device=device))
+
+
+def test_a_message_with_the_name_is_left_as_it_is() -> None:
+    with pytest.raises(RuntimeError, match="^npu_rms_norm: gamma has sizes") as error:
+        torch_npu.npu_rms_norm(torch.ones(2, 8, device="npu"), torch.ones(4, device="npu"))
+    assert str(error.value).count("npu_rms_norm") == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda r: torch_npu.npu_giou(r(4, 3), r(3, 3)),
+            r"gtboxes must be \[4, count\], it has the sizes \[3, 3\] \(npu_giou\)",
+        ),
+        (lambda r: torch_npu.npu_iou(r(3, 4), r(3, 5)), r"bboxes and gtboxes must be \[count, 4\].*\(npu_iou\)"),
+        (
+            lambda r: npu.npu_lstm_cell(r(2, 3), r(3, 8), r(8), r(2, 2), r(2, 2)),
+            "npu_lstm_cell: w_hh must have 2 dimensions",
+        ),
+        (
+            lambda r: npu.npu_fast_gelu_backward(r(2), r(3)),
+            r"grad and input must have the same sizes, they have \[2\] and \[3\]",
+        ),
+        (
+            lambda r: torch_npu.npu_dynamic_block_quant(r(2, 8), row_block_size=-1),
+            r"row_block_size -1.*\(npu_dynamic_block_quant\)",
+        ),
+    ],
+)
+def test_arguments_have_their_names(call, says: str) -> None:
+    with pytest.raises((RuntimeError, ValueError, TypeError), match=says):
+        call(lambda *size: torch.rand(size, device="npu"))
