@@ -1,5 +1,5 @@
 # Toolchain for 64-bit Arm from another Linux machine: cmake -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DANYCEND_AARCH64=FOLDER.
-# FOLDER is what `python tools/dev/aarch64.py FOLDER` lays out: sysroot/ (Debian's packages: libc, Python 3.11) and site/ (the wheels of
+# FOLDER is what `python tools/dev/aarch64.py layout FOLDER` makes: sysroot/ (Debian's packages: libc, Python 3.11) and site/ (the wheels of
 # torch and UCX for that processor). The Python that generates code runs here, on the machine that builds; tests run under qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

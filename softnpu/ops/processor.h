@@ -1,5 +1,6 @@
-// What differs between processors: which loops are compiled several times, and the register that flushes denormals. Everything else of
-// one processor stands in its own file: gemm.cpp, half.cpp and panel.cpp. Who uses it: the kernels' own loops, and guard.h.
+// What differs between processors: which loops are compiled several times, and the register that flushes denormals. A
+// kernel's own form for one processor stands in a file of its own (gemm_x86.cpp, half_arm.cpp, ...), which CMakeLists.txt chooses. Who
+// uses it: fast.cpp, optimizer.cpp, philox.cpp, pool.cpp, rnn_row.cpp and guard.h.
 #pragma once
 
 #include <cstdint>
