@@ -1,4 +1,5 @@
-# One command each: make demo · test · test-full · test-clients · sanitize · fuzz · lint · format · bench · build · clean.
+# One command each: make demo · test · test-full · test-clients · sanitize · fuzz · aarch64 · lint · format · bench ·
+#                build · clean.
 # Needs Python 3.11 (pip, venv), make and g++; everything else is installed into .venv, pinned.
 #
 #   TORCH_SPEC, TORCH_INDEX_ARGS   which torch: TORCH_INDEX_ARGS="--index-url https://download.pytorch.org/whl/cpu" is the CPU build
@@ -27,7 +28,7 @@ REQUIREMENTS := requirements/dev.txt requirements/no-deps.txt
 
 .PHONY: help
 help:
-	@sed -n '1,7s/^# \{0,1\}//p' Makefile
+	@sed -n '1,8s/^# \{0,1\}//p' Makefile
 
 # --- the environment ------------------------------------------------------------------------------------------------
 $(BIN)/python:
@@ -107,6 +108,13 @@ sanitize: $(VENV)/ready
 fuzz: $(VENV)/ready
 	export PATH="$(abspath $(BIN)):$$PATH" && cmake --preset asan-kernels && cmake --build build/asan-kernels -j $(JOBS) && \
 	  python -m tests.opapi.sanitized --calls 100000 $(ARGS) && python -m tests.opapi.sanitized --calls 10000 --launch $(ARGS)
+
+# Everything compiled for 64-bit Arm and tried under qemu-user; AARCH64 is the folder for that processor's packages (docs/packages.md).
+AARCH64 ?= build/arm
+.PHONY: aarch64
+aarch64: $(VENV)/ready
+	export PATH="$(abspath $(BIN)):$$PATH" JOBS=$(JOBS) && python tools/dev/aarch64.py layout $(AARCH64) && \
+	  python tools/dev/aarch64.py build $(AARCH64) build/aarch64 && python tools/dev/aarch64.py check $(AARCH64) build/aarch64
 
 .PHONY: bench
 bench: build

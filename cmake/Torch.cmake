@@ -1,9 +1,11 @@
 # The installed torch wheel as imported targets, without its own CMake files (they look for far more than we use).
 #   torch::cpu     c10 + ATen          torch::python  torch_python and pybind11
 include_guard()
-execute_process(
-  COMMAND ${Python3_EXECUTABLE} -c "import importlib.util,os;print(os.path.dirname(importlib.util.find_spec('torch').origin))"
-  OUTPUT_VARIABLE TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+if(NOT TORCH_DIR)  # a toolchain file names the torch of its own processor
+  execute_process(
+    COMMAND ${Python3_EXECUTABLE} -c "import importlib.util,os;print(os.path.dirname(importlib.util.find_spec('torch').origin))"
+    OUTPUT_VARIABLE TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+endif()
 file(STRINGS "${TORCH_DIR}/version.py" torch_version REGEX "__version__ = ")
 if(NOT torch_version MATCHES "'2\\.13\\.")
   message(FATAL_ERROR "anycend needs torch 2.13.x, found ${torch_version} in ${TORCH_DIR}: pip install torch==2.13.0")

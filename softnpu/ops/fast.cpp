@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#include "softnpu/ops/processor.h"
 
 namespace softnpu::ops {
 

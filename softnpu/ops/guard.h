@@ -8,11 +8,11 @@
 #include <ATen/record_function.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <xmmintrin.h>
 
 #include <optional>
 
 #include "softnpu/ops/kernel_allocator.h"
+#include "softnpu/ops/processor.h"
 
 // From the OpenMP runtime that torch itself uses: thread-local settings, unlike at::set_num_threads.
 extern "C" int omp_get_max_threads();
@@ -25,13 +25,13 @@ class KernelGuard {
   explicit KernelGuard(int threads)
       : keys_(c10::impl::tls_local_dispatch_key_set()),
         autograd_(c10::AutogradState::get_tls_state()),
-        control_(_mm_getcsr()),
+        control_(float_control()),
         threads_(omp_get_max_threads()) {
     if (at::hasCallbacks()) record_.emplace(false);  // 500 ns: only while somebody profiles
     static const c10::impl::LocalDispatchKeySet kernel_keys = below_everything();
     c10::impl::_force_tls_local_dispatch_key_set(kernel_keys);
     c10::AutogradState::set_tls_state(c10::AutogradState(false, false, false, true));
-    if ((control_ & kFlush) != 0) _mm_setcsr(control_ & ~kFlush);
+    if ((control_ & kFlushesDenormals) != 0) set_float_control(control_ & ~kFlushesDenormals);
     if (threads_ != threads) omp_set_num_threads(threads);
     set_ = threads;
     KernelMemory::of_thread().running = true;
@@ -40,17 +40,15 @@ class KernelGuard {
   ~KernelGuard() {
     KernelMemory::of_thread().running = false;
     if (threads_ != set_) omp_set_num_threads(threads_);
-    if ((control_ & kFlush) != 0) _mm_setcsr(control_);
+    if ((control_ & kFlushesDenormals) != 0) set_float_control(control_);
     c10::AutogradState::set_tls_state(autograd_);
     c10::impl::_force_tls_local_dispatch_key_set(keys_);
   }
 
   // The one state that reaches kernels which never call ATen.
-  static bool flushes_denormals() { return (_mm_getcsr() & kFlush) != 0; }
+  static bool flushes_denormals() { return (float_control() & kFlushesDenormals) != 0; }
 
  private:
-  static constexpr unsigned kFlush = 0x8040;  // flush-to-zero, denormals-are-zero
-
   static c10::impl::LocalDispatchKeySet below_everything() {
     c10::impl::PODLocalDispatchKeySet pod{};
     pod.set_included(c10::DispatchKeySet(c10::DispatchKey::BackendSelect));
@@ -61,7 +59,7 @@ class KernelGuard {
   c10::impl::LocalDispatchKeySet keys_;
   c10::AutogradState autograd_;
   std::optional<at::RecordFunctionGuard> record_;
-  unsigned control_;
+  FloatControl control_;
   int threads_;
   int set_;
 };

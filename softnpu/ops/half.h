@@ -1,5 +1,5 @@
-// fp16 to fp32 and back by the CPU's instructions (F16C), for dense operands of one layout. What it is not: ATen's copy, which
-// does every other case.
+// fp16 to fp32 and back by the CPU's instructions (F16C; on Arm the baseline's), for dense operands of one layout. What it
+// is not: ATen's copy, which does every other case.
 #pragma once
 
 #include <ATen/core/Tensor.h>

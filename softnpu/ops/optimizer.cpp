@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/processor.h"
 
 namespace softnpu::ops::kernels {
 
@@ -54,8 +55,7 @@ void round_off(const Tensor& x, int64_t mode, Tensor& out) {
 namespace {
 
 // Multiplies; true if an infinity or NaN was there. An integer maximum, which the compiler vectorizes, of the exponents.
-__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) bool unscale_loop(
-    float* __restrict values, int64_t n, float inverse) {
+CLONES bool unscale_loop(float* __restrict values, int64_t n, float inverse) {
   constexpr uint32_t kExponent = 0x7f800000;
   uint32_t largest = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -129,9 +129,8 @@ struct AdamwStep {
 };
 
 template <class T, class A = at::opmath_type<T>>
-__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) void adamw_loop(
-    T* __restrict p, T* __restrict m, T* __restrict v, T* __restrict vmax, const T* __restrict g, int64_t n,
-    const AdamwStep<T> step) {
+CLONES void adamw_loop(T* __restrict p, T* __restrict m, T* __restrict v, T* __restrict vmax, const T* __restrict g,
+                       int64_t n, const AdamwStep<T> step) {
   const auto [keep, beta1, beta2, step_size, root2, eps, sign] = step;
   for (int64_t i = 0; i < n; i++) {
     A grad = sign * static_cast<A>(g[i]);

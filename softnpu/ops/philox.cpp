@@ -1,7 +1,7 @@
 // See philox.h. Blocks side by side, so that the compiler has loops over lanes to make vector instructions of.
 #include "softnpu/ops/philox.h"
 
-#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#include "softnpu/ops/processor.h"
 
 namespace softnpu::ops {
 

@@ -14,9 +14,8 @@
 #include <memory>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/processor.h"
 #include "softnpu/ops/scratch.h"
-
-#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 
 namespace softnpu::ops::kernels {
 

@@ -66,7 +66,7 @@ class Shadow {
     Clock newest;                      // of all its touches
     uintptr_t shortest = UINTPTR_MAX;  // at most what the shortest view reaches over
     size_t sweep = 256;                // so many views, and those are sought that need not be kept
-    std::map<View, Touches> views;
+    std::map<View, Touches> views{};
   };
   using Weaves = std::map<uintptr_t, Weave>;
 

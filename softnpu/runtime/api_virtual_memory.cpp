@@ -1,4 +1,6 @@
 // Exports: reserved addresses, physical memory, sharing between processes, what a pointer is.
+#include <unistd.h>
+
 #include <cstring>
 
 #include "acl/api.h"
@@ -123,7 +125,7 @@ SOFTNPU_EXPORT aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttri
     need(ptr, "ptr");
     need(attributes, "attributes");
     memset(attributes, 0, sizeof *attributes);
-    attributes->pageSize = 4096;
+    attributes->pageSize = uint32_t(sysconf(_SC_PAGESIZE));
     Device* d = Device::holding(ptr);
     int device = d ? d->index() : vm().device_of(ptr, 1);
     if (device >= 0) {

@@ -1,0 +1,115 @@
+"""Compile everything for 64-bit Arm on another Linux machine and try it under qemu-user; `make aarch64` does it all.
+
+    python tools/dev/aarch64.py layout FOLDER          sysroot/ and site/: its libc, its Python, its torch; 5 GB, once
+    python tools/dev/aarch64.py build FOLDER BUILD     configure with cmake/aarch64.cmake, compile
+    python tools/dev/aarch64.py check FOLDER BUILD     the C++ tests, then tests/package/emulated.py
+
+Wants Debian or a relative of it with the packages g++-aarch64-linux-gnu (or g++-12-...) and qemu-user-static. Nothing
+is installed on the machine itself: packages are unpacked into FOLDER. What it is not: a test on an Arm processor
+(docs/packages.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+JOBS = os.environ.get("JOBS", str(os.cpu_count()))
+DEBIAN = ["python3.11", "libpython3.11-dev", "libstdc++6"]
+WHEELS = ["torch==2.13.0", "numpy", "PyYAML", "libucx-cu12", "typing_extensions"]
+PROCESSOR = """processor	: {n}
+BogoMIPS	: 50.00
+Features	: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp
+CPU implementer	: 0x41
+CPU architecture: 8
+CPU variant	: 0x3
+CPU part	: 0xd0c
+CPU revision	: 1
+
+"""
+
+
+def run(command: list[object], **environment: str) -> None:
+    subprocess.run([str(part) for part in command], check=True, env={**os.environ, **environment})
+
+
+def debian_packages(folder: Path) -> None:
+    """Downloads with an apt of its own, for that architecture and with nothing installed, and unpacks."""
+    apt = folder / "apt"
+    for part in ("lists/partial", "cache/archives/partial"):
+        (apt / part).mkdir(parents=True, exist_ok=True)
+    (apt / "status").touch()
+    settings = {
+        "APT::Architecture": "arm64", "APT::Install-Recommends": "false", "APT::Sandbox::User": "root",
+        "Dir::State": apt, "Dir::State::Lists": apt / "lists", "Dir::State::status": apt / "status",
+        "Dir::Cache": apt / "cache",
+    }  # fmt: skip
+    lines = ['APT::Architectures { "arm64"; };', *(f'{name} "{value}";' for name, value in settings.items())]
+    (apt / "apt.conf").write_text("\n".join(lines) + "\n")
+    run(["apt-get", "update"], APT_CONFIG=str(apt / "apt.conf"))
+    run(["apt-get", "install", "--download-only", "--yes", *DEBIAN], APT_CONFIG=str(apt / "apt.conf"))
+    for package in sorted((apt / "cache/archives").glob("*.deb")):
+        run(["dpkg-deb", "--extract", package, folder / "sysroot"])
+    # Debian's Python includes a header as <aarch64-linux-gnu/python3.11/...>; the sysroot's libc stays off the path.
+    (folder / "sysroot/usr/include/python3.11/aarch64-linux-gnu").symlink_to("../aarch64-linux-gnu")
+
+
+def wheels(folder: Path) -> None:
+    pins = dict(line.split("==") for line in (ROOT / "requirements/dev.txt").read_text().splitlines() if "==" in line)
+    wanted = [f"{name}=={pins[name]}" if name in pins else name for name in WHEELS]
+    platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(17, 35)]
+    command = [sys.executable, "-m", "pip", "install", "--target", folder / "site", "--no-compile"]
+    run([*command, "--only-binary=:all:", "--python-version=3.11", *platforms, *wanted])
+
+
+def processors(folder: Path) -> None:
+    """The files by which torch asks what processor it is on. qemu-user 7.2 shows the host's, and torch 2.13 then ends
+    with a segmentation fault at import (cpuinfo_arm_linux_init). Files below -L come before the host's."""
+    sysroot = folder / "sysroot"
+    (sysroot / "proc").mkdir(exist_ok=True)
+    count = os.cpu_count() or 1
+    (sysroot / "proc/cpuinfo").write_text("".join(PROCESSOR.format(n=n) for n in range(count)))
+    for n in range(count):
+        registers = sysroot / f"sys/devices/system/cpu/cpu{n}/regs/identification"
+        registers.mkdir(parents=True, exist_ok=True)
+        (registers / "midr_el1").write_text("0x00000000413fd0c1\n")
+
+
+def layout(folder: Path) -> None:
+    if not (folder / "sysroot/usr/bin/python3.11").exists():
+        debian_packages(folder)
+    if not (folder / "site/torch").exists():
+        wheels(folder)
+    processors(folder)
+
+
+def build(folder: Path, target: Path) -> None:
+    toolchain = [f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/aarch64.cmake", f"-DANYCEND_AARCH64={folder}"]
+    run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", target, *toolchain, "-DANYCEND_TESTS=ON"])
+    run(["ninja", "-C", target, "-j", JOBS])
+
+
+def check(folder: Path, target: Path) -> None:
+    emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+    if emulator is None:
+        sys.exit("qemu-user is not installed: apt-get install qemu-user-static")
+    run(["ctest", "--test-dir", target, "--output-on-failure"])
+    python = [emulator, "-cpu", "neoverse-n1", "-L", folder / "sysroot", folder / "sysroot/usr/bin/python3.11"]
+    environment = {"PYTHONPATH": f"{target / 'stage'}:{folder / 'site'}", "ANYCEND_MEMORY": "1G"}
+    package = ROOT / "tests/package"
+    for name in ("sum", "step"):
+        run([*python, package / "emulated.py", name], **environment)
+    run([*python, package / "emulated.py", "reduce", json.dumps([str(part) for part in python])], **environment)
+    run([*python, package / "first_operators.py", "table"], **environment)
+
+
+if __name__ == "__main__":
+    steps = {"layout": layout, "build": build, "check": check}
+    if len(sys.argv) < 3 or sys.argv[1] not in steps:
+        sys.exit(__doc__)
+    steps[sys.argv[1]](*(Path(argument).resolve() for argument in sys.argv[2:]))
