@@ -18,7 +18,7 @@ void check_numbers(const Call& c) {
                                                                {"activation_quant_scale", c.refused.quant_scale},
                                                                {"activation_quant_offset", c.refused.quant_offset}};
   for (const auto& [name, list] : named) {
-    TORCH_CHECK_NOT_IMPLEMENTED(listed(list).empty(), kOp, ": ", name, " is not implemented; leave it out");
+    TORCH_CHECK_NOT_IMPLEMENTED(Operand(list).tensors().empty(), kOp, ": ", name, " is not implemented; leave it out");
   }
   check_number(kOp, "group_list_type", c.list_type, {0, 1});
   check_number(kOp, "group_type", c.type, {-1, 0, 2});
@@ -56,7 +56,7 @@ int64_t products(const Call& c) {
 
 // Numbers of columns: of each weight, or of all groups of a weight that has one a group.
 void need_biases(const Call& c) {
-  const at::TensorList biases = listed(c.bias);
+  const at::TensorList biases = Operand(c.bias).tensors();
   if (biases.empty()) return;
   TORCH_CHECK(biases.size() == c.weight.size(), kOp, ": bias must have a tensor for each of ", c.weight.size(),
               " weights, it has ", biases.size());
@@ -69,7 +69,7 @@ void need_biases(const Call& c) {
 
 // An empty list is none.
 void need_members(const char* name, const OptionalList& list, const char* of, at::TensorList others) {
-  const size_t has = listed(list).size();
+  const size_t has = Operand(list).tensors().size();
   TORCH_CHECK(has == 0 || has == others.size(), kOp, ": ", name, " must have a tensor for each of ", others.size(),
               " tensors of ", of, ", it has ", has);
 }
@@ -77,8 +77,8 @@ void need_members(const char* name, const OptionalList& list, const char* of, at
 // Of one weight with a matrix for each product the first dimension of its scale, which may be one row for all.
 void need_scales(const char* name, const OptionalList& list, const Call& c, int64_t count) {
   need_members(name, list, "weight", c.weight);
-  if (listed(list).empty() || !c.stacked()) return;
-  const at::Tensor& t = listed(list)[0];
+  if (Operand(list).tensors().empty() || !c.stacked()) return;
+  const at::Tensor& t = Operand(list).tensors()[0];
   TORCH_SYM_CHECK(c10::SymBool(t.dim() < 2)
                       .sym_or(t.sym_numel().sym_eq(0))
                       .sym_or((t.dim() ? t.sym_size(0) : c10::SymInt(0)).sym_eq(count)),

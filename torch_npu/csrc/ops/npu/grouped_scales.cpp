@@ -157,7 +157,7 @@ at::ScalarType result_type(const Call& c, Way way) {
 }  // namespace
 
 bool has(const OptionalList& list) {
-  const at::TensorList members = listed(list);
+  const at::TensorList members = Operand(list).tensors();
   return std::any_of(members.begin(), members.end(),
                      [](const at::Tensor& t) { return TORCH_GUARD_OR_TRUE(t.sym_numel().sym_ne(0)); });
 }
@@ -167,7 +167,7 @@ void check_factors(const Call& c) { way_of(c); }
 at::ScalarType check_scales(const Call& c, int64_t count) {
   const Way way = way_of(c);
   const auto need = [](const char* name, const OptionalList& list, std::initializer_list<at::ScalarType> types) {
-    need_types(name, listed(list), types);
+    need_types(name, Operand(list).tensors(), types);
   };
   need("bias", c.bias, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kInt});
   if (way == Way::kPowers) {
