@@ -483,3 +483,17 @@ def test_one_length_for_all_pages():
         block_size=3, actual_seq_lengths_kv=[4],
     )  # fmt: skip
     close(out, torch.stack([attention(q[b], k[b, :, :4], v[b, :, :4])[0] for b in range(2)]), torch.float16)
+
+
+def test_lengths_behind_the_last_packed_sequence_count_for_nothing():
+    """Of a paged cache, too, whose table need not name blocks for them."""
+    torch.manual_seed(3)
+    q, k, v = torch.randn(3, 4, 32).npu(), torch.randn(8, 4, 16, 32).npu(), torch.randn(8, 4, 16, 32).npu()
+    table = torch.arange(4, dtype=torch.int32).reshape(2, 2).npu()
+    call = lambda lengths: torch_npu.npu_fused_infer_attention_score(
+        q, k, v, num_heads=4, input_layout="TND", actual_seq_lengths=[1, 3], actual_seq_lengths_kv=lengths,
+        block_table=table, block_size=16,
+    )[0].cpu()  # fmt: skip
+    assert torch.equal(call([5, 20]), call([5, 20, 99]))
+    with pytest.raises(RuntimeError, match="block_table must name blocks of 16 rows for 99 keys"):
+        call([5, 99])

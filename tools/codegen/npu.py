@@ -25,6 +25,7 @@ import npu_docs  # noqa: E402
 import npu_reads  # noqa: E402
 import npu_short  # noqa: E402
 import npu_status  # noqa: E402
+import npu_types  # noqa: E402
 import tables  # noqa: E402
 from npu_row import Row, Wrapper  # noqa: E402
 from npu_schema import Schema, parse  # noqa: E402
@@ -141,7 +142,9 @@ def wrappers() -> list[Wrapper]:
     signatures, every = abi.aclnn(), rows()
     schemas = {row.schema.full: row.schema for row in every}
     calls = [(row, call_of(row, signatures)) for row in every]
-    made = [Wrapper(row, call, schemas, npu_arguments.bound(call)) for row, call in calls]
+    made = [
+        Wrapper(row, call, schemas, npu_arguments.bound(call), types=npu_types.check(row, call)) for row, call in calls
+    ]
     for w in made:
         npu_reads.check(w.row, w.call)
     return made

@@ -120,6 +120,7 @@ def accepted() -> dict[str, dict[str, int]]:
 def calls(call: str) -> list[tuple[str, list[str]]]:
     """Functions of CANN in a row's C++, with the expressions given to them."""
     found = []
+    call = re.sub(r"<\w+(?:, \w+)+>", "", call)  # whose comma separates nothing
     for head in re.finditer(r"ACLNN\((\w+)\)\(", call):
         depth, end = 1, head.end()
         while depth and end < len(call):

@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 class Wrapper:
     """The C++ of one row: `call` writes its results. `bound`: parameters of CANN's functions and what they are given.
-    `users`: the namespace of torch.ops for a row that is not ours.
+    `users`: the namespace of torch.ops for a row that is not ours. `types`: a statement that refuses types for "meta".
     """
 
     def __init__(
@@ -59,9 +59,10 @@ class Wrapper:
         schemas: dict[str, Schema],
         bound: Sequence[tuple[str, str]] = (),
         users: str | None = None,
+        types: str = "",
     ) -> None:
         self.row, self.schema, self.schemas = row, row.schema, schemas
-        self.call, self.bound, self.users = call, bound, users
+        self.call, self.bound, self.users, self.types = call, bound, users, types
         self.library = users or "npu"
 
     @property
@@ -160,7 +161,7 @@ class Wrapper:
         return f"kernels::{kernel}" if kernel and not self.before() else None
 
     def meta(self) -> str:
-        return self.kernel("meta", [], [])
+        return self.kernel("meta", [], [self.types] if self.types and "kernel" not in self.row.data else [])
 
     def has_meta(self) -> bool:
         made = [r for r in self.schema.returns if not r.alias]

@@ -70,7 +70,7 @@ std::tuple<at::Tensor, at::Tensor> batch_norm_of_sums(const BatchSums& sums, con
 // -- boxes: [count, 4], corners
 at::Tensor box_overlap(const at::Tensor& boxes, const at::Tensor& others, int64_t mode);
 
-// -- streams of residuals, [.., streams, columns] (streams.cpp)
+// -- streams of residuals, [.., streams, columns] (hyper_mixed.cpp)
 at::Tensor mixed_streams(const at::Tensor& x, const OptionalTensor& h_res, const at::Tensor& h_out,
                          const at::Tensor& h_post);
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> mixed_streams_backward(const at::Tensor& grad,

@@ -38,6 +38,7 @@
 #include "csrc/ops/npu/size_rules.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/sparse_attention.h"
+#include "csrc/ops/npu/type_rules.h"
 #include "csrc/ops/npu/vision.h"
 #include "csrc/ops/npu/vocabulary.h"
 #include "csrc/ops/params.h"

@@ -1,5 +1,5 @@
 // Hyper connections before a layer: the weights that streams of residuals are mixed with, and their doubly stochastic form. Compositions of PyTorch's
-// operators in float32; PyTorch derives their gradients. What comes behind the layer is streams.cpp. Who uses it: rows of ops/npu.yaml.
+// operators in float32; PyTorch derives their gradients. What comes behind the layer is hyper_mixed.cpp. Who uses it: rows of ops/npu.yaml.
 #pragma once
 
 #include "csrc/ops/npu/compose.h"

@@ -75,6 +75,8 @@ void check_group_gate_backward(const at::Tensor& dy, const at::Tensor& x, const 
                                const OptionalTensor& origin, const OptionalTensor& counts, double limit);
 
 // -- products (mx_products.cpp). A type says how the bytes of a factor are read, and of scales.
+// Sizes in elements: of a matrix of 4-bit floats those of the dimension of stride 1 are two in a byte, integers eight in an int32.
+Sizes elements_of(const at::Tensor& t, const std::optional<int64_t>& type = {});
 struct MxTypes {
   const std::optional<int64_t>&a, &b, &a_scale, &b_scale;
 };

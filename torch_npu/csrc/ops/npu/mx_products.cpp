@@ -33,17 +33,6 @@ at::Tensor scale_of(const at::Tensor& t, const std::optional<int64_t>& type) {
   return t.view(at::kFloat8_e8m0fnu);
 }
 
-// In elements: of a matrix of 4-bit ones, those of the dimension of stride 1 are two in a byte, integers eight in an int32.
-Sizes elements_of(const at::Tensor& t, const std::optional<int64_t>& type) {
-  Sizes sizes = sizes_of(t);
-  const int64_t in_one = of_pairs(t, type) ? 2 : t.scalar_type() == at::kInt ? 8 : 1;
-  if (in_one == 1 || sizes.size() < 2) return sizes;
-  const bool last = TORCH_GUARD_OR_FALSE(t.sym_stride(-1).sym_eq(1));
-  const size_t dim = sizes.size() - (last ? 1 : 2);
-  sizes[dim] = sizes[dim] * in_one;
-  return sizes;
-}
-
 void need_factor(const char* op, const char* name, const at::Tensor& t, const std::optional<int64_t>& type) {
   if (of_pairs(t, type)) return need_byte(op, name, t);
   need_type(op, name, t, {at::kFloat8_e5m2, at::kFloat8_e4m3fn});
@@ -79,6 +68,16 @@ int64_t grouped(at::OptionalIntArrayRef groups) {
 }
 
 }  // namespace
+
+Sizes elements_of(const at::Tensor& t, const std::optional<int64_t>& type) {
+  Sizes sizes = sizes_of(t);
+  const int64_t in_one = of_pairs(t, type) ? 2 : t.scalar_type() == at::kInt ? 8 : 1;
+  if (in_one == 1 || sizes.size() < 2) return sizes;
+  const bool last = TORCH_GUARD_OR_FALSE(t.sym_stride(-1).sym_eq(1));
+  const size_t dim = sizes.size() - (last ? 1 : 2);
+  sizes[dim] = sizes[dim] * in_one;
+  return sizes;
+}
 
 Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxTypes& types) {
   const Sizes left = elements_of(a, types.a), right = elements_of(b, types.b);

@@ -1,5 +1,6 @@
 // Operands of the NPU's own operators before anything is done with them: that those which an operator needs are there, and that all are on
-// one device, refused by the argument's name. What it is not: a check of sizes (size_rules.h) or types. Who uses it: generated wrappers.
+// one device, refused by the argument's name. What it is not: a check of sizes (size_rules.h) or types. Who uses it: generated wrappers, and
+// checks that take any of the three.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +12,13 @@
 
 namespace npu::ops {
 
-// A tensor, one that may be missing, or a list. Implicit, so that a call lists its arguments.
+// A tensor, one that may be missing, or a list, as a list of the tensors that there are. Implicit, so that a call lists its arguments.
 class Operand {
  public:
   Operand(const at::Tensor& t) : tensors_(t) {}  // NOLINT(google-explicit-constructor)
   Operand(const OptionalTensor& t)
-      : tensors_(t ? at::TensorList(*t) : at::TensorList()) {}  // NOLINT(google-explicit-constructor)
-  Operand(at::TensorList list) : tensors_(list) {}              // NOLINT(google-explicit-constructor)
+      : tensors_(npu::ops::given(t) ? at::TensorList(*t) : at::TensorList()) {}  // NOLINT(google-explicit-constructor)
+  Operand(at::TensorList list) : tensors_(list) {}                               // NOLINT(google-explicit-constructor)
   Operand(std::optional<at::TensorList> list)
       : tensors_(list ? *list : at::TensorList()) {}   // NOLINT(google-explicit-constructor)
   at::TensorList tensors() const { return tensors_; }  // they may be undefined

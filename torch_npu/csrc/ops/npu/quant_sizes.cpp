@@ -387,6 +387,8 @@ void check_plain_feed_forward(const FeedForwardScales& scales, std::string_view 
                      {"antiquant_offset1", scales.antiquant_offset1},
                      {"antiquant_offset2", scales.antiquant_offset2}});
   check_word(kOp, "activation", activation, {"relu", "gelu", "fastgelu", "silu", "swiglu", "geglu", "reglu"});
+  need_same_type(kOp, "x", x, "weight1", w1);
+  need_same_type(kOp, "x", x, "weight2", w2);
   check_feed_forward(x, w1, w2, tokens, ends);
   check_result_type(kOp, "output_dtype", type, x.scalar_type());
 }

@@ -38,8 +38,9 @@ void refuse_given(const char* op, std::initializer_list<NamedTensor> tensors) {
 void check_dtypes(const char* op, std::initializer_list<NamedType> types) {
   for (const NamedType& t : types) {
     if (!t.type) continue;
-    TORCH_CHECK_VALUE(!t.of.empty(), op, ": ", t.name, " says how a tensor is read that is not given; leave it out");
-    for (const at::Tensor& tensor : t.of) {
+    const at::TensorList tensors = t.of.tensors();
+    TORCH_CHECK_VALUE(!tensors.empty(), op, ": ", t.name, " says how a tensor is read that is not given; leave it out");
+    for (const at::Tensor& tensor : tensors) {
       const bool packed = t.reading == Reading::kPacked && tensor.scalar_type() == at::kInt;
       TORCH_CHECK_NOT_IMPLEMENTED(names(*t.type, tensor.scalar_type()) || (packed && names_nibbles(*t.type)), op, ": ",
                                   t.name, " ", *t.type, " is not implemented for a tensor of ", tensor.scalar_type(),

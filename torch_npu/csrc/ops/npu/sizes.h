@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "csrc/ops/npu/operands.h"
 #include "csrc/ops/npu/result.h"
 
 namespace npu::ops {
@@ -35,19 +36,12 @@ void check_int8(const char* op, const char* name, const std::optional<int64_t>& 
 
 // An argument that says as which type the bytes of tensors are read. Nothing reads them as another type than the tensors', so that it names
 // theirs or is refused. Where an operator takes an int32 as eight 4-bit integers, it may name these (kPacked).
-inline at::TensorList listed(const at::Tensor& t) { return t; }
-inline at::TensorList listed(const OptionalTensor& t) { return given(t) ? at::TensorList(*t) : at::TensorList(); }
-inline at::TensorList listed(at::TensorList list) { return list; }
-inline at::TensorList listed(const std::optional<at::TensorList>& l) { return l ? *l : at::TensorList(); }
 enum class Reading { kPlain, kPacked };
 struct NamedType {
-  template <class T>
-  NamedType(const char* name, const std::optional<int64_t>& type, const T& of, Reading reading = Reading::kPlain)
-      : name(name), type(type), of(listed(of)), reading(reading) {}
   const char* name;
   const std::optional<int64_t>& type;
-  at::TensorList of;
-  Reading reading;
+  Operand of;
+  Reading reading = Reading::kPlain;
 };
 void check_dtypes(const char* op, std::initializer_list<NamedType> types);
 // A result's type that can be chosen elsewhere: the one that is made, or refused.

@@ -1,4 +1,4 @@
-// Hyper connections: streams of residuals [.., streams, columns] mixed with the result of a layer. Arithmetic is fp32, rounded once. See
+// Hyper connections behind a layer: streams of residuals [.., streams, columns] mixed with its result. Arithmetic is fp32, rounded once. See
 // compose.h.
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>

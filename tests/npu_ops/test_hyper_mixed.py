@@ -1,4 +1,4 @@
-"""Hyper connections: streams of residuals and the result of a layer."""
+"""Hyper connections behind a layer: streams of residuals and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Operators on lists of tensors: kernels of ops/npu.yaml.
+// npu_scatter_list, the form that copies: it writes copies of a list of tensors by npu_scatter_list_.
 #include <ATen/core/Tensor.h>
 
 #include "csrc/core/device.h"

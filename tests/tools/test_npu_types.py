@@ -1,0 +1,38 @@
+"""tools/codegen/npu_types.py: rows of ops/types.yaml as the text that "meta" reads."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from tests.conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "tools" / "codegen"))
+import npu  # noqa: E402
+
+
+@functools.cache
+def every() -> dict[str, str]:
+    return {w.schema.full: w.types for w in npu.wrappers()}
+
+
+def types(name: str) -> str:
+    return every()[name]
+
+
+def test_groups_and_stars_are_those_of_the_row() -> None:
+    assert types("npu_rms_norm") == (
+        "if (holds_elements(y) || holds_elements(rstd)) "
+        'check_types("npu_rms_norm", "8000803 a;8000803 a*;8000803 a;8000803\\ninput,gamma,y,rstd", '
+        "{input, gamma, y, rstd});"
+    )
+
+
+def test_a_list_is_marked_and_what_is_written_is_asked_always() -> None:
+    assert ";2008000e03+;" in types("npu_grouped_matmul_swiglu_quant_v2")
+    assert types("npu_grouped_matmul_add_").startswith("check_types(")
+
+
+def test_a_row_that_is_no_call_of_one_function_has_none() -> None:
+    assert types("npu_grouped_matmul_add") == ""
+    assert types("npu_ciou") == ""
