@@ -52,15 +52,20 @@ def members(value: object) -> list[torch.Tensor]:
     return [t for t in (value if isinstance(value, list | tuple) else [value]) if torch.is_tensor(t)]
 
 
+def computed(t: object) -> bool:
+    """A tensor of floating or complex numbers; not two 4-bit numbers in a byte, which torch converts to nothing."""
+    return torch.is_tensor(t) and (t.is_floating_point() or t.is_complex()) and t.dtype != torch.float4_e2m1fn_x2
+
+
 def floats(value: object) -> bool:
-    return any(t.is_floating_point() or t.is_complex() for t in members(value))
+    return any(computed(t) for t in members(value))
 
 
 def cast(value: object, dtype: torch.dtype) -> object:
     """Floating and complex members in that type; a complex one stays complex unless the type is complex itself."""
 
     def one(t: object) -> object:
-        if not torch.is_tensor(t) or not (t.is_floating_point() or t.is_complex()):
+        if not computed(t):
             return t
         return t.to(COMPLEX.get(dtype, C64) if t.is_complex() and not dtype.is_complex else dtype)
 
@@ -142,7 +147,7 @@ class Judge:
     def changed(self, op: str, values: dict, change) -> dict:
         """The call with its operands' floating members changed."""
         given = self.inputs(op)
-        return {n: each(v, lambda t: change(t) if torch.is_tensor(t) and t.is_floating_point() else t)
+        return {n: each(v, lambda t: change(t) if computed(t) and not t.is_complex() else t)
                 if n in given else v for n, v in values.items()}  # fmt: skip
 
     def rounding(self, op: str, values: dict) -> Iterator[Finding]:
