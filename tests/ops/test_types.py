@@ -37,3 +37,23 @@ def test_arange_with_fractional_ends(dtype: torch.dtype) -> None:
             continue
         got = torch.arange(start, end, step, dtype=dtype, device="npu").cpu()
         assert torch.equal(got, expected), (start, end, step, got, expected)
+
+
+def test_clamp_of_bool_by_one_bound() -> None:
+    """By both the CPU has no kernel either."""
+    x, bound = torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False])
+    for call in (
+        lambda a, b: torch.clamp(a, b),
+        lambda a, b: torch.clamp(a, max=b),
+        lambda a, b: torch.clip(a, b),
+        lambda a, b: a.clone().clamp_(b),
+        lambda a, b: a.clone().clamp_(max=b),
+        lambda a, b: a.clone().clip_(max=b),
+        lambda a, b: torch.clamp_min(a, b),
+        lambda a, b: torch.clamp_max(a, b),
+    ):
+        check(call, x, bound)
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError):
+            torch.clamp(x.to(device), bound.to(device), bound.to(device))
+        torch.npu.synchronize()
