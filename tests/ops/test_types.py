@@ -39,6 +39,14 @@ def test_arange_with_fractional_ends(dtype: torch.dtype) -> None:
         assert torch.equal(got, expected), (start, end, step, got, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int32, torch.uint8, torch.bool])
+def test_division_with_no_rounding_mode(dtype: torch.dtype) -> None:
+    x = torch.tensor([1, 0, 5]).to(dtype)
+    check(lambda a: torch.div(a, 2, rounding_mode=None), x)
+    check(lambda a, b: torch.div(a, b, rounding_mode=None), x, torch.tensor([2, 1, 3]).to(dtype))
+    check(lambda a, b: torch.div(a, b, rounding_mode=None), x, torch.tensor(3.0))
+
+
 def test_clamp_of_bool_by_one_bound() -> None:
     """By both the CPU has no kernel either."""
     x, bound = torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False])

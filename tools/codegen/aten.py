@@ -269,15 +269,15 @@ class Wrapper:
 
     def calls(self) -> list[str]:
         out = []
+        for v in self.row.variants:
+            if set(v) - VARIANT_KEYS:
+                raise RowError(self.row, f"unknown keys in a variant: {sorted(set(v) - VARIANT_KEYS)}")
+            out.append(f"if ({v['if']}) {{ {self.bind(v['aclnn'], v.get('args', {}), {})} return; }}")
         for arg, op in self.row.scalar.items():
             others = [b.name for b in self.inputs if b.nctype.type.cpp_type() == "const at::Tensor &" and b.name != arg]
             given = {k: v for k, v in self.row.args.items() if any(p.name == k for p in self.signatures.get(op, []))}
             call = self.bind(op, given, {arg: f"number_of({arg})"})
             out.append(f"if (takes_number({', '.join([arg, *others])})) {{ {call} return; }}")
-        for v in self.row.variants:
-            if set(v) - VARIANT_KEYS:
-                raise RowError(self.row, f"unknown keys in a variant: {sorted(set(v) - VARIANT_KEYS)}")
-            out.append(f"if ({v['if']}) {{ {self.bind(v['aclnn'], v.get('args', {}), {})} return; }}")
         if self.row.aclnn:
             out.append(self.bind(self.row.aclnn, self.row.args, {}))
         if self.row.compose and not self.is_native:
