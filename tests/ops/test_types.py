@@ -65,3 +65,23 @@ def test_clamp_of_bool_by_one_bound() -> None:
         with pytest.raises(RuntimeError):
             torch.clamp(x.to(device), bound.to(device), bound.to(device))
         torch.npu.synchronize()
+
+
+ORDERING = {
+    "sort": (torch.complex64, torch.sort),
+    "argsort": (torch.complex64, torch.argsort),
+    "msort": (torch.complex128, torch.msort),
+    "topk": (torch.complex64, lambda x: torch.topk(x, 2)),
+    "topk of bool": (torch.bool, lambda x: torch.topk(x, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ORDERING)
+def test_what_cannot_be_sorted_is_told_without_naming_another_device(name: str) -> None:
+    dtype, call = ORDERING[name]
+    x = torch.ones(3).to(dtype)
+    with pytest.raises(RuntimeError, match="CPU"):
+        call(x)
+    with pytest.raises(RuntimeError, match=r"^(sort|topk): the data type of self, \w+, .*; give self") as error:
+        call(x.npu())
+    assert "CPU" not in str(error.value)

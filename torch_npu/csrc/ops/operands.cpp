@@ -36,6 +36,13 @@ void check_type(const char* op, const char* operand, const at::Tensor& tensor,
   if (tensor.numel() != 0) check_type(op, operand, tensor.scalar_type(), takes);
 }
 
+void check_sortable(const char* op, const at::Tensor& self, bool takes_bool) {
+  TORCH_CHECK(!self.is_complex(), op, ": the data type of self, ", c10::getDtypeNames(self.scalar_type()).first,
+              ", has no order; give self.abs() or a part, self.real");
+  TORCH_CHECK(takes_bool || self.scalar_type() != at::kBool, op,
+              ": the data type of self, bool, is not one that the operator takes; give self.to(torch.uint8)");
+}
+
 void check_alpha(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   at::native::alpha_check(at::native::result_type(self, other), alpha);
 }
