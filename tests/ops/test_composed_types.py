@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "codegen"))
 import aten  # noqa: E402
@@ -110,11 +111,11 @@ def test_powers_and_products_of_complex32() -> None:
         assert (x.npu() ** exponent).cpu().tolist() == (x**exponent).tolist()
 
 
-def test_transposed_convolutions_of_integers() -> None:
-    x = torch.ones(1, 1, 3, dtype=torch.int32, device="npu")
-    with pytest.raises(RuntimeError, match="of integers, a transposed convolution takes int64"):
-        torch.nn.functional.conv_transpose1d(x, x)
-    torch.npu.synchronize()
-    got = torch.nn.functional.conv_transpose1d(x.long(), x.long()).cpu()
-    assert torch.equal(got, torch.nn.functional.conv_transpose1d(x.cpu().long(), x.cpu().long()))
-    assert torch.nn.functional.conv1d(x, x).item() == 3
+def test_transposed_and_dilated_convolutions_of_integers() -> None:
+    x = torch.ones(1, 1, 3, dtype=torch.int32)
+    for call in (F.conv_transpose1d, lambda x, w: F.conv1d(x, w[..., :2], dilation=2)):
+        with pytest.raises(RuntimeError, match="input: transposed or dilated, integers are int64"):
+            call(x.npu(), x.npu())
+        torch.npu.synchronize()
+        assert torch.equal(call(x.long().npu(), x.long().npu()).cpu(), call(x.long(), x.long()))
+    assert F.conv1d(x.npu(), x.npu()).item() == 3

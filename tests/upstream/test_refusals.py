@@ -11,7 +11,7 @@ from tests.upstream import refusals
 from tests.upstream.cases import database
 from tests.upstream.compare import Mismatch
 
-FEW = (torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.bool, torch.int32)
+FEW = (torch.float32, torch.float16, torch.complex64, torch.int32)
 
 
 def judge(types: tuple[torch.dtype, ...], count: int, least: int) -> None:
@@ -27,13 +27,13 @@ def judge(types: tuple[torch.dtype, ...], count: int, least: int) -> None:
 
 
 def test_types_are_refused_at_the_call() -> None:
-    judge(FEW, 1, 1)
+    judge(FEW, 1, 700)
 
 
 @pytest.mark.full
 @pytest.mark.timeout(1800)
 def test_all_types_of_more_samples_are_refused_at_the_call() -> None:
-    judge(refusals.TYPES, 4, 1)
+    judge(refusals.TYPES, 4, 17_000)
 
 
 def test_what_fails_in_the_stream_is_found() -> None:
