@@ -105,10 +105,11 @@ def register() -> None:
     _spread.supply()
     torch._register_device_module("npu", npu)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    from torch_npu import _compile, _higher_order
+    from torch_npu import _compile, _fake, _higher_order
 
     _higher_order.register()
     _compile.register()
+    _fake.register()
     from torch_npu import _dlpack, _hints
     from torch_npu._when_imported import WhenImported
     from torch_npu.multiprocessing import reductions

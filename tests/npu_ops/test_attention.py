@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_npu
 from tests.npu_ops.compare import FLOATING, check
@@ -339,3 +340,32 @@ def test_cut_sequences_take_no_bias(mode):
     ends = {"actual_seq_qlen": [4], "actual_seq_kvlen": [6]}
     with pytest.raises(ValueError, match=f"pse does not go with sparse_mode {mode}"):
         torch_npu.npu_fusion_attention(q, k, v, N, "TND", pse=torch.randn(1, N, 4, 6).npu(), sparse_mode=mode, **ends)
+
+
+@pytest.mark.parametrize("version", ["npu_fusion_attention", "npu_fusion_attention_v2"])
+def test_tracing_dropout_says_what_can_be_traced(version):
+    text = f"{version}.default: .*dropout cannot be traced, because its seed is a number; use npu_fusion_attention_v3"
+    q, k, v = (t.npu() for t in operands("BNSD"))
+
+    def f(q, k, v, keep_prob=0.5):
+        return getattr(torch_npu, version)(q, k, v, N, "BNSD", keep_prob=keep_prob)[0]
+
+    with FakeTensorMode() as mode:
+        fake = [mode.from_tensor(t) for t in (q, k, v)]
+        with pytest.raises(RuntimeError, match=text):
+            f(*fake)
+        assert f(*fake, keep_prob=1).shape == q.shape and f(*fake, keep_prob=1).device == q.device
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=text):
+        torch.compile(f, backend="aot_eager", fullgraph=True)(q, k, v)
+    torch.manual_seed(3)
+    expected = f(q, k, v)
+    torch.manual_seed(3)
+    assert torch.equal(torch.compile(f, backend="aot_eager")(q, k, v), expected)
+
+
+def test_tracing_says_what_any_operator_does_not_implement():
+    with FakeTensorMode() as mode:
+        x, target = (mode.from_tensor(t.npu()) for t in (torch.ones(4, 8), torch.zeros(4, dtype=torch.int64)))
+        assert torch_npu.npu_cross_entropy_loss(x, target)[1].shape == (4, 8)
+        with pytest.raises(RuntimeError, match="npu_cross_entropy_loss.default: .*the z-loss is not implemented"):
+            torch_npu.npu_cross_entropy_loss(x, target, return_zloss=True)

@@ -148,3 +148,19 @@ def test_joining_and_repeating() -> None:
     check_grad(
         lambda a, b: torch.cat([a, b]), torch.randn(2, 3, requires_grad=True), torch.randn(1, 3, requires_grad=True)
     )
+
+
+def test_an_index_on_another_npu_is_refused() -> None:
+    a, there = torch.arange(4.0, device="npu:0"), torch.tensor([1], device="npu:1")
+    text = r"indices should be either on cpu or on the same device as the indexed tensor \(npu:0\), one is on npu:1"
+    mask = torch.tensor([True, False, False, True], device="npu:1")
+    for index in (there, mask, (None, there)):
+        of = a.reshape(2, 2) if isinstance(index, tuple) else a
+        with pytest.raises(RuntimeError, match=text):
+            of[index]
+        with pytest.raises(RuntimeError, match=text):
+            of[index] = 1.0
+    for accumulate in (False, True):
+        with pytest.raises(RuntimeError, match=text):
+            a.index_put_((there,), torch.ones(1, device="npu:0"), accumulate)
+    assert a[there.cpu()].tolist() == [1] and a[mask.cpu()].tolist() == [0, 3] and a.tolist() == [0, 1, 2, 3]

@@ -79,7 +79,7 @@ def train(model: nn.Module, make: object, device: str, **kwargs: bool) -> list[t
 @pytest.mark.parametrize("way", ["foreach", "fused", "single"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizer(name: str, way: str) -> None:
-    if way == "fused" and name in ("rmsprop", "adagrad"):
+    if way == "fused" and name == "rmsprop":
         pytest.skip("CANN has no fused form of this optimizer")
     model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 2))
     kwargs = {"foreach": way == "foreach"} if way != "fused" else {"fused": True}
@@ -116,14 +116,14 @@ def steps(make: object, device: str, of_parameter: str, of_gradient: str, **kwar
 
 @pytest.mark.parametrize("of_gradient", LAYOUTS)
 @pytest.mark.parametrize("of_parameter", LAYOUTS)
-@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "adagrad"])
 def test_fused_optimizer_of_unlike_layouts(name: str, of_parameter: str, of_gradient: str) -> None:
     expected = steps(OPTIMIZERS[name], "cpu", of_parameter, of_gradient, foreach=False)
     got = steps(OPTIMIZERS[name], "npu", of_parameter, of_gradient, fused=True)
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "adagrad"])
 def test_fused_optimizer_of_an_expanded_gradient(name: str) -> None:
     def moved(device: str, **kwargs: bool) -> list[torch.Tensor]:
         p = nn.Parameter(torch.ones(4, 3, device=device))
@@ -180,3 +180,25 @@ def test_clip_grad_norm() -> None:
         return [norm, *(p.grad for p in parameters)]
 
     check(clip, *lists())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "adagrad"])
+def test_fused_optimizers_compute_16_bit_numbers_in_float32(name: str, dtype: torch.dtype) -> None:
+    """Squares of small gradients, and eps beside them, are zero in 16 bits."""
+
+    def moved(device: str, dtype: torch.dtype, **kwargs: bool) -> torch.Tensor:
+        p = nn.Parameter(torch.zeros(3, dtype=dtype, device=device))
+        p.grad = torch.tensor([0, 1e-5, -0.5], dtype=torch.float16, device=device).to(dtype)
+        OPTIMIZERS[name]([p], **kwargs).step()
+        return p.detach().cpu()
+
+    expected = moved("cpu", torch.float32, foreach=False).to(dtype)
+    torch.testing.assert_close(moved("npu", dtype, fused=True), expected, rtol=1e-2, atol=0)
+
+
+def test_fused_adagrad_refuses_to_write_an_expanded_parameter() -> None:
+    p, one = torch.ones(1, device="npu").expand(3), torch.ones(3, device="npu")
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch._fused_adagrad_([p], [one], [one], [torch.ones((), device="npu")], lr=1.0, lr_decay=0.0, weight_decay=0.0,
+                              eps=0.0, maximize=False)  # fmt: skip

@@ -287,3 +287,11 @@ def test_sparse_tensors_of_another_device_than_the_current_one(make: Callable) -
     assert made.device == made._values().device == made._indices().device == torch.device("npu", 1)
     torch.testing.assert_close(made.to_dense().cpu(), make(indices, values).to_dense())
     assert torch.npu.current_device() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.float32, torch.int64])
+def test_division_by_a_number(dtype: torch.dtype) -> None:
+    x = torch.tensor([[0, 2, 0], [3, 0, 5]]).to(dtype)
+    for by in (2, 4.0, torch.tensor(2, dtype=dtype)):
+        got = x.to_sparse().npu() / (by.npu() if isinstance(by, torch.Tensor) else by)
+        assert torch.equal(got.cpu().to_dense(), (x.to_sparse() / by).to_dense())

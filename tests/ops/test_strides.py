@@ -104,3 +104,20 @@ def test_a_channels_last_network_compiles(backend: str) -> None:
     compiled.sum().backward()
     exported = torch.export.export(model.eval(), (x,)).module()
     torch.testing.assert_close(exported(x), model(x))
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+@pytest.mark.parametrize("shape", [(), (4,), (3, 3), (0, 3)])
+def test_nonzero_static_has_the_strides_of_the_meta_function(shape: tuple[int, ...], size: int) -> None:
+    x = torch.ones(shape)
+    got = torch.nonzero_static(x.npu(), size=size)
+    assert got.stride() == torch.nonzero_static(x.to("meta"), size=size).stride()
+    assert torch.equal(got.cpu(), torch.nonzero_static(x, size=size))
+
+
+def test_nonzero_static_behind_aot_eager() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.nonzero_static(x, size=5).t().reshape(-1)
+
+    x = torch.tensor([[0, 1, 2], [0, 0, 3]])
+    assert torch.compile(f, backend="aot_eager", fullgraph=True)(x.npu()).tolist() == f(x).tolist()

@@ -37,3 +37,51 @@ def test_arange_with_fractional_ends(dtype: torch.dtype) -> None:
             continue
         got = torch.arange(start, end, step, dtype=dtype, device="npu").cpu()
         assert torch.equal(got, expected), (start, end, step, got, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int32, torch.uint8, torch.bool])
+def test_division_with_no_rounding_mode(dtype: torch.dtype) -> None:
+    x = torch.tensor([1, 0, 5]).to(dtype)
+    check(lambda a: torch.div(a, 2, rounding_mode=None), x)
+    check(lambda a, b: torch.div(a, b, rounding_mode=None), x, torch.tensor([2, 1, 3]).to(dtype))
+    check(lambda a, b: torch.div(a, b, rounding_mode=None), x, torch.tensor(3.0))
+
+
+def test_clamp_of_bool_by_one_bound() -> None:
+    """By both the CPU has no kernel either."""
+    x, bound = torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False])
+    for call in (
+        lambda a, b: torch.clamp(a, b),
+        lambda a, b: torch.clamp(a, max=b),
+        lambda a, b: torch.clip(a, b),
+        lambda a, b: a.clone().clamp_(b),
+        lambda a, b: a.clone().clamp_(max=b),
+        lambda a, b: a.clone().clip_(max=b),
+        lambda a, b: torch.clamp_min(a, b),
+        lambda a, b: torch.clamp_max(a, b),
+    ):
+        check(call, x, bound)
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError):
+            torch.clamp(x.to(device), bound.to(device), bound.to(device))
+        torch.npu.synchronize()
+
+
+ORDERING = {
+    "sort": (torch.complex64, torch.sort),
+    "argsort": (torch.complex64, torch.argsort),
+    "msort": (torch.complex128, torch.msort),
+    "topk": (torch.complex64, lambda x: torch.topk(x, 2)),
+    "topk of bool": (torch.bool, lambda x: torch.topk(x, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ORDERING)
+def test_what_cannot_be_sorted_is_told_without_naming_another_device(name: str) -> None:
+    dtype, call = ORDERING[name]
+    x = torch.ones(3).to(dtype)
+    with pytest.raises(RuntimeError, match="CPU"):
+        call(x)
+    with pytest.raises(RuntimeError, match=r"^(sort|topk): the data type of self, \w+, .*; give self") as error:
+        call(x.npu())
+    assert "CPU" not in str(error.value)

@@ -27,12 +27,18 @@ from torchgen.model import DeviceCheckType, DispatchKey, NativeFunction, NativeF
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
+import opapi_types  # noqa: E402
 import tables  # noqa: E402
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "aten.yaml"
 SHARDS = 5
 DEVICE_CHECK = "wants_one_device.cpp"
-KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check", "alert", "compose"}
+KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check", "alert", "compose", "types"}
+SCALAR_TYPES = {
+    **{"float32": "Float", "float16": "Half", "bfloat16": "BFloat16", "float64": "Double", "bool": "Bool"},
+    **{"int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint8": "Byte"},
+    **{"complex64": "ComplexFloat", "complex128": "ComplexDouble"},
+}
 VARIANT_KEYS = {"if", "aclnn", "args"}
 # Of one tensor and numbers that take part in the type; others, as an alpha, do not.
 PROMOTING_NUMBERS = {"lt", "le", "gt", "ge", "clamp", "clamp_min", "clamp_max", "pow"}
@@ -90,6 +96,7 @@ class Row(NamedTuple):
     check: str | None
     alert: str | bool | None
     compose: str | None
+    types: str | None
 
 
 def rows() -> list[Row]:
@@ -117,6 +124,7 @@ def rows() -> list[Row]:
                 data.get("check"),
                 data.get("alert"),
                 data.get("compose"),
+                data.get("types"),
             )
         )
     return out
@@ -177,6 +185,8 @@ class Wrapper:
             self.kinds = {k: self.kinds[k] for k in row.only}
         if not self.kinds:
             raise RowError(row, "neither functional nor in-place nor out")
+        if row.types and not row.compose:
+            raise RowError(row, "`types:` is for `compose:`; those of a function of CANN stand in ops/types.yaml")
         if not self.group and not row.meta and not self.is_foreach(row):
             raise RowError(row, "not structured: it needs `meta:`")
 
@@ -259,15 +269,15 @@ class Wrapper:
 
     def calls(self) -> list[str]:
         out = []
+        for v in self.row.variants:
+            if set(v) - VARIANT_KEYS:
+                raise RowError(self.row, f"unknown keys in a variant: {sorted(set(v) - VARIANT_KEYS)}")
+            out.append(f"if ({v['if']}) {{ {self.bind(v['aclnn'], v.get('args', {}), {})} return; }}")
         for arg, op in self.row.scalar.items():
             others = [b.name for b in self.inputs if b.nctype.type.cpp_type() == "const at::Tensor &" and b.name != arg]
             given = {k: v for k, v in self.row.args.items() if any(p.name == k for p in self.signatures.get(op, []))}
             call = self.bind(op, given, {arg: f"number_of({arg})"})
             out.append(f"if (takes_number({', '.join([arg, *others])})) {{ {call} return; }}")
-        for v in self.row.variants:
-            if set(v) - VARIANT_KEYS:
-                raise RowError(self.row, f"unknown keys in a variant: {sorted(set(v) - VARIANT_KEYS)}")
-            out.append(f"if ({v['if']}) {{ {self.bind(v['aclnn'], v.get('args', {}), {})} return; }}")
         if self.row.aclnn:
             out.append(self.bind(self.row.aclnn, self.row.args, {}))
         if self.row.compose and not self.is_native:
@@ -275,13 +285,26 @@ class Wrapper:
             out.append(f"give({self.row.compose}, {', '.join(self.outputs)});")
         return out
 
+    @property
+    def is_pointwise(self) -> bool:
+        return bool(self.group) and str(self.group.out.structured_inherits).startswith("TensorIterator")
+
+    def type_check(self, pointwise: bool) -> str:
+        """What phase one is to a function of CANN: a type that is not computed is refused before anything runs.
+        Pointwise operators compute in their operands' common type, others in that of the first tensor, if it has
+        elements.
+        """
+        if not self.row.types or pointwise != self.is_pointwise:
+            return ""
+        tensors, takes = self.tensors(), opapi_types.members(self.row.types)
+        names = tensors if pointwise else tensors[:1]
+        given = "op.common_dtype()" if pointwise else names[0]
+        listed = ", ".join(f"at::ScalarType::{SCALAR_TYPES[name]}" for name in takes)
+        return f'check_type("{self.base.root_name}", "{" and ".join(names)}", {given}, {{{listed}}});'
+
     def on_processor(self) -> list[str]:
         """Pointwise: PyTorch's kernel of the CPU, where the NPU's memory is the processor's (composed/processor.h)."""
-        if (
-            not self.row.compose
-            or not self.group
-            or not str(self.group.out.structured_inherits).startswith("TensorIterator")
-        ):
+        if not self.row.compose or not self.is_pointwise:
             return []
         tensors = self.tensors()
         numbers = [b.name for b in self.inputs if b.name not in tensors]
@@ -397,10 +420,12 @@ class Wrapper:
         compute = f"{self.promote(results)}    call({self.pass_args(*results)});"
         if self.is_native:
             compute = f"    op.impl({', '.join([*self.meta_args(), *results])});"
+        common, first = self.type_check(pointwise=True), self.type_check(pointwise=False)
         body = (
             f"  const NPUGuard guard(first_device({', '.join(tensors)}));\n"
             f"{self.fast(kind)}{self.apart(kind, f)}  {make}\n{check}  {self.meta_call()}\n"
-            f"  if (op.has_elements()) {{\n{compute}\n  }}\n"
+            + (f"  {common}\n" if common else "")
+            + f"  if (op.has_elements()) {{\n{f'    {first}{chr(10)}' if first else ''}{compute}\n  }}\n"
             + ("  op.give_back();\n" if kind == "out" and self.tensors() else "")
             + f"  return {result};\n"
         )

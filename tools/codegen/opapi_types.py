@@ -27,16 +27,23 @@ class Types(NamedTuple):
 
 
 @functools.cache
+def members(key: str) -> tuple[str, ...]:
+    """The types of a key of ops/types.yaml: a sum of classes and types, `-` takes a type away."""
+    table = tables.load(TYPES)
+    numbers, classes, out = table["numbers"], table["classes"], {}
+    for word in key.split("+"):
+        kept, *dropped = (classes.get(part, [part]) for part in word.split("-"))
+        if unknown := set(kept).union(*dropped) - set(numbers):
+            raise SystemExit(f"ops/types.yaml: {sorted(unknown)}: neither a class nor a type")
+        out |= dict.fromkeys(name for name in kept if not any(name in part for part in dropped))
+    return tuple(out)
+
+
+@functools.cache
 def types(names: tuple[str, ...]) -> dict[str, Types]:
     """ops/types.yaml, its families applied to those of the functions that they name."""
     table = tables.load(TYPES)
-    numbers, classes, out = table["numbers"], table["classes"], {}
-
-    def bits(word: str) -> int:
-        members = classes.get(word, [word])
-        if unknown := set(members) - set(numbers):
-            raise SystemExit(f"ops/types.yaml: {sorted(unknown)}: neither a class nor a type")
-        return sum(1 << numbers[name] for name in members)
+    numbers, out = table["numbers"], {}
 
     families = {op: table["rows"].pop(op) for op in list(table["rows"]) if op.endswith("*")}
     signatures = abi.aclnn() if families else {}
@@ -48,10 +55,7 @@ def types(names: tuple[str, ...]) -> dict[str, Types]:
         for key, words in row.items():
             if key in ("casts", "common", "apart"):
                 continue
-            accepted = 0
-            for word in key.split("+"):
-                kept, *dropped = word.split("-")
-                accepted |= bits(kept) & ~sum(map(bits, dropped))
+            accepted = sum(1 << numbers[name] for name in members(key))
             for word in words.split():
                 equal = word.split("=")
                 group += len(equal) > 1

@@ -25,7 +25,8 @@ LETTERS = (
     "Data types are letters: `f` float32, `h` float16, `b` bfloat16, `d` float64, `1` int8, `2` int16, `4` int32,"
     " `8` int64, `u` uint8, `s` uint16, `w` uint32, `x` uint64, `B` bool, `c` complex64, `z` complex128, `k`"
     " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu, `p` float4_e2m1, `q` float4_e1m2."
-    " They are those of the function's first tensor that has any: on the software NPU, and by CANN's documentation on"
+    " They are those of the function's first tensor that has any, or of a composed operator's operands: on the software"
+    " NPU, and by CANN's documentation on"
     " Ascend910B, Ascend910_93, Ascend950 and Ascend910, where `=` means as on Ascend910B, `-` a function that the chip"
     " does not have, and an empty cell that nothing is known (`ANYCEND_STRICT=1` refuses nothing then). Types of the"
     " other tensors: `ops/types.yaml` and `ops/hardware.yaml`."
@@ -38,13 +39,16 @@ class Types:
 
     def __init__(self) -> None:
         table = tables.load(opapi_types.HARDWARE)
-        numbers = tables.load(opapi_types.TYPES)["numbers"]
+        self.numbers = numbers = tables.load(opapi_types.TYPES)["numbers"]
         functions = [n for rows in tables.load(ROOT / "ops" / "aclnn.yaml").values() for n in rows if n != "_"]
         self.bits = {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
         self.takes, self.hardware = opapi_types.types(tuple(functions)), opapi_types.hardware()
 
     def letters(self, bits: int) -> str:
         return "".join(letter for letter, bit in self.bits.items() if bits & bit)
+
+    def of_key(self, key: str) -> str:
+        return self.letters(sum(1 << self.numbers[name] for name in opapi_types.members(key)))
 
     def cells(self, function: str) -> list[str]:
         takes = self.takes[function].takes if function in self.takes else {}
@@ -94,8 +98,12 @@ def functions(row: dict) -> list[str]:
     )
 
 
-def line(name: str, kind: str, called: list[str], types: Types, more: Iterable[str] = ()) -> str:
-    cells = [f"`{cell}`" if cell else "" for cell in (types.cells(called[0]) if called else [""] * 5)]
+def line(
+    name: str, kind: str, called: list[str], types: Types, more: Iterable[str] = (), composed: str | None = None
+) -> str:
+    """`composed`: `types:` of a row that calls no function."""
+    cells = types.cells(called[0]) if called else [types.of_key(composed) if composed else "", *[""] * 4]
+    cells = [f"`{cell}`" if cell else "" for cell in cells]
     words = ", ".join(f"`{function}`" for function in called)
     return "| " + " | ".join([f"`{name}`", kind, words, *cells, *more]) + " |"
 
@@ -117,7 +125,7 @@ def aten_page() -> str:
     types, rows = Types(), {}
     for row in aten.rows():
         kind = "native" if not row.compose else "composed"
-        rows[row.func] = line(row.func, kind, functions(row._asdict()), types)
+        rows[row.func] = line(row.func, kind, functions(row._asdict()), types, composed=row.types)
     for name, called in registered().items():
         rows.setdefault(name, line(name, "by hand", called, types))
     lines = [

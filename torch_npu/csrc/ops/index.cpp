@@ -29,6 +29,15 @@ struct Expanded {
   bool empty = false;  // some index selects nothing
 };
 
+void check_devices(const at::Tensor& self, const Indices& indices) {
+  if (!self.is_privateuseone()) return;  // its indices are what is refused then
+  for (const std::optional<at::Tensor>& index : indices) {
+    TORCH_CHECK(!index || !index->defined() || index->is_cpu() || index->device() == self.device(),
+                "indices should be either on cpu or on the same device as the indexed tensor (", self.device(),
+                "), one is on ", index->device());
+  }
+}
+
 Expanded expand(const at::Tensor& self, const Indices& indices) {
   Indices here;
   for (const std::optional<at::Tensor>& index : indices) {
@@ -52,6 +61,7 @@ template <class Op>
 void run_index(Op& op, const at::Tensor& self, const Indices& indices) {
   TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", indices.size(), ")");
+  check_devices(self, indices);
   const Expanded expanded = expand(self, indices);
   op.meta(self, expanded.optional);
   if (op.has_elements()) ACLNN(aclnnIndex)(self, expanded.list, op.output(0));
@@ -99,6 +109,7 @@ at::Tensor& index_put(at::Tensor& self, const Indices& indices, const at::Tensor
                       bool unsafe) {
   TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", indices.size(), ")");
+  check_devices(self, indices);
   TORCH_CHECK(self.scalar_type() == values.scalar_type(),
               "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
               " for the destination and ", values.scalar_type(), " for the source.");

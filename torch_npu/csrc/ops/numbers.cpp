@@ -25,10 +25,10 @@ at::Tensor promoted_beside(const at::Tensor& operand, const at::Tensor& other) {
 }
 
 void check_power(const at::Tensor& self, const at::Scalar& exponent) {
-  const bool trivial = exponent.equal(0.0) || exponent.equal(1.0);
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      !is_wide_unsigned(self) || trivial || !c10::isIntegralType(common_type_of(self, {exponent}), true),
-      "\"pow\" not implemented for '", self.scalar_type(), "'");
+  if (exponent.equal(0.0) || exponent.equal(1.0)) return;
+  const bool whole = is_wide_unsigned(self) && c10::isIntegralType(common_type_of(self, {exponent}), true);
+  const bool small = self.scalar_type() == at::kComplexHalf || c10::isFloat8Type(self.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(!whole && !small, "\"pow\" not implemented for '", self.scalar_type(), "'");
 }
 
 void check_index_add(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source) {

@@ -7,6 +7,9 @@
 #include <ATen/ops/result_type_native.h>
 #include <ATen/ops/view_as_real_native.h>
 
+#include <algorithm>
+#include <string>
+
 #include "csrc/ops/params.h"
 
 namespace npu {
@@ -17,6 +20,27 @@ void check_divisor(const at::Tensor& self, const at::Tensor& other) {
   if (!c10::isIntegralType(type, /*includeBool=*/false)) return;
   const at::Scalar divisor = as_copied(number_of(other), type);
   TORCH_CHECK(divisor.isFloatingPoint() || divisor.isComplex() || !divisor.equal(0), "ZeroDivisionError");
+}
+
+void check_type(const char* op, const char* operands, at::ScalarType type,
+                std::initializer_list<at::ScalarType> takes) {
+  if (C10_LIKELY(std::ranges::find(takes, type) != takes.end())) return;
+  std::string names;
+  for (const at::ScalarType taken : takes)
+    names.append(names.empty() ? "" : ", ").append(c10::getDtypeNames(taken).first);
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": the data type of ", operands, ", ", c10::getDtypeNames(type).first,
+                              ", is not one that the operator takes: ", names);
+}
+void check_type(const char* op, const char* operand, const at::Tensor& tensor,
+                std::initializer_list<at::ScalarType> takes) {
+  if (tensor.numel() != 0) check_type(op, operand, tensor.scalar_type(), takes);
+}
+
+void check_sortable(const char* op, const at::Tensor& self, bool takes_bool) {
+  TORCH_CHECK(!self.is_complex(), op, ": the data type of self, ", c10::getDtypeNames(self.scalar_type()).first,
+              ", has no order; give self.abs() or a part, self.real");
+  TORCH_CHECK(takes_bool || self.scalar_type() != at::kBool, op,
+              ": the data type of self, bool, is not one that the operator takes; give self.to(torch.uint8)");
 }
 
 void check_alpha(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {

@@ -16,6 +16,15 @@ namespace npu {
 // "ZeroDivisionError" as it does; a divisor in device memory is not looked at, which would wait for the device.
 void check_divisor(const at::Tensor& self, const at::Tensor& other);
 
+// `types:` of a composed operator's row, what phase one is to a function of CANN: an error at the call for a type that it does not
+// compute. `operands` are the tensors' names; of one tensor without elements nothing is computed.
+void check_type(const char* op, const char* operands, at::ScalarType type, std::initializer_list<at::ScalarType> takes);
+void check_type(const char* op, const char* operand, const at::Tensor& tensor,
+                std::initializer_list<at::ScalarType> takes);
+
+// Types that can be sorted, where PyTorch's meta function speaks of the CPU.
+void check_sortable(const char* op, const at::Tensor& self, bool takes_bool);
+
 // at::native::alpha_check for the type that the operands promote to.
 void check_alpha(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha);
 void check_addr(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,

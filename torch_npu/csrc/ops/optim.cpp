@@ -1,6 +1,7 @@
 // Fused optimizers and loss scaling: one call a list of parameters. What it is not: the unfused optimizers, which PyTorch writes
 // over _foreach_ operators (rows of ops/aten.yaml).
 #include <ATen/MemoryOverlap.h>
+#include <ATen/OpMathType.h>
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
@@ -115,20 +116,30 @@ void sgd_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList mom
       is_first_step, grad_scale, found_inf);
 }
 
-// CANN has no fused Adagrad: composed of the device's operators.
+// CANN has no fused Adagrad: composed of the device's operators. 16-bit numbers are computed in float32 and rounded once, when they
+// are stored: their squares, and eps beside them, would be zero.
 void adagrad(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,
              double lr, double lr_decay, double weight_decay, double eps, bool maximize,
              const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
   if (self.empty() || (found_inf && found_inf->defined() && found_inf->item<double>() != 0)) return;
+  check_written({self, state_sums});
+  const NPUGuard guard(first_device(self));
+  const Gradients gradients(grads);
+  const auto store = [](const at::Tensor& to, const at::Tensor& value) {
+    if (!value.is_same(to)) to.copy_(value);
+  };
   for (size_t i = 0; i < self.size(); i++) {
-    if (grad_scale && grad_scale->defined()) at::Tensor(grads[i]).div_(*grad_scale);
-    at::Tensor grad = maximize ? grads[i].neg() : grads[i];
-    if (weight_decay != 0) grad = grad.add(self[i], weight_decay);
+    const at::ScalarType type = at::toOpMathType(self[i].scalar_type());
+    const at::Tensor& given = gradients.list()[i];
+    at::Tensor grad = given.to(type), sum = state_sums[i].to(type), param = self[i].to(type);
+    if (grad_scale && grad_scale->defined()) store(given, grad.div_(*grad_scale));
+    if (maximize) grad = grad.neg();
+    if (weight_decay != 0) grad = grad.add(param, weight_decay);
     const double rate = lr_decay == 0 ? lr : lr / (1 + (state_steps[i].item<double>() - 1) * lr_decay);
-    at::Tensor sum = state_sums[i];
-    sum.addcmul_(grad, grad);
-    at::Tensor(self[i]).addcdiv_(grad, sum.sqrt().add_(eps), -rate);
+    store(state_sums[i], sum.addcmul_(grad, grad));
+    store(self[i], param.addcdiv_(grad, sum.sqrt().add_(eps), -rate));
   }
+  gradients.give_back(grad_scale);
 }
 
 void adagrad_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,

@@ -90,12 +90,13 @@ at::Tensor& logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& ou
   return out.copy_(result);
 }
 
+// A column for each dimension, one after the other in memory, as PyTorch's meta function says.
 at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_value) {
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   const NPUGuard guard(self.device().index());
   const at::TensorOptions longs = self.options().dtype(at::kLong);
   if (self.dim() == 0 || size == 0 || self.numel() == 0) {
-    return self.new_zeros({size, self.dim()}, longs).fill_(fill_value);
+    return self.new_empty_strided({size, self.dim()}, {1, size}, longs).fill_(fill_value);
   }
   const at::Tensor found = self.ne(0).reshape({-1});
   const at::Tensor place = found.cumsum(0).sub(1).masked_fill(found.logical_not(), size).clamp_max(size);
@@ -108,7 +109,7 @@ at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_val
     coordinates[d] = rest.remainder(self.size(d)).masked_fill(missing, fill_value);
     rest = rest.div(self.size(d), "floor");
   }
-  return at::stack(coordinates, 1);
+  return at::stack(coordinates, 0).t();
 }
 
 at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fill_value, at::Tensor& out) {

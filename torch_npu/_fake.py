@@ -1,0 +1,37 @@
+"""Why an operator of the NPU's own cannot be traced reaches the user: FakeTensor takes NotImplementedError of a meta
+kernel for a kernel that is missing, and says only the operator's name. Called once, by `import torch_npu`.
+
+The exception stays FakeTensor's own: torch.compile runs what it cannot trace as it is, unless `fullgraph=True`.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from torch_npu._when_imported import WhenImported
+
+
+def _traced(mode: Any, op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """The meta kernel's results, as FakeTensor computes them; what it does not implement, with its reason."""
+    from torch._subclasses import fake_impls, fake_tensor
+
+    if not fake_impls.has_meta(op):
+        return NotImplemented
+    try:
+        with fake_impls.in_kernel_invocation_manager(mode):
+            made = op(*args, **kwargs)
+    except NotImplementedError as error:
+        raise fake_tensor.UnsupportedOperatorException(f"{op}: {error}") from error
+    flat = torch.utils._pytree.tree_leaves((args, kwargs))
+    return mode.wrap_meta_outputs_with_default_device_logic(made, op, flat, device=kwargs.get("device"))
+
+
+def _explain(fake_impls: ModuleType) -> None:
+    fake_impls.register_op_impl(lambda op: op.namespace == "npu")(_traced)
+
+
+def register() -> None:
+    WhenImported("torch._subclasses.fake_impls", _explain)
