@@ -355,7 +355,9 @@ def test_a_mode_that_hides_nothing_without_its_mask_says_so_once():
     done = subprocess.run([sys.executable, "-c", WITHOUT_MASK], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     said = ast.literal_eval(done.stdout)
-    assert len(said) == 1 and "sparse_mode=2 hides nothing without atten_mask: give the [2048, 2048] triangle" in said[0]
+    assert (
+        len(said) == 1 and "sparse_mode=2 hides nothing without atten_mask: give the [2048, 2048] triangle" in said[0]
+    )
 
 
 @pytest.mark.parametrize("mode", [7, 8])

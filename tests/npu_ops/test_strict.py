@@ -29,7 +29,7 @@ for dtype in (torch.float32, torch.float64, torch.float16):
     t(f"permute {word}", lambda: torch_npu.npu_moe_token_permute(rows, experts))
     t(f"unpermute {word}", lambda: torch_npu.npu_moe_token_unpermute(rows, experts.view(-1)))
     t(f"loss {word}", lambda: torch_npu.npu_cross_entropy_loss(rows, torch.zeros(8, device="npu", dtype=torch.long)))
-    t(f"groups {word}", lambda: torch_npu.npu_grouped_matmul([rows], [rows.t().contiguous()], split_item=0, group_type=-1))
+    t(f"groups {word}", lambda: torch_npu.npu_grouped_matmul([rows], [rows.t().contiguous()], group_type=-1))
 json.dump(found, sys.stdout)
 """
 OPERATORS = ("attention", "gate", "permute", "unpermute", "loss", "groups")
