@@ -41,7 +41,7 @@ struct Detector {
   World live;
   std::map<uint64_t, World> captures;
   std::unordered_map<const void*, uint32_t> lane_of;
-  std::unordered_map<const void*, int> numbers;  // that the client gave its streams
+  std::unordered_map<const void*, int> numbers;       // that the client gave its streams
   std::vector<Lane> lanes{{true, 0, 0}};              // 0: the host
   std::unordered_map<uint32_t, const void*> unknown;  // lanes, and the event that will make them known; may be null
   std::map<uintptr_t, std::shared_ptr<const Block>> blocks;  // by beginning; they do not overlap
@@ -58,7 +58,8 @@ struct Detector {
     const auto [it, fresh] = lane_of.try_emplace(s.key, static_cast<uint32_t>(lanes.size()));
     if (fresh) lanes.push_back({});
     const auto told = numbers.find(s.key);
-    lanes[it->second] = {false, s.device, told == numbers.end() ? s.number : told->second};  // a slot may have another user now
+    lanes[it->second] = {false, s.device,
+                         told == numbers.end() ? s.number : told->second};  // a slot may have another user now
     return it->second;
   }
 
