@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 
@@ -338,26 +337,20 @@ def test_without_a_mask_no_mode_counts(mode):
 
 
 WITHOUT_MASK = """
-import torch, torch_npu, warnings
+import torch, torch_npu
 q = torch.randn(1, 2, 6, 8, device="npu")
 whole = torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD")[0]
-with warnings.catch_warnings(record=True) as told:
-    warnings.simplefilter("always")
-    torch_npu.npu_fusion_attention(q.to("meta"), q.to("meta"), q.to("meta"), 2, "BNSD", sparse_mode=2)
-    assert not told
-    for mode in (2, 3, 4):
-        assert torch.equal(torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", sparse_mode=mode)[0], whole)
-print([str(one.message) for one in told])
+torch_npu.npu_fusion_attention(q.to("meta"), q.to("meta"), q.to("meta"), 2, "BNSD", sparse_mode=3)
+for mode in (2, 3, 4):
+    assert torch.equal(torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", sparse_mode=mode)[0], whole)
 """
 
 
 def test_a_mode_that_hides_nothing_without_its_mask_says_so_once():
     done = subprocess.run([sys.executable, "-c", WITHOUT_MASK], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    said = ast.literal_eval(done.stdout)
-    assert (
-        len(said) == 1 and "sparse_mode=2 hides nothing without atten_mask: give the [2048, 2048] triangle" in said[0]
-    )
+    says = "npu_fusion_attention: sparse_mode=2 hides nothing without atten_mask: give the [2048, 2048] triangle"
+    assert done.stderr.count(says) == done.stderr.count("hides nothing") == 1, done.stderr
 
 
 @pytest.mark.parametrize("mode", [7, 8])

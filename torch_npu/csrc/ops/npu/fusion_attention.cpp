@@ -55,7 +55,7 @@ void warn_without_mask(const AttentionCall& call) {
   if (call.sparse_mode < 2 || given(call.atten_mask)) return;
   const bool triangle = call.sparse_mode != 5 && call.sparse_mode != 6;
   TORCH_WARN_ONCE(
-      "attention: sparse_mode=", call.sparse_mode, " hides nothing without atten_mask: give the ",
+      "npu_fusion_attention: sparse_mode=", call.sparse_mode, " hides nothing without atten_mask: give the ",
       triangle ? "[2048, 2048] triangle, torch.ones(2048, 2048, device=query.device).triu(1).bool()" : "mask",
       ", or leave sparse_mode out");
 }
