@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -332,6 +335,23 @@ def test_without_a_mask_no_mode_counts(mode):
 
     kwargs = {"sparse_mode": mode, "pre_tockens": 1, "next_tockens": 0}
     check(torch_npu.npu_fusion_attention, reference, [*operands("BNSD"), N, "BNSD"], kwargs)
+
+
+WITHOUT_MASK = """
+import torch, torch_npu
+q = torch.randn(1, 2, 6, 8, device="npu")
+whole = torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD")[0]
+torch_npu.npu_fusion_attention(q.to("meta"), q.to("meta"), q.to("meta"), 2, "BNSD", sparse_mode=3)
+for mode in (2, 3, 4):
+    assert torch.equal(torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", sparse_mode=mode)[0], whole)
+"""
+
+
+def test_a_mode_that_hides_nothing_without_its_mask_says_so_once():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_MASK], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    says = "npu_fusion_attention: sparse_mode=2 hides nothing without atten_mask: give the [2048, 2048] triangle"
+    assert done.stderr.count(says) == done.stderr.count("hides nothing") == 1, done.stderr
 
 
 @pytest.mark.parametrize("mode", [7, 8])

@@ -29,5 +29,16 @@ def test_an_operator_of_the_npus_own() -> None:
     assert table["get_npu_format"][1] == "composed" and table["npu_prefetch"][1] == "by hand"
 
 
+def test_functions_that_a_written_kernel_calls_elsewhere() -> None:
+    table = rows(operators_page.npu_page())
+    for name in ("npu_fusion_attention", "npu_fusion_attention_v2", "npu_fusion_attention_v3"):
+        called = table[name][2].split(", ")
+        assert called[0] == "`aclnnFlashAttentionScore`" and "`aclnnFlashAttentionVarLenScoreV5`" in called
+        assert table[name][1] == "native" and table[name][4:8] == ["`fhb`", "`=`", "`=`", "`-`"]
+        assert table[name.replace("attention", "attention_grad")][2].startswith("`aclnnFlashAttentionScoreGrad`, ")
+    assert table["npu_grouped_matmul.List"][1:8] == table["npu_grouped_matmul"][1:8]
+    assert table["npu_grouped_matmul"][2] == "`aclnnGroupedMatmulV5`"
+
+
 def test_letters_name_a_functions_types_by_chip() -> None:
     assert operators_page.Types().cells("aclnnSwiGlu")[1] == "fhb"

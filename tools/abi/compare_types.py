@@ -66,7 +66,7 @@ def compare(facts: Path, chip: str) -> Iterator[Difference]:
         every = sum(1 << bit for name, bit in numbers.items() if not name.startswith("float4"))
         mine = takes[function].takes.get(parameter, (every,))[0] if function in takes else every
         of_chip = hardware[function][family] if function in hardware else {}
-        strict = mine & (of_chip.get(parameter, mine) if of_chip is not None else 0)
+        strict = mine & (of_chip.get(parameter) or mine if of_chip is not None else 0)
         bits = {name: 1 << bit for name, bit in numbers.items()}
         less = tuple(sorted(name for name in wanted if not mine & bits[name]))
         more = tuple(sorted(name for name in set(numbers) - wanted if mine & bits[name]))

@@ -39,6 +39,7 @@ KEYS = {
     "args",
     "call",
     "kernel",
+    "calls",
     "composite",
     "out",
     "check",
@@ -46,6 +47,7 @@ KEYS = {
     "sizes",
     "ignored",
     "grad",
+    "instead",
     "doc",
     "results",
     "own",
@@ -53,7 +55,7 @@ KEYS = {
     "where",
 }
 BODIES = ("aclnn", "call", "kernel", "composite")
-PROSE = {"func", "doc", "results", "own", "always", "ignored"}  # the others are expressions
+PROSE = {"func", "doc", "results", "own", "always", "ignored", "instead"}  # the others are expressions
 LONGEST = 200  # characters of an expression
 
 
@@ -93,6 +95,10 @@ def rows() -> list[Row]:
         if "doc" not in data:
             raise row.error("`doc:` is needed: what it computes")
         made = [r for r in schema.returns if not r.alias]
+        if "calls" in data and "kernel" not in data:
+            raise row.error("`calls:` is the function of a `kernel:` that calls CANN")
+        if "instead" in data and ("grad" in data or row.composite or schema.mutates):
+            raise row.error("`instead:` is for a row without derivative that writes none of its arguments")
         if not row.composite and len(row.outputs) != len(made) and "kernel" not in data:
             raise row.error(f"{len(made)} results, but `out:` has {len(row.outputs)}")
         found.append(row)
@@ -135,6 +141,8 @@ def bind(row: Row, signatures: dict[str, list[abi.Param]]) -> str:
 def call_of(row: Row, signatures: dict[str, list[abi.Param]]) -> str:
     if "aclnn" in row.data:
         return bind(row, signatures)
+    if "calls" in row.data:
+        return npu_reads.calls_of(row)
     return row.data.get("call") or row.data.get("composite", "")
 
 

@@ -207,7 +207,8 @@ def source(row: Row) -> str:
         return textwrap.fill(f"{told} {ERRORS} So are tensors on the CPU.", 110)
     where = f"Computed by {row.data['aclnn']}. " if "aclnn" in row.data else ""
     gradient = ", ".join(k for k in row.data.get("grad", {}))
-    gradient = f"Has a gradient for {gradient}." if gradient else "Has no gradient."
+    instead = f": {row.data['instead']}" if "instead" in row.data else ""
+    gradient = f"Has a gradient for {gradient}." if gradient else f"Has no gradient{instead}."
     return textwrap.fill(f"{where}{gradient} {ERRORS} So are tensors on the CPU.", 110)
 
 

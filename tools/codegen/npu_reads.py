@@ -46,6 +46,27 @@ def closing(text: str, start: int) -> int:
     return len(text)
 
 
+def body_of(kernel: str, text: str) -> str:
+    """What stands between the brackets of the C++ function's definition in `text`; "" where there is none."""
+    for head in re.finditer(rf"(?<![\w.>]){kernel}\(", text):
+        end = closing(text, head.end())
+        if opened := re.match(r"\s*\{", text[end:]):
+            start = end + opened.end()
+            return text[start : closing(text, start)]
+    return ""
+
+
+def calls_of(row: Row) -> str:
+    """The calls of CANN in the function that `calls:` names, the plainest last there first; of its argument `c`, which
+    has the operator's, the members as they are.
+    """
+    body = next(filter(None, (body_of(row.data["calls"], text) for text in sources().values())), "")
+    found = re.findall(r"(ACLNN\(\w+\))\s*(\([^;]*\));", re.sub(r"\bc\.", "", body))
+    if not found:
+        raise row.error(f"`calls:` names {row.data['calls']}, which calls no function of CANN in {KERNELS.name}/*.cpp")
+    return "; ".join(f"{function}{' '.join(arguments.split())}" for function, arguments in reversed(found))
+
+
 def parameters(text: str) -> list[str]:
     """The name of each parameter, or "" of those that have none."""
     while (plain := re.sub(r"<[^<>]*>", "", text)) != text:

@@ -6,6 +6,7 @@ and of the files that users write (custom.py).
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
 import npu_grad
@@ -189,6 +190,25 @@ class Wrapper:
             f"  return op.redispatch(keys & c10::after_ADInplaceOrView_keyset, {s.names});\n}}\n"
         )
 
+    def without_derivative(self) -> str:
+        """Results that say in a backward pass what has a derivative in their place."""
+        s = self.schema
+        tensors = ", ".join(a.name for a in s.arguments if a.is_tensor)
+        single = len(s.returns) == 1
+        results = ["result" if single else f"std::get<{i}>(result)" for i in range(len(s.returns))]
+        why = f"derivative for {self.library}::{s.full} is not implemented: {self.row.data['instead']}"
+        return (
+            f"{s.cpp_return} autograd(c10::DispatchKeySet keys, {s.parameters}) {{\n"
+            f"  static const auto op = schema_of({self.named}).typed<{s.cpp_return}({s.types})>();\n"
+            f'  refuse_forward_ad("{s.name}", {tensors});\n'
+            f"  const bool asked = torch::autograd::compute_requires_grad({tensors});\n"
+            f"  const auto node = asked ? no_derivative({json.dumps(why)},"
+            f" torch::autograd::collect_next_edges({tensors})) : nullptr;\n"
+            "  auto result = [&] {\n    const at::AutoDispatchBelowADInplaceOrView below;\n"
+            f"    return op.redispatch(keys & c10::after_autograd_keyset, {s.names});\n  }}();\n"
+            f"  if (node) refuse_gradient(node, {{{', '.join(results)}}});\n  return result;\n}}\n"
+        )
+
     def text(self) -> str:
         parts = [f"// {self.row.table}:{self.row.line}  {self.schema.text}", f"namespace {self.namespace} {{"]
         if self.row.outputs:
@@ -209,6 +229,8 @@ class Wrapper:
             parts.append(self.meta())
         if self.written_silently() and not self.row.composite:
             parts.append(self.in_place())
+        if "instead" in self.row.data:
+            parts.append(self.without_derivative())
         if "grad" in self.row.data:
             parts.append(npu_grad.text(self.row, self.schemas, self.library))
         parts.append(f"}}  // namespace {self.namespace}\n")
@@ -245,7 +267,7 @@ class Wrapper:
             found["Meta"] = f'  m.impl("{name}", TORCH_FN({ns}::meta));'
         elif kernel:
             found["Meta"] = f'  m.impl("{name}", TORCH_FN(kernels::{kernel}_meta));'
-        if "grad" in self.row.data:
+        if "grad" in self.row.data or "instead" in self.row.data:
             found["Autograd"] = f'  m.impl("{name}", TORCH_FN({ns}::autograd));'
         else:
             found["Autograd"] = f'  m.impl("{name}", torch::autograd::autogradNotImplementedFallback());'

@@ -78,10 +78,13 @@ def types(names: tuple[str, ...]) -> dict[str, Types]:
 
 @functools.cache
 def hardware() -> dict[str, list[dict[str, int] | None]]:
-    """ops/hardware.yaml: function -> for each chip family what each parameter takes, None for a function it lacks."""
+    """ops/hardware.yaml: function -> for each chip family what each parameter takes, None for a function it lacks.
+
+    A parameter that takes 0 is one whose types are left open: nothing is refused.
+    """
     table = tables.load(HARDWARE)
     numbers = tables.load(TYPES)["numbers"]
-    bit = {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
+    bit = {"?": 0} | {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
     out = {}
     for op, text in table["rows"].items():
         parts = text.split(" / ")

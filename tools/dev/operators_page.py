@@ -66,16 +66,6 @@ def wrapped(page: list[str]) -> str:
     return "\n".join(text if text.startswith("|") else textwrap.fill(text, 138) for text in page)
 
 
-def body_of(kernel: str, text: str) -> str:
-    """What stands between the brackets of the C++ function's definition in `text`; "" where there is none."""
-    for head in re.finditer(rf"(?<![\w.>]){kernel}\(", text):
-        end = npu_reads.closing(text, head.end())
-        if opened := re.match(r"\s*\{", text[end:]):
-            start = end + opened.end()
-            return text[start : npu_reads.closing(text, start)]
-    return ""
-
-
 @cache
 def sources() -> tuple[str, ...]:
     paths = sorted((ROOT / "torch_npu" / "csrc" / "ops").rglob("*.cpp"))
@@ -87,7 +77,7 @@ def called_in(expression: str) -> list[str]:
     found = re.findall(r"ACLNN\((\w+)\)", expression)
     for name in dict.fromkeys(re.findall(r"(?<![\w.:>])(\w+)\(", expression)):
         for text in (text for text in sources() if f"{name}(" in text):
-            found += re.findall(r"ACLNN\((\w+)\)", body_of(name, text))
+            found += re.findall(r"ACLNN\((\w+)\)", npu_reads.body_of(name, text))
     return found
 
 
@@ -115,7 +105,7 @@ def registered() -> dict[str, list[str]]:
         text = path.read_text(encoding="utf-8")
         for block in re.findall(r"TORCH_LIBRARY_IMPL\(aten, PrivateUse1, m\) \{(.*?)\n?\}\n", text, re.S):
             for name, kernel in re.findall(r'm\.impl\("([^"]+)",\s*\w+\((\w+)\)\)', block):
-                names[name] = list(dict.fromkeys(re.findall(r"ACLNN\((\w+)\)", body_of(kernel, text))))
+                names[name] = list(dict.fromkeys(re.findall(r"ACLNN\((\w+)\)", npu_reads.body_of(kernel, text))))
             for name in re.findall(r'm\.impl\("([^"]+)"', block):
                 names.setdefault(name, [])
     return names
@@ -151,7 +141,7 @@ def npu_page() -> str:
     types, lines = Types(), []
     rows = sorted(npu.rows(), key=lambda row: row.schema.full)
     for row in rows:
-        called = functions(row.data)
+        called = re.findall(r"ACLNN\((\w+)\)", npu_reads.calls_of(row)) if "calls" in row.data else functions(row.data)
         kind = "composed" if row.composite else "native" if called else "by hand"
         formula = " ".join(row.data["doc"].split()).replace("|", "\\|")
         lines.append(line(row.schema.full, kind, called, types, [formula]))

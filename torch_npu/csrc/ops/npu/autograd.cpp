@@ -1,6 +1,8 @@
 // The untemplated half of autograd.h.
 #include "csrc/ops/npu/autograd.h"
 
+#include <torch/csrc/autograd/functions/basic_ops.h>
+
 #include <algorithm>
 
 namespace npu::ops {
@@ -43,6 +45,18 @@ bool has_tangent(const std::optional<at::TensorList>& tensors) { return tensors 
 void refuse_forward_ad(const char* name) {
   TORCH_CHECK_NOT_IMPLEMENTED(false, "Trying to use forward AD with ", name, " that does not support it; use backward ",
                               "mode (torch.autograd.grad, torch.func.jacrev)");
+}
+
+NodePtr no_derivative(const char* why, torch::autograd::edge_list&& operands) {
+  return c10::make_intrusive<torch::autograd::Error>(why, std::move(operands));
+}
+
+void refuse_gradient(const NodePtr& node, at::TensorList results) {
+  for (const at::Tensor& result : results) {
+    if (result.defined() && torch::autograd::isDifferentiableType(result.scalar_type())) {
+      torch::autograd::set_history(result, node);
+    }
+  }
 }
 
 }  // namespace npu::ops

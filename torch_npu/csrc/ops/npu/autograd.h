@@ -40,6 +40,11 @@ void refuse_forward_ad(const char* name, const T&... operands) {
   if ((has_tangent(operands) || ...)) refuse_forward_ad(name);
 }
 
+// Of an operator without derivative: the node whose backward pass says `why`, and results that lead to it. Integers do not.
+using NodePtr = c10::intrusive_ptr<torch::autograd::Node>;
+NPU_API NodePtr no_derivative(const char* why, torch::autograd::edge_list&& operands);
+NPU_API void refuse_gradient(const NodePtr& node, at::TensorList results);
+
 // Gradients in the order of edges: a tensor is one, a list as many as it has members.
 inline void put(variable_list& edges, size_t& next, at::Tensor value) { edges.at(next++) = std::move(value); }
 inline void put(variable_list& edges, size_t& next, const std::vector<at::Tensor>& values) {

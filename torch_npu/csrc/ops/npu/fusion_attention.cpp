@@ -50,9 +50,20 @@ OptionalTensor redraw(const AttentionCall& call, int64_t seed, int64_t offset) {
   return drop_mask(call.query, call.keep_prob, attention_weights(call), seed, offset);
 }
 
+// Without the mask CANN computes full attention in every mode, which who asks for a causal one does not expect.
+void warn_without_mask(const AttentionCall& call) {
+  if (call.sparse_mode < 2 || given(call.atten_mask)) return;
+  const bool triangle = call.sparse_mode != 5 && call.sparse_mode != 6;
+  TORCH_WARN_ONCE(
+      "npu_fusion_attention: sparse_mode=", call.sparse_mode, " hides nothing without atten_mask: give the ",
+      triangle ? "[2048, 2048] triangle, torch.ones(2048, 2048, device=query.device).triu(1).bool()" : "mask",
+      ", or leave sparse_mode out");
+}
+
 Forward forward(const AttentionCall& call, const OptionalTensor& mask, int64_t seed, int64_t offset) {
   const NPUGuard guard(first_device(call.query));
   check_attention(call);
+  warn_without_mask(call);
   const Drop drop = draw(call, mask, seed, offset);
   AttentionResults r = attention_forward(call, drop.mask);
   return {r.out, r.maximum, r.sum, r.softmax, drop.seed, drop.offset, drop.weights};

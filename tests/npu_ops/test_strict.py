@@ -1,0 +1,54 @@
+"""ANYCEND_STRICT=1 at the NPU's own operators: what CANN's documentation of the chip does not name is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+# A call -> whether it was refused, as a process with and without the variable says.
+CALLS = """
+import json, sys, torch, torch_npu
+found = {}
+def t(name, call):
+    try:
+        call()
+        torch.npu.synchronize()
+        found[name] = ""
+    except RuntimeError as error:
+        found[name] = str(error)
+for dtype in (torch.float32, torch.float64, torch.float16):
+    word = str(dtype)[6:]
+    q = torch.ones(1, 2, 4, 8, device="npu", dtype=dtype)
+    rows, experts = q.view(-1, 8), torch.zeros(8, 1, device="npu", dtype=torch.int32)
+    t(f"attention {word}", lambda: torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD"))
+    t(f"gate {word}", lambda: torch_npu.npu_moe_gating_top_k_softmax(rows, k=2))
+    t(f"permute {word}", lambda: torch_npu.npu_moe_token_permute(rows, experts))
+    t(f"unpermute {word}", lambda: torch_npu.npu_moe_token_unpermute(rows, experts.view(-1)))
+    t(f"loss {word}", lambda: torch_npu.npu_cross_entropy_loss(rows, torch.zeros(8, device="npu", dtype=torch.long)))
+    t(f"groups {word}", lambda: torch_npu.npu_grouped_matmul([rows], [rows.t().contiguous()], group_type=-1))
+json.dump(found, sys.stdout)
+"""
+OPERATORS = ("attention", "gate", "permute", "unpermute", "loss", "groups")
+
+
+def refused(strict: str) -> dict[str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS],
+        env=os.environ | {"ANYCEND_STRICT": strict, "ANYCEND_SOC": "Ascend910B1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {name: error for name, error in json.loads(done.stdout).items() if error}
+
+
+@pytest.mark.parametrize(("strict", "expected"), [("1", {f"{name} float64" for name in OPERATORS}), ("0", set())])
+def test_types_that_the_chips_list_lacks(strict: str, expected: set[str]) -> None:
+    found = refused(strict)
+    assert set(found) == expected, found
+    assert all("float64, which Ascend910B1 does not take (ANYCEND_STRICT)" in error for error in found.values())
