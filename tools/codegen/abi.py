@@ -17,6 +17,7 @@ Files are rewritten only if their text changes.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from pathlib import Path
@@ -91,6 +92,7 @@ def parse_param(text: str) -> Param:
     return Param(m.group(2).strip(), m.group(3), m.group(1) or "in", bool(m.group(4)))
 
 
+@functools.cache
 def aclnn() -> dict[str, list[Param]]:
     """Operator name -> its ordered parameters, without workspaceSize and executor."""
     return {op: [parse_param(p) for p in sig.split(";") if p.strip()] for op, sig in load("aclnn.yaml").items()}

@@ -92,7 +92,7 @@ def unused(function: str) -> frozenset[str]:
     row = software().get(function)
     if row is None:
         return frozenset()
-    parameters = [p.name for p in signatures()[function]]
+    parameters = [p.name for p in abi.aclnn()[function]]
     read = opapi.words_of(f"{row.run}; {row.shapes or ''}", parameters)
     opapi.structs_of(row, parameters, read)
     return frozenset(parameters) - read
@@ -103,17 +103,12 @@ def software() -> dict[str, opapi.Row]:
     return {row.name: row for row in opapi.rows()}
 
 
-@cache
-def signatures() -> dict[str, list[abi.Param]]:
-    return abi.aclnn()
-
-
 def used(call: str) -> str:
     """The call without what it gives to parameters that the software NPU has no use for."""
     found = re.fullmatch(r"ACLNN\((\w+)\)\((.*)\)", call.strip())
-    if not found or len(given := split(found[2])) != len(signatures().get(found[1], ())):
+    if not found or len(given := split(found[2])) != len(abi.aclnn().get(found[1], ())):
         return call
-    pairs = zip(signatures()[found[1]], given, strict=True)
+    pairs = zip(abi.aclnn()[found[1]], given, strict=True)
     return " ; ".join(text for p, text in pairs if p.name not in unused(found[1]))
 
 

@@ -27,10 +27,17 @@ class Types(NamedTuple):
 
 
 @functools.cache
+def vocabulary() -> tuple[dict, dict]:
+    """Types with CANN's numbers, and classes with their types."""
+    table = tables.load(TYPES)
+    return table["numbers"], table["classes"]
+
+
+@functools.cache
 def members(key: str) -> tuple[str, ...]:
     """The types of a key of ops/types.yaml: a sum of classes and types, `-` takes a type away."""
-    table = tables.load(TYPES)
-    numbers, classes, out = table["numbers"], table["classes"], {}
+    numbers, classes = vocabulary()
+    out: dict[str, None] = {}
     for word in key.split("+"):
         kept, *dropped = (classes.get(part, [part]) for part in word.split("-"))
         if unknown := set(kept).union(*dropped) - set(numbers):
