@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import importlib
 import importlib.util
+import multiprocessing.util
 import os
 import sys
 import warnings
@@ -36,6 +37,11 @@ def _exit() -> None:
             stacklevel=2,
         )
     _C._finalize()
+
+
+def _in_child(_: object) -> None:
+    """A child that multiprocessing forks ends by os._exit: its finalizers do what atexit does elsewhere."""
+    multiprocessing.util.Finalize(None, _C._drain, exitpriority=-100)
 
 
 def _version(name: str) -> str | None:
@@ -123,6 +129,9 @@ def register() -> None:
         WhenImported(f"{name}.trainer.connectors.accelerator_connector", _register_with_lightning)
     sys.meta_path.append(_Torchair)
     atexit.register(_exit)
+    multiprocessing.util.register_after_fork(sys.modules[__name__], _in_child)
+    if multiprocessing.parent_process() is not None:
+        _in_child(None)
     if torch.distributed.is_available():
         from torch_npu import distributed
 

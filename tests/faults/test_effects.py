@@ -73,6 +73,9 @@ print(json.dumps([tried(lambda: torch.empty(1 << 24, device="npu").numel()) for 
     mapped = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
     first, second = told(program, ANYCEND_FAULT="aclrtMallocPhysical:oom:2+", **mapped)
     assert first.startswith("OutOfMemoryError") and "as ANYCEND_FAULT asks (aclrtMallocPhysical:oom:2+)" in second
+    for fault in ("aclrtMapMem:oom:2+", "aclrtReserveMemAddress:oom:2+"):
+        first, second = told(program, ANYCEND_FAULT=fault, **mapped)
+        assert first.startswith("OutOfMemoryError: NPU out of memory. Tried to allocate 64.00 MiB") and fault in second
 
 
 def test_faults_of_one_function_count_each_call():

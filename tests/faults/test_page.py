@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,8 +135,46 @@ def test_a_failure_that_nobody_waited_for_is_named_at_the_end(told):
         assert lines == []
     else:
         (line,) = lines
-        assert line.startswith("npu:0: the device's work failed, and the program did not wait for it: ")
+        assert line.startswith("npu:0: the device's work failed, and no error told the program: ")
         assert "aclnnIndex" in line
+
+
+@pytest.mark.parametrize("told", ["y.sum().item()", "z = x + 1", "thread(torch.npu.synchronize)"])
+def test_a_failure_that_an_error_told_of_is_not_said_again_at_the_end(told):
+    program = f"""
+import threading, time, torch
+def thread(f):
+    t = threading.Thread(target=lambda: attempt(f)); t.start(); t.join()
+def attempt(f):
+    try: f()
+    except RuntimeError as error: print("aclnnMm failed" in str(error))
+x = torch.ones(8, 8, device="npu")
+y = x @ x
+time.sleep(1)
+attempt(lambda: exec({told!r}))
+"""
+    out = run(program, ANYCEND_FAULT="aclnnMm:kernel:1")
+    assert out.stdout == "True\n" and re.findall(r"^npu:.*", out.stderr, re.M) == []
+
+
+@pytest.mark.parametrize("way", ["fork", "forkserver", "spawn"])
+def test_a_child_of_multiprocessing_names_its_failure_too(tmp_path, way):
+    (tmp_path / "main.py").write_text(f"""
+import multiprocessing, torch
+def child():
+    x = torch.ones(8, 8, device="npu")
+    x @ x
+if __name__ == "__main__":
+    p = multiprocessing.get_context({way!r}).Process(target=child)
+    p.start(); p.join()
+    print(p.exitcode)
+""")
+    environment = {**os.environ, "ANYCEND_FAULT": "aclnnMm:kernel:1"}
+    out = subprocess.run(
+        [sys.executable, "main.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200
+    )
+    lines = re.findall(r"^npu:0: the device's work failed, and no error told the program: .*aclnnMm", out.stderr, re.M)
+    assert out.stdout == "0\n" and len(lines) == 1, out.stderr
 
 
 @pytest.mark.parametrize("limit", ["ACL_STREAM_TIMEOUT=1000", "ACL_DEVICE_SYNC_TIMEOUT=1"])

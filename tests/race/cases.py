@@ -16,6 +16,7 @@ import threading
 
 import torch
 import torch.distributed as dist
+import typing_extensions
 
 import torch_npu  # noqa: F401
 
@@ -49,6 +50,23 @@ def read_too_early():
     x.add_(1)
     with torch.npu.stream(s):
         x * 2
+
+
+@bug("aclnnMul", "does not wait", "cases.py")
+def read_too_early_through_a_wrapper():
+    x, s = ones(), torch.npu.Stream()
+    x.add_(1)
+    with torch.npu.stream(s):
+        typing_extensions.deprecated("as torch.distributed's are", category=None)(functools.partial(torch.mul, x))(2)
+
+
+@mended
+def read_too_early_through_a_wrapper_mended():
+    x, s = ones(), torch.npu.Stream()
+    x.add_(1)
+    s.wait_stream(main_stream())
+    with torch.npu.stream(s):
+        typing_extensions.deprecated("as torch.distributed's are", category=None)(functools.partial(torch.mul, x))(2)
 
 
 @mended

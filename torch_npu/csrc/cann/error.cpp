@@ -2,9 +2,13 @@
 
 #include <c10/util/Exception.h>
 
+#include <array>
 #include <cctype>
 #include <cstdlib>
+#include <cstring>
+#include <mutex>
 #include <string>
+#include <string_view>
 
 #include "csrc/cann/api.h"
 
@@ -52,6 +56,22 @@ std::string describe(int status, const std::string& symbol) {
   return (message.empty() ? text : text + ": " + message) + remedy(status);
 }
 
+// The last texts of errors of devices.
+struct Told {
+  std::mutex mutex;
+  std::array<std::string, 16> texts;
+  size_t next = 0;
+
+  void add(const std::string& text) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    texts[next++ % texts.size()] = text;
+  }
+};
+Told& told() {
+  static auto* const t = new Told();
+  return *t;
+}
+
 }  // namespace
 
 const char* status_name(int status) noexcept {
@@ -72,14 +92,26 @@ const char* recent_message() noexcept {
   return text ? text : "";
 }
 
+bool is_out_of_memory(int status) noexcept {
+  return status == ACL_ERROR_RT_MEMORY_ALLOCATION || status == ACL_ERROR_RT_DEVICE_OOM ||
+         status == ACL_ERROR_BAD_ALLOC || status == ACL_ERROR_GE_MEMORY_ALLOCATION ||
+         status == ACL_ERROR_STORAGE_OVER_LIMIT;
+}
+
+bool was_told(const char* message) noexcept {
+  const char* colon = std::strstr(message, ": ");
+  const std::string_view what = colon ? colon + 2 : message;
+  Told& t = told();
+  const std::lock_guard<std::mutex> lock(t.mutex);
+  for (const std::string& text : t.texts)
+    if (!what.empty() && text.find(what) != text.npos) return true;
+  return false;
+}
+
 void throw_status(int status, const char* symbol, const char* phase) {
   const std::string text = describe(status, std::string(symbol) + phase);
+  if (is_out_of_memory(status)) TORCH_CHECK_WITH(OutOfMemoryError, false, text);
   switch (status) {
-    case ACL_ERROR_RT_MEMORY_ALLOCATION:
-    case ACL_ERROR_RT_DEVICE_OOM:
-    case ACL_ERROR_BAD_ALLOC:
-    case ACL_ERROR_GE_MEMORY_ALLOCATION:
-      TORCH_CHECK_WITH(OutOfMemoryError, false, text);
     case ACL_ERROR_RT_FEATURE_NOT_SUPPORT:
     case ACL_ERROR_API_NOT_SUPPORT:
     case ACL_ERROR_FEATURE_UNSUPPORTED:
@@ -89,6 +121,7 @@ void throw_status(int status, const char* symbol, const char* phase) {
     case ACLNN_ERR_PARAM_INVALID:
       TORCH_CHECK(false, text);
     default:
+      told().add(text);
       throw c10::AcceleratorError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, status, text);
   }
 }

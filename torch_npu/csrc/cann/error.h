@@ -10,11 +10,17 @@
 
 namespace cann {
 
-// `symbol` + `phase` is the function's name. Reads and clears the calling thread's recent message.
+// `symbol` + `phase` is the function's name. Reads and clears the calling thread's recent message. Any thread.
 [[noreturn]] NPU_API void throw_status(int status, const char* symbol, const char* phase = "");
 
 // "ACL_ERROR_RT_PARAM_INVALID", or "unknown status".
 NPU_API const char* status_name(int status) noexcept;
+
+// CANN had no memory of the device, or of the host, to give.
+NPU_API bool is_out_of_memory(int status) noexcept;
+
+// Whether an exception of throw_status has told of what the message says behind the name of the function that said it. Of the last few.
+NPU_API bool was_told(const char* message) noexcept;
 
 // The calling thread's recent message of the library, "" if there is none. Clears it.
 NPU_API const char* recent_message() noexcept;

@@ -61,10 +61,12 @@ void drain_devices() noexcept {
     if (cann::acl().aclrtSetDevice(i) != 0) continue;
     const int status = wait_for_bound_device();
     if (status == 0 || status == ACL_ERROR_RT_DEVICE_TASK_ABORT) continue;  // who stopped the device knows it
+    const std::string message = cann::recent_message();
+    if (cann::was_told(message.c_str())) continue;
     const char* what = status == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
                            ? "the process ends before the device's work, which is dropped"
-                           : "the device's work failed, and the program did not wait for it";
-    std::fprintf(stderr, "npu:%d: %s: %s\n", i, what, cann::recent_message());
+                           : "the device's work failed, and no error told the program";
+    std::fprintf(stderr, "npu:%d: %s: %s\n", i, what, message.c_str());
   }
   thread_state.bound_plus_one = 0;
 }

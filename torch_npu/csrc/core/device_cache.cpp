@@ -46,11 +46,6 @@ bool worth_splitting(const Block* block, size_t size) {
   return size < tuning.max_split_size && rest > kSmallSize;
 }
 
-bool out_of_memory_status(int status) {
-  return status == ACL_ERROR_RT_MEMORY_ALLOCATION || status == ACL_ERROR_RT_DEVICE_OOM ||
-         status == ACL_ERROR_BAD_ALLOC || status == ACL_ERROR_STORAGE_OVER_LIMIT;
-}
-
 }  // namespace
 
 DeviceCache::DeviceCache(c10::DeviceIndex device) : device_(device), fraction_(configured_memory_fraction()) {
@@ -146,7 +141,7 @@ Block* DeviceCache::allocate_or_reclaim(BlockPool& pool, size_t size, size_t req
 void* DeviceCache::allocate_from_cann(size_t bytes) {
   void* base = nullptr;
   const int status = cann::acl().aclrtMalloc(&base, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
-  if (out_of_memory_status(status)) {
+  if (cann::is_out_of_memory(status)) {
     refusal_ = cann::recent_message();
     return nullptr;
   }

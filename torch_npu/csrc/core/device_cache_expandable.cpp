@@ -22,7 +22,8 @@ Block* DeviceCache::find_expandable(BlockPool& pool, size_t size) {
     }
   }
   const size_t piece = pool.small() ? kSmallSegment : tuning.large_segment.load();
-  auto segment = std::make_unique<ExpandableSegment>(device_, piece, total_memory());
+  auto segment = std::make_unique<ExpandableSegment>(device_, piece, total_memory(), refusal_);
+  if (!segment->reserved()) return nullptr;
   Block* hole = new_block();
   hole->ptr = segment->base();
   hole->size = segment->size();

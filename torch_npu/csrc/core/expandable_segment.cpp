@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <memory>
+
 #include "csrc/cann/api.h"
 #include "csrc/cann/error.h"
 #include "csrc/core/lifecycle.h"
@@ -14,18 +16,23 @@ bool ExpandableSegment::supported() {
          acl.aclrtMapMem && acl.aclrtUnmapMem;
 }
 
-ExpandableSegment::ExpandableSegment(c10::DeviceIndex device, size_t piece, size_t device_memory)
+ExpandableSegment::ExpandableSegment(c10::DeviceIndex device, size_t piece, size_t device_memory, std::string& refusal)
     : device_(device), piece_(piece) {
   // An eighth more than there is: holes inside the segment are filled again, but not always.
   const size_t pieces = (device_memory + device_memory / 8 + piece - 1) / piece;
   void* base = nullptr;
-  NPU_CHECK(cann::acl().aclrtReserveMemAddress(&base, pieces * piece, 0, nullptr, 1 /* huge pages */));
+  const int status = cann::acl().aclrtReserveMemAddress(&base, pieces * piece, 0, nullptr, 1 /* huge pages */);
+  if (cann::is_out_of_memory(status)) {
+    refusal = cann::recent_message();
+    return;
+  }
+  if (status != 0) cann::throw_status(status, "aclrtReserveMemAddress");
   base_ = static_cast<char*>(base);
   handles_.resize(pieces, nullptr);
 }
 
 ExpandableSegment::~ExpandableSegment() {
-  if (!alive()) return;
+  if (!alive() || !reserved()) return;
   unmap(base_, size());
   NPU_WARN(cann::acl().aclrtReleaseMemAddress(base_));
 }
@@ -42,16 +49,18 @@ bool ExpandableSegment::map(char* address, size_t size, std::string& refusal) {
   property.location = {static_cast<uint32_t>(device_), ACL_MEM_LOCATION_TYPE_DEVICE};
   for (size_t i = first; i < last; ++i) {
     if (handles_[i]) continue;
-    aclrtDrvMemHandle handle = nullptr;
-    const int status = acl.aclrtMallocPhysical(&handle, piece_, &property, 0);
-    if (status == ACL_ERROR_RT_MEMORY_ALLOCATION || status == ACL_ERROR_RT_DEVICE_OOM) {
+    aclrtDrvMemHandle made = nullptr;
+    const char* called = "aclrtMallocPhysical";
+    int status = acl.aclrtMallocPhysical(&made, piece_, &property, 0);
+    std::unique_ptr<void, decltype(acl.aclrtFreePhysical)> handle(status == 0 ? made : nullptr, acl.aclrtFreePhysical);
+    if (status == 0) status = acl.aclrtMapMem(base_ + i * piece_, piece_, 0, made, 0), called = "aclrtMapMem";
+    if (cann::is_out_of_memory(status)) {
       refusal = cann::recent_message();
       unmap(address, size);
       return false;
     }
-    if (status != 0) cann::throw_status(status, "aclrtMallocPhysical");
-    NPU_CHECK(acl.aclrtMapMem(base_ + i * piece_, piece_, 0, handle, 0));
-    handles_[i] = handle;
+    if (status != 0) cann::throw_status(status, called);
+    handles_[i] = handle.release();
   }
   return true;
 }

@@ -15,8 +15,9 @@ namespace npu {
 
 class ExpandableSegment {
  public:
-  // Reserves addresses for more than the device has: `piece` is the size of what is mapped at a time.
-  ExpandableSegment(c10::DeviceIndex device, size_t piece, size_t device_memory);
+  // Reserves addresses for more than the device has: `piece` is the size of what is mapped at a time. Where CANN has none, `refusal` has its
+  // reason, and the segment is not reserved.
+  ExpandableSegment(c10::DeviceIndex device, size_t piece, size_t device_memory, std::string& refusal);
   ~ExpandableSegment();
   ExpandableSegment(const ExpandableSegment&) = delete;
   ExpandableSegment& operator=(const ExpandableSegment&) = delete;
@@ -31,6 +32,7 @@ class ExpandableSegment {
   // The pieces that cover [address, address + size), all of them mapped.
   std::vector<aclrtDrvMemHandle> pieces(const char* address, size_t size) const;
 
+  bool reserved() const { return base_ != nullptr; }
   char* base() const { return base_; }
   size_t size() const { return piece_ * handles_.size(); }
   size_t piece() const { return piece_; }

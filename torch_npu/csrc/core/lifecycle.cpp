@@ -63,6 +63,10 @@ void initialize() {
 
 bool in_bad_fork() noexcept { return detail::life.load(std::memory_order_acquire) == Life::kForked; }
 
+void drain() noexcept {
+  if (alive()) detail::drain_devices();
+}
+
 void finalize() noexcept {
   if (!alive()) return;
   detail::drain_devices();

@@ -48,7 +48,8 @@ const Code& code_of(PyObject* code, PyFrameObject* frame) {
   const auto globals = py::reinterpret_steal<py::dict>(PyFrame_GetGlobals(frame));
   const std::string module = globals.contains("__name__") ? py::str(globals["__name__"]) : py::str("");
   c.program = !(c.file.starts_with('<') && module != "__main__");
-  for (const char* inner : {"contextlib", "functools", "threading"}) c.program = c.program && module != inner;
+  for (const char* inner : {"contextlib", "functools", "threading", "typing_extensions"})
+    c.program = c.program && module != inner;
   for (const std::string& library : l.libraries) c.program = c.program && !c.file.starts_with(library);
   return c;
 }

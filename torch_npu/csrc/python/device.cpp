@@ -71,6 +71,7 @@ void bind_device(pybind11::module& module) {
   module.def("_init", no_gil([] { initialize(); }));
   module.def("_settle_autograd", no_gil(settle_autograd));
   module.def("_finalize", no_gil([] { finalize(); }));
+  module.def("_drain", no_gil([] { drain(); }));
   module.def("_is_initialized", with_gil([] { return alive(); }));
   module.def("_is_in_bad_fork", with_gil([] { return in_bad_fork(); }));
   module.def("_cann_root", no_gil([] { return std::make_tuple(cann::root().path, cann::root().soft); }));

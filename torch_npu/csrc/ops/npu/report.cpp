@@ -28,7 +28,7 @@ namespace {
 struct Queue {
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Report> waiting;
+  std::deque<Report> waiting, left;  // left: what came when the program ended, never let go of
   std::thread::id writer;
   bool in_hand = false, closed = false;
 };
@@ -57,11 +57,14 @@ void run(void* state) {
     auto* const sent = static_cast<Sent*>(state);
     const std::shared_ptr<Sent> once = std::move(sent->itself);
     Report report = sent->report;
+    if (once)
+      report.sources =
+          std::move(sent->sources);  // not let go of here: who waits for this stream may hold Python's lock
     if (!once)
       for (at::Tensor& value : report.values) value = value.clone();  // the next replay writes there again
     Queue& q = queue();
     const std::lock_guard<std::mutex> lock(q.mutex);
-    if (!q.closed) q.waiting.push_back(std::move(report));
+    (q.closed ? q.left : q.waiting).push_back(std::move(report));
     q.changed.notify_all();
   } catch (const std::exception& error) {
     LOG(ERROR) << "print_npugraph_tensor, save_npugraph_tensor: " << error.what();
