@@ -56,10 +56,9 @@ void run(void* state) {
   try {
     auto* const sent = static_cast<Sent*>(state);
     const std::shared_ptr<Sent> once = std::move(sent->itself);
-    Report report = sent->report;
-    if (once)
-      report.sources =
-          std::move(sent->sources);  // not let go of here: who waits for this stream may hold Python's lock
+    // Nothing that Python knows is let go of here: that may want its lock, and who waits for this stream may hold it.
+    Report report = once ? std::move(sent->report) : sent->report;
+    if (once) report.sources = std::move(sent->sources);
     if (!once)
       for (at::Tensor& value : report.values) value = value.clone();  // the next replay writes there again
     Queue& q = queue();
