@@ -20,8 +20,7 @@ struct Report {
   std::optional<std::string> text;  // a name, or a path
   bool overwrite = false;
   c10::DeviceIndex device = -1;
-  std::vector<at::Tensor>
-      sources;  // on the device; let go of by the writer: their last reference in C++ may want Python's lock
+  std::vector<at::Tensor> sources{};  // on the device; the writer lets go of them
 };
 
 // `start` makes the thread that writes, before the first report is sent; set once, while Python loads the plugin.
