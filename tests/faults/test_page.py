@@ -140,7 +140,7 @@ def test_a_failure_that_nobody_waited_for_is_named_at_the_end(told):
 
 
 @pytest.mark.parametrize("told", ["y.sum().item()", "z = x + 1", "thread(torch.npu.synchronize)"])
-def test_a_failure_that_an_error_told_of_is_not_said_again_at_the_end(told):
+def test_a_failure_that_another_calls_error_told_of_is_named_as_told(told):
     program = f"""
 import threading, time, torch
 def thread(f):
@@ -151,10 +151,25 @@ def attempt(f):
 x = torch.ones(8, 8, device="npu")
 y = x @ x
 time.sleep(1)
-attempt(lambda: exec({told!r}))
+{told if told.startswith("thread") else f"attempt(lambda: exec({told!r}))"}
 """
     out = run(program, ANYCEND_FAULT="aclnnMm:kernel:1")
-    assert out.stdout == "True\n" and re.findall(r"^npu:.*", out.stderr, re.M) == []
+    (line,) = re.findall(r"^npu:.*", out.stderr, re.M)
+    assert out.stdout == "True\n" and line.startswith("npu:0: the device's work failed, as an error told the program")
+
+
+def test_a_second_failure_in_the_words_of_the_first_is_named_too():
+    program = """
+import torch
+x = torch.ones(8, 8, device="npu")
+y = x @ x
+try: torch.npu.synchronize()
+except RuntimeError: print("told")
+y = x @ x
+"""
+    out = run(program, ANYCEND_FAULT="aclnnMm:kernel:1+")
+    (line,) = re.findall(r"^npu:.*", out.stderr, re.M)
+    assert out.stdout == "told\n" and "aclnnMm failed" in line
 
 
 @pytest.mark.parametrize("way", ["fork", "forkserver", "spawn"])

@@ -52,12 +52,12 @@ def read_too_early():
         x * 2
 
 
-@bug("aclnnMul", "does not wait", "cases.py")
+@bug("aclnnMul", "does not wait")
 def read_too_early_through_a_wrapper():
     x, s = ones(), torch.npu.Stream()
     x.add_(1)
     with torch.npu.stream(s):
-        typing_extensions.deprecated("as torch.distributed's are", category=None)(functools.partial(torch.mul, x))(2)
+        typing_extensions.deprecated("as torch.distributed's are")(functools.partial(torch.mul, x))(2)
 
 
 @mended
@@ -66,7 +66,7 @@ def read_too_early_through_a_wrapper_mended():
     x.add_(1)
     s.wait_stream(main_stream())
     with torch.npu.stream(s):
-        typing_extensions.deprecated("as torch.distributed's are", category=None)(functools.partial(torch.mul, x))(2)
+        typing_extensions.deprecated("as torch.distributed's are")(functools.partial(torch.mul, x))(2)
 
 
 @mended

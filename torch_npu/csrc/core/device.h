@@ -32,7 +32,7 @@ NPU_API extern constinit thread_local ThreadState thread_state;
 // Initializes if need be, and makes `device` CANN's device on this thread.
 void bind(int device);
 void forget_thread_state() noexcept;  // in a forked child
-// Waits for every device that was used. Work that reaches the limit, or failed without an error that told of it, is named on stderr.
+// Waits for every device that was used. Work that reaches the limit or failed is named on stderr, unless a synchronization has cleared the error.
 void drain_devices() noexcept;
 
 }  // namespace detail

@@ -26,7 +26,7 @@ NPU_API void initialize();
 // This process was forked from one whose NPU was initialized.
 NPU_API bool in_bad_fork() noexcept;
 
-// Waits for the work of every device, and says on stderr what failed or is dropped without an error that told of it.
+// Waits for the work of every device, and says on stderr what failed or is dropped.
 NPU_API void drain() noexcept;
 // The same, then finalizes. Called once at exit, before the interpreter goes; never throws.
 NPU_API void finalize() noexcept;
