@@ -74,11 +74,16 @@ Tensor rows_of(Way way, const Part& p, at::ScalarType type) {
   return way == Way::kShifted ? x - 8 : x;
 }
 
+// Products of integers are exact in fp64.
+at::ScalarType product_type(Way way, const Tensor& x) {
+  const bool exact = way == Way::kWhole || way == Way::kShifted || way == Way::kNarrow;
+  return exact || x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
 }  // namespace
 
 Tensor product_of(Way way, const Part& p) {
-  const bool exact = way == Way::kWhole || way == Way::kShifted || way == Way::kNarrow;
-  const at::ScalarType type = exact || p.x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::ScalarType type = product_type(way, p.x);
   Tensor y = at::matmul(rows_of(way, p, type), weight_of(way, p, type));
   const bool first = p.bias.defined() && (way == Way::kShifted || !p.bias.is_floating_point());
   if (first) y = y + p.bias.to(type);
@@ -157,7 +162,7 @@ void grouped_matmul(const Grouped& g, const Groups& groups, at::TensorList out) 
 }
 
 Tensor grouped_rows(const Grouped& g, const Groups& groups) {
-  Tensor all = at::zeros({g.x[0].size(0), grouped_columns(g)}, g.x[0].options().dtype(at::kFloat));
+  Tensor all = at::zeros({g.x[0].size(0), grouped_columns(g)}, g.x[0].options().dtype(product_type(way_of(g), g.x[0])));
   row_groups(g, groups, [&](size_t, int64_t from, const Tensor& y) { all.narrow(0, from, y.size(0)).copy_(y); });
   return all;
 }

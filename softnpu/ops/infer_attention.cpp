@@ -1,5 +1,5 @@
-// Attention of inference with exact arithmetic in fp32: a sequence's scores are a matrix [heads, queries, keys] in memory while it is
-// worked on.
+// Attention of inference with exact arithmetic in fp32, of fp64 queries in fp64: a sequence's scores are a matrix
+// [heads, queries, keys] in memory while it is worked on.
 #include "softnpu/ops/infer_attention.h"
 
 #include <ATen/ops/arange.h>
@@ -29,7 +29,10 @@ struct Rows {
 
 class Inference {
  public:
-  Inference(const Tensor& q, at::TensorList k, at::TensorList v, const InferenceOptions& o) : o_(o), k_(k), v_(v) {
+  const at::ScalarType type;  // that scores are computed in
+
+  Inference(const Tensor& q, at::TensorList k, at::TensorList v, const InferenceOptions& o)
+      : type(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat), o_(o), k_(k), v_(v) {
     const size_t bar = o.layout.find('_');
     in_ = o.layout.substr(0, bar);
     out_ = bar == std::string_view::npos ? in_ : o.layout.substr(bar + 1);
@@ -83,7 +86,7 @@ class Inference {
     return {half(o_.both.scale), half(o_.both.offset), o_.both.mode};
   }
 
-  // Keys or values of a sequence, [heads, rows, columns], fp32, for as many heads as the query has.
+  // Keys or values of a sequence, [heads, rows, columns], in that type, for as many heads as the query has.
   Tensor cache(bool keys, int64_t b) const {
     const CacheQuantization q = numbers(keys);
     const at::TensorList list = keys ? k_ : v_;
@@ -91,20 +94,20 @@ class Inference {
     for (const Tensor& t : list) held.push_back(bits(t));
     const Tensor t = raw(held, b);
     const bool four = is_pairs(list[0]);
-    Tensor x = t.scalar_type() == at::kInt                ? int4_values(t, 2).to(at::kFloat)
-               : t.scalar_type() == list[0].scalar_type() ? t.to(at::kFloat)
-               : four                                     ? mx::unpacked(t.contiguous().view(list[0].scalar_type()))
-                                                          : t.view(list[0].scalar_type()).to(at::kFloat);
+    Tensor x = t.scalar_type() == at::kInt                ? int4_values(t, 2).to(type)
+               : t.scalar_type() == list[0].scalar_type() ? t.to(type)
+               : four ? mx::unpacked(t.contiguous().view(list[0].scalar_type())).to(type)
+                      : t.view(list[0].scalar_type()).to(type);
     if (given(q.scale)) {
       if (given(q.offset)) x = x + factor(*q.offset, q.mode, b, x);
       x = x * factor(*q.scale, q.mode, b, x);
     }
-    if (keys && given(o_.k_rope)) x = at::cat({x, raw(at::TensorList(*o_.k_rope), b).to(at::kFloat)}, 2);
+    if (keys && given(o_.k_rope)) x = at::cat({x, raw(at::TensorList(*o_.k_rope), b).to(type)}, 2);
     const Maybe& prefix = keys ? o_.k_prefix : o_.v_prefix;
     if (given(prefix)) {
       const Tensor all = heads_of(*prefix, in_, 0, kv_heads_);
       const int64_t used = o_.prefix_length.empty() ? all.size(1) : o_.prefix_length[0];
-      x = at::cat({all.narrow(1, 0, used).to(at::kFloat), x}, 1);
+      x = at::cat({all.narrow(1, 0, used).to(type), x}, 1);
     }
     return group() == 1 ? x : x.repeat_interleave(group(), 0);
   }
@@ -192,7 +195,7 @@ class Inference {
 
   // A number of quantization, broadcast to x [kv heads, rows, columns].
   Tensor factor(const Tensor& t, int64_t mode, int64_t b, const Tensor& x) const {
-    const Tensor f = t.to(at::kFloat);
+    const Tensor f = t.to(type);
     const int64_t rows = x.size(1);
     if (f.numel() == 1) return f.reshape({1, 1, 1});
     if (mode == 0) {
@@ -306,13 +309,13 @@ void infer_attention(const Tensor& query, at::TensorList key, at::TensorList val
   const Tensor q_all = query.contiguous();
   const Inference call(q_all, key, value, options);
   const bool integer = at::isIntegralType(out.scalar_type(), false) || small_float(out);
-  Tensor result = integer ? at::zeros(out.sizes(), out.options().dtype(at::kFloat)) : out.zero_();
+  Tensor result = integer ? at::zeros(out.sizes(), out.options().dtype(call.type)) : out.zero_();
   const bool with_lse = lse.defined() && lse.numel() >= query.numel() / std::max<int64_t>(1, query.size(-1));
   if (with_lse) lse.fill_(std::numeric_limits<double>::infinity());
   for (int64_t b = 0; b < call.batch(); b++) {
     const Rows rows = call.queries(q_all, b);
-    Tensor q = call.query(q_all, b, rows).to(at::kFloat);
-    if (given(options.q_rope)) q = at::cat({q, call.query(options.q_rope->contiguous(), b, rows).to(at::kFloat)}, 2);
+    Tensor q = call.query(q_all, b, rows).to(call.type);
+    if (given(options.q_rope)) q = at::cat({q, call.query(options.q_rope->contiguous(), b, rows).to(call.type)}, 2);
     const Tensor k = call.cache(true, b), v = call.cache(false, b);
     TORCH_CHECK(k.size(1) == v.size(1), "attention: ", k.size(1), " keys and ", v.size(1), " values of a sequence");
     if (rows.to <= rows.from) continue;
@@ -342,7 +345,7 @@ void infer_attention(const Tensor& query, at::TensorList key, at::TensorList val
   if (!integer) return;
   TORCH_CHECK(given(options.out_scale), "attention: a quantized result needs a scale");
   const auto of_columns = [&](const Tensor& t) {
-    const Tensor f = t.to(at::kFloat).flatten();
+    const Tensor f = t.to(call.type).flatten();
     if (f.numel() == 1) return f.reshape({});
     // One number a head and column: in the order of the result's heads and columns.
     const int64_t d = f.numel() / options.heads;
