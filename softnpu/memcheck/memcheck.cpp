@@ -46,15 +46,6 @@ bool ignores(std::string_view name) {
     if (name == product) return true;
   return false;
 }
-// Operators that read where an index, a mask or a length says, which is not known when they are submitted.
-bool chooses(std::string_view name) {
-  for (const char* begin : {"aclnnIndex", "aclnnGather", "aclnnEmbedding", "aclnnTake", "aclnnSWhere", "aclnnMasked",
-                            "aclnnScatter", "aclnnMoe"})
-    if (name.starts_with(begin)) return true;
-  for (const char* part : {"Cache", "InferAttention", "FlashAttention"})
-    if (name.find(part) != name.npos) return true;
-  return false;
-}
 // The same view is written: much of what writes in place reads nothing (scatter_, uniform_).
 bool in_place(const Access& a, const race::Accesses& accesses) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& b) {
@@ -122,7 +113,7 @@ struct Checker {
       missing += b.written.missing(from - begin, to - begin);
       all += to - from;
     });
-    if (missing == 0 || (missing < all && chooses(name))) return nullptr;
+    if (missing == 0 || (missing < all && a.chosen)) return nullptr;
     return say(2, name, place, does(a) + ", of which nobody has written " + std::to_string(missing), block);
   }
 
@@ -194,17 +185,18 @@ void forget(const void* address, uint64_t bytes) noexcept {
 
 const char* task(const char* name, const race::Accesses& accesses) noexcept {
   return locked([&](Checker& c) -> const char* {
-    const char* first = nullptr;
+    const char* said = nullptr;
     const bool moves = is_copy(name) && std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
                          return access.write && c.at(access.begin) != c.blocks.end();
                        });
     for (const Access& access : accesses) {
-      const bool unread = moves || ignores(name) || in_place(access, accesses);
-      if (const char* text = c.judge(name, access, unread); text && !first) first = text;
+      const bool first = &access == accesses.data();
+      const bool unread = moves || (first && ignores(name)) || in_place(access, accesses);
+      if (const char* text = c.judge(name, access, unread); text && !said) said = text;
     }
     for (const Access& access : accesses)
       if (access.write) c.mark(access);
-    return c.fails ? first : nullptr;
+    return c.fails ? said : nullptr;
   });
 }
 

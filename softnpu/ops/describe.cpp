@@ -62,9 +62,12 @@ void Message::add_inputs(const aclOpExecutor& e) noexcept {
 }
 
 void tell_task(const void* state, race::Accesses& accesses) {
-  each_tensor(*static_cast<const aclOpExecutor*>(state), [&](const Arg& a, const TensorCopy& t) {
+  const auto& executor = *static_cast<const aclOpExecutor*>(state);
+  each_tensor(executor, [&](const Arg& a, const TensorCopy& t) {
     race::Access::add(accesses, t.data, t.ndim, t.sizes(), t.strides(), t.item, a.out);
   });
+  if (!reads_some(static_cast<const Op*>(executor.op)->name)) return;
+  for (race::Access& access : accesses) access.chosen = !access.write;
 }
 
 }  // namespace softnpu::ops

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 #include "softnpu/race/accesses.h"
 
@@ -29,7 +30,10 @@ class Message {
   size_t length_ = 0;
 };
 
-// What the kernel reads and writes, for the race detector.
+// What the kernel reads and writes, for the race detector and the memory checker.
 void tell_task(const void* state, race::Accesses& accesses);
+
+// Whether that operator reads of an operand only what an index, a mask or a length says: `reads: some` of ops/aclnn.yaml.
+bool reads_some(std::string_view name);
 
 }  // namespace softnpu::ops

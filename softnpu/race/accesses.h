@@ -43,11 +43,12 @@ struct Access {
   uintptr_t begin = 0, end = 0;
   bool write = false;
   std::shared_ptr<const Pattern> pattern;  // null: every byte
+  bool chosen = false;  // read where an index, a mask or a length says, which is not known when the task is submitted
 
   // A dense stretch. Nothing of no bytes.
   static void add(std::vector<Access>& to, const void* address, uint64_t bytes, bool write) {
     const auto begin = reinterpret_cast<uintptr_t>(address);
-    if (address && bytes) to.push_back({begin, begin + bytes, write, nullptr});
+    if (address && bytes) to.push_back({begin, begin + bytes, write, nullptr, false});
   }
   // A view: sizes and strides in elements of `item` bytes. A view of more dimensions than a pattern holds counts as dense.
   SOFTNPU_RACE_API static void add(std::vector<Access>& to, const void* address, int dims, const int64_t* sizes,

@@ -103,6 +103,36 @@ def chosen_from_what_nobody_has_written_mended():
     mask = torch.zeros(10, 10, dtype=torch.bool, device="npu")
     mask[:5] = True
     x[mask], torch.where(mask, x, 0), x.take(i)
+    # Rows behind the last group, and pages that no table names.
+    weight, ends = torch.ones(2, 10, 4, device="npu"), torch.tensor([2, 5], device="npu")
+    torch_npu.npu_grouped_matmul([x], [weight], group_list=ends, split_item=3, group_type=0)
+    torch.nn.functional.nll_loss(x.t(), torch.zeros(10, dtype=torch.int64, device="npu"))
+
+
+@bug("aclnnAddmm reads 400 bytes", "nobody has written 400")
+def a_weight_that_nobody_has_written():
+    torch.nn.functional.linear(torch.ones(5, 10, device="npu"), torch.empty(10, 10, device="npu"), torch.ones(10).npu())
+
+
+@mended
+def a_weight_that_nobody_has_written_mended():
+    """With beta=0 the first operand is not read."""
+    out, ones = torch.empty(10, 10, device="npu"), torch.ones(10, 10, device="npu")
+    torch.addmm(out, ones, ones, beta=0)
+
+
+@bug("aclnnNonzero reads 400 bytes", "nobody has written 200")
+def counted_where_nobody_has_written():
+    x = torch.empty(10, 10, device="npu")
+    x[:5] = 1
+    x.nonzero()
+
+
+@mended
+def counted_where_nobody_has_written_mended():
+    x = torch.zeros(10, 10, device="npu")
+    x[:5] = 1
+    x.nonzero()
 
 
 @bug("aclrtMemsetAsync writes 400 bytes", "of memory that was freed", "freed at")
