@@ -109,30 +109,40 @@ const Arguments& arguments_of(const c10::OperatorName& name) {
   return it->second;
 }
 
-// Whether the operator has memory of the host among its arguments and none of a device: that one's work the runtime sees.
-bool works_on_host(c10::ArrayRef<const c10::IValue> inputs) {
-  bool any = false;
-  for (const c10::IValue& input : inputs) {
-    if (!input.isTensor() || !input.toTensor().defined()) continue;
-    if (!input.toTensor().is_cpu()) return false;
-    any = true;
+// Calls visit(tensor) for the tensors of an argument: itself, or a list's members.
+template <class Visit>
+void each_tensor(const c10::IValue& input, const Visit& visit) {
+  if (input.isTensor()) {
+    if (input.toTensor().defined()) visit(input.toTensor());
+  } else if (input.isList()) {  // Tensor[] and Tensor?[] alike
+    for (const c10::IValue& member : input.toListRef()) each_tensor(member, visit);
   }
-  return any;
 }
 
+// Copies between host and device: their work the runtime sees.
+bool copies(const std::string& name) { return name == "aten::copy_" || name.starts_with("aten::_copy_from"); }
+
+// An operator on the host touches all its arguments. Of one on a device the runtime sees the work; the host reads numbers for it, which may
+// be tensors without dimensions.
 void tell_host(const at::RecordFunction& function) {
   const auto inputs = function.inputs();
-  if (!works_on_host(inputs)) return;
+  bool on_host = false, on_device = false;
+  for (const c10::IValue& input : inputs)
+    each_tensor(input, [&](const at::Tensor& t) { (t.is_cpu() ? on_host : on_device) = true; });
+  if (!on_host) return;
   const auto name = function.operator_name();
-  if (!name) return;
+  if (!name || (on_device && copies(name->name))) return;
   const Arguments& arguments = arguments_of(*name);
   const cann::Checks& checks = *cann::watched.load(std::memory_order_relaxed);
   for (size_t i = 0; i < inputs.size() && i < arguments.touched.size(); ++i) {
-    if (arguments.touched[i] == 0 || !inputs[i].isTensor()) continue;
-    const at::Tensor& t = inputs[i].toTensor();
-    if (!t.defined() || t.layout() != c10::kStrided || !t.has_storage() || t.numel() == 0) continue;
-    checks.host(name->name.c_str(), t.const_data_ptr(), static_cast<int>(t.dim()), t.sizes().data(), t.strides().data(),
-                static_cast<int>(t.element_size()), arguments.touched[i] == 2);
+    const int8_t touched = arguments.touched[i];
+    if (touched == 0 || (on_device && touched == 2)) continue;
+    each_tensor(inputs[i], [&](const at::Tensor& t) {
+      if (!t.is_cpu() || t.layout() != c10::kStrided || !t.has_storage() || t.numel() == 0) return;
+      if (on_device && t.dim() > 0) return;
+      checks.host(name->name.c_str(), t.const_data_ptr(), static_cast<int>(t.dim()), t.sizes().data(),
+                  t.strides().data(), static_cast<int>(t.element_size()), touched == 2);
+    });
   }
 }
 
