@@ -299,9 +299,16 @@ void AclnnSymbols::missing() const {
 
 void AclnnSymbols::launch(aclnnStatus status, const uint64_t& workspace_size, aclOpExecutor* const& executor) const {
   if (status != 0) cann::throw_status(status, name_, "GetWorkspaceSize");
-  refuse_stopped(current_device());
   at::DataPtr workspace;
-  if (workspace_size) workspace = device_allocator()->allocate(workspace_size);
+  try {
+    refuse_stopped(current_device());
+    if (workspace_size) workspace = device_allocator()->allocate(workspace_size);
+  } catch (...) {  // phase two takes the executor; without it, it would stay
+    static const auto destroy =
+        reinterpret_cast<aclnnStatus (*)(aclOpExecutor*)>(cann::find_opapi("aclDestroyAclOpExecutor"));
+    if (destroy) destroy(executor);
+    throw;
+  }
   status = phase_two_(workspace.get(), workspace_size, executor, current_raw_stream());
   if (status != 0) cann::throw_status(status, name_, "");
   if (C10_UNLIKELY(options().launch_blocking)) synchronize_stream(current_stream());
