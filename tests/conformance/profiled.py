@@ -1,6 +1,6 @@
 """Two steps of a small network with residuals under torch_npu.profiler, then one under torch.profiler:
 
-    python -m tests.conformance.profiled FOLDER LEVEL TYPES      with RANK, WORLD_SIZE and MASTER_* set: data-parallel
+    python -m tests.conformance.profiled FOLDER LEVEL TYPES [resnet18]      with RANK, WORLD_SIZE and MASTER_* set: data-parallel
 
 TYPES: Text, Db or both with a comma. Prints RESULT and, as JSON, the names of the step's kernels as torch.profiler has
 them.
@@ -40,6 +40,33 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), Block(8), Block(8), pool, nn.Flatten(), nn.Linear(8, 4)).npu()
 
 
+class Stage(nn.Module):
+    """ResNet18's block: two 3x3 convolutions, and a way around them that may shrink."""
+
+    def __init__(self, channels: int, out: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, out, 3, stride, 1, bias=False)
+        self.second = nn.Conv2d(out, out, 3, padding=1, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(out) for _ in range(2))
+        around = [nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out)]
+        self.around = nn.Sequential(*around) if stride != 1 else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        inner = F.relu(self.norms[0](self.first(x)), inplace=True)
+        return F.relu(self.norms[1](self.second(inner)) + self.around(x), inplace=True)
+
+
+def resnet18() -> nn.Module:
+    widths = [64, 64, 128, 256, 512]
+    stages = [
+        Stage(i if first else o, o, 2 if first and i != o else 1)
+        for i, o in zip(widths, widths[1:], strict=False)
+        for first in (True, False)
+    ]
+    stem = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    return nn.Sequential(*stem, *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 4)).npu()
+
+
 def main() -> None:
     folder, level, types = sys.argv[1], sys.argv[2], sys.argv[3].split(",")
     torch.manual_seed(0)
@@ -47,11 +74,12 @@ def main() -> None:
     if rank >= 0:
         torch.npu.set_device(rank)
         dist.init_process_group("hccl")
-    model = network()
+    large = sys.argv[4:] == ["resnet18"]
+    model = resnet18() if large else network()
     if rank >= 0:
         model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    x, y = torch.randn(4, 3, 8, 8).npu(), torch.randint(4, (4,)).npu()
+    x, y = torch.randn(4, 3, *([64, 64] if large else [8, 8])).npu(), torch.randint(4, (4,)).npu()
 
     def step() -> None:
         with torch.autograd.profiler.record_function("forward"):
