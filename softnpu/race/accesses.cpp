@@ -59,11 +59,12 @@ bool surely_apart(const Access& a, const Access& b) {
   return behind >= a.pattern->run && behind + b.pattern->run <= common;
 }
 
+// Whether `visit` is true of any run; the first one ends the walk.
 template <class Visit>
-bool each_run(const Pattern& p, int dim, int64_t base, Visit&& visit) {
+bool any_run(const Pattern& p, int dim, int64_t base, Visit&& visit) {
   if (dim == p.dims) return visit(base, base + p.run);
   for (int64_t i = 0; i < p.sizes[dim]; ++i)
-    if (each_run(p, dim + 1, base + i * p.strides[dim], visit)) return true;
+    if (any_run(p, dim + 1, base + i * p.strides[dim], visit)) return true;
   return false;
 }
 
@@ -123,7 +124,7 @@ bool overlap(const Access& a, const Access& b, uintptr_t begin, uintptr_t end) {
   const bool fewer = runs_of(*a.pattern) <= runs_of(*b.pattern);
   const Access &walked = fewer ? a : b, &asked = fewer ? b : a;
   if (runs_of(*walked.pattern) > kMostRuns) return false;
-  return each_run(*walked.pattern, 0, at(walked), [&](int64_t from, int64_t to) {
+  return any_run(*walked.pattern, 0, at(walked), [&](int64_t from, int64_t to) {
     from = std::max(from, lo), to = std::min(to, hi);
     return from < to && touches(*asked.pattern, 0, at(asked), from, to);
   });
@@ -132,7 +133,7 @@ bool overlap(const Access& a, const Access& b, uintptr_t begin, uintptr_t end) {
 bool each_run(const Access& access, const std::function<void(uintptr_t, uintptr_t)>& run) {
   if (!access.pattern) return run(access.begin, access.end), true;
   if (runs_of(*access.pattern) > kMostRuns) return false;
-  each_run(*access.pattern, 0, static_cast<int64_t>(access.begin), [&](int64_t begin, int64_t end) {
+  any_run(*access.pattern, 0, static_cast<int64_t>(access.begin), [&](int64_t begin, int64_t end) {
     run(static_cast<uintptr_t>(begin), static_cast<uintptr_t>(end));
     return false;
   });

@@ -151,6 +151,7 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
     if (!which.empty() && which.back() == '+') out->on = true, which.remove_suffix(1);
     const auto n = number<uint64_t>(which);
     if (!n || *n == 0) return "which is a number from 1 on, with + for all from there";
+    if (out->on && out->how == How::kCut) return "a link is cut once: which is a number without +";
     out->first = *n;
   }
   return std::nullopt;
