@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -15,11 +14,14 @@
 #include <unordered_set>
 
 #include "softnpu/memcheck/written.h"
+#include "softnpu/race/words.h"
 
 namespace softnpu::memcheck {
 namespace {
 
 using race::Access;
+using race::hex;
+using race::line;
 
 constexpr size_t kMostReports = 100;
 
@@ -32,11 +34,6 @@ struct Block {
   Written written;
 };
 
-std::string hex(uintptr_t address) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%#zx", static_cast<size_t>(address));
-  return text;
-}
 // From device memory to device memory, where it writes some.
 bool is_copy(std::string_view name) { return name == "aclnnInplaceCopy" || name.starts_with("aclrtMemcpy"); }
 
@@ -54,7 +51,6 @@ bool in_place(const Access& a, const race::Accesses& accesses) {
   });
 }
 
-std::string line(const char* place) { return place ? place : "line not known"; }
 std::string of_bytes(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
 struct Checker {

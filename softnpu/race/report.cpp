@@ -1,16 +1,11 @@
 #include "softnpu/race/report.h"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "softnpu/race/words.h"
 
 namespace softnpu::race {
 namespace {
-
-std::string hex(uintptr_t address) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%#zx", static_cast<size_t>(address));
-  return text;
-}
 
 std::string bytes(uintptr_t begin, uintptr_t end) { return std::to_string(end - begin) + " bytes at " + hex(begin); }
 
@@ -18,8 +13,6 @@ std::string name(const Lane& lane) {
   if (lane.host) return "the host";
   return "stream " + std::to_string(lane.stream) + " (npu:" + std::to_string(lane.device) + ")";
 }
-
-std::string line(const char* place) { return place ? place : "line not known"; }
 
 std::string touch(const char* which, const Touch& t, const Lane& lane) {
   return std::string("\n  ") + which + t.action->name + " on " + name(lane) +

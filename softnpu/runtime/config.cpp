@@ -48,6 +48,7 @@ std::unique_ptr<Config> read() {
   if (const char* v = getenv("ANYCEND_DEVICES"); v && *v) {
     char* end;
     long n = strtol(v, &end, 10);
+    static_assert(kMaxDevices <= 64, "sanitize/faults.cpp has a bit for each lost device");
     if (*end || n < 0 || n > kMaxDevices)
       fail(ACL_ERROR_INVALID_PARAM, "ANYCEND_DEVICES=%s: give a number from 0 to %d", v, kMaxDevices);
     c->devices = int(n);

@@ -174,9 +174,14 @@ class Stream {
     return false;
   }
 
+  // The three stages of `submit`, each of which ends in the next. Where one throws, the task is dropped unrun.
+  // take: the race detector and the memory checker are told of it; the latter may put it into a task that looks at memory around it.
   void take(Work&& work);
+  // take_on: what does not reach the queue: a capture keeps it, a sticky error refuses it. From here on profilers time the call.
   void take_on(Work&& work);
+  // accept: runs a tiny task here, or queues it and makes an executor responsible. Waits for room, and for another thread's Hold.
   void accept(Work&& work);
+  // True: the stream was idle, and the task has run on the calling thread. `holder`: which holds the stream (Hold).
   bool run_inline(Work& work, bool holder) noexcept;
   bool held_here() const noexcept;
   void wait_until_open();

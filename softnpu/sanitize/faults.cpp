@@ -22,7 +22,7 @@ namespace {
 constexpr int kPhaseFailed = 561000;  // ACLNN_ERR_INNER
 constexpr int kHcclFailed = 4;        // HCCL_E_INTERNAL
 constexpr int kHcclMemory = 3;        // HCCL_E_MEMORY
-constexpr int kMostDevices = 64;
+constexpr int kMostDevices = 64;      // bits of g_lost; runtime/config.cpp sees to it that no more are asked for
 
 enum class How : uint8_t { kCall, kTask, kHang, kLost, kCut };
 
@@ -66,6 +66,7 @@ thread_local char t_message[400];
 std::atomic<uint64_t> g_lost{0};      // a bit for each device
 std::atomic<int64_t> g_cut_until{0};  // CLOCK_MONOTONIC
 
+// The runtime's (runtime/futex.h) once more: the runtime includes this room, which so includes none of the runtime's.
 int64_t now_ns() noexcept {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

@@ -12,7 +12,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import abi  # noqa: E402
 import aten  # noqa: E402
+import aten_row  # noqa: E402
+import aten_schemas  # noqa: E402
 import tables  # noqa: E402
+from aten_wrapper import Wrapper  # noqa: E402
 
 WRAPPERS = aten.wrappers()
 
@@ -39,7 +42,7 @@ def computed() -> set[str]:
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS, ids=lambda w: w.row.func)
-def test_a_row_binds_every_parameter_of_its_calls(wrapper: aten.Wrapper) -> None:
+def test_a_row_binds_every_parameter_of_its_calls(wrapper: Wrapper) -> None:
     signatures = abi.aclnn()
     calls = wrapper.calls()
     assert calls or wrapper.is_native  # that calls PyTorch's composition, which has no CANN function of its own
@@ -71,8 +74,8 @@ ANY_DEVICES = {"_copy_from", "_copy_from_and_resize", "_has_compatible_shallow_c
 def test_hand_written_operators_check_the_devices_that_pytorchs_table_says() -> None:
     wanting = {
         str(f.func.name)
-        for f in aten.Schemas().functions
-        if aten.wants_one_device(f)
+        for f in aten_schemas.Schemas().functions
+        if aten_schemas.wants_one_device(f)
         and (sum("Tensor" in str(a.type) for a in f.func.arguments.flat_all) > 1 or "Tensor[]" in str(f.func))
     }
     unchecked = {
@@ -97,7 +100,7 @@ def test_at_least_150_distinct_aclnn_functions_are_native() -> None:
 def test_an_unbound_parameter_names_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "aten.yaml"
     table.write_text("- {func: abs, aclnn: aclnnAdd, meta: Unary(self)}\n", encoding="utf-8")
-    monkeypatch.setattr(aten, "TABLE", table)
+    monkeypatch.setattr(aten_row, "TABLE", table)
     with pytest.raises(SystemExit, match=r"ops/aten.yaml:1: abs: nothing to give to parameter `other` of aclnnAdd"):
         aten.wrappers()[0].calls()
 
@@ -105,9 +108,9 @@ def test_an_unbound_parameter_names_the_row(tmp_path: Path, monkeypatch: pytest.
 def test_an_unknown_key_names_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "aten.yaml"
     table.write_text("# head\n- {func: abs, aclnnn: aclnnAbs}\n", encoding="utf-8")
-    monkeypatch.setattr(aten, "TABLE", table)
+    monkeypatch.setattr(aten_row, "TABLE", table)
     with pytest.raises(SystemExit, match=r"ops/aten.yaml:2: unknown keys \['aclnnn'\]"):
-        aten.rows()
+        aten_row.rows()
 
 
 def test_generated_files_are_written_only_if_they_change(tmp_path: Path) -> None:

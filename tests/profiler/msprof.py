@@ -11,6 +11,7 @@ from tests.runtime.acl import library_folder
 HOME = library_folder().parent / "tools" / "profiler"
 sys.path.insert(0, str(HOME / "profiler_tool" / "analysis"))
 try:
+    from msprof import msprof as command  # noqa: F401
     from msprof.recorded import Damaged, Profile  # noqa: F401
 finally:
     sys.path.pop(0)

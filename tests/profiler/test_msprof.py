@@ -250,6 +250,23 @@ def test_a_damaged_folder_is_named_and_the_others_are_exported(folders: tuple[Pa
     assert list(whole.glob("msprof_*.db")) and table(exported(whole, "op_summary"))
 
 
+def test_a_mistake_of_the_command_is_no_damage(folders: tuple[Path, Path], capsys: pytest.CaptureFixture):
+    """Only what rows can be at fault for is the folder's; the rest is a traceback."""
+
+    def fails(error: Exception):
+        def make(_: object) -> None:
+            raise error
+
+        return make
+
+    for mistake in (AttributeError("rows"), NameError("rows"), TypeError("rows"), MemoryError()):
+        with pytest.raises(type(mistake)):
+            msprof.command._made([folders[0]], fails(mistake))
+    assert capsys.readouterr().err == ""
+    assert msprof.command._made([folders[0]], fails(OverflowError("int too large"))) == 1
+    assert "is damaged: OverflowError: int too large: profile anew" in capsys.readouterr().err
+
+
 def test_query_lists_the_profiles(folders: tuple[Path, Path], tmp_path: Path):
     profile, _ = folders
     done = msprof.run("--query=on", f"--output={profile.parent}")

@@ -318,3 +318,50 @@ def test_data_that_is_not_simplified_keeps_torchs_trace_and_it_can_still_be_expo
         torch.ones(4).npu() + 1
     (less,) = (tmp_path / "less").iterdir()
     assert [p.name for p in (less / "FRAMEWORK").iterdir()] == ["events.json"]
+
+
+def test_a_profile_within_another_is_refused_and_the_outer_one_keeps_what_it_has():
+    x = torch.ones(4).npu()
+    with profiler.profile(activities=BOTH) as outer:
+        x + 1
+        inner = profiler.profile(activities=BOTH)
+        with pytest.raises(RuntimeError, match=r"another profile is recording.*Call stop\(\) of the other"):
+            inner.start()
+        with pytest.raises(RuntimeError, match="another profile is recording"):
+            profiler._KinetoProfile(activities=BOTH).start()
+        x * 2
+    assert {"aten::add", "aten::mul"} <= {e.key for e in outer.key_averages()}
+    with inner:
+        x - 1
+    assert "aten::sub" in {e.key for e in inner.key_averages()}
+
+
+def test_a_scheduled_profile_whose_turn_comes_within_another_is_refused_at_that_step():
+    x = torch.ones(4).npu()
+    cycle = profiler.schedule(wait=1, warmup=1, active=1, repeat=1)
+    with profiler.profile(activities=BOTH, schedule=cycle) as inner:
+        with profiler.profile(activities=BOTH) as outer:
+            x + 1
+            with pytest.raises(RuntimeError, match="another profile is recording"):
+                inner.step()
+        assert "aten::add" in {e.key for e in outer.key_averages()}
+
+
+def test_a_profile_that_nobody_can_stop_is_in_nobodys_way():
+    lost = profiler.profile(activities=BOTH)
+    lost.start()
+    del lost
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with profiler.profile(activities=BOTH) as prof:
+            torch.ones(4).npu() + 1
+    assert "aten::add" in {e.key for e in prof.key_averages()}
+
+
+def test_within_torchs_own_profile_it_warns():
+    x = torch.ones(4).npu()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        with pytest.warns(UserWarning, match="a profile of torch.profiler is recording"):
+            with profiler.profile(activities=BOTH) as prof:
+                x + 1
+    assert "aten::add" in {e.key for e in prof.key_averages()}

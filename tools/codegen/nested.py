@@ -18,7 +18,7 @@ from torchgen.model import NativeFunction
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
-import aten  # noqa: E402
+import aten_schemas  # noqa: E402
 
 FILE = "nested.cpp"
 OWN = {
@@ -44,7 +44,7 @@ def pointer(f: NativeFunction, kernel: str) -> str:
 
 
 def text() -> str:
-    schemas = aten.Schemas()
+    schemas = aten_schemas.Schemas()
     kernels = schemas.nested
     rows, headers = [], set()
     for f in schemas.functions:

@@ -17,7 +17,7 @@ from torchgen.model import DispatchKey
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
-import aten  # noqa: E402
+import aten_schemas  # noqa: E402
 import nested  # noqa: E402
 
 FILE = "sparse.cpp"
@@ -35,7 +35,7 @@ KEYS = {
 
 
 def text() -> str:
-    schemas = aten.Schemas()
+    schemas = aten_schemas.Schemas()
     headers, blocks = set(), []
     for key, (cpu, cuda) in KEYS.items():
         rows = []

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import abi  # noqa: E402
-import aten  # noqa: E402
+import aten_row  # noqa: E402
 import npu  # noqa: E402
 import npu_arguments  # noqa: E402
 import npu_reads  # noqa: E402
@@ -113,7 +113,7 @@ def registered() -> dict[str, list[str]]:
 
 def aten_page() -> str:
     types, rows = Types(), {}
-    for row in aten.rows():
+    for row in aten_row.rows():
         kind = "native" if not row.compose else "composed"
         rows[row.func] = line(row.func, kind, functions(row._asdict()), types, composed=row.types)
     for name, called in registered().items():

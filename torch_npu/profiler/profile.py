@@ -14,7 +14,7 @@ import torch
 from torch._C._profiler import _ExperimentalConfig as _TorchConfig
 from torch.profiler import ProfilerAction, ProfilerActivity
 
-from torch_npu.profiler import results
+from torch_npu.profiler import results, session
 from torch_npu.profiler.config import _ExperimentalConfig
 
 _NO_JOINING = "PyTorch gives Python no call by which a thread joins a profile that another started"
@@ -90,6 +90,21 @@ class _Vendor:
             )
         self._npu_config = experimental_config or _ExperimentalConfig()
 
+    def prepare_trace(self) -> None:
+        """Raises RuntimeError where another profile of torch_npu.profiler records."""
+        session.begin(self)
+        try:
+            super().prepare_trace()  # type: ignore[misc]
+        except BaseException:
+            session.end(self)
+            raise
+
+    def stop_trace(self) -> None:
+        try:
+            super().stop_trace()  # type: ignore[misc]
+        finally:
+            session.end(self)
+
     def export_chrome_trace(self, path: str) -> None:
         """PyTorch's own trace; gzipped where `path` ends in .gz. Raises RuntimeError where the profile has none.
 
@@ -154,7 +169,8 @@ class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's nam
 
     Raises TypeError for an experimental_config that is not torch_npu.profiler's, for an on_trace_ready or schedule that
     cannot be called (a folder's name goes into tensorboard_trace_handler) and for activities that are none; ValueError
-    for the activity of another device. Source: torch.profiler.profile."""
+    for the activity of another device. start() and step() raise RuntimeError where another profile of
+    torch_npu.profiler is recording, which this one would end. Source: torch.profiler.profile."""
 
     def __init__(
         self,
@@ -185,6 +201,14 @@ class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's nam
             experimental_config=_torch_config(with_stack),
             execution_trace_observer=execution_trace_observer, custom_trace_id_callback=custom_trace_id_callback,
         )  # fmt: skip
+
+    def step(self) -> None:
+        """The next step begins. Raises RuntimeError where it is to be recorded while another profile records."""
+        try:
+            super().step()
+        except session.Busy:
+            self.current_action = ProfilerAction.NONE  # so that stop() has nothing to stop
+            raise
 
     @classmethod
     def enable_profiler_in_child_thread(cls, **what: bool) -> None:

@@ -44,6 +44,8 @@ NEVER = (
 # The vendor's profiler looks for the exported files every 0.1 s, and gives up if this command ends before it has seen
 # them.
 _SEEN = 0.3
+# Of rows that were read, what no table can be made of: numbers of any size, and two of what there is one of.
+_NO_TABLE = (ArithmeticError, ValueError, sqlite3.DataError, sqlite3.IntegrityError)
 
 
 class Refused(Exception):
@@ -73,30 +75,36 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _make(folder: Path, makes: tuple[Callable[[Profile], Path | None], ...], says_none: bool) -> None:
+    """What they make of the folder is printed. Raises Damaged, and OSError or OperationalError for what cannot be
+    written."""
+    profile = Profile(folder)
+    if not profile.whole:
+        print(
+            f"[WARNING] msprof: {folder}: process {profile.process} has not ended its profile: it still runs, was "
+            "killed, or left by os._exit, and its last records, up to 1 MB, are missing",
+            file=sys.stderr,
+        )
+    for make in makes:
+        try:
+            made = make(profile)
+        except _NO_TABLE as error:
+            raise damaged(folder, error) from error
+        if made:
+            print(f"[INFO] {made}")
+        elif says_none:
+            print(f"[INFO] {folder} has no communication: there is nothing to analyze")
+
+
 def _made(folders: list[Path], *makes: Callable[[Profile], Path | None], says_none: bool = False) -> int:
-    """What they make of each folder is printed; 1 where one is damaged or cannot be written, after the others."""
+    """1 where a folder is damaged or cannot be written, which is said; the others are made all the same."""
     status = 0
     for one in folders:
         try:
-            profile = Profile(one)
-            if not profile.whole:
-                print(
-                    f"[WARNING] msprof: {one}: process {profile.process} has not ended its profile: it still runs, was "
-                    "killed, or left by os._exit, and its last records, up to 1 MB, are missing",
-                    file=sys.stderr,
-                )
-            for make in makes:
-                if made := make(profile):
-                    print(f"[INFO] {made}")
-                elif says_none:
-                    print(f"[INFO] {one} has no communication: there is nothing to analyze")
-            continue
+            _make(one, makes, says_none)
         except (Damaged, OSError, sqlite3.OperationalError) as error:
-            said: Exception = error
-        except Exception as error:  # its rows are such that no table can be made of them
-            said = damaged(one, error)
-        print(f"[ERROR] msprof: {said}", file=sys.stderr)
-        status = 1
+            print(f"[ERROR] msprof: {error}", file=sys.stderr)
+            status = 1
     return status
 
 

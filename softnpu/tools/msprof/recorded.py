@@ -5,6 +5,7 @@ are made of (torch_npu/profiler/events.py). Here is only what stands in the reco
 from __future__ import annotations
 
 import json
+import operator
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,10 @@ class _Wrong(Exception):
     """What in the records cannot be."""
 
 
+# What it raises to read records, or JSON, in which any value may stand. Others are mistakes of the program that reads.
+_UNREADABLE = (_Wrong, ArithmeticError, LookupError, TypeError, ValueError, RecursionError, struct.error)
+
+
 class _Texts(dict[int, str]):
     def __missing__(self, number: int) -> str:
         raise _Wrong(f"its records name text {number}, which they do not have")
@@ -53,17 +58,16 @@ class Profile:
         self.folder = folder
         try:
             self._read()
-        except Damaged:
-            raise
-        except Exception as error:
+        except _UNREADABLE as error:
             raise damaged(folder, error) from error
 
     def _read(self) -> None:
         folder = self.folder
         try:
             self.info = json.loads((folder / "host" / "info.json").read_text(encoding="utf-8"))
-            self.process: int = self.info["process"]
+            self.process = operator.index(self.info["process"])
             self.whole: bool = self.info.get("whole", True)  # the process has ended its profile
+            self._devices = set(map(operator.index, self.info.get("devices", [])))
             data = (folder / "host" / "data" / "records").read_bytes()
         except (OSError, ValueError, KeyError) as error:
             raise Damaged(f"{folder} has no records of the software NPU ({error}): profile anew") from error
@@ -123,6 +127,8 @@ class Profile:
             row["args"] = {"task type": "COMMUNICATION", "task": task, "Collective name": row["name"], "count": count,
                            "dtype": _DTYPES[detail] if 0 <= detail < len(_DTYPES) else "unknown",
                            "communicator": communicator}  # fmt: skip
+            if ranks > _MOST_RANKS:
+                raise _Wrong(f"its records have a communicator of {ranks} ranks")
             if ranks > 0:
                 self.groups[communicator] = {"group_name": "", "group_rank": rank, "global_ranks": list(range(ranks))}
         elif kind == _COPY:
@@ -183,9 +189,10 @@ class Profile:
         return not any(self.rows.values())
 
     def devices(self) -> list[int]:
-        return sorted({t["device"] for t in events.work_of(self.rows)} | set(self.info.get("devices", [])))
+        return sorted({t["device"] for t in events.work_of(self.rows)} | self._devices)
 
 
+_MOST_RANKS = 1 << 20  # of a communicator: each is listed
 _LITTLE = struct.pack("=H", 1) == b"\1\0"
 
 

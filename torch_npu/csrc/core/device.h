@@ -12,7 +12,7 @@
 
 namespace npu {
 
-constexpr int kMaxDevices = 64;
+constexpr int kMaxDevices = 64;  // also softnpu/runtime/limits.h, which is behind CANN's C ABI: not shared
 
 // The number of devices, 0 where there is none or CANN cannot be used (why: a warning, once). Needs no initialization and may
 // be asked in a forked child.

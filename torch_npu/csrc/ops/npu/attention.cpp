@@ -7,8 +7,18 @@
 namespace npu::ops {
 namespace {
 
-bool newer(const AttentionCall& c) {  // needs the parameters that came with the second version
-  return c.pse_type != 1 || c.q_start || c.kv_start;
+// The version of CANN's function, forward and backward alike: the first that takes all that is given.
+enum class Version { kPacked, kPackedV2, kPackedV5, kFirst, kV2, kV3, kV4 };
+Version version_of(const AttentionCall& c) {
+  const bool newer = c.pse_type != 1 || c.q_start || c.kv_start;  // parameters that came with the second version
+  const bool rope = given(c.query_rope), sink = given(c.sink);
+  if (c.packed()) {
+    if (rope || sink || !c.softmax_layout.empty()) return Version::kPackedV5;
+    return newer ? Version::kPackedV2 : Version::kPacked;
+  }
+  if (rope) return Version::kV4;
+  if (sink) return Version::kV3;
+  return newer ? Version::kV2 : Version::kFirst;
 }
 
 at::Tensor empty_or_like(const OptionalTensor& model) {
@@ -107,42 +117,49 @@ AttentionResults attention_forward(const AttentionCall& c, const OptionalTensor&
   AttentionResults r{on_device(sized(s.out, c.query.scalar_type())), on_device(sized(s.statistic, at::kFloat)),
                      on_device(sized(s.statistic, at::kFloat)), npu::empty({0}, c.query.scalar_type())};
   if (r.out.numel() == 0 && r.maximum.numel() == 0) return r;
-  const bool rope = given(c.query_rope), sink = given(c.sink);
-  if (c.packed() && (rope || sink || !c.softmax_layout.empty())) {
-    ACLNN(aclnnFlashAttentionVarLenScoreV5)
-    (c.query, c.query_rope, c.key, c.key_rope, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.sink, c.prefix,
-     c.q_ends, c.kv_ends, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout,
-     c.inner_precise, c.sparse_mode, c.pse_type, c.softmax_layout, r.maximum, r.sum, r.softmax, r.out);
-  } else if (c.packed() && newer(c)) {
-    ACLNN(aclnnFlashAttentionVarLenScoreV2)
-    (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.prefix, c.q_ends, c.kv_ends, c.q_start,
-     c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, c.pse_type,
-     r.maximum, r.sum, r.softmax, r.out);
-  } else if (c.packed()) {
-    ACLNN(aclnnFlashAttentionVarLenScore)
-    (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.prefix, c.q_ends, c.kv_ends, c.scale,
-     c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, r.maximum, r.sum, r.softmax,
-     r.out);
-  } else if (rope) {
-    ACLNN(aclnnFlashAttentionScoreV4)
-    (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.query_rope, c.key_rope, nullptr, nullptr,
-     nullptr, c.sink, c.prefix, c.q_ends, c.kv_ends, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after,
-     c.heads, c.layout, c.inner_precise, c.sparse_mode, 0, c.pse_type, c.softmax_layout, 0, 0, r.maximum, r.sum,
-     r.softmax, r.out);
-  } else if (sink) {
-    ACLNN(aclnnFlashAttentionScoreV3)
-    (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.sink, c.prefix, c.q_start, c.kv_start,
-     c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, c.pse_type, r.maximum,
-     r.sum, r.softmax, r.out);
-  } else if (newer(c)) {
-    ACLNN(aclnnFlashAttentionScoreV2)
-    (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.prefix, c.q_start, c.kv_start, c.scale,
-     c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, c.pse_type, r.maximum, r.sum,
-     r.softmax, r.out);
-  } else {
-    ACLNN(aclnnFlashAttentionScore)
-    (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.prefix, c.scale, c.keep_prob, c.before,
-     c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, r.maximum, r.sum, r.softmax, r.out);
+  switch (version_of(c)) {
+    case Version::kPackedV5:
+      ACLNN(aclnnFlashAttentionVarLenScoreV5)
+      (c.query, c.query_rope, c.key, c.key_rope, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.sink, c.prefix,
+       c.q_ends, c.kv_ends, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout,
+       c.inner_precise, c.sparse_mode, c.pse_type, c.softmax_layout, r.maximum, r.sum, r.softmax, r.out);
+      break;
+    case Version::kPackedV2:
+      ACLNN(aclnnFlashAttentionVarLenScoreV2)
+      (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.prefix, c.q_ends, c.kv_ends, c.q_start,
+       c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode,
+       c.pse_type, r.maximum, r.sum, r.softmax, r.out);
+      break;
+    case Version::kPacked:
+      ACLNN(aclnnFlashAttentionVarLenScore)
+      (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.prefix, c.q_ends, c.kv_ends, c.scale,
+       c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, r.maximum, r.sum, r.softmax,
+       r.out);
+      break;
+    case Version::kV4:
+      ACLNN(aclnnFlashAttentionScoreV4)
+      (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.query_rope, c.key_rope, nullptr, nullptr,
+       nullptr, c.sink, c.prefix, c.q_ends, c.kv_ends, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after,
+       c.heads, c.layout, c.inner_precise, c.sparse_mode, 0, c.pse_type, c.softmax_layout, 0, 0, r.maximum, r.sum,
+       r.softmax, r.out);
+      break;
+    case Version::kV3:
+      ACLNN(aclnnFlashAttentionScoreV3)
+      (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.sink, c.prefix, c.q_start, c.kv_start,
+       c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, c.pse_type,
+       r.maximum, r.sum, r.softmax, r.out);
+      break;
+    case Version::kV2:
+      ACLNN(aclnnFlashAttentionScoreV2)
+      (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.prefix, c.q_start, c.kv_start, c.scale,
+       c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, c.pse_type, r.maximum, r.sum,
+       r.softmax, r.out);
+      break;
+    case Version::kFirst:
+      ACLNN(aclnnFlashAttentionScore)
+      (c.query, c.key, c.value, c.pse, drop, c.padding_mask, c.atten_mask, c.prefix, c.scale, c.keep_prob, c.before,
+       c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, r.maximum, r.sum, r.softmax, r.out);
+      break;
   }
   return r;
 }
@@ -158,47 +175,55 @@ void attention_backward(const AttentionCall& c, const AttentionSaved& f, const O
     for (const at::Tensor* t : {&g.pse, &g.sink, &g.query_rope, &g.key_rope}) t->zero_();
     return;
   }
-  const bool rope = given(c.query_rope), sink = given(c.sink);
-  const at::Tensor& dsink = or_none(g.sink, sink);
+  const bool rope = given(c.query_rope);
+  const at::Tensor& dsink = or_none(g.sink, given(c.sink));
   const at::Tensor &dqr = or_none(g.query_rope, rope), &dkr = or_none(g.key_rope, rope),
                    &dpse = or_none(g.pse, given(c.pse));
-  if (c.packed() && (rope || sink || !c.softmax_layout.empty())) {
-    ACLNN(aclnnFlashAttentionUnpaddingScoreGradV5)
-    (c.query, c.query_rope, c.key, c.key_rope, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask,
-     f.maximum, f.sum, f.softmax, f.out, c.sink, c.prefix, c.q_ends, c.kv_ends, c.q_start, c.kv_start, c.scale,
-     c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, c.pse_type, c.softmax_layout,
-     g.query, dqr, g.key, dkr, g.value, dpse, dsink);
-  } else if (c.packed() && newer(c)) {
-    ACLNN(aclnnFlashAttentionUnpaddingScoreGradV2)
-    (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax, f.out,
-     c.prefix, c.q_ends, c.kv_ends, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout,
-     c.inner_precise, c.sparse_mode, c.pse_type, g.query, g.key, g.value, dpse);
-  } else if (c.packed()) {
-    ACLNN(aclnnFlashAttentionUnpaddingScoreGrad)
-    (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax, f.out,
-     c.prefix, c.q_ends, c.kv_ends, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise,
-     c.sparse_mode, g.query, g.key, g.value, dpse);
-  } else if (rope) {
-    ACLNN(aclnnFlashAttentionScoreGradV4)
-    (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax, f.out,
-     c.sink, c.query_rope, c.key_rope, nullptr, nullptr, nullptr, nullptr, nullptr, c.prefix, c.q_ends, c.kv_ends,
-     c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout, c.softmax_layout,
-     c.inner_precise, c.sparse_mode, c.pse_type, 0, 0, 0, g.query, g.key, g.value, dqr, dkr, dpse, dsink);
-  } else if (sink) {
-    ACLNN(aclnnFlashAttentionScoreGradV3)
-    (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax, f.out,
-     c.sink, c.prefix, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout,
-     c.inner_precise, c.sparse_mode, c.pse_type, g.query, g.key, g.value, dpse, dsink);
-  } else if (newer(c)) {
-    ACLNN(aclnnFlashAttentionScoreGradV2)
-    (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax, f.out,
-     c.prefix, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise,
-     c.sparse_mode, c.pse_type, g.query, g.key, g.value, dpse);
-  } else {
-    ACLNN(aclnnFlashAttentionScoreGrad)
-    (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax, f.out,
-     c.prefix, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, g.query,
-     g.key, g.value, dpse);
+  switch (version_of(c)) {
+    case Version::kPackedV5:
+      ACLNN(aclnnFlashAttentionUnpaddingScoreGradV5)
+      (c.query, c.query_rope, c.key, c.key_rope, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask,
+       f.maximum, f.sum, f.softmax, f.out, c.sink, c.prefix, c.q_ends, c.kv_ends, c.q_start, c.kv_start, c.scale,
+       c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode, c.pse_type, c.softmax_layout,
+       g.query, dqr, g.key, dkr, g.value, dpse, dsink);
+      break;
+    case Version::kPackedV2:
+      ACLNN(aclnnFlashAttentionUnpaddingScoreGradV2)
+      (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax,
+       f.out, c.prefix, c.q_ends, c.kv_ends, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads,
+       c.layout, c.inner_precise, c.sparse_mode, c.pse_type, g.query, g.key, g.value, dpse);
+      break;
+    case Version::kPacked:
+      ACLNN(aclnnFlashAttentionUnpaddingScoreGrad)
+      (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax,
+       f.out, c.prefix, c.q_ends, c.kv_ends, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout,
+       c.inner_precise, c.sparse_mode, g.query, g.key, g.value, dpse);
+      break;
+    case Version::kV4:
+      ACLNN(aclnnFlashAttentionScoreGradV4)
+      (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax,
+       f.out, c.sink, c.query_rope, c.key_rope, nullptr, nullptr, nullptr, nullptr, nullptr, c.prefix, c.q_ends,
+       c.kv_ends, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout, c.softmax_layout,
+       c.inner_precise, c.sparse_mode, c.pse_type, 0, 0, 0, g.query, g.key, g.value, dqr, dkr, dpse, dsink);
+      break;
+    case Version::kV3:
+      ACLNN(aclnnFlashAttentionScoreGradV3)
+      (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax,
+       f.out, c.sink, c.prefix, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout,
+       c.inner_precise, c.sparse_mode, c.pse_type, g.query, g.key, g.value, dpse, dsink);
+      break;
+    case Version::kV2:
+      ACLNN(aclnnFlashAttentionScoreGradV2)
+      (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax,
+       f.out, c.prefix, c.q_start, c.kv_start, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout,
+       c.inner_precise, c.sparse_mode, c.pse_type, g.query, g.key, g.value, dpse);
+      break;
+    case Version::kFirst:
+      ACLNN(aclnnFlashAttentionScoreGrad)
+      (c.query, c.key, c.value, f.gradient, c.pse, drop, c.padding_mask, c.atten_mask, f.maximum, f.sum, f.softmax,
+       f.out, c.prefix, c.scale, c.keep_prob, c.before, c.after, c.heads, c.layout, c.inner_precise, c.sparse_mode,
+       g.query, g.key, g.value, dpse);
+      break;
   }
 }
 
