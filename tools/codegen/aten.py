@@ -29,16 +29,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
 import opapi_types  # noqa: E402
 import tables  # noqa: E402
+from abi import normal  # noqa: E402
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "aten.yaml"
 SHARDS = 5
 DEVICE_CHECK = "wants_one_device.cpp"
 KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check", "alert", "compose", "types"}
-SCALAR_TYPES = {
-    **{"float32": "Float", "float16": "Half", "bfloat16": "BFloat16", "float64": "Double", "bool": "Bool"},
-    **{"int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint8": "Byte"},
-    **{"complex64": "ComplexFloat", "complex128": "ComplexDouble"},
-}
 VARIANT_KEYS = {"if", "aclnn", "args"}
 # Of one tensor and numbers that take part in the type; others, as an alpha, do not.
 PROMOTING_NUMBERS = {"lt", "le", "gt", "ge", "clamp", "clamp_min", "clamp_max", "pow"}
@@ -56,8 +52,6 @@ ALIASES = {
     "gradoutput": ["gradout", "grad"],
     "gradout": ["gradoutput", "grad"],
     "dy": ["gradoutput"],
-    "weightoptional": ["weight"],
-    "selforresult": ["selforresult"],
     "clipvaluemin": ["min"],
     "clipvaluemax": ["max"],
 }
@@ -166,10 +160,6 @@ def wants_one_device(f: NativeFunction) -> bool:
     return f.device_check == DeviceCheckType.ExactSame
 
 
-def normal(name: str) -> str:
-    return re.sub(r"(optional|ref)$", "", name.lower().replace("_", "")) or name.lower()
-
-
 class Wrapper:
     """The C++ of one row: meta function, outputs, aclnn call."""
 
@@ -187,6 +177,8 @@ class Wrapper:
             raise RowError(row, "neither functional nor in-place nor out")
         if row.types and not row.compose:
             raise RowError(row, "`types:` is for `compose:`; those of a function of CANN stand in ops/types.yaml")
+        if row.fast and row.alert:
+            raise RowError(row, "`alert:` would not be asked where `fast:` skips the meta function")
         if not self.group and not row.meta and not self.is_foreach(row):
             raise RowError(row, "not structured: it needs `meta:`")
 
@@ -299,7 +291,7 @@ class Wrapper:
         tensors, takes = self.tensors(), opapi_types.members(self.row.types)
         names = tensors if pointwise else tensors[:1]
         given = "op.common_dtype()" if pointwise else names[0]
-        listed = ", ".join(f"at::ScalarType::{SCALAR_TYPES[name]}" for name in takes)
+        listed = ", ".join(f"at::ScalarType::{opapi_types.SCALAR_TYPES[name]}" for name in takes)
         return f'check_type("{self.base.root_name}", "{" and ".join(names)}", {given}, {{{listed}}});'
 
     def on_processor(self) -> list[str]:
@@ -411,6 +403,9 @@ class Wrapper:
             result = outs[0] if n == 1 else "{" + ", ".join(outs) + "}"
         tensors = self.tensors() + ([a.name for a in f.func.arguments.out] if kind == "out" else [])
         check = f"  {self.row.check};\n" if self.row.check else ""
+        fast = self.fast(kind)
+        if fast:  # which is checked, too
+            fast, check = check + fast, ""
         if len(tensors) > 1 and wants_one_device(f):
             check = f"  check_one_device({', '.join(tensors)});\n{check}"
         if self.row.alert:
@@ -423,7 +418,7 @@ class Wrapper:
         common, first = self.type_check(pointwise=True), self.type_check(pointwise=False)
         body = (
             f"  const NPUGuard guard(first_device({', '.join(tensors)}));\n"
-            f"{self.fast(kind)}{self.apart(kind, f)}  {make}\n{check}  {self.meta_call()}\n"
+            f"{fast}{self.apart(kind, f)}  {make}\n{check}  {self.meta_call()}\n"
             + (f"  {common}\n" if common else "")
             + f"  if (op.has_elements()) {{\n{f'    {first}{chr(10)}' if first else ''}{compute}\n  }}\n"
             + ("  op.give_back();\n" if kind == "out" and self.tensors() else "")
