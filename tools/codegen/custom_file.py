@@ -1,6 +1,6 @@
-"""A file of YAML that a user of torch_npu.utils.custom_ops wrote: its rows, with the line that each begins on.
+"""A user's file of YAML for torch_npu.utils.custom_ops: its rows, with the line that each begins on.
 
-What it is not: it knows the columns of no file; custom.py has those of operators, custom_gradients.py those of formulas.
+What it is not: it knows the columns of no file. custom.py has those of operators, custom_gradients.py of formulas.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Formulas of a user's derivatives.yaml, as `grad:` of a row of ops/npu.yaml has them.
 
-Names of PyTorch's file become those of npu_grad.py: `grads[1]` is the gradient of the second result, `result0` the first
-result. A mistake is a ValueError that names file and line; of C++ in a formula the compiler says what is wrong.
+Names of PyTorch's file become those of npu_grad.py: `grads[1]` is the gradient of the second result, `result0` the
+first result. A mistake is a ValueError that names file and line; of C++ in a formula the compiler says what is wrong.
 Who calls it: custom.py.
 """
 

@@ -28,10 +28,10 @@ LETTERS = (
     " `8` int64, `u` uint8, `s` uint16, `w` uint32, `x` uint64, `B` bool, `c` complex64, `z` complex128, `k`"
     " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu, `p` float4_e2m1, `q` float4_e1m2."
     " They are those of the function's first tensor that has any, or of a composed operator's operands: on the software"
-    " NPU, and by CANN's documentation on"
-    " Ascend910B1 and its kin (A2), Ascend910_93 (A3), Ascend950 and Ascend910, where `=` means as on Ascend910B1, `-` a"
-    " function that the chip does not have, and an empty cell that nothing is known (`ANYCEND_STRICT=1` refuses nothing then). Types of the"
-    " other tensors: `ops/types.yaml` and `ops/hardware.yaml`."
+    " NPU, and by CANN's documentation on Ascend910B1 and its kin (A2), Ascend910_93 (A3), Ascend950 and Ascend910,"
+    " where `=` means as on Ascend910B1, `-` a function that the chip does not have, and an empty cell that nothing is"
+    " known (`ANYCEND_STRICT=1` refuses nothing then). Types of the other tensors: `ops/types.yaml` and"
+    " `ops/hardware.yaml`."
 )
 HEAD = "| operator | kind | function of CANN | software | 910B1 | 910_93 | 950 | 910 |"
 
@@ -158,8 +158,8 @@ def npu_page() -> str:
             f" {len(rows)} overloads of `torch.ops.npu`. *native*: calls the function of CANN, of several the one that"
             " fits; *composed*: an expression of PyTorch's operators, on every device; *composed, npu*: of operators"
             " of this table that are not, or making a tensor there, and so on the npu only; *by hand*: C++ that calls"
-            " none itself. None falls back to the CPU. [npu_arguments.md](npu_arguments.md) says what their arguments mean,"
-            " and `help(torch_npu.npu_swiglu)` all of one;"
+            " none itself. None falls back to the CPU. [npu_arguments.md](npu_arguments.md) says what their arguments"
+            " mean, and `help(torch_npu.npu_swiglu)` all of one;"
             " [npu_operators.md](../npu_operators.md) has the table's format.",
             "",
             LETTERS,

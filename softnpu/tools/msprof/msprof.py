@@ -37,10 +37,11 @@ ALWAYS = ("ascendcl", "task-time", "hccl", "msproftx", "runtime-api", "model-exe
 MEMORY = ("sys-hardware-mem", "sys-hardware-mem-freq")
 # What CANN's msprof has besides, of hardware: said to be ignored.
 NEVER = (
-    "ai-core", "aic-mode", "aic-freq", "aic-metrics", "aicpu", "l2", "sys-io-profiling", "sys-io-sampling-freq", "sys-interconnection-profiling", "sys-interconnection-freq",
-    "sys-profiling", "sys-sampling-freq", "sys-pid-profiling", "sys-pid-sampling-freq", "sys-cpu-profiling",
-    "sys-cpu-freq", "sys-devices", "dvpp-profiling", "dvpp-freq", "llc-profiling", "instr-profiling",
-    "instr-profiling-freq", "host-sys", "host-sys-usage", "storage-limit", "task-memory",
+    "ai-core", "aic-mode", "aic-freq", "aic-metrics", "aicpu", "l2", "sys-io-profiling", "sys-io-sampling-freq",
+    "sys-interconnection-profiling", "sys-interconnection-freq", "sys-profiling", "sys-sampling-freq",
+    "sys-pid-profiling", "sys-pid-sampling-freq", "sys-cpu-profiling", "sys-cpu-freq", "sys-devices",
+    "dvpp-profiling", "dvpp-freq", "llc-profiling", "instr-profiling", "instr-profiling-freq", "host-sys",
+    "host-sys-usage", "storage-limit", "task-memory",
 )  # fmt: skip
 _BY_THE_PROGRAM = "memory is recorded where the program calls aclprofSetConfig with ACL_PROF_SYS_HARDWARE_MEM_FREQ"
 # The vendor's profiler looks for the exported files every 0.1 s, and gives up if this command ends before it has seen
