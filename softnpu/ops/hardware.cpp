@@ -23,10 +23,10 @@ bool asked() {
 
 const char* chip() {
   static const char* const name = aclrtGetSocName();
-  return name ? name : "Ascend910B1";
+  return name ? name : "Ascend910B3";  // the default of ANYCEND_SOC
 }
 
-// Ascend910B alone is a chip of the first family; Ascend910B1 and its kin are of the second.
+// Ascend910B alone is an A1 chip, as Ascend910A is; Ascend910B1 and its kin are A2.
 Family family() {
   const std::string_view name = chip();
   if (name.starts_with("Ascend950")) return kA5;

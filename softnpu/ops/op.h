@@ -39,7 +39,7 @@ constexpr int kTypeGroups = 4;
 // Whether results must hold the operands' common type; kReal: a complex operand gives a real result.
 enum class Casts : uint8_t { kNo, kYes, kReal };
 
-// What a parameter takes on hardware, by chip family: a row of ops/hardware.yaml.
+// What a parameter takes on hardware, by chip family, in the order of ops/hardware.yaml.
 enum Family { kA2, kA3, kA5, kA1, kFamilies };
 struct HardwareTypes {
   uint64_t accepts[kFamilies];  // 0: anything, or no tensor
@@ -60,7 +60,7 @@ struct Op {
   Check check;                              // may be null
   const OpTypes* types;
   CostRule rule;
-  float ns;  // an element (kElements), a flop (others)
+  float ns;  // an element (kElements, kSerial), a multiply-add (others)
   uint16_t nargs;
   const Script* script = nullptr;  // instead of `run`: of an operator that holds a collective (script.h)
 };

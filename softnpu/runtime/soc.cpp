@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
 
-// The short names users say (Ascend910_93, Ascend950) stand for the family's usual chip and come last.
+// Ascend910B without a number is a chip of the first family, Ascend910; Ascend910B1 and its kin are of A2.
 constexpr Soc kSocs[] = {
     {"Ascend910A", 32, 32, 32 * kMiB, false},        {"Ascend910B", 32, 32, 32 * kMiB, false},
     {"Ascend910ProA", 32, 32, 32 * kMiB, false},     {"Ascend910ProB", 30, 30, 32 * kMiB, false},
@@ -20,6 +20,7 @@ constexpr Soc kSocs[] = {
     {"Ascend910_9362", 20, 40, 192 * kMiB, true},    {"Ascend950PR_9599", 32, 64, 128 * kMiB, true},
     {"Ascend950PR_9589", 32, 64, 128 * kMiB, true},  {"Ascend950DT_9591", 32, 64, 128 * kMiB, true},
 };
+// The short names users say stand for the family's usual chip.
 constexpr struct {
   const char* family;
   const char* chip;
@@ -37,6 +38,7 @@ const Soc* find_soc(const char* name) noexcept {
 
 std::string soc_names() {
   std::string all;
+  for (auto& f : kFamilies) all += (all.empty() ? "" : ", ") + std::string(f.family);
   for (auto& s : kSocs) all += (all.empty() ? "" : ", ") + std::string(s.name);
   return all;
 }

@@ -151,8 +151,8 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
     std::string_view which = parts[2];
     if (!which.empty() && which.back() == '+') out->on = true, which.remove_suffix(1);
     const auto n = number<uint64_t>(which);
+    if (out->on && out->how == How::kCut) return "the link is cut once: write the number without +";
     if (!n || *n == 0) return "which is a number from 1 on, with + for all from there";
-    if (out->on && out->how == How::kCut) return "a link is cut once: which is a number without +";
     out->first = *n;
   }
   return std::nullopt;

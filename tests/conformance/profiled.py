@@ -1,8 +1,8 @@
 """Two steps of a small network with residuals under torch_npu.profiler, then one under torch.profiler:
 
-    python -m tests.conformance.profiled FOLDER LEVEL TYPES [resnet18]      with RANK, WORLD_SIZE and MASTER_* set: data-parallel
+    python -m tests.conformance.profiled FOLDER LEVEL TYPES [resnet18]
 
-TYPES: Text, Db or both with a comma. Prints RESULT and, as JSON, the names of the step's kernels as torch.profiler has
+With RANK, WORLD_SIZE and MASTER_* set: data-parallel. TYPES: Text, Db or both with a comma. Prints RESULT and, as JSON, the names of the step's kernels as torch.profiler has
 them.
 Public names only: it runs with either torch_npu.
 """

@@ -139,6 +139,9 @@ def test_numbers_get_the_types_of_declared_functions(tmp_path):
         (("gen_opapi", "gen_opapy"), "unknown keys gen_opapy"),
         (("exec: aclnnAbs", "structured_inherit: abs.out"), "`gen_opapi:` with `out:` and `exec: aclnnX` is needed"),
         (("    gen_opapi", "    op_api: soon\n    gen_opapi"), "op_api: 'soon' is no version"),
+        (("{size: x, dtype: x}", "x"), "ops.yaml:2: a result is described by `size:` and `dtype:`, not by 'x'"),
+        (("func", "fnuc"), "ops.yaml:2: a row is `- func: <schema>` with its other keys, not {'fnuc'"),
+        (("Tensor x)", "Tensor)"), "ops.yaml:2: cannot read the schema .*: 'Tensor' is no argument"),
         (("    gen_opapi", "    op_api: v2.1\n    gen_opapi"), "no operator for torch 2.13"),
     ],
 )  # fmt: skip
@@ -147,9 +150,80 @@ def test_mistakes_name_the_line_and_what_is_wrong(tmp_path, change, error):
         generated(tmp_path, ONE.replace(*change))
 
 
-def test_derivatives_of_what_is_not_there(tmp_path):
-    with pytest.raises(ValueError, match="derivatives are given for g, which it does not define"):
-        generated(tmp_path, ONE, "backward:\n  - name: g(Tensor x) -> Tensor\n    x: grad\n")
+def test_a_row_may_begin_with_any_key(tmp_path):
+    text = ONE.replace(
+        "  - func: f(Tensor x) -> Tensor\n", "  - op_api: all_version\n    func: f(Tensor x) -> Tensor\n"
+    )
+    assert "// ops.yaml:2  f(Tensor x) -> Tensor" in generated(tmp_path, text)
+
+
+TWO = """\
+custom:
+  - func: f(Tensor x, Tensor y, int n=1) -> (Tensor, Tensor)
+    gen_opapi:
+      a: {size: x, dtype: x}
+      b: {size: y, dtype: y}
+      exec: aclnnMine
+"""
+FORMULAS = """\
+# The formulas.
+backward:
+  - name: f(Tensor x, Tensor y, int n=1) -> (Tensor, Tensor)
+    version: all_version
+    output_differentiability: [True, False]
+    x: grads[0] * result1
+    y: grad * result0
+"""
+
+
+def test_gradients_and_results_are_those_of_the_row(tmp_path):
+    text = generated(tmp_path, TWO, FORMULAS)
+    assert "put(edges, next, grad_a * b);" in text and "put(edges, next, grad * a);" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (("backward:", "backward: ["), " while parsing"),
+        (("backward:", "forward:"), " section `forward` is not for users' operators: write `backward:`"),
+        (("backward:", "backward: f\nold:"), " expected sections of rows `- name: <schema>`"),
+        (("- name", "- nmae"), "3: a row is `- name: <schema>` with its other keys, not {'nmae'"),
+        (("  - name", "  - f\n  - name"), "3: a row is `- name: <schema>` with its other keys, not 'f'"),
+        (("(Tensor x, Tensor y", "(Tensr x, Tensor y"), "3: cannot read .*: Tensr is no type of an argu"),
+        (("(Tensor x, Tensor y", "(Tensor, Tensor y"), "3: cannot read .*: 'Tensor' is no argument: it"),
+        (("(Tensor, Tensor)", "(Tensr, Tensor)"), "3: cannot read .*: Tensr is no type of a result"),
+        (("f(Tensor x, Tensor y, int n=1) -> (Tensor, Tensor)", "f"), "3: cannot read the schema 'f'"),
+        (("f(Tensor", "g(Tensor"), "3: derivatives are given for g, which ops.yaml does not define"),
+        (("Tensor y", "Tensor z"), "3: f: its arguments are x, y, n in ops.yaml:2"),
+        (("version: all_version", "version: v2"), "3: version: 'v2' is no version such as v2.13"),
+        (("# The", "backward:\n  - name: f(T"), " 'backward' is written twice"),
+        (("[True, False]", "[True]"), r"3: f: output_differentiability is \[True\]: it should be 2 of"),
+        (("[True, False]", "yes please"), "3: f: output_differentiability is 'yes please': it should be"),
+        (("[True, False]", "[False, True]"), "3: f: x uses the gradient of a, which has none"),
+        (("grads[0]", "grads[1]"), "3: f: x uses the gradient of b, which has none"),
+        (("grads[0]", "grads[2]"), r"3: f: grads\[2\]: it has 2 results, from 0 on"),
+        (("grads[0]", "grads"), r"3: f: x: write `grads\[0\]`"),
+        (("result1", "result2"), "3: f: result2: it has 2 results, from 0 on"),
+        (("    x:", "    z:"), "3: f: z is none of its arguments, x, y, n"),
+        (("    x:", "    n:"), "3: f: n is of type int: gradients are of tensors"),
+        (("    x:", "    x, y:"), "3: f: y has two formulas"),
+        (("grads[0] * result1", "0"), "3: f: x: 0 is no formula, which is text"),
+        (("grads[0] * result1", ""), "3: f: x: None is no formula, which is text"),
+        (("    y:", "    x:"), " 'x' is written twice in one mapping: lines 6 and 7"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_derivatives_name_the_line_and_what_is_wrong(tmp_path, change, error):
+    assert change[0] in FORMULAS
+    with pytest.raises(ValueError, match="derivatives.yaml:" + error):
+        generated(tmp_path, TWO, FORMULAS.replace(*change))
+
+
+def test_formulas_without_a_gradient_and_formulas_given_twice(tmp_path):
+    lines = FORMULAS.splitlines(keepends=True)
+    with pytest.raises(ValueError, match="derivatives.yaml:3: f: no formula uses a gradient: `grad`, or"):
+        generated(tmp_path, TWO, "".join(lines[:5]) + "    x: at::ones_like(x)\n    y: not_differentiable\n")
+    with pytest.raises(ValueError, match="derivatives.yaml:8: f has formulas already, in line 3"):
+        generated(tmp_path, TWO, FORMULAS + "".join(lines[2:]))
 
 
 def test_a_library_must_be_a_name():

@@ -158,7 +158,7 @@ print(found)
         ("link:cut:0s", "write the time as 5s or 500ms"),
         ("link:hang:5s", "a link can be cut for a time"),
         ("link:cut:5s:x", "which is a number from 1 on"),
-        ("link:cut:5s:20+", "a link is cut once"),
+        ("link:cut:5s:20+", "the link is cut once: write the number without +"),
         ("device9x:lost", "write device, or device and its number"),
         ("device:error", "a device can be lost"),
         ("aclnnAdd:error,", "give function:how"),

@@ -113,6 +113,23 @@ def test_an_unknown_key_names_the_line(tmp_path: Path, monkeypatch: pytest.Monke
         aten_row.rows()
 
 
+def test_a_check_stands_before_what_is_fast() -> None:
+    both = [w for w in WRAPPERS if w.row.fast and w.row.check]
+    assert both
+    for wrapper in both:
+        texts = [wrapper.function(kind, f) for kind, f in wrapper.kinds.items() if kind != "out"]
+        assert all(0 < text.index(wrapper.row.check) < text.index("plain(") for text in texts), wrapper.row.func
+        assert all(text.count(wrapper.row.check) == 1 for text in texts), wrapper.row.func
+
+
+def test_an_alert_that_nobody_would_ask_names_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "aten.yaml"
+    table.write_text("- {func: neg, aclnn: aclnnNeg, fast: float, alert: true}\n", encoding="utf-8")
+    monkeypatch.setattr(aten, "TABLE", table)
+    with pytest.raises(SystemExit, match=r"ops/aten.yaml:1: neg: `alert:` would not be asked where `fast:` skips"):
+        aten.wrappers()
+
+
 def test_generated_files_are_written_only_if_they_change(tmp_path: Path) -> None:
     for name, text in aten.files().items():
         abi.write(tmp_path / name, text)

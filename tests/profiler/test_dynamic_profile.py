@@ -172,6 +172,23 @@ def test_start_begins_at_once_and_only_one_profile_runs(settings, tmp_path):
         dynamic_profile.start(str(other))
 
 
+@pytest.mark.parametrize(
+    ("wanted", "made"),
+    [
+        ({"is_valid": False}, 0),
+        ({"is_rank": True, "rank_list": [3]}, 0),
+        ({"is_rank": True, "rank_list": [2]}, 1),
+        ({"rank_list": [3]}, 1),
+    ],
+)
+def test_start_profiles_the_ranks_that_the_file_chooses(settings, monkeypatch, wanted, made):
+    monkeypatch.setenv("RANK", "2")
+    ask(settings, **wanted)
+    dynamic_profile.start()
+    train(2)
+    assert len(profiled(settings)) == made
+
+
 def test_mistakes_of_the_program_are_errors(monkeypatch, tmp_path):
     monkeypatch.setattr(dynamic_profile, "_dynamic", dynamic_profile._Dynamic())
     with pytest.raises(RuntimeError, match="is not a folder"):

@@ -220,6 +220,13 @@ def test_figures_of_hardware_are_warned_about(folders: tuple[Path, Path]):
     )
 
 
+def test_memory_is_recorded_where_the_program_asks(folders: tuple[Path, Path]):
+    done = msprof.run("--export=on", f"--output={folders[0]}", "--sys-hardware-mem=on", "--sys-hardware-mem-freq=50")
+    why = "memory is recorded where the program calls aclprofSetConfig with ACL_PROF_SYS_HARDWARE_MEM_FREQ"
+    lines = [f"[WARNING] msprof: --sys-hardware-mem{end} is ignored: {why}" for end in ("", "-freq")]
+    assert (done.returncode, done.stderr.splitlines()) == (0, lines)
+
+
 def test_a_folder_without_records_is_named(tmp_path: Path):
     (tmp_path / "PROF_1_1_A" / "host").mkdir(parents=True)
     done = msprof.run("--export=on", f"--output={tmp_path}")

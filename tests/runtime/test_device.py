@@ -42,6 +42,11 @@ def test_a_bad_setting_is_named(name, value):
     assert f"{name}={value}" in out
 
 
+def test_an_unknown_chip_is_told_families_and_chips():
+    out = run("print(acl.raw.aclInit(None), acl.message())", ANYCEND_SOC="Ascend910B9").stdout
+    assert "known are Ascend910, Ascend910_93, Ascend950, Ascend910A, Ascend910B, " in out and "Ascend950DT_9591" in out
+
+
 def test_an_unknown_device_is_named(acl):
     with pytest.raises(AclError) as e:
         acl.aclrtSetDevice(99)

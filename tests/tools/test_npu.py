@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "codegen"))
+import npu  # noqa: E402
+import npu_grad  # noqa: E402
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -69,3 +72,19 @@ def test_a_list_that_is_none_is_one_sentence(tmp_path, text, said):
     done = run("--status", str(tmp_path / "list.tsv"))
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.startswith(f"{tmp_path / 'list.tsv'} {said}") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"arg": {}}, r"`grad:` has unknown keys \['arg'\]; there are op, args, check"),
+        ({"op": "npu_swiglu_backwards"}, "`grad:` calls npu_swiglu_backwards, which is no operator of the table"),
+        ({"args": {"grad_output": "grad", "y": "grad"}}, r"npu_swiglu_backward has no \['y'\]"),
+    ],
+)
+def test_a_mistake_in_a_gradient_that_calls_stops_the_build(change, said):
+    (row,) = [r for r in npu.rows() if r.schema.full == "npu_swiglu"]
+    rule = {"op": "npu_swiglu_backward", "args": {"grad_output": "grad"}, **change}
+    schemas = {r.schema.full: r.schema for r in npu.rows()}
+    with pytest.raises(SystemExit, match=rf"ops/npu.yaml:{row.line}: npu_swiglu: {said}"):
+        npu_grad.Gradient(row._replace(data={**row.data, "grad": {"input": rule}}), schemas, "npu")

@@ -56,7 +56,9 @@ def test_what_a_composed_row_says_of_devices(row):
     names = re.findall(r"(?<![\w.:])(\w+)\(", str(row.data["composite"]))
     called = [r for r in ROWS if r.schema.ident in names and not r.composite]
     told = npu_docs.source(row)
-    assert ("runs on every device" in told) == (not called)
+    made = any(a.type == "Device?" for a in row.schema.arguments)
+    assert ("runs on every device" in told) == (not called and not made)
+    assert ("makes a tensor on the npu only" in told) == made
     assert all(r.schema.full in told and "runs on the npu only" in told for r in called)
 
 

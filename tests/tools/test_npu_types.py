@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import npu  # noqa: E402
+import opapi_types  # noqa: E402
 
 
 @functools.cache
@@ -36,3 +38,18 @@ def test_a_list_is_marked_and_what_is_written_is_asked_always() -> None:
 def test_a_row_that_is_no_call_of_one_function_has_none() -> None:
     assert types("npu_grouped_matmul_add") == ""
     assert types("npu_ciou") == ""
+
+
+def test_lists_of_types_in_cpp_are_those_of_the_table() -> None:
+    """What an error names, what phase one knows, and the generators' names."""
+    numbers, _ = opapi_types.vocabulary()
+    assert set(opapi_types.SCALAR_TYPES) == set(numbers)
+    text = (ROOT / "torch_npu/csrc/ops/npu/type_rules.cpp").read_text(encoding="utf-8")
+    listed = re.search(r"kTypes = \{(.*?)\};", text, re.S)[1]
+    named = re.findall(r"at::(?:k|ScalarType::)(\w+)", listed)
+    assert sorted(named) == sorted(opapi_types.SCALAR_TYPES.values())
+    text = (ROOT / "softnpu/ops/op.h").read_text(encoding="utf-8")
+    packed = int(re.search(r"kPacked = (\d+);", text)[1])
+    known = int(re.search(r"\((0x[0-9a-f]+)ULL >> dtype\)", text)[1], 16)
+    assert known == sum(1 << number for number in numbers.values() if number < packed)
+    assert sorted(n for n in numbers.values() if n >= packed) == [numbers["float4_e2m1"], numbers["float4_e1m2"]]

@@ -34,6 +34,12 @@ def test_the_file_is_named(tmp_path):
         tables.load(path)
 
 
+def test_lines_of_items_are_those_on_which_they_begin():
+    text = "# head\na:\n  - x: 1\n    y: [\n      2]\n  # other\n  - z: 1\nb: {}\nc: []\n"
+    assert tables.item_lines(text) == {"a": [3, 7], "c": []}
+    assert tables.item_lines("- 1\n\n- 2\n") == {"": [1, 3]}
+
+
 def tracked(root, pattern: str) -> list[str]:
     listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", pattern]
     return subprocess.run(listing, cwd=root, check=True, capture_output=True, text=True).stdout.split()

@@ -98,6 +98,11 @@ def aclnn() -> dict[str, list[Param]]:
     return {op: [parse_param(p) for p in sig.split(";") if p.strip()] for op, sig in load("aclnn.yaml").items()}
 
 
+def normal(name: str) -> str:
+    """A parameter's name as it is compared with those of ATen and of ops/npu.yaml."""
+    return re.sub(r"(optional|ref)$", "", name.lower().replace("_", "")) or name.lower()
+
+
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text(encoding="utf-8") != text:

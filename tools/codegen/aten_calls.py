@@ -3,9 +3,8 @@ function. Who uses it: aten_wrapper.py, aten_foreach.py."""
 
 from __future__ import annotations
 
-import re
-
 import aten_composed
+from abi import normal
 from aten_operator import Operator
 from aten_row import RowError
 
@@ -23,8 +22,6 @@ ALIASES = {
     "gradoutput": ["gradout", "grad"],
     "gradout": ["gradoutput", "grad"],
     "dy": ["gradoutput"],
-    "weightoptional": ["weight"],
-    "selforresult": ["selforresult"],
     "clipvaluemin": ["min"],
     "clipvaluemax": ["max"],
 }
@@ -38,10 +35,6 @@ FOREACH_ALIASES = {
     "scalars": ["exponent"],
     "weight": ["weights"],
 }
-
-
-def normal(name: str) -> str:
-    return re.sub(r"(optional|ref)$", "", name.lower().replace("_", "")) or name.lower()
 
 
 def bind(w: Operator, op: str, given: dict[str, str], replaced: dict[str, str]) -> str:

@@ -32,6 +32,8 @@ class Operator:
             raise RowError(row, "neither functional nor in-place nor out")
         if row.types and not row.compose:
             raise RowError(row, "`types:` is for `compose:`; those of a function of CANN stand in ops/types.yaml")
+        if row.fast and row.alert:
+            raise RowError(row, "`alert:` would not be asked where `fast:` skips the meta function")
         if not self.group and not row.meta and not row.is_foreach:
             raise RowError(row, "not structured: it needs `meta:`")
 

@@ -6,11 +6,6 @@ from __future__ import annotations
 import opapi_types
 from aten_operator import Operator
 
-SCALAR_TYPES = {
-    **{"float32": "Float", "float16": "Half", "bfloat16": "BFloat16", "float64": "Double", "bool": "Bool"},
-    **{"int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint8": "Byte"},
-    **{"complex64": "ComplexFloat", "complex128": "ComplexDouble"},
-}
 # Of one tensor and numbers that take part in the type; others, as an alpha, do not.
 PROMOTING_NUMBERS = {"lt", "le", "gt", "ge", "clamp", "clamp_min", "clamp_max", "pow"}
 PROMOTING = {"Binary", "BinaryFloat", "Compare", "Ternary", "Addr"}  # of csrc/ops/meta.h: operands of several types
@@ -26,7 +21,7 @@ def check(w: Operator, pointwise: bool) -> str:
     tensors, takes = w.tensors(), opapi_types.members(w.row.types)
     names = tensors if pointwise else tensors[:1]
     given = "op.common_dtype()" if pointwise else names[0]
-    listed = ", ".join(f"at::ScalarType::{SCALAR_TYPES[name]}" for name in takes)
+    listed = ", ".join(f"at::ScalarType::{opapi_types.SCALAR_TYPES[name]}" for name in takes)
     return f'check_type("{w.base.root_name}", "{" and ".join(names)}", {given}, {{{listed}}});'
 
 

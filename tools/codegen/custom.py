@@ -17,11 +17,12 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import tables  # noqa: E402
+import custom_gradients  # noqa: E402
+from cpp_text import split  # noqa: E402
+from custom_file import VERSION, Entry, entries  # noqa: E402
 from npu_row import Row, Wrapper  # noqa: E402
-from npu_schema import Argument, parse, split  # noqa: E402
+from npu_schema import Argument  # noqa: E402
 
-VERSION = (2, 13)
 # A row's other keys say by which of the vendor's ways it runs, which here is always aclnn.
 KEYS = {"func", "op_api", "acl_op", "gen_opapi", "exposed", "internal_format_opapi", "impl_ns"}
 # What a schema's argument may not be where the function takes it as it is: there is no value for "not given".
@@ -33,79 +34,32 @@ NUMBERS = {"int64_t", "int32_t", "int16_t", "int8_t", "uint64_t", "uint32_t", "b
 class Custom:
     """One file of operators, with its derivatives: text in, C++ out. Errors are ValueError that name file and line."""
 
-    def __init__(self, text: str, table: str, derivatives: str | None = None, library: str = "npu") -> None:
+    def __init__(
+        self,
+        text: str,
+        table: str,
+        derivatives: str | None = None,
+        library: str = "npu",
+        formulas: str = "derivatives.yaml",
+    ) -> None:
         if not re.fullmatch(r"[A-Za-z_]\w*", library):
             raise ValueError(f"{library!r} cannot be a namespace of torch.ops: it must be a name")
         self.table, self.library = table, library
-        self.lines = [n for n, line in enumerate(text.splitlines(), 1) if re.match(r"\s*- func:", line)]
-        self.rows: list[Row] = []
-        self.derivatives = self.read_derivatives(derivatives) if derivatives else {}
-        for line, data in zip(self.lines, self.entries(self.parsed(text, table)), strict=True):
-            if self.applies(data.get("op_api", "all_version"), line):
-                self.rows.append(self.row(line, data))
+        self.derivatives = custom_gradients.read(derivatives, formulas) if derivatives else {}
+        found = entries(text, table, ("custom", "symint"), "func")
+        self.rows = [self.row(entry) for entry in found if entry.applies("op_api")]
         if not self.rows:
             raise ValueError(f"{table}: no operator for torch {VERSION[0]}.{VERSION[1]}: rows are `- func: <schema>`")
         known = {r.schema.full for r in self.rows}
-        if unknown := sorted(set(self.derivatives) - known):
-            raise ValueError(f"{table}: derivatives are given for {', '.join(unknown)}, which it does not define")
+        for name, entry in self.derivatives.items():
+            if name not in known:
+                raise entry.wrong(f"derivatives are given for {name}, which {table} does not define")
 
-    @staticmethod
-    def parsed(text: str, table: str) -> Any:
-        try:
-            return tables.parse(text)
-        except tables.yaml.YAMLError as error:
-            raise ValueError(f"{table}: {error}") from error
-
-    def entries(self, data: Any) -> list[dict]:
-        if isinstance(data, list):
-            return data
-        if not isinstance(data, dict):
-            raise ValueError(f"{self.table}: expected sections of rows `- func: <schema>`")
-        found = []
-        for section, rows in data.items():
-            if section == "all_version" or not rows:
-                continue
-            if section not in ("custom", "symint"):
-                raise ValueError(f"{self.table}: section `{section}` is not for users' operators: write `custom:`")
-            found += rows
-        return found
-
-    def applies(self, versions: Any, line: int) -> bool:
-        """Is torch 2.13 among `all_version`, `v2.7`, `[v2.1, newest]`?"""
-        if versions in ("all_version", ["all_version"]):
-            return True
-        bounds = versions if isinstance(versions, list) else [versions]
-        numbers = []
-        for bound in bounds:
-            found = re.fullmatch(r"v(\d+)\.(\d+)", str(bound))
-            if not found and bound != "newest":
-                raise ValueError(
-                    f"{self.table}:{line}: op_api: {bound!r} is no version such as v2.13, newest, all_version"
-                )
-            numbers.append(tuple(map(int, found.groups())) if found else VERSION)
-        return numbers[0] <= VERSION <= numbers[-1] if len(numbers) == 2 else VERSION in numbers
-
-    def read_derivatives(self, text: str) -> dict[str, dict]:
-        """Operator -> its formulas."""
-        data = self.parsed(text, "derivatives")
-        rows = data.get("backward", []) if isinstance(data, dict) else data
-        found = {}
-        for row in rows or []:
-            formulas = {k: v for k, v in row.items() if k not in ("name", "version")}
-            if self.applies(row.get("version", "all_version"), 0):
-                found[parse(row["name"]).full] = formulas
-        return found
-
-    def row(self, line: int, data: dict) -> Row:
-        def wrong(text: str) -> ValueError:
-            return ValueError(f"{self.table}:{line}: {text}")
-
-        if unknown := sorted(set(data) - KEYS):
-            raise wrong(f"unknown keys {', '.join(unknown)}")
-        try:
-            schema = parse(data["func"])
-        except (KeyError, ValueError, AttributeError) as error:
-            raise wrong(f"cannot read the schema {data['func']!r}: {error}") from error
+    def row(self, entry: Entry) -> Row:
+        data, wrong = entry.data, entry.wrong
+        if unknown := [key for key in data if key not in KEYS]:
+            raise wrong(f"unknown keys {', '.join(map(str, unknown))}")
+        schema = entry.schema("func")
         rules = data.get("gen_opapi")
         if not isinstance(rules, dict) or "exec" not in rules:
             raise wrong(f"{schema.full}: `gen_opapi:` with `out:` and `exec: aclnnX` is needed: it says what to call")
@@ -118,11 +72,12 @@ class Custom:
         if len(given) != len(made):
             raise wrong(f"{schema.full}: {len(made)} results that are not arguments, but {len(given)} are described")
         names = {a.name: a for a in schema.arguments}
-        outputs = {str(rule.get("name", key)): self.result(rule, names, wrong) for key, rule in given.items()}
-        row = Row(line, schema, {"call": ""}, outputs, self.table)
+        results = {key: self.result(rule, names, wrong) for key, rule in given.items()}
+        outputs = {str(given[key].get("name", key)): result for key, result in results.items()}
+        row = Row(entry.line, schema, {"call": ""}, outputs, self.table)
         row.data["exec"] = rules["exec"]
         if schema.full in self.derivatives:
-            row.data["grad"] = self.gradient(row, self.derivatives[schema.full], wrong)
+            row.data["grad"] = custom_gradients.Formulas(row, self.derivatives[schema.full]).text()
         return row
 
     @staticmethod
@@ -157,24 +112,6 @@ class Custom:
         raise wrong(
             f"size: {size!r} is neither an argument, a list such as [x.size(0), 4], nor one of {', '.join(HELPERS)}"
         )
-
-    @staticmethod
-    def gradient(row: Row, formulas: dict, wrong: Any) -> dict[str, str]:
-        """Formulas of derivatives.yaml, with its names of gradients and results as npu_grad.py has them."""
-        names = list(row.outputs) or [r.name for r in row.schema.returns]
-        flags = formulas.pop("output_differentiability", [True] * len(names))
-        found = {}
-        for inputs, formula in formulas.items():
-            if formula in ("not_differentiable", "non_differentiable"):
-                continue
-            text = re.sub(r"\bgrads\[(\d+)\]", lambda m: f"grad_{names[int(m[1])]}", str(formula))
-            text = re.sub(r"\bresult(\d+)\b", lambda m: names[int(m[1])], text)
-            text = re.sub(r"\bresult\b", names[0], text)
-            for name, flag in zip(names, flags, strict=True):
-                if not flag and re.search(rf"\bgrad_{name}\b", text):
-                    raise wrong(f"{row.schema.full}: {inputs} uses the gradient of {name}, which has none")
-            found[inputs] = text
-        return found
 
     def text(self, prototypes: str) -> str:
         """The C++ file. `prototypes` is the text of aclnn/api.h: numbers get the types that functions have there."""
@@ -246,8 +183,12 @@ def declared(function: str, prototypes: str) -> list[str]:
 def generate(path: Path, derivatives: Path | None, library: str, prototypes: Path) -> str:
     """The C++ of a file. ValueError names file, line and what is wrong; OSError where a file cannot be read."""
     formulas = derivatives.read_text(encoding="utf-8") if derivatives else None
-    custom = Custom(path.read_text(encoding="utf-8"), path.name, formulas, library)
-    return custom.text(prototypes.read_text(encoding="utf-8"))
+    named = derivatives.name if derivatives else ""
+    try:
+        custom = Custom(path.read_text(encoding="utf-8"), path.name, formulas, library, named)
+        return custom.text(prototypes.read_text(encoding="utf-8"))
+    except SystemExit as error:  # of what it shares with torch_npu's own build
+        raise ValueError(str(error)) from error
 
 
 def main(prototypes: Path) -> int:
@@ -262,7 +203,7 @@ def main(prototypes: Path) -> int:
     arguments = parser.parse_args()
     try:
         text = generate(arguments.file, arguments.derivatives, arguments.library, prototypes)
-    except (OSError, ValueError, SystemExit) as error:
+    except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     output = arguments.output or arguments.file.with_suffix(".cpp")

@@ -27,6 +27,7 @@ import npu_short  # noqa: E402
 import npu_status  # noqa: E402
 import npu_types  # noqa: E402
 import tables  # noqa: E402
+from abi import normal  # noqa: E402
 from npu_row import Row, Wrapper  # noqa: E402
 from npu_schema import Schema, parse  # noqa: E402
 
@@ -106,10 +107,6 @@ def rows() -> list[Row]:
     if len(set(names)) != len(names):
         raise SystemExit(f"ops/npu.yaml: twice: {sorted(n for n in set(names) if names.count(n) > 1)}")
     return found
-
-
-def normal(name: str) -> str:
-    return re.sub(r"(optional|ref)$", "", name.lower().replace("_", "")) or name.lower()
 
 
 def bind(row: Row, signatures: dict[str, list[abi.Param]]) -> str:

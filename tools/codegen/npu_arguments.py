@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import abi
 import opapi_types
 import tables
-from npu_schema import split
+from cpp_text import closing, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu_arguments.yaml"
 REST = "*"  # of `ignored:`, all arguments that nothing reads
-ASKED = {
-    "at::kBool": "bool", "at::kInt": "int32", "at::kLong": "int64", "at::kChar": "int8", "at::kByte": "uint8",
-    "at::kFloat": "float32", "at::kDouble": "float64", "at::kHalf": "float16", "at::kBFloat16": "bfloat16",
-    "at::kFloat8_e5m2": "float8_e5m2", "at::kFloat8_e4m3fn": "float8_e4m3fn",
-}  # fmt: skip
+ASKED = {f"at::k{member}": name for name, member in opapi_types.SCALAR_TYPES.items()}  # as C++ spells them
 KINDS = {"SymInt": "int", "Scalar": "number", "ScalarType": "dtype", "Tensor": "Tensor"}
 
 
@@ -122,11 +118,7 @@ def calls(call: str) -> list[tuple[str, list[str]]]:
     found = []
     call = re.sub(r"<\w+(?:, \w+)+>", "", call)  # whose comma separates nothing
     for head in re.finditer(r"ACLNN\((\w+)\)\(", call):
-        depth, end = 1, head.end()
-        while depth and end < len(call):
-            depth += (call[end] in "({[") - (call[end] in ")}]")
-            end += 1
-        found.append((head[1], split(call[head.end() : end - 1])))
+        found.append((head[1], split(call[head.end() : closing(call, head.end())])))
     return found
 
 

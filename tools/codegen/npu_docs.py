@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import npu_arguments  # noqa: E402
 import tables  # noqa: E402
+from cpp_text import split  # noqa: E402
 from npu_arguments import REST  # noqa: E402
 from npu_schema import parse  # noqa: E402
 
@@ -29,14 +30,7 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "npu.yaml"
 TYPES = {
-    "at::kFloat": "float32",
-    "at::kChar": "int8",
-    "at::kByte": "uint8",
-    "at::kBool": "bool",
-    "at::kHalf": "float16",
-    "at::kBFloat16": "bfloat16",
-    "at::kInt": "int32",
-    "at::kLong": "int64",
+    **npu_arguments.ASKED,
     "quantized_type(dtype)": "the type that dtype names (int8, uint8 or int32)",
     "half_type(dst_dtype)": "the type that dst_dtype names (float16, the default, or bfloat16)",
     "quant_matmul_type(output_dtype)": "the type that output_dtype names (int8 by default)",
@@ -131,17 +125,6 @@ def unknown(text: str) -> str:
     raise ValueError(text)
 
 
-def split(text: str) -> list[str]:
-    """At the commas outside of brackets."""
-    parts, depth, start = [], 0, 0
-    for i, c in enumerate(text):
-        depth += (c in "({[") - (c in ")}]")
-        if depth == 0 and c == ",":
-            parts.append(text[start:i].strip())
-            start = i + 1
-    return [*parts, text[start:].strip()]
-
-
 def words(rule: str) -> str:
     """What a rule of `out:` says of a result: its sizes and its type."""
     if text := chosen(rule, words):
@@ -197,9 +180,16 @@ def native(row: Row) -> list[str]:
     return sorted({kernels()[name] for name in named if name in kernels()})
 
 
+def makes_npu_tensors(row: Row) -> bool:
+    """Of a composed row: from no tensors, on a device that the call may name."""
+    return any(a.type == "Device?" for a in row.schema.arguments)
+
+
 def source(row: Row) -> str:
     if row.composite:
         called = native(row)
+        if makes_npu_tensors(row):
+            return textwrap.fill(f"Composed of PyTorch's operators; makes a tensor on the npu only. {ERRORS}", 110)
         if not called:
             return "Composed of PyTorch's operators; runs on every device, and PyTorch derives the gradient."
         gradient = "this has" if len(called) == 1 else "these have"

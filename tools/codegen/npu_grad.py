@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from npu_row import Row
 
 
+RULE_KEYS = ("op", "args", "check")
+
+
 def words(text: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", text))
 
@@ -43,6 +46,10 @@ class Gradient:
         """A call of an operator whose arguments are found by name, where the rule is a map."""
         if isinstance(rule, str):
             return rule
+        if unknown := [key for key in rule if key not in RULE_KEYS]:
+            raise self.row.error(f"`grad:` has unknown keys {unknown}; there are {', '.join(RULE_KEYS)}")
+        if rule.get("op") not in schemas:
+            raise self.row.error(f"`grad:` calls {rule.get('op')}, which is no operator of the table")
         given, values = dict(rule.get("args", {})), []
         for a in schemas[rule["op"]].arguments:
             if a.name not in given and a.name not in self.arguments:

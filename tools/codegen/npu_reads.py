@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import abi
 import opapi
+from cpp_text import definition, split
 from npu_arguments import REST
-from npu_schema import split
 
 if TYPE_CHECKING:
     from npu_row import Row
@@ -36,31 +36,11 @@ def sources() -> dict[str, str]:
     return {p.name: re.sub(r"//.*", "", p.read_text(encoding="utf-8")) for p in sorted(KERNELS.glob("*.cpp"))}
 
 
-def closing(text: str, start: int) -> int:
-    """The index behind the bracket that closes the one before `start`."""
-    depth = 1
-    for i in range(start, len(text)):
-        depth += (text[i] in "({") - (text[i] in ")}")
-        if depth == 0:
-            return i + 1
-    return len(text)
-
-
-def body_of(kernel: str, text: str) -> str:
-    """What stands between the brackets of the C++ function's definition in `text`; "" where there is none."""
-    for head in re.finditer(rf"(?<![\w.>]){kernel}\(", text):
-        end = closing(text, head.end())
-        if opened := re.match(r"\s*\{", text[end:]):
-            start = end + opened.end()
-            return text[start : closing(text, start)]
-    return ""
-
-
 def calls_of(row: Row) -> str:
     """The calls of CANN in the function that `calls:` names, the plainest last there first; of its argument `c`, which
     has the operator's, the members as they are.
     """
-    body = next(filter(None, (body_of(row.data["calls"], text) for text in sources().values())), "")
+    body = (defined(row.data["calls"]) or ("", ""))[1]
     found = re.findall(r"(ACLNN\(\w+\))\s*(\([^;]*\));", re.sub(r"\bc\.", "", body))
     if not found:
         raise row.error(f"`calls:` names {row.data['calls']}, which calls no function of CANN in {KERNELS.name}/*.cpp")
@@ -75,15 +55,9 @@ def parameters(text: str) -> list[str]:
     return [m[1] if m else "" for m in named]
 
 
-def of_kernel(name: str) -> tuple[list[str], set[str]] | None:
-    """The parameters of a hand-written kernel's definition and the names in its body, or None where it has none."""
-    for text in sources().values():
-        for head in re.finditer(rf"\b{name}\(", text):
-            end = closing(text, head.end())
-            if body := re.match(r"\s*\{", text[end:]):
-                start = end + body.end()
-                return parameters(text[head.end() : end - 1]), names(text[start : closing(text, start)])
-    return None
+def defined(function: str) -> tuple[str, str] | None:
+    """The parameters and the body of a function of the hand-written kernels' files, or None where none defines it."""
+    return next(filter(None, (definition(function, text) for text in sources().values())), None)
 
 
 @cache
@@ -122,10 +96,11 @@ def read(row: Row, call: str) -> set[str]:
     arguments = [a.name for a in row.schema.arguments]
     if "kernel" not in row.data:
         return has_effect(row, call) | names(str(row.data.get("check", ""))) & set(arguments)
-    found = of_kernel(row.data["kernel"])
-    if found is None or len(found[0]) != len(arguments):
+    found = defined(row.data["kernel"])
+    if found is None or len(given := parameters(found[0])) != len(arguments):
         raise row.error(f"no definition of {row.data['kernel']} with these arguments in {KERNELS.name}/*.cpp")
-    return {a for a, parameter in zip(arguments, *found[:1], strict=True) if parameter in found[1]}
+    used = names(found[1])
+    return {a for a, parameter in zip(arguments, given, strict=True) if parameter in used}
 
 
 def check(row: Row, call: str) -> None:

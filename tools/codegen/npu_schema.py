@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from cpp_text import split
+
 ARGUMENTS = {
     "Tensor": "const at::Tensor&",
     "Tensor?": "const std::optional<at::Tensor>&",
@@ -110,24 +112,6 @@ class Schema(NamedTuple):
         return types[0] if len(types) == 1 else f"std::tuple<{', '.join(types)}>"
 
 
-def split(text: str) -> list[str]:
-    """At commas that stand outside of brackets and quotes."""
-    parts, depth, quoted, start = [], 0, False, 0
-    for i, c in enumerate(text):
-        if c == '"':
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif c in "([{":
-            depth += 1
-        elif c in ")]}":
-            depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    return [p for p in [*parts, text[start:].strip()] if p]
-
-
 def bare(kind: str) -> tuple[str, str | None]:
     alias = re.search(r"\((\w)!\)", kind)
     return re.sub(r"\(\w!\)", "", kind), alias.group(1) if alias else None
@@ -140,25 +124,32 @@ def cpp_argument(kind: str, alias: str | None) -> str:
         return f"std::optional<{array}>" if size[2] else array
     if alias and kind == "Tensor":
         return "at::Tensor&"
-    return ARGUMENTS[re.sub(r"\[\d\]", "[]", kind)]
+    plain = re.sub(r"\[\d\]", "[]", kind)
+    if plain not in ARGUMENTS:
+        raise ValueError(f"{kind} is no type of an argument")
+    return ARGUMENTS[plain]
 
 
 def parse(text: str) -> Schema:
     head = re.fullmatch(r"(\w+)(?:\.(\w+))?\((.*)\) -> (.*)", text.strip())
     if not head:
-        raise ValueError(f"cannot read the schema {text!r}")
+        raise ValueError("it should be `name(Tensor x, ...) -> Tensor`")
     arguments = []
     for part in split(head[3]):
         if part == "*":
             continue
-        kind, name = re.fullmatch(r"(\S+) (\w+)(?:=.*)?", part).groups()
-        kind, alias = bare(kind)
-        arguments.append(Argument(name, kind, alias, cpp_argument(kind, alias)))
+        found = re.fullmatch(r"(\S+) (\w+)(?:=.*)?", part)
+        if not found:
+            raise ValueError(f"{part!r} is no argument: it has a type and a name")
+        kind, alias = bare(found[1])
+        arguments.append(Argument(found[2], kind, alias, cpp_argument(kind, alias)))
     returns = []
     texts = split(head[4][1:-1]) if head[4].startswith("(") else [head[4]] if head[4] != NONE else []
     for i, part in enumerate(texts):
         kind, _, name = part.partition(" ")
         kind, alias = bare(kind)
+        if not alias and kind not in RETURNS:
+            raise ValueError(f"{kind} is no type of a result")
         name = name or ("out" if len(texts) == 1 else f"out{i}")
         returns.append(Argument(name, kind, alias, "at::Tensor&" if alias else RETURNS[kind]))
     return Schema(head[1], head[2] or "", arguments, returns, text.strip())

@@ -10,23 +10,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from npu_schema import split
+from cpp_text import closing, split
 
 if TYPE_CHECKING:
     from npu_schema import Schema
 
 EXPRESSIONS = ("check", "call", "composite")
 CALL = re.compile(r"\b(\w+)\(\.\.\.")
-
-
-def closing(text: str, start: int) -> int:
-    """The index of the bracket that closes the one before `start`."""
-    depth = 1
-    for i in range(start, len(text)):
-        depth += (text[i] in "({") - (text[i] in ")}")
-        if depth == 0:
-            return i
-    return len(text)
 
 
 def named(text: str, names: dict[str, str]) -> str:

@@ -14,6 +14,15 @@ ROOT = Path(__file__).resolve().parents[2]
 TYPES = ROOT / "ops" / "types.yaml"
 HARDWARE = ROOT / "ops" / "hardware.yaml"
 TYPE_GROUPS = 4  # softnpu/ops/op.h
+# Names of ops/types.yaml -> members of at::ScalarType.
+SCALAR_TYPES = {
+    **{"float32": "Float", "float16": "Half", "bfloat16": "BFloat16", "float64": "Double", "bool": "Bool"},
+    **{"int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint8": "Byte"},
+    **{"uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64"},
+    **{"complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble"},
+    **{"float8_e5m2": "Float8_e5m2", "float8_e4m3fn": "Float8_e4m3fn", "float8_e8m0fnu": "Float8_e8m0fnu"},
+    **{"float4_e2m1": "Float4_e2m1fn_x2", "float4_e1m2": "Bits4x2"},
+}
 COMMON = {None: 0, "number": 1, "floating": 2}  # the least that an operand must be
 
 

@@ -30,6 +30,20 @@ def parse(text: str) -> Any:
     return yaml.load(text, Loader=_Loader)
 
 
+def item_lines(text: str) -> dict[str, list[int]]:
+    """The line on which each item of a list begins, by the key of the list; "" where the text is a list."""
+    node = yaml.compose(text, Loader=_Loader)
+    if isinstance(node, yaml.MappingNode):
+        lists = {key.value: value for key, value in node.value}
+    else:
+        lists = {"": node}
+    return {
+        key: [item.start_mark.line + 1 for item in value.value]
+        for key, value in lists.items()
+        if isinstance(value, yaml.SequenceNode)
+    }
+
+
 def load(path: Path) -> Any:
     """The table in a file; an error names the file."""
     try:

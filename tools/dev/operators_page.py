@@ -17,21 +17,23 @@ import abi  # noqa: E402
 import aten_row  # noqa: E402
 import npu  # noqa: E402
 import npu_arguments  # noqa: E402
+import npu_docs  # noqa: E402
 import npu_reads  # noqa: E402
 import opapi_types  # noqa: E402
 import tables  # noqa: E402
+from cpp_text import body_of  # noqa: E402
 
 LETTERS = (
     "Data types are letters: `f` float32, `h` float16, `b` bfloat16, `d` float64, `1` int8, `2` int16, `4` int32,"
     " `8` int64, `u` uint8, `s` uint16, `w` uint32, `x` uint64, `B` bool, `c` complex64, `z` complex128, `k`"
     " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu, `p` float4_e2m1, `q` float4_e1m2."
     " They are those of the function's first tensor that has any, or of a composed operator's operands: on the software"
-    " NPU, and by CANN's documentation on"
-    " Ascend910B, Ascend910_93, Ascend950 and Ascend910, where `=` means as on Ascend910B, `-` a function that the chip"
-    " does not have, and an empty cell that nothing is known (`ANYCEND_STRICT=1` refuses nothing then). Types of the"
-    " other tensors: `ops/types.yaml` and `ops/hardware.yaml`."
+    " NPU, and by CANN's documentation on Ascend910B1 and its kin (A2), Ascend910_93 (A3), Ascend950 and Ascend910,"
+    " where `=` means as on Ascend910B1, `-` a function that the chip does not have, and an empty cell that nothing is"
+    " known (`ANYCEND_STRICT=1` refuses nothing then). Types of the other tensors: `ops/types.yaml` and"
+    " `ops/hardware.yaml`."
 )
-HEAD = "| operator | kind | function of CANN | software | 910B | 910_93 | 950 | 910 |"
+HEAD = "| operator | kind | function of CANN | software | 910B1 | 910_93 | 950 | 910 |"
 
 
 class Types:
@@ -77,7 +79,7 @@ def called_in(expression: str) -> list[str]:
     found = re.findall(r"ACLNN\((\w+)\)", expression)
     for name in dict.fromkeys(re.findall(r"(?<![\w.:>])(\w+)\(", expression)):
         for text in (text for text in sources() if f"{name}(" in text):
-            found += re.findall(r"ACLNN\((\w+)\)", npu_reads.body_of(name, text))
+            found += re.findall(r"ACLNN\((\w+)\)", body_of(name, text))
     return found
 
 
@@ -105,7 +107,7 @@ def registered() -> dict[str, list[str]]:
         text = path.read_text(encoding="utf-8")
         for block in re.findall(r"TORCH_LIBRARY_IMPL\(aten, PrivateUse1, m\) \{(.*?)\n?\}\n", text, re.S):
             for name, kernel in re.findall(r'm\.impl\("([^"]+)",\s*\w+\((\w+)\)\)', block):
-                names[name] = list(dict.fromkeys(re.findall(r"ACLNN\((\w+)\)", npu_reads.body_of(kernel, text))))
+                names[name] = list(dict.fromkeys(re.findall(r"ACLNN\((\w+)\)", body_of(kernel, text))))
             for name in re.findall(r'm\.impl\("([^"]+)"', block):
                 names.setdefault(name, [])
     return names
@@ -142,7 +144,10 @@ def npu_page() -> str:
     rows = sorted(npu.rows(), key=lambda row: row.schema.full)
     for row in rows:
         called = re.findall(r"ACLNN\((\w+)\)", npu_reads.calls_of(row)) if "calls" in row.data else functions(row.data)
-        kind = "composed" if row.composite else "native" if called else "by hand"
+        kind = "native" if called else "by hand"
+        if row.composite:
+            there = npu_docs.native(row) or npu_docs.makes_npu_tensors(row)
+            kind = "composed, npu" if there else "composed"
         formula = " ".join(row.data["doc"].split()).replace("|", "\\|")
         lines.append(line(row.schema.full, kind, called, types, [formula]))
     return wrapped(
@@ -151,10 +156,10 @@ def npu_page() -> str:
             "",
             "Generated from `ops/npu.yaml`, `ops/types.yaml` and `ops/hardware.yaml` by `make format`:"
             f" {len(rows)} overloads of `torch.ops.npu`. *native*: calls the function of CANN, of several the one that"
-            " fits; *composed*: an expression of PyTorch's operators, on every device; *by hand*: C++ that calls none"
-            " itself. None"
-            " falls back to the CPU. [npu_arguments.md](npu_arguments.md) says what their arguments mean, and"
-            " `help(torch_npu.npu_swiglu)` all of one;"
+            " fits; *composed*: an expression of PyTorch's operators, on every device; *composed, npu*: of operators"
+            " of this table that are not, or making a tensor there, and so on the npu only; *by hand*: C++ that calls"
+            " none itself. None falls back to the CPU. [npu_arguments.md](npu_arguments.md) says what their arguments"
+            " mean, and `help(torch_npu.npu_swiglu)` all of one;"
             " [npu_operators.md](../npu_operators.md) has the table's format.",
             "",
             LETTERS,

@@ -204,7 +204,7 @@ _SOC_VERSIONS = {
 
 
 def get_soc_version() -> int:
-    """The chip's number: from 220 on 910B (A2), from 250 on 910_93 (A3), from 260 on 950; -1 for an unknown one."""
+    """The chip's number: from 220 on A2 (910B1 and its kin), from 250 on A3 (910_93), from 260 on 950; -1: unknown."""
     name = _C._soc_name()
     if name.startswith("Ascend950"):
         return 260

@@ -81,6 +81,11 @@ def _rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else int(os.environ.get("RANK", 0))
 
 
+def _wanted(settings: dict[str, Any]) -> bool:
+    """Whether the settings ask this rank for a profile."""
+    return settings.get("is_valid", True) and (not settings["is_rank"] or _rank() in settings["rank_list"])
+
+
 def _profile(settings: dict[str, Any], first: int) -> profile:
     """The profile that the settings ask for; its steps are numbered from `first` on."""
     config = {**_EXPERIMENTAL, **settings["experimental_config"]}
@@ -129,7 +134,7 @@ class _Dynamic:
         except (OSError, ValueError) as error:
             warnings.warn(f"torch_npu.profiler.dynamic_profile: not used: {error}")
             return
-        wanted = settings.get("is_valid", True) and (not settings["is_rank"] or _rank() in settings["rank_list"])
+        wanted = _wanted(settings)
         if wanted and settings["start_step"] != -1 and settings["start_step"] < self.number:
             warnings.warn(
                 f"torch_npu.profiler.dynamic_profile: {self.file} has start_step {settings['start_step']}, and step "
@@ -202,12 +207,13 @@ def init(path: str) -> None:
 
 def step() -> None:
     """A training step has ended: looks at the file, and begins, goes on with or ends a profile. A file that cannot be
-    used is a warning. Raises OSError where a profile's folder cannot be written."""
+    used is a warning, and so is a profile that fails, as in a folder that cannot be written: the training goes on."""
     _dynamic.step()
 
 
 def start(config_path: str | None = None) -> None:
     """Begins a profile now, as `config_path`, by default init's file, describes it; its start_step does not count.
+    On a rank that the file does not choose (is_rank, rank_list), or where its is_valid is false, it does nothing.
 
     Raises RuntimeError where a profile runs already or no file is known, ValueError or OSError for a file that cannot
     be used."""
@@ -216,7 +222,9 @@ def start(config_path: str | None = None) -> None:
     file = Path(config_path) if config_path else _dynamic.file
     if file is None:
         raise RuntimeError("torch_npu.profiler.dynamic_profile.start: give config_path, or call init(path) before")
-    _dynamic.begin(_read(file))
+    settings = _read(file)
+    if _wanted(settings):
+        _dynamic.begin(settings)
 
 
 def set_state(state_step: dict[str, int]) -> None:

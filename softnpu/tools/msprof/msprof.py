@@ -33,14 +33,17 @@ Off, and what asks for figures of hardware (--ai-core, --aic-metrics, --aicpu, -
 warning.
 """
 ALWAYS = ("ascendcl", "task-time", "hccl", "msproftx", "runtime-api", "model-execution", "ge-api")
+# Of the devices' memory, which a program asks for itself.
+MEMORY = ("sys-hardware-mem", "sys-hardware-mem-freq")
 # What CANN's msprof has besides, of hardware: said to be ignored.
 NEVER = (
-    "ai-core", "aic-mode", "aic-freq", "aic-metrics", "aicpu", "l2", "sys-hardware-mem", "sys-hardware-mem-freq",
-    "sys-io-profiling", "sys-io-sampling-freq", "sys-interconnection-profiling", "sys-interconnection-freq",
-    "sys-profiling", "sys-sampling-freq", "sys-pid-profiling", "sys-pid-sampling-freq", "sys-cpu-profiling",
-    "sys-cpu-freq", "sys-devices", "dvpp-profiling", "dvpp-freq", "llc-profiling", "instr-profiling",
-    "instr-profiling-freq", "host-sys", "host-sys-usage", "storage-limit", "task-memory",
+    "ai-core", "aic-mode", "aic-freq", "aic-metrics", "aicpu", "l2", "sys-io-profiling", "sys-io-sampling-freq",
+    "sys-interconnection-profiling", "sys-interconnection-freq", "sys-profiling", "sys-sampling-freq",
+    "sys-pid-profiling", "sys-pid-sampling-freq", "sys-cpu-profiling", "sys-cpu-freq", "sys-devices",
+    "dvpp-profiling", "dvpp-freq", "llc-profiling", "instr-profiling", "instr-profiling-freq", "host-sys",
+    "host-sys-usage", "storage-limit", "task-memory",
 )  # fmt: skip
+_BY_THE_PROGRAM = "memory is recorded where the program calls aclprofSetConfig with ACL_PROF_SYS_HARDWARE_MEM_FREQ"
 # The vendor's profiler looks for the exported files every 0.1 s, and gives up if this command ends before it has seen
 # them.
 _SEEN = 0.3
@@ -69,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rule", choices=("communication", "communication_matrix"))
     for name in ALWAYS:
         parser.add_argument(f"--{name}")
-    for name in NEVER:
+    for name in (*MEMORY, *NEVER):
         parser.add_argument(f"--{name}")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     return parser
@@ -183,12 +186,10 @@ def main(arguments: list[str] | None = None) -> int:
         if given.version:
             print(f"msprof of the software NPU, CANN {_version()}")
             return 0
-        for name in NEVER:
+        for name in (*MEMORY, *NEVER):
             if getattr(given, name.replace("-", "_")) not in (None, "off"):
-                print(
-                    f"[WARNING] msprof: --{name} is ignored: it asks for figures of hardware, of which there is none",
-                    file=sys.stderr,
-                )
+                why = _BY_THE_PROGRAM if name in MEMORY else "it asks for figures of hardware, of which there is none"
+                print(f"[WARNING] msprof: --{name} is ignored: {why}", file=sys.stderr)
         for name in ALWAYS:
             if getattr(given, name.replace("-", "_")) == "off":
                 print(f"[WARNING] msprof: --{name}=off is ignored: it is always recorded", file=sys.stderr)

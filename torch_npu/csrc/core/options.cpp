@@ -24,7 +24,7 @@ bool flag(const char* name, bool fallback) { return integer(name, fallback, 0, 1
 
 Options read() {
   Options o;
-  o.task_queue = static_cast<int>(integer("TASK_QUEUE_ENABLE", 1, 0, 2, "it must be 0, 1 or 2"));
+  integer("TASK_QUEUE_ENABLE", 1, 0, 2, "it must be 0, 1 or 2");  // checked alone: this plugin's streams are the queue
   o.launch_blocking = flag("ASCEND_LAUNCH_BLOCKING", false);
   o.streams_per_device = static_cast<int>(integer("STREAMS_PER_DEVICE", 32, 8, 32, "it must be 8 or 32"));
   TORCH_CHECK_VALUE(o.streams_per_device == 8 || o.streams_per_device == 32,

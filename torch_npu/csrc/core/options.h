@@ -11,7 +11,6 @@
 namespace npu {
 
 struct Options {
-  int task_queue = 1;                // TASK_QUEUE_ENABLE: checked only, the software NPU's streams are the queue
   bool launch_blocking = false;      // ASCEND_LAUNCH_BLOCKING: every operator waits for its end
   int streams_per_device = 32;       // STREAMS_PER_DEVICE
   bool memory_caching = true;        // PYTORCH_NO_NPU_MEMORY_CACHING=1 turns it off

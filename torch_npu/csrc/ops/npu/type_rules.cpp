@@ -44,11 +44,28 @@ int64_t bit_of(at::ScalarType type) {
 }
 
 std::string listed_types(uint64_t accepts) {
-  constexpr std::array kTypes = {
-      at::kFloat,         at::kHalf,        at::kBFloat16,      at::kDouble,         at::kChar,
-      at::kByte,          at::kShort,       at::kInt,           at::kLong,           at::kUInt16,
-      at::kUInt32,        at::kUInt64,      at::kBool,          at::kComplexHalf,    at::kComplexFloat,
-      at::kComplexDouble, at::kFloat8_e5m2, at::kFloat8_e4m3fn, at::kFloat8_e8m0fnu, at::ScalarType::Float4_e2m1fn_x2};
+  constexpr std::array kTypes = {// as many as ops/types.yaml has: tests/tools/test_npu_types.py
+                                 at::kFloat,
+                                 at::kHalf,
+                                 at::kBFloat16,
+                                 at::kDouble,
+                                 at::kChar,
+                                 at::kByte,
+                                 at::kShort,
+                                 at::kInt,
+                                 at::kLong,
+                                 at::kUInt16,
+                                 at::kUInt32,
+                                 at::kUInt64,
+                                 at::kBool,
+                                 at::kComplexHalf,
+                                 at::kComplexFloat,
+                                 at::kComplexDouble,
+                                 at::kFloat8_e5m2,
+                                 at::kFloat8_e4m3fn,
+                                 at::kFloat8_e8m0fnu,
+                                 at::ScalarType::Float4_e2m1fn_x2,
+                                 at::ScalarType::Bits4x2};
   std::ostringstream text;
   for (const at::ScalarType type : kTypes) {
     if (!(accepts >> bit_of(type) & 1)) continue;

@@ -1,0 +1,73 @@
+"""A user's file of YAML for torch_npu.utils.custom_ops: its rows, with the line that each begins on.
+
+What it is not: it knows the columns of no file. custom.py has those of operators, custom_gradients.py of formulas.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tables
+from npu_schema import Schema, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+VERSION = (2, 13)
+
+
+class Entry(NamedTuple):
+    """One row. Its errors name file and line."""
+
+    file: str
+    line: int
+    data: dict[str, Any]
+
+    def wrong(self, text: str) -> ValueError:
+        return ValueError(f"{self.file}:{self.line}: {text}")
+
+    def schema(self, key: str) -> Schema:
+        text = self.data.get(key)
+        try:
+            return parse(str(text))
+        except ValueError as error:
+            raise self.wrong(f"cannot read the schema {text!r}: {error}") from error
+
+    def applies(self, key: str) -> bool:
+        """Is torch 2.13 among the row's versions: `all_version`, `v2.7`, `[v2.1, newest]`?"""
+        versions = self.data.get(key, "all_version")
+        if versions in ("all_version", ["all_version"]):
+            return True
+        bounds = versions if isinstance(versions, list) and versions else [versions]
+        numbers = []
+        for bound in bounds:
+            found = re.fullmatch(r"v(\d+)\.(\d+)", str(bound))
+            if not found and bound != "newest":
+                raise self.wrong(f"{key}: {bound!r} is no version such as v2.13, newest, all_version")
+            numbers.append((int(found[1]), int(found[2])) if found else VERSION)
+        return numbers[0] <= VERSION <= numbers[-1] if len(numbers) == 2 else VERSION in numbers
+
+
+def entries(text: str, file: str, sections: Iterable[str], first: str) -> list[Entry]:
+    """The rows `- <first>: ...` of the sections, or of a file that is the rows alone."""
+    try:
+        data, lines = tables.parse(text), tables.item_lines(text)
+    except tables.yaml.YAMLError as error:
+        raise ValueError(f"{file}: {error}") from error
+    found = []
+    for section, rows in (data if isinstance(data, dict) else {"": data}).items():
+        if section == "all_version" or not rows:  # which torch versions the vendor's file is for
+            continue
+        if section and section not in sections:
+            raise ValueError(
+                f"{file}: section `{section}` is not for users' operators: write `{next(iter(sections))}:`"
+            )
+        if not isinstance(rows, list):
+            raise ValueError(f"{file}: expected sections of rows `- {first}: <schema>`")
+        for line, row in zip(lines[section], rows, strict=True):
+            entry = Entry(file, line, row)
+            if not isinstance(row, dict) or first not in row:
+                raise entry.wrong(f"a row is `- {first}: <schema>` with its other keys, not {row!r}")
+            found.append(entry)
+    return found
