@@ -411,6 +411,9 @@ class Wrapper:
             result = outs[0] if n == 1 else "{" + ", ".join(outs) + "}"
         tensors = self.tensors() + ([a.name for a in f.func.arguments.out] if kind == "out" else [])
         check = f"  {self.row.check};\n" if self.row.check else ""
+        fast = self.fast(kind)
+        if fast:  # skips the meta function, not what the row asks
+            fast, check = check + fast, ""
         if len(tensors) > 1 and wants_one_device(f):
             check = f"  check_one_device({', '.join(tensors)});\n{check}"
         if self.row.alert:
@@ -423,7 +426,7 @@ class Wrapper:
         common, first = self.type_check(pointwise=True), self.type_check(pointwise=False)
         body = (
             f"  const NPUGuard guard(first_device({', '.join(tensors)}));\n"
-            f"{self.fast(kind)}{self.apart(kind, f)}  {make}\n{check}  {self.meta_call()}\n"
+            f"{fast}{self.apart(kind, f)}  {make}\n{check}  {self.meta_call()}\n"
             + (f"  {common}\n" if common else "")
             + f"  if (op.has_elements()) {{\n{f'    {first}{chr(10)}' if first else ''}{compute}\n  }}\n"
             + ("  op.give_back();\n" if kind == "out" and self.tensors() else "")
