@@ -22,9 +22,8 @@ def types(name: str) -> str:
 
 def test_groups_and_stars_are_those_of_the_row() -> None:
     assert types("npu_rms_norm") == (
-        "if (holds_elements(y) || holds_elements(rstd)) "
         'check_types("npu_rms_norm", "8000803 a;8000803 a*;8000803 a;8000803\\ninput,gamma,y,rstd", '
-        "{input, gamma, y, rstd});"
+        "{input, gamma, y, rstd})"
     )
 
 
@@ -33,6 +32,18 @@ def test_a_list_is_marked_and_what_is_written_is_asked_always() -> None:
     assert types("npu_grouped_matmul_add_").startswith("check_types(")
 
 
+def test_a_call_behind_a_copy_is_seen_and_so_is_a_copy_that_it_gets() -> None:
+    assert types("npu_grouped_matmul_add").endswith("{x, weight, group_list, out})")
+    assert types("npu_batch_gather_matmul_").endswith("{input, x, weight_b, indices, weight_a, input})")
+
+
 def test_a_row_that_is_no_call_of_one_function_has_none() -> None:
-    assert types("npu_grouped_matmul_add") == ""
+    assert types("npu_fusion_attention") == ""
     assert types("npu_ciou") == ""
+
+
+def test_a_row_s_own_types_are_asked_on_the_device_and_for_meta() -> None:
+    text = npu.show("npu_scatter_list")
+    device, meta = text.index("> device("), text.index("> meta(")
+    for part in (text[device:meta], text[meta:]):
+        assert "check_list_updates(" in part and "check_types(" in part
