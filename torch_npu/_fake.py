@@ -1,5 +1,6 @@
 """Why an operator of the NPU's own cannot be traced reaches the user: FakeTensor takes NotImplementedError of a meta
-kernel for a kernel that is missing, and says only the operator's name. Called once, by `import torch_npu`.
+kernel for a kernel that is missing, and says only the operator's name. FakeTensors of the CPU are refused as the CPU's
+tensors are: the kernel for "meta" does not see where they would be. Called once, by `import torch_npu`.
 
 The exception stays FakeTensor's own: torch.compile runs what it cannot trace as it is, unless `fullgraph=True`.
 """
@@ -20,12 +21,18 @@ def _traced(mode: Any, op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> 
 
     if not fake_impls.has_meta(op):
         return NotImplemented
+    flat = torch.utils._pytree.tree_leaves((args, kwargs))
+    devices = {t.device.type for t in flat if isinstance(t, torch.Tensor)}
+    if devices == {"cpu"}:
+        name = op._schema.name.partition("::")[2]
+        raise fake_tensor.UnsupportedOperatorException(
+            f"{op}: torch.ops.npu.{name} runs on the npu only, and its tensors are on the CPU: move them with .npu()"
+        )
     try:
         with fake_impls.in_kernel_invocation_manager(mode):
             made = op(*args, **kwargs)
     except NotImplementedError as error:
         raise fake_tensor.UnsupportedOperatorException(f"{op}: {error}") from error
-    flat = torch.utils._pytree.tree_leaves((args, kwargs))
     return mode.wrap_meta_outputs_with_default_device_logic(made, op, flat, device=kwargs.get("device"))
 
 

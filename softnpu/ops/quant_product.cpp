@@ -59,7 +59,8 @@ void add_lora(const Tensor& y, const Tensor& x, const Tensor& b, const Tensor& i
   const int64_t columns = count < 0 ? b.size(2) : count;
   TORCH_CHECK(b.dim() == 4 && layer >= 0 && layer < b.size(1) && from >= 0 && from + columns <= y.size(1),
               "aclnnAddLora: weights of ", b.sizes(), ", layer ", layer, ", columns ", from, " to ", from + columns);
-  // A number past the last set of weights means none.
+  // A number past the last set of weights means none; of no sets every one is.
+  if (b.size(0) == 0) return put(out, y);
   const Tensor used = at.ge(0).logical_and(at.lt(b.size(0))), place = at.where(used, at.new_zeros({}));
   Tensor z = wide(x).unsqueeze(1);
   if (given(a)) z = at::bmm(z, wide(a->select(1, layer)).index_select(0, place).transpose(1, 2));

@@ -2,8 +2,8 @@
 
     python -m tests.conformance.profiled FOLDER LEVEL TYPES [resnet18]
 
-With RANK, WORLD_SIZE and MASTER_* set: data-parallel. TYPES: Text, Db or both with a comma. Prints RESULT and, as JSON, the names of the step's kernels as torch.profiler has
-them.
+With RANK, WORLD_SIZE and MASTER_* set: data-parallel. TYPES: Text, Db or both with a comma. Prints RESULT and, as JSON,
+the names of the step's kernels as torch.profiler has them.
 Public names only: it runs with either torch_npu.
 """
 

@@ -221,6 +221,13 @@ def test_low_rank_additions(with_a):
     torch.testing.assert_close(ours.cpu(), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_without_weights_nothing_is_added():
+    y, x = torch.rand(3, 8).npu(), torch.rand(3, 4).npu()
+    before, indices = y.clone(), torch.zeros(3, dtype=torch.int32, device="npu")
+    torch_npu.npu_batch_gather_matmul_(y, x, torch.rand(0, 1, 8, 4, device="npu"), indices)
+    assert torch.equal(y, before)
+
+
 @pytest.mark.parametrize("name", ["relu", "gelu", "fastgelu", "silu", "swiglu", "geglu", "reglu"])
 def test_two_products_and_an_activation(name):
     torch.manual_seed(9)

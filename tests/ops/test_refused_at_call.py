@@ -47,3 +47,17 @@ def test_probabilities_are_between_0_and_1(value):
     with pytest.raises(torch.AcceleratorError, match="probabilities"):
         torch.bernoulli(torch.full((3,), value, device="npu")).tolist()
     torch.npu.synchronize()
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e5m2, torch.float8_e4m3fn, torch.float8_e8m0fnu], ids=str)
+@pytest.mark.parametrize(
+    "call", [lambda x: x**2, lambda x: x.square(), lambda x: x**0.5, lambda x: x.pow_(3), lambda x: x.square_()]
+)
+def test_powers_of_8_bit_floats_are_refused_in_the_cpus_words(call, dtype):
+    x = ones(3).to(dtype)
+    with pytest.raises(NotImplementedError) as wanted:
+        call(x)
+    with pytest.raises(NotImplementedError) as error:
+        call(x.npu())
+    torch.npu.synchronize()
+    assert str(error.value) == str(wanted.value)

@@ -130,10 +130,3 @@ def test_a_kernel_s_parameter_without_name_or_use(build, parameters, body):
 def test_a_kernel_that_does_not_exist(build):
     with pytest.raises(SystemExit, match="no definition of k with these arguments"):
         build(KERNEL, "void k(int) {}")
-
-
-def test_a_kernel_with_checks_has_results(build):
-    text = kernel("const at::Tensor& x, int n, bool b", "return f(x, n, b);")
-    build(KERNEL + "  check: refuse(flag)\n", text)
-    with pytest.raises(SystemExit, match="`check:` and `sizes:` beside `kernel:` need `out:`"):
-        build(KERNEL.replace("  out: like(input)\n", "") + "  check: refuse(flag)\n", text)

@@ -24,9 +24,8 @@ def types(name: str) -> str:
 
 def test_groups_and_stars_are_those_of_the_row() -> None:
     assert types("npu_rms_norm") == (
-        "if (holds_elements(y) || holds_elements(rstd)) "
         'check_types("npu_rms_norm", "8000803 a;8000803 a*;8000803 a;8000803\\ninput,gamma,y,rstd", '
-        "{input, gamma, y, rstd});"
+        "{input, gamma, y, rstd})"
     )
 
 
@@ -35,8 +34,13 @@ def test_a_list_is_marked_and_what_is_written_is_asked_always() -> None:
     assert types("npu_grouped_matmul_add_").startswith("check_types(")
 
 
+def test_a_call_behind_a_copy_is_seen_and_so_is_a_copy_that_it_gets() -> None:
+    assert types("npu_grouped_matmul_add").endswith("{x, weight, group_list, out})")
+    assert types("npu_batch_gather_matmul_").endswith("{input, x, weight_b, indices, weight_a, input})")
+
+
 def test_a_row_that_is_no_call_of_one_function_has_none() -> None:
-    assert types("npu_grouped_matmul_add") == ""
+    assert types("npu_fusion_attention") == ""
     assert types("npu_ciou") == ""
 
 
@@ -53,3 +57,10 @@ def test_lists_of_types_in_cpp_are_those_of_the_table() -> None:
     known = int(re.search(r"\((0x[0-9a-f]+)ULL >> dtype\)", text)[1], 16)
     assert known == sum(1 << number for number in numbers.values() if number < packed)
     assert sorted(n for n in numbers.values() if n >= packed) == [numbers["float4_e2m1"], numbers["float4_e1m2"]]
+
+
+def test_a_row_s_own_types_are_asked_on_the_device_and_for_meta() -> None:
+    text = npu.show("npu_scatter_list")
+    device, meta = text.index("> device("), text.index("> meta(")
+    for part in (text[device:meta], text[meta:]):
+        assert "check_list_updates(" in part and "check_types(" in part

@@ -11,7 +11,7 @@ from tests.upstream import refusals
 from tests.upstream.cases import database
 from tests.upstream.compare import Mismatch
 
-FEW = (torch.float32, torch.float16, torch.complex64, torch.int32)
+FEW = (torch.float32, torch.float16, torch.complex64, torch.int32, torch.float8_e4m3fn)
 
 
 def judge(types: tuple[torch.dtype, ...], count: int, least: int) -> None:

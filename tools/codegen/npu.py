@@ -46,6 +46,7 @@ KEYS = {
     "check",
     "elsewhere",
     "sizes",
+    "types",
     "ignored",
     "grad",
     "instead",
@@ -148,7 +149,8 @@ def wrappers() -> list[Wrapper]:
     schemas = {row.schema.full: row.schema for row in every}
     calls = [(row, call_of(row, signatures)) for row in every]
     made = [
-        Wrapper(row, call, schemas, npu_arguments.bound(call), types=npu_types.check(row, call)) for row, call in calls
+        Wrapper(row, call, schemas, npu_arguments.bound(call), None, npu_types.check(row, call), npu_types.own(row))
+        for row, call in calls
     ]
     for w in made:
         npu_reads.check(w.row, w.call)

@@ -153,6 +153,12 @@ def asked_types(check: str) -> dict[str, str]:
     return words | dict.fromkeys(integers, "int32 or int64")
 
 
+def keyed_types(row: Row) -> dict[str, str]:
+    """Argument -> the data types that `types:` of the row gives it."""
+    takes, _ = opapi_types.taken(row.data.get("types", {}))
+    return {name: listed([word for bit, word in letters().items() if bits & bit]) for name, (bits, *_) in takes.items()}
+
+
 def listed(words: list[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
@@ -184,5 +190,5 @@ def line(row: Row, argument: Argument, types: dict[str, str]) -> str:
 
 def lines(row: Row, call: str) -> list[str]:
     """A line an argument, in their order."""
-    types = data_types(call) | asked_types(str(row.data.get("check", "")))
+    types = data_types(call) | keyed_types(row) | asked_types(str(row.data.get("check", "")))
     return [line(row, argument, types) for argument in row.schema.arguments]

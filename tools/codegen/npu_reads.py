@@ -105,10 +105,6 @@ def read(row: Row, call: str) -> set[str]:
 
 def check(row: Row, call: str) -> None:
     """Stop the build for an argument that nothing reads, and for a reason that is not needed."""
-    if "kernel" in row.data and {"check", "sizes"} & set(row.data) and not row.outputs:
-        raise row.error(
-            "`check:` and `sizes:` beside `kernel:` need `out:`, of which the meta kernel is made that has them, too"
-        )
     ignored, arguments = row.data.get("ignored", {}), [a.name for a in row.schema.arguments]
     unread = [name for name in arguments if name not in read(row, call)]
     lost = [name for name in unread if name not in ignored and REST not in ignored]

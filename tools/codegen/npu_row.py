@@ -50,7 +50,8 @@ class Row(NamedTuple):
 
 class Wrapper:
     """The C++ of one row: `call` writes its results. `bound`: parameters of CANN's functions and what they are given.
-    `users`: the namespace of torch.ops for a row that is not ours. `types`: a statement that refuses types for "meta".
+    `users`: the namespace of torch.ops for a row that is not ours. `types`: a call that refuses types as CANN does;
+    `own_types`: one that refuses those of the row's `types:`.
     """
 
     def __init__(
@@ -61,9 +62,11 @@ class Wrapper:
         bound: Sequence[tuple[str, str]] = (),
         users: str | None = None,
         types: str = "",
+        own_types: str = "",
     ) -> None:
         self.row, self.schema, self.schemas = row, row.schema, schemas
-        self.call, self.bound, self.users, self.types = call, bound, users, types
+        self.call, self.bound, self.users = call, bound, users
+        self.types, self.own_types = types, own_types
         self.library = users or "npu"
 
     @property
@@ -92,9 +95,15 @@ class Wrapper:
     @property
     def checks(self) -> str:
         """Statements that refuse operands, or nothing. What a check of the row says is said first: it knows more."""
-        found = [str(self.row.data["check"])] if "check" in self.row.data else []
-        sizes = npu_sizes.check(self.row)
-        return "; ".join([*found, sizes] if sizes else found)
+        checks = (str(self.row.data.get("check", "")), self.own_types, npu_sizes.check(self.row))
+        return "; ".join(filter(None, checks))
+
+    @property
+    def computed(self) -> str:
+        """The condition under which CANN is asked: nothing is computed where no result has an element."""
+        if not self.row.outputs or self.schema.mutates or "always" in self.row.data:
+            return ""
+        return " || ".join(f"holds_elements({name})" for name in self.row.outputs)
 
     def results(self) -> str:
         check = f"  {self.checks};\n" if self.checks else ""
@@ -134,10 +143,11 @@ class Wrapper:
 
     def device(self) -> str:
         call = self.call + ";"
-        if self.row.outputs:
+        if self.types:  # CANN's refusal of a type in the words of "meta"
+            call = f"try {{ {call} }} catch (const c10::Error&) {{ {self.types}; throw; }}"
+        if self.computed:
             some = " || ".join(f"({name}.defined() && {name}.numel() != 0)" for name in self.row.outputs)
-            if not self.schema.mutates and "always" not in self.row.data:
-                call = f"if ({some}) {{ {call} }}"
+            call = f"if ({some}) {{ {call} }}"
         return self.kernel("device", [f"const NPUGuard guard({self.operands() or 'current_device()'});"], [call])
 
     def operands(self) -> str:
@@ -152,6 +162,11 @@ class Wrapper:
         call = f"kernels::{self.row.data['kernel']}({self.schema.names})"
         return self.function("device", f"{self.before()}  return {call};\n")
 
+    def checked_meta(self) -> str:
+        """Its counterpart for "meta", where the row does not say the results."""
+        call = f"kernels::{self.row.data['kernel']}_meta({self.schema.names})"
+        return self.function("meta", f"{self.before()}  return {call};\n")
+
     def before(self) -> str:
         """Lines that refuse operands, before anything is computed."""
         return "".join(f"  {check};\n" for check in (self.operands(), self.checks) if check)
@@ -162,7 +177,9 @@ class Wrapper:
         return f"kernels::{kernel}" if kernel and not self.before() else None
 
     def meta(self) -> str:
-        return self.kernel("meta", [], [self.types] if self.types and "kernel" not in self.row.data else [])
+        before = [f"{self.operands()};"] if self.operands() and not self.users else []
+        types = f"if ({self.computed}) {self.types};" if self.computed else f"{self.types};"
+        return self.kernel("meta", before, [types] if self.types and "kernel" not in self.row.data else [])
 
     def has_meta(self) -> bool:
         made = [r for r in self.schema.returns if not r.alias]
@@ -225,6 +242,8 @@ class Wrapper:
             parts.append(self.device())
         elif self.bare_kernel() is None:
             parts.append(self.checked_kernel())
+            if not self.has_meta():
+                parts.append(self.checked_meta())
         if self.has_meta():
             parts.append(self.meta())
         if self.written_silently() and not self.row.composite:
@@ -263,7 +282,7 @@ class Wrapper:
             "PrivateUse1": f'  m.impl("{name}", TORCH_FN({self.bare_kernel() or f"{ns}::device"}));',
             "CPU": f'  m.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&refuse_cpu>());',
         }
-        if self.has_meta():
+        if self.has_meta() or self.bare_kernel() is None:
             found["Meta"] = f'  m.impl("{name}", TORCH_FN({ns}::meta));'
         elif kernel:
             found["Meta"] = f'  m.impl("{name}", TORCH_FN(kernels::{kernel}_meta));'

@@ -1,7 +1,8 @@
-"""Types of a row's operands, for "meta": what phase one of CANN's function asks by ops/types.yaml, of the arguments and
-results that the row gives it as they are. The device's kernel asks CANN itself.
+"""Types of a row's operands: what phase one of CANN's function asks by ops/types.yaml, of the arguments and results
+that the row gives it as they are, for "meta", which has no CANN, and for the words in which the device's refusal is
+told; and `types:` of a row, which both ask.
 
-What it is not: the check, which is torch_npu/csrc/ops/npu/type_rules.cpp. Who calls it: npu.py.
+What it is not: the check, which is torch_npu/csrc/ops/npu/type_rules.cpp. Who calls it: npu.py, npu_row.py.
 """
 
 from __future__ import annotations
@@ -35,30 +36,46 @@ def rules(row: Row, function: str, expressions: list[str]) -> list[tuple[str, st
     where it may be float32 beside halves.
     """
     tensors = {a.name for a in row.schema.arguments if a.is_tensor} | set(row.outputs)
-    lists = {a.name for a in row.schema.arguments if "[" in a.type}
     found: list[tuple[str, str]] = []
     unseen: set[int] = set()  # groups whose type may be that of a tensor that is made on the way
     known = parameters().get(function)
     for (accepted, group, starred), expression in zip(known, expressions, strict=True) if known else ():
-        name = expression.lstrip("*")
+        name = expression.lstrip("*").removesuffix(".clone()")
         if not re.fullmatch(r"\w+", name) or name not in tensors:
             unseen.add(group)
         elif accepted:
-            grouped = f" {'abcd'[group - 1]}{'*' if starred else ''}" if group and group not in unseen else ""
-            found.append((name, f"{accepted:x}{'+' if name in lists else ''}{grouped}"))
+            found.append((name, rule(row, name, accepted, 0 if group in unseen else group, starred)))
     return found
 
 
-def check(row: Row, call: str) -> str:
-    """The call, as a statement, or nothing where the row is no call of one function."""
-    found = calls(call)
-    if row.composite or len(found) != 1 or not call.lstrip().startswith("ACLNN("):
-        return ""
-    given = rules(row, *found[0])
-    if not given:
-        return ""
+def rule(row: Row, name: str, accepted: int, group: int, starred: bool) -> str:
+    lists = {a.name for a in row.schema.arguments if "[" in a.type}
+    grouped = f" {'abcd'[group - 1]}{'*' if starred else ''}" if group else ""
+    return f"{accepted:x}{'+' if name in lists else ''}{grouped}"
+
+
+def statement(row: Row, given: list[tuple[str, str]]) -> str:
     names = ", ".join(name for name, _ in given)
     text = f'"{";".join(rule for _, rule in given)}\\n{names.replace(" ", "")}"'
-    some = " || ".join(f"holds_elements({name})" for name in row.outputs)
-    computed = "" if not row.outputs or row.schema.mutates or "always" in row.data else f"if ({some}) "
-    return f'{computed}check_types("{row.schema.name}", {text}, {{{names}}});'
+    return f'check_types("{row.schema.name}", {text}, {{{names}}})'
+
+
+def check(row: Row, call: str) -> str:
+    """What refuses types in place of CANN; nothing where the row does not make one call of CANN in every case."""
+    found = calls(call)
+    alone = any(part.strip().startswith("ACLNN(") for part in call.split(";"))  # and not in some cases
+    given = rules(row, *found[0]) if len(found) == 1 and alone and not row.composite else []
+    return statement(row, given) if given else ""
+
+
+def own(row: Row) -> str:
+    """The check of `types:`, whose notation is that of ops/types.yaml, over arguments."""
+    if "types" not in row.data:
+        return ""
+    takes, groups = opapi_types.taken(row.data["types"])
+    tensors = [a.name for a in row.schema.arguments if a.is_tensor]
+    if unknown := set(takes) - set(tensors):
+        raise row.error(f"`types:` names {min(unknown)}, which is no tensor of its arguments")
+    if groups > opapi_types.TYPE_GROUPS:
+        raise row.error(f"`types:` has {groups} groups of one type; {opapi_types.TYPE_GROUPS} are possible")
+    return statement(row, [(name, rule(row, name, *takes[name])) for name in takes])

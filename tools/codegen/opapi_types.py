@@ -55,11 +55,30 @@ def members(key: str) -> tuple[str, ...]:
     return tuple(out)
 
 
+def taken(keys: dict[str, str], known: set[str] | None = None) -> tuple[dict[str, tuple[int, int, bool]], int]:
+    """Of the keys of a row what each parameter (of those known) takes, and the number of its groups of one type."""
+    numbers, _ = vocabulary()
+    takes: dict[str, tuple[int, int, bool]] = {}
+    group = 0
+    for key, words in keys.items():
+        accepted = sum(1 << numbers[name] for name in members(key))
+        for word in words.split():
+            equal = word.split("=")
+            group += len(equal) > 1
+            for name in equal:
+                if known and name not in known:
+                    continue
+                before = takes.get(name.rstrip("*"), (0, 0, False))
+                own = group if len(equal) > 1 else before[1]
+                takes[name.rstrip("*")] = (before[0] | accepted, own, name.endswith("*"))
+    return takes, group
+
+
 @functools.cache
 def types(names: tuple[str, ...]) -> dict[str, Types]:
     """ops/types.yaml, its families applied to those of the functions that they name."""
     table = tables.load(TYPES)
-    numbers, out = table["numbers"], {}
+    out = {}
 
     families = {op: table["rows"].pop(op) for op in list(table["rows"]) if op.endswith("*")}
     signatures = abi.aclnn() if families else {}
@@ -67,20 +86,7 @@ def types(names: tuple[str, ...]) -> dict[str, Types]:
     for op, row in {**of_family, **table["rows"]}.items():
         # A family's row names more parameters than one of it has.
         known = {p.name for p in signatures[op]} if op in of_family else None
-        takes, group = {}, 0
-        for key, words in row.items():
-            if key in ("casts", "common", "apart"):
-                continue
-            accepted = sum(1 << numbers[name] for name in members(key))
-            for word in words.split():
-                equal = word.split("=")
-                group += len(equal) > 1
-                for name in equal:
-                    if known and name not in known:
-                        continue
-                    before = takes.get(name.rstrip("*"), (0, 0, False))
-                    own = group if len(equal) > 1 else before[1]
-                    takes[name.rstrip("*")] = (before[0] | accepted, own, name.endswith("*"))
+        takes, group = taken({k: v for k, v in row.items() if k not in ("casts", "common", "apart")}, known)
         if group > TYPE_GROUPS:
             raise SystemExit(f"ops/types.yaml: {op}: more than {TYPE_GROUPS} groups of one type")
         out[op] = Types(

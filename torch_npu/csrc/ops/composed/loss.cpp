@@ -26,6 +26,9 @@ at::Tensor& huber_backward_out(const at::Tensor& grad_output, const at::Tensor& 
   return grad_input.copy_(slope.div(n));
 }
 
+// In the type in which the CPU's kernel computes: chips have few functions in double precision.
+at::Tensor in_op_math(const at::Tensor& t) { return t.to(at::toOpMathType(t.scalar_type())); }
+
 // The margins that are violated, of each class but the target's: samples by classes.
 struct Margins {
   at::Tensor violation, is_target, weights;
@@ -37,14 +40,14 @@ Margins margins_of(const at::Tensor& self, const at::Tensor& target, const at::S
   TORCH_CHECK(p.toDouble() == 1 || p.toDouble() == 2, "only p == 1 and p == 2 supported");
   TORCH_CHECK((self.dim() == 2 && self.size(1) != 0) || (self.dim() == 1 && self.size(0) != 0) || self.dim() == 0,
               "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
-  const at::Tensor x = wide(self.dim() == 2 ? self : self.reshape({1, -1})), y = target.reshape({-1, 1});
+  const at::Tensor x = in_op_math(self.dim() == 2 ? self : self.reshape({1, -1})), y = target.reshape({-1, 1});
   TORCH_CHECK(target.dim() <= 1 && y.size(0) == x.size(0), "inconsistent target size, expected ", x.size(0),
               " but got ", target.sizes());
   TORCH_CHECK(!weight || !weight->defined() || (weight->dim() <= 1 && weight->numel() == x.size(1)),
               "inconsistent weight size, expected ", x.size(1), " but got ", weight->sizes());
   const at::Tensor is_target = at::arange(x.size(1), y.options()).eq(y);
   const at::Tensor room = x.sub(x.gather(1, y)).add(margin).clamp_min(0);
-  const at::Tensor each = weight && weight->defined() ? wide(*weight).reshape({-1}).take(y) : at::Tensor();
+  const at::Tensor each = weight && weight->defined() ? in_op_math(*weight).reshape({-1}).take(y) : at::Tensor();
   return {room.masked_fill(is_target, 0), is_target, each, static_cast<double>(x.size(0)),
           static_cast<double>(x.size(1))};
 }
@@ -67,12 +70,12 @@ at::Tensor multi_margin_loss_backward(const at::Tensor& grad_output, const at::T
                                       int64_t reduction) {
   const NPUGuard guard(self.device().index());
   const Margins m = margins_of(self, target, p, margin, weight);
-  at::Tensor slope = p.toDouble() == 2 ? m.violation.mul(2) : m.violation.gt(0).to(at::kDouble);
+  at::Tensor slope = p.toDouble() == 2 ? m.violation.mul(2) : m.violation.gt(0).to(m.violation.scalar_type());
   if (m.weights.defined()) slope = slope.mul(m.weights);
   slope = where(m.is_target, slope.sum(1, true).neg(), slope).div(m.classes);
   if (reduction == at::Reduction::Mean) slope = slope.div(m.samples);
   const at::Tensor grad = reduction == at::Reduction::None ? grad_output.reshape({-1, 1}) : grad_output;
-  return slope.mul(wide(grad)).reshape(self.sizes()).to(self.scalar_type());
+  return slope.mul(in_op_math(grad)).reshape(self.sizes()).to(self.scalar_type());
 }
 
 at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,

@@ -44,8 +44,9 @@ struct AttentionSaved {
   const at::Tensor& gradient;
   const OptionalTensor &maximum, &sum, &softmax, &out;
 };
-// Everything else that is asked of a call before it is queued (attention_check.cpp).
-void check_attention(const AttentionCall& call);
+// Everything else that is asked of a call before it is queued, unless sizes are symbolic (attention_check.cpp).
+void check_attention(const AttentionCall& call, bool lengths_known = true);      // of packed sequences
+void check_attention_v3(AttentionCall call, at::OptionalSymIntArrayRef prefix);  // whose lengths are tensors
 // What a backward pass takes from the forward one has the sizes that it left there.
 void check_attention_gradient(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                               int64_t heads, std::string_view layout, const AttentionSaved& saved);

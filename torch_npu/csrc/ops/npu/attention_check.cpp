@@ -114,6 +114,16 @@ void check_rope(const AttentionCall& c, const AttentionSizes& s) {
               "attention: query_rope of ", q.sizes(), " and key_rope of ", k.sizes(), " have other columns a head");
 }
 
+// Sizes that are not known yet are asked at the run of what is traced.
+bool symbolic(const AttentionCall& c) {
+  const auto unknown = [](const at::Tensor& t) {
+    return t.defined() && t.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+  };
+  const auto unknown_option = [&](const OptionalTensor& t) { return given(t) && unknown(*t); };
+  return unknown(c.query) || unknown(c.key) || unknown(c.value) || unknown_option(c.pse) ||
+         unknown_option(c.atten_mask) || unknown_option(c.query_rope) || unknown_option(c.key_rope);
+}
+
 }  // namespace
 
 void check_compressed_mask(const char* op, const at::Tensor& mask, int64_t sparse_mode) {
@@ -126,19 +136,28 @@ void check_compressed_mask(const char* op, const at::Tensor& mask, int64_t spars
       "your own use sparse_mode 0 or 1");
 }
 
-void check_attention(const AttentionCall& c) {
+void check_attention(const AttentionCall& c, bool lengths_known) {
+  if (symbolic(c)) return;
   check_numbers(c);
   TORCH_CHECK_NOT_IMPLEMENTED(!given(c.padding_mask), "attention: padding_mask is not implemented; give atten_mask");
   TORCH_CHECK_NOT_IMPLEMENTED(c.softmax_layout.empty() || (c.packed() && c.softmax_layout == "same_as_input"),
                               "attention: the softmax_layout ", c.softmax_layout, " is not implemented");
-  if (c.packed()) check_ends(c);
+  if (c.packed() && lengths_known) check_ends(c);
   const AttentionSizes s = attention_sizes(c.query, c.key, c.value, c.heads, c.layout);
-  const Sequences of = sequences(c, s);
   check_rope(c, s);
+  need_sizes(kOp, "sink", c.sink, {c10::SymInt(c.heads)});
+  if (c.packed() && !lengths_known) return;
+  const Sequences of = sequences(c, s);
   check_pse(c, of);
   check_mask(c, of);
   check_prefix(c, of);
-  need_sizes(kOp, "sink", c.sink, {c10::SymInt(c.heads)});
+}
+
+void check_attention_v3(AttentionCall call, at::OptionalSymIntArrayRef prefix) {
+  const auto known = prefix ? c10::asIntArrayRefSlowOpt(*prefix) : std::nullopt;
+  if (prefix && !known) return;
+  if (known) call.prefix = *known;
+  check_attention(call, false);
 }
 
 void check_attention_gradient(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

@@ -20,6 +20,7 @@
 #include <ATen/ops/xlogy.h>
 
 #include "csrc/ops/npu/sizes.h"
+#include "csrc/ops/params.h"
 
 namespace npu::ops {
 
@@ -105,8 +106,19 @@ at::Tensor repeat_interleave_backward(const at::Tensor& grad, const at::Tensor& 
   return grad.reshape_symint(split).sum(at + 1).reshape_symint(input.sym_sizes());
 }
 
+void need_one_type(const at::Tensor& a, const at::Tensor& b, const OptionalTensor& c) {
+  if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastPrivateUse1)) return;
+  check_same_type({a, b});
+  if (given(c)) check_same_type({a, *c});
+}
+
+at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b) {
+  need_one_type(a, b);
+  return at::matmul(a, b);
+}
+
 at::Tensor bmm_v2(const at::Tensor& input, const at::Tensor& other, at::IntArrayRef sizes) {
-  const at::Tensor out = at::matmul(input, other);
+  const at::Tensor out = multiplied(input, other);
   return sizes.empty() ? out : out.reshape(sizes);
 }
 
@@ -115,12 +127,76 @@ void check_image(const at::Tensor& input) {
   TORCH_CHECK(input.dim() > 2, "a convolution's input has batch, channels and at least one more dimension, not ",
               input.sym_sizes());
 }
+
+// Of one image: -1 where the numbers are not a size.
+c10::SymInt moved_over(const at::Tensor& input, const at::Tensor& weight, const Windows& of, int64_t d) {
+  const auto number = [d](at::IntArrayRef list) { return list[list.size() == 1 ? 0 : static_cast<size_t>(d)]; };
+  const c10::SymInt size = input.sym_size(d + 2), kernel = (weight.sym_size(d + 2) - 1) * number(of.dilation) + 1;
+  if (of.transposed) {
+    return (size - 1) * number(of.stride) - 2 * number(of.padding) + kernel + number(of.output_padding);
+  }
+  return (size + 2 * number(of.padding) - kernel) / number(of.stride) + 1;
+}
 }  // namespace
+
+void check_convolution(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias, const Windows& of,
+                       const OptionalTensor& grad) {
+  const int64_t dims = weight.dim();
+  TORCH_CHECK(dims > 2 && input.dim() == dims, "Expected ", dims, "-dimensional input for ", dims,
+              "-dimensional weight ", weight.sym_sizes(), ", but got ", input.dim(), "-dimensional input of size ",
+              input.sym_sizes(), " instead");
+  need_one_type(input, weight, bias);
+  for (const auto& [name, list] :
+       {std::pair{"stride", of.stride}, {"padding", of.padding}, {"dilation", of.dilation}}) {
+    TORCH_CHECK(list.size() == 1 || static_cast<int64_t>(list.size()) == dims - 2, "expected ", name, " to be one or ",
+                dims - 2, " numbers to match the convolution dimensions, but got ", list);
+  }
+  TORCH_SYM_CHECK(weight.sym_size(0).sym_ge(of.groups), "Given groups=", of.groups, ", expected weight to be at least ",
+                  of.groups, " at dimension 0, but got weight of size ", weight.sym_sizes(), " instead");
+  TORCH_SYM_CHECK((weight.sym_size(0) % of.groups).sym_eq(0), "Given groups=", of.groups,
+                  ", expected weight to be divisible by ", of.groups, " at dimension 0, but got weight of size ",
+                  weight.sym_sizes(), " instead");
+  const c10::SymInt inner = of.transposed ? weight.sym_size(0) : weight.sym_size(1) * of.groups;
+  TORCH_SYM_CHECK(input.sym_size(1).sym_eq(inner), "Given weight of size ", weight.sym_sizes(),
+                  " and groups=", of.groups, ", expected input", input.sym_sizes(), " to have ", inner, " channels");
+  const c10::SymInt channels = of.transposed ? weight.sym_size(1) * of.groups : weight.sym_size(0);
+  if (given(bias)) {
+    TORCH_CHECK(bias->dim() == 1 && TORCH_GUARD_OR_TRUE(bias->sym_size(0).sym_eq(channels)), "Given weight of size ",
+                weight.sym_sizes(), ", expected bias to be 1-dimensional with ", channels,
+                " elements, but got bias of size ", bias->sym_sizes(), " instead");
+  }
+  Sizes made{input.sym_size(0), channels};
+  for (int64_t d = 0; d < dims - 2; ++d) {
+    TORCH_SYM_CHECK(weight.sym_size(d + 2).sym_gt(0), "kernel size should be greater than zero, but got ",
+                    weight.sym_sizes().slice(2));
+    if (given(grad)) made.push_back(moved_over(input, weight, of, d));
+  }
+  if (!given(grad)) return;
+  check_same_type({input, *grad});
+  need_sizes("convolution_backward", "grad_output", *grad, made);
+}
+
+void check_added_rows(const at::Tensor& input, const at::Tensor& index, const at::Tensor& source) {
+  TORCH_CHECK(index.dim() <= 1, "index_add_(): Index is supposed to be a vector, but it has ", index.dim(),
+              " dimensions");
+  TORCH_SYM_CHECK(index.sym_numel().sym_eq(source.dim() ? source.sym_size(0) : c10::SymInt(1)),
+                  "index_add_(): ", index.sym_numel(), " numbers in index for source of ", source.sym_sizes());
+  TORCH_CHECK(input.scalar_type() == source.scalar_type(), "index_add_(): self (", input.scalar_type(),
+              ") and source (", source.scalar_type(), ") must have the same scalar type");
+  TORCH_CHECK(input.dim() == source.dim(), "index_add_(): source of ", source.sym_sizes(), " for self of ",
+              input.sym_sizes());
+  for (int64_t d = 1; d < input.dim(); ++d) {
+    TORCH_SYM_CHECK(input.sym_size(d).sym_eq(source.sym_size(d)), "source tensor shape must match self tensor shape, ",
+                    "excluding the specified dimension. Got self.shape = ", input.sym_sizes(),
+                    " source.shape = ", source.sym_sizes());
+  }
+}
 
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups) {
   check_image(input);
   const std::vector<int64_t> none(input.dim() - 2, 0);
+  check_convolution(input, weight, bias, {stride, padding, dilation, false, none, groups});
   return at::convolution(input, weight, bias, stride, padding, dilation, false, none, groups);
 }
 
@@ -129,6 +205,8 @@ Triple convolution_backward(const at::Tensor& grad, const at::Tensor& input, con
                             at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
   check_image(input);
   const std::vector<int64_t> none(input.dim() - 2, 0);
+  check_convolution(input, weight, std::nullopt,
+                    {stride, padding, dilation, transposed, transposed ? output_padding : none, groups}, grad);
   const c10::SymInt channels = transposed ? weight.sym_size(1) * groups : weight.sym_size(0);
   const Sizes bias{channels};
   const auto symbolic = [](at::IntArrayRef values) { return c10::fromIntArrayRefSlow(values); };

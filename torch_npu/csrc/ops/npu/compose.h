@@ -20,6 +20,9 @@ using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 at::Tensor& copied(at::Tensor& out, const at::Tensor& value);  // into out, which is resized
 
 // -- compose.cpp
+// The operands of a product have one type, unless autocast converts them: PyTorch's kernels for "meta" do not ask.
+void need_one_type(const at::Tensor& a, const at::Tensor& b, const OptionalTensor& c = std::nullopt);
+at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b);  // at::matmul of one type
 at::Tensor cast_to(const at::Tensor& input, int64_t dtype);
 at::Tensor sliced(const at::Tensor& input, at::IntArrayRef offsets, at::IntArrayRef sizes);
 at::Tensor confusion_transpose(const at::Tensor& input, at::IntArrayRef perm, at::IntArrayRef shape,
@@ -33,6 +36,16 @@ at::Tensor repeat_interleave_backward(const at::Tensor& grad, const at::Tensor& 
 at::Tensor bmm_v2(const at::Tensor& input, const at::Tensor& other, at::IntArrayRef sizes);
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups);
+struct Windows {  // how a kernel moves over an image
+  at::IntArrayRef stride, padding, dilation;
+  bool transposed;
+  at::IntArrayRef output_padding;
+  int64_t groups;
+};
+// What PyTorch asks of a convolution's operands where it computes, and not for "meta"; `grad` has the sizes of its result.
+void check_convolution(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias, const Windows& of,
+                       const OptionalTensor& grad = std::nullopt);
+void check_added_rows(const at::Tensor& input, const at::Tensor& index, const at::Tensor& source);  // index_add
 Triple convolution_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight,
                             at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                             at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask);

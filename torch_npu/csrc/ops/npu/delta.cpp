@@ -6,7 +6,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/exp.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
@@ -72,7 +71,7 @@ at::Tensor steps(const DeltaRows& r, at::Tensor& states, const Sequences& sequen
     at::Tensor s = states.index_select(0, at_sequence)[0];
     if (given(r.g)) s = s * at::exp(wide((*r.g)[t])).unsqueeze(1).unsqueeze(2);
     if (given(r.gk)) s = s * at::exp(wide((*r.gk)[t])).unsqueeze(1);
-    at::Tensor write = v[t] - at::matmul(s, k[t].unsqueeze(2)).squeeze(2);
+    at::Tensor write = v[t] - multiplied(s, k[t].unsqueeze(2)).squeeze(2);
     if (given(r.beta)) write = write * wide((*r.beta)[t]).unsqueeze(1);
     s = s + write.unsqueeze(2) * k[t].unsqueeze(1);
     states.index_copy_(0, at_sequence, s.unsqueeze(0));
@@ -81,7 +80,7 @@ at::Tensor steps(const DeltaRows& r, at::Tensor& states, const Sequences& sequen
       const at::Tensor kept = pool->index_select(0, block), value = s.unsqueeze(0).to(pool->scalar_type());
       pool->index_copy_(0, block, at::where(padding.view({1, 1, 1, 1}), kept, value));
     }
-    out.push_back(at::where(padding, 0, at::matmul(s, q[t]).squeeze(2)));
+    out.push_back(at::where(padding, 0, multiplied(s, q[t]).squeeze(2)));
   }
   return at::stack(out).to(r.value.scalar_type());
 }

@@ -69,17 +69,12 @@ Forward forward(const AttentionCall& call, const OptionalTensor& mask, int64_t s
   return {r.out, r.maximum, r.sum, r.softmax, drop.seed, drop.offset, drop.weights};
 }
 
-bool symbolic(const at::Tensor& t) { return t.defined() && t.unsafeGetTensorImpl()->has_symbolic_sizes_strides(); }
-
-// A traced graph keeps numbers as constants, so that each run would draw the same mask. Sizes that are not known yet are asked at the run.
+// A traced graph keeps numbers as constants, so that each run would draw the same mask.
 Forward forward_meta(const AttentionCall& c) {
   TORCH_CHECK_NOT_IMPLEMENTED(c.keep_prob == 1,
                               "npu_fusion_attention: dropout cannot be traced, because its seed is a number; use ",
                               "npu_fusion_attention_v3");
-  bool known = !symbolic(c.query) && !symbolic(c.key) && !symbolic(c.value);
-  for (const OptionalTensor* t : {&c.pse, &c.atten_mask, &c.query_rope, &c.key_rope})
-    known = known && !(given(*t) && symbolic(**t));
-  if (known) check_attention(c);
+  check_attention(c);
   const AttentionSizes s = attention_sizes(c.query, c.key, c.value, c.heads, c.layout);
   const at::Tensor statistic = on_meta(sized(s.statistic, at::kFloat));
   return {on_meta(sized(s.out, c.query.scalar_type())),
@@ -128,7 +123,6 @@ constexpr int64_t kAddedPse = 1;  // the only kind of the first version
 
 AttentionGradients backward(const AttentionCall& call, const AttentionSaved& saved, int64_t seed, int64_t offset) {
   const NPUGuard guard(first_device(call.query));
-  check_attention(call);
   AttentionGradients out = attention_gradients(call);
   attention_backward(call, saved, redraw(call, seed, offset), out);
   return out;

@@ -45,10 +45,29 @@ Six fusion_attention_v3(const at::Tensor& query, const at::Tensor& key, const at
 }
 
 Six fusion_attention_v3_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t head_num,
-                             std::string_view input_layout, const OptionalTensor&, const OptionalTensor&,
-                             const OptionalTensor&, double, double, int64_t, int64_t, int64_t,
-                             at::OptionalSymIntArrayRef, const OptionalTensor&, const OptionalTensor&, int64_t, bool,
-                             bool, std::string_view, const OptionalTensor&) {
+                             std::string_view input_layout, const OptionalTensor& pse,
+                             const OptionalTensor& padding_mask, const OptionalTensor& atten_mask, double scale,
+                             double keep_prob, int64_t pre_tockens, int64_t next_tockens, int64_t inner_precise,
+                             at::OptionalSymIntArrayRef prefix, const OptionalTensor&, const OptionalTensor&,
+                             int64_t sparse_mode, bool, bool, std::string_view softmax_layout,
+                             const OptionalTensor& sink) {
+  check_attention_v3({.query = query,
+                      .key = key,
+                      .value = value,
+                      .heads = head_num,
+                      .layout = input_layout,
+                      .pse = pse,
+                      .padding_mask = padding_mask,
+                      .atten_mask = atten_mask,
+                      .sink = sink,
+                      .scale = scale,
+                      .keep_prob = keep_prob,
+                      .before = pre_tockens,
+                      .after = next_tockens,
+                      .inner_precise = inner_precise,
+                      .sparse_mode = sparse_mode,
+                      .softmax_layout = softmax_layout},
+                     prefix);
   const AttentionSizes s = attention_sizes(query, key, value, head_num, input_layout);
   const at::Tensor seed = on_meta(sized({1}, at::kLong));
   return {on_meta(sized(s.out, query.scalar_type())),

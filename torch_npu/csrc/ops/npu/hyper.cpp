@@ -4,13 +4,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include "csrc/ops/npu/compose.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/sparse_rows.h"
 #include "csrc/ops/npu/wide.h"
@@ -44,7 +44,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
   const at::Tensor x = wide(of.x), flat = x.flatten(-2), alpha = wide(of.alpha), bias = wide(of.bias);
   const at::Tensor inv_rms = at::rsqrt(flat.square().mean(-1) + norm_eps);
   const at::Tensor scaled = given(of.gamma) ? flat * wide(*of.gamma).flatten() : flat;
-  const at::Tensor mix = at::matmul(scaled, wide(of.phi).t()), w = mix * inv_rms.unsqueeze(-1);
+  const at::Tensor mix = multiplied(scaled, wide(of.phi).t()), w = mix * inv_rms.unsqueeze(-1);
   const auto part = [&](int64_t i, int64_t count) {
     return w.narrow(-1, i * n, count) * alpha[i] + bias.narrow(0, i * n, count);
   };
@@ -96,8 +96,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> stream_we
   const at::Tensor gw = at::cat(dw, -1), dmix = gw * inv_rms;
   const at::Tensor dinv = (gw * mix).sum(-1, true);
   const at::Tensor scaled = given(gamma) ? flat * wide(*gamma).flatten() : flat;
-  const at::Tensor dphi = at::matmul(dmix.flatten(0, -2).t(), scaled.flatten(0, -2));
-  const at::Tensor dscaled = at::matmul(dmix, wide(phi));
+  const at::Tensor dphi = multiplied(dmix.flatten(0, -2).t(), scaled.flatten(0, -2));
+  const at::Tensor dscaled = multiplied(dmix, wide(phi));
   // inv_rms = (mean(x^2) + eps)^-1/2.
   at::Tensor dflat =
       (given(gamma) ? dscaled * wide(*gamma).flatten() : dscaled) - dinv * inv_rms.pow(3) * flat / flat.sym_size(-1);

@@ -2,7 +2,6 @@
 // compose.h.
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/matmul.h>
 
 #include "csrc/ops/npu/compose.h"
 #include "csrc/ops/npu/sizes.h"
@@ -31,7 +30,7 @@ at::Tensor mixed_streams(const at::Tensor& x, const OptionalTensor& h_res, const
                          const at::Tensor& h_post) {
   check_streams("npu_mhc_post", x, h_res, h_out, h_post);
   const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);
-  const at::Tensor kept = given(h_res) ? at::matmul(wide(*h_res).transpose(-2, -1), wide(x)) : wide(x);
+  const at::Tensor kept = given(h_res) ? multiplied(wide(*h_res).transpose(-2, -1), wide(x)) : wide(x);
   return (kept + wide(h_out).unsqueeze(-2) * wide(h_post).unsqueeze(-1)).to(x.scalar_type());
 }
 
@@ -45,8 +44,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> mixed_streams_backwar
   const at::Tensor dy = wide(grad);
   at::Tensor dx = dy, dres;
   if (given(h_res)) {
-    dx = at::matmul(wide(*h_res), dy);
-    dres = at::matmul(wide(x), dy.transpose(-2, -1)).to(h_res->scalar_type());
+    dx = multiplied(wide(*h_res), dy);
+    dres = multiplied(wide(x), dy.transpose(-2, -1)).to(h_res->scalar_type());
   }
   return {dx.to(x.scalar_type()), dres, (dy * wide(h_post).unsqueeze(-1)).sum(-2).to(h_out.scalar_type()),
           (dy * wide(h_out).unsqueeze(-2)).sum(-1).to(h_post.scalar_type())};

@@ -9,7 +9,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/convolution_backward.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/renorm.h>
@@ -97,7 +96,7 @@ Triple matmul_second_gradient(const OptionalTensor& grad_self, const OptionalTen
   const at::AutoGradMode on(true);
   const at::Tensor dy = grad.detach().requires_grad_(), a = self.detach().requires_grad_(),
                    b = other.detach().requires_grad_();
-  const at::Tensor product = at::matmul(a, b);
+  const at::Tensor product = multiplied(a, b);
   const WithoutGil release;
   const auto first = torch::autograd::grad({product}, {a, b}, {dy}, std::nullopt, /*create_graph=*/true);
   std::vector<at::Tensor> outputs, seeds;
@@ -130,7 +129,7 @@ at::Tensor repeats_gradient(const at::Tensor& grad, const at::Tensor& input, con
 }
 
 at::Tensor product_gradient(const at::Tensor& a, const at::Tensor& b, c10::SymIntArrayRef size) {
-  const at::Tensor out = at::matmul(a, b);
+  const at::Tensor out = multiplied(a, b);
   return out.sym_sizes() == size ? out : at::sum_to(out, C10_AS_INTARRAYREF_SLOW(size));
 }
 

@@ -124,6 +124,8 @@ void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScale
   }
   check_quant_matmul_types(a, b, scales.b, scales.a, types.a, types.b, types.a_scale, types.b_scale, groups, y_scale);
   const Sizes sizes = quant_product_sizes(a, b, types);
+  need_type(op, "scale", scales.b, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kLong, at::kUInt64});
+  need_type(op, "pertoken_scale", scales.a, {at::kFloat});
   need_dims(op, "scale", scales.b, {0, 1});
   need_elements(op, "scale", scales.b, {1, sizes.back()});
   need_elements(op, "offset", scales.offset, {1, sizes.back()});

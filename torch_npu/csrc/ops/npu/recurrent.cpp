@@ -4,13 +4,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <array>
 #include <utility>
 
+#include "csrc/ops/npu/compose.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/sparse_rows.h"
 #include "csrc/ops/npu/wide.h"
@@ -122,7 +122,7 @@ Five old_lstm_backward(const LstmGrads& grads, const Tensor& input, const Tensor
   const auto [sums, dh, dc] =
       run_lstm_back(left, wide(w.hidden), wide(c[0]), of_h, for_steps(op, "gradc", grads.c, left.c));
   const Tensor rows = at::cat({wide(input), before(wide(h[0]), wide(left.h))}, -1);
-  return {at::matmul(sums, wide(w.input).t()).to(input.scalar_type()), over_steps(rows, sums).to(weight.scalar_type()),
+  return {multiplied(sums, wide(w.input).t()).to(input.scalar_type()), over_steps(rows, sums).to(weight.scalar_type()),
           sums.sum({0, 1}).to(bias.scalar_type()), dh.unsqueeze(0).to(h.scalar_type()),
           dc.unsqueeze(0).to(c.scalar_type())};
 }
@@ -157,9 +157,9 @@ Seven old_lstm_cell_backward(const LstmGrads& grads, const Tensor& input, const 
   const auto [sums, dh, dc] =
       run_lstm_back({h1, c1, i1, j1, f1, o1, tanh1}, wide(w_hh), wide(c), of_h, for_steps(op, "gradc", grads.c, c1));
   const Tensor d = sums[0], bias = d.sum(0).to(w_ih.scalar_type());
-  return {at::matmul(d, wide(w_ih).t()).to(input.scalar_type()),
-          at::matmul(wide(input).t(), d).to(w_ih.scalar_type()),
-          at::matmul(wide(h).t(), d).to(w_hh.scalar_type()),
+  return {multiplied(d, wide(w_ih).t()).to(input.scalar_type()),
+          multiplied(wide(input).t(), d).to(w_ih.scalar_type()),
+          multiplied(wide(h).t(), d).to(w_hh.scalar_type()),
           bias,
           bias.clone(),
           dh.to(h.scalar_type()),
@@ -210,7 +210,7 @@ Six old_gru_backward(const OptionalTensor& grad_y, const OptionalTensor& grad_h,
   const auto [of_x, of_state, dh] = run_gru_back(left, wide(w_hh), wide(h[0]), of_h);
   return {over_steps(wide(input), of_x).to(w_ih.scalar_type()),
           over_steps(before(wide(h[0]), wide(left.h)), of_state).to(w_hh.scalar_type()),
-          at::matmul(of_x, wide(w_ih).t()).to(input.scalar_type()),
+          multiplied(of_x, wide(w_ih).t()).to(input.scalar_type()),
           of_x.sum({0, 1}).to(b_ih.scalar_type()),
           of_state.sum({0, 1}).to(b_hh.scalar_type()),
           dh.unsqueeze(0).to(h.scalar_type())};

@@ -3,10 +3,10 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "csrc/ops/npu/compose.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/sparse_rows.h"
 #include "csrc/ops/npu/wide.h"
@@ -145,7 +145,7 @@ Lists lstm_layers_backward(const Tensor& grad_y, const Tensor& grad_h, const Ten
     const Tensor bias = sums.sum({0, 1});
     put_params(of_params, params, e, l,
                {over_steps(sums, turned(x, backwards)), over_steps(sums, before(wide(hx[0][e]), wide(h))), bias, bias});
-    return turned(at::matmul(sums, w.input.t()), backwards);
+    return turned(multiplied(sums, w.input.t()), backwards);
   };
   const Tensor of_input = back_through(grad_y, input, left.h, l, entry);
   return {of_input, {at::stack(of_h), at::stack(of_c)}, of_params};
@@ -193,7 +193,7 @@ List gru_layers_backward(const Tensor& grad_y, const Tensor& grad_h, const Tenso
     put_params(of_params, params, e, l,
                {over_steps(of_x, turned(x, backwards)), over_steps(of_state, before(wide(hx[e]), wide(h))),
                 of_x.sum({0, 1}), of_state.sum({0, 1})});
-    return turned(at::matmul(of_x, w.input.t()), backwards);
+    return turned(multiplied(of_x, w.input.t()), backwards);
   };
   const Tensor of_input = back_through(grad_y, input, left.h, l, entry);
   return {of_input, at::stack(of_h), of_params};

@@ -3,12 +3,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "csrc/ops/npu/compose.h"
 #include "csrc/ops/npu/sparse_rows.h"
 #include "csrc/ops/npu/wide.h"
 
@@ -24,13 +24,13 @@ Tensor slope(const Tensor& sigmoid) { return sigmoid * (1 - sigmoid); }
 Tensor before(const Tensor& first, const Tensor& states) {
   return at::cat({first.unsqueeze(0), states.narrow(0, 0, known(states, 0) - 1)});
 }
-Tensor over_steps(const Tensor& a, const Tensor& b) { return at::matmul(a.flatten(0, 1).t(), b.flatten(0, 1)); }
+Tensor over_steps(const Tensor& a, const Tensor& b) { return multiplied(a.flatten(0, 1).t(), b.flatten(0, 1)); }
 
 LstmSteps run_lstm(const Tensor& x, const Weights& w, Tensor h, Tensor c) {
-  const Tensor sums = with_bias(with_bias(at::matmul(x, w.input), w.input_bias), w.hidden_bias);
+  const Tensor sums = with_bias(with_bias(multiplied(x, w.input), w.input_bias), w.hidden_bias);
   LstmSteps s;
   for (int64_t t = 0; t < known(x, 0); ++t) {
-    const std::vector<Tensor> gates = (sums.select(0, t) + at::matmul(h, w.hidden)).chunk(4, -1);
+    const std::vector<Tensor> gates = (sums.select(0, t) + multiplied(h, w.hidden)).chunk(4, -1);
     s.i.push_back(gates[0].sigmoid());
     s.f.push_back(gates[1].sigmoid());
     s.j.push_back(gates[2].tanh());
@@ -58,17 +58,17 @@ Triple run_lstm_back(const LstmLeft& left, const Tensor& w_hidden, const Tensor&
     if (grad_c.defined()) dc = dc + grad_c.select(0, t);
     sums[t] = at::cat({dc * j * slope(i), dc * c * slope(f), dc * i * (1 - j * j), dh * tanh_c * slope(o)}, -1);
     dc = dc * f;
-    dh = at::matmul(sums[t], w_hidden.t());
+    dh = multiplied(sums[t], w_hidden.t());
   }
   return {at::stack(sums), dh, dc};
 }
 
 GruSteps run_gru(const Tensor& x, const Weights& w, Tensor h) {
-  const Tensor sums = with_bias(at::matmul(x, w.input), w.input_bias);
+  const Tensor sums = with_bias(multiplied(x, w.input), w.input_bias);
   GruSteps s;
   for (int64_t t = 0; t < known(x, 0); ++t) {
     const std::vector<Tensor> of_x = sums.select(0, t).chunk(3, -1),
-                              of_h = with_bias(at::matmul(h, w.hidden), w.hidden_bias).chunk(3, -1);
+                              of_h = with_bias(multiplied(h, w.hidden), w.hidden_bias).chunk(3, -1);
     s.r.push_back((of_x[0] + of_h[0]).sigmoid());
     s.z.push_back((of_x[1] + of_h[1]).sigmoid());
     s.hn.push_back(of_h[2]);
@@ -91,7 +91,7 @@ Triple run_gru_back(const GruLeft& left, const Tensor& w_hidden, const Tensor& f
     const Tensor dn = dh * (1 - z) * (1 - n * n), dz = dh * (h - n) * slope(z), dr = dn * hn * slope(r);
     of_x[t] = at::cat({dr, dz, dn}, -1);
     of_h[t] = at::cat({dr, dz, dn * r}, -1);
-    dh = dh * z + at::matmul(of_h[t], w_hidden.t());
+    dh = dh * z + multiplied(of_h[t], w_hidden.t());
   }
   return {at::stack(of_x), at::stack(of_h), dh};
 }

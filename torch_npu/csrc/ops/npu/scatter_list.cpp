@@ -9,7 +9,6 @@
 namespace npu::ops::kernels {
 std::vector<at::Tensor> scatter_list(at::TensorList input, const at::Tensor& indices, const at::Tensor& updates,
                                      const OptionalTensor& mask, std::string_view reduce, int64_t axis) {
-  check_list_updates("npu_scatter_list", input, indices, updates, mask, axis);
   const NPUGuard guard(first_device(input, indices));
   std::vector<at::Tensor> out;
   for (const at::Tensor& t : input) out.push_back(on_device(like(t)).copy_(t));

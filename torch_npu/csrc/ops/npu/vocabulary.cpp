@@ -8,7 +8,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/log.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/multinomial.h>
 
 #include <algorithm>
@@ -77,7 +76,7 @@ PartialLogits partial_logits(const at::Tensor& input, const at::Tensor& weight, 
   TORCH_CHECK(start >= 0 && end >= start && end - start < weight.sym_size(0), kOp, ": vocab_start_index ", start,
               " and vocab_end_index ", end, " do not lie in ", weight.sym_size(0), " rows of weight");
   const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);
-  const at::Tensor logits = at::matmul(wide(input), wide(weight).t());
+  const at::Tensor logits = multiplied(wide(input), wide(weight).t());
   const at::Tensor largest = logits.amax(-1), rest = logits - column(largest);
   const at::Tensor elsewhere = target.lt(start).logical_or(target.gt(end));
   const at::Tensor local = (target - start).masked_fill(elsewhere, 0);
@@ -125,10 +124,10 @@ Pair partial_loss_backward(const at::Tensor& grad, const at::Tensor& input, cons
   const at::Tensor a = wide(input), w = wide(weight);
   const at::Tensor softmax =
       given(known.softmax) ? wide(*known.softmax)
-                           : at::exp(at::matmul(a, w.t()) - column(wide(*known.largest))) / column(wide(*known.sum));
+                           : at::exp(multiplied(a, w.t()) - column(wide(*known.largest))) / column(wide(*known.sum));
   const at::Tensor here = 1 - unpacked(mask, rows).to(softmax.scalar_type());
   const at::Tensor d = softmax.scatter_add(1, column(target.to(at::kLong)), -column(here)) * column(wide(grad));
-  return {at::matmul(d, w).to(input.scalar_type()), at::matmul(d.t(), a).to(input.scalar_type())};
+  return {multiplied(d, w).to(input.scalar_type()), multiplied(d.t(), a).to(input.scalar_type())};
 }
 
 void check_tokens(const at::Tensor& logits, const TokenFilter& filter, const TokenDraw& draw) {
