@@ -150,9 +150,10 @@ void Recorder::end() {
   if (file_ < 0) return;  // it was to begin with the first record, and there was none
   clocks();
   write_out();
+  const int64_t bytes = ::lseek(file_, 0, SEEK_END);
   lost_ |= ::close(std::exchange(file_, -1)) != 0;
   for (int device : choice_.devices) seen_.insert(device);
-  describe_process(true);
+  describe_process(true, bytes);
   if (lost_) fail(ACL_ERROR_PROFILING_FAILURE, "%s lacks records: the memory or the disk was full", path_.c_str());
 }
 
@@ -187,17 +188,18 @@ void Recorder::open() {
 }
 
 // At the beginning, so that a killed process leaves what can be read; at the end again, with the devices.
-void Recorder::describe_process(bool whole) const {
+void Recorder::describe_process(bool whole, int64_t bytes) const {
   std::string devices;
   for (int device : seen_) {
     make_folder(path_ + "/device_" + std::to_string(device));
     devices += (devices.empty() ? "" : ", ") + std::to_string(device);
   }
   auto truth = [](bool yes) { return yes ? "true" : "false"; };
-  write_text(path_ + "/host/info.json",
-             "{\"CPU\": [{\"Frequency\": \"\"}], \"process\": " + std::to_string(getpid()) + ", \"devices\": [" +
-                 devices + "], \"tasks\": " + truth(choice_.tasks) + ", \"calls\": " + truth(choice_.calls) +
-                 ", \"marks\": " + truth(choice_.marks) + ", \"whole\": " + truth(whole) + "}\n");
+  write_text(path_ + "/host/info.json", "{\"CPU\": [{\"Frequency\": \"\"}], \"process\": " + std::to_string(getpid()) +
+                                            ", \"devices\": [" + devices + "], \"tasks\": " + truth(choice_.tasks) +
+                                            ", \"calls\": " + truth(choice_.calls) +
+                                            ", \"marks\": " + truth(choice_.marks) + ", \"whole\": " + truth(whole) +
+                                            (bytes < 0 ? "" : ", \"bytes\": " + std::to_string(bytes)) + "}\n");
 }
 
 bool Recorder::takes(int device) const noexcept {

@@ -51,8 +51,9 @@ class Recorder {
   void marked(const trace::Mark& mark) noexcept;
 
  private:
-  void open();                                           // mutex_ held
-  void describe_process(bool whole) const;               // mutex_ held; `whole`: all records so far are in the file
+  void open();  // mutex_ held
+  // mutex_ held; `whole`: all records so far are in the file; `bytes` of it, once it is ended
+  void describe_process(bool whole, int64_t bytes = -1) const;
   bool takes(int device) const noexcept;                 // mutex_ held
   bool ready() noexcept;                                 // mutex_ held
   uint32_t text(const char* what);                       // mutex_ held

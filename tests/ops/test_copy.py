@@ -57,6 +57,14 @@ def test_copy_broadcasts() -> None:
         torch.zeros(3, 4, device="npu").copy_(torch.randn(5))
 
 
+def test_a_view_is_copied_onto_itself() -> None:
+    """Nothing happens, whatever overlaps in it."""
+    x = torch.arange(1.0, device="npu").add_(3).expand(4)
+    assert x.copy_(x[:]).tolist() == [3.0] * 4
+    with pytest.raises(RuntimeError, match="more than one element"):
+        x.copy_(torch.ones(4, device="npu"))
+
+
 def test_between_devices() -> None:
     x = torch.randn(5, 6)
     a = x.to("npu:0")

@@ -239,7 +239,13 @@ def test_a_damaged_folder_is_named_and_the_others_are_exported(folders: tuple[Pa
         shutil.copytree(folders[0] / "host", folder / "host")
         return folder
 
-    nameless, far, listed, whole = map(copied, range(4))
+    nameless, far, listed, whole, cut, late = map(copied, range(6))
+    records = cut / "host" / "data" / "records"
+    written = records.stat().st_size
+    records.write_bytes(records.read_bytes()[: written // 2])
+    records = late / "host" / "data" / "records"
+    task = struct.pack("=IIQQqqQQiiiiii10I", 2, 112, 1, 1, 0, -1, 5, 0, 0, *(0,) * 16)
+    records.write_bytes(records.read_bytes() + task)
     # A call and a range of text 77, which is none.
     records = nameless / "host" / "data" / "records"
     records.write_bytes(records.read_bytes() + struct.pack("=IIQqqIIII", 3, 40, 1, 1, 2, 77, 0, 1, 0))
@@ -250,9 +256,15 @@ def test_a_damaged_folder_is_named_and_the_others_are_exported(folders: tuple[Pa
         done = msprof.run(*arguments, f"--output={tmp_path}")
         said = done.stderr.splitlines()
         why = "its records name text 77, which they do not have: profile anew"
-        assert done.returncode == 1 and len(said) == 3 and "Traceback" not in done.stderr
+        assert done.returncode == 1 and len(said) == 5 and "Traceback" not in done.stderr
         assert said[:2] == [f"[ERROR] msprof: {one} is damaged: {why}" for one in (nameless, far)]
-        assert said[2].startswith(f"[ERROR] msprof: {listed} is damaged: TypeError: ")
+        assert said[2] == (
+            f"[ERROR] msprof: {listed} has no records of the software NPU (host/info.json is no object): profile anew"
+        )
+        why = f"its records have {written // 2} of the {written} bytes that were written: profile anew"
+        assert said[3] == f"[ERROR] msprof: {cut} is damaged: {why}"
+        why = "its records have a task from -1 to 5 ns: profile anew"
+        assert said[4] == f"[ERROR] msprof: {late} is damaged: {why}"
         assert whole.name in done.stdout and nameless.name not in done.stdout
     assert list(whole.glob("msprof_*.db")) and table(exported(whole, "op_summary"))
 

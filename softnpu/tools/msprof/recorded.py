@@ -65,12 +65,16 @@ class Profile:
         folder = self.folder
         try:
             self.info = json.loads((folder / "host" / "info.json").read_text(encoding="utf-8"))
+            if not isinstance(self.info, dict):
+                raise ValueError("host/info.json is no object")
             self.process = operator.index(self.info["process"])
             self.whole: bool = self.info.get("whole", True)  # the process has ended its profile
             self._devices = set(map(operator.index, self.info.get("devices", [])))
             data = (folder / "host" / "data" / "records").read_bytes()
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, RecursionError) as error:
             raise Damaged(f"{folder} has no records of the software NPU ({error}): profile anew") from error
+        if len(data) < self.info.get("bytes", 0):
+            raise _Wrong(f"its records have {len(data)} of the {self.info['bytes']} bytes that were written")
         self._texts = _Texts({0: ""})
         self._clocks: list[tuple[int, int]] = []
         self.groups: dict[str, Any] = {}
@@ -116,6 +120,8 @@ class Profile:
     def _task(self, correlation: int, task: int, _queued: int, began: int, ended: int, size: int, count: int,
               device: int, stream: int, _status: int, detail: int, rank: int, ranks: int, kind: int, name: int,
               group: int, *tensors: int) -> None:  # fmt: skip
+        if not 0 <= began <= ended < _LAST:
+            raise _Wrong(f"its records have a task from {began} to {ended} ns")
         row: Row = {"name": self._texts[name], "start": began, "end": ended, "device": device, "stream": stream,
                     "correlation": correlation, "operator": 0, "kind": "kernel"}  # fmt: skip
         if kind == _KERNEL:
@@ -192,6 +198,7 @@ class Profile:
         return sorted({t["device"] for t in events.work_of(self.rows)} | self._devices)
 
 
+_LAST = 1 << 62  # nanoseconds since 1970: the year 2116
 _MOST_RANKS = 1 << 20  # of a communicator: each is listed
 _LITTLE = struct.pack("=H", 1) == b"\1\0"
 

@@ -182,9 +182,15 @@ void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
 
 namespace {
 
+bool same_view(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_same(b) || (a.is_alias_of(b) && a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
+                          a.strides() == b.strides() && a.scalar_type() == b.scalar_type() &&
+                          a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg());
+}
+
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   TORCH_CHECK(self.defined() && src.defined(), "copy_: undefined tensor");
-  if (self.is_same(src)) return self;
+  if (same_view(self, src)) return self;  // before overlaps are looked for, as PyTorch's
   TORCH_CHECK(src.device().type() == c10::DeviceType::PrivateUse1 || src.is_cpu(), "npu: cannot copy from a tensor on ",
               src.device());
   TORCH_CHECK(self.device().type() == c10::DeviceType::PrivateUse1 || self.is_cpu(), "npu: cannot copy to a tensor on ",
