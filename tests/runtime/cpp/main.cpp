@@ -1,3 +1,3 @@
-// The test program of the runtime's internals. One suite a file, named after it.
-#define BOOST_TEST_MODULE runtime
+// Boost.Test's program, linked into the tests of the runtime, of libhccl and of libopapi. One suite a file, named after it.
+#define BOOST_TEST_MODULE anycend
 #include <boost/test/included/unit_test.hpp>
