@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import sys
 from pathlib import Path
@@ -21,7 +22,27 @@ REMEDIES = {name: row.data["instead"] for name, row in ROWS.items() if "instead"
 @pytest.mark.parametrize("name", REMEDIES)
 def test_what_is_named_has_a_derivative(name: str) -> None:
     named = re.findall(r"npu_\w+", REMEDIES[name])
-    assert named and all("grad" in ROWS[other].data or ROWS[other].composite for other in named)
+    assert all("grad" in ROWS[other].data or ROWS[other].composite for other in named)
+    others = re.findall(r"torch(?:\.\w+)+", REMEDIES[name])
+    assert named or others
+    for other in others:
+        operator.attrgetter(other.removeprefix("torch."))(torch)
+
+
+def test_second_derivatives_of_attention_name_what_has_them() -> None:
+    q = torch.randn(1, 2, 4, 8)
+
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        attention = torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        (g,) = torch.autograd.grad(attention.square().sum(), x, create_graph=True)
+        g.square().sum().backward()
+        return x.grad.cpu()
+
+    with pytest.raises(RuntimeError, match=r"is not implemented: for second derivatives use torch.nn.attention.sdpa"):
+        twice(q.npu().requires_grad_())
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        found, expected = twice(q.npu().requires_grad_()), twice(q.clone().requires_grad_())
+    torch.testing.assert_close(found, expected)
 
 
 def test_gating_names_what_gives_its_values_and_gradients() -> None:

@@ -125,7 +125,7 @@ def test_a_check_stands_before_what_is_fast() -> None:
 def test_an_alert_that_nobody_would_ask_names_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "aten.yaml"
     table.write_text("- {func: neg, aclnn: aclnnNeg, fast: float, alert: true}\n", encoding="utf-8")
-    monkeypatch.setattr(aten, "TABLE", table)
+    monkeypatch.setattr(aten_row, "TABLE", table)
     with pytest.raises(SystemExit, match=r"ops/aten.yaml:1: neg: `alert:` would not be asked where `fast:` skips"):
         aten.wrappers()
 

@@ -244,7 +244,7 @@ def test_a_damaged_folder_is_named_and_the_others_are_exported(folders: tuple[Pa
     written = records.stat().st_size
     records.write_bytes(records.read_bytes()[: written // 2])
     records = late / "host" / "data" / "records"
-    task = struct.pack("=IIQQqqQQiiiiii10I", 2, 112, 1, 1, 0, -1, 5, 0, 0, *(0,) * 16)
+    task = struct.pack("=IIQQqqqQQiiiiii10I", 2, 120, 1, 1, 0, -1, 5, 0, 0, *(0,) * 16)
     records.write_bytes(records.read_bytes() + task)
     # A call and a range of text 77, which is none.
     records = nameless / "host" / "data" / "records"
