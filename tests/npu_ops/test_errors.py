@@ -62,3 +62,31 @@ def test_a_message_with_the_name_is_left_as_it_is() -> None:
 def test_arguments_have_their_names(call, says: str) -> None:
     with pytest.raises((RuntimeError, ValueError, TypeError), match=says):
         call(lambda *size: torch.rand(size, device="npu"))
+
+
+CONVOLUTIONS = {
+    "groups 0": (lambda x, w: torch_npu.npu_conv2d(x, w, None, [1, 1], [0, 0], [1, 1], 0), "non-positive groups"),
+    "groups -1": (lambda x, w: torch_npu.npu_conv2d(x, w, None, [1, 1], [0, 0], [1, 1], -1), "non-positive groups"),
+    "stride 0": (
+        lambda x, w: npu.npu_conv2d_backward(x, x, w, [0, 0], [0, 0], [1, 1], 1, [True] * 3),
+        "stride should be at least 1",
+    ),
+    "no output_padding": (
+        lambda x, w: npu.npu_conv_transpose2d_backward(x, x, w, [0, 0], [], [1, 1], [1, 1], 1, [True] * 3),
+        "expected output_padding to be one or 2 numbers",
+    ),
+    "a kernel larger than the image": (
+        lambda x, w: npu.npu_conv2d_backward(x[..., :1, :1], x[..., :1, :1], w, [2, 2], [0, 0], [1, 1], 1, [True] * 3),
+        "Kernel size can't be greater than actual input size",
+    ),
+}
+
+
+@pytest.mark.parametrize("device", ["npu", "meta"])
+@pytest.mark.parametrize("mistake", CONVOLUTIONS)
+def test_numbers_of_a_convolution_that_are_none(mistake: str, device: str) -> None:
+    """A division by them would end the process."""
+    call, says = CONVOLUTIONS[mistake]
+    x, w = torch.rand(1, 2, 4, 4, device=device), torch.rand(2, 2, 3, 3, device=device)
+    with pytest.raises(RuntimeError, match=says):
+        call(x, w)

@@ -107,7 +107,11 @@ at::Tensor repeat_interleave_backward(const at::Tensor& grad, const at::Tensor& 
 }
 
 void need_one_type(const at::Tensor& a, const at::Tensor& b, const OptionalTensor& c) {
-  if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastPrivateUse1)) return;
+  const auto converts = [](const at::Tensor& t) {  // what autocast does
+    return t.scalar_type() == at::kFloat || t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16;
+  };
+  const bool autocast = !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastPrivateUse1);
+  if (autocast && converts(a) && converts(b) && (!given(c) || converts(*c))) return;
   check_same_type({a, b});
   if (given(c)) check_same_type({a, *c});
 }
@@ -128,14 +132,17 @@ void check_image(const at::Tensor& input) {
               input.sym_sizes());
 }
 
-// Of one image: -1 where the numbers are not a size.
+// Of one image.
 c10::SymInt moved_over(const at::Tensor& input, const at::Tensor& weight, const Windows& of, int64_t d) {
   const auto number = [d](at::IntArrayRef list) { return list[list.size() == 1 ? 0 : static_cast<size_t>(d)]; };
   const c10::SymInt size = input.sym_size(d + 2), kernel = (weight.sym_size(d + 2) - 1) * number(of.dilation) + 1;
   if (of.transposed) {
     return (size - 1) * number(of.stride) - 2 * number(of.padding) + kernel + number(of.output_padding);
   }
-  return (size + 2 * number(of.padding) - kernel) / number(of.stride) + 1;
+  const c10::SymInt padded = size + 2 * number(of.padding);
+  TORCH_SYM_CHECK(padded.sym_ge(kernel), "Kernel size can't be greater than actual input size: ", kernel, " over ",
+                  padded, " in dimension ", d + 2);
+  return (padded - kernel) / number(of.stride) + 1;
 }
 }  // namespace
 
@@ -146,10 +153,18 @@ void check_convolution(const at::Tensor& input, const at::Tensor& weight, const 
               "-dimensional weight ", weight.sym_sizes(), ", but got ", input.dim(), "-dimensional input of size ",
               input.sym_sizes(), " instead");
   need_one_type(input, weight, bias);
-  for (const auto& [name, list] :
-       {std::pair{"stride", of.stride}, {"padding", of.padding}, {"dilation", of.dilation}}) {
+  TORCH_CHECK(of.groups > 0, "non-positive groups is not supported");
+  struct Numbers {
+    const char* name;
+    at::IntArrayRef list;
+    int64_t least;
+  };
+  std::vector<Numbers> numbers{{"stride", of.stride, 1}, {"padding", of.padding, 0}, {"dilation", of.dilation, 1}};
+  if (of.transposed) numbers.push_back({"output_padding", of.output_padding, 0});
+  for (const auto& [name, list, least] : numbers) {
     TORCH_CHECK(list.size() == 1 || static_cast<int64_t>(list.size()) == dims - 2, "expected ", name, " to be one or ",
                 dims - 2, " numbers to match the convolution dimensions, but got ", list);
+    for (int64_t number : list) TORCH_CHECK(number >= least, name, " should be at least ", least, ", but got ", list);
   }
   TORCH_SYM_CHECK(weight.sym_size(0).sym_ge(of.groups), "Given groups=", of.groups, ", expected weight to be at least ",
                   of.groups, " at dimension 0, but got weight of size ", weight.sym_sizes(), " instead");
