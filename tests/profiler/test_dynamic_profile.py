@@ -189,6 +189,18 @@ def test_start_profiles_the_ranks_that_the_file_chooses(settings, monkeypatch, w
     assert len(profiled(settings)) == made
 
 
+def test_start_within_another_profile_leaves_nothing_behind(settings):
+    ask(settings)
+    with torch_npu.profiler.profile() as other:
+        with pytest.raises(RuntimeError, match="another profile is recording"):
+            dynamic_profile.start()
+        torch.ones(4).npu() + 1
+    assert "aten::add" in {e.key for e in other.key_averages()}
+    dynamic_profile.start()
+    train(2)
+    assert len(profiled(settings)) == 1
+
+
 def test_mistakes_of_the_program_are_errors(monkeypatch, tmp_path):
     monkeypatch.setattr(dynamic_profile, "_dynamic", dynamic_profile._Dynamic())
     with pytest.raises(RuntimeError, match="is not a folder"):

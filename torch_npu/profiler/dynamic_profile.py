@@ -144,9 +144,9 @@ class _Dynamic:
         self.pending = settings if wanted else None
 
     def begin(self, settings: dict[str, Any]) -> None:
-        self.left = settings["warmup"] + settings["active"]
-        self.running = _profile(settings, self.number)
-        self.running.start()
+        running = _profile(settings, self.number)
+        running.start()
+        self.running, self.left = running, settings["warmup"] + settings["active"]
         for key, value in settings.get("metadata", {}).items():
             self.running.add_metadata_json(key, json.dumps(value))
 
@@ -170,7 +170,7 @@ class _Dynamic:
             self.left -= 1
             if self.left == 0:
                 self.end()
-        elif self.pending is not None and self.pending["start_step"] <= self.number:  # later, if another profile ran
+        elif self.pending is not None and self.pending["start_step"] <= self.number:  # later, if another of these ran
             settings, self.pending = self.pending, None
             self.begin(settings)
 

@@ -99,7 +99,17 @@ class _Vendor:
             session.end(self)
             raise
 
+    def start_trace(self) -> None:
+        try:
+            super().start_trace()  # type: ignore[misc]
+        except BaseException:
+            session.end(self)
+            raise
+
     def stop_trace(self) -> None:
+        """Nothing where this profile does not record: PyTorch's would end another that does."""
+        if not session.owns(self):
+            return
         try:
             super().stop_trace()  # type: ignore[misc]
         finally:
@@ -209,6 +219,12 @@ class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's nam
         except session.Busy:
             self.current_action = ProfilerAction.NONE  # so that stop() has nothing to stop
             raise
+
+    def stop(self) -> None:
+        """Ends the profile. Of one that does not record, because it was stopped already or its start() was refused,
+        nothing."""
+        if self.current_action is ProfilerAction.NONE or session.owns(self):
+            super().stop()
 
     @classmethod
     def enable_profiler_in_child_thread(cls, **what: bool) -> None:

@@ -21,7 +21,7 @@ class Busy(RuntimeError):
     """Another profile of torch_npu.profiler records."""
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a profile that gc.collect() finds may stop another: then `end` is called below
 _owner: Callable[[], Any] | None = None  # of the profile that began last and has not ended; None of one that is gone
 
 
@@ -52,6 +52,12 @@ def begin(prof: Any) -> None:
         _owner = weakref.ref(prof)
 
 
+def owns(prof: Any) -> bool:
+    """Whether `prof` records, or warms up."""
+    with _lock:
+        return _owner is not None and _owner() is prof
+
+
 def end(prof: Any) -> None:
     global _owner
     with _lock:
@@ -62,7 +68,7 @@ def end(prof: Any) -> None:
 def _in_child() -> None:
     """The profile of the parent goes on there; here nobody reads it."""
     global _owner, _lock
-    _owner, _lock = _owner and _gone, threading.Lock()
+    _owner, _lock = _gone, threading.RLock()
 
 
 os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,94 @@
+"""One profile records at a time: what begins within another, is stopped twice or lost (profiler/session.py)."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
+from torch_npu import profiler  # noqa: E402
+
+BOTH = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU]
+
+
+def test_a_profile_within_another_is_refused_and_the_outer_one_keeps_what_it_has():
+    x = torch.ones(4).npu()
+    with profiler.profile(activities=BOTH) as outer:
+        x + 1
+        inner = profiler.profile(activities=BOTH)
+        with pytest.raises(RuntimeError, match=r"another profile is recording.*Call stop\(\) of the other"):
+            inner.start()
+        with pytest.raises(RuntimeError, match="another profile is recording"):
+            profiler._KinetoProfile(activities=BOTH).start()
+        x * 2
+    assert {"aten::add", "aten::mul"} <= {e.key for e in outer.key_averages()}
+    with inner:
+        x - 1
+    assert "aten::sub" in {e.key for e in inner.key_averages()}
+
+
+def test_a_scheduled_profile_whose_turn_comes_within_another_is_refused_at_that_step():
+    x = torch.ones(4).npu()
+    cycle = profiler.schedule(wait=1, warmup=1, active=1, repeat=1)
+    with profiler.profile(activities=BOTH, schedule=cycle) as inner:
+        with profiler.profile(activities=BOTH) as outer:
+            x + 1
+            with pytest.raises(RuntimeError, match="another profile is recording"):
+                inner.step()
+        assert "aten::add" in {e.key for e in outer.key_averages()}
+
+
+def test_a_profile_that_nobody_can_stop_is_in_nobodys_way():
+    lost = profiler.profile(activities=BOTH)
+    lost.start()
+    del lost
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with profiler.profile(activities=BOTH) as prof:
+            torch.ones(4).npu() + 1
+    assert "aten::add" in {e.key for e in prof.key_averages()}
+
+
+def test_within_torchs_own_profile_it_warns():
+    x = torch.ones(4).npu()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        with pytest.warns(UserWarning, match="a profile of torch.profiler is recording"):
+            with profiler.profile(activities=BOTH) as prof:
+                x + 1
+    assert "aten::add" in {e.key for e in prof.key_averages()}
+
+
+def test_what_is_stopped_twice_or_was_refused_ends_no_other():
+    x, ready = torch.ones(4).npu(), []
+    first = profiler.profile(activities=BOTH, on_trace_ready=ready.append)
+    first.start()
+    first.stop()
+    with profiler.profile(activities=BOTH) as other:
+        first.stop()
+        refused = profiler.profile(activities=BOTH, on_trace_ready=ready.append)
+        with pytest.raises(RuntimeError, match="another profile is recording"):
+            try:
+                refused.start()
+            finally:
+                refused.stop()
+        plain = profiler._KinetoProfile(activities=BOTH)
+        plain.stop()
+        x + 1
+    assert ready == [first] and "aten::add" in {e.key for e in other.key_averages()}
+
+
+def test_a_finalizer_that_stops_a_profile_may_run_while_another_begins():
+    class Owner:
+        def __init__(self) -> None:
+            self.prof, self.me = profiler.profile(activities=BOTH), self
+            self.prof.start()
+
+        def __del__(self) -> None:
+            self.prof.stop()
+
+    Owner()  # a part of a cycle: only gc finds it
+    with profiler.profile(activities=BOTH) as prof:
+        torch.ones(4).npu() + 1
+    assert "aten::add" in {e.key for e in prof.key_averages()}
