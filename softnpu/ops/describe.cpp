@@ -63,11 +63,12 @@ void Message::add_inputs(const aclOpExecutor& e) noexcept {
 
 void tell_task(const void* state, race::Accesses& accesses) {
   const auto& executor = *static_cast<const aclOpExecutor*>(state);
+  const uint64_t some = reads_some(static_cast<const Op*>(executor.op)->name);
   each_tensor(executor, [&](const Arg& a, const TensorCopy& t) {
+    const size_t before = accesses.size();
     race::Access::add(accesses, t.data, t.ndim, t.sizes(), t.strides(), t.item, a.out);
+    if (accesses.size() > before) accesses.back().chosen = !a.out && (some >> (&a - executor.args) & 1);
   });
-  if (!reads_some(static_cast<const Op*>(executor.op)->name)) return;
-  for (race::Access& access : accesses) access.chosen = !access.write;
 }
 
 }  // namespace softnpu::ops

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "softnpu/race/accesses.h"
@@ -33,7 +34,7 @@ class Message {
 // What the kernel reads and writes, for the race detector and the memory checker.
 void tell_task(const void* state, race::Accesses& accesses);
 
-// Whether that operator reads of an operand only what an index, a mask or a length says: `reads: some` of ops/aclnn.yaml.
-bool reads_some(std::string_view name);
+// Of which parameters that operator reads only what an index, a mask or a length says, a bit each: `reads` of ops/aclnn.yaml.
+uint64_t reads_some(std::string_view name);
 
 }  // namespace softnpu::ops

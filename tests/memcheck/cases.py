@@ -121,6 +121,24 @@ def a_weight_that_nobody_has_written_mended():
     torch.addmm(out, ones, ones, beta=0)
 
 
+@bug("aclnnGridSampler2D reads", "of which nobody has written 64")
+def places_of_which_a_half_is_written():
+    """Of the image only what the places say counts, of the places all."""
+    places = torch.empty(1, 4, 4, 2, device="npu")
+    places[:, :2] = 0
+    torch.nn.functional.grid_sample(torch.ones(1, 1, 4, 4, device="npu"), places, align_corners=False)
+
+
+@mended
+def places_of_which_a_half_is_written_mended():
+    places, image = torch.zeros(1, 4, 4, 2, device="npu"), torch.empty(1, 1, 4, 4, device="npu")
+    image[..., 1:3, 1:3] = 1
+    torch.nn.functional.grid_sample(image, places, align_corners=False)
+    x = torch.empty(8, 4, device="npu")  # rows behind the last group
+    x[:5] = 1
+    torch_npu.npu_clipped_swiglu(x, group_index=torch.tensor([5], device="npu"))
+
+
 @bug("aclnnNonzero reads 400 bytes", "nobody has written 200")
 def counted_where_nobody_has_written():
     x = torch.empty(10, 10, device="npu")
