@@ -88,3 +88,20 @@ def test_a_mistake_in_a_gradient_that_calls_stops_the_build(change, said):
     schemas = {r.schema.full: r.schema for r in npu.rows()}
     with pytest.raises(SystemExit, match=rf"ops/npu.yaml:{row.line}: npu_swiglu: {said}"):
         npu_grad.Gradient(row._replace(data={**row.data, "grad": {"input": rule}}), schemas, "npu")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("func: npu_swiglu(Tensor ", "func: npu_swiglu(Tensr ", "npu_swiglu.*: Tensr is no type of an argument"),
+        ("  types: {floating: ", "  types: {flaoting: ", r"`types:` \['flaoting'\]: neither a class nor a type"),
+    ],
+)
+def test_a_typo_names_file_and_line(old, new, said, tmp_path, monkeypatch):
+    text = npu.TABLE.read_text(encoding="utf-8")
+    assert old in text
+    table = tmp_path / "npu.yaml"
+    table.write_text(text.replace(old, new, 1), encoding="utf-8")
+    monkeypatch.setattr(npu, "TABLE", table)
+    with pytest.raises(SystemExit, match=rf"ops/npu.yaml:\d+: .*{said}"):
+        npu.wrappers()

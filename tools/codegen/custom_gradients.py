@@ -23,9 +23,9 @@ def read(text: str, file: str) -> dict[str, Entry]:
     """Operator -> its row."""
     found: dict[str, Entry] = {}
     for entry in entries(text, file, ("backward",), "name"):
-        name = entry.schema("name").full
         if not entry.applies("version"):
             continue
+        name = entry.schema("name").full
         if name in found:
             raise entry.wrong(f"{name} has formulas already, in line {found[name].line}")
         found[name] = entry

@@ -84,7 +84,12 @@ def rows() -> list[Row]:
     text = TABLE.read_text(encoding="utf-8")
     lines = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith("- func: ")]
     found = []
-    parsed = [(parse(data["func"]), data) for data in tables.parse(text)]
+    parsed = []
+    for line, data in zip(lines, tables.parse(text), strict=True):
+        try:
+            parsed.append((parse(data["func"]), data))
+        except ValueError as error:
+            raise SystemExit(f"ops/npu.yaml:{line}: {data['func']}: {error}") from None
     schemas = {schema.ident: schema for schema, _ in parsed}
     for line, (schema, written) in zip(lines, parsed, strict=True):
         data = npu_short.written_out(written, schema, schemas, f"ops/npu.yaml:{line}: {schema.full}")

@@ -72,7 +72,10 @@ def own(row: Row) -> str:
     """The check of `types:`, whose notation is that of ops/types.yaml, over arguments."""
     if "types" not in row.data:
         return ""
-    takes, groups = opapi_types.taken(row.data["types"])
+    try:
+        takes, groups = opapi_types.taken(row.data["types"])
+    except SystemExit as error:  # which names the table of CANN's functions
+        raise row.error(f"`types:` {str(error).removeprefix('ops/types.yaml: ')}") from None
     tensors = [a.name for a in row.schema.arguments if a.is_tensor]
     if unknown := set(takes) - set(tensors):
         raise row.error(f"`types:` names {min(unknown)}, which is no tensor of its arguments")
