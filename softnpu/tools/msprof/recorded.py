@@ -120,8 +120,9 @@ class Profile:
     def _task(self, correlation: int, task: int, _queued: int, began: int, ended: int, size: int, count: int,
               device: int, stream: int, _status: int, detail: int, rank: int, ranks: int, kind: int, name: int,
               group: int, *tensors: int) -> None:  # fmt: skip
-        if not 0 <= began <= ended < _LAST:
+        if not (0 <= began and 0 <= ended < _LAST):
             raise _Wrong(f"its records have a task from {began} to {ended} ns")
+        ended = max(began, ended)  # the clock may have been set back meanwhile
         row: Row = {"name": self._texts[name], "start": began, "end": ended, "device": device, "stream": stream,
                     "correlation": correlation, "operator": 0, "kind": "kernel"}  # fmt: skip
         if kind == _KERNEL:
