@@ -116,7 +116,7 @@ class Inference {
   void finish(Tensor& scores, int64_t b) const {
     const int64_t n = scores.size(1), m = scores.size(2);
     if (given(o_.shift)) {
-      Tensor t = o_.shift->to(at::kFloat);
+      Tensor t = o_.shift->to(type);
       if (t.dim() == 4) t = t[t.size(0) > 1 ? b : 0];
       scores.add_(t.narrow(-2, 0, std::min(n, t.size(-2))).narrow(-1, 0, m));
     }
@@ -319,7 +319,7 @@ void infer_attention(const Tensor& query, at::TensorList key, at::TensorList val
     const Tensor k = call.cache(true, b), v = call.cache(false, b);
     TORCH_CHECK(k.size(1) == v.size(1), "attention: ", k.size(1), " keys and ", v.size(1), " values of a sequence");
     if (rows.to <= rows.from) continue;
-    const Tensor sink = given(options.sink) ? options.sink->to(at::kFloat).reshape({options.heads, 1, 1}) : Tensor();
+    const Tensor sink = given(options.sink) ? options.sink->to(call.type).reshape({options.heads, 1, 1}) : Tensor();
     const auto put_lse = [&](const Tensor& value) {
       if (!with_lse) return;
       const Tensor at = lse.dim() == 4 ? lse[b].narrow(1, rows.from, rows.to - rows.from)

@@ -109,11 +109,17 @@ const Arguments& arguments_of(const c10::OperatorName& name) {
   return it->second;
 }
 
+// Tensors of a trace have no memory, and may have no numbers for sizes.
+bool is_real(const at::Tensor& t) {
+  return t.defined() && !t.key_set().has(c10::DispatchKey::Python) &&
+         !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
 // Calls visit(tensor) for the tensors of an argument: itself, or a list's members.
 template <class Visit>
 void each_tensor(const c10::IValue& input, const Visit& visit) {
   if (input.isTensor()) {
-    if (input.toTensor().defined()) visit(input.toTensor());
+    if (is_real(input.toTensor())) visit(input.toTensor());
   } else if (input.isList()) {  // Tensor[] and Tensor?[] alike
     for (const c10::IValue& member : input.toListRef()) each_tensor(member, visit);
   }
