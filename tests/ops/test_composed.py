@@ -60,7 +60,8 @@ def test_functions_of_two_numbers() -> None:
     close(torch.special.zeta, a + 1.05, x)
     special = torch.tensor([0.0, -0.0, 1.0, -2.0, INF, -INF, NAN], dtype=torch.float64)
     for function in (torch.fmax, torch.fmin, torch.copysign, torch.hypot, torch.nextafter):
-        close(function, special.repeat(7), special.repeat_interleave(7), tolerance=0)
+        last_bit = 2**-52 if function is torch.hypot else 0  # processors differ in it
+        close(function, special.repeat(7), special.repeat_interleave(7), tolerance=last_bit)
     close(torch.special.xlog1py, special.repeat(7), special.repeat_interleave(7))
 
 

@@ -250,7 +250,7 @@ HOST_READS = {
         lambda h: torch.save(h, io.BytesIO(), _use_new_zipfile_serialization=False), "torch.save",
     ),
     "host_reads_a_list": (lambda h: torch.cat([h, h]), "aten::cat"),
-    "host_stacks": (lambda h: torch.stack([h, h]), "aten::stack"),
+    "host_stacks": (lambda h: torch.stack([h, h]), "aten::cat"),
     "host_takes_a_step": (lambda h: torch._foreach_add_([h], 1.0), "aten::"),
     "host_takes_a_factor": (lambda h: torch.zeros(N, device="npu") + h[0], "aten::add"),
     "host_pickles": (lambda h: pickle.dumps(h), "torch.save"),
