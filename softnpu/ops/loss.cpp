@@ -45,7 +45,7 @@ void nll_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor&
 void nll_loss2d(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction,
                 int64_t ignore, Tensor& out, Tensor& total_weight) {
   const Tensor x = from_16_bit(self);
-  auto [loss, total] = at::native::nll_loss2d_forward_cpu(x, classes(target), weights(weight, x), reduction, ignore);
+  auto [loss, total] = at::native::nll_loss2d_forward_cpu(x, longs(target), weights(weight, x), reduction, ignore);
   put(out, loss);
   put(total_weight, total);
 }
@@ -53,7 +53,7 @@ void nll_loss2d(const Tensor& self, const Tensor& target, const OptionalTensor& 
 void nll_loss2d_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                          int64_t reduction, int64_t ignore, const Tensor& total_weight, Tensor& grad_input) {
   const Tensor x = from_16_bit(self);
-  put(grad_input, at::native::nll_loss2d_backward_cpu(from_16_bit(gradient), x, classes(target), weights(weight, x),
+  put(grad_input, at::native::nll_loss2d_backward_cpu(from_16_bit(gradient), x, longs(target), weights(weight, x),
                                                       reduction, ignore, total_weight.to(x.scalar_type())));
 }
 
@@ -115,8 +115,10 @@ Tensor kl_div_target_backward(const Tensor& gradient, const Tensor& self, const 
 // CANN's log_alpha may have room for more than the longest target.
 void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths, IntArrayRef target_lengths,
               int64_t blank, bool zero_infinity, Tensor& loss, Tensor& log_alpha) {
-  check_labels(targets, target_lengths, log_probs.size(2));
-  auto [each, alpha] = at::_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity);
+  const Tensor labels = longs(targets);
+  check_labels(labels, target_lengths, log_probs.size(2));
+  auto [each, alpha] =
+      at::_ctc_loss(from_16_bit(log_probs), labels, input_lengths, target_lengths, blank, zero_infinity);
   put(loss, each);
   Tensor used = log_alpha.narrow(2, 0, alpha.size(2));
   put(used, alpha);
@@ -131,8 +133,8 @@ void ctc_loss_backward(const Tensor& gradient, const Tensor& log_probs, const Te
                   log_alpha.size(1) == log_probs.size(0) && log_alpha.size(2) >= 2 * longest + 1,
               "ctc_loss: logAlpha has the sizes ", log_alpha.sizes(), ", not [", log_probs.size(1), ", ",
               log_probs.size(0), ", ", 2 * longest + 1, "] or more");
-  put(out, at::_ctc_loss_backward(gradient, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, blank,
-                                  zero_infinity));
+  put(out, at::_ctc_loss_backward(from_16_bit(gradient), from_16_bit(log_probs), targets, input_lengths, target_lengths,
+                                  from_16_bit(loss), from_16_bit(log_alpha), blank, zero_infinity));
 }
 
 }  // namespace softnpu::ops::kernels

@@ -1,0 +1,50 @@
+"""Operators that PyTorch's CPU library has not in 16 bits and CANN's documentation has: as in fp32, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+LABELS = torch.tensor([[1, 2, 2], [3, 1, 4]])
+LENGTHS = torch.tensor([6, 5]), torch.tensor([3, 2])
+
+
+def resized(mode: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: F.interpolate(x, size=(5, 4), mode=mode, antialias=True)
+
+
+def ctc(x: torch.Tensor) -> torch.Tensor:
+    return F.ctc_loss(x.log_softmax(2), LABELS.to(x.device), *LENGTHS, reduction="none")
+
+
+# The call, the sizes of its operand, and how far sums of rounded terms may be away.
+CALLS = {
+    "avg_pool3d": (lambda x: F.avg_pool3d(x, 2, stride=1, padding=1), (2, 3, 4, 5, 6), 1),
+    "bicubic": (resized("bicubic"), (2, 3, 9, 8), 1),
+    "bilinear": (resized("bilinear"), (2, 3, 9, 8), 1),
+    "cdist": (lambda x: torch.cdist(x, x.flip(0) + 1), (5, 7), 4),
+    "cdist, another norm": (lambda x: torch.cdist(x, x.flip(0) + 1, p=3.0), (5, 7), 4),
+    "ctc_loss": (ctc, (6, 2, 5), 8),
+    "pdist": (F.pdist, (5, 7), 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_values_and_gradients(name: str, dtype: torch.dtype) -> None:
+    call, sizes, roundings = CALLS[name]
+    given = torch.randn(sizes, generator=torch.Generator().manual_seed(1)).to(dtype)
+    leaf, x = given.float().requires_grad_(), given.npu().requires_grad_()
+    expected, found = call(leaf), call(x)
+    assert found.dtype == dtype
+    weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(2)).to(dtype)
+    limit = roundings * torch.finfo(dtype).eps
+    torch.testing.assert_close(found.float().cpu(), expected.detach(), rtol=limit, atol=limit)
+    expected.backward(weights.float())
+    found.backward(weights.npu())
+    assert x.grad is not None and x.grad.dtype == dtype
+    limit = 4 * roundings * torch.finfo(dtype).eps
+    torch.testing.assert_close(x.grad.float().cpu(), leaf.grad, rtol=limit, atol=limit * leaf.grad.abs().max().item())
