@@ -78,6 +78,9 @@ class Judge:
     def __init__(self, client: Client) -> None:
         self.client, self.made = client, 0
         self.judged: set[tuple[str, torch.dtype]] = set()
+        self.refused: set[str] = (
+            set()
+        )  # calls that phase one does not take in fp64: quantized numbers, documented types
         self.worst: dict[tuple[str, torch.dtype], float] = {}
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -203,6 +206,7 @@ class Judge:
     def single(self, op: str, values: dict) -> Iterator[Finding]:
         start = self.typed(op, values, F64)
         if not start:
+            self.refused.add(op)
             return
         arguments, given = start[0], self.inputs(op)
 

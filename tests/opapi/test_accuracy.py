@@ -156,4 +156,5 @@ def test_every_kernel(npu, tmp_path):
     assert {f.op for f in findings} >= {op for op in KNOWN if npu.has(op)} - {"aclnnNormalTensorTensor"}
     given = {op for op, v in calls if any(floats(v[n]) for n in judge.inputs(op))}
     judged_in = {op for op, dtype in judge.judged if dtype in (F64, C128)}
-    assert len(judged_in) > 0.9 * len(given), sorted(given - judged_in)
+    able = given - judge.refused
+    assert len(judged_in) > 0.9 * len(able) and len(judged_in) > 650, sorted(able - judged_in)
