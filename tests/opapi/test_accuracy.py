@@ -22,7 +22,7 @@ KNOWN = {
     "aclnnNormalTensorFloat": ("rounding", "as InplaceNormal"),
     "aclnnNormalFloatTensor": ("rounding", "as InplaceNormal"),
     "aclnnNormalTensorTensor": ("rounding", "as InplaceNormal"),
-    "aclnnCtcLoss": ("single rounding", "logAlphaOut: ATen leaves the alphas of shorter sequences undefined"),
+    "aclnnCtcLoss": ("single rounding overflow", "logAlphaOut: ATen leaves the alphas of shorter sequences undefined"),
     "aclnnConvTbcBackward": ("imaginary", "of the bias only the size counts"),
     "aclnnInplaceCopy": ("imaginary", "it is overwritten"),
     "aclnnIndexCopy": ("imaginary", "outRef is overwritten"),
