@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
+
+from tests import strict as judge
 
 # A call -> whether it was refused, as a process with and without the variable says.
 CALLS = """
-import json, sys, torch, torch_npu
-found = {}
-def t(name, call):
-    try:
-        call()
-        torch.npu.synchronize()
-        found[name] = ""
-    except RuntimeError as error:
-        found[name] = str(error)
 for dtype in (torch.float32, torch.float64, torch.float16):
     word = str(dtype)[6:]
     q = torch.ones(1, 2, 4, 8, device="npu", dtype=dtype)
@@ -30,21 +18,12 @@ for dtype in (torch.float32, torch.float64, torch.float16):
     t(f"unpermute {word}", lambda: torch_npu.npu_moe_token_unpermute(rows, experts.view(-1)))
     t(f"loss {word}", lambda: torch_npu.npu_cross_entropy_loss(rows, torch.zeros(8, device="npu", dtype=torch.long)))
     t(f"groups {word}", lambda: torch_npu.npu_grouped_matmul([rows], [rows.t().contiguous()], group_type=-1))
-json.dump(found, sys.stdout)
 """
 OPERATORS = ("attention", "gate", "permute", "unpermute", "loss", "groups")
 
 
 def refused(strict: str) -> dict[str, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", CALLS],
-        env=os.environ | {"ANYCEND_STRICT": strict, "ANYCEND_SOC": "Ascend910B1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return {name: error for name, error in json.loads(done.stdout).items() if error}
+    return {name: error for name, error in judge.results(CALLS, "Ascend910B1", strict).items() if error}
 
 
 @pytest.mark.parametrize(("strict", "expected"), [("1", {f"{name} float64" for name in OPERATORS}), ("0", set())])
