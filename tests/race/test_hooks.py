@@ -11,8 +11,9 @@ def test_the_copy_of_the_gradients_is_freed_while_the_hooks_stream_reads_it():
     run = ["-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "tests.race.hooks"]
     done = program(*run, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
-    ranks = [json.loads(line[8:]) for line in done.stdout.splitlines() if line.startswith("REPORTS ")]
-    assert len(ranks) == 2, done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("REPORTS ")]
+    ranks = json.loads(line[8:])
+    assert len(ranks) == 2
     for found in ranks:
         assert found["waited_for"] == [] and found["as_it_is"]
         for report in found["as_it_is"]:  # of `input_tensor_cp - input_tensor`, and of nothing else
