@@ -1,8 +1,13 @@
 // Fork and exit. The atfork handlers take no lock: the child only learns that it must not touch what it inherited.
 #include "softnpu/runtime/process.h"
 
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 
 #include "softnpu/race/race.h"
@@ -42,6 +47,15 @@ void shut_down() noexcept {
   if (!drained)
     log_line(kError, "exit: work queued on a stream did not finish in %d s and is abandoned", int(kDrainMs / 1000));
   Executor::stop_all(drained);
+}
+
+bool has_ended(int pid) noexcept {
+  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
+  pollfd process{static_cast<int>(syscall(SYS_pidfd_open, pid, 0)), POLLIN, 0};  // readable from the end on
+  if (process.fd < 0) return errno == ESRCH;  // else an old kernel, or another user's process: `kill` has answered
+  const bool ended = poll(&process, 1, 0) == 1;
+  close(process.fd);
+  return ended;
 }
 
 }  // namespace softnpu

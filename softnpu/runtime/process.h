@@ -19,4 +19,7 @@ void mark_started() noexcept;
 // Drains every stream (for at most a few seconds), stops the threads, refuses later calls. Runs at exit.
 void shut_down() noexcept;
 
+// Whether another process runs no more, be it gone or waiting for its parent to take note (a zombie).
+bool has_ended(int pid) noexcept;
+
 }  // namespace softnpu

@@ -1,7 +1,6 @@
 #include "softnpu/runtime/shared_event.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "softnpu/runtime/enqueue.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
+#include "softnpu/runtime/process.h"
 #include "softnpu/runtime/schedule.h"
 #include "softnpu/runtime/stream.h"
 
@@ -246,7 +246,7 @@ const char* SharedEvent::why_never(const Slot& slot, uint32_t target, char* text
     snprintf(text, size_t(size), "process %d's stream failed before it came to the event", pid);
     return text;
   }
-  if (pid == getpid() || kill(pid, 0) == 0 || errno != ESRCH) return nullptr;
+  if (pid == getpid() || !has_ended(pid)) return nullptr;
   if (passed(slot, target)) return nullptr;  // in between
   snprintf(text, size_t(size), "process %d has ended before its stream came to the event that it recorded", pid);
   return text;

@@ -128,6 +128,15 @@ def record_after(event: torch.npu.Event, tensor: torch.Tensor, value: float) -> 
     event.record()
 
 
+def die_before(event: torch.npu.Event) -> None:
+    """Behind work that takes the device a second."""
+    big = torch.ones(1024, 1024, device="npu")
+    for _ in range(100):
+        big = big @ big * 1e-3
+    event.record()
+    die()
+
+
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -57,6 +57,20 @@ def test_a_stream_waits_for_another_processs_event(peer: Peer) -> None:
     assert opened.query()
 
 
+def test_the_event_of_a_killed_process_is_an_error_before_and_after_its_parent_took_note() -> None:
+    event = torch.npu.Event(interprocess=True)
+    victim = Peer()
+    victim.send("die_before", event)
+    with pytest.raises(EOFError):
+        victim.answer()
+    for _ in ("not joined: a zombie", "joined"):
+        with pytest.raises(RuntimeError, match=f"process {victim.process.pid} has ended before its stream came to the"):
+            event.synchronize()
+        with pytest.raises(RuntimeError, match=f"process {victim.process.pid} has ended before its stream came to the"):
+            event.query()
+        victim.process.join()
+
+
 def test_events_say_what_they_cannot() -> None:
     with pytest.raises(RuntimeError, match="interprocess=True"):
         torch.npu.Event().ipc_handle()
