@@ -20,10 +20,6 @@ _TRANSFER = (
 _REMEDIES = {
     "Torch not compiled with CUDA enabled": f"this PyTorch has no CUDA; the device here is npu. {_TRANSFER}",
     "Distributed package doesn't have NCCL built in": f"the backend of npu tensors is hccl. {_TRANSFER}",
-    "Can't use NVTX profiler": (
-        "emit_nvtx is of CUDA's profiler alone. torch_npu.npu.mstx names ranges for the NPU's, and torch_npu.profiler "
-        "with mstx=True shows them beside the operators (docs/profiling.md)"
-    ),
     "No backend type associated with device type cpu": (
         "the group carries npu tensors only: move the tensor with .npu(), or make the group with "
         'init_process_group("cpu:gloo,npu:hccl")'

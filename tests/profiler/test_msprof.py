@@ -44,6 +44,26 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return profile, folder / "ASCEND_PROFILER_OUTPUT"
 
 
+def test_msprof_shows_the_operators_that_emit_mstx_names(tmp_path: Path):
+    program = (
+        "import torch, torch_npu\na, b = torch.ones(2, 4).npu(), torch.ones(4, 8).npu()\n"
+        "with torch.no_grad(), torch_npu.npu.mstx.emit_mstx(record_shapes=True): a @ b\n"
+    )
+    done = msprof.run(f"--output={tmp_path}", sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+    (profile,) = tmp_path.iterdir()
+    events = json.loads(exported(profile, "msprof").read_text(encoding="utf-8"))
+    spans = [e for e in events if e["ph"] == "X"]
+    (kernel,) = [e for e in spans if e["name"] == "aclnnMm"]
+    places = {e["pid"] for e in events if e["name"] == "process_name" and e["args"]["name"] == "MSTX"}
+    for name in ("aten::matmul, sizes = [[2, 4], [4, 8]]", "aten::mm, sizes = [[2, 4], [4, 8]]"):
+        found = [e for e in spans if e["name"] == name]
+        assert len(found) == 2 and places & {e["pid"] for e in found}  # of the host and of the stream
+        (placed,) = [e for e in found if e["pid"] not in places]
+        begin, end = float(placed["ts"]), float(placed["ts"]) + placed["dur"]
+        assert begin <= float(kernel["ts"]) and float(kernel["ts"]) + kernel["dur"] <= end + 0.01
+
+
 def test_op_summary_has_the_kernels_of_torch_npu_profiler(folders: tuple[Path, Path]):
     profile, output = folders
     mine, theirs = table(exported(profile, "op_summary")), table(output / "kernel_details.csv")

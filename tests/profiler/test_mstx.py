@@ -12,6 +12,7 @@ from tests.profiler import mspti
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
 mstx, profiler = torch_npu.npu.mstx, torch_npu.profiler
+STARTS, ENDS = (2, 16), (4, 32)  # the second of a range that has a place in a stream
 
 
 def named(records: list) -> list[tuple]:
@@ -52,6 +53,54 @@ def test_a_stream_gives_the_range_a_place_between_its_kernels():
     start, end = (r for r in s.of(mspti.MARKER) if r.source == 1)
     (kernel,) = s.of(mspti.KERNEL)
     assert start.timestamp <= kernel.start and kernel.end <= end.timestamp
+
+
+def test_each_operator_is_a_range_with_its_sizes_and_the_number_of_its_backward():
+    a, b = torch.ones(2, 4, device="npu", requires_grad=True), torch.ones(4, 8, device="npu")
+    with mspti.Subscriber(mspti.MARKER, mspti.KERNEL) as s, mstx.emit_mstx(record_shapes=True):
+        torch.mm(a, b).sum().backward()
+        with torch.no_grad():
+            a + 1
+    starts = {r.id: r for r in s.of(mspti.MARKER) if r.source == 0 and r.flag in STARTS}
+    ends = {r.id: r.timestamp for r in s.of(mspti.MARKER) if r.source == 0 and r.flag in ENDS}
+    assert set(starts) == set(ends)
+    names = [r.name.decode() for r in starts.values()]
+    forward = next(n for n in names if n.startswith("aten::mm, seq = "))
+    number = int(forward.removeprefix("aten::mm, seq = ").split(",")[0])
+    assert forward == f"aten::mm, seq = {number}, sizes = [[2, 4], [4, 8]]"
+    assert f"MmBackward0, seq = {number}, sizes = [[2, 8]]" in names  # of another thread
+    assert names[-1] == "aten::add, sizes = [[2, 4], [], []]"
+    nested = {n.split(",")[0] for i, r in starts.items() for j, o in starts.items() if (n := r.name.decode())
+              and o.name.decode() == f"MmBackward0, seq = {number}, sizes = [[2, 8]]"
+              and o.timestamp < r.timestamp and ends[i] < ends[j]}  # fmt: skip
+    assert {"aten::t", "aten::mm"} <= nested
+    on_stream = {r.id: [r.timestamp] for r in s.of(mspti.MARKER) if r.source == 1 and r.flag in STARTS}
+    for r in s.of(mspti.MARKER):
+        if r.source == 1 and r.flag in ENDS:
+            on_stream[r.id].append(r.timestamp)
+    first = next(k for k in s.of(mspti.KERNEL) if k.name == b"aclnnMm")
+    begin, end = on_stream[next(i for i, r in starts.items() if r.name.decode() == forward)]
+    assert begin <= first.start <= first.end <= end
+
+
+def test_emit_mstx_without_sizes_off_and_entered_twice():
+    a, before = torch.ones(3, device="npu"), torch.autograd._profiler_enabled()
+    with mspti.Subscriber(mspti.MARKER) as s:
+        with torch.no_grad(), mstx.emit_mstx():
+            a + a
+        with mstx.emit_mstx(enabled=False):
+            a * a
+        a - a
+    assert [r.name.decode() for r in s.records if r.source == 0 and r.flag in STARTS] == ["aten::add"]
+    with mstx.emit_mstx() as outer:
+        for again in (outer, mstx.emit_mstx()):
+            with pytest.raises(RuntimeError, match="emit_mstx: a profile of PyTorch's, or another emit_mstx, is"):
+                again.__enter__()
+    with profiler.profile(), pytest.raises(RuntimeError, match="PyTorch has one at a time"):
+        mstx.emit_mstx().__enter__()
+    with pytest.raises(ZeroDivisionError), mstx.emit_mstx():
+        a + 1 / 0
+    assert torch.autograd._profiler_enabled() is before is False
 
 
 def test_the_name_is_the_same_thing_each_time():

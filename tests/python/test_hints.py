@@ -23,8 +23,8 @@ TRANSFER = "`from torch_npu.contrib import transfer_to_npu`"
      "No backend type associated with device type cpu",
      "npu: the group carries npu tensors only: move the tensor with .npu(), or make the group with "
      'init_process_group("cpu:gloo,npu:hccl")'),
-    ("from torch_npu.contrib import transfer_to_npu; import torch; torch.autograd.profiler.emit_nvtx().__enter__()",
-     "Can't use NVTX profiler", "npu: emit_nvtx is of CUDA's profiler alone. torch_npu.npu.mstx names ranges"),
+    ("import torch; torch.autograd.profiler.emit_nvtx().__enter__()", "Torch not compiled with CUDA enabled",
+     "TORCH_TRANSFER_TO_NPU=1"),
 ], ids=["cuda", "nccl", "cpu tensor", "nvtx"])  # fmt: skip
 def test_an_error_that_ends_a_program_has_its_remedy(program, says, remedy):
     done = run(program)

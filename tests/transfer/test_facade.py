@@ -163,6 +163,19 @@ def test_nvtx_ranges_nest() -> None:
         torch.cuda.nvtx.mark("d")
 
 
+def test_nvtx_and_emit_nvtx_are_ranges_of_the_npus_trace() -> None:
+    from tests.profiler import mspti
+
+    a = torch.ones(2, 4, device="cuda")
+    with mspti.Subscriber(mspti.MARKER) as recorded:
+        with torch.cuda.nvtx.range("mine"):
+            torch.cuda.nvtx.mark("point")
+        with torch.no_grad(), torch.autograd.profiler.emit_nvtx(record_shapes=True):
+            a + 1
+    names = [r.name.decode() for r in recorded.records if r.source == 0 and r.name]
+    assert names == ["mine", "point", "aten::add, sizes = [[2, 4], [], []]"]
+
+
 def test_cudart() -> None:
     cudart = torch.cuda.cudart()
     success = cudart.cudaError.success

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+from torch._C._profiler import ProfilerConfig, ProfilerState, _ExperimentalConfig
+
 from torch_npu import _C
 
 _open = threading.local()  # of each thread, a stack of range_push by domain
@@ -36,6 +39,46 @@ def _stack(domain: str) -> list[int]:
     return stacks.setdefault(domain, [])
 
 
+class emit_mstx:  # noqa: N801  (named as torch.autograd.profiler.emit_nvtx, which it is for the NPU)
+    """A range for each operator within the block, those of backward in their threads, too: for a profiler that does
+    not know PyTorch's operators, as msprof.
+
+    Its message is `aten::mm, seq = 3, sizes = [[2, 4], [4, 8]]`: the number joins an operator to its backward, whose
+    own has the same. The range has a place in the current stream, around the operator's kernels.
+
+    Args:
+        enabled (bool): False does nothing.
+        record_shapes (bool): the sizes of the operator's tensors, [] for what is none.
+
+    Raises RuntimeError where it is entered twice, and where a profile of PyTorch's records in the thread: that one has
+    the operators already. Source: torch.autograd.profiler.emit_nvtx."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled, self.entered, self.record_shapes = enabled, False, record_shapes
+
+    def __enter__(self) -> emit_mstx | None:
+        if not self.enabled:
+            return None
+        if self.entered or torch.autograd._profiler_enabled():
+            raise RuntimeError(
+                "emit_mstx: a profile of PyTorch's, or another emit_mstx, is recording in this thread, and PyTorch has "
+                "one at a time; leave that one out, or its `with` block before this one"
+            )
+        torch.npu.synchronize()
+        config = ProfilerConfig(
+            ProfilerState.PRIVATEUSE1, self.record_shapes, False, False, False, False, _ExperimentalConfig()
+        )
+        torch.autograd._enable_profiler(config, set())
+        self.entered = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.enabled:
+            torch.npu.synchronize()
+            torch.autograd._disable_profiler()
+            self.entered = False
+
+
 class _Itself:
     """An attribute of a class that is the class."""
 
@@ -45,13 +88,15 @@ class _Itself:
 
 class mstx:  # noqa: N801  (the vendor's name)
     """Names points and ranges of a program for a profiler's trace: mark, range_start and range_end, range_push and
-    range_pop, annotate (a block), mstx_range (a decorator). Nothing is made of the class.
+    range_pop, annotate (a block), mstx_range (a decorator), emit_mstx (each operator in a block). Nothing is made of the
+    class.
 
     Each takes a `domain`, by which profilers choose, and but for the ends a `stream`: the range then has a place in its
     order, too. They are seen where something records: torch_npu.profiler with mstx=True, or msprof.
     Raises TypeError for a message that is no text or a stream that is none. Source: the vendor's mstx."""
 
     mstx = _Itself()  # the vendor's torch.npu.mstx is a module that has the class
+    emit_mstx = emit_mstx
 
     @staticmethod
     def mark(message: str, stream: Any = None, domain: str = "default") -> None:

@@ -47,6 +47,7 @@ def install(attributes: Attributes) -> None:
     attributes.set(cuda, "_get_device_properties", runtime.device_properties)
     attributes.set(cuda, "default_generators", runtime.DefaultGenerators())
     attributes.set(cuda.nvtx, "_nvtx", runtime.Nvtx())
+    attributes.rebind("torch.autograd", torch.autograd.profiler.emit_nvtx, torch.npu.mstx.emit_mstx)
     for name in ("utilization", "graph", "graph_pool_handle", "make_graphed_callables", "MemPool", "use_mem_pool"):
         attributes.rebind("torch.cuda", getattr(cuda, name), getattr(torch.npu, name))
     attributes.rebind("torch.cuda", cuda.CUDAGraph, torch.npu.NPUGraph)

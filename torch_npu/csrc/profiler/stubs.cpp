@@ -1,5 +1,5 @@
 // The events and ranges that PyTorch's older profilers ask of a device: torch.autograd.profiler.profile(use_device="npu") without kineto
-// measures each operator by two events on its stream, and ProfilerState.PRIVATEUSE1 names a range for each. What it is not: kineto.cpp.
+// measures each operator by two events on its stream. What it is not: kineto.cpp; ranges by operator (emit.cpp).
 #include <c10/util/ApproximateClock.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/profiler/stubs/base.h>
