@@ -245,6 +245,21 @@ def test_what_cannot_be_compared_is_counted_with_its_reason():
     assert (found.calls, found.compared) == (5, 0)
 
 
+def test_an_operator_that_fails_on_the_cpu_is_not_said_to_be_missing_there():
+    """Reason by reason: a type it lacks, and any other mistake with its exception."""
+    with torch.library._scoped_library("compared", "FRAGMENT") as library:
+        library.define("odd(Tensor x) -> Tensor")
+        library.impl("odd", torch.clone, "PrivateUse1")
+        x = torch.ones(2).npu()
+        with quiet() as found:
+            torch.ops.compared.odd(x)
+        assert found.skipped == {reasons.NO_TWIN: {"compared.odd.default": 1}}
+        library.impl("odd", lambda x: [][0], "CPU")
+        with quiet() as found:
+            torch.ops.compared.odd(x)
+        assert found.skipped == {"the CPU failed to compute it, with IndexError": {"compared.odd.default": 1}}
+
+
 def test_a_captured_call_is_counted_and_the_capture_goes_on():
     x, graph = torch.ones(4).npu(), torch.npu.NPUGraph()
     with quiet() as found:

@@ -23,10 +23,44 @@ def test_what_the_variable_says():
     assert affinity.parse("mode:1").mode == 1 and affinity.parse("").mode == affinity.parse("0").mode == 0
 
 
-@pytest.mark.parametrize("text", ["3", "one", "1,npu0:5-2", "1,npux:0-1", "1,force:2", "1,npu0:", "1,bind_irq:1", "1,"])
+WRONG_TEXTS = [
+    "3", "one", "1,npu0:5-2", "1,npux:0-1", "1,force:2", "1,npu0:", "1,bind_irq:1", "1,",
+    "1,npu0:0-18446744073709551617", f"1,npu0:{'9' * 5000}", "1,npu99999999999:0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG_TEXTS)
 def test_a_wrong_value_is_an_error_with_the_form(text):
     with pytest.raises(ValueError, match="is not understood: CPU_AFFINITY_CONF=<mode>"):
         affinity.parse(text)
+
+
+def test_cpus_are_told_as_ranges():
+    assert [affinity.listed(frozenset(cpus)) for cpus in ((), (3,), (9, 0, 1, 2, 8))] == ["", "3", "0-2,8-9"]
+
+
+def test_a_refusal_in_the_middle_leaves_every_thread_where_it_was(monkeypatch):
+    """And the warning has the program's line, however deep below PyTorch it is found."""
+    stop, real, calls = threading.Event(), os.sched_setaffinity, []
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+
+    def refuses(who: int, cpus: object) -> None:
+        calls.append(who)
+        if len(calls) == 2:
+            raise PermissionError(1, "Operation not permitted")
+        real(who, cpus)
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuses)
+    monkeypatch.setenv("CPU_AFFINITY_CONF", f"1,npu0:{CPUS[-1]}")
+    monkeypatch.setattr(affinity, "_state", {"bound": None, "plan": None, "refused": False})
+    with pytest.warns(UserWarning, match="binds nothing: the system does not let") as said:
+        affinity.bind(0)
+    stop.set()
+    thread.join()
+    threads = map(int, os.listdir("/proc/self/task"))
+    assert {tuple(sorted(os.sched_getaffinity(one))) for one in threads} == {tuple(CPUS)}
+    assert said[0].filename == __file__
 
 
 def test_shares_and_plans():

@@ -11,6 +11,7 @@ import functools
 import numbers
 import os
 import re
+import sys
 import threading
 import warnings
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ __all__ = ["reset_thread_affinity", "set_thread_affinity"]
 
 _FORM = "CPU_AFFINITY_CONF=<mode>[,force:<0|1>][,npu<i>:<a>-<b>...][,npu_affine:<0|1>], mode 0 off, 1 coarse or 2 fine"
 Cpus = frozenset[int]
+_MOST = 1 << 16  # cpus of a machine: a range that goes beyond is a mistake, and no list is made of it
 
 
 @dataclass
@@ -41,17 +43,24 @@ def parse(text: str) -> Settings:
         key, colon, value = part.partition(":")
         if not colon and position == 0:
             key, value = "mode", part
-        span = re.fullmatch(r"(\d+)(?:-(\d+))?", value)
+        span = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", value)
         if key == "mode" and value in ("0", "1", "2"):
             found.mode = int(value)
         elif key in ("force", "npu_affine") and value in ("0", "1"):
             setattr(found, {"force": "force", "npu_affine": "near"}[key], value == "1")
-        elif re.fullmatch(r"npu\d+", key) and span and int(span[1]) <= int(span[2] or span[1]):
+        elif re.fullmatch(r"npu\d{1,9}", key) and span and int(span[1]) <= int(span[2] or span[1]) < _MOST:
             more.setdefault(int(key[3:]), set()).update(range(int(span[1]), int(span[2] or span[1]) + 1))
         else:
             raise ValueError(f"npu: CPU_AFFINITY_CONF={text}: {part!r} is not understood: {_FORM}")
     found.ranges = {npu: frozenset(cpus) for npu, cpus in more.items()}
     return found
+
+
+def listed(cpus: Cpus) -> str:
+    """0-3,8: cpus as ranges."""
+    firsts = sorted(cpu for cpu in cpus if cpu - 1 not in cpus)
+    lasts = sorted(cpu for cpu in cpus if cpu + 1 not in cpus)
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
 
 
 def share(npu: int, npus: int, cpus: int) -> Cpus:
@@ -116,25 +125,37 @@ def bind(npu: int) -> None:
     if not cpus:
         why = f"{os.cpu_count()} cpus for {npus} npus leave none for npu:{npu}; name some, such as npu{npu}:0-1"
     elif not settings.force and not cpus <= allowed:
-        why = f"the process may use cpus {sorted(allowed)} and not all of {sorted(cpus)}; force:1 binds all the same"
+        why = f"the process may use cpus {listed(allowed)} and not all of {listed(cpus)}; force:1 binds all the same"
     if not why:
         trains, others = plan(settings, cpus)
+        before: dict[int, Cpus] = {}
         try:
             for thread in map(int, os.listdir("/proc/self/task")):
-                if thread != threading.get_native_id():
-                    _put(thread, others)
-            os.sched_setaffinity(0, trains)
+                _put(thread, trains if thread == threading.get_native_id() else others, before)
         except OSError as error:
-            why = f"the system does not let the process use cpus {sorted(cpus)} ({error.strerror})"
+            for thread, had in before.items():
+                _put(thread, had)
+            why = f"the system does not let the process use cpus {listed(cpus)} ({error.strerror})"
         else:
             _state.update(bound=(text, npu), plan=(trains, others))
     if why:
         _state["refused"] = text
-        warnings.warn(f"npu: CPU_AFFINITY_CONF={text} binds nothing: {why}", stacklevel=4)
+        warnings.warn(f"npu: CPU_AFFINITY_CONF={text} binds nothing: {why}", stacklevel=_program())
 
 
-def _put(thread: int, cpus: Cpus) -> None:
+def _program() -> int:
+    """The stacklevel, for who calls this, of the nearest line that is neither torch's nor ours."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "torch_npu"):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _put(thread: int, cpus: Cpus, before: dict[int, Cpus] | None = None) -> None:
+    """`before` keeps what the thread had."""
     try:
+        if before is not None:
+            before[thread] = frozenset(os.sched_getaffinity(thread))
         os.sched_setaffinity(thread, cpus)
     except ProcessLookupError:
         pass  # it has ended meanwhile
@@ -157,7 +178,7 @@ def _cpus_of_range(core_range: Any, allowed: Cpus) -> Cpus:
     if not cpus or not cpus <= allowed:
         raise ValueError(
             f"torch_npu.utils.set_thread_affinity: {core_range!r} should be [first, last], such as "
-            f"[{min(allowed)}, {max(allowed)}], or a list of such; the process may use cpus {sorted(allowed)}"
+            f"[{min(allowed)}, {max(allowed)}], or a list of such; the process may use cpus {listed(allowed)}"
         )
     return cpus
 
@@ -179,7 +200,7 @@ def set_thread_affinity(core_range: list[int] | list[list[int]] | None = None) -
         os.sched_setaffinity(0, cpus)
     except OSError as error:
         raise ValueError(
-            f"torch_npu.utils.set_thread_affinity: the process may use cpus {sorted(allowed)}, none of {sorted(cpus)}"
+            f"torch_npu.utils.set_thread_affinity: the process may use cpus {listed(allowed)}, none of {listed(cpus)}"
         ) from error
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 
+from torch_npu.utils.compare import operators
 from torch_npu.utils.compare.difference import NONE, Difference, difference
 from torch_npu.utils.compare.phases import aligned
 from torch_npu.utils.compare.replay import Replay
@@ -34,21 +35,23 @@ class Verdict(NamedTuple):
     why: str = ""
 
 
-def tried(run: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor] | None:
-    """None where the CPU cannot: no kernel for this operator or this type."""
+def tried(run: Callable[[], list[torch.Tensor]]) -> tuple[list[torch.Tensor] | None, str]:
+    """The results; or none, and why the CPU has none."""
     try:
-        return run()
-    except Exception:
-        return None
+        return run(), ""
+    except NotImplementedError:
+        return None, operators.NO_TWIN
+    except Exception as error:
+        return None, operators.FAILED.format(type(error).__name__)
 
 
-def judge(found: list[torch.Tensor], replay: Replay, tolerances: Tolerances, elementwise: bool) -> Verdict | None:
-    """None: the CPU cannot run it. `found` may be on the npu."""
-    plain = tried(replay.plain)
-    reference = plain if replay.higher is None and plain is not None else tried(replay.reference)
+def judge(found: list[torch.Tensor], replay: Replay, tolerances: Tolerances, elementwise: bool) -> Verdict | str:
+    """A text: why the CPU has no result. `found` may be on the npu."""
+    plain, why_not = tried(replay.plain)
+    reference = plain if replay.higher is None and plain is not None else tried(replay.reference)[0]
     expected = reference if reference is not None else plain
     if expected is None:
-        return None
+        return why_not
     if len(found) != len(expected):
         return Verdict(True, NONE._replace(error=float("inf")), "", f"{len(found)} results, on the CPU {len(expected)}")
     found = aligned(replay.operator, found, expected)
@@ -72,7 +75,7 @@ def judge(found: list[torch.Tensor], replay: Replay, tolerances: Tolerances, ele
             if own.error < float("inf") and apart.error <= AS_THE_CPU * own.error:
                 deviates, why = False, BY_THE_CPU
         if deviates and rtol and apart.error < float("inf") and not elementwise and reference is not None:
-            moved = moved if moved is not None else aligned(replay.operator, tried(replay.moved) or [], expected)
+            moved = moved if moved is not None else aligned(replay.operator, tried(replay.moved)[0] or [], expected)
             if i < len(moved) and moved[i].shape == right.shape:
                 if apart.error <= AS_ITS_INPUTS * difference(moved[i].to(right.dtype), right, rtol).error:
                     deviates, why = False, BY_ITS_INPUTS

@@ -66,17 +66,17 @@ class CompareMode(TorchDispatchMode):
         torch.npu.synchronize()
         took = time.perf_counter() - started
         mine = results(func, returned, args, kwargs)
+        verdict: Verdict | str
         if not operators.plain(mine):
-            reason, verdict = operators.LAYOUT, None
+            verdict = operators.LAYOUT
         elif nbytes(mine) > self._limit:
-            reason, verdict = operators.TOO_LARGE, None
+            verdict = operators.TOO_LARGE
         else:
             verdict = judge(mine, replay, self._tolerances, torch.Tag.pointwise in func.tags)
-            reason = operators.NO_TWIN
         with self._lock:
             self.findings.calls += 1
-            if verdict is None:
-                self.findings.skip(reason, str(func))
+            if isinstance(verdict, str):
+                self.findings.skip(verdict, str(func))
             else:
                 self._note(str(func), line, verdict)
             self.findings.overhead += time.perf_counter() - begin - took
