@@ -12,10 +12,36 @@ from torch.profiler import ProfilerActivity
 import torch_npu.profiler
 
 
-def test_a_choice_without_a_source_is_not_kept():
-    with pytest.warns(UserWarning, match="gc_detect_threshold is left out"):
-        config = torch_npu.profiler._ExperimentalConfig(gc_detect_threshold=1.0)
-    assert (config.with_gc, config.gc_detect_threshold) == (False, None)
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({}, (False, None, [])),
+        ({"gc_detect_threshold": 1.5, "host_sys": ["mem", "cpu"]}, (True, 1.5, ["cpu", "mem"])),
+        ({"gc_detect_threshold": 0, "host_sys": "mem"}, (True, 0, ["mem"])),
+    ],
+)
+def test_what_the_host_is_watched_for(options, kept):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        config = torch_npu.profiler._ExperimentalConfig(**options)
+    assert (config.with_gc, config.gc_detect_threshold, config.host_sys) == kept
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"gc_detect_threshold": -1}, "gc_detect_threshold is -1 and should be a number of milliseconds"),
+        ({"gc_detect_threshold": "1"}, "gc_detect_threshold is '1' and should be"),
+        ({"gc_detect_threshold": True}, "gc_detect_threshold is True and should be"),
+        ({"gc_detect_threshold": float("nan")}, "gc_detect_threshold is nan and should be"),
+        ({"host_sys": ["osrt"]}, "host_sys=osrt is left out"),
+        ({"host_sys": ["gpu"]}, "host_sys is 'gpu', which is none of"),
+    ],
+)
+def test_what_the_host_cannot_be_watched_for_is_a_warning_and_not_kept(options, said):
+    with pytest.warns(UserWarning, match=said):
+        config = torch_npu.profiler._ExperimentalConfig(**options)
+    assert (config.with_gc, config.host_sys) == (False, [])
 
 
 @pytest.mark.parametrize("asked", [torch_npu.profiler.AiCMetrics.PipeUtilization, torch_npu.profiler.AiCMetrics.Memory])

@@ -44,6 +44,8 @@ def collect(prof: Any) -> dict[str, list[Row]]:
                 "types": e.dtypes(),
                 "stack": e.stack(),
                 "sequence": e.sequence_nr(),
+                "numbered": e.start_thread_id(),
+                "forward": e.fwd_thread_id(),
                 "kind": e.activity_type(),
             }
             # fmt: skip

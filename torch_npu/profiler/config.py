@@ -1,6 +1,6 @@
 """What the vendor's profiler lets a program choose, and which of it means something on the device at hand.
 
-Figures of AI cores, caches, links and host systems are hardware counters. This profiler has no source of them, so a
+Figures of AI cores, caches and links are hardware counters. This profiler has no source of them, so a
 choice that asks for one is warned about and not stored as if it were fulfilled.
 """
 
@@ -49,7 +49,7 @@ class ExportType(_Names):
 
 
 class HostSystem(_Names):
-    """Figures of the host. None has a source here: _ExperimentalConfig's host_sys is left out with a warning."""
+    """Figures of the host: CPU and MEM are recorded; the others have no source here."""
 
     CPU = "cpu"
     MEM = "mem"
@@ -110,10 +110,12 @@ class _ExperimentalConfig:
         mstx_domain_include (list of str): of these domains alone; None or [] of all.
         mstx_domain_exclude (list of str): of all domains but these; not beside mstx_domain_include.
         data_simplification (bool): False keeps PyTorch's own trace in the folder, too.
-        gc_detect_threshold (float): left out with a warning: with_stack=True shows Python's own frames.
+        gc_detect_threshold (float): pauses of Python's garbage collector of at least so many milliseconds are put into
+            the timeline; None of none.
         export_type (str or list of str): names of ExportType: Text writes csv and json files, Db SQLite databases. None
             is Text.
-        host_sys (list of str): names of HostSystem; left out with a warning: the system's own tools show the host.
+        host_sys (list of str): names of HostSystem. CPU and MEM put the use of the machine's processors and of its
+            memory into the timeline, 50 times a second; the others are left out with a warning.
 
     Source: the vendor's documentation of torch_npu.profiler._ExperimentalConfig."""
 
@@ -145,10 +147,8 @@ class _ExperimentalConfig:
         for name, value in counters.items():
             if _switch(name, value):
                 _without(name, "nothing here counts it")
-        if host_sys:
-            _without("host_sys", "use the system's own tools (vmstat, perf) for the host")
-        if gc_detect_threshold is not None:
-            _without("gc_detect_threshold", "with_stack=True shows Python's own frames")
+        self._host_sys = self._host(host_sys)
+        self._gc_detect_threshold = self._milliseconds(gc_detect_threshold)
         self._mstx = _switch("mstx", mstx) or _switch("msprof_tx", msprof_tx)
         self._mstx_domain_include = self._domains("mstx_domain_include", mstx_domain_include)
         self._mstx_domain_exclude = self._domains("mstx_domain_exclude", mstx_domain_exclude)
@@ -163,6 +163,26 @@ class _ExperimentalConfig:
         self._export_type = list(dict.fromkeys(chosen))
 
     @staticmethod
+    @staticmethod
+    def _host(wanted: Any) -> list[str]:
+        several = isinstance(wanted, (list, tuple, set, frozenset))
+        chosen = list(wanted) if several else [] if wanted is None else [wanted]
+        counted = (HostSystem.CPU, HostSystem.MEM)
+        for one in chosen:
+            if one not in counted and _choice("host_sys", one, HostSystem.all(), "nothing") == one:
+                _without(f"host_sys={one}", "nothing here counts it; cpu and mem are recorded")
+        return [one for one in counted if one in chosen]
+
+    @staticmethod
+    def _milliseconds(value: Any) -> float | None:
+        if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0):
+            return value
+        warnings.warn(
+            f"torch_npu.profiler: gc_detect_threshold is {value!r} and should be a number of milliseconds, 0 or more; "
+            "pauses of the garbage collector are not recorded"
+        )
+        return None
+
     def _domains(name: str, value: Any) -> list[str]:
         if value is None:
             return []
@@ -173,13 +193,17 @@ class _ExperimentalConfig:
 
     @property
     def with_gc(self) -> bool:
-        """False: pauses of Python's garbage collector are not recorded."""
-        return False
+        """Whether pauses of Python's garbage collector are recorded."""
+        return self._gc_detect_threshold is not None
 
     @property
-    def gc_detect_threshold(self) -> None:
-        """None: `gc_detect_threshold` is left out, with a warning."""
-        return None
+    def gc_detect_threshold(self) -> float | None:
+        """Milliseconds from which on a pause of the garbage collector is recorded; None: none is."""
+        return self._gc_detect_threshold
+
+    @property
+    def host_sys(self) -> list[str]:
+        return self._host_sys
 
     @property
     def export_type(self) -> list[str]:

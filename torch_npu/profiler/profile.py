@@ -14,7 +14,7 @@ import torch
 from torch._C._profiler import _ExperimentalConfig as _TorchConfig
 from torch.profiler import ProfilerAction, ProfilerActivity
 
-from torch_npu.profiler import results, session
+from torch_npu.profiler import host, results, session
 from torch_npu.profiler.config import _ExperimentalConfig
 
 _NO_JOINING = "PyTorch gives Python no call by which a thread joins a profile that another started"
@@ -105,11 +105,15 @@ class _Vendor:
         except BaseException:
             session.end(self)
             raise
+        self._watch = host.Watch(self._npu_config)
+        self._watch.start()
 
     def stop_trace(self) -> None:
         """Nothing where this profile does not record: PyTorch's would end another that does."""
         if not session.owns(self):
             return
+        if watch := getattr(self, "_watch", None):  # without one where the profile only warmed up
+            watch.stop()
         try:
             super().stop_trace()  # type: ignore[misc]
         finally:

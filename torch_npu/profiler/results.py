@@ -114,6 +114,8 @@ def keep(folder: Path, prof: Any) -> None:
     rows = collect.collect(prof)
     config = getattr(prof, "_npu_config", None) or _ExperimentalConfig()
     rows["ranges"] = [r for r in rows["ranges"] if config.tx_enabled and config.takes_domain(r["domain"])]
+    if watch := getattr(prof, "_watch", None):
+        rows |= watch.rows
     kept = {id(t) for t in rows["tasks"] if "domain" not in t["args"] or
             (config.tx_enabled and config.takes_domain(t["args"]["domain"]))}  # fmt: skip
     rows["tasks"] = [t for t in rows["tasks"] if id(t) in kept]

@@ -2,8 +2,9 @@
 and Perfetto show.
 
 Processes: Python (operators), CANN (calls), Ascend Hardware (a row a stream), Communication (a row a communicator),
-Overlap Analysis.
-Flows: HostToDevice from a call to its task, async_npu from an operator to its tasks. Each has both ends.
+Overlap Analysis; where they were asked for, Python GC, CPU Usage and Memory Usage.
+Flows: HostToDevice from a call to its task, async_npu from an operator to its tasks, fwdbwd from an operator to its
+backward. Each has both ends.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 from . import events
 from .events import Row
 
-_PROCESSES = ("Python", "CANN", "MSTX", "Ascend Hardware", "Communication", "Overlap Analysis")
+_PROCESSES = ("Python", "CANN", "MSTX", "Ascend Hardware", "Communication", "Overlap Analysis", "Python GC",
+              "CPU Usage", "Memory Usage")  # fmt: skip
 _OVERLAP = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
 
@@ -48,6 +50,8 @@ def trace(rows: dict[str, list[Row]], process: int) -> list[dict[str, Any]]:
     devices = sorted({t["device"] for t in work})
     _names(made, rows, work, devices)
     _host(made, rows)
+    _backward(made, rows["operators"])
+    _around(made, rows)
     _tasks(made, rows, work)
     _ranges(made, rows, devices)
     _communication(made, work)
@@ -117,6 +121,35 @@ def _host(made: _Events, rows: dict[str, list[Row]]) -> None:
         made.span(f"{layer}@{c['name']}", made.pid("CANN"), c["thread"], c, args)
 
 
+def _backward(made: _Events, operators: list[Row]) -> None:
+    """A flow from each operator to its backward, which has its number: of those with it the last begun, as PyTorch."""
+    of: dict[bool, dict[tuple[int, int], Row]] = {False: {}, True: {}}
+    for o in operators:
+        if o["sequence"] >= 0 and "forward" in o:
+            of[o["forward"] > 0][o["forward"] or o["numbered"], o["sequence"]] = o
+    for key, backward in of[True].items():
+        if its := of[False].get(key):
+            ends = ((made.pid("Python"), x, x["thread"]) for x in (its, backward))
+            _flow(made.all, "fwdbwd", "fwdbwd", backward["id"], *ends)
+
+
+def _around(made: _Events, rows: dict[str, list[Row]]) -> None:
+    """What the process and its machine did besides: pauses of the garbage collector, use of processors and memory."""
+    if pauses := rows.get("gc"):
+        made.name_process("Python GC", 0, "CPU")
+        for thread in sorted({p["thread"] for p in pauses}):
+            made.name_thread(made.pid("Python GC"), thread, "Python GC")
+        for p in pauses:
+            args = {"generation": p["generation"], "collected": p["collected"]}
+            made.span("GC", made.pid("Python GC"), p["thread"], p, args, cat="GC")
+    figures = rows.get("host", [])
+    for name, mine in (("CPU Usage", "CPU"), ("Memory Usage", "Memory")):
+        if found := [f for f in figures if f["of"].split()[0] == mine]:
+            made.name_process(name, 0, "CPU")
+            made.all += [{"ph": "C", "name": f["of"] if mine == "CPU" else name, "pid": made.pid(name), "tid": 0,
+                          "ts": _at(f["start"]), "args": {"Usage(%)": f["use"]}} for f in found]  # fmt: skip
+
+
 def _tasks(made: _Events, rows: dict[str, list[Row]], work: list[Row]) -> None:
     """What the devices did, by stream, and the flows to it."""
     operators = {o["id"]: o for o in rows["operators"]}
@@ -135,9 +168,11 @@ def _tasks(made: _Events, rows: dict[str, list[Row]], work: list[Row]) -> None:
         made.span(t["name"], its, t["stream"], t, args)
         if call := calls.get(t["correlation"]):
             number = t["correlation"]
-            _flow(made.all, "HostToDevice", "HostToDevice", number, (made.pid("CANN"), call), (its, t))
+            ends = ((made.pid("CANN"), call, call["thread"]), (its, t, t["stream"]))
+            _flow(made.all, "HostToDevice", "HostToDevice", number, *ends)
         if operator := operators.get(t["operator"]):
-            _flow(made.all, "async_npu", "torch_to_npu", t["correlation"], (made.pid("Python"), operator), (its, t))
+            ends = ((made.pid("Python"), operator, operator["thread"]), (its, t, t["stream"]))
+            _flow(made.all, "async_npu", "torch_to_npu", t["correlation"], *ends)
 
 
 def _ranges(made: _Events, rows: dict[str, list[Row]], devices: list[int]) -> None:
@@ -156,12 +191,12 @@ def _named(of: Row) -> dict[str, Any]:
     return {"domain": of["domain"]} | ({"unfinished": True} if of.get("unfinished") else {})
 
 
-def _flow(out: list, category: str, name: str, number: int, host: tuple[int, Row], device: tuple[int, Row]) -> None:
-    common = {"cat": category, "name": name, "id": str(number)}
-    out.append({"ph": "s", "pid": host[0], "tid": host[1]["thread"], "ts": _at(host[1]["start"]), **common})
-    out.append(
-        {"ph": "f", "bp": "e", "pid": device[0], "tid": device[1]["stream"], "ts": _at(device[1]["start"]), **common}
-    )
+def _flow(out: list, category: str, name: str, number: int, *ends: tuple[int, Row, int]) -> None:
+    """Both ends: process, event, thread."""
+    for ph, (pid, of, tid) in zip("sf", ends, strict=True):
+        bound = {"bp": "e"} if ph == "f" else {}
+        out.append({"ph": ph, **bound, "pid": pid, "tid": tid, "ts": _at(of["start"]), "cat": category, "name": name,
+                    "id": str(number)})  # fmt: skip
 
 
 def _communication(made: _Events, work: list[Row]) -> None:
