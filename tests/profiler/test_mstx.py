@@ -114,6 +114,18 @@ def test_nobody_listens_and_wrong_arguments():
         mstx.mark(3)
     with pytest.raises(TypeError, match="stream is str"):
         mstx.mark("x", "stream")
+    wrong = [
+        (lambda: mstx.mark("x", None, 5), TypeError, "domain is int; it must be a str"),
+        (lambda: mstx.range_push("x", domain=[]), TypeError, "domain is list; it must be a str"),
+        (lambda: mstx.mark("\ud800"), ValueError, r"message is '\\ud800', which has no UTF-8"),
+        (lambda: mstx.range_end(None), TypeError, "range_id is NoneType; it must be a number that range_start"),
+        (lambda: mstx.range_end("x"), TypeError, "range_id is str"),
+        (lambda: mstx.range_end(-1), ValueError, "range_id is -1; it must be a number that range_start"),
+        (lambda: mstx.range_end(2**70), ValueError, "range_id is 1180591620717411303424"),
+    ]
+    for call, kind, says in wrong:
+        with pytest.raises(kind, match=f"^mstx: {says}"):
+            call()
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,26 @@ def _address(stream: Any) -> int | None:
     return stream.npu_stream
 
 
-def _text(message: Any) -> str:
+def _text(message: Any, name: str = "message") -> str:
     if not isinstance(message, str):
-        raise TypeError(f"mstx: message is {type(message).__name__}; it must be a str")
+        raise TypeError(f"mstx: {name} is {type(message).__name__}; it must be a str")
+    try:
+        message.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"mstx: {name} is {message!r}, which has no UTF-8; it must be text") from error
     return message
 
 
+def _number(range_id: Any) -> int:
+    if not isinstance(range_id, int) or isinstance(range_id, bool):
+        raise TypeError(f"mstx: range_id is {type(range_id).__name__}; it must be a number that range_start returned")
+    if not 0 <= range_id < 1 << 64:
+        raise ValueError(f"mstx: range_id is {range_id}; it must be a number that range_start returned")
+    return range_id
+
+
 def _stack(domain: str) -> list[int]:
+    domain = _text(domain, "domain")
     stacks = _open.__dict__.setdefault("stacks", {})
     return stacks.setdefault(domain, [])
 
@@ -88,12 +101,13 @@ class _Itself:
 
 class mstx:  # noqa: N801  (the vendor's name)
     """Names points and ranges of a program for a profiler's trace: mark, range_start and range_end, range_push and
-    range_pop, annotate (a block), mstx_range (a decorator), emit_mstx (each operator in a block). Nothing is made of the
-    class.
+    range_pop, annotate (a block), mstx_range (a decorator), emit_mstx (each operator in a block). Nothing is made of
+    the class.
 
     Each takes a `domain`, by which profilers choose, and but for the ends a `stream`: the range then has a place in its
     order, too. They are seen where something records: torch_npu.profiler with mstx=True, or msprof.
-    Raises TypeError for a message that is no text or a stream that is none. Source: the vendor's mstx."""
+    Raises TypeError for a message or domain that is no text, a stream or range_id that is none, ValueError for a
+    text that has no UTF-8 and a number out of range. Source: the vendor's mstx."""
 
     mstx = _Itself()  # the vendor's torch.npu.mstx is a module that has the class
     emit_mstx = emit_mstx
@@ -101,17 +115,17 @@ class mstx:  # noqa: N801  (the vendor's name)
     @staticmethod
     def mark(message: str, stream: Any = None, domain: str = "default") -> None:
         """A point in time, and in the stream's order."""
-        _C._mstx_mark(_text(message), _address(stream), domain)
+        _C._mstx_mark(_text(message), _address(stream), _text(domain, "domain"))
 
     @staticmethod
     def range_start(message: str, stream: Any = None, domain: str = "default") -> int:
         """Begins a range that any thread may end; returns its number."""
-        return _C._mstx_range_start(_text(message), _address(stream), domain)
+        return _C._mstx_range_start(_text(message), _address(stream), _text(domain, "domain"))
 
     @staticmethod
     def range_end(range_id: int, domain: str = "default") -> None:
         """Ends the range that range_start of the same domain numbered so, in any thread."""
-        _C._mstx_range_end(range_id, domain)
+        _C._mstx_range_end(_number(range_id), _text(domain, "domain"))
 
     @staticmethod
     def range_push(message: str, stream: Any = None, domain: str = "default") -> int:
