@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace softnpu::mspti {
 namespace {
@@ -177,12 +178,13 @@ Journal& Journal::get() {
 bool Journal::subscribe() noexcept { return !subscribed_.exchange(true); }
 
 bool Journal::unsubscribe() noexcept {
-  if (!subscribed_.load()) return false;
-  if (kinds_.exchange(0) != 0) trace::ignore(&kListener);
   std::lock_guard flushing(flushing_);
   std::lock_guard lock(mutex_);
+  if (!subscribed_.load()) return false;
+  if (kinds_.exchange(0) != 0) trace::ignore(&kListener);
   std::vector<uint8_t>().swap(records_);
   waiting_.store(0, std::memory_order_relaxed);
+  lost_ = false;
   request_ = nullptr;
   complete_ = nullptr;
   subscribed_.store(false);
@@ -199,29 +201,34 @@ bool Journal::enabled(msptiActivityKind kind) const noexcept {
   return kinds_.load(std::memory_order_relaxed) & bit(kind);
 }
 
-bool Journal::enable(msptiActivityKind kind, bool on) noexcept {
+Enabled Journal::enable(msptiActivityKind kind, bool on) noexcept {
   const uint64_t its = bit(kind);
-  if (its == 0) return false;
+  if (its == 0) return Enabled::kUnknown;
   std::lock_guard lock(mutex_);
+  if (on && !subscribed_.load()) return Enabled::kNobody;
   const uint64_t before = kinds_.load(), after = on ? before | its : before & ~its;
-  if (before == 0 && after != 0 && !trace::listen(&kListener)) return false;
+  if (before == 0 && after != 0 && !trace::listen(&kListener)) return Enabled::kTooMany;
   kinds_.store(after);
   if (before != 0 && after == 0) trace::ignore(&kListener);
-  return true;
+  return Enabled::kDone;
 }
 
 void Journal::append(const void* record, size_t bytes) noexcept {
   const auto* at = static_cast<const uint8_t*>(record);
   std::lock_guard lock(mutex_);
   try {
-    records_.insert(records_.end(), at, at + bytes);
-  } catch (...) {  // no memory: this record is lost
+    if (request_ == nullptr && records_.size() >= kMuch) {  // nobody may ever ask for them
+      lost_ = true;
+    } else {
+      records_.insert(records_.end(), at, at + bytes);
+    }
+  } catch (...) {  // no memory
+    lost_ = true;
   }
   waiting_.store(records_.size(), std::memory_order_relaxed);
 }
 
-bool Journal::flush() noexcept {
-  std::lock_guard flushing(flushing_);
+Flushed Journal::give() noexcept {
   std::vector<uint8_t> records;
   msptiBuffersCallbackRequestFunc request;
   msptiBuffersCallbackCompleteFunc complete;
@@ -229,7 +236,7 @@ bool Journal::flush() noexcept {
     std::lock_guard lock(mutex_);
     request = request_;
     complete = complete_;
-    if (request == nullptr) return records_.empty();
+    if (request == nullptr) return records_.empty() ? Flushed::kDone : Flushed::kNoCallbacks;
     records.swap(records_);
     waiting_.store(0, std::memory_order_relaxed);
   }
@@ -237,7 +244,7 @@ bool Journal::flush() noexcept {
     uint8_t* buffer = nullptr;
     size_t size = 0, most = 0;
     request(&buffer, &size, &most);
-    if (buffer == nullptr) return false;
+    if (buffer == nullptr) return Flushed::kLost;
     size_t used = 0, count = 0;
     while (done + used < records.size() && (most == 0 || count < most)) {
       msptiActivityKind kind;
@@ -248,17 +255,31 @@ bool Journal::flush() noexcept {
     }
     memcpy(buffer, &records[done], used);
     complete(buffer, size, used);
-    if (used == 0) return false;  // there is not room for one
+    if (used == 0) return Flushed::kLost;  // there is not room for one
     done += used;
   }
-  return true;
+  return Flushed::kDone;
+}
+
+Flushed Journal::flush() noexcept {
+  std::lock_guard flushing(flushing_);
+  const Flushed given = give();
+  if (given == Flushed::kNoCallbacks) return given;
+  std::lock_guard lock(mutex_);
+  return std::exchange(lost_, false) ? Flushed::kLost : given;
 }
 
 void Journal::relieve() noexcept {
   static thread_local bool inside = false;  // the subscriber's functions may call the NPU
   if (inside || waiting_.load(std::memory_order_relaxed) < kMuch) return;
   inside = true;
-  flush();
+  {
+    std::lock_guard flushing(flushing_);
+    if (give() == Flushed::kLost) {
+      std::lock_guard lock(mutex_);
+      lost_ = true;
+    }
+  }
   inside = false;
 }
 

@@ -1,6 +1,6 @@
 // What libmspti's subscriber has asked for and not been given yet: records as bytes, in the order they came. What it is not: the
 // C ABI (mspti.cpp). It listens to the runtime's records while a subscriber has enabled a kind, and not otherwise.
-// Its lock is a leaf: neither the runtime nor the subscriber's functions are called with it held.
+// Of what is not its own, only trace::listen and ignore, which take no lock, are called with its lock held: no subscriber's function.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,15 @@ namespace softnpu::mspti {
 // Bytes of a record, as they lie in a buffer; 0 for a kind that there is not.
 size_t size_of(msptiActivityKind kind) noexcept;
 
+enum class Enabled : uint8_t {
+  kDone,
+  kUnknown,
+  kTooMany,
+  kNobody
+};  // no such kind; no room for a listener; no subscriber
+// No functions to ask for buffers with; or records were dropped since the last flush.
+enum class Flushed : uint8_t { kDone, kNoCallbacks, kLost };
+
 class Journal {
  public:
   static Journal& get();
@@ -27,13 +36,12 @@ class Journal {
   bool subscribed() const noexcept { return subscribed_.load(std::memory_order_acquire); }
 
   void set_buffers(msptiBuffersCallbackRequestFunc request, msptiBuffersCallbackCompleteFunc complete) noexcept;
-  // False for a kind that the software NPU has no records of.
-  bool enable(msptiActivityKind kind, bool on) noexcept;
+  Enabled enable(msptiActivityKind kind, bool on) noexcept;
   bool enabled(msptiActivityKind kind) const noexcept;
 
-  // Gives what there is to the subscriber, in buffers that it is asked for. False: it has given none.
-  bool flush() noexcept;
-  // The same where much has come together. On a thread that may wait.
+  // Gives what there is to the subscriber, in buffers that it is asked for.
+  Flushed flush() noexcept;
+  // The same where much has come together. On a thread that may wait. What is lost here the next flush tells.
   void relieve() noexcept;
 
   template <class Activity>
@@ -46,12 +54,14 @@ class Journal {
   static constexpr size_t kMuch = 4 << 20;
 
   void append(const void* record, size_t bytes) noexcept;
+  Flushed give() noexcept;  // flushing_ held
 
   std::atomic<bool> subscribed_{false};
   std::atomic<uint64_t> kinds_{0};
   std::atomic<size_t> waiting_{0};  // bytes of records_
   std::mutex mutex_;                // guards what follows
   std::vector<uint8_t> records_;
+  bool lost_ = false;  // a record, since the last flush
   msptiBuffersCallbackRequestFunc request_ = nullptr;
   msptiBuffersCallbackCompleteFunc complete_ = nullptr;
   std::mutex flushing_;  // one flush at a time; before mutex_

@@ -7,6 +7,8 @@
 #include "softnpu/runtime/error.h"
 #include "softnpu/trace/journal.h"
 
+using softnpu::mspti::Enabled;
+using softnpu::mspti::Flushed;
 using softnpu::mspti::Journal;
 
 namespace {
@@ -16,6 +18,20 @@ msptiResult refuse(const char* call, msptiResult result, const char* why) noexce
   snprintf(text, sizeof text, "%s: %s", call, why);
   softnpu::set_error_message(text);
   return result;
+}
+
+msptiResult enable(const char* call, msptiActivityKind kind, bool on) noexcept {
+  switch (Journal::get().enable(kind, on)) {
+    case Enabled::kDone:
+      return MSPTI_SUCCESS;
+    case Enabled::kUnknown:
+      return refuse(call, MSPTI_ERROR_INVALID_PARAMETER, "the software NPU has no records of this kind");
+    case Enabled::kTooMany:
+      return refuse(call, MSPTI_ERROR_INNER, "too many profilers listen: end another first");
+    case Enabled::kNobody:
+      break;
+  }
+  return refuse(call, MSPTI_ERROR_INNER, "nobody has called msptiSubscribe");
 }
 
 bool alive(const char* call) noexcept {
@@ -55,17 +71,12 @@ SOFTNPU_EXPORT msptiResult msptiActivityRegisterCallbacks(msptiBuffersCallbackRe
 
 SOFTNPU_EXPORT msptiResult msptiActivityEnable(msptiActivityKind kind) {
   if (!alive(__func__)) return MSPTI_ERROR_INNER;
-  if (!Journal::get().subscribed()) return refuse(__func__, MSPTI_ERROR_INNER, "nobody has called msptiSubscribe");
-  if (!Journal::get().enable(kind, true))
-    return refuse(__func__, MSPTI_ERROR_INVALID_PARAMETER, "the software NPU has no records of this kind");
-  return MSPTI_SUCCESS;
+  return enable(__func__, kind, true);
 }
 
 SOFTNPU_EXPORT msptiResult msptiActivityDisable(msptiActivityKind kind) {
   if (!alive(__func__)) return MSPTI_ERROR_INNER;
-  if (!Journal::get().enable(kind, false))
-    return refuse(__func__, MSPTI_ERROR_INVALID_PARAMETER, "the software NPU has no records of this kind");
-  return MSPTI_SUCCESS;
+  return enable(__func__, kind, false);
 }
 
 SOFTNPU_EXPORT bool msptiActivityIsEnabled(msptiActivityKind kind) {
@@ -75,10 +86,17 @@ SOFTNPU_EXPORT bool msptiActivityIsEnabled(msptiActivityKind kind) {
 SOFTNPU_EXPORT msptiResult msptiActivityFlushAll(uint32_t flag) {
   if (!alive(__func__)) return MSPTI_ERROR_INNER;
   if (!Journal::get().subscribed()) return refuse(__func__, MSPTI_ERROR_INNER, "nobody has called msptiSubscribe");
-  if (!Journal::get().flush())
-    return refuse(__func__, MSPTI_ERROR_INNER,
-                  "the subscriber gave no buffer with room for a record: records are lost");
-  return MSPTI_SUCCESS;
+  switch (Journal::get().flush()) {
+    case Flushed::kDone:
+      return MSPTI_SUCCESS;
+    case Flushed::kNoCallbacks:
+      return refuse(__func__, MSPTI_ERROR_INNER,
+                    "there is nobody to give the records to: call msptiActivityRegisterCallbacks first");
+    case Flushed::kLost:
+      break;
+  }
+  return refuse(__func__, MSPTI_ERROR_INNER,
+                "records are lost: there was no buffer with room for one, or no memory to keep them");
 }
 
 SOFTNPU_EXPORT msptiResult msptiActivityGetNextRecord(uint8_t* buffer, size_t validBufferSizeBytes,

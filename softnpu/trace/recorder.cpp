@@ -13,6 +13,7 @@
 #include <random>
 #include <utility>
 
+#include "acl/api.h"
 #include "acl/enums.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/trace/record_file.h"
@@ -64,12 +65,15 @@ std::string new_name() {
   return name;
 }
 
+// Over what stands there, in its place: on a full disk a file that was emptied first would stay empty.
 void write_text(const std::string& path, const std::string& content) {
-  FILE* out = fopen(path.c_str(), "w");
-  if (out == nullptr)
+  const int out = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+  if (out < 0)
     fail(ACL_ERROR_INVALID_FILE, "%s cannot be written (%s): name a folder that can", path.c_str(), strerror(errno));
-  const bool whole = fwrite(content.data(), 1, content.size(), out) == content.size();
-  if (fclose(out) != 0 || !whole) fail(ACL_ERROR_INVALID_FILE, "%s cannot be written: is the disk full?", path.c_str());
+  const bool whole = ::write(out, content.data(), content.size()) == ssize_t(content.size()) &&
+                     ::ftruncate(out, off_t(content.size())) == 0;
+  if (::close(out) != 0 || !whole)
+    fail(ACL_ERROR_INVALID_FILE, "%s cannot be written: is the disk full?", path.c_str());
 }
 
 void make_folder(const std::string& path) {
@@ -106,21 +110,27 @@ Recorder& Recorder::get() {
 }
 
 void Recorder::begin(const Choice& choice) {
+  uint32_t devices = 0;
+  if (choice.memory_hz > 0 && choice.devices.empty()) aclrtGetDeviceCount(&devices);
   std::lock_guard turn(turn_);
   if (running()) fail(ACL_ERROR_PROF_ALREADY_RUN, "a profile is being made: stop it first");
   {
     std::lock_guard lock(mutex_);
+    devices_ = devices;
     choice_ = choice;
     open();
     stop_ = false;
   }
-  if (!trace::listen(&kListener)) {
+  try {
+    if (choice.memory_hz > 0) sampler_ = std::thread([this] { sample(); });
+    if (!trace::listen(&kListener)) fail(ACL_ERROR_PROFILING_FAILURE, "too many profilers listen: end another first");
+  } catch (...) {  // a thread that cannot be had is std::system_error
+    stop_sampling();
     std::lock_guard lock(mutex_);
     ::close(std::exchange(file_, -1));
-    fail(ACL_ERROR_PROFILING_FAILURE, "too many profilers listen: end another first");
+    throw;
   }
   running_.store(true, std::memory_order_release);
-  if (choice.memory_hz > 0) sampler_ = std::thread([this] { sample(); });
 }
 
 void Recorder::begin_when_used(const std::string& folder) noexcept {
@@ -140,21 +150,25 @@ void Recorder::end() {
   if (!running()) fail(ACL_ERROR_PROF_NOT_RUN, "no profile is being made: call aclprofStart first");
   trace::ignore(&kListener);
   running_.store(false, std::memory_order_release);
+  stop_sampling();
+  std::lock_guard lock(mutex_);
+  if (file_ < 0) return;  // it was to begin with the first record, and there was none
+  clocks();
+  write_out();
+  const int64_t bytes = ::lseek(file_, 0, SEEK_END);
+  if (::close(std::exchange(file_, -1)) != 0) lose();
+  for (int device : choice_.devices) seen_.insert(device);
+  describe_process(!lost_, bytes);
+  if (lost_) fail(ACL_ERROR_PROFILING_FAILURE, "%s lacks records: the memory or the disk was full", path_.c_str());
+}
+
+void Recorder::stop_sampling() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
   stopping_.notify_all();
   if (sampler_.joinable()) sampler_.join();
-  std::lock_guard lock(mutex_);
-  if (file_ < 0) return;  // it was to begin with the first record, and there was none
-  clocks();
-  write_out();
-  const int64_t bytes = ::lseek(file_, 0, SEEK_END);
-  lost_ |= ::close(std::exchange(file_, -1)) != 0;
-  for (int device : choice_.devices) seen_.insert(device);
-  describe_process(true, bytes);
-  if (lost_) fail(ACL_ERROR_PROFILING_FAILURE, "%s lacks records: the memory or the disk was full", path_.c_str());
 }
 
 void Recorder::forget() noexcept {
@@ -170,21 +184,26 @@ void Recorder::open() {
   interned_.clear();
   seen_.clear();
   waiting_.clear();
-  lost_ = false;
+  lost_ = full_ = false;
   path_ = choice_.folder + "/" + new_name();
   make_folder(path_ + "/host/data");
   const std::string records = path_ + "/host/data/records";
   file_ = ::open(records.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
   if (file_ < 0)
     fail(ACL_ERROR_INVALID_FILE, "%s cannot be written (%s): name a folder that can", records.c_str(), strerror(errno));
-  const file::Clock start = now_in_both();
-  put(file::kClock, &start, sizeof start);
-  char text[160];
-  snprintf(text, sizeof text, "{\"collectionTimeBegin\": \"%lld.%03lld\", \"clockMonotonicRaw\": \"%lld\"}\n",
-           static_cast<long long>(start.real / 1000), static_cast<long long>(start.real % 1000),
-           static_cast<long long>(start.raw));
-  write_text(path_ + "/host/start_info", text);
-  describe_process(eager_);
+  try {
+    const file::Clock start = now_in_both();
+    put(file::kClock, &start, sizeof start);
+    char text[160];
+    snprintf(text, sizeof text, "{\"collectionTimeBegin\": \"%lld.%03lld\", \"clockMonotonicRaw\": \"%lld\"}\n",
+             static_cast<long long>(start.real / 1000), static_cast<long long>(start.real % 1000),
+             static_cast<long long>(start.raw));
+    write_text(path_ + "/host/start_info", text);
+    describe_process(eager_ && !lost_);
+  } catch (...) {  // no record may go into a folder without these
+    ::close(std::exchange(file_, -1));
+    throw;
+  }
 }
 
 // At the beginning, so that a killed process leaves what can be read; at the end again, with the devices.
@@ -199,6 +218,7 @@ void Recorder::describe_process(bool whole, int64_t bytes) const {
                                             ", \"devices\": [" + devices + "], \"tasks\": " + truth(choice_.tasks) +
                                             ", \"calls\": " + truth(choice_.calls) +
                                             ", \"marks\": " + truth(choice_.marks) + ", \"whole\": " + truth(whole) +
+                                            (lost_ ? ", \"lost\": true" : "") +
                                             (bytes < 0 ? "" : ", \"bytes\": " + std::to_string(bytes)) + "}\n");
 }
 
@@ -217,31 +237,44 @@ bool Recorder::ready() noexcept {
     open();
     return true;
   } catch (const Error& error) {
-    path_ = choice_.folder;  // do not try again
     report("msprof", error.code, error.message.c_str());
+    fprintf(stderr, "[ERROR] msprof: process %d has no profile: %s\n", int(getpid()), error.message.c_str());
   } catch (const std::exception&) {
-    path_ = choice_.folder;
+    fprintf(stderr, "[ERROR] msprof: process %d has no profile: the host is out of memory\n", int(getpid()));
   }
+  path_ = choice_.folder;  // do not try again
   return false;
+}
+
+// A record is not, or will not be, in the file. Said at once: the process may never come to the profile's end.
+void Recorder::lose() noexcept {
+  if (std::exchange(lost_, true)) return;
+  try {
+    describe_process(false);
+  } catch (...) {  // a disk so full that it cannot be written there: `end` says it
+  }
 }
 
 void Recorder::put(uint32_t kind, const void* at, size_t size) {
   const uint32_t head[2] = {kind, uint32_t(size)};
-  const auto* bytes = static_cast<const char*>(at);
-  waiting_.insert(waiting_.end(), reinterpret_cast<const char*>(head), reinterpret_cast<const char*>(head + 2));
-  waiting_.insert(waiting_.end(), bytes, bytes + size);
+  const size_t before = waiting_.size();
+  waiting_.resize(before + sizeof head + size);  // of both parts or, where memory is short, of none
+  memcpy(&waiting_[before], head, sizeof head);
+  memcpy(&waiting_[before + sizeof head], at, size);
   if (eager_ || waiting_.size() >= kMuch) write_out();
 }
 
+// After one write that failed nothing more is written: the file may end in a part of a record, and lacks texts that later records name.
 void Recorder::write_out() noexcept {
-  for (size_t done = 0; done < waiting_.size();) {
+  for (size_t done = 0; done < waiting_.size() && !full_;) {
     const ssize_t n = ::write(file_, waiting_.data() + done, waiting_.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      lost_ = true;
-      break;
+      full_ = true;
+      lose();
+    } else {
+      done += size_t(n);
     }
-    done += size_t(n);
   }
   waiting_.clear();
 }
@@ -255,9 +288,14 @@ uint32_t Recorder::text(const std::string& what) {
   if (what.empty()) return 0;
   auto [it, fresh] = texts_.try_emplace(what, uint32_t(texts_.size() + 1));
   if (fresh) {
-    std::string record(reinterpret_cast<const char*>(&it->second), sizeof it->second);
-    record += what;
-    put(file::kText, record.data(), record.size());
+    try {
+      std::string record(reinterpret_cast<const char*>(&it->second), sizeof it->second);
+      record += what;
+      put(file::kText, record.data(), record.size());
+    } catch (...) {  // the next record that names it writes it
+      texts_.erase(it);
+      throw;
+    }
   }
   return it->second;
 }
@@ -276,8 +314,8 @@ void Recorder::called(const trace::Call& c) noexcept {
     const file::Call record{c.correlation,    c.began,     c.ended,       text(c.name),
                             uint32_t(c.kind), thread_id(), c.asynchronous};
     put(file::kCall, &record, sizeof record);
-  } catch (const std::exception&) {
-    lost_ = true;
+  } catch (...) {  // no memory, or a folder that cannot be made
+    lose();
   }
 }
 
@@ -290,7 +328,7 @@ void Recorder::ran(const trace::Record& r) noexcept {
       if (!choice_.tensors) return file::Tensors{};
       return file::Tensors{text(t.shapes), text(t.types), text(t.formats)};
     };
-    if (r.device >= 0 && seen_.insert(r.device).second && eager_) describe_process(true);
+    if (r.device >= 0 && seen_.insert(r.device).second && eager_) describe_process(!lost_);
     const file::Task record{r.correlation,
                             r.task,
                             r.queued,
@@ -311,8 +349,8 @@ void Recorder::ran(const trace::Record& r) noexcept {
                             tensors(r.what.out),
                             0};
     put(file::kTask, &record, sizeof record);
-  } catch (const std::exception&) {
-    lost_ = true;
+  } catch (...) {  // no memory, or a folder that cannot be made
+    lose();
   }
 }
 
@@ -324,21 +362,28 @@ void Recorder::marked(const trace::Mark& m) noexcept {
     const file::Mark record{m.at,        m.id,     text(m.name), text(m.domain), uint32_t(m.point),
                             m.on_stream, m.device, m.stream,     m.thread,       0};
     put(file::kMark, &record, sizeof record);
-  } catch (const std::exception&) {
-    lost_ = true;
+  } catch (...) {  // no memory, or a folder that cannot be made
+    lose();
   }
 }
 
 void Recorder::look_at_memory() noexcept {
-  for (int device : choice_.devices) {  // begin has set them, and end waits for this thread
-    const file::Memory record{trace::now(), trace::memory_of(device), device, 0};
+  auto look = [this](int device, uint64_t bytes) {
+    const file::Memory record{trace::now(), bytes, device, 0};
     std::lock_guard lock(mutex_);
+    if (file_ < 0) return;
     try {
-      if (file_ >= 0) put(file::kMemory, &record, sizeof record);
-    } catch (const std::exception&) {
-      lost_ = true;
+      seen_.insert(device);
+      put(file::kMemory, &record, sizeof record);
+    } catch (...) {
+      lose();
     }
-  }
+  };
+  // begin has set them, and end waits for this thread. Where none is named: those that the process uses.
+  for (int device : choice_.devices) look(device, trace::memory_of(device));
+  if (!choice_.devices.empty()) return;
+  for (int device = 0; device < int(devices_); ++device)
+    if (const uint64_t bytes = trace::memory_of(device)) look(device, bytes);
 }
 
 void Recorder::sample() {

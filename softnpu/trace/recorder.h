@@ -60,9 +60,11 @@ class Recorder {
   uint32_t text(const std::string& what);                // mutex_ held
   void put(uint32_t kind, const void* at, size_t size);  // mutex_ held
   void write_out() noexcept;                             // mutex_ held
+  void lose() noexcept;                                  // mutex_ held
   void clocks();                                         // mutex_ held
   void look_at_memory() noexcept;
   void sample();
+  void stop_sampling();  // mutex_ not held
 
   std::mutex turn_;  // one begin or end at a time
   std::thread sampler_;
@@ -73,9 +75,11 @@ class Recorder {
   std::condition_variable stopping_;
   bool stop_ = false;
   Choice choice_;
-  std::string path_;  // PROF_*; empty before it is made
+  uint32_t devices_ = 0;  // of the process, where the memory of all is looked at
+  std::string path_;      // PROF_*; empty before it is made
   int file_ = -1;
   bool lost_ = false;   // a record, for want of memory or disk
+  bool full_ = false;   // the disk: nothing is written any more
   bool eager_ = false;  // each record is written at once
   std::vector<char> waiting_;
   std::unordered_map<std::string, uint32_t> texts_;

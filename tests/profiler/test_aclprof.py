@@ -171,6 +171,9 @@ def test_memory_is_looked_at_as_often_as_asked(ready: Acl, tmp_path: Path):
     ready.aclprofSetConfig(FREQUENCY, b"50", 2)
     rows = msprof.Profile(profile_of(ready, tmp_path, TASK_TIME, add, 0)).rows
     assert len(rows["memory"]) >= 2 and all(m["reserved"] > 0 and m["device"] == 0 for m in rows["memory"])
+    every = msprof.Profile(profile_of(ready, tmp_path, TASK_TIME, add))  # none is named: those that the process uses
+    looked = every.rows["memory"]
+    assert len(looked) >= 2 and all(m["reserved"] > 0 for m in looked) and 0 in {m["device"] for m in looked}
 
 
 def test_what_is_refused(acl: Acl, tmp_path: Path):

@@ -16,8 +16,6 @@ from typing import Any
 from . import events
 from .events import Row
 
-_BYTES = {"Int8": 1, "Byte": 1, "Short": 2, "UInt16": 2, "Half": 2, "BFloat16": 2, "Int": 4, "UInt32": 4, "Float": 4,
-          "Long": 8, "UInt64": 8, "Double": 8}  # fmt: skip
 _P2P = ("hcom_send", "hcom_recv", "hcom_receive", "hcom_batchsendrecv")
 # Bytes from one rank to each other, of a collective with that payload over n ranks.
 _LINK_BYTES = {
@@ -58,7 +56,7 @@ def _side(kind: str) -> str:
 
 def payload(task: Row) -> int:
     """Bytes of the call's count and type; 0 for types without a size."""
-    return task["args"].get("count", 0) * _BYTES.get(task["args"].get("dtype"), 0)
+    return task["args"].get("count", 0) * events.HCCL_TYPES.get(task["args"].get("dtype"), 0)
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -24,20 +24,7 @@ _NO_NUMBER = 4294967295  # the vendor's, of models and contexts that there are n
 _ACL, _HCCL, _NODE, _OP, _TRACE = 20000, 5500, 10000, 50001, 50003
 _KINDS = {5000: "runtime", _HCCL: "communication", _NODE: "node", 15000: "model", _ACL: "acl", _OP: "op",
           50002: "queue", _TRACE: "trace", 50004: "mstx"}  # fmt: skip
-_HCCL_TYPES = (
-    "Int8",
-    "Short",
-    "Int",
-    "Half",
-    "Float",
-    "Long",
-    "UInt64",
-    "Byte",
-    "UInt16",
-    "UInt32",
-    "Double",
-    "BFloat16",
-)
+_HCCL_TYPES = tuple(events.HCCL_TYPES)
 
 # Columns are INTEGER unless said: t TEXT, n NUMERIC.
 _PROFILE = {
@@ -255,12 +242,12 @@ def write_analysis(path: Path, rows: Rows, groups: communication.Groups) -> None
     _save(path, _ANALYSIS, _times(rows, groups) | {"CommAnalyzerMatrix": links, "StepTraceTime": steps})
 
 
-def write_communication(path: Path, rows: Rows, groups: communication.Groups) -> None:
-    """communication_analyzer.db of msprof: each collective and each of its links."""
+def write_communication(path: Path, rows: Rows, groups: communication.Groups, wanted: Collection[str]) -> None:
+    """communication_analyzer.db of msprof: each collective and each of its links, in the tables that are wanted."""
     links = [_link(*name.split("@"), link, one, step, side, name.split("@")[0])
              for step, side, name, link, _, one in communication.linked(rows, groups)]  # fmt: skip
-    schema = {table: columns for table, columns in _ANALYSIS.items() if table != "StepTraceTime"}
-    _save(path, schema, _times(rows, groups) | {"CommAnalyzerMatrix": links})
+    made = _times(rows, groups) | {"CommAnalyzerMatrix": links}
+    _save(path, {table: _ANALYSIS[table] for table in wanted}, {table: made[table] for table in wanted})
 
 
 def _times(rows: Rows, groups: communication.Groups) -> dict[str, list[list[Any]]]:

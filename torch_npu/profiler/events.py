@@ -9,11 +9,15 @@ the vendor's files (tables.py, timeline.py).
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from typing import Any
 
 Row = dict[str, Any]
 _STEP = re.compile(r"ProfilerStep#(\d+)")
+# The names of HcclDataType in its order, each with an element's bytes.
+HCCL_TYPES = {"Int8": 1, "Short": 2, "Int": 4, "Half": 2, "Float": 4, "Long": 8, "UInt64": 8, "Byte": 1, "UInt16": 2,
+              "UInt32": 4, "Double": 8, "BFloat16": 2}  # fmt: skip
 
 
 def is_communication(task: Row) -> bool:
@@ -57,10 +61,12 @@ def step_of_tasks(rows: dict[str, list[Row]]) -> dict[int, list[Row]]:
     """Tasks by the step in which they were asked for; -1: outside of any, or a program without steps."""
     asked = {c["correlation"]: c["start"] for c in rows["calls"]}
     of: dict[int, list[Row]] = defaultdict(list)
-    marked = steps(rows)
+    marked = sorted(steps(rows), key=lambda step: step[1])
+    starts = [start for _, start, _ in marked]
     for task in work_of(rows):
         at = asked.get(task["correlation"], task["start"])
-        of[next((n for n, start, end in marked if start <= at < end), -1)].append(task)
+        number, _, end = marked[i] if (i := bisect_right(starts, at) - 1) >= 0 else (-1, 0, 0)
+        of[number if at < end else -1].append(task)
     return of
 
 
@@ -81,15 +87,16 @@ def union(tasks: list[Row]) -> Intervals:
 def without(some: Intervals, others: Intervals) -> Intervals:
     """The part of `some` that lies in none of `others`; both disjoint and in order."""
     left: Intervals = []
+    first = 0  # of `others`: those before it end before what comes
     for start, end in some:
-        for a, b in others:
-            if b <= start or a >= end:
-                continue
-            if a > start:
-                left.append((start, a))
-            start = max(start, b)
-            if start >= end:
-                break
+        while first < len(others) and others[first][1] <= start:
+            first += 1
+        at = first
+        while at < len(others) and others[at][0] < end:
+            if others[at][0] > start:
+                left.append((start, others[at][0]))
+            start = max(start, others[at][1])
+            at += 1
         if start < end:
             left.append((start, end))
     return left

@@ -1,8 +1,7 @@
 """The vendor's csv files: rows of events.py under the columns that MindStudio's tools read.
 
 Times are microseconds; since 1970 where they are points, with the tab that the vendor writes behind them, so that
-spreadsheets keep all
-digits. "N/A" stands where a column is about hardware that there is not.
+spreadsheets keep all digits. "N/A" stands where a column is about hardware that there is not.
 """
 
 from __future__ import annotations

@@ -19,6 +19,11 @@ from . import communication, database, tables, timeline
 from .recorded import Profile
 
 OUTPUT, ANALYZE = "mindstudio_profiler_output", "analyze"
+# --rule of an analysis: the tables of a database that are its; <rule>.json is its text.
+RULES = {
+    "communication": ("CommAnalyzerTime", "CommAnalyzerBandwidth"),
+    "communication_matrix": ("CommAnalyzerMatrix",),
+}
 
 
 def _stamp() -> str:
@@ -57,8 +62,8 @@ def _save(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
-def analyze_text(profile: Profile) -> Path | None:
-    """None: the profile has no communication."""
+def analyze_text(profile: Profile, rule: str | None = None) -> Path | None:
+    """By `rule` alone, or by both. None: the profile has no communication."""
     groups = communication.Groups(profile.metadata())
     found = {name: one for _, _, name, one in communication.described(profile.rows, groups)}
     if not found:
@@ -68,16 +73,18 @@ def analyze_text(profile: Profile) -> Path | None:
         links[name][link] = one
     output = profile.folder / ANALYZE
     output.mkdir(exist_ok=True)
-    _save(output / "communication.json", found)
-    _save(output / "communication_matrix.json", links)
+    for name, content in {"communication": found, "communication_matrix": links}.items():
+        if rule in (None, name):
+            _save(output / f"{name}.json", content)
     return output
 
 
-def analyze_db(profile: Profile) -> Path | None:
+def analyze_db(profile: Profile, rule: str | None = None) -> Path | None:
     groups = communication.Groups(profile.metadata())
     if not any(True for _ in communication.operations(profile.rows)):
         return None
     output = profile.folder / ANALYZE
     output.mkdir(exist_ok=True)
-    database.write_communication(output / "communication_analyzer.db", profile.rows, groups)
+    wanted = [table for name in RULES if rule in (None, name) for table in RULES[name]]
+    database.write_communication(output / "communication_analyzer.db", profile.rows, groups, wanted)
     return output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import shlex
@@ -26,6 +27,7 @@ msprof --query=on --output=FOLDER                                what profiles t
 
 --output        of a command: where PROF_* is made, by default here. Else: a PROF_* folder, or one that has some.
 --type          text (the default): csv and json; db: SQLite.
+--rule          of --analyze: communication (times) or communication_matrix (links) alone; by default both.
 --application   "command arguments...": the same as to write it behind the options.
 --ascendcl, --task-time, --hccl, --msproftx, --runtime-api, --model-execution   on: always recorded.
 --version       of the CANN whose interface this follows.
@@ -69,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--application")
     for name in ("export", "analyze", "query"):
         parser.add_argument(f"--{name}", choices=("on", "off"), default="off")
-    parser.add_argument("--rule", choices=("communication", "communication_matrix"))
+    parser.add_argument("--rule", choices=tuple(export.RULES))
     for name in ALWAYS:
         parser.add_argument(f"--{name}")
     for name in (*MEMORY, *NEVER):
@@ -82,7 +84,13 @@ def _make(folder: Path, makes: tuple[Callable[[Profile], Path | None], ...], say
     """What they make of the folder is printed. Raises Damaged, and OSError or OperationalError for what cannot be
     written."""
     profile = Profile(folder)
-    if not profile.whole:
+    if profile.lost:
+        print(
+            f"[WARNING] msprof: {folder} lacks records: process {profile.process} had no disk or memory for them, and "
+            "what is made of it counts too few: make room and profile anew",
+            file=sys.stderr,
+        )
+    elif not profile.whole:
         print(
             f"[WARNING] msprof: {folder}: process {profile.process} has not ended its profile: it still runs, was "
             "killed, or left by os._exit, and its last records, up to 1 MB, are missing",
@@ -171,7 +179,8 @@ def _run(command: list[str], output: str | None, kind: str) -> int:
     exported = _made(made, *makes)
     if not made:
         print(
-            "[WARNING] msprof: the command put nothing on a software NPU: is it run with this one's libraries?",
+            "[WARNING] msprof: the command put nothing on a software NPU, or has said above why its profile could not "
+            "be made: is it run with this one's libraries?",
             file=sys.stderr,
         )
     return 128 - status if status < 0 else status or (exported if made else 1)
@@ -193,15 +202,19 @@ def main(arguments: list[str] | None = None) -> int:
         for name in ALWAYS:
             if getattr(given, name.replace("-", "_")) == "off":
                 print(f"[WARNING] msprof: --{name}=off is ignored: it is always recorded", file=sys.stderr)
+        if given.rule and given.analyze != "on":
+            print("[WARNING] msprof: --rule is ignored: it chooses what --analyze=on makes", file=sys.stderr)
         if given.export == "on":
             status = _each(given.output, export.db if given.type == "db" else export.text)
             time.sleep(_SEEN)
             return status
         if given.analyze == "on":
-            return _each(given.output, export.analyze_db if given.type == "db" else export.analyze_text, says_none=True)
+            analyze = export.analyze_db if given.type == "db" else export.analyze_text
+            return _each(given.output, functools.partial(analyze, rule=given.rule), says_none=True)
         if given.query == "on":
             return _query(given.output)
-        command = shlex.split(given.application or "") + [c for c in given.command if c != "--"]
+        named = given.command[1:] if given.command[:1] == ["--"] else given.command
+        command = shlex.split(given.application or "") + named
         if not command:
             raise Refused(
                 "neither --export=on, --analyze=on, --query=on nor a command; `msprof --help` lists what there is"

@@ -23,7 +23,7 @@ _STRUCTS = {
 _KERNEL, _COLLECTIVE, _COPY, _FILL, _OTHER = range(5)
 _INSTANT, _START, _END = range(3)
 _COPIES = {0: "Memcpy HtoH", 1: "Memcpy HtoD", 2: "Memcpy DtoH", 3: "Memcpy DtoD"}
-_DTYPES = ("Int8", "Short", "Int", "Half", "Float", "Long", "UInt64", "Byte", "UInt16", "UInt32", "Double", "BFloat16")
+_DTYPES = tuple(events.HCCL_TYPES)
 
 
 class Damaged(Exception):
@@ -69,6 +69,7 @@ class Profile:
                 raise ValueError("host/info.json is no object")
             self.process = operator.index(self.info["process"])
             self.whole: bool = self.info.get("whole", True)  # the process has ended its profile
+            self.lost: bool = self.info.get("lost", False)  # it had no disk or memory for some records
             self._devices = set(map(operator.index, self.info.get("devices", [])))
             data = (folder / "host" / "data" / "records").read_bytes()
         except (OSError, ValueError, KeyError, RecursionError) as error:
@@ -146,9 +147,9 @@ class Profile:
             return
         self.rows["tasks"].append(row)
 
-    def _call(self, correlation: int, began: int, ended: int, name: int, kind: int, thread: int, _wait: int) -> None:
+    def _call(self, correlation: int, began: int, ended: int, name: int, _kind: int, thread: int, _wait: int) -> None:
         self.rows["calls"].append({"name": self._texts[name], "start": began, "end": ended, "thread": thread,
-                                   "correlation": correlation, "operator": 0, "launches": kind != _OTHER})  # fmt: skip
+                                   "correlation": correlation, "operator": 0})  # fmt: skip
 
     def _ranges(self, marks: list[tuple[Any, ...]]) -> None:
         """Pairs of marks: rows of the thread that named them, and of the stream that they have a place in."""

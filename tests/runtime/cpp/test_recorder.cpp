@@ -1,6 +1,9 @@
 #include "softnpu/trace/recorder.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -119,6 +122,44 @@ int refused(const prof::Choice& choice) {
   return 0;
 }
 
+// While it lives no thread can be had: each is to have a stack larger than the address space.
+struct NoThreads {
+  NoThreads() {
+    pthread_getattr_default_np(&before);
+    pthread_attr_t wide;
+    pthread_attr_init(&wide);
+    pthread_attr_setstacksize(&wide, size_t{1} << 60);
+    pthread_setattr_default_np(&wide);
+    pthread_attr_destroy(&wide);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&before);
+    pthread_attr_destroy(&before);
+  }
+  pthread_attr_t before;
+};
+
+// While it lives no file may be longer than so many bytes, as on a full disk.
+struct FullDisk {
+  explicit FullDisk(size_t bytes) : handler(signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit none{bytes, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, handler);
+  }
+  sighandler_t handler;
+  rlimit before;
+};
+
+size_t open_files() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(test_recorder)
@@ -179,6 +220,53 @@ BOOST_AUTO_TEST_CASE(one_profile_at_a_time_in_a_folder_that_can_be_written) {
   BOOST_TEST(refused({.folder = folder.path}) == 100042);
   prof::Recorder::get().end();
   BOOST_CHECK_THROW(prof::Recorder::get().end(), Error);
+}
+
+BOOST_AUTO_TEST_CASE(a_profile_that_cannot_begin_leaves_nothing_begun) {
+  Kernel::describe();
+  Folder folder;
+  TestStream s;
+  const size_t before = open_files();
+  {
+    const NoThreads none;
+    BOOST_CHECK_THROW(prof::Recorder::get().begin({.folder = folder.path, .devices = {0}, .memory_hz = 50}),
+                      std::system_error);
+  }
+  BOOST_TEST(!prof::Recorder::get().running());
+  {
+    const FullDisk full(0);
+    BOOST_TEST(refused({.folder = folder.path}) == 100003);
+  }
+  BOOST_TEST(!prof::Recorder::get().running());
+  BOOST_TEST(open_files() == before);
+  prof::Recorder::get().begin({.folder = folder.path, .devices = {0}, .memory_hz = 50});
+  launch(s, Cost::kTiny);
+  sync(s);
+  prof::Recorder::get().end();
+  BOOST_TEST(open_files() == before);
+  size_t tasks = 0;
+  for (const std::string& profile : folder.profiles()) tasks += read(profile).tasks.size();
+  BOOST_TEST(tasks == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_profile_on_a_full_disk_says_so_and_ends_where_it_was) {
+  Kernel::describe();
+  Folder folder;
+  TestStream s;
+  constexpr size_t kRoom = 100'001;  // which ends in the midst of a record
+  {
+    const FullDisk full(kRoom);
+    prof::Recorder::get().begin({.folder = folder.path, .devices = {0}});
+    for (int i = 0; i < 8000; ++i) launch(s, Cost::kTiny);  // more than 1 MB: a part is written meanwhile
+    sync(s);
+  }
+  launch(s, Cost::kTiny);  // now there would be room
+  sync(s);
+  BOOST_CHECK_THROW(prof::Recorder::get().end(), Error);
+  const std::string profile = folder.profiles()[0], info = content(profile + "/host/info.json");
+  BOOST_TEST(content(profile + "/host/data/records").size() == kRoom);
+  for (const char* said : {"\"whole\": false", "\"lost\": true", "\"bytes\": 100001", "\"devices\": [0]"})
+    BOOST_TEST(info.find(said) != std::string::npos, said);
 }
 
 BOOST_AUTO_TEST_CASE(threads_submit_while_profiles_begin_and_end) {
