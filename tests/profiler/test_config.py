@@ -50,6 +50,24 @@ def test_counters_that_are_asked_for_are_left_out_with_a_warning(asked):
         assert torch_npu.profiler._ExperimentalConfig(aic_metrics=asked)._aic_metrics == "ACL_AICORE_NONE"
 
 
+@pytest.mark.parametrize(
+    ("options", "said", "property_", "used"),
+    [
+        ({"profiler_level": ["Level1"]}, "profiler_level is \\['Level1'\\], which is none of", "level", "Level0"),
+        ({"profiler_level": None}, "profiler_level is None", "level", "Level0"),
+        ({"aic_metrics": ["x"]}, "aic_metrics is \\['x'\\]", "_aic_metrics", "ACL_AICORE_NONE"),
+        ({"export_type": 1}, "export_type is 1", "export_type", ["text"]),
+        ({"export_type": 0}, "export_type is 0", "export_type", ["text"]),
+        ({"export_type": [["db"]]}, "export_type is \\['db'\\]", "export_type", ["text"]),
+        ({"export_type": {"db": 1}}, "export_type is {'db': 1}", "export_type", ["text"]),
+        ({"export_type": [3, "db"]}, "export_type is 3", "export_type", ["text", "db"]),
+    ],
+)
+def test_a_value_of_any_type_is_a_warning_that_names_the_argument(options, said, property_, used):
+    with pytest.warns(UserWarning, match=said):
+        assert getattr(torch_npu.profiler._ExperimentalConfig(**options), property_) == used
+
+
 @pytest.mark.parametrize("options", [{}, {"aic_metrics": None}, {"aic_metrics": "ACL_AICORE_NONE"}])
 def test_no_counters_are_no_warning(options):
     with warnings.catch_warnings():

@@ -134,6 +134,9 @@ def test_a_profile_of_nobody_or_of_other_ranks_is_not_made(settings, wanted):
         ('{"activities": ["GPU"]}', "there are CPU and NPU"),
         ('{"activities": []}', "activities is empty"),
         ("[" * 200_000, "is no JSON"),
+        ('{"rank_list": ["0"]}', "rank_list has '0'; ranks are numbers from 0 on"),
+        ('{"rank_list": [true]}', "rank_list has True; ranks are numbers"),
+        ('{"rank_list": [-1]}', "rank_list has -1; ranks are numbers"),
         ('{"experimental_config": {"level": 1}}', "experimental_config has no"),
         ('{"start_step": 1}', "has start_step 1, and step 3 has ended"),
     ],
@@ -146,6 +149,19 @@ def test_a_file_that_cannot_be_used_is_a_warning_and_the_next_is_used(settings, 
     ask(settings, start_step=-1)
     train(2)
     assert profiled(settings) == [["4"]]
+
+
+@pytest.mark.parametrize("rank", ["", "none"])
+def test_a_rank_that_is_no_number_is_a_warning_where_ranks_are_chosen(settings, monkeypatch, rank):
+    monkeypatch.setenv("RANK", rank)
+    ask(settings, start_step=-1, is_rank=True, rank_list=[0])
+    with pytest.warns(UserWarning, match=f"is_rank asks for this process's rank, and RANK is '{rank}'"):
+        train(2)
+    with pytest.raises(ValueError, match="RANK is"):
+        dynamic_profile.start()
+    ask(settings, start_step=-1)
+    train(2)
+    assert profiled(settings) == [["3"]]
 
 
 @pytest.mark.parametrize("folder", ["/proc/none", "{file}"])

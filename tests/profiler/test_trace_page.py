@@ -48,9 +48,41 @@ def test_rows_are_threads_and_events_lie_in_those_around_them(tmp_path: Path):
             ("outer", 1, 10, 0), ("inner</script>", 2, 3, 1), ("after", 12, 1, 0),
         ]  # fmt: skip
         assert row["events"][0][4] == "shape: 3,4"
-    (tmp_path / "none.json").write_text("[]")
-    with pytest.raises(ValueError, match="none.json has no events"):
-        page.page(tmp_path / "none.json")
+
+
+def test_a_row_of_very_many_events_has_its_depth_without_the_browser(tmp_path: Path):
+    deep = [{"ph": "X", "pid": 1, "tid": 2, "name": "<lambda>", "ts": i, "dur": 9 - i} for i in range(3)]
+    many = [{"ph": "X", "pid": 1, "tid": 2, "name": "f", "ts": 10 + i, "dur": 1} for i in range(300)]
+    trace = tmp_path / "a<b>&.json"
+    trace.write_text(json.dumps(deep + many))
+    text = page.page(trace)
+    (row,) = shown(text)["rows"]
+    assert row["deep"] == 3 and len(row["events"]) == 303 and "r.deep*H" in text
+    assert "...r.events" not in text  # spread as arguments, 200,000 are more than an engine has room for
+    assert "<title>a&lt;b&gt;&amp;.json</title>" in text and "<lambda>" not in text
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[]", "has no events with a duration"),
+        (b"{}", "is no trace of events (KeyError: 'traceEvents')"),
+        (b"{", "is no trace of events (JSONDecodeError: "),
+        (b"7", "is no trace of events (TypeError: "),
+        (b'[{"ph": "X"}]', "is no trace of events (KeyError: 'ts')"),
+        (b"[7]", "is no trace of events (AttributeError: "),
+        (b"\x1f\x8bnothing", "is no trace of events (EOFError: "),
+        (None, "No such file or directory"),
+    ],
+)
+def test_a_file_that_is_no_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture, content, said):
+    trace = tmp_path / "some.json"
+    if content is not None:
+        trace.write_bytes(content)
+    assert page.main([str(trace)]) == 1
+    told = capsys.readouterr()
+    assert said in told.err and "some.json" in told.err and told.err.count("\n") == 1 and told.out == ""
+    assert not trace.with_suffix(".html").exists()
 
 
 def pixels(png: bytes) -> tuple[int, set[bytes]]:

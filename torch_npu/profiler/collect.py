@@ -48,7 +48,6 @@ def collect(prof: Any) -> dict[str, list[Row]]:
                 "forward": e.fwd_thread_id(),
                 "kind": e.activity_type(),
             }
-            # fmt: skip
             rows["operators"].append(row)
     if prof.profile_memory:
         rows["memory"] = list(_memory(prof.profiler.kineto_results.experimental_event_tree(), ""))

@@ -75,7 +75,7 @@ def supported_export_type() -> set[str]:
 
 
 def _choice(name: str, value: Any, known: set[str], otherwise: str) -> str:
-    if value in known:
+    if isinstance(value, str) and value in known:
         return value
     warnings.warn(f"torch_npu.profiler: {name} is {value!r}, which is none of {sorted(known)}; {otherwise!r} is used")
     return otherwise
@@ -158,8 +158,9 @@ class _ExperimentalConfig:
             )
             self._mstx_domain_exclude = []
         self._data_simplification = data_simplification is True or _switch("data_simplification", data_simplification)
-        wanted = [export_type] if isinstance(export_type, str) else list(export_type or [ExportType.Text])
-        chosen = [_choice("export_type", kind, ExportType.all(), ExportType.Text) for kind in wanted]
+        several = isinstance(export_type, (list, tuple, set, frozenset))
+        wanted = list(export_type) if several else [] if export_type is None else [export_type]
+        chosen = [_choice("export_type", kind, ExportType.all(), ExportType.Text) for kind in wanted or ["text"]]
         self._export_type = list(dict.fromkeys(chosen))
 
     @staticmethod

@@ -64,6 +64,9 @@ def _checked(settings: Any, file: Path) -> dict[str, Any]:
     for name in settings.get("activities", []):
         if not isinstance(name, str) or name.upper() not in ("CPU", "NPU"):
             raise ValueError(f"{file}: activities has {name!r}; there are CPU and NPU")
+    for one in settings.get("rank_list", []):
+        if not isinstance(one, int) or isinstance(one, bool) or one < 0:
+            raise ValueError(f"{file}: rank_list has {one!r}; ranks are numbers from 0 on, such as [0, 1]")
     if unknown := set(settings.get("experimental_config", {})) - set(_EXPERIMENTAL):
         raise ValueError(f"{file}: experimental_config has no {sorted(unknown)}; it has {', '.join(_EXPERIMENTAL)}")
     return {**_DEFAULTS, **settings}
@@ -78,11 +81,17 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _rank() -> int:
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else int(os.environ.get("RANK", 0))
+    """Raises ValueError where the environment's RANK is no number."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank()
+    rank = os.environ.get("RANK", "0")
+    if not rank.isdecimal():
+        raise ValueError(f"is_rank asks for this process's rank, and RANK is {rank!r} in its environment: set a number")
+    return int(rank)
 
 
 def _wanted(settings: dict[str, Any]) -> bool:
-    """Whether the settings ask this rank for a profile."""
+    """Whether the settings ask this rank for a profile. Raises ValueError where they ask for ranks and it has none."""
     return settings.get("is_valid", True) and (not settings["is_rank"] or _rank() in settings["rank_list"])
 
 
@@ -131,10 +140,10 @@ class _Dynamic:
         self.seen = now
         try:
             settings = _read(self.file)
+            wanted = _wanted(settings)
         except (OSError, ValueError) as error:
             warnings.warn(f"torch_npu.profiler.dynamic_profile: not used: {error}")
             return
-        wanted = _wanted(settings)
         if wanted and settings["start_step"] != -1 and settings["start_step"] < self.number:
             warnings.warn(
                 f"torch_npu.profiler.dynamic_profile: {self.file} has start_step {settings['start_step']}, and step "
@@ -216,7 +225,7 @@ def start(config_path: str | None = None) -> None:
     On a rank that the file does not choose (is_rank, rank_list), or where its is_valid is false, it does nothing.
 
     Raises RuntimeError where a profile runs already or no file is known, ValueError or OSError for a file that cannot
-    be used."""
+    be used, and ValueError where it chooses ranks and RANK is no number."""
     if _dynamic.running is not None:
         raise RuntimeError("torch_npu.profiler.dynamic_profile.start: a profile runs already; step() ends it")
     file = Path(config_path) if config_path else _dynamic.file

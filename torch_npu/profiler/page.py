@@ -7,8 +7,10 @@ gzipped). Rows are processes and their threads; wheel: zoom, drag: move, pointer
 from __future__ import annotations
 
 import gzip
+import html
 import json
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ white-space:pre;display:none;pointer-events:none;max-width:60em;overflow:hidden}
 <p id="about"></p><canvas id="c"></canvas><div id="tip"></div><script>
 const D=%s,c=document.getElementById("c"),g=c.getContext("2d"),tip=document.getElementById("tip"),L=230,H=15;
 let from=D.from,to=D.to,rows=[],y=4,drag=null;
-for(const r of D.rows){const deep=Math.max(...r.events.map(e=>e[3]))+1;rows.push({...r,y});y+=deep*H+9}
+for(const r of D.rows){rows.push({...r,y});y+=r.deep*H+9}
 document.getElementById("about").textContent=D.about;
 const X=t=>L+(t-from)/(to-from)*(c.width-L);
 const color=n=>{let h=0;for(const k of n)h=(h*31+k.charCodeAt(0))%%360;return`hsl(${h},62%%,68%%)`};
@@ -41,6 +43,11 @@ tip.style.left=Math.min(e.clientX+12,innerWidth-300)+"px";tip.style.top=e.client
 """
 
 
+# What a file that is no trace ends in, wherever it stops being one.
+_NO_TRACE = (ArithmeticError, AttributeError, EOFError, LookupError, RecursionError, TypeError, ValueError,
+             gzip.BadGzipFile, zlib.error)  # fmt: skip
+
+
 def _rows(events: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
     said: dict[tuple[Any, ...], str] = {}
     for e in events:
@@ -56,27 +63,32 @@ def _rows(events: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]
     made = []
     for (pid, tid), row in sorted(rows.items(), key=lambda kv: (str(said.get(kv[0][:1])), str(kv[0]))):
         ends: list[float] = []  # of the events that this one lies in
+        deep = 0
         for event in row:
             while ends and event[0] >= ends[-1]:
                 ends.pop()
             event[3] = len(ends)
             ends.append(event[0] + event[1])
-        made.append({"name": f"{said.get((pid,), pid)} · {said.get((pid, tid), tid)}", "events": row})
+            deep = max(deep, len(ends))
+        made.append({"name": f"{said.get((pid,), pid)} · {said.get((pid, tid), tid)}", "deep": deep, "events": row})
     return made, list(names)
 
 
 def page(trace: Path) -> str:
     """The page of a trace. Raises ValueError for a file that is none, or has no events."""
     data = trace.read_bytes()
-    found = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    rows, names = _rows(found["traceEvents"] if isinstance(found, dict) else found)
+    try:
+        found = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        rows, names = _rows(found["traceEvents"] if isinstance(found, dict) else found)
+    except _NO_TRACE as error:
+        raise ValueError(f"{trace} is no trace of events ({type(error).__name__}: {error})") from error
     if not rows:
         raise ValueError(f"{trace} has no events with a duration")
     events = [event for row in rows for event in row["events"]]
     first, last = min(e[0] for e in events), max(e[0] + e[1] for e in events)
     about = f"{trace.name}: {len(events)} events in {len(rows)} rows, {(last - first) / 1e3:.3f} ms"
     shown = {"about": about, "from": first, "to": last, "names": names, "rows": rows}
-    return _PAGE % (trace.name, json.dumps(shown).replace("</", "<\\/"))
+    return _PAGE % (html.escape(trace.name), json.dumps(shown).replace("<", "\\u003c"))
 
 
 def main(arguments: list[str]) -> int:
@@ -85,7 +97,11 @@ def main(arguments: list[str]) -> int:
         return 2
     trace = Path(arguments[0])
     out = Path(arguments[1]) if len(arguments) == 2 else trace.with_suffix(".html")
-    out.write_text(page(trace), encoding="utf-8")
+    try:
+        out.write_text(page(trace), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        print(f"torch_npu.profiler.page: {error}", file=sys.stderr)
+        return 1
     print(out)
     return 0
 

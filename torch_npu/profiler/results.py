@@ -56,13 +56,15 @@ def new_folder(base: Path, worker_name: str | None) -> Path:
     worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
     now = time.time_ns()
     stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now // 10**9)) + f"{now // 10**6 % 1000:03}"
-    folder = base / f"{worker}_{stamp}_ascend_pt"
-    for n in range(1, 1000):  # two within a millisecond
-        if not folder.exists():
-            break
+    for n in range(1000):  # of several within a millisecond, which may be ranks with one name, each makes its own
         folder = base / f"{worker}_{int(stamp) + n}_ascend_pt"
-    (folder / "FRAMEWORK").mkdir(parents=True)
-    return folder
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        (folder / "FRAMEWORK").mkdir()
+        return folder
+    raise FileExistsError(f"torch_npu.profiler: {folder} and the 999 before it are there: give another worker_name")
 
 
 def _rank() -> int:
