@@ -12,6 +12,7 @@ torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", e
 profiler = torch_npu.profiler
 
 POINT = "Total Allocated(MB), Total Reserved(MB), Total Active(MB)".split(", ")
+POINTS = [f"{when} {total}" for when in ("Allocation", "Release") for total in POINT]
 COLUMNS = {
     "operator_details.csv": "Name, Input Shapes, Call Stack, Host Self Duration(us), Host Total Duration(us), "
     "Device Self Duration(us), Device Total Duration(us), Device Self Duration With AICore(us), "
@@ -19,8 +20,8 @@ COLUMNS = {
     "kernel_details.csv": "Step Id, Device_id, Model ID, Task ID, Stream ID, Name, Type, OP State, Accelerator Core, "
     "Start Time(us), Duration(us), Wait Time(us), Block Num, Mix Block Num, HF32 Eligible, Input Shapes, "
     "Input Data Types, Input Formats, Output Shapes, Output Data Types, Output Formats, Context ID",
-    "step_trace_time.csv": "Device_id, Step, Computing, Communication(Not Overlapped), Overlapped, Communication, Free, "
-    "Stage, Bubble, Communication(Not Overlapped and Exclude Receive), Preparing",
+    "step_trace_time.csv": "Device_id, Step, Computing, Communication(Not Overlapped), Overlapped, Communication, "
+    "Free, Stage, Bubble, Communication(Not Overlapped and Exclude Receive), Preparing",
     "op_statistic.csv": "Device_id, OP Type, Core Type, Count, Total Time(us), Min Time(us), Avg Time(us), "
     "Max Time(us), Ratio(%)",
     "api_statistic.csv": "Device_id, Level, API Name, Time(us), Count, Avg(us), Min(us), Max(us), Variance",
@@ -28,8 +29,7 @@ COLUMNS = {
     "task_stop(us)",
     "memory_record.csv": "Component, Timestamp(us), " + ", ".join(POINT) + ", Stream Ptr, Device Type",
     "operator_memory.csv": "Name, Size(KB), Allocation Time(us), Release Time(us), Active Release Time(us), "
-    "Duration(us), Active Duration(us), " + ", ".join(f"{when} {p}" for when in ("Allocation", "Release") for p in POINT)
-    + ", Stream Ptr, Device Type",
+    "Duration(us), Active Duration(us), " + ", ".join(POINTS) + ", Stream Ptr, Device Type",
     "npu_module_mem.csv": "Device_id, Component, Timestamp(us), Total Reserved(MB), Device",
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,60 @@ def test_a_graphs_replays():
             graph.replay()
         torch.npu.synchronize()
     assert Counter(e.name() for e in device_events(prof)) == {"aclnnAdds": 4}
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[None]:
+    """This process alone is a group over hccl."""
+    torch.distributed.init_process_group("hccl", store=torch.distributed.FileStore(str(tmp_path / "store"), 1),
+                                         rank=0, world_size=1)  # fmt: skip
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_a_collective_is_a_row_of_the_device_and_belongs_to_its_operator(group: None):
+    x = torch.arange(6, dtype=torch.float32).npu()
+    torch.distributed.all_reduce(x)  # the communicator is made
+    torch.npu.synchronize()
+    with profile(activities=BOTH) as prof:
+        torch.distributed.all_reduce(x)
+        torch.npu.synchronize()
+    events = prof.profiler.kineto_results.events()
+    (row,) = [e for e in device_events(prof) if e.name().startswith("Hccl")]
+    assert (row.name(), row.activity_type(), row.device_index()) == ("HcclAllReduce", "kernel", 0)
+    (call,) = [e for e in events if e.activity_type() == "privateuse1_runtime" and e.name() == "HcclAllReduce"]
+    assert row.correlation_id() == call.correlation_id()
+    operators = {e.correlation_id(): e.name() for e in events if e.activity_type() == "cpu_op"}
+    assert operators[row.linked_correlation_id()] == "c10d::allreduce_"
+
+
+@pytest.mark.parametrize("kineto", [True, False])
+def test_the_older_profilers_measure_operators_by_events(kineto: bool):
+    a = torch.randn(200, 200).npu()
+    with torch.autograd.profiler.profile(use_device="npu", use_kineto=kineto) as prof:
+        torch.mm(a, a)
+    row = next(r for r in prof.key_averages() if r.key == "aten::mm")
+    assert row.count == 1 and row.device_time_total > 0 and "Self NPU" in prof.key_averages().table()
+
+
+def test_flops_and_modules():
+    model, x = torch.nn.Linear(30, 20, bias=False).npu(), torch.randn(10, 30).npu()
+    with profile(activities=BOTH, with_flops=True, with_modules=True) as prof, torch.no_grad():
+        model(x)
+    row = next(r for r in prof.key_averages() if r.key == "aten::mm")
+    assert row.flops == 2 * 10 * 30 * 20
+
+
+def test_stacks_of_kernels_are_exported_for_flame_graphs(tmp_path: Path):
+    config = torch._C._profiler._ExperimentalConfig(verbose=True)
+    a = torch.randn(100, 100).npu()
+    with profile(activities=BOTH, with_stack=True, experimental_config=config) as prof:
+        torch.mm(a, a)
+    prof.export_stacks(str(tmp_path / "stacks"), "self_privateuse1_time_total")
+    lines = (tmp_path / "stacks").read_text().splitlines()
+    took = sum(e.duration_ns() for e in device_events(prof)) / 1000
+    found = [line.rsplit(" ", 1) for line in lines if "test_kineto.py" in line]
+    assert found and all(int(time) == pytest.approx(took, abs=1) for _, time in found)
 
 
 def test_an_error_within_leaves_the_profiler_usable():

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
-from tests.profiler import msprof  # noqa: E402
+from tests.profiler import msprof, validator  # noqa: E402
 
 ADD = "import torch, torch_npu; a = torch.ones(3).npu(); print((a + a).cpu().tolist())"
 
@@ -88,6 +88,10 @@ def test_copies_and_calls_are_those_of_torch_npu_profiler(folders: tuple[Path, P
     counted = {r["API Name"]: int(r["Count"]) for r in table(output / "api_statistic.csv")}
     wider = {r["API Name"]: int(r["Count"]) for r in table(exported(profile, "api_statistic"))}
     assert all(wider[name] >= count for name, count in counted.items()) and counted["aclnnAddmm"] == wider["aclnnAddmm"]
+
+
+def test_the_timeline_is_valid(folders: tuple[Path, Path]):
+    assert validator.faults(exported(folders[0], "msprof")) == []
 
 
 def test_the_timeline_ties_calls_to_tasks(folders: tuple[Path, Path]):

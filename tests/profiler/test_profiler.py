@@ -243,6 +243,46 @@ def test_start_and_stop_by_hand_and_torchs_own_exports(tmp_path: Path):
     assert prof.get_trace_id()
 
 
+def test_a_trace_has_the_number_that_the_program_gives(tmp_path: Path):
+    prof = profiler.profile(activities=BOTH, custom_trace_id_callback=lambda: "first")
+    assert prof.get_trace_id() is None
+    with prof:
+        torch.ones(2).npu() + 1
+    assert prof.get_trace_id() == "first"
+    prof.export_chrome_trace(str(tmp_path / "first.json"))
+    later = profiler._KinetoProfile(activities=BOTH)
+    later.set_custom_trace_id_callback(lambda: "second")
+    later.start()
+    torch.ones(2).npu() + 1
+    later.stop()
+    later.export_chrome_trace(str(tmp_path / "second.json"))
+    assert later.get_trace_id() == "second"
+    told = [json.loads((tmp_path / f"{name}.json").read_text()).get("trace_id") for name in ("first", "second")]
+    assert told == ["first", "second"]
+
+
+def test_the_memory_timeline_has_the_sizes_of_the_device(tmp_path: Path):
+    model = torch.nn.Linear(512, 256).npu()
+    with profiler.profile(activities=BOTH, record_shapes=True, profile_memory=True, with_stack=True) as prof:
+        loss = model(torch.randn(128, 512).npu()).sum()
+        loss.backward()
+    prof.export_memory_timeline(str(tmp_path / "sizes.json"), "npu:0")
+    times, sizes = json.loads((tmp_path / "sizes.json").read_text())
+    assert len(times) == len(sizes) > 4 and times == sorted(times)
+    weights = (512 * 256 + 256) * 4
+    assert max(sum(row) for row in sizes) >= 2 * weights  # with their gradients
+    assert sum(sizes[0]) < max(sum(row) for row in sizes)
+
+
+def test_stacks_of_kernels_are_exported(tmp_path: Path):
+    a = torch.randn(100, 100).npu()
+    with profiler.profile(activities=BOTH, with_stack=True) as prof:
+        torch.mm(a, a)
+    for metric in ("self_npu_time_total", "self_cpu_time_total"):
+        prof.export_stacks(str(tmp_path / metric), metric)
+        assert any("test_profiler.py" in line for line in (tmp_path / metric).read_text().splitlines())
+
+
 def test_wrong_choices_are_warned_about_and_reset():
     with pytest.warns(UserWarning, match="profiler_level is 'Level9'"):
         assert profiler._ExperimentalConfig(profiler_level="Level9").level == "Level0"

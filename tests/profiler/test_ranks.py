@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
+from tests.profiler import validator  # noqa: E402
 from torch_npu.profiler import communication  # noqa: E402
 
 RANKS, STEPS = 2, 2
@@ -73,6 +74,11 @@ def test_the_timeline_has_a_row_of_the_communicator(folders: list[Path]):
     assert [a["count"] for a in reduced] == [68, 4] * STEPS  # 16 * 4 weights and 4 biases in one bucket
     calls = [e for e in events if e["ph"] == "X" and e["name"] == "HCCL@HcclAllReduce"]
     assert len(calls) == 2 * STEPS
+
+
+def test_the_timeline_of_each_rank_is_valid(folders: list[Path]):
+    for folder in folders:
+        assert validator.faults(folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json") == []
 
 
 def read(folder: Path, name: str) -> dict:
