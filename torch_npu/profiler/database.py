@@ -34,9 +34,6 @@ _PROFILE = {
                    " callchainId type",
     "CONNECTION_IDS": "id connectionId",
     "PYTORCH_CALLCHAINS": "id stack stackDepth",
-    "GC_RECORD": "startNs endNs globalTid",
-    "CPU_USAGE": "timestampNs cpuId usage:n",
-    "HOST_MEM_USAGE": "timestampNs usage:n",
     "CANN_API": "startNs endNs type globalTid connectionId name",
     "TASK": "startNs endNs deviceId connectionId globalTaskId globalPid taskType contextId streamId taskId modelId",
     "COMPUTE_TASK_INFO": "name globalTaskId blockNum mixBlockNum taskType opType inputFormats inputDataTypes"
@@ -50,6 +47,9 @@ _PROFILE = {
                  " releaseTotalReserved releaseTotalActive streamPtr deviceId",
     "STEP_TIME": "id startNs endNs",
     "RANK_DEVICE_MAP": "rankId deviceId",
+    "GC_RECORD": "startNs endNs globalTid",
+    "CPU_USAGE": "timestampNs cpuId usage:n",
+    "HOST_MEM_USAGE": "timestampNs usage:n",
     "HOST_INFO": "hostUid:t hostName:t",
     "META_DATA": "name:t value:t",
 }  # fmt: skip
@@ -206,9 +206,6 @@ def write(path: Path, rows: Rows, info: dict[str, Any], metadata: dict[str, Any]
     def memory() -> Iterator[list[Any]]:
         for m in tables.of_device(rows):
             yield [text("PTA"), m["start"], m["allocated"], m["reserved"], None, None, m["device"]]
-        "GC_RECORD": [(p["start"], p["end"], thread(p)) for p in rows.get("gc", ())],
-        "CPU_USAGE": [(f["start"], int(f["of"].split()[1]), f["use"]) for f in rows.get("host", ()) if "CPU" in f["of"]],
-        "HOST_MEM_USAGE": [(f["start"], f["use"]) for f in rows.get("host", ()) if f["of"] == "Memory"],
 
     def operator_memory() -> Iterator[list[Any]]:
         for m, free in tables.allocations(rows):
@@ -222,6 +219,9 @@ def write(path: Path, rows: Rows, info: dict[str, Any], metadata: dict[str, Any]
         "ENUM_API_TYPE": _KINDS.items(), "PYTORCH_API": list(operators()),
         "CONNECTION_IDS": [(operator, call) for operator, those in calls_of.items() for call in those],
         "MEMORY_RECORD": list(memory()), "OP_MEMORY": list(operator_memory()), "STEP_TIME": events.steps(rows),
+        "GC_RECORD": [(p["start"], p["end"], thread(p)) for p in rows.get("gc", ())],
+        "CPU_USAGE": [(f["start"], int(f["of"][4:]), f["use"]) for f in rows.get("host", ()) if f["of"] != "Memory"],
+        "HOST_MEM_USAGE": [(f["start"], f["use"]) for f in rows.get("host", ()) if f["of"] == "Memory"],
         "RANK_DEVICE_MAP": [(info["rank_id"], device) for device in cann.devices()],
         "META_DATA": [(name, json.dumps(value)) for name, value in metadata.items()],
     }  # fmt: skip
