@@ -164,7 +164,6 @@ class _ExperimentalConfig:
         self._export_type = list(dict.fromkeys(chosen))
 
     @staticmethod
-    @staticmethod
     def _host(wanted: Any) -> list[str]:
         several = isinstance(wanted, (list, tuple, set, frozenset))
         chosen = list(wanted) if several else [] if wanted is None else [wanted]
@@ -184,6 +183,7 @@ class _ExperimentalConfig:
         )
         return None
 
+    @staticmethod
     def _domains(name: str, value: Any) -> list[str]:
         if value is None:
             return []

@@ -114,10 +114,10 @@ def _info(prof: Any, config: _ExperimentalConfig, rows: dict[str, list]) -> dict
 def keep(folder: Path, prof: Any) -> None:
     """Writes what the profile recorded, and how."""
     rows = collect.collect(prof)
-    config = getattr(prof, "_npu_config", None) or _ExperimentalConfig()
-    rows["ranges"] = [r for r in rows["ranges"] if config.tx_enabled and config.takes_domain(r["domain"])]
     if watch := getattr(prof, "_watch", None):
         rows |= watch.rows
+    config = getattr(prof, "_npu_config", None) or _ExperimentalConfig()
+    rows["ranges"] = [r for r in rows["ranges"] if config.tx_enabled and config.takes_domain(r["domain"])]
     kept = {id(t) for t in rows["tasks"] if "domain" not in t["args"] or
             (config.tx_enabled and config.takes_domain(t["args"]["domain"]))}  # fmt: skip
     rows["tasks"] = [t for t in rows["tasks"] if id(t) in kept]

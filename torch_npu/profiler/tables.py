@@ -279,12 +279,12 @@ def memory_record(rows: Rows) -> Table:
         "Total Active(MB)",
         "Stream Ptr",
         "Device Type",
-    changed = {id(m) for _, m in _reserved(rows)}
     ]
+    changed = {id(m) for _, m in _reserved(rows)}
     for m in of_device(rows):
+        yield ["PTA", at(m["start"]), *_totals(m), NONE, f"NPU:{m['device']}"]
         if id(m) in changed:  # what CANN has given the process
             yield ["APP", at(m["start"]), "", round(m["reserved"] / 2**20, 3), "", "", f"NPU:{m['device']}"]
-        yield ["PTA", at(m["start"]), *_totals(m), NONE, f"NPU:{m['device']}"]
 
 
 def _totals(m: Row) -> list[Any]:
