@@ -45,7 +45,11 @@ int refuse(const char* call) noexcept {
 
 int struck(const char* call) noexcept {
   const Context* context = current_context_or_null();
-  const int code = sanitize::fault_of_call(call, context ? context->device() : -1);
+  return struck(call, context ? context->device() : -1);
+}
+
+int struck(const char* call, int device) noexcept {
+  const int code = sanitize::fault_of_call(call, device);
   return code ? report(call, code, sanitize::fault_message()) : 0;
 }
 

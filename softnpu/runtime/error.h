@@ -34,6 +34,8 @@ int refuse(const char* call) noexcept;
 
 // ANYCEND_FAULT: the status that this call is to return instead of doing anything, already reported; or 0.
 int struck(const char* call) noexcept;
+// The same where the call needs another device than the thread's; -1: none.
+int struck(const char* call, int device) noexcept;
 
 // aclGetRecentErrMsg: the message is consumed; the pointer lives until the thread's next call of it. Never null.
 const char* take_recent_message() noexcept;

@@ -36,6 +36,7 @@ struct Fault {
   bool on = false;     // from the first one on
   int64_t cut_ns = 0;  // how long; of kCut
   mutable std::atomic<uint64_t> met = 0, struck = 0;
+  mutable std::atomic<uint64_t> tasks[kMostDevices] = {};  // that each device has had; of kLost
 
   Fault() = default;
   Fault(Fault&& o) noexcept
@@ -49,8 +50,17 @@ struct Fault {
         cut_ns(o.cut_ns) {}
 
   // Counts a call, and says whether it is one of those asked for.
-  bool hit() const noexcept {
-    const uint64_t n = met.fetch_add(1) + 1;
+  bool hit() const noexcept { return hit(met); }
+
+  // The same of the tasks of one device.
+  bool hit(int of_device) const noexcept {
+    met.fetch_add(1);
+    return hit(tasks[of_device]);
+  }
+
+ private:
+  bool hit(std::atomic<uint64_t>& count) const noexcept {
+    const uint64_t n = count.fetch_add(1) + 1;
     if (n != first && !(on && n > first)) return false;
     struck.fetch_add(1);
     return true;
@@ -83,12 +93,23 @@ std::optional<Number> number(std::string_view text) {
   return n;
 }
 
-// What puts a task on a stream, of which the others cannot fail or hang.
+bool ends(std::string_view text, std::string_view with) {
+  return text.size() >= with.size() && text.substr(text.size() - with.size()) == with;
+}
+
+bool is_operator(std::string_view function) { return starts(function, "aclnn") || starts(function, "aclStft"); }
+
+bool makes_plan(std::string_view function) { return is_operator(function) && ends(function, "GetWorkspaceSize"); }
+
+// What can be the name of a task, of which the others cannot fail or hang.
 bool puts_task(std::string_view function) {
-  if (starts(function, "aclnn") || starts(function, "Hccl") || starts(function, "Hcom")) return true;
-  for (const std::string_view part : {"Async", "Launch", "RecordEvent", "WaitEvent", "ResetEvent", "StreamWait"})
-    if (function.find(part) != function.npos) return true;
-  return false;
+  if (is_operator(function)) return !makes_plan(function);
+  for (const std::string_view name :
+       {"aclrtMemcpyAsync", "aclrtMemsetAsync", "aclrtLaunchCallback", "aclrtLaunchHostFunc", "aclrtValueWrite",
+        "aclrtValueWait", "aclrtRecordEvent", "aclrtResetEvent", "HcclBroadcast", "HcclBarrier", "HcclBatchSendRecv",
+        "HcclSend", "HcclRecv", "HcclReduce", "HcclScatter"})
+    if (function == name) return true;
+  return starts(function, "HcclAll") || starts(function, "HcclReduceScatter");
 }
 
 // One of the list; a text: what is wrong with it.
@@ -113,7 +134,7 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
   if (parts.size() < 2 || parts.size() > 3) return "give function:how or function:how:which";
   const std::string_view what = parts[0], equals = parts[1].substr(std::min(parts[1].find('='), parts[1].size()));
   const std::string_view how = parts[1].substr(0, parts[1].size() - equals.size());
-  const bool of_hccl = starts(what, "Hccl") || starts(what, "Hcom"), of_operator = starts(what, "aclnn");
+  const bool of_hccl = starts(what, "Hccl") || starts(what, "Hcom"), of_operator = is_operator(what);
   if (out->how == How::kCut) {
     // read above
   } else if (starts(what, "device")) {
@@ -129,7 +150,8 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
   } else {
     out->function = what;
     if ((how == "kernel" || how == "hang") && !puts_task(what))
-      return "it puts no task on a stream: how is error or oom";
+      return of_operator ? "it puts no task on a stream: how is error"
+                         : "it puts no task on a stream that could fail or hang: how is error or oom";
     if (how == "error")
       out->status = of_hccl ? kHcclFailed : of_operator ? kPhaseFailed : ACL_ERROR_RT_INTERNAL_ERROR;
     else if (how == "oom" && !of_operator)
@@ -139,7 +161,9 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
     else if (how == "hang")
       out->how = How::kHang, out->status = ACL_ERROR_RT_AICORE_EXCEPTION;
     else
-      return of_operator ? "how is error, kernel or hang" : "how is error, oom, kernel or hang";
+      return std::string(of_operator ? "an operator can have error, kernel or hang, not "
+                                     : "a function can have error, oom, kernel or hang, not ") +
+             std::string(how);
   }
   if (!equals.empty()) {
     const auto status = number<int>(equals.substr(1));
@@ -175,9 +199,18 @@ Faults read_all(std::string_view text) {
 // What was asked for and never came is said: a name that nobody calls, mostly a misspelt one.
 void say_what_is_left();
 
+// What was asked for when the library was loaded: a launcher may take the variable away after that, from its children.
+const std::string& asked() {
+  static const auto* const text = [] {
+    const char* set = getenv("ANYCEND_FAULT");
+    return new std::string(set ? set : "");
+  }();
+  return *text;
+}
+
 const Faults& faults() {
   static const Faults* const read = [] {
-    auto* const all = new Faults(read_all(getenv("ANYCEND_FAULT")));
+    auto* const all = new Faults(read_all(asked()));
     if (all->wrong.empty()) atexit(say_what_is_left);
     return all;
   }();
@@ -189,13 +222,17 @@ const pid_t g_process = getpid();
 void say_what_is_left() {
   if (getpid() != g_process) return;
   for (const Fault& f : faults().all) {
-    if (f.struck.load() == 0 && f.how == How::kCut)
-      fprintf(stderr,
-              "ANYCEND_FAULT: %s did not happen: HCCL was called %llu time(s), and nothing went between hosts\n",
-              f.text.c_str(), static_cast<unsigned long long>(f.met.load()));
-    else if (f.struck.load() == 0)
-      fprintf(stderr, "ANYCEND_FAULT: %s did not happen: %s %llu time(s)\n", f.text.c_str(),
-              f.function.empty() ? "tasks came" : "it was called", static_cast<unsigned long long>(f.met.load()));
+    if (f.struck.load() != 0) continue;
+    const auto met = static_cast<unsigned long long>(f.met.load());
+    fprintf(stderr, "ANYCEND_FAULT: %s did not happen: ", f.text.c_str());
+    if (f.how == How::kCut)
+      fprintf(stderr, "HCCL was called %llu time(s), and nothing went between hosts\n", met);
+    else if (f.how == How::kCall)
+      fprintf(stderr, "it was called %llu time(s)\n", met);
+    else if (f.how == How::kLost && f.device < 0)
+      fprintf(stderr, "no device had so many tasks, all together %llu\n", met);
+    else
+      fprintf(stderr, "%llu task(s) of that %s came to a stream\n", met, f.how == How::kLost ? "device" : "name");
   }
 }
 
@@ -212,8 +249,10 @@ int say_lost(int device) noexcept {
   return ACL_ERROR_RT_LOST_HEARTBEAT;
 }
 
-// What does not need the device, or gives up what it has there.
+// What does not need the device, or gives up what it has there. Phase one makes a description of the operands, on whatever device
+// they are: a thread may come to it from another device than theirs.
 bool works_without_device(std::string_view function) {
+  if (makes_plan(function)) return true;
   for (const std::string_view name :
        {"aclrtSetDevice", "aclrtResetDevice", "aclrtGet", "aclGet", "aclInit", "aclFinalize", "aclrtDestroy",
         "aclrtFree", "aclrtSetCurrentContext", "aclrtDeviceTaskAbort", "aclrtQueryDevice", "aclCreate", "aclDestroy"})
@@ -223,10 +262,7 @@ bool works_without_device(std::string_view function) {
 
 }  // namespace
 
-const bool faulty = [] {
-  const char* asked = getenv("ANYCEND_FAULT");
-  return asked != nullptr && *asked != 0;
-}();
+const bool faulty = !asked().empty();
 
 int fault_of_call(const char* function, int device) noexcept {
   const Faults& all = faults();
@@ -246,8 +282,8 @@ TaskFault fault_of_task(const char* name, int device) noexcept {
   const Fault* strikes = nullptr;
   for (const Fault& f : all.all) {
     if (f.how == How::kLost && (f.device < 0 || f.device == device) && !lost(device)) {
-      // One device: the first that has so many tasks, where none is named.
-      if (device < 0 || device >= kMostDevices || (f.device < 0 && f.struck.load()) || !f.hit()) continue;
+      // One device: the first that has had so many tasks, where none is named.
+      if (device < 0 || device >= kMostDevices || (f.device < 0 && f.struck.load()) || !f.hit(device)) continue;
       g_lost.fetch_or(uint64_t{1} << device);
     } else if (f.how == How::kCut) {
       if (starts(name, "Hc") && f.met.fetch_add(1) + 1 == f.first) g_cut_until.store(now_ns() + f.cut_ns);
@@ -272,6 +308,8 @@ bool link_is_cut() noexcept {
 }
 
 const char* fault_message() noexcept { return t_message; }
+
+bool device_is_lost(int device) noexcept { return lost(device); }
 
 void device_reset(int device) noexcept {
   if (device >= 0 && device < kMostDevices) g_lost.fetch_and(~(uint64_t{1} << device));

@@ -2,9 +2,10 @@
 // tried. Who asks: softnpu/runtime at each exported call and each task; nnopbase, ops and hccl by softnpu/runtime/enqueue.h. What it is not: it
 // fails nothing itself, and knows no stream and no task but by its name.
 //
-//   ANYCEND_FAULT=<function>:<how>[:<which>][,...]      how: error[=status], oom, kernel[=status], hang; which: n, n+ (from it on); 1
+//   ANYCEND_FAULT=<function>:<how>[:<which>][,...]      how: error[=status], oom, kernel[=status], hang
+//                                                      which: n (the n-th), n+ (each from the n-th on); left out: 1
 //   ANYCEND_FAULT=link:cut:<seconds>s[:<n>]             (or <milliseconds>ms) from the n-th call of HCCL on, for that time
-//   ANYCEND_FAULT=device[<id>]:lost[:<n>]               from the n-th task on, until the device is reset
+//   ANYCEND_FAULT=device[<id>]:lost[:<n>]               from the device's n-th task on, until it is reset; without an id the first that has so many
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,9 @@ bool link_is_cut() noexcept;
 
 // The error message of the fault that struck this thread last.
 const char* fault_message() noexcept;
+
+// Has the process lost the device?
+bool device_is_lost(int device) noexcept;
 
 // The device was reset: it is lost no more.
 void device_reset(int device) noexcept;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.core.tools import run
 
 PROGRAM = """
@@ -67,3 +69,28 @@ print((x + 1).sum().item())
 def test_a_thread_whose_work_was_skipped_for_anothers_failure_is_told() -> None:
     lines = run(SKIPPED).stdout.splitlines()
     assert lines[:2] == ["told", "raised True"] and lines[2].startswith("read") and lines[3] == "18.0"
+
+
+SAYS = """
+import torch
+x, bad = torch.ones(3, 4).npu(), torch.tensor([5]).npu()
+torch.npu.synchronize()
+try:
+    y = x[bad]
+    torch.npu.synchronize()
+except torch.AcceleratorError as error:
+    print(str(error).splitlines()[0])
+    print(error.__traceback__.tb_lineno)
+"""
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_the_error_says_the_operator_its_inputs_and_how_to_find_the_line(blocking: bool) -> None:
+    said, line = run(SAYS, ASCEND_LAUNCH_BLOCKING="1" if blocking else None).stdout.splitlines()
+    assert "507015" in said and "aclnnIndex failed on device 0: aclnnIndex: index 5 is out of bounds" in said
+    assert "(inputs: FLOAT[3,4], INT64[1])" in said
+    hint = (
+        "The device failed after the operator's call had returned: ASCEND_LAUNCH_BLOCKING=1 makes the call itself fail"
+    )
+    assert (hint in said) is not blocking
+    assert line == ("6" if blocking else "7")  # the operator's, or that of who waits for it

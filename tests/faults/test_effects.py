@@ -9,7 +9,7 @@ import pytest
 from tests.core.tools import LIBRARY, run
 
 
-def told(program: str, **env: str) -> list:
+def told(program: str, **env: str) -> list | dict:
     return json.loads(run(program, **env).stdout.strip().splitlines()[-1])
 
 
@@ -37,7 +37,8 @@ print(json.dumps([first, again]))
     first, again = told(program, ANYCEND_FAULT="aclnnAdd:kernel")
     assert (
         "the kernel fails, as ANYCEND_FAULT asks (aclnnAdd:kernel)" in first
-        and "aclnnAdd" in first
+        and "aclnnAdd failed on device 0" in first
+        and "(inputs: FLOAT[3], FLOAT[3])" in first
         and "507015" in first
     )
     assert again == [2, 2, 2]
@@ -123,6 +124,66 @@ print(json.dumps(found))
     assert other == [1, 1]
 
 
+USES = """
+ones, other = torch.ones(3, device="npu:0"), torch.ones(3, device="npu:1")
+side = torch.npu.Stream(0)
+events = [torch.npu.Event(enable_timing=True) for _ in range(2)]
+def streams():
+    events[0].record(torch.npu.current_stream(0))
+    events[1].record(side)
+    side.wait_event(events[0])
+    side.synchronize(), events[1].synchronize()
+    return side.query() and events[1].query()
+def rows():  # its result's size is data
+    return ones.nonzero().tolist()
+uses = {"operator": lambda: ones.add_(1).sum().item(), "copy": lambda: ones.fill_(2).cpu().tolist(), "rows": rows,
+        "streams": streams, "memory": lambda: torch.empty(1 << 24, device="npu:0").numel(),
+        "synchronize": lambda: torch.npu.synchronize("npu:0")}
+for use in uses.values():
+    use()
+found = {}
+for name, use in uses.items():
+    found[name] = [tried(lambda: other.add_(1).tolist()), tried(use), tried(lambda: ones.fill_(1).tolist())]
+print(json.dumps(found))
+"""
+
+
+def test_what_a_healthy_device_is_asked_for_after_another_was_lost_works():
+    """The thread's last call was of the lost one."""
+    found = told(TRIES + USES, ANYCEND_FAULT="device1:lost:2")
+    values = {"operator": 9.0, "copy": [2] * 3, "rows": [[0], [1], [2]], "streams": True, "memory": 1 << 24}
+    for name, (lost, *healthy) in found.items():
+        assert "device 1 is lost" in lost and healthy == [values.get(name), [1, 1, 1]], (name, healthy)
+
+
+def test_without_a_number_the_first_device_with_so_many_tasks_of_its_own_is_lost():
+    program = (
+        TRIES
+        + """
+first, second = torch.ones(3, device="npu:0"), torch.ones(3, device="npu:1")
+for _ in range(4):
+    first.add_(1)
+found = [tried(lambda: second.add_(1).tolist()) for _ in range(2)]
+print(json.dumps(found + [tried(lambda: first.add_(1).tolist()) for _ in range(2)]))
+"""
+    )
+    *fine, lost = told(program, ANYCEND_FAULT="device:lost:8")
+    assert fine == [[2] * 3, [3] * 3, [6] * 3] and "device 0 is lost" in lost
+
+
+def test_faults_stay_asked_for_when_a_launcher_takes_the_variable_from_its_children():
+    program = """
+import os, torch
+os.environ.pop("ANYCEND_FAULT")
+x = torch.ones(3, device="npu")
+try:
+    print((x + x).tolist())
+except RuntimeError as error:
+    print("as ANYCEND_FAULT asks (aclnnAdd:kernel)" in str(error))
+"""
+    assert run(program, fresh=True, ANYCEND_CHECK="race", ANYCEND_FAULT="aclnnAdd:kernel").stdout == "True\n"
+
+
 def test_a_reset_brings_a_lost_device_back():
     program = f"""
 import ctypes
@@ -146,9 +207,13 @@ print(found)
     ("asked", "said"),
     [
         ("aclrtMalloc", "give function:how"),
-        ("aclrtMalloc:oomm", "how is error, oom, kernel or hang"),
-        ("aclnnAdd:oom", "how is error, kernel or hang"),
-        ("aclrtMalloc:kernel", "it puts no task on a stream"),
+        ("aclrtMalloc:oomm", "a function can have error, oom, kernel or hang, not oomm"),
+        ("aclnnAdd:oom", "an operator can have error, kernel or hang, not oom"),
+        ("aclrtMalloc:kernel", "it puts no task on a stream that could fail or hang: how is error or oom"),
+        ("aclrtStreamWaitEvent:kernel", "it puts no task on a stream that could fail or hang"),
+        ("aclmdlRIExecuteAsync:hang", "it puts no task on a stream that could fail or hang"),
+        ("HcclGetRootInfo:kernel", "it puts no task on a stream that could fail or hang"),
+        ("aclnnAddGetWorkspaceSize:kernel", "it puts no task on a stream: how is error"),
         ("aclrtMalloc:oom:0", "which is a number from 1 on"),
         ("aclrtMalloc:oom:two", "which is a number from 1 on"),
         ("aclrtMalloc:oom=3", "a status is a number over 0"),
@@ -175,7 +240,8 @@ def test_what_never_happened_is_said_at_the_end():
         "import torch; torch.ones(2).npu().sum().item()", ANYCEND_FAULT="aclrtMallocc:oom,aclnnReduceSum:kernel:7"
     )
     assert "ANYCEND_FAULT: aclrtMallocc:oom did not happen: it was called 0 time(s)" in done.stderr
-    assert "ANYCEND_FAULT: aclnnReduceSum:kernel:7 did not happen: it was called 1 time(s)" in done.stderr
+    said = "ANYCEND_FAULT: aclnnReduceSum:kernel:7 did not happen: 1 task(s) of that name came to a stream"
+    assert said in done.stderr
 
 
 def test_a_cut_link_that_nobody_used_is_said_at_the_end():
@@ -234,3 +300,9 @@ def test_a_collective_fails_or_hangs_on_its_stream():
     assert second == [2, 2, 2]  # the group has failed, the device has not
     first, _ = told(TRIES + GROUP, ANYCEND_FAULT="HcclAllReduce:hang", ACL_DEVICE_SYNC_TIMEOUT="1")
     assert "507046" in first
+
+
+def test_calls_of_a_collective_are_counted_and_not_its_tasks():
+    program = TRIES + GROUP + "\nprint(json.dumps([tried(step), x.tolist()]))"
+    second, values = told(program, ANYCEND_FAULT="HcclAllReduce:error:2", ACL_DEVICE_SYNC_TIMEOUT="20")
+    assert "as ANYCEND_FAULT asks (HcclAllReduce:error:2)" in second and values == [1, 1, 1, 1]
