@@ -46,11 +46,17 @@ def _locals(frame: FrameType) -> list[Any]:
     return values
 
 
-def _descriptor(frame: FrameType | None) -> int | None:
-    """The descriptor that is about to be written: of the connection whose method, or whose owner's, is pickling."""
+def _descriptor(frame: FrameType | None, only: tuple[str, ...] = ("",)) -> int | None:
+    """The descriptor that is about to be written: of the connection whose method, or whose owner's, is pickling.
+
+    Looks at functions of modules whose names begin with one of `only`.
+    """
     for _ in range(_FRAMES):
         if frame is None:
             return None
+        if not str(frame.f_globals.get("__name__")).startswith(only):
+            frame = frame.f_back
+            continue
         for value in _locals(frame):
             for candidate in (value, getattr(value, "__self__", None), getattr(value, "_writer", None)):
                 if hasattr(candidate, "send_bytes") and hasattr(candidate, "fileno"):
@@ -85,10 +91,18 @@ def _peer(inode: int) -> int | None:
 
 def current() -> int:
     """The number of the channel that the object being pickled is about to take."""
+    return _of(_descriptor(sys._getframe(1)))
+
+
+def of_the_pickler() -> int:
+    """The same of a handle, which multiprocessing may be pickling, or else the program carries by a way of its own."""
+    return _of(_descriptor(sys._getframe(1), ("multiprocessing.", "torch.multiprocessing.")))
+
+
+def _of(descriptor: int | None) -> int:
     popen = get_spawning_popen()
     if popen is not None:
         return _number(("child", id(popen)), popen)
-    descriptor = _descriptor(sys._getframe(1))
     if descriptor is None:
         return UNKNOWN
     try:

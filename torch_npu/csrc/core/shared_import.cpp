@@ -26,8 +26,8 @@ Imports& imports() {
   return *made;
 }
 
-std::string name_of(const SharedRegion& region) {
-  std::string name = region.key;
+std::string name_of(const SharedRegion& region, c10::DeviceIndex reader) {
+  std::string name = std::to_string(reader) + ":" + region.key;
   for (const uint64_t piece : region.pieces) name += ":" + std::to_string(piece);
   return name;
 }
@@ -57,16 +57,18 @@ SharedRegion export_region(const Region& region) {
   return shared;
 }
 
-std::shared_ptr<SharedImport> SharedImport::of(const SharedRegion& region, c10::DeviceIndex owners_index) {
+std::shared_ptr<SharedImport> SharedImport::of(const SharedRegion& region, c10::DeviceIndex owners_index,
+                                               c10::DeviceIndex reader) {
   Imports& all = imports();
+  const std::string name = name_of(region, reader);
   const std::lock_guard<std::mutex> lock(all.mutex);
-  std::weak_ptr<SharedImport>& known = all.by_key[name_of(region)];
+  std::weak_ptr<SharedImport>& known = all.by_key[name];
   std::shared_ptr<SharedImport> import = known.lock();
   if (!import) {
     try {
-      import.reset(new SharedImport(region, owners_index));
+      import.reset(new SharedImport(region, owners_index, reader));
     } catch (...) {
-      all.by_key.erase(name_of(region));
+      all.by_key.erase(name);
       throw;
     }
     known = import;
@@ -75,8 +77,11 @@ std::shared_ptr<SharedImport> SharedImport::of(const SharedRegion& region, c10::
   return import;
 }
 
-SharedImport::SharedImport(const SharedRegion& region, c10::DeviceIndex owners_index)
-    : region_(region), device_(owners_index < device_count() ? owners_index : current_device()) {
+SharedImport::SharedImport(const SharedRegion& region, c10::DeviceIndex owners_index, c10::DeviceIndex reader)
+    : region_(region),
+      device_(reader >= 0                     ? reader
+              : owners_index < device_count() ? owners_index
+                                              : current_device()) {
   const NPUGuard guard(device_);
   ensure_context();
   const cann::Api& acl = cann::acl();
@@ -84,11 +89,14 @@ SharedImport::SharedImport(const SharedRegion& region, c10::DeviceIndex owners_i
     if (region.pieces.empty()) {
       TORCH_CHECK_NOT_IMPLEMENTED(cann::later().aclrtIpcMemImportByKey, "npu: this CANN has no aclrtIpcMemImportByKey");
       void* base = nullptr;
-      NPU_CHECK(cann::later().aclrtIpcMemImportByKey(&base, region.key.c_str(), ACL_RT_IPC_MEM_IMPORT_FLAG_DEFAULT));
+      const uint64_t flag =
+          reader >= 0 ? ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS : ACL_RT_IPC_MEM_IMPORT_FLAG_DEFAULT;
+      NPU_CHECK(cann::later().aclrtIpcMemImportByKey(&base, region.key.c_str(), flag));
       base_ = static_cast<char*>(base);
     } else {
       map_pieces();
     }
+    if (reader >= 0) return;
     // The owner's index is of the devices that it sees; this process may see others.
     aclrtPtrAttributes attributes{};
     if (!acl.aclrtPointerGetAttributes) return;

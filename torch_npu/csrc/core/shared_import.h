@@ -25,8 +25,10 @@ SharedRegion export_region(const Region& region);
 
 class SharedImport {
  public:
-  // The mapping of the region, made or found. Throws c10::Error when its owner has ended or its device is not visible here.
-  static std::shared_ptr<SharedImport> of(const SharedRegion& region, c10::DeviceIndex owners_index);
+  // The mapping of the region, made or found, for its own device or for `reader`, if one is given. Throws c10::Error when its owner has
+  // ended or its device is not visible here.
+  static std::shared_ptr<SharedImport> of(const SharedRegion& region, c10::DeviceIndex owners_index,
+                                          c10::DeviceIndex reader = -1);
   ~SharedImport();
   SharedImport(const SharedImport&) = delete;
   SharedImport& operator=(const SharedImport&) = delete;
@@ -35,7 +37,7 @@ class SharedImport {
   c10::DeviceIndex device() const { return device_; }
 
  private:
-  SharedImport(const SharedRegion& region, c10::DeviceIndex owners_index);
+  SharedImport(const SharedRegion& region, c10::DeviceIndex owners_index, c10::DeviceIndex reader);
   void map_pieces();
   void close() noexcept;
 

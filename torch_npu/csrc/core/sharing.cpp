@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <type_traits>
 #include <unordered_map>
 
@@ -56,13 +57,14 @@ struct Outstanding {
 };
 
 struct State {
-  std::mutex
-      mutex;  // guards what is below. Taken before the table's; nothing is freed and CANN is not called while it is held
-  std::unordered_map<uint32_t, Outstanding> outstanding;          // by slot of our table
-  std::deque<uint32_t> order;                                     // which to look at next; may name slots twice
-  std::map<std::pair<uint64_t, uint64_t>, WeakStorage> received;  // (owner's table, its storage) → ours
-  size_t received_limit = 128;                                    // above it, those that are gone are forgotten
-  std::mutex first;  // taken before `mutex`; guards the last, and the making of a storage's Sent
+  // Guards what is below. Taken before the table's; nothing is freed and CANN is not called while it is held.
+  std::mutex mutex;
+  std::unordered_map<uint32_t, Outstanding> outstanding;  // by slot of our table
+  std::deque<uint32_t> order;                             // which to look at next; may name slots twice
+  std::map<std::tuple<uint64_t, uint64_t, c10::DeviceIndex>, WeakStorage>
+      received;                 // (owner's table, its storage, device asked for) → ours
+  size_t received_limit = 128;  // above it, those that are gone are forgotten
+  std::mutex first;             // taken before `mutex`; guards the last, and the making of a storage's Sent
   uint64_t next_storage = 1;
 };
 
@@ -120,6 +122,8 @@ void free_received(void* context) {
     release_later(pending_work(), std::move(received));
   } catch (const c10::Error& error) {  // the device was lost; nobody is there to take an exception
     TORCH_WARN_ONCE(error.what_without_backtrace());
+  } catch (const std::exception& error) {  // no memory
+    TORCH_WARN_ONCE("npu: shared memory was let go of before the work on it was known to be done: ", error.what());
   }
 }
 
@@ -254,9 +258,9 @@ struct Arrival {
   ~Arrival() { mark_received(ticket); }  // also when it cannot be used: nobody else will receive it
 };
 
-c10::Storage storage_elsewhere(const Message& message) {
+c10::Storage storage_elsewhere(const Message& message, c10::DeviceIndex reader) {
   State& s = state();
-  const std::pair<uint64_t, uint64_t> name{message.origin.table, message.place.storage};
+  const std::tuple<uint64_t, uint64_t, c10::DeviceIndex> name{message.origin.table, message.place.storage, reader};
   const Arrival arrival{message.arrival};
   {
     const std::lock_guard<std::mutex> lock(s.mutex);
@@ -267,7 +271,8 @@ c10::Storage storage_elsewhere(const Message& message) {
   }
   auto received = std::make_shared<Received>();
   auto hold = std::make_unique<SharedHold>(message.origin);
-  received->import = SharedImport::of(message.place.region, static_cast<c10::DeviceIndex>(message.place.device));
+  received->import =
+      SharedImport::of(message.place.region, static_cast<c10::DeviceIndex>(message.place.device), reader);
   received->hold = std::move(hold);
   received->place = message.place;
   received->origin = message.origin;
@@ -325,10 +330,20 @@ std::string share_storage(const c10::Storage& storage, int64_t channel) {
   return Message(origin, ticket, std::move(place)).text();
 }
 
-c10::Storage receive_storage(std::string_view text) {
+c10::Storage receive_storage(std::string_view text, c10::DeviceIndex device) {
   initialize();
   const Message message(text);
-  return is_own(message.origin) ? storage_in_owner(message) : storage_elsewhere(message);
+  if (device == message.place.device) device = -1;
+  TORCH_CHECK_VALUE(device < device_count(), "npu: a shared tensor is asked for on npu:", int(device),
+                    ", but this process sees ", int(device_count()), " npu devices");
+  if (!is_own(message.origin)) return storage_elsewhere(message, device);
+  TORCH_CHECK_VALUE(device < 0, "npu: a shared tensor is asked for on npu:", int(device),
+                    " in the process that has it on npu:", message.place.device, ": copy it with .to()");
+  return storage_in_owner(message);
+}
+
+c10::DeviceIndex sent_device(std::string_view text) {
+  return static_cast<c10::DeviceIndex>(Message(text).place.device);
 }
 
 bool collect_shared() noexcept {

@@ -22,9 +22,13 @@ namespace npu {
 // A message about the storage, good for one receiver. `channel` is the caller's name for the way it takes, for waiting_messages.
 // Waits for the streams' work: without the GIL. A received storage may be sent on.
 NPU_API std::string share_storage(const c10::Storage& storage, int64_t channel);
-// The storage of a message: its own in the owner, one more view of the memory elsewhere; the same one while it is there. Throws
-// c10::Error when the owner has ended, or the message was received before.
-NPU_API c10::Storage receive_storage(std::string_view message);
+// The storage of a message: its own in the owner, one more view of the memory elsewhere; the same one while it is there. It is on the
+// device that the memory is on, whatever its number here, where `device` is none or sent_device(); else on `device`, which then reads
+// and writes the other's memory. Throws c10::Error when the owner has ended, or the message was received before; c10::ValueError for
+// a device that is not there, and for another in the owner itself.
+NPU_API c10::Storage receive_storage(std::string_view message, c10::DeviceIndex device = -1);
+// The device that a message says, by the owner's number.
+NPU_API c10::DeviceIndex sent_device(std::string_view message);
 
 // Takes back what receivers have let go of. True if a storage's memory came back to the allocator.
 NPU_API bool collect_shared() noexcept;

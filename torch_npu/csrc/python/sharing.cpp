@@ -31,15 +31,17 @@ void bind_sharing(pybind11::module& module) {
                }
                return py::bytes(message);
              }));
-  module.def("_receive_storage", with_gil([](const py::bytes& message) {
+  module.def("_sent_device", with_gil([](const std::string& message) { return int(sent_device(message)); }));
+  module.def("_receive_storage", with_gil([](const py::bytes& message, int device) {
                const std::string text = message;
                c10::Storage storage;
                {
                  py::gil_scoped_release no_gil;
-                 storage = receive_storage(text);
+                 storage = receive_storage(text, static_cast<c10::DeviceIndex>(device));
                }
                return py::reinterpret_steal<py::object>(THPStorage_Wrap(std::move(storage)));
-             }));
+             }),
+             py::arg("message"), py::arg("device") = -1);
   module.def("_collect_shared", no_gil([] { return collect_shared(); }));
   module.def("_waiting_messages", no_gil([] { return waiting_messages(); }));
   module.def("_give_up_messages", no_gil([](const std::vector<uint32_t>& slots) { give_up_messages(slots); }));
