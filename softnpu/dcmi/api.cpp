@@ -108,6 +108,9 @@ void rates(int chip, dcmi_multi_utilization_info* info) {
   given(info) = {percent, percent, percent, percent, {}};
 }
 
+// 0: it works; 3, critical: a process has lost it.
+unsigned health(int chip) { return machine::lost(chip).empty() ? 0 : 3; }
+
 void spell(unsigned char (&to)[32], const std::string& value) {
   snprintf(reinterpret_cast<char*>(to), sizeof to, "%s", value.c_str());
 }
@@ -139,12 +142,14 @@ void processes(int chip, dcmi_proc_mem_info* info, int* count) {
     if (p.physical == chip && *count < kMostProcesses) info[(*count)++] = {p.pid, p.bytes};
 }
 
-// Ranges of processors, as many as fit into the callers' buffers. The vendor's torch_npu takes the first one and ends at a range of one.
+// Ranges of processors, as many as fit into the callers' buffers. The vendor's torch_npu takes the first range, and aborts where that is a
+// single processor.
 void affinity(char* ranges, int* length) {
   given(ranges), given(length);
   std::string value = machine::processors();
   while (value.size() >= kAffinityBytes) value.resize(value.rfind(','));
-  if (value.substr(0, value.find('-')) == value.substr(value.find('-') + 1)) throw Refusal{DCMI_ERR_CODE_NOT_SUPPORT};
+  const std::string first = value.substr(0, value.find(','));
+  if (first.substr(0, first.find('-')) == first.substr(first.find('-') + 1)) throw Refusal{DCMI_ERR_CODE_NOT_SUPPORT};
   memcpy(ranges, value.c_str(), value.size() + 1);
   *length = int(value.size());
 }
@@ -219,7 +224,10 @@ SOFTNPU_EXPORT int dcmi_get_device_id_in_card(int card_id, int* device_id_max, i
 SOFTNPU_EXPORT int dcmi_get_fault_device_num_in_card(int card_id, int* device_num) {
   return answer([&] {
     chip_at(card_id, 0);
-    given(device_num) = 0;
+    int broken = 0;
+    for (int chip = 0; chip < machine::chips_of(card_id); ++chip)
+      broken += health(machine::physical(card_id, chip)) != 0;
+    given(device_num) = broken;
   });
 }
 
@@ -270,7 +278,7 @@ SOFTNPU_EXPORT int dcmiv2_get_dev_id_by_chip_phy_id(int phyid, unsigned* dev_id)
   }
 
 BOTH(dcmi_get_device_type, dcmiv2_get_device_type, (dcmi_unit_type * type), given(type) = NPU_TYPE)
-BOTH(dcmi_get_device_health, dcmiv2_get_device_health, (unsigned* health), given(health) = 0)
+BOTH(dcmi_get_device_health, dcmiv2_get_device_health, (unsigned* level), given(level) = health(chip))
 BOTH(dcmi_get_device_temperature, dcmiv2_get_device_temperature, (int* celsius), given(celsius) = 0)
 BOTH(dcmi_get_device_power_info, dcmiv2_get_device_power_info, (int* tenths), given(tenths) = 0)
 BOTH(dcmi_get_device_errorcode_v2, dcmiv2_get_device_error_code_list, (int* count, unsigned*, unsigned),

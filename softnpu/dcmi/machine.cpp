@@ -65,6 +65,13 @@ std::vector<Process> processes() {
   return all;
 }
 
+std::vector<Process> lost(int physical) {
+  std::vector<Process> all;
+  for (const RegistryRecord& r : read_registry().records)
+    if (r.lost && r.device == physical) all.push_back({r.pid, r.device, r.name, 0});
+  return all;
+}
+
 uint64_t held(const std::vector<Process>& all, int physical) {
   uint64_t sum = 0;
   for (const Process& p : all)

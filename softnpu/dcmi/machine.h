@@ -43,6 +43,8 @@ struct Process {
 };
 // Who holds memory of a chip, by chip and process.
 std::vector<Process> processes();
+// Processes that have lost the chip (ANYCEND_FAULT) and live, without their bytes.
+std::vector<Process> lost(int physical);
 uint64_t held(const std::vector<Process>& all, int physical);
 
 // Percent; takes a sample where there is none (runtime/utilization.h).

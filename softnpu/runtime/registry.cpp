@@ -12,7 +12,9 @@
 #include <cstring>
 #include <string>
 
+#include "softnpu/runtime/config.h"
 #include "softnpu/runtime/registry_view.h"
+#include "softnpu/sanitize/faults.h"
 
 namespace softnpu {
 namespace {
@@ -31,6 +33,14 @@ bool set_lock(int fd, short type, int64_t start, int64_t length) noexcept {
 }
 
 int g_fd = -1;
+
+// A device that can be lost is one of config()'s, which has been read then.
+[[maybe_unused]] const bool g_listens = [] {
+  sanitize::tell_loss = [](int device, bool lost) noexcept {
+    Registry::get().set_lost(config().visible[size_t(device)], lost);
+  };
+  return true;
+}();
 
 }  // namespace
 
@@ -92,7 +102,7 @@ RegistryRecord* Registry::mine(int device) noexcept {
     RegistryRecord& r = records_[i];
     memset(&r, 0, sizeof r);
     r.pid = getpid();
-    r.device = device;
+    r.device = int16_t(device);
     timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     r.started_ns = uint64_t(t.tv_sec) * 1000000000 + uint64_t(t.tv_nsec);
@@ -109,6 +119,11 @@ void Registry::set_used(int device, uint64_t committed, uint64_t used) noexcept 
     __atomic_store_n(&r->committed, committed, __ATOMIC_RELAXED);
     __atomic_store_n(&r->used, used, __ATOMIC_RELAXED);
   }
+}
+
+void Registry::set_lost(int device, bool lost) noexcept {
+  std::lock_guard guard(mutex_);
+  if (RegistryRecord* r = mine(device)) __atomic_store_n(&r->lost, uint16_t{lost}, __ATOMIC_RELAXED);
 }
 
 uint64_t* Registry::busy(int device) noexcept {

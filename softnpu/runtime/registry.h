@@ -14,7 +14,8 @@ namespace softnpu {
 // npu-smi and libdcmi (registry_view.h), too.
 struct RegistryRecord {
   int32_t pid;
-  int32_t device;       // physical id
+  int16_t device;       // physical id
+  uint16_t lost;        // 1: the process has lost the device (ANYCEND_FAULT)
   uint64_t committed;   // bytes backed by memory
   uint64_t used;        // bytes of live blocks
   uint64_t started_ns;  // CLOCK_REALTIME
@@ -56,6 +57,7 @@ class Registry {
 
   Growth begin_growth() { return Growth(*this); }
   void set_used(int device, uint64_t committed, uint64_t used) noexcept;
+  void set_lost(int device, bool lost) noexcept;
   // RegistryRecord::busy of this process on the device; null where there is no record.
   uint64_t* busy(int device) noexcept;
 

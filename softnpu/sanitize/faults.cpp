@@ -262,6 +262,8 @@ bool works_without_device(std::string_view function) {
 
 }  // namespace
 
+void (*tell_loss)(int device, bool lost) noexcept = nullptr;
+
 const bool faulty = !asked().empty();
 
 int fault_of_call(const char* function, int device) noexcept {
@@ -285,6 +287,7 @@ TaskFault fault_of_task(const char* name, int device) noexcept {
       // One device: the first that has had so many tasks, where none is named.
       if (device < 0 || device >= kMostDevices || (f.device < 0 && f.struck.load()) || !f.hit(device)) continue;
       g_lost.fetch_or(uint64_t{1} << device);
+      if (tell_loss) tell_loss(device, true);
     } else if (f.how == How::kCut) {
       if (starts(name, "Hc") && f.met.fetch_add(1) + 1 == f.first) g_cut_until.store(now_ns() + f.cut_ns);
     } else if ((f.how == How::kTask || f.how == How::kHang) && f.function == name && f.hit() && !strikes) {
@@ -309,10 +312,10 @@ bool link_is_cut() noexcept {
 
 const char* fault_message() noexcept { return t_message; }
 
-bool device_is_lost(int device) noexcept { return lost(device); }
-
 void device_reset(int device) noexcept {
-  if (device >= 0 && device < kMostDevices) g_lost.fetch_and(~(uint64_t{1} << device));
+  if (!lost(device)) return;
+  g_lost.fetch_and(~(uint64_t{1} << device));
+  if (tell_loss) tell_loss(device, false);
 }
 
 }  // namespace softnpu::sanitize

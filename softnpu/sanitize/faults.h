@@ -31,8 +31,8 @@ bool link_is_cut() noexcept;
 // The error message of the fault that struck this thread last.
 const char* fault_message() noexcept;
 
-// Has the process lost the device?
-bool device_is_lost(int device) noexcept;
+// Told where a device is lost, and where it is no more: the runtime's registry sets it when the library is loaded.
+extern void (*tell_loss)(int device, bool lost) noexcept;
 
 // The device was reset: it is lost no more.
 void device_reset(int device) noexcept;

@@ -94,6 +94,11 @@ def test_hosts_reach_each_other_until_the_cable_is_cut(pair):
         (("-i", "0", "-ip", "-s", "address", "10.0.0.1", "netmask", "255.0.255.0"), "255.0.255.0 is not a netmask"),
         (("-i", "0", "-ip", "-g"), "device 0 has no address in"),
         (("-i", "0", "-stat", "-g"), "device 0 has no address in"),
+        (("-i", "0", "-ip", "-g", "nonsense"), "'nonsense' is not understood: hccn_tool -i <device> -ip -g"),
+        (
+            ("-i", "0", "-ping", "-g", "address", "::1", "pkt", "3"),
+            "'pkt' is not understood: hccn_tool -i <device> -ping",
+        ),
         (("-i", "0", "-tls", "-s", "enable", "2"), "takes 0 or 1, not 2"),
         (("-i", "0", "-tls", "-s", "enable", "1"), "not encrypted"),
     ],
@@ -104,6 +109,12 @@ def test_what_cannot_be_done_is_said(host, words, reason):
     assert code == 1 and out == ""
     assert err.startswith("hccn_tool: ") and reason in err and err.endswith("\nCmd execute failed!\n")
     assert not host.conf.exists()
+
+
+def test_a_number_of_devices_that_is_none_is_named(host):
+    host.env["ANYCEND_DEVICES"] = "x"
+    code, _, err = host.tool("-i", 0, "-ip", "-g")
+    assert code == 1 and "ANYCEND_DEVICES=x: give a number from 0 to 64" in err and "Cmd execute failed!" in err
 
 
 def test_a_file_that_cannot_be_written_is_named(host):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.hccl.ranks import library_folder
+from tests.smi.patterns import reads
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "monitoring.md"
 
@@ -29,6 +30,7 @@ def ran(machine, program: str) -> str:
     return done.stdout
 
 
+@reads("ray", "`import acl`", "get_device_count, get_soc_name, before init")
 def test_ray_counts_and_names_the_devices_before_anything_is_initialized(machine):
     m = machine("Ascend910_9392", devices=3)
     out = ran(m, "import acl; print(acl.rt.get_device_count()[0], acl.get_soc_name())")

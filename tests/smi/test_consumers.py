@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from tests.smi import patterns
 from tests.smi.conftest import until
+from tests.smi.patterns import reads
 
 CHIPS = {
     "Ascend910B3": "910B3",
@@ -33,6 +36,11 @@ def expand(cpus: str) -> set[int]:
     return found
 
 
+@reads(
+    "vllm-ascend, setup.py",
+    "`info -l`; `info -t board -i N`, `-c 0`",
+    "the last NPU ID; Chip Type, Chip Name, NPU Name",
+)
 @pytest.mark.parametrize(
     ("soc", "name"),
     [("Ascend910B3", "ascend910b3"), ("Ascend910_9392", "ascend910_9392"), ("Ascend950PR_9599", "ascend950pr_9599")],
@@ -54,6 +62,11 @@ def test_vllm_ascend_setup_names_the_chip(machine, soc, name):
     assert found.lower() == name
 
 
+@reads(
+    "vllm-ascend, cpu_binding",
+    "`info -m`, `info`, `info -t topo`, `info -t board`",
+    "columns of -m; rows of processes; the last word of a row of topo; PCIe Bus Info",
+)
 @pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910_9392"])
 def test_vllm_ascend_cpu_binding_finds_chips_processes_and_processors(machine, soc):
     m = machine(soc, devices=4)
@@ -84,12 +97,14 @@ def test_vllm_ascend_cpu_binding_finds_chips_processes_and_processors(machine, s
         assert re.fullmatch(r"0000_8[0-3]", bus)
 
 
+@reads("vllm-ascend, worker", "`info -i N -t health`", "exit code 0, lines `key : value`")
 def test_vllm_ascend_worker_reads_the_health(machine):
     lines = machine().smi("info", "-i", "3", "-t", "health").splitlines()
     found = {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines if ":" in line)}
     assert found["Health"] == "OK" and found["NPU ID"] == "3"
 
 
+@reads("vllm-ascend, benchmarks", "`info -l`, `info`", "Total Count; second column of rows that begin with a number")
 def test_vllm_ascend_benchmarks_count_and_name_the_chips(machine):
     m = machine("Ascend910B4", devices=2)
     assert re.search(r"Total Count\s*:\s*(\d+)", m.smi("info", "-l"))[1] == "2"
@@ -97,16 +112,19 @@ def test_vllm_ascend_benchmarks_count_and_name_the_chips(machine):
     assert names == ["910B4", "910B4"]
 
 
+@reads("DeepSpeed", "`info -l`", "the number behind the first line's colon")
 def test_deepspeed_counts_by_the_first_line(machine):
     assert int(machine(devices=5).smi("info", "-l").split("\n")[0].split(":")[1]) == 5
 
 
+@reads("MindSpeed", "`info -t board -i 0 -c 0`", "Ascend910 in Chip Name")
 @pytest.mark.parametrize(("soc", "a3"), [("Ascend910B3", False), ("Ascend910_9392", True)])
 def test_mindspeed_knows_the_generation_by_the_chips_name(machine, soc, a3):
     lines = machine(soc).smi("info", "-t", "board", "-i", "0", "-c", "0").splitlines()
     assert ("Ascend910" in value(lines, "Chip Name")) is a3
 
 
+@reads("sgl-kernel-npu", "`info -t board -i 0`, `-c 0`", "`Chip Name : Ascend950`, `910B` or `Ascend910`")
 @pytest.mark.parametrize(
     ("soc", "found"), [("Ascend910B3", "910B"), ("Ascend910_9392", "Ascend910"), ("Ascend950PR_9599", "Ascend950")]
 )
@@ -117,12 +135,14 @@ def test_sgl_kernel_npu_matches_the_chips_name(machine, soc, found):
     assert match[1] == found
 
 
+@reads("op-plugin, example", "`info`", "the name in the first row")
 @pytest.mark.parametrize(("soc", "chip"), CHIPS.items())
 def test_op_plugins_example_takes_the_name_from_the_first_row(machine, soc, chip):
     name = re.search(r"^\|\s+\d+\s+(\S+)", machine(soc).smi("info"), re.M)[1]
     assert name == chip and ("950" in name or "910" in name)
 
 
+@reads("asc-devkit, msprobe", "`info`", "910b, 910 or 950 anywhere")
 @pytest.mark.parametrize(
     ("soc", "word"),
     [("Ascend910B3", "910b"), ("Ascend950PR_9599", "950"), ("Ascend910_9392", "910"), ("Ascend910A", "910")],
@@ -131,6 +151,7 @@ def test_asc_devkit_and_msprobe_look_for_a_word(machine, soc, word):
     assert word in machine(soc).smi("info").lower()
 
 
+@reads("triton-ascend", "`info`", "ascend950, ascend910_95 or 910_958b anywhere")
 @pytest.mark.parametrize(
     ("soc", "is_950"), [("Ascend950PR_9599", True), ("Ascend910B3", False), ("Ascend910_9392", False)]
 )
@@ -139,6 +160,11 @@ def test_triton_ascend_looks_for_a_950(machine, soc, is_950):
     assert any(word in out for word in ("ascend950", "ascend910_95", "910_958b")) is is_950
 
 
+@reads(
+    "mstt, affinity_cpu_bind",
+    "`info -l`, `info -t proc-mem -i N -c 0`, `info -t topo`",
+    "words `id:<pid>`; words with a hyphen are processors",
+)
 def test_mstt_binds_processes_to_their_devices_processors(machine):
     m = machine(devices=2)
     user = m.user(1, 4)
@@ -154,6 +180,11 @@ def test_mstt_binds_processes_to_their_devices_processors(machine):
     assert len(cpus) == 2 and all(expand(word) for word in cpus)
 
 
+@reads(
+    "mind-cluster, fault diagnosis",
+    "`info -m`, `info -t board`, `usages`, `health`, `info`",
+    "columns two blanks apart from the third line on; NPU ID; the version twice",
+)
 @pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910_9392"])
 def test_mind_cluster_reads_collected_outputs(machine, soc):
     m = machine(soc, devices=4)
@@ -167,6 +198,11 @@ def test_mind_cluster_reads_collected_outputs(machine, soc):
     assert banner[1] == banner[2] and re.fullmatch(r"\d+\.\d+\.\d+", banner[1])
 
 
+@reads(
+    "nputop",
+    "`info -t usages`, `temp`, `power`, `proc-mem`, `board`",
+    "a number behind each gauge's colon; process, name and memory",
+)
 def test_nputop_reads_every_gauge(machine):
     m = machine(devices=2)
     user = m.user(1, 512)
@@ -186,6 +222,7 @@ def test_nputop_reads_every_gauge(machine):
     assert re.search(r"Driver Version\s*:\s*(\S+)", m.smi("info", "-t", "board", "-i", "1"))
 
 
+@reads("swanlab", "`-v`, `info -m`", "the version behind the colon; id, chip, logic id, name")
 def test_swanlab_reads_the_version_and_the_map(machine):
     m = machine(devices=2)
     assert re.fullmatch(r"\d+\.\d+\.\d+", m.smi("-v").split(":")[-1].strip())
@@ -196,6 +233,7 @@ def test_swanlab_reads_the_version_and_the_map(machine):
     ]
 
 
+@reads("a tuning tool of MindIE", "`info -t usages -i N`", "HBM Capacity(MB), HBM Usage Rate(%)")
 @pytest.mark.parametrize("soc", CHIPS)
 def test_a_tuning_tool_takes_the_memory_after_the_colons(machine, soc):
     m = machine(soc)
@@ -204,6 +242,7 @@ def test_a_tuning_tool_takes_the_memory_after_the_colons(machine, soc):
     assert (value(lines, "HBM Capacity(MB)"), value(lines, "HBM Usage Rate(%)")) == ("1024", "25")
 
 
+@reads("mindformers", "`info -m`, `info -t board`, `info -t topo`", "PCIeBusInfo without blanks; hccs before Legend")
 def test_mindformers_takes_names_addresses_and_links(machine):
     m = machine()
     for line in m.smi("info", "-m").strip().split("\n")[1:]:
@@ -216,6 +255,7 @@ def test_mindformers_takes_names_addresses_and_links(machine):
     assert "hccs" in topo[: topo.index("Legend")].lower()
 
 
+@reads("mindediting", "`info -t usages -i N`, `info -l`", "the fifth word of HBM Usage, the fourth of ID")
 def test_mindediting_counts_words(machine):
     m = machine(devices=3)
     m.user(2, 512)
@@ -224,18 +264,21 @@ def test_mindediting_counts_words(machine):
     assert [line.split()[3] for line in m.smi("info", "-l").splitlines() if "ID" in line] == ["0", "1", "2"]
 
 
+@reads("MindIE, health checker", "`info -t usages -i 0`", "the last word of Chip Count")
 @pytest.mark.parametrize(("soc", "chips"), [("Ascend910B3", "1"), ("Ascend910_9392", "2")])
 def test_mindies_health_checker_takes_the_last_word(machine, soc, chips):
     lines = machine(soc).smi("info", "-t", "usages", "-i", "0").splitlines()
     assert [line.split()[-1] for line in lines if "Chip Count" in line] == [chips]
 
 
+@reads("op-plugin, tests", "`info -t common -i 0`", "the last three characters of Aicore Count")
 @pytest.mark.parametrize(("soc", "cores"), [("Ascend910B3", 20), ("Ascend910B1", 24)])
 def test_op_plugins_tests_take_the_last_three_characters(machine, soc, cores):
     (line,) = (x for x in machine(soc).smi("info", "-t", "common", "-i", "0").splitlines() if "Aicore Count" in x)
     assert int(line[-3:]) == cores
 
 
+@reads("expressions of many scripts", "`info`", "HBM used and total of second rows, `<number> 910` of first ones")
 @pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910A"])
 def test_generic_expressions_match_the_rows(machine, soc):
     m = machine(soc, devices=2)
@@ -244,3 +287,23 @@ def test_generic_expressions_match_the_rows(machine, soc):
     pattern = r"\|\s*\d+\s+\|\s+[\w:.]+\s+\|\s+\d+\s+\d+\s*/\s*\d+\s+(\d+)\s*/\s*(\d+)"
     assert re.findall(pattern, out) == [("0", "1024"), ("128", "1024")]
     assert re.findall(r"\|\s*(\d+)\s+910", out) == ["0", "1"]
+
+
+@reads(
+    "mind-cluster, fault diagnosis of links",
+    "`info -t hccs`, `info -t spod-info`",
+    "links and pods, which a software NPU has not: refused",
+)
+@pytest.mark.parametrize("kind", ["hccs", "spod-info"])
+def test_mind_cluster_is_refused_what_a_software_npu_has_not(machine, kind):
+    assert f"a software NPU has nothing to say of -t {kind}" in machine().refused("info", "-t", kind, "-i", "0")
+
+
+def test_every_reader_has_its_row_and_the_page_has_the_rows():
+    from tests.smi import test_acl_module, test_dcmi  # noqa: F401  (their rows)
+
+    readers = {name for name in globals() if name.startswith("test_") and "every_reader" not in name}
+    assert readers - set(patterns.rows) == set()
+    page = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    rows = [patterns.Row(*row) for row in re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", page, re.M)]
+    assert sorted({*patterns.rows.values(), *patterns.ABSENT}) == sorted(row for row in rows if row.tool != "tool")

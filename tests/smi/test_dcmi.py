@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.hccl.ranks import library_folder
 from tests.smi.conftest import until
+from tests.smi.patterns import reads
 from tools.abi import status as abi_status
 
 ASK = Path(__file__).parent / "ask_dcmi.py"
@@ -57,12 +59,38 @@ def test_the_nine_functions_of_the_vendors_wheel(dcmi):
     assert code == 0 and (pcie["domain"], pcie["busid"], pcie["devid"], pcie["funcid"]) == (0, 0x82, 0, 0)
     assert (pcie["venderid"], pcie["deviceid"]) == (0x19E5, 0xD802)
     cpus = sorted(os.sched_getaffinity(0))
-    if len(cpus) > 1 and cpus[1] == cpus[0] + 1:
+    if len(cpus) > 1 and cpus[1] == cpus[0] + 1:  # others: test_a_first_range_of_one_processor...
         for call in ("dcmi_get_affinity_cpu_info_by_device_id', 0, 0", "dcmiv2_get_affinity_cpu_info_by_dev_id', 0",
                      "dcmiv2_get_affinity_cpu_info_by_device_id', 0"):  # fmt: skip
             code, text, length = ask(f"affinity('{call})")
             first, last = map(int, text.split(",")[0].split("-"))
             assert (code, length) == (0, len(text)) and first == cpus[0] < last and len(text) < 32
+
+
+PROCESSORS = """
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdlib.h>
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t* set) {
+  CPU_ZERO_S(bytes, set);
+  for (const char* at = getenv("PROCESSORS"); *at; ++at)
+    if (*at != ' ') CPU_SET_S(strtol(at, (char**)&at, 10), bytes, set), --at;
+  return 0;
+}
+"""
+
+
+def test_a_first_range_of_one_processor_is_not_told(dcmi, tmp_path):
+    """The vendor's torch_npu aborts there, whatever comes behind it."""
+    (tmp_path / "processors.c").write_text(PROCESSORS)
+    command = ["cc", "-shared", "-fPIC", "-o", tmp_path / "processors.so", tmp_path / "processors.c"]
+    subprocess.run(command, check=True)
+    found = {}
+    for processors in ("0 2 3", "0", "0 1 3", "4 5 6"):
+        _, ask = dcmi(LD_PRELOAD=str(tmp_path / "processors.so"), PROCESSORS=processors)
+        code, text, _ = ask("affinity('dcmi_get_affinity_cpu_info_by_device_id', 0, 0)")
+        found[processors] = text if code == 0 else code
+    assert found == {"0 2 3": NOT_SUPPORT, "0": NOT_SUPPORT, "0 1 3": "0-1,3-3", "4 5 6": "4-6"}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +161,33 @@ def test_memory_processes_and_utilization(dcmi):
     assert ask("fields('dcmi_get_device_hbm_info', Hbm, 1, 0)")[1]["memory_usage"] == 0
 
 
+def test_a_device_that_a_living_process_has_lost_is_critical_until_it_is_back(dcmi):
+    m, ask = dcmi("Ascend910_9392", devices=4)
+    m.env["ANYCEND_FAULT"] = "device3:lost:2"
+    user = m.user(3)
+
+    def told() -> list:
+        table = re.findall(r"^\| \d+ +Ascend910 +\| (\w+) ", m.smi("info"), re.M)
+        health = dict(
+            re.findall(r"^\t(Health|Error Information) +: (.+)$", m.smi("info", "-t", "health", "-i", 1, "-c", 1), re.M)
+        )
+        both = ask("[number('dcmi_get_device_health', 1, 1), number('dcmiv2_get_device_health', 2)]")
+        return [table, *health.values(), both, ask("number('dcmi_get_fault_device_num_in_card', 1)")]
+
+    fine = [["OK"] * 4, "OK", "NA", [(0, 0), (0, 0)], (0, 0)]
+    assert told() == fine
+    user.do("lose")
+    lost = [[*["OK"] * 3, "Critical"], "Critical", f"lost by process {user.pid} (python)", [(0, 3), (0, 0)], (0, 1)]
+    assert until(
+        lambda: [re.sub(r"python[\d.]+", "python", one) if isinstance(one, str) else one for one in told()] == lost
+    )
+    user.do("find")
+    assert until(lambda: told() == fine)
+    user.do("lose")
+    user.kill()
+    assert told() == fine
+
+
 def test_what_is_not_there_is_refused_with_its_code(dcmi):
     _, ask = dcmi(devices=2)
     health = "number('dcmi_get_device_health', {}, {})"
@@ -162,6 +217,27 @@ def test_everything_else_is_not_supported(dcmi):
     stubs = [name for name, lib, soft in abi_status.symbols() if lib == "dcmi" and soft == "stub"]
     assert len(stubs) > 200
     assert set(ask(f"[status(n) for n in {stubs}]")) == {NOT_SUPPORT}
+
+
+# Of the functions of dcmi_ by which mind-cluster's exporter, device plugin and container runtime ask.
+ANSWERED = """init get_card_list get_card_num_list get_device_num_in_card get_device_id_in_card get_device_type
+get_device_health get_device_temperature get_device_power_info get_device_hbm_info get_device_utilization_rate
+get_device_multi_utilization_rate get_device_errorcode_v2 get_device_chip_info_v2 get_device_pcie_info_v2
+get_device_resource_info get_device_logic_id get_device_logicid_from_phyid get_device_phyid_from_logicid
+get_card_id_device_id_from_logicid get_product_type get_dcmi_version get_affinity_cpu_info_by_device_id""".split()
+REFUSED = """get_device_voltage get_device_frequency get_device_memory_info_v3 get_device_die_v2 get_device_board_info
+get_device_ecc_info get_device_ip get_device_network_health get_device_info get_device_boot_status get_card_elabel_v2
+get_mainboard_id mcu_get_power_info subscribe_fault_event""".split()
+
+
+@reads("mind-cluster, exporter and plugins", "`libdcmi.so`", "23 of 37 functions answer, the others -8255")
+def test_what_the_exporter_asks_is_there_and_what_is_not_is_refused(dcmi):
+    _, ask = dcmi()
+    assert (len(ANSWERED), len(REFUSED)) == (23, 14)
+    kinds = {name: soft for name, lib, soft in abi_status.symbols() if lib == "dcmi"}
+    assert [name for name in ANSWERED if kinds[f"dcmi_{name}"] != "native"] == []
+    assert ask(f"[hasattr(library, 'dcmi_' + name) for name in {ANSWERED}]") == [True] * 23
+    assert ask(f"[status('dcmi_' + name) for name in {REFUSED}]") == [NOT_SUPPORT] * 14
 
 
 def test_the_asking_process_itself_is_counted(dcmi):

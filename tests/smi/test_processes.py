@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -103,11 +104,27 @@ def test_watch_follows(machine):
     assert row is not None and row[:2] == ["1", "0"] and row[3] == "6"
 
 
+def test_a_line_of_watch_is_of_the_time_since_the_line_before(machine):
+    """Work that is over before the next line is in it; a sample just before that line would not see it."""
+    m = machine(devices=1)
+    user = m.user(0)
+    with subprocess.Popen(
+        [m.tool, "info", "watch", "-s", "a", "-d", "2"], env=m.env, stdout=subprocess.PIPE, text=True
+    ) as watch:
+        assert watch.stdout.readline().startswith("NpuID") and watch.stdout.readline().split()[2] == "0"
+        user.do("work")
+        time.sleep(0.3)
+        user.do("rest")
+        seen = [int(watch.stdout.readline().split()[2]) for _ in range(2)]
+        watch.kill()
+    assert max(seen) > 0
+
+
 def test_an_npu_in_use_is_not_reset(machine):
     m = machine()
     user = m.user(1)
     assert f"NPU 1 is in use by process {user.pid}" in m.refused("set", "-t", "reset", "-i", 1)
-    assert "Status                         : OK" in m.smi("set", "-t", "reset", "-i", 0)
+    assert "Status                         : OK" in m.smi("set", "-t", "reset", "-i", 0, "-c", 0, "-m", 1)
     user.kill()
     assert "Status                         : OK" in m.smi("set", "-t", "reset", "-i", 1)
 

@@ -3,6 +3,8 @@
 work    copies until the next line comes
 wait    a stream waits for another one that a host function keeps, until the next line
 rest    does nothing until the next line
+lose    copies until a copy fails, as ANYCEND_FAULT asks
+find    aborts the device's tasks, which brings a lost device back
 rate    prints what aclrtGetDeviceUtilizationRate says of the device
 """
 
@@ -48,6 +50,11 @@ def main() -> None:
             check("aclrtStreamWaitEvent", other, event)
             check("aclrtMemcpyAsync", target, half, block, half, 3, other)
             check("aclrtSynchronizeStream", other)
+        while word == "lose" and not acl.aclrtMemcpyAsync(target, half, block, half, 3, stream):
+            if acl.aclrtSynchronizeStream(stream):
+                break
+        if word == "find":
+            check("aclrtDeviceTaskAbort", device, 0)
         if word == "rate":
             rate = (C.c_int32 * 6)()
             check("aclrtGetDeviceUtilizationRate", device, rate)

@@ -3,7 +3,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <sstream>
 
+#include "softnpu/dcmi/machine.h"
+#include "softnpu/runtime/error.h"
 #include "softnpu/tools/hccn/commands.h"
 
 using namespace softnpu::hccn;
@@ -18,9 +22,15 @@ void usage(FILE* to) {
   }
 }
 
-int devices() {
-  const char* text = getenv("ANYCEND_DEVICES");
-  return text && *text ? atoi(text) : 8;
+// The words behind -g and -s are those of `form`, how the option is called: "-ip -s address <address> netmask <netmask>".
+void check_words(const Request& request, const char* form) {
+  const std::vector<std::string>& given = request.words;
+  for (size_t i = 0; i < given.size(); i += 2) {
+    bool known = false;
+    std::istringstream words(form);
+    for (std::string word; words >> word;) known = known || (word[0] != '-' && word[0] != '<' && word == given[i]);
+    if (!known) throw Refused{"'" + given[i] + "' is not understood: hccn_tool -i <device> " + form};
+  }
 }
 
 Request parse(int argc, char** argv, const Command** command) {
@@ -29,9 +39,9 @@ Request parse(int argc, char** argv, const Command** command) {
   char* end = nullptr;
   const std::string number = word(2);
   const long device = strtol(number.c_str(), &end, 10);
-  if (number.empty() || *end || device < 0 || device >= devices())
-    throw Refused{"device '" + number + "' does not exist: there are " + std::to_string(devices()) +
-                  " (ANYCEND_DEVICES), counted from 0"};
+  if (number.empty() || *end || device < 0 || device >= softnpu::machine::chip_count())
+    throw Refused{"device '" + number + "' does not exist: there are " +
+                  std::to_string(softnpu::machine::chip_count()) + " (ANYCEND_DEVICES), counted from 0"};
   for (const Command& c : commands())
     if (word(3) == c.name) *command = &c;
   if (!*command) throw Refused{"unknown option '" + word(3) + "'; hccn_tool -h lists the options"};
@@ -40,6 +50,7 @@ Request parse(int argc, char** argv, const Command** command) {
     throw Refused{word(3) + " takes " + ((*command)->put ? "-g or -s" : "-g") + ", not '" + way + "'"};
   Request request{static_cast<int>(device), way == "-s", {}};
   for (int i = 5; i < argc; ++i) request.words.push_back(argv[i]);
+  check_words(request, request.set ? (*command)->put : (*command)->get);
   return request;
 }
 
@@ -47,6 +58,7 @@ Request parse(int argc, char** argv, const Command** command) {
 
 int main(int argc, char** argv) {
   if (argc == 2 && (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))) return usage(stdout), 0;
+  std::string error;
   try {
     const Command* command = nullptr;
     const Request request = parse(argc, argv, &command);
@@ -54,7 +66,12 @@ int main(int argc, char** argv) {
     command->run(request, conf);
     return 0;
   } catch (const Refused& refused) {
-    fprintf(stderr, "hccn_tool: %s\nCmd execute failed!\n", refused.text.c_str());
-    return 1;
+    error = refused.text;
+  } catch (const softnpu::Error& e) {
+    error = e.message;
+  } catch (const std::exception& e) {
+    error = e.what();
   }
+  fprintf(stderr, "hccn_tool: %s\nCmd execute failed!\n", error.c_str());
+  return 1;
 }

@@ -31,6 +31,9 @@ void watch_help();
 // set -t reset: an NPU that nobody uses has nothing to reset.
 void reset(const Place& place);
 
+// How long a sample of the devices' work is, where nothing says since when.
+inline constexpr int kSampleMs = 100;
+
 // A line of a query: a tab, the name, a colon, the value.
 void line(const char* name, const std::string& value);
 // The chips that a place means. Throws for one that is not there.

@@ -100,7 +100,10 @@ void run_set(const std::vector<std::string>& words) {
          type.c_str());
   for (const auto& [name, value] : found)
     if (name != "-t" && name != "-i" && name != "-c" && name != "-m")
-      fail(1, "set -t reset does not take %s; it takes -i <NPU> and -c <chip>", name.c_str());
+      fail(1, "set -t reset does not take %s; it takes -i <NPU>, -c <chip> and -m <0|1>", name.c_str());
+  // The two ways to reset are one here: nothing is kept.
+  if (const auto way = found.find("-m"); way != found.end() && way->second != "0" && way->second != "1")
+    fail(1, "set -t reset -m takes 0 or 1, not '%s'", way->second.c_str());
   reset(place_in(found));
 }
 

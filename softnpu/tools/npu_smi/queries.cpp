@@ -9,8 +9,6 @@
 namespace softnpu::npu_smi {
 namespace {
 
-constexpr int kSampleMs = 100;
-
 using machine::Family;
 
 std::string number(uint64_t n) { return std::to_string(n); }
@@ -45,10 +43,13 @@ void usages(const Chip& c) {
   }
 }
 
-void health(const Chip&) {
-  line("Health", "OK");
+void health(const Chip& c) {
+  std::string by;
+  for (const machine::Process& p : machine::lost(c.physical))
+    by += (by.empty() ? "lost by process " : ", ") + std::to_string(p.pid) + " (" + p.name + ")";
+  line("Health", by.empty() ? "OK" : "Critical");
   line("Error Code", "NA");
-  line("Error Information", "NA");
+  line("Error Information", by.empty() ? "NA" : by);
 }
 
 void temp(const Chip&) { line("NPU Temperature (C)", "0"); }

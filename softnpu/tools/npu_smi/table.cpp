@@ -1,4 +1,4 @@
-// npu-smi info: the table of chips and the table of processes. Widths are the vendor's; three families have three sets of headings.
+// npu-smi info: the table of chips and the table of processes. Widths are the vendor's; 910_93 and 950 have headings of their own.
 #include <cstdio>
 #include <string>
 
@@ -7,8 +7,6 @@
 
 namespace softnpu::npu_smi {
 namespace {
-
-constexpr int kSampleMs = 100;
 
 std::string text(const char* format, auto... values) {
   char out[160];
@@ -30,7 +28,8 @@ void rule(char of) {
 void chip(const Chip& c, const std::vector<machine::Process>& all) {
   const machine::Model& m = machine::model();
   const bool joined = m.family == machine::Family::k950;
-  row(text(joined ? "%-7d %s" : "%-5d %s", c.npu, m.chip.c_str()), "OK", text("%-11.1f %-17d %-6d/ %d", 0.0, 0, 0, 0));
+  row(text(joined ? "%-7d %s" : "%-5d %s", c.npu, m.chip.c_str()),
+      machine::lost(c.physical).empty() ? "OK" : "Critical", text("%-11.1f %-17d %-6d/ %d", 0.0, 0, 0, 0));
   std::string left = text("%d", c.chip);
   if (m.family == machine::Family::k910_93) left = text("%-5d %d", c.chip, c.physical);
   if (joined) left.clear();

@@ -3,15 +3,15 @@
 #include <cstdio>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "softnpu/dcmi/machine.h"
 #include "softnpu/runtime/error.h"
+#include "softnpu/runtime/utilization.h"
 #include "softnpu/tools/npu_smi/commands.h"
 
 namespace softnpu::npu_smi {
 namespace {
-
-constexpr int kSampleMs = 100;
 
 struct Column {
   char letter;
@@ -30,14 +30,20 @@ constexpr Column kColumns[] = {
     {'u', "AI Cube(%)", "AI Cube Usage"},
 };
 
-std::string value(char letter, const Chip& c) {
+// Percent of each chip between two lines, of a sample before the first one.
+struct Lines {
+  RegistryView before, now;
+  int percent(const Chip& c) const { return Utilization::percent(c.physical, before, now); }
+};
+
+std::string value(char letter, const Chip& c, const Lines& lines) {
   switch (letter) {
     case 'p':
       return "0.0";
     case 'a':
     case 'n':
     case 'u':
-      return std::to_string(machine::utilization(c.physical, kSampleMs));
+      return std::to_string(lines.percent(c));
     case 'm':
       return std::to_string(100 * machine::held(machine::processes(), c.physical) / machine::capacity());
     default:
@@ -62,16 +68,20 @@ void watch(const Place& place, int seconds, const std::string& what) {
   for (const Column& column : kColumns)
     if (shown(column)) printf("%-12s ", column.heading);
   printf("\n");
-  do {
+  Lines lines{{}, read_registry()};
+  std::this_thread::sleep_for(std::chrono::milliseconds(kSampleMs));
+  auto next = std::chrono::steady_clock::now();
+  while (true) {
+    lines.before = std::exchange(lines.now, read_registry());
     for (const Chip& c : all) {
       printf("%-12d%-12d", c.npu, c.chip);
       for (const Column& column : kColumns)
-        if (shown(column)) printf("%-12s ", value(column.letter, c).c_str());
+        if (shown(column)) printf("%-12s ", value(column.letter, c, lines).c_str());
       printf("\n");
     }
     if (fflush(stdout) != 0) return;
-    std::this_thread::sleep_for(std::chrono::seconds(seconds));
-  } while (true);
+    std::this_thread::sleep_until(next += std::chrono::seconds(seconds));
+  }
 }
 
 }  // namespace softnpu::npu_smi

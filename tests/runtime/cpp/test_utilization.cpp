@@ -6,7 +6,9 @@ using namespace softnpu;
 
 namespace {
 
-RegistryRecord process(int pid, int device, uint64_t busy) { return {pid, device, 0, 0, uint64_t(pid), "test", busy}; }
+RegistryRecord process(int pid, int device, uint64_t busy) {
+  return {pid, int16_t(device), 0, 0, 0, uint64_t(pid), "test", busy};
+}
 
 int percent(const RegistryView& before, const RegistryView& after) { return Utilization::percent(1, before, after); }
 
