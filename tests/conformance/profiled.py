@@ -3,7 +3,7 @@
     python -m tests.conformance.profiled FOLDER LEVEL TYPES [resnet18]
 
 With RANK, WORLD_SIZE and MASTER_* set: data-parallel. TYPES: Text, Db or both with a comma. Prints RESULT and, as JSON,
-the names of the step's kernels as torch.profiler has them.
+the names of the step's kernels as torch.profiler has them; all of the device's tasks are in FOLDER/torch_<rank>.json.
 Public names only: it runs with either torch_npu.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -22,6 +23,7 @@ import torch_npu
 
 profiler = torch_npu.profiler
 STEPS = 2
+TASKS = ("kernel", "gpu_memcpy", "gpu_memset", "collective_comm")  # the last is the wheel's kind for collectives
 
 
 class Block(nn.Module):
@@ -108,8 +110,10 @@ def main() -> None:
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
     with torch.profiler.profile(activities=activities) as seen:
         step()
-    kernels = [e for e in seen.profiler.kineto_results.events() if e.activity_type() == "kernel"]
-    print("RESULT", json.dumps([e.name() for e in sorted(kernels, key=lambda e: e.start_ns())]), flush=True)
+    events = sorted(seen.profiler.kineto_results.events(), key=lambda e: e.start_ns())
+    tasks = [(e.activity_type(), e.name()) for e in events if e.activity_type() in TASKS]
+    Path(folder, f"torch_{rank}.json").write_text(json.dumps(tasks), encoding="utf-8")
+    print("RESULT", json.dumps([name for kind, name in tasks if kind == "kernel"]), flush=True)
     if rank >= 0:
         dist.destroy_process_group()
 

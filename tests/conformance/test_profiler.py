@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import difflib
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import client
-from tests.conformance.test_settings import ranks
+from tests.conformance.test_settings import free_port, ranks
 
 STEPS = ("0", "1")
 TEXT = {
@@ -225,6 +226,64 @@ def test_two_ranks_have_their_collectives(vendor, queue, tmp_path):
             assert kinds == {t["Type"] for tasks in collectives.values() for t in tasks}
             assert db.execute("SELECT count(*) FROM CommAnalyzerMatrix").fetchone()[0] > 0
             assert db.execute("SELECT count(*) FROM CommAnalyzerBandwidth").fetchone()[0] > 0
+
+
+def plain(name: str) -> str:
+    """A task without its form: ours copies blocks by the runtime's copy, the wheel by a kernel."""
+    name = without_form("aclnnCopy" if name == "Memcpy DtoD" else name)
+    return SAME.get(name, name)
+
+
+def tasks_of_two_ranks(base: Path) -> dict[str, tuple[list[str], list[str]]]:
+    """By rank and profiler: the tasks of a step that compute or copy, and the collectives, in order."""
+    found = {}
+    for rank, output in enumerate(outputs(base)):
+        rows = sorted(table(output, "task_time.csv"), key=lambda r: float(r["task_start(us)"]))
+        tables = [(plain(r["kernel_name"]), r["kernel_type"] == "COMMUNICATION") for r in rows]
+        events = json.loads((base / f"torch_{rank}.json").read_text(encoding="utf-8"))
+        for name, tasks in ("files", tables), ("events", [(plain(n), n.startswith("Hccl")) for _, n in events]):
+            parts = [[n for n, collective in tasks if collective == which] for which in (False, True)]
+            if name == "files":  # of two steps, which are the same
+                half = [part[: len(part) // 2] for part in parts]
+                assert [part * 2 for part in half] == parts
+                parts = half
+            found[f"{name} of rank {rank}"] = tuple(parts)
+    return found
+
+
+@FULL
+@pytest.mark.timeout(900)
+def test_a_step_of_two_ranks_has_the_same_tasks_in_every_profiler(vendor, tmp_path):
+    """The wheel's torch_npu.profiler and torch.profiler, and both of ours: kernels, copies and collectives, their
+    counts and order."""
+    ranks(vendor, "profiled", str(tmp_path / "theirs"), "Level1", "Text", TASK_QUEUE_ENABLE="1")
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.conformance.profiled", str(tmp_path / "ours"), "Level1", "Text"]
+    ours = [
+        subprocess.Popen(command, cwd=client.ROOT, env={**os.environ, **shared, "RANK": str(rank)},
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for rank in range(2)
+    ]  # fmt: skip
+    for process in ours:
+        said, _ = process.communicate(timeout=400)
+        assert process.returncode == 0, said[-3000:]
+    kernels, collectives = tasks_of_two_ranks(tmp_path / "ours")["files of rank 0"]
+    assert collectives == ["HcclBroadcast"] * 2 + ["HcclAllReduce"]
+    assert kernels.count("Convolution") == kernels.count("ConvolutionBackward") == 5 and kernels.count("Copy") == 28
+    for plugin in ("theirs", "ours"):
+        seen = tasks_of_two_ranks(tmp_path / plugin)
+        assert len(seen) == 4
+        assert {who: tasks for who, tasks in seen.items() if tasks != (kernels, collectives)} == {}, plugin
+    moved = {
+        (plugin, rank): [
+            [one["Communication Bandwidth Info"]["SDMA"]["Transit Size(MB)"] for one in step["collective"].values()]
+            for step in json.loads((output / "communication.json").read_text(encoding="utf-8")).values()
+        ]
+        for plugin in ("theirs", "ours")
+        for rank, output in enumerate(outputs(tmp_path / plugin))
+    }
+    # The buffers of batch norms by type, the gradients of one bucket, and their sum.
+    assert all(sizes == [pytest.approx([0.000256, 3.2e-05, 0.010512, 0.0108])] * 2 for sizes in moved.values()), moved
 
 
 def test_other_exports_and_a_profile_that_is_analysed_later(vendor, tmp_path):

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ import torch
 pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
 from torch_npu.profiler import page  # noqa: E402
 
+KEPT = Path(__file__).resolve().parents[2] / "build" / "pictures"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
@@ -99,38 +101,75 @@ def pixels(png: bytes) -> tuple[int, set[bytes]]:
     for y in range(height):
         line = bytearray(raw[y * (width * size + 1) + 1 : (y + 1) * (width * size + 1)])
         how = raw[y * (width * size + 1)]
-        for i in range(len(line)):
+        for i in range(len(line) if how else 0):
             a, b, c = line[i - size] if i >= size else 0, above[i], above[i - size] if i >= size else 0
-            nearest = min((a, b, c), key=lambda v, p=a + b - c: abs(p - v))
+            nearest = min((a, b, c), key=lambda v, p=a + b - c: abs(p - v)) if how == 4 else 0
             line[i] = (line[i] + (0, a, b, (a + b) // 2, nearest)[how]) & 255
         above = line
         colours |= {bytes(line[i : i + 3]) for i in range(0, len(line), size)}
     return width, colours
 
 
-@pytest.mark.full
-def test_chromium_shows_a_training_step(tmp_path: Path):
-    if CHROMIUM is None:
-        pytest.skip("no Chromium: apt-get install chromium")
-    model = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 3)
-    ).npu()
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
-    with torch.profiler.profile(activities=kinds) as profiled:
-        model(torch.ones(2, 1, 8, 8).npu()).pow(2).mean().backward()
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Of a training step of ResNet18, both profilers' traces; of one of two ranks, the first's."""
+    from tests.conformance.profiled import resnet18
+
+    base, torch_npu = tmp_path_factory.mktemp("traces"), sys.modules["torch_npu"]
+    model = resnet18()
+    optimizer, x = torch.optim.SGD(model.parameters(), 0.1), torch.randn(2, 3, 64, 64).npu()
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), torch.tensor([0, 3]).npu()).backward()
         optimizer.step()
         torch.npu.synchronize()
-    trace, picture = tmp_path / "step.json", tmp_path / "step.png"
-    profiled.export_chrome_trace(str(trace))
+
+    step()
+    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
+    with torch.profiler.profile(activities=kinds) as profiled:
+        step()
+    profiled.export_chrome_trace(str(base / "resnet18.json"))
+    with torch_npu.profiler.profile(on_trace_ready=torch_npu.profiler.tensorboard_trace_handler(base, "resnet18")):
+        step()
+    program = Path(__file__).with_name("rank.py")
+    ranks = [
+        subprocess.Popen([sys.executable, str(program), str(rank), "2", str(base / "store"), str(base)],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for rank in range(2)
+    ]  # fmt: skip
+    for process in ranks:
+        said, _ = process.communicate(timeout=600)
+        assert process.returncode == 0, said[-4000:]
+    (whole,), (rank,) = (
+        base.glob(f"{name}_*/ASCEND_PROFILER_OUTPUT/trace_view.json") for name in ("resnet18", "rank0")
+    )
+    return {"resnet18": base / "resnet18.json", "resnet18_view": whole, "rank0_view": rank}
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("name", "tasks"), [("resnet18", 150), ("resnet18_view", 150), ("rank0_view", 15)])
+def test_chromium_shows_a_training_step(traces: dict[str, Path], tmp_path: Path, name: str, tasks: int):
+    """The pictures stay in build/pictures."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium")
+    trace, picture = tmp_path / f"{name}.json", KEPT / f"{name}.png"
+    shutil.copyfile(traces[name], trace)
     done = subprocess.run([sys.executable, "-m", "torch_npu.profiler.page", str(trace)], capture_output=True, text=True)
     html = trace.with_suffix(".html")
     assert done.returncode == 0 and done.stdout.strip() == str(html), done.stderr
-    kernels = [e for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
-    drawn = [e for row in shown(html.read_text())["rows"] for e in row["events"]]
-    assert len(kernels) > 5 and sum(1 for e in drawn if "stream" in e[4]) >= len(kernels)
+    read = json.loads(trace.read_text())
+    spans = [e for e in (read["traceEvents"] if isinstance(read, dict) else read) if e["ph"] == "X"]
+    kernels = [e["name"] for e in spans if e.get("cat") == "kernel" or "Task Type" in e.get("args", {})]
+    data = shown(html.read_text())
+    drawn = Counter(data["names"][e[2]] for row in data["rows"] for e in row["events"])
+    assert len(kernels) >= tasks and sum(drawn.values()) == len(spans)
+    assert all(drawn[kernel] >= number for kernel, number in Counter(kernels).items())
+    KEPT.mkdir(parents=True, exist_ok=True)
+    picture.unlink(missing_ok=True)
     command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1000,600",
                f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={picture}", html.as_uri()]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=240)
     width, colours = pixels(picture.read_bytes())
     assert width == 1000 and len(colours) > 50  # rows of bars in many colours, and their names
