@@ -67,7 +67,12 @@ def test_rows_programs_and_requirements_belong_together():
     groups = client.groups()
     programs = {path.stem for path in Path(client.__file__).parent.glob("programs/*.py")} - {"__init__"}
     assert {group.program for group in groups} == programs
-    tested_apart = {"msprobe", "msprof_analyze", "tb_profiler", "triton"}  # each a test_<family>.py: not programs that train
+    tested_apart = {
+        "msprobe",
+        "msprof_analyze",
+        "tb_profiler",
+        "triton",
+    }  # each a test_<family>.py: not programs that train
     assert {group.row["family"] for group in groups} == set(environment.families()) - tested_apart
 
 
