@@ -44,6 +44,32 @@ def install() -> None:
     sys.excepthook = hook
 
 
+_LEVELS = {"debug": 0, "info": 1, "warning": 2, "warn": 2, "error": 3, "null": 4, "none": 4}
+_SATURATED = "results keep infinities and NaN, which it would make the largest number and zero; unset it"
+_SILENT = "errors of the hardware that nobody reports are not looked for; unset it"
+# A variable, the values that another PyTorch for NPUs obeys and this one does not, and what that means.
+_UNLIKE = (
+    ("INF_NAN_MODE_ENABLE", "0", _SATURATED),
+    ("INF_NAN_MODE_FORCE_DISABLE", "1", _SATURATED),
+    ("NPU_ASD_ENABLE", "[1-3]", _SILENT),
+    ("NPU_ASD_CONFIG", "(.*,)?enable:(true|1)(,.*)?", _SILENT),
+)
+
+
+def warn_of_variables() -> None:
+    """What a variable asks for and does not get, where a program would go on without a word."""
+    warn_of_hidden_devices()
+    level = os.environ.get("ASCEND_GLOBAL_LOG_LEVEL", "")
+    if not re.fullmatch("[0-4]?", level):
+        number = _LEVELS.get(level.strip().lower())
+        levels = "a number: 0 debug, 1 info, 2 warning, 3 error, 4 nothing" if number is None else str(number)
+        said = f"npu: ASCEND_GLOBAL_LOG_LEVEL={level} is no level, and 3 is used; set {levels}"
+        warnings.warn(said, stacklevel=2)
+    for name, values, what in _UNLIKE:
+        if re.fullmatch(values, value := os.environ.get(name, "")):
+            warnings.warn(f"npu: {name}={value} has no effect: {what} (docs/tuning.md)", stacklevel=2)
+
+
 def warn_of_hidden_devices() -> None:
     """ASCEND_RT_VISIBLE_DEVICES=1,0 is one device: CANN reads ids up to the first that does not ascend."""
     text = os.environ.get("ASCEND_RT_VISIBLE_DEVICES", "")

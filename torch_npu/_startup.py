@@ -124,7 +124,7 @@ def register() -> None:
     reductions.register()
     torch.version.__getattr__ = _version
     _hints.install()
-    _hints.warn_of_hidden_devices()
+    _hints.warn_of_variables()
     for name in ("lightning.pytorch", "pytorch_lightning"):  # behind accelerators and strategies, before a Trainer
         WhenImported(f"{name}.trainer.connectors.accelerator_connector", _register_with_lightning)
     sys.meta_path.append(_Torchair)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.core.tools import BUSY, output, run
@@ -141,14 +144,11 @@ def test_objects_that_outlive_the_device_are_dropped_quietly():
 @pytest.mark.parametrize(
     ("variable", "value", "allowed"),
     [
-        ("TASK_QUEUE_ENABLE", "9", "0, 1 or 2"),
-        ("TASK_QUEUE_ENABLE", "on", "0, 1 or 2"),
         ("ASCEND_LAUNCH_BLOCKING", "2", "0 or 1"),
         ("STREAMS_PER_DEVICE", "9", "8 or 32"),
         ("ACL_STREAM_TIMEOUT", "soon", "milliseconds; 0 and -1 wait for ever"),
         ("ACL_DEVICE_SYNC_TIMEOUT", "-2", "seconds up to 2147483; 0 and -1 wait for ever"),
         ("PYTORCH_NO_NPU_MEMORY_CACHING", "yes", "0 or 1"),
-        ("ACL_OP_INIT_MODE", "3", "0, 1 or 2"),
     ],
 )
 def test_a_wrong_variable_is_one_error_that_names_it_and_the_process_goes_on(variable, value, allowed):
@@ -165,6 +165,56 @@ def test_a_wrong_variable_is_one_error_that_names_it_and_the_process_goes_on(var
     )
     assert f"{variable}={value}" in text and allowed in text
     assert text.endswith("[1.0, 1.0] True")
+
+
+# Variables that are checked and have no effect: what each takes, and what it does not.
+WITHOUT_EFFECT = [
+    ("TASK_QUEUE_ENABLE", "0 1 2", "9 on -1", "0, 1 or 2"),
+    ("PER_STREAM_QUEUE", "0 1", "2 yes", "0 or 1"),
+    ("COMBINED_ENABLE", "0 1", "2 yes", "0 or 1"),
+    ("MULTI_STREAM_MEMORY_REUSE", "0 1 2 3", "7 -1 x", "0, 1, 2 or 3"),
+    ("HOST_CACHE_CAPACITY", "0 20", "-1 1.5 many", "a whole number from 0 on"),
+    ("ACLNN_CACHE_LIMIT", "0 100000", "-1 99999999999999999999", "a whole number from 0 on"),
+    ("ACL_OP_INIT_MODE", "0 1 2", "3", "0, 1 or 2"),
+    ("ACL_OP_COMPILER_CACHE_MODE", "enable disable force", "on 1", "enable, disable or force"),
+    ("TORCH_NPU_LAZY_FUSION", "True False", "yes 2", "True or False"),
+    ("INF_NAN_MODE_ENABLE", "0 1", "2", "0 or 1"),
+    ("INF_NAN_MODE_FORCE_DISABLE", "0 1", "2", "0 or 1"),
+    ("NPU_ASD_ENABLE", "0 1 2 3", "4", "0, 1, 2 or 3"),
+    ("NPU_ASD_CONFIG", "enable:true,cooldown:5", "enabled:true enable enable:", "with the keys enable,"),
+]
+
+
+def test_variables_without_an_effect_are_checked_one_by_one():
+    """All values in one process: the options are read again after an error, which STREAMS_PER_DEVICE always is here."""
+    texts = output(
+        f"""
+        import json, os, torch
+        found = []
+        def attempt():
+            try:
+                torch.UntypedStorage(8, device="npu")
+            except ValueError as error:
+                return str(error)
+        for name, right, wrong, _ in {WITHOUT_EFFECT!r}:
+            os.environ["STREAMS_PER_DEVICE"] = "9"  # read behind them
+            for value in [*right.split(), *wrong.split()]:
+                os.environ[name] = value
+                found.append([name, value, attempt()])
+            del os.environ[name], os.environ["STREAMS_PER_DEVICE"]
+        print(json.dumps(found + [["", "", attempt()]]))
+        """
+    )
+    *found, after = json.loads(texts)
+    assert after[2] is None and len(found) == sum(len(f"{r} {w}".split()) for _, r, w, _ in WITHOUT_EFFECT)
+    expected = {(name, value): says for name, _, wrong, says in WITHOUT_EFFECT for value in wrong.split()}
+    for name, value, error in found:
+        if (name, value) in expected:
+            assert f"{name}={value} is not valid" in error and expected[name, value] in error, error
+        else:
+            assert "STREAMS_PER_DEVICE=9" in error, error
+    page = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")
+    assert [name for name, *_ in WITHOUT_EFFECT if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize(
@@ -212,11 +262,6 @@ print(time.monotonic() - begin > 0.3)
         ASCEND_LAUNCH_BLOCKING=value,
     )
     assert text == waits
-
-
-@pytest.mark.parametrize("value", ["0", "1", "2"])
-def test_the_task_queues_levels_are_accepted(value):
-    assert output("import torch; torch.npu.init(); print('ok')", TASK_QUEUE_ENABLE=value) == "ok"
 
 
 EXITS = """

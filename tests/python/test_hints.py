@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import warnings
 
 import pytest
 
 from tests.core import tools
+from torch_npu import _hints
 
 run = functools.partial(tools.run, fresh=True, check=False)
 TRANSFER = "`from torch_npu.contrib import transfer_to_npu`"
@@ -43,6 +45,34 @@ def test_variables_of_ours_that_nobody_reads_are_one_warning(set_to, said):
     done = run("import torch", **set_to)
     assert done.returncode == 0 and done.stderr.count(UNKNOWN) == said, done.stderr
     assert ("nobody reads" in done.stderr) == bool(said)
+
+
+LEVEL = "npu: ASCEND_GLOBAL_LOG_LEVEL={} is no level, and 3 is used; set {}"
+NUMBERS = "a number: 0 debug, 1 info, 2 warning, 3 error, 4 nothing"
+SATURATED = "npu: {} has no effect: results keep infinities and NaN, which it would make the largest number and zero"
+SILENT = "npu: {} has no effect: errors of the hardware that nobody reports are not looked for; unset it"
+
+
+@pytest.mark.parametrize(("variable", "right", "wrong"), [
+    ("ASCEND_GLOBAL_LOG_LEVEL", " 0 1 4", [("INFO", LEVEL.format("INFO", 1)), ("7", LEVEL.format("7", NUMBERS))]),
+    ("INF_NAN_MODE_ENABLE", " 1", [("0", SATURATED)]),
+    ("INF_NAN_MODE_FORCE_DISABLE", " 0", [("1", SATURATED)]),
+    ("NPU_ASD_ENABLE", " 0", [("1", SILENT), ("3", SILENT)]),
+    ("NPU_ASD_CONFIG", " enable:false,cooldown:5", [("cooldown:5,enable:true", SILENT)]),
+])  # fmt: skip
+def test_a_value_that_would_be_obeyed_elsewhere_is_one_warning(monkeypatch, variable, right, wrong):
+    for value, says in [*((value, "") for value in right.split(" ")), *wrong]:
+        monkeypatch.setenv(variable, value)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            _hints.warn_of_variables()
+        assert len(said) == bool(says)
+        assert all(says.format(f"{variable}={value}") in str(one.message) for one in said)
+
+
+def test_that_warning_comes_once_with_the_import():
+    done = run("import torch, torch_npu; torch.ones(1, device='npu')", ASCEND_GLOBAL_LOG_LEVEL="INFO", check=True)
+    assert done.stderr.count(LEVEL.format("INFO", 1)) == done.stderr.count("npu: ") == 1, done.stderr
 
 
 def test_other_errors_are_as_they_were():

@@ -37,9 +37,11 @@ std::mutex& making_caches() {
 
 DeviceCache& make_cache(c10::DeviceIndex index) {
   check_device(index);
-  TORCH_CHECK_NOT_IMPLEMENTED(!plugged.load(),
-                              "npu: statistics, limits and pools are the caching allocator's, which "
-                              "change_current_allocator has replaced");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !plugged.load(),
+      "npu: statistics, limits, pools and graphs (torch.npu.graph, make_graphed_callables) are "
+      "the caching allocator's, which change_current_allocator has replaced; give a pool memory "
+      "of your own instead: MemPool(allocator=...) with use_mem_pool");
   load_allocator_config();
   const std::lock_guard<std::mutex> lock(making_caches());
   if (!caches[index].load(std::memory_order_acquire))
