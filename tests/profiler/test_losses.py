@@ -95,6 +95,7 @@ def test_records_that_nobody_takes_are_lost_and_the_flush_tells_which_way():
     acl, lib, marks = Acl(), mspti.library(), mstx()
 
     def flush() -> tuple[int, str]:
+        acl.raw.aclGetRecentErrMsg()  # of what was refused before
         result = lib.msptiActivityFlushAll(1)
         words = C.cast(acl.raw.aclGetRecentErrMsg(), C.c_char_p).value or b""
         return result, words.decode().removeprefix("msptiActivityFlushAll: ")

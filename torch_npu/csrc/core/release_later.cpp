@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <list>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "csrc/core/lifecycle.h"
@@ -51,8 +52,12 @@ void release_later(PendingWork work, std::shared_ptr<void> kept) {
   const std::lock_guard<std::mutex> lock(q.mutex);
   q.items.push_back({std::move(work), std::move(kept)});
   if (!q.running) {
-    q.running = true;
-    std::thread(run).detach();
+    // Where no thread can be had now, the next call tries again, and what waits is kept until then.
+    try {
+      std::thread(run).detach();
+      q.running = true;
+    } catch (const std::system_error&) {
+    }
   }
   q.some.notify_one();
 }

@@ -70,22 +70,21 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
   void stop() override {
     recording_.end();
+    if (recording_.lost())
+      TORCH_WARN("npu: the trace lacks device events: there was no memory for all of libmspti's records");
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     stopped_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
   }
   std::vector<std::string> errors() override { return why_.empty() ? std::vector<std::string>{} : std::vector{why_}; }
   void pushCorrelationId(uint64_t id) override {
-    if (why_.empty()) push_operator(id, false);
+    if (why_.empty()) push_operator(id);
   }
   void popCorrelationId() override {
-    if (why_.empty()) pop_operator(false);
+    if (why_.empty()) pop_operator();
   }
-  void pushUserCorrelationId(uint64_t id) override {
-    if (why_.empty()) push_operator(id, true);
-  }
-  void popUserCorrelationId() override {
-    if (why_.empty()) pop_operator(true);
-  }
+  // Of record_function: a task is linked to its operator, and kineto has the range that this one lies in.
+  void pushUserCorrelationId(uint64_t) override {}
+  void popUserCorrelationId() override {}
 
   void processTrace(libkineto::ActivityLogger& logger) override { processTrace(logger, nullptr, 0, INT64_MAX); }
   void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t,
@@ -116,8 +115,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     recording_.each([this](const msptiActivity& record) {
       if (record.kind == MSPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) {
         const auto& e = reinterpret_cast<const msptiActivityExternalCorrelation&>(record);
-        (e.externalKind == MSPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0 ? operators_ : ranges_)[e.correlationId] =
-            e.externalId;
+        if (e.externalKind == kOperators) operators_[e.correlationId] = e.externalId;
       } else if (record.kind == SOFTNPU_ACTIVITY_KIND_TENSORS) {
         const auto& t = reinterpret_cast<const softnpuActivityTensors&>(record);
         tensors_[t.correlationId] = &t;
@@ -301,7 +299,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::string why_;
   libkineto::getLinkedActivityCallback linked_;
   libkineto::CpuTraceBuffer trace_{};
-  std::unordered_map<uint64_t, uint64_t> operators_, ranges_;
+  std::unordered_map<uint64_t, uint64_t> operators_;
   std::unordered_map<uint64_t, const softnpuActivityTensors*> tensors_;
   std::unordered_set<uint64_t> tasks_, calls_;
   std::unordered_map<uint64_t, const msptiActivityMarker*> open_[2];  // of the host, of the device

@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
 
-// The last two are ours and CANN's newer ones: a library that does not know a kind refuses it, and the recording goes without.
+// The first three are needed. A library that does not know one of the others refuses it, and the recording goes without: the last two are
+// CANN's newer one, and ours.
 constexpr msptiActivityKind kKinds[] = {
     MSPTI_ACTIVITY_KIND_KERNEL, MSPTI_ACTIVITY_KIND_COMMUNICATION, MSPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
     MSPTI_ACTIVITY_KIND_API,    MSPTI_ACTIVITY_KIND_MEMCPY,        MSPTI_ACTIVITY_KIND_MEMSET,
@@ -20,10 +21,6 @@ constexpr msptiActivityKind kKinds[] = {
 constexpr size_t kNeeded = 3;
 
 std::atomic<Recording*> current{nullptr};
-
-msptiExternalCorrelationKind kind_of(bool user) {
-  return user ? MSPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1 : MSPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
-}
 
 }  // namespace
 
@@ -35,7 +32,13 @@ void Recording::request(uint8_t** buffer, size_t* size, size_t* most) {
 
 void Recording::complete(uint8_t* buffer, size_t, size_t used) {
   std::unique_ptr<uint8_t[]> bytes(buffer);
-  if (Recording* r = current.load(std::memory_order_acquire)) r->buffers_.push_back({std::move(bytes), used});
+  Recording* const r = current.load(std::memory_order_acquire);
+  if (!r) return;
+  try {
+    r->buffers_.push_back({std::move(bytes), used});
+  } catch (const std::bad_alloc&) {  // none may go through libmspti: this buffer's records are not kept
+    r->lost_ = true;
+  }
 }
 
 std::string Recording::begin() noexcept try {
@@ -66,19 +69,19 @@ void Recording::end() noexcept {
   if (!subscriber_) return;
   const cann::Mspti& m = cann::mspti();
   for (const msptiActivityKind kind : kKinds) m.msptiActivityDisable(kind);
-  m.msptiActivityFlushAll(1);
+  if (m.msptiActivityFlushAll(1) != MSPTI_SUCCESS) lost_ = true;
   m.msptiUnsubscribe(subscriber_);
   subscriber_ = nullptr;
   current.store(nullptr, std::memory_order_release);
 }
 
-void push_operator(uint64_t id, bool user) noexcept {
-  if (auto* push = cann::mspti().msptiActivityPushExternalCorrelationId) push(kind_of(user), id);
+void push_operator(uint64_t id) noexcept {
+  if (auto* push = cann::mspti().msptiActivityPushExternalCorrelationId) push(kOperators, id);
 }
 
-void pop_operator(bool user) noexcept {
+void pop_operator() noexcept {
   uint64_t last;
-  if (auto* pop = cann::mspti().msptiActivityPopExternalCorrelationId) pop(kind_of(user), &last);
+  if (auto* pop = cann::mspti().msptiActivityPopExternalCorrelationId) pop(kOperators, &last);
 }
 
 }  // namespace npu::profiler

@@ -21,6 +21,8 @@ class Recording {
   std::string begin() noexcept;
   // Tasks that have not run by now are not in it.
   void end() noexcept;
+  // Were there records that no memory was found for, or that libmspti could not give?
+  bool lost() const noexcept { return lost_; }
 
   // In the order they came.
   template <class Visit>
@@ -41,10 +43,13 @@ class Recording {
 
   msptiSubscriberHandle subscriber_ = nullptr;
   std::vector<Buffer> buffers_;
+  bool lost_ = false;
 };
 
-// The operator whose work the calling thread submits from now on: `user` ids are those of record_function.
-void push_operator(uint64_t id, bool user) noexcept;
-void pop_operator(bool user) noexcept;
+// The kind of numbers by which libmspti ties a call to the operator that made it.
+inline constexpr msptiExternalCorrelationKind kOperators = MSPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
+// The operator whose work the calling thread submits from now on.
+void push_operator(uint64_t id) noexcept;
+void pop_operator() noexcept;
 
 }  // namespace npu::profiler
