@@ -288,7 +288,7 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         lambda: f.npu_grouped_matmul([r(3, 8)], [r(8, 4)] * 2, group_list=i(3, 8).long(), split_item=3, group_type=2),
     ),
     "grouped swiglu: scale": (
-        r"weight_scale must have the sizes \[E, _\] = \[2, _\], it has \[3, 12\]",
+        r"weight_scale must have the sizes \[E, N\] = \[2, 12\], it has \[3, 12\]",
         lambda: f.npu_grouped_matmul_swiglu_quant(q8(6, 8), q8(2, 8, 12), i(2, 5).long(), r(3, 12), r(6)),
     ),
     "grouped swiglu: scales": (

@@ -47,6 +47,8 @@ struct AttentionSaved {
 // Everything else that is asked of a call before it is queued, unless sizes are symbolic (attention_check.cpp).
 void check_attention(const AttentionCall& call, bool lengths_known = true);      // of packed sequences
 void check_attention_v3(AttentionCall call, at::OptionalSymIntArrayRef prefix);  // whose lengths are tensors
+// Of those tensors what "meta" knows: with TND both are needed, and have a number for each sequence.
+void check_ends_v3(std::string_view layout, const OptionalTensor& q_ends, const OptionalTensor& kv_ends);
 // What a backward pass takes from the forward one has the sizes that it left there.
 void check_attention_gradient(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                               int64_t heads, std::string_view layout, const AttentionSaved& saved);

@@ -15,9 +15,11 @@ struct Sequences {
   int64_t count, queries, keys;  // queries and keys of the longest
 };
 
+constexpr const char* kEndsNeeded =
+    "attention: the layout TND needs actual_seq_qlen and actual_seq_kvlen, the ends of each sequence";
+
 void check_ends(const AttentionCall& c) {
-  TORCH_CHECK(c.q_ends && c.kv_ends && c.q_ends->size() == c.kv_ends->size() && !c.q_ends->empty(),
-              "attention: the layout TND needs actual_seq_qlen and actual_seq_kvlen, the ends of each sequence");
+  TORCH_CHECK(c.q_ends && c.kv_ends && c.q_ends->size() == c.kv_ends->size() && !c.q_ends->empty(), kEndsNeeded);
   for (size_t i = 0; i < c.q_ends->size(); ++i) {
     const int64_t q = (*c.q_ends)[i] - (i ? (*c.q_ends)[i - 1] : 0),
                   kv = (*c.kv_ends)[i] - (i ? (*c.kv_ends)[i - 1] : 0);
@@ -151,6 +153,12 @@ void check_attention(const AttentionCall& c, bool lengths_known) {
   check_pse(c, of);
   check_mask(c, of);
   check_prefix(c, of);
+}
+
+void check_ends_v3(std::string_view layout, const OptionalTensor& q_ends, const OptionalTensor& kv_ends) {
+  if (layout != "TND") return;
+  TORCH_CHECK(given(q_ends) && given(kv_ends), kEndsNeeded);
+  TORCH_SYM_CHECK(q_ends->sym_numel().sym_eq(kv_ends->sym_numel()).sym_and(q_ends->sym_numel().sym_gt(0)), kEndsNeeded);
 }
 
 void check_attention_v3(AttentionCall call, at::OptionalSymIntArrayRef prefix) {

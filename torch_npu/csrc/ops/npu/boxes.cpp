@@ -18,6 +18,7 @@
 
 #include "csrc/ops/npu/gradient_of.h"
 #include "csrc/ops/npu/sizes.h"
+#include "csrc/ops/npu/wide.h"
 
 namespace npu::ops {
 namespace {
@@ -29,8 +30,9 @@ struct Corners {
 };
 
 // Of [4, count]; where every pair is asked for, one operand's along columns, the other's along rows.
-Corners corners(const char* name, const at::Tensor& t, BoxPairs pairs, bool column) {
-  TORCH_CHECK(t.dim() == 2 && t.sym_size(0) == 4, name, " must be [4, count], it has the sizes ", t.sym_sizes());
+Corners corners(const char* name, const at::Tensor& of, BoxPairs pairs, bool column) {
+  TORCH_CHECK(of.dim() == 2 && of.sym_size(0) == 4, name, " must be [4, count], it has the sizes ", of.sym_sizes());
+  const at::Tensor t = countable(of);
   const auto row = [&](int64_t i) { return pairs.cross ? t.select(0, i).unsqueeze(column ? 1 : 0) : t.select(0, i); };
   if (!pairs.centred) return {row(0), row(1), row(2), row(3)};
   const at::Tensor w = row(2) / 2, h = row(3) / 2;

@@ -20,6 +20,7 @@
 #include <ATen/ops/xlogy.h>
 
 #include "csrc/ops/npu/sizes.h"
+#include "csrc/ops/npu/wide.h"
 #include "csrc/ops/params.h"
 
 namespace npu::ops {
@@ -46,6 +47,19 @@ at::Tensor sliced(const at::Tensor& input, at::IntArrayRef offsets, at::IntArray
     out = out.narrow_symint(d, offsets[d], length);
   }
   return out;
+}
+
+void check_reach(const char* op, const at::Tensor& input, at::IntArrayRef shape, at::IntArrayRef stride,
+                 int64_t offset) {
+  if (shape.size() != stride.size() || !input.has_storage()) return;  // as_strided says the first
+  int64_t last = offset;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] <= 0 || stride[d] < 0) return;
+    last += (shape[d] - 1) * stride[d];
+  }
+  const c10::SymInt held = input.storage().sym_nbytes() / static_cast<int64_t>(input.itemsize());
+  TORCH_SYM_CHECK(held.sym_gt(last), op, ": shape ", shape, " and stride ", stride, " reach element ", last,
+                  " from storage_offset ", offset, ", and the memory of input has ", held);
 }
 
 at::Tensor confusion_transpose(const at::Tensor& input, at::IntArrayRef perm, at::IntArrayRef shape,
@@ -185,8 +199,16 @@ void check_convolution(const at::Tensor& input, const at::Tensor& weight, const 
     TORCH_SYM_CHECK(weight.sym_size(d + 2).sym_gt(0), "kernel size should be greater than zero, but got ",
                     weight.sym_sizes().slice(2));
     if (given(grad)) made.push_back(moved_over(input, weight, of, d));
+    if (!of.transposed) continue;
+    const auto number = [d](at::IntArrayRef list) { return list[list.size() == 1 ? 0 : static_cast<size_t>(d)]; };
+    TORCH_SYM_CHECK(input.sym_numel().sym_eq(0).sym_or(
+                        c10::SymBool(number(of.output_padding) < std::max(number(of.stride), number(of.dilation)))),
+                    "output padding must be smaller than either stride or dilation, but got output_padding ",
+                    of.output_padding, ", stride ", of.stride, " and dilation ", of.dilation);
   }
   if (!given(grad)) return;
+  TORCH_SYM_CHECK(input.sym_numel().sym_gt(0).sym_or((input.sym_size(0) * input.sym_size(1)).sym_eq(0)),
+                  "Only zero batch or zero channel inputs are supported, but got input shape: ", input.sym_sizes());
   check_same_type({input, *grad});
   need_sizes("convolution_backward", "grad_output", *grad, made);
 }
@@ -292,9 +314,10 @@ std::tuple<at::Tensor, at::Tensor> batch_norm_of_sums(const BatchSums& sums, con
   return {mean, (var + eps).rsqrt()};
 }
 
-at::Tensor box_overlap(const at::Tensor& boxes, const at::Tensor& others, int64_t mode) {
-  TORCH_CHECK(boxes.dim() == 2 && boxes.size(1) == 4 && others.dim() == 2 && others.size(1) == 4,
-              "bboxes and gtboxes must be [count, 4], they have the sizes ", boxes.sizes(), " and ", others.sizes());
+at::Tensor box_overlap(const at::Tensor& bboxes, const at::Tensor& gtboxes, int64_t mode) {
+  TORCH_CHECK(bboxes.dim() == 2 && bboxes.size(1) == 4 && gtboxes.dim() == 2 && gtboxes.size(1) == 4,
+              "bboxes and gtboxes must be [count, 4], they have the sizes ", bboxes.sizes(), " and ", gtboxes.sizes());
+  const at::Tensor boxes = countable(bboxes), others = countable(gtboxes);
   const auto column = [](const at::Tensor& t, int64_t i, int64_t at) { return t.select(1, i).unsqueeze(at); };
   const auto side = [&](int64_t low) {
     const at::Tensor from = at::maximum(column(boxes, low, 0), column(others, low, 1));

@@ -45,6 +45,8 @@ struct Windows {  // how a kernel moves over an image
 // What PyTorch asks of a convolution's operands where it computes, and not for "meta"; `grad` has the sizes of its result.
 void check_convolution(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias, const Windows& of,
                        const OptionalTensor& grad = std::nullopt);
+void check_reach(const char* op, const at::Tensor& input, at::IntArrayRef shape, at::IntArrayRef stride,
+                 int64_t offset);  // as_strided: elements of the input's memory
 void check_added_rows(const at::Tensor& input, const at::Tensor& index, const at::Tensor& source);  // index_add
 Triple convolution_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight,
                             at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
@@ -56,6 +58,9 @@ bool any_not_finite(at::TensorList tensors);
 
 at::Tensor int4_pack(const at::Tensor& weight);
 int64_t format_of(const at::Tensor& tensor);  // format.cpp
+void check_format(const at::Tensor& input, int64_t format);
+void check_cast_types(const char* op, std::optional<int64_t> customize, std::optional<int64_t> input);
+void check_copied(const at::Tensor& input, const at::Tensor& src);
 int64_t storage_elements(const at::Tensor& tensor);
 int64_t moved_onto(const at::Tensor& dst, const at::Tensor& src, int64_t index);
 void check_no_alignment(std::optional<int64_t> base_addr_aligned_kb);

@@ -109,10 +109,16 @@ void check_causal_states(const char* op, const at::Tensor& x, const at::Tensor& 
   need_same_type(op, "x", x, "conv_states", s.states);
   need_sizes(op, "weight", weight, {-1, x.sym_size(-1)});
   need_sizes(op, "conv_states", s.states, {-1, -1, x.sym_size(-1)});
+  TORCH_SYM_CHECK(weight.sym_size(0).sym_gt(0), op, ": weight has no taps, it has the sizes ", weight.sym_sizes());
   TORCH_SYM_CHECK(s.states.sym_size(1).sym_ge(weight.sym_size(0) - 1), op, ": conv_states keeps ", s.states.sym_size(1),
                   " rows, fewer than the ", weight.sym_size(0) - 1, " before a row");
   TORCH_CHECK_VALUE(given(s.starts) || x.dim() == 3, op, ": query_start_loc is needed with an x of two dimensions");
   need_integers(op, "query_start_loc", s.starts);
+  if (x.dim() == 2) {
+    need_dims(op, "query_start_loc", *s.starts, {1});
+    TORCH_SYM_CHECK(s.starts->sym_size(0).sym_gt(0), op, ": query_start_loc is empty; give the first row of each ",
+                    "sequence and the end of the last");
+  }
   const c10::SymInt batch = x.dim() == 3 ? x.sym_size(0) : s.starts->sym_size(0) - 1;
   const StateBlocks& b = s.blocks;
   TORCH_CHECK_VALUE(

@@ -95,6 +95,7 @@ at::Tensor recurrent_delta_rule(const char* op, const DeltaRows& r, const at::Te
   TORCH_CHECK(given(blocks), op, ": ssm_state_indices is needed");
   need_sizes(op, "ssm_state_indices", blocks, tokens);
   need_integers(op, "ssm_state_indices", blocks);
+  need_rows(op, "state", state, 0, "ssm_state_indices", *blocks);
   need_sizes(op, "num_accepted_tokens", accepted, batch);
   need_integers(op, "num_accepted_tokens", accepted);
   const Sequences found = sequences(*lengths, tokens[0]);
@@ -120,7 +121,8 @@ Pair chunk_delta_rule(const char* op, const DeltaRows& rows, const OptionalTenso
   TORCH_CHECK(given(initial), op, ": initial_state is needed");
   check_rows(op, rows, "initial_state", *initial, lengths);
   need_sizes(op, "initial_state", *initial, {lengths->sym_size(0), -1, -1, -1});
-  at::Tensor states = with_padding(wide(*initial));
+  const at::ScalarType type = c10::promoteTypes(wide(*initial).scalar_type(), wide(rows.query).scalar_type());
+  at::Tensor states = with_padding(wide(*initial).to(type));
   const Sequences found = sequences(*lengths, rows.query.sym_size(0));
   const at::Tensor out = steps(rows, states, found, rows.scale.value_or(1), std::nullopt, std::nullopt);
   return {out, states.slice(0, 1).to(initial->scalar_type())};

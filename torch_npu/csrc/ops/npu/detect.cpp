@@ -69,6 +69,9 @@ void check_regions(const at::Tensor& input, const at::Tensor& rois, const Region
   const char* const op = "npu_roi_align";
   need_dims(op, "input", input, {4});
   check_grid(op, rois, grid);
+  const c10::SymBool none = (rois.sym_size(0) * input.sym_size(1)).sym_eq(0);
+  TORCH_SYM_CHECK(none.sym_or(input.sym_numel().sym_gt(0)), op, ": input is empty, ", input.sym_sizes(),
+                  ", and rois names ", rois.sym_size(0), " regions of it; give images with pixels, or no regions");
 }
 
 void check_regions_backward(const at::Tensor& grad, const at::Tensor& rois, at::IntArrayRef sizes,
@@ -95,6 +98,7 @@ void advance_step(const at::Tensor& tokens, const at::Tensor& sampled, const at:
                                 {"block_tables", &tables}}) {
     need_type(op, name, *t, {at::kLong});
   }
+  need_rows(op, "block_tables", tables, 1, "seq_lens", lengths);
   const auto slot = [&](const at::Tensor& place, int64_t rows) {
     const at::Tensor column = place.div(n.block, "floor").clamp(0, known(tables, 1) - 1);
     return tables.narrow(0, 0, rows).gather(1, column) * n.block + place.remainder(n.block);

@@ -2,6 +2,7 @@
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
+#include "csrc/ops/npu/type_rules.h"
 
 namespace npu::ops {
 namespace {
@@ -288,6 +289,11 @@ void check_routing_v2(const at::Tensor& x, const at::Tensor& expert_idx, const O
   check_routing(kOp, expert_idx, {expert_num, expert_capacity, drop_pad_mode, expert_tokens_num_type, row_idx_type},
                 active_expert_range);
   refuse_given(kOp, "x_dtype", x_dtype);
+  if (quant_mode != -1) {
+    need_type(kOp, "x", x, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble});
+  } else if (given(scale) && holds_elements(*scale)) {
+    need_type(kOp, "scale", scale, {at::kFloat});  // rows of it are expanded_scale
+  }
   check_expert_rows(kOp, x, expert_idx, drop_pad_mode, quant_mode, expert_span(active_expert_range, expert_num), scale,
                     offset);
 }

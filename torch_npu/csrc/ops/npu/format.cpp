@@ -28,7 +28,7 @@ void tag(const at::Tensor& tensor, int64_t format) {
   TORCH_CHECK_VALUE(description,
                     "npu_format_cast: another library made this tensor's memory, which has no format; "
                     "clone the tensor first");
-  const aclFormat checked = checked_format(format, tensor.sizes());
+  const aclFormat checked = checked_format(format, tensor.sym_sizes());
   const std::vector<int64_t> padded = padded_sizes(checked, tensor.sizes(), tensor.itemsize());
   description->npu_format_ = checked;
   description->storage_sizes_.assign(padded.begin(), padded.end());
@@ -51,6 +51,21 @@ void refuse_input_dtype(std::optional<int64_t> input_dtype) {
 int64_t format_of(const at::Tensor& tensor) {
   const NPUStorageDesc* const description = description_of(tensor);
   return description ? description->npu_format_ : ACL_FORMAT_ND;
+}
+
+void check_format(const at::Tensor& input, int64_t format) { checked_format(format, input.sym_sizes()); }
+
+void check_cast_types(const char* op, std::optional<int64_t> customize, std::optional<int64_t> input) {
+  refuse_input_dtype(input);
+  TORCH_CHECK_NOT_IMPLEMENTED(!customize, op, ": customize_dtype is not implemented");
+}
+
+// What copy_ asks where it copies, and not for "meta"; before the format changes.
+void check_copied(const at::Tensor& input, const at::Tensor& src) {
+  constexpr const char* kOp = "npu_format_cast_";
+  TORCH_CHECK(src.dim() <= input.dim(), kOp, ": src, which is copied into input, has ", src.dim(),
+              " dimensions, more than the ", input.dim(), " of input");
+  need_broadcast(kOp, "src", src, sizes_of(input));
 }
 
 int64_t storage_elements(const at::Tensor& tensor) {
@@ -126,13 +141,6 @@ at::Tensor& format_cast_(at::Tensor& input, int64_t acl_format, std::optional<in
 at::Tensor& format_cast_like_(at::Tensor& input, const at::Tensor& src, std::optional<int64_t> customize_dtype,
                               std::optional<int64_t> input_dtype) {
   return format_cast_(input, format_of(src), customize_dtype, input_dtype).copy_(src);
-}
-at::Tensor& format_cast__meta(at::Tensor& input, int64_t, std::optional<int64_t>, std::optional<int64_t>) {
-  return input;
-}
-at::Tensor& format_cast_like__meta(at::Tensor& input, const at::Tensor&, std::optional<int64_t>,
-                                   std::optional<int64_t>) {
-  return input;
 }
 
 }  // namespace kernels

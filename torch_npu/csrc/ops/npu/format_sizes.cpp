@@ -39,14 +39,14 @@ std::vector<int64_t> fractal_z(c10::IntArrayRef sizes) {
   return {blocks(c, kSide) * h * w, blocks(n, kSide), kSide, kSide};
 }
 
-void need_dimensions(int64_t format, c10::IntArrayRef sizes, bool fits, const char* wanted) {
+void need_dimensions(int64_t format, c10::SymIntArrayRef sizes, bool fits, const char* wanted) {
   TORCH_CHECK_VALUE(fits, "npu_format_cast: a tensor of sizes ", sizes, " has no format ", format, ", which is for ",
                     wanted);
 }
 
 }  // namespace
 
-aclFormat checked_format(int64_t format, c10::IntArrayRef sizes) {
+aclFormat checked_format(int64_t format, c10::SymIntArrayRef sizes) {
   switch (format) {
     case ACL_FORMAT_UNDEFINED:
     case ACL_FORMAT_NCHW:

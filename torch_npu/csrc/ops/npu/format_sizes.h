@@ -2,7 +2,7 @@
 // Who calls it: format.cpp.
 #pragma once
 
-#include <c10/util/ArrayRef.h>
+#include <c10/core/SymIntArrayRef.h>
 
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace npu::ops {
 
 // ND where CANN keeps such a tensor ND: FRACTAL_NZ of fewer than two dimensions. ValueError for a number that is no format, and for a
 // format that a tensor of so many dimensions cannot have.
-aclFormat checked_format(int64_t format, c10::IntArrayRef sizes);
+aclFormat checked_format(int64_t format, c10::SymIntArrayRef sizes);
 
 // Of a format that checked_format returned; elements of `itemsize` bytes.
 std::vector<int64_t> padded_sizes(aclFormat format, c10::IntArrayRef sizes, size_t itemsize);

@@ -48,9 +48,9 @@ Six fusion_attention_v3_meta(const at::Tensor& query, const at::Tensor& key, con
                              std::string_view input_layout, const OptionalTensor& pse,
                              const OptionalTensor& padding_mask, const OptionalTensor& atten_mask, double scale,
                              double keep_prob, int64_t pre_tockens, int64_t next_tockens, int64_t inner_precise,
-                             at::OptionalSymIntArrayRef prefix, const OptionalTensor&, const OptionalTensor&,
-                             int64_t sparse_mode, bool, bool, std::string_view softmax_layout,
-                             const OptionalTensor& sink) {
+                             at::OptionalSymIntArrayRef prefix, const OptionalTensor& actual_seq_qlen,
+                             const OptionalTensor& actual_seq_kvlen, int64_t sparse_mode, bool, bool,
+                             std::string_view softmax_layout, const OptionalTensor& sink) {
   check_attention_v3({.query = query,
                       .key = key,
                       .value = value,
@@ -68,6 +68,7 @@ Six fusion_attention_v3_meta(const at::Tensor& query, const at::Tensor& key, con
                       .sparse_mode = sparse_mode,
                       .softmax_layout = softmax_layout},
                      prefix);
+  check_ends_v3(input_layout, actual_seq_qlen, actual_seq_kvlen);
   const AttentionSizes s = attention_sizes(query, key, value, head_num, input_layout);
   const at::Tensor seed = on_meta(sized({1}, at::kLong));
   return {on_meta(sized(s.out, query.scalar_type())),

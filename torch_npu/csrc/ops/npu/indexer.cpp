@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "csrc/ops/npu/sizes.h"
+#include "csrc/ops/npu/type_rules.h"
 
 namespace npu::ops {
 namespace {
@@ -73,6 +74,14 @@ void check_best_keys_backward(const IndexRows& of, const at::Tensor& dy, const a
   form.check_lengths(of.query, lengths.query, lengths.key);
   need_dims(op, "sparse_indices", indices, {form.query_dims() - 1, form.query_dims()});
   need_integers(op, "sparse_indices", indices);
+  const c10::SymInt key_heads = of.key.sym_size(-2);
+  if (indices.dim() < form.query_dims()) {
+    TORCH_SYM_CHECK(key_heads.sym_eq(1), op, ": sparse_indices of ", indices.sym_sizes(),
+                    " has no dimension of the heads of key, which are ", key_heads);
+    need_sizes(op, "sparse_indices", indices, with_last(of.query, 2, {-1}));
+  } else {
+    need_sizes(op, "sparse_indices", indices, with_last(of.query, 2, {key_heads, -1}));
+  }
   need_sizes(op, "dy", dy, sizes_of(indices));
 }
 
@@ -98,7 +107,13 @@ void check_index_loss(const char* op, const MainAttention& main, const IndexRows
   check_index(op, form, of);
   check_index(op, form, {main.query, main.key, main.query.select(-1, 0)});
   form.check_lengths(of.query, of.key, lengths.query, lengths.key);
+  need_sizes(op, "query", main.query, with_last(of.query, 2, {-1, -1}));
+  need_sizes(op, "key", main.key, with_last(of.key, 2, {-1, -1}));
   TORCH_CHECK(given(main.query_rope) == given(main.key_rope), op, ": query_rope and key_rope go together");
+  if (given(main.query_rope) && (holds_elements(*main.query_rope) || holds_elements(*main.key_rope))) {
+    need_sizes(op, "query_rope", main.query_rope, with_last(main.query, 1, {-1}));
+    need_sizes(op, "key_rope", main.key_rope, with_last(main.key, 1, {main.query_rope->sym_size(-1)}));
+  }
   const Sizes of_sums = [&] {
     Sizes sizes = index_sum_sizes(main.query, main.key, layout);
     TORCH_SYM_CHECK(main.key.sym_size(-2).sym_gt(0), op, ": key has no heads");
@@ -110,7 +125,7 @@ void check_index_loss(const char* op, const MainAttention& main, const IndexRows
   need_sizes(op, "softmax_max_index", largest_index, index_sum_sizes(of.query, of.key, layout));
   need_sizes(op, "softmax_sum_index", sum_index, index_sum_sizes(of.query, of.key, layout));
   if (!given(indices)) return;
-  need_dims(op, "sparse_indices", *indices, {form.query_dims()});
+  need_sizes(op, "sparse_indices", indices, with_last(of.query, 2, {of.key.sym_size(-2), -1}));
   need_integers(op, "sparse_indices", indices);
 }
 

@@ -192,6 +192,9 @@ void check_cache_numbers(const Facts& f, const CacheNumbers& n, const c10::SymIn
   if (!given(n.tensor)) return;
   const at::Tensor& t = *n.tensor;
   need(f.integers, f.op, n.name, "be left out where key is not a quantized cache", {}, nullptr);
+  need(t.scalar_type() != at::kFloat8_e8m0fnu && n.mode != 6, f.op, n.name,
+       "be numbers, and its mode not 6: powers of two go with a cache of 4-bit floats, which is not implemented", {},
+       nullptr);
   if (n.caches == 2) {
     need(t.dim() > 0 && t.sym_size(0) == 2, f.op, n.name, "have 2 in dimension 0, one for each cache", {}, &t);
   }

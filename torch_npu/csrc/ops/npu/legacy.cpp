@@ -58,6 +58,10 @@ at::Tensor renorm_gradient(const at::Tensor& grad, const at::Tensor& input, cons
 
 at::Tensor complex_to_real_gradient(const at::Tensor& grad, at::IntArrayRef dim, int64_t normalization) {
   TORCH_CHECK(!dim.empty(), "fft_c2r_backward: dim is empty");
+  if (TORCH_GUARD_OR_FALSE(grad.sym_numel().sym_eq(0))) {  // which PyTorch's kernel for "meta" does not take
+    const Sizes sizes = with_size(grad, dim.back(), grad.sym_size(dim.back()) / 2 + 1);
+    return at::zeros_symint(sizes, grad.options().dtype(c10::toComplexType(grad.scalar_type())));
+  }
   const at::Tensor half = at::_fft_r2c(grad, dim, normalization, /*onesided=*/true);
   const int64_t last = dim.back(), twice = grad.size(last) - half.size(last);
   const at::Tensor place = at::arange(half.size(last), grad.options());

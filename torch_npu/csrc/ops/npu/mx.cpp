@@ -79,7 +79,9 @@ at::Tensor as_elements(const at::Tensor& t, int64_t type) {
   const Element e = element("MX", type);
   return t.scalar_type() == e.type ? t : t.view(e.type);
 }
-at::Tensor as_scales(const at::Tensor& t) { return t.scalar_type() == at::kByte ? t.view(at::kFloat8_e8m0fnu) : t; }
+at::Tensor as_scales(const at::Tensor& t) {
+  return t.scalar_type() == at::kByte || t.scalar_type() == at::kChar ? t.view(at::kFloat8_e8m0fnu) : t;
+}
 OptionalTensor as_scales(const OptionalTensor& t) { return given(t) ? OptionalTensor(as_scales(*t)) : t; }
 
 Sizes mx_sizes(const at::Tensor& t, int64_t type) {
@@ -205,6 +207,8 @@ void check_block_groups(const at::Tensor& x, const at::Tensor& ends, double leas
   const char* const op = "npu_grouped_dynamic_block_quant";
   need_dims(op, "x", x, {2, 3});
   need_list(op, "group_list", ends);
+  TORCH_SYM_CHECK(x.sym_numel().sym_eq(0).sym_or(ends.sym_size(0).sym_gt(0)), op,
+                  ": group_list is empty; give the row at which each group of x ends");
   need_type(op, "x", x, {at::kFloat, at::kHalf, at::kBFloat16});
   TORCH_CHECK_VALUE(rows > 0 && columns > 0, op, ": blocks of ", rows, " x ", columns);
   TORCH_CHECK_VALUE(least >= 0, op, ": min_scale ", least, " is negative");

@@ -5,6 +5,7 @@
 #include "csrc/ops/npu/mx.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
+#include "csrc/ops/npu/type_rules.h"
 
 namespace npu::ops {
 namespace {
@@ -55,6 +56,15 @@ void need_numbers(const char* op, const char* name, const char* type, const at::
   need_type(op, name, scale, {at::kFloat});
 }
 
+// Added to each row of a product, or of one of several.
+void need_bias(const char* op, const OptionalTensor& bias, const c10::SymInt& columns) {
+  if (!given(bias) || !holds_elements(*bias)) return;
+  TORCH_CHECK(bias->dim() > 0, op, ": bias must have ", columns, " elements, it has no dimensions");
+  if (bias->dim() != 3) need_elements(op, "bias", bias, {columns});
+  TORCH_SYM_CHECK(bias->sym_size(-1).sym_eq(columns), op, ": bias must have ", columns,
+                  " in its last dimension, its sizes are ", bias->sym_sizes());
+}
+
 void need_groups(const char* op, at::OptionalIntArrayRef groups) {
   if (!groups) return;
   TORCH_CHECK_VALUE(groups->size() == 3, op, ": group_sizes has ", groups->size(), " numbers, three are expected");
@@ -98,6 +108,7 @@ void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScale
   const bool floats =
       output && (*output == static_cast<int64_t>(at::kHalf) || *output == static_cast<int64_t>(at::kBFloat16) ||
                  *output == static_cast<int64_t>(at::kFloat));
+  need_bias(op, scales.bias, elements_of(b, types.b).back());
   if (of_powers(scales.b, types.b_scale)) {
     refuse_given(op, "y_scale", y_scale);
     refuse_given(op, "offset", scales.offset);

@@ -187,8 +187,12 @@ void check_selected_attention(const char* op, const NsaHeads& of, const at::Tens
   sequences_of(op, of, chosen, block, count, ends, key_ends);
 }
 
-void check_selected_gradient(const NsaHeads& of, const at::Tensor& grad) {
-  need_sizes("npu_nsa_select_attention_grad", "grad", grad, with_last(of.query, 1, {of.value.sym_size(2)}));
+void check_selected_gradient(const NsaHeads& of, const at::Tensor& grad, const at::Tensor& largest,
+                             const at::Tensor& sum) {
+  constexpr const char* kOp = "npu_nsa_select_attention_grad";
+  need_sizes(kOp, "grad", grad, with_last(of.query, 1, {of.value.sym_size(2)}));
+  need_sizes(kOp, "softmax_max", largest, with_last(of.query, 1, {8}));
+  need_sizes(kOp, "softmax_sum", sum, with_last(of.query, 1, {8}));
 }
 
 void check_compressed_decode(const NsaHeads& of, const NsaBlocks& b, const Pages& pages,

@@ -28,7 +28,8 @@ void check_compressed_attention(const NsaHeads& of, const NsaBlocks& b, const Op
                                 const NsaEnds& ends);
 void check_selected_attention(const char* op, const NsaHeads& of, const at::Tensor& chosen, int64_t block,
                               int64_t count, at::OptionalIntArrayRef ends, at::OptionalIntArrayRef key_ends);
-void check_selected_gradient(const NsaHeads& of, const at::Tensor& grad);
+void check_selected_gradient(const NsaHeads& of, const at::Tensor& grad, const at::Tensor& largest,
+                             const at::Tensor& sum);
 
 // Of one query a sequence, over keys in pages.
 struct Pages {

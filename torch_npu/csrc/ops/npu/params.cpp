@@ -67,6 +67,7 @@ void check_add_layer_norm_gradient(const OptionalTensor& dy, const at::Tensor& x
                                    const at::Tensor& rstd, const at::Tensor& mean, const at::Tensor& gamma,
                                    const OptionalTensor& dsum) {
   constexpr const char* kOp = "npu_add_layer_norm_backward";
+  TORCH_CHECK(given(dy), kOp, ": dy_opt, the gradient of y, is needed; give zeros where only dsum_opt counts");
   check_same_sizes(kOp, "x1", x1, "x2", x2);
   check_gamma(kOp, x1, gamma);
   const Sizes statistic = reduced(x1, gamma);

@@ -67,9 +67,10 @@ void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gam
   need_elements(op, "offset", offset, {1, columns, each});
 }
 
-void check_quantize(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points,
-                    int64_t axis) {
+void check_quantize(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis,
+                    bool divide) {
   constexpr const char* kOp = "npu_quantize";
+  if (!divide) need_type(kOp, "zero_points", zero_points, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble});
   Sizes counts{1};
   const int64_t dim = at::maybe_wrap_dim(axis, input.dim());
   if (input.dim()) counts.push_back(input.sym_size(dim));
@@ -236,16 +237,6 @@ void check_add_norm_dynamic_quant(const at::Tensor& x1, const at::Tensor& x2, co
   check_norm_quant(kOp, x1, gamma, beta, smooth_scale1, smooth_scale2);
 }
 
-void check_quant_matmul_gelu(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& x1_scale,
-                             const at::Tensor& x2_scale, const OptionalTensor& bias,
-                             std::optional<std::string_view> approximate) {
-  constexpr const char* kOp = "npu_quant_matmul_gelu";
-  check_word(kOp, "approximate", approximate.value_or("gelu_erf"), {"gelu_erf", "gelu_tanh"});
-  need_elements(kOp, "x1_scale", x1_scale, {1, row_count(x1)});
-  need_elements(kOp, "x2_scale", x2_scale, {1, x2.sym_size(-1)});
-  need_elements(kOp, "bias", bias, {x2.sym_size(-1)});
-}
-
 void check_grouped_block_quant(std::string_view round_mode, int64_t group_list_type, double dst_type_max) {
   constexpr const char* kOp = "npu_grouped_dynamic_block_quant";
   check_word(kOp, "round_mode", round_mode, {"rint"});
@@ -312,48 +303,6 @@ void check_grouped_matmul_add(const char* op, const at::Tensor& input, const at:
   TORCH_CHECK_NOT_IMPLEMENTED(transpose_x && !transpose_weight, op,
                               ": only transpose_x without transpose_weight is implemented");
   check_grouped_add(op, input, x, weight, group_list);
-}
-
-void check_grouped_swiglu_quant(const at::Tensor& x, at::TensorList weight, at::TensorList weight_scale,
-                                const at::Tensor& x_scale, std::optional<at::TensorList> weight_assist_matrix,
-                                const OptionalTensor& bias, std::optional<int64_t> dequant_mode,
-                                std::optional<int64_t> dequant_dtype, std::optional<int64_t> quant_mode,
-                                std::optional<int64_t> quant_dtype, std::optional<int64_t> x_dtype,
-                                std::optional<int64_t> weight_dtype, std::optional<int64_t> weight_scale_dtype,
-                                std::optional<int64_t> x_scale_dtype) {
-  constexpr const char* kOp = "npu_grouped_matmul_swiglu_quant_v2";
-  refuse_given(kOp, "bias", bias);
-  check_number(kOp, "dequant_mode", dequant_mode.value_or(0), {0});
-  check_number(kOp, "quant_mode", quant_mode.value_or(0), {0});
-  check_int8(kOp, "quant_dtype", quant_dtype);
-  TORCH_CHECK(!weight.empty() && weight.size() == weight_scale.size(), kOp, ": ", weight.size(), " weights and ",
-              weight_scale.size(), " scales");
-  for (size_t i = 0; i < weight.size(); ++i) {
-    if (weight[i].dim() == 3) need_sizes(kOp, "weight_scale", weight_scale[i], {weight[i].sym_size(0), -1});
-  }
-  refuse_given(kOp, "weight_assist_matrix", weight_assist_matrix);
-  check_number(kOp, "dequant_dtype", dequant_dtype.value_or(6), {6});
-  check_dtypes(kOp, {{"x_dtype", x_dtype, x},
-                     {"weight_dtype", weight_dtype, weight},
-                     {"weight_scale_dtype", weight_scale_dtype, weight_scale},
-                     {"x_scale_dtype", x_scale_dtype, x_scale}});
-}
-
-void check_grouped_finalize(const at::Tensor& x, const at::Tensor& w, const OptionalTensor& scale,
-                            const OptionalTensor& offset, const OptionalTensor& pertoken_scale,
-                            std::optional<at::ScalarType> dtype, std::optional<int64_t> x_dtype,
-                            std::optional<int64_t> w_dtype, std::optional<int64_t> scale_dtype,
-                            std::optional<int64_t> pertoken_scale_dtype) {
-  constexpr const char* kOp = "npu_grouped_matmul_finalize_routing";
-  refuse_given(kOp, "offset", offset);
-  TORCH_CHECK_VALUE(given(scale), kOp, ": scale is needed, [groups, columns]");
-  TORCH_CHECK(x.dim() == 2 && w.dim() == 3, kOp, ": x and w have two and three dimensions, not ", x.dim(), " and ",
-              w.dim());
-  TORCH_CHECK_NOT_IMPLEMENTED(!dtype || *dtype == at::kFloat, kOp, ": only float32 results are implemented");
-  check_dtypes(kOp, {{"x_dtype", x_dtype, x},
-                     {"w_dtype", w_dtype, w},
-                     {"scale_dtype", scale_dtype, scale},
-                     {"pertoken_scale_dtype", pertoken_scale_dtype, pertoken_scale}});
 }
 
 void check_transposed_quant_product(const at::Tensor& x1, const at::Tensor& x2, const OptionalTensor& bias,

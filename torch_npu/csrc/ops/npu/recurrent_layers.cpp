@@ -134,7 +134,7 @@ Lists lstm_layers_backward(const Tensor& grad_y, const Tensor& grad_h, const Ten
   std::vector<Tensor> of_h(entries), of_c(entries), of_params(params.size());
   const auto entry = [&](const Tensor& x, int64_t e, bool backwards, const Tensor& grad) {
     const Weights w = of_entry(op, params, e, x, 4, l);
-    const auto mine = [&](const Tensor& t) { return turned(t[e], backwards); };
+    const auto mine = [&](const Tensor& t) { return turned(countable(t[e]), backwards); };
     const Tensor h = mine(left.h), c = mine(left.c), i = mine(left.i), j = mine(left.j), f = mine(left.f),
                  o = mine(left.o), tanh_c = mine(left.tanh_c);
     const Tensor of_states = with_last(turned(grad, backwards), grad_h[e]);
@@ -185,7 +185,7 @@ List gru_layers_backward(const Tensor& grad_y, const Tensor& grad_h, const Tenso
   std::vector<Tensor> of_h(entries), of_params(params.size());
   const auto entry = [&](const Tensor& x, int64_t e, bool backwards, const Tensor& grad) {
     const Weights w = of_entry(op, params, e, x, 3, l);
-    const auto mine = [&](const Tensor& t) { return turned(t[e], backwards); };
+    const auto mine = [&](const Tensor& t) { return turned(countable(t[e]), backwards); };
     const Tensor h = mine(left.h), z = mine(left.z), r = mine(left.r), n = mine(left.n), hn = mine(left.hn);
     const auto [of_x, of_state, dh] =
         run_gru_back({h, z, r, n, hn}, w.hidden, wide(hx[e]), with_last(turned(grad, backwards), grad_h[e]));

@@ -1,4 +1,5 @@
 // What is asked of one operand: number of dimensions, sizes, elements, type; and what has a number a block of one. See sizes.h.
+#include <ATen/WrapDimUtils.h>
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
@@ -41,6 +42,21 @@ void need_sizes(const char* op, const char* name, const at::Tensor& t, const Siz
 
 void need_sizes(const char* op, const char* name, const OptionalTensor& t, const Sizes& sizes) {
   if (given(t)) need_sizes(op, name, *t, sizes);
+}
+
+void need_rows(const char* op, const char* name, const at::Tensor& t, int64_t dim, const char* of,
+               const at::Tensor& index) {
+  if (dim >= t.dim() || index.scalar_type() == at::kBool || index.scalar_type() == at::kByte) return;  // a mask
+  const c10::SymBool fits = t.sym_size(dim).sym_gt(0).sym_or(index.sym_numel().sym_eq(0));
+  TORCH_CHECK_INDEX(TORCH_GUARD_OR_TRUE(fits), op, ": ", name, " has no rows in dimension ", dim, ", and ", of,
+                    " names ", index.sym_numel(), "; its sizes are ", t.sym_sizes());
+}
+
+void need_reduced(const char* op, const at::Tensor& input, int64_t dim) {
+  if (!input.dim()) return;
+  const int64_t at_dim = at::maybe_wrap_dim(dim, input.dim());
+  TORCH_CHECK_INDEX(TORCH_GUARD_OR_TRUE(input.sym_size(at_dim).sym_gt(0)), op, ": input has no elements along dim ",
+                    dim, ", of which none is the first; its sizes are ", input.sym_sizes());
 }
 
 void need_kernel_size(const char* op, const at::Tensor& weight, at::IntArrayRef kernel) {

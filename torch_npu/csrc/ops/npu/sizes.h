@@ -65,6 +65,10 @@ void need_elements(const char* op, const char* name, const OptionalTensor& t, co
 void need_type(const char* op, const char* name, const OptionalTensor& t, std::initializer_list<at::ScalarType> types);
 void need_integers(const char* op, const char* name, const OptionalTensor& t);  // int32 or int64
 void need_same_type(const char* op, const char* a, const at::Tensor& x, const char* b, const at::Tensor& y);
+// What names rows of a dimension may have elements where it has rows: PyTorch asks where it computes, and not for "meta".
+void need_rows(const char* op, const char* name, const at::Tensor& t, int64_t dim, const char* of,
+               const at::Tensor& index);
+void need_reduced(const char* op, const at::Tensor& input, int64_t dim);  // a dimension that has a least and a largest
 void need_kernel_size(const char* op, const at::Tensor& weight, at::IntArrayRef kernel);  // the weight's last sizes
 // A tensor that the caller gives for a result: of its device, and of a type that the result converts to.
 void check_out(const at::Tensor& to, const at::Tensor& from);
@@ -265,7 +269,8 @@ Sizes permuted_product(const at::Tensor& a, const at::Tensor& b, at::OptionalInt
                        at::OptionalIntArrayRef perm_b, const OptionalTensor& scale, int64_t split);
 Sizes feed_forward_sizes(const at::Tensor& x, const at::Tensor& weight);
 Sizes product_sizes(const char* op, const at::Tensor& a, const at::Tensor& b);
-void check_quantize(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis);
+void check_quantize(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis,
+                    bool divide);
 void check_anti_quant(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& offset);
 void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gamma, const OptionalTensor& beta,
                       const OptionalTensor& scale, const OptionalTensor& offset);
@@ -320,15 +325,23 @@ void check_quant_matmul_types(const at::Tensor& x1, const at::Tensor& x2, const 
 void check_grouped_matmul_add(const char* op, const at::Tensor& input, const at::Tensor& x, const at::Tensor& weight,
                               const at::Tensor& group_list, bool transpose_x, bool transpose_weight, int64_t group_type,
                               std::optional<int64_t> list_type);
+void check_weight_quant(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale,
+                        const OptionalTensor& offset, const OptionalTensor& quant_scale, int64_t group);
+void need_halves(const char* op, const at::Tensor& scale);  // of columns
 void check_grouped_swiglu_quant(const at::Tensor& x, at::TensorList weight, at::TensorList weight_scale,
-                                const at::Tensor& x_scale, std::optional<at::TensorList> weight_assist_matrix,
+                                const at::Tensor& x_scale, const at::Tensor& group_list,
+                                const OptionalTensor& smooth_scale, std::optional<at::TensorList> weight_assist_matrix,
                                 const OptionalTensor& bias, std::optional<int64_t> dequant_mode,
                                 std::optional<int64_t> dequant_dtype, std::optional<int64_t> quant_mode,
-                                std::optional<int64_t> quant_dtype, std::optional<int64_t> x_dtype,
-                                std::optional<int64_t> weight_dtype, std::optional<int64_t> weight_scale_dtype,
-                                std::optional<int64_t> x_scale_dtype);
+                                std::optional<int64_t> quant_dtype, std::optional<int64_t> list_type,
+                                std::optional<int64_t> x_dtype, std::optional<int64_t> weight_dtype,
+                                std::optional<int64_t> weight_scale_dtype, std::optional<int64_t> x_scale_dtype);
+struct RoutedRows {
+  int64_t made, shared_from, list_type;  // of the result, 0 as many as x; where shared_input begins
+};
 void check_grouped_finalize(const at::Tensor& x, const at::Tensor& w, const OptionalTensor& scale,
                             const OptionalTensor& offset, const OptionalTensor& pertoken_scale,
+                            const OptionalTensor& shared, const OptionalTensor& row_index, const RoutedRows& rows,
                             std::optional<at::ScalarType> dtype, std::optional<int64_t> x_dtype,
                             std::optional<int64_t> w_dtype, std::optional<int64_t> scale_dtype,
                             std::optional<int64_t> pertoken_scale_dtype);

@@ -6,6 +6,7 @@
 #include <ATen/ops/where.h>
 
 #include "csrc/ops/npu/sizes.h"
+#include "csrc/ops/npu/type_rules.h"
 #include "csrc/ops/npu/wide.h"
 
 namespace npu::ops {
@@ -22,6 +23,8 @@ void check_sparse_attention(const char* op, const SparseHeads& of, const SparseL
   if (given(of.value)) {
     need_same_type(op, "key", of.key, "value", *of.value);
     need_sizes(op, "value", of.value, with_last(of.key, 1, {-1}));
+    TORCH_SYM_CHECK(of.value->sym_size(-1).sym_gt(0), op, ": value has no columns, its sizes are ",
+                    of.value->sym_sizes());
   }
   need_sizes(op, "sparse_indices", of.indices, with_last(of.query, 2, {of.key.sym_size(-2), -1}));
   need_integers(op, "sparse_indices", of.indices);
@@ -31,7 +34,13 @@ void check_sparse_attention(const char* op, const SparseHeads& of, const SparseL
   TORCH_CHECK_VALUE(rotated == given(of.key_rope) && rotated == (of.mode == 2), op,
                     ": attention_mode 2 goes with query_rope and key_rope, 0 with neither");
   need_sizes(op, "query_rope", of.query_rope, with_last(of.query, 1, {-1}));
-  need_sizes(op, "key_rope", of.key_rope, with_last(of.key, 1, {-1}));
+  if (rotated) {
+    need_sizes(op, "key_rope", of.key_rope, with_last(of.key, 1, {of.query_rope->sym_size(-1)}));
+    need_same_type(op, "query", of.query, "query_rope", *of.query_rope);
+    need_same_type(op, "key", of.key, "key_rope", *of.key_rope);
+    TORCH_SYM_CHECK(of.query_rope->sym_size(-1).sym_gt(0), op, ": query_rope and key_rope have no columns; leave ",
+                    "them out with attention_mode 0");
+  }
   need_sizes(op, "sinks", sinks, {of.query.sym_size(-2)});
   form.check_lengths(of.query, lengths.query, lengths.key);
 }
@@ -46,8 +55,13 @@ Sizes sparse_sums(const at::Tensor& query, const at::Tensor& key, std::string_vi
   return {query.sym_size(0), heads, query.sym_size(1), group};
 }
 
-void check_sparse_gradient(const SparseHeads& of, const at::Tensor& grad) {
-  need_sizes("npu_sparse_flash_attention_grad", "d_out", grad, sparse_out(of.query, of.key, of.value));
+void check_sparse_gradient(const SparseHeads& of, const at::Tensor& grad, const at::Tensor& largest,
+                           const at::Tensor& sum, std::string_view layout) {
+  constexpr const char* kOp = "npu_sparse_flash_attention_grad";
+  need_sizes(kOp, "d_out", grad, sparse_out(of.query, of.key, of.value));
+  if (!holds_elements(largest) && !holds_elements(sum)) return;  // they are computed again
+  need_sizes(kOp, "softmax_max", largest, sparse_sums(of.query, of.key, layout));
+  need_sizes(kOp, "softmax_sum", sum, sparse_sums(of.query, of.key, layout));
 }
 
 void check_sink_gradient(const OptionalTensor& sinks, std::string_view layout, std::string_view key_layout,
@@ -143,6 +157,12 @@ void check_block_attention(const char* op, const BlockHeads& of) {
   const auto blocks = [](int64_t n, int64_t size) { return (n + size - 1) / size; };
   need_sizes(op, "block_sparse_mask", of.mask,
              {batch, of.query.sym_size(heads_at), blocks(rows, of.block[0]), blocks(keys, of.block[1])});
+}
+
+void check_block_sums(const BlockHeads& of, const at::Tensor& sums) {
+  if (holds_elements(sums)) {
+    need_sizes("npu_block_sparse_attention_backward", "softmax_lse", sums, with_last(of.query, 1, {1}));
+  }
 }
 
 void check_two_sets(const char* op, const TwoSets& of) {

@@ -19,7 +19,9 @@ void check_sparse_attention(const char* op, const SparseHeads& of, const SparseL
                             const Window& window, const OptionalTensor& sinks = std::nullopt);
 Sizes sparse_out(const at::Tensor& query, const at::Tensor& key, const OptionalTensor& value);
 Sizes sparse_sums(const at::Tensor& query, const at::Tensor& key, std::string_view layout);
-void check_sparse_gradient(const SparseHeads& of, const at::Tensor& grad);
+// Sums without elements are computed again.
+void check_sparse_gradient(const SparseHeads& of, const at::Tensor& grad, const at::Tensor& largest,
+                           const at::Tensor& sum, std::string_view layout);
 // Of the numbers beside the keys' scores: their share of the softmax takes from what the others give.
 at::Tensor sink_gradient(const at::Tensor& grad, const at::Tensor& out, const OptionalTensor& sinks,
                          const at::Tensor& largest, const at::Tensor& sum, std::string_view layout);
@@ -48,6 +50,7 @@ struct BlockHeads {
   at::OptionalIntArrayRef lengths, key_lengths;
 };
 void check_block_attention(const char* op, const BlockHeads& of);
+void check_block_sums(const BlockHeads& of, const at::Tensor& sums);  // sums without elements are computed again
 
 struct TwoSets {
   const at::Tensor &query, &key1, &value1, &key2, &value2;

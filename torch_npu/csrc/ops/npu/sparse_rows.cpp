@@ -34,6 +34,8 @@ RowLayout::RowLayout(const char* op, std::string_view query, std::string_view ke
   if (!given(table)) return;
   need_dims(op, "block_table", *table, {2});
   need_integers(op, "block_table", *table);
+  TORCH_SYM_CHECK(table->sym_numel().sym_gt(0), op, ": block_table is empty, its sizes are ", table->sym_sizes(),
+                  "; it names the blocks of each sequence");
   table_ = table;
 }
 

@@ -111,6 +111,7 @@ Pair partial_loss_backward(const at::Tensor& grad, const at::Tensor& input, cons
   need_sizes(kOp, "grad", grad, {rows});
   need_sizes(kOp, "masked_target", target, {rows});
   need_integers(kOp, "masked_target", target);
+  need_rows(kOp, "weight", weight, 0, "masked_target", target);
   need_type(kOp, "target_mask", mask, {at::kByte});
   need_dims(kOp, "target_mask", mask, {1});
   TORCH_CHECK(mask.sym_size(0) * 8 >= rows, kOp, ": target_mask has ", mask.sym_size(0) * 8, " bits for ", rows,
@@ -134,6 +135,8 @@ void check_tokens(const at::Tensor& logits, const TokenFilter& filter, const Tok
   constexpr const char* kOp = "npu_top_k_top_p_sample";
   need_dims(kOp, "logits", logits, {2});
   const Sizes rows = {logits.sym_size(0)};
+  TORCH_SYM_CHECK(logits.sym_size(1).sym_gt(0).sym_or(rows[0].sym_eq(0)), kOp, ": logits has no columns to choose ",
+                  "from, its sizes are ", logits.sym_sizes());
   need_sizes(kOp, "top_k", filter.top_k, rows);
   need_integers(kOp, "top_k", filter.top_k);
   need_sizes(kOp, "top_p", filter.top_p, rows);

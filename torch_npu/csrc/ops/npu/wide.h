@@ -8,4 +8,7 @@ namespace npu::ops {
 
 inline at::Tensor wide(const at::Tensor& t) { return t.to(c10::promoteTypes(t.scalar_type(), at::kFloat)); }
 
+// PyTorch neither subtracts nor reverses uint16, uint32 and uint64 on the device.
+inline at::Tensor countable(const at::Tensor& t) { return c10::isBarebonesUnsignedType(t.scalar_type()) ? wide(t) : t; }
+
 }  // namespace npu::ops
