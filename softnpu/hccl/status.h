@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "hccl/types.h"
 #include "softnpu/hccl/fork.h"
@@ -25,12 +26,10 @@ const char* code_name(HcclResult code) noexcept;
 // Leaves "<function> returned <name>: <text>" as the calling thread's recent error message.
 void report(const char* function, HcclResult code, const char* text) noexcept;
 
+// What is done for a call that was taken, later or once more: no call by itself, so that ANYCEND_FAULT does not count it.
 template <class Body>
-HcclResult guarded(const char* function, Body&& body) noexcept {
+HcclResult caught(const char* function, Body&& body) noexcept {
   try {
-    static const bool faulty = faults_asked();
-    if (__builtin_expect(faulty, 0))
-      if (const int code = fault_of_call(function)) return code < 1000 ? HcclResult(code) : HCCL_E_RUNTIME;
     if (forked()) fail(HCCL_E_UNAVAIL, "this process was forked from one that uses HCCL; start it with spawn or exec");
     body();
     return HCCL_SUCCESS;
@@ -44,6 +43,15 @@ HcclResult guarded(const char* function, Body&& body) noexcept {
     report(function, HCCL_E_INTERNAL, error.what());
     return HCCL_E_INTERNAL;
   }
+}
+
+// The body of one exported function.
+template <class Body>
+HcclResult guarded(const char* function, Body&& body) noexcept {
+  static const bool faulty = faults_asked();
+  if (__builtin_expect(faulty, 0))
+    if (const int code = fault_of_call(function)) return code < 1000 ? HcclResult(code) : HCCL_E_RUNTIME;
+  return caught(function, std::forward<Body>(body));
 }
 
 }  // namespace softnpu::hccl

@@ -65,7 +65,7 @@ int run(void* state) noexcept {
   Work& work = *static_cast<Work*>(state);
   Communicator& c = *work.communicator;
   work.ran = true;
-  const HcclResult result = guarded(work.name, [&] {
+  const HcclResult result = caught(work.name, [&] {
     std::optional<OwnTurn> turn;  // left after the error is known: the next one must see it
     try {
       if (const Call* call = std::get_if<Call>(&work.what)) {
@@ -173,7 +173,7 @@ void queue(std::unique_ptr<Work> work, aclrtStream stream) {
 
 int again(void* state, aclrtStream stream) noexcept {
   const Work& work = *static_cast<const Work*>(state);
-  const HcclResult result = guarded(work.name, [&] {
+  const HcclResult result = caught(work.name, [&] {
     if (work.communicator->aborted()) throw work.communicator->error();
     queue(std::make_unique<Work>(Work{work.communicator, work.name, work.what}), stream);
   });
