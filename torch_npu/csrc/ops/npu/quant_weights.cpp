@@ -37,7 +37,6 @@ void need_halves(const char* op, const at::Tensor& scale) {
 void check_weight_quant(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale,
                         const OptionalTensor& offset, const OptionalTensor& quant_scale, int64_t group) {
   constexpr const char* kOp = "npu_weight_quant_batchmatmul";
-  need_type(kOp, "weight", weight, {at::kChar, at::kInt});
   need_dims(kOp, "x", x, {2});
   need_dims(kOp, "weight", weight, {2});
   need_inner(kOp, "x", x, "weight", weight);
