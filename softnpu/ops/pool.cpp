@@ -236,8 +236,10 @@ void max_pool2d_backward(const Tensor& gradient, const Tensor& self, const Tenso
 
 Tensor max_pool3d_backward(const Tensor& gradient, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
                            IntArrayRef padding, IntArrayRef dilation, bool ceil, const Tensor& indices) {
-  return at::max_pool3d_with_indices_backward(gradient, self, kernel, stride, padding, dilation, ceil,
-                                              checked_places(indices, self, 3));
+  const bool batched = self.dim() == 5;  // without a batch, ATen takes channels_last for a format of its own
+  return at::max_pool3d_with_indices_backward(batched ? gradient : gradient.contiguous(),
+                                              batched ? self : self.contiguous(), kernel, stride, padding, dilation,
+                                              ceil, checked_places(indices, self, 3));
 }
 
 Tensor adaptive_max_pool_backward(const Tensor& gradient, const Tensor& self, const Tensor& indices, int64_t dims) {

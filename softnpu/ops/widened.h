@@ -1,4 +1,4 @@
-// Kernels that ATen has not in 16 bits, in fp32. Included by the rows of ops/aclnn.yaml that name it.
+// Kernels that ATen has for contiguous tensors of 32 and 64 bits alone. Included by the rows of ops/aclnn.yaml that name it.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -7,13 +7,15 @@
 
 namespace softnpu::ops::kernels {
 
-// body(operand, result): in fp32 of 16-bit numbers, as they are of others.
+// body(operand, result): contiguous, as ATen's kernels of resizing compute wrong numbers for other results, and 16-bit
+// numbers in fp32.
 template <class Body>
 void widened(const at::Tensor& operand, at::Tensor& result, const Body& body) {
-  if (!is_16_bit(operand)) return body(operand, result);
-  at::Tensor wide = at::empty(result.sizes(), at::kFloat);
-  body(operand.to(at::kFloat), wide);
-  result.copy_(wide);
+  const at::Tensor in = from_16_bit(operand).contiguous();
+  if (!is_16_bit(operand) && result.is_contiguous()) return body(in, result);
+  at::Tensor out = at::empty(result.sizes(), in.options());
+  body(in, out);
+  result.copy_(out);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -121,6 +121,18 @@ def a_weight_that_nobody_has_written_mended():
     torch.addmm(out, ones, ones, beta=0)
 
 
+@bug("aclnnBatchNorm reads 256 bytes", "nobody has written")
+def statistics_that_nobody_has_loaded():
+    with torch.device("meta"):
+        norm = torch.nn.BatchNorm1d(64, affine=False)
+    norm.to_empty(device="npu").eval()(torch.ones(4, 64, device="npu"))
+
+
+@mended
+def statistics_that_nobody_has_loaded_mended():
+    torch.nn.BatchNorm1d(64, affine=False).npu().eval()(torch.ones(4, 64, device="npu"))
+
+
 @bug("aclnnGridSampler2D reads", "of which nobody has written 64")
 def places_of_which_a_half_is_written():
     """Of the image only what the places say counts, of the places all."""

@@ -174,6 +174,16 @@ def test_sync_batch_norm_in_fp64() -> None:
     torch.testing.assert_close(invstd.cpu(), x.var((0, 2), False).rsqrt(), rtol=1e-9, atol=0)
 
 
+def test_statistics_that_are_only_read_may_repeat_or_be_a_part_of_the_input() -> None:
+    def results(device: str) -> list[torch.Tensor]:
+        x = torch.arange(1.0, 65.0).reshape(8, 8).to(device)
+        one = torch.tensor([2.0], device=device).expand(8)
+        return [F.batch_norm(x, *given).cpu() for given in ((one, one), (x[0], x[1]))]
+
+    for found, expected in zip(results("npu"), results("cpu"), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 def test_mixes_that_the_cpu_refuses_are_refused() -> None:
     x = torch.randn(3, 4)
     with pytest.raises(RuntimeError, match="mixed dtype|expected scalar type"):

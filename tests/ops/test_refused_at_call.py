@@ -19,6 +19,17 @@ CALLS = {
     "distance": lambda d: torch.cdist(ones(3, 4).to(d), ones(3, 4).to(d), p=-1),
     "blocks": lambda d: nn.fold(ones(1, 4, 5).to(d), (3, 3), 2),
     "sampling nothing": lambda d: nn.grid_sample(ones(1, 2, 0, 4).to(d), ones(1, 2, 2, 2).to(d), align_corners=False),
+    "blocks larger than the image": lambda d: nn.unfold(ones(2, 4, 4, 6).to(d), (3, 1), 2, 0, 2),
+    "bicubic volume": lambda d: nn.grid_sample(
+        ones(1, 2, 3, 3, 3).to(d), ones(1, 2, 2, 2, 3).to(d), mode="bicubic", align_corners=False
+    ),
+    "gradient of pooling to nothing": lambda d: (
+        nn.adaptive_avg_pool2d(ones(1, 2, 3, 4).to(d).requires_grad_(), (2, 0)).sum().backward()
+    ),
+    "gradient of pooling a volume to nothing": lambda d: (
+        nn.adaptive_avg_pool3d(ones(1, 2, 3, 4, 4).to(d).requires_grad_(), (2, 0, 1)).sum().backward()
+    ),
+    "padding that the type has not": lambda d: nn.pad(ones(3).to(d, torch.float8_e8m0fnu), (1, 1)),
     "groups of channels": lambda d: nn.channel_shuffle(ones(1, 4, 2, 2).to(d), 3),
     "std into integers": lambda d: torch.std(ones(3, 4).to(d), 1, out=torch.empty(3, dtype=torch.int64, device=d)),
     "var into complex": lambda d: torch.var(ones(3, 4).to(d), 1, out=torch.empty(3, dtype=torch.cfloat, device=d)),

@@ -38,6 +38,8 @@ CALLS: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...]]] = {
     "conv1d": (F.conv1d, (IMAGE[0], torch.rand(3, 6, 3))),
     "max_pool2d": (lambda x: F.max_pool2d(x, 2, return_indices=True), (IMAGE,)),
     "max_pool3d": (lambda x: F.max_pool3d(x, 2, return_indices=True), (VOLUME,)),
+    "max_pool3d of one volume": (lambda x: F.max_pool3d(x, 2, return_indices=True), (IMAGE,)),
+    "nll_loss": (lambda x: F.nll_loss(x, torch.zeros(2, 6, 6, dtype=torch.long, device=x.device)), (IMAGE,)),
     "avg_pool2d": (lambda x: F.avg_pool2d(x, 2), (IMAGE,)),
     "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, 2), (IMAGE,)),
     "adaptive_avg_pool3d": (lambda x: F.adaptive_avg_pool3d(x, 2), (VOLUME,)),

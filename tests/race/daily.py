@@ -138,6 +138,11 @@ def streams() -> float:
             torch.npu.current_stream().wait_stream(s)
             t.record_stream(torch.npu.current_stream())
         total += y + z
+    norm = torch.nn.BatchNorm1d(10).npu().eval()  # reads the statistics that training writes
+    torch.npu.synchronize()
+    with torch.npu.stream(a):
+        norm(torch.ones(5, 10, device="npu"))
+    norm(torch.ones(5, 10, device="npu"))
     h = torch.empty(1000, pin_memory=True)
     h.copy_(total, non_blocking=True)
     torch.npu.synchronize()

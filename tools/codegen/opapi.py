@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ops" / "aclnn.yaml"
 LONGEST = 200  # characters of an expression
 SHARDS = 8  # an operator's shard depends on its name alone
-KEYS = {"run", "fast", "check", "shapes", "pairs", "cost", "nullable", "needed", "structs", "header", "reads"}
+KEYS = {"run", "fast", "check", "shapes", "pairs", "cost", "nullable", "needed", "structs", "header", "reads", "kept"}
 KEYS |= {"group", "prepare", "workspace", "steps"}  # of a script
 CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists", "quantized"}
 CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
@@ -54,6 +54,7 @@ class Row(NamedTuple):
     reads: str | tuple[str, ...] = (
         "all"  # or "some", or the parameters of which an index, a mask or a length says what is read
     )
+    kept: dict[str, str] = {}  # inout parameters that are only read -> where this holds, over the numbers
 
 
 def fail(name: str, text: str) -> None:
@@ -109,6 +110,7 @@ def rows() -> list[Row]:
                     row.get("shapes", row.get("pairs")),
                     "pairs" in row,
                     tuple(row["reads"]) if isinstance(row.get("reads"), list) else row.get("reads", "all"),
+                    row.get("kept", {}),
                 )
             )
     return out
@@ -225,9 +227,11 @@ def generate(row: Row, params: list[abi.Param]) -> str:
     if not any(p.way != "in" for p in params) and any(kind_of(p) == "aclTensor" for p in params):
         fail(row.name, "cann/abi/aclnn.yaml marks no output of it; correct that row first")
     names = [p.name for p in params]
-    for key, given in (("nullable", row.nullable), ("needed", row.needed)):
+    for key, given in (("nullable", row.nullable), ("needed", row.needed), ("kept", row.kept)):
         if unknown := set(given) - set(names):
             fail(row.name, f"`{key}` names no parameter: {sorted(unknown)}")
+    if wrong := [p.name for p in params if p.name in row.kept and p.way != "inout"]:
+        fail(row.name, f"`kept` is of parameters that are read and written, which {wrong} are not")
     used = words_of(row.run, names)
     structs = structs_of(row, names, used)
     looked = words_of(row.shapes or "", names)
@@ -245,7 +249,9 @@ def generate(row: Row, params: list[abi.Param]) -> str:
         if (kind, optional) not in SEEN:
             fail(row.name, f"no conversion for parameter {p.type} {p.name}")
         way = p.way if kind in ("aclTensor", "aclTensorList") else "in"
-        plan.append(f'  plan.{way}({p.name}, "{p.name}"{", true" if optional else ""});')
+        given = f'({p.name}, "{p.name}"{", true" if optional else ""});'
+        read = f"if ({row.kept[p.name]})\n    plan.in{given}\n  else\n    " if p.name in row.kept else ""
+        plan.append(f"  {read}plan.{way}{given}")
         if p.name not in used | looked:
             continue
         if kind == "aclTensor" and p.way != "in":

@@ -239,6 +239,7 @@ std::tuple<at::Tensor, at::Tensor> grid_sampler_3d_backward(const at::Tensor& gr
                                                             const at::Tensor& grid, int64_t interpolation,
                                                             int64_t padding, bool align_corners,
                                                             std::array<bool, 2> mask) {
+  check_grid_sampler_3d(input, grid, interpolation);
   const NPUGuard guard(input.device().index());
   const at::Tensor grad_input = mask[0] ? empty(input.sizes(), input.scalar_type()) : at::Tensor();
   const at::Tensor grad_grid = empty(grid.sizes(), grid.scalar_type());

@@ -3,9 +3,12 @@
 #include <ATen/Context.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/ctc_loss_native.h>
+#include <ATen/ops/tensor.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
@@ -172,9 +175,33 @@ at::Tensor ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs
   return out;
 }
 
+// PyTorch's own, of lengths in a list or in a tensor, divides by lengths of the losses' type, which 16 bits have no numbers for.
+template <class Lengths>
+at::Tensor ctc_loss_reduced(const at::Tensor& log_probs, const at::Tensor& targets, Lengths input_lengths,
+                            Lengths target_lengths, int64_t blank, int64_t reduction, bool zero_infinity) {
+  const bool mean = reduction == at::Reduction::Mean && c10::isReducedFloatingType(log_probs.scalar_type());
+  const at::Tensor loss = at::native::ctc_loss(log_probs, targets, input_lengths, target_lengths, blank,
+                                               mean ? at::Reduction::None : reduction, zero_infinity);
+  if (!mean) return loss;
+  at::Tensor lengths;
+  if constexpr (std::is_same_v<Lengths, const at::Tensor&>)
+    lengths = target_lengths;
+  else
+    lengths = at::tensor(target_lengths, at::kLong);
+  lengths = lengths.clamp_min(1).to(log_probs.device(), at::kFloat).reshape(loss.sizes());
+  return loss.to(at::kFloat).div(lengths).mean().to(log_probs.scalar_type());
+}
+
 }  // namespace
 
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("ctc_loss.IntList", TORCH_FN(ctc_loss_reduced<at::IntArrayRef>));
+  m.impl("ctc_loss.Tensor", TORCH_FN(ctc_loss_reduced<const at::Tensor&>));
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("ctc_loss.IntList", TORCH_FN(ctc_loss_reduced<at::IntArrayRef>));
+  m.impl("ctc_loss.Tensor", TORCH_FN(ctc_loss_reduced<const at::Tensor&>));
   m.impl("nll_loss2d_forward", NPU_FN(nll_loss2d));
   m.impl("nll_loss2d_forward.output", NPU_FN(nll_loss2d_out));
   m.impl("nll_loss2d_backward", NPU_FN(nll_loss2d_backward));

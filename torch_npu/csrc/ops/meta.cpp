@@ -109,7 +109,10 @@ c10::DimVector reduced_sizes(const at::Tensor& self, at::OptionalIntArrayRef dim
 }  // namespace
 
 void Loss::meta(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
-  const at::ScalarType type = at::native::result_type(self, target);
+  meta(self, target, reduction, at::native::result_type(self, target));
+}
+
+void Loss::meta(const at::Tensor& self, const at::Tensor& target, int64_t reduction, at::ScalarType type) {
   if (reduction == at::Reduction::None) {
     const auto sizes = at::infer_size_dimvector(self.sizes(), target.sizes());
     const bool alike = self.sizes() == target.sizes();
@@ -286,7 +289,8 @@ void Im2col::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRe
   for (int64_t i = 0; i < 2; ++i) {
     TORCH_CHECK(kernel[i] > 0 && dilation[i] > 0 && stride[i] > 0 && padding[i] >= 0,
                 "im2col: kernel, dilation and stride must be positive, padding not negative");
-    const int64_t n = (self.size(dim - 2 + i) + 2 * padding[i] - (dilation[i] * (kernel[i] - 1) + 1)) / stride[i] + 1;
+    const int64_t rest = self.size(dim - 2 + i) + 2 * padding[i] - (dilation[i] * (kernel[i] - 1) + 1);
+    const int64_t n = div_rtn<int64_t>(rest, stride[i]) + 1;
     TORCH_CHECK(n >= 1, "Given input with spatial size ", self.sizes(),
                 ", im2col's array of sliding blocks has a size below 1");
     blocks *= n;
@@ -443,7 +447,8 @@ void MaxPool3d::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArra
     TORCH_CHECK(size >= 1, "max_pool3d: the output of input ", self.sizes(), " with kernel ", kernel,
                 " would be empty");
   }
-  const auto format = self.suggest_memory_format();
+  // Without a batch, channels_last of four dimensions says nothing of the volume's.
+  const auto format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
   set_output_raw_strided(0, sizes, {}, self.options().memory_format(format));
   set_output_raw_strided(1, sizes, {}, self.options().dtype(at::kLong).memory_format(format));
 }

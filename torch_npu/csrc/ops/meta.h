@@ -58,6 +58,7 @@ struct Ternary : at::TensorIteratorBase {
 // pointwise loss of two tensors, reduced to a number unless reduction is none
 struct Loss : at::impl::MetaBase {
   void meta(const at::Tensor& self, const at::Tensor& target, int64_t reduction);
+  void meta(const at::Tensor& self, const at::Tensor& target, int64_t reduction, at::ScalarType type);
 };
 
 // Exactly `sizes`, contiguous, self's dtype or the given one.

@@ -41,6 +41,13 @@ void check_mixed(const at::Tensor& input, std::initializer_list<const OptionalTe
   }
 }
 
+// CANN's parameter is one that is written. Statistics that are not, in evaluation, may repeat elements or be a part of the input.
+OptionalTensor apart(const OptionalTensor& statistics, const at::Tensor& input, bool training) {
+  if (training || !statistics || !statistics->defined()) return statistics;
+  const bool plain = statistics->is_non_overlapping_and_dense() && !statistics->is_alias_of(input);
+  return plain ? statistics : statistics->clone(at::MemoryFormat::Contiguous);
+}
+
 void batch_norm_into(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                      const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                      double momentum, double eps, const at::Tensor& out, const at::Tensor& save_mean,
@@ -52,7 +59,8 @@ void batch_norm_into(const at::Tensor& input, const OptionalTensor& weight, cons
   const int64_t channels = input.size(1);
   const at::ScalarType type = weight && weight->defined() ? weight->scalar_type() : statistics_type(input);
   ACLNN(aclnnBatchNorm)(input, or_filled(weight, {channels}, type, 1), or_filled(bias, {channels}, type, 0),
-                        running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd);
+                        apart(running_mean, input, training), apart(running_var, input, training), training, momentum,
+                        eps, out, save_mean, save_invstd);
 }
 
 Three batch_norm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,

@@ -164,6 +164,18 @@ void check_matrix(const at::Tensor& self) {
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
 }
 
+void check_grid_sampler_3d(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation) {
+  check_same_type({input, grid});
+  constexpr int64_t kBicubic = 2;
+  TORCH_CHECK(interpolation != kBicubic, "grid_sampler(): bicubic interpolation only supports 4D input");
+}
+
+void check_pooled(const at::Tensor& grad_output, const char* op) {
+  for (int64_t i = 1; i < grad_output.dim(); ++i)
+    TORCH_CHECK(grad_output.size(i) > 0, op, "(): Expected grad_output to have non-zero size for non-batch ",
+                "dimensions, but grad_output has sizes ", grad_output.sizes(), " with dimension ", i, " being empty");
+}
+
 bool is_tanh(std::string_view approximate) {
   if (approximate == "none") return false;
   TORCH_CHECK(approximate == "tanh", "approximate argument must be either none or tanh.");
@@ -182,6 +194,7 @@ void check_fits(const at::Scalar& value, at::ScalarType type) {
     return;
   switch (type) {
     AT_FORALL_SCALAR_TYPES_AND3(Half, BFloat16, Bool, NPU_FITS)
+    AT_FORALL_FLOAT8_TYPES(NPU_FITS)
     default:
       return;
   }

@@ -53,8 +53,10 @@ void check_roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef 
 void check_same_shape(const at::Tensor& input, const at::Tensor& indices);  // max_unpool
 void check_boundaries(const at::Tensor& boundaries);                        // bucketize
 void check_matrix(const at::Tensor& self);                                  // trace
-bool is_tanh(std::string_view approximate);                      // gelu; throws if it is neither "none" nor "tanh"
-void check_not_empty(const at::Tensor& self, const char* name);  // a reduction without a neutral element
+void check_grid_sampler_3d(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation);
+void check_pooled(const at::Tensor& grad_output, const char* op);  // adaptive: only a batch may be empty
+bool is_tanh(std::string_view approximate);                        // gelu; throws if it is neither "none" nor "tanh"
+void check_not_empty(const at::Tensor& self, const char* name);    // a reduction without a neutral element
 
 // Throws as the CPU does where `value` is beyond the type's range. Asked before the call: a kernel's error comes too late
 // to name the line, and ends the device.
