@@ -11,14 +11,27 @@
 
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/place.h"
+#include "softnpu/ops/retyped.h"
 #include "softnpu/ops/scratch.h"
 #include "softnpu/ops/widen.h"
 
 namespace softnpu::ops::kernels {
 
+void need_convolved(const Tensor& input, const OptionalTensor& bias, IntArrayRef dilation, bool transposed) {
+  TORCH_CHECK(input.is_floating_point() || input.scalar_type() == at::kLong ||
+                  (!transposed && c10::multiply_integers(dilation) == 1),
+              "input: transposed or dilated, integers are int64");
+  TORCH_CHECK(input.scalar_type() != at::kFloat8_e4m3fn || (transposed && !passed(bias)),
+              "input: 8-bit floats are convolved transposed and without bias alone");
+}
+
 void convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                  IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
                  Tensor& out) {
+  if (input.scalar_type() == at::kFloat8_e4m3fn) {
+    return put(out, at::convolution(input.to(at::kFloat), weight.to(at::kFloat), std::nullopt, stride, padding,
+                                    dilation, transposed, output_padding, groups));
+  }
   OptionalTensor wide_bias =
       passed(bias) ? OptionalTensor(bias->to(is_narrow(weight) ? at::kFloat : weight.scalar_type())) : std::nullopt;
   const Tensor x = widen(input, Slot::kFirst), w = widen(weight, Slot::kSecond);

@@ -34,10 +34,10 @@ void dynamic_quant(const Tensor& x, const OptionalTensor& smooth, const Optional
   TORCH_CHECK(x.dim() > 0 && (x.size(-1) > 0 || x.numel() == 0), "x must have columns, got sizes ", x.sizes());
   Tensor value = wide(x);
   if (passed(smooth) && passed(groups)) {
-    need_running(*groups, value.numel() / std::max<int64_t>(value.size(-1), 1));
-    const Tensor row = at::arange(value.numel() / std::max<int64_t>(value.size(-1), 1), groups->options());
-    const Tensor group =
-        at::searchsorted(groups->contiguous(), row, false, /*right=*/true).clamp_max(smooth->size(0) - 1);
+    const Tensor ends = longs(*groups).contiguous();  // whole numbers in any type, 16-bit floats among them
+    need_running(ends, value.numel() / std::max<int64_t>(value.size(-1), 1));
+    const Tensor row = at::arange(value.numel() / std::max<int64_t>(value.size(-1), 1), ends.options());
+    const Tensor group = at::searchsorted(ends, row, false, /*right=*/true).clamp_max(smooth->size(0) - 1);
     value = value * wide(*smooth).index_select(0, group).reshape(value.sizes());
   } else if (passed(smooth)) {
     value = value * wide(*smooth);

@@ -144,6 +144,11 @@ at::ScalarType signed_type(at::ScalarType type) {
 
 void integers(Tensor& out, int64_t from, int64_t to, int64_t seed, int64_t offset) {
   TORCH_CHECK(from < to, "random: from ", from, " must be below to ", to);
+  if (out.is_complex()) {  // numbers without an imaginary part
+    Tensor real = at::empty(out.sizes(), out.options().dtype(c10::toRealValueType(out.scalar_type())));
+    integers(real, from, to, seed, offset);
+    return put(out, real);
+  }
   const at::ScalarType type = signed_type(out.scalar_type());
   Tensor self = type == out.scalar_type() ? out : out.view(type);
   const uint64_t range = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);

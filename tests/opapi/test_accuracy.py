@@ -25,6 +25,8 @@ KNOWN = {
     "aclnnCtcLoss": ("single rounding overflow", "logAlphaOut: ATen leaves the alphas of shorter sequences undefined"),
     "aclnnConvTbcBackward": ("imaginary", "of the bias only the size counts"),
     "aclnnInplaceCopy": ("imaginary", "it is overwritten"),
+    "aclnnInplaceRandom": ("imaginary", "it is overwritten"),
+    "aclnnInplaceRandomTensor": ("imaginary", "it is overwritten"),
     "aclnnIndexCopy": ("imaginary", "outRef is overwritten"),
     "aclnnInplaceFillScalar": ("imaginary", "it is overwritten"),
     "aclnnInplaceFillTensor": ("imaginary", "it is overwritten"),

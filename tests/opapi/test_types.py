@@ -99,8 +99,7 @@ def test_empty_members_of_a_list_have_any_type(npu):
 TOGETHER = {
     "aclnnFlashAttentionScore": "a dropout mask of bool has a byte an element, one of uint8 a bit",
     "aclnnFlashAttentionScoreGrad": "a dropout mask of bool has a byte an element, one of uint8 a bit",
-    "aclStft": "returnComplex decides whether the result is complex",
-    "aclnnDivMod": "mode 0 is true division, whose result no integers hold",
+    "aclnnAddcdiv": "a divisor of whole numbers is zero",
     "aclnnInplaceFillScalar": "a value that the type does not hold",
     "aclnnIndex": "a mask has the shape of what it indexes",
     "aclnnIndexPutImpl": "a mask has the shape of what it indexes",

@@ -11,6 +11,7 @@
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/device_check.h"
+#include "csrc/ops/operands.h"
 #include "csrc/ops/params.h"
 
 namespace npu {
@@ -57,6 +58,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
                        at::IntArrayRef output_padding, int64_t groups) {
   TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.scalar_type(), ") and weight type (",
               weight.scalar_type(), ") should be the same");
+  check_computed("convolution", input, {at::kFloat8_e4m3fn});
   check_window(weight, stride, dilation, transposed, output_padding);
   const NPUGuard guard(input.device().index());
   const at::Tensor output = empty(

@@ -36,6 +36,42 @@ void check_type(const char* op, const char* operand, const at::Tensor& tensor,
   if (tensor.numel() != 0) check_type(op, operand, tensor.scalar_type(), takes);
 }
 
+void check_computed(const char* kernel, at::ScalarType type, std::initializer_list<at::ScalarType> without) {
+  if (C10_LIKELY(std::ranges::find(without, type) == without.end())) return;
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "\"", kernel, "\" not implemented for '", type, "'");
+}
+
+namespace {
+
+// What is computed of two operands, or, of none, a type that nobody refuses.
+at::ScalarType computed_type(const at::Tensor& self, const at::Tensor& other) {
+  if (self.numel() == 0 || other.numel() == 0) return at::ScalarType::Undefined;
+  return at::native::result_type(self, other);
+}
+
+}  // namespace
+
+void check_logaddexp(const char* kernel, const at::Tensor& self, const at::Tensor& other) {
+  const at::ScalarType type = computed_type(self, other);
+  if (c10::isIntegralType(type, /*includeBool=*/true)) check_computed(kernel, type, {type});
+}
+
+void check_shift(const char* kernel, const at::Tensor& self, const at::Tensor& other) {
+  check_computed(kernel, computed_type(self, other), kWideUnsigned);
+}
+
+void check_quotient(const char* kernel, const at::Tensor& self, const at::Tensor& other) {
+  check_divisor(self, other);
+  check_computed(kernel, computed_type(self, other), {at::kBool, at::kComplexFloat, at::kComplexDouble});
+}
+
+void check_isin(const at::Tensor& elements) {
+  if (elements.numel() == 0) return;
+  const at::ScalarType type = elements.scalar_type();
+  TORCH_CHECK(type != at::kBool && !c10::isComplexType(type), "Unsupported input type encountered for isin(): ", type);
+  check_computed("isin_default_cpu", type, kWideUnsigned);
+}
+
 void check_sortable(const char* op, const at::Tensor& self, bool takes_bool) {
   TORCH_CHECK(!self.is_complex(), op, ": the data type of self, ", c10::getDtypeNames(self.scalar_type()).first,
               ", has no order; give self.abs() or a part, self.real");

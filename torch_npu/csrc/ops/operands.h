@@ -22,6 +22,22 @@ void check_type(const char* op, const char* operands, at::ScalarType type, std::
 void check_type(const char* op, const char* operand, const at::Tensor& tensor,
                 std::initializer_list<at::ScalarType> takes);
 
+// Types that CANN has a meaning for and PyTorch's kernel has not: refused at the call in the CPU's words. Of a tensor without elements
+// nothing is computed.
+void check_computed(const char* kernel, at::ScalarType type, std::initializer_list<at::ScalarType> without);
+inline void check_computed(const char* kernel, const at::Tensor& self, std::initializer_list<at::ScalarType> without) {
+  if (self.numel() != 0) check_computed(kernel, self.scalar_type(), without);
+}
+// The same of the type that two operands promote to: whole numbers, wide unsigned ones, and quotients that are rounded, which are
+// none of booleans and complex numbers (and check_divisor).
+void check_logaddexp(const char* kernel, const at::Tensor& self, const at::Tensor& other);
+void check_shift(const char* kernel, const at::Tensor& self, const at::Tensor& other);
+void check_quotient(const char* kernel, const at::Tensor& self, const at::Tensor& other);
+void check_isin(const at::Tensor& elements);
+inline constexpr std::initializer_list<at::ScalarType> kWideUnsigned = {at::kUInt16, at::kUInt32, at::kUInt64};
+inline constexpr std::initializer_list<at::ScalarType> kIntegers = {at::kByte, at::kChar, at::kShort, at::kInt,
+                                                                    at::kLong};
+
 // Types that can be sorted, where PyTorch's meta function speaks of the CPU.
 void check_sortable(const char* op, const at::Tensor& self, bool takes_bool);
 

@@ -7,6 +7,7 @@
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/dynamic.h"
+#include "csrc/ops/operands.h"
 
 namespace npu {
 namespace {
@@ -38,6 +39,7 @@ std::tuple<at::Tensor, at::Tensor> unique(const at::Tensor& self, bool sorted, b
 }
 
 Three unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
+  check_computed("unique", self, {at::kComplexFloat, at::kComplexDouble});
   const NPUGuard guard(self.device().index());
   if (dim) {
     dim = at::maybe_wrap_dim(*dim, self.dim());
