@@ -168,6 +168,23 @@ def settings():
 
 
 @step
+def limits():
+    chip, stream, event = torch.npu.get_device_limit(0), torch.npu.Stream(), torch.npu.ExternalEvent()
+    try:
+        torch.npu.set_device_limit(0, 2, 3)
+        torch.npu.set_stream_limit(stream, 1)
+        assert torch.npu.get_stream_limit(stream) == {"cube_core_num": 1, "vector_core_num": 3}
+        with torch.npu.stream(stream):
+            event.record()
+            event.wait()
+            event.reset()
+            equal(torch.ones(3, device="npu") + 1, [2.0] * 3)
+    finally:
+        torch.npu.reset_stream_limit(stream)
+        torch.npu.set_device_limit(0, *chip.values())
+
+
+@step
 def another_thread():
     failures = []
 

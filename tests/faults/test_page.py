@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.core.tools import run
+from tests.faults import table
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "faults.md").read_text(encoding="utf-8")
 RECIPE = re.search(r"^```python\n(.*?)^```", PAGE, re.M | re.S)[1]
@@ -31,6 +32,12 @@ def test_the_recipe_survives_the_examples_with_the_same_losses(tmp_path, fault):
     out = run(SEEDED, HERE=str(tmp_path), ANYCEND_FAULT=fault)
     assert "did not happen" not in out.stderr and "as ANYCEND_FAULT asks" in out.stdout
     assert losses(out.stdout) == plain and len(plain) == 10
+
+
+def test_the_table_names_each_function_that_the_plugin_calls():
+    shown = re.findall(r"`(\w+)`", PAGE[PAGE.index("| what becomes of it |") :])
+    assert sorted(shown) == table.functions()
+    assert f"what becomes of each of the {len(shown)}:" in PAGE
 
 
 def test_the_examples_are_of_each_kind_and_memory_is_out_in_a_small_program():
@@ -135,7 +142,9 @@ def test_a_failure_that_nobody_waited_for_is_named_at_the_end(told):
         assert lines == []
     else:
         (line,) = lines
-        assert line.startswith("npu:0: the device's work failed, and no error told the program: ")
+        assert line.startswith(
+            "npu:0: an operator failed, and what was queued behind it was dropped. No error told the program: "
+        )
         assert "aclnnIndex" in line
 
 
@@ -155,7 +164,10 @@ time.sleep(1)
 """
     out = run(program, ANYCEND_FAULT="aclnnMm:kernel:1")
     (line,) = re.findall(r"^npu:.*", out.stderr, re.M)
-    assert out.stdout == "True\n" and line.startswith("npu:0: the device's work failed, as an error told the program")
+    said = (
+        "npu:0: an operator failed, and what was queued behind it was dropped. The program got this error, or one in "
+    )
+    assert out.stdout == "True\n" and line.startswith(f"{said}its words: ")
 
 
 def test_a_second_failure_in_the_words_of_the_first_is_named_too():
@@ -188,7 +200,11 @@ if __name__ == "__main__":
     out = subprocess.run(
         [sys.executable, "main.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200
     )
-    lines = re.findall(r"^npu:0: the device's work failed, and no error told the program: .*aclnnMm", out.stderr, re.M)
+    lines = re.findall(
+        r"^npu:0: an operator failed, and what was queued behind it was dropped. No error told the program: .*aclnnMm",
+        out.stderr,
+        re.M,
+    )
     assert out.stdout == "0\n" and len(lines) == 1, out.stderr
 
 

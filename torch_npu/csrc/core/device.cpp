@@ -62,11 +62,12 @@ void drain_devices() noexcept {
     const int status = wait_for_bound_device();
     if (status == 0 || status == ACL_ERROR_RT_DEVICE_TASK_ABORT) continue;  // who stopped the device knows it
     const std::string message = cann::recent_message();
-    const char* what =
-        status == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT ? "the process ends before the device's work, which is dropped"
-        : cann::was_told(message.c_str())
-            ? "the device's work failed, as an error told the program, of this failure or one of the same words"
-            : "the device's work failed, and no error told the program";
+    const char* what = status == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
+                           ? "the process ends before the device's work, which is dropped"
+                       : cann::was_told(message.c_str())
+                           ? "an operator failed, and what was queued behind it was dropped. The program got this "
+                             "error, or one in its words"
+                           : "an operator failed, and what was queued behind it was dropped. No error told the program";
     std::fprintf(stderr, "npu:%d: %s: %s\n", i, what, message.c_str());
   }
   thread_state.bound_plus_one = 0;
