@@ -106,6 +106,20 @@ def test_use_of_processors_and_memory(tmp_path: Path):
     assert not any(t.name == "npu host_sys" for t in threading.enumerate())
 
 
+def test_a_profile_that_is_dropped_watches_no_longer():
+    lost = profiler.profile(
+        experimental_config=profiler._ExperimentalConfig(host_sys=["mem"], gc_detect_threshold=0)
+    )  # fmt: skip
+    lost.start()
+    assert any(t.name == "npu host_sys" for t in threading.enumerate())
+    before = len(gc.callbacks)
+    del lost
+    gc.collect()
+    assert not any(t.name == "npu host_sys" for t in threading.enumerate()) and len(gc.callbacks) == before - 1
+    with profiler.profile():  # ends what PyTorch records for the other
+        torch.ones(4).npu() + 1
+
+
 def test_what_is_not_asked_for_or_not_counted_is_not_there(tmp_path: Path):
     with pytest.warns(UserWarning, match="host_sys=disk is left out: nothing here counts it; cpu and mem are"):
         output = profiled(tmp_path, lambda: None, host_sys=["disk"])

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -107,13 +108,14 @@ class _Vendor:
             raise
         self._watch = host.Watch(self._npu_config)
         self._watch.start()
+        self._unwatch = weakref.finalize(self, self._watch.stop)  # also of a profile that is dropped and not stopped
 
     def stop_trace(self) -> None:
         """Nothing where this profile does not record: PyTorch's would end another that does."""
         if not session.owns(self):
             return
-        if watch := getattr(self, "_watch", None):  # without one where the profile only warmed up
-            watch.stop()
+        if unwatch := getattr(self, "_unwatch", None):  # without one where the profile only warmed up
+            unwatch()
         try:
             super().stop_trace()  # type: ignore[misc]
         finally:
