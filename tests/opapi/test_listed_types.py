@@ -111,6 +111,16 @@ def test_results_of_whole_numbers(npu, dtype):
         compare(npu, "aclnn" + op, inputs, outputs)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_quotients_into_whole_numbers_are_exact(npu, dtype):
+    least, large = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    x, y = of(dtype, 2**24 + 1, large, least, -7, least), of(dtype, 1, 1, 1, 2, -1)
+    quotient = of(dtype, 2**24 + 1, large, least, -3, least)
+    compare(npu, "aclnnDiv", {"self": x, "other": y}, {"out": quotient})
+    compare(npu, "aclnnDivMod", {"self": x, "other": y, "mode": 0}, {"out": quotient})
+    compare(npu, "aclnnInplaceDivs", {"selfRef": x, "other": 1}, {"selfRef": x.clone()})
+
+
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool], ids=str)
 def test_logarithms_of_sums_of_powers_of_whole_numbers(npu, dtype):
     x, y = of(dtype, 0, 3, 1), of(dtype, 1, 2, 0)
@@ -293,3 +303,14 @@ def test_transposed_convolutions_of_8_bit_floats(npu):
     assert torch.equal(got.float(), want.float()) and want.float().abs().max() > 2
     with pytest.raises(AclError, match="8-bit floats are convolved transposed and without bias alone"):
         npu.prepare("aclnnConvolution", **inputs | {"transposed": False}, output=torch.zeros_like(want), cubeMathType=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_ends_of_groups_in_16_bit_floats(npu, dtype):
+    x, smooth = torch.randn(5, 8, generator=torch.Generator().manual_seed(3)).half(), torch.ones(2, 8).half()
+    smooth[1] = 3
+    outputs = {"yOut": torch.zeros(5, 8, dtype=torch.int8), "scaleOut": torch.zeros(5), "offsetOut": None}
+    got = npu.call("aclnnDynamicQuantV2", x=x, smoothScalesOptional=smooth, groupIndexOptional=of(dtype, 2, 5),
+                   dstType=2, **outputs)  # fmt: skip
+    of_rows = torch.tensor([1.0, 1, 3, 3, 3])
+    torch.testing.assert_close(got["scaleOut"], x.float().abs().amax(-1) * of_rows / 127)
