@@ -111,16 +111,6 @@ def test_results_of_whole_numbers(npu, dtype):
         compare(npu, "aclnn" + op, inputs, outputs)
 
 
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
-def test_quotients_into_whole_numbers_are_exact(npu, dtype):
-    least, large = torch.iinfo(dtype).min, torch.iinfo(dtype).max
-    x, y = of(dtype, 2**24 + 1, large, least, -7, least), of(dtype, 1, 1, 1, 2, -1)
-    quotient = of(dtype, 2**24 + 1, large, least, -3, least)
-    compare(npu, "aclnnDiv", {"self": x, "other": y}, {"out": quotient})
-    compare(npu, "aclnnDivMod", {"self": x, "other": y, "mode": 0}, {"out": quotient})
-    compare(npu, "aclnnInplaceDivs", {"selfRef": x, "other": 1}, {"selfRef": x.clone()})
-
-
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool], ids=str)
 def test_logarithms_of_sums_of_powers_of_whole_numbers(npu, dtype):
     x, y = of(dtype, 0, 3, 1), of(dtype, 1, 2, 0)
