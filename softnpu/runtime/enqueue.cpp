@@ -75,6 +75,8 @@ bool faults_asked() noexcept { return sanitize::faulty; }
 
 int fault_of_call(const char* function) noexcept { return struck(function); }
 
+int fault_of_call(const char* function, aclrtStream stream) noexcept { return struck(function, stream_device(stream)); }
+
 bool link_is_cut() noexcept { return sanitize::faulty && sanitize::link_is_cut(); }
 
 void on_compute_idle(void (*hook)() noexcept) noexcept { Executor::on_compute_idle(hook); }

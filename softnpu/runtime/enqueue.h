@@ -76,6 +76,10 @@ SOFTNPU_API void on_compute_idle(void (*hook)() noexcept) noexcept;
 // The device a stream belongs to, or -1 for a bad handle. A null stream is the current context's default stream.
 SOFTNPU_API int stream_device(aclrtStream stream) noexcept;
 
+// How many of `threads` an operator on the stream may use, with the limits on cores that clients have set (core_limit.h); `cube`: it
+// multiplies matrices. Costs one load while nobody has set one.
+SOFTNPU_API int threads_within_limit(aclrtStream stream, bool cube, int threads) noexcept;
+
 // True when ANYCEND_CHECK=1: pointers given to kernels are checked against the arenas.
 SOFTNPU_API bool checked_mode() noexcept;
 
@@ -99,6 +103,8 @@ SOFTNPU_API bool export_pointer(const void* pointer, size_t bytes, ArenaExport* 
 // set, that this call of an exported function is to return instead of doing anything, or 0.
 SOFTNPU_API bool faults_asked() noexcept;
 SOFTNPU_API int fault_of_call(const char* function) noexcept;
+// The same of a call that puts work on `stream`: it needs that one's device, on whichever the thread is.
+SOFTNPU_API int fault_of_call(const char* function, aclrtStream stream) noexcept;
 
 // What clients have set for the whole process (settings.h): how long an operator may take, in nanoseconds, 0 for ever
 // (aclrtSetOpExecuteTimeOut), and that results must not depend on which thread was faster (ACL_OPT_DETERMINISTIC).
