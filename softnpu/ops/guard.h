@@ -5,6 +5,7 @@
 // torch.library): they are the same on every thread.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -26,7 +27,7 @@ class KernelGuard {
       : keys_(c10::impl::tls_local_dispatch_key_set()),
         autograd_(c10::AutogradState::get_tls_state()),
         control_(float_control()),
-        threads_(omp_get_max_threads()) {
+        threads_(threads_of_this_thread()) {
     if (at::hasCallbacks()) record_.emplace(false);  // 500 ns: only while somebody profiles
     static const c10::impl::LocalDispatchKeySet kernel_keys = below_everything();
     c10::impl::_force_tls_local_dispatch_key_set(kernel_keys);
@@ -49,6 +50,13 @@ class KernelGuard {
   static bool flushes_denormals() { return (float_control() & kFlushesDenormals) != 0; }
 
  private:
+  // A thread's first parallel loop sets how many it has, which would undo what is set here; this library and ATen's count their
+  // own firsts.
+  static int threads_of_this_thread() {
+    at::internal::lazy_init_num_threads();
+    return at::get_num_threads();
+  }
+
   static c10::impl::LocalDispatchKeySet below_everything() {
     c10::impl::PODLocalDispatchKeySet pod{};
     pod.set_included(c10::DispatchKeySet(c10::DispatchKey::BackendSelect));

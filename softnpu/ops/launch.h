@@ -13,7 +13,7 @@ namespace softnpu::ops {
 aclOpExecutor* take(const Op& op, aclOpExecutor* handle, aclrtStream stream, aclnnStatus* status) noexcept;
 
 // Decides the thread of its kernels, and how many threads they use.
-Cost choose_threads(const Op& op, aclOpExecutor& executor);
+Cost choose_threads(const Op& op, aclOpExecutor& executor, aclrtStream stream);
 
 // The body as a kernel: below KernelGuard, and what it throws becomes a status and a message.
 int run_guarded(const Op& op, int threads, c10::function_ref<void()> body) noexcept;

@@ -171,11 +171,11 @@ aclOpExecutor* take(const Op& op, aclOpExecutor* handle, aclrtStream stream, acl
   return nullptr;
 }
 
-Cost choose_threads(const Op& op, aclOpExecutor& e) {
+Cost choose_threads(const Op& op, aclOpExecutor& e, aclrtStream stream) {
   const Cost cost = cost_of(op, e);
   e.threads = 1;
   if (cost == Cost::kWide) {
-    e.threads = at::get_num_threads();
+    e.threads = threads_within_limit(stream, op.rule == CostRule::kMatmul, at::get_num_threads());
     if (e.threads > 1) make_room_for_compute();
   }
   return cost;
@@ -189,7 +189,7 @@ aclnnStatus launch(const Op& op, aclOpExecutor* handle, aclrtStream stream) noex
   aclnnStatus status = 0;
   aclOpExecutor* e = take(op, handle, stream, &status);
   if (!e) return status;
-  const Cost cost = choose_threads(op, *e);
+  const Cost cost = choose_threads(op, *e, stream);
   return enqueue(stream, Task{run_task, drop_task, e, op.name, cost});
 }
 

@@ -116,7 +116,7 @@ aclnnStatus launch_script(const Op& op, void* workspace, uint64_t size, aclOpExe
     TORCH_CHECK(all->rooms.bytes() <= size && (workspace || !all->rooms.bytes()), "the workspace has ", size,
                 " bytes and needs ", all->rooms.bytes());
     all->rooms.at_address(workspace);
-    const Cost cost = choose_threads(op, *e);
+    const Cost cost = choose_threads(op, *e, stream);
     const StreamHold hold(stream);
     if (hold.code()) return hold.code();
     for (int i = 0; i < op.script->count; i++) {

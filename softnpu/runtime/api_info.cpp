@@ -59,12 +59,6 @@ int64_t attribute(int device, aclrtDevAttr attr) {
   }
 }
 
-uint32_t cores(aclrtDevResLimitType type) {
-  if (type == ACL_RT_DEV_RES_CUBE_CORE) return uint32_t(config().soc->cube_cores);
-  if (type == ACL_RT_DEV_RES_VECTOR_CORE) return uint32_t(config().soc->vector_cores);
-  fail(ACL_ERROR_INVALID_PARAM, "%d is not a kind of core", int(type));
-}
-
 }  // namespace
 
 SOFTNPU_EXPORT const char* aclrtGetSocName() {
@@ -256,29 +250,6 @@ SOFTNPU_EXPORT aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo
     memUsageInfo->curMemSize = d.used_bytes();
     memUsageInfo->memPeakSize = d.peak_bytes();
     *outputNum = 1;
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t* value) {
-  return guarded(__func__, [&] {
-    need(value, "value");
-    Device::get(deviceId);
-    *value = cores(type);
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t* value) {
-  return guarded(__func__, [&] {
-    need(value, "value");
-    *value = cores(type);
-  });
-}
-
-SOFTNPU_EXPORT aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t* value) {
-  return guarded(__func__, [&] {
-    need(value, "value");
-    stream_of(stream);
-    *value = cores(type);
   });
 }
 

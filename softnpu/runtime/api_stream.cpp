@@ -274,13 +274,3 @@ SOFTNPU_EXPORT aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoTy
     stream_of(stream);
   });
 }
-
-// Which share of the cores a thread's operators get: a stream of the software NPU has no share of its own (aclrtSetStreamResLimit is
-// refused), so that the thread computes with what it had.
-SOFTNPU_EXPORT aclError aclrtUseStreamResInCurrentThread(aclrtStream stream) {
-  return guarded(__func__, [&] { stream_of(stream); });
-}
-
-SOFTNPU_EXPORT aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream) {
-  return guarded(__func__, [&] { stream_of(stream); });
-}

@@ -92,6 +92,7 @@ void Device::reset(bool force) {
   destroy_streams(index_, force);
   users_ = 0;
   peers_ = 0;
+  core_limit_.clear();
   std::vector<void*> contexts;
   slab<Context>().each([&](Context& c) {
     if (c.device() == index_)

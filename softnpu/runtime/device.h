@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "softnpu/runtime/core_limit.h"
+
 namespace softnpu {
 
 class Arena;
@@ -44,6 +46,8 @@ class Device {
   uint64_t used_bytes() noexcept;
   uint64_t peak_bytes() noexcept;
 
+  CoreLimit& core_limit() noexcept { return core_limit_; }
+
   void enable_peer(int other) noexcept { peers_ |= uint64_t{1} << other; }
   void disable_peer(int other) noexcept { peers_ &= ~(uint64_t{1} << other); }
   bool peer_enabled(int other) const noexcept { return peers_ >> other & 1; }
@@ -57,6 +61,7 @@ class Device {
   std::atomic<void*> primary_{nullptr};
   std::atomic<uint64_t> peers_{0};
   std::atomic<int> users_{0};
+  CoreLimit core_limit_;
 };
 
 // Is [pointer, pointer+bytes) live memory of `device` (-1: of any)? Null if so, else why not. For checked mode.

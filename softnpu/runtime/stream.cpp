@@ -40,6 +40,7 @@ void Stream::open(Context* context, int device, uint32_t priority, uint32_t flag
   continue_on_failure_ = false;
   capture_ = nullptr;
   for (auto& a : attributes_) a = 0;
+  core_limit_.clear();
   last_wide_ = 0;
   device_ = device;
   context_ = context;

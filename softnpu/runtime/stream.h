@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string>
 
+#include "softnpu/runtime/core_limit.h"
 #include "softnpu/runtime/executor.h"
 #include "softnpu/runtime/handle.h"
 #include "softnpu/runtime/owed.h"
@@ -55,6 +56,9 @@ class Stream {
   uint32_t flags() const noexcept { return flags_; }
   void set_continue_on_failure(bool on) noexcept { continue_on_failure_ = on; }
   bool continue_on_failure() const noexcept { return continue_on_failure_.load(std::memory_order_relaxed); }
+
+  CoreLimit& core_limit() noexcept { return core_limit_; }
+  const CoreLimit& core_limit() const noexcept { return core_limit_; }
 
   // Attributes that are kept and answered, by aclrtStreamAttr.
   std::atomic<uint32_t>& attribute(unsigned which) noexcept { return attributes_[which % kAttributes]; }
@@ -231,6 +235,7 @@ class Stream {
   uint32_t flags_ = 0;
   static constexpr unsigned kAttributes = 8;
   std::atomic<uint32_t> attributes_[kAttributes] = {};
+  CoreLimit core_limit_;
   std::mutex error_mutex_;
   Failure failure_;  // its code is status_; kept when that is cleared
   Owed owed_;

@@ -8,7 +8,6 @@ import pickle
 import re
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import torch
 from torch_npu._operator_docs import MISSING
 
 import torch_npu
+from tests.python import names_table
 from torch_npu._data_types import DATA_TYPES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,26 +67,6 @@ def test_the_quantized_types_are_named_as_unsupported():
     assert set(torch_npu.unsupported_dtype) == wanted and len(torch_npu.unsupported_dtype) == 5
 
 
-OPERATORS = {"custom op", "entry point", "behaviour", "namespace", "backend", "rendezvous", "console script"}
-
-
-def _find(name: str) -> bool:
-    """Whether there is such a name; modules are imported."""
-    parts = name.split(".")
-    value = {"torch": torch, "torch_npu": torch_npu}[parts[0]]
-    for part in parts[1:]:
-        try:
-            value = getattr(value, part)
-        except AttributeError:
-            if not isinstance(value, types.ModuleType):
-                return part in getattr(value, "__annotations__", {})
-            try:
-                value = importlib.import_module(f"{value.__name__}.{part}")
-            except ModuleNotFoundError:
-                return False
-    return True
-
-
 def test_operators_of_both_tiers_are_there_or_say_why(facts):
     with (facts / "torch_npu" / "api.tsv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file, delimiter="\t") if row["tier"] in ("1", "2")]
@@ -95,16 +75,19 @@ def test_operators_of_both_tiers_are_there_or_say_why(facts):
     assert {name for name in names if not hasattr(torch_npu, name) and name not in MISSING} == set()
 
 
-def test_names_of_both_tiers_are_there(facts):
-    with (facts / "torch_npu" / "api.tsv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file, delimiter="\t") if row["tier"] in ("1", "2")]
-    names = {
-        row["name"]
-        for row in rows
-        if row["kind"] not in OPERATORS and re.fullmatch(r"torch(_npu)?\.[\w.]+", row["name"])
-    }
-    assert len(names) > 280
-    assert {name for name in names if not _find(name)} == set()
+def test_names_of_both_tiers_are_there_or_refused_and_a_test_calls_each(facts):
+    rows = names_table.rows(facts)
+    assert len(rows) > 330
+    assert [row.name for row in rows if names_table.state(row.name) == "absent"] == []
+    assert [row.name for row in rows if not names_table.tested(row.name)] == []
+    assert [path for path in names_table.WAYS.values() if not (ROOT / path).exists()] == []
+
+
+def test_the_page_of_names_has_each_and_its_state(facts):
+    page = (ROOT / "docs" / "api_names.md").read_text("utf-8")
+    found = re.findall(r"^\| `(.+?)` \| (.*?) ?\| \S+ \|$", page, re.M)
+    states = {row.name: names_table.state(row.name) for row in names_table.rows(facts)}
+    assert dict(found) == {name: "" if s == "there" else s for name, s in states.items()}, "write it anew"
 
 
 @pytest.mark.parametrize("name", sorted(torch_npu.npu._refused.names))
@@ -122,8 +105,7 @@ def test_a_name_without_meaning_is_one_object_and_listed(name):
 
 
 def test_methods_without_meaning_are_found_by_their_names():
-    event = torch.npu.ExternalEvent
-    for method in (event.record, event.reset, event.wait, torch.npu.NPUGraph.update):
+    for method in (torch.npu.NPUGraph.update, torch.npu.NPUGraph.super_kernel_optimize):
         assert pickle.loads(pickle.dumps(method)) is method and "Raises NotImplementedError" in method.__doc__
 
 
@@ -132,7 +114,6 @@ def test_methods_without_meaning_say_why():
     for call, name in (
         (lambda: graph.update(cpu_update_input=[]), "NPUGraph.update"),
         (lambda: graph.super_kernel_optimize(), "NPUGraph.super_kernel_optimize"),
-        (lambda: torch.npu.ExternalEvent.record(None), "ExternalEvent"),
     ):
         with pytest.raises(NotImplementedError, match=f"torch.npu.{name} is not implemented: .+"):
             call()

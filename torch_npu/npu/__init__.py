@@ -1,7 +1,7 @@
 """torch.npu: devices, streams, events, memory and random numbers of the NPU, by torch.cuda's names where it has them.
 
 devices    is_available, device_count, set_device, device, get_device_properties, synchronize, utilization
-streams    Stream, Event, stream, current_stream, ExternalStream, SyncLaunchStream
+streams    Stream, Event, ExternalEvent, stream, current_stream, ExternalStream, SyncLaunchStream, set_stream_limit
 memory     memory_allocated, memory_summary, mem_get_info, empty_cache, ipc_collect, MemPool, NPUPluggableAllocator
 random     manual_seed, get_rng_state, set_rng_state
 graphs     NPUGraph, graph, make_graphed_callables, npugraph_ex
@@ -64,6 +64,7 @@ from torch_npu.npu.memory import (
     get_per_process_memory_fraction,
     host_empty_cache,
     host_memory_stats,
+    host_memory_stats_as_nested_dict,
     max_memory_allocated,
     max_memory_cached,
     max_memory_reserved,
@@ -88,14 +89,19 @@ from torch_npu.npu.npu_config import (
     are_compatible_impl_enabled,
     config,
     conv,
+    get_device_limit,
     get_mm_bmm_format_nd,
+    get_stream_limit,
     get_sync_debug_mode,
     get_task_queue_enable,
     is_jit_compile_false,
     matmul,
+    reset_stream_limit,
     set_compile_mode,
+    set_device_limit,
     set_mm_bmm_format_nd,
     set_option,
+    set_stream_limit,
     set_sync_debug_mode,
     set_task_queue_enable,
     use_compatible_impl,
@@ -114,6 +120,7 @@ from torch_npu.npu.random import (
 )
 from torch_npu.npu.streams import (
     Event,
+    ExternalEvent,
     ExternalStream,
     Stream,
     StreamContext,
@@ -130,6 +137,7 @@ _LATER = {
     "MemPool": ("graphs", "MemPool"),
     "NPUPluggableAllocator": ("pluggable", "NPUPluggableAllocator"),
     "NPUGraph": ("graphs", "NPUGraph"),
+    "aclnn": ("aclnn", None),
     "amp": ("amp", None),
     "comm": ("comm", None),
     "change_current_allocator": ("pluggable", "change_current_allocator"),

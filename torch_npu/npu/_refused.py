@@ -6,16 +6,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 _GRAPH_TASKS = "a captured graph's arguments are not changed one by one; capture again, or use torch.npu.npugraph_ex"
-_CORES = "which cores an operator may use is CANN's to say, and is not asked of it here"
 _CHIP = "it is a figure of a chip, which CANN does not tell; npu-smi shows what a card's own sensors say"
 _WHY = {
-    "ExternalEvent": _GRAPH_TASKS,
     "clock_rate": _CHIP,
-    "get_device_limit": _CORES,
-    "set_device_limit": _CORES,
-    "get_stream_limit": _CORES,
-    "set_stream_limit": _CORES,
-    "reset_stream_limit": _CORES,
     "graph_task_group_begin": _GRAPH_TASKS,
     "graph_task_group_end": _GRAPH_TASKS,
     "graph_task_update_begin": _GRAPH_TASKS,
@@ -34,7 +27,7 @@ _METHODS = {
 
 
 def refusal(name: str) -> Any:
-    """What has that name, and raises: a function, or the vendor's class ExternalEvent. Always the same object."""
+    """The function that has that name, and raises. Always the same object."""
     return _REFUSALS[name]
 
 
@@ -43,22 +36,13 @@ def method(name: str) -> Callable[..., NoReturn]:
     return _raising(name, _METHODS[name])
 
 
-def _raising(qualname: str, why: str, called: str = "") -> Callable[..., NoReturn]:
-    """`called` is what the message names, by default the function itself."""
-
+def _raising(qualname: str, why: str) -> Callable[..., NoReturn]:
     def refused(*arguments: Any, **keywords: Any) -> NoReturn:
-        raise NotImplementedError(f"torch.npu.{called or qualname} is not implemented: {why}")
+        raise NotImplementedError(f"torch.npu.{qualname} is not implemented: {why}")
 
     refused.__module__, refused.__qualname__, refused.__name__ = _MODULE, qualname, qualname.rpartition(".")[2]
     refused.__doc__ = f"Raises NotImplementedError: {why}."
     return refused
 
 
-def _event() -> type:
-    """A class of the vendor's: its methods are names, too."""
-    name, why = "ExternalEvent", _WHY["ExternalEvent"]
-    methods = {n: _raising(f"{name}.{n}", why, name) for n in ("__new__", "record", "reset", "wait")}
-    return type(name, (), {**methods, "__doc__": methods["record"].__doc__, "__module__": _MODULE})
-
-
-_REFUSALS = {name: _event() if name == "ExternalEvent" else _raising(name, why) for name, why in _WHY.items()}
+_REFUSALS = {name: _raising(name, why) for name, why in _WHY.items()}

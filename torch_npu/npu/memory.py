@@ -24,6 +24,7 @@ __all__ = [
     "get_per_process_memory_fraction",
     "host_empty_cache",
     "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "max_memory_allocated",
     "max_memory_cached",
     "max_memory_reserved",
@@ -193,6 +194,11 @@ def caching_allocator_delete(mem_ptr: int) -> None:
 
 
 # --- pinned host memory -----------------------------------------------------------------------------------------------
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """Statistics of pinned host memory as the allocator keeps them; {} before the NPU is initialized."""
+    return _C._host_memory_stats() if _C._is_initialized() else {}
 
 
 def host_memory_stats() -> OrderedDict[str, int]:

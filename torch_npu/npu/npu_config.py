@@ -11,20 +11,26 @@ from typing import Any
 import torch
 
 from torch_npu import _C
+from torch_npu.npu._utils import _get_device_index
 
 __all__ = [
     "CubeMathType",
     "are_compatible_impl_enabled",
     "config",
     "conv",
+    "get_device_limit",
     "get_mm_bmm_format_nd",
+    "get_stream_limit",
     "get_sync_debug_mode",
     "get_task_queue_enable",
     "is_jit_compile_false",
     "matmul",
+    "reset_stream_limit",
     "set_compile_mode",
+    "set_device_limit",
     "set_mm_bmm_format_nd",
     "set_option",
+    "set_stream_limit",
     "set_sync_debug_mode",
     "set_task_queue_enable",
     "use_compatible_impl",
@@ -76,6 +82,9 @@ class CubeMathType(enum.IntEnum):
     USE_HF32 = 3
     FORCE_GRP_ACC_FOR_FP32 = 4
     USE_FP32_ADD = 5
+
+
+_CubeMathType = CubeMathType  # its name in this module elsewhere
 
 
 class _Products(_Switches):
@@ -236,3 +245,54 @@ def use_compatible_impl(is_enable: bool) -> None:
         warnings.warn(
             "npu: operators always compute what PyTorch's do; use_compatible_impl(False) has no effect", stacklevel=2
         )
+
+
+# --- how many cores operators may use ---------------------------------------------------------------------------------
+
+
+def _limit(name: str, value: int) -> int:
+    """A number of cores for CANN, where 0 stands for -1: unchanged."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < -1 or value == 0:
+        raise ValueError(f"torch.npu: {name} is {value!r}, and should be a number of cores, or -1 to leave it")
+    return max(value, 0)
+
+
+def _of_stream(stream: torch.Stream) -> tuple[int, int]:
+    if not isinstance(stream, torch.Stream) or stream.device.type != "npu":
+        raise TypeError(f"torch.npu: a limit on cores is of a stream of an npu, not of {stream!r}")
+    return stream.stream_id, stream.device_index
+
+
+def _cores(cores: tuple[int, int]) -> dict[str, int]:
+    return {"cube_core_num": cores[0], "vector_core_num": cores[1]}
+
+
+def get_device_limit(device: Any = None) -> dict[str, int]:
+    """How many cores of the device operators may use: {"cube_core_num": ..., "vector_core_num": ...}."""
+    return _cores(_C._device_core_limit(_get_device_index(device, optional=True)))
+
+
+def set_device_limit(device: Any, cube_num: int = -1, vector_num: int = -1) -> None:
+    """Limits the cores of the device that operators may use, in this process; -1 leaves a kind as it was.
+
+    The software NPU gives an operator that share of its threads: 12 of 24 cores are half of them. Raises RuntimeError
+    for more than the chip has.
+    """
+    limits = _limit("cube_num", cube_num), _limit("vector_num", vector_num)
+    _C._set_device_core_limit(_get_device_index(device, optional=True), *limits)
+
+
+def get_stream_limit(stream: torch.Stream) -> dict[str, int]:
+    """How many cores operators on the stream may use: its own limit, or else its device's."""
+    return _cores(_C._stream_core_limit(*_of_stream(stream)))
+
+
+def set_stream_limit(stream: torch.Stream, cube_num: int = -1, vector_num: int = -1) -> None:
+    """Limits the cores that operators on the stream may use, whatever its device's limit is; see set_device_limit."""
+    limits = _limit("cube_num", cube_num), _limit("vector_num", vector_num)
+    _C._set_stream_core_limit(*_of_stream(stream), *limits)
+
+
+def reset_stream_limit(stream: torch.Stream) -> None:
+    """Takes the stream's limit away: its device's counts."""
+    _C._reset_stream_core_limit(*_of_stream(stream))

@@ -11,6 +11,7 @@ from torch_npu.npu._utils import _get_device_index
 
 __all__ = [
     "Event",
+    "ExternalEvent",
     "ExternalStream",
     "Stream",
     "StreamContext",
@@ -187,6 +188,59 @@ class InterprocessEvent(Event):
     def recorded_time(self) -> int:
         """Raises RuntimeError: an event between processes has no timing."""
         return int(self.elapsed_time(self))
+
+
+class ExternalEvent:
+    """A flag on the device, for work that waits for what is not queued yet, in a graph, too.
+
+        event = torch.npu.ExternalEvent()
+        with torch.npu.graph(graph):
+            event.wait()      # each replay waits here,
+            event.reset()     # and takes the flag down again
+            y = x + 1
+        graph.replay()
+        event.record(other)   # until other's work has come to this
+
+    The event must live until nobody waits for it: a replay after its end fails. CANN's event is made at the first use,
+    on the current device.
+    """
+
+    _event: Any = None
+
+    def _made(self) -> Any:
+        if self._event is None:
+            self._event = _C._make_external_event()
+        return self._event
+
+    @property
+    def npu_event(self) -> int:
+        """CANN's handle, as an integer; 0 before the first use."""
+        return self._event.raw() if self._event else 0
+
+    _as_parameter_ = npu_event
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where it was first used; None before."""
+        return torch.device("npu", self._event.device()) if self._event else None
+
+    def record(self, stream: torch.Stream | None = None) -> None:
+        """Sets the flag when `stream`, or the current one, has come to it; whoever waits goes on."""
+        stream = current_stream() if stream is None else stream
+        self._made().record(stream.stream_id, stream.device_index)
+
+    def wait(self, stream: torch.Stream | None = None) -> None:
+        """Work put on `stream`, or the current one, from now on waits until the flag is set."""
+        stream = current_stream() if stream is None else stream
+        self._made().wait(stream.stream_id, stream.device_index)
+
+    def reset(self, stream: torch.Stream | None = None) -> None:
+        """Clears the flag when `stream`, or the current one, has come to it."""
+        stream = current_stream() if stream is None else stream
+        self._made().reset(stream.stream_id, stream.device_index)
+
+    def __repr__(self) -> str:
+        return f"<torch_npu.npu.ExternalEvent {self.npu_event:#x}>"
 
 
 class StreamContext:

@@ -1,4 +1,5 @@
 #include "csrc/core/stream.h"
+#include "csrc/core/core_limit.h"
 
 #include <c10/util/Exception.h>
 
@@ -103,6 +104,7 @@ c10::Stream exchange_stream(c10::Stream stream) {
   detail::ThreadState& state = detail::thread_state;
   state.stream[stream.device_index()] = stream.id();
   state.raw[stream.device_index()] = nullptr;
+  if (__builtin_expect(core_limits_set(), 0)) follow_core_limit(stream);
   return former;
 }
 

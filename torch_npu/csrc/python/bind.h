@@ -19,6 +19,7 @@ auto with_gil(F&& f) {
   return torch::wrap_pybind_function(std::forward<F>(f));
 }
 
+void bind_core_limit(pybind11::module& module);
 void bind_device(pybind11::module& module);
 void bind_distributed(pybind11::module& module);
 void bind_graph(pybind11::module& module);

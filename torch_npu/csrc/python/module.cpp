@@ -17,6 +17,7 @@ void take_gil(void* thread) { PyEval_RestoreThread(static_cast<PyThreadState*>(t
 PYBIND11_MODULE(_C, module) {
   npu::set_gil(&release_gil, &take_gil);
   npu::python::bind_device(module);
+  npu::python::bind_core_limit(module);
   npu::python::bind_memory(module);
   npu::python::bind_graph(module);
   npu::python::bind_host_kernel(module);

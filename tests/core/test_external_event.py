@@ -1,0 +1,116 @@
+"""torch.npu.ExternalEvent: a flag that work waits for, and other work sets."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.core.tools import output
+
+
+def later(stream: torch.npu.Stream) -> bool:
+    """Whether the stream still waits, after time enough to go on."""
+    torch.npu.current_stream().synchronize()
+    return not stream.query()
+
+
+def test_a_wait_before_the_record_waits():
+    event, reader, writer = torch.npu.ExternalEvent(), torch.npu.Stream(), torch.npu.Stream()
+    x = torch.zeros(4, device="npu")
+    torch.npu.synchronize()
+    event.wait(reader)
+    with torch.npu.stream(reader):
+        y = x + 1
+    assert later(reader)
+    with torch.npu.stream(writer):
+        x.fill_(5)
+        event.record(writer)
+    reader.synchronize()
+    assert y.tolist() == [6.0] * 4
+
+
+def test_a_flag_stays_until_it_is_reset():
+    event, stream = torch.npu.ExternalEvent(), torch.npu.Stream()
+    event.record(stream)
+    event.wait(stream)
+    event.wait(stream)
+    stream.synchronize()
+    event.reset(stream)
+    event.wait(stream)
+    assert later(stream)
+    event.record()
+    stream.synchronize()
+    assert event.device == torch.device("npu:0") and event.npu_event != 0
+
+
+def test_each_replay_waits_for_what_another_stream_puts_in():
+    """As programs have it that give a graph new arguments while it runs."""
+    event, update = torch.npu.ExternalEvent(), torch.npu.Stream()
+    x, graph = torch.zeros(4, device="npu"), torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        event.wait()
+        event.reset()
+        y = x * 2
+    stream = torch.npu.Stream()
+    for value in (3.0, 4.0):
+        with torch.npu.stream(stream):
+            graph.replay()
+        assert later(stream), "the replay did not wait"
+        with torch.npu.stream(update):
+            x.fill_(value)
+            event.record(update)
+        stream.synchronize()
+        assert y.tolist() == [2 * value] * 4
+
+
+def test_an_event_that_is_not_used_has_no_handle():
+    event = torch.npu.ExternalEvent()
+    assert event.npu_event == 0 and event.device is None and repr(event) == "<torch_npu.npu.ExternalEvent 0x0>"
+
+
+def test_the_current_streams_are_meant():
+    event, stream = torch.npu.ExternalEvent(), torch.npu.Stream()
+    with torch.npu.stream(stream):
+        event.wait()
+    assert later(stream)
+    event.record()
+    stream.synchronize()
+
+
+def test_a_wait_for_an_event_that_is_gone_fails():
+    program = """
+    import torch
+    stream = torch.npu.Stream()
+    event = torch.npu.ExternalEvent()
+    event.wait(stream)
+    del event
+    try:
+        stream.synchronize()
+    except RuntimeError as error:
+        print("destroyed before the stream came to it" in str(error))
+    """
+    assert output(program) == "True"
+
+
+def test_the_race_detector_knows_the_order():
+    program = """
+    import torch
+    event, update, stream = torch.npu.ExternalEvent(), torch.npu.Stream(), torch.npu.Stream()
+    x = torch.zeros(1000, device="npu")
+    torch.npu.synchronize()
+    event.wait(stream)
+    with torch.npu.stream(stream):
+        y = x + 1
+    with torch.npu.stream(update):
+        x.fill_(3)
+        event.record(update)
+    torch.npu.synchronize()
+    print(len(torch.npu.race_reports()), y[0].item())
+    """
+    assert output(program, ANYCEND_CHECK="race", fresh=True) == "0 4.0"
+
+
+@pytest.mark.parametrize("method", ["record", "reset", "wait"])
+def test_a_stream_of_another_kind_is_an_error(method):
+    with pytest.raises((AttributeError, TypeError)):
+        getattr(torch.npu.ExternalEvent(), method)(3)
