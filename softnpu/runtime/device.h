@@ -1,6 +1,6 @@
 // A device: its arena and its primary context, both made at first use. Also the address book: whose memory is a pointer?
-// Who calls it: api_device.cpp, api_info.cpp, api_memory.cpp, api_virtual_memory.cpp, context.cpp, copy.cpp, enqueue.cpp, ipc.cpp,
-// trace.cpp, virtual_memory.cpp.
+// Who calls it: api_core_limit.cpp, api_device.cpp, api_info.cpp, api_memory.cpp, api_virtual_memory.cpp, context.cpp, copy.cpp,
+// core_limit.cpp, enqueue.cpp, ipc.cpp, trace.cpp, virtual_memory.cpp.
 #pragma once
 
 #include <atomic>

@@ -80,10 +80,6 @@ SOFTNPU_API int stream_device(aclrtStream stream) noexcept;
 // multiplies matrices. Costs one load while nobody has set one.
 SOFTNPU_API int threads_within_limit(aclrtStream stream, bool cube, int threads) noexcept;
 
-// How many of `threads` an operator on the stream may use, with the limits on cores that clients have set (core_limit.h); `cube`: it
-// multiplies matrices. Costs one load while nobody has set one.
-SOFTNPU_API int threads_within_limit(aclrtStream stream, bool cube, int threads) noexcept;
-
 // True when ANYCEND_CHECK=1: pointers given to kernels are checked against the arenas.
 SOFTNPU_API bool checked_mode() noexcept;
 
