@@ -7,6 +7,8 @@
 #include <ATen/ops/addcdiv_cpu_dispatch.h>
 #include <ATen/ops/addmv_cpu_dispatch.h>
 #include <ATen/ops/any.h>
+#include <ATen/ops/atan2.h>
+#include <ATen/ops/atan2_cpu_dispatch.h>
 #include <ATen/ops/bitwise_left_shift_cpu_dispatch.h>
 #include <ATen/ops/bitwise_right_shift_cpu_dispatch.h>
 #include <ATen/ops/cumprod.h>
@@ -36,6 +38,8 @@
 #include <ATen/ops/sub.h>
 #include <ATen/ops/sub_cpu_dispatch.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/xlogy.h>
+#include <ATen/ops/xlogy_cpu_dispatch.h>
 
 #include <algorithm>
 
@@ -70,6 +74,16 @@ void subtract(const Tensor& self, const Tensor& other, const Scalar& alpha, Tens
   const at::ScalarType common = at::result_type(self, other), type = computed(common);
   const Scalar factor = alpha.isBoolean() ? Scalar(int64_t{alpha.toBool()}) : alpha;
   put_common(out, at::sub(self.to(type), other.to(type), factor), common);
+}
+
+void arctangent(const Tensor& self, const Tensor& other, Tensor& out) {
+  if (!whole(out.scalar_type())) return void(at::cpu::atan2_outf(self, other, out));
+  put(out, at::atan2(self.to(at::kDouble), other.to(at::kDouble)));
+}
+
+void x_log_y(const Tensor& self, const Tensor& other, Tensor& out) {
+  if (!whole(out.scalar_type())) return void(at::cpu::xlogy_outf(self, other, out));
+  put(out, at::xlogy(self.to(at::kDouble), other.to(at::kDouble)));
 }
 
 void floor_divide(const Tensor& self, const Tensor& other, Tensor& out) {
@@ -141,8 +155,8 @@ void addcdiv(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar&
 }
 
 void need_mean(const Tensor& self, at::ScalarType type, const Tensor& out) {
-  TORCH_CHECK(!self.is_complex() || (!whole(type) && !whole(out.scalar_type())),
-              "a mean of complex numbers has no room in whole ones: dtype is ", type, ", out ", out.scalar_type());
+  TORCH_CHECK(whole(self.scalar_type()) || (!whole(type) && !whole(out.scalar_type())), "result type ",
+              self.scalar_type(), " can't be cast to the desired output type ", whole(type) ? type : out.scalar_type());
 }
 
 void mean(const Tensor& self, IntArrayRef dims, bool keep, at::ScalarType type, Tensor& out) {

@@ -29,6 +29,11 @@ void is_in(const Scalar& number, const Tensor& numbers, bool invert, Tensor& out
 // A magnitude of half-precision complex numbers too.
 void magnitude(const Tensor& self, Tensor& out);
 
+// Into whole numbers: of whole ones exact (division.cpp), of others in fp64.
+void quotient(const Tensor& self, const Tensor& other, Tensor& out);
+void arctangent(const Tensor& self, const Tensor& other, Tensor& out);
+void x_log_y(const Tensor& self, const Tensor& other, Tensor& out);
+
 // Quotients of whole numbers, exact until the sum is cut off.
 void addcdiv(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out);
 // A whole `type`: the sum in 64 bits, divided without a fraction.
@@ -43,7 +48,7 @@ void cumprod(const Tensor& self, int64_t dim, at::ScalarType type, Tensor& out);
 void log_add_exp(bool of_two, const Tensor& self, const Tensor& other, Tensor& out);
 
 // What phase one asks of types that go together; of quotients (division.cpp) the sizes, and that complex ones are not rounded.
-void need_mean(const Tensor& self, at::ScalarType type, const Tensor& out);  // none of complex numbers in whole ones
+void need_mean(const Tensor& self, at::ScalarType type, const Tensor& out);  // whole ones are of whole numbers
 // A spectrum of complex numbers, or of pairs of real ones where `returns_complex` is false; complex signals have both sides.
 void need_spectrum(const Tensor& self, bool onesided, bool returns_complex, const Tensor& out);
 void need_quotient(const Tensor& self, const Tensor& other, int64_t mode, const Tensor& out);

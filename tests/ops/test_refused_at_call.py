@@ -29,6 +29,7 @@ CALLS = {
     "gradient of pooling a volume to nothing": lambda d: (
         nn.adaptive_avg_pool3d(ones(1, 2, 3, 4, 4).to(d).requires_grad_(), (2, 0, 1)).sum().backward()
     ),
+    "padding past wide unsigned numbers": lambda d: nn.pad(ones(3).to(d, torch.uint16), (1, 1), value=70000),
     "padding that the type has not": lambda d: nn.pad(ones(3).to(d, torch.float8_e8m0fnu), (1, 1)),
     "groups of channels": lambda d: nn.channel_shuffle(ones(1, 4, 2, 2).to(d), 3),
     "std into integers": lambda d: torch.std(ones(3, 4).to(d), 1, out=torch.empty(3, dtype=torch.int64, device=d)),
@@ -50,6 +51,10 @@ def test_the_call_is_refused_as_the_cpu_refuses_it(call):
         call("npu")
     torch.npu.synchronize()
     assert type(error.value) is type(wanted.value), error.value
+
+
+def test_a_value_that_no_element_gets_may_be_any():
+    assert nn.pad(ones(3).to("npu", torch.uint8), (0, -1), value=300).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("value", [11.0, -0.5, float("nan")])

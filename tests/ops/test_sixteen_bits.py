@@ -50,6 +50,12 @@ CALLS = {
 }
 
 
+def test_distances_from_no_rows_have_a_gradient_of_zeros() -> None:
+    x = torch.ones(4, 3, dtype=torch.float16, device="npu", requires_grad=True)
+    torch.cdist(x, torch.ones(2, 0, 3, dtype=torch.float16, device="npu")).sum().backward()
+    assert x.grad.tolist() == torch.zeros(4, 3).tolist()
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", CALLS)
 def test_values_and_gradients(name: str, dtype: torch.dtype) -> None:

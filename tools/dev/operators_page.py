@@ -30,7 +30,8 @@ LETTERS = (
     " They are those of the function's first tensor that has any, or of a composed operator's operands: on the software"
     " NPU, and by CANN's documentation on Ascend910B1 and its kin (A2), Ascend910_93 (A3), Ascend950 and Ascend910,"
     " where `=` means as on Ascend910B1, `-` a function that the chip does not have, and an empty cell that nothing is"
-    " known (`ANYCEND_STRICT=1` refuses nothing then). Types of the other tensors: `ops/types.yaml` and"
+    " known (`ANYCEND_STRICT=1` refuses nothing then). Of those on the software NPU PyTorch's operator still refuses"
+    " what the CPU's refuses, such as `abs` of booleans. Types of the other tensors: `ops/types.yaml` and"
     " `ops/hardware.yaml`."
 )
 HEAD = "| operator | kind | function of CANN | software | 910B1 | 910_93 | 950 | 910 |"

@@ -170,6 +170,11 @@ void check_grid_sampler_3d(const at::Tensor& input, const at::Tensor& grid, int6
   TORCH_CHECK(interpolation != kBicubic, "grid_sampler(): bicubic interpolation only supports 4D input");
 }
 
+void check_padding(const at::Tensor& self, at::IntArrayRef pad, const at::Scalar& value) {
+  const bool fills = std::any_of(pad.begin(), pad.end(), [](int64_t n) { return n > 0; });
+  if (fills) check_fits(value, self.scalar_type());
+}
+
 void check_pooled(const at::Tensor& grad_output, const char* op) {
   for (int64_t i = 1; i < grad_output.dim(); ++i)
     TORCH_CHECK(grad_output.size(i) > 0, op, "(): Expected grad_output to have non-zero size for non-batch ",
@@ -195,6 +200,9 @@ void check_fits(const at::Scalar& value, at::ScalarType type) {
   switch (type) {
     AT_FORALL_SCALAR_TYPES_AND3(Half, BFloat16, Bool, NPU_FITS)
     AT_FORALL_FLOAT8_TYPES(NPU_FITS)
+    NPU_FITS(uint16_t, UInt16)
+    NPU_FITS(uint32_t, UInt32)
+    NPU_FITS(uint64_t, UInt64)
     default:
       return;
   }

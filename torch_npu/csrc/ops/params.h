@@ -54,6 +54,8 @@ void check_same_shape(const at::Tensor& input, const at::Tensor& indices);  // m
 void check_boundaries(const at::Tensor& boundaries);                        // bucketize
 void check_matrix(const at::Tensor& self);                                  // trace
 void check_grid_sampler_3d(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation);
+void check_padding(const at::Tensor& self, at::IntArrayRef pad,
+                   const at::Scalar& value);                       // the value, where there is one
 void check_pooled(const at::Tensor& grad_output, const char* op);  // adaptive: only a batch may be empty
 bool is_tanh(std::string_view approximate);                        // gelu; throws if it is neither "none" nor "tanh"
 void check_not_empty(const at::Tensor& self, const char* name);    // a reduction without a neutral element
