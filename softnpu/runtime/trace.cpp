@@ -272,6 +272,7 @@ void mark(Mark mark, aclrtStream handle) noexcept {
   if (handle == nullptr) return;
   guarded("mstx", [&] {  // a stream that is gone, or has failed, has no such place
     Stream& stream = stream_of(handle);
+    if (stream.captured()) return;  // a graph's replays are no part of the range
     stream.submit(Work({MarkTask::run, nullptr, nullptr, "mstx", Cost::kTiny}, MarkTask{mark, &stream}));
   });
 }

@@ -76,6 +76,12 @@ def test_the_validator_finds_a_broken_event(traces: dict[str, Path], tmp_path: P
     assert any(re.search(said, one) for one in validator.faults(tmp_path / "broken.json"))
 
 
+def swapped(events: list[dict], flow: dict) -> None:
+    end = next(e for e in events if e["ph"] == "f" and (e["cat"], e["id"]) == (flow["cat"], flow["id"]))
+    for field in ("ts", "pid", "tid"):
+        flow[field], end[field] = end[field], flow[field]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -83,6 +89,7 @@ def test_the_validator_finds_a_broken_event(traces: dict[str, Path], tmp_path: P
         (lambda events, flow: events.append(dict(flow)), "has 2 starts and 1 ends"),
         (lambda events, flow: flow.update(tid=-7), "has its s on no slice"),
         (lambda events, flow: flow.update(ph="f"), "not bound to the slice"),
+        (swapped, "ends before its start"),
     ],
 )
 def test_the_validator_finds_a_broken_flow(traces: dict[str, Path], tmp_path: Path, change, said: str):

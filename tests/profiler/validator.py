@@ -107,6 +107,8 @@ def _flow(key: tuple[Any, ...], those: list[dict[str, Any]], slices: dict, slack
     starts, ends = ([e for e in those if e["ph"] == ph] for ph in "sf")
     if len(starts) != 1 or len(ends) != 1:
         return [f"flow {key} has {len(starts)} starts and {len(ends)} ends"]
+    if (ns(ends[0]["ts"]) or 0) + slack < (ns(starts[0]["ts"]) or 0):
+        wrong.append(f"flow {key} ends before its start")
     for e in those:
         at = ns(e["ts"]) or 0
         mine = slices.get((e.get("pid"), e.get("tid")), [])

@@ -87,9 +87,11 @@ class emit_mstx:  # noqa: N801  (named as torch.autograd.profiler.emit_nvtx, whi
 
     def __exit__(self, *error: object) -> None:
         if self.enabled:
-            torch.npu.synchronize()
-            torch.autograd._disable_profiler()
-            self.entered = False
+            try:
+                torch.npu.synchronize()
+            finally:
+                torch.autograd._disable_profiler()
+                self.entered = False
 
 
 class _Itself:

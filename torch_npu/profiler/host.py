@@ -60,7 +60,8 @@ class Watch:
             gc.callbacks.remove(self._collected)
         if self._thread is not None:
             self._end.set()
-            self._thread.join()
+            if self._thread is not threading.current_thread():  # which may be where the collector drops the profile
+                self._thread.join()
             self._thread = None
 
     def _collected(self, phase: str, info: dict[str, Any]) -> None:

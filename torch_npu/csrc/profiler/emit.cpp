@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "csrc/cann/mspti.h"
+#include "csrc/core/lifecycle.h"
 #include "csrc/core/stream.h"
 
 namespace npu::profiler {
@@ -41,11 +42,20 @@ std::string text_of(const at::RecordFunction& fn, bool sizes) {
   return text;
 }
 
+// None where the device is lost: the range then has its place on the host alone.
+aclrtStream stream_or_none() noexcept {
+  try {
+    return current_raw_stream();
+  } catch (const c10::Error&) {
+    return nullptr;
+  }
+}
+
 template <bool sizes>
 std::unique_ptr<at::ObserverContext> enter(const at::RecordFunction& fn) {
   auto* start = cann::mspti().mstxRangeStartA;
-  if (!start) return nullptr;
-  return std::make_unique<Range>(start(text_of(fn, sizes).c_str(), current_raw_stream()));
+  if (!start || in_bad_fork()) return nullptr;  // a loader's worker has inherited the callback
+  return std::make_unique<Range>(start(text_of(fn, sizes).c_str(), stream_or_none()));
 }
 
 void leave(const at::RecordFunction&, at::ObserverContext* context) {
