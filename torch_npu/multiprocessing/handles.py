@@ -1,4 +1,4 @@
-"""Handles of npu tensors that programs carry to another process themselves, by whatever way: the fifteen values that
+"""Handles of npu tensors that programs carry to another process themselves, by whatever way: the values that
 torch.multiprocessing.reductions.reduce_tensor gives for CUDA's tensors, in their order.
 
     function, values = torch.multiprocessing.reductions.reduce_tensor(tensor)      # any pickler can write both
@@ -42,6 +42,7 @@ def share_storage(storage: torch.UntypedStorage) -> Handle:
 
 def new_storage(device: int, handle: bytes, *rest: Any) -> torch.UntypedStorage:
     """The storage of a handle, on `device` as the module says. RuntimeError where the owner has ended."""
-    if not handle:
-        return torch.UntypedStorage(0, device=f"npu:{device}")
+    if not handle:  # of no elements: the owner's device may be one that is not visible here
+        own = device if 0 <= device < torch.npu.device_count() else torch.npu.current_device()
+        return torch.UntypedStorage(0, device=f"npu:{own}")
     return _C._receive_storage(handle, device)

@@ -26,9 +26,7 @@ _of_pytorch = {name: getattr(upstream, name) for name in ("reduce_event", "reduc
 
 def rebuild_storage(device: int, message: bytes) -> torch.UntypedStorage:
     """The storage of a message. Raises RuntimeError where the process that owns it has ended."""
-    if not message:
-        return torch.UntypedStorage(0, device=f"npu:{device}")
-    return _C._receive_storage(message)
+    return new_storage(device, b"") if not message else _C._receive_storage(message)
 
 
 def reduce_storage(storage: Any) -> Reduced:

@@ -4,6 +4,7 @@
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Storage.h>
 
+#include <limits>
 #include <memory>
 
 #include "csrc/core/shared_event.h"
@@ -34,6 +35,8 @@ void bind_sharing(pybind11::module& module) {
   module.def("_sent_device", with_gil([](const std::string& message) { return int(sent_device(message)); }));
   module.def("_receive_storage", with_gil([](const py::bytes& message, int device) {
                const std::string text = message;
+               TORCH_CHECK_VALUE(device >= -1 && device <= std::numeric_limits<c10::DeviceIndex>::max(),
+                                 "npu: the device of a shared tensor's handle is ", device, ", which is no device");
                c10::Storage storage;
                {
                  py::gil_scoped_release no_gil;
