@@ -124,6 +124,23 @@ print(json.dumps(found))
     assert other == [1, 1]
 
 
+def test_a_lost_device_does_not_end_the_process_where_a_limited_streams_block_ends():
+    program = (
+        TRIES
+        + """
+side = torch.npu.Stream()
+torch.npu.set_stream_limit(side, 1, 1)
+x = torch.ones(3, device="npu")
+def within():
+    with torch.npu.stream(side):
+        for n in range(6):
+            (x + n).tolist()
+print(json.dumps([tried(within), tried(within)]))
+"""
+    )
+    assert all("device 0 is lost" in one for one in told(program, ANYCEND_FAULT="device0:lost:3"))
+
+
 USES = """
 ones, other = torch.ones(3, device="npu:0"), torch.ones(3, device="npu:1")
 side = torch.npu.Stream(0)

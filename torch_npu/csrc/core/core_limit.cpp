@@ -76,9 +76,13 @@ void reset_stream_core_limit(c10::Stream stream) {
 
 void follow_core_limit(c10::Stream stream) {
   if (!alive() || !cann::later().aclrtUseStreamResInCurrentThread) return;
-  const NPUGuard guard(stream.device_index());
-  ensure_context();
-  NPU_WARN(cann::later().aclrtUseStreamResInCurrentThread(raw_stream(stream)));
+  try {
+    const NPUGuard guard(stream.device_index());
+    ensure_context();
+    NPU_WARN(cann::later().aclrtUseStreamResInCurrentThread(raw_stream(stream)));
+  } catch (const c10::Error& error) {  // of a lost device: the next operator there tells of it
+    TORCH_WARN_ONCE("npu: a stream's limit on cores is not obeyed: ", error.what_without_backtrace());
+  }
 }
 
 }  // namespace npu
