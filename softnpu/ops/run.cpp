@@ -158,7 +158,7 @@ aclOpExecutor* take(const Op& op, aclOpExecutor* handle, aclrtStream stream, acl
     }
   }
   static const bool faulty = faults_asked();
-  if (__builtin_expect(faulty, 0) && (*status = fault_of_call(op.name))) {
+  if (__builtin_expect(faulty, 0) && (*status = fault_of_call(op.name, stream))) {
     nnopbase::release_executor(e);
     return nullptr;
   }
