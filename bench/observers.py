@@ -1,15 +1,17 @@
-"""What it costs to watch: operators and a training step with nobody listening, with records, and under both checkers.
+"""What it costs to watch: operators and training steps with nobody listening, under profilers, and under both checkers.
 
     python bench/observers.py [--rounds 40] [--json FILE]
 
-Each way is a process of its own: off, records (ANYCEND_MSPROF, as `msprof command` sets it), race and memory
-(ANYCEND_CHECK). In the first, what the same calls cost after a profile that has ended shows what is left of one. A
-figure is the shortest of short blocks, so that a machine that does other things too disturbs few of them.
+Each way is a process of its own: off, within torch.profiler and torch_npu.profiler (the collection, not the analysis),
+records (ANYCEND_MSPROF, as `msprof command` sets it), race and memory (ANYCEND_CHECK). In the second, what the same
+calls cost after a profile that has ended shows what is left of one. A figure is the shortest of short blocks, so that a
+machine that does other things too disturbs few of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -44,6 +46,24 @@ def shortest(call: Callable[[], object], finish: Callable[[], object], rounds: i
     return best * 1e6
 
 
+def trained(name: str) -> Callable[[], None]:
+    """A step of a model of bench/models.py."""
+    import torch
+
+    from bench.models import FULL, SMALL
+
+    work, generator = (FULL | SMALL)[name], torch.Generator().manual_seed(0)
+    model, (inputs, targets) = work.make().npu(), (t.npu() for t in work.batch(generator))
+    optimizer = work.optimizer(model.parameters())
+
+    def step() -> None:
+        optimizer.zero_grad()
+        work.loss(model(inputs), targets).backward()
+        optimizer.step()
+
+    return step
+
+
 def measured(rounds: int) -> dict[str, float]:
     import torch
 
@@ -64,6 +84,7 @@ def measured(rounds: int) -> dict[str, float]:
         optimizer.step()
 
     calls = {"add of 16": lambda: x + x, "product of 256 x 256": lambda: m @ m, "step of a small CNN": step}
+    calls |= {f"step of {name}": trained(name) for name in ("ResNet18", "GPT-2 style")}
     return {name: shortest(call, torch.npu.synchronize, rounds) for name, call in calls.items()}
 
 
@@ -79,6 +100,27 @@ def after_a_profile(rounds: int) -> dict[str, float]:
         ):
             torch.ones(3).npu().sum().item()
     return measured(rounds)
+
+
+def within(profiler: str, rounds: int) -> dict[str, float]:
+    import torch
+
+    import torch_npu
+
+    if profiler == "torch.profiler":
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
+        ):
+            return measured(rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        handler = torch_npu.profiler.tensorboard_trace_handler(folder, analyse_flag=False)
+        with torch_npu.profiler.profile(on_trace_ready=handler):
+            return measured(rounds)
+
+
+OF_A_PROCESS = {"after a profile": after_a_profile} | {
+    name: functools.partial(within, name) for name in ("torch.profiler", "torch_npu.profiler")
+}
 
 
 def one(way: str, rounds: int) -> dict[str, float]:
@@ -97,9 +139,9 @@ def main() -> None:
     parser.add_argument("--way", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.way:
-        print(json.dumps((after_a_profile if given.way == "after a profile" else measured)(given.rounds)))
+        print(json.dumps(OF_A_PROCESS.get(given.way, measured)(given.rounds)))
         return
-    found = {way: one(way, given.rounds) for way in ("off", "after a profile", "records", "race", "memory")}
+    found = {way: one(way, given.rounds) for way in ("off", *OF_A_PROCESS, "records", "race", "memory")}
     print(f"{'us a call':24}" + "".join(f"{way:>22}" for way in found))
     for name, off in found["off"].items():
         cells = "".join(f"{of[name]:12.2f} ({of[name] / off:5.2f} x)" for of in found.values())
