@@ -67,8 +67,9 @@ def test_rows_register_each_overload_once() -> None:
     assert not twice
 
 
-# Copies take any two devices; the last asks whether a tensor may take another's place.
-ANY_DEVICES = {"_copy_from", "_copy_from_and_resize", "_has_compatible_shallow_copy_type"}
+# Copies take any two devices, and lengths may be the CPU's; the last asks whether a tensor may take another's place.
+ANY_DEVICES = {"_copy_from", "_copy_from_and_resize", "ctc_loss.IntList", "ctc_loss.Tensor"}
+ANY_DEVICES |= {"_has_compatible_shallow_copy_type"}
 
 
 def test_hand_written_operators_check_the_devices_that_pytorchs_table_says() -> None:
