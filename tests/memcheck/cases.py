@@ -1,17 +1,17 @@
 """Seeded mistakes with memory, each with its mended twin. `@bug(words...)` marks a mistake and says what its report
 must contain; `@mended` marks the twin. Who uses it: test_memcheck.py, with ANYCEND_CHECK=memory.
 
-    python -m tests.memcheck.cases        prints a JSON object: name -> {"bug": [reports], "mended": [reports]}
+    python -m tests.memcheck.cases [--table]   prints JSON: name -> {"bug": [reports], "mended": [reports]}, or a table
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 
 import torch
 
 import torch_npu
+from tests import seeded
 from tests.memcheck.kernel import launch
 
 BUGS: dict[str, tuple] = {}
@@ -260,7 +260,7 @@ def found_by(case) -> list[str]:
 
 def main() -> None:
     found = {name: {"bug": found_by(f), "mended": found_by(TWINS[name])} for name, (f, _) in BUGS.items()}
-    print(json.dumps(found))
+    seeded.show(found)
 
 
 if __name__ == "__main__":

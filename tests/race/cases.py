@@ -2,14 +2,13 @@
 `@mended` marks the twin, which differs by the missing edge. Who uses it: test_race.py, with ANYCEND_CHECK=race.
 Long because it is a table: a row is a bug and its twin.
 
-    python -m tests.race.cases        prints a JSON object: name -> {"bug": [reports], "mended": [reports]}
+    python -m tests.race.cases [--table]      prints JSON: name -> {"bug": [reports], "mended": [reports]}, or a table
 """
 
 from __future__ import annotations
 
 import functools
 import io
-import json
 import os
 import pickle
 import threading
@@ -19,6 +18,7 @@ import torch.distributed as dist
 import typing_extensions
 
 import torch_npu  # noqa: F401
+from tests import seeded
 
 N = 300_000  # elements: no block of another size is near
 BUGS: dict[str, tuple] = {}
@@ -562,7 +562,7 @@ def found_by(case) -> list[str]:
 def main() -> None:
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
-    print(json.dumps({n: {"bug": found_by(BUGS[n][0]), "mended": found_by(TWINS[n])} for n in BUGS}))
+    seeded.show({n: {"bug": found_by(BUGS[n][0]), "mended": found_by(TWINS[n])} for n in BUGS})
     dist.destroy_process_group()
 
 
