@@ -53,8 +53,11 @@ class KernelGuard {
   // A thread's first parallel loop sets how many it has, which would undo what is set here; this library and ATen's count their
   // own firsts.
   static int threads_of_this_thread() {
+    const int own = omp_get_max_threads();
     at::internal::lazy_init_num_threads();
-    return at::get_num_threads();
+    at::get_num_threads();
+    if (omp_get_max_threads() != own) omp_set_num_threads(own);
+    return own;
   }
 
   static c10::impl::LocalDispatchKeySet below_everything() {

@@ -175,7 +175,8 @@ Cost choose_threads(const Op& op, aclOpExecutor& e, aclrtStream stream) {
   const Cost cost = cost_of(op, e);
   e.threads = 1;
   if (cost == Cost::kWide) {
-    e.threads = threads_within_limit(stream, op.rule == CostRule::kMatmul, at::get_num_threads());
+    const bool cube = op.rule == CostRule::kMatmul || op.rule == CostRule::kConvolution;
+    e.threads = threads_within_limit(stream, cube, at::get_num_threads());
     if (e.threads > 1) make_room_for_compute();
   }
   return cost;

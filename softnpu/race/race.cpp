@@ -44,6 +44,8 @@ struct Detector {
   std::unordered_map<const void*, int> numbers;       // that the client gave its streams
   std::vector<Lane> lanes{{true, 0, 0}};              // 0: the host
   std::unordered_map<uint32_t, const void*> unknown;  // lanes, and the event that will make them known; may be null
+  std::unordered_set<const void*>
+      taken;  // flags that a lane that waits for them takes down as soon as they are recorded
   std::map<uintptr_t, std::shared_ptr<const Block>> blocks;  // by beginning; they do not overlap
   std::unordered_set<std::string> texts;
   // Names and places; streams where a place is not known.
@@ -189,6 +191,7 @@ void recorded(const void* event, const Stream& stream) noexcept {
       it = d.unknown.erase(it);
     }
     world.events[event] = std::move(at);
+    if (d.taken.erase(event)) world.events.erase(event);
     return nullptr;
   });
 }
@@ -217,6 +220,15 @@ void after(const Stream& stream, const Stream& source) noexcept {
 void unknown(const Stream& stream) noexcept {
   locked([&](Detector& d) {
     d.unknown[d.index(stream)] = nullptr;
+    return nullptr;
+  });
+}
+
+void taken_down(const void* event, const Stream& stream) noexcept {
+  locked([&](Detector& d) {
+    const auto waits = d.unknown.find(d.index(stream));
+    if (waits != d.unknown.end() && waits->second == event) d.taken.insert(event);
+    d.live.events.erase(event);
     return nullptr;
   });
 }

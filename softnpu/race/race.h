@@ -39,6 +39,8 @@ void after(const Stream& stream, const Stream& source) noexcept;
 // The order of what the stream is given is not known from here on, until the host has waited for it.
 void unknown(const Stream& stream) noexcept;
 void forget_event(const void* event) noexcept;
+// A flag, by the stream: what waits for it later waits for a later record.
+void taken_down(const void* event, const Stream& stream) noexcept;
 
 void host_waited(const void* stream) noexcept;
 void host_saw(const void* event) noexcept;

@@ -52,7 +52,7 @@ SOFTNPU_EXPORT aclError aclrtResetStreamResLimit(aclrtStream stream) {
   return guarded(__func__, [&] { stream_of(stream).core_limit().clear(); });
 }
 
-// From now on the thread's operators have that stream's limit, whatever stream they are put on, unless that has one of its own.
+// From now on the thread's operators have that stream's own limit, whatever stream they are put on, unless that has one, too.
 SOFTNPU_EXPORT aclError aclrtUseStreamResInCurrentThread(aclrtStream stream) {
   return guarded(__func__, [&] {
     Stream& s = stream_of(stream);

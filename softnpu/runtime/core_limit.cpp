@@ -30,6 +30,7 @@ uint32_t allowed_cores(int device, aclrtDevResLimitType type) {
 }
 
 uint32_t allowed_cores(const Stream& stream, aclrtDevResLimitType type) {
+  chip_cores(type);  // throws for what is no kind
   const uint32_t own = stream.core_limit().of(type);
   return own ? own : allowed_cores(stream.device(), type);
 }
@@ -46,7 +47,8 @@ int threads_within_limit(aclrtStream stream, bool cube, int threads) noexcept {
   try {
     const Stream& runs_on = stream_of(stream);
     const Stream* used = used_stream ? slab<Stream>().find(used_stream) : nullptr;
-    const Stream& asked = !runs_on.core_limit().of(type) && used ? *used : runs_on;
+    const bool borrowed = used && used->core_limit().of(type) && !runs_on.core_limit().of(type);
+    const Stream& asked = borrowed ? *used : runs_on;
     const uint64_t share = uint64_t(threads) * allowed_cores(asked, type) / chip_cores(type);
     return int(std::clamp<uint64_t>(share, 1, uint64_t(threads)));
   } catch (const Error&) {  // a bad handle: enqueue says so

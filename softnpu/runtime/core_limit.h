@@ -1,6 +1,6 @@
 // How many cores of each kind operators may use, as clients have limited it: for a device, or for a stream, which comes first. The
 // software NPU has threads instead of cores: a share of the chip's cores is the same share of an operator's threads, at least one.
-// Who calls it: api_core_limit.cpp, enqueue.cpp; a Device and a Stream have one each.
+// Who calls it: api_core_limit.cpp, and operators by threads_within_limit (enqueue.h); a Device and a Stream have one each.
 #pragma once
 
 #include <atomic>

@@ -99,7 +99,18 @@ void Event::open(uint32_t flags, std::shared_ptr<SharedEvent> shared) noexcept {
   mark_.reset();
 }
 
+// A flag in a graph: each replay makes the call itself, so that the race detector, too, sees its edges. False: no capture.
+bool Event::keep(Stream& stream, Again again, const char* name) {
+  return is_flag() && stream.captured() &&
+         Capture::take(stream, Work({Recorded::never, nullptr, nullptr, name, Cost::kAgain},
+                                    Recorded{again, slab<Event>().handle_of(this), nullptr}));
+}
+
 void Event::record(Stream& stream) {
+  const auto again = [](void* event, aclrtStream where) noexcept {
+    return guarded("aclrtRecordEvent", [&] { slab<Event>().get(event).record(stream_of(where)); });
+  };
+  if (keep(stream, again, "aclrtRecordEvent")) return;
   if (race::on()) race::recorded(key(), named(stream));
   if (shared_) return shared_->record(stream);
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<1>, "aclrtRecordEvent", Cost::kTiny);
@@ -130,6 +141,10 @@ void Event::record(Stream& stream) {
 }
 
 void Event::wait_on(Stream& stream, int64_t limit_ns, const char* task) {
+  const auto again = [](void* event, aclrtStream where) noexcept {
+    return guarded("aclrtStreamWaitEvent", [&] { slab<Event>().get(event).wait_on(stream_of(where)); });
+  };
+  if (limit_ns == 0 && keep(stream, again, task)) return;
   if (race::on()) race::waited(key(), named(stream), is_flag());
   const int64_t set = settings().wait_limit_ns.load(std::memory_order_relaxed);
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::wait, task, Cost::kHost, limit_ns ? limit_ns : set);
@@ -184,7 +199,11 @@ void Event::wait_external(Stream& stream) {
 }
 
 void Event::reset(Stream& stream) {
-  if (race::on()) race::forget_event(key());
+  const auto again = [](void* event, aclrtStream where) noexcept {
+    return guarded("aclrtResetEvent", [&] { slab<Event>().get(event).reset(stream_of(where)); });
+  };
+  if (keep(stream, again, "aclrtResetEvent")) return;
+  if (race::on()) race::taken_down(key(), named(stream));
   if (shared_) fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an event between processes is not reset: record it anew");
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<0>, "aclrtResetEvent", Cost::kTiny);
   std::lock_guard lock(mutex_);

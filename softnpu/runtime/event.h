@@ -61,6 +61,7 @@ class Event {
   bool has_happened();
   const void* key() const noexcept;  // of the race detector: what it is recorded and waited for by
   void add_external(Stream& stream, Again again, const char* name);
+  bool keep(Stream& stream, Again again, const char* name);
 
   Position position();  // throws for an event recorded in a capture
 

@@ -51,8 +51,12 @@ def test_wrong_limits_are_refused(chip):
         for wrong in (0, -2, 1.5, True):
             with pytest.raises(ValueError, match="cube_num is .* should be a number of cores, or -1"):
                 call(target, wrong)
+        with pytest.raises(RuntimeError, match="vector_num is 4294967296: the chip has"):
+            call(target, 1, 2**32)
     with pytest.raises(TypeError, match="of a stream of an npu"):
         torch.npu.get_stream_limit(0)
     with pytest.raises(RuntimeError, match="invalid device"):
         torch.npu.get_device_limit(99)
+    with pytest.raises(RuntimeError, match="invalid device"):
+        torch.npu.set_device_limit(256, 1)
     assert torch.npu.get_stream_limit(stream) == torch.npu.get_device_limit(0) == chip

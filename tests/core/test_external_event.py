@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 import torch
 
@@ -10,7 +13,7 @@ from tests.core.tools import output
 
 def later(stream: torch.npu.Stream) -> bool:
     """Whether the stream still waits, after time enough to go on."""
-    torch.npu.current_stream().synchronize()
+    time.sleep(0.05)
     return not stream.query()
 
 
@@ -90,6 +93,49 @@ def test_a_wait_for_an_event_that_is_gone_fails():
         print("destroyed before the stream came to it" in str(error))
     """
     assert output(program) == "True"
+
+
+def test_the_first_use_may_be_two_threads():
+    for _ in range(50):
+        event, together, streams = (
+            torch.npu.ExternalEvent(),
+            threading.Barrier(2),
+            (torch.npu.Stream(), torch.npu.Stream()),
+        )
+
+        def use(name: str, stream: torch.npu.Stream, event=event, together=together) -> None:
+            together.wait()
+            getattr(event, name)(stream)
+
+        threads = [threading.Thread(target=use, args=pair) for pair in zip(("wait", "record"), streams, strict=True)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        torch.npu.synchronize()
+
+
+def test_the_race_detector_knows_the_order_of_replays():
+    program = """
+    import torch
+    event, update, stream = torch.npu.ExternalEvent(), torch.npu.Stream(), torch.npu.Stream()
+    x, y, graph = torch.zeros(1000, device="npu"), torch.zeros(1000, device="npu"), torch.npu.NPUGraph()
+    torch.npu.synchronize()
+    with torch.npu.graph(graph):
+        event.wait()
+        event.reset()
+        y.copy_(x + 1)
+    for n in range(3):
+        with torch.npu.stream(stream):
+            graph.replay()
+        with torch.npu.stream(update):
+            x.fill_(n)
+            event.record(update)
+            update.wait_stream(stream)
+        torch.npu.synchronize()
+    print(len(torch.npu.race_reports()), y[0].item())
+    """
+    assert output(program, ANYCEND_CHECK="race", fresh=True) == "0 3.0"
 
 
 def test_the_race_detector_knows_the_order():

@@ -49,7 +49,13 @@ def test_what_the_chip_has_not_is_refused(acl, stream, chip, kind):
         assert acl.raw.aclrtSetDeviceResLimit(0, kind, value) == INVALID
         assert acl.raw.aclrtSetStreamResLimit(stream, kind, value) == INVALID
     assert ask(acl.raw.aclrtGetStreamResLimit, stream, kind) == chip[kind]
-    assert acl.raw.aclrtSetDeviceResLimit(0, 7, 1) == INVALID
+    for no_kind in (7, -1):
+        assert acl.raw.aclrtSetDeviceResLimit(0, no_kind, 1) == INVALID
+        assert acl.raw.aclrtSetStreamResLimit(stream, no_kind, 1) == INVALID
+        value = ctypes.c_uint32()
+        assert acl.raw.aclrtGetDeviceResLimit(0, no_kind, ctypes.byref(value)) == INVALID
+        assert acl.raw.aclrtGetStreamResLimit(stream, no_kind, ctypes.byref(value)) == INVALID
+        assert acl.raw.aclrtGetResInCurrentThread(no_kind, ctypes.byref(value)) == INVALID
 
 
 def test_a_thread_may_use_a_streams_limit(acl, stream, chip):
@@ -93,5 +99,5 @@ LIMITS = {
 def test_an_operator_uses_its_share_of_threads(name):
     limit, one = LIMITS[name]
     program = PROGRAM.format(limit=limit)
-    right, threads = output(program, fresh=True, ANYCEND_SOC="Ascend910B1").split()
+    right, threads = output(program, fresh=True, ANYCEND_SOC="Ascend910B1", OMP_NUM_THREADS="4").split()
     assert right == "True" and (int(threads) <= 1 if one else int(threads) >= 2)

@@ -250,11 +250,16 @@ def use_compatible_impl(is_enable: bool) -> None:
 # --- how many cores operators may use ---------------------------------------------------------------------------------
 
 
-def _limit(name: str, value: int) -> int:
-    """A number of cores for CANN, where 0 stands for -1: unchanged."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < -1 or value == 0:
-        raise ValueError(f"torch.npu: {name} is {value!r}, and should be a number of cores, or -1 to leave it")
-    return max(value, 0)
+def _limits(device: int, cube_num: int, vector_num: int) -> tuple[int, int]:
+    """Numbers of cores for CANN, where 0 stands for -1: unchanged. Both are checked before one is set."""
+    has = torch.npu.get_device_properties(device)
+    given = ("cube_num", cube_num, has.cube_core_num), ("vector_num", vector_num, has.vector_core_num)
+    for name, value, most in given:
+        if not isinstance(value, int) or isinstance(value, bool) or value < -1 or value == 0:
+            raise ValueError(f"torch.npu: {name} is {value!r}, and should be a number of cores, or -1 to leave it")
+        if value > most:
+            raise RuntimeError(f"torch.npu: {name} is {value}: the chip has {most} of these cores, ask for 1 to {most}")
+    return max(cube_num, 0), max(vector_num, 0)
 
 
 def _of_stream(stream: torch.Stream) -> tuple[int, int]:
@@ -278,8 +283,8 @@ def set_device_limit(device: Any, cube_num: int = -1, vector_num: int = -1) -> N
     The software NPU gives an operator that share of its threads: 12 of 24 cores are half of them. Raises RuntimeError
     for more than the chip has.
     """
-    limits = _limit("cube_num", cube_num), _limit("vector_num", vector_num)
-    _C._set_device_core_limit(_get_device_index(device, optional=True), *limits)
+    index = _get_device_index(device, optional=True)
+    _C._set_device_core_limit(index, *_limits(index, cube_num, vector_num))
 
 
 def get_stream_limit(stream: torch.Stream) -> dict[str, int]:
@@ -288,9 +293,12 @@ def get_stream_limit(stream: torch.Stream) -> dict[str, int]:
 
 
 def set_stream_limit(stream: torch.Stream, cube_num: int = -1, vector_num: int = -1) -> None:
-    """Limits the cores that operators on the stream may use, whatever its device's limit is; see set_device_limit."""
-    limits = _limit("cube_num", cube_num), _limit("vector_num", vector_num)
-    _C._set_stream_core_limit(*_of_stream(stream), *limits)
+    """Limits the cores that operators on the stream may use, whatever its device's limit is; see set_device_limit.
+
+    Streams come from a pool, and whoever gets this one later finds the limit: reset_stream_limit takes it away.
+    """
+    number, device = _of_stream(stream)
+    _C._set_stream_core_limit(number, device, *_limits(device, cube_num, vector_num))
 
 
 def reset_stream_limit(stream: torch.Stream) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -200,17 +201,20 @@ class ExternalEvent:
             y = x + 1
         graph.replay()
         event.record(other)   # until other's work has come to this
+        other.wait_stream(stream)  # of the replay: a record before its reset would be taken down
 
     The event must live until nobody waits for it: a replay after its end fails. CANN's event is made at the first use,
     on the current device.
     """
 
     _event: Any = None
+    _making = threading.Lock()
 
     def _made(self) -> Any:
-        if self._event is None:
-            self._event = _C._make_external_event()
-        return self._event
+        with self._making:  # the first use may be two threads', of which one waits for the other
+            if self._event is None:
+                self._event = _C._make_external_event()
+            return self._event
 
     @property
     def npu_event(self) -> int:

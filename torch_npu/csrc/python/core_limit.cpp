@@ -1,6 +1,8 @@
 // Limits on cores and external events for Python: what graphs and streams that run side by side are steered by.
 #include "csrc/core/core_limit.h"
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <tuple>
 
@@ -15,8 +17,11 @@ using c10::DeviceIndex;
 using Cores = std::tuple<uint32_t, uint32_t>;  // cube, vector
 
 DeviceIndex checked(int index) {
-  check_device(static_cast<DeviceIndex>(index));
-  return static_cast<DeviceIndex>(index);
+  // Past the type's range a number would be another device's.
+  TORCH_CHECK(index <= std::numeric_limits<DeviceIndex>::max(), "npu: invalid device index ", index);
+  const auto device = static_cast<DeviceIndex>(std::max(index, -1));
+  check_device(device);
+  return device;
 }
 
 c10::Stream stream_of(int64_t id, int index) {
