@@ -22,7 +22,8 @@ void need_quotient(const Tensor& self, const Tensor& other, int64_t mode, const 
 void quotient(const Tensor& self, const Tensor& other, Tensor& out) {
   if (!at::isIntegralType(out.scalar_type(), /*includeBool=*/true)) return void(at::cpu::div_outf(self, other, out));
   const Tensor in_doubles = at::div(self.to(at::kDouble), other.to(at::kDouble));
-  if (!at::isIntegralType(at::result_type(self, other), /*includeBool=*/false)) return put(out, in_doubles);
+  const at::ScalarType common = at::result_type(self, other);
+  if (!at::isIntegralType(common, /*includeBool=*/false) || common == at::kUInt64) return put(out, in_doubles);
   const Tensor divisor = other.to(at::kLong), zero = divisor.eq(0), minus_one = divisor.eq(-1);
   const Tensor whole = at::cpu::div(self.to(at::kLong), divisor.masked_fill(zero.logical_or(minus_one), 1), "trunc");
   put(out, at::where(zero, in_doubles.to(at::kLong), at::where(minus_one, whole.neg(), whole)));

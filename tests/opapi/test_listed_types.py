@@ -138,6 +138,9 @@ def test_means_lose_the_fraction_towards_zero(npu):
         inputs = {"self": of(dtype, 1, 2), "dim": [0], "keepDim": False, "dtype": dtype}
         with pytest.raises(AclError, match=r"result type \w+ can't be cast to the desired output type Long"):
             npu.prepare("aclnnMean", **inputs, out=torch.tensor(1))
+    inputs = {"self": of(F32, 1, 2), "dim": [0], "keepDim": False, "noopWithEmptyAxes": False}
+    with pytest.raises(AclError, match="result type Float can't be cast to the desired output type Int"):
+        npu.prepare("aclnnMeanV2", **inputs, out=torch.tensor(1, dtype=torch.int32))
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.uint8], ids=str)

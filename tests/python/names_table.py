@@ -148,9 +148,10 @@ def page(facts: Path) -> str:
         "",
         "Names of the Ascend extension that programs use most (tier 1) and next (tier 2), without operators, which",
         "[status.md](status.md) has. A name that has no meaning here is refused with its reason when it is called.",
-        "The last column is a test that calls it. Written by `python -m tests.python.names_table > docs/api_names.md`.",
+        "The last column is a test that uses its last word."
+        " Written by `python -m tests.python.names_table > docs/api_names.md`.",
         "",
-        "| tier | names | there | refused with a reason | absent | a test calls it |",
+        "| tier | names | there | refused with a reason | absent | in a test |",
         "|---|---|---|---|---|---|",
     ]
     for tier in ("1", "2"):

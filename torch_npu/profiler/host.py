@@ -46,6 +46,7 @@ class Watch:
         self.rows: dict[str, list[Row]] = {"gc": [], "host": []}
         self._began: dict[int, int] = {}  # by thread
         self._end = threading.Event()
+        self._over = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -59,8 +60,10 @@ class Watch:
         if self._threshold is not None and self._collected in gc.callbacks:
             gc.callbacks.remove(self._collected)
         if self._thread is not None:
-            self._end.set()
-            if self._thread is not threading.current_thread():  # which may be where the collector drops the profile
+            self._over = True
+            # The collector may drop the profile in the watch's own thread, and within `wait` itself.
+            if self._thread is not threading.current_thread():
+                self._end.set()
                 self._thread.join()
             self._thread = None
 
@@ -75,7 +78,9 @@ class Watch:
         before = processors()
         ended = False
         while not ended:
-            ended = self._end.wait(_PERIOD)  # a last look at the end, so that a short profile has figures, too
+            ended = (
+                self._end.wait(_PERIOD) or self._over
+            )  # a last look at the end, so that a short profile has figures, too
             now = time.time_ns()
             if HostSystem.CPU in self._wanted:
                 ticks = processors()
