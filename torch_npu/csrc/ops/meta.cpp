@@ -289,11 +289,12 @@ void Im2col::meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRe
   for (int64_t i = 0; i < 2; ++i) {
     TORCH_CHECK(kernel[i] > 0 && dilation[i] > 0 && stride[i] > 0 && padding[i] >= 0,
                 "im2col: kernel, dilation and stride must be positive, padding not negative");
-    const int64_t rest = self.size(dim - 2 + i) + 2 * padding[i] - (dilation[i] * (kernel[i] - 1) + 1);
-    const int64_t n = div_rtn<int64_t>(rest, stride[i]) + 1;
-    TORCH_CHECK(n >= 1, "Given input with spatial size ", self.sizes(),
+    int64_t reach = 0;
+    const bool endless = c10::mul_overflows(dilation[i], kernel[i] - 1, &reach);
+    const int64_t rest = self.size(dim - 2 + i) + 2 * padding[i] - 1 - reach;
+    TORCH_CHECK(!endless && rest >= 0, "Given input with spatial size ", self.sizes(),
                 ", im2col's array of sliding blocks has a size below 1");
-    blocks *= n;
+    blocks *= rest / stride[i] + 1;
   }
   c10::DimVector sizes;
   if (dim == 4) sizes.push_back(self.size(0));
