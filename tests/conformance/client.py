@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+REGISTRY = tempfile.TemporaryDirectory(prefix="anycend-conformance-")
 PROFILES = ("Ascend950", "Ascend910B3")
 QUEUES = ("0", "1", "2")
 
@@ -19,6 +21,7 @@ def run(python: Path, *arguments: str, timeout: float = 600, **variables: str) -
     # Autoload would print to standard output while torch is imported; programs import torch_npu themselves.
     # Its expandable segments take memory piece by piece until an allocation fails: not all that the machine has.
     given = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCH_NPU_WARNING_DISABLE": "1", "ANYCEND_MEMORY": "2G"}
+    given["XDG_RUNTIME_DIR"] = REGISTRY.name  # without what other tests hold of that memory meanwhile
     environment = keep | given | variables
     command = [sys.executable, "-m", "anycend", "run", "--", str(python), *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)

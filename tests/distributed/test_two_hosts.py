@@ -44,10 +44,15 @@ def trained(hosts: Hosts, way: str, npus: int, folder: Path) -> dict[str, str]:
         ANYCEND_MEMORY="1G",
         GLOO_SOCKET_IFNAME="eth0",
     )
+    registries = [
+        folder / f"registry of host {i}" for i in range(2)
+    ]  # the devices are another host's, and no other test's
+    for registry in registries:
+        registry.mkdir(exist_ok=True)
     nodes = [
         subprocess.Popen(
             [*hosts.prefix(i, folder), "bash", str(RUN), way, str(npus), "--epochs", "2", "--batch-size", "64"],
-            env={**env, "NODE_RANK": str(i)},
+            env={**env, "NODE_RANK": str(i), "XDG_RUNTIME_DIR": str(registries[i])},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
