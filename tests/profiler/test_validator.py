@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             with torch.npu.stream(side):
                 torch.ones(4).npu() * 2
             loss.cpu()
+            time.sleep(0.05)  # some of the system's ticks, by which it counts how busy processors were
             prof.step()
     (made,) = base.iterdir()
     return {"trace_view": made / "ASCEND_PROFILER_OUTPUT" / "trace_view.json",
