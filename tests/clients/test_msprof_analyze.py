@@ -7,7 +7,6 @@ import json
 import re
 import sqlite3
 import subprocess
-import sys
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -15,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.clients import environment
+from tests.profiler.ranks import profiled
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1500)]
 profiler = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError).profiler
-RANKS = 2
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +31,7 @@ def python() -> Path:
 @pytest.fixture(scope="module")
 def profiles(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Of two ranks, as text."""
-    base = tmp_path_factory.mktemp("profiles")
-    program = environment.ROOT / "tests" / "profiler" / "rank.py"
-    ranks = [
-        subprocess.Popen([sys.executable, str(program), str(r), str(RANKS), str(base / "store"), str(base / "out")],
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for r in range(RANKS)
-    ]  # fmt: skip
-    for process in ranks:
-        said, _ = process.communicate(timeout=600)
-        assert process.returncode == 0, said[-4000:]
-    return sorted((base / "out").iterdir())
+    return sorted(profiled(tmp_path_factory.mktemp("profiles")).iterdir())
 
 
 def analyse(python: Path, *arguments: str, folder: Path) -> str:

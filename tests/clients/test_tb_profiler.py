@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ import pytest
 import torch
 
 from tests.clients import environment
+from tests.profiler.ranks import RANKS, profiled
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1500)]
 profiler = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError).profiler
-RANKS = 2
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +40,7 @@ def seen(python: Path, folder: Path) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of two ranks' profiles."""
-    base = tmp_path_factory.mktemp("ranks")
-    program = environment.ROOT / "tests" / "profiler" / "rank.py"
-    running = [
-        subprocess.Popen([sys.executable, str(program), str(r), str(RANKS), str(base / "store"), str(base / "out")],
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for r in range(RANKS)
-    ]  # fmt: skip
-    for process in running:
-        said, _ = process.communicate(timeout=600)
-        assert process.returncode == 0, said[-4000:]
-    return base / "out"
+    return profiled(tmp_path_factory.mktemp("ranks"))
 
 
 @pytest.fixture(scope="module")

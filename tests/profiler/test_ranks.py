@@ -5,18 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
-from tests.profiler import validator  # noqa: E402
+from tests.profiler import ranks, validator  # noqa: E402
 from torch_npu.profiler import communication  # noqa: E402
 
-RANKS, STEPS = 2, 2
+STEPS = 2
 # DistributedDataParallel tells the other ranks of its buckets before the second step.
 REDUCE, TELL = "hcom_allReduce_", "hcom_broadcast_"
 EXPECTED = [("0", REDUCE)] * 2 + [("1", TELL)] * 2 + [("1", REDUCE)] * 2
@@ -24,17 +22,7 @@ EXPECTED = [("0", REDUCE)] * 2 + [("1", TELL)] * 2 + [("1", REDUCE)] * 2
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    base = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, str(Path(__file__).with_name("rank.py"))]
-    ranks = [
-        subprocess.Popen([*command, str(r), str(RANKS), str(base / "store"), str(base / "out")], stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT, text=True)
-        for r in range(RANKS)
-    ]  # fmt: skip
-    for process in ranks:
-        said, _ = process.communicate(timeout=240)
-        assert process.returncode == 0, said[-4000:]
-    return sorted((base / "out").iterdir())
+    return sorted(ranks.profiled(tmp_path_factory.mktemp("ranks")).iterdir())
 
 
 def table(folder: Path, name: str) -> list[dict[str, str]]:

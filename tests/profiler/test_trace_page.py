@@ -17,6 +17,7 @@ import pytest
 import torch
 
 pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
+from tests.profiler import ranks  # noqa: E402
 from torch_npu.profiler import page  # noqa: E402
 
 KEPT = Path(__file__).resolve().parents[2] / "build" / "pictures"
@@ -132,15 +133,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     profiled.export_chrome_trace(str(base / "resnet18.json"))
     with torch_npu.profiler.profile(on_trace_ready=torch_npu.profiler.tensorboard_trace_handler(base, "resnet18")):
         step()
-    program = Path(__file__).with_name("rank.py")
-    ranks = [
-        subprocess.Popen([sys.executable, str(program), str(rank), "2", str(base / "store"), str(base)],
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for rank in range(2)
-    ]  # fmt: skip
-    for process in ranks:
-        said, _ = process.communicate(timeout=600)
-        assert process.returncode == 0, said[-4000:]
+    ranks.profiled(base, base)
     (whole,), (rank,) = (
         base.glob(f"{name}_*/ASCEND_PROFILER_OUTPUT/trace_view.json") for name in ("resnet18", "rank0")
     )

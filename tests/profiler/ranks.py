@@ -1,0 +1,24 @@
+"""The profiles of rank.py's ranks. Who uses it: test_ranks, test_trace_page, and the clients that read profiles."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+RANKS = 2
+
+
+def profiled(base: Path, out: Path | None = None) -> Path:
+    """The folder, `out` or base / "out", in which each rank has left its own."""
+    out = out or base / "out"
+    program = str(Path(__file__).with_name("rank.py"))
+    running = [
+        subprocess.Popen([sys.executable, program, str(rank), str(RANKS), str(base / "store"), str(out)],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for rank in range(RANKS)
+    ]  # fmt: skip
+    for process in running:
+        said, _ = process.communicate(timeout=600)
+        assert process.returncode == 0, said[-4000:]
+    return out
