@@ -126,8 +126,6 @@ void nll_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor&
                        int64_t reduction, int64_t ignore, const Tensor& total_weight, Tensor& grad_input);
 void nll_loss2d(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction,
                 int64_t ignore, Tensor& out, Tensor& total_weight);
-// The gradient of the distances `distances` of rows of x1 and rows of x2.
-Tensor cdist_backward(const Tensor& gradient, const Tensor& x1, const Tensor& x2, double p, const Tensor& distances);
 void nll_loss2d_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                          int64_t reduction, int64_t ignore, const Tensor& total_weight, Tensor& grad_input);
 

@@ -1,6 +1,4 @@
 // Losses whose targets ATen's CPU kernels want as int64: class indices of any integer type are widened here.
-#include <ATen/ops/_cdist_backward.h>
-#include <ATen/ops/_cdist_forward.h>
 #include <ATen/ops/_ctc_loss.h>
 #include <ATen/ops/_ctc_loss_backward.h>
 #include <ATen/ops/nll_loss2d_backward_native.h>
@@ -42,13 +40,6 @@ void nll_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor&
   const Tensor x = from_16_bit(self);
   put(grad_input, at::cpu::nll_loss_backward(from_16_bit(gradient), x, classes(target), weights(weight, x), reduction,
                                              ignore, total_weight.to(x.scalar_type())));
-}
-
-Tensor cdist_backward(const Tensor& gradient, const Tensor& x1, const Tensor& x2, double p, const Tensor& distances) {
-  if (!is_16_bit(x1)) return at::_cdist_backward(gradient, x1, x2, p, distances);
-  // Whose difference is the largest cannot be told from distances that were rounded.
-  const Tensor a = x1.to(at::kFloat), b = x2.to(at::kFloat);
-  return at::_cdist_backward(gradient.to(at::kFloat), a, b, p, at::_cdist_forward(a, b, p, 2));
 }
 
 void nll_loss2d(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction,

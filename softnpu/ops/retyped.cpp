@@ -2,6 +2,8 @@
 #include "softnpu/ops/retyped.h"
 
 #include <ATen/native/TypeProperties.h>
+#include <ATen/ops/_cdist_backward.h>
+#include <ATen/ops/_cdist_forward.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/abs_cpu_dispatch.h>
 #include <ATen/ops/addcdiv_cpu_dispatch.h>
@@ -237,6 +239,13 @@ void need_spectrum(const Tensor& self, bool onesided, bool returns_complex, cons
   TORCH_CHECK(out.is_complex() == returns_complex, "returnComplex is ", returns_complex, " for out of ",
               out.scalar_type());
   TORCH_CHECK(!onesided || !self.is_complex(), "onesided goes with real signals");
+}
+
+Tensor cdist_backward(const Tensor& gradient, const Tensor& x1, const Tensor& x2, double p, const Tensor& distances) {
+  if (!is_16_bit(x1)) return at::_cdist_backward(gradient, x1, x2, p, distances);
+  // Whose difference is the largest cannot be told from distances that were rounded.
+  const Tensor a = x1.to(at::kFloat), b = x2.to(at::kFloat);
+  return at::_cdist_backward(gradient.to(at::kFloat), a, b, p, at::_cdist_forward(a, b, p, 2));
 }
 
 namespace {

@@ -55,6 +55,9 @@ void need_quotient(const Tensor& self, const Tensor& other, int64_t mode, const 
 // convolution.cpp: which convolutions there are of whole numbers, and of 8-bit floats.
 void need_convolved(const Tensor& input, const OptionalTensor& bias, IntArrayRef dilation, bool transposed);
 
+// The gradient of the distances `distances` of rows of x1 and rows of x2; of 16-bit ones they are computed again in fp32.
+Tensor cdist_backward(const Tensor& gradient, const Tensor& x1, const Tensor& x2, double p, const Tensor& distances);
+
 // Values are moved, so that integers travel as doubles of their bits.
 void max_unpool2d(const Tensor& self, const Tensor& indices, IntArrayRef size, Tensor& out);
 void max_unpool3d(const Tensor& self, const Tensor& indices, IntArrayRef size, IntArrayRef stride, IntArrayRef padding,

@@ -44,8 +44,7 @@ struct Detector {
   std::unordered_map<const void*, int> numbers;       // that the client gave its streams
   std::vector<Lane> lanes{{true, 0, 0}};              // 0: the host
   std::unordered_map<uint32_t, const void*> unknown;  // lanes, and the event that will make them known; may be null
-  std::unordered_set<const void*>
-      taken;  // flags that a lane that waits for them takes down as soon as they are recorded
+  std::unordered_set<const void*> taken;              // flags that a waiting lane takes down behind their record
   std::map<uintptr_t, std::shared_ptr<const Block>> blocks;  // by beginning; they do not overlap
   std::unordered_set<std::string> texts;
   // Names and places; streams where a place is not known.
@@ -235,6 +234,7 @@ void taken_down(const void* event, const Stream& stream) noexcept {
 
 void forget_event(const void* event) noexcept {
   locked([&](Detector& d) {
+    d.taken.erase(event);
     d.live.events.erase(event);
     return nullptr;
   });

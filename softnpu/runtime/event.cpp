@@ -99,18 +99,23 @@ void Event::open(uint32_t flags, std::shared_ptr<SharedEvent> shared) noexcept {
   mark_.reset();
 }
 
-// A flag in a graph: each replay makes the call itself, so that the race detector, too, sees its edges. False: no capture.
+// For a graph, of which each replay makes the call itself; it keeps the event's handle, and a replay after its end fails. False: the
+// stream is not captured.
 bool Event::keep(Stream& stream, Again again, const char* name) {
-  return is_flag() && stream.captured() &&
-         Capture::take(stream, Work({Recorded::never, nullptr, nullptr, name, Cost::kAgain},
+  return Capture::take(stream, Work({Recorded::never, nullptr, nullptr, name, Cost::kAgain},
                                     Recorded{again, slab<Event>().handle_of(this), nullptr}));
+}
+
+// The race detector, too, sees the order that a flag makes between replays and other work.
+bool Event::keep_flag(Stream& stream, Again again, const char* name) {
+  return is_flag() && stream.captured() && keep(stream, again, name);
 }
 
 void Event::record(Stream& stream) {
   const auto again = [](void* event, aclrtStream where) noexcept {
     return guarded("aclrtRecordEvent", [&] { slab<Event>().get(event).record(stream_of(where)); });
   };
-  if (keep(stream, again, "aclrtRecordEvent")) return;
+  if (keep_flag(stream, again, "aclrtRecordEvent")) return;
   if (race::on()) race::recorded(key(), named(stream));
   if (shared_) return shared_->record(stream);
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<1>, "aclrtRecordEvent", Cost::kTiny);
@@ -144,7 +149,7 @@ void Event::wait_on(Stream& stream, int64_t limit_ns, const char* task) {
   const auto again = [](void* event, aclrtStream where) noexcept {
     return guarded("aclrtStreamWaitEvent", [&] { slab<Event>().get(event).wait_on(stream_of(where)); });
   };
-  if (limit_ns == 0 && keep(stream, again, task)) return;
+  if (limit_ns == 0 && keep_flag(stream, again, task)) return;
   if (race::on()) race::waited(key(), named(stream), is_flag());
   const int64_t set = settings().wait_limit_ns.load(std::memory_order_relaxed);
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::wait, task, Cost::kHost, limit_ns ? limit_ns : set);
@@ -173,12 +178,9 @@ void Event::wait_on(Stream& stream, int64_t limit_ns, const char* task) {
   waits_.push_back({&stream, stream.tail()});
 }
 
-// The graph keeps the event's handle; a replay after its end fails.
 void Event::add_external(Stream& stream, Again again, const char* name) {
   const bool good = flags_ == ACL_EVENT_SYNC;
-  if (good && Capture::take(stream, Work({Recorded::never, nullptr, nullptr, name, Cost::kAgain},
-                                         Recorded{again, slab<Event>().handle_of(this), nullptr})))
-    return;
+  if (good && keep(stream, again, name)) return;
   if (good || !stream.captured())
     fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the flag EXTERNAL is for streams that are being captured");
   fail(ACL_ERROR_INVALID_PARAM, "the flag EXTERNAL needs an event made with ACL_EVENT_SYNC alone, not %#x", flags_);
@@ -202,7 +204,7 @@ void Event::reset(Stream& stream) {
   const auto again = [](void* event, aclrtStream where) noexcept {
     return guarded("aclrtResetEvent", [&] { slab<Event>().get(event).reset(stream_of(where)); });
   };
-  if (keep(stream, again, "aclrtResetEvent")) return;
+  if (keep_flag(stream, again, "aclrtResetEvent")) return;
   if (race::on()) race::taken_down(key(), named(stream));
   if (shared_) fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an event between processes is not reset: record it anew");
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::put<0>, "aclrtResetEvent", Cost::kTiny);

@@ -62,6 +62,7 @@ class Event {
   const void* key() const noexcept;  // of the race detector: what it is recorded and waited for by
   void add_external(Stream& stream, Again again, const char* name);
   bool keep(Stream& stream, Again again, const char* name);
+  bool keep_flag(Stream& stream, Again again, const char* name);
 
   Position position();  // throws for an event recorded in a capture
 

@@ -93,13 +93,9 @@ std::optional<Number> number(std::string_view text) {
   return n;
 }
 
-bool ends(std::string_view text, std::string_view with) {
-  return text.size() >= with.size() && text.substr(text.size() - with.size()) == with;
-}
-
 bool is_operator(std::string_view function) { return starts(function, "aclnn") || starts(function, "aclStft"); }
 
-bool makes_plan(std::string_view function) { return is_operator(function) && ends(function, "GetWorkspaceSize"); }
+bool makes_plan(std::string_view function) { return is_operator(function) && function.ends_with("GetWorkspaceSize"); }
 
 // What can be the name of a task, of which the others cannot fail or hang.
 bool puts_task(std::string_view function) {

@@ -17,12 +17,8 @@ namespace softnpu::mspti {
 // Bytes of a record, as they lie in a buffer; 0 for a kind that there is not.
 size_t size_of(msptiActivityKind kind) noexcept;
 
-enum class Enabled : uint8_t {
-  kDone,
-  kUnknown,
-  kTooMany,
-  kNobody
-};  // no such kind; no room for a listener; no subscriber
+// There is no such kind; no room for a listener; no subscriber.
+enum class Enabled : uint8_t { kDone, kUnknown, kTooMany, kNobody };
 // No functions to ask for buffers with; or records were dropped since the last flush.
 enum class Flushed : uint8_t { kDone, kNoCallbacks, kLost };
 
