@@ -24,7 +24,7 @@ Handle = tuple[int, bytes, int, int, bytes, int, bytes, bool]
 
 
 def share_storage(storage: torch.UntypedStorage) -> Handle:
-    """Device, handle, bytes and four values without a meaning here, for `_new_shared_npu` in another process.
+    """Device, handle, bytes, and five values without a meaning here, for `_new_shared_npu` in another process.
 
     Work put on any stream before is done when this returns. RuntimeError for a storage that is not on an npu.
     """

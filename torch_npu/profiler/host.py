@@ -78,9 +78,8 @@ class Watch:
         before = processors()
         ended = False
         while not ended:
-            ended = (
-                self._end.wait(_PERIOD) or self._over
-            )  # a last look at the end, so that a short profile has figures, too
+            # With a last look at the end, so that a short profile has figures, too.
+            ended = self._end.wait(_PERIOD) or self._over
             now = time.time_ns()
             if HostSystem.CPU in self._wanted:
                 ticks = processors()
