@@ -1,6 +1,6 @@
 """One worker of the runner: cases in, verdicts out, as JSON lines. It may crash; pool.py notices.
 
-python -m tests.upstream.worker '{"device": "npu", "plugin": "torch_npu", "samples": 1, "forms": [...]}'
+PYTHONPATH=. python -P tests/upstream/worker.py '{"device": "npu", "plugin": "torch_npu", "samples": 1, "forms": [...]}'
 """
 
 from __future__ import annotations
