@@ -59,9 +59,18 @@ std::vector<Process> processes() {
   std::vector<Process> all;
   for (const RegistryRecord& r : read_registry().records)
     if (r.committed && r.device < chip_count()) all.push_back({r.pid, r.device, r.name, r.committed});
-  std::sort(all.begin(), all.end(), [](const Process& a, const Process& b) {
-    return a.physical != b.physical ? a.physical < b.physical : a.pid < b.pid;
-  });
+  return all;
+}
+
+std::vector<std::string> unseen() {
+  const RegistryView view = read_registry();
+  std::vector<std::string> all;
+  if (view.full)
+    all.push_back("the registry of this user's processes is full (" + std::to_string(Registry::kRecords) +
+                  " of them on devices): more are not shown");
+  for (const auto& [user, files] : view.left_out)
+    all.push_back("what processes of user " + std::to_string(user) + " hold is not all shown: " +
+                  std::to_string(files) + (files == 1 ? " file is damaged" : " files are damaged"));
   return all;
 }
 
@@ -76,7 +85,7 @@ uint64_t held(const std::vector<Process>& all, int physical) {
   uint64_t sum = 0;
   for (const Process& p : all)
     if (p.physical == physical) sum += p.bytes;
-  return sum;
+  return std::min(sum, capacity());
 }
 
 int utilization(int physical, int sample_ms) {

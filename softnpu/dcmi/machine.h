@@ -41,10 +41,13 @@ struct Process {
   std::string name;
   uint64_t bytes;
 };
-// Who holds memory of a chip, by chip and process.
+// Who holds memory of a chip, by chip and process; of all users.
 std::vector<Process> processes();
-// Processes that have lost the chip (ANYCEND_FAULT) and live, without their bytes.
+// What processes() cannot know, a sentence each; mostly nothing.
+std::vector<std::string> unseen();
+// This user's processes that have lost the chip (ANYCEND_FAULT) and live, without their bytes.
 std::vector<Process> lost(int physical);
+// Not more than there is: each user may fill the chip for himself.
 uint64_t held(const std::vector<Process>& all, int physical);
 
 // Percent; takes a sample where there is none (runtime/utilization.h).

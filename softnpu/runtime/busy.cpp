@@ -15,9 +15,9 @@ struct alignas(64) Meter {
   std::mutex mutex;
   int threads = 0;
   bool asked = false;
-  uint64_t sum = 0;          // of the stretches that are over
-  uint64_t since = 0;        // of the one that is not
-  uint64_t* word = nullptr;  // in the registry, which is never unmapped
+  uint64_t sum = 0;      // of the stretches that are over
+  uint64_t since = 0;    // of the one that is not
+  Registry::Busy words;  // in the registries, which are never unmapped
 };
 
 Meter& meter(int device) noexcept {
@@ -26,7 +26,8 @@ Meter& meter(int device) noexcept {
 }
 
 void store(Meter& m, uint64_t value) noexcept {
-  if (m.word) __atomic_store_n(m.word, value, __ATOMIC_RELAXED);
+  if (m.words.own) __atomic_store_n(m.words.own, value, __ATOMIC_RELAXED);
+  if (m.words.shown) __atomic_store_n(m.words.shown, value, __ATOMIC_RELAXED);
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ void Stretch::begin() noexcept {
   if (m.threads++ > 0) return;
   if (!m.asked) {
     m.asked = true;
-    if (device_ < device_count()) m.word = Registry::get().busy(config().visible[size_t(device_)]);
+    if (device_ < device_count()) m.words = Registry::get().busy(config().visible[size_t(device_)]);
   }
   m.since = uint64_t(now_ns());
   store(m, kBusyNow | (m.since - m.sum));

@@ -71,6 +71,7 @@ Registry::Registry() {
   pthread_atfork(nullptr, nullptr, [] {
     if (g_fd >= 0) close(g_fd);
     g_fd = -1;
+    forget_public_registry();
   });
 }
 
@@ -100,14 +101,19 @@ RegistryRecord* Registry::mine(int device) noexcept {
     for (int taken : index_) own = own || taken == i;
     if (own || !lock(kHeader + int64_t{i} * int64_t{sizeof(RegistryRecord)}, sizeof(RegistryRecord), false)) continue;
     RegistryRecord& r = records_[i];
-    memset(&r, 0, sizeof r);
-    r.pid = getpid();
-    r.device = int16_t(device);
+    // It ends no reader's way through the records meanwhile, and is nobody's memory.
+    RegistryRecord fresh = {};
+    fresh.pid = getpid();
+    fresh.device = int16_t(device);
     timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
-    r.started_ns = uint64_t(t.tv_sec) * 1000000000 + uint64_t(t.tv_nsec);
-    snprintf(r.name, sizeof r.name, "%s", program_invocation_short_name);
+    fresh.started_ns = uint64_t(t.tv_sec) * 1000000000 + uint64_t(t.tv_nsec);
+    snprintf(fresh.name, sizeof fresh.name, "%s", program_invocation_short_name);
+    __atomic_store_n(&r.committed, uint64_t{0}, __ATOMIC_RELAXED);
+    __atomic_store_n(&r.pid, fresh.pid, __ATOMIC_RELEASE);
+    r = fresh;
     index_[device] = i;
+    shown_[device] = publish(fresh);
     return &r;
   }
   return nullptr;
@@ -118,6 +124,7 @@ void Registry::set_used(int device, uint64_t committed, uint64_t used) noexcept 
   if (RegistryRecord* r = mine(device)) {
     __atomic_store_n(&r->committed, committed, __ATOMIC_RELAXED);
     __atomic_store_n(&r->used, used, __ATOMIC_RELAXED);
+    if (PublicRecord* p = shown_[device]) __atomic_store_n(&p->committed, committed, __ATOMIC_RELAXED);
   }
 }
 
@@ -126,10 +133,11 @@ void Registry::set_lost(int device, bool lost) noexcept {
   if (RegistryRecord* r = mine(device)) __atomic_store_n(&r->lost, uint16_t{lost}, __ATOMIC_RELAXED);
 }
 
-uint64_t* Registry::busy(int device) noexcept {
+Registry::Busy Registry::busy(int device) noexcept {
   std::lock_guard guard(mutex_);
   RegistryRecord* r = mine(device);
-  return r ? &r->busy : nullptr;
+  if (r == nullptr) return {};
+  return {&r->busy, shown_[device] ? &shown_[device]->busy : nullptr};
 }
 
 Registry::Growth::Growth(Registry& r)

@@ -1,5 +1,6 @@
 // What each process of this user holds of each device: a small file of records in $XDG_RUNTIME_DIR/anycend (or a private
-// folder in /tmp), shared by mapping. Each process holds a lock on its own records; a dead one's records are free at once.
+// folder in /tmp), shared by mapping. Each process holds a lock on its own records; a dead one's records are free at once. What other
+// users may see of it is written to public_registry.h as well.
 // Who uses it: arenas (capacity across processes, one growth at a time), busy.cpp, and who only reads: registry_view.h.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <mutex>
 
 #include "softnpu/runtime/limits.h"
+#include "softnpu/runtime/public_registry.h"
 
 namespace softnpu {
 
@@ -33,7 +35,7 @@ inline uint64_t busy_ns(uint64_t busy, int64_t now) noexcept {
 
 class Registry {
  public:
-  static constexpr int kRecords = 1023;
+  static constexpr int kRecords = 65535;  // the file has holes: 4 MB are not used
 
   static Registry& get();
 
@@ -58,8 +60,11 @@ class Registry {
   Growth begin_growth() { return Growth(*this); }
   void set_used(int device, uint64_t committed, uint64_t used) noexcept;
   void set_lost(int device, bool lost) noexcept;
-  // RegistryRecord::busy of this process on the device; null where there is no record.
-  uint64_t* busy(int device) noexcept;
+  // RegistryRecord::busy of this process on the device, and the public record's; null where there is no record.
+  struct Busy {
+    uint64_t *own = nullptr, *shown = nullptr;
+  };
+  Busy busy(int device) noexcept;
 
  private:
   Registry();
@@ -69,9 +74,10 @@ class Registry {
 
   int fd_ = -1;  // -1: no registry could be made; every process then counts itself only
   RegistryRecord* records_ = nullptr;
-  std::mutex growth_mutex_;  // before mutex_
-  std::mutex mutex_;         // guards index_
-  int index_[kMaxDevices];   // our record by physical device, -1: none yet
+  std::mutex growth_mutex_;                // before mutex_
+  std::mutex mutex_;                       // guards what follows
+  int index_[kMaxDevices];                 // our record by physical device, -1: none yet
+  PublicRecord* shown_[kMaxDevices] = {};  // and what others see of it
 };
 
 }  // namespace softnpu

@@ -12,11 +12,15 @@ namespace softnpu {
 int Utilization::percent(int device, const RegistryView& before, const RegistryView& after) noexcept {
   const uint64_t interval = uint64_t(std::max<int64_t>(after.at_ns - before.at_ns, 1));
   uint64_t worked = 0;
+  const auto by_place = [](const RegistryRecord& a, const RegistryRecord& b) {
+    return a.device != b.device ? a.device < b.device : a.pid < b.pid;
+  };
   for (const RegistryRecord& r : after.records) {
     if (r.device != device) continue;
     uint64_t then = 0;
-    for (const RegistryRecord& b : before.records)
-      if (b.pid == r.pid && b.device == r.device && b.started_ns == r.started_ns) then = busy_ns(b.busy, before.at_ns);
+    const auto [first, last] = std::equal_range(before.records.begin(), before.records.end(), r, by_place);
+    for (auto b = first; b != last; ++b)
+      if (b->started_ns == r.started_ns) then = busy_ns(b->busy, before.at_ns);
     const uint64_t now = busy_ns(r.busy, after.at_ns);
     worked += std::min(now > then ? now - then : 0, interval);
   }

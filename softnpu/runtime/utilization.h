@@ -1,4 +1,4 @@
-// How busy each device is: the share of an interval in which executors of any process of this user worked on it (busy.h).
+// How busy each device is: the share of an interval in which executors of any process of the machine worked on it (busy.h).
 // Who uses it: aclrtGetDeviceUtilizationRate, softnpu/dcmi, npu-smi.
 #pragma once
 

@@ -19,8 +19,9 @@ HERE = Path(__file__).parent
 class User:
     """A process on a device; it holds `mib` of its memory."""
 
-    def __init__(self, device: int, mib: int, env: dict[str, str]):
+    def __init__(self, device: int, mib: int, env: dict[str, str], uid: int | None = None):
         command = [sys.executable, HERE / "user.py", library_folder() / "libascendcl.so", str(device), str(mib)]
+        command += [] if uid is None else [str(uid)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
         self.pid = self.process.pid
         assert self.line() == "ready"
@@ -41,7 +42,8 @@ class User:
 class Machine:
     def __init__(self, folder: Path, **env: str):
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("ANYCEND_", "ASCEND_RT_"))}
-        self.env = {**kept, "XDG_RUNTIME_DIR": str(folder), "ANYCEND_MEMORY": "1G", **env}
+        own = {"XDG_RUNTIME_DIR": str(folder), "ANYCEND_PROCESS_FOLDER": str(folder), "ANYCEND_MEMORY": "1G"}
+        self.env = {**kept, **own, **env}
         self.registry = folder / "anycend" / "registry"
         self.users: list[User] = []
 
@@ -66,8 +68,8 @@ class Machine:
         assert err.startswith("npu-smi: ") and err.count("\n") == 1 and len(err) > 20, err
         return err
 
-    def user(self, device: int, mib: int = 64) -> User:
-        self.users.append(User(device, mib, self.env))
+    def user(self, device: int, mib: int = 64, uid: int | None = None, **env: str) -> User:
+        self.users.append(User(device, mib, {**self.env, **env}, uid))
         return self.users[-1]
 
     def close(self) -> None:

@@ -209,7 +209,7 @@ def test_a_bad_setting_or_registry_fails_and_says_why(dcmi):
     m.registry.parent.mkdir()
     m.registry.write_bytes(b"x")
     assert ask("fields('dcmi_get_device_hbm_info', Hbm, 0, 0)")[0] == -8005
-    assert b"has 1 bytes, not 65536" in ask("message()")
+    assert b"has 1 bytes, not 4194304" in ask("message()")
 
 
 def test_everything_else_is_not_supported(dcmi):

@@ -9,7 +9,7 @@ import struct
 import pytest
 
 RECORD = struct.Struct("iiQQQ24sQ")
-BYTES = 64 * 1024
+BYTES = 64 * 65536
 F_OFD_SETLK = 37
 
 
@@ -57,14 +57,14 @@ def test_a_bad_setting_is_named(machine, name, value):
 
 
 class Forged:
-    """A registry whose first record is the test's own: locked, as a live process locks it."""
+    """A registry whose first records are the test's own: locked, as a live process locks them."""
 
     def __init__(self, path, record: bytes, locked: bool = True, size: int = BYTES):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes((bytes(64) + record).ljust(size, b"\0"))
         self.file = open(path, "r+b")  # noqa: SIM115 held as long as the test
         if locked:
-            fcntl.fcntl(self.file, F_OFD_SETLK, struct.pack("hhxxxxqqixxxx", fcntl.F_WRLCK, 0, 64, 64, 0))
+            fcntl.fcntl(self.file, F_OFD_SETLK, struct.pack("hhxxxxqqixxxx", fcntl.F_WRLCK, 0, 64, len(record), 0))
 
 
 def record(pid=4711, device=1, committed=5 << 20, used=0, busy=0, name=b"forged") -> bytes:
@@ -117,6 +117,25 @@ def test_a_forged_busy_time_is_a_percentage(machine, busy):
     forged = Forged(m.registry, record(busy=busy))
     rate = [line for line in m.smi("info", "-t", "usages", "-i", 1).splitlines() if "Aicore" in line]
     assert 0 <= int(rate[0].split()[-1]) <= 100
+    forged.file.close()
+
+
+def test_more_processes_than_a_small_file_holds_are_shown(machine):
+    """There were 1023."""
+    m = machine()
+    forged = Forged(m.registry, b"".join(record(pid=100_000 + i) for i in range(1500)))
+    assert m.smi("info", "-t", "proc-mem", "-i", 1).count("Process id:") == 1500
+    forged.file.close()
+
+
+def test_a_registry_without_room_says_that_more_may_be_there(machine):
+    m = machine()
+    forged = Forged(m.registry, b"".join(record(pid=100_000 + i) for i in range(65535)))
+    code, out, err = m.run("info", "-t", "proc-mem", "-i", 1)
+    assert code == 0 and out.count("Process id:") == 65535
+    assert (
+        err == "npu-smi: the registry of this user's processes is full (65535 of them on devices): more are not shown\n"
+    )
     forged.file.close()
 
 

@@ -1,4 +1,6 @@
-"""A program that uses a device through the C ABI: python user.py LIBRARY DEVICE MIB, then a word a line on its input.
+"""A program that uses a device through the C ABI: python user.py LIBRARY DEVICE MIB [UID], then words, a line each.
+
+With UID it becomes that user, after the library was loaded, which that user need not be able to read.
 
 work    copies until the next line comes
 wait    a stream waits for another one that a host function keeps, until the next line
@@ -11,6 +13,7 @@ rate    prints what aclrtGetDeviceUtilizationRate says of the device
 from __future__ import annotations
 
 import ctypes as C
+import os
 import select
 import sys
 
@@ -18,6 +21,10 @@ import sys
 def main() -> None:
     library, device, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) << 20
     acl = C.CDLL(library)
+    if len(sys.argv) > 4:
+        os.setgroups([])
+        os.setgid(int(sys.argv[4]))
+        os.setuid(int(sys.argv[4]))
 
     def check(name: str, *args) -> None:
         status = getattr(acl, name)(*args)

@@ -69,12 +69,21 @@ void run_watch(const std::vector<std::string>& words) {
   watch(place_in(found), seconds, found.contains("-s") ? found.at("-s") : kWatched);
 }
 
+// On stderr, where no reader of tables looks: what they may lack.
+void tell_unseen() {
+  fflush(stdout);
+  for (const std::string& what : machine::unseen()) fprintf(stderr, "npu-smi: %s\n", what.c_str());
+}
+
 void run_query(const std::vector<std::string>& words) {
   const auto found = options(words, 1, "tic");
   if (!found.contains("-t")) fail(1, "npu-smi info with -i or -c needs -t <type>; npu-smi info -h lists the types");
   const std::string& type = found.at("-t");
   for (const Query& q : queries())
-    if (type == q.type) return q.run(place_in(found));
+    if (type == q.type) {
+      q.run(place_in(found));
+      return tell_unseen();
+    }
   std::string known;
   for (const Query& q : queries()) known += (known.empty() ? "" : ", ") + std::string(q.type);
   fail(1, "a software NPU has nothing to say of -t %s; it knows %s", type.c_str(), known.c_str());
@@ -82,7 +91,10 @@ void run_query(const std::vector<std::string>& words) {
 
 void run_info(const std::vector<std::string>& words) {
   const std::string first = words.size() > 1 ? words[1] : "";
-  if (first.empty()) return table();
+  if (first.empty()) {
+    table();
+    return tell_unseen();
+  }
   if (is_help(first)) return usage();
   if (first == "watch") return run_watch(words);
   if (first != "-l" && first != "-m") return run_query(words);
