@@ -271,9 +271,27 @@ void need_cache(const char* name, const Tensor& t, const CacheQuantization& q) {
               ", not [.., heads, rows, columns / 32]");
 }
 
+// Products of int8 operands have scales; other operands have none.
+void need_products(const Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& o) {
+  const bool whole = query.scalar_type() == at::kChar;
+  for (const auto& [name, t] :
+       {std::pair{"deqScale1", &o.scores_in}, {"quantScale1", &o.scores}, {"deqScale2", &o.scores_out}}) {
+    TORCH_CHECK(given(*t) == whole, name, whole ? " is needed with a query of int8" : " goes with a query of int8");
+    TORCH_CHECK(!whole || (*t)->numel() == 1, name, " has the sizes ", (*t)->sizes(), ", one number is expected");
+  }
+  if (!whole) return;
+  for (const at::TensorList list : {key, value}) {
+    for (const Tensor& t : list) TORCH_CHECK(t.scalar_type() == at::kChar, "a query of int8 with ", t.scalar_type());
+  }
+  TORCH_CHECK(!given(o.q_rope) && !given(o.k_prefix) && !given(o.tables) && !given(o.key.scale) && !given(o.both.scale),
+              "queryRope, keySharedPrefix, blockTable and antiquantScale do not go with a query of int8");
+}
+
 }  // namespace
 
-void need_inference(at::TensorList key, at::TensorList value, const InferenceOptions& o, const Tensor& out) {
+void need_inference(const Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& o,
+                    const Tensor& out) {
+  need_products(query, key, value, o);
   TORCH_CHECK(!key.empty() && key.size() == value.size(), "there are ", key.size(), " keys and ", value.size(),
               " values");
   const auto scales = [&](const CacheQuantization& own) {
@@ -302,10 +320,11 @@ InferenceOptions either_way(InferenceOptions options, const Tensor& query) {
 
 void infer_attention(const Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& options,
                      Tensor& out, Tensor& lse) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!given(options.scores_in) && !given(options.scores) && !given(options.scores_out),
-                              "attention: quantized scores are not implemented");
-  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(query.scalar_type()), "attention: a query of ", query.scalar_type(),
-                              " is not implemented");
+  need_products(query, key, value, options);
+  const bool whole = query.scalar_type() == at::kChar;
+  TORCH_CHECK_NOT_IMPLEMENTED(whole || at::isFloatingType(query.scalar_type()), "attention: a query of ",
+                              query.scalar_type(), " is not implemented");
+  const auto number = [](const Maybe& t) { return scale_values(*t).flatten()[0].item<double>(); };
   const Tensor q_all = query.contiguous();
   const Inference call(q_all, key, value, options);
   const bool integer = at::isIntegralType(out.scalar_type(), false) || small_float(out);
@@ -330,7 +349,8 @@ void infer_attention(const Tensor& query, at::TensorList key, at::TensorList val
       if (sink.defined()) put_lse(sink);
       continue;
     }
-    Tensor scores = at::bmm(q, k.transpose(1, 2)).mul_(options.scale);
+    Tensor scores =
+        at::bmm(q, k.transpose(1, 2)).mul_(whole ? number(options.scores_in) * options.scale : options.scale);
     call.finish(scores, b);
     Tensor high = scores.amax(2, true);
     if (sink.defined()) high = high.maximum(sink);
@@ -339,7 +359,10 @@ void infer_attention(const Tensor& query, at::TensorList key, at::TensorList val
     Tensor weights = scores.sub_(top).exp_();
     Tensor sum = weights.sum(2, true);
     if (sink.defined()) sum = sum + (sink - top).exp_();
-    call.place(result, b, rows).copy_(at::bmm(weights.div_(sum.masked_fill(sum.eq(0), 1)), v));
+    weights.div_(sum.masked_fill(sum.eq(0), 1));
+    if (whole) weights.mul_(number(options.scores)).round_().clamp_(-128, 127);
+    const Tensor product = at::bmm(weights, v);
+    call.place(result, b, rows).copy_(whole ? product * number(options.scores_out) : product);
     put_lse((top + sum.log()).masked_fill(unseen, std::numeric_limits<double>::infinity()));
   }
   if (!integer) return;

@@ -19,7 +19,7 @@ struct CacheQuantization {
 };
 struct InferenceOptions {
   Maybe shift{}, mask{}, tables{}, q_rope{}, k_rope{}, sink{}, k_prefix{}, v_prefix{}, q_padding{}, kv_padding{};
-  Maybe scores_in{}, scores{}, scores_out{}, out_scale{}, out_offset{};  // of quantized scores (refused), of the result
+  Maybe scores_in{}, scores{}, scores_out{}, out_scale{}, out_offset{};  // of int8 operands, of the result
   CacheQuantization key{}, value{}, both{};  // each cache's own numbers; both caches' in one tensor, [2, ..]
   at::IntArrayRef q_lengths{}, kv_lengths{}, prefix_length{};
   int64_t heads = 1, kv_heads = 0, sparse = 0, block = 0;
@@ -28,8 +28,9 @@ struct InferenceOptions {
   std::string_view layout{};   // of the operands; behind an underscore that of the result
   bool mask_by_batch = false;  // decoding: a mask of two dimensions is [batch, keys], not [queries, keys]; no band
 };
-// Phase one: that caches of 8-bit and 4-bit floats have the scales they need, and a quantized result too.
-void need_inference(at::TensorList key, at::TensorList value, const InferenceOptions& options, const at::Tensor& out);
+// Phase one: that caches of 8-bit and 4-bit floats have the scales they need, and int8 operands and a quantized result too.
+void need_inference(const at::Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& options,
+                    const at::Tensor& out);
 void infer_attention(const at::Tensor& query, at::TensorList key, at::TensorList value, const InferenceOptions& options,
                      at::Tensor& out, at::Tensor& lse);
 // What the fifth form adds: biases by distance, and quantized queries, which are not implemented.

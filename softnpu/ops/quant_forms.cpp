@@ -24,10 +24,15 @@ Tensor in_mode(const char* op, const Tensor& t, std::string_view mode) {
   return t.round();
 }
 
-// Smooth scales: one a column, or a row of them for each group of rows.
-Tensor smoothed(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups) {
+// Smooth scales: one a column, or a row of them for each group of rows; where columns are quantized one a row.
+Tensor smoothed(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups, bool channel) {
   const Tensor value = wide(x);
   if (!given(smooth)) return value;
+  if (channel) {
+    TORCH_CHECK(smooth->dim() == 1 && smooth->size(0) == x.size(-2), "aclnnDynamicQuant: smoothScales is ",
+                smooth->sizes(), " for ", x.size(-2), " rows");
+    return value * wide(*smooth).unsqueeze(-1);
+  }
   TORCH_CHECK(smooth->size(-1) == x.size(-1), "aclnnDynamicQuant: smoothScales is ", smooth->sizes(), " for ",
               x.size(-1), " columns");
   if (!given(groups)) return value * wide(*smooth);
@@ -89,9 +94,10 @@ void dynamic_quant_form(const Tensor& x, const OptionalTensor& smooth, const Opt
   const bool tensor = form.mode == "pertensor", channel = form.mode == "perchannel";
   TORCH_CHECK(tensor || channel || form.mode == "pertoken" || form.mode.empty(), op, ": quantMode ", form.mode,
               " is not pertoken, pertensor or perchannel");
+  TORCH_CHECK(!given(groups) || !(tensor || channel), op, ": groupIndex goes with quantMode pertoken, not ", form.mode);
   TORCH_CHECK(form.symmetric || offset.defined(), op, ": offsetOut is needed where isSymmetrical is false");
   if (x.numel() == 0) return;
-  const Tensor value = smoothed(x, smooth, groups);
+  const Tensor value = smoothed(x, smooth, groups, channel);
   std::vector<int64_t> dims;
   for (int64_t i = 0; i < x.dim(); i++) {
     if (tensor || i == x.dim() - (channel ? 2 : 1)) dims.push_back(i);

@@ -360,7 +360,7 @@ def test_refusals():
     x = torch.randn(2, 8).npu()
     with pytest.raises(NotImplementedError, match="the type 290 is not implemented"):
         torch_npu.npu_dynamic_block_quant(x, dst_type=290)
-    with pytest.raises(NotImplementedError, match="scale is not implemented; leave it out"):
+    with pytest.raises(RuntimeError, match="scale does not go with weights of the type of x; leave it out"):
         torch_npu.npu_ffn(x, x.t(), x, "relu", scale=x)
     with pytest.raises(ValueError, match='fused_op_type is one of .*not "tanh"'):
         torch_npu.npu_fused_matmul(x, x.t(), fused_op_type="tanh")

@@ -42,7 +42,7 @@ REFUSED: dict[str, tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Any],
     "wider weight": ([t(8, 4)], [t(3, 4, 6).double()], ROWS, "weight must be Float, got Double"),
     "half weight": ([t(8, 4)], [t(3, 4, 6).half()], ROWS, "weight must be Float, got Half"),
     "weight of integers": ([t(8, 4)], [i8(3, 4, 6)], ROWS, "weight must be Float, got Char"),
-    "int32 weight": ([i8(8, 4)], [i8(3, 4, 6).int()], ROWS | FLOATS, "weight must be Char, got Int"),
+    "int32 weight": ([i8(8, 4)], [i8(3, 4, 6).int()], ROWS | FLOATS, "scale is needed with x of Char and weight of I"),
     "float8 weight": ([t(8, 4)], [f8(3, 4, 6)], ROWS, "weight must be Float, got Float8_e4m3fn"),
     "weights of two types": ([t(8, 4)], [t(4, 6), t(4, 6), t(4, 6).half()], ROWS, "weight must be Float, got Half"),
     "x of two types": ([t(8, 4), t(8, 4).half()], [t(4, 6)] * 2, {}, "the tensors of x are Float and Half"),
@@ -85,11 +85,11 @@ REFUSED: dict[str, tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Any],
         [i8(8, 4)] * 2, [i8(4, 6)] * 2, FLOATS | {"scale": [t(6)] * 2, "per_token_scale": [t(8), t(7)]},
         r"per_token_scale of \[7\] does not broadcast to \[8\]",
     ),
-    "antiquant_scale": (
-        [t(8, 4)], [i8(3, 4, 6)], ROWS | {"antiquant_scale": [t(3, 6)]}, "antiquant_scale is not implemented",
+    "columns of antiquant_scale": (
+        [t(8, 4)], [i8(3, 4, 6)], ROWS | {"antiquant_scale": [t(3, 5)]}, "antiquant_scale must have a number for",
     ),
     "antiquant_offset": (
-        [t(8, 4)], [t(3, 4, 6)], ROWS | {"antiquant_offset": [t(3, 6)]}, "antiquant_offset is not implemented",
+        [t(8, 4)], [t(3, 4, 6)], ROWS | {"antiquant_offset": [t(3, 6)]}, "antiquant_offset does not go with x of Float",
     ),
     "offset": ([t(8, 4)], [t(3, 4, 6)], ROWS | {"offset": [t(3, 6)]}, "offset is not implemented"),
     "no type of a result": (
@@ -109,7 +109,7 @@ REFUSED: dict[str, tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Any],
         [i8(8, 4)], [i8(3, 4, 6)], ROWS | {"output_dtype": torch.int32, "scale": [t(3, 6)]}, "int32 sums have no scale",
     ),
     "integers in inner groups": (
-        [i8(6, 8)], [i8(8, 7)], INNER | FLOATS | {"scale": [t(2, 7)]}, "group_type 2 with x of Char is not implemented",
+        [i8(6, 8)], [i8(8, 7)], INNER | FLOATS | {"scale": [t(2, 7)]}, "group_type 2 with x of Char and weight of",
     ),
     "scales of inner groups": (
         [f8(6, 8)], [f8(8, 7)], INNER | FLOATS | {"scale": [t(3, 7)]}, "scale must have 2 rows",

@@ -109,8 +109,6 @@ def test_weight_quant_batchmatmul(group):
 
 
 def test_refusals():
-    with pytest.raises(NotImplementedError, match=r"dst_type 16 is not implemented; int8 is \(npu_dynamic_quant\)"):
-        torch_npu.npu_dynamic_quant(torch.randn(2, 4).npu(), dst_type=torch.quint4x2)
     with pytest.raises(RuntimeError, match="inner sizes are 4 and 5"):
         a, b = torch.ones(2, 4, dtype=torch.int8).npu(), torch.ones(5, 3, dtype=torch.int8).npu()
         torch_npu.npu_quant_matmul(a, b, torch.ones(3).npu())

@@ -29,6 +29,7 @@
 #include "csrc/ops/npu/operands.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/parts.h"
+#include "csrc/ops/npu/quant.h"
 #include "csrc/ops/npu/quant_conv.h"
 #include "csrc/ops/npu/quant_exchange.h"
 #include "csrc/ops/npu/recurrent.h"

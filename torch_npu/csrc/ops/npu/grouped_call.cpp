@@ -12,8 +12,6 @@ c10::SymInt columns_of(const at::Tensor& weight) { return elements_of(weight).ba
 
 void check_numbers(const Call& c) {
   const std::pair<const char*, const OptionalList&> named[] = {{"offset", c.refused.offset},
-                                                               {"antiquant_scale", c.refused.antiquant_scale},
-                                                               {"antiquant_offset", c.refused.antiquant_offset},
                                                                {"activation_input", c.refused.activation_input},
                                                                {"activation_quant_scale", c.refused.quant_scale},
                                                                {"activation_quant_offset", c.refused.quant_offset}};
@@ -142,6 +140,8 @@ std::vector<Result> results_of(const Call& c) {
   if (c.one_result()) need_one_width(c);
   need_biases(c);
   need_scales("scale", c.scale, c, count);
+  need_scales("antiquant_scale", c.antiquant_scale, c, count);
+  need_scales("antiquant_offset", c.antiquant_offset, c, count);
   need_members("per_token_scale", c.per_token_scale, "x", c.x);
   const at::ScalarType type = check_scales(c, count);
   check_dtypes(kOp, {{"x_dtype", c.readings.x, c.x},

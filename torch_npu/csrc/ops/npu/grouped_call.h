@@ -18,12 +18,13 @@ constexpr const char* kOp = "npu_grouped_matmul";
 
 // Lists that are not implemented. An empty one is none.
 struct Refused {
-  const OptionalList &offset, &antiquant_scale, &antiquant_offset, &activation_input, &quant_scale, &quant_offset;
+  const OptionalList &offset, &activation_input, &quant_scale, &quant_offset;
 };
 
 struct Operands {
   at::TensorList x, weight;
   const OptionalList &bias, &scale, &per_token_scale;
+  const OptionalList &antiquant_scale, &antiquant_offset;  // of a weight of fewer bits than x
 };
 
 // As which types bytes are read.

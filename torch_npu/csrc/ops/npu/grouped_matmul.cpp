@@ -96,17 +96,17 @@ std::vector<at::Tensor> grouped_matmul(at::TensorList x, at::TensorList weight, 
                                        OptionalInt weight_dtype, OptionalInt scale_dtype,
                                        OptionalInt per_token_scale_dtype) {
   const NPUGuard guard(first_device(x, weight));
-  const Call call = call_of({x, weight, bias, scale, per_token_scale},
-                            {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
-                            numbers(group_list), {split_item, group_type, group_list_type, act_type, output_dtype},
+  const Call call = call_of({x, weight, bias, scale, per_token_scale, antiquant_scale, antiquant_offset},
+                            {offset, activation_input, quant_scale, quant_offset}, numbers(group_list),
+                            {split_item, group_type, group_list_type, act_type, output_dtype},
                             {x_dtype, weight_dtype, scale_dtype, per_token_scale_dtype}, tuning);
   std::vector<at::Tensor> out;
   for (const Result& r : results_of(call)) out.push_back(on_device(r));
   const at::TensorList none;
   const auto list = [&](const OptionalList& tensors) { return tensors.value_or(none); };
   ACLNN(aclnnGroupedMatmulV5)
-  (x, weight, list(bias), list(scale), none, none, none, list(per_token_scale), group_list, none, none, none,
-   call.split, call.type, call.list_type, call.act, tuning, out, none, none);
+  (x, weight, list(bias), list(scale), none, list(antiquant_scale), list(antiquant_offset), list(per_token_scale),
+   group_list, none, none, none, call.split, call.type, call.list_type, call.act, tuning, out, none, none);
   return out;
 }
 
@@ -119,9 +119,9 @@ std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList wei
                                             at::OptionalIntArrayRef tuning, OptionalInt output_dtype,
                                             OptionalInt x_dtype, OptionalInt weight_dtype, OptionalInt scale_dtype,
                                             OptionalInt per_token_scale_dtype) {
-  return sketched(call_of({x, weight, bias, scale, per_token_scale},
-                          {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
-                          numbers(group_list), {split_item, group_type, group_list_type, act_type, output_dtype},
+  return sketched(call_of({x, weight, bias, scale, per_token_scale, antiquant_scale, antiquant_offset},
+                          {offset, activation_input, quant_scale, quant_offset}, numbers(group_list),
+                          {split_item, group_type, group_list_type, act_type, output_dtype},
                           {x_dtype, weight_dtype, scale_dtype, per_token_scale_dtype}, tuning));
 }
 
@@ -153,9 +153,9 @@ std::vector<at::Tensor> grouped_matmul_list_meta(at::TensorList x, at::TensorLis
   need_tensors(x, weight);
   const OptionalInt groups = group_list && !group_list->empty() ? OptionalInt(group_list->size()) : std::nullopt;
   check_list(x, group_list, type_of(group_type, groups.has_value()), group_list_type.value_or(0) == 1);
-  return sketched(call_of({x, weight, bias, scale, per_token_scale},
-                          {offset, antiquant_scale, antiquant_offset, activation_input, quant_scale, quant_offset},
-                          groups, {split_item, group_type, group_list_type, act_type, number_of(output_dtype)}));
+  return sketched(call_of({x, weight, bias, scale, per_token_scale, antiquant_scale, antiquant_offset},
+                          {offset, activation_input, quant_scale, quant_offset}, groups,
+                          {split_item, group_type, group_list_type, act_type, number_of(output_dtype)}));
 }
 
 }  // namespace npu::ops::kernels

@@ -12,7 +12,12 @@ enum class Way {
   kWhole,    // integers: exact sums, a scale a column and perhaps a row
   kNumbers,  // 8-bit floats with numbers
   kPowers,   // MX: float8_e8m0fnu for 32 numbers of the inner dimension
+  kWeight,   // a weight of fewer bits: x @ ((w + antiquant_offset) * antiquant_scale) + bias
+  kShifted,  // int8 by int4: ((x - 8) @ (w * scale) + bias) * per_token_scale; the bias has what 8 takes away
+  kNarrow,   // int8 by int4 with two scales: (x @ (w * antiquant_scale)) * scale * per_token_scale + bias
 };
+
+bool is_whole(Way way) { return way == Way::kWhole || way == Way::kShifted || way == Way::kNarrow; }
 
 bool of_powers(const OptionalList& list) { return has(list) && (*list)[0].scalar_type() == at::kFloat8_e8m0fnu; }
 bool eight_bits(const at::Tensor& t) {
@@ -42,16 +47,27 @@ Way way_of(const Call& c) {
     need_types("weight", c.weight, {at::kFloat8_e5m2, at::kFloat8_e4m3fn});
     return Way::kNumbers;
   }
+  if (x == at::kChar) {
+    need_types("weight", c.weight, {at::kChar, at::kInt});
+    if (c.weight[0].scalar_type() == at::kChar) return Way::kWhole;
+    return has(c.antiquant_scale) ? Way::kNarrow : Way::kShifted;
+  }
+  if (has(c.antiquant_scale) && c.weight[0].scalar_type() != x) {
+    need_types("weight", c.weight, {at::kChar, at::kInt, at::kFloat8_e5m2, at::kFloat8_e4m3fn});
+    return Way::kWeight;
+  }
   need_types("weight", c.weight, {x});
-  return x == at::kChar ? Way::kWhole : Way::kPlain;
+  return Way::kPlain;
 }
 
 void need_there(const Call& c, const char* name, const OptionalList& list) {
-  TORCH_CHECK_VALUE(has(list), kOp, ": ", name, " is needed with x of ", c.x[0].scalar_type());
+  TORCH_CHECK_VALUE(has(list), kOp, ": ", name, " is needed with x of ", c.x[0].scalar_type(), " and weight of ",
+                    c.weight[0].scalar_type());
 }
 
 void refuse_there(const Call& c, const char* name, const OptionalList& list) {
-  TORCH_CHECK(!has(list), kOp, ": ", name, " does not go with x of ", c.x[0].scalar_type(), "; leave it out");
+  TORCH_CHECK(!has(list), kOp, ": ", name, " does not go with x of ", c.x[0].scalar_type(), " and weight of ",
+              c.weight[0].scalar_type(), "; leave it out");
 }
 
 // The sizes that a scale has for one product: one tensor for a weight of several matrices has them in its first dimension.
@@ -67,8 +83,8 @@ c10::SymBool same(const Sizes& a, const Sizes& b) {
 }
 
 // A number for each column, one for all, or where `blocks` of inner rows have their own a row for each.
-void need_columns(const Call& c, size_t i, int64_t count, bool blocks) {
-  const at::Tensor& t = (*c.scale)[c.scale->size() == 1 ? 0 : i];
+void need_columns(const char* name, const OptionalList& list, const Call& c, size_t i, int64_t count, bool blocks) {
+  const at::Tensor& t = (*list)[list->size() == 1 ? 0 : i];
   const Sizes sizes = sizes_of_product(c, t), w = elements_of(c.weight_of(i));
   const c10::SymInt inner = w[w.size() - 2], columns = w.back(), numbers = c10::multiply_integers(sizes);
   c10::SymBool fits = numbers.sym_eq(1).sym_or(numbers.sym_eq(columns));
@@ -79,8 +95,31 @@ void need_columns(const Call& c, size_t i, int64_t count, bool blocks) {
   } else if (c.stacked() && t.dim() == 1) {
     fits = fits.sym_or(sizes[0].sym_eq(count));
   }
-  TORCH_SYM_CHECK(fits, kOp, ": scale must have a number for each of ", columns,
+  TORCH_SYM_CHECK(fits, kOp, ": ", name, " must have a number for each of ", columns,
                   " columns of weight, it has the sizes ", t.sym_sizes());
+}
+void need_columns(const char* name, const OptionalList& list, const Call& c, int64_t count, bool blocks) {
+  const size_t members = has(list) ? list->size() : 0;
+  for (size_t i = 0; i < members; ++i) need_columns(name, list, c, i, count, blocks);
+}
+
+// Scales of a weight that has fewer bits than x. A weight of 4-bit integers may have a row of them for each group of inner rows.
+void check_antiquant(const Call& c, Way way, int64_t count) {
+  if (way != Way::kWeight && way != Way::kNarrow) {
+    refuse_there(c, "antiquant_scale", c.antiquant_scale);
+    return refuse_there(c, "antiquant_offset", c.antiquant_offset);
+  }
+  const bool small = eight_bits(c.weight[0]);
+  if (way == Way::kNarrow || small) refuse_there(c, "antiquant_offset", c.antiquant_offset);
+  for (const auto& [name, list] :
+       {std::pair{"antiquant_scale", &c.antiquant_scale}, {"antiquant_offset", &c.antiquant_offset}}) {
+    need_types(name, Operand(*list).tensors(), {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble});
+    need_columns(name, *list, c, count, c.weight[0].scalar_type() == at::kInt);
+  }
+  if (!has(c.antiquant_offset)) return;
+  for (size_t i = 0; i < c.antiquant_offset->size(); ++i) {
+    need_sizes(kOp, "antiquant_offset", (*c.antiquant_offset)[i], sizes_of((*c.antiquant_scale)[i]));
+  }
 }
 
 void need_powers(const Call& c, size_t i) {
@@ -113,7 +152,8 @@ void check_tokens(const Call& c, Way way, int64_t count) {
 
 // Groups of the inner dimension.
 void check_inner_scales(const Call& c, Way way, int64_t count) {
-  TORCH_CHECK_NOT_IMPLEMENTED(way != Way::kWhole, kOp, ": group_type 2 with x of ", c.x[0].scalar_type(),
+  TORCH_CHECK_NOT_IMPLEMENTED(!is_whole(way) && way != Way::kWeight, kOp, ": group_type 2 with x of ",
+                              c.x[0].scalar_type(), " and weight of ", c.weight[0].scalar_type(),
                               " is not implemented");
   refuse_there(c, "bias with group_type 2", c.bias);
   const c10::SymInt rows = c.x[0].sym_size(0), inner = c.x[0].sym_size(1), columns = c.weight[0].sym_size(1);
@@ -140,10 +180,11 @@ at::ScalarType result_type(const Call& c, Way way) {
   TORCH_CHECK_VALUE(!c.dtype || (*c.dtype >= 0 && *c.dtype < static_cast<int64_t>(at::ScalarType::NumOptions)), kOp,
                     ": output_dtype ", *c.dtype, " is no dtype");
   const at::ScalarType x = c.x[0].scalar_type();
-  TORCH_CHECK(c.dtype || way == Way::kPlain, kOp, ": output_dtype is needed for operands of ", x);
+  TORCH_CHECK(c.dtype || way == Way::kPlain || way == Way::kWeight, kOp, ": output_dtype is needed for operands of ",
+              x);
   const auto type = c.dtype ? static_cast<at::ScalarType>(*c.dtype) : x;
   if (type == at::kFloat || type == at::kHalf || type == at::kBFloat16 || type == at::kDouble) {
-    if (way == Way::kWhole) need_there(c, "scale", c.scale);
+    if (is_whole(way)) need_there(c, "scale", c.scale);
     return type;
   }
   TORCH_CHECK_NOT_IMPLEMENTED(way == Way::kWhole && (type == at::kChar || type == at::kInt), kOp, ": output_dtype ",
@@ -179,7 +220,7 @@ at::ScalarType check_scales(const Call& c, int64_t count) {
     need("scale", c.scale, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kLong, at::kUInt64});
     need("per_token_scale", c.per_token_scale, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble});
   }
-  if (way == Way::kPlain) {
+  if (way == Way::kPlain || way == Way::kWeight) {
     refuse_there(c, "scale", c.scale);
     refuse_there(c, "per_token_scale", c.per_token_scale);
   }
@@ -187,14 +228,20 @@ at::ScalarType check_scales(const Call& c, int64_t count) {
     need_there(c, "scale", c.scale);
     refuse_there(c, "bias", c.bias);
   }
+  if (way == Way::kShifted || way == Way::kNarrow) {
+    need_there(c, "scale", c.scale);
+    need_there(c, "per_token_scale", c.per_token_scale);
+  }
+  if (way == Way::kShifted) need_there(c, "bias", c.bias);
+  check_antiquant(c, way, count);
   const at::ScalarType result = result_type(c, way);
   if (c.type == 2) {
     check_inner_scales(c, way, count);
     return result;
   }
   const size_t scales = has(c.scale) ? c.scale->size() : 0;
-  for (size_t i = 0; i < scales; ++i)
-    way == Way::kPowers ? need_powers(c, i) : need_columns(c, i, count, way == Way::kWhole);
+  for (size_t i = 0; i < scales && way == Way::kPowers; ++i) need_powers(c, i);
+  if (way != Way::kPowers) need_columns("scale", c.scale, c, count, way == Way::kWhole || way == Way::kShifted);
   check_tokens(c, way, count);
   return result;
 }

@@ -41,7 +41,8 @@ struct Facts {
   const c10::SymInt batch = packed && c.of_query ? c10::SymInt(static_cast<int64_t>(c.of_query->size())) : q.batch;
   const c10::SymInt columns = joined ? c.query.sym_size(2) / heads : c.query.sym_size(-1);
   const c10::SymInt of_value = value_columns(c.value, layout, c.table, kv_heads);
-  const bool integers = at::isIntegralType(c.key.scalar_type(), false);  // a quantized cache
+  // A quantized cache; of int8 beside a query of int8 all products have scales of their own.
+  const bool integers = at::isIntegralType(c.key.scalar_type(), false) && at::isFloatingType(c.query.scalar_type());
 
   // The second version calls some arguments otherwise.
   const char* named(const char* first, const char* of_second) const {
@@ -259,6 +260,12 @@ void check_more(const InferenceCall& c, const InferenceMore& more, const CacheSc
   check_number(f.op, "inner_precise", more.inner_precise, {0, 1, 2, 3});
 }
 
+// Of operators that have no scales of int8 products.
+void need_floating_query(const InferenceCall& c) {
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(c.query.scalar_type()), c.op, ": a query of ", c.query.scalar_type(),
+                              " is not implemented");
+}
+
 void check_call(const InferenceCall& c, const OptionalTensor& padding_mask) {
   check_inference(c.op, c.query, c.key, c.value, c.shape, c.table, padding_mask);
   check_lengths(c.op, c.query, c.shape, c.table, c.of_query, c.of_key, c.key);
@@ -272,6 +279,7 @@ void check_inference_call(const InferenceCall& call, const InferenceMore& more, 
                           std::initializer_list<NamedTensor> refused) {
   // One row a sequence comes back as it lies, and of packed sequences there is no argument for the ends of the queries.
   if (decodes == Decodes::kAlways) {
+    need_floating_query(call);
     check_word(call.op, "input_layout", call.shape.layout, {"BSH", "BSND", "BNSD", "NSD"});
   }
   check_call(call, padding_mask);
@@ -284,6 +292,7 @@ void check_inference_v2(const InferenceCall& call, const InferenceMore& more, co
                         const InferenceScaleTypes& scale_types, const std::optional<int64_t>& out_type,
                         int64_t query_quant_mode) {
   const char* const kOp = call.op;
+  need_floating_query(call);
   check_call(call, {});
   check_number(kOp, "query_quant_mode", query_quant_mode, {0});
   refuse_given(kOp, "dequant_scale_query", scales.query);

@@ -49,8 +49,10 @@ void check_inference(const char* op, const at::Tensor& query, const at::Tensor& 
               query.dim());
   TORCH_CHECK(key.dim() >= 3 && value.dim() >= 3, op, ": key and value have ", key.dim(), " and ", value.dim(),
               " dimensions");
-  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(query.scalar_type()) && query.element_size() > 1, op, ": a query of ",
-                              query.scalar_type(), " is not implemented");
+  // What goes with int8 operands is asked before (whole_attention.cpp).
+  const bool wide = at::isFloatingType(query.scalar_type()) && query.element_size() > 1;
+  TORCH_CHECK_NOT_IMPLEMENTED(wide || query.scalar_type() == at::kChar, op, ": a query of ", query.scalar_type(),
+                              " is not implemented");
   // A cache of integers is quantized: it has a scale; others are of the query's type.
   need_same_type(op, "key", key, "value", value);
   TORCH_CHECK(key.scalar_type() == query.scalar_type() || at::isIntegralType(key.scalar_type(), false), op,

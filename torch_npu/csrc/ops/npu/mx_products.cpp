@@ -65,12 +65,62 @@ void need_bias(const char* op, const OptionalTensor& bias, const c10::SymInt& co
                   " in its last dimension, its sizes are ", bias->sym_sizes());
 }
 
+// Three numbers, for rows, columns and inner numbers.
+bool of_groups(at::OptionalIntArrayRef groups, at::IntArrayRef wanted) { return groups && groups->equals(wanted); }
+
 void need_groups(const char* op, at::OptionalIntArrayRef groups) {
   if (!groups) return;
   TORCH_CHECK_VALUE(groups->size() == 3, op, ": group_sizes has ", groups->size(), " numbers, three are expected");
   TORCH_CHECK_NOT_IMPLEMENTED((*groups)[0] >= 0 && (*groups)[0] <= 1 && (*groups)[1] >= 0 && (*groups)[1] <= 1 &&
                                   ((*groups)[2] == 0 || (*groups)[2] == 32),
                               op, ": group_sizes ", *groups, " is not implemented, [1, 1, 32] is");
+}
+
+c10::SymInt blocks_of(const c10::SymInt& size, int64_t block) { return (size + (block - 1)) / block; }
+
+void need_halves(const char* op, const char* with, std::optional<int64_t> output) {
+  TORCH_CHECK_VALUE(
+      output && (*output == static_cast<int64_t>(at::kHalf) || *output == static_cast<int64_t>(at::kBFloat16)), op,
+      ": output_dtype is float16 or bfloat16 with ", with);
+}
+
+// A scale for each row and 128 inner numbers, and for each block of 128 inner numbers by 128 columns.
+void check_blocks(const char* op, const at::Tensor& a, const at::Tensor& b, const MxScales& scales,
+                  std::optional<int64_t> output) {
+  need_type(op, "x1", a, {at::kChar});
+  need_type(op, "x2", b, {at::kChar});
+  need_dims(op, "x1", a, {2});
+  need_dims(op, "x2", b, {2});
+  const c10::SymInt blocks = blocks_of(a.sym_size(1), 128);
+  TORCH_CHECK_VALUE(given(scales.a), op, ": pertoken_scale is needed with group_sizes [1, 128, 128]");
+  refuse_given(op, "offset", scales.offset);
+  need_type(op, "scale", scales.b, {at::kFloat});
+  need_type(op, "pertoken_scale", scales.a, {at::kFloat});
+  need_type(op, "bias", scales.bias, {at::kFloat});
+  need_sizes(op, "pertoken_scale", scales.a, {a.sym_size(0), blocks});
+  need_sizes(op, "scale", scales.b, {blocks, blocks_of(b.sym_size(1), 128)});
+  need_sizes(op, "bias", scales.bias, {b.sym_size(1)});
+  need_halves(op, "group_sizes [1, 128, 128]", output);
+}
+
+// 4-bit integers whose columns have a scale and an offset for each 256 inner numbers, and whose rows have a scale.
+void check_shifted(const char* op, const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const Sizes& sizes,
+                   const c10::SymInt& inner, std::optional<int64_t> output) {
+  need_type(op, "x1", a, {at::kInt});
+  need_type(op, "x2", b, {at::kInt});
+  need_dims(op, "x1", a, {2});
+  need_dims(op, "x2", b, {2});
+  TORCH_CHECK_VALUE(given(scales.a) && given(scales.offset), op,
+                    ": pertoken_scale and offset are needed with scales of groups, a matrix");
+  refuse_given(op, "bias", scales.bias);
+  need_type(op, "scale", scales.b, {at::kFloat});
+  need_type(op, "pertoken_scale", scales.a, {at::kFloat});
+  need_type(op, "offset", scales.offset, {at::kHalf});
+  need_sizes(op, "pertoken_scale", scales.a, {sizes[0], 1});
+  const Sizes numbers{blocks_of(inner, 256), sizes[1]};
+  need_sizes(op, "scale", scales.b, numbers);
+  need_sizes(op, "offset", scales.offset, numbers);
+  need_halves(op, "a matrix as scale", output);
 }
 
 int64_t grouped(at::OptionalIntArrayRef groups) {
@@ -133,8 +183,23 @@ void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScale
     TORCH_CHECK_VALUE(floats, op, ": output_dtype of 8-bit floats is float16, bfloat16 or float32");
     return;
   }
-  check_quant_matmul_types(a, b, scales.b, scales.a, types.a, types.b, types.a_scale, types.b_scale, groups, y_scale);
+  const bool whole = a.scalar_type() == at::kChar || a.scalar_type() == at::kInt;
+  TORCH_CHECK(whole && a.scalar_type() == b.scalar_type(), op, ": operands of ", a.scalar_type(), " and ",
+              b.scalar_type(), ": int8 ones are implemented, and int32 ones of eight 4-bit integers each");
+  refuse_given(op, "y_scale", y_scale);
+  check_dtypes(op, {{"x1_dtype", types.a, a, Reading::kPacked},
+                    {"x2_dtype", types.b, b, Reading::kPacked},
+                    {"pertoken_scale_dtype", types.a_scale, scales.a},
+                    {"scale_dtype", types.b_scale, scales.b}});
   const Sizes sizes = quant_product_sizes(a, b, types);
+  if (of_groups(groups, {1, 128, 128})) return check_blocks(op, a, b, scales, output);
+  const bool matrix = scales.b.dim() == 2 && a.scalar_type() == at::kInt;
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !groups || (matrix && of_groups(groups, {0, 0, 256})), op, ": group_sizes ", *groups,
+      " is not implemented; [1, 128, 128] of int8 operands and [0, 0, 256] of 4-bit ones with a "
+      "matrix as scale are, else leave it out");
+  if (matrix) return check_shifted(op, a, b, scales, sizes, elements_of(a, types.a).back(), output);
+  need_type(op, "offset", scales.offset, {at::kFloat});
   need_type(op, "scale", scales.b, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kLong, at::kUInt64});
   need_type(op, "pertoken_scale", scales.a, {at::kFloat});
   need_dims(op, "scale", scales.b, {0, 1});

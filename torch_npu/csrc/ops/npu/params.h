@@ -45,17 +45,12 @@ void check_bit_mask(const at::Tensor& input, const at::Tensor& mask);
 int64_t product(at::IntArrayRef sizes);
 
 // -- quantization. Numbers name PyTorch's dtypes; none means the default.
-void check_dynamic_quant(const at::Tensor& input, std::optional<int64_t> dtype, std::string_view mode, double largest);
 int64_t acl_code(at::ScalarType type);  // CANN's number of a dtype
 at::ScalarType quantized_type(int64_t dtype);
 at::ScalarType half_type(std::optional<int64_t> dtype);
 at::ScalarType quant_matmul_type(std::optional<int64_t> dtype);
 void check_round_mode(std::optional<int64_t> mode);
-void check_quant_matmul(const at::Tensor& x1, const at::Tensor& x2, at::OptionalIntArrayRef group_sizes,
-                        const OptionalTensor& y_scale);
 bool packs_columns(const at::Tensor& weight);  // int32 of eight 4-bit integers along columns
-void quantize_into(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis,
-                   bool divide, const at::Tensor& out);
 
 // A mask that the caller gave is not kept for the backward pass, which draws it from the seed again.
 void check_drawn_mask(const OptionalTensor& dropout_mask);

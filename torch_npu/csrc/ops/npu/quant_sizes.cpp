@@ -1,6 +1,4 @@
 // Quantization behind other arithmetic: sizes, see sizes.h.
-#include <ATen/WrapDimUtils.h>
-
 #include <algorithm>
 
 #include "csrc/ops/aclnn_call.h"
@@ -40,12 +38,6 @@ Sizes permuted_product(const at::Tensor& a, const at::Tensor& b, at::OptionalInt
   return {m, batch, n};
 }
 
-Sizes feed_forward_sizes(const at::Tensor& x, const at::Tensor& weight) {
-  TORCH_CHECK(x.dim() >= 2 && weight.dim() >= 2, "npu_ffn: x and weight2 have ", x.dim(), " and ", weight.dim(),
-              " dimensions, at least two are expected");
-  return with_size(x, -1, weight.sym_size(-1));
-}
-
 Sizes product_sizes(const char* op, const at::Tensor& a, const at::Tensor& b) {
   TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, op, ": operands have ", a.dim(), " and ", b.dim(), " dimensions");
   TORCH_SYM_CHECK(a.sym_size(-1).sym_eq(b.sym_size(-2)), op, ": inner sizes ", a.sym_size(-1), " and ", b.sym_size(-2));
@@ -65,17 +57,6 @@ void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gam
   }
   need_elements(op, "scale", scale, {1, columns, each});
   need_elements(op, "offset", offset, {1, columns, each});
-}
-
-void check_quantize(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis,
-                    bool divide) {
-  constexpr const char* kOp = "npu_quantize";
-  if (!divide) need_type(kOp, "zero_points", zero_points, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble});
-  Sizes counts{1};
-  const int64_t dim = at::maybe_wrap_dim(axis, input.dim());
-  if (input.dim()) counts.push_back(input.sym_size(dim));
-  need_elements(kOp, "scales", scales, counts);
-  need_elements(kOp, "zero_points", zero_points, counts);
 }
 
 void check_anti_quant(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& offset) {
@@ -139,31 +120,6 @@ void check_lora(const char* op, const at::Tensor& y, const at::Tensor& x, const 
                   " rows");
   TORCH_SYM_CHECK((columns + from).sym_le(y.sym_size(1)), op, ": columns ", from, " to ", columns + from, " of ",
                   y.sym_size(1));
-}
-
-void check_feed_forward(const at::Tensor& x, const at::Tensor& w1, const at::Tensor& w2, at::OptionalIntArrayRef tokens,
-                        at::OptionalIntArrayRef ends) {
-  constexpr const char* kOp = "npu_ffn";
-  TORCH_CHECK(!tokens || !ends, kOp, ": expert_tokens and expert_tokens_index exclude each other");
-  TORCH_CHECK(x.dim() >= 2, kOp, ": x has ", x.dim(), " dimensions, at least two are expected");
-  const at::OptionalIntArrayRef list = ends ? ends : tokens;
-  const int64_t dims = list && !list->empty() ? 3 : 2;
-  need_dims(kOp, "weight1", w1, {dims});
-  need_dims(kOp, "weight2", w2, {dims});
-  TORCH_SYM_CHECK(w1.sym_size(-2).sym_eq(x.sym_size(-1)), kOp, ": x has ", x.sym_size(-1), " columns, weight1 ",
-                  w1.sym_size(-2), " rows");
-  if (dims == 2) return;
-  TORCH_SYM_CHECK(x.sym_size(-1).sym_gt(0), kOp, ": x has no columns");
-  const c10::SymInt rows = x.sym_numel() / x.sym_size(-1), count = static_cast<int64_t>(list->size());
-  TORCH_SYM_CHECK(w1.sym_size(0).sym_eq(count).sym_and(w2.sym_size(0).sym_eq(count)), kOp, ": ", count,
-                  " groups of tokens for ", w1.sym_size(0), " and ", w2.sym_size(0), " experts");
-  int64_t last = 0;
-  for (int64_t number : *list) {
-    TORCH_CHECK_VALUE(number >= (ends ? last : 0), kOp, ends ? ": expert_tokens_index is " : ": expert_tokens is ",
-                      *list, ends ? ", which decreases" : ", which has a negative count");
-    last = ends ? number : last + number;
-  }
-  TORCH_SYM_CHECK(rows.sym_eq(last), kOp, ": the groups have ", last, " rows, x ", rows);
 }
 
 bool wants(const std::optional<std::array<bool, 2>>& mask, size_t i, bool otherwise) {
@@ -283,18 +239,6 @@ void check_matmul_reduce_sum(const at::Tensor& x1, const at::Tensor& x2, const O
               x1.dim(), " and ", x2.dim());
 }
 
-void check_quant_matmul_types(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& scale,
-                              const OptionalTensor& pertoken_scale, std::optional<int64_t> x1_dtype,
-                              std::optional<int64_t> x2_dtype, std::optional<int64_t> pertoken_scale_dtype,
-                              std::optional<int64_t> scale_dtype, at::OptionalIntArrayRef group_sizes,
-                              const OptionalTensor& y_scale) {
-  check_quant_matmul(x1, x2, group_sizes, y_scale);
-  check_dtypes("npu_quant_matmul", {{"x1_dtype", x1_dtype, x1, Reading::kPacked},
-                                    {"x2_dtype", x2_dtype, x2, Reading::kPacked},
-                                    {"pertoken_scale_dtype", pertoken_scale_dtype, pertoken_scale},
-                                    {"scale_dtype", scale_dtype, scale}});
-}
-
 void check_grouped_matmul_add(const char* op, const at::Tensor& input, const at::Tensor& x, const at::Tensor& weight,
                               const at::Tensor& group_list, bool transpose_x, bool transpose_weight, int64_t group_type,
                               std::optional<int64_t> list_type) {
@@ -321,25 +265,6 @@ void check_dequant_product(const char* op, const at::Tensor& weight, int64_t dim
   check_word(op, "quant_mode", mode.value_or("pertoken"), {"pertoken", "pertensor"});
   TORCH_CHECK(weight.dim() == dims, op, ": quantized_weight has ", dims == 3 ? "three" : "two", " dimensions, not ",
               weight.dim());
-}
-
-void check_plain_feed_forward(const FeedForwardScales& scales, std::string_view activation, const at::Tensor& x,
-                              const at::Tensor& w1, const at::Tensor& w2, at::OptionalIntArrayRef tokens,
-                              at::OptionalIntArrayRef ends, const std::optional<at::ScalarType>& type) {
-  constexpr const char* kOp = "npu_ffn";
-  refuse_given(kOp, {{"scale", scales.scale},
-                     {"offset", scales.offset},
-                     {"deq_scale1", scales.deq_scale1},
-                     {"deq_scale2", scales.deq_scale2},
-                     {"antiquant_scale1", scales.antiquant_scale1},
-                     {"antiquant_scale2", scales.antiquant_scale2},
-                     {"antiquant_offset1", scales.antiquant_offset1},
-                     {"antiquant_offset2", scales.antiquant_offset2}});
-  check_word(kOp, "activation", activation, {"relu", "gelu", "fastgelu", "silu", "swiglu", "geglu", "reglu"});
-  need_same_type(kOp, "x", x, "weight1", w1);
-  need_same_type(kOp, "x", x, "weight2", w2);
-  check_feed_forward(x, w1, w2, tokens, ends);
-  check_result_type(kOp, "output_dtype", type, x.scalar_type());
 }
 
 }  // namespace npu::ops

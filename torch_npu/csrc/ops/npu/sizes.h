@@ -267,10 +267,7 @@ void check_inference_output(const at::Tensor& query, const at::Tensor& value, co
 Sizes blocked(const at::Tensor& x, int64_t rows, int64_t columns);  // one number a block of the last two dimensions
 Sizes permuted_product(const at::Tensor& a, const at::Tensor& b, at::OptionalIntArrayRef perm_a,
                        at::OptionalIntArrayRef perm_b, const OptionalTensor& scale, int64_t split);
-Sizes feed_forward_sizes(const at::Tensor& x, const at::Tensor& weight);
 Sizes product_sizes(const char* op, const at::Tensor& a, const at::Tensor& b);
-void check_quantize(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points, int64_t axis,
-                    bool divide);
 void check_anti_quant(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& offset);
 void check_norm_quant(const char* op, const at::Tensor& x, const at::Tensor& gamma, const OptionalTensor& beta,
                       const OptionalTensor& scale, const OptionalTensor& offset);
@@ -283,8 +280,6 @@ void check_grouped_add(const char* op, const at::Tensor& y, const at::Tensor& x,
                        const at::Tensor& groups);
 void check_lora(const char* op, const at::Tensor& y, const at::Tensor& x, const at::Tensor& b,
                 const at::Tensor& indices, const OptionalTensor& a, int64_t layer, int64_t from, int64_t count);
-void check_feed_forward(const at::Tensor& x, const at::Tensor& w1, const at::Tensor& w2, at::OptionalIntArrayRef tokens,
-                        at::OptionalIntArrayRef ends);
 bool wants(const std::optional<std::array<bool, 2>>& mask, size_t i, bool otherwise);
 c10::SymInt last_size(at::TensorList list);
 c10::SymInt row_count(const at::Tensor& tensor);  // of rows along the last dimension; 0 where they have no columns
@@ -317,11 +312,6 @@ void check_fused_matmul(const OptionalTensor& x3, std::string_view fused_op_type
 void check_tuning(const char* op, at::OptionalIntArrayRef config);  // guesses of numbers of rows
 void check_matmul_reduce_sum(const at::Tensor& x1, const at::Tensor& x2, const OptionalTensor& x1_scale,
                              const OptionalTensor& x2_scale);
-void check_quant_matmul_types(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& scale,
-                              const OptionalTensor& pertoken_scale, std::optional<int64_t> x1_dtype,
-                              std::optional<int64_t> x2_dtype, std::optional<int64_t> pertoken_scale_dtype,
-                              std::optional<int64_t> scale_dtype, at::OptionalIntArrayRef group_sizes,
-                              const OptionalTensor& y_scale);
 void check_grouped_matmul_add(const char* op, const at::Tensor& input, const at::Tensor& x, const at::Tensor& weight,
                               const at::Tensor& group_list, bool transpose_x, bool transpose_weight, int64_t group_type,
                               std::optional<int64_t> list_type);
@@ -350,12 +340,5 @@ void check_transposed_quant_product(const at::Tensor& x1, const at::Tensor& x2, 
                                     std::optional<int64_t> x2_dtype);
 void check_dequant_product(const char* op, const at::Tensor& weight, int64_t dims, const OptionalTensor& bias,
                            const OptionalTensor& x_offset, const std::optional<std::string_view>& mode);
-struct FeedForwardScales {  // of quantized weights, which are not implemented
-  const OptionalTensor &scale, &offset, &deq_scale1, &deq_scale2;
-  const OptionalTensor &antiquant_scale1, &antiquant_scale2, &antiquant_offset1, &antiquant_offset2;
-};
-void check_plain_feed_forward(const FeedForwardScales& scales, std::string_view activation, const at::Tensor& x,
-                              const at::Tensor& w1, const at::Tensor& w2, at::OptionalIntArrayRef tokens,
-                              at::OptionalIntArrayRef ends, const std::optional<at::ScalarType>& type);
 
 }  // namespace npu::ops
