@@ -149,12 +149,14 @@ Tensor exponents(const Tensor& magnitude, const Element& e, const MxForm& f) {
 }
 
 Tensor block_maxima(const Tensor& x, int64_t dim, int64_t block) {
-  const int64_t n = x.size(dim), blocks = (n + block - 1) / block;
+  const int64_t n = x.size(dim);
+  block = std::min(std::max<int64_t>(n, 1), block);  // a block that is longer is not padded to its end
+  const int64_t blocks = (n + block - 1) / block;
   return padded(x.abs(), dim, blocks * block - n).unflatten(dim, {blocks, block}).amax(dim + 1);
 }
 
 Tensor spread(const Tensor& of_block, int64_t dim, int64_t block, int64_t n) {
-  return of_block.repeat_interleave(block, dim).narrow(dim, 0, n);
+  return of_block.repeat_interleave(std::min(std::max<int64_t>(n, 1), block), dim).narrow(dim, 0, n);
 }
 
 void put_elements(Tensor& y, const Tensor& values, const Element& e, std::string_view round) {

@@ -189,6 +189,32 @@ def test_the_gradient_of_a_gate_of_groups(dtype):
     assert nothing.numel() == 0 and plain.shape == x.shape
 
 
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("limit, ends", [(-1.0, None), (0.7, [2, 2])])
+def test_a_gate_of_groups_has_the_gradient_of_its_values(dtype, limit, ends):
+    """Quantization counts as the identity, and gradients of 8-bit results keep the type that they come in."""
+    x, weight, dy = rand(5, 256, seed=1).to(dtype), rand(5, seed=3), rand(5, 128, seed=2).to(dtype)
+    leaf, scales = x.npu().requires_grad_(), weight.npu().requires_grad_()
+    counts = torch.tensor(ends).npu() if ends else None
+    options = {"group_index": counts, "dst_type": 292, "clamp_limit": limit}
+    y, scale, _ = torch_npu.npu_swiglu_group_quant(leaf, weight=scales, **options)
+    assert y.requires_grad and y.dtype == E4M3 and not scale.requires_grad
+    wide, factors = x.double().requires_grad_(), weight.double().requires_grad_()
+    left, right = wide.chunk(2, -1)
+    if limit > 0:
+        left, right = left.clamp(max=limit), right.clamp(-limit, limit)
+    value = torch.nn.functional.silu(left) * right * factors[:, None]
+    there = torch.arange(5)[:, None] < (sum(ends) if ends else 5)
+    expected = torch.autograd.grad((value * there * dy.double()).sum(), (wide, factors))
+    got = torch.autograd.grad(y, (leaf, scales), dy.npu())
+    near(got[0], expected[0], dtype)
+    limit = 40 * LIMITS[dtype]  # a sum of 128 rounded terms
+    torch.testing.assert_close(got[1].cpu().double(), expected[1], rtol=LIMITS[dtype], atol=limit)
+    alone = torch_npu.npu_swiglu_group_quant(leaf, **options)[0]
+    (again,) = torch.autograd.grad(alone, leaf, dy.float().npu())
+    assert again.dtype == dtype and again.shape == x.shape
+
+
 @pytest.mark.parametrize("kind", [E2M1, E4M3])
 def test_a_rotation(kind):
     x, rotation = rand(3, 96, seed=1).half(), rand(32, 32, seed=2).half()

@@ -48,9 +48,9 @@ def test_second_derivatives_of_attention_name_what_has_them() -> None:
 def test_gating_names_what_gives_its_values_and_gradients() -> None:
     logits = torch.randn(16, 8)
     x = logits.npu().requires_grad_()
-    y, experts, order = torch_npu.npu_moe_gating_top_k_softmax(x, k=2)
-    assert y.requires_grad and not experts.requires_grad and not order.requires_grad
-    says = r"derivative for npu::npu_moe_gating_top_k_softmax is not implemented: use npu_moe_gating_top_k\(x, k\), or "
+    y, experts, _ = torch_npu.npu_moe_gating_top_k_softmax_v2(x, k=2)
+    assert y.requires_grad and not experts.requires_grad
+    says = r"for npu::npu_moe_gating_top_k_softmax_v2 is not implemented: use npu_moe_gating_top_k\(x, k\), or "
     with pytest.raises(RuntimeError, match=says):
         y.sum().backward()
     leaf = logits.clone().requires_grad_()
@@ -82,11 +82,11 @@ def test_rows_by_expert_name_what_makes_the_same() -> None:
 def test_without_a_wish_for_gradients_nothing_is_said() -> None:
     x = torch.randn(4, 8).npu().requires_grad_()
     with torch.no_grad():
-        assert not torch_npu.npu_moe_gating_top_k_softmax(x, k=2)[0].requires_grad
-    assert not torch_npu.npu_moe_gating_top_k_softmax(x.detach(), k=2)[0].requires_grad
+        assert not torch_npu.npu_moe_gating_top_k_softmax_v2(x, k=2)[0].requires_grad
+    assert not torch_npu.npu_moe_gating_top_k_softmax_v2(x.detach(), k=2)[0].requires_grad
 
 
 def test_forward_mode_is_refused_at_the_call() -> None:
     x = torch.randn(4, 8).npu()
-    with pytest.raises(NotImplementedError, match="forward AD with npu_moe_gating_top_k_softmax"):
-        torch.func.jvp(lambda t: torch_npu.npu_moe_gating_top_k_softmax(t, k=2)[0], (x,), (torch.ones_like(x),))
+    with pytest.raises(NotImplementedError, match="forward AD with npu_moe_gating_top_k_softmax_v2"):
+        torch.func.jvp(lambda t: torch_npu.npu_moe_gating_top_k_softmax_v2(t, k=2)[0], (x,), (torch.ones_like(x),))

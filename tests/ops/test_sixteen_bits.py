@@ -47,6 +47,15 @@ CALLS = {
     "ctc_loss, mean": (ctc("mean"), (6, 2, 5), 8),
     "ctc_loss, mean, lengths in lists": (ctc("mean", torch.Tensor.tolist), (6, 2, 5), 8),
     "pdist": (F.pdist, (5, 7), 1),
+    "qr, Q": (lambda x: torch.linalg.qr(x)[0], (2, 5, 3), 8),
+    "qr, R": (lambda x: torch.linalg.qr(x)[1], (2, 5, 3), 8),
+    "solve_triangular": (
+        lambda x: torch.linalg.solve_triangular(
+            x.tanh() / 4 + torch.eye(4, dtype=x.dtype, device=x.device), x, upper=True
+        ),
+        (4, 4),
+        8,
+    ),
 }
 
 

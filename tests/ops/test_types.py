@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.ops.compare import check
 
@@ -85,3 +87,29 @@ def test_what_cannot_be_sorted_is_told_without_naming_another_device(name: str) 
     with pytest.raises(RuntimeError, match=r"^(sort|topk): the data type of self, \w+, .*; give self") as error:
         call(x.npu())
     assert "CPU" not in str(error.value)
+
+
+LOSSES = [F.l1_loss, F.mse_loss, F.smooth_l1_loss]  # the gradients of others the CPU refuses
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda f: f.__name__)
+def test_a_loss_of_integers_has_the_gradient_that_the_cpu_has(loss: Callable, dtype: torch.dtype) -> None:
+    x, target = torch.tensor([0.3, -1.5, 2.0]), torch.tensor([1, 0, 1], dtype=dtype)
+
+    def gradient(device: str) -> torch.Tensor:
+        leaf = x.to(device).requires_grad_()
+        loss(leaf, target.to(device)).backward()
+        return leaf.grad.cpu()
+
+    torch.testing.assert_close(gradient("npu"), gradient("cpu"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_equal_takes_eight_bit_floats(dtype: torch.dtype) -> None:
+    x = torch.tensor([1.5, 0.0, -3.0]).to(dtype).npu()
+    assert torch.equal(x, x.clone()) and torch.equal(x, torch.tensor([1.5, -0.0, -3.0]).to(dtype).npu())
+    assert not torch.equal(x, torch.tensor([1.5, 0.0, -3.5]).to(dtype).npu())
+    assert not torch.equal(x, x[:2])
+    lost = torch.tensor([float("nan")]).to(dtype).npu()
+    assert not torch.equal(lost, lost.clone())

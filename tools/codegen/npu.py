@@ -49,6 +49,7 @@ KEYS = {
     "types",
     "ignored",
     "grad",
+    "autocast",
     "instead",
     "doc",
     "results",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import npu_arguments  # noqa: E402
+import npu_autocast  # noqa: E402
 import tables  # noqa: E402
 from cpp_text import split  # noqa: E402
 from npu_arguments import REST  # noqa: E402
@@ -237,7 +238,8 @@ def arguments(row: Row, call: str = "") -> str:
 def text(row: Row, call: str = "") -> str:
     """A docstring but its schema. `call` is the row's C++, which says what types arguments may have."""
     formula = textwrap.fill(" ".join(row.data["doc"].split()), 110)
-    told = [formula, arguments(row, call), results(row), ignored(row), source(row)]
+    autocast = textwrap.fill(npu_autocast.told(row), 110)
+    told = [formula, arguments(row, call), results(row), ignored(row), autocast, source(row)]
     return "\n\n".join(paragraph for paragraph in told if paragraph)
 
 

@@ -157,7 +157,7 @@ class Gradient:
         single = len(s.returns) == 1
         for i in self.differentiable:
             target = "result" if single else f"std::get<{i}>(result)"
-            lines.append(f"    torch::autograd::set_history({target}, node);")
+            lines.append(f"    made_by({target}, node);")
         for i, n in self.saved_results:
             target = "result" if single else f"std::get<{i}>(result)"
             if s.returns[i].cpp == "at::Tensor":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+import npu_autocast
 import npu_grad
 import npu_operands
 import npu_sizes
@@ -95,8 +96,18 @@ class Wrapper:
     @property
     def checks(self) -> str:
         """Statements that refuse operands, or nothing. What a check of the row says is said first: it knows more."""
-        checks = (str(self.row.data.get("check", "")), self.own_types, npu_sizes.check(self.row))
+        checks = (str(self.row.data.get("check", "")), self.own_types, npu_sizes.check(self.row), self.numbers)
         return "; ".join(filter(None, checks))
+
+    @property
+    def numbers(self) -> str:
+        """A call that refuses numbers beyond float32, of a row that computes on the stream."""
+        s = self.schema
+        named = [a.name for a in s.arguments if a.type.rstrip("?") in ("float", "Scalar")]
+        if not named or self.users or self.row.composite:
+            return ""
+        tensors = ", ".join(a.name for a in s.arguments if a.is_tensor)
+        return f'check_numbers("{s.name}", "{",".join(named)}", {{{", ".join(named)}}}, {{{tensors}}})'
 
     @property
     def computed(self) -> str:
@@ -252,6 +263,8 @@ class Wrapper:
             parts.append(self.without_derivative())
         if "grad" in self.row.data:
             parts.append(npu_grad.text(self.row, self.schemas, self.library))
+        if "autocast" in self.row.data:
+            parts.append(npu_autocast.kernel(self.row, self.named))
         parts.append(f"}}  // namespace {self.namespace}\n")
         return "\n".join(parts)
 
@@ -269,6 +282,13 @@ class Wrapper:
 
     def registrations(self) -> dict[str, str]:
         """Dispatch key -> registration."""
+        name, ns = self.schema.full, self.namespace
+        if "autocast" in self.row.data:
+            return {**self.kernels(), "AutocastPrivateUse1": f'  m.impl("{name}", TORCH_FN({ns}::autocast));'}
+        return self.kernels()
+
+    def kernels(self) -> dict[str, str]:
+        """Those but of autocast."""
         name, ns = self.schema.full, self.namespace
         if self.schema.returns_none:
             if not self.row.composite:

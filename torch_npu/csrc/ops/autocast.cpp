@@ -1,12 +1,22 @@
 // Automatic mixed precision on the dispatcher: which operators run in the lower precision, which in float32, and which
 // in the widest type of their arguments, when autocast is on for "npu".
 // The lists are PyTorch's own, shared by its back ends (ATen/autocast_mode.h), so they grow with PyTorch; what is added
-// here is what PyTorch adds for CUDA by hand. Not here: the switch itself (torch.autocast) and loss scaling
-// (torch_npu/npu/amp). This is the one file that may include ATen.h: autocast_mode.h does.
+// here is what PyTorch adds for CUDA by hand. Not here: the switch itself (torch.autocast), loss scaling
+// (torch_npu/npu/amp) and the rules of the NPU's own operators (`autocast:` of ops/npu.yaml, ops/npu/autocast.h). This
+// is the one file that may include ATen.h: autocast_mode.h does.
 // Cost when autocast is off: none, the AutocastPrivateUse1 key is excluded then.
 #include <ATen/autocast_mode.h>
 
+#include "csrc/ops/npu/autocast.h"
+
 namespace npu {
+
+at::Tensor autocast_to(at::ScalarType type, const at::Tensor& tensor) {
+  return at::autocast::cached_cast(type, tensor, c10::DeviceType::PrivateUse1);
+}
+
+at::ScalarType autocast_type() { return at::autocast::get_autocast_dtype(c10::DeviceType::PrivateUse1); }
+
 namespace {
 
 using namespace at;  // the list macros name types without at::

@@ -26,6 +26,13 @@ std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors) {
   return out;
 }
 
+void made_by(const at::Tensor& result, const c10::intrusive_ptr<torch::autograd::Node>& node) {
+  torch::autograd::set_history(result, node);
+  if (result.defined() && result.is_floating_point() && result.element_size() == 1) {
+    node->mutable_input_metadata(result.output_nr()).set_grad_dtype(std::nullopt);
+  }
+}
+
 at::Tensor gradient(const variable_list& gradients, size_t index, const torch::autograd::Node& node) {
   if (gradients[index].defined()) return gradients[index];
   const auto& result = node.input_metadata(index);

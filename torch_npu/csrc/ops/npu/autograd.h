@@ -25,6 +25,9 @@ NPU_API std::vector<SavedVariable> saved(at::TensorList tensors);
 NPU_API std::optional<at::Tensor> unpack_optional(const SavedVariable& tensor);
 NPU_API std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors);
 
+// A result is the node's. One of 8 or 4 bits takes gradients of any type: theirs is none to compute in.
+NPU_API void made_by(const at::Tensor& result, const c10::intrusive_ptr<torch::autograd::Node>& node);
+
 // The gradient of an output that nothing flowed into is zero; that of one that is None undefined.
 NPU_API at::Tensor gradient(const variable_list& gradients, size_t index, const torch::autograd::Node& node);
 

@@ -111,4 +111,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> apply_rotary_gradient
     const at::Tensor& grad_query, const at::Tensor& grad_key, const at::Tensor& query, const at::Tensor& key,
     const at::Tensor& cos, const at::Tensor& sin, std::string_view mode);
 
+// Of the chosen softmax: of a row that is finished the experts are chosen again.
+at::Tensor chosen_softmax_gradient(const at::Tensor& grad, const at::Tensor& x, const OptionalTensor& finished,
+                                   const at::Tensor& experts, int64_t k);
+// Quantization counts as the identity: `grad` is that of the gate's values, of any type.
+Pair group_gate_gradient(const at::Tensor& grad, const at::Tensor& x, const OptionalTensor& weight,
+                         const OptionalTensor& counts, double limit);
+
 }  // namespace npu::ops

@@ -9,6 +9,8 @@
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/where.h>
 
+#include <cmath>
+
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/sparse_rows.h"
 #include "csrc/ops/npu/wide.h"
@@ -27,12 +29,19 @@ at::Tensor overlaps(const at::Tensor& boxes) {
   return at::where(real, common / at::where(real, all, 1), 0);
 }
 
+constexpr double kSamples = 1 << 24;  // of one region: each is held in memory while they are summed
+
 void check_grid(const char* op, const at::Tensor& rois, const RegionGrid& g) {
   need_sizes(op, "rois", rois, {-1, 5});
   check_number(op, "roi_end_mode", g.end_mode, {0});
   TORCH_CHECK_NOT_IMPLEMENTED(g.samples > 0, op, ": sample_num ", g.samples,
                               ", samples that follow a region's size, is not implemented; give their number");
   TORCH_CHECK_VALUE(g.height > 0 && g.width > 0, op, ": a grid of ", g.height, " x ", g.width);
+  TORCH_CHECK_VALUE(std::isfinite(g.scale), op, ": spatial_scale is ", g.scale, "; it has to be finite");
+  const double samples = static_cast<double>(g.height) * static_cast<double>(g.width) * static_cast<double>(g.samples) *
+                         static_cast<double>(g.samples);
+  TORCH_CHECK_VALUE(samples <= kSamples, op, ": sample_num ", g.samples, " makes ", samples,
+                    " samples of each region; at most ", kSamples, " are");
 }
 
 }  // namespace

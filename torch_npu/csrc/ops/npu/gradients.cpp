@@ -1,5 +1,9 @@
 // Gradients of operators whose backward operator takes other arguments than the gradients of the results: see compose.h.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_softmax_backward_data.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/compose.h"
@@ -35,6 +39,28 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> apply_rotary_gradient
   const auto [dq, dcos_q, dsin_q] = npu_rotary_mul_backward(grad_query, query, cos, sin, mode);
   const auto [dk, dcos_k, dsin_k] = npu_rotary_mul_backward(grad_key, key, cos, sin, mode);
   return {dq, dk, dcos_q + dcos_k, dsin_q + dsin_k};
+}
+
+at::Tensor chosen_softmax_gradient(const at::Tensor& grad, const at::Tensor& x, const OptionalTensor& finished,
+                                   const at::Tensor& experts, int64_t k) {
+  const at::ScalarType wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor chosen = given(finished) ? std::get<1>(npu_moe_gating_top_k_softmax(x, std::nullopt, k)) : experts;
+  const at::Tensor softmax = at::softmax(x, -1, wide);
+  const at::Tensor spread = at::zeros_like(softmax).scatter(-1, chosen.to(at::kLong), grad.to(wide));
+  return at::_softmax_backward_data(spread, softmax, -1, wide).to(x.scalar_type());
+}
+
+Pair group_gate_gradient(const at::Tensor& grad, const at::Tensor& x, const OptionalTensor& weight,
+                         const OptionalTensor& counts, double limit) {
+  OptionalTensor origin;
+  if (given(weight)) {
+    const auto halves = x.to(at::kFloat).chunk(2, -1);
+    const bool cut = limit > 0;
+    const at::Tensor left = cut ? halves[0].clamp_max(limit) : halves[0];
+    const at::Tensor right = cut ? halves[1].clamp(-limit, limit) : halves[1];
+    origin = (at::silu(left) * right).to(x.scalar_type());
+  }
+  return npu_swiglu_group_quant_backward(grad.to(x.scalar_type()), x, weight, origin, counts, limit);
 }
 
 }  // namespace npu::ops

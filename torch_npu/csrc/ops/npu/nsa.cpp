@@ -177,6 +177,11 @@ void check_compressed_attention(const NsaHeads& of, const NsaBlocks& b, const Op
   const auto blocks = lengths_of(op, "actual_sel_seq_kvlen", ends.selected, -1);
   TORCH_CHECK_VALUE(rows.size() == keys.size() && rows.size() == blocks.size(), op, ": ", rows.size(), ", ",
                     keys.size(), " and ", blocks.size(), " lengths");
+  for (size_t i = 0; i < keys.size(); ++i) {  // a block has a token at least, or memory for scores has no limit
+    const int64_t tokens = keys[i] * b.stride + b.compressed;
+    TORCH_CHECK_VALUE(blocks[i] <= tokens, op, ": actual_sel_seq_kvlen gives a sequence ", blocks[i], " blocks, its ",
+                      keys[i], " compressed keys have at most ", tokens, " tokens");
+  }
   need_sizes(op, "atten_mask", mask,
              {*std::max_element(rows.begin(), rows.end()), *std::max_element(keys.begin(), keys.end())});
   need_type(op, "atten_mask", mask, {at::kBool});

@@ -1,0 +1,70 @@
+"""`autocast: {rule: operands}` of a row of ops/npu.yaml: the kernel of the autocast key, and what the docstring says.
+
+A row has one rule: `lower`, its operands take autocast's type, or `widest`, they take the widest of theirs where they
+differ. What it is not: the choice of the type, which is torch_npu/csrc/ops/npu/autocast.cpp. Who calls it: npu_row.py
+and npu_docs.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npu_row import Row
+
+RULES = {"lower": "kLower", "widest": "kWidest"}
+TOLD = {
+    "lower": "are converted to its type",
+    "widest": "are converted to one type where they differ: float32 if one of them is, else autocast's",
+}
+
+
+def rule(row: Row) -> tuple[str, list[str]] | None:
+    """The rule and its operands, or None where the row has none."""
+    given = row.data.get("autocast")
+    if given is None:
+        return None
+    if not isinstance(given, dict) or len(given) != 1 or next(iter(given)) not in RULES:
+        raise row.error(f"`autocast:` is one of {', '.join(RULES)} with operands, as `autocast: {{lower: query key}}`")
+    ((kind, text),) = given.items()
+    names = str(text).split()
+    known = {a.name for a in row.schema.arguments if a.is_tensor and not a.alias}
+    if unknown := [name for name in names if name not in known]:
+        raise row.error(f"`autocast:` names {', '.join(unknown)}, which are no tensors that it reads alone")
+    return kind, names
+
+
+def said(row: Row) -> list[str]:
+    """Arguments by which a call says types itself: where one is given, nothing is converted."""
+    return [a.name for a in row.schema.arguments if a.name.endswith("dtype") and a.type.endswith("?")]
+
+
+def kernel(row: Row, named: str) -> str:
+    """What converts the operands and calls the operator again, below the autocast key. `named`: the operator's."""
+    found, s = rule(row), row.schema
+    if found is None:
+        return ""
+    kind, names = found
+    choice = f"autocast_choice(Autocast::{RULES[kind]}, {{{', '.join(names)}}})"
+    if types := " || ".join(f"{name}.has_value()" for name in said(row)):
+        choice = f"{types} ? std::nullopt : {choice}"
+    given = ", ".join(f"autocasted({a.name}, type)" if a.name in names else a.name for a in s.arguments)
+    return (
+        f"{s.cpp_return} autocast({s.parameters}) {{\n"
+        f"  static const auto op = schema_of({named}).typed<{s.cpp_return}({s.types})>();\n"
+        "  const c10::impl::ExcludeDispatchKeyGuard below(c10::DispatchKey::AutocastPrivateUse1);\n"
+        f"  const auto type = {choice};\n"
+        f"  return op.call({given});\n}}\n"
+    )
+
+
+def told(row: Row) -> str:
+    """The sentence of the docstring."""
+    found = rule(row)
+    if found is None:
+        return ""
+    kind, names = found
+    listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    types = f", or {' or '.join(said(row))} is given" if said(row) else ""
+    unless = f"unless one of them is no float32, float16 or bfloat16{types}"
+    return f"Under autocast {listed}, as given, {TOLD[kind]}, {unless}."
