@@ -1,6 +1,7 @@
 // See submit.h.
 #include "softnpu/hccl/submit.h"
 
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -12,7 +13,7 @@
 #include "softnpu/hccl/operation.h"
 #include "softnpu/hccl/reduce.h"
 #include "softnpu/hccl/status.h"
-#include "softnpu/race/accesses.h"
+#include "softnpu/race/meeting.h"
 #include "softnpu/runtime/extent.h"
 #include "softnpu/runtime/trace.h"
 
@@ -103,17 +104,32 @@ void describe(const void* state, trace::Description& what) {
   what.count = what.bytes;
 }
 
+// The same in all ranks of an epoch, and of nobody else.
+uint64_t group_number(const Epoch& epoch) {
+  uint64_t halves[2];
+  static_assert(sizeof halves == sizeof epoch.key);
+  memcpy(halves, epoch.key.data(), sizeof halves);
+  return halves[0] ^ halves[1];
+}
+uint64_t pair_number(uint32_t from, uint32_t to) { return (uint64_t{from} << 32 | to) * 0x9e37'79b9'7f4a'7c15 + 1; }
+
 // This rank's own buffers. The others reach them only while all take part, which is this task's time.
 void tell(const void* state, race::Accesses& accesses) {
   const Work& work = *static_cast<const Work*>(state);
+  const Communicator& c = *work.communicator;
+  const uint64_t group = work.epoch ? group_number(*work.epoch) : 0;
   if (const Call* call = std::get_if<Call>(&work.what)) {
+    race::meets({group, c.rank(), c.size()});
     race::Access::add(accesses, call->send, call->send_bytes, false);
     if (call->recv != call->send || call->kind != HCCL_CMD_BROADCAST)  // the root of a broadcast only reads
       race::Access::add(accesses, call->recv, call->recv_bytes, true);
     return;
   }
-  for (const Transfer& t : std::get<Batch>(work.what).transfers)
+  for (const Transfer& t : std::get<Batch>(work.what).transfers) {
     race::Access::add(accesses, t.buffer, t.bytes, !t.send);
+    const uint32_t from = t.send ? c.rank() : t.peer, to = t.send ? t.peer : c.rank();
+    if (from != to) race::meets({group ^ pair_number(from, to), t.send ? 0u : 1u, 2});
+  }
 }
 const bool described = trace::describe(run, describe) && race::tells(run, tell);
 

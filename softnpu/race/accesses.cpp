@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "softnpu/race/meeting.h"
 #include "softnpu/race/place.h"
 
 namespace softnpu::race {
@@ -23,6 +24,7 @@ constinit std::mutex g_mutex;
 
 constexpr int64_t kMostRuns = 1 << 20;
 thread_local const char* t_place = nullptr;
+thread_local std::vector<Meeting> t_meetings;
 std::atomic<const char* (*)(int)> g_finder{nullptr};
 
 int64_t runs_of(const Pattern& p) {
@@ -77,6 +79,14 @@ void stop() noexcept { detail::watchers.store(0, std::memory_order_relaxed); }
 
 void set_place(const char* place) noexcept { t_place = place; }
 const char* place() noexcept { return t_place; }
+void meets(const Meeting& meeting) noexcept {
+  if (!watched(kRaces)) return;
+  try {
+    t_meetings.push_back(meeting);
+  } catch (const std::bad_alloc&) {  // then no order is seen where there is one, once
+  }
+}
+std::vector<Meeting> take_meetings() noexcept { return std::exchange(t_meetings, {}); }
 void set_finder(const char* (*find)(int)) noexcept { g_finder.store(find, std::memory_order_release); }
 void Asked::ask(bool may_wait) noexcept {
   const auto find = g_finder.load(std::memory_order_acquire);

@@ -12,6 +12,7 @@ namespace softnpu::race {
 class Clock {
  public:
   uint64_t of(uint32_t lane) const noexcept { return lane < times_.size() ? times_[lane] : 0; }
+  uint32_t lanes() const noexcept { return static_cast<uint32_t>(times_.size()); }
   uint64_t tick(uint32_t lane) {
     if (lane >= times_.size()) times_.resize(lane + 1);
     return ++times_[lane];

@@ -1,9 +1,13 @@
+// See race.h. Long because all that the runtime tells goes through one lock to one detector.
 #include "softnpu/race/race.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -13,6 +17,8 @@
 #include <utility>
 
 #include "softnpu/race/clock.h"
+#include "softnpu/race/meeting.h"
+#include "softnpu/race/peers.h"
 #include "softnpu/race/report.h"
 #include "softnpu/race/shadow.h"
 
@@ -50,7 +56,10 @@ struct Detector {
   // Names and places; streams where a place is not known.
   std::set<std::tuple<const char*, const char*, uint32_t, const char*, const char*, uint32_t>> said;
   std::deque<std::string> reports;
-  bool said_lost = false;
+  bool said_lost = false, said_peers_lost = false;
+  std::unique_ptr<Peers> peers;  // once `start` was told where they are
+  // Lanes that may wait for what we do not see, by lane: a lane more, which is behind such a wait until the host has waited for it.
+  std::unordered_map<uint32_t, uint32_t> guesses;
   std::atomic<uint64_t> found{0};
 
   World& world(uint64_t capture) { return capture ? captures[capture] : live; }
@@ -79,6 +88,28 @@ struct Detector {
 
   const char* interned(const char* text) { return text ? texts.emplace(text).first->c_str() : nullptr; }
 
+  void guess(uint32_t lane) {
+    const auto [it, fresh] = guesses.try_emplace(lane, static_cast<uint32_t>(lanes.size()));
+    if (fresh) lanes.push_back({});
+    live.lane(lane).tick(it->second);
+  }
+  bool guessed(const Clock& clock) const {
+    for (const auto& [lane, index] : guesses)
+      if (clock.of(index) > live.host.of(index)) return true;
+    return false;
+  }
+
+  // The host may tell another process of it.
+  void others_may_know(const Clock& clock) {
+    if (!peers) return;
+    if (guessed(clock)) peers->know_everything();
+    peers->know(clock);
+  }
+  void host_knows(const Clock& clock) {
+    others_may_know(clock);
+    live.host.join(clock);
+  }
+
   // What was found first, if anything.
   const char* act(World& world, uint32_t lane, const Clock& clock, uint64_t time, const char* name,
                   const Accesses& accesses) {
@@ -90,7 +121,18 @@ struct Detector {
         const char* text = say(earlier, now, &world != &live);
         if (!first) first = text;
       });
+      if (!peers || &world != &live || peers->shares_nothing()) continue;
+      peers->touch(now, clock, world.host, guessed(clock),
+                   [&](const Stranger& earlier, uintptr_t begin, uintptr_t end) {
+                     const char* text = say(earlier, begin, end, now);
+                     if (!first) first = text;
+                   });
     }
+    if (peers && peers->lost() && !std::exchange(said_peers_lost, true))
+      show("anycend: note: ANYCEND_CHECK=race keeps " + std::to_string(Ledger::kEntries) +
+           " accesses of a process to memory that others share: some are not known any more, and a race with them is "
+           "not "
+           "found\n");
     if (world.shadow.lost() && !std::exchange(said_lost, true))
       show("anycend: note: ANYCEND_CHECK=race keeps " + std::to_string(Shadow::kMostViews) +
            " strided views of one piece of memory: of some of those used by " + name +
@@ -110,8 +152,26 @@ struct Detector {
     if (reports.size() >= kMostReports ||
         !said.emplace(a.name, a.place, known ? 0 : a.lane, b.name, b.place, known ? 0 : b.lane).second)
       return nullptr;
-    reports.push_back(report_text(earlier, now, lanes[a.lane], lanes[b.lane],
-                                  earlier.block ? lanes[earlier.block->owner] : Lane{}, captured));
+    return say(report_text(earlier, now, lanes[a.lane], lanes[b.lane],
+                           earlier.block ? lanes[earlier.block->owner] : Lane{}, captured));
+  }
+
+  const char* say(const Stranger& earlier, uintptr_t begin, uintptr_t end, const Touch& now) {
+    const Ledger::Entry& e = earlier.entry;
+    const Action& b = *now.action;
+    const char *name = interned(e.name), *place = *e.place ? interned(e.place) : nullptr;
+    const bool known = place && b.place;
+    // Of another process, which would be another lane.
+    if (reports.size() >= kMostReports ||
+        !said.emplace(name, place, known ? 0 : ~e.lane, b.name, b.place, known ? 0 : b.lane).second)
+      return nullptr;
+    const char* rank = getenv("RANK");
+    return say(report_text(earlier, begin, end, now, lanes[b.lane], static_cast<int>(getpid()),
+                           rank && *rank ? atoi(rank) : -1));
+  }
+
+  const char* say(std::string text) {
+    reports.push_back(std::move(text));
     found.fetch_add(1, std::memory_order_relaxed);
     show("anycend: race: " + reports.back() + "\n");
     return reports.back().c_str();
@@ -138,8 +198,14 @@ const char* locked(Body&& body) noexcept {
 
 }  // namespace
 
-void start(bool fails) noexcept {
-  detector().fails = fails;
+void start(bool fails, const char* folder) noexcept {
+  Detector& d = detector();
+  try {
+    std::lock_guard lock(d.mutex);
+    d.fails = fails;
+    if (*folder && !d.peers) d.peers = std::make_unique<Peers>(folder, d.lanes);
+  } catch (const std::bad_alloc&) {  // other processes are not seen then
+  }
   watch_for(kRaces);
 }
 
@@ -151,9 +217,12 @@ const char* task(const Stream& stream, const char* name, const Accesses& accesse
     clock.join(world.host);
     const uint64_t time = clock.tick(lane);
     const char* text = std::exchange(d.owed, nullptr);
-    if (d.unknown.count(lane)) return text;
-    const char* own = d.act(world, lane, clock, time, name, accesses);
-    if (!text) text = own;
+    if (!d.unknown.count(lane)) {
+      const char* own = d.act(world, lane, clock, time, name, accesses);
+      if (!text) text = own;
+    }
+    for (const Meeting& meeting : take_meetings())
+      if (d.peers && !stream.capture && !d.peers->meet(meeting, clock, d.live.host, d.guessed(clock))) d.guess(lane);
     return d.fails ? text : nullptr;
   });
 }
@@ -201,8 +270,10 @@ void waited(const void* event, const Stream& stream, bool flag) noexcept {
     World& world = d.world(stream.capture);
     if (const auto found = world.events.find(event); found != world.events.end())
       world.lane(lane).join(found->second);
-    else if (flag)
+    else if (flag) {
       d.unknown[lane] = event;
+      if (!stream.capture) d.guess(lane);
+    }
     return nullptr;
   });
 }
@@ -218,7 +289,9 @@ void after(const Stream& stream, const Stream& source) noexcept {
 
 void unknown(const Stream& stream) noexcept {
   locked([&](Detector& d) {
-    d.unknown[d.index(stream)] = nullptr;
+    const uint32_t lane = d.index(stream);
+    d.unknown[lane] = nullptr;
+    if (!stream.capture) d.guess(lane);
     return nullptr;
   });
 }
@@ -244,7 +317,7 @@ void host_waited(const void* stream) noexcept {
   locked([&](Detector& d) {
     const auto found = d.lane_of.find(stream);
     if (found == d.lane_of.end()) return nullptr;
-    d.live.host.join(d.live.lane(found->second));
+    d.host_knows(d.live.lane(found->second));
     d.unknown.erase(found->second);
     return nullptr;
   });
@@ -252,7 +325,82 @@ void host_waited(const void* stream) noexcept {
 
 void host_saw(const void* event) noexcept {
   locked([&](Detector& d) {
-    if (const auto found = d.live.events.find(event); found != d.live.events.end()) d.live.host.join(found->second);
+    if (const auto found = d.live.events.find(event); found != d.live.events.end())
+      d.host_knows(found->second);
+    return nullptr;
+  });
+}
+
+void recorded(Stamp& stamp, const Stream& stream, bool joined) noexcept {
+  locked([&](Detector& d) {
+    if (!d.peers) return nullptr;
+    const uint32_t lane = d.index(stream);
+    Clock at = d.live.lane(lane);
+    at.join(d.live.host);
+    d.peers->write(stamp, at, d.live.host, d.guessed(at), joined);
+    return nullptr;
+  });
+}
+
+void waited(const Stamp& stamp, const Stream& stream) noexcept {
+  locked([&](Detector& d) {
+    const uint32_t lane = d.index(stream);
+    if (d.peers && !d.peers->join(d.live.lane(lane), stamp)) d.guess(lane);
+    return nullptr;
+  });
+}
+
+void host_saw(const Stamp& stamp) noexcept {
+  locked([&](Detector& d) {
+    if (!d.peers) return nullptr;
+    Clock clock;
+    if (!d.peers->join(clock, stamp)) d.peers->know_everything();
+    d.host_knows(clock);
+    return nullptr;
+  });
+}
+
+void opens(const Stream& stream, bool says, bool hears) noexcept {
+  locked([&](Detector& d) {
+    if (!d.peers || stream.capture) return nullptr;
+    const uint32_t lane = d.index(stream);
+    Clock at = d.live.lane(lane);
+    at.join(d.live.host);
+    if (says) d.peers->will_say(at, d.guessed(at));
+    if (hears) d.guess(lane);
+    return nullptr;
+  });
+}
+
+void destroyed(const void* stream) noexcept {
+  locked([&](Detector& d) {
+    if (const auto found = d.lane_of.find(stream); found != d.lane_of.end())
+      d.others_may_know(d.live.lane(found->second));
+    return nullptr;
+  });
+}
+
+void all_over() noexcept {
+  locked([&](Detector& d) {
+    if (!d.peers) return nullptr;
+    for (const auto& [key, lane] : d.lane_of) d.peers->know(d.live.lane(lane));
+    return nullptr;
+  });
+}
+
+void shared(const void* address, uint64_t bytes, int file, uint64_t offset, bool mine) noexcept {
+  struct stat s;
+  if (!on() || bytes == 0 || fstat(file, &s) != 0) return;
+  locked([&](Detector& d) {
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    if (!d.peers) return nullptr;
+    const bool new_here = !d.peers->shares(begin, begin + bytes);
+    d.peers->share(begin, bytes, s.st_ino, offset, mine);
+    if (!mine || !new_here) return nullptr;
+    d.live.shadow.each(begin, begin + bytes, [&](const Touch& t) {
+      const Clock& clock = d.live.lane(t.action->lane);
+      if (!d.guessed(clock)) d.peers->tell(t, clock, d.live.host);
+    });
     return nullptr;
   });
 }
@@ -267,6 +415,7 @@ void capture_over(uint64_t capture) noexcept {
 void freed(const void* address, uint64_t bytes) noexcept {
   locked([&](Detector& d) {
     const auto begin = reinterpret_cast<uintptr_t>(address);
+    if (d.peers) d.peers->forget(begin, begin + bytes);
     d.live.shadow.forget(begin, begin + bytes);
     for (auto& [id, world] : d.captures) world.shadow.forget(begin, begin + bytes);
     d.forget_blocks(begin, begin + bytes);

@@ -2,7 +2,8 @@
 // by what happened to run when: a program that lacks an edge is found on every run that touches the same memory again.
 // An edge is: the order of a stream; the host's submission; an event recorded and waited for; a host that waited, or asked and was told
 // "done". Who calls it: softnpu/runtime, where streams, events, copies and memory are.
-// What it is not: threads of the host against each other (ThreadSanitizer), other processes, units of a core (ANYCEND_CHECK=kernel).
+// Other processes are looked at where memory is shared with them (peers.h).
+// What it is not: threads of the host against each other (ThreadSanitizer), units of a core (ANYCEND_CHECK=kernel).
 // Thread-safe; its one lock is a leaf. A stream is named by its address and the numbers that users know.
 #pragma once
 
@@ -10,13 +11,15 @@
 #include <cstdint>
 
 #include "softnpu/race/accesses.h"
+#include "softnpu/race/stamp.h"
 
 namespace softnpu::race {
 
 inline bool on() noexcept { return watched(kRaces); }
 
 // For the life of the process. `fails`: a call that completes a race fails (see task).
-void start(bool fails) noexcept;
+// `folder`: where processes find each other; none: they do not.
+void start(bool fails, const char* folder = "") noexcept;
 
 struct Stream {
   const void* key;
@@ -41,6 +44,20 @@ void unknown(const Stream& stream) noexcept;
 void forget_event(const void* event) noexcept;
 // A flag, by the stream: what waits for it later waits for a later record.
 void taken_down(const void* event, const Stream& stream) noexcept;
+
+// An event that other processes see: the stamp is theirs, too. `joined`: one more record of it, not ordered with the last.
+void recorded(Stamp& stamp, const Stream& stream, bool joined) noexcept;
+void waited(const Stamp& stamp, const Stream& stream) noexcept;
+void host_saw(const Stamp& stamp) noexcept;
+// The stream's tasks so far may let the host know of them without a word to us, and it may tell other processes (`says`); what the stream
+// is given from here on may wait for what a host hears (`hears`). Both for other processes alone.
+void opens(const Stream& stream, bool says, bool hears) noexcept;
+// It was destroyed, and its tasks with it, which the caller has waited for. For other processes alone.
+void destroyed(const void* stream) noexcept;
+// All is over: the process ends.
+void all_over() noexcept;
+// The memory is also `bytes` of another file from `offset` on, for other processes. `mine`: this one is the owner.
+void shared(const void* address, uint64_t bytes, int file, uint64_t offset, bool mine) noexcept;
 
 void host_waited(const void* stream) noexcept;
 void host_saw(const void* event) noexcept;

@@ -132,6 +132,18 @@ void Shadow::touch(const Touch& now, const Clock& clock, const Clock& host,
   now.access.pattern ? weave(now, clock, host) : cover(now, clock, host);
 }
 
+void Shadow::each(uintptr_t begin, uintptr_t end, const std::function<void(const Touch&)>& visit) {
+  auto it = stretches_.upper_bound(begin);
+  if (it != stretches_.begin()) --it;
+  for (; it != stretches_.end() && it->first < end; ++it)
+    if (it->second.end > begin)
+      for (const Touch& t : it->second.touches) visit(t);
+  for (auto w = first_weave(begin); w != weaves_.end() && w->first < end; ++w)
+    for (const auto& [view, touches] : w->second.views)
+      if (view.begin < end && view.end > begin)
+        for (const Touch& t : touches) visit(t);
+}
+
 void Shadow::forget(uintptr_t begin, uintptr_t end) {
   split(begin);
   split(end);

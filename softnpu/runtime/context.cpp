@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "softnpu/race/race.h"
 #include "softnpu/runtime/callback.h"
 #include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/device.h"
@@ -36,6 +37,7 @@ void close_stream(void* handle, bool force) {
   Capture::forget(*s);
   if (force) s->abort();
   s->wait_for(s->tail(), kForever);  // for calls that raced with this one
+  if (race::on()) race::destroyed(s);
   forget_subscription(*s);
   s->context()->forget_default(*s);
   slab<Stream>().recycle(s);

@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 
+#include "softnpu/race/race.h"
 #include "softnpu/runtime/arena.h"
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/device.h"
@@ -135,6 +136,7 @@ std::string export_key(const void* pointer, size_t size) {
   uint64_t at = a.offset(pointer);
   if (block.taken == 0 || size > block.offset + block.taken - at)
     fail(ACL_ERROR_RT_PARAM_INVALID, "[%p, +%zu) is not inside one live block", pointer, size);
+  if (race::on()) race::shared(pointer, size, a.fd(), at, true);
   // A live block's pages are never punched, and freeing it ends the right to it of all who imported it.
   char text[96];
   snprintf(text, sizeof text, "anycend1:%d:%d:%d:%llx:%llx:%llx", int(getpid()), a.fd(), d->physical(),
@@ -157,6 +159,7 @@ void* import_key(const char* key) {
     try {
       int fd = open_foreign(k.pid, k.fd, arena_name(k.device, k.arena).c_str());
       it->second.pointer = VirtualMemory::get().map_foreign(it->second.device, fd, k.offset, k.size);
+      if (race::on()) race::shared(it->second.pointer, k.size, fd, k.offset, false);
     } catch (...) {
       imports().by_key.erase(it);
       throw;

@@ -43,6 +43,7 @@ void mark_started() noexcept {
 void shut_down() noexcept {
   if (life() != Life::kRunning) return;
   bool drained = Stream::drain_all(deadline_after_ms(kDrainMs));
+  if (drained && race::on()) race::all_over();
   g_life.store(Life::kExited);
   if (!drained)
     log_line(kError, "exit: work queued on a stream did not finish in %d s and is abandoned", int(kDrainMs / 1000));

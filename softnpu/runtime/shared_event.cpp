@@ -20,6 +20,7 @@
 #include "softnpu/runtime/process.h"
 #include "softnpu/runtime/schedule.h"
 #include "softnpu/runtime/stream.h"
+#include "softnpu/runtime/watch.h"
 
 namespace softnpu {
 
@@ -62,17 +63,23 @@ struct SharedEvent::Board {
   uint64_t id = 0;
   int32_t pid = 0, fd = -1;
   Slot* slots = nullptr;
+  race::Stamp* stamps = nullptr;  // what was before each slot's last record; where races are looked for
 
   static constexpr size_t kHeader = 64, kBytes = kHeader + sizeof(Slot) * kSlots;
+  static constexpr size_t kStampsAt = (kBytes + 0xffff) / 0x10000 * 0x10000, kStampBytes = sizeof(race::Stamp) * kSlots;
 
   void map(int descriptor) {
     void* at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
     if (at == MAP_FAILED) fail(ACL_ERROR_RT_IPC_ERROR, "cannot map the events of process %d: %s", pid, strerror(errno));
     slots = reinterpret_cast<Slot*>(static_cast<char*>(at) + kHeader);
+    if (!race::on()) return;
+    at = mmap(nullptr, kStampBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, off_t{kStampsAt});
+    if (at != MAP_FAILED) stamps = static_cast<race::Stamp*>(at);
   }
   uint64_t& stored_id() { return *reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(slots) - kHeader); }
   ~Board() {
     if (slots) munmap(reinterpret_cast<char*>(slots) - kHeader, kBytes);
+    if (stamps) munmap(static_cast<void*>(stamps), kStampBytes);
     if (fd >= 0) close(fd);
   }
 
@@ -94,7 +101,7 @@ struct SharedEvent::Board {
     auto board = std::make_shared<Board>();
     board->pid = getpid();
     board->fd = memfd_create("anycend-events", MFD_CLOEXEC);
-    if (board->fd < 0 || ftruncate(board->fd, kBytes) != 0)
+    if (board->fd < 0 || ftruncate(board->fd, off_t{kStampsAt + kStampBytes}) != 0)
       fail(ACL_ERROR_RT_IPC_ERROR, "cannot make memory for events between processes: %s", strerror(errno));
     board->map(board->fd);
     if (getrandom(&board->id, sizeof board->id, 0) != sizeof board->id)
@@ -190,6 +197,7 @@ SharedEvent::SharedEvent(std::shared_ptr<Board> board, uint32_t slot, uint32_t b
     : board_(std::move(board)), slot_(slot), base_(base), mine_(mine) {}
 
 SharedEvent::Slot& SharedEvent::slot() const noexcept { return board_->slots[slot_]; }
+race::Stamp* SharedEvent::stamp() const noexcept { return board_->stamps ? board_->stamps + slot_ : nullptr; }
 
 std::shared_ptr<SharedEvent> SharedEvent::make() {
   Board::Ours& o = Board::ours();
@@ -210,6 +218,7 @@ std::shared_ptr<SharedEvent> SharedEvent::make() {
   }
   const uint32_t base = board->slots[index].begun.load();
   board->slots[index].failed.store(base);
+  if (board->stamps) board->stamps[index] = {};
   return std::shared_ptr<SharedEvent>(new SharedEvent(board, index, base, true));
 }
 
@@ -257,6 +266,10 @@ void SharedEvent::record(Stream& stream) {
     fail(ACL_ERROR_RT_STREAM_CAPTURED, "an event between processes cannot be recorded in a capture");
   if (stream.failed() && !stream.continue_on_failure()) stream.throw_error(false);
   Slot& s = slot();
+  if (race::on()) {  // before anybody can see the record
+    const bool another = recorded() && s.recorder.load(std::memory_order_relaxed) != getpid();
+    stamp() ? race::recorded(*stamp(), named(stream), another) : race::opens(named(stream), true, false);
+  }
   s.recorder.store(getpid(), std::memory_order_relaxed);
   const uint32_t target = s.begun.fetch_add(1, std::memory_order_acq_rel) + 1;
   RecordTask task{new std::shared_ptr<Board>(board_), slot_, target, false};
@@ -267,6 +280,8 @@ void SharedEvent::wait_on(Stream& stream, int64_t limit_ns, const char* name) {
   if (stream.captured())
     fail(ACL_ERROR_RT_STREAM_CAPTURED, "an event between processes cannot be waited for in a capture");
   const uint32_t target = slot().begun.load(std::memory_order_acquire);
+  if (race::on() && target != base_)
+    stamp() ? race::waited(*stamp(), named(stream)) : race::opens(named(stream), false, true);
   if (target == base_ || (passed(slot(), target) && slot().failed.load(std::memory_order_relaxed) != target)) return;
   WaitTask task{new std::shared_ptr<Board>(board_), slot_, target, limit_ns};
   stream.submit(Work({WaitTask::run, WaitTask::drop, nullptr, name, Cost::kHost}, task));
@@ -279,7 +294,9 @@ bool SharedEvent::done() const {
   if (target == base_) return true;
   char text[160];
   if (const char* why = why_never(slot(), target, text, sizeof text)) fail(ACL_ERROR_RT_IPC_ERROR, "%s", why);
-  return passed(slot(), target);
+  const bool yes = passed(slot(), target);
+  if (race::on() && yes && stamp()) race::host_saw(*stamp());
+  return yes;
 }
 
 void SharedEvent::synchronize(int64_t deadline) const {

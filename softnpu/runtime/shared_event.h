@@ -12,6 +12,9 @@
 
 namespace softnpu {
 
+namespace race {
+struct Stamp;
+}
 class Stream;
 
 class SharedEvent {
@@ -39,6 +42,7 @@ class SharedEvent {
 
   SharedEvent(std::shared_ptr<Board> board, uint32_t slot, uint32_t base, bool mine);
   Slot& slot() const noexcept;
+  race::Stamp* stamp() const noexcept;  // null: nobody looks for races, or there is no memory for it
   static bool passed(const Slot& slot, uint32_t target) noexcept;
   // Null, or why a record that has not been passed never will be.
   static const char* why_never(const Slot& slot, uint32_t target, char* text, int size) noexcept;
