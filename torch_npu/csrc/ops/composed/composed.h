@@ -77,6 +77,17 @@ std::tuple<at::Tensor, at::Tensor> cholesky_factor(const at::Tensor& self, bool 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> singular_values(const at::Tensor& A, bool full, bool vectors);
 std::tuple<at::Tensor, at::Tensor> eigen_hermitian(const at::Tensor& A, c10::string_view triangle, bool vectors);
 
+// Symmetric and Hermitian matrices that need not be definite (linalg_lapack.cpp).
+std::tuple<at::Tensor, at::Tensor, at::Tensor> ldl_factor(const at::Tensor& self, bool hermitian, bool check_errors);
+at::Tensor ldl_solve(const at::Tensor& LD, const at::Tensor& pivots, const at::Tensor& B, bool hermitian);
+
+// Windows whose places are drawn (pooling.cpp); bits of numbers (bits.cpp).
+std::tuple<at::Tensor, at::Tensor> fractional_pool(const at::Tensor& self, at::IntArrayRef window, at::IntArrayRef out,
+                                                   const at::Tensor& samples);
+at::Tensor fractional_pool_backward(const at::Tensor& grad, const at::Tensor& self, at::IntArrayRef out,
+                                    const at::Tensor& indices);
+at::Tensor exclusive_or(const at::Tensor& self, at::IntArrayRef dims, bool keepdim, int64_t mode);
+
 // Indices of sparse matrices (sparse_indices.cpp): sorted rows to the places where each row begins, and back.
 at::Tensor row_begins(const at::Tensor& rows, int64_t size, bool out_int32);
 at::Tensor rows_of_begins(const at::Tensor& begins, const at::Tensor& cols, bool out_int32, bool transpose);

@@ -1,5 +1,7 @@
 #include "csrc/ops/composed/processor.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 
 #include <atomic>
@@ -10,6 +12,7 @@
 #include "csrc/cann/host_kernel.h"
 #include "csrc/core/options.h"
 #include "csrc/core/stream.h"
+#include "csrc/ops/fallback.h"
 
 namespace npu {
 namespace {
@@ -63,6 +66,19 @@ void run_on_processor(const char* name, const Tensors& outs, const Tensors& ins,
   const auto softnpuLaunchKernel = cann::host_kernel_launcher();
   NPU_CHECK(softnpuLaunchKernel(current_raw_stream(), &kernel_of_call));
   if (C10_UNLIKELY(options().launch_blocking)) synchronize_stream(current_stream());
+}
+
+void run_on_processor_or_copies(const char* op, const Tensors& outs, const Tensors& ins,
+                                const ProcessorKernel& kernel) {
+  if (has_processor_kernels()) return run_on_processor(op, outs, ins, kernel);
+  count_fallback(c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + op).c_str(), ""));
+  Tensors host_outs, host_ins;
+  for (const at::Tensor& x : ins) host_ins.push_back(x.defined() ? x.cpu() : x);
+  for (const at::Tensor& x : outs) {
+    host_outs.push_back(at::empty_strided(x.sizes(), x.strides(), x.options().device(at::kCPU)));
+  }
+  kernel(host_outs, host_ins);
+  for (size_t i = 0; i < outs.size(); ++i) outs[i].copy_(host_outs[i]);
 }
 
 }  // namespace npu

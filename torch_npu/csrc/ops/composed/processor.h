@@ -21,6 +21,9 @@ using ProcessorKernel = std::function<void(Tensors& outs, const Tensors& ins)>;
 bool has_processor_kernels();
 // Puts the kernel on the current stream of the current device. `name` outlives the program; outs have no elements that overlap.
 void run_on_processor(const char* name, const Tensors& outs, const Tensors& ins, ProcessorKernel kernel);
+// Of an operator that has neither a function of CANN nor a composition, such as `linalg_eig`: on the processor if the kernel can run there,
+// else on copies, counted as a fallback. `op`: the schema that is counted. Waits for the stream in the second case.
+void run_on_processor_or_copies(const char* op, const Tensors& outs, const Tensors& ins, const ProcessorKernel& kernel);
 
 // For tests of the compositions: what CANN would run. Any thread, from the next call on.
 NPU_API void prefer_compositions(bool on) noexcept;
