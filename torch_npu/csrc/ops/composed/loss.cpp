@@ -6,7 +6,11 @@
 #include <ATen/ops/triu_indices.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "csrc/core/device.h"
+#include "csrc/core/empty.h"
+#include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/composed/composed.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
@@ -86,6 +90,81 @@ at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& targ
   return out.copy_(result);
 }
 
+// Several targets a sample, up to the first that is negative. The kernel of CANN's function says which is no class.
+void check_multilabel(const at::Tensor& self, const at::Tensor& target) {
+  TORCH_CHECK((self.dim() == 2 && self.size(1) != 0) || (self.dim() == 1 && self.size(0) != 0) || self.dim() == 0,
+              "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
+  const bool fits =
+      self.dim() == 2 ? target.sizes() == self.sizes() : target.dim() <= 1 && target.numel() == self.numel();
+  TORCH_CHECK(fits, "inconsistent target size: ", target.sizes(), " for input of size: ", self.sizes());
+  TORCH_CHECK(target.scalar_type() == at::kLong, "expected scalar type Long but found ", target.scalar_type());
+}
+
+std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_out(const at::Tensor& self, const at::Tensor& target,
+                                                                int64_t reduction, at::Tensor& output,
+                                                                at::Tensor& is_target) {
+  check_multilabel(self, target);
+  const NPUGuard guard(self.device().index());
+  const bool each = reduction == at::Reduction::None && target.dim() == 2;
+  resize_out(output, each ? self.sizes().slice(0, 1) : at::IntArrayRef{});
+  resize_out(is_target, target.sizes());
+  if (self.numel() == 0) {
+    output.fill_(reduction == at::Reduction::Mean ? NAN : 0);
+  } else {
+    ACLNN(aclnnMultilabelMarginLoss)(self, target, reduction, output, is_target);
+  }
+  return {output, is_target};
+}
+
+std::tuple<at::Tensor, at::Tensor> multilabel_margin_loss(const at::Tensor& self, const at::Tensor& target,
+                                                          int64_t reduction) {
+  const NPUGuard guard(self.device().index());
+  at::Tensor output = empty({0}, self.scalar_type()), is_target = empty({0}, self.scalar_type());
+  multilabel_margin_loss_out(self, target, reduction, output, is_target);
+  return {output, is_target};
+}
+
+// Each target against each class that is none, a step of targets at a time.
+at::Tensor multilabel_margin_loss_backward(const at::Tensor& grad_output, const at::Tensor& self,
+                                           const at::Tensor& target, int64_t reduction, const at::Tensor& is_target) {
+  check_multilabel(self, target);
+  TORCH_CHECK(is_target.sizes() == target.sizes(),
+              "Expected tensor for argument #3 'target' to have same size as tensor "
+              "for argument #5 'is_target'; but ",
+              target.sizes(), " does not equal ", is_target.sizes(),
+              " (while checking arguments for multilabel_margin_loss_backward_cpu_template)");
+  if (self.numel() == 0) return self.new_zeros(self.sizes());
+  const NPUGuard guard(self.device().index());
+  const int64_t classes = self.dim() == 0 ? 1 : self.size(-1), samples = self.numel() / classes;
+  const at::Tensor x = in_op_math(self).reshape({samples, classes}), y = target.reshape({samples, classes});
+  const at::Tensor valid = y.ge(0).to(at::kLong).cumprod(1).to(at::kBool),
+                   place = y.masked_fill(valid.logical_not(), 0);
+  const at::Tensor below = x.gather(1, place).neg().add(1);
+  const at::Tensor other = is_target.reshape({samples, 1, classes}).eq(0);
+  constexpr int64_t kElements = int64_t{1} << 26;
+  const int64_t step = std::max<int64_t>(1, kElements / self.numel());
+  at::Tensor slope = at::Tensor(x.new_zeros(x.sizes()));
+  for (int64_t begin = 0; begin < classes; begin += step) {
+    const int64_t end = std::min(begin + step, classes);
+    const at::Tensor room = below.slice(1, begin, end).unsqueeze(2).add(x.unsqueeze(1));
+    const at::Tensor asked = valid.slice(1, begin, end).unsqueeze(2).logical_and(other);
+    const at::Tensor violated = room.gt(0).logical_and(asked).to(x.scalar_type());
+    slope = slope.add(violated.sum(1)).scatter_add(1, place.slice(1, begin, end), violated.sum(2).neg());
+  }
+  slope = slope.div(static_cast<double>(reduction == at::Reduction::Mean ? samples * classes : classes));
+  const bool each = reduction == at::Reduction::None && grad_output.dim() > 0;
+  const at::Tensor grad = in_op_math(each ? grad_output.reshape({samples, 1}) : grad_output);
+  return slope.mul(grad).reshape(self.sizes()).to(self.scalar_type());
+}
+
+at::Tensor& multilabel_margin_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self,
+                                                const at::Tensor& target, int64_t reduction,
+                                                const at::Tensor& is_target, at::Tensor& grad_input) {
+  const at::Tensor result = multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target);
+  resize_out(grad_input, result.sizes());
+  return grad_input.copy_(result);
+}
+
 // Of the distances of all pairs of rows.
 at::Tensor pdist_backward(const at::Tensor& grad, const at::Tensor& self, double p, const at::Tensor& pdist) {
   const NPUGuard guard(self.device().index());
@@ -118,6 +197,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("multi_margin_loss", NPU_FN(multi_margin_loss));
   m.impl("multi_margin_loss.out", NPU_FN(multi_margin_loss_out));
   m.impl("multi_margin_loss_backward", NPU_FN(multi_margin_loss_backward));
+  m.impl("multilabel_margin_loss_forward", NPU_FN(multilabel_margin_loss));
+  m.impl("multilabel_margin_loss_forward.output", NPU_FN(multilabel_margin_loss_out));
+  m.impl("multilabel_margin_loss_backward", NPU_FN(multilabel_margin_loss_backward));
+  m.impl("multilabel_margin_loss_backward.grad_input", NPU_FN(multilabel_margin_loss_backward_out));
   m.impl("_pdist_backward", NPU_FN(pdist_backward));
 }
 
