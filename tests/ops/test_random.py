@@ -139,12 +139,9 @@ def distance(values: torch.Tensor, cdf) -> float:
     )
 
 
-@pytest.mark.fallback  # gamma
 @pytest.mark.parametrize("dtype", FLOATING, ids=str)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_distribution_in_every_type(name: str, dtype: torch.dtype) -> None:
-    if name == "gamma" and dtype in (torch.float16, torch.bfloat16):
-        pytest.skip("PyTorch's CPU, which draws it, has no such kernel")
     draw, cdf = CONTINUOUS[name]
     torch.manual_seed(3)
     x = draw(torch.empty(M, dtype=dtype, device="npu")).cpu()
@@ -251,25 +248,6 @@ def test_multinomial_refuses_weights_as_the_cpu_does(weights, dtype, samples, re
     with pytest.raises(RuntimeError) as on_npu:
         torch.multinomial(w.npu(), samples, replacement)
     assert str(on_npu.value).partition("\n")[0] == str(on_cpu.value).partition("\n")[0]
-
-
-@pytest.mark.fallback
-@pytest.mark.parametrize("dtype", FLOATING, ids=str)
-def test_poisson_binomial_and_dirichlet(dtype: torch.dtype) -> None:
-    torch.manual_seed(1)
-    x = torch.poisson(torch.full((M,), 2.0, dtype=dtype, device="npu")).cpu()
-    share(x.double(), {k: math.exp(-2) * 2**k / math.factorial(k) for k in range(9)}, M)
-    if dtype in (torch.float32, torch.float64):  # the CPU, which draws these two, has kernels for no others
-        count, p = (torch.full((M,), v, dtype=dtype, device="npu") for v in (6.0, 0.25))
-        x = torch.binomial(count, p).cpu()
-        share(x.double(), {k: math.comb(6, k) * 0.25**k * 0.75 ** (6 - k) for k in range(7)}, M)
-        d = torch._sample_dirichlet(torch.tensor([1.0, 2.0, 3.0], dtype=dtype, device="npu").expand(M, 3)).cpu()
-        torch.testing.assert_close(d.sum(1), torch.ones(M, dtype=dtype))
-        assert distance(d[:, 0].double(), lambda v: 1 - (1 - v.clamp(0, 1)) ** 5) < 1.95 / M**0.5
-    torch.manual_seed(1)
-    again = torch.poisson(torch.full((M,), 2.0, dtype=dtype, device="npu")).cpu()
-    torch.manual_seed(1)
-    assert torch.equal(torch.poisson(torch.full((M,), 2.0, dtype=dtype, device="npu")).cpu(), again)
 
 
 def test_values_depend_neither_on_stream_nor_on_the_tensor_around() -> None:
