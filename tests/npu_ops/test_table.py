@@ -104,6 +104,8 @@ def test_the_software_npu_computes_every_function_called() -> None:
             r"npu_x: `npu_y\(...\)`: `...` is for operators of the table",
         ),
         ("  composite: 'npu_x(..., y=1)'\n  doc: a\n", "npu.yaml:1: npu_x: npu_x has no argument y"),
+        ("  composite: input\n  autocast: {higher: input}\n  doc: a\n", "npu_x: `autocast:` is one of lower, widest"),
+        ("  composite: input\n  autocast: {lower: y}\n  doc: a\n", "npu_x: `autocast:` names y, which are no tensors"),
     ],
 )
 def test_mistakes_name_the_row(body: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
