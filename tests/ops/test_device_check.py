@@ -46,6 +46,7 @@ CALLS: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...]]] = {
     "lu_solve": (lambda b, lu, p: torch.linalg.lu_solve(lu, p, b), (SQUARE, SQUARE, PLACES.int() + 1)),
     "ormqr": (torch.ormqr, (SQUARE, torch.ones(3), SQUARE)),
     "histogram": (lambda x, b: torch.histogram(x, b), (torch.rand(5), torch.tensor([0.0, 0.5, 1.0]))),
+    "a fallback": (lambda x, mask: torch._masked_softmax(x, mask, 1, 2), (SQUARE, SQUARE > 0)),
     "igamma": (torch.igamma, (SQUARE + 1, SQUARE + 1)),
 }
 

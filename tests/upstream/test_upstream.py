@@ -43,7 +43,8 @@ def judge(
 
 
 def is_whole(summary: run.Summary, right: dict[str, int], left_out: set[str] = LEFT_OUT) -> None:
-    """Nothing has dropped out: every entry but those named was judged, and at least so many samples are right."""
+    """Nothing ran on the CPU or dropped out: all entries but those named were judged, at least so many samples right."""
+    assert {kind: summary.fallbacks(kind) for kind in right} == {kind: {} for kind in right}
     for kind, least in right.items():
         assert len(database(kind)) == ENTRIES[kind], kind
         absent = set(database(kind)) - set(summary.entries(kind))
