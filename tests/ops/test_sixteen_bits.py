@@ -81,3 +81,9 @@ def test_values_and_gradients(name: str, dtype: torch.dtype) -> None:
     assert x.grad is not None and x.grad.dtype == dtype
     limit = 4 * roundings * torch.finfo(dtype).eps
     torch.testing.assert_close(x.grad.float().cpu(), leaf.grad, rtol=limit, atol=limit * leaf.grad.abs().max().item())
+
+
+def test_only_sixteen_bits_are_solved_in_another_type() -> None:
+    a = torch.eye(3, dtype=torch.int64, device="npu")
+    with pytest.raises(RuntimeError, match="int64"):
+        torch.linalg.solve_triangular(a, a, upper=True)

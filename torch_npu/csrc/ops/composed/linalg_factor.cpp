@@ -154,11 +154,11 @@ at::Tensor linalg_solve_triangular(const at::Tensor& A, const at::Tensor& B, boo
               "linalg.solve_triangular: Incompatible shapes of A and B for the equation ", left ? "AX = B" : "XA = B",
               " (", A.size(-2), "x", A.size(-1), " and ", B.size(-2), "x", B.size(-1), ")");
   const NPUGuard guard(A.device().index());
-  // 16-bit systems, as the gradient of a 16-bit qr has, are solved in float32.
-  const at::Tensor a = wide(A), b = wide(B);
-  const at::Tensor x =
-      left ? solve_triangular(a, b, upper, false, unit) : solve_triangular(a.mT(), b.mT(), !upper, false, unit).mT();
-  return x.to(B.scalar_type());
+  if (A.scalar_type() == at::kHalf || A.scalar_type() == at::kBFloat16) {  // as the gradient of a 16-bit qr has
+    return linalg_solve_triangular(A.to(at::kFloat), B.to(at::kFloat), upper, left, unit).to(B.scalar_type());
+  }
+  if (left) return solve_triangular(A, B, upper, false, unit);
+  return solve_triangular(A.mT(), B.mT(), !upper, false, unit).mT();
 }
 
 at::Tensor& given(at::Tensor& out, const at::Tensor& result) {
