@@ -2,7 +2,8 @@
 
     python -m tests.python.names_table > docs/api_names.md
 
-A test calls a name that it uses: as code, by getattr or in a program for another process; lists of names are no tests.
+A test calls a name that it uses: as code, by getattr or in a program for another process, of a module by its whole
+name, of a class beside the class; lists of names are no tests.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import functools
 import importlib
 import re
 import sys
+import textwrap
 import types
-from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,39 +106,117 @@ def state(name: str) -> str:
     return f"refused: {' '.join(said[1].split())}" if said else "there"
 
 
+class Uses(NamedTuple):
+    """Of one test file."""
+
+    names: set[str]  # whole, as torch.npu.Event.query: what the code's own names stand for is put in
+    words: set[str]  # attributes of whatever, keywords, and texts that could be for getattr
+
+
+def uses_of(code: str) -> Uses:
+    """Of a test's code, and of the programs for other processes that it holds as text."""
+    known = {"torch": "torch", "torch_npu": "torch_npu"}
+    uses = Uses(set(), set())
+
+    def whole(node: ast.AST) -> str:
+        if isinstance(node, ast.Name):
+            return known.get(node.id, "")
+        if isinstance(node, ast.Attribute) and (owner := whole(node.value)):
+            return f"{owner}.{node.attr}"
+        return ""
+
+    nodes = list(ast.walk(ast.parse(code)))
+    for node in nodes:  # what a name stands for, anywhere in the file
+        if isinstance(node, ast.Import):
+            known |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            known |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and whole(node.value):
+            known[node.targets[0].id] = whole(node.value)
+    uses.names.update(name for name in known.values() if name.startswith("torch"))
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            uses.words.add(node.attr)
+            uses.names.add(whole(node))
+        elif isinstance(node, ast.keyword) and node.arg:
+            uses.words.add(node.arg)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node.value.isidentifier():
+                uses.words.add(node.value)
+            elif "torch" in node.value:
+                _add_program(node.value, uses)
+    return uses
+
+
+def _add_program(text: str, uses: Uses) -> None:
+    try:
+        inner = uses_of(textwrap.dedent(text))
+        uses.names.update(inner.names)
+        uses.words.update(inner.words)
+    except SyntaxError:  # a part of a program, or words
+        for module, names in re.findall(r"from (torch[\w.]*) import ([\w, ]+)", text):
+            uses.names.update(f"{module}.{name.split()[0]}" for name in names.split(",") if name.strip())
+        uses.names.update(re.findall(r"\btorch(?:\.\w+|_npu\.\w+)[\w.]*\w", text))
+        uses.words.update(re.findall(r"\.(\w+)", text))
+
+
 @functools.cache
-def used() -> dict[str, list[str]]:
-    """Attributes, imported names and keywords of tests' code → files."""
-    found = defaultdict(list)
-    for path in sorted((ROOT / "tests").rglob("*.py")):
-        if path.name in LISTS:
-            continue
-        names = set()
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Attribute):
-                names.add(node.attr)
-            elif isinstance(node, ast.ImportFrom):
-                names.update(alias.name for alias in node.names)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                if node.value.isidentifier():
-                    names.add(node.value)  # for getattr
-                elif "torch" in node.value:  # a program for another process
-                    names.update(re.findall(r"(?:\.|import )(\w+)", node.value))
-        for name in names:
-            found[name].append(str(path.relative_to(ROOT)))
+def used() -> dict[str, Uses]:
+    """Test files → what they use."""
+    paths = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path.name not in LISTS]
+    return {str(path.relative_to(ROOT)): uses_of(path.read_text("utf-8")) for path in paths}
+
+
+@functools.cache
+def index() -> dict[str, dict[str, set[str]]]:
+    """Last words → whole names → the files that use them."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for file, uses in used().items():
+        for name in uses.names:
+            found.setdefault(name.rpartition(".")[2], {}).setdefault(name, set()).add(file)
     return found
 
 
+@functools.cache
+def thing(name: str) -> Any:
+    """What has the name, or something that nothing else is."""
+    try:
+        return find(name)
+    except (AttributeError, KeyError, ImportError, ValueError):
+        return object()
+
+
+def users(name: str) -> set[str]:
+    """Of the name, of the same function or class under another one, of a name of the same module under another one."""
+    owner, _, last = name.rpartition(".")
+    return {
+        file
+        for used, files in index().get(last, {}).items()
+        if used == name
+        or (callable(thing(name)) and thing(used) is thing(name) and not isinstance(thing(owner), type))
+        or thing(used.rpartition(".")[0]) is thing(owner)
+        for file in files
+    }
+
+
+def files_of(name: str) -> set[str]:
+    """That use it: of a module by its whole name, or by getattr beside its owner's; of a class beside the class's."""
+    owner, _, last = name.rpartition(".")
+    # Of these every test has some.
+    everywhere = owner in ("torch.Tensor", "torch.nn.Module", "torch.UntypedStorage")
+    beside = used() if everywhere else files_of(owner) if isinstance(thing(owner), type) else users(owner)
+    return users(name) | {file for file in beside if last in used()[file].words}
+
+
 def tested(name: str) -> str:
-    """A test that calls it, rather one that uses its owner, too, and is named like it; "" where none does."""
+    """A test that calls it, rather one that is named like it; "" where none does."""
     if name in WAYS:
         return WAYS[name]
     words = {w for part in name.lower().split(".") for w in part.split("_")} - {"torch", "npu", ""}
-    owner, _, last = name.rpartition(".")
-    owners = set(used().get(owner.rpartition(".")[2], []))
-    files = used().get(last, [])
     return max(
-        files, key=lambda f: (f in owners, "/test_" in f, len(words & set(re.split(r"\W|_", f.lower())))), default=""
+        sorted(files_of(name)),
+        key=lambda f: ("/test_" in f, len(words & set(re.split(r"\W|_", f.lower())))),
+        default="",
     )
 
 
@@ -148,7 +227,7 @@ def page(facts: Path) -> str:
         "",
         "Names of the Ascend extension that programs use most (tier 1) and next (tier 2), without operators, which",
         "[status.md](status.md) has. A name that has no meaning here is refused with its reason when it is called.",
-        "The last column is a test that uses its last word."
+        "The last column is a test that uses it by this name, or beside its class."
         " Written by `python -m tests.python.names_table > docs/api_names.md`.",
         "",
         "| tier | names | there | refused with a reason | absent | in a test |",

@@ -225,3 +225,58 @@ def test_files_of_old_extensions_are_read(kind, location, device):
         file.seek(0)
         with pytest.warns(UserWarning, match="saved by an extension before 2.1"):
             assert torch.load(file, map_location="cpu")["weight"].tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_a_stream_that_launches_at_once_is_waited_for_as_any():
+    stream, other = torch.npu.SyncLaunchStream(), torch.npu.SyncLaunchStream()
+    with torch.npu.stream(stream):
+        x = torch.ones(3, device="npu") * 2
+    event = stream.record_event()
+    other.wait_event(event)
+    with torch.npu.stream(other):
+        y = x + 1
+    other.synchronize()
+    assert other.query() and event.query() and y.tolist() == [3.0] * 3
+
+
+def test_overflow_is_looked_for_in_values():
+    """The flag of the chip is not here: infinities are kept, and scalers look at them."""
+    for function in (torch.npu.get_npu_overflow_flag, torch.npu.clear_npu_overflow_flag):
+        with pytest.raises(RuntimeError, match="there is no overflow flag, because this device keeps infinities"):
+            function()
+
+
+def test_typed_storages_and_packed_sequences_know_where_they_are():
+    x = torch.ones(2, device="npu")
+    for tensor, there in ((x, True), (x.cpu(), False)):
+        storage = torch.TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True)
+        assert storage.is_npu is there
+    packed = torch.nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)])
+    assert isinstance(packed, torch.nn.utils.rnn.PackedSequence) and not packed.is_npu
+    moved = packed.npu()
+    assert moved.is_npu and moved.data.device.type == "npu" and moved.data.tolist() == packed.data.tolist()
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "short"),
+    [
+        (torch_npu.optim.npu_fused_adadelta.NpuFusedAdadelta, torch_npu.optim.NpuFusedAdadelta),
+        (torch_npu.optim.npu_fused_adamp.NpuFusedAdamP, torch_npu.optim.NpuFusedAdamP),
+        (torch_npu.optim.npu_fused_lamb.NpuFusedLamb, torch_npu.optim.NpuFusedLamb),
+        (torch_npu.optim.npu_fused_rmsprop_tf.NpuFusedRMSpropTF, torch_npu.optim.NpuFusedRMSpropTF),
+    ],
+)
+def test_fused_optimizers_by_their_modules(optimizer, short):
+    """As the base of all has it: a step goes down, gradients lie in one tensor and are cut as one."""
+    assert optimizer is short and issubclass(optimizer, torch_npu.optim.npu_fused_optim_base.NpuFusedOptimizerBase)
+    parameter = torch.nn.Parameter(torch.full((4,), 2.0, device="npu"))
+    made = optimizer([parameter], lr=0.1)
+    parameter.pow(2).sum().backward()
+    assert made.clip_grad_norm_fused_(1.0).item() == pytest.approx(8)
+    made.step()
+    assert (parameter < 2).all()
+    (combined,) = [t for t in made.get_combined_params() if t is not None]
+    assert torch.equal(combined, parameter)
+    assert made.get_combined_grads()[0].norm().item() == pytest.approx(1, abs=1e-4)
+    made.zero_grad()
+    assert parameter.grad is None or not parameter.grad.any()
