@@ -94,3 +94,33 @@ def test_the_error_says_the_operator_its_inputs_and_how_to_find_the_line(blockin
     )
     assert (hint in said) is not blocking
     assert line == ("6" if blocking else "7")  # the operator's, or that of who waits for it
+
+
+CAPTURES = """
+import torch
+x, index, bad = torch.ones(3, 4).npu(), torch.tensor([1]).npu(), torch.tensor([5])
+graph = torch.npu.NPUGraph()
+with torch.npu.graph(graph):
+    y = torch.linalg.cross(x[index, :3], x[index, 1:]) + x[index, :3]
+graph.replay()
+assert torch.npu.current_stream().query()
+print(y.tolist())
+index.copy_(bad)
+try:
+    graph.replay()
+    torch.npu.synchronize()
+except torch.AcceleratorError as error:
+    print(str(error).splitlines()[0])
+    print(error.__traceback__.tb_lineno)
+index.zero_()
+graph.replay()
+print(y.tolist())
+"""
+
+
+def test_launch_blocking_leaves_a_capture_alone_and_its_replay_waits() -> None:
+    """What is captured is not launched; before, its wait was error 107027."""
+    first, said, line, last = run(CAPTURES, ASCEND_LAUNCH_BLOCKING="1").stdout.splitlines()
+    assert first == last == "[[1.0, 1.0, 1.0]]"
+    assert "aclnnIndex failed on device 0: aclnnIndex: index 5 is out of bounds" in said
+    assert "(inputs: FLOAT[3,3], INT64[1])" in said and line == "12"

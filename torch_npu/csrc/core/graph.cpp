@@ -15,6 +15,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/core/generator.h"
+#include "csrc/core/launch.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/recovery.h"
 
@@ -155,9 +156,14 @@ void Graph::replay() {
   const NPUGuard guard(device_);
   const bool draws = std::any_of(random_.begin(), random_.end(), [](const CapturedPhilox& r) { return r.drawn; });
   if (draws) set_seeds();
-  NPU_CHECK(cann::acl().aclmdlRIExecuteAsync(model_, current_raw_stream()));
+  const int status = cann::acl().aclmdlRIExecuteAsync(model_, current_raw_stream());
+  if (status != 0) {
+    wait_if_blocking();  // a task that failed before the last was put on its stream: its error is told now, and is over
+    cann::throw_status(status, "aclmdlRIExecuteAsync");
+  }
   if (!draws && !kept_.empty() && !replayed_) replayed_.emplace(device_);
   if (replayed_) record_event(replayed_->get(), current_stream());
+  wait_if_blocking();
 }
 
 void Graph::set_seeds() {

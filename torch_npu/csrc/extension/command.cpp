@@ -10,7 +10,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/cann/log.h"
 #include "csrc/core/device.h"
-#include "csrc/core/options.h"
+#include "csrc/core/launch.h"
 #include "csrc/core/stream.h"
 #include "torch_npu/csrc/core/npu/NPUException.h"
 #include "torch_npu/csrc/core/npu/NPUGuard.h"
@@ -22,7 +22,10 @@ void run(const std::string& name, const PROC_FUNC& handler, bool sync) {
   TORCH_CHECK(handler, "npu: OpCommand ", name, " was given no function to call");
   npu::ensure_context();
   if (const int status = handler(); status != 0) cann::throw_status(status, name.c_str());
-  if (sync || npu::options().launch_blocking) npu::synchronize_stream(npu::current_stream());
+  if (sync)
+    npu::synchronize_stream(npu::current_stream());
+  else
+    npu::wait_if_blocking();
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
-#include "csrc/core/options.h"
+#include "csrc/core/launch.h"
 #include "csrc/core/recovery.h"
 #include "csrc/core/stream.h"
 
@@ -311,7 +311,7 @@ void AclnnSymbols::launch(aclnnStatus status, const uint64_t& workspace_size, ac
   }
   status = phase_two_(workspace.get(), workspace_size, executor, current_raw_stream());
   if (status != 0) cann::throw_status(status, name_, "");
-  if (C10_UNLIKELY(options().launch_blocking)) synchronize_stream(current_stream());
+  wait_if_blocking();
 }
 
 }  // namespace detail

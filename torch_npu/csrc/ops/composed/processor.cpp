@@ -10,7 +10,7 @@
 
 #include "csrc/cann/error.h"
 #include "csrc/cann/host_kernel.h"
-#include "csrc/core/options.h"
+#include "csrc/core/launch.h"
 #include "csrc/core/stream.h"
 #include "csrc/ops/fallback.h"
 
@@ -65,7 +65,7 @@ void run_on_processor(const char* name, const Tensors& outs, const Tensors& ins,
   const softnpuKernel kernel_of_call{Call::run, Call::drop, call.release(), name, SOFTNPU_WIDE};
   const auto softnpuLaunchKernel = cann::host_kernel_launcher();
   NPU_CHECK(softnpuLaunchKernel(current_raw_stream(), &kernel_of_call));
-  if (C10_UNLIKELY(options().launch_blocking)) synchronize_stream(current_stream());
+  wait_if_blocking();
 }
 
 void run_on_processor_or_copies(const char* op, const Tensors& outs, const Tensors& ins,
