@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.core.tools import Gate
+
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
 profiler = torch_npu.profiler
 
@@ -46,8 +48,16 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ) as prof:  # fmt: skip
         large = torch.empty(32 << 20, dtype=torch.uint8, device="npu")  # more than the process has: the cache grows
         (a @ a.t()).sum().item()
+        other = torch.npu.Stream()
+        gate = Gate(other)
+        used = torch.empty(48 << 20, dtype=torch.uint8, device="npu")
+        used.record_stream(other)
+        del used  # the other stream has not passed it
+        with torch.npu.stream(other):
+            small = torch.empty(8, device="npu")
+        gate.open()
         prof.step()
-    del large
+    del large, small
     (made,) = base.iterdir()
     return made / "ASCEND_PROFILER_OUTPUT"
 
@@ -78,3 +88,17 @@ def test_what_cann_has_given_the_process_stands_beside_what_the_allocator_gave(o
         assert float(r["Total Reserved(MB)"]) >= float(r["Total Allocated(MB)"] or 0)
     (large,) = [r for r in rows(output, "operator_memory.csv") if float(r["Size(KB)"]) == 32 << 10]
     assert large["Name"] == "aten::empty" and float(large["Allocation Total Allocated(MB)"]) >= 32
+
+
+def test_active_memory_and_streams_are_the_allocators(output: Path):
+    """What is freed while another stream uses it is active until that stream has passed."""
+    records = [r for r in rows(output, "memory_record.csv") if r["Component"] == "PTA"]
+    for r in records:
+        allocated, reserved = float(r["Total Allocated(MB)"]), float(r["Total Reserved(MB)"])
+        assert allocated <= float(r["Total Active(MB)"]) <= reserved
+    assert any(float(r["Total Active(MB)"]) > float(r["Total Allocated(MB)"]) for r in records)
+    operators = rows(output, "operator_memory.csv")
+    (large,) = [r for r in operators if float(r["Size(KB)"]) == 48 << 10]
+    assert float(large["Release Total Active(MB)"]) - float(large["Release Total Allocated(MB)"]) >= 48
+    assert len({r["Stream Ptr"] for r in operators}) == len({r["Stream Ptr"] for r in records}) == 2
+    assert all(int(r["Stream Ptr"]) > 0 for r in operators)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Any
 
 from torch._C._profiler import _EventType
 from torch.autograd import DeviceType
 
+from torch_npu import _C
 from torch_npu.profiler.events import Row
 
 
@@ -53,7 +55,18 @@ def collect(prof: Any) -> dict[str, list[Row]]:
         rows["memory"] = list(_memory(prof.profiler.kineto_results.experimental_event_tree(), ""))
     for kind in rows.values():
         kind.sort(key=lambda r: (r["start"], -r["end"]))
+    _add_points(rows["memory"])
     return rows
+
+
+def _add_points(memory: list[Row]) -> None:
+    """Active bytes and the stream, which PyTorch's records have not; in their order by address and size."""
+    points: dict[tuple[int, int], deque[tuple[int, int]]] = defaultdict(deque)
+    for address, size, active, stream in _C._take_memory_points():
+        points[address, size].append((active, stream))
+    for m in memory:
+        if m["on"] != "cpu" and (of := points[m["address"], m["bytes"]]):
+            m["active"], m["stream"] = of.popleft()
 
 
 def _name(e: Any) -> str:

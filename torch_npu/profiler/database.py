@@ -205,15 +205,22 @@ def write(path: Path, rows: Rows, info: dict[str, Any], metadata: dict[str, Any]
 
     def memory() -> Iterator[list[Any]]:
         for m in tables.of_device(rows):
-            yield [text("PTA"), m["start"], m["allocated"], m["reserved"], None, None, m["device"]]
+            yield [
+                text("PTA"),
+                m["start"],
+                m["allocated"],
+                m["reserved"],
+                m.get("active"),
+                m.get("stream"),
+                m["device"],
+            ]
 
     def operator_memory() -> Iterator[list[Any]]:
         for m, free in tables.allocations(rows):
             end = free["start"] if free else None
             yield [text(m["operator"]), m["bytes"], m["start"], end, None, end and end - m["start"], None,
-                   m["allocated"],
-                   m["reserved"], None, free and free["allocated"], free and free["reserved"], None, None,
-                   m["device"]]  # fmt: skip
+                   m["allocated"], m["reserved"], m.get("active"), free and free["allocated"],
+                   free and free["reserved"], free and free.get("active"), m.get("stream"), m["device"]]  # fmt: skip
 
     content = cann.content() | {
         "ENUM_API_TYPE": _KINDS.items(), "PYTORCH_API": list(operators()),

@@ -15,6 +15,7 @@ import torch
 from torch._C._profiler import _ExperimentalConfig as _TorchConfig
 from torch.profiler import ProfilerAction, ProfilerActivity
 
+from torch_npu import _C
 from torch_npu.profiler import host, results, session
 from torch_npu.profiler.config import _ExperimentalConfig
 
@@ -101,6 +102,8 @@ class _Vendor:
             raise
 
     def start_trace(self) -> None:
+        if self.profile_memory:  # type: ignore[attr-defined]
+            _C._keep_memory_points()
         try:
             super().start_trace()  # type: ignore[misc]
         except BaseException:

@@ -282,13 +282,15 @@ def memory_record(rows: Rows) -> Table:
     ]
     changed = {id(m) for _, m in _reserved(rows)}
     for m in of_device(rows):
-        yield ["PTA", at(m["start"]), *_totals(m), NONE, f"NPU:{m['device']}"]
+        yield ["PTA", at(m["start"]), *_totals(m), m.get("stream", NONE), f"NPU:{m['device']}"]
         if id(m) in changed:  # what CANN has given the process
             yield ["APP", at(m["start"]), "", round(m["reserved"] / 2**20, 3), "", "", f"NPU:{m['device']}"]
 
 
 def _totals(m: Row) -> list[Any]:
-    return [*(round(m[k] / 2**20, 3) for k in ("allocated", "reserved")), NONE]
+    """Active is what no other tensor may have yet: what was freed while another stream uses it is among it. A profile
+    of an older version has none."""
+    return [round(m[k] / 2**20, 3) if k in m else NONE for k in ("allocated", "reserved", "active")]
 
 
 def operator_memory(rows: Rows) -> Table:
@@ -299,7 +301,7 @@ def operator_memory(rows: Rows) -> Table:
     for m, free in allocations(rows):
         release = [at(free["start"]), "", us(free["start"] - m["start"]), ""] if free else ["", "", "", ""]
         yield [m["operator"], round(m["bytes"] / 1024, 3), at(m["start"]), *release, *_totals(m),
-               *(_totals(free) if free else [""] * 3), NONE, f"NPU:{m['device']}"]  # fmt: skip
+               *(_totals(free) if free else [""] * 3), m.get("stream", NONE), f"NPU:{m['device']}"]  # fmt: skip
 
 
 def _reserved(rows: Rows) -> Iterator[tuple[int, Row]]:

@@ -15,6 +15,7 @@
 #include "csrc/core/device_wait.h"
 #include "csrc/core/info.h"
 #include "csrc/core/lifecycle.h"
+#include "csrc/core/memory_points.h"
 #include "csrc/core/options.h"
 #include "csrc/core/recovery.h"
 #include "csrc/core/region.h"
@@ -57,20 +58,31 @@ DeviceCache& cache_of(c10::DeviceIndex index) {
   return make_cache(index);
 }
 
+// Of a record of memory that was just made, what the record has no field for.
+void add_point(const void* address, int64_t bytes, c10::DeviceIndex device, c10::StreamId stream) {
+  const c10::Stream of(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), stream);
+  add_memory_point({address, bytes, cache_of(device).stats().active_bytes[0].current, raw_stream(of)});
+}
+
 // What a DataPtr of ours carries. A forked child and a finished process drop the block: the lock may be held for ever there.
 void free_block(void* context) {
   if (!context || !alive()) return;
   auto* block = static_cast<Block*>(context);
   const c10::DeviceIndex device = block->device;
-  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
+  const bool recorded = C10_UNLIKELY(c10::memoryProfilingEnabled());
+  const void* const address = block->ptr;
+  const auto bytes = static_cast<int64_t>(block->size);
+  const c10::StreamId stream = recorded ? block->pool->stream() : 0;
+  if (recorded) {
     const auto stats = cache_of(device).stats();
-    c10::reportMemoryUsageToProfiler(block->ptr, -static_cast<int64_t>(block->size),
-                                     stats.allocated_bytes[0].current - block->size, stats.reserved_bytes[0].current,
+    c10::reportMemoryUsageToProfiler(block->ptr, -bytes, stats.allocated_bytes[0].current - bytes,
+                                     stats.reserved_bytes[0].current,
                                      c10::Device(c10::DeviceType::PrivateUse1, device));
   }
   if (const cann::Checks* checks = cann::watched.load(std::memory_order_relaxed); C10_UNLIKELY(checks != nullptr))
     checks->block_back(block->ptr);
   cache_of(device).free(block);
+  if (recorded) add_point(address, -bytes, device, stream);  // another stream may still use it
 }
 
 // PYTORCH_NO_NPU_MEMORY_CACHING=1: straight to CANN, for finding memory errors. Waits for the memory's own device before it
@@ -141,6 +153,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
       const auto stats = cache_of(index).stats();
       c10::reportMemoryUsageToProfiler(block->ptr, static_cast<int64_t>(block->size), stats.allocated_bytes[0].current,
                                        stats.reserved_bytes[0].current, device);
+      add_point(block->ptr, static_cast<int64_t>(block->size), index, block->pool->stream());
     }
     return {block->ptr, block, &free_block, device};
   }

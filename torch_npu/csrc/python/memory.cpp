@@ -8,6 +8,7 @@
 #include "csrc/core/allocator.h"
 #include "csrc/core/allocator_config.h"
 #include "csrc/core/info.h"
+#include "csrc/core/memory_points.h"
 #include "csrc/core/pinned.h"
 #include "csrc/core/stream.h"
 #include "csrc/python/bind.h"
@@ -43,6 +44,15 @@ py::dict to_dict(const StatArray& stats) {
   d["small_pool"] = to_dict(stats[1]);
   d["large_pool"] = to_dict(stats[2]);
   return d;
+}
+
+// (address, bytes, active bytes, stream), as they came.
+py::list memory_points() {
+  py::list all;
+  for (const MemoryPoint& p : take_memory_points())
+    all.append(py::make_tuple(reinterpret_cast<uintptr_t>(p.address), p.bytes, p.active,
+                              reinterpret_cast<uintptr_t>(p.stream)));
+  return all;
 }
 
 py::dict device_stats(int index) {
@@ -245,6 +255,8 @@ void bind_memory(pybind11::module& module) {
   module.def("_empty_cache", no_gil([] { device_allocator()->emptyCache(); }));
   module.def("_mem_get_info", no_gil([](int index) { return memory_info(index_of(index)); }));
   module.def("_memory_stats", with_gil(&device_stats));
+  module.def("_keep_memory_points", no_gil(&keep_memory_points));
+  module.def("_take_memory_points", with_gil(&memory_points));
   module.def("_reset_accumulated_stats",
              no_gil([](int index) { device_allocator()->resetAccumulatedStats(index_of(index)); }));
   module.def("_reset_peak_stats", no_gil([](int index) { device_allocator()->resetPeakStats(index_of(index)); }));
