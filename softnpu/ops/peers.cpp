@@ -122,4 +122,18 @@ void Peers::all_to_all_v(const at::Tensor& from, at::IntArrayRef sent, const at:
        rows[3].data(), type_of(to), comm_, stream_);
 }
 
+void Peers::barrier() const { CALL(HcclBarrier, comm_, stream_); }
+
+int64_t Peers::limit() const {
+  HcclConfigValue value{};
+  CALL(HcclGetCommConfig, comm_, static_cast<HcclConfig>(ANYCEND_HCCL_EXEC_TIMEOUT_MS), &value);
+  return value.value;
+}
+
+void Peers::set_limit(int64_t milliseconds) const {
+  HcclConfigValue value{};
+  value.value = static_cast<int32_t>(milliseconds);
+  CALL(HcclSetCommConfig, comm_, static_cast<HcclConfig>(ANYCEND_HCCL_EXEC_TIMEOUT_MS), value);
+}
+
 }  // namespace softnpu::ops

@@ -28,6 +28,11 @@ class Peers {
   void all_to_all(const at::Tensor& from, const at::Tensor& to) const;  // equal parts along dimension 0
   // Of rows: `sent[r]` go to rank r, in the order of ranks, and `received[r]` come from it.
   void all_to_all_v(const at::Tensor& from, at::IntArrayRef sent, const at::Tensor& to, at::IntArrayRef received) const;
+  void barrier() const;
+
+  // How long the group's calls wait for others, in milliseconds, 0 for ever; also of those that wait already. From any thread.
+  int64_t limit() const;
+  void set_limit(int64_t milliseconds) const;
 
  private:
   HcclComm comm_ = nullptr;

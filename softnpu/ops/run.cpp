@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <new>
 
@@ -118,6 +119,7 @@ float flops(const Op& op, const aclOpExecutor& e) {
 }
 
 Cost cost_of(const Op& op, const aclOpExecutor& e) {
+  if (std::isinf(op.ns)) return Cost::kBlocking;  // `waits` in ops/aclnn.yaml: for what other ranks or the host do
   float ns = kDispatchNs;
   if (op.rule == CostRule::kElements || op.rule == CostRule::kSerial) {
     ns += op.ns * static_cast<float>(e.elements);

@@ -6,6 +6,8 @@ result in fp32 on the CPU.
 
 from __future__ import annotations
 
+import time
+
 import torch
 import torch.distributed as dist
 
@@ -43,6 +45,47 @@ def sum_of_products(rank: int, size: int, dtype: torch.dtype) -> None:
         equal(f"bias and x3, {mode}", got, (plain + sum(bias) + sum(x3)).to(dtype))
     got = torch_npu.npu_mm_all_reduce_base(mine[0].view(2, 3, 12), mine[1], group)
     equal("three dimensions", got, plain.view(2, 3, 5).to(dtype))
+
+
+def past_a_barrier(rank: int, size: int) -> tuple[float, float]:
+    """When the rank came to the second of two barriers, and when it was past it."""
+    group, x = name_of(), to(torch.full((3,), 1.0 + rank), torch.float32)
+    limit = torch.tensor([30_000_000], dtype=torch.int32, device=DEVICE)
+    present = torch.zeros(4 + 2 * size, dtype=torch.int32, device=DEVICE)
+    equal("x_ref", torch_npu._npu_distribute_barrier(x, group, size), torch.full((3,), 1.0 + rank))
+    torch.npu.synchronize()
+    if rank == size - 1:
+        time.sleep(0.2)
+    came = time.monotonic()
+    out = torch_npu._npu_distribute_barrier(x.t(), group, size, time_out=limit, elastic_info=present)
+    torch.npu.synchronize()
+    left = time.monotonic()
+    equal("x_ref", out, torch.full((3,), 1.0 + rank))
+    try:
+        torch_npu._npu_distribute_barrier(x, group, size + 1)
+        raise AssertionError("a world size that is not the group's")
+    except RuntimeError as error:
+        assert f"worldSize is {size + 1}, and the group has {size} ranks" in str(error), error
+    still_works(rank, size)
+    return came, left
+
+
+def barrier_alone(rank: int, size: int, said: list[int] | None = None) -> tuple[str, float]:
+    """Of rank 0, which waits 0.3 s for others that do not come; or of all, with an elastic_info of ranks that have left."""
+    group = name_of()
+    if rank and not said:
+        time.sleep(2.5)
+        return "", 0.0
+    given = {"time_out": torch.tensor([300_000], dtype=torch.int32, device=DEVICE)}
+    if said:
+        given = {"elastic_info": torch.tensor(said, dtype=torch.int32, device=DEVICE)}
+    begin = time.monotonic()
+    try:
+        torch_npu._npu_distribute_barrier(torch.ones(1, device=DEVICE), group, size, **given)
+        torch.npu.synchronize()
+    except RuntimeError as error:
+        return str(error), time.monotonic() - begin
+    return "no error", 0.0
 
 
 def large(rank: int, size: int) -> None:

@@ -22,6 +22,22 @@ def test_a_product_and_a_collective(world, program, dtype):
     world.run(program, dtype)
 
 
+def test_nobody_passes_a_barrier_before_the_last_has_come(world):
+    times = world.run(fused.past_a_barrier)
+    assert max(came for came, _ in times) <= min(left for _, left in times)
+
+
+def test_a_barrier_ends_with_its_time_limit(fresh):
+    said, took = fresh(2).run(fused.barrier_alone)[0]
+    assert "rank 1" in said and "0.3 s" in said, said
+    assert 0.25 < took < 2.4
+
+
+def test_a_barrier_of_ranks_that_have_left_is_refused(fresh):
+    said, _ = fresh(2).run(fused.barrier_alone, [1] * 8)[0]
+    assert "ranks have left the group; make a group of those that remain" in said, said
+
+
 def test_beyond_what_is_sent_inline(world):
     world.run(fused.large)
 

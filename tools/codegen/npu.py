@@ -12,6 +12,7 @@ refusal of CPU tensors and a docstring. The format is in docs/npu_operators.md.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import zlib
@@ -211,10 +212,21 @@ def header(every: list[Wrapper]) -> str:
 
 def schemas(every: list[Wrapper]) -> str:
     defs = "\n".join(w.definition() for w in every)
+    absent = "\n".join(
+        f'  m.def(R"({schema.text})", torch::CppFunction::makeFromBoxedFunction<&refuse>());' for schema, _ in refused()
+    )
+    reasons = "\n".join(f'    {{"npu::{schema.name}", {json.dumps(why)}}},' for schema, why in refused())
     return (
-        "// Generated from ops/npu.yaml by tools/codegen/npu.py: the schemas of torch.ops.npu.\n"
-        "#include <torch/library.h>\n#include <ATen/core/enum_tag.h>\n\n"
-        f"TORCH_LIBRARY(npu, m) {{\n{defs}\n}}\n"
+        "// Generated from ops/npu.yaml and ops/npu_missing.yaml by tools/codegen/npu.py: schemas of torch.ops.npu.\n"
+        "#include <torch/library.h>\n#include <ATen/core/enum_tag.h>\n\n#include <string_view>\n\n"
+        "namespace {\n// What is not implemented says so at the call, whatever the device.\n"
+        f"constexpr struct {{ std::string_view name; const char* why; }} kReasons[] = {{\n{reasons}\n}};\n"
+        "void refuse(const c10::OperatorHandle& op, torch::jit::Stack*) {\n"
+        "  const auto& name = op.operator_name().name;\n"
+        "  for (const auto& reason : kReasons) {\n"
+        '    TORCH_CHECK_NOT_IMPLEMENTED(name != reason.name, name, " is not implemented: ", reason.why);\n'
+        "  }\n  TORCH_INTERNAL_ASSERT(false, name);\n}\n}  // namespace\n\n"
+        f"TORCH_LIBRARY(npu, m) {{\n{defs}\n{absent}\n}}\n"
     )
 
 
@@ -233,13 +245,18 @@ def write(out: Path, package: Path) -> None:
     abi.write(package / "_operator_docs.py", npu_docs.module([w.row for w in every], missing(), calls))
 
 
-def missing() -> dict[str, str]:
-    """Operators of the vendor's list that have no row: name -> why."""
+def refused() -> list[tuple[Schema, str]]:
+    """Operators of the vendor's list that have no row, each with why."""
     table = tables.parse(MISSING.read_text(encoding="utf-8"))
-    found = {name: reason for reason, names in table.items() for name in names.split()}
-    if len(found) != sum(len(names.split()) for names in table.values()):
+    found = [(parse(text), reason) for reason, schemas in table.items() for text in schemas]
+    if len({schema.full for schema, _ in found}) != len(found):
         raise SystemExit("ops/npu_missing.yaml has a name twice")
     return found
+
+
+def missing() -> dict[str, str]:
+    """Their names -> why."""
+    return {schema.full: reason for schema, reason in refused()}
 
 
 def show(name: str) -> str:

@@ -69,7 +69,7 @@ def unused(function: str) -> frozenset[str]:
     parameters = [p.name for p in abi.aclnn()[function]]
     read = opapi.words_of(f"{row.run}; {row.shapes or ''}", parameters)
     opapi.structs_of(row, parameters, read)
-    return frozenset(parameters) - read
+    return frozenset(parameters) - read - {row.script.group if row.script else ""}
 
 
 @cache

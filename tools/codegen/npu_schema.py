@@ -15,6 +15,7 @@ ARGUMENTS = {
     "int": "int64_t",
     "int?": "std::optional<int64_t>",
     "int[]": "at::IntArrayRef",
+    "int[4]": "at::IntArrayRef",
     "int[]?": "at::OptionalIntArrayRef",
     "SymInt": "c10::SymInt",
     "SymInt[]": "c10::SymIntArrayRef",

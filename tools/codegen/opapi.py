@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import re
 import sys
 from pathlib import Path
@@ -32,6 +33,7 @@ KEYS |= {"group", "prepare", "workspace", "steps"}  # of a script
 CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists", "quantized"}
 CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
 RULES = {"elements": "kElements", "matmul": "kMatmul", "convolution": "kConvolution", "serial": "kSerial"}
+RULES |= {"waits": "kSerial"}  # of any cost: for others
 
 
 class Row(NamedTuple):
@@ -92,7 +94,7 @@ def rows() -> list[Row]:
                     fail(name, f"an expression of {len(text)} characters: what is longer than {LONGEST} is a function")
             words = str(row.get("cost", "0.5")).split()
             rule = words.pop(0) if words[0] in RULES else "elements"
-            default_ns = {"matmul": 0.05, "convolution": 0.1}.get(rule, 1.0)
+            default_ns = {"matmul": 0.05, "convolution": 0.1, "waits": math.inf}.get(rule, 1.0)
             out.append(
                 Row(
                     name,
@@ -270,7 +272,7 @@ def generate(row: Row, params: list[abi.Param]) -> str:
         asked += f"(!holds_pairs(plan) || fits(plan, shapes_{name}))" if row.pairs else f"fits(plan, shapes_{name})"
         body_of_check += [f"static bool check_{name}(Plan& plan) {{ return {asked}; }}"]
         check = f"check_{name}"
-    cost = f"CostRule::{row.rule}, {row.ns}f"
+    cost = f"CostRule::{row.rule}, {'__builtin_inff()' if math.isinf(row.ns) else f'{row.ns}f'}"
     if row.script:
         body = functions(row.name, row.script, names, seen, lambda used: structs_of(row, names, used))
         run, script = "nullptr", f", &script_{name}"

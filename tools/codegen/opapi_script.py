@@ -40,7 +40,7 @@ def functions(
     rooms = list(script.workspace)
     if script.group not in names:
         raise SystemExit(f"ops/aclnn.yaml: {name}: `group` names no parameter: {script.group}")
-    if clash := set(rooms) & {*names, "peers", "rooms", "frame"}:
+    if clash := set(rooms) & {*names, "peers", "members", "rooms", "frame"}:
         raise SystemExit(f"ops/aclnn.yaml: {name}: `workspace` takes the names {sorted(clash)}")
 
     def function(head: str, text: str, rooms: list[str]) -> list[str]:
@@ -48,6 +48,7 @@ def functions(
         made = structs(used)
         views = [*(seen[n] for n in names if n in used), *made]
         views += [f"  at::Tensor {r} = rooms.tensor({i});" for i, r in enumerate(rooms) if r in used]
+        views += ["  const Peers& members = peers;"] if "members" in used else []
         return [head, *views, statements(text), "}"]
 
     added = "; ".join([*script.prepare, *(f"rooms.add({room})" for room in script.workspace.values())])

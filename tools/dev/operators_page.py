@@ -19,6 +19,7 @@ import npu  # noqa: E402
 import npu_arguments  # noqa: E402
 import npu_docs  # noqa: E402
 import npu_reads  # noqa: E402
+import npu_status  # noqa: E402
 import opapi_types  # noqa: E402
 import tables  # noqa: E402
 from cpp_text import body_of  # noqa: E402
@@ -150,7 +151,7 @@ def npu_page() -> str:
             there = npu_docs.native(row) or npu_docs.makes_npu_tensors(row)
             kind = "composed, npu" if there else "composed"
         formula = " ".join(row.data["doc"].split()).replace("|", "\\|")
-        lines.append(line(row.schema.full, kind, called, types, [formula]))
+        lines.append(line(row.schema.full, kind, called, types, [npu_status.tested(row.schema.full)[0], formula]))
     return wrapped(
         [
             "# The NPU's own operators",
@@ -165,8 +166,12 @@ def npu_page() -> str:
             "",
             LETTERS,
             "",
-            f"{HEAD} formula |",
-            "|---|---|---|---|---|---|---|---|---|",
+            "*tested* is by *values* where a test that computes what it expects calls the operator (recorded:"
+            " `tests/npu_ops/called.yaml`), by the vendor's *wheel* where it gives the same bits on the same kernels"
+            ' and no such test does, by *samples* where "meta", compilation and differences alone are judged.',
+            "",
+            f"{HEAD} tested | formula |",
+            "|---|---|---|---|---|---|---|---|---|---|",
             *lines,
             "",
         ]

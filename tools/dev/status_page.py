@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tools.codegen import npu, tables
+from tools.codegen import npu, npu_status, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,11 +75,16 @@ def npu_operators() -> list[str]:
     """The vendor's own operators: how many there are here, as what, and why the others are not."""
     rows, missing = [row for row in npu.rows() if "own" not in row.data], npu.missing()
     native = sum(not row.composite for row in rows)
+    best = [npu_status.tested(row.schema.full)[0] for row in rows]
     lines = [
         f"{len(rows)} of the {len(rows) + len(missing)} operators of the vendor's own (`torch.ops.npu.*`) are rows of"
         f" `ops/npu.yaml`: {native} have a kernel for the device, {len(rows) - native} are composed of"
-        " PyTorch's operators. `python tools/codegen/npu.py --status LIST` prints them with their tests (LIST:"
-        " [operators.md](operators.md#the-npus-own-operators)). The others:",
+        f" PyTorch's operators. {best.count('values')} are tested by values, {best.count('wheel')} more by the vendor's"
+        f" wheel, which has the same bits, and {best.count('samples') + best.count('nothing')} by neither"
+        " ([which](operators/npu.md)). `python tools/codegen/npu.py --status LIST` prints them with the files of"
+        " their tests (LIST: [operators.md](operators.md#the-npus-own-operators)). The others are refused by name:"
+        " `torch_npu.<name>` is no attribute, `torch.ops.npu.<name>` has the schema and raises NotImplementedError at"
+        " the call, and both say why:",
         "",
         "| why | operators |",
         "|---|---|",

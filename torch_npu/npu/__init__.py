@@ -160,6 +160,9 @@ _LATER = {
     "set_dump": ("dump", "set_dump"),
     "set_op_timeout_ms": ("utils", "set_op_timeout_ms"),
     "stop_device": ("_recovery", "stop_device"),
+    "super_kernel_scope": ("graphs", "super_kernel_scope"),
+    "super_kernel_scope_begin": ("graphs", "super_kernel_scope_begin"),
+    "super_kernel_scope_end": ("graphs", "super_kernel_scope_end"),
     "use_mem_pool": ("graphs", "use_mem_pool"),
     "utils": ("utils", None),
 }

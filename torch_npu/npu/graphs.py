@@ -34,6 +34,9 @@ __all__ = [
     "graph_pool_handle",
     "make_graphed_callables",
     "npugraph_mark_step_begin",
+    "super_kernel_scope",
+    "super_kernel_scope_begin",
+    "super_kernel_scope_end",
     "use_mem_pool",
 ]
 
@@ -55,6 +58,26 @@ def npugraph_mark_step_begin() -> None:
     from torch_npu.dynamo import steps
 
     steps.mark_step_begin()
+
+
+def super_kernel_scope_begin(scope_name: str | None = None) -> None:
+    """Begins a stretch whose kernels the hardware's compiler may join into one; here it is a mark without effect."""
+    torch.ops.npu.super_kernel_scope_begin(scope_name)
+
+
+def super_kernel_scope_end(scope_name: str | None = None) -> None:
+    """Ends the stretch that `super_kernel_scope_begin` began."""
+    torch.ops.npu.super_kernel_scope_end(scope_name)
+
+
+@contextmanager
+def super_kernel_scope(scope_name: str | None = None) -> Iterator[None]:
+    """Such a stretch: `with torch.npu.super_kernel_scope("attention"): ...`."""
+    super_kernel_scope_begin(scope_name)
+    try:
+        yield
+    finally:
+        super_kernel_scope_end(scope_name)
 
 
 class graph:
@@ -119,8 +142,8 @@ class MemPool:
         _lazy_init()
         self.device = current_device()
         self._id: tuple[int, int] = _C._new_pool_id()
-        self._source = allocator  # its library stays as long as the pool
         _C._hold_pool(self.device, self.id, *(allocator.functions if allocator else (0, 0)))
+        self._source = allocator  # its library stays as long as the pool
 
     def __del__(self) -> None:
         if hasattr(self, "_source"):

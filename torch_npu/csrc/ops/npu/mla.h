@@ -1,10 +1,11 @@
-// The prolog of multi-head latent attention: tokens become queries, and keys and values in a latent space, which caches take. Compositions of
-// PyTorch's operators; arithmetic is fp32, rounded where the hardware's matrix unit rounds. Who uses it: rows of ops/npu.yaml.
+// The prolog of multi-head latent attention: tokens become queries, and keys and values in a latent space, which caches take. What operands
+// must be, the results, and the call of CANN's function. Who uses it: rows of ops/npu.yaml.
 #pragma once
 
 #include <string_view>
 
 #include "csrc/ops/npu/compose.h"
+#include "csrc/ops/npu/result.h"
 
 namespace npu::ops {
 
@@ -34,23 +35,34 @@ struct MlaModes {
 // Modes from the operands' types: `whole`, where rows of int8 are taken, too.
 MlaModes mla_modes(const char* op, const MlaRows& rows, const MlaWeights& weights, const MlaScales& scales, bool whole);
 
+void check_mla(const char* op, const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches,
+               const MlaScales& scales, const MlaModes& modes);
+
+// The last three have no elements unless asked for.
+Result mla_query(const MlaRows& rows, const MlaWeights& weights, const MlaModes& modes);
+Result mla_rope(const MlaRows& rows, const MlaWeights& weights);
+Result mla_scale(const MlaRows& rows, const MlaWeights& weights, const MlaModes& modes);
+Result mla_norm(const MlaRows& rows, const MlaWeights& weights, const MlaModes& modes);
+Result mla_norm_scale(const MlaRows& rows, const MlaWeights& weights, const MlaModes& modes);
 struct MlaQuery {
-  at::Tensor query, rope, scale, norm, norm_scale;  // the last three have no elements unless asked for
+  at::Tensor query, rope, scale, norm, norm_scale;
 };
-MlaQuery mla_prolog(const char* op, const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches,
-                    const MlaScales& scales, const MlaNumbers& numbers, const MlaModes& modes);
+void mla_prolog_into(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches, const MlaScales& scales,
+                     const MlaNumbers& numbers, const MlaModes& modes, const MlaQuery& query);
+
+// On copies of the caches, which are results.
+struct MlaCopies {
+  at::Tensor query, rope, scale, norm, norm_scale, kv, kr;
+};
+void mla_prolog_of_copies(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches,
+                          const MlaScales& scales, const MlaNumbers& numbers, const MlaModes& modes,
+                          const MlaCopies& copies);
 
 // What operators return.
 using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using Five = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-using Seven = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 Four mla_prolog_v1(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches, const MlaScales& scales,
                    const MlaNumbers& numbers);
 Five mla_prolog_v2(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches, const MlaScales& scales,
                    const MlaNumbers& numbers);
-Five mla_prolog_v3(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches, const MlaScales& scales,
-                   const MlaNumbers& numbers, const MlaModes& modes);
-Seven mla_prolog_of_copies(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches,
-                           const MlaScales& scales, const MlaNumbers& numbers, const MlaModes& modes);
-
 }  // namespace npu::ops
