@@ -12,6 +12,7 @@
 #include "softnpu/runtime/stream.h"
 #include "softnpu/runtime/trace.h"
 #include "softnpu/runtime/watch.h"
+#include "softnpu/sanitize/faults.h"
 
 namespace softnpu {
 
@@ -129,6 +130,7 @@ void replay(std::shared_ptr<TaskList> list, Stream& stream) {
   for (Work& work : graph.tasks) {
     if (work.cost() == Cost::kAgain) {
       const Recorded& recorded = work.payload<Recorded>();
+      const sanitize::Uncounted calls;
       if (const int code = recorded.again(recorded.state, slab<Stream>().handle_of(&stream)))
         fail(code, "%s", take_recent_message());
       continue;

@@ -18,6 +18,14 @@ extern const bool faulty;
 // The status that this call is to return instead of doing anything, or 0. `device`: the calling thread's, or -1.
 int fault_of_call(const char* function, int device) noexcept;
 
+// While it lives, calls of this thread are none of the program's: a replay makes those of events that its graph holds.
+class Uncounted {
+ public:
+  Uncounted() noexcept;
+  ~Uncounted();
+  Uncounted(const Uncounted&) = delete;
+};
+
 // What is to become of a task that is about to be queued on `device`.
 struct TaskFault {
   int status = 0;      // that it ends with; 0: nothing

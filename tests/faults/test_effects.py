@@ -323,3 +323,29 @@ def test_calls_of_a_collective_are_counted_and_not_its_tasks():
     program = TRIES + GROUP + "\nprint(json.dumps([tried(step), x.tolist()]))"
     second, values = told(program, ANYCEND_FAULT="HcclAllReduce:error:2", ACL_DEVICE_SYNC_TIMEOUT="20")
     assert "as ANYCEND_FAULT asks (HcclAllReduce:error:2)" in second and values == [1, 1, 1, 1]
+
+
+def test_a_graph_is_called_once_and_its_tasks_come_with_each_replay():
+    """Calls of events that a graph holds are its replays' own; what is captured is on no stream."""
+    program = (
+        TRIES
+        + """
+x = torch.ones(3, device="npu")
+graph, flag, event = torch.npu.NPUGraph(), torch.npu.ExternalEvent(), torch.npu.Event()
+with torch.npu.graph(graph):
+    flag.wait(torch.npu.current_stream())
+    flag.reset(torch.npu.current_stream())
+    y = x + x
+def replay():
+    other = torch.npu.Stream()
+    flag.record(other)
+    graph.replay()
+    torch.npu.synchronize()
+    return y.tolist()
+print(json.dumps([tried(replay) for _ in range(4)]))
+"""
+    )
+    tries = told(program, ANYCEND_FAULT="aclnnAdd:kernel:2,aclrtResetEvent:error:3,aclmdlRIExecuteAsync:error:4")
+    assert tries[0] == tries[2] == [2, 2, 2]
+    assert "aclnnAdd failed" in tries[1] and "aclmdlRIExecuteAsync" in tries[3]
+    assert "aclrtResetEvent" not in str(tries)
