@@ -13,7 +13,9 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "softnpu/memcheck/heaps.h"
 #include "softnpu/memcheck/written.h"
+#include "softnpu/race/place.h"
 #include "softnpu/race/words.h"
 
 namespace softnpu::memcheck {
@@ -57,6 +59,7 @@ struct Checker {
   std::mutex mutex;  // a leaf; guards all below
   bool fails = false;
   std::map<uintptr_t, Block> blocks;  // by beginning; they do not overlap
+  Heaps heaps;                        // that the program registered
   std::unordered_set<std::string> texts;
   std::set<std::tuple<int, const char*, const char*>> said;  // kind, name and place
   std::deque<std::string> reports;
@@ -70,23 +73,27 @@ struct Checker {
   }
 
   void forget(uintptr_t begin, uintptr_t end) {
+    heaps.forget(begin, end);
     auto it = blocks.upper_bound(begin);
     if (it != blocks.begin() && std::prev(it)->second.top > begin) --it;
     while (it != blocks.end() && it->first < end) it = blocks.erase(it);
   }
 
   // Null where it was said before.
-  const char* say(int kind, const char* name, const char* place, const std::string& what, const Place& block) {
+  const char* say(int kind, const char* name, const char* place, const std::string& what, const std::string& memory) {
     const char* kept = texts.emplace(name).first->c_str();
     if (reports.size() >= kMostReports || !said.emplace(kind, kept, place).second) return nullptr;
-    std::string text = std::string(name) + " " + what + "\n  line    " + line(place) + "\n  memory  a block of " +
-                       of_bytes(block->second.end - block->first) + " at " + hex(block->first) + ", allocated at " +
-                       line(block->second.allocated);
-    if (!block->second.live) text += ", freed at " + line(block->second.freed);
-    reports.push_back(std::move(text));
+    reports.push_back(std::string(name) + " " + what + "\n  line    " + line(place) + "\n  memory  " + memory);
     const std::string written = "anycend: memory: " + reports.back() + "\n";  // one write: ranks share the file
     (void)!write(STDERR_FILENO, written.data(), written.size());
     return reports.back().c_str();
+  }
+
+  const char* say(int kind, const char* name, const char* place, const std::string& what, const Place& block) {
+    std::string memory = "a block of " + of_bytes(block->second.end - block->first) + " at " + hex(block->first) +
+                         ", allocated at " + line(block->second.allocated);
+    if (!block->second.live) memory += ", freed at " + line(block->second.freed);
+    return say(kind, name, place, what, memory);
   }
 
   static std::string does(const Access& a) {
@@ -95,6 +102,8 @@ struct Checker {
 
   // `unread`: what nobody has written may stay so, as long as nobody computes with it.
   const char* judge(const char* name, const Access& a, bool unread) {
+    if (Heaps::Wrong wrong; !heaps.empty() && heaps.judge(a, wrong))
+      return say(wrong.freed ? 0 : 1, name, race::place(), does(a) + wrong.what, wrong.memory);
     const Place block = at(a.begin);
     if (block == blocks.end()) return nullptr;
     Block& b = block->second;
@@ -231,6 +240,46 @@ const char* wrote_behind(const char* name, const char* place, const unsigned cha
     const std::string where = std::to_string(number(byte) - block->second.end);
     const char* text = c.say(3, name, place, "wrote behind a block, at byte " + where + " after its end", block);
     return c.fails ? text : nullptr;
+  });
+}
+
+uint64_t heap_registered(const void* at, uint64_t bytes) noexcept {
+  return locked([&](Checker& c) { return c.heaps.add(number(at), number(at) + bytes); });
+}
+
+void heap_unregistered(uint64_t heap) noexcept {
+  locked([&](Checker& c) {
+    c.heaps.remove(heap);
+    return Nothing();
+  });
+}
+
+uint64_t region_registered(uint64_t heap, const void* at, uint64_t bytes) noexcept {
+  const race::Asked asked;
+  return locked([&](Checker& c) {
+    uint64_t handle = 0;
+    const char* place = race::place();
+    const std::string wrong = c.heaps.add_region(heap, number(at), number(at) + bytes, place, handle);
+    if (!wrong.empty())
+      c.say(4, "mstxMemRegionsRegister", place,
+            "registers " + of_bytes(bytes) + " at " + hex(number(at)) + ", " + wrong, "not a region");
+    return handle;
+  });
+}
+
+void region_unregistered(uint64_t handle) noexcept {
+  const race::Asked asked;
+  locked([&](Checker& c) {
+    c.heaps.remove_region(handle, race::place());
+    return Nothing();
+  });
+}
+
+void region_unregistered_at(const void* at) noexcept {
+  const race::Asked asked;
+  locked([&](Checker& c) {
+    c.heaps.remove_region_at(number(at), race::place());
+    return Nothing();
   });
 }
 

@@ -1,10 +1,11 @@
-// libms_tools_ext: points and ranges that a program names. With nobody listening a mark costs one relaxed load, and a range is only a
-// number. What it is not: records of memory pools (mstxMem*), which are for tools that check memory: generated stubs.
+// libms_tools_ext: points and ranges that a program names, and heaps that its allocator cuts up. With nobody listening a mark costs one
+// relaxed load, and a range is only a number; with nobody checking memory a heap's handle is null, and the rest does nothing.
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
 
 #include "mspti/api.h"
+#include "softnpu/memcheck/heaps.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/trace.h"
 
@@ -92,3 +93,35 @@ SOFTNPU_EXPORT mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, cons
   return start(name_of(domain), message, stream);
 }
 SOFTNPU_EXPORT void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id) { end(name_of(domain), id); }
+
+SOFTNPU_EXPORT mstxMemHeapHandle_t mstxMemHeapRegister(mstxDomainHandle_t domain, mstxMemHeapDesc_t const* desc) {
+  if (desc == nullptr || desc->usage != MSTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR ||
+      desc->type != MSTX_MEM_TYPE_VIRTUAL_ADDRESS || desc->typeSpecificDesc == nullptr)
+    return nullptr;
+  const auto* range = static_cast<const mstxMemVirtualRangeDesc_t*>(desc->typeSpecificDesc);
+  return reinterpret_cast<mstxMemHeapHandle_t>(softnpu::memcheck::heap_registered(range->ptr, range->size));
+}
+SOFTNPU_EXPORT void mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap) {
+  softnpu::memcheck::heap_unregistered(reinterpret_cast<uint64_t>(heap));
+}
+SOFTNPU_EXPORT void mstxMemRegionsRegister(mstxDomainHandle_t domain, mstxMemRegionsRegisterBatch_t const* desc) {
+  // Where nobody checks a heap has no handle.
+  if (desc == nullptr || desc->heap == nullptr || desc->regionDescArray == nullptr ||
+      desc->regionType != MSTX_MEM_TYPE_VIRTUAL_ADDRESS)
+    return;
+  const auto* ranges = static_cast<const mstxMemVirtualRangeDesc_t*>(desc->regionDescArray);
+  for (size_t i = 0; i < desc->regionCount; ++i) {
+    const uint64_t handle =
+        softnpu::memcheck::region_registered(reinterpret_cast<uint64_t>(desc->heap), ranges[i].ptr, ranges[i].size);
+    if (desc->regionHandleArrayOut) desc->regionHandleArrayOut[i] = reinterpret_cast<mstxMemRegionHandle_t>(handle);
+  }
+}
+SOFTNPU_EXPORT void mstxMemRegionsUnregister(mstxDomainHandle_t domain, mstxMemRegionsUnregisterBatch_t const* desc) {
+  if (desc == nullptr || desc->refArray == nullptr) return;
+  for (size_t i = 0; i < desc->refCount; ++i) {
+    if (desc->refArray[i].refType == MSTX_MEM_REGION_REF_TYPE_HANDLE)
+      softnpu::memcheck::region_unregistered(reinterpret_cast<uint64_t>(desc->refArray[i].handle));
+    else
+      softnpu::memcheck::region_unregistered_at(desc->refArray[i].pointer);
+  }
+}

@@ -17,6 +17,7 @@ from tests.memcheck.kernel import launch
 BUGS: dict[str, tuple] = {}
 TWINS: dict[str, object] = {}
 ACL = ctypes.CDLL(f"{torch_npu.__path__[0]}/softnpu/lib64/libascendcl.so")
+MSTX = ctypes.CDLL(f"{torch_npu.__path__[0]}/softnpu/lib64/libms_tools_ext.so")
 
 
 def bug(*words: str):
@@ -232,6 +233,116 @@ def unwritten_on_another_stream_mended():
     with torch.npu.stream(stream):
         x.copy_(torch.ones(64, device="npu"))
         x * 2
+
+
+class Range(ctypes.Structure):
+    _fields_ = [("device", ctypes.c_uint32), ("at", ctypes.c_void_p), ("size", ctypes.c_uint64)]
+
+
+class Registered(ctypes.Structure):
+    """mstxMemHeapDesc_t: usage and type, which are 0, and the memory."""
+
+    _fields_ = [("kinds", ctypes.c_int * 2), ("range", ctypes.POINTER(Range))]
+
+
+class Batch(ctypes.Structure):
+    _fields_ = [
+        ("heap", ctypes.c_void_p), ("kind", ctypes.c_int), ("count", ctypes.c_size_t),
+        ("ranges", ctypes.POINTER(Range)), ("handles", ctypes.POINTER(ctypes.c_void_p)),
+    ]  # fmt: skip
+
+
+class Reference(ctypes.Structure):
+    _fields_ = [("by_handle", ctypes.c_int), ("value", ctypes.c_void_p)]
+
+
+class References(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_size_t), ("all", ctypes.POINTER(Reference))]
+
+
+class Pool:
+    """An allocator of a program's own, which tells of its parts: floats of one tensor."""
+
+    def __init__(self, count: int):
+        self.tensor = torch.zeros(count, device="npu")
+        MSTX.mstxMemHeapRegister.restype = ctypes.c_void_p
+        whole = Range(0, self.tensor.data_ptr(), 4 * count)
+        desc = Registered((ctypes.c_int * 2)(0, 0), ctypes.pointer(whole))
+        self.heap = MSTX.mstxMemHeapRegister(None, ctypes.byref(desc))
+        assert self.heap
+
+    def part(self, first: int, count: int) -> tuple[torch.Tensor, int]:
+        range_, handle = Range(0, self.tensor.data_ptr() + 4 * first, 4 * count), ctypes.c_void_p()
+        batch = Batch(self.heap, 0, 1, ctypes.pointer(range_), ctypes.pointer(handle))
+        MSTX.mstxMemRegionsRegister(None, ctypes.byref(batch))
+        return self.tensor[first : first + count], handle.value
+
+    def back(self, part: torch.Tensor, handle: int | None = None) -> None:
+        reference = Reference(0, part.data_ptr()) if handle is None else Reference(1, handle)
+        MSTX.mstxMemRegionsUnregister(None, ctypes.byref(References(1, ctypes.pointer(reference))))
+
+    def end(self) -> None:
+        MSTX.mstxMemHeapUnregister(None, ctypes.c_void_p(self.heap))
+
+
+@bug("aclnnInplaceZero writes 404 bytes", "4 bytes behind the end of the region", "a region of 400 bytes", "cases.py")
+def behind_a_part_of_a_pool():
+    pool = Pool(1000)
+    pool.part(100, 100)
+    pool.part(300, 100)
+    pool.tensor[100:201].zero_()
+
+
+@mended
+def behind_a_part_of_a_pool_mended():
+    """Parts side by side may be touched as one, a pool that is no heap any more as a whole."""
+    pool = Pool(1000)
+    part, _ = pool.part(100, 100)
+    pool.part(200, 100)
+    fill(part.data_ptr(), 800)
+    part.add_(1)
+    torch.index_select(pool.tensor, 0, torch.tensor([110], device="npu"))
+    pool.end()
+    pool.tensor.add_(1)
+    again = Pool(1000)
+    memory = again.tensor.data_ptr()
+    del again.tensor  # the heap was forgotten, its memory is another tensor's
+    other = torch.zeros(1000, device="npu")
+    assert other.data_ptr() == memory
+    other.add_(1)
+
+
+@bug("aclnnAdds reads 400 bytes", "of a region that is not registered any more", "unregistered at", "cases.py")
+def a_part_that_came_back():
+    pool = Pool(1000)
+    part, handle = pool.part(0, 100)
+    pool.back(part, handle)
+    part + 1
+
+
+@mended
+def a_part_that_came_back_mended():
+    pool = Pool(1000)
+    for by_handle in (False, True):
+        part, handle = pool.part(0, 100)
+        part + 1
+        pool.back(part, handle if by_handle else None)
+    again, _ = pool.part(0, 50)
+    again + 1
+
+
+@bug("aclnnMuls reads 4000 bytes", "of a heap, in no region of it", "a heap of 4000 bytes")
+def a_pool_as_a_whole():
+    pool = Pool(1000)
+    pool.part(500, 100)
+    pool.tensor * 2
+
+
+@mended
+def a_pool_as_a_whole_mended():
+    pool = Pool(1000)
+    pool.part(0, 1000)[0] * 2
+    pool.tensor * 2
 
 
 @bug("aclnnMul reads", "nobody has written")

@@ -50,6 +50,26 @@ def test_freed_memory_names_the_line_that_let_it_go(found):
     assert report.endswith(f"freed at {cases.__file__}:{gone}"), report
 
 
+OUTSIDE = """
+import torch
+from tests.memcheck.cases import Pool
+pool = Pool(100)
+for first, count in ((50, 51), (-1, 2), (200, 1)):
+    pool.part(first, count)
+pool.end()
+pool.part(0, 1)
+print(*(report.splitlines()[0] for report in torch.npu.memory_reports()), sep="\\n")
+"""
+
+
+def test_a_region_outside_of_its_heap_is_told():
+    done = program("-c", OUTSIDE)
+    assert done.returncode == 0, done.stderr
+    (said,) = done.stdout.splitlines()  # of one line once
+    assert said.startswith("mstxMemRegionsRegister registers 204 bytes at 0x")
+    assert said.endswith(", 4 bytes of them behind the end of the heap")
+
+
 @pytest.mark.parametrize("name", cases.BUGS)
 def test_mended_twin_is_silent(found, name):
     assert found[name]["mended"] == []

@@ -207,6 +207,45 @@ typedef struct MSPTI_RECORD softnpuActivityTensors {
 typedef uint64_t mstxRangeId;
 typedef struct mstxDomainRegistration_st* mstxDomainHandle_t;
 typedef struct mstxMemHeap_st* mstxMemHeapHandle_t;
+typedef struct mstxMemRegion_st* mstxMemRegionHandle_t;
+
+// Heaps that a program's allocator cuts into regions, for checkers of memory.
+typedef enum { MSTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR = 0 } mstxMemHeapUsageType;
+typedef enum { MSTX_MEM_TYPE_VIRTUAL_ADDRESS = 0 } mstxMemType;
+typedef enum { MSTX_MEM_REGION_REF_TYPE_POINTER = 0, MSTX_MEM_REGION_REF_TYPE_HANDLE = 1 } mstxMemRegionRefType;
+
+typedef struct {
+  uint32_t deviceId;
+  const void* ptr;
+  uint64_t size;
+} mstxMemVirtualRangeDesc_t;
+
+typedef struct {
+  mstxMemHeapUsageType usage;
+  mstxMemType type;
+  const void* typeSpecificDesc;  // a mstxMemVirtualRangeDesc_t
+} mstxMemHeapDesc_t;
+
+typedef struct {
+  mstxMemHeapHandle_t heap;
+  mstxMemType regionType;
+  size_t regionCount;
+  const void* regionDescArray;  // of mstxMemVirtualRangeDesc_t
+  mstxMemRegionHandle_t* regionHandleArrayOut;
+} mstxMemRegionsRegisterBatch_t;
+
+typedef struct {
+  mstxMemRegionRefType refType;
+  union {
+    const void* pointer;
+    mstxMemRegionHandle_t handle;
+  };
+} mstxMemRegionRef_t;
+
+typedef struct {
+  size_t refCount;
+  const mstxMemRegionRef_t* refArray;
+} mstxMemRegionsUnregisterBatch_t;
 
 #ifdef __cplusplus
 static_assert(sizeof(msptiActivity) == 8 && sizeof(msptiActivityMarker) == 56 && sizeof(msptiActivityKernel) == 56,
