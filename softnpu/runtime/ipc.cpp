@@ -201,6 +201,7 @@ uint64_t export_physical(void* handle) {
   if (p.imported) fail(ACL_ERROR_RT_PARAM_INVALID, "the handle was imported: its owner exports it");
   Arena& a = Device::get(p.device).arena();
   a.keep_backed(p.offset, p.size);
+  VirtualMemory::get().mark_exported(p);
   uint64_t nonce = exports().next.fetch_add(1) & ((1 << 26) - 1), index = nonce % kEntries;
   exports().entries[index] = {nonce, p.offset, p.size, a.id(), a.fd(), Device::get(p.device).physical()};
   return uint64_t(getpid()) << 42 | index << 26 | nonce;

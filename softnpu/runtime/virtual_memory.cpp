@@ -80,7 +80,7 @@ void* VirtualMemory::create(int device, size_t size) {
   p->device = device;
   p->size = size;
   p->fd = arena.fd();
-  p->imported = false;
+  p->imported = p->exported = false;
   p->holds = 1;
   return slab<Physical>().publish(p);
 }
@@ -93,6 +93,7 @@ void* VirtualMemory::adopt(int device, int fd, uint64_t offset, uint64_t size) {
   p->size = size;
   p->fd = fd;
   p->imported = true;
+  p->exported = false;
   p->holds = 1;
   return slab<Physical>().publish(p);
 }
@@ -115,6 +116,14 @@ void VirtualMemory::destroy(void* handle) {
   std::lock_guard lock(mutex_);
   Physical& p = slab<Physical>().remove(handle);
   unhold(&p);  // mappings keep the memory
+}
+
+void VirtualMemory::mark_exported(Physical& p) noexcept {
+  std::lock_guard lock(mutex_);
+  p.exported = true;
+  if (!race::on()) return;
+  for (const auto& [at, mapping] : mappings_)
+    if (mapping.physical == &p) race::shared(address(at), mapping.size, p.fd, mapping.offset, true);
 }
 
 void VirtualMemory::map(void* pointer, size_t size, size_t offset, void* handle) {
@@ -143,6 +152,7 @@ void VirtualMemory::map(void* pointer, size_t size, size_t offset, void* handle)
   Arena::touch_pages(pointer, size);
   p.holds.fetch_add(1);
   mappings_.emplace(at, Mapping{size, p.offset + offset, &p});
+  if (race::on() && (p.imported || p.exported)) race::shared(pointer, size, p.fd, p.offset + offset, p.exported);
 }
 
 void* VirtualMemory::map_foreign(int device, int fd, uint64_t offset, uint64_t size) {

@@ -26,7 +26,7 @@ struct Physical {
   uint64_t offset = 0;  // in the file
   uint64_t size = 0;
   int fd = -1;  // the arena's, or for an imported one its own
-  bool imported = false;
+  bool imported = false, exported = false;
   std::atomic<uint32_t> holds{0};  // the handle itself and each mapping
 };
 
@@ -41,6 +41,7 @@ class VirtualMemory {
   void* create(int device, size_t size);
   void* adopt(int device, int fd, uint64_t offset, uint64_t size);  // an imported one; takes the descriptor
   void destroy(void* handle);
+  void mark_exported(Physical& p) noexcept;
   void map(void* address, size_t size, size_t offset, void* handle);
   void unmap(void* address);
 

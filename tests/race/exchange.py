@@ -1,7 +1,7 @@
-"""Seeded races of two processes that share memory, each with its mended twin; and what shares memory every day and has no race.
-`@bug(words...)` and `@mended` as in cases.py. A case is run by the owner of the memory; `peer.name(...)` runs THERE's function in the
-other process, and is over when that has put its work on its streams, not when the work is done. Who uses it: test_exchange.py.
-Long because it is a table: a row is a bug and its twin.
+"""Seeded races of two processes that share memory, each with its mended twin; and what shares memory every day and has
+no race. `@bug(words...)` and `@mended` as in cases.py. A case is run by the owner of the memory; `peer.name(...)` runs
+THERE's function in the other process, and is over when that has put its work on its streams, not when the work is done.
+Who uses it: test_exchange.py. Long because it is a table: a row is a bug and its twin.
 
     python -m tests.race.exchange [--table]      as cases.py
     python -m tests.race.exchange daily          what has no race; each process prints what it found
@@ -42,7 +42,7 @@ def there(f):
     return f
 
 
-# --- what the other process does ---------------------------------------------------------------------------------------------
+# --- what the other process does --------------------------------------------------------------------------------------
 
 
 @there
@@ -136,7 +136,7 @@ class Peer:
         self.process.join()
 
 
-# --- cases -------------------------------------------------------------------------------------------------------------------
+# --- cases ------------------------------------------------------------------------------------------------------------
 
 
 def shared(peer: Peer) -> torch.Tensor:
@@ -344,7 +344,7 @@ def all_cases() -> None:
     peer.close()
 
 
-# --- every day ---------------------------------------------------------------------------------------------------------------
+# --- every day --------------------------------------------------------------------------------------------------------
 
 
 class Squares(torch.utils.data.Dataset):

@@ -1,4 +1,5 @@
-"""ANYCEND_CHECK=race over two processes: each seeded bug is found and named, its twin and what shares memory every day are silent."""
+"""ANYCEND_CHECK=race over two processes: each seeded bug is found and named; its twin, and what shares memory every
+day, is silent."""
 
 from __future__ import annotations
 
