@@ -350,7 +350,7 @@ def test_what_does_not_fit_is_refused_at_once(npu):
     refused(npu, op, inputs | {"groupSize": 128}, out, "MX operands have 1, 1 and 32")
     refused(npu, op, inputs, {"out": torch.zeros(6, 3)}, r"the result has the sizes \[6, 3\]")
     refused(npu, op, inputs | {"x1Scale": torch.ones(3), "x2Scale": torch.ones(6), "groupSize": GROUP}, out,
-            "factors of blocks are not implemented")  # fmt: skip
+            "of integers .1, 128, 128. with int8")  # fmt: skip
     refused(npu, op, inputs, {"out": torch.zeros(3, 6).int()}, "the result of MX operands is floating")
     four, four_scale, _ = quantized(3, 70, kind=E2M1)
     refused(

@@ -51,8 +51,8 @@ def test_eight_4_bit_results_in_a_number(npu, kind):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("mode, dims", [("pertoken", (2,)), ("pertensor", (0, 1, 2)), ("perchannel", (1,))])
 def test_scales_of_rows_columns_and_everything(npu, op, dtype, mode, dims):
-    x, smooth = rand(2, 3, 5, dtype=dtype), rand(5, dtype=dtype, seed=1)
-    value = x.float() * smooth.float()
+    x, smooth = rand(2, 3, 5, dtype=dtype), rand(3 if mode == "perchannel" else 5, dtype=dtype, seed=1)
+    value = x.float() * (smooth.float()[:, None] if mode == "perchannel" else smooth.float())
     step = value.abs().amax(dims, keepdim=True) / 127
     scale = step.squeeze(dims) if mode != "pertensor" else step.reshape(1)
     inputs = {"x": x, "smoothScalesOptional": smooth, "dstType": 2, "isSymmetrical": True, "quantMode": mode}

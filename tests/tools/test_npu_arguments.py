@@ -100,7 +100,7 @@ def test_a_type_that_the_row_asks_for_is_told():
 @pytest.mark.parametrize(("name", "argument", "types"), [
     ("npu_dropout_backward", "mask", "uint8"), ("npu_dropout_do_mask", "mask", "uint8"),
     ("npu_swiglu_mx_quant", "x", "float16 or bfloat16"),
-    ("npu_ffn", "x", "float32, float16, bfloat16 or float64"),
+    ("npu_ffn", "x", "float32, float16, int8, float64 or bfloat16"),
     ("npu_weight_quant_batchmatmul", "weight", "int8 or int32"),
     ("npu_grouped_matmul_finalize_routing", "x", "int8, float8_e5m2 or float8_e4m3fn"),
 ])  # fmt: skip
