@@ -1,6 +1,6 @@
 // The line of the program for calls that come from outside of its operators (ctypes, the module acl, an extension): the client is asked
 // for it. What it is not: the line that operators tell (set_place in accesses.h). Who calls it: runtime/api_memory.cpp, runtime/api_kernel.cpp,
-// runtime/api_check.cpp, memcheck.cpp; accesses.cpp has its body.
+// runtime/api_check.cpp, softnpu/memcheck; accesses.cpp has its body.
 #pragma once
 
 #include "softnpu/race/accesses.h"
