@@ -36,6 +36,17 @@ def _of_storage(storage: Any, *_: Any) -> None:
     _C._storage_read_on_host(storage, "torch.save")
 
 
+def error_of(name: str, report: str) -> type:
+    """An error that a thread can be asked to raise, which takes a class and no text."""
+    text = f"npu: {name}: race (ANYCEND_CHECK_EXIT=1): {report}"
+
+    class AcceleratorError(torch.AcceleratorError):
+        def __init__(self) -> None:
+            super().__init__(text)
+
+    return AcceleratorError
+
+
 def watch() -> None:
     torch.Tensor.tolist = _C._telling_tolist(torch.Tensor.tolist)
     _told(torch._C.PyTorchFileWriter, "write_record", _of_record)

@@ -26,6 +26,7 @@ namespace softnpu::race {
 namespace {
 
 constexpr size_t kMostReports = 100;
+thread_local bool t_own_question = false;
 
 // An order of its own: that of what runs, and one for each capture.
 struct World {
@@ -235,11 +236,9 @@ const char* host(const char* name, const Accesses& accesses) noexcept {
   });
 }
 
-void host_later(const char* name, const Accesses& accesses) noexcept {
+void owe(const char* report) noexcept {
   locked([&](Detector& d) {
-    const uint64_t time = d.live.host.tick(0);
-    const char* text = d.act(d.live, 0, d.live.host, time, name, accesses);
-    if (d.fails && text) d.owed = text;
+    d.owed = report;
     return nullptr;
   });
 }
@@ -313,10 +312,22 @@ void forget_event(const void* event) noexcept {
   });
 }
 
+bool own_question(bool own) noexcept { return std::exchange(t_own_question, own); }
+
+void over(const void* event, const void* address, uint64_t bytes) noexcept {
+  locked([&](Detector& d) {
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    if (const auto found = d.live.events.find(event); found != d.live.events.end())
+      d.live.shadow.forget(begin, begin + bytes, found->second);
+    return nullptr;
+  });
+}
+
 void host_waited(const void* stream) noexcept {
   locked([&](Detector& d) {
     const auto found = d.lane_of.find(stream);
     if (found == d.lane_of.end()) return nullptr;
+    if (t_own_question) return d.others_may_know(d.live.lane(found->second)), nullptr;
     d.host_knows(d.live.lane(found->second));
     d.unknown.erase(found->second);
     return nullptr;
@@ -326,7 +337,7 @@ void host_waited(const void* stream) noexcept {
 void host_saw(const void* event) noexcept {
   locked([&](Detector& d) {
     if (const auto found = d.live.events.find(event); found != d.live.events.end())
-      d.host_knows(found->second);
+      t_own_question ? d.others_may_know(found->second) : d.host_knows(found->second);
     return nullptr;
   });
 }

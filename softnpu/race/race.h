@@ -1,7 +1,7 @@
 // The race detector (ANYCEND_CHECK=race): what the runtime tells it, and what it answers. It decides by the order of calls alone, not
 // by what happened to run when: a program that lacks an edge is found on every run that touches the same memory again.
 // An edge is: the order of a stream; the host's submission; an event recorded and waited for; a host that waited, or asked and was told
-// "done". Who calls it: softnpu/runtime, where streams, events, copies and memory are.
+// "done", unless its allocator asks for itself. Who calls it: softnpu/runtime, where streams, events, copies and memory are.
 // Other processes are looked at where memory is shared with them (peers.h).
 // What it is not: threads of the host against each other (ThreadSanitizer), units of a core (ANYCEND_CHECK=kernel).
 // Thread-safe; its one lock is a leaf. A stream is named by its address and the numbers that users know.
@@ -32,8 +32,8 @@ const char* task(const Stream& stream, const char* name, const Accesses& accesse
 // The host itself touches memory, now.
 const char* host(const char* name, const Accesses& accesses) noexcept;
 
-// The same, where no call can fail: the next task does.
-void host_later(const char* name, const Accesses& accesses) noexcept;
+// What `host` returned, where no call could fail: the next task does.
+void owe(const char* report) noexcept;
 
 void recorded(const void* event, const Stream& stream) noexcept;
 // `flag`: it may be recorded later than it is waited for; until then nothing is known of the stream's order.
@@ -61,6 +61,11 @@ void shared(const void* address, uint64_t bytes, int file, uint64_t offset, bool
 
 void host_waited(const void* stream) noexcept;
 void host_saw(const void* event) noexcept;
+// Whether the calling thread waits and asks for the client's library (an allocator, a watchdog), not for the program: then neither makes
+// order, as it happens or not by chance. Returns what was so before.
+bool own_question(bool own) noexcept;
+// That library has seen the event itself: for this memory, what was before the event's record is over.
+void over(const void* event, const void* address, uint64_t bytes) noexcept;
 void capture_over(uint64_t capture) noexcept;
 
 // What reports call the stream; else its number of aclrtStreamGetId.

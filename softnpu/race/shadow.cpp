@@ -154,4 +154,22 @@ void Shadow::forget(uintptr_t begin, uintptr_t end) {
   }
 }
 
+void Shadow::forget(uintptr_t begin, uintptr_t end, const Clock& clock) {
+  const auto over = [&](const Touch& t) { return happened(t, clock); };
+  split(begin);
+  split(end);
+  for (auto it = stretches_.lower_bound(begin); it != stretches_.end() && it->first < end;) {
+    std::erase_if(it->second.touches, over);
+    it = it->second.touches.empty() ? stretches_.erase(it) : std::next(it);
+  }
+  for (auto w = first_weave(begin); w != weaves_.end() && w->first < end;) {
+    auto& views = w->second.views;
+    for (auto v = views.begin(); v != views.end();) {
+      if (v->first.begin >= begin && v->first.end <= end) std::erase_if(v->second, over);
+      v = v->second.empty() ? views.erase(v) : std::next(v);
+    }
+    w = views.empty() ? weaves_.erase(w) : std::next(w);
+  }
+}
+
 }  // namespace softnpu::race

@@ -45,6 +45,8 @@ class Shadow {
              const std::function<void(const Touch& earlier)>& conflict);
   // The memory is given back: who comes next begins anew.
   void forget(uintptr_t begin, uintptr_t end);
+  // What `clock` says is over there.
+  void forget(uintptr_t begin, uintptr_t end, const Clock& clock);
   // What is kept of [begin, end); of a stretch perhaps several times.
   void each(uintptr_t begin, uintptr_t end, const std::function<void(const Touch&)>& visit);
   // More strided views of one piece of memory than are kept: of some nothing is known any more.

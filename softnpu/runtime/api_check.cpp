@@ -5,6 +5,7 @@
 #include "softnpu/race/place.h"
 #include "softnpu/runtime/copy.h"
 #include "softnpu/runtime/error.h"
+#include "softnpu/runtime/event.h"
 #include "softnpu/runtime/pinned.h"
 #include "softnpu/runtime/stream.h"
 #include "softnpu/runtime/watch.h"
@@ -40,16 +41,26 @@ SOFTNPU_EXPORT void softnpuBlockBack(const void* address) {
   memcheck::taken_back(address);
 }
 
-SOFTNPU_EXPORT void softnpuRaceHost(const char* name, const void* address, int dims, const int64_t* sizes,
-                                    const int64_t* strides, int item, int write) {
+SOFTNPU_EXPORT int softnpuOwnQuestion(int own) { return race::own_question(own != 0); }
+
+SOFTNPU_EXPORT void softnpuBlockOver(const void* address, uint64_t bytes, aclrtEvent event) {
   if (!race::on()) return;
+  guarded(__func__, [&] { race::over(slab<Event>().get(event).key(), address, bytes); });
+}
+
+SOFTNPU_EXPORT const char* softnpuRaceHost(const char* name, const void* address, int dims, const int64_t* sizes,
+                                           const int64_t* strides, int item, int write) {
+  const char* report = nullptr;
+  if (!race::on()) return report;
   guarded(__func__, [&] {
     if (!Pinned::get().contains(address, 1)) return;
     race::Accesses accesses;
     race::Access::add(accesses, address, dims, sizes, strides, item, write != 0);
-    race::host_later(name, accesses);
+    report = race::host(name, accesses);
   });
+  return report;
 }
+SOFTNPU_EXPORT void softnpuRaceOwed(const char* report) { race::owe(report); }
 
 SOFTNPU_EXPORT uint64_t softnpuRaceCount(void) { return race::found(); }
 SOFTNPU_EXPORT const char* softnpuRaceReport(uint64_t n) { return race::report(n); }

@@ -48,6 +48,7 @@ class Event {
   void synchronize(int64_t deadline);
   // When the work before the record was done; throws unless timed, recorded and done.
   int64_t timestamp_ns();
+  const void* key() const noexcept;  // of the race detector: what it is recorded and waited for by
 
  private:
   struct Position {
@@ -59,7 +60,6 @@ class Event {
 
   bool is_flag() const noexcept;
   bool has_happened();
-  const void* key() const noexcept;  // of the race detector: what it is recorded and waited for by
   void add_external(Stream& stream, Again again, const char* name);
   bool keep(Stream& stream, Again again, const char* name);
   bool keep_flag(Stream& stream, Again again, const char* name);

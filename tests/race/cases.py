@@ -12,6 +12,7 @@ import io
 import os
 import pickle
 import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -507,6 +508,49 @@ def collective_not_waited_for_mended():
     work = dist.all_reduce(x, async_op=True)
     work.wait()
     x.mul_(2)
+
+
+@bug("HcclAllReduce", "does not wait")
+def collective_whose_end_only_the_watchdog_saw():
+    x = ones()
+    work = dist.all_reduce(x, async_op=True)
+    time.sleep(0.5)
+    x.mul_(2)
+    work.wait()
+
+
+@mended
+def collective_whose_end_only_the_watchdog_saw_mended():
+    x = ones()
+    work = dist.all_reduce(x, async_op=True)
+    time.sleep(0.5)
+    assert work.is_completed()
+    x.mul_(2)
+
+
+def beside_a_freed_block(kind: str, waits: bool):
+    """An allocator that sees when memory may be reused sees it for itself, not for the program."""
+    device, host = [torch.ones(N, device="npu")], [torch.ones(N).pin_memory()]
+    x, s = ones(), torch.npu.Stream()
+    with torch.npu.stream(s):
+        x.add_(1)
+        if kind == "device":
+            device[0].mul_(2)
+            device[0].record_stream(s)
+            device.clear()
+        else:
+            device[0].copy_(host.pop(), non_blocking=True)
+    time.sleep(0.05)
+    again = [torch.zeros(N, device="npu") for _ in range(8)], torch.empty(N, pin_memory=True).fill_(2)
+    if waits:
+        main_stream().wait_stream(s)
+    x.mul_(2) if kind == "device" else x.neg_()  # a pair of operators and lines is reported once
+    return again
+
+
+for kind in ("device", "pinned"):
+    BUGS[f"beside_a_freed_{kind}_block"] = functools.partial(beside_a_freed_block, kind, False), ("does not wait",)
+    TWINS[f"beside_a_freed_{kind}_block"] = functools.partial(beside_a_freed_block, kind, True)
 
 
 @bug("does not wait", "(backward)")

@@ -37,9 +37,17 @@ void softnpuStreamNumber(aclrtStream stream, int number);
 void softnpuBlockGiven(const void* address, uint64_t asked, uint64_t bytes, aclrtStream stream);
 // It has the memory back.
 void softnpuBlockBack(const void* address);
-// The host reads or writes a view of pinned memory now: sizes and strides in elements of `item` bytes. Other memory is ignored.
-void softnpuRaceHost(const char* name, const void* address, int dims, const int64_t* sizes, const int64_t* strides,
-                     int item, int write);
+// Until the call with 0 the calling thread waits and asks for the client's library (an allocator that reclaims, a watchdog), not for the
+// program: that makes no order. Returns what was so before.
+int softnpuOwnQuestion(int own);
+// The allocator has seen that what was put before this event's record is over: for this memory it is in order with whatever follows.
+void softnpuBlockOver(const void* address, uint64_t bytes, aclrtEvent event);
+// The host reads or writes a view of pinned memory now: sizes and strides in elements of `item` bytes. Other memory is ignored. Returns
+// null, or, where races are errors, the report of one that it completes.
+const char* softnpuRaceHost(const char* name, const void* address, int dims, const int64_t* sizes,
+                            const int64_t* strides, int item, int write);
+// That report where the client cannot raise it: the next task fails with it.
+void softnpuRaceOwed(const char* report);
 // What each has found so far, and the text of the n-th, which stays; null when there are fewer.
 uint64_t softnpuRaceCount(void);
 const char* softnpuRaceReport(uint64_t n);

@@ -24,7 +24,10 @@ const Checks& watch(bool race, bool memory) {
     find(c.stream_number, "softnpuStreamNumber");
     find(c.block_given, "softnpuBlockGiven");
     find(c.block_back, "softnpuBlockBack");
+    find(c.own_question, "softnpuOwnQuestion");
+    find(c.block_over, "softnpuBlockOver");
     find(c.host, "softnpuRaceHost");
+    find(c.owed, "softnpuRaceOwed");
     find(c.race_count, "softnpuRaceCount");
     find(c.race_report, "softnpuRaceReport");
     find(c.memory_count, "softnpuMemoryCount");

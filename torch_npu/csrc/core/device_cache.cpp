@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "csrc/cann/api.h"
+#include "csrc/cann/checks.h"
 #include "csrc/cann/error.h"
 #include "csrc/core/device.h"
 #include "csrc/core/info.h"
@@ -129,6 +130,7 @@ Block* DeviceCache::allocate_or_reclaim(BlockPool& pool, size_t size, size_t req
   Block* block = allocate_segment(pool, size);
   if (!block && release_for(pool, bytes)) block = allocate_segment(pool, size);
   if (!block) {
+    const cann::OwnQuestion own;
     release_all();
     ++stats_.num_alloc_retries;
     block = find_free(pool, size);  // waiting for events may have freed one that fits
@@ -317,6 +319,7 @@ void DeviceCache::record_stream(Block* block, c10::Stream stream) {
 }
 
 void DeviceCache::finish_events(bool wait) {
+  const cann::OwnQuestion own;
   for (auto it = pending_.begin(); it != pending_.end();) {
     auto& queue = it->second;
     while (!queue.empty()) {
@@ -327,6 +330,7 @@ void DeviceCache::finish_events(bool wait) {
         break;
       }
       Block* passed = block;
+      cann::block_over(passed->ptr, passed->size, event.get());
       queue.pop_front();
       if (--passed->pending_events == 0) return_block(passed);
     }

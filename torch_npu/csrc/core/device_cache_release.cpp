@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "csrc/cann/api.h"
+#include "csrc/cann/checks.h"
 #include "csrc/cann/error.h"
 #include "csrc/core/device.h"
 #include "csrc/core/device_cache.h"
@@ -60,6 +61,7 @@ bool DeviceCache::release_for(BlockPool& pool, size_t size) {
   std::erase_if(victims, [](const Block* block) { return block->is_split() || block->expandable; });
   if (victims.empty()) return false;
   ++stats_.num_sync_all_streams;
+  const cann::OwnQuestion own;
   wait_for_device(device_);
   for (Block* block : victims) release_segment(block);
   return true;

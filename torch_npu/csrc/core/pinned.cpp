@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "csrc/cann/checks.h"
 #include "csrc/cann/error.h"
 #include "csrc/core/device.h"
 #include "csrc/core/event.h"
@@ -30,11 +31,19 @@ struct std::hash<npu::StreamKey> {
 namespace npu {
 namespace {
 
-class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, PooledEvent> {
-  using Base = at::CachingHostAllocatorImpl<StreamKey, PooledEvent>;
-  using Block = at::HostBlock<StreamKey>;
+// What a stream did with a block that was freed.
+struct LastUse {
+  PooledEvent event;
+  const void* memory;
+  size_t bytes;
+};
+
+class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, LastUse> {
+  using Base = at::CachingHostAllocatorImpl<StreamKey, LastUse>;
 
  public:
+  using Block = at::HostBlock<StreamKey>;
+
   std::pair<void*, void*> allocate(size_t size) override {
     if (size) ensure_context();
     return Base::allocate(size);
@@ -42,6 +51,7 @@ class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, PooledEv
 
   // A forked child drops what it inherited: the locks may be held by a thread that is not there.
   void free(void* ctx) override {
+    freed_ = static_cast<const Block*>(ctx);
     if (alive()) Base::free(ctx);
   }
 
@@ -64,15 +74,24 @@ class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, PooledEv
   void free_block(Block* block) override {
     timed(stats_.host_free_time, [&] { NPU_CHECK(cann::acl().aclrtFreeHost(block->ptr_)); });
   }
-  void record_stream(std::optional<std::vector<PooledEvent>>& events, StreamKey stream) override {
+  void record_stream(std::optional<std::vector<LastUse>>& uses, StreamKey stream) override {
     PooledEvent event(stream.value.device_index());
     npu::record_event(event.get(), stream.value);
-    events->push_back(std::move(event));
+    uses->push_back({std::move(event), freed_->ptr_, freed_->size_});
   }
-  bool query_event(PooledEvent& event) override { return npu::query_event(event.get()); }
+  bool query_event(LastUse& use) override {
+    const cann::OwnQuestion own;
+    if (!npu::query_event(use.event.get())) return false;
+    cann::block_over(use.memory, use.bytes, use.event.get());
+    return true;
+  }
   StreamKey get_current_stream() const override { return StreamKey(current_stream()); }
   bool stream_is_capturing(StreamKey stream) const override { return is_capturing(stream); }
+
+  static thread_local const Block* freed_;  // by the calling thread, right now
 };
+
+thread_local const PinnedImpl::Block* PinnedImpl::freed_ = nullptr;
 
 void free_pinned(void* ctx);
 

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <thread>
 
+#include "csrc/cann/checks.h"
 #include "csrc/core/lifecycle.h"
 
 namespace npu {
@@ -30,6 +31,7 @@ Queue& queue() {
 }
 
 void run() {
+  const cann::OwnQuestion own;
   Queue& q = queue();
   std::unique_lock<std::mutex> lock(q.mutex);
   for (;;) {
@@ -47,6 +49,7 @@ void run() {
 }  // namespace
 
 void release_later(PendingWork work, std::shared_ptr<void> kept) {
+  const cann::OwnQuestion own;
   if (is_done(work)) return;
   Queue& q = queue();
   const std::lock_guard<std::mutex> lock(q.mutex);

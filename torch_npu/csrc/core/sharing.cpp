@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "csrc/cann/checks.h"
 #include "csrc/core/NPUStorageImpl.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
@@ -119,6 +120,7 @@ void free_received(void* context) {
   std::shared_ptr<Received> received = std::move(*held);
   delete held;
   try {
+    const cann::OwnQuestion own;
     release_later(pending_work(), std::move(received));
   } catch (const c10::Error& error) {  // the device was lost; nobody is there to take an exception
     TORCH_WARN_ONCE(error.what_without_backtrace());

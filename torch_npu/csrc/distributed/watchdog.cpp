@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "csrc/cann/checks.h"
 #include "csrc/core/recovery.h"
 #include "csrc/distributed/communicator.h"
 #include "csrc/distributed/settings.h"
@@ -140,6 +141,7 @@ void Watched::fail(const std::string& reason) {
 }
 
 bool Watched::check() {
+  const cann::OwnQuestion own;
   Entries done;
   std::unique_lock<std::mutex> lock(mutex_);
   if (closed_) return false;

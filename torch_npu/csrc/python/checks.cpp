@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "csrc/cann/checks.h"
+#include "csrc/cann/error.h"
 #include "csrc/python/bind.h"
 
 namespace npu::python {
@@ -44,7 +45,10 @@ const Code& code_of(PyObject* code, PyFrameObject* frame) {
   if (!fresh) return it->second;
   Py_INCREF(code);
   Code& c = it->second;
-  c.file = py::str(py::handle(code).attr("co_filename"));
+  // A path may have bytes that are no UTF-8, which Python keeps as lone surrogates.
+  const py::object file = py::handle(code).attr("co_filename");
+  c.file =
+      std::string(py::reinterpret_steal<py::bytes>(PyUnicode_AsEncodedString(file.ptr(), "utf-8", "backslashreplace")));
   const auto globals = py::reinterpret_steal<py::dict>(PyFrame_GetGlobals(frame));
   const std::string module = globals.contains("__name__") ? py::str(globals["__name__"]) : py::str("");
   c.program = !(c.file.starts_with('<') && module != "__main__");
@@ -128,6 +132,21 @@ void each_tensor(const c10::IValue& input, const Visit& visit) {
 // Copies between host and device: their work the runtime sees.
 bool copies(const std::string& name) { return name == "aten::copy_" || name.starts_with("aten::_copy_from"); }
 
+// Where races are errors, of an operator on the host: an observer cannot throw, so Python is asked to raise it when the operator's call
+// is over. A thread that runs no Python leaves it to the next task.
+void raise_soon(const char* name, const char* report) {
+  if (Py_IsInitialized() && PyGILState_GetThisThreadState()) {
+    const py::gil_scoped_acquire gil;
+    const py::error_scope raised;
+    try {
+      const py::object error = py::module_::import("torch_npu._host_reads").attr("error_of")(name, report);
+      if (PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), error.ptr()) == 1) return;
+    } catch (const py::error_already_set&) {  // the interpreter ends
+    }
+  }
+  cann::watched.load(std::memory_order_relaxed)->owed(report);
+}
+
 // An operator on the host touches all its arguments. Of one on a device the runtime sees the work; the host reads numbers for it, which may
 // be tensors without dimensions.
 void tell_host(const at::RecordFunction& function) {
@@ -146,8 +165,10 @@ void tell_host(const at::RecordFunction& function) {
     each_tensor(inputs[i], [&](const at::Tensor& t) {
       if (!t.is_cpu() || t.layout() != c10::kStrided || !t.has_storage() || t.numel() == 0) return;
       if (on_device && t.dim() > 0) return;
-      checks.host(name->name.c_str(), t.const_data_ptr(), static_cast<int>(t.dim()), t.sizes().data(),
-                  t.strides().data(), static_cast<int>(t.element_size()), touched == 2);
+      if (const char* report =
+              checks.host(name->name.c_str(), t.const_data_ptr(), static_cast<int>(t.dim()), t.sizes().data(),
+                          t.strides().data(), static_cast<int>(t.element_size()), touched == 2))
+        raise_soon(name->name.c_str(), report);
     });
   }
 }
@@ -212,8 +233,12 @@ void read_by_program(const char* name, const void* data, c10::IntArrayRef sizes,
                      size_t item) {
   const cann::Checks& checks = *cann::watched.load(std::memory_order_relaxed);
   if (!place) checks.place(line_now());
-  checks.host(name, data, static_cast<int>(sizes.size()), sizes.data(), strides.data(), static_cast<int>(item), false);
+  const char* report = checks.host(name, data, static_cast<int>(sizes.size()), sizes.data(), strides.data(),
+                                   static_cast<int>(item), false);
   if (!place) checks.place(nullptr);
+  if (report)
+    throw c10::AcceleratorError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, ACL_ERROR_RT_INTERNAL_ERROR,
+                                c10::str("npu: ", name, ": race (ANYCEND_CHECK_EXIT=1): ", report));
 }
 
 void storage_read_on_host(const at::Storage& storage, const std::string& name) {
