@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from . import Refused
@@ -74,14 +75,26 @@ def run(command: list[str], output: Path, rtol: list[str], limit: str) -> int:
             old.unlink()
         (folder / "settings.json").write_text(json.dumps(settings) + "\n", encoding="utf-8")
     except OSError as error:
-        raise Refused(f"{error.filename}: {error.strerror}; -o names another folder") from None
+        raise Refused(f"{error.filename or folder}: {error.strerror}; -o names another folder") from None
     code = wait(command, folder)
     found = Findings()
     files = sorted(folder.glob("process-*.json"))
     for file in files:
         found.merge(file, file.stem.removeprefix("process-") if len(files) > 1 else "")
-    if not files and not code:
-        raise Refused(f"no process of `{' '.join(command)}` ran an operator on the npu: is its device 'npu'?")
-    report.write(found, folder)
+    if not files and code:
+        print(
+            f"anycend compare: `{' '.join(command)}` ended with status {code} and left no findings: nothing ran on the "
+            "npu, or the process ended by a signal or os._exit, which leaves none",
+            file=sys.stderr,
+        )
+        return code
+    if not files:
+        raise Refused(
+            f"no process of `{' '.join(command)}` ran an operator on the npu in its main thread: is its device 'npu'?"
+        )
+    try:
+        report.write(found, folder)
+    except OSError as error:
+        raise Refused(f"{error.filename or folder}: {error.strerror}; make room there") from None
     print(f"{report.text(found)}\n  {folder / 'compare.html'}, {folder / 'compare.csv'}", flush=True)
     return code or (DEVIATED if found.first else 0)

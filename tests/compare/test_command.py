@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -85,3 +86,45 @@ def test_the_variable_set_by_hand_is_an_error(tmp_path):
         ["env", f"ANYCEND_COMPARE={tmp_path}", sys.executable, "-c", "import torch_npu"], capture_output=True, text=True
     )
     assert done.returncode == 1 and "`anycend compare` sets it, unset it" in done.stderr
+
+
+FORKED = """
+import multiprocessing, os, torch
+def work(factor):
+    x = torch.ones(3, device="npu")
+    assert (x * factor).sum().item() == 3 * factor
+for factor in (2, 3):
+    child = multiprocessing.get_context("fork").Process(target=work, args=(factor,))
+    child.start()
+    child.join()
+if os.fork() == 0:
+    work(4)
+else:
+    os.wait()
+"""
+
+
+def test_forked_children_have_findings_of_their_own(tmp_path):
+    (tmp_path / "train.py").write_text(FORKED)
+    done = compare(tmp_path, "--", sys.executable, "train.py")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader((tmp_path / "compare" / "compare.csv").open(newline="")))
+    products = [row for row in rows if row["operator"] == "aten.mul.Tensor"]
+    assert len({row["process"] for row in products}) == 3 and {row["calls"] for row in products} == {"1"}
+
+
+def test_a_path_that_is_no_utf8_has_its_lines(tmp_path):
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/d\xe9r")
+    os.mkdir(folder)
+    Path(folder, "train.py").write_text(RIGHT)
+    done = compare(tmp_path, "--", sys.executable, f"{folder}/train.py")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader((tmp_path / "compare" / "compare.csv").open(newline="")))
+    assert [row["line"] for row in rows] == ["d\\xe9r/train.py:3", "d\\xe9r/train.py:4"]
+
+
+def test_a_program_that_was_killed_left_nothing_and_that_is_said(tmp_path):
+    done = compare(
+        tmp_path, "--", sys.executable, "-c", "import os, torch; torch.ones(3).npu() + 1; os.kill(os.getpid(), 15)"
+    )
+    assert done.returncode == 143 and "ended with status 143 and left no findings" in done.stderr

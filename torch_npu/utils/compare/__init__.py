@@ -63,6 +63,11 @@ class Compare:
         self._mode.__enter__()
         return self._mode.findings
 
+    def begin_anew(self) -> None:
+        """In a forked child: what was found so far is its parent's to tell."""
+        self._mode.begin_anew()
+        self._begin = time.perf_counter()
+
     def stop(self) -> Findings:
         """Nothing is compared from here on; the findings so far."""
         self._mode.on = False

@@ -31,11 +31,12 @@ def frame_line() -> str | None:
 
 
 def shown(file: str) -> str:
-    """Relative where it lies below the working directory."""
+    """Relative where it lies below the working directory; bytes that are no UTF-8 as \\xe9."""
     if file.startswith("<"):
         return file
     relative = os.path.relpath(file)
-    return os.path.abspath(file) if relative.startswith("..") else relative
+    name = os.path.abspath(file) if relative.startswith("..") else relative
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 class Lines:

@@ -40,6 +40,10 @@ class CompareMode(TorchDispatchMode):
         self._lines = Lines()
         self._lock = threading.Lock()  # of the findings; backward may run on a thread for each device
 
+    def begin_anew(self) -> None:
+        """Forgets what was found. A forked child may have inherited the lock as another thread held it."""
+        self.findings, self._lock = Findings(), threading.Lock()
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         func, kwargs = operators.held(func), kwargs or {}
         if not self.on:
