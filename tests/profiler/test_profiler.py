@@ -4,6 +4,7 @@ each other."""
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import itertools
 import json
@@ -358,3 +359,28 @@ def test_data_that_is_not_simplified_keeps_torchs_trace_and_it_can_still_be_expo
         torch.ones(4).npu() + 1
     (less,) = (tmp_path / "less").iterdir()
     assert [p.name for p in (less / "FRAMEWORK").iterdir()] == ["events.json"]
+
+
+def test_an_error_that_nobody_waited_for_comes_after_the_profile_is_written(tmp_path: Path, recwarn):
+    handler = torch_npu.profiler.tensorboard_trace_handler(str(tmp_path))
+    with (
+        pytest.raises(RuntimeError, match="index 7 is out of bounds"),
+        torch_npu.profiler.profile(on_trace_ready=handler),
+    ):
+        torch.ones(3, device="npu")[torch.tensor([7], device="npu")]
+    with torch_npu.profiler.profile(on_trace_ready=handler):
+        torch.ones(3, device="npu").cos()
+    assert len(list(tmp_path.glob("*_ascend_pt/ASCEND_PROFILER_OUTPUT/kernel_details.csv"))) == 2
+    assert not [w for w in recwarn if "is recording" in str(w.message)]
+
+
+def test_a_full_disk_is_an_error_that_names_what_cannot_be_written(tmp_path: Path, monkeypatch):
+    handler = torch_npu.profiler.tensorboard_trace_handler(str(tmp_path))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    said = r"_ascend_pt cannot be written \(No space left on device\): make room there"
+    with pytest.raises(OSError, match=said), torch_npu.profiler.profile(on_trace_ready=handler):
+        torch.ones(3, device="npu").cos()

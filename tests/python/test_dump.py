@@ -184,3 +184,14 @@ def test_a_dump_that_ends_while_modes_are_set_aside_ends(tmp_path):
     torch.npu.init_dump()
     torch.npu.finalize_dump()
     assert _get_current_dispatch_mode_stack() == []
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(dumped, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(numpy, "save", full)
+    with pytest.raises(
+        OSError, match=r"npu: set_dump: /.*\.npy cannot be written \(No space left on device\): make room"
+    ):
+        dumped(lambda: torch.ones(2).npu() + 1)

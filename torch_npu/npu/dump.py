@@ -72,7 +72,15 @@ class _DumpMode(TorchDispatchMode):
             except TypeError as error:
                 self._left_out(name, side, index, str(error))
             else:
-                numpy.save(folder / f"{name}.{side}.{index}.npy", array)
+                file = folder / f"{name}.{side}.{index}.npy"
+                try:
+                    numpy.save(file, array)
+                except OSError as error:
+                    raise OSError(
+                        error.errno,
+                        f"npu: set_dump: {file} cannot be written ({error.strerror or error}): make room there, or "
+                        "end it with finalize_dump() and name another folder",
+                    ) from error
 
     def _left_out(self, name: str, side: str, index: int, why: str) -> None:
         operator = name.rsplit(".", 2)[0]

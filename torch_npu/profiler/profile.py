@@ -120,9 +120,22 @@ class _Vendor:
         if unwatch := getattr(self, "_unwatch", None):  # without one where the profile only warmed up
             unwatch()
         try:
+            torch.npu.synchronize()
+        except RuntimeError as error:  # of an operator of the program: PyTorch's stop would leave the profile recording
+            self._late = error
+        try:
             super().stop_trace()  # type: ignore[misc]
         finally:
             session.end(self)
+
+    def stop(self) -> None:
+        """Ends the profile; an error of an operator that nobody has waited for is raised after it is written."""
+        super().stop()  # type: ignore[misc]
+        self._raise_late()
+
+    def _raise_late(self) -> None:
+        if error := self.__dict__.pop("_late", None):
+            raise error
 
     def export_chrome_trace(self, path: str) -> None:
         """PyTorch's own trace; gzipped where `path` ends in .gz. Raises RuntimeError where the profile has none.
@@ -228,6 +241,7 @@ class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's nam
         except session.Busy:
             self.current_action = ProfilerAction.NONE  # so that stop() has nothing to stop
             raise
+        self._raise_late()
 
     def stop(self) -> None:
         """Ends the profile. Of one that does not record, because it was stopped already or its start() was refused,

@@ -10,12 +10,14 @@ from it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import sqlite3
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,20 @@ from torch_npu.profiler import collect, communication, database, tables, timelin
 from torch_npu.profiler.config import ExportType, ProfilerLevel, _ExperimentalConfig
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """What cannot be written is named with the remedy: a full disk's error names no file."""
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as error:
+        file, why = getattr(error, "filename", None) or folder, getattr(error, "strerror", None) or error
+        raise OSError(
+            getattr(error, "errno", None),
+            f"torch_npu.profiler: {file} cannot be written ({why}): make room there, allow it, or give "
+            "tensorboard_trace_handler another dir_name",
+        ) from error
 
 
 def usable_base(dir_name: str | os.PathLike[str] | None) -> Path:
@@ -112,7 +128,12 @@ def _info(prof: Any, config: _ExperimentalConfig, rows: dict[str, list]) -> dict
 
 
 def keep(folder: Path, prof: Any) -> None:
-    """Writes what the profile recorded, and how."""
+    """Writes what the profile recorded, and how. Raises OSError, which names the file or the folder."""
+    with _writing(folder):
+        _keep(folder, prof)
+
+
+def _keep(folder: Path, prof: Any) -> None:
     rows = collect.collect(prof)
     if watch := getattr(prof, "_watch", None):
         rows |= watch.rows
@@ -160,18 +181,17 @@ def analyse_folder(folder: Path, kinds: list[str] | None = None) -> None:
     metadata, output = _read(folder / "profiler_metadata.json"), folder / OUTPUT
     try:
         chosen = kinds or info["config"]["experimental_config"]["_export_type"]
-        output.mkdir(exist_ok=True)
         groups = communication.Groups(metadata)
-        if ExportType.Text in chosen:
-            _text(output, info, rows, groups)
-        if ExportType.Db in chosen:
-            rank = f"_{info['rank_id']}" if info["rank_id"] >= 0 else ""
-            database.write(output / f"ascend_pytorch_profiler{rank}.db", rows, info, metadata)
-            database.write_analysis(output / "analysis.db", rows, groups)
-    except OSError:  # it names the file that cannot be written
+        with _writing(output):
+            output.mkdir(exist_ok=True)
+            if ExportType.Text in chosen:
+                _text(output, info, rows, groups)
+            if ExportType.Db in chosen:
+                rank = f"_{info['rank_id']}" if info["rank_id"] >= 0 else ""
+                database.write(output / f"ascend_pytorch_profiler{rank}.db", rows, info, metadata)
+                database.write_analysis(output / "analysis.db", rows, groups)
+    except OSError:  # of _writing
         raise
-    except sqlite3.OperationalError as error:
-        raise OSError(f"{output} cannot be written ({error}): make room there, or allow it") from error
     except Exception as error:  # numbers may be of any size, and rows of any kind
         raise RuntimeError(
             f"{folder} has not what a profile has ({type(error).__name__}: {error}): profile anew"

@@ -113,8 +113,14 @@ def _made(folders: list[Path], *makes: Callable[[Profile], Path | None], says_no
     for one in folders:
         try:
             _make(one, makes, says_none)
-        except (Damaged, OSError, sqlite3.OperationalError) as error:
+        except Damaged as error:
             print(f"[ERROR] msprof: {error}", file=sys.stderr)
+            status = 1
+        except (OSError, sqlite3.OperationalError) as error:  # a full disk's names no file
+            file, why = getattr(error, "filename", None) or one, getattr(error, "strerror", None) or error
+            print(
+                f"[ERROR] msprof: {file} cannot be written ({why}): make room there, then --export=on", file=sys.stderr
+            )
             status = 1
     return status
 
