@@ -156,7 +156,11 @@ def test_the_race_detector_knows_the_order():
     assert output(program, ANYCEND_CHECK="race", fresh=True) == "0 4.0"
 
 
-@pytest.mark.parametrize("method", ["record", "reset", "wait"])
-def test_a_stream_of_another_kind_is_an_error(method):
-    with pytest.raises((AttributeError, TypeError)):
-        getattr(torch.npu.ExternalEvent(), method)(3)
+@pytest.mark.parametrize("call", ["record", "wait", "reset"])
+def test_another_devices_stream_and_no_stream_are_named(call):
+    event = torch.npu.ExternalEvent()
+    with pytest.raises(ValueError, match="of cpu: give a torch.npu.Stream"):
+        getattr(event, call)(torch.Stream("cpu"))
+    with pytest.raises(TypeError, match="on a torch.npu.Stream, not on 'x'"):
+        getattr(event, call)("x")
+    assert event.device is None

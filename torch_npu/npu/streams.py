@@ -164,13 +164,13 @@ class InterprocessEvent(Event):
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Records the event behind the work that is on `stream`, or the current stream, now."""
-        stream = current_stream() if stream is None else stream
+        stream = _of_npu(stream)
         (self._shared or self._open(stream.device_index)).record(stream.stream_id, stream.device_index)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
         """Work put on `stream`, or the current stream, from now on waits for the last record, whoever made it."""
         if self._shared:
-            stream = current_stream() if stream is None else stream
+            stream = _of_npu(stream)
             self._shared.wait(stream.stream_id, stream.device_index)
 
     def query(self) -> bool:
@@ -189,6 +189,17 @@ class InterprocessEvent(Event):
     def recorded_time(self) -> int:
         """Raises RuntimeError: an event between processes has no timing."""
         return int(self.elapsed_time(self))
+
+
+def _of_npu(stream: torch.Stream | None) -> torch.Stream:
+    """The stream, or the current one. Raises TypeError for what is none, ValueError for another device's."""
+    if stream is None:
+        return current_stream()
+    if not isinstance(stream, torch.Stream):
+        raise TypeError(f"npu: an event is recorded and waited for on a torch.npu.Stream, not on {stream!r}")
+    if stream.device.type != "npu":
+        raise ValueError(f"npu: {stream} is of {stream.device}: give a torch.npu.Stream")
+    return stream
 
 
 class ExternalEvent:
@@ -230,17 +241,17 @@ class ExternalEvent:
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Sets the flag when `stream`, or the current one, has come to it; whoever waits goes on."""
-        stream = current_stream() if stream is None else stream
+        stream = _of_npu(stream)
         self._made().record(stream.stream_id, stream.device_index)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
         """Work put on `stream`, or the current one, from now on waits until the flag is set."""
-        stream = current_stream() if stream is None else stream
+        stream = _of_npu(stream)
         self._made().wait(stream.stream_id, stream.device_index)
 
     def reset(self, stream: torch.Stream | None = None) -> None:
         """Clears the flag when `stream`, or the current one, has come to it."""
-        stream = current_stream() if stream is None else stream
+        stream = _of_npu(stream)
         self._made().reset(stream.stream_id, stream.device_index)
 
     def __repr__(self) -> str:
