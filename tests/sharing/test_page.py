@@ -1,4 +1,4 @@
-"""The program of docs/sharing.md prints what the page says."""
+"""The programs of docs/sharing.md print what the page says."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
-def test_the_pages_program_prints_what_it_says(root: Path, tmp_path: Path) -> None:
+
+@pytest.mark.parametrize("number", range(3))
+def test_the_pages_programs_print_what_it_says(root: Path, tmp_path: Path, number: int) -> None:
     page = (root / "docs" / "sharing.md").read_text("utf-8")
-    program, printed = re.search(r"```python\n(.*?)```\nprints\n```text\n(.*?)```", page, re.S).groups()
+    programs = re.findall(r"```python\n(.*?)```\nprints\n```text\n(.*?)```", page, re.S)
+    assert len(programs) == page.count("```python") == 3
+    program, printed = programs[number]
     (tmp_path / "program.py").write_text(program)
     done = subprocess.run(
         [sys.executable, "program.py"], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=300
