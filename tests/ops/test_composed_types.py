@@ -28,6 +28,7 @@ FACTORS = {
     "_linalg_solve_ex": lambda a: torch.ops.aten._linalg_solve_ex(a, a),
     "linalg_inv_ex": lambda a: torch.ops.aten.linalg_inv_ex(a),
     "linalg_cholesky_ex": lambda a: torch.ops.aten.linalg_cholesky_ex(a),
+    "linalg_ldl_factor_ex": lambda a: torch.ops.aten.linalg_ldl_factor_ex(a),
 }
 
 

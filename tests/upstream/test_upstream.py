@@ -11,6 +11,7 @@ from tests.upstream.exceptions import Exceptions
 
 # Entries of the databases, and of those the ones that nothing is judged of: the CPU has no such type, or refuses all.
 ENTRIES = {"op": 702, "module": 114, "optimizer": 15}
+EVERY = 10**6  # samples: as many as the databases have
 LEFT_OUT = {
     "nn.functional.batch_norm.without_cudnn",
     "torch._scaled_mm",
@@ -42,7 +43,7 @@ def judge(
     return summary
 
 
-def is_whole(summary: run.Summary, right: dict[str, int], left_out: set[str] = LEFT_OUT) -> None:
+    """Nothing dropped out or ran on the CPU: all entries but those named were judged, at least so many samples right."""
     """Nothing ran on the CPU or dropped out: all entries but those named were judged, at least so many samples right."""
     assert {kind: summary.fallbacks(kind) for kind in right} == {kind: {} for kind in right}
     for kind, least in right.items():
@@ -82,9 +83,12 @@ def test_a_few_operators_are_right_compiled(backend, capsys):
 
 @pytest.mark.full
 @pytest.mark.timeout(14400)
-def test_three_samples_in_every_form_are_right(capsys):
-    summary = judge(3, tuple(form for form in run.FORMS if form not in BACKENDS), capsys)
-    is_whole(summary, {"op": 158_000, "module": 1300, "optimizer": 750})
+def test_every_sample_and_three_in_every_form_are_right(capsys):
     exceptions = Exceptions()
-    assert summary.unexpected(exceptions) == []
+    every = judge(EVERY, ("forward", "gradient"), capsys)
+    is_whole(every, {"op": 100_000, "module": 470, "optimizer": 750})
+    assert every.unexpected(exceptions) == []
+    three = judge(3, tuple(form for form in run.FORMS if form not in BACKENDS), capsys)
+    is_whole(three, {"op": 158_000, "module": 1300, "optimizer": 750})
+    assert three.unexpected(exceptions) == []
     assert exceptions.stale() == []
