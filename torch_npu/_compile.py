@@ -30,6 +30,12 @@ def _effects(module: ModuleType) -> None:
         module.has_side_effect(operator)
 
 
+def _draws(module: ModuleType) -> None:
+    # Graphs keep two calls of these with the same operands apart; the list is PyTorch's, which asks for no tag.
+    npu = torch.ops.npu
+    module.rand_ops += [npu._npu_dot_product_attention, npu.npu_fusion_attention_v3, npu._npu_dropout]
+
+
 def npugraph_mark_step_begin() -> None:
     """torch.npu.npugraph_mark_step_begin, under the vendor's name for it."""
     from torch_npu.dynamo import steps
@@ -40,5 +46,6 @@ def npugraph_mark_step_begin() -> None:
 def register() -> None:
     torch.compiler.npugraph_mark_step_begin = npugraph_mark_step_begin
     WhenImported("torch.fx.node", _effects)
+    WhenImported("torch._functorch.compile_utils", _draws)
     WhenImported("torch._dynamo.device_interface", _interface)
     WhenImported("torch._inductor.compile_fx", _code_generator)

@@ -6,6 +6,8 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -14,78 +16,96 @@
 #include "softnpu/ops/gemm.h"
 #include "softnpu/ops/guard.h"
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/softmax_rows.h"
 
 namespace softnpu::ops::kernels {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // Threads that help have none of the guard that the kernel's own thread has.
-template <class F>
-void each(const std::vector<Block>& blocks, bool parallel, F&& work) {
+template <class T, class F>
+void each_apart(const std::vector<T>& items, F&& work) {
   const auto some = [&](int64_t begin, int64_t end) {
     std::optional<KernelGuard> guard;
     if (!KernelMemory::of_thread().running) guard.emplace(1);
-    for (int64_t i = begin; i < end; ++i) work(blocks[i], i);
+    for (int64_t i = begin; i < end; ++i) work(items[i]);
   };
-  if (parallel) {
-    at::parallel_for(0, static_cast<int64_t>(blocks.size()), 1, some);
-  } else {
-    some(0, static_cast<int64_t>(blocks.size()));
-  }
+  at::parallel_for(0, static_cast<int64_t>(items.size()), 1, some);
 }
 
 struct Softmax {
-  Tensor maximum, sum;  // [heads, rows, 1]
-  Tensor weights;       // [heads, rows, keys], not yet divided by the sum
-  Tensor sink;          // of the sink, not yet divided, [heads, rows, 1]
-  Tensor elsewhere;     // rows that see keys which this call does not have, [heads, rows, 1]; undefined: none do
+  Tensor weights;              // [heads, rows, keys]
+  Tensor maximum, sum, sinks;  // [heads, rows, 1]; sinks: what a sink adds to the sum, or undefined
+  Tensor elsewhere;  // rows that see keys which this call does not have, bool [heads, rows, 1]; undefined: none do
 };
 
-// A row that sees nothing has the maximum and the sum 0.
-Softmax softmax(const AttentionBlocks& call, Tensor scores, const Block& b) {
-  Softmax out;
+Tensor column_like(const Tensor& weights) {
+  return at::empty({weights.size(0), weights.size(1), 1}, weights.options());
+}
+
+// work(head, row counted over all heads, its scores), with the type of the arithmetic.
+template <class F>
+void each_row(const Tensor& t, F&& work) {
+  const auto rows = [&]<class T>(T* from) {
+    for (int64_t h = 0, at = 0; h < t.size(0); ++h) {
+      for (int64_t i = 0; i < t.size(1); ++i, ++at) work(h, at, from + at * t.size(2));
+    }
+  };
+  t.scalar_type() == at::kDouble ? rows(t.mutable_data_ptr<double>()) : rows(t.mutable_data_ptr<float>());
+}
+
+// Numbers of a tensor that is contiguous, or null for an undefined one.
+template <class T>
+T* numbers(const Tensor& t, const T*) {
+  return t.defined() ? t.mutable_data_ptr<T>() : nullptr;
+}
+
+// Weights are not yet divided by the sum. A row that sees nothing has the maximum and the sum 0.
+Softmax softmax(const AttentionBlocks& call, const Tensor& scores, const Block& b) {
   const Tensor sink = call.sinks(b);
-  out.maximum = b.keys > 0 ? scores.amax(2, true)
-                           : at::zeros({scores.size(0), scores.size(1), 1}, scores.options()).sub_(kInfinity);
-  if (sink.defined()) out.maximum = out.maximum.maximum(sink);
-  out.maximum.masked_fill_(out.maximum.eq(-kInfinity), 0);
-  out.weights = scores.sub_(out.maximum).exp_();
-  out.sum = out.weights.sum(2, true);
-  if (sink.defined()) {
-    out.sink = (sink - out.maximum).exp_();
-    out.sum.add_(out.sink);
-  }
+  Softmax out{scores, column_like(scores), column_like(scores), sink.defined() ? column_like(scores) : Tensor(), {}};
+  each_row(scores, [&]<class T>(int64_t head, int64_t at, T* row) {
+    const T least = sink.defined() ? numbers(sink, row)[head] : -std::numeric_limits<T>::infinity();
+    auto [maximum, sum] = softmax_row(row, b.keys, least);
+    if (sink.defined()) sum += numbers(out.sinks, row)[at] = std::exp(least - maximum);
+    numbers(out.maximum, row)[at] = maximum;
+    numbers(out.sum, row)[at] = sum;
+  });
   return out;
 }
 
-// The same from the forward pass.
-Softmax softmax_again(const AttentionBlocks& call, Tensor scores, const Block& b, const AttentionForward& forward) {
-  Softmax out;
-  out.maximum = call.statistic(*forward.maximum, b).narrow(2, 0, 1).to(call.type());
-  out.sum = call.statistic(*forward.sum, b).narrow(2, 0, 1).to(call.type());
-  out.weights = scores.sub_(out.maximum).exp_();
-  Tensor here = out.weights.sum(2, true);
-  if (const Tensor sink = call.sinks(b); sink.defined()) {
-    out.sink = (sink - out.maximum).exp_();
-    here.add_(out.sink);
-  }
+Tensor divisors(const Tensor& sum) { return sum.masked_fill(sum.eq(0), 1); }
+
+// Weights from what the forward pass found, divided.
+Softmax softmax_again(const AttentionBlocks& call, const Tensor& scores, const Block& b,
+                      const AttentionForward& forward) {
+  const auto found = [&](const Tensor& t) { return call.statistic(t, b).select(2, 0).to(call.type()).contiguous(); };
+  const Tensor sink = call.sinks(b), maximum = found(*forward.maximum), sum = found(*forward.sum);
+  Softmax out{scores, maximum.unsqueeze(2), sum.unsqueeze(2), sink.defined() ? column_like(scores) : Tensor(), {}};
   constexpr double kRounding = 1e-5;
-  out.elsewhere = here.sub_(out.sum).abs_().gt(out.sum * kRounding);
+  each_row(scores, [&]<class T>(int64_t head, int64_t at, T* row) {
+    const RowStatistic<T> from{numbers(maximum, row)[at], numbers(sum, row)[at]};
+    T here = softmax_row_again(row, b.keys, from);
+    if (sink.defined()) here += numbers(out.sinks, row)[at] = std::exp(numbers(sink, row)[head] - from.maximum);
+    if (std::abs(here - from.sum) <= from.sum * kRounding) return;
+    if (!out.elsewhere.defined()) {
+      out.elsewhere = at::zeros({scores.size(0), scores.size(1), 1}, scores.options().dtype(at::kBool));
+    }
+    out.elsewhere.mutable_data_ptr<bool>()[at] = true;
+  });
   return out;
 }
 
 // [heads of the query, rows, ..] as [heads of the key, rows of all that share it, ..], and products of such.
 Tensor joined(const Tensor& t, const Block& b) { return t.view({b.heads, t.size(0) / b.heads * t.size(1), t.size(2)}); }
-Tensor product(const Tensor& weights, const Tensor& with, const Block& b) {
+Tensor product(const Tensor& weights, const Tensor& with, const Block& b, double factor = 1) {
   Tensor out = at::empty({weights.size(0), weights.size(1), with.size(2)}, weights.options());
   Tensor rows = joined(out, b);
-  gemm_each(joined(weights, b), with, 1, false, rows);
+  gemm_each(joined(weights, b), with, factor, false, rows);
   return out;
 }
-void add_product(Tensor& sums, const Block& b, const Tensor& weights, const Tensor& with) {
+void add_product(Tensor& sums, const Block& b, const Tensor& weights, const Tensor& with, double factor = 1) {
   Tensor part = sums.narrow(1, b.key, b.keys);
-  gemm_each(joined(weights, b).transpose(1, 2), joined(with, b), 1, true, part);
+  gemm_each(joined(weights, b).transpose(1, 2), joined(with, b), factor, true, part);
 }
 
 void put_statistic(const AttentionBlocks& call, const Tensor& out, const Block& b, const Tensor& values) {
@@ -108,8 +128,19 @@ class Backward {
       shift_ = at::zeros(out.shift.sizes(), call.type());
   }
 
-  // Several blocks may add to one place of the bias's gradient.
-  bool parallel() const { return !shift_.defined(); }
+  // Blocks that add to one place of the bias's gradient, one behind the other: those of the same heads, where heads have places of their own.
+  std::vector<std::vector<Block>> teams() const {
+    std::vector<std::vector<Block>> out;
+    const bool apart = !shift_.defined();
+    const bool by_heads = !apart && call_.options().layout != "TND" && shift_.dim() > 2 && shift_.size(-3) > 1;
+    for (const Block& b : call_.heads()) {
+      const auto place = apart ? out.end() : std::ranges::find_if(out, [&](const std::vector<Block>& team) {
+        return !by_heads || team.front().head == b.head;
+      });
+      place == out.end() ? void(out.push_back({b})) : place->push_back(b);
+    }
+    return out;
+  }
 
   void work(const Block& all) {
     const Tensor k = call_.key(k_, all), v = call_.keys(v_, all).to(call_.type());
@@ -131,30 +162,32 @@ class Backward {
   void rows(const Block& b, const Tensor& k_all, const Tensor& v_all, Tensor& dk, Tensor& dv) {
     const Tensor k = k_all.narrow(1, b.key, b.keys), v = v_all.narrow(1, b.key, b.keys);
     const Tensor q = call_.query(q_, b), dy = call_.queries(dy_, b).to(call_.type()).contiguous();
-    Tensor scores = call_.scores(q, k, b);
+    const Tensor scores = call_.scores(q, k, b);
     const bool again = given_for(forward_.maximum) && given_for(forward_.sum);
     Softmax w = again ? softmax_again(call_, scores, b, forward_) : softmax(call_, scores, b);
-    const Tensor divisor = w.sum.masked_fill(w.sum.eq(0), 1);
-    w.weights.div_(divisor);
-    Tensor d = product(dy, v.transpose(1, 2), b), applied = w.weights;
-    if (const Tensor kept = call_.kept(b); kept.defined()) {
-      d.mul_(kept);
-      applied = applied * kept;
-    }
+    if (!again) w.weights.div_(divisors(w.sum));
+    const Tensor d = product(dy, v.transpose(1, 2), b), kept = call_.kept(b);
+    const Tensor applied = kept.defined() ? at::empty(scores.sizes(), scores.options()) : w.weights;
+    Tensor mean = column_like(scores);
+    each_row(w.weights, [&]<class T>(int64_t, int64_t at, const T* row) {
+      const T* stays = kept.defined() ? numbers(kept, row) + at * b.keys : nullptr;
+      numbers(mean, row)[at] =
+          softmax_row_mean(row, b.keys, stays, numbers(d, row) + at * b.keys, numbers(applied, row) + at * b.keys);
+    });
     add_product(dv, b, applied, dy);
-    Tensor mean = (d * w.weights).sum(2, true);
     if (w.elsewhere.defined() && given(forward_.out)) {  // the same of all keys, but rounded to the result's type
       mean = at::where(w.elsewhere, (dy * call_.queries(*forward_.out, b)).sum(2, true), mean);
     }
-    if (sinks_.defined() && w.sink.defined()) {
+    if (sinks_.defined() && w.sinks.defined()) {
       Tensor place = sinks_[&*b.sequence - call_.sequences().data()].narrow(0, b.head * call_.group(), mean.size(0));
-      place.sub_((mean * w.sink.div(divisor)).sum({1, 2}));
+      place.sub_((mean * w.sinks.div(divisors(w.sum))).sum({1, 2}));
     }
-    d.sub_(mean).mul_(w.weights);
+    each_row(w.weights, [&]<class T>(int64_t, int64_t at, const T* row) {
+      softmax_row_gradient(row, b.keys, numbers(mean, row)[at], numbers(d, row) + at * b.keys);
+    });
     if (shift_.defined()) call_.add_shift_gradient(shift_, d, b);
-    d.mul_(call_.options().scale);
-    add_product(dk, b, d, q);
-    const Tensor dq = product(d, k, b);
+    add_product(dk, b, d, q, call_.options().scale);
+    const Tensor dq = product(d, k, b, call_.options().scale);
     const int64_t columns = call_.queries(q_, b).size(2);
     if (out_.query.defined()) call_.queries(out_.query, b).copy_(dq.narrow(2, 0, columns));
     if (out_.q_rope && given(call_.options().q_rope))
@@ -177,13 +210,13 @@ void attention(const Tensor& query, const Tensor& key, const Tensor& value, cons
   for (const Block& heads : call.heads()) {
     for (const Block& b : call.rows(heads)) blocks.push_back(b);
   }
-  each(blocks, true, [&](const Block& b, int64_t) {
-    Softmax w = softmax(call, call.scores(call.query(query, b), call.key(key, b), b), b);
+  each_apart(blocks, [&](const Block& b) {
+    const Softmax w = softmax(call, call.scores(call.query(query, b), call.key(key, b), b), b);
     put_statistic(call, maximum, b, w.maximum);
     put_statistic(call, sum, b, w.sum);
     if (const Tensor kept = call.kept(b); kept.defined()) w.weights.mul_(kept);
     const Tensor products = product(w.weights, call.keys(value, b).to(call.type()), b);
-    call.queries(out, b).copy_(products.div_(w.sum.masked_fill(w.sum.eq(0), 1)));
+    call.queries(out, b).copy_(products.div_(divisors(w.sum)));
   });
 }
 
@@ -192,7 +225,9 @@ void attention_backward(const Tensor& query, const Tensor& key, const Tensor& va
                         const AttentionGradients& out) {
   const AttentionBlocks call(query, key, value, options);
   Backward backward(call, query, key, value, gradient, forward, out);
-  each(call.heads(), backward.parallel(), [&](const Block& b, int64_t) { backward.work(b); });
+  each_apart(backward.teams(), [&](const std::vector<Block>& team) {
+    for (const Block& b : team) backward.work(b);
+  });
   backward.finish();
 }
 

@@ -260,9 +260,8 @@ Tensor AttentionBlocks::kept(const Block& b) const {
   const auto fill = [&]<class T>(T* to) {
     const auto factor = static_cast<T>(1 / o_.keep);
     for (int64_t h = b.head * group(); h < (b.head + b.heads) * group(); ++h) {
-      for (int64_t i = b.row; i < b.row + b.rows; ++i) {
-        const int64_t bit = s.drop_from + (h * n + i) * m + b.key;
-        for (int64_t j = 0; j < b.keys; ++j) *to++ = stays[bit + j] ? factor : T{0};
+      for (int64_t i = b.row; i < b.row + b.rows; ++i, to += b.keys) {
+        stays.scale(s.drop_from + (h * n + i) * m + b.key, b.keys, factor, to);
       }
     }
   };
@@ -272,7 +271,7 @@ Tensor AttentionBlocks::kept(const Block& b) const {
 
 Tensor AttentionBlocks::sinks(const Block& b) const {
   if (!given(o_.sink)) return {};
-  return o_.sink->narrow(0, b.head * group(), b.heads * group()).to(type_).view({b.heads * group(), 1, 1});
+  return o_.sink->narrow(0, b.head * group(), b.heads * group()).to(type_).contiguous().view({b.heads * group(), 1, 1});
 }
 
 }  // namespace softnpu::ops::kernels

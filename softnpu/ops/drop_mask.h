@@ -21,6 +21,17 @@ class DropMask {
   bool bits() const { return bits_; }
   bool operator[](int64_t i) const { return bits_ ? data_[i >> 3] >> (i & 7) & 1 : data_[i] != 0; }
 
+  // factor where an element stays, 0 elsewhere, of n elements from `first` on.
+  template <class T>
+  void scale(int64_t first, int64_t n, T factor, T* to) const {
+    int64_t i = 0;
+    for (; bits_ && (first & 7) == 0 && i + 8 <= n; i += 8) {
+      const unsigned byte = data_[(first + i) >> 3];
+      for (unsigned k = 0; k < 8; k++) to[i + k] = factor * static_cast<T>(byte >> k & 1u);
+    }
+    for (; i < n; i++) to[i] = (*this)[first + i] ? factor : T{0};
+  }
+
  private:
   bool bits_;
   const uint8_t* data_;

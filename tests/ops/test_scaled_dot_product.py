@@ -7,8 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
-FUSED = "npu::npu_fusion_attention"
+import torch_npu
+
+FUSED = {"npu::npu_fusion_attention", "npu::_npu_dot_product_attention"}
 
 
 class Called(TorchDispatchMode):
@@ -31,11 +34,13 @@ def operands(dtype=torch.float32, heads=4, kv_heads=4, rows=65, keys=130, column
 
 def run(device, q, k, v, dy, mask=None, **kwargs):
     leaves = [t.to(device).detach().requires_grad_() for t in (q, k, v)]
-    mask = mask if mask is None else mask.to(device)
+    if mask is not None:
+        mask = mask.to(device).detach().requires_grad_(mask.requires_grad)
     with Called() as called:
         out = F.scaled_dot_product_attention(*leaves, mask, **kwargs)
+        leaves += [mask] if mask is not None and mask.requires_grad else []
         grads = torch.autograd.grad(out, leaves, dy.to(device))
-    return [out, *grads], FUSED in called.names
+    return [out, *grads], bool(FUSED & called.names)
 
 
 def check(fused, *operands, tolerance=1e-5, **kwargs):
@@ -44,8 +49,10 @@ def check(fused, *operands, tolerance=1e-5, **kwargs):
     mask = kwargs.pop("mask", None)
     mask = mask if mask is None or mask.dtype == torch.bool else mask.double()
     wanted, _ = run("cpu", *(t.double() for t in operands), mask=mask, **kwargs)
-    for a, b in zip(got, wanted, strict=True):
-        torch.testing.assert_close(a.cpu().double(), b, rtol=tolerance, atol=tolerance * b.abs().max().item())
+    largest = [t.abs().max().item() for t in wanted]
+    largest[4:] = [max(largest)] * len(largest[4:])  # a mask's gradient: rows of it sum to zero
+    for a, b, scale in zip(got, wanted, largest, strict=True):
+        torch.testing.assert_close(a.cpu().double(), b, rtol=tolerance, atol=tolerance * scale)
 
 
 def sometimes(*sizes):
@@ -91,23 +98,188 @@ def test_strided_operands():
     check(True, q, k, v, dy[..., :1].expand(dy.shape))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_a_bias_is_composed(dtype):
-    check(
-        False, *operands(dtype), mask=torch.randn(65, 130).to(dtype), tolerance=1e-5 if dtype == torch.float32 else 4e-3
+HALF = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+NONE = float("-inf")
+
+
+def added(*sizes, dtype=torch.float32, hides=None):
+    """Numbers to add; `hides` stands for a score that is not to count, in a part of the columns and in all of the second row."""
+    out = torch.randn(sizes, generator=torch.Generator().manual_seed(3)).to(dtype)
+    if hides is not None:
+        out[..., 1::3] = hides
+        out.reshape(-1, sizes[-1])[1 % (out.numel() // sizes[-1])] = hides
+    return out
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("hides", [None, "-inf", "least"])
+@pytest.mark.parametrize("wants", [False, True], ids=["", "gradient of the mask"])
+def test_a_mask_that_is_added(dtype, hides, wants):
+    number = {None: None, "-inf": NONE, "least": torch.finfo(dtype).min}[hides]
+    mask = added(2, 1, 65, 130, dtype=dtype, hides=number).requires_grad_(wants)
+    check(True, *operands(dtype), mask=mask, tolerance=HALF[dtype])
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [(65, 130), (1, 130), (65, 1), (4, 65, 130), (2, 4, 65, 130), (2, 1, 1, 130), (1, 4, 65, 1), (1, 1, 1, 1)],
+    ids=str,
+)
+def test_a_mask_that_is_added_of_every_shape(mask):
+    check(True, *operands(), mask=added(*mask, hides=NONE if mask[-1] > 1 else None).requires_grad_())
+
+
+def test_what_is_added_is_split_where_the_operator_takes_no_infinity():
+    """What hardware is given: -inf as what is hidden."""
+    torch_npu._C._prefer_compositions(True)
+    try:
+        for sizes in [(2, 1, 1, 130), (1, 4, 65, 130), (65, 130)]:
+            check(True, *operands(), mask=added(*sizes, hides=NONE).requires_grad_())
+    finally:
+        torch_npu._C._prefer_compositions(False)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"rows": 1, "keys": 1}, {"rows": 1}, {"columns": 7}, {"rows": 3, "keys": 2, "columns": 1}, {"kv_heads": 2}],
+    ids=str,
+)
+def test_a_mask_that_is_added_to_odd_sizes(sizes):
+    q, k, v, dy = operands(**sizes)
+    mask = added(2, 1, q.shape[2], k.shape[2])
+    check(True, q, k, v, dy, mask=mask, scale=0.4, enable_gqa=k.shape[1] != q.shape[1])
+    q, k, v, dy = (t.mT.contiguous().mT for t in (q, k, v, dy))
+    check(True, q, k, v, dy, mask=mask.mT.contiguous().mT, enable_gqa=k.shape[1] != q.shape[1])
+
+
+def weights(q, k, mask=None, is_causal=False):
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5 + (0 if mask is None else mask)
+    if is_causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), NONE)
+    return scores.softmax(-1)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("kind", ["plain", "causal", "hidden", "added"])
+def test_dropout_is_a_mask_over_the_weights(dtype, kind):
+    """With the identity for values the result is the weights: those that are dropped are seen there, and are the gradient's, too."""
+    torch.manual_seed(4)
+    q, k = (torch.randn(2, 3, n, 16).to(dtype) for n in (40, 64))
+    v, p = torch.eye(64).expand(2, 3, 64, 64).to(dtype), 0.3
+    mask = {"hidden": sometimes(40, 64), "added": torch.randn(2, 1, 1, 64).to(dtype)}.get(kind)
+    cpu = (
+        mask.float() if kind == "added" else torch.zeros(40, 64).masked_fill(~mask, NONE) if kind == "hidden" else None
     )
+    leaves = [t.npu().requires_grad_() for t in (q, k, v)]
+    with Called() as called:
+        given = None if mask is None else mask.npu()
+        out = F.scaled_dot_product_attention(*leaves, given, p, is_causal=kind == "causal")
+        grads = torch.autograd.grad(out, leaves, torch.ones_like(out))
+    assert FUSED & called.names
+    wide = [t.double().requires_grad_() for t in (q, k, v)]
+    w = weights(wide[0], wide[1], None if cpu is None else cpu.double(), kind == "causal")
+    kept = out.cpu().double() != 0
+    seen = w > 1e-6
+    assert abs(kept[seen].double().mean() - (1 - p)) < 0.02
+    reference = (w * (kept & seen) / (1 - p)) @ wide[2]
+    wanted = torch.autograd.grad(reference, wide, torch.ones_like(reference))
+    for a, b in zip([out, *grads], [reference, *wanted], strict=True):
+        torch.testing.assert_close(a.cpu().double(), b, rtol=HALF[dtype], atol=HALF[dtype] * b.abs().max().item())
+
+
+def test_dropout_follows_the_generator():
+    q, k, v, _ = (t.npu() for t in operands())
+    draws = []
+    for seed in (1, 1, 2):
+        torch.npu.manual_seed(seed)
+        draws += [F.scaled_dot_product_attention(q, k, v, dropout_p=0.4) for _ in range(2)]
+    assert torch.equal(torch.stack(draws[:2]), torch.stack(draws[2:4]))
+    assert not torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[4])
+    torch.testing.assert_close(
+        torch.stack([F.scaled_dot_product_attention(q, k, v, dropout_p=0.4) for _ in range(400)]).mean(0),
+        F.scaled_dot_product_attention(q, k, v),
+        rtol=0.1,
+        atol=0.05,
+    )
+
+
+@pytest.mark.parametrize("amp", [False, True], ids=["", "autocast"])
+def test_dropout_under_checkpoint(amp):
+    q, k, v, dy = operands()
+    grads = []
+    for around in (lambda f, *a: f(*a), lambda f, *a: checkpoint(f, *a, use_reentrant=False)):
+        torch.npu.manual_seed(5)
+        leaves = [t.npu().requires_grad_() for t in (q, k, v)]
+        mask = added(2, 1, 1, 130).npu()
+        with torch.autocast("npu", torch.bfloat16, enabled=amp):
+            out = around(lambda q, k, v, m=mask: F.scaled_dot_product_attention(q, k, v, m, 0.2), *leaves)
+        assert out.dtype == (torch.bfloat16 if amp else torch.float32)
+        grads.append([out, *torch.autograd.grad(out, leaves, dy.npu().to(out.dtype))])
+    torch.testing.assert_close(grads[0], grads[1], rtol=0, atol=0)
+
+
+def test_dropout_in_a_graph_is_another_at_each_replay():
+    q, k, v, dy = (t.npu().requires_grad_() for t in operands())
+    F.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        out = F.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+        (grad,) = torch.autograd.grad(out, v, dy)
+    seen = []
+    for _ in range(3):
+        graph.replay()
+        seen.append((out.clone(), grad.clone()))
+        # The gradient is of the mask that this replay drew: sum(dy * out) is linear in v.
+        torch.testing.assert_close((dy * out).sum(), (grad * v).sum(), rtol=1e-4, atol=1e-3)
+    assert not torch.equal(seen[0][0], seen[1][0]) and not torch.equal(seen[1][0], seen[2][0])
+
+
+def test_dropout_traced():
+    def step(q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, mask, 0.5) - F.scaled_dot_product_attention(q, k, v, mask, 0.5)
+
+    compiled = torch.compile(step, backend="aot_eager", fullgraph=True)
+    q, k, v, _ = (t.npu().requires_grad_() for t in operands())
+    mask = added(65, 130).npu().requires_grad_()
+    first, second = compiled(q, k, v, mask), compiled(q, k, v, mask)
+    assert first.count_nonzero() > 0 and not torch.equal(first, second)
+    (grad,) = torch.autograd.grad(first, v, torch.ones_like(first))
+    torch.testing.assert_close((grad * v).sum(), first.sum(), rtol=1e-3, atol=1e-2)
+
+
+def test_layers_that_call_it():
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    x, padded = torch.randn(3, 10, 32), torch.zeros(3, 10, dtype=torch.bool)
+    padded[1, 6:] = True
+    wanted = layer(x, src_key_padding_mask=padded)
+    wanted.square().sum().backward()
+    gradients = [p.grad.clone() for p in layer.parameters()]
+    layer.zero_grad()
+    layer.npu()
+    with Called() as called:
+        got = layer(x.npu(), src_key_padding_mask=padded.npu())
+        got.square().sum().backward()
+    assert FUSED & called.names
+    torch.testing.assert_close(got.cpu(), wanted, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close([p.grad.cpu() for p in layer.parameters()], gradients, rtol=1e-3, atol=1e-4)
+    attention = torch.nn.MultiheadAttention(32, 4, dropout=0.3, batch_first=True).npu().train()
+    with Called() as called:
+        attention(*[x.npu()] * 3, need_weights=False, attn_mask=torch.randn(10, 10).npu())[0].sum().backward()
+    assert FUSED & called.names
 
 
 def test_what_else_is_composed():
     check(False, *operands(torch.float64))
     with sdpa_kernel(SDPBackend.MATH):
         check(False, *operands())
+    check(False, *operands(torch.float16), mask=added(65, 130), tolerance=4e-3)  # CANN's operator takes one type
     q, k, v, _ = (t.npu() for t in operands())
     with Called() as called:
         F.scaled_dot_product_attention(q[0], k[0], v[0])
-        F.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
-        F.scaled_dot_product_attention(q[:, :, :0], k, v)
-    assert FUSED not in called.names
+        assert F.scaled_dot_product_attention(q, k, v, dropout_p=1.0).count_nonzero() == 0
+        F.scaled_dot_product_attention(q[:, :, :0], k, v, dropout_p=0.5)
+    assert not FUSED & called.names
 
 
 def test_second_derivatives_are_the_compositions():
@@ -119,6 +291,10 @@ def test_second_derivatives_are_the_compositions():
         assert torch.autograd.grad(grad.square().sum(), k)[0].abs().max() > 0
     (grad,) = torch.autograd.grad(F.scaled_dot_product_attention(q, k, v).sum(), q, create_graph=True)
     with pytest.raises((RuntimeError, NotImplementedError), match="derivative|differentiat"):
+        torch.autograd.grad(grad.square().sum(), k)
+    masked = F.scaled_dot_product_attention(q, k, v, added(3, 3).npu().requires_grad_())
+    (grad,) = torch.autograd.grad(masked.sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="use torch.nn.attention.sdpa_kernel"):
         torch.autograd.grad(grad.square().sum(), k)
 
 

@@ -56,6 +56,7 @@ KEYS = {
     "results",
     "own",
     "always",
+    "draws",
     "where",
 }
 BODIES = ("aclnn", "call", "kernel", "composite")

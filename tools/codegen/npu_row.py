@@ -84,9 +84,12 @@ class Wrapper:
 
     def definition(self) -> str:
         """The schema with what PyTorch's traces have to be told: an operator that returns the one operand it writes is
-        traced as a copy of it only with the tag `inplace`, wherever that operand stands.
+        traced as a copy of it only with the tag `inplace`, wherever that operand stands; two calls of one that draws
+        are not one.
         """
         tags = ["at::Tag::pt2_compliant_tag"]
+        if "draws" in self.row.data:
+            tags.append("at::Tag::nondeterministic_seeded")
         written = [a for a in self.schema.arguments if a.alias]
         returned = [r.alias for r in self.schema.returns]
         if not self.row.composite and len(written) == 1 and written[0].is_tensor and returned == [written[0].alias]:

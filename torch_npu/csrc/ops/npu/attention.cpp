@@ -112,6 +112,11 @@ int64_t attention_weights(const AttentionCall& c) {
 
 at::Tensor drop_mask_like(int64_t weights) { return npu::empty({(weights + 127) / 128 * 16}, at::kByte); }
 
+c10::SymInt drop_mask_bytes(const AttentionSizes& s, double keep_prob) {
+  if (keep_prob == 1) return 0;
+  return (s.batch * s.heads * s.queries * s.keys + 127) / 128 * 16;
+}
+
 AttentionResults attention_forward(const AttentionCall& c, const OptionalTensor& drop) {
   const AttentionSizes s = attention_sizes(c.query, c.key, c.value, c.heads, c.layout);
   AttentionResults r{on_device(sized(s.out, c.query.scalar_type())), on_device(sized(s.statistic, at::kFloat)),
@@ -172,7 +177,9 @@ AttentionGradients attention_gradients(const AttentionCall& c) {
 void attention_backward(const AttentionCall& c, const AttentionSaved& f, const OptionalTensor& drop,
                         const AttentionGradients& g) {
   if (g.query.numel() == 0 && g.key.numel() == 0 && g.value.numel() == 0) {
-    for (const at::Tensor* t : {&g.pse, &g.sink, &g.query_rope, &g.key_rope}) t->zero_();
+    for (const at::Tensor* t : {&g.pse, &g.sink, &g.query_rope, &g.key_rope}) {
+      if (t->defined()) t->zero_();
+    }
     return;
   }
   const bool rope = given(c.query_rope);

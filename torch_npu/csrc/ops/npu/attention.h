@@ -1,6 +1,6 @@
 // One call of the flash attention family as CANN has it: what npu_fusion_attention and its versions 2 and 3 have in common. Chooses among
 // the versions of aclnnFlashAttentionScore the first that takes all that is given. Who calls it:
-// attention_check.cpp, fusion_attention.cpp, fusion_attention_v3.cpp, scaled_dot_product.cpp.
+// attention_check.cpp, dot_product_attention.cpp, fusion_attention.cpp, fusion_attention_v3.cpp, scaled_dot_product.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -69,5 +69,7 @@ void attention_backward(const AttentionCall& call, const AttentionSaved& saved, 
 // Weights of all sequences: a bit of the drop mask for each.
 int64_t attention_weights(const AttentionCall& call);
 at::Tensor drop_mask_like(int64_t weights);  // its memory, for aclnnDropoutGenMaskV2
+// Its bytes where sequences are not packed, 0 without dropout.
+c10::SymInt drop_mask_bytes(const AttentionSizes& sizes, double keep_prob);
 
 }  // namespace npu::ops

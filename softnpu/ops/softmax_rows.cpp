@@ -1,0 +1,142 @@
+// See softmax_rows.h.
+#include "softnpu/ops/softmax_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "softnpu/ops/panel_rows.h"
+#include "softnpu/ops/processor.h"
+
+namespace softnpu::ops::kernels {
+namespace {
+
+// e^x of x <= 0 in fp32, without a call: 2^n times a polynomial of degree 7 on [-ln2/2, ln2/2], within 2 units in the last place. 0 below
+// the smallest normal number; NaN stays.
+inline float exponential(float x) {
+  constexpr float kLeast = -87.0f;
+  const float clamped = std::min(88.0f, std::max(kLeast, x));
+  float n = clamped * 1.44269504f + 12582912.0f;  // rounds to nearest: the integer is in the low bits
+  const auto bits = std::bit_cast<int32_t>(n) << 23;
+  n -= 12582912.0f;
+  const float r = clamped - n * 0.693145752f - n * 1.42860677e-6f;
+  float p = 1.98412698e-4f;
+  p = p * r + 1.38888889e-3f;
+  p = p * r + 8.33333333e-3f;
+  p = p * r + 4.16666667e-2f;
+  p = p * r + 1.66666667e-1f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const float value = x < kLeast ? 0.0f : std::bit_cast<float>(std::bit_cast<int32_t>(p) + bits);
+  return x != x ? x : value;
+}
+inline double exponential(double x) { return std::exp(x); }
+
+// A sum of interleaved parts, which the compiler keeps in registers.
+constexpr int64_t kLanes = 16;
+template <class T, class F>
+[[gnu::always_inline]] inline T summed(int64_t n, F&& f) {
+  T parts[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t k = 0; k < kLanes; k++) parts[k] += f(i + k);
+  }
+  T rest = 0;
+  for (; i < n; i++) rest += f(i);
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t k = 0; k < half; k++) parts[k] += parts[k + half];
+  }
+  return parts[0] + rest;
+}
+
+// With the compiler's vectors: it makes none of a loop that chooses the larger.
+template <class T>
+[[gnu::always_inline]] inline T largest(const T* row, int64_t n, T floor) {
+  using V = typename Register<T>::Type;
+  constexpr int64_t kWidth = sizeof(V) / sizeof(T);
+  T found = floor;
+  int64_t i = 0;
+  if (n >= kWidth) {
+    V parts = V{} + floor;
+    for (; i + kWidth <= n; i += kWidth) {
+      const V next = *reinterpret_cast<const V*>(row + i);
+      parts = next > parts ? next : parts;
+    }
+    for (int64_t k = 0; k < kWidth; k++) found = std::max<T>(found, parts[k]);
+  }
+  for (; i < n; i++) found = std::max(found, row[i]);
+  return found;
+}
+
+template <class T>
+[[gnu::always_inline]] inline RowStatistic<T> softmax(T* __restrict row, int64_t n, T floor) {
+  const T found = largest(row, n, floor);
+  const T maximum = found == -std::numeric_limits<T>::infinity() ? T{0} : found;
+  for (int64_t i = 0; i < n; i++) row[i] = exponential(row[i] - maximum);
+  return {maximum, summed<T>(n, [&](int64_t i) { return row[i]; })};
+}
+
+template <class T>
+[[gnu::always_inline]] inline T again(T* __restrict row, int64_t n, RowStatistic<T> from) {
+  const T divisor = from.sum == 0 ? T{1} : from.sum, factor = 1 / divisor;
+  for (int64_t i = 0; i < n; i++) row[i] = exponential(row[i] - from.maximum) * factor;
+  return divisor * summed<T>(n, [&](int64_t i) { return row[i]; });
+}
+
+template <class T>
+[[gnu::always_inline]] inline T mean(const T* __restrict row, int64_t n, const T* __restrict kept, T* __restrict d,
+                                     T* __restrict applied) {
+  if (!kept) return summed<T>(n, [&](int64_t i) { return d[i] * row[i]; });
+  return summed<T>(n, [&](int64_t i) {
+    applied[i] = row[i] * kept[i];
+    return (d[i] *= kept[i]) * row[i];
+  });
+}
+
+template <class T>
+[[gnu::always_inline]] inline void gradient(const T* __restrict row, int64_t n, T mean, T* __restrict d) {
+  for (int64_t i = 0; i < n; i++) d[i] = (d[i] - mean) * row[i];
+}
+
+template <class T>
+[[gnu::always_inline]] inline T sum(const T* __restrict row, int64_t n, const T* __restrict with) {
+  if (!with) return summed<T>(n, [&](int64_t i) { return row[i]; });
+  return summed<T>(n, [&](int64_t i) { return row[i] * with[i]; });
+}
+
+template <class T>
+[[gnu::always_inline]] inline void log_gradient(const T* __restrict row, int64_t n, T factor, T share,
+                                                const T* __restrict shares, T* __restrict out) {
+  for (int64_t i = 0; i < n; i++) out[i] = exponential(row[i]) * factor;
+  for (int64_t i = 0; shares && i < n; i++) out[i] -= shares[i] * share;
+}
+
+}  // namespace
+
+CLONES RowStatistic<float> softmax_row(float* row, int64_t n, float floor) { return softmax(row, n, floor); }
+CLONES RowStatistic<double> softmax_row(double* row, int64_t n, double floor) { return softmax(row, n, floor); }
+CLONES float softmax_row_again(float* row, int64_t n, RowStatistic<float> from) { return again(row, n, from); }
+CLONES double softmax_row_again(double* row, int64_t n, RowStatistic<double> from) { return again(row, n, from); }
+CLONES float softmax_row_mean(const float* row, int64_t n, const float* kept, float* d, float* applied) {
+  return mean(row, n, kept, d, applied);
+}
+CLONES double softmax_row_mean(const double* row, int64_t n, const double* kept, double* d, double* applied) {
+  return mean(row, n, kept, d, applied);
+}
+CLONES void softmax_row_gradient(const float* row, int64_t n, float mean, float* d) { gradient(row, n, mean, d); }
+CLONES void softmax_row_gradient(const double* row, int64_t n, double mean, double* d) { gradient(row, n, mean, d); }
+
+CLONES float row_sum(const float* row, int64_t n, const float* with) { return sum(row, n, with); }
+CLONES double row_sum(const double* row, int64_t n, const double* with) { return sum(row, n, with); }
+CLONES void log_softmax_row_gradient(const float* row, int64_t n, float factor, float share, const float* shares,
+                                     float* out) {
+  log_gradient(row, n, factor, share, shares, out);
+}
+CLONES void log_softmax_row_gradient(const double* row, int64_t n, double factor, double share, const double* shares,
+                                     double* out) {
+  log_gradient(row, n, factor, share, shares, out);
+}
+
+}  // namespace softnpu::ops::kernels
