@@ -43,8 +43,8 @@ def judge(
     return summary
 
 
-    """Nothing dropped out or ran on the CPU: all entries but those named were judged, at least so many samples right."""
-    """Nothing ran on the CPU or dropped out: all entries but those named were judged, at least so many samples right."""
+def is_whole(summary: run.Summary, right: dict[str, int], left_out: set[str] = LEFT_OUT) -> None:
+    """Nothing dropped out or ran on the CPU: all entries but those named were judged, so many samples are right."""
     assert {kind: summary.fallbacks(kind) for kind in right} == {kind: {} for kind in right}
     for kind, least in right.items():
         assert len(database(kind)) == ENTRIES[kind], kind
