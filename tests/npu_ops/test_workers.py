@@ -154,7 +154,7 @@ def test_tokens_are_sorted_by_expert(kind, layers, schedule):
     context.point(400, data)
     device = context.npu()
     if not schedule:
-        torch_npu.ffn_worker_scheduler_(device, sync_group_size=SESSIONS)
+        device = torch_npu.ffn_worker_scheduler(device, sync_group_size=SESSIONS)
     experts = 6
     most = [SESSIONS, TOKENS, CHOICES, COLUMNS]
     got = torch_npu.npu_ffn_worker_batching(
