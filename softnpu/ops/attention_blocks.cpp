@@ -258,10 +258,10 @@ Tensor AttentionBlocks::kept(const Block& b) const {
   const DropMask stays(flags, s.drop_from + o_.heads * n * m);
   Tensor out = at::empty({b.heads * group(), b.rows, b.keys}, type_);
   const auto fill = [&]<class T>(T* to) {
-    const auto factor = static_cast<T>(1 / o_.keep);
+    const auto bytes = DropMask::bytes(static_cast<T>(1 / o_.keep));
     for (int64_t h = b.head * group(); h < (b.head + b.heads) * group(); ++h) {
       for (int64_t i = b.row; i < b.row + b.rows; ++i, to += b.keys) {
-        stays.scale(s.drop_from + (h * n + i) * m + b.key, b.keys, factor, to);
+        stays.scale(s.drop_from + (h * n + i) * m + b.key, b.keys, bytes, to);
       }
     }
   };

@@ -5,6 +5,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
+#include <cstring>
+
 namespace softnpu::ops::kernels {
 
 class DropMask {
@@ -21,15 +24,25 @@ class DropMask {
   bool bits() const { return bits_; }
   bool operator[](int64_t i) const { return bits_ ? data_[i >> 3] >> (i & 7) & 1 : data_[i] != 0; }
 
-  // factor where an element stays, 0 elsewhere, of n elements from `first` on.
+  // What each byte's eight elements become: `factor` where one stays, 0 elsewhere.
   template <class T>
-  void scale(int64_t first, int64_t n, T factor, T* to) const {
+  using Bytes = std::array<std::array<T, 8>, 256>;
+  template <class T>
+  static Bytes<T> bytes(T factor) {
+    Bytes<T> out;
+    for (unsigned byte = 0; byte < 256; byte++) {
+      for (unsigned k = 0; k < 8; k++) out[byte][k] = byte >> k & 1u ? factor : T{0};
+    }
+    return out;
+  }
+  // That of n elements from `first` on.
+  template <class T>
+  void scale(int64_t first, int64_t n, const Bytes<T>& bytes, T* to) const {
     int64_t i = 0;
     for (; bits_ && (first & 7) == 0 && i + 8 <= n; i += 8) {
-      const unsigned byte = data_[(first + i) >> 3];
-      for (unsigned k = 0; k < 8; k++) to[i + k] = factor * static_cast<T>(byte >> k & 1u);
+      std::memcpy(to + i, bytes[data_[(first + i) >> 3]].data(), 8 * sizeof(T));
     }
-    for (; i < n; i++) to[i] = (*this)[first + i] ? factor : T{0};
+    for (; i < n; i++) to[i] = bytes[1][(*this)[first + i] ? 0 : 1];
   }
 
  private:
