@@ -71,7 +71,7 @@ def past_a_barrier(rank: int, size: int) -> tuple[float, float]:
 
 
 def barrier_alone(rank: int, size: int, said: list[int] | None = None) -> tuple[str, float]:
-    """Of rank 0, which waits 0.3 s for others that do not come; or of all, with an elastic_info of ranks that have left."""
+    """Of rank 0, which waits 0.3 s for others that do not come; or of all, with the elastic_info of ranks that left."""
     group = name_of()
     if rank and not said:
         time.sleep(2.5)
