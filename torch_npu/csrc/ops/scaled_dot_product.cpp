@@ -8,6 +8,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -38,7 +39,17 @@ bool transformed(const at::Tensor& t) {
       c10::DispatchKeySet({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
 }
 
+// Subclasses of tensors (DTensor) have rules for the composition's operators, and none for ours. Those of a trace are no such.
+bool is_subclass(const at::Tensor& t) {
+  using c10::impl::TorchDispatchModeKey;
+  if (!t.key_set().has(c10::DispatchKey::Python)) return false;
+  for (const auto trace : {TorchDispatchModeKey::FAKE, TorchDispatchModeKey::PROXY, TorchDispatchModeKey::FUNCTIONAL})
+    if (c10::impl::TorchDispatchModeTLS::get_mode(trace)) return false;
+  return true;
+}
+
 bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool shared_heads) {
+  if (is_subclass(q) || is_subclass(k) || is_subclass(v)) return false;
   for (const at::Tensor* t : {&q, &k, &v}) {
     if (!t->is_privateuseone() || t->is_nested() || t->layout() != at::kStrided || t->dim() != 4) return false;
     if (t->scalar_type() != q.scalar_type() || ops::has_tangent(*t) || transformed(*t)) return false;
@@ -55,8 +66,8 @@ bool given(const Mask& mask) { return mask && mask->defined(); }
 // Bool: True attends. A floating-point one is added; CANN's operator takes the query's type alone.
 bool fits(const Mask& mask, const at::Tensor& q, const at::Tensor& k) {
   if (!given(mask)) return true;
-  if (transformed(*mask) || ops::has_tangent(*mask) || !mask->is_privateuseone() || mask->layout() != at::kStrided ||
-      mask->dim() < 2 || mask->dim() > 4 ||
+  if (is_subclass(*mask) || transformed(*mask) || ops::has_tangent(*mask) || !mask->is_privateuseone() ||
+      mask->layout() != at::kStrided || mask->dim() < 2 || mask->dim() > 4 ||
       (mask->scalar_type() != at::kBool && mask->scalar_type() != q.scalar_type()))
     return false;
   const c10::SymInt wide[] = {q.sym_size(0), q.sym_size(1), q.sym_size(2), k.sym_size(2)};
@@ -105,6 +116,11 @@ at::Tensor triangle(const at::Tensor& q) {
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Mask& mask, double dropout_p,
                      bool is_causal, std::optional<double> scale, bool enable_gqa) {
+  if (is_causal && !given(mask) && is_subclass(q) && q.dim() > 1 && k.dim() > 1) {
+    // PyTorch's own triangle is no DTensor, which its composition then refuses beside the query.
+    const at::Tensor seen = q.new_ones_symint({q.sym_size(-2), k.sym_size(-2)}, q.options().dtype(at::kBool)).tril();
+    return at::native::scaled_dot_product_attention(q, k, v, seen, dropout_p, false, scale, enable_gqa);
+  }
   if (dropout_p < 0 || dropout_p >= 1 || (is_causal && given(mask)) || !wanted() || !fits(q, k, v, enable_gqa) ||
       !fits(mask, q, k)) {
     return at::native::scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale, enable_gqa);
