@@ -255,7 +255,7 @@ void heap_unregistered(uint64_t heap) noexcept {
 }
 
 uint64_t region_registered(uint64_t heap, const void* at, uint64_t bytes) noexcept {
-  const race::Asked asked;
+  const race::Asked asked(/*may_wait=*/false);  // an allocator calls, with its lock
   return locked([&](Checker& c) {
     uint64_t handle = 0;
     const char* place = race::place();
@@ -268,7 +268,7 @@ uint64_t region_registered(uint64_t heap, const void* at, uint64_t bytes) noexce
 }
 
 void region_unregistered(uint64_t handle) noexcept {
-  const race::Asked asked;
+  const race::Asked asked(/*may_wait=*/false);
   locked([&](Checker& c) {
     c.heaps.remove_region(handle, race::place());
     return Nothing();
@@ -276,7 +276,7 @@ void region_unregistered(uint64_t handle) noexcept {
 }
 
 void region_unregistered_at(const void* at) noexcept {
-  const race::Asked asked;
+  const race::Asked asked(/*may_wait=*/false);
   locked([&](Checker& c) {
     c.heaps.remove_region_at(number(at), race::place());
     return Nothing();

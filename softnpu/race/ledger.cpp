@@ -92,7 +92,7 @@ bool Ledger::start() noexcept {
   const int fd = ::open((folder_ + kName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return false;
   void* at = MAP_FAILED;
-  if (ftruncate(fd, sizeof(Book)) == 0)
+  if (ftruncate(fd, sizeof(Book)) == 0 && posix_fallocate(fd, 0, offsetof(Book, meetings)) == 0)
     at = mmap(nullptr, sizeof(Book), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (at == MAP_FAILED) {
     close(fd);
@@ -178,6 +178,7 @@ uint32_t Ledger::meeting_of(uint64_t id, uint32_t members) noexcept {
   }
   if (free == kMeetings) return 0;
   Meeting& m = book_->meetings[free];
+  if (!room(&m, sizeof m)) return 0;
   uint64_t last = m.first;
   for (const Member& one : m.member) last = std::max(last, one.submitted);
   m = {};
@@ -206,6 +207,11 @@ void Ledger::raise(uint32_t lane, uint64_t time) noexcept {
   while (now < time &&
          !__atomic_compare_exchange_n(&book_->known[lane], &now, time, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
   }
+}
+
+bool Ledger::room(const void* at, uint64_t bytes) noexcept {
+  const auto offset = static_cast<const char*>(at) - static_cast<const char*>(static_cast<void*>(book_));
+  return posix_fallocate(fd_, offset, static_cast<off_t>(bytes)) == 0;
 }
 
 bool Ledger::silent() const noexcept { return book_ && __atomic_load_n(&book_->silent, __ATOMIC_RELAXED); }

@@ -101,6 +101,9 @@ class Ledger {
   bool silent() const noexcept;
   void silence() noexcept;
 
+  // Whether there is room for it on the file's disk: a store where there is none would end the process.
+  bool room(const void* at, uint64_t bytes) noexcept;
+
  private:
   struct Book;
 

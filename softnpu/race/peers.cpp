@@ -1,5 +1,7 @@
 #include "softnpu/race/peers.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -10,12 +12,16 @@ namespace softnpu::race {
 namespace {
 
 using Entry = Ledger::Entry;
+constexpr uint32_t kGrowth = 64;  // entries that are given room on the disk at once
+static_assert(Ledger::kEntries % kGrowth == 0);
 
 // Of a long one the end: there is the file's name.
 template <size_t size>
 void put(char (&to)[size], const char* text) {
   const size_t length = text ? strlen(text) : 0;
-  snprintf(to, size, "%s", length < size ? (text ? text : "") : text + (length - size + 1));
+  const char* from = length < size ? (text ? text : "") : text + (length - size + 1);
+  while ((*from & 0xC0) == 0x80) ++from;  // not from within a character
+  snprintf(to, size, "%s", from);
 }
 
 bool overlap(const Entry& e, uint64_t begin, uint64_t end) { return e.end && e.begin < end && begin < e.end; }
@@ -24,6 +30,13 @@ bool overlap(const Entry& e, uint64_t begin, uint64_t end) { return e.end && e.b
 
 bool Peers::reachable() {
   takes_part_ = takes_part_ || !shared_.empty();
+  if (takes_part_ && ledger_.silent() && !std::exchange(said_silent_, true)) {
+    constexpr char kNote[] =
+        "anycend: note: ANYCEND_CHECK=race no longer compares this process with others, nor others with it: an order "
+        "could not be written "
+        "down (docs/race.md says when); it does again once all processes that run with the check have ended\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kNote, sizeof kNote - 1);
+  }
   return takes_part_ && !ledger_.silent();
 }
 
@@ -59,7 +72,11 @@ void Peers::write(Stamp& stamp, const Clock& clock, const Clock& host, bool gues
   takes_part_ = true;
   if (ledger_.silent()) return;
   const Ledger::Turn turn(ledger_);
-  if (!turn) return ledger_.silence();
+  if (!turn) {
+    stamp.count = 0;
+    stamp.all = 1;
+    return ledger_.silence();
+  }
   if (!joined) stamp.count = stamp.all = 0;
   if (guessed) stamp.all = 1;
   Ledger::Process& me = ledger_.process(ledger_.me());
@@ -119,7 +136,10 @@ bool Peers::meet(const Meeting& meeting, Clock& clock, const Clock& host, bool g
     if (!lane) return false;
     Ledger::Meeting& group = ledger_.meeting(lane);
     Ledger::Member& member = group.member[meeting.rank];
-    if (!member.process) member.submitted = group.first;
+    if (!member.process) {
+      member.submitted = group.first;
+      met_.erase(lane * Ledger::kMembers + meeting.rank);  // of a group that had the place before
+    }
     member.process = ledger_.me() + 1;
     member.pid = ledger_.process(ledger_.me()).pid;
     time = member.submitted + 1;
@@ -162,8 +182,8 @@ Peers::Known Peers::through_meetings(const Clock& clock) {
     for (uint32_t m = 0; m < group.members; ++m) {
       const Ledger::Member& member = group.member[m];
       if (!member.process || member.submitted < time) continue;
-      // The one of that number, or the oldest that is kept, which says no less.
-      const uint64_t oldest = member.submitted >= Ledger::kStamps ? member.submitted - Ledger::kStamps + 1 : 0;
+      // The one of that number, or the oldest that is kept, which says no less; one more place may be written right now.
+      const uint64_t oldest = member.submitted + 2 > Ledger::kStamps ? member.submitted + 2 - Ledger::kStamps : 0;
       const Stamp& stamp = member.stamps[std::max(time, oldest) % Ledger::kStamps];
       if (stamp.all) known.unsure = true;
       for (uint32_t i = 0; i < std::min(stamp.count, Stamp::kMost); ++i) {
@@ -179,7 +199,8 @@ Peers::Known Peers::through_meetings(const Clock& clock) {
 }
 
 void Peers::will_say(const Clock& clock, bool guessed) {
-  if (takes_part_ && guessed) ledger_.silence();
+  // Behind what we have not seen, as a callback that another process made go on: who made it has told what it knew.
+  if (guessed) know_everything();
   know(clock, true);
 }
 
@@ -231,6 +252,11 @@ void Peers::share(uintptr_t begin, uint64_t bytes, uint64_t file, uint64_t offse
 bool Peers::shares(uintptr_t begin, uintptr_t end) const {
   const auto it = shared_.lower_bound(end);
   return it != shared_.begin() && std::prev(it)->second.end > begin;
+}
+
+bool Peers::covers(uintptr_t begin, uintptr_t end) const {
+  const auto it = shared_.upper_bound(begin);
+  return it != shared_.begin() && std::prev(it)->second.end >= end;
 }
 
 void Peers::forget(uintptr_t begin, uintptr_t end) {
@@ -353,11 +379,11 @@ void Peers::publish(const Touch& touch, const Clock& clock, const Clock& host) {
       e.block_end = touch.block->end;
       put(e.block_place, touch.block->place);
     }
-    ledger_.entries(ledger_.me())[slot(e)] = e;
+    if (const uint32_t at = slot(e); at < Ledger::kEntries) ledger_.entries(ledger_.me())[at] = e;
   }
 }
 
-// Where it goes: a lane's later touch of the same bytes stands for its earlier one.
+// Where it goes: a lane's later touch of the same bytes stands for its earlier one. kEntries: the disk is full.
 uint32_t Peers::slot(const Entry& e) {
   const Key key{e.file, e.begin, e.end, e.lane, e.write, e.pattern};
   if (const auto same = index_.find(key); same != index_.end()) return same->second;
@@ -367,11 +393,16 @@ uint32_t Peers::slot(const Entry& e) {
   if (!free_.empty()) {
     at = free_.back();
     free_.pop_back();
-  } else if (me.used < Ledger::kEntries) {
+  } else if (me.used < Ledger::kEntries &&
+             (me.used % kGrowth != 0 ||
+              ledger_.room(&ledger_.entries(ledger_.me())[me.used], sizeof(Entry) * kGrowth))) {
     at = me.used++;
+  } else if (me.used == 0) {
+    lost_ = true;
+    return Ledger::kEntries;
   } else {
     lost_ = true;
-    at = next_victim_++ % Ledger::kEntries;
+    at = next_victim_++ % me.used;
     std::erase_if(index_, [at](const auto& row) { return row.second == at; });
   }
   index_[key] = at;

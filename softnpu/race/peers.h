@@ -30,7 +30,8 @@ class Peers {
   // [begin, +bytes) is the file's from `offset` on, and another process may have it, too. `mine`: this process gave it away.
   void share(uintptr_t begin, uint64_t bytes, uint64_t file, uint64_t offset, bool mine);
   void forget(uintptr_t begin, uintptr_t end);
-  bool shares(uintptr_t begin, uintptr_t end) const;
+  bool shares(uintptr_t begin, uintptr_t end) const;  // a byte of it
+  bool covers(uintptr_t begin, uintptr_t end) const;  // all of it
   bool shares_nothing() const noexcept { return shared_.empty(); }
 
   // `clock`: of what is before the touch; `host`: what the host knows. The host's own touches are over when they are told of.
@@ -98,7 +99,7 @@ class Peers {
   std::vector<uint32_t> free_;
   size_t sweep_at_ = 64;
   uint32_t next_victim_ = 0;
-  bool lost_ = false;
+  bool lost_ = false, said_silent_ = false;
 };
 
 }  // namespace softnpu::race

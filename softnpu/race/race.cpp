@@ -405,9 +405,9 @@ void shared(const void* address, uint64_t bytes, int file, uint64_t offset, bool
   locked([&](Detector& d) {
     const auto begin = reinterpret_cast<uintptr_t>(address);
     if (!d.peers) return nullptr;
-    const bool new_here = !d.peers->shares(begin, begin + bytes);
+    const bool known = d.peers->covers(begin, begin + bytes);
     d.peers->share(begin, bytes, s.st_ino, offset, mine);
-    if (!mine || !new_here) return nullptr;
+    if (!mine || known) return nullptr;
     d.live.shadow.each(begin, begin + bytes, [&](const Touch& t) {
       const Clock& clock = d.live.lane(t.action->lane);
       if (!d.guessed(clock)) d.peers->tell(t, clock, d.live.host);

@@ -20,6 +20,7 @@
 #include "softnpu/runtime/enqueue.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/virtual_memory.h"
+#include "softnpu/runtime/watch.h"
 
 namespace softnpu {
 namespace {
@@ -136,6 +137,7 @@ std::string export_key(const void* pointer, size_t size) {
   uint64_t at = a.offset(pointer);
   if (block.taken == 0 || size > block.offset + block.taken - at)
     fail(ACL_ERROR_RT_PARAM_INVALID, "[%p, +%zu) is not inside one live block", pointer, size);
+  watch_if_asked();
   if (race::on()) race::shared(pointer, size, a.fd(), at, true);
   // A live block's pages are never punched, and freeing it ends the right to it of all who imported it.
   char text[96];
@@ -151,6 +153,7 @@ void check_key(const char* key) {
 }
 
 void* import_key(const char* key) {
+  watch_if_asked();
   Key k;
   if (!parse(key, &k)) fail(ACL_ERROR_RT_IPC_ERROR, "the key was not made by the software NPU");
   std::lock_guard lock(imports().mutex);

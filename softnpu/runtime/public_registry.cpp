@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -197,8 +198,13 @@ struct Own {
     if (fchmod(fd, 0644) == 0) records = static_cast<PublicRecord*>(p) + 1;
   }
 };
+std::atomic<Own*> g_made{nullptr};
 Own& own() noexcept {
-  static Own& the = *new Own;
+  static Own& the = *[] {
+    auto* const made = new Own;
+    g_made = made;
+    return made;
+  }();
   return the;
 }
 
@@ -233,9 +239,10 @@ PublicRecord* publish(const RegistryRecord& like) noexcept {
 }
 
 void forget_public_registry() noexcept {
-  Own& file = own();
-  if (file.fd >= 0) close(file.fd);
-  file.fd = -1;
+  Own* const file = g_made;  // a forked child makes none
+  if (!file) return;
+  if (file->fd >= 0) close(file->fd);
+  file->fd = -1;
 }
 
 void read_public_registries(RegistryView& view) {

@@ -69,6 +69,7 @@ struct SharedEvent::Board {
   static constexpr size_t kStampsAt = (kBytes + 0xffff) / 0x10000 * 0x10000, kStampBytes = sizeof(race::Stamp) * kSlots;
 
   void map(int descriptor) {
+    watch_if_asked();
     void* at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
     if (at == MAP_FAILED) fail(ACL_ERROR_RT_IPC_ERROR, "cannot map the events of process %d: %s", pid, strerror(errno));
     slots = reinterpret_cast<Slot*>(static_cast<char*>(at) + kHeader);

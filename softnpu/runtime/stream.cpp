@@ -35,7 +35,7 @@ thread_local const Stream* t_running = nullptr;
 
 void Stream::open(Context* context, int device, uint32_t priority, uint32_t flags) noexcept {
   if (config().chaos) sanitize::start_chaos(*config().chaos);  // it can be read: a device has been made
-  if ((config().race || config().memory_check) && !race::watched()) start_watching();
+  watch_if_asked();
   status_ = 0;
   continue_on_failure_ = false;
   capture_ = nullptr;

@@ -127,6 +127,7 @@ void VirtualMemory::mark_exported(Physical& p) noexcept {
 }
 
 void VirtualMemory::map(void* pointer, size_t size, size_t offset, void* handle) {
+  watch_if_asked();
   uint64_t at = number(pointer);
   if (size == 0 || size % Arena::kPage || at % Arena::kPage || offset % Arena::kPage)
     fail(ACL_ERROR_RT_PARAM_INVALID, "address, size and offset of a mapping are multiples of 2 MiB");

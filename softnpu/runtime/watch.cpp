@@ -53,11 +53,18 @@ constexpr Door kDoors[] = {
     {"aclrtValueWait", false, true},
 };
 
-}  // namespace
-
-void start_watching() noexcept {
+bool start_watching() {
   if (config().race) race::start(config().check_fails, registry_folder().c_str());
   if (config().memory_check) memcheck::start(config().check_fails);
+  return true;
+}
+
+}  // namespace
+
+void watch_if_asked() {
+  if (!config().race && !config().memory_check) return;
+  static const bool started = start_watching();
+  (void)started;
 }
 
 race::Stream named(Stream& stream) {

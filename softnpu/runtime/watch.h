@@ -14,8 +14,8 @@ namespace softnpu {
 
 class Stream;
 
-// What ANYCEND_CHECK asks for.
-void start_watching() noexcept;
+// Starts what ANYCEND_CHECK asks for, once: before the first stream, and before the first memory or event of another process.
+void watch_if_asked();
 
 // As the detector knows it.
 race::Stream named(Stream& stream);

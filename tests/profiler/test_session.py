@@ -8,6 +8,7 @@ import pytest
 import torch
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
+from tests.core.tools import output  # noqa: E402
 from torch_npu import profiler  # noqa: E402
 
 BOTH = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU]
@@ -92,3 +93,13 @@ def test_a_finalizer_that_stops_a_profile_may_run_while_another_begins():
     with profiler.profile(activities=BOTH) as prof:
         torch.ones(4).npu() + 1
     assert "aten::add" in {e.key for e in prof.key_averages()}
+
+
+def test_a_profile_of_the_cpu_leaves_the_npu_alone():
+    program = """
+        import torch, torch_npu
+        with torch_npu.profiler.profile(activities=[torch_npu.profiler.ProfilerActivity.CPU]):
+            torch.ones(3) + 1
+        print(torch.npu.is_initialized())
+    """
+    assert output(program) == "False"

@@ -10,7 +10,6 @@ from typing import Any
 from torch._C._profiler import _EventType
 from torch.autograd import DeviceType
 
-from torch_npu import _C
 from torch_npu.profiler.events import Row
 
 
@@ -55,14 +54,14 @@ def collect(prof: Any) -> dict[str, list[Row]]:
         rows["memory"] = list(_memory(prof.profiler.kineto_results.experimental_event_tree(), ""))
     for kind in rows.values():
         kind.sort(key=lambda r: (r["start"], -r["end"]))
-    _add_points(rows["memory"])
+    _add_points(rows["memory"], getattr(prof, "_memory_points", []))
     return rows
 
 
-def _add_points(memory: list[Row]) -> None:
+def _add_points(memory: list[Row], known: list[tuple[int, int, int, int]]) -> None:
     """Active bytes and the stream, which PyTorch's records have not; in their order by address and size."""
     points: dict[tuple[int, int], deque[tuple[int, int]]] = defaultdict(deque)
-    for address, size, active, stream in _C._take_memory_points():
+    for address, size, active, stream in known:
         points[address, size].append((active, stream))
     for m in memory:
         if m["on"] != "cpu" and (of := points[m["address"], m["bytes"]]):

@@ -119,14 +119,17 @@ class _Vendor:
             return
         if unwatch := getattr(self, "_unwatch", None):  # without one where the profile only warmed up
             unwatch()
-        try:
-            torch.npu.synchronize()
-        except RuntimeError as error:  # of an operator of the program: PyTorch's stop would leave the profile recording
-            self._late = error
+        if torch.npu.is_initialized() and not torch.npu._is_in_bad_fork():
+            try:
+                torch.npu.synchronize()
+            except RuntimeError as error:  # of the program's work: PyTorch's stop would leave the profile recording
+                self._late = error
         try:
             super().stop_trace()  # type: ignore[misc]
         finally:
             session.end(self)
+            if self.profile_memory:  # type: ignore[attr-defined]
+                self._memory_points = _C._take_memory_points()
 
     def stop(self) -> None:
         """Ends the profile; an error of an operator that nobody has waited for is raised after it is written."""

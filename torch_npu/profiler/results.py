@@ -37,11 +37,11 @@ def _writing(folder: Path) -> Iterator[None]:
         yield
     except (OSError, sqlite3.OperationalError) as error:
         file, why = getattr(error, "filename", None) or folder, getattr(error, "strerror", None) or error
-        raise OSError(
-            getattr(error, "errno", None),
+        text = (
             f"torch_npu.profiler: {file} cannot be written ({why}): make room there, allow it, or give "
-            "tensorboard_trace_handler another dir_name",
-        ) from error
+            "tensorboard_trace_handler another dir_name"
+        )
+        raise (OSError(error.errno, text) if getattr(error, "errno", None) else OSError(text)) from error
 
 
 def usable_base(dir_name: str | os.PathLike[str] | None) -> Path:

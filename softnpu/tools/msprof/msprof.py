@@ -118,9 +118,7 @@ def _made(folders: list[Path], *makes: Callable[[Profile], Path | None], says_no
             status = 1
         except (OSError, sqlite3.OperationalError) as error:  # a full disk's names no file
             file, why = getattr(error, "filename", None) or one, getattr(error, "strerror", None) or error
-            print(
-                f"[ERROR] msprof: {file} cannot be written ({why}): make room there, then --export=on", file=sys.stderr
-            )
+            print(f"[ERROR] msprof: {file}: {why}: allow it or make room there, then --export=on", file=sys.stderr)
             status = 1
     return status
 

@@ -60,6 +60,7 @@ bool WorkHCCL::isCompleted() {
 
 bool WorkHCCL::isSuccess() const {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (completed_) ask_for_order(ends_);
   return completed_ && !exception_;
 }
 

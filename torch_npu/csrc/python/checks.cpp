@@ -138,9 +138,13 @@ void raise_soon(const char* name, const char* report) {
   if (Py_IsInitialized() && PyGILState_GetThisThreadState()) {
     const py::gil_scoped_acquire gil;
     const py::error_scope raised;
+    const auto frame =
+        py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
     try {
-      const py::object error = py::module_::import("torch_npu._host_reads").attr("error_of")(name, report);
-      if (PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), error.ptr()) == 1) return;
+      if (frame) {  // autograd's own threads have a state and run nothing
+        const py::object error = py::module_::import("torch_npu._host_reads").attr("error_of")(name, report);
+        if (PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), error.ptr()) == 1) return;
+      }
     } catch (const py::error_already_set&) {  // the interpreter ends
     }
   }
