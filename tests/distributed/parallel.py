@@ -184,24 +184,6 @@ def dtensor(rank: int, size: int) -> None:
     torch.testing.assert_close(x.sum().full_tensor().cpu(), a.sum())
     assert float(x.max().full_tensor()) == float(a.max())
 
-    given, added = torch.randn(3, 2, size, 5, 4), torch.randn(5, 5)  # heads over ranks
-    shown = {device: [t.to(device, copy=True).requires_grad_() for t in given] for device in ("cpu", DEVICE)}
-    over = [distribute_tensor(t, mesh, [Shard(1)]) for t in shown[DEVICE]]
-    masks = {"cpu": (added, added > 0), DEVICE: (added.to(DEVICE), added.to(DEVICE) > 0)}
-    held = [distribute_tensor(m, mesh, [Replicate()]) for m in masks[DEVICE]]
-    attention = nn.functional.scaled_dot_product_attention
-    for kind in ({}, {"is_causal": True}, {"attn_mask": 0}, {"attn_mask": 1}):
-        wanted, found = (
-            attention(*tensors, **{k: m[v] if k == "attn_mask" else v for k, v in kind.items()})
-            for tensors, m in ((shown["cpu"], masks["cpu"]), (over, held))
-        )
-        torch.testing.assert_close(found.full_tensor().cpu(), wanted)
-        wanted.square().sum().backward()
-        found.square().sum().backward()
-    assert attention(*over, dropout_p=0.5).full_tensor().isfinite().all()
-    for one, other in zip(shown["cpu"], shown[DEVICE], strict=True):
-        torch.testing.assert_close(other.grad.cpu(), one.grad)
-
 
 def own_operators(rank: int, size: int) -> None:
     """npu_rms_norm, npu_swiglu and npu_rotary_mul of DTensors, and gradients, are those of the whole tensors."""

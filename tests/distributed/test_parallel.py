@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.distributed import parallel
+from tests.distributed import attention, parallel
 
 CLOSE = 5e-6  # AdamW at a rate of 0.01 moves a weight by up to 0.05 in five steps
 
@@ -48,6 +48,10 @@ def test_zero_redundancy_optimizer(world):
 
 def test_dtensor(world):
     world.run(parallel.dtensor)
+
+
+def test_attention_of_dtensors(world):
+    world.run(attention.attention_by_heads)
 
 
 def test_the_npus_own_operators_of_dtensors(world):

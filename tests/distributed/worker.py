@@ -20,6 +20,7 @@ import torch  # noqa: E402
 
 from tests.distributed import (  # noqa: E402
     apex_programs,
+    attention,
     coalescing,
     experts,
     failures,
@@ -36,7 +37,7 @@ from tests.distributed import (  # noqa: E402
 )
 
 MODULES = (
-    programs, parallel, mixes, coalescing, messages, first_calls, failures, apex_programs, uneven, fused, experts,
+    programs, parallel, attention, mixes, coalescing, messages, first_calls, failures, apex_programs, uneven, fused, experts,
     fused_edges, fused_quant, faults,
 )  # fmt: skip
 

@@ -103,7 +103,7 @@ NONE = float("-inf")
 
 
 def added(*sizes, dtype=torch.float32, hides=None):
-    """Numbers to add; `hides` stands for a score that is not to count, in a part of the columns and in all of the second row."""
+    """Numbers to add; `hides`: a score that is not to count, in a part of the columns and in all of the second row."""
     out = torch.randn(sizes, generator=torch.Generator().manual_seed(3)).to(dtype)
     if hides is not None:
         out[..., 1::3] = hides
@@ -162,7 +162,7 @@ def weights(q, k, mask=None, is_causal=False):
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("kind", ["plain", "causal", "hidden", "added"])
 def test_dropout_is_a_mask_over_the_weights(dtype, kind):
-    """With the identity for values the result is the weights: those that are dropped are seen there, and are the gradient's, too."""
+    """With the identity for values the result is the weights: what is dropped is seen there, and is the gradient's."""
     torch.manual_seed(4)
     q, k = (torch.randn(2, 3, n, 16).to(dtype) for n in (40, 64))
     v, p = torch.eye(64).expand(2, 3, 64, 64).to(dtype), 0.3
