@@ -37,8 +37,8 @@ from tests.distributed import (  # noqa: E402
 )
 
 MODULES = (
-    programs, parallel, attention, mixes, coalescing, messages, first_calls, failures, apex_programs, uneven, fused, experts,
-    fused_edges, fused_quant, faults,
+    programs, parallel, attention, mixes, coalescing, messages, first_calls, failures, apex_programs, uneven, fused,
+    experts, fused_edges, fused_quant, faults,
 )  # fmt: skip
 
 
