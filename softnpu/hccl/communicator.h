@@ -73,7 +73,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   uint32_t count_sub(uint64_t id);
 
   // In the turnstile.
-  void execute(const Call& call, Epoch& epoch) { execute(call, epoch, limit_ms_, "HCCL_EXEC_TIMEOUT"); }
+  void execute(const Call& call, Epoch& epoch);  // with the call's own limit, where it has one
   void execute(const Call& call, Epoch& epoch, const std::atomic<int64_t>& limit_ms, const char* limit_name);
   void exchange(const std::vector<Transfer>& transfers, const std::vector<uint32_t>& numbers, Epoch& epoch);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hccl/within.h"
 #include "softnpu/hccl/datatype.h"
 #include "softnpu/hccl/operation.h"
 #include "softnpu/hccl/reduce.h"
@@ -114,6 +115,14 @@ void Communicator::compare(const Call& call, const Board& board, uint64_t s, uin
     differs("reduction", op_name(static_cast<HcclReduceOp>(p.op)), op_name(call.op));
   if (p.root != call.root) differs("root", std::to_string(p.root), std::to_string(call.root));
   if (!call.uneven && p.count != call.count) differs("count", std::to_string(p.count), std::to_string(call.count));
+}
+
+void Communicator::execute(const Call& call, Epoch& epoch) {
+  const int64_t said = call.limit_ms ? *call.limit_ms : ANYCEND_HCCL_OWN_LIMIT;
+  if (said == ANYCEND_HCCL_NOT_ENTERED) return;
+  if (said == ANYCEND_HCCL_OWN_LIMIT) return execute(call, epoch, limit_ms_, "HCCL_EXEC_TIMEOUT");
+  const std::atomic<int64_t> own = said;
+  execute(call, epoch, own, "the call's own limit");
 }
 
 void Communicator::execute(const Call& call, Epoch& epoch, const std::atomic<int64_t>& limit_ms,

@@ -5,17 +5,15 @@
 
 #include <optional>
 
-#include "softnpu/ops/script.h"
-
 namespace softnpu::ops::kernels {
 
 void need_barrier(int64_t ranks, int64_t world_size);
 
-// Microseconds of `time_out` become the group's limit, whose former one `former` keeps; a null one leaves it. end_barrier throws where
-// elastic_info, whose first number says so, is of ranks that have left: had it thrown before, the barrier would not have been queued, and
-// the call's error would have been that.
-void begin_barrier(const Peers& members, const std::optional<at::Tensor>& time_out, at::Tensor& former);
-void end_barrier(const Peers& members, const std::optional<at::Tensor>& time_out,
-                 const std::optional<at::Tensor>& elastic_info, const at::Tensor& former);
+// What `limit` says to the barrier that follows on the stream: milliseconds of `time_out`'s microseconds, the group's own limit where there
+// is none; or that nobody is waited for, where elastic_info's first number says that ranks have left, or time_out is no time. end_barrier
+// throws then: had begin_barrier, the barrier would be refused by a stream that has failed, or dropped, as the threads' timing had it.
+void begin_barrier(const std::optional<at::Tensor>& time_out, const std::optional<at::Tensor>& elastic_info,
+                   at::Tensor& limit);
+void end_barrier(const std::optional<at::Tensor>& time_out, const std::optional<at::Tensor>& elastic_info);
 
 }  // namespace softnpu::ops::kernels

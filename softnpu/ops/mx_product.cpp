@@ -1,4 +1,4 @@
-// See mx_product.h.
+// See mx_product.h. Long because the forms of two factors share the checks of their sizes and scales.
 #include "softnpu/ops/mx_product.h"
 
 #include <ATen/ops/cumsum.h>
@@ -213,7 +213,7 @@ int64_t need_matrices(const QuantFactors& f, const Tensor& out) {
   need_result({left[0], right[f.turned_b ? 0 : 1]}, out);
   TORCH_CHECK(out.scalar_type() == at::kHalf || out.scalar_type() == at::kBFloat16, "the result is of ",
               out.scalar_type(), ", float16 or bfloat16 is expected");
-  TORCH_CHECK(given(f.a_scale) && f.a_scale->scalar_type() == at::kFloat && f.b_scale.scalar_type() == at::kFloat,
+  TORCH_CHECK(passed(f.a_scale) && f.a_scale->scalar_type() == at::kFloat && f.b_scale.scalar_type() == at::kFloat,
               "x1Scale and x2Scale are needed, both of float32");
   return left[1];
 }

@@ -8,6 +8,7 @@
 
 #include "acl/api.h"
 #include "hccl/api.h"
+#include "hccl/within.h"
 
 namespace softnpu::ops {
 namespace {
@@ -124,16 +125,9 @@ void Peers::all_to_all_v(const at::Tensor& from, at::IntArrayRef sent, const at:
 
 void Peers::barrier() const { CALL(HcclBarrier, comm_, stream_); }
 
-int64_t Peers::limit() const {
-  HcclConfigValue value{};
-  CALL(HcclGetCommConfig, comm_, static_cast<HcclConfig>(ANYCEND_HCCL_EXEC_TIMEOUT_MS), &value);
-  return value.value;
-}
-
-void Peers::set_limit(int64_t milliseconds) const {
-  HcclConfigValue value{};
-  value.value = static_cast<int32_t>(milliseconds);
-  CALL(HcclSetCommConfig, comm_, static_cast<HcclConfig>(ANYCEND_HCCL_EXEC_TIMEOUT_MS), value);
+void Peers::barrier(const at::Tensor& limit) const {
+  TORCH_INTERNAL_ASSERT(limit.scalar_type() == at::kLong && limit.numel() == 1);
+  CALL(softnpuHcclBarrierWithin, comm_, static_cast<const int64_t*>(limit.const_data_ptr()), stream_);
 }
 
 }  // namespace softnpu::ops

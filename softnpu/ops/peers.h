@@ -29,10 +29,7 @@ class Peers {
   // Of rows: `sent[r]` go to rank r, in the order of ranks, and `received[r]` come from it.
   void all_to_all_v(const at::Tensor& from, at::IntArrayRef sent, const at::Tensor& to, at::IntArrayRef received) const;
   void barrier() const;
-
-  // How long the group's calls wait for others, in milliseconds, 0 for ever; also of those that wait already. From any thread.
-  int64_t limit() const;
-  void set_limit(int64_t milliseconds) const;
+  void barrier(const at::Tensor& limit) const;  // of hccl/within.h, read when the stream comes there
 
  private:
   HcclComm comm_ = nullptr;

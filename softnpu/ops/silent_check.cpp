@@ -29,7 +29,7 @@ void need_state(const Tensor& val, const Tensor& step, int64_t detect, const Ten
 
 double number(const Tensor& t) { return t.item().toDouble(); }
 
-// Logs; true where the history moves, which it does not after a fault that ends the stream.
+// Logs; false where a fault ends the stream.
 bool goes_on(Level level, double val, int64_t step, int64_t detect) {
   constexpr const char* kWords[] = {"nothing", "a fault", "a warning"};
   if (level != kNothing || detect == 3) {
@@ -66,11 +66,12 @@ void silent_check(const Tensor& val, Tensor& seen, Tensor& step, const SilentLim
                       : beyond(limits.second, limits.second_jump)                  ? kWarning
                                                                                    : kNothing;
   if (!goes_on(level, x, n, detect)) end(x, n);
+  result.fill_(static_cast<int64_t>(level));
+  if (!std::isfinite(x) || x > limits.first) return;
   seen[0].fill_(x);
   if (n == 0 || x < smallest) seen[1].fill_(x);
   if (n == 0 || x > largest) seen[2].fill_(x);
   step.add_(1);
-  result.fill_(static_cast<int64_t>(level));
 }
 
 void check_silent_average(const Tensor& val, const Tensor& largest, const Tensor& average, const Tensor& step,
@@ -94,9 +95,10 @@ void silent_average(const Tensor& val, Tensor& average, Tensor& gradient, Tensor
     if (n == 0) gradient.zero_();
     end(x, n);
   }
+  result.fill_(static_cast<int64_t>(level));
+  if (!std::isfinite(x)) return;
   average.fill_(beta * kept + (1 - beta) * x);
   step.add_(1);
-  result.fill_(static_cast<int64_t>(level));
 }
 
 }  // namespace softnpu::ops::kernels

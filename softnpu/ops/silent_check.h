@@ -4,7 +4,9 @@
 // Results are levels: 0 nothing, 1 a fault, 2 a warning; faults and warnings are logged. detect 1 goes on after a fault, 2 and 3 end the
 // stream with an error, for the job to go back to its last checkpoint; 3 also logs every number. Where the pages say nothing: a jump is
 // |val - before| over (largest - smallest); the average moves by avg = beta * avg + (1 - beta) * val, whence (avg / (1 - beta) ^ step) of the
-// page is read as avg / (1 - beta ^ step), which is the mean of what was seen; and mode 3 moves the history, too.
+// page is read as avg / (1 - beta ^ step), which is the mean of what was seen; mode 3 moves the history, too; and what is a fault
+// by itself, not finite or above `first`, does not enter it, nor counts as a step: with one inf or nan in it no later number would be a fault.
+// One that is a fault by the history does: else a level that has changed for good would be one for ever.
 #pragma once
 
 #include <ATen/core/Tensor.h>

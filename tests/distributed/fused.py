@@ -71,9 +71,9 @@ def past_a_barrier(rank: int, size: int) -> tuple[float, float]:
 
 
 def barrier_alone(rank: int, size: int, said: list[int] | None = None) -> tuple[str, float]:
-    """Of rank 0, which waits 0.3 s for others that do not come; or of all, with the elastic_info of ranks that left."""
+    """Of rank 0, which waits 0.3 s for others that do not come, or has the elastic_info of ranks that left."""
     group = name_of()
-    if rank and not said:
+    if rank:
         time.sleep(2.5)
         return "", 0.0
     given = {"time_out": torch.tensor([300_000], dtype=torch.int32, device=DEVICE)}
@@ -86,6 +86,20 @@ def barrier_alone(rank: int, size: int, said: list[int] | None = None) -> tuple[
     except RuntimeError as error:
         return str(error), time.monotonic() - begin
     return "no error", 0.0
+
+
+def a_barrier_beside_a_sum(rank: int, size: int) -> None:
+    """Whose time limit is not that of the sum, which waits on another stream for the last rank."""
+    group, x = name_of(), torch.full((5,), float(rank), device=DEVICE)
+    limit = torch.tensor([300_000], dtype=torch.int32, device=DEVICE)
+    still_works(rank, size)
+    if rank == size - 1:
+        time.sleep(1)
+    work = dist.all_reduce(x, async_op=True)
+    torch_npu._npu_distribute_barrier(limit, group, size, time_out=limit)
+    torch.npu.synchronize()
+    work.wait()
+    equal("the sum", x, torch.full((5,), size * (size - 1) / 2))
 
 
 def large(rank: int, size: int) -> None:

@@ -34,8 +34,13 @@ def test_a_barrier_ends_with_its_time_limit(fresh):
 
 
 def test_a_barrier_of_ranks_that_have_left_is_refused(fresh):
-    said, _ = fresh(2).run(fused.barrier_alone, [1] * 8)[0]
+    said, took = fresh(2).run(fused.barrier_alone, [1] * 8)[0]
     assert "ranks have left the group; make a group of those that remain" in said, said
+    assert took < 2.4  # nobody is waited for
+
+
+def test_the_limit_of_a_barrier_is_its_own(fresh):
+    fresh(2).run(fused.a_barrier_beside_a_sum)
 
 
 def test_beyond_what_is_sent_inline(world):

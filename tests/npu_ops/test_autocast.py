@@ -4,6 +4,7 @@ converted by hand, mixed types converted or refused at the call, and a block of 
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ CONVERTED = (torch.float32, torch.float16, torch.bfloat16)
 leaves = torch.utils._pytree.tree_leaves
 
 
-def rule_of(name: str) -> tuple[str, list[str]] | None:
+def rule_of(name: str) -> npu_autocast.Rule | None:
     return npu_autocast.rule(ROWS[name])
 
 
@@ -35,13 +36,15 @@ def converted(name: str, given: dict[str, Any], half: torch.dtype) -> dict[str, 
     rule = rule_of(name)
     if rule is None:
         return given
-    kind, operands = rule
+    kind, operands, beside = rule
     types = {t.dtype for key in operands for t in leaves(given.get(key)) if isinstance(t, torch.Tensor)}
     said = [k for k, v in given.items() if k.endswith("dtype") and v is not None]
-    if said or not types <= set(CONVERTED) or (kind == "widest" and len(types) < 2):
+    if said or not types <= set(CONVERTED):
         return given
     to = torch.float32 if kind == "widest" and torch.float32 in types else half
-    return {k: samples.each(v, lambda t: t.to(to)) if k in operands else v for k, v in given.items()}
+    to = next(iter(types)) if kind == "widest" and len(types) == 1 else to
+    taken = {*operands, *(k for k in beside if given[k].dtype != torch.float32)}
+    return {k: samples.each(v, lambda t: t.to(to)) if k in taken else v for k, v in given.items()}
 
 
 def called(overload: Any, given: dict[str, Any], half: torch.dtype | None) -> Any:
@@ -94,7 +97,7 @@ def test_mixed_types_are_converted_or_refused_at_the_call() -> None:
             if any(isinstance(t, torch.Tensor) and t.dtype in CONVERTED for t in leaves(value))
         ]
         given = {key: value for key, value in given.items() if not key.endswith("dtype")}
-        kind, named = rule_of(name) or ("", [])
+        kind, named, _ = rule_of(name) or ("", [], [])
         pairs = [(odd, *types) for odd in floating for types in ((torch.float32, half), (half, torch.float32))]
         for odd, *types in pairs if len(floating) > 1 else []:
             try:
@@ -111,6 +114,40 @@ def test_mixed_types_are_converted_or_refused_at_the_call() -> None:
             except RuntimeError as error:
                 late.append(f"{name} {odd}: {error}")
     assert (late, nameless, refused) == ([], [], [])
+
+
+def test_every_mixture_of_types_is_taken_where_there_is_a_rule() -> None:
+    """Of all floating operands of each such operator, named or not: what must have one type is converted together."""
+    refused = []
+    for name in filter(rule_of, TABLE):
+        overload, given = prepared(f"{name} 0")
+        given = {key: value for key, value in given.items() if not key.endswith("dtype")}
+        floating = [
+            k for k, v in given.items() if {t.dtype for t in leaves(v) if isinstance(t, torch.Tensor)} & {*CONVERTED}
+        ]
+        if not {t.dtype for k in rule_of(name).names for t in leaves(given.get(k)) if isinstance(t, torch.Tensor)} <= {
+            *CONVERTED
+        }:
+            continue
+        every = list(itertools.product(CONVERTED, repeat=len(floating))) if len(floating) < 5 else []
+        every = every or [
+            [a if k == odd else b for k in floating]
+            for odd in floating
+            for a, b in itertools.permutations(CONVERTED, 2)
+        ]
+        for types in every:
+            to = dict(zip(floating, types, strict=True))
+            cast = {
+                k: samples.each(v, lambda t, to=to[k]: t.to(to) if t.dtype in CONVERTED else t) if k in to else v
+                for k, v in given.items()
+            }
+            try:
+                with torch.autocast("npu", dtype=torch.bfloat16):
+                    overload(**cast)
+                torch.npu.synchronize()
+            except (RuntimeError, ValueError, TypeError) as error:
+                refused.append(f"{name} {to}: {error}")
+    assert refused == []
 
 
 def test_what_is_not_converted() -> None:
@@ -133,6 +170,10 @@ def test_what_is_not_converted() -> None:
     assert "Under autocast query, key, value and pse, as given, are converted to its type" in told
     told = " ".join(torch_npu.npu_add_rms_norm.__doc__.split())
     assert "Under autocast x1 and x2, as given, are converted to one type where they differ" in told
+    assert "Then gamma is converted to that type, if not float32." in told
+    x, gamma = torch.randn(2, 8).npu().bfloat16(), torch.ones(8).npu()
+    with torch.autocast("npu", dtype=torch.bfloat16):
+        assert torch_npu.npu_add_rms_norm(x, x, gamma)[0].dtype == torch.bfloat16
 
 
 SIZES = {"batch": 2, "steps": 6, "heads": 2, "width": 16}

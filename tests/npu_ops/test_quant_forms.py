@@ -1,6 +1,7 @@
 """Forms of quantization that CANN's pages list: 4-bit integers packed in eights, 8-bit floats, scales of a tensor,
 of columns, of blocks and of groups. References are written from the pages of npu_quantize, npu_dynamic_quant and its
-asymmetric sister, npu_quant_matmul with aclnnQuantMatmulV5, npu_ffn, npu_grouped_matmul and attention for inference."""
+asymmetric sister, npu_quant_matmul with aclnnQuantMatmulV5, npu_ffn, npu_grouped_matmul and attention for inference. Long because
+the forms of all of them are written from the same pages and helpers."""
 
 from __future__ import annotations
 
@@ -148,6 +149,15 @@ def test_quant_matmul_of_blocks(out: torch.dtype, turned: bool, biased: bool) ->
         group_sizes=[1, 128, 128], output_dtype=out,
     )[0]  # fmt: skip
     torch.testing.assert_close(got.cpu(), expected.to(out))
+
+
+def test_quant_matmul_of_no_inner_numbers() -> None:
+    """Its scales of blocks have no elements, and are there."""
+    a, b = torch.empty(5, 0, dtype=torch.int8), torch.empty(0, 200, dtype=torch.int8)
+    scales = {"scale": torch.empty(0, 2), "pertoken_scale": torch.empty(5, 0), "bias": torch.randn(200)}
+    options = {"group_sizes": [1, 128, 128], "output_dtype": torch.bfloat16}
+    got = called(torch_npu.npu_quant_matmul, a, b, **scales, **options)[0]
+    torch.testing.assert_close(got.cpu(), scales["bias"].bfloat16().expand(5, 200))
 
 
 @pytest.mark.parametrize("out", HALVES)

@@ -242,37 +242,57 @@ def judged_by_jumps(x: float, seen: list[float], step: int) -> int:
 
 
 def test_a_silent_check_by_jumps():
-    """Both forms, number by number: levels and the history."""
+    """Both forms, number by number: levels and the history, which no fault by itself enters."""
     seen, step, parts = torch.zeros(3).npu(), one(0, torch.int64), [one(0) for _ in range(3)]
     history, gradient = [0.0, 0.0, 0.0], torch.ones(2, 3).npu()
-    levels = []
-    for n, x in enumerate([2.0, 2.5, 1.5, 2.25, 8.0, 90.0, 150.0, 2000.0, 5.0, math.inf]):
+    levels, n = [], 0
+    for x in [
+        math.nan,
+        2.0,
+        2.5,
+        math.inf,
+        1.5,
+        2.25,
+        8.0,
+        90.0,
+        150.0,
+        2000.0,
+        5.0,
+        math.inf,
+        -math.inf,
+        math.nan,
+        1e6,
+        5.0,
+    ]:
         want = judged_by_jumps(x, history, n)
         got = torch_npu._npu_silent_check_v2(one(x), gradient, seen, step, **LIMITS, npu_asd_detect=1)
         former = torch_npu._npu_silent_check(gradient, one(x), *parts, one(n, torch.int32), **LIMITS)
         assert got.tolist() == former.tolist() == [want] and got.dtype == torch.int32
-        history = [x, x if n == 0 else min(x, history[1]), x if n == 0 else max(x, history[2])]
-        assert seen.tolist() == history == [part.item() for part in parts] and step.item() == n + 1
+        if math.isfinite(x) and x <= LIMITS["c_thresh_l1"]:
+            history = [x, x if n == 0 else min(x, history[1]), x if n == 0 else max(x, history[2])]
+            n += 1
+        assert seen.tolist() == history == [part.item() for part in parts] and step.item() == n
         levels.append(want)
     assert set(levels) == {0, 1, 2} and gradient.min().item() == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_silent_check_by_the_mean(dtype):
+    """Neither inf nor nan enters the average: no later fault would be found."""
     average, step, gradient = one(4, dtype), one(0, torch.int64), torch.ones(2, 3).npu()
-    kept, beta = 4.0, 0.75
+    kept, beta, n = 4.0, 0.75, 0
     given = {"c_thresh_l1": 8.0, "c_thresh_l2": 2.0, "betal": beta, "npu_asd_detect": 1}
     levels = []
-    for n, x in enumerate([4.0, 4.5, 3.0, 20.0, 4.0, 200.0, math.nan]):
+    for x in [math.inf, 4.0, 4.5, 3.0, 20.0, 4.0, 200.0, math.nan, 2.0**20, 4.0, -math.inf, 2.0**30]:
         mean = kept if n == 0 else kept / (1 - beta**n)
         want = 1 if not math.isfinite(x) or x > 8 * mean else 2 if x > 2 * mean else 0
         got = torch_npu._npu_silent_check_v3(one(x, dtype), gradient, step, one(9, dtype), average, **given)
-        assert got.tolist() == [want] and step.item() == n + 1
         levels.append(want)
-        kept = torch.tensor(beta * kept + (1 - beta) * x, dtype=dtype).item()
         if math.isfinite(x):
-            assert average.item() == pytest.approx(kept)
-    assert set(levels) == {0, 1, 2} and gradient.min().item() == 1
+            kept = torch.tensor(beta * kept + (1 - beta) * x, dtype=dtype).item()
+            n += 1
+        assert got.tolist() == [want] and step.item() == n and average.item() == pytest.approx(kept)
+    assert set(levels) == {0, 1, 2} and levels[-1] == 1 and gradient.min().item() == 1
 
 
 @pytest.mark.parametrize("detect", [2, 3])

@@ -33,6 +33,10 @@ inline at::Tensor autocasted(const at::Tensor& tensor, std::optional<at::ScalarT
 inline OptionalTensor autocasted(const OptionalTensor& tensor, std::optional<at::ScalarType> type) {
   return type && given(tensor) ? OptionalTensor(autocast_to(*type, *tensor)) : tensor;
 }
+// A weight beside operands that are converted to `type`, or keep theirs where there is none: it may be float32 beside halves, and is
+// converted to what they are then if it is another of the three.
+at::Tensor autocasted_beside(const at::Tensor& weight, std::optional<at::ScalarType> type,
+                             std::initializer_list<Operand> operands);
 std::vector<at::Tensor> autocasted(at::TensorList tensors, std::optional<at::ScalarType> type);
 inline std::optional<std::vector<at::Tensor>> autocasted(std::optional<at::TensorList> tensors,
                                                          std::optional<at::ScalarType> type) {
