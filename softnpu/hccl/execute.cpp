@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "hccl/within.h"
+#include "hccl/soft.h"
 #include "softnpu/hccl/datatype.h"
 #include "softnpu/hccl/operation.h"
 #include "softnpu/hccl/reduce.h"

@@ -46,7 +46,7 @@ struct Call {
   bool uneven = false;  // ranks do not know each other's sizes: each decides for itself, and counts are not compared
   std::vector<uint64_t> table = {};
   Plan plan = nullptr;
-  const int64_t* limit_ms = nullptr;  // of hccl/within.h, read when it runs; null: the communicator's limit
+  const int64_t* limit_ms = nullptr;  // of hccl/soft.h, read when it runs; null: the communicator's limit
 };
 
 // One message of a batch.

@@ -1,7 +1,7 @@
 // See barrier.h.
 #include "softnpu/ops/barrier.h"
 
-#include "hccl/within.h"
+#include "hccl/soft.h"
 #include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {

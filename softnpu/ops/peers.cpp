@@ -8,7 +8,7 @@
 
 #include "acl/api.h"
 #include "hccl/api.h"
-#include "hccl/within.h"
+#include "hccl/soft.h"
 
 namespace softnpu::ops {
 namespace {

@@ -29,7 +29,7 @@ class Peers {
   // Of rows: `sent[r]` go to rank r, in the order of ranks, and `received[r]` come from it.
   void all_to_all_v(const at::Tensor& from, at::IntArrayRef sent, const at::Tensor& to, at::IntArrayRef received) const;
   void barrier() const;
-  void barrier(const at::Tensor& limit) const;  // of hccl/within.h, read when the stream comes there
+  void barrier(const at::Tensor& limit) const;  // of hccl/soft.h, read when the stream comes there
 
  private:
   HcclComm comm_ = nullptr;

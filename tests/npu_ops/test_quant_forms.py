@@ -1,7 +1,7 @@
 """Forms of quantization that CANN's pages list: 4-bit integers packed in eights, 8-bit floats, scales of a tensor,
 of columns, of blocks and of groups. References are written from the pages of npu_quantize, npu_dynamic_quant and its
-asymmetric sister, npu_quant_matmul with aclnnQuantMatmulV5, npu_ffn, npu_grouped_matmul and attention for inference. Long because
-the forms of all of them are written from the same pages and helpers."""
+asymmetric sister, npu_quant_matmul with aclnnQuantMatmulV5, npu_ffn, npu_grouped_matmul and attention for inference.
+Long because the forms of all of them are written from the same pages, with the same helpers."""
 
 from __future__ import annotations
 

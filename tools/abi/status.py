@@ -51,9 +51,12 @@ def exported(library: Path) -> set[str]:
     return names
 
 
-def own() -> set[str]:
-    """What the software NPU exports beyond CANN: the functions of acl/soft.h."""
-    header = (ROOT / "cann" / "include" / "acl" / "soft.h").read_text(encoding="utf-8")
+OWN = {"ascendcl": "acl/soft.h", "hccl": "hccl/soft.h"}
+
+
+def own(lib: str) -> set[str]:
+    """What a library of the software NPU exports beyond CANN."""
+    header = (ROOT / "cann" / "include" / OWN[lib]).read_text(encoding="utf-8") if lib in OWN else ""
     return set(re.findall(r"^\w[\w *]*\b(softnpu\w+)\(", header, re.MULTILINE))
 
 
@@ -69,12 +72,13 @@ def differences(folder: Path) -> list[str]:
             found[lib] = exported(path)
         else:
             wrong.append(f"lib{lib}.so does not exist in {folder}")
-    wrong += [f"libascendcl.so lacks {name} of acl/soft.h" for name in sorted(own() - main)]
-    every = own().union(*libraries.values())
+    every = set().union(*libraries.values())
     for lib, have in found.items():
+        wrong += [f"lib{lib}.so lacks {name} of {OWN[lib]}" for name in sorted(own(lib) - have)]
         # A library may leave a symbol to libascendcl, on which it depends: dlsym finds it there.
         wrong += [f"lib{lib}.so lacks {name}" for name in sorted(libraries[lib] - have - main)]
-        wrong += [f"lib{lib}.so exports {name}, which cann/abi does not know" for name in sorted(have - every)
+        unknown = sorted(have - every - own(lib))
+        wrong += [f"lib{lib}.so exports {name}, which cann/abi does not know" for name in unknown
                   if not name.startswith(("_Z", "_init", "_fini", "aclnn", "aclStft"))]  # fmt: skip
     return wrong
 

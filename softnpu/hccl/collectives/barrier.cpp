@@ -1,6 +1,6 @@
 // HcclBarrier: the stream goes on when every rank's stream has come here.
 #include "hccl/api.h"
-#include "hccl/within.h"
+#include "hccl/soft.h"
 #include "softnpu/hccl/status.h"
 #include "softnpu/hccl/submit.h"
 

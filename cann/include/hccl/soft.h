@@ -1,5 +1,5 @@
-// Not CANN's: a barrier whose time limit is said when its stream comes to it. libopapi.so looks the function up in libhccl.so, as it does
-// CANN's own (ADR 9).
+// What the software NPU's libhccl exports beyond CANN: a barrier whose time limit is said when its stream comes to it. What it is not: CANN's
+// ABI (hccl/api.h). Who calls it: libopapi.so, which looks it up as it does CANN's own (ADR 9).
 #pragma once
 
 #include <stdint.h>
