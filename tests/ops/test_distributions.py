@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_npu
 from tests.ops.test_random import FLOATING, N, distance, share
@@ -106,3 +107,52 @@ def test_gradients_of_what_is_drawn() -> None:
     rate = torch.ones(4, device="npu", requires_grad=True)
     torch.distributions.Gamma(rate * 2, rate).rsample().sum().backward()
     assert rate.grad.isfinite().all()
+
+
+def test_seeds_and_offsets_are_drawn_from_with_all_their_bits(way: object) -> None:
+    """A seed's upper half, and offsets 2^32 apart: other numbers each."""
+    x, drawn = torch.full((40,), 4.0, device="npu"), []
+    for seed, offset in ((1, 0), (1 + (1 << 32), 0), (1, 1 << 32), (1 + (1 << 62), 1 << 33)):
+        generator = torch.Generator("npu").manual_seed(seed)
+        generator.set_offset(offset)
+        drawn.append(torch._standard_gamma(x, generator=generator).cpu())
+    assert not any(torch.equal(a, b) for i, a in enumerate(drawn) for b in drawn[:i])
+
+
+def test_parameters_that_are_none_are_the_same_in_both_ways(way: object) -> None:
+    """The least gamma and Dirichlet number, as the CPU's; NaN of the others, whose CPU refuses or never ends."""
+    nan, inf = math.nan, math.inf
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        least, x = torch.finfo(dtype).tiny, torch.tensor([nan, -1.0, -0.5, 0.0], dtype=dtype, device="npu")
+        assert torch._standard_gamma(x).tolist() == [least] * 4
+        shares = torch._sample_dirichlet(torch.tensor([nan, 1.0, -3], dtype=dtype, device="npu")).tolist()
+        assert 0 < shares[0] < 1e-37 and 0 < shares[2] < 1e-37 and shares[1] > 0.999
+        assert shares[1] < 1 or dtype == torch.bfloat16
+        rates = torch.tensor([nan, -1.0, inf, 0.0], dtype=dtype, device="npu")
+        assert torch.poisson(rates).isnan().tolist() == [True, True, True, False]
+        count = torch.tensor([nan, nan, nan, 5, 0, -1, 5, 5], dtype=dtype, device="npu")
+        prob = torch.tensor([0.5, 0.0, 1, nan, nan, 0.5, -1, 2], dtype=dtype, device="npu")
+        torch.testing.assert_close(
+            torch.binomial(count, prob).cpu().double(),
+            torch.tensor([nan, 0, nan, nan, 0, 0, 0, 5], dtype=torch.float64),
+            equal_nan=True,
+        )
+
+
+def test_strides_of_what_is_drawn_are_the_fake_tensors(way: object) -> None:
+    inputs = (
+        torch.ones(4, 5).t(),
+        torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.ones(2, 3, 4).permute(2, 0, 1),
+        torch.ones(4, 10)[:, ::2],
+        torch.ones(4, 1).expand(4, 5),
+        torch.ones(3, 0, 2).transpose(0, 2),
+    )
+    for name, draw in DRAWN.items():
+        for x in inputs:
+            like = torch.empty_strided(x.size(), x.stride(), device="npu").fill_(1) if 0 not in x.stride() else x.npu()
+            with FakeTensorMode() as mode:
+                expected = draw(mode.from_tensor(x)).stride()
+            assert draw(like).stride() == expected, (name, x.stride())
+    with pytest.raises(NotImplementedError, match="not implemented for 'Float8_e4m3fn'"):
+        torch.poisson(torch.ones(3, device="npu").to(torch.float8_e4m3fn))

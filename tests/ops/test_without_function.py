@@ -115,6 +115,37 @@ def reduced_product(device: str, reduce: str, dtype: torch.dtype) -> list[torch.
     return graded(lambda s, d: torch.sparse.mm(s, d, reduce), a.to_sparse_csr(), numbers(device, 6, 3, dtype=dtype))
 
 
+def written(device: str, out_type: torch.dtype) -> torch.Tensor:
+    out = torch.zeros(16, 16, device=device).to(out_type)
+    scaled(device, scale_a=torch.tensor(0.5), scale_b=torch.tensor(2.0), out=out)
+    return out.float()
+
+
+def sampled_into(device: str, n: int, index: torch.dtype) -> list[torch.Tensor]:
+    """What others see of the memory, and the result."""
+    at, x = torch.eye(3).to_sparse_csr().to(device), numbers(device, 3, 4)
+    whole = (torch.eye(3) if n == 3 else torch.ones(n, n)).to_sparse_csr()
+    places = whole.crow_indices().to(index), whole.col_indices().to(index)
+    out = torch.sparse_csr_tensor(*places, whole.values() * 9, (n, n)).to(device)
+    values = out.values()
+    torch.sparse.sampled_addmm(at, x, x.t(), beta=0.5, out=out)
+    return [values, out.values(), out.crow_indices(), out.col_indices()]
+
+
+def rows_without(device: str, reduce: str, number: float) -> list[torch.Tensor]:
+    """A row without entries takes no part, though what lies at the last entry is no number."""
+    m, d = tensor(device, [1.0, 2, 0], [0, 0, 0], [0, 3, 4]), tensor(device, [1.0, 2], [3, 4], [number, 1])
+    return graded(lambda s, d: torch.sparse.mm(s, d, reduce), m.to_sparse_csr(), d)
+
+
+def ranks(device: str, driver: str, rcond: float) -> list[torch.Tensor]:
+    """Of a matrix of rank one, and of sizes that fall."""
+    one = tensor(device, [1.0, 2], [2, 4], [3, 6], dtype=torch.float64)
+    falling = torch.diag(tensor(device, 1.0, 1e-3, 1e-9, 1e-18, dtype=torch.float64))
+    found = [torch.linalg.lstsq(a, a[:, :1] + 1, rcond=rcond, driver=driver) for a in (one, falling)]
+    return [x for f in found for x in (f.rank, f.solution, f.residuals, f.singular_values)]
+
+
 LENGTHS, OFFSETS = torch.tensor([2, 0, 5]), torch.tensor([1, 3, 3, 6])
 ROWS = torch.tensor([0.5, 2.0]).repeat(8)[:, None]
 CALLS: dict[str, Call] = {
@@ -195,6 +226,28 @@ CALLS: dict[str, Call] = {
     "scaled_mm by rows": lambda d: scaled(
         d, scale_a=ROWS, scale_b=ROWS.t(), bias=torch.ones(16).bfloat16(), out_dtype=torch.bfloat16
     ),
+    **{
+        f"scaled_mm into {t}": lambda d, t=t: written(d, t)
+        for t in (torch.float32, torch.bfloat16, torch.float16, torch.float8_e5m2)
+    },
+    "int_mm beyond 32 bits": lambda d: torch._int_mm(
+        *(torch.full(shape, -128, dtype=torch.int8).to(d) for shape in ((4, 140000), (140000, 8)))
+    ),
+    **{
+        f"sampled_addmm into {n} {t}": lambda d, n=n, t=t: sampled_into(d, n, t)
+        for n in (3, 4, 1)
+        for t in (torch.int64, torch.int32)
+    },
+    **{
+        f"sparse.mm {r} without entries, {x}": lambda d, r=r, x=x: rows_without(d, r, x)
+        for r in ("amax", "amin")
+        for x in (INF, NAN)
+    },
+    **{
+        f"lstsq {driver} rcond {r}": lambda d, a=(driver, r): ranks(d, *a)
+        for driver, given in (("gelsd", (-1.0, 0.0, 1.0, 2.0, 1e-6)), ("gelss", (-1.0, 1.0, 2.0, 1e-6)))
+        for r in given
+    },
     **{f"multilabel {r} {n}": lambda d, r=r, n=n: margins(d, r, n) for r in ("none", "mean", "sum") for n in (1, 2)},
     **{
         f"sampled_addmm {t} {b}": lambda d, t=t, b=b: at_places(d, t, b)
@@ -242,6 +295,12 @@ def refusals(x: torch.Tensor) -> dict[str, Callable[[], Any]]:
         ),
         "driver": lambda: torch.linalg.lstsq(x.view(3, 2), x.view(3, 2), driver="x"),
         "rows": lambda: torch.linalg.lstsq(x.view(3, 2), x.view(2, 3)),
+        "lstsq's other, longer": lambda: torch.linalg.lstsq(x.view(3, 2), x.view(1, 3, 2)),
+        "lstsq's other, shorter": lambda: torch.linalg.lstsq(x.view(1, 1, 3, 2), x.view(3, 2)),
+        "hash_tensor's mode": lambda: torch.hash_tensor(x, mode=1),
+        "hash_tensor of complex": lambda: torch.hash_tensor(x + 0j),
+        "hash_tensor of uint64": lambda: torch.hash_tensor(x.to(torch.uint64)),
+        "hash_tensor of 8 bits": lambda: torch.hash_tensor(x.to(torch.float8_e4m3fn)),
         "lstsq's types": lambda: torch.linalg.lstsq(x.view(3, 2), x.view(3, 2).double()),
         "halves": lambda: torch.linalg.lstsq(x.view(3, 2).half(), x.view(3, 2).half()),
         "square": lambda: torch.linalg.eig(x.view(3, 2)),
@@ -269,6 +328,8 @@ def refusals(x: torch.Tensor) -> dict[str, Callable[[], Any]]:
         "int8 weights": lambda: torch._weight_int8pack_mm(x[:5].view(1, 5), i8, x[:3]),
         "int8 scales": lambda: torch._weight_int8pack_mm(x[:4].view(1, 4), i8, x[:4]),
         "scales": lambda: torch._scaled_mm(f8, f8, torch.ones(16, device=d), one),
+        "scaled_mm's output": lambda: torch._scaled_mm(f8, f8.t(), one, one, out_dtype=torch.float32, out=empty.half()),
+        "scaled_mm's type": lambda: torch._scaled_mm(f8, f8.t(), one, one, out_dtype=torch.float64),
         "no matrix": lambda: torch._scaled_mm(f8[0], f8, one, one),
         "products' sizes": lambda: torch._scaled_mm(f8, f8[:5], one, one),
         "bias": lambda: torch._scaled_mm(f8, f8, one, one, bias=x),

@@ -44,6 +44,11 @@ std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tenso
 
 // By halves. Nothing gives zero.
 at::Tensor exclusive_or(const at::Tensor& self, at::IntArrayRef dims, bool keepdim, int64_t mode) {
+  TORCH_CHECK(mode == 0, "Unknown hash_tensor mode: ", mode);
+  const at::ScalarType type = self.scalar_type();
+  const bool is_taken = c10::isIntegralType(type, true) ? !c10::isBarebonesUnsignedType(type)
+                                                        : self.is_floating_point() && !c10::isFloat8Type(type);
+  TORCH_CHECK_NOT_IMPLEMENTED(is_taken, "\"xor_sum_cpu\" not implemented for '", type, '\'');
   const at::Tensor numbers =
       self.is_floating_point() ? self.to(at::kDouble).contiguous().view(at::kLong) : self.to(at::kLong);
   const auto reduced = at::dim_list_to_bitset(dims.empty() ? at::OptionalIntArrayRef() : dims, self.dim());

@@ -1,5 +1,7 @@
 // Gamma, Dirichlet, Poisson and binomial numbers. On the software NPU PyTorch's kernels of the CPU draw them as one task of the stream, from
-// a generator seeded by a slice of the npu's (in a graph's capture by what lies in memory when it is replayed). Elsewhere they are
+// a generator seeded by all bits of the seed and the offset of the npu's (in a graph's capture by what lies in memory when it is
+// replayed). A parameter that is none gives the same in both ways: NaN of Poisson and binomial numbers (PyTorch's CPU refuses the first and
+// never ends with the second; a refusal would be a wait), the least number of gamma and Dirichlet, as the CPU's. Elsewhere they are
 // composed: rejection with a fixed number of rounds, after which a number that no round has accepted (less than one in 10^15) is the
 // last that was offered; small rates by adding up probabilities. Nothing is read back. Who calls it: PyTorch's dispatcher.
 #include <ATen/CPUGeneratorImpl.h>
@@ -14,6 +16,7 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
@@ -31,9 +34,23 @@ using Draw = at::Tensor (*)(const Tensors& parameters, const at::Generator& gene
 
 int64_t number_in(const at::Tensor& memory) { return memory.item<int64_t>(); }  // the processor's, in a task
 
+// PyTorch's own takes 32 bits of a seed only: offsets that far apart would draw the same numbers.
+at::Generator generator_of(int64_t seed, int64_t offset) {
+  const auto low = [](int64_t x) { return static_cast<uint32_t>(x); };
+  const auto high = [](int64_t x) { return static_cast<uint32_t>(static_cast<uint64_t>(x) >> 32); };
+  std::seed_seq words{low(seed), high(seed), low(offset), high(offset)};
+  at::mt19937 engine;
+  at::mt19937_data_pod state = engine.data();
+  words.generate(state.state_.begin(), state.state_.end());
+  engine.set_data(state);
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
+  at::check_generator<at::CPUGeneratorImpl>(generator)->set_engine(engine);
+  return generator;
+}
+
 at::Tensor on_processor(const char* name, const Tensors& parameters, const Generator& generator, Draw draw) {
   const at::Tensor& first = parameters[0];
-  const at::Tensor out = empty(first.sizes(), first.scalar_type());
+  const at::Tensor out = empty_like(first);
   const PhiloxDraw slice = draw_philox(generator, static_cast<uint64_t>(first.numel()) * 4);
   Tensors ins = parameters;
   const bool captured = slice.captured != nullptr;
@@ -42,24 +59,28 @@ at::Tensor on_processor(const char* name, const Tensors& parameters, const Gener
   run_on_processor(name, {out}, ins, [=](Tensors& outs, const Tensors& all) {
     const int64_t seed = captured ? number_in(all[count]) : slice.seed;
     const int64_t offset = slice.offset + (captured ? number_in(all[count + 1]) : 0);
-    const uint64_t mixed = static_cast<uint64_t>(seed) ^ (static_cast<uint64_t>(offset) * 0x9E3779B97F4A7C15ull);
     Tensors wide;
     for (size_t i = 0; i < count; ++i) wide.push_back(all[i].to(at::toOpMathType(all[i].scalar_type())));
-    outs[0].copy_(draw(wide, at::make_generator<at::CPUGeneratorImpl>(mixed)));
+    outs[0].copy_(draw(wide, generator_of(seed, offset)));
   });
   return out;
 }
 
 void check_floating(const at::Tensor& self, const char* kernel) {
-  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), '"', kernel, "\" not implemented for '", self.scalar_type(),
-                              '\'');
+  const bool is_taken = self.is_floating_point() && self.element_size() > 1;  // nobody draws floats of 8 bits
+  TORCH_CHECK_NOT_IMPLEMENTED(is_taken, '"', kernel, "\" not implemented for '", self.scalar_type(), '\'');
+}
+
+void check_same_type(const at::Tensor& other, const at::Tensor& self) {
+  TORCH_CHECK(other.scalar_type() == self.scalar_type(), "Found dtype ", other.scalar_type(), " but expected ",
+              self.scalar_type());
 }
 
 at::Tensor uniform_like(const at::Tensor& x, const Generator& generator) {
   return at::Tensor(x.new_empty(x.sizes())).uniform_(0, 1, generator);
 }
 
-// Where a parameter is none, there is nothing to draw: no number comes out, as from PyTorch's formulas.
+// Where a parameter is none, there is nothing to draw: no number comes out.
 at::Tensor numbers_only(const at::Tensor& drawn, const at::Tensor& valid) {
   return drawn.masked_fill(valid.logical_not(), std::numeric_limits<double>::quiet_NaN());
 }
@@ -91,7 +112,7 @@ at::Tensor gamma_of(const at::Tensor& alpha, const Generator& generator) {
     rounds.offer(d.mul(v), root.gt(0).logical_and(uniform_like(alpha, generator).log().lt(limit)));
   }
   const at::Tensor power = uniform_like(alpha, generator).neg().add(1).pow(alpha.reciprocal());
-  return numbers_only(where(alpha.eq(0), 0.0, where(small, rounds.value.mul(power), rounds.value)), alpha.ge(0));
+  return where(alpha.gt(0), where(small, rounds.value.mul(power), rounds.value), 0.0);
 }
 
 constexpr int kTerms = 64;   // P(X > 64) < 1e-30 where the mean is below ten
@@ -130,6 +151,11 @@ at::Tensor by_rejection(const at::Tensor& a, const at::Tensor& b, const at::Tens
   return rounds.value;
 }
 
+at::Tensor is_rate(const at::Tensor& rate) { return rate.ge(0).logical_and(rate.isinf().logical_not()); }
+
+// Whether there is nothing to count, whatever the other parameter is.
+at::Tensor is_nothing(const at::Tensor& count, const at::Tensor& prob) { return count.le(0).logical_or(prob.le(0)); }
+
 at::Tensor poisson_of(const at::Tensor& rate, const Generator& generator) {
   const at::Tensor small = rate.clamp_max(10), large = rate.clamp_min(10);
   const at::Tensor few =
@@ -141,7 +167,7 @@ at::Tensor poisson_of(const at::Tensor& rate, const Generator& generator) {
   const at::Tensor many = by_rejection(a, b, v_r, large.add(0.43), scale, none, generator, [&](const at::Tensor& k) {
     return k.mul(log_rate).sub(large).sub(k.add(1).lgamma());
   });
-  return numbers_only(where(rate.ge(10), many, few), rate.ge(0));
+  return numbers_only(where(rate.ge(10), many, few), is_rate(rate));
 }
 
 at::Tensor binomial_of(const at::Tensor& count, const at::Tensor& prob, const Generator& generator) {
@@ -164,7 +190,8 @@ at::Tensor binomial_of(const at::Tensor& count, const at::Tensor& prob, const Ge
     return at_mode.sub(logs(k)).add(k.sub(mode).mul(log_odds));
   });
   const at::Tensor found = where(is_large, many, few).minimum(n);
-  return numbers_only(where(mirrored, n.sub(found), found), count.eq(count).logical_and(prob.eq(prob)));
+  const at::Tensor valid = count.eq(count).logical_and(prob.eq(prob));
+  return where(is_nothing(count, prob), 0.0, numbers_only(where(mirrored, n.sub(found), found), valid));
 }
 
 // The least normal number of the type, never zero: logarithms are taken.
@@ -174,53 +201,72 @@ double least_of(at::ScalarType type) {
                              : std::numeric_limits<float>::min();
 }
 
+at::Tensor at_least(const at::Tensor& x, double least) { return where(x.gt(least), x, least); }  // of NaN, too
+
+// Gamma numbers have no other parameters.
+at::Tensor positive(const at::Tensor& alpha) { return alpha.masked_fill(alpha.gt(0).logical_not(), 0); }
+
+at::Tensor like(const at::Tensor& self, const at::Tensor& drawn) { return npu::empty_like(self).copy_(drawn); }
+
+// The greatest share that is less than one, of the type that is computed in.
+double most_of(at::ScalarType type) { return 1 - std::ldexp(1.0, type == at::kDouble ? -53 : -24); }
+
 at::Tensor standard_gamma(const at::Tensor& self, Generator generator) {
   check_floating(self, "gamma_cpu");
   const NPUGuard guard(self.device().index());
-  if (self.numel() == 0) return npu::empty(self.sizes(), self.scalar_type());
+  if (self.numel() == 0) return npu::empty_like(self);
   const double least = least_of(self.scalar_type());
   if (has_processor_kernels()) {
     const at::Tensor drawn =
         on_processor("_standard_gamma", {self}, generator,
-                     [](const Tensors& in, const at::Generator& g) { return at::_standard_gamma(in[0], g); });
+                     [](const Tensors& in, const at::Generator& g) { return at::_standard_gamma(positive(in[0]), g); });
     return self.scalar_type() == at::kHalf ? drawn.clamp_min(least) : drawn;
   }
-  return gamma_of(wide(self), generator).clamp_min(least).to(self.scalar_type());
+  return like(self, at_least(gamma_of(wide(self), generator), least));
 }
 
-at::Tensor sample_dirichlet(const at::Tensor& self, Generator generator) {
-  check_floating(self, "dirichlet_cpu");
-  const NPUGuard guard(self.device().index());
-  if (self.numel() == 0) return npu::empty(self.sizes(), self.scalar_type());
+at::Tensor sample_dirichlet(const at::Tensor& given, Generator generator) {
+  check_floating(given, "dirichlet_cpu");
+  const NPUGuard guard(given.device().index());
+  const at::Tensor self = given.contiguous();  // the result, too, as the CPU's
+  if (self.numel() == 0) return npu::empty_like(self);
+  const double least = least_of(self.scalar_type());
   if (has_processor_kernels()) {
-    return on_processor("_sample_dirichlet", {self}, generator,
-                        [](const Tensors& in, const at::Generator& g) { return at::_sample_dirichlet(in[0], g); });
+    const at::Tensor drawn = on_processor(
+        "_sample_dirichlet", {self}, generator,
+        [](const Tensors& in, const at::Generator& g) { return at::_sample_dirichlet(positive(in[0]), g); });
+    return self.scalar_type() == at::kHalf ? drawn.clamp_min(least) : drawn;
   }
   const at::Tensor parts = gamma_of(wide(self), generator).clamp_min(std::numeric_limits<double>::min());
-  return parts.div(parts.sum(-1, true)).to(self.scalar_type());
+  return like(self, at_least(parts.div(parts.sum(-1, true)), least).clamp_max(most_of(self.scalar_type())));
 }
 
 at::Tensor poisson(const at::Tensor& self, Generator generator) {
   check_floating(self, "poisson_cpu");
   const NPUGuard guard(self.device().index());
-  if (self.numel() == 0) return npu::empty(self.sizes(), self.scalar_type());
+  if (self.numel() == 0) return npu::empty_like(self);
   if (has_processor_kernels()) {
-    return on_processor("poisson", {self}, generator,
-                        [](const Tensors& in, const at::Generator& g) { return at::poisson(in[0], g); });
+    return on_processor("poisson", {self}, generator, [](const Tensors& in, const at::Generator& g) {
+      const at::Tensor valid = is_rate(in[0]);
+      return numbers_only(at::poisson(in[0].masked_fill(valid.logical_not(), 0), g), valid);
+    });
   }
-  return poisson_of(wide(self), generator).to(self.scalar_type());
+  return like(self, poisson_of(wide(self), generator));
 }
 
 at::Tensor binomial(const at::Tensor& count, const at::Tensor& prob, Generator generator) {
   check_floating(count, "binomial_cpu");
-  TORCH_CHECK(prob.scalar_type() == count.scalar_type(), "Found dtype ", prob.scalar_type(), " but expected ",
-              count.scalar_type());
+  check_same_type(prob, count);
   const NPUGuard guard(count.device().index());
-  const auto [n, p] = broadcast(count, prob);
+  const auto [wide_n, wide_p] = broadcast(count, prob);
+  const at::Tensor n = wide_n.contiguous(), p = wide_p.contiguous();  // the result, too, as the CPU's
   if (n.numel() == 0) return npu::empty(n.sizes(), count.scalar_type());
   if (has_processor_kernels()) {
-    return on_processor("binomial", {n, p}, generator,
-                        [](const Tensors& in, const at::Generator& g) { return at::binomial(in[0], in[1], g); });
+    return on_processor("binomial", {n, p}, generator, [](const Tensors& in, const at::Generator& g) {
+      const at::Tensor none = in[0].isnan();
+      const at::Tensor drawn = at::binomial(in[0].masked_fill(none, 0), in[1], g);
+      return numbers_only(drawn, none.logical_not().logical_or(is_nothing(in[0], in[1])));
+    });
   }
   return binomial_of(wide(n), wide(p), generator).to(count.scalar_type());
 }
@@ -228,6 +274,7 @@ at::Tensor binomial(const at::Tensor& count, const at::Tensor& prob, Generator g
 at::Tensor standard_gamma_grad(const at::Tensor& self, const at::Tensor& output) {
   const NPUGuard guard(self.device().index());
   check_floating(self, "_standard_gamma_grad_cpu");
+  check_same_type(output, self);
   const auto [a, x] = broadcast(self, output);
   const at::Tensor out = npu::empty(a.sizes(), self.scalar_type());
   if (out.numel() == 0) return out;
@@ -241,6 +288,8 @@ at::Tensor standard_gamma_grad(const at::Tensor& self, const at::Tensor& output)
 at::Tensor dirichlet_grad(const at::Tensor& x, const at::Tensor& alpha, const at::Tensor& total) {
   const NPUGuard guard(x.device().index());
   check_floating(x, "_dirichlet_grad_cpu");
+  check_same_type(alpha, x);
+  check_same_type(total, x);
   const at::Tensor out = npu::empty(x.sizes(), x.scalar_type());
   if (out.numel() == 0) return out;
   run_on_processor_or_copies("_dirichlet_grad", {out}, {x, alpha.expand_as(x), total.expand_as(x)},

@@ -43,17 +43,27 @@ std::vector<int64_t> with(at::IntArrayRef batch, std::initializer_list<int64_t> 
   return result;
 }
 
+// Which singular values count, as a share of the largest: LAPACK's rules for each driver. Less than zero: the machine's precision, also of
+// `gelsy`, which has no such rule and divides by zero. `gelsy` keeps the first in any case.
+double share_of(const std::string& name, std::optional<double> rcond, double precision, int64_t longest) {
+  const double share = rcond.value_or(precision * static_cast<double>(longest));
+  if (name == "gels") return 0;
+  if (name == "gelsd") return share <= 0 || share >= 1 ? precision / 2 : share;
+  return share < 0 ? precision : share;
+}
+
 Four lstsq(const at::Tensor& input, const at::Tensor& other, std::optional<double> rcond, Driver driver) {
   TORCH_CHECK(input.dim() >= 2, "torch.linalg.lstsq: input must have at least 2 dimensions.");
   TORCH_CHECK(other.dim() >= 1, "torch.linalg.lstsq: other must have at least 1 dimension.");
   TORCH_CHECK(input.scalar_type() == other.scalar_type(),
               "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype ",
               input.scalar_type(), " and other's dtype ", other.scalar_type());
-  const bool is_vector = input.dim() - 1 == other.dim();
-  const at::Tensor right = is_vector ? other.unsqueeze(-1) : other;
-  TORCH_CHECK(right.dim() >= 2,
+  const int64_t more = input.dim() - other.dim();
+  TORCH_CHECK(0 <= more && more <= 1,
               "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and "
               "(input.dim() - other.dim()) <= 1");
+  const bool is_vector = more == 1;
+  const at::Tensor right = is_vector ? other.unsqueeze(-1) : other;
   const std::vector<int64_t> batch =
       at::infer_size(input.sizes().slice(0, input.dim() - 2), right.sizes().slice(0, right.dim() - 2));
   const int64_t m = input.size(-2), n = input.size(-1), k = std::min(m, n), columns = right.size(-1);
@@ -61,8 +71,7 @@ Four lstsq(const at::Tensor& input, const at::Tensor& other, std::optional<doubl
                                              : "torch.linalg.lstsq: input.size(-2) should match other.size(-2)");
   const std::string name = driver_of(driver);
   const at::ScalarType type = input.scalar_type(), real = c10::isComplexType(type) ? c10::toRealValueType(type) : type;
-  const double limit = rcond ? *rcond : epsilon(type) * static_cast<double>(std::max(m, n));
-  epsilon(type);
+  const double share = share_of(name, rcond, epsilon(type), std::max(m, n));
   const NPUGuard guard(input.device().index());
 
   const at::Tensor a = wide(input).expand(with(batch, {m, n})), b = wide(right).expand(with(batch, {m, columns}));
@@ -78,7 +87,8 @@ Four lstsq(const at::Tensor& input, const at::Tensor& other, std::optional<doubl
       const at::Tensor first = zero.sum(-1).neg().add(k + 1);
       at::_linalg_check_errors(first.masked_fill(first.gt(k), 0).to(at::kInt), "torch.linalg.lstsq", batch.empty());
     }
-    const at::Tensor kept = s.gt(name == "gels" ? most.mul(0) : most.mul(limit));
+    const at::Tensor by_share = name == "gelsy" ? s.ge(most.mul(std::min(share, 1.0))) : s.gt(most.mul(share));
+    const at::Tensor kept = by_share.logical_and(s.gt(0));
     rank = kept.sum(-1);
     const at::Tensor inverse = kept.to(at::kDouble).div(where(kept, s, 1.0)).unsqueeze(-1);
     x = vh.mH().matmul(u.mH().matmul(b).mul(inverse));

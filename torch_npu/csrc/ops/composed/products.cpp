@@ -26,11 +26,11 @@ void check_whole(const at::Tensor& self, const at::Tensor& mat2) {
   TORCH_CHECK(mat2.scalar_type() == at::kChar, kName, ": Expected mat2 dtype to be int8 but got ", mat2.dtype());
 }
 
-// Exact: no sum of products of 8 bits reaches 2^53.
+// Exact, since no sum of products of 8 bits reaches 2^53, and then as the CPU's sums of 32 bits: beyond those they wrap.
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
   check_whole(self, mat2);
   const NPUGuard guard(self.device().index());
-  return wide(self).mm(wide(mat2)).to(at::kInt);
+  return wide(self).mm(wide(mat2)).to(at::kLong).to(at::kInt);
 }
 
 at::Tensor& int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
@@ -108,10 +108,15 @@ at::Tensor scaled_mm(const at::Tensor& self, const at::Tensor& mat2, const at::T
   check_scales(self, mat2, scale_a, scale_b);
   const NPUGuard guard(self.device().index());
   const at::ScalarType type = out_dtype.value_or(self.scalar_type());
+  const bool is_written = is_float8(type) || type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
+  TORCH_CHECK(is_written || type == at::kChar,
+              "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input", type);
   at::Tensor result = scaled(self, scale_a).mm(scaled(mat2, scale_b));
   if (bias && bias->defined()) result = result.add(bias->to(at::kFloat));
   return result.to(type);
 }
+
+constexpr const char* kOtherType = "out_dtype must match output matrix type";
 
 at::Tensor& given(const at::Tensor& result, at::Tensor& out) {
   resize_out(out, result.sizes());
@@ -121,7 +126,11 @@ at::Tensor& given(const at::Tensor& result, at::Tensor& out) {
 at::Tensor& scaled_mm_out(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& scale_a,
                           const at::Tensor& scale_b, const OptionalTensor& bias, const OptionalTensor& scale_result,
                           std::optional<at::ScalarType> out_dtype, bool use_fast_accum, at::Tensor& out) {
-  return given(scaled_mm(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum), out);
+  check_factors(self, mat2, bias);
+  check_scales(self, mat2, scale_a, scale_b);
+  const at::ScalarType type = out.scalar_type();
+  TORCH_CHECK(!out_dtype || *out_dtype == type, kOtherType);
+  return given(scaled_mm(self, mat2, scale_a, scale_b, bias, scale_result, type, use_fast_accum), out);
 }
 
 // The second version, with lists of scales and of what each means.
@@ -149,7 +158,9 @@ at::Tensor& scaled_mm_v2_out(const at::Tensor& self, const at::Tensor& mat2, at:
                              at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b, const OptionalTensor& bias,
                              std::optional<at::ScalarType> out_dtype, at::IntArrayRef contraction_dim,
                              bool use_fast_accum, at::Tensor& out) {
-  return given(scaled_mm_v2(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype,
+  const at::ScalarType type = out.scalar_type();
+  TORCH_CHECK_VALUE(!out_dtype || *out_dtype == type, kOtherType);
+  return given(scaled_mm_v2(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, type,
                             contraction_dim, use_fast_accum),
                out);
 }

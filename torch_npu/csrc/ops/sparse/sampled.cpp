@@ -15,6 +15,7 @@
 #include "csrc/core/device.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/sparse/mm.h"
+#include "csrc/ops/storage.h"
 
 namespace npu {
 namespace {
@@ -106,8 +107,15 @@ at::Tensor& sampled_addmm_out(const at::Tensor& self, const at::Tensor& mat1, co
               "sampled_addmm: Expected result and self to have the same dtype, but got ", out.scalar_type(), " and ",
               self.scalar_type());
   const at::Tensor made = sampled_addmm(self, mat1, mat2, beta, alpha);
-  at::sparse_csr::get_sparse_csr_impl(out)->set_member_tensors(made.crow_indices(), made.col_indices(), made.values(),
-                                                               made.sizes());
+  // Into the memory that out has, which others may look at; its indices keep their type.
+  const auto into = [](const at::Tensor& part, const at::Tensor& result) {
+    if (part.sizes() != result.sizes()) resize_tensor(part, result.sizes());
+    return part.copy_(result);
+  };
+  const at::Tensor crow = into(out.crow_indices(), made.crow_indices());
+  const at::Tensor col = into(out.col_indices(), made.col_indices());
+  const at::Tensor values = into(out.values(), made.values());
+  at::sparse_csr::get_sparse_csr_impl(out)->set_member_tensors(crow, col, values, made.sizes());
   return out;
 }
 
@@ -192,11 +200,12 @@ std::tuple<at::Tensor, at::Tensor> mm_reduce_backward(const at::Tensor& self, co
     if (output_mask[0]) entries = rows.mul(dense.index_select(0, at.cols)).sum(-1);
     if (output_mask[1]) sums = sums.index_add(0, at.cols, rows.mul(values.unsqueeze(1)));
   } else if (n != 0) {
-    const at::Tensor place = arg_out.to(at::kLong), kept = grad.masked_fill(place.eq(n), 0);
+    const at::Tensor place = arg_out.to(at::kLong), none = place.eq(n);  // rows without entries
+    const auto kept = [&](const at::Tensor& factor) { return grad.mul(factor).masked_fill(none, 0); };
     const at::Tensor held = place.clamp_max(n - 1);
     const at::Tensor cols = self.col_indices().to(at::kLong).take(held);
-    if (output_mask[0]) entries = entries.scatter_add(0, held.flatten(), kept.mul(dense.gather(0, cols)).flatten());
-    if (output_mask[1]) sums = sums.scatter_add(0, cols, kept.mul(values.take(held)));
+    if (output_mask[0]) entries = entries.scatter_add(0, held.flatten(), kept(dense.gather(0, cols)).flatten());
+    if (output_mask[1]) sums = sums.scatter_add(0, cols, kept(values.take(held)));
   }
   if (output_mask[0]) {
     of_self = self.clone();
