@@ -1,5 +1,5 @@
 // What the runtime tells those who watch, while one does: the race detector (softnpu/race) of its streams and tasks, the memory checker
-// (softnpu/memcheck) of tasks and memory. Who calls it: stream.cpp, event.cpp, shared_event.cpp, copy.cpp, graph.cpp, arena.cpp, virtual_memory.cpp,
+// (softnpu/memcheck) of tasks and memory. Who calls it: stream.cpp, event.cpp, shared_event.cpp, copy.cpp, graph.cpp, arena.cpp, ipc.cpp, virtual_memory.cpp,
 // api_stream.cpp, api_check.cpp, api_virtual_memory.cpp.
 // What it is not: the detector, the checker.
 #pragma once
