@@ -152,20 +152,19 @@ def test_every_mixture_of_types_is_taken_where_there_is_a_rule() -> None:
 
 def test_what_is_not_converted() -> None:
     """Quantized operands, float64, and every call outside of autocast; help() says which operands are converted."""
-    x, w = torch.randn(4, 8).npu(), torch.randn(2, 8, 3).npu()
-    ends = torch.tensor([1, 4]).npu()
-    product = lambda x, w: torch_npu.npu_grouped_matmul([x], [w], group_list=ends, split_item=3, group_type=0)[0]
+    x, w = torch.randn(2, 4, 16).npu(), torch.randn(2, 4, 16).npu()
+    attention = lambda q, k: torch_npu.npu_fusion_attention(q, k, k, 2, "BSH")[0]
     with torch.autocast("npu", dtype=torch.bfloat16):
-        assert product(x, w).dtype == torch.bfloat16
-        assert product(x.half(), w).dtype == torch.bfloat16
-        assert product(x.double(), w.double()).dtype == torch.float64
-        with pytest.raises(RuntimeError, match="npu_grouped_matmul: weight must be Double, got Float"):
-            product(x.double(), w)
+        assert attention(x, w).dtype == torch.bfloat16
+        assert attention(x.half(), w).dtype == torch.bfloat16
+        assert attention(x.double(), w.double()).dtype == torch.float64
+        with pytest.raises(RuntimeError, match="have the types Double, Float and Float; they must be the same"):
+            attention(x.double(), w)
         with torch.autocast("npu", enabled=False):
-            assert product(x, w).dtype == torch.float32
-    assert product(x, w).dtype == torch.float32
+            assert attention(x, w).dtype == torch.float32
+    assert attention(x, w).dtype == torch.float32
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert product(x, w).dtype == torch.float32
+        assert attention(x, w).dtype == torch.float32
     told = " ".join(torch_npu.npu_fusion_attention.__doc__.split())
     assert "Under autocast query, key, value and pse, as given, are converted to its type" in told
     told = " ".join(torch_npu.npu_add_rms_norm.__doc__.split())
@@ -174,6 +173,36 @@ def test_what_is_not_converted() -> None:
     x, gamma = torch.randn(2, 8).npu().bfloat16(), torch.ones(8).npu()
     with torch.autocast("npu", dtype=torch.bfloat16):
         assert torch_npu.npu_add_rms_norm(x, x, gamma)[0].dtype == torch.bfloat16
+
+
+class Grouped(torch.autograd.Function):
+    """A product without a derivative, and a program's backward for it, which meets what forward was given."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(w, ends)
+        return torch_npu.npu_grouped_matmul([x], [w], group_list=ends, split_item=3, group_type=0)[0]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        w, ends = ctx.saved_tensors
+        turned = w.transpose(1, 2)
+        return (
+            torch_npu.npu_grouped_matmul([gradient], [turned], group_list=ends, split_item=3, group_type=0)[0],
+            None,
+            None,
+        )
+
+
+@pytest.mark.parametrize("half", HALF)
+def test_an_operator_without_a_derivative_is_left_alone(half: torch.dtype) -> None:
+    x, w, ends = torch.randn(4, 8).npu().requires_grad_(), torch.randn(2, 8, 3).npu(), torch.tensor([1, 4]).npu()
+    with torch.autocast("npu", dtype=half):
+        out = Grouped.apply(x, w, ends)
+        out.sum().backward()
+    assert out.dtype == torch.float32
+    rows = [w[0].sum(1), *[w[1].sum(1)] * 3]
+    torch.testing.assert_close(x.grad, torch.stack(rows))
 
 
 SIZES = {"batch": 2, "steps": 6, "heads": 2, "width": 16}

@@ -38,6 +38,10 @@ def rule(row: Row) -> Rule | None:
             f"`autocast:` is one of {', '.join(RULES)} with operands, as `autocast: {{lower: query key}}`, "
             "and `beside` after widest"
         )
+    if "grad" not in row.data and "composite" not in row.data:
+        raise row.error(
+            "`autocast:` is for a row with a derivative: others lie in functions with a backward of their own"
+        )
     found = Rule(kinds[0], str(given[kinds[0]]).split(), str(given.get(BESIDE, "")).split())
     known = {a.name for a in row.schema.arguments if a.is_tensor and not a.alias}
     if unknown := [name for name in (*found.names, *found.beside) if name not in known]:
