@@ -25,9 +25,10 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tools.codegen import tables
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("called.yaml")
@@ -131,7 +132,7 @@ def record(files: list[str]) -> dict[str, set[str]]:
 def main() -> None:
     found = record(sys.argv[1:] or [f"tests/{room}" for room in ROOMS])
     again = {f"{Path(name).parent.name}/{Path(name).name}" for name in sys.argv[1:]}
-    kept = yaml.safe_load(RECORD.read_text(encoding="utf-8")) if again else {}
+    kept = tables.load(RECORD) if again else {}
     for name, files in kept.items():
         found.setdefault(name, set()).update(set(files) - again)
     for name, files in of_programs().items():

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from tests.core.tools import run
 from tests.ops.compare import check
+from tools.codegen import tables
 from torch_npu import _C
 
 pytestmark = pytest.mark.fallback
@@ -38,7 +38,7 @@ def falls_back(name: str) -> bool:
 
 
 def test_the_list_is_the_dispatchers() -> None:
-    table = yaml.safe_load((Path(__file__).resolve().parents[2] / "ops" / "fallbacks.yaml").read_text())
+    table = tables.load(Path(__file__).resolve().parents[2] / "ops" / "fallbacks.yaml")
     listed = [name for names in table.values() for name in names]
     assert len(listed) == len(set(listed))
     names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
