@@ -105,7 +105,8 @@ class Wrapper(Operator):
         return "\n".join(lines) + "\n"
 
     def registrations(self) -> list[str]:
-        return [f'  m.impl("{f.func.name}", TORCH_FN({self.namespace}::{k}));' for k, f in self.kinds.items()]
+        # By pointer, not TORCH_FN: PyTorch's boxed wrapper is compiled once a signature, not once a function.
+        return [f'  m.impl("{f.func.name}", &{self.namespace}::{k});' for k, f in self.kinds.items()]
 
     def header(self) -> str | None:
         if self.row.meta:

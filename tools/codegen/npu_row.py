@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # The kernel of a function without result, with the None that its schema has.
 WITH_NONE = """\
 void with_none(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  static const auto kernel = c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(composite));
+  static const auto kernel = c10::KernelFunction::makeFromUnboxedRuntimeFunction(&composite);
   kernel.callBoxed(op, keys, stack);
   stack->emplace_back();
 }
@@ -284,10 +284,10 @@ class Wrapper:
         )
 
     def registrations(self) -> dict[str, str]:
-        """Dispatch key -> registration."""
+        """Dispatch key -> registration; by pointer: a boxed wrapper is compiled once a signature, not a function."""
         name, ns = self.schema.full, self.namespace
         if "autocast" in self.row.data:
-            return {**self.kernels(), "AutocastPrivateUse1": f'  m.impl("{name}", TORCH_FN({ns}::autocast));'}
+            return {**self.kernels(), "AutocastPrivateUse1": f'  m.impl("{name}", &{ns}::autocast);'}
         return self.kernels()
 
     def kernels(self) -> dict[str, str]:
@@ -299,22 +299,22 @@ class Wrapper:
             boxed = f"torch::CppFunction::makeFromBoxedFunction<&{ns}::with_none>()"
             return {"CompositeImplicitAutograd": f'  m.impl("{name}", {boxed});'}
         if self.row.composite:
-            return {"CompositeImplicitAutograd": f'  m.impl("{name}", TORCH_FN({ns}::composite));'}
+            return {"CompositeImplicitAutograd": f'  m.impl("{name}", &{ns}::composite);'}
         kernel = self.row.data.get("kernel")
         found = {
-            "PrivateUse1": f'  m.impl("{name}", TORCH_FN({self.bare_kernel() or f"{ns}::device"}));',
+            "PrivateUse1": f'  m.impl("{name}", &{self.bare_kernel() or f"{ns}::device"});',
             "CPU": f'  m.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&refuse_cpu>());',
         }
         if self.has_meta() or self.bare_kernel() is None:
-            found["Meta"] = f'  m.impl("{name}", TORCH_FN({ns}::meta));'
+            found["Meta"] = f'  m.impl("{name}", &{ns}::meta);'
         elif kernel:
-            found["Meta"] = f'  m.impl("{name}", TORCH_FN(kernels::{kernel}_meta));'
+            found["Meta"] = f'  m.impl("{name}", &kernels::{kernel}_meta);'
         if "grad" in self.row.data or "instead" in self.row.data:
-            found["Autograd"] = f'  m.impl("{name}", TORCH_FN({ns}::autograd));'
+            found["Autograd"] = f'  m.impl("{name}", &{ns}::autograd);'
         else:
             found["Autograd"] = f'  m.impl("{name}", torch::autograd::autogradNotImplementedFallback());'
         if self.written_silently():
-            found["Autograd"] = f'  m.impl("{name}", TORCH_FN({ns}::in_place));'
+            found["Autograd"] = f'  m.impl("{name}", &{ns}::in_place);'
         elif self.schema.mutates:
             in_place = "torch::autograd::autogradNotImplementedInplaceOrViewFallback()"
             found["ADInplaceOrView"] = f'  m.impl("{name}", {in_place});'
