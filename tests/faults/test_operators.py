@@ -22,7 +22,7 @@ from tests.faults import operators
 UNREACHED = set(
     (
         "aclnnAllGatherMatmul aclnnAllGatherMatmulV2 aclnnAlltoAllMatmul aclnnAlltoAllMatmulV2 "
-        "aclnnAlltoAllQuantMatmul aclnnAlltoAllQuantMatmulV2 aclnnAlltoAllvGroupedMatMul "
+        "aclnnAlltoAllQuantMatmul aclnnAlltoAllQuantMatmulV2 aclnnAlltoAllvGroupedMatMul aclnnDistributeBarrierV2 "
         "aclnnAlltoAllvGroupedMatMulV2 aclnnAlltoAllvQuantGroupedMatMul aclnnAlltoAllvQuantGroupedMatMulV2 "
         "aclnnGroupedMatMulAlltoAllv aclnnGroupedMatMulAlltoAllvV2 aclnnMatmulAllReduce "
         "aclnnMatmulAllReduceV2 aclnnMatmulAllReduceV3 aclnnMatmulAlltoAll aclnnMatmulAlltoAllV2 "
