@@ -18,9 +18,12 @@ from tests.distributed.conftest import package_folder
 from tests.faults import operators
 
 # What no sample calls: operators that hold a collective, which take several ranks (tests/distributed/fused.py calls
-# them). Asserted, so that nothing passes because nobody called it.
+# them), and those of workers, whose context holds addresses (tests/npu_ops/test_workers.py). Asserted, so that nothing
+# passes because nobody called it.
 UNREACHED = set(
     (
+        "aclnnAttentionWorkerCombine aclnnFfnWorkerBatching aclnnInplaceAttentionWorkerScheduler "
+        "aclnnInplaceFfnWorkerScheduler "
         "aclnnAllGatherMatmul aclnnAllGatherMatmulV2 aclnnAlltoAllMatmul aclnnAlltoAllMatmulV2 "
         "aclnnAlltoAllQuantMatmul aclnnAlltoAllQuantMatmulV2 aclnnAlltoAllvGroupedMatMul aclnnDistributeBarrierV2 "
         "aclnnAlltoAllvGroupedMatMulV2 aclnnAlltoAllvQuantGroupedMatMul aclnnAlltoAllvQuantGroupedMatMulV2 "
