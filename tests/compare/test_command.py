@@ -69,7 +69,7 @@ def test_the_processes_of_a_program_share_a_report(tmp_path):
     [
         ((), "no command: anycend compare -- python train.py"),
         (("--", "no-such-program"), "no-such-program: No such file or directory"),
-        (("--", sys.executable, "-c", "import torch"), "ran an operator on the npu: is its device 'npu'?"),
+        (("--", sys.executable, "-c", "import torch"), "on the npu in its main thread: is its device 'npu'?"),
         (("--rtol", "float32", "--", "true"), "--rtol float32 is not of the form TYPE=NUMBER"),
         (("--rtol", "int8=1", "--", "true"), "there is no tolerance of 'int8'"),
         (("--limit", "12X", "--", "true"), "--limit 12X is no number of bytes from 1 on"),

@@ -43,7 +43,7 @@ def test_training_that_is_right_has_no_deviation():
             optimizer.step()
             optimizer.zero_grad()
     assert found.first is None and found.deviated == []
-    assert found.compared > 100 and found.compared + 3 == found.calls
+    assert found.compared > 90 and found.compared + 3 == found.calls  # cross_entropy is one call
     assert found.skipped == {reasons.UNSET: {"aten.empty.memory_format": 3}}  # of batch normalization
     assert found.slowdown > 1 and 0 < found.overhead < found.seconds
 
