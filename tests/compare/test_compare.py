@@ -46,7 +46,7 @@ def test_training_that_is_right_has_no_deviation():
     losses = (
         "npu.npu_cross_entropy_loss.default",
         "npu.npu_cross_entropy_loss_backward.default",
-    )  # one call, and its own
+    )  # one call each
     assert found.compared > 90 and found.compared + 9 == found.calls
     assert found.skipped == {
         reasons.UNSET: {"aten.empty.memory_format": 3},  # of batch normalization
