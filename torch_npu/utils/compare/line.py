@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 KEPT = 200_000  # lines of nodes; the oldest go first
-OURS = Path(__file__).resolve().parents[2]
-LIBRARIES = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, OURS))
+OURS = {path.parents[2] for path in (Path(__file__).absolute(), Path(__file__).resolve())}  # a build's files are links
+LIBRARIES = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, *OURS))
 INNER = {"contextlib", "functools", "threading"}
 
 

@@ -31,6 +31,7 @@ INTERNAL = {
     "aten::log_sigmoid_forward": (1,),
     "aten::_embedding_bag": (1, 2, 3),
     "aten::_embedding_bag_forward_only": (1, 2, 3),
+    "npu::npu_cross_entropy_loss": (2, 3),
 }
 
 

@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from torch_npu.utils.compare import operators
+from torch_npu.utils.compare.twins import TWINS
 
 Convert = Callable[[torch.Tensor], torch.Tensor]
 LOW = (torch.float16, torch.bfloat16)
@@ -107,4 +108,5 @@ class Replay:
         with torch._C._DisableAutocast():
             if remake := REMADE.get(self._func._schema.name):
                 args = remake(args)
-            return results(self._func, self._func(*args, **kwargs), args, kwargs)
+            run = TWINS.get(self._func._schema.name, self._func)
+            return results(self._func, run(*args, **kwargs), args, kwargs)
