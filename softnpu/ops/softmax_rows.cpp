@@ -2,37 +2,23 @@
 #include "softnpu/ops/softmax_rows.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
+#include "softnpu/ops/exponential.h"
 #include "softnpu/ops/panel_rows.h"
 #include "softnpu/ops/processor.h"
 
 namespace softnpu::ops::kernels {
 namespace {
 
-// e^x of x <= 0 in fp32, without a call: 2^n times a polynomial of degree 7 on [-ln2/2, ln2/2], within 2 units in the last place. 0 below
-// the smallest normal number; NaN stays.
-inline float exponential(float x) {
-  constexpr float kLeast = -87.0f;
-  const float clamped = std::min(88.0f, std::max(kLeast, x));
-  float n = clamped * 1.44269504f + 12582912.0f;  // rounds to nearest: the integer is in the low bits
-  const auto bits = std::bit_cast<int32_t>(n) << 23;
-  n -= 12582912.0f;
-  const float r = clamped - n * 0.693145752f - n * 1.42860677e-6f;
-  float p = 1.98412698e-4f;
-  p = p * r + 1.38888889e-3f;
-  p = p * r + 8.33333333e-3f;
-  p = p * r + 4.16666667e-2f;
-  p = p * r + 1.66666667e-1f;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  const float value = x < kLeast ? 0.0f : std::bit_cast<float>(std::bit_cast<int32_t>(p) + bits);
-  return x != x ? x : value;
+// A score so far below the greatest that it has no part: -inf is one that is hidden.
+template <class T>
+[[gnu::always_inline]] inline T portion(T x) {
+  if constexpr (std::is_same_v<T, double>) return exponential(x);
+  return x < T(-87) ? T(0) : exponential(x);
 }
-inline double exponential(double x) { return std::exp(x); }
 
 // A sum of interleaved parts, which the compiler keeps in registers.
 constexpr int64_t kLanes = 16;
@@ -74,14 +60,14 @@ template <class T>
 [[gnu::always_inline]] inline RowStatistic<T> softmax(T* __restrict row, int64_t n, T floor) {
   const T found = largest(row, n, floor);
   const T maximum = found == -std::numeric_limits<T>::infinity() ? T{0} : found;
-  for (int64_t i = 0; i < n; i++) row[i] = exponential(row[i] - maximum);
+  for (int64_t i = 0; i < n; i++) row[i] = portion(row[i] - maximum);
   return {maximum, summed<T>(n, [&](int64_t i) { return row[i]; })};
 }
 
 template <class T>
 [[gnu::always_inline]] inline T again(T* __restrict row, int64_t n, RowStatistic<T> from) {
   const T divisor = from.sum == 0 ? T{1} : from.sum, factor = 1 / divisor;
-  for (int64_t i = 0; i < n; i++) row[i] = exponential(row[i] - from.maximum) * factor;
+  for (int64_t i = 0; i < n; i++) row[i] = portion(row[i] - from.maximum) * factor;
   return divisor * summed<T>(n, [&](int64_t i) { return row[i]; });
 }
 
@@ -109,7 +95,7 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void log_gradient(const T* __restrict row, int64_t n, T factor, T share,
                                                 const T* __restrict shares, T* __restrict out) {
-  for (int64_t i = 0; i < n; i++) out[i] = exponential(row[i]) * factor;
+  for (int64_t i = 0; i < n; i++) out[i] = portion(row[i]) * factor;
   for (int64_t i = 0; shares && i < n; i++) out[i] -= shares[i] * share;
 }
 
