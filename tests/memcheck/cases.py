@@ -14,19 +14,10 @@ import torch_npu
 from tests import seeded
 from tests.memcheck.kernel import launch
 
-BUGS: dict[str, tuple] = {}
-TWINS: dict[str, object] = {}
+TABLE = seeded.Table()
+BUGS, TWINS, bug, mended = TABLE.bugs, TABLE.twins, TABLE.bug, TABLE.mended
 ACL = ctypes.CDLL(f"{torch_npu.__path__[0]}/softnpu/lib64/libascendcl.so")
 MSTX = ctypes.CDLL(f"{torch_npu.__path__[0]}/softnpu/lib64/libms_tools_ext.so")
-
-
-def bug(*words: str):
-    return lambda f: BUGS.setdefault(f.__name__, (f, words))[0]
-
-
-def mended(f):
-    TWINS[f.__name__.removesuffix("_mended")] = f
-    return f
 
 
 def fill(pointer: int, count: int, value: int = 1) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from functools import partial
 
 import pytest
 
+from tests import seeded
 from tests.memcheck import cases
 from tests.race.test_race import ROOT
 from tests.race.test_race import program as checked
@@ -17,10 +17,8 @@ program = partial(checked, ANYCEND_CHECK="memory")
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, dict[str, list[str]]]:
-    done = program("-m", "tests.memcheck.cases")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def found() -> seeded.Found:
+    return seeded.read(program("-m", "tests.memcheck.cases"))
 
 
 def test_each_mistake_has_a_twin():

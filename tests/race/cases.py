@@ -22,17 +22,8 @@ import torch_npu  # noqa: F401
 from tests import seeded
 
 N = 300_000  # elements: no block of another size is near
-BUGS: dict[str, tuple] = {}
-TWINS: dict[str, object] = {}
-
-
-def bug(*words: str):
-    return lambda f: BUGS.setdefault(f.__name__, (f, words))[0]
-
-
-def mended(f):
-    TWINS[f.__name__.removesuffix("_mended")] = f
-    return f
+TABLE = seeded.Table()
+BUGS, TWINS, bug, mended = TABLE.bugs, TABLE.twins, TABLE.bug, TABLE.mended
 
 
 def main_stream():

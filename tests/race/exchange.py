@@ -21,20 +21,11 @@ import torch_npu  # noqa: F401
 from tests import seeded
 
 N = 100_000
-BUGS: dict[str, tuple] = {}
-TWINS: dict[str, object] = {}
+TABLE = seeded.Table()
+BUGS, TWINS, bug, mended = TABLE.bugs, TABLE.twins, TABLE.bug, TABLE.mended
 THERE: dict[str, object] = {}
 SPAWN = mp.get_context("spawn")
 kept: dict[str, object] = {}  # in the other process
-
-
-def bug(*words: str):
-    return lambda f: BUGS.setdefault(f.__name__, (f, words))[0]
-
-
-def mended(f):
-    TWINS[f.__name__.removesuffix("_mended")] = f
-    return f
 
 
 def there(f):

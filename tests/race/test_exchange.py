@@ -3,20 +3,18 @@ day, is silent."""
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 
+from tests import seeded
 from tests.race import exchange
 from tests.race.test_race import ROOT, lines_of, program
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, dict[str, list[str]]]:
-    done = program("-m", "tests.race.exchange")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def found() -> seeded.Found:
+    return seeded.read(program("-m", "tests.race.exchange"))
 
 
 def test_each_bug_has_a_twin():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import os
 import re
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import seeded
 from tests.race import cases
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,10 +27,8 @@ def program(
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, dict[str, list[str]]]:
-    done = program("-m", "tests.race.cases")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def found() -> seeded.Found:
+    return seeded.read(program("-m", "tests.race.cases"))
 
 
 def test_each_bug_has_a_twin():
