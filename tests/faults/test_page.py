@@ -16,7 +16,7 @@ from tests.faults import table
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "faults.md").read_text(encoding="utf-8")
 RECIPE = re.search(r"^```python\n(.*?)^```", PAGE, re.M | re.S)[1]
 SEEDED = "import os, torch; os.chdir(os.environ['HERE']); torch.manual_seed(3)\n" + RECIPE
-EXAMPLES = re.findall(r"^(?:HCCL_\S+ )?ANYCEND_FAULT=(\S+) (?:python|torchrun --nproc-per-node 2 train)", PAGE, re.M)
+EXAMPLES = re.findall(r"^[^#\n]*ANYCEND_FAULT=((?!link)[\w:+]+)", PAGE[: PAGE.index("Which functions")], re.M)
 
 
 WAITS = ("torch.npu.current_stream().synchronize()", "y.cpu()", "y[0].item()", "torch.nonzero(y)")
