@@ -145,7 +145,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--ops", default="", help="regular expression on the entry's name")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
-        "--timeout", type=float, help="seconds a case may take; default: 60, or 10 (compiled: 100) a sample"
+        "--timeout", type=float, help="seconds a case may take; default: 60, or 10 (compiled: 100) a sample, up to 3600"
     )
     parser.add_argument("--device", default="npu")
     parser.add_argument("--plugin", default="torch_npu", help="module to import first; '' for none")
@@ -156,7 +156,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     # The reference takes its time, too: 40 s for the CPU's gradients of 30 samples of grid_sampler_3d in float16.
     # A kernel of inductor's takes g++ ten seconds.
     a_sample = 100 if set(options.forms.split(",")) & set(BACKENDS) else 10
-    options.timeout = options.timeout or max(60, a_sample * options.samples)
+    options.timeout = options.timeout or min(3600, max(60, a_sample * options.samples))
     return options
 
 
