@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from tools.dev import operators_page
 
 
 def rows(page: str) -> dict[str, list[str]]:
-    found = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    found = [[cell.strip() for cell in line[1:-1].split(" | ")] for line in page.splitlines() if line.startswith("| `")]
     return {cells[0].strip("`"): cells for cells in found}
 
 
@@ -14,9 +18,31 @@ def test_an_operator_of_pytorchs() -> None:
     table = rows(operators_page.aten_page())
     assert table["add.Tensor"][1:3] == ["native", "`aclnnAdd`, `aclnnAdds`, `aclnnAddV3`"]
     assert table["add.Tensor"][3].strip("`").startswith("fhbd")
-    assert table["fmax"][1] == "composed"
+    assert table["fmax"][1] == "composed" and table["fmax"][-1].endswith(": `fmax(self, other)`")
     assert table["_unique2"][1:3] == ["by hand", "`aclnnUnique2`"]
-    assert table["__irshift__.Tensor"][1:] == ["by hand"]  # a kernel of one line, and not its neighbour's function
+    # A kernel of one line, and not its neighbour's function; of one that it calls by name it has the types.
+    assert table["__irshift__.Tensor"][1:3] == ["by hand", "`bitwise_right_shift`"]
+    assert table["__irshift__.Tensor"][3:-1] == table["bitwise_right_shift.Tensor"][3:-1]
+    assert table["logical_not"][3] != "" and table["igamma"][3:5] == ["`fhbd`", "as called"]
+    assert table["dequantize.self"][1] == "fallback" and table["dequantize.self"][-1].endswith("which are refused")
+
+
+def test_each_operator_of_pytorchs_has_a_formula_or_a_page() -> None:
+    page = operators_page.aten_page()
+    last = {name: re.sub(r"\((https:[^)]*)\)", "", cells[-1]) for name, cells in rows(page).items()}
+    assert last["abs"] == "[torch.abs]" and last["sigmoid_backward"] == "the gradient of [torch.sigmoid]"
+    assert last["_foreach_add.List"] == "[torch.add] of each tensor" and last["unfold"] == "[torch.Tensor.unfold]"
+    assert last["rsub.Tensor"].startswith("`at::cpu::sub_outf(other, self")
+    assert last["special_airy_ai"] == "[torch.special.airy_ai]: `airy_ai(x)`"
+    assert [name for name, text in last.items() if not text] == []
+
+
+@pytest.mark.parametrize(("page", "most"), [("aten_page", 15), ("npu_page", 25)])
+def test_few_rows_have_no_types(page: str, most: int) -> None:
+    """Those whose kernels read no element."""
+    table = rows(getattr(operators_page, page)())
+    empty = [name for name, cells in table.items() if cells[1] != "fallback" and not "".join(cells[2:8])]
+    assert 0 < len(empty) <= most, empty
 
 
 def test_an_operator_of_the_npus_own() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,6 +112,7 @@ def fallbacks_page(path: Path = ROOT / "docs" / "operators.md") -> str:
     return "\n".join([f"{before}{FALLBACKS}", "", "| why | operators |", "|---|---|", *rows, f"{heading}{rest}"])
 
 
+@cache
 def pages() -> dict[Path, str]:
     return {
         ROOT / "docs" / "env.md": env_page(env_rows()),

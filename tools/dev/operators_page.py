@@ -1,5 +1,5 @@
-"""What docs/operators/aten.md and npu.md say: a row an operator, with the function of CANN, the data types by chip and,
-of the NPU's own, the formula. For gen_docs.py.
+"""What docs/operators/aten.md and npu.md say: a row an operator, with what it calls, the data types by chip and the
+formula. For gen_docs.py.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import textwrap
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "codegen"))
+sys.path[:0] = [str(ROOT / "tools" / "codegen"), str(ROOT)]
 import abi  # noqa: E402
 import aten_row  # noqa: E402
 import npu  # noqa: E402
@@ -22,20 +23,44 @@ import npu_reads  # noqa: E402
 import npu_status  # noqa: E402
 import opapi_types  # noqa: E402
 import tables  # noqa: E402
-from cpp_text import body_of  # noqa: E402
+
+from tools.dev import operator_calls, operator_formulas  # noqa: E402
+
+if TYPE_CHECKING:
+    from npu_row import Row
 
 LETTERS = (
     "Data types are letters: `f` float32, `h` float16, `b` bfloat16, `d` float64, `1` int8, `2` int16, `4` int32,"
     " `8` int64, `u` uint8, `s` uint16, `w` uint32, `x` uint64, `B` bool, `c` complex64, `z` complex128, `k`"
     " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu, `p` float4_e2m1, `q` float4_e1m2."
-    " They are those of the function's first tensor that has any, or of a composed operator's operands: on the software"
-    " NPU, and by CANN's documentation on Ascend910B1 and its kin (A2), Ascend910_93 (A3), Ascend950 and Ascend910,"
-    " where `=` means as on Ascend910B1, `-` a function that the chip does not have, and an empty cell that nothing is"
-    " known (`ANYCEND_STRICT=1` refuses nothing then). Of those on the software NPU PyTorch's operator still refuses"
-    " what the CPU's refuses, such as `abs` of booleans. Types of the other tensors: `ops/types.yaml` and"
+    " They are those of the first function's first tensor that has any, or, where a row says what a composed operator"
+    " takes, of its operands: on the software NPU, and by CANN's documentation on Ascend910B1 and its kin (A2),"
+    " Ascend910_93 (A3), Ascend950 and Ascend910, where `=` means as on Ascend910B1, `-` a function that the chip does"
+    " not have, *any* that none is refused, *as called* what all of those take that are called, and an empty cell that"
+    " nothing is known (`ANYCEND_STRICT=1` refuses nothing then), or that no element is read. Of those on the software NPU PyTorch's"
+    " operator still refuses what the CPU's refuses, such as `abs` of booleans. Types of the other tensors:"
+    " `ops/types.yaml` and"
     " `ops/hardware.yaml`."
 )
-HEAD = "| operator | kind | function of CANN | software | 910B1 | 910_93 | 950 | 910 |"
+CALLS = (
+    "*calls* has the functions of CANN in the kernel or in what it calls; of an operator that has none, PyTorch's"
+    " operators that it calls by name, or PyTorch's own C++ (`at::native`); of more than six of these the first."
+)
+ANY, AS_CALLED = "any", "as called"
+SAME = {  # operators that become others before they come to the npu: of the types of these
+    "convolution": "convolution_overrideable",
+    "convolution_backward": "convolution_backward_overrideable",
+    "layer_norm": "native_layer_norm",
+    "linear": "addmm",
+    "matmul": "mm",
+    "softmax": "_softmax",
+}
+MANY = 6  # names of what an operator calls
+WRITTEN, COMPOSED = (
+    "torch_npu/csrc/ops/npu/",
+    "torch_npu/csrc/ops/composed/",
+)  # where expressions of rows find functions
+HEAD = "| operator | kind | calls | software | 910B1 | 910_93 | 950 | 910 |"
 
 
 class Types:
@@ -57,7 +82,7 @@ class Types:
     def cells(self, function: str) -> list[str]:
         takes = self.takes[function].takes if function in self.takes else {}
         first = next(iter(takes), None)
-        cells = [self.letters(takes[first][0]) if first else ""]
+        cells = [self.letters(takes[first][0]) if first else ANY]
         families = self.hardware.get(function, [{}] * 4)
         known = [None if f is None else self.letters(f.get(first, 0)) for f in families]
         for i, one in enumerate(known):
@@ -67,91 +92,147 @@ class Types:
 
 def wrapped(page: list[str]) -> str:
     """The page, its paragraphs in lines of at most 138 characters; tables as they are."""
-    return "\n".join(text if text.startswith("|") else textwrap.fill(text, 138) for text in page)
-
-
-@cache
-def sources() -> tuple[str, ...]:
-    paths = sorted((ROOT / "torch_npu" / "csrc" / "ops").rglob("*.cpp"))
-    return tuple(re.sub(r"//.*", "", path.read_text(encoding="utf-8")) for path in paths)
-
-
-def called_in(expression: str) -> list[str]:
-    """Functions of CANN that an expression of ops/npu.yaml calls, itself or in a function of csrc/ops that it calls."""
-    found = re.findall(r"ACLNN\((\w+)\)", expression)
-    for name in dict.fromkeys(re.findall(r"(?<![\w.:>])(\w+)\(", expression)):
-        for text in (text for text in sources() if f"{name}(" in text):
-            found += re.findall(r"ACLNN\((\w+)\)", body_of(name, text))
-    return found
+    return "\n".join(
+        text if text.startswith("|") else textwrap.fill(text, 138, break_on_hyphens=False) for text in page
+    )
 
 
 def functions(row: dict) -> list[str]:
-    found = [row["aclnn"]] if row.get("aclnn") else called_in(row.get("call") or row.get("kernel", "") + "(")
+    found = [row["aclnn"]] if row.get("aclnn") else []
     return list(
         dict.fromkeys(found + list(row.get("scalar", {}).values()) + [v["aclnn"] for v in row.get("variants", ())])
     )
 
 
 def line(
-    name: str, kind: str, called: list[str], types: Types, more: Iterable[str] = (), composed: str | None = None
+    name: str, kind: str, called: list[str], types: Types, more: Iterable[str], composed: str | None = None
 ) -> str:
-    """`composed`: `types:` of a row that calls no function."""
-    cells = types.cells(called[0]) if called else [types.of_key(composed) if composed else "", *[""] * 4]
-    cells = [f"`{cell}`" if cell else "" for cell in cells]
-    words = ", ".join(f"`{function}`" for function in called)
+    """`composed`: of a row that calls no function itself the types that it takes, as letters, where it says them."""
+    of = next((function for function in called if function.startswith("aclnn")), None)
+    if not of and len(called) == 1:
+        of = next(iter(of_operators().get(called[0], ())), None)
+    cells = types.cells(of) if of else [AS_CALLED, AS_CALLED, "=", "=", "="] if called else [""] * 5
+    if composed:
+        cells[0] = composed
+    cells = [cell if cell in ("", ANY, AS_CALLED) else f"`{cell}`" for cell in cells]
+    shown = called if called and called[0].startswith("aclnn") else called[:MANY]
+    words = ", ".join([f"`{function}`" for function in shown] + [".."] * (len(shown) < len(called)))
     return "| " + " | ".join([f"`{name}`", kind, words, *cells, *more]) + " |"
 
 
-def registered() -> dict[str, list[str]]:
-    """Operators that files of csrc/ops register by hand for dense tensors -> functions of CANN in the kernel."""
-    names: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "torch_npu" / "csrc" / "ops").rglob("*.cpp")):
-        text = path.read_text(encoding="utf-8")
+class Kernel(NamedTuple):
+    """An operator that a file of csrc/ops registers by hand for dense tensors."""
+
+    own: list[str]  # functions of CANN in the kernel itself
+    functions: list[str]  # and in what it calls
+    operators: list[str]  # PyTorch's operators, or its own kernel
+
+
+@cache
+def registered() -> dict[str, Kernel]:
+    found: dict[str, Kernel] = {}
+    for path, text in operator_calls.sources().items():
         for block in re.findall(r"TORCH_LIBRARY_IMPL\(aten, PrivateUse1, m\) \{(.*?)\n?\}\n", text, re.S):
-            for name, kernel in re.findall(r'm\.impl\("([^"]+)",\s*\w+\((\w+)\)\)', block):
-                names[name] = list(dict.fromkeys(re.findall(r"ACLNN\((\w+)\)", body_of(kernel, text))))
-            for name in re.findall(r'm\.impl\("([^"]+)"', block):
-                names.setdefault(name, [])
-    return names
+            for name, given in re.findall(r'm\.impl\("([^"]+)",\s*([^;]*)\);', block):
+                if theirs := re.search(r"at::native::\w+", given):
+                    found[name] = Kernel([], [], [theirs[0]])
+                elif kernel := re.search(r"\w+\((\w+)(?:<.*>)?\)", given):
+                    own = re.findall(r"ACLNN\((\w+)\)", operator_calls.bodies().get(kernel[1], {}).get(path, ""))
+                    found[name] = Kernel(list(dict.fromkeys(own)), *operator_calls.called(f"{kernel[1]}(", path))
+                found.setdefault(name, Kernel([], [], []))
+    return found
 
 
+@cache
 def aten_page() -> str:
     types, rows = Types(), {}
+    formula = operator_formulas.formula
     for row in aten_row.rows():
         kind = "native" if not row.compose else "composed"
-        rows[row.func] = line(row.func, kind, functions(row._asdict()), types, composed=row.types)
-    for name, called in registered().items():
-        rows.setdefault(name, line(name, "by hand", called, types))
+        called = functions(row._asdict())
+        if row.compose and row.compose != "native":
+            called = sum(operator_calls.called(row.compose, COMPOSED), [])
+            called = [name for name in called if name != row.func.partition(".")[0]]
+        elif row.compose:
+            called = ["at::native::" + row.func.partition(".")[0]]
+        takes = types.of_key(row.types) if row.types else None
+        more = [formula(row.func, called, row.compose)]
+        rows[row.func] = line(row.func, kind, called, types, more, takes)
+    for name, kernel in registered().items():
+        called = kernel.own or kernel.functions or kernel.operators
+        rows.setdefault(name, line(name, "by hand", called, types, [formula(name, called, None)]))
+    kernels = len(rows)
+    for reason, names in tables.load(ROOT / "ops" / "fallbacks.yaml").items():
+        for name in names:
+            rows[name] = line(name, "fallback", [], types, [f"{formula(name, [], None)}; {reason}"])
     lines = [
         "# PyTorch's operators on the npu",
         "",
         "Generated from `ops/aten.yaml`, `ops/types.yaml`, `ops/hardware.yaml` and `torch_npu/csrc/ops` by"
-        f" `make format`. {len(rows)} operators have a kernel; a row stands for the in-place and `out=` forms,"
+        f" `make format`. {kernels} operators have a kernel; a row stands for the in-place and `out=` forms,"
         " too. *native*: calls the function of CANN, of several the first that fits; *composed*: CANN has"
         " none, and it is composed of the device's operators; *by hand*: a C++ function of"
-        " `torch_npu/csrc/ops`, often with more calls than one, of which those in the kernel itself are named."
-        " An operator that is not here is decomposed by PyTorch into these, or falls back to the CPU ([which"
-        " do](../operators.md#what-still-runs-on-the-cpu)). Sparse tensors have [their own](../sparse.md).",
+        " `torch_npu/csrc/ops`, often with more calls than one; *fallback*: no kernel, the CPU's runs, in its types,"
+        " unless the last column says that it is refused ([more](../operators.md#what-still-runs-on-the-cpu))."
+        " An operator that is not here is decomposed by PyTorch into these. Sparse tensors have [their own](../sparse.md)."
+        " The formula is that of PyTorch's page, with the expression of a composed operator; where there is no page, what"
+        " the software NPU runs, or PyTorch's schema.",
+        "",
+        CALLS,
         "",
         LETTERS,
         "",
-        HEAD,
-        "|---|---|---|---|---|---|---|---|",
+        f"{HEAD} formula |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     return wrapped([*lines, *(rows[name] for name in sorted(rows)), ""])
 
 
+@cache
+def of_operators() -> dict[str, list[str]]:
+    """Functions of CANN of the operators that others are composed of, by their names without overloads and `_`."""
+    found: dict[str, list[str]] = {}
+    for row in aten_row.rows():
+        found.setdefault(row.func.partition(".")[0], functions(row._asdict()))
+    for name, kernel in registered().items():
+        found.setdefault(name.partition(".")[0].rstrip("_"), kernel.own or kernel.functions)
+    for row in npu.rows():
+        found[row.schema.full] = [] if row.composite else calls(row)
+    return found | {name: found[other] for name, other in SAME.items()}
+
+
+def own_types(row: Row, types: Types) -> str | None:
+    """What the first operand takes that `types:` of a row names."""
+    takes = opapi_types.taken(row.data.get("types", {}))[0]
+    first = next((a.name for a in row.schema.arguments if a.name in takes), None)
+    return types.letters(takes[first][0]) if first else None
+
+
+def calls(row: Row) -> list[str]:
+    """What a row of ops/npu.yaml calls: functions of CANN, else operators of the table, else PyTorch's."""
+    if "calls" in row.data:
+        return re.findall(r"ACLNN\((\w+)\)", npu_reads.calls_of(row))
+    if row.composite and (there := npu_docs.native(row)):
+        return there
+    text = row.data.get("call") or row.data.get("composite") or row.data.get("kernel", "") + "("
+    found, operators = operator_calls.called(text, WRITTEN)
+    return functions(row.data) or found or operators
+
+
+@cache
 def npu_page() -> str:
     types, lines = Types(), []
     rows = sorted(npu.rows(), key=lambda row: row.schema.full)
     for row in rows:
-        called = re.findall(r"ACLNN\((\w+)\)", npu_reads.calls_of(row)) if "calls" in row.data else functions(row.data)
-        kind = "native" if called else "by hand"
+        called = calls(row)
+        kind = "native" if called and called[0].startswith("aclnn") else "by hand"
         if row.composite:
             there = npu_docs.native(row) or npu_docs.makes_npu_tensors(row)
             kind = "composed, npu" if there else "composed"
         formula = " ".join(row.data["doc"].split()).replace("|", "\\|")
-        lines.append(line(row.schema.full, kind, called, types, [npu_status.tested(row.schema.full)[0], formula]))
+        more = [npu_status.tested(row.schema.full)[0], formula]
+        takes = None if kind == "native" else own_types(row, types)
+        lines.append(line(row.schema.full, kind, called, types, more, takes))
     return wrapped(
         [
             "# The NPU's own operators",
@@ -163,6 +244,8 @@ def npu_page() -> str:
             " none itself. None falls back to the CPU. [npu_arguments.md](npu_arguments.md) says what their arguments"
             " mean, and `help(torch_npu.npu_swiglu)` all of one;"
             " [npu_operators.md](../npu_operators.md) has the table's format.",
+            "",
+            CALLS,
             "",
             LETTERS,
             "",
@@ -178,6 +261,7 @@ def npu_page() -> str:
     )
 
 
+@cache
 def npu_arguments_page() -> str:
     page = [
         "# Arguments of the NPU's own operators",

@@ -1,0 +1,90 @@
+"""Of C++ of torch_npu/csrc/ops, what it calls: functions of CANN and PyTorch's operators, also in functions of those
+files that it calls. For operators_page.py.
+
+What it is not: a compiler. A function is found by its name, all its overloads together: in the file that calls it,
+else in the only one that defines it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "codegen"))
+import aten_row  # noqa: E402
+from cpp_text import closing  # noqa: E402
+
+HEAD = re.compile(r"^(?!return|else)[\w:<>,&* ]*[\w>&*] [&*]?(\w+)\(", re.M)  # of a definition or declaration
+OPENED = re.compile(r"\)\s*(?:const\s*)?\{")
+CALL = re.compile(r"(?<![\w.:>])(\w+)(?:<[\w:<>&* ]*>)?\(")
+STRUCT = re.compile(r"^struct (\w+)[^;{]*\{", re.M)  # of a kernel that a template of PyTorch's takes
+TAKEN = re.compile(r"<(\w+)[,>]")
+FUNCTION = re.compile(r"ACLNN\((\w+)\)")
+FREE = re.compile(
+    r"\bat::(?:native::|_ops::)?(\w+?)(?:_dims_out_default|_outf|_out|_symint)?[(>]"
+)  # at::mul(, at::mul_out(
+METHOD = re.compile(r"(?<=[\w)\]])\.(\w+)\(")  # x.mul(
+# Operators without a row that compute by those that have one, or by a kernel of csrc/ops.
+WRITTEN = """_fused_rms_norm convolution convolution_backward copy cross_entropy_loss ctc_loss fill index layer_norm linear lstm masked_fill
+matmul native_batch_norm native_batch_norm_backward native_layer_norm native_layer_norm_backward repeat_interleave
+scaled_dot_product_attention softmax stft zero""".split()
+MOVES = re.compile(r"\.(?:to|clone|contiguous|reshape)\(")  # what copies, if it does anything
+OTHERS = {"take", "index"}  # methods of a list of results and of a device, too
+
+
+@cache
+def sources() -> dict[str, str]:
+    paths = sorted((ROOT / "torch_npu" / "csrc" / "ops").rglob("*.cpp"))
+    return {path.relative_to(ROOT).as_posix(): re.sub(r"//.*", "", path.read_text(encoding="utf-8")) for path in paths}
+
+
+@cache
+def bodies() -> dict[str, dict[str, str]]:
+    """Function -> file that defines it -> the bodies of its overloads."""
+    found: dict[str, dict[str, str]] = {}
+    for path, text in sources().items():
+        heads = [(head[1], OPENED.match(text, closing(text, head.end()))) for head in HEAD.finditer(text)]
+        for name, opened in [*heads, *((struct[1], struct) for struct in STRUCT.finditer(text))]:
+            if opened:
+                inside = text[opened.end() : closing(text, opened.end())]
+                files = found.setdefault(name, {})
+                files[path] = f"{files.get(path, '')}\n{inside}"
+    return found
+
+
+@cache
+def computing() -> frozenset[str]:
+    """PyTorch's operators by name that a composition may be made of: not views, factories and what moves nothing."""
+    rows = (row.func.partition(".")[0] for row in aten_row.rows())
+    return frozenset((*rows, *WRITTEN))
+
+
+@cache
+def named(text: str) -> tuple[list[str], list[str], list[str]]:
+    """What a body calls: functions, functions of CANN, operators of PyTorch."""
+    operators = [*FREE.findall(text), *(name for name in METHOD.findall(text) if name not in OTHERS)]
+    computed = [name for name in (name.rstrip("_") for name in operators) if name in computing()]
+    return list(dict.fromkeys(CALL.findall(text) + TAKEN.findall(text))), FUNCTION.findall(text), computed
+
+
+def reached(text: str, near: str, seen: set[str]) -> Iterable[str]:
+    yield text
+    for name in named(text)[0]:
+        files = bodies().get(name, {})
+        paths = [path for path in files if path.startswith(near)] or list(files)
+        if len(paths) == 1 and name not in seen:
+            seen.add(name)
+            yield from reached(files[paths[0]], paths[0], seen)
+
+
+def called(text: str, near: str) -> tuple[list[str], list[str]]:
+    """Functions of CANN, and operators of PyTorch, that C++ calls by name; `near`: the file or folder that it is of."""
+    texts = list(reached(text, near, set()))
+    functions, operators = ([*dict.fromkeys(name for part in texts for name in named(part)[i])] for i in (1, 2))
+    computed = [name for name in operators if name != "copy"]
+    moves = "copy" in operators or any(MOVES.search(part) for part in texts)
+    return functions, computed or ["copy"] * moves
