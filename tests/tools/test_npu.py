@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,17 +46,33 @@ def test_too_few_or_too_many_arguments_print_the_usage(arguments):
     assert done.returncode == 1 and done.stderr.startswith(
         "two arguments are needed:\npython tools/codegen/npu.py OUT_DIR"
     )
-    assert done.stderr.count("\n") == 5
+    assert done.stderr.count("\n") == 6
 
 
 def test_status_of_a_list(tmp_path):
     (tmp_path / "list.tsv").write_text(
         "name\tschema\nnpu::npu_swiglu\tnpu::npu_swiglu(Tensor x, int dim=-1) -> Tensor\n"
         "npu::npu_nosuch\tnpu::npu_nosuch(Tensor x) -> Tensor\n"
+        "npu::npu_sub_sample\tnpu::npu_sub_sample(Tensor x) -> Tensor\n"
     )
     done = run("--status", str(tmp_path / "list.tsv"))
-    assert done.stdout.startswith("1 of 2 operators of the list, ") and done.returncode == 0, done.stderr
-    assert "npu_nosuch\tmissing\tno reason is given" in done.stdout
+    assert done.stdout.startswith("3 operators of the list: 1 present, 1 refused with a reason, 1 missing; "), (
+        done.stderr
+    )
+    assert re.search(r"^  aclnn +1 +0 +0 +0 +1$", done.stdout, re.M)  # npu_swiglu, by formula
+    assert "\nmissing (1): npu_nosuch: no reason is given" in done.stdout
+    assert "\nrefused (1): npu_sub_sample: its documentation does not say" in done.stdout
+    each = run("--each", str(tmp_path / "list.tsv")).stdout.splitlines()
+    assert each[0].startswith("npu_swiglu\taclnn\tvalues\t") and each[1] == "npu_nosuch\tmissing\tno reason is given"
+
+
+def test_status_of_the_vendors_list_is_one_screen(facts):
+    told = run("--status", str(facts / "torch_npu" / "custom_ops.tsv")).stdout.splitlines()
+    counts = re.match(r"420 operators of the list: (\d+) present, (\d+) refused with a reason, 0 missing; ", told[0])
+    assert int(counts[1]) + int(counts[2]) == 420 and len(told) <= 50
+    assert sum(int(n) for n in re.findall(r"^refused \((\d+)\)", "\n".join(told), re.M)) == int(counts[2])
+    total = next(line.split() for line in told if line.startswith("  all "))
+    assert sum(map(int, total[1:-1])) == int(total[-1]) == int(counts[1])
 
 
 @pytest.mark.parametrize(

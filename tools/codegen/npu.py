@@ -3,8 +3,9 @@
     python tools/codegen/npu.py OUT_DIR PACKAGE_DIR   write shards, header, docstrings (only what changes)
     python tools/codegen/npu.py --list OUT_DIR        print the names of the C++ files it writes (for CMake)
     python tools/codegen/npu.py --show npu_swiglu     print what a row generates
-    python tools/codegen/npu.py --status FACTS.tsv    each operator of a list of schemas: as what it exists, which tests
-                                                      name it, or why it is missing
+    python tools/codegen/npu.py --status FACTS.tsv    of a list of schemas in one screen: how many are present, how they
+                                                      are tested, which are refused and why
+    python tools/codegen/npu.py --each FACTS.tsv      each of them: as what it exists, which tests call it, or why not
 
 Each row becomes a schema, a kernel for the device that calls aclnn, a meta kernel with the same outputs, a gradient, a
 refusal of CPU tensors and a docstring. The format is in docs/npu_operators.md.
@@ -276,6 +277,8 @@ def main() -> None:
         print(show(sys.argv[2]))
     elif sys.argv[1] == "--status":
         print(npu_status.text(Path(sys.argv[2]), rows(), missing(), BODIES))
+    elif sys.argv[1] == "--each":
+        print(npu_status.each(Path(sys.argv[2]), rows(), missing(), BODIES))
     elif sys.argv[1] == "--list":
         print(";".join(str(Path(sys.argv[2]) / name) for name in sources()))
     else:

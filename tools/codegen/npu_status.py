@@ -3,13 +3,14 @@
 How it is tested is read from what the judges keep: tests/npu_ops/called.yaml (tests of values that call it, recorded as
 they ran), tests/conformance/kernels.yaml (samples whose bits the vendor's wheel has, or not) and
 tests/npu_ops/samples.yaml (judges without expected values: meta, compilation, gradients by differences).
-What it is not: a judgement of the tests. Who calls it: npu.py --status, tools/dev/operators_page.py.
+What it is not: a judgement of the tests. Who calls it: npu.py --status and --each, tools/dev/operators_page.py.
 """
 
 from __future__ import annotations
 
 import csv
 import re
+import textwrap
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,41 +47,70 @@ def tested(name: str) -> tuple[str, list[str]]:
     return ("wheel" if name in compared else "samples" if name in samples else "nothing"), []
 
 
-def text(facts: Path, every: list[Row], reasons: dict[str, str], kinds: tuple[str, ...]) -> str:
-    """Of a list of schemas: how each operator is computed and tested, or why it is missing."""
+SAID = {"values": "by formula", "wheel": "by the wheel", "samples": "by samples only", "nothing": "by nothing"}
+NONE = "no reason is given"
+WIDTH = 160
+
+
+def listed(facts: Path) -> list[str]:
+    """The NPU's own operators of a list of schemas, with their overloads."""
     try:
         with facts.open(encoding="utf-8") as f:
             table = csv.DictReader(f, delimiter="\t")
             if not {"name", "schema"} <= set(table.fieldnames or ()):
                 raise SystemExit(f"{facts} is no list of schemas: its first line names no columns `name` and `schema`")
-            listed = [r["schema"] for r in table if r["name"].startswith("npu::")]
+            return [re.match(r"npu::([\w.]+)", r["schema"])[1] for r in table if r["name"].startswith("npu::")]
     except OSError as error:
         raise SystemExit(
             f"{facts} cannot be read ({error.strerror}): a table with columns `name` and `schema`"
         ) from None
-    listed = [parse_name(schema) for schema in listed]
+
+
+def each(facts: Path, every: list[Row], reasons: dict[str, str], kinds: tuple[str, ...]) -> str:
+    """A line an operator of a list: how it is computed and tested, with the files of tests, or why it is missing."""
     ours = {row.schema.full: row for row in every}
-    counts = {key: sum(key in r.data for r in ours.values()) for key in kinds}
-    present = [n for n in listed if n in ours]
-    refused = [n for n in listed if n not in ours and n in reasons]
-    lines = [
-        f"{len(present)} of {len(listed)} operators of the list, {len(set(ours) - set(listed))} beside it;"
-        f" {len(refused)} refused by name"
-    ]
-    lines += [f"  {key}: {count}" for key, count in counts.items()]
-    best = [tested(n)[0] for n in present]
-    lines += ["  tested by " + ", ".join(f"{way}: {best.count(way)}" for way in WAYS), ""]
-    for name in listed:
+    lines = []
+    for name in listed(facts):
         if name in ours:
             kind = next(key for key in kinds if key in ours[name].data)
             way, files = tested(name)
             lines.append(f"{name}\t{kind}\t{way}\t{' '.join(files)}")
         else:
-            lines.append(
-                f"{name}\trefused\t{reasons[name]}" if name in reasons else f"{name}\tmissing\tno reason is given"
-            )
+            lines.append(f"{name}\t{'refused' if name in reasons else 'missing'}\t{reasons.get(name, NONE)}")
     return "\n".join(lines)
 
 
-def parse_name(text: str) -> str:
-    return re.match(r"npu::([\w.]+)", text)[1]
+def text(facts: Path, every: list[Row], reasons: dict[str, str], kinds: tuple[str, ...]) -> str:
+    """The same of all of them in one screen: numbers, and the names that stand out."""
+    names, ours = listed(facts), {row.schema.full: row for row in every}
+    ways: dict[str, dict[str, list[str]]] = {kind: {way: [] for way in WAYS} for kind in kinds}
+    for name in names:
+        if name in ours:
+            kind = next(key for key in kinds if key in ours[name].data)
+            ways[kind][tested(name)[0]].append(name)
+    absent: dict[str, list[str]] = {}
+    for name in names:
+        if name not in ours:
+            absent.setdefault(reasons.get(name, NONE), []).append(name)
+    refused = sum(len(found) for reason, found in absent.items() if reason != NONE)
+    present = sum(len(found) for row in ways.values() for found in row.values())
+    counts = [[kind, *(len(row[way]) for way in WAYS)] for kind, row in ways.items()]
+    totals = ["all", *(sum(row[i] for row in counts) for i in range(1, len(WAYS) + 1))]
+    lines = [
+        f"{len(names)} operators of the list: {present} present, {refused} refused with a reason,"
+        f" {len(absent.get(NONE, ()))} missing; {len(set(ours) - set(names))} beside it",
+        "",
+        f"{'present, tested':<17}" + "".join(f"{SAID[way]:>17}" for way in WAYS) + f"{'all':>7}",
+        *(f"  {row[0]:<15}" + "".join(f"{n:>17}" for n in row[1:]) + f"{sum(row[1:]):>7}" for row in [*counts, totals]),
+    ]
+    for way in WAYS[1:]:
+        lines += wrapped(SAID[way], [name for row in ways.values() for name in row[way]])
+    for reason, found in sorted(absent.items(), key=lambda both: -len(both[1])):
+        lines += wrapped("missing" if reason == NONE else "refused", found, reason)
+    return "\n".join(lines)
+
+
+def wrapped(title: str, names: list[str], reason: str = "") -> list[str]:
+    """Names with what they have in common, in as many lines as that takes; nothing of none."""
+    told = f"{title} ({len(names)}): {', '.join(names)}" + (f": {reason}" if reason else "")
+    return textwrap.wrap(told, WIDTH, subsequent_indent=" " * 4) if names else []

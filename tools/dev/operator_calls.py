@@ -29,9 +29,9 @@ FREE = re.compile(
 )  # at::mul(, at::mul_out(
 METHOD = re.compile(r"(?<=[\w)\]])\.(\w+)\(")  # x.mul(
 # Operators without a row that compute by those that have one, or by a kernel of csrc/ops.
-WRITTEN = """_fused_rms_norm convolution convolution_backward copy cross_entropy_loss ctc_loss fill index layer_norm linear lstm masked_fill
-matmul native_batch_norm native_batch_norm_backward native_layer_norm native_layer_norm_backward repeat_interleave
-scaled_dot_product_attention softmax stft zero""".split()
+WRITTEN = """_fused_rms_norm convolution convolution_backward copy cross_entropy_loss ctc_loss fill index layer_norm
+linear lstm masked_fill matmul native_batch_norm native_batch_norm_backward native_layer_norm
+native_layer_norm_backward repeat_interleave scaled_dot_product_attention softmax stft zero""".split()
 MOVES = re.compile(r"\.(?:to|clone|contiguous|reshape)\(")  # what copies, if it does anything
 OTHERS = {"take", "index"}  # methods of a list of results and of a device, too
 

@@ -37,8 +37,8 @@ LETTERS = (
     " takes, of its operands: on the software NPU, and by CANN's documentation on Ascend910B1 and its kin (A2),"
     " Ascend910_93 (A3), Ascend950 and Ascend910, where `=` means as on Ascend910B1, `-` a function that the chip does"
     " not have, *any* that none is refused, *as called* what all of those take that are called, and an empty cell that"
-    " nothing is known (`ANYCEND_STRICT=1` refuses nothing then), or that no element is read. Of those on the software NPU PyTorch's"
-    " operator still refuses what the CPU's refuses, such as `abs` of booleans. Types of the other tensors:"
+    " nothing is known (`ANYCEND_STRICT=1` refuses nothing then), or that no element is read. Of those on the software"
+    " NPU PyTorch's operator still refuses what the CPU's refuses, such as `abs` of booleans. Types of the other tensors:"
     " `ops/types.yaml` and"
     " `ops/hardware.yaml`."
 )
@@ -174,9 +174,9 @@ def aten_page() -> str:
         " none, and it is composed of the device's operators; *by hand*: a C++ function of"
         " `torch_npu/csrc/ops`, often with more calls than one; *fallback*: no kernel, the CPU's runs, in its types,"
         " unless the last column says that it is refused ([more](../operators.md#what-still-runs-on-the-cpu))."
-        " An operator that is not here is decomposed by PyTorch into these. Sparse tensors have [their own](../sparse.md)."
-        " The formula is that of PyTorch's page, with the expression of a composed operator; where there is no page, what"
-        " the software NPU runs, or PyTorch's schema.",
+        " An operator that is not here is decomposed by PyTorch into these. Sparse tensors have [their"
+        " own](../sparse.md). The formula is that of PyTorch's page, with the expression of a composed operator; where"
+        " there is no page, what the software NPU runs, or PyTorch's schema.",
         "",
         CALLS,
         "",

@@ -81,8 +81,8 @@ def npu_operators() -> list[str]:
         f" `ops/npu.yaml`: {native} have a kernel for the device, {len(rows) - native} are composed of"
         f" PyTorch's operators. {best.count('values')} are tested by values, {best.count('wheel')} more by the vendor's"
         f" wheel, which has the same bits, and {best.count('samples') + best.count('nothing')} by neither"
-        " ([which](operators/npu.md)). `python tools/codegen/npu.py --status LIST` prints them with the files of"
-        " their tests (LIST: [operators.md](operators.md#the-npus-own-operators)). The others are refused by name:"
+        " ([which](operators/npu.md)). `python tools/codegen/npu.py --status LIST` prints that"
+        " table, and `--each LIST` each of them with the files of its tests (LIST: [operators.md](operators.md#the-npus-own-operators)). The others are refused by name:"
         " `torch_npu.<name>` is no attribute, `torch.ops.npu.<name>` has the schema and raises NotImplementedError at"
         " the call, and both say why:",
         "",
