@@ -71,6 +71,10 @@ std::vector<std::string> unseen() {
   for (const auto& [user, files] : view.left_out)
     all.push_back("what processes of user " + std::to_string(user) + " hold is not all shown: " +
                   std::to_string(files) + (files == 1 ? " file is damaged" : " files are damaged"));
+  for (const unsigned user : view.too_many)
+    all.push_back("what processes of user " + std::to_string(user) +
+                  " hold is not all shown: their files have more than " + std::to_string(Registry::kRecords) +
+                  " records");
   return all;
 }
 

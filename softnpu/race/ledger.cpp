@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "softnpu/race/file_lock.h"
+
 namespace softnpu::race {
 
 // All of it begins as zeros, and pages that nobody has used cost nothing.
@@ -29,16 +31,6 @@ struct Ledger::Book {
 namespace {
 
 constexpr const char* kName = "/races-1";  // the number changes with Book
-
-// Of the open file, not of the process: see runtime/registry.cpp.
-bool set_lock(int fd, short type, int64_t at, int64_t length) noexcept {
-  struct flock l = {};
-  l.l_type = type;
-  l.l_whence = SEEK_SET;
-  l.l_start = at;
-  l.l_len = length;
-  return fcntl(fd, F_OFD_SETLK, &l) == 0;
-}
 
 // A forked child must not keep our part locked after our death. No lock is taken: a thread that is gone may have held it.
 constexpr int kMostFiles = 16;
@@ -124,11 +116,7 @@ bool Ledger::enter() noexcept {
 void Ledger::leave() noexcept { set_lock(fd_, F_UNLCK, 0, 1); }
 
 bool Ledger::held(uint32_t process) noexcept {
-  struct flock l = {};
-  l.l_type = F_WRLCK;
-  l.l_whence = SEEK_SET;
-  l.l_start = 1 + int64_t{process};
-  l.l_len = 1;
+  struct flock l = lock_of(F_WRLCK, 1 + int64_t{process}, 1);
   return fcntl(fd_, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
 }
 

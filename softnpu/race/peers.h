@@ -29,7 +29,10 @@ class Peers {
 
   // [begin, +bytes) is the file's from `offset` on, and another process may have it, too. `mine`: this process gave it away.
   void share(uintptr_t begin, uint64_t bytes, uint64_t file, uint64_t offset, bool mine);
-  void forget(uintptr_t begin, uintptr_t end);
+  // It is not mapped there any more. `back`: the memory itself goes back to its owner, and who comes next begins anew.
+  void forget(uintptr_t begin, uintptr_t end, bool back);
+  // So does [begin, end) of a file of ours, wherever it was mapped.
+  void given_back(uint64_t file, uint64_t begin, uint64_t end);
   bool shares(uintptr_t begin, uintptr_t end) const;  // a byte of it
   bool covers(uintptr_t begin, uintptr_t end) const;  // all of it
   bool shares_nothing() const noexcept { return shared_.empty(); }

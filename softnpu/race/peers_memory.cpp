@@ -52,7 +52,7 @@ bool Peers::covers(uintptr_t begin, uintptr_t end) const {
   return it != shared_.begin() && std::prev(it)->second.end >= end;
 }
 
-void Peers::forget(uintptr_t begin, uintptr_t end) {
+void Peers::forget(uintptr_t begin, uintptr_t end, bool back) {
   if (shared_.empty()) return;
   auto it = shared_.upper_bound(begin);
   if (it != shared_.begin() && std::prev(it)->second.end > begin) --it;
@@ -62,19 +62,19 @@ void Peers::forget(uintptr_t begin, uintptr_t end) {
     const uintptr_t first = std::max(from, begin), last = std::min(shared.end, end);
     if (from < first) shared_[from] = {first, shared.file, shared.offset, shared.mine};
     if (last < shared.end) shared_[last] = {shared.end, shared.file, shared.offset + (last - from), shared.mine};
-    if (!shared.mine) continue;
-    const Ledger::Turn turn(ledger_);  // who comes next begins anew
-    if (!turn) {
-      ledger_.silence();
-      continue;
-    }
     const uint64_t at = shared.offset + (first - from);
-    for (uint32_t p = 0; p < Ledger::kProcesses; ++p)
-      for (uint32_t i = 0; i < ledger_.process(p).used; ++i) {
-        Entry& e = ledger_.entries(p)[i];
-        if (e.file == shared.file && overlap(e, at, at + (last - first))) e.end = 0;
-      }
+    if (shared.mine && back) given_back(shared.file, at, at + (last - first));
   }
+}
+
+void Peers::given_back(uint64_t file, uint64_t begin, uint64_t end) {
+  const Ledger::Turn turn(ledger_);
+  if (!turn) return ledger_.silence();
+  for (uint32_t p = 0; p < Ledger::kProcesses; ++p)
+    for (uint32_t i = 0; i < ledger_.process(p).used; ++i) {
+      Entry& e = ledger_.entries(p)[i];
+      if (e.file == file && overlap(e, begin, end)) e.end = 0;
+    }
 }
 
 void Peers::touch(const Touch& now, const Clock& clock, const Clock& host, bool guessed,

@@ -423,13 +423,29 @@ void capture_over(uint64_t capture) noexcept {
   });
 }
 
-void freed(const void* address, uint64_t bytes) noexcept {
+namespace {
+
+void forget(const void* address, uint64_t bytes, bool back) noexcept {
   locked([&](Detector& d) {
     const auto begin = reinterpret_cast<uintptr_t>(address);
-    if (d.peers) d.peers->forget(begin, begin + bytes);
+    if (d.peers) d.peers->forget(begin, begin + bytes, back);
     d.live.shadow.forget(begin, begin + bytes);
     for (auto& [id, world] : d.captures) world.shadow.forget(begin, begin + bytes);
     d.forget_blocks(begin, begin + bytes);
+    return nullptr;
+  });
+}
+
+}  // namespace
+
+void freed(const void* address, uint64_t bytes) noexcept { forget(address, bytes, true); }
+void unmapped(const void* address, uint64_t bytes) noexcept { forget(address, bytes, false); }
+
+void given_back(int file, uint64_t offset, uint64_t bytes) noexcept {
+  struct stat s;
+  if (!on() || fstat(file, &s) != 0) return;
+  locked([&](Detector& d) {
+    if (d.peers) d.peers->given_back(s.st_ino, offset, offset + bytes);
     return nullptr;
   });
 }

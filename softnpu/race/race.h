@@ -73,6 +73,10 @@ void numbered(const Stream& stream, int number) noexcept;
 
 // The memory was given back to the device or the host.
 void freed(const void* address, uint64_t bytes) noexcept;
+// It is not at that address any more, and may be at another one, or in another process.
+void unmapped(const void* address, uint64_t bytes) noexcept;
+// What `shared` told of as ours was given back, wherever it was mapped.
+void given_back(int file, uint64_t offset, uint64_t bytes) noexcept;
 // A caching allocator gives it out, to be reused in the order of that stream.
 void given(const void* address, uint64_t bytes, const Stream& owner) noexcept;
 

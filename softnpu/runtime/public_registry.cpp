@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "softnpu/race/file_lock.h"
 #include "softnpu/runtime/registry_view.h"
 
 namespace softnpu {
@@ -29,8 +30,8 @@ constexpr char kPrefix[] = "anycend-processes-";
 constexpr char kMagic[sizeof(PublicRecord)] = "anycend processes 1";  // the first record
 constexpr size_t kRecord = sizeof(PublicRecord);
 constexpr size_t kBytes = kRecord * (size_t{Registry::kRecords} + 1);
-constexpr int kMostFiles = 64;                       // of one user: who makes more only hides their own
-constexpr size_t kMostRecords = Registry::kRecords;  // of all of them
+// Of all files of one user, of which each space of process ids has one: who makes more only hides their own.
+constexpr size_t kMostRecords = Registry::kRecords;
 
 std::string folder() {
   const char* v = getenv("ANYCEND_PROCESS_FOLDER");
@@ -79,14 +80,7 @@ bool is_whole(const PublicRecord& r) noexcept {
          memchr(r.name, 0, sizeof r.name) != nullptr;
 }
 
-flock lock_of(short type, size_t index) noexcept {
-  struct flock l = {};
-  l.l_type = type;
-  l.l_whence = SEEK_SET;
-  l.l_start = off_t((index + 1) * kRecord);
-  l.l_len = kRecord;
-  return l;
-}
+int64_t place_of(size_t index) noexcept { return int64_t((index + 1) * kRecord); }
 
 // What the files of each user say. Nothing is mapped: its owner may cut a file short at any time.
 class Reader {
@@ -95,23 +89,27 @@ class Reader {
     for (const RegistryRecord& r : view.records) known_.emplace(r.pid, r.device);
   }
 
-  // False: there is something wrong with the file, or its user has more than anybody needs.
+  // False: there is something wrong with the file. A file without records costs little, however many of them a user has.
   bool read(int fd, const struct stat& s) {
-    User& user = users_[s.st_uid];
-    if (++user.files > kMostFiles || !S_ISREG(s.st_mode)) return false;
+    size_t& records = records_[s.st_uid];
+    if (!S_ISREG(s.st_mode)) return false;
     if (s.st_size == 0) return true;  // it is being made
     char magic[kRecord] = {};
     if (s.st_size != off_t(kBytes) || pread(fd, magic, kRecord, 0) != ssize_t(kRecord)) return false;
     if (magic[0] == '\0') return true;  // it is being made
     if (memcmp(magic, kMagic, kRecord) != 0) return false;
-    std::vector<PublicRecord> part(256);
+    std::vector<PublicRecord>& part = part_;
     bool right = true;
     for (size_t at = kRecord; at < kBytes;) {
       const ssize_t got = pread(fd, part.data(), std::min(part.size() * kRecord, kBytes - at), off_t(at));
       if (got < ssize_t(kRecord)) return false;
       for (size_t i = 0; i < size_t(got) / kRecord; ++i) {
         if (part[i].pid == 0) return right;
-        if (++user.records > kMostRecords) return false;
+        if (records == kMostRecords) {
+          view_.too_many.insert(s.st_uid);
+          return right;
+        }
+        ++records;
         if (part[i].process_started == 0) continue;
         if (!is_whole(part[i]))
           right = false;
@@ -124,14 +122,9 @@ class Reader {
   }
 
  private:
-  struct User {
-    int files = 0;
-    size_t records = 0;
-  };
-
   // By its owner, who alone may write: locks for reading, which anybody may have, are not asked for.
   static bool is_locked(int fd, size_t index) noexcept {
-    flock l = lock_of(F_RDLCK, index);
+    struct flock l = race::lock_of(F_RDLCK, place_of(index), kRecord);
     return fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
   }
 
@@ -154,7 +147,8 @@ class Reader {
 
   RegistryView& view_;
   std::set<std::pair<int, int>> known_;
-  std::map<uid_t, User> users_;
+  std::map<uid_t, size_t> records_;  // read so far, by user
+  std::vector<PublicRecord> part_ = std::vector<PublicRecord>(256);
   std::map<int, Owner> owners_;
 };
 
@@ -225,8 +219,8 @@ PublicRecord* publish(const RegistryRecord& like) noexcept {
     if (before > 0 && (kill(before, 0) == 0 || errno != ESRCH)) continue;
     if (!__atomic_compare_exchange_n(&r.pid, &before, like.pid, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) continue;
     __atomic_store_n(&r.process_started, uint64_t{0}, __ATOMIC_RELEASE);
-    const flock lock = lock_of(F_WRLCK, i);
-    r.locked = fcntl(file.fd, F_OFD_SETLK, &lock) == 0;  // not where somebody else has locked it for reading
+    r.locked =
+        race::set_lock(file.fd, F_WRLCK, place_of(i), kRecord);  // not where somebody else has locked it for reading
     r.device = like.device;
     r.committed = like.committed;
     r.started_ns = like.started_ns;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 
+#include "softnpu/race/file_lock.h"
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/registry_view.h"
 #include "softnpu/sanitize/faults.h"
@@ -20,17 +21,6 @@ namespace softnpu {
 namespace {
 
 constexpr int64_t kHeader = sizeof(RegistryRecord);  // locking its first byte is the right to grow
-
-// Open-file-description locks: they belong to this open file, not to the process id, so any thread may hold them and a
-// child that closes its copy of the descriptor does not drop them.
-bool set_lock(int fd, short type, int64_t start, int64_t length) noexcept {
-  struct flock l = {};
-  l.l_type = type;
-  l.l_whence = SEEK_SET;
-  l.l_start = start;
-  l.l_len = length;
-  return fcntl(fd, F_OFD_SETLK, &l) == 0;
-}
 
 int g_fd = -1;
 
@@ -77,7 +67,7 @@ Registry::Registry() {
 
 bool Registry::lock(int64_t start, int64_t length, bool wait_briefly) noexcept {
   for (int i = 0; i < (wait_briefly ? 1000 : 1); ++i) {
-    if (set_lock(fd_, F_WRLCK, start, length)) return true;
+    if (race::set_lock(fd_, F_WRLCK, start, length)) return true;
     if (errno != EAGAIN && errno != EACCES) return false;
     if (wait_briefly) usleep(1000);  // a stopped process must not stop the others for ever
   }
@@ -85,11 +75,8 @@ bool Registry::lock(int64_t start, int64_t length, bool wait_briefly) noexcept {
 }
 
 bool Registry::held_by_other(int index) noexcept {
-  struct flock l = {};
-  l.l_type = F_WRLCK;
-  l.l_whence = SEEK_SET;
-  l.l_start = kHeader + int64_t{index} * int64_t{sizeof(RegistryRecord)};
-  l.l_len = sizeof(RegistryRecord);
+  struct flock l =
+      race::lock_of(F_WRLCK, kHeader + int64_t{index} * int64_t{sizeof(RegistryRecord)}, sizeof(RegistryRecord));
   return fcntl(fd_, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 }
 
@@ -144,7 +131,7 @@ Registry::Growth::Growth(Registry& r)
     : registry_(r), in_process_(r.growth_mutex_), locked_(r.fd_ >= 0 && r.lock(0, 1, true)) {}
 
 Registry::Growth::~Growth() {
-  if (locked_) set_lock(registry_.fd_, F_UNLCK, 0, 1);
+  if (locked_) race::set_lock(registry_.fd_, F_UNLCK, 0, 1);
 }
 
 uint64_t Registry::Growth::used_by_others(int device) noexcept {

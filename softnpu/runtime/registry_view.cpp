@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "softnpu/race/file_lock.h"
 #include "softnpu/runtime/error.h"
 #include "softnpu/runtime/futex.h"
 #include "softnpu/runtime/limits.h"
@@ -29,11 +30,7 @@ struct File {
 
 // A process holds a lock on its records as long as it lives.
 bool alive(int fd, size_t index, const std::string& path) {
-  struct flock l = {};
-  l.l_type = F_WRLCK;
-  l.l_whence = SEEK_SET;
-  l.l_start = off_t(kHeader + index * sizeof(RegistryRecord));
-  l.l_len = sizeof(RegistryRecord);
+  struct flock l = race::lock_of(F_WRLCK, int64_t(kHeader + index * sizeof(RegistryRecord)), sizeof(RegistryRecord));
   if (fcntl(fd, F_OFD_GETLK, &l) != 0)
     fail(ACL_ERROR_INTERNAL_ERROR, "cannot ask for the locks of %s: %s", path.c_str(), strerror(errno));
   return l.l_type != F_UNLCK;

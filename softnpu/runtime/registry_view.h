@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct RegistryView {
   bool full = false;                    // this user's registry has no room: more processes are not in it
   std::map<unsigned, int>
       left_out;  // files of other users (or by another registry of this one's) that are damaged, by user
+  std::set<unsigned> too_many{};  // users with more records in their files than are read
 };
 
 inline constexpr uint64_t kMostDeviceBytes = uint64_t{1} << 50;  // no device has more

@@ -103,6 +103,7 @@ void VirtualMemory::unhold(Physical* p) noexcept {
   if (p->imported) {
     close(p->fd);
   } else {
+    if (p->exported && race::on()) race::given_back(p->fd, p->offset, p->size);
     try {
       Arena& arena = Device::get(p->device).arena();
       arena.release(arena.address(p->offset));
@@ -191,7 +192,7 @@ void VirtualMemory::unmap(void* pointer) {
   if (it == mappings_.end()) fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", pointer);
   mmap(pointer, it->second.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   madvise(pointer, it->second.size, MADV_DONTFORK);
-  if (race::watched()) memory_gone(pointer, it->second.size);
+  if (race::watched()) memory_unmapped(pointer, it->second.size);
   unhold(it->second.physical);
   mappings_.erase(it);
 }

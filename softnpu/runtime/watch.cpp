@@ -108,4 +108,9 @@ void memory_gone(const void* address, uint64_t bytes) noexcept {
   if (memcheck::on()) memcheck::forget(address, bytes);
 }
 
+void memory_unmapped(const void* address, uint64_t bytes) noexcept {
+  if (race::on()) race::unmapped(address, bytes);
+  if (memcheck::on()) memcheck::forget(address, bytes);
+}
+
 }  // namespace softnpu

@@ -33,5 +33,7 @@ void watch_host(const char* name, const State& state, race::Tell tell) {
 }
 // Given back to the device or the host.
 void memory_gone(const void* address, uint64_t bytes) noexcept;
+// Not mapped at that address any more.
+void memory_unmapped(const void* address, uint64_t bytes) noexcept;
 
 }  // namespace softnpu

@@ -9,6 +9,7 @@ Who uses it: test_exchange.py. Long because it is a table: a row is a bug and it
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import tempfile
 
@@ -19,6 +20,8 @@ from torch.multiprocessing.reductions import reduce_tensor
 
 import torch_npu  # noqa: F401
 from tests import seeded
+from tests.runtime.acl import Acl
+from tests.runtime.test_memory import physical
 
 N = 100_000
 TABLE = seeded.Table()
@@ -89,6 +92,13 @@ def join_group(path):
 
 
 @there
+def fill_by_handle(exported):
+    acl = Acl()
+    handle = acl.out("aclrtMemImportFromShareableHandle", ctypes.c_void_p, exported, 0, first=False)
+    acl.raw.aclrtMemsetAsync(mapped(acl, handle), PAGE, 1, PAGE, torch.npu.current_stream().npu_stream)
+
+
+@there
 def reports():
     torch.npu.synchronize(0)
     return torch.npu.race_reports()
@@ -125,6 +135,15 @@ class Peer:
     def close(self) -> None:
         self.pipe.send(None)
         self.process.join()
+
+
+PAGE = 2 << 20
+
+
+def mapped(acl: Acl, handle: int) -> int:
+    at = acl.out("aclrtReserveMemAddress", ctypes.c_void_p, PAGE, 0, None, 1)
+    acl.aclrtMapMem(at, PAGE, 0, handle, 0)
+    return at
 
 
 # --- cases ------------------------------------------------------------------------------------------------------------
@@ -311,6 +330,29 @@ def handle_used_too_early_mended(peer):
         torch.npu.synchronize()
         peer.double()
         peer.synchronize()
+
+
+def one_of_two_mappings(peer, waits: bool):
+    """The memory stays when one of its addresses goes."""
+    acl = Acl()
+    handle = physical(acl, PAGE)
+    exported = acl.out("aclrtMemExportToShareableHandle", ctypes.c_uint64, handle, 0, 0, first=False)
+    x, again = mapped(acl, handle), mapped(acl, handle)
+    peer.fill_by_handle(exported)
+    if waits:
+        peer.synchronize()
+    acl.aclrtUnmapMem(again)
+    acl.raw.aclrtMemsetAsync(x, PAGE, 2, PAGE, torch.npu.current_stream().npu_stream)
+
+
+@bug("aclrtMemsetAsync", "writes", "does not wait")
+def handle_mapped_twice(peer):
+    one_of_two_mappings(peer, False)
+
+
+@mended
+def handle_mapped_twice_mended(peer):
+    one_of_two_mappings(peer, True)
 
 
 def found_by(case, peer: Peer) -> list[str]:

@@ -210,11 +210,30 @@ def test_what_a_file_says_cannot_break_the_table_nor_hide_others(shared, forge, 
     many = [record(victim, device=d) for d in range(64)]
     forge(whole(record(victim, mib=1 << 20, name=b"a|b\n\x1b[2J"), *(many * 1024)[: RECORDS - 1]))
     for i in range(80):
-        forge(b"", f"anycend-processes-{i}")
+        forge(b"x", f"anycend-processes-{i}")
     code, out, err = shared.run("info")
-    assert code == 0 and err.count("\n") == 1 and "17 files are damaged" in err
+    assert code == 0 and err.count("\n") == 1 and "80 files are damaged" in err
     assert "\x1b" not in out and len({len(line) for line in out.splitlines()}) == 1
     assert {ours.pid, victim} == {int(row[2]) for row in rows(out)} and " 1024  / 1024 " in out
+
+
+def test_all_spaces_of_process_ids_are_shown_and_too_many_records_are_said(shared, forge, victim):
+    """Each has a file of its own, which stays when it ends."""
+
+    def with_holes(path: Path) -> None:
+        path.write_bytes(MAGIC + record(2**31 - 1, started=1))
+        os.truncate(path, 64 * (RECORDS + 1))
+
+    for i in range(70):
+        forge(with_holes, f"anycend-processes-{i}")
+    forge(whole(record(victim)))
+    code, out, err = shared.run("info")
+    assert code == 0 and err == "" and [int(row[2]) for row in rows(out)] == [victim]
+    forge(whole(*[record(2**31 - 1, started=1)] * RECORDS), "anycend-processes-0")
+    said = (
+        f"npu-smi: what processes of user {OTHER} hold is not all shown: their files have more than {RECORDS} records\n"
+    )
+    assert shared.run("info")[2] == said
 
 
 def test_a_process_publishes_where_somebody_holds_its_name(shared, forge):

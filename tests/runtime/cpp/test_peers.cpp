@@ -138,10 +138,25 @@ BOOST_AUTO_TEST_CASE(memory_that_the_owner_gave_back_begins_anew) {
   Process a(folder, 1 << 20, true), b(folder, 1 << 24);
   b.touch(1, 0, true);
   b.touch(1, 2048, true);
-  a.peers.forget(a.at, a.at + 1024);
+  a.peers.forget(a.at, a.at + 1024, true);
   a.peers.share(a.at, 1024, 77, 0, true);
   BOOST_TEST(a.touch(1, 0, true) == 0);
   BOOST_TEST(a.touch(1, 2048, true) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_is_not_mapped_any_more_is_still_there_until_it_goes_back) {
+  const Folder folder;
+  Process a(folder, 1 << 20, true), b(folder, 1 << 24);
+  const uintptr_t again = 1 << 22;
+  a.peers.share(again, 4096, 77, 0, true);
+  b.touch(1, 0, true);
+  a.peers.forget(again, again + 4096, false);
+  BOOST_TEST(a.touch(1, 0, true) == 1);
+  a.peers.forget(a.at, a.at + 4096, false);
+  a.peers.share(a.at, 4096, 77, 0, true);
+  BOOST_TEST(a.touch(2, 0, true) == 1);
+  a.peers.given_back(77, 0, 4096);
+  BOOST_TEST(a.touch(2, 0, true) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(who_has_died_has_ended) {
