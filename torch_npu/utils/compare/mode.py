@@ -68,6 +68,7 @@ class CompareMode(TorchDispatchMode):
         started = time.perf_counter()
         returned = func(*args, **kwargs)
         torch.npu.synchronize()
+        replay.drew(returned)
         took = time.perf_counter() - started
         mine = results(func, returned, args, kwargs)
         verdict: Verdict | str

@@ -32,7 +32,11 @@ INTERNAL = {
     "aten::_embedding_bag": (1, 2, 3),
     "aten::_embedding_bag_forward_only": (1, 2, 3),
     "npu::npu_cross_entropy_loss": (2, 3),
+    "npu::_npu_dot_product_attention": (3,),
+    "npu::npu_fusion_attention": (3, 4, 5, 6),
 }
+# Results that say what was drawn, and the keyword by which a twin (twins.py) takes them: such a call can be compared.
+DRAWN = {"npu::_npu_dot_product_attention": (3, "drop_mask")}
 
 
 def npu_tensors(tree: Any) -> list[torch.Tensor]:
@@ -65,19 +69,29 @@ def skipped(func: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) ->
         return UNSET
     if any(isinstance(leaf, torch.Generator) for leaf in tree_leaves((args, kwargs))):
         return RANDOM
-    if torch.Tag.nondeterministic_seeded in func.tags and dropout(func, args, kwargs) != 0:
+    if func._schema.name not in DRAWN and random(func, args, kwargs):
         return RANDOM
     if torch.npu.is_current_stream_capturing():
         return CAPTURED
     return None if plain((args, kwargs)) else LAYOUT
 
 
+def random(func: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """It draws numbers, or gives the gradient of what did and draws them again."""
+    dropped = dropout(func, args, kwargs)
+    return torch.Tag.nondeterministic_seeded in func.tags if dropped is None else dropped != 0
+
+
 def dropout(func: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) -> float | None:
-    """The probability of an operator that is random by its dropout alone; None of others."""
-    for position, argument in enumerate(func._schema.arguments):
-        if argument.name == "dropout_p":
-            given = args[position] if position < len(args) else kwargs.get("dropout_p")
-            return argument.default_value if given is None else given
+    """Its probability, of an operator that is random by it alone; None of others, and of those given its mask."""
+    names = [argument.name for argument in func._schema.arguments]
+    for name in ("dropout_p", "keep_prob"):
+        if name not in names or "drop_mask" in names:
+            continue
+        position = names.index(name)
+        given = args[position] if position < len(args) else kwargs.get(name)
+        given = func._schema.arguments[position].default_value if given is None else given
+        return given if name == "dropout_p" else 1 - given
     return None
 
 

@@ -68,6 +68,12 @@ class Replay:
             return None
         return torch.float32 if floats <= set(LOW) else torch.float64
 
+    def drew(self, returned: Any) -> None:
+        """What the npu's call drew, which the CPU's takes instead of drawing."""
+        if self.operator in operators.DRAWN:
+            position, keyword = operators.DRAWN[self.operator]
+            self._kwargs = self._kwargs | {keyword: returned[position].detach().to("cpu", copy=True)}
+
     def plain(self) -> list[torch.Tensor]:
         """The results in the types that the call has."""
         return self._run(torch.clone, lambda kind: kind)

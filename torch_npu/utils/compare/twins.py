@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from torch_npu.utils.compare import attention
+
 
 def _cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean", ignore_index: int = -100,
                    label_smoothing: float = 0.0, *_: Any, **__: Any) -> tuple:  # fmt: skip
@@ -37,4 +39,8 @@ def _cross_entropy_backward(
 TWINS = {
     "npu::npu_cross_entropy_loss": _cross_entropy,
     "npu::npu_cross_entropy_loss_backward": _cross_entropy_backward,
+    "npu::_npu_dot_product_attention": attention.dot_product,
+    "npu::_npu_dot_product_attention_grad": attention.dot_product_grad,
+    "npu::npu_fusion_attention": attention.fusion,
+    "npu::npu_fusion_attention_grad": attention.fusion_grad,
 }
