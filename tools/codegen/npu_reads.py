@@ -106,7 +106,8 @@ def read(row: Row, call: str) -> set[str]:
 def check(row: Row, call: str) -> None:
     """Stop the build for an argument that nothing reads, and for a reason that is not needed."""
     ignored, arguments = row.data.get("ignored", {}), [a.name for a in row.schema.arguments]
-    unread = [name for name in arguments if name not in read(row, call)]
+    seen = read(row, call)
+    unread = [name for name in arguments if name not in seen]
     lost = [name for name in unread if name not in ignored and REST not in ignored]
     if lost:
         raise row.error(

@@ -38,9 +38,8 @@ LETTERS = (
     " Ascend910_93 (A3), Ascend950 and Ascend910, where `=` means as on Ascend910B1, `-` a function that the chip does"
     " not have, *any* that none is refused, *as called* what all of those take that are called, and an empty cell that"
     " nothing is known (`ANYCEND_STRICT=1` refuses nothing then), or that no element is read. Of those on the software"
-    " NPU PyTorch's operator still refuses what the CPU's refuses, such as `abs` of booleans. Types of the other tensors:"
-    " `ops/types.yaml` and"
-    " `ops/hardware.yaml`."
+    " NPU PyTorch's operator still refuses what the CPU's refuses, such as `abs` of booleans. Types of the other"
+    " tensors: `ops/types.yaml` and `ops/hardware.yaml`."
 )
 CALLS = (
     "*calls* has the functions of CANN in the kernel or in what it calls; of an operator that has none, PyTorch's"

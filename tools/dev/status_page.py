@@ -82,7 +82,8 @@ def npu_operators() -> list[str]:
         f" PyTorch's operators. {best.count('values')} are tested by values, {best.count('wheel')} more by the vendor's"
         f" wheel, which has the same bits, and {best.count('samples') + best.count('nothing')} by neither"
         " ([which](operators/npu.md)). `python tools/codegen/npu.py --status LIST` prints that"
-        " table, and `--each LIST` each of them with the files of its tests (LIST: [operators.md](operators.md#the-npus-own-operators)). The others are refused by name:"
+        " table, and `--each LIST` each of them with the files of its tests (LIST:"
+        " [operators.md](operators.md#the-npus-own-operators)). The others are refused by name:"
         " `torch_npu.<name>` is no attribute, `torch.ops.npu.<name>` has the schema and raises NotImplementedError at"
         " the call, and both say why:",
         "",
