@@ -11,11 +11,12 @@ import torch
 
 @pytest.fixture
 def replaced() -> Iterator[Callable[[str, Callable], None]]:
-    """replaced("relu", function): aten::relu on the npu, until the test ends."""
+    """replaced("relu", function): aten::relu on the npu, until the test ends; "npu::name": of that namespace."""
     libraries = []
 
     def replace(name: str, function: Callable) -> None:
-        libraries.append(torch.library.Library("aten", "IMPL"))
+        namespace, _, name = name.rpartition("::")
+        libraries.append(torch.library.Library(namespace or "aten", "IMPL"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             libraries[-1].impl(name, function, "PrivateUse1", allow_override=True)
