@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "softnpu/ops/hifloat8.h"
 #include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {
@@ -29,7 +30,7 @@ at::ScalarType floating(at::ScalarType type) {
 }  // namespace
 
 void put_bits(Tensor& out, const Tensor& result) {
-  Tensor place = bits(out);
+  Tensor place = moved_bits(out);
   put(place, result);
 }
 

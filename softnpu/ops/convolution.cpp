@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "softnpu/ops/hifloat8.h"
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/place.h"
 #include "softnpu/ops/retyped.h"
@@ -17,8 +18,14 @@
 
 namespace softnpu::ops::kernels {
 
+namespace {
+
+Tensor numbers_of(const Tensor& t) { return is_hifloat8(t) ? hifloat8_values(t) : t.to(at::kFloat); }
+
+}  // namespace
+
 void need_convolved(const Tensor& input, const OptionalTensor& bias, IntArrayRef dilation, bool transposed) {
-  TORCH_CHECK(input.is_floating_point() || input.scalar_type() == at::kLong ||
+  TORCH_CHECK(input.is_floating_point() || is_hifloat8(input) || input.scalar_type() == at::kLong ||
                   (!transposed && c10::multiply_integers(dilation) == 1),
               "input: transposed or dilated, integers are int64");
   TORCH_CHECK(input.scalar_type() != at::kFloat8_e4m3fn || (transposed && !passed(bias)),
@@ -28,9 +35,10 @@ void need_convolved(const Tensor& input, const OptionalTensor& bias, IntArrayRef
 void convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                  IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
                  Tensor& out) {
-  if (input.scalar_type() == at::kFloat8_e4m3fn) {
-    return put(out, at::convolution(input.to(at::kFloat), weight.to(at::kFloat), std::nullopt, stride, padding,
-                                    dilation, transposed, output_padding, groups));
+  if (input.scalar_type() == at::kFloat8_e4m3fn || is_hifloat8(input)) {
+    const OptionalTensor added = passed(bias) ? OptionalTensor(numbers_of(*bias)) : std::nullopt;
+    return put(out, at::convolution(numbers_of(input), numbers_of(weight), added, stride, padding, dilation, transposed,
+                                    output_padding, groups));
   }
   OptionalTensor wide_bias =
       passed(bias) ? OptionalTensor(bias->to(is_narrow(weight) ? at::kFloat : weight.scalar_type())) : std::nullopt;
@@ -75,6 +83,10 @@ Tensor tbc_bias(const OptionalTensor& bias, const Tensor& weight) {
 }  // namespace
 
 void conv_tbc(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t pad, Tensor& out) {
+  if (is_hifloat8(input)) {
+    const Tensor w = hifloat8_values(weight), none = at::zeros({w.size(2)}, w.options());
+    return put(out, at::conv_tbc(hifloat8_values(input), w, passed(bias) ? hifloat8_values(*bias) : none, pad));
+  }
   const Tensor w = widen(weight);
   put(out, at::conv_tbc(widen(input), w, tbc_bias(bias, w), pad));
 }

@@ -105,7 +105,7 @@ void moe_expert_rows(const Tensor& x, const Tensor& experts, const OptionalTenso
   const Tensor token = at::where(used, s.source, 0).floor_divide(k), empty = used.logical_not();
   const auto of_row = [&](const Tensor& t) { return t.index_select(0, token); };
   if (o.quantization == -1) {
-    put_bits(rows, of_row(bits(x)).masked_fill(empty.unsqueeze(1), 0).reshape(rows.sizes()));
+    put_bits(rows, of_row(moved_bits(x)).masked_fill(empty.unsqueeze(1), 0).reshape(rows.sizes()));
     if (!row_scales.defined()) return;
     if (!given(scale)) return void(row_scales.zero_());
     TORCH_CHECK(scale->dim() > 0 && scale->size(0) == x.size(0), "aclnnMoeInitRouting: a scale of ", scale->sizes(),
@@ -167,7 +167,7 @@ void moe_rows_of_ranks(const Tensor& tokens, const Tensor& counts, const Optiona
   const Tensor expert = at::arange(each.size(1), each.options()).repeat({each.size(0)});
   const Tensor of_row = expert.repeat_interleave(each.flatten());
   const Tensor order = at::argsort(of_row, /*stable=*/true, 0, false);
-  put_bits(rows, bits(tokens).index_select(0, order));
+  put_bits(rows, moved_bits(tokens).index_select(0, order));
   if (row_scales.defined()) {
     if (given(scales)) {
       put_bits(row_scales, bits(*scales).index_select(0, order));

@@ -9,6 +9,8 @@
 
 #include <deque>
 
+#include "softnpu/ops/hifloat8.h"
+
 namespace softnpu::ops {
 
 using nnopbase::Arg;
@@ -53,7 +55,7 @@ constexpr int8_t kTypes[42] = {int8_t(at::kFloat),
                                kNone,
                                kNone,
                                int8_t(at::kComplexHalf),
-                               kNone,
+                               int8_t(kernels::kHifloat8),
                                int8_t(at::kFloat8_e5m2),
                                int8_t(at::kFloat8_e4m3fn),
                                int8_t(at::kFloat8_e8m0fnu),

@@ -70,6 +70,7 @@ void need_scales(const Factors& f, bool weights = false) {
   const bool wide = weights && at::isFloatingType(f.a.scalar_type()) && !small;
   TORCH_CHECK(wide || (small ? small_float(f.b) : f.a.scalar_type() == f.b.scalar_type()), "factors of ",
               f.a.scalar_type(), " and ", f.b.scalar_type());
+  TORCH_CHECK(is_hifloat8(f.a) == is_hifloat8(f.b), "factors of ", f.a.scalar_type(), " and ", f.b.scalar_type());
   if (!small && f.a.scalar_type() != at::kChar) {
     need_absent("x1Scale", f.row, "the factors are no integers");
     return need_absent("x2Scale", f.column, "the factors are no integers");
@@ -162,7 +163,7 @@ at::Tensor small_product(const Factors& f) {
 }  // namespace
 
 void product(const Factors& f, at::Tensor out) {
-  if (mx::is_small(f.a.scalar_type())) {
+  if (mx::is_small(f.a.scalar_type()) || is_hifloat8(f.a)) {
     at::Tensor value = small_product(f);
     if (given(f.added)) value = value + f.added->flatten(0, -2).to(at::kFloat);
     return put(out, value.view(out.sizes()));

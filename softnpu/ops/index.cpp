@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "softnpu/ops/guard.h"
+#include "softnpu/ops/hifloat8.h"
 #include "softnpu/ops/kernels.h"
 #include "softnpu/runtime/enqueue.h"
 
@@ -130,7 +131,8 @@ void scatter_nd_update(Tensor& self, const Tensor& indices, const Tensor& update
   for (int64_t d = 0; d < depth; d++) list.push_back(flat.select(1, d));
   std::vector<int64_t> shape{flat.size(0)};
   for (int64_t d = depth; d < self.dim(); d++) shape.push_back(self.size(d));
-  at::_index_put_impl_(self, list, updates.reshape(shape), false, false);
+  Tensor place = moved_bits(self);  // which is written in its own memory
+  at::_index_put_impl_(place, list, moved_bits(updates).reshape(shape), false, false);
 }
 
 void embedding(const Tensor& weight, const Tensor& indices, Tensor& out) {

@@ -23,9 +23,9 @@ Tensor by_rows(const Tensor& cache, std::string_view mode) {
 
 void cache_write(const Tensor& of, const Tensor& slots, std::string_view mode, Tensor& cache) {
   if (!cache.defined() || cache.numel() == 0) return;
-  const Tensor rows = bits(of);
+  const Tensor rows = moved_bits(of);
   TORCH_CHECK_NOT_IMPLEMENTED(rows.dim() == 3 || rows.dim() == 2, "rows of ", rows.dim(), " dimensions in a cache");
-  const Tensor view = by_rows(bits(cache), mode);
+  const Tensor view = by_rows(moved_bits(cache), mode);
   const Tensor all = slots.flatten().to(at::kLong), kept = all.ge(0).nonzero().squeeze(1);
   const Tensor slot = all.index_select(0, kept);
   TORCH_CHECK(rows.size(0) == all.numel(), rows.size(0), " rows and ", all.numel(), " slots of a cache");
@@ -36,7 +36,7 @@ void cache_write(const Tensor& of, const Tensor& slots, std::string_view mode, T
 
 void cache_read(const Tensor& cache, const Tensor& tables, const Tensor& lengths, const OptionalTensor& offset,
                 std::string_view mode, bool running, Tensor& rows) {
-  const Tensor view = by_rows(bits(cache), mode);
+  const Tensor view = by_rows(moved_bits(cache), mode);
   const int64_t block = view.size(1), count = rows.size(0), columns = view.size(2) * view.size(3);
   Tensor length = lengths.flatten().to(at::kLong);
   if (running) length = length.diff();

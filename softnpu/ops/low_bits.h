@@ -3,11 +3,14 @@
 // kernels of quantized operands. What it is not: blocks with powers of two (mx_blocks.h).
 #pragma once
 
+#include "softnpu/ops/hifloat8.h"
 #include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {
 
-inline bool small_float(at::ScalarType type) { return type == at::kFloat8_e5m2 || type == at::kFloat8_e4m3fn; }
+inline bool small_float(at::ScalarType type) {
+  return type == at::kFloat8_e5m2 || type == at::kFloat8_e4m3fn || type == kHifloat8;
+}
 inline bool small_float(const Tensor& t) { return small_float(t.scalar_type()); }
 inline bool wide_bits(const Tensor& t) { return t.scalar_type() == at::kLong || t.scalar_type() == at::kUInt64; }
 

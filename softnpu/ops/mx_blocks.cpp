@@ -11,6 +11,8 @@
 
 #include <algorithm>
 
+#include "softnpu/ops/hifloat8.h"
+
 namespace softnpu::ops::kernels::mx {
 namespace {
 
@@ -54,6 +56,8 @@ Element element(at::ScalarType type) {
       return {15, 57344, 0};
     case at::kFloat8_e4m3fn:
       return {8, 448, 0};
+    case kHifloat8:
+      return {15, kHifloat8Largest, 0};
     case at::ScalarType::Float4_e2m1fn_x2:
       return {2, 6, 1};
     case at::ScalarType::Bits4x2:
@@ -131,7 +135,7 @@ void refuse_rounded_exponent(const MxForm& f) {
                               f.largest);
 }
 
-Tensor floats(const Tensor& t) { return t.to(at::kFloat); }
+Tensor floats(const Tensor& t) { return is_hifloat8(t) ? hifloat8_values(t) : t.to(at::kFloat); }
 
 Tensor exponents(const Tensor& magnitude, const Element& e, const MxForm& f) {
   Tensor exponent;

@@ -2,6 +2,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "softnpu/ops/hifloat8.h"
 #include "softnpu/ops/mx_blocks.h"
 
 namespace softnpu::ops::kernels {
@@ -43,9 +44,14 @@ void need_block_groups(const Tensor& x, const Tensor& ends, const BlockForm& for
   TORCH_CHECK(form.rows > 0 && form.columns > 0, "blocks of ", form.rows, " x ", form.columns);
   TORCH_CHECK(form.least >= 0, "minScale ", form.least, " is negative");
   TORCH_CHECK(form.list == 0, "groupListType ", form.list, " is not 0, running ends");
-  TORCH_CHECK(form.largest == 0, "dstTypeMax goes with hifloat8, which is not implemented");
-  TORCH_CHECK(need_form({form.round, form.type}, y, {0}).mantissa == 0, "yOut of ", y.scalar_type(),
-              " is not implemented, 8-bit floats are");
+  TORCH_CHECK(form.largest == 0 || is_hifloat8(y), "dstTypeMax ", form.largest, " goes with hifloat8, yOut is of ",
+              y.scalar_type());
+  if (is_hifloat8(y)) {
+    need_hifloat8(form.round, form.type, form.largest);
+  } else {
+    TORCH_CHECK(need_form({form.round, form.type}, y, {0}).mantissa == 0, "yOut of ", y.scalar_type(),
+                " is not implemented, 8-bit floats are");
+  }
   need_sizes("yOut", y, x.sizes());
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes[sizes.size() - 2] = x.size(-2) / form.rows + ends.size(0);
@@ -62,7 +68,8 @@ void block_quant_groups(const Tensor& x, const Tensor& ends, const BlockForm& fo
               " rows");
   const Tensor most = block_maxima(value, x.dim() - 1, form.columns);
   const Tensor index = place.unsqueeze(1).expand(most.sizes());
-  Tensor found = at::zeros(scale.sizes(), value.options()).scatter_reduce(-2, index, most, "amax") / e.largest;
+  Tensor found = at::zeros(scale.sizes(), value.options()).scatter_reduce(-2, index, most, "amax") /
+                 (form.largest > 0 ? form.largest : e.largest);
   if (form.least > 0) found = found.clamp_max(1 / form.least);
   put(scale, found);
   const Tensor of_row = found.index_select(-2, place);

@@ -5,7 +5,11 @@
 #include <ATen/ops/cat_cpu_dispatch.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/copy_native.h>
+#include <ATen/ops/real.h>
 
+#include <algorithm>
+
+#include "softnpu/ops/hifloat8.h"
 #include "softnpu/ops/mx_blocks.h"
 
 namespace softnpu::ops::kernels {
@@ -34,6 +38,7 @@ void need_cast(const Tensor& self, const Tensor& out) {
 }
 
 void cast(const Tensor& self, Tensor& out) {
+  if (is_hifloat8(self) || is_hifloat8(out)) return put(out, self.is_complex() ? at::real(self) : self);
   at::native::copy_(out, is_pairs(self) ? mx::unpacked(self) : self, false);
 }
 
@@ -45,6 +50,7 @@ void need_same_pairs(const Tensor& from, const Tensor& to) {
 }
 
 void copy_pairs(const Tensor& from, Tensor& to) {
+  if (is_hifloat8(to) || is_hifloat8(from)) return put(to, from);
   if (!is_pairs(to)) return void(at::native::copy_(to, from, false));
   put_bits(to, bits(from));
 }
@@ -60,6 +66,12 @@ void need_joined_pairs(at::TensorList tensors, const Tensor& out) {
 }
 
 void join(at::TensorList tensors, int64_t dim, Tensor& out) {
+  if (std::any_of(tensors.begin(), tensors.end(), is_hifloat8)) {
+    std::vector<Tensor> values;
+    for (const Tensor& t : tensors) values.push_back(is_hifloat8(t) ? hifloat8_values(t) : t);
+    return put(out, at::cpu::cat(values, dim));
+  }
+  if (is_hifloat8(out)) return put(out, at::cpu::cat(tensors, dim));
   if (!is_pairs(out)) return void(at::cpu::cat_outf(tensors, dim, out));
   std::vector<Tensor> bytes;
   for (const Tensor& t : tensors) bytes.push_back(t.numel() ? bits(t) : t.to(at::kByte));
@@ -79,6 +91,7 @@ void need_padded_pairs(const Tensor& self, IntArrayRef pad, const Scalar& value,
 }
 
 void pad(const Tensor& self, IntArrayRef pad, const Scalar& value, Tensor& out) {
+  if (is_hifloat8(self)) return put(out, at::constant_pad_nd(hifloat8_values(self), pad, value));
   if (!is_pairs(self)) return put(out, at::constant_pad_nd(self, pad, value));
   std::vector<int64_t> bytes = pad.vec();
   for (size_t i = 0; i < 2 && i < bytes.size(); i++) bytes[i] /= 2;

@@ -52,6 +52,8 @@ HcclDataType type_of(const at::Tensor& t) {
       return HCCL_DATA_TYPE_INT8;
     case at::kByte:
       return HCCL_DATA_TYPE_UINT8;
+    case at::ScalarType::Bits8:  // hifloat8.h
+      return HCCL_DATA_TYPE_HIF8;
     default:
       TORCH_CHECK(false, "a group does not exchange tensors of ", t.scalar_type());
   }

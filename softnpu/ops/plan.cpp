@@ -44,7 +44,7 @@ void Plan::bad_tensor(const char* name, const aclTensor* t) {
     std::snprintf(text, sizeof text, "is a destroyed tensor, or no tensor");
   } else if (t->dtype == ACL_FLOAT4_E2M1 || t->dtype == ACL_FLOAT4_E1M2) {
     std::snprintf(text, sizeof text, "has 4-bit elements, pairs of which do not lie in bytes, or no address");
-  } else if (!known_dtype(t->dtype)) {
+  } else if (!known_dtype(t->dtype) && t->dtype != ACL_HIFLOAT8) {
     std::snprintf(text, sizeof text, "has data type %d, which the software NPU does not compute", t->dtype);
   } else {
     std::snprintf(text, sizeof text, "has %lld elements and no address", static_cast<long long>(t->numel));
@@ -65,6 +65,7 @@ int paired_dim(int ndim, const int64_t* sizes, const int64_t* strides) {
 }  // namespace
 
 bool Plan::packs(const aclTensor* t) {
+  if (t->dtype == ACL_HIFLOAT8) return t->data || !t->numel;  // not what kernels compute with by themselves, either
   if (t->dtype != ACL_FLOAT4_E2M1 && t->dtype != ACL_FLOAT4_E1M2) return false;
   if (t->numel == 0) return true;
   const int64_t *sizes = t->dims, *strides = t->dims + t->ndim;
@@ -271,7 +272,7 @@ bool check_same_shape(Plan& plan) {
 }
 
 bool check_quantized(Plan& plan) {
-  constexpr int32_t kInt8 = 2, kInt32 = 3, kUint8 = 4, kFloat8From = 35;
+  constexpr int32_t kInt8 = 2, kInt32 = 3, kUint8 = 4, kFloat8From = 34;
   const Arg* args = plan.args();
   const TensorCopy* first = nullptr;
   for (int i = 0; i < plan.nargs(); i++) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "softnpu/ops/hifloat8.h"
 #include "softnpu/ops/mx_blocks.h"
 
 namespace softnpu::ops::kernels {
@@ -211,7 +212,8 @@ void need_ways(const char* what, int64_t left, int64_t right) {
 }
 
 void need_small(const char* name, const Tensor& t, int64_t way) {
-  TORCH_CHECK_NOT_IMPLEMENTED(float8(t) || (way == kPowers && mx::packed(t)), name, " of ", t.scalar_type(),
+  TORCH_CHECK_NOT_IMPLEMENTED(float8(t) || (way == kPowers && mx::packed(t)) || (way == kTensor && is_hifloat8(t)),
+                              name, " of ", t.scalar_type(),
                               " is not implemented; float8_e5m2, float8_e4m3fn and, of MX operands, float4_e2m1 are");
 }
 

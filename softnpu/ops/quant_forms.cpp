@@ -48,6 +48,7 @@ void need_type(const char* op, int64_t number, const Tensor& y) {
   const auto of = [&](at::ScalarType type) { return y.scalar_type() == type; };
   const bool fits = number == 2    ? of(at::kChar)
                     : number == 4  ? of(at::kByte)
+                    : number == 34 ? of(kHifloat8)
                     : number == 35 ? of(at::kFloat8_e5m2)
                     : number == 36 ? of(at::kFloat8_e4m3fn)
                                    : (number == 3 || number == 29) && of(at::kInt);
@@ -59,6 +60,7 @@ void need_type(const char* op, int64_t number, const Tensor& y) {
 void static_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, const StaticForm& form,
                   Tensor& y) {
   need_type("aclnnAscendQuant", form.type, y);
+  if (is_hifloat8(y)) need_hifloat8(form.rounding, form.type);
   const auto along = [&](const Tensor& t) {
     if (t.numel() == 1) return wide(t).reshape({});
     if (t.dim() != 1) return wide(t);
@@ -75,7 +77,8 @@ void static_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& of
 
 void need_dynamic_form(const Tensor& x, int64_t type, const Tensor& y) {
   const bool eight = y.scalar_type() == at::kInt;
-  TORCH_CHECK(eight == (type == 3), "dstType is ", type, " for yOut of ", y.scalar_type());
+  TORCH_CHECK(eight == (type == 3) && is_hifloat8(y) == (type == kAclHifloat8), "dstType is ", type, " for yOut of ",
+              y.scalar_type());
   std::vector<int64_t> sizes = x.sizes().vec();
   if (eight && !sizes.empty()) {
     TORCH_CHECK(sizes.back() % 8 == 0, "x has ", sizes.back(), " columns, no multiple of 8");
@@ -87,9 +90,11 @@ void need_dynamic_form(const Tensor& x, int64_t type, const Tensor& y) {
 void dynamic_quant_form(const Tensor& x, const OptionalTensor& smooth, const OptionalTensor& groups,
                         const DynamicForm& form, Tensor& y, Tensor& scale, Tensor& offset) {
   const char* const op = "aclnnDynamicQuant";
-  TORCH_CHECK_NOT_IMPLEMENTED(form.type != 29 && form.type != 34, op, ": dstType ", form.type,
-                              " is not implemented; 2 (int8), 3 (eight 4-bit integers), 35 and 36 (float8) are");
-  TORCH_CHECK_NOT_IMPLEMENTED(form.largest == 0, op, ": dstTypeMax ", form.largest, " is not implemented; it is 0");
+  TORCH_CHECK_NOT_IMPLEMENTED(form.type != 29, op, ": dstType ", form.type,
+                              " is not implemented; 2 (int8), 3 (eight 4-bit integers), 34 (hifloat8), 35 and 36 ",
+                              "(float8) are");
+  TORCH_CHECK_NOT_IMPLEMENTED(form.largest == 0 || is_hifloat8(y), op, ": dstTypeMax ", form.largest,
+                              " is not implemented for yOut of ", y.scalar_type(), "; it is 0");
   TORCH_CHECK(x.dim() > 1, op, ": x is ", x.sizes(), ", two dimensions are expected");
   const bool tensor = form.mode == "pertensor", channel = form.mode == "perchannel";
   TORCH_CHECK(tensor || channel || form.mode == "pertoken" || form.mode.empty(), op, ": quantMode ", form.mode,
@@ -102,7 +107,8 @@ void dynamic_quant_form(const Tensor& x, const OptionalTensor& smooth, const Opt
   for (int64_t i = 0; i < x.dim(); i++) {
     if (tensor || i == x.dim() - (channel ? 2 : 1)) dims.push_back(i);
   }
-  const double high = largest_of(y, value), low = lowest_of(y, value);
+  const double high = form.largest > 0 ? form.largest : largest_of(y, value);
+  const double low = form.largest > 0 ? -form.largest : lowest_of(y, value);
   Tensor step, shift;
   if (form.symmetric) {
     step = value.abs().amax(dims, true).div_(high);
@@ -134,9 +140,12 @@ void gelu_quant(const Tensor& x, const OptionalTensor& scale, const OptionalTens
   const char* const op = "aclnnGeluQuant";
   TORCH_CHECK(form.approximate == "none" || form.approximate == "tanh", op, ": approximate ", form.approximate,
               " is not none or tanh");
-  TORCH_CHECK_NOT_IMPLEMENTED(form.rounding == "rint", op, ": roundMode ", form.rounding,
-                              " is not implemented; rint is");
-  TORCH_CHECK_NOT_IMPLEMENTED(form.type != 34, op, ": dstType 34 (HIFLOAT8) is not implemented");
+  if (is_hifloat8(y)) {
+    need_hifloat8(form.rounding, form.type);
+  } else {
+    TORCH_CHECK_NOT_IMPLEMENTED(form.rounding == "rint", op, ": roundMode ", form.rounding,
+                                " is not implemented; rint is");
+  }
   const bool fixed = form.mode == "static";
   TORCH_CHECK(fixed || form.mode == "dynamic", op, ": quantMode ", form.mode, " is not static or dynamic");
   TORCH_CHECK(!fixed || given(scale), op, ": inputScale is needed with quantMode static");
@@ -166,9 +175,9 @@ void quant_convolution(const Tensor& x, const Tensor& weight, const OptionalTens
   const std::vector<int64_t> none(x.dim() - 2, 0);
   std::vector<int64_t> around;  // the last dimension leads, before and behind
   for (auto pad = form.padding.rbegin(); pad != form.padding.rend(); ++pad) around.insert(around.end(), {*pad, *pad});
-  const Tensor padded = at::constant_pad_nd(x.to(at::kDouble), around, form.offset_x);
-  Tensor y =
-      at::convolution(padded, weight.to(at::kDouble), {}, form.stride, none, form.dilation, false, none, form.groups);
+  const auto exact = [](const Tensor& t) { return (is_hifloat8(t) ? hifloat8_values(t) : t).to(at::kDouble); };
+  const Tensor padded = at::constant_pad_nd(exact(x), around, form.offset_x);
+  Tensor y = at::convolution(padded, exact(weight), {}, form.stride, none, form.dilation, false, none, form.groups);
   y = y * scale_values(scale).to(at::kDouble).reshape(across);
   if (given(bias)) y = y + bias->to(at::kDouble).reshape(across);
   TORCH_CHECK(y.sizes() == out.sizes(), op, ": output is ", out.sizes(), ", ", y.sizes(), " is expected");

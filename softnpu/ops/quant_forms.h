@@ -23,7 +23,7 @@ struct DynamicForm {
   std::string_view mode{};  // pertoken (also without a name), pertensor, perchannel
   bool symmetric = true;
   int64_t type = 2;    // a number of aclDataType; the result's own type decides
-  double largest = 0;  // of HIFLOAT8 alone: refused
+  double largest = 0;  // in place of the type's, of hifloat8 alone
 };
 void need_dynamic_form(const at::Tensor& x, int64_t type, const at::Tensor& y);
 void dynamic_quant_form(const at::Tensor& x, const std::optional<at::Tensor>& smooth,

@@ -109,6 +109,7 @@ void need_whole_product(const Tensor& a, const Tensor& b, const Tensor& out) {
 Tensor quantized_product(const Tensor& a, const Tensor& b, const Maybe& row_scale, const Maybe& scale,
                          const Maybe& bias) {
   const auto values = [](const Tensor& t) {
+    if (is_hifloat8(t)) return hifloat8_values(t).to(at::kDouble);
     return (t.scalar_type() == at::kInt ? int4_values(t) : t).to(at::kDouble);
   };
   Tensor value = at::matmul(values(a), values(b));

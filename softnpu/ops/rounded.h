@@ -2,6 +2,7 @@
 // Included by the .cpp of families that quantize.
 #pragma once
 
+#include "softnpu/ops/hifloat8.h"
 #include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {
@@ -24,6 +25,8 @@ inline double largest_of(const Tensor& out, const Tensor& value) {
       return 448;
     case at::kFloat8_e5m2:
       return 57344;
+    case kHifloat8:
+      return kHifloat8Largest;
     default:
       TORCH_CHECK_NOT_IMPLEMENTED(false, "quantization to ", out.scalar_type(), " is not implemented");
   }
@@ -36,7 +39,7 @@ inline double lowest_of(const Tensor& out, const Tensor& value) {
 inline void put_rounded(Tensor& out, const Tensor& value) {
   if (!out.defined() || out.numel() == 0) return;
   const double low = lowest_of(out, value), high = largest_of(out, value);
-  if (at::isFloatingType(out.scalar_type())) {
+  if (at::isFloatingType(out.scalar_type()) || is_hifloat8(out)) {
     put(out, value.to(at::kFloat).clamp(low, high));
     return;
   }

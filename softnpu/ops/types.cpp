@@ -25,6 +25,7 @@ int category(int32_t dtype) {
     case 1:
     case 11:
     case 27:
+    case 34:
     case 35:
     case 36:
     case 37:
@@ -36,13 +37,13 @@ int category(int32_t dtype) {
   }
 }
 
-// Two in a byte: taken only where a row says so.
-constexpr uint64_t kFour = uint64_t{3} << 40;
+// Two in a byte, and hifloat8, which ATen does not know: taken only where a row says so.
+constexpr uint64_t kNamed = uint64_t{3} << 40 | uint64_t{1} << 34;
 
 // uint16, uint32 and uint64 have no common type with other integers, bool or complex numbers.
 bool wide_unsigned(int32_t dtype) { return dtype == 7 || dtype == 8 || dtype == 10; }
 // 8-bit floats have one with nothing but themselves.
-bool eight_bits(int32_t dtype) { return dtype >= 35 && dtype <= 37; }
+bool eight_bits(int32_t dtype) { return dtype >= 34 && dtype <= 37; }
 
 class TypeCheck {
  public:
@@ -82,7 +83,7 @@ class TypeCheck {
       real_dtype_ = dtype;
     }
     if (!wanted.accepts) {
-      return !((kFour >> dtype) & 1) ||
+      return !((kNamed >> dtype) & 1) ||
              refuse("parameter %s has data type %s, which the operator does not take", wanted.name, dtype_name(dtype));
     }
     if (__builtin_expect(!((wanted.accepts >> dtype) & 1), 0)) {
@@ -179,7 +180,7 @@ bool plainly_taken(const Plan& plan, const OpTypes& types) {
   const auto add = [&](const TensorCopy& tensor, const ParamTypes& wanted) {
     const uint64_t type = uint64_t{1} << tensor.dtype;
     found |= type;
-    refused |= type & (wanted.accepts ? ~wanted.accepts : kFour);
+    refused |= type & (wanted.accepts ? ~wanted.accepts : kNamed);
   };
   for (int i = 0; i < plan.nargs(); i++) {
     const Arg& a = plan.args()[i];
@@ -234,6 +235,8 @@ const char* dtype_name(int32_t dtype) {
       return "bfloat16";
     case 33:
       return "complex32";
+    case 34:
+      return "hifloat8";
     case 35:
       return "float8_e5m2";
     case 36:

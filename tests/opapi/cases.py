@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from tests.opapi.client import PAIRS, Client
+from tests.opapi.client import CODES, PAIRS, Client
 
-BYTES = (*PAIRS, torch.float8_e8m0fnu)  # types that torch fills and compares as bytes
+BYTES = (*PAIRS, CODES, torch.float8_e8m0fnu)  # types that torch fills and compares as bytes
 
 
 def garbage(like: torch.Tensor) -> torch.Tensor:

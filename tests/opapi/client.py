@@ -33,12 +33,14 @@ DTYPES = {
     torch.complex128: 17,
     torch.bfloat16: 27,
     torch.complex32: 33,
+    torch.bits8: 34,  # hifloat8, which torch has no name for
     torch.float8_e5m2: 35,
     torch.float8_e4m3fn: 36,
     torch.float8_e8m0fnu: 37,
     torch.float4_e2m1fn_x2: 40,
     torch.bits4x2: 41,  # e1m2, which torch has no name for
 }
+CODES = torch.bits8  # hifloat8
 PAIRS = (torch.float4_e2m1fn_x2, torch.bits4x2)  # two elements in a byte: CANN counts elements
 ND = 2
 C_INTEGERS = {

@@ -64,10 +64,10 @@ def test_a_handle_of_another_type_is_refused(npu):
 def test_a_type_that_is_not_computed_is_161002(npu):
     t = npu.tensor(torch.ones(4))
     dims = (C.c_int64 * 1)(4)
-    odd = npu.create_tensor(dims, 1, 34, None, 0, 2, dims, 1, t.memory.pointer)  # ACL_HIFLOAT8
+    odd = npu.create_tensor(dims, 1, 38, None, 0, 2, dims, 1, t.memory.pointer)  # ACL_FLOAT6_E3M2
     size, executor = C.c_uint64(), P()
     assert npu.opapi.aclnnAbsGetWorkspaceSize(P(odd), P(t.value), C.byref(size), C.byref(executor)) == 161002
-    assert "data type 34" in npu.message()
+    assert "data type 38" in npu.message()
     npu.opapi.aclDestroyTensor(P(odd))
 
 

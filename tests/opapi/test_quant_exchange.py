@@ -8,7 +8,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.opapi import hifloat8
 from tests.opapi import mx_reference as mx
+from tests.opapi.client import CODES
 from tests.opapi.test_group import names_of, refuse
 
 E4M3, E5M2, E2M1 = torch.float8_e4m3fn, torch.float8_e5m2, torch.float4_e2m1fn_x2
@@ -28,6 +30,14 @@ def noise(*sizes: int, seed: int = 3) -> torch.Tensor:
 
 def whole(*sizes: int, seed: int = 4) -> torch.Tensor:
     return torch.randint(-8, 8, sizes, generator=torch.Generator().manual_seed(seed)).to(torch.int8)
+
+
+def made(t: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    return hifloat8.codes(t).view(kind) if kind == CODES else t.to(kind)
+
+
+def known(t: torch.Tensor) -> torch.Tensor:
+    return hifloat8.values(t) if t.dtype == CODES else t.double()
 
 
 def near(got: torch.Tensor, want: torch.Tensor) -> None:
@@ -154,10 +164,10 @@ def result_of(out: dict[str, torch.Tensor]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("kind", [E4M3, E5M2])
+@pytest.mark.parametrize("kind", [E4M3, E5M2, CODES])
 @pytest.mark.parametrize("op", GROUPED)
 def test_experts_with_one_scale(npu, group, op, kind, turned):
-    x, weight = noise(sum(SENT), INNER).to(kind), noise(EXPERTS, INNER, COLUMNS, seed=7).to(kind)
+    x, weight = made(noise(sum(SENT), INNER), kind), made(noise(EXPERTS, INNER, COLUMNS, seed=7), kind)
     scale, scales = torch.tensor([0.5]), torch.tensor([0.25])
     given = {"gmmX": x, "gmmXScale": scale, "gmmWeightScale": scales, "transGmmWeight": turned}
     given |= {"gmmWeight": weight.transpose(1, 2).contiguous() if turned else weight}
@@ -165,9 +175,9 @@ def test_experts_with_one_scale(npu, group, op, kind, turned):
     given |= {"mmWeightScaleOptional": scale, "mmWeightQuantMode": 1}
     given |= {"mmYOptional": torch.zeros(sum(SENT), COLUMNS, dtype=torch.bfloat16)}
     out = npu.call(op, **experts(group, op, results(op, torch.zeros_like(x)), **given))
-    parts = [part @ w for part, w in zip(x.double().split(SENT), weight.double(), strict=True)]
+    parts = [part @ w for part, w in zip(known(x).split(SENT), known(weight), strict=True)]
     near(result_of(out), torch.cat(parts) * 0.125)
-    near(out["mmYOptional"], x.double() @ weight[0].double() * 0.125)
+    near(out["mmYOptional"], known(x) @ known(weight)[0] * 0.125)
     if "permuteOutOptional" in out:
         assert torch.equal(out["permuteOutOptional"].view(torch.uint8), x.view(torch.uint8))
 
@@ -316,12 +326,12 @@ def test_mx_products_beside_an_exchange(npu, group, left, right, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("left, right", [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E5M2)])
+@pytest.mark.parametrize("left, right", [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E5M2), (CODES, CODES)])
 @pytest.mark.parametrize("rows", [1, ROWS])
 def test_products_of_8_bit_floats_beside_an_exchange(npu, group, left, right, dtype, rows):
-    x1, x2 = noise(ROWS, INNER).to(left), noise(INNER, COLUMNS, seed=5).to(right)
+    x1, x2 = made(noise(ROWS, INNER), left), made(noise(INNER, COLUMNS, seed=5), right)
     row, column = noise(rows, seed=7).abs() + 0.5, noise(1 if rows == 1 else COLUMNS, seed=8).abs() + 0.5
-    product, scale = x1.double() @ x2.double(), row.double().reshape(-1, 1) * column.double()
+    product, scale = known(x1) @ known(x2), row.double().reshape(-1, 1) * column.double()
     operands = {
         "x1": x1,
         "x2": x2,

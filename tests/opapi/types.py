@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import torch
 
-from tests.opapi.client import DTYPES, PAIRS, ROOT, AclError, Client, abi
+from tests.opapi.client import CODES, DTYPES, PAIRS, ROOT, AclError, Client, abi
 
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import opapi  # noqa: E402
@@ -43,7 +43,10 @@ class Blank(NamedTuple):
     def make(self, dtype: torch.dtype) -> torch.Tensor | list[torch.Tensor]:
         """Ones where numbers are real, zeros where they count or name elements, as another type."""
         value = 1.0 if self.dtype.is_floating_point or self.dtype.is_complex else 0.0
-        made = pairs(self.shape, value, dtype) if dtype in PAIRS else torch.full(self.shape, value).to(dtype)
+        if dtype == CODES:
+            made = torch.full(self.shape, 0x08 if value else 0, dtype=torch.uint8).view(dtype)
+        else:
+            made = pairs(self.shape, value, dtype) if dtype in PAIRS else torch.full(self.shape, value).to(dtype)
         return made if self.members is None else [made.clone() for _ in range(self.members)]
 
 

@@ -55,7 +55,8 @@ def test_lists_of_types_in_cpp_are_those_of_the_table() -> None:
     text = (ROOT / "softnpu/ops/op.h").read_text(encoding="utf-8")
     packed = int(re.search(r"kPacked = (\d+);", text)[1])
     known = int(re.search(r"\((0x[0-9a-f]+)ULL >> dtype\)", text)[1], 16)
-    assert known == sum(1 << number for number in numbers.values() if number < packed)
+    hifloat8 = numbers["hifloat8"]  # which plan.cpp lets through, as the packed ones
+    assert known == sum(1 << number for number in numbers.values() if number < packed and number != hifloat8)
     assert sorted(n for n in numbers.values() if n >= packed) == [numbers["float4_e2m1"], numbers["float4_e1m2"]]
 
 

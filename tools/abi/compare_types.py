@@ -5,8 +5,8 @@ python tools/abi/compare_types.py TYPES.tsv [--chip a2|a3|a5|a1] [--list narrowe
 TYPES.tsv is a table with tabs, not in the repository: function, parameter, ctype, types_A2_A3, types_950, types_910 (in
 the folder of ANYCEND_FACTS it is abi/aclnn_types.tsv). Each tensor or list of tensors is compared with ops/types.yaml
 (what phase one takes) and with ops/hardware.yaml (what ANYCEND_STRICT=1 takes), in types that ops/types.yaml knows. A
-parameter that no row names takes every type but those of 4 bits. Exit 1 where phase one takes less than is documented
-and `narrower` of ops/hardware.yaml does not say why.
+parameter that no row names takes every type but those of 4 bits and hifloat8. Exit 1 where phase one takes less than
+is documented and `narrower` of ops/hardware.yaml does not say why.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def compare(facts: Path, chip: str) -> Iterator[Difference]:
         if function not in functions:
             yield Difference(function, parameter, "absent", (), (), ())
             continue
-        every = sum(1 << bit for name, bit in numbers.items() if not name.startswith("float4"))
+        every = sum(1 << bit for name, bit in numbers.items() if not name.startswith(("float4", "hifloat8")))
         mine = takes[function].takes.get(parameter, (every,))[0] if function in takes else every
         of_chip = hardware[function][family] if function in hardware else {}
         strict = mine & (of_chip.get(parameter) or mine if of_chip is not None else 0)

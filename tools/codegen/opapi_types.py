@@ -21,7 +21,7 @@ SCALAR_TYPES = {
     **{"uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64"},
     **{"complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble"},
     **{"float8_e5m2": "Float8_e5m2", "float8_e4m3fn": "Float8_e4m3fn", "float8_e8m0fnu": "Float8_e8m0fnu"},
-    **{"float4_e2m1": "Float4_e2m1fn_x2", "float4_e1m2": "Bits4x2"},
+    **{"float4_e2m1": "Float4_e2m1fn_x2", "float4_e1m2": "Bits4x2", "hifloat8": "Bits8"},
 }
 COMMON = {None: 0, "number": 1, "floating": 2}  # the least that an operand must be
 

@@ -60,6 +60,8 @@ aclDataType acl_dtype(at::ScalarType type) {
       return ACL_FLOAT8_E4M3FN;
     case at::kFloat8_e8m0fnu:
       return ACL_FLOAT8_E8M0;
+    case at::ScalarType::Bits8:  // PyTorch has no hifloat8: csrc/ops/npu/hifloat8.h
+      return ACL_HIFLOAT8;
     case at::kQInt8:
       return ACL_INT8;
     case at::kQUInt8:

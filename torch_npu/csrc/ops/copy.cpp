@@ -117,6 +117,8 @@ void device_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
 void within_device(const at::Tensor& dst, const at::Tensor& src) {
   const NPUGuard guard(dst.device().index());
   if (same_bytes(dst, src)) return copy_bytes(dst, src, ACL_MEMCPY_DEVICE_TO_DEVICE);
+  const auto codes = [](const at::Tensor& t) { return t.scalar_type() == at::ScalarType::Bits8; };
+  if (codes(dst) || codes(src)) return void(ACLNN(aclnnCast)(src, dst.scalar_type(), dst));  // hifloat8
   ACLNN(aclnnInplaceCopy)(dst, src);
 }
 

@@ -19,6 +19,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/xlogy.h>
 
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/wide.h"
 #include "csrc/ops/params.h"
@@ -32,10 +33,16 @@ at::Tensor& copied(at::Tensor& out, const at::Tensor& value) {
   return out.copy_(value);
 }
 
-at::Tensor cast_to(const at::Tensor& input, int64_t dtype) {
-  TORCH_CHECK_VALUE(dtype >= 0 && dtype < static_cast<int64_t>(at::ScalarType::NumOptions), "dtype ", dtype,
-                    " is not the number of a torch.dtype");
-  return input.to(static_cast<at::ScalarType>(dtype), /*non_blocking=*/false, /*copy=*/true);
+at::Tensor cast_to(const at::Tensor& input, int64_t dtype, const std::optional<int64_t>& input_dtype) {
+  const bool codes = names_hifloat8(dtype);
+  TORCH_CHECK_VALUE(codes || (dtype >= 0 && dtype < static_cast<int64_t>(at::ScalarType::NumOptions)), "dtype ", dtype,
+                    " is not the number of a torch.dtype, and not torch_npu.hifloat8");
+  const at::Tensor from = read_as(input, input_dtype);
+  TORCH_CHECK_NOT_IMPLEMENTED(!input.is_cpu() || !(codes || is_hifloat8(from)), "npu_dtype_cast: hifloat8 is of the ",
+                              "npu alone, and input is on the CPU; move it with .npu()");
+  const at::ScalarType type = codes ? kHifloat8Codes : static_cast<at::ScalarType>(dtype);
+  const at::Tensor made = from.to(type, /*non_blocking=*/false, /*copy=*/true);
+  return codes ? made.view(at::kByte) : made;
 }
 
 at::Tensor sliced(const at::Tensor& input, at::IntArrayRef offsets, at::IntArrayRef sizes) {

@@ -23,7 +23,7 @@ at::Tensor& copied(at::Tensor& out, const at::Tensor& value);  // into out, whic
 // The operands of a product have one type, unless autocast converts them: PyTorch's kernels for "meta" do not ask.
 void need_one_type(const at::Tensor& a, const at::Tensor& b, const OptionalTensor& c = std::nullopt);
 at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b);  // at::matmul of one type
-at::Tensor cast_to(const at::Tensor& input, int64_t dtype);
+at::Tensor cast_to(const at::Tensor& input, int64_t dtype, const std::optional<int64_t>& input_dtype = {});
 at::Tensor sliced(const at::Tensor& input, at::IntArrayRef offsets, at::IntArrayRef sizes);
 at::Tensor confusion_transpose(const at::Tensor& input, at::IntArrayRef perm, at::IntArrayRef shape,
                                bool transpose_first);

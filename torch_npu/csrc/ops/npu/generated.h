@@ -20,6 +20,7 @@
 #include "csrc/ops/npu/dispatch.h"
 #include "csrc/ops/npu/distributed_experts.h"
 #include "csrc/ops/npu/group_products.h"
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/hyper.h"
 #include "csrc/ops/npu/indexer.h"
 #include "csrc/ops/npu/into.h"

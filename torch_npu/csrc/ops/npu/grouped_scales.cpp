@@ -1,5 +1,6 @@
 // How operands of a grouped product are quantized, which their types say alone, and what their scales must be: see grouped_call.h.
 #include "csrc/ops/npu/grouped_call.h"
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/mx.h"
 
 namespace npu::ops::grouped {
@@ -21,7 +22,7 @@ bool is_whole(Way way) { return way == Way::kWhole || way == Way::kShifted || wa
 
 bool of_powers(const OptionalList& list) { return has(list) && (*list)[0].scalar_type() == at::kFloat8_e8m0fnu; }
 bool eight_bits(const at::Tensor& t) {
-  return t.scalar_type() == at::kFloat8_e5m2 || t.scalar_type() == at::kFloat8_e4m3fn;
+  return t.scalar_type() == at::kFloat8_e5m2 || t.scalar_type() == at::kFloat8_e4m3fn || is_hifloat8(t);
 }
 
 // Members have the type of the first, one of these. A member without elements stands for none.
@@ -42,7 +43,12 @@ Way way_of(const Call& c) {
     return Way::kPowers;
   }
   need_types("x", c.x,
-             {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kChar, at::kFloat8_e5m2, at::kFloat8_e4m3fn});
+             {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kChar, at::kFloat8_e5m2, at::kFloat8_e4m3fn,
+              kHifloat8Codes});
+  if (is_hifloat8(c.x[0])) {
+    need_types("weight of x of hifloat8", c.weight, {kHifloat8Codes});
+    return Way::kNumbers;
+  }
   if (eight_bits(c.x[0])) {
     need_types("weight", c.weight, {at::kFloat8_e5m2, at::kFloat8_e4m3fn});
     return Way::kNumbers;
@@ -53,7 +59,7 @@ Way way_of(const Call& c) {
     return has(c.antiquant_scale) ? Way::kNarrow : Way::kShifted;
   }
   if (has(c.antiquant_scale) && c.weight[0].scalar_type() != x) {
-    need_types("weight", c.weight, {at::kChar, at::kInt, at::kFloat8_e5m2, at::kFloat8_e4m3fn});
+    need_types("weight", c.weight, {at::kChar, at::kInt, at::kFloat8_e5m2, at::kFloat8_e4m3fn, kHifloat8Codes});
     return Way::kWeight;
   }
   need_types("weight", c.weight, {x});

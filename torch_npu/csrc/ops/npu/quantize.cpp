@@ -4,6 +4,7 @@
 #include <ATen/WrapDimUtils.h>
 
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/structured.h"
@@ -114,6 +115,8 @@ void check_quantize(const at::Tensor& input, const at::Tensor& scales, const Opt
 Result quantized(const at::Tensor& input, const Quantizing& form) {
   if (names_nibbles(form.dtype)) return sized(with_size(input, -1, input.sym_size(-1) / 8), at::kInt);
   switch (form.dtype) {
+    case kHifloat8:
+      return like(input, at::kByte);
     case static_cast<int64_t>(at::kFloat8_e5m2):
     case 256 + ACL_FLOAT8_E5M2:
       return like(input, at::kFloat8_e5m2);
@@ -126,8 +129,9 @@ Result quantized(const at::Tensor& input, const Quantizing& form) {
 }
 
 void quantize_into(const at::Tensor& input, const at::Tensor& scales, const OptionalTensor& zero_points,
-                   const Quantizing& form, const at::Tensor& out) {
+                   const Quantizing& form, const at::Tensor& made) {
   const int64_t dim = scaled_dim(input, form);
+  const at::Tensor out = read_as(made, form.dtype);
   if (form.divide) {
     ACLNN(aclnnQuantize)(input, scales, zero_points, out.scalar_type(), static_cast<int32_t>(dim), out);
   } else {
@@ -149,15 +153,19 @@ at::ScalarType dynamic_type(const DynamicQuantizing& form) {
   };
   if (is(at::kFloat8_e5m2, ACL_FLOAT8_E5M2)) return at::kFloat8_e5m2;
   if (is(at::kFloat8_e4m3fn, ACL_FLOAT8_E4M3FN)) return at::kFloat8_e4m3fn;
+  if (names_hifloat8(type)) return kHifloat8Codes;
   TORCH_CHECK_NOT_IMPLEMENTED(is(at::kChar, ACL_INT8) || is(at::kQInt8, ACL_INT8), form.op, ": dst_type ", type,
-                              " is not implemented; int8, quint4x2, float8_e5m2 and float8_e4m3fn are");
+                              " is not implemented; int8, quint4x2, float8_e5m2, float8_e4m3fn and hifloat8 are");
   return at::kChar;
 }
 
 bool of_rows(const DynamicQuantizing& form) { return form.mode == "pertoken"; }
 
 // Whether the older function computes it, which all chips have.
-bool plain(const DynamicQuantizing& form) { return of_rows(form) && !at::isFloatingType(dynamic_type(form)); }
+bool plain(const DynamicQuantizing& form) {
+  const at::ScalarType type = dynamic_type(form);
+  return of_rows(form) && (type == at::kChar || type == at::kInt);
+}
 
 }  // namespace
 
@@ -166,8 +174,9 @@ void check_dynamic_quant(const at::Tensor& input, const OptionalTensor& smooth, 
   const char* const op = form.op;
   const at::ScalarType type = dynamic_type(form);
   check_word(op, "quant_mode", form.mode, {"pertoken", "pertensor", "perchannel"});
-  TORCH_CHECK_NOT_IMPLEMENTED(form.largest == 0, op, ": dst_type_max ", form.largest,
-                              " is not implemented, it is of hifloat8; leave it out");
+  TORCH_CHECK_NOT_IMPLEMENTED(form.largest == 0 || type == kHifloat8Codes, op, ": dst_type_max ", form.largest,
+                              " is not implemented for results of ", type, ", it is of hifloat8; leave it out");
+  TORCH_CHECK_VALUE(form.largest >= 0 && form.largest <= 32768, op, ": dst_type_max is 0 to 32768, not ", form.largest);
   TORCH_CHECK(input.dim() > 0, op, ": input has no dimensions, so no rows");
   TORCH_CHECK(plain(form) || input.dim() > 1, op, ": input has 1 dimension; two or more are expected with quant_mode ",
               form.mode, " and results of ", type);
@@ -192,7 +201,7 @@ void check_dynamic_quant(const at::Tensor& input, const OptionalTensor& smooth, 
 
 Result dynamic_values(const at::Tensor& input, const DynamicQuantizing& form) {
   const at::ScalarType type = dynamic_type(form);
-  return type == at::kInt ? sized(with_size(input, -1, input.sym_size(-1) / 8), type) : like(input, type);
+  return type == at::kInt ? sized(with_size(input, -1, input.sym_size(-1) / 8), type) : like(input, stored(type));
 }
 
 Result dynamic_scales(const at::Tensor& input, const DynamicQuantizing& form) {
@@ -203,13 +212,15 @@ Result dynamic_scales(const at::Tensor& input, const DynamicQuantizing& form) {
 }
 
 void dynamic_quant_into(const at::Tensor& input, const OptionalTensor& smooth, const OptionalTensor& groups,
-                        const DynamicQuantizing& form, const at::Tensor& y, const at::Tensor& scale,
+                        const DynamicQuantizing& form, const at::Tensor& made, const at::Tensor& scale,
                         const at::Tensor& offset) {
+  const at::Tensor y = written_as(made, dynamic_type(form));
   const int64_t type = acl_code(y.scalar_type());
   if (plain(form)) {
     ACLNN(aclnnDynamicQuantV2)(input, smooth, groups, type, y, scale, offset);
   } else {
-    ACLNN(aclnnDynamicQuantV4)(input, smooth, groups, type, !offset.defined(), form.mode, 0.0F, y, scale, offset);
+    ACLNN(aclnnDynamicQuantV4)(input, smooth, groups, type, !offset.defined(), form.mode,
+                               static_cast<float>(form.largest), y, scale, offset);
   }
 }
 

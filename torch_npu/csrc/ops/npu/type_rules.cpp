@@ -64,6 +64,7 @@ std::string listed_types(uint64_t accepts) {
                                  at::kFloat8_e5m2,
                                  at::kFloat8_e4m3fn,
                                  at::kFloat8_e8m0fnu,
+                                 at::ScalarType::Bits8,  // hifloat8
                                  at::ScalarType::Float4_e2m1fn_x2,
                                  at::ScalarType::Bits4x2};
   std::ostringstream text;
