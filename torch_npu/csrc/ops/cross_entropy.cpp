@@ -45,7 +45,8 @@ at::Tensor shares(const at::Tensor& log_prob, const at::Tensor& target, const Lo
   const at::Tensor of_row = of_class.index_select(0, place.squeeze(1)).unsqueeze(1) * counted;
   at::Tensor out = at::zeros_like(log_prob).scatter(1, place, of_row * (of.smoothing - 1));
   if (of.smoothing > 0) out = out - of_class * counted * (of.smoothing / static_cast<double>(log_prob.size(1)));
-  return of.reduction == "mean" ? out / of_row.sum() : out;
+  // The mean of no row is 0/0: masked here, too, since the gradient's own gradient would take it times 0.
+  return of.reduction == "mean" ? (out / of_row.sum()).masked_fill(counted.logical_not(), 0) : out;
 }
 
 // The gradient of the input, as operators that have derivatives of every order.
