@@ -153,6 +153,28 @@ print(y.sum().item())
     assert done.stdout.endswith("0.0\n")
 
 
+def test_memory_that_other_processes_see_is_as_unsafe():
+    program = """
+import torch
+from torch.multiprocessing.reductions import reduce_tensor
+r = torch.npu._recovery
+before, after = torch.ones(3, device="npu"), torch.ones(3, device="npu")
+message = reduce_tensor(before)
+torch.npu.restart_device(0, rebuild_all_resources=True)
+message = reduce_tensor(after)
+for x in (before, after):
+    safe = [r.check_npu_tensor_is_safe(x)]
+    try:
+        x + 1
+    except RuntimeError as error:
+        safe.append("unsafe data" in str(error))
+    r.update_npu_tensor_to_safe(x)
+    print(*safe, r.check_npu_tensor_is_safe(x), (x + 1).tolist())
+"""
+    done = run(program)
+    assert done.stdout == "False True True [2.0, 2.0, 2.0]\n" * 2, done.stderr
+
+
 def test_functions_registered_for_an_abort_are_told_before_and_after():
     program = f"""
 import ctypes, json, torch

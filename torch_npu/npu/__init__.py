@@ -141,6 +141,7 @@ _LATER = {
     "amp": ("amp", None),
     "comm": ("comm", None),
     "change_current_allocator": ("pluggable", "change_current_allocator"),
+    "_recovery": ("_recovery", None),
     "check_uce_in_memory": ("_recovery", "check_uce_in_memory"),
     "clear_npu_overflow_flag": ("utils", "clear_npu_overflow_flag"),
     "disable_deterministic_with_backward": ("determinism", "disable_deterministic_with_backward"),

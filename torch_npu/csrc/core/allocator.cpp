@@ -330,21 +330,29 @@ std::pair<void*, size_t> segment_of(const c10::DataPtr& data) {
 
 }  // namespace memory
 
+namespace {
+
+// The block of memory that this allocator gave, shared with other processes or not; null for any other memory.
+Block* block_of(const c10::DataPtr& data) {
+  const c10::DataPtr* const own = data.get_deleter() == &free_block ? &data : shared_memory(data);
+  return own && own->get_deleter() == &free_block ? static_cast<Block*>(own->get_context()) : nullptr;
+}
+
+}  // namespace
+
 bool is_safe(const c10::DataPtr& data) {
-  if (data.get_deleter() != &free_block || !data.get_context()) return true;
-  const auto* block = static_cast<const Block*>(data.get_context());
-  return block->marks == detail::marks_of(block->device);
+  const Block* const block = block_of(data);
+  return !block || block->marks == detail::marks_of(block->device);
 }
 
 void carry_safety(const c10::DataPtr& from, const c10::DataPtr& to) {
-  if (from.get_deleter() != &free_block || !from.get_context() || to.get_deleter() != &free_block) return;
-  if (to.get_context()) static_cast<Block*>(to.get_context())->marks = static_cast<Block*>(from.get_context())->marks;
+  const Block* const old = block_of(from);
+  Block* const grown = block_of(to);
+  if (old && grown) grown->marks = old->marks;
 }
 
 void set_safe(const c10::DataPtr& data) {
-  if (data.get_deleter() != &free_block || !data.get_context()) return;
-  auto* block = static_cast<Block*>(data.get_context());
-  block->marks = detail::marks_of(block->device);
+  if (Block* const block = block_of(data)) block->marks = detail::marks_of(block->device);
 }
 
 Region region_of(const c10::DataPtr& data, size_t bytes) {
