@@ -1,12 +1,13 @@
 """CANN's Python module `acl`, as far as programs that look for devices call it: of the libascendcl.so in this root.
 
 Functions return what pyACL's do: a status (0 is success), or values with the status last. They raise no exception but
-TypeError for an argument that is no number. Threads may call them. Source: CANN's documentation of pyACL.
+TypeError for an argument of another type. Threads may call them. Source: CANN's documentation of pyACL.
 """
 
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 from types import ModuleType
 
@@ -34,9 +35,19 @@ class _Utilization(ctypes.Structure):
 _library.aclrtGetDeviceUtilizationRate.argtypes = [ctypes.c_int32, ctypes.POINTER(_Utilization)]
 
 
+_GREATEST = 2**31 - 1
+
+
+def _number(value: int) -> int:
+    """As C takes it. What 32 bits do not hold is the greatest that they do, which no device has as its number
+    either: the status says so, where ctypes would cut bits off."""
+    number = operator.index(value)
+    return number if abs(number) <= _GREATEST else _GREATEST
+
+
 def init(config_path: str | None = None) -> int:
     """Initializes AscendCL, with a json file if one is named. Returns a status; 100002 where it was done before."""
-    return _library.aclInit(config_path.encode() if config_path else None)
+    return _library.aclInit(os.fsencode(config_path) if config_path else None)
 
 
 def finalize() -> int:
@@ -59,12 +70,12 @@ def _filled(name: str, kind: type, count: int = 1) -> tuple:
 
 def _set_device(device_id: int) -> int:
     """Makes it the thread's device. Returns a status."""
-    return _library.aclrtSetDevice(device_id)
+    return _library.aclrtSetDevice(_number(device_id))
 
 
 def _reset_device(device_id: int) -> int:
     """Gives back what this process has of the device. Returns a status."""
-    return _library.aclrtResetDevice(device_id)
+    return _library.aclrtResetDevice(_number(device_id))
 
 
 def _get_device() -> tuple[int, int]:
@@ -80,7 +91,7 @@ def _get_device_count() -> tuple[int, int]:
 def _get_mem_info(attr: int) -> tuple[int, int, int]:
     """Of the thread's device, free and all bytes of the memory `attr` (1: HBM), and a status."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    status = _library.aclrtGetMemInfo(attr, ctypes.byref(free), ctypes.byref(total))
+    status = _library.aclrtGetMemInfo(_number(attr), ctypes.byref(free), ctypes.byref(total))
     return free.value, total.value, status
 
 
@@ -88,7 +99,7 @@ def _get_device_utilization_rate(device_id: int) -> tuple[dict[str, int], int]:
     """A dict of percentages (cube_utilization, vector_utilization, aicpu_utilization, memory_utilization; -1: not
     known), with 0 as utilization_extend, and a status."""
     rates = _Utilization()
-    status = _library.aclrtGetDeviceUtilizationRate(device_id, ctypes.byref(rates))
+    status = _library.aclrtGetDeviceUtilizationRate(_number(device_id), ctypes.byref(rates))
     return {name: getattr(rates, name) or 0 for name, _ in _Utilization._fields_}, status
 
 

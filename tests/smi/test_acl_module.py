@@ -48,6 +48,12 @@ free, total, status = acl.rt.get_mem_info(1)
 found["memory"] = [total - free >> 20, total >> 20, status]
 found["rate"] = acl.rt.get_device_utilization_rate(1)
 found["mode"] = acl.rt.get_run_mode()
+found["beyond"] = [acl.rt.set_device(n) for n in (2**31, 2**32, -(2**70))] + list(acl.rt.get_device())
+for call, wrong in ((acl.init, 5), (acl.rt.set_device, "0"), (acl.rt.set_device, None), (acl.rt.set_device, 1.0)):
+    try:
+        found["wrong"] = call(wrong)
+    except TypeError:
+        pass
 found["version"] = acl.rt.get_version()
 found["end"] = [acl.rt.reset_device(1), acl.finalize()]
 print(json.dumps(found))
@@ -60,7 +66,8 @@ print(json.dumps(found))
     assert set(found["rate"][0]) == {f"{name}_utilization" for name in rates} | {"utilization_extend"}
     assert found["rate"][1] == 0 and found["rate"][0]["cube_utilization"] == 0
     assert found["mode"] == [1, 0] and found["version"][0] >= 1 and found["version"][3] == 0
-    assert found["end"] == [0, 0]
+    assert found["beyond"] == [107001, 107001, 107001, 1, 0]
+    assert found["end"] == [0, 0] and "wrong" not in found
 
 
 @pytest.mark.parametrize(
