@@ -120,6 +120,15 @@ def test_a_profile_that_is_dropped_watches_no_longer():
         torch.ones(4).npu() + 1
 
 
+def test_a_profile_that_is_started_twice_watches_once():
+    config = profiler._ExperimentalConfig(host_sys=["mem"], gc_detect_threshold=0)
+    before = len(gc.callbacks)
+    twice = profiler.profile(experimental_config=config)
+    for action in (twice.start, twice.start, twice.stop, twice.stop):
+        action()
+    assert not any(t.name == "npu host_sys" for t in threading.enumerate()) and len(gc.callbacks) == before
+
+
 def test_what_is_not_asked_for_or_not_counted_is_not_there(tmp_path: Path):
     with pytest.warns(UserWarning, match="host_sys=disk is left out: nothing here counts it; cpu and mem are"):
         output = profiled(tmp_path, lambda: None, host_sys=["disk"])

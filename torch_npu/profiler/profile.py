@@ -109,6 +109,8 @@ class _Vendor:
         except BaseException:
             session.end(self)
             raise
+        if unwatch := getattr(self, "_unwatch", None):  # of a start() that is begun anew without a stop()
+            unwatch()
         self._watch = host.Watch(self._npu_config)
         self._watch.start()
         self._unwatch = weakref.finalize(self, self._watch.stop)  # also of a profile that is dropped and not stopped
