@@ -8,6 +8,8 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 
+#include <numeric>
+
 #include "softnpu/ops/grouped_parts.h"
 #include "softnpu/ops/low_bits.h"
 #include "softnpu/ops/mx_blocks.h"
@@ -15,11 +17,32 @@
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
+namespace {
+
+std::vector<int64_t> listed(const Tensor& numbers) {
+  const Tensor list = numbers.to(at::kLong).contiguous();
+  return {list.const_data_ptr<int64_t>(), list.const_data_ptr<int64_t>() + list.numel()};
+}
+
+// Which groups the list has, in its order; `count` in all.
+std::vector<int64_t> group_numbers(const Groups& groups, size_t count) {
+  std::vector<int64_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  if (groups.list_type != 2) return numbers;
+  numbers = listed(groups.list->select(1, 0));
+  for (const int64_t n : numbers) {
+    TORCH_CHECK(n >= 0 && n < static_cast<int64_t>(count), "aclnnGroupedMatmul: groupList names the group ", n, " of ",
+                count);
+  }
+  return numbers;
+}
+
+}  // namespace
+
 std::vector<int64_t> group_ends(const Groups& groups) {
   TORCH_CHECK(groups.list && groups.list->defined(), "aclnnGroupedMatmul: groups along an axis need a group list");
-  const Tensor list = groups.list->to(at::kLong).contiguous();
-  std::vector<int64_t> ends(list.const_data_ptr<int64_t>(), list.const_data_ptr<int64_t>() + list.numel());
-  if (groups.list_type == 1) {
+  std::vector<int64_t> ends = listed(groups.list_type == 2 ? groups.list->select(1, 1) : *groups.list);
+  if (groups.list_type != 0) {
     for (size_t i = 1; i < ends.size(); i++) ends[i] += ends[i - 1];
   }
   return ends;
@@ -137,10 +160,10 @@ void pairs(const Grouped& g, const Groups& groups, at::TensorList out) {
 template <class Body>
 int64_t row_groups(const Grouped& g, const Groups& groups, const Body& body) {
   const Way way = way_of(g);
-  const std::vector<int64_t> ends = group_ends(groups);
+  const std::vector<int64_t> ends = group_ends(groups), numbers = group_numbers(groups, ends.size());
   int64_t from = 0;
   for (size_t i = 0; i < ends.size(); i++) {
-    const int64_t n = ends[i] - from, group = static_cast<int64_t>(i);
+    const int64_t n = ends[i] - from, group = numbers[i];
     TORCH_CHECK(n >= 0 && ends[i] <= g.x[0].size(0), "aclnnGroupedMatmul: group ", i, " ends at row ", ends[i], " of ",
                 g.x[0].size(0));
     body(i, from, product_of(way, row_part(g, group, from, n, static_cast<int64_t>(ends.size()))));

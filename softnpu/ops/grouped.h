@@ -11,7 +11,7 @@
 namespace softnpu::ops::kernels {
 
 struct Groups {
-  std::optional<at::Tensor> list{};  // running ends, or counts
+  std::optional<at::Tensor> list{};  // running ends, or counts, or rows of a number of a group and its count
   int64_t type = -1, list_type = 0, activation = 0;
 };
 // Of lists one member is of all groups, or holds them in its first dimension.
@@ -36,7 +36,7 @@ void grouped_matmul(const Grouped& g, const Groups& groups, at::TensorList out);
 
 // Groups of rows of one x, each with its product in fp32; rows behind the last group are zero.
 at::Tensor grouped_rows(const Grouped& g, const Groups& groups);
-std::vector<int64_t> group_ends(const Groups& groups);
+std::vector<int64_t> group_ends(const Groups& groups);  // of groups as they are listed
 
 Groups groups_of(at::IntArrayRef ends);  // groups of rows, or pairs
 // `ends`: running ends of the groups of rows of one x; none: pairs. `split` above 1: one result.

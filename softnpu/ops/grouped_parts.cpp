@@ -288,8 +288,8 @@ void need_grouped(const Grouped& g, const Groups& groups, at::TensorList out) {
   TORCH_CHECK(!g.x.empty() && !g.weight.empty() && !out.empty(), op, ": x, weight and out have no members");
   TORCH_CHECK(groups.type == -1 || groups.type == 0 || groups.type == 2, op, ": the group type ", groups.type,
               " is not -1, 0 or 2");
-  TORCH_CHECK(groups.list_type == 0 || groups.list_type == 1, op, ": the group list type ", groups.list_type,
-              " is not implemented");
+  TORCH_CHECK(groups.list_type >= 0 && groups.list_type <= 2, op, ": the group list type ", groups.list_type,
+              " is not 0, 1 or 2");
   TORCH_CHECK(groups.activation >= 0 && groups.activation <= 5, op, ": the activation ", groups.activation,
               " is not 0 to 5");
   const Way way = way_of(g);
@@ -297,9 +297,15 @@ void need_grouped(const Grouped& g, const Groups& groups, at::TensorList out) {
   for (const Tensor& t : out) need_result(way, g, t);
   TORCH_CHECK(way != Way::kNumbers || !has(g.bias), "bias does not go with 8-bit floats whose scales are numbers");
   const bool alone = groups.type == -1 || g.x.size() > 1;
-  const int64_t listed = groups.list ? groups.list->numel() : 0;
-  TORCH_CHECK(alone || (groups.list && groups.list->defined()), op, ": groupList is needed with the group type ",
-              groups.type);
+  const bool pairs = groups.list_type == 2;
+  TORCH_CHECK(!pairs || (groups.type == 0 && !alone && out.size() == 1), op, ": the group list type 2 goes with the ",
+              "group type 0, one x and one result");
+  const bool there = groups.list && groups.list->defined();
+  TORCH_CHECK(!pairs || !there || (groups.list->dim() == 2 && groups.list->size(1) == 2), op,
+              ": groupList has the sizes ", there ? groups.list->sizes() : IntArrayRef(),
+              ", rows of two numbers are expected with the group list type 2");
+  const int64_t listed = !there ? 0 : pairs ? groups.list->size(0) : groups.list->numel();
+  TORCH_CHECK(alone || there, op, ": groupList is needed with the group type ", groups.type);
   if (groups.type == 2) return need_inner(way, g, listed, out);
   const int64_t count = stacked(g) ? g.weight[0].size(0) : static_cast<int64_t>(g.weight.size());
   const int64_t parts = alone ? static_cast<int64_t>(g.x.size()) : listed;

@@ -5,6 +5,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
 
+#include "softnpu/ops/block_product.h"
 #include "softnpu/ops/fused_quant.h"
 #include "softnpu/ops/grouped_parts.h"
 #include "softnpu/ops/low_bits.h"
@@ -19,6 +20,13 @@ using Sizes = std::vector<int64_t>;
 namespace {
 
 bool powers(const Tensor& t) { return t.scalar_type() == at::kFloat8_e8m0fnu; }
+
+Tensor ends_of(const Tensor& list, int64_t type) {
+  const Tensor flat = list.flatten().to(at::kLong).contiguous();
+  return type == 0 ? flat : at::cumsum(flat, 0);
+}
+
+}  // namespace
 
 // Of rows and columns: the batches broadcast.
 Sizes product_sizes(const Sizes& a, const Sizes& b) {
@@ -45,13 +53,6 @@ void need_numbers(const char* name, const Tensor& t, std::initializer_list<int64
   }
   TORCH_CHECK(false, name, " has ", t.numel(), " numbers, one of ", at::IntArrayRef(counts), " is expected");
 }
-
-Tensor ends_of(const Tensor& list, int64_t type) {
-  const Tensor flat = list.flatten().to(at::kLong).contiguous();
-  return type == 0 ? flat : at::cumsum(flat, 0);
-}
-
-}  // namespace
 
 bool of_powers(const Maybe& scale) { return passed(scale) && powers(*scale); }
 
@@ -111,11 +112,9 @@ void need_mx_group(int64_t sizes) {
 
 namespace {
 
-// How factors are quantized: `kBlocks` integers with numbers for blocks of 128, `kShifted` 4-bit ones with a scale and an offset for 256 inner ones.
-enum class Kind { kPowers, kGroups, kIntegers, kNumbers, kBlocks, kShifted };
-
-constexpr int64_t kBlock = 128, kShiftedGroup = 256;
-constexpr int64_t kBlockGroups = (int64_t{1} << 32) + (kBlock << 16) + kBlock;
+// How factors are quantized: `kBlocks` with numbers for blocks of 128, `kShifted` 4-bit integers with a scale and an offset for 256 inner ones,
+// `kMixed` int8 by int4.
+enum class Kind { kPowers, kGroups, kIntegers, kNumbers, kBlocks, kShifted, kMixed };
 
 // A right factor of eight 4-bit floats in a float32 as 4-bit floats.
 Tensor right_of(const QuantFactors& f) { return f.b.scalar_type() == at::kFloat ? float4_words(f.b) : f.b; }
@@ -130,11 +129,10 @@ Kind kind_of(const QuantFactors& f) {
   TORCH_CHECK(!four, "x2 of ", b,
               " holds 4-bit floats, which need scales of float8_e8m0fnu, or x1 of float8_e4m3fn and yScale");
   const bool whole = a == at::kChar || a == at::kInt;
-  TORCH_CHECK_NOT_IMPLEMENTED(a != at::kChar || b != at::kInt, "x1 of int8 and x2 of int4 are not implemented: the ",
-                              "documents add yOffset to a product that needs no offset, or leave out what it mends");
+  if (a == at::kChar && b == at::kInt) return Kind::kMixed;
   TORCH_CHECK(whole ? a == b : small_float(a) && small_float(b), "x1 is of ", a, ", x2 of ", b);
+  if (a != at::kInt && (f.group == kRowBlocks || f.group == kSquareBlocks)) return Kind::kBlocks;
   if (!whole) return Kind::kNumbers;
-  if (a == at::kChar && f.group == kBlockGroups) return Kind::kBlocks;
   return a == at::kInt && f.b_scale.dim() == 2 && given(f.offset) ? Kind::kShifted : Kind::kIntegers;
 }
 
@@ -178,8 +176,8 @@ void need_groups(const QuantFactors& f, const Tensor& out) {
 
 void need_numbered(const QuantFactors& f, bool whole, const Tensor& out) {
   TORCH_CHECK_NOT_IMPLEMENTED(f.group == 0, "groupSize is ", f.group,
-                              "; of integers [1, 128, 128] with int8 and [0, 0, ",
-                              "256] with 4-bit ones, x2Scale of groups and x2Offset are implemented");
+                              "; [1, 128, 128] with int8 or 8-bit floats, [128, 128, 128] with these and [0, 0, ",
+                              "256] with 4-bit integers, x2Scale of groups and x2Offset are implemented");
   TORCH_CHECK(!given(f.offset) || f.offset->scalar_type() == at::kFloat, "x2Offset is of ", f.offset->scalar_type(),
               ", float32 is expected; float16 goes with 4-bit integers and x2Scale of groups");
   TORCH_CHECK(f.a.dim() >= 2 && f.b.dim() >= 2, "factors of ", f.a.sizes(), " and ", f.b.sizes());
@@ -203,82 +201,17 @@ void need_numbered(const QuantFactors& f, bool whole, const Tensor& out) {
               "without x2Offset, not ", out.scalar_type());
 }
 
-// The inner size, as phase one knows it.
-int64_t need_matrices(const QuantFactors& f, const Tensor& out) {
-  const Sizes left = low_sizes(f.a), right = low_sizes(f.b);
-  TORCH_CHECK(left.size() == 2 && right.size() == 2 && !f.turned_a, "x1 of ", at::IntArrayRef(left), " and x2 of ",
-              at::IntArrayRef(right), " are two matrices, x1 not transposed");
-  TORCH_CHECK(left[1] == right[f.turned_b ? 1 : 0], "the inner sizes are ", left[1], " and ",
-              right[f.turned_b ? 1 : 0]);
-  need_result({left[0], right[f.turned_b ? 0 : 1]}, out);
-  TORCH_CHECK(out.scalar_type() == at::kHalf || out.scalar_type() == at::kBFloat16, "the result is of ",
-              out.scalar_type(), ", float16 or bfloat16 is expected");
-  TORCH_CHECK(passed(f.a_scale) && f.a_scale->scalar_type() == at::kFloat && f.b_scale.scalar_type() == at::kFloat,
-              "x1Scale and x2Scale are needed, both of float32");
-  return left[1];
-}
-
-void need_blocks(const QuantFactors& f, const Tensor& out) {
-  const int64_t inner = (need_matrices(f, out) + kBlock - 1) / kBlock, columns = (out.size(1) + kBlock - 1) / kBlock;
-  mx::need_sizes("x1Scale", *f.a_scale, {out.size(0), inner});
-  mx::need_sizes("x2Scale", f.b_scale, f.turned_b ? Sizes{columns, inner} : Sizes{inner, columns});
-  need_bias(f.bias, out.size(1));
-  TORCH_CHECK(!given(f.bias) || f.bias->scalar_type() == at::kFloat, "bias is of ", f.bias->scalar_type(),
-              ", float32 is expected with groupSize [1, 128, 128]");
-  TORCH_CHECK(!given(f.offset), "x2Offset does not go with groupSize [1, 128, 128]");
-}
-
-void need_shifted(const QuantFactors& f, const Tensor& out) {
-  const int64_t groups = (need_matrices(f, out) + kShiftedGroup - 1) / kShiftedGroup;
-  TORCH_CHECK(f.group == 0 || f.group == kShiftedGroup, "groupSize is ", f.group, ", [0, 0, 256] is expected");
-  mx::need_sizes("x1Scale", *f.a_scale, {out.size(0), 1});
-  mx::need_sizes("x2Scale", f.b_scale, {groups, out.size(1)});
-  mx::need_sizes("x2Offset", *f.offset, {groups, out.size(1)});
-  TORCH_CHECK(f.offset->scalar_type() == at::kHalf, "x2Offset is of ", f.offset->scalar_type(),
-              ", float16 is expected with x2Scale of groups");
-  TORCH_CHECK(!given(f.bias), "bias does not go with x2Scale of groups");
-}
-
-// Sums of blocks of the inner dimension are exact.
-Tensor exact_values(const Tensor& t, bool turned) {
-  const Tensor values = low_values(t).to(at::kDouble);
-  return turned ? values.t() : values;
-}
-
-Tensor block_product(const QuantFactors& f) {
-  const Tensor a = exact_values(f.a, false), b = exact_values(f.b, f.turned_b);
-  const Tensor columns = mx::spread(f.turned_b ? f.b_scale.t() : f.b_scale, 1, kBlock, b.size(1)).to(at::kDouble);
-  Tensor sum = at::zeros({a.size(0), b.size(1)}, a.options());
-  for (int64_t block = 0, from = 0; from < a.size(1); block++, from += kBlock) {
-    const int64_t n = std::min(kBlock, a.size(1) - from);
-    const Tensor part = at::matmul(a.narrow(1, from, n), b.narrow(0, from, n));
-    sum.add_(part * f.a_scale->select(1, block).to(at::kDouble).unsqueeze(1) * columns[block]);
-  }
-  return given(f.bias) ? sum + f.bias->to(at::kDouble) : sum;
-}
-
-Tensor shifted_product(const QuantFactors& f) {
-  const Tensor a = exact_values(f.a, false), b = exact_values(f.b, f.turned_b);
-  Tensor sum = at::zeros({a.size(0), b.size(1)}, a.options());
-  for (int64_t group = 0, from = 0; from < a.size(1); group++, from += kShiftedGroup) {
-    const int64_t n = std::min(kShiftedGroup, a.size(1) - from);
-    const Tensor left = a.narrow(1, from, n), shift = (*f.offset)[group].to(at::kDouble);
-    const Tensor part = at::matmul(left, b.narrow(0, from, n)) - left.sum(1, true) * shift;
-    sum.add_(part * f.b_scale[group].to(at::kDouble));
-  }
-  return sum * f.a_scale->to(at::kDouble);
-}
-
 }  // namespace
 
 void need_quant_product(const QuantFactors& f, const Tensor& out) {
   const Kind kind = kind_of(f);
   TORCH_CHECK(kind == Kind::kGroups || !given(f.y_scale), "yScale goes with x1 of float8_e4m3fn and x2 of float4_e2m1");
-  TORCH_CHECK(!given(f.y_offset), "yOffset goes with x1 of int8 and x2 of int4, which are not implemented");
+  TORCH_CHECK(kind == Kind::kMixed || !given(f.y_offset), "yOffset goes with x1 of int8 and x2 of int4");
   if (kind == Kind::kPowers) return need_powers(f, out);
   if (kind == Kind::kGroups) return need_groups(f, out);
-  if (kind == Kind::kBlocks) return need_blocks(f, out);
-  if (kind == Kind::kShifted) return need_shifted(f, out);
+  if (kind == Kind::kBlocks) return need_block_product(f, out);
+  if (kind == Kind::kShifted) return need_shifted_product(f, out);
+  if (kind == Kind::kMixed) return need_mixed_product(f, out);
   need_numbered(f, kind == Kind::kIntegers, out);
 }
 
@@ -299,6 +232,7 @@ void quant_product(const QuantFactors& f, Tensor& out) {
   }
   if (kind == Kind::kBlocks) return put(out, block_product(f));
   if (kind == Kind::kShifted) return put(out, shifted_product(f));
+  if (kind == Kind::kMixed) return put(out, mixed_product(f));
   if (kind == Kind::kIntegers) {
     return quant_matmul(f.a, f.b, f.a_scale, f.b_scale, f.offset, f.bias, f.turned_a, f.turned_b, out);
   }

@@ -35,9 +35,9 @@ at::Tensor mx_product(const MxFactor& left,
 // Sizes of groups that a scale is for, 16 bits each, of rows, columns and inner; 0 stands for what follows from the sizes.
 void need_mx_group(int64_t sizes);
 
-// Factors of int8, also with numbers for blocks (groupSize 1, 128, 128), of int4 (eight in an int32), also with a scale and an offset for each 256
-// inner ones, of 8-bit floats with numbers, of MX; of 8-bit floats by a weight of 4-bit floats, which may lie as
-// eight in a float32: MX, or with a number for each 32 of the inner dimension and one a column of the result.
+// Factors of int8, of int4 (eight in an int32), of int8 by int4, of 8-bit floats with numbers, also for blocks (block_product.h), of MX; of 8-bit
+// floats by a weight of 4-bit floats, which may lie as eight in a float32: MX, or with a number for each 32 of the inner dimension and one a column
+// of the result.
 struct QuantFactors {
   const at::Tensor &a, &b;
   const Maybe& a_scale;

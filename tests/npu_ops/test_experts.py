@@ -101,6 +101,39 @@ def test_grouped_matmul_of_rows():
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_grouped_matmul_of_listed_groups():
+    """group_list_type 2: rows of which group and how many rows, in the order of x, those without rows behind."""
+    torch.manual_seed(5)
+    listed, order = torch.tensor([[2, 3], [0, 4], [1, 0]]), [2, 2, 2, 0, 0, 0, 0]
+    x, w, b = torch.randint(-9, 9, (8, 4)), torch.randint(-9, 9, (3, 4, 5)), torch.randint(-9, 9, (3, 5))
+    scale, rows = torch.rand(3, 5), torch.rand(8)
+    product = torch.stack([x[i] @ w[g] + b[g] for i, g in enumerate(order)]).double()
+    options = {"split_item": 3, "group_type": 0, "group_list": listed.npu(), "group_list_type": 2}
+    for weights, biases in [([w], [b]), (list(w), list(b))]:
+        on = [[t.float().npu() for t in part] for part in ([x], weights, biases)]
+        (out,) = torch_npu.npu_grouped_matmul(*on[:2], bias=on[2], **options)
+        assert torch.equal(out.cpu()[:7], product.float()) and not out.cpu()[7:].any()
+    whole = [
+        [t.to(kind).npu() for t in part] for part, kind in (([x], torch.int8), ([w], torch.int8), ([b], torch.int32))
+    ]
+    options |= {"scale": [scale.npu()], "per_token_scale": [rows.npu()], "output_dtype": torch.float16}
+    (out,) = torch_npu.npu_grouped_matmul(*whole[:2], bias=whole[2], **options)
+    expected = product * scale.double()[order] * rows.double()[:7, None]
+    torch.testing.assert_close(out.cpu()[:7], expected.half())
+    plain = [[torch.randn(8, 4).npu()], [torch.randn(3, 4, 5).npu()]]
+    options = {"split_item": 3, "group_type": 0, "group_list_type": 2}
+    for rows_of, more, words in [
+        ([[3, 3], [0, 4], [1, 1]], {}, "groupList names the group 3 of 3"),
+        ([[2, 3], [0, 9], [1, 0]], {}, "ends at row 12 of 8"),
+        ([2, 3, 8], {}, "group_list must have 2 dimensions"),
+        ([[2, 3], [0, 4], [1, 0]], {"group_type": 2}, "group_list_type 2 goes with group_type 0 and one x"),
+    ]:
+        with pytest.raises((RuntimeError, ValueError), match=words):
+            torch_npu.npu_grouped_matmul(*plain, group_list=torch.tensor(rows_of).npu(), **options | more)[0].cpu()
+    with pytest.raises(NotImplementedError, match="group_list_type 2"):
+        torch_npu.npu_grouped_matmul(*plain, group_list=[3, 8, 8], **options)
+
+
 def test_rows_of_several_x_are_those_of_the_list():
     x, w = [torch.randn(3, 4).npu(), torch.randn(2, 4).npu()], torch.randn(2, 4, 5).npu()
     expected = torch.cat([x[0] @ w[0], x[1] @ w[1]]).cpu()
@@ -172,7 +205,7 @@ def test_lists_of_a_grouped_product_have_as_many_members_as_it_has_groups(case, 
     assert not isinstance(error.value, torch.AcceleratorError)
 
 
-@pytest.mark.parametrize("more", [{"group_type": 1}, {"split_item": 7}, {"group_list_type": 2}, {"act_type": 6}])
+@pytest.mark.parametrize("more", [{"group_type": 1}, {"split_item": 7}, {"group_list_type": 3}, {"act_type": 6}])
 def test_kinds_of_a_grouped_product_that_are_none(more):
     (name, value), *_ = more.items()
     with pytest.raises(NotImplementedError, match=f"npu_grouped_matmul: {name} {value} is not implemented; .*"):

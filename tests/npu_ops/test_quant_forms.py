@@ -184,6 +184,95 @@ def test_quant_matmul_of_shifted_nibbles(out: torch.dtype, turned: bool, named: 
     torch.testing.assert_close(got.cpu(), expected.to(out))
 
 
+@pytest.mark.parametrize(("out", "form"), itertools.product(HALVES, ["groups", "columns", "turned"]))
+def test_quant_matmul_of_bytes_by_nibbles(out: torch.dtype, form: str) -> None:
+    """aclnnQuantMatmulV5, x1 of int8 and x2 of int4: ((x1 - 8) @ (x2 * x2Scale) + yOffset) * x1Scale, as the page of
+    aclnnGroupedMatmulV5 writes it for the same numbers; yOffset is the sum of 8 * x2 * x2Scale."""
+    m, k, n = 5, 512, 16
+    a, b = torch.randint(-128, 128, (m, k), dtype=torch.int8), torch.randint(-8, 8, (k, n), dtype=torch.int32)
+    rows = torch.rand(m, 1)
+    bits = torch_npu.npu_trans_quant_param((torch.rand(2, n) * 1e-1).flatten().npu()).cpu().view(2, n)
+    scale = (bits if form == "groups" else bits[:1]).to(torch.int32).view(torch.float32).double()
+    wide = b.double() * (scale.repeat_interleave(256, 0) if form == "groups" else scale)
+    packed = words(b.t().contiguous()).t() if form == "turned" else words(b)
+    options = {"pertoken_scale": rows if form == "groups" else rows[:, 0], "output_dtype": out}
+    options |= {"group_sizes": [0, 0, 256]} if form == "groups" else {}
+    for shift in (8 * wide.sum(0), torch.randn(n)):  # what the page wants, and another, which is added as it is
+        offset = shift.float()
+        given = [a, packed, bits if form == "groups" else bits[0]]
+        got = called(torch_npu.npu_quant_matmul, *given, offset=offset, **options)[0]
+        expected = ((a.double() - 8) @ wide + offset.double()) * rows.double()
+        torch.testing.assert_close(got.cpu(), expected.to(out))
+    torch.testing.assert_close(
+        called(torch_npu.npu_quant_matmul, *given, offset=(8 * wide.sum(0)).float(), **options)[0].cpu(),
+        ((a.double() @ wide) * rows.double()).to(out),
+        rtol=1e-2,
+        atol=1e-2 * float((a.double() @ wide).abs().max()),
+    )
+
+
+@pytest.mark.parametrize("out", TYPES)
+@pytest.mark.parametrize(("square", "turned", "batch"), [(False, True, ()), (True, False, ()), (True, True, (2,))])
+def test_quant_matmul_of_blocks_of_small_floats(out: torch.dtype, square: bool, turned: bool, batch: tuple) -> None:
+    """G-B and B-B of the page: a scale for each row, or 128 rows, and 128 inner numbers, and for 128 x 128 of x2."""
+    m, k, n = 150, 320, 200
+    a, b = torch.randn(*batch, m, k).to(E4M3), torch.randn(*batch, k, n).to(E5M2)
+    rows, blocks = torch.rand(*batch, 2 if square else m, 3) * 0.1, torch.rand(*batch, 3, 2)
+    spread = lambda t, d, size: t.double().repeat_interleave(128, d).narrow(d, 0, size)
+    factor = spread(spread(rows, -1, k), -2, m) if square else spread(rows, -1, k)
+    expected = (a.double() * factor) @ (b.double() * spread(spread(blocks, -2, k), -1, n))
+    stride = lambda t: t.mT.contiguous().mT if turned else t
+    got = called(
+        torch_npu.npu_quant_matmul, a, stride(b), stride(blocks), pertoken_scale=rows,
+        group_sizes=[128 if square else 1, 128, 128], output_dtype=out,
+    )[0]  # fmt: skip
+    assert got.dtype == out
+    torch.testing.assert_close(got.cpu().double(), expected, rtol=1e-2, atol=1e-2 if out != torch.float32 else 1e-4)
+
+
+@pytest.mark.parametrize(("out", "held"), itertools.product(HALVES, ["pairs", "words", "turned words"]))
+def test_quant_matmul_of_two_scales(out: torch.dtype, held: str) -> None:
+    """T-CG: (x1 @ (x2 * x2Scale)) * yScale of float8_e4m3fn by float4_e2m1."""
+    m, k, n = 5, 96, 16
+    grid = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    code = torch.randint(0, 16, (k, n))
+    weight = (grid[code & 7] * (1 - 2 * (code >> 3))).double()
+    pairs = lambda c: (c[..., ::2] | c[..., 1::2] << 4).to(torch.uint8)
+    turned = held != "words"
+    b = pairs(code.t().contiguous() if turned else code).contiguous()
+    b = b if held == "pairs" else b.view(torch.float32)
+    b = b.t() if turned else b
+    a, scale = torch.randn(m, k).to(E4M3), (torch.rand(k // 32, n) + 0.5).to(out)
+    bits = torch_npu.npu_trans_quant_param((torch.rand(n) * 0.1).npu()).cpu().view(1, n)
+    options = {"y_scale": bits, "output_dtype": out, "group_sizes": [1, 1, 32]}
+    options |= {"x2_dtype": 296} if held == "pairs" else {}
+    got = called(torch_npu.npu_quant_matmul, a, b, scale, **options)[0]
+    wide = weight * scale.double().repeat_interleave(32, 0)
+    expected = (a.double() @ wide) * bits.to(torch.int32).view(torch.float32).double()
+    limit = 1e-2 * float(expected.abs().max())
+    assert got.dtype == out
+    torch.testing.assert_close(got.cpu().double(), expected, rtol=1e-2, atol=limit)
+    for more, words_of in [
+        ({"y_scale": bits[0]}, "y_scale must have 2 dimensions"),
+        ({"y_scale": bits.float()}, "y_scale must be "),
+        ({"output_dtype": torch.float32}, "output_dtype is the type of scale with y_scale"),
+        ({"bias": torch.ones(n)}, "bias"),
+        ({"pertoken_scale": torch.ones(m)}, "pertoken_scale"),
+    ]:
+        for device in ("npu", "meta"):
+            with pytest.raises((RuntimeError, ValueError, NotImplementedError), match=words_of):
+                torch_npu.npu_quant_matmul(*on(device, (a, b, scale)), **on(device, options | more))
+
+
+def test_quant_matmul_of_small_floats_by_bits() -> None:
+    """(x1 @ x2 + bias) * x2Scale where x2Scale is the 64 bits of npu_trans_quant_param."""
+    a, b, bias = torch.randn(3, 40).to(E4M3), torch.randn(40, 5).to(E5M2), torch.randn(5)
+    bits = torch_npu.npu_trans_quant_param((torch.rand(5) + 0.5).npu()).cpu()
+    got = called(torch_npu.npu_quant_matmul, a, b, bits, bias=bias, output_dtype=torch.float32)[0]
+    expected = (a.double() @ b.double() + bias.double()) * bits.to(torch.int32).view(torch.float32).double()
+    torch.testing.assert_close(got.cpu().double(), expected, rtol=1e-5, atol=1e-4)
+
+
 # -- npu_ffn
 
 ACTIVATIONS = {
@@ -448,6 +537,18 @@ REFUSED = {
     "groups of bytes": (
         product(i8(2, 64), i8(64, 8), f(8), group_sizes=[0, 0, 256]),
         "group_sizes .* is not implemented",
+    ),
+    "bytes by nibbles without an offset": (
+        product(i8(2, 64), i32(64, 1), torch.ones(8, dtype=torch.int64), pertoken_scale=f(2)),
+        "offset, which is the sum of 8",
+    ),
+    "bytes by nibbles of numbers": (
+        product(i8(2, 64), i32(64, 1), f(8), pertoken_scale=f(2), offset=f(8)),
+        "scale must be ",
+    ),
+    "squares of bytes": (
+        product(i8(2, 64), i8(64, 8), f(1, 1), group_sizes=[128, 128, 128], pertoken_scale=f(1, 1)),
+        "goes with 8-bit floats",
     ),
     "groups without an offset": (
         product(i32(2, 8), i32(64, 1), f(1, 8), pertoken_scale=f(2, 1)),

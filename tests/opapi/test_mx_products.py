@@ -1,4 +1,5 @@
-"""Products of MX operands and of 8-bit floats, against formulas written from CANN's pages in float64."""
+"""Products of MX operands and of 8-bit floats, against formulas written from CANN's pages in float64. Long because
+forms of two factors are written from one page, with the same helpers."""
 
 from __future__ import annotations
 
@@ -151,7 +152,7 @@ def test_factors_of_int4(npu, swapped, dtype, scaled, bias):
         "aclnnQuantMatmulV5",
         inputs | {"x1": x1.to(torch.int8)},
         out,
-        "x1 of int8 and x2 of int4 are not implemented",
+        "is needed with x1 of int8" if scaled == "bits" else "x2Scale is of Float, int64 or uint64 is expected",
     )
     refused(npu, "aclnnQuantMatmulV5", inputs | {"yOffset": torch.zeros(8)}, out, "yOffset goes with")
     if scaled == "bits" or swapped:
@@ -162,6 +163,55 @@ def test_factors_of_int4(npu, swapped, dtype, scaled, bias):
         for op in ("aclnnFusedQuantMatmul", "aclnnFusedQuantMatmulWeightNz"):
             near(npu, op, gelu | {"fusedOpType": name}, wide, dtype)
             refused(npu, op, gelu | {"fusedOpType": name, "x1": x1.to(torch.int8)}, out, "x1 is of Char, x2 of Int")
+
+
+@pytest.mark.parametrize("op", BOTH)
+@pytest.mark.parametrize("kind", [torch.int64, torch.uint64])
+@pytest.mark.parametrize("swapped, groups", [(False, 2), (True, 2), (False, 0)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_int8_by_int4(npu, op, kind, swapped, groups, dtype):
+    """((x1 - 8) @ (x2 * x2Scale) + yOffset) * x1Scale: aclnnGroupedMatmulV5's page writes the 8 that yOffset mends."""
+    x1, x2 = integers(3, 512, low=-128, high=128), integers(512, 8, seed=5)
+    column, row, shift = numbers(max(groups, 1), 8) / 64, numbers(3, seed=6), numbers(8, seed=7)
+    scale = narrow_scale(column)
+    wide = x2.double() * (scale.repeat_interleave(256, 0) if groups else scale)
+    expected = ((x1.double() - 8) @ wide + shift.double()) * row.double()[:, None]
+    inputs = {
+        "x1": x1.to(torch.int8),
+        "x2": int4_words(x2.t().contiguous() if swapped else x2),
+        "transposeX2": swapped,
+        "x1Scale": row[:, None] if groups else row,
+        "x2Scale": wide_scale(column if groups else column[0], kind),
+        "yOffset": shift,
+        "groupSize": 256 if groups else 0,
+    }
+    near(npu, op, inputs, expected, dtype)
+    out = {"out": torch.zeros(3, 8).to(dtype)}
+    refused(npu, op, inputs | {"yOffset": None}, out, "yOffset of float32 is needed with x1 of int8")
+    refused(npu, op, inputs | {"yOffset": shift[:4]}, out, "yOffset")
+    refused(npu, op, inputs | {"bias": shift}, out, "x2Offset and bias do not go with")
+    refused(npu, op, inputs | {"groupSize": 128}, out, "groupSize is 128")
+
+
+@pytest.mark.parametrize("group, rows", [(1 << 32 | 128 << 16 | 128, 1), (128 << 32 | 128 << 16 | 128, 128)])
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("swapped, batch", [(False, ()), (True, (2,))])
+def test_blocks_of_8_bit_floats(npu, group, rows, dtype, swapped, batch):
+    """G-B and B-B: x1Scale of rows or 128 rows and 128 inner numbers, x2Scale of 128 x 128."""
+    generator = torch.Generator().manual_seed(1)
+    a = torch.randn(*batch, 140, 150, generator=generator).to(E4M3)
+    b = torch.randn(*batch, 150, 9, generator=generator).to(E5M2)
+    left, right = numbers(*batch, -(-140 // rows), 2), numbers(*batch, 2, 1, seed=8)
+    spread = lambda t, d, block, size: t.double().repeat_interleave(block, d).narrow(d, 0, size)
+    wide_a = a.double() * spread(spread(left, -1, 128, 150), -2, rows, 140)
+    expected = wide_a @ (b.double() * spread(spread(right, -2, 128, 150), -1, 128, 9))
+    of = lambda t: t.mT.contiguous() if swapped else t
+    inputs = {"x1": of(a), "x2": of(b), "x1Scale": of(left), "x2Scale": of(right), "groupSize": group}
+    inputs |= {"transposeX1": swapped, "transposeX2": swapped}
+    near(npu, "aclnnQuantMatmulV5", inputs, expected, dtype)
+    out = {"out": torch.zeros(*batch, 140, 9).to(dtype)}
+    refused(npu, "aclnnQuantMatmulV5", inputs | {"bias": torch.zeros(9)}, out, "of int8 alone")
+    refused(npu, "aclnnQuantMatmulV5", inputs | {"x2Scale": of(right)[..., :1, :1]}, out, "x2Scale")
 
 
 @pytest.mark.parametrize("kind", [E4M3, E2M1])
@@ -350,7 +400,7 @@ def test_what_does_not_fit_is_refused_at_once(npu):
     refused(npu, op, inputs | {"groupSize": 128}, out, "MX operands have 1, 1 and 32")
     refused(npu, op, inputs, {"out": torch.zeros(6, 3)}, r"the result has the sizes \[6, 3\]")
     refused(npu, op, inputs | {"x1Scale": torch.ones(3), "x2Scale": torch.ones(6), "groupSize": GROUP}, out,
-            "of integers .1, 128, 128. with int8")  # fmt: skip
+            ".1, 128, 128. with int8 or 8-bit floats")  # fmt: skip
     refused(npu, op, inputs, {"out": torch.zeros(3, 6).int()}, "the result of MX operands is floating")
     four, four_scale, _ = quantized(3, 70, kind=E2M1)
     refused(

@@ -18,10 +18,12 @@ void check_numbers(const Call& c) {
   for (const auto& [name, list] : named) {
     TORCH_CHECK_NOT_IMPLEMENTED(Operand(list).tensors().empty(), kOp, ": ", name, " is not implemented; leave it out");
   }
-  check_number(kOp, "group_list_type", c.list_type, {0, 1});
+  check_number(kOp, "group_list_type", c.list_type, {0, 1, 2});
   check_number(kOp, "group_type", c.type, {-1, 0, 2});
   check_number(kOp, "split_item", c.split, {0, 1, 2, 3});
   check_number(kOp, "act_type", c.act, {0, 1, 2, 3, 4, 5});
+  TORCH_CHECK_VALUE(c.list_type != 2 || (c.type == 0 && c.x.size() == 1), kOp, ": group_list_type 2 goes with ",
+                    "group_type 0 and one x, not group_type ", c.type, " and ", c.x.size());
 }
 
 // How many products there are: one for each x, or for each group of the one x. Weights, and lists of their numbers, are as many.

@@ -6,6 +6,7 @@
 #include "csrc/core/stream.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/grouped_call.h"
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/structured.h"
 #include "npu_ops.h"
 
@@ -77,29 +78,36 @@ std::vector<at::Tensor> sketched(const Call& call) {
   return out;
 }
 
-OptionalInt numbers(const OptionalTensor& group_list) {
+// How many groups are listed: numbers, or with group_list_type 2 rows of two, of a group and how many rows of x it has.
+OptionalInt listed_in(const OptionalTensor& group_list, OptionalInt list_type) {
   if (!given(group_list)) return std::nullopt;
-  need_dims(kOp, "group_list", *group_list, {1});
+  if (list_type.value_or(0) == 2) {
+    need_sizes(kOp, "group_list", *group_list, {-1, 2});
+  } else {
+    need_dims(kOp, "group_list", *group_list, {1});
+  }
   need_integers(kOp, "group_list", group_list);
   return group_list->size(0);
 }
 
 }  // namespace
 
-std::vector<at::Tensor> grouped_matmul(at::TensorList x, at::TensorList weight, OptionalList bias, OptionalList scale,
-                                       OptionalList offset, OptionalList antiquant_scale, OptionalList antiquant_offset,
-                                       OptionalList per_token_scale, const OptionalTensor& group_list,
-                                       OptionalList activation_input, OptionalList quant_scale,
-                                       OptionalList quant_offset, OptionalInt split_item, OptionalInt group_type,
-                                       OptionalInt group_list_type, OptionalInt act_type,
+std::vector<at::Tensor> grouped_matmul(at::TensorList given_x, at::TensorList given_weight, OptionalList bias,
+                                       OptionalList scale, OptionalList offset, OptionalList antiquant_scale,
+                                       OptionalList antiquant_offset, OptionalList per_token_scale,
+                                       const OptionalTensor& group_list, OptionalList activation_input,
+                                       OptionalList quant_scale, OptionalList quant_offset, OptionalInt split_item,
+                                       OptionalInt group_type, OptionalInt group_list_type, OptionalInt act_type,
                                        at::OptionalIntArrayRef tuning, OptionalInt output_dtype, OptionalInt x_dtype,
                                        OptionalInt weight_dtype, OptionalInt scale_dtype,
                                        OptionalInt per_token_scale_dtype) {
-  const NPUGuard guard(first_device(x, weight));
-  const Call call = call_of({x, weight, bias, scale, per_token_scale, antiquant_scale, antiquant_offset},
-                            {offset, activation_input, quant_scale, quant_offset}, numbers(group_list),
-                            {split_item, group_type, group_list_type, act_type, output_dtype},
-                            {x_dtype, weight_dtype, scale_dtype, per_token_scale_dtype}, tuning);
+  const std::vector<at::Tensor> x = read_as(given_x, x_dtype), weight = read_as(given_weight, weight_dtype);
+  const NPUGuard guard(first_device(given_x, given_weight));
+  const Call call =
+      call_of({x, weight, bias, scale, per_token_scale, antiquant_scale, antiquant_offset},
+              {offset, activation_input, quant_scale, quant_offset}, listed_in(group_list, group_list_type),
+              {split_item, group_type, group_list_type, act_type, output_dtype},
+              {x_dtype, weight_dtype, scale_dtype, per_token_scale_dtype}, tuning);
   std::vector<at::Tensor> out;
   for (const Result& r : results_of(call)) out.push_back(on_device(r));
   const at::TensorList none;
@@ -110,7 +118,7 @@ std::vector<at::Tensor> grouped_matmul(at::TensorList x, at::TensorList weight, 
   return out;
 }
 
-std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList weight, OptionalList bias,
+std::vector<at::Tensor> grouped_matmul_meta(at::TensorList given_x, at::TensorList given_weight, OptionalList bias,
                                             OptionalList scale, OptionalList offset, OptionalList antiquant_scale,
                                             OptionalList antiquant_offset, OptionalList per_token_scale,
                                             const OptionalTensor& group_list, OptionalList activation_input,
@@ -119,8 +127,9 @@ std::vector<at::Tensor> grouped_matmul_meta(at::TensorList x, at::TensorList wei
                                             at::OptionalIntArrayRef tuning, OptionalInt output_dtype,
                                             OptionalInt x_dtype, OptionalInt weight_dtype, OptionalInt scale_dtype,
                                             OptionalInt per_token_scale_dtype) {
+  const std::vector<at::Tensor> x = read_as(given_x, x_dtype), weight = read_as(given_weight, weight_dtype);
   return sketched(call_of({x, weight, bias, scale, per_token_scale, antiquant_scale, antiquant_offset},
-                          {offset, activation_input, quant_scale, quant_offset}, numbers(group_list),
+                          {offset, activation_input, quant_scale, quant_offset}, listed_in(group_list, group_list_type),
                           {split_item, group_type, group_list_type, act_type, output_dtype},
                           {x_dtype, weight_dtype, scale_dtype, per_token_scale_dtype}, tuning));
 }
@@ -133,6 +142,7 @@ std::vector<at::Tensor> grouped_matmul_list(at::TensorList x, at::TensorList wei
                                             OptionalInt group_type, OptionalInt group_list_type, OptionalInt act_type,
                                             std::optional<at::ScalarType> output_dtype) {
   need_tensors(x, weight);
+  check_number(kOp, "group_list_type", group_list_type.value_or(0), {0, 1});  // pairs are a tensor
   const bool grouped = group_list && !group_list->empty();
   check_list(x, group_list, type_of(group_type, grouped), group_list_type.value_or(0) == 1);
   OptionalTensor list;
@@ -151,6 +161,7 @@ std::vector<at::Tensor> grouped_matmul_list_meta(at::TensorList x, at::TensorLis
                                                  OptionalInt group_list_type, OptionalInt act_type,
                                                  std::optional<at::ScalarType> output_dtype) {
   need_tensors(x, weight);
+  check_number(kOp, "group_list_type", group_list_type.value_or(0), {0, 1});
   const OptionalInt groups = group_list && !group_list->empty() ? OptionalInt(group_list->size()) : std::nullopt;
   check_list(x, group_list, type_of(group_type, groups.has_value()), group_list_type.value_or(0) == 1);
   return sketched(call_of({x, weight, bias, scale, per_token_scale, antiquant_scale, antiquant_offset},

@@ -82,12 +82,12 @@ struct MxTypes {
 };
 struct MxScales {  // of npu_quant_matmul
   const at::Tensor& b;
-  const OptionalTensor &offset, &a, &bias;
+  const OptionalTensor &offset, &a, &bias, &y;
 };
 // Of operands that check_quant_product() takes.
 Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxTypes& types);
 void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
-                         at::OptionalIntArrayRef groups, const OptionalTensor& y_scale, std::optional<int64_t> output);
+                         at::OptionalIntArrayRef groups, std::optional<int64_t> output);
 void quant_product_into(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
                         at::OptionalIntArrayRef groups, const at::Tensor& out);
 void check_transposed_product(const at::Tensor& x1, const at::Tensor& x2, int64_t type, const OptionalTensor& scale1,

@@ -1,7 +1,8 @@
-// Products of MX operands, and of 8-bit ones with numbers as scales: see mx.h.
+// Products of MX operands, and of 8-bit ones with numbers as scales: see mx.h. Long because forms of two factors share checks.
 #include <ATen/core/Tensor.h>
 
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/mx.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
@@ -26,7 +27,7 @@ void need_byte(const char* op, const char* name, const at::Tensor& t) {
 
 // As CANN takes it: bytes by the type that is named.
 at::Tensor factor(const at::Tensor& t, const std::optional<int64_t>& type) {
-  if (!of_pairs(t, type)) return t;
+  if (!of_pairs(t, type)) return read_as(t, type);
   return t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2 ? t : t.view(at::ScalarType::Float4_e2m1fn_x2);
 }
 at::Tensor scale_of(const at::Tensor& t, const std::optional<int64_t>& type) {
@@ -38,6 +39,12 @@ void need_factor(const char* op, const char* name, const at::Tensor& t, const st
   if (of_pairs(t, type)) return need_byte(op, name, t);
   need_type(op, name, t, {at::kFloat8_e5m2, at::kFloat8_e4m3fn});
   check_dtypes(op, {{name, type, t}});
+}
+
+// Beside another of hifloat8.
+void need_codes(const char* op, const char* name, const at::Tensor& t) {
+  TORCH_CHECK(is_hifloat8(t), op, ": ", name, " of ", t.scalar_type(), " is not hifloat8, and the other operand is; ",
+              "both are uint8 and named torch_npu.hifloat8");
 }
 
 // Scales of 32 numbers of a dimension of t.
@@ -78,29 +85,41 @@ void need_groups(const char* op, at::OptionalIntArrayRef groups) {
 
 c10::SymInt blocks_of(const c10::SymInt& size, int64_t block) { return (size + (block - 1)) / block; }
 
+// Blocks of rows, and of 128 numbers of the last dimension.
+Sizes in_blocks(const at::Tensor& t, int64_t rows) {
+  Sizes sizes = sizes_of(t);
+  sizes[sizes.size() - 2] = blocks_of(sizes[sizes.size() - 2], rows);
+  sizes.back() = blocks_of(sizes.back(), 128);
+  return sizes;
+}
+
 void need_halves(const char* op, const char* with, std::optional<int64_t> output) {
   TORCH_CHECK_VALUE(
       output && (*output == static_cast<int64_t>(at::kHalf) || *output == static_cast<int64_t>(at::kBFloat16)), op,
       ": output_dtype is float16 or bfloat16 with ", with);
 }
 
-// A scale for each row and 128 inner numbers, and for each block of 128 inner numbers by 128 columns.
+// A scale for each row, or for 128 rows, and 128 inner numbers, and for each block of 128 inner numbers by 128 columns.
 void check_blocks(const char* op, const at::Tensor& a, const at::Tensor& b, const MxScales& scales,
-                  std::optional<int64_t> output) {
-  need_type(op, "x1", a, {at::kChar});
-  need_type(op, "x2", b, {at::kChar});
-  need_dims(op, "x1", a, {2});
-  need_dims(op, "x2", b, {2});
-  const c10::SymInt blocks = blocks_of(a.sym_size(1), 128);
-  TORCH_CHECK_VALUE(given(scales.a), op, ": pertoken_scale is needed with group_sizes [1, 128, 128]");
+                  at::IntArrayRef groups, std::optional<int64_t> output) {
+  const bool small = is_hifloat8(a) || a.scalar_type() == at::kFloat8_e5m2 || a.scalar_type() == at::kFloat8_e4m3fn;
+  for (const auto& [name, t] : {std::pair{"x1", &a}, {"x2", &b}}) {
+    small ? need_type(op, name, *t, {at::kFloat8_e5m2, at::kFloat8_e4m3fn, kHifloat8Codes})
+          : need_type(op, name, *t, {at::kChar});
+  }
+  const int64_t rows = groups[0];
+  TORCH_CHECK_VALUE(small || rows == 1, op, ": group_sizes ", groups,
+                    " goes with 8-bit floats, int8 with [1, 128, 128]");
+  TORCH_CHECK_VALUE(given(scales.a), op, ": pertoken_scale is needed with group_sizes ", groups);
   refuse_given(op, "offset", scales.offset);
+  if (small) refuse_given(op, "bias", scales.bias);
   need_type(op, "scale", scales.b, {at::kFloat});
   need_type(op, "pertoken_scale", scales.a, {at::kFloat});
   need_type(op, "bias", scales.bias, {at::kFloat});
-  need_sizes(op, "pertoken_scale", scales.a, {a.sym_size(0), blocks});
-  need_sizes(op, "scale", scales.b, {blocks, blocks_of(b.sym_size(1), 128)});
-  need_sizes(op, "bias", scales.bias, {b.sym_size(1)});
-  need_halves(op, "group_sizes [1, 128, 128]", output);
+  need_sizes(op, "pertoken_scale", scales.a, in_blocks(a, rows));
+  need_sizes(op, "scale", scales.b, in_blocks(b, 128));
+  need_sizes(op, "bias", scales.bias, {b.sym_size(-1)});
+  if (!small) need_halves(op, "group_sizes [1, 128, 128]", output);
 }
 
 // 4-bit integers whose columns have a scale and an offset for each 256 inner numbers, and whose rows have a scale.
@@ -123,15 +142,71 @@ void check_shifted(const char* op, const at::Tensor& a, const at::Tensor& b, con
   need_halves(op, "a matrix as scale", output);
 }
 
+// int8 by 4-bit integers.
+bool mixed(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == at::kChar && b.scalar_type() == at::kInt;
+}
+
+// Scales are the 64 bits of npu_trans_quant_param, one a column, or a row for each 256 inner numbers.
+void check_mixed(const char* op, const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const Sizes& sizes,
+                 at::OptionalIntArrayRef groups, std::optional<int64_t> output) {
+  const char* const with = "x1 of int8 and x2 of 4-bit integers";
+  need_dims(op, "x1", a, {2});
+  need_dims(op, "x2", b, {2});
+  TORCH_CHECK_VALUE(given(scales.a) && given(scales.offset), op,
+                    ": pertoken_scale and offset, which is the sum of 8 * ",
+                    "x2 * scale of each column, are needed with ", with);
+  refuse_given(op, "bias", scales.bias);
+  need_type(op, "scale", scales.b, {at::kLong, at::kUInt64});
+  need_type(op, "pertoken_scale", scales.a, {at::kFloat});
+  need_type(op, "offset", scales.offset, {at::kFloat});
+  need_dims(op, "scale", scales.b, {1, 2});
+  need_dims(op, "pertoken_scale", *scales.a, {1, 2});
+  need_elements(op, "pertoken_scale", scales.a, {sizes[0]});
+  need_sizes(op, "offset", scales.offset, {sizes[1]});
+  const bool matrix = scales.b.dim() == 2;
+  need_sizes(op, "scale", scales.b, matrix ? Sizes{blocks_of(a.sym_size(1), 256), sizes[1]} : Sizes{sizes[1]});
+  TORCH_CHECK_NOT_IMPLEMENTED(!groups || (matrix && of_groups(groups, {0, 0, 256})), op, ": group_sizes ", *groups,
+                              " is not implemented; [0, 0, 256] with a matrix as scale is, else leave it out");
+  need_halves(op, with, output);
+}
+
+// 8-bit floats by 4-bit ones, with a scale for each 32 inner numbers of a column and one for each column of the result.
+void check_two_scales(const char* op, const at::Tensor& a, const at::Tensor& b, const MxScales& scales,
+                      const MxTypes& types, at::OptionalIntArrayRef groups, std::optional<int64_t> output) {
+  need_dims(op, "x1", a, {2});
+  need_dims(op, "x2", b, {2});
+  need_type(op, "x1", a, {at::kFloat8_e4m3fn});
+  TORCH_CHECK(b.scalar_type() == at::kFloat || of_pairs(b, types.b), op, ": y_scale goes with x2 of float4_e2m1, by ",
+              "x2_dtype=", kE2m1, " or as eight in a float32, not ", b.scalar_type());
+  if (b.scalar_type() != at::kFloat) need_byte(op, "x2", b);
+  check_dtypes(op, {{"x1_dtype", types.a, a}, {"scale_dtype", types.b_scale, scales.b}});
+  refuse_given(op, "pertoken_scale", scales.a);
+  refuse_given(op, "offset", scales.offset);
+  refuse_given(op, "bias", scales.bias);
+  need_groups(op, groups);
+  const Sizes sizes = quant_product_sizes(a, b, types);
+  TORCH_SYM_CHECK((a.sym_size(1) % 32).sym_eq(0), op, ": the inner size is ", a.sym_size(1),
+                  ", a multiple of 32 is expected with y_scale");
+  need_type(op, "scale", scales.b, {at::kHalf, at::kBFloat16});
+  need_type(op, "y_scale", scales.y, {at::kLong, at::kUInt64});
+  need_sizes(op, "scale", scales.b, {a.sym_size(1) / 32, sizes[1]});
+  need_sizes(op, "y_scale", scales.y, {c10::SymInt(1), sizes[1]});
+  TORCH_CHECK_VALUE(output && *output == static_cast<int64_t>(scales.b.scalar_type()), op,
+                    ": output_dtype is the type of scale with y_scale, ", scales.b.scalar_type());
+}
+
 int64_t grouped(at::OptionalIntArrayRef groups) {
   return groups ? ((*groups)[0] << 32) + ((*groups)[1] << 16) + (*groups)[2] : 0;
 }
 
 }  // namespace
 
-Sizes elements_of(const at::Tensor& t, const std::optional<int64_t>& type) {
+namespace {
+
+// Of a matrix in whose words lie so many, along the dimension of stride 1.
+Sizes elements_in(const at::Tensor& t, int64_t in_one) {
   Sizes sizes = sizes_of(t);
-  const int64_t in_one = of_pairs(t, type) ? 2 : t.scalar_type() == at::kInt ? 8 : 1;
   if (in_one == 1 || sizes.size() < 2) return sizes;
   const bool last = TORCH_GUARD_OR_FALSE(t.sym_stride(-1).sym_eq(1));
   const size_t dim = sizes.size() - (last ? 1 : 2);
@@ -139,8 +214,19 @@ Sizes elements_of(const at::Tensor& t, const std::optional<int64_t>& type) {
   return sizes;
 }
 
+// Of x2, which may hold eight 4-bit floats in a float32.
+Sizes right_elements(const at::Tensor& t, const std::optional<int64_t>& type) {
+  return t.scalar_type() == at::kFloat ? elements_in(t, 8) : elements_of(t, type);
+}
+
+}  // namespace
+
+Sizes elements_of(const at::Tensor& t, const std::optional<int64_t>& type) {
+  return elements_in(t, of_pairs(t, type) ? 2 : t.scalar_type() == at::kInt ? 8 : 1);
+}
+
 Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxTypes& types) {
-  const Sizes left = elements_of(a, types.a), right = elements_of(b, types.b);
+  const Sizes left = elements_of(a, types.a), right = right_elements(b, types.b);
   TORCH_SYM_CHECK(left.back().sym_eq(right[right.size() - 2]), "npu_quant_matmul: the inner sizes are ", left.back(),
                   " and ", right[right.size() - 2], ", of x1 and x2");
   const Sizes& longer = left.size() >= right.size() ? left : right;
@@ -150,49 +236,60 @@ Sizes quant_product_sizes(const at::Tensor& a, const at::Tensor& b, const MxType
   return sizes;
 }
 
-void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
-                         at::OptionalIntArrayRef groups, const OptionalTensor& y_scale, std::optional<int64_t> output) {
+void check_quant_product(const at::Tensor& x1, const at::Tensor& x2, const MxScales& scales, const MxTypes& types,
+                         at::OptionalIntArrayRef groups, std::optional<int64_t> output) {
   const char* const op = "npu_quant_matmul";
+  const at::Tensor a = read_as(x1, types.a), b = read_as(x2, types.b);
   TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, op, ": x1 and x2 must be matrices or batches of them, they have ", a.dim(),
               " and ", b.dim(), " dimensions");
   const bool floats =
       output && (*output == static_cast<int64_t>(at::kHalf) || *output == static_cast<int64_t>(at::kBFloat16) ||
                  *output == static_cast<int64_t>(at::kFloat));
-  need_bias(op, scales.bias, elements_of(b, types.b).back());
+  if (given(scales.y)) return check_two_scales(op, a, b, scales, types, groups, output);
+  need_bias(op, scales.bias, right_elements(b, types.b).back());
   if (of_powers(scales.b, types.b_scale)) {
-    refuse_given(op, "y_scale", y_scale);
     refuse_given(op, "offset", scales.offset);
     TORCH_CHECK_VALUE(given(scales.a), op, ": pertoken_scale is needed with MX operands");
     need_factor(op, "x1", a, types.a);
-    need_factor(op, "x2", b, types.b);
+    if (b.scalar_type() == at::kFloat) {
+      need_type(op, "x1 with x2 of eight 4-bit floats in a float32", a, {at::kFloat8_e4m3fn});
+    } else {
+      need_factor(op, "x2", b, types.b);
+    }
     need_groups(op, groups);
     need_powers(op, "pertoken_scale", *scales.a, types.a_scale, elements_of(a, types.a), -1);
-    need_powers(op, "scale", scales.b, types.b_scale, elements_of(b, types.b), -2);
+    need_powers(op, "scale", scales.b, types.b_scale, right_elements(b, types.b), -2);
     TORCH_CHECK_VALUE(floats, op, ": output_dtype of MX operands is float16, bfloat16 or float32");
     return;
   }
-  if (a.scalar_type() == at::kFloat8_e5m2 || a.scalar_type() == at::kFloat8_e4m3fn) {
-    refuse_given(op, "y_scale", y_scale);
+  const bool blocks = of_groups(groups, {1, 128, 128}) || of_groups(groups, {128, 128, 128});
+  if (is_hifloat8(a) || a.scalar_type() == at::kFloat8_e5m2 || a.scalar_type() == at::kFloat8_e4m3fn) {
+    TORCH_CHECK_VALUE(floats, op, ": output_dtype of 8-bit floats is float16, bfloat16 or float32");
+    is_hifloat8(a) ? need_codes(op, "x2", b) : need_factor(op, "x2", b, types.b);
+    if (blocks) return check_blocks(op, a, b, scales, *groups, output);
     refuse_given(op, "offset", scales.offset);
     refuse_given(op, "group_sizes", groups);
-    need_factor(op, "x2", b, types.b);
-    need_numbers(op, "scale", "scale_dtype", scales.b);
+    if (scales.b.scalar_type() == at::kLong || scales.b.scalar_type() == at::kUInt64) {
+      refuse_given(op, "pertoken_scale", scales.a);
+    } else {
+      need_numbers(op, "scale", "scale_dtype", scales.b);
+    }
     need_elements(op, "scale", scales.b, {1, b.sym_size(-1)});
     if (given(scales.a)) need_numbers(op, "pertoken_scale", "pertoken_scale_dtype", *scales.a);
     need_elements(op, "pertoken_scale", scales.a, {1, a.sym_size(-2)});
-    TORCH_CHECK_VALUE(floats, op, ": output_dtype of 8-bit floats is float16, bfloat16 or float32");
     return;
   }
   const bool whole = a.scalar_type() == at::kChar || a.scalar_type() == at::kInt;
-  TORCH_CHECK(whole && a.scalar_type() == b.scalar_type(), op, ": operands of ", a.scalar_type(), " and ",
-              b.scalar_type(), ": int8 ones are implemented, and int32 ones of eight 4-bit integers each");
-  refuse_given(op, "y_scale", y_scale);
+  TORCH_CHECK((whole && a.scalar_type() == b.scalar_type()) || mixed(a, b), op, ": operands of ", a.scalar_type(),
+              " and ", b.scalar_type(),
+              ": int8 ones are implemented, int32 ones of eight 4-bit integers each, and int8 ", "by int32 ones");
   check_dtypes(op, {{"x1_dtype", types.a, a, Reading::kPacked},
                     {"x2_dtype", types.b, b, Reading::kPacked},
                     {"pertoken_scale_dtype", types.a_scale, scales.a},
                     {"scale_dtype", types.b_scale, scales.b}});
   const Sizes sizes = quant_product_sizes(a, b, types);
-  if (of_groups(groups, {1, 128, 128})) return check_blocks(op, a, b, scales, output);
+  if (mixed(a, b)) return check_mixed(op, a, b, scales, sizes, groups, output);
+  if (blocks) return check_blocks(op, a, b, scales, *groups, output);
   const bool matrix = scales.b.dim() == 2 && a.scalar_type() == at::kInt;
   TORCH_CHECK_NOT_IMPLEMENTED(
       !groups || (matrix && of_groups(groups, {0, 0, 256})), op, ": group_sizes ", *groups,
@@ -211,10 +308,17 @@ void check_quant_product(const at::Tensor& a, const at::Tensor& b, const MxScale
 
 void quant_product_into(const at::Tensor& a, const at::Tensor& b, const MxScales& scales, const MxTypes& types,
                         at::OptionalIntArrayRef groups, const at::Tensor& out) {
-  const OptionalTensor rows = given(scales.a) ? OptionalTensor(scale_of(*scales.a, types.a_scale)) : scales.a;
-  ACLNN(aclnnQuantMatmulV5)
-  (factor(a, types.a), factor(b, types.b), rows, scale_of(scales.b, types.b_scale), nullptr, nullptr, scales.offset,
-   nullptr, scales.bias, false, false, grouped(groups), out);
+  const OptionalTensor rows = given(scales.a) ? OptionalTensor(scale_of(*scales.a, types.a_scale)) : scales.a, none;
+  const OptionalTensor &shift = mixed(a, b) ? none : scales.offset, &mends = mixed(a, b) ? scales.offset : none;
+  const at::Tensor left = factor(a, types.a), scale = scale_of(scales.b, types.b_scale);
+  if (b.scalar_type() == at::kFloat) {  // of CANN's functions this one alone reads float32 so
+    ACLNN(aclnnQuantMatmulWeightNz)
+    (left, b, rows, scale, scales.y, nullptr, shift, mends, scales.bias, false, false, grouped(groups), out);
+  } else {
+    ACLNN(aclnnQuantMatmulV5)
+    (left, factor(b, types.b), rows, scale, scales.y, nullptr, shift, mends, scales.bias, false, false, grouped(groups),
+     out);
+  }
 }
 
 // -- batches
