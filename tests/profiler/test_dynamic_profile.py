@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,18 @@ def test_the_file_is_made_with_the_defaults_and_asks_for_nothing(settings):
     assert made["experimental_config"]["profiler_level"] == "Level0"
     train(2)
     assert profiled(settings) == []
+
+
+def test_the_page_has_each_key_with_its_default(settings):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "profiling.md").read_text(encoding="utf-8")
+    table = page.partition("| key | values | default | meaning |")[2].partition("\n\n")[0]
+    told: dict[str, dict] = {"": {}, "in it": {}}
+    for names, inside, default in re.findall(r"^\| (`[^|]*`)(?: (in it))? \| [^|]* \| ([^|]*) \|", table, re.M):
+        for name in re.findall(r"`(\w+)`", names):
+            told[inside][name] = default.strip("`") if default == "below" else json.loads(default.strip("`"))
+    made = json.loads(settings.read_text())
+    assert told["in it"] == made.pop("experimental_config")
+    assert told[""] == {**made, "is_valid": True, "metadata": {}, "experimental_config": "below"}
 
 
 @pytest.mark.parametrize(("start", "wanted"), [(-1, "2"), (4, "4")])
