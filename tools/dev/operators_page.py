@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 LETTERS = (
     "Data types are letters: `f` float32, `h` float16, `b` bfloat16, `d` float64, `1` int8, `2` int16, `4` int32,"
     " `8` int64, `u` uint8, `s` uint16, `w` uint32, `x` uint64, `B` bool, `c` complex64, `z` complex128, `k`"
-    " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu, `p` float4_e2m1, `q` float4_e1m2."
-    " They are those of the first function's first tensor that has any, or, where a row says what a composed operator"
+    " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu, `p` float4_e2m1, `q` float4_e1m2,"
+    " `y` hifloat8. They are those of the first function's first tensor that has any, or, where a row says what a composed operator"
     " takes, of its operands: on the software NPU, and by CANN's documentation on Ascend910B1 and its kin (A2),"
     " Ascend910_93 (A3), Ascend950 and Ascend910, where `=` means as on Ascend910B1, `-` a function that the chip does"
     " not have, *any* that none is refused, *as called* what all of those take that are called, and an empty cell that"
@@ -42,7 +42,7 @@ LETTERS = (
     " tensors: `ops/types.yaml` and `ops/hardware.yaml`."
 )
 CALLS = (
-    "*calls* has the functions of CANN in the kernel or in what it calls; of an operator that has none, PyTorch's"
+    "*calls* has the functions of CANN in the kernel; of one that has none, those in what it calls and PyTorch's"
     " operators that it calls by name, or PyTorch's own C++ (`at::native`); of more than six of these the first."
 )
 ANY, AS_CALLED = "any", "as called"
@@ -107,14 +107,15 @@ def line(
     name: str, kind: str, called: list[str], types: Types, more: Iterable[str], composed: str | None = None
 ) -> str:
     """`composed`: of a row that calls no function itself the types that it takes, as letters, where it says them."""
-    of = next((function for function in called if function.startswith("aclnn")), None)
-    if not of and len(called) == 1:
+    native = all(name.startswith("aclnn") for name in called)
+    of = next(iter(called), None) if native else None
+    if not native and len(called) == 1:
         of = next(iter(of_operators().get(called[0], ())), None)
     cells = types.cells(of) if of else [AS_CALLED, AS_CALLED, "=", "=", "="] if called else [""] * 5
     if composed:
         cells[0] = composed
     cells = [cell if cell in ("", ANY, AS_CALLED) else f"`{cell}`" for cell in cells]
-    shown = called if called and called[0].startswith("aclnn") else called[:MANY]
+    shown = called if native else called[:MANY]
     words = ", ".join([f"`{function}`" for function in shown] + [".."] * (len(shown) < len(called)))
     return "| " + " | ".join([f"`{name}`", kind, words, *cells, *more]) + " |"
 
@@ -158,7 +159,7 @@ def aten_page() -> str:
         more = [formula(row.func, called, row.compose)]
         rows[row.func] = line(row.func, kind, called, types, more, takes)
     for name, kernel in registered().items():
-        called = kernel.own or kernel.functions or kernel.operators
+        called = kernel.own or kernel.functions + kernel.operators
         rows.setdefault(name, line(name, "by hand", called, types, [formula(name, called, None)]))
     kernels = len(rows)
     for reason, names in tables.load(ROOT / "ops" / "fallbacks.yaml").items():
@@ -174,14 +175,14 @@ def aten_page() -> str:
         " `torch_npu/csrc/ops`, often with more calls than one; *fallback*: no kernel, the CPU's runs, in its types,"
         " unless the last column says that it is refused ([more](../operators.md#what-still-runs-on-the-cpu))."
         " An operator that is not here is decomposed by PyTorch into these. Sparse tensors have [their"
-        " own](../sparse.md). The formula is that of PyTorch's page, with the expression of a composed operator; where"
+        " own](../sparse.md). The last column has PyTorch's page, with the expression of a composed operator; where"
         " there is no page, what the software NPU runs, or PyTorch's schema.",
         "",
         CALLS,
         "",
         LETTERS,
         "",
-        f"{HEAD} formula |",
+        f"{HEAD} page or expression |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     return wrapped([*lines, *(rows[name] for name in sorted(rows)), ""])
@@ -197,7 +198,7 @@ def of_operators() -> dict[str, list[str]]:
         found.setdefault(name.partition(".")[0].rstrip("_"), kernel.own or kernel.functions)
     for row in npu.rows():
         found[row.schema.full] = [] if row.composite else calls(row)
-    return found | {name: found[other] for name, other in SAME.items()}
+    return found | {name: found[other] for name, other in SAME.items()} | {"copy": ["aclnnInplaceCopy"]}
 
 
 def own_types(row: Row, types: Types) -> str | None:
@@ -215,7 +216,8 @@ def calls(row: Row) -> list[str]:
         return there
     text = row.data.get("call") or row.data.get("composite") or row.data.get("kernel", "") + "("
     found, operators = operator_calls.called(text, WRITTEN)
-    return functions(row.data) or found or operators
+    found = functions(row.data) or (found + operators if row.composite else found or operators)
+    return found or ["copy"] * operator_calls.copies(text, WRITTEN)
 
 
 @cache
@@ -250,7 +252,8 @@ def npu_page() -> str:
             "",
             "*tested* is by *values* where a test that computes what it expects calls the operator (recorded:"
             " `tests/npu_ops/called.yaml`), by the vendor's *wheel* where it gives the same bits on the same kernels"
-            ' and no such test does, by *samples* where "meta", compilation and differences alone are judged.',
+            ' and no such test does, by *samples* where "meta", compilation and differences alone are judged, by'
+            " *nothing* where none of these calls it, such as a form that is always refused, a mark, or a call of several ranks.",
             "",
             f"{HEAD} tested | formula |",
             "|---|---|---|---|---|---|---|---|---|---|",
