@@ -24,14 +24,13 @@ CALL = re.compile(r"(?<![\w.:>])(\w+)(?:<[\w:<>&* ]*>)?\(")
 STRUCT = re.compile(r"^struct (\w+)[^;{]*\{", re.M)  # of a kernel that a template of PyTorch's takes
 TAKEN = re.compile(r"<(\w+)[,>]")
 FUNCTION = re.compile(r"ACLNN\((\w+)\)")
-FREE = re.compile(
-    r"\bat::(?:native::|_ops::)?(\w+?)(?:_dims_out_default|_outf|_out|_symint)?[(>]"
-)  # at::mul(, at::mul_out(
+FREE = re.compile(r"\bat::(?:native::|_ops::)?(\w+?)(?:_dims_out_default|_outf|_out|_symint)?[(>]")  # at::mul_out(
 METHOD = re.compile(r"(?<=[\w)\]])\.(\w+)\(")  # x.mul(
 # Operators without a row that compute by those that have one, or by a kernel of csrc/ops.
 WRITTEN = """_fused_rms_norm convolution convolution_backward copy cross_entropy_loss ctc_loss fill index layer_norm
 linear lstm masked_fill matmul native_batch_norm native_batch_norm_backward native_layer_norm
 native_layer_norm_backward repeat_interleave scaled_dot_product_attention softmax stft zero""".split()
+# What copies, if it does anything.
 MOVES = re.compile(r"\.(?:to|clone|contiguous|reshape)\(|\.index\(\{")
 FILLS = {"copy", "fill", "zero"}  # named only where an operator does nothing else
 OTHERS = {"take", "index"}  # methods of a list of results and of a device, too
@@ -73,6 +72,7 @@ def named(text: str) -> tuple[list[str], list[str], list[str]]:
 
 
 def reached(text: str, near: str, seen: set[str]) -> Iterable[str]:
+    """The text, and the bodies of the functions of csrc/ops that it calls, and they."""
     yield text
     for name in named(text)[0]:
         files = bodies().get(name, {})
