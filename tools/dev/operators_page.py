@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 LETTERS = (
     "Data types are letters: `f` float32, `h` float16, `b` bfloat16, `d` float64, `1` int8, `2` int16, `4` int32,"
     " `8` int64, `u` uint8, `s` uint16, `w` uint32, `x` uint64, `B` bool, `c` complex64, `z` complex128, `k`"
-    " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu, `p` float4_e2m1, `q` float4_e1m2,"
-    " `y` hifloat8. They are those of the first function's first tensor that has any, or, where a row says what a composed"
-    " operator takes, of its operands: on the software NPU, and by CANN's documentation on Ascend910B1 and its kin (A2),"
-    " Ascend910_93 (A3), Ascend950 and Ascend910, where `=` means as on Ascend910B1, `-` a function that the chip does"
-    " not have, *any* that none is refused, *as called* what all of those take that are called, and an empty cell that"
-    " nothing is known (`ANYCEND_STRICT=1` refuses nothing then), or that no element is read. Of those on the software"
-    " NPU PyTorch's operator still refuses what the CPU's refuses, such as `abs` of booleans. Types of the other"
-    " tensors: `ops/types.yaml` and `ops/hardware.yaml`."
+    " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu, `p` float4_e2m1, `q` float4_e1m2, `y`"
+    " hifloat8. They are those of the first function's first tensor that has any, or, where a row says what a"
+    " composed operator takes, of its operands: on the software NPU, and by CANN's documentation on Ascend910B1"
+    " and its kin (A2), Ascend910_93 (A3), Ascend950 and Ascend910, where `=` means as on Ascend910B1, `-` a"
+    " function that the chip does not have, *any* that none is refused, *as called* what all of those take that"
+    " are called, and an empty cell that nothing is known (`ANYCEND_STRICT=1` refuses nothing then), or that no"
+    " element is read. Of those on the software NPU PyTorch's operator still refuses what the CPU's refuses, such"
+    " as `abs` of booleans. Types of the other tensors: `ops/types.yaml` and `ops/hardware.yaml`."
 )
 CALLS = (
     "*calls* has the functions of CANN in the kernel; of one that has none, those in what it calls and PyTorch's"
@@ -253,8 +253,8 @@ def npu_page() -> str:
             "*tested* is by *values* where a test that computes what it expects calls the operator (recorded:"
             " `tests/npu_ops/called.yaml`), by the vendor's *wheel* where it gives the same bits on the same kernels"
             ' and no such test does, by *samples* where "meta", compilation and differences alone are judged, by'
-            " *nothing* where none of these calls it, such as a form that is always refused, a mark, or a call of several"
-            " ranks.",
+            " *nothing* where none of these calls it, such as a form that is always refused, a mark, or a call of"
+            " several ranks.",
             "",
             f"{HEAD} tested | formula |",
             "|---|---|---|---|---|---|---|---|---|---|",
