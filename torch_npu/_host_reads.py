@@ -7,6 +7,7 @@ that nobody can see, such as a numpy array's (docs/race.md). Called by _startup.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -42,12 +43,14 @@ def error_of(name: str, report: str) -> type:
 
     class AcceleratorError(torch.AcceleratorError):
         def __init__(self) -> None:
+            _C._heard()
             super().__init__(text)
 
     return AcceleratorError
 
 
 def watch() -> None:
+    threading._shutdown = _C._at_the_end(threading._shutdown)
     torch.Tensor.tolist = _C._telling_tolist(torch.Tensor.tolist)
     _told(torch._C.PyTorchFileWriter, "write_record", _of_record)
     _told(torch.UntypedStorage, "_write_file", _of_storage)

@@ -92,11 +92,12 @@ def warn_of_unknown_variables(package: str) -> None:
 
 
 def watch_if_asked(package: str) -> None:
-    """ANYCEND_CHECK=race, memory: they learn the program's lines and blocks. Loads the chosen libascendcl."""
+    """ANYCEND_CHECK=race, memory: they learn the program's lines and blocks. Loads the chosen libascendcl. Without them
+    lines are looked for only while a graph is captured."""
+    _C._find_lines([f"{folder}{os.sep}" for folder in (os.path.dirname(torch.__file__), package)])
     checks = os.environ.get("ANYCEND_CHECK", "").split(",")
     if "race" in checks or "memory" in checks:
-        libraries = [f"{folder}{os.sep}" for folder in (os.path.dirname(torch.__file__), package)]
-        _C._watch(libraries, "race" in checks, "memory" in checks)
+        _C._watch("race" in checks, "memory" in checks)
     if "race" in checks:
         from torch_npu import _host_reads
 

@@ -243,6 +243,10 @@ void owe(const char* report) noexcept {
   });
 }
 
+bool owes() noexcept {
+  return locked([](Detector& d) { return d.owed; }) != nullptr;
+}
+
 void recorded(const void* event, const Stream& stream) noexcept {
   locked([&](Detector& d) {
     const uint32_t lane = d.index(stream);

@@ -34,6 +34,8 @@ const char* host(const char* name, const Accesses& accesses) noexcept;
 
 // What `host` returned, where no call could fail: the next task does.
 void owe(const char* report) noexcept;
+// Whether there was no next task so far.
+bool owes() noexcept;
 
 void recorded(const void* event, const Stream& stream) noexcept;
 // `flag`: it may be recorded later than it is waited for; until then nothing is known of the stream's order.

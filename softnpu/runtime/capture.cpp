@@ -137,7 +137,10 @@ bool Capture::add(Stream& stream, std::span<Work> works) {
     require_valid();
   }
   size_t& own = clocks_[&stream][&stream];
-  for (Work& work : works) list_->tasks.push_back(std::move(work));
+  for (Work& work : works) {
+    list_->places.push_back(race::place());
+    list_->tasks.push_back(std::move(work));
+  }
   own = list_->tasks.size();
   return true;
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -50,11 +51,25 @@ struct Release {
 };
 using ReplayPtr = std::unique_ptr<Replay, Release>;
 
+// The error of a task says where it was captured: the replay's own line is nobody's mistake.
+void add_place(const char* place) noexcept {
+  if (place == nullptr) return;
+  char text[2048];
+  snprintf(text, sizeof text, "%s; captured at %s", take_recent_message(), place);
+  set_error_message(text);
+}
+
 struct Replayed {
   Work* work;
   Replay* replay;
+  const char* place;
 
-  static int run(void* state) noexcept { return static_cast<Replayed*>(state)->work->run(); }
+  static int run(void* state) noexcept {
+    const auto& self = *static_cast<Replayed*>(state);
+    const int code = self.work->run();
+    if (__builtin_expect(code != 0, 0)) add_place(self.place);
+    return code;
+  }
   static void drop(void* state) noexcept { static_cast<Replayed*>(state)->replay->release(); }
 };
 
@@ -66,9 +81,9 @@ const bool told = race::tells(Replayed::run, [](const void* state, race::Accesse
   static_cast<const Replayed*>(state)->work->told(accesses);
 });
 
-Work replayed(Work& work, Replay& replay) {
+Work replayed(Work& work, Replay& replay, const char* place) {
   replay.users.fetch_add(1, std::memory_order_relaxed);
-  return Work({Replayed::run, Replayed::drop, nullptr, work.name(), work.cost()}, Replayed{&work, &replay});
+  return Work({Replayed::run, Replayed::drop, nullptr, work.name(), work.cost()}, Replayed{&work, &replay, place});
 }
 
 // Of a task of cost kAgain in a graph that has become a part of another one.
@@ -85,12 +100,14 @@ void drop_replayed(void* state) noexcept {
 bool replay_into(Capture& capture, Replay& run, Stream& stream) {
   std::vector<Work> works;
   works.reserve(run.list->tasks.size());
+  auto place = run.list->places.begin();
   for (Work& work : run.list->tasks) {
+    const char* const line = *place++;
     if (work.cost() != Cost::kAgain) {
-      works.push_back(replayed(work, run));
+      works.push_back(replayed(work, run, line));
       continue;
     }
-    auto* state = new Replayed{&work, &run};
+    auto* state = new Replayed{&work, &run, line};
     run.users.fetch_add(1, std::memory_order_relaxed);
     works.push_back(Work({Recorded::never, Recorded::let_go, nullptr, work.name(), Cost::kAgain},
                          Recorded{again_replayed, state, drop_replayed}));
@@ -127,15 +144,19 @@ void replay(std::shared_ptr<TaskList> list, Stream& stream) {
     TaskList& graph;
     ~End() { graph.last_position = graph.last_stream->tail(); }
   } end{graph};
+  auto place = graph.places.begin();
   for (Work& work : graph.tasks) {
+    const char* const line = *place++;
     if (work.cost() == Cost::kAgain) {
       const Recorded& recorded = work.payload<Recorded>();
       const sanitize::Uncounted calls;
-      if (const int code = recorded.again(recorded.state, slab<Stream>().handle_of(&stream)))
+      if (const int code = recorded.again(recorded.state, slab<Stream>().handle_of(&stream))) {
+        add_place(line);
         fail(code, "%s", take_recent_message());
+      }
       continue;
     }
-    stream.submit(replayed(work, *run));
+    stream.submit(replayed(work, *run, line));
   }
 }
 

@@ -37,7 +37,13 @@ void in_forked_child() {
 void mark_started() noexcept {
   if (g_started.load(std::memory_order_acquire) || g_started.exchange(true)) return;
   pthread_atfork(nullptr, nullptr, in_forked_child);
-  atexit([] { shut_down(); });
+  on_exit(
+      [](int status, void*) {
+        const bool owes = race::owes();
+        shut_down();
+        if (owes && status == 0) exit(1);  // goes on with what else is to be done at the end
+      },
+      nullptr);
 }
 
 void shut_down() noexcept {

@@ -4,6 +4,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -259,6 +261,7 @@ struct MarkTask {
     each([&](const Listener& l) { l.marked(mark); });
     return 0;
   }
+  static void drop(void* state) noexcept { free(const_cast<char*>(static_cast<MarkTask*>(state)->mark.name)); }
 };
 
 }  // namespace
@@ -272,8 +275,9 @@ void mark(Mark mark, aclrtStream handle) noexcept {
   if (handle == nullptr) return;
   guarded("mstx", [&] {  // a stream that is gone, or has failed, has no such place
     Stream& stream = stream_of(handle);
-    if (stream.captured()) return;  // a graph's replays are no part of the range
-    stream.submit(Work({MarkTask::run, nullptr, nullptr, "mstx", Cost::kTiny}, MarkTask{mark, &stream}));
+    if (stream.captured()) return;                 // a graph's replays are no part of the range
+    if (mark.name) mark.name = strdup(mark.name);  // the task's own; null where memory is short
+    stream.submit(Work({MarkTask::run, MarkTask::drop, nullptr, "mstx", Cost::kTiny}, MarkTask{mark, &stream}));
   });
 }
 

@@ -67,7 +67,7 @@ enum class Point : uint8_t { kInstant, kStart, kEnd };
 struct Mark {
   int64_t at = 0;
   uint64_t id = 0;               // of a range: its start's and its end's
-  const char* name = nullptr;    // interned; null at an end
+  const char* name = nullptr;    // not kept: who wants it longer than the call has a copy; null at an end
   const char* domain = nullptr;  // interned; null: the default one
   Point point = Point::kInstant;
   bool on_stream = false;        // the range or instant has a place in a stream, too, of which another mark tells

@@ -123,7 +123,7 @@ void marked(const trace::Mark& m) noexcept {
   record.flag = msptiActivityFlag(1 << (unsigned(m.point) + (m.on_stream ? 3 : 0)));
   record.timestamp = uint64_t(m.at);
   record.id = m.id;
-  record.name = m.name;
+  record.name = j.kept(m.name);
   record.domain = m.domain;
   if (m.device < 0) {
     record.sourceKind = MSPTI_ACTIVITY_SOURCE_KIND_HOST;
@@ -175,7 +175,23 @@ Journal& Journal::get() {
   return the;
 }
 
-bool Journal::subscribe() noexcept { return !subscribed_.exchange(true); }
+bool Journal::subscribe() noexcept {
+  if (subscribed_.exchange(true)) return false;
+  std::lock_guard lock(mutex_);
+  before_.swap(texts_);
+  texts_.clear();
+  return true;
+}
+
+const char* Journal::kept(const char* text) noexcept {
+  if (text == nullptr) return nullptr;
+  try {
+    std::lock_guard lock(mutex_);
+    return texts_.emplace(text).first->c_str();  // nodes of the set stay where they are
+  } catch (...) {
+    return "";
+  }
+}
 
 bool Journal::unsubscribe() noexcept {
   std::lock_guard flushing(flushing_);

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "mspti/types.h"
@@ -40,6 +42,9 @@ class Journal {
   // The same where much has come together. On a thread that may wait. What is lost here the next flush tells.
   void relieve() noexcept;
 
+  // The same text for the subscriber's records. It stays until a subscriber after the next one comes: who has ended still reads its records.
+  const char* kept(const char* text) noexcept;
+
   template <class Activity>
   void add(const Activity& activity) noexcept {
     static_assert(sizeof(Activity) % 8 == 0);
@@ -57,7 +62,8 @@ class Journal {
   std::atomic<size_t> waiting_{0};  // bytes of records_
   std::mutex mutex_;                // guards what follows
   std::vector<uint8_t> records_;
-  bool lost_ = false;  // a record, since the last flush
+  std::unordered_set<std::string> texts_, before_;  // of marks: this subscriber's, and those of the one before
+  bool lost_ = false;                               // a record, since the last flush
   msptiBuffersCallbackRequestFunc request_ = nullptr;
   msptiBuffersCallbackCompleteFunc complete_ = nullptr;
   std::mutex flushing_;  // one flush at a time; before mutex_

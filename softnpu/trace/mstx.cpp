@@ -32,10 +32,7 @@ const char* name_of(mstxDomainHandle_t domain) { return reinterpret_cast<const c
 
 void instant(const char* domain, const char* message, aclrtStream stream) noexcept {
   if (!softnpu::trace::on() || message == nullptr) return;
-  softnpu::trace::mark({.id = g_next.fetch_add(1),
-                        .name = softnpu::trace::interned(message),
-                        .domain = domain,
-                        .point = Point::kInstant},
+  softnpu::trace::mark({.id = g_next.fetch_add(1), .name = message, .domain = domain, .point = Point::kInstant},
                        stream);
 }
 
@@ -53,8 +50,7 @@ uint64_t start(const char* domain, const char* message, aclrtStream stream) noex
       return 0;
     }
   }
-  softnpu::trace::mark({.id = id, .name = softnpu::trace::interned(message), .domain = domain, .point = Point::kStart},
-                       stream);
+  softnpu::trace::mark({.id = id, .name = message, .domain = domain, .point = Point::kStart}, stream);
   return id;
 }
 

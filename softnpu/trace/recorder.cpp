@@ -1,3 +1,4 @@
+// Long because all of one file is written here: how it begins and ends, its texts, each kind of record.
 #include "softnpu/trace/recorder.h"
 
 #include <fcntl.h>
@@ -22,7 +23,8 @@ namespace softnpu::prof {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr size_t kMuch = 1 << 20;  // bytes that wait for the disk
+constexpr size_t kMuch = 1 << 20;       // bytes that wait for the disk
+constexpr size_t kMostTexts = 4 << 20;  // bytes of texts whose numbers are remembered
 
 constexpr trace::Listener kListener{
     [](const trace::Call& c) noexcept { Recorder::get().called(c); },
@@ -180,8 +182,8 @@ void Recorder::forget() noexcept {
 }
 
 void Recorder::open() {
-  texts_.clear();
-  interned_.clear();
+  forget_texts();
+  last_text_ = 0;
   seen_.clear();
   waiting_.clear();
   lost_ = full_ = false;
@@ -284,10 +286,20 @@ void Recorder::clocks() {
   put(file::kClock, &both, sizeof both);
 }
 
+void Recorder::forget_texts() noexcept {
+  texts_.clear();
+  interned_.clear();
+  text_bytes_ = 0;
+}
+
+// Where a program has too many of them to keep, as ranges with a number each, a text comes into the file again.
 uint32_t Recorder::text(const std::string& what) {
   if (what.empty()) return 0;
-  auto [it, fresh] = texts_.try_emplace(what, uint32_t(texts_.size() + 1));
+  if (text_bytes_ > kMostTexts) forget_texts();
+  auto [it, fresh] = texts_.try_emplace(what, last_text_ + 1);
   if (fresh) {
+    ++last_text_;
+    text_bytes_ += what.size() + sizeof(*it);
     try {
       std::string record(reinterpret_cast<const char*>(&it->second), sizeof it->second);
       record += what;
@@ -359,8 +371,10 @@ void Recorder::marked(const trace::Mark& m) noexcept {
   std::lock_guard lock(mutex_);
   if (!choice_.marks || !takes(m.device) || !ready()) return;
   try {
-    const file::Mark record{m.at,        m.id,     text(m.name), text(m.domain), uint32_t(m.point),
-                            m.on_stream, m.device, m.stream,     m.thread,       0};
+    const uint32_t name =
+        m.name ? text(std::string(m.name)) : 0;  // by its words: the pointer is another mark's tomorrow
+    const file::Mark record{m.at,        m.id,     name,     text(m.domain), uint32_t(m.point),
+                            m.on_stream, m.device, m.stream, m.thread,       0};
     put(file::kMark, &record, sizeof record);
   } catch (...) {  // no memory, or a folder that cannot be made
     lose();

@@ -58,6 +58,7 @@ class Recorder {
   bool ready() noexcept;                                 // mutex_ held
   uint32_t text(const char* what);                       // mutex_ held
   uint32_t text(const std::string& what);                // mutex_ held
+  void forget_texts() noexcept;                          // mutex_ held
   void put(uint32_t kind, const void* at, size_t size);  // mutex_ held
   void write_out() noexcept;                             // mutex_ held
   void lose() noexcept;                                  // mutex_ held
@@ -82,6 +83,8 @@ class Recorder {
   bool full_ = false;   // the disk: nothing is written any more
   bool eager_ = false;  // each record is written at once
   std::vector<char> waiting_;
+  uint32_t last_text_ = 0;  // its number
+  size_t text_bytes_ = 0;   // of texts_
   std::unordered_map<std::string, uint32_t> texts_;
   std::unordered_map<const void*, uint32_t> interned_;
   std::set<int> seen_;

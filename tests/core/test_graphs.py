@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import inspect
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -268,6 +270,23 @@ def test_what_cannot_be_captured_is_an_error_and_the_next_capture_works(inside, 
     y, graph = capture(lambda: x + 1)
     graph.replay()
     assert y.tolist() == [2] * 4
+
+
+def test_an_error_of_a_replay_names_the_line_that_captured_it():
+    x, index = torch.ones(4, device=DEVICE, requires_grad=True), torch.zeros(2, dtype=torch.long, device=DEVICE)
+    here = inspect.currentframe().f_lineno
+    taken, forward = capture(lambda: x.detach() + 1 + x.detach()[index].sum())
+    grad, backward = capture(lambda: torch.autograd.grad(torch.nn.functional.embedding(index, x[:, None]).sum(), x))
+    index.fill_(9)
+    for graph, line in ((forward, here + 1), (backward, here + 2)):
+        with pytest.raises(torch.AcceleratorError, match=rf"; captured at .*test_graphs\.py:{line}\b"):
+            graph.replay()
+            npu.synchronize()
+        with contextlib.suppress(torch.AcceleratorError):  # where the replay's call has told it
+            npu.synchronize()
+    with pytest.raises(torch.AcceleratorError) as alone:
+        x.detach()[index].cpu()
+    assert "captured" not in str(alone.value)
 
 
 def test_misuse_says_what_to_do():

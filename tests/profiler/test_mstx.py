@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.profiler import mspti
+from tests.runtime.acl import library_folder
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
 mstx, profiler = torch_npu.npu.mstx, torch_npu.profiler
@@ -101,6 +106,35 @@ def test_emit_mstx_without_sizes_off_and_entered_twice():
     with pytest.raises(ZeroDivisionError), mstx.emit_mstx():
         a + 1 / 0
     assert torch.autograd._profiler_enabled() is before is False
+
+
+MANY = """
+import ctypes, sys
+mark = ctypes.CDLL(sys.argv[1] + "/libms_tools_ext.so").mstxMarkA
+mark.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+acl = ctypes.CDLL(sys.argv[1] + "/libascendcl.so")
+assert not acl.aclInit(None) and not acl.aclrtSetDevice(0)
+stream = ctypes.c_void_p()
+assert not acl.aclrtCreateStream(ctypes.byref(stream))
+def kib():
+    return int(open("/proc/self/status").read().partition("VmRSS:")[2].split()[0])
+before = 0
+for i in range(12_000):
+    if i == 2000:
+        before = kib()
+    mark(b"%08d" % i + b"." * 4000, stream)
+    i % 100 or acl.aclrtSynchronizeStream(stream)
+print("grown", kib() - before)
+"""
+
+
+def test_a_recording_keeps_only_some_of_the_texts(tmp_path: Path):
+    command = [sys.executable, "-c", MANY, str(library_folder())]
+    environment = {**os.environ, "ANYCEND_MSPROF": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and int(done.stdout.removeprefix("grown ")) < 20_000, done  # 10,000 texts have 40 MB
+    (records,) = tmp_path.glob("PROF_*/host/data/records")
+    assert len(set(re.findall(rb"(\d{8})\.{4000}", records.read_bytes()))) == 12_000
 
 
 def test_the_name_is_the_same_thing_each_time():

@@ -121,6 +121,23 @@ def test_exit_makes_it_an_error_where_the_host_completes_it(tmp_path):
     assert done.stdout.splitlines() == [f"{name} True True" for name in names] + ["fine"], done.stderr
 
 
+LAST = """
+import threading, time, torch
+x, h = torch.ones(300_000, device="npu"), torch.zeros(300_000, pin_memory=True)
+threading.Thread(target=lambda: (time.sleep(1), print("waited for"))).start()
+torch.npu.synchronize()
+h.copy_(x, non_blocking=True)
+h + 1
+"""
+
+
+def test_exit_status_tells_of_what_the_last_line_completes(tmp_path):
+    done = program("-c", LAST, cwd=tmp_path, ANYCEND_CHECK_EXIT="1")
+    assert (done.returncode, done.stdout) == (1, "waited for\n"), done.stderr
+    assert done.stderr.count("anycend: race: ") == 1 and "xception ignored" not in done.stderr, done.stderr
+    assert program("-c", LAST, cwd=tmp_path).returncode == 0
+
+
 def test_without_it_nothing_is_looked_for(tmp_path):
     done = program("-c", BUG, cwd=tmp_path, ANYCEND_CHECK="")
     assert done.returncode == 1 and "set ANYCEND_CHECK=race before the program starts" in done.stderr

@@ -46,7 +46,7 @@ void softnpuBlockOver(const void* address, uint64_t bytes, aclrtEvent event);
 // null, or, where races are errors, the report of one that it completes.
 const char* softnpuRaceHost(const char* name, const void* address, int dims, const int64_t* sizes,
                             const int64_t* strides, int item, int write);
-// That report where the client cannot raise it: the next task fails with it.
+// That report where the client cannot raise it: the next task fails with it; where there is none, the process ends with status 1.
 void softnpuRaceOwed(const char* report);
 // What each has found so far, and the text of the n-th, which stays; null when there are fewer.
 uint64_t softnpuRaceCount(void);

@@ -8,6 +8,14 @@ namespace cann {
 
 std::atomic<const Checks*> watched{nullptr};
 
+decltype(&::softnpuPlace) place_function() {
+  static const auto found = [] {
+    void* library = try_open_library("ascendcl");
+    return reinterpret_cast<decltype(&::softnpuPlace)>(library ? find_symbol(library, "softnpuPlace") : nullptr);
+  }();
+  return found;
+}
+
 const Checks& watch(bool race, bool memory) {
   static const Checks checks = [race, memory] {
     void* library = open_library("ascendcl");

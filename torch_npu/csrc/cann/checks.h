@@ -27,6 +27,9 @@ struct Checks {
   decltype(&::softnpuMemoryReport) memory_report;
 };
 
+// Tells the software NPU the line that the calling thread is at; null where this CANN has no such function.
+NPU_API decltype(&::softnpuPlace) place_function();
+
 // Null until watch: one relaxed load.
 NPU_API extern std::atomic<const Checks*> watched;
 

@@ -12,6 +12,7 @@
 #include "csrc/cann/api.h"
 #include "csrc/cann/error.h"
 #include "csrc/core/allocator.h"
+#include "csrc/core/capture_told.h"
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/core/generator.h"
@@ -20,7 +21,14 @@
 #include "csrc/core/recovery.h"
 
 namespace npu {
+
+std::atomic<void (*)(bool begins)> capture_told{nullptr};
+
 namespace {
+
+void tell(bool begins) {
+  if (const auto told = capture_told.load(std::memory_order_acquire)) told(begins);
+}
 
 constexpr int64_t kGenerators =
     32;  // that one graph may draw from: all are in one block of the allocator's smallest size
@@ -115,6 +123,7 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
     const std::lock_guard<std::mutex> lock(all.lock);
     all.graphs[model_] = this;
     captures.fetch_add(1, std::memory_order_release);
+    tell(true);
   } catch (...) {
     reset();
     throw;
@@ -128,6 +137,7 @@ void Graph::capture_end() {
 }
 
 void Graph::finish_capture() {
+  tell(false);
   {
     Captures& all = under_way();
     const std::lock_guard<std::mutex> lock(all.lock);

@@ -7,15 +7,18 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "csrc/cann/checks.h"
 #include "csrc/cann/error.h"
+#include "csrc/core/capture_told.h"
 #include "csrc/python/bind.h"
 
 namespace npu::python {
@@ -132,6 +135,23 @@ void each_tensor(const c10::IValue& input, const Visit& visit) {
 // Copies between host and device: their work the runtime sees.
 bool copies(const std::string& name) { return name == "aten::copy_" || name.starts_with("aten::_copy_from"); }
 
+// What Python was asked to raise on the thread, until it has.
+thread_local const char* asked = nullptr;
+
+void heard() { asked = nullptr; }
+
+// `plain`, with which Python's end begins: what the program's last line left would be raised within it, forgotten, and threads not be waited
+// for. It ends the process with status 1 instead. No code of Python's, which would raise it at once.
+py::object at_the_end(py::object plain) {
+  return py::cpp_function([plain = std::move(plain)] {
+    if (asked) {
+      PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), nullptr);
+      cann::watched.load(std::memory_order_relaxed)->owed(std::exchange(asked, nullptr));
+    }
+    plain();
+  });
+}
+
 // Where races are errors, of an operator on the host: an observer cannot throw, so Python is asked to raise it when the operator's call
 // is over. A thread that runs no Python leaves it to the next task.
 void raise_soon(const char* name, const char* report) {
@@ -143,7 +163,10 @@ void raise_soon(const char* name, const char* report) {
     try {
       if (frame) {  // autograd's own threads have a state and run nothing
         const py::object error = py::module_::import("torch_npu._host_reads").attr("error_of")(name, report);
-        if (PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), error.ptr()) == 1) return;
+        if (PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), error.ptr()) == 1) {
+          asked = report;
+          return;
+        }
       }
     } catch (const py::error_already_set&) {  // the interpreter ends
     }
@@ -210,25 +233,57 @@ const char* place_of(const at::RecordFunction& function) {
   return last_backward = kept(made ? std::string(made) + " (backward)" : std::string("backward of ") + function.name());
 }
 
-std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
-  const cann::Checks& checks = *cann::watched.load(std::memory_order_relaxed);
+using Tell = decltype(&::softnpuPlace);
+
+void enter(const at::RecordFunction& function, Tell tell) {
   // The engine wraps the functions of the backward pass in one that has no number.
   const bool backward = function.scope() == at::RecordScope::BACKWARD_FUNCTION;
-  if (depth++ == 0 || (!place && backward)) checks.place(place = place_of(function));
-  if (function.scope() == at::RecordScope::FUNCTION) {
-    if (function.seqNr() >= 0 && place) {
-      Forward& f = forward();
-      const std::lock_guard<std::mutex> lock(f.mutex);
-      f.made[static_cast<size_t>(function.seqNr()) % f.made.size()] = {function.seqNr(), place};
-    }
-    tell_host(function);
-  }
+  if (depth++ == 0 || (!place && backward)) tell(place = place_of(function));
+  if (backward || function.seqNr() < 0 || !place) return;
+  Forward& f = forward();
+  const std::lock_guard<std::mutex> lock(f.mutex);
+  f.made[static_cast<size_t>(function.seqNr()) % f.made.size()] = {function.seqNr(), place};
+}
+
+void leave(Tell tell) {
+  if (--depth == 0) tell(place = nullptr);
+}
+
+std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
+  enter(function, cann::watched.load(std::memory_order_relaxed)->place);
+  if (function.scope() == at::RecordScope::FUNCTION) tell_host(function);
   return nullptr;
 }
 
 void behind(const at::RecordFunction&, at::ObserverContext*) {
-  if (--depth > 0) return;
-  cann::watched.load(std::memory_order_relaxed)->place(place = nullptr);
+  leave(cann::watched.load(std::memory_order_relaxed)->place);
+}
+
+// --- captures: the lines of what a graph keeps, for the errors of its replays. Without checks, which tell them all the time. ------------
+
+// Of the thread; the backward pass and others that take over its state (at::ThreadLocalState) have the callback, too.
+struct Capturing {
+  int graphs = 0;
+  at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
+};
+thread_local Capturing capturing;
+
+void capture_begins_or_ends(bool begins) {
+  if (cann::watched.load(std::memory_order_relaxed) || !cann::place_function()) return;
+  Capturing& own = capturing;
+  own.graphs = std::max(own.graphs + (begins ? 1 : -1), 0);  // another thread may give up a graph
+  if (begins && own.callback == at::INVALID_CALLBACK_HANDLE) {
+    own.callback = at::addThreadLocalCallback(
+        at::RecordFunctionCallback(
+            [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+              enter(function, cann::place_function());
+              return nullptr;
+            },
+            [](const at::RecordFunction&, at::ObserverContext*) { leave(cann::place_function()); })
+            .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  } else if (own.graphs == 0 && own.callback != at::INVALID_CALLBACK_HANDLE) {
+    at::removeCallback(std::exchange(own.callback, at::INVALID_CALLBACK_HANDLE));
+  }
 }
 
 // --- reads on the host by no operator (torch_npu/_host_reads.py) --------------------------------------------------------------
@@ -290,10 +345,14 @@ py::object telling_tolist(const py::object& plain) {
 }
 
 // `libraries`: folders whose code is not the program's.
-void watch(std::vector<std::string> libraries, bool race, bool memory) {
+void find_lines(std::vector<std::string> libraries) {
+  lines().libraries = std::move(libraries);
+  capture_told.store(&capture_begins_or_ends, std::memory_order_release);
+}
+
+void watch(bool race, bool memory) {
   if (cann::watched.load()) return;
   cann::watch(race, memory);
-  lines().libraries = std::move(libraries);
   cann::watched.load()->place_by(&line_of_call);
   at::addGlobalCallback(at::RecordFunctionCallback(&before, &behind)
                             .needsInputs(true)
@@ -322,7 +381,10 @@ std::vector<std::string> memory_reports() {
 }  // namespace
 
 void bind_checks(pybind11::module& module) {
+  module.def("_find_lines", with_gil(&find_lines));
   module.def("_watch", with_gil(&watch));
+  module.def("_heard", with_gil(&heard));
+  module.def("_at_the_end", with_gil(&at_the_end));
   module.def("_storage_read_on_host", with_gil(&storage_read_on_host));
   module.def("_telling_tolist", with_gil(&telling_tolist));
   module.def("_race_reports", with_gil(&race_reports));
