@@ -25,7 +25,7 @@ Tensor halves(const Tensor& x) { return x.unflatten(-1, {-1, 2}).transpose(-1, -
 // As the cache stores it: rounded where it has 8 bits.
 Tensor stored(const Tensor& value, const Tensor& cache) {
   Tensor out = at::empty(value.sizes(), cache.options());
-  if (at::isIntegralType(cache.scalar_type(), false)) {
+  if (at::isIntegralType(cache.scalar_type(), false) || is_hifloat8(cache)) {
     put_rounded(out, value);
   } else {
     put(out, value);
@@ -44,6 +44,10 @@ Tensor divided(const Tensor& value, const CacheScale& s) {
 // values [batch, heads, rows, columns] into a cache, by the mode's meaning of index. A negative place is skipped.
 void write(const Tensor& values, const Tensor& index, std::string_view mode, Tensor& cache) {
   if (!cache.defined() || cache.numel() == 0) return;
+  if (is_hifloat8(cache)) {
+    Tensor bytes = moved_bits(cache);
+    return write(moved_bits(values), index, mode, bytes);
+  }
   const int64_t batch = values.size(0), heads = values.size(1), rows = values.size(2), columns = values.size(3);
   const Tensor at = index.to(at::kLong).contiguous();
   if (mode.empty() || mode == "Norm") {

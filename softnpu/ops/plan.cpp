@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "softnpu/ops/op.h"
 
@@ -271,6 +272,26 @@ bool check_same_shape(Plan& plan) {
   return true;
 }
 
+namespace {
+
+// The one rounding that hifloat8 has here, where a function names one: the only words that are none of other settings.
+bool check_rounding(Plan& plan, const Arg* args) {
+  bool codes = false;
+  for (int i = 0; i < plan.nargs(); i++) {
+    codes |= args[i].kind == Kind::kTensor && args[i].out && args[i].tensor && args[i].tensor->dtype == ACL_HIFLOAT8;
+  }
+  for (int i = 0; codes && i < plan.nargs(); i++) {
+    if (args[i].kind != Kind::kString) continue;
+    const std::string_view word(args[i].string, args[i].count);
+    for (const char* other : {"rint", "floor", "ceil", "trunc", "hybrid"}) {
+      if (word == other) return plan.fail(ACLNN_ERR_PARAM_INVALID, "hifloat8 has the rounding round alone");
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 bool check_quantized(Plan& plan) {
   constexpr int32_t kInt8 = 2, kInt32 = 3, kUint8 = 4, kFloat8From = 34;
   const Arg* args = plan.args();
@@ -290,7 +311,7 @@ bool check_quantized(Plan& plan) {
       if (!packed) return shape_error(plan, t, first->sizes(), first->ndim, "of the output is not the operand's");
     }
   }
-  return true;
+  return check_rounding(plan, args);
 }
 
 bool check_same_lists(Plan& plan) {

@@ -177,7 +177,14 @@ def test_quantization_behind_a_norm(npu, op) -> None:
     x, gamma, scale = rand(4, 32), rand(32, seed=5), rand(32, seed=6).abs() + 0.5
     normed = x.double() / (x.double() ** 2).mean(-1, keepdim=True).add(1e-6).sqrt() * gamma
     if op == "aclnnRmsNormQuant":
-        inputs = {"x": x, "gamma": gamma, "beta": torch.zeros(32), "scale": scale[:1], "offset": torch.zeros(1), "epsilon": 1e-6}
+        inputs = {
+            "x": x,
+            "gamma": gamma,
+            "beta": torch.zeros(32),
+            "scale": scale[:1],
+            "offset": torch.zeros(1),
+            "epsilon": 1e-6,
+        }
         got, expected = npu.call(op, **inputs, y=garbage(4, 32))["y"], normed / scale[0]
     else:
         inputs = {
@@ -239,6 +246,24 @@ def test_convolutions_of_codes(npu) -> None:
     inputs = {"input": x.view(CODES), "weight": w.view(CODES), "bias": None, "groups": 1, "cubeMathType": 0}
     got = npu.call("aclnnConvolution", **inputs, **settings, output=garbage(1, 3, 4, 4))["output"]
     near_codes(got, expected)
+
+
+def test_what_phase_one_refuses(npu) -> None:
+    """Other roundings, another number of a type, other sizes."""
+    given, name, _ = QUANT["aclnnAscendQuantV3"]
+    good = given | {"roundMode": "round", "dstType": NUMBER}
+    for op, inputs in (
+        ("aclnnAscendQuantV3", good),
+        ("aclnnGeluQuant", QUANT["aclnnGeluQuant"][0] | {"dstType": NUMBER}),
+    ):
+        for word in ("rint", "hybrid"):
+            refused(
+                npu, op, inputs | {"roundMode": word}, {"y": garbage(6, 8)}, "hifloat8 has the rounding round alone"
+            )
+    refused(npu, "aclnnAscendQuantV3", good, {"y": garbage(6, 9)}, "of the output is not the operand's")
+    dynamic = {"x": X, "isSymmetrical": True, "quantMode": "pertoken", "dstType": 36}
+    results = {"yOut": garbage(6, 8), "scaleOut": torch.zeros(6)}
+    refused(npu, "aclnnDynamicQuantV4", dynamic, results, "dstType is 36 for yOut of Bits8")
 
 
 def test_products_of_groups_of_codes(npu) -> None:

@@ -33,7 +33,7 @@ def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     [
         ("float32,int8\tfloat32,int8\t", "float32\tfloat32\t", "A2 A3 950", "f1:self f:out / = / = / -"),
         ("float32\tfloat16\tbool", "float32\tfloat16\tbool", "A2 950 910", "f:self,out / - / h:self,out / B:self,out"),
-        ("float32\tfloat32\tfloat32", "\thifloat8\tfloat32", "A2 A3 950 910", "f:self ?:out / = / = / f:self,out"),
+        ("float32\tfloat32\tfloat32", "\tint4\tfloat32", "A2 A3 950 910", "f:self ?:out / = / = / f:self,out"),
         ("float64|A3:bool\t\t", "float32\t\t", "A2 A3", "d:self f:out / B:self f:out / - / -"),
         ("\t\t", "\t\t", "A2 A3 950", None),
         ("\tfloat32\t", "\tfloat32\t", "950", None),  # the plugin calls it for add.Tensor on every chip

@@ -5,8 +5,8 @@ python tools/abi/import_types.py TYPES.tsv PAGES.tsv [--show FUNCTION]
 TYPES.tsv is the table that compare_types.py reads; PAGES.tsv has function and products (the chips that its page names,
 in the folder of ANYCEND_FACTS abi/aclnn_formula.tsv). What a row says wins over this import: rows already present are
 kept, so a correction made in ops/hardware.yaml survives. A function gets a row where its page names the type of any
-tensor of it; the tensors whose types it leaves open, or names in types alone that PyTorch does not have (hifloat8, int4
-in two halves of a byte), are `?`. No row: functions whose page names none, and those that the plugin calls for
+tensor of it; the tensors whose types it leaves open, or names in types alone that ops/types.yaml does not have (int4 in
+two halves of a byte), are `?`. No row: functions whose page names none, and those that the plugin calls for
 PyTorch's operators on every chip although the page names Ascend950 alone.
 """
 

@@ -1,0 +1,97 @@
+"""hifloat8, which users hold in uint8 and name: what the operators make of it, and what "meta" says."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torch_npu
+from tests.opapi import hifloat8
+from tests.opapi.hifloat8 import clamped, codes, values
+
+HIF8 = torch_npu.hifloat8
+X = torch.randn(6, 40, generator=torch.Generator().manual_seed(1)) * 100
+
+
+def near(got: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(got.cpu().double(), expected, rtol=1e-2, atol=1e-2 * float(expected.abs().max()))
+
+
+def test_the_name_is_a_number_as_others() -> None:
+    assert (HIF8, repr(HIF8)) == (290, "290") and "hifloat8" in dir(torch_npu)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_cast_makes_codes_and_reads_them(dtype) -> None:
+    x = X.to(dtype)
+    made = torch_npu.npu_dtype_cast(x.npu(), HIF8)
+    assert made.dtype == torch.uint8 and torch.equal(made.cpu(), codes(x))
+    back = torch_npu.npu_dtype_cast(made, dtype, input_dtype=HIF8)
+    assert back.dtype == dtype and torch.equal(back.cpu().double(), values(codes(x)))
+    turned = torch_npu.npu_dtype_cast(x.npu().t(), HIF8)
+    assert torch.equal(turned.cpu(), codes(x).t())
+    on_meta = torch_npu.npu_dtype_cast(x.to("meta"), HIF8)
+    assert (on_meta.dtype, on_meta.shape) == (torch.uint8, x.shape)
+
+
+def test_a_cast_refuses_what_holds_no_codes() -> None:
+    with pytest.raises(NotImplementedError, match="input_dtype 290 is not implemented for a tensor of Char"):
+        torch_npu.npu_dtype_cast(torch.zeros(3, dtype=torch.int8).npu(), torch.float32, input_dtype=HIF8)
+    with pytest.raises(NotImplementedError, match=r"hifloat8 is of the npu alone.*\.npu\(\)"):
+        torch_npu.npu_dtype_cast(X, HIF8)
+
+
+@pytest.mark.parametrize("divide", [True, False])
+def test_quantize(divide) -> None:
+    scales = torch.rand(40, generator=torch.Generator().manual_seed(2)) / 1000 + 0.001
+    got = torch_npu.npu_quantize(X.npu(), scales.npu(), None, HIF8, -1, divide)
+    assert got.dtype == torch.uint8 and torch.equal(got.cpu(), clamped(X / scales if divide else X * scales))
+
+
+@pytest.mark.parametrize("mode, dims", [("pertoken", (-1,)), ("pertensor", (0, 1)), ("perchannel", (-2,))])
+@pytest.mark.parametrize("largest", [0.0, 224.0])
+def test_dynamic_quant(mode, dims, largest) -> None:
+    got, scale = torch_npu.npu_dynamic_quant(X.npu(), dst_type=HIF8, quant_mode=mode, dst_type_max=largest)
+    expected = X.abs().amax(dims, keepdim=True) / (largest or hifloat8.LARGEST)
+    torch.testing.assert_close(scale.cpu(), expected.flatten())
+    assert got.dtype == torch.uint8 and torch.equal(got.cpu(), codes(X / expected))
+    on_meta, _ = torch_npu.npu_dynamic_quant(X.to("meta"), dst_type=HIF8, quant_mode=mode)
+    assert (on_meta.dtype, on_meta.shape) == (torch.uint8, X.shape)
+    with pytest.raises(ValueError, match="dst_type_max is 0 to 32768, not 40000"):
+        torch_npu.npu_dynamic_quant(X.npu(), dst_type=HIF8, dst_type_max=40000.0)
+
+
+A, B = codes(X), codes(torch.randn(40, 5, generator=torch.Generator().manual_seed(3)))
+NAMED = {"x1_dtype": HIF8, "x2_dtype": HIF8, "output_dtype": torch.bfloat16}
+
+
+def test_quant_matmul() -> None:
+    scale, rows = torch.rand(5) + 0.5, torch.rand(6) + 0.5
+    expected = values(A) @ values(B) * scale.double() * rows.double().unsqueeze(1)
+    call = torch_npu.npu_quant_matmul
+    near(call(A.npu(), B.npu(), scale.npu(), pertoken_scale=rows.npu(), **NAMED), expected)
+    near(call(A.npu(), B.t().contiguous().npu().t(), scale.npu(), pertoken_scale=rows.npu(), **NAMED), expected)
+    assert call(A.to("meta"), B.to("meta"), scale.to("meta"), **NAMED).shape == (6, 5)
+    with pytest.raises(RuntimeError, match="x2 of Byte is not hifloat8, and the other operand is"):
+        call(A.npu(), B.npu(), scale.npu(), **NAMED | {"x2_dtype": None})
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_grouped_matmul(lists) -> None:
+    weights = [B, codes(values(B) * 3)]
+    scale, rows = torch.rand(2, 5) + 0.5, torch.rand(6) + 0.5
+    ends = torch.tensor([2, 6])
+    parts = [values(A)[:2] @ values(weights[0]) * scale[0], values(A)[2:] @ values(weights[1]) * scale[1]]
+    expected = torch.cat(parts) * rows.double().unsqueeze(1)
+    named = {"x_dtype": HIF8, "weight_dtype": HIF8, "output_dtype": torch.bfloat16, "split_item": 2, "group_type": 0}
+    given = [w.npu() for w in weights] if lists else [torch.stack(weights).npu()]
+    scales = [s.npu() for s in scale] if lists else [scale.npu()]
+    call = torch_npu.npu_grouped_matmul
+    (got,) = call([A.npu()], given, scale=scales, per_token_scale=[rows.npu()], group_list=ends.npu(), **named)
+    near(got, expected)
+
+
+def test_an_operator_that_does_not_take_it_refuses_the_name() -> None:
+    x, weight, scale = torch.ones(2, 8).half(), torch.ones(8, 4, dtype=torch.int8), torch.ones(4).half()
+    with pytest.raises(NotImplementedError, match="weight_dtype 290 is not implemented"):
+        torch_npu.npu_weight_quant_batchmatmul(x.npu(), weight.npu(), scale.npu(), weight_dtype=HIF8)
