@@ -19,6 +19,7 @@
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/castable.h"
+#include "csrc/ops/composed/doubles.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/storage.h"
@@ -190,7 +191,7 @@ at::Tensor ldexp(const at::Tensor& self, const at::Tensor& other) {
   if (!self.is_floating_point() || (self.dim() == 0 && other.dim() > 0) ||
       !c10::isIntegralType(other.scalar_type(), true))
     return self.mul(two.pow(other));
-  const at::Tensor exponent = other.to(at::kDouble).clamp(-3000, 3000), third = exponent.div(3).trunc();
+  const at::Tensor exponent = other.to(at::kDouble).clamp(-3000, 3000), third = truncated(exponent.div(3));
   const at::Tensor step = two.pow(third), rest = two.pow(exponent.sub(third, 2));
   return self.to(at::kDouble).mul(step).mul(step).mul(rest).to(self.scalar_type());
 }

@@ -1,7 +1,9 @@
 // Filling tensors in place: fill_, zero_, masked_fill_, index_fill_. What it is not: random values (random.cpp) or factories.
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
 
 #include "csrc/cann/api.h"
@@ -39,6 +41,13 @@ at::Tensor& zero_(at::Tensor& self) {
   return self;
 }
 
+// Types that CANN's function does not list for any chip, and aclnnSWhere does. One whose elements overlap cannot be copied into.
+bool has_no_masked_fill(const at::Tensor& self) {
+  const at::ScalarType type = self.scalar_type();
+  return (type == at::kDouble || type == at::kComplexFloat || type == at::kComplexDouble) &&
+         at::has_internal_overlap(self) == at::MemOverlap::No;
+}
+
 at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
@@ -47,6 +56,7 @@ at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const a
   const at::Tensor wide = mask.expand(self.sizes());  // also of nothing: a mask may be too large for that
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
+  if (has_no_masked_fill(self)) return self.copy_(at::scalar_tensor(value, self.options()).where(wide, self));
   ACLNN(aclnnInplaceMaskedFillScalar)(Repeated{self}, wide, value);
   return self;
 }
@@ -62,6 +72,7 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
   const at::Tensor wide = mask.expand(self.sizes());
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
+  if (has_no_masked_fill(self)) return self.copy_(value.to(self.scalar_type()).where(wide, self));
   ACLNN(aclnnInplaceMaskedFillTensor)(Repeated{self}, wide, value);
   return self;
 }

@@ -7,7 +7,6 @@
 #include <ATen/ops/_fft_c2r.h>
 #include <ATen/ops/_fft_r2c.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/complex.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/real.h>
@@ -20,6 +19,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/composed/composed.h"
+#include "csrc/ops/composed/doubles.h"
 #include "csrc/ops/composed/processor.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
@@ -61,22 +61,27 @@ at::Tensor bluestein(const at::Tensor& x, int sign) {
   const at::Tensor chirp = roots(k.mul(k), 2 * n, sign);  // k^2 of a length below 2^31
   const at::Tensor inverse = chirp.conj().resolve_conj();
   const std::vector<at::Tensor> parts = {inverse, inverse.new_zeros({m - 2 * n + 1}), inverse.slice(0, 1).flip({0})};
-  const at::Tensor kernel = at::cat(parts);
+  const at::Tensor kernel = joined(parts, 0);
   const at::Tensor padded = at::constant_pad_nd(x.mul(chirp), {0, m - n});
   const at::Tensor product = transform(padded, -1).mul(transform(kernel, -1));
   return transform(product, 1).slice(-1, 0, n).mul(chirp).div(static_cast<double>(m));
+}
+
+// Rows times a matrix, of which a tensor has any number of dimensions.
+at::Tensor by_matrix(const at::Tensor& x, const at::Tensor& matrix) {
+  return product(x.reshape({-1, x.size(-1)}), matrix).view(x.sizes());
 }
 
 // Of the last dimension, without a factor.
 at::Tensor transform(const at::Tensor& x, int sign) {
   const int64_t n = x.size(-1), a = factor_of(n);
   if (n == 1) return x;
-  if (a == n || (a == 1 && n <= kWholeMatrix)) return x.matmul(matrix_of(n, sign, x));
+  if (a == n || (a == 1 && n <= kWholeMatrix)) return by_matrix(x, matrix_of(n, sign, x));
   if (a == 1) return bluestein(x, sign);
   const int64_t b = n / a;
   std::vector<int64_t> split = x.sizes().slice(0, x.dim() - 1).vec();
   split.insert(split.end(), {a, b});
-  const at::Tensor columns = matrix_of(a, sign, x).matmul(x.reshape(split));
+  const at::Tensor columns = product(matrix_of(a, sign, x), x.reshape(split));
   const at::Tensor twiddle = roots(counts(a, x).unsqueeze(1).mul(counts(b, x)), n, sign);
   return transform(columns.mul(twiddle), sign).transpose(-1, -2).reshape(x.sizes());
 }
@@ -213,7 +218,7 @@ at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normaliz
   const at::Tensor half = x.slice(last, 0, last_size / 2 + 1);
   const at::Tensor mirrored = half.slice(last, 1, (last_size + 1) / 2).flip({last}).conj().resolve_conj();
   const std::vector<at::Tensor> parts = {half, mirrored};
-  const at::Tensor result = at::real(along(at::cat(parts, last), {last}, 1));
+  const at::Tensor result = at::real(along(joined(parts, last), {last}, 1));
   const double n = elements(self, others) * static_cast<double>(last_size);
   return laid_out(result.mul(scale(normalization, n)).to(type), x, {last});
 }

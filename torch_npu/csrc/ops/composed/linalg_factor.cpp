@@ -3,7 +3,6 @@
 // each column. Who calls it: PyTorch's dispatcher; rows of ops/aten.yaml.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_linalg_check_errors.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/stack.h>
@@ -18,6 +17,7 @@
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/castable.h"
 #include "csrc/ops/composed/composed.h"
+#include "csrc/ops/composed/doubles.h"
 #include "csrc/ops/composed/linalg.h"
 #include "csrc/ops/composed/processor.h"
 #include "csrc/ops/device_check.h"
@@ -58,12 +58,12 @@ std::pair<at::Tensor, at::Tensor> cholesky_lower(const at::Tensor& a) {
   const auto [first, info] = cholesky_lower(a.slice(-2, 0, half).slice(-1, 0, half));
   const at::Tensor corner = a.slice(-2, half).slice(-1, 0, half);
   const at::Tensor below = solve_triangular(first, corner.mH(), false, false, false).mH().resolve_conj();
-  const auto [second, later] = cholesky_lower(a.slice(-2, half).slice(-1, half).sub(below.matmul(below.mH())).tril());
+  const auto [second, later] = cholesky_lower(a.slice(-2, half).slice(-1, half).sub(product(below, below.mH())).tril());
   const std::vector<at::Tensor> left = {first, below};
   const std::vector<at::Tensor> right = {at::zeros_like(below.mH()), second};
-  const std::vector<at::Tensor> both = {at::cat(left, -2), at::cat(right, -2)};
+  const std::vector<at::Tensor> both = {joined(left, -2), joined(right, -2)};
   const at::Tensor shifted = where(later.eq(0), 0.0, later.add(half));
-  return {at::cat(both, -1), shifted.where(info.eq(0), info)};
+  return {joined(both, -1), shifted.where(info.eq(0), info)};
 }
 
 std::pair<at::Tensor, at::Tensor> cholesky_on_processor(const at::Tensor& a) {
@@ -221,7 +221,7 @@ at::Tensor reflector(const at::Tensor& a, int64_t j) {
 
 // x - tau v (v^H x)
 at::Tensor reflected(const at::Tensor& x, const at::Tensor& v, const at::Tensor& tau) {
-  return x.sub(v.mul(tau.unsqueeze(-1).unsqueeze(-1)).matmul(v.mH().matmul(x)));
+  return x.sub(product(v.mul(tau.unsqueeze(-1).unsqueeze(-1)), product(v.mH(), x)));
 }
 
 std::tuple<at::Tensor, at::Tensor> geqrf(const at::Tensor& self) {
@@ -352,8 +352,8 @@ at::Tensor matrix_exp(const at::Tensor& self) {
   at::Tensor unit = a.new_zeros(a.sizes());
   unit.diagonal(0, -2, -1).fill_(1);
   at::Tensor result = unit;
-  for (int k = 18; k > 0; --k) result = unit.add(small.matmul(result).div(k));
-  for (int i = 0; i < squarings; ++i) result = result.matmul(result);
+  for (int k = 18; k > 0; --k) result = unit.add(product(small, result).div(k));
+  for (int i = 0; i < squarings; ++i) result = product(result, result);
   return result.to(self.scalar_type());
 }
 

@@ -12,6 +12,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
 #include "csrc/ops/composed/composed.h"
+#include "csrc/ops/composed/doubles.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
 
@@ -62,40 +63,43 @@ Four lstsq(const at::Tensor& input, const at::Tensor& other, std::optional<doubl
   TORCH_CHECK(0 <= more && more <= 1,
               "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and "
               "(input.dim() - other.dim()) <= 1");
-  const bool is_vector = more == 1;
+  // PyTorch's rule: a vector for each matrix, and none that is repeated. What else has a dimension less is one matrix for all, whose rows
+  // are, where the batch is sized, taken for one.
+  const bool is_vector = other.dim() == 1 || (more == 1 && other.sizes() == input.sizes().slice(0, input.dim() - 1));
   const at::Tensor right = is_vector ? other.unsqueeze(-1) : other;
-  const std::vector<int64_t> batch =
-      at::infer_size(input.sizes().slice(0, input.dim() - 2), right.sizes().slice(0, right.dim() - 2));
   const int64_t m = input.size(-2), n = input.size(-1), k = std::min(m, n), columns = right.size(-1);
   TORCH_CHECK(m == right.size(-2), is_vector ? "torch.linalg.lstsq: input.size(-2) should match other.size(-1)"
                                              : "torch.linalg.lstsq: input.size(-2) should match other.size(-2)");
+  const at::IntArrayRef matrices = input.sizes().slice(0, input.dim() - 2);  // that is, without repetition
+  const std::vector<int64_t> batch = at::infer_size(matrices, other.sizes().slice(0, other.dim() - 2 + more));
   const std::string name = driver_of(driver);
   const at::ScalarType type = input.scalar_type(), real = c10::isComplexType(type) ? c10::toRealValueType(type) : type;
   const double share = share_of(name, rcond, epsilon(type), std::max(m, n));
   const NPUGuard guard(input.device().index());
 
-  const at::Tensor a = wide(input).expand(with(batch, {m, n})), b = wide(right).expand(with(batch, {m, columns}));
+  const at::Tensor a = wide(input), b = wide(right).expand(with(batch, {m, columns}));
   at::Tensor x = b.new_zeros(with(batch, {n, columns}));
-  at::Tensor values = at::Tensor(b.new_zeros(with(batch, {k}), b.options().dtype(at::kDouble)));
-  at::Tensor rank = at::Tensor(b.new_zeros(batch, b.options().dtype(at::kLong)));
-  if (a.numel() != 0) {
+  at::Tensor values = at::Tensor(b.new_zeros(with(matrices, {k}), b.options().dtype(at::kDouble)));
+  at::Tensor rank = at::Tensor(b.new_zeros(matrices, b.options().dtype(at::kLong)));
+  const bool is_nothing = a.numel() == 0 || c10::multiply_integers(batch) == 0;
+  if (!is_nothing) {
     const auto [u, s, vh] = singular_values(a, false, true);
     values = s;
     const at::Tensor most = s.amax(-1, true);
     if (name == "gels") {  // which does not ask for the rank, but divides by what is zero
       const at::Tensor zero = s.le(most.mul(std::numeric_limits<double>::epsilon())).logical_and(most.gt(0));
       const at::Tensor first = zero.sum(-1).neg().add(k + 1);
-      at::_linalg_check_errors(first.masked_fill(first.gt(k), 0).to(at::kInt), "torch.linalg.lstsq", batch.empty());
+      at::_linalg_check_errors(first.masked_fill(first.gt(k), 0).to(at::kInt), "torch.linalg.lstsq", matrices.empty());
     }
     const at::Tensor by_share = name == "gelsy" ? s.ge(most.mul(std::min(share, 1.0))) : s.gt(most.mul(share));
     const at::Tensor kept = by_share.logical_and(s.gt(0));
     rank = kept.sum(-1);
     const at::Tensor inverse = kept.to(at::kDouble).div(where(kept, s, 1.0)).unsqueeze(-1);
-    x = vh.mH().matmul(u.mH().matmul(b).mul(inverse));
+    x = product(vh.mH(), product(u.mH(), b).mul(inverse));
   }
   at::Tensor residuals = empty({0}, real);
-  const bool has_rest = m > n && name != "gelsy" && (name == "gels" || a.numel() == 0 || rank.eq(n).all().item<bool>());
-  if (has_rest) residuals = b.sub(a.matmul(x)).abs().square().sum(-2).to(real);
+  const bool has_rest = m > n && name != "gelsy" && (name == "gels" || is_nothing || rank.eq(n).all().item<bool>());
+  if (has_rest) residuals = b.sub(product(a, x)).abs().square().sum(-2).to(real);
   // As LAPACK leaves it: in the memory of the right sides, column by column.
   const at::Tensor room = at::Tensor(empty(with(batch, {columns, std::max(m, n)}), type)).mT().slice(-2, 0, n);
   room.copy_(x);

@@ -4,16 +4,18 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_linalg_check_errors.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/imag.h>
 #include <ATen/ops/linalg_lu_factor_ex.h>
 #include <ATen/ops/linalg_lu_solve.h>
 #include <ATen/ops/lu_unpack.h>
 #include <ATen/ops/real.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/composed/composed.h"
+#include "csrc/ops/composed/doubles.h"
 #include "csrc/ops/composed/linalg.h"
 #include "csrc/ops/composed/processor.h"
 
@@ -46,6 +48,11 @@ at::Tensor permutation(const at::Tensor& pivots, int64_t rows) {
 }
 
 at::Tensor take_rows(const at::Tensor& x, const at::Tensor& order) {
+  if (x.is_complex()) {  // which CANN's function does not take: both parts of a number are two columns
+    const int64_t columns = x.size(-1);
+    const at::Tensor parts = at::view_as_real(x.resolve_conj()).flatten(-2);
+    return at::view_as_complex(take_rows(parts, order).unflatten(-1, {columns, 2}).contiguous());
+  }
   std::vector<int64_t> shape = x.sizes().vec();
   shape[shape.size() - 2] = order.size(-1);
   return x.gather(-2, order.unsqueeze(-1).expand(shape));
@@ -67,8 +74,6 @@ struct Factors {
 };
 
 constexpr int64_t kPanel = 8;
-
-at::Tensor joined(std::vector<at::Tensor> parts, int64_t dim) { return at::cat(parts, dim); }
 
 // Column by column; the rows of the whole panel are exchanged and updated at each.
 Factors factor_panel(const at::Tensor& a, bool pivot) {
@@ -110,7 +115,7 @@ Factors factor(const at::Tensor& a, bool pivot) {
   const at::Tensor right = linalg::take_rows(a.slice(-1, half), left.order);
   const at::Tensor top = left.lu.slice(-2, 0, half), below = left.lu.slice(-2, half);
   const at::Tensor above = linalg::solve_triangular(top, right.slice(-2, 0, half), false, false, true);
-  const Factors rest = factor(right.slice(-2, half).sub(below.matmul(above)), pivot);
+  const Factors rest = factor(right.slice(-2, half).sub(product(below, above)), pivot);
   const at::Tensor lower = joined({top, linalg::take_rows(below, rest.order)}, -2);
   const at::Tensor order =
       joined({left.order.slice(-1, 0, half), left.order.slice(-1, half).gather(-1, rest.order)}, -1);

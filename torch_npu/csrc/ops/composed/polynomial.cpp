@@ -1,6 +1,7 @@
 // Orthogonal polynomials by their recurrences, in double precision. Cost: a step for each order up to the largest asked for, which
 // is read back from the device. Who calls it: rows of ops/aten.yaml.
 #include "csrc/ops/composed/composed.h"
+#include "csrc/ops/composed/doubles.h"
 #include "csrc/ops/composed/rounded.h"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ at::Tensor next_of(Polynomial kind, const at::Tensor& x, const at::Tensor& q, co
 }
 
 at::Tensor evaluate(Polynomial kind, const at::Tensor& x, const at::Tensor& orders) {
-  const at::Tensor n = wide(orders).trunc();
+  const at::Tensor n = truncated(wide(orders));
   const at::Tensor argument = broadcast(x, n).first;
   if (argument.numel() == 0) return argument;
   const bool hermite = kind == Polynomial::kHermite || kind == Polynomial::kHermiteE;

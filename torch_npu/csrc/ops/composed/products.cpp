@@ -26,11 +26,18 @@ void check_whole(const at::Tensor& self, const at::Tensor& mat2) {
   TORCH_CHECK(mat2.scalar_type() == at::kChar, kName, ": Expected mat2 dtype to be int8 but got ", mat2.dtype());
 }
 
-// Exact, since no sum of products of 8 bits reaches 2^53, and then as the CPU's sums of 32 bits: beyond those they wrap.
+// Exact: a thousand products of 8 bits do not leave the whole numbers of float32, which are 2^24, and are added as the CPU's 32 bits, which wrap.
+constexpr int64_t kExact = 512;  // also where one factor is not signed
+
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
   check_whole(self, mat2);
   const NPUGuard guard(self.device().index());
-  return wide(self).mm(wide(mat2)).to(at::kLong).to(at::kInt);
+  const at::Tensor a = self.to(at::kFloat), b = mat2.to(at::kFloat);
+  at::Tensor sum = a.slice(1, 0, kExact).mm(b.slice(0, 0, kExact)).to(at::kInt);
+  for (int64_t from = kExact; from < a.size(1); from += kExact) {
+    sum.add_(a.slice(1, from, from + kExact).mm(b.slice(0, from, from + kExact)).to(at::kInt));
+  }
+  return sum;
 }
 
 at::Tensor& int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {

@@ -12,6 +12,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/ops/composed/composed.h"
+#include "csrc/ops/composed/doubles.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
 
@@ -64,6 +65,12 @@ at::Tensor log_of_sum(const at::Tensor& sum, const at::Tensor& x) {
   return where(none, small, small.sub(large).exp().add(1).log().add(large));
 }
 
+// The same of real ones; CANN's function gives no double precision. Equal infinities have no difference.
+at::Tensor log_of_real_sum(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor large = a.maximum(b), apart = a.sub(b).abs().neg();
+  return where(large.isinf(), large, large.add(apart.exp().log1p()));
+}
+
 // Each step adds what lies twice as far back; of complex numbers, whose angles depend on the order, the next.
 at::Tensor logcumsumexp(const at::Tensor& self, int64_t dim) {
   const NPUGuard guard(self.device().index());
@@ -72,12 +79,12 @@ at::Tensor logcumsumexp(const at::Tensor& self, int64_t dim) {
   const int64_t n = self.size(along);
   at::Tensor x = wide(self);
   if (x.is_complex()) {
-    std::vector<at::Tensor> sums = {x.select(along, 0)};
-    for (int64_t i = 1; i < n; ++i) sums.push_back(log_of_sum(sums.back(), x.select(along, i)));
-    return at::stack(sums, along).to(self.scalar_type());
+    std::vector<at::Tensor> sums = {x.narrow(along, 0, 1)};
+    for (int64_t i = 1; i < n; ++i) sums.push_back(log_of_sum(sums.back(), x.narrow(along, i, 1)));
+    return joined(sums, along).to(self.scalar_type());
   }
   for (int64_t back = 1; back < n; back *= 2) {
-    const at::Tensor added = x.slice(along, back).logaddexp(x.slice(along, 0, n - back));
+    const at::Tensor added = log_of_real_sum(x.slice(along, back), x.slice(along, 0, n - back));
     const std::vector<at::Tensor> parts = {x.slice(along, 0, back), added};
     x = at::cat(parts, along);
   }
@@ -99,7 +106,7 @@ at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_val
     return self.new_empty_strided({size, self.dim()}, {1, size}, longs).fill_(fill_value);
   }
   const at::Tensor found = self.ne(0).reshape({-1});
-  const at::Tensor place = found.cumsum(0).sub(1).masked_fill(found.logical_not(), size).clamp_max(size);
+  const at::Tensor place = found.to(at::kLong).cumsum(0).sub(1).masked_fill(found.logical_not(), size).clamp_max(size);
   const at::Tensor none = self.new_zeros({size + 1}, longs).fill_(-1);
   at::Tensor rest = none.scatter(0, place, at::arange(self.numel(), longs)).slice(0, 0, size);
   const at::Tensor missing = rest.lt(0);
