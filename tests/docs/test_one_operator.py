@@ -27,7 +27,7 @@ def run(*command: str, folder: Path, given: str = "") -> subprocess.CompletedPro
 
 
 def test_the_change_takes_tables_without_the_operator_to_those_with_it(change, tmp_path):
-    files = re.findall(r"^\+\+\+ b/(.*)$", change, re.M)
+    files = re.findall(r"^\+\+\+ (.*)$", change, re.M)
     assert {"ops/npu.yaml", "ops/npu_arguments.yaml", "ops/aclnn.yaml", "ops/types.yaml"} < set(files)
     for name in ("ops", "tools/codegen"):
         shutil.copytree(ROOT / name, tmp_path / name)
@@ -40,13 +40,13 @@ def test_the_change_takes_tables_without_the_operator_to_those_with_it(change, t
     def shown(generator: str, name: str) -> subprocess.CompletedProcess[str]:
         return run(sys.executable, f"tools/codegen/{generator}.py", "--show", name, folder=tmp_path)
 
-    without = run("git", "apply", "-R", "-", folder=tmp_path, given=change)
+    without = run("git", "apply", "-p0", "-R", "-", folder=tmp_path, given=change)
     assert without.returncode == 0, without.stderr
     # All other rows generate, and nothing is left of it.
     assert shown("npu", "npu_gelu_mul").stderr == "npu_gelu_mul has no row in ops/npu.yaml\n"
     assert shown("opapi", "aclnnGeluMul").returncode != 0
     assert not any("npu_gelu_mul" in (tmp_path / name).read_text(encoding="utf-8") for name in files)
 
-    assert run("git", "apply", "-", folder=tmp_path, given=change).returncode == 0
+    assert run("git", "apply", "-p0", "-", folder=tmp_path, given=change).returncode == 0
     assert all((tmp_path / name).read_bytes() == (ROOT / name).read_bytes() for name in files)
     assert "run_aclnnGeluMul" in shown("opapi", "aclnnGeluMul").stdout
