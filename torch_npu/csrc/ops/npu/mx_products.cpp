@@ -174,11 +174,12 @@ void check_mixed(const char* op, const at::Tensor& a, const at::Tensor& b, const
 // 8-bit floats by 4-bit ones, with a scale for each 32 inner numbers of a column and one for each column of the result.
 void check_two_scales(const char* op, const at::Tensor& a, const at::Tensor& b, const MxScales& scales,
                       const MxTypes& types, at::OptionalIntArrayRef groups, std::optional<int64_t> output) {
+  const bool taken = a.scalar_type() == at::kFloat8_e4m3fn && (b.scalar_type() == at::kFloat || of_pairs(b, types.b));
+  TORCH_CHECK_NOT_IMPLEMENTED(taken, op, ": y_scale is not implemented with operands of ", a.scalar_type(), " and ",
+                              b.scalar_type(), "; with float8_e4m3fn and float4_e2m1, by x2_dtype=", kE2m1,
+                              " or as eight in a float32, it is, else leave it out");
   need_dims(op, "x1", a, {2});
   need_dims(op, "x2", b, {2});
-  need_type(op, "x1", a, {at::kFloat8_e4m3fn});
-  TORCH_CHECK(b.scalar_type() == at::kFloat || of_pairs(b, types.b), op, ": y_scale goes with x2 of float4_e2m1, by ",
-              "x2_dtype=", kE2m1, " or as eight in a float32, not ", b.scalar_type());
   if (b.scalar_type() != at::kFloat) need_byte(op, "x2", b);
   check_dtypes(op, {{"x1_dtype", types.a, a}, {"scale_dtype", types.b_scale, scales.b}});
   refuse_given(op, "pertoken_scale", scales.a);

@@ -82,6 +82,12 @@ Sizes statistic(const Call& c) {
   return {c.query.sym_size(0), c.query.sym_size(c.head()), c.query.sym_size(c.rows()), 1};
 }
 
+// How many products of a query and a key there are: of a dropout, which these operators do not have, the number of its bits.
+int64_t weights(const Call& c) {
+  const c10::SymInt rows = c.query.sym_size(0) * c.query.sym_size(c.head()) * c.query.sym_size(c.rows());
+  return (rows * c.key.sym_size(c.rows())).guard_int(__FILE__, __LINE__);
+}
+
 at::Tensor read(const Call& c, const at::Tensor& t) { return read_as(t, c.type); }
 
 template <class Made>
@@ -93,7 +99,7 @@ Forward forward(const Call& c, const Made& made) {
           made(nothing(at::kBFloat16)),
           0,
           0,
-          0};
+          weights(c)};
 }
 
 struct Saved {
