@@ -68,9 +68,12 @@ std::vector<std::string> unseen() {
   if (view.full)
     all.push_back("the registry of this user's processes is full (" + std::to_string(Registry::kRecords) +
                   " of them on devices): more are not shown");
-  for (const auto& [user, files] : view.left_out)
+  for (const auto& [user, damaged] : view.left_out)
     all.push_back("what processes of user " + std::to_string(user) + " hold is not all shown: " +
-                  std::to_string(files) + (files == 1 ? " file is damaged" : " files are damaged"));
+                  (damaged.files == 1 ? damaged.one + " is damaged: let the user remove it"
+                                      : std::to_string(damaged.files) + " files are damaged, such as " + damaged.one +
+                                            ": let the user remove them") +
+                  " when none of these processes uses an NPU");
   for (const unsigned user : view.too_many)
     all.push_back("what processes of user " + std::to_string(user) +
                   " hold is not all shown: their files have more than " + std::to_string(Registry::kRecords) +

@@ -1,9 +1,8 @@
-// Cross entropy with log softmax in one operator, with class weights, an ignored class and label smoothing; and SwiGLU with limits.
+// Cross entropy with log softmax in one operator, with class weights, an ignored class and label smoothing.
 #include <ATen/Parallel.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/sigmoid.h>
 
 #include <algorithm>
 
@@ -120,22 +119,6 @@ void cross_entropy_backward(const Tensor& gradient, const Tensor& log_prob, cons
     });
   });
   if (!made.is_same(out)) put(out, made);
-}
-
-void clipped_swiglu(const Tensor& x, const OptionalTensor& groups, int64_t dim, double alpha, double limit, double bias,
-                    bool interleaved, Tensor& out) {
-  const int64_t at = dim < 0 ? dim + x.dim() : dim;
-  const int64_t half = x.size(at) / 2;
-  const Tensor values = wide(x);
-  const Tensor pairs =
-      interleaved ? values.unflatten(at, {half, 2}) : values.unflatten(at, {2, half}).transpose(at, at + 1);
-  const Tensor a = pairs.select(at + 1, 0).clamp_max(limit), b = pairs.select(at + 1, 1).clamp(-limit, limit);
-  Tensor y = a * at::sigmoid(a * alpha) * (b + bias);
-  if (passed(groups)) {  // rows past the groups are not computed
-    const int64_t rows = item(groups->sum()).to<int64_t>();
-    if (rows < y.size(0)) y.narrow(0, rows, y.size(0) - rows).zero_();
-  }
-  put(out, y);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -2,6 +2,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/where.h>
@@ -25,6 +26,22 @@ void swiglu_backward(const Tensor& gradient, const Tensor& x, int64_t dim, Tenso
   const auto part = halves(x, dim);
   const Tensor dy = wide(gradient);
   put(grad_x, at::cat({at::silu_backward(dy * part[1], part[0]), dy * at::silu(part[0])}, dim));
+}
+
+void clipped_swiglu(const Tensor& x, const OptionalTensor& groups, int64_t dim, double alpha, double limit, double bias,
+                    bool interleaved, Tensor& out) {
+  const int64_t at = dim < 0 ? dim + x.dim() : dim;
+  const int64_t half = x.size(at) / 2;
+  const Tensor values = wide(x);
+  const Tensor pairs =
+      interleaved ? values.unflatten(at, {half, 2}) : values.unflatten(at, {2, half}).transpose(at, at + 1);
+  const Tensor a = pairs.select(at + 1, 0).clamp_max(limit), b = pairs.select(at + 1, 1).clamp(-limit, limit);
+  Tensor y = a * at::sigmoid(a * alpha) * (b + bias);
+  if (passed(groups)) {  // rows past the groups are not computed
+    const int64_t rows = item(groups->sum()).to<int64_t>();
+    if (rows < y.size(0)) y.narrow(0, rows, y.size(0) - rows).zero_();
+  }
+  put(out, y);
 }
 
 void geglu(const Tensor& x, int64_t dim, std::string_view approximate, bool left, Tensor& out, Tensor& gelu) {

@@ -250,7 +250,11 @@ void read_public_registries(RegistryView& view) {
     const File file{openat(dirfd(entries), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)};
     struct stat s = {};
     if (file.fd >= 0 && fstat(file.fd, &s) == 0 && reader.read(file.fd, s)) continue;
-    if (file.fd >= 0 || fstatat(dirfd(entries), entry->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0) ++view.left_out[s.st_uid];
+    if (file.fd < 0 && fstatat(dirfd(entries), entry->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    std::string path = where + "/" + entry->d_name;
+    make_printable(path.data());
+    RegistryView::Damaged& damaged = view.left_out[s.st_uid];
+    if (damaged.files++ == 0 || path < damaged.one) damaged.one = std::move(path);
   }
 }
 

@@ -20,9 +20,12 @@ struct RegistryView {
   int64_t at_ns = 0;                    // CLOCK_MONOTONIC
   std::vector<RegistryRecord> records;  // of live processes, by device and process; names are printable and end
   bool full = false;                    // this user's registry has no room: more processes are not in it
-  std::map<unsigned, int>
-      left_out;  // files of other users (or by another registry of this one's) that are damaged, by user
-  std::set<unsigned> too_many{};  // users with more records in their files than are read
+  struct Damaged {
+    int files = 0;
+    std::string one{};  // the first of them by name, printable
+  };
+  std::map<unsigned, Damaged> left_out;  // files of other users (or by another registry of this one's), by user
+  std::set<unsigned> too_many{};         // users with more records in their files than are read
 };
 
 inline constexpr uint64_t kMostDeviceBytes = uint64_t{1} << 50;  // no device has more

@@ -164,8 +164,8 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
   }
   if (!equals.empty()) {
     const auto status = number<int>(equals.substr(1));
-    if (!status || *status <= 0 || (how != "error" && how != "kernel"))
-      return "a status is a number over 0: error=507899";
+    if (how != "error" && how != "kernel") return std::string(how) + " takes no status: only error and kernel do";
+    if (!status || *status <= 0) return "a status is a number over 0: error=507899";
     out->status = *status;
   }
   if (parts.size() == 3) {

@@ -177,7 +177,7 @@ WITHOUT_EFFECT = [
     ("ACLNN_CACHE_LIMIT", "0 100000", "-1 99999999999999999999", "a whole number from 0 on"),
     ("ACL_OP_INIT_MODE", "0 1 2", "3", "0, 1 or 2"),
     ("ACL_OP_COMPILER_CACHE_MODE", "enable disable force", "on 1", "enable, disable or force"),
-    ("TORCH_NPU_LAZY_FUSION", "True False", "yes 2", "True or False"),
+    ("TORCH_NPU_LAZY_FUSION", "True False true false 1 0", "yes 2 TRUE", "True, False, true, false, 1 or 0"),
     ("INF_NAN_MODE_ENABLE", "0 1", "2", "0 or 1"),
     ("INF_NAN_MODE_FORCE_DISABLE", "0 1", "2", "0 or 1"),
     ("NPU_ASD_ENABLE", "0 1 2 3", "4", "0, 1, 2 or 3"),

@@ -63,6 +63,18 @@ def test_operators_of_a_few_samples_fail_once():
     assert found["raised"] == {name: ["AcceleratorError"] for name in happened}
 
 
+def test_the_page_has_the_numbers_of_these_lists():
+    page = " ".join((ROOT / "docs" / "faults.md").read_text(encoding="utf-8").split())
+    said = (
+        r"Each of the (\d+) operators .* on its stream: (\d+) of them .* "
+        r"Of the other (\d+), .*? (\d+) hold a collective .* (\d+) are of workers"
+    )
+    called, workers = set(operators.functions()), {name for name in UNREACHED if "Worker" in name}
+    assert called >= UNREACHED
+    counted = (called, called - UNREACHED, UNREACHED, UNREACHED - workers, workers)
+    assert [int(n) for n in re.search(said, page).groups()] == [len(names) for names in counted]
+
+
 @pytest.mark.full
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("mode", ["error", "kernel"])

@@ -3,13 +3,15 @@ no race. `@bug(words...)` and `@mended` as in cases.py. A case is run by the own
 THERE's function in the other process, and is over when that has put its work on its streams, not when the work is done.
 Who uses it: test_exchange.py. Long because it is a table: a row is a bug and its twin.
 
-    python -m tests.race.exchange [--table]      as cases.py
-    python -m tests.race.exchange daily          what has no race; each process prints what it found
+    ANYCEND_CHECK=race ANYCEND_DEVICES=2 python -m tests.race.exchange [--table]      as cases.py
+    ANYCEND_CHECK=race ANYCEND_DEVICES=2 python -m tests.race.exchange daily          what has no race; each process
+                                                                                     prints what it found
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import tempfile
 
@@ -453,6 +455,8 @@ def weights() -> None:
 
 
 if __name__ == "__main__":
+    if "race" not in os.environ.get("ANYCEND_CHECK", "").split(",") or torch.npu.device_count() < 2:
+        sys.exit("tests.race.exchange: give ANYCEND_CHECK=race, without which nothing is found, and two devices")
     if sys.argv[1:] == ["daily"]:
         loader(), queue(), weights()
         print("found", len(torch.npu.race_reports()))

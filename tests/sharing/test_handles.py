@@ -80,6 +80,9 @@ def test_a_device_that_is_not_there_is_refused(peer: Peer) -> None:
         peer.echo(There(theirs.describe_values, pickle.dumps(values)))
     with pytest.raises(ValueError, match="asked for on npu:1 in the process that has it on npu:0"):
         ours.rebuild_npu_tensor(*values[:DEVICE], 1, *values[DEVICE + 1 :])
+    for other, handle in (("npu:0", values[HANDLE]), (torch.device("npu", 0), values[HANDLE]), (None, b"")):
+        with pytest.raises(TypeError, match=r"\(values\[6\] of reduce_tensor\) is a number, such as 1 for npu:1, not"):
+            ours.rebuild_npu_tensor(*values[:DEVICE], other, handle, *values[HANDLE + 1 :])
     ours.rebuild_npu_tensor(*values[:DEVICE], 0, *values[DEVICE + 1 :])  # or its memory would be kept for a receiver
 
 

@@ -199,10 +199,13 @@ def symlink(path: Path) -> None:
 )
 def test_a_file_that_is_damaged_is_left_out_and_counted(shared, forge, content):
     ours = shared.user(0, 10)
-    forge(content)
+    path = forge(content)
     code, out, err = shared.run("info")
     assert code == 0 and [int(row[2]) for row in rows(out)] == [ours.pid]
-    assert err == f"npu-smi: what processes of user {OTHER} hold is not all shown: 1 file is damaged\n"
+    assert err == (
+        f"npu-smi: what processes of user {OTHER} hold is not all shown: {path} is damaged: let the user remove it "
+        "when none of these processes uses an NPU\n"
+    )
 
 
 def test_what_a_file_says_cannot_break_the_table_nor_hide_others(shared, forge, victim):
@@ -210,9 +213,10 @@ def test_what_a_file_says_cannot_break_the_table_nor_hide_others(shared, forge, 
     many = [record(victim, device=d) for d in range(64)]
     forge(whole(record(victim, mib=1 << 20, name=b"a|b\n\x1b[2J"), *(many * 1024)[: RECORDS - 1]))
     for i in range(80):
-        forge(b"x", f"anycend-processes-{i}")
+        forge(b"x", f"anycend-processes-{i}\x1b[2J")
     code, out, err = shared.run("info")
-    assert code == 0 and err.count("\n") == 1 and "80 files are damaged" in err
+    assert code == 0 and err.count("\n") == 1 and "80 files are damaged, such as " in err
+    assert f"{shared.folder}/anycend-processes-0" in err and "\x1b" not in err
     assert "\x1b" not in out and len({len(line) for line in out.splitlines()}) == 1
     assert {ours.pid, victim} == {int(row[2]) for row in rows(out)} and " 1024  / 1024 " in out
 

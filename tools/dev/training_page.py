@@ -30,6 +30,9 @@ def grouped() -> list[str]:
         "again, as frameworks write them:",
         "",
         "```python",
+        "import torch, torch_npu",
+        "",
+        "",
         *ast.get_source_segment(text, found).splitlines(),
         "```",
     ]
@@ -37,10 +40,10 @@ def grouped() -> list[str]:
 
 def line(name: str, precision: str, what: dict) -> str:
     first, last, cpu = what["loss"]
-    npu_seconds, cpu_seconds = what["seconds"]
+    seconds = ", ".join(f"{of:g}" for of in what.get("seconds", ())) or "–"
     fell = ", ".join(f"{name} ×{count}" for name, count in what["fallbacks"].items()) or "none"
     loss = f"{first:g} → {last:g} | {cpu:g} | {what['difference']:.1e}"
-    return f"| {name} | {precision} | {loss} | {fell} | {npu_seconds:g}, {cpu_seconds:g} |"
+    return f"| {name} | {precision} | {loss} | {fell} | {seconds} |"
 
 
 def page() -> str:
@@ -60,7 +63,7 @@ def page() -> str:
         "to a tenth of the first. `bf16 weights` is `model.bfloat16()`; with `fp32 copies` the optimizer works on",
         "single precision copies and the loss is scaled; `fp16 autocast` has a GradScaler. The test allows",
         f"{', '.join(f'{limit:.1%} ({name})' for name, limit in allowed().items())}.",
-        "Seconds are those of the 20 steps on the NPU and on the CPU, the first with what a process warms up once.",
+        "Seconds are those of the 20 steps on the NPU and on the CPU; the row that the process began with has none.",
         "",
         "| network | precision | loss | CPU's last | difference | fallbacks | seconds |",
         "|---|---|---|---|---|---|---|",

@@ -11,7 +11,7 @@ and writes the memory of the other. A handle is good for one receiver, and its m
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 
@@ -41,7 +41,12 @@ def share_storage(storage: torch.UntypedStorage) -> Handle:
 
 
 def new_storage(device: int, handle: bytes, *rest: Any) -> torch.UntypedStorage:
-    """The storage of a handle, on `device` as the module says. RuntimeError where the owner has ended."""
+    """The storage of a handle, on `device` as the module says. RuntimeError where the owner has ended, TypeError for a
+    device that is not a number.
+    """
+    if not isinstance(device, SupportsIndex):
+        words = "the device of a shared tensor's handle (values[6] of reduce_tensor) is a number, such as 1 for npu:1"
+        raise TypeError(f"npu: {words}, not {device!r}")
     if not handle:  # of no elements: the owner's device may be one that is not visible here
         own = device if 0 <= device < torch.npu.device_count() else torch.npu.current_device()
         return torch.UntypedStorage(0, device=f"npu:{own}")

@@ -63,7 +63,8 @@ void check_those_without_effect() {
   integer("ACLNN_CACHE_LIMIT", 0, 0, most, whole);
   integer("ACL_OP_INIT_MODE", 1, 0, 2, "it must be 0, 1 or 2");
   word("ACL_OP_COMPILER_CACHE_MODE", {"enable", "disable", "force"}, "it must be enable, disable or force");
-  word("TORCH_NPU_LAZY_FUSION", {"True", "False", "true", "false", "1", "0"}, "it must be True or False");
+  word("TORCH_NPU_LAZY_FUSION", {"True", "False", "true", "false", "1", "0"},
+       "it must be True, False, true, false, 1 or 0");
   integer("INF_NAN_MODE_ENABLE", 1, 0, 1, switched);
   integer("INF_NAN_MODE_FORCE_DISABLE", 0, 0, 1, switched);
   integer("NPU_ASD_ENABLE", 0, 0, 3, "it must be 0, 1, 2 or 3");

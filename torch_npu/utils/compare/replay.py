@@ -1,7 +1,7 @@
 """One call's arguments, copied to the CPU before the operator runs, and the same call there. Who uses it: judge.py,
 mode.py.
 
-Three runs of a call: in the types it has, in a higher precision, and in that with inputs moved by one rounding.
+Three runs of a call: in its types, in a higher precision, and in that with inputs moved by one rounding.
 """
 
 from __future__ import annotations
