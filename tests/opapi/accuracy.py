@@ -18,6 +18,7 @@ What it cannot find: an error that fp64 has too. That is what the other tests of
 from __future__ import annotations
 
 import argparse
+import pickle
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -312,7 +313,11 @@ class Judge:
 
 
 def load(path: Path) -> list[tuple[str, dict]]:
-    return torch.load(path, weights_only=False)
+    try:
+        return torch.load(path, weights_only=False)
+    except pickle.UnpicklingError as error:
+        words = "is no record of calls with their values: pytest -p tests.opapi.recorder --record-calls FILE writes one"
+        raise SystemExit(f"tests.opapi.accuracy: {path} {words}") from error
 
 
 def judged(client: Client, calls: Iterable[tuple[str, dict]]) -> tuple[Judge, list[Finding]]:
