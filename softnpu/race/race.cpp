@@ -281,15 +281,6 @@ void waited(const void* event, const Stream& stream, bool flag) noexcept {
   });
 }
 
-void after(const Stream& stream, const Stream& source) noexcept {
-  locked([&](Detector& d) {
-    const uint32_t later = d.index(stream), earlier = d.index(source);
-    const Clock copy = d.live.lane(earlier);
-    d.live.lane(later).join(copy);
-    return nullptr;
-  });
-}
-
 void unknown(const Stream& stream) noexcept {
   locked([&](Detector& d) {
     const uint32_t lane = d.index(stream);

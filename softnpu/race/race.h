@@ -40,7 +40,6 @@ bool owes() noexcept;
 void recorded(const void* event, const Stream& stream) noexcept;
 // `flag`: it may be recorded later than it is waited for; until then nothing is known of the stream's order.
 void waited(const void* event, const Stream& stream, bool flag) noexcept;
-void after(const Stream& stream, const Stream& source) noexcept;
 // The order of what the stream is given is not known from here on, until the host has waited for it.
 void unknown(const Stream& stream) noexcept;
 void forget_event(const void* event) noexcept;

@@ -115,6 +115,22 @@ bool replay_into(Capture& capture, Replay& run, Stream& stream) {
   return capture.add(stream, works);
 }
 
+// A report of a replayed task names the line that captured it, where the client tells none of its own.
+class At {
+ public:
+  explicit At(const char* line) : mine_(race::watched() && line != nullptr && race::place() == nullptr) {
+    if (mine_) race::set_place(line);
+  }
+  At(const At&) = delete;
+  At& operator=(const At&) = delete;
+  ~At() {
+    if (mine_) race::set_place(nullptr);
+  }
+
+ private:
+  bool mine_;
+};
+
 // Locked by another thread that replays the graph, perhaps while it waits for room in its stream.
 void lock(TaskList& list) {
   while (!list.replaying.try_lock()) {
@@ -124,6 +140,10 @@ void lock(TaskList& list) {
 }
 
 }  // namespace
+
+TaskList::~TaskList() {
+  if (race::on()) race::forget_event(this);
+}
 
 void replay(std::shared_ptr<TaskList> list, Stream& stream) {
   TaskList& graph = *list;
@@ -136,17 +156,21 @@ void replay(std::shared_ptr<TaskList> list, Stream& stream) {
   graph.replaying_on.store(&stream, std::memory_order_relaxed);
   Stream::Hold hold(stream);
   if (graph.last_stream && graph.last_stream != &stream) {
-    if (race::on()) race::after(named(stream), named(*graph.last_stream));
+    if (race::on()) race::waited(&graph, named(stream), false);  // for the last replay, not for what came behind it
     stream.wait_behind(*graph.last_stream, graph.last_position, "aclmdlRIExecuteAsync");
   }
   graph.last_stream = &stream;
   struct End {  // also of a replay that fails in the middle
     TaskList& graph;
-    ~End() { graph.last_position = graph.last_stream->tail(); }
+    ~End() {
+      graph.last_position = graph.last_stream->tail();
+      if (race::on()) race::recorded(&graph, named(*graph.last_stream));
+    }
   } end{graph};
   auto place = graph.places.begin();
   for (Work& work : graph.tasks) {
     const char* const line = *place++;
+    const At at(line);
     if (work.cost() == Cost::kAgain) {
       const Recorded& recorded = work.payload<Recorded>();
       const sanitize::Uncounted calls;

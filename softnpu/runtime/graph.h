@@ -19,6 +19,9 @@ class Stream;
 
 // The recorded tasks, which stay where they are. Each may run many times; each is dropped once, with the list.
 struct TaskList {
+  TaskList() = default;
+  ~TaskList();
+
   std::deque<Work> tasks;
   std::deque<const char*> places;  // of each, the line that captured it; null where the client has not told
   // Replays are queued one after the other: its place is in stream.h's lock order. It guards the end of the last one.

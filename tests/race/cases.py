@@ -396,6 +396,32 @@ def graphs_input_filled_too_late_mended():
         g.replay()
 
 
+@bug("does not wait")
+def graph_replayed_on_another_stream():
+    """The second replay waits for the first, and not for what the first one's stream got since."""
+    _, y, g = captured()
+    first, second = torch.npu.Stream(), torch.npu.Stream()
+    with torch.npu.stream(first):
+        g.replay()
+        torch.npu.synchronize()
+        y.add_(1)
+    with torch.npu.stream(second):
+        g.replay()
+
+
+@mended
+def graph_replayed_on_another_stream_mended():
+    _, y, g = captured()
+    first, second = torch.npu.Stream(), torch.npu.Stream()
+    with torch.npu.stream(first):
+        g.replay()
+        torch.npu.synchronize()
+        y.add_(1)
+    second.wait_stream(first)
+    with torch.npu.stream(second):
+        g.replay()
+
+
 @bug("in the captured graph", "does not wait")
 def branches_of_a_graph():
     x, g, s = ones(), torch.npu.NPUGraph(), torch.npu.Stream()
