@@ -20,11 +20,26 @@ auto before(Map& regions, uintptr_t address) {
   return it == regions.begin() ? regions.end() : std::prev(it);
 }
 
+template <class Region>
+std::string described(const Region& region) {
+  return "a region of " + of_bytes(region.second.end - region.first) + " at " + hex(region.first) + ", registered at " +
+         line(region.second.registered);
+}
+
 }  // namespace
 
-uint64_t Heaps::add(uintptr_t begin, uintptr_t end) {
-  heaps_.emplace(next_, Heap{begin, end, {}});
-  return next_++;
+// A heap within a region of another is a pool that cuts up what it was given.
+std::string Heaps::add(uintptr_t begin, uintptr_t end, uint64_t& handle) {
+  if (end <= begin) return begin == end ? "no byte" : "more than there is behind that address";
+  for (const auto& [id, heap] : heaps_) {
+    if (end <= heap.begin || heap.end <= begin) continue;
+    const auto it = before(heap.regions, begin);
+    if (it != heap.regions.end() && it->second.live && end <= it->second.end) continue;
+    return "over a heap of " + of_bytes(heap.end - heap.begin) + " at " + hex(heap.begin);
+  }
+  handle = next_++;
+  heaps_.emplace(handle, Heap{begin, end, {}});
+  return "";
 }
 
 void Heaps::remove(uint64_t heap) { heaps_.erase(heap); }
@@ -39,8 +54,11 @@ std::string Heaps::add_region(uint64_t heap, uintptr_t begin, uintptr_t end, con
   Heap& h = found->second;
   if (begin < h.begin || begin >= h.end) return "outside of the heap";
   if (end > h.end) return of_bytes(end - h.end) + " of them behind the end of the heap";
+  if (end < begin) return "more than there is behind that address";
   auto it = before(h.regions, begin);
   if (it == h.regions.end() || it->second.end <= begin) it = h.regions.lower_bound(begin);
+  for (auto over = it; over != h.regions.end() && over->first < end; ++over)
+    if (over->second.live) return "over " + described(*over);
   while (it != h.regions.end() && it->first < end) it = h.regions.erase(it);
   handle = next_++;
   h.regions.emplace(begin, Region{end, handle, place});
@@ -79,17 +97,13 @@ bool Heaps::judge_run(const Heap& heap, uintptr_t from, uintptr_t to, Wrong& wro
       live = it;
       continue;
     }
-    const auto of = [](const auto& region) {
-      return "a region of " + of_bytes(region->second.end - region->first) + " at " + hex(region->first) +
-             ", registered at " + line(region->second.registered);
-    };
     if (live != heap.regions.end()) {
       wrong.what = ", " + of_bytes(to - at) + " behind the end of the region";
-      wrong.memory = of(live);
+      wrong.memory = described(*live);
     } else if (inside) {
       wrong.freed = true;
       wrong.what = " of a region that is not registered any more";
-      wrong.memory = of(it) + ", unregistered at " + line(it->second.gone);
+      wrong.memory = described(*it) + ", unregistered at " + line(it->second.gone);
     } else {
       wrong.what = " of a heap, in no region of it";
       wrong.memory = "a heap of " + of_bytes(heap.end - heap.begin) + " at " + hex(heap.begin);

@@ -14,8 +14,8 @@ namespace softnpu::memcheck {
 class Heaps {
  public:
   bool empty() const { return heaps_.empty(); }
-  // A number that is not 0.
-  uint64_t add(uintptr_t begin, uintptr_t end);
+  // What is wrong with a heap, in words, or nothing; then it is registered and `handle` is its number, which is not 0.
+  std::string add(uintptr_t begin, uintptr_t end, uint64_t& handle);
   void remove(uint64_t heap);
   // Heaps of memory that is somebody else's now.
   void forget(uintptr_t begin, uintptr_t end);
@@ -50,7 +50,7 @@ class Heaps {
   uint64_t next_ = 1;
 };
 
-// What mstx calls. A heap's number is 0 where nobody checks.
+// What mstx calls. A number is 0 where nobody checks, and of what was registered wrongly.
 SOFTNPU_RACE_API uint64_t heap_registered(const void* at, uint64_t bytes) noexcept;
 SOFTNPU_RACE_API void heap_unregistered(uint64_t heap) noexcept;
 SOFTNPU_RACE_API uint64_t region_registered(uint64_t heap, const void* at, uint64_t bytes) noexcept;

@@ -244,7 +244,15 @@ const char* wrote_behind(const char* name, const char* place, const unsigned cha
 }
 
 uint64_t heap_registered(const void* at, uint64_t bytes) noexcept {
-  return locked([&](Checker& c) { return c.heaps.add(number(at), number(at) + bytes); });
+  const race::Asked asked(/*may_wait=*/false);  // an allocator calls, with its lock
+  return locked([&](Checker& c) {
+    uint64_t handle = 0;
+    const std::string wrong = c.heaps.add(number(at), number(at) + bytes, handle);
+    if (!wrong.empty())
+      c.say(4, "mstxMemHeapRegister", race::place(),
+            "registers " + of_bytes(bytes) + " at " + hex(number(at)) + ", " + wrong, "not a heap");
+    return handle;
+  });
 }
 
 void heap_unregistered(uint64_t heap) noexcept {

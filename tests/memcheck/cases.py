@@ -251,15 +251,19 @@ class References(ctypes.Structure):
     _fields_ = [("count", ctypes.c_size_t), ("all", ctypes.POINTER(Reference))]
 
 
+def heap(address: int, count: int) -> int | None:
+    MSTX.mstxMemHeapRegister.restype = ctypes.c_void_p
+    whole = Range(0, address, count)
+    desc = Registered((ctypes.c_int * 2)(0, 0), ctypes.pointer(whole))
+    return MSTX.mstxMemHeapRegister(None, ctypes.byref(desc))
+
+
 class Pool:
     """An allocator of a program's own, which tells of its parts: floats of one tensor."""
 
     def __init__(self, count: int):
         self.tensor = torch.zeros(count, device="npu")
-        MSTX.mstxMemHeapRegister.restype = ctypes.c_void_p
-        whole = Range(0, self.tensor.data_ptr(), 4 * count)
-        desc = Registered((ctypes.c_int * 2)(0, 0), ctypes.pointer(whole))
-        self.heap = MSTX.mstxMemHeapRegister(None, ctypes.byref(desc))
+        self.heap = heap(self.tensor.data_ptr(), 4 * count)
         assert self.heap
 
     def part(self, first: int, count: int) -> tuple[torch.Tensor, int]:

@@ -68,6 +68,34 @@ def test_a_region_outside_of_its_heap_is_told():
     assert said.endswith(", 4 bytes of them behind the end of the heap")
 
 
+OVER = """
+import torch
+from tests.memcheck.cases import Pool, heap
+pool = Pool(100)
+at = pool.tensor.data_ptr()
+part, handle = pool.part(0, 50)
+print(bool(handle), pool.part(40, 20)[1])
+print(bool(heap(at, 100)))  # in a region: a pool that cuts up what it was given
+print(heap(at + 300, 40), heap(at + 4000, 0), heap(at + 4000, 2**64 - 1))
+part.fill_(1)
+pool.back(part, handle)
+print(bool(pool.part(40, 20)[1]))
+torch.npu.synchronize()
+print(*(report.splitlines()[0] for report in torch.npu.memory_reports()), sep="\\n")
+"""
+
+
+def test_a_region_over_a_region_and_a_heap_over_a_heap_are_told():
+    done = program("-c", OVER)
+    assert done.returncode == 0, done.stderr
+    *handles, region, heap, inner = done.stdout.splitlines()  # three heaps of one line: once
+    assert handles == ["True None", "True", "None None None", "True"]
+    assert region.startswith("mstxMemRegionsRegister registers 80 bytes at 0x")
+    assert ", over a region of 200 bytes at 0x" in region and ", registered at " in region
+    assert heap.startswith("mstxMemHeapRegister registers 40 bytes") and ", over a heap of 400 bytes at 0x" in heap
+    assert inner.startswith("aclnnInplaceFill") and "in no region of it" in inner
+
+
 @pytest.mark.parametrize("name", cases.BUGS)
 def test_mended_twin_is_silent(found, name):
     assert found[name]["mended"] == []
