@@ -19,6 +19,10 @@ _TRANSFER = (
 # What an error says → what to do.
 _REMEDIES = {
     "Torch not compiled with CUDA enabled": f"this PyTorch has no CUDA; the device here is npu. {_TRANSFER}",
+    "Attempting to deserialize object on a CUDA device": (
+        f'torch.load(file, map_location="npu") puts what was saved on cuda on the npu. {_TRANSFER}'
+    ),
+    "Cannot get CUDA generator without ATen_cuda library": f'it is torch.Generator("npu") here. {_TRANSFER}',
     "Distributed package doesn't have NCCL built in": f"the backend of npu tensors is hccl. {_TRANSFER}",
     "No backend type associated with device type cpu": (
         "the group carries npu tensors only: move the tensor with .npu(), or make the group with "
@@ -33,13 +37,18 @@ def remedy(message: str) -> str | None:
 
 
 def install() -> None:
-    """Puts it into sys.excepthook."""
+    """Puts it into sys.excepthook. What the traceback shows is looked through: the error and those it came from."""
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         before(kind, error, trace)
-        if line := remedy(str(error)):
-            print(f"npu: {line}", file=sys.stderr)
+        shown, seen = error, set[int]()
+        while shown is not None and id(shown) not in seen:
+            seen.add(id(shown))
+            if line := remedy(str(shown)):
+                print(f"npu: {line}", file=sys.stderr)
+                return
+            shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
 
     sys.excepthook = hook
 

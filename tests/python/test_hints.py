@@ -27,7 +27,14 @@ TRANSFER = "`from torch_npu.contrib import transfer_to_npu`"
      'init_process_group("cpu:gloo,npu:hccl")'),
     ("import torch; torch.autograd.profiler.emit_nvtx().__enter__()", "Torch not compiled with CUDA enabled",
      "TORCH_TRANSFER_TO_NPU=1"),
-], ids=["cuda", "nccl", "cpu tensor", "nvtx"])  # fmt: skip
+    ("import io, torch; file = io.BytesIO(); torch.save(torch.ones(2), file); file.seek(0); "
+     "torch.load(file, map_location='cuda:0')", "Attempting to deserialize object on a CUDA device",
+     'npu: torch.load(file, map_location="npu") puts what was saved on cuda on the npu. ' + TRANSFER),
+    ("import torch; torch.Generator('cuda')", "Cannot get CUDA generator",
+     f'npu: it is torch.Generator("npu") here. {TRANSFER}'),
+    ("import torch\ntry: torch.ones(2).cuda()\nexcept AssertionError as e: raise RuntimeError('no start') from e",
+     "RuntimeError: no start", f"npu: this PyTorch has no CUDA; the device here is npu. {TRANSFER}"),
+], ids=["cuda", "nccl", "cpu tensor", "nvtx", "load", "generator", "cause"])  # fmt: skip
 def test_an_error_that_ends_a_program_has_its_remedy(program, says, remedy):
     done = run(program)
     assert done.returncode == 1
