@@ -67,8 +67,8 @@ def test_a_thread_may_use_a_streams_limit(acl, stream, chip):
     assert ask(acl.raw.aclrtGetResInCurrentThread, CUBE) == chip[CUBE]
 
 
-# Threads appear with the first operator that uses several, and stay: one that drives it, and those that help. New ones are
-# counted by their names: a thread of the program's start may end meanwhile.
+# Threads appear with the first operator that uses several, and stay: one that drives it, and those that help. New ones
+# are counted by their names: a thread of the program's start may end meanwhile.
 PROGRAM = """
 import os, torch
 def threads():
