@@ -79,6 +79,12 @@ def test_the_next_number(dtype: torch.dtype) -> None:
 def test_lcm() -> None:
     a = torch.tensor([0, 4, 6, -6, 21, 0])
     close(torch.lcm, a, torch.tensor([0, 6, 0, 4, 6, 5]))
+    # PyTorch's kernel of the CPU traps here, and ends the process.
+    for dtype in (torch.int32, torch.int64):
+        least, greatest = torch.tensor([torch.iinfo(dtype).min]), torch.tensor([torch.iinfo(dtype).max])
+        ends = least.to(dtype).npu(), greatest.to(dtype).npu()
+        assert torch.lcm(*ends).item() == torch.lcm(*reversed(ends)).item() == least.item()
+        assert torch.gcd(ends[0], torch.full_like(ends[1], -1)).item() == 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 60, 64, 67, 96, 128, 521, 600, 1031])

@@ -9,7 +9,7 @@ from torchgen.model import NativeFunction
 
 def on_processor(w: Operator) -> list[str]:
     """Pointwise: PyTorch's kernel of the CPU, where the NPU's memory is the processor's (composed/processor.h)."""
-    if not w.row.compose or not w.is_pointwise:
+    if not w.row.compose or not w.is_pointwise or w.row.traps:
         return []
     tensors = w.tensors()
     numbers = [b.name for b in w.inputs if b.name not in tensors]

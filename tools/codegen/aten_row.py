@@ -9,7 +9,8 @@ from typing import NamedTuple
 import tables
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "aten.yaml"
-KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check", "alert", "compose", "types"}
+KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check", "alert"}
+KEYS |= {"compose", "types", "traps"}
 
 
 class RowError(SystemExit):
@@ -34,6 +35,7 @@ class Row(NamedTuple):
     alert: str | bool | None
     compose: str | None
     types: str | None
+    traps: str | None
 
     @property
     def is_foreach(self) -> bool:
@@ -66,6 +68,7 @@ def rows() -> list[Row]:
                 data.get("alert"),
                 data.get("compose"),
                 data.get("types"),
+                data.get("traps"),
             )
         )
     return out
