@@ -167,6 +167,24 @@ def test_an_error_above_1_that_is_right_says_by_which_rule(replaced):
     assert why["aten.sum.default"] == (True, 0, "right by rule 3")
 
 
+def test_an_infinite_input_excuses_nothing(replaced):
+    """One rounding moves no infinity: what an input of -inf (a mask that is added) makes is judged as ever."""
+    replaced("_softmax", on_the_cpu(lambda t, *_: t.softmax(-1) * 1.5))
+    scores = numbers(4, 8)
+    scores[:, ::2] = float("-inf")
+    with quiet() as found:
+        scores.npu().softmax(-1)
+    assert found.first.operator == "aten._softmax.default"
+
+
+def test_an_attention_whose_scores_are_over_the_limit_is_not_compared():
+    q = numbers(1, 2, 64, 8).npu()
+    for limit, compared in ((4 * 2 * 64 * 64, True), (4 * 2 * 64 * 64 - 1, False)):
+        with quiet(limit=limit) as found:
+            torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        assert any("fusion_attention" in row.operator for row in found.rows.values()) == compared
+
+
 def test_infinities_of_a_half_type_are_right_and_wrong_ones_are_not(replaced):
     x = torch.tensor([60000.0, 1.0], dtype=torch.float16).npu()
     with quiet() as found:

@@ -77,7 +77,8 @@ def judge(found: list[torch.Tensor], replay: Replay, tolerances: Tolerances, ele
         if deviates and rtol and apart.error < float("inf") and not elementwise and reference is not None:
             moved = moved if moved is not None else aligned(replay.operator, tried(replay.moved)[0] or [], expected)
             if i < len(moved) and moved[i].shape == right.shape:
-                if apart.error <= AS_ITS_INPUTS * difference(moved[i].to(right.dtype), right, rtol).error:
+                by_inputs = difference(moved[i].to(right.dtype), right, rtol)
+                if by_inputs.error < float("inf") and apart.error <= AS_ITS_INPUTS * by_inputs.error:
                     deviates, why = False, BY_ITS_INPUTS
         verdict = Verdict(deviates, apart, kind, why)
         if worst is None or (deviates, apart.error) > (worst.deviates, worst.difference.error):

@@ -20,11 +20,17 @@ from torch_npu.utils.compare.judge import Verdict, judge
 from torch_npu.utils.compare.line import Lines
 from torch_npu.utils.compare.replay import Replay, results
 from torch_npu.utils.compare.tolerance import Tolerances
+from torch_npu.utils.compare.twins import HELD
 
 
 def nbytes(tree: Any) -> int:
     leaves = torch.utils._pytree.tree_leaves(tree)
     return sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
+
+
+def held(func: OpOverload, args: tuple, kwargs: dict) -> int:
+    of = HELD.get(func._schema.name)
+    return of(*args, **kwargs) if of else 0
 
 
 class CompareMode(TorchDispatchMode):
@@ -60,7 +66,7 @@ class CompareMode(TorchDispatchMode):
         begin = time.perf_counter()
         line = self._lines.now()
         reason = operators.skipped(func, args, kwargs)
-        if reason is None and nbytes((args, kwargs)) > self._limit:
+        if reason is None and max(nbytes((args, kwargs)), held(func, args, kwargs)) > self._limit:
             reason = operators.TOO_LARGE
         if reason is not None:
             return self._skip(reason, func, args, kwargs)

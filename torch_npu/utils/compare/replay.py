@@ -91,7 +91,7 @@ class Replay:
                 return t.to(self._raised(t.dtype), copy=True)
             sign = torch.randint(0, 2, t.shape, generator=signs, dtype=torch.int8).mul_(2).sub_(1)
             wide = t.to(self.higher or torch.float64)
-            return wide + wide * sign * torch.finfo(t.dtype).eps
+            return torch.where(wide.isfinite(), wide + wide * sign * torch.finfo(t.dtype).eps, wide)
 
         return self._run(move, self._raised)
 

@@ -36,6 +36,13 @@ def _cross_entropy_backward(
     return (at - log_prob.exp() * at.sum(1, keepdim=True)).to(log_prob.dtype)
 
 
+# What a twin holds besides arguments and results, in bytes.
+HELD = {
+    "npu::_npu_dot_product_attention": attention.dot_product_scores,
+    "npu::_npu_dot_product_attention_grad": attention.dot_product_scores,
+    "npu::npu_fusion_attention": attention.fusion_scores,
+    "npu::npu_fusion_attention_grad": attention.fusion_grad_scores,
+}
 TWINS = {
     "npu::npu_cross_entropy_loss": _cross_entropy,
     "npu::npu_cross_entropy_loss_backward": _cross_entropy_backward,
