@@ -30,6 +30,8 @@ class Operator:
             self.kinds = {k: self.kinds[k] for k in row.only}
         if not self.kinds:
             raise RowError(row, "neither functional nor in-place nor out")
+        if row.traps and not (row.compose and self.is_pointwise):
+            raise RowError(row, "`traps:` is for pointwise operators with `compose:`: no other has the CPU's kernel")
         if row.types and not row.compose:
             raise RowError(row, "`types:` is for `compose:`; those of a function of CANN stand in ops/types.yaml")
         if row.fast and row.alert:

@@ -269,7 +269,9 @@ void check_quant_product(const at::Tensor& x1, const at::Tensor& x2, const MxSca
     is_hifloat8(a) ? need_codes(op, "x2", b) : need_factor(op, "x2", b, types.b);
     if (blocks) return check_blocks(op, a, b, scales, *groups, output);
     refuse_given(op, "offset", scales.offset);
-    refuse_given(op, "group_sizes", groups);
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        !groups, op, ": group_sizes ", *groups,
+        " is not implemented; of 8-bit floats [1, 128, 128] and [128, 128, 128] are, else leave it out");
     if (scales.b.scalar_type() == at::kLong || scales.b.scalar_type() == at::kUInt64) {
       refuse_given(op, "pertoken_scale", scales.a);
     } else {
