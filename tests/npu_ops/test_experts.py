@@ -9,6 +9,8 @@ import torch.nn.functional as F
 import torch_npu
 from tests.npu_ops.compare import FLOATING, check
 
+pytestmark = pytest.mark.usefixtures("seeded")
+
 
 def test_gating_top_k_softmax():
     def reference(x, finished, k):

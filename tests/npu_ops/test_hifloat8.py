@@ -9,6 +9,8 @@ import torch_npu
 from tests.opapi import hifloat8
 from tests.opapi.hifloat8 import clamped, codes, values
 
+pytestmark = pytest.mark.usefixtures("seeded")
+
 HIF8 = torch_npu.hifloat8
 X = torch.randn(6, 40, generator=torch.Generator().manual_seed(1)) * 100
 
