@@ -289,6 +289,31 @@ def test_an_error_of_a_replay_names_the_line_that_captured_it():
     assert "captured" not in str(alone.value)
 
 
+def test_a_capture_that_ends_on_another_thread_takes_no_lines_from_one_that_is_under_way():
+    index, other, stream = torch.zeros(2, dtype=torch.long, device=DEVICE), npu.NPUGraph(), npu.Stream()
+
+    def begin():
+        with npu.stream(stream):
+            other.capture_begin(capture_error_mode="relaxed")
+
+    def inside():
+        thread = threading.Thread(target=begin)
+        thread.start()
+        thread.join()
+        with npu.stream(stream):
+            other.capture_end()
+        return torch.ones(4, device=DEVICE)[index]
+
+    here = inspect.currentframe().f_lineno - 3
+    _, graph = capture(inside, capture_error_mode="relaxed")
+    index.fill_(9)
+    with pytest.raises(torch.AcceleratorError, match=rf"; captured at .*test_graphs\.py:{here + 1}\b"):
+        graph.replay()
+        npu.synchronize()
+    with contextlib.suppress(torch.AcceleratorError):
+        npu.synchronize()
+
+
 def test_misuse_says_what_to_do():
     graph = npu.NPUGraph()
     with pytest.raises(RuntimeError, match="not the default one: use torch.npu.graph"):

@@ -272,6 +272,14 @@ def test_it_is_the_cpus(name: str) -> None:
     assert_same(CALLS[name]("npu"), CALLS[name]("cpu"), tolerance, tolerance)
 
 
+@pytest.mark.parametrize("name", [name for name in CALLS if name.startswith(("int", "scaled_mm"))])
+def test_autocast_rounds_nothing_in_between(name: str) -> None:
+    tolerance = next((t for start, t in LOOSE.items() if name.startswith(start)), None)
+    with torch.autocast("npu"):
+        found = CALLS[name]("npu")
+    assert_same(found, CALLS[name]("cpu"), tolerance, tolerance)
+
+
 def refusals(x: torch.Tensor) -> dict[str, Callable[[], Any]]:
     d = x.device.type
     one = torch.ones((), device=d)

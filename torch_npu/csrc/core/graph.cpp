@@ -22,12 +22,13 @@
 
 namespace npu {
 
-std::atomic<void (*)(bool begins)> capture_told{nullptr};
+std::atomic<std::shared_ptr<void> (*)()> capture_told{nullptr};
 
 namespace {
 
-void tell(bool begins) {
-  if (const auto told = capture_told.load(std::memory_order_acquire)) told(begins);
+std::shared_ptr<void> tell() {
+  const auto told = capture_told.load(std::memory_order_acquire);
+  return told ? told() : nullptr;
 }
 
 constexpr int64_t kGenerators =
@@ -123,7 +124,7 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
     const std::lock_guard<std::mutex> lock(all.lock);
     all.graphs[model_] = this;
     captures.fetch_add(1, std::memory_order_release);
-    tell(true);
+    told_ = tell();
   } catch (...) {
     reset();
     throw;
@@ -137,7 +138,7 @@ void Graph::capture_end() {
 }
 
 void Graph::finish_capture() {
-  tell(false);
+  told_.reset();
   {
     Captures& all = under_way();
     const std::lock_guard<std::mutex> lock(all.lock);

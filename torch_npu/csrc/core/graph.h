@@ -69,6 +69,7 @@ class NPU_API Graph final : public at::GraphImplInterface {
       random_memory_;  // of all seeds and offsets, made before the capture: its pool has temporaries that replays write
   std::list<CapturedPhilox> random_;
   std::vector<std::shared_ptr<void>> kept_;
+  std::shared_ptr<void> told_;           // of the capture that is under way (capture_told.h)
   std::optional<PooledEvent> replayed_;  // after the last replay, of a graph that draws or keeps something
 };
 

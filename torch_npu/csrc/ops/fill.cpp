@@ -1,10 +1,13 @@
 // Filling tensors in place: fill_, zero_, masked_fill_, index_fill_. What it is not: random values (random.cpp) or factories.
 #include <ATen/ExpandUtils.h>
-#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "csrc/cann/api.h"
 #include "csrc/core/device.h"
@@ -41,11 +44,24 @@ at::Tensor& zero_(at::Tensor& self) {
   return self;
 }
 
+// Whether no two elements share memory: each stride is beyond all that smaller ones reach.
+bool is_apart(const at::Tensor& self) {
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (int64_t i = 0; i < self.dim(); ++i)
+    if (self.size(i) > 1) dims.emplace_back(self.stride(i), self.size(i));
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;
+  for (const auto& [stride, size] : dims) {
+    if (stride <= reach) return false;
+    reach += stride * (size - 1);
+  }
+  return true;
+}
+
 // Types that CANN's function does not list for any chip, and aclnnSWhere does. One whose elements overlap cannot be copied into.
 bool has_no_masked_fill(const at::Tensor& self) {
   const at::ScalarType type = self.scalar_type();
-  return (type == at::kDouble || type == at::kComplexFloat || type == at::kComplexDouble) &&
-         at::has_internal_overlap(self) == at::MemOverlap::No;
+  return (type == at::kDouble || type == at::kComplexFloat || type == at::kComplexDouble) && is_apart(self);
 }
 
 at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {

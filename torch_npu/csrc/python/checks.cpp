@@ -261,29 +261,43 @@ void behind(const at::RecordFunction&, at::ObserverContext*) {
 
 // --- captures: the lines of what a graph keeps, for the errors of its replays. Without checks, which tell them all the time. ------------
 
+std::atomic<int> captures{0};
+
 // Of the thread; the backward pass and others that take over its state (at::ThreadLocalState) have the callback, too.
 struct Capturing {
-  int graphs = 0;
+  std::shared_ptr<std::atomic<int>> graphs = std::make_shared<std::atomic<int>>(0);
   at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
 };
 thread_local Capturing capturing;
 
-void capture_begins_or_ends(bool begins) {
-  if (cann::watched.load(std::memory_order_relaxed) || !cann::place_function()) return;
+struct Entered : at::ObserverContext {};
+
+std::unique_ptr<at::ObserverContext> before_captured(const at::RecordFunction& function) {
+  if (captures.load(std::memory_order_relaxed) == 0) return nullptr;
+  enter(function, cann::place_function());
+  return std::make_unique<Entered>();
+}
+
+void behind_captured(const at::RecordFunction&, at::ObserverContext* entered) {
+  if (entered) leave(cann::place_function());
+}
+
+// A capture that ends on another thread leaves this one its callback, which asks `captures`, until this one's next capture is over.
+std::shared_ptr<void> capture_begins() {
+  if (cann::watched.load(std::memory_order_relaxed) || !cann::place_function()) return nullptr;
   Capturing& own = capturing;
-  own.graphs = std::max(own.graphs + (begins ? 1 : -1), 0);  // another thread may give up a graph
-  if (begins && own.callback == at::INVALID_CALLBACK_HANDLE) {
-    own.callback = at::addThreadLocalCallback(
-        at::RecordFunctionCallback(
-            [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
-              enter(function, cann::place_function());
-              return nullptr;
-            },
-            [](const at::RecordFunction&, at::ObserverContext*) { leave(cann::place_function()); })
-            .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
-  } else if (own.graphs == 0 && own.callback != at::INVALID_CALLBACK_HANDLE) {
-    at::removeCallback(std::exchange(own.callback, at::INVALID_CALLBACK_HANDLE));
-  }
+  if (own.callback == at::INVALID_CALLBACK_HANDLE)
+    own.callback =
+        at::addThreadLocalCallback(at::RecordFunctionCallback(&before_captured, &behind_captured)
+                                       .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  const auto over = [graphs = own.graphs](void*) {
+    captures.fetch_sub(1);
+    if (graphs->fetch_sub(1) != 1 || capturing.graphs != graphs) return;
+    at::removeCallback(std::exchange(capturing.callback, at::INVALID_CALLBACK_HANDLE));
+  };
+  captures.fetch_add(1);
+  own.graphs->fetch_add(1);
+  return {own.graphs.get(), over};
 }
 
 // --- reads on the host by no operator (torch_npu/_host_reads.py) --------------------------------------------------------------
@@ -347,7 +361,7 @@ py::object telling_tolist(const py::object& plain) {
 // `libraries`: folders whose code is not the program's.
 void find_lines(std::vector<std::string> libraries) {
   lines().libraries = std::move(libraries);
-  capture_told.store(&capture_begins_or_ends, std::memory_order_release);
+  capture_told.store(&capture_begins, std::memory_order_release);
 }
 
 void watch(bool race, bool memory) {

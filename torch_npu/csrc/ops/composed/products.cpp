@@ -32,6 +32,7 @@ constexpr int64_t kExact = 512;  // also where one factor is not signed
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
   check_whole(self, mat2);
   const NPUGuard guard(self.device().index());
+  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);  // it would multiply in 16 bits
   const at::Tensor a = self.to(at::kFloat), b = mat2.to(at::kFloat);
   at::Tensor sum = a.slice(1, 0, kExact).mm(b.slice(0, 0, kExact)).to(at::kInt);
   for (int64_t from = kExact; from < a.size(1); from += kExact) {
@@ -63,6 +64,7 @@ at::Tensor weight_int8pack_mm(const at::Tensor& self, const at::Tensor& mat2, co
               mat2.size(0));
   TORCH_CHECK(scales.scalar_type() == type, "expected scalar type ", type, " but found ", scales.scalar_type());
   const NPUGuard guard(self.device().index());
+  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);
   if (!half || self.numel() == 0 || mat2.numel() == 0) return self.mm(mat2.to(type).t()).mul(scales);
   const at::Tensor out = empty({self.size(0), mat2.size(0)}, type);
   ACLNN(aclnnWeightQuantBatchMatmulV2)
@@ -118,6 +120,7 @@ at::Tensor scaled_mm(const at::Tensor& self, const at::Tensor& mat2, const at::T
   const bool is_written = is_float8(type) || type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
   TORCH_CHECK(is_written || type == at::kChar,
               "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input", type);
+  const c10::impl::ExcludeDispatchKeyGuard plain(c10::autocast_dispatch_keyset);
   at::Tensor result = scaled(self, scale_a).mm(scaled(mat2, scale_b));
   if (bias && bias->defined()) result = result.add(bias->to(at::kFloat));
   return result.to(type);

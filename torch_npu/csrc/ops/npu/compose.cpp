@@ -19,6 +19,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/xlogy.h>
 
+#include "csrc/ops/copy.h"
 #include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/wide.h"
@@ -41,6 +42,10 @@ at::Tensor cast_to(const at::Tensor& input, int64_t dtype, const std::optional<i
   TORCH_CHECK_NOT_IMPLEMENTED(!input.is_cpu() || !(codes || is_hifloat8(from)), "npu_dtype_cast: hifloat8 is of the ",
                               "npu alone, and input is on the CPU; move it with .npu()");
   const at::ScalarType type = codes ? kHifloat8Codes : static_cast<at::ScalarType>(dtype);
+  TORCH_CHECK_NOT_IMPLEMENTED(codes || type != kHifloat8Codes, "npu_dtype_cast: dtype ", dtype, ", torch.bits8, is ",
+                              "not implemented; torch_npu.hifloat8 is");
+  std::optional<CodesAllowed> allowed;
+  if (codes || names_hifloat8(input_dtype)) allowed.emplace();
   const at::Tensor made = from.to(type, /*non_blocking=*/false, /*copy=*/true);
   return codes ? made.view(at::kByte) : made;
 }

@@ -63,6 +63,11 @@ void need_numbers(const char* op, const char* name, const char* type, const at::
   need_type(op, name, scale, {at::kFloat});
 }
 
+// Scales that are read as what they are.
+void check_scale_dtypes(const char* op, const MxScales& scales, const MxTypes& types) {
+  check_dtypes(op, {{"pertoken_scale_dtype", types.a_scale, scales.a}, {"scale_dtype", types.b_scale, scales.b}});
+}
+
 // Added to each row of a product, or of one of several.
 void need_bias(const char* op, const OptionalTensor& bias, const c10::SymInt& columns) {
   if (!given(bias) || !holds_elements(*bias)) return;
@@ -101,7 +106,7 @@ void need_halves(const char* op, const char* with, std::optional<int64_t> output
 
 // A scale for each row, or for 128 rows, and 128 inner numbers, and for each block of 128 inner numbers by 128 columns.
 void check_blocks(const char* op, const at::Tensor& a, const at::Tensor& b, const MxScales& scales,
-                  at::IntArrayRef groups, std::optional<int64_t> output) {
+                  const MxTypes& types, at::IntArrayRef groups, std::optional<int64_t> output) {
   const bool small = is_hifloat8(a) || a.scalar_type() == at::kFloat8_e5m2 || a.scalar_type() == at::kFloat8_e4m3fn;
   for (const auto& [name, t] : {std::pair{"x1", &a}, {"x2", &b}}) {
     small ? need_type(op, name, *t, {at::kFloat8_e5m2, at::kFloat8_e4m3fn, kHifloat8Codes})
@@ -116,6 +121,7 @@ void check_blocks(const char* op, const at::Tensor& a, const at::Tensor& b, cons
   need_type(op, "scale", scales.b, {at::kFloat});
   need_type(op, "pertoken_scale", scales.a, {at::kFloat});
   need_type(op, "bias", scales.bias, {at::kFloat});
+  check_scale_dtypes(op, scales, types);
   need_sizes(op, "pertoken_scale", scales.a, in_blocks(a, rows));
   need_sizes(op, "scale", scales.b, in_blocks(b, 128));
   need_sizes(op, "bias", scales.bias, {b.sym_size(-1)});
@@ -266,8 +272,9 @@ void check_quant_product(const at::Tensor& x1, const at::Tensor& x2, const MxSca
   const bool blocks = of_groups(groups, {1, 128, 128}) || of_groups(groups, {128, 128, 128});
   if (is_hifloat8(a) || a.scalar_type() == at::kFloat8_e5m2 || a.scalar_type() == at::kFloat8_e4m3fn) {
     TORCH_CHECK_VALUE(floats, op, ": output_dtype of 8-bit floats is float16, bfloat16 or float32");
+    check_dtypes(op, {{"x1_dtype", types.a, a}});
     is_hifloat8(a) ? need_codes(op, "x2", b) : need_factor(op, "x2", b, types.b);
-    if (blocks) return check_blocks(op, a, b, scales, *groups, output);
+    if (blocks) return check_blocks(op, a, b, scales, types, *groups, output);
     refuse_given(op, "offset", scales.offset);
     TORCH_CHECK_NOT_IMPLEMENTED(
         !groups, op, ": group_sizes ", *groups,
@@ -279,6 +286,7 @@ void check_quant_product(const at::Tensor& x1, const at::Tensor& x2, const MxSca
     }
     need_elements(op, "scale", scales.b, {1, b.sym_size(-1)});
     if (given(scales.a)) need_numbers(op, "pertoken_scale", "pertoken_scale_dtype", *scales.a);
+    check_scale_dtypes(op, scales, types);
     need_elements(op, "pertoken_scale", scales.a, {1, a.sym_size(-2)});
     return;
   }
@@ -292,7 +300,7 @@ void check_quant_product(const at::Tensor& x1, const at::Tensor& x2, const MxSca
                     {"scale_dtype", types.b_scale, scales.b}});
   const Sizes sizes = quant_product_sizes(a, b, types);
   if (mixed(a, b)) return check_mixed(op, a, b, scales, sizes, groups, output);
-  if (blocks) return check_blocks(op, a, b, scales, *groups, output);
+  if (blocks) return check_blocks(op, a, b, scales, types, *groups, output);
   const bool matrix = scales.b.dim() == 2 && a.scalar_type() == at::kInt;
   TORCH_CHECK_NOT_IMPLEMENTED(
       !groups || (matrix && of_groups(groups, {0, 0, 256})), op, ": group_sizes ", *groups,
