@@ -24,6 +24,13 @@ def test_an_operator_of_pytorchs() -> None:
     assert table["__irshift__.Tensor"][1:3] == ["by hand", "`bitwise_right_shift`"]
     assert table["__irshift__.Tensor"][3:-1] == table["bitwise_right_shift.Tensor"][3:-1]
     assert table["logical_not"][3] != "" and table["igamma"][3:5] == ["`fhbd`", "as called"]
+    # Operators of the npu's own rather than PyTorch's composition; the host's; what files share, and no declared name.
+    assert table["scaled_dot_product_attention"][2].startswith("`_npu_dot_product_attention`, `npu_fusion_attention`, ")
+    assert table["cross_entropy_loss"][2].startswith("`npu_cross_entropy_loss`, `npu_cross_entropy_loss_backward`, ")
+    assert table["linalg_eig"][2:5] == ["`at::cpu::linalg_eig`", "`fdcz`", "`fdcz`"]
+    assert table["_dirichlet_grad"][3] == "`fhbd`" and "`norm_except_dim`" in table["_weight_norm_interface"][2]
+    assert table["linalg_lu_solve"][2].startswith("`aclnnTriangularSolve`, ")
+    assert "aclnnIndex" not in rows(operators_page.npu_page())["npu_random_choice_with_mask"][2]
     assert table["dequantize.self"][1] == "fallback" and table["dequantize.self"][-1].endswith("which are refused")
 
 
@@ -33,6 +40,7 @@ def test_each_operator_of_pytorchs_has_a_formula_or_a_page() -> None:
     assert last["abs"] == "[torch.abs]" and last["sigmoid_backward"] == "the gradient of [torch.sigmoid]"
     assert last["_foreach_add.List"] == "[torch.add] of each tensor" and last["unfold"] == "[torch.Tensor.unfold]"
     assert last["rsub.Tensor"].startswith("`at::cpu::sub_outf(other, self")
+    assert last["special_bessel_y0"] == "`bessel_y0(self)`"  # PyTorch's page has no such anchor
     assert last["special_airy_ai"] == "[torch.special.airy_ai]: `airy_ai(x)`"
     assert [name for name, text in last.items() if not text] == []
 

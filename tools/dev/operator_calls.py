@@ -16,19 +16,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import aten_row  # noqa: E402
+import npu  # noqa: E402
 from cpp_text import closing  # noqa: E402
 
 HEAD = re.compile(r"^(?!return|else)[\w:<>,&* ]*[\w>&*] [&*]?(\w+)\(", re.M)  # of a definition or declaration
 OPENED = re.compile(r"\)\s*(?:const\s*)?\{")
-CALL = re.compile(r"(?<![\w.:>])(\w+)(?:<[\w:<>&* ]*>)?\(")
+# Not `std::vector<Tensor> index(2)`, which defines a name; also `linalg::f(`, and the struct of `Struct::apply(`.
+CALL = re.compile(r"(?:(?<=return )|(?<![\w.:>])(?<!\w> )|(?<=linalg::))(\w+)(?:(?:<[\w:<>&* ]*>)?\(|::apply\()")
+OWN = re.compile(r"\bops::(_?npu_\w+)\(")  # operators of ops/npu.yaml
 STRUCT = re.compile(r"^struct (\w+)[^;{]*\{", re.M)  # of a kernel that a template of PyTorch's takes
 TAKEN = re.compile(r"<(\w+)[,>]")
 FUNCTION = re.compile(r"ACLNN\((\w+)\)")
 FREE = re.compile(r"\bat::(?:native::|_ops::)?(\w+?)(?:_dims_out_default|_outf|_out|_symint)?[(>]")  # at::mul_out(
 METHOD = re.compile(r"(?<=[\w)\]])\.(\w+)\(")  # x.mul(
+HOST = re.compile(r'run_on_processor_or_copies\("(\w+)"')
 # Operators without a row that compute by those that have one, or by a kernel of csrc/ops.
 WRITTEN = """_fused_rms_norm convolution convolution_backward copy cross_entropy_loss ctc_loss fill index layer_norm
-linear lstm masked_fill matmul native_batch_norm native_batch_norm_backward native_layer_norm
+linear lstm masked_fill matmul norm_except_dim native_batch_norm native_batch_norm_backward native_layer_norm
 native_layer_norm_backward repeat_interleave scaled_dot_product_attention softmax stft zero""".split()
 # What copies, if it does anything.
 MOVES = re.compile(r"\.(?:to|clone|contiguous|reshape)\(|\.index\(\{")
@@ -64,11 +68,17 @@ def computing() -> frozenset[str]:
 
 
 @cache
+def npus() -> frozenset[str]:
+    return frozenset(row.schema.full.partition(".")[0] for row in npu.rows())
+
+
+@cache
 def named(text: str) -> tuple[list[str], list[str], list[str]]:
     """What a body calls: functions, functions of CANN, operators of PyTorch."""
     operators = [*FREE.findall(text), *(name for name in METHOD.findall(text) if name not in OTHERS)]
+    own = [name for name in OWN.findall(text) if name in npus()]
     computed = [name for name in (name.rstrip("_") for name in operators) if name in computing()]
-    return list(dict.fromkeys(CALL.findall(text) + TAKEN.findall(text))), FUNCTION.findall(text), computed
+    return list(dict.fromkeys(CALL.findall(text) + TAKEN.findall(text))), FUNCTION.findall(text), own + computed
 
 
 def reached(text: str, near: str, seen: set[str]) -> Iterable[str]:
@@ -88,6 +98,11 @@ def called(text: str, near: str) -> tuple[list[str], list[str]]:
     functions, operators = ([*dict.fromkeys(name for part in texts for name in named(part)[i])] for i in (1, 2))
     computed = [name for name in operators if name not in FILLS]
     return functions, computed or ([] if functions else operators)
+
+
+def on_host(text: str, near: str) -> list[str]:
+    """Operators of PyTorch's CPU library that C++ runs, on copies where the device's memory is none of the host's."""
+    return list(dict.fromkeys(name for part in reached(text, near, set()) for name in HOST.findall(part)))
 
 
 def copies(text: str, near: str) -> bool:

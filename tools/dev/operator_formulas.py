@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import npu_reads  # noqa: E402
 
-DOCS = "https://docs.pytorch.org/docs/stable"
-SCHEMAS = "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/native_functions.yaml"
+DOCS = "https://docs.pytorch.org/docs/2.13"
+SCHEMAS = "https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/native_functions.yaml"
 FUNCTION = r"^(?:def )?([a-z]\w+)(?: = (?:_add_docstr|boolean_dispatch)|\()"
 # Module, its file, what names a function with a page there, and what its operators' names begin with.
 PLACES = (
@@ -73,6 +73,12 @@ OTHERWISE = {
     "threshold": "torch.nn.functional.threshold",
     "unfold": "torch.Tensor.unfold",
 }
+# Functions with a docstring that PyTorch's pages leave out; what its lists of pages have is in its docs/source.
+UNLISTED = re.compile(
+    r"torch\.special\.(?:bessel_y|chebyshev_|hermite_|laguerre_|legendre_|modified_bessel_|shifted_).*"
+    r"|torch\.(?:Tensor\.)?(?:_assert_async|nonzero_static|quantize_per_tensor_dynamic)"
+    r"|torch\.Tensor\.to_mkldnn|torch\.nn\.functional\.channel_shuffle"
+)
 # What may stand around the name of a page.
 AROUND = re.compile(r"^(?:_fused_|_?native_|_)|_(?:helper|impl|impl_|forward|kernel|)$")
 # Of what an operator is the gradient, where PyTorch's table of derivatives does not say it.
@@ -98,7 +104,8 @@ def documented() -> dict[str, str]:
     found: dict[str, str] = {}
     for module, path, pattern, prefix in PLACES:
         for name in re.findall(pattern, installed("torch", path), re.M):
-            found.setdefault(prefix + name, f"{module}.{name}")
+            if not UNLISTED.fullmatch(f"{module}.{name}"):
+                found.setdefault(prefix + name, f"{module}.{name}")
     return found
 
 

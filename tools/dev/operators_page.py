@@ -36,14 +36,16 @@ LETTERS = (
     " hifloat8. They are those of the first function's first tensor that has any, or, where a row says what a"
     " composed operator takes, of its operands: on the software NPU, and by CANN's documentation on Ascend910B1"
     " and its kin (A2), Ascend910_93 (A3), Ascend950 and Ascend910, where `=` means as on Ascend910B1, `-` a"
-    " function that the chip does not have, *any* that none is refused, *as called* what all of those take that"
-    " are called, and an empty cell that nothing is known (`ANYCEND_STRICT=1` refuses nothing then), or that no"
+    " function that the chip does not have, *any* that none is refused but the 4-bit ones and hifloat8,"
+    " *as called* what all of those take that are called, and an empty cell that nothing is known"
+    " (`ANYCEND_STRICT=1` refuses nothing then), or that no"
     " element is read. Of those on the software NPU PyTorch's operator still refuses what the CPU's refuses, such"
     " as `abs` of booleans. Types of the other tensors: `ops/types.yaml` and `ops/hardware.yaml`."
 )
 CALLS = (
     "*calls* has the functions of CANN in the kernel; of one that has none, those in what it calls and PyTorch's"
-    " operators that it calls by name, or PyTorch's own C++ (`at::native`); of more than six of these the first."
+    " operators that it calls by name, or PyTorch's own C++ (`at::native`;"
+    " `at::cpu` on the host); of more than six of these the first."
 )
 ANY, AS_CALLED = "any", "as called"
 SAME = {  # operators that become others before they come to the npu: of the types of these
@@ -60,6 +62,16 @@ WRITTEN, COMPOSED = (
     "torch_npu/csrc/ops/composed/",
 )  # where expressions of rows find functions
 HEAD = "| operator | kind | calls | software | 910B1 | 910_93 | 950 | 910 |"
+
+
+HOST = "at::cpu::"
+# Of kernels that PyTorch's CPU library computes, with every chip: what their checks let through.
+ON_HOST = {
+    "linalg_eig": "fdcz",
+    "linalg_eigvals": "fdcz",
+    "_standard_gamma_grad": "fhbd",
+    "_dirichlet_grad": "fhbd",
+}
 
 
 class Types:
@@ -113,7 +125,7 @@ def line(
         of = next(iter(of_operators().get(called[0], ())), None)
     cells = types.cells(of) if of else [AS_CALLED, AS_CALLED, "=", "=", "="] if called else [""] * 5
     if composed:
-        cells[0] = composed
+        cells[:2] = [composed, composed if HOST in called[0] else cells[1]] if called else [composed, cells[1]]
     cells = [cell if cell in ("", ANY, AS_CALLED) else f"`{cell}`" for cell in cells]
     shown = called if native else called[:MANY]
     words = ", ".join([f"`{function}`" for function in shown] + [".."] * (len(shown) < len(called)))
@@ -138,7 +150,12 @@ def registered() -> dict[str, Kernel]:
                     found[name] = Kernel([], [], [theirs[0]])
                 elif kernel := re.search(r"\w+\((\w+)(?:<.*>)?\)", given):
                     own = re.findall(r"ACLNN\((\w+)\)", operator_calls.bodies().get(kernel[1], {}).get(path, ""))
-                    found[name] = Kernel(list(dict.fromkeys(own)), *operator_calls.called(f"{kernel[1]}(", path))
+                    functions, operators = operator_calls.called(f"{kernel[1]}(", path)
+                    if any(one.lstrip("_").startswith("npu_") for one in operators):  # else PyTorch's composition
+                        operators = [one for one in operators if one != name.partition(".")[0]]
+                    if not functions and (host := operator_calls.on_host(f"{kernel[1]}(", path)):
+                        operators = [HOST + one for one in host]
+                    found[name] = Kernel(list(dict.fromkeys(own)), functions, operators)
                 found.setdefault(name, Kernel([], [], []))
     return found
 
@@ -160,7 +177,8 @@ def aten_page() -> str:
         rows[row.func] = line(row.func, kind, called, types, more, takes)
     for name, kernel in registered().items():
         called = kernel.own or kernel.functions + kernel.operators
-        rows.setdefault(name, line(name, "by hand", called, types, [formula(name, called, None)]))
+        takes = next((ON_HOST.get(one.removeprefix(HOST)) for one in called if one.startswith(HOST)), None)
+        rows.setdefault(name, line(name, "by hand", called, types, [formula(name, called, None)], takes))
     kernels = len(rows)
     for reason, names in tables.load(ROOT / "ops" / "fallbacks.yaml").items():
         for name in names:
