@@ -1,7 +1,9 @@
-"""docs/npu_operators.md, "One operator end to end": its change is what the repository has of the operator, and all."""
+"""docs/npu_operators.md, "One operator end to end": its change is what the repository has of the operator, and all that
+the generators need. What it is not: every mention; records that tests write and tables of other tests name it, too."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -23,9 +25,12 @@ def change() -> str:
 
 
 def run(*command: str, folder: Path, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True)
+    # In a work tree git applies to that, and leaves other paths out without a word: it looks for none here.
+    alone = os.environ | {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    return subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, env=alone)
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git, which applies the change, is not installed")
 def test_the_change_takes_tables_without_the_operator_to_those_with_it(change, tmp_path):
     files = re.findall(r"^\+\+\+ (.*)$", change, re.M)
     assert {"ops/npu.yaml", "ops/npu_arguments.yaml", "ops/aclnn.yaml", "ops/types.yaml"} < set(files)
