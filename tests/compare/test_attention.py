@@ -67,7 +67,7 @@ def test_a_seeded_mistake_in_attention_is_found(replaced, form, mistake):
     assert found.first.operator == seeded.replace("::", ".") + ".default" and found.first.line.endswith(line + where)
 
 
-# npu_fusion_attention called directly: layout, heads of query and key, sparse_mode, its mask's shape and type, and the band.
+# npu_fusion_attention itself: layout, heads of query and key, sparse_mode, its mask's shape and type, the band.
 WHOLE, TRIANGLE = (6, 9), (2048, 2048)
 FORMS = {
     "BNSD, no mask": ("BNSD", 4, 2, 0, None, None, {}),
