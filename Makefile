@@ -67,8 +67,8 @@ demo: build
 	$(BIN)/python examples/quickstart/make_digits.py
 	$(BIN)/python -W "ignore:Failed to load image Python extension" examples/quickstart/train.py
 
-# Rooms that measure time, start ranks or use all cores themselves run one test after the other; the rest in JOBS processes.
-ALONE := tests/chaos tests/distributed tests/hccl tests/runtime tests/upstream
+# Rooms that measure time, wait for limits, start ranks or use all cores themselves run one test after the other; the rest in JOBS processes.
+ALONE := tests/chaos tests/distributed tests/faults tests/hccl tests/runtime tests/upstream
 # More processes than processors: threads that wait for each other's part of a kernel sleep instead of spinning.
 test test-full test-clients: export OMP_WAIT_POLICY ?= PASSIVE
 # The clients' environments come from the package index and their runs take minutes: make test-clients.
