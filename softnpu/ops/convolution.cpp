@@ -32,11 +32,20 @@ void need_convolved(const Tensor& input, const OptionalTensor& bias, IntArrayRef
               "input: 8-bit floats are convolved transposed and without bias alone");
 }
 
+void need_bias_type(const Tensor& input, const OptionalTensor& bias) {
+  if (!passed(bias)) return;
+  const at::ScalarType type = bias->scalar_type();
+  const bool small = type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
+  TORCH_CHECK(is_hifloat8(input) ? small : type == input.scalar_type(), "bias is of ", type, " for an operand of ",
+              input.scalar_type(),
+              is_hifloat8(input) ? " (hifloat8), with which float32, float16 and bfloat16 go" : "");
+}
+
 void convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                  IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
                  Tensor& out) {
   if (input.scalar_type() == at::kFloat8_e4m3fn || is_hifloat8(input)) {
-    const OptionalTensor added = passed(bias) ? OptionalTensor(numbers_of(*bias)) : std::nullopt;
+    const OptionalTensor added = passed(bias) ? OptionalTensor(bias->to(at::kFloat)) : std::nullopt;
     return put(out, at::convolution(numbers_of(input), numbers_of(weight), added, stride, padding, dilation, transposed,
                                     output_padding, groups));
   }
@@ -85,7 +94,7 @@ Tensor tbc_bias(const OptionalTensor& bias, const Tensor& weight) {
 void conv_tbc(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t pad, Tensor& out) {
   if (is_hifloat8(input)) {
     const Tensor w = hifloat8_values(weight), none = at::zeros({w.size(2)}, w.options());
-    return put(out, at::conv_tbc(hifloat8_values(input), w, passed(bias) ? hifloat8_values(*bias) : none, pad));
+    return put(out, at::conv_tbc(hifloat8_values(input), w, passed(bias) ? bias->to(at::kFloat) : none, pad));
   }
   const Tensor w = widen(weight);
   put(out, at::conv_tbc(widen(input), w, tbc_bias(bias, w), pad));

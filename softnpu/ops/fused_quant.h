@@ -53,6 +53,8 @@ void dequant_swiglu_quant(const at::Tensor& x, const Dequantized& d, const Gated
                           at::Tensor& scale);
 void dequant_bias(const at::Tensor& x, const at::Tensor& weight_scale, const Maybe& row_scale, const Maybe& bias,
                   at::Tensor& out);
+// Phase one's: what roundMode, dstType and dstTypeMax say of a result that may be hifloat8.
+void need_quantized(std::string_view round, int64_t type, const at::Tensor& y, double largest = 0);
 void block_quant(const at::Tensor& x, double least, int64_t rows, int64_t columns, double most, at::Tensor& y,
                  at::Tensor& scale);
 void quant_max(const at::Tensor& x, const at::Tensor& scale, const Maybe& groups, at::Tensor& y, at::Tensor& largest);

@@ -214,7 +214,7 @@ Way way_of(const Grouped& g) {
     return has(g.antiquant) ? Way::kNarrow : Way::kShifted;
   }
   if (small_float(x)) {
-    TORCH_CHECK(small_float(w), "x is of ", x, ", weight of ", w, ", without scales of float8_e8m0fnu");
+    TORCH_CHECK(small_floats(x, w), "x is of ", x, ", weight of ", w, ", without scales of float8_e8m0fnu");
     return Way::kNumbers;
   }
   TORCH_CHECK(x == at::kFloat || x == at::kHalf || x == at::kBFloat16 || x == at::kDouble, "x of ", x,

@@ -12,6 +12,10 @@ inline bool small_float(at::ScalarType type) {
   return type == at::kFloat8_e5m2 || type == at::kFloat8_e4m3fn || type == kHifloat8;
 }
 inline bool small_float(const Tensor& t) { return small_float(t.scalar_type()); }
+// Factors of one product: hifloat8 goes with itself alone.
+inline bool small_floats(at::ScalarType a, at::ScalarType b) {
+  return small_float(a) && small_float(b) && (a == kHifloat8) == (b == kHifloat8);
+}
 inline bool wide_bits(const Tensor& t) { return t.scalar_type() == at::kLong || t.scalar_type() == at::kUInt64; }
 
 // The first of an int32's integers in its lowest bits; int64.

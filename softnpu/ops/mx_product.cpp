@@ -130,7 +130,7 @@ Kind kind_of(const QuantFactors& f) {
               " holds 4-bit floats, which need scales of float8_e8m0fnu, or x1 of float8_e4m3fn and yScale");
   const bool whole = a == at::kChar || a == at::kInt;
   if (a == at::kChar && b == at::kInt) return Kind::kMixed;
-  TORCH_CHECK(whole ? a == b : small_float(a) && small_float(b), "x1 is of ", a, ", x2 of ", b);
+  TORCH_CHECK(whole ? a == b : small_floats(a, b), "x1 is of ", a, ", x2 of ", b);
   if (a != at::kInt && (f.group == kRowBlocks || f.group == kSquareBlocks)) return Kind::kBlocks;
   if (!whole) return Kind::kNumbers;
   return a == at::kInt && f.b_scale.dim() == 2 && given(f.offset) ? Kind::kShifted : Kind::kIntegers;

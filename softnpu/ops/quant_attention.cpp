@@ -38,6 +38,7 @@ void need_one(const char* name, const Maybe& t) {
 void need_operands(const QuantAttention& f, const Rows& rows) {
   TORCH_CHECK(f.layout == "BSND" || f.layout == "BNSD", "inputLayout is ", std::string(f.layout), ", not BSND or BNSD");
   TORCH_CHECK(!given(f.mask), "attenMask is reserved");
+  TORCH_CHECK_NOT_IMPLEMENTED(f.sparse == 0, "sparseMode ", f.sparse, " is not implemented; 0 is");
   for (const auto& [name, t] : {std::pair{"query", &f.q}, {"key", &f.k}, {"value", &f.v}}) {
     TORCH_CHECK(t->dim() == 4, name, " has ", t->dim(), " dimensions, four are expected");
   }
@@ -49,6 +50,10 @@ void need_operands(const QuantAttention& f, const Rows& rows) {
               f.q.sizes());
   TORCH_CHECK(v.sizes().slice(0, 3) == k.sizes().slice(0, 3) && v.size(3) <= q.size(3), "value of ", f.v.sizes(),
               " for a key of ", f.k.sizes());
+  for (const auto& [name, tokens, all] :
+       {std::tuple{"preTokens", f.before, q.size(2)}, {"nextTokens", f.after, k.size(2)}}) {
+    TORCH_CHECK_NOT_IMPLEMENTED(tokens >= all, name, " ", tokens, " is not implemented; 2147483647, all keys, is");
+  }
   need_scale("dScaleQ", f.q_scale, q, rows.q);
   need_scale("dScaleK", f.k_scale, k, rows.k);
   need_scale("dScaleV", f.v_scale, v, rows.v);
@@ -97,7 +102,7 @@ void need_quant_attention(const QuantAttention& f, const Tensor& largest, const 
 }
 
 void quant_attention(const QuantAttention& f, Tensor& largest, Tensor& total, Tensor& out) {
-  if (out.numel() == 0) return;
+  if (largest.numel() == 0) return;  // a value may have no columns
   const Tensor q = heads_first(f, f.q), k = heads_first(f, f.k), v = heads_first(f, f.v), y = heads_first(f, out);
   const double factor = number(f.p_scale);
   each_head(q, k, [&](int64_t b, int64_t n, int64_t of) {

@@ -17,8 +17,10 @@ struct QuantAttention {
   const at::Tensor &q_scale, &k_scale, &v_scale;
   const std::optional<at::Tensor>& p_scale;  // one number; none is 1
   double scale;
+  int64_t before, after;  // keys that a query sees, without effect where they are all; others are refused
   int64_t heads;
   std::string_view layout;
+  int64_t sparse;  // 0, no mode
 };
 // What the gradient takes more.
 struct QuantAttentionSaved {

@@ -211,6 +211,11 @@ void need_ways(const char* what, int64_t left, int64_t right) {
                               " is not implemented; 1 and 6 are");
 }
 
+void need_codes_of_both(const char* x_name, const Tensor& x, const char* weight_name, const Tensor& weight) {
+  TORCH_CHECK(is_hifloat8(x) == is_hifloat8(weight), x_name, " is of ", x.scalar_type(), ", ", weight_name, " of ",
+              weight.scalar_type(), "; hifloat8 goes with itself alone");
+}
+
 void need_small(const char* name, const Tensor& t, int64_t way) {
   TORCH_CHECK_NOT_IMPLEMENTED(float8(t) || (way == kPowers && mx::packed(t)) || (way == kTensor && is_hifloat8(t)),
                               name, " of ", t.scalar_type(),
@@ -248,6 +253,7 @@ void need_quant_experts(const QuantExperts& q, int64_t ranks, const char* name, 
   need_small("gmmWeight", q.e.weight, q.x_way);
   TORCH_CHECK(mx::packed(q.e.x) == mx::packed(q.e.weight), "gmmX is of ", q.e.x.scalar_type(), ", gmmWeight of ",
               q.e.weight.scalar_type());
+  need_codes_of_both("gmmX", q.e.x, "gmmWeight", q.e.weight);
   need_contiguous("gmmX", q.e.x);
   need_scale("gmmXScale", q.x_scale, q.e.x, q.x_way, false);
   need_scale("gmmWeightScale", q.weight_scale, q.e.transposed ? q.e.weight : q.e.weight.transpose(1, 2), q.weight_way,
@@ -256,6 +262,7 @@ void need_quant_experts(const QuantExperts& q, int64_t ranks, const char* name, 
   need_ways("shared expert", q.shared_x_way, q.shared_weight_way);
   need_small("mmX", *q.e.shared_x, q.shared_x_way);
   need_small("mmWeight", *q.e.shared_weight, q.shared_x_way);
+  need_codes_of_both("mmX", *q.e.shared_x, "mmWeight", *q.e.shared_weight);
   TORCH_CHECK(given(q.shared_x_scale) && given(q.shared_weight_scale),
               "mmXScale and mmWeightScale are needed with mmX");
   need_scale("mmXScale", *q.shared_x_scale, *q.e.shared_x, q.shared_x_way, false);

@@ -75,10 +75,13 @@ void static_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& of
   put_rounded(y, whole ? in_mode("aclnnAscendQuant", value, form.rounding) : value);
 }
 
-void need_dynamic_form(const Tensor& x, int64_t type, const Tensor& y) {
+void need_dynamic_form(const Tensor& x, int64_t type, const Tensor& y, double largest) {
   const bool eight = y.scalar_type() == at::kInt;
   TORCH_CHECK(eight == (type == 3) && is_hifloat8(y) == (type == kAclHifloat8), "dstType is ", type, " for yOut of ",
               y.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(largest == 0 || is_hifloat8(y), "dstTypeMax ", largest,
+                              " is not implemented for yOut of ", y.scalar_type(), "; it is 0");
+  TORCH_CHECK(largest >= 0 && largest <= kHifloat8Largest, "dstTypeMax ", largest, " is not 0 to ", kHifloat8Largest);
   std::vector<int64_t> sizes = x.sizes().vec();
   if (eight && !sizes.empty()) {
     TORCH_CHECK(sizes.back() % 8 == 0, "x has ", sizes.back(), " columns, no multiple of 8");
@@ -93,8 +96,6 @@ void dynamic_quant_form(const Tensor& x, const OptionalTensor& smooth, const Opt
   TORCH_CHECK_NOT_IMPLEMENTED(form.type != 29, op, ": dstType ", form.type,
                               " is not implemented; 2 (int8), 3 (eight 4-bit integers), 34 (hifloat8), 35 and 36 ",
                               "(float8) are");
-  TORCH_CHECK_NOT_IMPLEMENTED(form.largest == 0 || is_hifloat8(y), op, ": dstTypeMax ", form.largest,
-                              " is not implemented for yOut of ", y.scalar_type(), "; it is 0");
   TORCH_CHECK(x.dim() > 1, op, ": x is ", x.sizes(), ", two dimensions are expected");
   const bool tensor = form.mode == "pertensor", channel = form.mode == "perchannel";
   TORCH_CHECK(tensor || channel || form.mode == "pertoken" || form.mode.empty(), op, ": quantMode ", form.mode,

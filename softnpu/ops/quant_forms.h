@@ -25,7 +25,7 @@ struct DynamicForm {
   int64_t type = 2;    // a number of aclDataType; the result's own type decides
   double largest = 0;  // in place of the type's, of hifloat8 alone
 };
-void need_dynamic_form(const at::Tensor& x, int64_t type, const at::Tensor& y);
+void need_dynamic_form(const at::Tensor& x, int64_t type, const at::Tensor& y, double largest = 0);
 void dynamic_quant_form(const at::Tensor& x, const std::optional<at::Tensor>& smooth,
                         const std::optional<at::Tensor>& groups, const DynamicForm& form, at::Tensor& y,
                         at::Tensor& scale, at::Tensor& offset);

@@ -107,6 +107,14 @@ void dequant_bias(const Tensor& x, const Tensor& weight_scale, const Maybe& row_
   put(out, value);
 }
 
+void need_quantized(std::string_view round, int64_t type, const Tensor& y, double largest) {
+  TORCH_CHECK(is_hifloat8(y) || largest == 0, "dstTypeMax ", largest, " goes with hifloat8, the result is of ",
+              y.scalar_type(), "; it is 0");
+  TORCH_CHECK(is_hifloat8(y) || type != kAclHifloat8, "the type ", type, " (hifloat8) is not that of the result, ",
+              y.scalar_type());
+  if (is_hifloat8(y)) need_hifloat8(round, type, largest);
+}
+
 void block_quant(const Tensor& x, double least, int64_t rows, int64_t columns, double most, Tensor& y, Tensor& scale) {
   TORCH_CHECK(rows > 0 && columns > 0, "aclnnDynamicBlockQuant: blocks of ", rows, " x ", columns);
   const Tensor value = wide(x);

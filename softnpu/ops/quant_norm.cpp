@@ -39,7 +39,7 @@ void rms_norm_quant(const Tensor& x1, const Maybe& x2, const Normed& norm, const
   if (y2.defined() && given(second.scale)) {
     put_rounded(y2, quantized(y, second));
   } else if (y2.defined()) {
-    y2.zero_();
+    moved_bits(y2).zero_();
   }
 }
 

@@ -37,6 +37,11 @@ def attend(**options: object) -> object:
     return f.npu_fused_infer_attention_score_v2(q, q, q, num_query_heads=4, **options)
 
 
+def of_floats(**options: object) -> object:
+    a, b = r(3, 4).to(torch.float8_e4m3fn), r(4, 6).to(torch.float8_e4m3fn)
+    return f.npu_quant_matmul(a, b, r(6), output_dtype=torch.float16, **options)
+
+
 def groups(**options: object) -> object:
     return f.npu_grouped_matmul([r(3, 4)], [r(4, 5)], **options)
 
@@ -60,6 +65,7 @@ REFUSED: dict[Callable[..., object], dict[str, object]] = {
     ffn: {"output_dtype": torch.float16},
     product: {name: INT4 for name in ("x1_dtype", "x2_dtype")}
     | {"scale_dtype": 293, "group_sizes": [1, 1, 4], "y_scale": torch.ones(1)},
+    of_floats: {"x1_dtype": 290, "scale_dtype": torch.int32},
     attend: {f"{name}_dtype": 290 for name in ("query", "key", "value", "key_shared_prefix", "value_shared_prefix")}
     | {"out_dtype": torch.float16},
     groups: {name: [torch.ones(1)] for name in (
@@ -71,6 +77,7 @@ REFUSED: dict[Callable[..., object], dict[str, object]] = {
     weights: {"weight_dtype": INT4},
     lambda **o: f.npu_dynamic_quant(r(2, 4), **o): {"dst_type_max": 7.0},
     lambda **o: f.npu_dynamic_quant_asymmetric(r(2, 4), **o): {"dst_type_max": 7.0},
+    lambda **o: f.npu_dynamic_block_quant(r(2, 4), **o): {"dst_type_max": 1000.0},
     lambda **o: f.npu_anti_quant(q8(3, 4), r(4), **o): {"src_dtype": torch.quint4x2},
     lambda **o: f.npu_dtype_cast(q8(2, 8), torch.float32, **o): {"input_dtype": 290},
     lambda **o: npu.npu_dtype_cast_backward(r(2, 8), torch.float16, **o): {"grad_dtype": 290, "input_dtype": 290},

@@ -41,6 +41,19 @@ def test_a_cast_refuses_what_holds_no_codes() -> None:
         torch_npu.npu_dtype_cast(torch.zeros(3, dtype=torch.int8).npu(), torch.float32, input_dtype=HIF8)
     with pytest.raises(NotImplementedError, match=r"hifloat8 is of the npu alone.*\.npu\(\)"):
         torch_npu.npu_dtype_cast(X, HIF8)
+    with pytest.raises(NotImplementedError, match="torch.bits8, is not implemented; torch_npu.hifloat8 is"):
+        torch_npu.npu_dtype_cast(X.npu(), torch.bits8)
+
+
+def test_bits8_is_not_the_type() -> None:
+    """PyTorch converts nothing to or from it; what a compiler traces of the type's name is another operator."""
+    codes_of = codes(X).npu().view(torch.bits8)
+    for converted in (lambda: X.npu().to(torch.bits8), lambda: codes_of.float()):
+        with pytest.raises(NotImplementedError, match="codes of hifloat8 are uint8, which torch_npu.npu_dtype_cast"):
+            converted()
+    assert torch.equal(codes_of.t().contiguous().view(torch.uint8).cpu(), codes(X).t())
+    cast = lambda x: torch_npu.npu_dtype_cast(torch_npu.npu_dtype_cast(x, HIF8), torch.float32, HIF8)
+    assert torch.equal(torch.compile(cast, backend="aot_eager")(X.npu()).cpu().double(), values(codes(X)))
 
 
 @pytest.mark.parametrize("divide", [True, False])

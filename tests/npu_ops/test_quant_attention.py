@@ -77,6 +77,17 @@ def test_forward(kind: torch.dtype, layout: str, heads: int, factor: float | Non
     torch.testing.assert_close(sums.cpu().double(), total, rtol=1e-4, atol=1e-4)
 
 
+def test_statistics_of_a_value_without_columns() -> None:
+    held, factors = operands(E4M3, H, (128, 256, 512), columns=0)
+    named = dict(zip(("d_scale_q", "d_scale_k", "d_scale_v"), (s.npu() for s in factors), strict=True))
+    call = torch_npu.npu_quant_fusion_attention
+    out, *got = call(*[t.npu() for t in held], H, "BNSD", scale=SCALE, **named)[:3]
+    q, k = (wide(t, s, block) for t, s, block in zip(held[:2], factors[:2], (128, 256), strict=True))
+    assert out.numel() == 0
+    for statistic, expected in zip(got, softmax(q, k)[1:], strict=True):
+        torch.testing.assert_close(statistic.cpu().double(), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_forward_of_hifloat8() -> None:
     """In uint8, named by its number; the conversion of npu_dtype_cast rounds the weights, too."""
     codes = lambda t: torch_npu.npu_dtype_cast(t.float().npu(), torch_npu.hifloat8)

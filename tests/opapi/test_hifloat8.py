@@ -202,6 +202,13 @@ def test_quantization_behind_a_norm(npu, op) -> None:
     near_codes(got, expected)
 
 
+def test_a_second_result_of_a_norm_without_a_scale_is_zero(npu) -> None:
+    x = rand(64, 1024)
+    given = {"x1": x, "x2": x, "gamma": torch.ones(1024), "scales1": torch.ones(1024), "axis": -1, "epsilon": 1e-6}
+    given |= {"divMode": True, "y1Out": garbage(64, 1024), "y2Out": garbage(64, 1024), "xOut": torch.zeros(64, 1024)}
+    assert not call(npu, "aclnnAddRmsNormQuant", given)["y2Out"].view(torch.uint8).any()
+
+
 def near_codes(got: torch.Tensor, expected: torch.Tensor) -> None:
     """Where arithmetic in float32 and in float64 lie on two sides of a half, the next number."""
     wanted = values(clamped(expected))
@@ -246,6 +253,18 @@ def test_convolutions_of_codes(npu) -> None:
     inputs = {"input": x.view(CODES), "weight": w.view(CODES), "bias": None, "groups": 1, "cubeMathType": 0}
     got = npu.call("aclnnConvolution", **inputs, **settings, output=garbage(1, 3, 4, 4))["output"]
     near_codes(got, expected)
+    # A bias is a float; of other types it is the operands'.
+    bias = rand(3, seed=5, dtype=torch.float16)
+    added = npu.call("aclnnConvolution", **inputs | {"bias": bias}, **settings, output=garbage(1, 3, 4, 4))["output"]
+    near_codes(added, expected + bias.double().view(3, 1, 1))
+    rows, kernel = some(5, 2, 4), some(3, 4, 6, seed=4)
+    rows, kernel = (t.where(values(t).abs().lt(100), torch.zeros_like(t)) for t in (rows, kernel))
+    bias = rand(6, seed=6)
+    tbc = torch.conv_tbc(values(rows), values(kernel), bias.double(), 1)
+    given = {"self": rows.view(CODES), "weight": kernel.view(CODES), "bias": bias, "pad": 1, "cubeMathType": 0}
+    near_codes(npu.call("aclnnConvTbc", **given, output=garbage(*tbc.shape))["output"], tbc)
+    plain = {"self": torch.ones(5, 2, 4), "weight": torch.ones(3, 4, 6), "pad": 1, "bias": bias.half()}
+    refused(npu, "aclnnConvTbc", plain, {"output": torch.zeros(5, 2, 6)}, "bias is of Half for an operand of Float")
 
 
 def test_what_phase_one_refuses(npu) -> None:
@@ -264,6 +283,55 @@ def test_what_phase_one_refuses(npu) -> None:
     dynamic = {"x": X, "isSymmetrical": True, "quantMode": "pertoken", "dstType": 36}
     results = {"yOut": garbage(6, 8), "scaleOut": torch.zeros(6)}
     refused(npu, "aclnnDynamicQuantV4", dynamic, results, "dstType is 36 for yOut of Bits8")
+    for most in (-1.0, 65536.0):
+        given = dynamic | {"dstType": NUMBER, "dstTypeMax": most}
+        refused(npu, "aclnnDynamicQuantV4", given, results, f"dstTypeMax {most:g} is not 0 to 32768")
+
+
+BLOCKS = {"x": X, "rowBlockSize": 1, "colBlockSize": 128}, {"yOut": garbage(6, 8), "scaleOut": torch.zeros(6, 1)}
+MOST = {"y": garbage(6, 8), "amax": torch.zeros(1)}
+# Inputs, results, and the name of the rounding.
+ROUNDED = {
+    "aclnnDynamicBlockQuant": (*BLOCKS, "roundModeOptional"),
+    "aclnnDynamicBlockQuantV2": (*BLOCKS, "roundModeOptional"),
+    "aclnnQuantMax": ({"x": X, "scale": SCALE[:1]}, MOST, "roundMode"),
+    "aclnnGroupedQuantMax": ({"x": X, "scale": SCALE[:1], "groupList": torch.tensor([6])}, MOST, "roundMode"),
+    "aclnnDequantSwigluQuantV2": (
+        {"x": X.half(), "quantModeOptional": "dynamic", "activateDim": -1},
+        {"yOut": garbage(6, 4), "scaleOut": torch.zeros(6)},
+        "roundModeOptional",
+    ),
+}
+
+
+@pytest.mark.parametrize("op", ROUNDED)
+def test_another_rounding_and_another_type_are_refused(npu, op) -> None:
+    inputs, results, name = ROUNDED[op]
+    given = inputs | {name: "round", "dstType": NUMBER}
+    refused(npu, op, given | {name: "hybrid"}, results, "roundMode hybrid is not implemented for hifloat8; round is")
+    refused(npu, op, given | {"dstType": 36}, results, "the type 36 is not that of the result, 34")
+    if op.endswith("BlockQuantV2"):
+        whole = results | {"yOut": torch.zeros(6, 8, dtype=torch.int8)}
+        refused(npu, op, given | {"dstType": 2, "dstTypeMax": 1000.0}, whole, "dstTypeMax 1000 goes with hifloat8")
+        refused(npu, op, given | {"dstTypeMax": -5.0}, results, "dstTypeMax -5 is not 0 to 32768")
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_attention_refuses_modes_and_tokens_that_leave_out_keys(npu, grad) -> None:
+    one, column, row = torch.ones(1, 2, 1, 1), torch.ones(1, 2, 4, 1), torch.zeros(1, 2, 4, 8).bfloat16()
+    key = "keyIn" if grad else "key"
+    given = {n: some(1, 2, 4, 8).view(CODES) for n in ("query", key, "value")}
+    given |= {"dScaleQ": one, "dScaleK": one, "dScaleV": one, "scaleValue": 1.0, "headNum": 2, "inputLayout": "BNSD"}
+    given |= {"preTokens": 2**31 - 1, "nextTokens": 4, "sparseMode": 0}
+    out = {"softmaxMaxOut": column, "softmaxSumOut": column, "attentionOutOut": row}
+    if grad:
+        given |= {"dy": given["query"], "dScaleDy": one, "softmaxMax": column, "softmaxSum": column, "outDtype": 1}
+        given |= {"attentionIn": row}
+        out = {"dqOut": row, "dkOut": row, "dvOut": row}
+    op = "aclnnQuantFlashAttentionScore" + ("Grad" if grad else "")
+    call(npu, op, given | out)
+    for name, number in (("sparseMode", 2), ("preTokens", 3), ("nextTokens", 0)):
+        refused(npu, op, given | {name: number}, out, f"{name} {number} is not implemented")
 
 
 def test_products_of_groups_of_codes(npu) -> None:
@@ -282,6 +350,8 @@ def test_products_of_groups_of_codes(npu) -> None:
     inputs |= {"groupListOptional": ends, "splitItem": 2, "groupType": 0, "groupListType": 0, "actType": 0}
     got = npu.call("aclnnGroupedMatmulV5", **left | inputs, out=[torch.zeros(5, 6)])["out"][0]
     torch.testing.assert_close(got.double(), expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
+    other = inputs | {"weight": [values(w).to(torch.float8_e4m3fn)], "out": [torch.zeros(5, 6)]}
+    refused(npu, "aclnnGroupedMatmulV5", left | other, {}, "x is of Bits8, weight of Float8_e4m3fn")
 
 
 def test_products_of_codes(npu) -> None:
@@ -295,6 +365,8 @@ def test_products_of_codes(npu) -> None:
     near(npu, "aclnnQuantMatmulV5", turned, expected, torch.float32)
     out = {"out": torch.zeros(3, 6, dtype=torch.float16)}
     refused(npu, "aclnnQuantMatmulV5", inputs | {"x2": b.view(torch.int8)}, out, "x2 of Char|x1 is of Bits8, x2 of")
+    other = inputs | {"x2": values(b).to(torch.float8_e4m3fn)}
+    refused(npu, "aclnnQuantMatmulV5", other, out, "x1 is of Bits8, x2 of Float8_e4m3fn")
 
 
 def test_a_weight_of_codes(npu) -> None:

@@ -246,6 +246,7 @@ def test_what_phase_one_refuses_of_experts(npu, group):
             "gmmWeightQuantMode": 3,
         },
         "the experts' quantization modes are 1 and 6, not one": {"gmmWeightQuantMode": 6},
+        "gmmX is of Bits8, gmmWeight of Float8_e4m3fn; hifloat8": {"gmmX": made(noise(sum(SENT), INNER), CODES)},
     }.items():
         refuse(npu, words, op, **good | bad)
 

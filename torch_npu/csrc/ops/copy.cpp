@@ -121,9 +121,9 @@ void within_device(const at::Tensor& dst, const at::Tensor& src) {
   if (same_bytes(dst, src)) return copy_bytes(dst, src, ACL_MEMCPY_DEVICE_TO_DEVICE);
   const auto codes = [](const at::Tensor& t) { return t.scalar_type() == at::ScalarType::Bits8; };
   if (codes(dst) || codes(src)) {  // hifloat8
-    TORCH_CHECK_NOT_IMPLEMENTED(
-        codes_allowed > 0 || dst.scalar_type() == src.scalar_type(), "copy_: ", src.scalar_type(), " does not become ",
-        dst.scalar_type(), "; codes of hifloat8 are uint8, which torch_npu.npu_dtype_cast makes and reads");
+    TORCH_CHECK_NOT_IMPLEMENTED(codes_allowed > 0 || dst.scalar_type() == src.scalar_type(),
+                                "copy_: ", src.scalar_type(), " does not become ", dst.scalar_type(),
+                                "; codes of hifloat8 are uint8, which torch_npu.npu_dtype_cast makes and reads");
     return void(ACLNN(aclnnCast)(src, dst.scalar_type(), dst));
   }
   ACLNN(aclnnInplaceCopy)(dst, src);

@@ -1,4 +1,4 @@
-// Copies that other operators need. Who calls it: fill.cpp, fallback.cpp.
+// Copies that other operators need. Who calls it: fill.cpp, fallback.cpp, npu/compose.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>

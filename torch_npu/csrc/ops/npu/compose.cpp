@@ -18,6 +18,7 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/xlogy.h>
+#include <torch/library.h>
 
 #include "csrc/ops/copy.h"
 #include "csrc/ops/npu/hifloat8.h"
@@ -34,6 +35,28 @@ at::Tensor& copied(at::Tensor& out, const at::Tensor& value) {
   return out.copy_(value);
 }
 
+namespace {
+
+// An operator of its own, so that a traced program holds it, not a conversion to Bits8.
+at::Tensor convert_hifloat8(const at::Tensor& input, std::optional<at::ScalarType> type) {
+  const CodesAllowed allowed;
+  if (type) return input.view(kHifloat8Codes).to(*type, /*non_blocking=*/false, /*copy=*/true);
+  return input.to(kHifloat8Codes, /*non_blocking=*/false, /*copy=*/true).view(at::kByte);
+}
+
+TORCH_LIBRARY_FRAGMENT(npu, m) { m.def("_hifloat8_cast(Tensor input, ScalarType? dtype=None) -> Tensor"); }
+TORCH_LIBRARY_IMPL(npu, CompositeExplicitAutograd, m) { m.impl("_hifloat8_cast", &convert_hifloat8); }
+
+// Codes of numbers, or of codes numbers of that type.
+at::Tensor converted(const at::Tensor& input, std::optional<at::ScalarType> type) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("npu::_hifloat8_cast", "")
+                             .typed<at::Tensor(const at::Tensor&, std::optional<at::ScalarType>)>();
+  return op.call(input, type);
+}
+
+}  // namespace
+
 at::Tensor cast_to(const at::Tensor& input, int64_t dtype, const std::optional<int64_t>& input_dtype) {
   const bool codes = names_hifloat8(dtype);
   TORCH_CHECK_VALUE(codes || (dtype >= 0 && dtype < static_cast<int64_t>(at::ScalarType::NumOptions)), "dtype ", dtype,
@@ -44,10 +67,11 @@ at::Tensor cast_to(const at::Tensor& input, int64_t dtype, const std::optional<i
   const at::ScalarType type = codes ? kHifloat8Codes : static_cast<at::ScalarType>(dtype);
   TORCH_CHECK_NOT_IMPLEMENTED(codes || type != kHifloat8Codes, "npu_dtype_cast: dtype ", dtype, ", torch.bits8, is ",
                               "not implemented; torch_npu.hifloat8 is");
-  std::optional<CodesAllowed> allowed;
-  if (codes || names_hifloat8(input_dtype)) allowed.emplace();
-  const at::Tensor made = from.to(type, /*non_blocking=*/false, /*copy=*/true);
-  return codes ? made.view(at::kByte) : made;
+  if (codes || is_hifloat8(from)) {
+    if (codes && is_hifloat8(from)) return input.clone();
+    return converted(input, codes ? std::nullopt : std::optional(type));
+  }
+  return from.to(type, /*non_blocking=*/false, /*copy=*/true);
 }
 
 at::Tensor sliced(const at::Tensor& input, at::IntArrayRef offsets, at::IntArrayRef sizes) {
