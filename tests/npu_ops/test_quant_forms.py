@@ -43,7 +43,7 @@ def same(got: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 def near(got: torch.Tensor, expected: torch.Tensor, terms: torch.Tensor) -> None:
-    """Within the type's rounding and float32's of the sum: `terms` is the result without any term's sign, which a result
+    """Within the type's rounding and float32's of the sum: `terms` is the result without any term's sign, which one
     near 0 says nothing of."""
     rtol = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2}[got.dtype]
     torch.testing.assert_close(got.cpu(), expected.to(got.dtype), rtol=rtol, atol=2**-20 * float(terms.max()))

@@ -1,5 +1,6 @@
 """Operators that CANN has no function for and that are not pointwise: what PyTorch's samples do not ask. The CPU is the
-judge. In csrc/ops/composed: segment, pooling, histogram, bits, products, linalg_lstsq, linalg_lapack."""
+judge. In csrc/ops/composed: segment, pooling, histogram, bits, products, linalg_lstsq, linalg_lapack. Long because
+it is a table: a row is a call."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 // What only PyTorch can tell the race detector and the memory checker (ANYCEND_CHECK=race, memory): the line of the program that an operator
 // belongs to, and which pinned memory operators on the CPU read and write. By a callback before each operator, set once one is asked for.
 // What it is not: the detector (softnpu/race), the checker (softnpu/memcheck). Who calls it: torch_npu/_startup.py, torch_npu/npu.
+// Long because checks, captures and reads on the host share the callback and its state of a thread.
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
