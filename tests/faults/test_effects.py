@@ -312,7 +312,7 @@ first = tried(step)
 if "507046" in first:
     after = None
 else:
-    tried(torch.npu.synchronize)  # where all_reduce itself was told, its stream still has the error for who waits for it
+    tried(torch.npu.synchronize)  # where all_reduce itself was told, its stream still has the error
     after = (torch.ones(3, device="npu") + 1).tolist()
 print(json.dumps([first, after]))
 """
