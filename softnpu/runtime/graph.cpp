@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "softnpu/race/place.h"
 #include "softnpu/race/race.h"
 #include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/error.h"
@@ -115,22 +116,6 @@ bool replay_into(Capture& capture, Replay& run, Stream& stream) {
   return capture.add(stream, works);
 }
 
-// A report of a replayed task names the line that captured it, where the client tells none of its own.
-class At {
- public:
-  explicit At(const char* line) : mine_(race::watched() && line != nullptr && race::place() == nullptr) {
-    if (mine_) race::set_place(line);
-  }
-  At(const At&) = delete;
-  At& operator=(const At&) = delete;
-  ~At() {
-    if (mine_) race::set_place(nullptr);
-  }
-
- private:
-  bool mine_;
-};
-
 // Locked by another thread that replays the graph, perhaps while it waits for room in its stream.
 void lock(TaskList& list) {
   while (!list.replaying.try_lock()) {
@@ -170,7 +155,7 @@ void replay(std::shared_ptr<TaskList> list, Stream& stream) {
   auto place = graph.places.begin();
   for (Work& work : graph.tasks) {
     const char* const line = *place++;
-    const At at(line);
+    const race::Asked known(line);
     if (work.cost() == Cost::kAgain) {
       const Recorded& recorded = work.payload<Recorded>();
       const sanitize::Uncounted calls;

@@ -312,7 +312,7 @@ first = tried(step)
 if "507046" in first:
     after = None
 else:
-    tried(torch.npu.synchronize)  # where all_reduce itself was told, its stream still has the error
+    tried(torch.npu.synchronize)  # an error that a later call told stays until a wait has raised it
     after = (torch.ones(3, device="npu") + 1).tolist()
 print(json.dumps([first, after]))
 """

@@ -235,8 +235,10 @@ void Graph::make_random_memory() {
   if (!random_memory_.defined()) random_memory_ = empty({2 * kGenerators}, at::kLong);
 }
 
+bool any_capturing() noexcept { return captures.load(std::memory_order_acquire) != 0; }
+
 Graph* capturing_graph() {
-  if (C10_LIKELY(captures.load(std::memory_order_acquire) == 0)) return nullptr;
+  if (C10_LIKELY(!any_capturing())) return nullptr;
   const aclmdlRI model = model_of(current_stream());
   if (!model) return nullptr;
   Captures& all = under_way();

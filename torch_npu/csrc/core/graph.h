@@ -75,5 +75,7 @@ class NPU_API Graph final : public at::GraphImplInterface {
 
 // The graph that the current stream is captured into, or null. Cost without any capture: one load.
 Graph* capturing_graph();
+// Whether any thread captures.
+NPU_API bool any_capturing() noexcept;
 
 }  // namespace npu

@@ -20,6 +20,7 @@
 #include "csrc/cann/checks.h"
 #include "csrc/cann/error.h"
 #include "csrc/core/capture_told.h"
+#include "csrc/core/graph.h"
 #include "csrc/python/bind.h"
 
 namespace npu::python {
@@ -262,8 +263,6 @@ void behind(const at::RecordFunction&, at::ObserverContext*) {
 
 // --- captures: the lines of what a graph keeps, for the errors of its replays. Without checks, which tell them all the time. ------------
 
-std::atomic<int> captures{0};
-
 // Of the thread; the backward pass and others that take over its state (at::ThreadLocalState) have the callback, too.
 struct Capturing {
   std::shared_ptr<std::atomic<int>> graphs = std::make_shared<std::atomic<int>>(0);
@@ -274,7 +273,7 @@ thread_local Capturing capturing;
 struct Entered : at::ObserverContext {};
 
 std::unique_ptr<at::ObserverContext> before_captured(const at::RecordFunction& function) {
-  if (captures.load(std::memory_order_relaxed) == 0) return nullptr;
+  if (!any_capturing()) return nullptr;
   enter(function, cann::place_function());
   return std::make_unique<Entered>();
 }
@@ -283,7 +282,7 @@ void behind_captured(const at::RecordFunction&, at::ObserverContext* entered) {
   if (entered) leave(cann::place_function());
 }
 
-// A capture that ends on another thread leaves this one its callback, which asks `captures`, until this one's next capture is over.
+// A capture that ends on another thread leaves this one its callback, which asks any_capturing, until this one's next capture is over.
 std::shared_ptr<void> capture_begins() {
   if (cann::watched.load(std::memory_order_relaxed) || !cann::place_function()) return nullptr;
   Capturing& own = capturing;
@@ -292,11 +291,9 @@ std::shared_ptr<void> capture_begins() {
         at::addThreadLocalCallback(at::RecordFunctionCallback(&before_captured, &behind_captured)
                                        .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
   const auto over = [graphs = own.graphs](void*) {
-    captures.fetch_sub(1);
     if (graphs->fetch_sub(1) != 1 || capturing.graphs != graphs) return;
     at::removeCallback(std::exchange(capturing.callback, at::INVALID_CALLBACK_HANDLE));
   };
-  captures.fetch_add(1);
   own.graphs->fetch_add(1);
   return {own.graphs.get(), over};
 }

@@ -137,20 +137,6 @@ def score_bytes(query: Any, key: Any, heads: int, layout: str) -> int:
     return batch * heads * rows * keys * max(query.itemsize, 4)
 
 
-def dot_product_scores(query: Any, key: Any, value: Any, *rest: Any, **_: Any) -> int:
-    return score_bytes(query, key, query.shape[1], "BNSD")
-
-
-def fusion_scores(query: Any, key: Any, value: Any, head_num: int, input_layout: str, *_: Any, **__: Any) -> int:
-    return score_bytes(query, key, head_num, input_layout)
-
-
-def fusion_grad_scores(
-    query: Any, key: Any, value: Any, dy: Any, head_num: int, input_layout: str, *_: Any, **__: Any
-) -> int:
-    return score_bytes(query, key, head_num, input_layout)
-
-
 def dot_product(
     query: Any, key: Any, value: Any, head_num: int, *, pse: Any = None, atten_mask: Any = None, scale: float = 1.0,
     keep_prob: float = 1.0, sparse_mode: int = 0, drop_mask: Any = None,

@@ -28,9 +28,9 @@ def nbytes(tree: Any) -> int:
     return sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
-def held(func: OpOverload, args: tuple, kwargs: dict) -> int:
+def held(func: OpOverload, args: tuple) -> int:
     of = HELD.get(func._schema.name)
-    return of(*args, **kwargs) if of else 0
+    return of(*args) if of else 0
 
 
 class CompareMode(TorchDispatchMode):
@@ -66,7 +66,7 @@ class CompareMode(TorchDispatchMode):
         begin = time.perf_counter()
         line = self._lines.now()
         reason = operators.skipped(func, args, kwargs)
-        if reason is None and max(nbytes((args, kwargs)), held(func, args, kwargs)) > self._limit:
+        if reason is None and max(nbytes((args, kwargs)), held(func, args)) > self._limit:
             reason = operators.TOO_LARGE
         if reason is not None:
             return self._skip(reason, func, args, kwargs)

@@ -36,12 +36,12 @@ def _cross_entropy_backward(
     return (at - log_prob.exp() * at.sum(1, keepdim=True)).to(log_prob.dtype)
 
 
-# What a twin holds besides arguments and results, in bytes.
+# What a twin holds besides arguments and results, in bytes, by the arguments without a default.
 HELD = {
-    "npu::_npu_dot_product_attention": attention.dot_product_scores,
-    "npu::_npu_dot_product_attention_grad": attention.dot_product_scores,
-    "npu::npu_fusion_attention": attention.fusion_scores,
-    "npu::npu_fusion_attention_grad": attention.fusion_grad_scores,
+    "npu::_npu_dot_product_attention": lambda q, k, *_: attention.score_bytes(q, k, q.shape[1], "BNSD"),
+    "npu::_npu_dot_product_attention_grad": lambda q, k, *_: attention.score_bytes(q, k, q.shape[1], "BNSD"),
+    "npu::npu_fusion_attention": lambda q, k, v, heads, layout, *_: attention.score_bytes(q, k, heads, layout),
+    "npu::npu_fusion_attention_grad": lambda q, k, v, dy, heads, layout, *_: attention.score_bytes(q, k, heads, layout),
 }
 TWINS = {
     "npu::npu_cross_entropy_loss": _cross_entropy,
