@@ -26,8 +26,6 @@ namespace npu {
 
 namespace {
 
-thread_local int codes_allowed = 0;
-
 bool on_npu(const at::Tensor& tensor) { return tensor.is_privateuseone(); }
 
 // Same bytes in the same order: a plain memory copy does it.
@@ -120,12 +118,10 @@ void within_device(const at::Tensor& dst, const at::Tensor& src) {
   const NPUGuard guard(dst.device().index());
   if (same_bytes(dst, src)) return copy_bytes(dst, src, ACL_MEMCPY_DEVICE_TO_DEVICE);
   const auto codes = [](const at::Tensor& t) { return t.scalar_type() == at::ScalarType::Bits8; };
-  if (codes(dst) || codes(src)) {  // hifloat8
-    TORCH_CHECK_NOT_IMPLEMENTED(codes_allowed > 0 || dst.scalar_type() == src.scalar_type(),
-                                "copy_: ", src.scalar_type(), " does not become ", dst.scalar_type(),
-                                "; codes of hifloat8 are uint8, which torch_npu.npu_dtype_cast makes and reads");
-    return void(ACLNN(aclnnCast)(src, dst.scalar_type(), dst));
-  }
+  TORCH_CHECK_NOT_IMPLEMENTED(codes(dst) == codes(src), "copy_: ", src.scalar_type(), " does not become ",
+                              dst.scalar_type(),
+                              "; codes of hifloat8 are uint8, which torch_npu.npu_dtype_cast makes and reads");
+  if (codes(dst)) return void(ACLNN(aclnnCast)(src, dst.scalar_type(), dst));  // CANN's copy does not list them
   ACLNN(aclnnInplaceCopy)(dst, src);
 }
 
@@ -173,9 +169,6 @@ at::Tensor raw(const at::Tensor& tensor) {
   if (result.is_neg()) result = result._neg_view();
   return result;
 }
-
-CodesAllowed::CodesAllowed() { ++codes_allowed; }
-CodesAllowed::~CodesAllowed() { --codes_allowed; }
 
 void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (dst.numel() == 0 || dst.is_same(src)) return;

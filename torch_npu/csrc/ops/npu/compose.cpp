@@ -20,7 +20,9 @@
 #include <ATen/ops/xlogy.h>
 #include <torch/library.h>
 
-#include "csrc/ops/copy.h"
+#include "csrc/cann/api.h"
+#include "csrc/core/device.h"
+#include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/wide.h"
@@ -39,9 +41,13 @@ namespace {
 
 // An operator of its own, so that a traced program holds it, not a conversion to Bits8.
 at::Tensor convert_hifloat8(const at::Tensor& input, std::optional<at::ScalarType> type) {
-  const CodesAllowed allowed;
-  if (type) return input.view(kHifloat8Codes).to(*type, /*non_blocking=*/false, /*copy=*/true);
-  return input.to(kHifloat8Codes, /*non_blocking=*/false, /*copy=*/true).view(at::kByte);
+  const at::Tensor from = type ? input.view(kHifloat8Codes) : input;
+  const at::Tensor out = at::empty_like(from, from.options().dtype(type.value_or(kHifloat8Codes)));
+  if (from.numel() > 0 && !from.is_meta()) {
+    const NPUGuard guard(from.device().index());
+    ACLNN(aclnnCast)(from, out.scalar_type(), out);
+  }
+  return type ? out : out.view(at::kByte);
 }
 
 TORCH_LIBRARY_FRAGMENT(npu, m) { m.def("_hifloat8_cast(Tensor input, ScalarType? dtype=None) -> Tensor"); }
