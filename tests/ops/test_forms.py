@@ -45,7 +45,7 @@ CASES = {
     "batch_norm.out": (
         lambda x, m, v, *out: (
             aten._native_batch_norm_legit.out(
-                x, None, None, m, v, True, 0.1, 1e-5, **dict(zip(("out", "save_mean", "save_invstd"), out))
+                x, None, None, m, v, True, 0.1, 1e-5, **dict(zip(("out", "save_mean", "save_invstd"), out, strict=True))
             ),
             m,
             v,
@@ -56,7 +56,7 @@ CASES = {
     ),
     "batch_norm.no_stats_out": (
         lambda x, *out: aten._native_batch_norm_legit.no_stats_out(
-            x, None, None, True, 0.1, 1e-5, **dict(zip(("out", "save_mean", "save_invstd"), out))
+            x, None, None, True, 0.1, 1e-5, **dict(zip(("out", "save_mean", "save_invstd"), out, strict=True))
         ),
         IMAGE,
         *(torch.empty(0) for _ in range(3)),
