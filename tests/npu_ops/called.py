@@ -13,6 +13,7 @@ called.yaml: tools/codegen/npu_status.py.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -35,10 +36,11 @@ RECORD = Path(__file__).with_name("called.yaml")
 ROOMS = ("npu_ops", "contrib", "optim")
 # Files of tests without an expected value: the samples' judges, refusals, tables, names.
 JUDGES = (
-    "absent", "arguments", "autocast", "both", "errors", "hostile", "late", "names", "operand_types", "operands",
-    "samples", "strict", "table", "without_derivative",
+    "absent", "arguments", "autocast", "behaviour", "both", "errors", "hostile", "late", "names", "operand_types",
+    "operands", "samples", "strict", "table", "without_derivative",
 )  # fmt: skip
 PROGRAMS = ("fused.py", "fused_edges.py", "fused_quant.py", "experts.py")  # of tests/distributed, which ranks run
+OPERATOR = re.compile(r"(?:torch_npu|torch\.ops\.npu)\._?npu_\w+")  # in code, called there or by another name
 OUT = "ANYCEND_TEST_CALLED"  # where a recording run writes
 
 
@@ -103,8 +105,9 @@ def of_programs() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for program in PROGRAMS:
         text = (ROOT / "tests" / "distributed" / program).read_text(encoding="utf-8")
-        for name in re.findall(r"\b(?:torch_npu|torch\.ops\.npu)\.(_?npu_\w+)\(", text):
-            found.setdefault(name, set()).add(f"distributed/{program}")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Attribute) and OPERATOR.fullmatch(ast.unparse(node)):
+                found.setdefault(node.attr, set()).add(f"distributed/{program}")
     return found
 
 

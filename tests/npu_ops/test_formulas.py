@@ -110,6 +110,45 @@ def kl_gradient(g: torch.Tensor, x: torch.Tensor, t: torch.Tensor, reduction: in
     return (out / x.numel() if reduction == 1 else out).expand_as(x)
 
 
+def kl_target_gradient(
+    g: torch.Tensor, x: torch.Tensor, t: torch.Tensor, reduction: int, log_target: bool
+) -> torch.Tensor:
+    """Nothing where the target is zero, unless it is a logarithm."""
+    out = t.exp() * (t - x + 1) if log_target else torch.where(t > 0, t.log() - x + 1, 0.0)
+    return g * (out / x.numel() if reduction == 1 else out)
+
+
+def logits_gradient(g: torch.Tensor, x: torch.Tensor, t: torch.Tensor, weight: Any, positive: Any, how: int) -> Any:
+    """Of -weight * (positive * t * log(s) + (1 - t) * log(1 - s)) for x, with s = 1 / (1 + exp(-x))."""
+    s = 1 / (1 + (-x).exp())
+    out = (1 - t) * s - (1 if positive is None else positive) * t * (1 - s)
+    out = out if weight is None else out * weight
+    return g * (out / x.numel() if how == 1 else out)
+
+
+def gathered_back(g: torch.Tensor, sizes: Sequence[int], dim: int, index: torch.Tensor, sparse: bool) -> torch.Tensor:
+    """The sum of the gradients at each place that an element was taken from."""
+    out = g.new_zeros(sizes)
+    for at in itertools.product(*(range(n) for n in index.shape)):
+        to = list(at)
+        to[dim] = int(index[at])
+        place = torch.zeros_like(out)
+        place[tuple(to)] = 1
+        out = out + place * g[at]
+    return out
+
+
+def repeats_added(g: torch.Tensor, x: torch.Tensor, repeats: int, dim: int | None) -> torch.Tensor:
+    along = 0 if dim is None else dim % x.dim()
+    return g.unflatten(along, (-1, repeats)).sum(along + 1).reshape(x.shape)
+
+
+def mish_gradient(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Of x * tanh(log(1 + exp(x)))."""
+    t = torch.tanh((1 + x.exp()).log())
+    return g * (t + x * (1 - t * t) / (1 + (-x).exp()))
+
+
 def kept(logits: torch.Tensor, p: torch.Tensor | None, k: torch.Tensor | None) -> torch.Tensor:
     """The k largest, then the smallest set of them whose probabilities sum to p; what is not kept is -99 here."""
     out = torch.full_like(logits, -99)
@@ -180,10 +219,38 @@ CASES: dict[str, Any] = {
         lambda g, sizes, i: rows_added(g.new_zeros(sizes), i.flatten(), g.flatten(0, i.dim() - 1)),
         [rand(2, 2, 3), [5, 3], ints([4, 0], [4, 2])],
     ),
+    "npu_gather_backward": (
+        gathered_back,
+        [rand(2, 3), [4, 3], 0, ints([3, 0, 3], [3, 1, 2]), False],
+    ),
+    "npu_gather_backward 1": (gathered_back, [rand(2, 4), [3, 5], 1, ints([0, 0, 4, 0], [2, 2, 2, 1]), False]),
+    "repeat_interleave_backward_int": (repeats_added, [rand(3, 8), rand(3, 4), 2, -1]),
+    "repeat_interleave_backward_int 0": (repeats_added, [rand(9, 2), rand(3, 2), 3, 0]),
+    "repeat_interleave_backward_int all": (repeats_added, [rand(12), rand(3, 2), 2, None]),
     "_npu_moe_token_unpermute": (unpermuted, [rand(6, 8), ints(2, 0, 3, 1, 5, 4).int(), rand(3, 2)]),
 }
 # Without a gradient: in place, of a gradient, of a choice, or not given by the operator.
 PLAIN: dict[str, Any] = {
+    "kl_div_target_backward": (
+        kl_target_gradient,
+        [rand(3, 4), rand(5, 3, 4)[0], rand(4, 3, 4)[0].clamp_min(0), 0],
+        {"log_target": False},
+    ),
+    "kl_div_target_backward 1": (kl_target_gradient, [rand(), rand(3, 4), rand(6, 3, 4)[0], 1], {"log_target": True}),
+    "kl_div_target_backward 2": (kl_target_gradient, [rand(), rand(4), rand(3, 4).abs(), 2], {"log_target": False}),
+    "npu_binary_cross_entropy_with_logits_backward": (
+        logits_gradient,
+        [rand(3, 4), rand(2, 3, 4)[0], rand(5, 3, 4)[0].abs(), rand(3, 4, 4)[0, 0], rand(6, 3, 4)[0, 0].abs(), 0],
+    ),
+    "npu_binary_cross_entropy_with_logits_backward 1": (
+        logits_gradient,
+        [rand(), rand(2, 3, 4)[0], rand(5, 3, 4)[0].sigmoid(), None, rand(4).abs(), 1],
+    ),
+    "npu_binary_cross_entropy_with_logits_backward 2": (
+        logits_gradient,
+        [rand(), rand(2, 3, 4)[0], rand(5, 3, 4)[0].sigmoid(), rand(3, 4).abs(), None, 2],
+    ),
+    "npu_mish_backward": (mish_gradient, [rand(4, 6), rand(4, 5, 6)[:, 0] * 3]),
     "npu_silu_backward": (
         lambda g, x, y: g * (1 / (1 + (-x).exp())) * (1 + x * (1 - 1 / (1 + (-x).exp()))),
         [rand(4, 6), rand(4, 5, 6)[:, 0], rand(4, 6)],
@@ -208,6 +275,8 @@ PLAIN: dict[str, Any] = {
 }
 BACKWARD: dict[str, Any] = {
     "npu_convolution_transpose_backward": (transposed, 6, IMAGE, TURNED, TWO, ALL),
+    "npu_conv_transpose2d_backward": (transposed, 6, IMAGE, TURNED, TWO, ALL),
+    "npu_conv_transpose2d_backward 1": (transposed, 3, IMAGE, TURNED, ([0, 1], [0, 0], [1, 2], [1, 1], 1), SOME),
     "npu_convolution_transpose_backward 1": (transposed, 3, *LINE, ([1], [1], [2], [1], 1), SOME),
     "npu_convolution_backward": (direct, 4, IMAGE, rand(4, 2, 3, 2), ([2, 1], [1, 0], [1, 2], 2), ALL),
     "npu_convolution_backward 1": (direct, 4, LINE[0], rand(4, 4, 3), ([2], [1], [1], 1), SOME),
@@ -251,7 +320,8 @@ def test_casts_round_as_the_type_does() -> None:
     for wide, narrow in ((torch.float32, torch.float16), (torch.float64, torch.bfloat16), (torch.float32, torch.int32)):
         given = x.to(wide)
         expected = given.to(narrow)
-        for cast in (torch.ops.npu._npu_dtype_cast, torch.ops.npu._npu_dtype_cast_backward):
+        casts = ("_npu_dtype_cast", "_npu_dtype_cast_backward", "npu_dtype_cast_backward")
+        for cast in (getattr(torch.ops.npu, name) for name in casts):
             got = cast(given.npu(), narrow)
             assert got.dtype == narrow and torch.equal(got.cpu(), expected), cast
         into = torch.zeros_like(expected).npu()

@@ -146,14 +146,6 @@ def test_quantization_into_a_result():
     assert torch.equal(out.cpu(), (torch.round(x / 0.5) + 1).clamp(-128, 127).to(torch.int8))
 
 
-def test_format_casts_of_another_type_are_refused():
-    x = torch.randn(16, 16).npu()
-    with pytest.raises(NotImplementedError, match="customize_dtype is not implemented"):
-        torch.ops.npu._npu_format_cast.aclnn(x, 29, 1)
-    with pytest.raises(NotImplementedError, match="is not implemented"):
-        torch.ops.npu._npu_format_cast.input_dtype(x, 29, 1, 1)
-
-
 def test_elements_by_begin_end_and_stride():
     x = torch.arange(120.0).reshape(2, 3, 4, 5)
     index = lambda *args: torch_npu.npu_indexing(x.npu(), *args).cpu()
@@ -174,34 +166,6 @@ def test_bits_of_signs():
     assert packed.cpu().tolist() == [[159], [15]] and packed.dtype == torch.uint8
     back = torch_npu.npu_sign_bits_unpack(packed.flatten(), 2, torch.float16)
     assert back.cpu().tolist() == [[1, 1, 1, 1, 1, -1, -1, 1], [1, 1, 1, 1, -1, -1, -1, -1]]
-
-
-def test_steps_of_adam():
-    var, m, v, grad = (torch.rand(9) for _ in range(4))
-    ours = [t.npu() for t in (var, m, v)]
-    torch.ops.npu.npu_apply_adam.out(0.9, 0.99, 0.1, 0.9, 0.99, 1e-8, grad.npu(), False, False, out=ours)
-    m1, v1 = 0.9 * m + 0.1 * grad, 0.99 * v + 0.01 * grad**2
-    assert_equal(ours[0], var - 0.1 * (1 - 0.99) ** 0.5 / (1 - 0.9) * m1 / (v1.sqrt() + 1e-8))
-    assert_equal(ours[1], m1)
-    assert_equal(ours[2], v1)
-    ours = [t.npu() for t in (var, m, v)]
-    torch.ops.npu.npu_apply_adam_w.out(0.9, 0.99, 0.1, 0.05, 0.9, 0.99, 1e-8, grad.npu(), None, False, False, out=ours)
-    expected = var * (1 - 0.1 * 0.05) - 0.1 * m1 / (1 - 0.81) / ((v1 / (1 - 0.99**2)).sqrt() + 1e-8)
-    assert_equal(ours[0], expected)
-    ours = [t.npu() for t in (var, m, v)]
-    torch.ops.npu.npu_bert_apply_adam.out(0.1, 0.9, 0.99, 1e-6, grad.npu(), -1.0, 0.0, 0.05, out=ours)
-    assert_equal(ours[0], var - 0.1 * (m1 / (v1.sqrt() + 1e-6) + 0.05 * var))
-    for op in ("npu_apply_adam", "npu_apply_adam_w", "npu_bert_apply_adam"):
-        numbers = {"npu_apply_adam": 6, "npu_apply_adam_w": 7, "npu_bert_apply_adam": 4}[op]
-        rest = (
-            (1.0, 0.0, 0.0)
-            if op == "npu_bert_apply_adam"
-            else (False, False)
-            if op == "npu_apply_adam"
-            else (None,) * 3
-        )
-        with pytest.raises(RuntimeError, match=r"there is nothing to change; give out="):
-            getattr(torch_npu, op)(*[0.5] * numbers, grad.npu(), *rest)
 
 
 def test_a_hint():

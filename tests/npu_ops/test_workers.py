@@ -308,20 +308,6 @@ def test_a_fault_ends_the_stream(detect):
         torch_npu._npu_silent_check_v3(one(1), gradient, step, one(9), average, **given | {"npu_asd_detect": 4})
 
 
-def test_marks_have_no_effect():
-    def f(x):
-        torch.npu.super_kernel_scope_begin("a")
-        y = x * 2
-        torch.ops.npu.super_kernel_scope_end("a")
-        with torch.npu.super_kernel_scope():
-            return y + 1
-
-    x = torch.arange(3.0).npu()
-    assert f(x).tolist() == torch.compile(f, backend="aot_eager", fullgraph=True)(x).tolist() == [1, 3, 5]
-    with pytest.raises(ValueError, match="inside"), torch.npu.super_kernel_scope("b"):
-        raise ValueError("inside")
-
-
 def test_a_thread_stops_a_worker_that_waits():
     context = Context()
     context.point(256, torch.zeros(MICRO_BATCHES, TOKENS * CHOICES, dtype=torch.int32))

@@ -1,7 +1,8 @@
 """Of a list of schemas, how ops/npu.yaml computes each operator and how it is tested, or why it is missing.
 
 How it is tested is read from what the judges keep: tests/npu_ops/called.yaml (tests of values that call it, recorded as
-they ran), tests/conformance/kernels.yaml (samples whose bits the vendor's wheel has, or not) and
+they ran), tests/npu_ops/behaviour.yaml (no value to judge: refusals of every call and marks, each with a judge),
+tests/conformance/kernels.yaml (samples whose bits the vendor's wheel has, or not) and
 tests/npu_ops/samples.yaml (judges without expected values: meta, compilation, gradients by differences).
 What it is not: a judgement of the tests. Who calls it: npu.py --status and --each, tools/dev/operators_page.py.
 """
@@ -21,33 +22,43 @@ if TYPE_CHECKING:
     from npu_row import Row
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
-WAYS = ("values", "wheel", "samples", "nothing")
+WAYS = ("values", "behaviour", "wheel", "samples", "nothing")
 
 
 @cache
-def judges() -> tuple[dict[str, list[str]], set[str], set[str]]:
-    """Operator -> files of tests of values; those that the wheel is compared with; those with samples."""
+def judges() -> tuple[dict[str, list[str]], set[str], set[str], set[str]]:
+    """Operator -> files of tests of values; those judged by what they do, compared with the wheel, and with samples."""
     called = tables.load(TESTS / "npu_ops" / "called.yaml")
     differ = tables.load(TESTS / "conformance" / "kernels.yaml")
     without = {name for names in differ.values() for name in names}
+    kinds = tables.load(TESTS / "npu_ops" / "behaviour.yaml").values()
+    behave = {name for names in kinds for name in names}
     samples = tables.load(TESTS / "npu_ops" / "samples.yaml")
     compared = {
         name
         for name, calls in samples.items()
         if name not in without and any(f"{name} {i}" not in without for i in range(len(calls)))
     }
-    return called, compared, set(samples)
+    return called, behave, compared, set(samples)
 
 
 def tested(name: str) -> tuple[str, list[str]]:
     """The best of WAYS in which an operator (with its overload) is tested, and the files of tests of values."""
-    called, compared, samples = judges()
+    called, behave, compared, samples = judges()
     if files := called.get(name):
         return "values", files
+    if name in behave:
+        return "behaviour", ["npu_ops/test_behaviour.py"]
     return ("wheel" if name in compared else "samples" if name in samples else "nothing"), []
 
 
-SAID = {"values": "by formula", "wheel": "by the wheel", "samples": "by samples only", "nothing": "by nothing"}
+SAID = {
+    "values": "by formula",
+    "behaviour": "by behaviour",
+    "wheel": "by the wheel",
+    "samples": "by samples only",
+    "nothing": "by nothing",
+}
 NONE = "no reason is given"
 WIDTH = 160
 

@@ -269,10 +269,11 @@ def npu_page() -> str:
             LETTERS,
             "",
             "*tested* is by *values* where a test that computes what it expects calls the operator (recorded:"
-            " `tests/npu_ops/called.yaml`), by the vendor's *wheel* where it gives the same bits on the same kernels"
+            " `tests/npu_ops/called.yaml`), by *behaviour* where it has no value (it refuses every call, or is a mark)"
+            " and a test judges that (`tests/npu_ops/behaviour.yaml`),"
+            " by the vendor's *wheel* where it gives the same bits on the same kernels"
             ' and no such test does, by *samples* where "meta", compilation and differences alone are judged, by'
-            " *nothing* where none of these calls it, such as a form that is always refused, a mark, or a call of"
-            " several ranks.",
+            " *nothing* where none of these calls it.",
             "",
             f"{HEAD} tested | formula |",
             "|---|---|---|---|---|---|---|---|---|---|",

@@ -79,7 +79,9 @@ def npu_operators() -> list[str]:
     lines = [
         f"{len(rows)} of the {len(rows) + len(missing)} operators of the vendor's own (`torch.ops.npu.*`) are rows of"
         f" `ops/npu.yaml`: {native} have a kernel for the device, {len(rows) - native} are composed of"
-        f" PyTorch's operators. {best.count('values')} are tested by values, {best.count('wheel')} more by the vendor's"
+        f" PyTorch's operators. {best.count('values')} are tested by values,"
+        f" {best.count('behaviour')} that have none by what they do (refusals of every call, and marks),"
+        f" {best.count('wheel')} more by the vendor's"
         f" wheel, which has the same bits, and {best.count('samples')} by samples alone,"
         f" {best.count('nothing')} by nothing ([which](operators/npu.md))."
         " `python tools/codegen/npu.py --status LIST` prints that"
