@@ -41,6 +41,8 @@ REFUSED = {
                                        "uint16 and int64 have no common data type"),
     "a comparison without a common type": ("EqTensor", {"self": N, "other": N.to(torch.uint16), "out": N.bool()},
                                            "uint16 and int64 have no common data type"),
+    "a judgement without a common type": ("Equal", {"self": F, "other": F.to(torch.float8_e5m2), "out": F.bool()},
+                                          "float8_e5m2 and float32 have no common data type"),
     "operands of one type": ("Lerp", {"self": F, "end": H, "weight": F, "out": F},
                              "end has data type float16, where others have float32"),
     "members of two lists": ("ForeachMulList", {"x1": [F, F], "x2": [F, H], "out": [F, F]},
