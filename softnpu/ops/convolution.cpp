@@ -20,6 +20,8 @@ namespace softnpu::ops::kernels {
 
 namespace {
 
+bool eight_bits(const Tensor& t) { return is_hifloat8(t) || t.scalar_type() == at::kFloat8_e4m3fn; }
+
 Tensor numbers_of(const Tensor& t) { return is_hifloat8(t) ? hifloat8_values(t) : t.to(at::kFloat); }
 
 }  // namespace
@@ -44,7 +46,7 @@ void need_bias_type(const Tensor& input, const OptionalTensor& bias) {
 void convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                  IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
                  Tensor& out) {
-  if (input.scalar_type() == at::kFloat8_e4m3fn || is_hifloat8(input)) {
+  if (eight_bits(input)) {
     const OptionalTensor added = passed(bias) ? OptionalTensor(bias->to(at::kFloat)) : std::nullopt;
     return put(out, at::convolution(numbers_of(input), numbers_of(weight), added, stride, padding, dilation, transposed,
                                     output_padding, groups));
@@ -100,10 +102,18 @@ void conv_tbc(const Tensor& input, const Tensor& weight, const OptionalTensor& b
   put(out, at::conv_tbc(widen(input), w, tbc_bias(bias, w), pad));
 }
 
+void need_weight_gradient(const Tensor& weight, const Tensor& gradient) {
+  TORCH_CHECK(gradient.scalar_type() == weight.scalar_type() || (eight_bits(gradient) && weight.is_floating_point()),
+              "gradWeight is of ", gradient.scalar_type(), " for weight of ", weight.scalar_type());
+}
+
 void conv_tbc_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
                        int64_t pad, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias) {
-  const Tensor w = widen(weight);
-  auto [gi, gw, gb] = at::conv_tbc_backward(widen(gradient), widen(input), w, tbc_bias(bias, w), pad);
+  const auto wider = [&](const Tensor& t) {
+    return eight_bits(grad_weight) ? from_16_bit(t) : widen(t);
+  };  // one rounding
+  const Tensor w = wider(weight);
+  auto [gi, gw, gb] = at::conv_tbc_backward(wider(gradient), wider(input), w, tbc_bias(bias, w), pad);
   put(grad_input, gi);
   put(grad_weight, gw);
   put(grad_bias, gb);

@@ -1,4 +1,4 @@
-// See expert_exchange.h.
+// See expert_exchange.h. Long because both ways share where a row lies.
 #include "softnpu/ops/expert_exchange.h"
 
 #include <ATen/ops/zeros.h>
@@ -109,8 +109,34 @@ void need_layout(const Layout& l, const Reserved& reserved, const Peers& peers) 
 
 namespace {
 
-// Tokens that are quantized already, which go with their scales.
-bool scaled_tokens(const Dispatch& d) { return d.mode == 0 && mx::is_small(d.x.scalar_type()); }
+// Whether tokens are quantized already.
+bool small(const at::Tensor& x) { return mx::is_small(x.scalar_type()) || is_hifloat8(x); }
+
+// Such tokens go with their scales.
+bool scaled_tokens(const Dispatch& d) { return d.mode == 0 && small(d.x); }
+
+// The type of rows that quantMode does not choose: hifloat8 is one of 16-bit tokens without a scale, too.
+bool rows_of(const Dispatch& d) {
+  const at::ScalarType x = d.x.scalar_type(), rows = d.rows.scalar_type();
+  if (d.mode == 0) return rows == x || (is_hifloat8(d.rows) && (x == at::kHalf || x == at::kBFloat16));
+  if (d.mode == 1) return rows == at::kChar || is_hifloat8(d.rows);
+  return rows == at::kChar || rows == at::kFloat8_e4m3fn || rows == at::kFloat8_e5m2;
+}
+
+// quantMode 1: one factor for all, or of int8 one for each column, of all experts or of each.
+void need_factors(const Dispatch& d, int64_t experts) {
+  TORCH_CHECK(given(d.smooth) && d.smooth->scalar_type() == at::kFloat, "float32 scales are needed with quantMode 1");
+  const at::IntArrayRef sizes = d.smooth->sizes();
+  const int64_t columns = d.x.size(1);
+  const bool each = sizes == at::IntArrayRef{columns} || sizes == at::IntArrayRef({experts, columns});
+  TORCH_CHECK(sizes == at::IntArrayRef{1} || (each && !is_hifloat8(d.rows)), "scales have sizes ", sizes, " for ",
+              experts, " experts and ", columns, " columns of ", d.rows.scalar_type());
+}
+
+// What a row of an expert is multiplied with: a number, or one for each column.
+at::Tensor factors_of(const Dispatch& d, int64_t expert) {
+  return d.smooth->dim() == 2 ? (*d.smooth)[expert] : *d.smooth;
+}
 
 // What each token's scales take.
 int64_t scale_bytes(const Dispatch& d) { return d.smooth->size(1) * static_cast<int64_t>(d.smooth->element_size()); }
@@ -119,7 +145,8 @@ void need_token_scales(const Layout& l, const Dispatch& d, int64_t rows) {
   TORCH_CHECK(given(d.smooth), "scales are needed with x of ", d.x.scalar_type());
   const at::Tensor& s = *d.smooth;
   const bool powers = s.scalar_type() == at::kFloat8_e8m0fnu;
-  TORCH_CHECK(powers || !mx::packed(d.x), "scales of ", s.scalar_type(), " do not go with x of 4-bit elements");
+  TORCH_CHECK(powers ? !is_hifloat8(d.x) : !mx::packed(d.x), "scales of ", s.scalar_type(), " do not go with x of ",
+              powers ? "hifloat8" : "4-bit elements");
   TORCH_CHECK(s.dim() == 2 && s.size(0) == l.tokens() && s.size(1) <= mx::sizes_of(d.x)[1], "scales have sizes ",
               s.sizes(), " for tokens of ", at::IntArrayRef(mx::sizes_of(d.x)));
   need_last_pairs("x", d.x);
@@ -136,20 +163,20 @@ void need_dispatch(const Layout& l, const Dispatch& d) {
   const at::Tensor& x = d.x;
   TORCH_CHECK(x.dim() == 2 && x.size(0) == l.tokens(), "x has sizes ", x.sizes(), " for expertIds of sizes ",
               l.ids.sizes());
-  TORCH_CHECK(d.mode == 0 || d.mode == 2, "quantMode is ", d.mode,
-              "; 0 (none) and 2 (a scale a token) are implemented");
-  const bool small = mx::is_small(x.scalar_type()), moved = scaled_tokens(d);
-  TORCH_CHECK(d.mode == 2 || moved || !given(d.smooth), "scales are given, and quantMode is 0");
-  TORCH_CHECK(d.mode == 0 || !small, "x of ", x.scalar_type(), " is quantized already; quantMode is ", d.mode);
-  const at::ScalarType type = d.mode ? at::kChar : x.scalar_type(), found = d.rows.scalar_type();
-  const bool floats = d.mode && (found == at::kFloat8_e4m3fn || found == at::kFloat8_e5m2);
-  TORCH_CHECK(found == type || floats, "expandX is ", found, ", not ", type);
+  TORCH_CHECK(d.mode >= 0 && d.mode <= 2, "quantMode is ", d.mode,
+              "; 0 (none), 1 (scales that are given) and 2 (a scale a token) are implemented");
+  const bool moved = scaled_tokens(d);
+  TORCH_CHECK(d.mode || moved || !given(d.smooth), "scales are given, and quantMode is 0");
+  TORCH_CHECK(d.mode == 0 || !small(x), "x of ", x.scalar_type(), " is quantized already; quantMode is ", d.mode);
+  const at::ScalarType type = d.mode ? at::kChar : x.scalar_type();
+  TORCH_CHECK(rows_of(d), "expandX is ", d.rows.scalar_type(), ", not ", type);
   const bool numbers = !given(d.smooth) || moved || d.smooth->scalar_type() == at::kFloat;
   TORCH_CHECK(numbers, "scales of ", given(d.smooth) ? d.smooth->scalar_type() : type,
               " go with tokens of 8 or 4 bits");
-  TORCH_CHECK(!d.mode || d.scales.scalar_type() == at::kFloat, "dynamicScales is not float32");
+  TORCH_CHECK(d.mode != 2 || d.scales.scalar_type() == at::kFloat, "dynamicScales is not float32");
   const int64_t experts = l.experts + (l.shared_ranks ? l.shared : 0);
-  if (given(d.smooth) && !moved) need_shape("scales", *d.smooth, {experts, x.size(1)});
+  if (d.mode == 1) need_factors(d, experts);
+  if (d.mode == 2 && given(d.smooth)) need_shape("scales", *d.smooth, {experts, x.size(1)});
   TORCH_CHECK(d.count_kind == 0 || d.count_kind == 1, "expertTokenNumsType is ", d.count_kind, ", not 0 or 1");
   const bool common = l.rank < l.shared_ranks;  // and gets the tokens of every rank that has this copy
   const int64_t least =
@@ -161,7 +188,7 @@ void need_dispatch(const Layout& l, const Dispatch& d) {
     TORCH_CHECK(has >= elements && (!elements || t.is_contiguous()), name, " has ", has,
                 " elements, not the contiguous ", elements);
   };
-  if (d.mode) need("dynamicScales", d.scales, least);
+  if (d.mode == 2) need("dynamicScales", d.scales, least);
   if (moved) need_token_scales(l, d, least);
   need("expertTokenNums", d.counts, l.local());
   need("epRecvCounts", d.ends, l.local() * l.ranks);
@@ -172,7 +199,7 @@ void need_dispatch(const Layout& l, const Dispatch& d) {
 
 void pack_tokens(const Layout& l, const at::Tensor& x, at::Tensor tokens, at::Tensor numbers, at::Tensor factors) {
   const int64_t n = x.size(0);
-  tokens.narrow(0, 0, n).copy_(bits(x));
+  tokens.narrow(0, 0, n).copy_(moved_bits(x));
   tokens.narrow(0, n, tokens.size(0) - n).zero_();
   numbers.fill_(-1);
   numbers.narrow(0, 0, n).copy_(chosen(l));
@@ -212,7 +239,7 @@ void dispatch(const Layout& l, const Dispatch& d, const at::Tensor& tokens, cons
   for (const at::Tensor& t : {d.records, d.scales, d.weights, d.ends, d.tp_ends})
     if (t.defined()) bits(t).zero_();
   const bool moved = scaled_tokens(d);
-  const at::Tensor rows = bits(d.rows), kept = moved ? d.scales.view(at::kByte).flatten() : at::Tensor();
+  const at::Tensor rows = moved_bits(d.rows), kept = moved ? d.scales.view(at::kByte).flatten() : at::Tensor();
   std::vector<int64_t> counts, ends;
   int64_t row = 0;
   for (int64_t e = 0; e < experts; e++) {
@@ -221,10 +248,14 @@ void dispatch(const Layout& l, const Dispatch& d, const at::Tensor& tokens, cons
       for (const Row& at : from[static_cast<size_t>(r)]) {
         if (at.expert != e) continue;
         const at::Tensor token = tokens[r * most + at.token];
-        if (d.mode) {
+        at::Tensor place = d.rows.narrow(0, row, 1);
+        if (d.mode == 1) {
+          put_rounded(place, (token.to(at::kFloat) * factors_of(d, first + e)).unsqueeze(0));
+        } else if (d.mode == 0 && !moved && is_hifloat8(d.rows)) {
+          put(place, token.unsqueeze(0));
+        } else if (d.mode) {
           at::Tensor value = token.to(at::kFloat);
-          if (given(d.smooth)) value = value * (*d.smooth)[first + e];
-          at::Tensor place = d.rows.narrow(0, row, 1);
+          if (given(d.smooth)) value = value * factors_of(d, first + e);
           d.scales.view(-1).narrow(0, row, 1).copy_(put_dynamic_rows(place, value.unsqueeze(0)).flatten());
         } else {
           rows[row].copy_(token);

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "softnpu/ops/hifloat8.h"
 #include "softnpu/ops/peers.h"
 
 namespace softnpu::ops::kernels {
@@ -52,7 +53,7 @@ void need_layout(const Layout& l, const Reserved& reserved, const Peers& peers);
 // -- dispatch
 struct Dispatch {
   at::Tensor x;      // [tokens, columns]
-  int64_t mode = 0;  // 0 none, 2 int8 or 8-bit floats, a scale a row
+  int64_t mode = 0;  // 0 none, 1 int8 or hifloat8 by factors, 2 int8 or 8-bit floats, a scale a row
   Maybe
       smooth{};  // factors of each expert; of tokens that are quantized already their scales, [tokens, ..], which go with them
   int64_t count_kind = 1;  // of each expert: 0 where its rows end, 1 how many it has
@@ -61,6 +62,9 @@ struct Dispatch {
   at::Tensor rows, scales{}, places{}, records{}, counts, ends, tp_ends{}, weights{};
 };
 void need_dispatch(const Layout& l, const Dispatch& d);
+inline at::ScalarType token_type(const at::Tensor& x) {  // as which tokens cross the group
+  return is_hifloat8(x) ? at::kByte : bits_type(x.scalar_type());
+}
 std::vector<int64_t> token_scales(const Layout& l, const Dispatch& d,
                                   int64_t ranks);  // sizes, in bytes; none where none go
 void pack_token_scales(const Dispatch& d, at::Tensor room);

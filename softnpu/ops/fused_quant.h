@@ -48,12 +48,13 @@ struct GatedQuant {
   std::string_view mode;
   int64_t gate = 0;
   double limit = 7, alpha = 1.702, bias = 1;
+  std::string_view round{};  // of 4-bit floats
 };
 void dequant_swiglu_quant(const at::Tensor& x, const Dequantized& d, const GatedQuant& q, at::Tensor& y,
                           at::Tensor& scale);
 void dequant_bias(const at::Tensor& x, const at::Tensor& weight_scale, const Maybe& row_scale, const Maybe& bias,
                   at::Tensor& out);
-// Phase one's: what roundMode, dstType and dstTypeMax say of a result that may be hifloat8.
+// Phase one's: what roundMode, dstType and dstTypeMax say of a result that may be hifloat8 or 4-bit floats.
 void need_quantized(std::string_view round, int64_t type, const at::Tensor& y, double largest = 0);
 void block_quant(const at::Tensor& x, double least, int64_t rows, int64_t columns, double most, at::Tensor& y,
                  at::Tensor& scale);

@@ -112,6 +112,12 @@ void scatter_list(at::TensorList data, const Tensor& indices, const Tensor& upda
   }
 }
 
+void need_scatter_rounding(std::string_view mode, const Tensor& data) {
+  const std::string_view wanted = is_hifloat8(data) ? "round" : "rint";
+  TORCH_CHECK_NOT_IMPLEMENTED(mode == wanted, "aclnnInplaceQuantScatterV2: roundMode ", mode,
+                              " is not implemented for selfRef of ", data.scalar_type(), "; ", wanted, " is");
+}
+
 void quant_scatter(Tensor& data, const Tensor& indices, const Tensor& updates, const Tensor& scales,
                    const OptionalTensor& zero_points, int64_t axis, int64_t quant_axis, int64_t reduction) {
   TORCH_CHECK_NOT_IMPLEMENTED(reduction == 1, "aclnnInplaceQuantScatter: reduction ", reduction, " is not update");
@@ -122,7 +128,8 @@ void quant_scatter(Tensor& data, const Tensor& indices, const Tensor& updates, c
   if (given(zero_points)) value = value + wide(*zero_points).flatten();
   Tensor rounded = at::empty(updates.sizes(), data.options());
   put_rounded(rounded, value);
-  scatter_update(data, indices, rounded, axis);
+  Tensor place = moved_bits(data);
+  scatter_update(place, indices, moved_bits(rounded), axis);
 }
 
 }  // namespace softnpu::ops::kernels

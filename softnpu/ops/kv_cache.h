@@ -22,10 +22,7 @@ inline void refuse_compression(const std::optional<at::Tensor>& lengths, const s
 void scatter_update(at::Tensor& data, const at::Tensor& indices, const at::Tensor& updates, int64_t axis);
 void scatter_list(at::TensorList data, const at::Tensor& indices, const at::Tensor& updates,
                   const std::optional<at::Tensor>& mask, std::string_view reduce, int64_t axis);
-inline void need_rint(std::string_view mode) {
-  TORCH_CHECK_NOT_IMPLEMENTED(mode == "rint", "aclnnInplaceQuantScatterV2: roundMode ", mode,
-                              " is not implemented; rint is");
-}
+void need_scatter_rounding(std::string_view mode, const at::Tensor& data);  // hifloat8 has its own
 void quant_scatter(at::Tensor& data, const at::Tensor& indices, const at::Tensor& updates, const at::Tensor& scales,
                    const std::optional<at::Tensor>& zero_points, int64_t axis, int64_t quant_axis, int64_t reduction);
 

@@ -37,7 +37,11 @@ Tensor nibbles(const Tensor& v, const Element& e, std::string_view round) {
                           ? at::where(magnitude.lt(2), 0.5, at::where(magnitude.lt(4), 1.0, 2.0)).to(v.scalar_type())
                           : at::zeros({}, v.options()) + 0.25;
   const Tensor q = v / step;
-  const Tensor whole = round == "floor" ? q.floor() : round == "round" ? (q.abs() + 0.5).floor() * q.sign() : q.round();
+  const Tensor whole = round == "floor"   ? q.floor()
+                       : round == "ceil"  ? q.ceil()
+                       : round == "trunc" ? q.trunc()
+                       : round == "round" ? (q.abs() + 0.5).floor() * q.sign()
+                                          : q.round();
   const Tensor value = (whole * step).clamp(-e.largest, e.largest), m = value.abs();
   const Tensor code = e.mantissa == 1 ? at::where(m.lt(2), m * 2, at::where(m.lt(4), m + 2, m / 2 + 4)) : m * 4;
   return (code + v.lt(0).to(code.scalar_type()) * 8).to(at::kByte);

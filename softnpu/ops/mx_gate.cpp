@@ -1,11 +1,17 @@
 // Quantization behind gates and their gradients: see mx.h.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
 
 #include "softnpu/ops/mx_blocks.h"
+#include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
 
@@ -27,6 +33,12 @@ Tensor counted(const Maybe& counts, int64_t rows) {
   return at::arange(rows, at::kLong).lt(n).unsqueeze(1);
 }
 
+std::vector<int64_t> halved(const Tensor& x) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() /= 2;
+  return sizes;
+}
+
 struct Halves {
   Tensor gate, linear;
 };
@@ -34,6 +46,46 @@ Halves halves(const Tensor& x, int64_t dim, bool left) {
   const int64_t half = x.size(dim) / 2;
   const Tensor a = x.narrow(dim, 0, half), b = x.narrow(dim, half, half);
   return left ? Halves{a, b} : Halves{b, a};
+}
+
+// Results of hifloat8: with a factor that is given (quantMode 2), or by the largest magnitude (3), of each group or of all rows.
+bool to_codes(const GroupGate& gate) { return gate.mode == 2 || gate.mode == 3; }
+int64_t groups_of(const GroupGate& gate) { return given(gate.counts) ? gate.counts->size(0) : 1; }
+
+void need_codes(const Tensor& x, const GroupGate& gate, const Tensor& y, const Tensor& scale, const Tensor& origin) {
+  TORCH_CHECK(is_hifloat8(y), "yOut is of ", y.scalar_type(), "; quantMode ", gate.mode, " has hifloat8");
+  need_sizes("yOut", y, halved(x));
+  TORCH_CHECK(scale.scalar_type() == at::kFloat, "yScaleOut is ", scale.scalar_type(), ", float32 is expected");
+  if (gate.mode == 2) {
+    TORCH_CHECK(passed(gate.scale), "scale is needed with quantMode 2");
+    need_sizes("scale", *gate.scale, {groups_of(gate)});
+  } else {
+    constexpr std::array<double, 4> kLargest = {15, 56, 224, kHifloat8Largest};
+    TORCH_CHECK(std::find(kLargest.begin(), kLargest.end(), gate.largest) != kLargest.end(), "dstTypeMax ",
+                gate.largest, " is not 15, 56, 224 or 32768");
+    need_sizes("yScaleOut", scale, {groups_of(gate)});
+  }
+  if (!gate.origin) return;
+  TORCH_CHECK(origin.defined() && origin.scalar_type() == x.scalar_type(), "yOriginOut is not of ", x.scalar_type(),
+              ", as x is");
+  need_sizes("yOriginOut", origin, halved(x));
+}
+
+void put_codes(Tensor& y, Tensor& scale, const Tensor& value, const GroupGate& gate) {
+  Tensor group = at::zeros({value.size(0)}, at::kLong);
+  if (given(gate.counts)) {
+    const Tensor ends = gate.counts->to(at::kLong).cumsum(0);
+    group = at::searchsorted(ends, at::arange(value.size(0), at::kLong), false, true).clamp_max(ends.size(0) - 1);
+  }
+  if (gate.mode == 2) {
+    return put_rounded(y, (value * gate.scale->index_select(0, group).unsqueeze(1)).reshape(y.sizes()));
+  }
+  // The documents do not say which small number keeps a group of zeros from a division by zero.
+  constexpr double kLeast = 1e-30;
+  const Tensor most = at::zeros({groups_of(gate)}, at::kFloat).scatter_reduce(0, group, value.abs().amax(1), "amax");
+  const Tensor step = most.clamp_min(kLeast) / gate.largest;
+  put(scale, step);
+  put_rounded(y, (value / step.index_select(0, group).unsqueeze(1)).reshape(y.sizes()));
 }
 
 // Of silu at a.
@@ -135,25 +187,24 @@ void mx_gate_twice(const Tensor& x, const Maybe& gradient, const Maybe& ends, bo
 
 void need_group_gate(const Tensor& x, const GroupGate& gate, const Tensor& y, const Tensor& scale,
                      const Tensor& origin) {
-  TORCH_CHECK_NOT_IMPLEMENTED(gate.mode == 0 || gate.mode == 1, "quantMode ", gate.mode,
-                              " is not implemented: its results are hifloat8; 0 and 1 are");
+  TORCH_CHECK(gate.mode >= 0 && gate.mode <= 3, "quantMode ", gate.mode, " is not 0 to 3");
   TORCH_CHECK(x.dim() >= 2, "x has ", x.dim(), " dimensions, at least two are expected");
   need_floating("x", x);
-  const Element e = need_form({{}, gate.type}, y, {0});
-  TORCH_CHECK_NOT_IMPLEMENTED(e.mantissa == 0, "yOut of ", y.scalar_type(),
-                              " is not implemented: its documentation does not give the largest number of 4-bit types");
   TORCH_CHECK(x.size(-1) % 2 == 0, "the last dimension of x, ", x.size(-1), ", is not even");
-  const int64_t block = gate.mode == 1 ? 32 : 128, rows = x.numel() / std::max<int64_t>(x.size(-1), 1);
-  TORCH_CHECK(gate.block == 0 || gate.block == block, "blockSize ", gate.block, " is not 0 or ", block);
-  TORCH_CHECK(gate.mode == 0 || gate.round, "roundScale is needed with quantMode 1");
+  const int64_t rows = x.numel() / std::max<int64_t>(x.size(-1), 1);
   TORCH_CHECK(gate.limit == -1 || gate.limit > 0, "clampLimit ", gate.limit, " is not -1 or positive");
-  TORCH_CHECK(!gate.origin, "outputOrigin goes with quantMode 2 and 3");
   if (given(gate.weight)) {
     TORCH_CHECK(gate.weight->numel() == rows, "weight has ", gate.weight->numel(), " numbers for ", rows, " rows");
   }
   need_list("groupIndex", gate.counts);
-  std::vector<int64_t> sizes = x.sizes().vec();
-  sizes.back() /= 2;
+  if (to_codes(gate)) return need_codes(x, gate, y, scale, origin);
+  const Element e = need_form({{}, gate.type}, y, {0});
+  TORCH_CHECK(e.mantissa == 0 || gate.mode == 1, "yOut of ", y.scalar_type(), " goes with quantMode 1");
+  const int64_t block = gate.mode == 1 ? 32 : 128;
+  TORCH_CHECK(gate.block == 0 || gate.block == block, "blockSize ", gate.block, " is not 0 or ", block);
+  TORCH_CHECK(gate.mode == 0 || gate.round, "roundScale is needed with quantMode 1");
+  TORCH_CHECK(!gate.origin, "outputOrigin goes with quantMode 2 and 3");
+  std::vector<int64_t> sizes = halved(x);
   need_sizes("yOut", y, sizes);
   const auto wanted = gate.mode == 1 ? at::kFloat8_e8m0fnu : at::kFloat;
   TORCH_CHECK(scale.scalar_type() == wanted, "yScaleOut is ", scale.scalar_type(), ", ", wanted, " is expected");
@@ -164,18 +215,20 @@ void need_group_gate(const Tensor& x, const GroupGate& gate, const Tensor& y, co
 
 void group_gate_quant(const Tensor& input, const GroupGate& gate, Tensor& y, Tensor& scale, Tensor& origin) {
   if (input.numel() == 0) return;
-  const Element e = element(y.scalar_type());
   const Tensor x = floats(input).flatten(0, -2);
   auto [a, b] = halves(x, 1, true);
   if (gate.limit > 0) {
     a = a.clamp_max(gate.limit);
     b = b.clamp(-gate.limit, gate.limit);
   }
-  Tensor value = at::silu(a) * b;
-  if (given(gate.weight)) value = value * floats(*gate.weight).reshape({-1, 1});
-  const Tensor there = counted(gate.counts, x.size(0));
+  const Tensor there = counted(gate.counts, x.size(0)), activated = at::silu(a) * b;
+  Tensor value = given(gate.weight) ? activated * floats(*gate.weight).reshape({-1, 1}) : activated;
   value = value.masked_fill(there.logical_not(), 0);
+  // Before the weight, whose gradient is made of it.
+  if (gate.origin) put(origin, activated.masked_fill(there.logical_not(), 0).reshape(origin.sizes()));
+  if (to_codes(gate)) return put_codes(y, scale, value, gate);
   constexpr double kLeast = 1e-4;
+  const Element e = element(y.scalar_type());
   if (gate.mode == 1) {
     const Tensor exponent = exponents(block_maxima(value, 1, 32), e, {.alg = 1, .least = kLeast});
     const auto shaped = [&](const Tensor& t) {

@@ -317,10 +317,35 @@ void batch_product(const BatchFactors& f, Tensor& out) {
 
 // -- sums
 
+namespace {
+
+// hifloat8 goes with itself, and with numbers of float32: one for a matrix, or for each column of the right one.
+bool of_codes(const Tensor& a, const Tensor& b) {
+  TORCH_CHECK(is_hifloat8(a) == is_hifloat8(b), "x1 is of ", a.scalar_type(), ", x2 of ", b.scalar_type(),
+              "; hifloat8 goes with itself alone");
+  return is_hifloat8(a);
+}
+
+void need_scale_of_codes(const char* name, const Tensor& scale, int64_t groups, int64_t columns) {
+  TORCH_CHECK(scale.scalar_type() == at::kFloat, name, " is of ", scale.scalar_type(), "; float32 goes with hifloat8");
+  const int64_t dims = scale.dim(), each = dims == 2 ? scale.size(1) : 1;
+  TORCH_CHECK((dims == 1 || dims == 2) && scale.size(0) == groups && (each == 1 || each == columns), name,
+              " has the sizes ", scale.sizes(), " for ", groups, " products of ", columns, " columns");
+}
+
+}  // namespace
+
 void need_mx_sum(const MxFactor& left, const MxFactor& right, int64_t group, const Tensor& y) {
-  need_mx_factor("x1", left);
-  need_mx_factor("x2", right);
-  need_mx_group(group);
+  if (of_codes(left.t, right.t)) {
+    TORCH_CHECK(left.t.dim() == 2 && right.t.dim() == 2, "factors of ", left.t.sizes(), " and ", right.t.sizes());
+    need_scale_of_codes("x1Scale", left.scale, 1, 1);
+    need_scale_of_codes("x2Scale", right.scale, 1, 1);
+    TORCH_CHECK(group == 0, "groupSize is ", group, ", not 0, which goes with hifloat8");
+  } else {
+    need_mx_factor("x1", left);
+    need_mx_factor("x2", right);
+    need_mx_group(group);
+  }
   const Sizes a = mx_sizes(left), b = mx_sizes(right);
   TORCH_CHECK(a.size() == 2 && b.size() == 2 && a[1] == b[1], "factors of ", at::IntArrayRef(a), " and ",
               at::IntArrayRef(b));
@@ -329,22 +354,34 @@ void need_mx_sum(const MxFactor& left, const MxFactor& right, int64_t group, con
 
 void mx_sum(const MxFactor& left, const MxFactor& right, Tensor& y) {
   if (y.numel() == 0) return;
-  y.add_(mx_product(left, right));
+  if (!is_hifloat8(left.t)) {
+    y.add_(mx_product(left, right));
+    return;
+  }
+  const auto rows = [](const MxFactor& f) { return f.turned ? mx::floats(f.t).t() : mx::floats(f.t); };
+  y.add_(at::matmul(rows(left), rows(right).t()) * (left.scale * right.scale));
 }
 
 void need_mx_group_sums(const Tensor& a, const Tensor& b, const Maybe& a_scale, const Tensor& b_scale,
                         const Tensor& list, int64_t list_type, int64_t group, const Tensor& y) {
-  TORCH_CHECK(of_powers(a_scale) && powers(b_scale), "scales that are not float8_e8m0fnu go with hifloat8, which is ",
-              "not implemented");
-  TORCH_CHECK(mx::is_small(a.scalar_type()) && !packed(a) && mx::is_small(b.scalar_type()) && !packed(b), "factors of ",
-              a.scalar_type(), " and ", b.scalar_type(), " are not 8-bit floats");
+  const bool codes = of_codes(a, b);
+  TORCH_CHECK(passed(a_scale), "scale1 is needed");
+  TORCH_CHECK(codes || (powers(*a_scale) && powers(b_scale)), "scales of ", a_scale->scalar_type(), " and ",
+              b_scale.scalar_type(), " go with hifloat8, and x1 is of ", a.scalar_type());
+  TORCH_CHECK(small_floats(a.scalar_type(), b.scalar_type()), "factors of ", a.scalar_type(), " and ", b.scalar_type(),
+              " are not 8-bit floats");
   TORCH_CHECK(list.dim() == 1 && (list_type == 0 || list_type == 1), "groupList has ", list.dim(),
               " dimensions and the type ", list_type, "; one, and 0 or 1, are expected");
   TORCH_CHECK(group == 0, "groupSize is ", group, ", not 0");
   TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(0) == b.size(0), "factors of ", a.sizes(), " and ", b.sizes());
-  const int64_t pairs = a.size(0) / 64 + list.size(0);
-  mx::need_sizes("scale1", *a_scale, {pairs, a.size(1), 2});
-  mx::need_sizes("scale2", b_scale, {pairs, b.size(1), 2});
+  if (codes) {
+    need_scale_of_codes("scale1", *a_scale, list.size(0), 1);
+    need_scale_of_codes("scale2", b_scale, list.size(0), b.size(1));
+  } else {
+    const int64_t pairs = a.size(0) / 64 + list.size(0);
+    mx::need_sizes("scale1", *a_scale, {pairs, a.size(1), 2});
+    mx::need_sizes("scale2", b_scale, {pairs, b.size(1), 2});
+  }
   need_result({list.size(0), a.size(1), b.size(1)}, y);
 }
 
@@ -356,7 +393,10 @@ void mx_group_sums(const Tensor& a, const Tensor& b, const Maybe& a_scale, const
   for (int64_t g = 0; g < ends.size(0); g++) {
     const int64_t to = ends[g].item<int64_t>(), n = to - from;
     TORCH_CHECK(n >= 0 && to <= a.size(0), "the ends of groups ", from, " and ", to, " of ", a.size(0), " rows");
-    if (n > 0) {
+    if (n > 0 && is_hifloat8(a)) {
+      const Tensor value = at::matmul(mx::floats(a.narrow(0, from, n)).t(), mx::floats(b.narrow(0, from, n)));
+      y[g].add_(value * b_scale[g] * (*a_scale)[g]);
+    } else if (n > 0) {
       const auto part = [&](const Tensor& t, const Tensor& s) {
         return mx::values_of(t.narrow(0, from, n), s.narrow(0, from / 64 + g, (n + 63) / 64), 0);
       };

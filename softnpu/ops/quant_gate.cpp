@@ -7,9 +7,13 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
 
+#include <algorithm>
+#include <array>
+
 #include "softnpu/ops/fused_quant.h"
 #include "softnpu/ops/group_ends.h"
 #include "softnpu/ops/in_halves.h"
+#include "softnpu/ops/mx_blocks.h"
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {
@@ -35,6 +39,12 @@ Tensor of_rows(const Tensor& t, const GroupRows& groups, int64_t rows, int64_t c
   if (f.numel() == columns && count == 1) return f.reshape({1, columns});
   const Tensor by_group = f.reshape({count, f.numel() / count});
   return by_group.index_select(0, group_of_rows(groups, rows, count));
+}
+
+// 4-bit floats are rounded as is named, all others in the way of their type.
+void put_as(Tensor& y, const Tensor& value, std::string_view round) {
+  if (!mx::packed(y)) return put_rounded(y, value);
+  mx::put_elements(y, value, mx::element(y.scalar_type()), round);
 }
 
 }  // namespace
@@ -84,16 +94,18 @@ void dequant_swiglu_quant(const Tensor& x, const Dequantized& d, const GatedQuan
     value = at::silu(glu) * linear;
   }
   const int64_t columns = value.size(1);
-  Tensor flat = y.view({rows, columns});
+  Tensor flat = y.view({rows, y.size(-1)});
   if (q.mode == "dynamic") {
     if (given(q.scale)) value = value * of_rows(*q.scale, groups, rows, columns);
-    const Tensor found = put_dynamic_rows(flat, value);
+    const double most = mx::packed(y) ? mx::element(y.scalar_type()).largest : largest_of(y, value);
+    const Tensor found = value.abs().amax(-1, true).div_(most);
+    put_as(flat, value / found.masked_fill(found.eq(0), 1), q.round);
     if (scale.defined()) put_if_fits(scale, found);
     return;
   }
   if (given(q.scale)) value = value / of_rows(*q.scale, groups, rows, columns);
   if (given(q.offset)) value = value + of_rows(*q.offset, groups, rows, columns);
-  put_rounded(flat, value);
+  put_as(flat, value, q.round);
   if (scale.defined()) scale.zero_();
 }
 
@@ -108,6 +120,14 @@ void dequant_bias(const Tensor& x, const Tensor& weight_scale, const Maybe& row_
 }
 
 void need_quantized(std::string_view round, int64_t type, const Tensor& y, double largest) {
+  if (mx::packed(y)) {
+    constexpr std::array<std::string_view, 6> kRoundings = {"", "rint", "round", "floor", "ceil", "trunc"};
+    TORCH_CHECK(std::find(kRoundings.begin(), kRoundings.end(), round) != kRoundings.end(), "roundMode ", round,
+                " is not rint, round, floor, ceil or trunc");
+    const int64_t own = y.scalar_type() == at::ScalarType::Float4_e2m1fn_x2 ? 40 : 41;
+    TORCH_CHECK(type == own, "the type ", type, " is not that of the result, ", own);
+    return need_last_pairs("yOut", y);
+  }
   TORCH_CHECK(is_hifloat8(y) || largest == 0, "dstTypeMax ", largest, " goes with hifloat8, the result is of ",
               y.scalar_type(), "; it is 0");
   TORCH_CHECK(is_hifloat8(y) || type != kAclHifloat8, "the type ", type, " (hifloat8) is not that of the result, ",

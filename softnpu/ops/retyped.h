@@ -56,6 +56,8 @@ void need_quotient(const Tensor& self, const Tensor& other, int64_t mode, const 
 void need_convolved(const Tensor& input, const OptionalTensor& bias, IntArrayRef dilation, bool transposed);
 // A bias is of the input's type, or beside hifloat8 of a floating one.
 void need_bias_type(const Tensor& input, const OptionalTensor& bias);
+// A gradient is of the weight's type, or float8_e4m3fn or hifloat8, which no weight is.
+void need_weight_gradient(const Tensor& weight, const Tensor& gradient);
 
 // The gradient of the distances `distances` of rows of x1 and rows of x2; of 16-bit ones they are computed again in fp32.
 Tensor cdist_backward(const Tensor& gradient, const Tensor& x1, const Tensor& x2, double p, const Tensor& distances);

@@ -33,8 +33,9 @@ def exponent(block: list[float], kind: torch.dtype, alg: int = 0, largest: float
 def nearest(v: float, kind: torch.dtype, mode: str) -> float:
     grid = sorted({s * g for g in GRIDS[kind] for s in (1, -1)})
     v = min(max(v, grid[0]), grid[-1])
-    if mode == "floor":
-        return max(g for g in grid if g <= v)
+    if mode in ("floor", "ceil", "trunc"):
+        below = mode == "floor" or (mode == "trunc" and v >= 0)
+        return max(g for g in grid if g <= v) if below else min(g for g in grid if g >= v)
     distance = min(abs(g - v) for g in grid)
     both = [g for g in grid if abs(g - v) == distance]
     if len(both) == 1:

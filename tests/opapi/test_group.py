@@ -11,8 +11,9 @@ import threading
 import pytest
 import torch
 
+from tests.opapi import hifloat8
 from tests.opapi import mx_reference as mx
-from tests.opapi.client import AclError, Client, P, library_folder
+from tests.opapi.client import CODES, AclError, Client, P, library_folder
 
 COMMON = {"commTurn": 0, "streamMode": 1}
 X = (torch.arange(12).reshape(4, 3) % 5 - 2).half()
@@ -115,8 +116,10 @@ def test_product_and_reduce_scatter(npu, group):
     same(npu.call("aclnnMatmulReduceScatter", **values)["output"], X @ W + BIAS)
     values |= {"quantScale": None, "blockSize": 0, "groupSize": 0, "commMode": "aiv", "amaxOutOptional": None}
     scales = {"x1Scale": ROW[:, None], "x2Scale": COLUMN[None]}
-    out = npu.call("aclnnMatmulReduceScatterV2", **values | scales | {"x1": INT_X, "x2": INT_W})
-    same(out["output"], (INT_X.float() @ INT_W.float()) * COLUMN * ROW[:, None] + BIAS)
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        given = {"x1": INT_X, "x2": INT_W} | {name: t.to(dtype) for name, t in scales.items()}
+        out = npu.call("aclnnMatmulReduceScatterV2", **values | given)
+        same(out["output"], (INT_X.float() @ INT_W.float()) * COLUMN * ROW[:, None] + BIAS)
 
 
 @pytest.mark.parametrize("version", ["", "V2"])
@@ -227,6 +230,37 @@ def test_tokens_that_are_quantized_already(npu, group, version, kind, powers):
     ):
         with pytest.raises(AclError, match=words):
             dispatched(npu, group, version, *change)
+
+
+@pytest.mark.parametrize("version", ["V2", "V3", "V4"])
+def test_tokens_of_hifloat8(npu, group, version):
+    """They cross with their scales, as they are; tokens of 16 bits become codes, with quantMode 1 by factors."""
+    generator = torch.Generator().manual_seed(1)
+    plain, scales = (torch.randn(4, 3, generator=generator) * 30).half(), torch.rand(4, 2, generator=generator)
+    coded, one, tokens = hifloat8.codes(plain), torch.tensor([0.3]), [0, 1, 2, 3] * 2
+    room, found, whole = (torch.zeros(8, 3).byte().view(CODES), torch.zeros(8, 2), torch.zeros(8, 3).char())
+    as_codes = lambda *given: bytes_of(dispatched(npu, group, version, *given)["expandX"])
+    got = dispatched(npu, group, version, coded.view(CODES), scales, room, found)
+    assert torch.equal(bytes_of(got["expandX"]), coded[tokens]) and torch.equal(got["dynamicScales"], scales[tokens])
+    assert torch.equal(as_codes(plain, None, room), coded[tokens])
+    assert torch.equal(as_codes(plain, one, room, None, 1), hifloat8.clamped(plain.float() * one)[tokens])
+    for factors in (one, ROW[:3], torch.stack([ROW[:3], ROW[1:]])):
+        each = factors[[0] * 4 + [1] * 4] if factors.dim() == 2 else factors
+        got = dispatched(npu, group, version, plain, factors, whole, mode=1)
+        assert torch.equal(got["expandX"], (plain.float()[tokens] * each).round().clamp(-128, 127).char())
+    for change, words in (
+        ((coded.view(CODES), None, room, found), "scales are needed with x of Bits8"),
+        ((coded.view(CODES), scales.to(torch.float8_e8m0fnu), room, found), "do not go with x of hifloat8"),
+        ((coded.view(CODES), one, room, found, 1), "is quantized already"),
+        ((plain, ROW[:3], room, None, 1), "scales have sizes .3."),
+        ((plain, None, room, None, 1), "float32 scales are needed with quantMode 1"),
+        ((plain, None, room, None, 2), "expandX is Bits8, not Char"),
+        ((plain.float(), None, room), "expandX is Bits8, not Float"),
+    ):
+        with pytest.raises(AclError, match=words):
+            dispatched(npu, group, version, *change)
+    with pytest.raises(AclError, match="x has data type hifloat8"):
+        dispatched(npu, group, "", coded.view(CODES), scales, room, found)
 
 
 @pytest.mark.parametrize("version", ["V2", "V3", "V4"])

@@ -18,6 +18,7 @@ from tests.opapi.mx_reference import (
     E2M1,
     E4M3,
     E5M2,
+    LARGEST,
     elements,
     exponent,
     made,
@@ -322,9 +323,12 @@ def test_two_axes_behind_a_gate(npu, backward, grouped, kind, alg):
     close(got["y2Out"], v2, kind)
 
 
-@pytest.mark.parametrize("kind", [E4M3, E5M2])
 @pytest.mark.parametrize("limit", [-1.0, 2.0])
-@pytest.mark.parametrize("mode, rounded", [(0, False), (0, True), (1, True)])
+@pytest.mark.parametrize(
+    "kind, mode, rounded",
+    [(k, *form) for k in (E4M3, E5M2) for form in ((0, False), (0, True), (1, True))]
+    + [(E2M1, 1, True), (E1M2, 1, True)],
+)
 def test_a_gate_of_groups(npu, kind, limit, mode, rounded):
     generator = torch.Generator().manual_seed(11)
     x, weight = (torch.randn(2, 3, 300, generator=generator) * 3).half(), torch.rand(2, 3, generator=generator)
@@ -355,6 +359,32 @@ def test_a_gate_of_groups(npu, kind, limit, mode, rounded):
     else:
         torch.testing.assert_close(got["yScaleOut"], out["yScaleOut"], rtol=1e-5, atol=0)
     close(got["yOut"], values, kind)
+
+
+@pytest.mark.parametrize("kind", [E2M1, E1M2])
+@pytest.mark.parametrize("mode", ["dynamic", "static"])
+@pytest.mark.parametrize("rounding", [None, "rint", "round", "floor", "ceil", "trunc"])
+def test_a_dequantized_gate_of_4_bits(npu, kind, mode, rounding):
+    """Rows by their largest magnitude, or divided by scales."""
+    generator = torch.Generator().manual_seed(14)
+    x, scale = (torch.randn(4, 2, 24, generator=generator) * 3).half(), torch.rand(12, generator=generator) + 0.5
+    a, b = x.double().chunk(2, -1)
+    value = torch.nn.functional.silu(a) * b
+    value = value * scale.double() if mode == "dynamic" else value / scale.double()
+    step = value.abs().amax(-1) / LARGEST[kind]
+    expected = elements(value / step[..., None] if mode == "dynamic" else value, kind, rounding or "rint")
+    inputs = {"x": x, "activateLeft": True, "quantModeOptional": mode, "dstType": CODES[kind], "activateDim": -1}
+    inputs |= {"roundModeOptional": rounding, "quantScaleOptional": scale, "swigluMode": 0}
+    left = {p.name: None if "*" in p.type else 0 for p in npu.signatures["aclnnDequantSwigluQuantV2"]}
+    out = {"yOut": garbage(packed(expected, kind)), "scaleOut": torch.ones(4, 2)}
+    got = npu.call("aclnnDequantSwigluQuantV2", **left | inputs | out)
+    close(got["yOut"], expected, kind)
+    torch.testing.assert_close(got["scaleOut"].double(), step if mode == "dynamic" else step * 0, rtol=1e-4, atol=0)
+    for change, words in (
+        ({"roundModeOptional": "hybrid"}, "roundMode hybrid is not rint, round, floor, ceil or trunc"),
+        ({"dstType": 36}, "the type 36 is not that of the result"),
+    ):
+        refused(npu, "aclnnDequantSwigluQuantV2", inputs | change, out, words)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -497,8 +527,5 @@ def test_what_does_not_fit_is_refused_at_once(npu):
     refused(npu, "aclnnSwigluMxQuant", gate, half, "clampLimit 0 is not positive")
     gate["clampLimit"] = 7.0
     refused(npu, "aclnnSwigluMxQuant", gate | {"x": x.half()[:, :63]}, half, "dimension 1 of 63 is not even")
-    group = {"x": x.half(), "dstType": 36, "quantMode": 2, "clampLimit": -1.0}
-    refused(npu, "aclnnSwigluGroupQuant", group, {"yOut": y[:, :32].contiguous(), "yScaleOut": scale},
-            "quantMode 2 is not implemented")  # fmt: skip
     rotation = {"x": x.half(), "rotation": torch.zeros(2, 32, 32).half(), "axis": -1}
     refused(npu, "aclnnRotateQuant", rotation, {"yOut": y, "scaleOut": scale}, "the formula of one")
