@@ -165,6 +165,7 @@ void need_dispatch(const Layout& l, const Dispatch& d) {
               l.ids.sizes());
   TORCH_CHECK(d.mode >= 0 && d.mode <= 2, "quantMode is ", d.mode,
               "; 0 (none), 1 (scales that are given) and 2 (a scale a token) are implemented");
+  TORCH_CHECK(d.mode != 1 || !d.places.defined(), "quantMode 1 is of later versions; 0 and 2 are this one's");
   const bool moved = scaled_tokens(d);
   TORCH_CHECK(d.mode || moved || !given(d.smooth), "scales are given, and quantMode is 0");
   TORCH_CHECK(d.mode == 0 || !small(x), "x of ", x.scalar_type(), " is quantized already; quantMode is ", d.mode);

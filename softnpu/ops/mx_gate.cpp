@@ -230,6 +230,7 @@ void group_gate_quant(const Tensor& input, const GroupGate& gate, Tensor& y, Ten
   constexpr double kLeast = 1e-4;
   const Element e = element(y.scalar_type());
   if (gate.mode == 1) {
+    // By the type's largest number, of 4-bit types as of those of 8 bits, for which alone the documents write it out.
     const Tensor exponent = exponents(block_maxima(value, 1, 32), e, {.alg = 1, .least = kLeast});
     const auto shaped = [&](const Tensor& t) {
       std::vector<int64_t> sizes = input.sizes().vec();
