@@ -12,6 +12,7 @@
 
 #include <limits>
 
+#include "softnpu/ops/hifloat8.h"
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/shapes.h"
 
@@ -42,7 +43,7 @@ RowLayout checked(const SparseRows& rows, const IndexRows& of) {
 
 // An operand in the form of batches, its scale multiplied in.
 Tensor scaled(const Tensor& t, const Tensor* scale) {
-  const Tensor value = wide(t);
+  const Tensor value = is_hifloat8(t) ? hifloat8_values(t) : wide(t);
   return scale ? value * scale->to(value.scalar_type()).unsqueeze(-1) : value;
 }
 

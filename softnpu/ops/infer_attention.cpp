@@ -91,13 +91,12 @@ class Inference {
     const CacheQuantization q = numbers(keys);
     const at::TensorList list = keys ? k_ : v_;
     std::vector<Tensor> held;  // elements that ATen does not copy, as bytes
-    for (const Tensor& t : list) held.push_back(bits(t));
+    for (const Tensor& t : list) held.push_back(moved_bits(t));
     const Tensor t = raw(held, b);
-    const bool four = is_pairs(list[0]);
-    Tensor x = t.scalar_type() == at::kInt                ? int4_values(t, 2).to(type)
-               : t.scalar_type() == list[0].scalar_type() ? t.to(type)
-               : four ? mx::unpacked(t.contiguous().view(list[0].scalar_type())).to(type)
-                      : t.view(list[0].scalar_type()).to(type);
+    Tensor x = t.scalar_type() == at::kInt ? int4_values(t, 2).to(type)
+               : t.scalar_type() == list[0].scalar_type()
+                   ? t.to(type)
+                   : mx::unpacked(t.contiguous().view(list[0].scalar_type())).to(type);
     if (given(q.scale)) {
       if (given(q.offset)) x = x + factor(*q.offset, q.mode, b, x);
       x = x * factor(*q.scale, q.mode, b, x);

@@ -7,7 +7,8 @@
 #include <ATen/ops/where.h>
 
 #include "softnpu/ops/kernels.h"
-#include "softnpu/ops/mx.h"
+#include "softnpu/ops/mx_blocks.h"
+#include "softnpu/ops/rounded.h"
 #include "softnpu/ops/shapes.h"
 
 namespace softnpu::ops::kernels {
@@ -27,17 +28,6 @@ MlaForm form_of(const MlaRows& r, const MlaWeights& w, const MlaScales& s, MlaFo
   return f;
 }
 
-// A number as large as `largest` becomes the largest of the type.
-struct Quantized {
-  Tensor value, scale;
-};
-Quantized by_row(const Tensor& x, at::ScalarType type) {
-  const bool whole = type == at::kChar;
-  const Tensor scale = x.abs().amax(-1, /*keepdim=*/true) / (whole ? 127.0 : 448.0);
-  const Tensor share = x / at::where(scale.gt(0), scale, 1);
-  return {(whole ? share.round() : share).to(type), scale};
-}
-
 // Blocks of the last dimension times their powers of two.
 Tensor scaled_blocks(const Tensor& x, const Tensor& scale) {
   const Tensor blocks = x.to(at::kFloat).unflatten(-1, {-1, kBlock});
@@ -50,8 +40,8 @@ Tensor product(const Tensor& x, const OptionalTensor& x_scale, const Tensor& w, 
   if (weights == 0) return at::matmul(wide(x), wide(w));
   if (weights == 3) return at::matmul(scaled_blocks(x, *x_scale), scaled_blocks(w.t(), *w_scale).t());
   // Sums of int8 are exact in float64.
-  const auto type = x.scalar_type() == at::kChar ? at::kDouble : at::kFloat;
-  return at::matmul(x.to(type), w.to(type)).to(at::kFloat) * *x_scale * *w_scale;
+  const auto values = [](const Tensor& t) { return t.scalar_type() == at::kChar ? t.to(at::kDouble) : mx::floats(t); };
+  return at::matmul(values(x), values(w)).to(at::kFloat) * *x_scale * *w_scale;
 }
 
 Tensor normed(const Tensor& x, const Tensor& gamma, double eps) {
@@ -91,7 +81,9 @@ void need_given(const char* name, const OptionalTensor& t, bool wanted, IntArray
 
 void check_types(const MlaRows& r, const MlaWeights& w, const MlaForm& f) {
   const auto plain = r.cos.scalar_type();
-  const at::ScalarType small = f.weights == 1 || f.weights == 2 ? at::kChar : at::kFloat8_e4m3fn;
+  const at::ScalarType small = f.weights == 1 || f.weights == 2 ? at::kChar
+                               : f.weights == 5                 ? kHifloat8
+                                                                : at::kFloat8_e4m3fn;
   const auto need = [&](const char* name, const Tensor& t, bool narrow) {
     const auto type = narrow ? small : plain;
     TORCH_CHECK(t.scalar_type() == type, name, " is ", t.scalar_type(), ", not ", type,
@@ -106,8 +98,7 @@ void check_types(const MlaRows& r, const MlaWeights& w, const MlaForm& f) {
 }
 
 void check_form(const MlaForm& f) {
-  TORCH_CHECK_NOT_IMPLEMENTED(f.weights != 5, "weightQuantMode 5 is of hifloat8, which is not implemented");
-  need_number("weightQuantMode", f.weights, {0, 1, 2, 3, 4});
+  need_number("weightQuantMode", f.weights, {0, 1, 2, 3, 4, 5});
   need_number("kvCacheQuantMode", f.cache, {0, 1, 2, 3});
   const bool fits = f.cache == 0 || (f.weights == 1 && f.cache > 1) || (quantized(f.weights) && f.cache != 2);
   TORCH_CHECK(fits, "kvCacheQuantMode ", f.cache, " does not go with weightQuantMode ", f.weights);
@@ -141,6 +132,18 @@ std::vector<int64_t> with_last(const Tensor& x, std::initializer_list<int64_t> l
 }
 
 }  // namespace
+
+Tensor as_small(const Tensor& x, at::ScalarType type) {
+  Tensor kept = at::empty(x.sizes(), x.options().dtype(type));
+  put_rounded(kept, x);
+  return kept;
+}
+
+SmallRows by_row(const Tensor& x, at::ScalarType type) {
+  Tensor value = at::empty(x.sizes(), x.options().dtype(type));
+  const Tensor scale = put_dynamic_rows(value, x);
+  return {value, scale};
+}
 
 void check_mla(const MlaRows& r, const MlaWeights& w, const MlaCaches& caches, const MlaScales& s, const MlaForm& said,
                const MlaResults& out) {
@@ -197,10 +200,10 @@ void mla_prolog(const MlaRows& r, const MlaWeights& w, const MlaCaches& caches, 
     rope = (wide(rope) * s.ckv->flatten().narrow(0, 0, 1) / found.scale).to(plain);
     if (out.scale.defined()) out.scale.copy_(found.scale.view(out.scale.sizes()));
   }
-  out.query.copy_(query.view(out.query.sizes()));
+  put(out.query, query);
   out.rope.copy_(rope.view(out.rope.sizes()));
   if (out.norm && out.norm->defined() && out.norm->numel() != 0) {
-    out.norm->copy_(q.value.view(out.norm->sizes()));
+    put(*out.norm, q.value);
     if (q.scale && out.norm_scale && out.norm_scale->defined()) {
       out.norm_scale->copy_(q.scale->view(out.norm_scale->sizes()));
     }

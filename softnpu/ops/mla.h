@@ -45,6 +45,13 @@ void check_mla(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& 
 void mla_prolog(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches, const MlaScales& scales,
                 const MlaForm& form, const MlaResults& out);
 
+// Numbers in a type of 8 bits, rounded and clamped as quantization does; and of each row, the largest of which becomes the type's largest.
+at::Tensor as_small(const at::Tensor& x, at::ScalarType type);
+struct SmallRows {
+  at::Tensor value, scale;  // a scale a row, [.., 1]
+};
+SmallRows by_row(const at::Tensor& x, at::ScalarType type);
+
 // -- mla_cache.cpp: where rows go. Pages of blocks, plain or in parts of columns, or the whole of a cache
 void check_mla_caches(const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches, const MlaForm& form);
 // key [tokens, latent] and its rotated columns, both float32, quantized as form.cache says.

@@ -18,8 +18,6 @@ bool by_block(std::string_view mode) { return mode.starts_with("PA_BLK"); }
 
 Tensor bytes_of(const Tensor& t) { return t.element_size() == 1 ? t.view(at::kChar) : t; }
 
-Tensor as_int8(const Tensor& x) { return x.round().clamp(-128, 127).to(at::kChar); }
-
 at::ScalarType small_type(const MlaRows& r, const MlaForm& f) { return f.weights == 1 ? at::kChar : r.x.scalar_type(); }
 
 // The place of each token: a row of the cache's blocks.
@@ -63,13 +61,10 @@ void write(const char* name, const Tensor& cache, std::string_view mode, const T
 
 // The numbers of a row, its rotated columns and a scale for each tile of the numbers, byte by byte.
 Tensor merged(const Tensor& key, const Tensor& rope, at::ScalarType type, at::ScalarType plain, int64_t tile) {
-  const Tensor tiles = key.unflatten(-1, {-1, tile});
-  const bool whole = type == at::kChar;
-  const Tensor scale = tiles.abs().amax(-1, /*keepdim=*/true) / (whole ? 127.0 : 448.0);
-  const Tensor share = tiles / at::where(scale.gt(0), scale, 1);
-  const Tensor values = (whole ? as_int8(share) : share.to(type)).flatten(-2);
+  const auto [values, scale] = by_row(key.unflatten(-1, {-1, tile}), type);
   const auto bytes = [](const Tensor& t) { return t.contiguous().view(at::kChar); };
-  return at::cat({bytes(values), bytes(rope.to(plain)), bytes(scale.squeeze(-1).to(at::kFloat))}, -1).view(type);
+  const Tensor row = at::cat({bytes(values).flatten(-2), bytes(rope.to(plain)), bytes(scale.squeeze(-1))}, -1);
+  return row.view(type);
 }
 
 void check_index(const MlaRows& r, const MlaCaches& c, std::string_view mode) {
@@ -146,8 +141,8 @@ void put_latent(const MlaRows& r, const MlaCaches& c, const MlaScales& s, const 
   Tensor stored = key.to(plain), turned = rope.to(plain);
   if (f.cache) {
     const Tensor scaled = key * (f.cache == 1 ? s.ckv->flatten().narrow(0, 0, 1) : s.ckv->flatten());
-    stored = small == at::kChar ? as_int8(scaled) : scaled.to(small);
-    if (f.cache == 2) turned = as_int8(rope * *s.ckr);
+    stored = as_small(scaled, small);
+    if (f.cache == 2) turned = as_small(rope * *s.ckr, at::kChar);
   }
   write("kvCache", c.kv, mode, place, stored);
   write("krCache", c.kr, mode, place, turned);

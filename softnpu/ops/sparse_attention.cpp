@@ -5,6 +5,7 @@
 #include <ATen/ops/log.h>
 
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/mx_blocks.h"
 #include "softnpu/ops/shapes.h"
 
 namespace softnpu::ops::kernels {
@@ -161,11 +162,11 @@ void check_sparse_attention_of_bytes(const SparseHeads& of, const RowsOfBytes& b
 void sparse_attention_of_bytes(const SparseHeads& of, const RowsOfBytes& bytes, const SparseRows& rows, Tensor& out) {
   const int64_t plain = of.query.size(-1) - bytes.rotated, tiles = plain / bytes.tile;
   const auto part = [](const Tensor& t, int64_t from, int64_t count, at::ScalarType type) {
-    return t.narrow(-1, from, count).contiguous().view(at::kChar).view(type).to(at::kFloat);
+    return t.view(at::kChar).narrow(-1, from, count).contiguous().view(type).to(at::kFloat);
   };
   const auto numbers = [&](const Tensor& t) {
     const Tensor scales = part(t, plain + 2 * bytes.rotated, 4 * tiles, at::kFloat);
-    return t.narrow(-1, 0, plain).to(at::kFloat) * scales.repeat_interleave(bytes.tile, -1);
+    return mx::floats(t.narrow(-1, 0, plain)) * scales.repeat_interleave(bytes.tile, -1);
   };
   const Tensor key = at::cat({numbers(of.key), part(of.key, plain, 2 * bytes.rotated, of.query.scalar_type())}, -1);
   const OptionalTensor value = numbers(*of.value);
