@@ -106,6 +106,26 @@ def test_grouped_matmul(lists) -> None:
     near(got, expected)
 
 
+def test_products_that_are_added() -> None:
+    generator = torch.Generator().manual_seed(5)
+    a, b = (codes(torch.randn(n, 16, generator=generator)) for n in (3, 6))
+    y, one, two = torch.randn(3, 6, generator=generator), torch.tensor([0.25]), torch.tensor([3.0])
+    expected = y + values(a) @ values(b).t() * 0.75
+    operands, scale = (a.npu(), b.npu().t(), two.npu()), one.npu()
+    named = {"x1_dtype": HIF8, "x2_dtype": HIF8}
+    near(torch_npu.npu_add_quant_matmul(y.npu(), *operands, x1_scale=scale, **named), expected)
+    near(torch_npu.npu_add_quant_matmul_(y.npu(), *operands, x1_scale=scale, **named), expected)
+    ends, each = torch.tensor([5, 16]), torch.rand(2, 6, generator=generator)
+    sums, rows = torch.randn(2, 3, 6, generator=generator), torch.rand(2, generator=generator)
+    parts = [values(a)[:, s] @ values(b)[:, s].t() for s in (slice(0, 5), slice(5, 16))]
+    expected = sums + torch.stack(parts) * each.double()[:, None] * rows.double()[:, None, None]
+    operands = (a.npu().t(), b.npu().t(), each.npu(), ends.npu())
+    near(torch_npu.npu_add_quant_gmm(sums.npu(), *operands, x1_scale=rows.npu(), **named), expected)
+    near(torch_npu.npu_add_quant_gmm_(sums.npu(), *operands, x1_scale=rows.npu(), **named), expected)
+    with pytest.raises(RuntimeError, match="x2 of .* is not hifloat8, and the other operand is"):
+        torch_npu.npu_add_quant_gmm(sums.npu(), *operands, x1_scale=rows.npu(), x1_dtype=HIF8)
+
+
 def test_an_operator_that_does_not_take_it_refuses_the_name() -> None:
     x, weight, scale = torch.ones(2, 8).half(), torch.ones(8, 4, dtype=torch.int8), torch.ones(4).half()
     with pytest.raises(NotImplementedError, match="weight_dtype 290 is not implemented"):

@@ -409,21 +409,46 @@ void check_level_product(const at::Tensor& x1, const at::Tensor& x2, const at::T
 
 // -- sums
 
+namespace {
+
+// Factors of hifloat8, which have numbers of float32: one for each product, or of the right factor one a column.
+bool of_codes(const char* op, const at::Tensor& x1, const at::Tensor& x2, const MxTypes& types) {
+  const at::Tensor a = read_as(x1, types.a), b = read_as(x2, types.b);
+  if (!is_hifloat8(a) && !is_hifloat8(b)) return false;
+  need_codes(op, "x1", a);
+  need_codes(op, "x2", b);
+  return true;
+}
+
+void need_scales_of_codes(const char* op, const at::Tensor& x1_scale, const at::Tensor& x2_scale) {
+  need_numbers(op, "x1_scale", "x1_scale_dtype", x1_scale);
+  need_numbers(op, "x2_scale", "x2_scale_dtype", x2_scale);
+}
+
+}  // namespace
+
 void check_mx_sum(const char* op, const at::Tensor& y, const at::Tensor& x1, const at::Tensor& x2,
                   const at::Tensor& x2_scale, const OptionalTensor& x1_scale, at::OptionalIntArrayRef groups,
                   const MxTypes& types) {
   need_dims(op, "x1", x1, {2});
   need_dims(op, "x2", x2, {2});
-  need_factor(op, "x1", x1, types.a);
-  need_factor(op, "x2", x2, types.b);
-  for (const auto& [name, t, type] : {std::tuple{"x1", &x1, &types.a}, {"x2", &x2, &types.b}}) {
-    TORCH_CHECK_NOT_IMPLEMENTED(!of_pairs(*t, *type), op, ": ", name, " of 4-bit floats is not implemented");
-  }
   TORCH_CHECK_VALUE(given(x1_scale), op, ": x1_scale is needed");
-  need_groups(op, groups);
   need_sizes(op, "x2", x2, {x1.sym_size(1), -1});
-  need_powers(op, "x1_scale", *x1_scale, types.a_scale, sizes_of(x1), -1);
-  need_powers(op, "x2_scale", x2_scale, types.b_scale, sizes_of(x2), -2);
+  if (of_codes(op, x1, x2, types)) {
+    refuse_given(op, "group_sizes", groups);
+    need_scales_of_codes(op, *x1_scale, x2_scale);
+    need_sizes(op, "x1_scale", *x1_scale, {1});
+    need_sizes(op, "x2_scale", x2_scale, {1});
+  } else {
+    need_factor(op, "x1", x1, types.a);
+    need_factor(op, "x2", x2, types.b);
+    for (const auto& [name, t, type] : {std::tuple{"x1", &x1, &types.a}, {"x2", &x2, &types.b}}) {
+      TORCH_CHECK_NOT_IMPLEMENTED(!of_pairs(*t, *type), op, ": ", name, " of 4-bit floats is not implemented");
+    }
+    need_groups(op, groups);
+    need_powers(op, "x1_scale", *x1_scale, types.a_scale, sizes_of(x1), -1);
+    need_powers(op, "x2_scale", x2_scale, types.b_scale, sizes_of(x2), -2);
+  }
   need_type(op, "input", y, {at::kFloat});
   need_sizes(op, "input", y, {x1.sym_size(0), x2.sym_size(1)});
 }
@@ -435,12 +460,19 @@ void check_mx_group_sums(const char* op, const at::Tensor& y, const at::Tensor& 
   check_number(op, "group_list_type", list_type.value_or(0), {0, 1});
   need_dims(op, "x1", x1, {2});
   need_dims(op, "x2", x2, {2});
-  need_factor(op, "x1", x1, types.a);
-  need_factor(op, "x2", x2, types.b);
   TORCH_CHECK_VALUE(given(x1_scale), op, ": x1_scale is needed");
   need_dims(op, "group_list", list, {1});
   need_integers(op, "group_list", list);
   need_sizes(op, "x2", x2, {x1.sym_size(0), -1});
+  need_type(op, "input", y, {at::kFloat});
+  need_sizes(op, "input", y, {list.sym_size(0), x1.sym_size(1), x2.sym_size(1)});
+  if (of_codes(op, x1, x2, types)) {
+    need_scales_of_codes(op, *x1_scale, x2_scale);
+    need_elements(op, "x1_scale", x1_scale, {list.sym_size(0)});
+    return need_elements(op, "x2_scale", x2_scale, {list.sym_size(0), list.sym_size(0) * x2.sym_size(1)});
+  }
+  need_factor(op, "x1", x1, types.a);
+  need_factor(op, "x2", x2, types.b);
   const c10::SymInt pairs = x1.sym_size(0) / 64 + list.sym_size(0);
   for (const auto& [name, t, type, x] :
        {std::tuple{"x1_scale", &*x1_scale, &types.a_scale, &x1}, {"x2_scale", &x2_scale, &types.b_scale, &x2}}) {
@@ -449,8 +481,6 @@ void check_mx_group_sums(const char* op, const at::Tensor& y, const at::Tensor& 
     need_byte(op, name, *t);
     need_sizes(op, name, *t, {pairs, x->sym_size(1), 2});
   }
-  need_type(op, "input", y, {at::kFloat});
-  need_sizes(op, "input", y, {list.sym_size(0), x1.sym_size(1), x2.sym_size(1)});
 }
 
 }  // namespace npu::ops
