@@ -1,4 +1,6 @@
-// Cross entropy with log softmax in one operator, with class weights, an ignored class and label smoothing.
+// See cross_entropy.h: with class weights, an ignored class and label smoothing.
+#include "softnpu/ops/cross_entropy.h"
+
 #include <ATen/Parallel.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/empty.h>

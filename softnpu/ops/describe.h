@@ -1,4 +1,4 @@
-// What the record of a kernel says of its tensors (runtime/trace.h). Who calls it: run.cpp registers it; the runtime calls it while
+// What the record of a kernel says of its tensors (runtime/trace.h). Who calls it: this room registers it; the runtime calls it while
 // somebody listens. What it is not: the log of calls (call_log.cpp).
 #pragma once
 

@@ -24,6 +24,8 @@ void geglu(const at::Tensor& x, int64_t dim, std::string_view approximate, bool 
            at::Tensor& gelu);
 void geglu_backward(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& gelu, int64_t dim,
                     std::string_view approximate, bool left, at::Tensor& grad_x);
+void clipped_swiglu(const at::Tensor& x, const std::optional<at::Tensor>& groups, int64_t dim, double alpha,
+                    double limit, double bias, bool interleaved, at::Tensor& out);
 void rrelu(const at::Tensor& x, at::Tensor& noise, double lower, double upper, bool training, int64_t seed,
            int64_t offset, at::Tensor& out);
 

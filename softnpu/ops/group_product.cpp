@@ -12,6 +12,7 @@
 #include "softnpu/ops/low_bits.h"
 #include "softnpu/ops/mx_blocks.h"
 #include "softnpu/ops/mx_product.h"
+#include "softnpu/ops/quantize.h"
 
 namespace softnpu::ops::kernels {
 namespace {

@@ -1,6 +1,6 @@
 // Kernels do not inherit the caller: a kernel may run inline on a user's thread where autocast, vmap, dispatch modes, inference
 // mode, profiling, flushed denormals or an OpenMP setting are in force. While a KernelGuard lives the thread looks like a fresh
-// worker; then everything is put back. Who uses it: run.cpp, around every call into ATen. Cost about 40 ns.
+// worker; then everything is put back. Who uses it: this room, around every call into ATen. Cost about 40 ns.
 // What it cannot hide: process-wide settings (default dtype, deterministic mode, an operator's kernel replaced by
 // torch.library): they are the same on every thread.
 #pragma once

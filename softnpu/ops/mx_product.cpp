@@ -10,6 +10,7 @@
 #include "softnpu/ops/grouped_parts.h"
 #include "softnpu/ops/low_bits.h"
 #include "softnpu/ops/mx_blocks.h"
+#include "softnpu/ops/quantize.h"
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {

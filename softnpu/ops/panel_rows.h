@@ -1,8 +1,10 @@
 // The products of panel.h: a block of registers that any processor's form of them is made of, and those forms (panel_x86.cpp,
-// panel_arm.cpp). Called by panel.cpp.
+// panel_arm.cpp).
 #pragma once
 
 #include <cstdint>
+
+#include "softnpu/ops/register.h"
 
 namespace softnpu::ops::kernels {
 
@@ -23,17 +25,6 @@ struct BrainProducts {
 const BrainProducts* brain_products();  // null where there are none
 
 // -- for the forms
-
-template <class T>
-struct Register;
-template <>
-struct Register<float> {
-  using Type = float __attribute__((vector_size(64), aligned(4), may_alias));
-};
-template <>
-struct Register<double> {
-  using Type = double __attribute__((vector_size(64), aligned(8), may_alias));
-};
 
 // c[kRows, two registers] += a[kRows, depth] * panel[depth, two registers], all sums in registers.
 template <class T, int kRows>

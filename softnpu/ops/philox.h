@@ -1,5 +1,5 @@
 // Philox4x32-10: a counter-based generator. Four 32-bit numbers are a pure function of (seed, offset, index), so a result
-// depends on neither threads, nor streams, nor the order of kernels. Who uses it: draw.h, dropout.cpp. What it is not: state.
+// depends on neither threads, nor streams, nor the order of kernels. Who uses it: kernels of this room that draw. What it is not: state.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // What differs between processors: which loops are compiled several times, and the register that flushes denormals. A
-// kernel's own form for one processor stands in a file of its own (gemm_x86.cpp, half_arm.cpp, ...), which CMakeLists.txt chooses. Who
-// uses it: fast.cpp, optimizer.cpp, philox.cpp, pool.cpp, rnn_row.cpp and guard.h.
+// kernel's own form for one processor stands in a file of its own (gemm_x86.cpp, half_arm.cpp, ...), which CMakeLists.txt chooses.
+// Who uses it: loops of this room, and what guards them.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@
 #include <ATen/ops/where.h>
 
 #include "softnpu/ops/low_bits.h"
+#include "softnpu/ops/quantize.h"
 #include "softnpu/ops/rounded.h"
 
 namespace softnpu::ops::kernels {

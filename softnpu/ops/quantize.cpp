@@ -1,4 +1,6 @@
-// Quantization to 8-bit integers and back, and products of quantized operands. Integer sums are exact, in fp64.
+// See quantize.h. Integer sums are exact, in fp64.
+#include "softnpu/ops/quantize.h"
+
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.h>
 #include <ATen/ops/arange.h>

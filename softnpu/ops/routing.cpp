@@ -1,25 +1,19 @@
 // Mixture of experts on one device: choosing experts, sorting rows by expert and bringing them back. Sums are fp32.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
-#include <ATen/ops/cumsum.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/sort.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "softnpu/ops/kernels.h"
 
 namespace softnpu::ops::kernels {
 namespace {
-
-constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
 Tensor sorted_order(const Tensor& t) { return at::argsort(t.flatten(), /*stable=*/true, 0, false); }
 
@@ -129,20 +123,6 @@ void moe_unpermute_backward(const OptionalTensor& permuted, const Tensor& gradie
   Tensor rows = at::zeros(grad_permuted.sizes(), dy.options());
   rows.index_put_({at.index_select(0, kept)}, weighted.index_select(0, kept));
   put(grad_permuted, rows);
-}
-
-void top_k_top_p(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k, Tensor& out) {
-  auto [sorted, order] = at::sort(wide(logits), /*stable=*/true, -1, false);
-  if (passed(k)) {
-    const Tensor first = (sorted.size(-1) - k->to(at::kLong)).clamp_(0, sorted.size(-1) - 1).unsqueeze(-1);
-    sorted = sorted.masked_fill(sorted.lt(sorted.gather(-1, first)), kLowest);
-  }
-  if (passed(p)) {
-    Tensor hidden = at::cumsum(at::softmax(sorted, -1), -1).le(1 - wide(*p).unsqueeze(-1));
-    hidden.select(-1, -1).fill_(false);
-    sorted = sorted.masked_fill(hidden, kLowest);
-  }
-  put(out, at::empty_like(sorted).scatter_(-1, order, sorted));
 }
 
 }  // namespace softnpu::ops::kernels

@@ -2,7 +2,10 @@
 #include "softnpu/ops/sample.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -18,6 +21,8 @@ namespace softnpu::ops::kernels {
 namespace {
 
 Tensor column(const Tensor& t) { return t.reshape({-1, 1}); }
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 constexpr double kHertz = 1e9;  // the software NPU's clock: a cycle is a nanosecond
 
@@ -83,6 +88,20 @@ void choose_tokens(const TokenFilter& f, bool with_kept, bool parts, const Token
     score = chances / ((f.absolute ? draw.abs() : draw) + f.eps);
   }
   put(made.token, score.masked_fill(there.logical_not(), -std::numeric_limits<double>::infinity()).argmax(1));
+}
+
+void top_k_top_p(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k, Tensor& out) {
+  auto [sorted, order] = at::sort(wide(logits), /*stable=*/true, -1, false);
+  if (passed(k)) {
+    const Tensor first = (sorted.size(-1) - k->to(at::kLong)).clamp_(0, sorted.size(-1) - 1).unsqueeze(-1);
+    sorted = sorted.masked_fill(sorted.lt(sorted.gather(-1, first)), kHidden);
+  }
+  if (passed(p)) {
+    Tensor hidden = at::cumsum(at::softmax(sorted, -1), -1).le(1 - wide(*p).unsqueeze(-1));
+    hidden.select(-1, -1).fill_(false);
+    sorted = sorted.masked_fill(hidden, kHidden);
+  }
+  put(out, at::empty_like(sorted).scatter_(-1, order, sorted));
 }
 
 void check_coalesced(const Tensor& count, const Tensor& group, const Tensor& indices, const Tensor& values,

@@ -28,6 +28,10 @@ void check_tokens(const TokenFilter& f, bool with_kept, bool parts, const Tokens
 void choose_tokens(const TokenFilter& f, bool with_kept, bool parts, const TokensMade& made, at::Tensor& places,
                    at::Tensor& sorted);
 
+// Logits outside the largest k and outside the sum p become -inf.
+void top_k_top_p(const at::Tensor& logits, const std::optional<at::Tensor>& p, const std::optional<at::Tensor>& k,
+                 at::Tensor& out);
+
 void check_coalesced(const at::Tensor& count, const at::Tensor& group, const at::Tensor& indices,
                      const at::Tensor& values, const at::Tensor& new_indices, const at::Tensor& new_values);
 void coalesce(const at::Tensor& group, const at::Tensor& indices, const at::Tensor& values, at::Tensor& new_indices,

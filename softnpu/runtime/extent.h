@@ -1,6 +1,6 @@
 // How far the device memory behind a pointer reaches, for the software NPU's other libraries to check what their callers ask for.
 // What it is not: the check of kernels' pointers (enqueue.h, ANYCEND_CHECK); that one also says whose device it is.
-// Who calls it: hccl/submit.cpp, once a buffer; ascendc/runtime/launch.cpp, where kernels are checked; ops/workers.cpp, of addresses in memory.
+// Who calls it: hccl, once a buffer; ascendc, where kernels are checked; operators of addresses in memory; the runtime.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Sizes and storage of npu tensors: resize, set_. What it is not: an allocator (csrc/core) or a view (view.cpp).
-// Who calls it: structured.cpp for `out=` tensors, the fallback, and PyTorch through resize_ and set_.
+// Who calls it: this room, for `out=` tensors, and PyTorch through resize_ and set_.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-"""Which operators are compared, and why others are not. Who uses it: mode.py, torch_npu/npu/dump.py."""
+"""Which operators are compared, and why others are not. Who uses it: this folder, and torch_npu/npu/dump.py."""
 
 from __future__ import annotations
 
