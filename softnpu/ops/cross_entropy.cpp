@@ -7,6 +7,7 @@
 #include <ATen/ops/ones.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/softmax_rows.h"
@@ -93,7 +94,8 @@ void cross_entropy(const Tensor& input, const Tensor& target, const OptionalTens
   }
 }
 
-// Rows that do not count have no part in the loss, whatever the others' sum is: without others it is 0 / 0.
+// Rows that do not count have no part in the loss, whatever the others' sum is: without others it is 0 / 0. Their own NaN is told, as by
+// the formula, which has exp(logProb) times 0 there: who looks for one in gradients finds it.
 void cross_entropy_backward(const Tensor& gradient, const Tensor& log_prob, const Tensor& target,
                             const OptionalTensor& weight, std::string_view reduction, int64_t ignore, double smoothing,
                             Tensor& out) {
@@ -113,7 +115,10 @@ void cross_entropy_backward(const Tensor& gradient, const Tensor& log_prob, cons
     const T all_shares = shares ? row_sum(shares, classes, nullptr) * share : T{0};
     const T total = reduction == "mean" ? row_sum(counts, n, nullptr) : T{1};
     each_row(n, classes, [&](int64_t i) {
-      if (at[i] < 0) return void(std::fill_n(to + i * classes, classes, T{0}));
+      if (at[i] < 0) {
+        const auto hidden = [](T p) { return std::isnan(p) ? p : T{0}; };
+        return void(std::transform(from + i * classes, from + (i + 1) * classes, to + i * classes, hidden));
+      }
       const T g = grads[dy.numel() > 1 ? i : 0] / total, hit = counts[i] * right;
       log_softmax_row_gradient(from + i * classes, classes, g * (hit + all_shares), g * share, shares,
                                to + i * classes);

@@ -84,7 +84,15 @@ void moe_finalize_routing(const Tensor& expanded, const Tensor& rows, const Opti
   put(out, sum);
 }
 
+// The number after the last is what a gate gives a finished row.
 void moe_expert_ends(const Tensor& sorted, int64_t experts, Tensor& out) {
+  if (const int64_t n = sorted.numel(); n > 0) {
+    TORCH_CHECK_INDEX(n == 1 || sorted.diff().ge(0).all().item<bool>(),
+                      "sortedExperts is not in order: sort the experts' numbers first");
+    const int64_t first = sorted[0].item<int64_t>(), last = sorted[n - 1].item<int64_t>();
+    TORCH_CHECK_INDEX(first >= 0 && last <= experts, "expert ", first < 0 ? first : last, " is out of bounds for ",
+                      experts, " experts");
+  }
   put(out, at::searchsorted(sorted.contiguous(), at::arange(experts, sorted.options()), false, /*right=*/true));
 }
 

@@ -53,6 +53,16 @@ def test_routing_there_and_back():
     torch.testing.assert_close(expanded.cpu(), x[rows.flatten()[order].long() % 4])
     ends = torch_npu.npu_moe_compute_expert_tokens(sorted_experts, 3)
     assert ends.cpu().tolist() == [2, 5, 8]
+    finished = torch.tensor([0, 1, 3], dtype=torch.int32).npu()  # a gate gives finished rows the number of experts
+    assert torch_npu.npu_moe_compute_expert_tokens(finished, 3).tolist() == [1, 2, 2]
+    wrong = {
+        "expert 4 is out of bounds for 3 experts": [0, 1, 4],
+        "expert -1 is out of": [-1, 0],
+        "not in order": [2, 1],
+    }
+    for said, numbers in wrong.items():
+        with pytest.raises(RuntimeError, match=said):
+            torch_npu.npu_moe_compute_expert_tokens(torch.tensor(numbers, dtype=torch.int32).npu(), 3).cpu()
     scales, skip, bias = torch.rand(4, 2), torch.randn(4, 6), torch.randn(3, 6)
     out = torch_npu.npu_moe_finalize_routing(
         expanded, skip.npu(), None, bias.npu(), scales.npu(), places, experts.npu()

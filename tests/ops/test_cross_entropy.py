@@ -67,6 +67,24 @@ def test_nothing_counted():
         torch.testing.assert_close([t.cpu() for t in got], wanted, equal_nan=True)
 
 
+def test_a_nan_of_a_row_that_is_ignored_is_told():
+    """As by the composition: whoever looks at gradients for a fault finds it, and nothing of the other rows."""
+    x, weight = torch.tensor([[0, torch.nan, 1], [torch.inf, 1, 2], [1, 2, 3.0]]), torch.tensor([1.0, 2, 3])
+    ways = itertools.product(("mean", "sum", "none"), (0.0, 0.1), ([-100, -100, 0], [-100] * 3), (None, weight), TYPES)
+    for reduction, smoothing, target, given, dtype in ways:
+        made = []
+        for device in ("cpu", "npu"):
+            logits = x.to(device, dtype).requires_grad_()
+            each = None if given is None else given.to(device, dtype)
+            options = {"reduction": reduction, "label_smoothing": smoothing}
+            loss = F.cross_entropy(logits, torch.tensor(target, device=device), each, **options)
+            plain = torch.autograd.grad(loss.sum(), logits, retain_graph=True)[0]
+            first = torch.autograd.grad(loss.sum(), logits, create_graph=True)[0]
+            second = torch.autograd.grad(first.square().sum(), logits)[0]
+            made.append([t.detach().cpu() for t in (loss, plain, first, second)])
+        torch.testing.assert_close(made[1], made[0], equal_nan=True, rtol=2e-2, atol=2e-2)
+
+
 def test_hidden_classes():
     x = logits()
     x[:, 5] = float("-inf")

@@ -75,6 +75,17 @@ def eigen(device: str, dtype: torch.dtype) -> list[torch.Tensor]:
     return [values, rebuilt, torch.linalg.eigvals(a), torch.linalg.eigvals(a[:0])]
 
 
+def eigen_of_numbers(device: str) -> list[Any]:
+    """A matrix of one number has values whatever it is; linalg.eig looks first."""
+    made: list[Any] = []
+    for values in ([NAN, INF, -INF, 2.0], [complex(NAN, 0), complex(1, INF), complex(1, NAN), 2j]):
+        a = tensor(device, *values).reshape(4, 1, 1)
+        made += [*torch.linalg.eigh(a, UPLO="U"), torch.linalg.eigvalsh(a), torch.linalg.eigvals(a)]
+        with pytest.raises(RuntimeError, match="should not contain infs or NaNs"):
+            torch.linalg.eig(a)
+    return made
+
+
 def weighed(device: str) -> list[torch.Tensor]:
     x = numbers(device, 40, 2, dtype=torch.float64)
     x[3, 1], x[4, 0] = NAN, INF
@@ -186,6 +197,7 @@ CALLS: dict[str, Call] = {
         torch.linalg.lstsq(matrix(d, 4, 3, 3), numbers(d, 4, 1, dtype=torch.float64), rcond=0.4, driver="gelss")
     ),
     "eig": lambda d: eigen(d, torch.float64),
+    "eig of numbers": eigen_of_numbers,
     "eig complex": lambda d: eigen(d, torch.complex128),
     "ldl": lambda d: [
         torch.linalg.ldl_solve(*torch.linalg.ldl_factor(a + a.mT), numbers(d, 2, 4, 2, dtype=torch.float64))

@@ -64,10 +64,25 @@ def bind(w: Operator, op: str, given: dict[str, str], replaced: dict[str, str]) 
             expr = "cube_math_type()"
         else:
             raise RowError(w.row, f"nothing to give to parameter `{p.name}` of {op}; name it in `args:`")
+        if expr in w.row.int32:
+            expr = f"{expr}_int32"
         exprs.append(expr)
     if unused:
         raise RowError(w.row, f"`args:` names {sorted(unused)}, which {op} does not have")
     return f"ACLNN({op})({', '.join(exprs)});"
+
+
+def in_int32(w: Operator, call: str) -> list[str]:
+    """The call, with operands converted before it and results after it: `int32:` of a row."""
+    before, after = [], []
+    for name, end in w.row.int32.items():
+        make = "room_in_int32" if name in w.outputs else "in_int32"
+        if f"{name}_int32" not in call:
+            raise RowError(w.row, f"`int32:` names `{name}`, which the call does not have")
+        before.append(f"const at::Tensor {name}_int32 = {make}({name}, {end});")
+        if name in w.outputs:
+            after.append(f"{name}.copy_({name}_int32);")
+    return [*before, call, *after]
 
 
 def calls(w: Operator) -> list[str]:
@@ -82,7 +97,7 @@ def calls(w: Operator) -> list[str]:
         call = bind(w, op, given, {arg: f"number_of({arg})"})
         out.append(f"if (takes_number({', '.join([arg, *others])})) {{ {call} return; }}")
     if w.row.aclnn:
-        out.append(bind(w, w.row.aclnn, w.row.args, {}))
+        out.extend(in_int32(w, bind(w, w.row.aclnn, w.row.args, {})))
     if w.row.compose and not w.is_native:
         out.extend(aten_composed.on_processor(w))
         out.append(f"give({w.row.compose}, {', '.join(w.outputs)});")

@@ -34,6 +34,8 @@ class Operator:
             raise RowError(row, "`traps:` is for pointwise operators with `compose:`: no other has the CPU's kernel")
         if row.types and not row.compose:
             raise RowError(row, "`types:` is for `compose:`; those of a function of CANN stand in ops/types.yaml")
+        if row.int32 and (not row.aclnn or row.variants or row.scalar):
+            raise RowError(row, "`int32:` is for rows with one call of CANN")
         if row.fast and row.alert:
             raise RowError(row, "`alert:` would not be asked where `fast:` skips the meta function")
         if not self.group and not row.meta and not row.is_foreach:

@@ -10,7 +10,7 @@ import tables
 
 TABLE = Path(__file__).resolve().parents[2] / "ops" / "aten.yaml"
 KEYS = {"func", "aclnn", "args", "scalar", "meta", "fast", "only", "variants", "check", "alert"}
-KEYS |= {"compose", "types", "traps"}
+KEYS |= {"compose", "types", "traps", "int32"}
 
 
 class RowError(SystemExit):
@@ -36,6 +36,7 @@ class Row(NamedTuple):
     compose: str | None
     types: str | None
     traps: str | None
+    int32: dict[str, str]
 
     @property
     def is_foreach(self) -> bool:
@@ -69,6 +70,7 @@ def rows() -> list[Row]:
                 data.get("compose"),
                 data.get("types"),
                 data.get("traps"),
+                data.get("int32", {}),
             )
         )
     return out

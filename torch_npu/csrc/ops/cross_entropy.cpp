@@ -49,11 +49,13 @@ at::Tensor shares(const at::Tensor& log_prob, const at::Tensor& target, const Lo
   return of.reduction == "mean" ? (out / of_row.sum()).masked_fill(counted.logical_not(), 0) : out;
 }
 
-// The gradient of the input, as operators that have derivatives of every order.
+// The gradient of the input, as operators that have derivatives of every order. Of a row that is ignored it is 0, or NaN where log_prob is,
+// as log_softmax's own.
 at::Tensor differentiable(const at::Tensor& grad, const at::Tensor& log_prob, const at::Tensor& target,
                           const Loss& of) {
-  const at::Tensor d = shares(log_prob.detach(), target, of) * grad.reshape({-1, 1});
-  return (d - log_prob.exp() * d.sum(1, true)).masked_fill(target.eq(of.ignored).unsqueeze(1), 0);
+  const at::Tensor d = (shares(log_prob.detach(), target, of) * grad.reshape({-1, 1}))
+                           .masked_fill(target.eq(of.ignored).unsqueeze(1), 0);
+  return d - log_prob.exp() * d.sum(1, true);
 }
 
 // Its results are the loss and log_softmax(input), which the gradient's own gradient leads back through.

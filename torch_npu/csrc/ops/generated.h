@@ -10,6 +10,7 @@
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/foreach.h"
+#include "csrc/ops/int32.h"
 #include "csrc/ops/meta.h"
 #include "csrc/ops/operands.h"
 #include "csrc/ops/params.h"

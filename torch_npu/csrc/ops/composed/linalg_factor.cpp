@@ -123,6 +123,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> singular_values(const at::Tensor&
 
 // A Hermitian matrix plus twice its norm has its eigenvectors and positive eigenvalues, which are singular values.
 std::tuple<at::Tensor, at::Tensor> eigen_hermitian(const at::Tensor& A, c10::string_view triangle, bool vectors) {
+  if (A.size(-1) == 1) {  // a number is its own eigenvalue, whatever it is
+    const at::Tensor number = A.squeeze(-1);
+    return {number.is_complex() ? at::real(number) : number, vectors ? A.new_ones(A.sizes()) : A.new_empty({0})};
+  }
   const at::Tensor x = wide(A);
   const bool lower = triangle.empty() || triangle[0] == 'L' || triangle[0] == 'l';
   const at::Tensor strict = lower ? x.tril(-1) : x.triu(1);

@@ -42,7 +42,7 @@ at::Tensor ldl_solve(const at::Tensor& LD, const at::Tensor& pivots, const at::T
 
 namespace {
 
-// What the CPU says, and that the numbers are finite: this waits for them, as PyTorch does on every device.
+// What the CPU says.
 void check_square(const at::Tensor& self, const char* name) {
   TORCH_CHECK(self.dim() >= 2, name, ": The input tensor A must have at least 2 dimensions.");
   TORCH_CHECK(self.size(-1) == self.size(-2), name, ": A must be batches of square matrices, but they are ",
@@ -51,6 +51,10 @@ void check_square(const at::Tensor& self, const char* name) {
   c10::toComplexType(type);
   TORCH_CHECK_NOT_IMPLEMENTED(type != at::kHalf && type != at::kBFloat16 && type != at::kComplexHalf,
                               "\"linalg_eig_out_cpu\" not implemented for '", type, '\'');
+}
+
+// This waits for the numbers, as PyTorch does on every device.
+void check_finite_matrix(const at::Tensor& self, const char* name) {
   TORCH_CHECK(self.isfinite().all().item<bool>(), "torch.", name, ": input tensor should not contain infs or NaNs.");
 }
 
@@ -66,6 +70,7 @@ at::Tensor values_of(const at::Tensor& self) {
 std::tuple<at::Tensor, at::Tensor> eig(const at::Tensor& self) {
   const NPUGuard guard(self.device().index());
   check_square(self, "linalg.eig");
+  check_finite_matrix(self, "linalg.eig");
   const at::Tensor values = values_of(self);
   const at::Tensor vectors = at::Tensor(empty(self.sizes(), values.scalar_type())).mT();  // LAPACK's order
   if (self.numel() == 0) return {values, vectors};
@@ -77,6 +82,8 @@ std::tuple<at::Tensor, at::Tensor> eig(const at::Tensor& self) {
 at::Tensor eigvals(const at::Tensor& self) {
   const NPUGuard guard(self.device().index());
   check_square(self, "linalg.eigvals");
+  // A number is its own eigenvalue, whatever it is. Larger matrices end the process in some of LAPACK's libraries.
+  if (self.size(-1) != 1) check_finite_matrix(self, "linalg.eigvals");
   const at::Tensor values = values_of(self);
   if (self.numel() == 0) return values;
   run_on_processor_or_copies("linalg_eigvals", {values}, {self},
