@@ -33,6 +33,13 @@ def test_asymmetric_dynamic_quant():
     torch.testing.assert_close(scale.cpu(), (x.amax(-1) - x.amin(-1)) / 255)
     back = (y.cpu().float() - offset.cpu()[:, None]) * scale.cpu()[:, None]
     torch.testing.assert_close(back, x, rtol=0, atol=scale.max().item() * 0.51)
+    for mode, alike in (
+        ("pertoken", x[:, :1].expand(4, 8)),
+        ("perchannel", x[:1]),
+        ("pertensor", torch.full((2, 8), 3.7)),
+    ):
+        y, scale, offset = torch_npu.npu_dynamic_quant_asymmetric(alike.npu(), quant_mode=mode)  # as the page says
+        assert torch.equal(y.cpu(), alike.round().char()) and not scale.any() and not offset.any()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 files that it calls. For operators_page.py.
 
 What it is not: a compiler. A function is found by its name, all its overloads together: in the file that calls it,
-else in the only one that defines it.
+else in the only one beside it, else in the only one at all, that defines it for others.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import npu  # noqa: E402
 from cpp_text import closing  # noqa: E402
 
 HEAD = re.compile(r"^(?!return|else)[\w:<>,&* ]*[\w>&*] [&*]?(\w+)\(", re.M)  # of a definition or declaration
+HIDDEN = re.compile(r"^namespace \{", re.M)  # what stands in it is the file's own
 OPENED = re.compile(r"\)\s*(?:const\s*)?\{")
 # Not `std::vector<Tensor> index(2)`, which defines a name; also `linalg::f(`, and the struct of `Struct::apply(`.
 CALL = re.compile(r"(?:(?<=return )|(?<![\w.:>])(?<!\w> )|(?<=linalg::))(\w+)(?:(?:<[\w:<>&* ]*>)?\(|::apply\()")
@@ -29,6 +30,7 @@ TAKEN = re.compile(r"<(\w+)[,>]")
 FUNCTION = re.compile(r"ACLNN\((\w+)\)")
 FREE = re.compile(r"\bat::(?:native::|_ops::)?(\w+?)(?:_dims_out_default|_outf|_out|_symint)?[(>]")  # at::mul_out(
 METHOD = re.compile(r"(?<=[\w)\]])\.(\w+)\(")  # x.mul(
+DISPATCHED = re.compile(r'findSchemaOrThrow\("npu::(\w+)"')  # an operator of the plugin's own, by its name
 HOST = re.compile(r'run_on_processor_or_copies\("(\w+)"')
 # Operators without a row that compute by those that have one, or by a kernel of csrc/ops.
 WRITTEN = """_fused_rms_norm convolution convolution_backward copy cross_entropy_loss ctc_loss fill index layer_norm
@@ -61,10 +63,27 @@ def bodies() -> dict[str, dict[str, str]]:
 
 
 @cache
+def shared() -> dict[str, set[str]]:
+    """Function -> the files that define it for others, too."""
+    found: dict[str, set[str]] = {}
+    for path, text in sources().items():
+        hidden = [(start.end(), closing(text, start.end())) for start in HIDDEN.finditer(text)]
+        for head in HEAD.finditer(text):
+            if not any(first < head.start() < last for first, last in hidden):
+                found.setdefault(head[1], set()).add(path)
+    return found
+
+
+@cache
 def computing() -> frozenset[str]:
     """PyTorch's operators by name that a composition may be made of: not views, factories and what moves nothing."""
     rows = (row.func.partition(".")[0] for row in aten_row.rows())
     return frozenset((*rows, *WRITTEN))
+
+
+def kernels(name: str) -> list[str]:
+    """The C++ functions that are registered for an operator of the plugin's own."""
+    return re.findall(rf'm\.impl\("{name}", &(\w+)\)', "\n".join(sources().values()))
 
 
 @cache
@@ -78,7 +97,8 @@ def named(text: str) -> tuple[list[str], list[str], list[str]]:
     operators = [*FREE.findall(text), *(name for name in METHOD.findall(text) if name not in OTHERS)]
     own = [name for name in OWN.findall(text) if name in npus()]
     computed = [name for name in (name.rstrip("_") for name in operators) if name in computing()]
-    return list(dict.fromkeys(CALL.findall(text) + TAKEN.findall(text))), FUNCTION.findall(text), own + computed
+    registered = [kernel for name in DISPATCHED.findall(text) for kernel in kernels(name)]
+    return list(dict.fromkeys(CALL.findall(text) + TAKEN.findall(text) + registered)), FUNCTION.findall(text), own + computed
 
 
 def reached(text: str, near: str, seen: set[str]) -> Iterable[str]:
@@ -86,7 +106,9 @@ def reached(text: str, near: str, seen: set[str]) -> Iterable[str]:
     yield text
     for name in named(text)[0]:
         files = bodies().get(name, {})
-        paths = [path for path in files if path.startswith(near)] or list(files)
+        others, beside = shared().get(name, set()), near if near.endswith("/") else near.rpartition("/")[0] + "/"
+        paths = [path for path in files if path.startswith(near)] or [path for path in files if path in others]
+        paths = [path for path in paths if path.startswith(beside)] or paths
         if len(paths) == 1 and name not in seen:
             seen.add(name)
             yield from reached(files[paths[0]], paths[0], seen)
