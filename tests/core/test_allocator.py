@@ -9,7 +9,7 @@ import time
 import pytest
 import torch
 
-from tests.core.tools import BUSY, busy, output
+from tests.core.tools import BUSY, Gate, output
 
 KIB, MIB = 1 << 10, 1 << 20
 DEVICE = 5  # nobody else's
@@ -174,11 +174,12 @@ def test_empty_cache_gives_free_segments_back_and_only_these():
 def test_a_recorded_stream_keeps_a_block_from_reuse_until_it_passed():
     tensor = torch.empty(1000, device=f"npu:{DEVICE}")
     address, stream = tensor.data_ptr(), torch.npu.Stream(DEVICE)
-    busy(stream, 0.2)
+    gate = Gate(stream)
     tensor.record_stream(stream)
     del tensor
     assert stat("active.all.current") == 1 and stat("allocation.all.current") == 0
     assert torch.empty(1000, device=f"npu:{DEVICE}").data_ptr() != address
+    gate.open()
     stream.synchronize()
     again = [torch.empty(1000, device=f"npu:{DEVICE}") for _ in range(3)]
     assert address in [t.data_ptr() for t in again]

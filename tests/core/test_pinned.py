@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from tests.core.tools import busy, output
+from tests.core.tools import Gate, output
 
 
 def test_pin_memory_pins_and_keeps_the_values():
@@ -42,11 +42,12 @@ def test_a_block_in_use_by_a_stream_is_not_given_out():
     target = torch.empty(50000, device="npu")
     torch.npu.synchronize()
     with torch.npu.stream(stream):
-        busy(stream, 0.2)
+        gate = Gate(stream)
         target.copy_(source, non_blocking=True)
     del source
     other = torch.zeros(50000, pin_memory=True)
     assert other.data_ptr() != address
+    gate.open()
     stream.synchronize()
     assert target.cpu().sum() == 50000
     del other
@@ -59,9 +60,10 @@ def test_a_copy_from_pinned_memory_does_not_wait():
     with torch.npu.stream(stream):
         target = torch.zeros(1000, device="npu")
         stream.synchronize()
-        busy(stream, 0.2)
+        gate = Gate(stream)
         target.copy_(source, non_blocking=True)
         assert not stream.query()
+    gate.open()
     stream.synchronize()
     assert target.cpu().sum() == 1000
 
@@ -72,9 +74,10 @@ def test_a_copy_to_pinned_memory_does_not_wait():
         source = torch.ones(1000, device="npu")
         target = torch.zeros(1000, pin_memory=True)
         stream.synchronize()
-        busy(stream, 0.2)
+        gate = Gate(stream)
         target.copy_(source, non_blocking=True)
         assert not stream.query()
+    gate.open()
     stream.synchronize()
     assert target.sum() == 1000
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 import torch
 
-from tests.core.tools import BUSY, LIBRARY, busy, output
+from tests.core.tools import BUSY, LIBRARY, Gate, busy, output
 
 
 @pytest.fixture(autouse=True)
@@ -124,8 +124,9 @@ def test_the_current_stream_is_the_threads():
 def test_query_and_synchronize():
     stream = torch.npu.Stream()
     assert stream.query()
-    busy(stream, 0.1)
+    gate = Gate(stream)
     assert not stream.query()
+    gate.open(after=0.05)
     stream.synchronize()
     assert stream.query()
 
@@ -147,10 +148,11 @@ def test_the_accelerator_synchronizes_too():
 
 def test_a_stream_waits_for_another():
     first, second = torch.npu.Stream(), torch.npu.Stream()
-    busy(first, 0.15)
+    gate = Gate(first)
     second.wait_stream(first)
     done = second.record_event()
     assert not done.query()
+    gate.open(after=0.05)
     second.synchronize()
     assert first.query() and done.query()
 
@@ -171,9 +173,10 @@ def test_a_stream_made_elsewhere_is_used(acl_stream):
     external = torch.npu.ExternalStream(acl_stream)
     assert external.npu_stream == acl_stream
     assert external == torch.npu.ExternalStream(acl_stream)
-    busy(external, 0.05)
+    gate = Gate(external)
     event = external.record_event()
     assert not event.query()
+    gate.open(after=0.05)
     event.synchronize()
     with torch.npu.stream(external):
         assert torch.npu.current_stream().npu_stream == acl_stream
