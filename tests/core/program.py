@@ -16,13 +16,17 @@ import torch  # noqa: E402, F401
 
 
 def main() -> int:
+    return executed(received())
+
+
+def received() -> str:
     pipe = Connection(int(sys.argv[1]))
     text, out, err = pipe.recv()
     pipe.close()
     os.chdir("/")
     for file, fd in ((os.devnull, 0), (out, 1), (err, 2)):
         os.dup2(os.open(file, os.O_RDWR), fd)
-    return executed(text)
+    return text
 
 
 def executed(text: str) -> int:

@@ -12,7 +12,7 @@ from tests.core import tools
 from tests.core.tools import LIBRARY
 
 # What it is about happens at import.
-run, output = functools.partial(tools.run, fresh=True), functools.partial(tools.output, fresh=True)
+run, output = functools.partial(tools.run, imports=True), functools.partial(tools.output, imports=True)
 
 WHICH = """
 import warnings

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from pathlib import Path
 
 import torch
@@ -22,8 +23,8 @@ LIBRARY = Path(torch_npu.__file__).parent / "softnpu" / "lib64" / "libascendcl.s
 
 
 @functools.cache
-def nursery() -> Nursery:
-    of_all = Nursery("tests.core.program", environment(), whole_end=True)
+def nursery(worker: str) -> Nursery:
+    of_all = Nursery(worker, environment(), whole_end=True)
     atexit.register(of_all.close)
     return of_all
 
@@ -33,34 +34,42 @@ def environment() -> dict[str, str]:
 
 
 def run(
-    program: str, *, timeout: float = 300, check: bool = True, fresh: bool = False, **env: str | None
+    program: str,
+    *,
+    timeout: float = 300,
+    check: bool = True,
+    fresh: bool = False,
+    imports: bool = False,
+    **env: str | None,
 ) -> subprocess.CompletedProcess:
     """Runs `program` in a process that has imported torch and done nothing else, or in a fresh interpreter.
 
+    With `imports` the process had torch alone, and has imported the plugin with these variables: for what that says.
     A variable set to None is unset.
 
     With a capacity of its own (ANYCEND_MEMORY) it also gets a registry of its own: other processes use the devices.
     """
     if "ANYCEND_MEMORY" in env and "XDG_RUNTIME_DIR" not in env:
         with tempfile.TemporaryDirectory() as folder:
-            return run(program, timeout=timeout, check=check, fresh=fresh, XDG_RUNTIME_DIR=folder, **env)
+            more = {"timeout": timeout, "check": check, "fresh": fresh, "imports": imports, "XDG_RUNTIME_DIR": folder}
+            return run(program, **more, **env)
     of_it = {k: v for k, v in {**environment(), **env}.items() if v is not None}
     text = textwrap.dedent(program)
     if fresh or not can_fork(env):
         command = [sys.executable, "-c", text]
         done = subprocess.run(command, cwd="/", env=of_it, capture_output=True, text=True, timeout=timeout)
     else:
-        done = forked(text, timeout, of_it)
+        done = forked(text, timeout, of_it, "tests.core.importing" if imports else "tests.core.program")
     if check and done.returncode:
         raise AssertionError(f"the program ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
     return done
 
 
-def forked(text: str, timeout: float, env: dict[str, str]) -> subprocess.CompletedProcess:
+def forked(text: str, timeout: float, env: dict[str, str], worker: str) -> subprocess.CompletedProcess:
     ours, theirs = multiprocessing.Pipe()
     with ours, tempfile.NamedTemporaryFile("r+") as out, tempfile.NamedTemporaryFile("r+") as err:
         with theirs:
-            child = nursery().fork(theirs.fileno(), env)
+            child = nursery(worker).fork(theirs.fileno(), env)
         ours.send((text, out.name, err.name))
         try:
             code = child.wait(timeout)
@@ -71,8 +80,8 @@ def forked(text: str, timeout: float, env: dict[str, str]) -> subprocess.Complet
         return subprocess.CompletedProcess(text, code, out.read(), err.read())
 
 
-def output(program: str, fresh: bool = False, **env: str | None) -> str:
-    return run(program, fresh=fresh, **env).stdout.strip()
+def output(program: str, fresh: bool = False, imports: bool = False, **env: str | None) -> str:
+    return run(program, fresh=fresh, imports=imports, **env).stdout.strip()
 
 
 def busy(stream: torch.Stream, seconds: float) -> None:
@@ -94,8 +103,12 @@ class Gate:
         status = acl.aclrtLaunchHostFunc(ctypes.c_void_p(stream.native_handle), wait, self._semaphore)
         assert status == 0, status
 
-    def open(self) -> None:
-        self._libc.sem_post(self._semaphore)
+    def open(self, after: float = 0) -> None:
+        """At once, or so many seconds later by another thread, while the caller waits."""
+        if after:
+            threading.Timer(after, self.open).start()
+        else:
+            self._libc.sem_post(self._semaphore)
 
 
 BUSY = f"""

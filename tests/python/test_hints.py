@@ -10,7 +10,7 @@ import pytest
 from tests.core import tools
 from torch_npu import _hints
 
-run = functools.partial(tools.run, fresh=True, check=False)
+run = functools.partial(tools.run, imports=True, check=False)
 TRANSFER = "`from torch_npu.contrib import transfer_to_npu`"
 
 
@@ -83,7 +83,8 @@ def test_that_warning_comes_once_with_the_import():
 
 
 def test_other_errors_are_as_they_were():
-    done = run("import sys; sys.excepthook = lambda *error: print('mine', error[1]); import torch; 1 / 0")
+    program = "import sys; sys.excepthook = lambda *error: print('mine', error[1]); import torch; 1 / 0"
+    done = tools.run(program, check=False, fresh=True)
     assert (done.returncode, done.stdout, done.stderr) == (1, "mine division by zero\n", "")
 
 
