@@ -178,7 +178,12 @@ class Acl:
         self.raw.library["_ZN7softnpu17set_error_messageEPKc"](C.c_char_p(text))
 
 
-def run(code: str, timeout: float = 60, check: bool = True, **env: str) -> subprocess.CompletedProcess:
+def asleep(thread: int) -> bool:
+    """Does this thread of the process wait in a call? Not for Python's lock: that is free while this looks."""
+    return Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+def run(code: str, timeout: float = 300, check: bool = True, **env: str) -> subprocess.CompletedProcess:
     """Runs Python code in a process of its own, with `acl`, `C`, `os` and `AclError` defined."""
     head = "import ctypes as C, os, sys, threading, time\nfrom tests.runtime.acl import *\nacl = Acl()\n"
     full = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]), **env}

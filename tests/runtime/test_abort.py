@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.runtime.acl import HOST
+from tests.runtime.acl import HOST, asleep
 from tests.runtime.test_stream import COMPLETE, NOT_READY, status, until_failed
 
 ABORTED = 107022
@@ -28,7 +28,7 @@ def test_aborting_a_devices_tasks_frees_who_waits_with_an_error(acl, waits):
     s, p = hanging(acl)
     e = acl.event(1)
     acl.aclrtRecordEvent(e, s)
-    context, told = acl.out("aclrtGetCurrentContext", C.c_void_p), []
+    context, told, begun = acl.out("aclrtGetCurrentContext", C.c_void_p), [], threading.Event()
     calls = {
         "stream": lambda: acl.raw.aclrtSynchronizeStream(s),
         "device": acl.raw.aclrtSynchronizeDevice,
@@ -37,10 +37,14 @@ def test_aborting_a_devices_tasks_frees_who_waits_with_an_error(acl, waits):
 
     def wait():
         acl.aclrtSetCurrentContext(context)
+        begun.set()
         told.append(calls[waits]())
 
     waiting = threading.Thread(target=wait)
     waiting.start()
+    begun.wait()
+    while not asleep(waiting.native_id):
+        time.sleep(0.001)
     time.sleep(0.1)
     acl.aclrtDeviceTaskAbort(0, 0)
     waiting.join()
@@ -69,7 +73,7 @@ def test_aborting_a_devices_tasks_clears_errors_and_leaves_other_devices_alone(a
 def test_aborting_a_devices_tasks_gives_up_on_one_that_does_not_look(acl, stream):
     go, began = threading.Event(), threading.Event()
     acl.host_task(stream, lambda: (began.set(), go.wait())[1])
-    assert began.wait(10) and acl.raw.aclrtDeviceTaskAbort(0, 30) == 507046
+    assert began.wait(60) and acl.raw.aclrtDeviceTaskAbort(0, 30) == 507046
     go.set()
     acl.aclrtDeviceTaskAbort(0, 0)
     assert acl.raw.aclrtDeviceTaskAbort(99, 0) != 0

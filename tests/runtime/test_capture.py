@@ -28,7 +28,7 @@ def end():
 threads = [threading.Thread(target=f) for f in (use, use, end, end)]
 [t.start() for t in threads]
 ended, until = 0, time.time() + 2.5
-while time.time() < until:
+while time.time() < until or ended < 2:
     if acl.raw.aclmdlRICaptureBegin(s, 2) == 0:
         ended += 1
 stop.set()
@@ -92,7 +92,7 @@ print(memcpy_works(acl))
 
 def test_a_capture_whose_thread_is_gone_forbids_nothing_and_can_be_ended(acl, stream):
     on_another_thread(acl, lambda: acl.aclmdlRICaptureBegin(stream, GLOBAL))
-    for _ in range(1000):  # Python's join is over before the thread is
+    for _ in range(10_000):  # Python's join is over before the thread is
         if status(acl, stream) == 2:
             break
         time.sleep(0.005)

@@ -315,7 +315,7 @@ def test_an_external_event_holds_up_the_graph_until_it_is_recorded(acl, stream):
 def test_replays_of_a_graph_follow_each_other_on_any_stream(acl, stream):
     other, log, gate = acl.stream(), [], threading.Event()
     acl.aclmdlRICaptureBegin(stream, RELAXED)
-    acl.host_task(stream, lambda: (log.append("begin"), gate.wait(5), log.append("end")))
+    acl.host_task(stream, lambda: (log.append("begin"), gate.wait(60), log.append("end")))
     graph = end(acl, stream)
     for where in (stream, other, stream):
         acl.aclmdlRIExecuteAsync(graph, where)
@@ -341,7 +341,8 @@ def test_no_other_threads_task_comes_between_those_of_a_replay(acl, stream, agai
     graph = end(acl, stream)
     replaying = threading.Thread(target=lambda: acl.aclmdlRIExecuteAsync(graph, stream))
     replaying.start()
-    on_another_thread(acl, lambda: acl.raw.aclrtSynchronizeStreamWithTimeout(stream, 30))  # the replay has begun
+    while on_another_thread(acl, lambda: acl.raw.aclrtSynchronizeStreamWithTimeout(stream, 30)) == 0:
+        pass  # the replay has not begun
     threading.Timer(0.05, gate.set).start()
     assert on_another_thread(acl, lambda: acl.enqueue(stream, lambda: log.append("eager") or 0)) == 0
     replaying.join()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes as C
 import threading
-import time
 
 import pytest
 
@@ -14,16 +13,17 @@ NOT_SUPPORTED, INVALID = 207000, 100000
 
 
 def test_a_stream_waits_for_an_event_no_longer_than_the_limit(acl, stream):
-    other, event = acl.stream(), acl.event()
+    other, event, gate = acl.stream(), acl.event(), threading.Event()
     acl.aclrtSetOpWaitTimeout(1)
     try:
-        acl.host_task(other, lambda: time.sleep(1.6))
+        acl.host_task(other, gate.wait)
         acl.aclrtRecordEvent(event, other)
         acl.aclrtStreamWaitEvent(stream, event)
         assert acl.raw.aclrtSynchronizeStream(stream) == 107019
         assert "aclrtSetOpWaitTimeout" in acl.message()
     finally:
         acl.aclrtSetOpWaitTimeout(0)
+        gate.set()
     acl.aclrtSynchronizeStream(other)
     acl.aclrtStreamWaitEvent(stream, event)
     acl.aclrtSynchronizeStream(stream)
