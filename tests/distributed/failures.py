@@ -20,7 +20,6 @@ def aborted(rank: int, size: int) -> dict:
     """Rank 0 waits for a message that nobody sends, and gives up."""
     still_works(rank, size)
     if rank:
-        time.sleep(1.5)
         return {}
     torch.npu.synchronize()
     t = torch.zeros(100_000, device=DEVICE)
@@ -51,12 +50,13 @@ def aborted_in_a_collective(rank: int, size: int) -> dict:
     """All but the last wait in a collective; rank 0 gives the group up, which frees the others, too."""
     still_works(rank, size)
     if rank == size - 1:
-        time.sleep(2)
         return {}
-    t = torch.ones(100_000, device=DEVICE)
+    t, store = torch.ones(100_000, device=DEVICE), dist.distributed_c10d._get_default_store()
     began = time.monotonic()
     work = dist.all_reduce(t, async_op=True)
+    store.set(f"called/{rank}", "1")
     if rank == 0:
+        store.wait([f"called/{r}" for r in range(size - 1)])
         time.sleep(0.3)
         backend().abort()
     told = {}
@@ -131,11 +131,11 @@ def destroyed_after_a_capture(rank: int, size: int) -> list[float]:
 
 
 def longer_timeout(rank: int, size: int) -> str:
-    """The group's timeout is 2 s; a later one of 30 s counts, also for a communicator that exists."""
+    """The group's timeout is 3 s; a later one of 60 s counts, also for a communicator that exists."""
     still_works(rank, size)
-    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=30))
+    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=60))
     if rank == size - 1:
-        time.sleep(5)
+        time.sleep(6)
     try:
         still_works(rank, size)
     except Exception as error:
@@ -147,7 +147,6 @@ def shorter_timeout(rank: int, size: int) -> tuple[str, float]:
     still_works(rank, size)
     backend()._set_default_timeout(datetime.timedelta(seconds=1))
     if rank == size - 1:
-        time.sleep(4)
         return "", 0.0
     began = time.monotonic()
     try:
@@ -161,7 +160,7 @@ def reinitialized(rank: int, size: int, rebuild: bool) -> None:
     """After a failure, on every rank, the same groups work again."""
     from torch_npu.distributed import reinit_process_group
 
-    other = dist.new_group()
+    other, store = dist.new_group(), dist.distributed_c10d._get_default_store()
     still_works(rank, size)
     still_works(rank, size, other)
     if rank == 0:
@@ -171,13 +170,13 @@ def reinitialized(rank: int, size: int, rebuild: bool) -> None:
             pass
         else:
             raise AssertionError("one rank alone cannot reduce")
+        store.set(f"told/{rebuild}", "1")
     else:
-        time.sleep(5)
+        store.wait([f"told/{rebuild}"])
         try:  # the error of rank 0 is everybody's
             still_works(rank, size)
         except Exception:
             pass
-    store = dist.distributed_c10d._get_default_store()
     store.set(f"here/{rebuild}/{rank}", "1")
     store.wait([f"here/{rebuild}/{r}" for r in range(size)])
     try:

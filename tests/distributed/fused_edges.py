@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import torch
 import torch.distributed as dist
 
@@ -15,12 +13,15 @@ from tests.distributed.programs import equal
 
 
 def left_alone(rank: int, size: int) -> str:
-    """The last rank does not come, and is killed."""
+    """The last rank does not come, and is killed when the others have called."""
+    store = dist.distributed_c10d._get_default_store()
     still_works(rank, size)
     torch.npu.synchronize()
     if rank == size - 1:
-        time.sleep(60)
+        store.wait([f"alone/{r}" for r in range(size - 1)])
+        return "the others wait"
     y = torch_npu.npu_mm_all_reduce_base(torch.ones(400, 300).npu(), torch.ones(300, 200).npu(), name_of())
+    store.set(f"alone/{rank}", "1")
     return said_by(lambda: (y + 1).cpu())
 
 

@@ -206,12 +206,13 @@ def futures(rank: int, size: int) -> None:
     equal("future", doubled, torch.full((100_000,), float(size * (size + 1))))
 
 
-def barrier(rank: int, size: int) -> float:
+def barrier(rank: int, size: int) -> tuple[float, float]:
+    """When the rank came, and when it was past it."""
     if rank == 1:
         time.sleep(0.5)
-    began = time.monotonic()
+    came = time.monotonic()
     dist.barrier()
-    return time.monotonic() - began
+    return came, time.monotonic()
 
 
 def groups(rank: int, size: int) -> None:

@@ -159,7 +159,8 @@ class Stalled:
 def test_a_late_answer_is_nobodys(request_, late):
     """Neither the request's own answer nor a cancellation's comes in time: no later request takes it."""
     server = Stalled(late, struct.pack("<q", 7))
-    store = ParallelStore("127.0.0.1", server.port, timeout=seconds(0.2), answer_timeout=seconds(0.3))
+    store = ParallelStore("127.0.0.1", server.port, timeout=seconds(20), answer_timeout=seconds(1))
+    store.set_timeout(seconds(0.2))
     with pytest.raises(DistStoreError, match=f"no answer of the store at 127.0.0.1:{server.port}; a late answer"):
         request_(store)
     server.go.set()
@@ -167,6 +168,7 @@ def test_a_late_answer_is_nobodys(request_, late):
     with pytest.raises(DistNetworkError, match="add m: the connection is over since .*no answer.*clone"):
         store.add("m", 7)
     server.answers = struct.pack("<q", 7)
+    store.set_timeout(seconds(20))
     assert store.clone().add("m", 7) == 7
 
 
