@@ -32,7 +32,7 @@ def results(python: Path, programs: dict[str, float], **variables: str) -> dict[
     found: dict[str, dict] = {}
     while left := [name for name in programs if name not in found]:
         try:
-            done = run(python, "-m", "tests.conformance.programs", *left, timeout=200, **variables)
+            done = run(python, "-m", "tests.conformance.programs", *left, timeout=600, **variables)
             output, end = done.stdout, f"the process ended with {done.returncode}: {done.stderr[-4000:]}"
         except subprocess.TimeoutExpired as hang:
             output, end = (hang.stdout or b"").decode(), "no answer within 200 s"

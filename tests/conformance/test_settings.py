@@ -23,7 +23,7 @@ def test_expandable_segments(vendor):
 def check_training(command: list[str]) -> None:
     """A program that trains, with nothing set: as the CPU does, and with one copy of torch."""
     bare = {"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=bare, capture_output=True, text=True, timeout=200, cwd="/")
+    done = subprocess.run(command, env=bare, capture_output=True, text=True, timeout=600, cwd="/")
     assert done.returncode == 0, done.stderr[-3000:]
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("DIFFERENCE")]
     _, difference, _, copies = line.split()
@@ -46,7 +46,7 @@ def ranks(vendor, program: str, *arguments: str, **variables: str) -> list[str]:
 
     def rank(n: int) -> subprocess.CompletedProcess:
         command = ("-m", f"tests.conformance.{program}", *arguments)
-        return client.run(vendor, *command, timeout=200, **shared, RANK=str(n), OMP_NUM_THREADS="1")
+        return client.run(vendor, *command, timeout=600, **shared, RANK=str(n), OMP_NUM_THREADS="1")
 
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(rank, range(2)))
@@ -64,7 +64,7 @@ def test_two_ranks_over_hccl(vendor, queue):
 
 
 def test_a_lost_device_is_stopped_and_started_again(vendor):
-    done = client.run(vendor, "-m", "tests.conformance.restarted", timeout=200, ANYCEND_FAULT="device0:lost:30")
+    done = client.run(vendor, "-m", "tests.conformance.restarted", timeout=600, ANYCEND_FAULT="device0:lost:30")
     assert done.returncode == 0, done.stderr[-3000:]
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
     assert json.loads(line.removeprefix("RESULT")) == [

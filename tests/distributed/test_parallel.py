@@ -30,7 +30,7 @@ def test_fsdp2_in_bf16(world):
 
 @pytest.mark.parametrize("way", ["ddp", "inside ddp", "fsdp2"])
 def test_compiled_with_graphs(two, way, tmp_path):
-    differences = two.run(parallel.compiled, way, "npugraphs", str(tmp_path), timeout=200)
+    differences = two.run(parallel.compiled, way, "npugraphs", str(tmp_path), timeout=600)
     assert max(differences) < CLOSE, differences
 
 

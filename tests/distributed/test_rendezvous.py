@@ -34,7 +34,7 @@ def ranks_by_hand(n: int, *args: str, **env: str) -> str:
         )
         for r in range(n)
     ]
-    outputs = [job.communicate(timeout=240)[0] for job in jobs]
+    outputs = [job.communicate(timeout=600)[0] for job in jobs]
     assert [job.returncode for job in jobs] == [0] * n, outputs
     return "".join(outputs)
 
@@ -80,7 +80,7 @@ def test_a_master_that_does_not_resolve_is_one_error_on_every_rank(switch, words
         for r in range(2)
     ]
     for rank in ranks:
-        (line,) = rank.communicate(timeout=240)[0].splitlines()
+        (line,) = rank.communicate(timeout=600)[0].splitlines()
         seconds, kind, message = line.split("|")
         assert kind == "DistNetworkError" and words.format(port=port) in message, line
         assert float(seconds) < most, line
@@ -141,7 +141,7 @@ def test_torch_npu_run_on_two_nodes(tiered):
         )
         for node in range(2)
     ]
-    outputs = [job.communicate(timeout=240)[0] for job in jobs]
+    outputs = [job.communicate(timeout=600)[0] for job in jobs]
     assert [job.returncode for job in jobs] == [0, 0], outputs
     assert said("".join(outputs)) == expected(4)
 
@@ -230,7 +230,7 @@ def test_a_script_that_asks_for_more_ranks_than_were_started_is_told(tmp_path, l
     """The documents' script takes world_size from the number of devices: with fewer ranks it waited in silence."""
     (tmp_path / "train.py").write_text(COUNTS_DEVICES, encoding="utf-8")
     command = launcher("--standalone", "--nproc-per-node=2", tmp_path / "train.py")
-    done = subprocess.run(list(map(str, command)), env=environment(), capture_output=True, text=True, timeout=240)
+    done = subprocess.run(list(map(str, command)), env=environment(), capture_output=True, text=True, timeout=600)
     words = "asks for a group of 3 ranks, but its launcher started 2: the group waits for 1 more. Start 3"
     assert done.stderr.count(words) == 1, done.stderr
     assert "ASCEND_RT_VISIBLE_DEVICES=0,1 shows" in done.stderr

@@ -96,7 +96,7 @@ def functions() -> list[str]:
 
 
 def faulty(fault: str, **env: str) -> tuple[dict, str]:
-    done = run(PROGRAM, ANYCEND_FAULT=fault, check=False, timeout=240, **env)
+    done = run(PROGRAM, ANYCEND_FAULT=fault, check=False, timeout=600, **env)
     assert done.returncode == 0, f"{fault}: ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return json.loads(done.stdout.strip().splitlines()[-1]), done.stderr
 

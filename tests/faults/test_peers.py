@@ -88,7 +88,7 @@ def shared(function: str) -> list:
     told = {"OF_PEER" if function in RECEIVING else "ANYCEND_FAULT": f"{function}:error"}
     told["PYTORCH_NPU_ALLOC_CONF"] = f"expandable_segments:{growing}"
     path = os.pathsep.join([package_folder(), str(ROOT)])  # the clone's own torch_npu has no compiled part
-    done = run(PROGRAM, timeout=240, fresh=True, PYTHONPATH=path, **told)
+    done = run(PROGRAM, timeout=600, fresh=True, PYTHONPATH=path, **told)
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 

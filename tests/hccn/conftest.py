@@ -21,7 +21,7 @@ class Host:
 
     def run(self, *command) -> tuple[int, str, str]:
         done = subprocess.run(
-            [*self.prefix, *map(str, command)], env=self.env, capture_output=True, text=True, timeout=60
+            [*self.prefix, *map(str, command)], env=self.env, capture_output=True, text=True, timeout=600
         )
         return done.returncode, done.stdout, done.stderr
 

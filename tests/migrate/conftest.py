@@ -38,7 +38,7 @@ def run(tool, tmp_path):
     def call(*arguments, code: int | None = 0, **more):
         done = subprocess.run(
             [str(tool), *map(str, arguments)],
-            stdin=subprocess.DEVNULL, capture_output=True, cwd=tmp_path, timeout=120, **more,
+            stdin=subprocess.DEVNULL, capture_output=True, cwd=tmp_path, timeout=600, **more,
         )  # fmt: skip
         assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done

@@ -177,7 +177,7 @@ def launch(distribute, tmp_path):
         folder = tmp_path / "out" / "in_msft_multi"
         (folder / "train.py").write_text(script)
         done = subprocess.run(
-            ["bash", folder / "run_distributed_npu.sh", *arguments], capture_output=True, text=True, timeout=60,
+            ["bash", folder / "run_distributed_npu.sh", *arguments], capture_output=True, text=True, timeout=300,
             stdin=subprocess.DEVNULL, env=os.environ | {"NPUS": npus}, cwd=tmp_path,
         )  # fmt: skip
         return done, folder

@@ -37,7 +37,7 @@ def python(arguments: list[str], folder: Path, **variables: str) -> str:
     # -P is not used: the scripts import what lies beside them.
     done = subprocess.run(
         [sys.executable, "-W", "ignore", *arguments],
-        cwd=folder, env=clean | {"OMP_NUM_THREADS": "1"} | variables, capture_output=True, text=True, timeout=180,
+        cwd=folder, env=clean | {"OMP_NUM_THREADS": "1"} | variables, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
@@ -116,7 +116,7 @@ def test_one_card_made_several(migrated, script):
     environment = os.environ | {"NPUS": "0 1", "GPT_BATCH": "4", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
     launched = subprocess.run(
-        ["bash", "run_distributed_npu.sh"], cwd=folder, env=environment, capture_output=True, text=True, timeout=180
+        ["bash", "run_distributed_npu.sh"], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
     )
     assert launched.returncode == 0, launched.stderr[-4000:]
 

@@ -150,7 +150,7 @@ def test_paths_on_modelarts(run, tmp_path):
     import subprocess
 
     done = subprocess.run(
-        [sys.executable, result / "a.py"], capture_output=True, text=True, timeout=240,
+        [sys.executable, result / "a.py"], capture_output=True, text=True, timeout=600,
         env=os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )  # fmt: skip
     assert done.stdout == "words True {}\n", done.stderr

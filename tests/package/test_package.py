@@ -20,7 +20,7 @@ LIBRARIES = ("lib/libtorch_npu.so", "softnpu/lib64/libascendcl.so", "softnpu/lib
 def run(code: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-c", code],
-        cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120,
+        cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
 

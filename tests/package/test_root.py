@@ -21,7 +21,7 @@ ROOT = Path(torch_npu.__path__[0]) / "softnpu"
 def anycend(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "anycend", *arguments],
-        env={**os.environ, **environment}, capture_output=True, text=True, cwd="/", timeout=120,
+        env={**os.environ, **environment}, capture_output=True, text=True, cwd="/", timeout=600,
     )  # fmt: skip
 
 

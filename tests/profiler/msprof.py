@@ -20,4 +20,4 @@ finally:
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     command = [sys.executable, str(HOME / "bin" / "msprof"), *arguments]
     given = {**os.environ, **environment}
-    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=200)
+    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=600)

@@ -16,7 +16,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
 
 
 def run(example: str, folder: Path) -> str:
-    done = subprocess.run([sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, timeout=240)
+    done = subprocess.run([sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 

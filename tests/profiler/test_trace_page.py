@@ -163,6 +163,6 @@ def test_chromium_shows_a_training_step(traces: dict[str, Path], tmp_path: Path,
     picture.unlink(missing_ok=True)
     command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1000,600",
                f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={picture}", html.as_uri()]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True, timeout=240)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
     width, colours = pixels(picture.read_bytes())
     assert width == 1000 and len(colours) > 50  # rows of bars in many colours, and their names

@@ -53,7 +53,7 @@ class Machine:
 
     def run(self, *args) -> tuple[int, str, str]:
         done = subprocess.run(
-            [self.tool, *map(str, args)], env=self.env, capture_output=True, text=True, errors="replace", timeout=60
+            [self.tool, *map(str, args)], env=self.env, capture_output=True, text=True, errors="replace", timeout=600
         )
         return done.returncode, done.stdout, done.stderr
 

@@ -91,7 +91,7 @@ except PermissionError:
     print("closed")
 """
     env = {**shared.env, "XDG_RUNTIME_DIR": str(shared.folder / "other")}
-    done = subprocess.run([sys.executable, "-c", asks], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", asks], env=env, capture_output=True, text=True, timeout=600)
     assert done.stdout.split("\n")[:-1] == [f"0 1 {ours.pid} 30"] + ["closed"] * 4, done.stderr
 
 

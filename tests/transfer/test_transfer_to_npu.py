@@ -161,7 +161,7 @@ def test_spawned_workers_import_it_again(tmp_path) -> None:
         "if __name__ == '__main__':\n"
         "    torch.multiprocessing.spawn(work, nprocs=2)\n"
     )
-    subprocess.run([sys.executable, str(script)], check=True, timeout=120)
+    subprocess.run([sys.executable, str(script)], check=True, timeout=600)
 
 
 def test_a_script_of_the_quick_starts_shape(tmp_path) -> None:

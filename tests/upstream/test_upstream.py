@@ -38,7 +38,7 @@ def judge(
     options = {"device": "npu", "plugin": "torch_npu", "samples": samples, "forms": forms}
     with capsys.disabled():
         print()
-        summary = run.judge(cases, options, timeout=60 if samples == 1 else 1800)
+        summary = run.judge(cases, options, timeout=300 if samples == 1 else 1800)
         print(*summary.lines(), sep="\n")
     return summary
 
