@@ -149,7 +149,7 @@ def disturb(job: Job, hosts: Hosts | None, seed: int) -> int:
         prefix = hosts.prefix(where) if hosts else []
         if names:
             command = [*prefix, sys.executable, "-c", NOISE, str(seed), *names]
-            taken += int(subprocess.run(command, check=True, timeout=60, stdout=subprocess.PIPE).stdout)
+            taken += int(subprocess.run(command, check=True, timeout=600, stdout=subprocess.PIPE).stdout)
     return taken
 
 

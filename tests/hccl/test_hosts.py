@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.hccl import programs
-from tests.hccl.ranks import HcclError, Job, named_hosts
+from tests.hccl.ranks import OTHER_SIZE, HcclError, Job, named_hosts, until_joining
 
 # As in test_execute.py: what lies in the shared page, and what travels in pieces.
 SIZES = [0, 1, 13, 4097, 40_000]
@@ -55,8 +55,8 @@ def test_messages_in_order_and_without_a_waiting_receiver(apart):
 
 
 def test_barrier_waits_for_the_slowest(apart):
-    waits = apart.run(programs.barrier_waits, 1)
-    assert min(w for r, w in enumerate(waits) if r != 1) > 0.3 > waits[1]
+    times = apart.run(programs.barrier_waits, 1)
+    assert max(came for came, _ in times) <= min(left for _, left in times), times
 
 
 def test_queued_calls_run_in_order(apart):
@@ -115,7 +115,7 @@ def test_an_address_that_leads_nowhere_ends_in_time(lan):
     began = time.monotonic()
     job.start(programs.join_world, info)
     errors = job.results()
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 40
     assert "rank 1 of 2 did not connect within 2 s (HCCL_CONNECT_TIMEOUT)" in errors[0].text
     assert "cannot connect to 10.78.0.1 port" in errors[1].text
 
@@ -152,9 +152,8 @@ def test_a_wrong_world_size_fails_all_hosts(lan):
     job.start(programs.join_world, info, 3, ranks=[0])
     time.sleep(0.3)
     job.start(programs.join_world, info, 2, ranks=[1])
-    assert all(
-        isinstance(e, HcclError) and "rank 1 was started for 2 ranks, others for 3" in e.text for e in job.results()
-    )
+    errors = job.results()
+    assert all(isinstance(e, HcclError) and OTHER_SIZE.search(e.text) for e in errors), errors
 
 
 def test_data_goes_by_the_devices_address(lan, tmp_path):
@@ -241,7 +240,7 @@ def test_a_rank_that_ends_while_joining_fails_the_other_host(lan):
     (info,) = job.run(programs.make_root, ranks=[0])
     job.run(programs.mapped, "libhccl")  # all have started
     job.start(programs.join_world, info, ranks=[0, 1, 3])
-    time.sleep(0.5)
+    until_joining(job, 3)
     job.kill(3)
     for error in job.results(ranks=[0, 1]):
         assert error.code == "REMOTE" and "rank 3 left while the communicator was being made" in error.text

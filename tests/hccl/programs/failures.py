@@ -116,6 +116,9 @@ def absent(rank: Rank, timeout: int, missing: list[int]) -> tuple[float, str, st
     comm = rank.sub(list(range(rank.size)), 77, timeout=timeout)
     if rank.rank in missing:
         time.sleep(timeout + 1.5)
+        end = time.monotonic() + 30
+        while rank.async_error(comm) == "SUCCESS" and time.monotonic() < end:
+            time.sleep(0.05)
         return 0.0, rank.async_error(comm), ""
     began = time.monotonic()
     b = rank.buffer(np.ones(16, np.float32))
@@ -131,7 +134,7 @@ def fork_sleeper(rank: Rank) -> int:
     """As a data loader's worker does: a child that lives on with all descriptors."""
     child = os.fork()
     if child == 0:
-        time.sleep(30)
+        time.sleep(300)
         os._exit(0)
     return child
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 
 import numpy as np
 
 from tests.hccl.programs.common import call, count_of, expect
 from tests.hccl.ranks import DTYPES, HcclError, Rank, SendRecvItem
+from tests.runtime.acl import asleep
 
 
 def all_reduce_of(rank: Rank, buffer, stream=None, comm=None) -> None:
@@ -170,8 +172,8 @@ def resumed_over_waiting(rank: Rank) -> str:
     return text
 
 
-def resumed_while_another_thread_calls(rank: Rank) -> list[str]:
-    """Rank 0, whose board the others get, resumes late.
+def resumed_while_another_thread_calls(rank: Rank, file: str) -> list[str]:
+    """Rank 0, whose board the others get, resumes late: when rank 1 has written that file.
 
     What a second thread of rank 1 calls meanwhile is refused; it does not wait for the resumption.
     """
@@ -179,14 +181,18 @@ def resumed_while_another_thread_calls(rank: Rank) -> list[str]:
 
     said = []
     if rank.rank == 0:
-        time.sleep(1)
+        while not os.path.exists(file):
+            time.sleep(0.01)
         rank.hccl("HcclCommResume", rank.comm)
     else:
         b, stream = rank.buffer(np.ones(10, np.int64)), rank.new_stream()
         resuming = threading.Thread(target=lambda: (rank.hccl("HcclCommResume", rank.comm), said.append("resumed")))
         resuming.start()
+        while not asleep(resuming.native_id):
+            time.sleep(0.001)
         time.sleep(0.3)
         said.append(failure(lambda: all_reduce_of(rank, b, stream))[1])
+        open(file, "w").close()
         resuming.join()
     all_reduce_of(rank, rank.buffer(np.ones(10, np.int64)))
     rank.sync()

@@ -12,14 +12,14 @@ from tests.hccl.programs.common import call, count_of, expect
 from tests.hccl.ranks import DTYPES, Rank
 
 
-def barrier_waits(rank: Rank, slow: int) -> float:
-    """Seconds between the call and the stream's going on."""
+def barrier_waits(rank: Rank, slow: int) -> tuple[float, float]:
+    """When the call was made, and when its stream went on."""
     if rank.rank == slow:
         time.sleep(0.5)
-    began = time.monotonic()
+    came = time.monotonic()
     call(rank, "HcclBarrier")
     rank.sync()
-    return time.monotonic() - began
+    return came, time.monotonic()
 
 
 def chained(rank: Rank, rounds: int, size: int) -> None:
