@@ -40,15 +40,6 @@ def test_a_name_without_a_row_is_an_error(name, said):
     assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith(said)
 
 
-@pytest.mark.parametrize("arguments", [(), ("--show",), ("--show", "a", "b")])
-def test_too_few_or_too_many_arguments_print_the_usage(arguments):
-    done = run(*arguments)
-    assert done.returncode == 1 and done.stderr.startswith(
-        "two arguments are needed:\npython tools/codegen/npu.py OUT_DIR"
-    )
-    assert done.stderr.count("\n") == 6
-
-
 def test_status_of_a_list(tmp_path):
     (tmp_path / "list.tsv").write_text(
         "name\tschema\nnpu::npu_swiglu\tnpu::npu_swiglu(Tensor x, int dim=-1) -> Tensor\n"
@@ -59,11 +50,11 @@ def test_status_of_a_list(tmp_path):
     assert done.stdout.startswith("3 operators of the list: 1 present, 1 refused with a reason, 1 missing; "), (
         done.stderr
     )
-    assert re.search(r"^  aclnn +1 +0 +0 +0 +0 +1$", done.stdout, re.M)  # npu_swiglu, by formula
+    assert re.search(r"^  native +1 +0 +0 +0 +0 +1$", done.stdout, re.M)  # npu_swiglu, by formula
     assert "\nmissing (1): npu_nosuch: no reason is given" in done.stdout
     assert "\nrefused (1): npu_sub_sample: its documentation does not say" in done.stdout
     each = run("--each", str(tmp_path / "list.tsv")).stdout.splitlines()
-    assert each[0].startswith("npu_swiglu\taclnn\tvalues\t") and each[1] == "npu_nosuch\tmissing\tno reason is given"
+    assert each[0].startswith("npu_swiglu\tnative\tvalues\t") and each[1] == "npu_nosuch\tmissing\tno reason is given"
 
 
 def test_status_of_the_vendors_list_is_one_screen(facts):

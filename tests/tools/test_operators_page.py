@@ -19,20 +19,24 @@ def test_an_operator_of_pytorchs() -> None:
     assert table["add.Tensor"][1:3] == ["native", "`aclnnAdd`, `aclnnAdds`, `aclnnAddV3`"]
     assert table["add.Tensor"][3].strip("`").startswith("fhbd")
     assert table["fmax"][1] == "composed" and table["fmax"][-1].endswith(": `fmax(self, other)`")
-    assert table["_unique2"][1:3] == ["by hand", "`aclnnUnique2`"]
+    assert table["_unique2"][1:3] == ["native", "`aclnnUnique2`"]  # whoever wrote its kernel
     # A kernel of one line, and not its neighbour's function; of one that it calls by name it has the types.
-    assert table["__irshift__.Tensor"][1:3] == ["by hand", "`bitwise_right_shift`"]
+    assert table["__irshift__.Tensor"][1:3] == ["composed", "`bitwise_right_shift`"]
     assert table["__irshift__.Tensor"][3:-1] == table["bitwise_right_shift.Tensor"][3:-1]
     assert table["logical_not"][3] != "" and table["igamma"][3:5] == ["`fhbd`", "as called"]
     # Operators of the npu's own rather than PyTorch's composition; the host's; what files share, and no declared name.
     assert table["scaled_dot_product_attention"][2].startswith("`_npu_dot_product_attention`, `npu_fusion_attention`, ")
     assert table["cross_entropy_loss"][2].startswith("`npu_cross_entropy_loss`, `npu_cross_entropy_loss_backward`, ")
-    assert table["linalg_eig"][2:5] == ["`at::cpu::linalg_eig`", "`fdcz`", "`fdcz`"]
+    assert table["linalg_eig"][1:5] == ["PyTorch's", "`at::cpu::linalg_eig`", "`fdcz`", "`fdcz`"]
     for name in ("linalg_householder_product", "ormqr", "linalg_matrix_exp", "_fft_r2c"):
         assert "`matmul`" in table[name][2]  # of the function beside it, whose name other files have for their own
     assert table["_dirichlet_grad"][3] == "`fhbd`" and "`norm_except_dim`" in table["_weight_norm_interface"][2]
     assert table["linalg_lu_solve"][2].startswith("`aclnnTriangularSolve`, ")
     assert "aclnnIndex" not in rows(operators_page.npu_page())["npu_random_choice_with_mask"][2]
+    # PyTorch's own C++ has no row of types; a view has any; what moves an element has none to tell.
+    assert table["view"][1:5] == ["PyTorch's", "`at::native::view`", "any", ""]
+    assert table["glu_backward_jvp"][3:8] == [""] * 5 and table["view_as_real"][3] == "`czk`"
+    assert table["_has_compatible_shallow_copy_type"][1] == "by hand"
     assert table["dequantize.self"][1] == "fallback" and table["dequantize.self"][-1].endswith("which are refused")
 
 
@@ -74,6 +78,13 @@ def test_functions_that_a_written_kernel_calls_elsewhere() -> None:
         assert table[name.replace("attention", "attention_grad")][2].startswith("`aclnnFlashAttentionScoreGrad`, ")
     assert table["npu_grouped_matmul.List"][1:8] == table["npu_grouped_matmul"][1:8]
     assert table["npu_grouped_matmul"][2] == "`aclnnGroupedMatmulV5`"
+
+
+def test_types_are_those_of_the_first_tensor() -> None:
+    """Of the function, whatever the order of its row of ops/types.yaml."""
+    table = rows(operators_page.npu_page())
+    assert table["npu_mrope"][3] == "`48`" and "1" in table["npu_fused_infer_attention_score"][3]
+    assert table["npu_dtype_cast"][2] == "`aclnnCast`" and "y" in table["npu_dtype_cast"][3]
 
 
 def test_letters_name_a_functions_types_by_chip() -> None:

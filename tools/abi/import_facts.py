@@ -7,9 +7,9 @@ correction made in cann/abi (with its reason in a comment) survives.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import re
-import sys
 from pathlib import Path
 
 ABI = Path(__file__).resolve().parents[2] / "cann" / "abi"
@@ -111,7 +111,12 @@ def write(name: str, head: str, lines: list[str]) -> None:
 
 
 def main() -> None:
-    facts = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("facts", type=Path, metavar="FACTS_DIR")
+    facts = parser.parse_args().facts
+    tables = [f"{name}.tsv" for name in ("acl", "dlsym", "hccl", "aclnn", "enums")]
+    if absent := [name for name in tables if not (facts / name).is_file()]:
+        parser.error(f"{facts} has no {', '.join(absent)}; the folder of facts has {', '.join(tables)}")
     write(
         "acl.yaml",
         "One row a symbol: library, signature, and whether the software NPU implements it (native) or stubs it.",

@@ -90,6 +90,8 @@ def main() -> None:
     parser.add_argument("pages", type=Path)
     parser.add_argument("--show", metavar="FUNCTION", help="print this row instead of writing all")
     options = parser.parse_args()
+    if absent := [str(path) for path in (options.types, options.pages) if not path.is_file()]:
+        parser.error(f"no file: {', '.join(absent)}")
     found = missing(options.types, options.pages)
     if options.show:
         print(found.get(options.show, f"{options.show}: no new row"))

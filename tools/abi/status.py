@@ -92,6 +92,9 @@ def main() -> None:
         wrong = differences(options.check)
         print("\n".join(wrong) or "the libraries export what cann/abi says")
         sys.exit(bool(wrong))
+    there = {lib for _, lib, _ in symbols()}
+    if unknown := sorted(set(options.libraries) - there):
+        parser.error(f"no library {', '.join(unknown)} in cann/abi; there are {', '.join(sorted(there))}")
     if options.libraries:
         for name, lib, state in sorted(symbols(), key=lambda s: (s[1], s[0])):
             if lib in options.libraries:

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
 import aten_composed  # noqa: E402
 import aten_row  # noqa: E402
+import command  # noqa: E402
 from aten_foreach import ForeachWrapper  # noqa: E402
 from aten_schemas import Schemas, wants_one_device  # noqa: E402
 from aten_wrapper import Wrapper  # noqa: E402
@@ -102,22 +103,21 @@ def files() -> dict[str, str]:
 
 
 def main() -> None:
-    if sys.argv[1] == "--show":
-        found = [w for w in wrappers() if sys.argv[2] in {w.row.func, *(str(f.func.name) for f in w.kinds.values())}]
+    option, given = command.read(__doc__, folders=1, show=1, list=1)
+    if option == "show":
+        found = [w for w in wrappers() if given[0] in {w.row.func, *(str(f.func.name) for f in w.kinds.values())}]
         if not found:
             raise SystemExit(
-                f"{sys.argv[2]} has no row in ops/aten.yaml (hand-written operators are in torch_npu/csrc/ops)"
+                f"{given[0]} has no row in ops/aten.yaml (hand-written operators are in torch_npu/csrc/ops)"
             )
         print("\n".join([w.text() for w in found] + [line for w in found for line in w.registrations()]))
-    elif sys.argv[1] == "--list":
+    elif option == "list":
         print(
-            ";".join(
-                str(Path(sys.argv[2]) / name) for name in (*(f"aten_{i}.cpp" for i in range(SHARDS)), DEVICE_CHECK)
-            )
+            ";".join(str(Path(given[0]) / name) for name in (*(f"aten_{i}.cpp" for i in range(SHARDS)), DEVICE_CHECK))
         )
     else:
         for name, text in files().items():
-            abi.write(Path(sys.argv[1]) / name, text)
+            abi.write(Path(given[0]) / name, text)
 
 
 if __name__ == "__main__":

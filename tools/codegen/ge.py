@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
+import command  # noqa: E402
 import tables  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,17 +201,18 @@ def file(table: list[Row], head: list[str], functions: list[str], entries: list[
 
 
 def main() -> None:
+    option, given = command.read(__doc__, folders=1, show=1, list=0)
     table, functions = rows(), computed()
-    if sys.argv[1:2] == ["--list"]:
+    if option == "list":
         print("\n".join(row.type for row in table))
         return
-    if sys.argv[1:2] == ["--show"]:
-        row = next((r for r in table if r.type == sys.argv[2]), None)
+    if option == "show":
+        row = next((r for r in table if r.type == given[0]), None)
         if row is None:
-            raise SystemExit(f"ops/ge.yaml has no row {sys.argv[2]}")
+            raise SystemExit(f"ops/ge.yaml has no row {given[0]}")
         print(generate(row, functions), end="")
         return
-    out = Path(sys.argv[1]) / "graph_engine"
+    out = Path(given[0]) / "graph_engine"
     find = FIND.format(kind="Signature", function="signature_of", member="type")
     head = ['#include "softnpu/graph_engine/signature.h"']
     abi.write(out / "signatures.cpp", file(table, head, [], [signature_row(r) for r in table], "Signature", find))

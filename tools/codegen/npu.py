@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
+import command  # noqa: E402
 import npu_arguments  # noqa: E402
 import npu_docs  # noqa: E402
 import npu_reads  # noqa: E402
@@ -270,19 +271,19 @@ def show(name: str) -> str:
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
-        usage = [line.strip() for line in __doc__.splitlines() if line.startswith("    python ")]
-        raise SystemExit("two arguments are needed:\n" + "\n".join(usage))
-    if sys.argv[1] == "--show":
-        print(show(sys.argv[2]))
-    elif sys.argv[1] == "--status":
-        print(npu_status.text(Path(sys.argv[2]), rows(), missing(), BODIES))
-    elif sys.argv[1] == "--each":
-        print(npu_status.each(Path(sys.argv[2]), rows(), missing(), BODIES))
-    elif sys.argv[1] == "--list":
-        print(";".join(str(Path(sys.argv[2]) / name) for name in sources()))
+    option, given = command.read(__doc__, folders=2, list=1, show=1, status=1, each=1)
+    if option == "show":
+        print(show(given[0]))
+    elif option in ("status", "each"):
+        sys.path.append(str(TABLE.parents[1]))
+        from tools.dev import operators_page  # knows what C++ calls; reads this module
+
+        told = npu_status.text if option == "status" else npu_status.each
+        print(told(Path(given[0]), rows(), missing(), operators_page.npu_kind))
+    elif option == "list":
+        print(";".join(str(Path(given[0]) / name) for name in sources()))
     else:
-        write(Path(sys.argv[1]), Path(sys.argv[2]))
+        write(Path(given[0]), Path(given[1]))
 
 
 if __name__ == "__main__":

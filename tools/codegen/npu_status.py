@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 import tables
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from npu_row import Row
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
@@ -30,7 +32,7 @@ def judges() -> tuple[dict[str, list[str]], set[str], set[str], set[str]]:
     """Operator -> files of tests of values; those judged by what they do, compared with the wheel, and with samples."""
     called = tables.load(TESTS / "npu_ops" / "called.yaml")
     differ = tables.load(TESTS / "conformance" / "kernels.yaml")
-    without = {name for names in differ.values() for name in names}
+    without = {name for row in differ.values() for name in (row["of"] if isinstance(row, dict) else row)}
     kinds = tables.load(TESTS / "npu_ops" / "behaviour.yaml").values()
     behave = {name for names in kinds for name in names}
     samples = tables.load(TESTS / "npu_ops" / "samples.yaml")
@@ -77,35 +79,33 @@ def listed(facts: Path) -> list[str]:
         ) from None
 
 
-def each(facts: Path, every: list[Row], reasons: dict[str, str], kinds: tuple[str, ...]) -> str:
+def each(facts: Path, every: list[Row], reasons: dict[str, str], kind: Callable[[Row], str]) -> str:
     """A line an operator of a list: how it is computed and tested, with the files of tests, or why it is missing."""
     ours = {row.schema.full: row for row in every}
     lines = []
     for name in listed(facts):
         if name in ours:
-            kind = next(key for key in kinds if key in ours[name].data)
             way, files = tested(name)
-            lines.append(f"{name}\t{kind}\t{way}\t{' '.join(files)}")
+            lines.append(f"{name}\t{kind(ours[name])}\t{way}\t{' '.join(files)}")
         else:
             lines.append(f"{name}\t{'refused' if name in reasons else 'missing'}\t{reasons.get(name, NONE)}")
     return "\n".join(lines)
 
 
-def text(facts: Path, every: list[Row], reasons: dict[str, str], kinds: tuple[str, ...]) -> str:
+def text(facts: Path, every: list[Row], reasons: dict[str, str], kind: Callable[[Row], str]) -> str:
     """The same of all of them in one screen: numbers, and the names that stand out."""
     names, ours = listed(facts), {row.schema.full: row for row in every}
-    ways: dict[str, dict[str, list[str]]] = {kind: {way: [] for way in WAYS} for kind in kinds}
-    for name in names:
-        if name in ours:
-            kind = next(key for key in kinds if key in ours[name].data)
-            ways[kind][tested(name)[0]].append(name)
+    kinds = {name: kind(ours[name]) for name in names if name in ours}
+    ways: dict[str, dict[str, list[str]]] = {one: {way: [] for way in WAYS} for one in sorted(set(kinds.values()))}
+    for name, one in kinds.items():
+        ways[one][tested(name)[0]].append(name)
     absent: dict[str, list[str]] = {}
     for name in names:
         if name not in ours:
             absent.setdefault(reasons.get(name, NONE), []).append(name)
     refused = sum(len(found) for reason, found in absent.items() if reason != NONE)
     present = sum(len(found) for row in ways.values() for found in row.values())
-    counts = [[kind, *(len(row[way]) for way in WAYS)] for kind, row in ways.items()]
+    counts = [[one, *(len(row[way]) for way in WAYS)] for one, row in ways.items()]
     totals = ["all", *(sum(row[i] for row in counts) for i in range(1, len(WAYS) + 1))]
     lines = [
         f"{len(names)} operators of the list: {present} present, {refused} refused with a reason,"

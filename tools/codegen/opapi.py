@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import abi  # noqa: E402
+import command  # noqa: E402
 import opapi_types  # noqa: E402
 import tables  # noqa: E402
 from opapi_script import Script, functions, statements, words_of  # noqa: E402
@@ -371,28 +372,28 @@ def reads_file(table: list[Row], params: dict[str, list[abi.Param]]) -> str:
 
 
 def main() -> None:
+    option, given = command.read(__doc__, folders=1, show=1, list=0)
     table, params = rows(), abi.aclnn()
     names = tuple(r.name for r in table)
     if unknown := set(opapi_types.types(names)) - set(names):
         raise SystemExit(f"ops/types.yaml: not in ops/aclnn.yaml: {sorted(unknown)}")
     if stray := [name for name in names if name not in params]:
         raise SystemExit(f"ops/aclnn.yaml: not in cann/abi/aclnn.yaml: {stray}")
-    if sys.argv[1:2] == ["--list"]:
+    if option == "list":
         print("\n".join(sorted(r.name for r in table)))
-    elif sys.argv[1:2] == ["--show"]:
-        row = next((r for r in table if r.name == sys.argv[2]), None)
+    elif option == "show":
+        row = next((r for r in table if r.name == given[0]), None)
         if row is None:
-            raise SystemExit(f"ops/aclnn.yaml has no row {sys.argv[2]}")
+            raise SystemExit(f"ops/aclnn.yaml has no row {given[0]}")
         print("\n".join(f"#include <{h}>" for h in headers(f"{row.run}; {row.shapes or ''}", row.name)))
         print(generate(row, params[row.name]), end="")
     else:
-        abi.write(Path(sys.argv[1]) / "opapi" / "types.cpp", opapi_types.types_file(names, params))
-        abi.write(Path(sys.argv[1]) / "opapi" / "reads.cpp", reads_file(table, params))
+        out = Path(given[0]) / "opapi"
+        abi.write(out / "types.cpp", opapi_types.types_file(names, params))
+        abi.write(out / "reads.cpp", reads_file(table, params))
         for n in range(SHARDS):
-            abi.write(
-                Path(sys.argv[1]) / "opapi" / f"shard_{n}.cpp",
-                shard(sorted((r for r in table if shard_of(r.name) == n), key=lambda r: r.name), params),
-            )
+            part = sorted((r for r in table if shard_of(r.name) == n), key=lambda r: r.name)
+            abi.write(out / f"shard_{n}.cpp", shard(part, params))
 
 
 if __name__ == "__main__":

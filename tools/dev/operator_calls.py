@@ -30,6 +30,7 @@ TAKEN = re.compile(r"<(\w+)[,>]")
 FUNCTION = re.compile(r"ACLNN\((\w+)\)")
 FREE = re.compile(r"\bat::(?:native::|_ops::)?(\w+?)(?:_dims_out_default|_outf|_out|_symint)?[(>]")  # at::mul_out(
 METHOD = re.compile(r"(?<=[\w)\]])\.(\w+)\(")  # x.mul(
+DISPATCHED = re.compile(r'findSchemaOrThrow\("npu::(\w+)"')  # an operator of the plugin's own, by its name
 HOST = re.compile(r'run_on_processor_or_copies\("(\w+)"')
 # Operators without a row that compute by those that have one, or by a kernel of csrc/ops.
 WRITTEN = """_fused_rms_norm convolution convolution_backward copy cross_entropy_loss ctc_loss fill index layer_norm
@@ -80,6 +81,11 @@ def computing() -> frozenset[str]:
     return frozenset((*rows, *WRITTEN))
 
 
+def kernels(name: str) -> list[str]:
+    """The C++ functions that are registered for an operator of the plugin's own."""
+    return re.findall(rf'm\.impl\("{name}", &(\w+)\)', "\n".join(sources().values()))
+
+
 @cache
 def npus() -> frozenset[str]:
     return frozenset(row.schema.full.partition(".")[0] for row in npu.rows())
@@ -91,7 +97,12 @@ def named(text: str) -> tuple[list[str], list[str], list[str]]:
     operators = [*FREE.findall(text), *(name for name in METHOD.findall(text) if name not in OTHERS)]
     own = [name for name in OWN.findall(text) if name in npus()]
     computed = [name for name in (name.rstrip("_") for name in operators) if name in computing()]
-    return list(dict.fromkeys(CALL.findall(text) + TAKEN.findall(text))), FUNCTION.findall(text), own + computed
+    registered = [kernel for name in DISPATCHED.findall(text) for kernel in kernels(name)]
+    return (
+        list(dict.fromkeys(CALL.findall(text) + TAKEN.findall(text) + registered)),
+        FUNCTION.findall(text),
+        own + computed,
+    )
 
 
 def reached(text: str, near: str, seen: set[str]) -> Iterable[str]:

@@ -24,7 +24,7 @@ import npu_status  # noqa: E402
 import opapi_types  # noqa: E402
 import tables  # noqa: E402
 
-from tools.dev import operator_calls, operator_formulas  # noqa: E402
+from tools.dev import operator_calls, operator_formulas, operator_kind  # noqa: E402
 
 if TYPE_CHECKING:
     from npu_row import Row
@@ -36,16 +36,18 @@ LETTERS = (
     " hifloat8. They are those of the first function's first tensor that has any, or, where a row says what a"
     " composed operator takes, of its operands: on the software NPU, and by CANN's documentation on Ascend910B1"
     " and its kin (A2), Ascend910_93 (A3), Ascend950 and Ascend910, where `=` means as on Ascend910B1, `-` a"
-    " function that the chip does not have, *any* that none is refused but the 4-bit ones and hifloat8,"
-    " *as called* what all of those take that are called, and an empty cell that nothing is known"
-    " (`ANYCEND_STRICT=1` refuses nothing then), or that no"
-    " element is read. Of those on the software NPU PyTorch's operator still refuses what the CPU's refuses, such"
-    " as `abs` of booleans. Types of the other tensors: `ops/types.yaml` and `ops/hardware.yaml`."
+    " function that the chip does not have, *any* that none is refused but the 4-bit ones and, but by name, hifloat8,"
+    " *as called* what all of those take that are called, and an empty cell that no table says it"
+    " (`ANYCEND_STRICT=1` refuses what those refuse that are called), or that no element is read. Of those on the"
+    " software NPU PyTorch's operator still refuses what the CPU's refuses, such"
+    " as `abs` of booleans; integers that it sums in int64 come as `8`."
+    " Types of the other tensors: `ops/types.yaml` and `ops/hardware.yaml`."
 )
+MANY = 7  # names of what an operator calls
 CALLS = (
     "*calls* has the functions of CANN in the kernel; of one that has none, those in what it calls and PyTorch's"
-    " operators that it calls by name, or PyTorch's own C++ (`at::native`;"
-    " `at::cpu` on the host); of more than seven of these the first."
+    " operators that it calls by name, or PyTorch's own C++; of more than"
+    f" {MANY} of these the first {MANY}."
 )
 ANY, AS_CALLED = "any", "as called"
 SAME = {  # operators that become others before they come to the npu: of the types of these
@@ -56,15 +58,29 @@ SAME = {  # operators that become others before they come to the npu: of the typ
     "matmul": "mm",
     "softmax": "_softmax",
 }
-MANY = 7  # names of what an operator calls
 WRITTEN, COMPOSED = (
     "torch_npu/csrc/ops/npu/",
     "torch_npu/csrc/ops/composed/",
 )  # where expressions of rows find functions
+ATEN_KINDS = (operator_kind.NATIVE, operator_kind.COMPOSED, operator_kind.THEIRS, operator_kind.WRITTEN)
+KINDS = (operator_kind.NATIVE, operator_kind.COMPOSED, operator_kind.THERE, operator_kind.WRITTEN)
+COMPOSED_HERE = {
+    operator_kind.COMPOSED: "an expression of PyTorch's operators, on every device",
+    operator_kind.THERE: "of operators that run on the npu only, or making a tensor there",
+}
+TESTED = {
+    "values": "*values* where a test that computes what it expects calls the operator (recorded:"
+    " `tests/npu_ops/called.yaml`)",
+    "behaviour": "*behaviour* where it has no value (it refuses every call, or is a mark) and a test judges that"
+    " (`tests/npu_ops/behaviour.yaml`)",
+    "wheel": "the vendor's *wheel* where it gives the same bits on the same kernels and no such test does",
+    "samples": '*samples* where "meta", compilation and differences alone are judged',
+    "nothing": "*nothing* where none of these calls it",
+}
 HEAD = "| operator | kind | calls | software | 910B1 | 910_93 | 950 | 910 |"
 
 
-HOST = "at::cpu::"
+HOST, THEIRS = "at::cpu::", "at::native::"
 # Of kernels that PyTorch's CPU library computes, with every chip: what their checks let through.
 ON_HOST = {
     "linalg_eig": "fdcz",
@@ -72,6 +88,8 @@ ON_HOST = {
     "_standard_gamma_grad": "fhbd",
     "_dirichlet_grad": "fhbd",
 }
+VIEWS = dict.fromkeys(("_reshape_alias", "as_strided_tensorimpl", "unfold", "view"), ANY)
+VIEWS |= {"view_as_real": "czk", "view_as_complex": "fhd"}
 
 
 class Types:
@@ -82,6 +100,7 @@ class Types:
         self.numbers = numbers = tables.load(opapi_types.TYPES)["numbers"]
         functions = [n for rows in tables.load(ROOT / "ops" / "aclnn.yaml").values() for n in rows if n != "_"]
         self.bits = {letter: 1 << numbers[name] for letter, name in table["letters"].items()}
+        self.signatures = abi.aclnn()
         self.takes, self.hardware = opapi_types.types(tuple(functions)), opapi_types.hardware()
 
     def letters(self, bits: int) -> str:
@@ -92,7 +111,7 @@ class Types:
 
     def cells(self, function: str) -> list[str]:
         takes = self.takes[function].takes if function in self.takes else {}
-        first = next(iter(takes), None)
+        first = next((p.name for p in self.signatures.get(function, ()) if p.name in takes), None)
         cells = [self.letters(takes[first][0]) if first else ANY]
         families = self.hardware.get(function, [{}] * 4)
         known = [None if f is None else self.letters(f.get(first, 0)) for f in families]
@@ -123,7 +142,9 @@ def line(
     of = next(iter(called), None) if native else None
     if not native and len(called) == 1:
         of = next(iter(of_operators().get(called[0], ())), None)
-    cells = types.cells(of) if of else [AS_CALLED, AS_CALLED, "=", "=", "="] if called else [""] * 5
+    theirs = called[0].removeprefix(THEIRS) if called and called[0].startswith(THEIRS) else None
+    cells = [AS_CALLED, AS_CALLED, "=", "=", "="] if called and not theirs else [VIEWS.get(theirs or "", ""), *[""] * 4]
+    cells = types.cells(of) if of else cells
     if composed:
         cells[:2] = [composed, composed if HOST in called[0] else cells[1]] if called else [composed, cells[1]]
     cells = [cell if cell in ("", ANY, AS_CALLED) else f"`{cell}`" for cell in cells]
@@ -165,20 +186,22 @@ def aten_page() -> str:
     types, rows = Types(), {}
     formula = operator_formulas.formula
     for row in aten_row.rows():
-        kind = "native" if not row.compose else "composed"
         called = functions(row._asdict())
         if row.compose and row.compose != "native":
             called = sum(operator_calls.called(row.compose, COMPOSED), [])
             called = [name for name in called if name != row.func.partition(".")[0]]
         elif row.compose:
-            called = ["at::native::" + row.func.partition(".")[0]]
+            called = [THEIRS + row.func.partition(".")[0]]
         takes = types.of_key(row.types) if row.types else None
         more = [formula(row.func, called, row.compose)]
+        kind = operator_kind.kind(called, bool(row.compose))
         rows[row.func] = line(row.func, kind, called, types, more, takes)
     for name, kernel in registered().items():
         called = kernel.own or kernel.functions + kernel.operators
         takes = next((ON_HOST.get(one.removeprefix(HOST)) for one in called if one.startswith(HOST)), None)
-        rows.setdefault(name, line(name, "by hand", called, types, [formula(name, called, None)], takes))
+        rows.setdefault(
+            name, line(name, operator_kind.kind(called), called, types, [formula(name, called, None)], takes)
+        )
     kernels = len(rows)
     for reason, names in tables.load(ROOT / "ops" / "fallbacks.yaml").items():
         for name in names:
@@ -188,10 +211,9 @@ def aten_page() -> str:
         "",
         "Generated from `ops/aten.yaml`, `ops/types.yaml`, `ops/hardware.yaml` and `torch_npu/csrc/ops` by"
         f" `make format`. {kernels} operators have a kernel; a row stands for the in-place and `out=` forms,"
-        " too. *native*: calls the function of CANN, of several the first that fits; *composed*: CANN has"
-        " none, and it is composed of the device's operators; *by hand*: a C++ function of"
-        " `torch_npu/csrc/ops`, often with more calls than one; *fallback*: no kernel, the CPU's runs, in its types,"
-        " unless the last column says that it is refused ([more](../operators.md#what-still-runs-on-the-cpu))."
+        f" too. {operator_kind.told(*ATEN_KINDS)}; *fallback*: no kernel, the CPU's runs,"
+        " in its types, unless the last column says that it is refused"
+        " ([more](../operators.md#what-still-runs-on-the-cpu))."
         " An operator that is not here is decomposed by PyTorch into these. Sparse tensors have [their"
         " own](../sparse.md). The last column has PyTorch's page, with the expression of a composed operator; where"
         " there is no page, what the software NPU runs, or PyTorch's schema.",
@@ -238,29 +260,34 @@ def calls(row: Row) -> list[str]:
     return found or ["copy"] * operator_calls.copies(text, WRITTEN)
 
 
+def npu_kind(row: Row) -> str:
+    """Of a row of ops/npu.yaml one of KINDS."""
+    if row.composite:
+        there = npu_docs.native(row) or npu_docs.makes_npu_tensors(row)
+        return operator_kind.THERE if there else operator_kind.COMPOSED
+    found = operator_kind.kind(calls(row))
+    return operator_kind.THERE if found == operator_kind.COMPOSED else found
+
+
 @cache
 def npu_page() -> str:
-    types, lines = Types(), []
+    types, lines, ways = Types(), [], set()
     rows = sorted(npu.rows(), key=lambda row: row.schema.full)
     for row in rows:
         called = calls(row)
-        kind = "native" if called and called[0].startswith("aclnn") else "by hand"
-        if row.composite:
-            there = npu_docs.native(row) or npu_docs.makes_npu_tensors(row)
-            kind = "composed, npu" if there else "composed"
+        kind = npu_kind(row)
         formula = " ".join(row.data["doc"].split()).replace("|", "\\|")
         more = [npu_status.tested(row.schema.full)[0], formula]
-        takes = None if kind == "native" else own_types(row, types)
+        ways.add(more[0])
+        takes = None if kind == operator_kind.NATIVE else own_types(row, types)
         lines.append(line(row.schema.full, kind, called, types, more, takes))
     return wrapped(
         [
             "# The NPU's own operators",
             "",
             "Generated from `ops/npu.yaml`, `ops/types.yaml` and `ops/hardware.yaml` by `make format`:"
-            f" {len(rows)} overloads of `torch.ops.npu`. *native*: calls the function of CANN, of several the one that"
-            " fits; *composed*: an expression of PyTorch's operators, on every device; *composed, npu*: of operators"
-            " of this table that are not, or making a tensor there, and so on the npu only; *by hand*: C++ that calls"
-            " none itself. None falls back to the CPU. [npu_arguments.md](npu_arguments.md) says what their arguments"
+            f" {len(rows)} overloads of `torch.ops.npu`. {operator_kind.told(*KINDS, **COMPOSED_HERE)}."
+            " None falls back to the CPU. [npu_arguments.md](npu_arguments.md) says what their arguments"
             " mean, and `help(torch_npu.npu_swiglu)` all of one;"
             " [npu_operators.md](../npu_operators.md) has the table's format.",
             "",
@@ -268,12 +295,7 @@ def npu_page() -> str:
             "",
             LETTERS,
             "",
-            "*tested* is by *values* where a test that computes what it expects calls the operator (recorded:"
-            " `tests/npu_ops/called.yaml`), by *behaviour* where it has no value (it refuses every call, or is a mark)"
-            " and a test judges that (`tests/npu_ops/behaviour.yaml`),"
-            " by the vendor's *wheel* where it gives the same bits on the same kernels"
-            ' and no such test does, by *samples* where "meta", compilation and differences alone are judged, by'
-            " *nothing* where none of these calls it.",
+            f"*tested* is by {', by '.join(told for way, told in TESTED.items() if way in ways)}.",
             "",
             f"{HEAD} tested | formula |",
             "|---|---|---|---|---|---|---|---|---|---|",

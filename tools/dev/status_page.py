@@ -9,7 +9,9 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from tests.conformance import compared
 from tools.codegen import npu, npu_status, tables
+from tools.dev import operators_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,14 +42,22 @@ def libraries() -> list[str]:
     return lines
 
 
-def operators(record: dict) -> list[str]:
+def operators(record: dict) -> tuple[list[str], list[str]]:
+    """What there is to say of CANN's functions of operators, and the table of all of them."""
     sections = load("ops/aclnn.yaml")
     ours, wheel = plugin_operators(), set(record["operators"])
     have = {name for rows in sections.values() for name in rows if name != "_"}
+    missing = ", ".join(name.removeprefix("aclnn") for name in sorted(wheel - have))
     lines = [
         f"{len(have)} aclnn operators have a kernel, each with the signature of `cann/abi/aclnn.yaml`. Of the"
         f" {len(wheel)} that the vendor's wheel can call, {len(have & wheel)} have one; our plugin calls"
-        f" {len(have & ours)}. An operator without a kernel has no symbol: a client that looks it up is told its name.",
+        f" {len(have & ours)} ([by family](#the-aclnn-operators-by-family)). An operator without a kernel has no"
+        " symbol: a client that looks it up is told its name. Those that the wheel can call:",
+        "",
+        missing,
+    ]
+    families = [
+        "ʷ the wheel can call it, ᵖ our plugin calls it.",
         "",
         "| family | kernels | wheel | plugin | operators |",
         "|---|---|---|---|---|",
@@ -58,32 +68,30 @@ def operators(record: dict) -> list[str]:
             name.removeprefix("aclnn") + ("ᵖ" if name in ours else "") + ("ʷ" if name in wheel else "")
             for name in names
         )
-        lines.append(f"| {section} | {len(names)} | {len(wheel & set(names))} | {len(ours & set(names))} | {marked} |")
-    missing = ", ".join(name.removeprefix("aclnn") for name in sorted(wheel - have))
-    lines += [
-        "",
-        "ʷ the wheel can call it, ᵖ our plugin calls it.",
-        "",
-        "## What the wheel can call and has no kernel",
-        "",
-        missing,
-    ]
-    return lines
+        row = f"| {section} | {len(names)} | {len(wheel & set(names))} | {len(ours & set(names))} | {marked} |"
+        families.append(row)
+    return lines, families
+
+
+TESTED = {
+    "values": "by values",
+    "behaviour": "that have none by what they do (refusals of every call, and marks)",
+    "wheel": "by the vendor's wheel, which has the same bits",
+    "samples": "by samples alone",
+    "nothing": "by nothing",
+}
 
 
 def npu_operators() -> list[str]:
     """The vendor's own operators: how many there are here, as what, and why the others are not."""
     rows, missing = [row for row in npu.rows() if "own" not in row.data], npu.missing()
-    native = sum(not row.composite for row in rows)
-    best = [npu_status.tested(row.schema.full)[0] for row in rows]
+    kinds = Counter(operators_page.npu_kind(row) for row in rows)
+    best = Counter(npu_status.tested(row.schema.full)[0] for row in rows)
+    judged = ", ".join(f"{best[way]} {said}" for way, said in TESTED.items() if best[way])
     lines = [
         f"{len(rows)} of the {len(rows) + len(missing)} operators of the vendor's own (`torch.ops.npu.*`) are rows of"
-        f" `ops/npu.yaml`: {native} have a kernel for the device, {len(rows) - native} are composed of"
-        f" PyTorch's operators. {best.count('values')} are tested by values,"
-        f" {best.count('behaviour')} that have none by what they do (refusals of every call, and marks),"
-        f" {best.count('wheel')} more by the vendor's"
-        f" wheel, which has the same bits, and {best.count('samples')} by samples alone,"
-        f" {best.count('nothing')} by nothing ([which](operators/npu.md))."
+        f" `ops/npu.yaml`: {kinds['native']} native, {kinds['composed']} composed, {kinds['composed, npu']} composed on"
+        f" the npu only, {kinds['by hand']} by hand ([what that means](operators/npu.md)). Tested are {judged}."
         " `python tools/codegen/npu.py --status LIST` prints that"
         " table, and `--each LIST` each of them with the files of its tests (LIST:"
         " [operators.md](operators.md#the-npus-own-operators)). The others are refused by name:"
@@ -95,6 +103,17 @@ def npu_operators() -> list[str]:
     ]
     for why in dict.fromkeys(missing.values()):
         lines.append(f"| {why} | {', '.join(sorted(name for name, reason in missing.items() if reason == why))} |")
+    lines += [
+        "",
+        "## The NPU's own operators through both plugins",
+        "",
+        "Sample calls (`tests/npu_ops/samples.yaml`) with the same operands through the wheel and through this plugin,"
+        " both on the software NPU's kernels; `kernels.yaml` and `kernels_910b3.yaml` in tests/conformance have each"
+        " difference with its reason. Of most operators of the last line the wheel calls no aclnn function: on"
+        " Ascend910B3 it calls them by name, which the software NPU refuses.",
+        "",
+        *compared.page(),
+    ]
     return lines
 
 
@@ -141,7 +160,13 @@ def database(record: dict) -> list[str]:
     for chip, run in record["opinfo"].items():
         figures = " | ".join(str(run["cases"].get(status, 0)) for status in STATUSES)
         lines.append(f"| {chip} | {figures} | {sum(run['cases'].values())} |")
-    lines += ["", "| not right | chip | how |", "|---|---|---|"]
+    lines += [
+        "",
+        "What is not right is the wheel's own doing: [what it asks for](vendor_wheel.md#what-to-expect), case by case.",
+        "",
+        "| not right | chip | how |",
+        "|---|---|---|",
+    ]
     grouped: dict[str, dict[str, list[str]]] = {}
     for chip, run in record["opinfo"].items():
         for case, how in run["not right"].items():
@@ -160,14 +185,20 @@ def fallbacks(record: dict) -> list[str]:
         " (TORCH_NPU_FALLBACK_CPU_DISABLE=1): a case counts for the first operator it needs.",
         "",
     ]
+    told: dict[str, list[str]] = {}
     for chip, run in record["fallbacks"].items():
         judged = sum(record["opinfo"][chip]["cases"].values())
         names = ", ".join(f"{name.removeprefix('aten::')} {n}" for name, n in run["operators"].items())
-        lines += [f"{chip}: {run['cases']} of the {judged} cases of the database, {run['entries']} of its entries,"
-                  f" {len(run['operators'])} operators: {names}.", ""]  # fmt: skip
+        text = f"{run['cases']} of the {judged} cases of the database, {run['entries']} of its entries,"
+        told.setdefault(f"{text} {len(run['operators'])} operators: {names}.", []).append(chip)
+    lines += [line for text, chips in told.items() for line in (f"{' and '.join(chips)}: {text}", "")]
     fell = record["programs that fall back"]
-    told = ", ".join(f"{name} ({', '.join(f'{chip}: {op}' for chip, op in row.items())})" for name, row in fell.items())
-    lines.append(f"Of the {len(record['programs'])} programs above, {len(fell)} need it{': ' + told if told else ''}.")
+    which = ", ".join(
+        f"{name} ({', '.join(f'{chip}: {op}' for chip, op in row.items())})" for name, row in fell.items()
+    )
+    lines.append(
+        f"Of the {len(record['programs'])} programs above, {len(fell)} need it{': ' + which if which else ''}."
+    )
     return lines
 
 
@@ -189,6 +220,7 @@ def words() -> list[str]:
 
 def page() -> str:
     record = load("tests/conformance/record.yaml")
+    summary, families = operators(record)
     lines = [
         "# What is implemented, and who exercises it",
         "",
@@ -206,7 +238,7 @@ def page() -> str:
         "",
         "## aclnn operators",
         "",
-        *operators(record),
+        *summary,
         "",
         "## The NPU's own operators",
         "",
@@ -230,5 +262,9 @@ def page() -> str:
         "## What the wheel runs on the CPU",
         "",
         *fallbacks(record),
+        "",
+        "## The aclnn operators by family",
+        "",
+        *families,
     ]
     return "\n".join(lines) + "\n"
