@@ -95,8 +95,11 @@ def busy(stream: torch.Stream, seconds: float) -> None:
 class Gate:
     """What is put on `stream` from now on waits until open() is called."""
 
+    kept: list[ctypes.Array] = []  # the stream may still look at a semaphore when nobody else has it
+
     def __init__(self, stream: torch.Stream) -> None:
         self._libc, self._semaphore = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+        self.kept.append(self._semaphore)
         self._libc.sem_init(self._semaphore, 0, 0)
         wait = ctypes.cast(self._libc.sem_wait, ctypes.c_void_p)
         acl = ctypes.CDLL(str(LIBRARY))
