@@ -20,12 +20,6 @@
 namespace npu {
 namespace {
 
-at::Tensor& cast_into(at::Tensor& out, const at::Tensor& result) {
-  check_castable(result.scalar_type(), out.scalar_type());
-  resize_out(out, result.sizes());
-  return out.copy_(result);
-}
-
 at::Tensor& max_out(const at::Tensor& self, at::Tensor& out) { return cast_into(out, at::max(self)); }
 at::Tensor& min_out(const at::Tensor& self, at::Tensor& out) { return cast_into(out, at::min(self)); }
 at::Tensor& angle_out(const at::Tensor& self, at::Tensor& out) {

@@ -201,9 +201,7 @@ at::Tensor& ldexp_(at::Tensor& self, const at::Tensor& other) { return self.copy
 at::Tensor& ldexp_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
   for (const at::Tensor& read : {self, other}) at::assert_no_partial_overlap(out, read);
   const at::Tensor result = ldexp(self, other);
-  check_castable(result.scalar_type(), out.scalar_type());
-  resize_out(out, result.sizes());
-  return out.copy_(result);
+  return cast_into(out, result);
 }
 
 at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) { return self.conj().resolve_conj().dot(other); }

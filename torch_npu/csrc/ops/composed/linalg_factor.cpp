@@ -165,17 +165,11 @@ at::Tensor linalg_solve_triangular(const at::Tensor& A, const at::Tensor& B, boo
   return solve_triangular(A.mT(), B.mT(), !upper, false, unit).mT();
 }
 
-at::Tensor& given(at::Tensor& out, const at::Tensor& result) {
-  check_castable(result.scalar_type(), out.scalar_type());
-  resize_out(out, result.sizes());
-  return out.copy_(result);
-}
-
 at::Tensor& linalg_solve_triangular_out(const at::Tensor& A, const at::Tensor& B, bool upper, bool left, bool unit,
                                         at::Tensor& out) {
   TORCH_CHECK(out.scalar_type() == A.scalar_type(), "linalg.solve_triangular: expected scalar type ", A.scalar_type(),
               " but found ", out.scalar_type());
-  return given(out, linalg_solve_triangular(A, B, upper, left, unit));
+  return cast_into(out, linalg_solve_triangular(A, B, upper, left, unit));
 }
 
 at::Tensor cholesky(const at::Tensor& self, bool upper) {
@@ -185,7 +179,7 @@ at::Tensor cholesky(const at::Tensor& self, bool upper) {
   return factor;
 }
 at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) {
-  return given(out, cholesky(self, upper));
+  return cast_into(out, cholesky(self, upper));
 }
 
 // A^-1 B of a matrix given by its factor.
@@ -212,7 +206,7 @@ at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
   return by_columns(solve_by_factor(unit, self, upper));
 }
 at::Tensor& cholesky_inverse_out(const at::Tensor& self, bool upper, at::Tensor& out) {
-  return given(out, cholesky_inverse(self, upper));
+  return cast_into(out, cholesky_inverse(self, upper));
 }
 
 // Reflector j of a factorization: below its leading one.
@@ -259,8 +253,8 @@ std::tuple<at::Tensor, at::Tensor> geqrf(const at::Tensor& self) {
 }
 std::tuple<at::Tensor&, at::Tensor&> geqrf_out(const at::Tensor& self, at::Tensor& a, at::Tensor& tau) {
   const auto [factor, taus] = geqrf(self);
-  given(a, factor);
-  given(tau, taus);
+  cast_into(a, factor);
+  cast_into(tau, taus);
   return {a, tau};
 }
 
@@ -288,7 +282,7 @@ at::Tensor householder_product(const at::Tensor& input, const at::Tensor& tau) {
   return by_columns(q.to(input.scalar_type()));
 }
 at::Tensor& householder_product_out(const at::Tensor& input, const at::Tensor& tau, at::Tensor& out) {
-  return given(out, householder_product(input, tau));
+  return cast_into(out, householder_product(input, tau));
 }
 
 // The product of reflections, or its adjoint, times a matrix, on either side.
@@ -337,7 +331,7 @@ at::Tensor& ormqr_out(const at::Tensor& input, const at::Tensor& tau, const at::
               "torch.ormqr: Expected input and result to have the same dtype, "
               "but input has dtype ",
               input.dtype(), " and result has dtype ", out.dtype());
-  return given(out, ormqr(input, tau, other, left, transpose));
+  return cast_into(out, ormqr(input, tau, other, left, transpose));
 }
 
 // Taylor's polynomial of the matrix over a power of two, squared as often. How often is read back: the largest norm decides.

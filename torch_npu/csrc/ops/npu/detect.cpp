@@ -11,23 +11,13 @@
 
 #include <cmath>
 
+#include "csrc/ops/npu/overlaps.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/sparse_rows.h"
 #include "csrc/ops/npu/wide.h"
 
 namespace npu::ops {
 namespace {
-
-// Intersection over union of boxes between any two opposite corners, [boxes, boxes]; 0 for boxes without area.
-at::Tensor overlaps(const at::Tensor& boxes) {
-  const at::Tensor a = boxes.narrow(1, 0, 2), b = boxes.narrow(1, 2, 2), low = at::minimum(a, b),
-                   high = at::maximum(a, b);
-  const at::Tensor area = (high - low).prod(1);
-  const at::Tensor side = (at::minimum(high.unsqueeze(1), high) - at::maximum(low.unsqueeze(1), low)).clamp_min(0);
-  const at::Tensor common = side.prod(-1), all = area.unsqueeze(1) + area - common;
-  const at::Tensor real = area.gt(0).unsqueeze(1).logical_and(area.gt(0));
-  return at::where(real, common / at::where(real, all, 1), 0);
-}
 
 constexpr double kSamples = 1 << 24;  // of one region: each is held in memory while they are summed
 

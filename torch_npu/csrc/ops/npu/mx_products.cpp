@@ -4,6 +4,7 @@
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/mx.h"
+#include "csrc/ops/npu/mx_bytes.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/type_rules.h"
@@ -11,28 +12,13 @@
 namespace npu::ops {
 namespace {
 
-constexpr int64_t kE8m0 = 293, kE2m1 = 296;  // the vendor's numbers
-
-bool of_pairs(const at::Tensor& t, const std::optional<int64_t>& type) {
-  return t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2 ||
-         (type && (*type == kE2m1 || *type == static_cast<int64_t>(at::ScalarType::Float4_e2m1fn_x2)));
-}
-bool of_powers(const at::Tensor& t, const std::optional<int64_t>& type) {
-  return t.scalar_type() == at::kFloat8_e8m0fnu ||
-         (t.element_size() == 1 && type && (*type == kE8m0 || *type == static_cast<int64_t>(at::kFloat8_e8m0fnu)));
-}
 void need_byte(const char* op, const char* name, const at::Tensor& t) {
   need_type(op, name, t, {at::kByte, at::kChar, at::kFloat8_e8m0fnu, at::ScalarType::Float4_e2m1fn_x2});
 }
 
 // As CANN takes it: bytes by the type that is named.
 at::Tensor factor(const at::Tensor& t, const std::optional<int64_t>& type) {
-  if (!of_pairs(t, type)) return read_as(t, type);
-  return t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2 ? t : t.view(at::ScalarType::Float4_e2m1fn_x2);
-}
-at::Tensor scale_of(const at::Tensor& t, const std::optional<int64_t>& type) {
-  if (!of_powers(t, type) || t.scalar_type() == at::kFloat8_e8m0fnu) return t;
-  return t.view(at::kFloat8_e8m0fnu);
+  return of_pairs(t, type) ? as_pairs(t) : read_as(t, type);
 }
 
 void need_factor(const char* op, const char* name, const at::Tensor& t, const std::optional<int64_t>& type) {

@@ -7,12 +7,13 @@
 #include "csrc/core/device.h"
 
 namespace npu::ops {
-namespace {
 
 std::string name_of(std::string_view names, size_t index) {
   for (; index > 0; --index) names.remove_prefix(names.find(',') + 1);
   return std::string(names.substr(0, names.find(',')));
 }
+
+namespace {
 
 std::string name_in(const Operand& operand, const std::string& name, size_t place) {
   return operand.tensors().size() < 2 ? name : name + "[" + std::to_string(place) + "]";

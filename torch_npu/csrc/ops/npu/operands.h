@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
+#include <string_view>
 
 #include "csrc/ops/npu/result.h"
 
@@ -28,6 +30,9 @@ class Operand {
  private:
   at::TensorList tensors_;
 };
+
+// The name at `index` of several, with commas between.
+std::string name_of(std::string_view names, size_t index);
 
 // `names`: the arguments', with commas between. Bit i of `needed`: operand i must be there (Python's None arrives as an undefined tensor); of
 // `anywhere`: it may be on another device. Numbers of the CPU (0-dim tensors) may stand beside tensors of a device, as everywhere in PyTorch.

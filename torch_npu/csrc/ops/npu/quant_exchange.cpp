@@ -5,12 +5,12 @@
 
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/mx.h"
+#include "csrc/ops/npu/mx_bytes.h"
 #include "csrc/ops/npu/sizes.h"
 
 namespace npu::ops {
 namespace {
 
-constexpr int64_t kE8m0 = 293, kE2m1 = 296;  // the vendor's numbers
 constexpr int64_t kTensor = 1, kColumn = 2, kRow = 3;
 constexpr int64_t kPowers = 6, kFound = 7;  // ways of quantization
 constexpr int64_t kNoType = -1;             // CANN's ACL_DT_UNDEFINED
@@ -18,20 +18,8 @@ constexpr int64_t kNoType = -1;             // CANN's ACL_DT_UNDEFINED
 bool float8(const at::Tensor& t) {
   return t.scalar_type() == at::kFloat8_e4m3fn || t.scalar_type() == at::kFloat8_e5m2;
 }
-bool of_pairs(const at::Tensor& t, const std::optional<int64_t>& type) {
-  return t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2 ||
-         (type && (*type == kE2m1 || *type == static_cast<int64_t>(at::ScalarType::Float4_e2m1fn_x2)));
-}
-bool of_powers(const at::Tensor& t, const std::optional<int64_t>& type) {
-  return t.scalar_type() == at::kFloat8_e8m0fnu ||
-         (type && (*type == kE8m0 || *type == static_cast<int64_t>(at::kFloat8_e8m0fnu)));
-}
 at::Tensor factor(const at::Tensor& t, const std::optional<int64_t>& type) {
-  if (!of_pairs(t, type) || t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2) return t;
-  return t.view(at::ScalarType::Float4_e2m1fn_x2);
-}
-at::Tensor scale_of(const at::Tensor& t, const std::optional<int64_t>& type) {
-  return of_powers(t, type) && t.scalar_type() != at::kFloat8_e8m0fnu ? t.view(at::kFloat8_e8m0fnu) : t;
+  return of_pairs(t, type) ? as_pairs(t) : t;
 }
 OptionalTensor scale_of(const OptionalTensor& t, const std::optional<int64_t>& type) {
   return given(t) ? OptionalTensor(scale_of(*t, type)) : t;

@@ -75,11 +75,6 @@ std::string listed_types(uint64_t accepts) {
   return text.str();
 }
 
-std::string name_of(std::string_view names, size_t index) {
-  for (; index > 0; --index) names.remove_prefix(names.find(',') + 1);
-  return std::string(names.substr(0, names.find(',')));
-}
-
 bool half(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
 
 class Typing {

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "csrc/ops/npu/gradient_of.h"
+#include "csrc/ops/npu/overlaps.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/sparse_rows.h"
 #include "csrc/ops/npu/wide.h"
@@ -22,18 +23,6 @@ namespace npu::ops {
 namespace {
 
 using at::Tensor;
-
-// Intersection over union of boxes between two corners, [.., boxes, boxes]; 0 for boxes without area.
-Tensor overlaps(const Tensor& boxes) {
-  const Tensor a = boxes.narrow(-1, 0, 2), b = boxes.narrow(-1, 2, 2), low = at::minimum(a, b),
-               high = at::maximum(a, b);
-  const Tensor area = (high - low).prod(-1);
-  const Tensor side =
-      at::minimum(high.unsqueeze(-2), high.unsqueeze(-3)) - at::maximum(low.unsqueeze(-2), low.unsqueeze(-3));
-  const Tensor common = side.clamp_min(0).prod(-1), all = area.unsqueeze(-1) + area.unsqueeze(-2) - common;
-  const Tensor real = area.gt(0).unsqueeze(-1).logical_and(area.gt(0).unsqueeze(-2));
-  return at::where(real, common / at::where(real, all, 1), 0);
-}
 
 // Which boxes stay, [.., boxes], of those alive: none that one before it, which stays, lies above.
 Tensor staying(const Tensor& above, Tensor alive) {
