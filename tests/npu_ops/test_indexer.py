@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
 import torch_npu
 from tests.npu_ops.compare import assert_close
+from tests.opapi import hifloat8
 from tests.references.indexer import best, ends, scores, softmax_of
 
 
@@ -96,16 +99,24 @@ def test_the_gradients_of_the_scores():
         torch.testing.assert_close(other.cpu().reshape(e.shape), e)
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn, torch.uint8])
 def test_quantized_operands(dtype):
+    """hifloat8 is uint8 that is named."""
     torch.manual_seed(6)
     make = lambda *s: torch.randint(-20, 20, s).float()
     q, k, w = make(2, 3, 4, 6), make(2, 5, 1, 6), torch.randn(2, 3, 4)
     sq, sk = torch.rand(2, 3, 4), torch.rand(2, 5, 1)
-    index = torch_npu.npu_quant_lightning_indexer(
-        q.to(dtype).npu(), k.to(dtype).npu(), w.npu(), sq.npu(), sk.npu(), 0, 0, sparse_count=3
-    )
-    rounded = [t.to(dtype).double() for t in (q, k)]
+    codes = dtype == torch.uint8
+    stored = [hifloat8.codes(t) if codes else t.to(dtype) for t in (q, k)]
+    named = {"query_dtype": torch_npu.hifloat8, "key_dtype": torch_npu.hifloat8} if codes else {}
+    call = functools.partial(torch_npu.npu_quant_lightning_indexer, sparse_count=3)
+    operands = (*stored, w, sq, sk)
+    index = call(*(t.npu() for t in operands), 0, 0, **named)
+    assert call(*(t.to("meta") for t in operands), 0, 0, **named).shape == index.shape
+    if codes:
+        with pytest.raises(RuntimeError, match="key is uint8, which is read as hifloat8 where key_dtype is torch_npu"):
+            call(*(t.npu() for t in operands), 0, 0, query_dtype=torch_npu.hifloat8)
+    rounded = [hifloat8.values(t) if codes else t.double() for t in stored]
     for b in range(2):
         s = scores(rounded[0][b] * sq[b].unsqueeze(-1), (rounded[1] * sk.unsqueeze(-1))[b, :, 0], w[b].double())
         assert torch.equal(index[b, :, 0].cpu(), best(s, 3)[0])

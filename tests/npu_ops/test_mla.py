@@ -8,10 +8,13 @@ import pytest
 import torch
 
 import torch_npu
+from tests.opapi import hifloat8
 
 TOKENS, HIDDEN, LOW, HEADS, PLAIN, LATENT, TURNED = (2, 3), 64, 64, 2, 8, 64, 32
 BLOCKS, SIZE = 3, 4
-SMALL = {1: torch.int8, 2: torch.int8, 3: torch.float8_e4m3fn, 4: torch.float8_e4m3fn}
+# hifloat8, which has no dtype of torch, is uint8 that is named.
+SMALL = {1: torch.int8, 2: torch.int8, 3: torch.float8_e4m3fn, 4: torch.float8_e4m3fn, 5: torch.uint8}
+NAMED = ("token_x", "weight_dq", "weight_uq_qr", "weight_dkv_kr", "kv_cache")
 
 
 def numbers(*sizes: int, dtype: torch.dtype, scale: float = 0.5) -> torch.Tensor:
@@ -19,7 +22,16 @@ def numbers(*sizes: int, dtype: torch.dtype, scale: float = 0.5) -> torch.Tensor
 
 
 def small_numbers(*sizes: int, dtype: torch.dtype) -> torch.Tensor:
-    return torch.randint(-90, 90, sizes).to(dtype) if dtype == torch.int8 else torch.randn(sizes).to(dtype)
+    return torch.randint(-90, 90, sizes).to(dtype) if dtype == torch.int8 else of_type(torch.randn(sizes), dtype)
+
+
+def of_type(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return hifloat8.clamped(x) if dtype == torch.uint8 else x.to(dtype)
+
+
+def read(x: torch.Tensor) -> torch.Tensor:
+    """What is stored, as numbers."""
+    return hifloat8.values(x) if x.dtype == torch.uint8 else x.double()
 
 
 def operands(weights: int = 0, cache: int = 0, packed: bool = False, dtype: torch.dtype = torch.bfloat16) -> dict:
@@ -76,6 +88,8 @@ def operands(weights: int = 0, cache: int = 0, packed: bool = False, dtype: torc
     elif cache == 3:
         given["tile_size"] = 32
     width = LATENT + TURNED * 2 + LATENT // 32 * 4 if cache == 3 else LATENT
+    if weights == 5:
+        given |= {f"{name}_dtype": torch_npu.hifloat8 for name in NAMED if cache or name != "kv_cache"}
     kv = torch.bfloat16 if dtype == torch.bfloat16 else dtype
     given["kv_cache"] = torch.zeros(BLOCKS, SIZE, 1, width, dtype=(small if cache else kv))
     given["kr_cache"] = torch.zeros(BLOCKS, SIZE, 1, TURNED, dtype=(torch.int8 if cache == 2 else kv))
@@ -91,7 +105,7 @@ def product(x, x_scale, w, w_scale, mode: int) -> torch.Tensor:
         return x.float() @ w.float()
     if mode == 3:
         return blocks(x, x_scale) @ blocks(w.t(), w_scale).t()
-    return (x.double() @ w.double()).float() * x_scale * w_scale
+    return (read(x) @ read(w)).float() * x_scale * w_scale
 
 
 def normed(x: torch.Tensor, gamma: torch.Tensor, eps: float) -> torch.Tensor:
@@ -104,8 +118,8 @@ def turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
 
 
 def by_row(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    scale = x.abs().amax(-1, keepdim=True) / (127 if dtype == torch.int8 else 448)
-    return ((x / scale).round() if dtype == torch.int8 else x / scale).to(dtype), scale
+    scale = x.abs().amax(-1, keepdim=True) / {torch.int8: 127, torch.uint8: hifloat8.LARGEST}.get(dtype, 448)
+    return of_type((x / scale).round() if dtype == torch.int8 else x / scale, dtype), scale
 
 
 def reference(g: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -158,10 +172,10 @@ def near(got: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype = torch.b
     """Of types of 8 bits up to one step, of which few: what a sum in another order may change."""
     got, small = got.cpu(), got.dtype if got.dtype.itemsize == 1 else None
     assert got.numel() == expected.numel()
-    expected = (expected.to(small) if small else expected).float()
-    got = got.float().reshape(expected.shape)
+    expected = expected if not small or expected.dtype == small else of_type(expected, small)
+    expected, got = read(expected).float(), read(got).float().reshape(expected.shape)
     if small:
-        step = 1 if small == torch.int8 else expected.abs() / 8 + 2**-9
+        step = 1 if small == torch.int8 else expected.abs() / (2 if small == torch.uint8 else 8) + 2**-9
         assert ((got - expected).abs() <= step).all() and (got != expected).float().mean() < 0.02
     else:
         limit = 1e-4 if dtype == torch.float32 else 2e-2
@@ -199,7 +213,8 @@ def test_plain_operands(dtype, packed, mode):
 
 
 @pytest.mark.parametrize(
-    ("weights", "cache"), [(1, 0), (1, 2), (1, 3), (2, 0), (2, 1), (2, 3), (3, 0), (3, 1), (4, 1), (4, 3)]
+    ("weights", "cache"),
+    [(1, 0), (1, 2), (1, 3), (2, 0), (2, 1), (2, 3), (3, 0), (3, 1), (4, 1), (4, 3), (5, 0), (5, 1), (5, 3)],
 )
 def test_quantized_operands(weights, cache):
     given = operands(weights, cache) | {"query_norm_flag": True}
@@ -227,6 +242,14 @@ def test_quantized_operands(weights, cache):
         return
     near(rows, want["key"])
     near(rows_of(device["kr_cache"], "PA_BSND")[given["cache_index"].flatten()], want["turned"])
+
+
+@pytest.mark.parametrize(("weights", "largest"), [(2, 127), (4, 448), (5, hifloat8.LARGEST)])
+def test_a_cache_takes_no_more_than_its_type_has(weights, largest):
+    given = operands(weights, 1) | {"quant_scale_ckv": torch.tensor([1e6])}
+    device = on_npu(given)
+    torch_npu.npu_mla_prolog_v3(**device)
+    assert read(rows_of(device["kv_cache"], "PA_BSND")[given["cache_index"].flatten()]).max() == largest
 
 
 @pytest.mark.parametrize("mode", ["PA_BLK_BSND", "PA_BLK_NZ"])
@@ -275,20 +298,34 @@ def test_former_operators_find_the_modes(version, weights, cache):
         assert torch.equal(got[4], want[2]) if cache == 1 else got[4].tolist() == [0.0]
 
 
-def test_the_functional_form_leaves_its_caches():
-    given = operands()
+@pytest.mark.parametrize(("weights", "cache"), [(0, 0), (5, 1)])
+def test_the_functional_form_leaves_its_caches(weights, cache):
+    given = operands(weights, cache)
     expected, other = on_npu(given), on_npu(given)
     want = torch_npu.npu_mla_prolog_v3(**expected)
     got = torch_npu.npu_mla_prolog_v3_functional(**other)
     assert all(torch.equal(a, b) for a, b in zip(got, (*want, expected["kv_cache"], expected["kr_cache"]), strict=True))
     assert other["kv_cache"].count_nonzero().item() == 0
+    on_meta = {k: v.to("meta") if isinstance(v, torch.Tensor) else v for k, v in given.items()}
+    for a, b in zip(torch_npu.npu_mla_prolog_v3_functional(**on_meta), got, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
 
 
 WRONG = {
     "no scale": (operands(1), {"dequant_scale_w_uq_qr": None}, "dequant_scale_w_uq_qr is needed"),
     "a scale too many": (operands(), {"quant_scale_ckv": torch.ones(1)}, "quant_scale_ckv is given where"),
     "another mode": (operands(), {"kv_cache_quant_mode": 1}, "kv_cache_quant_mode 1 does not go with"),
-    "hifloat8": (operands(), {"weight_quant_mode": 5}, "hifloat8"),
+    "hifloat8 without a name": (
+        operands(5),
+        {"token_x_dtype": None},
+        "token_x is uint8, .* token_x_dtype is torch_npu",
+    ),
+    "a cache without a name": (
+        operands(5, 1),
+        {"kv_cache_dtype": None},
+        "kv_cache is uint8, .* kv_cache_dtype is torch",
+    ),
+    "another name": (operands(2), {"token_x_dtype": torch_npu.hifloat8}, "token_x_dtype 290 is not implemented"),
     "a limit of keys": (operands(1, 3), {"k_nope_clip_alpha": torch.ones(1)}, "k_nope_clip_alpha is not implemented"),
     "another type": (
         operands(),

@@ -7,6 +7,7 @@ import torch
 
 import torch_npu
 from tests.npu_ops.compare import assert_close, check
+from tests.opapi import hifloat8
 from tests.references.chosen_keys import attend, counts, opened
 
 
@@ -173,8 +174,9 @@ def test_pages_and_a_value_that_is_the_key():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("stored", [torch.int8, torch.float8_e4m3fn])
+@pytest.mark.parametrize("stored", [torch.int8, torch.float8_e4m3fn, torch.uint8])
 def test_rows_of_bytes(dtype, stored):
+    """hifloat8 is uint8 that is named."""
     torch.manual_seed(15)
     q, turned = torch.randn(2, 3, 4, 10).to(dtype), torch.randn(2, 7, 1, 2).to(dtype)
     indices = torch.tensor([[[0, 3, -1]], [[2, 1, -1]], [[3, 0, 5]]]).int().expand(2, 3, 1, 3)
@@ -183,14 +185,21 @@ def test_rows_of_bytes(dtype, stored):
         parts = [numbers.view(torch.int8), turned.contiguous().view(torch.int8), scales.view(torch.int8)]
         return torch.cat(parts, -1).view(stored)
 
-    numbers = [torch.randint(-20, 20, (2, 7, 1, 8)).float().to(stored) for _ in range(2)]
+    codes = stored == torch.uint8
+    whole = [torch.randint(-20, 20, (2, 7, 1, 8)).float() for _ in range(2)]
+    numbers = [hifloat8.codes(n) if codes else n.to(stored) for n in whole]
     scales = [torch.rand(2, 7, 1, 2) for _ in range(2)]
-    k, v = (n.double() * s.double().repeat_interleave(4, -1) for n, s in zip(numbers, scales, strict=True))
+    read = hifloat8.values if codes else torch.Tensor.double
+    k, v = (read(n) * s.double().repeat_interleave(4, -1) for n, s in zip(numbers, scales, strict=True))
     k = torch.cat([k, turned.double()], -1)
     expected = torch.stack([attend(q[b].double(), k[b], v[b], 0.1, counts(indices[b], 7, 1, 3))[0] for b in range(2)])
     given = [row_bytes(n, s).npu() for n, s in zip(numbers, scales, strict=True)]
     named = {"tile_size": 4, "rope_head_dim": 2, "attention_mode": 2}
     op = torch_npu.npu_kv_quant_sparse_flash_attention
+    if codes:
+        with pytest.raises(RuntimeError, match="key is uint8, which is read as hifloat8 where key_dtype is torch_npu"):
+            op(q.npu(), *given, indices.npu(), 0.1, 2, 2, **named)
+        named |= {"key_dtype": torch_npu.hifloat8, "value_dtype": torch_npu.hifloat8}
     got = op(q.npu(), *given, indices.npu(), 0.1, 2, 2, **named)
     assert got.dtype == dtype and got.shape == (2, 3, 4, 8)
     assert_close(got, expected, dtype, "bytes")

@@ -32,6 +32,11 @@ inline std::vector<at::Tensor> read_as(at::TensorList list, std::optional<int64_
   for (const at::Tensor& t : list) read.push_back(read_as(t, type));
   return read;
 }
+// An operand as it is read: bytes that nothing names are no numbers to operators that quantize.
+inline void need_name(const char* op, const char* name, const at::Tensor& t) {
+  TORCH_CHECK(t.scalar_type() != at::kByte, op, ": ", name, " is uint8, which is read as hifloat8 where ", name,
+              "_dtype is torch_npu.hifloat8, ", kHifloat8, ", and as nothing else");
+}
 // A result that is made as it is stored, as CANN writes it.
 inline at::Tensor written_as(const at::Tensor& t, at::ScalarType type) {
   return type == kHifloat8Codes ? t.view(kHifloat8Codes) : t;

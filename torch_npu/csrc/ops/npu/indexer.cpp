@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/type_rules.h"
 
@@ -52,7 +53,7 @@ void check_best_quantized_keys(const IndexRows& of, const at::Tensor& query_scal
                                std::string_view key_layout, int64_t count, const Window& window) {
   const char* const op = "npu_quant_lightning_indexer";
   checked(op, of, lengths, table, layout, key_layout, count, window);
-  need_type(op, "query", of.query, {at::kChar, at::kFloat8_e4m3fn});
+  need_type(op, "query", of.query, {at::kChar, at::kFloat8_e4m3fn, kHifloat8Codes});
   need_sizes(op, "query_dequant_scale", query_scale, without_last(of.query));
   need_sizes(op, "key_dequant_scale", key_scale, without_last(of.key));
 }
@@ -136,6 +137,8 @@ void check_quantized_index(const at::Tensor& query, const at::Tensor& key, int64
   check_number(kOp, "query_quant_mode", query_quant_mode, {0});
   check_number(kOp, "key_quant_mode", key_quant_mode, {0});
   check_dtypes(kOp, {{"query_dtype", query_dtype, query}, {"key_dtype", key_dtype, key}});
+  need_name(kOp, "query", query);
+  need_name(kOp, "key", key);
 }
 
 }  // namespace npu::ops

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/mla_cache.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
@@ -39,7 +40,15 @@ void check_types(const char* op, const MlaRows& r, const MlaWeights& w, const Ml
   const auto plain = r.cos.scalar_type();
   TORCH_CHECK(at::isFloatingType(plain) && r.cos.element_size() > 1, op, ": rope_cos is ", plain,
               ", not a floating type of 16 bits or more");
-  const at::ScalarType small = m.weights == 1 || m.weights == 2 ? at::kChar : at::kFloat8_e4m3fn;
+  const at::ScalarType small = m.weights == 1 || m.weights == 2 ? at::kChar
+                               : m.weights == 5                 ? kHifloat8Codes
+                                                                : at::kFloat8_e4m3fn;
+  if (m.weights == 5) {
+    for (const auto& [name, t] :
+         {std::pair{"token_x", &r.x}, {"weight_dq", &w.dq}, {"weight_dkv_kr", &w.dkv_kr}, {"weight_uq_qr", &w.uq_qr}}) {
+      need_name(op, name, *t);
+    }
+  }
   const auto type = [&](bool narrow) { return narrow ? small : plain; };
   need_type(op, "token_x", r.x, {type(quantized(m.weights))});
   need_type(op, "weight_dq", w.dq, {type(quantized(m.weights))});
@@ -53,11 +62,12 @@ void check_scales(const char* op, const MlaRows& r, const MlaWeights& w, const M
   const Sizes x = Sizes{tokens_of(r.x), r.x.sym_size(-1)}, dq = sizes_of(w.dq), uq = sizes_of(w.uq_qr),
               kv = sizes_of(w.dkv_kr);
   const auto by_column = [&](const Sizes& of) { return blocks ? Sizes{of[1], of[0] / kBlock} : Sizes{1, of[1]}; };
-  const char* const whole = "weight_quant_mode is 2, 3 or 4";
+  const char* const whole = "weight_quant_mode is 2, 3, 4 or 5";
   need_given(op, "dequant_scale_x", s.x, all, {x[0], blocks ? x[1] / kBlock : c10::SymInt(1)}, whole);
   need_given(op, "dequant_scale_w_dq", s.dq, all, by_column(dq), whole);
   need_given(op, "dequant_scale_w_dkv_kr", s.dkv_kr, all, by_column(kv), whole);
-  need_given(op, "dequant_scale_w_uq_qr", s.uq_qr, m.weights > 0, by_column(uq), "weight_quant_mode is 1, 2, 3 or 4");
+  need_given(op, "dequant_scale_w_uq_qr", s.uq_qr, m.weights > 0, by_column(uq),
+             "weight_quant_mode is 1, 2, 3, 4 or 5");
   for (const auto& [name, scale] : {std::pair{"dequant_scale_x", &s.x},
                                     {"dequant_scale_w_dq", &s.dq},
                                     {"dequant_scale_w_dkv_kr", &s.dkv_kr},
@@ -65,7 +75,8 @@ void check_scales(const char* op, const MlaRows& r, const MlaWeights& w, const M
     need_type(op, name, *scale, {blocks ? at::kFloat8_e8m0fnu : at::kFloat});
   }
   if (m.weights == 0 || blocks) {
-    TORCH_CHECK_VALUE(!given(s.smooth), op, ": smooth_scales_cq has no meaning unless weight_quant_mode is 1, 2 or 4");
+    TORCH_CHECK_VALUE(!given(s.smooth), op,
+                      ": smooth_scales_cq has no meaning unless weight_quant_mode is 1, 2, 4 or 5");
   } else {
     need_sizes(op, "smooth_scales_cq", s.smooth, {1, dq[1]});
   }
@@ -77,8 +88,7 @@ void check_scales(const char* op, const MlaRows& r, const MlaWeights& w, const M
 }
 
 void check_modes(const char* op, const MlaModes& m) {
-  TORCH_CHECK_NOT_IMPLEMENTED(m.weights != 5, op, ": weight_quant_mode 5 is of hifloat8, which PyTorch does not have");
-  check_number(op, "weight_quant_mode", m.weights, {0, 1, 2, 3, 4});
+  check_number(op, "weight_quant_mode", m.weights, {0, 1, 2, 3, 4, 5});
   check_number(op, "kv_cache_quant_mode", m.cache, {0, 1, 2, 3});
   const bool fits = m.cache == 0 || (m.weights == 1 && m.cache > 1) || (quantized(m.weights) && m.cache != 2);
   TORCH_CHECK_VALUE(fits, op, ": kv_cache_quant_mode ", m.cache, " does not go with weight_quant_mode ", m.weights);
@@ -116,6 +126,14 @@ MlaModes mla_modes(const char* op, const MlaRows& r, const MlaWeights& w, const 
   return {weights, cache, cache == 1, 0, 0, 128, false};
 }
 
+void check_mla_types(const char* op, const MlaRows& r, const MlaWeights& w, const MlaCaches& c, const MlaTypes& t) {
+  check_dtypes(op, {{"token_x_dtype", t.x, r.x},
+                    {"weight_dq_dtype", t.dq, w.dq},
+                    {"weight_uq_qr_dtype", t.uq_qr, w.uq_qr},
+                    {"weight_dkv_kr_dtype", t.dkv_kr, w.dkv_kr},
+                    {"kv_cache_dtype", t.kv, c.kv}});
+}
+
 void check_mla(const char* op, const MlaRows& r, const MlaWeights& w, const MlaCaches& caches, const MlaScales& s,
                const MlaModes& m) {
   check_modes(op, m);
@@ -126,7 +144,8 @@ void check_mla(const char* op, const MlaRows& r, const MlaWeights& w, const MlaC
 }
 
 Result mla_query(const MlaRows& r, const MlaWeights& w, const MlaModes& m) {
-  return {with_last(r.x, {w.uk.sym_size(0), w.uk.sym_size(2)}), m.query ? r.x.scalar_type() : r.cos.scalar_type()};
+  return {with_last(r.x, {w.uk.sym_size(0), w.uk.sym_size(2)}),
+          m.query ? stored(r.x.scalar_type()) : r.cos.scalar_type()};
 }
 Result mla_rope(const MlaRows& r, const MlaWeights& w) {
   return {with_last(r.x, {w.uk.sym_size(0), r.cos.sym_size(-1)}), r.cos.scalar_type()};
@@ -135,8 +154,8 @@ Result mla_scale(const MlaRows& r, const MlaWeights& w, const MlaModes& m) {
   return m.query ? sized({tokens_of(r.x), w.uk.sym_size(0), 1}, at::kFloat) : sized({0}, at::kFloat);
 }
 Result mla_norm(const MlaRows& r, const MlaWeights& w, const MlaModes& m) {
-  const auto type = m.weights == 0 ? r.cos.scalar_type() : w.uq_qr.scalar_type();
-  return m.norm ? Result{with_last(r.x, {w.dq.sym_size(1)}), type} : sized({0}, w.uq_qr.scalar_type());
+  const auto type = m.weights == 0 ? r.cos.scalar_type() : stored(w.uq_qr.scalar_type());
+  return m.norm ? Result{with_last(r.x, {w.dq.sym_size(1)}), type} : sized({0}, stored(w.uq_qr.scalar_type()));
 }
 Result mla_norm_scale(const MlaRows& r, const MlaWeights& w, const MlaModes& m) {
   const auto type = m.weights == 3 ? at::kFloat8_e8m0fnu : at::kFloat;
@@ -147,17 +166,20 @@ Result mla_norm_scale(const MlaRows& r, const MlaWeights& w, const MlaModes& m) 
 void mla_prolog_into(const MlaRows& r, const MlaWeights& w, const MlaCaches& c, const MlaScales& s, const MlaNumbers& n,
                      const MlaModes& m, const MlaQuery& q) {
   const std::optional<Tensor> none;
+  const Tensor query = m.query ? written_as(q.query, r.x.scalar_type()) : q.query;
+  const Tensor norm = written_as(q.norm, m.weights ? w.uq_qr.scalar_type() : q.norm.scalar_type());
   ACLNN(aclnnMlaPrologV3WeightNz)
   (r.x, w.dq, w.uq_qr, w.uk, w.dkv_kr, w.gamma_cq, w.gamma_ckv, r.sin, r.cos, c.kv, c.kr, r.index, s.x, s.dq, s.uq_qr,
    s.dkv_kr, s.ckv, s.ckr, s.smooth, r.ends, none, n.eps_cq, n.eps_ckv, c.mode, m.weights, m.cache, m.query, m.merged,
-   m.scales_merged, m.tile, n.query, n.key, q.query, q.rope, q.scale, q.norm, q.norm_scale);
+   m.scales_merged, m.tile, n.query, n.key, query, q.rope, q.scale, norm, q.norm_scale);
 }
 
 void mla_prolog_of_copies(const MlaRows& r, const MlaWeights& w, const MlaCaches& c, const MlaScales& s,
                           const MlaNumbers& n, const MlaModes& m, const MlaCopies& o) {
-  o.kv.copy_(c.kv);
+  const Tensor kv = written_as(o.kv, c.kv.scalar_type());
+  kv.copy_(c.kv);
   o.kr.copy_(c.kr);
-  mla_prolog_into(r, w, {o.kv, o.kr, c.mode}, s, n, m, {o.query, o.rope, o.scale, o.norm, o.norm_scale});
+  mla_prolog_into(r, w, {kv, o.kr, c.mode}, s, n, m, {o.query, o.rope, o.scale, o.norm, o.norm_scale});
 }
 
 namespace {

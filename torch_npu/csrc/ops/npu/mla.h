@@ -35,6 +35,13 @@ struct MlaModes {
 // Modes from the operands' types: `whole`, where rows of int8 are taken, too.
 MlaModes mla_modes(const char* op, const MlaRows& rows, const MlaWeights& weights, const MlaScales& scales, bool whole);
 
+// How operands are read, as their callers name it; the operands themselves are read so already.
+struct MlaTypes {
+  std::optional<int64_t> x, dq, uq_qr, dkv_kr, kv;
+};
+void check_mla_types(const char* op, const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches,
+                     const MlaTypes& types);
+
 void check_mla(const char* op, const MlaRows& rows, const MlaWeights& weights, const MlaCaches& caches,
                const MlaScales& scales, const MlaModes& modes);
 

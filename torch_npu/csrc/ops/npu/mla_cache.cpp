@@ -1,6 +1,7 @@
 // See mla_cache.h.
 #include "csrc/ops/npu/mla_cache.h"
 
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
 
@@ -29,6 +30,7 @@ void check_index(const char* op, const MlaRows& r, const MlaCaches& c) {
 }
 
 void check_cache(const char* op, const char* name, const Tensor& cache, std::string_view mode, at::ScalarType stored) {
+  if (stored == kHifloat8Codes) need_name(op, name, cache);
   need_type(op, name, cache, {stored});
   TORCH_CHECK_VALUE(cache.is_contiguous(), op, ": ", name, " must be contiguous, for it is written by blocks");
   const int64_t part = cache.element_size() == 1 ? 32 : 16;

@@ -5,6 +5,7 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/where.h>
 
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/type_rules.h"
 #include "csrc/ops/npu/wide.h"
@@ -94,7 +95,7 @@ void check_rows_of_bytes(const at::Tensor& query, const QuantizedRows& rows, con
   need_dims(op, "query", query, {form.query_dims()});
   need_type(op, "query", query, {at::kHalf, at::kBFloat16});
   need_dims(op, "key", rows.key, {form.key_dims()});
-  need_type(op, "key", rows.key, {at::kChar, at::kFloat8_e4m3fn});
+  need_type(op, "key", rows.key, {at::kChar, at::kFloat8_e4m3fn, kHifloat8Codes});
   need_same_type(op, "key", rows.key, "value", rows.value);
   need_sizes(op, "value", rows.value, sizes_of(rows.key));
   const int64_t plain_columns = known(query, -1) - rows.rotated;
@@ -192,6 +193,8 @@ void check_sparse_attention_of_bytes(const at::Tensor& key, const at::Tensor& va
   check_number(kOp, "attention_mode", attention_mode, {2});
   check_number(kOp, "quant_scale_repo_mode", quant_scale_repo_mode, {1});
   check_dtypes(kOp, {{"key_dtype", key_dtype, key}, {"value_dtype", value_dtype, value}});
+  need_name(kOp, "key", key);
+  need_name(kOp, "value", value);
 }
 
 }  // namespace npu::ops
