@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+
+from tests.core import tools
 
 HEAD = """
 import json, sys, torch, torch.nn.functional as F, torch_npu
@@ -23,12 +22,4 @@ TAIL = "\njson.dump(found, sys.stdout)\n"
 
 def results(calls: str, chip: str, strict: str = "1") -> dict[str, str]:
     """Name → the error, or nothing, of the calls `t(name, function)` in that text."""
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + calls + TAIL],
-        env=os.environ | {"ANYCEND_STRICT": strict, "ANYCEND_SOC": chip},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    return json.loads(tools.output(HEAD + calls + TAIL, ANYCEND_STRICT=strict, ANYCEND_SOC=chip))

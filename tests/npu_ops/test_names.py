@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.autograd.forward_ad as fw
 
 import torch_npu
+from tests.core import tools
 
 
 def test_names_are_the_operators():
@@ -28,7 +26,7 @@ def test_importing_makes_no_operator_and_names_need_no_device():
         "import sys, torch, torch_npu; assert 'torch_npu._operator_docs' not in sys.modules;"
         "from torch_npu import npu_swiglu; assert not torch.npu.is_initialized()"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
+    tools.run(code)
 
 
 def test_cpu_tensors_are_refused_by_name():

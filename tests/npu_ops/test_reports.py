@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
 import torch_npu
+from tests.core import tools
 
 
 def ready() -> torch.Tensor:
@@ -118,9 +116,9 @@ def test_who_holds_pythons_lock_may_wait_for_the_stream(tmp_path, capsys):
     assert capsys.readouterr().out.count("shape=(2, 3)") == 30
 
 
-def test_the_last_is_printed_before_the_program_ends(tmp_path):
+def test_the_last_is_printed_before_the_program_ends():
     program = "import torch, torch_npu; torch_npu.print_npugraph_tensor(torch.ones(3).npu(), tensor_name='x')"
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    done = tools.run(program)
     assert (done.returncode, done.stdout) == (0, "x=tensor([1., 1., 1.]), shape=(3,), dtype=torch.float32\n"), (
         done.stderr
     )

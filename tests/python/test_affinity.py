@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
+from tests.core.tools import output  # noqa: E402
 from torch_npu.utils import affinity  # noqa: E402
 
 CPUS = sorted(os.sched_getaffinity(0))
@@ -74,30 +74,29 @@ def test_shares_and_plans():
 
 
 PROGRAM = """
-import json, os, sys, threading, warnings
+import json, os, threading, warnings
 import torch
+threading.Thread(target=threading.Event().wait, daemon=True).start()  # one at least beside this one
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     torch.ones(8).npu().sum().item()
-    if len(sys.argv) > 1:
-        torch.npu.set_device(int(sys.argv[1]))
-of = {int(t): sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")}
+    torch.npu.set_device(DEVICE)
+of = {}
+for thread in map(int, os.listdir("/proc/self/task")):
+    try:
+        of[thread] = sorted(os.sched_getaffinity(thread))
+    except ProcessLookupError:
+        pass  # it has ended meanwhile
 others = sorted({tuple(cpus) for thread, cpus in of.items() if thread != threading.get_native_id()})
 texts = [str(w.message) for w in said if "CPU_AFFINITY_CONF" in str(w.message)]
 print(json.dumps([of[threading.get_native_id()], others, texts]))
 """
 
 
-def run(conf: str | None, *arguments: str, command: tuple[str, ...] = ()) -> tuple[list, list, list]:
-    import json
-
-    env = {name: value for name, value in os.environ.items() if name != "CPU_AFFINITY_CONF"}
-    env |= {"CPU_AFFINITY_CONF": conf} if conf is not None else {}
-    done = subprocess.run(
-        [*command, sys.executable, "-c", PROGRAM, *arguments], env=env, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    trains, others, said = json.loads(done.stdout.splitlines()[-1])
+def run(conf: str | None, device: int = 0, kept: int | None = None) -> tuple[list, list, list]:
+    keep = "" if kept is None else f"import os; os.sched_setaffinity(0, [{kept}])\n"
+    said = output(keep + PROGRAM.replace("DEVICE", str(device)), fresh=kept is not None, CPU_AFFINITY_CONF=conf)
+    trains, others, said = json.loads(said.splitlines()[-1])
     return trains, [list(cpus) for cpus in others], said
 
 
@@ -106,7 +105,7 @@ def test_coarse_binding_puts_all_threads_on_the_npus_cpus_and_follows_the_device
     first, last = CPUS[0], CPUS[-1]
     conf = f"1,npu0:{first},npu1:{last}"
     assert run(conf) == ([first], [[first]], [])
-    assert run(conf, "1") == ([last], [[last]], [])
+    assert run(conf, 1) == ([last], [[last]], [])
     assert run("0")[0] == run(None)[0] == CPUS
 
 
@@ -119,15 +118,10 @@ def test_fine_binding_keeps_a_cpu_for_the_thread_that_trains():
 @two
 def test_a_process_that_is_kept_to_fewer_cpus_is_left_alone_and_told_unless_forced():
     first, last = CPUS[0], CPUS[-1]
-    kept = (
-        sys.executable,
-        "-c",
-        f"import os, sys; os.sched_setaffinity(0, [{first}]); os.execv(sys.argv[1], sys.argv[1:])",
-    )
-    trains, others, said = run(f"1,npu0:{last}", command=kept)
+    trains, others, said = run(f"1,npu0:{last}", kept=first)
     assert trains == [first] and all(cpus == [first] for cpus in others)
     assert len(said) == 1 and "binds nothing" in said[0] and "force:1" in said[0]
-    assert run(f"1,force:1,npu0:{last}", command=kept)[0] == [last]
+    assert run(f"1,force:1,npu0:{last}", kept=first)[0] == [last]
 
 
 def test_fewer_cpus_than_npus_are_said():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.core import tools
 from torch_npu.contrib import transfer_to_npu
 
 WATCHED = """
@@ -26,12 +27,12 @@ def changed(before, after):
 """
 
 
-def run(script: str) -> str:
-    # -P: the working directory holds a torch_npu without its compiled parts.
-    command = [sys.executable, "-P", "-W", "error::UserWarning", "-c", script]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+def run(script: str, fresh: bool = False) -> str:
+    done = tools.run(
+        "import warnings; warnings.simplefilter('error', UserWarning)\n" + script, fresh=fresh, imports=True
+    )
+    assert "UserWarning" not in done.stderr
+    return done.stdout
 
 
 def test_nothing_happens_before_the_import() -> None:
@@ -139,7 +140,7 @@ def test_the_environment_variable() -> None:
         "import os; os.environ['TORCH_TRANSFER_TO_NPU'] = '1'\n"
         "import torch\nprint(torch.zeros(1, device='cuda').device)"
     )
-    assert run(script) == "npu:0\n"
+    assert run(script, fresh=True) == "npu:0\n"
 
 
 def test_a_wrong_value_of_the_environment_variable_is_an_error() -> None:
