@@ -198,7 +198,7 @@ try:
 except RuntimeError as error:
     print("as ANYCEND_FAULT asks (aclnnAdd:kernel)" in str(error))
 """
-    assert run(program, fresh=True, ANYCEND_CHECK="race", ANYCEND_FAULT="aclnnAdd:kernel").stdout == "True\n"
+    assert run(program, imports=True, ANYCEND_CHECK="race", ANYCEND_FAULT="aclnnAdd:kernel").stdout == "True\n"
 
 
 def test_a_reset_brings_a_lost_device_back():

@@ -159,7 +159,7 @@ def attempt(f):
     except RuntimeError as error: print("aclnnMm failed" in str(error))
 x = torch.ones(8, 8, device="npu")
 y = x @ x
-time.sleep(1)
+time.sleep(3)  # until it has failed; not asked, which would tell
 {told if told.startswith("thread") else f"attempt(lambda: exec({told!r}))"}
 """
     out = run(program, ANYCEND_FAULT="aclnnMm:kernel:1")

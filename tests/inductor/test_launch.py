@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch._inductor import config
 
-from tests.core.tools import busy
+from tests.core.tools import Gate, busy
 from tests.inductor import compiler
 
 
@@ -22,12 +22,13 @@ def triple(x):
 def test_a_kernel_waits_for_its_stream_and_the_host_does_not_wait_for_it():
     triple(torch.ones(8, device="npu"))
     x = torch.zeros(8, device="npu")
-    busy(torch.npu.current_stream(), 0.5)
+    gate = Gate(torch.npu.current_stream())
     x.add_(1)
     y = triple(x)
     event = torch.npu.current_stream().record_event()
     x.fill_(7)  # behind the kernel, which reads 1
     assert not event.query()
+    gate.open()
     assert (y + 1).tolist() == [5.0] * 8
 
 
@@ -35,13 +36,14 @@ def test_the_stream_is_that_of_the_call():
     triple(torch.ones(8, device="npu"))
     x, side = torch.ones(8, device="npu"), torch.npu.Stream()
     torch.npu.synchronize()
-    busy(torch.npu.current_stream(), 0.5)
+    gate = Gate(torch.npu.current_stream())
     behind = torch.npu.current_stream().record_event()
     with torch.npu.stream(side):
         y = triple(x)
         side.synchronize()
         assert y.tolist() == [4.0] * 8
     assert not behind.query()
+    gate.open()
 
 
 def test_arguments_live_until_the_kernel_ran():

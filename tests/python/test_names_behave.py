@@ -58,7 +58,7 @@ def test_mixed_precision_is_there_where_an_npu_is():
     print(amp_definitely_not_available(), torch.npu.is_available())
     """
     assert output(program) == "False True"
-    assert output(program, ANYCEND_DEVICES="1", ASCEND_RT_VISIBLE_DEVICES="", fresh=True) == "True False"
+    assert output(program, ANYCEND_DEVICES="1", ASCEND_RT_VISIBLE_DEVICES="", imports=True) == "True False"
 
 
 def test_operators_are_never_compiled():
