@@ -54,7 +54,9 @@ def test_each_kernel_belongs_to_its_operator():
     assert of_operator(prof) == {
         "aten::add": ["aclnnAdd"], "aten::mm": ["aclnnMm"], "aten::mul_": ["aclnnMuls"], "aten::copy_": ["Memcpy DtoH"],
     }  # fmt: skip
-    slack = 10**6  # PyTorch's own clock is another one, brought into line with the system's
+    slack = (
+        10**8
+    )  # PyTorch's own clock is another one, brought into line with the system's: not exactly on a busy machine
     times = [(e.start_ns(), e.end_ns()) for e in device_events(prof)]
     assert all(before - slack <= start <= end <= after + slack for start, end in times)
     assert times == sorted(times)
