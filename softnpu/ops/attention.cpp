@@ -3,7 +3,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -59,8 +58,8 @@ T* numbers(const Tensor& t, const T*) {
   return t.defined() ? t.mutable_data_ptr<T>() : nullptr;
 }
 
-// Weights are not yet divided by the sum. A row that sees nothing has the maximum and the sum 0.
-Softmax softmax(const AttentionBlocks& call, const Tensor& scores, const Block& b) {
+// Weights are not yet divided by the sum, and dropped behind it where `kept` is given. A row that sees nothing has the maximum and the sum 0.
+Softmax softmax(const AttentionBlocks& call, const Tensor& scores, const Block& b, const KeptRows* kept = nullptr) {
   const Tensor sink = call.sinks(b);
   Softmax out{scores, column_like(scores), column_like(scores), sink.defined() ? column_like(scores) : Tensor(), {}};
   each_row(scores, [&]<class T>(int64_t head, int64_t at, T* row) {
@@ -69,6 +68,7 @@ Softmax softmax(const AttentionBlocks& call, const Tensor& scores, const Block& 
     if (sink.defined()) sum += numbers(out.sinks, row)[at] = std::exp(least - maximum);
     numbers(out.maximum, row)[at] = maximum;
     numbers(out.sum, row)[at] = sum;
+    if (const T* stays = kept ? kept->row(at, row) : nullptr) multiply_row(row, b.keys, stays);
   });
   return out;
 }
@@ -166,25 +166,28 @@ class Backward {
     const bool again = given_for(forward_.maximum) && given_for(forward_.sum);
     Softmax w = again ? softmax_again(call_, scores, b, forward_) : softmax(call_, scores, b);
     if (!again) w.weights.div_(divisors(w.sum));
-    const Tensor d = product(dy, v.transpose(1, 2), b), kept = call_.kept(b);
-    const Tensor applied = kept.defined() ? at::empty(scores.sizes(), scores.options()) : w.weights;
-    Tensor mean = column_like(scores);
-    each_row(w.weights, [&]<class T>(int64_t, int64_t at, const T* row) {
-      const T* stays = kept.defined() ? numbers(kept, row) + at * b.keys : nullptr;
-      numbers(mean, row)[at] =
-          softmax_row_mean(row, b.keys, stays, numbers(d, row) + at * b.keys, numbers(applied, row) + at * b.keys);
-    });
-    add_product(dv, b, applied, dy);
-    if (w.elsewhere.defined() && given(forward_.out)) {  // the same of all keys, but rounded to the result's type
-      mean = at::where(w.elsewhere, (dy * call_.queries(*forward_.out, b)).sum(2, true), mean);
+    const KeptRows kept(call_, b);
+    const Tensor d = product(dy, v.transpose(1, 2), b);
+    const Tensor applied = kept.some() ? at::empty(scores.sizes(), scores.options()) : w.weights;
+    const Tensor mean = column_like(scores);
+    Tensor whole;  // the mean of all keys where this call has not all of them, but rounded to the result's type
+    if (w.elsewhere.defined() && given(forward_.out)) {
+      whole = (dy * call_.queries(*forward_.out, b)).sum(2, true).to(call_.type());
     }
+    const auto gradients = [&]<class T>(int64_t, int64_t at, T* row) {
+      T* to = numbers(d, row) + at * b.keys;
+      T* applied_row = numbers(applied, row) + at * b.keys;
+      T found = softmax_row_mean(row, b.keys, kept.row(at, row), to, applied_row);
+      if (whole.defined() && w.elsewhere.const_data_ptr<bool>()[at]) found = numbers(whole, row)[at];
+      numbers(mean, row)[at] = found;
+      softmax_row_gradient(row, b.keys, found, to);
+    };
+    each_row(w.weights, gradients);
+    add_product(dv, b, applied, dy);
     if (sinks_.defined() && w.sinks.defined()) {
       Tensor place = sinks_[&*b.sequence - call_.sequences().data()].narrow(0, b.head * call_.group(), mean.size(0));
       place.sub_((mean * w.sinks.div(divisors(w.sum))).sum({1, 2}));
     }
-    each_row(w.weights, [&]<class T>(int64_t, int64_t at, const T* row) {
-      softmax_row_gradient(row, b.keys, numbers(mean, row)[at], numbers(d, row) + at * b.keys);
-    });
     if (shift_.defined()) call_.add_shift_gradient(shift_, d, b);
     add_product(dk, b, d, q, call_.options().scale);
     const Tensor dq = product(d, k, b, call_.options().scale);
@@ -211,10 +214,10 @@ void attention(const Tensor& query, const Tensor& key, const Tensor& value, cons
     for (const Block& b : call.rows(heads)) blocks.push_back(b);
   }
   each_apart(blocks, [&](const Block& b) {
-    const Softmax w = softmax(call, call.scores(call.query(query, b), call.key(key, b), b), b);
+    const KeptRows kept(call, b);
+    const Softmax w = softmax(call, call.scores(call.query(query, b), call.key(key, b), b), b, &kept);
     put_statistic(call, maximum, b, w.maximum);
     put_statistic(call, sum, b, w.sum);
-    if (const Tensor kept = call.kept(b); kept.defined()) w.weights.mul_(kept);
     const Tensor products = product(w.weights, call.keys(value, b).to(call.type()), b);
     call.queries(out, b).copy_(products.div_(divisors(w.sum)));
   });

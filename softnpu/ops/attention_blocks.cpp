@@ -11,6 +11,7 @@
 #include "softnpu/ops/drop_mask.h"
 #include "softnpu/ops/gemm.h"
 #include "softnpu/ops/kernels.h"
+#include "softnpu/ops/softmax_rows.h"
 
 namespace softnpu::ops::kernels {
 namespace {
@@ -216,7 +217,18 @@ void AttentionBlocks::hide(Tensor& scores, const Block& b) const {
   TORCH_CHECK(t.size(-2) >= s.queries() && t.size(-1) >= s.keys(), "attention: a mask of ", t.size(-2), " x ",
               t.size(-1), " for ", s.queries(), " queries and ", s.keys(), " keys");
   if (t.dim() == 3) t = part(t, 0, b.head * group(), b.heads * group());
-  scores.masked_fill_(t.narrow(-2, b.row, b.rows).narrow(-1, b.key, b.keys).to(at::kBool), kHidden);
+  t = t.narrow(-2, b.row, b.rows).narrow(-1, b.key, b.keys).to(at::kBool);
+  if (t.stride(-1) != 1) t = t.contiguous();
+  t = t.expand(scores.sizes());
+  const bool* hidden = t.const_data_ptr<bool>();
+  const auto hide_rows = [&]<class T>(T* to) {
+    for (int64_t h = 0; h < t.size(0); ++h) {
+      for (int64_t i = 0; i < b.rows; ++i, to += b.keys) {
+        hide_row(to, b.keys, hidden + h * t.stride(0) + i * t.stride(1));
+      }
+    }
+  };
+  type_ == at::kDouble ? hide_rows(scores.mutable_data_ptr<double>()) : hide_rows(scores.mutable_data_ptr<float>());
 }
 
 // Slopes as [heads, 1, 1], a bias as [heads, rows, keys], where 1 stands for any number of heads and rows.
@@ -250,28 +262,34 @@ void AttentionBlocks::add_shift_gradient(Tensor& out, const Tensor& gradient, co
   place.add_(values);
 }
 
-Tensor AttentionBlocks::kept(const Block& b) const {
-  if (!given(o_.drop) || o_.keep >= 1) return {};
-  const Sequence& s = *b.sequence;
-  const int64_t n = s.queries(), m = s.keys();
-  const Tensor flags = o_.drop->contiguous();
-  const DropMask stays(flags, s.drop_from + o_.heads * n * m);
-  Tensor out = at::empty({b.heads * group(), b.rows, b.keys}, type_);
-  const auto fill = [&]<class T>(T* to) {
-    const auto bytes = DropMask::bytes(static_cast<T>(1 / o_.keep));
-    for (int64_t h = b.head * group(); h < (b.head + b.heads) * group(); ++h) {
-      for (int64_t i = b.row; i < b.row + b.rows; ++i, to += b.keys) {
-        stays.scale(s.drop_from + (h * n + i) * m + b.key, b.keys, bytes, to);
-      }
-    }
-  };
-  type_ == at::kDouble ? fill(out.mutable_data_ptr<double>()) : fill(out.mutable_data_ptr<float>());
-  return out;
-}
-
 Tensor AttentionBlocks::sinks(const Block& b) const {
   if (!given(o_.sink)) return {};
   return o_.sink->narrow(0, b.head * group(), b.heads * group()).to(type_).contiguous().view({b.heads * group(), 1, 1});
 }
+
+KeptRows::KeptRows(const AttentionBlocks& call, const Block& b)
+    : block_(b), group_(call.group()), heads_(call.options().heads) {
+  const AttentionOptions& o = call.options();
+  if (!given(o.drop) || o.keep >= 1) return;
+  flags_ = o.drop->contiguous();
+  table_ = at::empty({DropMask::kTable}, call.type());
+  values_ = at::empty({b.keys}, call.type());
+  const auto fill = [&]<class T>(T* table) { DropMask::fill_table(static_cast<T>(1 / o.keep), table); };
+  call.type() == at::kDouble ? fill(table_.mutable_data_ptr<double>()) : fill(table_.mutable_data_ptr<float>());
+}
+
+template <class T>
+const T* KeptRows::row(int64_t at, const T*) const {
+  if (!flags_.defined()) return nullptr;
+  const Sequence& s = *block_.sequence;
+  const int64_t n = s.queries(), m = s.keys();
+  const int64_t head = block_.head * group_ + at / block_.rows, row = block_.row + at % block_.rows;
+  const DropMask stays(flags_, s.drop_from + heads_ * n * m);
+  T* to = values_.mutable_data_ptr<T>();
+  stays.scale(s.drop_from + (head * n + row) * m + block_.key, block_.keys, table_.const_data_ptr<T>(), to);
+  return to;
+}
+template const float* KeptRows::row(int64_t, const float*) const;
+template const double* KeptRows::row(int64_t, const double*) const;
 
 }  // namespace softnpu::ops::kernels

@@ -62,8 +62,6 @@ class AttentionBlocks {
   at::Tensor scores(const at::Tensor& query, const at::Tensor& key, const Block& b) const;
   // Adds what the block says of the bias, `gradient` [heads, rows, keys] being that of the scores; `out` is like the bias.
   void add_shift_gradient(at::Tensor& out, const at::Tensor& gradient, const Block& b) const;
-  // 1 / keep where a weight stays, 0 where it is dropped; undefined without dropout.
-  at::Tensor kept(const Block& b) const;
   at::Tensor sinks(const Block& b) const;  // [heads, 1, 1], or undefined
 
  private:
@@ -78,6 +76,23 @@ class AttentionBlocks {
   at::ScalarType type_;
   int64_t columns_, kv_heads_;
   std::vector<Sequence> sequences_;
+};
+
+// A block's part of the drop mask, row by row: one at a time, which stays in the nearest cache.
+class KeptRows {
+ public:
+  KeptRows(const AttentionBlocks& call, const Block& b);
+
+  // 1 / keep where a weight of that row, counted over all heads of the block, stays, 0 where it is dropped; valid until the next call. Null
+  // without dropout. T is of the type of the arithmetic.
+  template <class T>
+  const T* row(int64_t at, const T* of) const;
+  bool some() const { return flags_.defined(); }
+
+ private:
+  Block block_;
+  int64_t group_, heads_;
+  at::Tensor flags_, table_, values_;  // undefined without dropout
 };
 
 }  // namespace softnpu::ops::kernels

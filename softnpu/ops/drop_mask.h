@@ -5,7 +5,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstring>
 
 namespace softnpu::ops::kernels {
@@ -25,24 +24,22 @@ class DropMask {
   bool operator[](int64_t i) const { return bits_ ? data_[i >> 3] >> (i & 7) & 1 : data_[i] != 0; }
 
   // What each byte's eight elements become: `factor` where one stays, 0 elsewhere.
+  static constexpr int64_t kTable = 256 * 8;
   template <class T>
-  using Bytes = std::array<std::array<T, 8>, 256>;
-  template <class T>
-  static Bytes<T> bytes(T factor) {
-    Bytes<T> out;
-    for (unsigned byte = 0; byte < 256; byte++) {
-      for (unsigned k = 0; k < 8; k++) out[byte][k] = byte >> k & 1u ? factor : T{0};
-    }
-    return out;
+  static void fill_table(T factor, T* table) {
+    for (int64_t i = 0; i < kTable; i++) table[i] = i >> 3 >> (i & 7) & 1 ? factor : T{0};
   }
   // That of n elements from `first` on.
   template <class T>
-  void scale(int64_t first, int64_t n, const Bytes<T>& bytes, T* to) const {
+  void scale(int64_t first, int64_t n, const T* table, T* to) const {
+    const int64_t shift = first & 7;
     int64_t i = 0;
-    for (; bits_ && (first & 7) == 0 && i + 8 <= n; i += 8) {
-      std::memcpy(to + i, bytes[data_[(first + i) >> 3]].data(), 8 * sizeof(T));
+    for (; bits_ && i + 8 <= n; i += 8) {
+      const uint8_t* from = data_ + ((first + i) >> 3);
+      const unsigned byte = shift ? (from[0] | from[1] << 8) >> shift & 0xff : from[0];
+      std::memcpy(to + i, table + 8 * byte, 8 * sizeof(T));
     }
-    for (; i < n; i++) to[i] = bytes[1][(*this)[first + i] ? 0 : 1];
+    for (; i < n; i++) to[i] = table[(*this)[first + i] ? 8 : 0];
   }
 
  private:

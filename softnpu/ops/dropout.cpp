@@ -4,29 +4,48 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "softnpu/ops/draw.h"
 #include "softnpu/ops/drop_mask.h"
+#include "softnpu/ops/processor.h"
 
 namespace softnpu::ops::kernels {
+
+namespace {
+
+using Pairs = std::array<uint8_t, Philox::kMany>;  // of a block's two elements which ones stay, a bit each
+
+CLONES void pairs_of(const Philox::Words& words, uint32_t limit, Pairs& pairs) {
+  for (int i = 0; i < Philox::kMany; i++) {
+    const bool even = words[0][i] >> 8 < limit, odd = words[2][i] >> 8 < limit;
+    pairs[i] = static_cast<uint8_t>(even | odd << 1);
+  }
+}
+
+}  // namespace
 
 void dropout_mask(IntArrayRef shape, double probability, int64_t seed, int64_t offset, Tensor& out) {
   const int64_t n = c10::multiply_integers(shape);
   const bool bits = DropMask(out, n).bits();
   auto* mask = static_cast<uint8_t*>(out.mutable_data_ptr());
-  const auto keep = static_cast<float>(1 - probability);
+  // to_float(word) < 1 - probability, asked of the 24 bits that to_float takes.
+  const auto limit =
+      static_cast<uint32_t>(std::ceil(std::clamp(static_cast<float>(1 - probability), 0.0f, 1.0f) * 0x1p24f));
   Philox philox(static_cast<uint64_t>(seed), static_cast<uint64_t>(offset));
   const int64_t groups = (n + 7) / 8;  // a byte of mask has one owner
   at::parallel_for(0, groups, kDrawGrain / 8, [&](int64_t begin, int64_t end) {
     Philox::Words words;
+    Pairs pairs{};
     for (int64_t g = begin; g < end; g++) {
       const auto first = static_cast<size_t>((g - begin) * 4 % Philox::kMany);
-      if (first == 0) philox.many(static_cast<uint64_t>(4 * g), words);
-      uint8_t byte = 0;
-      for (size_t k = 0; k < 4; k++) {
-        const bool even = to_float(words[0][first + k]) < keep, odd = to_float(words[2][first + k]) < keep;
-        byte |= static_cast<uint8_t>(even << (2 * k) | odd << (2 * k + 1));
+      if (first == 0) {
+        philox.many(static_cast<uint64_t>(4 * g), words);
+        pairs_of(words, limit, pairs);
       }
+      const auto* four = pairs.data() + first;
+      const auto byte = static_cast<uint8_t>(four[0] | four[1] << 2 | four[2] << 4 | four[3] << 6);
       if (bits) {
         mask[g] = byte;
         continue;

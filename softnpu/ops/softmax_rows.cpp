@@ -2,7 +2,9 @@
 #include "softnpu/ops/softmax_rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
@@ -18,6 +20,23 @@ template <class T>
 [[gnu::always_inline]] inline T portion(T x) {
   if constexpr (std::is_same_v<T, double>) return exponential(x);
   return x < T(-87) ? T(0) : exponential(x);
+}
+
+// With integers: of a choice of floats by a byte the compiler makes no vectors.
+template <class T>
+[[gnu::always_inline]] inline void hide(T* __restrict row, int64_t n, const bool* __restrict hidden) {
+  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  constexpr auto kHidden = std::bit_cast<Bits>(-std::numeric_limits<T>::infinity());
+  const auto* bytes = reinterpret_cast<const uint8_t*>(hidden);
+  for (int64_t i = 0; i < n; i++) {
+    const Bits all = -static_cast<Bits>(bytes[i] != 0);
+    row[i] = std::bit_cast<T>((std::bit_cast<Bits>(row[i]) & ~all) | (kHidden & all));
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void multiply(T* __restrict row, int64_t n, const T* __restrict with) {
+  for (int64_t i = 0; i < n; i++) row[i] *= with[i];
 }
 
 // A sum of interleaved parts, which the compiler keeps in registers.
@@ -101,6 +120,10 @@ template <class T>
 
 }  // namespace
 
+CLONES void hide_row(float* row, int64_t n, const bool* hidden) { hide(row, n, hidden); }
+CLONES void hide_row(double* row, int64_t n, const bool* hidden) { hide(row, n, hidden); }
+CLONES void multiply_row(float* row, int64_t n, const float* with) { multiply(row, n, with); }
+CLONES void multiply_row(double* row, int64_t n, const double* with) { multiply(row, n, with); }
 CLONES RowStatistic<float> softmax_row(float* row, int64_t n, float floor) { return softmax(row, n, floor); }
 CLONES RowStatistic<double> softmax_row(double* row, int64_t n, double floor) { return softmax(row, n, floor); }
 CLONES float softmax_row_again(float* row, int64_t n, RowStatistic<float> from) { return again(row, n, from); }

@@ -12,6 +12,14 @@ struct RowStatistic {
   T maximum, sum;
 };
 
+// -inf where it is hidden.
+void hide_row(float* row, int64_t n, const bool* hidden);
+void hide_row(double* row, int64_t n, const bool* hidden);
+
+// row *= with.
+void multiply_row(float* row, int64_t n, const float* with);
+void multiply_row(double* row, int64_t n, const double* with);
+
 // row = exp(row - maximum), where maximum is the largest of the row and `floor`, or 0 if that is -inf. The sum is that of the row.
 RowStatistic<float> softmax_row(float* row, int64_t n, float floor);
 RowStatistic<double> softmax_row(double* row, int64_t n, double floor);
