@@ -31,6 +31,15 @@ def test_a_check_without_the_name_gets_it(device: str) -> None:
         torch_npu.npu_swiglu(torch.rand(2, 3, device=device))
 
 
+@pytest.mark.parametrize(
+    ("name", "lists"), [("npu_grouped_matmul", "x and weight"), ("npu_attention_update", "lse and local_out")]
+)
+def test_lists_without_a_tensor_are_named(name: str, lists: str) -> None:
+    more = (0,) if name == "npu_attention_update" else ()
+    with pytest.raises(ValueError, match=f"^torch.ops.npu.{name}: no tensor in {lists}; give at least one$"):
+        getattr(npu, name)([], [], *more)
+
+
 def test_a_message_with_the_name_is_left_as_it_is() -> None:
     with pytest.raises(RuntimeError, match="^npu_rms_norm: gamma has sizes") as error:
         torch_npu.npu_rms_norm(torch.ones(2, 8, device="npu"), torch.ones(4, device="npu"))

@@ -74,6 +74,10 @@ def test_dynamic_quant(mode, dims, largest) -> None:
     assert (on_meta.dtype, on_meta.shape) == (torch.uint8, X.shape)
     with pytest.raises(ValueError, match="dst_type_max is 0 to 32768, not 40000"):
         torch_npu.npu_dynamic_quant(X.npu(), dst_type=HIF8, dst_type_max=40000.0)
+    for quant in (torch_npu.npu_dynamic_quant, torch_npu.npu_dynamic_quant_asymmetric):
+        for small in (1e-300, 1e-40):  # 0 in float32, and a scale of infinity
+            with pytest.raises(ValueError, match=f"dst_type_max {small} is 0 in float32 or nearly so; leave it out"):
+                quant(X.npu(), dst_type=HIF8, dst_type_max=small)
 
 
 A, B = codes(X), codes(torch.randn(40, 5, generator=torch.Generator().manual_seed(3)))

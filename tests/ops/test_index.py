@@ -163,4 +163,10 @@ def test_an_index_on_another_npu_is_refused() -> None:
     for accumulate in (False, True):
         with pytest.raises(RuntimeError, match=text):
             a.index_put_((there,), torch.ones(1, device="npu:0"), accumulate)
+    here, text = torch.arange(4.0), r"as the indexed tensor \(cpu\), one is on npu:1; move it with .cpu\(\)"
+    for call in (lambda: here[there], lambda: here.__setitem__(there, 1.0), lambda: here.index_put_((there,), a[:1])):
+        with pytest.raises(RuntimeError, match=text):
+            call()
+    with pytest.raises(RuntimeError, match="the indexed tensor on cpu and out on npu:0; move one of them"):
+        torch.ops.aten.index.Tensor_out(here, [there.cpu()], out=torch.empty(1, device="npu:0"))
     assert a[there.cpu()].tolist() == [1] and a[mask.cpu()].tolist() == [0, 3] and a.tolist() == [0, 1, 2, 3]

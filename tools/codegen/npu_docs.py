@@ -23,6 +23,7 @@ import npu_autocast  # noqa: E402
 import tables  # noqa: E402
 from cpp_text import split  # noqa: E402
 from npu_arguments import REST  # noqa: E402
+from npu_grad import REFUSED  # noqa: E402
 from npu_schema import parse  # noqa: E402
 
 if TYPE_CHECKING:
@@ -197,7 +198,10 @@ def source(row: Row) -> str:
         told = f"Composed of {', '.join(called)}, and so runs on the npu only; has a gradient where {gradient}."
         return textwrap.fill(f"{told} {ERRORS} So are tensors on the CPU.", 110)
     where = f"Computed by {row.data['aclnn']}. " if "aclnn" in row.data else ""
-    gradient = ", ".join(k for k in row.data.get("grad", {}))
+    rules = row.data.get("grad", {})
+    gradient = ", ".join(k for k, rule in rules.items() if rule != REFUSED)
+    refused = ", ".join(k for k, rule in rules.items() if rule == REFUSED)
+    gradient += f"; that for {refused} is refused" if refused else ""
     instead = f": {row.data['instead']}" if "instead" in row.data else ""
     gradient = f"Has a gradient for {gradient}." if gradient else f"Has no gradient{instead}."
     return textwrap.fill(f"{where}{gradient} {ERRORS} So are tensors on the CPU.", 110)

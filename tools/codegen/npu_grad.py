@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 RULE_KEYS = ("op", "args", "check")
+REFUSED = "refused"  # a rule: the operand changes the result, and a wish for its gradient is refused at the call
 
 
 def words(text: str) -> set[str]:
@@ -27,10 +28,11 @@ class Gradient:
     def __init__(self, row: Row, schemas: dict[str, Schema], library: str) -> None:
         self.row, self.schema, self.library = row, row.schema, library
         self.arguments = {a.name: a for a in self.schema.arguments}
-        rules = row.data["grad"].items()
-        self.groups = {tuple(k.replace(",", " ").split()): self.expression(v, schemas) for k, v in rules}
+        rules = {tuple(k.replace(",", " ").split()): v for k, v in row.data["grad"].items()}
+        self.refused = [name for group, v in rules.items() if v == REFUSED for name in group]
+        self.groups = {group: self.expression(v, schemas) for group, v in rules.items() if v != REFUSED}
         self.inputs = [name for group in self.groups for name in group]
-        unknown = [n for n in self.inputs if n not in self.arguments]
+        unknown = [n for n in [*self.inputs, *self.refused] if n not in self.arguments]
         if unknown:
             raise row.error(f"`grad:` names {unknown}, which are no arguments")
         used = set().union(*(words(e) for e in self.groups.values()))
@@ -138,6 +140,7 @@ class Gradient:
             f"{s.cpp_return} autograd(c10::DispatchKeySet keys, {s.parameters}) {{",
             f"  static const auto op = schema_of({named}).typed<{s.cpp_return}({s.types})>();",
             f'  refuse_forward_ad("{s.name}", {", ".join(tensors)});',
+            *(f'  refuse_derivative("{s.name}", "{n}", {n});' for n in self.refused),
             f"  c10::intrusive_ptr<{name}> node;",
             f"  if (torch::autograd::compute_requires_grad({inputs})) {{",
             f"    node = c10::make_intrusive<{name}>();",

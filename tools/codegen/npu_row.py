@@ -305,6 +305,9 @@ class Wrapper:
             "PrivateUse1": f'  m.impl("{name}", &{self.bare_kernel() or f"{ns}::device"});',
             "CPU": f'  m.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&refuse_cpu>());',
         }
+        if self.schema.only_lists:  # where these are empty no tensor says a backend
+            boxed = "torch::CppFunction::makeFromBoxedFunction<&refuse_no_tensors>()"
+            found["CompositeExplicitAutograd"] = f'  m.impl("{name}", {boxed});'
         if self.has_meta() or self.bare_kernel() is None:
             found["Meta"] = f'  m.impl("{name}", &{ns}::meta);'
         elif kernel:

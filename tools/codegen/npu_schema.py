@@ -102,6 +102,12 @@ class Schema(NamedTuple):
         return self.text.endswith(f"-> {NONE}")
 
     @property
+    def only_lists(self) -> bool:
+        """Whether its tensors are in lists that may all be empty."""
+        needed = {a.type for a in self.arguments if a.is_tensor and not a.type.endswith("?")}
+        return needed == {"Tensor[]"}
+
+    @property
     def mutates(self) -> bool:
         return any(a.alias for a in self.arguments)
 

@@ -30,11 +30,10 @@ struct Expanded {
 };
 
 void check_devices(const at::Tensor& self, const Indices& indices) {
-  if (!self.is_privateuseone()) return;  // its indices are what is refused then
   for (const std::optional<at::Tensor>& index : indices) {
     TORCH_CHECK(!index || !index->defined() || index->is_cpu() || index->device() == self.device(),
                 "indices should be either on cpu or on the same device as the indexed tensor (", self.device(),
-                "), one is on ", index->device());
+                "), one is on ", index->device(), "; move it with .", self.is_privateuseone() ? "npu" : "cpu", "()");
   }
 }
 
@@ -61,13 +60,13 @@ template <class Op>
 void run_index(Op& op, const at::Tensor& self, const Indices& indices) {
   TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", indices.size(), ")");
-  check_devices(self, indices);
   const Expanded expanded = expand(self, indices);
   op.meta(self, expanded.optional);
   if (op.has_elements()) ACLNN(aclnnIndex)(self, expanded.list, op.output(0));
 }
 
 at::Tensor index(const at::Tensor& self, const Indices& indices) {
+  check_devices(self, indices);
   const NPUGuard guard(self.device().index());
   Structured<at::meta::structured_index_Tensor, 1> op;
   run_index(op, self, indices);
@@ -75,6 +74,10 @@ at::Tensor index(const at::Tensor& self, const Indices& indices) {
 }
 
 at::Tensor& index_out(const at::Tensor& self, const Indices& indices, at::Tensor& out) {
+  check_devices(self, indices);
+  TORCH_CHECK(self.is_privateuseone(),
+              "Expected all tensors to be on the same device, but found at least two devices, ",
+              "the indexed tensor on ", self.device(), " and out on ", out.device(), "; move one of them");
   const NPUGuard guard(self.device().index());
   Structured<at::meta::structured_index_Tensor, 1> op(Outputs::kGiven, out);
   run_index(op, self, indices);

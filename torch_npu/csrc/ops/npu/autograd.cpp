@@ -54,6 +54,12 @@ void refuse_forward_ad(const char* name) {
                               "mode (torch.autograd.grad, torch.func.jacrev)");
 }
 
+void refuse_derivative(const char* op, const char* name, const std::optional<at::Tensor>& operand) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !(operand && operand->defined() && operand->requires_grad() && at::GradMode::is_enabled()), op,
+      ": the derivative for '", name, "' is not implemented; give ", name, ".detach()");
+}
+
 NodePtr no_derivative(const char* why, torch::autograd::edge_list&& operands) {
   return c10::make_intrusive<torch::autograd::Error>(why, std::move(operands));
 }

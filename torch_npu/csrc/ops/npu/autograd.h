@@ -43,6 +43,9 @@ void refuse_forward_ad(const char* name, const T&... operands) {
   if ((has_tangent(operands) || ...)) refuse_forward_ad(name);
 }
 
+// Of an operand that changes the result and has no gradient, where one is asked of it: PyTorch's words at the call, not a gradient of None.
+NPU_API void refuse_derivative(const char* op, const char* name, const std::optional<at::Tensor>& operand);
+
 // Of an operator without derivative: the node whose backward pass says `why`, and results that lead to it. Integers do not.
 using NodePtr = c10::intrusive_ptr<torch::autograd::Node>;
 NPU_API NodePtr no_derivative(const char* why, torch::autograd::edge_list&& operands);

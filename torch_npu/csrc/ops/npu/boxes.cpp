@@ -84,6 +84,17 @@ at::Tensor degrees(const at::Tensor& t) { return t * (180 / std::numbers::pi); }
 at::Tensor radians(const at::Tensor& t) { return t * (std::numbers::pi / 180); }
 at::Tensor along(const at::Tensor& weight) { return weight.reshape({1, 5, 1}); }
 
+const char* name_of_gradient(Overlap kind) {
+  switch (kind) {
+    case Overlap::kGeneralized:
+      return "npu_giou_backward";
+    case Overlap::kDistance:
+      return "npu_diou_backward";
+    default:
+      return "npu_ciou_backward";
+  }
+}
+
 }  // namespace
 
 at::Tensor box_loss(Overlap kind, const at::Tensor& boxes, const at::Tensor& others, BoxPairs pairs) {
@@ -99,10 +110,10 @@ Pair box_loss_backward(Overlap kind, const at::Tensor& grad, const at::Tensor& b
                        BoxPairs pairs) {
   const auto f = [&](const auto& in) {
     const at::Tensor loss = box_loss(kind, in[0], in[1], pairs);
-    need_sizes("the gradient of an overlap", "grad", grad, sizes_of(loss));
+    need_sizes(name_of_gradient(kind), "grad", grad, sizes_of(loss));
     return loss;
   };
-  const auto found = gradients_of(f, {boxes, others}, grad);
+  const auto found = gradients_of(name_of_gradient(kind), f, {boxes, others}, grad);
   return {found[0], found[1]};
 }
 

@@ -159,7 +159,8 @@ Pair causal_convolution_backward(const at::Tensor& grad, const at::Tensor& input
   constexpr const char* kOp = "npu_masked_causal_conv1d_backward";
   check_causal(kOp, input, weight, mask);
   need_sizes(kOp, "grad_output", grad, sizes_of(input));
-  const auto d = gradients_of([&](const auto& in) { return causal(in[0], in[1], mask); }, {input, weight}, grad);
+  const auto f = [&](const auto& in) { return causal(in[0], in[1], mask); };
+  const auto d = gradients_of(kOp, f, {input, weight}, grad);
   return {d[0], d[1]};
 }
 

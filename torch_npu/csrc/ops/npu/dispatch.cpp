@@ -66,4 +66,19 @@ void refuse_cpu(const c10::OperatorHandle& op, torch::jit::Stack*) {
                               " runs on the npu only, and its tensors are on the CPU: move them with .npu()");
 }
 
+void refuse_no_tensors(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  std::string name = op.schema().name(), lists;
+  name.replace(name.find("::"), 2, ".");
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = stack->at(stack->size() - arguments.size() + i);
+    const bool some =
+        value.isTensor() ? value.toTensor().defined() : value.isTensorList() && !value.toListRef().empty();
+    TORCH_CHECK_NOT_IMPLEMENTED(!some, "torch.ops.", name, " takes dense tensors on the npu, and ", arguments[i].name(),
+                                " is no such");
+    if (value.isTensorList()) lists += (lists.empty() ? "" : " and ") + arguments[i].name();
+  }
+  TORCH_CHECK_VALUE(false, "torch.ops.", name, ": no tensor in ", lists, "; give at least one");
+}
+
 }  // namespace npu::ops

@@ -23,4 +23,7 @@ inline c10::OperatorHandle schema_of(const char* name, const char* overload) {
 
 NPU_API void refuse_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+// The kernel of an operator whose tensors are all in lists, where these are empty: PyTorch knows no device then.
+NPU_API void refuse_no_tensors(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
 }  // namespace npu::ops

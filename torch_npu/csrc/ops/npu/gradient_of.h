@@ -1,5 +1,6 @@
 // The gradients of a composition for its operands, by PyTorch's autograd: what backward operators of compositions are. They have gradients of
-// their own where an operand asks for them. Who uses it: files of compositions beside it.
+// their own where an operand asks for them; a tangent of forward-mode AD is refused of operands, which are detached, and
+// goes through the gradient. Who uses it: files of compositions beside it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,11 +12,14 @@
 #include <vector>
 
 #include "csrc/core/without_gil.h"
+#include "csrc/ops/npu/autograd.h"
 
 namespace npu::ops {
 
 template <class F>
-std::vector<at::Tensor> gradients_of(const F& f, std::vector<at::Tensor> operands, const at::Tensor& grad) {
+std::vector<at::Tensor> gradients_of(const char* op, const F& f, std::vector<at::Tensor> operands,
+                                     const at::Tensor& grad) {
+  refuse_forward_ad(op, at::TensorList(operands));
   bool again = grad.requires_grad();
   for (const at::Tensor& t : operands) again = again || t.requires_grad();
   again = again && at::GradMode::is_enabled();

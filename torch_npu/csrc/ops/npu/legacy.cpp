@@ -40,6 +40,9 @@ void check_step(const char* op, at::TensorList out, const at::Tensor& grad) {
   }
 }
 
+// mul_ rounds a number to the tensor's type first, in bfloat16 0.999 to 1; mul does not.
+at::Tensor& scale(at::Tensor& t, double number) { return t.copy_(t * number); }
+
 }  // namespace
 
 Pair depthwise_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight,
@@ -53,7 +56,8 @@ Pair depthwise_backward(const at::Tensor& grad, const at::Tensor& input, const a
 at::Tensor renorm_gradient(const at::Tensor& grad, const at::Tensor& input, const at::Scalar& p, int64_t dim,
                            const at::Scalar& most) {
   at::maybe_wrap_dim(dim, input.dim());  // refused here, not by the kernel
-  return gradients_of([&](const auto& in) { return at::renorm(in[0], p, dim, most); }, {input}, grad)[0];
+  const auto f = [&](const auto& in) { return at::renorm(in[0], p, dim, most); };
+  return gradients_of("npu_renorm_backward", f, {input}, grad)[0];
 }
 
 at::Tensor complex_to_real_gradient(const at::Tensor& grad, at::IntArrayRef dim, int64_t normalization) {
@@ -90,13 +94,14 @@ at::Tensor stft_gradient(const at::Tensor& grad, const at::Tensor& input, int64_
   const auto f = [&](const auto& in) {
     return at::stft(in[0], n_fft, hop, length, window, normalized, onesided, complex);
   };
-  return gradients_of(f, {input}, grad)[0];
+  return gradients_of("stft_backward", f, {input}, grad)[0];
 }
 
 Triple matmul_second_gradient(const OptionalTensor& grad_self, const OptionalTensor& grad_other, const at::Tensor& grad,
                               const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad(grad_self, grad_other, grad, self, other),
                               "derivative for npu::matmul_double_backward is not implemented");
+  refuse_forward_ad("matmul_double_backward", grad, self, other);  // which are detached
   const at::AutoGradMode on(true);
   const at::Tensor dy = grad.detach().requires_grad_(), a = self.detach().requires_grad_(),
                    b = other.detach().requires_grad_();
@@ -202,8 +207,8 @@ Triple adam_in_place(const AdamStep& s, const at::Scalar& power1, const at::Scal
   at::Tensor var = out[0], m = out[1], v = out[2];
   const double b1 = s.beta1.toDouble(), b2 = s.beta2.toDouble();
   const double rate = s.lr.toDouble() * std::sqrt(1 - power2.toDouble()) / (1 - power1.toDouble());
-  m.mul_(b1).add_(grad, 1 - b1);
-  v.mul_(b2).addcmul_(grad, grad, 1 - b2);
+  scale(m, b1).add_(grad, 1 - b1);
+  scale(v, b2).addcmul_(grad, grad, 1 - b2);
   const at::Tensor top = nesterov ? m * b1 + grad * (1 - b1) : m;
   var.addcdiv_(top, v.sqrt().add_(s.epsilon), -rate);
   return {var, m, v};
@@ -217,9 +222,9 @@ Triple adam_w_in_place(const AdamStep& s, const at::Scalar& power1, const at::Sc
   at::Tensor var = out[0], m = out[1], v = out[2];
   const at::Tensor g = maximize ? -grad : grad;
   const double b1 = s.beta1.toDouble(), b2 = s.beta2.toDouble(), lr = s.lr.toDouble();
-  m.mul_(b1).add_(g, 1 - b1);
-  v.mul_(b2).addcmul_(g, g, 1 - b2);
-  var.mul_(1 - lr * decay.toDouble());
+  scale(m, b1).add_(g, 1 - b1);
+  scale(v, b2).addcmul_(g, g, 1 - b2);
+  scale(var, 1 - lr * decay.toDouble());
   const at::Tensor most = amsgrad ? at::maximum(*max_norm, v) : v;
   const at::Tensor divisor = (most / (1 - power2.toDouble() * b2)).sqrt_().add_(s.epsilon);
   var.addcdiv_(m, divisor, -lr / (1 - power1.toDouble() * b1));
@@ -236,8 +241,8 @@ Triple bert_adam_in_place(const AdamStep& s, const at::Tensor& grad, const at::S
                               "npu_bert_apply_adam: max_grad_norm is not implemented; give -1");
   at::Tensor var = out[0], m = out[1], v = out[2];
   const double b1 = s.beta1.toDouble(), b2 = s.beta2.toDouble();
-  m.mul_(b1).add_(grad, 1 - b1);
-  v.mul_(b2).addcmul_(grad, grad, 1 - b2);
+  scale(m, b1).add_(grad, 1 - b1);
+  scale(v, b2).addcmul_(grad, grad, 1 - b2);
   var.sub_(m / v.sqrt().add_(s.epsilon) + var * decay, s.lr);
   return {var, m, v};
 }

@@ -3,6 +3,8 @@
 
 #include <ATen/WrapDimUtils.h>
 
+#include <limits>
+
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/params.h"
@@ -177,6 +179,8 @@ void check_dynamic_quant(const at::Tensor& input, const OptionalTensor& smooth, 
   TORCH_CHECK_NOT_IMPLEMENTED(form.largest == 0 || type == kHifloat8Codes, op, ": dst_type_max ", form.largest,
                               " is not implemented for results of ", type, ", it is of hifloat8; leave it out");
   TORCH_CHECK_VALUE(form.largest >= 0 && form.largest <= 32768, op, ": dst_type_max is 0 to 32768, not ", form.largest);
+  TORCH_CHECK_VALUE(form.largest == 0 || form.largest >= std::numeric_limits<float>::min(), op, ": dst_type_max ",
+                    form.largest, " is 0 in float32 or nearly so; leave it out for 32768, or give 1.2e-38 to 32768");
   TORCH_CHECK(input.dim() > 0, op, ": input has no dimensions, so no rows");
   TORCH_CHECK(plain(form) || input.dim() > 1, op, ": input has 1 dimension; two or more are expected with quant_mode ",
               form.mode, " and results of ", type);

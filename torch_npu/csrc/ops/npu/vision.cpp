@@ -153,7 +153,7 @@ Tensor position_pooled_backward(const Tensor& grad, const Tensor& rois, const Po
   const auto forward = [&](const std::vector<Tensor>& o) { return pooled(o[0], rois, g); };
   const Tensor like =
       at::zeros_symint({rois.sym_size(0), g.group * g.group * g.channels, size[0], size[1]}, grad.options());
-  return gradients_of(forward, {like}, grad)[0];
+  return gradients_of(op, forward, {like}, grad)[0];
 }
 
 }  // namespace npu::ops
