@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import threading
 import time
 
 import pytest
@@ -374,8 +375,6 @@ print(stream.query(), torch.npu.current_device())
 
 
 def test_allocation_from_many_threads():
-    import threading
-
     errors = []
 
     def work(seed: int) -> None:
