@@ -1,4 +1,5 @@
 // Gated activations: one half of the tensor, activated, times the other. Computed in fp32 for 16-bit types.
+#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
@@ -7,6 +8,7 @@
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/where.h>
 
+#include "softnpu/ops/fused_rows.h"
 #include "softnpu/ops/in_halves.h"
 #include "softnpu/ops/kernels.h"
 
@@ -15,17 +17,49 @@ namespace {
 
 std::array<Tensor, 2> halves(const Tensor& x, int64_t dim) { return in_halves(wide(x), dim); }
 
+// The halves of a contiguous tensor of fp32 along `dim`, row by row: work(first half, from here, its numbers).
+template <class F>
+void each_gated(const Tensor& x, int64_t dim, F&& work) {
+  const int64_t at = dim < 0 ? dim + x.dim() : dim;
+  const int64_t n = c10::multiply_integers(x.sizes().slice(at)) / 2;
+  at::parallel_for(0, x.numel() / 2, 1 << 14, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end;) {
+      const int64_t count = std::min(n - i % n, end - i);
+      work(i + i / n * n, n, count, i);
+      i += count;
+    }
+  });
+}
+
 }  // namespace
 
 void swiglu(const Tensor& x, int64_t dim, Tensor& out) {
   const auto part = halves(x, dim);
-  put(out, at::silu(part[0]).mul_(part[1]));
+  if (part[0].scalar_type() != at::kFloat || x.numel() == 0) return put(out, at::silu(part[0]).mul_(part[1]));
+  const Tensor from = wide(x).contiguous(), values = fp32_room(out, part[0].sizes(), {});
+  const auto* in = from.const_data_ptr<float>();
+  auto* to = values.mutable_data_ptr<float>();
+  each_gated(from, dim, [&](int64_t first, int64_t half, int64_t n, int64_t i) {
+    swiglu_row(in + first, in + first + half, n, to + i);
+  });
+  put(out, values);
 }
 
 void swiglu_backward(const Tensor& gradient, const Tensor& x, int64_t dim, Tensor& grad_x) {
   const auto part = halves(x, dim);
   const Tensor dy = wide(gradient);
-  put(grad_x, at::cat({at::silu_backward(dy * part[1], part[0]), dy * at::silu(part[0])}, dim));
+  if (dy.sizes() != part[0].sizes() || dy.scalar_type() != at::kFloat || part[0].scalar_type() != at::kFloat ||
+      x.numel() == 0) {
+    put(grad_x, at::cat({at::silu_backward(dy * part[1], part[0]), dy * at::silu(part[0])}, dim));
+    return;
+  }
+  const Tensor from = wide(x).contiguous(), d = dy.contiguous(), values = fp32_room(grad_x, x.sizes(), {});
+  const auto *in = from.const_data_ptr<float>(), *dys = d.const_data_ptr<float>();
+  auto* to = values.mutable_data_ptr<float>();
+  each_gated(from, dim, [&](int64_t first, int64_t half, int64_t n, int64_t i) {
+    swiglu_row_gradient(dys + i, in + first, in + first + half, n, to + first, to + first + half);
+  });
+  put(grad_x, values);
 }
 
 void clipped_swiglu(const Tensor& x, const OptionalTensor& groups, int64_t dim, double alpha, double limit, double bias,

@@ -1,4 +1,5 @@
 // Normalization: batch, layer, group, RMS. Running statistics are mutated in the caller's buffers.
+#include <ATen/Parallel.h>
 #include <ATen/ops/native_batch_norm_backward_cpu_dispatch.h>
 #include <ATen/ops/native_batch_norm_cpu_dispatch.h>
 #include <ATen/ops/native_group_norm.h>
@@ -9,6 +10,7 @@
 #include <ATen/ops/rsqrt_cpu_dispatch.h>
 #include <ATen/ops/zeros.h>
 
+#include "softnpu/ops/fused_rows.h"
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/place.h"
 
@@ -135,10 +137,39 @@ void group_norm_backward(const Tensor& gradient, const Tensor& input, const Tens
   put(grad_bias, gb);
 }
 
+namespace {
+
+// Row by row in fp32, unless there are doubles, or sizes that ATen broadcasts or refuses.
+bool by_rows(const Tensor& x, const Tensor& gamma) {
+  return gamma.dim() > 0 && gamma.dim() <= x.dim() && x.sizes().slice(x.dim() - gamma.dim()) == gamma.sizes() &&
+         x.numel() > 0 && wide(x).scalar_type() == at::kFloat && wide(gamma).scalar_type() == at::kFloat;
+}
+
+constexpr int64_t kNormGrain = 1 << 15;  // numbers that a thread takes at least
+constexpr int64_t kSummed = 32;          // rows whose sum is one's work: sums do not depend on the number of threads
+
+}  // namespace
+
 void rms_norm(const Tensor& x, const Tensor& gamma, double eps, Tensor& out, Tensor& rstd) {
-  std::vector<int64_t> dims;
+  std::vector<int64_t> dims, reduced = x.sizes().vec();
   for (int64_t d = x.dim() - gamma.dim(); d < x.dim(); d++) dims.push_back(d);
   const Tensor y = wide(x);
+  if (by_rows(x, gamma)) {
+    for (int64_t d : dims) reduced[d] = 1;
+    const int64_t n = gamma.numel(), rows = x.numel() / n;
+    const Tensor from = y.contiguous(), factor = wide(gamma).contiguous(), r = at::empty(reduced, at::kFloat);
+    const Tensor values = fp32_room(out, x.sizes(), {});
+    const auto* in = from.const_data_ptr<float>();
+    auto *to = values.mutable_data_ptr<float>(), *roots = r.mutable_data_ptr<float>();
+    at::parallel_for(0, rows, std::max<int64_t>(1, kNormGrain / n), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) {
+        roots[i] = rms_row(in + i * n, factor.const_data_ptr<float>(), n, static_cast<float>(eps), to + i * n);
+      }
+    });
+    put(out, values);
+    put(rstd, r);
+    return;
+  }
   const Tensor r = y.square().mean(dims, true).add_(eps).rsqrt_();
   put(out, (y * r).mul_(wide(gamma)));
   put(rstd, r);
@@ -150,10 +181,29 @@ void rms_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor& rs
   for (int64_t d = 0; d < x.dim(); d++) (d < x.dim() - gamma.dim() ? outer : inner).push_back(d);
   std::vector<int64_t> shape = x.sizes().vec();
   for (int64_t d : inner) shape[d] = 1;
-  Tensor dy = wide(gradient), normed = wide(x) * wide(rstd).reshape(shape);
+  const Tensor dy = wide(gradient), roots = wide(rstd).reshape(shape);
+  if (by_rows(x, gamma) && gradient.sizes() == x.sizes() && dy.scalar_type() == at::kFloat &&
+      roots.scalar_type() == at::kFloat) {
+    const int64_t n = gamma.numel(), rows = x.numel() / n, parts = (rows + kSummed - 1) / kSummed;
+    const Tensor d = dy.contiguous(), from = wide(x).contiguous(), factor = wide(gamma).contiguous();
+    const Tensor r = roots.contiguous(), values = fp32_room(grad_x, x.sizes(), {});
+    const Tensor sums = at::zeros({parts, n}, at::kFloat);
+    const auto *dys = d.const_data_ptr<float>(), *in = from.const_data_ptr<float>(), *each = r.const_data_ptr<float>();
+    auto *to = values.mutable_data_ptr<float>(), *parts_of_gamma = sums.mutable_data_ptr<float>();
+    at::parallel_for(0, parts, std::max<int64_t>(1, kNormGrain / (kSummed * n)), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin * kSummed; i < std::min(end * kSummed, rows); i++) {
+        rms_row_gradient(dys + i * n, in + i * n, factor.const_data_ptr<float>(), n, each[i], to + i * n,
+                         parts_of_gamma + i / kSummed * n);
+      }
+    });
+    put(grad_x, values);
+    put(grad_gamma, sums.sum(0).view(gamma.sizes()));
+    return;
+  }
+  Tensor normed = wide(x) * roots;
   put(grad_gamma, outer.empty() ? dy * normed : (dy * normed).sum(outer));
   Tensor scaled = dy * wide(gamma);
-  put(grad_x, (scaled - normed * (scaled * normed).mean(inner, true)) * wide(rstd).reshape(shape));
+  put(grad_x, (scaled - normed * (scaled * normed).mean(inner, true)) * roots);
 }
 
 // -- batch normalization over several processes: statistics, their merge, and the elementwise halves --------------------
