@@ -61,6 +61,13 @@ def test_rows_that_a_page_shows_are_those_of_the_tables(page, tmp_path):
         assert any(is_in(name, shown) for name in ([named[1]] if named else TABLES)), text
 
 
+def test_rows_in_the_head_of_the_types_are_rows():
+    """The examples of the comment that opens ops/types.yaml."""
+    text = (ROOT / "ops" / "types.yaml").read_text(encoding="utf-8")
+    shown = re.findall(r"^#   (aclnn\w+: \{.*\})$", text[: text.index("\nnumbers:")], re.M)
+    assert shown and [row for row in shown if f"\n  {row}\n" not in text] == []
+
+
 def programs() -> Iterator[Any]:
     """A page and its programs; one of those that need what is not installed has a row of its own, which is skipped."""
     for page in PAGES:

@@ -45,6 +45,15 @@ def test_the_list_is_the_dispatchers() -> None:
     assert set(listed) == {name.removeprefix("aten::") for name in names if falls_back(name)}
 
 
+def test_what_the_list_calls_refused_is_refused() -> None:
+    x = torch.ones(2).npu()
+    with pytest.raises(NotImplementedError, match="mkldnn"):
+        x.to_mkldnn()
+    assert x.dequantize().dtype == torch.float32
+    with pytest.raises((NotImplementedError, RuntimeError), match="[Qq]uantize"):
+        torch.quantize_per_tensor(x, 0.1, 0, torch.quint8)
+
+
 def test_it_is_counted_and_right() -> None:
     check(OPS.i0.default, torch.rand(4) + 1)
     check(OPS.i1, torch.rand(4) + 1)

@@ -80,3 +80,9 @@ def test_numbers_of_a_schema_are_short():
     assert scope["short"]("f(float e=9.9999999999999995e-07, float f=1., int g=2147483647)") == (
         "f(float e=1e-06, float f=1., int g=2147483647)"
     )
+
+
+@pytest.mark.parametrize("name", ["npu_nms_with_mask", "npu_batch_nms", "npu_rotated_overlaps", "npu_rotated_iou"])
+def test_a_composed_row_whose_results_require_no_gradient(name):
+    assert npu_docs.source(BY_NAME[name]).endswith("runs on every device, and has no gradient.")
+    assert npu_docs.source(BY_NAME["npu_iou"]).endswith("PyTorch derives the gradient.")

@@ -37,7 +37,7 @@ def test_an_operator_of_pytorchs() -> None:
     assert table["view"][1:5] == ["PyTorch's", "`at::native::view`", "any", ""]
     assert table["glu_backward_jvp"][3:8] == [""] * 5 and table["view_as_real"][3] == "`czk`"
     assert table["_has_compatible_shallow_copy_type"][1] == "by hand"
-    assert table["dequantize.self"][1] == "fallback" and table["dequantize.self"][-1].endswith("which are refused")
+    assert table["dequantize.self"][1] == "fallback" and table["to_mkldnn"][-1].endswith("which is refused")
 
 
 def test_each_operator_of_pytorchs_has_a_formula_or_a_page() -> None:

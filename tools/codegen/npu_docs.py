@@ -162,6 +162,7 @@ def results(row: Row) -> str:
     return textwrap.fill("Results (sizes, type): " + "; ".join(told) + ".", 110)
 
 
+CONSTANT = re.compile(r"It has no gradient\.")  # what `doc:` says of results that require none
 ERRORS = (
     "Sizes, dimensions and types that do not fit, and tensors of several devices, are a RuntimeError or IndexError at"
     " the call; a word that is none of those known, and a number out of its range, a ValueError; a number or type that"
@@ -193,7 +194,8 @@ def source(row: Row) -> str:
         if makes_npu_tensors(row):
             return textwrap.fill(f"Composed of PyTorch's operators; makes a tensor on the npu only. {ERRORS}", 110)
         if not called:
-            return "Composed of PyTorch's operators; runs on every device, and PyTorch derives the gradient."
+            gradient = "has no gradient" if CONSTANT.search(row.data["doc"]) else "PyTorch derives the gradient"
+            return f"Composed of PyTorch's operators; runs on every device, and {gradient}."
         gradient = "this has" if len(called) == 1 else "these have"
         told = f"Composed of {', '.join(called)}, and so runs on the npu only; has a gradient where {gradient}."
         return textwrap.fill(f"{told} {ERRORS} So are tensors on the CPU.", 110)
@@ -220,7 +222,7 @@ def ignored(row: Row) -> str:
 
 
 def ignored_table(rows: list[Row]) -> str:
-    """Of all rows, for docs/npu_operators.md: reason -> operators and arguments."""
+    """Of all rows, for docs/npu_use.md: reason -> operators and arguments."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         for name, reason in without_effect(row):

@@ -1,6 +1,6 @@
 """Write the generated pages of docs/: env.md from env.yaml, migrate_differences.md from the tests of the tool,
 status.md from the tables and the last run of the vendor's wheel, clients.md from the last run of the frameworks,
-training.md from the last run of the networks, the table at the end of npu_operators.md, that of fallbacks in
+training.md from the last run of the networks, the table at the end of npu_use.md, that of fallbacks in
 operators.md, and operators/aten.md, operators/npu.md and operators/npu_arguments.md from the tables of operators.
 
 python tools/dev/gen_docs.py [--check]        --check: change nothing, exit 1 if a page is out of date
@@ -97,7 +97,7 @@ def cases(path: Path = ROOT / "tests" / "migrate" / "cases" / "before_after.tsv"
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def npu_operators_page(path: Path = ROOT / "docs" / "npu_operators.md") -> str:
+def npu_use_page(path: Path = ROOT / "docs" / "npu_use.md") -> str:
     """The page as it is written, with the table of arguments without effect at its end."""
     written = path.read_text(encoding="utf-8").partition(NPU_TABLE)[0]
     return f"{written}{NPU_TABLE}\n\n{npu_docs.ignored_table(status_page.npu.rows())}"
@@ -118,7 +118,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "env.md": env_page(env_rows()),
         ROOT / "docs" / "migrate_differences.md": differences_page(cases()),
         ROOT / "docs" / "status.md": status_page.page(),
-        ROOT / "docs" / "npu_operators.md": npu_operators_page(),
+        ROOT / "docs" / "npu_use.md": npu_use_page(),
         ROOT / "docs" / "operators.md": fallbacks_page(),
         ROOT / "docs" / "clients.md": clients_page.page(),
         ROOT / "docs" / "training.md": training_page.page(),

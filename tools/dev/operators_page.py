@@ -289,7 +289,8 @@ def npu_page() -> str:
             f" {len(rows)} overloads of `torch.ops.npu`. {operator_kind.told(*KINDS, **COMPOSED_HERE)}."
             " None falls back to the CPU. [npu_arguments.md](npu_arguments.md) says what their arguments"
             " mean, and `help(torch_npu.npu_swiglu)` all of one;"
-            " [npu_operators.md](../npu_operators.md) has the table's format.",
+            " [npu_use.md](../npu_use.md) has what holds for many of them,"
+            " [npu_operators.md](../npu_operators.md) the table's format.",
             "",
             CALLS,
             "",
