@@ -153,6 +153,18 @@ def test_steps_of_optimizers(name: str) -> None:
                 assert_close(g, e, dtype, f"{name}: {('var', 'm', 'v')[i]}")
 
 
+@pytest.mark.parametrize("name", [name for name in STEPS if " " not in name])
+def test_numbers_of_optimizers_are_not_rounded_to_the_type(name: str) -> None:
+    """Without a gradient m and v are beta times what they were, where 0.98 and 0.9 are no numbers of 16 bits."""
+    _, numbers, rest, _ = STEPS[name]
+    for dtype in FLOATING:
+        state = [rand(n).abs().to(dtype) for n in (200, 200, 200)]
+        ours = [t.npu() for t in state]
+        getattr(torch.ops.npu, name).out(*numbers, torch.zeros(200, dtype=dtype).npu(), *rest, out=ours)
+        for got, before, beta in zip(ours[1:], state[1:], (B1, B2), strict=True):
+            assert torch.equal(got.cpu(), before * beta)
+
+
 def test_a_tensor_in_another_format_has_the_same_values_and_gradients() -> None:
     for dtype in FLOATING:
         x = rand(17, 5).to(dtype).npu().requires_grad_()
