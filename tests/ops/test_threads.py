@@ -17,9 +17,9 @@ def threads():
 
 def until(what):
     end = time.monotonic() + 60
-    while not what() and time.monotonic() < end:
+    while not (found := what()) and time.monotonic() < end:
         time.sleep(0.002)
-    return what()
+    return bool(found)
 
 def rests():
     # Nobody comes or goes: the compute thread, which is idle, has given its team back.
@@ -43,7 +43,7 @@ alone = threads()
 a @ a
 team = threads() - alone
 print("the CPU's team:", len(team))
-print("the NPU's instead:", bool(until(lambda: computes() - alone - team)), until(lambda: not team & threads()))
+print("the NPU's instead:", until(lambda: computes() - alone - team), until(lambda: not team & threads()))
 print("when it is idle:", until(lambda: threads() == alone))
 x = a @ a
 print("equal:", torch.allclose((a.npu() @ a.npu()).cpu(), x, atol=1e-3), torch.equal(a @ a, x))
