@@ -18,6 +18,8 @@ from tests.npu_ops import samples
 from tests.npu_ops.test_autocast import rule_of
 from tests.npu_ops.test_samples import CHECKS, judged, prepared, promised, refusal, same, unwritten
 
+# PyTorch's own stft, through which the trace of its gradient goes, has no 16-bit types.
+UNTRACED = {"stft_backward": "Unsupported dtype"}
 FLOATING = (torch.float32, torch.float16, torch.bfloat16)
 TABLE = samples.load()
 
@@ -86,5 +88,6 @@ def test_opcheck(name: str, dtype: torch.dtype) -> None:
     if refused(said(overload, as_type(name, dtype)[1], None)):
         return
     checks = CHECKS[:2] if unwritten(f"{name} 0") else CHECKS
-    with judged("opcheck", f"{name} 0"):
+    half = name in UNTRACED and dtype != torch.float32
+    with pytest.raises(Exception, match=UNTRACED[name]) if half else judged("opcheck", f"{name} 0"):
         torch.library.opcheck(overload, (), given, test_utils=checks)

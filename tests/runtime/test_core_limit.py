@@ -67,9 +67,9 @@ def test_a_thread_may_use_a_streams_limit(acl, stream, chip):
     assert ask(acl.raw.aclrtGetResInCurrentThread, CUBE) == chip[CUBE]
 
 
-# An operator that uses several threads has one that drives it and those that help; they end when nothing was computed for
-# a moment, so they are looked for while it runs, in as many rounds as a busy machine needs. New ones are counted by their
-# names: a thread of the program's start may end meanwhile.
+# An operator that uses several threads has one that drives it and those that help; they end when nothing was computed
+# for a moment, so they are looked for while it runs, in as many rounds as a busy machine needs. New ones are counted by
+# their names: a thread of the program's start may end meanwhile.
 PROGRAM = """
 import os, torch
 def threads():

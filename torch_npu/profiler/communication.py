@@ -1,7 +1,7 @@
 """communication.json and communication_matrix.json: each collective's time and bytes, and the bytes of its links.
 
-Used by profiles of this folder and msprof's. HCCL's records have a collective's start, end, count, type and communicator. They do
-not split waiting from moving, and name no peer or root, so:
+Used by profiles of this folder and msprof's. HCCL's records have a collective's start, end, count, type and
+communicator. They do not split waiting from moving, and name no peer or root, so:
 - Transit Time is the whole of a collective's time; Wait, Synchronization and Idle Time are 0;
 - a link's bytes are those that the collective's definition moves between two ranks, see _LINK_BYTES. Broadcasts,
   reductions to one rank, scatters, all-to-alls and messages have no links.

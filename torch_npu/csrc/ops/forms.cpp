@@ -174,12 +174,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("glu_backward_jvp", NPU_FN(at::native::glu_backward_jvp));
   m.impl("_aminmax.dim", TORCH_FN(at::native::_aminmax));
   m.impl("mvlgamma.out", NPU_FN(at::native::mvlgamma_out));
-  m.impl("_ctc_loss.Tensor", TORCH_FN(at::native::ctc_loss_tensor));
-  m.impl("_ctc_loss_backward.Tensor", TORCH_FN(at::native::ctc_loss_backward_tensor));
+  m.impl("_ctc_loss.Tensor", NPU_FN(at::native::ctc_loss_tensor));
+  m.impl("_ctc_loss_backward.Tensor", NPU_FN(at::native::ctc_loss_backward_tensor));
   // They wait for the stream: the error has to be told here.
   m.impl("_assert_async", TORCH_FN(at::native::_assert_async_cpu));
   m.impl("_assert_async.msg", TORCH_FN(at::native::_assert_async_msg_cpu));
-  m.impl("_functional_assert_async.msg", TORCH_FN(at::native::_functional_assert_async_msg_cpu));
+  m.impl("_functional_assert_async.msg", NPU_FN(at::native::_functional_assert_async_msg_cpu));
 }
 
 }  // namespace npu
