@@ -1,8 +1,8 @@
 """ascend_pytorch_profiler[_<rank>].db and analysis.db: a profile as the SQLite tables that MindStudio's tools read.
 
 Used where export_type has "db", and by msprof. Names of tables and columns are the vendor's; names, shapes and
-types are numbers of STRING_IDS, times nanoseconds since 1970. NULL, and N/A of strings, stand for figures of hardware. What was
-not recorded (memory, communication, ranges, stacks) has no table: the tools ask whether there is one.
+types are numbers of STRING_IDS, times nanoseconds since 1970. NULL, and N/A of strings, stand for figures of hardware.
+What was not recorded (memory, communication, ranges, stacks) has no table: the tools ask whether there is one.
 """
 
 from __future__ import annotations
