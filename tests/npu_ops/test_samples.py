@@ -66,6 +66,13 @@ def differentiable() -> list[str]:
     return [f"{name} 0" for name in TABLE if "grad" in rows[name] or "composite" in rows[name]]
 
 
+@functools.cache
+def without_gradient() -> dict[str, list[str]]:
+    """Of each operator the operands of which a call that asks for a gradient is refused."""
+    rows = {row["func"].partition("(")[0]: row.get("grad", {}) for row in tables.load(ROOT / "ops" / "npu.yaml")}
+    return {name: [operand for operand, rule in grad.items() if rule == "refused"] for name, grad in rows.items()}
+
+
 def prepared(sample: str, change: Any = lambda t: t) -> tuple[Any, dict[str, Any]]:
     name, _, index = sample.partition(" ")
     overload = samples.operator(name)
@@ -112,6 +119,8 @@ def test_opcheck(sample: str) -> None:
     first = sample.partition(" ")[0] + " 0"
     if first in differentiable() and not refusal("gradcheck", first) and not refusal("traced gradient", first):
         given = samples.each(given, lambda t: t.requires_grad_(t.is_floating_point() and t.dtype.itemsize > 1))
+        constant = [n for n in without_gradient()[sample.partition(" ")[0]] if given.get(n) is not None]
+        given |= {n: given[n].detach() for n in constant}
     # Values that nothing has written are compared with none.
     checks = CHECKS[:2] if unwritten(sample) else CHECKS
     with judged("opcheck", sample):
@@ -161,7 +170,10 @@ class Function:
     def __init__(self, sample: str, dtype: torch.dtype) -> None:
         self.overload, given = prepared(sample, lambda t: t.to(dtype) if t.is_floating_point() else t)
         self.leaves, self.tree = torch.utils._pytree.tree_flatten(given)
-        self.places = [i for i, t in enumerate(self.leaves) if isinstance(t, torch.Tensor) and t.dtype == dtype]
+        constant = [given.get(n) for n in without_gradient()[sample.partition(" ")[0]]]
+        asked = [not any(t is c for c in constant) for t in self.leaves]
+        tensors = enumerate(self.leaves)
+        self.places = [i for i, t in tensors if isinstance(t, torch.Tensor) and t.dtype == dtype and asked[i]]
 
     @property
     def operands(self) -> list[torch.Tensor]:
