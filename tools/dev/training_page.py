@@ -65,7 +65,7 @@ def page() -> str:
         f"{', '.join(f'{limit:.1%} ({name})' for name, limit in allowed().items())}.",
         "Both devices round every layer to 16 bits, but not the same way, and the differences feed back through the",
         "weights: compare the last loss with that of fp32. Worry where it is off by more than the CPU's in the same",
-        "precision, or where fp32 itself differs by more than 1e-4. Seconds are those of the 20 steps on the NPU and",
+        "precision, or where fp32 itself differs by more than 1e-3. Seconds are those of the 20 steps on the NPU and",
         "on the CPU; – is not measured.",
         "",
         "| network | precision | loss | CPU's last | difference | fallbacks | seconds |",
