@@ -47,6 +47,8 @@ EXPRESSIONS = [
     "torch.logspace(0, 1, 5, device=device)",
     "torch.range(0, 4, device=device)",
     "torch.pdist(x)",
+    "torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 9)",
+    "torch.fake_quantize_per_channel_affine(x, x[:, 0], i[:, 0].int(), 0, 0, 9)",
     "torch.remainder(5, x)",
     "torch.xlogy(x, 2.0)",
     "torch.xlogy(2.0, x)",

@@ -24,6 +24,7 @@
 #include <torch/library.h>
 
 #include "csrc/core/device.h"
+#include "csrc/ops/castable.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
 
@@ -83,6 +84,7 @@ at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad, const at::Ten
   return put(grad_input, at::multi_margin_loss_backward(grad, self, target, p, margin, weight, reduction));
 }
 
+// Statistics of 16-bit rows are float32, and may be asked for in the rows' type, which the CPU's have.
 using Outputs3 = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&>;
 using Outputs4 = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&>;
 
@@ -90,21 +92,21 @@ Outputs3 batch_norm_out(const at::Tensor& self, const OptionalTensor& weight, co
                         at::Tensor& mean, at::Tensor& var, bool training, double momentum, double eps, at::Tensor& out,
                         at::Tensor& save_mean, at::Tensor& save_invstd) {
   const auto [y, m, s] = at::_native_batch_norm_legit(self, weight, bias, mean, var, training, momentum, eps);
-  return {put(out, y), put(save_mean, m), put(save_invstd, s)};
+  return {put(out, y), cast_into(save_mean, m), cast_into(save_invstd, s)};
 }
 
 Outputs3 batch_norm_no_stats_out(const at::Tensor& self, const OptionalTensor& weight, const OptionalTensor& bias,
                                  bool training, double momentum, double eps, at::Tensor& out, at::Tensor& save_mean,
                                  at::Tensor& save_invstd) {
   const auto [y, m, s] = at::_native_batch_norm_legit(self, weight, bias, training, momentum, eps);
-  return {put(out, y), put(save_mean, m), put(save_invstd, s)};
+  return {put(out, y), cast_into(save_mean, m), cast_into(save_invstd, s)};
 }
 
 Outputs4 batch_norm_update_out(const at::Tensor& self, const OptionalTensor& weight, const OptionalTensor& bias,
                                at::Tensor& mean, at::Tensor& var, double momentum, double eps, at::Tensor& out,
                                at::Tensor& save_mean, at::Tensor& save_invstd, at::Tensor& reserve) {
   const auto [y, m, s, r] = at::_batch_norm_with_update(self, weight, bias, mean, var, momentum, eps);
-  return {put(out, y), put(save_mean, m), put(save_invstd, s), put(reserve, r)};
+  return {put(out, y), cast_into(save_mean, m), cast_into(save_invstd, s), put(reserve, r)};
 }
 
 at::Tensor add_relu(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
