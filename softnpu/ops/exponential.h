@@ -1,4 +1,4 @@
-// e^x in fp32 without a call, so that the compiler vectorizes the loops around it. Who includes it: rnn_row.cpp, softmax_rows.cpp. What it is
+// e^x in fp32 without a call, so that the compiler vectorizes the loops around it. What it is
 // not: exact to the last place, as std::exp is.
 #pragma once
 

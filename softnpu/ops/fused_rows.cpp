@@ -14,25 +14,29 @@ namespace {
 // 0 where exponential() has ended: an activation of a very small number is 0, not that end times the number.
 [[gnu::always_inline]] inline float sigmoid(float x) { return x < -87.0f ? 0.0f : 1 / (1 + exponential(-x)); }
 
-constexpr int64_t kPart = 512;  // numbers that are made and summed while they are in registers' reach
+// Numbers that are made and summed while they are in registers' reach. Sums of parts are added in double: rows may be wide.
+constexpr int64_t kPart = 512;
 
 }  // namespace
 
 CLONES float rms_row(const float* x, const float* gamma, int64_t n, float eps, float* out) {
-  const float r = 1 / std::sqrt(row_sum(x, n, x) / static_cast<float>(n) + eps);
+  double sum = 0;
+  for (int64_t from = 0; from < n; from += kPart) sum += row_sum(x + from, std::min(kPart, n - from), x + from);
+  const float r = 1 / std::sqrt(static_cast<float>(sum / static_cast<double>(n)) + eps);
   for (int64_t i = 0; i < n; i++) out[i] = x[i] * r * gamma[i];
   return r;
 }
 
 CLONES void rms_row_gradient(const float* dy, const float* x, const float* gamma, int64_t n, float r, float* dx,
                              float* dgamma) {
-  float part[kPart], sum = 0;
+  float part[kPart];
+  double sum = 0;
   for (int64_t from = 0; from < n; from += kPart) {
     const int64_t count = std::min(kPart, n - from);
     for (int64_t i = 0; i < count; i++) part[i] = dy[from + i] * gamma[from + i];
     sum += row_sum(part, count, x + from);
   }
-  const float mean = sum * r / static_cast<float>(n);
+  const float mean = static_cast<float>(sum * r / static_cast<double>(n));
   for (int64_t i = 0; i < n; i++) {
     const float normed = x[i] * r, g = dy[i];
     dgamma[i] += g * normed;

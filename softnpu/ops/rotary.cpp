@@ -41,12 +41,15 @@ void check(const Tensor& x, int64_t mode) {
               " columns are not pairs");
 }
 
+// As many rows as one thread takes that share an angle, and adds up its gradients of.
+constexpr int64_t kShares = 4096;
+
 // Row by row in fp32: pairs are halves, and the last dimension of cosine and sine is the whole of the input's.
 bool by_rows(const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t mode) {
   if (mode == kNeighbours || mode == kQuarters || x.scalar_type() != at::kFloat || x.numel() == 0) return false;
   return cos.sizes() == sin.sizes() && cos.dim() == x.dim() && cos.size(-1) == x.size(-1) &&
          wide(cos).scalar_type() == at::kFloat && wide(sin).scalar_type() == at::kFloat &&
-         at::is_expandable_to(cos.sizes(), x.sizes());
+         at::is_expandable_to(cos.sizes(), x.sizes()) && x.numel() <= kShares * cos.numel();
 }
 
 // Where the rows of some dimensions begin.

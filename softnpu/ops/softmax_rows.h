@@ -1,6 +1,6 @@
 // A row of scores: its softmax, and gradients through softmax and its logarithm, each in one or two passes that the compiler vectorizes. A
 // library's exp takes twenty times as long for -inf, which is what a hidden score is. Sums run in one order whatever the processor. Called by
-// attention.cpp and cross_entropy.cpp.
+// operators of rows.
 #pragma once
 
 #include <cstdint>

@@ -112,3 +112,17 @@ def test_columns_that_are_no_pairs_are_refused_at_the_call(case, device):
     with pytest.raises(RuntimeError, match=words) as error:
         call(torch.ops.npu, lambda *sizes: torch.ones(sizes, device=device))
     assert not isinstance(error.value, torch.AcceleratorError)
+
+
+def test_a_sum_of_many_numbers_is_no_less_exact():
+    """Of a wide row, and of the gradient of angles that many rows share."""
+    wide = torch.full((1, 1 << 18), 0.1).npu()
+    rstd = torch_npu.npu_rms_norm(wide, torch.ones(1 << 18).npu(), epsilon=0.0)[1]
+    assert rstd.item() == pytest.approx(1 / wide[0, 0].item(), rel=1e-6)
+    x = torch.rand(1 << 18, 1, 1, 8).npu()
+    angles = [torch.rand(1, 1, 1, 8).npu().requires_grad_() for _ in range(2)]
+    torch_npu.npu_rotary_mul(x, *angles).sum().backward()
+    for angle, of in zip(angles, (x, turned(x, "half")), strict=True):
+        torch.testing.assert_close(
+            angle.grad.cpu(), of.cpu().double().sum(0, keepdim=True).float(), rtol=2e-6, atol=1e-2
+        )
