@@ -212,7 +212,7 @@ void AttentionBlocks::hide(Tensor& scores, const Block& b) const {
     }
   };
   type_ == at::kDouble ? fill(scores.mutable_data_ptr<double>()) : fill(scores.mutable_data_ptr<float>());
-  if (o_.sparse > 1 || !given(o_.mask)) return;
+  if (o_.sparse > 1 || !given(o_.mask) || b.keys == 0) return;
   Tensor t = o_.mask->dim() == 4 ? of_batch(*o_.mask, s.batch) : *o_.mask;
   TORCH_CHECK(t.size(-2) >= s.queries() && t.size(-1) >= s.keys(), "attention: a mask of ", t.size(-2), " x ",
               t.size(-1), " for ", s.queries(), " queries and ", s.keys(), " keys");

@@ -34,9 +34,10 @@ void each_gated(const Tensor& x, int64_t dim, F&& work) {
 }  // namespace
 
 void swiglu(const Tensor& x, int64_t dim, Tensor& out) {
-  const auto part = halves(x, dim);
-  if (part[0].scalar_type() != at::kFloat || x.numel() == 0) return put(out, at::silu(part[0]).mul_(part[1]));
-  const Tensor from = wide(x).contiguous(), values = fp32_room(out, part[0].sizes(), {});
+  const Tensor value = wide(x);
+  const auto part = in_halves(value, dim);
+  if (value.scalar_type() != at::kFloat || x.numel() == 0) return put(out, at::silu(part[0]).mul_(part[1]));
+  const Tensor from = value.contiguous(), values = fp32_room(out, part[0].sizes(), {});
   const auto* in = from.const_data_ptr<float>();
   auto* to = values.mutable_data_ptr<float>();
   each_gated(from, dim, [&](int64_t first, int64_t half, int64_t n, int64_t i) {
@@ -46,14 +47,14 @@ void swiglu(const Tensor& x, int64_t dim, Tensor& out) {
 }
 
 void swiglu_backward(const Tensor& gradient, const Tensor& x, int64_t dim, Tensor& grad_x) {
-  const auto part = halves(x, dim);
-  const Tensor dy = wide(gradient);
-  if (dy.sizes() != part[0].sizes() || dy.scalar_type() != at::kFloat || part[0].scalar_type() != at::kFloat ||
+  const Tensor value = wide(x), dy = wide(gradient);
+  const auto part = in_halves(value, dim);
+  if (dy.sizes() != part[0].sizes() || dy.scalar_type() != at::kFloat || value.scalar_type() != at::kFloat ||
       x.numel() == 0) {
     put(grad_x, at::cat({at::silu_backward(dy * part[1], part[0]), dy * at::silu(part[0])}, dim));
     return;
   }
-  const Tensor from = wide(x).contiguous(), d = dy.contiguous(), values = fp32_room(grad_x, x.sizes(), {});
+  const Tensor from = value.contiguous(), d = dy.contiguous(), values = fp32_room(grad_x, x.sizes(), {});
   const auto *in = from.const_data_ptr<float>(), *dys = d.const_data_ptr<float>();
   auto* to = values.mutable_data_ptr<float>();
   each_gated(from, dim, [&](int64_t first, int64_t half, int64_t n, int64_t i) {

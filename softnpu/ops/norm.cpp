@@ -142,7 +142,7 @@ namespace {
 // Row by row in fp32, unless there are doubles, or sizes that ATen broadcasts or refuses.
 bool by_rows(const Tensor& x, const Tensor& gamma) {
   return gamma.dim() > 0 && gamma.dim() <= x.dim() && x.sizes().slice(x.dim() - gamma.dim()) == gamma.sizes() &&
-         x.numel() > 0 && wide(x).scalar_type() == at::kFloat && wide(gamma).scalar_type() == at::kFloat;
+         x.numel() > 0 && x.scalar_type() != at::kDouble && gamma.scalar_type() != at::kDouble;
 }
 
 constexpr int64_t kNormGrain = 1 << 15;  // numbers that a thread takes at least

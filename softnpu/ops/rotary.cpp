@@ -48,7 +48,7 @@ constexpr int64_t kShares = 4096;
 bool by_rows(const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t mode) {
   if (mode == kNeighbours || mode == kQuarters || x.scalar_type() != at::kFloat || x.numel() == 0) return false;
   return cos.sizes() == sin.sizes() && cos.dim() == x.dim() && cos.size(-1) == x.size(-1) &&
-         wide(cos).scalar_type() == at::kFloat && wide(sin).scalar_type() == at::kFloat &&
+         cos.scalar_type() != at::kDouble && sin.scalar_type() != at::kDouble &&
          at::is_expandable_to(cos.sizes(), x.sizes()) && x.numel() <= kShares * cos.numel();
 }
 

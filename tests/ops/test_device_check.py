@@ -78,17 +78,21 @@ def test_a_number_from_the_cpu_is_no_place() -> None:
         torch.index_select(torch.eye(3).npu(), 0, torch.tensor(1))
 
 
+INDEX = r"indices should be either on cpu or on the same device as the indexed tensor \(cpu\), one is on npu:0"
+OTHER = "on the same device, but found at least two devices, npu and cpu"
+
+
 @pytest.mark.parametrize(
-    "call",
+    ("call", "words"),
     [
-        lambda: torch.arange(3.0)[torch.tensor([0], device="npu")],
-        lambda: torch.arange(3.0)[torch.tensor([True, False, True], device="npu")],
-        lambda: torch.arange(3.0).__setitem__(torch.tensor([0], device="npu"), 1.0),
-        lambda: torch.rand(3, generator=torch.Generator("npu")),
+        (lambda: torch.arange(3.0)[torch.tensor([0], device="npu")], INDEX),
+        (lambda: torch.arange(3.0)[torch.tensor([True, False, True], device="npu")], INDEX),
+        (lambda: torch.arange(3.0).__setitem__(torch.tensor([0], device="npu"), 1.0), INDEX),
+        (lambda: torch.rand(3, generator=torch.Generator("npu")), OTHER),
     ],
 )
-def test_npu_arguments_of_what_is_on_the_cpu(call):
-    with pytest.raises(RuntimeError, match="on the same device, but found at least two devices, npu and cpu"):
+def test_npu_arguments_of_what_is_on_the_cpu(call, words):
+    with pytest.raises(RuntimeError, match=words):
         call()
 
 

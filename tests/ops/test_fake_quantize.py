@@ -27,6 +27,9 @@ def test_values_and_masks(form, dtype):
     check(lambda x, z: aten.fake_quantize_per_channel_affine_cachemask(x, SCALE.to(x.device), z, 1, -128, 127), x, ZERO)
     zeros = ZERO.float() + 0.25
     check(lambda x, z: aten.fake_quantize_per_channel_affine_cachemask(x, SCALE.to(x.device), z, 1, 0, 15), x, zeros)
+    if x.numel():
+        x[0, 0, 0] = float("nan")
+    check(lambda x, z: aten.fake_quantize_per_channel_affine_cachemask(x, SCALE.to(x.device), z, 1, 0, 15), x, zeros)
 
 
 def test_what_is_out_of_range_has_no_gradient():
@@ -40,7 +43,11 @@ def test_what_is_out_of_range_has_no_gradient():
 
 @pytest.mark.parametrize("channels", [False, True])
 def test_levels_are_learned(channels):
-    scale, zero = (SCALE, torch.tensor([0.0, 10.4, -200])) if channels else (SCALE[1:2], torch.tensor([3.6]))
+    x = torch.cat([X, X.new_full((1, 3, 5), float("nan"))])
+    scale, zero = SCALE.repeat(2), torch.tensor([0.0, 10.4, -200, -2.4, -3.5, 2.5])
+    x = torch.cat([x, x], 1)
+    if not channels:
+        scale, zero = scale[1:2], torch.tensor([3.6])
 
     def learn(x, scale, zero):
         leaves = [tensor.clone().requires_grad_() for tensor in (x, scale, zero)]
@@ -51,7 +58,8 @@ def test_levels_are_learned(channels):
         y.square().sum().backward()
         return y.detach(), *(leaf.grad for leaf in leaves)
 
-    check(learn, X, scale, zero, rtol=1e-5)
+    check(learn, x, scale, zero, rtol=1e-5)
+    check(learn, x[:4], scale, zero, rtol=1e-5)
 
 
 OBSERVERS = {
@@ -86,6 +94,24 @@ def test_observers_follow_what_they_see(name):
         for key, value in state["cpu"].items():
             torch.testing.assert_close(state["npu"][key].cpu(), value, msg=f"step {step}: {key}")
     assert torch.npu.fallback_counts() == {}
+
+
+def test_ranges_of_one_size_on_both_sides_and_of_nan():
+    for x in (torch.tensor([-1.0, 0.3, 1]), torch.tensor([-2.5, 2.5]), torch.tensor([1.0, float("nan")])):
+
+        def observe(x):
+            observer = FusedMovingAvgObsFakeQuantize(quant_min=0, quant_max=255).to(x.device)
+            return observer(x), observer.scale, observer.zero_point
+
+        check(observe, x)
+
+
+def test_an_observer_of_other_channels_is_refused_before_it_changes():
+    observer = OBSERVERS["fused, by channel"]().npu()
+    observer.ch_axis = 1
+    with pytest.raises(RuntimeError, match="only supported on axis == 0"):
+        observer(X.npu())
+    assert observer.activation_post_process.min_val.numel() == 0
 
 
 def test_a_network_is_trained_for_int8():

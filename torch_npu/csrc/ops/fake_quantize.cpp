@@ -1,16 +1,19 @@
 // Quantization-aware training: a tensor rounded to the steps of a quantized type and back, with the mask of what was in its range,
 // and the ranges that PyTorch's observers follow. What it is not: quantized tensors, which the npu has none of.
 #include <ATen/core/Tensor.h>
-#include <ATen/native/quantized/cpu/QuantUtils.h>
 #include <ATen/ops/_fake_quantize_learnable_per_channel_affine_native.h>
 #include <ATen/ops/_fake_quantize_learnable_per_tensor_affine_native.h>
+#include <ATen/ops/_fused_moving_avg_obs_fq_helper.h>
 #include <ATen/ops/aminmax.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
+
+#include <limits>
 
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
@@ -63,6 +66,12 @@ Two per_tensor_of_tensors(const at::Tensor& self, const at::Tensor& scale, const
   return by_tensor(self, scale, zero_point, enabled.item<int64_t>() != 0, low, high);
 }
 
+// Rounded; a NaN is below all, as where it becomes an integer.
+at::Tensor levels(const at::Tensor& values, int64_t low) {
+  const at::Tensor level = values.round();
+  return level.masked_fill(level.ne(level), static_cast<double>(low - 1));
+}
+
 // A channel's number beside its elements.
 at::Tensor along(const at::Tensor& channels, const at::Tensor& self, int64_t axis) {
   Ints sizes(self.dim(), 1);
@@ -94,7 +103,7 @@ Two per_channel(const at::Tensor& self, const at::Tensor& scale, const at::Tenso
     return result;
   }
   const at::Tensor step = along(scale, self, axis), zero = along(zero_point.to(at::kFloat), self, axis);
-  const at::Tensor level = self.to(at::kFloat).mul(step.reciprocal()).add(zero).round();
+  const at::Tensor level = levels(self.to(at::kFloat).mul(step.reciprocal()).add(zero), low);
   return {level.clamp(low, high).sub(zero).mul(step).to(self.scalar_type()), level.ge(low).logical_and(level.le(high))};
 }
 
@@ -107,7 +116,7 @@ Three learned(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& 
   }
   TORCH_CHECK(grad.sizes() == self.sizes(), "`X` and `dY` are not the same size: ", self.sizes(), ", ", grad.sizes());
   check_range(low, high);
-  const at::Tensor inverse = scale.reciprocal(), level = self.mul(inverse).add(zero_point).round();
+  const at::Tensor inverse = scale.reciprocal(), level = levels(self.mul(inverse).add(zero_point), low);
   const at::Tensor below = level.lt(low), above = level.gt(high), outside = below.logical_or(above);
   const at::Tensor inside = level.sub(zero_point).mul(scale).sub(self).mul(inverse);
   const at::Tensor end = at::where(below, zero_point.neg().add(low), zero_point.neg().add(high));
@@ -132,7 +141,7 @@ Three learnable_per_channel_backward(const at::Tensor& grad, const at::Tensor& s
               "dimensions of scale and zero-point are not consistent with input tensor");
   const NPUGuard guard(self.device().index());
   if (self.numel() == 0) return {self, scale, zero_point};
-  const at::Tensor zero = zero_point.add(0.5).clamp(low, high).trunc();
+  const at::Tensor zero = zero_point.round().clamp(low, high);
   const auto [grad_self, grad_scale, grad_zero] =
       learned(grad, self, along(scale, self, axis), along(zero, self, axis), low, high, factor);
   Ints others;
@@ -143,21 +152,15 @@ Three learnable_per_channel_backward(const at::Tensor& grad, const at::Tensor& s
   return {grad_self, grad_scale.sum(others), grad_zero.sum(others)};
 }
 
-// Scales and zero points of ranges, by PyTorch's own rule on the host. Waits for the stream.
-void choose(const at::Tensor& least, const at::Tensor& most, const at::Tensor& scale, const at::Tensor& zero_point,
-            bool symmetric, int64_t low, int64_t high) {
-  const at::Tensor mins = least.cpu().to(at::kFloat).view(-1), maxs = most.cpu().to(at::kFloat).view(-1);
-  at::Tensor scales = at::empty(mins.sizes(), mins.options());
-  at::Tensor zeros = at::empty(mins.sizes(), mins.options().dtype(at::kInt));
-  for (int64_t i = 0; i < mins.numel(); ++i) {
-    const auto chosen = quant_utils::ChooseQuantizationParams(
-        mins.const_data_ptr<float>()[i], maxs.const_data_ptr<float>()[i], static_cast<int32_t>(low),
-        static_cast<int32_t>(high), symmetric, /*force_scale_power_of_two=*/false);
-    scales.mutable_data_ptr<float>()[i] = static_cast<float>(chosen.scale);
-    zeros.mutable_data_ptr<int32_t>()[i] = chosen.zero_point;
-  }
-  scale.copy_(scales.view(scale.sizes()));
-  zero_point.copy_(zeros.view(zero_point.sizes()));
+// Scales and zero points of ranges, by the CPU's own operator, which looks at no number of what it is given here. Waits for the stream.
+void choose(const at::Tensor& least, const at::Tensor& most, at::Tensor& scale, at::Tensor& zero_point, int64_t low,
+            int64_t high, bool by_row, bool symmetric) {
+  at::Tensor mins = least.cpu(), maxs = most.cpu(), scales = scale.cpu(), zeros = zero_point.cpu();
+  const at::Tensor none = at::zeros({by_row ? mins.numel() : 1, 1}, at::kFloat);
+  at::_fused_moving_avg_obs_fq_helper(none, at::zeros({1}, at::kLong), at::ones({1}, at::kLong), mins, maxs, scales,
+                                      zeros, 0, low, high, 0, by_row, symmetric);
+  scale.copy_(scales);
+  zero_point.copy_(zeros);
 }
 
 void follow(const at::Tensor& running, const at::Tensor& seen, double share) {
@@ -167,7 +170,10 @@ void follow(const at::Tensor& running, const at::Tensor& seen, double share) {
 Two observed(const at::Tensor& self, const at::Tensor& observer_on, const at::Tensor& fake_quant_on, at::Tensor& least,
              at::Tensor& most, at::Tensor& scale, at::Tensor& zero_point, double share, int64_t low, int64_t high,
              int64_t axis, bool by_row, bool symmetric) {
-  TORCH_CHECK(axis < self.dim(), "Error in fused_moving_avg_obs_fake_quant_cpu: ch_axis must be < self.dim()");
+  TORCH_CHECK(!by_row || axis == 0,
+              "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on axis == 0, got ", axis);
+  TORCH_CHECK(axis < self.dim(), "Error in fused_moving_avg_obs_fake_quant: ch_axis must be < self.dim()");
+  check_range(low, high);
   const NPUGuard guard(self.device().index());
   if (by_row && least.numel() == 0) {
     for (const auto& [tensor, value] :
@@ -177,7 +183,7 @@ Two observed(const at::Tensor& self, const at::Tensor& observer_on, const at::Te
     }
   }
   if (observer_on.item<int64_t>() != 0) {
-    const at::Tensor rows = by_row ? self.movedim(axis, 0).flatten(1) : self;
+    const at::Tensor rows = by_row ? self.flatten(1) : self;
     const auto [low_seen, high_seen] = by_row ? at::aminmax(rows, 1) : at::aminmax(rows);
     follow(least, low_seen.to(least.scalar_type()), share);
     follow(most, high_seen.to(most.scalar_type()), share);
@@ -185,7 +191,7 @@ Two observed(const at::Tensor& self, const at::Tensor& observer_on, const at::Te
   if (fake_quant_on.item<int64_t>() == 0) {
     return {self.clone(), at::ones_like(self, self.options().dtype(at::kBool), at::MemoryFormat::Preserve)};
   }
-  choose(least, most, scale, zero_point, symmetric, low, high);
+  choose(least, most, scale, zero_point, low, high, by_row, symmetric);
   return by_row ? per_channel(self, scale, zero_point, axis, low, high)
                 : by_tensor(self, scale, zero_point, true, low, high);
 }

@@ -2,6 +2,7 @@
 #include "csrc/ops/npu/legacy.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/_fft_c2c.h>
@@ -40,8 +41,8 @@ void check_step(const char* op, at::TensorList out, const at::Tensor& grad) {
   }
 }
 
-// mul_ rounds a number to the tensor's type first, in bfloat16 0.999 to 1; mul does not.
-at::Tensor& scale(at::Tensor& t, double number) { return t.copy_(t * number); }
+// mul_ rounds a number to the tensor's type first, in bfloat16 0.999 to 1, unless it stands in a tensor.
+at::Tensor& scale(at::Tensor& t, double number) { return t.mul_(at::native::wrapped_scalar_tensor(number)); }
 
 }  // namespace
 

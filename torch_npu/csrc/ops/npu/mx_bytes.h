@@ -6,6 +6,8 @@
 
 #include <optional>
 
+#include "csrc/ops/npu/result.h"
+
 namespace npu::ops {
 
 inline constexpr int64_t kE8m0 = 293, kE2m1 = 296;  // the vendor's numbers
@@ -25,6 +27,9 @@ inline at::Tensor as_pairs(const at::Tensor& t) {
 }
 inline at::Tensor scale_of(const at::Tensor& t, const std::optional<int64_t>& type) {
   return of_powers(t, type) && t.scalar_type() != at::kFloat8_e8m0fnu ? t.view(at::kFloat8_e8m0fnu) : t;
+}
+inline OptionalTensor scale_of(const OptionalTensor& t, const std::optional<int64_t>& type) {
+  return given(t) ? OptionalTensor(scale_of(*t, type)) : t;
 }
 
 }  // namespace npu::ops

@@ -21,9 +21,6 @@ bool float8(const at::Tensor& t) {
 at::Tensor factor(const at::Tensor& t, const std::optional<int64_t>& type) {
   return of_pairs(t, type) ? as_pairs(t) : t;
 }
-OptionalTensor scale_of(const OptionalTensor& t, const std::optional<int64_t>& type) {
-  return given(t) ? OptionalTensor(scale_of(*t, type)) : t;
-}
 
 void need_powers(const char* op, const char* name, const OptionalTensor& t, const std::optional<int64_t>& type) {
   TORCH_CHECK_VALUE(given(t), op, ": ", name, " is needed with MX operands");
