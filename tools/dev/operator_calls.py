@@ -33,9 +33,10 @@ METHOD = re.compile(r"(?<=[\w)\]])\.(\w+)\(")  # x.mul(
 DISPATCHED = re.compile(r'findSchemaOrThrow\("npu::(\w+)"')  # an operator of the plugin's own, by its name
 HOST = re.compile(r'run_on_processor_or_copies\("(\w+)"')
 # Operators without a row that compute by those that have one, or by a kernel of csrc/ops.
-WRITTEN = """_fused_rms_norm convolution convolution_backward copy cross_entropy_loss ctc_loss fill index layer_norm
-linear lstm masked_fill matmul norm_except_dim native_batch_norm native_batch_norm_backward native_layer_norm
-native_layer_norm_backward repeat_interleave scaled_dot_product_attention softmax stft zero""".split()
+WRITTEN = """_batch_norm_with_update _fused_rms_norm _native_batch_norm_legit convolution convolution_backward copy
+cross_entropy_loss ctc_loss fill index layer_norm linear lstm masked_fill matmul multi_margin_loss_backward
+norm_except_dim native_batch_norm native_batch_norm_backward native_layer_norm native_layer_norm_backward
+repeat_interleave scaled_dot_product_attention softmax stft tensordot unique_consecutive zero""".split()
 # What copies, if it does anything.
 MOVES = re.compile(r"\.(?:to|clone|contiguous|reshape)\(|\.index\(\{")
 FILLS = {"copy", "fill", "zero"}  # named only where an operator does nothing else

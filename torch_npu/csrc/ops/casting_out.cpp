@@ -18,6 +18,20 @@
 #include "csrc/ops/storage.h"
 
 namespace npu {
+
+at::Tensor& cast_into(at::Tensor& out, const at::Tensor& result) {
+  check_castable(result.scalar_type(), out.scalar_type());
+  resize_out(out, result.sizes());
+  return out.copy_(result);
+}
+
+at::Tensor& copy_into(at::Tensor& out, const at::Tensor& result) {
+  TORCH_CHECK(out.scalar_type() == result.scalar_type(), "Expected out tensor to have dtype ", result.dtype(),
+              ", but got ", out.dtype(), " instead");
+  resize_out(out, result.sizes());
+  return out.copy_(result);
+}
+
 namespace {
 
 at::Tensor& max_out(const at::Tensor& self, at::Tensor& out) { return cast_into(out, at::max(self)); }

@@ -35,11 +35,7 @@ at::Tensor count_nonzero(const at::Tensor& self, at::IntArrayRef dims) { return 
 // PyTorch's for the CPU ignores the output's strides.
 at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {
   const NPUGuard guard(self.device().index());
-  const at::Tensor part = self.narrow(dim, start, length);
-  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.dtype(), ", but got ",
-              out.dtype(), " instead");
-  resize_out(out, part.sizes());
-  return out.copy_(part);
+  return copy_into(out, self.narrow(dim, start, length));
 }
 
 template <class Op>

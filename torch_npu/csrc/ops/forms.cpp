@@ -26,7 +26,6 @@
 #include "csrc/core/device.h"
 #include "csrc/ops/castable.h"
 #include "csrc/ops/device_check.h"
-#include "csrc/ops/storage.h"
 
 namespace npu {
 namespace {
@@ -35,13 +34,6 @@ using OptionalTensor = std::optional<at::Tensor>;
 using Words = std::optional<std::string_view>;
 using Two = std::tuple<at::Tensor, at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-
-at::Tensor& put(at::Tensor& out, const at::Tensor& value) {
-  TORCH_CHECK(out.scalar_type() == value.scalar_type(), "Expected out tensor to have dtype ", value.dtype(),
-              ", but got ", out.dtype(), " instead");
-  resize_out(out, value.sizes());
-  return out.copy_(value);
-}
 
 // A Python number, which promotes as one.
 at::Tensor number(const at::Scalar& value, const at::Tensor& beside) {
@@ -67,21 +59,21 @@ Three unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool inverse, 
 }
 
 at::Tensor& adaptive_avg_pool2d_out(const at::Tensor& self, at::IntArrayRef size, at::Tensor& out) {
-  return put(out, at::_adaptive_avg_pool2d(self, size));
+  return copy_into(out, at::_adaptive_avg_pool2d(self, size));
 }
 
 at::Tensor& adaptive_avg_pool3d_out(const at::Tensor& self, at::IntArrayRef size, at::Tensor& out) {
-  return put(out, at::_adaptive_avg_pool3d(self, size));
+  return copy_into(out, at::_adaptive_avg_pool3d(self, size));
 }
 
 at::Tensor& adaptive_avg_pool3d_backward_out(const at::Tensor& grad, const at::Tensor& self, at::Tensor& grad_input) {
-  return put(grad_input, at::_adaptive_avg_pool3d_backward(grad, self));
+  return copy_into(grad_input, at::_adaptive_avg_pool3d_backward(grad, self));
 }
 
 at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target,
                                            const at::Scalar& p, const at::Scalar& margin, const OptionalTensor& weight,
                                            int64_t reduction, at::Tensor& grad_input) {
-  return put(grad_input, at::multi_margin_loss_backward(grad, self, target, p, margin, weight, reduction));
+  return copy_into(grad_input, at::multi_margin_loss_backward(grad, self, target, p, margin, weight, reduction));
 }
 
 // Statistics of 16-bit rows are float32, and may be asked for in the rows' type, which the CPU's have.
@@ -92,21 +84,21 @@ Outputs3 batch_norm_out(const at::Tensor& self, const OptionalTensor& weight, co
                         at::Tensor& mean, at::Tensor& var, bool training, double momentum, double eps, at::Tensor& out,
                         at::Tensor& save_mean, at::Tensor& save_invstd) {
   const auto [y, m, s] = at::_native_batch_norm_legit(self, weight, bias, mean, var, training, momentum, eps);
-  return {put(out, y), cast_into(save_mean, m), cast_into(save_invstd, s)};
+  return {copy_into(out, y), cast_into(save_mean, m), cast_into(save_invstd, s)};
 }
 
 Outputs3 batch_norm_no_stats_out(const at::Tensor& self, const OptionalTensor& weight, const OptionalTensor& bias,
                                  bool training, double momentum, double eps, at::Tensor& out, at::Tensor& save_mean,
                                  at::Tensor& save_invstd) {
   const auto [y, m, s] = at::_native_batch_norm_legit(self, weight, bias, training, momentum, eps);
-  return {put(out, y), cast_into(save_mean, m), cast_into(save_invstd, s)};
+  return {copy_into(out, y), cast_into(save_mean, m), cast_into(save_invstd, s)};
 }
 
 Outputs4 batch_norm_update_out(const at::Tensor& self, const OptionalTensor& weight, const OptionalTensor& bias,
                                at::Tensor& mean, at::Tensor& var, double momentum, double eps, at::Tensor& out,
                                at::Tensor& save_mean, at::Tensor& save_invstd, at::Tensor& reserve) {
   const auto [y, m, s, r] = at::_batch_norm_with_update(self, weight, bias, mean, var, momentum, eps);
-  return {put(out, y), cast_into(save_mean, m), cast_into(save_invstd, s), put(reserve, r)};
+  return {copy_into(out, y), cast_into(save_mean, m), cast_into(save_invstd, s), copy_into(reserve, r)};
 }
 
 at::Tensor add_relu(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
@@ -133,7 +125,7 @@ at::Tensor linear_combination(const at::Tensor& self, const at::Tensor& coeffici
 }
 
 at::Tensor& linear_combination_out(const at::Tensor& self, const at::Tensor& coefficients, at::Tensor& out) {
-  return put(out, linear_combination(self, coefficients));
+  return copy_into(out, linear_combination(self, coefficients));
 }
 
 at::Tensor glu_jvp(const at::Tensor& glu, const at::Tensor& x, const at::Tensor& dx, int64_t dim) {
