@@ -11,7 +11,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from tests.distributed.groups import DEVICE, backend, still_works
+from tests.distributed.groups import DEVICE, backend, still_works, until
 
 # --- ends -------------------------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ def aborted_in_a_collective(rank: int, size: int) -> dict:
     work = dist.all_reduce(t, async_op=True)
     store.set(f"called/{rank}", "1")
     if rank == 0:
-        store.wait([f"called/{r}" for r in range(size - 1)])
+        until(store, [f"called/{r}" for r in range(size - 1)])
         time.sleep(0.3)
         backend().abort()
     told = {}
@@ -172,13 +172,13 @@ def reinitialized(rank: int, size: int, rebuild: bool) -> None:
             raise AssertionError("one rank alone cannot reduce")
         store.set(f"told/{rebuild}", "1")
     else:
-        store.wait([f"told/{rebuild}"])
+        until(store, [f"told/{rebuild}"])
         try:  # the error of rank 0 is everybody's
             still_works(rank, size)
         except Exception:
             pass
     store.set(f"here/{rebuild}/{rank}", "1")
-    store.wait([f"here/{rebuild}/{r}" for r in range(size)])
+    until(store, [f"here/{rebuild}/{r}" for r in range(size)])
     try:
         torch.npu.synchronize()
     except RuntimeError:
@@ -204,7 +204,7 @@ def restarted(rank: int, size: int, rebuild: bool) -> dict[str, object]:
     seconds = time.monotonic() - began
     store = dist.distributed_c10d._get_default_store()
     store.set(f"restart/{rebuild}/{rank}", "1")
-    store.wait([f"restart/{rebuild}/{r}" for r in range(size)])
+    until(store, [f"restart/{rebuild}/{r}" for r in range(size)])
     if rank:
         torch.npu.stop_device(device)
     torch.npu.restart_device(device)
@@ -300,7 +300,7 @@ def made_by_hand(rank: int, size: int) -> tuple[str, str]:
         except Exception as error:
             text = str(error)
         store.set("told", "1")
-    store.wait(["told"])
+    until(store, ["told"])
     return group.get_hccl_comm_name(0), text
 
 

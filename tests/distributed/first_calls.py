@@ -8,7 +8,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from tests.distributed.groups import DEVICE
+from tests.distributed.groups import DEVICE, until
 
 
 def first_message_without_the_third(rank: int, size: int) -> str:
@@ -51,7 +51,7 @@ def first_message_beside_other_groups(rank: int, size: int) -> list[float]:
         t = torch.tensor(got, device=DEVICE)
         store.set("exchanged", "1")
     else:
-        store.wait(["exchanged"])  # the rank's own connection to the store is busy until then
+        until(store, ["exchanged"])  # the rank's own connection to the store is busy until then
     others = [torch.empty(3, device=DEVICE) for _ in range(size)]
     dist.all_gather(others, t, group=late)
     dist.all_reduce(t, group=every)
@@ -190,7 +190,7 @@ def aborted_while_a_peer_stands_still(rank: int, size: int) -> list[float]:
         while not store.check([f"{key}/0/first"]):
             store.compare_set(f"{key}/0/state", "", "met")
             time.sleep(0.05)
-        store.wait(["aborted"])
+        until(store, ["aborted"])
         return []
     options = ProcessGroupHCCL.Options()
     group = ProcessGroupHCCL(store, 0, 2, options)

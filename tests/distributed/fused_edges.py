@@ -8,7 +8,7 @@ import torch.distributed as dist
 import torch_npu
 from tests.distributed.experts import H, choices, combined, weights
 from tests.distributed.fused import integers, name_of
-from tests.distributed.groups import still_works
+from tests.distributed.groups import still_works, until
 from tests.distributed.programs import equal
 
 
@@ -18,7 +18,7 @@ def left_alone(rank: int, size: int) -> str:
     still_works(rank, size)
     torch.npu.synchronize()
     if rank == size - 1:
-        store.wait([f"alone/{r}" for r in range(size - 1)])
+        until(store, [f"alone/{r}" for r in range(size - 1)])
         return "the others wait"
     y = torch_npu.npu_mm_all_reduce_base(torch.ones(400, 300).npu(), torch.ones(300, 200).npu(), name_of())
     store.set(f"alone/{rank}", "1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import torch
 import torch.distributed as dist
 
@@ -16,3 +18,8 @@ def still_works(rank: int, size: int, group=None) -> None:
     t = torch.full((5,), float(rank), device=DEVICE)
     dist.all_reduce(t, group=group)
     assert torch.equal(t.cpu(), torch.full((5,), size * (size - 1) / 2)), t
+
+
+def until(store: dist.Store, keys: list[str]) -> None:
+    """Waits for the others' keys; a store's own limit is the group's, which a test may have made short."""
+    store.wait(keys, datetime.timedelta(seconds=120))
