@@ -10,7 +10,7 @@ import torch
 import torch_npu
 from tests.distributed.fused import counts_of, integers, name_of, to
 from tests.distributed.programs import DEVICE
-from tests.opapi.mx_reference import quantized
+from tests.references.mx import quantized
 
 E4M3 = torch.float8_e4m3fn
 

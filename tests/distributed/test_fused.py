@@ -84,7 +84,7 @@ def test_what_is_refused_at_the_call(two):
             "the group's name '' is no communicator's",
             'reduce_op is one of "sum", not "max"',
             "the left factor has 3 columns, and x2 has 2 rows",
-            "x2 must be Half or Char, got Float",
+            "x2 must be torch.float16 or torch.int8, got torch.float32",
             "int8 factors need the scale of x2",
             "output has sizes [12, 2], not [8, 2]",
             "is not contiguous",

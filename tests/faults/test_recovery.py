@@ -149,7 +149,7 @@ y.copy_(torch.zeros(4))
 print(y.sum().item())
 """
     done = run(program)
-    assert "There is unsafe data in the input tensor (Float of sizes [4])" in done.stdout, done.stderr
+    assert "There is unsafe data in the input tensor (torch.float32 of sizes [4])" in done.stdout, done.stderr
     assert done.stdout.endswith("0.0\n")
 
 

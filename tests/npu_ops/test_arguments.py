@@ -139,7 +139,7 @@ def test_a_product_of_quantized_operands_in_float32() -> None:
         ({"group_sizes": [1, 1, 4]}, r"group_sizes \[1, 1, 4\] is not implemented"),
         ({"y_scale": torch.ones(1, device="meta")}, "y_scale is not implemented"),
         ({"x2_dtype": INT4}, "x2_dtype 285 is not implemented"),
-        ({}, "operands of Short and Char: int8 ones are implemented"),
+        ({}, "operands of torch.int16 and torch.int8: int8 ones are implemented"),
     ],
 )
 def test_traced_products_are_refused_as_the_device_refuses(options: dict, error: str) -> None:
@@ -153,7 +153,7 @@ def test_traced_groups_are_refused_as_the_device_refuses() -> None:
     x, w = [torch.ones(3, 4, device="meta")], [torch.ones(4, 5, device="meta")]
     with pytest.raises(NotImplementedError, match="activation_quant_scale is not implemented"):
         f.npu_grouped_matmul(x, w, activation_quant_scale=[x[0]])
-    with pytest.raises(NotImplementedError, match="x_dtype 285 is not implemented for a tensor of Float"):
+    with pytest.raises(NotImplementedError, match="x_dtype 285 is not implemented for a tensor of torch.float32"):
         f.npu_grouped_matmul(x, w, x_dtype=INT4)
 
 

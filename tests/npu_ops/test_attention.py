@@ -218,7 +218,7 @@ def ones(*sizes, dtype=torch.float32):
 
 
 OPTIONAL_OPERANDS = {
-    "a float mask": ({"atten_mask": ones(S, K)}, "atten_mask must be .*Byte, got Float"),
+    "a float mask": ({"atten_mask": ones(S, K)}, "atten_mask must be .*torch.uint8, got torch.float32"),
     "a mask too small": ({"atten_mask": ones(2, 2).bool()}, "atten_mask of 2 x 2 for 5 queries and 7 keys"),
     "a mask of other heads": ({"atten_mask": ones(B, 3, S, K).bool()}, "atten_mask is for 3 heads"),
     "a mask of other sequences": ({"atten_mask": ones(3, 1, S, K).bool()}, "atten_mask is for 3 sequences"),

@@ -158,7 +158,9 @@ def test_what_is_not_converted() -> None:
         assert attention(x, w).dtype == torch.bfloat16
         assert attention(x.half(), w).dtype == torch.bfloat16
         assert attention(x.double(), w.double()).dtype == torch.float64
-        with pytest.raises(RuntimeError, match="have the types Double, Float and Float; they must be the same"):
+        with pytest.raises(
+            RuntimeError, match="have the types torch.float64, torch.float32 and torch.float32; they must be the same"
+        ):
             attention(x.double(), w)
         with torch.autocast("npu", enabled=False):
             assert attention(x, w).dtype == torch.float32

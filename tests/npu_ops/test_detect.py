@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_refused():
         torch_npu.npu_roi_align(torch.rand(1, 1, 4, 4).npu(), torch.rand(2, 5).npu(), 1.0, 2, 2, 0, 0)
     one = torch.zeros(4).long().npu()
     step = torch_npu.npu_advance_step_flashattn
-    with pytest.raises(RuntimeError, match="seq_lens must be Long, got Int"):
+    with pytest.raises(RuntimeError, match="seq_lens must be torch.int64, got torch.int32"):
         step(one, one[:2, None], one, one.int(), one, one[:, None], 4, 2, 8)
     with pytest.raises(ValueError, match="spec_token and accepted_num go together"):
         step(one, one[:2, None], one, one, one, one[:, None], 4, 2, 8, spec_token=one[:, None])

@@ -13,7 +13,7 @@ npu = torch.ops.npu
 @pytest.mark.parametrize("device", ["npu", "meta"])
 def test_a_type_that_cann_refuses_is_told_as_the_caller_wrote_it(device: str) -> None:
     x, gamma = torch.ones(2, 8, device=device), torch.ones(8, device=device)
-    takes = "Float or Half or BFloat16 or Double, got Bool"
+    takes = "torch.float32 or torch.float16 or torch.bfloat16 or torch.float64, got torch.bool"
     with pytest.raises(RuntimeError, match=f"^npu_rms_norm: input must be {takes}$"):
         torch_npu.npu_rms_norm(x.bool(), gamma)
     with pytest.raises(RuntimeError, match=f"^npu_rms_norm: gamma must be {takes}$"):

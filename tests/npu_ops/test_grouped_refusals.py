@@ -37,32 +37,45 @@ def powers(*sizes: int) -> torch.Tensor:
 
 # What is wrong: x, weight, what else is given, and what the error says.
 REFUSED: dict[str, tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Any], str]] = {
-    "x of int64": ([t(8, 4, dtype=torch.int64)], [t(3, 4, 6)], ROWS, "x must be Float or Half or .*, got Long"),
-    "x of bool": ([t(8, 4, dtype=torch.bool)], [t(3, 4, 6)], ROWS, "x must be Float or Half or .*, got Bool"),
-    "wider weight": ([t(8, 4)], [t(3, 4, 6).double()], ROWS, "weight must be Float, got Double"),
-    "half weight": ([t(8, 4)], [t(3, 4, 6).half()], ROWS, "weight must be Float, got Half"),
-    "weight of integers": ([t(8, 4)], [i8(3, 4, 6)], ROWS, "weight must be Float, got Char"),
-    "int32 weight": ([i8(8, 4)], [i8(3, 4, 6).int()], ROWS | FLOATS, "scale is needed with x of Char and weight of I"),
-    "float8 weight": ([t(8, 4)], [f8(3, 4, 6)], ROWS, "weight must be Float, got Float8_e4m3fn"),
-    "weights of two types": ([t(8, 4)], [t(4, 6), t(4, 6), t(4, 6).half()], ROWS, "weight must be Float, got Half"),
-    "x of two types": ([t(8, 4), t(8, 4).half()], [t(4, 6)] * 2, {}, "the tensors of x are Float and Half"),
+    "x of int64": ([t(8, 4, dtype=torch.int64)], [t(3, 4, 6)], ROWS, "x must be torch.float32 or .*, got torch.int64"),
+    "x of bool": ([t(8, 4, dtype=torch.bool)], [t(3, 4, 6)], ROWS, "x must be torch.float32 or .*, got torch.bool"),
+    "wider weight": ([t(8, 4)], [t(3, 4, 6).double()], ROWS, "weight must be torch.float32, got torch.float64"),
+    "half weight": ([t(8, 4)], [t(3, 4, 6).half()], ROWS, "weight must be torch.float32, got torch.float16"),
+    "weight of integers": ([t(8, 4)], [i8(3, 4, 6)], ROWS, "weight must be torch.float32, got torch.int8"),
+    "int32 weight": (
+        [i8(8, 4)], [i8(3, 4, 6).int()], ROWS | FLOATS,
+        "scale is needed with x of torch.int8 and weight of torch.i",
+    ),
+    "float8 weight": ([t(8, 4)], [f8(3, 4, 6)], ROWS, "weight must be torch.float32, got torch.float8_e4m3fn"),
+    "weights of two types": (
+        [t(8, 4)], [t(4, 6), t(4, 6), t(4, 6).half()], ROWS,
+        "weight must be torch.float32, got torch.float16",
+    ),
+    "x of two types": (
+        [t(8, 4), t(8, 4).half()], [t(4, 6)] * 2, {},
+        "the tensors of x are torch.float32 and torch.float16",
+    ),
     "inner size of a later weight": ([t(8, 4)], [t(4, 6), t(5, 6), t(4, 6)], ROWS, "of pair 1 are 4 and 5"),
     "width of a later weight": ([t(8, 4)], [t(4, 6), t(4, 6), t(4, 7)], ROWS, "weight has 6 and 7 columns"),
     "width of joined pairs": ([t(2, 4)] * 2, [t(4, 6), t(4, 5)], {"split_item": 2}, "weight has 6 and 5 columns"),
     "joined x of three dimensions": ([t(2, 2, 4)] * 2, [t(4, 6)] * 2, {"split_item": 2}, "x must have 2 dimensions"),
-    "bias of int64": ([t(8, 4)], [t(3, 4, 6)], ROWS | {"bias": [t(3, 6).long()]}, "bias must be .*, got Long"),
+    "bias of int64": ([t(8, 4)], [t(3, 4, 6)], ROWS | {"bias": [t(3, 6).long()]}, "bias must be .*, got torch.int64"),
     "bias of inner groups": ([t(6, 8)], [t(8, 7)], INNER | {"bias": [t(7)]}, "bias with group_type 2 does not go with"),
     "bias of float8": (
         [f8(8, 4)], [f8(3, 4, 6)], ROWS | FLOATS | {"scale": [t(3, 6)], "bias": [t(3, 6)]}, "bias does not go with x",
     ),
-    "scale of floats": ([t(8, 4)], [t(3, 4, 6)], ROWS | {"scale": [t(3, 6)]}, "scale does not go with x of Float"),
-    "rows' scale of floats": (
-        [t(8, 4)], [t(3, 4, 6)], ROWS | {"per_token_scale": [t(8)]}, "per_token_scale does not go with x of Float",
+    "scale of floats": (
+        [t(8, 4)], [t(3, 4, 6)], ROWS | {"scale": [t(3, 6)]},
+        "scale does not go with x of torch.float32",
     ),
-    "no scale of integers": ([i8(8, 4)], [i8(3, 4, 6)], ROWS | FLOATS, "scale is needed with x of Char"),
-    "no scale of float8": ([f8(8, 4)], [f8(3, 4, 6)], ROWS | FLOATS, "scale is needed with x of Float8_e4m3fn"),
+    "rows' scale of floats": (
+        [t(8, 4)], [t(3, 4, 6)], ROWS | {"per_token_scale": [t(8)]},
+        "per_token_scale does not go with x of torch.float32",
+    ),
+    "no scale of integers": ([i8(8, 4)], [i8(3, 4, 6)], ROWS | FLOATS, "scale is needed with x of torch.int8"),
+    "no scale of float8": ([f8(8, 4)], [f8(3, 4, 6)], ROWS | FLOATS, "scale is needed with x of torch.float8_e4m3fn"),
     "scale of int32": (
-        [i8(8, 4)], [i8(3, 4, 6)], ROWS | FLOATS | {"scale": [t(3, 6).int()]}, "scale must be .*, got Int",
+        [i8(8, 4)], [i8(3, 4, 6)], ROWS | FLOATS | {"scale": [t(3, 6).int()]}, "scale must be .*, got torch.int32",
     ),
     "columns of scale": (
         [i8(8, 4)], [i8(3, 4, 6)], ROWS | FLOATS | {"scale": [t(3, 5)]}, "a number for each of 6 columns",
@@ -75,7 +88,7 @@ REFUSED: dict[str, tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Any],
     ),
     "rows' scale of int64": (
         [i8(8, 4)], [i8(3, 4, 6)], ROWS | FLOATS | {"scale": [t(3, 6)], "per_token_scale": [t(8).long()]},
-        "per_token_scale must be .*, got Long",
+        "per_token_scale must be .*, got torch.int64",
     ),
     "count of rows' scale": (
         [i8(8, 4)], [i8(3, 4, 6)], ROWS | FLOATS | {"scale": [t(3, 6)], "per_token_scale": [t(7)]},
@@ -89,27 +102,32 @@ REFUSED: dict[str, tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Any],
         [t(8, 4)], [i8(3, 4, 6)], ROWS | {"antiquant_scale": [t(3, 5)]}, "antiquant_scale must have a number for",
     ),
     "antiquant_offset": (
-        [t(8, 4)], [t(3, 4, 6)], ROWS | {"antiquant_offset": [t(3, 6)]}, "antiquant_offset does not go with x of Float",
+        [t(8, 4)], [t(3, 4, 6)], ROWS | {"antiquant_offset": [t(3, 6)]},
+        "antiquant_offset does not go with x of torch.float32",
     ),
     "offset": ([t(8, 4)], [t(3, 4, 6)], ROWS | {"offset": [t(3, 6)]}, "offset is not implemented"),
     "no type of a result": (
-        [i8(8, 4)], [i8(3, 4, 6)], ROWS | {"scale": [t(3, 6)]}, "output_dtype is needed for .* Char",
+        [i8(8, 4)], [i8(3, 4, 6)], ROWS | {"scale": [t(3, 6)]}, "output_dtype is needed for .* torch.int8",
     ),
     "no type of a float8 result": (
-        [f8(8, 4)], [f8(3, 4, 6)], ROWS | {"scale": [t(3, 6)]}, "output_dtype is needed for .* Float8_e4m3fn",
+        [f8(8, 4)], [f8(3, 4, 6)], ROWS | {"scale": [t(3, 6)]}, "output_dtype is needed for .* torch.float8_e4m3fn",
     ),
-    "result of int8": ([t(8, 4)], [t(3, 4, 6)], ROWS | {"output_dtype": torch.int8}, "output_dtype Char is not impl"),
+    "result of int8": (
+        [t(8, 4)], [t(3, 4, 6)], ROWS | {"output_dtype": torch.int8},
+        "output_dtype torch.int8 is not impl",
+    ),
     "result of int16": (
-        [i8(8, 4)], [i8(3, 4, 6)], ROWS | {"output_dtype": torch.int16}, "output_dtype Short is not implemented",
+        [i8(8, 4)], [i8(3, 4, 6)], ROWS | {"output_dtype": torch.int16}, "output_dtype torch.int16 is not implemented",
     ),
     "int8 result without scale": (
-        [i8(8, 4)], [i8(3, 4, 6)], ROWS | {"output_dtype": torch.int8}, "scale is needed with x of Char",
+        [i8(8, 4)], [i8(3, 4, 6)], ROWS | {"output_dtype": torch.int8}, "scale is needed with x of torch.int8",
     ),
     "int32 result with scale": (
         [i8(8, 4)], [i8(3, 4, 6)], ROWS | {"output_dtype": torch.int32, "scale": [t(3, 6)]}, "int32 sums have no scale",
     ),
     "integers in inner groups": (
-        [i8(6, 8)], [i8(8, 7)], INNER | FLOATS | {"scale": [t(2, 7)]}, "group_type 2 with x of Char and weight of",
+        [i8(6, 8)], [i8(8, 7)], INNER | FLOATS | {"scale": [t(2, 7)]},
+        "group_type 2 with x of torch.int8 and weight of",
     ),
     "scales of inner groups": (
         [f8(6, 8)], [f8(8, 7)], INNER | FLOATS | {"scale": [t(3, 7)]}, "scale must have 2 rows",
@@ -120,7 +138,7 @@ REFUSED: dict[str, tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Any],
     ),
     "powers of floats": (
         [t(8, 64)], [t(3, 64, 6)], ROWS | {"scale": [powers(3, 6, 1, 2)], "per_token_scale": [powers(8, 1, 2)]},
-        "x must be Float8_e5m2 or Float8_e4m3fn or .*, got Float",
+        "x must be torch.float8_e5m2 or torch.float8_e4m3fn or .*, got torch.float32",
     ),
     "rows of powers": (
         [f8(8, 64)], [f8(3, 64, 6)],
@@ -183,7 +201,7 @@ def test_a_group_list_of_no_integers(dtype: torch.dtype) -> None:
     ours, sketched = (
         said(with_list([1, 1, 1], device, dtype), [t(8, 4)], [t(3, 4, 6)], given, device) for device in ("npu", "meta")
     )
-    assert ours == sketched and "group_list must be Int or Long, got" in ours
+    assert ours == sketched and "group_list must be torch.int32 or torch.int64, got" in ours
 
 
 def test_numbers_of_a_list_are_checked_for_meta_too() -> None:

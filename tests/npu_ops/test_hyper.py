@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_refused():
         torch_npu.npu_mhc_pre(x, phi, alpha[:1], bias)
     with pytest.raises(NotImplementedError, match="out_flag 2 is not implemented"):
         torch_npu.npu_mhc_pre(x, phi, alpha, bias, out_flag=2)
-    with pytest.raises(RuntimeError, match="npu_mhc_sinkhorn: x must be Float"):
+    with pytest.raises(RuntimeError, match="npu_mhc_sinkhorn: x must be torch.float32"):
         torch_npu.npu_mhc_sinkhorn(torch.zeros(2, 4, 4).half().npu())
     with pytest.raises(ValueError, match="num_iters is 0"):
         torch_npu.npu_mhc_sinkhorn(torch.zeros(2, 4, 4).npu(), num_iters=0)

@@ -9,7 +9,7 @@ import torch
 
 import torch_npu
 from tests.npu_ops.compare import assert_close
-from tests.opapi import hifloat8
+from tests.references import hifloat8
 from tests.references.indexer import best, ends, scores, softmax_of
 
 

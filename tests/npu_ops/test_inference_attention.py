@@ -351,9 +351,9 @@ def test_refusals():
         torch_npu.npu_prompt_flash_attention(q, q, q, num_heads=2, input_layout="BHSD")
     with pytest.raises(NotImplementedError, match="sparse_mode 7 is not implemented"):
         torch_npu.npu_prompt_flash_attention(q, q, q, num_heads=2, input_layout="BNSD", sparse_mode=7)
-    with pytest.raises(NotImplementedError, match="a query of Char is not implemented"):
+    with pytest.raises(NotImplementedError, match="a query of torch.int8 is not implemented"):
         torch_npu.npu_incre_flash_attention(q[:, :, :1].char(), q, q, num_heads=2, input_layout="BNSD")
-    with pytest.raises(NotImplementedError, match="a query of Char is not implemented"):
+    with pytest.raises(NotImplementedError, match="a query of torch.int8 is not implemented"):
         torch_npu.npu_fused_infer_attention_score_v2(q.char(), q, q, num_query_heads=2, input_layout="BNSD")
     with pytest.raises(NotImplementedError, match="dequant_scale_query is not implemented"):
         torch_npu.npu_fused_infer_attention_score_v2(

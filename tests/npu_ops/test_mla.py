@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import torch_npu
-from tests.opapi import hifloat8
+from tests.references import hifloat8
 
 TOKENS, HIDDEN, LOW, HEADS, PLAIN, LATENT, TURNED = (2, 3), 64, 64, 2, 8, 64, 32
 BLOCKS, SIZE = 3, 4
@@ -330,7 +330,7 @@ WRONG = {
     "another type": (
         operands(),
         {"weight_dq": torch.ones(HIDDEN, LOW, dtype=torch.int8)},
-        "weight_dq must be BFloat16",
+        "weight_dq must be torch.bfloat16",
     ),
     "a short index": (operands(), {"cache_index": torch.zeros(2, 2).long()}, "cache_index .*dimension 1"),
     "no index": (operands(), {"cache_index": None}, "cache_index is needed"),

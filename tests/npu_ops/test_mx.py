@@ -11,85 +11,26 @@ import pytest
 import torch
 
 import torch_npu
+from tests.references import mx
+from tests.references.mx import elements, exponent, gated, operand, pairs
 
 E5M2, E4M3, E2M1, E1M2 = 291, 292, 296, 297
-TOP = {E5M2: 15, E4M3: 8, E2M1: 2, E1M2: 0}
-LARGEST = {E5M2: 57344.0, E4M3: 448.0, E2M1: 6.0, E1M2: 1.75}
-GRIDS = {E2M1: [0, 0.5, 1, 1.5, 2, 3, 4, 6], E1M2: [i / 4 for i in range(8)]}
-STORED = {E5M2: torch.float8_e5m2, E4M3: torch.float8_e4m3fn}
-
-
-def exponent(block: list[float], kind: int, alg: int = 0, largest: float = 0, least: float = 0) -> int:
-    """As float8_e8m0fnu keeps it."""
-    most = max(abs(v) for v in block)
-    if not all(math.isfinite(v) for v in block):
-        return 255
-    if alg:
-        scale = torch.tensor(max(most, least)) / (largest or LARGEST[kind])
-        if scale == 0:
-            return 0
-        fraction, e = math.frexp(float(scale))  # scale = fraction * 2^e, fraction from 0.5 on
-        return e - 1 + 127 + (fraction != 0.5)
-    return 0 if most == 0 else max(math.frexp(most)[1] - 1 - TOP[kind] + 127, 0)
-
-
-def nearest(v: float, kind: int, mode: str) -> float:
-    grid = sorted({s * g for g in GRIDS[kind] for s in (1, -1)})
-    v = min(max(v, grid[0]), grid[-1])
-    if mode == "floor":
-        return max(g for g in grid if g <= v)
-    distance = min(abs(g - v) for g in grid)
-    both = [g for g in grid if abs(g - v) == distance]
-    if len(both) == 1:
-        return both[0]
-    return max(both, key=abs) if mode == "round" else next(g for g in both if GRIDS[kind].index(abs(g)) % 2 == 0)
+KINDS = {E5M2: mx.E5M2, E4M3: mx.E4M3, E2M1: mx.E2M1, E1M2: mx.E1M2}
 
 
 def values_of(y: torch.Tensor, kind: int) -> torch.Tensor:
-    if kind in STORED:
-        assert y.dtype == STORED[kind]
-        return y.cpu().float()
-    assert y.dtype == torch.uint8
-    nibbles = torch.stack([y.cpu() % 16, y.cpu() // 16], -1).flatten(-2).long()
-    grid = torch.tensor(GRIDS[kind], dtype=torch.float32)
-    return torch.where(nibbles >= 8, -grid[nibbles % 8], grid[nibbles % 8])
+    assert y.dtype == (torch.uint8 if KINDS[kind] in mx.GRIDS else KINDS[kind])
+    return mx.unpacked(y, KINDS[kind]).float()
 
 
 def reference(x: torch.Tensor, axis: int, kind: int, mode: str = "rint", size: int = 32, **scaling):
     """Values and exponents along the axis."""
-    rows = x.double().movedim(axis, -1)
-    flat = rows.reshape(-1, rows.shape[-1])
-    blocks = -(-flat.shape[1] // size)
-    out, scales = torch.zeros_like(flat), torch.zeros(flat.shape[0], blocks, dtype=torch.long)
-    for r in range(flat.shape[0]):
-        for b in range(blocks):
-            block = flat[r, b * size : (b + 1) * size].tolist()
-            scales[r, b] = e = exponent(block, kind, **scaling)
-            for i, v in enumerate(block):
-                scaled = 0.0 if e == 255 else v * 2.0 ** (127 - e)
-                out[r, b * size + i] = (
-                    min(max(scaled, -LARGEST[kind]), LARGEST[kind]) if kind in STORED else nearest(scaled, kind, mode)
-                )
-    if kind in STORED:
-        out = out.float().to(STORED[kind]).double()
-    back = lambda t: t.reshape(*rows.shape[:-1], -1).movedim(-1, axis)
-    return back(out).float(), back(scales)
-
-
-def pairs(scales: torch.Tensor, axis: int) -> torch.Tensor:
-    """Two of the axis side by side, in a dimension behind the others."""
-    even = torch.cat([scales, torch.zeros_like(scales.narrow(axis, 0, scales.shape[axis] % 2))], axis)
-    axis %= scales.dim()
-    return even.unflatten(axis, (-1, 2)).movedim(axis + 1, -1).to(torch.uint8)
-
-
-def operand(*sizes: int, dtype=torch.float32) -> torch.Tensor:
-    torch.manual_seed(31)
-    return (torch.randn(*sizes) * torch.logspace(-4, 4, sizes[-1])).to(dtype)
+    values, scales = mx.reference(x, axis, KINDS[kind], mode, size, **scaling)
+    return values.float(), scales
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("kind", TOP)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("axis", [-1, 0])
 def test_blocks_along_an_axis(dtype, kind, axis):
     x = operand(70, 6, dtype=dtype) if axis == 0 else operand(3, 70, dtype=dtype)
@@ -146,7 +87,7 @@ def test_zeros_infinities_and_nan():
     assert (y.cpu().float()[:3] == 0).all()
 
 
-@pytest.mark.parametrize("kind", TOP)
+@pytest.mark.parametrize("kind", KINDS)
 def test_values_come_back(kind):
     x = operand(2, 3, 70, dtype=torch.bfloat16)
     y, scale = torch_npu.npu_dynamic_mx_quant(x.npu(), dst_type=kind)
@@ -159,7 +100,7 @@ def test_values_come_back(kind):
     assert torch.equal(kept.cpu(), values * powers)
 
 
-@pytest.mark.parametrize("kind", TOP)
+@pytest.mark.parametrize("kind", KINDS)
 def test_values_come_back_along_another_axis(kind):
     x = operand(70, 4)
     y, scale = torch_npu.npu_dynamic_mx_quant(x.npu(), axis=0, dst_type=kind)
@@ -178,15 +119,11 @@ def test_squares(kind):
         for i in range(2):
             for j in range(3):
                 part = x[b, 32 * i : 32 * i + 32, 32 * j : 32 * j + 32].double().flatten()
-                blocks[b, i, j] = exponent(part.tolist(), kind)
+                blocks[b, i, j] = exponent(part.tolist(), KINDS[kind])
     by_row, by_column = blocks.repeat_interleave(32, 1)[:, :40], blocks.repeat_interleave(32, 2)[:, :, :70]
     assert torch.equal(scale1.cpu(), pairs(by_row, -1)) and torch.equal(scale2.cpu(), pairs(by_column, 1))
     scaled = torch.ldexp(x.double(), 127 - by_row.repeat_interleave(32, 2)[:, :, :70])
-    if kind == E4M3:
-        expected = scaled.clamp(-448, 448).float().to(torch.float8_e4m3fn).float()
-    else:
-        expected = scaled.clone().apply_(lambda v: nearest(v, E2M1, "rint")).float()
-    assert torch.equal(values_of(y, kind), expected)
+    assert torch.equal(values_of(y, kind), elements(scaled, KINDS[kind]).float())
     six = torch_npu.npu_dynamic_block_mx_quant(x.npu(), dst_type=E2M1, scale_alg=2)[1]
     seven = torch_npu.npu_dynamic_block_mx_quant(x.npu(), dst_type=E2M1, scale_alg=2, dst_type_max=7.0)[1]
     assert (six.cpu().int() - seven.cpu().int()).unique().tolist() in ([0], [0, 1])
@@ -255,18 +192,6 @@ def test_behind_a_norm(beta):
     torch.testing.assert_close(values_of(alone, E4M3), values, rtol=0.13, atol=0.01)
 
 
-def gated(x, dim, left, mode, limit=7.0, alpha=1.702, bias=1.0):
-    a, b = (x[..., ::2], x[..., 1::2]) if mode == 1 else x.chunk(2, dim)
-    if mode != 1 and not left:
-        a, b = b, a
-    if mode == 0:
-        return torch.nn.functional.silu(a) * b
-    if mode == 3:
-        return torch.nn.functional.silu(a).clamp(max=limit) * b.clamp(-limit, limit)
-    a = a.clamp(max=limit)
-    return a * torch.sigmoid(alpha * a) * (b.clamp(-limit, limit) + bias)
-
-
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])
 @pytest.mark.parametrize("left", [False, True])
 def test_behind_a_gate(mode, left):
@@ -281,7 +206,7 @@ def test_behind_a_gate(mode, left):
     torch.testing.assert_close(values_of(y, E5M2), values, rtol=0.26, atol=1e-3)
     if mode == 0:
         y, scale = torch_npu.npu_swiglu_mx_quant(x.t().contiguous().npu(), activate_dim=0, axis=0, activate_left=left)
-        values, scales = reference(gated(x.double(), -1, left, 0).float().t(), 0, E2M1)
+        values, scales = reference(gated(x.double(), -1, left, 0, 7.0).float().t(), 0, E2M1)
         assert torch.equal(scale.cpu(), pairs(scales, 0)) and y.shape == (70, 2)
 
 
@@ -313,9 +238,7 @@ def test_a_product_of_batches(turned, blocks, dtype):
         scale2 = scale2 if turned else scale2.transpose(1, 2)
         expected = torch.einsum("rbk,bnk->rbn", *wide)
     else:
-        x1, x2, scale1, scale2 = (
-            t.npu() for t in (a.to(STORED[E4M3]), b.to(STORED[E5M2]), torch.rand(3), torch.rand(5))
-        )
+        x1, x2, scale1, scale2 = (t.npu() for t in (a.to(mx.E4M3), b.to(mx.E5M2), torch.rand(3), torch.rand(5)))
         expected = torch.einsum("rbk,bnk->rbn", x1.cpu().double(), x2.cpu().double())
         expected = expected * scale1.cpu().double()[:, None, None] * scale2.cpu().double()
     got = torch_npu.npu_transpose_quant_batchmatmul(
@@ -394,7 +317,9 @@ def test_what_does_not_fit_is_refused():
         quant(x, scale_alg=2)
     with pytest.raises(RuntimeError, match="the last dimension, 63, must be even"):
         quant(x[:, :63])
-    with pytest.raises(RuntimeError, match="the operand must be Float or Half or BFloat16, got Int"):
+    with pytest.raises(
+        RuntimeError, match="the operand must be torch.float32 or .* or torch.bfloat16, got torch.int32"
+    ):
         quant(x.int())
     with pytest.raises(ValueError, match="max_low_bound"):
         quant(x, max_low_bound=1.0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import torch_npu
-from tests.opapi.mx_reference import E2M1, E4M3, E5M2, pairs, powers, quantized, reference, unpacked
+from tests.references.mx import E2M1, E4M3, E5M2, pairs, powers, quantized, reference, unpacked
 
 E8M0, CODE = torch.float8_e8m0fnu, {E5M2: 291, E4M3: 292, E2M1: 296}
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}

@@ -103,7 +103,7 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
     ),
     "gate: bias": ("bias must have 8 in dimension 0, got 4", lambda: gate(bias=r(4))),
     "gate: fp64": (
-        "x must be Float or Half or BFloat16, got Double",
+        "x must be torch.float32 or torch.float16 or torch.bfloat16, got torch.float64",
         lambda: f.npu_moe_gating_top_k(r(3, 8).double(), 2),
     ),
     "route: row_idx_type": ("row_idx_type 7", lambda: route(row_idx_type=7)),
@@ -167,7 +167,7 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         ),
     ),
     "pages: types": (
-        r"the rows \(Float\) and key_cache \(Half\) must have one type",
+        r"the rows \(torch.float32\) and key_cache \(torch.float16\) must have one type",
         lambda: f.npu_scatter_pa_cache(r(2, 2, 8), i(0, 1), key_cache=r(3, 4, 2, 8).half()),
     ),
     "latent: short index": (
@@ -192,7 +192,7 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         lambda: f.scatter_update_(r(2, 3, 6, 4), i(1, 4), r(2, 1, 2, 4), -2),
     ),
     "update: type": (
-        r"input \(Float\) and updates \(Int\)",
+        r"input \(torch.float32\) and updates \(torch.int32\)",
         lambda: f.scatter_update(r(2, 3, 6, 4), i(1, 4), r(2, 3, 2, 4).int(), -2),
     ),
     "list: mask": (
@@ -220,7 +220,7 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
     "attention: rows": ("5 rows of key and 3 of value", lambda: attend(key=(2, 4, 5, 8), value=(2, 4, 3, 8))),
     "attention: default heads": ("the query has 4 heads, not 1", lambda: attend(num_heads=1)),
     "attention: types": (
-        "query is Half and key Float",
+        "query is torch.float16 and key torch.float32",
         lambda: f.npu_fused_infer_attention_score(r(2, 4, 32).half(), r(2, 4, 32), r(2, 4, 32), num_heads=4),
     ),
     "attention: lengths": (
@@ -241,7 +241,7 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
     ),
     "pages: negative": ("a length is not negative", lambda: pages([-5, 2])),
     "pages: rows of the table": ("block_table must have 2 in dimension 0, got 1", lambda: pages([1, 2], rows=1)),
-    "pages: a table of floats": ("block_table must be Int or Long, got Float", lambda: pages([1, 2], table=r(2, 2))),
+    "pages: a table of floats": ("block_table must be .*int64, got torch.float", lambda: pages([1, 2], table=r(2, 2))),
     "parts: logarithms": (
         "lse must have 6 in dimension 0, got 5",
         lambda: f.npu_attention_update([r(6), r(5)], [r(6, 8)] * 2, 0),

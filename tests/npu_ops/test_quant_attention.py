@@ -142,7 +142,7 @@ def test_refusals(device: str) -> None:
         ({"layout": "BSH"}, 'input_layout is one of "BSND", "BNSD"'),
         ({"head": 2}, "head_num is 2, query has 4 heads"),
         ({"query_dtype": 291}, "query_dtype 291 is not implemented; 290"),
-        ({"query_dtype": 290}, "query must be Byte"),
+        ({"query_dtype": 290}, "query must be torch.uint8"),
         ({"d_scale_k": names["d_scale_k"][:, :, :1]}, "d_scale_k must have 3 in dimension 2, got 1"),
         ({"p_scale": torch.ones(2, device=device)}, "p_scale must have 1 elements, got 2"),
         ({"operands": [call[0], call[1], call[2].view(torch.uint8).view(E5M2)]}, "value"),

@@ -88,10 +88,10 @@ REFUSED = {
         product(i8(2, 64), i8(64, 8), f(1, 1), **BLOCKS | {"output_dtype": None}),
         "output_dtype is float16 or bfloat16",
     ),
-    "blocks of nibbles": (product(i32(2, 8), i32(64, 1), f(1, 1), **BLOCKS), "x1 must be Char, got Int"),
+    "blocks of nibbles": (product(i32(2, 8), i32(64, 1), f(1, 1), **BLOCKS), "x1 must be torch.int8, got torch.int32"),
     "a bias of integers": (
         product(i8(2, 64), i8(64, 8), f(1, 1), **BLOCKS | {"bias": i32(8)}),
-        "bias must be Float, got Int",
+        "bias must be torch.float32, got torch.int32",
     ),
     "other blocks": (
         product(i8(2, 64), i8(64, 8), f(1), group_sizes=[1, 64, 64]),
@@ -119,13 +119,16 @@ REFUSED = {
     ),
     "an offset of float32": (
         product(i32(2, 8), i32(64, 1), f(1, 8), **SHIFTED | {"offset": f(1, 8)}),
-        "offset must be Half, got Float",
+        "offset must be torch.float16, got torch.float32",
     ),
     "groups of another number": (
         product(i32(2, 8), i32(64, 1), f(2, 8), **SHIFTED),
         "scale must have 1 in dimension 0, got 2",
     ),
-    "half an offset": (product(i8(2, 8), i8(8, 4), f(4), offset=f16(4)), "offset must be Float, got Half"),
+    "half an offset": (
+        product(i8(2, 8), i8(8, 4), f(4), offset=f16(4)),
+        "offset must be torch.float32, got torch.float16",
+    ),
     "integers without a scale": (ffn(i8(3, 8), i8(8, 8), i8(8, 4)), "scale is needed with x of int8"),
     "scales of two types": (
         ffn(i8(3, 8), i8(8, 8), i8(8, 4), **WHOLE | {"deq_scale2": f(4).bfloat16()}),
@@ -139,7 +142,10 @@ REFUSED = {
         ffn(i8(3, 8), i8(8, 16), i8(8, 4), "swiglu", **WHOLE),
         'activation of quantized operands is one of "relu"',
     ),
-    "a floating bias": (ffn(i8(3, 8), i8(8, 8), i8(8, 4), **WHOLE, bias1=f(8)), "bias1 must be Int, got Float"),
+    "a floating bias": (
+        ffn(i8(3, 8), i8(8, 8), i8(8, 4), **WHOLE, bias1=f(8)),
+        "bias1 must be torch.int32, got torch.float32",
+    ),
     "a result of integers": (
         ffn(i8(3, 8), i8(8, 8), i8(8, 4), **WHOLE, output_dtype=torch.int8),
         "output_dtype .* is not implemented",
@@ -155,7 +161,7 @@ REFUSED = {
     ),
     "a wide weight": (
         grouped(f16(4, 8), f16(2, 8, 8), antiquant_scale=[f16(2, 8)]),
-        "antiquant_scale does not go with x of Half",
+        "antiquant_scale does not go with x of torch.float16",
     ),
     "groups of weights of bytes": (
         grouped(f16(4, 8), i8(2, 8, 8), antiquant_scale=[f16(2, 2, 8)]),
@@ -172,21 +178,24 @@ REFUSED = {
     "integers without a factor": (attend(i8(1, 2, 4, 32)), "dequant_scale1 is needed with query of int8"),
     "floats with one": (
         attend(f16(1, 2, 4, 32), **FACTORS),
-        "dequant_scale1 goes with query of int8, which is of Half",
+        "dequant_scale1 goes with query of int8, which is of torch.float16",
     ),
     "two factors": (
         attend(i8(1, 2, 4, 32), **FACTORS | {"quant_scale1": f(2)}),
         "quant_scale1 must have 1 elements, got 2",
     ),
     "one row of integers": (attend(i8(1, 2, 1, 32), **FACTORS), "query of int8 has one row a sequence"),
-    "a floating cache": (attend(i8(1, 2, 4, 32), f16(1, 2, 4, 32), **FACTORS), "key must be Char, got Half"),
+    "a floating cache": (
+        attend(i8(1, 2, 4, 32), f16(1, 2, 4, 32), **FACTORS),
+        "key must be torch.int8, got torch.float16",
+    ),
     "turned columns of integers": (
         attend(i8(1, 2, 4, 32), **FACTORS, query_rope=i8(1, 2, 4, 8), key_rope=i8(1, 2, 4, 8)),
         "query_rope does not go with query of int8",
     ),
     "bytes by nibbles without a bias": (
         grouped(i8(4, 8), i32(2, 8, 1), scale=[f(2, 8)], per_token_scale=[f(4)]),
-        "bias is needed with x of Char and weight of Int",
+        "bias is needed with x of torch.int8 and weight of torch.int32",
     ),
 }  # fmt: skip
 

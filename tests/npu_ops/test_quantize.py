@@ -96,7 +96,7 @@ def test_quant_matmul_of_packed_nibbles(turned):
     torch.testing.assert_close(got.cpu(), (product * scale.double() * token.double()[:, None]).half())
     meta = torch_npu.npu_quant_matmul(x1.to("meta"), x2.to("meta"), scale.to("meta"), output_dtype=torch.int32)
     assert meta.shape == (5, 16) and meta.dtype == torch.int32
-    with pytest.raises(RuntimeError, match="operands of Int and Char: int8 ones are implemented, int32"):
+    with pytest.raises(RuntimeError, match="operands of torch.int32 and torch.int8: int8 ones are implemented, int32"):
         torch_npu.npu_quant_matmul(x1, b.to(torch.int8).npu(), scale.npu(), **named)
     with pytest.raises(RuntimeError, match="scale must have 1 or 16 elements, got 2"):
         torch_npu.npu_quant_matmul(x1, x2, scale[:2].npu(), **named)

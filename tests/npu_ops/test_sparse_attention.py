@@ -7,7 +7,7 @@ import torch
 
 import torch_npu
 from tests.npu_ops.compare import assert_close, check
-from tests.opapi import hifloat8
+from tests.references import hifloat8
 from tests.references.chosen_keys import attend, counts, opened
 
 
@@ -319,7 +319,7 @@ def test_what_does_not_fit_is_refused():
         op(o["q"], o["k"], o["v"], index, 1.0, attention_mode=2)
     with pytest.raises(RuntimeError, match="sparse_indices must have 3 in dimension 1, got 2"):
         op(o["q"], o["k"], o["v"], index[:, :2], 1.0)
-    with pytest.raises(RuntimeError, match="sparse_indices must be Int or Long, got Float"):
+    with pytest.raises(RuntimeError, match="sparse_indices must be torch.int32 or torch.int64, got torch.float32"):
         op(o["q"], o["k"], o["v"], index.float(), 1.0)
     with pytest.raises(ValueError, match="sparse_block_size is 0"):
         op(o["q"], o["k"], o["v"], index, 1.0, sparse_block_size=0)

@@ -11,9 +11,8 @@ import threading
 import pytest
 import torch
 
-from tests.opapi import hifloat8
-from tests.opapi import mx_reference as mx
 from tests.opapi.client import CODES, AclError, Client, P, library_folder
+from tests.references import hifloat8, mx
 
 COMMON = {"commTurn": 0, "streamMode": 1}
 X = (torch.arange(12).reshape(4, 3) % 5 - 2).half()

@@ -7,7 +7,8 @@ import torch
 
 from tests.opapi.cases import compare
 from tests.opapi.client import AclError
-from tests.opapi.mx_reference import (
+from tests.opapi.test_mx_products import LIMITS, turned
+from tests.references.mx import (
     E1M2,
     E2M1,
     E4M3,
@@ -21,7 +22,6 @@ from tests.opapi.mx_reference import (
     unpacked,
     wide_scale,
 )  # fmt: skip
-from tests.opapi.test_mx_products import LIMITS, turned
 
 E8M0 = torch.float8_e8m0fnu
 ROWS, INNER, COLUMNS, EXPERTS = 5, 64, 16, 2

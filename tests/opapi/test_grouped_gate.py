@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.mx_reference import (
+from tests.opapi.test_grouped import COLUMNS, EXPERTS, INNER, MX, OF_ROW, ROWS, by_rows, floats
+from tests.opapi.test_mx import refused
+from tests.opapi.test_mx_products import near, turned
+from tests.references.mx import (
     E1M2,
     E2M1,
     E4M3,
@@ -19,9 +22,6 @@ from tests.opapi.mx_reference import (
     unpacked,
     wide_scale,
 )  # fmt: skip
-from tests.opapi.test_grouped import COLUMNS, EXPERTS, INNER, MX, OF_ROW, ROWS, by_rows, floats
-from tests.opapi.test_mx import refused
-from tests.opapi.test_mx_products import near, turned
 
 GATES = ["aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2"]
 GATE = {"groupList": torch.tensor([2, 5]), "groupListType": 0, "dequantDtype": 0}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi import hifloat8
 from tests.opapi.client import CODES
-from tests.opapi.hifloat8 import NUMBER, clamped, codes, values
 from tests.opapi.test_mx import refused
 from tests.opapi.test_mx_products import near
+from tests.references import hifloat8
+from tests.references.hifloat8 import NUMBER, clamped, codes, values
 
 ALL = torch.arange(256).to(torch.uint8)
 

@@ -7,11 +7,11 @@ import torch
 
 from tests.opapi.cases import compare, rand
 from tests.opapi.client import CODES
-from tests.opapi.hifloat8 import LARGEST, clamped, codes, values
 from tests.opapi.test_chosen_keys import ALL, BAND, INDEX, NEAR
 from tests.opapi.test_low_bits import ATTENTION, VERSIONS, attended
 from tests.opapi.test_mx import refused
 from tests.references.chosen_keys import attend, counts
+from tests.references.hifloat8 import LARGEST, clamped, codes, values
 from tests.references.indexer import best, scores
 
 BF16 = {"rtol": 2e-2, "atol": 2e-2}

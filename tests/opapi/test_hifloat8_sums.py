@@ -7,10 +7,10 @@ import torch
 from torch.nn.functional import conv1d, silu
 
 from tests.opapi.client import CODES
-from tests.opapi.hifloat8 import LARGEST, clamped, codes, values
-from tests.opapi.mx_reference import E4M3
 from tests.opapi.test_hifloat8 import garbage, near_codes, rand, some
 from tests.opapi.test_mx import refused
+from tests.references.hifloat8 import LARGEST, clamped, codes, values
+from tests.references.mx import E4M3
 
 E8M0 = torch.float8_e8m0fnu
 

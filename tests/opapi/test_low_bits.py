@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from tests.opapi.cases import compare
-from tests.opapi.mx_reference import (
+from tests.opapi.test_mx import refused
+from tests.opapi.test_mx_products import near
+from tests.references.mx import (
     E2M1,
     E4M3,
     E5M2,
@@ -19,8 +21,6 @@ from tests.opapi.mx_reference import (
     unpacked,
     wide_scale,
 )  # fmt: skip
-from tests.opapi.test_mx import refused
-from tests.opapi.test_mx_products import near
 
 HALVES = [torch.float16, torch.bfloat16]
 

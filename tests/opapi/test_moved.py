@@ -7,7 +7,7 @@ import torch
 
 from tests.opapi.cases import compare, garbage
 from tests.opapi.client import AclError
-from tests.opapi.mx_reference import E1M2, E2M1, E4M3, GRIDS, packed, quantized
+from tests.references.mx import E1M2, E2M1, E4M3, GRIDS, packed, quantized
 
 E8M0 = torch.float8_e8m0fnu
 

@@ -12,7 +12,7 @@ import torch
 
 from tests.opapi.cases import compare, garbage
 from tests.opapi.client import AclError
-from tests.opapi.mx_reference import (
+from tests.references.mx import (
     CODES,
     E1M2,
     E2M1,
@@ -21,6 +21,7 @@ from tests.opapi.mx_reference import (
     LARGEST,
     elements,
     exponent,
+    gated,
     made,
     operand,
     packed,
@@ -232,18 +233,6 @@ def test_behind_a_norm(npu, added, beta, kind, alg, dtype, wide):
     bits = lambda t: t.view(torch.uint8).int()
     different = bits(got["yOut"]) != bits(out["yOut"])
     assert different.float().mean() < 0.02
-
-
-def gated(x, dim, left, mode, limit=3.0, alpha=1.702, bias=1.0):
-    a, b = (x[..., ::2], x[..., 1::2]) if mode == 1 else x.chunk(2, dim)
-    if mode != 1 and not left:
-        a, b = b, a
-    if mode == 0:
-        return torch.nn.functional.silu(a) * b
-    if mode == 3:
-        return torch.nn.functional.silu(a).clamp(max=limit) * b.clamp(-limit, limit)
-    a = a.clamp(max=limit)
-    return a * torch.sigmoid(alpha * a) * (b.clamp(-limit, limit) + bias)
 
 
 def close(got: torch.Tensor, values: torch.Tensor, kind: torch.dtype) -> None:

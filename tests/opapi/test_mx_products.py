@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from tests.opapi.cases import compare
-from tests.opapi.mx_reference import (
+from tests.opapi.test_mx import refused
+from tests.references.mx import (
     E2M1,
     E4M3,
     E5M2,
@@ -24,7 +25,6 @@ from tests.opapi.mx_reference import (
     unpacked,
     wide_scale,
 )  # fmt: skip
-from tests.opapi.test_mx import refused
 
 E8M0 = torch.float8_e8m0fnu
 NUMBERS = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 27}

@@ -8,10 +8,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi import hifloat8
-from tests.opapi import mx_reference as mx
 from tests.opapi.client import CODES
 from tests.opapi.test_group import names_of, refuse
+from tests.references import hifloat8, mx
 
 E4M3, E5M2, E2M1 = torch.float8_e4m3fn, torch.float8_e5m2, torch.float4_e2m1fn_x2
 POWERS = (1 << 32) + (1 << 16) + 32  # groupSize of MX operands: 1, 1, 32

@@ -89,13 +89,12 @@ def test_in_place_and_of_two_types() -> None:
 
 def test_the_refusal_names_the_operator_its_operands_and_the_types() -> None:
     x = torch.ones(3, dtype=torch.int64, device="npu")
-    text = (
-        "hypot: the data type of self and other, int64, is not one that the operator takes: float32, float16, bfloat16"
-    )
+    text = "hypot: the data type of self and other, torch.int64, is not .*: torch.float32, torch.float16"
     with pytest.raises(NotImplementedError, match=text):
         torch.hypot(x, x)
     with pytest.raises(
-        NotImplementedError, match="_linalg_det: the data type of A, float16, .* takes: float32, float64"
+        NotImplementedError,
+        match="_linalg_det: the data type of A, torch.float16, .*: torch.float32, torch.float64",
     ):
         torch.linalg.det(torch.eye(2, dtype=torch.float16, device="npu"))
     assert (x + 1).tolist() == [2, 2, 2]

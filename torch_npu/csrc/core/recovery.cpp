@@ -5,6 +5,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/cann/later.h"
 #include "csrc/core/device.h"
+#include "csrc/core/type_name.h"
 
 namespace npu {
 namespace {
@@ -62,7 +63,8 @@ uint32_t detail::marks_of(c10::DeviceIndex index) { return marks[index].load(std
 
 void detail::throw_unsafe(const at::TensorBase& tensor) {
   TORCH_CHECK(
-      false, "There is unsafe data in the input tensor (", tensor.scalar_type(), " of sizes ", tensor.sizes(),
+      false, "There is unsafe data in the input tensor (", type_name(tensor.scalar_type()), " of sizes ",
+      tensor.sizes(),
       "): it was on the device before torch.npu.restart_device. Copy all of it anew (copy_, load_state_dict), or say "
       "that it is safe (torch_npu.npu._recovery.update_npu_tensor_to_safe)");
 }

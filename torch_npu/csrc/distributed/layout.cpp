@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "csrc/core/type_name.h"
 #include "csrc/distributed/reduction.h"
 
 namespace npu::distributed {
@@ -75,7 +76,7 @@ std::function<void()> copy_back(const at::Tensor& buffer, const at::Tensor& tens
 
 void check_type(const at::Tensor& tensor, const at::Tensor& other) {
   TORCH_CHECK_TYPE(tensor.scalar_type() == other.scalar_type(), "ProcessGroupHCCL: tensors of one call have the types ",
-                   tensor.scalar_type(), " and ", other.scalar_type());
+                   type_name(tensor), " and ", type_name(other));
 }
 
 }  // namespace npu::distributed

@@ -1,6 +1,8 @@
 // See types.h.
 #include "csrc/distributed/types.h"
 
+#include "csrc/core/type_name.h"
+
 namespace npu::distributed {
 
 HcclDataType hccl_type(at::ScalarType type) {
@@ -35,7 +37,7 @@ HcclDataType hccl_type(at::ScalarType type) {
     case at::kFloat8_e5m2:
       return HCCL_DATA_TYPE_FP8E5M2;
     default:
-      TORCH_CHECK_TYPE(false, "ProcessGroupHCCL: HCCL cannot move tensors of ", c10::toString(type));
+      TORCH_CHECK_TYPE(false, "ProcessGroupHCCL: HCCL cannot move tensors of ", type_name(type));
   }
 }
 

@@ -17,6 +17,7 @@
 #include "csrc/core/launch.h"
 #include "csrc/core/recovery.h"
 #include "csrc/core/stream.h"
+#include "csrc/core/type_name.h"
 
 namespace npu {
 
@@ -69,7 +70,7 @@ aclDataType acl_dtype(at::ScalarType type) {
     case at::kQInt32:
       return ACL_INT32;
     default:
-      TORCH_CHECK_TYPE(false, "npu: tensors of type ", type, " are not supported on an npu device");
+      TORCH_CHECK_TYPE(false, "npu: tensors of type ", type_name(type), " are not supported on an npu device");
   }
 }
 
@@ -210,7 +211,7 @@ aclScalar* make_scalar(const at::Scalar& scalar) {
       handle = scalar_of(scalar.toComplexDouble(), ACL_COMPLEX128);
       break;
     default:
-      TORCH_CHECK_TYPE(false, "npu: a scalar of type ", scalar.type(), " is not supported");
+      TORCH_CHECK_TYPE(false, "npu: a scalar of type ", type_name(scalar.type()), " is not supported");
   }
   return made(handle, "aclCreateScalar");
 }

@@ -13,6 +13,7 @@
 #include <torch/library.h>
 
 #include "csrc/core/device.h"
+#include "csrc/core/type_name.h"
 #include "csrc/ops/castable.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/storage.h"
@@ -53,8 +54,8 @@ at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keep
 at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
                        std::optional<at::ScalarType> dtype, at::Tensor& out) {
   const at::ScalarType type = dtype ? *dtype : out.scalar_type();
-  TORCH_CHECK_NOT_IMPLEMENTED(!self.is_floating_point() || c10::isFloatingType(type), "nansum of ", self.scalar_type(),
-                              " is not implemented for '", type, "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(!self.is_floating_point() || c10::isFloatingType(type), "nansum of ", type_name(self),
+                              " is not implemented for ", type_name(type));
   return cast_into(out, at::nansum(self, dim, keepdim, type));
 }
 

@@ -19,6 +19,7 @@
 #include "csrc/core/recovery.h"
 #include "csrc/core/stream.h"
 #include "csrc/core/sync_debug.h"
+#include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/storage.h"
 
@@ -118,8 +119,7 @@ void within_device(const at::Tensor& dst, const at::Tensor& src) {
   const NPUGuard guard(dst.device().index());
   if (same_bytes(dst, src)) return copy_bytes(dst, src, ACL_MEMCPY_DEVICE_TO_DEVICE);
   const auto codes = [](const at::Tensor& t) { return t.scalar_type() == at::ScalarType::Bits8; };
-  TORCH_CHECK_NOT_IMPLEMENTED(codes(dst) == codes(src), "copy_: ", src.scalar_type(), " does not become ",
-                              dst.scalar_type(),
+  TORCH_CHECK_NOT_IMPLEMENTED(codes(dst) == codes(src), "copy_: ", type_name(src), " does not become ", type_name(dst),
                               "; codes of hifloat8 are uint8, which torch_npu.npu_dtype_cast makes and reads");
   if (codes(dst)) return void(ACLNN(aclnnCast)(src, dst.scalar_type(), dst));  // CANN's copy does not list them
   ACLNN(aclnnInplaceCopy)(dst, src);

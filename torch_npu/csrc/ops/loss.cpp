@@ -12,6 +12,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
+#include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/params.h"
@@ -123,7 +124,7 @@ int64_t check_ctc(const at::Tensor& log_probs, const at::Tensor& targets, at::In
                   at::IntArrayRef target_lengths, int64_t blank) {
   TORCH_CHECK(log_probs.dim() == 3, "ctc_loss: expected log_probs of 3 dimensions, got ", log_probs.dim());
   TORCH_CHECK(targets.scalar_type() == at::kInt || targets.scalar_type() == at::kLong,
-              "ctc_loss: expected targets of type int32 or int64, got ", targets.scalar_type());
+              "ctc_loss: expected targets of type torch.int32 or torch.int64, got ", type_name(targets));
   const int64_t batch = log_probs.size(1);
   TORCH_CHECK(batch > 0, "ctc_loss: the batch of log_probs is empty");
   TORCH_CHECK(0 <= blank && blank < log_probs.size(2), "blank must be in label range");

@@ -44,7 +44,7 @@ void BinaryFloat::meta(const at::Tensor& self, const at::Tensor& other) {
 
 void Compare::meta(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK_NOT_IMPLEMENTED(at::native::result_type(self, other) != at::kComplexHalf,
-                              "npu: operands of type ComplexHalf are not compared");
+                              "npu: operands of type torch.complex32 are not compared");
   build_borrowing_comparison_op(maybe_get_output(), self, other);
 }
 

@@ -19,6 +19,7 @@
 #include <torch/library.h>
 
 #include "csrc/core/device.h"
+#include "csrc/core/type_name.h"
 #include "csrc/ops/device_check.h"
 
 namespace npu {
@@ -38,8 +39,8 @@ at::Tensor buffer_of(const at::Tensor& nested) { return at::native::get_nested_t
 // The dense tensor's beginnings, of these sizes.
 at::Tensor from_padded(const at::Tensor& padded, const at::Tensor& sizes, bool transform_0213) {
   TORCH_CHECK(sizes.is_cpu() && sizes.dim() == 2 && sizes.scalar_type() == at::kLong,
-              "_nested_from_padded: expected the sizes as a 2-D int64 tensor on the CPU, got ", sizes.toString(),
-              " of ", sizes.dim(), " dimensions");
+              "_nested_from_padded: expected the sizes as a 2-D torch.int64 tensor on the CPU, got ", type_name(sizes),
+              " of ", sizes.dim(), " dimensions on ", sizes.device());
   const NPUGuard guard(padded.device().index());
   at::Tensor dense = padded;
   if (transform_0213) dense = padded.transpose(1, 2).reshape({padded.size(0), padded.size(2), -1});

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <string>
 
+#include "csrc/core/type_name.h"
 #include "csrc/ops/params.h"
 
 namespace npu {
@@ -26,9 +27,8 @@ void check_type(const char* op, const char* operands, at::ScalarType type,
                 std::initializer_list<at::ScalarType> takes) {
   if (C10_LIKELY(std::ranges::find(takes, type) != takes.end())) return;
   std::string names;
-  for (const at::ScalarType taken : takes)
-    names.append(names.empty() ? "" : ", ").append(c10::getDtypeNames(taken).first);
-  TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": the data type of ", operands, ", ", c10::getDtypeNames(type).first,
+  for (const at::ScalarType taken : takes) names.append(names.empty() ? "" : ", ").append(type_name(taken));
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": the data type of ", operands, ", ", type_name(type),
                               ", is not one that the operator takes: ", names);
 }
 void check_type(const char* op, const char* operand, const at::Tensor& tensor,
@@ -73,10 +73,10 @@ void check_isin(const at::Tensor& elements) {
 }
 
 void check_sortable(const char* op, const at::Tensor& self, bool takes_bool) {
-  TORCH_CHECK(!self.is_complex(), op, ": the data type of self, ", c10::getDtypeNames(self.scalar_type()).first,
+  TORCH_CHECK(!self.is_complex(), op, ": the data type of self, ", type_name(self),
               ", has no order; give self.abs() or a part, self.real");
   TORCH_CHECK(takes_bool || self.scalar_type() != at::kBool, op,
-              ": the data type of self, bool, is not one that the operator takes; give self.to(torch.uint8)");
+              ": the data type of self, torch.bool, is not one that the operator takes; give self.to(torch.uint8)");
 }
 
 void check_alpha(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {

@@ -14,6 +14,7 @@
 #include "csrc/core/empty.h"
 #include "csrc/core/generator.h"
 #include "csrc/core/graph.h"
+#include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/params.h"
@@ -173,7 +174,7 @@ int64_t exact_end(at::ScalarType type) {
 
 at::Tensor& random_between(at::Tensor& self, int64_t from, int64_t to, const Generator& generator) {
   TORCH_CHECK(from < to, "random_ expects 'from' to be less than 'to', but got from=", from, " >= to=", to);
-  TORCH_CHECK(!self.is_complex(), "random_ is not implemented for ", self.scalar_type());
+  TORCH_CHECK(!self.is_complex(), "random_ is not implemented for ", type_name(self));
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
   const PhiloxDraw draw = draw_for(self, generator);
@@ -213,7 +214,7 @@ at::Tensor& draw_wide(at::Tensor& self, const Draw& draw) {
 at::Tensor& exponential_(at::Tensor& self, double lambda, Generator generator) {
   TORCH_CHECK(lambda > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambda);
   check_floating(self, "exponential_");
-  TORCH_CHECK(!self.is_complex(), "exponential_ is not implemented for ", self.scalar_type());
+  TORCH_CHECK(!self.is_complex(), "exponential_ is not implemented for ", type_name(self));
   if (self.numel() == 0) return self;
   const NPUGuard guard(self.device().index());
   if (self.scalar_type() == at::kDouble) {  // CANN's operator draws 24 bits
@@ -234,7 +235,7 @@ at::Tensor& exponential_(at::Tensor& self, double lambda, Generator generator) {
 
 at::Tensor& geometric_(at::Tensor& self, double p, Generator generator) {
   TORCH_CHECK(0 < p && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
-  TORCH_CHECK(!self.is_complex(), "geometric_ is not implemented for ", self.scalar_type());
+  TORCH_CHECK(!self.is_complex(), "geometric_ is not implemented for ", type_name(self));
   return draw_wide(self, [&](at::Tensor& values) -> at::Tensor& {
     return uniform_(values, 0, 1, generator).neg_().log1p_().div_(std::log1p(-p)).ceil_().clamp_min_(1);
   });

@@ -18,6 +18,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
+#include "csrc/core/type_name.h"
 #include "csrc/ops/composed/composed.h"
 #include "csrc/ops/composed/doubles.h"
 #include "csrc/ops/composed/processor.h"
@@ -151,7 +152,7 @@ std::vector<int64_t> wrapped(at::IntArrayRef dims, const at::Tensor& self) {
 }
 
 at::Tensor fft_c2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool forward) {
-  TORCH_CHECK(self.is_complex(), "_fft_c2c: expected a complex tensor, got ", self.scalar_type());
+  TORCH_CHECK(self.is_complex(), "_fft_c2c: expected a complex tensor, got ", type_name(self));
   const NPUGuard guard(self.device().index());
   if (self.numel() == 0 || dim.empty()) return self.clone();
   const std::vector<int64_t> dims = wrapped(dim, self);
@@ -168,7 +169,7 @@ at::Tensor fft_c2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normaliz
 }
 
 at::Tensor fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided) {
-  TORCH_CHECK(self.is_floating_point(), "_fft_r2c: expected a real floating-point tensor, got ", self.scalar_type());
+  TORCH_CHECK(self.is_floating_point(), "_fft_r2c: expected a real floating-point tensor, got ", type_name(self));
   const NPUGuard guard(self.device().index());
   const std::vector<int64_t> dims = wrapped(dim, self);
   const int64_t last = dims.back();
@@ -191,7 +192,7 @@ at::Tensor fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normaliz
 }
 
 at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_size) {
-  TORCH_CHECK(self.is_complex(), "_fft_c2r: expected a complex tensor, got ", self.scalar_type());
+  TORCH_CHECK(self.is_complex(), "_fft_c2r: expected a complex tensor, got ", type_name(self));
   const NPUGuard guard(self.device().index());
   const std::vector<int64_t> dims = wrapped(dim, self), others(dims.begin(), dims.end() - 1);
   const int64_t last = dims.back();

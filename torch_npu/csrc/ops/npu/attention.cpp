@@ -2,6 +2,7 @@
 #include "csrc/ops/npu/attention.h"
 
 #include "csrc/core/empty.h"
+#include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
 
 namespace npu::ops {
@@ -45,8 +46,8 @@ AttentionSizes attention_sizes(const at::Tensor& query, const at::Tensor& key, c
                 ", not ", t->dim());
   }
   TORCH_CHECK(query.scalar_type() == key.scalar_type() && query.scalar_type() == value.scalar_type(),
-              "attention: query, key and value have the types ", query.scalar_type(), ", ", key.scalar_type(), " and ",
-              value.scalar_type(), "; they must be the same");
+              "attention: query, key and value have the types ", type_name(query), ", ", type_name(key), " and ",
+              type_name(value), "; they must be the same");
   TORCH_CHECK_VALUE(heads > 0, "attention: head_num is ", heads);
   const int64_t batch = layout == "SBH" ? 1 : 0, row = layout == "SBH" || packed ? 0 : layout == "BNSD" ? 2 : 1;
   AttentionSizes s;

@@ -22,6 +22,7 @@
 
 #include "csrc/cann/api.h"
 #include "csrc/core/device.h"
+#include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/sizes.h"
@@ -314,7 +315,7 @@ at::Tensor int4_pack(const at::Tensor& weight) {
   TORCH_CHECK(
       weight.scalar_type() == at::kInt && weight.dim() > 0 && weight.size(-1) % 8 == 0,
       "npu_convert_weight_to_int4pack: an int32 tensor is expected whose last dimension is a multiple of 8, not ",
-      weight.scalar_type(), " of ", weight.sizes());
+      type_name(weight), " of ", weight.sizes());
   std::vector<int64_t> shape = weight.sizes().vec();
   shape.back() /= 8;
   shape.push_back(8);

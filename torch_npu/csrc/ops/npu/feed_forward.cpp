@@ -1,4 +1,5 @@
 // npu_ffn: see quant.h.
+#include "csrc/core/type_name.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/quant.h"
 #include "csrc/ops/npu/sizes.h"
@@ -130,7 +131,8 @@ void check_feed_forward(const at::Tensor& x, const at::Tensor& w1, const at::Ten
     whole ? need_type(kOp, name, *t, {at::kInt}) : need_type(kOp, name, *t, kFloating);
   }
   if (!whole) return check_result_type(kOp, "output_dtype", type, x.scalar_type());
-  TORCH_CHECK_NOT_IMPLEMENTED(!type || *type == at::kHalf || *type == at::kBFloat16, kOp, ": output_dtype ", *type,
+  TORCH_CHECK_NOT_IMPLEMENTED(!type || *type == at::kHalf || *type == at::kBFloat16, kOp, ": output_dtype ",
+                              type_name(*type),
                               " is not implemented for x of int8; float16, which None is, and bfloat16 are");
 }
 

@@ -1,6 +1,7 @@
 // See group_products.h.
 #include "csrc/ops/npu/group_products.h"
 
+#include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/sizes.h"
 
@@ -71,7 +72,7 @@ void check_scales(const char* op, const at::Tensor& a, const at::Tensor& b, cons
     return;
   }
   TORCH_CHECK_VALUE(!given(scales.column) && !given(scales.row), op, ": scales are of int8 factors, not of ",
-                    a.scalar_type());
+                    type_name(a));
 }
 
 at::ScalarType scaled_type(const char* op, const at::Tensor& a, const OptionalTensor& column,
@@ -86,7 +87,7 @@ at::ScalarType scaled_type(const char* op, const at::Tensor& a, const OptionalTe
   }
   const at::ScalarType made = type.value_or(at::kBFloat16);
   TORCH_CHECK_VALUE(made == at::kBFloat16 || made == at::kHalf, op, ": output_dtype is bfloat16 or float16, not ",
-                    made);
+                    type_name(made));
   return made;
 }
 
@@ -95,7 +96,7 @@ at::ScalarType named_type(const char* op, const at::Tensor& a, const std::option
     check_result_type(op, "y_dtype", type, a.scalar_type());
     return a.scalar_type();
   }
-  TORCH_CHECK_VALUE(type, op, ": y_dtype is needed for factors of ", a.scalar_type());
+  TORCH_CHECK_VALUE(type, op, ": y_dtype is needed for factors of ", type_name(a));
   for (const at::ScalarType made : {at::kHalf, at::kBFloat16}) {
     if (*type == static_cast<int64_t>(made) || *type == kVendor + acl_dtype(made)) return made;
   }

@@ -1,4 +1,5 @@
 // How operands of a grouped product are quantized, which their types say alone, and what their scales must be: see grouped_call.h.
+#include "csrc/core/type_name.h"
 #include "csrc/ops/npu/grouped_call.h"
 #include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/mx.h"
@@ -30,8 +31,8 @@ void need_types(const char* name, at::TensorList list, std::initializer_list<at:
   for (const at::Tensor& t : list) {
     if (!TORCH_GUARD_OR_TRUE(t.sym_numel().sym_ne(0))) continue;
     need_type(kOp, name, t, types);
-    TORCH_CHECK(t.scalar_type() == list[0].scalar_type(), kOp, ": the tensors of ", name, " are ",
-                list[0].scalar_type(), " and ", t.scalar_type(), "; they have one type");
+    TORCH_CHECK(t.scalar_type() == list[0].scalar_type(), kOp, ": the tensors of ", name, " are ", type_name(list[0]),
+                " and ", type_name(t), "; they have one type");
   }
 }
 
@@ -67,13 +68,13 @@ Way way_of(const Call& c) {
 }
 
 void need_there(const Call& c, const char* name, const OptionalList& list) {
-  TORCH_CHECK_VALUE(has(list), kOp, ": ", name, " is needed with x of ", c.x[0].scalar_type(), " and weight of ",
-                    c.weight[0].scalar_type());
+  TORCH_CHECK_VALUE(has(list), kOp, ": ", name, " is needed with x of ", type_name(c.x[0]), " and weight of ",
+                    type_name(c.weight[0]));
 }
 
 void refuse_there(const Call& c, const char* name, const OptionalList& list) {
-  TORCH_CHECK(!has(list), kOp, ": ", name, " does not go with x of ", c.x[0].scalar_type(), " and weight of ",
-              c.weight[0].scalar_type(), "; leave it out");
+  TORCH_CHECK(!has(list), kOp, ": ", name, " does not go with x of ", type_name(c.x[0]), " and weight of ",
+              type_name(c.weight[0]), "; leave it out");
 }
 
 // The sizes that a scale has for one product: one tensor for a weight of several matrices has them in its first dimension.
@@ -159,8 +160,7 @@ void check_tokens(const Call& c, Way way, int64_t count) {
 // Groups of the inner dimension.
 void check_inner_scales(const Call& c, Way way, int64_t count) {
   TORCH_CHECK_NOT_IMPLEMENTED(!is_whole(way) && way != Way::kWeight, kOp, ": group_type 2 with x of ",
-                              c.x[0].scalar_type(), " and weight of ", c.weight[0].scalar_type(),
-                              " is not implemented");
+                              type_name(c.x[0]), " and weight of ", type_name(c.weight[0]), " is not implemented");
   refuse_there(c, "bias with group_type 2", c.bias);
   const c10::SymInt rows = c.x[0].sym_size(0), inner = c.x[0].sym_size(1), columns = c.weight[0].sym_size(1);
   const std::pair<const char*, const OptionalList&> all[] = {{"scale", c.scale},
@@ -187,14 +187,14 @@ at::ScalarType result_type(const Call& c, Way way) {
                     ": output_dtype ", *c.dtype, " is no dtype");
   const at::ScalarType x = c.x[0].scalar_type();
   TORCH_CHECK(c.dtype || way == Way::kPlain || way == Way::kWeight, kOp, ": output_dtype is needed for operands of ",
-              x);
+              type_name(x));
   const auto type = c.dtype ? static_cast<at::ScalarType>(*c.dtype) : x;
   if (type == at::kFloat || type == at::kHalf || type == at::kBFloat16 || type == at::kDouble) {
     if (is_whole(way)) need_there(c, "scale", c.scale);
     return type;
   }
   TORCH_CHECK_NOT_IMPLEMENTED(way == Way::kWhole && (type == at::kChar || type == at::kInt), kOp, ": output_dtype ",
-                              type, " is not implemented for x of ", x);
+                              type_name(type), " is not implemented for x of ", type_name(x));
   if (type == at::kChar) need_there(c, "scale", c.scale);
   TORCH_CHECK(type == at::kChar || (!has(c.scale) && !has(c.per_token_scale)), kOp,
               ": int32 sums have no scale and no per_token_scale; leave them out, or give another output_dtype");

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "csrc/core/type_name.h"
 #include "csrc/ops/npu/inference_layout.h"
 
 namespace npu::ops {
@@ -262,7 +263,7 @@ void check_more(const InferenceCall& c, const InferenceMore& more, const CacheSc
 
 // Of operators that have no scales of int8 products.
 void need_floating_query(const InferenceCall& c) {
-  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(c.query.scalar_type()), c.op, ": a query of ", c.query.scalar_type(),
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(c.query.scalar_type()), c.op, ": a query of ", type_name(c.query),
                               " is not implemented");
 }
 

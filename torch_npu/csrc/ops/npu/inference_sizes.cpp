@@ -1,4 +1,5 @@
 // Attention of inference: sizes by layout, checks of query, key and value and of lengths, see sizes.h.
+#include "csrc/core/type_name.h"
 #include "csrc/ops/npu/inference_layout.h"
 
 namespace npu::ops {
@@ -51,12 +52,12 @@ void check_inference(const char* op, const at::Tensor& query, const at::Tensor& 
               " dimensions");
   // What goes with int8 operands is asked before (whole_attention.cpp).
   const bool wide = at::isFloatingType(query.scalar_type()) && query.element_size() > 1;
-  TORCH_CHECK_NOT_IMPLEMENTED(wide || query.scalar_type() == at::kChar, op, ": a query of ", query.scalar_type(),
+  TORCH_CHECK_NOT_IMPLEMENTED(wide || query.scalar_type() == at::kChar, op, ": a query of ", type_name(query),
                               " is not implemented");
   // A cache of integers is quantized: it has a scale; others are of the query's type.
   need_same_type(op, "key", key, "value", value);
   TORCH_CHECK(key.scalar_type() == query.scalar_type() || at::isIntegralType(key.scalar_type(), false), op,
-              ": query is ", query.scalar_type(), " and key ", key.scalar_type(),
+              ": query is ", type_name(query), " and key ", type_name(key),
               "; they have one type, or the key is quantized");
   const c10::SymInt heads = shape.heads, kv_heads = shape.kv_heads ? shape.kv_heads : shape.heads;
   TORCH_SYM_CHECK(query_sizes(query, layout, shape.heads).heads.sym_eq(heads), op, ": the query has ",

@@ -1,6 +1,7 @@
 // Products of MX operands, and of 8-bit ones with numbers as scales: see mx.h. Long because forms of two factors share checks.
 #include <ATen/core/Tensor.h>
 
+#include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/mx.h"
@@ -29,14 +30,14 @@ void need_factor(const char* op, const char* name, const at::Tensor& t, const st
 
 // Beside another of hifloat8.
 void need_codes(const char* op, const char* name, const at::Tensor& t) {
-  TORCH_CHECK(is_hifloat8(t), op, ": ", name, " of ", t.scalar_type(), " is not hifloat8, and the other operand is; ",
+  TORCH_CHECK(is_hifloat8(t), op, ": ", name, " of ", type_name(t), " is not hifloat8, and the other operand is; ",
               "both are uint8 and named torch_npu.hifloat8");
 }
 
 // Scales of 32 numbers of a dimension of t.
 void need_powers(const char* op, const char* name, const at::Tensor& scale, const std::optional<int64_t>& type,
                  const Sizes& sizes, int64_t dim) {
-  TORCH_CHECK_NOT_IMPLEMENTED(of_powers(scale, type), op, ": ", name, " of ", scale.scalar_type(),
+  TORCH_CHECK_NOT_IMPLEMENTED(of_powers(scale, type), op, ": ", name, " of ", type_name(scale),
                               " is not implemented; float8_e8m0fnu is");
   need_byte(op, name, scale);
   need_sizes(op, name, scale, mx_scales(sizes, dim).sizes);
@@ -167,8 +168,8 @@ void check_mixed(const char* op, const at::Tensor& a, const at::Tensor& b, const
 void check_two_scales(const char* op, const at::Tensor& a, const at::Tensor& b, const MxScales& scales,
                       const MxTypes& types, at::OptionalIntArrayRef groups, std::optional<int64_t> output) {
   const bool taken = a.scalar_type() == at::kFloat8_e4m3fn && (b.scalar_type() == at::kFloat || of_pairs(b, types.b));
-  TORCH_CHECK_NOT_IMPLEMENTED(taken, op, ": y_scale is not implemented with operands of ", a.scalar_type(), " and ",
-                              b.scalar_type(), "; with float8_e4m3fn and float4_e2m1, by x2_dtype=", kE2m1,
+  TORCH_CHECK_NOT_IMPLEMENTED(taken, op, ": y_scale is not implemented with operands of ", type_name(a), " and ",
+                              type_name(b), "; with float8_e4m3fn and float4_e2m1, by x2_dtype=", kE2m1,
                               " or as eight in a float32, it is, else leave it out");
   need_dims(op, "x1", a, {2});
   need_dims(op, "x2", b, {2});
@@ -186,7 +187,7 @@ void check_two_scales(const char* op, const at::Tensor& a, const at::Tensor& b, 
   need_sizes(op, "scale", scales.b, {a.sym_size(1) / 32, sizes[1]});
   need_sizes(op, "y_scale", scales.y, {c10::SymInt(1), sizes[1]});
   TORCH_CHECK_VALUE(output && *output == static_cast<int64_t>(scales.b.scalar_type()), op,
-                    ": output_dtype is the type of scale with y_scale, ", scales.b.scalar_type());
+                    ": output_dtype is the type of scale with y_scale, ", type_name(scales.b));
 }
 
 int64_t grouped(at::OptionalIntArrayRef groups) {
@@ -277,9 +278,9 @@ void check_quant_product(const at::Tensor& x1, const at::Tensor& x2, const MxSca
     return;
   }
   const bool whole = a.scalar_type() == at::kChar || a.scalar_type() == at::kInt;
-  TORCH_CHECK((whole && a.scalar_type() == b.scalar_type()) || mixed(a, b), op, ": operands of ", a.scalar_type(),
-              " and ", b.scalar_type(),
-              ": int8 ones are implemented, int32 ones of eight 4-bit integers each, and int8 ", "by int32 ones");
+  TORCH_CHECK((whole && a.scalar_type() == b.scalar_type()) || mixed(a, b), op, ": operands of ", type_name(a), " and ",
+              type_name(b), ": int8 ones are implemented, int32 ones of eight 4-bit integers each, and int8 ",
+              "by int32 ones");
   check_dtypes(op, {{"x1_dtype", types.a, a, Reading::kPacked},
                     {"x2_dtype", types.b, b, Reading::kPacked},
                     {"pertoken_scale_dtype", types.a_scale, scales.a},
@@ -462,7 +463,7 @@ void check_mx_group_sums(const char* op, const at::Tensor& y, const at::Tensor& 
   const c10::SymInt pairs = x1.sym_size(0) / 64 + list.sym_size(0);
   for (const auto& [name, t, type, x] :
        {std::tuple{"x1_scale", &*x1_scale, &types.a_scale, &x1}, {"x2_scale", &x2_scale, &types.b_scale, &x2}}) {
-    TORCH_CHECK_NOT_IMPLEMENTED(of_powers(*t, *type), op, ": ", name, " of ", t->scalar_type(),
+    TORCH_CHECK_NOT_IMPLEMENTED(of_powers(*t, *type), op, ": ", name, " of ", type_name(*t),
                                 " is not implemented; float8_e8m0fnu is");
     need_byte(op, name, *t);
     need_sizes(op, name, *t, {pairs, x->sym_size(1), 2});

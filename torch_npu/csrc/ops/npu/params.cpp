@@ -3,6 +3,7 @@
 
 #include <c10/util/accumulate.h>
 
+#include "csrc/core/type_name.h"
 #include "csrc/ops/npu/sizes.h"
 
 namespace npu::ops {
@@ -128,7 +129,7 @@ c10::SymInt bit_mask_bytes(const at::Tensor& input) { return (input.sym_numel() 
 
 void check_bit_mask(const at::Tensor& input, const at::Tensor& mask) {
   TORCH_CHECK(mask.scalar_type() == at::kByte, "mask must be uint8, a bit an element of input, it is ",
-              mask.scalar_type());
+              type_name(mask));
   TORCH_SYM_CHECK(mask.sym_numel().sym_ge(bit_mask_bytes(input)), "mask has ", mask.sym_numel(), " bytes, ",
                   bit_mask_bytes(input), " are needed: a bit an element, padded to 128");
 }

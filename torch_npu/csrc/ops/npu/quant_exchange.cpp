@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/mx.h"
 #include "csrc/ops/npu/mx_bytes.h"
@@ -24,7 +25,7 @@ at::Tensor factor(const at::Tensor& t, const std::optional<int64_t>& type) {
 
 void need_powers(const char* op, const char* name, const OptionalTensor& t, const std::optional<int64_t>& type) {
   TORCH_CHECK_VALUE(given(t), op, ": ", name, " is needed with MX operands");
-  TORCH_CHECK_NOT_IMPLEMENTED(of_powers(*t, type), op, ": ", name, " of ", t->scalar_type(),
+  TORCH_CHECK_NOT_IMPLEMENTED(of_powers(*t, type), op, ": ", name, " of ", type_name(*t),
                               " is not implemented; float8_e8m0fnu is");
   need_type(op, name, t, {at::kFloat8_e8m0fnu, at::kByte, at::kChar});
 }
@@ -73,7 +74,7 @@ int64_t ways(const char* op, const ExchangedPair& f, std::initializer_list<int64
 at::ScalarType exchanged_type(const char* op, const at::Tensor& x1, const std::optional<int64_t>& type) {
   const bool half = x1.scalar_type() == at::kHalf || x1.scalar_type() == at::kBFloat16;
   if (!type && half) return x1.scalar_type();
-  TORCH_CHECK_VALUE(type, op, ": y_dtype is needed for factors of ", x1.scalar_type());
+  TORCH_CHECK_VALUE(type, op, ": y_dtype is needed for factors of ", type_name(x1));
   check_number(
       op, "y_dtype", *type,
       {static_cast<int64_t>(at::kHalf), static_cast<int64_t>(at::kBFloat16), static_cast<int64_t>(at::kFloat)});
@@ -99,7 +100,7 @@ void check_quant_all_to_all(const char* op, const ExchangedPair& f, const Exchan
   need_floats(op, "x2_scale", f.x2_scale, f.x2.sym_size(1));
   const at::ScalarType to = eight_bits(op, f.x1_quantized);
   TORCH_CHECK_VALUE((to == at::kChar) == (f.x2.scalar_type() == at::kChar), op, ": x1_quant_dtype ", to,
-                    " does not go with x2 of ", f.x2.scalar_type());
+                    " does not go with x2 of ", type_name(f.x2));
   if (to != at::kChar) return refuse_given(op, "x1_scale", f.x1_scale);
   need_sizes(op, "x1_scale", f.x1_scale, {f.x2.sym_size(0)});
   need_type(op, "x1_scale", f.x1_scale, {f.x1.scalar_type()});
@@ -153,8 +154,7 @@ void check_quant_product_all_to_all(const char* op, const ExchangedPair& f, cons
   if (found == kPowers) return need_mx_pair(op, f, types);
   need_type(op, "x1", f.x1, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
   need_type(op, "x2", f.x2, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
-  TORCH_CHECK_VALUE(float8(f.x1) == float8(f.x2), op, ": x1 is of ", f.x1.scalar_type(), ", x2 of ",
-                    f.x2.scalar_type());
+  TORCH_CHECK_VALUE(float8(f.x1) == float8(f.x2), op, ": x1 is of ", type_name(f.x1), ", x2 of ", type_name(f.x2));
   need_floats(op, "x1_scale", f.x1_scale, f.x1.sym_size(0));
   need_floats(op, "x2_scale", f.x2_scale, f.x2.sym_size(1));
 }
@@ -208,8 +208,8 @@ void check_quant_experts(const char* op, const GroupExperts& e, const ExpertScal
     TORCH_CHECK_VALUE(x_mode && weight_mode, op, ": the quantization modes of ", what, " are needed");
     check_number(op, "a quantization mode", *x_mode, {kTensor, kPowers});
     check_number(op, "a quantization mode", *weight_mode, {*x_mode});
-    TORCH_CHECK_NOT_IMPLEMENTED(float8(x) && float8(weight), op, ": ", what, " of ", x.scalar_type(), " and ",
-                                weight.scalar_type(), " are not implemented; 8-bit floats are");
+    TORCH_CHECK_NOT_IMPLEMENTED(float8(x) && float8(weight), op, ": ", what, " of ", type_name(x), " and ",
+                                type_name(weight), " are not implemented; 8-bit floats are");
     need_groups(op, s.groups, *x_mode == kPowers);
     if (*x_mode == kPowers) {
       need_powers(op, "a scale of MX tokens", x_scale, x_type);

@@ -1,4 +1,5 @@
 // Products whose weight is quantized: types that go together, inner sizes, and the numbers of scales. See sizes.h.
+#include "csrc/core/type_name.h"
 #include "csrc/ops/npu/mx.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
@@ -48,7 +49,7 @@ void check_weight_quant(const at::Tensor& x, const at::Tensor& weight, const at:
   const bool bits = scale.scalar_type() == at::kLong || scale.scalar_type() == at::kUInt64;
   TORCH_CHECK(
       !bits || (x.scalar_type() == at::kHalf && weight.scalar_type() == at::kChar && group == 0 && !given(quant_scale)),
-      kOp, ": antiquant_scale of ", scale.scalar_type(),
+      kOp, ": antiquant_scale of ", type_name(scale),
       " goes with x of float16, a weight of int8, no groups and no quant_scale; else give a floating one");
   TORCH_CHECK(!given(offset) || offset->scalar_type() != at::kInt || bits, kOp,
               ": antiquant_offset of int32 goes with antiquant_scale of int64 or uint64; give a floating one");

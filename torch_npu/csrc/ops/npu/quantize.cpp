@@ -1,4 +1,5 @@
 // Parameters and checks of quantization: see quant.h and params.h.
+#include "csrc/core/type_name.h"
 #include "csrc/ops/npu/quant.h"
 
 #include <ATen/WrapDimUtils.h>
@@ -34,7 +35,7 @@ at::ScalarType quantized_type(int64_t dtype) {
 at::ScalarType half_type(std::optional<int64_t> dtype) {
   const auto type = static_cast<at::ScalarType>(dtype.value_or(static_cast<int64_t>(at::kHalf)));
   TORCH_CHECK_VALUE(type == at::kHalf || type == at::kBFloat16,
-                    "npu_anti_quant: dst_dtype is float16 or bfloat16, not ", type);
+                    "npu_anti_quant: dst_dtype is float16 or bfloat16, not ", type_name(type));
   return type;
 }
 
@@ -42,7 +43,7 @@ at::ScalarType quant_matmul_type(std::optional<int64_t> dtype) {
   const auto type = static_cast<at::ScalarType>(dtype.value_or(static_cast<int64_t>(at::kChar)));
   TORCH_CHECK_VALUE(
       type == at::kChar || type == at::kHalf || type == at::kBFloat16 || type == at::kInt || type == at::kFloat,
-      "npu_quant_matmul: output_dtype is int8, float16, bfloat16, float32 or int32, not ", type);
+      "npu_quant_matmul: output_dtype is int8, float16, bfloat16, float32 or int32, not ", type_name(type));
   return type;
 }
 
@@ -177,13 +178,14 @@ void check_dynamic_quant(const at::Tensor& input, const OptionalTensor& smooth, 
   const at::ScalarType type = dynamic_type(form);
   check_word(op, "quant_mode", form.mode, {"pertoken", "pertensor", "perchannel"});
   TORCH_CHECK_NOT_IMPLEMENTED(form.largest == 0 || type == kHifloat8Codes, op, ": dst_type_max ", form.largest,
-                              " is not implemented for results of ", type, ", it is of hifloat8; leave it out");
+                              " is not implemented for results of ", type_name(type),
+                              ", it is of hifloat8; leave it out");
   TORCH_CHECK_VALUE(form.largest >= 0 && form.largest <= 32768, op, ": dst_type_max is 0 to 32768, not ", form.largest);
   TORCH_CHECK_VALUE(form.largest == 0 || form.largest >= std::numeric_limits<float>::min(), op, ": dst_type_max ",
                     form.largest, " is 0 in float32 or nearly so; leave it out for 32768, or give 1.2e-38 to 32768");
   TORCH_CHECK(input.dim() > 0, op, ": input has no dimensions, so no rows");
   TORCH_CHECK(plain(form) || input.dim() > 1, op, ": input has 1 dimension; two or more are expected with quant_mode ",
-              form.mode, " and results of ", type);
+              form.mode, " and results of ", type_name(type));
   const c10::SymInt columns = input.sym_size(-1);
   TORCH_SYM_CHECK(columns.sym_gt(0), op, ": input must have columns, got sizes ", input.sym_sizes());
   if (!of_rows(form)) {

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string>
+#include <vector>
 
+#include "csrc/core/type_name.h"
 #include "csrc/ops/castable.h"
 #include "csrc/ops/npu/sizes.h"
 
@@ -88,9 +91,10 @@ void need_elements(const char* op, const char* name, const OptionalTensor& t, co
 }
 
 void need_type(const char* op, const char* name, const OptionalTensor& t, std::initializer_list<at::ScalarType> types) {
-  if (!given(t)) return;
-  TORCH_CHECK(std::find(types.begin(), types.end(), t->scalar_type()) != types.end(), op, ": ", name, " must be ",
-              joined(types, " or "), ", got ", t->scalar_type());
+  if (!given(t) || std::find(types.begin(), types.end(), t->scalar_type()) != types.end()) return;
+  std::vector<std::string> names;
+  for (const at::ScalarType type : types) names.push_back(type_name(type));
+  TORCH_CHECK(false, op, ": ", name, " must be ", joined(names, " or "), ", got ", type_name(*t));
 }
 
 void need_integers(const char* op, const char* name, const OptionalTensor& t) {
@@ -98,8 +102,8 @@ void need_integers(const char* op, const char* name, const OptionalTensor& t) {
 }
 
 void need_same_type(const char* op, const char* a, const at::Tensor& x, const char* b, const at::Tensor& y) {
-  TORCH_CHECK(x.scalar_type() == y.scalar_type(), op, ": ", a, " (", x.scalar_type(), ") and ", b, " (",
-              y.scalar_type(), ") must have one type");
+  TORCH_CHECK(x.scalar_type() == y.scalar_type(), op, ": ", a, " (", type_name(x), ") and ", b, " (", type_name(y),
+              ") must have one type");
 }
 
 void check_out(const at::Tensor& to, const at::Tensor& from) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
 
 namespace npu::ops {
@@ -43,7 +44,7 @@ void check_dtypes(const char* op, std::initializer_list<NamedType> types) {
     for (const at::Tensor& tensor : tensors) {
       const bool packed = t.reading == Reading::kPacked && tensor.scalar_type() == at::kInt;
       TORCH_CHECK_NOT_IMPLEMENTED(names(*t.type, tensor.scalar_type()) || (packed && names_nibbles(*t.type)), op, ": ",
-                                  t.name, " ", *t.type, " is not implemented for a tensor of ", tensor.scalar_type(),
+                                  t.name, " ", *t.type, " is not implemented for a tensor of ", type_name(tensor),
                                   ", whose bytes are read as nothing else; leave it out");
     }
   }
@@ -51,7 +52,8 @@ void check_dtypes(const char* op, std::initializer_list<NamedType> types) {
 
 void check_result_type(const char* op, const char* name, const std::optional<int64_t>& type, at::ScalarType made) {
   TORCH_CHECK_NOT_IMPLEMENTED(!type || names(*type, made), op, ": ", name, " ", *type,
-                              " is not implemented, the result is ", made, "; leave it out and convert the result");
+                              " is not implemented, the result is ", type_name(made),
+                              "; leave it out and convert the result");
 }
 
 void check_word(const char* op, const char* name, std::string_view value,

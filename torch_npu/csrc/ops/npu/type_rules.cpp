@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
 
 namespace npu::ops {
@@ -70,7 +71,7 @@ std::string listed_types(uint64_t accepts) {
   std::ostringstream text;
   for (const at::ScalarType type : kTypes) {
     if (!(accepts >> bit_of(type) & 1)) continue;
-    text << (text.tellp() > 0 ? " or " : "") << type;
+    text << (text.tellp() > 0 ? " or " : "") << type_name(type);
   }
   return text.str();
 }
@@ -89,7 +90,7 @@ class Typing {
       // An empty tensor in a list stands for none.
       if (!t.defined() || (rule.list && !holds_elements(t))) continue;
       TORCH_CHECK(rule.accepts >> bit_of(t.scalar_type()) & 1, op_, ": ", name_of(names_, i), " must be ",
-                  listed_types(rule.accepts), ", got ", t.scalar_type());
+                  listed_types(rule.accepts), ", got ", type_name(t));
       if (rule.group) belongs(i, k, t, rule);
     }
   }
@@ -102,8 +103,8 @@ class Typing {
     if (k >= others.size() || !others[k].defined()) return;
     const at::ScalarType wanted = others[k].scalar_type(), type = t.scalar_type();
     TORCH_CHECK(type == wanted || (rule.starred && type == at::kFloat && half(wanted)), op_, ": ",
-                name_of(names_, first), " (", wanted, ") and ", name_of(names_, i), " (", type, ") must have one type",
-                rule.starred && half(wanted) ? ", or the second Float" : "");
+                name_of(names_, first), " (", type_name(wanted), ") and ", name_of(names_, i), " (", type_name(type),
+                ") must have one type", rule.starred && half(wanted) ? ", or the second torch.float32" : "");
   }
 
   static constexpr size_t kNone = SIZE_MAX;

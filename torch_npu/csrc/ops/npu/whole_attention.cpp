@@ -1,4 +1,5 @@
 // Attention of inference whose operands are int8: see quant.h.
+#include "csrc/core/type_name.h"
 #include "csrc/ops/npu/quant.h"
 #include "csrc/ops/npu/sizes.h"
 
@@ -11,7 +12,7 @@ void check_whole_attention(const char* op, const at::Tensor& query, const at::Te
   for (const auto& [name, t] : {std::pair{scales.first, &scales.deq_scale1},
                                 {scales.between, &scales.quant_scale1},
                                 {scales.second, &scales.deq_scale2}}) {
-    TORCH_CHECK(whole || !given(*t), op, ": ", name, " goes with query of int8, which is of ", query.scalar_type(),
+    TORCH_CHECK(whole || !given(*t), op, ": ", name, " goes with query of int8, which is of ", type_name(query),
                 "; leave it out");
     TORCH_CHECK_VALUE(!whole || given(*t), op, ": ", name, " is needed with query of int8");
     need_elements(op, name, *t, {1});

@@ -1,7 +1,7 @@
 """hifloat8 in plain Python, from the definition in arXiv 2409.16626: fields of a code, and the nearest of all values.
 
-For tests of the C ABI and of the operators. A code's fields are a sign; the dot, a prefix code that says how many bits
-the exponent has; the exponent, a sign and a magnitude without its leading one; and the mantissa.
+Who uses it: tests of it in tests/opapi and tests/npu_ops. A code's fields are a sign; the dot, a prefix code that says
+how many bits the exponent has; the exponent, a sign and a magnitude without its leading one; and the mantissa.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """MX quantization in plain Python, from CANN's pages: exponents by frexp, elements by the nearest of a grid.
 
-For tests of the C ABI and of the operators.
+Who uses it: tests of products, groups, gates and quantization in tests/opapi, tests/npu_ops and tests/distributed.
 """
 
 from __future__ import annotations
@@ -106,6 +106,21 @@ def powers(scales: torch.Tensor, axis: int, sizes: torch.Size) -> torch.Tensor:
     kept = scales.view(torch.uint8).long().movedim(-1, axis + 1).flatten(axis, axis + 1)
     spread = kept.repeat_interleave(32, axis).narrow(axis, 0, sizes[axis])
     return torch.ldexp(torch.ones(sizes, dtype=torch.double), spread - 127)
+
+
+def gated(
+    x: torch.Tensor, dim: int, left: bool, mode: int, limit: float = 3.0, alpha: float = 1.702, bias: float = 1.0
+):
+    """A gate by the number of its mode."""
+    a, b = (x[..., ::2], x[..., 1::2]) if mode == 1 else x.chunk(2, dim)
+    if mode != 1 and not left:
+        a, b = b, a
+    if mode == 0:
+        return torch.nn.functional.silu(a) * b
+    if mode == 3:
+        return torch.nn.functional.silu(a).clamp(max=limit) * b.clamp(-limit, limit)
+    a = a.clamp(max=limit)
+    return a * torch.sigmoid(1.702 * a) * (b.clamp(-limit, limit) + 1)
 
 
 def operand(*sizes: int, dtype: torch.dtype = torch.float32, seed: int = 31) -> torch.Tensor:
