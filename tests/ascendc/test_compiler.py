@@ -84,6 +84,28 @@ def test_functions_and_types_are_refused_by_name(tmp_path):
         assert sentence in done.stderr, sentence
 
 
+INSIDE = """
+#pragma once
+#if 0
+void callee() { threadIdx; }
+#endif
+struct Tiling { Mc2InitTiling init; Mc2CcTiling one; };
+inline int last() { return HCCL_MAX_RANK_NUM; }
+"""
+
+
+def test_what_a_header_of_the_source_uses_is_refused_by_name(tmp_path):
+    """In one sentence a reason, after the compiler's errors with their lines; what #if leaves out is no reason."""
+    (tmp_path / "inner.h").write_text(INSIDE)
+    done = compile_text(tmp_path, HEAD + '#include "inner.h"\n')
+    assert done.returncode == 1 and "inner.h:6:" in done.stderr
+    sentence = "bisheng: Mc2InitTiling, Mc2CcTiling, HCCL_MAX_RANK_NUM: refused, for communication inside kernels"
+    assert [line for line in done.stderr.splitlines() if line.startswith("bisheng")] == [sentence]
+    (tmp_path / "inner.h").write_text('#include "catlass/arch/arch.hpp"\n')
+    done = compile_text(tmp_path, HEAD + '#include "inner.h"\n')
+    assert 'bisheng: "catlass/arch/arch.hpp": refused, for tensor templates (catlass)' in done.stderr
+
+
 def test_errors_of_the_compiler_have_the_sources_lines(tmp_path):
     done = compile_text(
         tmp_path, HEAD + 'extern "C" void f(void* s) {\n  missing<<<1,\n    nullptr, s>>>(1);\n  wrong;\n}\n'

@@ -188,6 +188,10 @@ def test_compare(compiled, kind):
             got = compiled("convert").instruction(f"Compare_{kind}", d, a, b, call)
             bits = np.packbits((compare(a[x], b[y]) & on).ravel(), bitorder="little")
             np.testing.assert_array_equal(got[: on.size // 8], bits)
+            call.form, call.scalar = form + 10, 1  # with a number, by types and mask as kernels spell them out
+            got = compiled("convert").instruction(f"Compare_{kind}", d, a, b, call)
+            bits = np.packbits((compare(a[x], dtype.type(1)) & on).ravel(), bitorder="little")
+            np.testing.assert_array_equal(got[: on.size // 8], bits)
 
 
 def test_compare_with_a_number_by_repeats(compiled):
@@ -195,6 +199,19 @@ def test_compare_with_a_number_by_repeats(compiled):
     call = Call(form=6, mode=1, scalar=70, mask=(64, 0), repeats=2, dst_blk=1, a_blk=1, dst_rep=8, a_rep=8)
     got = compiled("convert").instruction("Compare_float", np.zeros(32, np.uint8), a, a, call)
     np.testing.assert_array_equal(got[:16], np.packbits(a > 70, bitorder="little"))
+
+
+def test_bits_as_bytes(compiled):
+    """Compare into numbers of 16 bits; And and Or of bytes, by count."""
+    rng = np.random.default_rng(11)
+    a, b = rng.random(192).astype("f4"), rng.random(192).astype("f4")
+    d = rng.integers(0, 256, 128).astype(np.uint8)
+    less, greater = (np.packbits(x, bitorder="little") for x in (a < b, a > np.float32(0.5)))
+    wanted = d.copy()
+    for start, bits in ((0, less), (32, greater), (64, less & greater), (96, less | greater)):
+        wanted[start : start + 24] = bits
+    got = compiled("convert").instruction("Bits", d, a, b, Call(count=192, scalar=0.5))
+    np.testing.assert_array_equal(got, wanted)
 
 
 def test_the_compare_mask(compiled):

@@ -259,6 +259,22 @@ def test_rows(compiled):
     np.testing.assert_array_equal(compute(11, 0)[: m * k].reshape(m, k), np.broadcast_to(a.ravel()[:m, None], (m, k)))
 
 
+def test_columns_that_fill_a_row_up_are_taken_out(compiled):
+    """UnPad, in both forms; Broadcast of whole numbers, from a TBuf that is used as a queue is."""
+    rng = np.random.default_rng(61)
+    m, k, n = 5, 48, 37
+    a = buffer(rng, np.dtype(np.float16), m * k)
+    for form in (0, 1):
+        call = Call(form=form, count=n, repeats=m, dst_rep=k)
+        d = np.zeros(m * k, np.float16)
+        got = compiled("high").instruction("UnPad_half", d, a, a, call)
+        np.testing.assert_array_equal(got[: m * n].reshape(m, n), a.reshape(m, k)[:, :n])
+    x = rng.integers(-99, 99, 64).astype(np.int32)
+    call = Call(count=n, repeats=m, dst_rep=k)
+    got = compiled("high").instruction("Copies_int32", np.zeros(m * k, np.int32), x, x, call)
+    np.testing.assert_array_equal(got.reshape(m, k), np.broadcast_to(x[:m, None], (m, k)))
+
+
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("mode", range(3))
 def test_top_k(compiled, mode, kind):

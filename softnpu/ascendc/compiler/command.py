@@ -164,10 +164,16 @@ def main(arguments: list[str], root: str) -> int:
         command += inputs + line.passed
         if line.links:
             command += [f"-L{libraries}", "-lsoftnpu_ascendc", "-lascendcl", f"-Wl,-rpath,{libraries}"]
+        if sys.stderr.isatty():
+            command.append("-fdiagnostics-color=always")
         try:
-            return subprocess.run(command, check=False).returncode
+            done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
         except FileNotFoundError:
             print(
                 f"bisheng: {compiler}: no such compiler; install g++, or name another in ANYCEND_CXX", file=sys.stderr
             )
             return 1
+    sys.stderr.write(done.stderr)
+    for sentence in refuse.explain(done.stderr) if done.returncode else ():
+        print(f"bisheng: {sentence}", file=sys.stderr)
+    return done.returncode

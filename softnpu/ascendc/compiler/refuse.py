@@ -1,6 +1,6 @@
 """Names that the software NPU does not have, and that no header could refuse: languages, macros, headers.
 
-They are refused by name, with the line.
+They are refused by name: in the source with the line, in what it includes by what the compiler says of them.
 
 What it is not: the list of refused functions, which ascendc/refused.h is.
 """
@@ -15,6 +15,7 @@ _SIMT = "SIMT kernels of the 950"
 _REGISTER = "the register API of the 950 (__simd_vf__, MicroAPI)"
 _CALLBACK = "callbacks of the Matmul object"
 _CONV = "the convolution object"
+_COMMUNICATION = "communication inside kernels"
 _CPU_MODE = "another CPU mode: kernels run on the software NPU's streams"
 WORDS = {
     "__simt_vf__": _SIMT,
@@ -29,15 +30,22 @@ WORDS = {
     "ICPU_RUN_KF": _CPU_MODE,
     "int4b_t": "numbers of 4 bits",
 }
+# Only where the compiler stumbles over them: they may stand in parts of a header that #if leaves out.
+INSIDE = {
+    name: _COMMUNICATION
+    for name in "Mc2InitTiling Mc2CcTiling HcclHandle HcclDataType HcclReduceOp HcclServerType IbVerbsData GetHcclContext "
+    "HCCL_MAX_RANK_NUM HCCL_GROUP_ID_0 HCCL_GROUP_ID_1 HcclCombineOpParam HcclOpResParam".split()
+}
 HEADERS = {
-    "lib/hccl": "communication inside kernels",
+    "lib/hccl": _COMMUNICATION,
     "lib/conv": _CONV,
     "adv_api/": "the high-level API",
     "simt_api/": _SIMT,
     "catlass/": "tensor templates (catlass)",
     "tla/": "tensor templates (tla)",
     "tikicpulib.h": _CPU_MODE,
-    "hccl/hccl.h": "communication inside kernels",
+    "hccl/hccl.h": _COMMUNICATION,
+    "pto/": "tensor templates (pto)",
 }
 
 _WORD = re.compile(r"\b(?:" + "|".join(map(re.escape, WORDS)) + r")\b")
@@ -55,3 +63,21 @@ def check(source: str, path: str) -> None:
         raise SourceError(
             path, line_of(source, match.start()), f"{match.group()} is refused: it is for {WORDS[match.group()]}"
         )
+
+
+_MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
+
+
+def explain(errors: str) -> list[str]:
+    """Of the compiler's errors: sentences about what is refused."""
+    plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", errors)
+    said = "\n".join(line for line in plain.splitlines() if " error: " in line)
+    reasons: dict[str, list[str]] = {}
+    for name, why in (WORDS | INSIDE).items():
+        if re.search(rf"\b{name}\b", said):
+            reasons.setdefault(why, []).append(name)
+    for header in _MISSING.findall(plain):
+        for start, why in HEADERS.items():
+            if header.startswith(start):
+                reasons.setdefault(why, []).append(f'"{header}"')
+    return [f"{', '.join(names)}: refused, for {why}" for why, names in reasons.items()]

@@ -27,6 +27,7 @@
 #include "ascendc/sync.h"
 #include "ascendc/system.h"
 #include "ascendc/transpose.h"
+#include "ascendc/unpad.h"
 #include "ascendc/vector_binary.h"
 #include "ascendc/vector_fused.h"
 #include "ascendc/vector_scalar.h"

@@ -33,7 +33,7 @@ inline bool get_bit(const uint8_t* bits, size_t i) { return bits[i / 8] >> (i % 
 
 #define ASCENDC_COMPARABLE(Name)                                                                    \
   static_assert(detail::one_of<T, half, float, int32_t>, #Name " takes half, float, int32_t (EQ)"); \
-  static_assert(detail::one_of<U, uint8_t, int8_t>, #Name " writes bits: dst is a LocalTensor<uint8_t>")
+  static_assert(detail::one_of<U, uint8_t, int8_t, uint16_t>, #Name " writes bits: dst is a LocalTensor<uint8_t>")
 
 template <class T>
 void need_mode(const Op& op, CMPMODE mode) {
@@ -68,7 +68,7 @@ void compare(const char* name, const LocalTensor<U>& dst, const LocalTensor<T>& 
 
 }  // namespace detail
 
-template <class U, class T>
+template <class T, class U>
 void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
              uint32_t count, ASCENDC_AT) {
   ASCENDC_COMPARABLE(Compare);
@@ -79,20 +79,20 @@ void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalT
   auto* bits = reinterpret_cast<uint8_t*>(op.writes(dst, count / 8));
   for (uint32_t i = 0; i < count; ++i) detail::put_bit(bits, i, detail::holds(cmpMode, a[i], b[i]));
 }
-template <class U, class T, bool isSetMask = true>
+template <class T, class U, bool isSetMask = true>
 void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
              uint64_t mask, int32_t repeatTime, const BinaryRepeatParams& repeatParams, ASCENDC_AT) {
   ASCENDC_COMPARABLE(Compare);
   detail::compare<U, T, isSetMask>("Compare", dst, src0, &src1, T(), cmpMode, mask, repeatTime, repeatParams, at);
 }
-template <class U, class T, bool isSetMask = true>
+template <class T, class U, bool isSetMask = true>
 void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
              const uint64_t mask[], int32_t repeatTime, const BinaryRepeatParams& repeatParams, ASCENDC_AT) {
   ASCENDC_COMPARABLE(Compare);
   detail::compare<U, T, isSetMask>("Compare", dst, src0, &src1, T(), cmpMode, mask, repeatTime, repeatParams, at);
 }
 
-template <class U, class T>
+template <class T, class U>
 void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const detail::Plain<T> scalar,
                    CMPMODE cmpMode, uint32_t count, ASCENDC_AT) {
   ASCENDC_COMPARABLE(CompareScalar);
@@ -103,9 +103,17 @@ void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const 
   auto* bits = reinterpret_cast<uint8_t*>(op.writes(dst, count / 8));
   for (uint32_t i = 0; i < count; ++i) detail::put_bit(bits, i, detail::holds(cmpMode, a[i], static_cast<T>(scalar)));
 }
-template <class U, class T, bool isSetMask = true>
+template <class T, class U, bool isSetMask = true>
 void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const detail::Plain<T> scalar,
                    CMPMODE cmpMode, uint64_t mask, int32_t repeatTime, const UnaryRepeatParams& p, ASCENDC_AT) {
+  ASCENDC_COMPARABLE(CompareScalar);
+  const BinaryRepeatParams both(1, static_cast<uint8_t>(p.srcBlkStride), 1, 8, p.srcRepStride, 8);
+  detail::compare<U, T, isSetMask>("CompareScalar", dst, src0, static_cast<const LocalTensor<T>*>(nullptr), scalar,
+                                   cmpMode, mask, repeatTime, both, at);
+}
+template <class T, class U, bool isSetMask = true>
+void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const detail::Plain<T> scalar,
+                   CMPMODE cmpMode, const uint64_t mask[], int32_t repeatTime, const UnaryRepeatParams& p, ASCENDC_AT) {
   ASCENDC_COMPARABLE(CompareScalar);
   const BinaryRepeatParams both(1, static_cast<uint8_t>(p.srcBlkStride), 1, 8, p.srcRepStride, 8);
   detail::compare<U, T, isSetMask>("CompareScalar", dst, src0, static_cast<const LocalTensor<T>*>(nullptr), scalar,

@@ -154,7 +154,8 @@ void broadcast(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint3
                const uint32_t src_shape[dim], const LocalTensor<uint8_t>* tmp, Site at) {
   static_assert(dim == 1 || dim == 2, "Broadcast takes shapes of one or two axes");
   static_assert(axis >= 0 && axis < dim, "Broadcast: the axis is one of the shape's");
-  static_assert(one_of<T, half, float, int8_t, uint8_t>, "Broadcast takes half, float, int8_t, uint8_t");
+  static_assert(one_of<T, half, bfloat16_t, float, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t>,
+                "Broadcast takes numbers of 8, 16 and 32 bits");
   const Op op("Broadcast", at);
   if (tmp) scratch(op, *tmp);
   for (int32_t i = 0; i < dim; ++i)

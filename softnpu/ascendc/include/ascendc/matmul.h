@@ -37,6 +37,11 @@ template <class... More>
 constexpr MatmulConfig GetMDLConfig(More...) {
   return CFG_MDL;
 }
+// B of both vector cores is one; here each has a product of its own.
+template <class... More>
+constexpr MatmulConfig GetIBShareNormConfig(More...) {
+  return CFG_NORM;
+}
 
 namespace detail {
 

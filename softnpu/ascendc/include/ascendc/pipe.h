@@ -121,6 +121,13 @@ class TBuf {
                                   static_cast<unsigned long long>(end), room_->name().c_str(), room_->bytes()));
     return LocalTensor<T>(room_, 0, room_->start + offset, elements * static_cast<uint32_t>(sizeof(T)));
   }
+  // As a queue's, of the one buffer: there is nothing to wait for, and nothing to give back.
+  template <class T>
+  LocalTensor<T> AllocTensor(ASCENDC_AT) {
+    return Get<T>(at);
+  }
+  template <class T>
+  void FreeTensor(const LocalTensor<T>&) {}
   void place(detail::Room& room) { room_ = &room; }
 
  private:

@@ -17,6 +17,16 @@ inline constexpr int32_t B16_BYTE_SIZE = 2, B32_BYTE_SIZE = 4, B64_BYTE_SIZE = 8
 inline constexpr int32_t B16_DATA_NUM_PER_BLOCK = 16, B32_DATA_NUM_PER_BLOCK = 8, B64_DATA_NUM_PER_BLOCK = 4;
 inline constexpr int32_t B16_DATA_NUM_PER_REPEAT = 128, B32_DATA_NUM_PER_REPEAT = 64, B64_DATA_NUM_PER_REPEAT = 32;
 inline constexpr uint64_t FULL_MASK = ~0ull;
+// Of the toolkit's inner headers; public kernels use them without a definition of their own.
+inline constexpr int32_t ONE_REPEAT_FLOAT_SIZE = 64, BRCB_BROADCAST_NUMBER = 8, TWO = 2;
+inline constexpr float PI = 3.14159265358979323846f;
+#if __NPU_ARCH__ == 2201
+inline constexpr uint32_t TOTAL_UB_SIZE = 192 * 1024;
+#elif __NPU_ARCH__ == 3510
+inline constexpr uint32_t TOTAL_UB_SIZE = 248 * 1024;
+#else
+inline constexpr uint32_t TOTAL_UB_SIZE = 256 * 1024;
+#endif
 
 // a / b, rounded up; of b = 0 it is a.
 template <std::integral A, std::integral B>

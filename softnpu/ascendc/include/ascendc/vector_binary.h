@@ -67,6 +67,18 @@ ASCENDC_BINARY(And, bit_and, int16_t, uint16_t)
 ASCENDC_BINARY(Or, bit_or, int16_t, uint16_t)
 #undef ASCENDC_BINARY
 
+// Bits in bytes, as Compare writes them: by count alone. Not documented; public kernels have them.
+#define ASCENDC_BYTES(Name, f, T)                                                                                    \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, int32_t count, \
+                   ASCENDC_AT) {                                                                                     \
+    detail::binary<T, detail::f<T>>(#Name, dst, src0, src1, count, at);                                              \
+  }
+ASCENDC_BYTES(And, bit_and, uint8_t)
+ASCENDC_BYTES(And, bit_and, int8_t)
+ASCENDC_BYTES(Or, bit_or, uint8_t)
+ASCENDC_BYTES(Or, bit_or, int8_t)
+#undef ASCENDC_BYTES
+
 namespace detail {
 // What is right of = in dst = src0 + src1.
 template <class T>
