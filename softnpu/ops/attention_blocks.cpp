@@ -274,19 +274,20 @@ KeptRows::KeptRows(const AttentionBlocks& call, const Block& b)
   flags_ = o.drop->contiguous();
   table_ = at::empty({DropMask::kTable}, call.type());
   values_ = at::empty({b.keys}, call.type());
+  const Sequence& s = *b.sequence;
+  stays_.emplace(flags_, s.drop_from + heads_ * s.queries() * s.keys());
   const auto fill = [&]<class T>(T* table) { DropMask::fill_table(static_cast<T>(1 / o.keep), table); };
   call.type() == at::kDouble ? fill(table_.mutable_data_ptr<double>()) : fill(table_.mutable_data_ptr<float>());
 }
 
 template <class T>
 const T* KeptRows::row(int64_t at, const T*) const {
-  if (!flags_.defined()) return nullptr;
+  if (!stays_) return nullptr;
   const Sequence& s = *block_.sequence;
   const int64_t n = s.queries(), m = s.keys();
   const int64_t head = block_.head * group_ + at / block_.rows, row = block_.row + at % block_.rows;
-  const DropMask stays(flags_, s.drop_from + heads_ * n * m);
   T* to = values_.mutable_data_ptr<T>();
-  stays.scale(s.drop_from + (head * n + row) * m + block_.key, block_.keys, table_.const_data_ptr<T>(), to);
+  stays_->scale(s.drop_from + (head * n + row) * m + block_.key, block_.keys, table_.const_data_ptr<T>(), to);
   return to;
 }
 template const float* KeptRows::row(int64_t, const float*) const;

@@ -4,9 +4,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 #include "softnpu/ops/attention.h"
+#include "softnpu/ops/drop_mask.h"
 
 namespace softnpu::ops::kernels {
 
@@ -93,6 +95,7 @@ class KeptRows {
   Block block_;
   int64_t group_, heads_;
   at::Tensor flags_, table_, values_;  // undefined without dropout
+  std::optional<DropMask> stays_;
 };
 
 }  // namespace softnpu::ops::kernels

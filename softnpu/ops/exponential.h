@@ -9,10 +9,13 @@
 
 namespace softnpu::ops::kernels {
 
-// 2^n times a polynomial of degree 7 on [-ln2/2, ln2/2], within 2 units in the last place. Beyond +-87 it stays at the ends, where a sigmoid
-// is 0 or 1; NaN stays.
-inline float exponential(float x) {
-  const float clamped = std::min(87.0f, std::max(-87.0f, x));
+// The largest number whose exponential is finite.
+constexpr float kMostExponent = 88.7228317f;
+
+// 2^n times a polynomial of degree 7 on [-ln2/2, ln2/2], within 2 units in the last place. Beyond -87 and `most`, up to kMostExponent, it stays
+// at the ends, where a sigmoid is nearly 0 or 1; NaN stays.
+inline float exponential(float x, float most = 87.0f) {
+  const float clamped = std::min(most, std::max(-87.0f, x));
   float n = clamped * 1.44269504f + 12582912.0f;  // rounds to nearest: the integer is in the low bits
   const auto bits = std::bit_cast<int32_t>(n) << 23;
   n -= 12582912.0f;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "softnpu/ops/exponential.h"
 #include "softnpu/ops/processor.h"
@@ -11,8 +12,11 @@
 namespace softnpu::ops::kernels {
 namespace {
 
-// 0 where exponential() has ended: an activation of a very small number is 0, not that end times the number.
-[[gnu::always_inline]] inline float sigmoid(float x) { return x < -87.0f ? 0.0f : 1 / (1 + exponential(-x)); }
+// e^-x, infinite where float32 has no such number: a sigmoid ends where ATen's does, which a large factor shows.
+[[gnu::always_inline]] inline float inverse_exponential(float x) {
+  return -x > kMostExponent ? std::numeric_limits<float>::infinity() : exponential(-x, kMostExponent);
+}
+[[gnu::always_inline]] inline float sigmoid(float x) { return 1 / (1 + inverse_exponential(x)); }
 
 // Numbers that are made and summed while they are in registers' reach. Sums of parts are added in double: rows may be wide.
 constexpr int64_t kPart = 512;
@@ -74,14 +78,14 @@ CLONES void rotary_angle_gradient(const float* dy, const float* x, int64_t half,
 }
 
 CLONES void swiglu_row(const float* a, const float* b, int64_t n, float* out) {
-  for (int64_t i = 0; i < n; i++) out[i] = a[i] * sigmoid(a[i]) * b[i];
+  for (int64_t i = 0; i < n; i++) out[i] = a[i] / (1 + inverse_exponential(a[i])) * b[i];
 }
 
 CLONES void swiglu_row_gradient(const float* dy, const float* a, const float* b, int64_t n, float* da, float* db) {
   for (int64_t i = 0; i < n; i++) {
     const float g = dy[i], x = a[i], y = b[i], s = sigmoid(x);
     da[i] = g * y * s * (1 + x * (1 - s));
-    db[i] = g * x * s;
+    db[i] = g * (x * s);
   }
 }
 

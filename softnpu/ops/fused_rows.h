@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "softnpu/ops/place.h"
+
 namespace softnpu::ops::kernels {
 
-// Room for a result of fp32: the output itself, if it is that and none of the inputs; put() copies from any other.
+// Room for a result of fp32: the output itself, if it is that and shares no memory with what is read; put() copies from any other.
 inline at::Tensor fp32_room(const at::Tensor& out, at::IntArrayRef sizes, std::initializer_list<at::Tensor> inputs) {
   bool fits = out.defined() && out.scalar_type() == at::kFloat && out.is_contiguous() && out.sizes() == sizes;
-  for (const at::Tensor& t : inputs) fits = fits && t.const_data_ptr() != out.const_data_ptr();
+  for (const at::Tensor& t : inputs) fits = fits && !overlaps(t, out);
   return fits ? out : at::empty(sizes, at::kFloat);
 }
 

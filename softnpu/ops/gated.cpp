@@ -37,7 +37,7 @@ void swiglu(const Tensor& x, int64_t dim, Tensor& out) {
   const Tensor value = wide(x);
   const auto part = in_halves(value, dim);
   if (value.scalar_type() != at::kFloat || x.numel() == 0) return put(out, at::silu(part[0]).mul_(part[1]));
-  const Tensor from = value.contiguous(), values = fp32_room(out, part[0].sizes(), {});
+  const Tensor from = value.contiguous(), values = fp32_room(out, part[0].sizes(), {from});
   const auto* in = from.const_data_ptr<float>();
   auto* to = values.mutable_data_ptr<float>();
   each_gated(from, dim, [&](int64_t first, int64_t half, int64_t n, int64_t i) {
@@ -54,7 +54,7 @@ void swiglu_backward(const Tensor& gradient, const Tensor& x, int64_t dim, Tenso
     put(grad_x, at::cat({at::silu_backward(dy * part[1], part[0]), dy * at::silu(part[0])}, dim));
     return;
   }
-  const Tensor from = value.contiguous(), d = dy.contiguous(), values = fp32_room(grad_x, x.sizes(), {});
+  const Tensor from = value.contiguous(), d = dy.contiguous(), values = fp32_room(grad_x, x.sizes(), {from, d});
   const auto *in = from.const_data_ptr<float>(), *dys = d.const_data_ptr<float>();
   auto* to = values.mutable_data_ptr<float>();
   each_gated(from, dim, [&](int64_t first, int64_t half, int64_t n, int64_t i) {

@@ -49,6 +49,8 @@ Halves halves(const Tensor& x, int64_t dim, bool left) {
 }
 
 // Results of hifloat8: with a factor that is given (quantMode 2), or by the largest magnitude (3), of each group or of all rows.
+// The documents do not say which small number keeps a group of zeros from a division by zero.
+constexpr double kLeastLargest = 1e-30;
 bool to_codes(const GroupGate& gate) { return gate.mode == 2 || gate.mode == 3; }
 int64_t groups_of(const GroupGate& gate) { return given(gate.counts) ? gate.counts->size(0) : 1; }
 
@@ -80,10 +82,8 @@ void put_codes(Tensor& y, Tensor& scale, const Tensor& value, const GroupGate& g
   if (gate.mode == 2) {
     return put_rounded(y, (value * gate.scale->index_select(0, group).unsqueeze(1)).reshape(y.sizes()));
   }
-  // The documents do not say which small number keeps a group of zeros from a division by zero.
-  constexpr double kLeast = 1e-30;
   const Tensor most = at::zeros({groups_of(gate)}, at::kFloat).scatter_reduce(0, group, value.abs().amax(1), "amax");
-  const Tensor step = most.clamp_min(kLeast) / gate.largest;
+  const Tensor step = most.clamp_min(kLeastLargest) / gate.largest;
   put(scale, step);
   put_rounded(y, (value / step.index_select(0, group).unsqueeze(1)).reshape(y.sizes()));
 }
@@ -191,7 +191,7 @@ void need_group_gate(const Tensor& x, const GroupGate& gate, const Tensor& y, co
   TORCH_CHECK(x.dim() >= 2, "x has ", x.dim(), " dimensions, at least two are expected");
   need_floating("x", x);
   TORCH_CHECK(x.size(-1) % 2 == 0, "the last dimension of x, ", x.size(-1), ", is not even");
-  const int64_t rows = x.numel() / std::max<int64_t>(x.size(-1), 1);
+  const int64_t rows = c10::multiply_integers(x.sizes().slice(0, x.dim() - 1));
   TORCH_CHECK(gate.limit == -1 || gate.limit > 0, "clampLimit ", gate.limit, " is not -1 or positive");
   if (given(gate.weight)) {
     TORCH_CHECK(gate.weight->numel() == rows, "weight has ", gate.weight->numel(), " numbers for ", rows, " rows");
@@ -214,7 +214,10 @@ void need_group_gate(const Tensor& x, const GroupGate& gate, const Tensor& y, co
 }
 
 void group_gate_quant(const Tensor& input, const GroupGate& gate, Tensor& y, Tensor& scale, Tensor& origin) {
-  if (input.numel() == 0) return;
+  if (input.numel() == 0) {
+    if (gate.mode == 3) scale.fill_(kLeastLargest / gate.largest);  // one a group, of no rows
+    return;
+  }
   const Tensor x = floats(input).flatten(0, -2);
   auto [a, b] = halves(x, 1, true);
   if (gate.limit > 0) {
@@ -262,7 +265,7 @@ void need_group_gate_backward(const Tensor& dy, const Tensor& x, const GroupGate
   need_sizes("gradXOut", dx, x.sizes());
   TORCH_CHECK(gate.limit == -1 || gate.limit >= 0, "clampLimit ", gate.limit, " is not -1 or positive");
   need_list("groupIndex", gate.counts);
-  const int64_t rows = x.numel() / std::max<int64_t>(x.size(-1), 1);
+  const int64_t rows = c10::multiply_integers(x.sizes().slice(0, x.dim() - 1));
   if (!given(gate.weight)) return;
   TORCH_CHECK(gate.weight->numel() == rows, "weight has ", gate.weight->numel(), " numbers for ", rows, " rows");
   TORCH_CHECK(given(gate.origin), "yOrigin is needed with weight");

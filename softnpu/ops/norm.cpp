@@ -146,7 +146,7 @@ bool by_rows(const Tensor& x, const Tensor& gamma) {
 }
 
 constexpr int64_t kNormGrain = 1 << 15;  // numbers that a thread takes at least
-constexpr int64_t kSummed = 32;          // rows whose sum is one's work: sums do not depend on the number of threads
+constexpr int64_t kSummed = 32;          // rows that one thread adds up; ATen adds these sums
 
 }  // namespace
 
@@ -158,7 +158,7 @@ void rms_norm(const Tensor& x, const Tensor& gamma, double eps, Tensor& out, Ten
     for (int64_t d : dims) reduced[d] = 1;
     const int64_t n = gamma.numel(), rows = x.numel() / n;
     const Tensor from = y.contiguous(), factor = wide(gamma).contiguous(), r = at::empty(reduced, at::kFloat);
-    const Tensor values = fp32_room(out, x.sizes(), {});
+    const Tensor values = fp32_room(out, x.sizes(), {from, factor});
     const auto* in = from.const_data_ptr<float>();
     auto *to = values.mutable_data_ptr<float>(), *roots = r.mutable_data_ptr<float>();
     at::parallel_for(0, rows, std::max<int64_t>(1, kNormGrain / n), [&](int64_t begin, int64_t end) {
@@ -186,7 +186,7 @@ void rms_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor& rs
       roots.scalar_type() == at::kFloat) {
     const int64_t n = gamma.numel(), rows = x.numel() / n, parts = (rows + kSummed - 1) / kSummed;
     const Tensor d = dy.contiguous(), from = wide(x).contiguous(), factor = wide(gamma).contiguous();
-    const Tensor r = roots.contiguous(), values = fp32_room(grad_x, x.sizes(), {});
+    const Tensor r = roots.contiguous(), values = fp32_room(grad_x, x.sizes(), {d, from, factor, r});
     const Tensor sums = at::zeros({parts, n}, at::kFloat);
     const auto *dys = d.const_data_ptr<float>(), *in = from.const_data_ptr<float>(), *each = r.const_data_ptr<float>();
     auto *to = values.mutable_data_ptr<float>(), *parts_of_gamma = sums.mutable_data_ptr<float>();

@@ -26,17 +26,6 @@ std::unordered_map<uint64_t, Turns>& remembered() {
   return turns;
 }
 
-bool overlaps(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.defined() || !b.defined() || a.numel() == 0 || b.numel() == 0) return false;
-  const auto begin = [](const at::Tensor& t) { return static_cast<const char*>(t.const_data_ptr()); };
-  const auto end = [&](const at::Tensor& t) {
-    int64_t last = 0;
-    for (int64_t d = 0; d < t.dim(); d++) last += (t.size(d) - 1) * t.stride(d);
-    return begin(t) + (last + 1) * static_cast<int64_t>(t.element_size());
-  };
-  return begin(a) < end(b) && begin(b) < end(a);
-}
-
 void mix(uint64_t& hash, const at::Tensor& t) {
   if (!t.defined()) return;
   hash = c10::hash_combine(hash, static_cast<uint64_t>(t.scalar_type()) + 1);
@@ -49,6 +38,17 @@ bool same_place(const at::Tensor& a, const at::Tensor& b) {
 }
 
 }  // namespace
+
+bool overlaps(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined() || a.numel() == 0 || b.numel() == 0) return false;
+  const auto begin = [](const at::Tensor& t) { return static_cast<const char*>(t.const_data_ptr()); };
+  const auto end = [&](const at::Tensor& t) {
+    int64_t last = 0;
+    for (int64_t d = 0; d < t.dim(); d++) last += (t.size(d) - 1) * t.stride(d);
+    return begin(t) + (last + 1) * static_cast<int64_t>(t.element_size());
+  };
+  return begin(a) < end(b) && begin(b) < end(a);
+}
 
 Place::Place(std::initializer_list<at::Tensor*> outputs, std::initializer_list<at::Tensor> operands)
     : call_(outputs.size()) {

@@ -18,6 +18,9 @@
 
 namespace softnpu::ops::kernels {
 
+// Whether they share bytes, or may: of strides with gaps, what lies in the gaps counts.
+bool overlaps(const at::Tensor& a, const at::Tensor& b);
+
 class Place {
  public:
   // Outputs may be undefined. One that shares memory with an operand is left out: it might be written before it is read.

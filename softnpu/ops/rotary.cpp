@@ -132,7 +132,7 @@ void rotary_backward(const Tensor& gradient, const Tensor& cos, const Tensor& si
   if (rows && (!value.defined() || value.sizes() == dy.sizes())) {
     const Tensor c = wide(cos).contiguous(), s = wide(sin).contiguous();
     const Tensor dcos = at::zeros(c.sizes(), c.options()), dsin = at::zeros(c.sizes(), c.options());
-    Rows from(dy), to(fp32_room(reordered ? Tensor() : grad_x, dy.sizes(), {dy, c, s})),
+    Rows from(dy), to(fp32_room(reordered ? Tensor() : grad_x, dy.sizes(), {dy, c, s, value})),
         of(value.defined() ? value : dy);
     const auto *cosines = c.const_data_ptr<float>(), *sines = s.const_data_ptr<float>();
     auto *to_cos = dcos.mutable_data_ptr<float>(), *to_sin = dsin.mutable_data_ptr<float>();

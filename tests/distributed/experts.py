@@ -5,13 +5,17 @@ Each rank makes the tokens of all ranks and knows from them which rows it must g
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 import torch_npu
 from tests.distributed.fused import integers, name_of
 from tests.distributed.programs import DEVICE, equal
+from tests.references.hifloat8 import codes
 
 H, K = 8, 2
+HIF8 = torch_npu.hifloat8
 
 
 def choices(rank: int, tokens: int, experts: int, k: int = K, seed: int = 0) -> torch.Tensor:
@@ -92,6 +96,51 @@ def quantized(rank: int, size: int) -> None:
         assert rows.dtype == torch.int8
         torch.testing.assert_close(dynamic[: len(mine)].cpu(), step)
         assert (rows[: len(mine)].cpu().float() - value / step[:, None]).abs().max() <= 0.501
+
+
+def coded(rank: int, size: int) -> None:
+    """hifloat8: of rows as they are, of rows times a factor, and of tokens that are codes and bring their scales; and factors of int8."""
+    tokens, experts = 4, size
+    x = [torch.randn(tokens, H, generator=torch.Generator().manual_seed(r)).half() for r in range(size)]
+    ids = [choices(r, tokens, experts) for r in range(size)]
+    mine, call = rows_of(rank, 1, ids), (ids[rank].npu(), name_of(), size, rank, experts)
+    dispatch, sent = torch_npu.npu_moe_distribute_dispatch_v2, torch.stack([x[r][t] for r, t, _ in mine])
+    rows, *_ = dispatch(x[rank].npu(), *call, y_dtype=HIF8)
+    equal("as they are", rows[: len(mine)], codes(sent))
+    one = torch.tensor([3.5])
+    for factors in (one, torch.arange(1.0, H + 1), torch.arange(1.0, experts * H + 1).view(experts, H)):
+        value = sent.float() * (factors[rank] if factors.dim() == 2 else factors)
+        kinds = {"y_dtype": HIF8} if factors is one else {}
+        rows, *_ = dispatch(x[rank].npu(), *call, quant_mode=1, scales=factors.npu(), **kinds)
+        equal("times a factor", rows[: len(mine)], codes(value) if kinds else value.round().clamp(-128, 127).char())
+    scales = [torch.rand(tokens, 2, generator=torch.Generator().manual_seed(r)) for r in range(size)]
+    held = codes(x[rank]).npu()
+    for options in ({}, {"zero_expert_num": 1}):
+        rows, kept, *_ = dispatch(held, *call, x_dtype=HIF8, scales=scales[rank].npu(), **options)
+        equal("codes", rows[: len(mine)], codes(sent))
+        assert kept.shape == (rows.shape[0], 2)
+        equal("their scales", kept[: len(mine)], torch.stack([scales[r][t] for r, t, _ in mine]))
+    for options, words in (
+        ({"x_dtype": HIF8}, "scales, .tokens, n., are needed with x of hifloat8"),
+        (
+            {"x_dtype": HIF8, "scales": scales[rank].npu(), "quant_mode": 2},
+            "x of hifloat8 goes with quant_mode 0, not 2",
+        ),
+        ({"y_dtype": HIF8, "scales": None}, "x must be "),
+        ({"quant_mode": 3}, "quant_mode 3 is not implemented; 0, 1, 2 are"),
+    ):
+        said = refusal(lambda options=options: dispatch(held, *call, **options))
+        assert re.search(words, said), said
+    said = refusal(lambda: dispatch(x[rank].npu(), *call, y_dtype=HIF8, quant_mode=2))
+    assert "y_dtype torch_npu.hifloat8 goes with quant_mode 0 of float16 and bfloat16, and with 1" in said, said
+
+
+def refusal(call) -> str:
+    try:
+        call()
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+    return "nothing"
 
 
 def masked(rank: int, size: int) -> None:

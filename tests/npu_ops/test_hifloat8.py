@@ -130,6 +130,68 @@ def test_products_that_are_added() -> None:
         torch_npu.npu_add_quant_gmm(sums.npu(), *operands, x1_scale=rows.npu(), x1_dtype=HIF8)
 
 
+@pytest.mark.parametrize("counts", [None, [2, 0, 3]])
+@pytest.mark.parametrize("mode, limit, options", [(2, -1.0, {}), (3, 2.0005, {}), (3, -1.0, {"dst_type_max": 224.0})])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_gate_of_groups(dtype, mode, limit, options, counts) -> None:
+    """By a factor or by the largest magnitude of each group; the gate before weight has a gradient, codes have none."""
+    x, weight = torch.randn(2, 3, 40).mul(3).to(dtype), torch.rand(2, 3)
+    wide = x.double().requires_grad_()
+    a, b = wide.chunk(2, -1)
+    if limit > 0:
+        a, b = a.clamp(max=limit), b.clamp(-limit, limit)
+    groups = torch.tensor([0, 0, 2, 2, 2, 2] if counts else [0] * 6)
+    there = (torch.arange(6) < (5 if counts else 6)).double().view(2, 3, 1)
+    origin = torch.nn.functional.silu(a) * b * there
+    value = (origin.detach() * weight.double()[..., None]).view(6, 20)
+    factors, largest = torch.rand(3 if counts else 1) * 100, options.get("dst_type_max", 15.0)
+    most = torch.zeros(len(factors)).double().scatter_reduce(0, groups, value.abs().amax(1), "amax")
+    by = factors.double() if mode == 2 else largest / most
+    leaf = x.npu().requires_grad_()
+    given = {"group_index": torch.tensor(counts).npu() if counts else None} | options
+    given |= {"scale": factors.npu() if mode == 2 else None, "quant_mode": mode, "clamp_limit": limit}
+    y, scale, kept = torch_npu.npu_swiglu_group_quant(leaf, weight=weight.npu(), output_origin=True, **given)
+    assert (y.dtype, y.shape, y.requires_grad) == (torch.uint8, (2, 3, 20), False)
+    wanted = values(clamped(value * by[groups][:, None])).view(2, 3, 20)
+    torch.testing.assert_close(values(y.cpu()), wanted, rtol=0.13, atol=0)
+    assert (values(y.cpu()) == wanted).double().mean() > 0.97
+    rtol = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
+    torch.testing.assert_close(kept.cpu().double(), origin.detach(), rtol=rtol, atol=rtol)
+    if mode == 2:
+        assert scale.shape == (0,)
+    else:
+        filled = most > 0
+        torch.testing.assert_close(scale.cpu().double()[filled], (most / largest)[filled], rtol=1e-4, atol=0)
+    dy = torch.randn(2, 3, 20).to(dtype)
+    (expected,) = torch.autograd.grad(origin, wide, dy.double())
+    (got,) = torch.autograd.grad(kept, leaf, dy.npu())
+    torch.testing.assert_close(got.cpu().double(), expected, rtol=rtol, atol=rtol)
+    turned = x.npu().transpose(0, 1).contiguous().transpose(0, 1)
+    again = torch_npu.npu_swiglu_group_quant(turned, weight=weight.t().contiguous().npu().t(), **given)
+    assert torch.equal(again[0], y) and torch.equal(again[1], scale) and again[2].shape == (0,)
+
+
+def test_a_gate_without_rows_has_scales_and_what_is_wrong_is_refused() -> None:
+    gate, x = torch_npu.npu_swiglu_group_quant, torch.ones(2, 8)
+    one, two = torch.ones(1).npu(), torch.tensor([1, 1]).npu()
+    y, scale, _ = gate(torch.ones(0, 8).npu(), quant_mode=3, group_index=two)
+    assert y.shape == (0, 4) and scale.shape == (2,) and bool((scale.cpu() < 1e-20).all())
+    for options, words in (
+        ({"quant_mode": 2}, "scale goes with quant_mode 2, which needs it"),
+        ({"quant_mode": 3, "scale": one}, "scale goes with quant_mode 2, which needs it"),
+        ({"quant_mode": 2, "scale": one, "group_index": two}, "scale must have 2 in dimension 0, got 1"),
+        ({"quant_mode": 3, "dst_type_max": 448.0}, "dst_type_max 448 is 15, 56, 224 or 32768"),
+        ({"quant_mode": 2, "scale": one, "dst_type_max": 56.0}, "dst_type_max 56 goes with quant_mode 3"),
+        ({"quant_mode": 4}, "quant_mode 4 is not implemented; 0, 1, 2, 3 are"),
+        ({"output_origin": True}, "output_origin goes with quant_mode 2 and 3"),
+        ({"quant_mode": 0, "dst_type": 296}, "dst_type 296, of 4 bits, goes with quant_mode 1"),
+    ):
+        for device in ("npu", "meta"):
+            moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+            with pytest.raises((ValueError, RuntimeError), match=words):
+                gate(x.to(device), **moved)
+
+
 def test_an_operator_that_does_not_take_it_refuses_the_name() -> None:
     x, weight, scale = torch.ones(2, 8).half(), torch.ones(8, 4, dtype=torch.int8), torch.ones(4).half()
     with pytest.raises(NotImplementedError, match="weight_dtype 290 is not implemented"):

@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as nn
 
-from tests.opapi.cases import compare, rand
+from tests.opapi.cases import FLOATS, NEAR, compare, rand
+from tests.opapi.client import AclError
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
@@ -58,6 +59,51 @@ def test_swiglu_and_geglu(npu):
         compare(npu, "aclnnGeGluV3", inputs, {"out": y.detach(), "outGelu": gelu.detach()}, **CLOSE)
         inputs |= {"gelu": gelu.detach(), "gradOutput": dy}
         compare(npu, "aclnnGeGluV3Backward", inputs, {"gradInput": dx}, **CLOSE)
+
+
+def test_swiglu_ends_where_a_sigmoid_of_float32_does(npu):
+    a = torch.tensor(
+        [-86.0, -87.1, -88.0, -88.6, -88.73, -90.0, -1e30, 100.0, -float("inf"), float("inf"), float("nan")]
+    )
+    b = torch.tensor([1.0, 3e38, float("inf"), -float("inf"), 0.0])
+    x = torch.cartesian_prod(a, b).repeat(2, 1).t().reshape(1, -1).requires_grad_()  # more than a vector
+    dy = torch.full((1, x.shape[1] // 2), 3e3)
+    y = nn.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 :]
+    (dx,) = torch.autograd.grad(y, x, dy)
+    # Below the least normal number float32 has fewer digits.
+    near = {"rtol": 1e-5, "atol": 1e-43}
+    compare(npu, "aclnnSwiGlu", {"x": x.detach(), "dim": 1}, {"out": y.detach()}, **near)
+    compare(npu, "aclnnSwiGluGrad", {"x": x.detach(), "yGrad": dy, "dim": 1}, {"out": dx}, **near)
+
+
+@pytest.mark.parametrize("op, inputs, results", [
+    ("aclnnRmsNorm", {"x": (40, 64), "gamma": (64,), "epsilon": 1e-6}, {"yOut": (40, 64), "rstdOut": (40, 1)}),
+    ("aclnnRmsNormGrad", {"dy": (40, 64), "x": (40, 64), "rstd": (40, 1), "gamma": (64,)},
+     {"dxOut": (40, 64), "dgammaOut": (64,)}),
+    ("aclnnSwiGlu", {"x": (40, 64), "dim": -1}, {"out": (40, 32)}),
+    ("aclnnSwiGluGrad", {"yGrad": (40, 32), "x": (40, 64), "dim": -1}, {"out": (40, 64)}),
+    ("aclnnRotaryPositionEmbedding", {"x": (2, 20, 2, 64), "cos": (2, 20, 1, 64), "sin": (2, 20, 1, 64), "mode": 0},
+     {"out": (2, 20, 2, 64)}),
+    ("aclnnRotaryPositionEmbeddingGrad", {"dy": (2, 20, 2, 64), "cos": (2, 20, 1, 64), "sin": (2, 20, 1, 64), "mode": 0,
+                                          "xOptional": (2, 20, 2, 64)},
+     {"dxOut": (2, 20, 2, 64), "dcosOut": (2, 20, 1, 64), "dsinOut": (2, 20, 1, 64)}),
+])  # fmt: skip
+def test_a_result_in_the_memory_of_an_operand(npu, op, inputs, results):
+    """At the operand's address, a row behind it and a row before: what is read is not overwritten before."""
+    made = {n: rand(*v, seed=i).abs() if isinstance(v, tuple) else v for i, (n, v) in enumerate(inputs.items())}
+    out = {n: torch.zeros(v) for n, v in results.items()}
+    expected = npu.call(op, **made, **out)
+    first = next(iter(results))
+    for name in (n for n, v in inputs.items() if isinstance(v, tuple)):
+        for shift in (0, 16, -16):
+            memory = torch.zeros(made[name].numel() + out[first].numel() + 32)
+            place = lambda t, at, of=memory: of[at : at + t.numel()].view(t.shape)
+            place(made[name], 16).copy_(made[name])
+            read = npu.tensor(place(made[name], 16))
+            written = npu.tensor(place(out[first], 16 + shift), read.memory)
+            got = npu.call(op, **made | out | {name: read, first: written})
+            for result, wanted in expected.items():
+                torch.testing.assert_close(got[result], wanted, rtol=0, atol=0)
 
 
 def test_sums_are_normalized(npu):
@@ -144,3 +190,18 @@ def test_stft(npu):
     inputs = {"self": x, "windowOptional": window, "nFft": 8, "hopLength": 4, "winLength": 8, "onesided": True,
               "returnComplex": True}  # fmt: skip
     compare(npu, "aclStft", inputs, {"out": expected}, **CLOSE)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(2, 3, 5, 6), (3, 5, 6)])
+def test_rotation_by_a_matrix(npu, dtype, shape):
+    """The matrix of halves is the rotation of the first version: (a, b) becomes (-b, a)."""
+    x, cos, sin = rand(*shape, dtype=dtype), rand(1, *shape[1:], dtype=dtype), rand(1, *shape[1:], dtype=dtype, seed=1)
+    rotate = torch.zeros(6, 6, dtype=dtype)
+    rotate[3:, :3], rotate[:3, 3:] = -torch.eye(3), torch.eye(3)
+    a, b = x.double().chunk(2, -1)
+    expected = (x.double() * cos.double() + torch.cat([-b, a], -1) * sin.double()).to(dtype)
+    inputs = {"x": x, "cos": cos, "sin": sin, "rotate": rotate}
+    compare(npu, "aclnnRotaryPositionEmbeddingV2", inputs, {"out": expected}, **NEAR[dtype])
+    with pytest.raises(AclError, match="mode 4 is not 0 to 3"):
+        compare(npu, "aclnnRotaryPositionEmbeddingV2", inputs | {"mode": 4}, {"out": expected})

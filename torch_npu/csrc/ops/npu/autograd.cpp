@@ -27,7 +27,9 @@ std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors) {
 }
 
 void made_by(const at::Tensor& result, const c10::intrusive_ptr<torch::autograd::Node>& node) {
-  torch::autograd::set_history(result, node);
+  // Codes of 4 bits, or of hifloat8, in integers have no gradient where the same result of another type has one.
+  const bool codes = result.defined() && !torch::autograd::isDifferentiableType(result.scalar_type());
+  torch::autograd::set_history(codes ? at::Tensor() : result, node);
   if (result.defined() && result.is_floating_point() && result.element_size() == 1) {
     node->mutable_input_metadata(result.output_nr()).set_grad_dtype(std::nullopt);
   }

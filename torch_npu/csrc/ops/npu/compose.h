@@ -114,8 +114,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> apply_rotary_gradient
 // Of the chosen softmax: of a row that is finished the experts are chosen again.
 at::Tensor chosen_softmax_gradient(const at::Tensor& grad, const at::Tensor& x, const OptionalTensor& finished,
                                    const at::Tensor& experts, int64_t k);
-// Quantization counts as the identity: `grad` is that of the gate's values, of any type.
-Pair group_gate_gradient(const at::Tensor& grad, const at::Tensor& x, const OptionalTensor& weight,
-                         const OptionalTensor& counts, double limit);
+// Quantization counts as the identity: `grad_y` is that of the gate's values, of any type, and undefined where they are codes in integers;
+// `grad_origin` that of the gate before weight, without elements where it was not asked for.
+Pair group_gate_gradient(const at::Tensor& grad_y, const at::Tensor& grad_origin, const at::Tensor& x,
+                         const OptionalTensor& weight, const OptionalTensor& counts, double limit);
 
 }  // namespace npu::ops

@@ -2,6 +2,7 @@
 #include "csrc/ops/npu/distributed_experts.h"
 
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/sizes.h"
 
 namespace npu::ops {
@@ -61,20 +62,39 @@ c10::SymInt records_of(const ExpertGroup& g, const at::Tensor& ids) {
   return ids.sym_numel().max(received_rows(g, ids, true) * 128);
 }
 
+namespace {
+
+// What does not depend on quant_mode.
+void check_sent(const char* op, const ExpertGroup& g, const DispatchInput& in, const SpecialExperts& s) {
+  check_expert_group(op, g, in.ids, in.mask, s);
+  need_dims(op, "x", in.x, {2});
+  need_sizes(op, "expert_ids", in.ids, {in.x.sym_size(0), -1});
+  need_type(op, "scales", in.scales, {at::kFloat});
+  need_type(op, "expert_scales", in.weights, {at::kFloat});
+  if (given(in.weights)) need_sizes(op, "expert_scales", *in.weights, sizes_of(in.ids));
+  check_number(op, "expert_token_nums_type", in.count_kind, {0, 1});
+}
+
+int64_t experts_of(const ExpertGroup& g) { return g.experts + (g.shared_ranks ? g.shared : 0); }
+
+// quant_mode 1: one factor for all, or of int8 one for each column, of all experts or of each.
+void check_factors(const char* op, const ExpertGroup& g, const DispatchInput& in, bool codes) {
+  TORCH_CHECK_VALUE(given(in.scales), op, ": scales are needed with quant_mode 1");
+  if (codes) return need_sizes(op, "scales", *in.scales, {1});
+  need_dims(op, "scales", *in.scales, {1, 2});
+  const c10::SymInt columns = in.x.sym_size(1);
+  if (in.scales->dim() == 2) return need_sizes(op, "scales", *in.scales, {experts_of(g), columns});
+  need_elements(op, "scales", *in.scales, {1, columns});
+}
+
+}  // namespace
+
 void check_dispatch(const char* op, const ExpertGroup& g, const DispatchInput& in, const SpecialExperts& s) {
-  const auto& [x, ids, scales, mask, weights, mode, count_kind] = in;
-  check_expert_group(op, g, ids, mask, s);
-  need_type(op, "x", x, {at::kHalf, at::kBFloat16, at::kFloat});
-  need_dims(op, "x", x, {2});
-  need_sizes(op, "expert_ids", ids, {x.sym_size(0), -1});
-  check_number(op, "quant_mode", mode, {0, 2});
-  TORCH_CHECK_VALUE(mode == 2 || !given(scales), op, ": scales are of quant_mode 2");
-  const int64_t experts = g.experts + (g.shared_ranks ? g.shared : 0);
-  if (given(scales)) need_sizes(op, "scales", *scales, {experts, x.sym_size(1)});
-  need_type(op, "scales", scales, {at::kFloat});
-  need_type(op, "expert_scales", weights, {at::kFloat});
-  if (given(weights)) need_sizes(op, "expert_scales", *weights, sizes_of(ids));
-  check_number(op, "expert_token_nums_type", count_kind, {0, 1});
+  need_type(op, "x", in.x, {at::kHalf, at::kBFloat16, at::kFloat});
+  check_sent(op, g, in, s);
+  check_number(op, "quant_mode", in.mode, {0, 2});
+  TORCH_CHECK_VALUE(in.mode == 2 || !given(in.scales), op, ": scales are of quant_mode 2");
+  need_sizes(op, "scales", in.scales, {experts_of(g), in.x.sym_size(1)});
 }
 
 void check_dispatch_v2(const ExpertGroup& g, const DispatchInput& in, const SpecialExperts& s,
@@ -82,10 +102,40 @@ void check_dispatch_v2(const ExpertGroup& g, const DispatchInput& in, const Spec
                        const std::optional<int64_t>& x_type, const std::optional<int64_t>& scales_type,
                        const std::optional<int64_t>& type) {
   constexpr const char* kOp = "npu_moe_distribute_dispatch_v2";
-  check_dispatch(kOp, g, in, s);
+  const bool codes = is_hifloat8(in.x), to_codes = names_hifloat8(type);
   refuse_given(kOp, {{"elastic_info", elastic}, {"performance_info", performance}});
-  check_dtypes(kOp, {{"x_dtype", x_type, in.x}, {"scales_dtype", scales_type, in.scales}});
-  check_result_type(kOp, "y_dtype", type, in.mode == 0 ? in.x.scalar_type() : at::kChar);
+  check_number(kOp, "quant_mode", in.mode, {0, 1, 2});
+  if (!codes) check_dtypes(kOp, {{"x_dtype", x_type, in.x}});
+  check_dtypes(kOp, {{"scales_dtype", scales_type, in.scales}});
+  if (!codes && in.mode != 1) {
+    check_dispatch(kOp, g, in, s);
+    TORCH_CHECK_VALUE(!to_codes || (in.mode == 0 && in.x.scalar_type() != at::kFloat), kOp,
+                      ": y_dtype torch_npu.hifloat8 goes with quant_mode 0 of float16 and bfloat16, and with 1");
+  } else {
+    need_type(kOp, "x", in.x, {at::kHalf, at::kBFloat16, at::kFloat, kHifloat8Codes});
+    check_sent(kOp, g, in, s);
+    TORCH_CHECK_VALUE(!codes || in.mode == 0, kOp, ": x of hifloat8 goes with quant_mode 0, not ", in.mode);
+    if (codes) {
+      TORCH_CHECK_VALUE(given(in.scales), kOp, ": scales, [tokens, n], are needed with x of hifloat8");
+      need_sizes(kOp, "scales", *in.scales, {in.x.sym_size(0), -1});
+      TORCH_SYM_CHECK(in.scales->sym_size(1).sym_le(in.x.sym_size(1)), kOp, ": scales have ", in.scales->sym_size(1),
+                      " columns, at most the ", in.x.sym_size(1), " of x are expected");
+    } else {
+      check_factors(kOp, g, in, to_codes);
+    }
+  }
+  const at::ScalarType made = in.mode != 0 ? at::kChar : codes ? kHifloat8Codes : in.x.scalar_type();
+  if (!to_codes) check_result_type(kOp, "y_dtype", type, made);
+}
+
+Result dispatched_rows(const ExpertGroup& g, const DispatchInput& in, const std::optional<int64_t>& type) {
+  const at::ScalarType own = in.mode == 0 ? stored(in.x.scalar_type()) : at::kChar;
+  return sized({received_rows(g, in.ids, true), in.x.sym_size(1)}, names_hifloat8(type) ? at::kByte : own);
+}
+
+Result dispatched_scales(const ExpertGroup& g, const DispatchInput& in) {
+  const c10::SymInt rows = received_rows(g, in.ids, true);
+  return is_hifloat8(in.x) ? sized({rows, in.scales->sym_size(1)}, at::kFloat) : sized({rows}, at::kFloat);
 }
 
 void dispatch_into(const DispatchInput& in, const ExpertGroup& g, const DispatchOutput& out) {
@@ -96,17 +146,18 @@ void dispatch_into(const DispatchInput& in, const ExpertGroup& g, const Dispatch
 }
 
 void dispatch_v2_into(const DispatchInput& in, const ExpertGroup& g, const SpecialExperts& s,
-                      const DispatchOutput& out) {
+                      const std::optional<int64_t>& type, const DispatchOutput& out) {
+  const at::Tensor rows = is_hifloat8(in.x) ? out.rows.view(kHifloat8Codes) : read_as(out.rows, type);
   if (s.any()) {
     ACLNN(aclnnMoeDistributeDispatchV3)
     (in.x, in.ids, in.scales, in.mask, in.weights, kNone, g.group, g.ranks, g.rank, g.experts, g.tp_group, g.tp_ranks,
      g.tp_rank, g.shard, g.shared, g.shared_ranks, in.mode, all_tokens_now(g, in.ids), in.count_kind, s.algorithm,
-     s.zero, s.copy, s.constant, out.rows, out.scales, out.places, out.counts, out.ends, out.tp_counts, out.weights);
+     s.zero, s.copy, s.constant, rows, out.scales, out.places, out.counts, out.ends, out.tp_counts, out.weights);
   } else {
     ACLNN(aclnnMoeDistributeDispatchV2)
     (in.x, in.ids, in.scales, in.mask, in.weights, g.group, g.ranks, g.rank, g.experts, g.tp_group, g.tp_ranks,
-     g.tp_rank, g.shard, g.shared, g.shared_ranks, in.mode, all_tokens_now(g, in.ids), in.count_kind, s.algorithm,
-     out.rows, out.scales, out.places, out.counts, out.ends, out.tp_counts, out.weights);
+     g.tp_rank, g.shard, g.shared, g.shared_ranks, in.mode, all_tokens_now(g, in.ids), in.count_kind, s.algorithm, rows,
+     out.scales, out.places, out.counts, out.ends, out.tp_counts, out.weights);
   }
 }
 

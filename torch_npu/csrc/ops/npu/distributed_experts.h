@@ -48,8 +48,11 @@ void check_dispatch_v2(const ExpertGroup& g, const DispatchInput& in, const Spec
                        const std::optional<int64_t>& x_type, const std::optional<int64_t>& scales_type,
                        const std::optional<int64_t>& type);
 void dispatch_into(const DispatchInput& in, const ExpertGroup& g, const DispatchOutput& out);
+// `type` is what y_dtype names; x that x_dtype names hifloat8 is read so already.
+Result dispatched_rows(const ExpertGroup& g, const DispatchInput& in, const std::optional<int64_t>& type);
+Result dispatched_scales(const ExpertGroup& g, const DispatchInput& in);
 void dispatch_v2_into(const DispatchInput& in, const ExpertGroup& g, const SpecialExperts& s,
-                      const DispatchOutput& out);
+                      const std::optional<int64_t>& type, const DispatchOutput& out);
 
 // -- combine
 struct CombineInput {

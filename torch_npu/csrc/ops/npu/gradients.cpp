@@ -50,17 +50,26 @@ at::Tensor chosen_softmax_gradient(const at::Tensor& grad, const at::Tensor& x, 
   return at::_softmax_backward_data(spread, softmax, -1, wide).to(x.scalar_type());
 }
 
-Pair group_gate_gradient(const at::Tensor& grad, const at::Tensor& x, const OptionalTensor& weight,
-                         const OptionalTensor& counts, double limit) {
-  OptionalTensor origin;
-  if (given(weight)) {
-    const auto halves = x.to(at::kFloat).chunk(2, -1);
-    const bool cut = limit > 0;
-    const at::Tensor left = cut ? halves[0].clamp_max(limit) : halves[0];
-    const at::Tensor right = cut ? halves[1].clamp(-limit, limit) : halves[1];
-    origin = (at::silu(left) * right).to(x.scalar_type());
+Pair group_gate_gradient(const at::Tensor& grad_y, const at::Tensor& grad_origin, const at::Tensor& x,
+                         const OptionalTensor& weight, const OptionalTensor& counts, double limit) {
+  const auto type = x.scalar_type();
+  at::Tensor dx, dweight;
+  if (grad_y.defined()) {
+    OptionalTensor origin;
+    if (given(weight)) {
+      const auto halves = x.to(at::kFloat).chunk(2, -1);
+      const bool cut = limit > 0;
+      const at::Tensor left = cut ? halves[0].clamp_max(limit) : halves[0];
+      const at::Tensor right = cut ? halves[1].clamp(-limit, limit) : halves[1];
+      origin = (at::silu(left) * right).to(type);
+    }
+    std::tie(dx, dweight) = npu_swiglu_group_quant_backward(grad_y.to(type), x, weight, origin, counts, limit);
   }
-  return npu_swiglu_group_quant_backward(grad.to(x.scalar_type()), x, weight, origin, counts, limit);
+  if (grad_origin.defined() && grad_origin.dim() > 1) {
+    const auto [more, none] = npu_swiglu_group_quant_backward(grad_origin, x, {}, {}, counts, limit);
+    dx = dx.defined() ? dx + more : more;
+  }
+  return {dx, dweight};
 }
 
 }  // namespace npu::ops

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/sizes.h"
 
 namespace npu::ops {
@@ -294,34 +295,69 @@ Result rotated_scales(const at::Tensor& x, int64_t type) {
   return r;
 }
 
+namespace {
+
+constexpr const char* kGroupGate = "npu_swiglu_group_quant";
+constexpr int64_t kMxGate = 1, kGivenGate = 2, kLargestGate = 3;  // modes
+bool makes_codes(int64_t mode) { return mode == kGivenGate || mode == kLargestGate; }
+void need_row_weights(const char* op, const at::Tensor& x, const at::Tensor& weight) {
+  const Sizes rows = without_last(x);
+  TORCH_SYM_CHECK(weight.sym_numel().sym_eq(c10::multiply_integers(rows)), op, ": weight has ", weight.sym_numel(),
+                  " numbers, one a row of x is expected");
+}
+c10::SymInt groups_of(const OptionalTensor& counts) { return given(counts) ? counts->sym_size(0) : c10::SymInt(1); }
+
+}  // namespace
+
 void check_group_gate(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& counts,
                       const OptionalTensor& scale, const GroupGate& gate) {
-  const char* const op = "npu_swiglu_group_quant";
-  TORCH_CHECK_NOT_IMPLEMENTED(gate.mode == 0 || gate.mode == 1, op, ": quant_mode ", gate.mode,
-                              " is not implemented, its results are hifloat8; 0 and 1 are");
-  TORCH_CHECK_NOT_IMPLEMENTED(!of_four_bits(op, gate.type), op, ": dst_type ", gate.type,
-                              " is not implemented, 8-bit types are");
+  const char* const op = kGroupGate;
+  check_number(op, "quant_mode", gate.mode, {0, kMxGate, kGivenGate, kLargestGate});
+  const bool codes = makes_codes(gate.mode), four = !codes && of_four_bits(op, gate.type);
+  TORCH_CHECK_VALUE(!four || gate.mode == kMxGate, op, ": dst_type ", gate.type, ", of 4 bits, goes with quant_mode 1");
   TORCH_CHECK(x.dim() >= 2, op, ": x has ", x.dim(), " dimensions, at least 2 are expected");
   need_type(op, "x", x, {at::kFloat, at::kHalf, at::kBFloat16});
-  const int64_t block = gate.mode == 1 ? 32 : 128;
-  TORCH_CHECK_VALUE(gate.block == 0 || gate.block == block, op, ": block_size ", gate.block, " is 0 or ", block);
-  TORCH_CHECK_VALUE(gate.mode == 0 || gate.round, op, ": round_scale is needed with quant_mode 1");
+  const int64_t block = gate.mode == kMxGate ? 32 : 128, even = four ? 4 : 2;
+  TORCH_CHECK_VALUE(codes || gate.block == 0 || gate.block == block, op, ": block_size ", gate.block, " is 0 or ",
+                    block);
+  TORCH_CHECK_VALUE(gate.mode != kMxGate || gate.round, op, ": round_scale is needed with quant_mode 1");
   TORCH_CHECK_VALUE(gate.limit == -1 || gate.limit > 0, op, ": clamp_limit ", gate.limit, " is -1 or positive");
-  TORCH_CHECK_VALUE(!gate.origin, op, ": output_origin goes with quant_mode 2 and 3");
-  TORCH_CHECK_VALUE(gate.largest == 15, op, ": dst_type_max ", gate.largest, " goes with quant_mode 3");
-  refuse_given(op, "scale", scale);
-  TORCH_SYM_CHECK((x.sym_size(-1) % 2).sym_eq(0), op, ": the last dimension of x, ", x.sym_size(-1), ", is not even");
-  need_type(op, "weight", weight, {at::kFloat});
-  if (given(weight)) {
-    TORCH_SYM_CHECK((weight->sym_numel() * x.sym_size(-1)).sym_eq(x.sym_numel()), op, ": weight has ",
-                    weight->sym_numel(), " numbers, one a row of x is expected");
+  TORCH_CHECK_VALUE(codes || !gate.origin, op, ": output_origin goes with quant_mode 2 and 3");
+  if (gate.mode == kLargestGate) {
+    TORCH_CHECK_VALUE(gate.largest == 15 || gate.largest == 56 || gate.largest == 224 || gate.largest == 32768, op,
+                      ": dst_type_max ", gate.largest, " is 15, 56, 224 or 32768");
+  } else {
+    TORCH_CHECK_VALUE(gate.largest == 15, op, ": dst_type_max ", gate.largest, " goes with quant_mode 3");
   }
+  TORCH_SYM_CHECK((x.sym_size(-1) % even).sym_eq(0), op, ": the last dimension of x, ", x.sym_size(-1),
+                  ", must be a multiple of ", even);
+  need_type(op, "weight", weight, {at::kFloat});
+  if (given(weight)) need_row_weights(op, x, *weight);
   need_list(op, "group_index", counts);
+  if (given(counts)) TORCH_SYM_CHECK(counts->sym_size(0).sym_gt(0), op, ": group_index is empty; leave it out");
+  TORCH_CHECK_VALUE(given(scale) == (gate.mode == kGivenGate), op, ": scale goes with quant_mode 2, which needs it");
+  need_type(op, "scale", scale, {at::kFloat});
+  need_sizes(op, "scale", scale, {groups_of(counts)});
 }
 
-Result group_gate_scales(const at::Tensor& x, int64_t mode) {
+int64_t group_gate_code(int64_t type, int64_t mode) {
+  constexpr int64_t kAclHifloat8 = 34;
+  return makes_codes(mode) ? kAclHifloat8 : mx_code(kGroupGate, type);
+}
+
+Result group_gate_values(const at::Tensor& x, int64_t type, int64_t mode) {
+  return makes_codes(mode) ? sized(halved(x, -1), at::kByte) : mx_elements(kGroupGate, halved(x, -1), type);
+}
+
+at::Tensor group_gate_written(const at::Tensor& y, int64_t type, int64_t mode) {
+  return makes_codes(mode) ? y.view(kHifloat8Codes) : as_elements(y, type);
+}
+
+Result group_gate_scales(const at::Tensor& x, const OptionalTensor& counts, int64_t mode) {
+  if (mode == kGivenGate) return nothing(at::kFloat);
+  if (mode == kLargestGate) return sized({groups_of(counts)}, at::kFloat);
   const Sizes half = halved(x, -1);
-  if (mode == 1) {
+  if (mode == kMxGate) {
     Result r = mx_scales(half, -1);
     r.type = at::kFloat8_e8m0fnu;
     return r;
@@ -345,8 +381,7 @@ void check_group_gate_backward(const at::Tensor& dy, const at::Tensor& x, const 
   TORCH_CHECK_VALUE(given(origin), op, ": y_origin is needed with weight");
   need_sizes(op, "y_origin", origin, halved(x, -1));
   need_same_type(op, "x", x, "y_origin", *origin);
-  TORCH_SYM_CHECK((weight->sym_numel() * x.sym_size(-1)).sym_eq(x.sym_numel()), op, ": weight has ",
-                  weight->sym_numel(), " numbers, one a row of x is expected");
+  need_row_weights(op, x, *weight);
 }
 
 }  // namespace npu::ops

@@ -70,7 +70,11 @@ struct GroupGate {
 };
 void check_group_gate(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& counts,
                       const OptionalTensor& scale, const GroupGate& gate);
-Result group_gate_scales(const at::Tensor& x, int64_t mode);
+// Modes 2 and 3 make hifloat8, whatever type is named.
+int64_t group_gate_code(int64_t type, int64_t mode);
+Result group_gate_values(const at::Tensor& x, int64_t type, int64_t mode);
+at::Tensor group_gate_written(const at::Tensor& y, int64_t type, int64_t mode);  // the same memory as CANN's type
+Result group_gate_scales(const at::Tensor& x, const OptionalTensor& counts, int64_t mode);
 void check_group_gate_backward(const at::Tensor& dy, const at::Tensor& x, const OptionalTensor& weight,
                                const OptionalTensor& origin, const OptionalTensor& counts, double limit);
 
