@@ -218,7 +218,8 @@ Tensor checked_places(const Tensor& indices, const Tensor& self, int64_t dims) {
 
 void add_to_places(const Tensor& gradient, const Tensor& self, const Tensor& places, IntArrayRef kernel,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil, Tensor& grad_input) {
-  if (grad_input.is_contiguous() && gradient.is_contiguous() && self.is_contiguous()) {
+  const bool alike = grad_input.scalar_type() == gradient.scalar_type();
+  if (alike && grad_input.is_contiguous() && gradient.is_contiguous() && self.is_contiguous()) {
     at::cpu::max_pool2d_with_indices_backward_outf(gradient, self, kernel, stride, padding, dilation, ceil, places,
                                                    grad_input);
   } else {

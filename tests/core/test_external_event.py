@@ -161,6 +161,6 @@ def test_another_devices_stream_and_no_stream_are_named(call):
     event = torch.npu.ExternalEvent()
     with pytest.raises(ValueError, match="of cpu: give a torch.npu.Stream"):
         getattr(event, call)(torch.Stream("cpu"))
-    with pytest.raises(TypeError, match="on a torch.npu.Stream, not on 'x'"):
+    with pytest.raises(TypeError, match="expected a torch.npu.Stream, got 'x'"):
         getattr(event, call)("x")
     assert event.device is None

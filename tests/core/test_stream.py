@@ -205,3 +205,21 @@ except torch.AcceleratorError as error:
         ACL_STREAM_TIMEOUT="50",
     )
     assert "aclrtSynchronizeStreamWithTimeout failed" in text and "TIMEOUT" in text
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        torch.npu.stream,
+        torch.npu.set_stream,
+        lambda stream: torch.npu.graph(torch.npu.NPUGraph(), stream=stream),
+        lambda stream: torch.zeros(2, device="npu").record_stream(stream),
+    ],
+)
+def test_what_is_no_stream_of_an_npu_is_named(use):
+    with pytest.raises(ValueError, match=r"cpu.*: give a torch.npu.Stream"):
+        use(torch.Stream("cpu"))
+    # The latter are the words of PyTorch's parser.
+    with pytest.raises((TypeError, RuntimeError), match="Stream|unknown parameter type"):
+        use(5)
+    assert torch.npu.current_stream() == torch.npu.default_stream()

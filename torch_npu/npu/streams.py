@@ -191,15 +191,18 @@ class InterprocessEvent(Event):
         return int(self.elapsed_time(self))
 
 
-def _of_npu(stream: torch.Stream | None) -> torch.Stream:
-    """The stream, or the current one. Raises TypeError for what is none, ValueError for another device's."""
-    if stream is None:
-        return current_stream()
+def _checked(stream: torch.Stream) -> torch.Stream:
+    """The stream. Raises TypeError for what is none, ValueError for another device's."""
     if not isinstance(stream, torch.Stream):
-        raise TypeError(f"npu: an event is recorded and waited for on a torch.npu.Stream, not on {stream!r}")
-    if stream.device.type != "npu":
+        raise TypeError(f"npu: expected a torch.npu.Stream, got {stream!r}")
+    if stream.device_type != _DEVICE_TYPE:
         raise ValueError(f"npu: {stream} is of {stream.device}: give a torch.npu.Stream")
     return stream
+
+
+def _of_npu(stream: torch.Stream | None) -> torch.Stream:
+    """The stream, or the current one; errors as _checked."""
+    return current_stream() if stream is None else _checked(stream)
 
 
 class ExternalEvent:
@@ -262,7 +265,7 @@ class StreamContext:
     """Context manager: `stream` and its device are the current ones inside. None changes nothing."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
-        self.stream = stream
+        self.stream = None if stream is None else _checked(stream)
         self._entered: list[tuple[int, list[tuple[int, int]]]] = []  # the same object may be entered again
 
     def __enter__(self) -> None:
@@ -286,7 +289,8 @@ class StreamContext:
 
 
 def stream(stream: torch.Stream | None) -> StreamContext:
-    """Context manager: `stream` and its device are the current ones inside. None changes nothing."""
+    """Context manager: `stream` and its device are the current ones inside. None changes nothing.
+    Raises TypeError for what is no stream, ValueError for another device's."""
     return StreamContext(stream)
 
 
@@ -307,6 +311,7 @@ def default_stream(device: Any = None) -> Stream:
 def set_stream(stream: torch.Stream | None) -> None:
     """Makes `stream` and its device the current ones of this thread. `with torch.npu.stream(…)` is the better way."""
     if stream is not None:
+        stream = _checked(stream)
         _C._set_stream(stream.stream_id, stream.device_index)
 
 

@@ -261,6 +261,8 @@ void cummin_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indic
 }
 
 void record_stream(at::Tensor& self, c10::Stream stream) {
+  TORCH_CHECK_VALUE(stream.device_type() == c10::DeviceType::PrivateUse1, "npu: a tensor of ", self.device(),
+                    " is used on streams of an npu, not on one of ", stream.device(), ": give a torch.npu.Stream");
   device_allocator()->recordStream(self.storage().data_ptr(), stream);
 }
 

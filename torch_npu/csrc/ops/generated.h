@@ -11,6 +11,7 @@
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/foreach.h"
 #include "csrc/ops/int32.h"
+#include "csrc/ops/max_pool2d.h"
 #include "csrc/ops/meta.h"
 #include "csrc/ops/operands.h"
 #include "csrc/ops/params.h"

@@ -1,0 +1,106 @@
+"""max_pool2d without indices (csrc/ops/max_pool2d.cpp): values, gradients of two orders, strides; and who sees the
+operator with indices instead.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.core import tools
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def drawn(draw: random.Random) -> tuple[torch.Tensor, tuple]:
+    dtype = draw.choice([torch.float32, torch.float64, *HALVES])
+    x = torch.randn(draw.choice([(2, 3, 11, 9), (3, 12, 8), (1, 1, 40, 40), (0, 3, 9, 9)])).to(dtype)
+    if x.dim() == 4 and draw.random() < 0.3:
+        x = x.to(memory_format=torch.channels_last)
+    if draw.random() < 0.2:
+        x = x.flip(-1).transpose(-1, -2)
+    kernel = draw.randint(1, 4), draw.randint(1, 4)
+    stride, padding = draw.choice([None, (1, 2), 3]), (draw.randint(0, kernel[0] // 2), draw.randint(0, kernel[1] // 2))
+    return x, (kernel, stride, padding, draw.choice([1, 2]), draw.random() < 0.5)
+
+
+def test_values_and_gradients_are_the_cpus() -> None:
+    draw = random.Random(0)
+    torch.manual_seed(0)
+    for _ in range(150):
+        x, arguments = drawn(draw)
+        cpu, npu = x.clone().requires_grad_(), x.npu().requires_grad_()
+        expected, found = F.max_pool2d(cpu, *arguments), F.max_pool2d(npu, *arguments)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, check_device=False, check_stride=True)
+        given = torch.randn_like(expected)
+        (expected,), (found,) = torch.autograd.grad(expected, cpu, given), torch.autograd.grad(found, npu, given.npu())
+        # Overlapping windows are summed in 16 bits on the CPU, in float32 here.
+        close = {"rtol": 2e-2, "atol": 6e-2} if x.dtype in HALVES else {}
+        torch.testing.assert_close(found, expected, check_device=False, check_stride=True, **close)
+        with torch.no_grad():
+            assert torch.equal(F.max_pool2d(npu, *arguments).cpu(), F.max_pool2d(cpu, *arguments))
+
+
+def test_the_gradient_has_a_gradient() -> None:
+    x = torch.randn(2, 3, 8, 8, dtype=torch.float64, device="npu", requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda t: F.max_pool2d(t, 3, 2, 1).square(), x)
+
+
+class Seen(TorchDispatchMode):
+    """Names of the operators that ran."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+def test_whoever_looks_sees_pytorchs_operator() -> None:
+    x = torch.randn(2, 3, 8, 8, device="npu", requires_grad=True)
+    plain = F.max_pool2d(x, 2)
+    with Seen() as seen:
+        looked_at = F.max_pool2d(x, 2)
+    assert seen.names == ["aten::max_pool2d_with_indices"]
+    assert torch.equal(plain, looked_at)
+    assert looked_at.grad_fn.name() == "MaxPool2DWithIndicesBackward0"
+    assert torch.equal(torch.func.vmap(lambda t: F.max_pool2d(t, 2))(x), plain)
+    given = torch.randn_like(plain)
+    (expected,) = torch.autograd.grad(plain, x, given)
+    _, tangents = torch.func.vjp(lambda t: F.max_pool2d(t, 2), x)
+    torch.testing.assert_close(tangents(given)[0], expected)
+    _, forward = torch.func.jvp(lambda t: F.max_pool2d(t, 2), (x.detach(),), (expected,))
+    places = F.max_pool2d(x, 2, return_indices=True)[1]
+    assert torch.equal(forward, expected.flatten(2).gather(2, places.flatten(2)).view_as(forward))
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend950"])
+def test_what_it_keeps(chip: str) -> None:
+    """Numbers of elements in int32: half of what the operator with indices keeps."""
+    code = """
+import torch, torch_npu, torch.nn.functional as F
+x = torch.randn(4, 8, 64, 64, device="npu", requires_grad=True)
+def kept(indices):
+    before = torch.npu.memory_allocated()
+    y = F.max_pool2d(x, 2, return_indices=indices)
+    return torch.npu.memory_allocated() - before
+print(kept(False), kept(True))
+"""
+    out = 4 * 8 * 32 * 32 * 4
+    assert tools.output(code, ANYCEND_SOC=chip).split() == [str(2 * out), str(3 * out)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [((0,), "stride should not be zero"), ((2, 1, 2), "pad should be at most half"), ((90,), "too small")],
+)
+def test_refusals_are_pytorchs(arguments: tuple, words: str) -> None:
+    for x in (torch.randn(1, 2, 8, 8, device="npu"), torch.randn(1, 2, 8, 8, device="npu", requires_grad=True)):
+        with pytest.raises(RuntimeError, match=words):
+            F.max_pool2d(x, *arguments)
