@@ -7,6 +7,7 @@ import torch
 
 import torch_npu
 from tests.npu_ops.compare import FLOATING, check
+from tests.references.tokens import choose
 
 ROWS, COLUMNS, WORDS = 11, 6, 9
 
@@ -110,34 +111,6 @@ def test_refusals_of_the_loss():
         backward(one, matrix, matrix, mask[:0], target, softmax=torch.ones(4, 4).npu())
 
 
-def choose(logits, top_k, top_p, q=None, min_ps=None, ks_max=1024, input_is_logits=True):
-    """Row by row, from the page: the tokens, and which logits stay."""
-    tokens, stays = [], torch.zeros(logits.shape, dtype=torch.bool)
-    for i, row in enumerate(logits):
-        order = row.argsort(descending=True, stable=True)
-        k, p = int(top_k[i]), float(top_p[i])
-        least = -1.0 if min_ps is None else float(min_ps[i])
-        by_k = 1 <= k <= min(ks_max, len(row))
-        if not by_k and p >= 1 and least < 1:
-            order = torch.arange(len(row))
-        if by_k:
-            order = order[:k]
-        chance = row[order].softmax(0) if input_is_logits else row[order]
-        if p < 1:
-            kept = (chance.cumsum(0) - chance) < p
-            kept[0] = True
-            order, chance = order[kept], chance[kept]
-        if least >= 1:
-            order, chance = order[:1], chance[:1]
-        elif least > 0:
-            kept = chance >= chance.max() * least
-            order, chance = order[kept], chance[kept]
-        score = chance if q is None else chance / (q[i, : len(chance)].abs() + 1e-8)
-        tokens.append(order[score.argmax()])
-        stays[i, order] = True
-    return torch.stack(tokens), stays
-
-
 @pytest.mark.parametrize("dtype", FLOATING)
 @pytest.mark.parametrize("form", ["plain", "q", "min_p", "probabilities", "few"])
 def test_chosen_tokens(form, dtype):
@@ -158,7 +131,7 @@ def test_chosen_tokens(form, dtype):
     }[form]
     moved = {k: v.npu() if isinstance(v, torch.Tensor) else v for k, v in given.items()}
     token, kept = torch_npu.npu_top_k_top_p_sample(logits.npu(), top_k.npu(), top_p.npu(), is_need_logits=True, **moved)
-    expected, stays = choose(logits.double(), top_k, top_p, **given)
+    expected, stays, _ = choose(logits.double(), top_k, top_p, **given)
     assert token.dtype == torch.int64 and kept.dtype == torch.float32
     assert torch.equal(token.cpu(), expected)
     outside = 0.0 if form == "probabilities" else float("-inf")

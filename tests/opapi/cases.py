@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from tests.opapi.client import CODES, PAIRS, Client
+from tests.opapi.client import CODES, PAIRS, AclError, Client
 
 BYTES = (*PAIRS, CODES, torch.float8_e8m0fnu)  # types that torch fills and compares as bytes
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+NEAR = {
+    torch.float64: {"rtol": 1e-6, "atol": 1e-6},
+    torch.float32: {"rtol": 1e-4, "atol": 1e-5},
+    torch.float16: {"rtol": 5e-3, "atol": 5e-3},
+    torch.bfloat16: {"rtol": 2e-2, "atol": 2e-2},
+}
 
 
 def garbage(like: torch.Tensor) -> torch.Tensor:
@@ -20,10 +28,8 @@ def garbage(like: torch.Tensor) -> torch.Tensor:
     )
 
 
-def compare(
-    npu: Client, op: str, inputs: dict, outputs: dict, *, rtol: float | None = None, atol: float | None = None
-) -> dict:
-    """Call with garbage in the outputs and compare each. Parameters not named are null, 0 or False."""
+def called_with(npu: Client, op: str, inputs: dict, outputs: dict) -> dict:
+    """All arguments, with garbage in the outputs. Parameters not named are null, 0 or False."""
     arguments = {}
     for p in npu.signatures[op]:
         if p.name in inputs:
@@ -33,7 +39,21 @@ def compare(
             arguments[p.name] = [garbage(t) for t in value] if isinstance(value, list | tuple) else garbage(value)
         else:
             arguments[p.name] = None if "*" in p.type else 0
-    results = npu.call(op, **arguments)
+    return arguments
+
+
+def refused(npu: Client, op: str, inputs: dict, outputs: dict, words: str) -> None:
+    """By phase one, with 161002 and these words."""
+    with pytest.raises(AclError, match=words) as error:
+        npu.prepare(op, **called_with(npu, op, inputs, outputs))
+    assert error.value.status == 161002
+
+
+def compare(
+    npu: Client, op: str, inputs: dict, outputs: dict, *, rtol: float | None = None, atol: float | None = None
+) -> dict:
+    """Call with garbage in the outputs and compare each."""
+    results = npu.call(op, **called_with(npu, op, inputs, outputs))
     for name, expected in outputs.items():
         if isinstance(expected, list | tuple):
             assert len(results[name]) == len(expected)
@@ -48,6 +68,11 @@ def compare(
 
 def rand(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(dtype)
+
+
+def wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    """As leaves in float64."""
+    return [t.double().requires_grad_() for t in tensors]
 
 
 def check_row(npu: Client, op: str, inputs: tuple, expected: tuple, *, rtol: float = 1e-5, atol: float = 1e-6) -> None:

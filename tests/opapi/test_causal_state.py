@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.cases import rand
+from tests.opapi.cases import FLOATS, NEAR, rand
 from tests.opapi.client import AclError
-from tests.opapi.test_chosen_keys import FLOATS, NEAR
 
 BATCH, COLUMNS, TAPS, BLOCK = 4, 5, 3, 4
 

@@ -5,33 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.cases import compare, rand
-from tests.opapi.client import AclError
+from tests.opapi.cases import FLOATS, NEAR, compare, rand, refused, wide
 from tests.references.chosen_keys import attend, counts, opened
 
-FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-NEAR = {
-    torch.float64: {"rtol": 1e-6, "atol": 1e-6},
-    torch.float32: {"rtol": 1e-4, "atol": 1e-5},
-    torch.float16: {"rtol": 5e-3, "atol": 5e-3},
-    torch.bfloat16: {"rtol": 3e-2, "atol": 3e-2},
-}
 ALL = 2**63 - 1
 BAND = {"preTokens": ALL, "nextTokens": ALL}
 INF = float("inf")
-
-
-def wide(*tensors):
-    return [t.double().requires_grad_() for t in tensors]
-
-
-def refused(npu, op, inputs, outputs, words):
-    """Phase one answers 161002 with these words."""
-    with pytest.raises(AclError, match=words) as error:
-        compare(npu, op, inputs, outputs)
-    assert error.value.status == 161002
-
-
 INDEX = torch.tensor([[[0, 3, -1]], [[2, 1, -1]], [[3, 0, 1]]]).int()
 
 

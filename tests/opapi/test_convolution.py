@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as nn
 
-from tests.opapi.cases import compare, rand
+from tests.opapi.cases import FLOATS, compare, rand
+from tests.opapi.client import AclError
 
 A = torch.ops.aten
 HALF = torch.float16
@@ -206,3 +207,30 @@ def test_results_are_made_in_place_from_the_second_call_on_and_stay_right(npu):
                 rtol=1e-4,
                 atol=1e-3,
             )
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolutions_of_integers(npu, dtype, groups):
+    generator = torch.Generator().manual_seed(6)
+    for dims in (2, 3):
+        x = torch.randint(-128, 127, (2, 4, *(5, 6, 7)[:dims]), generator=generator, dtype=torch.int8)
+        weight = torch.randint(-128, 127, (6, 4 // groups, *(3, 2, 2)[:dims]), generator=generator, dtype=torch.int8)
+        scale, bias = torch.rand(6, generator=generator) * 1e-3, rand(6, dtype=dtype)
+        stride, padding, dilation = [2] * dims, [1] * dims, [1] * dims
+        convolution = (torch.nn.functional.conv2d, torch.nn.functional.conv3d)[dims - 2]
+        column = (1, 6, *[1] * dims)
+        results = []
+        for around in (0, 3):
+            padded = torch.nn.functional.pad(x.double(), [1] * 2 * dims, value=around)
+            y = convolution(padded, weight.double(), None, stride, 0, dilation, groups)
+            results.append((y * scale.double().view(column) + bias.double().view(column)).to(dtype))
+        inputs = {"input": x, "weight": weight, "bias": bias, "scale": scale, "stride": stride, "padding": padding,
+                  "dilation": dilation, "groups": groups}  # fmt: skip
+        compare(npu, "aclnnQuantConvolution", inputs, {"output": results[0]})
+        compare(npu, "aclnnQuantConvolution", inputs | {"offsetx": 3}, {"output": results[1]})
+        compare(npu, "aclnnQuantConvolution", inputs | {"roundMode": "rint"}, {"output": results[0]})
+        with pytest.raises(AclError, match="roundMode round is not implemented; rint is"):
+            compare(npu, "aclnnQuantConvolution", inputs | {"roundMode": "round"}, {"output": results[0]})
+        with pytest.raises(AclError, match="transposed and offset are not implemented"):
+            compare(npu, "aclnnQuantConvolution", inputs | {"transposed": True}, {"output": results[0]})

@@ -1,11 +1,11 @@
-"""Products of groups whose operands are quantized, against formulas written from CANN's pages in float64."""
+"""Products of groups, plain and of quantized operands, against formulas written from CANN's pages in float64."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from tests.opapi.cases import compare
+from tests.opapi.cases import FLOATS, NEAR, compare, rand
 from tests.opapi.client import AclError
 from tests.opapi.test_mx_products import LIMITS, turned
 from tests.references.mx import (
@@ -149,10 +149,6 @@ def test_int4_with_two_scales(npu):
     check(npu, "aclnnGroupedMatmulWeightNz", inputs, value, torch.float16)
 
 
-def floats(*sizes: int, seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
 @pytest.mark.parametrize("op", V4)
 @pytest.mark.parametrize("left, right", [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -161,7 +157,7 @@ def floats(*sizes: int, seed: int, dtype: torch.dtype = torch.float32) -> torch.
 def test_8_bit_floats_with_numbers(npu, op, left, right, dtype, scaled, tokens):
     if scaled == "bits" and tokens:
         return
-    x, w = floats(ROWS, INNER, seed=1).to(left), floats(EXPERTS, INNER, COLUMNS, seed=2).to(right)
+    x, w = rand(ROWS, INNER, seed=1).to(left), rand(EXPERTS, INNER, COLUMNS, seed=2).to(right)
     scale = numbers(EXPERTS) if scaled == "tensor" else numbers(EXPERTS, COLUMNS)
     row = {"rows": numbers(ROWS, seed=6), "tensor": numbers(EXPERTS, seed=6), None: None}[tokens]
     value = by_rows(x, w) * scale.double()[OF_ROW].reshape(ROWS, -1)
@@ -172,7 +168,7 @@ def test_8_bit_floats_with_numbers(npu, op, left, right, dtype, scaled, tokens):
 
 
 def test_8_bit_floats_in_groups_of_the_inner_dimension(npu):
-    x, w = floats(4, 12, seed=1).to(E4M3), floats(12, COLUMNS, seed=2).to(E5M2)
+    x, w = rand(4, 12, seed=1).to(E4M3), rand(12, COLUMNS, seed=2).to(E5M2)
     scale, row = numbers(EXPERTS, COLUMNS), numbers(EXPERTS, 4, seed=6)
     parts = [x[:, :7].double() @ w[:7].double(), x[:, 7:].double() @ w[7:].double()]
     value = torch.stack(parts) * scale.double()[:, None] * row.double()[:, :, None]
@@ -185,13 +181,13 @@ def test_8_bit_floats_in_groups_of_the_inner_dimension(npu):
 def test_lists_have_a_member_for_each_group(npu, op):
     """In phase one: the kernel would read behind the shorter list."""
     half = torch.float16
-    x, w = floats(ROWS, INNER, seed=1, dtype=half), [floats(INNER, COLUMNS, seed=2, dtype=half) for _ in range(3)]
+    x, w = rand(ROWS, INNER, seed=1, dtype=half), [rand(INNER, COLUMNS, seed=2, dtype=half) for _ in range(3)]
     reject(npu, op, {"x": x, "weight": w}, "3 weights for 2 groups of groupList")
     reject(npu, op, {"x": x, "weight": w[:1]}, "1 weights for 2 groups of groupList")
     reject(npu, op, {"x": x, "weight": w[:2], "groupListOptional": None}, "groupList is needed with the group type 0")
-    bias = [floats(COLUMNS, seed=3, dtype=half) for _ in range(3)]
+    bias = [rand(COLUMNS, seed=3, dtype=half) for _ in range(3)]
     reject(npu, op, {"x": x, "weight": w[:2], "biasOptional": bias}, "bias has 3 tensors for 2 groups")
-    square = floats(INNER, INNER, seed=4, dtype=half)
+    square = rand(INNER, INNER, seed=4, dtype=half)
     inner = {"x": square, "weight": [square] * 2, "groupType": 2}
     reject(npu, op, inner, "1 x and 2 weights: groups of the inner dimension have one of each")
 
@@ -252,7 +248,7 @@ def test_mx_operands_in_groups_of_the_inner_dimension(npu):
 def test_mx_operands_by_a_weight_of_fewer_bits(npu, dtype, words):
     x, row, a = quantized(ROWS, INNER, kind=E4M3)
     w, scale, b = quantized(EXPERTS, COLUMNS, INNER, kind=E2M1, seed=6)
-    bias = floats(EXPERTS, COLUMNS, seed=8, dtype=dtype)
+    bias = rand(EXPERTS, COLUMNS, seed=8, dtype=dtype)
     inputs = {"x": x, "weight": turned(float4_words(w) if words else w), "antiquantScaleOptional": scale}
     inputs |= {"perTokenScaleOptional": row, "biasOptional": bias}
     check(npu, "aclnnGroupedMatmulWeightNz", inputs, by_rows(a, b.mT) + bias.double()[OF_ROW], dtype)
@@ -262,7 +258,7 @@ def test_mx_operands_by_a_weight_of_fewer_bits(npu, dtype, words):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("groups", [0, 2])
 def test_weights_of_fewer_bits(npu, dtype, kind, groups):
-    x, bias = floats(ROWS, INNER, seed=1, dtype=dtype), floats(EXPERTS, COLUMNS, seed=8, dtype=dtype)
+    x, bias = rand(ROWS, INNER, seed=1, dtype=dtype), rand(EXPERTS, COLUMNS, seed=8, dtype=dtype)
     if kind in ("words", E2M1):
         if groups:
             return
@@ -290,8 +286,8 @@ def test_weights_of_fewer_bits(npu, dtype, kind, groups):
 
 
 def test_operands_that_make_no_sense_together(npu):
-    op, x = ALL[2], floats(ROWS, INNER, seed=1)
-    w = floats(EXPERTS, INNER, COLUMNS, seed=2)
+    op, x = ALL[2], rand(ROWS, INNER, seed=1)
+    w = rand(EXPERTS, INNER, COLUMNS, seed=2)
     reject(npu, op, {"x": x.half(), "weight": w}, "x is of Half, weight of Float, without antiquantScale")
     reject(npu, op, {"x": x, "weight": w, "scaleOptional": numbers(EXPERTS, COLUMNS)}, "scale does not go with x of")
     reject(npu, op, {"x": x.to(torch.int8), "weight": w}, "x is of Char, weight of Float")
@@ -305,3 +301,58 @@ def test_operands_that_make_no_sense_together(npu):
         {"x": x.half(), "weight": four, "antiquantScaleOptional": numbers(EXPERTS, COLUMNS).half()},
         "antiquantScale is of Half",
     )
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_products_of_groups_by_numbers(npu, dtype):
+    x, weight, bias = rand(5, 3, dtype=dtype), rand(2, 3, 4, dtype=dtype), rand(2, 4, dtype=dtype)
+    wide = torch.cat([x[:2].float() @ weight[0].float() + bias[0].float(),
+                      x[2:].float() @ weight[1].float() + bias[1].float()])  # fmt: skip
+    near = NEAR[dtype]
+    common = {"x": [x], "weight": [weight], "biasOptional": [bias]}
+    compare(
+        npu,
+        "aclnnGroupedMatmul",
+        common | {"groupListOptional": [2, 5], "splitItem": 3},
+        {"y": [wide.to(dtype)]},
+        **near,
+    )
+    parts = {"y": [wide[:2].to(dtype), wide[2:].to(dtype)]}
+    compare(npu, "aclnnGroupedMatmul", common | {"groupListOptional": [2, 5], "splitItem": 0}, parts, **near)
+    pairs = {"x": [x[:2], x[2:]], "weight": [weight[0], weight[1]], "biasOptional": [bias[0], bias[1]]}
+    compare(npu, "aclnnGroupedMatmul", pairs | {"splitItem": 0}, parts, **near)
+    by_counts = common | {"groupListOptional": torch.tensor([2, 3]), "groupListType": 1, "groupType": 0, "splitItem": 3}
+    compare(npu, "aclnnGroupedMatmulWeightNz", by_counts, {"out": [wide.to(dtype)]}, **near)
+    with pytest.raises(AclError, match="splitItem 4 is not 0 to 3"):
+        compare(npu, "aclnnGroupedMatmul", pairs | {"splitItem": 4}, parts)
+    with pytest.raises(AclError, match="quantGroupSize is 32, and a weight of"):
+        compare(npu, "aclnnGroupedMatmulWeightNz", by_counts | {"quantGroupSize": 32}, {"out": [wide.to(dtype)]})
+    with pytest.raises(AclError, match="antiquantScale does not go with x of"):
+        compare(npu, "aclnnGroupedMatmul", pairs | {"splitItem": 0, "antiquantScaleOptional": [bias[0]]}, parts)
+
+
+def test_products_of_groups_of_their_own(npu):
+    x, weight = [rand(3, 4), rand(2, 5, seed=1)], [rand(4, 6, seed=2), rand(5, 6, seed=3)]
+    inputs = {"x": x, "weight": weight, "groupType": -1}
+    compare(
+        npu,
+        "aclnnGroupedMatmulV4",
+        inputs,
+        {"out": [a @ b for a, b in zip(x, weight, strict=True)]},
+        **NEAR[torch.float32],
+    )
+
+
+def test_grouped_product_added_by_running_ends(npu):
+    x, weight, y = rand(5, 3), rand(5, 4, seed=1), rand(6, 4, seed=2)
+    parts = [x[:2].t() @ weight[:2], x[2:].t() @ weight[2:]]
+    inputs = {
+        "x": x, "weight": weight, "groupList": torch.tensor([2, 5]), "transposeX": True, "groupType": 2,
+    }  # fmt: skip
+    got = npu.call(
+        "aclnnGroupedMatmulAdd",
+        **inputs,
+        yRef=y,
+        transposeWeight=False,
+    )
+    torch.testing.assert_close(got["yRef"], y + torch.cat(parts), **NEAR[torch.float32])

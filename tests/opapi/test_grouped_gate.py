@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.test_grouped import COLUMNS, EXPERTS, INNER, MX, OF_ROW, ROWS, by_rows, floats
-from tests.opapi.test_mx import refused
+from tests.opapi.cases import rand, refused
+from tests.opapi.test_grouped import COLUMNS, EXPERTS, INNER, MX, OF_ROW, ROWS, by_rows
 from tests.opapi.test_mx_products import near, turned
 from tests.references.mx import (
     E1M2,
@@ -85,7 +85,7 @@ def test_a_gate_behind_int4_on_both_sides(npu, op, smooth):
 @pytest.mark.parametrize("left, right, kind", [(E4M3, E5M2, E4M3), (E5M2, E4M3, E5M2)])
 @pytest.mark.parametrize("between", [0, 1, 27])
 def test_a_gate_behind_8_bit_floats(npu, left, right, kind, between):
-    x, w = floats(ROWS, INNER, seed=1).to(left), floats(EXPERTS, INNER, COLUMNS, seed=2).to(right)
+    x, w = rand(ROWS, INNER, seed=1).to(left), rand(EXPERTS, INNER, COLUMNS, seed=2).to(right)
     scale, row = numbers(EXPERTS, COLUMNS) / 8, numbers(ROWS, seed=6)
     product = by_rows(x, w) * scale.double()[OF_ROW] * row.double()[:, None]
     value = gated(product.to({0: torch.double, 1: torch.float16, 27: torch.bfloat16}[between]).double())
@@ -156,15 +156,15 @@ def test_rows_summed_by_number(npu, way):
         w, kept, bias = int4_words(plain), wide_scale(scale, torch.int64), (8 * wide.sum(1)).float()
         each = by_rows(x, wide) * row.double()[:, None]
     elif way == "floats":
-        x, w = floats(ROWS, INNER, seed=1).to(E4M3), floats(EXPERTS, INNER, COLUMNS, seed=2).to(E4M3)
-        kept, row, bias = numbers(EXPERTS, COLUMNS), numbers(ROWS, seed=6), floats(EXPERTS, COLUMNS, seed=3).bfloat16()
+        x, w = rand(ROWS, INNER, seed=1).to(E4M3), rand(EXPERTS, INNER, COLUMNS, seed=2).to(E4M3)
+        kept, row, bias = numbers(EXPERTS, COLUMNS), numbers(ROWS, seed=6), rand(EXPERTS, COLUMNS, seed=3).bfloat16()
         each = by_rows(x, w) * kept.double()[OF_ROW] * row.double()[:, None] + bias.double()[OF_ROW]
     else:
         x, row, a = quantized(ROWS, INNER, kind=E4M3)
         w, kept, b = quantized(EXPERTS, COLUMNS, INNER, kind=E2M1, seed=6)
         each = by_rows(a, b.mT)
     logit, index = numbers(ROWS, seed=7), torch.tensor([3, 0, 0, 2, 3])
-    shared = floats(2, COLUMNS, seed=2).bfloat16()
+    shared = rand(2, COLUMNS, seed=2).bfloat16()
     expected = torch.zeros(4, COLUMNS).double().index_add_(0, index, each * logit.double()[:, None])
     expected[1:3] += 0.5 * shared.double()
     inputs = ROUTED | {"x1": x, "x2": w, "scale": kept, "bias": bias, "pertokenScaleOptional": row, "logit": logit}

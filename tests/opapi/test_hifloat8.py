@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.opapi.cases import refused
 from tests.opapi.client import CODES
-from tests.opapi.test_mx import refused
 from tests.opapi.test_mx_products import near
 from tests.references import hifloat8
 from tests.references.hifloat8 import NUMBER, clamped, codes, values

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.cases import compare, rand
+from tests.opapi.cases import NEAR, compare, rand, refused
 from tests.opapi.client import CODES
-from tests.opapi.test_chosen_keys import ALL, BAND, INDEX, NEAR
+from tests.opapi.test_chosen_keys import ALL, BAND, INDEX
 from tests.opapi.test_low_bits import ATTENTION, VERSIONS, attended
-from tests.opapi.test_mx import refused
 from tests.references.chosen_keys import attend, counts
 from tests.references.hifloat8 import LARGEST, clamped, codes, values
 from tests.references.indexer import best, scores

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn.functional import conv1d, silu
 
+from tests.opapi.cases import refused
 from tests.opapi.client import CODES
 from tests.opapi.test_hifloat8 import garbage, near_codes, rand, some
-from tests.opapi.test_mx import refused
 from tests.references.hifloat8 import LARGEST, clamped, codes, values
 from tests.references.mx import E4M3
 

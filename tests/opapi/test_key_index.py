@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.cases import compare, rand
-from tests.opapi.test_chosen_keys import ALL, BAND, FLOATS, INF, NEAR, refused, wide
+from tests.opapi.cases import FLOATS, NEAR, compare, rand, refused, wide
+from tests.opapi.test_chosen_keys import ALL, BAND, INF
 from tests.references.indexer import best, ends, scores, softmax_of
 
 LENGTHS = [(3, 5), (4, 7), (1, 2)]

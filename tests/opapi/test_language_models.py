@@ -5,12 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.cases import compare, rand
+from tests.opapi.cases import FLOATS, NEAR, compare, rand
 from tests.opapi.client import AclError
-
-FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-CLOSE = {torch.float32: {"rtol": 1e-4, "atol": 1e-5}}
-LOOSE = {"rtol": 2e-2, "atol": 2e-2}
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -22,7 +18,7 @@ def test_the_loss_of_a_vocabulary_in_two_parts(npu, dtype):
     leaves = x.float().requires_grad_(), weight.float().requires_grad_()
     logits = leaves[0] @ leaves[1].t()
     loss = torch.nn.functional.cross_entropy(logits, target, reduction="none")
-    near = CLOSE.get(dtype, LOOSE)
+    near = NEAR[dtype]
     found = []
     for part in range(2):
         w, begin = weight[part * each : (part + 1) * each], part * each
@@ -97,7 +93,7 @@ def test_streams_and_their_gradients(npu, dtype, outer):
     leaves = [t.double().requires_grad_() for t in (x, h_res, h_out, h_post)]
     a, r, o, p = leaves
     out = torch.einsum("...ij,...id->...jd", r, a) + torch.einsum("...d,...n->...nd", o, p)
-    near = CLOSE.get(dtype, LOOSE)
+    near = NEAR[dtype]
     inputs = {"x": x, "hRes": h_res, "hOut": h_out, "hPost": h_post}
     compare(npu, "aclnnMhcPost", inputs, {"out": out.detach().to(dtype)}, **near)
     without = (a + torch.einsum("...d,...n->...nd", o, p)).detach().to(dtype)
@@ -136,7 +132,7 @@ def test_weights_of_streams(npu, dtype, parts):
     }  # fmt: skip
     expected["hPost"] = expected["hPost"].float()
     inputs = {"x": x, "phi": phi, "alpha": alpha, "bias": bias, "gammaOptional": gamma, "normEps": 1e-6, "hcEps": 1e-3}
-    compare(npu, "aclnnMhcPre", inputs, expected, **CLOSE.get(dtype, LOOSE))
+    compare(npu, "aclnnMhcPre", inputs, expected, **NEAR[dtype])
     with pytest.raises(AclError, match="alpha has 1 elements"):
         compare(npu, "aclnnMhcPre", inputs | {"alpha": alpha[:1]}, expected)
 
@@ -179,7 +175,7 @@ def test_the_gated_delta_rule(npu, dtype):
     g, gk, pool = -rand(tokens, heads).abs(), -rand(tokens, heads, dk).abs(), rand(7, heads, dv, dk, dtype=dtype)
     blocks = torch.tensor([6, 0, 2, 3, 5], dtype=torch.int32)
     accepted = torch.tensor([2, 1], dtype=torch.int32)
-    near = CLOSE.get(dtype, LOOSE)
+    near = NEAR[dtype]
     d = lambda t: t.double()
     out, after, starts = torch.zeros(tokens, heads, dv, dtype=torch.float64), d(pool), [0, 2]
     chunk, last = out.clone(), torch.zeros(2, heads, dv, dk, dtype=torch.float64)
@@ -249,7 +245,7 @@ def test_attention_of_inference_of_other_versions(npu, dtype, version):
               "inputLayout": "BNSD", "preTokens": 2**31 - 1, "nextTokens": 2**31 - 1}  # fmt: skip
     expected = {"attentionOut": (weights @ wide[2]).to(dtype), "softmaxLse": torch.zeros(0)}
     op = f"aclnnFusedInferAttentionScoreV{version}"
-    compare(npu, op, inputs, expected, **CLOSE.get(dtype, LOOSE))
+    compare(npu, op, inputs, expected, **NEAR[dtype])
     if version < 5:
         return
     for changed, words in (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.cases import compare
-from tests.opapi.test_mx import refused
+from tests.opapi.cases import compare, rand, refused
 from tests.opapi.test_mx_products import near
 from tests.references.mx import (
     E2M1,
@@ -25,10 +24,6 @@ from tests.references.mx import (
 HALVES = [torch.float16, torch.bfloat16]
 
 
-def floats(*sizes: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
 WEIGHTS = [f"aclnnWeightQuantBatchMatmul{v}" for v in ("V2", "V3", "Nz")]
 
 
@@ -36,7 +31,7 @@ WEIGHTS = [f"aclnnWeightQuantBatchMatmul{v}" for v in ("V2", "V3", "Nz")]
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("words", [False, True])
 def test_a_weight_of_4_bit_floats_with_powers(npu, op, dtype, words):
-    x, bias = floats(3, 70, dtype=dtype), floats(8, seed=2, dtype=dtype)
+    x, bias = rand(3, 70, dtype=dtype), rand(8, seed=2, dtype=dtype)
     w, _, _ = quantized(70, 8, kind=E2M1)
     power = integers(3, 8, low=125, high=130).to(torch.uint8)
     wide = torch.ldexp(unpacked(w, E2M1), power.long().repeat_interleave(32, 0)[:70] - 127)
@@ -57,7 +52,7 @@ def test_a_weight_of_4_bit_floats_with_powers(npu, op, dtype, words):
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("words", [False, True])
 def test_a_weight_of_4_bit_floats_with_numbers(npu, dtype, words):
-    x, scale = floats(3, 64, dtype=dtype), numbers(2, 8).to(dtype)
+    x, scale = rand(3, 64, dtype=dtype), numbers(2, 8).to(dtype)
     w, _, _ = quantized(64, 8, kind=E2M1)
     wide = unpacked(w, E2M1) * scale.double().repeat_interleave(32, 0)
     inputs = {"x": x, "weight": float4_words(w) if words else w, "antiquantScale": scale, "antiquantGroupSize": 32}
@@ -69,7 +64,7 @@ def test_a_weight_of_4_bit_floats_with_numbers(npu, dtype, words):
 @pytest.mark.parametrize("offset", [False, True])
 def test_a_weight_of_int8_with_a_scale_in_64_bits(npu, op, kind, offset):
     x, w, scale = (
-        floats(3, 64, dtype=torch.float16),
+        rand(3, 64, dtype=torch.float16),
         integers(64, 8, low=-128, high=128).to(torch.int8),
         numbers(1, 8) / 64,
     )
@@ -94,7 +89,7 @@ def test_a_weight_of_int8_with_a_scale_in_64_bits(npu, op, kind, offset):
 @pytest.mark.parametrize("op", WEIGHTS[:2])
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_weight_of_8_bit_floats(npu, op, dtype):
-    x, w, scale = floats(3, 64, dtype=dtype), floats(64, 8, seed=2).to(E4M3), numbers(8).to(dtype)
+    x, w, scale = rand(3, 64, dtype=dtype), rand(64, 8, seed=2).to(E4M3), numbers(8).to(dtype)
     inputs = {"x": x, "weight": w, "antiquantScale": scale}
     near(npu, op, inputs, x.double() @ (w.double() * scale.double()), dtype, "y")
     refused(
@@ -147,7 +142,7 @@ def shifted(w: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, groups: 
 @pytest.mark.parametrize("groups", [0, 2])
 def test_layers_with_weights_of_int8(npu, dtype, experts, groups):
     lead, tokens = ((2,), [2, 5]) if experts else ((), None)
-    x = floats(5, 16, dtype=dtype)
+    x = rand(5, 16, dtype=dtype)
     w1, w2 = integers(*lead, 16, 8, seed=5).to(torch.int8), integers(*lead, 8, 16, seed=6).to(torch.int8)
     inner = (groups,) if groups else ()
     s1, s2 = numbers(*lead, *inner, 8).to(dtype) / 8, numbers(*lead, *inner, 16, seed=9).to(dtype) / 8
@@ -180,7 +175,7 @@ def test_layers_with_weights_of_int8(npu, dtype, experts, groups):
 @pytest.mark.parametrize("mode, dims", [("pertoken", (2,)), ("pertensor", (0, 1, 2)), ("perchannel", (1,))])
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_results_of_int4(npu, op, dtype, mode, dims, symmetric):
-    x = floats(2, 3, 16, dtype=dtype)
+    x = rand(2, 3, 16, dtype=dtype)
     value = x.float()
     if symmetric:
         step, shift = value.abs().amax(dims, keepdim=True) / 7, None
@@ -201,8 +196,8 @@ def test_results_of_int4(npu, op, dtype, mode, dims, symmetric):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, E4M3])
 @pytest.mark.parametrize("bits", [False, True])
 def test_convolutions_of_8_bit_floats(npu, dtype, bits):
-    x, w = floats(2, 4, 5, 6).to(E4M3), floats(6, 4, 3, 2, seed=2).to(E4M3)
-    scale, bias = numbers(6), floats(6, seed=3)
+    x, w = rand(2, 4, 5, 6).to(E4M3), rand(6, 4, 3, 2, seed=2).to(E4M3)
+    scale, bias = numbers(6), rand(6, seed=3)
     y = torch.nn.functional.conv2d(x.double(), w.double(), None, 1, 1) * narrow_scale(scale).view(
         6, 1, 1
     ) + bias.double().view(6, 1, 1)
@@ -215,7 +210,7 @@ def test_convolutions_of_8_bit_floats(npu, dtype, bits):
 @pytest.mark.parametrize("kind", [E4M3, E5M2])
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_scatter_of_8_bit_floats(npu, kind, dtype):
-    cache, updates, scales = torch.zeros(2, 6, 4).to(kind), floats(2, 3, 4, dtype=dtype), numbers(4)
+    cache, updates, scales = torch.zeros(2, 6, 4).to(kind), rand(2, 3, 4, dtype=dtype), numbers(4)
     zero, start = torch.tensor([1, -2, 0, 3], dtype=torch.int32), torch.tensor([1, 3], dtype=torch.int32)
     expected = cache.clone()
     for b in range(2):
@@ -240,9 +235,9 @@ def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("mode", [0, 1])
 def test_caches_of_8_bit_floats(npu, op, layout, mode):
     q, k, v = (
-        floats(2, 4, 3, 64, dtype=torch.bfloat16),
-        floats(2, 2, 5, 64, seed=2).to(E4M3),
-        floats(2, 2, 5, 64, seed=3).to(E4M3),
+        rand(2, 4, 3, 64, dtype=torch.bfloat16),
+        rand(2, 2, 5, 64, seed=2).to(E4M3),
+        rand(2, 2, 5, 64, seed=3).to(E4M3),
     )
     scales = [numbers(1, 2, 1, 64, seed=s).bfloat16() if mode == 0 else numbers(1, 2, 5, seed=s) for s in (5, 6)]
     factors = [s.double() if mode == 0 else s.double()[0][:, None, :, None] for s in scales]
@@ -261,7 +256,7 @@ def test_caches_of_8_bit_floats(npu, op, layout, mode):
 @pytest.mark.parametrize("op", VERSIONS)
 @pytest.mark.parametrize("layout", ["BNSD", "BSND", "BSH"])
 def test_caches_of_4_bit_floats(npu, op, layout):
-    q = floats(2, 4, 3, 64, dtype=torch.bfloat16)
+    q = rand(2, 4, 3, 64, dtype=torch.bfloat16)
     lay = {"BNSD": lambda t: t, "BSND": lambda t: t.transpose(1, 2).contiguous(),
            "BSH": lambda t: t.transpose(1, 2).flatten(2).contiguous()}[layout]  # fmt: skip
     (k, ks, kv), (v, vs, vv) = (quantized(2, 2, 5, 64, kind=E2M1, seed=s) for s in (2, 3))
@@ -277,7 +272,7 @@ def test_caches_of_4_bit_floats(npu, op, layout):
 
 
 def test_attention_in_8_bit_floats(npu):
-    q, k, v = (floats(2, n, 3, 64, seed=n + s, dtype=torch.bfloat16) for n, s in ((4, 0), (2, 1), (2, 2)))
+    q, k, v = (rand(2, n, 3, 64, seed=n + s, dtype=torch.bfloat16) for n, s in ((4, 0), (2, 1), (2, 2)))
     scale = numbers(1)
     inputs = ATTENTION | {"query": q, "key": [k], "value": [v], "inputLayout": "BNSD", "quantScale2Optional": scale}
     exact = attended(q, k.double(), v.double()) * scale.double()

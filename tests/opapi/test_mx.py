@@ -10,8 +10,7 @@ import math
 import pytest
 import torch
 
-from tests.opapi.cases import compare, garbage
-from tests.opapi.client import AclError
+from tests.opapi.cases import compare, garbage, refused
 from tests.references.mx import (
     CODES,
     E1M2,
@@ -23,6 +22,7 @@ from tests.references.mx import (
     exponent,
     gated,
     made,
+    of_groups,
     operand,
     packed,
     pairs,
@@ -35,14 +35,6 @@ KINDS = list(CODES)
 E8M0 = torch.float8_e8m0fnu
 FORM = {"roundModeOptional": "rint", "scaleAlg": 0}
 QUANT = {"axis": -1, "blocksize": 32, **FORM}
-
-
-def refused(npu, op: str, inputs: dict, outputs: dict, words: str) -> None:
-    """By phase one, with a sentence."""
-    arguments = {p.name: None if "*" in p.type else 0 for p in npu.signatures[op]}
-    with pytest.raises(AclError, match=words) as error:
-        npu.prepare(op, **arguments | inputs | {n: garbage(t) for n, t in outputs.items()})
-    assert error.value.status == 161002
 
 
 @pytest.mark.parametrize("op", [f"aclnnDynamicMxQuant{v}" for v in ("", "V2", "V3")])
@@ -171,17 +163,9 @@ def test_values_come_back(npu, kind, axis, code, dtype):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_groups_of_rows(npu, op, kind, dtype):
     x, ends = operand(150, 4, dtype=dtype), [70, 70, 103, 150]
-    outs, kept, start = [], [], 0
-    for end in ends:
-        if end > start:
-            values, scales = reference(x[start:end], 0, kind)
-            outs.append(values)
-            kept.append(pairs(scales, 0))
-        start = end
-    filled = torch.cat(kept)
-    scale = torch.cat([filled, torch.zeros(150 // 64 + 4 - len(filled), 4, 2, dtype=torch.uint8)]).view(E8M0)
+    values, scale = of_groups(x, ends, kind)
     inputs = {"x": x, "groupIndex": torch.tensor(ends).int(), "roundMode": "rint", "dstType": CODES[kind]}
-    compare(npu, op, inputs | {"blocksize": 32}, {"y": packed(torch.cat(outs), kind, x), "mxscale": scale})
+    compare(npu, op, inputs | {"blocksize": 32}, {"y": packed(values, kind, x), "mxscale": scale.view(E8M0)})
 
 
 @pytest.mark.parametrize("op", ["aclnnGroupedDynamicBlockQuant", "aclnnGroupedDynamicBlockQuantV2"])
@@ -269,18 +253,6 @@ def test_behind_a_gate(npu, mode, left, kind, dtype):
         close(got["yOut"], values, kind)
 
 
-def of_groups(value: torch.Tensor, ends: list[int], kind: torch.dtype, alg: int):
-    values, kept, start = [], [], 0
-    for end in ends:
-        v, s = reference(value[start:end], 0, kind, alg=alg)
-        values.append(v)
-        kept.append(pairs(s, 0))
-        start = end
-    filled, rows = torch.cat(kept), value.shape[0] // 64 + len(ends)
-    rest = torch.zeros(rows - len(filled), value.shape[1], 2, dtype=torch.uint8)
-    return torch.cat(values), torch.cat([filled, rest])
-
-
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("kind, alg", [(E4M3, 1), (E5M2, 0), (E2M1, 0)])
@@ -298,7 +270,7 @@ def test_two_axes_behind_a_gate(npu, backward, grouped, kind, alg):
     v2, s2 = reference(value, 0, kind, alg=alg)
     s2 = pairs(s2, 0)
     if grouped:
-        v2, s2 = of_groups(value, ends, kind, alg)
+        v2, s2 = of_groups(value, ends, kind, alg=alg)
     op = f"aclnnSwiglu{'Backward' if backward else ''}MxQuantWithDualAxis"
     inputs = {"x": x, "groupIndexOptional": torch.tensor(ends) if grouped else None, "activateLeft": True}
     inputs |= {"yGrad": dy, "dstDtype": CODES[kind]} if backward else {"dstType": CODES[kind]}

@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.cases import compare
-from tests.opapi.test_mx import refused
+from tests.opapi.cases import compare, refused
 from tests.references.mx import (
     E2M1,
     E4M3,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.opapi.cases import compare, rand
-from tests.opapi.test_chosen_keys import FLOATS, INF, NEAR, refused, wide
+from tests.opapi.cases import FLOATS, NEAR, compare, rand, refused, wide
+from tests.opapi.test_chosen_keys import INF
 from tests.references.chosen_keys import attend, counts
 
 

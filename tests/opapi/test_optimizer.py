@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
-from tests.opapi.cases import compare, rand
+from tests.opapi.cases import FLOATS, NEAR, compare, rand
 
 UNARY = ["Abs", "Exp", "Sqrt", "Neg", "Tanh", "Sigmoid", "Reciprocal", "Log", "Cos", "Erf"]
 
@@ -191,3 +193,20 @@ def test_adamw_of_fp64_is_fp64(npu, maximize):
     for name, value in (("varRef", wanted), ("mRef", mean), ("vRef", var), ("maxGradNormOptionalRef", most)):
         torch.testing.assert_close(got[name], value, rtol=1e-12, atol=0)
         assert not torch.equal(got[name], got[name].float().double())
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_adam_with_its_powers(npu, dtype, nesterov):
+    var, m, g = (rand(3, 5, dtype=dtype, seed=s) for s in range(3))
+    v = rand(3, 5, dtype=dtype, seed=4).abs()
+    numbers = {"beta1Power": 0.81, "beta2Power": 0.98, "lr": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3}
+    rate = 0.1 * math.sqrt(1 - 0.98) / (1 - 0.81)
+    mean = 0.9 * m.double() + 0.1 * g.double()
+    square = 0.99 * v.double() + 0.01 * g.double() ** 2
+    step = 0.9 * mean + 0.1 * g.double() if nesterov else mean
+    param = var.double() - rate * step / (square.sqrt() + 1e-3)
+    results = npu.call("aclnnApplyAdam", varRef=var, m=m, v=v, grad=g, useLocking=False, useNesterov=nesterov,
+                       **{name: torch.tensor([value]) for name, value in numbers.items()})  # fmt: skip
+    for name, want in (("varRef", param), ("m", mean), ("v", square)):
+        torch.testing.assert_close(results[name], want.to(dtype), **NEAR[dtype])

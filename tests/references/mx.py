@@ -74,6 +74,16 @@ def pairs(scales: torch.Tensor, axis: int) -> torch.Tensor:
     return even.unflatten(axis, (-1, 2)).movedim(axis + 1, -1).to(torch.uint8).contiguous()
 
 
+def of_groups(x: torch.Tensor, ends: list[int], kind: torch.dtype, **scaling: float):
+    """Of groups of rows, whose blocks begin anew: values of elements, and scales as kept, with zeros behind."""
+    rows = [x[start:end] for start, end in zip([0, *ends], ends, strict=False) if end > start]
+    values, scales = zip(*(reference(part, 0, kind, **scaling) for part in rows), strict=True)
+    kept = torch.zeros(len(x) // 64 + len(ends), x.shape[1], 2, dtype=torch.uint8)
+    filled = torch.cat([pairs(s, 0) for s in scales])
+    kept[: len(filled)] = filled
+    return torch.cat(values), kept
+
+
 def packed(values: torch.Tensor, kind: torch.dtype, negative: torch.Tensor | None = None) -> torch.Tensor:
     """Values of elements as their type holds them; `negative`: numbers whose signs zeros keep."""
     if kind not in GRIDS:

@@ -1,12 +1,11 @@
-"""Samples off the grid: regions, deformable convolutions; and choice of tokens, sparse values by group, a wait."""
+"""Samples off the grid: regions of images, deformable convolutions; with gradients."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from tests.opapi.cases import compare, rand
-from tests.opapi.test_chosen_keys import FLOATS, NEAR, refused, wide
+from tests.opapi.cases import FLOATS, NEAR, compare, rand, refused, wide
 
 
 def bilinear(image, y, x):
@@ -68,7 +67,6 @@ def test_regions_and_their_gradients(npu, dtype):
     compare(npu, "aclnnROIAlign", none, {"out": torch.zeros(0, 3, 2, 3, dtype=dtype)})
 
 
-# kernel, stride, padding, dilation, groups, deformable groups, modulated
 FORMS = {
     "plain": ([2, 2], [1] * 4, [0] * 4, [1] * 4, 1, 1, True),
     "groups": ([2, 1], [1, 1, 2, 1], [1, 0, 0, 1], [1, 1, 2, 1], 2, 2, True),
@@ -157,143 +155,3 @@ def test_deformable_convolutions_and_their_gradients(npu, dtype, form):
         ({"biasOptional": rand(3, dtype=dtype)}, r"bias must have sizes \[4\], got \[3\]"),
     ):
         refused(npu, "aclnnDeformableConv2d", inputs | changed, results, words)
-
-
-def choose(logits, top_k, top_p, q=None, min_ps=None, ks_max=1024, is_logits=True):
-    """Row by row, from the page: tokens, which logits stay, and the probabilities that are left with their places."""
-    tokens, stays, parts = [], torch.zeros(logits.shape, dtype=torch.bool), []
-    for i, row in enumerate(logits):
-        order, k, p = row.argsort(descending=True, stable=True), int(top_k[i]), float(top_p[i])
-        least = -1.0 if min_ps is None else float(min_ps[i])
-        by_k = 1 <= k <= min(ks_max, len(row))
-        if not by_k and p >= 1 and least < 1:
-            order = torch.arange(len(row))
-        order = order[:k] if by_k else order
-        chance = row[order].softmax(0) if is_logits else row[order]
-        if p < 1:
-            kept = (chance.cumsum(0) - chance) < p
-            kept[0] = True
-            order, chance = order[kept], chance[kept]
-        if least >= 1:
-            order, chance = order[:1], chance[:1]
-        elif least > 0:
-            kept = chance >= chance.max() * least
-            order, chance = order[kept], chance[kept]
-        score = chance if q is None else chance / (q[i, : len(chance)] + 1e-8)
-        tokens.append(int(order[score.argmax()]))
-        stays[i, order] = True
-        parts.append((order, chance))
-    return torch.tensor(tokens), stays, parts
-
-
-TOP_K = torch.tensor([0, 1, 5, 20, 40, 3, 0, 9], dtype=torch.int32)
-TOP_P = torch.tensor([1.0, 0.5, 0.75, 0.9375, 0.25, -1.0, 0.5, 2.0])
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("drawn", [False, True])
-def test_tokens_of_the_largest_probabilities(npu, dtype, drawn):
-    logits, top_p = rand(8, 20, dtype=dtype), TOP_P.to(dtype)
-    q = torch.rand(8, 20, generator=torch.Generator().manual_seed(1)) if drawn else None
-    token, stays, _ = choose(logits.double(), TOP_K, top_p, q)
-    kept = logits.float().masked_fill(~stays, -torch.inf)
-    inputs = {
-        "logits": logits,
-        "topK": TOP_K,
-        "topP": top_p,
-        "q": q,
-        "eps": 1e-8,
-        "isNeedLogits": True,
-        "topKGuess": 32,
-    }
-    results = {"logitsSelectIdx": token, "logitsTopKPSelect": kept}
-    compare(npu, "aclnnTopKTopPSample", inputs, results)
-    second = inputs | {"ksMax": 1024, "inputIsLogits": True}
-    compare(npu, "aclnnTopKTopPSampleV2", second, results)
-    refused(npu, "aclnnTopKTopPSample", inputs | {"topK": TOP_K[:3]}, results, r"topK must have sizes \[8\], got \[3\]")
-    refused(npu, "aclnnTopKTopPSampleV2", second | {"ksMax": 0}, results, "ksMax is 0")
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_tokens_of_a_share_of_the_largest(npu, dtype):
-    logits, top_p = rand(8, 20, dtype=dtype), TOP_P.to(dtype)
-    min_ps = torch.tensor([0.25, 0.5, 0.25, 0.125, -1, 0.5, 1.5, 0.0]).to(dtype)
-    inputs = {"logits": logits, "topK": TOP_K, "topP": top_p, "minPs": min_ps, "eps": 1e-8, "inputIsLogits": True}
-    for most in (1024, 8):
-        token, stays, parts = choose(logits.double(), TOP_K, top_p, None, min_ps, most)
-        kept = logits.float().masked_fill(~stays, -torch.inf)
-        given = inputs | {"isNeedLogits": True, "ksMax": most}
-        compare(npu, "aclnnTopKTopPSampleV2", given, {"logitsSelectIdx": token, "logitsTopKPSelect": kept})
-    chances = logits.float().softmax(1).to(dtype)
-    token, stays, _ = choose(chances.double(), TOP_K, top_p, None, min_ps, is_logits=False)
-    given = inputs | {"logits": chances, "inputIsLogits": False, "isNeedLogits": True, "ksMax": 1024}
-    kept = chances.float().masked_fill(~stays, 0)
-    compare(npu, "aclnnTopKTopPSampleV2", given, {"logitsSelectIdx": token, "logitsTopKPSelect": kept})
-    # The probabilities themselves, to draw from.
-    _, _, parts = choose(logits.double(), TOP_K, top_p, None, min_ps)
-    outputs = {
-        "logitsSelectIdx": torch.zeros(8, dtype=torch.int64),
-        "logitsIdx": torch.zeros(8, 20, dtype=torch.int64),
-        "logitsSortMasked": torch.zeros(8, 20),
-        "logitsTopKPSelect": torch.zeros(8, 20),
-    }
-    got = compare(npu, "aclnnTopKTopPSampleV2", inputs | outputs | {"isNeedSampleResult": True, "ksMax": 1024}, {})
-    for i, (order, chance) in enumerate(parts):
-        expected = torch.zeros(20, dtype=torch.float64)
-        expected[order] = chance
-        found = torch.zeros(20).scatter(0, got["logitsIdx"][i], got["logitsSortMasked"][i])
-        torch.testing.assert_close(found.double(), expected, **NEAR[dtype])
-
-
-@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32])
-def test_sparse_values_of_equal_places_are_added(npu, dtype):
-    indices, group = torch.tensor([[3, 1], [0, 2], [3, 1], [5, 5], [0, 2]]), torch.tensor([1, 0, 1, 2, 0])
-    values = rand(5, 2, dtype=dtype) if dtype.is_floating_point else torch.arange(10, dtype=dtype).reshape(5, 2)
-    total = torch.zeros(3, 2, dtype=torch.float64).index_add_(0, group, values.double()).to(dtype)
-    unique = torch.tensor([[0, 2], [3, 1], [5, 5]])
-    inputs = {"uniqueLen": torch.tensor([3]), "uniqueIndices": group, "indices": indices, "values": values}
-    results = {"newIndices": unique, "newValues": total}
-    compare(npu, "aclnnCoalesceSparse", inputs, results, **(NEAR[dtype] if dtype.is_floating_point else {}))
-    refused(
-        npu,
-        "aclnnCoalesceSparse",
-        inputs | {"uniqueIndices": group[:3]},
-        results,
-        r"uniqueIndices must have sizes .*got \[3\]",
-    )
-    refused(npu, "aclnnCoalesceSparse", inputs | {"values": values[:3]}, results, "values has sizes")
-
-
-def test_a_wait_ends(npu):
-    """As many nanoseconds as cycles, or a little more: nothing is measured."""
-    npu.call("aclnnSleep", cycles=[100000])
-    refused(npu, "aclnnSleep", {"cycles": [-1]}, {}, "cycles is one number that is not negative")
-
-
-def steps_of(x, rounds, eps=1e-6):
-    """All norms and sums of the rounds, the outer dimensions last."""
-    y = x.softmax(-1) + eps
-    norms, sums = [y], [torch.zeros_like(y[..., 0])]
-    for i in range(1, 2 * rounds):
-        total = y.sum(-1 if i % 2 == 0 else -2, keepdim=True) + eps
-        y = y / total
-        norms.append(y)
-        sums.append(total.squeeze(-1 if i % 2 == 0 else -2))
-    first = lambda t, n: torch.stack(t).movedim(tuple(range(-n, 0)), tuple(range(1, 1 + n))).contiguous()
-    return y, first(norms, 2), first(sums, 1)
-
-
-@pytest.mark.parametrize("outer", [(3,), (2, 3)])
-def test_the_steps_of_a_doubly_stochastic_matrix_and_their_gradient(npu, outer):
-    x = rand(*outer, 4, 4)
-    (leaf,) = wide(x)
-    y, norms, sums = steps_of(leaf, 5)
-    results = {"output": y.detach().float(), "normOut": norms.detach().float(), "sumOut": sums.detach().float()}
-    compare(npu, "aclnnMhcSinkhorn", {"x": x, "eps": 1e-6, "numIters": 5}, results, rtol=1e-4, atol=1e-5)
-    grad = rand(*outer, 4, 4, seed=3)
-    (made,) = torch.autograd.grad(y, leaf, grad.double())
-    inputs = {"gradOutput": grad, "normOut": results["normOut"], "sumOut": results["sumOut"]}
-    # eps inside the softmax is left out of the formula of its gradient.
-    compare(npu, "aclnnMhcSinkhornBackward", inputs, {"out": made.float()}, rtol=1e-3, atol=1e-4)
-    wrong = inputs | {"sumOut": results["sumOut"][:, :3].contiguous()}
-    refused(npu, "aclnnMhcSinkhornBackward", wrong, {"out": made.float()}, "sumOut must have sizes")
