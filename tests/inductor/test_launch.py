@@ -96,14 +96,6 @@ def test_an_index_on_the_cpu():
     assert take(torch.arange(5.0, device="npu"), torch.tensor([1, 3])).tolist() == [2.0, 6.0]
 
 
-def test_a_wrapper_in_cpp_is_refused_by_name():
-    with (
-        torch._inductor.config.patch(cpp_wrapper=True),
-        pytest.raises(Exception, match="cpp_wrapper .* not implemented"),
-    ):
-        torch.compile(lambda x: x * 3)(torch.ones(5, device="npu"))
-
-
 def test_a_stream_inside_a_graph_is_refused_by_name():
     side = torch.npu.Stream()
 

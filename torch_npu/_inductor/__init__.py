@@ -13,10 +13,11 @@ def register() -> None:
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
 
     from torch_npu._inductor import graphs
+    from torch_npu._inductor.cpp_wrapper import NpuCppWrapper
     from torch_npu._inductor.op_overrides import NpuOpOverrides
     from torch_npu._inductor.passes import NpuGraphPass
     from torch_npu._inductor.scheduling import NpuScheduling
-    from torch_npu._inductor.wrapper import NpuCppWrapper, NpuWrapper
+    from torch_npu._inductor.wrapper import NpuWrapper
 
     register_device_op_overrides("npu", NpuOpOverrides())
     register_backend_for_device("npu", NpuScheduling, NpuWrapper, NpuCppWrapper, device_custom_pass=NpuGraphPass())

@@ -20,76 +20,91 @@ _INCLUDE = "#include <torch/csrc/inductor/cpp_prefix.h>"
 # So many elements are computed at the call, as tiny operators are, if the stream is empty: ~20 us at most.
 TINY = 8192
 
-# In front of the kernel. An exception must not leave a parallel region: it is kept, and thrown behind the region. One
-# such kernel runs at a time in the process (SOFTNPU_WIDE), so what it keeps may be the module's.
+# In front of the kernels of a file. An exception must not leave a parallel region: it is kept, and thrown behind the
+# region. One such kernel runs at a time in the process (SOFTNPU_WIDE), so what it keeps may be the module's.
 #
 # The prefix's flag of a division by zero is one variable of the process (an inline one), which compiled functions of
 # the CPU set too, and which points into the stack of whoever set it last. Hidden, it is this module's.
-_PRELUDE = """
-MARK: {wide}
+_ERRORS = """
+#ifndef NPU_KEPT_ERRORS
+#define NPU_KEPT_ERRORS
 #include <exception>
 #include <mutex>
+#include <utility>
 __asm__(".hidden inductor_cpu_integer_div_error_flag");
-static constexpr bool npu_wide = {wide};
-static constexpr bool npu_by_value[] = {{{by_value}}};
-static constexpr bool npu_numbers = {numbers};
 static std::mutex npu_error_mutex;
 static std::exception_ptr npu_error;
-[[maybe_unused]] static void npu_keep_error() {{
+[[maybe_unused]] static void npu_keep_error() {
     const std::lock_guard<std::mutex> guard(npu_error_mutex);
     if (!npu_error) npu_error = std::current_exception();
-}}
-""".replace("MARK", MARK)
+}
+[[maybe_unused]] static void npu_throw_error() {
+    if (npu_error) std::rethrow_exception(std::exchange(npu_error, nullptr));
+}
+#endif
+"""
 # How a kernel asks for that flag. Without it a division throws, which ends a kernel of one thread at once.
 _FLAG = "inductor_cpu_integer_div_error_flag = &inductor_cpu_integer_div_error;"
 
-# Behind it, before the functions Python calls. Braces are doubled for str.format.
-_LAUNCH = """
+# A kernel with its arguments, copied. `ByValue` says of each argument: is it a number in the memory of the CPU?
+TASK = """
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <tuple>
 #include <utility>
 
-template <class... P>
-struct NpuTask {{
+template <class ByValue, class... P>
+struct NpuTask;
+template <bool... by_value, class... P>
+struct NpuTask<std::integer_sequence<bool, by_value...>, P...> {
+    static constexpr bool numbers_by_value[] = {by_value..., false};
+
     void (*kernel)(P...);
     std::tuple<P...> args;
-    alignas(16) char numbers[npu_numbers ? sizeof...(P) : 1][16];  // what the arguments by value point to
+    alignas(16) char numbers[(by_value || ...) ? sizeof...(P) : 1][16];  // what the arguments by value point to
 
     template <size_t... I>
-    void take_numbers(std::index_sequence<I...>) {{
+    void take_numbers(std::index_sequence<I...>) {
         (take_number<I>(), ...);
-    }}
+    }
     template <size_t I>
-    void take_number() {{
-        if constexpr (npu_by_value[I]) {{
+    void take_number() {
+        if constexpr (numbers_by_value[I]) {
             auto& arg = std::get<I>(args);
             static_assert(sizeof *arg <= sizeof numbers[I]);
             std::memcpy(numbers[I], arg, sizeof *arg);
             arg = reinterpret_cast<decltype(arg + 0)>(numbers[I]);
-        }}
-    }}
+        }
+    }
 
-    static int run(void* state, char* message, size_t room) {{
+    static int run(void* state, char* message, size_t room) {
         NpuTask& task = *static_cast<NpuTask*>(state);
-        try {{
+        try {
             std::apply(task.kernel, task.args);
-            if constexpr (npu_wide) {{
-                if (npu_error) std::rethrow_exception(std::exchange(npu_error, nullptr));
-            }}
             return 0;
-        }} catch (const std::exception& error) {{
+        } catch (const std::exception& error) {
             const std::string text = error.what();
             std::snprintf(message, room, "%s", text.substr(0, text.find('\\n')).c_str());
-        }} catch (...) {{
+        } catch (...) {
             std::snprintf(message, room, "unknown error");
-        }}
+        }
         return 1;
-    }}
-    static void drop(void* state) {{ delete static_cast<NpuTask*>(state); }}
-}};
+    }
+    static void drop(void* state) { delete static_cast<NpuTask*>(state); }
+};
+template <class ByValue, class... P, class... A>
+static NpuTask<ByValue, P...>* npu_task(void (*kernel)(P...), A... args) {
+    auto* const task = new NpuTask<ByValue, P...>{kernel, std::tuple<P...>(args...)};
+    task->take_numbers(std::index_sequence_for<P...>());
+    return task;
+}
+"""
 
+# In front of the functions Python calls. Braces are doubled for str.format.
+_LAUNCH = (
+    TASK.replace("{", "{{").replace("}", "}}")
+    + """
 using NpuLaunch = int (*)(uintptr_t, int (*)(void*, char*, size_t), void (*)(void*), void*, const char*, int);
 
 template <class... P, class... A>
@@ -97,14 +112,14 @@ static PyObject* npu_launch(void (*kernel)(P...), uintptr_t stream, int64_t work
     static const auto launch =
         reinterpret_cast<NpuLaunch>(PyCapsule_Import("torch_npu._C._host_kernel", 0));
     if (launch == nullptr) return nullptr;
-    using Task = NpuTask<P...>;
+    using Task = NpuTask<npu_by_value, P...>;
     const int cost = npu_wide ? 2 : work <= TINY ? 0 : 1;
-    Task* const task = new Task{{kernel, std::tuple<P...>(args...)}};
-    task->take_numbers(std::index_sequence_for<P...>());
+    Task* const task = npu_task<npu_by_value>(kernel, args...);
     if (launch(stream, Task::run, Task::drop, task, "torch.compile kernel", cost) != 0) return nullptr;
     Py_RETURN_NONE;
 }}
 """.replace("TINY", str(TINY))
+)
 
 
 def _contain_errors(source: str) -> str:
@@ -127,19 +142,36 @@ def _contain_errors(source: str) -> str:
     return "\n".join(out)
 
 
-def task_source(source: str, by_value: Sequence[bool]) -> str:
-    """A generated kernel's C++, made ready to be a task. `by_value`: for each argument, is it a number in the memory of
-    the CPU? Whether the kernel uses several threads is read from its text."""
-    wide = "#pragma omp parallel" in source
-    source = _contain_errors(source) if wide else source.replace(_FLAG, "")
-    prelude = _PRELUDE.format(
-        wide=str(wide).lower(),
-        numbers=str(any(by_value)).lower(),
-        by_value=", ".join(str(number).lower() for number in by_value),
-    )
+def is_wide(source: str) -> bool:
+    """Does a generated kernel use several threads?"""
+    return "#pragma omp parallel" in source
+
+
+def by_value_type(by_value: Sequence[bool]) -> str:
+    return f"std::integer_sequence<bool{''.join(', ' + str(number).lower() for number in by_value)}>"
+
+
+def kernel_source(source: str, more: str = "") -> str:
+    """A generated kernel's C++, made ready to run as a task: its errors are thrown where it ends. `more` goes to the
+    declarations in front of it."""
+    if is_wide(source):
+        source = _contain_errors(source).rstrip()
+        source = source.removesuffix("}") + "npu_throw_error();\n}\n"
+    else:
+        source = source.replace(_FLAG, "")
     if _INCLUDE not in source:
         raise AssertionError(f"torch_npu._inductor: a kernel without {_INCLUDE}:\n{source}")
-    return source.replace(_INCLUDE, _INCLUDE + prelude, 1)
+    return source.replace(_INCLUDE, _INCLUDE + _ERRORS + more, 1)
+
+
+def task_source(source: str, by_value: Sequence[bool]) -> str:
+    """The same for a module of its own, which Python calls. `by_value`: for each argument, is it a number in the memory
+    of the CPU?"""
+    wide = str(is_wide(source)).lower()
+    more = (
+        f"{MARK}: {wide}\nstatic constexpr bool npu_wide = {wide};\nusing npu_by_value = {by_value_type(by_value)};\n"
+    )
+    return kernel_source(source, more)
 
 
 @clear_on_fresh_cache

@@ -20,3 +20,12 @@ class NpuOpOverrides(DeviceOpOverrides):
 
     def current_stream(self) -> str:
         return "torch.npu.current_stream()"
+
+    def cpp_kernel_type(self) -> str:
+        return "void*"
+
+    def cpp_aoti_device_guard(self) -> str:
+        return "NpuStreamGuard"
+
+    def cpp_aoti_stream_guard(self) -> str:
+        return "NpuStreamGuard"

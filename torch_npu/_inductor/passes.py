@@ -66,7 +66,7 @@ class NpuGraphPass(CustomGraphModulePass):
 
     def uuid(self) -> Any:
         # Part of the key of Inductor's cache on disk: whatever generates code here.
-        from torch_npu._inductor import kernels, launch, op_overrides, scheduling, wrapper
+        from torch_npu._inductor import cpp_wrapper, kernels, launch, op_overrides, scheduling, wrapper
 
-        modules = (attention, kernels, launch, op_overrides, scheduling, wrapper)
+        modules = (attention, cpp_wrapper, kernels, launch, op_overrides, scheduling, wrapper)
         return get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))

@@ -17,6 +17,7 @@ from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V
 
 from torch_npu._inductor import launch
+from torch_npu._inductor.cpp_wrapper import NpuKernelName
 from torch_npu._inductor.kernels import NpuKernelProxy
 
 # Fusion that reorders loops reads a loop group as (elements, elements reduced), which the C++ generator's is not:
@@ -55,6 +56,10 @@ class NpuKernelGroup(KernelGroup):
             if node.is_reduction():
                 work += sympy_product([*node.get_ranges()[0], *node.get_ranges()[1]])
         _, call_args, arg_types = self.args.cpp_argdefs()
+        if V.graph.cpp_wrapper:
+            kernel_name = NpuKernelName(kernel_name)
+            kernel_name.wide = wrapper.wide_kernels[kernel_name]
+            kernel_name.by_value = [by_value(arg) for arg in call_args]
         wrapper.generate_kernel_call(
             kernel_name,
             [wrapper.expression(work), *call_args],
@@ -85,7 +90,9 @@ class NpuScheduling(CppScheduling):
 
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
         if V.graph.cpp_wrapper:
-            raise NotImplementedError("torch.compile on npu: cpp_wrapper and AOTInductor are not implemented")
+            name = super().define_kernel(launch.kernel_source(src_code), nodes, kernel_args)
+            V.graph.wrapper_code.wide_kernels[name] = launch.is_wide(src_code)
+            return name
         _, call_args, _ = (kernel_args or self.kernel_group.args).cpp_argdefs()
         numbers = [by_value(arg) for arg in call_args]
         return super().define_kernel(launch.task_source(src_code, numbers), nodes, kernel_args)

@@ -3,8 +3,6 @@ that is current when the graph runs. Inductor calls it, writes the code out and 
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen, pexpr
 from torch._inductor.virtualized import V
@@ -52,11 +50,3 @@ class NpuWrapper(_Npu, PythonWrapperCodegen):
         if is_subgraph:
             return NpuSubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
         return NpuWrapper()
-
-
-class NpuCppWrapper(PythonWrapperCodegen):
-    @staticmethod
-    def create(*_: Any) -> Any:
-        raise NotImplementedError(
-            "torch.compile on npu: cpp_wrapper and AOTInductor are not implemented; the Python wrapper (the default) is"
-        )

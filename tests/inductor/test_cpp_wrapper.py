@@ -1,0 +1,216 @@
+"""cpp_wrapper and AOTInductor: the same values as eager, as tasks of the current stream, loaded by Python and by C++."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch._inductor import config
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
+
+import torch_npu  # noqa: F401  torch.ops.npu
+from tests.core.tools import Gate, busy
+
+QUICK = {"cpp_cache_precompile_headers": False, "aot_inductor.precompile_headers": False}
+
+
+def same(found, expected) -> None:
+    for ours, theirs in zip(pytree.tree_leaves(found), pytree.tree_leaves(expected), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+        assert ours.stride() == theirs.stride()
+
+
+def packaged(model: nn.Module, args: tuple, path: Path, shapes: tuple | None = None) -> str:
+    with torch.no_grad():
+        program = torch.export.export(model, args, dynamic_shapes=shapes)
+        settings = {**QUICK, "aot_inductor.compile_wrapper_opt_level": "O0"}
+        return torch._inductor.aoti_compile_and_package(
+            program, package_path=str(path / "model.pt2"), inductor_configs=settings
+        )
+
+
+@pytest.mark.full
+def test_a_wrapper_in_cpp():
+    """Kernels, operators of ATen and of the NPU; a number in the memory of the CPU, taken at the call."""
+
+    def step(x, weight, scale, index):
+        y = torch.ops.npu.npu_rms_norm(x @ weight, weight[0], 1e-6)[0]
+        return y * scale, x.t().argmax(), weight[index].sin().sum(1), y.sort(-1)[1]
+
+    torch.manual_seed(0)
+    weight, scale = torch.randn(16, 16).npu(), torch.tensor(2.0)
+    index = torch.tensor([3, 1, 2]).npu()
+    with config.patch({**QUICK, "cpp_wrapper": True}):
+        compiled = torch.compile(step, dynamic=True, fullgraph=True)
+        for rows in (5, 700):
+            x = torch.randn(rows, 16).npu()
+            same(compiled(x, weight, scale, index), step(x, weight, scale, index))
+    expected = step(x, weight, scale, index)
+    busy(torch.npu.current_stream(), 0.2)
+    found = compiled(x, weight, scale, index)
+    done = torch.npu.current_stream().record_event()
+    scale.fill_(100)
+    assert not done.query()  # nothing was waited for
+    same(found, expected)
+    index.fill_(99)
+    with pytest.raises(RuntimeError, match="index out of bounds"):
+        compiled(x, weight, scale, index)
+        torch.npu.synchronize()
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 12))
+        self.register_buffer("total", torch.zeros(12))
+        self.host = torch.tensor(3.0)  # a constant that stays on the CPU
+
+    def forward(self, x):
+        y = self.layers(x) * self.host
+        self.total.add_(y.mean(0))
+        return y, self.total + 1
+
+
+def test_a_packaged_model(tmp_path):
+    torch.manual_seed(0)
+    model, x = Perceptron().npu().eval(), torch.randn(4, 8).npu()
+    rows = torch.export.Dim("rows", min=2, max=1000)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    path = packaged(model, (x,), tmp_path, ({0: rows},))
+    model.load_state_dict(start)
+    loaded = torch._inductor.aoti_load_package(path)
+    with torch.no_grad():
+        for count in (4, 700):
+            x = torch.randn(count, 8).npu()
+            same(loaded(x), model(x))
+        # On the stream of the call, behind what that waits for.
+        expected, side = model(x), torch.npu.Stream()
+        torch.npu.synchronize()
+        gate = Gate(torch.npu.current_stream())
+        behind = torch.npu.current_stream().record_event()
+        with torch.npu.stream(side):
+            found = loaded(x)
+            side.synchronize()
+            same(found, expected)
+        assert not behind.query()
+        gate.open()
+        # Other weights, of the npu's and of the CPU's memory.
+        for device in ("npu", "cpu"):
+            other = {name: torch.randn_like(value) for name, value in model.state_dict().items()}
+            model.load_state_dict(other)
+            given = {name: value.to(device) for name, value in other.items()}
+            loaded.load_constants(given, check_full_update=True, allow_h2d_copy=device == "cpu")
+            same(loaded(x), model(x))
+        # On another device; what is current stays so.
+        second = torch._inductor.aoti_load_package(path, device_index=1)
+        model.load_state_dict(start)
+        found = second(x.to("npu:1"))
+        assert torch.npu.current_device() == 0 and found[0].device == torch.device("npu:1")
+        same([value.cpu() for value in found], [value.cpu() for value in model(x)])
+        # Captured, after a first call.
+        model.load_state_dict(start)
+        single = torch._inductor.aoti_load_package(path, run_single_threaded=True)
+        single(x)
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            y, _ = single(x)
+        x.copy_(torch.randn(700, 8))
+        graph.replay()
+        same(y, model(x)[0])
+
+
+PROGRAM = r"""
+#include <ATen/ops/linspace.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+
+#include <iostream>
+
+int main(int, char** argv) {
+  torch::inductor::AOTIModelPackageLoader model(argv[1]);
+  const auto x = at::linspace(-1, 1, 32, at::device(c10::DeviceType::PrivateUse1)).view({4, 8});
+  for (int run = 0; run < 2; ++run) {
+    const auto y = model.run({x});
+    std::cout << y[0].device() << ' ' << y[0].cpu().sum().item<double>() << ' ' << y[1].cpu().sum().item<double>() << '\n';
+  }
+}
+"""
+
+
+@pytest.mark.full
+def test_a_packaged_model_in_a_program_without_python(tmp_path):
+    model = Perceptron().npu().eval()
+    path = packaged(model, (torch.randn(4, 8).npu(),), tmp_path)
+    home, ours = Path(torch.__file__).parent, Path(torch_npu.__file__).parent
+    (tmp_path / "program.cpp").write_text(PROGRAM, encoding="utf-8")
+    libraries = [f"-L{home}/lib", f"-L{ours}/lib", "-Wl,--no-as-needed", "-ltorch_npu", "-ltorch_cpu", "-lc10"]
+    paths = [f"-Wl,-rpath,{home}/lib:{ours}/lib", f"-I{home}/include", f"-I{home}/include/torch/csrc/api/include"]
+    command = ["g++", "-std=c++20", "-O0", "program.cpp", *paths, *libraries, "-o", "program"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(
+        [tmp_path / "program", path], capture_output=True, text=True, check=True, env=dict(os.environ), timeout=300
+    )
+    model.total.zero_()
+    x = torch.linspace(-1, 1, 32).view(4, 8).npu()
+    for line in done.stdout.splitlines():
+        device, *sums = line.split()
+        with torch.no_grad():
+            expected = [value.sum().item() for value in model(x)]
+        assert device == "npu:0" and [float(s) for s in sums] == pytest.approx(expected, rel=1e-4, abs=1e-3)
+    assert done.stderr == ""
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.qkv = nn.Embedding(50, 16), nn.Linear(16, 48)
+        self.mix = nn.Conv1d(16, 16, 3, padding=1)
+        self.scale = nn.Parameter(torch.rand(16))
+
+    def forward(self, ids, factor):
+        x = self.words(ids)
+        x = x + self.mix(x.transpose(1, 2)).transpose(1, 2)
+        q, k, v = self.qkv(x).view(*x.shape[:2], 3, 4, 4).permute(2, 0, 3, 1, 4)
+        x = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(x.shape)
+        x = torch.ops.npu.npu_rms_norm(x, self.scale, 1e-6)[0]
+        spread = torch.zeros_like(x).index_put((ids[:, 0] % x.shape[0],), x, accumulate=True)
+        added = torch.zeros_like(x).scatter_add(1, ids[..., None].expand_as(x) % x.shape[1], x)
+        chosen = torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() - 1, (x,))
+        return x * factor, *x.topk(3), *x.sort(-1), x.cumsum(1), spread, added, chosen, F.max_pool1d(x, 2), x.var(1)
+
+
+@pytest.mark.full
+def test_a_packaged_model_with_many_operators(tmp_path):
+    torch.manual_seed(0)
+    model, factor = Attention().npu().eval(), torch.tensor(2.0)
+    rows = torch.export.Dim("rows", min=2, max=64)
+    ids = [torch.randint(0, 50, (count, 8)).npu() for count in (4, 9)]
+    loaded = torch._inductor.aoti_load_package(packaged(model, (ids[0], factor), tmp_path, ({0: rows}, None)))
+    with torch.no_grad(), config.patch({**QUICK, "cpp_wrapper": True}):
+        compiled = torch.compile(model, fullgraph=True, dynamic=True)
+        for given in ids:
+            same(loaded(given, factor), model(given, factor))
+            same(compiled(given, factor), model(given, factor))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_training_with_a_wrapper_in_cpp(mode):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(4, 4, 3), nn.BatchNorm1d(4), nn.GELU(), nn.Linear(6, 8)).npu()
+    inputs = [torch.randn(3, 4, 8).npu() for _ in range(3)]
+    gradients = []
+    for how in (None, {"cpp_wrapper": True, **QUICK}):
+        with config.patch(how or {}), torch.autocast("npu", dtype=torch.bfloat16):
+            step = torch.compile(model, mode=mode) if how else model
+            for x in inputs:
+                model.zero_grad()
+                loss = step(x).float().square().mean()
+        loss.backward()
+        gradients.append([parameter.grad.clone() for parameter in model.parameters()])
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=3e-2, atol=3e-2)
