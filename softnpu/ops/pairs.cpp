@@ -55,6 +55,38 @@ void copy_pairs(const Tensor& from, Tensor& to) {
   put_bits(to, bits(from));
 }
 
+void need_prepared(const Tensor& weight, const Tensor& scale, const OptionalTensor& offset, const OptionalTensor& bias,
+                   const PreparedFor& product, const Prepared& out) {
+  constexpr int64_t kGroup = 32;
+  TORCH_CHECK(product.x == at::kFloat8_e4m3fn && product.x_scale == at::kFloat8_e8m0fnu, "xDtype ", product.x,
+              " and xScaleDtype ", product.x_scale, ": float8_e4m3fn with scales of float8_e8m0fnu is prepared for");
+  TORCH_CHECK(product.group == kGroup, "kGroupSize ", product.group, " is not ", kGroup);
+  TORCH_CHECK(!passed(offset) && !out.offset.defined(), "weightOffset is not taken");
+  const int64_t dims = weight.dim();
+  TORCH_CHECK(dims == 2 || dims == 3, "weight has ", dims, " dimensions, 2 or 3 are expected");
+  TORCH_CHECK(mx::pair_dim(weight) == dims - 2, "weight of strides ", weight.strides(), " is not transposed");
+  const std::vector<int64_t> sizes = mx::sizes_of(weight);
+  const int64_t inner = sizes[static_cast<size_t>(dims - 2)];
+  TORCH_CHECK(inner % kGroup == 0, "weight has ", inner, " inner numbers, no multiple of ", kGroup);
+  std::vector<int64_t> scales = sizes;
+  scales[static_cast<size_t>(dims - 2)] = (inner + 2 * kGroup - 1) / (2 * kGroup);
+  scales.push_back(2);
+  TORCH_CHECK(scale.sizes() == at::IntArrayRef(scales), "weightScale has the sizes ", scale.sizes(), ", ",
+              at::IntArrayRef(scales), " are expected");
+  need_same_pairs(weight, out.weight);
+  TORCH_CHECK(out.scale.sizes() == scale.sizes(), "outWeightScale has the sizes ", out.scale.sizes(), ", ",
+              scale.sizes(), " are expected");
+  TORCH_CHECK(passed(bias) == out.bias.defined(), "biasOptional and outBiasOptional are given together");
+  TORCH_CHECK(!passed(bias) || bias->sizes() == out.bias.sizes(), "outBiasOptional has other sizes than biasOptional");
+}
+
+void copy_prepared(const Tensor& weight, const Tensor& scale, const OptionalTensor& bias, Tensor& out_weight,
+                   Tensor& out_scale, Tensor& out_bias) {
+  put_bits(out_weight, bits(weight));
+  put_bits(out_scale, bits(scale));
+  if (passed(bias)) put(out_bias, *bias);
+}
+
 void need_joined_pairs(at::TensorList tensors, const Tensor& out) {
   for (const Tensor& t : tensors) {
     if (!t.defined() || t.numel() == 0) continue;

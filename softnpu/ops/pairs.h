@@ -17,6 +17,19 @@ void need_cast(const Tensor& self, const Tensor& out);
 void cast(const Tensor& self, Tensor& out);
 void need_same_pairs(const Tensor& from, const Tensor& to);
 void copy_pairs(const Tensor& from, Tensor& to);
+// A weight of 4-bit floats, [.., inner, columns] of which columns lie one after the other, its scales of 32 inner numbers and the bias, for a product
+// with activations of these types. Memory of the software NPU is ND, so they are copies.
+struct PreparedFor {
+  at::ScalarType x, x_scale;
+  int64_t group;
+};
+struct Prepared {
+  const Tensor &weight, &scale, &offset, &bias;
+};
+void need_prepared(const Tensor& weight, const Tensor& scale, const OptionalTensor& offset, const OptionalTensor& bias,
+                   const PreparedFor& product, const Prepared& out);
+void copy_prepared(const Tensor& weight, const Tensor& scale, const OptionalTensor& bias, Tensor& out_weight,
+                   Tensor& out_scale, Tensor& out_bias);
 void need_joined_pairs(at::TensorList tensors, const Tensor& out);
 void join(at::TensorList tensors, int64_t dim, Tensor& out);
 void need_padded_pairs(const Tensor& self, IntArrayRef pad, const Scalar& value, const Tensor& out);

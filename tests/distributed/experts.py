@@ -99,7 +99,7 @@ def quantized(rank: int, size: int) -> None:
 
 
 def coded(rank: int, size: int) -> None:
-    """hifloat8: of rows as they are, of rows times a factor, and of tokens that are codes and bring their scales; and factors of int8."""
+    """hifloat8 of rows as they are, of rows times a factor, of tokens that are codes with scales; factors of int8."""
     tokens, experts = 4, size
     x = [torch.randn(tokens, H, generator=torch.Generator().manual_seed(r)).half() for r in range(size)]
     ids = [choices(r, tokens, experts) for r in range(size)]

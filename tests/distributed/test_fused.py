@@ -108,7 +108,8 @@ def test_experts(world, first, dtype):
 
 
 @pytest.mark.parametrize("program", [
-    experts.quantized, experts.coded, experts.masked, experts.unequal, experts.special, experts.normalized, experts.running_counts,
+    experts.quantized, experts.coded, experts.masked, experts.unequal, experts.special, experts.normalized,
+    experts.running_counts,
 ], ids=lambda f: f.__name__)  # fmt: skip
 def test_experts_with(world, program):
     world.run(program)

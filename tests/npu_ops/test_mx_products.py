@@ -50,6 +50,54 @@ def test_a_product(left, right, dtype, named):
     assert meta.shape == got.shape and meta.dtype == got.dtype
 
 
+@pytest.mark.parametrize("groups", [(), (2,)])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_prepared_weight_is_the_weight_by_another_format(named, groups):
+    generator = torch.Generator().manual_seed(3)
+    weight = torch.randint(256, (*groups, 6, 48), generator=generator, dtype=torch.uint8)  # [columns, 96 inner numbers]
+    scale = torch.randint(120, 134, (*groups, 6, 2, 2), generator=generator, dtype=torch.uint8)
+    bias, at = rand(*groups, 6, seed=4).half(), len(groups)
+    if named:
+        weight, scale = weight.view(E2M1), scale.view(E8M0)
+    types = {"x_dtype": 24 if named else 292, "weight_dtype": 45 if named else 296}
+    types |= {"weight_scale_dtype": 44 if named else 293, "x_scale_dtype": 44 if named else 293, "k_group_size": 32}
+    operands = [t.npu().transpose(at, at + 1) for t in (weight, scale)]
+    prepare = torch_npu.npu_weight_quant_preprocess
+    got, got_scale, offset, got_bias = prepare(*operands, **types, bias=bias.npu())
+    assert offset is None and torch_npu.get_npu_format(got) == torch_npu.Format.FRACTAL_NZ_C0_16
+    assert torch.equal(got_bias.cpu(), bias)
+    meta = prepare(*(t.to("meta") for t in operands), **types, bias=bias.to("meta"))
+    for made, given, said in zip((got, got_scale), operands, meta, strict=False):
+        assert (made.dtype, made.shape, made.stride()) == (given.dtype, given.shape, given.stride())
+        assert (said.dtype, said.shape, said.stride()) == (made.dtype, made.shape, made.stride())
+        bits = [t.transpose(at, at + 1).contiguous().view(torch.uint8).cpu() for t in (made, given)]
+        assert torch.equal(*bits) and made.data_ptr() != given.data_ptr()
+    assert prepare(*operands, **types)[3] is None
+
+
+def test_what_a_prepared_weight_refuses():
+    weight, scale = torch.zeros(6, 48, dtype=torch.uint8).t(), torch.zeros(6, 2, 2, dtype=torch.uint8).transpose(0, 1)
+    types = {"x_dtype": 292, "weight_dtype": 296, "weight_scale_dtype": 293, "x_scale_dtype": 293, "k_group_size": 32}
+    odd = torch.zeros(6, 47, dtype=torch.uint8).t()
+    for operands, options, words in (
+        ((weight, scale), {"x_dtype": 291}, "are 292, 296, 293 and 293"),
+        ((weight, scale), {"x_scale_dtype": None}, "are 292, 296, 293 and 293"),
+        ((weight, scale), {"k_group_size": 0}, "k_group_size is 0, 32 is expected"),
+        ((weight, scale), {"weight_offset": torch.zeros(6)}, "weight_offset is not implemented"),
+        ((weight, scale), {"bias": torch.zeros(6)}, "bias must be"),
+        ((weight, scale), {"bias": torch.zeros(7).half()}, "bias of .7. must have 6 columns"),
+        ((weight.contiguous(), scale), {}, "weight of strides .* must be transposed in memory"),
+        ((weight, scale.contiguous()), {}, "weight_scale of strides .* must be transposed in memory"),
+        ((odd, scale), {}, "weight has 94 inner numbers, two in a byte; a multiple of 32"),
+        ((weight, scale[:1]), {}, "weight_scale must have 2 in dimension 0, got 1"),
+        ((weight.float(), scale), {}, "weight must be"),
+    ):
+        for device in ("npu", "meta"):
+            moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in (types | options).items()}
+            with pytest.raises((ValueError, RuntimeError), match=words):
+                torch_npu.npu_weight_quant_preprocess(*(t.to(device) for t in operands), **moved)
+
+
 @pytest.mark.parametrize("dtype", LIMITS)
 def test_a_product_of_eight_bit_floats(dtype):
     a, b, row, column = rand(3, 40, seed=1).to(E4M3), rand(40, 5, seed=2).to(E5M2), rand(3, seed=3), rand(5, seed=4)

@@ -181,6 +181,34 @@ def test_pairs_are_joined_padded_and_cleared(npu, kind):
         npu.prepare("aclnnNpuFormatCast", srcTensor=a, dstTensor=torch.zeros(2, 8))
 
 
+def test_a_weight_is_prepared(npu):
+    """Memory is ND: the numbers stay."""
+    (a, _), scale = four(E2M1, 6, 96), torch.arange(24, dtype=torch.uint8).view(6, 2, 2).view(torch.float8_e8m0fnu)
+    weight, turned, bias = a.t(), scale.transpose(0, 1), torch.arange(6).half()
+    inputs = {"weight": weight, "weightScale": turned, "biasOptional": bias, "xDtype": 36, "xScaleDtype": 37}
+    inputs |= {"kGroupSize": 32}
+    left = {"weightOffsetOptional": None, "outWeightOffsetOptional": None}
+    results = {
+        "outWeight": torch.zeros(6, 48, dtype=torch.uint8).view(a.dtype).t(),
+        "outBiasOptional": torch.zeros(6).half(),
+    }
+    results["outWeightScale"] = torch.zeros_like(scale).transpose(0, 1)
+    got = npu.call("aclnnWeightQuantPreprocess", **left | inputs | results)
+    for name, wanted in (("outWeight", weight), ("outWeightScale", turned), ("outBiasOptional", bias)):
+        turn = (1, 0) if wanted.dim() == 2 else (1, 0, 2) if wanted.dim() == 3 else (0,)
+        assert torch.equal(*(t.permute(turn).contiguous().view(torch.uint8) for t in (got[name], wanted))), name
+    for change, words in (
+        ({"xDtype": 35}, "xDtype Float8_e5m2 and xScaleDtype Float8_e8m0fnu: float8_e4m3fn"),
+        ({"kGroupSize": 64}, "kGroupSize 64 is not 32"),
+        ({"weight": four(E2M1, 96, 6)[0]}, "weight of strides .* is not transposed"),
+        ({"weightScale": turned[:1]}, "weightScale has the sizes"),
+        ({"outWeight": four(E2M1, 5, 96)[0].t()}, "is no copy of one of"),
+        ({"biasOptional": None}, "biasOptional and outBiasOptional are given together"),
+    ):
+        with pytest.raises(AclError, match=words):
+            npu.prepare("aclnnWeightQuantPreprocess", **left | inputs | results | change)
+
+
 @pytest.mark.parametrize("kind", FOUR)
 def test_pairs_in_caches(npu, kind):
     (cache, into), (rows, of) = four(kind, 3, 2, 1, 8), four(kind, 2, 1, 8, seed=2)

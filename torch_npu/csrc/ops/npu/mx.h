@@ -78,6 +78,14 @@ Result group_gate_scales(const at::Tensor& x, const OptionalTensor& counts, int6
 void check_group_gate_backward(const at::Tensor& dy, const at::Tensor& x, const OptionalTensor& weight,
                                const OptionalTensor& origin, const OptionalTensor& counts, double limit);
 
+// -- npu_weight_quant_preprocess (prepared_weight.cpp)
+struct PreparedTypes {
+  int64_t x, weight, scale;
+  std::optional<int64_t> x_scale, group;
+};
+void check_weight_preprocess(const at::Tensor& weight, const at::Tensor& scale, const OptionalTensor& offset,
+                             const OptionalTensor& bias, const PreparedTypes& types);
+
 // -- products (mx_products.cpp). A type says how the bytes of a factor are read, and of scales.
 // Sizes in elements: of a matrix of 4-bit floats those of the dimension of stride 1 are two in a byte, integers eight in an int32.
 Sizes elements_of(const at::Tensor& t, const std::optional<int64_t>& type = {});
