@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 
 class Workload(NamedTuple):
-    """A model, a batch for it, and the loss of the model's output against the batch's second half."""
+    """A model, a batch for it - inputs, one or a tuple, and targets -, and the loss of its output against these."""
 
     make: Callable[[], nn.Module]
-    batch: Callable[[torch.Generator], tuple[torch.Tensor, torch.Tensor]]
+    batch: Callable[[torch.Generator], tuple[torch.Tensor | tuple[torch.Tensor, ...], torch.Tensor]]
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     optimizer: Callable[..., torch.optim.Optimizer]
 

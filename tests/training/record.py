@@ -31,10 +31,10 @@ def row(npu: zoo.Run, cpu: zoo.Run) -> dict:
 def main() -> None:
     record = tables.load(RECORD) if RECORD.exists() else {}
     names = sys.argv[1:] or list(zoo.ZOO)
-    zoo.run(names[0], "fp32", 1)  # libraries and threads of a process that begins are no row's time
+    zoo.run(zoo.ZOO[names[0]], "fp32", 1)  # libraries and threads of a process that begins are no row's time
     for name in names:
         for precision in zoo.PRECISIONS:
-            found = row(*zoo.run(name, precision, STEPS))
+            found = row(*zoo.run(zoo.ZOO[name], precision, STEPS))
             print(name, precision, found, flush=True)
             record.setdefault(name, {})[precision] = found
         ordered = {name: record[name] for name in zoo.ZOO if name in record}

@@ -21,7 +21,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "precision", "steps"), CASES)
 def test_losses_are_the_cpus(name: str, precision: str, steps: int) -> None:
-    npu, cpu = zoo.run(name, precision, steps)
+    npu, cpu = zoo.run(zoo.ZOO[name], precision, steps)
     assert zoo.difference(npu, cpu) < zoo.ALLOWED[precision], (npu.losses, cpu.losses)
     assert npu.fallbacks == {}
     if steps == STEPS:
@@ -29,6 +29,6 @@ def test_losses_are_the_cpus(name: str, precision: str, steps: int) -> None:
 
 
 def test_a_wrong_loss_is_seen() -> None:
-    npu, cpu = zoo.run("LSTM", "fp32", 2)
+    npu, cpu = zoo.run(zoo.ZOO["LSTM"], "fp32", 2)
     wrong = npu._replace(losses=npu.losses * 1.01)
     assert zoo.difference(npu, cpu) < zoo.ALLOWED["fp32"] < zoo.difference(wrong, cpu)

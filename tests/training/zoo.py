@@ -1,5 +1,5 @@
-"""What the networks of this room are trained with, and the training itself in four precisions on either device.
-test_zoo.py judges it, record.py writes it down.
+"""What the networks of this room are trained with, and the training itself in five precisions on either device.
+test_zoo.py and test_training.py judge it, record.py writes it down.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import torch_npu
-from bench.models import LSTM, adamw, images, sgd, text, token_loss
+from bench.models import LSTM, Workload, adamw, images, sgd, text, token_loss
 from tests.training.language import Bert, Llama, Mamba, Whisper
 from tests.training.vision import MobileNetV3, ResNet50, Swin, UNet, ViT
 
@@ -26,27 +26,10 @@ ALLOWED = {"fp32": 1e-3, "bf16 weights": 0.1, "fp16 weights, fp32 copies": 0.05,
 SCALE = 128.0  # of the loss where weights are fp16; a power of two rounds nothing
 
 
-class Workload(NamedTuple):
-    make: Callable[[], nn.Module]
-    batch: Callable[[torch.Generator], tuple[tuple[torch.Tensor, ...], torch.Tensor]]  # inputs, targets
-    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-    optimizer: Callable[..., torch.optim.Optimizer]
-
-
 class Run(NamedTuple):
     losses: torch.Tensor
     seconds: float
     fallbacks: dict[str, int]
-
-
-def single(batch: Callable) -> Callable:
-    """A batch of one input."""
-
-    def make(generator: torch.Generator) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
-        inputs, targets = batch(generator)
-        return (inputs,), targets
-
-    return make
 
 
 def hidden_words(generator: torch.Generator) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
@@ -73,21 +56,22 @@ def sounds(generator: torch.Generator) -> tuple[tuple[torch.Tensor, ...], torch.
     return (tones + 0.1 * torch.randn(4, 16, 24, generator=generator), words[:, :-1]), words[:, 1:]
 
 
-SMALL_IMAGES = single(images(8, 3, 16, 16))
+SMALL_IMAGES = images(8, 3, 16, 16)
 ZOO = {
-    "ResNet50": Workload(ResNet50, single(images(16, 3, 16, 16)), F.cross_entropy, sgd),
+    "ResNet50": Workload(ResNet50, images(16, 3, 16, 16), F.cross_entropy, sgd),
     "MobileNetV3": Workload(MobileNetV3, SMALL_IMAGES, F.cross_entropy, adamw),
     "ViT": Workload(ViT, SMALL_IMAGES, F.cross_entropy, adamw),
     "Swin": Workload(Swin, SMALL_IMAGES, F.cross_entropy, adamw),
     "U-Net": Workload(UNet, pixels, F.cross_entropy, adamw),
     "BERT": Workload(Bert, hidden_words, token_loss, adamw),
-    "LLaMA": Workload(Llama, single(text(4, 16, 64)), token_loss, adamw),
-    "Mixtral": Workload(lambda: Llama(experts=4), single(text(4, 16, 64)), token_loss, adamw),
-    "Mamba": Workload(Mamba, single(text(4, 12, 64)), token_loss, adamw),
+    "LLaMA": Workload(Llama, text(4, 16, 64), token_loss, adamw),
+    "Mixtral": Workload(lambda: Llama(experts=4), text(4, 16, 64), token_loss, adamw),
+    "Mamba": Workload(Mamba, text(4, 12, 64), token_loss, adamw),
     "Whisper": Workload(Whisper, sounds, token_loss, adamw),
-    "LSTM": Workload(lambda: LSTM(32, 48), single(images(16, 12, 32)), F.cross_entropy, adamw),
+    "LSTM": Workload(lambda: LSTM(32, 48), images(16, 12, 32), F.cross_entropy, adamw),
 }
 WEIGHTS = {"bf16 weights": torch.bfloat16, "fp16 weights, fp32 copies": torch.float16}
+AUTOCAST = {"bf16 autocast": torch.bfloat16, "fp16 autocast": torch.float16}
 
 
 class Copies:
@@ -106,20 +90,22 @@ class Copies:
         torch._foreach_copy_(self.weights, self.copies)
 
 
-def train(name: str, model: nn.Module, device: str, precision: str, steps: int) -> torch.Tensor:
+def train(
+    workload: Workload, model: nn.Module, device: str, precision: str, steps: int, scale: float = SCALE
+) -> torch.Tensor:
     """The loss of every step."""
-    workload, dtype = ZOO[name], WEIGHTS.get(precision, torch.float32)
+    dtype, autocast = WEIGHTS.get(precision, torch.float32), AUTOCAST.get(precision)
     model = model.to(device, dtype)
     weights = [p for p in model.parameters() if p.requires_grad]
     copies = Copies(weights, workload.optimizer) if dtype == torch.float16 else None
     optimizer = None if copies else workload.optimizer(weights)
-    autocast = precision == "fp16 autocast"
-    scaler = torch.amp.GradScaler(device, enabled=autocast, init_scale=SCALE)
+    scaler = torch.amp.GradScaler(device, enabled=autocast == torch.float16, init_scale=scale)
     generator, losses = torch.Generator().manual_seed(0), []
     for _ in range(steps):
         inputs, targets = workload.batch(generator)
+        inputs = inputs if isinstance(inputs, tuple) else (inputs,)
         inputs = [x.to(device, dtype if x.is_floating_point() else x.dtype) for x in inputs]
-        with torch.autocast(device, torch.float16) if autocast else nullcontext():
+        with torch.autocast(device, autocast) if autocast else nullcontext():
             output = model(*inputs)
         loss = workload.loss(output.float(), targets.to(device))
         if copies:
@@ -134,15 +120,17 @@ def train(name: str, model: nn.Module, device: str, precision: str, steps: int) 
     return torch.stack(losses).cpu()
 
 
-def run(name: str, precision: str, steps: int) -> tuple[Run, Run]:
-    """On the npu and on the CPU, from the same weights."""
+def run(
+    workload: Workload, precision: str, steps: int, on_cpu: str | None = None, scale: float = SCALE
+) -> tuple[Run, Run]:
+    """On the npu and on the CPU, there in a precision of its own if it has one, from the same weights."""
     torch.manual_seed(0)
-    model, found = ZOO[name].make(), []
-    for device in ("npu", "cpu"):
+    model, found = workload.make(), []
+    for device, way in (("npu", precision), ("cpu", on_cpu or precision)):
         before, start = dict(torch_npu.npu.fallback_counts()), time.perf_counter()
         # oneDNN has an LSTM of 16 bits on some processors alone, PyTorch's own kernels everywhere.
-        with torch.backends.mkldnn.flags(enabled=name != "LSTM"):
-            losses = train(name, copy.deepcopy(model), device, precision, steps)
+        with torch.backends.mkldnn.flags(enabled=not isinstance(model, LSTM)):
+            losses = train(workload, copy.deepcopy(model), device, way, steps, scale)
         seconds = time.perf_counter() - start
         counts = {k: n - before.get(k, 0) for k, n in torch_npu.npu.fallback_counts().items() if n > before.get(k, 0)}
         found.append(Run(losses, seconds, counts))
