@@ -152,6 +152,7 @@ extern "C" __global__ __aicore__ void twice(__gm__ uint8_t* x, uint32_t n) {
 
 
 TILED = """
+namespace { constexpr int32_t INT_MAX = 2147483647; }
 struct Sizes { uint32_t n, more; };
 extern "C" __global__ __aicore__ void tiled(GM_ADDR x, GM_ADDR tiling, uint32_t blockDim, uint32_t stream) {
   REGISTER_TILING_DEFAULT(Sizes);
@@ -159,7 +160,7 @@ extern "C" __global__ __aicore__ void tiled(GM_ADDR x, GM_ADDR tiling, uint32_t 
   GET_TILING_DATA_WITH_STRUCT(Sizes, again, tiling);
   GlobalTensor<uint32_t> g;
   g.SetGlobalBuffer((__gm__ uint32_t*)x);
-  static_assert(min(1, 2) + max(1u, 3u) == 4);
+  static_assert(min(1, 2) + max(1u, 3u) == 4 && INT_MAX > 0);
   g.SetValue(0, sizes.n * 1000 + again.more * 100 + blockDim * 10 + stream);
 }
 """
@@ -263,5 +264,16 @@ def test_the_library_of_the_runtime_shows_only_its_own_functions():
     ).stdout
     assert {line.split()[-1] for line in names.splitlines()} == {
         f"softnpuAscendc{name}"
-        for name in ("Launch", "Meet", "Signal", "Await", "LockAtomics", "UnlockAtomics", "Owned", "GetChip")
+        for name in (
+            "Launch",
+            "Meet",
+            "Signal",
+            "Await",
+            "LockAtomics",
+            "UnlockAtomics",
+            "Owned",
+            "GetChip",
+            "Array",
+            "Message",
+        )
     }

@@ -23,7 +23,9 @@ def run(python: Path, *arguments: str, timeout: float = 600, **variables: str) -
     given = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCH_NPU_WARNING_DISABLE": "1", "ANYCEND_MEMORY": "2G"}
     given["XDG_RUNTIME_DIR"] = REGISTRY.name  # without what other tests hold of that memory meanwhile
     environment = keep | given | variables
-    command = [sys.executable, "-m", "anycend", "run", "--", str(python), *arguments]
+    # A development build is found by PYTHONPATH, which that Python must not see.
+    environment |= {k: v for k, v in os.environ.items() if k == "PYTHONPATH"}
+    command = [sys.executable, "-m", "anycend", "run", "--", "env", "-u", "PYTHONPATH", str(python), *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
 
 

@@ -41,6 +41,7 @@ RUN = (
     pytest.param(
         "guide/custom_operators", marks=pytest.mark.full
     ),  # four libraries are built: tests/extension has each way
+    pytest.param("operator_packages", marks=pytest.mark.full),  # tests/ascendc/test_operator_package.py builds one
     "extensions",
 )
 # Who a row of docs/env.yaml says reads a variable, and where that is.

@@ -5,6 +5,7 @@ AscendC sources are *.asc, and what follows -x asc (-x cce). ANYCEND_CXX names a
     --launch-headers=<folder>  writes aclrtlaunch_<kernel>.h for each kernel, and compiles as well
     --tiling-data=<header>     an operator package's kernel: the structs of its host side's header (tiling.py)
     --tiling-key=<number>      what TILING_KEY_IS compares with
+    --kernel-type=<type>       which cores kernels run on that do not say it themselves
     --cce-auto-sync=off        ANYCEND_CHECK=kernel wants flags between the scalar unit and the others, too
 Left out, because they steer the vendor's code generation: -mllvm <word>, other --cce-*.
 """
@@ -23,7 +24,7 @@ import kernels
 import refuse
 import rewrite
 import tiling
-from text import SourceError
+from text import SourceError, blanked
 
 ARCHITECTURES = {
     "dav-2201": 2201,
@@ -35,6 +36,8 @@ ARCHITECTURES = {
     "dav-c100": 1001,
 }
 CXX = ["-std=c++20", "-ffp-contract=off", "-Wno-unknown-pragmas"]
+# Constants of the source's own, which the C library has macros for; the chip's compiler has none of these.
+_LIMIT = re.compile(r"\b(?:constexpr|const)\b[^;=(){}]*\b((?:U?INT|U?LONG|U?SHRT|FLT|DBL)_(?:MAX|MIN))\s*=")
 _TAKES_VALUE = {
     "-o",
     "-I",
@@ -62,6 +65,7 @@ class Line:
         self.architecture = 2201
         self.headers: str | None = None
         self.tilings: list[str] = []
+        self.kernel_type: str | None = None
         self.links = True
         language, rest = None, iter(arguments)
         for a in rest:
@@ -80,6 +84,8 @@ class Line:
                 self.headers = a.split("=", 1)[1]
             elif a.startswith("--tiling-data="):
                 self.tilings.append(a.split("=", 1)[1])
+            elif a.startswith("--kernel-type="):
+                self.kernel_type = a.split("=", 1)[1]
             elif a.startswith("--tiling-key="):
                 self.passed.append(f"-DASCENDC_TILING_KEY={a.split('=', 1)[1]}")
             elif a == "-mllvm":
@@ -117,18 +123,22 @@ def _is_source(name: str) -> bool:
     return Path(name).suffix in (".cpp", ".cc", ".cxx", ".c", ".cce", ".h", ".hpp")
 
 
-def translate(path: str, headers: str | None = None, tilings: Sequence[str] = ()) -> str:
+def translate(path: str, headers: str | None = None, tilings: Sequence[str] = (), kind: str | None = None) -> str:
     """What g++ compiles instead of the source."""
     source = Path(path).read_text(encoding="utf-8-sig")  # some begin with a byte order mark
     refuse.check(source, path)
     types = kernels.stated(source)
     found = kernels.find(source, path)
+    if kind:
+        types = dict.fromkeys((kernel.name for kernel in found), kind) | types
     if headers is not None:
         Path(headers).mkdir(parents=True, exist_ok=True)
         for kernel in found:
             Path(headers, f"aclrtlaunch_{kernel.name}.h").write_text(kernel.header())
     definitions = "".join(k.definition(types) for k in found)
     head = "#define ASCENDC_SOURCE_HAS_CUBE\n" if kernels.has_cube(source) else ""
+    if limits := dict.fromkeys(_LIMIT.findall(blanked(source))):
+        head += '#include "kernel_operator.h"\n' + "".join(f"#undef {name}\n" for name in limits)
     if tilings:
         names = {kernel.name for kernel in found}
         structs = "\n".join(tiling.structs(t, names) for t in tilings)
@@ -146,7 +156,7 @@ def main(arguments: list[str], root: str) -> int:
         inputs: list[str] = []
         for number, path in enumerate(line.sources):
             try:
-                text = translate(path, line.headers, line.tilings)
+                text = translate(path, line.headers, line.tilings, line.kernel_type)
             except SourceError as error:
                 print(f"bisheng: {error}", file=sys.stderr)
                 return 1

@@ -33,8 +33,8 @@ WORDS = {
 # Only where the compiler stumbles over them: they may stand in parts of a header that #if leaves out.
 INSIDE = {
     name: _COMMUNICATION
-    for name in "Mc2InitTiling Mc2CcTiling HcclHandle HcclDataType HcclReduceOp HcclServerType IbVerbsData GetHcclContext "
-    "HCCL_MAX_RANK_NUM HCCL_GROUP_ID_0 HCCL_GROUP_ID_1 HcclCombineOpParam HcclOpResParam".split()
+    for name in "Mc2InitTiling Mc2CcTiling HcclHandle HcclDataType HcclReduceOp HcclServerType IbVerbsData "
+    "GetHcclContext HCCL_MAX_RANK_NUM HCCL_GROUP_ID_0 HCCL_GROUP_ID_1 HcclCombineOpParam HcclOpResParam".split()
 }
 HEADERS = {
     "lib/hccl": _COMMUNICATION,

@@ -17,7 +17,7 @@ _FIELD = re.compile(r"\bTILING_DATA_FIELD_DEF(|_ARR|_STRUCT)\s*\(([^()]*)\)")
 _REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 
 
-def _snake(operator: str) -> str:
+def snake(operator: str) -> str:
     """BEVPoolV2Grad: bev_pool_v2_grad."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", operator).lower()
 
@@ -35,10 +35,22 @@ def structs(path: str, kernels: set[str]) -> str:
                 raise SourceError(path, line, f"{' '.join(field.group().split())} is no field of a tiling")
             text += f"{given[0]} {given[-1]}{f'[{given[1]}]' if len(given) == 3 else ''}; "
         text += "}; "
-    types = {struct for operator, struct in _REGISTERED.findall(code) if _snake(operator) in kernels}
+    types = {struct for operator, struct in _REGISTERED.findall(code) if snake(operator) in kernels}
     if len(types) > 1:
         raise SourceError(
             path, 1, f"kernels of one file have several tilings ({', '.join(sorted(types))}): "
             "use GET_TILING_DATA_WITH_STRUCT, or a file for each"
         )  # fmt: skip
     return text + "".join(f"using AscendcTilingDefault = {t}; " for t in types)
+
+
+def registered(files: list[Path]) -> dict[str, list[Path]]:
+    """By operator: the host's files that describe its tiling."""
+    found: dict[str, list[Path]] = {}
+    for file in files:
+        text = file.read_text(encoding="utf-8-sig")
+        if _STRUCT.search(text):
+            for operator, _ in _REGISTERED.findall(blanked(text)):
+                if file not in found.setdefault(operator, []):
+                    found[operator].append(file)
+    return found

@@ -1,6 +1,5 @@
 // Host side: puts a kernel on a stream. `bisheng` writes k<<<blocks, ws, stream>>>(args) as Launch{"k", blocks, ws, stream,
-// type}(k)(args), and
-// makes aclrtlaunch_k of each kernel. What it is not: the threads (libsoftnpu_ascendc.so). Arguments are copied at the call.
+// type}(k)(args), and makes aclrtlaunch_k of each kernel. What it is not: the threads (libsoftnpu_ascendc.so). Arguments are copied at the call.
 #pragma once
 
 #include <cstdio>
@@ -16,11 +15,14 @@
 namespace AscendC::detail {
 
 inline constexpr int kUnstated = -1;
+// What TILING_KEY_IS of the next launch compares with (opp_build); the thread's own.
+inline thread_local uint64_t t_launch_key = 0;
 
 template <class... P>
 struct Closure {
   void (*kernel)(P...);
   int type;  // a KernelMetaType, as the kernel states it (KERNEL_TASK_TYPE_DEFAULT, __cube__, __mix__), or kUnstated
+  uint64_t key;
   std::tuple<P...> arguments;
 
   static int run(void* state, const softnpuAscendcBlock* block, char* message, size_t room) noexcept {
@@ -28,6 +30,7 @@ struct Closure {
     std::string text;
     try {
       Core core(*block);
+      core.tiling_key = closure.key;
       if (closure.type != kUnstated) core.begin(static_cast<KernelMetaType>(closure.type));
       struct Current {
         explicit Current(Core* c) { t_core = c; }
@@ -54,7 +57,7 @@ template <class... P>
 uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
                 std::type_identity_t<P>... arguments) {
   if (type != kUnstated) blocks *= Core::cores(static_cast<KernelMetaType>(type));
-  auto* closure = new Closure<P...>{kernel, type, {arguments...}};
+  auto* closure = new Closure<P...>{kernel, type, t_launch_key, {arguments...}};
   const softnpuAscendcKernel described{SOFTNPU_ASCENDC_VERSION, __NPU_ARCH__,        name,   blocks,
                                        Closure<P...>::run,      Closure<P...>::drop, closure};
   return softnpuAscendcLaunch(stream, &described);

@@ -53,6 +53,10 @@ void softnpuAscendcUnlockAtomics(void);
 int softnpuAscendcOwned(const void* pointer, size_t bytes, char* message, size_t room);
 // The chip, or null when there is none (ANYCEND_SOC names no chip).
 const softnpuAscendcChip* softnpuAscendcGetChip(void);
+// For aclnn functions of packages. The values of an aclIntArray (kind 0), aclFloatArray (1) or aclBoolArray (2): 0, or 1 if it is none.
+int softnpuAscendcArray(const void* array, int kind, const void** values, uint64_t* size);
+// The sentence that aclGetRecentErrMsg gives next.
+void softnpuAscendcMessage(const char* text);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@ namespace AscendC {
 struct UnPadParams {
   uint16_t leftPad = 0, rightPad = 0;
 };
-// Of the host's UnPadTilingFunc (tiling/tiling_api.h).
+// Of the host's UnPadTilingFunc (host/matmul_tiling.h).
 struct UnPadTiling {
   uint32_t srcHeight = 0, srcWidth = 0;
 };

@@ -1,0 +1,229 @@
+"""`opp_build`: a package of operators from op_host (OpDef, tiling) and op_kernel (AscendC), as msopgen lays them out.
+
+The host's sources are compiled and asked what the operators are (host/describe.cpp). Then each kernel is compiled once
+for each set of types that its operator has. aclnn<Op>GetWorkspaceSize and aclnn<Op> are written (aclnn.py) and linked
+with the host's side: op_api/lib/libcust_opapi.so. What it is not: the vendor's opc; nothing made here runs on a chip.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import aclnn
+import kernels
+import tiling
+from aclnn import BuildError, Operator
+from text import SourceError
+
+# The names under which host sides include what host/host.h has.
+HEADERS = [
+    "register/op_def.h",
+    "register/op_def_factory.h",
+    "register/op_def_registry.h",
+    "register/op_impl_registry.h",
+    "register/tilingdata_base.h",
+    "tiling/tiling_api.h",
+    "tiling/platform/platform_ascendc.h",
+    "lib/matrix/matmul/tiling.h",
+    "exe_graph/runtime/infer_datatype_context.h",
+    "exe_graph/runtime/infer_shape_context.h",
+    "exe_graph/runtime/runtime_attrs.h",
+    "exe_graph/runtime/shape.h",
+    "exe_graph/runtime/storage_shape.h",
+    "exe_graph/runtime/tiling_context.h",
+    "exe_graph/runtime/tiling_parse_context.h",
+    "graph/ge_error_codes.h",
+    "graph/operator.h",
+    "graph/types.h",
+    "graph/utils/type_utils.h",
+    "platform/platform_info.h",
+    "platform/platform_infos_def.h",
+]
+# By the beginning of --soc: the architecture, and the folders of a project that are for it alone.
+CHIPS = {
+    "ascend910b": ("dav-2201", "arch22"),
+    "ascend910_93": ("dav-2201", "arch22"),
+    "ascend950": ("dav-3510", "arch35"),
+}
+_ADDED = re.compile(r"\bOP_ADD\s*\(\s*(\w+)")
+_ARCHITECTURE = re.compile(r"arch\d+")
+
+
+class Build:
+    def __init__(self, asked: argparse.Namespace, root: str, scratch: Path):
+        self.asked, self.root, self.scratch = asked, Path(root), scratch
+        self.architecture, self.own = CHIPS[asked.soc]
+        self.wanted = set(filter(None, asked.only.split(",")))
+        self.folders = [Path(f).resolve() for f in asked.project]
+        names = scratch / "names"
+        for name in HEADERS:
+            (names / name).parent.mkdir(parents=True, exist_ok=True)
+            (names / name).write_text('#pragma once\n#include "host.h"\n')
+        beside = [*asked.include, *map(str, self.folders), str(names), str(self.root / "ascendc" / "host")]
+        self.host_flags = [f"-I{folder}" for folder in beside] + asked.define
+        # An installed package has the kernels' files in one folder: each finds the others' headers.
+        inner = dict.fromkeys(f.parent for suffix in (".h", ".hpp") for f in self.files("op_kernel", suffix))
+        self.kernel_flags = [f"-I{folder}" for folder in (*asked.include, *self.folders, *inner)] + asked.define
+
+    def files(self, kind: str, suffix: str) -> list[Path]:
+        """Those below folders op_host or op_kernel, without another chip's; this chip's go before those of all."""
+        found = [f for folder in self.folders for f in sorted(folder.rglob(f"*{suffix}")) if kind in f.parts]
+        chips = {f: {p for p in f.parts if _ARCHITECTURE.fullmatch(p)} for f in found}
+        special = {f.name for f in found if chips[f] == {self.own}}
+        return [f for f in found if chips[f] <= {self.own} and (chips[f] or f.name not in special)]
+
+    def bisheng(self, *arguments: str | Path) -> None:
+        command = [sys.executable, str(self.root / "bin" / "bisheng"), f"--npu-arch={self.architecture}", "-w"]
+        done = subprocess.run([*command, *self.asked.optimize, *map(str, arguments)], capture_output=True, text=True)
+        if done.returncode:
+            raise BuildError(done.stderr.strip())
+
+    def host(self) -> list[Path]:
+        sources = self.files("op_host", ".cpp")
+        if not sources:
+            raise BuildError(f"{', '.join(map(str, self.folders))}: there is no source in a folder op_host")
+        if self.wanted:  # the folders that define them
+            added = {f: set(_ADDED.findall(f.read_text(encoding="utf-8-sig"))) for f in sources}
+            folders = {f.parent for f, types in added.items() if any({t, tiling.snake(t)} & self.wanted for t in types)}
+            sources = [f for f in sources if f.parent in folders] or sources
+
+        def compiled(source: Path) -> Path | BuildError:
+            target = self.scratch / f"host_{sources.index(source)}.o"
+            try:
+                self.bisheng("-c", *self.host_flags, source, "-o", target)
+            except BuildError as error:
+                return error
+            return target
+
+        return self.without_failures(self.each(compiled, sources), "sources of the host's side")
+
+    def each(self, work: Callable, items) -> list:
+        with ThreadPoolExecutor(self.asked.jobs) as pool:
+            return list(pool.map(work, items))
+
+    def describe(self, objects: list[Path]) -> list[Operator]:
+        program = self.scratch / "describe"
+        flags = [f"-I{self.root / 'ascendc' / 'host'}"]
+        self.bisheng(*flags, self.root / "ascendc" / "host" / "describe.cpp", *objects, "-o", program)
+        done = subprocess.run([program], capture_output=True, text=True)
+        if done.returncode:
+            raise BuildError(f"the definitions of the operators cannot be read: {done.stderr.strip()}")
+        all_of_it = [
+            Operator.of(json.loads(line), self.asked.soc) for line in done.stdout.splitlines() if line[:1] == "{"
+        ]
+        wanted = self.wanted
+        if unknown := wanted - {op.type for op in all_of_it} - {op.file for op in all_of_it}:
+            raise BuildError(f"--only: there is no operator {', '.join(sorted(unknown))}")
+        return [op for op in all_of_it if not wanted or {op.type, op.file} & wanted]
+
+    def kernel(self, op: Operator) -> tuple[Path, str]:
+        """The source, and the name of the kernel in it."""
+        found = [f for f in self.kernel_sources if f.stem == op.file]
+        if not found:
+            raise BuildError(f"{op.type}: there is no op_kernel/{op.file}.cpp")
+        source = found[0].read_text(encoding="utf-8-sig")
+        known = kernels.find(source, str(found[0]))
+        wanted = len(op.inputs) + len(op.outputs) + 2
+        for kernel in known:
+            if kernel.name == op.file or len(known) == 1:
+                if len(kernel.names) != wanted:
+                    raise BuildError(
+                        f"{op.type}: the kernel {kernel.name} has {len(kernel.names)} parameters, and inputs, outputs, "
+                        f"workspace and tiling are {wanted}"
+                    )
+                return found[0], kernel.name
+        raise BuildError(f'{op.type}: {found[0]} has no kernel extern "C" {op.file}')
+
+    def variant(self, op: Operator, number: int) -> str:
+        """Compiled; where it lies in the package."""
+        source, name = self.kernel(op)
+        place = f"op_impl/ai_core/tbe/kernel/{self.asked.soc}/{op.file}/{op.file}_{number}.so"
+        library = Path(self.asked.output) / place
+        library.parent.mkdir(parents=True, exist_ok=True)
+        entry = self.scratch / f"{op.file}_{number}_entry.cpp"
+        entry.write_text(aclnn.entry(op, name))
+        flags = [*self.kernel_flags, *op.macros(number), "--tiling-key=::AscendC::detail::core().tiling_key"]
+        flags += [f"--tiling-data={header}" for header in self.tilings.get(op.type, ())]
+        if kernels.has_cube(source.read_text(encoding="utf-8-sig")):
+            flags.append("--kernel-type=KERNEL_TYPE_MIX_AIC_1_2")
+        flags += ["-shared", "-fvisibility=hidden", "-fno-gnu-unique", "-Wl,-Bsymbolic"]
+        self.bisheng(*flags, entry, "-x", "asc", source, "-o", library)
+        return place
+
+    def operator(self, op: Operator) -> tuple[Operator, list[str]] | BuildError:
+        try:
+            op.check(self.asked.soc)
+            return op, [self.variant(op, i) for i in range(len(op.combinations()))]
+        except (BuildError, SourceError) as error:
+            return BuildError(str(error))
+
+    def without_failures(self, built: list, what: str) -> list:
+        failed = [e for e in built if isinstance(e, BuildError)]
+        for error in failed:
+            print(f"opp_build: {error}", file=sys.stderr)
+        if failed and not self.asked.keep_going:
+            raise BuildError(f"{len(failed)} of {len(built)} {what} cannot be built; --keep-going leaves them out")
+        return [b for b in built if not isinstance(b, BuildError)]
+
+    def run(self) -> None:
+        objects = self.host()
+        operators = self.describe(objects)
+        self.kernel_sources = self.files("op_kernel", ".cpp")
+        self.tilings = tiling.registered(self.files("op_host", ".h") + self.files("op_host", ".cpp"))
+        built = self.each(self.operator, operators)
+        made = self.without_failures(built, "operators")
+        out = Path(self.asked.output)
+        for folder in ("op_api/lib", "op_api/include", "bin"):
+            (out / folder).mkdir(parents=True, exist_ok=True)
+        source = self.scratch / "functions.cpp"
+        source.write_text(aclnn.functions(made))
+        for op, _ in made:
+            (out / "op_api" / "include" / f"aclnn_{op.file}.h").write_text(op.header())
+        library = out / "op_api" / "lib" / "libcust_opapi.so"
+        linked = ["-shared", f"-L{self.root / 'lib64'}", "-lopapi", "-lnnopbase", "-ldl", "-Wl,-Bsymbolic"]
+        host = f"-I{self.root / 'ascendc' / 'host'}"
+        self.bisheng("-fvisibility=hidden", "-fno-gnu-unique", host, source, *objects, *linked, "-o", library)
+        (out / "version.info").write_text("custom_opp_compiler_version=anycend\n")
+        (out / "bin" / "set_env.bash").write_text(
+            f"export ASCEND_CUSTOM_OPP_PATH={out.resolve()}:${{ASCEND_CUSTOM_OPP_PATH}}\n"
+            f"export LD_LIBRARY_PATH={out.resolve()}/op_api/lib/:${{LD_LIBRARY_PATH}}\n"
+        )
+        print(f"opp_build: {len(made)} operators in {out}")
+
+
+def arguments(given: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "opp_build", description="Builds a package of custom operators for the software NPU."
+    )
+    parser.add_argument("project", nargs="+", help="a folder with op_host and op_kernel, or with folders of such")
+    parser.add_argument("-o", "--output", required=True, help="the package: what ASCEND_CUSTOM_OPP_PATH is to name")
+    parser.add_argument("--soc", default="ascend910b", choices=CHIPS)
+    parser.add_argument("--only", default="", help="operators, by type or by kernel's file, separated by commas")
+    parser.add_argument("--keep-going", action="store_true", help="leave out operators that cannot be built")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("-I", "--include", action="append", default=[])
+    known, rest = parser.parse_known_args(given)
+    known.define = [a for a in rest if a.startswith(("-D", "-U"))]
+    known.optimize = [a for a in rest if a.startswith(("-O", "-g", "-fsanitize"))]
+    if other := [a for a in rest if a not in known.define + known.optimize]:
+        parser.error(f"unknown: {' '.join(other)}")
+    return known
+
+
+def main(given: list[str], root: str) -> int:
+    with tempfile.TemporaryDirectory(prefix="opp_build.") as scratch:
+        try:
+            Build(arguments(given), root, Path(scratch)).run()
+        except (BuildError, SourceError) as error:
+            print(f"opp_build: {error}", file=sys.stderr)
+            return 1
+    return 0

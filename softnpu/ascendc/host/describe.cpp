@@ -1,0 +1,56 @@
+// Prints what the operators of a package are, for opp_build: a line of JSON each. Linked with the package's host side, run once.
+#include <cstdio>
+#include <set>
+
+#include "host.h"
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string of(const std::vector<std::unique_ptr<ops::OpParamDef>>& all) {
+  std::string out = "[";
+  for (const auto& p : all) {
+    out += out.size() > 1 ? ", {" : "{";
+    out += "\"name\": " + quoted(p->name) + ", \"kind\": " + std::to_string(p->kind) +
+           ", \"follows\": " + quoted(p->follows) + ", \"product\": " + std::to_string(p->product) +
+           ", \"by_value\": " + std::to_string(p->by_value) + ", \"zeroed\": " + std::to_string(p->zeroed) +
+           ", \"types\": [";
+    for (size_t i = 0; i < p->types.size(); ++i) out += (i ? ", " : "") + std::to_string(p->types[i]);
+    out += "]}";
+  }
+  return out + "]";
+}
+
+}  // namespace
+
+int main() {
+  for (const auto& [type, make] : ascendc_host::makers()) {
+    const auto op = make();
+    std::string attrs, configs;
+    for (const auto& a : op->attrs)
+      attrs += (attrs.empty() ? "" : ", ") + ("{\"name\": " + quoted(a->name) + ", \"type\": " + quoted(a->type) + "}");
+    for (const auto& [soc, config] : op->core.configs) {
+      configs += (configs.empty() ? "" : ", ") + quoted(soc) + ": {";
+      if (config) {
+        const auto file = config->more.find("opFile.value");
+        configs += "\"file\": " + quoted(file == config->more.end() ? "" : file->second) +
+                   ", \"inputs\": " + of(config->inputs) + ", \"outputs\": " + of(config->outputs);
+      }
+      configs += "}";
+    }
+    const bool tiling = op->core.tiling || ascendc_host::tilings().count(type);
+    printf(
+        "{\"type\": %s, \"inputs\": %s, \"outputs\": %s, \"attrs\": [%s], \"configs\": {%s}, \"tiling\": %d, \"mc2\": "
+        "%d}\n",
+        quoted(type).c_str(), of(op->inputs).c_str(), of(op->outputs).c_str(), attrs.c_str(), configs.c_str(), tiling,
+        op->mc2.used);
+  }
+}

@@ -1,0 +1,104 @@
+"""Calls a package's aclnn functions on npu tensors by name, as C does. Whose torch_npu it is does not matter.
+
+python -m tests.ascendc.packaged LIBRARY
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import sys
+
+import torch
+
+import torch_npu  # noqa: F401
+
+TYPES = {torch.float32: 0, torch.float16: 1, torch.int32: 3, torch.int64: 9}
+
+
+class Functions:
+    def __init__(self, library: str):
+        self.library = C.CDLL(library)
+        self.base = C.CDLL("libnnopbase.so")
+        self.acl = C.CDLL("libascendcl.so")
+        for name in ("aclCreateTensor", "aclCreateIntArray"):
+            getattr(self.base, name).restype = C.c_void_p
+        self.acl.aclGetRecentErrMsg.restype = C.c_char_p
+
+    def tensor(self, t: torch.Tensor | None):
+        if t is None:
+            return None
+        sizes, strides = ((C.c_int64 * max(t.dim(), 1))(*values) for values in (t.shape, t.stride()))
+        whole = (C.c_int64 * 1)(t.untyped_storage().nbytes() // t.element_size())
+        base = C.c_void_p(t.untyped_storage().data_ptr())
+        offset = C.c_int64(t.storage_offset())
+        return C.c_void_p(
+            self.base.aclCreateTensor(
+                sizes, C.c_uint64(t.dim()), TYPES[t.dtype], strides, offset, 2, whole, C.c_uint64(1), base
+            )
+        )
+
+    def ints(self, values: list[int]):
+        return C.c_void_p(self.base.aclCreateIntArray((C.c_int64 * len(values))(*values), C.c_uint64(len(values))))
+
+    def __call__(self, name: str, *arguments) -> str:
+        """Both functions; the message of one that fails, or nothing."""
+        given = [self.tensor(a) if a is None or isinstance(a, torch.Tensor) else a for a in arguments]
+        bytes_, executor = C.c_uint64(), C.c_void_p()
+        if getattr(self.library, f"{name}GetWorkspaceSize")(*given, C.byref(bytes_), C.byref(executor)):
+            return self.acl.aclGetRecentErrMsg().decode()
+        workspace = torch.empty(bytes_.value, dtype=torch.uint8, device="npu")
+        stream = C.c_void_p(torch.npu.current_stream().npu_stream)
+        code = getattr(self.library, name)(C.c_void_p(workspace.data_ptr()), bytes_, executor, stream)
+        torch.npu.synchronize()
+        return self.acl.aclGetRecentErrMsg().decode() if code else ""
+
+
+def scale_shift(call: Functions) -> None:
+    for dtype in (torch.float32, torch.float16):
+        for size in ((1,), (33,), (3, 1000), (70001,)):
+            x, bias = (torch.randint(-64, 65, (2, *size)) / 8).to(dtype).npu()
+            for twice in (False, True):
+                for given, negate in ((bias, False), (None, True)):
+                    y, count = torch.full_like(x, 7), torch.full((4,), 9, dtype=torch.int32, device="npu")
+                    how = C.c_char_p(b"twice" if twice else b"once")
+                    steps = call.ints([1, -3, 4] if negate else [2])
+                    assert (
+                        call("aclnnScaleShift", x, given, C.c_double(0.5), steps, C.c_bool(negate), how, y, count) == ""
+                    )
+                    wanted = x.cpu() * (0.25 if twice else 0.5)
+                    wanted = -(wanted + 2) if negate else wanted + bias.cpu() + 2
+                    assert torch.equal(y.cpu(), wanted.to(dtype)), (dtype, size, twice, negate)
+                    assert int(count.sum()) == x.numel()
+    # A view, and one as the result: by way of the workspace. Not on the default stream.
+    x, out = torch.randn(40, 30, device="npu"), torch.zeros(30, 80, device="npu")
+    torch.npu.synchronize()
+    with torch.npu.stream(torch.npu.Stream()):
+        how, count = C.c_char_p(b""), torch.zeros(4, dtype=torch.int32, device="npu")
+        call("aclnnScaleShift", x.t(), x.t(), C.c_double(2), call.ints([]), C.c_bool(False), how, out[:, ::2], count)
+    assert torch.equal(out[:, ::2], x.t() * 3) and not out[:, 1::2].any()
+
+
+def rows_times(call: Functions) -> None:
+    for m, n, k in ((16, 16, 16), (37, 53, 29), (130, 250, 300)):
+        a, b = torch.randn(m, k).half().npu(), torch.randn(k, n).half().npu()
+        c = torch.zeros(m, n, device="npu")
+        assert call("aclnnRowsTimes", a, b, c) == ""
+        torch.testing.assert_close(c.cpu(), a.cpu().float() @ b.cpu().float(), rtol=1e-4, atol=1e-3)
+
+
+def refusals(call: Functions) -> None:
+    x = torch.ones(8, device="npu")
+    more = (C.c_double(1), call.ints([1, 1, 1, 1]), C.c_bool(False), C.c_char_p(b""), x, x.int())
+    assert "aclnnScaleShift: its tiling function returned" in call("aclnnScaleShift", x, None, *more)
+    assert "aclnnScaleShift: the kernel is not defined for x of type 9" in call(
+        "aclnnScaleShift", x.long(), None, *more
+    )
+    assert call("aclnnScaleShift", None, None, *more) == "aclnnScaleShift: x is wanted"
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    functions = Functions(sys.argv[1])
+    for check in (scale_shift, rows_times, refusals):
+        check(functions)
+    print("AS WANTED", torch_npu.__file__)

@@ -1,0 +1,95 @@
+"""`opp_build`: operators from op_host and op_kernel as aclnn functions, under either torch_npu. compiler/package.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ascendc.kit import BISHENG
+from tests.conformance import client, environment
+from tests.runtime.acl import library_folder
+
+PROJECT = Path(__file__).parent / "package"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def opp_build(*arguments: str | Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(BISHENG.parent / "opp_build"), "-O0", "-j2", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("package")
+    done = opp_build(PROJECT, "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"opp_build: 2 operators in {out}"
+    return out
+
+
+def library(package: Path) -> str:
+    return str(package / "op_api" / "lib" / "libcust_opapi.so")
+
+
+def program(package: Path, **variables: str) -> subprocess.CompletedProcess:
+    environ = {**os.environ, "LD_LIBRARY_PATH": str(library_folder()), **variables}
+    command = [sys.executable, "-m", "tests.ascendc.packaged", library(package)]
+    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+
+
+def test_values_and_refusals(package):
+    done = program(package, ANYCEND_CHECK="kernel")
+    assert done.returncode == 0 and "AS WANTED" in done.stdout, done.stderr
+
+
+def test_the_vendors_torch_npu_runs_it_too(package):
+    try:
+        python = environment.python()
+    except environment.Unavailable as reason:
+        pytest.skip(str(reason))
+    done = client.run(python, "-m", "tests.ascendc.packaged", library(package), ANYCEND_SOC="Ascend910B3")
+    assert done.returncode == 0 and "AS WANTED" in done.stdout and "build/vendor" in done.stdout, done.stderr
+
+
+MISTAKES = """
+#include "register/op_def_registry.h"
+namespace ops {
+ge::graphStatus Tile(gert::TilingContext*) { return ge::GRAPH_SUCCESS; }
+#define OP(Name, ...) \\
+  struct Name : OpDef { explicit Name(const char* n) : OpDef(n) { \\
+    Input("x").DataType({ge::DT_FLOAT}); Output("y").DataType({ge::DT_FLOAT}); \\
+    AICore().SetTiling(Tile).AddConfig("ascend910b"); __VA_ARGS__; } }; OP_ADD(Name)
+OP(Many, Input("x").ParamType(DYNAMIC));
+OP(Values, Input("x").ValueDepend(REQUIRED));
+OP(Talks, MC2().HcclGroup("group"));
+OP(Elsewhere, AICore().configs.clear(); AICore().AddConfig("ascend310p"));
+OP(NoKernel, Comment(""));
+OP(Short, Comment(""));
+OP(Typed, Input("x").DataType({ge::DT_COMPLEX64}));
+}
+"""
+SAID = """Many: x is a list of tensors (DYNAMIC), which opp_build does not know
+Values: x is known by its values (ValueDepend, Scalar), which opp_build does not know
+Talks: it communicates with other chips, which no kernel does here
+Elsewhere: it is for ascend310p, not for ascend910b
+NoKernel: there is no op_kernel/no_kernel.cpp
+Short: the kernel short has 3 parameters, and inputs, outputs, workspace and tiling are 4
+Typed: x has a type that kernels do not have here (16)
+7 of 7 operators cannot be built; --keep-going leaves them out"""
+
+
+def test_what_cannot_be_built_is_named(tmp_path):
+    for folder in ("op_host", "op_kernel"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "op_host" / "all.cpp").write_text(MISTAKES)
+    kernel = 'extern "C" __global__ __aicore__ void {}(GM_ADDR x, GM_ADDR y, GM_ADDR w{}) {{}}\n'
+    (tmp_path / "op_kernel" / "short.cpp").write_text(kernel.format("short", ""))
+    done = opp_build(tmp_path, "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert sorted(done.stderr.splitlines()) == sorted(f"opp_build: {line}" for line in SAID.splitlines())
+    done = opp_build(tmp_path, "-o", tmp_path / "out", "--only", "many,Other")
+    assert done.stderr.strip() == "opp_build: --only: there is no operator Other"
