@@ -13,6 +13,14 @@ from . import Refused, attach, compare, completion, doctor, install, preflight, 
 from .finding import Finding
 
 
+class OneLineEach(argparse.HelpFormatter):
+    """A line for each verb, however narrow the terminal says that it is; argparse counts verbs as less indented."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=18, width=112)
+        self._action_max_length = self._max_help_position
+
+
 def run(command: list[str]) -> int:
     """Replaces this process by the command, in the environment that set_env.sh makes."""
     command = command[1:] if command[:1] == ["--"] else command
@@ -24,7 +32,10 @@ def run(command: list[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="anycend", description="Run clients of CANN on the software NPU.")
+    top = argparse.ArgumentParser(
+        prog="anycend", description="Run clients of CANN on the software NPU.",
+        formatter_class=OneLineEach,
+    )  # fmt: skip
     top.add_argument("--version", action="version", version=version())
     sub = top.add_subparsers(dest="verb", metavar="verb")
     look = sub.add_parser("doctor", help="what is installed, which CANN is used, does a + b work, and what to repair")
@@ -48,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
             "--prefix", type=Path, default=install.DEFAULT, help=f"the folder of Ascend (default: {install.DEFAULT})"
         )
     for verb, text in (
-        ("attach", "link the software NPU where the installed vendor's torch_npu looks, so that nothing need be set"),
+        ("attach", "link the software NPU where the installed vendor's torch_npu looks: nothing need be set"),
         ("detach", "remove what attach linked"),
     ):
         one = sub.add_parser(verb, help=text)
@@ -60,8 +71,8 @@ def parser() -> argparse.ArgumentParser:
     )
     ready.add_argument("--ranks", type=int, help="that will connect; default: devices of all hosts")
     ready.add_argument("--timeout", type=float, default=1.0, help="seconds for each pair of devices")
-    shell = sub.add_parser("completion", help='for the shell: eval "$(anycend completion bash)"')
-    shell.add_argument("shell", choices=["bash"])
+    shell = sub.add_parser("completion", help='for the shell, bash or zsh: eval "$(anycend completion bash)"')
+    shell.add_argument("shell", choices=completion.SHELLS)
     return top
 
 
@@ -91,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.verb == "doctor":
             return report(doctor.check(options.timeout))
         elif options.verb == "completion":
-            print(completion.script(parser()), end="")
+            print(completion.script(parser(), options.shell), end="")
         elif options.verb == "install":
             folder, count = install.install(root(), options.prefix)
             print(f"{count} links in {folder}: source {folder}/ascend-toolkit/set_env.sh")

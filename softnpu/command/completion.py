@@ -1,11 +1,12 @@
-"""`anycend completion bash`: what the shell needs to complete verbs and options, made from the parser itself."""
+"""`anycend completion bash`, or zsh: what the shell needs to complete verbs and options, made from the parser."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 
 # A verb whose last words are a command of the user's: it is completed as one.
-SCRIPT = """\
+BASH = """\
 # anycend: completion for bash. Into ~/.bashrc: eval "$(anycend completion bash)"
 _anycend() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" verb="${{COMP_WORDS[1]}}" words="" first
@@ -28,6 +29,41 @@ _anycend() {{
 }}
 complete -o filenames -F _anycend anycend
 """
+# Also a file _anycend of a folder of fpath, by its first line.
+ZSH = """\
+#compdef anycend
+# anycend: completion for zsh. Into ~/.zshrc: eval "$(anycend completion zsh)"
+_anycend() {{
+  local -a verbs offered
+  local dashes=${{words[(i)--]}}
+  verbs=(
+{verbs}
+  )
+  if (( CURRENT == 2 )); then
+    _describe verb verbs
+    compadd -- --help --version
+    return
+  fi
+  if (( dashes < CURRENT )); then
+    words=("${{(@)words[dashes + 1, -1]}}")
+    (( CURRENT -= dashes ))
+    _normal
+    return
+  fi
+  case "${{words[2]}}" in
+{cases}
+  esac
+  compadd -- $offered
+  [[ $PREFIX = -* ]] || _files
+}}
+if [[ $funcstack[1] = _anycend ]]; then
+  _anycend "$@"
+else
+  (( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit }}
+  compdef _anycend anycend
+fi
+"""
+SHELLS = ("bash", "zsh")
 
 
 def words(parser: argparse.ArgumentParser) -> list[str]:
@@ -36,7 +72,13 @@ def words(parser: argparse.ArgumentParser) -> list[str]:
     return found + [str(choice) for action in parser._actions for choice in action.choices or ()]
 
 
-def script(parser: argparse.ArgumentParser) -> str:
+def script(parser: argparse.ArgumentParser, shell: str) -> str:
     (verbs,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    cases = [f'      {verb}) words="{" ".join(words(one))}" ;;' for verb, one in verbs.choices.items()]
-    return SCRIPT.format(verbs=" ".join([*verbs.choices, "--help", "--version"]), cases="\n".join(cases))
+    offered = {verb: " ".join(words(one)) for verb, one in verbs.choices.items()}
+    if shell == "bash":
+        cases = [f'      {verb}) words="{names}" ;;' for verb, names in offered.items()]
+        return BASH.format(verbs=" ".join([*verbs.choices, "--help", "--version"]), cases="\n".join(cases))
+    # The help of a verb may have both kinds of quotes; a colon would end the verb's name.
+    texts = [f"    {shlex.quote(f'{one.dest}:{one.help}')}" for one in verbs._choices_actions]
+    cases = [f"    {verb}) offered=({names}) ;;" for verb, names in offered.items()]
+    return ZSH.format(verbs="\n".join(texts), cases="\n".join(cases))

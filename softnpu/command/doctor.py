@@ -17,14 +17,26 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from . import Refused, root
+from . import Refused, preflight, root
 from .finding import Finding
 
 TORCH = "2.13."
 PREFIXES = ("ANYCEND_", "ASCEND_", "HCCL_", "HCCN_", "TORCH_NPU_", "TORCH_HCCL_", "TORCH_TRANSFER_", "PYTORCH_NPU_")
 # Taken with the vendor's meaning, of which there is nothing here: the value that asks for it, and what is missing.
 NOTHING_OF = {"ASCEND_GLOBAL_EVENT_ENABLE": ("1", "the software NPU logs no events")}
+# Read by the launchers, the shell and UCX, too: of these neither values nor likely misspellings are of interest here.
+OTHERS = {"HOME", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "XDG_RUNTIME_DIR",
+          "TORCHELASTIC_USE_AGENT_STORE", "UCX_TLS", "UCX_NET_DEVICES", "UCX_MEM_EVENTS"}  # fmt: skip
+# PyTorch's own that change what happens to NPU code: the value that does (None: any), and what then happens.
+OF_PYTORCH = {
+    "CUDA_VISIBLE_DEVICES": (None, "chooses no NPU; ASCEND_RT_VISIBLE_DEVICES does"),
+    "TORCH_DEVICE_BACKEND_AUTOLOAD": ("0", "import torch loads no plugin: scripts have to import torch_npu"),
+}
+# Whole numbers that libhccl takes; it says so when the first group is made.
+NUMBERS = {"HCCL_CONNECT_TIMEOUT": (1, 7200), "HCCL_EXEC_TIMEOUT": (0, 2147483647), "ANYCEND_HOST_TIMEOUT": (1, 7200),
+           "HCCL_IF_BASE_PORT": (1024, 65520)}  # fmt: skip
 FILES = 1024  # a rank of a job of eight has some hundred sockets, pipes and memory files
+RANKS = 16  # two hosts of eight, the documents' example
 HERE = Path(__file__).resolve().parent
 
 
@@ -88,6 +100,7 @@ LEVELS = {"debug": 0, "info": 1, "warning": 2, "warn": 2, "error": 3, "null": 4,
 
 
 TOOLKITS = ("ANYCEND_CANN", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+LIBRARIES = ("libascendcl.so", "libhccl.so", "libnnopbase.so", "libopapi.so")  # what the plugin opens
 LIBRARY = "lib64/libascendcl.so"  # without it a folder is no toolkit
 SOFT = "share/info/anycend/version.info"  # with it a toolkit is a software NPU
 
@@ -107,7 +120,13 @@ def ignored(name: str, value: str) -> tuple[str, str] | None:
         levels = "0 debug, 1 info, 2 warning, 3 error, 4 nothing"
         number = LEVELS.get(value.strip().lower())
         return "is no level, and 3 is used", f"give a number: {levels}" if number is None else f"set {name}={number}"
-    if name == "ASCEND_RT_VISIBLE_DEVICES" and re.fullmatch(r"\d+(,\d+)+", value):
+    if name in NUMBERS and value:
+        low, high = NUMBERS[name]
+        if not re.fullmatch(r"\s*[+-]?\d+", value, re.ASCII) or not low <= int(value) <= high:
+            return "is refused when ranks meet", f"give a whole number from {low} to {high}, or unset it"
+    if name == "ASCEND_RT_VISIBLE_DEVICES" and not re.fullmatch(r"(\d+(,\d+)*)?", value):
+        return "is no list of numbers: it is read up to what is none", f"set {name}=0,1 for the first two, or unset it"
+    if name == "ASCEND_RT_VISIBLE_DEVICES" and "," in value:
         ids = [int(part) for part in value.split(",")]
         if stop := next((i for i in range(1, len(ids)) if ids[i] <= ids[i - 1]), 0):
             ascending = ",".join(map(str, sorted(set(ids))))
@@ -121,8 +140,13 @@ def ignored(name: str, value: str) -> tuple[str, str] | None:
 def check_variables(environment: Mapping[str, str], refused: str = "") -> Iterator[Finding]:
     """A variable that nobody reads does nothing, silently: most often it is misspelt. `refused` is refusal()'s."""
     known, ours = known_variables(), set_here()
+    others = {name for name in known if not name.startswith(PREFIXES)} - OTHERS
     for name in sorted(environment):
-        if not name.startswith(PREFIXES):
+        if name in OF_PYTORCH and OF_PYTORCH[name][0] in (None, environment[name]):
+            yield Finding(None, f"{name}={environment[name]}: {OF_PYTORCH[name][1]}")
+        if not name.startswith(PREFIXES) and name not in others:
+            if name not in known and (near := difflib.get_close_matches(name, others, 1, 0.9)):
+                yield Finding(False, f"{name} is read by nobody here", f"unset it; did you mean {near[0]}?")
             continue
         if name in known and f" {name}={environment[name]}: " in refused:
             yield Finding(False, f"{name}={environment[name]}", refused.split(f" {name}={environment[name]}: ", 1)[1])
@@ -146,12 +170,32 @@ def check_root(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]
     except Refused as refusal:
         yield Finding(False, *str(refusal).split(": ", 1))
         return
-    yield Finding(True, f"software NPU in {own}")
+    broken = [f"{name} {why}" for name, why in unusable(own)]
+    if broken:
+        yield Finding(False, f"software NPU in {own}: {', '.join(broken)}", "reinstall this distribution")
+    else:
+        yield Finding(True, f"software NPU in {own}")
     for place, whence in other_roots(own, environment):
         if whence == "ANYCEND_CANN":
             yield Finding(None, f"another software NPU in {place}, which ANYCEND_CANN names: torch_npu uses that one")
         else:
             yield Finding(None, f"another software NPU in {place}, {whence}: torch_npu here uses the one in {own}")
+
+
+def unusable(own: Path) -> Iterator[tuple[str, str]]:
+    """Libraries of the root that are missing, or end before their last section: a full disk, an interrupted copy."""
+    found = {path.name for path in (own / "lib64").glob("*.so")}
+    for name in sorted(found | set(LIBRARIES)):
+        path = own / "lib64" / name
+        if not path.is_file():
+            yield f"lib64/{name}", "is missing"
+            continue
+        with path.open("rb") as file:
+            head = file.read(64)
+        if len(head) < 64 or head[:5] != b"\x7fELF\2":
+            yield f"lib64/{name}", "is no library"
+        elif path.stat().st_size < int.from_bytes(head[40:48], "little") + 64 * int.from_bytes(head[60:62], "little"):
+            yield f"lib64/{name}", "is incomplete"
 
 
 def other_roots(own: Path, environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
@@ -181,6 +225,17 @@ def check_limits() -> Iterator[Finding]:
             f"address space is limited to {space >> 20} MiB; a device's memory is reserved as a range, then filled",
             "ulimit -v unlimited",
         )
+
+
+def check_ports(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """Settings of the kernel that the documents ask for: notes, as jobs of one host need none of them."""
+    named = environment.get("HCCL_IF_BASE_PORT") or ""
+    base = int(named) if ignored("HCCL_IF_BASE_PORT", named) is None and named else preflight.BASE
+    try:
+        for ok, what, remedy in (preflight.check_ports(base), *preflight.check_backlog(RANKS)):
+            yield Finding(True if ok else None, what, f"for several hosts: {remedy}" if remedy else "")
+    except (OSError, ValueError) as error:
+        yield Finding(None, f"the kernel's settings of ports cannot be read: {error}")
 
 
 def check_trial(seconds: float) -> Iterator[Finding]:
@@ -215,4 +270,5 @@ def check(seconds: float) -> Iterator[Finding]:
     yield from check_root()
     yield from check_variables(os.environ, refusal(seconds))
     yield from check_limits()
+    yield from check_ports()
     yield from check_trial(seconds)

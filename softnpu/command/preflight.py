@@ -18,6 +18,7 @@ from . import Refused
 from .finding import Finding
 
 PORTS = 16
+BASE = 60000  # unless HCCL_IF_BASE_PORT names another
 KERNEL = Path("/proc/sys/net")
 
 
@@ -193,8 +194,8 @@ def conf_path() -> Path:
 
 
 def check(others: list[Path], rule: str, ranks: int | None, timeout: float) -> Iterator[Finding]:
-    named = os.environ.get("HCCL_IF_BASE_PORT") or "60000"
-    base = int(named) if named.isdecimal() and 1024 <= int(named) <= 65520 else 60000
+    named = os.environ.get("HCCL_IF_BASE_PORT") or str(BASE)
+    base = int(named) if named.isdecimal() and 1024 <= int(named) <= 65520 else BASE
     if named != str(base):
         yield Finding(
             False, f"HCCL_IF_BASE_PORT={named} is no port from 1024 to 65520", "unset it, or give such a number"

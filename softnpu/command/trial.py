@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -22,7 +23,9 @@ def by_torch() -> list[tuple[bool | None, str, str]]:
     count = torch.npu.device_count()
     if not count:
         remedy = "ASCEND_RT_VISIBLE_DEVICES and ANYCEND_DEVICES say which devices there are"
-        return [(False, "torch.npu sees no device", remedy)]
+        named = [name for name in remedy.split() if name in os.environ]
+        said = " and ".join(f"{name}={os.environ[name]}" for name in named)
+        return [(False, f"torch.npu sees no device{', of ' + said if said else ''}", remedy)]
     total = torch.npu.get_device_properties(0).total_memory
     found = [(True, f"{count} devices {torch.npu.get_device_name(0)}, {total / 2**30:.1f} GiB each", "")]
     a = torch.arange(4.0, device="npu")

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from anycend import Refused, doctor, root, version
+import torch
+from anycend import Refused, doctor, root, trial, version
 from anycend.__main__ import main, report
 
 
@@ -67,6 +68,59 @@ def test_a_damaged_software_npu_is_not_one_that_is_used(tmp_path, name, made, wh
     assert f"unset {name}" in finding.remedy
 
 
+def test_a_root_without_some_library_or_with_half_of_one(tmp_path, monkeypatch):
+    """Each as a full disk or an interrupted copy leaves it; a + b needs libhccl not at all."""
+    own = tmp_path / "own"
+    (own / "lib64").mkdir(parents=True)
+    for library in (root() / "lib64").glob("*.so"):
+        (own / "lib64" / library.name).symlink_to(library.resolve())
+    monkeypatch.setattr(doctor, "root", lambda: own)
+    monkeypatch.setattr(doctor, "other_roots", lambda own, environment: [])
+    assert lines(doctor.check_root({})) == [f"ok    software NPU in {own}"]
+    hccl, half, no = (own / "lib64" / name for name in ("libhccl.so", "libopapi.so", "libdcmi.so"))
+    whole = half.read_bytes()
+    for path in (hccl, half, no):
+        path.unlink()
+    half.write_bytes(whole[: len(whole) // 2])
+    no.touch()
+    (finding,) = doctor.check_root({})
+    said = "lib64/libdcmi.so is no library, lib64/libhccl.so is missing, lib64/libopapi.so is incomplete"
+    assert finding == (False, f"software NPU in {own}: {said}", "reinstall this distribution")
+
+
+def test_ports_and_settings_of_the_kernel_are_notes(tmp_path, monkeypatch):
+    for name, value in {
+        "ipv4/ip_local_port_range": "32768\t60999", "ipv4/ip_local_reserved_ports": "61000-61015",
+        "core/somaxconn": "8", "ipv4/tcp_max_syn_backlog": "4096",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(value + "\n")
+    monkeypatch.setattr(doctor.preflight, "KERNEL", tmp_path)
+    again = "sysctl -w net.ipv4.ip_local_reserved_ports=60000-60015,61000-61015"
+    ports, *backlog = lines(doctor.check_ports({}))
+    assert (
+        ports
+        == f"note  ports 60000-60015 are not reserved: the kernel may give them away\n      for several hosts: {again}"
+    )
+    assert [line.split()[:2] for line in backlog] == [
+        ["note", "net.core.somaxconn"],
+        ["ok", "net.ipv4.tcp_max_syn_backlog"],
+    ]
+    assert lines(doctor.check_ports({"HCCL_IF_BASE_PORT": "61000"}))[0].startswith(
+        "ok    ports 61000-61015 lie outside"
+    )
+    (tmp_path / "core/somaxconn").unlink()
+    assert "cannot be read" in lines(doctor.check_ports({}))[-1]
+
+
+def test_a_trial_without_a_device_says_what_left_none(monkeypatch):
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "9")
+    monkeypatch.setattr(torch.npu, "init", lambda: None)
+    monkeypatch.setattr(torch.npu, "device_count", lambda: 0)
+    ((ok, what, _),) = trial.by_torch()
+    assert (ok, what) == (False, "torch.npu sees no device, of ASCEND_RT_VISIBLE_DEVICES=9")
+
+
 def test_without_torch_the_library_is_asked():
     trial = Path(doctor.__file__).with_name("trial.py")
     done = subprocess.run([sys.executable, "-I", "-S", trial, root()], env={**os.environ, "ANYCEND_DEVICES": "3"},
@@ -76,7 +130,7 @@ def test_without_torch_the_library_is_asked():
 
 def test_a_trial_that_fails_says_why(monkeypatch):
     monkeypatch.setenv("ANYCEND_CANN", "/no/such/cann")
-    (finding,) = doctor.check_trial(60)
+    (finding,) = doctor.check_trial(300)
     assert finding.ok is False and "exit code 1" in finding.what and "/no/such/cann" in finding.what
     assert "trial.py" in finding.remedy
 
@@ -109,6 +163,21 @@ def test_variables():
     assert lines(doctor.check_variables({"ASCEND_GLOBAL_EVENT_ENABLE": "0"})) == ["ok    ASCEND_GLOBAL_EVENT_ENABLE=0"]
 
 
+def test_variables_by_other_names():
+    """Those that begin with no prefix of ours; PyTorch's and CUDA's that change what NPU code does."""
+    said = lines(doctor.check_variables({
+        "TASK_QUEUE_ENABEL": "2", "COMBINED_ENABLE": "1", "CUDA_VISIBLE_DEVICES": "0", "WORLD_SIZE": "2",
+        "GROUP_WORLD_SIZE": "1", "PYTORCH_CUDA_ALLOC_CONF": "x", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    }))  # fmt: skip
+    assert said == [
+        "ok    COMBINED_ENABLE=1",
+        "note  CUDA_VISIBLE_DEVICES=0: chooses no NPU; ASCEND_RT_VISIBLE_DEVICES does",
+        "FAIL  TASK_QUEUE_ENABEL is read by nobody here\n      unset it; did you mean TASK_QUEUE_ENABLE?",
+        "note  TORCH_DEVICE_BACKEND_AUTOLOAD=0: import torch loads no plugin: scripts have to import torch_npu",
+    ]
+    assert lines(doctor.check_variables({"TORCH_DEVICE_BACKEND_AUTOLOAD": "1"})) == []
+
+
 def test_what_set_env_sets_is_right():
     printed = subprocess.run(["bash", "-c", f'. "{root()}/set_env.sh"; env -0'], capture_output=True, text=True).stdout
     set_there = dict(entry.split("=", 1) for entry in printed.split("\0") if entry)
@@ -139,6 +208,10 @@ def test_a_value_that_the_library_refuses(monkeypatch, name, value, why):
     ("ASCEND_RT_VISIBLE_DEVICES", "1,0", "is read up to 1 only: ids must ascend", "set ASCEND_RT_VISIBLE_DEVICES=0,1"),
     ("ASCEND_RT_VISIBLE_DEVICES", "0,2,2,3", "is read up to 2 only: ids must ascend",
      "set ASCEND_RT_VISIBLE_DEVICES=0,2,3"),
+    ("ASCEND_RT_VISIBLE_DEVICES", "0;1", "is no list of numbers: it is read up to what is none",
+     "set ASCEND_RT_VISIBLE_DEVICES=0,1 for the first two, or unset it"),
+    ("HCCL_CONNECT_TIMEOUT", "2m", "is refused when ranks meet", "give a whole number from 1 to 7200, or unset it"),
+    ("HCCL_IF_BASE_PORT", "99999", "is refused when ranks meet", "give a whole number from 1024 to 65520, or unset it"),
 ])  # fmt: skip
 def test_a_value_that_the_library_ignores_in_part(name, value, what, remedy):
     (finding,) = doctor.check_variables({name: value})
@@ -204,7 +277,9 @@ def test_a_note_is_no_failure(capsys):
 def test_no_verb_lists_them(capsys):
     assert main([]) == 0
     out = capsys.readouterr().out
-    assert all(f"\n    {verb}" in out for verb in ("doctor", "root", "run", "attach", "detach", "preflight"))
+    verbs = [line.split(maxsplit=1) for line in out.split("  verb\n")[1].split("\n\n")[0].splitlines()]
+    assert {"doctor", "root", "run", "attach", "detach", "preflight", "completion"} <= {verb for verb, _ in verbs}
+    assert all(len(text) > 15 for _, text in verbs)  # a line each
 
 
 def test_version(capsys):

@@ -197,6 +197,31 @@ echo "${COMPREPLY[@]}"
 """
 
 
+# What zsh's own functions would be given.
+COMPLETE_ZSH = """
+compdef() {{ : }}
+compadd() {{ shift; print -l -- ${{(M)@:#$PREFIX*}} }}
+_describe() {{ local -a names=(${{${{(@P)2}}%%:*}}); print -l -- ${{(M)names:#$PREFIX*}} }}
+_files() {{ : }}
+_normal() {{ print normal $words $CURRENT }}
+{script}
+words=(anycend {typed}) CURRENT=$#words PREFIX=$words[-1]
+_anycend
+"""
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.parametrize("typed, offered", [
+    ("doc", "doctor"), ("un", "uninstall"), ("--v", "--version"), ("install --p", "--prefix"),
+    ("completion z", "zsh"), ("preflight --ru", "--rule"), ("run -- python tr", "normal python tr 2"),
+])  # fmt: skip
+def test_completion_of_zsh(typed, offered, capsys, tmp_path):
+    assert main(["completion", "zsh"]) == 0
+    script = COMPLETE_ZSH.format(script=capsys.readouterr().out, typed=typed)
+    done = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout.split(), done.stderr) == (offered.split(), "")
+
+
 @pytest.mark.parametrize("typed, offered", [
     ("doc", "doctor"), ("un", "uninstall"), ("--v", "--version"), ("install --p", "--prefix"),
     ("completion b", "bash"), ("preflight --ru", "--rule"), ("run -- printen", "printenv"),
