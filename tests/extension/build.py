@@ -27,13 +27,23 @@ def extension(folder: Path, name: str) -> Path:
     return folder / f"npu_test_{name}.so"
 
 
-def package(folder: Path, factor: float) -> Path:
-    """A package of custom operators in `folder` whose aclnnScaleCust multiplies by `factor`, too."""
-    library = folder / "op_api" / "lib" / "libcust_opapi.so"
-    library.parent.mkdir(parents=True)
+def library(folder: Path, source: Path, *flags: str) -> Path:
+    """A package of custom operators in `folder`, of one source."""
+    target = folder / "op_api" / "lib" / "libcust_opapi.so"
+    target.parent.mkdir(parents=True)
     include = [f"-I{path}" for path in cpp_extension.include_paths()[:1]]
     link = [f"-L{cpp_extension.library_paths()[1]}", "-lopapi", "-lnnopbase"]
-    command = ["g++", "-shared", "-fPIC", f"-DFACTOR={factor}", *include, str(SOURCES / "cust_opapi.cpp"), *link]
-    done = subprocess.run([*command, "-o", str(library)], capture_output=True, text=True)
+    command = ["g++", "-shared", "-fPIC", *flags, *include, str(source), *link, "-o", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return library
+    return target
+
+
+def package(folder: Path, factor: float) -> Path:
+    """Its aclnnScaleCust multiplies by `factor`, too."""
+    return library(folder, SOURCES / "cust_opapi.cpp", f"-DFACTOR={factor}")
+
+
+def abs_that_negates(folder: Path) -> Path:
+    """Its aclnnAbs is CANN's aclnnNeg, so that one sees who was called."""
+    return library(folder, SOURCES / "abs_that_negates.cpp")

@@ -96,27 +96,9 @@ def test_a_library_of_another_user_is_left_out(contract, packages, tmp_path):
     assert "it belongs to neither root nor this user" in done.stderr
 
 
-def test_operators_of_torch_npu_come_from_a_package_too(contract, packages, tmp_path):
+def test_operators_of_torch_npu_come_from_a_package_too(contract, tmp_path):
     """As on CANN: a package's aclnnFoo is taken before libopapi's."""
-    source = tmp_path / "own.cpp"
-    source.write_text(
-        """
-#include <acl/acl.h>
-#include <aclnn/api.h>
-extern "C" aclnnStatus aclnnAbsGetWorkspaceSize(const aclTensor* x, aclTensor* out, uint64_t* size,
-                                                aclOpExecutor** executor) {
-  return aclnnNegGetWorkspaceSize(x, out, size, executor);
-}
-extern "C" aclnnStatus aclnnAbs(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return aclnnNeg(workspace, size, executor, stream);
-}
-"""
-    )
-    library = tmp_path / "op_api" / "lib" / "libcust_opapi.so"
-    library.parent.mkdir(parents=True)
-    paths, lib64 = build.cpp_extension.include_paths(), build.cpp_extension.library_paths()[1]
-    command = ["g++", "-shared", "-fPIC", f"-I{paths[0]}", str(source), f"-L{lib64}", "-lopapi", "-lnnopbase"]
-    subprocess.run([*command, "-o", str(library)], check=True)
+    build.abs_that_negates(tmp_path)
     code = "import torch; print(torch.abs(torch.tensor([1.0, -2.0], device='npu')).tolist())"
     done = run(contract, code, ASCEND_CUSTOM_OPP_PATH=str(tmp_path))
     assert done.stdout.strip() == "[-1.0, 2.0]", done.stderr

@@ -110,6 +110,13 @@ static at::Tensor add(const at::Tensor& x, const at::Tensor& y, const at::Scalar
   return out;
 }
 
+// Of a package (cust_opapi.cpp).
+static at::Tensor scaled(const at::Tensor& x, double scale) {
+  at::Tensor out = at_npu::native::OpPreparation::apply_tensor_without_format(x);
+  EXEC_NPU_CMD(aclnnScaleCust, x, scale, out);
+  return out;
+}
+
 static at::Tensor missing(const at::Tensor& x) {
   EXEC_NPU_CMD(aclnnNobodyHasThis, x);
   return x;
@@ -120,6 +127,7 @@ static void say(std::string text) { ASCEND_LOGE("said by an extension: %s", text
 
 TORCH_LIBRARY(copied_macro, m) {
   m.def("add(Tensor x, Tensor y, Scalar alpha) -> Tensor", &add);
+  m.def("scaled(Tensor x, float scale) -> Tensor", &scaled);
   m.def("missing(Tensor x) -> Tensor", &missing);
   m.def("say(str text) -> ()", &say);
 }
