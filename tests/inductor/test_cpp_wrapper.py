@@ -1,4 +1,4 @@
-"""cpp_wrapper and AOTInductor: the same values as eager, as tasks of the current stream, loaded by Python and by C++."""
+"""cpp_wrapper and AOTInductor: eager's values, as tasks of the current stream, loaded by Python and by C++."""
 
 from __future__ import annotations
 
@@ -135,7 +135,9 @@ int main(int, char** argv) {
   const auto x = at::linspace(-1, 1, 32, at::device(c10::DeviceType::PrivateUse1)).view({4, 8});
   for (int run = 0; run < 2; ++run) {
     const auto y = model.run({x});
-    std::cout << y[0].device() << ' ' << y[0].cpu().sum().item<double>() << ' ' << y[1].cpu().sum().item<double>() << '\n';
+    std::cout << y[0].device();
+    for (const auto& value : y) std::cout << ' ' << value.cpu().sum().item<double>();
+    std::cout << '\n';
   }
 }
 """

@@ -1,12 +1,18 @@
-"""Graphs on the npu before they are lowered, and the refusal where no library runs their kernels."""
+"""Graphs on the npu before they are lowered, and what becomes of them where no library runs kernels."""
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
-from torch import fx
+from torch import nn
+from torch._inductor import config
+from torch._inductor.utils import run_and_get_code
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional as F
 
+from tests.dynamo.counting import counted
 from torch_npu._inductor import passes
 
 aten = torch.ops.aten
@@ -29,9 +35,61 @@ def test_graphs_on_the_cpu_stay(monkeypatch):
     assert str(graph.graph) == before
 
 
-def test_a_library_without_host_kernels_is_said(monkeypatch):
+@pytest.fixture
+def cann(monkeypatch):
+    """A library that runs no kernels of the processor, as CANN's on an Ascend server."""
     monkeypatch.setattr(passes._C, "_runs_host_kernels", lambda: False)
-    with pytest.raises(NotImplementedError, match=r'software NPU.*backend="aot_eager"'):
-        passes.NpuGraphPass()(fx.symbolic_trace(torch.nn.Identity()))
-    with pytest.raises(Exception, match='NotImplementedError: .*backend="aot_eager"'):
-        torch.compile(lambda x: x + 1)(torch.ones(3, device="npu"))
+    with config.patch(force_disable_caches=True):
+        yield
+
+
+def test_on_cann_a_graph_is_operators(cann):
+    def step(x, index, total):
+        total.add_(x)
+        y = x.t().contiguous().softmax(0) + x.new_ones(3)[index].sum()
+        return y, x.t().argmax(), torch.cat([x, x.half().float()])[1:], torch.ops.npu.npu_rms_norm(x, x[0], 1e-6)[0]
+
+    compiled = torch.compile(step, fullgraph=True, dynamic=True)
+    for rows in (4, 7):
+        given = torch.randn(rows, 6).npu(), torch.tensor([2, 0]).npu()
+        totals = [torch.ones(rows, 6).npu() for _ in range(2)]
+        found, code = run_and_get_code(compiled, *given, totals[0])
+        expected = step(*given, totals[1])
+        assert all("cpp_fused" not in text and "compile_npu_kernel" not in text for text in code)
+        for ours, theirs in zip((*found, totals[0]), (*expected, totals[1]), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+            assert ours.stride() == theirs.stride()
+
+
+def test_on_cann_training_is_replayed(cann):
+    layers = nn.Conv1d(4, 4, 3), nn.BatchNorm1d(4), nn.GELU(), nn.Dropout(0.5), nn.Linear(6, 8)
+    model = nn.Sequential(*layers).npu()
+    plain = copy.deepcopy(model)
+    step = torch.compile(model, mode="reduce-overhead")
+    with config.patch(fallback_random=True), counted() as counts:
+        for seed in range(4):
+            x = torch.randn(3, 4, 8).npu()
+            for function in (step, plain):
+                function.zero_grad()
+                torch.manual_seed(seed)
+                function(x).square().mean().backward()
+            for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+                torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
+    assert (counts.captures, counts.replays) == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("function", "settings", "said"),
+    [
+        (F.dropout, {}, r"CANN: random numbers .*fallback_random = True"),
+        (torch.sin, {"cpp_wrapper": True}, "CANN: cpp_wrapper and AOTInductor"),
+    ],
+)
+def test_on_cann_what_is_refused_is_named(cann, function, settings, said):
+    with config.patch(settings), pytest.raises(Exception, match=said):
+        torch.compile(lambda x: function(x))(torch.ones(8, device="npu"))
+
+
+def test_on_cann_a_kernel_is_refused(cann):
+    with pytest.raises(NotImplementedError, match=r'kernel for the processor.*backend="npugraphs"'):
+        passes.refuse_without_host_kernels()

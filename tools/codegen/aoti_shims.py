@@ -1,10 +1,11 @@
-"""The operators that a C++ wrapper of torch.compile (cpp_wrapper, AOTInductor) calls by name: aoti_torch_npu_mm_out and its
-like, which PyTorch generates for its own devices. From torchgen's list and templates, each through the dispatcher.
+"""The operators that a C++ wrapper of torch.compile (cpp_wrapper, AOTInductor) calls by name: aoti_torch_npu_mm_out and
+its like, which PyTorch generates for its own devices. From torchgen's list and templates, each through the dispatcher.
 
 python tools/codegen/aoti_shims.py GEN_DIR INCLUDE_DIR
 
-The first folder's file defines them in libtorch_npu.so. The second's, a header that compiled models include, has a function of
-the same name each that finds the library's when it is first called: a model is linked against nothing of ours.
+The first folder's file defines them in libtorch_npu.so. The second's, a header that compiled models include, has a
+function of the same name each that finds the library's when it is first called: a model is linked against nothing of
+ours.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 generator.
 
 The software NPU's device memory is the processor's, so the kernels are those Inductor makes for the CPU; they run as
-tasks of the current stream. CANN on an Ascend server exports no place for such kernels: there compiling is refused,
-with what to use instead. Imported by torch_npu._compile, when torch._inductor.compile_fx is.
+tasks of the current stream. CANN on an Ascend server exports no place for such kernels: there each node of a
+graph is an operator of CANN (passes.py). Imported by torch_npu._compile, when torch._inductor.compile_fx is.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.virtualized import V
 
 import torch_npu
+from torch_npu import _C
 from torch_npu._inductor import launch
 
 HEADERS = Path(torch_npu.__file__).absolute().parent / "include"
@@ -53,6 +54,11 @@ class NpuCppWrapper(CppWrapperCpu):
 
     @staticmethod
     def create(is_subgraph, subgraph_name, parent_wrapper, partition_signatures=None) -> NpuCppWrapper:
+        if not _C._runs_host_kernels():
+            raise NotImplementedError(
+                "torch.compile on CANN: cpp_wrapper and AOTInductor are made for the software NPU alone; the Python "
+                "wrapper (the default) calls the operators of CANN"
+            )
         return NpuCppWrapper()
 
     @staticmethod

@@ -11,15 +11,39 @@ from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_fo
 from torch_npu import _C
 from torch_npu._inductor import attention
 
-aten = torch.ops.aten
+aten, prims = torch.ops.aten, torch.ops.prims
+
+
+# Lowered by Inductor itself, without a kernel.
+_LOWERED = {aten._assert_scalar.default, aten.lift_fresh_copy.default, prims.inductor_seeds.default}
+_DRAWN = (prims.inductor_random.default, prims.inductor_randint.default)
+
+
+def as_operators(gm: torch.fx.GraphModule) -> None:
+    """On CANN, which runs no kernel that Inductor's C++ generator makes: each node is an operator of the npu, also
+    those that later passes write."""
+
+    def mark(node: torch.fx.Node) -> None:
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+            if node.target in _DRAWN:
+                raise NotImplementedError(
+                    "torch.compile on CANN: random numbers of Inductor's own are a kernel for the processor; set "
+                    "torch._inductor.config.fallback_random = True, which draws eager's"
+                )
+            if node.target not in _LOWERED:
+                node.meta["should_fallback"] = True
+
+    for node in gm.graph.nodes:
+        mark(node)
+    gm._register_create_node_hook(mark)
 
 
 def refuse_without_host_kernels() -> None:
-    """Raises NotImplementedError on CANN, which cannot run what Inductor's C++ generator makes."""
+    """Raises NotImplementedError on CANN for a kernel that was written all the same."""
     if not _C._runs_host_kernels():
         raise NotImplementedError(
-            "torch.compile: the inductor backend makes kernels for the processor, which only the software NPU runs; "
-            'this process uses another CANN. Use backend="npugraphs", which replays graphs, or backend="aot_eager"'
+            "torch.compile on CANN: Inductor wrote a kernel for the processor, which only the software NPU runs, "
+            'between the operators of this function. Use backend="npugraphs", which replays graphs, or backend="aot_eager"'
         )
 
 
@@ -53,7 +77,8 @@ def _on_npu(node: torch.fx.Node) -> bool:
 
 class NpuGraphPass(CustomGraphModulePass):
     def __call__(self, gm: torch.fx.GraphModule) -> None:
-        refuse_without_host_kernels()
+        if not _C._runs_host_kernels():
+            as_operators(gm)
         for target in (aten.argmax.default, aten.argmin.default):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if _on_npu(node):
@@ -65,8 +90,9 @@ class NpuGraphPass(CustomGraphModulePass):
         gm.recompile()
 
     def uuid(self) -> Any:
-        # Part of the key of Inductor's cache on disk: whatever generates code here.
+        # Part of the key of Inductor's cache on disk: whatever generates code here, and for which library.
         from torch_npu._inductor import cpp_wrapper, kernels, launch, op_overrides, scheduling, wrapper
 
         modules = (attention, cpp_wrapper, kernels, launch, op_overrides, scheduling, wrapper)
-        return get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
+        files = get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
+        return files, _C._runs_host_kernels()

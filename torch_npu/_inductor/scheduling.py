@@ -19,6 +19,7 @@ from torch._inductor.virtualized import V
 from torch_npu._inductor import launch
 from torch_npu._inductor.cpp_wrapper import NpuKernelName
 from torch_npu._inductor.kernels import NpuKernelProxy
+from torch_npu._inductor.passes import refuse_without_host_kernels
 
 # Fusion that reorders loops reads a loop group as (elements, elements reduced), which the C++ generator's is not:
 # TypeError. A device without a name of its own has "cuda_backend"; only by "cpp" have the generator's values a type
@@ -89,6 +90,7 @@ class NpuScheduling(CppScheduling):
         self.kernel_group = NpuKernelGroup()
 
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
+        refuse_without_host_kernels()
         if V.graph.cpp_wrapper:
             name = super().define_kernel(launch.kernel_source(src_code), nodes, kernel_args)
             V.graph.wrapper_code.wide_kernels[name] = launch.is_wide(src_code)
