@@ -142,7 +142,7 @@ at::Tensor factors_of(const Dispatch& d, int64_t expert) {
 int64_t scale_bytes(const Dispatch& d) { return d.smooth->size(1) * static_cast<int64_t>(d.smooth->element_size()); }
 
 void need_token_scales(const Layout& l, const Dispatch& d, int64_t rows) {
-  TORCH_CHECK(given(d.smooth), "scales are needed with x of ", d.x.scalar_type());
+  TORCH_CHECK(passed(d.smooth), "scales are needed with x of ", d.x.scalar_type());
   const at::Tensor& s = *d.smooth;
   const bool powers = s.scalar_type() == at::kFloat8_e8m0fnu;
   TORCH_CHECK(powers ? !is_hifloat8(d.x) : !mx::packed(d.x), "scales of ", s.scalar_type(), " do not go with x of ",

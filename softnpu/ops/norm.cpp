@@ -200,10 +200,11 @@ void rms_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor& rs
     put(grad_gamma, sums.sum(0).view(gamma.sizes()));
     return;
   }
-  Tensor normed = wide(x) * roots;
+  Tensor normed = wide(x) * roots, scaled = dy * wide(gamma);
+  // Both before the first is written: it may lie where an operand does.
+  const Tensor of_x = (scaled - normed * (scaled * normed).mean(inner, true)) * roots;
   put(grad_gamma, outer.empty() ? dy * normed : (dy * normed).sum(outer));
-  Tensor scaled = dy * wide(gamma);
-  put(grad_x, (scaled - normed * (scaled * normed).mean(inner, true)) * roots);
+  put(grad_x, of_x);
 }
 
 // -- batch normalization over several processes: statistics, their merge, and the elementwise halves --------------------

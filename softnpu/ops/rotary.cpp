@@ -145,11 +145,14 @@ void rotary_backward(const Tensor& gradient, const Tensor& cos, const Tensor& si
     if (value.defined()) put(grad_cos, dcos), put(grad_sin, dsin);
     return;
   }
+  // All of them before the first is written: it may lie where an operand does.
   const Tensor back = dy * cos - turned(dy * sin, mode);  // turning the other way is minus turning
+  const bool of_cos = value.defined() && grad_cos.defined(), of_sin = value.defined() && grad_sin.defined();
+  const Tensor to_cos = of_cos ? (dy * value).sum_to_size(cos.sizes()) : Tensor();
+  const Tensor to_sin = of_sin ? (dy * turned(value, mode)).sum_to_size(sin.sizes()) : Tensor();
   put(grad_x, reordered ? halves_to_neighbours(back) : back);
-  if (!value.defined()) return;
-  if (grad_cos.defined()) put(grad_cos, (dy * value).sum_to_size(cos.sizes()));
-  if (grad_sin.defined()) put(grad_sin, (dy * turned(value, mode)).sum_to_size(sin.sizes()));
+  if (of_cos) put(grad_cos, to_cos);
+  if (of_sin) put(grad_sin, to_sin);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -120,6 +120,13 @@ def coded(rank: int, size: int) -> None:
         equal("codes", rows[: len(mine)], codes(sent))
         assert kept.shape == (rows.shape[0], 2)
         equal("their scales", kept[: len(mine)], torch.stack([scales[r][t] for r, t, _ in mine]))
+    few = tokens if rank else 0  # the first rank has no token
+    ids[0] = ids[0][:0]
+    rows, *_ = dispatch(
+        held[:few], ids[rank].npu(), *call[1:], x_dtype=HIF8, scales=scales[rank][:few].npu(), global_bs=tokens * size
+    )
+    mine = rows_of(rank, 1, ids)
+    equal("codes of the others", rows[: len(mine)], codes(torch.stack([x[r][t] for r, t, _ in mine])))
     for options, words in (
         ({"x_dtype": HIF8}, "scales, .tokens, n., are needed with x of hifloat8"),
         (

@@ -321,3 +321,12 @@ def test_a_scale_of_64_bits():
 def test_values_of_powers_are_those_of_the_reference():
     elements, scale, values = quantized(2, 64, kind=E4M3)
     assert torch.equal(elements.double() * powers(scale, -1, values.shape), values)
+
+
+def test_a_bias_is_prepared_without_a_weight() -> None:
+    weight = torch.empty(0, 64, 32, dtype=torch.uint8, device="npu").transpose(-1, -2)
+    scale = torch.empty(0, 64, 1, 2, dtype=torch.uint8, device="npu").transpose(-2, -3)
+    bias = torch.arange(64.0).half().npu()
+    words = {"x_scale_dtype": 293, "k_group_size": 32}
+    _, _, _, made = torch_npu.npu_weight_quant_preprocess(weight, scale, 292, 296, 293, bias=bias, **words)
+    assert torch.equal(made, bias)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as nn
@@ -84,24 +86,26 @@ def test_swiglu_ends_where_a_sigmoid_of_float32_does(npu):
     ("aclnnSwiGluGrad", {"yGrad": (40, 32), "x": (40, 64), "dim": -1}, {"out": (40, 64)}),
     ("aclnnRotaryPositionEmbedding", {"x": (2, 20, 2, 64), "cos": (2, 20, 1, 64), "sin": (2, 20, 1, 64), "mode": 0},
      {"out": (2, 20, 2, 64)}),
-    ("aclnnRotaryPositionEmbeddingGrad", {"dy": (2, 20, 2, 64), "cos": (2, 20, 1, 64), "sin": (2, 20, 1, 64), "mode": 0,
-                                          "xOptional": (2, 20, 2, 64)},
-     {"dxOut": (2, 20, 2, 64), "dcosOut": (2, 20, 1, 64), "dsinOut": (2, 20, 1, 64)}),
+    *(("aclnnRotaryPositionEmbeddingGrad", {"dy": (2, 20, 2, 64), "cos": (2, 20, 1, 64), "sin": (2, 20, 1, 64),
+                                            "mode": mode, "xOptional": (2, 20, 2, 64)},
+       {"dxOut": (2, 20, 2, 64), "dcosOut": (2, 20, 1, 64), "dsinOut": (2, 20, 1, 64)}) for mode in (0, 1, 2)),
 ])  # fmt: skip
-def test_a_result_in_the_memory_of_an_operand(npu, op, inputs, results):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_result_in_the_memory_of_an_operand(npu, dtype, op, inputs, results):
     """At the operand's address, a row behind it and a row before: what is read is not overwritten before."""
-    made = {n: rand(*v, seed=i).abs() if isinstance(v, tuple) else v for i, (n, v) in enumerate(inputs.items())}
-    out = {n: torch.zeros(v) for n, v in results.items()}
+    made = {
+        n: rand(*v, seed=i).abs().to(dtype) if isinstance(v, tuple) else v for i, (n, v) in enumerate(inputs.items())
+    }
+    out = {n: torch.zeros(v, dtype=dtype) for n, v in results.items()}
     expected = npu.call(op, **made, **out)
-    first = next(iter(results))
-    for name in (n for n, v in inputs.items() if isinstance(v, tuple)):
+    for name, into in itertools.product((n for n, v in inputs.items() if isinstance(v, tuple)), results):
         for shift in (0, 16, -16):
-            memory = torch.zeros(made[name].numel() + out[first].numel() + 32)
+            memory = torch.zeros(made[name].numel() + out[into].numel() + 32, dtype=dtype)
             place = lambda t, at, of=memory: of[at : at + t.numel()].view(t.shape)
             place(made[name], 16).copy_(made[name])
             read = npu.tensor(place(made[name], 16))
-            written = npu.tensor(place(out[first], 16 + shift), read.memory)
-            got = npu.call(op, **made | out | {name: read, first: written})
+            written = npu.tensor(place(out[into], 16 + shift), read.memory)
+            got = npu.call(op, **made | out | {name: read, into: written})
             for result, wanted in expected.items():
                 torch.testing.assert_close(got[result], wanted, rtol=0, atol=0)
 

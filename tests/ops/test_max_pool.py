@@ -5,11 +5,13 @@ operator with indices instead.
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from tests.core import tools
 
@@ -62,14 +64,24 @@ class Seen(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Pool(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.max_pool2d(x, 2)
+
+
 def test_whoever_looks_sees_pytorchs_operator() -> None:
     x = torch.randn(2, 3, 8, 8, device="npu", requires_grad=True)
     plain = F.max_pool2d(x, 2)
     with Seen() as seen:
         looked_at = F.max_pool2d(x, 2)
-    assert seen.names == ["aten::max_pool2d_with_indices"]
+        with torch.no_grad():
+            F.max_pool2d(x, 2)
+    pool = "aten::max_pool2d_with_indices"
+    assert seen.names == [pool, "aten::_to_copy", pool]
     assert torch.equal(plain, looked_at)
-    assert looked_at.grad_fn.name() == "MaxPool2DWithIndicesBackward0"
+    with Seen() as seen:
+        looked_at.sum().backward()
+    assert f"{pool}_backward" in seen.names
     assert torch.equal(torch.func.vmap(lambda t: F.max_pool2d(t, 2))(x), plain)
     given = torch.randn_like(plain)
     (expected,) = torch.autograd.grad(plain, x, given)
@@ -78,6 +90,29 @@ def test_whoever_looks_sees_pytorchs_operator() -> None:
     _, forward = torch.func.jvp(lambda t: F.max_pool2d(t, 2), (x.detach(),), (expected,))
     places = F.max_pool2d(x, 2, return_indices=True)[1]
     assert torch.equal(forward, expected.flatten(2).gather(2, places.flatten(2)).view_as(forward))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_checkpoint_keeps_the_same_whether_or_not_a_mode_looks(first: bool) -> None:
+    x = torch.randn(2, 3, 8, 8, device="npu", requires_grad=True)
+    modes = [Seen(), nullcontext()] if first else [nullcontext(), Seen()]
+    with modes[0]:
+        y = checkpoint(lambda t: F.max_pool2d(t.relu(), 2).exp(), x, use_reentrant=False)
+    with modes[1]:
+        y.sum().backward()
+    expected = x.detach().cpu().requires_grad_()
+    F.max_pool2d(expected.relu(), 2).exp().sum().backward()
+    torch.testing.assert_close(x.grad, expected.grad, check_device=False)
+
+
+def test_what_it_leaves_to_pytorch() -> None:
+    x = torch.randn(1, 1, 4, 4, device="npu", requires_grad=True)
+    with torch._C._AutoDispatchBelowAutograd():
+        assert not F.max_pool2d(x, 2).requires_grad
+    zeros = torch._efficientzerotensor((1, 1, 4, 4), device="npu")
+    assert torch.equal(F.max_pool2d(zeros, 2).cpu(), torch.zeros(1, 1, 2, 2))
+    exported = torch.export.export(Pool(), (x.detach(),)).run_decompositions()
+    assert "aten.max_pool2d_with_indices.default" in {str(node.target) for node in exported.graph.nodes}
 
 
 @pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend950"])

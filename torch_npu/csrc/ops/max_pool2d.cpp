@@ -2,7 +2,9 @@
 // indices gives and what CANN documents for every chip. Whatever looks into the operator is PyTorch's composition, which has that other one.
 #include "csrc/ops/max_pool2d.h"
 
+#include <ATen/ops/_to_copy.h>
 #include <ATen/ops/max_pool2d_native.h>
+#include <ATen/ops/max_pool2d_with_indices.h>
 #include <ATen/ops/max_pool2d_with_indices_backward.h>
 #include <ATen/ops/max_pool2d_with_indices_meta.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
@@ -33,6 +35,9 @@ bool takes_all_types() {
   return all;
 }
 
+// What indices number.
+int64_t plane(const at::Tensor& self) { return self.dim() < 2 ? 0 : self.size(-1) * self.size(-2); }
+
 struct Window {
   at::IntArrayRef kernel, stride, padding, dilation;
   bool ceil;
@@ -53,7 +58,13 @@ struct Meta final : at::meta::structured_max_pool2d_with_indices {
   }
 };
 
+bool looked_at() { return c10::impl::TorchDispatchModeTLS::any_modes_set(); }
+
 std::array<at::Tensor, 2> pooled(const at::Tensor& self, const Window& w) {
+  if (looked_at()) {  // a mode sees operators of PyTorch's; what is kept is the same, as a checkpoint compares it
+    auto [out, indices] = at::max_pool2d_with_indices(self, w.kernel, w.stride, w.padding, w.dilation, w.ceil);
+    return {out, at::_to_copy(indices, indices.options().dtype(at::kInt))};
+  }
   Meta op;
   op.meta(self, w.kernel, w.stride, w.padding, w.dilation, w.ceil);
   if (op.outputs[0].numel() != 0) {
@@ -80,28 +91,31 @@ struct MaxPool2d : torch::autograd::Function<MaxPool2d> {
     if (!gradients[0].defined()) return {at::Tensor(), at::Tensor()};
     const Tensors kept = context->get_saved_variables();
     const auto list = [&](const char* name) { return context->saved_data[name].toIntVector(); };
-    // The gradient's own gradient gathers by PyTorch's indices.
-    const at::Tensor indices = at::GradMode::is_enabled() ? kept[1].to(at::kLong) : kept[1];
+    // The gradient's own gradient gathers by PyTorch's indices, and a mode may compute with them.
+    const bool whole = at::GradMode::is_enabled() || looked_at();
+    const at::Tensor indices = whole ? kept[1].to(at::kLong) : kept[1];
     return {at::max_pool2d_with_indices_backward(gradients[0], kept[0], list("kernel"), list("stride"), list("padding"),
                                                  list("dilation"), context->saved_data["ceil"].toBool(), indices),
             at::Tensor()};
   }
 };
 
+// Not an operand that somebody looks into, nor one that stands for zeros or for another's conjugate.
 bool plain_input(const at::Tensor& t) {
-  constexpr c10::DispatchKeySet looked_into({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
-                                             c10::DispatchKey::Python, c10::DispatchKey::Functionalize});
-  return !c10::impl::TorchDispatchModeTLS::any_modes_set() && t.is_privateuseone() && t.layout() == at::kStrided &&
-         !t.is_nested() && !t.key_set().has_any(looked_into) && !ops::has_tangent(t);
+  using Key = c10::DispatchKey;
+  constexpr c10::DispatchKeySet others({Key::FuncTorchBatched, Key::FuncTorchGradWrapper, Key::Python,
+                                        Key::Functionalize, Key::ZeroTensor, Key::Negative, Key::Conjugate});
+  return t.is_privateuseone() && t.layout() == at::kStrided && !t.is_nested() && !t.key_set().has_any(others) &&
+         !ops::has_tangent(t);
 }
 
 at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
                       at::IntArrayRef dilation, bool ceil) {
-  if (!plain_input(self) || self.numel() > kMost)
+  const bool recorded = at::GradMode::is_enabled() && self.requires_grad();
+  if (!plain_input(self) || plane(self) > kMost || (looked_at() && !recorded))
     return at::native::max_pool2d(self, kernel, stride, padding, dilation, ceil);
   const NPUGuard guard(self.device().index());
   const Window w{kernel, stride, padding, dilation, ceil};
-  const bool recorded = at::GradMode::is_enabled() && self.requires_grad();
   return recorded ? MaxPool2d::apply(self, w) : pooled(self, w)[0];
 }
 
@@ -113,10 +127,10 @@ at::Tensor pool_operand(const at::Tensor& operand) {
 }
 
 at::Tensor pool_numbers(const at::Tensor& indices, const at::Tensor& self) {
-  return takes_all_types() ? indices : in_int32(indices, self.numel());
+  return takes_all_types() ? indices : in_int32(indices, plane(self));
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("max_pool2d", NPU_FN(max_pool2d)); }
+// Below autograd, and in what an export decomposes, it is PyTorch's composition.
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("max_pool2d", NPU_FN(max_pool2d)); }
 
 }  // namespace npu

@@ -93,6 +93,8 @@ Prepared weight_quant_preprocess(const at::Tensor& weight, const at::Tensor& wei
     (as_elements(weight, kFloat4), as_scales(weight_scale), OptionalTensor(), bias, at::kFloat8_e4m3fn,
      at::kFloat8_e8m0fnu, kGroup, as_elements(out, kFloat4), as_scales(std::get<1>(made)), at::Tensor(),
      std::get<3>(made));
+  } else if (given(bias)) {
+    std::get<3>(made).copy_(*bias);
   }
   npu_format_cast__acl_format(out, ACL_FORMAT_FRACTAL_NZ_C0_16, std::nullopt, std::nullopt);
   return made;
