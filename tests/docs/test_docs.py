@@ -259,3 +259,18 @@ def test_every_command_of_the_documents_is_in_the_table(seeds):
             if command.split(" ")[0] in COMMANDS and command not in listed:
                 missing.append(command)
     assert missing == []
+
+
+def test_every_package_of_the_documents_is_in_the_table_of_versions(seeds):
+    """What they install by name, and versions that they print."""
+    page = (ROOT / "docs/guide/versions.md").read_text(encoding="utf-8")
+    texts = [path.read_text(encoding="utf-8") for path in sorted(seeds.glob("*.txt"))]
+    lines = [line.split("#")[0] for text in texts for line in re.findall(r"pip3? install (.*)", text)]
+    words = [word for line in lines for word in line.split("--no-index")[0].split()]
+    names = {re.split("==", word)[0] for word in words if re.fullmatch(r"[A-Za-z][\w-]*(==[\w.]+)?", word)}
+    versions = {
+        found for text in texts for found in re.findall(r"\b\d+\.\d+\.(?:RC)?\d+(?:\.(?:post|alpha)\d+)?", text)
+    }
+    addresses = {"127.0.0", "255.255.255"}
+    assert len(names) > 20 and len(versions) > 15
+    assert [one for one in sorted(names | versions - addresses) if one.lower() not in page.lower()] == []
