@@ -112,6 +112,9 @@ def test_a_packaged_model(tmp_path):
         found = second(x.to("npu:1"))
         assert torch.npu.current_device() == 0 and found[0].device == torch.device("npu:1")
         same([value.cpu() for value in found], [value.cpu() for value in model(x)])
+        for wrong in (x.cpu(), x.to("npu:1")):
+            with pytest.raises(RuntimeError, match="argument 0 of this model must be on npu:0"):
+                loaded(wrong)
         # Captured, after a first call.
         model.load_state_dict(start)
         single = torch._inductor.aoti_load_package(path, run_single_threaded=True)

@@ -122,6 +122,15 @@ def test_an_index_out_of_bounds_is_an_error_of_the_stream(count):
     assert take(x, index.npu())[count - 2].item() == 6
 
 
+def test_loops_that_threads_share_together():
+    """Additions to places that meet are atomic, in two loops over which the threads are spread at once."""
+    x = torch.randn(3, 33, 36)
+    with config.patch({"cpp.threads": 2}):
+        compiler.same_as_cpu(
+            lambda x: x.scatter_add(1, torch.zeros_like(x, dtype=torch.int64), x), x, atol=1e-4, rtol=1e-4
+        )
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_integer_divided_by_zero_is_an_error_of_the_stream(threads):
     count = 1 << 20

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch._inductor import ir
 from torch._inductor.codegen.cpp_utils import cexpr
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.virtualized import V
@@ -41,7 +42,7 @@ class _Relocated(str):
         import torch.utils.cpp_extension
 
         among = Path(torch.utils.cpp_extension.include_paths()[0]) / "torch/csrc/inductor/aoti_include"
-        return [os.path.relpath(HEADERS / "torch_npu/csrc/inductor/npu", among)]
+        return [os.path.relpath(HEADERS / "torch_npu/csrc/inductor/npu", among.resolve())]
 
 
 class NpuCppWrapper(CppWrapperCpu):
@@ -96,6 +97,12 @@ class NpuCppWrapper(CppWrapperCpu):
     def _codegen_entry_impl_prologue(self) -> None:
         super()._codegen_entry_impl_prologue()
         self.prefix.splice_aot("NpuStreamGuard stream_guard(stream, this->device_idx_);")
+
+    def _write_input_unpacking(self) -> None:
+        super()._write_input_unpacking()
+        for index, (name, value) in enumerate(V.graph.graph_inputs.items()):
+            if isinstance(value, ir.TensorBox) and value.get_device().type == "npu":
+                self.prefix.writeline_aot(f"npu_require({name}, {index}, this->device_idx_);")
 
     def _generate_kernel_call_helper(self, kernel_name, call_args, *, device=None, arg_types=None, **rest) -> None:
         device = device or V.graph.get_current_device_or_throw()

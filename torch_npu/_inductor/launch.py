@@ -8,6 +8,7 @@ again in the stream's order. Who calls it: the modules Inductor writes, also tho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -130,7 +131,15 @@ def _contain_errors(source: str) -> str:
         i += 1
         if not out[-1].lstrip().startswith(("#pragma omp for", "#pragma omp single")):
             continue
-        while lines[i].lstrip().startswith("for("):
+        collapsed = re.search(r"collapse\((\d+)\)", out[-1])
+        depth = int(collapsed[1]) if collapsed else 0  # loops that belong to the construct, perhaps each in a block
+        while True:
+            while lines[i].lstrip().startswith("for("):
+                out.append(lines[i])
+                depth -= 1
+                i += 1
+            if depth <= 0 or not lines[i + 1].lstrip().startswith("for("):
+                break
             out.append(lines[i])
             i += 1
         opening = lines[i]

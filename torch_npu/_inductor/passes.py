@@ -43,7 +43,7 @@ def refuse_without_host_kernels() -> None:
     if not _C._runs_host_kernels():
         raise NotImplementedError(
             "torch.compile on CANN: Inductor wrote a kernel for the processor, which only the software NPU runs, "
-            'between the operators of this function. Use backend="npugraphs", which replays graphs, or backend="aot_eager"'
+            'between the operators of this function. Use backend="npugraphs", which replays graphs, or "aot_eager"'
         )
 
 

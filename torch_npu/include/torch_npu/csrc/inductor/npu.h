@@ -70,6 +70,16 @@ enum : CUresult { CUDA_SUCCESS };
 inline CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
 inline void cuGetErrorString(CUresult, const char**) {}
 
+// A kernel takes an argument's address as it is.
+inline void npu_require(AtenTensorHandle tensor, int position, int32_t device) {
+  int32_t type = -1, index = -1;
+  npu_checked(aoti_torch_get_device_type(tensor, &type));
+  npu_checked(aoti_torch_get_device_index(tensor, &index));
+  if (type == aoti_torch_device_type_privateuse1() && index == device) return;
+  throw std::runtime_error("argument " + std::to_string(position) + " of this model must be on npu:" +
+                           std::to_string(device) + ": move it there, or load the model for its device (device_index)");
+}
+
 #include <torch/csrc/inductor/aoti_include/common.h>
 
 #include "shims.h"
