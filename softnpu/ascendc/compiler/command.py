@@ -177,7 +177,7 @@ def main(arguments: list[str], root: str) -> int:
         if sys.stderr.isatty():
             command.append("-fdiagnostics-color=always")
         try:
-            done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
+            done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True, errors="replace")
         except FileNotFoundError:
             print(
                 f"bisheng: {compiler}: no such compiler; install g++, or name another in ANYCEND_CXX", file=sys.stderr

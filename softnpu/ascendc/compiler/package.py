@@ -152,7 +152,9 @@ class Build:
         entry = self.scratch / f"{op.file}_{number}_entry.cpp"
         entry.write_text(aclnn.entry(op, name))
         flags = [*self.kernel_flags, *op.macros(number), "--tiling-key=::AscendC::detail::core().tiling_key"]
-        flags += [f"--tiling-data={header}" for header in self.tilings.get(op.type, ())]
+        headers = self.tilings.get(op.type, [])  # of several that say the same, the one beside the kernel
+        near = [h for h in headers if any((above / "op_kernel") in source.parents for above in h.parents)]
+        flags += [f"--tiling-data={header}" for header in near[:1] or headers[:1]]
         if kernels.has_cube(source.read_text(encoding="utf-8-sig")):
             flags.append("--kernel-type=KERNEL_TYPE_MIX_AIC_1_2")
         flags += ["-shared", "-fvisibility=hidden", "-fno-gnu-unique", "-Wl,-Bsymbolic"]
