@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -219,3 +220,38 @@ def test_training_with_a_wrapper_in_cpp(mode):
         gradients.append([parameter.grad.clone() for parameter in model.parameters()])
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=3e-2, atol=3e-2)
+
+
+class Surrounded(nn.Module):
+    def forward(self, x, w, factor):
+        y = F.conv1d(x, w)
+        return y * factor, y, torch.rand(8, device=x.device) + x[0, 0, 0]
+
+
+@pytest.mark.full
+def test_what_surrounds_a_packaged_model_changes_nothing(tmp_path):
+    """Autocast, the device it is loaded for, and a number that is on the CPU."""
+    x, w = torch.randn(2, 4, 40).npu(), torch.randn(4, 4, 3).npu()
+    factor = torch.tensor(2.0)
+    with config.patch(fallback_random=True):
+        path = packaged(Surrounded().npu(), (x, w, factor), tmp_path)
+    y = F.conv1d(x, w)
+    loaded = torch._inductor.aoti_load_package(path)
+    with torch.no_grad(), torch.autocast("npu", dtype=torch.bfloat16):
+        same(loaded(x, w, factor)[:2], [y * factor, y])
+    second = torch._inductor.aoti_load_package(path, device_index=1)
+    assert {value.device for value in second(x.to("npu:1"), w.to("npu:1"), factor)} == {torch.device("npu:1")}
+    with pytest.raises(RuntimeError, match="argument 2 of this model must be on the CPU"):
+        loaded(x, w, factor.npu())
+
+
+def test_where_no_library_of_cann_loads_graphs_of_the_cpu_have_a_key(tmp_path):
+    """Inductor asks the passes of every device for the key of its cache, for every graph."""
+    code = """
+import torch, torch_npu
+from torch_npu._inductor.passes import NpuGraphPass
+assert NpuGraphPass().uuid()[1] is None
+"""
+    environment = {**os.environ, "ANYCEND_CANN": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

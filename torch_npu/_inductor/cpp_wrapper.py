@@ -92,7 +92,8 @@ class NpuCppWrapper(CppWrapperCpu):
         if device.type != "npu":
             return super().codegen_device(device)
         self.used_cached_devices.add("privateuse1")
-        return f"cached_torch_device_type_privateuse1, {device.index or 0}"
+        index = self.codegen_device_idx(device, str(device.index or 0))
+        return f"cached_torch_device_type_privateuse1, {index}"
 
     def _codegen_entry_impl_prologue(self) -> None:
         super()._codegen_entry_impl_prologue()
@@ -103,6 +104,8 @@ class NpuCppWrapper(CppWrapperCpu):
         for index, (name, value) in enumerate(V.graph.graph_inputs.items()):
             if isinstance(value, ir.TensorBox) and value.get_device().type == "npu":
                 self.prefix.writeline_aot(f"npu_require({name}, {index}, this->device_idx_);")
+            elif isinstance(value, ir.TensorBox):
+                self.prefix.writeline_aot(f"npu_require_host({name}, {index});")
 
     def _generate_kernel_call_helper(self, kernel_name, call_args, *, device=None, arg_types=None, **rest) -> None:
         device = device or V.graph.get_current_device_or_throw()

@@ -95,4 +95,8 @@ class NpuGraphPass(CustomGraphModulePass):
 
         modules = (attention, cpp_wrapper, kernels, launch, op_overrides, scheduling, wrapper)
         files = get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
-        return files, _C._runs_host_kernels()
+        try:
+            runs = _C._runs_host_kernels()
+        except RuntimeError:  # asked of the CPU's graphs, too, on machines where no library of CANN can be loaded
+            runs = None
+        return files, runs

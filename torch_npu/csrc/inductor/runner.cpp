@@ -1,9 +1,11 @@
 // Models of AOTInductor on the npu, loaded by PyTorch's own loaders: torch._inductor.aoti_load_package and, in C++,
 // torch::inductor::AOTIModelPackageLoader, which look for the device's name in a registry. What it is not: what a model calls (runtime.cpp).
 #include <c10/core/DeviceType.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/inductor/aoti_runner/model_container_runner.h>
 
 #include <charconv>
+#include <limits>
 
 #include "csrc/core/device.h"
 
@@ -16,7 +18,9 @@ c10::DeviceIndex index_of(const std::string& device) {
   int index = -1;
   const char* const end = device.data() + device.size();
   const auto [rest, failed] = std::from_chars(device.data() + colon + 1, end, index);
-  TORCH_CHECK(failed == std::errc() && rest == end, "a compiled model's device is npu or npu:<number>, not ", device);
+  constexpr int kMost = std::numeric_limits<c10::DeviceIndex>::max();
+  TORCH_CHECK(failed == std::errc() && rest == end && index <= kMost,
+              "a compiled model's device is npu or npu:<number>, not ", device);
   npu::check_device(static_cast<c10::DeviceIndex>(index));
   return static_cast<c10::DeviceIndex>(index);
 }
@@ -29,6 +33,7 @@ class Runner final : public torch::inductor::AOTIModelContainerRunner {
 
   std::vector<at::Tensor> run_impl(std::vector<AtenTensorHandle>& inputs, void* stream) override {
     const npu::NPUGuard guard(index_);
+    const c10::impl::ExcludeDispatchKeyGuard chosen(c10::autocast_dispatch_keyset);  // a model's types are chosen
     return AOTIModelContainerRunner::run_impl(inputs, stream);
   }
 

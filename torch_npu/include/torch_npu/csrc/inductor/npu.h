@@ -80,6 +80,15 @@ inline void npu_require(AtenTensorHandle tensor, int position, int32_t device) {
                            std::to_string(device) + ": move it there, or load the model for its device (device_index)");
 }
 
+// A number that was the CPU's is read at the call, which does not wait for a stream.
+inline void npu_require_host(AtenTensorHandle tensor, int position) {
+  int32_t type = -1;
+  npu_checked(aoti_torch_get_device_type(tensor, &type));
+  if (type == aoti_torch_device_type_cpu()) return;
+  throw std::runtime_error("argument " + std::to_string(position) +
+                           " of this model must be on the CPU, as it was when the model was made: move it there");
+}
+
 #include <torch/csrc/inductor/aoti_include/common.h>
 
 #include "shims.h"
