@@ -24,7 +24,7 @@ class Functions:
             getattr(self.base, name).restype = C.c_void_p
         self.acl.aclGetRecentErrMsg.restype = C.c_char_p
 
-    def tensor(self, t: torch.Tensor | None):
+    def tensor(self, t: torch.Tensor | None, form: int = 2):
         if t is None:
             return None
         sizes, strides = ((C.c_int64 * max(t.dim(), 1))(*values) for values in (t.shape, t.stride()))
@@ -33,7 +33,7 @@ class Functions:
         offset = C.c_int64(t.storage_offset())
         return C.c_void_p(
             self.base.aclCreateTensor(
-                sizes, C.c_uint64(t.dim()), TYPES[t.dtype], strides, offset, 2, whole, C.c_uint64(1), base
+                sizes, C.c_uint64(t.dim()), TYPES[t.dtype], strides, offset, form, whole, C.c_uint64(1), base
             )
         )
 
@@ -96,9 +96,27 @@ def refusals(call: Functions) -> None:
     assert call("aclnnScaleShift", None, None, *more) == "aclnnScaleShift: x is wanted"
 
 
+def asks(call: Functions) -> None:
+    x, z = torch.ones(4, 4, device="npu"), torch.ones(4, dtype=torch.int32, device="npu")
+    y, (nothing, info, values) = z.clone(), (C.c_int64(what) for what in range(3))
+    assert call("aclnnAsks", x, z, z, nothing, y) == "" and not y.any()
+    for given, said in (
+        ((x, z, z, info, y), "its tiling function reads compile info (GetCompileInfo)"),
+        ((x, z, z, values, y), "its tiling function reads the values of z (TilingInputsDataDependency)"),
+        ((x.t(), z, z, nothing, y), "x is not contiguous, and the kernel asks for its memory as it lies"),
+        ((call.tensor(x, 29), z, z, nothing, y), "x has the format 29 (aclFormat), and kernels are given ND"),
+        ((x.half(), z, z, nothing, y), "the kernel is not defined for x of type 1"),  # that one would be NZ
+        (
+            (x, z, z, nothing, y.float()),
+            "the kernel is not defined for x of type 0, z of type 3, w of type 3, y of type 0",
+        ),
+    ):
+        assert f"aclnnAsks: {said}" in call("aclnnAsks", *given), said
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     functions = Functions(sys.argv[1])
-    for check in (scale_shift, rows_times, refusals):
+    for check in (scale_shift, rows_times, refusals, asks):
         check(functions)
     print("AS WANTED", torch_npu.__file__)

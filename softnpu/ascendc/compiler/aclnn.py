@@ -25,6 +25,9 @@ TYPES = {
     27: ("bfloat16_t", "DT_BF16"),
 }
 OPTIONAL, REQUIRED, DYNAMIC = 1, 2, 3
+# ge::Format whose memory is that of ND: NCHW, ND, NCDHW, NCL. Kernels are given no other.
+ND = 2
+PLAIN = {0, ND, 30, 47}
 
 # The three files' texts; $x is filled in.
 HEADER = Template("""#ifndef $guard
@@ -48,7 +51,7 @@ using namespace ascendc_host;
 
 """
 FUNCTION = Template("""namespace {
-const Operator k$type{"$type", {$operands}, {$zeroed}, {
+const Operator k$type{"$type", {$operands}, {$as_it_lies}, {$zeroed}, {
     $kinds}};
 }
 EXPORT $first {
@@ -81,6 +84,17 @@ class BuildError(Exception):
 def camel(name: str) -> str:
     first, *rest = name.split("_")
     return first[:1].lower() + first[1:] + "".join(part[:1].upper() + part[1:] for part in rest)
+
+
+def nth(values: list[int], i: int) -> int:
+    return values[min(i, len(values) - 1)]
+
+
+def is_plain(p: dict, i: int) -> bool:
+    """In the i-th set of types and formats this operand is ND."""
+    known = p["formats"] or [ND]
+    may = not PLAIN.isdisjoint(known) if p["any_format"] else nth(known, i) in PLAIN
+    return may and nth(p["unknown_formats"] or [ND], i) in PLAIN
 
 
 @dataclass
@@ -129,19 +143,54 @@ class Operator:
                 raise BuildError(f"{self.type}: {known}, which opp_build does not know")
             if unknown := [t for t in p["types"] if t not in TYPES]:
                 raise BuildError(f"{self.type}: {p['name']} has a type that kernels do not have here ({unknown[0]})")
+            if p["filled"]:
+                raise BuildError(
+                    f"{self.type}: {p['name']} begins as another value than 0 (InitValue), which opp_build does not "
+                    "know: let the kernel write it"
+                )
+        listed = {p["name"]: len(p["types"]) for p in operands if p["types"] and not p["product"]}
+        if len(set(listed.values())) > 1:
+            counts = ", ".join(f"{name} {count}" for name, count in listed.items())
+            raise BuildError(
+                f"{self.type}: its lists of types differ in length ({counts}): give each a type for each set"
+            )
+        if not self.combinations():
+            foreign = [p["name"] for p in operands if not PLAIN.issuperset(p["formats"] + p["unknown_formats"])]
+            raise BuildError(
+                f"{self.type}: {', '.join(foreign)} may not be ND (Format), and kernels are given no other format: "
+                "add a set with FORMAT_ND"
+            )
+
+    def leader(self, p: dict) -> dict:
+        """Whose types it has: its own, or by Follow those of another, which may follow a third."""
+        named = {other["name"]: other for other in self.outputs + self.inputs}
+        for _ in named:
+            if p["types"] or p["follows"] not in named:
+                break
+            p = named[p["follows"]]
+        return p
 
     def combinations(self) -> list[tuple[int, ...]]:
-        """Types of inputs and outputs together: the n-th of each list, or of DataTypeList each with each."""
+        """Types of inputs and outputs together: the n-th of each list, or of DataTypeList each with each.
+
+        Sets in which an operand is not ND are left out.
+        """
         if self._combinations:
             return self._combinations
         operands = self.inputs + self.outputs
-        named = {p["name"]: p for p in operands}
-        lists = [(p["types"] or named.get(p["follows"], p)["types"] or [-1], p["product"]) for p in operands]
-        together = max((len(types) for types, product in lists if not product), default=1)
+        leaders = [self.leader(p) for p in operands]
+        listed = [p["types"] for p in operands if p["types"] and not p["product"]]
+        listed += [p[f] for p in operands for f in ("formats", "unknown_formats") if not p["any_format"]]
         found: dict[tuple[int, ...], None] = {}
-        for i in range(together):
-            choices = [types if product else [types[min(i, len(types) - 1)]] for types, product in lists]
-            found |= dict.fromkeys(itertools.product(*choices))
+        for i in range(max((len(values) for values in listed), default=1) or 1):
+            if not all(is_plain(p, i) for p in operands):
+                continue
+            # One choice for each that has types of its own; who follows has its leader's.
+            own = {id(p): p for p in leaders}
+            choices = [p["types"] if p["product"] else [nth(p["types"] or [-1], i)] for p in own.values()]
+            for types in itertools.product(*choices):
+                chosen = dict(zip(own, types, strict=True))
+                found[tuple(chosen[id(p)] for p in leaders)] = None
         self._combinations = list(found)
         return self._combinations
 
@@ -192,6 +241,7 @@ class Operator:
         return FUNCTION.substitute(
             type=self.type,
             operands=", ".join(f'"{p["name"]}"' for p in self.inputs + self.outputs),
+            as_it_lies=", ".join(str(bool(p["as_it_lies"])).lower() for p in self.inputs + self.outputs),
             zeroed=", ".join(str(bool(p["zeroed"])).lower() for p in self.outputs),
             kinds=",\n    ".join(kinds),
             steps="\n    ".join(steps),

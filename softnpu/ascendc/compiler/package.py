@@ -153,7 +153,11 @@ class Build:
         entry.write_text(aclnn.entry(op, name))
         flags = [*self.kernel_flags, *op.macros(number), "--tiling-key=::AscendC::detail::core().tiling_key"]
         headers = self.tilings.get(op.type, [])  # of several that say the same, the one beside the kernel
-        near = [h for h in headers if any((above / "op_kernel") in source.parents for above in h.parents)]
+        near = [
+            h
+            for h in headers
+            if any(p.with_name("op_kernel") in source.parents for p in h.parents if p.name == "op_host")
+        ]
         flags += [f"--tiling-data={header}" for header in near[:1] or headers[:1]]
         if kernels.has_cube(source.read_text(encoding="utf-8-sig")):
             flags.append("--kernel-type=KERNEL_TYPE_MIX_AIC_1_2")
@@ -183,6 +187,8 @@ class Build:
         self.tilings = tiling.registered(self.files("op_host", ".h") + self.files("op_host", ".cpp"))
         built = self.each(self.operator, operators)
         made = self.without_failures(built, "operators")
+        if not made:
+            raise BuildError("there is no operator that can be built")
         out = Path(self.asked.output)
         for folder in ("op_api/lib", "op_api/include", "bin"):
             (out / folder).mkdir(parents=True, exist_ok=True)

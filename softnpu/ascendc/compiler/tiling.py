@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from text import SourceError, blanked, line_of
+from text import SourceError, blanked, closing, line_of
 
 _STRUCT = re.compile(r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)(.*?)\bEND_TILING_DATA_DEF\b", re.DOTALL)
-_FIELD = re.compile(r"\bTILING_DATA_FIELD_DEF(|_ARR|_STRUCT)\s*\(([^()]*)\)")
+_FIELD = re.compile(r"\bTILING_DATA_FIELD_DEF(|_ARR|_STRUCT)\s*\(")
+_BRANCH = re.compile(r"^[ \t]*#[ \t]*if", re.MULTILINE)
 _REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 
 
@@ -22,17 +23,35 @@ def snake(operator: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", operator).lower()
 
 
+def arguments(code: str) -> list[str]:
+    """As the preprocessor has them: between the commas that stand in no parentheses."""
+    parts, depth = [""], 0
+    for c in code:
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [" ".join(part.split()) for part in parts]
+
+
 def structs(path: str, kernels: set[str]) -> str:
     """The header's structs as C++ on one line; with the type that GET_TILING_DATA of these kernels has."""
     code = blanked(Path(path).read_text(encoding="utf-8-sig"))
     text = ""
     for struct in _STRUCT.finditer(code):
         text += f"struct {struct.group(1)} {{ "
-        for field in _FIELD.finditer(struct.group(2)):
-            given = [" ".join(part.split()) for part in field.group(2).split(",")]
+        body = struct.group(2)
+        if branch := _BRANCH.search(body):
+            line = line_of(code, struct.start(2) + branch.start())
+            raise SourceError(
+                path, line, f"{struct.group(1)} has an #if, which kernels do not see: make it two structs"
+            )
+        for field in _FIELD.finditer(body):
+            given = arguments(body[field.end() : closing(body, field.end() - 1)])
             if len(given) != (3 if field.group(1) == "_ARR" else 2):
                 line = line_of(code, struct.start(2) + field.start())
-                raise SourceError(path, line, f"{' '.join(field.group().split())} is no field of a tiling")
+                raise SourceError(path, line, f"{field.group()}{', '.join(given)}) is no field of a tiling")
             text += f"{given[0]} {given[-1]}{f'[{given[1]}]' if len(given) == 3 else ''}; "
         text += "}; "
     types = {struct for operator, struct in _REGISTERED.findall(code) if snake(operator) in kernels}

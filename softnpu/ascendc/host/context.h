@@ -6,6 +6,7 @@
 #include <deque>
 #include <initializer_list>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -83,7 +84,7 @@ class CompileTimeTensorDesc {
   ge::Format format_ = ge::FORMAT_ND;
 };
 
-// Of a tensor the shape and the type; its values are the device's, and tiling functions do not read them.
+// Of a tensor the shape and the type; its values are the device's. An input whose values the tiling function asked for has a name here.
 class Tensor {
  public:
   Tensor() = default;
@@ -99,8 +100,13 @@ class Tensor {
   const CompileTimeTensorDesc& Desc() const { return desc_; }
   template <class T>
   const T* GetData() const {
+    if (!values_of.empty())
+      throw std::runtime_error("its tiling function reads the values of " + values_of +
+                               " (TilingInputsDataDependency), which are the device's: make them an attribute");
     return nullptr;
   }
+
+  std::string values_of;
 
  private:
   StorageShape shape_;
@@ -230,11 +236,17 @@ class TilingContext : public Operands {
   const StorageShape* GetOptionalInputShape(size_t i) const { return shape(GetInputTensor(i)); }
   const StorageShape* GetOutputShape(size_t i) const { return i < outputs.size() ? shape(outputs[i].get()) : nullptr; }
   fe::PlatFormInfos* GetPlatformInfo() const { return &platform_; }
-  // What a parse function left behind: nothing is parsed beforehand, so tiling functions see none.
-  const void* GetCompileInfo() const { return nullptr; }
+  // What a parse function left behind. No parse function is called, so where there is one this would be null without a reason.
+  const void* GetCompileInfo() const {
+    if (parsed)
+      throw std::runtime_error(
+          "its tiling function reads compile info (GetCompileInfo), and no TilingParse is called here: "
+          "ask PlatformAscendC(context->GetPlatformInfo())");
+    return nullptr;
+  }
   template <class T>
   const T* GetCompileInfo() const {
-    return nullptr;
+    return static_cast<const T*>(GetCompileInfo());
   }
   TilingData* GetRawTilingData() { return &tiling_; }
   template <class T>
@@ -263,6 +275,8 @@ class TilingContext : public Operands {
   ge::graphStatus SetLocalMemorySize(uint32_t) { return ge::GRAPH_SUCCESS; }
   ge::graphStatus SetTilingCond(int32_t) { return ge::GRAPH_SUCCESS; }
   int32_t GetDeterministic() const { return 0; }
+
+  bool parsed = false;
 
  private:
   static const StorageShape* shape(const Tensor* t) { return t ? &t->GetShape() : nullptr; }

@@ -15,16 +15,23 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
+template <class T>
+std::string numbers(const std::vector<T>& all) {
+  std::string out;
+  for (const T& n : all) out += (out.empty() ? "" : ", ") + std::to_string(static_cast<int>(n));
+  return "[" + out + "]";
+}
+
 std::string of(const std::vector<std::unique_ptr<ops::OpParamDef>>& all) {
   std::string out = "[";
   for (const auto& p : all) {
     out += out.size() > 1 ? ", {" : "{";
     out += "\"name\": " + quoted(p->name) + ", \"kind\": " + std::to_string(p->kind) +
            ", \"follows\": " + quoted(p->follows) + ", \"product\": " + std::to_string(p->product) +
-           ", \"by_value\": " + std::to_string(p->by_value) + ", \"zeroed\": " + std::to_string(p->zeroed) +
-           ", \"types\": [";
-    for (size_t i = 0; i < p->types.size(); ++i) out += (i ? ", " : "") + std::to_string(p->types[i]);
-    out += "]}";
+           ", \"by_value\": " + std::to_string(p->by_value) + ", \"as_it_lies\": " + std::to_string(p->as_it_lies) +
+           ", \"zeroed\": " + std::to_string(p->zeroed) + ", \"filled\": " + std::to_string(p->filled) +
+           ", \"any_format\": " + std::to_string(p->any_format) + ", \"formats\": " + numbers(p->formats) +
+           ", \"unknown_formats\": " + numbers(p->unknown_formats) + ", \"types\": " + numbers(p->types) + "}";
   }
   return out + "]";
 }

@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "context.h"
@@ -26,10 +28,10 @@ class OpParamDef {
   OpParamDef& DataType(std::vector<ge::DataType> t) { return types = std::move(t), *this; }
   OpParamDef& DataTypeList(std::vector<ge::DataType> t) { return types = std::move(t), product = true, *this; }
   OpParamDef& DataTypeForBinQuery(std::vector<ge::DataType>) { return *this; }
-  OpParamDef& Format(std::vector<ge::Format>) { return *this; }
-  OpParamDef& FormatList(std::vector<ge::Format>) { return *this; }
+  OpParamDef& Format(std::vector<ge::Format> f) { return formats = std::move(f), *this; }
+  OpParamDef& FormatList(std::vector<ge::Format> f) { return formats = std::move(f), any_format = true, *this; }
   OpParamDef& FormatForBinQuery(std::vector<ge::Format>) { return *this; }
-  OpParamDef& UnknownShapeFormat(std::vector<ge::Format>) { return *this; }
+  OpParamDef& UnknownShapeFormat(std::vector<ge::Format> f) { return unknown_formats = std::move(f), *this; }
   OpParamDef& ValueDepend(Option) { return by_value = true, *this; }
   OpParamDef& ValueDepend(Option, DependScope) { return by_value = true, *this; }
   OpParamDef& AutoContiguous() { return *this; }
@@ -39,10 +41,16 @@ class OpParamDef {
   OpParamDef& To(ge::DataType) { return *this; }
   OpParamDef& To(const char*) { return *this; }
   OpParamDef& Version(uint32_t) { return *this; }
-  OpParamDef& InitValue(uint64_t) { return zeroed = true, *this; }
+  OpParamDef& InitValue(uint64_t value) { return zeroed = true, filled = value != 0, *this; }
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
+  OpParamDef& InitValue(T value) {
+    return zeroed = true, filled = value != T{}, *this;
+  }
   template <class T>
-  OpParamDef& InitValue(const std::vector<T>&) {
-    return zeroed = true, *this;
+  OpParamDef& InitValue(const std::vector<T>& values) {
+    zeroed = true, filled = false;
+    for (const T& value : values) filled = filled || value != T{};
+    return *this;
   }
   OpParamDef& OutputShapeDependOnCompute() { return by_value = true, *this; }
   OpParamDef& Follow(const char* other, FollowType = FollowType::ALL) { return follows = other, *this; }
@@ -50,7 +58,8 @@ class OpParamDef {
   std::string name, follows;
   Option kind = REQUIRED;
   std::vector<ge::DataType> types;
-  bool product = false, by_value = false, as_it_lies = false, zeroed = false;
+  std::vector<ge::Format> formats, unknown_formats;
+  bool product = false, any_format = false, by_value = false, as_it_lies = false, zeroed = false, filled = false;
 };
 
 class OpAttrDef {
@@ -108,7 +117,7 @@ class OpAICoreDef {
   OpAICoreDef& SetTiling(TilingFunction f) { return tiling = std::move(f), *this; }
   template <class F>
   OpAICoreDef& SetTilingParse(F) {
-    return *this;
+    return parsed = true, *this;
   }
   template <class F>
   OpAICoreDef& SetCheckSupport(F) {
@@ -129,6 +138,7 @@ class OpAICoreDef {
   }
 
   TilingFunction tiling;
+  bool parsed = false;
   std::map<std::string, std::shared_ptr<OpAICoreConfig>> configs;
 };
 // Communication in an operator: refused by opp_build.
@@ -188,12 +198,21 @@ inline std::map<std::string, ops::OpAICoreDef::TilingFunction>& tilings() {
   static std::map<std::string, ops::OpAICoreDef::TilingFunction> all;
   return all;
 }
+// Operators with a parse function (TilingParse), and the inputs whose values a tiling function asked for.
+inline std::set<std::string>& parsed() {
+  static std::set<std::string> all;
+  return all;
+}
+inline std::map<std::string, std::set<size_t>>& depended() {
+  static std::map<std::string, std::set<size_t>> all;
+  return all;
+}
 struct Implementation {
   explicit Implementation(const char* op) : op(op) {}
   Implementation& Tiling(ops::OpAICoreDef::TilingFunction f) { return tilings()[op] = std::move(f), *this; }
   template <class Info, class F>
   Implementation& TilingParse(F) {
-    return *this;
+    return parsed().insert(op), *this;
   }
   template <class F>
   Implementation& InferShape(F) {
@@ -207,8 +226,12 @@ struct Implementation {
   Implementation& InferShapeRange(F) {
     return *this;
   }
-  Implementation& TilingInputsDataDependency(std::initializer_list<int32_t>) { return *this; }
-  Implementation& InputsDataDependency(std::initializer_list<int32_t>) { return *this; }
+  Implementation& TilingInputsDataDependency(std::initializer_list<int32_t> places) {
+    return depended()[op].insert(places.begin(), places.end()), *this;
+  }
+  Implementation& InputsDataDependency(std::initializer_list<int32_t> places) {
+    return TilingInputsDataDependency(places);
+  }
   const char* op;
 };
 }  // namespace ascendc_host

@@ -21,6 +21,9 @@ extern "C" aclnnStatus aclnnInplaceCopy(void* workspace, uint64_t workspaceSize,
 namespace ascendc_host {
 
 inline constexpr aclnnStatus kNullParameter = 161001, kBadParameter = 161002, kInnerError = 561000;
+// Formats whose memory is not that of ND.
+inline const std::set<int> kPrivateFormats{ge::FORMAT_NC1HWC0, ge::FORMAT_FRACTAL_Z, ge::FORMAT_FRACTAL_NZ,
+                                           ge::FORMAT_NDC1HWC0, ge::FORMAT_FRACTAL_Z_3D};
 
 // A kernel as it is compiled for one set of types. `enter` puts it on the stream.
 struct Variant {
@@ -31,6 +34,7 @@ struct Variant {
 struct Operator {
   const char* type;
   std::vector<const char*> names;  // of inputs, then outputs
+  std::vector<bool> as_it_lies;    // of inputs, then outputs: no view is packed (IgnoreContiguous)
   std::vector<bool> zeroed;        // outputs that begin as zeros
   std::vector<Variant> variants;
 };
@@ -86,6 +90,7 @@ class Call {
     const auto& apart = tilings();
     const auto registered = apart.find(op_.type);
     const auto& tiling = made->core.tiling ? made->core.tiling : registered->second;
+    context_.parsed = made->core.parsed || parsed().count(op_.type);
     if (const uint32_t code = tiling(&context_); code != ge::GRAPH_SUCCESS)
       return fail(kInnerError, "its tiling function returned " + std::to_string(code));
     if (context_.GetBlockDim() == 0) return fail(kInnerError, "its tiling function set no block dim");
@@ -189,6 +194,13 @@ class Call {
       o.contiguous = o.contiguous && (sizes[d] == 1 || strides[d] == count);
     for (uint64_t d = 0; d < n; ++d) shape.AppendDim(sizes[d]);
     o.contiguous = o.contiguous || count == 0;
+    if (!o.contiguous && op_.as_it_lies[place] && status_ == 0)
+      status_ = kBadParameter, text_ = std::string(name) +
+                                       " is not contiguous, and the kernel asks for its memory as it "
+                                       "lies (IgnoreContiguous): give a contiguous tensor";
+    if (kPrivateFormats.count(format) && status_ == 0)
+      status_ = kBadParameter, text_ = std::string(name) + " has the format " + std::to_string(format) +
+                                       " (aclFormat), and kernels are given ND: cast it (npu_format_cast)";
     o.sizes.assign(sizes, sizes + n);
     o.strides.assign(strides, strides + n);
     delete[] sizes;
@@ -199,6 +211,8 @@ class Call {
     o.storage = static_cast<uint8_t*>(storage);
     o.data = o.storage + o.offset * each;
     list.back() = std::make_unique<gert::Tensor>(shape, type, static_cast<ge::Format>(format));
+    const auto asked = depended().find(op_.type);
+    if (is_input && asked != depended().end() && asked->second.count(place)) list.back()->values_of = name;
   }
   // Between a view of any strides and a row of its elements in the workspace.
   aclnnStatus move(const Operand& o, uint8_t* row, bool in, aclrtStream stream) {
