@@ -24,7 +24,8 @@ def call(name: str, *arguments):
 
 def test_every_header_is_compiled_here_and_listed_in_the_page():
     ours = ROOT / "torch_npu" / "include" / "torch_npu"
-    headers = {str(path.relative_to(ours.parent)) for path in ours.rglob("*.h")}
+    # Those of compiled models are written into their sources: tests/inductor/test_cpp_wrapper.py compiles them.
+    headers = {str(path.relative_to(ours.parent)) for path in ours.rglob("*.h") if path.parent.name != "inductor"}
     source = (SOURCES / "contract.cpp").read_text()
     page = (ROOT / "docs" / "extensions.md").read_text()
     assert headers == set(re.findall(r'#include "(torch_npu/[^"]+)"', source))

@@ -126,3 +126,20 @@ def test_a_sum_of_many_numbers_is_no_less_exact():
         torch.testing.assert_close(
             angle.grad.cpu(), of.cpu().double().sum(0, keepdim=True).float(), rtol=2e-6, atol=1e-2
         )
+
+
+def test_swiglu_ends_where_a_sigmoid_of_float32_does() -> None:
+    a = torch.tensor(
+        [-86.0, -87.1, -88.0, -88.6, -88.73, -90.0, -1e30, 100.0, -float("inf"), float("inf"), float("nan")]
+    )
+    b = torch.tensor([1.0, 3e38, float("inf"), -float("inf"), 0.0])
+    x = torch.cartesian_prod(a, b).repeat(2, 1).t().reshape(1, -1).requires_grad_()  # more than a vector
+    dy = torch.full((1, x.shape[1] // 2), 3e3)
+    expected = F.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 :]
+    (gradient,) = torch.autograd.grad(expected, x, dy)
+    moved = x.detach().npu().requires_grad_()
+    found = torch_npu.npu_swiglu(moved, 1)
+    # Below the least normal number float32 has fewer digits.
+    near = {"rtol": 1e-5, "atol": 1e-43, "equal_nan": True, "check_device": False}
+    torch.testing.assert_close(found, expected, **near)
+    torch.testing.assert_close(torch.autograd.grad(found, moved, dy.npu())[0], gradient, **near)

@@ -63,21 +63,6 @@ def test_swiglu_and_geglu(npu):
         compare(npu, "aclnnGeGluV3Backward", inputs, {"gradInput": dx}, **CLOSE)
 
 
-def test_swiglu_ends_where_a_sigmoid_of_float32_does(npu):
-    a = torch.tensor(
-        [-86.0, -87.1, -88.0, -88.6, -88.73, -90.0, -1e30, 100.0, -float("inf"), float("inf"), float("nan")]
-    )
-    b = torch.tensor([1.0, 3e38, float("inf"), -float("inf"), 0.0])
-    x = torch.cartesian_prod(a, b).repeat(2, 1).t().reshape(1, -1).requires_grad_()  # more than a vector
-    dy = torch.full((1, x.shape[1] // 2), 3e3)
-    y = nn.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 :]
-    (dx,) = torch.autograd.grad(y, x, dy)
-    # Below the least normal number float32 has fewer digits.
-    near = {"rtol": 1e-5, "atol": 1e-43}
-    compare(npu, "aclnnSwiGlu", {"x": x.detach(), "dim": 1}, {"out": y.detach()}, **near)
-    compare(npu, "aclnnSwiGluGrad", {"x": x.detach(), "yGrad": dy, "dim": 1}, {"out": dx}, **near)
-
-
 @pytest.mark.parametrize("op, inputs, results", [
     ("aclnnRmsNorm", {"x": (40, 64), "gamma": (64,), "epsilon": 1e-6}, {"yOut": (40, 64), "rstdOut": (40, 1)}),
     ("aclnnRmsNormGrad", {"dy": (40, 64), "x": (40, 64), "rstd": (40, 1), "gamma": (64,)},
