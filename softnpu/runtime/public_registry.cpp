@@ -80,6 +80,11 @@ bool is_whole(const PublicRecord& r) noexcept {
          memchr(r.name, 0, sizeof r.name) != nullptr;
 }
 
+// What a reader may see of the first record while its owner copies it there.
+bool is_being_written(const char (&magic)[kRecord]) noexcept {
+  return std::equal(magic, magic + kRecord, kMagic, [](char is, char will) { return is == '\0' || is == will; });
+}
+
 int64_t place_of(size_t index) noexcept { return int64_t((index + 1) * kRecord); }
 
 // What the files of each user say. Nothing is mapped: its owner may cut a file short at any time.
@@ -96,8 +101,7 @@ class Reader {
     if (s.st_size == 0) return true;  // it is being made
     char magic[kRecord] = {};
     if (s.st_size != off_t(kBytes) || pread(fd, magic, kRecord, 0) != ssize_t(kRecord)) return false;
-    if (magic[0] == '\0') return true;  // it is being made
-    if (memcmp(magic, kMagic, kRecord) != 0) return false;
+    if (memcmp(magic, kMagic, kRecord) != 0) return is_being_written(magic);
     std::vector<PublicRecord>& part = part_;
     bool right = true;
     for (size_t at = kRecord; at < kBytes;) {

@@ -171,6 +171,7 @@ def symlink(path: Path) -> None:
         b"\0" * 64,
         MAGIC,
         os.urandom(64 * (RECORDS + 1)),
+        (b"\0x" + MAGIC[2:]).ljust(64 * (RECORDS + 1), b"\0"),
         whole() + b"x",
         MAGIC + os.urandom(64 * RECORDS),
         symlink,
@@ -186,6 +187,7 @@ def symlink(path: Path) -> None:
         "zeros",
         "short",
         "random",
+        "first byte",
         "long",
         "random records",
         "symlink",
@@ -206,6 +208,13 @@ def test_a_file_that_is_damaged_is_left_out_and_counted(shared, forge, content):
         f"npu-smi: what processes of user {OTHER} hold is not all shown: {path} is damaged: let the user remove it "
         "when none of these processes uses an NPU\n"
     )
+
+
+def test_a_file_that_is_being_made_is_not_damaged(shared, forge):
+    for written in (0, 1, 10, len(MAGIC)):
+        forge(MAGIC[:written].ljust(64 * (RECORDS + 1), b"\0"), f"anycend-processes-{written}")
+    forge(b"", "anycend-processes-empty")
+    assert shared.run("info")[2] == ""
 
 
 def test_what_a_file_says_cannot_break_the_table_nor_hide_others(shared, forge, victim):
