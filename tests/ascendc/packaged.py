@@ -86,6 +86,30 @@ def rows_times(call: Functions) -> None:
         torch.testing.assert_close(c.cpu(), a.cpu().float() @ b.cpu().float(), rtol=1e-4, atol=1e-3)
 
 
+def grows(call: Functions) -> None:
+    """In place: what the kernel does not touch stays, of a view too, and so does what lies between its elements."""
+    for dtype in (torch.float32, torch.int32):
+        whole = torch.arange(240, dtype=dtype).view(12, 20)
+        for view in (
+            lambda t: t,
+            lambda t: t.t(),
+            lambda t: t[1::2, 3:17:3],
+            lambda t: t[2:3].expand(1, 20),
+            lambda t: t.as_strided((3, 2), (2, 3), 5),
+        ):
+            x, wanted = whole.npu(), whole.clone()
+            by = torch.full_like(view(wanted), 100)
+            rows = view(wanted).clone().flatten()
+            rows[: rows.numel() // 2] += 100
+            view(wanted).copy_(rows.view(by.shape))
+            assert call("aclnnGrows", view(x), by.npu()) == ""
+            assert torch.equal(x.cpu(), wanted), (dtype, by.shape)
+    x = torch.zeros(4, 1, device="npu")
+    for shared in (x.expand(4, 5), x.as_strided((3, 2), (1, 1))):
+        said = "aclnnGrows: x is written, and several of its elements are one place of the memory"
+        assert said in call("aclnnGrows", shared, torch.ones(shared.shape, device="npu"))
+
+
 def refusals(call: Functions) -> None:
     x = torch.ones(8, device="npu")
     more = (C.c_double(1), call.ints([1, 1, 1, 1]), C.c_bool(False), C.c_char_p(b""), x, x.int())
@@ -117,6 +141,6 @@ def asks(call: Functions) -> None:
 if __name__ == "__main__":
     torch.manual_seed(0)
     functions = Functions(sys.argv[1])
-    for check in (scale_shift, rows_times, refusals, asks):
+    for check in (scale_shift, rows_times, grows, refusals, asks):
         check(functions)
     print("AS WANTED", torch_npu.__file__)

@@ -27,7 +27,7 @@ def package(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("package")
     done = opp_build(PROJECT, "-o", out)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"opp_build: 3 operators in {out}"
+    assert done.stdout.strip() == f"opp_build: 4 operators in {out}"
     return out
 
 
@@ -76,6 +76,7 @@ OP(Half, Output("y").InitValue(0.5f));
 OP(Ones, Output("y").InitValue(std::vector<int>{0, 1}));
 OP(Uneven, Input("x").DataType({ge::DT_FLOAT, ge::DT_FLOAT16}));
 OP(Branches, Output("y").InitValue({0}));
+OP(Cleared, Output("x").DataType({ge::DT_FLOAT}).InitValue(0));
 }
 """
 BRANCHES = """
@@ -99,7 +100,8 @@ Half: y begins as another value than 0 (InitValue), which opp_build does not kno
 Ones: y begins as another value than 0 (InitValue), which opp_build does not know: let the kernel write it
 Uneven: its lists of types differ in length (x 2, y 1): give each a type for each set
 bisheng: op_host/branches.h:3: BranchesTiling has an #if, which kernels do not see: make it two structs
-13 of 13 operators cannot be built; --keep-going leaves them out"""
+Cleared: x is an input, too, and would begin as 0 (InitValue): leave that out
+14 of 14 operators cannot be built; --keep-going leaves them out"""
 
 
 def test_what_cannot_be_built_is_named(tmp_path):

@@ -143,6 +143,10 @@ class Operator:
                 raise BuildError(f"{self.type}: {known}, which opp_build does not know")
             if unknown := [t for t in p["types"] if t not in TYPES]:
                 raise BuildError(f"{self.type}: {p['name']} has a type that kernels do not have here ({unknown[0]})")
+            if p["zeroed"] and p["name"] in {i["name"] for i in self.inputs}:
+                raise BuildError(
+                    f"{self.type}: {p['name']} is an input, too, and would begin as 0 (InitValue): leave that out"
+                )
             if p["filled"]:
                 raise BuildError(
                     f"{self.type}: {p['name']} begins as another value than 0 (InitValue), which opp_build does not "
@@ -233,7 +237,11 @@ class Operator:
         optional = {p["name"]: str(p["kind"] == OPTIONAL).lower() for p in self.inputs}
         steps = [f"call.input({given[name]}, {optional[name]});" for name in given]
         steps += [f"call.attr({name});" for name in attrs]
-        steps += [f"call.output({given.get(p['name'], camel(p['name']))});" for p in self.outputs]
+        places = {name: place for place, name in enumerate(given)}
+        steps += [
+            f"call.same({places[p['name']]});" if p["name"] in places else f"call.output({camel(p['name'])});"
+            for p in self.outputs
+        ]
         kinds = [
             f'{{{{{", ".join(map(str, types))}}}, "{place}"}}'
             for types, place in zip(self.combinations(), variants, strict=True)

@@ -70,6 +70,14 @@ class Call {
 
   void input(const aclTensor* t, bool optional) { operand(t, optional, true); }
   void output(const aclTensor* t) { operand(t, false, false); }
+  // An output that is the input at `place`: one memory, which the kernel is given twice.
+  void same(size_t place) {
+    operands_.push_back(operands_[place]);
+    operands_[place].is_written = true;
+    operands_.back().same_as = static_cast<int>(place);
+    const auto& tensor = context_.inputs[place];
+    context_.outputs.push_back(tensor ? std::make_unique<gert::Tensor>(*tensor) : nullptr);
+  }
   void attr(int64_t v) { context_.attrs.Put(v); }
   void attr(bool v) { context_.attrs.Put(v); }
   void attr(double v) { context_.attrs.Put(static_cast<float>(v)); }
@@ -97,8 +105,13 @@ class Call {
     for (size_t i = 0; i < context_.GetWorkspaceNum(); ++i)
       own_ += (context_.GetWorkspaceSizes(i + 1)[i] + 511) / 512 * 512;
     total_ = own_ + (context_.GetRawTilingData()->GetDataSize() + 511) / 512 * 512 + 512;
-    for (Operand& o : operands_) {
-      if (o.tensor == nullptr || o.contiguous) continue;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      Operand& o = operands_[i];
+      if (o.tensor == nullptr || o.contiguous || o.same_as >= 0) continue;
+      if (o.is_written && shares_elements(o))
+        return fail(kBadParameter, std::string(op_.names[i]) +
+                                       " is written, and several of its elements are one place of the memory (as "
+                                       "expand makes them): clone it");
       o.copy = total_;
       total_ += (o.bytes + 511) / 512 * 512;
     }
@@ -115,6 +128,10 @@ class Call {
     std::vector<void*> arguments;
     for (size_t i = 0; i < operands_.size(); ++i) {
       Operand& o = operands_[i];
+      if (o.same_as >= 0) {
+        arguments.push_back(arguments[static_cast<size_t>(o.same_as)]);
+        continue;
+      }
       arguments.push_back(o.tensor == nullptr ? nullptr : o.contiguous ? o.data : base + o.copy);
       if (o.tensor == nullptr || (o.contiguous && !o.zeroed)) continue;
       if (o.zeroed) {
@@ -135,7 +152,7 @@ class Call {
     if (const uint32_t e = enter_(context_.GetTilingKey(), context_.GetBlockDim(), stream, arguments.data()))
       return static_cast<aclnnStatus>(e);
     for (Operand& o : operands_)
-      if (o.tensor && !o.contiguous && !o.is_input)
+      if (o.tensor && !o.contiguous && o.is_written && o.same_as < 0)
         if (const aclnnStatus e = move(o, base + o.copy, false, stream)) return e;
     return 0;
   }
@@ -149,7 +166,8 @@ class Call {
     int64_t offset;
     uint8_t* data;
     uint64_t bytes, copy;
-    bool contiguous, is_input, zeroed;
+    bool contiguous, is_written, zeroed;
+    int same_as;  // the place of the input that this output is; -1: it is none
   };
 
   static void put(std::shared_ptr<std::vector<uint8_t>> bytes, uint8_t* to) {
@@ -169,8 +187,9 @@ class Call {
                          0,
                          0,
                          true,
-                         is_input,
-                         !is_input && op_.zeroed[place - inputs_]});
+                         !is_input,
+                         !is_input && op_.zeroed[place - inputs_],
+                         -1});
     inputs_ += is_input;
     auto& list = is_input ? context_.inputs : context_.outputs;
     list.emplace_back();
@@ -213,6 +232,35 @@ class Call {
     list.back() = std::make_unique<gert::Tensor>(shape, type, static_cast<ge::Format>(format));
     const auto asked = depended().find(op_.type);
     if (is_input && asked != depended().end() && asked->second.count(place)) list.back()->values_of = name;
+  }
+  // Whether elements of the view have one place in memory. Strides that nest are looked at alone; of others each element is.
+  static bool shares_elements(const Operand& o) {
+    std::vector<std::pair<int64_t, int64_t>> dims;  // strides without signs, sizes
+    for (size_t d = 0; d < o.sizes.size(); ++d)
+      if (o.sizes[d] > 1) dims.emplace_back(std::abs(o.strides[d]), o.sizes[d]);
+    std::sort(dims.begin(), dims.end());
+    int64_t reach = 0;
+    bool nested = true;
+    for (const auto& [stride, size] : dims) {
+      if (stride == 0) return true;
+      nested = nested && stride > reach;
+      reach += (size - 1) * stride;
+    }
+    if (nested) return false;
+    std::vector<bool> seen(static_cast<size_t>(reach) + 1);
+    std::vector<int64_t> at(dims.size(), 0);
+    for (int64_t place = 0;;) {
+      if (seen[static_cast<size_t>(place)]) return true;
+      seen[static_cast<size_t>(place)] = true;
+      size_t d = 0;
+      for (; d < dims.size(); ++d) {
+        place += dims[d].first;
+        if (++at[d] < dims[d].second) break;
+        place -= dims[d].first * dims[d].second;
+        at[d] = 0;
+      }
+      if (d == dims.size()) return false;
+    }
   }
   // Between a view of any strides and a row of its elements in the workspace.
   aclnnStatus move(const Operand& o, uint8_t* row, bool in, aclrtStream stream) {

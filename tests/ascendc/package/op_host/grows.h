@@ -1,0 +1,10 @@
+#pragma once
+#include "register/tilingdata_base.h"
+
+namespace optiling {
+BEGIN_TILING_DATA_DEF(GrowsTilingData)
+TILING_DATA_FIELD_DEF(uint32_t, half);
+TILING_DATA_FIELD_DEF(uint32_t, tile);
+END_TILING_DATA_DEF;
+REGISTER_TILING_DATA_CLASS(Grows, GrowsTilingData)
+}  // namespace optiling
