@@ -1,6 +1,6 @@
 """Calls a package's aclnn functions on npu tensors by name, as C does. Whose torch_npu it is does not matter.
 
-python -m tests.ascendc.packaged LIBRARY
+python -m tests.ascendc.packaged LIBRARY [CHECK ...]
 """
 
 from __future__ import annotations
@@ -110,6 +110,29 @@ def grows(call: Functions) -> None:
         assert said in call("aclnnGrows", shared, torch.ones(shared.shape, device="npu"))
 
 
+def shrinks(call: Functions) -> None:
+    """The other operator of the same kernel's file, with a function for each version."""
+    number, told = C.c_int64(8), torch.full((2,), 9, dtype=torch.int32, device="npu")
+    for dtype in (torch.float32, torch.int32):
+        x, by = torch.zeros(2, 4, dtype=dtype, device="npu"), torch.ones(2, 4, dtype=dtype, device="npu")
+        hint = torch.ones(1, dtype=torch.float32 if dtype is torch.float32 else torch.int64, device="npu")
+        for name, more, said in (("", [], 3), ("V1", [hint], 3), ("V2", [hint, number], 8), ("V2", [None, number], 8)):
+            assert call(f"aclnnShrinks{name}", x, by, *more, told.fill_(7)) == ""
+            assert told.tolist() == [said, 9]  # ge::DT_INT64, which the kernel is compiled for
+        assert call("aclnnShrinks", x, by, None) == ""
+        assert x.flatten().tolist() == [-5] * 4 + [0] * 4
+
+
+def nothing(call: Functions) -> None:
+    """Outputs without elements: not launched, but for who asks for it; none of them begins as zeros."""
+    none = torch.empty(0, 3, device="npu")
+    assert call("aclnnGrows", none, none) == ""
+    told = torch.ones(2, dtype=torch.int32, device="npu")
+    assert call("aclnnShrinks", none, none, told) == "" and told.tolist() == [3, 9]
+    x, ones = torch.zeros(4, device="npu"), torch.ones(4, device="npu")
+    assert call("aclnnShrinks", x, ones, told[:0]) == "" and x.tolist() == [-1, -1, 0, 0]
+
+
 def refusals(call: Functions) -> None:
     x = torch.ones(8, device="npu")
     more = (C.c_double(1), call.ints([1, 1, 1, 1]), C.c_bool(False), C.c_char_p(b""), x, x.int())
@@ -141,6 +164,7 @@ def asks(call: Functions) -> None:
 if __name__ == "__main__":
     torch.manual_seed(0)
     functions = Functions(sys.argv[1])
-    for check in (scale_shift, rows_times, grows, refusals, asks):
-        check(functions)
+    for check in (scale_shift, rows_times, grows, shrinks, nothing, refusals, asks):
+        if check.__name__ in sys.argv[2:] or not sys.argv[2:]:
+            check(functions)
     print("AS WANTED", torch_npu.__file__)

@@ -27,7 +27,7 @@ def package(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("package")
     done = opp_build(PROJECT, "-o", out)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"opp_build: 4 operators in {out}"
+    assert done.stdout.strip() == f"opp_build: 5 operators in {out}"
     return out
 
 
@@ -35,9 +35,9 @@ def library(package: Path) -> str:
     return str(package / "op_api" / "lib" / "libcust_opapi.so")
 
 
-def program(package: Path, **variables: str) -> subprocess.CompletedProcess:
+def program(package: Path, *checks: str, **variables: str) -> subprocess.CompletedProcess:
     environ = {**os.environ, "LD_LIBRARY_PATH": str(library_folder()), **variables}
-    command = [sys.executable, "-m", "tests.ascendc.packaged", library(package)]
+    command = [sys.executable, "-m", "tests.ascendc.packaged", library(package), *checks]
     return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
 
 
@@ -77,6 +77,16 @@ OP(Ones, Output("y").InitValue(std::vector<int>{0, 1}));
 OP(Uneven, Input("x").DataType({ge::DT_FLOAT, ge::DT_FLOAT16}));
 OP(Branches, Output("y").InitValue({0}));
 OP(Cleared, Output("x").DataType({ge::DT_FLOAT}).InitValue(0));
+OP(Named, Input("a\\n\\"b").DataType({ge::DT_FLOAT}));
+OP(Filed, { OpAICoreConfig c; c.ExtendCfgInfo("opFile.value", "../short"); AICore().AddConfig("ascend910b", c); });
+OP(Bare, Attr("a"));
+OP(Later, Input("z").DataType({ge::DT_FLOAT}).Version(1));
+OP(Skips, Attr("a").Int().Version(4000000000));
+OP(Lost, Input("z").Follow("nobody"));
+OP(Binary, Input("x").DataTypeForBinQuery({ge::DT_FLOAT, ge::DT_FLOAT16}));
+OP(Virtual, Input("x").ParamType(VIRTUAL));
+OP(Faced, { OpAICoreConfig c; c.ExtendCfgInfo("opFile.value", "two").ExtendCfgInfo("opInterface.value", "face");
+            AICore().AddConfig("ascend910b", c); });
 }
 """
 BRANCHES = """
@@ -101,7 +111,16 @@ Ones: y begins as another value than 0 (InitValue), which opp_build does not kno
 Uneven: its lists of types differ in length (x 2, y 1): give each a type for each set
 bisheng: op_host/branches.h:3: BranchesTiling has an #if, which kernels do not see: make it two structs
 Cleared: x is an input, too, and would begin as 0 (InitValue): leave that out
-14 of 14 operators cannot be built; --keep-going leaves them out"""
+Named: 'a?"b' is no name of an input, an attribute or an output
+Filed: '../short' (opFile.value) is no name of a file in op_kernel
+Bare: the attribute a has no type (Int, Float, Bool, String, List…)
+Later: z has a Version and is not OPTIONAL
+Skips: nothing has the Version 1, and others are of a later one
+Lost: z follows nobody, which has no types
+Binary: x has 2 types in DataTypeForBinQuery and 1 of its own: give one for each
+Virtual: x is neither REQUIRED nor OPTIONAL (ParamType)
+Faced: op_kernel/two.cpp has no kernel extern "C" face
+23 of 23 operators cannot be built; --keep-going leaves them out"""
 
 
 def test_what_cannot_be_built_is_named(tmp_path):
@@ -111,6 +130,8 @@ def test_what_cannot_be_built_is_named(tmp_path):
     kernel = 'extern "C" __global__ __aicore__ void {}(GM_ADDR x, GM_ADDR y, GM_ADDR w{}) {{}}\n'
     (tmp_path / "op_kernel" / "short.cpp").write_text(kernel.format("short", ""))
     (tmp_path / "op_kernel" / "branches.cpp").write_text(kernel.format("branches", ", GM_ADDR t"))
+    two = kernel.format("one", ", GM_ADDR t") + kernel.format("another", ", GM_ADDR t")
+    (tmp_path / "op_kernel" / "two.cpp").write_text(two)
     (tmp_path / "op_host" / "branches.h").write_text(BRANCHES)
     done = opp_build(tmp_path, "-o", tmp_path / "out", "--keep-going")
     assert done.returncode == 1 and not (tmp_path / "out" / "op_api").exists()
@@ -121,3 +142,11 @@ def test_what_cannot_be_built_is_named(tmp_path):
     assert sorted(told) == sorted(f"opp_build: {line}" for line in SAID.splitlines())
     done = opp_build(tmp_path, "-o", tmp_path / "out", "--only", "many,Other")
     assert done.stderr.strip() == "opp_build: --only: there is no operator Other"
+    again = 'OP(many, Comment(""));\nOP(Next, Input("z").DataType({ge::DT_FLOAT}).ParamType(OPTIONAL).Version(1));'
+    (tmp_path / "op_host" / "all.cpp").write_text(
+        MISTAKES.replace("OP(Values", f'{again}\nOP(NextV1, Comment(""));\nOP(Values')
+    )
+    done = opp_build(tmp_path, "-o", tmp_path / "out", "--only", "Many,many")
+    assert done.stderr.strip() == "opp_build: many and Many: both would have many in the package: rename one"
+    done = opp_build(tmp_path, "-o", tmp_path / "out", "--only", "Next,NextV1")
+    assert done.stderr.strip() == "opp_build: NextV1 and Next: both would have aclnnNextV1 in the package: rename one"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, field
 from string import Template
 
@@ -38,8 +39,7 @@ HEADER = Template("""#ifndef $guard
 #ifdef __cplusplus
 extern "C" {
 #endif
-$first;
-$second;
+$declared
 #ifdef __cplusplus
 }
 #endif
@@ -50,11 +50,12 @@ HEAD = """#include "package.h"
 using namespace ascendc_host;
 
 """
-FUNCTION = Template("""namespace {
-const Operator k$type{"$type", {$operands}, {$as_it_lies}, {$zeroed}, {
+OPERATOR = Template("""namespace {
+const Operator k$type{"$type", {$operands}, {$as_it_lies}, {$zeroed}, $launch_empty, {
     $kinds}};
 }
-EXPORT $first {
+""")
+FUNCTION = Template("""EXPORT $first {
   return first(k$type, workspaceSize, executor, [&](Call& call) {
     $steps
   });
@@ -77,6 +78,20 @@ extern "C" __attribute__((visibility("default"))) uint32_t ascendc_opp_enter(
 """)
 
 
+# Names that a parameter may not have: C++'s own, and those of what stands around it.
+RESERVED = frozenset(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue "
+    "decltype default delete do double else enum explicit export extern false float for friend goto if inline int long "
+    "mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register requires "
+    "return short signed sizeof static struct switch template this throw true try typedef typeid typename union "
+    "unsigned using virtual void volatile while xor xor_eq concept workspace workspaceSize executor stream call first "
+    "second int64_t uint64_t aclTensor aclIntArray aclFloatArray aclBoolArray aclOpExecutor aclrtStream aclnnStatus "
+    "linux unix".split()
+)
+_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_FILE = re.compile(r"\w[\w.+-]*", re.ASCII)
+
+
 class BuildError(Exception):
     """One sentence, or what the compiler said."""
 
@@ -86,7 +101,7 @@ def camel(name: str) -> str:
     return first[:1].lower() + first[1:] + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
-def nth(values: list[int], i: int) -> int:
+def nth(values: list, i: int):
     return values[min(i, len(values) - 1)]
 
 
@@ -107,7 +122,9 @@ class Operator:
     socs: list[str]
     tiling: bool
     mc2: bool
-    _combinations: list[tuple[int, ...]] = field(default_factory=list)
+    launch_empty: bool
+    kernel: str  # its name, if the definition says it
+    _combinations: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, told: dict, soc: str) -> Operator:
@@ -121,7 +138,24 @@ class Operator:
             list(told["configs"]),
             bool(told["tiling"]),
             bool(told["mc2"]),
+            bool(told["launch_empty"]),
+            config.get("kernel") or "",
         )
+
+    @property
+    def name(self) -> str:
+        """Of its files in the package: several operators may have one kernel's file."""
+        return tiling.snake(self.type)
+
+    @property
+    def both(self) -> set[str]:
+        """What is an input and an output: written in place."""
+        return {p["name"] for p in self.inputs} & {p["name"] for p in self.outputs}
+
+    @property
+    def versions(self) -> int:
+        """How many later ones there are (Version)."""
+        return len({p["version"] for p in self.inputs + self.attrs + self.outputs} - {0})
 
     def check(self, soc: str) -> None:
         operands = self.inputs + self.outputs
@@ -133,7 +167,16 @@ class Operator:
         ):
             if wrong:
                 raise BuildError(f"{self.type}: {why}")
+        if wrong := [p["name"] for p in operands + self.attrs if not _WORD.fullmatch(p["name"])]:
+            raise BuildError(f"{self.type}: {wrong[0]!r} is no name of an input, an attribute or an output")
+        if not _FILE.fullmatch(self.file):
+            raise BuildError(f"{self.type}: {self.file!r} (opFile.value) is no name of a file in op_kernel")
+        if wrong := [a["name"] for a in self.attrs if not a["type"]]:
+            raise BuildError(f"{self.type}: the attribute {wrong[0]} has no type (Int, Float, Bool, String, List…)")
+        self.check_versions()
         for p in operands:
+            if p["kind"] not in (OPTIONAL, REQUIRED, DYNAMIC):
+                raise BuildError(f"{self.type}: {p['name']} is neither REQUIRED nor OPTIONAL (ParamType)")
             if p["kind"] == DYNAMIC:
                 raise BuildError(
                     f"{self.type}: {p['name']} is a list of tensors (DYNAMIC), which opp_build does not know"
@@ -141,9 +184,14 @@ class Operator:
             if p["by_value"]:
                 known = f"{p['name']} is known by its values (ValueDepend, Scalar)"
                 raise BuildError(f"{self.type}: {known}, which opp_build does not know")
-            if unknown := [t for t in p["types"] if t not in TYPES]:
+            if unknown := [t for t in p["types"] + p["compiled"] if t not in TYPES]:
                 raise BuildError(f"{self.type}: {p['name']} has a type that kernels do not have here ({unknown[0]})")
-            if p["zeroed"] and p["name"] in {i["name"] for i in self.inputs}:
+            if p["compiled"] and len(p["compiled"]) != len(p["types"]):
+                counts = f"{len(p['compiled'])} types in DataTypeForBinQuery and {len(p['types'])} of its own"
+                raise BuildError(f"{self.type}: {p['name']} has {counts}: give one for each")
+            if p["follows"] and not p["types"] and not self.leader(p)["types"]:
+                raise BuildError(f"{self.type}: {p['name']} follows {p['follows']}, which has no types")
+            if p["zeroed"] and p["name"] in self.both:
                 raise BuildError(
                     f"{self.type}: {p['name']} is an input, too, and would begin as 0 (InitValue): leave that out"
                 )
@@ -165,6 +213,15 @@ class Operator:
                 "add a set with FORMAT_ND"
             )
 
+    def check_versions(self) -> None:
+        """Parameters of later versions may be left out, and the versions have no gap."""
+        said = sorted({p["version"] for p in self.inputs + self.attrs + self.outputs} - {0})
+        for p in self.inputs + self.outputs:
+            if p["version"] and p["kind"] != OPTIONAL:
+                raise BuildError(f"{self.type}: {p['name']} has a Version and is not OPTIONAL")
+        if gaps := [n for n, version in enumerate(said, 1) if n != version]:
+            raise BuildError(f"{self.type}: nothing has the Version {gaps[0]}, and others are of a later one")
+
     def leader(self, p: dict) -> dict:
         """Whose types it has: its own, or by Follow those of another, which may follow a third."""
         named = {other["name"]: other for other in self.outputs + self.inputs}
@@ -174,8 +231,9 @@ class Operator:
             p = named[p["follows"]]
         return p
 
-    def combinations(self) -> list[tuple[int, ...]]:
-        """Types of inputs and outputs together: the n-th of each list, or of DataTypeList each with each.
+    def combinations(self) -> dict[tuple[int, ...], tuple[int, ...]]:
+        """Types of inputs and outputs together: the n-th of each list, or of DataTypeList each with each. By them the
+        types that the kernel is compiled for, which are others where DataTypeForBinQuery says so.
 
         Sets in which an operand is not ND are left out.
         """
@@ -185,80 +243,108 @@ class Operator:
         leaders = [self.leader(p) for p in operands]
         listed = [p["types"] for p in operands if p["types"] and not p["product"]]
         listed += [p[f] for p in operands for f in ("formats", "unknown_formats") if not p["any_format"]]
-        found: dict[tuple[int, ...], None] = {}
+        found: dict[tuple[int, ...], tuple[int, ...]] = {}
         for i in range(max((len(values) for values in listed), default=1) or 1):
             if not all(is_plain(p, i) for p in operands):
                 continue
             # One choice for each that has types of its own; who follows has its leader's.
             own = {id(p): p for p in leaders}
-            choices = [p["types"] if p["product"] else [nth(p["types"] or [-1], i)] for p in own.values()]
-            for types in itertools.product(*choices):
-                chosen = dict(zip(own, types, strict=True))
-                found[tuple(chosen[id(p)] for p in leaders)] = None
-        self._combinations = list(found)
-        return self._combinations
+            pairs = [
+                list(zip(p["types"], p["compiled"] or p["types"], strict=True)) or [(-1, -1)] for p in own.values()
+            ]
+            choices = [all_ if p["product"] else [nth(all_, i)] for p, all_ in zip(own.values(), pairs, strict=True)]
+            for chosen in itertools.product(*choices):
+                by_leader = dict(zip(own, chosen, strict=True))
+                types, compiled = zip(*(by_leader[id(p)] for p in leaders), strict=True)
+                found[types] = compiled
+        self._combinations = found
+        return found
 
     def macros(self, number: int) -> list[str]:
         defined = [f"-D{name}={value}" for value, (_, name) in TYPES.items()]
-        for p, t in zip(self.inputs + self.outputs, self.combinations()[number], strict=True):
+        compiled = list(self.combinations().values())[number]
+        for p, t in zip(self.inputs + self.outputs, compiled, strict=True):
             if t >= 0:
                 name = p["name"].upper()
                 defined += [f"-DDTYPE_{name}={TYPES[t][0]}", f"-DORIG_DTYPE_{name}={t}"]
         return defined
 
-    def parameters(self) -> list[tuple[str, str]]:
-        """C++ types and names, in the order of aclnn functions: inputs, attributes, outputs. What is both is a Ref."""
-        both = {p["name"] for p in self.inputs} & {p["name"] for p in self.outputs}
+    def parameters(self) -> list[tuple[dict, str, str]]:
+        """What each is of, its C++ type and name, in the order of aclnn functions: inputs, attributes, outputs."""
         given = [
-            ("aclTensor*", camel(p["name"]) + "Ref")
-            if p["name"] in both
-            else ("const aclTensor*", camel(p["name"]) + ("Optional" if p["kind"] == OPTIONAL else ""))
+            (p, "aclTensor*", camel(p["name"]) + "Ref")
+            if p["name"] in self.both
+            else (p, "const aclTensor*", camel(p["name"]) + ("Optional" if p["kind"] == OPTIONAL else ""))
             for p in self.inputs
         ]
-        given += [(a["type"], camel(a["name"])) for a in self.attrs]
-        return given + [("const aclTensor*", camel(p["name"])) for p in self.outputs if p["name"] not in both]
+        given += [(a, a["type"], camel(a["name"])) for a in self.attrs]
+        given += [
+            (p, "const aclTensor*", camel(p["name"]) + ("Optional" if p["kind"] == OPTIONAL else ""))
+            for p in self.outputs
+            if p["name"] not in self.both
+        ]
+        taken, free = set(RESERVED), []
+        for p, kind, name in given:
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            free.append((p, kind, name))
+        return free
 
-    def declarations(self) -> dict[str, str]:
-        listed = "".join(f"{t} {n}, " for t, n in self.parameters())
+    def functions(self) -> list[str]:
+        """One for each version: aclnnOp, aclnnOpV1, ..."""
+        return [f"aclnn{self.type}{f'V{n}' if n else ''}" for n in range(self.versions + 1)]
+
+    def declarations(self, version: int) -> dict[str, str]:
+        listed = "".join(f"{t} {n}, " for p, t, n in self.parameters() if p["version"] <= version)
         last = "void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream"
-        name = f"aclnnStatus aclnn{self.type}"
+        name = f"aclnnStatus {self.functions()[version]}"
         return {
             "first": f"{name}GetWorkspaceSize({listed}uint64_t* workspaceSize, aclOpExecutor** executor)",
             "second": f"{name}({last})",
         }
 
     def header(self) -> str:
-        return HEADER.substitute(guard=f"ACLNN_{self.file.upper()}_H_", **self.declarations())
+        declared = [f"{d};" for n in range(self.versions + 1) for d in self.declarations(n).values()]
+        return HEADER.substitute(guard=f"ACLNN_{self.name.upper()}_H_", declared="\n".join(declared))
 
-    def function(self, variants: list[str]) -> str:
-        names = [name for _, name in self.parameters()]
-        given = dict(zip((p["name"] for p in self.inputs), names, strict=False))
-        attrs = names[len(given) : len(given) + len(self.attrs)]
-        optional = {p["name"]: str(p["kind"] == OPTIONAL).lower() for p in self.inputs}
-        steps = [f"call.input({given[name]}, {optional[name]});" for name in given]
-        steps += [f"call.attr({name});" for name in attrs]
-        places = {name: place for place, name in enumerate(given)}
-        steps += [
-            f"call.same({places[p['name']]});" if p["name"] in places else f"call.output({camel(p['name'])});"
-            for p in self.outputs
-        ]
+    def steps(self, version: int) -> list[str]:
+        """What the call is told, in order. Of what belongs to a later version: that it is absent."""
+        names = {id(p): name for p, _, name in self.parameters() if p["version"] <= version}
+        places = {p["name"]: place for place, p in enumerate(self.inputs)}
+        told = []
+        for p in self.inputs:
+            told.append(f"input({names.get(id(p), 'nullptr')}, {str(p['kind'] == OPTIONAL).lower()})")
+        for i, a in enumerate(self.attrs):
+            told.append(f"attr({names[id(a)]})" if id(a) in names else f"absent_attr({i})")
+        for p in self.outputs:
+            if p["name"] in self.both:
+                told.append(f"same({places[p['name']]})")
+            else:
+                told.append(f"output({names.get(id(p), 'nullptr')}, {str(p['kind'] == OPTIONAL).lower()})")
+        return [f"call.{step};" for step in told]
+
+    def code(self, variants: list[str]) -> str:
         kinds = [
             f'{{{{{", ".join(map(str, types))}}}, "{place}"}}'
             for types, place in zip(self.combinations(), variants, strict=True)
         ]
-        return FUNCTION.substitute(
+        text = OPERATOR.substitute(
             type=self.type,
             operands=", ".join(f'"{p["name"]}"' for p in self.inputs + self.outputs),
             as_it_lies=", ".join(str(bool(p["as_it_lies"])).lower() for p in self.inputs + self.outputs),
             zeroed=", ".join(str(bool(p["zeroed"])).lower() for p in self.outputs),
+            launch_empty=str(self.launch_empty).lower(),
             kinds=",\n    ".join(kinds),
-            steps="\n    ".join(steps),
-            **self.declarations(),
         )
+        for n in range(self.versions + 1):
+            steps = "\n    ".join(self.steps(n))
+            text += FUNCTION.substitute(type=self.type, steps=steps, **self.declarations(n))
+        return text
 
 
 def functions(made: list[tuple[Operator, list[str]]]) -> str:
-    return HEAD + "".join(op.function(variants) for op, variants in made)
+    return HEAD + "".join(op.code(variants) for op, variants in made)
 
 
 def entry(op: Operator, kernel: str) -> str:

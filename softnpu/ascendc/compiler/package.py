@@ -54,6 +54,7 @@ CHIPS = {
     "ascend910_93": ("dav-2201", "arch22"),
     "ascend950": ("dav-3510", "arch35"),
 }
+TOLD = "@opp_build "  # begins describe.cpp's lines, beside what the definitions may print
 _ADDED = re.compile(r"\bOP_ADD\s*\(\s*(\w+)")
 _ARCHITECTURE = re.compile(r"arch\d+")
 
@@ -116,14 +117,14 @@ class Build:
         self.bisheng(*flags, self.root / "ascendc" / "host" / "describe.cpp", *objects, "-o", program)
         done = subprocess.run([program], capture_output=True, text=True)
         if done.returncode:
-            raise BuildError(f"the definitions of the operators cannot be read: {done.stderr.strip()}")
-        all_of_it = [
-            Operator.of(json.loads(line), self.asked.soc) for line in done.stdout.splitlines() if line[:1] == "{"
-        ]
+            why = done.stderr.strip() or f"the program that prints them ended with {done.returncode}"
+            raise BuildError(f"the definitions of the operators cannot be read: {why}")
+        told = [line.removeprefix(TOLD) for line in done.stdout.split("\n") if line.startswith(TOLD)]
+        all_of_it = [Operator.of(json.loads(line), self.asked.soc) for line in told]
         wanted = self.wanted
-        if unknown := wanted - {op.type for op in all_of_it} - {op.file for op in all_of_it}:
+        if unknown := wanted - {name for op in all_of_it for name in (op.type, op.name, op.file)}:
             raise BuildError(f"--only: there is no operator {', '.join(sorted(unknown))}")
-        return [op for op in all_of_it if not wanted or {op.type, op.file} & wanted]
+        return [op for op in all_of_it if not wanted or {op.type, op.name, op.file} & wanted]
 
     def kernel(self, op: Operator) -> tuple[Path, str]:
         """The source, and the name of the kernel in it."""
@@ -133,23 +134,24 @@ class Build:
         source = found[0].read_text(encoding="utf-8-sig")
         known = kernels.find(source, str(found[0]))
         wanted = len(op.inputs) + len(op.outputs) + 2
-        for kernel in known:
-            if kernel.name == op.file or len(known) == 1:
+        names = [op.kernel] if op.kernel else [op.name, op.file]  # several operators may have one file
+        for name in [*names, *(k.name for k in known if len(known) == 1)]:
+            for kernel in (k for k in known if k.name == name):
                 if len(kernel.names) != wanted:
                     raise BuildError(
                         f"{op.type}: the kernel {kernel.name} has {len(kernel.names)} parameters, and inputs, outputs, "
                         f"workspace and tiling are {wanted}"
                     )
                 return found[0], kernel.name
-        raise BuildError(f'{op.type}: {found[0]} has no kernel extern "C" {op.file}')
+        raise BuildError(f'{op.type}: {found[0]} has no kernel extern "C" {" or ".join(dict.fromkeys(names))}')
 
     def variant(self, op: Operator, number: int) -> str:
         """Compiled; where it lies in the package."""
         source, name = self.kernel(op)
-        place = f"op_impl/ai_core/tbe/kernel/{self.asked.soc}/{op.file}/{op.file}_{number}.so"
+        place = f"op_impl/ai_core/tbe/kernel/{self.asked.soc}/{op.name}/{op.name}_{number}.so"
         library = Path(self.asked.output) / place
         library.parent.mkdir(parents=True, exist_ok=True)
-        entry = self.scratch / f"{op.file}_{number}_entry.cpp"
+        entry = self.scratch / f"{op.name}_{number}_entry.cpp"
         entry.write_text(aclnn.entry(op, name))
         flags = [*self.kernel_flags, *op.macros(number), "--tiling-key=::AscendC::detail::core().tiling_key"]
         headers = self.tilings.get(op.type, [])  # of several that say the same, the one beside the kernel
@@ -180,9 +182,18 @@ class Build:
             raise BuildError(f"{len(failed)} of {len(built)} {what} cannot be built; --keep-going leaves them out")
         return [b for b in built if not isinstance(b, BuildError)]
 
+    def without_clashes(self, operators: list[Operator]) -> None:
+        """No two have one file or one function."""
+        owners: dict[str, str] = {}
+        for op in operators:
+            for name in (op.name, *op.functions()):
+                if (other := owners.setdefault(name, op.type)) != op.type:
+                    raise BuildError(f"{op.type} and {other}: both would have {name} in the package: rename one")
+
     def run(self) -> None:
         objects = self.host()
         operators = self.describe(objects)
+        self.without_clashes(operators)
         self.kernel_sources = self.files("op_kernel", ".cpp")
         self.tilings = tiling.registered(self.files("op_host", ".h") + self.files("op_host", ".cpp"))
         built = self.each(self.operator, operators)
@@ -195,7 +206,7 @@ class Build:
         source = self.scratch / "functions.cpp"
         source.write_text(aclnn.functions(made))
         for op, _ in made:
-            (out / "op_api" / "include" / f"aclnn_{op.file}.h").write_text(op.header())
+            (out / "op_api" / "include" / f"aclnn_{op.name}.h").write_text(op.header())
         library = out / "op_api" / "lib" / "libcust_opapi.so"
         linked = ["-shared", f"-L{self.root / 'lib64'}", "-lopapi", "-lnnopbase", "-ldl", "-Wl,-Bsymbolic"]
         host = f"-I{self.root / 'ascendc' / 'host'}"

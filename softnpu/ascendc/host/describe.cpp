@@ -10,7 +10,7 @@ std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    out += c;
+    out += static_cast<unsigned char>(c) < ' ' ? '?' : c;
   }
   return out + '"';
 }
@@ -31,7 +31,8 @@ std::string of(const std::vector<std::unique_ptr<ops::OpParamDef>>& all) {
            ", \"by_value\": " + std::to_string(p->by_value) + ", \"as_it_lies\": " + std::to_string(p->as_it_lies) +
            ", \"zeroed\": " + std::to_string(p->zeroed) + ", \"filled\": " + std::to_string(p->filled) +
            ", \"any_format\": " + std::to_string(p->any_format) + ", \"formats\": " + numbers(p->formats) +
-           ", \"unknown_formats\": " + numbers(p->unknown_formats) + ", \"types\": " + numbers(p->types) + "}";
+           ", \"unknown_formats\": " + numbers(p->unknown_formats) + ", \"types\": " + numbers(p->types) +
+           ", \"compiled\": " + numbers(p->compiled) + ", \"version\": " + std::to_string(p->version) + "}";
   }
   return out + "]";
 }
@@ -43,21 +44,24 @@ int main() {
     const auto op = make();
     std::string attrs, configs;
     for (const auto& a : op->attrs)
-      attrs += (attrs.empty() ? "" : ", ") + ("{\"name\": " + quoted(a->name) + ", \"type\": " + quoted(a->type) + "}");
+      attrs += (attrs.empty() ? "" : ", ") + ("{\"name\": " + quoted(a->name) + ", \"type\": " + quoted(a->type) +
+                                              ", \"version\": " + std::to_string(a->version) + "}");
     for (const auto& [soc, config] : op->core.configs) {
       configs += (configs.empty() ? "" : ", ") + quoted(soc) + ": {";
       if (config) {
-        const auto file = config->more.find("opFile.value");
-        configs += "\"file\": " + quoted(file == config->more.end() ? "" : file->second) +
+        const auto& more = config->more;
+        const auto said = [&more](const char* key) { return quoted(more.count(key) ? more.at(key) : std::string()); };
+        configs += "\"file\": " + said("opFile.value") + ", \"kernel\": " + said("opInterface.value") +
                    ", \"inputs\": " + of(config->inputs) + ", \"outputs\": " + of(config->outputs);
       }
       configs += "}";
     }
     const bool tiling = op->core.tiling || ascendc_host::tilings().count(type);
     printf(
-        "{\"type\": %s, \"inputs\": %s, \"outputs\": %s, \"attrs\": [%s], \"configs\": {%s}, \"tiling\": %d, \"mc2\": "
-        "%d}\n",
+        "@opp_build {\"type\": %s, \"inputs\": %s, \"outputs\": %s, \"attrs\": [%s], \"configs\": {%s}, \"tiling\": "
+        "%d, \"mc2\": "
+        "%d, \"launch_empty\": %d}\n",
         quoted(type).c_str(), of(op->inputs).c_str(), of(op->outputs).c_str(), attrs.c_str(), configs.c_str(), tiling,
-        op->mc2.used);
+        op->mc2.used, op->core.launch_empty);
   }
 }

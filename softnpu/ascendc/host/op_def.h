@@ -27,7 +27,7 @@ class OpParamDef {
   OpParamDef& ParamType(Option o) { return kind = o, *this; }
   OpParamDef& DataType(std::vector<ge::DataType> t) { return types = std::move(t), *this; }
   OpParamDef& DataTypeList(std::vector<ge::DataType> t) { return types = std::move(t), product = true, *this; }
-  OpParamDef& DataTypeForBinQuery(std::vector<ge::DataType>) { return *this; }
+  OpParamDef& DataTypeForBinQuery(std::vector<ge::DataType> t) { return compiled = std::move(t), *this; }
   OpParamDef& Format(std::vector<ge::Format> f) { return formats = std::move(f), *this; }
   OpParamDef& FormatList(std::vector<ge::Format> f) { return formats = std::move(f), any_format = true, *this; }
   OpParamDef& FormatForBinQuery(std::vector<ge::Format>) { return *this; }
@@ -40,7 +40,7 @@ class OpParamDef {
   OpParamDef& ScalarList() { return by_value = true, *this; }
   OpParamDef& To(ge::DataType) { return *this; }
   OpParamDef& To(const char*) { return *this; }
-  OpParamDef& Version(uint32_t) { return *this; }
+  OpParamDef& Version(uint32_t number) { return version = number, *this; }
   OpParamDef& InitValue(uint64_t value) { return zeroed = true, filled = value != 0, *this; }
   template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
   OpParamDef& InitValue(T value) {
@@ -57,26 +57,50 @@ class OpParamDef {
 
   std::string name, follows;
   Option kind = REQUIRED;
-  std::vector<ge::DataType> types;
+  std::vector<ge::DataType> types, compiled;  // compiled: the kernel's type for each of them, where it is another
   std::vector<ge::Format> formats, unknown_formats;
   bool product = false, any_format = false, by_value = false, as_it_lies = false, zeroed = false, filled = false;
+  uint32_t version = 0;
 };
 
 class OpAttrDef {
  public:
   explicit OpAttrDef(const char* name) : name(name) {}
   OpAttrDef& AttrType(Option) { return *this; }
-  OpAttrDef& Int(int64_t = 0) { return type = "int64_t", *this; }
-  OpAttrDef& Float(float = 0) { return type = "double", *this; }
-  OpAttrDef& Bool(bool = false) { return type = "bool", *this; }
-  OpAttrDef& String(const char* = "") { return type = "const char*", *this; }
-  OpAttrDef& ListInt(std::vector<int64_t> = {}) { return type = "const aclIntArray*", *this; }
-  OpAttrDef& ListFloat(std::vector<float> = {}) { return type = "const aclFloatArray*", *this; }
-  OpAttrDef& ListBool(std::vector<bool> = {}) { return type = "const aclBoolArray*", *this; }
-  OpAttrDef& Version(uint32_t) { return *this; }
+  OpAttrDef& Int(int64_t v = 0) { return is("int64_t", v); }
+  OpAttrDef& Float(float v = 0) { return is("double", v); }
+  OpAttrDef& Bool(bool v = false) { return is("bool", v); }
+  OpAttrDef& String(const char* v = "") {
+    type = "const char*";
+    return absent = [text = std::string(v ? v : "")](gert::RuntimeAttrs& to) { to.PutText(text.c_str()); }, *this;
+  }
+  OpAttrDef& ListInt(std::vector<int64_t> v = {}) { return are("const aclIntArray*", std::move(v)); }
+  OpAttrDef& ListFloat(std::vector<float> v = {}) { return are("const aclFloatArray*", std::move(v)); }
+  OpAttrDef& ListBool(const std::vector<bool>& v = {}) {
+    type = "const aclBoolArray*";
+    return absent =
+               [bytes = std::vector<char>(v.begin(), v.end())](gert::RuntimeAttrs& to) {
+                 to.PutList(reinterpret_cast<const bool*>(bytes.data()), bytes.size());
+               },
+           *this;
+  }
+  OpAttrDef& Version(uint32_t number) { return version = number, *this; }
   OpAttrDef& Comment(const char*) { return *this; }
 
   std::string name, type;
+  uint32_t version = 0;
+  std::function<void(gert::RuntimeAttrs&)> absent;  // its default: of functions of an earlier version
+
+ private:
+  template <class T>
+  OpAttrDef& is(const char* kind, T value) {
+    return type = kind, absent = [value](gert::RuntimeAttrs& to) { to.Put(value); }, *this;
+  }
+  template <class T>
+  OpAttrDef& are(const char* kind, std::vector<T> values) {
+    type = kind;
+    return absent = [values](gert::RuntimeAttrs& to) { to.PutList(values.data(), values.size()); }, *this;
+  }
 };
 
 class OpParams {
@@ -108,7 +132,8 @@ class OpAICoreConfig : public OpParams {
   OpAICoreConfig& PrecisionReduceFlag(bool) { return *this; }
   OpAICoreConfig& ExtendCfgInfo(const char* key, const char* value) { return more[key] = value, *this; }
 
-  std::map<std::string, std::string> more;  // opFile.value: the kernel's file
+  // opFile.value: the kernel's file; opInterface.value: the kernel in it. The others are the vendor's graph engine's.
+  std::map<std::string, std::string> more;
 };
 
 class OpAICoreDef {
@@ -127,6 +152,7 @@ class OpAICoreDef {
   OpAICoreDef& SetOpSelectFormat(F) {
     return *this;
   }
+  OpAICoreDef& LaunchWithZeroEleOutputTensors(bool on) { return launch_empty = on, *this; }
   OpAICoreDef& AddConfig(const char* soc) { return configs[soc] = nullptr, *this; }
   // The first one given stays the caller's to change no more: its parts are shared.
   OpAICoreDef& AddConfig(const char* soc, OpAICoreConfig& config) {
@@ -138,7 +164,7 @@ class OpAICoreDef {
   }
 
   TilingFunction tiling;
-  bool parsed = false;
+  bool parsed = false, launch_empty = false;
   std::map<std::string, std::shared_ptr<OpAICoreConfig>> configs;
 };
 // Communication in an operator: refused by opp_build.

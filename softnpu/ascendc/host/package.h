@@ -36,6 +36,7 @@ struct Operator {
   std::vector<const char*> names;  // of inputs, then outputs
   std::vector<bool> as_it_lies;    // of inputs, then outputs: no view is packed (IgnoreContiguous)
   std::vector<bool> zeroed;        // outputs that begin as zeros
+  bool launch_empty;               // also where no output has elements
   std::vector<Variant> variants;
 };
 
@@ -69,7 +70,7 @@ class Call {
   explicit Call(const Operator& op) : op_(op) { context_.name = op.type; }
 
   void input(const aclTensor* t, bool optional) { operand(t, optional, true); }
-  void output(const aclTensor* t) { operand(t, false, false); }
+  void output(const aclTensor* t, bool optional) { operand(t, optional, false); }
   // An output that is the input at `place`: one memory, which the kernel is given twice.
   void same(size_t place) {
     operands_.push_back(operands_[place]);
@@ -85,6 +86,8 @@ class Call {
   void attr(const aclIntArray* v) { list<int64_t>(v, 0); }
   void attr(const aclFloatArray* v) { list<float>(v, 1); }
   void attr(const aclBoolArray* v) { list<bool>(v, 2); }
+  // What a function of an earlier version is not given (Version): the attribute's default.
+  void absent_attr(size_t i) { makers().at(op_.type)()->attrs[i]->absent(context_.attrs); }
 
   aclnnStatus plan(uint64_t* bytes, aclOpExecutor** executor) {
     if (bytes == nullptr || executor == nullptr) return fail(kNullParameter, "workspaceSize and executor are wanted");
@@ -92,6 +95,12 @@ class Call {
     for (const Variant& v : op_.variants)
       if (fits(v)) variant_ = &v;
     if (variant_ == nullptr) return fail(kBadParameter, "the kernel is not defined for " + types());
+    // With nothing to write there is no launch, as in the vendor's functions, unless LaunchWithZeroEleOutputTensors asks for one.
+    if (!op_.launch_empty && writes_nothing()) {
+      *bytes = 0;
+      *executor = reinterpret_cast<aclOpExecutor*>(this);
+      return 0;
+    }
     std::string error;
     if ((enter_ = entry(*variant_, error)) == nullptr) return fail(kInnerError, error);
     const auto made = makers().at(op_.type)();
@@ -121,6 +130,7 @@ class Call {
   }
 
   aclnnStatus run(void* workspace, uint64_t bytes, aclrtStream stream) {
+    if (enter_ == nullptr) return 0;
     if (bytes < total_ || workspace == nullptr)
       return fail(kBadParameter,
                   "the workspace has " + std::to_string(bytes) + " of " + std::to_string(total_) + " bytes");
@@ -135,6 +145,7 @@ class Call {
       arguments.push_back(o.tensor == nullptr ? nullptr : o.contiguous ? o.data : base + o.copy);
       if (o.tensor == nullptr || (o.contiguous && !o.zeroed)) continue;
       if (o.zeroed) {
+        if (o.bytes == 0) continue;
         if (const aclError e = aclrtMemsetAsync(arguments.back(), o.bytes, 0, o.bytes, stream))
           return static_cast<aclnnStatus>(e);
       } else if (const aclnnStatus e = move(o, base + o.copy, true, stream)) {
@@ -232,6 +243,10 @@ class Call {
     list.back() = std::make_unique<gert::Tensor>(shape, type, static_cast<ge::Format>(format));
     const auto asked = depended().find(op_.type);
     if (is_input && asked != depended().end() && asked->second.count(place)) list.back()->values_of = name;
+  }
+  bool writes_nothing() const {
+    return std::all_of(operands_.begin() + static_cast<std::ptrdiff_t>(inputs_), operands_.end(),
+                       [](const Operand& o) { return o.tensor == nullptr || o.bytes == 0; });
   }
   // Whether elements of the view have one place in memory. Strides that nest are looked at alone; of others each element is.
   static bool shares_elements(const Operand& o) {

@@ -4,7 +4,7 @@
 using namespace AscendC;
 
 template <class F>
-__aicore__ inline void each(GM_ADDR x, GM_ADDR by, uint32_t half, uint32_t tile, F f) {
+__aicore__ inline void halves(GM_ADDR x, GM_ADDR by, uint32_t half, uint32_t tile, F f) {
   TPipe pipe;
   TQue<TPosition::VECIN, 1> in_x, in_by;
   TQue<TPosition::VECOUT, 1> out;
@@ -38,5 +38,20 @@ __aicore__ inline void each(GM_ADDR x, GM_ADDR by, uint32_t half, uint32_t tile,
 
 extern "C" __global__ __aicore__ void grows(GM_ADDR x, GM_ADDR by, GM_ADDR result, GM_ADDR workspace, GM_ADDR tiling) {
   GET_TILING_DATA(t, tiling);
-  each(x, by, t.half, t.tile, [](auto& c, auto& a, auto& b, uint32_t n) { Add(c, a, b, n); });
+  halves(x, by, t.half, t.tile, [](auto& c, auto& a, auto& b, uint32_t n) { Add(c, a, b, n); });
+}
+
+// Also what it was compiled for and given: the number and ORIG_DTYPE_HINT. The file is compiled for Grows, too, which has no hint.
+#ifndef ORIG_DTYPE_HINT
+#define ORIG_DTYPE_HINT -1
+#endif
+extern "C" __global__ __aicore__ void shrinks(GM_ADDR x, GM_ADDR by, GM_ADDR hint, GM_ADDR result, GM_ADDR told,
+                                              GM_ADDR workspace, GM_ADDR tiling) {
+  GET_TILING_DATA(t, tiling);
+  halves(result, by, t.half, t.tile, [](auto& c, auto& a, auto& b, uint32_t n) { Sub(c, a, b, n); });
+  if (t.told == 0) return;
+  GlobalTensor<int32_t> gtold;
+  gtold.SetGlobalBuffer((__gm__ int32_t*)told);
+  gtold.SetValue(0, t.number);
+  gtold.SetValue(1, ORIG_DTYPE_HINT);
 }
