@@ -55,6 +55,32 @@ def test_the_vendors_torch_npu_runs_it_too(package):
     assert done.returncode == 0 and "AS WANTED" in done.stdout and "build/vendor" in done.stdout, done.stderr
 
 
+def test_hostile_names_of_folders_and_sources_in_other_encodings(tmp_path):
+    """The path has what a shell would read, names that the build looks for, and the sources have comments in GBK."""
+    project = tmp_path / "op_kernel" / "arch35" / "my $HOME 'op'; `x`"
+    for folder in ("op_host", "op_kernel/arch22/parts"):
+        (project / folder).mkdir(parents=True)
+    gbk = "// \u6c49\u5b57\n".encode("gbk")
+    for name in ("op_host/grows.h", "op_host/grows.cpp"):
+        (project / name).write_bytes(gbk + (PROJECT / name).read_bytes())
+    kernel = (PROJECT / "op_kernel" / "grows.cpp").read_bytes()
+    start = kernel.index(b"template <class F>")
+    cut = kernel.index(b'extern "C"')
+    (project / "op_kernel" / "arch22" / "parts" / "halves.h").write_bytes(gbk + b"#pragma once\n" + kernel[start:cut])
+    # As in an installed package, where op_kernel's files lie one folder further down.
+    up = b'#include "../../arch22/parts/halves.h"\n'
+    (project / "op_kernel" / "grows.cpp").write_bytes(gbk + kernel[:start] + up + kernel[cut:])
+    out = tmp_path / "a package of $USER's"
+    done = opp_build(project, "-o", out, "--only", "Grows,shrinks")
+    assert done.returncode == 0, done.stderr
+    done = program(out, "grows", "shrinks")
+    assert done.returncode == 0 and "AS WANTED" in done.stdout, done.stderr
+    (project / "op_host" / "wide.cpp").write_bytes("int i;".encode("utf-16"))
+    done = opp_build(project, "-o", out)
+    said = f"{project}/op_host/wide.cpp:1: is UTF-16, which g++ does not read: save it as UTF-8"
+    assert said in done.stderr and "Traceback" not in done.stderr
+
+
 MISTAKES = """
 #include "register/op_def_registry.h"
 namespace ops {

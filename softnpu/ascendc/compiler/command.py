@@ -24,7 +24,7 @@ import kernels
 import refuse
 import rewrite
 import tiling
-from text import SourceError, blanked
+from text import SourceError, blanked, read, write
 
 ARCHITECTURES = {
     "dav-2201": 2201,
@@ -125,7 +125,7 @@ def _is_source(name: str) -> bool:
 
 def translate(path: str, headers: str | None = None, tilings: Sequence[str] = (), kind: str | None = None) -> str:
     """What g++ compiles instead of the source."""
-    source = Path(path).read_text(encoding="utf-8-sig")  # some begin with a byte order mark
+    source = read(path)
     refuse.check(source, path)
     types = kernels.stated(source)
     found = kernels.find(source, path)
@@ -134,7 +134,7 @@ def translate(path: str, headers: str | None = None, tilings: Sequence[str] = ()
     if headers is not None:
         Path(headers).mkdir(parents=True, exist_ok=True)
         for kernel in found:
-            Path(headers, f"aclrtlaunch_{kernel.name}.h").write_text(kernel.header())
+            write(Path(headers, f"aclrtlaunch_{kernel.name}.h"), kernel.header())
     definitions = "".join(k.definition(types) for k in found)
     head = "#define ASCENDC_SOURCE_HAS_CUBE\n" if kernels.has_cube(source) else ""
     if limits := dict.fromkeys(_LIMIT.findall(blanked(source))):
@@ -161,12 +161,12 @@ def main(arguments: list[str], root: str) -> int:
                 print(f"bisheng: {error}", file=sys.stderr)
                 return 1
             except OSError as error:
-                print(f"bisheng: {path}: {error.strerror}", file=sys.stderr)
+                print(f"bisheng: {error.filename or path}: {error.strerror}", file=sys.stderr)
                 return 1
             place = Path(folder, str(number))
             place.mkdir()
             translated = place / (Path(path).stem + ".cpp")
-            translated.write_text(text)
+            write(translated, text)
             inputs += ["-iquote", os.path.dirname(os.path.abspath(path)), str(translated)]
         command = [compiler, *CXX, *line.optimization(), "-fPIC", f"-D__NPU_ARCH__={line.architecture}"]
         command += ["-I", os.path.join(root, "ascendc", "include"), "-I", os.path.join(root, "include")]

@@ -20,9 +20,10 @@ from pathlib import Path
 
 import aclnn
 import kernels
+import parents
 import tiling
 from aclnn import BuildError, Operator
-from text import SourceError
+from text import SourceError, read, write
 
 # The names under which host sides include what host/host.h has.
 HEADERS = [
@@ -68,7 +69,7 @@ class Build:
         names = scratch / "names"
         for name in HEADERS:
             (names / name).parent.mkdir(parents=True, exist_ok=True)
-            (names / name).write_text('#pragma once\n#include "host.h"\n')
+            write(names / name, '#pragma once\n#include "host.h"\n')
         beside = [*asked.include, *map(str, self.folders), str(names), str(self.root / "ascendc" / "host")]
         self.host_flags = [f"-I{folder}" for folder in beside] + asked.define
         # An installed package has the kernels' files in one folder: each finds the others' headers.
@@ -76,15 +77,25 @@ class Build:
         self.kernel_flags = [f"-I{folder}" for folder in (*asked.include, *self.folders, *inner)] + asked.define
 
     def files(self, kind: str, suffix: str) -> list[Path]:
-        """Those below folders op_host or op_kernel, without another chip's; this chip's go before those of all."""
-        found = [f for folder in self.folders for f in sorted(folder.rglob(f"*{suffix}")) if kind in f.parts]
-        chips = {f: {p for p in f.parts if _ARCHITECTURE.fullmatch(p)} for f in found}
+        """Those below folders op_host or op_kernel (for "" all), without another chip's; this chip's go first."""
+        found, chips = [], {}
+        for folder in self.folders:
+            for f in sorted(folder.rglob(f"*{suffix}")):
+                below = f.relative_to(folder).parts[:-1]  # what is above the project says nothing of it
+                if kind in ("", folder.name, *below) and f.is_file():
+                    found.append(f)
+                    chips[f] = {p for p in below if _ARCHITECTURE.fullmatch(p)}
         special = {f.name for f in found if chips[f] == {self.own}}
         return [f for f in found if chips[f] <= {self.own} and (chips[f] or f.name not in special)]
 
     def bisheng(self, *arguments: str | Path) -> None:
         command = [sys.executable, str(self.root / "bin" / "bisheng"), f"--npu-arch={self.architecture}", "-w"]
-        done = subprocess.run([*command, *self.asked.optimize, *map(str, arguments)], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, *self.asked.optimize, *map(str, arguments)],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+        )
         if done.returncode:
             raise BuildError(done.stderr.strip())
 
@@ -92,8 +103,8 @@ class Build:
         sources = self.files("op_host", ".cpp")
         if not sources:
             raise BuildError(f"{', '.join(map(str, self.folders))}: there is no source in a folder op_host")
+        added = {f: set(_ADDED.findall(read(f))) for f in sources}
         if self.wanted:  # the folders that define them
-            added = {f: set(_ADDED.findall(f.read_text(encoding="utf-8-sig"))) for f in sources}
             folders = {f.parent for f, types in added.items() if any({t, tiling.snake(t)} & self.wanted for t in types)}
             sources = [f for f in sources if f.parent in folders] or sources
 
@@ -115,7 +126,7 @@ class Build:
         program = self.scratch / "describe"
         flags = [f"-I{self.root / 'ascendc' / 'host'}"]
         self.bisheng(*flags, self.root / "ascendc" / "host" / "describe.cpp", *objects, "-o", program)
-        done = subprocess.run([program], capture_output=True, text=True)
+        done = subprocess.run([program], capture_output=True, encoding="utf-8", errors="replace")
         if done.returncode:
             why = done.stderr.strip() or f"the program that prints them ended with {done.returncode}"
             raise BuildError(f"the definitions of the operators cannot be read: {why}")
@@ -131,8 +142,7 @@ class Build:
         found = [f for f in self.kernel_sources if f.stem == op.file]
         if not found:
             raise BuildError(f"{op.type}: there is no op_kernel/{op.file}.cpp")
-        source = found[0].read_text(encoding="utf-8-sig")
-        known = kernels.find(source, str(found[0]))
+        known = kernels.find(read(found[0]), str(found[0]))
         wanted = len(op.inputs) + len(op.outputs) + 2
         names = [op.kernel] if op.kernel else [op.name, op.file]  # several operators may have one file
         for name in [*names, *(k.name for k in known if len(known) == 1)]:
@@ -152,8 +162,9 @@ class Build:
         library = Path(self.asked.output) / place
         library.parent.mkdir(parents=True, exist_ok=True)
         entry = self.scratch / f"{op.name}_{number}_entry.cpp"
-        entry.write_text(aclnn.entry(op, name))
-        flags = [*self.kernel_flags, *op.macros(number), "--tiling-key=::AscendC::detail::core().tiling_key"]
+        write(entry, aclnn.entry(op, name))
+        ups = parents.flags(self.ups, source, self.scratch / f"{op.name}_{number}_parents") if self.ups else []
+        flags = [*self.kernel_flags, *ups, *op.macros(number), "--tiling-key=::AscendC::detail::core().tiling_key"]
         headers = self.tilings.get(op.type, [])  # of several that say the same, the one beside the kernel
         near = [
             h
@@ -161,7 +172,7 @@ class Build:
             if any(p.with_name("op_kernel") in source.parents for p in h.parents if p.name == "op_host")
         ]
         flags += [f"--tiling-data={header}" for header in near[:1] or headers[:1]]
-        if kernels.has_cube(source.read_text(encoding="utf-8-sig")):
+        if kernels.has_cube(read(source)):
             flags.append("--kernel-type=KERNEL_TYPE_MIX_AIC_1_2")
         flags += ["-shared", "-fvisibility=hidden", "-fno-gnu-unique", "-Wl,-Bsymbolic"]
         self.bisheng(*flags, entry, "-x", "asc", source, "-o", library)
@@ -195,6 +206,8 @@ class Build:
         operators = self.describe(objects)
         self.without_clashes(operators)
         self.kernel_sources = self.files("op_kernel", ".cpp")
+        headers = self.files("", ".h") + self.files("", ".hpp")
+        self.ups = parents.found_elsewhere(self.kernel_sources + headers, headers)
         self.tilings = tiling.registered(self.files("op_host", ".h") + self.files("op_host", ".cpp"))
         built = self.each(self.operator, operators)
         made = self.without_failures(built, "operators")
@@ -204,17 +217,18 @@ class Build:
         for folder in ("op_api/lib", "op_api/include", "bin"):
             (out / folder).mkdir(parents=True, exist_ok=True)
         source = self.scratch / "functions.cpp"
-        source.write_text(aclnn.functions(made))
+        write(source, aclnn.functions(made))
         for op, _ in made:
-            (out / "op_api" / "include" / f"aclnn_{op.name}.h").write_text(op.header())
+            write(out / "op_api" / "include" / f"aclnn_{op.name}.h", op.header())
         library = out / "op_api" / "lib" / "libcust_opapi.so"
         linked = ["-shared", f"-L{self.root / 'lib64'}", "-lopapi", "-lnnopbase", "-ldl", "-Wl,-Bsymbolic"]
         host = f"-I{self.root / 'ascendc' / 'host'}"
         self.bisheng("-fvisibility=hidden", "-fno-gnu-unique", host, source, *objects, *linked, "-o", library)
-        (out / "version.info").write_text("custom_opp_compiler_version=anycend\n")
-        (out / "bin" / "set_env.bash").write_text(
+        write(out / "version.info", "custom_opp_compiler_version=anycend\n")
+        write(
+            out / "bin" / "set_env.bash",
             f"export ASCEND_CUSTOM_OPP_PATH={out.resolve()}:${{ASCEND_CUSTOM_OPP_PATH}}\n"
-            f"export LD_LIBRARY_PATH={out.resolve()}/op_api/lib/:${{LD_LIBRARY_PATH}}\n"
+            f"export LD_LIBRARY_PATH={out.resolve()}/op_api/lib/:${{LD_LIBRARY_PATH}}\n",
         )
         print(f"opp_build: {len(made)} operators in {out}")
 
@@ -242,7 +256,7 @@ def main(given: list[str], root: str) -> int:
     with tempfile.TemporaryDirectory(prefix="opp_build.") as scratch:
         try:
             Build(arguments(given), root, Path(scratch)).run()
-        except (BuildError, SourceError) as error:
+        except (BuildError, SourceError, OSError) as error:
             print(f"opp_build: {error}", file=sys.stderr)
             return 1
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 # A raw string, a string, a character, a comment of either kind.
 _DARK = re.compile(
@@ -17,6 +18,18 @@ class SourceError(Exception):
 
     def __init__(self, path: str, line: int, text: str):
         super().__init__(f"{path}:{line}: {text}")
+
+
+def read(path: str | Path) -> str:
+    """UTF-8, with a byte order mark or without. Bytes that are not (comments in GBK) stay: `write` gives them back."""
+    raw = Path(path).read_bytes()
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SourceError(str(path), 1, "is UTF-16, which g++ does not read: save it as UTF-8")
+    return raw.decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n")
+
+
+def write(path: str | Path, text: str) -> None:
+    Path(path).write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def blanked(source: str, strings: bool = True) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from text import SourceError, blanked, closing, line_of
+from text import SourceError, blanked, closing, line_of, read
 
 _STRUCT = re.compile(r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)(.*?)\bEND_TILING_DATA_DEF\b", re.DOTALL)
 _FIELD = re.compile(r"\bTILING_DATA_FIELD_DEF(|_ARR|_STRUCT)\s*\(")
@@ -37,7 +37,7 @@ def arguments(code: str) -> list[str]:
 
 def structs(path: str, kernels: set[str]) -> str:
     """The header's structs as C++ on one line; with the type that GET_TILING_DATA of these kernels has."""
-    code = blanked(Path(path).read_text(encoding="utf-8-sig"))
+    code = blanked(read(path))
     text = ""
     for struct in _STRUCT.finditer(code):
         text += f"struct {struct.group(1)} {{ "
@@ -67,7 +67,7 @@ def registered(files: list[Path]) -> dict[str, list[Path]]:
     """By operator: the host's files that describe its tiling."""
     found: dict[str, list[Path]] = {}
     for file in files:
-        text = file.read_text(encoding="utf-8-sig")
+        text = read(file)
         if _STRUCT.search(text):
             for operator, _ in _REGISTERED.findall(blanked(text)):
                 if file not in found.setdefault(operator, []):
