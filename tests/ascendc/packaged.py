@@ -6,6 +6,7 @@ python -m tests.ascendc.packaged LIBRARY [CHECK ...]
 from __future__ import annotations
 
 import ctypes as C
+import os
 import sys
 
 import torch
@@ -145,11 +146,13 @@ def refusals(call: Functions) -> None:
 
 def asks(call: Functions) -> None:
     x, z = torch.ones(4, 4, device="npu"), torch.ones(4, dtype=torch.int32, device="npu")
-    y, (nothing, info, values) = z.clone(), (C.c_int64(what) for what in range(3))
+    y, (nothing, info, values, blocks, bytes_) = z.clone(), (C.c_int64(what) for what in range(5))
     assert call("aclnnAsks", x, z, z, nothing, y) == "" and not y.any()
     for given, said in (
         ((x, z, z, info, y), "its tiling function reads compile info (GetCompileInfo)"),
         ((x, z, z, values, y), "its tiling function reads the values of z (TilingInputsDataDependency)"),
+        ((x, z, z, blocks, y), "its tiling function set a block dim of 4294967295, and the most are 65535"),
+        ((x, z, z, bytes_, y), "its tiling function asks for 18446744073709551615 bytes of workspace"),
         ((x.t(), z, z, nothing, y), "x is not contiguous, and the kernel asks for its memory as it lies"),
         ((call.tensor(x, 29), z, z, nothing, y), "x has the format 29 (aclFormat), and kernels are given ND"),
         ((x.half(), z, z, nothing, y), "the kernel is not defined for x of type 1"),  # that one would be NZ
@@ -163,7 +166,10 @@ def asks(call: Functions) -> None:
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    functions = Functions(sys.argv[1])
+    # By a relative path, and then from another folder: the package stays where it is.
+    os.chdir(os.path.dirname(sys.argv[1]))
+    functions = Functions(os.path.join(".", os.path.basename(sys.argv[1])))
+    os.chdir("/")
     for check in (scale_shift, rows_times, grows, shrinks, nothing, refusals, asks):
         if check.__name__ in sys.argv[2:] or not sys.argv[2:]:
             check(functions)

@@ -73,12 +73,37 @@ def test_hostile_names_of_folders_and_sources_in_other_encodings(tmp_path):
     out = tmp_path / "a package of $USER's"
     done = opp_build(project, "-o", out, "--only", "Grows,shrinks")
     assert done.returncode == 0, done.stderr
+    names = ("ASCEND_CUSTOM_OPP_PATH", "LD_LIBRARY_PATH")
+    for before, after in (("unset {}", ""), ("{}=/else", ":/else")):
+        lines = [before.format(name) for name in names]
+        lines += ["set -eu", 'source "$1"', *(f"printf '%s\\n' \"${name}\"" for name in names)]
+        script = "\n".join(lines)
+        told = subprocess.run(
+            ["bash", "-c", script, "bash", out / "bin" / "set_env.bash"], capture_output=True, text=True
+        )
+        assert told.stdout.splitlines() == [f"{out}{after}", f"{out / 'op_api' / 'lib'}{after}"], told.stderr
     done = program(out, "grows", "shrinks")
     assert done.returncode == 0 and "AS WANTED" in done.stdout, done.stderr
     (project / "op_host" / "wide.cpp").write_bytes("int i;".encode("utf-16"))
     done = opp_build(project, "-o", out)
     said = f"{project}/op_host/wide.cpp:1: is UTF-16, which g++ does not read: save it as UTF-8"
     assert said in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["nowhere", "-o", "out"], "opp_build: nowhere: there is no such folder"),
+        ([str(PROJECT), "-o", "a:b"], "opp_build: -o a:b: a package's path can have no colon: choose another folder"),
+        ([str(PROJECT), "-o", "out", "-j", "0"], "opp_build: error: argument -j/--jobs: 0 is no number from 1 on"),
+        (["empty", "-o", "out"], "there is no source in a folder op_host"),
+    ],
+)
+def test_arguments_that_cannot_be(tmp_path, monkeypatch, given, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty" / "op_host" / "folder.cpp").mkdir(parents=True)
+    done = opp_build(*given)
+    assert done.returncode in (1, 2) and said in done.stderr and "Traceback" not in done.stderr
 
 
 MISTAKES = """

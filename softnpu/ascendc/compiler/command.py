@@ -173,7 +173,15 @@ def main(arguments: list[str], root: str) -> int:
         # Objects of several sources keep their sources' names, since the copies have them, too.
         command += inputs + line.passed
         if line.links:
-            command += [f"-L{libraries}", "-lsoftnpu_ascendc", "-lascendcl", f"-Wl,-rpath,{libraries}"]
+            command += [
+                f"-L{libraries}",
+                "-lsoftnpu_ascendc",
+                "-lascendcl",
+                "-Xlinker",
+                "-rpath",
+                "-Xlinker",
+                libraries,
+            ]
         if sys.stderr.isatty():
             command.append("-fdiagnostics-color=always")
         try:

@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -66,6 +67,12 @@ class Build:
         self.architecture, self.own = CHIPS[asked.soc]
         self.wanted = set(filter(None, asked.only.split(",")))
         self.folders = [Path(f).resolve() for f in asked.project]
+        for given, folder in zip(asked.project, self.folders, strict=True):
+            if not folder.is_dir():
+                raise BuildError(f"{given}: there is no such folder")
+        self.out = Path(asked.output).resolve()
+        if ":" in str(self.out):  # what ASCEND_CUSTOM_OPP_PATH and LD_LIBRARY_PATH list stands between colons
+            raise BuildError(f"-o {asked.output}: a package's path can have no colon: choose another folder")
         names = scratch / "names"
         for name in HEADERS:
             (names / name).parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +166,7 @@ class Build:
         """Compiled; where it lies in the package."""
         source, name = self.kernel(op)
         place = f"op_impl/ai_core/tbe/kernel/{self.asked.soc}/{op.name}/{op.name}_{number}.so"
-        library = Path(self.asked.output) / place
+        library = self.out / place
         library.parent.mkdir(parents=True, exist_ok=True)
         entry = self.scratch / f"{op.name}_{number}_entry.cpp"
         write(entry, aclnn.entry(op, name))
@@ -213,7 +220,7 @@ class Build:
         made = self.without_failures(built, "operators")
         if not made:
             raise BuildError("there is no operator that can be built")
-        out = Path(self.asked.output)
+        out = self.out
         for folder in ("op_api/lib", "op_api/include", "bin"):
             (out / folder).mkdir(parents=True, exist_ok=True)
         source = self.scratch / "functions.cpp"
@@ -225,12 +232,20 @@ class Build:
         host = f"-I{self.root / 'ascendc' / 'host'}"
         self.bisheng("-fvisibility=hidden", "-fno-gnu-unique", host, source, *objects, *linked, "-o", library)
         write(out / "version.info", "custom_opp_compiler_version=anycend\n")
-        write(
-            out / "bin" / "set_env.bash",
-            f"export ASCEND_CUSTOM_OPP_PATH={out.resolve()}:${{ASCEND_CUSTOM_OPP_PATH}}\n"
-            f"export LD_LIBRARY_PATH={out.resolve()}/op_api/lib/:${{LD_LIBRARY_PATH}}\n",
-        )
-        print(f"opp_build: {len(made)} operators in {out}")
+        write(out / "bin" / "set_env.bash", environment(out))
+        print(f"opp_build: {len(made)} operators in {self.asked.output}")
+
+
+def environment(package: Path) -> str:
+    """For bash, with any path, and where the variables are not set (set -u)."""
+    lists = {"ASCEND_CUSTOM_OPP_PATH": package, "LD_LIBRARY_PATH": package / "op_api" / "lib"}
+    return "".join(f'export {name}={shlex.quote(str(first))}"${{{name}:+:${name}}}"\n' for name, first in lists.items())
+
+
+def at_least_one(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number from 1 on")
+    return int(text)
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
@@ -242,10 +257,10 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--soc", default="ascend910b", choices=CHIPS)
     parser.add_argument("--only", default="", help="operators, by type or by kernel's file, separated by commas")
     parser.add_argument("--keep-going", action="store_true", help="leave out operators that cannot be built")
-    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("-j", "--jobs", type=at_least_one, default=os.cpu_count())
     parser.add_argument("-I", "--include", action="append", default=[])
     known, rest = parser.parse_known_args(given)
-    known.define = [a for a in rest if a.startswith(("-D", "-U"))]
+    known.define = [a for a in rest if re.match("-[DU].", a)]
     known.optimize = [a for a in rest if a.startswith(("-O", "-g", "-fsanitize"))]
     if other := [a for a in rest if a not in known.define + known.optimize]:
         parser.error(f"unknown: {' '.join(other)}")

@@ -251,6 +251,8 @@ class TilingContext : public Operands {
   TilingData* GetRawTilingData() { return &tiling_; }
   template <class T>
   T* GetTilingData() {
+    static_assert(sizeof(T) <= TilingData::kCapacity,
+                  "a tiling has no more bytes than GetRawTilingData()->GetCapacity()");
     tiling_.SetDataSize(sizeof(T));
     return static_cast<T*>(tiling_.GetData());
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <stdlib.h>
 
 #include <mutex>
 #include <string>
@@ -21,6 +22,8 @@ extern "C" aclnnStatus aclnnInplaceCopy(void* workspace, uint64_t workspaceSize,
 namespace ascendc_host {
 
 inline constexpr aclnnStatus kNullParameter = 161001, kBadParameter = 161002, kInnerError = 561000;
+inline constexpr uint32_t kMostBlocks = 65535;
+inline constexpr uint64_t kMostWorkspace = 1ull << 46;  // more is a difference that became negative
 // Formats whose memory is not that of ND.
 inline const std::set<int> kPrivateFormats{ge::FORMAT_NC1HWC0, ge::FORMAT_FRACTAL_Z, ge::FORMAT_FRACTAL_NZ,
                                            ge::FORMAT_NDC1HWC0, ge::FORMAT_FRACTAL_Z_3D};
@@ -40,21 +43,24 @@ struct Operator {
   std::vector<Variant> variants;
 };
 
-// The folder of the package: three above the library that this is in.
-inline std::string package_folder() {
+// The folder of the package: three above the library that this is in. Looked up when it is loaded: its path may be relative to a folder that
+// the program leaves.
+inline std::string find_package_folder() {
   Dl_info here{};
-  dladdr(reinterpret_cast<const void*>(&package_folder), &here);
-  std::string path = here.dli_fname ? here.dli_fname : "";
+  dladdr(reinterpret_cast<const void*>(&find_package_folder), &here);
+  const std::unique_ptr<char, decltype(&free)> real(here.dli_fname ? realpath(here.dli_fname, nullptr) : nullptr, free);
+  std::string path = real ? real.get() : "";
   for (int up = 0; up < 3; ++up) path.erase(std::min(path.find_last_of('/'), path.size()));
   return path;
 }
+inline const std::string package_folder = find_package_folder();
 
 inline Variant::Enter entry(const Variant& v, std::string& error) {
   static std::mutex mutex;
   static std::map<std::string, Variant::Enter> known;
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(v.library); found != known.end()) return found->second;
-  const std::string path = package_folder() + "/" + v.library;
+  const std::string path = package_folder + "/" + v.library;
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   auto* enter = library ? reinterpret_cast<Variant::Enter>(dlsym(library, "ascendc_opp_enter")) : nullptr;
   if (enter == nullptr) {
@@ -111,8 +117,15 @@ class Call {
     if (const uint32_t code = tiling(&context_); code != ge::GRAPH_SUCCESS)
       return fail(kInnerError, "its tiling function returned " + std::to_string(code));
     if (context_.GetBlockDim() == 0) return fail(kInnerError, "its tiling function set no block dim");
-    for (size_t i = 0; i < context_.GetWorkspaceNum(); ++i)
-      own_ += (context_.GetWorkspaceSizes(i + 1)[i] + 511) / 512 * 512;
+    if (context_.GetBlockDim() > kMostBlocks)
+      return fail(kInnerError, "its tiling function set a block dim of " + std::to_string(context_.GetBlockDim()) +
+                                   ", and the most are " + std::to_string(kMostBlocks));
+    for (size_t i = 0; i < context_.GetWorkspaceNum(); ++i) {
+      const size_t asked = context_.GetWorkspaceSizes(i + 1)[i];
+      if (asked > kMostWorkspace - own_)
+        return fail(kInnerError, "its tiling function asks for " + std::to_string(asked) + " bytes of workspace");
+      own_ += (asked + 511) / 512 * 512;
+    }
     total_ = own_ + (context_.GetRawTilingData()->GetDataSize() + 511) / 512 * 512 + 512;
     for (size_t i = 0; i < operands_.size(); ++i) {
       Operand& o = operands_[i];

@@ -1,4 +1,5 @@
-// Asks for what no call here has, as `what` says: 1, compile info; 2, an input's values. Written for this test.
+// Asks for what no call here has, as `what` says: 1, compile info; 2, an input's values; 3 and 4, numbers that became negative. Written for this
+// test.
 #include "register/op_def_registry.h"
 #include "register/op_impl_registry.h"
 
@@ -11,6 +12,8 @@ static ge::graphStatus Tile(gert::TilingContext* context) {
   const int64_t what = *context->GetAttrs()->GetInt(0);
   context->SetBlockDim(1);
   if (what == 1) context->SetBlockDim(context->GetCompileInfo<AsksInfo>()->cores);
+  if (what == 3) context->SetBlockDim(-1);
+  if (what == 4) context->GetWorkspaceSizes(1)[0] = -1;
   if (what == 2) context->SetTilingKey(context->GetInputTensor(1)->GetData<int32_t>()[0]);
   return context->GetInputTensor(0)->GetData<float>() == nullptr ? ge::GRAPH_SUCCESS : ge::GRAPH_FAILED;
 }
