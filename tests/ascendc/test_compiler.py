@@ -205,27 +205,34 @@ CMAKE = """
 cmake_minimum_required(VERSION 3.16)
 project(twice CXX)
 include(${{ROOT}}/compiler/tikcpp/ascendc_kernel_cmake/ascendc.cmake)
-ascendc_library(kernels {kind} k.cpp)
+ascendc_library(kernels {kind} k.cpp other/k.cpp)
 add_library(host SHARED host.cpp)
 target_link_libraries(host PRIVATE kernels)
 """
 
 
-@pytest.mark.parametrize("kind", ["SHARED", "STATIC"])
-def test_a_library_of_kernels_in_cmake(tmp_path, device, kind):
+def built_by_cmake(folder: Path, kind: str) -> Path:
+    """A library whose function `go` launches the kernel of an ascendc_library."""
     cmake = shutil.which("cmake")
     if cmake is None:
         pytest.skip("there is no cmake")
-    (tmp_path / "k.cpp").write_text(HEAD + KERNEL)
-    (tmp_path / "host.cpp").write_text(HOST)
-    (tmp_path / "CMakeLists.txt").write_text(CMAKE.format(kind=kind))
-    build = tmp_path / "build"
+    (folder / "k.cpp").write_text(HEAD + KERNEL)
+    (folder / "other").mkdir()
+    (folder / "other" / "k.cpp").write_text(HEAD + KERNEL.replace("twice", "doubled"))
+    (folder / "host.cpp").write_text(HOST)
+    (folder / "CMakeLists.txt").write_text(CMAKE.format(kind=kind))
+    build = folder / "build"
     root = BISHENG.parent.parent
-    configure = [cmake, "-S", tmp_path, "-B", build, f"-DROOT={root}", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"]
+    configure = [cmake, "-S", folder, "-B", build, f"-DROOT={root}", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"]
     for command in (configure, [cmake, "--build", build]):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert_doubles(build / "libhost.so", device)
+    return build / "libhost.so"
+
+
+@pytest.mark.parametrize("kind", ["SHARED", "STATIC"])
+def test_a_library_of_kernels_in_cmake(tmp_path, device, kind):
+    assert_doubles(built_by_cmake(tmp_path, kind), device)
 
 
 ON_950 = """

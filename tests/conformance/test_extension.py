@@ -1,5 +1,6 @@
 """Users' operators under the vendor's torch_npu: an extension with a copied EXEC_NPU_CMD, compiled against its headers,
-packages of custom operators in its look-up, and a kernel in AscendC.
+packages of custom operators in its look-up, a kernel in AscendC, a library of kernels, and a file of YAML through the
+wheel's own generator.
 
 CANN's headers are ours here: the wheel's copies of them are licensed for one vendor's processors. What the wheel's own
 headers want of them beyond that stands in MORE.
@@ -7,6 +8,7 @@ headers want of them beyond that stands in MORE.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -14,10 +16,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.ascendc.test_compiler import built_by_cmake
 from tests.ascendc.test_flow import CPP, PYTHON, compile_as_documented
 from tests.conformance import client, environment
 from tests.extension import build
 from tests.runtime.acl import library_folder
+from torch_npu.utils import custom_ops
 
 MORE = """#pragma once
 #include <memory>
@@ -48,11 +52,12 @@ def ran(vendor: Path, folder: Path, program: str, *arguments: Path, **variables:
     return client.run(vendor, str(folder / "program.py"), *map(str, arguments), ANYCEND_SOC="Ascend910B3", **variables)
 
 
-def compiled(folder: Path, vendor_site: Path) -> Path:
-    """copied_macro.cpp against the wheel's torch_npu headers and library."""
+def compiled(folder: Path, vendor_site: Path, source: Path, *flags: str) -> Path:
+    """Against the wheel's torch_npu headers and library."""
     root = library_folder().parent
     include, wheel = folder / "include", vendor_site / "torch_npu"
     links = {"torch_npu": wheel / "include" / "torch_npu"}
+    links["op_plugin"] = wheel / "include" / "third_party" / "op-plugin" / "op_plugin"
     links |= {name: root / "include" / name for name in ("acl", "aclnn", "hccl")}
     links |= {f"third_party/{name}/inc/{name}": root / "include" / name for name in ("acl", "hccl")}
     for name, target in links.items():
@@ -63,8 +68,8 @@ def compiled(folder: Path, vendor_site: Path) -> Path:
     (include / "more.h").write_text(MORE)
     home = Path(torch.__file__).parent
     paths = [include, home / "include", home / "include/torch/csrc/api/include", sysconfig.get_paths()["include"]]
-    command = ["g++", "-shared", "-fPIC", "-std=c++20", "-O0", "-w", "-include", include / "more.h"]
-    command += [f"-I{path}" for path in paths] + [build.SOURCES / "copied_macro.cpp", "-o", folder / "libext.so"]
+    command = ["g++", "-shared", "-fPIC", "-std=c++20", "-O0", "-w", *flags, "-include", include / "more.h"]
+    command += [f"-I{path}" for path in paths] + [source, "-o", folder / "libext.so"]
     command += [f"-L{path}" for path in (wheel / "lib", home / "lib", library_folder())]
     command += ["-ltorch_npu", "-lascendcl", "-ltorch", "-ltorch_cpu", "-lc10"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -75,7 +80,7 @@ def compiled(folder: Path, vendor_site: Path) -> Path:
 @pytest.mark.full
 def test_an_extension_with_a_copied_macro(vendor, tmp_path):
     package = build.package(tmp_path / "five", 5.0)
-    library = compiled(tmp_path, environment.site_packages())
+    library = compiled(tmp_path, environment.site_packages(), build.SOURCES / "copied_macro.cpp")
     path = {"LD_LIBRARY_PATH": str(package.parent)}  # the macro opens packages by their bare name
     done = ran(vendor, tmp_path, PROGRAM, library, **path)
     assert done.stdout.split("\n")[:2] == ["[15.0, 30.0]", "True"], done.stderr[-3000:]
@@ -98,3 +103,79 @@ def test_the_documented_kernel(vendor, tmp_path):
     program = PYTHON.replace("./libadd.so", str(library)).replace("import torch", "import torch, torch_npu", 1)
     done = ran(vendor, tmp_path, program + "print('added')")
     assert done.stdout.strip() == "added", done.stderr[-3000:]
+
+
+LIBRARY = """
+import ctypes, sys, torch, torch_npu
+library = ctypes.CDLL(sys.argv[1])
+x = torch.arange(128.0).npu()
+stream = ctypes.c_void_p(torch_npu.npu.current_stream().npu_stream)
+assert library.go(stream, ctypes.c_void_p(x.data_ptr()), 64) == 0
+assert torch.equal((x + 1).cpu(), torch.arange(128.0) * 2 + 1)
+print("vendor" in torch_npu.__file__)
+"""
+
+
+@pytest.mark.parametrize("kind", ["SHARED", "STATIC"])
+def test_a_library_of_kernels_in_cmake(vendor, tmp_path, kind):
+    """`ascendc_library`: its kernels on the stream and the tensors of the wheel, between the wheel's own kernels."""
+    library = built_by_cmake(tmp_path, kind)
+    done = ran(vendor, tmp_path, LIBRARY, library)
+    assert done.stdout.strip() == "True", done.stderr[-3000:]
+
+
+# A user's file as the wheel's generator (torchnpugen) wants it: each section, if empty.
+ROWS = """
+all_version: [v2.1, v2.13]
+official: []
+symint: []
+quant: []
+autograd: []
+custom:
+  - func: gelu_of_yaml(Tensor self) -> Tensor
+    op_api: all_version
+    gen_opapi:
+      out: {size: self, dtype: self}
+      exec: aclnnFastGelu
+  - func: sum_of_yaml(Tensor self, Tensor other, Scalar alpha) -> Tensor
+    op_api: v2.13
+    gen_opapi:
+      out: {size: self, dtype: self}
+      exec: aclnnAdd, self, other, alpha, out
+"""
+REGISTERED = """
+#include "StructKernelNpuOpApiEverything.cpp"
+TORCH_LIBRARY_FRAGMENT(of_yaml, m) {
+  m.def("gelu_of_yaml(Tensor self) -> Tensor", &op_api::gelu_of_yaml);
+  m.def("sum_of_yaml(Tensor self, Tensor other, Scalar alpha) -> Tensor", &op_api::sum_of_yaml);
+}
+"""
+GENERATED = """
+import sys, torch, torch_npu
+torch.ops.load_library(sys.argv[1])
+x, y = torch.randn(2, 5, 33).npu()
+assert torch.equal(torch.ops.of_yaml.gelu_of_yaml(x.t()), torch_npu.fast_gelu(x.t()))
+assert torch.equal(torch.ops.of_yaml.sum_of_yaml(x, y, 0.5).cpu(), x.cpu() + 0.5 * y.cpu())
+print("vendor" in torch_npu.__file__)
+"""
+
+
+@pytest.mark.full
+def test_a_file_of_yaml_through_its_generator(vendor, tmp_path):
+    """Our generator reads the file, too; what it writes stands on our plugin alone."""
+    (tmp_path / "ops.yaml").write_text(ROWS)
+    assert "EXEC_NPU_CMD_EXT(aclnnFastGelu, self, out)" in custom_ops.generate(tmp_path / "ops.yaml")
+    switches = {"PYTORCH_VERSION": "2.13.0", "ACLNN_EXTENSION_SWITCH": "TRUE", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    keep = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    for module, *arguments in (
+        ("gen_op_plugin_functions", "--version=2.13.0", "--output_dir=.", "--source_yaml=ops.yaml"),
+        ("struct.gen_struct_opapi", "-n", "op_plugin_functions.yaml", "--struct_yaml", "ops.yaml", "-o", "."),
+    ):
+        command = [vendor, "-m", f"torchnpugen.{module}", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=keep | switches, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    (tmp_path / "registered.cpp").write_text(REGISTERED)
+    source = tmp_path / "registered.cpp"
+    library = compiled(tmp_path, environment.site_packages(), source, "-DCURRENT_VERSION=V2R13")
+    done = ran(vendor, tmp_path, GENERATED, library)
+    assert done.stdout.strip() == "True", done.stderr[-3000:]

@@ -22,7 +22,9 @@ function(ascendc_library target kind)
   foreach(source ${ARGN})
     get_filename_component(path "${source}" ABSOLUTE)
     get_filename_component(name "${source}" NAME)
-    set(object "${folder}/${name}.o")
+    string(MD5 apart "${path}")  # sources of several folders may have one name
+    string(SUBSTRING "${apart}" 0 8 apart)
+    set(object "${folder}/${name}.${apart}.o")
     add_custom_command(OUTPUT "${object}" DEPENDS "${path}" VERBATIM COMMENT "AscendC: ${name}"
                        COMMAND "${root}/bin/bisheng" -x asc ${options} -c "--launch-headers=${folder}/include" "${path}" -o "${object}")
     list(APPEND objects "${object}")
