@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils.checkpoint import checkpoint
 
 from tests.ops.test_scaled_dot_product import Called
 
@@ -191,6 +193,63 @@ def test_who_looks_into_it_finds_its_parts():
     assert any("nll_loss_forward" in name for name in graphs[0]) and not any("npu" in name for name in graphs[0])
     two = F.cross_entropy(TwoTensor(x.npu(), x.npu()), target.npu())
     torch.testing.assert_close(two.a.cpu(), loss(x, target), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_checkpoint_keeps_the_same_whether_or_not_a_mode_looks(first, smoothing):
+    grads = []
+    for device in ("npu", "cpu"):
+        x, target = logits().to(device).requires_grad_(), torch.tensor(TARGET).to(device)
+        modes = [Called(), nullcontext()] if first else [nullcontext(), Called()]
+        with modes[0]:
+            loss = checkpoint(
+                lambda x, target=target: F.cross_entropy(x.sin(), target, label_smoothing=smoothing).exp(),
+                x,
+                use_reentrant=False,
+            )
+        with modes[1]:
+            loss.backward()
+        grads.append(x.grad.cpu())
+    torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-6)
+
+
+class Loss(torch.nn.Module):
+    def forward(self, x, target):
+        return F.cross_entropy(x, target, label_smoothing=0.1)
+
+
+def test_what_it_leaves_to_pytorch():
+    x, target = logits().npu().requires_grad_(), torch.tensor(TARGET).npu()
+    wanted = F.cross_entropy(x.detach().cpu(), target.cpu())
+    with torch._C._AutoDispatchBelowAutograd():
+        below = F.cross_entropy(x, target)
+    with torch.inference_mode():
+        inferred = F.cross_entropy(x, target)
+    assert not below.requires_grad and not inferred.requires_grad
+    torch.testing.assert_close([below.cpu(), inferred.cpu()], [wanted] * 2)
+    zeros = torch._efficientzerotensor((5, 7), device="npu")
+    with Called() as called:
+        loss = F.cross_entropy(zeros, target)
+        weighted = F.cross_entropy(x, target, torch._efficientzerotensor((7,), device="npu"), reduction="sum")
+    assert FUSED not in called.names
+    torch.testing.assert_close(loss.cpu(), torch.tensor(7.0).log())
+    assert weighted.item() == 0
+
+
+def test_what_an_export_decomposes():
+    """The same operators as on the CPU, and the same numbers."""
+    found = []
+    for device in ("cpu", "npu"):
+        given = logits().to(device), torch.tensor(TARGET).to(device)
+        exported = torch.export.export(Loss(), given)
+        assert "aten.cross_entropy_loss.default" in {str(node.target) for node in exported.graph.nodes}
+        core = exported.run_decompositions()
+        found.append([str(node.target) for node in core.graph.nodes])
+        wanted = Loss()(logits(), torch.tensor(TARGET))
+        for program in (exported, core):
+            torch.testing.assert_close(program.module()(*given).cpu(), wanted)
+    assert found[0] == found[1] and not any("cross_entropy" in name for name in found[1])
 
 
 def test_in_a_graph_that_is_replayed():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -328,6 +330,37 @@ def test_gradients_within_vmap(causal):
     wanted = torch.stack([torch.func.grad(loss)(part, k, v) for part in x])
     torch.testing.assert_close(got.cpu(), wanted, rtol=1e-4, atol=1e-5)
     assert torch.func.jacrev(lambda a: loss(a, k.npu(), v.npu()))(q.npu()).shape == q.shape
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_checkpoint_keeps_the_same_whether_or_not_a_mode_looks(first):
+    q, k, v, dy = operands()
+    grads = []
+    for device in ("npu", "cpu"):
+        leaves = [t.to(device).requires_grad_() for t in (q, k, v)]
+        modes = [Called(), nullcontext()] if first else [nullcontext(), Called()]
+        with modes[0]:
+            out = checkpoint(lambda *a: F.scaled_dot_product_attention(*a).exp(), *leaves, use_reentrant=False)
+        with modes[1]:
+            grads.append([g.cpu() for g in torch.autograd.grad(out, leaves, dy.to(device))])
+    torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-5)
+
+
+def test_what_it_leaves_to_pytorch():
+    q, k, v, _ = (t.npu() for t in operands())
+    wanted = F.scaled_dot_product_attention(q.cpu(), k.cpu(), v.cpu())
+    with torch._C._AutoDispatchBelowAutograd():
+        below = F.scaled_dot_product_attention(q.clone().requires_grad_(), k, v)
+    assert not below.requires_grad
+    torch.testing.assert_close(below.cpu(), wanted, rtol=1e-5, atol=1e-5)
+    zeros = torch._efficientzerotensor(v.shape, device="npu")
+    with Called() as called:
+        out = F.scaled_dot_product_attention(q, k, zeros)
+        negative = F.scaled_dot_product_attention(torch._neg_view(q), k, v)
+    assert not FUSED & called.names
+    assert out.count_nonzero() == 0
+    wanted = F.scaled_dot_product_attention(-q.cpu(), k.cpu(), v.cpu())
+    torch.testing.assert_close(negative.cpu(), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_in_a_graph_that_is_replayed():

@@ -14,7 +14,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/ops/device_check.h"
-#include "csrc/ops/npu/autograd.h"
+#include "csrc/ops/onlooker.h"
 #include "npu_ops.h"
 
 namespace npu {
@@ -94,15 +94,8 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   }
 };
 
-bool plain(const at::Tensor& t) {
-  constexpr c10::DispatchKeySet looked_into({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
-                                             c10::DispatchKey::Python, c10::DispatchKey::Functionalize});
-  return t.is_privateuseone() && t.layout() == at::kStrided && !t.is_nested() && !t.key_set().has_any(looked_into) &&
-         !ops::has_tangent(t);
-}
-
 bool fits(const at::Tensor& input, const at::Tensor& target, const OptionalTensor& weight, double smoothing) {
-  if (!plain(input) || !plain(target) || (given(weight) && !plain(*weight))) return false;
+  if (!unwatched(input) || !unwatched(target) || (given(weight) && !unwatched(*weight))) return false;
   const at::ScalarType type = input.scalar_type();
   if (type != at::kFloat && type != at::kHalf && type != at::kBFloat16) return false;
   if (input.dim() != 2 || target.dim() != 1 || target.scalar_type() != at::kLong || input.numel() == 0) return false;
@@ -132,7 +125,7 @@ at::Tensor cross_entropy(const at::Tensor& input, const at::Tensor& target, cons
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("cross_entropy_loss", NPU_FN(cross_entropy)); }
+// Below autograd, and in what an export decomposes, it is PyTorch's composition.
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("cross_entropy_loss", NPU_FN(cross_entropy)); }
 
 }  // namespace npu

@@ -7,7 +7,6 @@
 #include <ATen/ops/max_pool2d_with_indices.h>
 #include <ATen/ops/max_pool2d_with_indices_backward.h>
 #include <ATen/ops/max_pool2d_with_indices_meta.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -18,7 +17,7 @@
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/int32.h"
-#include "csrc/ops/npu/autograd.h"
+#include "csrc/ops/onlooker.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/structured.h"
 
@@ -58,10 +57,8 @@ struct Meta final : at::meta::structured_max_pool2d_with_indices {
   }
 };
 
-bool looked_at() { return c10::impl::TorchDispatchModeTLS::any_modes_set(); }
-
 std::array<at::Tensor, 2> pooled(const at::Tensor& self, const Window& w) {
-  if (looked_at()) {  // a mode sees operators of PyTorch's; what is kept is the same, as a checkpoint compares it
+  if (mode_active()) {  // a mode sees operators of PyTorch's; what is kept is the same, as a checkpoint compares it
     auto [out, indices] = at::max_pool2d_with_indices(self, w.kernel, w.stride, w.padding, w.dilation, w.ceil);
     return {out, at::_to_copy(indices, indices.options().dtype(at::kInt))};
   }
@@ -92,7 +89,7 @@ struct MaxPool2d : torch::autograd::Function<MaxPool2d> {
     const Tensors kept = context->get_saved_variables();
     const auto list = [&](const char* name) { return context->saved_data[name].toIntVector(); };
     // The gradient's own gradient gathers by PyTorch's indices, and a mode may compute with them.
-    const bool whole = at::GradMode::is_enabled() || looked_at();
+    const bool whole = at::GradMode::is_enabled() || mode_active();
     const at::Tensor indices = whole ? kept[1].to(at::kLong) : kept[1];
     return {at::max_pool2d_with_indices_backward(gradients[0], kept[0], list("kernel"), list("stride"), list("padding"),
                                                  list("dilation"), context->saved_data["ceil"].toBool(), indices),
@@ -100,19 +97,10 @@ struct MaxPool2d : torch::autograd::Function<MaxPool2d> {
   }
 };
 
-// Not an operand that somebody looks into, nor one that stands for zeros or for another's conjugate.
-bool plain_input(const at::Tensor& t) {
-  using Key = c10::DispatchKey;
-  constexpr c10::DispatchKeySet others({Key::FuncTorchBatched, Key::FuncTorchGradWrapper, Key::Python,
-                                        Key::Functionalize, Key::ZeroTensor, Key::Negative, Key::Conjugate});
-  return t.is_privateuseone() && t.layout() == at::kStrided && !t.is_nested() && !t.key_set().has_any(others) &&
-         !ops::has_tangent(t);
-}
-
 at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
                       at::IntArrayRef dilation, bool ceil) {
   const bool recorded = at::GradMode::is_enabled() && self.requires_grad();
-  if (!plain_input(self) || plane(self) > kMost || (looked_at() && !recorded))
+  if (!unwatched(self) || plane(self) > kMost || (mode_active() && !recorded))
     return at::native::max_pool2d(self, kernel, stride, padding, dilation, ceil);
   const NPUGuard guard(self.device().index());
   const Window w{kernel, stride, padding, dilation, ceil};

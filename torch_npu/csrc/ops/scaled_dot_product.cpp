@@ -8,7 +8,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -18,7 +17,7 @@
 #include "csrc/ops/composed/processor.h"
 #include "csrc/ops/device_check.h"
 #include "csrc/ops/npu/attention.h"
-#include "csrc/ops/npu/autograd.h"
+#include "csrc/ops/onlooker.h"
 #include "npu_ops.h"
 
 namespace npu {
@@ -33,27 +32,9 @@ bool wanted() {
   return context.userEnabledFlashSDP() || context.userEnabledMemEfficientSDP() || context.userEnabledOverrideableSDP();
 }
 
-// torch.func's transforms have rules for the composition's operators: a gradient may lie within a vmap.
-bool transformed(const at::Tensor& t) {
-  return t.key_set().has_any(
-      c10::DispatchKeySet({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
-}
-
-// Subclasses of tensors (DTensor) have rules for the composition's operators, and none for ours. Those of a trace are no such.
-bool is_subclass(const at::Tensor& t) {
-  using c10::impl::TorchDispatchModeKey;
-  if (!t.key_set().has(c10::DispatchKey::Python)) return false;
-  for (const auto trace : {TorchDispatchModeKey::FAKE, TorchDispatchModeKey::PROXY, TorchDispatchModeKey::FUNCTIONAL})
-    if (c10::impl::TorchDispatchModeTLS::get_mode(trace)) return false;
-  return true;
-}
-
 bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool shared_heads) {
-  if (is_subclass(q) || is_subclass(k) || is_subclass(v)) return false;
-  for (const at::Tensor* t : {&q, &k, &v}) {
-    if (!t->is_privateuseone() || t->is_nested() || t->layout() != at::kStrided || t->dim() != 4) return false;
-    if (t->scalar_type() != q.scalar_type() || ops::has_tangent(*t) || transformed(*t)) return false;
-  }
+  for (const at::Tensor* t : {&q, &k, &v})
+    if (!unwatched_but_by_traces(*t) || t->dim() != 4 || t->scalar_type() != q.scalar_type()) return false;
   if (q.scalar_type() != at::kFloat && q.scalar_type() != at::kHalf && q.scalar_type() != at::kBFloat16) return false;
   if (q.sym_numel() == 0 || k.sym_numel() == 0 || v.sym_numel() == 0) return false;
   if (k.sym_size(0) != q.sym_size(0) || v.sym_size(0) != q.sym_size(0) || k.sym_size(2) != v.sym_size(2)) return false;
@@ -66,8 +47,7 @@ bool given(const Mask& mask) { return mask && mask->defined(); }
 // Bool: True attends. A floating-point one is added; CANN's operator takes the query's type alone.
 bool fits(const Mask& mask, const at::Tensor& q, const at::Tensor& k) {
   if (!given(mask)) return true;
-  if (is_subclass(*mask) || transformed(*mask) || ops::has_tangent(*mask) || !mask->is_privateuseone() ||
-      mask->layout() != at::kStrided || mask->dim() < 2 || mask->dim() > 4 ||
+  if (!unwatched_but_by_traces(*mask) || mask->dim() < 2 || mask->dim() > 4 ||
       (mask->scalar_type() != at::kBool && mask->scalar_type() != q.scalar_type()))
     return false;
   const c10::SymInt wide[] = {q.sym_size(0), q.sym_size(1), q.sym_size(2), k.sym_size(2)};
@@ -142,6 +122,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 }  // namespace
 
+// Below autograd too: in inference mode the composition would hold the matrix of scores. What an export decomposes keeps such an operator whole.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("scaled_dot_product_attention", NPU_FN(attention)); }
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("scaled_dot_product_attention", NPU_FN(attention)); }
 
