@@ -1,4 +1,6 @@
-"""LSTMs over whole sequences against CPU PyTorch: sizes that fill no vector, batches of one, every type."""
+"""LSTMs over whole sequences against CPU PyTorch: sizes that fill no vector, batches of one, every type; and what is
+traced of them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import copy
 
 import pytest
 import torch
+import torch._dynamo
 
 SHAPES = [  # batch, steps, inputs, hidden, layers, bias, batch_first
     (32, 8, 64, 128, 2, True, True),
@@ -53,3 +56,35 @@ def test_the_batch_first_is_a_view_of_the_steps_first() -> None:
     assert output.stride() == host(x)[0].stride() == (4, 8, 1) and h.is_contiguous() and c.is_contiguous()
     compiled = torch.compile(device, backend="aot_eager")
     torch.testing.assert_close(compiled(x.npu())[0], output)
+
+
+RECURRENT = [(torch.nn.LSTM, {}), (torch.nn.LSTM, {"bidirectional": True}), (torch.nn.GRU, {}), (torch.nn.RNN, {})]
+
+
+@pytest.mark.parametrize(("kind", "options"), RECURRENT, ids=str)
+def test_any_batch_of_what_is_exported(kind: type, options: dict) -> None:
+    torch.manual_seed(0)
+    host = kind(3, 4, 2, batch_first=True, **options).eval()
+    device = copy.deepcopy(host).npu()
+    batch = torch.export.Dim("batch", min=2, max=64)
+    exported = torch.export.export(device, (torch.randn(5, 6, 3).npu(),), dynamic_shapes=({0: batch},))
+    for program in (exported, exported.run_decompositions()):
+        for size in (3, 7):
+            x = torch.randn(size, 6, 3)
+            torch.testing.assert_close(program.module()(x.npu())[0].cpu(), host(x)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "options"), RECURRENT, ids=str)
+@torch._dynamo.config.patch(allow_rnn=True)
+def test_any_batch_of_what_is_compiled(kind: type, options: dict) -> None:
+    torch.manual_seed(0)
+    host = kind(3, 4, 2, batch_first=True, **options)
+    device = copy.deepcopy(host).npu()
+    # A function around it: nn.LSTM's own frame is one that Dynamo skips for good once it did so without allow_rnn.
+    compiled = torch.compile(lambda x: device(x)[0], backend="aot_eager", fullgraph=True, dynamic=True)
+    for size in (3, 7):
+        x = torch.randn(size, 6, 3)
+        got, want = compiled(x.npu()), host(x)[0]
+        torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-5)
+        grads = [torch.autograd.grad(y.sin().sum(), net.parameters()) for y, net in ((got, device), (want, host))]
+        torch.testing.assert_close([g.cpu() for g in grads[0]], list(grads[1]), rtol=1e-3, atol=1e-4)

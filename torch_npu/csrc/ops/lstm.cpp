@@ -1,6 +1,5 @@
 // torch.lstm over whole sequences: one call forward, one backward, instead of PyTorch's loop over steps. What it is not: packed
 // sequences, two directions, projections and dropout between layers, which stay PyTorch's loop over the fused cell (rnn.cpp).
-#include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/lstm_native.h>
 #include <ATen/ops/zeros_like.h>
@@ -16,6 +15,7 @@
 #include "csrc/core/without_gil.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/device_check.h"
+#include "csrc/ops/onlooker.h"
 
 namespace npu {
 namespace {
@@ -126,21 +126,25 @@ struct Lstm : torch::autograd::Function<Lstm> {
   }
 };
 
+// What is traced or transformed has no memory yet, and its sizes may be symbols: PyTorch's loop is made of operators it knows.
+bool fits(const at::Tensor& input, at::TensorList hx, at::TensorList params, int64_t layers, size_t each,
+          bool batch_first) {
+  const auto alike = [&](const at::Tensor& t) {
+    return unwatched(t) && t.device() == input.device() && t.scalar_type() == input.scalar_type();
+  };
+  if (hx.size() != 2 || params.size() != each * layers || !alike(input) || !std::all_of(hx.begin(), hx.end(), alike) ||
+      !std::all_of(params.begin(), params.end(), alike))
+    return false;
+  return input.dim() == 3 && input.numel() > 0 && hx[0].dim() == 3 && hx[0].sizes() == hx[1].sizes() &&
+         hx[0].size(0) == layers && hx[0].size(1) == input.size(batch_first ? 0 : 1);
+}
+
 Three lstm(const at::Tensor& input, at::TensorList hx, at::TensorList params, bool has_bias, int64_t layers,
            double dropout, bool train, bool bidirectional, bool batch_first) {
   const size_t each = has_bias ? 4 : 2;  // a projection adds one
-  const bool whole = hx.size() == 2 && input.dim() == 3 && input.numel() > 0 && !bidirectional &&
-                     (dropout == 0 || !train || layers == 1) && params.size() == each * layers && hx[0].dim() == 3 &&
-                     hx[0].sizes() == hx[1].sizes() && hx[0].size(0) == layers &&
-                     hx[0].size(1) == input.size(batch_first ? 0 : 1);
-  const auto alike = [&](const at::Tensor& t) {
-    return t.device() == input.device() && t.scalar_type() == input.scalar_type();
-  };
-  // What is traced or transformed has no memory yet: PyTorch's loop is made of operators it knows.
-  if (!whole || at::isTensorSubclassLike(input) || !std::all_of(hx.begin(), hx.end(), alike) ||
-      !std::all_of(params.begin(), params.end(), alike)) {
+  const bool drops = dropout != 0 && train && layers > 1;
+  if (mode_active() || bidirectional || drops || !fits(input, hx, params, layers, each, batch_first))
     return at::native::lstm(input, hx, params, has_bias, layers, dropout, train, bidirectional, batch_first);
-  }
   const int64_t hidden = hx[0].size(2);
   for (int64_t l = 0; l < layers; ++l) {
     const int64_t width = l == 0 ? input.size(2) : hidden;
