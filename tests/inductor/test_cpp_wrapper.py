@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 import torch_npu  # noqa: F401  torch.ops.npu
+from tests.core import tools
 from tests.core.tools import Gate, busy
 
 QUICK = {"cpp_cache_precompile_headers": False, "aot_inductor.precompile_headers": False}
@@ -113,6 +114,14 @@ def test_a_packaged_model(tmp_path):
         found = second(x.to("npu:1"))
         assert torch.npu.current_device() == 0 and found[0].device == torch.device("npu:1")
         same([value.cpu() for value in found], [value.cpu() for value in model(x)])
+        # Other weights there, which are not written yet.
+        late = {name: value.to("npu:1") for name, value in other.items()}
+        busy(torch.npu.current_stream(1), 0.3)
+        for value in late.values():
+            value.add_(1)
+        second.load_constants(late, check_full_update=True)
+        model.load_state_dict({name: value + 1 for name, value in other.items()})
+        same([value.cpu() for value in second(x.to("npu:1"))], [value.cpu() for value in model(x)])
         for wrong in (x.cpu(), x.to("npu:1")):
             with pytest.raises(RuntimeError, match="argument 0 of this model must be on npu:0"):
                 loaded(wrong)
@@ -126,6 +135,56 @@ def test_a_packaged_model(tmp_path):
         x.copy_(torch.randn(700, 8))
         graph.replay()
         same(y, model(x)[0])
+
+
+HELD = f"""
+import ctypes, sys, threading
+import torch, torch_npu
+acl = ctypes.CDLL({str(tools.LIBRARY)!r})
+Function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+kept = []
+def behind_python(act):
+    '''Calls act() while the stream waits for another thread of Python.'''
+    opened = threading.Event()
+    kept.append(Function(lambda _: opened.wait()))
+    stream = ctypes.c_void_p(torch.npu.current_stream().native_handle)
+    assert acl.aclrtLaunchHostFunc(stream, kept[-1], None) == 0
+    threading.Timer(0.7, opened.set).start()
+    act()
+    torch.npu.synchronize()
+path, weights = {{path!r}}, torch.load({{weights!r}})
+x = torch.ones(4, 8).npu()
+loaded = torch._inductor.aoti_load_package(path)
+single = torch._inductor.aoti_load_package(path, run_single_threaded=True)
+first = loaded(x)[0].tolist()
+assert single(x)[0].tolist() == first
+def fill(model):
+    for _ in range(400):
+        y = model(x)[0]
+    assert y.tolist() == first
+def from_two_threads():
+    threads = [threading.Thread(target=fill, args=(model,)) for model in (loaded, loaded, single, single)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+behind_python(lambda: fill(loaded))
+behind_python(from_two_threads)
+on_npu = {{{{name: value.npu() for name, value in weights.items()}}}}
+behind_python(lambda: loaded.load_constants(on_npu, check_full_update=True))
+behind_python(lambda: loaded.load_constants(weights, check_full_update=True, allow_h2d_copy=True))
+behind_python(lambda: torch._inductor.aoti_load_package(path))
+del single
+behind_python(lambda: globals().pop("loaded"))
+"""
+
+
+def test_nothing_waits_with_the_lock_of_the_interpreter(tmp_path):
+    """A full stream, new weights, loading and the end of a model, while a function of Python is on the stream."""
+    model = Perceptron().npu().eval()
+    path = packaged(model, (torch.randn(4, 8).npu(),), tmp_path)
+    torch.save({name: value.cpu() for name, value in model.state_dict().items()}, tmp_path / "weights")
+    tools.run(HELD.format(path=path, weights=str(tmp_path / "weights")), timeout=60)
 
 
 PROGRAM = r"""

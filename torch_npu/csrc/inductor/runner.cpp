@@ -6,8 +6,13 @@
 
 #include <charconv>
 #include <limits>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 
 #include "csrc/core/device.h"
+#include "csrc/core/without_gil.h"
 
 namespace {
 
@@ -25,26 +30,89 @@ c10::DeviceIndex index_of(const std::string& device) {
   return static_cast<c10::DeviceIndex>(index);
 }
 
+using Handle = AOTInductorModelContainerHandle;
+
+struct Model {
+  c10::DeviceIndex index;
+  bool one_thread;  // the model's run has no locks of its own
+  std::mutex run;
+  void (*functions[10])();
+  AOTIRuntimeError (*remove)(Handle);
+};
+
+// The models that are loaded, by what their functions are called with.
+struct Models {
+  std::mutex mutex;
+  std::unordered_map<Handle, std::shared_ptr<Model>> all;
+
+  std::shared_ptr<Model> find(Handle handle) {
+    const std::lock_guard lock(mutex);
+    return all.at(handle);
+  }
+};
+Models& models() {
+  static auto& known = *new Models;  // models may die after everything else
+  return known;
+}
+
+// Python calls a model with the interpreter's lock held, and the model waits: for a full stream, for the device, for its own locks. It
+// does so without the lock, on its device, with the types it was made with. Of PyTorch's class most is not virtual, but what it calls of
+// the model's library is a pointer each: these functions take their place.
 class Runner final : public torch::inductor::AOTIModelContainerRunner {
  public:
   // "cuda": how the model calls its device (torch_npu/csrc/inductor/npu.h). Creating it makes its device current: `guard` of the caller.
-  Runner(const std::string& path, size_t models, c10::DeviceIndex index, const std::string& binaries, bool one_thread)
-      : AOTIModelContainerRunner(path, models, "cuda:" + std::to_string(index), binaries, one_thread), index_(index) {}
-
-  std::vector<at::Tensor> run_impl(std::vector<AtenTensorHandle>& inputs, void* stream) override {
-    const npu::NPUGuard guard(index_);
-    const c10::impl::ExcludeDispatchKeyGuard chosen(c10::autocast_dispatch_keyset);  // a model's types are chosen
-    return AOTIModelContainerRunner::run_impl(inputs, stream);
+  Runner(const std::string& path, size_t count, c10::DeviceIndex index, const std::string& binaries, bool one_thread)
+      : AOTIModelContainerRunner(path, count, "cuda:" + std::to_string(index), binaries, one_thread) {
+    const auto model = std::make_shared<Model>();
+    model->index = index;
+    model->one_thread = one_thread;
+    surround<0>(*model, run_func_);
+    surround<1>(*model, extract_constants_map_func_);
+    surround<2>(*model, update_user_managed_constant_buffer_func_);
+    surround<3>(*model, update_constant_buffer_func_);
+    surround<4>(*model, update_constant_buffer_from_cpu_func_);
+    surround<5>(*model, update_inactive_constant_buffer_func_);
+    surround<6>(*model, run_const_fold_func_);
+    surround<7>(*model, swap_constant_buffer_func_);
+    surround<8>(*model, free_inactive_constant_buffer_func_);
+    surround<9>(*model, update_constants_from_blob_func_);
+    model->remove = std::exchange(delete_func_, &remove);
+    const std::lock_guard lock(models().mutex);
+    models().all[container_handle_] = model;
   }
 
  private:
-  c10::DeviceIndex index_;
+  template <size_t n, class... Rest>
+  static void surround(Model& model, AOTIRuntimeError (*&function)(Handle, Rest...)) {
+    if (function == nullptr) return;  // an older model has it not
+    model.functions[n] = reinterpret_cast<void (*)()>(function);
+    function = &around<n, Rest...>;
+  }
+  template <size_t n, class... Rest>
+  static AOTIRuntimeError around(Handle handle, Rest... rest) {
+    const npu::WithoutGil release;
+    const auto model = models().find(handle);
+    const auto alone = model->one_thread ? std::unique_lock(model->run) : std::unique_lock<std::mutex>();
+    const npu::NPUGuard guard(model->index);
+    const c10::impl::ExcludeDispatchKeyGuard chosen(c10::autocast_dispatch_keyset);
+    return reinterpret_cast<AOTIRuntimeError (*)(Handle, Rest...)>(model->functions[n])(handle, rest...);
+  }
+  static AOTIRuntimeError remove(Handle handle) {
+    const npu::WithoutGil release;
+    const auto model = models().find(handle);
+    {
+      const std::lock_guard lock(models().mutex);
+      models().all.erase(handle);
+    }
+    return model->remove(handle);
+  }
 };
 
 std::unique_ptr<torch::inductor::AOTIModelContainerRunner> create(const std::string& path, size_t models,
                                                                   const std::string& device,
                                                                   const std::string& binaries, const bool one_thread) {
   const c10::DeviceIndex index = index_of(device);
+  const npu::WithoutGil release;
   const npu::NPUGuard guard(index);
   return std::make_unique<Runner>(path, models, index, binaries, one_thread);
 }

@@ -27,6 +27,15 @@ Held& held() {
   return all;
 }
 
+// What is copied may be another device's, and still be written there.
+void wait_for_source(const void* memory) {
+  npu::ensure_context();
+  aclrtPtrAttributes source{};
+  NPU_CHECK(cann::acl().aclrtPointerGetAttributes(memory, &source));
+  const bool of_device = source.location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
+  if (of_device) npu::wait_for_device(static_cast<c10::DeviceIndex>(source.location.id));
+}
+
 }  // namespace
 
 AOTITorchError aoti_torch_npu_launch(int32_t device, int (*run)(void*, char*, size_t), void (*drop)(void*), void* state,
@@ -68,6 +77,7 @@ AOTITorchError aoti_torch_npu_free(void* memory) {
 
 AOTITorchError aoti_torch_npu_copy(void* to, const void* from, size_t bytes, int32_t from_host) {
   AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({
+    if (!from_host && bytes != 0) wait_for_source(from);
     npu::wait_for_device(npu::current_device());
     npu::ensure_context();
     const auto kind = from_host ? ACL_MEMCPY_HOST_TO_DEVICE : ACL_MEMCPY_DEFAULT;

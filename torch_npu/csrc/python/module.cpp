@@ -9,7 +9,8 @@
 
 namespace {
 
-void* release_gil() { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
+// After the interpreter's end PyGILState_Check says yes.
+void* release_gil() { return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
 void take_gil(void* thread) { PyEval_RestoreThread(static_cast<PyThreadState*>(thread)); }
 
 }  // namespace
