@@ -151,6 +151,21 @@ def test_an_integer_divided_by_zero_is_an_error_of_the_stream(threads):
     assert divide(ones, ones).sum().item() == count
 
 
+def test_an_error_beside_another_does_not_wait_for_the_next_call():
+    """An index in one part of a parallel loop and a division in another: the call after that is right."""
+    right = torch.ones(3, 1 << 17, dtype=torch.int64).npu().unbind()
+    wrong = torch.ones(3, 1 << 17, dtype=torch.int64)
+    wrong[0, : 1 << 16], wrong[2, 1 << 16 :] = 99, 0
+    wrong, x = wrong.npu().unbind(), torch.arange(16.0, device="npu")
+    with config.patch({"cpp.threads": 2}):
+        both = torch.compile(lambda x, i, a, b: x[i] + a // b, dynamic=False, fullgraph=True)
+        assert both(x, *right).sum().item() == 2 << 17
+    with pytest.raises(RuntimeError, match="index out of bounds|ZeroDivisionError"):
+        both(x, *wrong)
+        torch.npu.synchronize()
+    assert both(x, *right).sum().item() == 2 << 17
+
+
 def test_no_module_shares_its_flag_of_a_division():
     triple(torch.ones(8, device="npu"))
     files = [module.__file__ for name, module in sys.modules.items() if name.endswith(".kernel")]

@@ -107,6 +107,11 @@ class NpuCppWrapper(CppWrapperCpu):
             elif isinstance(value, ir.TensorBox):
                 self.prefix.writeline_aot(f"npu_require_host({name}, {index});")
 
+    def define_kernel(self, kernel_name, kernel_body, metadata=None, gpu=True, cpp_definition=None) -> None:
+        if launch.asks_for_flag(kernel_body):  # a kernel of the CPU, whose flag would be that of the npu's in this file
+            kernel_body = launch.kernel_source(kernel_body)
+        super().define_kernel(kernel_name, kernel_body, metadata, gpu, cpp_definition)
+
     def _generate_kernel_call_helper(self, kernel_name, call_args, *, device=None, arg_types=None, **rest) -> None:
         device = device or V.graph.get_current_device_or_throw()
         if device.type != "npu":

@@ -21,31 +21,40 @@ _INCLUDE = "#include <torch/csrc/inductor/cpp_prefix.h>"
 # So many elements are computed at the call, as tiny operators are, if the stream is empty: ~20 us at most.
 TINY = 8192
 
-# In front of the kernels of a file. An exception must not leave a parallel region: it is kept, and thrown behind the
-# region. One such kernel runs at a time in the process (SOFTNPU_WIDE), so what it keeps may be the module's.
+# In front of the kernels of a file. An exception must not leave a parallel region: the first one is kept, what is left
+# of the loops is skipped, and it is thrown behind the region. What keeps it is a variable of the call: a file may have
+# many kernels, which run at once on several streams.
 #
-# The prefix's flag of a division by zero is one variable of the process (an inline one), which compiled functions of
-# the CPU set too, and which points into the stack of whoever set it last. Hidden, it is this module's.
+# The prefix's flag of a division by zero is one variable of the process (an inline one), which points into the stack of
+# whoever set it last. Hidden, it is this file's, where nobody sets it: without it a division throws.
 _ERRORS = """
 #ifndef NPU_KEPT_ERRORS
 #define NPU_KEPT_ERRORS
+#include <atomic>
 #include <exception>
 #include <mutex>
-#include <utility>
 __asm__(".hidden inductor_cpu_integer_div_error_flag");
-static std::mutex npu_error_mutex;
-static std::exception_ptr npu_error;
-[[maybe_unused]] static void npu_keep_error() {
-    const std::lock_guard<std::mutex> guard(npu_error_mutex);
-    if (!npu_error) npu_error = std::current_exception();
-}
-[[maybe_unused]] static void npu_throw_error() {
-    if (npu_error) std::rethrow_exception(std::exchange(npu_error, nullptr));
-}
+[[gnu::used]] static const auto* const npu_hidden = &inductor_cpu_integer_div_error_flag;  // hidden, it has to be there
+struct NpuErrors {
+    std::mutex mutex;
+    std::exception_ptr first;
+    std::atomic<bool> any{false};
+    void keep() {
+        const std::lock_guard<std::mutex> guard(mutex);
+        if (!first) first = std::current_exception();
+        any.store(true, std::memory_order_relaxed);
+    }
+    void rethrow() const {
+        if (first) std::rethrow_exception(first);
+    }
+};
 #endif
 """
-# How a kernel asks for that flag. Without it a division throws, which ends a kernel of one thread at once.
+# How a kernel asks for that flag, and gives it back.
 _FLAG = "inductor_cpu_integer_div_error_flag = &inductor_cpu_integer_div_error;"
+_NO_FLAG = "inductor_cpu_integer_div_error_flag = nullptr;"
+# What throws in a loop's body.
+_THROWS = re.compile(r"TORCH_CHECK|_integral\(|throw")
 
 # A kernel with its arguments, copied. `ByValue` says of each argument: is it a number in the memory of the CPU?
 TASK = """
@@ -146,7 +155,9 @@ def _contain_errors(source: str) -> str:
         if opening.strip() != "{":
             raise AssertionError(f"torch_npu._inductor: a parallel loop without a block:\n{source}")
         end = lines.index(opening.replace("{", "}"), i)
-        out += [opening, "try {", *lines[i + 1 : end], "} catch (...) { npu_keep_error(); }", lines[end]]
+        body = lines[i + 1 : end]
+        unless = "if (!npu_errors.any.load(std::memory_order_relaxed)) " if any(map(_THROWS.search, body)) else ""
+        out += [opening, f"try {{ {unless}{{", *body, "}} catch (...) { npu_errors.keep(); }", lines[end]]
         i = end + 1
     return "\n".join(out)
 
@@ -156,6 +167,11 @@ def is_wide(source: str) -> bool:
     return "#pragma omp parallel" in source
 
 
+def asks_for_flag(source: str) -> bool:
+    """Is it a kernel as the generator writes it, with the flag of a division by zero?"""
+    return _FLAG in source
+
+
 def by_value_type(by_value: Sequence[bool]) -> str:
     return f"std::integer_sequence<bool{''.join(', ' + str(number).lower() for number in by_value)}>"
 
@@ -163,11 +179,13 @@ def by_value_type(by_value: Sequence[bool]) -> str:
 def kernel_source(source: str, more: str = "") -> str:
     """A generated kernel's C++, made ready to run as a task: its errors are thrown where it ends. `more` goes to the
     declarations in front of it."""
-    if is_wide(source):
-        source = _contain_errors(source).rstrip()
-        source = source.removesuffix("}") + "npu_throw_error();\n}\n"
-    else:
-        source = source.replace(_FLAG, "")
+    if source.count(_FLAG) != 1 or source.count(_NO_FLAG) != 1:
+        raise AssertionError(f"torch_npu._inductor: a kernel without {_FLAG}:\n{source}")
+    wide = is_wide(source)
+    if wide:
+        source = _contain_errors(source)
+    source = source.replace(_FLAG, "NpuErrors npu_errors;" if wide else "")
+    source = source.replace(_NO_FLAG, "npu_errors.rethrow();" if wide else "")
     if _INCLUDE not in source:
         raise AssertionError(f"torch_npu._inductor: a kernel without {_INCLUDE}:\n{source}")
     return source.replace(_INCLUDE, _INCLUDE + _ERRORS + more, 1)
