@@ -11,6 +11,7 @@ from torch._inductor import config
 from torch._inductor.utils import run_and_get_code
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from tests.dynamo.counting import counted
 from torch_npu._inductor import passes
@@ -59,6 +60,45 @@ def test_on_cann_a_graph_is_operators(cann):
         for ours, theirs in zip((*found, totals[0]), (*expected, totals[1]), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
             assert ours.stride() == theirs.stride()
+
+
+def test_on_cann_short_constants_stay_what_they_are(cann):
+    def step(x):
+        vector = torch.tensor([1.0, 2.0, 3.0], device="npu")
+        order, host = torch.tensor([2, 0], device="npu"), torch.tensor([5, 6])
+        return x * vector, x[:, order], x[:, torch.tensor([1, 1])], order, host, torch.tensor(2.0) * x, order[:0] + 1
+
+    compiled, x = torch.compile(step, fullgraph=True), torch.randn(4, 3).npu()
+    for _ in range(2):
+        found, code = run_and_get_code(compiled, x)
+        assert all("cpp_fused" not in text for text in code)
+        for ours, theirs in zip(found, step(x), strict=True):
+            assert ours.equal(theirs) and ours.device == theirs.device and ours.dtype == theirs.dtype
+        found[3].zero_()  # the caller's own
+
+
+def test_on_cann_flex_attention_is_operators(cann):
+    bias = torch.tensor([0.5, -0.25]).npu()
+    q, k, v = (torch.randn(1, 2, 16, 8).npu().requires_grad_() for _ in range(3))
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 16, 16, device="npu")
+
+    def attend(q, k, v):
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + bias[h] * (i - j), block_mask=mask)
+
+    def plain(q, k, v):
+        i = torch.arange(16)
+        scores = q @ k.transpose(-1, -2) / 8**0.5 + bias.cpu().view(2, 1, 1) * (i[:, None] - i)
+        return scores.masked_fill(i[:, None] < i, -torch.inf).softmax(-1) @ v
+
+    def trained(function, tensors):
+        result = function(*tensors)
+        return result, *torch.autograd.grad(result.sin().sum(), tensors)
+
+    found, code = run_and_get_code(trained, torch.compile(attend, fullgraph=True), (q, k, v))
+    assert code and all("cpp_fused" not in text for text in code)
+    expected = trained(plain, tuple(t.detach().cpu().requires_grad_() for t in (q, k, v)))
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-4)
 
 
 def test_on_cann_training_is_replayed(cann):

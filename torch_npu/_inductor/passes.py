@@ -3,10 +3,13 @@ graphs alone."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
+from torch._inductor.graph import GraphLowering
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_npu import _C
 from torch_npu._inductor import attention
@@ -15,13 +18,14 @@ aten, prims = torch.ops.aten, torch.ops.prims
 
 
 # Lowered by Inductor itself, without a kernel.
-_LOWERED = {aten._assert_scalar.default, aten.lift_fresh_copy.default, prims.inductor_seeds.default}
+_LOWERED = {aten._assert_scalar.default, prims.inductor_seeds.default}
 _DRAWN = (prims.inductor_random.default, prims.inductor_randint.default)
 
 
 def as_operators(gm: torch.fx.GraphModule) -> None:
     """On CANN, which runs no kernel that Inductor's C++ generator makes: each node is an operator of the npu, also
     those that later passes write."""
+    _keep_constants(gm)
 
     def mark(node: torch.fx.Node) -> None:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
@@ -36,6 +40,36 @@ def as_operators(gm: torch.fx.GraphModule) -> None:
     for node in gm.graph.nodes:
         mark(node)
     gm._register_create_node_hook(mark)
+
+
+def _keep_constants(gm: torch.fx.GraphModule) -> None:
+    """Inductor writes a number or a short vector that is a constant into a kernel, as text, and gives no constant to an
+    operator other than lift_fresh_copy: that one makes each of them a tensor, a vector as a matrix of one row."""
+    graph = gm.graph
+    for lifted in graph.find_nodes(op="call_function", target=aten.lift_fresh_copy.default):
+        lifted.target = aten.clone.default
+    for node in graph.find_nodes(op="get_attr"):
+        value = operator.attrgetter(node.target)(gm)
+        if not isinstance(value, torch.Tensor):
+            continue
+        meta, short = node.meta.get("val"), GraphLowering.can_inline_constant(value)
+        users = list(node.users)
+        if short:
+            name = f"{node.name}_row"
+            with _disable_current_modes():
+                gm.register_buffer(name, value.detach().unsqueeze(0), persistent=False)
+            node.target = name
+        with graph.inserting_after(node):
+            found = graph.call_function(aten.lift_fresh_copy.default, (node,))
+        if short:
+            with graph.inserting_after(found):
+                found = graph.call_function(aten.select.int, (found, 0, 0))
+        for user in users:
+            user.replace_input_with(node, found)
+        if meta is not None:
+            made = found.args[0] if short else found
+            node.meta["val"] = made.meta["val"] = meta.unsqueeze(0) if short else meta
+            found.meta["val"] = meta
 
 
 def refuse_without_host_kernels() -> None:
@@ -77,8 +111,6 @@ def _on_npu(node: torch.fx.Node) -> bool:
 
 class NpuGraphPass(CustomGraphModulePass):
     def __call__(self, gm: torch.fx.GraphModule) -> None:
-        if not _C._runs_host_kernels():
-            as_operators(gm)
         for target in (aten.argmax.default, aten.argmin.default):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if _on_npu(node):
@@ -87,6 +119,8 @@ class NpuGraphPass(CustomGraphModulePass):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if _on_npu(node.args[0]):
                     attention.make_dense(gm, node)
+        if not _C._runs_host_kernels():
+            as_operators(gm)
         gm.recompile()
 
     def uuid(self) -> Any:
