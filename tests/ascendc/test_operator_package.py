@@ -70,6 +70,8 @@ def test_hostile_names_of_folders_and_sources_in_other_encodings(tmp_path):
     # As in an installed package, where op_kernel's files lie one folder further down.
     up = b'#include "../../arch22/parts/halves.h"\n'
     (project / "op_kernel" / "grows.cpp").write_bytes(gbk + kernel[:start] + up + kernel[cut:])
+    (project / "docs").mkdir()
+    (project / "docs" / "resource.h").write_bytes("int i;".encode("utf-16"))  # no kernel's
     out = tmp_path / "a package of $USER's"
     done = opp_build(project, "-o", out, "--only", "Grows,shrinks")
     assert done.returncode == 0, done.stderr

@@ -77,6 +77,14 @@ def test_on_cann_short_constants_stay_what_they_are(cann):
         found[3].zero_()  # the caller's own
 
 
+def test_on_cann_weights_that_are_constants_are_not_copied(cann):
+    model, x = nn.Linear(32, 16).npu().eval(), torch.randn(4, 32).npu()
+    with torch.no_grad(), config.patch(freezing=True):
+        found, code = run_and_get_code(torch.compile(model, fullgraph=True), x)
+        torch.testing.assert_close(found, model(x), rtol=1e-5, atol=1e-5)
+    assert code and all("lift_fresh_copy" not in text and "clone" not in text for text in code)
+
+
 def test_on_cann_flex_attention_is_operators(cann):
     bias = torch.tensor([0.5, -0.25]).npu()
     q, k, v = (torch.randn(1, 2, 16, 8).npu().requires_grad_() for _ in range(3))

@@ -237,19 +237,28 @@ def test_what_it_leaves_to_pytorch():
     assert weighted.item() == 0
 
 
-def test_what_an_export_decomposes():
-    """The same operators as on the CPU, and the same numbers."""
+def test_what_is_exported_has_the_same_numbers():
+    """It stays whole in what an export decomposes, as it has a kernel below autograd."""
+    given = logits().npu(), torch.tensor(TARGET).npu()
+    exported = torch.export.export(Loss(), given)
+    wanted = Loss()(logits(), torch.tensor(TARGET))
+    for program in (exported, exported.run_decompositions()):
+        torch.testing.assert_close(program.module()(*given).cpu(), wanted)
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_inference_is_as_exact_as_training(dtype, autocast):
+    x, target = logits(dtype, 64, 512), torch.arange(64) * 7
     found = []
-    for device in ("cpu", "npu"):
-        given = logits().to(device), torch.tensor(TARGET).to(device)
-        exported = torch.export.export(Loss(), given)
-        assert "aten.cross_entropy_loss.default" in {str(node.target) for node in exported.graph.nodes}
-        core = exported.run_decompositions()
-        found.append([str(node.target) for node in core.graph.nodes])
-        wanted = Loss()(logits(), torch.tensor(TARGET))
-        for program in (exported, core):
-            torch.testing.assert_close(program.module()(*given).cpu(), wanted)
-    assert found[0] == found[1] and not any("cross_entropy" in name for name in found[1])
+    for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+        with mode(), torch.autocast("npu", dtype, enabled=autocast):
+            found.append(F.cross_entropy(x.npu(), target.npu(), reduction="none"))
+    assert found[0].equal(found[1]) and found[0].equal(found[2].clone())
+    if autocast:
+        torch.testing.assert_close(
+            found[2].cpu().double(), F.cross_entropy(x.double(), target, reduction="none"), rtol=1e-6, atol=1e-6
+        )
 
 
 def test_in_a_graph_that_is_replayed():

@@ -50,7 +50,8 @@ def _keep_constants(gm: torch.fx.GraphModule) -> None:
         lifted.target = aten.clone.default
     for node in graph.find_nodes(op="get_attr"):
         value = operator.attrgetter(node.target)(gm)
-        if not isinstance(value, torch.Tensor):
+        # What is longer is memory already: not copied, a model's weights may be among them.
+        if not isinstance(value, torch.Tensor) or not (value.dim() == 0 or GraphLowering.can_inline_constant(value)):
             continue
         meta, short = node.meta.get("val"), GraphLowering.can_inline_constant(value)
         users = list(node.users)

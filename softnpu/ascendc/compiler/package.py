@@ -213,7 +213,7 @@ class Build:
         operators = self.describe(objects)
         self.without_clashes(operators)
         self.kernel_sources = self.files("op_kernel", ".cpp")
-        headers = self.files("", ".h") + self.files("", ".hpp")
+        headers = parents.readable(self.files("", ".h") + self.files("", ".hpp"))
         self.ups = parents.found_elsewhere(self.kernel_sources + headers, headers)
         self.tilings = tiling.registered(self.files("op_host", ".h") + self.files("op_host", ".cpp"))
         built = self.each(self.operator, operators)

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from text import blanked, read, write
+from text import SourceError, blanked, read, write
 
 _UP = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"((?:\.\./)+)([^"/][^"]*)"', re.MULTILINE)
 
@@ -51,6 +51,18 @@ def found_elsewhere(sources: list[Path], headers: list[Path]) -> list[Include]:
             if ends and (len(ends) == 1 or near(ends[0], source) > near(ends[1], source)):
                 elsewhere.append(Include(source, match[1].count("/"), match[2], ends[0]))
     return elsewhere
+
+
+def readable(headers: list[Path]) -> list[Path]:
+    """Without those that no kernel can include: a project has other headers, too."""
+    found = []
+    for header in headers:
+        try:
+            read(header)
+        except SourceError:
+            continue
+        found.append(header)
+    return found
 
 
 def flags(includes: list[Include], kernel: Path, folder: Path) -> list[str]:

@@ -8,6 +8,8 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <semaphore>
+#include <shared_mutex>
 #include <unordered_map>
 #include <utility>
 
@@ -34,11 +36,50 @@ using Handle = AOTInductorModelContainerHandle;
 
 struct Model {
   c10::DeviceIndex index;
-  bool one_thread;  // the model's run has no locks of its own
-  std::mutex run;
-  void (*functions[10])();
-  AOTIRuntimeError (*remove)(Handle);
+  // PyTorch's container has `count` of the model, and whoever finds none free waits there, also where nobody would wake it: a run that fails
+  // does not. Nobody finds none free.
+  std::counting_semaphore<> free;
+  std::shared_mutex weights;  // changed by one, while nobody runs: the container does not keep these apart
+  void (*functions[10])() = {};
+  AOTIRuntimeError (*remove)(Handle) = nullptr;
+
+  Model(c10::DeviceIndex i, size_t count) : index(i), free(static_cast<std::ptrdiff_t>(count)) {}
 };
+
+// A call of a model by this thread, which an operator in Python within the model may lead back to.
+class Call {
+ public:
+  Call(Model& model, bool runs) : model_(model), runs_(runs), outer_(innermost) {
+    for (const Call* call = outer_; call != nullptr; call = call->outer_)
+      TORCH_CHECK(&call->model_ != &model,
+                  "a compiled model is called from within itself: load it a second time for that");
+    if (runs_) {
+      model_.free.acquire();
+      model_.weights.lock_shared();
+    } else {
+      model_.weights.lock();
+    }
+    innermost = this;
+  }
+  ~Call() {
+    innermost = outer_;
+    if (runs_) {
+      model_.weights.unlock_shared();
+      model_.free.release();
+    } else {
+      model_.weights.unlock();
+    }
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+ private:
+  static thread_local const Call* innermost;
+  Model& model_;
+  const bool runs_;
+  const Call* const outer_;
+};
+thread_local const Call* Call::innermost = nullptr;
 
 // The models that are loaded, by what their functions are called with.
 struct Models {
@@ -63,9 +104,7 @@ class Runner final : public torch::inductor::AOTIModelContainerRunner {
   // "cuda": how the model calls its device (torch_npu/csrc/inductor/npu.h). Creating it makes its device current: `guard` of the caller.
   Runner(const std::string& path, size_t count, c10::DeviceIndex index, const std::string& binaries, bool one_thread)
       : AOTIModelContainerRunner(path, count, "cuda:" + std::to_string(index), binaries, one_thread) {
-    const auto model = std::make_shared<Model>();
-    model->index = index;
-    model->one_thread = one_thread;
+    const auto model = std::make_shared<Model>(index, one_thread ? 1 : count);
     surround<0>(*model, run_func_);
     surround<1>(*model, extract_constants_map_func_);
     surround<2>(*model, update_user_managed_constant_buffer_func_);
@@ -92,7 +131,7 @@ class Runner final : public torch::inductor::AOTIModelContainerRunner {
   static AOTIRuntimeError around(Handle handle, Rest... rest) {
     const npu::WithoutGil release;
     const auto model = models().find(handle);
-    const auto alone = model->one_thread ? std::unique_lock(model->run) : std::unique_lock<std::mutex>();
+    const Call call(*model, n == 0);
     const npu::NPUGuard guard(model->index);
     const c10::impl::ExcludeDispatchKeyGuard chosen(c10::autocast_dispatch_keyset);
     return reinterpret_cast<AOTIRuntimeError (*)(Handle, Rest...)>(model->functions[n])(handle, rest...);

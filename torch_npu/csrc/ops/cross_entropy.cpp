@@ -58,18 +58,26 @@ at::Tensor differentiable(const at::Tensor& grad, const at::Tensor& log_prob, co
   return d - log_prob.exp() * d.sum(1, true);
 }
 
+struct Fused {
+  at::Tensor loss, log_prob;
+};
+Fused fused(const at::Tensor& input, const at::Tensor& target, const Loss& of) {
+  auto [loss, log_prob, zloss, sums] =
+      ops::npu_cross_entropy_loss(input, target, of.weight, of.reduction, of.ignored, of.smoothing, 0, false);
+  return {of.reduction == "none" ? loss : loss.reshape({}), log_prob};
+}
+
 // Its results are the loss and log_softmax(input), which the gradient's own gradient leads back through.
 struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   static Tensors forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& target, const Loss& of) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    auto [loss, log_prob, zloss, sums] =
-        ops::npu_cross_entropy_loss(input, target, of.weight, of.reduction, of.ignored, of.smoothing, 0, false);
+    auto [loss, log_prob] = fused(input, target, of);
     context->save_for_backward({log_prob, target, of.weight.value_or(at::Tensor())});
     context->saved_data["reduction"] = std::string(of.reduction);
     context->saved_data["ignored"] = of.ignored;
     context->saved_data["smoothing"] = of.smoothing;
     context->set_materialize_grads(false);
-    return {of.reduction == "none" ? loss : loss.reshape({}), log_prob};
+    return {loss, log_prob};
   }
 
   static Tensors backward(AutogradContext* context, const Tensors& gradients) {
@@ -108,6 +116,8 @@ bool autocast() {
   return !c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::AutocastPrivateUse1);
 }
 
+// `recorded`: autograd may want a gradient.
+template <bool recorded>
 at::Tensor cross_entropy(const at::Tensor& input, const at::Tensor& target, const OptionalTensor& weight,
                          int64_t reduction, c10::SymInt ignore_index, double label_smoothing) {
   const bool known = reduction >= at::Reduction::None && reduction < at::Reduction::END;
@@ -119,13 +129,15 @@ at::Tensor cross_entropy(const at::Tensor& input, const at::Tensor& target, cons
   // Autocast computes log_softmax, the composition's first part, in float32.
   const at::Tensor logits = autocast() ? input.to(at::kFloat) : input;
   const OptionalTensor wide = given(weight) ? OptionalTensor(weight->to(at::kFloat)) : std::nullopt;
-  return CrossEntropy::apply(
-      logits, target, Loss{wide, word(reduction), ignore_index.guard_int(__FILE__, __LINE__), label_smoothing})[0];
+  const Loss of{wide, word(reduction), ignore_index.guard_int(__FILE__, __LINE__), label_smoothing};
+  if constexpr (recorded) return CrossEntropy::apply(logits, target, of)[0];
+  return fused(logits, target, of).loss;
 }
 
 }  // namespace
 
-// Below autograd, and in what an export decomposes, it is PyTorch's composition.
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("cross_entropy_loss", NPU_FN(cross_entropy)); }
+// Below autograd too: evaluation in inference mode. What an export decomposes keeps such an operator whole.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("cross_entropy_loss", NPU_FN(cross_entropy<false>)); }
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("cross_entropy_loss", NPU_FN(cross_entropy<true>)); }
 
 }  // namespace npu

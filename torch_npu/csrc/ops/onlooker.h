@@ -10,8 +10,9 @@
 
 namespace npu {
 
-// Dispatch modes see operators, not operands: what a call keeps for its gradient must not depend on them, as one may be active in only one of
-// the two passes of a checkpoint.
+// Dispatch modes see operators, not operands. One may be active in only one of the two passes of a checkpoint, which compares what both keep:
+// that must not depend on it where the way of its own is an operator that modes see. torch.lstm's is none: under a mode it is PyTorch's loop,
+// which keeps other tensors.
 inline bool mode_active() { return c10::impl::TorchDispatchModeTLS::any_modes_set(); }
 
 namespace detail {

@@ -1,6 +1,9 @@
 // torch_npu._C: what the Python package needs beyond PyTorch's own interfaces (torch.Stream, torch.Event, torch.Generator and
 // torch.accelerator come through the hooks and the guard). Each file of this directory adds its own functions by a bind_*.
 // Rule: every binding that can block releases the GIL (`no_gil`).
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include "csrc/core/without_gil.h"
 #include "csrc/python/bind.h"
 #include "csrc/python/cuda_alias.h"
@@ -11,7 +14,16 @@ namespace {
 
 // After the interpreter's end PyGILState_Check says yes.
 void* release_gil() { return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
-void take_gil(void* thread) { PyEval_RestoreThread(static_cast<PyThreadState*>(thread)); }
+
+// Python ends a thread that asks for the lock after the interpreter's end from within, through frames that must not be left so: it stays here,
+// as Python 3.14 has it.
+void take_gil(void* thread) {
+  try {
+    PyEval_RestoreThread(static_cast<PyThreadState*>(thread));
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
 
 }  // namespace
 
