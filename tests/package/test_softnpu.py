@@ -75,13 +75,13 @@ def test_its_command_finds_its_root(wheel, tmp_path):
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("order", [[], ["libraries"]], ids=["torch first", "libraries first"])
-def test_the_vendors_wheel_trains_with_it(installed, order):
+def test_the_vendors_wheel_trains_with_it(installed, order, tmp_path):
     """By `anycend run`, and with nothing set after `anycend attach`; torch is found, whoever loads it first."""
     anycend = str(installed.with_name("anycend"))
     train = [str(installed), TRAINED, *order]
-    check_training([anycend, "run", "--", *train])
+    check_training([anycend, "run", "--", *train], tmp_path)
     subprocess.run([anycend, "attach"], check=True)
     try:
-        check_training(train)
+        check_training(train, tmp_path)
     finally:
         subprocess.run([anycend, "detach"], check=True)
