@@ -24,7 +24,8 @@ def test_expandable_segments(vendor):
 def check_training(command: list[str], folder: Path) -> None:
     """A program that trains, with nothing set: as the CPU does, and with one copy of torch.
 
-    It runs in an empty folder: with no ASCEND_HOME_PATH the wheel searches all below the working directory for CANN's version.
+    It runs in an empty folder: with no ASCEND_HOME_PATH the wheel searches all below the working directory for
+    CANN's version.
     """
     bare = {"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=bare, capture_output=True, text=True, timeout=600, cwd=folder)
