@@ -67,6 +67,11 @@ demo: build
 	$(BIN)/python examples/quickstart/make_digits.py
 	$(BIN)/python -W "ignore:Failed to load image Python extension" examples/quickstart/train.py
 
+# Every example of examples/, one after the other; ColossalAI's packages come from the package index.
+.PHONY: examples
+examples: build
+	PATH="$(abspath $(BIN)):$$PATH" bash examples/all.sh
+
 # Rooms that measure time, wait for limits, start ranks or use all cores themselves run one test after the other; the rest in JOBS processes.
 ALONE := tests/chaos tests/distributed tests/faults tests/hccl tests/runtime tests/upstream
 # More processes than processors: threads that wait for each other's part of a kernel sleep instead of spinning.

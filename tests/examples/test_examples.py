@@ -1,0 +1,78 @@
+"""examples/: what each prints. distributed/ has its tests in tests/distributed, quickstart/ in tests/seeds and docs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.clients import environment
+from tests.ports import free_port
+
+EXAMPLES = environment.ROOT / "examples"
+
+
+def run(*command: str | Path, folder: Path, **variables: str) -> str:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    own = {"PATH": path, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())} | variables
+    done = subprocess.run(
+        list(map(str, command)), cwd=folder, env=os.environ | own, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def losses(printed: str) -> list[float]:
+    return [float(loss) for loss in re.findall(r"^step \d+: loss (\S+)$", printed, re.M)]
+
+
+def test_verify_says_what_each_device_computes(tmp_path):
+    printed = run(sys.executable, EXAMPLES / "verify" / "verify.py", folder=tmp_path, ANYCEND_DEVICES="2").splitlines()
+    assert [line.split(":")[1].split()[0] for line in printed[1:-1]] == ["0", "1"] and printed[-1] == "right"
+
+
+def test_a_script_moved_by_hand_is_the_one_that_the_variable_moves(tmp_path):
+    here = EXAMPLES / "migration"
+    by_hand = losses(run(sys.executable, here / "train_by_hand.py", "--steps", "4", "--amp", folder=tmp_path))
+    moved = run(sys.executable, here / "train.py", "--steps", "4", "--amp", folder=tmp_path, TORCH_TRANSFER_TO_NPU="1")
+    assert len(by_hand) == 4 and by_hand == losses(moved)
+
+
+@pytest.mark.full
+def test_a_script_moved_by_hand_is_its_own_reference(tmp_path):
+    script = EXAMPLES / "migration" / "train_by_hand.py"
+    npu, cpu = (losses(run(sys.executable, script, "--device", device, folder=tmp_path)) for device in ("npu", "cpu"))
+    assert len(npu) == 20 and npu == pytest.approx(cpu, rel=1e-4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("npus", [1, 8])
+def test_the_modelzoos_layout_learns_on_one_card_and_on_eight(npus, tmp_path):
+    run(sys.executable, EXAMPLES / "modelzoo" / "make_pictures.py", "pictures", folder=tmp_path)
+    script = EXAMPLES / "modelzoo" / "test" / f"train_full_{npus}p.sh"
+    printed = run("bash", script, "--data_path=pictures", folder=tmp_path)
+    performance, accuracy, seconds = re.findall(r"^.* : ([\d.]+)$", printed, re.M)
+    assert float(performance) > 0 and float(accuracy) > 80 and int(seconds) > 0
+    logs = sorted(path.name for path in (tmp_path / "output").glob("*/*"))
+    assert logs == [f"train_{rank}.log" for rank in range(npus)] and (tmp_path / "checkpoint.pth.tar").is_file()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("plugin", ["torch_ddp", "torch_ddp_fp16", "low_level_zero", "gemini"])
+def test_colossalai_learns_and_a_new_process_resumes(plugin, tmp_path):
+    try:
+        python = environment.python("colossalai")
+    except environment.Unavailable as reason:
+        pytest.skip(str(reason))
+    command = [python, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    command += [EXAMPLES / "colossalai" / "train.py", "--plugin", plugin]
+    first = run(*command, "--epochs", "2", folder=tmp_path)
+    then = run(*command, "--epochs", "3", "--resume", "2", "--target-accuracy", "0.5", folder=tmp_path)
+    found = [re.findall(r"^epoch (\d): loss (\S+), test accuracy (\S+) %$", printed, re.M) for printed in (first, then)]
+    assert [[epoch for epoch, _, _ in one] for one in found] == [["1", "2"], ["3"]]
+    assert float(found[1][0][1]) < float(found[0][0][1]) and float(found[1][0][2]) > 50
