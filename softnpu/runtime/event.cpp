@@ -150,8 +150,11 @@ void Event::wait_on(Stream& stream, int64_t limit_ns, const char* task) {
     return guarded("aclrtStreamWaitEvent", [&] { slab<Event>().get(event).wait_on(stream_of(where)); });
   };
   if (limit_ns == 0 && keep_flag(stream, again, task)) return;
-  if (race::on()) race::waited(key(), named(stream), is_flag());
+  const auto tell_race = [&] {
+    if (race::on()) race::waited(key(), named(stream), is_flag());
+  };
   const int64_t set = settings().wait_limit_ns.load(std::memory_order_relaxed);
+  if (is_flag() || shared_) tell_race();
   if (is_flag()) return FlagTask::submit(stream, *this, FlagTask::wait, task, Cost::kHost, limit_ns ? limit_ns : set);
   if (shared_) return shared_->wait_on(stream, limit_ns ? limit_ns : set, task);
   Position at;
@@ -163,7 +166,7 @@ void Event::wait_on(Stream& stream, int64_t limit_ns, const char* task) {
   }
   if (mark) {
     if (!Capture::join(stream, *mark)) refuse_captured();
-    return;
+    return tell_race();  // the stream is in the capture only now: what orders it there is kept with the graph
   }
   if (stream.captured()) {
     Capture::invalidate(stream, "the stream was to wait for an event recorded outside the capture");
@@ -171,6 +174,7 @@ void Event::wait_on(Stream& stream, int64_t limit_ns, const char* task) {
          "the stream is being captured, and the event was recorded outside the capture: let the stream wait before the "
          "capture begins, or wait with ACL_EVENT_WAIT_EXTERNAL, which each replay does");
   }
+  tell_race();
   if (at.stream == nullptr || at.stream == &stream) return;
   stream.wait_behind(*at.stream, at.target, task, limit_ns ? limit_ns : set, limit_ns ? task : "aclrtSetOpWaitTimeout");
   std::lock_guard lock(mutex_);

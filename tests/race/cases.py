@@ -444,6 +444,37 @@ def branches_of_a_graph_mended():
         x.mul_(2)
 
 
+@bug("in the captured graph", "does not wait")
+def fork_before_the_work_of_a_graph():
+    x, g, s = ones(), torch.npu.NPUGraph(), torch.npu.Stream()
+    with torch.npu.graph(g):
+        s.wait_stream(main_stream())
+        y = x * 2
+        with torch.npu.stream(s):
+            z = y + 1
+        main_stream().wait_stream(s)
+    del z
+
+
+@mended
+def fork_before_the_work_of_a_graph_mended():
+    """Each of the two streams takes over what was done before, a third one from the second."""
+    x, g, s, t = ones(), torch.npu.NPUGraph(), torch.npu.Stream(), torch.npu.Stream()
+    with torch.npu.graph(g):
+        y = x * 2
+        s.wait_stream(main_stream())
+        with torch.npu.stream(s):
+            z = y + 1
+        t.wait_event(s.record_event())
+        with torch.npu.stream(t):
+            z.mul_(2)
+        s.wait_stream(t)
+        with torch.npu.stream(s):
+            z.add_(y)
+        main_stream().wait_stream(s)
+        y.add_(z)
+
+
 @bug("aclrtMemcpyAsync", "does not wait")
 def copied_while_overwritten():
     x, y, s = ones(), ones(), torch.npu.Stream()
