@@ -122,6 +122,18 @@ struct Checker {
     return say(2, name, place, does(a) + ", of which nobody has written " + std::to_string(missing), block);
   }
 
+  // Nothing at all of it was written. False where that is not known.
+  bool blank(const Access& a) {
+    const Place block = at(a.begin);
+    if (block == blocks.end() || a.end > block->second.end) return false;
+    const uintptr_t begin = block->first;
+    bool none = true;
+    const bool known = race::each_run(a, [&](uintptr_t from, uintptr_t to) {
+      none = none && block->second.written.missing(from - begin, to - begin) == to - from;
+    });
+    return known && none;
+  }
+
   void mark(const Access& a) {
     const Place block = at(a.begin);
     if (block == blocks.end() || a.end > block->second.end) return;
@@ -199,8 +211,12 @@ const char* task(const char* name, const race::Accesses& accesses) noexcept {
       const bool unread = moves || (first && ignores(name)) || in_place(access, accesses);
       if (const char* text = c.judge(name, access, unread); text && !said) said = text;
     }
+    const auto reads = [](const Access& access) { return !access.write; };
+    const bool blank = moves && std::any_of(accesses.begin(), accesses.end(), reads) &&
+                       std::all_of(accesses.begin(), accesses.end(),
+                                   [&](const Access& access) { return access.write || c.blank(access); });
     for (const Access& access : accesses)
-      if (access.write) c.mark(access);
+      if (access.write && !blank) c.mark(access);
     return c.fails ? said : nullptr;
   });
 }

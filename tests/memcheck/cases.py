@@ -44,6 +44,22 @@ def half_written_mended():
     x.sum()
 
 
+@bug("aclrtMemcpy", "of which nobody has written 64")
+def a_column_for_the_host():
+    """A view with gaps is copied on the device first."""
+    torch.empty(16, 16, device="npu")[:, 3].cpu()
+
+
+@mended
+def a_column_for_the_host_mended():
+    x = torch.empty(16, 16, device="npu")
+    y = x.t().contiguous()  # of nothing, and then something
+    y.copy_(torch.ones(16, 16, device="npu"))
+    y[:, 3].cpu()
+    x[0, 0] = 1
+    x.t().contiguous().cpu()  # in part: it counts as written
+
+
 @bug("aclnnMuls reads", "of which nobody has written 200")
 def columns_left_out():
     x = torch.empty(10, 10, device="npu")
