@@ -238,6 +238,9 @@ def test_mistakes_of_the_program_are_errors(monkeypatch, tmp_path):
         dynamic_profile.start()
     with pytest.raises(TypeError, match="cur_step"):
         dynamic_profile.set_state({"cur_step": "3"})
+    for wrong in ({"cur": 1}, {"cur_step": True}, {"cur_step": 1, "cur": 2}, {}):
+        with pytest.raises(TypeError, match=r'should be \{"cur_step": n\}'):
+            dynamic_profile.set_state(wrong)
     with pytest.raises(ValueError, match="-1"):
         dynamic_profile.set_state({"cur_step": -1})
 

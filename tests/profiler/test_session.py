@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import warnings
 
 import pytest
@@ -103,3 +105,47 @@ def test_a_profile_of_the_cpu_leaves_the_npu_alone():
         print(torch.npu.is_initialized())
     """
     assert output(program) == "False"
+
+
+def test_another_thread_cannot_end_a_profile_and_it_records_on():
+    """PyTorch keeps what is recorded with the thread that began: stopped elsewhere it would be empty."""
+    x = torch.ones(4).npu()
+    prof = profiler.profile(activities=BOTH)
+    prof.start()
+    x + 1
+    refused = []
+
+    def stop() -> None:
+        with pytest.raises(RuntimeError, match="was begun by another thread") as error:
+            prof.stop()
+        refused.append(error)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    thread.join()
+    prof.stop()
+    assert len(refused) == 1 and "aten::add" in {e.key for e in prof.key_averages()}
+
+
+def test_metadata_that_is_no_text_is_refused_and_the_profile_is_written(tmp_path):
+    x = torch.ones(4).npu()
+    with profiler.profile(activities=BOTH, on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path))) as prof:
+        x + 1
+        for key, value in (("a", 5), (5, "1"), ("a", None)):
+            with pytest.raises(TypeError, match=r"add_metadata_json\(.*both should be str"):
+                prof.add_metadata_json(key, value)
+        prof.add_metadata_json("kept", "[1, 2]")
+    (kernels,) = tmp_path.glob("*_ascend_pt/ASCEND_PROFILER_OUTPUT/kernel_details.csv")
+    (metadata,) = tmp_path.glob("*_ascend_pt/profiler_metadata.json")
+    assert len(kernels.read_text().splitlines()) == 2 and json.loads(metadata.read_text())["kept"] == [1, 2]
+
+
+def test_a_worker_name_that_no_folder_can_have_is_refused_before_anything_is_recorded(tmp_path):
+    with pytest.raises(ValueError, match="worker_name has 300 characters: give 200 or fewer"):
+        profiler.tensorboard_trace_handler(str(tmp_path), "n" * 300)
+
+
+def test_a_warning_shows_the_programs_line():
+    with pytest.warns(UserWarning, match="l2_cache is left out") as caught:
+        profiler._ExperimentalConfig(l2_cache=True)
+    assert [one.filename for one in caught] == [__file__]

@@ -7,6 +7,7 @@ import os
 import threading
 
 import pytest
+import torch
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
 from tests.core.tools import output  # noqa: E402
@@ -24,7 +25,7 @@ def test_what_the_variable_says():
 
 
 WRONG_TEXTS = [
-    "3", "one", "1,npu0:5-2", "1,npux:0-1", "1,force:2", "1,npu0:", "1,bind_irq:1", "1,",
+    "3", "one", "1,npu0:5-2", "1,npux:0-1", "1,force:2", "1,npu0:", "1,",
     "1,npu0:0-18446744073709551617", f"1,npu0:{'9' * 5000}", "1,npu99999999999:0",
 ]  # fmt: skip
 
@@ -33,6 +34,21 @@ WRONG_TEXTS = [
 def test_a_wrong_value_is_an_error_with_the_form(text):
     with pytest.raises(ValueError, match="is not understood: CPU_AFFINITY_CONF=<mode>"):
         affinity.parse(text)
+
+
+@pytest.mark.parametrize(("part", "why"), [("bind_irq:1", "no interrupts"), ("lazy_bind:1", "first use of a device")])
+def test_what_newer_versions_know_is_refused_with_its_reason(part, why):
+    with pytest.raises(ValueError, match=f"{part[:-2]} is not taken here: .*{why}"):
+        affinity.parse(f"1,{part}")
+
+
+def test_an_npu_that_does_not_exist_is_named(monkeypatch):
+    last = torch.npu.device_count() - 1
+    monkeypatch.setenv("CPU_AFFINITY_CONF", f"1,force:1,npu0:{CPUS[-1]},npu{last + 2}:0")
+    monkeypatch.setattr(affinity, "_state", {"bound": None, "plan": None, "refused": False})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda who, cpus: None)
+    with pytest.warns(UserWarning, match=f"there is no npu:{last + 2}, there are npu:0 to npu:{last}"):
+        affinity.bind(0)
 
 
 def test_cpus_are_told_as_ranges():

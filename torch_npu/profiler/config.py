@@ -6,8 +6,9 @@ choice that asks for one is warned about and not stored as if it were fulfilled.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
+
+from torch_npu.utils._caller import warn
 
 
 class _Names:
@@ -77,19 +78,19 @@ def supported_export_type() -> set[str]:
 def _choice(name: str, value: Any, known: set[str], otherwise: str) -> str:
     if isinstance(value, str) and value in known:
         return value
-    warnings.warn(f"torch_npu.profiler: {name} is {value!r}, which is none of {sorted(known)}; {otherwise!r} is used")
+    warn(f"torch_npu.profiler: {name} is {value!r}, which is none of {sorted(known)}; {otherwise!r} is used")
     return otherwise
 
 
 def _switch(name: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    warnings.warn(f"torch_npu.profiler: {name} is {value!r} and should be True or False; False is used")
+    warn(f"torch_npu.profiler: {name} is {value!r} and should be True or False; False is used")
     return False
 
 
 def _without(name: str, why: str) -> None:
-    warnings.warn(f"torch_npu.profiler: {name} is left out: {why}")
+    warn(f"torch_npu.profiler: {name} is left out: {why}")
 
 
 class _ExperimentalConfig:
@@ -153,9 +154,7 @@ class _ExperimentalConfig:
         self._mstx_domain_include = self._domains("mstx_domain_include", mstx_domain_include)
         self._mstx_domain_exclude = self._domains("mstx_domain_exclude", mstx_domain_exclude)
         if self._mstx_domain_include and self._mstx_domain_exclude:
-            warnings.warn(
-                "torch_npu.profiler: mstx_domain_include and mstx_domain_exclude are both given; the first holds"
-            )
+            warn("torch_npu.profiler: mstx_domain_include and mstx_domain_exclude are both given; the first holds")
             self._mstx_domain_exclude = []
         self._data_simplification = data_simplification is True or _switch("data_simplification", data_simplification)
         several = isinstance(export_type, (list, tuple, set, frozenset))
@@ -177,7 +176,7 @@ class _ExperimentalConfig:
     def _milliseconds(value: Any) -> float | None:
         if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0):
             return value
-        warnings.warn(
+        warn(
             f"torch_npu.profiler: gc_detect_threshold is {value!r} and should be a number of milliseconds, 0 or more; "
             "pauses of the garbage collector are not recorded"
         )
@@ -189,7 +188,7 @@ class _ExperimentalConfig:
             return []
         if isinstance(value, list) and all(isinstance(v, str) for v in value):
             return value
-        warnings.warn(f"torch_npu.profiler: {name} is {value!r} and should be a list of names; it is not used")
+        warn(f"torch_npu.profiler: {name} is {value!r} and should be a list of names; it is not used")
         return []
 
     @property

@@ -17,7 +17,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import warnings
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +27,7 @@ import torch.distributed as dist
 
 from torch_npu.profiler.config import AiCMetrics, ProfilerLevel, _ExperimentalConfig
 from torch_npu.profiler.profile import profile, schedule, tensorboard_trace_handler
+from torch_npu.utils._caller import warn
 
 __all__ = ["init", "set_state", "start", "step"]
 
@@ -78,6 +78,9 @@ def _read(file: Path) -> dict[str, Any]:
         return _checked(json.loads(file.read_text(encoding="utf-8")), file)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{file} is no JSON ({error})") from error
+    except OSError as error:
+        told = f"torch_npu.profiler.dynamic_profile: {file} cannot be read ({error.strerror}); init(folder) writes one"
+        raise type(error)(error.errno, told) from error
 
 
 def _rank() -> int:
@@ -142,10 +145,10 @@ class _Dynamic:
             settings = _read(self.file)
             wanted = _wanted(settings)
         except (OSError, ValueError) as error:
-            warnings.warn(f"torch_npu.profiler.dynamic_profile: not used: {error}")
+            warn(f"torch_npu.profiler.dynamic_profile: not used: {error}")
             return
         if wanted and settings["start_step"] != -1 and settings["start_step"] < self.number:
-            warnings.warn(
+            warn(
                 f"torch_npu.profiler.dynamic_profile: {self.file} has start_step {settings['start_step']}, and step "
                 f"{self.number} has ended: set a later one, or -1 for the next"
             )
@@ -171,7 +174,7 @@ class _Dynamic:
             self.advance()
         except Exception as error:  # a folder that cannot be written, values that a profile refuses
             self.running, self.left = None, 0
-            warnings.warn(f"torch_npu.profiler.dynamic_profile: the profile that {self.file} asks for failed: {error}")
+            warn(f"torch_npu.profiler.dynamic_profile: the profile that {self.file} asks for failed: {error}")
 
     def advance(self) -> None:
         if self.running is not None:
@@ -186,7 +189,7 @@ class _Dynamic:
     def end_early(self) -> None:
         """The process ends: what was recorded so far is written."""
         if self.running is not None:
-            warnings.warn(
+            warn(
                 f"torch_npu.profiler.dynamic_profile: the program ends {self.left} steps before the profile does: "
                 "`active` or `start_step` is too large"
             )
@@ -240,7 +243,8 @@ def set_state(state_step: dict[str, int]) -> None:
     """{"cur_step": n}: the step that ended last has the number n, for a training that goes on from a checkpoint.
 
     Raises TypeError or ValueError for anything else."""
-    if not isinstance(state_step, dict) or not isinstance(number := state_step.get("cur_step", 0), int):
+    number = state_step.get("cur_step") if isinstance(state_step, dict) and len(state_step) == 1 else None
+    if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError(f'torch_npu.profiler.dynamic_profile.set_state: {state_step!r} should be {{"cur_step": n}}')
     if number < 0:
         raise ValueError(
@@ -271,7 +275,7 @@ def from_environment(folder: str) -> None:
     try:
         init(folder)
     except (OSError, RuntimeError) as error:
-        warnings.warn(
+        warn(
             f"npu: PROF_CONFIG_PATH={folder} is not used, nothing is profiled: {error}. Make a folder of that name "
             "that this process may write before the program starts, or unset the variable"
         )

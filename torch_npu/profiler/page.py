@@ -92,6 +92,9 @@ def page(trace: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0
     if len(arguments) not in (1, 2):
         print(__doc__, file=sys.stderr)
         return 2

@@ -18,6 +18,7 @@ from torch.profiler import ProfilerAction, ProfilerActivity
 from torch_npu import _C
 from torch_npu.profiler import host, results, session
 from torch_npu.profiler.config import _ExperimentalConfig
+from torch_npu.utils._caller import warn
 
 _NO_JOINING = "PyTorch gives Python no call by which a thread joins a profile that another started"
 _STACK_METRICS = {"self_npu_time_total": "self_privateuse1_time_total"}
@@ -57,7 +58,7 @@ def _activities(given: Iterable[ProfilerActivity] | None) -> list[ProfilerActivi
     known = (ProfilerActivity.CPU, ProfilerActivity.PrivateUse1)
     if ProfilerActivity.CUDA in given:
         if "torch_npu.contrib.transfer_to_npu" not in sys.modules:
-            warnings.warn("torch_npu.profiler: ProfilerActivity.CUDA is taken as ProfilerActivity.NPU; write that")
+            warn("torch_npu.profiler: ProfilerActivity.CUDA is taken as ProfilerActivity.NPU; write that")
         given = list(dict.fromkeys(known[1] if one == ProfilerActivity.CUDA else one for one in given))
     for one in given:
         if one not in known:
@@ -111,14 +112,22 @@ class _Vendor:
             raise
         if unwatch := getattr(self, "_unwatch", None):  # of a start() that is begun anew without a stop()
             unwatch()
+        self._thread = threading.get_ident()
         self._watch = host.Watch(self._npu_config)
         self._watch.start()
         self._unwatch = weakref.finalize(self, self._watch.stop)  # also of a profile that is dropped and not stopped
 
     def stop_trace(self) -> None:
-        """Nothing where this profile does not record: PyTorch's would end another that does."""
+        """Nothing where this profile does not record: PyTorch's would end another that does.
+
+        Raises RuntimeError on another thread than the one that began: PyTorch's records are that thread's."""
         if not session.owns(self):
             return
+        if getattr(self, "_thread", None) not in (None, threading.get_ident()):
+            raise RuntimeError(
+                "torch_npu.profiler: this profile was begun by another thread, and only there PyTorch has what was "
+                "recorded. It records on: let the thread that called start(), or step(), call stop()"
+            )
         if unwatch := getattr(self, "_unwatch", None):  # without one where the profile only warmed up
             unwatch()
         if torch.npu.is_initialized() and not torch.npu._is_in_bad_fork():
@@ -130,6 +139,7 @@ class _Vendor:
             super().stop_trace()  # type: ignore[misc]
         finally:
             session.end(self)
+            self._thread = None
             if self.profile_memory:  # type: ignore[attr-defined]
                 self._memory_points = _C._take_memory_points()
 
@@ -137,6 +147,15 @@ class _Vendor:
         """Ends the profile; an error of an operator that nobody has waited for is raised after it is written."""
         super().stop()  # type: ignore[misc]
         self._raise_late()
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Puts `key` with the JSON text `value` into the files. Raises TypeError where one of them is no str."""
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(
+                f"torch_npu.profiler: add_metadata_json({key!r}, {value!r}): both should be str, the second JSON text: "
+                "json.dumps(value)"
+            )
+        super().add_metadata_json(key, value)  # type: ignore[misc]
 
     def _raise_late(self) -> None:
         if error := self.__dict__.pop("_late", None):
@@ -226,7 +245,7 @@ class profile(_Vendor, torch.profiler.profile):  # noqa: N801  (the vendor's nam
         use_cuda: bool | None = None,
     ) -> None:
         if use_cuda is not None:
-            warnings.warn("torch_npu.profiler: use_cuda has no meaning; activities say what is recorded")
+            warn("torch_npu.profiler: use_cuda has no meaning; activities say what is recorded")
         self._configure(experimental_config)
         handler = f"tensorboard_trace_handler({on_trace_ready!r})" if isinstance(on_trace_ready, str) else "a function"
         _callable("on_trace_ready", on_trace_ready, f"{handler}, which is called with the profile")
@@ -271,19 +290,21 @@ def tensorboard_trace_handler(
     analyse_flag: bool = True,
     async_mode: bool = False,
 ) -> Callable[[Any], None]:
-    """For on_trace_ready: writes <dir_name>/<worker_name>_<time>_ascend_pt, by default <host>_<pid> in the working
-    folder.
+    """For on_trace_ready: writes <dir_name>/<worker_name>_<time>_ascend_pt. worker_name is <host>_<pid> by default;
+    dir_name $ASCEND_WORK_PATH/profiling_data where that variable is set, else the working folder.
 
     analyse_flag=False keeps only what `analyse` needs; async_mode=True makes the tables in a thread that the process
     waits for when it ends. The folder is made, and tried, here and not when the profile is complete.
 
-    Raises TypeError for a dir_name that is no str or Path, ValueError for a worker_name with a separator of folders,
-    RuntimeError where dir_name is a file, OSError where it cannot be made or written."""
+    Raises TypeError for a dir_name that is no str or Path, ValueError for a worker_name with a separator of folders or
+    of over 200 bytes, RuntimeError where dir_name is a file, OSError where it cannot be made or written."""
     if worker_name and any(separator in str(worker_name) for separator in "/\\\0"):
         raise ValueError(
             f"torch_npu.profiler: worker_name is {worker_name!r}, which has a separator of folders; give a plain name, "
             "and the folder as dir_name"
         )
+    if worker_name and len(os.fsencode(str(worker_name))) > 200:
+        raise ValueError(f"torch_npu.profiler: worker_name has {len(str(worker_name))} characters: give 200 or fewer")
     base = results.usable_base(dir_name)
 
     def handle(prof: Any) -> None:

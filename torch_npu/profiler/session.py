@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from torch_npu.utils._caller import warn
 
 
 class Busy(RuntimeError):
@@ -45,7 +46,7 @@ def begin(prof: Any) -> None:
                 "it, and it would lose what it recorded. Call stop() of the other first, or leave its `with` block"
             )
         if _owner is None and torch.autograd.profiler._is_profiler_enabled:
-            warnings.warn(
+            warn(
                 "torch_npu.profiler: a profile of torch.profiler is recording, and PyTorch has one at a time: this one "
                 "ends it, and it loses what it recorded. Call stop() of the other first, or leave its `with` block"
             )

@@ -11,16 +11,20 @@ import functools
 import numbers
 import os
 import re
-import sys
 import threading
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torch_npu.utils._caller import warn
+
 __all__ = ["reset_thread_affinity", "set_thread_affinity"]
 
 _FORM = "CPU_AFFINITY_CONF=<mode>[,force:<0|1>][,npu<i>:<a>-<b>...][,npu_affine:<0|1>], mode 0 off, 1 coarse or 2 fine"
+_REFUSED = {
+    "bind_irq": "there are no interrupts to bind",
+    "lazy_bind": "threads are bound at the first use of a device",
+}
 Cpus = frozenset[int]
 _MOST = 1 << 16  # cpus of a machine: a range that goes beyond is a mistake, and no list is made of it
 
@@ -50,6 +54,8 @@ def parse(text: str) -> Settings:
             setattr(found, {"force": "force", "npu_affine": "near"}[key], value == "1")
         elif re.fullmatch(r"npu\d{1,9}", key) and span and int(span[1]) <= int(span[2] or span[1]) < _MOST:
             more.setdefault(int(key[3:]), set()).update(range(int(span[1]), int(span[2] or span[1]) + 1))
+        elif key in _REFUSED:
+            raise ValueError(f"npu: CPU_AFFINITY_CONF={text}: {key} is not taken here: {_REFUSED[key]}")
         else:
             raise ValueError(f"npu: CPU_AFFINITY_CONF={text}: {part!r} is not understood: {_FORM}")
     found.ranges = {npu: frozenset(cpus) for npu, cpus in more.items()}
@@ -120,6 +126,8 @@ def bind(npu: int) -> None:
     settings, npus, allowed = parse(text), _C._device_count(), _at_start()
     if settings.mode == 0:
         return
+    if absent := sorted(other for other in settings.ranges if other >= npus):
+        warn(f"npu: CPU_AFFINITY_CONF={text}: there is no npu:{absent[0]}, there are npu:0 to npu:{npus - 1}")
     cpus = cpus_of(settings, npu, npus)
     why = ""
     if not cpus:
@@ -140,15 +148,7 @@ def bind(npu: int) -> None:
             _state.update(bound=(text, npu), plan=(trains, others))
     if why:
         _state["refused"] = text
-        warnings.warn(f"npu: CPU_AFFINITY_CONF={text} binds nothing: {why}", stacklevel=_program())
-
-
-def _program() -> int:
-    """The stacklevel, for who calls this, of the nearest line that is neither torch's nor ours."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "torch_npu"):
-        level, frame = level + 1, frame.f_back
-    return level
+        warn(f"npu: CPU_AFFINITY_CONF={text} binds nothing: {why}")
 
 
 def _put(thread: int, cpus: Cpus, before: dict[int, Cpus] | None = None) -> None:
