@@ -42,14 +42,26 @@ def parser() -> argparse.ArgumentParser:
     look.add_argument("--timeout", type=float, default=120.0, help="seconds for the trial program (default: 120)")
     sub.add_parser("root", help='print the CANN root: source "$(anycend root)/set_env.sh"')
     command = sub.add_parser("run", help="run one command on the software NPU: anycend run -- python train.py")
-    command.add_argument("command", nargs=argparse.REMAINDER)
-    both = sub.add_parser("compare", help="run each operator on the CPU, too: anycend compare -- python train.py")
+    command.add_argument("command", nargs=argparse.REMAINDER, help="the program and its arguments, behind --")
+    both = sub.add_parser(
+        "compare", help="run each operator on the CPU, too: anycend compare -- python train.py",
+        description="Runs a program. Each operator on the npu is computed on the CPU, too; what deviates is printed, "
+        "and written to compare.csv and compare.html in the folder of the report.",
+        epilog="The exit code is the program's; 3 if that is 0 and a result deviated; 1 for arguments that cannot be.",
+    )  # fmt: skip
     both.add_argument(
         "-o", "--output", type=Path, default=Path("compare"), help="folder of the report (default: compare)"
     )
-    both.add_argument("--rtol", action="append", default=[], metavar="TYPE=NUMBER", help="tolerance, as float32=1e-3")
-    both.add_argument("--limit", default="256M", metavar="BYTES", help="larger calls are not compared (default: 256M)")
-    both.add_argument("command", nargs=argparse.REMAINDER)
+    both.add_argument(
+        "--rtol",
+        action="append",
+        default=[],
+        metavar="TYPE=NUMBER",
+        help="tolerance of a type, as float32=1e-3; may be repeated",
+    )
+    more = "calls with more than so many bytes (K, M, G) are counted, not compared (default: 256M)"
+    both.add_argument("--limit", default="256M", metavar="BYTES", help=more)
+    both.add_argument("command", nargs=argparse.REMAINDER, help="the program and its arguments, behind --")
     for verb, text in (
         ("install", "lay out ascend-toolkit and nnae where documents and scripts look for CANN"),
         ("uninstall", "remove what install made"),

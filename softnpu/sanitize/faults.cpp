@@ -1,5 +1,7 @@
 #include "softnpu/sanitize/faults.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -147,8 +149,8 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
   } else {
     out->function = what;
     if ((how == "kernel" || how == "hang") && !puts_task(what))
-      return of_operator ? "it puts no task on a stream: how is error"
-                         : "it puts no task on a stream that could fail or hang: how is error or oom";
+      return of_operator ? "it puts no task on a stream: give error"
+                         : "it puts no task on a stream that could fail or hang: give error or oom";
     if (how == "error")
       out->status = of_hccl ? kHcclFailed : of_operator ? kPhaseFailed : ACL_ERROR_RT_INTERNAL_ERROR;
     else if (how == "oom" && !of_operator)
@@ -173,7 +175,7 @@ std::optional<std::string> read(std::string_view text, Fault* out) {
     if (!which.empty() && which.back() == '+') out->on = true, which.remove_suffix(1);
     const auto n = number<uint64_t>(which);
     if (out->on && out->how == How::kCut) return "the link is cut once: write the number without +";
-    if (!n || *n == 0) return "which is a number from 1 on, with + for all from there";
+    if (!n || *n == 0) return "what stands last is the number of a call, from 1 on, with + for all from there";
     out->first = *n;
   }
   return std::nullopt;
@@ -184,9 +186,10 @@ Faults read_all(std::string_view text) {
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
     Fault fault;
-    if (const auto wrong = read(text.substr(at, end - at), &fault); wrong && faults.wrong.empty())
-      faults.wrong =
-          "ANYCEND_FAULT=" + std::string(text) + ": " + std::string(text.substr(at, end - at)) + ": " + *wrong;
+    if (const auto wrong = read(text.substr(at, end - at), &fault); wrong && faults.wrong.empty()) {
+      const std::string one(text.substr(at, end - at));
+      faults.wrong = "ANYCEND_FAULT=" + std::string(text) + ": " + (one == text ? "" : one + ": ") + *wrong;
+    }
     faults.all.push_back(std::move(fault));
     at = end + 1;
   }
@@ -216,6 +219,17 @@ const Faults& faults() {
 
 const pid_t g_process = getpid();
 
+// In any library of the process, those that were opened for their opener alone, too.
+bool is_there(const std::string& function) {
+  const auto look = [](dl_phdr_info* library, size_t, void* name) {
+    void* const handle = dlopen(library->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+    const bool found = handle && dlsym(handle, static_cast<const char*>(name));
+    if (handle) dlclose(handle);
+    return found ? 1 : 0;
+  };
+  return dl_iterate_phdr(look, const_cast<char*>(function.c_str())) != 0;
+}
+
 void say_what_is_left() {
   if (getpid() != g_process) return;
   for (const Fault& f : faults().all) {
@@ -224,6 +238,8 @@ void say_what_is_left() {
     fprintf(stderr, "ANYCEND_FAULT: %s did not happen: ", f.text.c_str());
     if (f.how == How::kCut)
       fprintf(stderr, "HCCL was called %llu time(s), and nothing went between hosts\n", met);
+    else if (!f.function.empty() && met == 0 && !is_there(f.function))
+      fprintf(stderr, "no library that was loaded has a function of this name\n");
     else if (f.how == How::kCall)
       fprintf(stderr, "it was called %llu time(s)\n", met);
     else if (f.how == How::kLost && f.device < 0)

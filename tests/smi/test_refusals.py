@@ -35,7 +35,7 @@ F_OFD_SETLK = 37
         ("info watch -s pz", "'z' is none of the letters"),
         ("info watch -i 8", "there is no NPU 8"),
         ("set -t ecc-enable -i 0 -d 1", "nothing of a software NPU can be set by -t 'ecc-enable'"),
-        ("set", "nothing of a software NPU can be set"),
+        ("set", "set needs -t: give set -t reset -i <NPU>"),
         ("set -t reset", "needs -i <NPU>"),
         ("set -t reset -i 0 -s x", "does not take -s; it takes -i <NPU>, -c <chip> and -m <0|1>"),
         ("set -t reset -i 0 -m x", "-m takes 0 or 1, not 'x'"),

@@ -37,6 +37,9 @@ def read(file: str) -> DumpSettings:
         data: Any = json.loads(Path(file).read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise _refuse(file, f"no JSON: {error}") from None
+    except OSError as error:
+        told = f"npu: set_dump: {file} cannot be read ({error.strerror}): give the JSON file that describes the dump"
+        raise type(error)(error.errno, told) from error
     given = data.get("dump") if isinstance(data, dict) else None
     if not isinstance(given, dict):
         raise _refuse(file, 'it has no object "dump"')

@@ -220,7 +220,11 @@ def is_bf16_supported(including_emulation: bool = False) -> bool:
 
 
 def utilization(device: Any = None) -> int:
-    """Percent of the last moments in which the device's cube cores were busy."""
+    """Percent, 0 to 100, of the time in which the device computed or copied: since this was last asked, if that was
+    20 ms to a second ago, else of the next 50 ms.
+
+    Work so small that it runs at once on the calling thread is not counted; after synchronize() it is 0. On an Ascend
+    server it is what the driver tells of the cube cores. Raises RuntimeError for a device that does not exist."""
     return _C._utilization(_get_device_index(device, optional=True))
 
 

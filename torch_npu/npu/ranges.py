@@ -126,7 +126,8 @@ class mstx:  # noqa: N801  (the vendor's name)
 
     @staticmethod
     def range_end(range_id: int, domain: str = "default") -> None:
-        """Ends the range that range_start of the same domain numbered so, in any thread."""
+        """Ends the range that range_start of the same domain numbered so, in any thread; an unknown number is
+        ignored."""
         _C._mstx_range_end(_number(range_id), _text(domain, "domain"))
 
     @staticmethod

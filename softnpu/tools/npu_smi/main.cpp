@@ -106,6 +106,7 @@ void run_set(const std::vector<std::string>& words) {
   if (words.size() > 1 && is_help(words[1])) return usage();
   const auto found = options(words, 1, "ticmdsfp");
   const std::string type = found.contains("-t") ? found.at("-t") : "";
+  if (type.empty()) fail(1, "set needs -t: give set -t reset -i <NPU>");
   if (type != "reset")
     fail(1,
          "nothing of a software NPU can be set by -t '%s'; it knows reset. What it is stands in the ANYCEND_ variables",

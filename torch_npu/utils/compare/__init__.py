@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +35,10 @@ class Compare:
     folder: where compare.csv and compare.html are written at the end; None writes nothing. rtol: relative tolerances
     by type, {torch.float32: 1e-3}, for those that differ from the defaults. limit: bytes; a call with larger
     arguments or results is counted, not compared. report: whether the table is printed at the end.
-    Raises ValueError for a wrong tolerance or limit, RuntimeError inside another Compare, OSError for the folder.
+    The Findings have `calls`, `compared` and `skipped` (how many), `rows` (one an operator and line, with its largest
+    deviation) and `first`, the first row that deviates, or None.
+    Raises ValueError for a wrong tolerance or limit, TypeError for another folder, RuntimeError inside another Compare,
+    OSError for the folder.
     """
 
     def __init__(
@@ -47,6 +51,8 @@ class Compare:
     ) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ValueError(f"compare: limit is a number of bytes from 1 on, not {limit!r}")
+        if folder is not None and not isinstance(folder, (str, os.PathLike)):
+            raise TypeError(f"compare: folder is a str or a Path, not {folder!r}")
         self._folder = None if folder is None else Path(folder)
         self._report = report
         self._mode = CompareMode(Tolerances(rtol), limit)
