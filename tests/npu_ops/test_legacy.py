@@ -200,3 +200,21 @@ def test_autocast_leaves_gradients_alone():
         with torch.autocast("npu", torch.float16):
             got = call()
         assert got.dtype == torch.float32 and torch.equal(got.cpu(), expected.cpu())
+
+
+def test_gradients_in_inference_mode():
+    """They are differentiated inside, where that mode is off."""
+    x, boxes, seeds = torch.randn(2, 40), torch.rand(4, 3), [torch.randn(3, 4), torch.randn(4, 5)]
+    window, spectrum = torch.hann_window(8), torch.randn(2, 5, 9, dtype=torch.complex64)
+    calls = [
+        lambda to: torch_npu.npu_renorm_backward(to(torch.ones(2, 40)), to(x), 2.0, 0, 1.0),
+        lambda to: torch_npu.npu_giou_backward(to(torch.ones(3, 1)), to(boxes), to(boxes + 0.1), True)[0],
+        lambda to: torch_npu.stft_backward(to(spectrum), to(x), 8, 4, 8, to(window), False, True, True),
+        lambda to: torch_npu.matmul_double_backward(
+            *map(to, seeds), to(torch.ones(3, 5)), to(seeds[0]), to(seeds[1]), [True] * 3
+        )[0],
+    ]
+    for call in calls:
+        expected = call(lambda t: t.npu())
+        with torch.inference_mode():
+            assert_equal(call(lambda t: t.npu()), expected)

@@ -246,3 +246,24 @@ def test_half_of_a_gamma_distribution_is_below_its_mean() -> None:
         # The CPU's expansion has a pi of single precision.
         close(torch.special.gammainc, a, a * factor, tolerance=1e-9)
         close(torch.special.gammaincc, a, a * factor, tolerance=1e-9)
+
+
+INFERENCE = {
+    "rfft": lambda x: torch.fft.rfft(x),
+    "fft2": lambda x: torch.fft.ifft2(torch.fft.fft2(x)),
+    "stft": lambda x: torch.stft(
+        x, 8, window=torch.hann_window(8, device=x.device, dtype=x.dtype), return_complex=True
+    ),
+    "cholesky": lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(5, device=x.device)),
+    "inverse": lambda x: torch.linalg.inv(x[:, :5]),
+    "determinant": lambda x: torch.linalg.slogdet(x[:, :5])[1],
+    "matrix_exp": lambda x: torch.matrix_exp(x[:, :5]),
+}
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+def test_inference_mode(name: str) -> None:
+    """Its tensors are written by the thread of the stream, which is in no mode of the caller's."""
+    x = torch.randn(5, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        close(INFERENCE[name], x, tolerance=1e-9)

@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/InferenceMode.h>
 
 #include <atomic>
 #include <cstdio>
@@ -25,6 +26,8 @@ struct Call {
 
   static int run(void* state, char* message, size_t room) noexcept {
     auto& self = *static_cast<Call*>(state);
+    // On the stream's thread, whatever mode the caller was in: what was made in inference mode may be written in it only.
+    const c10::InferenceMode on;
     try {
       self.kernel(self.outs, self.ins);
       return 0;

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/alias.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <optional>
@@ -16,6 +17,9 @@
 
 namespace npu::ops {
 
+// What autograd may save: tensors made in inference mode are copied. Inside a guard that leaves that mode.
+inline at::Tensor savable(const at::Tensor& t) { return t.defined() && t.is_inference() ? t.clone() : t; }
+
 template <class F>
 std::vector<at::Tensor> gradients_of(const char* op, const F& f, std::vector<at::Tensor> operands,
                                      const at::Tensor& grad) {
@@ -23,11 +27,13 @@ std::vector<at::Tensor> gradients_of(const char* op, const F& f, std::vector<at:
   bool again = grad.requires_grad();
   for (const at::Tensor& t : operands) again = again || t.requires_grad();
   again = again && at::GradMode::is_enabled();
+  const c10::InferenceMode off(false);
   const at::AutoGradMode on(true);
-  for (at::Tensor& t : operands) t = again && t.requires_grad() ? at::alias(t) : t.detach().requires_grad_();
+  for (at::Tensor& t : operands) t = again && t.requires_grad() ? at::alias(t) : savable(t).detach().requires_grad_();
   const at::Tensor out = f(operands);
   const WithoutGil release;
-  return torch::autograd::grad({out}, operands, {grad}, std::nullopt, /*create_graph=*/again, /*allow_unused=*/true);
+  return torch::autograd::grad({out}, operands, {savable(grad)}, std::nullopt, /*create_graph=*/again,
+                               /*allow_unused=*/true);
 }
 
 }  // namespace npu::ops

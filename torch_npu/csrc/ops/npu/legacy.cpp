@@ -93,7 +93,8 @@ at::Tensor stft_gradient(const at::Tensor& grad, const at::Tensor& input, int64_
                          std::optional<int64_t> length, const OptionalTensor& window, bool normalized,
                          std::optional<bool> onesided, std::optional<bool> complex) {
   const auto f = [&](const auto& in) {
-    return at::stft(in[0], n_fft, hop, length, window, normalized, onesided, complex);
+    const OptionalTensor own = given(window) ? OptionalTensor(savable(*window)) : std::nullopt;
+    return at::stft(in[0], n_fft, hop, length, own, normalized, onesided, complex);
   };
   return gradients_of("stft_backward", f, {input}, grad)[0];
 }
@@ -103,9 +104,10 @@ Triple matmul_second_gradient(const OptionalTensor& grad_self, const OptionalTen
   TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad(grad_self, grad_other, grad, self, other),
                               "derivative for npu::matmul_double_backward is not implemented");
   refuse_forward_ad("matmul_double_backward", grad, self, other);  // which are detached
+  const c10::InferenceMode off(false);
   const at::AutoGradMode on(true);
-  const at::Tensor dy = grad.detach().requires_grad_(), a = self.detach().requires_grad_(),
-                   b = other.detach().requires_grad_();
+  const auto leaf = [](const at::Tensor& t) { return savable(t).detach().requires_grad_(); };
+  const at::Tensor dy = leaf(grad), a = leaf(self), b = leaf(other);
   const at::Tensor product = multiplied(a, b);
   const WithoutGil release;
   const auto first = torch::autograd::grad({product}, {a, b}, {dy}, std::nullopt, /*create_graph=*/true);
@@ -114,7 +116,7 @@ Triple matmul_second_gradient(const OptionalTensor& grad_self, const OptionalTen
   for (size_t i = 0; i < 2; i++) {
     if (!given(*given_ones[i])) continue;
     outputs.push_back(first[i]);
-    seeds.push_back(**given_ones[i]);
+    seeds.push_back(savable(**given_ones[i]));
   }
   if (outputs.empty()) return {};
   const auto second =
