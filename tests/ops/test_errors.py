@@ -111,3 +111,10 @@ def test_a_mistake_is_an_error_of_the_call(name: str) -> None:
     assert not isinstance(raised.value, torch.AcceleratorError)
     torch.npu.synchronize()
     assert (torch.ones(2, device="npu") + 1).tolist() == [2, 2]
+
+
+def test_put_of_other_counts_is_an_error_of_indices():
+    for device in ("cpu", "npu"):
+        x = torch.zeros(3, device=device)
+        with pytest.raises(IndexError, match="same number of elements"):
+            x.put_(torch.tensor([1], device=device), torch.zeros(2, device=device))

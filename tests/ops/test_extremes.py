@@ -120,3 +120,15 @@ def test_a_divisor_that_becomes_minus_one_in_the_type_of_the_quotient(divisor):
     assert torch.equal(torch.div(x.npu(), divisor, rounding_mode="trunc").cpu(), expected)
     y = torch.tensor([-(2**31), 7, -7], dtype=torch.int32)
     assert torch.div(y.npu(), divisor, rounding_mode="trunc").tolist() == [-(2**31), -7, 7]
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_a_margin_that_is_nan_is_not_violated(p):
+    x, target = torch.tensor([[0.5, math.nan, 0.7], [0.1, INF, 0.2], [math.nan, 1.0, 2.0]]), torch.tensor([0, 2, 1])
+    y = x.npu().requires_grad_()
+    x.requires_grad_()
+    expected, actual = (F.multi_margin_loss(a, t, p=p) for a, t in ((x, target), (y, target.npu())))
+    torch.testing.assert_close(actual.cpu(), expected)
+    expected.backward()
+    actual.backward()
+    torch.testing.assert_close(y.grad.cpu(), x.grad)

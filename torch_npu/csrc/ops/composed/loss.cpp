@@ -50,7 +50,9 @@ Margins margins_of(const at::Tensor& self, const at::Tensor& target, const at::S
   TORCH_CHECK(!weight || !weight->defined() || (weight->dim() <= 1 && weight->numel() == x.size(1)),
               "inconsistent weight size, expected ", x.size(1), " but got ", weight->sizes());
   const at::Tensor is_target = at::arange(x.size(1), y.options()).eq(y);
-  const at::Tensor room = x.sub(x.gather(1, y)).add(margin).clamp_min(0);
+  // As in PyTorch's kernels a margin that is nan is no violation.
+  const at::Tensor beyond = x.sub(x.gather(1, y)).add(margin);
+  const at::Tensor room = beyond.masked_fill(beyond.gt(0).logical_not(), 0);
   const at::Tensor each = weight && weight->defined() ? in_op_math(*weight).reshape({-1}).take(y) : at::Tensor();
   return {room.masked_fill(is_target, 0), is_target, each, static_cast<double>(x.size(0)),
           static_cast<double>(x.size(1))};
