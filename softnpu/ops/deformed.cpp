@@ -2,6 +2,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include "softnpu/ops/kernels.h"
@@ -84,7 +85,8 @@ void each_corner(const Places& p, const Geometry& g, const Deformation& o, const
     for (const bool right : {false, true}) {
       const Tensor c = p.left + static_cast<double>(right), r = p.top + static_cast<double>(bottom);
       const Tensor inside = c.ge(0).logical_and(c.lt(g.width)).logical_and(r.ge(0)).logical_and(r.lt(g.height));
-      const Tensor place = (r.clamp(0, g.height - 1) * g.width + c.clamp(0, g.width - 1)).to(at::kLong);
+      // An offset that is nan is nowhere, too.
+      const Tensor place = at::where(inside, r * g.width + c, 0).to(at::kLong);
       const Tensor share = (right ? p.dx : 1 - p.dx) * (bottom ? p.dy : 1 - p.dy);
       body(place.reshape(flat), share.masked_fill(inside.logical_not(), 0).reshape(flat), right, bottom,
            inside.to(p.dx.scalar_type()));

@@ -103,14 +103,19 @@ void moe_expert_rows(const Tensor& x, const Tensor& experts, const OptionalTenso
   Tensor used = filled;
   if (!o.padded && o.active > 0) used = filled.logical_and(at::arange(row_count, s.source.options()).lt(o.active));
   const Tensor token = at::where(used, s.source, 0).floor_divide(k), empty = used.logical_not();
-  const auto of_row = [&](const Tensor& t) { return t.index_select(0, token); };
+  // Without tokens all rows are empty.
+  const auto of_row = [&](const Tensor& t) {
+    return x.size(0) > 0 ? t.index_select(0, token) : t.new_zeros({row_count, t.size(-1)});
+  };
   if (o.quantization == -1) {
     put_bits(rows, of_row(moved_bits(x)).masked_fill(empty.unsqueeze(1), 0).reshape(rows.sizes()));
     if (!row_scales.defined()) return;
     if (!given(scale)) return void(row_scales.zero_());
     TORCH_CHECK(scale->dim() > 0 && scale->size(0) == x.size(0), "aclnnMoeInitRouting: a scale of ", scale->sizes(),
                 " for ", x.size(0), " rows");
-    const Tensor kept = of_row(bits(*scale).reshape({x.size(0), -1})).masked_fill(empty.unsqueeze(1), 0);
+    const Tensor columns = bits(*scale);
+    const Tensor kept =
+        of_row(columns.dim() == 1 ? columns.unsqueeze(1) : columns.flatten(1)).masked_fill(empty.unsqueeze(1), 0);
     Tensor place = bits(row_scales);
     if (place.numel() == kept.numel()) put(place, kept.reshape(place.sizes()));
     return;

@@ -97,7 +97,7 @@ void group_norm_swish_backward(const Tensor& gradient, const Tensor& mean, const
   const Tensor m = of_group(mean), r = of_group(rstd);
   std::vector<int64_t> channels(x.dim(), 1);
   channels[1] = c;
-  const Tensor normed = (from.reshape({n, groups, -1}) - m.unsqueeze(-1)) * r.unsqueeze(-1);
+  const Tensor normed = (from.reshape({n, groups, groups ? c / groups * rest : 0}) - m.unsqueeze(-1)) * r.unsqueeze(-1);
   const Tensor y = normed.reshape(x.sizes()) * wide(gamma).reshape(channels) + wide(beta).reshape(channels);
   const Tensor s = at::sigmoid(y * scale);
   const Tensor dy = (wide(gradient) * (s + y * scale * s * (1 - s))).contiguous();

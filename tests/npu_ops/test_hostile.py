@@ -197,6 +197,33 @@ def test_gradients_of_no_attention_at_all() -> None:
     assert sink.grad.shape == (2,) and not sink.grad.any().item()
 
 
+def test_gradients_of_groups_of_no_samples() -> None:
+    x, weight, bias = (t.requires_grad_() for t in (ones(0, 6, 5), ones(6), ones(6)))
+    torch_npu.npu_group_norm_swish(x, 3, weight, bias)[0].sum().backward()
+    assert x.grad.shape == x.shape
+    for leaf in (weight, bias):
+        assert torch.equal(leaf.grad.cpu(), torch.zeros(6))
+
+
+@pytest.mark.parametrize("quant_mode", [-1, 1])
+def test_places_of_no_tokens(quant_mode: int) -> None:
+    """Of experts with a capacity, which have places with and without tokens."""
+    found = torch_npu.npu_moe_init_routing_v2(
+        ones(0, 2), index().reshape(0, 2), expert_capacity=2, expert_num=3, drop_pad_mode=1, quant_mode=quant_mode
+    )
+    assert found[0].shape == (3, 2, 2) and not found[0].any().item()
+    assert found[1].numel() == 0
+
+
+def test_a_place_that_is_nan_is_outside() -> None:
+    x, weight, offset = ones(1, 2, 4, 4), ones(2, 2, 3, 3), torch.zeros(1, 27, 2, 2, device="npu")
+    offset[:, 18:] = 1  # the factors of the samples
+    args = [3, 3], [1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]
+    offset[0, 0] = float("nan")
+    out = torch_npu.npu_deformable_conv2d(x, weight, offset, None, *args)[0]
+    assert torch.equal(out.cpu(), torch.full((1, 2, 2, 2), 16.0))  # one of the 9 samples of each channel
+
+
 @pytest.mark.parametrize("shape", [[], [4]])
 @pytest.mark.parametrize("device", ["npu", "meta"])
 def test_a_shape_to_restore_has_two_members(shape: list[int], device: str) -> None:
