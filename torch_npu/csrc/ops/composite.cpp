@@ -184,9 +184,7 @@ at::Tensor& nan_to_num_out(const at::Tensor& self, std::optional<double> nan, st
 // x 2^n, where 2^n alone may be too large or too small: in three steps in double precision, rounded once.
 at::Tensor ldexp(const at::Tensor& self, const at::Tensor& other) {
   const at::Tensor two = at::native::wrapped_scalar_tensor(2.0);
-  if (!self.is_floating_point() || (self.dim() == 0 && other.dim() > 0) ||
-      !c10::isIntegralType(other.scalar_type(), true))
-    return self.mul(two.pow(other));
+  if (!self.is_floating_point() || !c10::isIntegralType(other.scalar_type(), true)) return self.mul(two.pow(other));
   const at::Tensor exponent = other.to(at::kDouble).clamp(-3000, 3000), third = truncated(exponent.div(3));
   const at::Tensor step = two.pow(third), rest = two.pow(exponent.sub(third, 2));
   return self.to(at::kDouble).mul(step).mul(step).mul(rest).to(self.scalar_type());
