@@ -15,25 +15,14 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 import torch_npu  # noqa: F401  torch.ops.npu
-from tests.core import tools
 from tests.core.tools import Gate, busy
-
-QUICK = {"cpp_cache_precompile_headers": False, "aot_inductor.precompile_headers": False}
+from tests.inductor.models import QUICK, Perceptron, packaged
 
 
 def same(found, expected) -> None:
     for ours, theirs in zip(pytree.tree_leaves(found), pytree.tree_leaves(expected), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
         assert ours.stride() == theirs.stride()
-
-
-def packaged(model: nn.Module, args: tuple, path: Path, shapes: tuple | None = None) -> str:
-    with torch.no_grad():
-        program = torch.export.export(model, args, dynamic_shapes=shapes)
-        settings = {**QUICK, "aot_inductor.compile_wrapper_opt_level": "O0"}
-        return torch._inductor.aoti_compile_and_package(
-            program, package_path=str(path / "model.pt2"), inductor_configs=settings
-        )
 
 
 @pytest.mark.full
@@ -63,19 +52,6 @@ def test_a_wrapper_in_cpp():
     with pytest.raises(RuntimeError, match="index out of bounds"):
         compiled(x, weight, scale, index)
         torch.npu.synchronize()
-
-
-class Perceptron(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 12))
-        self.register_buffer("total", torch.zeros(12))
-        self.host = torch.tensor(3.0)  # a constant that stays on the CPU
-
-    def forward(self, x):
-        y = self.layers(x) * self.host
-        self.total.add_(y.mean(0))
-        return y, self.total + 1
 
 
 def test_a_packaged_model(tmp_path):
@@ -141,114 +117,6 @@ def test_a_packaged_model(tmp_path):
         x.copy_(torch.randn(700, 8))
         graph.replay()
         same(y, model(x)[0])
-
-
-HELD = f"""
-import ctypes, sys, threading, time
-import torch, torch_npu
-acl = ctypes.CDLL({str(tools.LIBRARY)!r})
-Function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-kept = []
-def behind_python(act):
-    '''Calls act() while the stream waits for another thread of Python.'''
-    opened = threading.Event()
-    kept.append(Function(lambda _: opened.wait()))
-    stream = ctypes.c_void_p(torch.npu.current_stream().native_handle)
-    assert acl.aclrtLaunchHostFunc(stream, kept[-1], None) == 0
-    threading.Timer(0.7, opened.set).start()
-    start = time.monotonic()
-    act()
-    waited = time.monotonic() - start
-    torch.npu.synchronize()
-    return waited
-path, weights = {{path!r}}, torch.load({{weights!r}})
-x = torch.ones(4, 8).npu()
-loaded = torch._inductor.aoti_load_package(path)
-single = torch._inductor.aoti_load_package(path, run_single_threaded=True)
-first = loaded(x)[0].tolist()
-assert single(x)[0].tolist() == first
-def fill(model):
-    for _ in range(1200):  # a stream holds 1,024 tasks
-        y = model(x)[0]
-    filled.append((time.monotonic(), y))
-def at_once(*acts):
-    threads = [threading.Thread(target=act) for act in acts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-filled = []
-assert behind_python(lambda: fill(loaded)) > 0.5
-assert behind_python(lambda: at_once(*[lambda m=m: fill(m) for m in (loaded, loaded, single, single)])) > 0.5
-assert all(y.tolist() == first for _, y in filled) and len(filled) == 5
-# A call that fails, beside others.
-def fails():
-    for _ in range(300):
-        try:
-            loaded(x.cpu())
-        except RuntimeError as error:
-            assert "argument 0 of this model must be on npu:0" in str(error)
-        else:
-            raise AssertionError
-at_once(fails, lambda: fill(loaded), fails, lambda: fill(loaded))
-assert all(y.tolist() == first for _, y in filled) and len(filled) == 7
-# Weights that change between calls, not within one: the sum of two of them is 0 at any time.
-def of(k):
-    given = {{{{name: torch.zeros_like(value) for name, value in weights.items()}}}}
-    given["layers.2.bias"] += k
-    given["layers.3.weight"] += 1
-    given["layers.3.bias"] -= 16 * k
-    return {{{{name: value.npu() for name, value in given.items()}}}}
-sets = [of(k) for k in range(3)]
-loaded.load_constants(sets[0], check_full_update=True)
-torn, ended = torch.zeros((), device="npu"), threading.Event()
-def calls():
-    total = torch.zeros((), device="npu")
-    while not ended.is_set():
-        total += loaded(x)[0].abs().sum()
-    torn.add_(total)
-    torch.npu.synchronize()
-def changes():
-    for i in range(60):
-        loaded.load_constants(sets[i % 3], check_full_update=True)
-    ended.set()
-at_once(calls, changes)
-assert torn.item() == 0
-# From within: an operator in Python that the model calls.
-within, said = torch.library.Library("aten", "IMPL"), []
-def addmm(bias, a, b, *, beta=1, alpha=1, out):
-    try:
-        loaded.load_constants(sets[0], check_full_update=True)
-    except RuntimeError as error:
-        said.append(str(error))
-    return out.copy_(a @ b + bias)
-within.impl("addmm.out", addmm, "PrivateUse1", allow_override=True)
-loaded(x)
-del within
-torch.npu.synchronize()
-assert said and all("a compiled model is called from within itself" in text for text in said), said
-on_npu = {{{{name: value.npu() for name, value in weights.items()}}}}
-behind_python(lambda: loaded.load_constants(on_npu, check_full_update=True))
-behind_python(lambda: loaded.load_constants(weights, check_full_update=True, allow_h2d_copy=True))
-behind_python(lambda: torch._inductor.aoti_load_package(path))
-del single
-behind_python(lambda: globals().pop("loaded"))
-# The interpreter ends while a thread waits for the stream.
-last, on_npu = torch._inductor.aoti_load_package(path), sets[1]
-stream, nap = ctypes.c_void_p(torch.npu.current_stream().native_handle), ctypes.CDLL(None).usleep
-assert acl.aclrtLaunchHostFunc(stream, ctypes.cast(nap, ctypes.c_void_p), ctypes.c_void_p(1500000)) == 0
-threading.Thread(target=lambda: last.load_constants(on_npu, check_full_update=True), daemon=True).start()
-time.sleep(0.3)
-"""
-
-
-def test_nothing_waits_with_the_lock_of_the_interpreter(tmp_path):
-    """A full stream, new weights, loading and the end of a model, while a function of Python is on the stream. Threads
-    then call one model side by side: with wrong arguments, with changing weights, from within and at the end."""
-    model = Perceptron().npu().eval()
-    path = packaged(model, (torch.randn(4, 8).npu(),), tmp_path)
-    torch.save({name: value.cpu() for name, value in model.state_dict().items()}, tmp_path / "weights")
-    tools.run(HELD.format(path=path, weights=str(tmp_path / "weights")), timeout=60)
 
 
 PROGRAM = r"""

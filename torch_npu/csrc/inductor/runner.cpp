@@ -5,11 +5,11 @@
 #include <torch/csrc/inductor/aoti_runner/model_container_runner.h>
 
 #include <charconv>
+#include <condition_variable>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <semaphore>
-#include <shared_mutex>
 #include <unordered_map>
 #include <utility>
 
@@ -34,41 +34,57 @@ c10::DeviceIndex index_of(const std::string& device) {
 
 using Handle = AOTInductorModelContainerHandle;
 
+// Who may use a model, in the order of coming, so that nobody waits for ever: calls side by side, as many as there are runners; a change of
+// the weights alone. PyTorch's container does not keep these apart, and whoever finds no runner free waits there, also where nobody would
+// wake it: a run that fails does not. Nobody finds none free.
+class Turns {
+ public:
+  explicit Turns(size_t count) : most_(count) {}
+
+  void take(bool alone) {
+    std::unique_lock lock(mutex_);
+    const auto mine = last_++;
+    changed_.wait(lock, [&] { return mine == next_ && running_ < (alone ? 1 : most_); });
+    ++next_;
+    running_ += alone ? most_ : 1;
+    changed_.notify_all();
+  }
+  void give_back(bool alone) {
+    const std::lock_guard lock(mutex_);
+    running_ -= alone ? most_ : 1;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t last_ = 0, next_ = 0;
+  const size_t most_;
+  size_t running_ = 0;
+};
+
 struct Model {
   c10::DeviceIndex index;
-  // PyTorch's container has `count` of the model, and whoever finds none free waits there, also where nobody would wake it: a run that fails
-  // does not. Nobody finds none free.
-  std::counting_semaphore<> free;
-  std::shared_mutex weights;  // changed by one, while nobody runs: the container does not keep these apart
+  Turns turns;
   void (*functions[10])() = {};
   AOTIRuntimeError (*remove)(Handle) = nullptr;
 
-  Model(c10::DeviceIndex i, size_t count) : index(i), free(static_cast<std::ptrdiff_t>(count)) {}
+  Model(c10::DeviceIndex i, size_t count) : index(i), turns(count) {}
 };
 
 // A call of a model by this thread, which an operator in Python within the model may lead back to.
 class Call {
  public:
-  Call(Model& model, bool runs) : model_(model), runs_(runs), outer_(innermost) {
+  Call(Model& model, bool alone) : model_(model), alone_(alone), outer_(innermost) {
     for (const Call* call = outer_; call != nullptr; call = call->outer_)
       TORCH_CHECK(&call->model_ != &model,
                   "a compiled model is called from within itself: load it a second time for that");
-    if (runs_) {
-      model_.free.acquire();
-      model_.weights.lock_shared();
-    } else {
-      model_.weights.lock();
-    }
+    model_.turns.take(alone_);
     innermost = this;
   }
   ~Call() {
     innermost = outer_;
-    if (runs_) {
-      model_.weights.unlock_shared();
-      model_.free.release();
-    } else {
-      model_.weights.unlock();
-    }
+    model_.turns.give_back(alone_);
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -76,7 +92,7 @@ class Call {
  private:
   static thread_local const Call* innermost;
   Model& model_;
-  const bool runs_;
+  const bool alone_;
   const Call* const outer_;
 };
 thread_local const Call* Call::innermost = nullptr;
@@ -131,7 +147,7 @@ class Runner final : public torch::inductor::AOTIModelContainerRunner {
   static AOTIRuntimeError around(Handle handle, Rest... rest) {
     const npu::WithoutGil release;
     const auto model = models().find(handle);
-    const Call call(*model, n == 0);
+    const Call call(*model, n != 0);
     const npu::NPUGuard guard(model->index);
     const c10::impl::ExcludeDispatchKeyGuard chosen(c10::autocast_dispatch_keyset);
     return reinterpret_cast<AOTIRuntimeError (*)(Handle, Rest...)>(model->functions[n])(handle, rest...);

@@ -1,0 +1,32 @@
+"""A model that is packaged by AOTInductor, and how the tests package one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+QUICK = {"cpp_cache_precompile_headers": False, "aot_inductor.precompile_headers": False}
+
+
+def packaged(model: nn.Module, args: tuple, path: Path, shapes: tuple | None = None) -> str:
+    with torch.no_grad():
+        program = torch.export.export(model, args, dynamic_shapes=shapes)
+        settings = {**QUICK, "aot_inductor.compile_wrapper_opt_level": "O0"}
+        return torch._inductor.aoti_compile_and_package(
+            program, package_path=str(path / "model.pt2"), inductor_configs=settings
+        )
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 12))
+        self.register_buffer("total", torch.zeros(12))
+        self.host = torch.tensor(3.0)  # a constant that stays on the CPU
+
+    def forward(self, x):
+        y = self.layers(x) * self.host
+        self.total.add_(y.mean(0))
+        return y, self.total + 1
