@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 import torch_npu  # noqa: F401  torch.ops.npu
+from tests.core import tools
 from tests.core.tools import Gate, busy
 from tests.inductor.models import QUICK, Perceptron, packaged
 
@@ -246,3 +247,22 @@ assert NpuGraphPass().uuid()[1] is None
     environment = {**os.environ, "ANYCEND_CANN": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+ENTERS = """
+import ctypes
+from pathlib import Path
+import torch, torch_npu
+
+class Former(ctypes.Structure):
+    _fields_ = [("stream", ctypes.c_int64), ("device", ctypes.c_int32), ("stream_device", ctypes.c_int32)]
+
+torch.zeros(1).npu()
+former, library = Former(), ctypes.CDLL(str(Path(torch_npu.__file__).parent / "lib" / "libtorch_npu.so"))
+assert library.aoti_torch_npu_enter(1, ctypes.c_void_p(64), ctypes.byref(former)) != 0
+assert torch.npu.current_device() == 0
+"""
+
+
+def test_a_device_whose_stream_cannot_be_taken_is_not_entered():
+    tools.run(ENTERS, ANYCEND_FAULT="aclrtSetDevice:error:2+")

@@ -104,11 +104,14 @@ AOTITorchError aoti_torch_npu_enter(int32_t device, void* stream, NpuFormer* for
   AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({
     const auto index = static_cast<c10::DeviceIndex>(device);
     *former = {0, npu::current_device(), -1};
-    npu::set_device(index);
-    if (stream != nullptr && stream != npu::current_raw_stream()) {
-      former->stream = npu::exchange_stream(npu::external_stream(static_cast<aclrtStream>(stream), index)).id();
-      former->stream_device = device;
+    if (stream != nullptr) {
+      const npu::NPUGuard guard(index);  // nothing stays changed if this throws: nobody leaves then
+      if (stream != npu::current_raw_stream()) {
+        former->stream = npu::exchange_stream(npu::external_stream(static_cast<aclrtStream>(stream), index)).id();
+        former->stream_device = device;
+      }
     }
+    npu::set_device(index);
   });
 }
 
