@@ -121,12 +121,25 @@ behind_python(lambda: loaded.load_constants(weights, check_full_update=True, all
 behind_python(lambda: torch._inductor.aoti_load_package(path))
 del single
 behind_python(lambda: globals().pop("loaded"))
-# The interpreter ends while a thread waits for the stream.
-last, on_npu = torch._inductor.aoti_load_package(path), sets[1]
-stream, nap = ctypes.c_void_p(torch.npu.current_stream().native_handle), ctypes.CDLL(None).usleep
-assert acl.aclrtLaunchHostFunc(stream, ctypes.cast(nap, ctypes.c_void_p), ctypes.c_void_p(1500000)) == 0
-threading.Thread(target=lambda: last.load_constants(on_npu, check_full_update=True), daemon=True).start()
-time.sleep(0.3)
+"""
+
+# The interpreter ends while a thread waits for the device. The thread begins later than the interpreter's own wait, so
+# it reaches the limit of waits later, too, and asks for the lock while the process naps on its way out.
+ENDS = f"""
+import ctypes, threading, time
+import torch, torch_npu
+last = torch._inductor.aoti_load_package({{path!r}})
+given = {{{{name: value.npu() for name, value in torch.load({{weights!r}}).items()}}}}
+torch.npu.synchronize()
+acl, libc = ctypes.CDLL({str(tools.LIBRARY)!r}), ctypes.CDLL(None)
+nap = ctypes.cast(libc.usleep, ctypes.c_void_p)
+stream = ctypes.c_void_p(torch.npu.current_stream().native_handle)
+assert acl.aclrtLaunchHostFunc(stream, nap, ctypes.c_void_p(2500000)) == 0
+assert libc.__cxa_atexit(nap, ctypes.c_void_p(1000000), None) == 0
+def waits():
+    time.sleep(0.4)
+    last.load_constants(given, check_full_update=True)
+threading.Thread(target=waits, daemon=True).start()
 """
 
 
@@ -137,3 +150,4 @@ def test_nothing_waits_with_the_lock_of_the_interpreter(tmp_path):
     path = packaged(model, (torch.randn(4, 8).npu(),), tmp_path)
     torch.save({name: value.cpu() for name, value in model.state_dict().items()}, tmp_path / "weights")
     tools.run(HELD.format(path=path, weights=str(tmp_path / "weights")), timeout=60)
+    tools.run(ENDS.format(path=path, weights=str(tmp_path / "weights")), timeout=60, ACL_DEVICE_SYNC_TIMEOUT="1")

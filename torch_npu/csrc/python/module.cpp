@@ -12,7 +12,7 @@
 
 namespace {
 
-// After the interpreter's end PyGILState_Check says yes.
+// After the interpreter's end PyGILState_Check said yes (Python 3.11): in a library's destructor, and to a new thread there.
 void* release_gil() { return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
 
 // Python ends a thread that asks for the lock after the interpreter's end from within, through frames that must not be left so: it stays here,
