@@ -16,6 +16,7 @@ void set_atomic(Core::Atomic kind, const char* what, Site at) {
   Core& c = core(at, what);
   c.atomic = kind;
   c.atomic_bytes = sizeof(T);
+  c.atomic_at = at;
 }
 
 class AtomicSection {

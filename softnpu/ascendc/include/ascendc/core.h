@@ -29,6 +29,8 @@ struct Room {
   std::deque<std::pair<uint32_t, Clock>> queued;
   int depth = 0;
 
+  bool queue() const { return kind[1] == 'Q'; }
+  bool given_back(uint32_t piece) const { return queue() && states[piece] == State::kFree; }
   std::string name() const { return format("%s<%s> of %s:%d", kind, position_name(position), at.name(), at.line); }
   Space space() const { return space_of(position); }
   uint32_t bytes() const { return num * length; }
@@ -75,8 +77,10 @@ struct Core {
   float deq_scale = 1;
   enum class Atomic : uint8_t { kNone, kAdd, kMax, kMin } atomic = Atomic::kNone;
   uint8_t atomic_bytes = 0;
+  Site atomic_at;
   bool flags[static_cast<int>(HardEvent::MAX)][8] = {};
   Clock flag_clocks[static_cast<int>(HardEvent::MAX)][8] = {};
+  Site flags_at[static_cast<int>(HardEvent::MAX)][8] = {};
   uint8_t events[static_cast<int>(HardEvent::MAX)] = {};  // bits: ids that AllocEventID gave out
   uint64_t waited[16] = {};                               // CrossCoreWaitFlag: how often, by flag
   uint64_t met = 0;                                       // SyncAll<true> of a mixed kernel: how often
@@ -127,6 +131,21 @@ struct Core {
     room.freed.resize(num);
     used[space] += static_cast<uint32_t>(all);
     return room;
+  }
+
+  // With the check on: what the kernel leaves behind for the next one of the core.
+  std::string left() const {
+    if (!hazards.on() || !leak.empty()) return leak;
+    if (atomic != Atomic::kNone)
+      return format(
+          "%s:%d: SetAtomicAdd, SetAtomicMax or SetAtomicMin is on when the kernel ends: SetAtomicNone is missing",
+          atomic_at.name(), atomic_at.line);
+    for (int e = 0; e < static_cast<int>(HardEvent::MAX); ++e)
+      for (int id = 0; id < 8; ++id)
+        if (flags[e][id])
+          return format("%s:%d: SetFlag<HardEvent::%s> with id %d is set when the kernel ends: WaitFlag is missing",
+                        flags_at[e][id].name(), flags_at[e][id].line, signal_of(static_cast<HardEvent>(e)).name, id);
+    return "";
   }
 
   void reset_rooms() {

@@ -72,7 +72,10 @@ class GlobalTensor {
     detail::check_global(p_ + index, sizeof(T), "SetValue", at);
     p_[index] = value;
   }
-  T& operator()(uint64_t index) const { return p_[index]; }
+  T& operator()(uint64_t index, ASCENDC_AT) const {
+    detail::check_global(p_ + index, sizeof(T), "GlobalTensor()", at);
+    return p_[index];
+  }
   GlobalTensor operator[](uint64_t offset) const {
     GlobalTensor t = *this;
     t.p_ += offset;

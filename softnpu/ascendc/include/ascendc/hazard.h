@@ -1,8 +1,9 @@
 // The kernel sanitizer (ANYCEND_CHECK=kernel): the units of a core (scalar, vector or matrix, and those that copy) run beside each other, and
 // only flags, queues and barriers order them. Instructions here take effect in program order; this keeps for each 32 bytes of the
-// core's memories who used it last, and refuses what the units' order does not promise. What it is not: bounds (op.h). It costs
-// nothing but a branch when the check is off. Within one unit, order is taken as given. Between the scalar unit and the vector unit or
-// copies, the chip's compiler inserts what is missing, unless it is told --cce-auto-sync=off (ASCENDC_AUTO_SYNC is 0 then).
+// core's memories who used it last, and whether it holds anything, and refuses what the units' order does not promise. What it is not:
+// bounds (op.h). It costs nothing but a branch when the check is off. Between the scalar unit and the vector unit or copies, and between
+// vector instructions, the chip's compiler inserts what is missing, unless it is told --cce-auto-sync=off (ASCENDC_AUTO_SYNC is 0 then).
+// Within the other units, order is taken as given.
 #pragma once
 
 #ifndef ASCENDC_AUTO_SYNC
@@ -49,7 +50,9 @@ class Hazards {
 
   // The unit has been told of what `clock` has seen.
   void learn(Unit unit, const Clock& clock) {
-    if (on_) units_[unit].join(clock);
+    if (!on_) return;
+    units_[unit].join(clock);
+    settled_ = std::max(settled_, unit == kVector ? clock.at[kVector] : 0);
   }
   // What is over when the unit says so now.
   Clock now(Unit unit) const { return units_[unit]; }
@@ -59,11 +62,14 @@ class Hazards {
     Clock all;
     for (const Clock& c : units_) all.join(c);
     units_.fill(all);
+    settle();
   }
+  // PipeBarrier<PIPE_V>.
+  void settle() { settled_ = units_[kVector].at[kVector]; }
   // The scalar unit issues all instructions: it knows nothing of their end, but what it has waited for is over for them, too.
   void issue(Unit unit, const char* what, Site at) {
     if (!on_) return;
-    units_[unit].join(units_[kScalar]);
+    learn(unit, units_[kScalar]);
     ++units_[unit].at[unit];
     what_ = what;
     at_ = at;
@@ -72,19 +78,30 @@ class Hazards {
     if (!on_ || bytes == 0) return;
     for (uint32_t b = start / 32; b <= (start + bytes - 1) / 32 && b < blocks_[space].size(); ++b) {
       Block& k = blocks_[space][b];
-      if (must_wait(unit, k.writer, k.written))
+      if ((!write || unit != k.writer) && must_wait(unit, k.writer, k.written))
         complain(unit, k.writer, k.written, space, b, write ? "writes" : "reads", "wrote");
       if (write) {
         for (int u = 0; u < kUnits; ++u)
-          if (must_wait(unit, static_cast<Unit>(u), k.read[u]))
+          if (u != unit && must_wait(unit, static_cast<Unit>(u), k.read[u]))
             complain(unit, static_cast<Unit>(u), k.read[u], space, b, "writes", "read");
         k.writer = unit;
         k.written = {units_[unit].at[unit], what_, at_};
+        k.holds = true;
         for (Access& a : k.read) a = {};
       } else {
         k.read[unit] = {units_[unit].at[unit], what_, at_};
       }
     }
+  }
+  // Has nothing been written into any of it since the block began, or since forget()?
+  bool empty(Space space, uint32_t start, uint32_t bytes) const {
+    if (!on_ || bytes == 0) return false;
+    for (uint32_t b = start / 32; b <= (start + bytes - 1) / 32 && b < blocks_[space].size(); ++b)
+      if (blocks_[space][b].holds) return false;
+    return true;
+  }
+  void forget(Space space, uint32_t start, uint32_t bytes) {
+    for (uint32_t b = start / 32; on_ && b < (start + bytes) / 32; ++b) blocks_[space][b].holds = false;
   }
 
  private:
@@ -97,11 +114,13 @@ class Hazards {
     Unit writer = kScalar;
     Access written;
     Access read[kUnits];
+    bool holds = false;
   };
   // Is there nothing that has `unit` wait for the end of what `before` did?
   bool must_wait(Unit unit, Unit before, const Access& a) {
     uint32_t& known = units_[unit].at[before];
-    if (unit == before || known >= a.when) return false;
+    if (unit == before) return !ASCENDC_AUTO_SYNC && unit == kVector && a.when > settled_;
+    if (known >= a.when) return false;
     if (!ASCENDC_AUTO_SYNC || (unit != kScalar && before != kScalar) || unit > kCopyOut || before > kCopyOut)
       return true;
     known = a.when;  // the compiler's own flag
@@ -109,6 +128,12 @@ class Hazards {
   }
   [[noreturn]] void complain(Unit unit, Unit before, const Access& a, Space space, uint32_t block, const char* does,
                              const char* did) const {
+    if (unit == before)
+      fail(at_, what_,
+           format(
+               "the vector unit (V) %s bytes %u to %u of the %s that %s:%d (%s) %s, and nothing makes it wait for its "
+               "own instructions: PipeBarrier<PIPE_V> is missing",
+               does, block * 32, block * 32 + 31, space_name(space), a.at.name(), a.at.line, a.what, did));
     constexpr const char* kShort[] = {"S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX"};
     fail(at_, what_,
          format("the %s %s bytes %u to %u of the %s that %s:%d (%s) %s, and nothing makes it wait for the "
@@ -120,6 +145,7 @@ class Hazards {
 
   const bool on_;
   std::array<Clock, kUnits> units_{};
+  uint32_t settled_ = 0;  // how far the vector unit has waited for itself
   std::vector<Block> blocks_[kSpaces];
   const char* what_ = "";
   Site at_;

@@ -37,7 +37,7 @@ struct Closure {
         ~Current() { t_core = nullptr; }
       } current(&core);
       std::apply(closure.kernel, closure.arguments);
-      text = core.leak;
+      text = core.left();
     } catch (const std::exception& e) {
       text = e.what();
     } catch (...) {

@@ -88,6 +88,14 @@ class LocalTensor {
           detail::format("element %u lies beyond the %u bytes of %s", index, room_->length, room_->name().c_str()));
     if (room_->space() != detail::kUnified)
       detail::fail(at, what, room_->name() + " is not in the unified buffer, and the scalar unit reaches no other");
+    if (c.hazards.on()) {
+      if (room_->given_back(piece_))
+        detail::fail(at, what, "the tensor is in " + room_->name() + ", and FreeTensor has given that buffer back");
+      if (!write && c.hazards.empty(detail::kUnified, static_cast<uint32_t>(first), sizeof(T)))
+        detail::fail(at, what,
+                     detail::format("element %u, in %s, was never written: nothing is there since %s", index,
+                                    room_->name().c_str(), room_->queue() ? "AllocTensor" : "the block began"));
+    }
     c.hazards.issue(detail::kScalar, what, at);
     c.hazards.use(detail::kScalar, detail::kUnified, static_cast<uint32_t>(first), sizeof(T), write);
     return reinterpret_cast<T*>(c.block.unified_buffer + first);

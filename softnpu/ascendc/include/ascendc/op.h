@@ -38,6 +38,18 @@ class Op {
     return core_.block.unified_buffer + address;
   }
 
+  // ANYCEND_CHECK=kernel. Operands of one type, by count, are one stretch of memory or apart.
+  template <class T>
+  void need_apart(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t bytes, const char* which) const {
+    const uint64_t d = dst.GetPhyAddr(), s = src.GetPhyAddr();
+    if (__builtin_expect(!core_.hazards.on() || d == s || d >= s + bytes || s >= d + bytes, 1)) return;
+    if (dst.room() == src.room())
+      fail(format(
+          "dst and %s overlap in part (%llu bytes from bytes %llu and %llu of the %s on): they are one stretch or "
+          "apart",
+          which, static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(d),
+          static_cast<unsigned long long>(s), space_name(dst.room()->space())));
+  }
   [[noreturn]] void fail(const std::string& text) const { detail::fail(at_, name_, text); }
   void need_repeats(int64_t n, int64_t most = MAX_REPEAT_TIMES) const {
     if (__builtin_expect(n < 0 || n > most, 0))
@@ -72,8 +84,21 @@ class Op {
     if (__builtin_expect((unit_ == kVector || unit_ == kCopyOut) && space != kUnified, 0))
       fail(format("%s is in the %s: the %s reaches the unified buffer alone", which, space_name(space),
                   unit_name(unit_)));
-    core_.hazards.use(unit_, space, static_cast<uint32_t>(start), static_cast<uint32_t>(bytes), write);
+    if (__builtin_expect(core_.hazards.on(), 0)) check(*room, t.piece(), start, bytes, which, write);
     return core_.memory(space) + start;
+  }
+
+  // ANYCEND_CHECK=kernel.
+  void check(const Room& room, uint32_t piece, uint64_t start, uint64_t bytes, const char* which, bool write) const {
+    if (room.given_back(piece))
+      fail(format("%s is in %s, and FreeTensor has given that buffer back", which, room.name().c_str()));
+    const Space space = room.space();
+    const auto from = static_cast<uint32_t>(start), length = static_cast<uint32_t>(bytes);
+    if (!write && core_.hazards.empty(space, from, length))
+      fail(format("%s reads bytes %u to %u of the %s, in %s, and nothing has been written there since %s", which, from,
+                  from + length - 1, space_name(space), room.name().c_str(),
+                  room.queue() ? "AllocTensor" : "the block began"));
+    core_.hazards.use(unit_, space, from, length, write);
   }
 
   const char* name_;

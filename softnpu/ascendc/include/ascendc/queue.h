@@ -39,7 +39,9 @@ class TQueBind {
       if (room.states[i] != State::kFree) continue;
       next_ = (i + 1) % room.num;
       room.states[i] = State::kAllocated;
-      detail::core().hazards.learn(detail::filler(src, kPosition), room.freed[i]);
+      detail::Hazards& hazards = detail::core().hazards;
+      hazards.learn(detail::filler(src, kPosition), room.freed[i]);
+      hazards.forget(room.space(), room.start + i * room.length, room.length);
       return tensor<T>(i);
     }
     detail::fail(

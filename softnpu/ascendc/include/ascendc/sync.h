@@ -31,6 +31,7 @@ inline void set_flag(HardEvent event, int32_t id, Site at) {
                 signal_of(event).name, id));
   set = true;
   Core& c = core();
+  c.flags_at[static_cast<int>(event)][id] = at;
   c.flag_clocks[static_cast<int>(event)][id] = c.hazards.now(static_cast<Unit>(unit_of(signal_of(event).from)));
 }
 inline void wait_flag(HardEvent event, int32_t id, Site at) {
@@ -83,6 +84,7 @@ namespace detail {
 inline void barrier(pipe_t pipe, Site at) {
   Core& c = core(at, "PipeBarrier");
   if (pipe == PIPE_ALL) c.hazards.meet();
+  if (pipe == PIPE_V) c.hazards.settle();
 }
 }  // namespace detail
 

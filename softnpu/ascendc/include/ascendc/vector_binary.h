@@ -22,6 +22,8 @@ void binary(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& a
   op.need_count(count);
   const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(T);
   const T *x = op.reads(a, bytes, "src0"), *y = op.reads(b, bytes, "src1");
+  op.need_apart(dst, a, bytes, "src0");
+  op.need_apart(dst, b, bytes, "src1");
   Both<T, f>()(static_cast<size_t>(count), op.writes(dst, bytes), x, y);
 }
 

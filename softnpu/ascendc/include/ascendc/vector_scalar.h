@@ -23,6 +23,7 @@ void with_scalar(const char* name, const LocalTensor<T>& dst, const LocalTensor<
   op.need_count(count);
   const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(T);
   const T* x = op.reads(src, bytes);
+  op.need_apart(dst, src, bytes, "src");
   WithScalar<T, f>{scalar}(static_cast<size_t>(count), op.writes(dst, bytes), x);
 }
 

@@ -21,6 +21,7 @@ void unary(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& sr
   op.need_count(count);
   const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(T);
   const T* x = op.reads(src, bytes);
+  op.need_apart(dst, src, bytes, "src");
   One<T, f>()(static_cast<size_t>(count), op.writes(dst, bytes), x);
 }
 
