@@ -15,8 +15,15 @@
 #include "softnpu/runtime/system_memory.h"
 #include "softnpu/runtime/watch.h"
 
+// AddressSanitizer's, where the process has it (LD_PRELOAD=libasan.so): a kernel that it watches sees where a block ends.
+extern "C" __attribute__((weak)) void __asan_poison_memory_region(const volatile void*, size_t);
+extern "C" __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void*, size_t);
+
 namespace softnpu {
 namespace {
+
+// Then behind each block, and of none.
+uint64_t border() { return __asan_poison_memory_region ? Arena::kGrain : 0; }
 
 // Freed pages kept for the next allocation: giving them back and taking them again costs ~0.25 s a GiB.
 constexpr uint64_t kWatermark = 512ull << 20;
@@ -81,18 +88,25 @@ void* Arena::allocate(uint64_t size, uint64_t align, bool touch) {
   // Large blocks own their pages: they can be exported, mapped elsewhere and punched.
   if (taken >= kPage) align = std::max(align, kPage);
   if (used() + taken > capacity_) refuse(size, "its capacity is exhausted (ANYCEND_MEMORY)");
-  auto at = free_.take(taken, align);
+  auto at = free_.take(taken + border(), align);
   if (!at) refuse(size, "its address space is too fragmented");
   try {
     commit(*at, taken, touch);
     live_.emplace(*at, Block{*at, size, taken});
   } catch (...) {
-    free_.insert(*at, taken);
+    free_.insert(*at, taken + border());
     throw;
   }
+  hide(*at, size, taken);
   uint64_t now = used_.fetch_add(taken) + taken;
   if (now > peak()) peak_ = now;
   return base_ + *at;
+}
+
+void Arena::hide(uint64_t offset, uint64_t size, uint64_t taken) const noexcept {
+  if (__asan_poison_memory_region == nullptr) return;
+  __asan_unpoison_memory_region(address(offset), size);
+  __asan_poison_memory_region(address(offset + size), taken + border() - size);
 }
 
 void Arena::commit(uint64_t offset, uint64_t size, bool touch) {
@@ -184,7 +198,8 @@ void Arena::release(void* pointer) {
          device_);
   uint64_t taken = it->second.taken;
   if (race::watched()) memory_gone(pointer, taken);
-  RangeSet::Range free = free_.insert(it->first, taken);
+  hide(it->first, 0, taken);
+  RangeSet::Range free = free_.insert(it->first, taken + border());
   live_.erase(it);
   used_ -= taken;
   if (committed() - std::min(committed(), used()) > kWatermark) {
@@ -197,7 +212,8 @@ void Arena::release_all() noexcept {
   std::lock_guard lock(mutex_);
   for (auto& [at, block] : live_) {
     if (race::watched()) memory_gone(address(at), block.taken);
-    free_.insert(at, block.taken);
+    hide(at, 0, block.taken);
+    free_.insert(at, block.taken + border());
   }
   live_.clear();
   used_ = 0;

@@ -40,7 +40,12 @@ struct Room {
 
 struct Core {
   explicit Core(const softnpuAscendcBlock& b)
-      : block(b), group(b.index), groups(b.blocks), hazards((b.checks & 1) != 0, *b.chip) {}
+      : block(b), group(b.index), groups(b.blocks), hazards((b.checks & 1) != 0, *b.chip) {
+    hide(block.unified_buffer, block.chip->unified_buffer);
+  }
+  ~Core() { show(block.unified_buffer, block.chip->unified_buffer); }
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
 
   const softnpuAscendcBlock block;
   uint64_t mask[2] = {~0ull, ~0ull};  // normal mode: bits; counter mode: mask[0] elements
@@ -129,6 +134,7 @@ struct Core {
     Room& room = rooms.back();
     room.states.assign(num, Room::State::kFree);
     room.freed.resize(num);
+    if (space == kUnified) show(block.unified_buffer + room.start, all);
     used[space] += static_cast<uint32_t>(all);
     return room;
   }
@@ -150,6 +156,7 @@ struct Core {
 
   void reset_rooms() {
     rooms.clear();
+    hide(block.unified_buffer, block.chip->unified_buffer);
     std::fill_n(used, +kSpaces, 0u);
   }
 };

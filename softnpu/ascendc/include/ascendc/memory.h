@@ -7,6 +7,10 @@
 #include <memory>
 #include <new>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include "ascendc/enums.h"
 #include "ascendc/runtime.h"
 
@@ -44,6 +48,18 @@ inline const char* space_name(Space s) {
 inline uint32_t space_bytes(const softnpuAscendcChip& chip, Space s) {
   const uint32_t bytes[] = {chip.unified_buffer, chip.l1, chip.l0a, chip.l0b, chip.l0c, 1024};
   return bytes[s];
+}
+
+// A kernel that is compiled with -fsanitize=address: what may not be touched, and what may.
+inline void hide([[maybe_unused]] const void* p, [[maybe_unused]] size_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+  __asan_poison_memory_region(p, bytes);
+#endif
+}
+inline void show([[maybe_unused]] const void* p, [[maybe_unused]] size_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+  __asan_unpoison_memory_region(p, bytes);
+#endif
 }
 
 struct FreedSpace {
