@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes as C
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -177,12 +179,12 @@ def test_tiling_from_memory_in_a_file_with_a_byte_order_mark(tmp_path, device):
     assert x[0] == 4321
 
 
-def assert_doubles(library: Path, device) -> None:
+def assert_doubles(library: Path, device, factor: int = 2) -> None:
     x = np.arange(128, dtype=np.float32)
     pointer = device.put(x)
     assert C.CDLL(str(library)).go(C.c_void_p(device.stream), C.c_void_p(pointer), 64) == 0
     assert device.finish() == ""
-    np.testing.assert_array_equal(device.get(pointer, x), x * 2)
+    np.testing.assert_array_equal(device.get(pointer, x), x * factor)
     device.acl.aclrtFree(pointer)
 
 
@@ -211,12 +213,13 @@ target_link_libraries(host PRIVATE kernels)
 """
 
 
-def built_by_cmake(folder: Path, kind: str) -> Path:
+def built_by_cmake(folder: Path, kind: str, kernel: str = KERNEL) -> Path:
     """A library whose function `go` launches the kernel of an ascendc_library."""
     cmake = shutil.which("cmake")
     if cmake is None:
         pytest.skip("there is no cmake")
-    (folder / "k.cpp").write_text(HEAD + KERNEL)
+    (folder / "k.cpp").write_text(HEAD + kernel)
+    (folder / "inner.h").write_text("Add(t, t, t, n)")
     (folder / "other").mkdir()
     (folder / "other" / "k.cpp").write_text(HEAD + KERNEL.replace("twice", "doubled"))
     (folder / "host.cpp").write_text(HOST)
@@ -233,6 +236,54 @@ def built_by_cmake(folder: Path, kind: str) -> Path:
 @pytest.mark.parametrize("kind", ["SHARED", "STATIC"])
 def test_a_library_of_kernels_in_cmake(tmp_path, device, kind):
     assert_doubles(built_by_cmake(tmp_path, kind), device)
+
+
+def cmake_build(folder: Path) -> None:
+    done = subprocess.run([shutil.which("cmake"), "--build", folder / "build"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_a_library_of_kernels_is_built_again_when_a_header_changes(tmp_path, monkeypatch, generator):
+    """Also when what changes is a kernel's parameters, which aclrtlaunch_<kernel>.h and so the host's side follow."""
+    monkeypatch.setenv("CMAKE_GENERATOR", generator)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if shutil.which("ninja" if generator == "Ninja" else "make") is None:
+        pytest.skip(f"there is nothing for {generator}")
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    kernel = KERNEL.replace("Add(t, t, t, n)", '#include "inner.h"\n')
+    built = built_by_cmake(folder, "SHARED", kernel)
+
+    def times(factor: int) -> None:  # in a process of its own, which has no library of that name yet
+        names = "from tests.ascendc.kit import Device\nfrom tests.ascendc.test_compiler import assert_doubles\n"
+        run(f"{names}assert_doubles({str(built)!r}, Device(), {factor})")
+
+    times(2)
+    objects = sorted((folder / "build").rglob("*.o"))
+    before = [o.stat().st_mtime_ns for o in objects]
+    cmake_build(folder)
+    assert [o.stat().st_mtime_ns for o in objects] == before  # nothing changed
+    (folder / "inner.h").write_text("Muls(t, t, 4.0f, n)")
+    cmake_build(folder)
+    times(4)
+    (folder / "k.cpp").write_text(HEAD + kernel.replace("uint32_t n) {", "double all) {\n  const uint32_t n = all;"))
+    cmake_build(folder)
+    times(4)
+
+
+def test_rules_of_make_name_the_source(tmp_path):
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "inner.h").write_text("")
+    (tmp_path / "a b" / "k.asc").write_text('#include "inner.h"\n')
+    done = bisheng("-MM", tmp_path / "a b" / "k.asc")
+    source, header = (str(tmp_path / "a b" / name).replace(" ", "\\ ") for name in ("k.asc", "inner.h"))
+    assert done.stdout.replace("\\\n", "").split(maxsplit=1)[0] == "k.o:" and "bisheng." not in done.stdout
+    assert source in done.stdout and header in done.stdout
+    bisheng("-MMD", "-c", tmp_path / "a b" / "k.asc", "-o", tmp_path / "k.o")
+    rules = (tmp_path / "k.d").read_text()
+    assert source in rules and header in rules and "bisheng." not in rules
 
 
 ON_950 = """

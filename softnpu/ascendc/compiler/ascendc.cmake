@@ -4,6 +4,10 @@
 get_filename_component(_anycend_root "${CMAKE_CURRENT_LIST_DIR}/../../.." REALPATH)
 set(ANYCEND_ASCENDC_ROOT "${_anycend_root}" CACHE INTERNAL "the software NPU's root")
 
+cmake_policy(PUSH)
+if(POLICY CMP0116)
+  cmake_policy(SET CMP0116 NEW)  # of the files below DEPFILE, which the function has from here
+endif()
 function(ascendc_library target kind)
   if(NOT kind MATCHES "^(SHARED|STATIC)$")
     message(FATAL_ERROR "ascendc_library(${target} ${kind}): the second argument is SHARED or STATIC")
@@ -25,8 +29,13 @@ function(ascendc_library target kind)
     string(MD5 apart "${path}")  # sources of several folders may have one name
     string(SUBSTRING "${apart}" 0 8 apart)
     set(object "${folder}/${name}.${apart}.o")
-    add_custom_command(OUTPUT "${object}" DEPENDS "${path}" VERBATIM COMMENT "AscendC: ${name}"
-                       COMMAND "${root}/bin/bisheng" -x asc ${options} -c "--launch-headers=${folder}/include" "${path}" -o "${object}")
+    set(depends "")
+    if(CMAKE_VERSION VERSION_GREATER_EQUAL 3.20)  # before, Makefiles have no such rules of ours
+      set(depends DEPFILE "${object}.d")
+    endif()
+    add_custom_command(OUTPUT "${object}" DEPENDS "${path}" ${depends} VERBATIM COMMENT "AscendC: ${name}"
+                       COMMAND "${root}/bin/bisheng" -x asc ${options} -MMD -MF "${object}.d" -MQ "${object}" -c
+                               "--launch-headers=${folder}/include" "${path}" -o "${object}")
     list(APPEND objects "${object}")
   endforeach()
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
@@ -35,3 +44,4 @@ function(ascendc_library target kind)
   target_include_directories(${target} PUBLIC "${folder}/include" "${root}/include")
   target_link_libraries(${target} PUBLIC "${root}/lib64/libsoftnpu_ascendc.so" "${root}/lib64/libascendcl.so")
 endfunction()
+cmake_policy(POP)

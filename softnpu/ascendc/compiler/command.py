@@ -67,6 +67,7 @@ class Line:
         self.tilings: list[str] = []
         self.kernel_type: str | None = None
         self.links = True
+        self.depends = False
         language, rest = None, iter(arguments)
         for a in rest:
             if a == "-x":
@@ -106,6 +107,21 @@ class Line:
                 self.passed.append(a)
             if a in ("-c", "-S", "-E", "-fsyntax-only", "-M", "-MM"):
                 self.links = False
+            self.depends = self.depends or a in ("-M", "-MM", "-MD", "-MMD")
+
+    def values(self, option: str) -> list[str]:
+        return [value for a, value in zip(self.passed, self.passed[1:], strict=False) if a == option]
+
+    def rules(self) -> Path | None:
+        """The file of make's rules that g++ writes (-MF, or beside the output); none if it prints them."""
+        named, output = self.values("-MF"), self.values("-o")
+        if not self.depends or not (named or output or {"-MD", "-MMD"} & set(self.passed)):
+            return None
+        if named:
+            return Path(named[-1])
+        if {"-M", "-MM"} & set(self.passed):
+            return Path(output[-1])
+        return Path(output[-1] if output else Path(self.sources[0]).name).with_suffix(".d")
 
     def optimization(self) -> list[str]:
         level = [a for a in self.passed if re.fullmatch(r"-O\w*", a)]
@@ -148,12 +164,18 @@ def translate(path: str, headers: str | None = None, tilings: Sequence[str] = ()
     return f'{head}#line 1 "{name}"\n{rewrite.launches(kernels.overloads(source), path, types)}{tail}'
 
 
+def escaped(path: str) -> str:
+    """As g++ writes a file's name into a rule of make's."""
+    return re.sub(r"([\s#])", r"\\\1", path).replace("$", "$$")
+
+
 def main(arguments: list[str], root: str) -> int:
     line = Line(arguments)
     compiler = os.environ.get("ANYCEND_CXX", "g++")
     libraries = os.path.join(root, "lib64")
     with tempfile.TemporaryDirectory(prefix="bisheng.") as folder:
         inputs: list[str] = []
+        sources: dict[str, str] = {}
         for number, path in enumerate(line.sources):
             try:
                 text = translate(path, line.headers, line.tilings, line.kernel_type)
@@ -167,6 +189,7 @@ def main(arguments: list[str], root: str) -> int:
             place.mkdir()
             translated = place / (Path(path).stem + ".cpp")
             write(translated, text)
+            sources[escaped(str(translated))] = " ".join(map(escaped, [path, *line.tilings]))
             inputs += ["-iquote", os.path.dirname(os.path.abspath(path)), str(translated)]
         command = [compiler, *CXX, *line.optimization(), "-fPIC", f"-D__NPU_ARCH__={line.architecture}"]
         command += ["-I", os.path.join(root, "ascendc", "include"), "-I", os.path.join(root, "include")]
@@ -185,12 +208,24 @@ def main(arguments: list[str], root: str) -> int:
         if sys.stderr.isatty():
             command.append("-fdiagnostics-color=always")
         try:
-            done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True, errors="replace")
+            rules = line.rules()
+            printed = subprocess.PIPE if line.depends and rules is None else None
+            done = subprocess.run(
+                command, check=False, stdout=printed, stderr=subprocess.PIPE, text=True, errors="replace"
+            )
         except FileNotFoundError:
             print(
                 f"bisheng: {compiler}: no such compiler; install g++, or name another in ANYCEND_CXX", file=sys.stderr
             )
             return 1
+    if line.depends:  # what is rebuilt depends on the source, and not on what g++ was given instead
+        text = read(rules) if rules and rules.is_file() else done.stdout or ""
+        for copy, source in sources.items():
+            text = text.replace(copy, source)
+        if rules is None:
+            sys.stdout.write(text)
+        elif rules.is_file():
+            write(rules, text)
     sys.stderr.write(done.stderr)
     for sentence in refuse.explain(done.stderr) if done.returncode else ():
         print(f"bisheng: {sentence}", file=sys.stderr)
