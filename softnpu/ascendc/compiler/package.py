@@ -81,7 +81,7 @@ class Build:
         self.host_flags = [f"-I{folder}" for folder in beside] + asked.define
         # An installed package has the kernels' files in one folder: each finds the others' headers.
         inner = dict.fromkeys(f.parent for suffix in (".h", ".hpp") for f in self.files("op_kernel", suffix))
-        self.kernel_flags = [f"-I{folder}" for folder in (*asked.include, *self.folders, *inner)] + asked.define
+        self.beside, self.inner = [*map(Path, asked.include), *self.folders], list(inner)
 
     def files(self, kind: str, suffix: str) -> list[Path]:
         """Those below folders op_host or op_kernel (for "" all), without another chip's; this chip's go first."""
@@ -170,8 +170,10 @@ class Build:
         library.parent.mkdir(parents=True, exist_ok=True)
         entry = self.scratch / f"{op.name}_{number}_entry.cpp"
         write(entry, aclnn.entry(op, name))
-        ups = parents.flags(self.ups, source, self.scratch / f"{op.name}_{number}_parents") if self.ups else []
-        flags = [*self.kernel_flags, *ups, *op.macros(number), "--tiling-key=::AscendC::detail::core().tiling_key"]
+        inner = sorted(self.inner, key=lambda folder: -parents.near(folder, source))  # its own operator's go first
+        ups = self.parents.flags(source, inner, self.scratch / f"{op.name}_{number}_parents")
+        flags = [f"-I{folder}" for folder in self.beside] + ups + [f"-I{folder}" for folder in inner]
+        flags += [*self.asked.define, *op.macros(number), "--tiling-key=::AscendC::detail::core().tiling_key"]
         headers = self.tilings.get(op.type, [])  # of several that say the same, the one beside the kernel
         near = [
             h
@@ -213,8 +215,8 @@ class Build:
         operators = self.describe(objects)
         self.without_clashes(operators)
         self.kernel_sources = self.files("op_kernel", ".cpp")
-        headers = parents.readable(self.files("", ".h") + self.files("", ".hpp"))
-        self.ups = parents.found_elsewhere(self.kernel_sources + headers, headers)
+        headers = self.files("", ".h") + self.files("", ".hpp")
+        self.parents = parents.Parents(self.kernel_sources, headers, self.beside)
         self.tilings = tiling.registered(self.files("op_host", ".h") + self.files("op_host", ".cpp"))
         built = self.each(self.operator, operators)
         made = self.without_failures(built, "operators")
