@@ -103,6 +103,14 @@ def test_the_command_writes_the_source(tmp_path):
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
 
 
+def test_the_vendors_headers_are_refused_by_name(tmp_path):
+    """Those of PyTorch are not needed for it: it is the first error."""
+    (tmp_path / "one.cpp").write_text(generated(tmp_path, ONE))
+    done = subprocess.run(["g++", "-fsyntax-only", tmp_path / "one.cpp"], capture_output=True, text=True)
+    said = "this was written for anycend's torch_npu, and these headers are another's: its own generator, torchnpugen"
+    assert done.returncode and said in done.stderr
+
+
 def generated(folder: Path, text: str, derivatives: str | None = None) -> str:
     (folder / "ops.yaml").write_text(text)
     if derivatives:

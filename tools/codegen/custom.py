@@ -31,6 +31,16 @@ HELPERS = ("broadcast", "sizes_of", "with_size", "without_last", "halved", "redu
 NUMBERS = {"int64_t", "int32_t", "int16_t", "int8_t", "uint64_t", "uint32_t", "bool", "float", "double", "int"}
 
 
+# The vendor's headers have no custom_op.h: what g++ says of that names no cure.
+OWN = [
+    '#if !__has_include("torch_npu/csrc/extension/custom_op.h")',
+    "#error \"this was written for anycend's torch_npu, and these headers are another's: "
+    'its own generator, torchnpugen, reads the same YAML"',
+    "#endif",
+    '#include "torch_npu/csrc/extension/custom_op.h"',
+]
+
+
 class Custom:
     """One file of operators, with its derivatives: text in, C++ out. Errors are ValueError that name file and line."""
 
@@ -125,7 +135,7 @@ class Custom:
         return "\n".join(
             [
                 f"// Generated from {self.table} by torch_npu.utils.custom_ops: torch.ops.{self.library}.",
-                '#include "torch_npu/csrc/extension/custom_op.h"',
+                *OWN,
                 "",
                 f"namespace {space} {{",
                 "using namespace torch_npu::custom_op;",
