@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import re
 from pathlib import Path
@@ -132,6 +133,65 @@ def test_a_storage_carries_its_description(reader):
     assert call(reader, shown)[3:] == [2, 2, 2, 2, 2, 4, 1, 2, 2, 2]
     assert call(reader, sent)[:3] == [2, 0, byte]
     assert call(reader, torch.zeros(2, 3, device="npu").set_())[4:] == [1, 0, 1, 1, 1, 0]
+
+
+X = torch.arange(6, dtype=torch.uint8)
+STORAGES = {
+    "made": lambda x: torch.empty_like(x),
+    "of a number of bytes": lambda x: x.new_empty(0).set_(torch.UntypedStorage(12, device="npu")),
+    "made larger": lambda x: x.new_empty(0).resize_(4000),
+    "of bytes made larger": lambda x: x.new_empty(0).set_(torch.UntypedStorage(0, device="npu").resize_(64)),
+    "emptied": lambda x: x.clone().set_(),
+    "copied": lambda x: x.new_empty(0).set_(x.untyped_storage().clone()),
+    "copied deeply": lambda x: copy.deepcopy(x),
+    "copied when it is written": lambda x: torch._lazy_clone(x),
+    "loaded": lambda x: torch.load(saved(x)),
+    "loaded from the CPU's": lambda x: torch.load(saved(x.cpu()), map_location="npu"),
+    "from the meta device": lambda x: torch.nn.Linear(2, 2, device="meta").to_empty(device="npu").weight,
+    "of another's memory": lambda x: call("blob", torch.zeros(10, device="npu")),
+    "of a gradient": lambda x: gradient(),
+}
+
+
+def saved(x: torch.Tensor) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save(x, file)
+    return io.BytesIO(file.getvalue())
+
+
+def gradient() -> torch.Tensor:
+    w = torch.ones(3, device="npu", requires_grad=True)
+    w.square().sum().backward()
+    return w.grad
+
+
+@pytest.mark.parametrize("how", STORAGES)
+def test_a_copied_reader_stays_within_the_storage(how):
+    """However a storage is made, its object is as large as what such a reader takes it for."""
+    made = STORAGES[how](X.npu())
+    room, read = call("description_room", made)
+    assert made.is_npu and room >= read
+
+
+PLAIN = {
+    "the CPU's": lambda x: x.cpu(),
+    "from DLPack": lambda x: torch.from_dlpack(x),
+    "at an address": lambda x: x.new_empty(0).set_(
+        torch._C._construct_storage_from_data_pointer(x.data_ptr(), x.device, x.numel())
+    ),
+}
+
+
+@pytest.mark.parametrize("how", PLAIN)
+def test_our_header_refuses_a_storage_that_pytorch_made_around_memory_of_others(how):
+    """A copied reader would leave it; a clone has what such a reader looks for."""
+    x = X.npu()
+    made = PLAIN[how](x)
+    room, read = call("description_room", made)
+    assert room < read
+    with pytest.raises(RuntimeError, match=r"the storage has no description of a format.*clone"):
+        call("description", made)
+    assert call("description_by_a_copy", made.npu().clone())[4:6] == [1, 6]
 
 
 def test_a_reader_may_change_a_format():

@@ -1,5 +1,6 @@
 // What torch_npu/include declares, called: each operator of torch.ops.contract uses one thing and gives back what tests compare.
 #include <ATen/ATen.h>
+#include <malloc.h>
 #include <torch/library.h>
 
 #include "npu_cpp_extension.h"
@@ -76,6 +77,11 @@ std::vector<int64_t> description_by_a_copy(const Tensor& x) {
   append(all, desc.strides);
   append(all, desc.storage_sizes);
   return all;
+}
+// Bytes that the object behind the storage has on the heap, and bytes that such a copy reads of it.
+std::vector<int64_t> description_room(const Tensor& x) {
+  c10::StorageImpl* impl = x.storage().unsafeGetStorageImpl();
+  return {static_cast<int64_t>(malloc_usable_size(impl)), static_cast<int64_t>(sizeof(copied::Impl))};
 }
 void set_format(const Tensor& x, int64_t format) {
   torch_npu::NPUBridge::GetNpuStorageImpl(x)->npu_desc_.npu_format_ = static_cast<aclFormat>(format);
@@ -326,6 +332,7 @@ TORCH_LIBRARY(contract, m) {
   m.def("npu_format_cast(Tensor x, int format) -> Tensor", &at_npu::native::NPUNativeFunctions::npu_format_cast);
   m.def("storage_sizes(Tensor x) -> int[]", &at_npu::native::get_npu_storage_sizes);
   m.def("description(Tensor x) -> int[]", &description);
+  m.def("description_room(Tensor x) -> int[]", &description_room);
   m.def("description_by_a_copy(Tensor x) -> int[]", &description_by_a_copy);
   m.def("set_format(Tensor x, int format) -> ()", &set_format);
   m.def("is_npu(Tensor x) -> bool", [](const Tensor& x) { return torch_npu::utils::is_npu(x); });

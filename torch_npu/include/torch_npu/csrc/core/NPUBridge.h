@@ -7,9 +7,15 @@
 
 namespace torch_npu {
 
-// For npu tensors that this library, PyTorch or from_blob of this library made: all have such a storage. None of these throws.
+// For npu tensors, which have such a storage but where PyTorch put a tensor around memory of others (DLPack, at::from_blob): c10::Error there.
 struct NPUBridge {
-  static NPUStorageImpl* GetNpuStorageImpl(c10::StorageImpl* storage) { return static_cast<NPUStorageImpl*>(storage); }
+  static NPUStorageImpl* GetNpuStorageImpl(c10::StorageImpl* storage) {
+    auto* const described = dynamic_cast<NPUStorageImpl*>(storage);
+    TORCH_CHECK(described,
+                "the storage has no description of a format: PyTorch made it around memory of others (DLPack, "
+                "at::from_blob), or it is none of an npu's; a clone() on the npu has one");
+    return described;
+  }
   static NPUStorageImpl* GetNpuStorageImpl(c10::Storage&& storage) {
     return GetNpuStorageImpl(storage.unsafeGetStorageImpl());
   }
