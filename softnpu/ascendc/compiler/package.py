@@ -84,16 +84,20 @@ class Build:
         self.beside, self.inner = [*map(Path, asked.include), *self.folders], list(inner)
 
     def files(self, kind: str, suffix: str) -> list[Path]:
-        """Those below folders op_host or op_kernel (for "" all), without another chip's; this chip's go first."""
-        found, chips = [], {}
+        """Those below folders op_host or op_kernel (for "" all), without another chip's.
+
+        One in a folder of this chip's own (arch35) stands for the one of its name beside that folder.
+        """
+        found, chips, places = [], {}, {}
         for folder in self.folders:
             for f in sorted(folder.rglob(f"*{suffix}")):
                 below = f.relative_to(folder).parts[:-1]  # what is above the project says nothing of it
                 if kind in ("", folder.name, *below) and f.is_file():
                     found.append(f)
                     chips[f] = {p for p in below if _ARCHITECTURE.fullmatch(p)}
-        special = {f.name for f in found if chips[f] == {self.own}}
-        return [f for f in found if chips[f] <= {self.own} and (chips[f] or f.name not in special)]
+                    places[f] = folder.joinpath(*(p for p in below if not _ARCHITECTURE.fullmatch(p)), f.name)
+        special = {places[f] for f in found if chips[f] == {self.own}}
+        return [f for f in found if chips[f] <= {self.own} and (chips[f] or f not in special)]
 
     def bisheng(self, *arguments: str | Path) -> None:
         command = [sys.executable, str(self.root / "bin" / "bisheng"), f"--npu-arch={self.architecture}", "-w"]
@@ -111,6 +115,7 @@ class Build:
         if not sources:
             raise BuildError(f"{', '.join(map(str, self.folders))}: there is no source in a folder op_host")
         added = {f: set(_ADDED.findall(read(f))) for f in sources}
+        self.definitions = {operator: f for f, types in added.items() for operator in types}
         if self.wanted:  # the folders that define them
             folders = {f.parent for f, types in added.items() if any({t, tiling.snake(t)} & self.wanted for t in types)}
             sources = [f for f in sources if f.parent in folders] or sources
@@ -149,6 +154,11 @@ class Build:
         found = [f for f in self.kernel_sources if f.stem == op.file]
         if not found:
             raise BuildError(f"{op.type}: there is no op_kernel/{op.file}.cpp")
+        if len(found) > 1 and op.type in self.definitions:  # the one that lies as its definition does
+            definition = self.definitions[op.type].parts
+            found = parents.nearest(found, Path(*("op_kernel" if p == "op_host" else p for p in definition)))
+        if len(found) > 1:
+            raise BuildError(f"{op.type}: which is its kernel, {' or '.join(map(str, found))}? Rename one")
         known = kernels.find(read(found[0]), str(found[0]))
         wanted = len(op.inputs) + len(op.outputs) + 2
         names = [op.kernel] if op.kernel else [op.name, op.file]  # several operators may have one file
@@ -170,7 +180,8 @@ class Build:
         library.parent.mkdir(parents=True, exist_ok=True)
         entry = self.scratch / f"{op.name}_{number}_entry.cpp"
         write(entry, aclnn.entry(op, name))
-        inner = sorted(self.inner, key=lambda folder: -parents.near(folder, source))  # its own operator's go first
+        # Its own operator's folders go first, and of these the chip's own.
+        inner = sorted(self.inner, key=lambda f: (-parents.near(f, source), _ARCHITECTURE.fullmatch(f.name) is None))
         ups = self.parents.flags(source, inner, self.scratch / f"{op.name}_{number}_parents")
         flags = [f"-I{folder}" for folder in self.beside] + ups + [f"-I{folder}" for folder in inner]
         flags += [*self.asked.define, *op.macros(number), "--tiling-key=::AscendC::detail::core().tiling_key"]
