@@ -1,4 +1,4 @@
-"""Which files of a project `opp_build` takes for an operator. compiler/package.py."""
+"""Which files of a project `opp_build` takes for an operator, and what an earlier build leaves. compiler/package.py."""
 
 from __future__ import annotations
 
@@ -41,6 +41,29 @@ def test_a_file_of_one_architecture_stands_for_the_one_where_it_would_lie(packag
     for soc, own in (("ascend950", "a/op_kernel/arch35/x.h"), ("ascend910b", "a/op_kernel/x.h")):
         found = build_of(package, tmp_path, soc).files("op_kernel", ".h")
         assert {str(f.relative_to(tmp_path)) for f in found} == inner | {own}
+
+
+def test_what_an_earlier_build_left_vanishes_and_files_of_others_stay(package, tmp_path):
+    kernel = "op_impl/ai_core/tbe/kernel/ascend910b"
+    old = [f"{kernel}/gone/gone_0.so", f"{kernel}/stays/stays_0.so", f"{kernel}/stays/stays_1.so"]
+    old += ["op_api/include/aclnn_gone.h", "op_api/include/aclnn_stays.h"]
+    theirs = ["op_api/include/mine.h", "notes.txt", f"{kernel}/stays/notes.txt"]
+    made = [f"{kernel}/stays/stays_0.so", "op_api/include/aclnn_stays.h", "version.info"]
+    for name in (*old, *theirs):
+        (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "out" / name).write_text("old")
+
+    def install() -> set[str]:
+        for name in made:
+            (tmp_path / "made" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "made" / name).write_text(package.VERSION)
+        package.install(tmp_path / "made", tmp_path / "out")
+        assert all((tmp_path / "out" / name).read_text() == package.VERSION for name in made)
+        return {str(f.relative_to(tmp_path / "out")) for f in (tmp_path / "out").rglob("*") if f.is_file()}
+
+    assert install() == {*old, *theirs, *made}  # the folder was not a package of opp_build's
+    assert install() == {*theirs, *made}
+    assert not (tmp_path / "out" / kernel / "gone").exists()
 
 
 HOST = """
@@ -93,13 +116,21 @@ def called(package: Path, *names: str) -> list[str]:
 
 
 @pytest.mark.full
-def test_kernels_of_one_files_name(tmp_path):
+def test_kernels_of_one_files_name_and_a_build_after_one_was_removed(tmp_path):
     project, out = tmp_path / "project", tmp_path / "out"
     operator(project, "Two", 2.5)
     operator(project, "One", 1.5)
     done = opp_build(project, "-o", out)
     assert done.returncode == 0, done.stderr
     assert called(out, "One", "Two") == ["One 1.5", "Two 2.5"]
+    (project / "two").rename(tmp_path / "away")
+    assert opp_build(project, "-o", out).returncode == 0
+    assert called(out, "One") == ["One 1.5"]
+    assert [f for f in out.rglob("*two*")] == []
+    (project / "one" / "op_kernel" / "impl.cpp").write_text("error")
+    before = {f: f.read_bytes() for f in out.rglob("*") if f.is_file()}
+    assert opp_build(project, "-o", out).returncode == 1
+    assert {f: f.read_bytes() for f in out.rglob("*") if f.is_file()} == before  # what works stays
 
 
 def test_two_files_that_could_be_the_kernel_are_named(package, tmp_path):

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,7 @@ CHIPS = {
     "ascend910_93": ("dav-2201", "arch22"),
     "ascend950": ("dav-3510", "arch35"),
 }
+VERSION = "custom_opp_compiler_version=anycend\n"  # version.info: the folder is a package that was made here
 TOLD = "@opp_build "  # begins describe.cpp's lines, beside what the definitions may print
 _ADDED = re.compile(r"\bOP_ADD\s*\(\s*(\w+)")
 _ARCHITECTURE = re.compile(r"arch\d+")
@@ -73,6 +75,7 @@ class Build:
         self.out = Path(asked.output).resolve()
         if ":" in str(self.out):  # what ASCEND_CUSTOM_OPP_PATH and LD_LIBRARY_PATH list stands between colons
             raise BuildError(f"-o {asked.output}: a package's path can have no colon: choose another folder")
+        self.stage = scratch / "package"  # the old package stays whole until the new one is
         names = scratch / "names"
         for name in HEADERS:
             (names / name).parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +179,7 @@ class Build:
         """Compiled; where it lies in the package."""
         source, name = self.kernel(op)
         place = f"op_impl/ai_core/tbe/kernel/{self.asked.soc}/{op.name}/{op.name}_{number}.so"
-        library = self.out / place
+        library = self.stage / place
         library.parent.mkdir(parents=True, exist_ok=True)
         entry = self.scratch / f"{op.name}_{number}_entry.cpp"
         write(entry, aclnn.entry(op, name))
@@ -233,7 +236,7 @@ class Build:
         made = self.without_failures(built, "operators")
         if not made:
             raise BuildError("there is no operator that can be built")
-        out = self.out
+        out = self.stage
         for folder in ("op_api/lib", "op_api/include", "bin"):
             (out / folder).mkdir(parents=True, exist_ok=True)
         source = self.scratch / "functions.cpp"
@@ -244,9 +247,35 @@ class Build:
         linked = ["-shared", f"-L{self.root / 'lib64'}", "-lopapi", "-lnnopbase", "-ldl", "-Wl,-Bsymbolic"]
         host = f"-I{self.root / 'ascendc' / 'host'}"
         self.bisheng("-fvisibility=hidden", "-fno-gnu-unique", host, source, *objects, *linked, "-o", library)
-        write(out / "version.info", "custom_opp_compiler_version=anycend\n")
-        write(out / "bin" / "set_env.bash", environment(out))
+        write(out / "version.info", VERSION)
+        write(out / "bin" / "set_env.bash", environment(self.out))
+        install(out, self.out)
         print(f"opp_build: {len(made)} operators in {self.asked.output}")
+
+
+def install(made: Path, package: Path) -> None:
+    """Moves what was made to where the package lies, and takes away what an earlier build of other operators left.
+
+    A package has one libcust_opapi.so, so that nothing of an earlier one has a use. Files of others stay.
+    """
+    version = package / "version.info"
+    ours = version.is_file() and read(version) == VERSION
+    files = [f.relative_to(made) for f in sorted(made.rglob("*")) if f.is_file()]
+    for file in files:
+        target = package / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.new")  # a program that runs keeps the library that it has
+        shutil.move(made / file, beside)
+        beside.replace(target)
+    if not ours:
+        return
+    for pattern in ("op_impl/ai_core/tbe/kernel/*/*/*.so", "op_api/include/aclnn_*.h"):
+        for old in list(package.glob(pattern)):
+            if old.relative_to(package) not in files:
+                old.unlink()
+                for folder in (old.parent, old.parent.parent):
+                    if not any(folder.iterdir()):
+                        folder.rmdir()
 
 
 def environment(package: Path) -> str:
