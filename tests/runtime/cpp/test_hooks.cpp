@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "softnpu/runtime/enqueue.h"
 #include "tests/runtime/cpp/fixture.h"
@@ -46,6 +48,11 @@ BOOST_AUTO_TEST_SUITE(test_hooks)
 BOOST_AUTO_TEST_CASE(every_point_is_told) {
   observed();
   TestStream s;
+  // Long enough that whoever waits below finds the stream busy, on any machine.
+  submit(s, Cost::kHost, [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return 0;
+  });
   for (int i = 0; i < 3; ++i) submit(s, i % 2 ? Cost::kTiny : Cost::kHost, [] { return 0; });
   sync(s);
   TestEvent event;
