@@ -221,13 +221,18 @@ const pid_t g_process = getpid();
 
 // In any library of the process, those that were opened for their opener alone, too.
 bool is_there(const std::string& function) {
-  const auto look = [](dl_phdr_info* library, size_t, void* name) {
-    void* const handle = dlopen(library->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-    const bool found = handle && dlsym(handle, static_cast<const char*>(name));
-    if (handle) dlclose(handle);
-    return found ? 1 : 0;
+  std::vector<std::string> names;  // the loader's lock is held while it tells them: they are opened afterwards
+  const auto tell = [](dl_phdr_info* library, size_t, void* into) {
+    static_cast<std::vector<std::string>*>(into)->push_back(library->dlpi_name);
+    return 0;
   };
-  return dl_iterate_phdr(look, const_cast<char*>(function.c_str())) != 0;
+  dl_iterate_phdr(tell, &names);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    void* const handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    const bool found = handle && dlsym(handle, function.c_str());
+    if (handle) dlclose(handle);
+    return found;
+  });
 }
 
 void say_what_is_left() {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -107,24 +108,32 @@ def test_a_profile_of_the_cpu_leaves_the_npu_alone():
     assert output(program) == "False"
 
 
-def test_another_thread_cannot_end_a_profile_and_it_records_on():
-    """PyTorch keeps what is recorded with the thread that began: stopped elsewhere it would be empty."""
+def test_a_profile_that_another_thread_ends_is_empty_which_is_said_and_the_next_one_is_whole():
+    """PyTorch keeps what is recorded with the thread that began."""
     x = torch.ones(4).npu()
-    prof = profiler.profile(activities=BOTH)
-    prof.start()
-    x + 1
-    refused = []
 
-    def stop() -> None:
-        with pytest.raises(RuntimeError, match="was begun by another thread") as error:
-            prof.stop()
-        refused.append(error)
+    def elsewhere(call: Callable[[], None]) -> None:
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
 
-    thread = threading.Thread(target=stop)
-    thread.start()
-    thread.join()
-    prof.stop()
-    assert len(refused) == 1 and "aten::add" in {e.key for e in prof.key_averages()}
+    cycle = profiler.schedule(wait=0, warmup=0, active=2, repeat=1)
+    for begin, end in ((elsewhere, lambda call: call()), (lambda call: call(), elsewhere)):
+        for schedule, last in ((None, "stop"), (cycle, "step")):
+            ready = []
+            prof = profiler.profile(activities=BOTH, schedule=schedule, on_trace_ready=ready.append)
+            begin(prof.start)
+            x + 1
+            if schedule:
+                begin(prof.step)
+            with pytest.warns(UserWarning, match="this profile is empty: another thread ends it"):
+                end(getattr(prof, last))
+            assert ready == [prof]
+            if schedule:
+                prof.stop()
+    with profiler.profile(activities=BOTH) as prof:
+        x + 1
+    assert "aten::add" in {e.key for e in prof.key_averages()}
 
 
 def test_metadata_that_is_no_text_is_refused_and_the_profile_is_written(tmp_path):

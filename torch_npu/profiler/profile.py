@@ -96,6 +96,7 @@ class _Vendor:
     def prepare_trace(self) -> None:
         """Raises RuntimeError where another profile of torch_npu.profiler records."""
         session.begin(self)
+        self._thread = None
         try:
             super().prepare_trace()  # type: ignore[misc]
         except BaseException:
@@ -112,7 +113,7 @@ class _Vendor:
             raise
         if unwatch := getattr(self, "_unwatch", None):  # of a start() that is begun anew without a stop()
             unwatch()
-        self._thread = threading.get_ident()
+        self._thread = threading.current_thread()
         self._watch = host.Watch(self._npu_config)
         self._watch.start()
         self._unwatch = weakref.finalize(self, self._watch.stop)  # also of a profile that is dropped and not stopped
@@ -120,13 +121,13 @@ class _Vendor:
     def stop_trace(self) -> None:
         """Nothing where this profile does not record: PyTorch's would end another that does.
 
-        Raises RuntimeError on another thread than the one that began: PyTorch's records are that thread's."""
+        Warns on another thread than the one that began: PyTorch's records are that thread's, and lost."""
         if not session.owns(self):
             return
-        if getattr(self, "_thread", None) not in (None, threading.get_ident()):
-            raise RuntimeError(
-                "torch_npu.profiler: this profile was begun by another thread, and only there PyTorch has what was "
-                "recorded. It records on: let the thread that called start(), or step(), call stop()"
+        if getattr(self, "_thread", None) not in (None, threading.current_thread()):
+            warn(
+                "torch_npu.profiler: this profile is empty: another thread ends it than began it, and only there PyTorch "
+                "has what was recorded. Let one thread call start(), step() and stop()"
             )
         if unwatch := getattr(self, "_unwatch", None):  # without one where the profile only warmed up
             unwatch()
