@@ -70,6 +70,7 @@ Arena::Arena(int device, uint64_t capacity)
 }
 
 Arena::~Arena() {
+  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(base_, hidden_);
   munmap(base_, span_);
   close(fd_);
 }
@@ -103,8 +104,9 @@ void* Arena::allocate(uint64_t size, uint64_t align, bool touch) {
   return base_ + *at;
 }
 
-void Arena::hide(uint64_t offset, uint64_t size, uint64_t taken) const noexcept {
+void Arena::hide(uint64_t offset, uint64_t size, uint64_t taken) noexcept {
   if (__asan_poison_memory_region == nullptr) return;
+  hidden_ = std::max(hidden_, offset + taken + border());
   __asan_unpoison_memory_region(address(offset), size);
   __asan_poison_memory_region(address(offset + size), taken + border() - size);
 }

@@ -58,7 +58,7 @@ class Arena {
 
  private:
   // For AddressSanitizer, where the process has it: of a block's `taken` bytes the first `size` may be touched.
-  void hide(uint64_t offset, uint64_t size, uint64_t taken) const noexcept;
+  void hide(uint64_t offset, uint64_t size, uint64_t taken) noexcept;
   void commit(uint64_t offset, uint64_t size, bool touch);  // mutex_ held
   void punch(RangeSet::Range free, uint64_t keep) noexcept;
   void punch_all() noexcept;
@@ -73,6 +73,7 @@ class Arena {
   std::mutex mutex_;
   RangeSet free_;
   std::map<uint64_t, Block> live_;
+  uint64_t hidden_ = 0;       // up to where hide() has hidden something
   std::vector<bool> backed_;  // by page
   std::vector<bool> kept_;    // by page: exported once; empty until the first export
   std::atomic<uint64_t> used_{0}, peak_{0}, committed_{0};

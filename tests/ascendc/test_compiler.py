@@ -282,8 +282,11 @@ def test_rules_of_make_name_the_source(tmp_path):
     assert done.stdout.replace("\\\n", "").split(maxsplit=1)[0] == "k.o:" and "bisheng." not in done.stdout
     assert source in done.stdout and header in done.stdout
     bisheng("-MMD", "-c", tmp_path / "a b" / "k.asc", "-o", tmp_path / "k.o")
-    rules = (tmp_path / "k.d").read_text()
-    assert source in rules and header in rules and "bisheng." not in rules
+    bisheng("-MMD", f"-MF{tmp_path}/joined.d", "-c", tmp_path / "a b" / "k.asc", f"-o{tmp_path}/k.o")
+    for name in ("k.d", "joined.d"):
+        rules = (tmp_path / name).read_text()
+        assert source in rules and header in rules and "bisheng." not in rules
+    bisheng("-MD", "-shared", tmp_path / "k.o", "-o", tmp_path / "k.so")  # as flags of compiling, given again to link
 
 
 ON_950 = """

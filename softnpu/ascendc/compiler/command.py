@@ -101,6 +101,9 @@ class Line:
                 self.passed.append(a)
             elif a in _TAKES_VALUE:
                 self.passed += [a, next(rest, "")]
+            elif a.startswith(("-MF", "-MT", "-MQ")) or (a.startswith("-o") and len(a) > 2):
+                joined = 2 if a.startswith("-o") else 3
+                self.passed += [a[:joined], a[joined:]]
             elif not a.startswith("-") and (a.endswith(".asc") or (language in ("asc", "cce") and _is_source(a))):
                 self.sources.append(a)
             else:
@@ -115,7 +118,7 @@ class Line:
     def rules(self) -> Path | None:
         """The file of make's rules that g++ writes (-MF, or beside the output); none if it prints them."""
         named, output = self.values("-MF"), self.values("-o")
-        if not self.depends or not (named or output or {"-MD", "-MMD"} & set(self.passed)):
+        if not self.depends or not self.sources or not (named or output or {"-MD", "-MMD"} & set(self.passed)):
             return None
         if named:
             return Path(named[-1])

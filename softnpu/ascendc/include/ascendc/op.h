@@ -2,6 +2,7 @@
 // the buffer and, where that is asked for, the order of the core's units. Called by every instruction, not by kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ascendc/global_tensor.h"
@@ -38,11 +39,13 @@ class Op {
     return core_.block.unified_buffer + address;
   }
 
-  // ANYCEND_CHECK=kernel. Operands of one type, by count, are one stretch of memory or apart.
+  // ANYCEND_CHECK=kernel. Operands of one type, by count, are one stretch of memory or apart, or dst lies lower by a repeat
+  // or more: then no repeat reads what one before it wrote.
   template <class T>
   void need_apart(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t bytes, const char* which) const {
     const uint64_t d = dst.GetPhyAddr(), s = src.GetPhyAddr();
-    if (__builtin_expect(!core_.hazards.on() || d == s || d >= s + bytes || s >= d + bytes, 1)) return;
+    if (__builtin_expect(!core_.hazards.on() || d == s || d >= s + bytes || s >= d + std::min<uint64_t>(bytes, 256), 1))
+      return;
     if (dst.room() == src.room())
       fail(format(
           "dst and %s overlap in part (%llu bytes from bytes %llu and %llu of the %s on): they are one stretch or "

@@ -27,7 +27,8 @@ std::vector<at::Tensor> gradients_of(const char* op, const F& f, std::vector<at:
   bool again = grad.requires_grad();
   for (const at::Tensor& t : operands) again = again || t.requires_grad();
   again = again && at::GradMode::is_enabled();
-  const c10::InferenceMode off(false);
+  std::optional<c10::InferenceMode> off;  // alone it would lift other settings of the caller, too
+  if (c10::InferenceMode::is_enabled()) off.emplace(false);
   const at::AutoGradMode on(true);
   for (at::Tensor& t : operands) t = again && t.requires_grad() ? at::alias(t) : savable(t).detach().requires_grad_();
   const at::Tensor out = f(operands);

@@ -22,6 +22,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <cmath>
+#include <optional>
 
 #include "csrc/core/without_gil.h"
 #include "csrc/ops/npu/gradient_of.h"
@@ -104,7 +105,8 @@ Triple matmul_second_gradient(const OptionalTensor& grad_self, const OptionalTen
   TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad(grad_self, grad_other, grad, self, other),
                               "derivative for npu::matmul_double_backward is not implemented");
   refuse_forward_ad("matmul_double_backward", grad, self, other);  // which are detached
-  const c10::InferenceMode off(false);
+  std::optional<c10::InferenceMode> off;
+  if (c10::InferenceMode::is_enabled()) off.emplace(false);
   const at::AutoGradMode on(true);
   const auto leaf = [](const at::Tensor& t) { return savable(t).detach().requires_grad_(); };
   const at::Tensor dy = leaf(grad), a = leaf(self), b = leaf(other);
