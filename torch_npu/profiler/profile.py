@@ -126,8 +126,8 @@ class _Vendor:
             return
         if getattr(self, "_thread", None) not in (None, threading.current_thread()):
             warn(
-                "torch_npu.profiler: this profile is empty: another thread ends it than began it, and only there PyTorch "
-                "has what was recorded. Let one thread call start(), step() and stop()"
+                "torch_npu.profiler: this profile is empty: another thread ends it than began it, and only there "
+                "PyTorch has what was recorded. Let one thread call start(), step() and stop()"
             )
         if unwatch := getattr(self, "_unwatch", None):  # without one where the profile only warmed up
             unwatch()
