@@ -95,6 +95,10 @@ AT_THE_CALL = {
         ),
         "input must have columns, got sizes \\[6, 0\\]",
     ),
+    "a sum without columns": (
+        lambda: torch_npu.npu_add_rms_norm_dynamic_quant(ones(3, 0), ones(3, 0), ones(0)),
+        "npu_add_rms_norm_dynamic_quant: x1 must have columns, got sizes \\[3, 0\\]",
+    ),
     "a gradient without rows": (lambda: layernorm_grad(grad=(0, 8)), "must have the same sizes"),
     "a short mean": (lambda: layernorm_grad(mean=(1, 1)), "mean .*elements"),
     "a short rstd": (lambda: layernorm_grad(rstd=(3, 1)), "rstd .*elements"),

@@ -87,6 +87,13 @@ def test_lcm() -> None:
         assert torch.gcd(ends[0], torch.full_like(ends[1], -1)).item() == 1
 
 
+@pytest.mark.parametrize("narrow", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_lcm_of_a_narrow_and_a_wide_type_is_wide(narrow: torch.dtype) -> None:
+    a, b = torch.tensor([1, 1, 0], dtype=narrow), torch.tensor([2**40 + 1, -(2**33), 2**40])
+    for x, y in ((a, b), (b, a)):
+        assert torch.lcm(x.npu(), y.npu()).tolist() == torch.lcm(x, y).tolist() == [2**40 + 1, 2**33, 0]
+
+
 @pytest.mark.parametrize("n", [1, 2, 7, 60, 64, 67, 96, 128, 521, 600, 1031])
 def test_fft_of_every_kind_of_length(n: int) -> None:
     x = torch.randn(3, n, dtype=torch.float64)
@@ -174,6 +181,22 @@ def test_along_a_dimension() -> None:
     check(lambda v: torch.logcumsumexp(v, 1), torch.tensor([[-1000.0, 1000.0, -INF, 3.0], [-INF, -INF, INF, 1.0]]))
     for size in (0, 2, 9):
         check(lambda v, n=size: torch.nonzero_static(v, size=n, fill_value=-7), torch.tensor([[0, 1], [2, 0], [3, 4]]))
+
+
+def test_ldexp_takes_a_number_on_the_cpu() -> None:
+    x, n = torch.tensor([1.5, -3.0]), torch.tensor(4)
+    assert torch.ldexp(x.npu(), n).tolist() == torch.ldexp(x.npu(), n.npu()).tolist() == [24.0, -48.0]
+    assert x.npu().ldexp_(n).tolist() == [24.0, -48.0]
+    with pytest.raises(RuntimeError, match="device"):
+        torch.ldexp(x.npu(), torch.tensor([4, 4]))
+
+
+def test_the_mode_of_truth_values() -> None:
+    for x in ([[True, False]], [[False, False]], [[False, True, False, True]], [[True, True, False]]):
+        x = torch.tensor(x)
+        got, want = torch.mode(x.npu(), 1), torch.mode(x, 1)
+        assert got.values.tolist() == want.values.tolist()
+        assert x[0, got.indices.item()] == want.values
 
 
 def test_the_index_of_a_mode_is_where_its_value_is() -> None:

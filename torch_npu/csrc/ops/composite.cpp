@@ -280,9 +280,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("conj_physical.out", NPU_FN(conj_physical_out));
   m.impl("conj_physical_", TORCH_FN(conj_physical_));
   m.impl("nan_to_num.out", NPU_FN(nan_to_num_out));
-  m.impl("ldexp.Tensor", NPU_FN(ldexp));
+  m.impl("ldexp.Tensor", TORCH_FN(ldexp));  // one of the operands may be a number on the CPU
   m.impl("ldexp.out", NPU_FN(ldexp_out));
-  m.impl("ldexp_", NPU_FN(ldexp_));
+  m.impl("ldexp_", TORCH_FN(ldexp_));
   m.impl("vdot", NPU_FN(vdot));
   m.impl("remainder.Scalar_Tensor", TORCH_FN(remainder));
   m.impl("__lshift__.Tensor", TORCH_FN(left_shift));

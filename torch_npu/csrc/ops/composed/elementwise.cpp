@@ -102,7 +102,7 @@ at::Tensor nextafter(const at::Tensor& self, const at::Tensor& other) {
 at::Tensor lcm(const at::Tensor& self, const at::Tensor& other) {
   auto [a, b] = both(self, other);
   // The size is taken before the result is cut to a small type, as C++ promotes them.
-  if (a.element_size() < 4) a = a.to(at::kInt), b = b.to(at::kInt);
+  if (a.element_size() < 4 && b.element_size() < 4) a = a.to(at::kInt), b = b.to(at::kInt);
   const at::Tensor divisor = a.gcd(b);
   const at::Tensor none = divisor.eq(0);
   return a.div(divisor.masked_fill(none, 1), "trunc").mul(b).abs().masked_fill(none, 0);

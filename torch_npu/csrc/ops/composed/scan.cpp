@@ -3,6 +3,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_batch_norm_backward.h>
 #include <ATen/ops/real.h>
@@ -30,7 +31,7 @@ std::tuple<at::Tensor, at::Tensor> mode(const at::Tensor& self, int64_t dim, boo
   std::vector<int64_t> shape(self.dim(), 1);
   shape[along] = n;
   const at::Tensor place = at::arange(n, order.options()).reshape(shape);
-  const at::Tensor first = sorted.slice(along, 0, 1).to(at::kBool).fill_(true);
+  const at::Tensor first = at::full_like(sorted.slice(along, 0, 1), 1, at::kBool);
   const std::vector<at::Tensor> parts = {first, sorted.slice(along, 1).ne(sorted.slice(along, 0, n - 1))};
   const at::Tensor changes = at::cat(parts, along);
   const at::Tensor begin = std::get<0>(place.mul(changes).cummax(along));

@@ -191,6 +191,7 @@ void check_add_norm_dynamic_quant(const at::Tensor& x1, const at::Tensor& x2, co
   check_gamma(kOp, x1, gamma);
   check_int8(kOp, "y_dtype", y_dtype);
   check_norm_quant(kOp, x1, gamma, beta, smooth_scale1, smooth_scale2);
+  TORCH_SYM_CHECK(x1.sym_size(-1).sym_gt(0), kOp, ": x1 must have columns, got sizes ", x1.sym_sizes());
 }
 
 void check_grouped_block_quant(std::string_view round_mode, int64_t group_list_type, double dst_type_max) {
