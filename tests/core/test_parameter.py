@@ -129,3 +129,11 @@ def test_a_sparse_tensor_does_not_take_a_dense_ones_place():
     parameter = torch.nn.Parameter(torch.ones(3, 3))
     with pytest.raises(RuntimeError, match="incompatible tensor type"):
         parameter.data = torch.eye(3).to_sparse()
+
+
+@pytest.mark.parametrize("name", [name for name in MOVES if "cpu()" not in name])
+def test_a_lazy_module_moves_before_its_first_input(name: str) -> None:
+    lazy = MOVES[name](torch.nn.Sequential(torch.nn.LazyLinear(8), torch.nn.LazyBatchNorm1d()))
+    assert lazy(torch.ones(2, 4, device="npu")).device.type == "npu"
+    assert lazy[0].weight.shape == (8, 4)
+    assert {parameter.device.type for parameter in lazy.parameters()} == {"npu"}
