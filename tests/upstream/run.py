@@ -132,7 +132,8 @@ def judge(cases: list[Case], options: dict, jobs: int = 2, timeout: float = 60, 
             figures = "  ".join(f"{status} {counts[status]}" for status in SHOWN)
             print(f"{now - start:6.0f} s  {len(summary.results)}/{len(cases)} cases  {figures}  {case}", flush=True)
 
-    pool.judge_all(cases, options, jobs, timeout, report)
+    kinds = sorted({case.kind for case in cases})
+    pool.judge_all(cases, {**options, "kinds": kinds}, jobs, timeout, report)
     return summary
 
 

@@ -1,6 +1,7 @@
 """One worker of the runner: cases in, verdicts out, as JSON lines. It may crash; pool.py notices.
 
-PYTHONPATH=. python -P tests/upstream/worker.py '{"device": "npu", "plugin": "torch_npu", "samples": 1, "forms": [...]}'
+PYTHONPATH=. python -P tests/upstream/worker.py \
+    '{"device": "npu", "plugin": "torch_npu", "kinds": ["op"], "samples": 1, "forms": [...]}'
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def main() -> None:
     plugin = importlib.import_module(options["plugin"]) if options["plugin"] else None
     torch.ones(1).to(options["device"])  # an absent device or a broken plugin is one clear error, not three thousand
     fallbacks(plugin)
+    for kind in options["kinds"]:
+        database(kind)  # before the first case, whose time is its own
 
     def answer(message: dict) -> None:
         answers.write(json.dumps(message) + "\n")
