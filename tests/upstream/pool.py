@@ -29,6 +29,9 @@ class Worker:
         # No autoload: the worker imports the plugin it is told, after it has secured its standard output for answers.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        # A refusal is an error of the call that asked. Out of the vendor's queue it comes later: the samples behind it
+        # find old data, or wait forever when one was queued while the queue's thread ended (docs/vendor_wheel.md).
+        environment.setdefault("TASK_QUEUE_ENABLE", "0")
         # By its file, not by `-m`: the database asks inspect.stack() at each sample, which for a frame without a file
         # (runpy's) looks through all modules; that took four fifths of a run.
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (environment.get("PYTHONPATH"), str(ROOT))))
