@@ -1,41 +1,26 @@
 // Limits on cores and external events for Python: what graphs and streams that run side by side are steered by.
 #include "csrc/core/core_limit.h"
 
-#include <algorithm>
-#include <limits>
 #include <memory>
 #include <tuple>
 
-#include "csrc/core/device.h"
 #include "csrc/core/external_event.h"
 #include "csrc/python/bind.h"
+#include "csrc/python/device_index.h"
 
 namespace npu::python {
 namespace {
 
-using c10::DeviceIndex;
 using Cores = std::tuple<uint32_t, uint32_t>;  // cube, vector
-
-DeviceIndex checked(int index) {
-  // Past the type's range a number would be another device's.
-  TORCH_CHECK(index <= std::numeric_limits<DeviceIndex>::max(), "npu: invalid device index ", index);
-  const auto device = static_cast<DeviceIndex>(std::max(index, -1));
-  check_device(device);
-  return device;
-}
-
-c10::Stream stream_of(int64_t id, int index) {
-  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, checked(index)), id);
-}
 
 Cores pair(CoreLimit limit) { return {limit.cube, limit.vector}; }
 
 }  // namespace
 
 void bind_core_limit(pybind11::module& module) {
-  module.def("_device_core_limit", no_gil([](int device) { return pair(device_core_limit(checked(device))); }));
+  module.def("_device_core_limit", no_gil([](int device) { return pair(device_core_limit(existing_device(device))); }));
   module.def("_set_device_core_limit", no_gil([](int device, uint32_t cube, uint32_t vector) {
-               set_device_core_limit(checked(device), {cube, vector});
+               set_device_core_limit(existing_device(device), {cube, vector});
              }));
   module.def("_stream_core_limit",
              no_gil([](int64_t id, int device) { return pair(stream_core_limit(stream_of(id, device))); }));

@@ -21,6 +21,7 @@
 #include "csrc/core/stream.h"
 #include "csrc/ops/npu/report.h"
 #include "csrc/python/bind.h"
+#include "csrc/python/device_index.h"
 
 namespace npu::python {
 namespace {
@@ -29,12 +30,6 @@ using c10::DeviceIndex;
 using StreamParts = std::tuple<int64_t, int64_t>;  // stream id, device index
 
 StreamParts parts(c10::Stream stream) { return {stream.id(), stream.device_index()}; }
-
-c10::Stream from_parts(int64_t id, int64_t index) {
-  check_device(static_cast<DeviceIndex>(index));
-  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, static_cast<DeviceIndex>(index)),
-                     id);
-}
 
 // An empty backward pass on each device in use.
 void pass_on_each_device() {
@@ -81,65 +76,62 @@ void bind_device(pybind11::module& module) {
   module.def("_current_device", with_gil([] { return static_cast<int>(current_device()); }));
   module.def("_set_device", no_gil([](int index) {
                initialize();
-               choose_device(static_cast<DeviceIndex>(index));
+               choose_device(device_index(index));
              }));
   module.def("_exchange_device", no_gil([](int index) {  // a negative index changes nothing
                const DeviceIndex former = current_device();
-               if (index >= 0 && index != former) set_device(static_cast<DeviceIndex>(index));
+               if (index >= 0 && index != former) set_device(device_index(index));
                return static_cast<int>(former);
              }));
-  module.def("_has_context", with_gil([](int index) { return has_context(static_cast<DeviceIndex>(index)); }));
+  module.def("_has_context", with_gil([](int index) { return has_context(device_index(index)); }));
   module.def("_synchronize", no_gil([](int index) {
-               synchronize_device(static_cast<DeviceIndex>(index));
+               synchronize_device(device_index(index));
                drain_reports();
              }));
-  module.def("_stop_device", no_gil([](int index) { return stop_device(static_cast<DeviceIndex>(index)); }));
+  module.def("_stop_device", no_gil([](int index) { return stop_device(device_index(index)); }));
   module.def("_restart_device",
-             no_gil([](int index, bool new_streams) { restart_device(static_cast<DeviceIndex>(index), new_streams); }));
-  module.def("_mark_unsafe", with_gil([](int index) { mark_unsafe(static_cast<DeviceIndex>(index)); }));
+             no_gil([](int index, bool new_streams) { restart_device(device_index(index), new_streams); }));
+  module.def("_mark_unsafe", with_gil([](int index) { mark_unsafe(device_index(index)); }));
   module.def("_is_safe",
              with_gil([](py::handle storage) { return is_safe(torch::createStorage(storage.ptr()).data_ptr()); }));
   module.def("_set_safe",
              with_gil([](py::handle storage) { set_safe(torch::createStorage(storage.ptr()).data_ptr()); }));
   module.def("_set_refuse_unsafe", with_gil(set_refuse_unsafe));
   module.def("_refuses_unsafe", with_gil([] { return refuses_unsafe(); }));
-  module.def("_can_access_peer", no_gil([](int device, int peer) {
-               return can_access_peer(static_cast<DeviceIndex>(device), static_cast<DeviceIndex>(peer));
-             }));
+  module.def("_can_access_peer",
+             no_gil([](int device, int peer) { return can_access_peer(device_index(device), device_index(peer)); }));
   module.def("_soc_name", no_gil([] { return soc_name(); }));
-  module.def("_memory_errors", no_gil([](int index) { return memory_errors(static_cast<DeviceIndex>(index)); }));
-  module.def("_utilization", no_gil([](int index) { return utilization(static_cast<DeviceIndex>(index)); }));
+  module.def("_memory_errors", no_gil([](int index) { return memory_errors(device_index(index)); }));
+  module.def("_utilization", no_gil([](int index) { return utilization(device_index(index)); }));
   module.def("_device_properties", no_gil([](int index) {
-               const DeviceProperties p = device_properties(static_cast<DeviceIndex>(index));
+               const DeviceProperties p = device_properties(device_index(index));
                return std::make_tuple(p.name, p.total_memory, p.cube_cores, p.vector_cores, p.l2_cache, p.uuid,
                                       p.pci_bus);
              }));
 
   // Streams, as (stream id, device index).
-  module.def("_current_stream",
-             with_gil([](int index) { return parts(current_stream(static_cast<DeviceIndex>(index))); }));
-  module.def("_default_stream",
-             with_gil([](int index) { return parts(default_stream(static_cast<DeviceIndex>(index))); }));
+  module.def("_current_stream", with_gil([](int index) { return parts(current_stream(device_index(index))); }));
+  module.def("_default_stream", with_gil([](int index) { return parts(default_stream(device_index(index))); }));
   module.def("_set_stream", no_gil([](int64_t id, int64_t index) {
-               set_device(static_cast<DeviceIndex>(index));
-               exchange_stream(from_parts(id, index));
+               set_device(device_index(index));
+               exchange_stream(stream_of(id, index));
              }));
   module.def("_stream_from_pool", no_gil([](int index, int priority) {
                initialize();
-               return parts(stream_from_pool(static_cast<DeviceIndex>(index), priority));
+               return parts(stream_from_pool(device_index(index), priority));
              }));
   module.def("_external_stream", no_gil([](int64_t pointer, int index) {
-               return parts(external_stream(reinterpret_cast<aclrtStream>(static_cast<intptr_t>(pointer)),
-                                            static_cast<DeviceIndex>(index)));
+               return parts(
+                   external_stream(reinterpret_cast<aclrtStream>(static_cast<intptr_t>(pointer)), device_index(index)));
              }));
   module.def("_raw_stream", no_gil([](int64_t id, int64_t index) {
-               return reinterpret_cast<intptr_t>(raw_stream(from_parts(id, index)));
+               return reinterpret_cast<intptr_t>(raw_stream(stream_of(id, index)));
              }));
   module.def("_current_raw_stream", no_gil([](int64_t index) {
-               return reinterpret_cast<intptr_t>(raw_stream(current_stream(static_cast<DeviceIndex>(index))));
+               return reinterpret_cast<intptr_t>(raw_stream(current_stream(device_index(index))));
              }));
   module.def("_stream_priority",
-             with_gil([](int64_t id, int64_t index) { return is_high_priority(from_parts(id, index)) ? -1 : 0; }));
+             with_gil([](int64_t id, int64_t index) { return is_high_priority(stream_of(id, index)) ? -1 : 0; }));
   module.def("_is_capturing", no_gil([] { return is_capturing(current_stream()); }));
 
   // Events: the handle of a torch.Event.
@@ -157,8 +149,7 @@ void bind_device(pybind11::module& module) {
                return first.elapsedTime(last);
              }));
 
-  module.def("_default_generator",
-             with_gil([](int index) { return default_generator(static_cast<DeviceIndex>(index)); }));
+  module.def("_default_generator", with_gil([](int index) { return default_generator(device_index(index)); }));
 }
 
 }  // namespace npu::python

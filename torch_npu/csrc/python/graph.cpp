@@ -5,6 +5,7 @@
 
 #include "csrc/core/allocator.h"
 #include "csrc/python/bind.h"
+#include "csrc/python/device_index.h"
 
 namespace npu::python {
 namespace {
@@ -17,9 +18,9 @@ at::GraphCaptureMode mode_of(const std::string& name) {
 }
 
 void begin_on_this_thread(int index, c10::MempoolId_t id) {
-  memory::begin_allocate_to(
-      static_cast<c10::DeviceIndex>(index), id, false,
-      [thread = std::this_thread::get_id()](c10::StreamId) { return std::this_thread::get_id() == thread; });
+  memory::begin_allocate_to(device_index(index), id, false, [thread = std::this_thread::get_id()](c10::StreamId) {
+    return std::this_thread::get_id() == thread;
+  });
 }
 
 }  // namespace
@@ -43,15 +44,12 @@ void bind_graph(py::module& module) {
       .def("debug_dump", no_gil(&Graph::debug_dump), py::arg("path"));
   module.def("_new_pool_id", with_gil([] { return memory::new_pool_id(false); }));
   module.def("_hold_pool", no_gil([](int index, c10::MempoolId_t id, uintptr_t alloc, uintptr_t free) {
-               memory::hold_pool(static_cast<c10::DeviceIndex>(index), id, source_at(alloc, free));
+               memory::hold_pool(device_index(index), id, source_at(alloc, free));
              }));
-  module.def("_drop_pool", no_gil([](int index, c10::MempoolId_t id) {
-               memory::drop_pool(static_cast<c10::DeviceIndex>(index), id);
-             }));
+  module.def("_drop_pool", no_gil([](int index, c10::MempoolId_t id) { memory::drop_pool(device_index(index), id); }));
   module.def("_begin_allocate_to", no_gil(&begin_on_this_thread));
-  module.def("_end_allocate_to", no_gil([](int index, c10::MempoolId_t id) {
-               memory::end_allocate_to(static_cast<c10::DeviceIndex>(index), id);
-             }));
+  module.def("_end_allocate_to",
+             no_gil([](int index, c10::MempoolId_t id) { memory::end_allocate_to(device_index(index), id); }));
 }
 
 }  // namespace npu::python

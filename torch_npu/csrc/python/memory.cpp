@@ -12,6 +12,7 @@
 #include "csrc/core/pinned.h"
 #include "csrc/core/stream.h"
 #include "csrc/python/bind.h"
+#include "csrc/python/device_index.h"
 
 namespace torch {
 // Declared in torch/csrc/profiler/python/combined_traceback.h, which includes a JSON library for another function.
@@ -26,8 +27,6 @@ using c10::CachingAllocator::StatArray;
 using c10::CachingDeviceAllocator::DeviceStats;
 using c10::CachingDeviceAllocator::RecordContext;
 using c10::CachingDeviceAllocator::TraceEntry;
-
-c10::DeviceIndex index_of(int index) { return static_cast<c10::DeviceIndex>(index); }
 
 py::dict to_dict(const Stat& stat) {
   py::dict d;
@@ -59,7 +58,7 @@ py::dict device_stats(int index) {
   DeviceStats s;
   {
     py::gil_scoped_release no_gil;
-    s = device_allocator()->getDeviceStats(index_of(index));
+    s = device_allocator()->getDeviceStats(device_index(index));
   }
   py::dict d;
   d["num_alloc_retries"] = s.num_alloc_retries;
@@ -171,7 +170,7 @@ py::dict memory_snapshot(int index) {
   memory::Snapshot snapshot;
   {
     py::gil_scoped_release no_gil;
-    snapshot = memory::snapshot(index_of(index));
+    snapshot = memory::snapshot(device_index(index));
   }
   Frames frames;
   py::list segments;
@@ -246,29 +245,30 @@ void record_memory_history(int index, bool enabled, const std::string& context, 
                              : context == "state" ? RecordContext::STATE
                                                   : RecordContext::NEVER;
   clock();
-  memory::record_history(index_of(index), enabled, cpp_stacks ? &gather_all : &gather_python, max_entries, when, clear);
+  memory::record_history(device_index(index), enabled, cpp_stacks ? &gather_all : &gather_python, max_entries, when,
+                         clear);
 }
 
 }  // namespace
 
 void bind_memory(pybind11::module& module) {
   module.def("_empty_cache", no_gil([] { device_allocator()->emptyCache(); }));
-  module.def("_mem_get_info", no_gil([](int index) { return memory_info(index_of(index)); }));
+  module.def("_mem_get_info", no_gil([](int index) { return memory_info(device_index(index)); }));
   module.def("_memory_stats", with_gil(&device_stats));
   module.def("_keep_memory_points", no_gil(&keep_memory_points));
   module.def("_take_memory_points", with_gil(&memory_points));
   module.def("_reset_accumulated_stats",
-             no_gil([](int index) { device_allocator()->resetAccumulatedStats(index_of(index)); }));
-  module.def("_reset_peak_stats", no_gil([](int index) { device_allocator()->resetPeakStats(index_of(index)); }));
+             no_gil([](int index) { device_allocator()->resetAccumulatedStats(device_index(index)); }));
+  module.def("_reset_peak_stats", no_gil([](int index) { device_allocator()->resetPeakStats(device_index(index)); }));
   module.def("_set_memory_fraction",
-             no_gil([](double fraction, int index) { memory::set_fraction(fraction, index_of(index)); }));
-  module.def("_get_memory_fraction", no_gil([](int index) { return memory::get_fraction(index_of(index)); }));
+             no_gil([](double fraction, int index) { memory::set_fraction(fraction, device_index(index)); }));
+  module.def("_get_memory_fraction", no_gil([](int index) { return memory::get_fraction(device_index(index)); }));
   module.def("_memory_snapshot", with_gil(&memory_snapshot));
   module.def("_record_memory_history", no_gil(&record_memory_history));
   module.def("_set_allocator_settings", no_gil([](const std::string& text) { set_allocator_config(text); }));
   module.def("_raw_alloc", no_gil([](size_t bytes, int64_t stream_id, int index) {
-               check_device(index_of(index));
-               const c10::Device device(c10::DeviceType::PrivateUse1, index_of(index));
+               check_device(device_index(index));
+               const c10::Device device(c10::DeviceType::PrivateUse1, device_index(index));
                return reinterpret_cast<intptr_t>(
                    memory::raw_allocate(bytes, c10::Stream(c10::Stream::UNSAFE, device, stream_id)));
              }));

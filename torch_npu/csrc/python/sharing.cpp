@@ -10,18 +10,9 @@
 #include "csrc/core/shared_event.h"
 #include "csrc/core/sharing.h"
 #include "csrc/python/bind.h"
+#include "csrc/python/device_index.h"
 
 namespace npu::python {
-namespace {
-
-c10::Stream stream_of(int64_t id, int index) {
-  check_device(static_cast<c10::DeviceIndex>(index));
-  return c10::Stream(c10::Stream::UNSAFE,
-                     c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)), id);
-}
-
-}  // namespace
-
 void bind_sharing(pybind11::module& module) {
   module.def("_share_storage", with_gil([](const py::object& storage, int64_t channel) {
                const c10::Storage shared = torch::createStorage(storage.ptr());
@@ -40,7 +31,7 @@ void bind_sharing(pybind11::module& module) {
                c10::Storage storage;
                {
                  py::gil_scoped_release no_gil;
-                 storage = receive_storage(text, static_cast<c10::DeviceIndex>(device));
+                 storage = receive_storage(text, device_index(device));
                }
                return py::reinterpret_steal<py::object>(THPStorage_Wrap(std::move(storage)));
              }),
@@ -51,9 +42,9 @@ void bind_sharing(pybind11::module& module) {
   module.def("_outstanding_messages", no_gil([] { return outstanding_messages(); }));
 
   module.def("_make_shared_event",
-             no_gil([](int device) { return std::make_unique<SharedEvent>(static_cast<c10::DeviceIndex>(device)); }));
+             no_gil([](int device) { return std::make_unique<SharedEvent>(device_index(device)); }));
   module.def("_open_shared_event", no_gil([](const std::string& handle, int device) {
-               return std::make_unique<SharedEvent>(handle, static_cast<c10::DeviceIndex>(device));
+               return std::make_unique<SharedEvent>(handle, device_index(device));
              }));
   py::class_<SharedEvent>(module, "_SharedEvent")
       .def("handle", with_gil([](const SharedEvent& event) { return py::bytes(event.handle()); }))
