@@ -11,8 +11,6 @@ namespace {
 using race::hex;
 using race::line;
 
-std::string of_bytes(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
-
 // The last region that begins at or before the address, or the end.
 template <class Map>
 auto before(Map& regions, uintptr_t address) {

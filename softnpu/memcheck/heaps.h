@@ -11,6 +11,8 @@
 
 namespace softnpu::memcheck {
 
+inline std::string of_bytes(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
+
 class Heaps {
  public:
   bool empty() const { return heaps_.empty(); }

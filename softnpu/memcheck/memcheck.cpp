@@ -53,8 +53,6 @@ bool in_place(const Access& a, const race::Accesses& accesses) {
   });
 }
 
-std::string of_bytes(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
-
 struct Checker {
   std::mutex mutex;  // a leaf; guards all below
   bool fails = false;

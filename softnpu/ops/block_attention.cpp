@@ -17,7 +17,7 @@
 namespace softnpu::ops::kernels {
 namespace {
 
-constexpr double kNone = -std::numeric_limits<double>::infinity();
+constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
 bool packed(const BlockHeads& of) { return of.layout == "TND"; }
 
@@ -120,7 +120,7 @@ Tensor set_scores(const TwoSets& of) {
   // The other keys belong to a column m of queries: [b, h, m, n, d] @ [b, h, m, d, k].
   const Tensor second = at::matmul(q.transpose(2, 3), wide(of.key2).permute({0, 1, 3, 4, 2})).transpose(2, 3);
   const Tensor scores = (first + second) * of.scale;
-  return given(of.mask) ? scores.masked_fill(of.mask->ne(0), kNone) : scores;
+  return given(of.mask) ? scores.masked_fill(of.mask->ne(0), kMasked) : scores;
 }
 Tensor set_weights(const Tensor& scores, const Tensor& largest, const Tensor& sum) {
   const Tensor top = largest.to(scores.scalar_type()), total = sum.to(scores.scalar_type());

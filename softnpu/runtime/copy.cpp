@@ -120,7 +120,7 @@ void tell_fill(const void* state, race::Accesses& accesses) {
   const auto* t = static_cast<const FillTask*>(state);
   race::Access::add(accesses, t->dst, t->count, true);
 }
-const bool told = race::tells(CopyTask::run, tell_copy) && race::tells(FillTask::run, tell_fill);
+const bool copies_told = race::tells(CopyTask::run, tell_copy) && race::tells(FillTask::run, tell_fill);
 const bool described = trace::describe(CopyTask::run, describe_copy) && trace::describe(FillTask::run, describe_fill);
 
 void check(const void* p, size_t bytes, bool device, const char* name) {

@@ -74,11 +74,11 @@ struct Replayed {
   static void drop(void* state) noexcept { static_cast<Replayed*>(state)->replay->release(); }
 };
 
-const bool described = trace::describe(Replayed::run, [](const void* state, trace::Description& what) {
+const bool replays_described = trace::describe(Replayed::run, [](const void* state, trace::Description& what) {
   what = static_cast<const Replayed*>(state)->work->described();
 });
 
-const bool told = race::tells(Replayed::run, [](const void* state, race::Accesses& accesses) {
+const bool replays_told = race::tells(Replayed::run, [](const void* state, race::Accesses& accesses) {
   static_cast<const Replayed*>(state)->work->told(accesses);
 });
 

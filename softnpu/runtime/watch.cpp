@@ -37,7 +37,7 @@ struct Fenced {
   }
   static void drop(void* state) noexcept { delete static_cast<Fenced*>(state); }
 };
-const bool described = trace::describe(Fenced::run, [](const void* state, trace::Description& what) {
+const bool fences_described = trace::describe(Fenced::run, [](const void* state, trace::Description& what) {
   what = static_cast<const Fenced*>(state)->work.described();
 });
 

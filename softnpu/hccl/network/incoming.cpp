@@ -13,9 +13,9 @@ namespace softnpu::hccl {
 namespace {
 
 constexpr size_t kStrangersFrame = 256;
-constexpr size_t kBuffer = 16 << 10;  // what is larger goes straight to its place
-constexpr size_t kChunk = 512 << 10;  // written between two looks at whether the operation still stands
-constexpr size_t kShare = 4 << 20;    // of one connection, before the others' turn
+constexpr size_t kBuffer = 16 << 10;       // what is larger goes straight to its place
+constexpr size_t kChunk = 512 << 10;       // written between two looks at whether the operation still stands
+constexpr size_t kReceiveShare = 4 << 20;  // of one connection, before the others' turn
 
 }  // namespace
 
@@ -52,7 +52,7 @@ void Incoming::greet() {
 void Incoming::read() {
   if (!believed_) return greet();
   drained_ = false;
-  for (size_t share = 0; share < kShare || from_ < to_;) {
+  for (size_t share = 0; share < kReceiveShare || from_ < to_;) {
     if (!moving_ && !head()) return;
     const size_t before = got_;
     const bool whole = body();

@@ -15,7 +15,7 @@
 namespace softnpu::hccl {
 namespace {
 
-constexpr size_t kShare = 4 << 20;  // of one connection, before the others' turn
+constexpr size_t kSendShare = 4 << 20;  // of one connection, before the others' turn
 
 // "tcp <port> <address>"
 Fd call(const std::string& name, const std::string& from) {
@@ -75,7 +75,7 @@ void Outgoing::greet() {
 }
 
 void Outgoing::pump() {
-  for (size_t share = 0; !queue_.empty() && share < kShare;) {
+  for (size_t share = 0; !queue_.empty() && share < kSendShare;) {
     const Parcel& parcel = *queue_.front();
     ParcelHead head{parcel.tag, parcel.bytes};
     iovec parts[2];

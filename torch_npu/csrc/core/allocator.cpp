@@ -217,7 +217,7 @@ CachingAllocator& instance() {
   return *allocator;
 }
 
-const bool registered = (c10::SetAllocator(c10::DeviceType::PrivateUse1, &instance()), true);
+const bool allocator_registered = (c10::SetAllocator(c10::DeviceType::PrivateUse1, &instance()), true);
 
 struct RawBlocks {
   std::mutex lock;

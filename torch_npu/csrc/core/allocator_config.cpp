@@ -148,7 +148,7 @@ void apply(const std::string& text, const char* variable, bool with_shared) {
 }
 
 // Lets PYTORCH_ALLOC_CONF and torch.accelerator take our keys.
-const c10::CachingAllocator::DeviceConfigParserHookRegistry registered(
+const c10::CachingAllocator::DeviceConfigParserHookRegistry parser_registered(
     [](const std::string& text) { apply(text, "allocator settings", false); },
     [] {
       std::unordered_set<std::string> keys;

@@ -49,7 +49,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 };
 
-const bool registered =
+const bool hooks_registered =
     (at::RegisterPrivateUse1HooksInterface(new Hooks()), true);  // leaked: asked until the process is gone
 
 }  // namespace

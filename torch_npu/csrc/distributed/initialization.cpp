@@ -17,7 +17,7 @@ namespace npu::distributed {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(20);
-constexpr auto kGrace = std::chrono::seconds(5);  // HCCL's own error, which names who is missing, comes first
+constexpr auto kMeetGrace = std::chrono::seconds(5);  // HCCL's own error, which names who is missing, comes first
 
 struct Call {
   std::mutex mutex;
@@ -56,7 +56,7 @@ HcclComm initialized(const Meeting& meeting, const HcclRootInfo& info, const Hcc
   std::thread(run, call, current_device(), static_cast<uint32_t>(meeting.ranks.size()), info,
               static_cast<uint32_t>(meeting.me), config)
       .detach();
-  const auto end = std::chrono::steady_clock::now() + meeting.limit + kGrace;
+  const auto end = std::chrono::steady_clock::now() + meeting.limit + kMeetGrace;
   std::unique_lock<std::mutex> lock(call->mutex);
   while (!call->changed.wait_for(lock, kLook, [&] { return call->done; })) {
     try {

@@ -17,7 +17,7 @@ namespace npu::distributed {
 namespace {
 
 constexpr auto kRound = std::chrono::milliseconds(100);
-constexpr auto kGrace = std::chrono::seconds(30);
+constexpr auto kTearDownGrace = std::chrono::seconds(30);
 
 struct Watchdog {
   std::mutex mutex;
@@ -163,8 +163,8 @@ bool Watched::check() {
     recorder::dump_after_failure(rank_);
   }
   fail_works();
-  if (settings().tear_down && std::chrono::steady_clock::now() - failed_ > kGrace) {
-    LOG(ERROR) << "ProcessGroupHCCL: the group failed " << kGrace.count()
+  if (settings().tear_down && std::chrono::steady_clock::now() - failed_ > kTearDownGrace) {
+    LOG(ERROR) << "ProcessGroupHCCL: the group failed " << kTearDownGrace.count()
                << " s ago and still exists; ending the process (TORCH_HCCL_ASYNC_ERROR_HANDLING=0 leaves it alone): "
                << error_;
     std::abort();

@@ -16,7 +16,7 @@ namespace npu::distributed {
 namespace {
 
 // After its timeout a work waits so long for the library's error, which names the rank that it waited for.
-constexpr auto kGrace = std::chrono::seconds(2);
+constexpr auto kWaitGrace = std::chrono::seconds(2);
 
 // The watchdog may have seen the end before. For the race detector, too, the program has its answer only now.
 void ask_for_order(const std::vector<PooledEvent>& ends) {
@@ -75,7 +75,7 @@ void WorkHCCL::rethrow() {
   if (exception_) std::rethrow_exception(exception_);
 }
 
-bool WorkHCCL::overdue() const { return std::chrono::steady_clock::now() - began_ > info_.timeout + kGrace; }
+bool WorkHCCL::overdue() const { return std::chrono::steady_clock::now() - began_ > info_.timeout + kWaitGrace; }
 
 std::string WorkHCCL::describe() const {
   return c10::str(c10d::opTypeToString(info_.type), " (number ", info_.sequence, " of the group, rank ", info_.rank,
@@ -92,7 +92,7 @@ void WorkHCCL::synchronize() {
 bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
   const bool limited = timeout != kNoTimeout;
   if (limited || info_.host_waits || settings().blocking_wait) {
-    const auto limit = limited ? timeout : info_.timeout + kGrace;
+    const auto limit = limited ? timeout : info_.timeout + kWaitGrace;
     // Short at first: a small collective is done in microseconds.
     for (auto pause = std::chrono::microseconds(20); !isCompleted();
          pause = std::min(pause * 2, std::chrono::microseconds(1000))) {

@@ -80,9 +80,9 @@ at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad, const at::Ten
 using Outputs3 = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&>;
 using Outputs4 = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&>;
 
-Outputs3 batch_norm_out(const at::Tensor& self, const OptionalTensor& weight, const OptionalTensor& bias,
-                        at::Tensor& mean, at::Tensor& var, bool training, double momentum, double eps, at::Tensor& out,
-                        at::Tensor& save_mean, at::Tensor& save_invstd) {
+Outputs3 legit_batch_norm_out(const at::Tensor& self, const OptionalTensor& weight, const OptionalTensor& bias,
+                              at::Tensor& mean, at::Tensor& var, bool training, double momentum, double eps,
+                              at::Tensor& out, at::Tensor& save_mean, at::Tensor& save_invstd) {
   const auto [y, m, s] = at::_native_batch_norm_legit(self, weight, bias, mean, var, training, momentum, eps);
   return {copy_into(out, y), cast_into(save_mean, m), cast_into(save_invstd, s)};
 }
@@ -152,7 +152,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("adaptive_avg_pool3d.out", NPU_FN(adaptive_avg_pool3d_out));
   m.impl("adaptive_avg_pool3d_backward.grad_input", NPU_FN(adaptive_avg_pool3d_backward_out));
   m.impl("multi_margin_loss_backward.grad_input", NPU_FN(multi_margin_loss_backward_out));
-  m.impl("_native_batch_norm_legit.out", NPU_FN(batch_norm_out));
+  m.impl("_native_batch_norm_legit.out", NPU_FN(legit_batch_norm_out));
   m.impl("_native_batch_norm_legit.no_stats_out", NPU_FN(batch_norm_no_stats_out));
   m.impl("_batch_norm_with_update.out", NPU_FN(batch_norm_update_out));
   m.impl("_add_relu.Tensor", NPU_FN(add_relu));

@@ -27,7 +27,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using Tensors = torch::autograd::variable_list;
 
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostIndices = std::numeric_limits<int32_t>::max();
 
 bool takes_all_types() {
   static const bool all = soc_name().starts_with("Ascend950");
@@ -100,7 +100,7 @@ struct MaxPool2d : torch::autograd::Function<MaxPool2d> {
 at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
                       at::IntArrayRef dilation, bool ceil) {
   const bool recorded = at::GradMode::is_enabled() && self.requires_grad();
-  if (!unwatched(self) || plane(self) > kMost || (mode_active() && !recorded))
+  if (!unwatched(self) || plane(self) > kMostIndices || (mode_active() && !recorded))
     return at::native::max_pool2d(self, kernel, stride, padding, dilation, ceil);
   const NPUGuard guard(self.device().index());
   const Window w{kernel, stride, padding, dilation, ceil};

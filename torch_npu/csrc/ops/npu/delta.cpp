@@ -13,13 +13,11 @@
 #include <cmath>
 
 #include "csrc/ops/npu/sizes.h"
+#include "csrc/ops/npu/sparse_rows.h"
 #include "csrc/ops/npu/wide.h"
 
 namespace npu::ops {
 namespace {
-
-// A size that the sequence of calls depends on.
-int64_t known(const at::Tensor& t, int64_t dim) { return t.sym_size(dim).guard_int(__FILE__, __LINE__); }
 
 void check_rows(const char* op, const DeltaRows& r, const char* state, const at::Tensor& s,
                 const OptionalTensor& lengths) {

@@ -61,10 +61,6 @@ bool packs_columns(const at::Tensor& weight) {
 
 namespace {
 
-constexpr int64_t kVendorInt4 = 256 + ACL_INT4;
-
-bool names_nibbles(int64_t type) { return type == kVendorInt4 || type == static_cast<int64_t>(at::kQUInt4x2); }
-
 // The dimension that scales lie along.
 int64_t scaled_dim(const at::Tensor& input, const Quantizing& form) {
   if (form.divide) return at::maybe_wrap_dim(form.axis, input.dim());

@@ -16,8 +16,6 @@ namespace {
 constexpr int64_t kVendor = 256;  // the vendor's number of a type is CANN's and this
 constexpr int64_t kVendorInt4 = kVendor + ACL_INT4;
 
-bool names_nibbles(int64_t number) { return number == kVendorInt4 || number == static_cast<int64_t>(at::kQUInt4x2); }
-
 // Whether the number, PyTorch's or the vendor's, is that of the type or of PyTorch's quantized type of the same bytes.
 bool names(int64_t number, at::ScalarType type) {
   if (number >= kVendor) return number == kVendor + acl_dtype(type);
@@ -27,6 +25,8 @@ bool names(int64_t number, at::ScalarType type) {
 }
 
 }  // namespace
+
+bool names_nibbles(int64_t number) { return number == kVendorInt4 || number == static_cast<int64_t>(at::kQUInt4x2); }
 
 void refuse_given(const char* op, const char* name, const OptionalTensor& value) {
   TORCH_CHECK_NOT_IMPLEMENTED(!given(value), op, ": ", name, " is not implemented; leave it out");

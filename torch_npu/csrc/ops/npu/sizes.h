@@ -36,6 +36,7 @@ void check_int8(const char* op, const char* name, const std::optional<int64_t>& 
 
 // An argument that says as which type the bytes of tensors are read. Nothing reads them as another type than the tensors', so that it names
 // theirs or is refused. Where an operator takes an int32 as eight 4-bit integers, it may name these (kPacked).
+bool names_nibbles(int64_t number);  // whether the number, PyTorch's or the vendor's, is that of 4-bit integers
 enum class Reading { kPlain, kPacked };
 struct NamedType {
   const char* name;

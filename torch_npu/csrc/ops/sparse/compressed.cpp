@@ -44,7 +44,8 @@ void give(const at::Tensor& result, const at::Tensor& out, const at::Tensor& lik
                                                     made.values().to(out.scalar_type()), made.sizes());
 }
 
-at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
+at::Tensor& add_compressed_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha,
+                               at::Tensor& out) {
   const NPUGuard guard(out.device().index());
   sparse::check_cast("add", at::promoteTypes(self.scalar_type(), other.scalar_type()), out.scalar_type());
   if (self.layout() == at::kStrided) {
@@ -64,8 +65,8 @@ at::Tensor product(const at::Tensor& mat1, const at::Tensor& mat2) {
   return second ? sparse::mm(as_coo(mat2).transpose(0, 1), mat1.transpose(0, 1)).transpose(0, 1) : mat1.mm(mat2);
 }
 
-at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
-                      const at::Scalar& alpha, at::Tensor& out) {
+at::Tensor& addmm_compressed_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                                 const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
   const NPUGuard guard(out.device().index());
   TORCH_CHECK(mat1.dim() == 2 && mat2.dim() == 2, "addmm: 2-D matrices expected, got ", mat1.dim(), "-D and ",
               mat2.dim(), "-D tensors");
@@ -141,8 +142,8 @@ void validate(bool is_crow, const at::Tensor& compressed, const at::Tensor& plai
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
-  m.impl("add.out", NPU_FN(add_out));
-  m.impl("addmm.out", NPU_FN(addmm_out));
+  m.impl("add.out", NPU_FN(add_compressed_out));
+  m.impl("addmm.out", NPU_FN(addmm_compressed_out));
   m.impl("addmv.out", NPU_FN(addmv_out));
   m.impl("_to_sparse_csr", NPU_FN(to_csr));
   m.impl("_to_sparse_csc", NPU_FN(to_csc));

@@ -72,7 +72,7 @@ at::Tensor& add_to_dense(const at::Tensor& dense, const at::Tensor& other, const
   return out;
 }
 
-at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
+at::Tensor& add_coo_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
   const NPUGuard guard(self.device().index());
   if (!self.is_sparse()) return add_to_dense(self, other, alpha, out);
   TORCH_CHECK(other.is_sparse() && out.is_sparse(),
@@ -203,7 +203,7 @@ at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& i
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   m.impl("_coalesce", TORCH_FN(coalesce));
-  m.impl("add.out", NPU_FN(add_out));
+  m.impl("add.out", NPU_FN(add_coo_out));
   m.impl("mul.out", TORCH_FN(mul_out));
   m.impl("sparse_mask", NPU_FN(sparse_mask));
   m.impl("_sparse_mask_projection", NPU_FN(mask_projection));
