@@ -41,13 +41,25 @@ def transfer(request: pytest.FixtureRequest) -> Iterator[None]:
     transfer_to_npu.disable()  # the first import enables it
     with cuda_is_taken() if getattr(request, "param", "free") == "taken" else contextlib.nullcontext():
         transfer_to_npu.enable()
-        torch.npu.set_device(0)
         yield
-        torch.npu.set_device(0)
         transfer_to_npu.disable()
 
 
+@pytest.fixture(autouse=True)
+def first_device(transfer: None) -> Iterator[None]:
+    from torch_npu.contrib import transfer_to_npu
+
+    assert transfer_to_npu.is_enabled()
+    torch.npu.set_device(0)
+    yield
+    torch.npu.set_device(0)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """CUDA's key free, as in PyTorch's CPU build, and taken, as in one with CUDA."""
-    if not metafunc.module.__name__.endswith("test_transfer_to_npu"):
-        metafunc.parametrize("transfer", ["free", "taken"], indirect=True)
+    """CUDA's key free, as in PyTorch's CPU build, and taken, as in one with CUDA. Turning it on looks through all that
+    is imported: once a module, where no test turns it off or rewrites modules.
+    """
+    name = metafunc.module.__name__.rpartition(".")[2]
+    if name != "test_transfer_to_npu":
+        scope = "function" if name in ("test_compilers", "test_rewrite") else "module"
+        metafunc.parametrize("transfer", ["free", "taken"], indirect=True, scope=scope)
