@@ -23,7 +23,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,9 +64,9 @@ class Child:
 
 
 class Nursery:
-    def __init__(self, worker: str, env: dict[str, str], whole_end: bool = False):
+    def __init__(self, worker: str, env: dict[str, str], whole_end: bool = False, prefix: Sequence[str] = ()):
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "tests.nursery", worker, str(theirs.fileno()), str(int(whole_end))]
+        command = [*prefix, sys.executable, "-m", "tests.nursery", worker, str(theirs.fileno()), str(int(whole_end))]
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, cwd=ROOT)
         theirs.close()
 

@@ -25,8 +25,10 @@ def package_folder() -> str:
 
 
 @functools.cache
-def nursery() -> Nursery:
-    of_all = Nursery("tests.distributed.worker", {**environment(), "ANYCEND_TEST_PACKAGE": package_folder()})
+def nursery(*prefix: str) -> Nursery:
+    """Its processes are where the prefix of its command line puts it, on a host of tests/hccl/namespaces.py."""
+    env = {**environment(), "ANYCEND_TEST_PACKAGE": package_folder()}
+    of_all = Nursery("tests.distributed.worker", env, prefix=prefix)
     atexit.register(of_all.close)
     return of_all
 
@@ -46,7 +48,7 @@ def start(
         worker="tests.distributed.worker",
         each=each,
         prefix=prefix,
-        nursery=nursery(),
+        nursery=nursery,
         env={
             "ANYCEND_TEST_PACKAGE": package_folder(),
             "MASTER_ADDR": "127.0.0.1",

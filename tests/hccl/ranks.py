@@ -238,7 +238,7 @@ class Job:
         each: dict[int, dict[str, str]] | None = None,
         worker: str = "tests.hccl.worker",
         prefix: dict[int, list[str]] | None = None,
-        nursery: Nursery | None = None,
+        nursery: Callable[..., Nursery] | None = None,
     ):
         base = environment()
         self.size, self.workers, self.pipes = n, [], []
@@ -246,10 +246,11 @@ class Job:
         for rank in range(n):
             ours, theirs = socket.socketpair()
             fd, own = theirs.fileno(), {**(env or {}), **(each or {}).get(rank, {})}
-            if nursery and not prefix and can_fork(own):
-                self.workers.append(nursery.fork(fd, {**base, **own}, rank, n))
+            where = (prefix or {}).get(rank, [])
+            if nursery and can_fork(own):
+                self.workers.append(nursery(*where).fork(fd, {**base, **own}, rank, n))
             else:
-                command = [*(prefix or {}).get(rank, []), sys.executable, "-m", worker, *map(str, (fd, rank, n))]
+                command = [*where, sys.executable, "-m", worker, *map(str, (fd, rank, n))]
                 self.workers.append(subprocess.Popen(command, pass_fds=[fd], env={**base, **own}, cwd=ROOT))
             theirs.close()
             self.pipes.append(Connection(ours.detach()))
