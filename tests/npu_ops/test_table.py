@@ -16,6 +16,7 @@ from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tools" / "codegen"))
 import npu  # noqa: E402
+import npu_arguments  # noqa: E402
 import opapi  # noqa: E402
 
 
@@ -154,3 +155,22 @@ def test_generated_files_are_written_only_if_they_change(tmp_path: Path) -> None
 
 def test_operators_are_pt2_compliant() -> None:
     assert torch.Tag.pt2_compliant_tag in torch.ops.npu.npu_swiglu.default.tags
+
+
+def test_what_a_meaning_calls_without_effect_is_checked_and_no_more() -> None:
+    """One that is refused says so instead. Whoever adds one here has tried a value that is not the default."""
+    of, without = npu_arguments.meanings().of, npu_arguments.without_effect
+    told = {
+        a.name
+        for row in npu.rows()
+        for a in row.schema.arguments
+        if not without(row, a.name) and of(row.schema.full, a.name).endswith(npu_arguments.WITHOUT_EFFECT)
+    }
+    assert told == {"gen_mask_parallel", "inner_precise", "seq_lens", "sync", "top_k_guess"}
+
+
+def test_the_page_of_errors_quotes_one_of_an_operator_without_a_gradient() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    name, instead = re.search(r"derivative for npu::(\w+) is not implemented: (use \S+\(.*?\)), or", page).groups()
+    row = next(row for row in npu.rows() if row.schema.full == name)
+    assert "grad" not in row.data and row.data["instead"].startswith(instead)

@@ -73,6 +73,9 @@ def meanings() -> Meanings:
     return Meanings(table["shared"], like, table["operators"])
 
 
+WITHOUT_EFFECT = "; without effect"  # at the end of a meaning: the argument is checked, and no value depends on it
+
+
 def without_effect(row: Row, argument: str) -> bool:
     """Whether the row says that no value depends on it. "*" is all arguments: no row ignores the rest alone."""
     ignored = row.data.get("ignored", {})
@@ -183,7 +186,8 @@ def optional(row: Row, argument: Argument, meaning: str) -> bool:
 def line(row: Row, argument: Argument, types: dict[str, str]) -> str:
     ineffective = without_effect(row, argument.name)
     meaning = "without effect" if ineffective else meanings().of(row.schema.full, argument.name)
-    of = f" of {types[argument.name]}" if types.get(argument.name) and argument.is_tensor else ""
+    told = argument.is_tensor and not meaning.startswith("refused")
+    of = f" of {types[argument.name]}" if types.get(argument.name) and told else ""
     head = f"{argument.name} ({kind(argument)}{of}{', optional' if optional(row, argument, meaning) else ''})"
     return f"{head}: {meaning}{'; written in place' if argument.alias and not ineffective else ''}"
 

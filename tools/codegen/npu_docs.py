@@ -15,7 +15,7 @@ import re
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import npu_arguments  # noqa: E402
@@ -164,10 +164,10 @@ def results(row: Row) -> str:
 
 CONSTANT = re.compile(r"It has no gradient\.")  # what `doc:` says of results that require none
 ERRORS = (
-    "Sizes, dimensions and types that do not fit, and tensors of several devices, are a RuntimeError or IndexError at"
-    " the call; a word that is none of those known, and a number out of its range, a ValueError; a number or type that"
-    " chooses a kind, and is none of those implemented, and whatever else is not implemented, a NotImplementedError."
+    "Errors: sizes, dimensions, types and devices that do not fit: RuntimeError, IndexError; an unknown word or a"
+    " number out of its range: ValueError; a kind that is not implemented{more}: NotImplementedError."
 )
+EVERYWHERE, HERE = ERRORS.format(more=""), ERRORS.format(more=", and tensors on the CPU")
 
 
 @functools.cache
@@ -188,25 +188,44 @@ def makes_npu_tensors(row: Row) -> bool:
     return any(a.type == "Device?" for a in row.schema.arguments)
 
 
+@functools.cache
+def gradients() -> dict[str, str]:
+    """What own_gradient says of each row that is not composed, by its name."""
+    return {parse(row["func"]).full: own_gradient(row) for row in tables.load(TABLE) if "composite" not in row}
+
+
+def own_gradient(row: dict[str, Any]) -> str:
+    rules = row.get("grad", {})
+    gradient = ", ".join(k for k, rule in rules.items() if rule != REFUSED)
+    refused = ", ".join(k for k, rule in rules.items() if rule == REFUSED)
+    gradient += f"; that for {refused} is refused" if refused else ""
+    instead = f": {row['instead']}" if "instead" in row else ""
+    return f"Has a gradient for {gradient}." if gradient else f"Has no gradient{instead}."
+
+
+def through(row: Row, called: list[str]) -> str:
+    """The gradient of a composed row: that of what it calls, by the row's own arguments where it has all of them."""
+    if len(called) != 1:
+        return "Has a gradient where these have."
+    told = gradients()[called[0]]
+    operands = re.findall(r"\w+", told.partition(" for ")[2].partition(";")[0]) if " for " in told else []
+    names = {a.name for a in row.schema.arguments}
+    return told if told.startswith("Has no") or names.issuperset(operands) else f"Has a gradient where {called[0]} has."
+
+
 def source(row: Row) -> str:
     if row.composite:
         called = native(row)
         if makes_npu_tensors(row):
-            return textwrap.fill(f"Composed of PyTorch's operators; makes a tensor on the npu only. {ERRORS}", 110)
+            return textwrap.fill(f"Composed of PyTorch's operators; makes a tensor on the npu only. {EVERYWHERE}", 110)
         if not called:
             gradient = "has no gradient" if CONSTANT.search(row.data["doc"]) else "PyTorch derives the gradient"
             return f"Composed of PyTorch's operators; runs on every device, and {gradient}."
-        gradient = "this has" if len(called) == 1 else "these have"
-        told = f"Composed of {', '.join(called)}, and so runs on the npu only; has a gradient where {gradient}."
-        return textwrap.fill(f"{told} {ERRORS} So are tensors on the CPU.", 110)
+        told = f"Composed of {', '.join(called)}, and so runs on the npu only. {through(row, called)}"
+        return textwrap.fill(f"{told} {HERE}", 110)
     where = f"Computed by {row.data['aclnn']}. " if "aclnn" in row.data else ""
-    rules = row.data.get("grad", {})
-    gradient = ", ".join(k for k, rule in rules.items() if rule != REFUSED)
-    refused = ", ".join(k for k, rule in rules.items() if rule == REFUSED)
-    gradient += f"; that for {refused} is refused" if refused else ""
-    instead = f": {row.data['instead']}" if "instead" in row.data else ""
-    gradient = f"Has a gradient for {gradient}." if gradient else f"Has no gradient{instead}."
-    return textwrap.fill(f"{where}{gradient} {ERRORS} So are tensors on the CPU.", 110)
+    gradient = own_gradient(row.data)
+    return textwrap.fill(f"{where}{gradient} {HERE}", 110)
 
 
 def without_effect(row: Row) -> list[tuple[str, str]]:
@@ -216,16 +235,28 @@ def without_effect(row: Row) -> list[tuple[str, str]]:
     return [(rest if name == REST else name, reason) for name, reason in given.items()]
 
 
+def checked_only(row: Row) -> list[tuple[str, str]]:
+    """Arguments whose meaning says that no value depends on them, each with its reason."""
+    of = npu_arguments.meanings().of
+    told = [
+        (a.name, of(row.schema.full, a.name))
+        for a in row.schema.arguments
+        if not npu_arguments.without_effect(row, a.name)
+    ]
+    end = npu_arguments.WITHOUT_EFFECT
+    return [(name, meaning.removesuffix(end)) for name, meaning in told if meaning.endswith(end)]
+
+
 def ignored(row: Row) -> str:
     told = [f"{name} ({reason})" for name, reason in without_effect(row)]
     return textwrap.fill(f"Without effect: {'; '.join(told)}.", 110) if told else ""
 
 
 def ignored_table(rows: list[Row]) -> str:
-    """Of all rows, for docs/npu_use.md: reason -> operators and arguments."""
+    """Of all rows, for docs/npu_use.md: reason -> operators and arguments, also those that are checked."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        for name, reason in without_effect(row):
+        for name, reason in [*without_effect(row), *checked_only(row)]:
             found.setdefault(reason, {}).setdefault(row.schema.full, []).append(name)
     told = {reason: [f"`{op}`: {', '.join(names)}" for op, names in ops.items()] for reason, ops in found.items()}
     lines = [f"| {reason} | {'; '.join(places)} |" for reason, places in sorted(told.items())]

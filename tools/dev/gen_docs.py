@@ -1,7 +1,8 @@
 """Write the generated pages of docs/: env.md from env.yaml, migrate_differences.md from the tests of the tool,
 status.md from the tables and the last run of the vendor's wheel, clients.md from the last run of the frameworks,
-training.md from the last run of the networks, the table at the end of npu_use.md, that of fallbacks in
-operators.md, and operators/aten.md, operators/npu.md and operators/npu_arguments.md from the tables of operators.
+training.md from the last run of the networks, the tables at the end of npu_use.md and of
+operators/fallbacks.md, and operators/aten.md, operators/npu.md and operators/npu_arguments.md from the tables of
+operators.
 
 python tools/dev/gen_docs.py [--check]        --check: change nothing, exit 1 if a page is out of date
 """
@@ -27,7 +28,7 @@ READERS = {
     "tests": "Tests and bench",
     "tools": "Developers' tools",
 }
-NPU_TABLE = "The table is generated from `ignored:` of ops/npu.yaml by `make format`."
+NPU_TABLE = "The table is generated from ops/npu.yaml and ops/npu_arguments.yaml by `make format`."
 FALLBACKS = "`make format`; a test compares it with PyTorch's dispatcher."
 COLUMNS = ("name", "default", "meaning")
 
@@ -103,13 +104,12 @@ def npu_use_page(path: Path = ROOT / "docs" / "npu_use.md") -> str:
     return f"{written}{NPU_TABLE}\n\n{npu_docs.ignored_table(status_page.npu.rows())}"
 
 
-def fallbacks_page(path: Path = ROOT / "docs" / "operators.md") -> str:
-    """The page as it is written, with the table of what falls back to the CPU before its last section."""
-    before, _, after = path.read_text(encoding="utf-8").partition(FALLBACKS)
-    _, heading, rest = after.partition("\n## ")
+def fallbacks_page(path: Path = ROOT / "docs" / "operators" / "fallbacks.md") -> str:
+    """The page as it is written, with the table of what falls back to the CPU at its end."""
+    before = path.read_text(encoding="utf-8").partition(FALLBACKS)[0]
     table = tables.load(ROOT / "ops" / "fallbacks.yaml")
     rows = [f"| {reason} | {', '.join(f'`{name}`' for name in names)} |" for reason, names in table.items()]
-    return "\n".join([f"{before}{FALLBACKS}", "", "| why | operators |", "|---|---|", *rows, f"{heading}{rest}"])
+    return "\n".join([f"{before}{FALLBACKS}", "", "| why | operators |", "|---|---|", *rows, ""])
 
 
 @cache
@@ -119,7 +119,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "migrate_differences.md": differences_page(cases()),
         ROOT / "docs" / "status.md": status_page.page(),
         ROOT / "docs" / "npu_use.md": npu_use_page(),
-        ROOT / "docs" / "operators.md": fallbacks_page(),
+        ROOT / "docs" / "operators" / "fallbacks.md": fallbacks_page(),
         ROOT / "docs" / "clients.md": clients_page.page(),
         ROOT / "docs" / "training.md": training_page.page(),
         ROOT / "docs" / "operators" / "aten.md": operators_page.aten_page(),

@@ -213,7 +213,9 @@ def aten_page() -> str:
         f" `make format`. {kernels} operators have a kernel; a row stands for the in-place and `out=` forms,"
         f" too. {operator_kind.told(*ATEN_KINDS)}; *fallback*: no kernel, the CPU's runs,"
         " in its types, unless the last column says that it is refused"
-        " ([more](../operators.md#what-still-runs-on-the-cpu))."
+        " ([more](fallbacks.md)). `scaled_dot_product_attention`,"
+        " `rms_norm` and `cross_entropy_loss` are composed of one fused operator where that computes the same"
+        " ([when](../npu_use.md#what-pytorchs-own-calls-become))."
         " An operator that is not here is decomposed by PyTorch into these. Sparse tensors have [their"
         " own](../sparse.md). The last column has PyTorch's page, with the expression of a composed operator; where"
         " there is no page, what the software NPU runs, or PyTorch's schema.",
@@ -312,8 +314,8 @@ def npu_arguments_page() -> str:
         "# Arguments of the NPU's own operators",
         "",
         "Generated from `ops/npu.yaml` and `ops/npu_arguments.yaml` by `make format`: what `help(torch_npu.npu_swiglu)`"
-        " says under `Args:`, of all of them. Sizes stand in brackets: B sequences, S rows of a sequence, T rows of all"
-        " sequences one behind the other, N heads, D columns of a head; `..` is any number of dimensions. Data types"
+        " says under `Args:`, of all of them. Sizes stand in brackets: B batch size, S sequence length, T total tokens"
+        " of all sequences (packed), N heads, D head dimension; `..` is any number of dimensions. Data types"
         " are those of the function of CANN that takes the tensor. What is *refused* raises a NotImplementedError"
         " or ValueError that names it. Operators of which no argument has an effect are left out.",
     ]
