@@ -1,6 +1,7 @@
 # unity(<target> [file that stays alone ...]): most of a file's compile time are its headers, so about eight files of one folder are
 # compiled as one file: half the processor time. A file's group is told by its name, so that a new file does not move the others.
-# A name in an unnamed namespace must then be the only one of its group. Files with flags of their own stay alone, too.
+# A function of an unnamed namespace is then seen by the group's other files: its name must not be that of another one with arguments
+# that convert to its own. A macro ends with its file (#undef). Files with flags of their own stay alone, too.
 include_guard()
 option(ANYCEND_UNITY "Compile files in groups; OFF for work on single files" ON)
 function(unity target)

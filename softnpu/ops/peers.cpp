@@ -132,4 +132,6 @@ void Peers::barrier(const at::Tensor& limit) const {
   CALL(softnpuHcclBarrierWithin, comm_, static_cast<const int64_t*>(limit.const_data_ptr()), stream_);
 }
 
+#undef CALL
+
 }  // namespace softnpu::ops

@@ -176,6 +176,7 @@ const char* copy_array(aclOpExecutor* e, const void* handle, Arg* a, const T*& t
 ARRAY_IN(aclIntArray, Kind::kInts, IntArrays, ints)
 ARRAY_IN(aclFloatArray, Kind::kFloats, FloatArrays, floats)
 ARRAY_IN(aclBoolArray, Kind::kBools, BoolArrays, bools)
+#undef ARRAY_IN
 
 void Plan::in(const char* string, const char* name, bool optional) {
   Arg* a = next(string ? Kind::kString : Kind::kNull);

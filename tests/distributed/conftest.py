@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import functools
 import importlib.util
 from contextlib import ExitStack
 from datetime import timedelta
@@ -24,13 +23,24 @@ def package_folder() -> str:
     return str(Path(spec.origin).parents[1])
 
 
-@functools.cache
+NURSERIES: dict[tuple[str, ...], Nursery] = {}
+
+
 def nursery(*prefix: str) -> Nursery:
     """Its processes are where the prefix of its command line puts it, on a host of tests/hccl/namespaces.py."""
-    env = {**environment(), "ANYCEND_TEST_PACKAGE": package_folder()}
-    of_all = Nursery("tests.distributed.worker", env, prefix=prefix)
-    atexit.register(of_all.close)
-    return of_all
+    if prefix not in NURSERIES:
+        env = {**environment(), "ANYCEND_TEST_PACKAGE": package_folder()}
+        NURSERIES[prefix] = Nursery("tests.distributed.worker", env, prefix=prefix)
+    return NURSERIES[prefix]
+
+
+def close_nurseries(*, of_hosts: bool) -> None:
+    """Those on hosts end before their hosts do: a host is there as long as a process on it."""
+    for prefix in [prefix for prefix in NURSERIES if prefix or not of_hosts]:
+        NURSERIES.pop(prefix).close()
+
+
+atexit.register(close_nurseries, of_hosts=False)
 
 
 def start(

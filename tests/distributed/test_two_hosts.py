@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.distributed import parallel, programs
-from tests.distributed.conftest import start
+from tests.distributed.conftest import close_nurseries, start
 from tests.distributed.launch import ROOT, environment, run
 from tests.hccl.namespaces import Hosts, hosts_or_skip
 
@@ -24,6 +24,7 @@ PORT = 29400
 def hosts():
     two = hosts_or_skip()
     yield two
+    close_nurseries(of_hosts=True)
     two.close()
 
 

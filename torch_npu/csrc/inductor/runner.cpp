@@ -7,13 +7,13 @@
 #include <charconv>
 #include <condition_variable>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "csrc/core/device.h"
+#include "csrc/core/device_index.h"
 #include "csrc/core/without_gil.h"
 
 namespace {
@@ -25,11 +25,9 @@ c10::DeviceIndex index_of(const std::string& device) {
   int index = -1;
   const char* const end = device.data() + device.size();
   const auto [rest, failed] = std::from_chars(device.data() + colon + 1, end, index);
-  constexpr int kMost = std::numeric_limits<c10::DeviceIndex>::max();
-  TORCH_CHECK(failed == std::errc() && rest == end && index <= kMost,
+  TORCH_CHECK(failed == std::errc() && rest == end && index >= 0,
               "a compiled model's device is npu or npu:<number>, not ", device);
-  npu::check_device(static_cast<c10::DeviceIndex>(index));
-  return static_cast<c10::DeviceIndex>(index);
+  return npu::existing_device(index);
 }
 
 using Handle = AOTInductorModelContainerHandle;

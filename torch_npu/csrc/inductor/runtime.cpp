@@ -11,6 +11,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/cann/host_kernel.h"
 #include "csrc/core/allocator.h"
+#include "csrc/core/device_index.h"
 #include "csrc/core/device_wait.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/stream.h"
@@ -45,7 +46,7 @@ AOTITorchError aoti_torch_npu_launch(int32_t device, int (*run)(void*, char*, si
     const auto softnpuLaunchKernel = cann::host_kernel_launcher();
     TORCH_CHECK_NOT_IMPLEMENTED(softnpuLaunchKernel != nullptr, "npu: ", name,
                                 " was compiled for the software NPU, and this CANN cannot run it");
-    const npu::NPUGuard guard(static_cast<c10::DeviceIndex>(device));
+    const npu::NPUGuard guard(npu::device_index(device));
     const auto stream = npu::current_raw_stream();
     const softnpuKernel kernel{run, drop, owner.release(), name, static_cast<softnpuKernelCost>(cost)};
     NPU_CHECK(softnpuLaunchKernel(stream, &kernel));
@@ -90,7 +91,7 @@ AOTITorchError aoti_torch_npu_current_device(int32_t* ret) {
 }
 
 AOTITorchError aoti_torch_npu_set_device(int32_t device) {
-  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({ npu::set_device(static_cast<c10::DeviceIndex>(device)); });
+  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({ npu::set_device(npu::device_index(device)); });
 }
 
 AOTITorchError aoti_torch_npu_synchronize_stream(void* stream) {
@@ -102,7 +103,7 @@ AOTITorchError aoti_torch_npu_synchronize_stream(void* stream) {
 
 AOTITorchError aoti_torch_npu_enter(int32_t device, void* stream, NpuFormer* former) {
   AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({
-    const auto index = static_cast<c10::DeviceIndex>(device);
+    const c10::DeviceIndex index = npu::device_index(device);
     *former = {0, npu::current_device(), -1};
     if (stream != nullptr) {
       const npu::NPUGuard guard(index);  // nothing stays changed if this throws: nobody leaves then

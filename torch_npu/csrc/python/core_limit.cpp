@@ -4,9 +4,9 @@
 #include <memory>
 #include <tuple>
 
+#include "csrc/core/device_index.h"
 #include "csrc/core/external_event.h"
 #include "csrc/python/bind.h"
-#include "csrc/python/device_index.h"
 
 namespace npu::python {
 namespace {

@@ -11,6 +11,7 @@
 #include "csrc/cann/error.h"
 #include "csrc/cann/root.h"
 #include "csrc/core/device.h"
+#include "csrc/core/device_index.h"
 #include "csrc/core/empty.h"
 #include "csrc/core/event.h"
 #include "csrc/core/generator.h"
@@ -21,7 +22,6 @@
 #include "csrc/core/stream.h"
 #include "csrc/ops/npu/report.h"
 #include "csrc/python/bind.h"
-#include "csrc/python/device_index.h"
 
 namespace npu::python {
 namespace {

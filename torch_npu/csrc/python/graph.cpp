@@ -4,8 +4,8 @@
 #include <torch/csrc/Device.h>
 
 #include "csrc/core/allocator.h"
+#include "csrc/core/device_index.h"
 #include "csrc/python/bind.h"
-#include "csrc/python/device_index.h"
 
 namespace npu::python {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "csrc/core/allocator.h"
 #include "csrc/core/allocator_config.h"
+#include "csrc/core/device_index.h"
 #include "csrc/core/info.h"
 #include "csrc/core/memory_points.h"
 #include "csrc/core/pinned.h"
 #include "csrc/core/stream.h"
 #include "csrc/python/bind.h"
-#include "csrc/python/device_index.h"
 
 namespace torch {
 // Declared in torch/csrc/profiler/python/combined_traceback.h, which includes a JSON library for another function.

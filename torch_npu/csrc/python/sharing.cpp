@@ -7,10 +7,10 @@
 #include <limits>
 #include <memory>
 
+#include "csrc/core/device_index.h"
 #include "csrc/core/shared_event.h"
 #include "csrc/core/sharing.h"
 #include "csrc/python/bind.h"
-#include "csrc/python/device_index.h"
 
 namespace npu::python {
 void bind_sharing(pybind11::module& module) {

@@ -224,22 +224,22 @@ at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normaliz
   return laid_out(result.mul(scale(normalization, n)).to(type), x, {last});
 }
 
-at::Tensor& given(at::Tensor& out, const at::Tensor& result) {
+at::Tensor& put_out(at::Tensor& out, const at::Tensor& result) {
   resize_out(out, result.sizes());
   return out.copy_(result);
 }
 
 at::Tensor& fft_c2c_out(const at::Tensor& self, at::IntArrayRef dims, int64_t normalization, bool forward,
                         at::Tensor& out) {
-  return given(out, fft_c2c(self, dims, normalization, forward));
+  return put_out(out, fft_c2c(self, dims, normalization, forward));
 }
 at::Tensor& fft_r2c_out(const at::Tensor& self, at::IntArrayRef dims, int64_t normalization, bool onesided,
                         at::Tensor& out) {
-  return given(out, fft_r2c(self, dims, normalization, onesided));
+  return put_out(out, fft_r2c(self, dims, normalization, onesided));
 }
 at::Tensor& fft_c2r_out(const at::Tensor& self, at::IntArrayRef dims, int64_t normalization, int64_t last_size,
                         at::Tensor& out) {
-  return given(out, fft_c2r(self, dims, normalization, last_size));
+  return put_out(out, fft_c2r(self, dims, normalization, last_size));
 }
 
 }  // namespace

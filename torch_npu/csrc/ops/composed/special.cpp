@@ -14,7 +14,7 @@ namespace {
 enum class Below { kAny, kEven, kOdd, kNone };  // what a function is below zero
 
 template <class F>
-at::Tensor evaluate(Below below, F&& function, const at::Tensor& self) {
+at::Tensor evaluate_lanes(Below below, F&& function, const at::Tensor& self) {
   const at::Tensor x = wide(self);
   if (below == Below::kAny) return rounded(lane::explore(function, x, false), self);
   at::Tensor result = lane::explore(function, x.abs(), true);
@@ -25,9 +25,9 @@ at::Tensor evaluate(Below below, F&& function, const at::Tensor& self) {
 
 }  // namespace
 
-#define SPECIAL(name, function, below)                                                            \
-  at::Tensor name(const at::Tensor& x) {                                                          \
-    return evaluate(Below::below, [](lane::Lane v) { return lane::function<lane::Lane>(v); }, x); \
+#define SPECIAL(name, function, below)                                                                  \
+  at::Tensor name(const at::Tensor& x) {                                                                \
+    return evaluate_lanes(Below::below, [](lane::Lane v) { return lane::function<lane::Lane>(v); }, x); \
   }
 SPECIAL(airy_ai, airy_ai_forward, kAny)
 SPECIAL(bessel_j0, bessel_j0_forward, kEven)

@@ -19,11 +19,12 @@ constexpr int64_t kNoType = -1;             // CANN's ACL_DT_UNDEFINED
 bool float8(const at::Tensor& t) {
   return t.scalar_type() == at::kFloat8_e4m3fn || t.scalar_type() == at::kFloat8_e5m2;
 }
-at::Tensor factor(const at::Tensor& t, const std::optional<int64_t>& type) {
+at::Tensor paired_factor(const at::Tensor& t, const std::optional<int64_t>& type) {
   return of_pairs(t, type) ? as_pairs(t) : t;
 }
 
-void need_powers(const char* op, const char* name, const OptionalTensor& t, const std::optional<int64_t>& type) {
+void need_exchange_powers(const char* op, const char* name, const OptionalTensor& t,
+                          const std::optional<int64_t>& type) {
   TORCH_CHECK_VALUE(given(t), op, ": ", name, " is needed with MX operands");
   TORCH_CHECK_NOT_IMPLEMENTED(of_powers(*t, type), op, ": ", name, " of ", type_name(*t),
                               " is not implemented; float8_e8m0fnu is");
@@ -41,7 +42,7 @@ void need_small(const char* op, const char* name, const at::Tensor& t, const std
   need_type(op, name, t, {at::kFloat8_e4m3fn, at::kFloat8_e5m2});
   check_dtypes(op, {{name, type, t}});
 }
-void need_groups(const char* op, at::OptionalIntArrayRef groups, bool powers) {
+void need_exchange_groups(const char* op, at::OptionalIntArrayRef groups, bool powers) {
   if (!groups || groups->empty()) return;
   const bool none = groups->equals({0, 0, 0});
   TORCH_CHECK_NOT_IMPLEMENTED(none || (powers && groups->equals({1, 1, 32})), op, ": group sizes ", *groups,
@@ -58,8 +59,8 @@ void refuse_reserved(const char* op, const Reserved& r) {
 void need_mx_pair(const char* op, const ExchangedPair& f, const ExchangedTypes& types) {
   need_small(op, "x1", f.x1, types.x1);
   need_small(op, "x2", f.x2, types.x2);
-  need_powers(op, "x1_scale", f.x1_scale, types.x1_scale);
-  need_powers(op, "x2_scale", f.x2_scale, types.x2_scale);
+  need_exchange_powers(op, "x1_scale", f.x1_scale, types.x1_scale);
+  need_exchange_powers(op, "x2_scale", f.x2_scale, types.x2_scale);
 }
 
 int64_t ways(const char* op, const ExchangedPair& f, std::initializer_list<int64_t> left) {
@@ -93,7 +94,7 @@ void check_quant_all_to_all(const char* op, const ExchangedPair& f, const Exchan
                     " rows, and x1 has ", f.x1.sym_size(1), " columns on each of ", way.ranks, " ranks");
   need_sizes(op, "bias", f.bias, {f.x2.sym_size(1)});
   const int64_t found = ways(op, f, {kPowers, kFound});
-  need_groups(op, way.groups, found == kPowers);
+  need_exchange_groups(op, way.groups, found == kPowers);
   if (found == kPowers) return need_mx_pair(op, f, types);
   need_type(op, "x1", f.x1, {at::kHalf, at::kBFloat16});
   need_type(op, "x2", f.x2, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
@@ -111,11 +112,11 @@ namespace {
 // Scales of MX operands are [columns, inner / 64, 2], with x2 as [columns, inner].
 struct Right {
   Right(const ExchangedPair& f, const ExchangedTypes& types)
-      : turned(*f.x1_mode == kPowers), x2(factor(turned ? f.x2.transpose(0, 1) : f.x2, types.x2)) {}
+      : turned(*f.x1_mode == kPowers), x2(paired_factor(turned ? f.x2.transpose(0, 1) : f.x2, types.x2)) {}
   bool turned;
   at::Tensor x2;
 };
-int64_t grouped(int64_t mode) { return mode == kPowers ? (int64_t{1} << 32) + (1 << 16) + 32 : 0; }
+int64_t group_sizes_of(int64_t mode) { return mode == kPowers ? (int64_t{1} << 32) + (1 << 16) + 32 : 0; }
 at::OptionalIntArrayRef axes_of(const Exchange& way) { return way.axes; }
 
 }  // namespace
@@ -125,17 +126,18 @@ void quant_all_to_all_into(const ExchangedPair& f, const ExchangedTypes& types, 
   const Right right(f, types);
   const at::ScalarType to = eight_bits("npu_all_to_all_quant_matmul", f.x1_quantized);
   const int64_t found = to == at::kChar ? 2 : to == at::kFloat8_e5m2 ? 35 : 36;  // CANN's numbers
-  const at::Tensor none, x1 = factor(f.x1, types.x1), joined = exchanged.defined() ? factor(exchanged, types.x1) : none;
+  const at::Tensor none, x1 = paired_factor(f.x1, types.x1),
+                         joined = exchanged.defined() ? paired_factor(exchanged, types.x1) : none;
   const OptionalTensor row = scale_of(f.x1_scale, types.x1_scale);
   const at::Tensor column = scale_of(*f.x2_scale, types.x2_scale);
   if (way.mode) {
     ACLNN(aclnnAlltoAllQuantMatmulV2)
     (x1, right.x2, f.bias, row, column, nullptr, nullptr, nullptr, way.group, *way.mode, axes_of(way), *f.x1_mode,
-     *f.x2_mode, 0, kNoType, found, grouped(*f.x1_mode), false, right.turned, out, joined);
+     *f.x2_mode, 0, kNoType, found, group_sizes_of(*f.x1_mode), false, right.turned, out, joined);
   } else {
     ACLNN(aclnnAlltoAllQuantMatmul)
     (x1, right.x2, f.bias, row, column, nullptr, nullptr, nullptr, way.group, axes_of(way), *f.x1_mode, *f.x2_mode, 0,
-     kNoType, found, grouped(*f.x1_mode), false, right.turned, out, joined);
+     kNoType, found, group_sizes_of(*f.x1_mode), false, right.turned, out, joined);
   }
 }
 
@@ -150,7 +152,7 @@ void check_quant_product_all_to_all(const char* op, const ExchangedPair& f, cons
   check_shares(op, "the columns of x2", f.x2.sym_size(1), way.ranks);
   need_sizes(op, "bias", f.bias, {f.x2.sym_size(1)});
   const int64_t found = ways(op, f, {kRow, kPowers});
-  need_groups(op, way.groups, found == kPowers);
+  need_exchange_groups(op, way.groups, found == kPowers);
   if (found == kPowers) return need_mx_pair(op, f, types);
   need_type(op, "x1", f.x1, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
   need_type(op, "x2", f.x2, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
@@ -162,16 +164,16 @@ void check_quant_product_all_to_all(const char* op, const ExchangedPair& f, cons
 void quant_product_all_to_all_into(const ExchangedPair& f, const ExchangedTypes& types, const Exchange& way,
                                    at::Tensor& out) {
   const Right right(f, types);
-  const at::Tensor x1 = factor(f.x1, types.x1), row = scale_of(*f.x1_scale, types.x1_scale),
+  const at::Tensor x1 = paired_factor(f.x1, types.x1), row = scale_of(*f.x1_scale, types.x1_scale),
                    column = scale_of(*f.x2_scale, types.x2_scale);
   if (way.mode) {
     ACLNN(aclnnQuantMatmulAlltoAllV2)
     (x1, right.x2, f.bias, row, column, nullptr, nullptr, nullptr, axes_of(way), way.group, *way.mode, *f.x1_mode,
-     *f.x2_mode, 0, kNoType, grouped(*f.x1_mode), false, right.turned, out);
+     *f.x2_mode, 0, kNoType, group_sizes_of(*f.x1_mode), false, right.turned, out);
   } else {
     ACLNN(aclnnQuantMatmulAlltoAll)
     (x1, right.x2, f.bias, row, column, nullptr, nullptr, nullptr, axes_of(way), way.group, *f.x1_mode, *f.x2_mode, 0,
-     kNoType, grouped(*f.x1_mode), false, right.turned, out);
+     kNoType, group_sizes_of(*f.x1_mode), false, right.turned, out);
   }
 }
 
@@ -210,10 +212,10 @@ void check_quant_experts(const char* op, const GroupExperts& e, const ExpertScal
     check_number(op, "a quantization mode", *weight_mode, {*x_mode});
     TORCH_CHECK_NOT_IMPLEMENTED(float8(x) && float8(weight), op, ": ", what, " of ", type_name(x), " and ",
                                 type_name(weight), " are not implemented; 8-bit floats are");
-    need_groups(op, s.groups, *x_mode == kPowers);
+    need_exchange_groups(op, s.groups, *x_mode == kPowers);
     if (*x_mode == kPowers) {
-      need_powers(op, "a scale of MX tokens", x_scale, x_type);
-      return need_powers(op, "a scale of MX weights", weight_scale, weight_type);
+      need_exchange_powers(op, "a scale of MX tokens", x_scale, x_type);
+      return need_exchange_powers(op, "a scale of MX weights", weight_scale, weight_type);
     }
     need_floats(op, "a scale of tokens", x_scale, 1);
     need_floats(op, "a scale of weights", weight_scale, 1);
@@ -235,13 +237,13 @@ void quant_all_to_all_experts_into(const GroupExperts& e, const ExpertScales& s,
   if (e.mode) {
     ACLNN(aclnnAlltoAllvQuantGroupedMatMulV2)
     (e.x, e.weight, x, weight, nullptr, nullptr, e.mm_x, e.mm_weight, mm_x, mm_weight, way, way, mm_way, mm_way,
-     e.group, *e.mode, e.ranks, e.sent, e.received, e.transposed, e.mm_transposed, grouped(way), permuted.defined(), y,
-     mm_y, permuted);
+     e.group, *e.mode, e.ranks, e.sent, e.received, e.transposed, e.mm_transposed, group_sizes_of(way),
+     permuted.defined(), y, mm_y, permuted);
   } else {
     ACLNN(aclnnAlltoAllvQuantGroupedMatMul)
     (e.x, e.weight, x, weight, nullptr, nullptr, e.mm_x, e.mm_weight, mm_x, mm_weight, way, way, mm_way, mm_way,
-     e.group, e.ranks, e.sent, e.received, e.transposed, e.mm_transposed, grouped(way), permuted.defined(), y, mm_y,
-     permuted);
+     e.group, e.ranks, e.sent, e.received, e.transposed, e.mm_transposed, group_sizes_of(way), permuted.defined(), y,
+     mm_y, permuted);
   }
 }
 
@@ -254,12 +256,13 @@ void quant_experts_all_to_all_into(const GroupExperts& e, const ExpertScales& s,
   if (e.mode) {
     ACLNN(aclnnQuantGroupedMatMulAlltoAllvV2)
     (e.x, e.weight, x, weight, nullptr, nullptr, e.mm_x, e.mm_weight, mm_x, mm_weight, nullptr, way, way, mm_way,
-     mm_way, 0, kNoType, grouped(way), e.group, *e.mode, e.ranks, e.sent, e.received, e.transposed, e.mm_transposed, y,
-     mm_y);
+     mm_way, 0, kNoType, group_sizes_of(way), e.group, *e.mode, e.ranks, e.sent, e.received, e.transposed,
+     e.mm_transposed, y, mm_y);
   } else {
     ACLNN(aclnnQuantGroupedMatMulAlltoAllv)
     (e.x, e.weight, x, weight, nullptr, nullptr, e.mm_x, e.mm_weight, mm_x, mm_weight, nullptr, way, way, mm_way,
-     mm_way, 0, kNoType, grouped(way), e.group, e.ranks, e.sent, e.received, e.transposed, e.mm_transposed, y, mm_y);
+     mm_way, 0, kNoType, group_sizes_of(way), e.group, e.ranks, e.sent, e.received, e.transposed, e.mm_transposed, y,
+     mm_y);
   }
 }
 

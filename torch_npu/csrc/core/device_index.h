@@ -1,4 +1,5 @@
-// Devices and streams as Python names them, by numbers. Past the type's range a number would be another device's: it is refused.
+// Devices and streams as callers name them, by numbers of their own width. Past the type's range a number would be another device's: it is
+// refused. Who uses it: Python, the C functions of compiled models.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -8,7 +9,7 @@
 
 #include "csrc/core/device.h"
 
-namespace npu::python {
+namespace npu {
 
 // Which devices there are is not asked here: a negative number is the current device to those who allow that.
 inline c10::DeviceIndex device_index(int64_t number) {
@@ -27,4 +28,4 @@ inline c10::Stream stream_of(int64_t id, int64_t device) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, existing_device(device)), id);
 }
 
-}  // namespace npu::python
+}  // namespace npu
