@@ -22,23 +22,23 @@ mstxDomainHandle_t domain_of(const std::string& name) {
 
 bool is_default(const std::string& domain) { return domain == "default" || !cann::mspti().mstxDomainCreateA; }
 
-aclrtStream stream_of(const std::optional<uintptr_t>& stream) {
+aclrtStream raw_stream_of(const std::optional<uintptr_t>& stream) {
   return stream ? reinterpret_cast<aclrtStream>(*stream) : nullptr;
 }
 
 void mark(const std::string& message, const std::optional<uintptr_t>& stream, const std::string& domain) {
   const cann::Mspti& m = cann::mspti();
   if (!is_default(domain) && m.mstxDomainMarkA)
-    m.mstxDomainMarkA(domain_of(domain), message.c_str(), stream_of(stream));
+    m.mstxDomainMarkA(domain_of(domain), message.c_str(), raw_stream_of(stream));
   else if (m.mstxMarkA)
-    m.mstxMarkA(message.c_str(), stream_of(stream));
+    m.mstxMarkA(message.c_str(), raw_stream_of(stream));
 }
 
 uint64_t start(const std::string& message, const std::optional<uintptr_t>& stream, const std::string& domain) {
   const cann::Mspti& m = cann::mspti();
   if (!is_default(domain) && m.mstxDomainRangeStartA)
-    return m.mstxDomainRangeStartA(domain_of(domain), message.c_str(), stream_of(stream));
-  return m.mstxRangeStartA ? m.mstxRangeStartA(message.c_str(), stream_of(stream)) : 0;
+    return m.mstxDomainRangeStartA(domain_of(domain), message.c_str(), raw_stream_of(stream));
+  return m.mstxRangeStartA ? m.mstxRangeStartA(message.c_str(), raw_stream_of(stream)) : 0;
 }
 
 void end(uint64_t id, const std::string& domain) {
