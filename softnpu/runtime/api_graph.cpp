@@ -70,7 +70,8 @@ SOFTNPU_EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI
 
 SOFTNPU_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI) {
   return guarded(__func__, [&] {
-    const auto capture = Capture::of(stream_of(stream));
+    auto capture = Capture::of(stream_of(stream));
+    if (capture && capture->updated()) capture.reset();  // no graph comes of it
     if (status)
       *status = !capture           ? ACL_MODEL_RI_CAPTURE_STATUS_NONE
                 : capture->valid() ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE
@@ -85,6 +86,51 @@ SOFTNPU_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* m
     if (unsigned(*mode) > ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
       fail(ACL_ERROR_INVALID_PARAM, "%d is not a capture mode", int(*mode));
     *mode = exchange_capture_mode(*mode);
+  });
+}
+
+SOFTNPU_EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream) {
+  return guarded(__func__, [&] {
+    Stream& s = stream_of(stream);
+    const auto capture = Capture::of(s);
+    if (!capture)
+      fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+           "the stream is not being captured: a task group is begun between the begin and the end of a capture");
+    capture->begin_group(s);
+  });
+}
+
+SOFTNPU_EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle) {
+  return guarded(__func__, [&] {
+    need(handle, "handle");
+    Stream& s = stream_of(stream);
+    const auto capture = Capture::of(s);
+    if (!capture) fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the stream is not being captured: no task group has begun");
+    *handle = capture->end_group(s);
+  });
+}
+
+SOFTNPU_EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle) {
+  return guarded(__func__, [&] {
+    Stream& s = stream_of(stream);
+    auto group = group_of(handle);
+    if (!group->ready())
+      fail(ACL_ERROR_RT_MODEL_CAPTURED, "the graph of the task group is being captured: end the capture first");
+    if (group->device() != s.device())
+      fail(ACL_ERROR_RT_STREAM_CONTEXT, "the task group was captured on device %d: update it on a stream of that one",
+           group->device());
+    Capture::begin_update(s, std::move(group));
+  });
+}
+
+SOFTNPU_EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream) {
+  return guarded(__func__, [&] {
+    Stream& s = stream_of(stream);
+    const auto capture = Capture::of(s);
+    if (!capture || !capture->updated())
+      fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+           "the stream updates no task group: begin with aclmdlRICaptureTaskUpdateBegin");
+    TaskGroup::update(capture->updated(), capture->finish_update(), s);
   });
 }
 
@@ -112,6 +158,7 @@ SOFTNPU_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI) {
       if (g.capturing) fail(ACL_ERROR_RT_MODEL_CAPTURED, "the graph is being captured: end the capture first");
       dropped = std::move(g.list);
     }
+    if (dropped) dropped->close_groups();
     slab<Graph>().remove(modelRI);
     slab<Graph>().recycle(&g);
   });

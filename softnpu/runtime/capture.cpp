@@ -52,10 +52,11 @@ struct Capture::ThreadEnd {
   }
 };
 
-Capture::Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode)
+Capture::Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode, std::shared_ptr<TaskGroup> updated)
     : id_(g_next_id++),
       origin_(origin),
       graph_(graph),
+      updated_(std::move(updated)),
       mode_(mode),
       thread_(std::this_thread::get_id()),
       list_(std::make_shared<TaskList>()) {
@@ -65,9 +66,22 @@ Capture::Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode)
 void Capture::begin(Stream& origin, void* graph, aclmdlRICaptureMode mode) {
   static thread_local ThreadEnd thread_end;
   thread_end.armed = true;
-  const std::shared_ptr<Capture> fresh(new Capture(origin, graph, mode));
+  begin(std::shared_ptr<Capture>(new Capture(origin, graph, mode)));
+}
+
+void Capture::begin_update(Stream& stream, std::shared_ptr<TaskGroup> group) {
+  begin(std::shared_ptr<Capture>(new Capture(stream, nullptr, ACL_MODEL_RI_CAPTURE_MODE_RELAXED, std::move(group))));
+}
+
+void Capture::begin(const std::shared_ptr<Capture>& fresh) {
+  Stream& origin = fresh->origin_;
   std::lock_guard lock(open().mutex);
-  if (open().of(origin)) fail(ACL_ERROR_RT_STREAM_CAPTURED, "the stream is being captured already");
+  if (auto other = open().of(origin)) {
+    if (other->updated_)
+      fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+           "the stream updates a task group already: end that with aclmdlRICaptureTaskUpdateEnd first");
+    fail(ACL_ERROR_RT_STREAM_CAPTURED, "the stream is being captured already");
+  }
   if (slab<Stream>().handle_of(&origin) == nullptr) fail(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed");
   open().captures[fresh->id_] = fresh;
   open().counted();
@@ -77,6 +91,11 @@ void Capture::begin(Stream& origin, void* graph, aclmdlRICaptureMode mode) {
 std::shared_ptr<Capture> Capture::of(Stream& stream) {
   std::lock_guard lock(open().mutex);
   return open().of(stream);
+}
+
+bool Capture::updates(Stream& stream) {
+  const auto capture = of(stream);
+  return capture && capture->updated_;
 }
 
 bool Capture::take(Stream& stream, Work&& work) {
@@ -109,6 +128,15 @@ void refuse_unseen() {
          "stream, or capture in the relaxed mode");
 }
 
+void Capture::refuse_waiting(Stream& stream) {
+  const bool of_an_update = updates(stream);
+  invalidate(stream, "the stream was to be synchronized");
+  if (of_an_update)
+    fail(ACL_ERROR_RT_STREAM_CAPTURED,
+         "the stream updates a task group: it can be synchronized behind the update's end");
+  fail(ACL_ERROR_RT_STREAM_CAPTURED, "the stream is being captured into a graph: it cannot be synchronized");
+}
+
 void Capture::invalidate(Stream& stream, const char* why) noexcept {
   if (auto capture = of(stream)) capture->invalidate(why);
 }
@@ -119,7 +147,14 @@ void Capture::invalidate(const char* why) noexcept {
 }
 
 void Capture::require_valid() const {
-  if (const char* why = why_invalid_.load(std::memory_order_acquire))
+  const char* why = why_invalid_.load(std::memory_order_acquire);
+  if (why && updated_)
+    fail(
+        ACL_ERROR_RT_MODEL_UPDATE_FAILED,
+        "the update is invalid since an earlier call that it could not take: %s; end it, and update again without that "
+        "call: the group stays as it was",
+        why);
+  if (why)
     fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
          "the capture is invalid since an earlier call that it could not take: %s; end it, and capture again without "
          "that call",
@@ -128,16 +163,28 @@ void Capture::require_valid() const {
 
 aclmdlRICaptureMode exchange_capture_mode(aclmdlRICaptureMode mode) noexcept { return std::exchange(t_mode, mode); }
 
+void Capture::require_takes(Stream& stream, std::span<Work> works) {
+  const auto any = [&](auto&& is) { return std::any_of(works.begin(), works.end(), is); };
+  if (any([](const Work& w) { return w.cost() == Cost::kWait; }))
+    invalidate("the stream waited for another one when the capture began");
+  if (updated_ || open_groups_.contains(&stream)) {
+    if (any([](const Work& w) { return w.cost() == Cost::kAgain || w.cost() == Cost::kBlocking; }))
+      invalidate("a task group has no events and no collectives: they belong before it or behind it");
+  }
+  require_valid();
+}
+
 bool Capture::add(Stream& stream, std::span<Work> works) {
   std::lock_guard lock(mutex_);
   if (over_) return false;
-  require_valid();
-  if (std::any_of(works.begin(), works.end(), [](const Work& w) { return w.cost() == Cost::kWait; })) {
-    invalidate("the stream waited for another one when the capture began");
-    require_valid();
-  }
+  require_takes(stream, works);
   size_t& own = clocks_[&stream][&stream];
+  const auto group = open_groups_.find(&stream);
   for (Work& work : works) {
+    if (group != open_groups_.end()) {
+      const size_t at = list_->groups[group->second]->add(work);
+      list_->members.push_back({list_->tasks.size(), group->second, uint32_t(at)});
+    }
     list_->places.push_back(race::place());
     list_->tasks.push_back(std::move(work));
   }
@@ -148,6 +195,7 @@ bool Capture::add(Stream& stream, std::span<Work> works) {
 std::shared_ptr<CaptureMark> Capture::mark(Stream& stream) {
   std::lock_guard lock(mutex_);
   if (over_) return nullptr;
+  if (updated_) invalidate("an event was to be recorded: record it before the update, or behind its end");
   require_valid();
   return std::make_shared<CaptureMark>(CaptureMark{id_, clocks_[&stream]});
 }
@@ -180,7 +228,46 @@ void Capture::end(Open& open) {
   open.counted();
 }
 
+void Capture::begin_group(Stream& stream) {
+  std::lock_guard lock(mutex_);
+  if (over_) fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the capture of the stream has ended");
+  require_valid();
+  if (updated_)
+    fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+         "the stream updates a task group: groups are begun while a graph is captured, so end the update first");
+  if (open_groups_.contains(&stream))
+    fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+         "a task group has begun on the stream: groups do not nest, so end it with aclmdlRICaptureTaskGrpEnd first");
+  list_->groups.push_back(std::make_shared<TaskGroup>(stream.device()));
+  open_groups_[&stream] = uint32_t(list_->groups.size() - 1);
+}
+
+void* Capture::end_group(Stream& stream) {
+  std::lock_guard lock(mutex_);
+  const auto group = open_groups_.find(&stream);
+  if (over_ || group == open_groups_.end())
+    fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+         "no task group has begun on the stream: begin it with aclmdlRICaptureTaskGrpBegin first");
+  void* handle = new_group_handle(list_->groups[group->second]);
+  list_->group_handles.push_back(handle);
+  open_groups_.erase(group);
+  require_valid();
+  return handle;
+}
+
+std::shared_ptr<TaskList> Capture::finish_update() {
+  std::lock_guard lock_open(open().mutex);
+  std::lock_guard lock(mutex_);
+  if (over_) fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, "the update of the task group has ended");
+  end(open());
+  require_valid();
+  return std::move(list_);
+}
+
 std::shared_ptr<TaskList> Capture::finish(Stream& stream) {
+  if (updated_)
+    fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+         "the stream is not being captured: it updates a task group, which aclmdlRICaptureTaskUpdateEnd ends");
   if (&origin_ != &stream) fail(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, "the capture was begun on another stream");
   if (mode_ != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && thread_ != std::this_thread::get_id() && !orphaned_)
     fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
@@ -191,6 +278,12 @@ std::shared_ptr<TaskList> Capture::finish(Stream& stream) {
   end(open());
   if (!valid()) drop_graph(graph_);
   require_valid();
+  if (!open_groups_.empty()) {
+    drop_graph(graph_);
+    fail(
+        ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+        "a task group has not ended: end it with aclmdlRICaptureTaskGrpEnd before the capture ends, and capture again");
+  }
   const CaptureClock& known = clocks_[&origin_];
   for (auto& [other, clock] : clocks_) {
     auto own = clock.find(other);
@@ -200,6 +293,7 @@ std::shared_ptr<TaskList> Capture::finish(Stream& stream) {
     fail(ACL_ERROR_RT_STREAM_UNJOINED,
          "a stream was drawn into the capture by an event and never joined back: make the first stream wait for it");
   }
+  for (auto& group : list_->groups) group->set_ready();
   return std::move(list_);
 }
 

@@ -42,6 +42,12 @@ class Capture {
   static bool take(Stream& stream, Work&& work);
   // Puts `stream` into the capture that `mark` belongs to, or orders it after the mark. False: that capture is over.
   static bool join(Stream& stream, const CaptureMark& mark);
+  // The same for the tasks of an update of `group` (task_group.h), which become no graph. Any thread may end it.
+  static void begin_update(Stream& stream, std::shared_ptr<TaskGroup> group);
+  // What the stream is given is an update of a group, not a graph's.
+  static bool updates(Stream& stream);
+  // Somebody would wait for the stream, which makes it invalid.
+  [[noreturn]] static void refuse_waiting(Stream& stream);
   // The one that the stream is in, if any, is invalid from now on; `why` is a literal. The caller throws.
   static void invalidate(Stream& stream, const char* why) noexcept;
   // The stream is being destroyed: its own capture ends, without a graph; one that it has joined is invalid.
@@ -49,23 +55,32 @@ class Capture {
 
   uint64_t id() const noexcept { return id_; }
   void* graph() const noexcept { return graph_; }
+  // What it updates; null: it becomes a graph.
+  const std::shared_ptr<TaskGroup>& updated() const noexcept { return updated_; }
   bool valid() const noexcept { return why_invalid_.load(std::memory_order_acquire) == nullptr; }
 
   // These two throw when the capture is invalid, and do nothing when it is over.
   // All of them, and nothing between them. False: they are still the caller's.
   bool add(Stream& stream, std::span<Work> works);
   std::shared_ptr<CaptureMark> mark(Stream& stream);
+  // What the stream gives from here to the end is a task group. Throw if that does not fit; the capture stays as it was.
+  void begin_group(Stream& stream);
+  void* end_group(Stream& stream);
   // A call that it could not take was made: the graph would not be what the program meant. The first reason counts.
   void invalidate(const char* why) noexcept;
   // Ends it and releases the streams. Throws if the stream is not its first, if it is over, if this thread may not end it; and,
   // when it has ended, without its graph, if it is invalid, or if a stream was never joined back into the origin.
   std::shared_ptr<TaskList> finish(Stream& stream);
+  // The same of an update.
+  std::shared_ptr<TaskList> finish_update();
 
  private:
   struct Open;
   struct ThreadEnd;
 
-  Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode);
+  Capture(Stream& origin, void* graph, aclmdlRICaptureMode mode, std::shared_ptr<TaskGroup> updated = nullptr);
+  static void begin(const std::shared_ptr<Capture>& fresh);
+  void require_takes(Stream& stream, std::span<Work> works);
   static Open& open();
   friend void refuse_unseen();
   // Does its mode, and the calling thread's, forbid calls that no capture can see (refuse_unseen)?
@@ -77,6 +92,7 @@ class Capture {
   const uint64_t id_;
   Stream& origin_;
   void* const graph_;
+  const std::shared_ptr<TaskGroup> updated_;
   const aclmdlRICaptureMode mode_;
   const std::thread::id thread_;
   std::atomic<bool> orphaned_{false};  // its thread, which alone may end it, is gone
@@ -85,6 +101,7 @@ class Capture {
   bool over_ = false;
   std::shared_ptr<TaskList> list_;
   std::map<Stream*, CaptureClock> clocks_;
+  std::map<Stream*, uint32_t> open_groups_;  // by their numbers
 };
 
 // Throws where a capture under way forbids a call that works on memory at once, beside every stream (aclrtMemcpy, aclrtMemset):

@@ -40,7 +40,10 @@ namespace {
 
 // One run of a graph: keeps its tasks until the last of them is dropped, so a graph may be destroyed behind its replay.
 struct Replay {
+  explicit Replay(std::shared_ptr<TaskList> of) : list(std::move(of)), taken(list->groups.size()) {}
+
   const std::shared_ptr<TaskList> list;
+  std::vector<std::shared_ptr<TaskList>> taken;  // by its groups, when it came to their first tasks; null: as captured
   std::atomic<size_t> users{1};
 
   void release() noexcept {
@@ -87,6 +90,62 @@ Work replayed(Work& work, Replay& replay, const char* place) {
   return Work({Replayed::run, Replayed::drop, nullptr, work.name(), work.cost()}, Replayed{&work, &replay, place});
 }
 
+// A task of a group: which one it is, it finds out when it runs. Its name is the captured one's, which lives as long as the list.
+struct Grouped {
+  Work* captured;
+  Replay* replay;
+  const char* place;
+  uint32_t group, at;
+
+  static int run(void* state) noexcept {
+    const auto& self = *static_cast<Grouped*>(state);
+    std::shared_ptr<TaskList>& taken = self.replay->taken[self.group];
+    if (self.at == 0) taken = self.replay->list->groups[self.group]->now();
+    const int code = (taken ? &taken->tasks[self.at] : self.captured)->run();
+    if (__builtin_expect(code != 0, 0)) add_place(taken ? taken->places[self.at] : self.place);
+    return code;
+  }
+  static void drop(void* state) noexcept { static_cast<Grouped*>(state)->replay->release(); }
+
+  // For who listens and watches when it is queued: the task as it is by then.
+  template <class Look>
+  void look(Look&& at_work) const {
+    const std::shared_ptr<TaskList> now = replay->list->groups[group]->now();
+    at_work(now ? now->tasks[at] : *captured);
+  }
+};
+
+const bool groups_described = trace::describe(Grouped::run, [](const void* state, trace::Description& what) {
+  static_cast<const Grouped*>(state)->look([&](const Work& work) { what = work.described(); });
+});
+
+const bool groups_told = race::tells(Grouped::run, [](const void* state, race::Accesses& accesses) {
+  static_cast<const Grouped*>(state)->look([&](const Work& work) { work.told(accesses); });
+});
+
+// The tasks of a replay in their order, which its groups' tasks stand in.
+class Order {
+ public:
+  explicit Order(Replay& run) : run_(run), member_(run.list->members.begin()) {}
+
+  // Of the next task, which is not of cost kAgain.
+  Work next(Work& work, const char* place) {
+    const size_t number = number_++;
+    if (__builtin_expect(member_ == run_.list->members.end() || member_->task != number, 1))
+      return replayed(work, run_, place);
+    const Member member = *member_++;
+    run_.users.fetch_add(1, std::memory_order_relaxed);
+    return Work({Grouped::run, Grouped::drop, nullptr, work.name(), run_.list->groups[member.group]->cost(member.at)},
+                Grouped{&work, &run_, place, member.group, member.at});
+  }
+  void skip() { ++number_; }
+
+ private:
+  Replay& run_;
+  std::vector<Member>::const_iterator member_;
+  size_t number_ = 0;
+};
+
 // Of a task of cost kAgain in a graph that has become a part of another one.
 int again_replayed(void* state, aclrtStream stream) noexcept {
   const Recorded& recorded = static_cast<Replayed*>(state)->work->payload<Recorded>();
@@ -101,13 +160,15 @@ void drop_replayed(void* state) noexcept {
 bool replay_into(Capture& capture, Replay& run, Stream& stream) {
   std::vector<Work> works;
   works.reserve(run.list->tasks.size());
+  Order order(run);
   auto place = run.list->places.begin();
   for (Work& work : run.list->tasks) {
     const char* const line = *place++;
     if (work.cost() != Cost::kAgain) {
-      works.push_back(replayed(work, run, line));
+      works.push_back(order.next(work, line));
       continue;
     }
+    order.skip();
     auto* state = new Replayed{&work, &run, line};
     run.users.fetch_add(1, std::memory_order_relaxed);
     works.push_back(Work({Recorded::never, Recorded::let_go, nullptr, work.name(), Cost::kAgain},
@@ -126,13 +187,18 @@ void lock(TaskList& list) {
 
 }  // namespace
 
+void TaskList::close_groups() noexcept {
+  for (void* handle : group_handles) drop_group_handle(handle);
+}
+
 TaskList::~TaskList() {
+  close_groups();
   if (race::on()) race::forget_event(this);
 }
 
 void replay(std::shared_ptr<TaskList> list, Stream& stream) {
   TaskList& graph = *list;
-  const ReplayPtr run(new Replay{std::move(list)});
+  const ReplayPtr run(new Replay(std::move(list)));
   if (stream.captured())
     if (auto capture = Capture::of(stream); capture && replay_into(*capture, *run, stream)) return;
 
@@ -152,11 +218,13 @@ void replay(std::shared_ptr<TaskList> list, Stream& stream) {
       if (race::on()) race::recorded(&graph, named(*graph.last_stream));
     }
   } end{graph};
+  Order tasks(*run);
   auto place = graph.places.begin();
   for (Work& work : graph.tasks) {
     const char* const line = *place++;
     const race::Asked known(line);
     if (work.cost() == Cost::kAgain) {
+      tasks.skip();
       const Recorded& recorded = work.payload<Recorded>();
       const sanitize::Uncounted calls;
       if (const int code = recorded.again(recorded.state, slab<Stream>().handle_of(&stream))) {
@@ -165,7 +233,7 @@ void replay(std::shared_ptr<TaskList> list, Stream& stream) {
       }
       continue;
     }
-    stream.submit(replayed(work, *run, line));
+    stream.submit(tasks.next(work, line));
   }
 }
 

@@ -1,6 +1,6 @@
 // A graph: the tasks of a capture, and their replay on a stream. A replay is one unit: no other thread's task comes between its
 // tasks on that stream; and replays of one graph follow each other in the order of the calls, whatever their streams, since
-// they use the same memory. What it is not: it captures nothing (capture.h). Who calls it: api_graph.cpp.
+// they use the same memory. What it is not: it captures nothing (capture.h). Who calls it: api_graph.cpp; task_group.cpp has its lists.
 #pragma once
 
 #include <atomic>
@@ -9,21 +9,35 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "softnpu/runtime/handle.h"
+#include "softnpu/runtime/task_group.h"
 #include "softnpu/runtime/work.h"
 
 namespace softnpu {
 
 class Stream;
 
+// A task that belongs to a task group: both by their numbers, and its own in the group.
+struct Member {
+  size_t task;
+  uint32_t group;
+  uint32_t at;
+};
+
 // The recorded tasks, which stay where they are. Each may run many times; each is dropped once, with the list.
 struct TaskList {
   TaskList() = default;
   ~TaskList();
+  // Nobody may update its groups any more. Replays in flight are not touched.
+  void close_groups() noexcept;
 
   std::deque<Work> tasks;
   std::deque<const char*> places;  // of each, the line that captured it; null where the client has not told
+  std::vector<std::shared_ptr<TaskGroup>> groups;
+  std::vector<void*> group_handles;  // of those whose end was told
+  std::vector<Member> members;       // in the order of the tasks
   // Replays are queued one after the other: its place is in stream.h's lock order. It guards the end of the last one.
   std::mutex replaying;
   std::atomic<Stream*> replaying_on{nullptr};

@@ -337,15 +337,8 @@ bool Stream::wait_for(uint64_t target, int64_t deadline) {
   }
 }
 
-namespace {
-[[noreturn]] void refuse_captured(Stream& stream) {
-  Capture::invalidate(stream, "the stream was to be synchronized");
-  fail(ACL_ERROR_RT_STREAM_CAPTURED, "the stream is being captured into a graph: it cannot be synchronized");
-}
-}  // namespace
-
 void Stream::synchronize(int64_t deadline, int timeout_code) {
-  if (captured()) refuse_captured(*this);
+  if (captured()) Capture::refuse_waiting(*this);
   const uint64_t before = done();
   if (!wait_for(ring_.tail(), deadline)) time_out(timeout_code);
   if (race::on()) race::host_waited(this);
@@ -358,7 +351,7 @@ void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
   std::vector<uint64_t> before;
   slab<Stream>().each([&](Stream& s) {
     if (s.device() != device) return;
-    if (s.captured()) refuse_captured(s);
+    if (s.captured() && !Capture::updates(s)) Capture::refuse_waiting(s);  // an update has nothing to wait for
     mine.push_back(&s);
     before.push_back(s.done());
   });

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-_GRAPH_TASKS = "a captured graph's arguments are not changed one by one; capture again, or use torch.npu.npugraph_ex"
+_GRAPH_TASKS = "calls that change from replay to replay are marked by graph_task_group_begin, and made anew by hand"
 _CHIP = "it is a figure of a chip, which CANN does not tell; npu-smi shows what a card's own sensors say"
 _WHY = {
     "clock_rate": _CHIP,
-    "graph_task_group_begin": _GRAPH_TASKS,
-    "graph_task_group_end": _GRAPH_TASKS,
-    "graph_task_update_begin": _GRAPH_TASKS,
-    "graph_task_update_end": _GRAPH_TASKS,
     "memory_usage": "how often memory was busy is not measured; torch.npu.mem_get_info says how much of it is used",
     "npurt": "CANN's runtime is not open to Python here; torch.npu.Stream and pin_memory make streams and memory",
     "power_draw": _CHIP,

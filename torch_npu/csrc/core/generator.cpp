@@ -10,6 +10,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/core/graph.h"
+#include "csrc/core/task_group.h"
 
 namespace npu {
 namespace {
@@ -172,6 +173,8 @@ PhiloxSlice next_philox(const std::optional<at::Generator>& generator, uint64_t 
       !capturing_graph(),
       "npu: this operator's random numbers cannot be captured in a graph, since CANN has none that takes its seed ",
       "from memory; dropout, uniform_, normal_, random_, bernoulli_ and multinomial can be");
+  TORCH_CHECK(!is_updating(current_stream()), "npu: an operator that draws random numbers cannot be updated in a ",
+              "graph: each replay would draw the same ones. End its task group before it, or capture the graph again");
   auto* philox = static_cast<PhiloxGenerator*>(checked(generator).unsafeGetGeneratorImpl());
   const std::lock_guard<std::mutex> lock(philox->mutex_);
   return philox->take(count);

@@ -237,9 +237,12 @@ void Graph::make_random_memory() {
 
 bool any_capturing() noexcept { return captures.load(std::memory_order_acquire) != 0; }
 
-Graph* capturing_graph() {
-  if (C10_LIKELY(!any_capturing())) return nullptr;
-  const aclmdlRI model = model_of(current_stream());
+Graph* capturing_graph() { return C10_LIKELY(!any_capturing()) ? nullptr : capturing_graph(current_stream()); }
+
+Graph* capturing_graph(c10::Stream stream) {
+  if (!any_capturing()) return nullptr;
+  const NPUGuard guard(stream.device_index());
+  const aclmdlRI model = model_of(stream);
   if (!model) return nullptr;
   Captures& all = under_way();
   const std::lock_guard<std::mutex> lock(all.lock);

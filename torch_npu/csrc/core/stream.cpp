@@ -14,6 +14,7 @@
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/options.h"
 #include "csrc/core/pending_work.h"
+#include "csrc/core/task_group.h"
 
 namespace npu {
 namespace {
@@ -195,6 +196,7 @@ std::vector<c10::Stream> made_streams() {
 bool is_capturing(c10::Stream stream) {
   const cann::Api& acl = cann::acl();
   if (!alive() || !acl.aclmdlRICaptureGetInfo) return false;
+  if (is_updating(stream)) return true;  // recorded as well, only not for a graph of its own
   const NPUGuard guard(stream.device_index());
   aclmdlRICaptureStatus status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
   aclmdlRI graph = nullptr;

@@ -20,6 +20,7 @@
 #include "csrc/core/process_device.h"
 #include "csrc/core/recovery.h"
 #include "csrc/core/stream.h"
+#include "csrc/core/task_group.h"
 #include "csrc/ops/npu/report.h"
 #include "csrc/python/bind.h"
 
@@ -132,7 +133,10 @@ void bind_device(pybind11::module& module) {
              }));
   module.def("_stream_priority",
              with_gil([](int64_t id, int64_t index) { return is_high_priority(stream_of(id, index)) ? -1 : 0; }));
-  module.def("_is_capturing", no_gil([] { return is_capturing(current_stream()); }));
+  module.def("_is_capturing", no_gil([] {
+               const c10::Stream stream = current_stream();
+               return is_capturing(stream) && !is_updating(stream);
+             }));
 
   // Events: the handle of a torch.Event.
   module.def("_event_timestamp", no_gil([](int64_t event) {

@@ -5,6 +5,7 @@
 
 #include "csrc/core/allocator.h"
 #include "csrc/core/device_index.h"
+#include "csrc/core/task_group.h"
 #include "csrc/python/bind.h"
 
 namespace npu::python {
@@ -42,6 +43,15 @@ void bind_graph(py::module& module) {
            with_gil([](Graph& self, const at::Generator& generator) { self.random_of(generator); }))
       .def("enable_debug_mode", with_gil(&Graph::enable_debug_mode))
       .def("debug_dump", no_gil(&Graph::debug_dump), py::arg("path"));
+  py::class_<TaskGroup, std::shared_ptr<TaskGroup>>(module, "_NPUTaskGroupHandle")
+      .def_property_readonly("task_group",
+                             with_gil([](const TaskGroup& group) { return reinterpret_cast<intptr_t>(group.raw()); }));
+  module.def("_graph_task_group_begin", no_gil([](int64_t id, int64_t i) { begin_task_group(stream_of(id, i)); }));
+  module.def("_graph_task_group_end", no_gil([](int64_t id, int64_t i) { return end_task_group(stream_of(id, i)); }));
+  module.def("_graph_task_update_begin", no_gil([](int64_t id, int64_t i, const std::shared_ptr<TaskGroup>& group) {
+               begin_update(stream_of(id, i), group);
+             }));
+  module.def("_graph_task_update_end", no_gil([](int64_t id, int64_t i) { end_update(stream_of(id, i)); }));
   module.def("_new_pool_id", with_gil([] { return memory::new_pool_id(false); }));
   module.def("_hold_pool", no_gil([](int index, c10::MempoolId_t id, uintptr_t alloc, uintptr_t free) {
                memory::hold_pool(device_index(index), id, source_at(alloc, free));
