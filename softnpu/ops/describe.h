@@ -31,6 +31,12 @@ class Message {
   size_t length_ = 0;
 };
 
+// A kernel's own words begin with the operator's name where kernels share them; whoever says the name leaves it out.
+inline const char* without_name(std::string_view name, const char* text) {
+  const std::string_view all = text;
+  return all.starts_with(name) && all.substr(name.size()).starts_with(": ") ? text + name.size() + 2 : text;
+}
+
 // What the kernel reads and writes, for the race detector and the memory checker.
 void tell_task(const void* state, race::Accesses& accesses);
 

@@ -7,6 +7,7 @@
 
 #include "softnpu/ops/bits.h"
 #include "softnpu/ops/rounded.h"
+#include "softnpu/ops/rows_within.h"
 
 namespace softnpu::ops::kernels {
 namespace {
@@ -68,8 +69,7 @@ void scatter_update(Tensor& data, const Tensor& indices, const Tensor& updates, 
   const Tensor at = indices.to(at::kLong).contiguous();
   const int64_t size = updates.size(along);
   const auto put_at = [&](const Tensor& place, int64_t start, const Tensor& value, int64_t dim) {
-    TORCH_CHECK(start >= 0 && start + size <= place.size(dim), "aclnnInplaceScatterUpdate: rows ", start, " to ",
-                start + size, " of ", place.size(dim));
+    check_rows_within(start, size, along, place.size(dim));
     const Tensor target = place.narrow(dim, start, size);
     TORCH_CHECK(target.sizes() == value.sizes(), "aclnnInplaceScatterUpdate: updates of ", updates.sizes(),
                 " do not fit data of ", data.sizes(), " along ", axis);
@@ -83,7 +83,7 @@ void scatter_update(Tensor& data, const Tensor& indices, const Tensor& updates, 
   for (int64_t i = 0; i < at.size(0); i++) {
     const int64_t batch = at.dim() == 2 ? at[i][0].item<int64_t>() : i;
     const int64_t start = at.dim() == 2 ? at[i][1].item<int64_t>() : at[i].item<int64_t>();
-    TORCH_CHECK(batch >= 0 && batch < data.size(0), "aclnnInplaceScatterUpdate: batch ", batch, " of ", data.size(0));
+    check_rows_within(batch, 1, 0, data.size(0));
     put_at(data[batch], start, updates[i], along - 1);
   }
 }
@@ -103,8 +103,7 @@ void scatter_list(at::TensorList data, const Tensor& indices, const Tensor& upda
     const int64_t along = axis < 0 ? axis + value.dim() : axis, start = at[i].item<int64_t>();
     TORCH_CHECK(along >= 0 && along < value.dim() && value.dim() == data[i].dim(), "aclnnScatterList: axis ", axis,
                 " of updates of ", updates.sizes());
-    TORCH_CHECK(start >= 0 && start + value.size(along) <= data[i].size(along), "aclnnScatterList: rows ", start,
-                " to ", start + value.size(along), " of ", data[i].size(along));
+    check_rows_within(start, value.size(along), along, data[i].size(along));
     const Tensor target = data[i].narrow(along, start, value.size(along));
     TORCH_CHECK(target.sizes() == value.sizes(), "aclnnScatterList: updates of ", updates.sizes(),
                 " do not fit a tensor of ", data[i].sizes());

@@ -7,6 +7,7 @@
 #include "softnpu/ops/in_halves.h"
 #include "softnpu/ops/kv_cache.h"
 #include "softnpu/ops/rounded.h"
+#include "softnpu/ops/rows_within.h"
 
 namespace softnpu::ops::kernels {
 namespace {
@@ -155,8 +156,7 @@ void rope_into_cache(const Tensor& x, const Dequant& dequant, const RopeCache& o
                 cache.size(0));
     for (int64_t b = 0; b < batch; b++) {
       const int64_t start = at[b].item<int64_t>();
-      TORCH_CHECK(start >= 0 && start + each <= cache.size(1), "aclnnDequantRopeQuantKvcache: rows ", start, " to ",
-                  start + each, " of a cache of ", cache.size(1));
+      check_rows_within(start, each, 1, cache.size(1));
       cache[b].narrow(0, start, each).copy_(flat.narrow(0, b * each, each));
     }
   };

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "softnpu/ops/describe.h"
 #include "softnpu/ops/op.h"
 
 namespace softnpu::ops {
@@ -24,8 +25,8 @@ double decimal(float value) {
 using namespace nnopbase;
 
 bool Plan::fail(aclnnStatus status, const char* text) {
-  char message[400];
-  std::snprintf(message, sizeof message, "%s: %s", op_.name, text);
+  char message[800];
+  std::snprintf(message, sizeof message, "%s: %s", op_.name, without_name(op_.name, text));
   set_error_message(message);
   status_ = status;
   return false;

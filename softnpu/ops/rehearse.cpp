@@ -25,6 +25,7 @@
 #include <typeinfo>
 #include <unordered_map>
 
+#include "softnpu/ops/describe.h"
 #include "softnpu/ops/each_tensor.h"
 #include "softnpu/ops/frame.h"
 #include "softnpu/ops/guard.h"
@@ -221,7 +222,7 @@ bool all_floating(const aclOpExecutor& e) {
 
 int refuse(const Op& op, int status, const char* what) {
   char message[600];
-  std::snprintf(message, sizeof message, "%s: %s", op.name, what);
+  std::snprintf(message, sizeof message, "%s: %s", op.name, without_name(op.name, what));
   set_error_message(message);
   return status;
 }

@@ -32,7 +32,7 @@ constexpr float kDispatchNs = 1500;  // of one ATen call
 // `e`: whose inputs the message says; null where the caller says them.
 int report_failure(const char* name, int status, const char* what, const aclOpExecutor* e = nullptr) noexcept {
   Message message;
-  message.add("%s: %s", name, what);
+  message.add("%s: %s", name, without_name(name, what));
   if (e) message.add_inputs(*e);
   set_error_message(message.text());
   return status;

@@ -1,5 +1,6 @@
 // A stream's sticky error: set, reported, passed on, and owed to other threads (stream.h, owed.h); the error of a wait that took too long.
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "softnpu/runtime/error.h"
@@ -23,8 +24,11 @@ void Stream::set_failure(int code, const char* task, const char* message, uint64
   failure_ = {code, {}, ring_.done() + 1, cause ? cause : g_next_cause.fetch_add(1)};
   owed_.begin();
   try {
-    failure_.text = std::string(task ? task : "task") + " failed on device " + std::to_string(device()) + ": " +
-                    (message && *message ? message : "no message");
+    const std::string name = task ? task : "task";
+    std::string_view says = message && *message ? message : "no message";
+    if (says.starts_with(name + ": "))
+      says.remove_prefix(name.size() + 2);  // as it is told where nothing else names it
+    failure_.text = name + " failed on device " + std::to_string(device()) + ": " + std::string(says);
   } catch (...) {
   }
   log_line(kError, "stream error %d: %s", code, failure_.text.c_str());

@@ -210,7 +210,7 @@ def test_an_operator_that_takes_too_long_fails_when_it_ends(npu):
     big = torch.randn(64, 64)
     assert other.acl.aclrtSetOpExecuteTimeOutV2(C.c_uint64(1), None) == 0
     try:
-        with pytest.raises(AclError, match="aclnnMatmul: it took .* and the limit is") as error:
+        with pytest.raises(AclError, match="aclnnMatmul failed on device 0: it took .* and the limit is") as error:
             other.call("aclnnMatmul", self=big, mat2=big, out=torch.empty(64, 64), cubeMathType=0)
         assert error.value.status == 507014
     finally:
@@ -273,6 +273,24 @@ def test_a_failing_kernel_names_itself(npu):
         other.call("aclnnIndexSelect", self=torch.ones(3), dim=0, index=torch.tensor([7]), out=torch.empty(1))
     assert error.value.status in (507015, 507000, 507899) or error.value.status != 0
     assert "aclnnIndexSelect" in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("at", "rows", "says"),
+    [
+        (9, 1, "index 9 is out of bounds for dimension 1 with size 4"),
+        (-1, 1, "index -1 is out of bounds for dimension 1 with size 4"),
+        (3, 2, "index 3 and the 2 rows from there on are out of bounds for dimension 1 with size 4"),
+    ],
+)
+def test_a_failing_kernel_names_itself_once_and_the_index(npu, at, rows, says):
+    from tests.opapi.client import Client
+
+    other = Client()  # the failure stays on its stream
+    update = {"data": torch.zeros(2, 4, 8), "indices": torch.tensor([0, at]), "updates": torch.ones(2, rows, 8)}
+    with pytest.raises(AclError) as error:
+        other.call("aclnnInplaceScatterUpdate", **update, axis=-2)
+    assert f"aclnnInplaceScatterUpdate failed on device 0: {says}" in error.value.message
 
 
 def test_kernels_do_not_inherit_the_caller(npu):
