@@ -4,12 +4,14 @@ computes; numbers from the CPU are taken where PyTorch takes them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import BinaryUfuncInfo
 
 IMAGE, KERNEL, VECTOR = torch.ones(1, 2, 4, 4), torch.ones(2, 2, 3, 3), torch.ones(2)
 SQUARE, PLACES = torch.eye(3), torch.tensor([0, 1, 2])
@@ -71,6 +73,37 @@ def test_numbers_from_the_cpu_are_taken() -> None:
     assert torch.where(x > 0, two, torch.tensor(3.0)).tolist() == [2.0] * 3
     assert torch.where(x > 0, 1.0, torch.tensor(3.0)).tolist() == [1.0] * 3
     assert torch.where(torch.tensor(True), x, two).tolist() == [0.5] * 3
+
+
+# PyTorch's table checks these before their iterator would take the number (device_check: ExactSame): CUDA refuses them.
+ONE_DEVICE = {"clamp_max", "clamp_min", "complex", "gcd", "igamma", "igammac", "lcm", "logaddexp", "logaddexp2"}
+ONE_DEVICE |= {"nextafter", "polar"}
+BINARY = {op.name: op for op in op_db if isinstance(op, BinaryUfuncInfo) and "jiterator" not in op.name}
+
+
+def forms(op: BinaryUfuncInfo, x: torch.Tensor, two: torch.Tensor) -> Iterator[Callable[..., torch.Tensor]]:
+    yield op.op
+    yield lambda x, y: op.op(y, x)
+    if op.supports_out and not op.name.startswith("clamp"):  # of which the table has another rule
+        yield lambda x, y: op.op(x, y, out=op.op(x, x))
+    if op.inplace_variant and op.op(x, two).dtype == x.dtype:
+        yield lambda x, y: op.inplace_variant(x.clone(), y)
+
+
+@pytest.mark.fallback
+@pytest.mark.parametrize("name", BINARY)
+def test_every_function_of_two_tensors_takes_a_number_from_the_cpu_where_cuda_does(name: str) -> None:
+    op = BINARY[name]
+    dtype = torch.float32 if torch.float32 in op.supported_dtypes("cpu") else torch.int64
+    x, two = torch.tensor([1, 2, 3], dtype=dtype), torch.tensor(2, dtype=dtype)
+    for call in forms(op, x, two):
+        if name in ONE_DEVICE:
+            with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+                call(x.npu(), two)
+        else:
+            got = call(x.npu(), two)
+            assert got.is_npu
+            torch.testing.assert_close(got.cpu(), call(x, two), equal_nan=True)
 
 
 def test_a_number_from_the_cpu_is_no_place() -> None:

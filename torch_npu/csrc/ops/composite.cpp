@@ -195,6 +195,7 @@ at::Tensor& ldexp_(at::Tensor& self, const at::Tensor& other) { return self.copy
 at::Tensor& ldexp_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
   for (const at::Tensor& read : {self, other}) at::assert_no_partial_overlap(out, read);
   const at::Tensor result = ldexp(self, other);
+  check_one_device(result, out);
   return cast_into(out, result);
 }
 
@@ -281,7 +282,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("conj_physical_", TORCH_FN(conj_physical_));
   m.impl("nan_to_num.out", NPU_FN(nan_to_num_out));
   m.impl("ldexp.Tensor", TORCH_FN(ldexp));  // one of the operands may be a number on the CPU
-  m.impl("ldexp.out", NPU_FN(ldexp_out));
+  m.impl("ldexp.out", TORCH_FN(ldexp_out));
   m.impl("ldexp_", TORCH_FN(ldexp_));
   m.impl("vdot", NPU_FN(vdot));
   m.impl("remainder.Scalar_Tensor", TORCH_FN(remainder));
