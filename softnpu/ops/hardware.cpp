@@ -1,9 +1,9 @@
 // ANYCEND_STRICT: phase one refuses the data types that CANN's documentation does not name for the chip that ANYCEND_SOC chose. The
 // rows are in ops/hardware.yaml. What it is not: a promise that what passes runs on the hardware (functions without a row are not
 // checked, nor are combinations of types), or types.cpp, which refuses what the software NPU itself cannot compute.
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "softnpu/ops/op.h"
@@ -34,11 +34,22 @@ Family family() {
   return name.starts_with("Ascend910B") && name.size() > std::string_view("Ascend910B").size() ? kA2 : kA1;
 }
 
-bool refuse(Plan& plan, const char* parameter, int32_t dtype) {
-  char text[200];
-  std::snprintf(text, sizeof text, "parameter %s has data type %s, which %s does not take (ANYCEND_STRICT)", parameter,
-                dtype_name(dtype), chip());
-  return plan.fail(ACLNN_ERR_PARAM_INVALID, text);
+// The accepted types by name: "float32, float16 or bfloat16".
+std::string listed(uint64_t accepts) {
+  std::string text;
+  for (int32_t dtype = 0; dtype < 64; dtype++) {
+    if (!((accepts >> dtype) & 1)) continue;
+    accepts &= ~(uint64_t{1} << dtype);
+    text += (text.empty() ? "" : accepts ? ", " : " or ") + std::string(dtype_name(dtype));
+  }
+  return text;
+}
+
+bool refuse(Plan& plan, const char* parameter, int32_t dtype, uint64_t accepts) {
+  const std::string text = std::string("parameter ") + parameter + " has data type " + dtype_name(dtype) + ", which " +
+                           chip() + " does not take (ANYCEND_STRICT); it takes " + listed(accepts) +
+                           ". Convert it, or unset ANYCEND_STRICT to compute it on the software NPU";
+  return plan.fail(ACLNN_ERR_PARAM_INVALID, text.c_str());
 }
 
 }  // namespace
@@ -52,17 +63,18 @@ bool check_hardware(Plan& plan, const OpTypes& types) {
     const uint64_t accepts = types.hardware[i].accepts[chosen];
     if (!accepts) continue;
     if (accepts == kAbsent) {
-      char text[100];
-      std::snprintf(text, sizeof text, "is not documented for %s (ANYCEND_STRICT)", chip());
-      return plan.fail(ACLNN_ERR_PARAM_INVALID, text);
+      const std::string text = std::string("is not documented for ") + chip() +
+                               " (ANYCEND_STRICT). Choose another chip with ANYCEND_SOC, or unset ANYCEND_STRICT to "
+                               "compute it on the software NPU";
+      return plan.fail(ACLNN_ERR_PARAM_INVALID, text.c_str());
     }
     const char* name = types.params ? types.params[i].name : "of a tensor";
     if (a.kind == Kind::kTensor && a.tensor && !((accepts >> a.tensor->dtype) & 1)) {
-      return refuse(plan, name, a.tensor->dtype);
+      return refuse(plan, name, a.tensor->dtype, accepts);
     }
     for (uint32_t k = 0; a.kind == Kind::kTensors && k < a.count; k++) {
       if (a.tensors[k] && a.tensors[k]->numel && !((accepts >> a.tensors[k]->dtype) & 1)) {
-        return refuse(plan, name, a.tensors[k]->dtype);
+        return refuse(plan, name, a.tensors[k]->dtype, accepts);
       }
     }
   }

@@ -33,4 +33,5 @@ def test_types_that_the_chips_list_lacks(strict: str, expected: set[str]) -> Non
     assert all("float64, which Ascend910B1 does not take (ANYCEND_STRICT)" in error for error in found.values())
     # As the caller wrote it: CANN's expertRows is the argument.
     if strict == "1":
-        assert found["permute float64"].endswith("(npu_moe_token_permute: argument tokens)")
+        assert found["permute float64"].startswith("npu_moe_token_permute: argument tokens: ")
+        assert "; it takes float32, float16 or bfloat16. Convert it, or unset ANYCEND_STRICT" in found["gate float64"]
