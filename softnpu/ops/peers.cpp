@@ -16,7 +16,9 @@ namespace {
 // The communicator was made by the library that the process has loaded, under whatever path.
 void* symbol(const char* name) {
   void* const library = dlopen("libhccl.so", RTLD_NOW | RTLD_NOLOAD);
-  TORCH_CHECK(library, "libhccl.so is not loaded, so there is no group");
+  TORCH_CHECK(library,
+              "there is no group: call torch.distributed.init_process_group('hccl') first; the group's name is what "
+              "get_hccl_comm_name of its backend gives");
   void* const found = dlsym(library, name);
   dlclose(library);  // the count that RTLD_NOLOAD took
   TORCH_CHECK(found, "the libhccl.so that is loaded has no ", name);
