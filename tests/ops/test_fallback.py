@@ -45,13 +45,26 @@ def test_the_list_is_the_dispatchers() -> None:
     assert set(listed) == {name.removeprefix("aten::") for name in names if falls_back(name)}
 
 
+@pytest.mark.filterwarnings("error")
 def test_what_the_list_calls_refused_is_refused() -> None:
+    """With a remedy, without a warning that it runs on the CPU, and uncounted."""
     x = torch.ones(2).npu()
-    with pytest.raises(NotImplementedError, match="mkldnn"):
+    torch.npu.reset_fallback_counts()
+    with pytest.raises(NotImplementedError, match="^npu: aten::to_mkldnn: the layout mkldnn is the CPU's alone"):
         x.to_mkldnn()
-    assert x.dequantize().dtype == torch.float32
-    with pytest.raises((NotImplementedError, RuntimeError), match="[Qq]uantize"):
-        torch.quantize_per_tensor(x, 0.1, 0, torch.quint8)
+    for call in (
+        lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8),
+        lambda: torch.quantize_per_channel(x, torch.ones(2).npu(), torch.zeros(2).npu(), 0, torch.quint8),
+        lambda: torch.empty(2, dtype=torch.quint8, device="npu"),
+        lambda: torch.ops.npu.npu_dtype_cast(x, torch.quint8),
+    ):
+        with pytest.raises(NotImplementedError, match="quantized tensors do not exist on the npu; quantize on the CPU"):
+            call()
+    assert torch.npu.fallback_counts() == {}
+
+
+def test_what_is_not_quantized_dequantizes_to_itself() -> None:
+    assert torch.ones(2).npu().dequantize().dtype == torch.float32
 
 
 def test_it_is_counted_and_right() -> None:

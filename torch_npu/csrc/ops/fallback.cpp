@@ -46,6 +46,10 @@ std::string name_of(const c10::OperatorHandle& op) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
+constexpr const char* kNoQuantizedTensors =
+    ": quantized tensors do not exist on the npu; quantize on the CPU, or call torch_npu.npu_quantize, whose codes are "
+    "int8 or uint8";
+
 bool is_npu(const at::Tensor& tensor) { return tensor.defined() && tensor.is_privateuseone(); }
 
 // One call: CPU copies of the npu tensors it was given, and the way back.
@@ -324,7 +328,24 @@ class Call {
   at::Device device_{c10::DeviceType::PrivateUse1};
 };
 
-void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, stack).run(); }
+// Rows of ops/fallbacks.yaml that no copy on the CPU helps: their results exist on the CPU alone.
+void refuse_layouts_of_the_cpu(const std::string& name) {
+  TORCH_CHECK_NOT_IMPLEMENTED(name != "aten::to_mkldnn", "npu: ", name,
+                              ": the layout mkldnn is the CPU's alone; call it on the CPU");
+  const bool quantized = name.starts_with("aten::") && name.find("quantize") != name.npos &&
+                         name.find("fake_quantize") == name.npos && name != "aten::dequantize.self";
+  TORCH_CHECK_NOT_IMPLEMENTED(!quantized, "npu: ", name, kNoQuantizedTensors);
+}
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  refuse_layouts_of_the_cpu(name_of(op));
+  Call(op, stack).run();
+}
+
+// Whatever makes or takes a quantized tensor of the npu.
+void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "npu: ", name_of(op), kNoQuantizedTensors);
+}
 
 }  // namespace
 
@@ -356,5 +377,8 @@ void reset_fallback_counts() {
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>());
+}
 
 }  // namespace npu
