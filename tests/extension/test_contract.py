@@ -109,7 +109,7 @@ def test_formats_are_tags():
     assert call("storage_sizes", x.clone()) == [2, 3]
     assert call("storage_sizes", x[:, :2]) == [6]  # of the tensor that the memory was made for
     assert call("storage_sizes", nz) == [1, 1, 16, 16]
-    with pytest.raises(ValueError, match="there is no format 77"):
+    with pytest.raises(ValueError, match="there is no acl_format 77"):
         call("npu_format_cast", x, 77)
     with pytest.raises(RuntimeError, match="Expected NPU tensor"):
         call("get_npu_format", x.cpu())

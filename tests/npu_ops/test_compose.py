@@ -107,7 +107,7 @@ def test_formats_are_reported_and_values_stay():
     for name in ("HWCN", "NC", "NCL", *(f"FRACTAL_NZ_C0_{n}" for n in (2, 4, 8, 16, 32))):
         as_named = torch_npu.npu_format_cast(w, torch_npu.Format[name])
         assert torch_npu.get_npu_format(as_named) == torch_npu.Format[name] and torch.equal(as_named, w)
-    with pytest.raises(ValueError, match="there is no format 77"):
+    with pytest.raises(ValueError, match="there is no acl_format 77"):
         torch_npu.npu_format_cast(w, 77)
     with pytest.raises(NotImplementedError, match="input_dtype"):
         torch_npu.npu_format_cast(w, 29, input_dtype=7)

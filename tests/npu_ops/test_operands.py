@@ -318,7 +318,7 @@ CASES: dict[str, tuple[str, Callable[[], object]]] = {
         ),
     ),
     "into: too many": (
-        r"out must have 2 tensors, it has 3 \(npu_fused_infer_attention_score\)",
+        "npu_fused_infer_attention_score: out must have 2 tensors, it has 3",
         lambda: npu.npu_fused_infer_attention_score.out(*[r(1, 1, 2, 8)] * 3, input_layout="BNSD", out=[r(0)] * 3),
     ),
     "lora: layer": ("layer_idx is 5 of 1 layers", lambda: lora(layer_idx=5)),

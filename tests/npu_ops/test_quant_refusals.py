@@ -58,10 +58,10 @@ REFUSED = {
         (torch_npu.npu_quantize, [f(2, 8), f(1), None, torch.quint4x2], {}),
         "made with div_mode=False",
     ),
-    "no type of quantization": (quantize(f(2, 8), f(1), torch.int16), "npu_quantize: the dtype 2 is not"),
+    "no type of quantization": (quantize(f(2, 8), f(1), torch.int16), "npu_quantize: the dtype torch.int16 is not"),
     "a type of no dynamic quantization": (
         dynamic(f(2, 8), dst_type=torch.int16),
-        "dst_type 2 is not implemented; int8, quint4x2",
+        "dst_type torch.int16 is not implemented; int8, quint4x2",
     ),
     "seven columns": (dynamic(f(2, 7), dst_type=torch.quint4x2), "input has 7 columns; pad them to a multiple of 8"),
     "a mode": (dynamic(f(2, 8), quant_mode="perrow"), 'quant_mode is one of "pertoken", "pertensor", "perchannel"'),

@@ -44,9 +44,12 @@ struct Losses {
 };
 
 Losses losses(Overlap kind, const at::Tensor& boxes, const at::Tensor& others, BoxPairs pairs) {
-  check_number("a loss of overlap", "mode", pairs.mode, {0});
+  TORCH_CHECK_NOT_IMPLEMENTED(pairs.mode == 0, "mode ", pairs.mode, " is not implemented; 0 is");
   const bool generalized = kind == Overlap::kGeneralized;
   const Corners a = corners("input", boxes, pairs, generalized), b = corners("gtboxes", others, pairs, !generalized);
+  const c10::SymInt count = boxes.sym_size(1), other = others.sym_size(1);
+  TORCH_SYM_CHECK(count.sym_eq(other).sym_or(count.sym_eq(1)).sym_or(other.sym_eq(1)).sym_or(pairs.cross), "input has ",
+                  count, " boxes and gtboxes ", other, "; without is_cross they must be as many");
   const double eps = generalized ? 1e-16 : 1e-9;
   const double side = generalized ? 0 : eps;
   const at::Tensor shared = (at::minimum(a.x2, b.x2) - at::maximum(a.x1, b.x1)).clamp_min(0) *

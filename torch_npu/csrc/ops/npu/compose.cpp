@@ -137,7 +137,7 @@ std::vector<int64_t> reversed_pairs(at::IntArrayRef paddings) {
 
 at::Tensor one_hot(const at::Tensor& input, int64_t dim, int64_t depth, const at::Scalar& on, const at::Scalar& off) {
   const int64_t at = at::maybe_wrap_dim(dim, input.dim() + 1);
-  TORCH_CHECK_VALUE(depth >= 0, "npu_one_hot: depth is ", depth);
+  TORCH_CHECK_VALUE(depth >= 0, "npu_one_hot: depth is ", depth, ", it must be at least 0");
   std::vector<int64_t> shape(input.dim() + 1, 1);
   shape[at] = depth;
   const at::Tensor classes = at::arange(depth, input.options().dtype(at::kLong)).reshape(shape);

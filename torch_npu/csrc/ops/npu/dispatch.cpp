@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <string>
+#include <typeinfo>
 
 namespace npu::ops {
 namespace {
@@ -47,15 +48,34 @@ std::string_view argument_in(std::string_view text, std::string_view names) {
   return {};
 }
 
+// Checks that several operators share begin with their family, which gives way to the operator's name.
+std::string_view without_family(std::string_view text) {
+  for (const std::string_view family : {"attention: ", "rotary: "}) {
+    if (text.starts_with(family)) return text.substr(family.size());
+  }
+  return text;
+}
+
+// The same error with another text; PyTorch's own contexts, which stand behind a text, are kept in it.
+template <class... Types>
+void throw_again(const c10::Error& error, const std::string& text) {
+  const auto as = [&]<class Type>(Type*) {
+    if (typeid(error) == typeid(Type)) throw Type(text, error.backtrace());
+  };
+  (as(static_cast<Types*>(nullptr)), ...);
+}
+
 }  // namespace
 
 void rethrow_named(c10::Error& error, std::string_view op, std::string_view names) {
   const bool of_others = dynamic_cast<c10::AcceleratorError*>(&error) || dynamic_cast<c10::OutOfMemoryError*>(&error);
   const std::string_view text = error.what_without_backtrace();
-  if (!of_others && !has_word(text, op)) {
-    const std::string_view argument = argument_in(text, names);
-    error.add_context(c10::str(op, argument.empty() ? "" : ": argument ", argument));
-  }
+  if (of_others || has_word(text, op)) throw;
+  const std::string_view argument = argument_in(text, names);
+  const std::string named = c10::str(op, argument.empty() ? "" : ": argument ", argument);
+  throw_again<c10::Error, c10::NotImplementedError, c10::ValueError, c10::IndexError, c10::TypeError, c10::LinAlgError>(
+      error, c10::str(named, ": ", without_family(text)));
+  error.add_context(named);  // of a type that is not known here
   throw;
 }
 

@@ -110,6 +110,7 @@ at::Tensor made_with_format(at::IntArrayRef sizes, std::optional<at::ScalarType>
   const at::Device where = device.value_or(at::Device(at::kPrivateUse1));
   TORCH_CHECK_VALUE(where.is_privateuseone(), "empty_with_format: device must be an npu, it is ", where,
                     "; a tensor of ", where, " has no format; make it on npu, or by torch.empty");
+  checked_format(format, c10::fromIntArrayRefSlow(sizes));
   at::Tensor made = at::empty(sizes, dtype, layout, where, pin_memory, at::MemoryFormat::Contiguous);
   if (format != ACL_FORMAT_ND) npu_format_cast__acl_format(made, format, std::nullopt, std::nullopt);
   return made;

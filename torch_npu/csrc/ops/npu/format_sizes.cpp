@@ -40,8 +40,7 @@ std::vector<int64_t> fractal_z(c10::IntArrayRef sizes) {
 }
 
 void need_dimensions(int64_t format, c10::SymIntArrayRef sizes, bool fits, const char* wanted) {
-  TORCH_CHECK_VALUE(fits, "npu_format_cast: a tensor of sizes ", sizes, " has no format ", format, ", which is for ",
-                    wanted);
+  TORCH_CHECK_VALUE(fits, "a tensor of sizes ", sizes, " has no format ", format, ", which is for ", wanted);
 }
 
 }  // namespace
@@ -76,8 +75,9 @@ aclFormat checked_format(int64_t format, c10::SymIntArrayRef sizes) {
       if (sizes.size() < 2) return ACL_FORMAT_ND;
       break;
     default:
-      TORCH_CHECK_VALUE(false, "npu_format_cast: there is no format ", format,
-                        "; torch_npu knows ND (2), FRACTAL_NZ (29) and others");
+      TORCH_CHECK_VALUE(false, "there is no acl_format ", format, "; torch_npu.Format has UNDEFINED (",
+                        ACL_FORMAT_UNDEFINED,
+                        "), NCHW (0), NHWC (1), ND (2), NC1HWC0 (3), FRACTAL_Z (4), FRACTAL_NZ (29) and the rest");
   }
   return static_cast<aclFormat>(format);
 }

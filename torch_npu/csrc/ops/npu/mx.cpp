@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "csrc/ops/npu/hifloat8.h"
+#include "csrc/ops/npu/numbered_type.h"
 #include "csrc/ops/npu/sizes.h"
 
 namespace npu::ops {
@@ -29,7 +30,8 @@ Element element(const char* op, int64_t type) {
     case 297:
       return {at::kByte, at::ScalarType::Bits4x2, 41, 2};
     default:
-      TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": the type ", type, " is not implemented; float8_e5m2, float8_e4m3fn, ",
+      TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": the type ", numbered_type(type),
+                                  " is not implemented; float8_e5m2, float8_e4m3fn, ",
                                   "float4_e2m1 (296) and float4_e1m2 (297) are");
   }
 }
@@ -154,7 +156,7 @@ void check_anti_mx(const at::Tensor& x, const at::Tensor& scale, int64_t axis, i
   const Element e = element(op, source);
   need_type(op, "x", x, {e.stored, e.type});
   need_type(op, "mxscale", scale, {at::kByte, at::kFloat8_e8m0fnu});
-  check_number(op, "dst_type", type, {5, 6, 15});
+  check_type(op, "dst_type", type, {at::kHalf, at::kFloat, at::kBFloat16});
   need_sizes(op, "mxscale", scale, mx_scales(mx_sizes(x, source), wrap(x, axis)).sizes);
 }
 
@@ -213,7 +215,8 @@ void check_block_groups(const at::Tensor& x, const at::Tensor& ends, double leas
   need_type(op, "x", x, {at::kFloat, at::kHalf, at::kBFloat16});
   TORCH_CHECK_VALUE(rows > 0 && columns > 0, op, ": blocks of ", rows, " x ", columns);
   TORCH_CHECK_VALUE(least >= 0, op, ": min_scale ", least, " is negative");
-  TORCH_CHECK_NOT_IMPLEMENTED(!of_four_bits(op, type), op, ": dst_type ", type, " is not implemented, 8-bit types are");
+  TORCH_CHECK_NOT_IMPLEMENTED(!of_four_bits(op, type), op, ": dst_type ", numbered_type(type),
+                              " is not implemented, 8-bit types are");
 }
 
 Result grouped_block_scales(const at::Tensor& x, const at::Tensor& ends, int64_t rows, int64_t columns) {

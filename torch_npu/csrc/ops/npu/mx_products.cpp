@@ -6,6 +6,7 @@
 #include "csrc/ops/npu/hifloat8.h"
 #include "csrc/ops/npu/mx.h"
 #include "csrc/ops/npu/mx_bytes.h"
+#include "csrc/ops/npu/numbered_type.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/type_rules.h"
@@ -279,8 +280,8 @@ void check_quant_product(const at::Tensor& x1, const at::Tensor& x2, const MxSca
   }
   const bool whole = a.scalar_type() == at::kChar || a.scalar_type() == at::kInt;
   TORCH_CHECK((whole && a.scalar_type() == b.scalar_type()) || mixed(a, b), op, ": operands of ", type_name(a), " and ",
-              type_name(b), ": int8 ones are implemented, int32 ones of eight 4-bit integers each, and int8 ",
-              "by int32 ones");
+              type_name(b), ": int8 ones are implemented, int32 ones of eight 4-bit integers each, int8 ",
+              "by int32 ones, float8_e4m3fn and float8_e5m2, hifloat8 by x1_dtype and x2_dtype, and MX ones");
   check_dtypes(op, {{"x1_dtype", types.a, a, Reading::kPacked},
                     {"x2_dtype", types.b, b, Reading::kPacked},
                     {"pertoken_scale_dtype", types.a_scale, scales.a},
@@ -335,7 +336,7 @@ void check_transposed_product(const at::Tensor& x1, const at::Tensor& x2, int64_
   check_perm("perm_x1", perm1, {1, 0, 2}, {1, 0, 2});
   check_perm("perm_x2", perm2, {0, 1, 2}, {0, 2, 1});
   check_perm("perm_y", perm_out, {1, 0, 2}, {1, 0, 2});
-  check_number(op, "dtype", type, {static_cast<int64_t>(at::kHalf), static_cast<int64_t>(at::kBFloat16)});
+  check_type(op, "dtype", type, {at::kHalf, at::kBFloat16});
   need_dims(op, "x1", x1, {3});
   need_dims(op, "x2", x2, {3});
   for (const auto& [name, t] : {std::pair{"x1", &x1}, {"x2", &x2}}) {
@@ -391,7 +392,7 @@ void check_level_product(const at::Tensor& x1, const at::Tensor& x2, const at::T
   need_fine("x2_level1_scale", b1, x2);
   need_sizes(op, "bias", bias, {x2.sym_size(0)});
   need_type(op, "bias", bias, {at::kFloat});
-  check_number(op, "output_dtype", type, {static_cast<int64_t>(at::kHalf), static_cast<int64_t>(at::kBFloat16)});
+  check_type(op, "output_dtype", type, {at::kHalf, at::kBFloat16});
 }
 
 // -- sums

@@ -16,9 +16,12 @@ int64_t rotary_code(std::string_view name) {
   TORCH_CHECK_VALUE(false, "rotary_mode is one of half, interleave, quarter and interleave-half, not ", name);
 }
 
+// They are r1 and r2 of npu_rotary_mul and its gradient, else cos and sin.
+constexpr const char* kAngles = "cosine and sine (r1 and r2, or cos and sin)";
+
 void check_rotary(const at::Tensor& input, const at::Tensor& cos, const at::Tensor& sin, std::string_view mode) {
   TORCH_CHECK(input.dim() == cos.dim() && input.dim() == sin.dim(), "rotary: the input has ", input.dim(),
-              " dimensions, cosine and sine ", cos.dim(), " and ", sin.dim());
+              " dimensions, ", kAngles, " have ", cos.dim(), " and ", sin.dim());
   TORCH_CHECK(input.dim() > 0, "rotary: the input has no dimensions");
   rotary_code(mode);
   const int64_t together = mode == "quarter" ? 4 : 2;
@@ -26,9 +29,10 @@ void check_rotary(const at::Tensor& input, const at::Tensor& cos, const at::Tens
                   " columns; rotary_mode ", mode, " takes a multiple of ", together);
   for (int64_t d = 0; d < input.dim(); ++d) {
     const c10::SymInt size = cos.sym_size(d);
-    TORCH_SYM_CHECK(size.sym_eq(sin.sym_size(d)), "rotary: cosine and sine differ in dimension ", d);
+    TORCH_SYM_CHECK(size.sym_eq(sin.sym_size(d)), "rotary: ", kAngles, " have the sizes ", cos.sym_sizes(), " and ",
+                    sin.sym_sizes(), "; they must be the same");
     const bool last = d == input.dim() - 1;
-    TORCH_CHECK((!last && size == 1) || size == input.sym_size(d), "rotary: dimension ", d, " of cosine and sine is ",
+    TORCH_CHECK((!last && size == 1) || size == input.sym_size(d), "rotary: dimension ", d, " of ", kAngles, " is ",
                 size, ", that of the input ", input.sym_size(d), last ? "" : "; they may also be 1");
   }
 }

@@ -1,6 +1,7 @@
 // Products whose weight is quantized: types that go together, inner sizes, and the numbers of scales. See sizes.h.
 #include "csrc/core/type_name.h"
 #include "csrc/ops/npu/mx.h"
+#include "csrc/ops/npu/numbered_type.h"
 #include "csrc/ops/npu/params.h"
 #include "csrc/ops/npu/sizes.h"
 #include "csrc/ops/npu/type_rules.h"
@@ -104,7 +105,7 @@ void check_grouped_swiglu_quant(const at::Tensor& x, at::TensorList weight, at::
   need_halves(kOp, weight_scale[0]);
   need_elements(kOp, "smooth_scale", smooth_scale, {groups, columns / 2, groups * (columns / 2)});
   refuse_given(kOp, "weight_assist_matrix", weight_assist_matrix);
-  check_number(kOp, "dequant_dtype", dequant_dtype.value_or(6), {6});
+  check_type(kOp, "dequant_dtype", dequant_dtype.value_or(static_cast<int64_t>(at::kFloat)), {at::kFloat});
   check_dtypes(kOp, {{"x_dtype", x_dtype, x},
                      {"weight_dtype", weight_dtype, weight},
                      {"weight_scale_dtype", weight_scale_dtype, weight_scale},

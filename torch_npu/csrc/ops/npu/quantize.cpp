@@ -1,5 +1,6 @@
 // Parameters and checks of quantization: see quant.h and params.h.
 #include "csrc/core/type_name.h"
+#include "csrc/ops/npu/numbered_type.h"
 #include "csrc/ops/npu/quant.h"
 
 #include <ATen/WrapDimUtils.h>
@@ -28,23 +29,35 @@ at::ScalarType quantized_type(int64_t dtype) {
     case at::kQInt32:
       return at::kInt;
     default:
-      TORCH_CHECK_NOT_IMPLEMENTED(false, "npu_quantize: the dtype ", dtype, " is not one of int8, uint8 and int32");
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "npu_quantize: the dtype ", numbered_type(dtype),
+                                  " is not one of int8, uint8 and int32");
   }
 }
 
+namespace {
+
+// The type of that number, PyTorch's or the vendor's, among several; the first where there is none.
+std::optional<at::ScalarType> chosen(std::optional<int64_t> number, std::initializer_list<at::ScalarType> types) {
+  if (!number) return *types.begin();
+  for (at::ScalarType type : types) {
+    if (*number == static_cast<int64_t>(type) || *number == 256 + acl_code(type)) return type;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 at::ScalarType half_type(std::optional<int64_t> dtype) {
-  const auto type = static_cast<at::ScalarType>(dtype.value_or(static_cast<int64_t>(at::kHalf)));
-  TORCH_CHECK_VALUE(type == at::kHalf || type == at::kBFloat16,
-                    "npu_anti_quant: dst_dtype is float16 or bfloat16, not ", type_name(type));
-  return type;
+  const auto type = chosen(dtype, {at::kHalf, at::kBFloat16});
+  TORCH_CHECK_VALUE(type, "npu_anti_quant: dst_dtype is float16 or bfloat16, not ", numbered_type(*dtype));
+  return *type;
 }
 
 at::ScalarType quant_matmul_type(std::optional<int64_t> dtype) {
-  const auto type = static_cast<at::ScalarType>(dtype.value_or(static_cast<int64_t>(at::kChar)));
-  TORCH_CHECK_VALUE(
-      type == at::kChar || type == at::kHalf || type == at::kBFloat16 || type == at::kInt || type == at::kFloat,
-      "npu_quant_matmul: output_dtype is int8, float16, bfloat16, float32 or int32, not ", type_name(type));
-  return type;
+  const auto type = chosen(dtype, {at::kChar, at::kHalf, at::kBFloat16, at::kInt, at::kFloat});
+  TORCH_CHECK_VALUE(type, "npu_quant_matmul: output_dtype is int8, float16, bfloat16, float32 or int32, not ",
+                    numbered_type(*dtype));
+  return *type;
 }
 
 void check_round_mode(std::optional<int64_t> mode) {
@@ -153,7 +166,8 @@ at::ScalarType dynamic_type(const DynamicQuantizing& form) {
   if (is(at::kFloat8_e5m2, ACL_FLOAT8_E5M2)) return at::kFloat8_e5m2;
   if (is(at::kFloat8_e4m3fn, ACL_FLOAT8_E4M3FN)) return at::kFloat8_e4m3fn;
   if (names_hifloat8(type)) return kHifloat8Codes;
-  TORCH_CHECK_NOT_IMPLEMENTED(is(at::kChar, ACL_INT8) || is(at::kQInt8, ACL_INT8), form.op, ": dst_type ", type,
+  TORCH_CHECK_NOT_IMPLEMENTED(is(at::kChar, ACL_INT8) || is(at::kQInt8, ACL_INT8), form.op, ": dst_type ",
+                              numbered_type(type),
                               " is not implemented; int8, quint4x2, float8_e5m2, float8_e4m3fn and hifloat8 are");
   return at::kChar;
 }

@@ -68,8 +68,8 @@ Split split(const char* op, const Tensor& input, const Tensor& weight) {
   need_dims(op, "input", input, {3});
   need_dims(op, "weight", weight, {2});
   const int64_t columns = known(input, 2), rows = known(weight, 0);
-  TORCH_CHECK_VALUE(rows > columns, op, ": weight has ", rows, " rows, which are the input's ", columns,
-                    " columns and those of the state");
+  TORCH_CHECK_VALUE(rows > columns, op, ": weight has ", rows, " rows, and needs one for each of the input's ", columns,
+                    " columns, and behind them one for each of the state's");
   return {weight.narrow(0, 0, columns), weight.narrow(0, columns, rows - columns)};
 }
 

@@ -49,7 +49,7 @@ Sizes without_last(const at::Tensor& tensor, int64_t count) {
 
 Sizes halved(const at::Tensor& tensor, int64_t dim) {
   const c10::SymInt size = tensor.sym_size(wrap(tensor, dim));
-  TORCH_SYM_CHECK((size % 2).sym_eq(0), "expected two halves in dimension ", dim, ", but its size is ", size);
+  TORCH_SYM_CHECK((size % 2).sym_eq(0), "the input has the size ", size, " in dimension ", dim, ", which must be even");
   return with_size(tensor, dim, size / 2);
 }
 

@@ -9,6 +9,7 @@
 
 #include "csrc/core/type_name.h"
 #include "csrc/ops/aclnn_call.h"
+#include "csrc/ops/npu/numbered_type.h"
 
 namespace npu::ops {
 namespace {
@@ -44,14 +45,14 @@ void check_dtypes(const char* op, std::initializer_list<NamedType> types) {
     for (const at::Tensor& tensor : tensors) {
       const bool packed = t.reading == Reading::kPacked && tensor.scalar_type() == at::kInt;
       TORCH_CHECK_NOT_IMPLEMENTED(names(*t.type, tensor.scalar_type()) || (packed && names_nibbles(*t.type)), op, ": ",
-                                  t.name, " ", *t.type, " is not implemented for a tensor of ", type_name(tensor),
-                                  ", whose bytes are read as nothing else; leave it out");
+                                  t.name, " ", numbered_type(*t.type), " is not implemented for a tensor of ",
+                                  type_name(tensor), ", whose bytes are read as nothing else; leave it out");
     }
   }
 }
 
 void check_result_type(const char* op, const char* name, const std::optional<int64_t>& type, at::ScalarType made) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!type || names(*type, made), op, ": ", name, " ", *type,
+  TORCH_CHECK_NOT_IMPLEMENTED(!type || names(*type, made), op, ": ", name, " ", numbered_type(*type),
                               " is not implemented, the result is ", type_name(made),
                               "; leave it out and convert the result");
 }
@@ -72,10 +73,24 @@ void check_number(const char* op, const char* name, int64_t value, std::initiali
                               known.size() == 1 ? " is" : " are");
 }
 
+std::string numbered_type(int64_t number) {
+  if (number < 0 || number >= static_cast<int64_t>(at::ScalarType::Undefined)) return std::to_string(number);
+  return type_name(static_cast<at::ScalarType>(number));
+}
+
+void check_type(const char* op, const char* name, int64_t number, std::initializer_list<at::ScalarType> known) {
+  const auto is = [&](at::ScalarType type) { return number == static_cast<int64_t>(type); };
+  if (std::any_of(known.begin(), known.end(), is)) return;
+  std::string types;
+  for (at::ScalarType type : known) types += (types.empty() ? "" : ", ") + type_name(type);
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": ", name, " ", numbered_type(number), " is not implemented; ", types,
+                              known.size() == 1 ? " is" : " are");
+}
+
 void check_int8(const char* op, const char* name, const std::optional<int64_t>& type) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       !type || *type == static_cast<int64_t>(at::kChar) || *type == static_cast<int64_t>(at::kQInt8), op, ": ", name,
-      " ", *type, " is not implemented; int8 is");
+      " ", numbered_type(*type), " is not implemented; int8 is");
 }
 
 at::ScalarType eight_bits(const char* op, const std::optional<int64_t>& type) {
@@ -90,8 +105,8 @@ at::ScalarType eight_bits(const char* op, const std::optional<int64_t>& type) {
     case 292:
       return at::kFloat8_e4m3fn;
     default:
-      TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": the type ", *type, " is not implemented; int8, float8_e5m2 and ",
-                                  "float8_e4m3fn are");
+      TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": the type ", numbered_type(*type),
+                                  " is not implemented; int8, float8_e5m2 and ", "float8_e4m3fn are");
   }
 }
 
