@@ -112,7 +112,7 @@ def register() -> None:
     _spread.supply()
     torch._register_device_module("npu", npu)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    # Lazy modules are moved before their parameters have sizes: .npu() is one of the methods that those allow, as .cuda() is.
+    # Lazy modules move before their parameters have sizes: .npu() is one of the methods allowed then, as .cuda() is.
     torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(torch.Tensor.npu)
     from torch_npu import _compile, _fake, _higher_order
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch._higher_order_ops.while_loop import while_loop
 
 from tests.inductor import compiler
+
+pytestmark = pytest.mark.full  # g++ takes 30 s; a branch is compiled in make test
 
 
 def test_a_loop_whose_turns_the_data_decides():
