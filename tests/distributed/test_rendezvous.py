@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
+from tests import forked
 from tests.distributed.launch import ROOT, environment, run, torch_npu_run, torchrun
 from tests.ports import free_port
 
@@ -23,15 +24,9 @@ def said(output: str) -> list[str]:
 
 
 def ranks_by_hand(n: int, *args: str, **env: str) -> str:
-    """As a shell loop starts them."""
+    """As a shell loop starts them; a process of Python each is tests/distributed/test_examples.py's."""
     jobs = [
-        subprocess.Popen(
-            [sys.executable, str(SCRIPT), *args],
-            env=environment(RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE=str(n), **env),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        forked.Python([SCRIPT, *args], env=environment(RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE=str(n), **env))
         for r in range(n)
     ]
     outputs = [job.communicate(timeout=600)[0] for job in jobs]
@@ -65,8 +60,8 @@ except Exception as error:
 def test_a_master_that_does_not_resolve_is_one_error_on_every_rank(switch, words, most):
     port = free_port()
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", JOIN],
+        forked.Python(
+            ["-c", JOIN],
             env=environment(
                 RANK=str(r),
                 WORLD_SIZE="2",
@@ -74,8 +69,7 @@ def test_a_master_that_does_not_resolve_is_one_error_on_every_rank(switch, words
                 MASTER_PORT=str(port),
                 TORCH_NPU_USE_PARALLEL_TCPSTORE=switch,
             ),
-            stdout=subprocess.PIPE,
-            text=True,
+            apart=True,
         )
         for r in range(2)
     ]
