@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
+
 RIGHT = """
 import torch
 x = torch.ones(3, device="npu")
@@ -26,6 +28,11 @@ torch.ones(3).npu().sin()
 def compare(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "anycend", "compare", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def compare_forked(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """The command without its start; what it starts is a process as ever."""
+    return forked.run(["-m", "anycend", "compare", *arguments], cwd=folder, timeout=300)
 
 
 def test_a_program_that_is_right(tmp_path):
@@ -50,9 +57,9 @@ def test_a_deviation_is_exit_code_3_unless_it_is_tolerated(tmp_path):
 
 
 def test_a_program_that_fails_keeps_its_exit_code_and_is_reported(tmp_path):
-    done = compare(tmp_path, "--", sys.executable, "-c", RIGHT + "raise SystemExit(7)")
+    done = compare_forked(tmp_path, "--", sys.executable, "-c", RIGHT + "raise SystemExit(7)")
     assert (done.returncode, "2 of 2 calls" in done.stdout) == (7, True)
-    assert compare(tmp_path, "--", "sh", "-c", "kill -9 $$").returncode == 137
+    assert compare_forked(tmp_path, "--", "sh", "-c", "kill -9 $$").returncode == 137
 
 
 def test_the_processes_of_a_program_share_a_report(tmp_path):
@@ -77,7 +84,7 @@ def test_the_processes_of_a_program_share_a_report(tmp_path):
     ],
 )
 def test_bad_use_is_one_line_that_names_it(tmp_path, arguments, said):
-    done = compare(tmp_path, *arguments)
+    done = compare_forked(tmp_path, *arguments)
     assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1
 
 
