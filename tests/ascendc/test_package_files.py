@@ -1,7 +1,8 @@
-"""Which files of a project `opp_build` takes for an operator, and what an earlier build leaves. compiler/package.py."""
+"""Which files and operators of a project `opp_build` takes, and what an earlier build leaves. compiler/package.py."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.ascendc.kit import BISHENG
-from tests.ascendc.test_operator_package import opp_build
+from tests.ascendc.test_operator_package import MISTAKES, opp_build
 from tests.runtime.acl import ROOT, library_folder
 
 COMPILER = ROOT / "softnpu" / "ascendc" / "compiler"
@@ -140,3 +141,35 @@ def test_two_files_that_could_be_the_kernel_are_named(package, tmp_path):
     described = type("Described", (), {"type": "K", "file": "k"})()
     with pytest.raises(package.BuildError, match="K: which is its kernel, .*/a/k.cpp or .*/b/k.cpp"):
         build.kernel(described)
+
+
+NAMES = f"""{MISTAKES.partition("OP(Values")[0]}
+OP(many, Comment(""));
+OP(Next, Input("z").DataType({{ge::DT_FLOAT}}).ParamType(OPTIONAL).Version(1));
+OP(NextV1, Comment(""));
+}}
+"""
+CANNOT = {
+    "--only many,Other": ["--only: there is no operator Other"],
+    "--only Many,many": ["many and Many: both would have many in the package: rename one"],
+    "--only Next,NextV1": ["NextV1 and Next: both would have aclnnNextV1 in the package: rename one"],
+    "--only Many --keep-going": [
+        "Many: x is a list of tensors (DYNAMIC), which opp_build does not know",
+        "there is no operator that can be built",
+    ],
+}
+
+
+def test_operators_that_cannot_be_taken_are_named(package, tmp_path, monkeypatch, capsys):
+    """Their definitions are compiled once: what the first call makes is there for the others."""
+    scratch, project, out = (tmp_path / name for name in ("scratch", "project", "out"))
+    scratch.mkdir()
+    (project / "op_host").mkdir(parents=True)
+    (project / "op_host" / "all.cpp").write_text(NAMES)
+    compiled = package.Build.bisheng
+    monkeypatch.setattr(package.Build, "bisheng", lambda self, *a: None if a[-1].exists() else compiled(self, *a))
+    monkeypatch.setattr(package.tempfile, "TemporaryDirectory", lambda **_: contextlib.nullcontext(scratch))
+    for given, said in CANNOT.items():
+        assert package.main([str(project), "-o", str(out), "-O0", *given.split()], str(BISHENG.parent.parent)) == 1
+        assert capsys.readouterr().err.splitlines() == [f"opp_build: {line}" for line in said]
+    assert not out.exists()
