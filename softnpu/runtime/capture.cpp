@@ -128,6 +128,11 @@ void refuse_unseen() {
          "stream, or capture in the relaxed mode");
 }
 
+bool Capture::becomes_graph(Stream& stream) {
+  const auto capture = of(stream);
+  return capture && !capture->updated_;
+}
+
 void Capture::refuse_waiting(Stream& stream) {
   const bool of_an_update = updates(stream);
   invalidate(stream, "the stream was to be synchronized");

@@ -44,8 +44,9 @@ class Capture {
   static bool join(Stream& stream, const CaptureMark& mark);
   // The same for the tasks of an update of `group` (task_group.h), which become no graph. Any thread may end it.
   static void begin_update(Stream& stream, std::shared_ptr<TaskGroup> group);
-  // What the stream is given is an update of a group, not a graph's.
+  // What the stream is given is an update of a group, or becomes a graph. Each asks once: an update may end meanwhile.
   static bool updates(Stream& stream);
+  static bool becomes_graph(Stream& stream);
   // Somebody would wait for the stream, which makes it invalid.
   [[noreturn]] static void refuse_waiting(Stream& stream);
   // The one that the stream is in, if any, is invalid from now on; `why` is a literal. The caller throws.

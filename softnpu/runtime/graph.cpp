@@ -158,6 +158,11 @@ void drop_replayed(void* state) noexcept {
 
 // All at once: a graph within a graph is one unit, too. False: the capture is over.
 bool replay_into(Capture& capture, Replay& run, Stream& stream) {
+  if (capture.updated()) {  // it could hold the group itself
+    capture.invalidate("a graph was to be replayed");
+    fail(ACL_ERROR_RT_MODEL_UPDATE_FAILED,
+         "an update of a task group has no replays of graphs: replay it before or behind");
+  }
   std::vector<Work> works;
   works.reserve(run.list->tasks.size());
   Order order(run);

@@ -351,7 +351,7 @@ void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
   std::vector<uint64_t> before;
   slab<Stream>().each([&](Stream& s) {
     if (s.device() != device) return;
-    if (s.captured() && !Capture::updates(s)) Capture::refuse_waiting(s);  // an update has nothing to wait for
+    if (s.captured() && Capture::becomes_graph(s)) Capture::refuse_waiting(s);  // an update has nothing to wait for
     mine.push_back(&s);
     before.push_back(s.done());
   });

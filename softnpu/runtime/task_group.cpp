@@ -38,11 +38,12 @@ Cost TaskGroup::cost(size_t at) const noexcept {
 
 // Blocking tasks and host callbacks belong to threads of their own: one of them never takes the place of a kernel.
 void TaskGroup::require_alike(TaskList& tasks) const {
+  std::lock_guard lock(mutex_);  // another update may raise costs
   const size_t count = tasks.tasks.size();
   if (count != names_.size())
     fail(ACL_ERROR_RT_MODEL_UPDATE_FAILED,
          "the update has %zu tasks and the group %zu: issue the calls that were captured, with tensors of the same "
-         "layout, and all of them on the stream that is updated",
+         "layout, and all of them on the stream that is updated; a call that was refused is missing",
          count, names_.size());
   for (size_t i = 0; i < count; ++i) {
     const Work& work = tasks.tasks[i];
@@ -66,8 +67,9 @@ struct TaskGroup::Change {
 
   static int run(void* state) noexcept {
     auto& self = *static_cast<Change*>(state);
+    std::shared_ptr<TaskList> former = self.tasks;  // dropped without the lock
     std::lock_guard lock(self.group->mutex_);
-    self.group->now_.swap(self.tasks);
+    self.group->now_.swap(former);
     return 0;
   }
   static void drop(void* state) noexcept { delete static_cast<Change*>(state); }

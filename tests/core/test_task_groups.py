@@ -326,3 +326,60 @@ def test_updates_without_overlapping_calls():
     print(y.tolist())
     """
     assert output(program, ASCEND_LAUNCH_BLOCKING="1", imports=True) == "[0.0, 3.0, 6.0, 9.0]"
+
+
+def copied_in_a_group(value: float) -> tuple[Any, Any, torch.Tensor, Callable[[float], None]]:
+    """A graph whose group copies from memory that is pinned for the call alone."""
+    y = torch.zeros(4, device="npu")
+
+    def copy(number: float) -> None:
+        y.copy_(torch.full((4,), number).pin_memory(), non_blocking=True)
+
+    handles: list[Any] = []
+    with npu.graph(graph := npu.NPUGraph()), group(handles):
+        copy(value)
+    return graph, handles[0], y, copy
+
+
+def test_pinned_memory_of_captured_and_updated_calls_is_the_graphs():
+    graph, handle, y, copy = copied_in_a_group(2.0)
+    others = [torch.full((4,), -1.0, pin_memory=True) for _ in range(8)]  # none takes the captured block
+    graph.replay()
+    assert y.tolist() == [2.0] * 4
+    for value in (5.0, 6.0):
+        with update(npu.current_stream(), handle):
+            copy(value)
+        others += [torch.full((4,), -1.0, pin_memory=True) for _ in range(8)]
+        graph.replay()
+        assert y.tolist() == [value] * 4
+    graph.reset()
+    assert torch.empty(4, pin_memory=True).is_pinned()  # its blocks are given out again
+
+
+def test_an_update_takes_no_replay():
+    x, y = torch.arange(4.0).npu(), torch.zeros(4, device="npu")
+    handles: list[Any] = []
+    with npu.graph(graph := npu.NPUGraph()), group(handles):
+        torch.mul(x, 2.0, out=y)
+    with npu.graph(outer := npu.NPUGraph()):
+        graph.replay()
+    with pytest.raises(RuntimeError, match="a graph was to be replayed"), update(npu.current_stream(), handles[0]):
+        outer.replay()
+    outer.replay()
+    assert y.tolist() == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_a_graph_with_a_group_goes_while_its_replay_waits():
+    x, y, event = torch.arange(4.0).npu(), torch.zeros(4, device="npu"), npu.ExternalEvent()
+    handles: list[Any] = []
+    with npu.graph(graph := npu.NPUGraph()):
+        event.wait()
+        with group(handles):
+            torch.mul(x, 2.0, out=y)
+    stream = npu.Stream()
+    with npu.stream(stream):
+        graph.replay()
+    del graph  # waits for nothing: the event below would never come
+    event.record()
+    stream.synchronize()
+    assert y.tolist() == [0.0, 2.0, 4.0, 6.0]

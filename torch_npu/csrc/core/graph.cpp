@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "csrc/cann/api.h"
 #include "csrc/cann/error.h"
@@ -18,7 +19,10 @@
 #include "csrc/core/generator.h"
 #include "csrc/core/launch.h"
 #include "csrc/core/lifecycle.h"
+#include "csrc/core/pinned.h"
 #include "csrc/core/recovery.h"
+#include "csrc/core/task_group.h"
+#include "csrc/core/without_gil.h"
 
 namespace npu {
 
@@ -167,7 +171,9 @@ void Graph::replay() {
   const NPUGuard guard(device_);
   const bool draws = std::any_of(random_.begin(), random_.end(), [](const CapturedPhilox& r) { return r.drawn; });
   if (draws) set_seeds();
-  const int status = cann::acl().aclmdlRIExecuteAsync(model_, current_raw_stream());
+  const c10::Stream stream = current_stream();
+  if (std::find(replayed_on_.begin(), replayed_on_.end(), stream) == replayed_on_.end()) replayed_on_.push_back(stream);
+  const int status = cann::acl().aclmdlRIExecuteAsync(model_, raw_stream(stream));
   if (status != 0) {
     wait_if_blocking();  // a task that failed before the last was put on its stream: its error is told now, and is over
     cann::throw_status(status, "aclmdlRIExecuteAsync");
@@ -199,13 +205,29 @@ void Graph::reset() {
     NPU_CHECK(cann::acl().aclmdlRIDestroy(model_));
     model_ = nullptr;
   }
-  if (!kept_.empty() && replayed_) synchronize_event(replayed_->get());  // replays under way point to it
+  if (!kept_.empty() && replayed_) {
+    const WithoutGil release;             // the replay may wait for what another thread of Python does
+    synchronize_event(replayed_->get());  // replays under way point to it
+  }
   kept_.clear();
+  for (const auto& group : std::exchange(groups_, {})) group->close(replayed_on_);
+  std::vector<void*> pinned;
+  {
+    const std::lock_guard<std::mutex> lock(pinned_mutex_);
+    pinned.swap(pinned_);
+  }
+  for (void* block : pinned) free_pinned_behind(block, replayed_on_);
+  replayed_on_.clear();
   random_.clear();
   random_memory_.reset();
   replayed_.reset();
   if (pool_) memory::drop_pool(device_, *pool_);
   pool_.reset();
+}
+
+void Graph::keep_pinned(void* block) {
+  const std::lock_guard<std::mutex> lock(pinned_mutex_);
+  pinned_.push_back(block);
 }
 
 c10::MempoolId_t Graph::pool() const {

@@ -12,6 +12,7 @@
 
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@
 #include "csrc/core/stream.h"
 
 namespace npu {
+
+class TaskGroup;
 
 // What a captured operator draws from: scalars of type int64 on the device, and how many numbers the graph draws in all.
 struct CapturedPhilox {
@@ -51,6 +54,10 @@ class NPU_API Graph final : public at::GraphImplInterface {
   CapturedPhilox& random_of(const at::Generator& generator);
   // What captured work points to, until the graph is reset.
   void keep(std::shared_ptr<void> what) { kept_.push_back(std::move(what)); }
+  // Its groups, which are over when it is reset.
+  void keep_group(std::shared_ptr<TaskGroup> group) { groups_.push_back(std::move(group)); }
+  // A block of pinned memory that captured work uses, freed by the program. Any thread.
+  void keep_pinned(void* block);
 
  private:
   void make_random_memory();
@@ -69,6 +76,10 @@ class NPU_API Graph final : public at::GraphImplInterface {
       random_memory_;  // of all seeds and offsets, made before the capture: its pool has temporaries that replays write
   std::list<CapturedPhilox> random_;
   std::vector<std::shared_ptr<void>> kept_;
+  std::vector<std::shared_ptr<TaskGroup>> groups_;
+  std::mutex pinned_mutex_;
+  std::vector<void*> pinned_;
+  std::vector<c10::Stream> replayed_on_;
   std::shared_ptr<void> told_;           // of the capture that is under way (capture_told.h)
   std::optional<PooledEvent> replayed_;  // after the last replay, of a graph that draws or keeps something
 };

@@ -1,13 +1,17 @@
 #include "csrc/core/pinned.h"
 
+#include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "csrc/cann/checks.h"
 #include "csrc/cann/error.h"
 #include "csrc/core/device.h"
 #include "csrc/core/event.h"
+#include "csrc/core/graph.h"
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/stream.h"
+#include "csrc/core/task_group.h"
 
 namespace npu {
 namespace {
@@ -51,13 +55,44 @@ class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, LastUse>
 
   // A forked child drops what it inherited: the locks may be held by a thread that is not there.
   void free(void* ctx) override {
+    if (!alive() || kept_by_graph(ctx)) return;
     freed_ = static_cast<const Block*>(ctx);
-    if (alive()) Base::free(ctx);
+    Base::free(ctx);
+  }
+
+  // Behind what `streams` have by then, beside the streams that it was used on.
+  void free_behind(void* ctx, const std::vector<c10::Stream>& streams) {
+    auto* const block = static_cast<Block*>(ctx);
+    {
+      const std::lock_guard<std::mutex> lock(block->mutex_);
+      for (const c10::Stream& stream : streams) block->streams_.insert(StreamKey(stream));
+    }
+    free(ctx);
   }
 
   void copy_data(void* dest, const void* src, std::size_t count) const override { std::memcpy(dest, src, count); }
 
  private:
+  // A graph uses it again at each replay, and an event recorded now would be the graph's: the block is the graph's until that is reset.
+  static bool kept_by_graph(void* ctx) {
+    if (!any_capturing() && !any_updating()) return false;
+    auto* const block = static_cast<Block*>(ctx);
+    std::vector<c10::Stream> streams;
+    {
+      const std::lock_guard<std::mutex> lock(block->mutex_);
+      streams.assign(block->streams_.begin(), block->streams_.end());
+    }
+    return std::any_of(streams.begin(), streams.end(), [ctx](c10::Stream stream) {
+      if (const auto group = updated_group(stream)) {
+        group->keep_pinned(ctx);
+        return true;
+      }
+      Graph* const graph = capturing_graph(stream);
+      if (graph) graph->keep_pinned(ctx);
+      return graph != nullptr;
+    });
+  }
+
   template <class Call>
   void timed(at::DurationStat& stat, Call&& call) {
     const auto begin = std::chrono::steady_clock::now();
@@ -109,6 +144,10 @@ const bool registered = (at::setHostAllocator(c10::DeviceType::PrivateUse1, &ins
 }  // namespace
 
 at::HostAllocator* pinned_allocator() { return &instance(); }
+
+void free_pinned_behind(void* ctx, const std::vector<c10::Stream>& streams) {
+  instance().impl_->free_behind(ctx, streams);
+}
 
 bool is_pinned(const void* data) {
   if (!alive() || !cann::acl().aclrtPointerGetAttributes) return false;

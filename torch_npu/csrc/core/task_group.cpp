@@ -11,6 +11,7 @@
 #include "csrc/cann/library.h"
 #include "csrc/core/graph.h"
 #include "csrc/core/lifecycle.h"
+#include "csrc/core/pinned.h"
 #include "csrc/core/stream.h"
 
 namespace npu {
@@ -47,13 +48,25 @@ struct Update {
   std::shared_ptr<TaskGroup> group;
   c10::MempoolId_t pool;
 };
-using Key = std::pair<c10::DeviceIndex, c10::StreamId>;
+using StreamOf = std::pair<c10::DeviceIndex, c10::StreamId>;
 
-Key key_of(c10::Stream stream) { return {stream.device_index(), stream.id()}; }
+StreamOf key_of(c10::Stream stream) { return {stream.device_index(), stream.id()}; }
 
 struct Updates {
+  void put(c10::Stream stream, const Update& update) {
+    const std::lock_guard<std::mutex> guard(lock);
+    under_way[key_of(stream)] = update;
+    count.store(under_way.size(), std::memory_order_release);
+  }
+  std::optional<Update> remove(c10::Stream stream) {
+    const std::lock_guard<std::mutex> guard(lock);
+    auto node = under_way.extract(key_of(stream));
+    count.store(under_way.size(), std::memory_order_release);
+    return node ? std::optional<Update>(std::move(node.mapped())) : std::nullopt;
+  }
+
   std::mutex lock;
-  std::map<Key, Update> under_way;
+  std::map<StreamOf, Update> under_way;
   std::atomic<size_t> count{0};
 };
 
@@ -66,12 +79,6 @@ void leave_pool(const Update& update) {
   memory::end_allocate_to(update.group->device(), update.pool);
   memory::drop_pool(update.group->device(), update.pool);
 }
-
-// What the graph keeps until it is reset, which is when its groups are over: handles may live longer.
-struct Closing {
-  std::shared_ptr<TaskGroup> group;
-  ~Closing() { group->close(); }
-};
 
 }  // namespace
 
@@ -91,16 +98,26 @@ c10::MempoolId_t TaskGroup::hold_pool() {
   return *pool_;
 }
 
-void TaskGroup::close() noexcept {
-  const std::lock_guard<std::mutex> lock(lock_);
-  raw_ = nullptr;
-  if (!pool_) return;
+void TaskGroup::close(const std::vector<c10::Stream>& replayed_on) noexcept {
+  std::optional<c10::MempoolId_t> pool;
+  std::vector<void*> pinned;
+  {
+    const std::lock_guard<std::mutex> lock(lock_);
+    raw_ = nullptr;
+    pool.swap(pool_);
+    pinned.swap(pinned_);
+  }
   try {
-    if (alive()) memory::drop_pool(device_, *pool_);
+    for (void* block : pinned) free_pinned_behind(block, replayed_on);
+    if (pool && alive()) memory::drop_pool(device_, *pool);
   } catch (const std::exception& error) {
     TORCH_WARN("npu: the memory of a task group could not be released: ", error.what());
   }
-  pool_.reset();
+}
+
+void TaskGroup::keep_pinned(void* block) {
+  const std::lock_guard<std::mutex> lock(lock_);
+  pinned_.push_back(block);
 }
 
 void begin_task_group(c10::Stream stream) {
@@ -118,7 +135,7 @@ std::shared_ptr<TaskGroup> end_task_group(c10::Stream stream) {
   aclrtTaskGrp raw = nullptr;
   NPU_CHECK(functions().end_group(raw_stream(stream), &raw));
   auto group = std::make_shared<TaskGroup>(raw, stream.device_index());
-  graph->keep(std::make_shared<Closing>(group));
+  graph->keep_group(group);
   return group;
 }
 
@@ -139,40 +156,35 @@ void begin_update(c10::Stream stream, const std::shared_ptr<TaskGroup>& group) {
     memory::drop_pool(group->device(), update.pool);
     throw;
   }
+  updates().put(stream,
+                update);  // before it begins: no other thread may take the stream for one that runs what it is given
   const int status = cann.begin_update(raw_stream(stream), group->raw());
   if (status != 0) {
+    updates().remove(stream);
     leave_pool(update);
     cann::throw_status(status, "aclmdlRICaptureTaskUpdateBegin");
   }
-  Updates& all = updates();
-  const std::lock_guard<std::mutex> lock(all.lock);
-  all.under_way[key_of(stream)] = update;
-  all.count.store(all.under_way.size(), std::memory_order_release);
 }
 
 void end_update(c10::Stream stream) {
   const NPUGuard guard(stream.device_index());
-  Updates& all = updates();
-  std::optional<Update> update;
-  {
-    const std::lock_guard<std::mutex> lock(all.lock);
-    const auto found = all.under_way.find(key_of(stream));
-    TORCH_CHECK(found != all.under_way.end(), "npu: graph_task_update_end: the stream updates no task group: call ",
-                "graph_task_update_begin first");
-    update = std::move(found->second);
-    all.under_way.erase(found);
-    all.count.store(all.under_way.size(), std::memory_order_release);
-  }
+  TORCH_CHECK(is_updating(stream), "npu: graph_task_update_end: the stream updates no task group: call ",
+              "graph_task_update_begin first");
   const int status = functions().end_update(raw_stream(stream));
-  leave_pool(*update);
+  if (const auto update = updates().remove(stream)) leave_pool(*update);
   if (status != 0) cann::throw_status(status, "aclmdlRICaptureTaskUpdateEnd");
 }
 
-bool is_updating(c10::Stream stream) noexcept {
+bool any_updating() noexcept { return updates().count.load(std::memory_order_acquire) != 0; }
+
+std::shared_ptr<TaskGroup> updated_group(c10::Stream stream) {
+  if (C10_LIKELY(!any_updating())) return nullptr;
   Updates& all = updates();
-  if (C10_LIKELY(all.count.load(std::memory_order_acquire) == 0)) return false;
   const std::lock_guard<std::mutex> lock(all.lock);
-  return all.under_way.contains(key_of(stream));
+  const auto found = all.under_way.find(key_of(stream));
+  return found == all.under_way.end() ? nullptr : found->second.group;
 }
+
+bool is_updating(c10::Stream stream) noexcept { return updated_group(stream) != nullptr; }
 
 }  // namespace npu

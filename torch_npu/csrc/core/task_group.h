@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "csrc/cann/export.h"
 #include "csrc/core/allocator.h"
@@ -19,7 +20,7 @@ namespace npu {
 class NPU_API TaskGroup {
  public:
   TaskGroup(aclrtTaskGrp raw, c10::DeviceIndex device) : device_(device), raw_(raw) {}
-  ~TaskGroup() { close(); }
+  ~TaskGroup() { close({}); }
   TaskGroup(const TaskGroup&) = delete;
   TaskGroup& operator=(const TaskGroup&) = delete;
 
@@ -27,14 +28,17 @@ class NPU_API TaskGroup {
   c10::DeviceIndex device() const { return device_; }
   // Its pool, held once more: the caller drops it. Made at the first update.
   c10::MempoolId_t hold_pool();
-  // Its graph is gone.
-  void close() noexcept;
+  // Its graph is gone, which was replayed on these streams.
+  void close(const std::vector<c10::Stream>& replayed_on) noexcept;
+  // A block of pinned memory that an update uses, freed by the program: until the graph is gone.
+  void keep_pinned(void* block);
 
  private:
   const c10::DeviceIndex device_;
   mutable std::mutex lock_;
   aclrtTaskGrp raw_;
   std::optional<c10::MempoolId_t> pool_;
+  std::vector<void*> pinned_;
 };
 
 NPU_API void begin_task_group(c10::Stream stream);
@@ -43,5 +47,9 @@ NPU_API void begin_update(c10::Stream stream, const std::shared_ptr<TaskGroup>& 
 NPU_API void end_update(c10::Stream stream);
 // Whether the stream is between the two: what it is given is recorded. Cost while no stream is: one load.
 NPU_API bool is_updating(c10::Stream stream) noexcept;
+// Which group; null: none.
+std::shared_ptr<TaskGroup> updated_group(c10::Stream stream);
+// Whether any thread updates.
+bool any_updating() noexcept;
 
 }  // namespace npu

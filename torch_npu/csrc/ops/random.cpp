@@ -326,7 +326,7 @@ at::Tensor normal_float_tensor(double mean, const at::Tensor& std, Generator gen
 // What the CPU says of weights from which nothing can be drawn, in its words for either algorithm. Waits for the stream once, as
 // PyTorch does on every device: a kernel's error would come too late to name the line.
 void check_weights(const at::Tensor& self, bool one_by_one) {
-  if (capturing_graph()) return;
+  if (is_capturing(current_stream())) return;
   const at::Tensor found = at::stack({self.min(), self.max(), self.sum(-1).min()}).to(at::kDouble).cpu();
   const double *least = found.const_data_ptr<double>(), *most = least + 1, *total = least + 2;
   const bool positive = *least >= 0, finite = *most < std::numeric_limits<double>::infinity();

@@ -109,7 +109,7 @@ struct Segments {
 };
 
 void check_values(const at::Tensor& data, const at::Tensor& places, bool by_length) {
-  if (capturing_graph()) return;
+  if (is_capturing(current_stream())) return;
   if (!by_length) {
     const int64_t segment_length = places.size(-1) < 2 ? 0 : places.diff().min().item<int64_t>();
     TORCH_CHECK(segment_length >= 0);

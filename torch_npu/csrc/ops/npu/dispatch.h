@@ -15,9 +15,8 @@ inline c10::OperatorHandle schema_of(const char* name, const char* overload) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
 }
 
-// Rethrows the error that is being caught. One that does not name operator `op` says it in brackets, and the argument that a
-// function of CANN has refused by the name of its own parameter: "aclnnRmsNorm: parameter x has data type bool ... (npu_rms_norm: argument
-// input)". `names`: the arguments, and parameters that are called otherwise, "x=input,input,gamma". Errors that come from what ran before
+// Rethrows the error that is being caught. One that does not name operator `op` says it in front, with the argument that a function of
+// CANN has refused by the name of its own parameter. `names`: the arguments, and parameters that are called otherwise, "x=input,input,gamma". Errors that come from what ran before
 // on the stream, and want of memory, stay as they are.
 [[noreturn]] NPU_API void rethrow_named(c10::Error& error, std::string_view op, std::string_view names);
 
