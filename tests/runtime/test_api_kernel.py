@@ -44,7 +44,7 @@ def test_a_failure_stays_on_the_stream_with_its_message(acl, stream):
     log = Log(1, b"index out of bounds")
     assert launch(acl, stream, log.kernel) == 0
     assert acl.raw.aclrtSynchronizeStream(stream) == 507015
-    assert b"mine: index out of bounds" in acl.raw.aclGetRecentErrMsg()
+    assert b"mine failed on device 0: index out of bounds" in acl.raw.aclGetRecentErrMsg()
     assert log.calls == ["run", "drop"]
 
 
