@@ -119,7 +119,7 @@ def test_a_type_that_an_attribute_says(compiled):
 
 
 def test_an_error_says_which_core_it_is(compiled):
-    assert "fails: block 1 (vector core 0): cube.asc:" in compiled("cube").launch(
+    assert "fails failed on device 0: block 1 (vector core 0): cube.asc:" in compiled("cube").launch(
         "fails", 2, np.zeros(8, np.uint8), check=False
     )
 

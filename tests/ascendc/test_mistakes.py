@@ -65,11 +65,11 @@ def error_of(compiled, which: int) -> str:
 @pytest.mark.parametrize("which", MISTAKES)
 def test_a_mistake_is_named_with_its_line(compiled, which):
     error = error_of(compiled, which)
-    assert f"mistake: block 0: mistakes.asc:{LINE[which]}: {MISTAKES[which]}" in error, error
+    assert f"mistake failed on device 0: block 0: mistakes.asc:{LINE[which]}: {MISTAKES[which]}" in error, error
 
 
 def test_another_exception_is_an_error(compiled):
-    assert "mistake: block 0: an exception that is none of the standard library's" in error_of(compiled, 27)
+    assert "mistake failed on device 0: block 0: an exception that is none of the standard library's" in error_of(compiled, 27)
 
 
 def test_no_mistake_is_no_error_afterwards(compiled):

@@ -93,7 +93,7 @@ def said(tmp_path_factory) -> dict[tuple[int, int], str]:
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_seeded_bug_is_found_and_its_twin_is_right(said, bug):
-    place = f"seeded.asc:{LINE[bug]}: " if bug in LINE else "seeded: "
+    place = f"seeded.asc:{LINE[bug]}: " if bug in LINE else "seeded failed on device 0: "
     assert place in said[bug, 1] and BUGS[bug][1] in said[bug, 1], said[bug, 1]
     assert said[bug, 0] == "right"
 

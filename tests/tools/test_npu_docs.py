@@ -70,8 +70,8 @@ def test_what_is_written_is_told():
 def test_errors_are_told_as_they_are():
     """A number that names a kind is refused by type and sentence alike, a word by another type (test_arguments.py)."""
     told = " ".join(npu_docs.source(BY_NAME["npu_swiglu"]).split())
-    assert "a word that is none of those known, and a number out of its range, a ValueError" in told
-    assert "chooses a kind, and is none of those implemented, and whatever else is not implemented, a NotImpl" in told
+    assert "an unknown word or a number out of its range: ValueError" in told
+    assert "a kind that is not implemented, and tensors on the CPU: NotImplementedError" in told
 
 
 def test_numbers_of_a_schema_are_short():
