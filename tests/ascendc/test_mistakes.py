@@ -69,7 +69,8 @@ def test_a_mistake_is_named_with_its_line(compiled, which):
 
 
 def test_another_exception_is_an_error(compiled):
-    assert "mistake failed on device 0: block 0: an exception that is none of the standard library's" in error_of(compiled, 27)
+    said = "mistake failed on device 0: block 0: an exception that is none of the standard library's"
+    assert said in error_of(compiled, 27)
 
 
 def test_no_mistake_is_no_error_afterwards(compiled):
