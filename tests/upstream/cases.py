@@ -35,6 +35,8 @@ def database(kind: str) -> dict[str, object]:
         from torch.testing._internal.common_modules import module_db
 
         return {module.name: module for module in module_db}
+    if kind != "optimizer":
+        raise ValueError(f"there is no database of {kind!r}")
     from torch.testing._internal.common_optimizers import optim_db
 
     return {optimizer.name: optimizer for optimizer in optim_db}
