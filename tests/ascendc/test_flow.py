@@ -15,7 +15,8 @@ from tests.ascendc.kit import BISHENG
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs" / "ascendc.md").read_text(), re.DOTALL)
 CPP, SHELL, PYTHON = (next(text for kind, text in BLOCKS if kind == wanted) for wanted in ("cpp", "sh", "python"))
-BOUNDS, ORDER = (" ".join(text.split()) for kind, text in BLOCKS if kind == "" and text.startswith("add: "))
+FAILED = "add failed on device 0: "
+BOUNDS, ORDER = (" ".join(text.split()) for kind, text in BLOCKS if kind == "" and text.startswith(FAILED))
 QUEUED = ("in_x.EnQue(a)", "in_y.EnQue(b)", "a = in_x.DeQue<float>()", "b = in_y.DeQue<float>()")
 
 
@@ -72,5 +73,5 @@ def test_the_documented_errors(folder, name, change, check, message):
     compile_as_documented(folder / name, source)
     done = program(folder / name, ANYCEND_CHECK=check)
     assert done.returncode != 0
-    sentence = message.removeprefix("add: block 0: ")  # any block may be the first
+    sentence = message.removeprefix(FAILED + "block 0: ")  # any block may be the first
     assert sentence in " ".join(done.stderr.split()), done.stderr
