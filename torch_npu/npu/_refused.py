@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-_GRAPH_TASKS = "calls that change from replay to replay are marked by graph_task_group_begin, and made anew by hand"
 _CHIP = "it is a figure of a chip, which CANN does not tell; npu-smi shows what a card's own sensors say"
 _WHY = {
     "clock_rate": _CHIP,
@@ -17,7 +16,6 @@ _WHY = {
 names = frozenset(_WHY)
 _MODULE = "torch_npu.npu"  # where each is found, and so pickled by
 _METHODS = {
-    "NPUGraph.update": _GRAPH_TASKS,
     "NPUGraph.super_kernel_optimize": "CANN's compiler fuses a graph's kernels; replay() runs them as they are",
 }
 
@@ -28,7 +26,7 @@ def refusal(name: str) -> Any:
 
 
 def method(name: str) -> Callable[..., NoReturn]:
-    """The same of a class of torch.npu that is there otherwise: "NPUGraph.update"."""
+    """The same of a class of torch.npu that is there otherwise: "NPUGraph.super_kernel_optimize"."""
     return _raising(name, _METHODS[name])
 
 

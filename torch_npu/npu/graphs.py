@@ -22,6 +22,9 @@ from torch.utils import _pytree as pytree
 
 from torch_npu import _C
 from torch_npu.npu import _refused, streams
+from torch_npu.npu._graph_updates import Updates
+from torch_npu.npu._npugraph_handlers import NpuGraphOpHandler, register_npu_graph_handler
+from torch_npu.npu._npugraph_handlers.record import DispatchCapture
 from torch_npu.npu._utils import _get_device_index
 from torch_npu.npu.devices import _lazy_init, current_device, synchronize
 from torch_npu.npu.memory import empty_cache
@@ -30,6 +33,7 @@ from torch_npu.npu.pluggable import Source
 __all__ = [
     "MemPool",
     "NPUGraph",
+    "NpuGraphOpHandler",
     "graph",
     "graph_pool_handle",
     "graph_task_group_begin",
@@ -38,18 +42,60 @@ __all__ = [
     "graph_task_update_end",
     "make_graphed_callables",
     "npugraph_mark_step_begin",
+    "register_npu_graph_handler",
     "super_kernel_scope",
     "super_kernel_scope_begin",
     "super_kernel_scope_end",
     "use_mem_pool",
 ]
 
-NPUGraph = _C._NPUGraph
-NPUGraph.__module__, NPUGraph.__qualname__, NPUGraph.__name__ = "torch.npu", "NPUGraph", "NPUGraph"
+
+class NPUGraph(_C._NPUGraph):
+    """Captured work. `with torch.npu.graph(NPUGraph()): ...` captures, `replay()` runs it again."""
+
+    _updates: Updates | None = None
+
+    def update(self, cpu_update_input: Sequence[dict[str, Any]]) -> None:
+        """Makes calls of the graph anew, with other arguments on the host, for one replay: the next, or one that waits.
+
+        The graph was captured with `auto_dispatch_capture=True`; its calls of operators with a handler
+        (`register_npu_graph_handler`; CANN's attention for decoding has one) are changed in the order of the capture:
+        `cpu_update_input` has a dict for each, or one for all, from an argument's name to its value:
+
+            with torch.npu.graph(graph := torch.npu.NPUGraph(), auto_dispatch_capture=True):
+                out, _ = torch_npu.npu_fused_infer_attention_score(q, k, v, actual_seq_lengths_kv=[1, 1], ...)
+            graph.update(cpu_update_input=[{"actual_seq_lengths_kv": [5, 9]}])
+            graph.replay()
+
+        An empty dict leaves its call as it is. **Each replay takes one update**, and waits until it comes, from another
+        thread if need be. Raises RuntimeError if nothing was captured that way, TypeError and ValueError for what does
+        not fit, and what the operator refuses; then all calls stay as they were.
+        """
+        if self._updates is None:
+            raise RuntimeError(
+                "NPUGraph.update: the graph has no calls that can change: capture it with "
+                "torch.npu.graph(graph, auto_dispatch_capture=True)"
+            )
+        self._updates.update(cpu_update_input)
+
+    def replay(self) -> None:
+        """Queues the captured work on the current stream."""
+        updates = self._updates
+        if updates is None:
+            super().replay()
+        else:
+            updates.replay(super().replay)
+
+    def reset(self) -> None:
+        """Drops what was captured, and its memory."""
+        self._updates = None
+        super().reset()
+
+
+NPUGraph.__module__ = "torch.npu"
 _TaskGroup = _C._NPUTaskGroupHandle
 _TaskGroup.__doc__ = "A task group of a captured graph; see torch.npu.graph_task_group_end."
 _TaskGroup.__module__ = "torch_npu._C"
-NPUGraph.update = _refused.method("NPUGraph.update")
 NPUGraph.super_kernel_optimize = _refused.method("NPUGraph.super_kernel_optimize")
 
 
@@ -143,7 +189,8 @@ class graph:
 
     `pool` is a `graph_pool_handle()` or another graph's `pool()`; graphs that share one must be replayed in the order
     they were captured. `capture_error_mode` is "global", "thread_local" or "relaxed". Without `stream` the stream is
-    `graph.default_capture_stream`, one for all captures, made at the first.
+    `graph.default_capture_stream`, one for all captures, made at the first. With `auto_dispatch_capture` calls of
+    operators that take lengths on the host can be given others before each replay: `NPUGraph.update`.
     """
 
     default_capture_stream: torch.Stream | None = None
@@ -153,6 +200,7 @@ class graph:
         npu_graph: NPUGraph,
         pool: tuple[int, int] | None = None,
         stream: torch.Stream | None = None,
+        auto_dispatch_capture: bool = False,
         capture_error_mode: str = "global",
     ):
         if stream is None:
@@ -161,6 +209,7 @@ class graph:
             stream = graph.default_capture_stream
         self.npu_graph, self.pool, self.mode = npu_graph, pool, capture_error_mode
         self.context = streams.stream(stream)
+        self.dispatch = DispatchCapture() if auto_dispatch_capture else None
 
     def __enter__(self) -> None:
         synchronize()  # what the graph uses must be there
@@ -171,10 +220,16 @@ class graph:
         except BaseException as error:
             self.context.__exit__(type(error), error, error.__traceback__)
             raise
+        if self.dispatch is not None:
+            self.dispatch.__enter__()
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if self.dispatch is not None:
+            self.dispatch.__exit__(kind, error, traceback)
         try:
             self.npu_graph.capture_end()
+            if self.dispatch is not None:
+                self.npu_graph._updates = Updates(self.dispatch.records)
         except RuntimeError as consequence:
             if error is None:
                 raise

@@ -1,0 +1,160 @@
+"""Updates of a graph: its calls of some operators are made anew for each replay, with other arguments on the host.
+
+Captured by `torch.npu.graph(graph, auto_dispatch_capture=True)`, each call of an operator that has a handler
+(_npugraph_handlers) becomes a task group behind a flag. `graph.update(...)` gives the groups new arguments and sets the
+flags. A replay waits at each flag and takes it down: the first replay has the first update, the second the second. An
+update that comes before the replay of the former one takes that one's place.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from torch_npu.npu import streams
+from torch_npu.npu._npugraph_handlers.record import DispatchRecord
+
+# Flags of graphs that are gone, and the work behind which nobody waits for them any more.
+_retired: collections.deque[tuple[list[Any], list[torch.Event]]] = collections.deque()
+
+
+def _let_go() -> None:
+    """Frees the flags of graphs that are gone and have run to their end."""
+    for _ in range(len(_retired)):
+        flags, ends = _retired.popleft()
+        if not all(end.query() for end in ends):
+            _retired.append((flags, ends))
+
+
+class Updates:
+    """The records of one graph, and which replay has which update. Threads: updates take turns, and so do replays; one
+    of each may go on at once.
+    """
+
+    def __init__(self, records: list[DispatchRecord]):
+        self.records = records
+        self.stream = streams.Stream(priority=-1)  # of the pool that programs seldom take streams from
+        self._updating, self._replaying = threading.Lock(), threading.Lock()
+        self._state = threading.Condition()  # of what follows
+        self._updates = self._replays = 0
+        self._replacing = False  # an update takes the place of one that no replay has had
+        self._on: dict[int, torch.Stream] = {}  # the streams of replays behind which no update has come
+        self._ends: dict[int, torch.Event | None] = {}  # and their ends, as soon as they are queued
+        self._done: torch.Event | None = None  # the last update's end
+        self._last: torch.Event | None = None  # the last replay's
+        _let_go()
+
+    def __del__(self) -> None:
+        ends = [end for end in (getattr(self, "_last", None), getattr(self, "_done", None)) if end is not None]
+        _retired.append(([record.event for record in self.records], ends))
+
+    def replay(self, queue: Callable[[], None]) -> None:
+        """Queues a replay on the current stream; `queue` does."""
+        stream = streams.current_stream()
+        if self.records and streams.is_current_stream_capturing():
+            raise RuntimeError("a graph whose calls are updated for each replay cannot be part of another graph")
+        with self._replaying:
+            with self._state:
+                self._state.wait_for(lambda: not self._replacing)
+                done = self._done if self._updates > self._replays else None
+                self._replays += 1
+                index = self._replays
+                self._on[index] = stream
+            end = None
+            try:
+                if done is not None:
+                    stream.wait_event(done)
+                queue()
+                end = self._last = stream.record_event()
+            finally:
+                with self._state:
+                    self._ends[index] = end
+                    self._state.notify_all()
+
+    def update(self, given: Sequence[dict[str, Any]]) -> None:
+        """Gives the calls new arguments. See NPUGraph.update."""
+        inputs = self._of_each(given)
+        with self._updating, torch.no_grad():
+            with self._state:
+                replaces = self._replacing = self._updates > self._replays
+                former, self._updates = self._updates, self._updates + (not replaces)
+                end = None
+                if former and not replaces:  # the former replay goes on to its end without what comes now
+                    self._state.wait_for(lambda: former in self._ends)
+                    end = self._ends.pop(former)
+                    del self._on[former]
+                self._leave_streams_that_wait()
+            with streams.stream(self.stream):
+                self._give(inputs, end, replaces)
+
+    def _leave_streams_that_wait(self) -> None:
+        """The pool has given the stream of the updates to a program that replays there: take another."""
+        for _ in range(64):
+            if self.stream not in self._on.values():
+                return
+            self.stream = streams.Stream(priority=-1)
+            if self._done is not None:
+                self.stream.wait_event(self._done)
+
+    def _give(self, inputs: Sequence[dict[str, Any]], end: torch.Event | None, replaces: bool) -> None:
+        if end is not None:
+            self.stream.wait_event(end)
+        try:
+            self._make_anew(inputs)
+        finally:
+            if not replaces:
+                for record in self.records:
+                    record.event.record(self.stream)
+            with self._state:
+                self._done, self._replacing = self.stream.record_event(), False
+                self._state.notify_all()
+
+    def _make_anew(self, inputs: Sequence[dict[str, Any]]) -> None:
+        """All records, or, if one is refused, none."""
+        done: list[tuple[DispatchRecord, tuple[list[Any], dict[str, Any]]]] = []
+        for record, given in zip(self.records, inputs, strict=True):
+            if not given:
+                continue
+            former = list(record.args), dict(record.kwargs)
+            try:
+                record.change(given)
+                record.make_anew(self.stream)
+            except BaseException:
+                record.args, record.kwargs = former
+                for changed, earlier in done:
+                    changed.args, changed.kwargs = earlier
+                    changed.make_anew(self.stream)
+                raise
+            done.append((record, former))
+
+    def _of_each(self, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The new arguments of each record. Raises for what no record takes."""
+        if not isinstance(given, (list, tuple)) or not all(isinstance(x, dict) for x in given):
+            raise TypeError(
+                "NPUGraph.update: cpu_update_input is a list of dicts, from the names of arguments to their new values"
+            )
+        count = len(self.records)
+        if len(given) not in (1, count):
+            wanted = f"give one dict for all, or one for each, not {len(given)}"
+            raise ValueError(f"NPUGraph.update: {count} calls were captured: {wanted}")
+        inputs = [dict(x) for x in given] if len(given) == count else [dict(given[0]) for _ in range(count)]
+        for index, keys in enumerate(given):
+            records = [self.records[index]] if len(given) == count else self.records
+            for key in keys:
+                if records and not any(r.takes(key) for r in records):
+                    operators = sorted({r.op_cache_entry._opname for r in records})
+                    raise ValueError(
+                        f"NPUGraph.update: {', '.join(operators)} has no argument {key!r}; on the host it has "
+                        f"{', '.join(_host_lists(records))}"
+                    )
+        return inputs
+
+
+def _host_lists(records: Sequence[DispatchRecord]) -> list[str]:
+    """The lengths that the operators take on the host."""
+    names = {name for record in records for name in record.names if name.startswith("actual_")}
+    return sorted(names) or ["no lengths"]
