@@ -57,7 +57,7 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
   static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
 
   void set_current_seed(uint64_t seed) override { set({seed, 0}); }
-  uint64_t current_seed() const override { return state_->get().seed; }
+  uint64_t current_seed() const override { return value().seed; }
   uint64_t seed() override {
     const uint64_t random = c10::detail::getNonDeterministicRandom(true);
     set_current_seed(random);
@@ -65,16 +65,16 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
   }
   void set_offset(uint64_t offset) override {
     check_offset(offset);
-    set({state_->get().seed, offset});
+    set({value().seed, offset});
   }
-  uint64_t get_offset() const override { return state_->get().offset; }
+  uint64_t get_offset() const override { return value().offset; }
 
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
     const at::TensorBase state = at::detail::empty_cpu({kStateBytes}, at::kByte);
     auto* bytes = static_cast<uint8_t*>(state.mutable_data_ptr());
-    const PhiloxState::Value value = state_->get();
-    std::memcpy(bytes, &value.seed, sizeof(uint64_t));
-    std::memcpy(bytes + sizeof(uint64_t), &value.offset, sizeof(uint64_t));
+    const PhiloxState::Value now = value();
+    std::memcpy(bytes, &now.seed, sizeof(uint64_t));
+    std::memcpy(bytes + sizeof(uint64_t), &now.offset, sizeof(uint64_t));
     return state.getIntrusivePtr();
   }
   // A state of the seed alone (8 bytes) starts at offset 0.
@@ -110,12 +110,28 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
   }
 
  private:
-  // What a graph draws, its replays draw from where the generator is then: a state set while it is captured would be lost.
+  // In a capture, with what the graph has drawn: a checkpoint takes the state there, and sets it back.
+  PhiloxState::Value value() const {
+    PhiloxState::Value value = state_->get();
+    if (Graph* graph = capturing_graph()) {
+      if (const CapturedPhilox* captured = graph->random_of(this)) value.offset += captured->drawn;
+    }
+    return value;
+  }
+  // What a graph draws, its replays draw from where the generator is then: in a capture it can be set only to what is ahead of
+  // where it was when that began.
   void set(PhiloxState::Value value) {
-    const PhiloxState::Value now = state_->get();
-    TORCH_CHECK(!capturing_graph() || (now.seed == value.seed && now.offset == value.offset),
-                "npu: a generator's seed or state cannot be changed while a graph is captured: set it before a replay");
-    state_->set(value);
+    Graph* const graph = capturing_graph();
+    if (C10_LIKELY(!graph)) return state_->set(value);
+    const PhiloxState::Value begin = state_->get();
+    TORCH_CHECK(
+        value.seed == begin.seed && value.offset >= begin.offset,
+        "npu: while a graph is captured, a generator can be set only to states that it has in the capture, not to ",
+        value.seed == begin.seed ? "an earlier one" : "another seed",
+        ": its replays draw from where it is then. Set it before the capture, or before a replay");
+    const uint64_t drawn = value.offset - begin.offset;
+    if (drawn || graph->random_of(this))
+      graph->random_of(at::Generator(c10::intrusive_ptr<c10::GeneratorImpl>::reclaim_copy(this))).drawn = drawn;
   }
   static void check_offset(uint64_t offset) { TORCH_CHECK(offset % 4 == 0, "offset must be a multiple of 4"); }
   PhiloxGenerator* clone_impl() const override {
@@ -186,6 +202,7 @@ PhiloxDraw draw_philox(const std::optional<at::Generator>& generator, uint64_t c
   CapturedPhilox& captured = graph->random_of(checked(generator));
   const PhiloxDraw draw{{0, static_cast<int64_t>(captured.drawn)}, &captured};
   captured.drawn += whole_rounds(count);
+  captured.used = true;
   return draw;
 }
 

@@ -1,5 +1,6 @@
 #include "csrc/core/graph.h"
 
+#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -169,7 +170,7 @@ void Graph::replay() {
   check_captured("replay");
   refuse_stopped(device_);
   const NPUGuard guard(device_);
-  const bool draws = std::any_of(random_.begin(), random_.end(), [](const CapturedPhilox& r) { return r.drawn; });
+  const bool draws = std::any_of(random_.begin(), random_.end(), [](const CapturedPhilox& r) { return r.used; });
   if (draws) set_seeds();
   const c10::Stream stream = current_stream();
   if (std::find(replayed_on_.begin(), replayed_on_.end(), stream) == replayed_on_.end()) replayed_on_.push_back(stream);
@@ -191,7 +192,7 @@ void Graph::set_seeds() {
     replayed_.emplace(device_);
   device_allocator()->recordStream(random_memory_.storage().data_ptr(), stream);
   for (CapturedPhilox& random : random_) {
-    if (!random.drawn) continue;  // registered, but no operator of the graph draws from it
+    if (!random.used) continue;  // registered, but no operator of the graph draws from it
     const PhiloxSlice slice = next_philox(random.generator, random.drawn);
     random.seed.fill_(slice.seed);
     random.offset.fill_(slice.offset);
@@ -243,17 +244,24 @@ void Graph::debug_dump(const std::string& path) {
   NPU_CHECK(cann::acl().aclmdlRIDebugJsonPrint(model_, path.c_str(), 0));
 }
 
-CapturedPhilox& Graph::random_of(const at::Generator& generator) {
+CapturedPhilox* Graph::random_of(const c10::GeneratorImpl* generator) {
   for (CapturedPhilox& random : random_) {
-    if (random.generator == generator) return random;
+    if (random.generator.unsafeGetGeneratorImpl() == generator) return &random;
   }
+  return nullptr;
+}
+
+CapturedPhilox& Graph::random_of(const at::Generator& generator) {
+  if (CapturedPhilox* known = random_of(generator.unsafeGetGeneratorImpl())) return *known;
   make_random_memory();
+  const c10::InferenceMode plain(false);
   const auto next = static_cast<int64_t>(2 * random_.size());
   TORCH_CHECK(next < random_memory_.numel(), "npu: a graph draws from at most ", kGenerators, " generators");
   return random_.emplace_back(generator, random_memory_.narrow(0, next, 1), random_memory_.narrow(0, next + 1, 1));
 }
 
 void Graph::make_random_memory() {
+  const c10::InferenceMode plain(false);  // replays write it, in that mode and out of it
   if (!random_memory_.defined()) random_memory_ = empty({2 * kGenerators}, at::kLong);
 }
 

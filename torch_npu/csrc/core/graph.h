@@ -25,12 +25,14 @@ namespace npu {
 
 class TaskGroup;
 
-// What a captured operator draws from: scalars of type int64 on the device, and how many numbers the graph draws in all.
+// What a captured operator draws from: scalars of type int64 on the device, and how far the generator goes in a replay, which is
+// less than the graph draws where the capture set it back.
 struct CapturedPhilox {
   at::Generator generator;
   at::Tensor seed;
   at::Tensor offset;
   uint64_t drawn = 0;
+  bool used = false;
 };
 
 // Not thread-safe: a graph belongs to one thread at a time.
@@ -52,6 +54,7 @@ class NPU_API Graph final : public at::GraphImplInterface {
   void debug_dump(const std::string& path) override;
 
   CapturedPhilox& random_of(const at::Generator& generator);
+  CapturedPhilox* random_of(const c10::GeneratorImpl* generator);  // null: nothing drew from it yet
   // What captured work points to, until the graph is reset.
   void keep(std::shared_ptr<void> what) { kept_.push_back(std::move(what)); }
   // Its groups, which are over when it is reset.

@@ -1,0 +1,107 @@
+"""The state of a generator, asked for and set while a graph is captured: checkpoints do both."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+npu = torch.npu
+
+
+def rand() -> torch.Tensor:
+    return torch.rand(9, device="npu")
+
+
+def drawn(first: bool) -> list[torch.Tensor]:
+    """Numbers of which two are drawn from one state, with others before it, if not `first`, and behind it."""
+    results = [] if first else [rand()]
+    state = npu.get_rng_state()
+    results.append(rand())
+    npu.set_rng_state(state)
+    results += [rand(), rand()]
+    return results
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_state_is_taken_and_set_back_in_a_capture(first):
+    npu.manual_seed(123)
+    expected = [*drawn(first), rand()]
+    npu.manual_seed(5)
+    with npu.graph(graph := npu.NPUGraph()):
+        found = drawn(first)
+    for _ in range(2):
+        npu.manual_seed(123)
+        graph.replay()
+        for x, y in zip([*found, rand()], expected, strict=True):
+            assert torch.equal(x, y)
+
+
+def test_replays_go_on_where_the_capture_was_set_back():
+    """What a graph has drawn at its end may be less than what it drew, and nothing at all."""
+
+    def again() -> torch.Tensor:
+        state = npu.get_rng_state()
+        result = rand()
+        npu.set_rng_state(state)
+        return result
+
+    npu.manual_seed(3)
+    rand()
+    expected = again()
+    npu.manual_seed(3)
+    with npu.graph(graph := npu.NPUGraph()):
+        found = again()
+    npu.manual_seed(3)
+    rand()
+    graph.replay()
+    assert torch.equal(found, expected) and torch.equal(rand(), expected)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_recomputes_what_it_computed(reentrant):
+    """Captured, the recomputation drew other numbers than the forward: gradients were those of another dropout."""
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x, 0.5) * torch.sigmoid(torch.randn(64, device="npu"))
+
+    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = checkpoint(layer, x, use_reentrant=reentrant, preserve_rng_state=True)
+        y.sum().backward()
+        return y.detach(), x.grad
+
+    layer(torch.ones(64, device="npu"))
+    with npu.graph(graph := npu.NPUGraph()):
+        found = both(torch.ones(64, device="npu", requires_grad=True))
+    for seed in (42, 43):
+        npu.manual_seed(seed)
+        expected = both(torch.ones(64, device="npu", requires_grad=True))
+        npu.manual_seed(seed)
+        graph.replay()
+        assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+
+
+def test_other_states_than_the_captures_are_refused():
+    npu.manual_seed(0)
+    earlier = npu.get_rng_state()
+    rand()
+    for change, words in (
+        (lambda: npu.manual_seed(1), "not to another seed"),
+        (lambda: npu.set_rng_state(earlier), "not to an earlier one"),
+    ):
+        with pytest.raises(RuntimeError, match=words), npu.graph(npu.NPUGraph()):
+            change()
+    assert npu.initial_seed() == 0
+
+
+@pytest.mark.parametrize("capture", [False, True])
+def test_a_graph_of_inference_mode_is_replayed_outside(capture):
+    generator = torch.Generator("npu").manual_seed(4)
+    graph = npu.NPUGraph()
+    with torch.inference_mode():
+        graph.register_generator_state(generator)
+    with torch.inference_mode(capture), npu.graph(graph):
+        found = torch.rand(9, device="npu", generator=generator)
+    generator.manual_seed(4)
+    graph.replay()
+    assert torch.equal(found, torch.rand(9, device="npu", generator=torch.Generator("npu").manual_seed(4)))
