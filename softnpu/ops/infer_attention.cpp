@@ -314,6 +314,7 @@ InferenceOptions either_way(InferenceOptions options, const Tensor& query) {
   const auto in = [&](std::string_view name) { return options.layout.starts_with(name); };
   const int64_t rows = in("BNSD") || in("NBSD") ? 2 : in("BS") ? 1 : -1;
   options.mask_by_batch = rows > 0 && query.dim() > rows && query.size(rows) == 1;
+  if (options.mask_by_batch) options.q_lengths = {};  // of one row they are not read
   return options;
 }
 

@@ -4,6 +4,8 @@ Long because one reference judges a whole family.
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -499,3 +501,22 @@ def test_lengths_behind_the_last_packed_sequence_count_for_nothing():
     assert torch.equal(call([5, 20]), call([5, 20, 99]))
     with pytest.raises(RuntimeError, match="block_table must name blocks of 16 rows for 99 keys"):
         call([5, 99])
+
+
+@pytest.mark.parametrize("version", ["", "_v2"])
+def test_lengths_of_queries_of_one_row_are_not_read(version):
+    """FusedInferAttentionScore's page: where the query has one row, they have no effect."""
+    made = torch.Generator().manual_seed(1)
+    q, k, v = (torch.randn(2, 4, n, 32, generator=made).half().npu() for n in (1, 24, 24))
+    heads, lengths = ("num_query_heads", "actual_seq_qlen") if version else ("num_heads", "actual_seq_lengths")
+    call = functools.partial(
+        getattr(torch_npu, f"npu_fused_infer_attention_score{version}"), q, k, v, input_layout="BNSD"
+    )
+    expected = call(**{heads: 4})[0]
+    for given in ([100], [0], [7, 29]):
+        assert torch.equal(call(**{heads: 4, lengths: given})[0].cpu(), expected.cpu())
+    two = q.repeat(1, 1, 2, 1)
+    with pytest.raises(RuntimeError, match=r"lengths of the query are \[100\]"):
+        getattr(torch_npu, f"npu_fused_infer_attention_score{version}")(
+            two, k, v, input_layout="BNSD", **{heads: 4, lengths: [100]}
+        )

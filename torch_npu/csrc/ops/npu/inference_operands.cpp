@@ -267,9 +267,9 @@ void need_floating_query(const InferenceCall& c) {
                               " is not implemented");
 }
 
-void check_call(const InferenceCall& c, const OptionalTensor& padding_mask) {
+void check_call(const InferenceCall& c, Decodes decodes, const OptionalTensor& padding_mask) {
   check_inference(c.op, c.query, c.key, c.value, c.shape, c.table, padding_mask);
-  check_lengths(c.op, c.query, c.shape, c.table, c.of_query, c.of_key, c.key);
+  check_lengths(c.op, c.query, c.shape, c.table, c.of_query, c.of_key, c.key, decodes == Decodes::kOneRow);
   check_number(c.op, "sparse_mode", c.sparse_mode, {0, 1, 2, 3, 4});
 }
 
@@ -283,7 +283,7 @@ void check_inference_call(const InferenceCall& call, const InferenceMore& more, 
     need_floating_query(call);
     check_word(call.op, "input_layout", call.shape.layout, {"BSH", "BSND", "BNSD", "NSD"});
   }
-  check_call(call, padding_mask);
+  check_call(call, decodes, padding_mask);
   refuse_given(call.op, refused);
   check_more(call, more, scales, decodes);
 }
@@ -294,7 +294,7 @@ void check_inference_v2(const InferenceCall& call, const InferenceMore& more, co
                         int64_t query_quant_mode) {
   const char* const kOp = call.op;
   need_floating_query(call);
-  check_call(call, {});
+  check_call(call, Decodes::kOneRow, {});
   check_number(kOp, "query_quant_mode", query_quant_mode, {0});
   refuse_given(kOp, "dequant_scale_query", scales.query);
   refuse_given(kOp, "dequant_scale_key_rope", scales.key_rope);

@@ -90,10 +90,12 @@ void check_inference(const char* op, const at::Tensor& query, const at::Tensor& 
 }
 
 void check_lengths(const char* op, const at::Tensor& query, InferenceShape shape, const OptionalTensor& table,
-                   at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, const at::Tensor& key) {
+                   at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, const at::Tensor& key,
+                   bool decodes_one_row) {
   const std::string_view layout = operand_layout(shape.layout);
   const bool packed = is_packed(layout);
   const QuerySizes q = query_sizes(query, layout, shape.heads);
+  if (decodes_one_row && !packed && layout != "NSD" && q.rows == 1) of_query = std::nullopt;  // not read
   if (given(table)) TORCH_CHECK(of_key && !of_key->empty(), op, ": a paged cache needs the lengths of the keys");
   if (packed)
     TORCH_CHECK(of_query && !of_query->empty(), op, ": the layout ", layout, " needs the ends of the queries");

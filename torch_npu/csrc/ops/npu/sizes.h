@@ -212,9 +212,11 @@ Sizes inference_out(const at::Tensor& query, const at::Tensor& value, const Opti
 Sizes inference_lse(const at::Tensor& query, InferenceShape shape);
 void check_inference(const char* op, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      InferenceShape shape, const OptionalTensor& table = {}, const OptionalTensor& padding_mask = {});
-// Lengths of sequences: none, one for all, or one each. Of packed sequences they are running ends.
+// Lengths of sequences: none, one for all, or one each. Of packed sequences they are running ends. An operator that
+// `decodes_one_row` does not read those of queries of one row.
 void check_lengths(const char* op, const at::Tensor& query, InferenceShape shape, const OptionalTensor& table,
-                   at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, const at::Tensor& key);
+                   at::OptionalIntArrayRef of_query, at::OptionalIntArrayRef of_key, const at::Tensor& key,
+                   bool decodes_one_row);
 void check_parts(at::TensorList logs, at::TensorList parts, int64_t kind);
 void check_ring(const at::Tensor& before, const at::Tensor& before_max, const at::Tensor& before_sum,
                 const at::Tensor& now, const at::Tensor& now_max, const at::Tensor& now_sum, const OptionalTensor& ends,
