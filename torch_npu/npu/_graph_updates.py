@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -132,7 +133,7 @@ class Updates:
             done.append((record, former))
 
     def _of_each(self, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The new arguments of each record. Raises for what no record takes."""
+        """The new arguments of each record. Warns of what no record takes."""
         if not isinstance(given, (list, tuple)) or not all(isinstance(x, dict) for x in given):
             raise TypeError(
                 "NPUGraph.update: cpu_update_input is a list of dicts, from the names of arguments to their new values"
@@ -147,9 +148,10 @@ class Updates:
             for key in keys:
                 if records and not any(r.takes(key) for r in records):
                     operators = sorted({r.op_cache_entry._opname for r in records})
-                    raise ValueError(
-                        f"NPUGraph.update: {', '.join(operators)} has no argument {key!r}; on the host it has "
-                        f"{', '.join(_host_lists(records))}"
+                    warnings.warn(
+                        f"NPUGraph.update: {', '.join(operators)} has no argument {key!r}, which changes nothing; on the "
+                        f"host it has {', '.join(_host_lists(records))}",
+                        stacklevel=4,
                     )
         return inputs
 
