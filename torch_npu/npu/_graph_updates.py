@@ -149,8 +149,8 @@ class Updates:
                 if records and not any(r.takes(key) for r in records):
                     operators = sorted({r.op_cache_entry._opname for r in records})
                     warnings.warn(
-                        f"NPUGraph.update: {', '.join(operators)} has no argument {key!r}, which changes nothing; on the "
-                        f"host it has {', '.join(_host_lists(records))}",
+                        f"NPUGraph.update: {', '.join(operators)} has no argument {key!r}, which changes nothing; "
+                        f"on the host it has {', '.join(_host_lists(records))}",
                         stacklevel=4,
                     )
         return inputs
