@@ -13,6 +13,8 @@ from pathlib import Path
 
 import torch
 
+from tests.nursery import code_of
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -38,19 +40,12 @@ def main() -> int:
     sys.path[:] = [*([] if safe else [own]), *named, *(p for p in sys.path if p not in ("", str(ROOT)))]
     if folder == str(ROOT):  # what `import tests` does
         sys.path[:] = [*(p for p in sys.path if p not in ("", folder)), folder]
-    try:
-        if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "0":
-            torch._import_device_backends()
-        execute(arguments)
-    except SystemExit:
-        raise
-    except BaseException as error:
-        sys.excepthook(type(error), error, error.__traceback__.tb_next)
-        return 1
-    return 0
+    return code_of(execute, arguments)
 
 
 def execute(arguments: list[str]) -> None:
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "0":
+        torch._import_device_backends()
     sys.modules["__main__"] = module = types.ModuleType("__main__")
     if arguments[0] == "-m":
         sys.argv[:] = arguments[1:]

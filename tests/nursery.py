@@ -133,6 +133,18 @@ def be_process(main: Callable[[], int | None], whole_end: bool) -> None:
     ctypes.PyDLL(None).exit(status)
 
 
+def code_of(execute: Callable[..., None], *arguments: object) -> int:
+    """A program's return code; an exception is told as the interpreter tells it, without what calls the program."""
+    try:
+        execute(*arguments)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__.tb_next.tb_next)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
     name, fd, whole = sys.argv[1:]
     serve(importlib.import_module(name).main, socket.socket(fileno=int(fd)), whole == "1")

@@ -8,6 +8,8 @@ import types
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from tests.nursery import code_of
+
 # As in an interpreter that starts in /: the clone's own torch_npu has no compiled part.
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:] = [p for p in sys.path if p not in ("", str(ROOT))]
@@ -30,13 +32,10 @@ def received() -> str:
 
 
 def executed(text: str) -> int:
+    return code_of(execute, text)
+
+
+def execute(text: str) -> None:
     sys.argv[:] = ["-c"]
     sys.modules["__main__"] = module = types.ModuleType("__main__")
-    try:
-        exec(compile(text, "<string>", "exec"), module.__dict__)
-    except SystemExit:
-        raise
-    except BaseException as error:
-        sys.excepthook(type(error), error, error.__traceback__.tb_next)
-        return 1
-    return 0
+    exec(compile(text, "<string>", "exec"), module.__dict__)

@@ -91,7 +91,7 @@ def test_warnings_are_ignored_on_request():
 )
 def test_an_end_is_the_programs_own(program, code, said):
     done = forked.run(["-c", program])
-    assert done.returncode == code and said in done.stderr
+    assert done.returncode == code and said in done.stderr and "forked_program" not in done.stderr
 
 
 def test_a_limit_of_time_ends_it():
