@@ -2,8 +2,8 @@
 imported torch alone forks (tests/nursery.py). As an interpreter would, it imports the plugin if torch would, with the
 variables of its own; what torch and its libraries read at import belongs to the nursery, of which there is one for each
 set of such variables. It is for tests that judge what a program does, not how one starts; the program's own children
-are as always. Not here: stdin (it is empty), options of the interpreter but -W ignore and -P, and variables that it
-reads when it starts but PYTHONPATH and PYTHONSAFEPATH.
+are as always. Not here: stdin (it is empty), options of the interpreter but -W ignore, -W error and -P, and variables
+that it reads when it starts but PYTHONPATH and PYTHONSAFEPATH.
 """
 
 from __future__ import annotations

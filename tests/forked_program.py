@@ -32,9 +32,9 @@ def main() -> int:
         if arguments.pop(0) == "-P":
             safe = True
         else:
-            assert arguments.pop(0) == "ignore"
-            sys.warnoptions.append("ignore")
-            warnings.simplefilter("ignore")
+            assert arguments[0] in ("ignore", "error")
+            sys.warnoptions.append(arguments[0])
+            warnings.simplefilter(arguments.pop(0))
     own = {"-c": "", "-m": folder}.get(arguments[0], os.path.dirname(os.path.realpath(arguments[0])))
     named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:] = [*([] if safe else [own]), *named, *(p for p in sys.path if p not in ("", str(ROOT)))]

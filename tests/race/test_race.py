@@ -7,22 +7,23 @@ import inspect
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests import seeded
+from tests import forked, seeded
 from tests.race import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def program(
-    *argv: str, cwd: Path = ROOT, timeout: int = 300, python: str = sys.executable, **environment: str
+    *argv: str, cwd: Path = ROOT, timeout: int = 300, python: str = "", **environment: str
 ) -> subprocess.CompletedProcess:
     """Python with these arguments under the detector. `-m tests...` runs in the clone, everything else must not."""
     env = {**os.environ, "ANYCEND_CHECK": "race", "ANYCEND_DEVICES": "2", **environment}
+    if not python:
+        return forked.run(argv, env=env, cwd=cwd, timeout=timeout)
     return subprocess.run([python, *argv], env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout)
 
 
