@@ -6,12 +6,12 @@ import copy
 import functools
 import inspect
 import math
-import subprocess
 import sys
 
 import pytest
 import torch
 
+from tests import forked
 from torch_npu.contrib import apex
 from torch_npu.contrib.apex import multi_tensor_apply, normalization, optimizers
 
@@ -230,12 +230,10 @@ print(apex.__name__, amp.initialize.__module__)
 
 
 def test_the_name_apex_is_given_on_request(tmp_path):
-    written = subprocess.run(
-        [sys.executable, "-m", "torch_npu.contrib.apex", str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    assert written.stdout.strip() == str(tmp_path / "apex.py")
+    written = forked.run(["-m", "torch_npu.contrib.apex", tmp_path])
+    assert written.stdout.strip() == str(tmp_path / "apex.py") and written.returncode == 0, written.stderr
     (tmp_path / "script.py").write_text(PROGRAM)
-    done = subprocess.run([sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True)
+    done = forked.run([tmp_path / "script.py"])
     assert done.stdout.split() == ["torch_npu.contrib.apex", "torch_npu.contrib.apex.amp.frontend"], done.stderr
     (tmp_path / "apex.py").write_text("other = 1")
     with pytest.raises(FileExistsError, match="has another apex"):
@@ -244,11 +242,10 @@ def test_the_name_apex_is_given_on_request(tmp_path):
 
 def test_the_folder_for_the_name_is_made(tmp_path):
     folder = tmp_path / "some" / "folder"
-    command = [sys.executable, "-m", "torch_npu.contrib.apex", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = forked.run(["-m", "torch_npu.contrib.apex", folder])
     assert done.stdout.strip() == str(folder / "apex.py") and done.returncode == 0, done.stderr
     (folder / "apex.py").rename(folder / "file")
-    done = subprocess.run([*command[:-1], str(folder / "file")], capture_output=True, text=True)
+    done = forked.run(["-m", "torch_npu.contrib.apex", folder / "file"])
     assert done.returncode == 1 and done.stderr.startswith("python -m torch_npu.contrib.apex: [Errno ")
     assert "Traceback" not in done.stderr and str(folder / "file") in done.stderr
 

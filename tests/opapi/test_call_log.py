@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
+from tests import forked
 from tests.opapi.client import ROOT, library_folder
 
 PROGRAM = """
@@ -26,8 +25,7 @@ npu.call("aclnnInplaceZero", selfRef=one.bfloat16())
 
 def lines(path: str) -> list[str]:
     environment = os.environ | {"ANYCEND_TEST_CANN": str(library_folder()), "ANYCEND_CALL_LOG": path}
-    command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = forked.run(["-c", PROGRAM], cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stderr.splitlines()
 

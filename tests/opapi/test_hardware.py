@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
+from tests import forked
 from tests.opapi.client import ROOT, library_folder
 from tests.opapi.types import abi, opapi
 from tools.codegen import tables
@@ -39,7 +38,7 @@ json.dump(found, sys.stdout)
 
 def answers(**environment: str) -> dict[str, list]:
     known = os.environ | {"ANYCEND_TEST_CANN": str(library_folder())} | environment
-    done = subprocess.run([sys.executable, "-c", CALLS], cwd=ROOT, env=known, capture_output=True, text=True)
+    done = forked.run(["-c", CALLS], cwd=ROOT, env=known)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 

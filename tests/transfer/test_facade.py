@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
+
+from tests.core import tools
 
 
 def test_availability_and_count() -> None:
@@ -25,7 +24,7 @@ def test_functions_bound_before_the_import_work() -> None:
         "assert current_device() == 0\n"
         "synchronize()\n"
     )
-    subprocess.run([sys.executable, "-P", "-c", script], check=True)
+    tools.run(script)
 
 
 @pytest.mark.parametrize("device", [1, "cuda:1", torch.device("cuda", 1), torch.device("npu", 1), "npu:1"], ids=str)
@@ -208,7 +207,7 @@ def test_switches_of_gpu_scripts_are_accepted() -> None:
         "    assert (torch.ones(2, device='cuda') + 1).tolist() == [2, 2]\n"
         "assert cudnn.benchmark and matmul.allow_tf32\n"
     )
-    subprocess.run([sys.executable, "-P", "-c", script], check=True)
+    tools.run(script)
 
 
 @pytest.mark.parametrize("way", ["torch.profiler", "use_cuda", "use_device"])

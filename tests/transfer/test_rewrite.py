@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import os
-import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import forked
 from tests.migrate.toolbox import table, unescape, unescape_all
 from torch_npu.contrib import transfer_to_npu
 from torch_npu.contrib._cuda import rewrite
@@ -144,17 +144,14 @@ def test_a_script(tmp_path: Path) -> None:
         "    x = torch.ones(2).cuda()\n"
         "    print(sys.argv[1:], x.device.type == 'cuda', helper.on_gpu(x), __file__)\n"
     )
-    command = [sys.executable, "-m", "torch_npu.contrib.transfer_to_npu", "train.py", "--epochs", "2"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONSAFEPATH": ""}, capture_output=True, text=True
-    )
+    command = ["-m", "torch_npu.contrib.transfer_to_npu", "train.py", "--epochs", "2"]
+    done = forked.run(command, cwd=tmp_path, env=os.environ | {"PYTHONSAFEPATH": ""})
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"['--epochs', '2'] True True {tmp_path / 'train.py'}\n"
 
 
 def test_no_script_is_a_usage_error(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "torch_npu.contrib.transfer_to_npu"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = forked.run(["-m", "torch_npu.contrib.transfer_to_npu"], cwd=tmp_path)
     assert done.returncode == 1 and "usage: python -m" in done.stderr
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import forked
 from tests.core import tools
 from torch_npu.contrib import transfer_to_npu
 
@@ -162,7 +163,8 @@ def test_spawned_workers_import_it_again(tmp_path) -> None:
         "if __name__ == '__main__':\n"
         "    torch.multiprocessing.spawn(work, nprocs=2)\n"
     )
-    subprocess.run([sys.executable, str(script)], check=True, timeout=600)
+    done = forked.run([script])
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_script_of_the_quick_starts_shape(tmp_path) -> None:
