@@ -6,12 +6,12 @@ import csv
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+
+from tests import forked
 
 torch_npu = pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
 from torch_npu.profiler import dynamic_profile, profiler  # noqa: E402
@@ -97,7 +97,7 @@ def test_it_is_an_attribute_that_is_loaded_when_asked_for():
         "import sys, torch_npu; before = 'torch_npu.profiler.dynamic_profile' in sys.modules\n"
         "print(before, torch_npu.profiler.dynamic_profile.init.__module__)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = forked.run(["-c", program])
     assert done.stdout.split() == ["False", "torch_npu.profiler.dynamic_profile"], done.stderr
 
 
@@ -262,7 +262,7 @@ for step in range(int(sys.argv[1])):
 def test_a_folder_that_is_not_there_is_a_warning_of_import(tmp_path):
     env = {**os.environ, "PROF_CONFIG_PATH": "nofolder"}
     program = "import torch\nprint((torch.ones(2).npu() + 1).tolist())"
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True)
+    done = forked.run(["-c", program], cwd=tmp_path, env=env)
     assert (done.returncode, done.stdout) == (0, "[2.0, 2.0]\n"), done.stderr
     assert "npu: PROF_CONFIG_PATH=nofolder is not used, nothing is profiled: " in done.stderr
     assert "Make a folder of that name" in done.stderr and list(tmp_path.iterdir()) == []
@@ -271,9 +271,7 @@ def test_a_folder_that_is_not_there_is_a_warning_of_import(tmp_path):
 @pytest.mark.parametrize(("steps", "warned"), [(5, False), (3, True)])
 def test_a_program_as_it_is_by_the_environment(tmp_path, steps, warned):
     env = {**os.environ, "PROF_CONFIG_PATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(steps)], cwd=tmp_path, env=env, capture_output=True, text=True
-    )
+    done = forked.run(["-c", PROGRAM, str(steps)], cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     (folder,) = (tmp_path / "made").iterdir()
     lines = (folder / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").read_text().splitlines()[1:]

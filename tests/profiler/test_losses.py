@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes as C
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests import forked
 from tests.profiler import msprof, mspti
 from tests.profiler.mspti import Subscriber
 from tests.profiler.test_mspti import mstx
@@ -57,8 +57,7 @@ def test_a_full_disk_is_told_by_the_program_and_by_msprof(tmp_path: Path, end: s
 
 def test_a_folder_that_cannot_be_made_is_told_on_stderr():
     program = "import torch, torch_npu; print((torch.ones(3).npu() + 1).cpu().tolist())"
-    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "ANYCEND_MSPROF": "/proc/none"},
-                          capture_output=True, text=True, timeout=600)  # fmt: skip
+    done = forked.run(["-c", program], env={**os.environ, "ANYCEND_MSPROF": "/proc/none"})
     assert done.returncode == 0 and done.stdout == "[2.0, 2.0, 2.0]\n"
     assert done.stderr.count("has no profile: the folder /proc/none/") == 1
 

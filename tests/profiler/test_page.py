@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import forked
 
 pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "profiling.md").read_text(encoding="utf-8")
@@ -16,7 +16,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
 
 
 def run(example: str, folder: Path) -> str:
-    done = subprocess.run([sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, timeout=600)
+    done = forked.run(["-c", example], cwd=folder)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import forked
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -18,7 +17,5 @@ def test_the_pages_programs_print_what_it_says(root: Path, tmp_path: Path, numbe
     assert len(programs) == page.count("```python") == 3
     program, printed = programs[number]
     (tmp_path / "program.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "program.py"], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=300
-    )
+    done = forked.run(["program.py"], cwd=tmp_path, timeout=300)
     assert (done.stdout, done.stderr) == (printed, "")
