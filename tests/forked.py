@@ -1,9 +1,9 @@
 """Python's command line without Python's start: `run` and `Python` take what follows `python`, and a process that has
 imported torch alone forks (tests/nursery.py). As an interpreter would, it imports the plugin if torch would, with the
 variables of its own; what torch and its libraries read at import belongs to the nursery, of which there is one for each
-set of such variables. It is for tests that judge what a program does, not how one starts; the program's own children
-are as always. Not here: stdin (it is empty), options of the interpreter but -W ignore, -W error and -P, and variables
-that it reads when it starts but PYTHONPATH and PYTHONSAFEPATH.
+interpreter and set of such variables. It is for tests that judge what a program does, not how one starts; the program's
+own children are as always. Not here: stdin (it is empty), options of the interpreter but -W ignore, -W error and -P,
+and variables that it reads when it starts but PYTHONPATH and PYTHONSAFEPATH.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import multiprocessing
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,16 +21,16 @@ from pathlib import Path
 from tests.nursery import READ_AT_IMPORT, Nursery
 
 READ_BY_THE_PLUGIN = ("TORCH_NPU_", "TORCH_HCCL_", "TORCH_TRANSFER_TO_NPU", "TORCH_DEVICE_BACKEND_AUTOLOAD")
+READ_LATE = ("TORCHINDUCTOR_CACHE_DIR",)  # when something is compiled
 # Of the programs, not of the nursery.
-OWN = ("ASCEND_", "ANYCEND_", "HCCL_", "PYTORCH_", "PYTHONPATH", "PYTHONSAFEPATH", *READ_BY_THE_PLUGIN)
+OWN = ("ASCEND_", "ANYCEND_", "HCCL_", "PYTORCH_", "PYTHONPATH", "PYTHONSAFEPATH", *READ_BY_THE_PLUGIN, *READ_LATE)
 
 
 @functools.cache
-def nursery(of_torch: frozenset[tuple[str, str]]) -> Nursery:
+def nursery(of_torch: frozenset[tuple[str, str]], python: str) -> Nursery:
     env = {k: v for k, v in os.environ.items() if not k.startswith((*OWN, *READ_AT_IMPORT))}
-    made = Nursery(
-        "tests.forked_program", {**env, **dict(of_torch), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, whole_end=True
-    )
+    env |= {**dict(of_torch), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    made = Nursery("tests.forked_program", env, whole_end=True, python=python)
     atexit.register(made.close)
     return made
 
@@ -46,6 +47,7 @@ class Python:
         env: dict[str, str] | None = None,
         cwd: str | Path | None = None,
         apart: bool = False,
+        python: str | Path = sys.executable,
     ):
         self.args, env = [str(a) for a in arguments], dict(os.environ if env is None else env)
         of_torch = {(k, v) for k, v in env.items() if k.startswith(READ_AT_IMPORT) and not k.startswith(OWN)}
@@ -54,7 +56,7 @@ class Python:
         ours, theirs = multiprocessing.Pipe()
         with ours:
             with theirs:
-                self._child = nursery(frozenset(of_torch)).fork(theirs.fileno(), env)
+                self._child = nursery(frozenset(of_torch), str(python)).fork(theirs.fileno(), env)
             ours.send((self.args, str(cwd or Path.cwd()), self._out.name, self._err.name if self._err else None))
         self.pid, self.wait, self.kill, self.send_signal = (
             self._child.pid, self._child.wait, self._child.kill, self._child.send_signal,

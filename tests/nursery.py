@@ -22,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -64,21 +65,27 @@ class Child:
 
 
 class Nursery:
-    def __init__(self, worker: str, env: dict[str, str], whole_end: bool = False, prefix: Sequence[str] = ()):
+    def __init__(
+        self, worker: str, env: dict[str, str], whole_end: bool = False, prefix: Sequence[str] = (),
+        python: str = sys.executable,
+    ):  # fmt: skip
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [*prefix, sys.executable, "-m", "tests.nursery", worker, str(theirs.fileno()), str(int(whole_end))]
+        self._lock = threading.Lock()  # a question and its answer
+        command = [*prefix, python, "-m", "tests.nursery", worker, str(theirs.fileno()), str(int(whole_end))]
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, cwd=ROOT)
         theirs.close()
 
     def fork(self, fd: int, env: dict[str, str], *args: object) -> Child:
         """A process with this environment and these arguments, of which the first is its `fd`."""
-        socket.send_fds(self._socket, [json.dumps([env, [str(a) for a in args]]).encode()], [fd])
-        return Child(self, int(self._socket.recv(20)))
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps([env, [str(a) for a in args]]).encode()], [fd])
+            return Child(self, int(self._socket.recv(20)))
 
     def code_of(self, pid: int) -> int:
         """The return code of a child that has ended."""
-        self._socket.send(json.dumps(pid).encode())
-        return int(self._socket.recv(20))
+        with self._lock:
+            self._socket.send(json.dumps(pid).encode())
+            return int(self._socket.recv(20))
 
     def close(self) -> None:
         self._socket.close()
