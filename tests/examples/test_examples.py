@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.clients import environment
 from tests.ports import free_port
 
@@ -19,9 +20,12 @@ EXAMPLES = environment.ROOT / "examples"
 def run(*command: str | Path, folder: Path, **variables: str) -> str:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     own = {"PATH": path, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())} | variables
-    done = subprocess.run(
-        list(map(str, command)), cwd=folder, env=os.environ | own, capture_output=True, text=True, timeout=600
-    )
+    if command[0] == sys.executable:
+        done = forked.run(command[1:], cwd=folder, env=os.environ | own)
+    else:
+        done = subprocess.run(
+            list(map(str, command)), cwd=folder, env=os.environ | own, capture_output=True, text=True, timeout=600
+        )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done.stdout
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.ports import free_port
 
 pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
@@ -35,10 +36,7 @@ TWO_CARDS = {
 def python(arguments: list[str], folder: Path, **variables: str) -> str:
     clean = {name: value for name, value in os.environ.items() if name != "TORCH_TRANSFER_TO_NPU"}
     # -P is not used: the scripts import what lies beside them.
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", *arguments],
-        cwd=folder, env=clean | {"OMP_NUM_THREADS": "1"} | variables, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+    done = forked.run(["-W", "ignore", *arguments], cwd=folder, env=clean | {"OMP_NUM_THREADS": "1"} | variables)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 

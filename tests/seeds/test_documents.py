@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.seeds import document
 
 HERE = Path(__file__).resolve().parent
@@ -67,11 +66,7 @@ torch.manual_seed(0)
 
 
 def python(folder: Path, *arguments: str, **environment: str) -> str:
-    result = subprocess.run(
-        [sys.executable, "-W", "ignore", *arguments],
-        cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    result = forked.run(["-W", "ignore", *arguments], cwd=folder, env={**os.environ, **environment}, timeout=300)
     assert result.returncode == 0, result.stderr[-3000:]
     return result.stdout
 
