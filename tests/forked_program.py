@@ -56,6 +56,6 @@ def execute(arguments: list[str]) -> None:
         text, file = arguments[1], "<string>"
     else:
         sys.argv[:] = arguments
-        text, file = Path(arguments[0]).read_bytes(), arguments[0]
+        text, file = Path(arguments[0]).read_bytes(), os.path.abspath(arguments[0])
         module.__file__ = file
     exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)

@@ -147,7 +147,8 @@ def code_of(execute: Callable[..., None], *arguments: object) -> int:
     except SystemExit:
         raise
     except BaseException as error:
-        sys.excepthook(type(error), error, error.__traceback__.tb_next.tb_next)
+        error.__traceback__ = error.__traceback__.tb_next.tb_next  # what excepthook shows, whatever else it is given
+        sys.excepthook(type(error), error, error.__traceback__)
         return 1
     return 0
 

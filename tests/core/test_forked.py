@@ -13,7 +13,8 @@ from tests import forked
 
 TELLS = """
 import __main__, os, sys, beside, torch
-print([sys.argv, sys.path[0], os.getcwd(), __name__, __main__.__dict__ is globals(), hasattr(torch, "npu")])
+print([sys.argv, sys.path[0], os.getcwd(), __name__, __main__.__dict__ is globals(), hasattr(torch, "npu"),
+       globals().get("__file__")])
 print("apart", file=sys.stderr)
 """
 SPAWNS = """
@@ -52,6 +53,10 @@ def test_a_module_and_a_text_are_told_the_same(folder):
     assert forked.run(["-c", TELLS, "a"], cwd=folder).stdout.startswith("[['-c', 'a'], '', ")
 
 
+def test_a_files_name_is_whole_to_the_program(folder):
+    assert forked.run(["tells.py"], cwd=folder).stdout.endswith(f", {str(folder / 'tells.py')!r}]\n")
+
+
 @pytest.mark.full  # with a nursery of its own
 def test_what_torch_reads_at_import_was_read():
     program = "import os, torch; print(torch.get_num_threads(), os.environ['HCCL_IF_IP'])"
@@ -74,10 +79,12 @@ def test_a_process_that_it_spawns_has_its_folder_and_its_program(tmp_path):
     assert done.stdout == f"[{str(tmp_path)!r}, '__mp_main__']\n", done.stderr
 
 
-def test_warnings_are_ignored_on_request():
+def test_warnings_are_ignored_and_errors_on_request():
     program = ["-c", "import warnings; warnings.warn('one')"]
     assert "UserWarning: one" in forked.run(program).stderr
     assert forked.run(["-W", "ignore", *program]).stderr == ""
+    refused = forked.run(["-W", "error", *program])
+    assert refused.returncode == 1 and refused.stderr.endswith("UserWarning: one\n")
 
 
 @pytest.mark.parametrize(

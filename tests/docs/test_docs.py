@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.docs import variables
 from tests.seeds import document
 from tools.dev import check_layers, gen_docs
@@ -184,9 +185,7 @@ def test_a_readme_with_a_table_of_files_names_each(readme):
 @pytest.mark.parametrize("index", [0, 1])
 def test_the_readmes_examples_run(index, tmp_path):
     code = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)[index]
-    result = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=120
-    )
+    result = forked.run(["-c", code], cwd=tmp_path, timeout=120)
     assert result.returncode == 0, result.stderr
 
 
@@ -221,10 +220,7 @@ def test_a_checks_page_shows_what_its_program_prints(page, check, tmp_path):
     (code,) = (text for language, text in blocks if language == "python")
     (shown,) = (text for language, text in blocks if not language)
     (tmp_path / "train.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "train.py"], cwd=tmp_path, env={**os.environ, "ANYCEND_CHECK": check},
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    done = forked.run(["train.py"], cwd=tmp_path, env={**os.environ, "ANYCEND_CHECK": check}, timeout=120)
     printed = done.stderr.replace(str(tmp_path), "/home/me")
     plain = [" ".join(re.sub(r"0x[0-9a-f]+", "0x", text).split()) for text in (shown, printed)]
     assert done.returncode == 0 and plain[1] == plain[0], done.stderr
