@@ -55,7 +55,8 @@ def run(
             return run(program, **more, **env)
     of_it = {k: v for k, v in {**environment(), **env}.items() if v is not None}
     text = textwrap.dedent(program)
-    if fresh or not can_fork(env):
+    of_the_plugin = "TORCH_NPU_" if imports else ()
+    if fresh or not can_fork({k: v for k, v in env.items() if not k.startswith(of_the_plugin)}):
         command = [sys.executable, "-c", text]
         done = subprocess.run(command, cwd="/", env=of_it, capture_output=True, text=True, timeout=timeout)
     else:

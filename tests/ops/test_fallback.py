@@ -95,8 +95,8 @@ def test_it_can_be_forbidden() -> None:
         except NotImplementedError as error:
             print(error)
     """
-    assert "fallback_tests::i0" in run(text, TORCH_NPU_FALLBACK_CPU_DISABLE="1").stdout
-    done = run(text, check=False, TORCH_NPU_FALLBACK_CPU_DISABLE="yes")
+    assert "fallback_tests::i0" in run(text, imports=True, TORCH_NPU_FALLBACK_CPU_DISABLE="1").stdout
+    done = run(text, check=False, imports=True, TORCH_NPU_FALLBACK_CPU_DISABLE="yes")
     assert "TORCH_NPU_FALLBACK_CPU_DISABLE=yes is not valid: it must be 0 or 1" in done.stderr
 
 
@@ -112,7 +112,8 @@ def test_the_switch_is_read_once() -> None:
         os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
         print(torch.equal(i0(x).cpu(), i0(x.cpu())), torch.npu.fallback_counts())
     """
-    assert run(text, TORCH_NPU_FALLBACK_CPU_DISABLE=None).stdout.strip() == "True {'fallback_tests::i0': 2}"
+    done = run(text, imports=True, TORCH_NPU_FALLBACK_CPU_DISABLE=None)
+    assert done.stdout.strip() == "True {'fallback_tests::i0': 2}"
 
 
 def test_written_arguments_are_copied_back() -> None:

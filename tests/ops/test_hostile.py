@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from tests import forked
+from tests.conftest import ROOT
 
 # As on the CPU: what counts from the end, and what ends the labels of a row.
 TAKEN = [
@@ -13,7 +13,7 @@ TAKEN = [
 
 
 def test_no_index_ends_the_process():
-    run = subprocess.run([sys.executable, "-m", "tests.ops.hostile"], capture_output=True, text=True, timeout=300)
+    run = forked.run(["-m", "tests.ops.hostile"], cwd=ROOT, timeout=300)
     *calls, last = run.stdout.splitlines()
     assert run.returncode == 0 and last == "all", f"the process ended in {last}: {run.stderr[-2000:]}"
     assert [call.removesuffix(" taken") for call in calls if not call.endswith(" refused")] == TAKEN
