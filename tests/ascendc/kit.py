@@ -6,6 +6,7 @@ import ctypes as C
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ BISHENG = library_folder().parent / "bin" / "bisheng"
 
 # Compiling is most of these tests' time, and -O0 halves it; tests/ascendc/test_flow.py compiles as users do.
 FLAGS = ["-O0", "-Wall", "-Wextra", "-Werror", "-shared"]
+SCRATCH = tempfile.TemporaryDirectory(prefix="anycend-ascendc-")  # what is made once a process
 
 
 class Call(C.Structure):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ctypes as C
+import functools
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import BISHENG, KERNELS, Kernels, bisheng
+from tests.ascendc.kit import BISHENG, KERNELS, SCRATCH, Kernels, bisheng
 from tests.runtime.acl import library_folder, run
 
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
@@ -233,9 +235,15 @@ def built_by_cmake(folder: Path, kind: str, kernel: str = KERNEL) -> Path:
     return build / "libhost.so"
 
 
+@functools.cache
+def library_of_cmake(kind: str) -> Path:
+    """Of the plain kernel, once a process: tests/conformance/test_extension.py launches it, too."""
+    return built_by_cmake(Path(tempfile.mkdtemp(dir=SCRATCH.name)), kind)
+
+
 @pytest.mark.parametrize("kind", ["SHARED", "STATIC"])
-def test_a_library_of_kernels_in_cmake(tmp_path, device, kind):
-    assert_doubles(built_by_cmake(tmp_path, kind), device)
+def test_a_library_of_kernels_in_cmake(device, kind):
+    assert_doubles(library_of_cmake(kind), device)
 
 
 def cmake_build(folder: Path) -> None:

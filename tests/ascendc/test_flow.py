@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.ascendc.kit import BISHENG
+from tests import forked
+from tests.ascendc.kit import BISHENG, SCRATCH
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs" / "ascendc.md").read_text(), re.DOTALL)
@@ -37,15 +40,20 @@ def compile_as_documented(folder: Path, source: str) -> None:
 
 
 def program(folder: Path, **env: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-c", PYTHON], cwd=folder, env={**os.environ, **env}, capture_output=True, text=True
-    )
+    return forked.run(["-c", PYTHON], cwd=folder, env={**os.environ, **env})
 
 
-@pytest.fixture(scope="module")
-def documented(folder):
-    compile_as_documented(folder / "right", CPP)
-    return folder / "right"
+@functools.cache
+def library_as_documented() -> Path:
+    """Its folder, made once a process: tests/conformance/test_extension.py runs it, too."""
+    folder = Path(tempfile.mkdtemp(dir=SCRATCH.name))
+    compile_as_documented(folder, CPP)
+    return folder
+
+
+@pytest.fixture
+def documented() -> Path:
+    return library_as_documented()
 
 
 def test_the_documented_kernel_adds_npu_tensors(documented):

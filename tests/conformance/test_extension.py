@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.ascendc.test_compiler import built_by_cmake
-from tests.ascendc.test_flow import CPP, PYTHON, compile_as_documented
+from tests.ascendc.test_compiler import library_of_cmake
+from tests.ascendc.test_flow import PYTHON, library_as_documented
 from tests.conformance import client, environment
 from tests.extension import build
 from tests.runtime.acl import library_folder
@@ -98,8 +98,7 @@ def test_its_look_up_finds_packages(vendor, tmp_path, named):
 
 
 def test_the_documented_kernel(vendor, tmp_path):
-    compile_as_documented(tmp_path / "kernel", CPP)
-    library = tmp_path / "kernel" / "libadd.so"
+    library = library_as_documented() / "libadd.so"
     program = PYTHON.replace("./libadd.so", str(library)).replace("import torch", "import torch, torch_npu", 1)
     done = ran(vendor, tmp_path, program + "print('added')")
     assert done.stdout.strip() == "added", done.stderr[-3000:]
@@ -119,8 +118,7 @@ print("vendor" in torch_npu.__file__)
 @pytest.mark.parametrize("kind", ["SHARED", "STATIC"])
 def test_a_library_of_kernels_in_cmake(vendor, tmp_path, kind):
     """`ascendc_library`: its kernels on the stream and the tensors of the wheel, between the wheel's own kernels."""
-    library = built_by_cmake(tmp_path, kind)
-    done = ran(vendor, tmp_path, LIBRARY, library)
+    done = ran(vendor, tmp_path, LIBRARY, library_of_cmake(kind))
     assert done.stdout.strip() == "True", done.stderr[-3000:]
 
 
