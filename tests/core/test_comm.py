@@ -4,13 +4,13 @@ torch.cuda is not touched: nothing here needs transfer_to_npu."""
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 import warnings
 
 import pytest
 import torch
 from torch import nn
+
+from tests import forked
 
 D0, D1 = torch.device("npu", 0), torch.device("npu", 1)
 
@@ -81,8 +81,8 @@ def test_only_the_question_of_torch_nn_parallel_is_not_warned_of() -> None:
         "        ask()\n"
         "    print(len(caught))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=600)
-    assert done.stdout.split() == ["0", "1"]
+    done = forked.run(["-c", script])
+    assert done.stdout.split() == ["0", "1"] and done.returncode == 0, done.stderr
 
 
 def model() -> nn.Module:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 import torchair
 from torchair import ge
 
 import torch_npu  # noqa: F401  makes torchair known
+from tests import forked
 
 
 def test_it_is_found_where_nothing_else_has_the_name(tmp_path):
@@ -18,7 +16,8 @@ def test_it_is_found_where_nothing_else_has_the_name(tmp_path):
     assert torchair.__file__.startswith(torch_npu.__path__[0])
     (tmp_path / "torchair.py").write_text("mine = True")
     code = "import torch_npu, torchair; assert torchair.mine"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    done = forked.run(["-c", code], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_converter_is_kept_and_given_back():

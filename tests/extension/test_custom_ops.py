@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests import forked
 from tests.extension.build import SOURCES, TOOLS
 from torch_npu.utils import custom_ops
 
@@ -94,12 +94,12 @@ def test_rows_of_other_versions_are_left_out(ops):
 
 def test_the_command_writes_the_source(tmp_path):
     (tmp_path / "one.yaml").write_text(ONE)
-    command = [sys.executable, "-m", "torch_npu.utils.custom_ops", "one.yaml", "-o", "out.cpp"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    command = ["-m", "torch_npu.utils.custom_ops", "one.yaml", "-o", "out.cpp"]
+    done = forked.run(command, cwd=tmp_path)
     assert done.stdout == "out.cpp: 1 operators; build it with NpuExtension\n", done.stderr
     assert "EXEC_NPU_CMD_EXT(aclnnAbs, x, out)" in (tmp_path / "out.cpp").read_text()
     (tmp_path / "one.yaml").write_text(ONE.replace("size: x", "size: z"))
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = forked.run(command, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
 
 

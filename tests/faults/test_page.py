@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.core.tools import run
 from tests.faults import table
 
@@ -197,9 +196,7 @@ if __name__ == "__main__":
     print(p.exitcode)
 """)
     environment = {**os.environ, "ANYCEND_FAULT": "aclnnMm:kernel:1"}
-    out = subprocess.run(
-        [sys.executable, "main.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
-    )
+    out = forked.run(["main.py"], cwd=tmp_path, env=environment)
     lines = re.findall(
         r"^npu:0: an operator failed, and what was queued behind it was dropped. No error told the program: .*aclnnMm",
         out.stderr,

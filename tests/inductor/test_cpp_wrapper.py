@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 import torch_npu  # noqa: F401  torch.ops.npu
+from tests import forked
 from tests.core import tools
 from tests.core.tools import Gate, busy
 from tests.inductor.models import QUICK, Perceptron, packaged
@@ -245,7 +245,7 @@ from torch_npu._inductor.passes import NpuGraphPass
 assert NpuGraphPass().uuid()[1] is None
 """
     environment = {**os.environ, "ANYCEND_CANN": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    done = forked.run(["-c", code], env=environment)
     assert done.returncode == 0, done.stderr
 
 

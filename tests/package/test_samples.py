@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+from tests import forked
 from tools.codegen import tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,9 +50,7 @@ def test_the_workflows_machine_is_what_it_says():
         "print(json.dumps([torch.npu.device_count(), torch.npu.get_device_name(), total / 2**30]))"
     )
     settings = {name: str(value) for name, value in environment.items()}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **settings}, cwd="/", capture_output=True, text=True
-    )
+    done = forked.run(["-c", code], env={**os.environ, **settings}, cwd="/")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [2, "Ascend910B2", 2]
 

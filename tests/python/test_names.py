@@ -6,7 +6,6 @@ import csv
 import importlib
 import pickle
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import torch
 from torch_npu._operator_docs import MISSING
 
 import torch_npu
+from tests import forked
 from tests.python import names_table
 from torch_npu._data_types import DATA_TYPES
 
@@ -128,8 +128,8 @@ def test_parts_of_torch_distributed_by_the_vendors_names():
 
 def test_parts_of_torch_distributed_are_listed_before_their_import():
     program = "import torch_npu.distributed as d; names = dir(d); print({*d._OF_PYTORCH, *d.__all__} - {*names})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+    done = forked.run(["-c", program])
+    assert done.stdout == "set()\n" and done.returncode == 0, done.stderr
 
 
 def test_the_stream_of_captures_can_be_chosen():
