@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import functools
 import os
 import subprocess
 import sys
@@ -43,9 +44,26 @@ class Call(C.Structure):
     ]
 
 
+@functools.cache
+def compiler(*flags: str) -> str:
+    """A g++ that has kernel_operator.h compiled already, at -O0 and with these flags. What is compiled with flags that
+    mean another header, and the header for another chip, g++ reads as ever.
+    """
+    folder, gcc = Path(tempfile.mkdtemp(dir=SCRATCH.name)), os.environ.get("ANYCEND_CXX", "g++")
+    header = folder / "kernel_operator.h"
+    header.write_text(f'#pragma once\n#include "{BISHENG.parent.parent / "ascendc" / "include" / header.name}"\n')
+    made = ["-O0", "-c", *flags, "-x", "c++-header", header, "-o", folder / f"{header.name}.gch"]
+    done = bisheng(*made, env={"ANYCEND_CXX": gcc})
+    assert done.returncode == 0, done.stderr
+    (folder / "g++").write_text(f'#!/bin/sh\nexec {gcc} -iquote "{folder}" "$@"\n')
+    (folder / "g++").chmod(0o755)
+    return str(folder / "g++")
+
+
 def bisheng(*arguments: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
     command = [sys.executable, str(BISHENG), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False)
+    environment = {**os.environ, **(env or {"ANYCEND_CXX": compiler()})}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
 def build(source: Path, folder: Path, *flags: str) -> Path:
