@@ -201,34 +201,160 @@ def test_training_attention_forward_and_backward_in_one_graph():
         assert same(x, y)
 
 
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("updated", [False, True])
+def test_inference_mode_is_the_captures(captured, updated):
+    """The mode belongs to a thread: one that updates has not the other's."""
+    with torch.inference_mode(captured):
+        made = Graph(layers=2)
+        made.update([4, 6])
+        made.graph.replay()
+    errors = []
+
+    def update() -> None:
+        try:
+            with torch.inference_mode(updated):
+                made.update([9, 30], [2, 12])
+        except RuntimeError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=update)
+    thread.start()
+    made.graph.replay()
+    thread.join()
+    assert errors == [] and same(made.out, made.eager([9, 30], [2, 12]))
+
+
+def test_a_list_is_taken_as_it_is_at_the_update():
+    made, lengths = Graph(layers=2), [5, 5]
+    made.update(lengths)
+    assert same(made.replayed(), made.eager([5, 5], [5, 5]))
+    lengths[:] = [99, 99]
+    with pytest.raises(RuntimeError, match="33"):
+        made.update([7, 7], [1, 33])
+    assert same(made.replayed(), made.eager([5, 5], [5, 5]))
+    made.graph.update(cpu_update_input=[{"scale": 0.125}])
+    assert same(made.replayed(), made.eager([5, 5], [5, 5]))
+
+
 @pytest.fixture
-def shifted() -> Iterator[Any]:
-    """An operator of a library's own, with an argument on the host."""
+def own() -> Iterator[Any]:
+    """A library's operators: one returns a new tensor, one writes and returns another, one fails when it has written."""
     from torch_npu.npu._npugraph_handlers import npugraph_handler
 
-    @torch.library.custom_op("graph_updates::shifted", mutates_args=())
-    def shifted(x: torch.Tensor, by: list[int], factor: float = 1.0) -> torch.Tensor:
-        return x * factor + by[0]
+    library = torch.library.Library("graph_updates", "DEF")
+    library.define("shifted(Tensor x, int[] by, float factor=1.0) -> Tensor")
+    library.define("step(Tensor(a!) y, int n) -> Tensor")
+    library.define("late(Tensor(a!) y, int n) -> ()")
 
-    @npu.register_npu_graph_handler(["shifted.default"])
+    def step(y: torch.Tensor, n: int) -> torch.Tensor:
+        y.fill_(n)
+        return y * 2
+
+    def late(y: torch.Tensor, n: int) -> None:
+        y.add_(n)
+        if n > 100:
+            raise ValueError(f"{n} is too much")
+
+    library.impl("shifted", lambda x, by, factor=1.0: x * factor + by[0], "PrivateUse1")
+    library.impl("step", step, "PrivateUse1")
+    library.impl("late", late, "PrivateUse1")
+
     class Handler(npu.NpuGraphOpHandler):
         @classmethod
         def update_args(cls, dispatch_record: Any, update_input: dict[str, Any]) -> None:
             if "twice" in update_input:
                 dispatch_record.args[1] = [2 * update_input["twice"]]
 
-    yield shifted
-    del npugraph_handler._HANDLERS["shifted.default"]
+    names = [f"{name}.default" for name in ("shifted", "step", "late")]
+    npu.register_npu_graph_handler(names)(npu.NpuGraphOpHandler)
+    npu.register_npu_graph_handler(names[0])(Handler)
+    yield torch.ops.graph_updates
+    for name in names:
+        del npugraph_handler._HANDLERS[name]
+    library._destroy()
 
 
-def test_an_operator_of_a_library_that_registers_a_handler(shifted):
+def test_an_operator_of_a_library_that_registers_a_handler(own):
     x = torch.arange(4.0).npu()
     with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
-        y = shifted(x, [1]) * 10
+        y = own.shifted(x, [1]) * 10
     for new, expected in (({"by": [2]}, 2), ({"twice": 4}, 8), ({}, 8)):
         graph.update(cpu_update_input=[new])
         graph.replay()
         assert y.tolist() == [10.0 * (i + expected) for i in range(4)]
+
+
+def test_an_operator_that_writes_and_returns_something_new(own):
+    y = torch.zeros(3, device="npu")
+    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
+        twice = own.step(y, 1) + 1
+    for n in (5, 7):
+        graph.update(cpu_update_input=[{"n": n}])
+        graph.replay()
+        assert y.tolist() == [n] * 3 and twice.tolist() == [2 * n + 1] * 3
+
+
+def test_an_operator_that_fails_behind_its_calls_changes_nothing(own):
+    y = torch.zeros(3, device="npu")
+    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
+        own.late(y, 1)
+    with pytest.raises(ValueError, match="1000 is too much"):
+        graph.update(cpu_update_input=[{"n": 1000}])
+    graph.replay()
+    assert y.tolist() == [1.0] * 3
+    graph.update(cpu_update_input=[{"n": 3}])
+    graph.replay()
+    assert y.tolist() == [4.0] * 3
+
+
+def test_a_program_may_go_on_behind_a_call_that_failed_in_the_capture(own):
+    y, kept = torch.zeros(3, device="npu"), []
+    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
+        try:
+            own.late(y, 1000)
+        except ValueError as error:
+            kept.append(error)
+        y.zero_()
+        own.late(y, 2)
+    for n in (4, 5):
+        graph.update(cpu_update_input=[{"n": n}])
+        graph.replay()
+        assert y.tolist() == [n] * 3
+
+
+def test_compiled_functions_run_compiled_in_the_capture():
+    calls = []
+
+    def backend(module: Any, inputs: Any) -> Any:
+        def run(*arguments: Any) -> Any:
+            calls.append(1)
+            return module(*arguments)
+
+        return run
+
+    function = torch.compile(lambda x: x * 2 + 1, backend=backend)
+    x = torch.arange(4.0).npu()
+    function(x)
+    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
+        y = function(x)
+    assert len(calls) == 2
+    graph.replay()
+    assert y.tolist() == [1.0, 3.0, 5.0, 7.0]
+
+
+def test_a_context_is_used_again():
+    layer, graph = Attention(2), npu.NPUGraph()
+    context = npu.graph(graph, auto_dispatch_capture=True)
+    for lengths in ([4, 5], [6, 7]):
+        with context:
+            out = layer([1, 1])
+        graph.update(cpu_update_input=[{"actual_seq_lengths_kv": lengths}])
+        graph.replay()
+        assert same(out, layer(lengths))
+        graph.reset()
+    with pytest.raises(TypeError, match="auto_dispatch_capture is a bool, not 'thread_local'"):
+        npu.graph(graph, None, None, "thread_local")
 
 
 def test_a_handler_is_a_class_of_handlers():

@@ -36,8 +36,8 @@ class Updates:
     of each may go on at once.
     """
 
-    def __init__(self, records: list[DispatchRecord]):
-        self.records = records
+    def __init__(self, records: list[DispatchRecord], abandoned: list[streams.ExternalEvent]):
+        self.records, self._abandoned = records, abandoned
         self.stream = streams.Stream(priority=-1)  # of the pool that programs seldom take streams from
         self._updating, self._replaying = threading.Lock(), threading.Lock()
         self._state = threading.Condition()  # of what follows
@@ -51,12 +51,14 @@ class Updates:
 
     def __del__(self) -> None:
         ends = [end for end in (getattr(self, "_last", None), getattr(self, "_done", None)) if end is not None]
-        _retired.append(([record.event for record in self.records], ends))
+        _retired.append(([*(record.event for record in self.records), *self._abandoned], ends))
 
     def replay(self, queue: Callable[[], None]) -> None:
         """Queues a replay on the current stream; `queue` does."""
+        if not self.records and not self._abandoned:
+            return queue()
         stream = streams.current_stream()
-        if self.records and streams.is_current_stream_capturing():
+        if streams.is_current_stream_capturing():
             raise RuntimeError("a graph whose calls are updated for each replay cannot be part of another graph")
         with self._replaying:
             with self._state:
@@ -69,6 +71,8 @@ class Updates:
             try:
                 if done is not None:
                     stream.wait_event(done)
+                for flag in self._abandoned:
+                    flag.record(stream)
                 queue()
                 end = self._last = stream.record_event()
             finally:
@@ -79,7 +83,7 @@ class Updates:
     def update(self, given: Sequence[dict[str, Any]]) -> None:
         """Gives the calls new arguments. See NPUGraph.update."""
         inputs = self._of_each(given)
-        with self._updating, torch.no_grad():
+        with self._updating:
             with self._state:
                 replaces = self._replacing = self._updates > self._replays
                 former, self._updates = self._updates, self._updates + (not replaces)
@@ -124,11 +128,13 @@ class Updates:
             try:
                 record.change(given)
                 record.make_anew(self.stream)
-            except BaseException:
-                record.args, record.kwargs = former
-                for changed, earlier in done:
+            except BaseException as error:
+                for changed, earlier in [*done, (record, former)]:  # of the last, too, what was queued may have fitted
                     changed.args, changed.kwargs = earlier
-                    changed.make_anew(self.stream)
+                    try:
+                        changed.make_anew(self.stream)
+                    except RuntimeError as consequence:
+                        error.add_note(f"and the former call cannot be made anew: {consequence}")
                 raise
             done.append((record, former))
 

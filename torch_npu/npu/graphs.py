@@ -209,7 +209,10 @@ class graph:
             stream = graph.default_capture_stream
         self.npu_graph, self.pool, self.mode = npu_graph, pool, capture_error_mode
         self.context = streams.stream(stream)
-        self.dispatch = DispatchCapture() if auto_dispatch_capture else None
+        if not isinstance(auto_dispatch_capture, bool):
+            raise TypeError(f"torch.npu.graph: auto_dispatch_capture is a bool, not {auto_dispatch_capture!r}")
+        self.auto_dispatch_capture = auto_dispatch_capture
+        self._dispatch: DispatchCapture | None = None
 
     def __enter__(self) -> None:
         synchronize()  # what the graph uses must be there
@@ -220,16 +223,18 @@ class graph:
         except BaseException as error:
             self.context.__exit__(type(error), error, error.__traceback__)
             raise
-        if self.dispatch is not None:
-            self.dispatch.__enter__()
+        if self.auto_dispatch_capture:
+            self._dispatch = DispatchCapture()
+            self._dispatch.__enter__()
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if self.dispatch is not None:
-            self.dispatch.__exit__(kind, error, traceback)
+        dispatch, self._dispatch = self._dispatch, None
+        if dispatch is not None:
+            dispatch.__exit__(kind, error, traceback)
         try:
             self.npu_graph.capture_end()
-            if self.dispatch is not None:
-                self.npu_graph._updates = Updates(self.dispatch.records)
+            if dispatch is not None:
+                self.npu_graph._updates = Updates(dispatch.records, dispatch.abandoned)
         except RuntimeError as consequence:
             if error is None:
                 raise

@@ -29,21 +29,28 @@ def _ending(end: Callable[[], None]) -> Iterator[None]:
     end()
 
 
+def _own(value: Any) -> Any:
+    """The value as it is now: a program may change its list, or a tensor on the CPU, before the call is made anew."""
+    if isinstance(value, list):
+        return [_own(x) for x in value]
+    return value.clone() if isinstance(value, torch.Tensor) and value.device.type == "cpu" else value
+
+
 class DispatchRecord:
     """A captured call that updates make anew. Handlers change `args`, a list."""
 
     def __init__(self, handler: type[NpuGraphOpHandler], func: Any, args: Sequence[Any], kwargs: dict[str, Any]):
         self.handler, self.op_cache_entry = handler, func
-        self.args = list(args)
-        tensors = [a.name for a in func._schema.arguments if "Tensor" in str(a.type)]
-        self.kwargs = {key: handler.record_wrap_kwarg(key, value, tensors) for key, value in kwargs.items()}
+        self.args = [_own(x) for x in args]
+        schema = func._schema
+        tensors = [a.name for a in schema.arguments if "Tensor" in str(a.type)]
+        self.kwargs = {key: handler.record_wrap_kwarg(key, _own(value), tensors) for key, value in kwargs.items()}
+        self.names = [argument.name for argument in schema.arguments]
         self.event, self.group = streams.ExternalEvent(), None
-        self.results: list[torch.Tensor] | None = None  # copies of results that are new tensors of each call
-
-    @property
-    def names(self) -> list[str]:
-        """The operator's arguments."""
-        return [argument.name for argument in self.op_cache_entry._schema.arguments]
+        # Results that are new tensors of each call: the graph goes on with copies, into which updates write.
+        self._fresh = ["out" not in kwargs and not (r.alias_info and r.alias_info.is_write) for r in schema.returns]
+        self._copies: list[torch.Tensor] = []
+        self._inference = torch.is_inference_mode_enabled()  # its tensors are that mode's, whoever updates
 
     def takes(self, name: str) -> bool:
         """Whether an update may name it: an argument, or, to a handler with an update_args of its own, anything."""
@@ -56,41 +63,43 @@ class DispatchRecord:
         self.event.reset(stream)
         _C._graph_task_group_begin(stream.stream_id, stream.device_index)
         with _ending(lambda: self._end_group(stream)):
-            result = self.op_cache_entry(*self.args, **self.kwargs)
-            if "out" not in self.kwargs and not self._writes():
-                flat, tree = pytree.tree_flatten(result)
-                self.results = [x.clone() if isinstance(x, torch.Tensor) else x for x in flat]
-                result = pytree.tree_unflatten(self.results, tree)
-        return result
+            given = self.op_cache_entry(*self.args, **self.kwargs)
+            results = list(given) if isinstance(given, tuple) else [given]
+            for place in self._fresh_places(results):
+                leaves, tree = pytree.tree_flatten(results[place])
+                copies = [x.clone() if isinstance(x, torch.Tensor) else x for x in leaves]
+                self._copies += [x for x in copies if isinstance(x, torch.Tensor)]
+                results[place] = pytree.tree_unflatten(copies, tree)
+        return tuple(results) if isinstance(given, tuple) else results[0]
 
-    def _writes(self) -> bool:
-        """Whether the operator writes into tensors that it is given."""
-        return any(a.alias_info and a.alias_info.is_write for a in self.op_cache_entry._schema.arguments)
+    def _fresh_places(self, results: Sequence[Any]) -> list[int]:
+        return [i for i, fresh in enumerate(self._fresh) if fresh and i < len(results)]
 
     def _end_group(self, stream: torch.Stream) -> None:
         self.group = _C._graph_task_group_end(stream.stream_id, stream.device_index)
 
     def change(self, given: dict[str, Any]) -> None:
         """Takes the new arguments."""
-        names = self.names
         for key, value in given.items():
-            if key in names:
-                place = names.index(key)
+            if key in self.names:
+                place = self.names.index(key)
                 if place < len(self.args):
-                    self.args[place] = value
+                    self.args[place] = _own(value)
                 else:
-                    self.kwargs[key] = value
+                    self.kwargs[key] = _own(value)
         self.handler.update_args(self, given)
 
     def make_anew(self, stream: torch.Stream) -> None:
         """Queues the call, with the present arguments, in the place of the group's."""
-        _C._graph_task_update_begin(stream.stream_id, stream.device_index, self.group)
-        with _ending(lambda: _C._graph_task_update_end(stream.stream_id, stream.device_index)):
-            result = self.op_cache_entry(*self.args, **self.kwargs)
-            if self.results is not None:
-                for kept, new in zip(self.results, pytree.tree_leaves(result), strict=True):
-                    if isinstance(new, torch.Tensor):
-                        kept.copy_(new)
+        with torch.inference_mode(self._inference), torch.no_grad():
+            _C._graph_task_update_begin(stream.stream_id, stream.device_index, self.group)
+            with _ending(lambda: _C._graph_task_update_end(stream.stream_id, stream.device_index)):
+                given = self.op_cache_entry(*self.args, **self.kwargs)
+                results = list(given) if isinstance(given, tuple) else [given]
+                fresh = pytree.tree_leaves([results[place] for place in self._fresh_places(results)])
+                new = [x for x in fresh if isinstance(x, torch.Tensor)]
+                for kept, now in zip(self._copies, new, strict=True):
+                    kept.copy_(now)
 
 
 class DispatchCapture(TorchDispatchMode):
@@ -99,6 +108,12 @@ class DispatchCapture(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.records: list[DispatchRecord] = []
+        self.abandoned: list[streams.ExternalEvent] = []  # of calls that failed, and that the program went on behind
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Whether functions that torch.compile made run as they are inside: they do."""
+        return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -107,6 +122,10 @@ class DispatchCapture(TorchDispatchMode):
             return func(*args, **kwargs)
         func, args, kwargs = handler.prepare_capture(func, args, dict(kwargs))
         record = DispatchRecord(handler, func, args, kwargs)
-        result = record.capture(streams.current_stream())
+        try:
+            result = record.capture(streams.current_stream())
+        except BaseException:
+            self.abandoned.append(record.event)
+            raise
         self.records.append(record)
         return handler.postprocess_result(result, kwargs)
