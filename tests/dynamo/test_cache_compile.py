@@ -4,14 +4,13 @@ something that counts is another; what cannot be kept. The file itself: test_cac
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 import textwrap
 
 import pytest
 import torch
 from torch._dynamo.utils import counters
 
+from tests import forked
 from tests.dynamo.cached_model import DEVICE, arguments, file_of, fresh, inference, run
 
 
@@ -318,9 +317,8 @@ def test_a_new_process_does_not_even_load_dynamo(tmp_path):
     def process(factor):
         script = textwrap.dedent(SCRIPT).replace("FACTOR", factor)
         (tmp_path / "program.py").write_text(script)
-        done = subprocess.run(
-            [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
-        )
+        done = forked.run(["program.py"], cwd=tmp_path, timeout=300)
+        assert done.returncode == 0, done.stderr
         return done.stdout.split(), done.stderr
 
     assert process("")[0] == ["48.0", "True"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.extension import build
 
 CODE = """
@@ -33,7 +33,7 @@ def packages(tmp_path_factory) -> Path:
 def run(contract: Path, code: str = CODE, **variables: str) -> subprocess.CompletedProcess:
     keep = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND_")}
     own = {**keep, "CONTRACT": str(contract), **variables}
-    return subprocess.run([sys.executable, "-c", code], env=own, cwd="/", capture_output=True, text=True, timeout=300)
+    return forked.run(["-c", code], env=own, cwd="/", timeout=300)
 
 
 def scaled(contract: Path, **variables: str) -> str:

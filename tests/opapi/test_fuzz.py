@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
+from tests import forked
 from tests.opapi.client import ROOT, library_folder
 
 
 def run(calls: int) -> list[str]:
     environment = {**os.environ, "ANYCEND_TEST_CANN": str(library_folder()), "ANYCEND_CHECK": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.opapi.fuzz", "--calls", str(calls), "--seed", "7"],
-        cwd=ROOT, env=environment | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, capture_output=True, text=True,
-    )  # fmt: skip
+    command = ["-m", "tests.opapi.fuzz", "--calls", str(calls), "--seed", "7"]
+    done = forked.run(command, cwd=ROOT, env=environment | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, timeout=3600)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
     return done.stdout.splitlines()
 
