@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "kernel_operator.h"
 
@@ -58,6 +59,38 @@ __global__ __aicore__ void instruction(GM_ADDR d, GM_ADDR a, GM_ADDR b, Call c) 
   DataCopy(out, dst, c.dst_bytes / sizeof(typename I::D));
 }
 
+#ifdef ASCENDC_TEST_PROGRAMS
+// A step of a program (programs.asc): one instruction on stretches of the block's buffer. numpy's `STEP` of tests/ascendc/programs.py.
+struct Step {
+  int32_t instruction;  // a place in steps(); none is below 0
+  uint32_t d, a, b;     // where the operands begin, in bytes
+  Call call;
+};
+struct Instruction {
+  const char* name;
+  void (*run)(const LocalTensor<uint8_t>& buffer, const Step& s);
+};
+inline std::vector<Instruction>& steps() {
+  static std::vector<Instruction> entries;
+  return entries;
+}
+template <class T>
+LocalTensor<T> cut(const LocalTensor<uint8_t>& buffer, uint32_t start, uint32_t bytes) {
+  auto tensor = buffer[start].template ReinterpretCast<T>();
+  tensor.SetSize(bytes / sizeof(T));
+  return tensor;
+}
+template <class I>
+struct Registered {
+  explicit Registered(const char* name) {
+    steps().push_back({name, [](const LocalTensor<uint8_t>& buffer, const Step& s) {
+                         I::run(cut<typename I::D>(buffer, s.d, s.call.dst_bytes),
+                                cut<typename I::A>(buffer, s.a, s.call.a_bytes),
+                                cut<typename I::B>(buffer, s.b, s.call.b_bytes), s.call);
+                       }});
+  }
+};
+#else
 using Host = void (*)(void* stream, uint8_t* d, uint8_t* a, uint8_t* b, const Call& call);
 inline std::map<std::string, Host>& table() {
   static std::map<std::string, Host> entries;
@@ -72,6 +105,8 @@ struct Registered {
     };
   }
 };
+
+#endif
 
 // An instruction's test kernel: its types, and a body that sees d, a, b and c.
 #define KERNEL(Name, TD, TA, TB, ...)                                                                   \
@@ -105,6 +140,7 @@ inline BinaryRepeatParams both(const Call& c) {
 }
 inline UnaryRepeatParams one(const Call& c) { return UnaryRepeatParams(c.dst_blk, c.a_blk, c.dst_rep, c.a_rep); }
 
+#ifndef ASCENDC_TEST_PROGRAMS
 extern "C" __attribute__((visibility("default"))) int run_instruction(const char* name, void* stream, void* d, void* a,
                                                                       void* b, const Call* call) {
   const auto entry = table().find(name);
@@ -116,3 +152,4 @@ extern "C" __attribute__((visibility("default"))) int run_instruction(const char
   }
   return 0;
 }
+#endif
