@@ -53,7 +53,7 @@ BUGS = {
     23: ("operands that overlap in part", "Adds: dst and src overlap in part (224 bytes from bytes 544 and 512 of the"),
     24: ("a mask beyond the type's", "Adds: the mask is 128, and of this type a repeat has 1 to 64 elements"),
     25: ("a tiling read past its end", "GET_TILING_DATA: 264 bytes from "),
-    26: ("a tiling whose tile does not fit", "InitBuffer: TBuf<VECCALC> of 1 x 524288 bytes does not fit: 1024 of the"),
+    26: ("a tiling whose tile does not fit", "InitBuffer: TBuf<VECCALC> of 1 x 524288 bytes does not fit: 1280 of the"),
     27: (
         "an atomic left on",
         "SetAtomicAdd, SetAtomicMax or SetAtomicMin is on when the kernel ends: SetAtomicNone is",
@@ -62,6 +62,27 @@ BUGS = {
     29: ("no CrossCoreSetFlag", "blocks wait for each other (SyncAll, CrossCoreWaitFlag, IBWait)"),
     30: ("an offset of Gather past the buffer", f"Gather: offset 256 lies beyond the 256 bytes of src in {IN}"),
     31: ("GetValue before the vector unit is done", "WaitFlag<HardEvent::V_S> is missing"),
+    32: ("global memory copied in again before it is copied out", "WaitFlag<HardEvent::MTE3_MTE2>, or PipeBarrier"),
+    33: ("global memory copied out to while it is copied in", "WaitFlag<HardEvent::MTE2_MTE3>, or PipeBarrier"),
+    34: ("another block's result without SyncAll", "wait for that: SyncAll, or CrossCoreSetFlag<mode, PIPE_MTE"),
+    35: (
+        "another block's result, whose flag another unit set",
+        "(DataCopy), and nothing has block 1 wait for that: SyncAll, or CrossCoreSetFlag<mode, PIPE_MTE3> there",
+    ),
+    36: (
+        "global memory written that another block still reads",
+        "(MTE3) writes global memory (bytes 0 to 255 from its operand on) that block 0 read at",
+    ),
+    37: ("different results of two blocks in one place", "(MTE3) writes global memory (bytes 0 to 255 from"),
+    38: (
+        "an atomic add to what another block still fills",
+        " global memory (bytes 0 to 255 from its operand on) that block",
+    ),
+    39: (
+        "two copies out to one place, and nothing between",
+        "makes it wait for itself: PipeBarrier<PIPE_MTE3> is missing",
+    ),
+    40: ("GetValue of global memory before it is copied out", "WaitFlag<HardEvent::MTE3_S>, or PipeBarrier<PIPE_ALL>"),
 }
 PROGRAM = """
 from pathlib import Path
@@ -73,12 +94,12 @@ tiling = np.array([64, 2], "u4")
 for bug in {bugs}:
     for bad in (0, 1):
         how = C.c_int32(bug), C.c_int32(bad)
-        blocks = 2 if bug in (28, 29) else 1
-        y = np.zeros(64, "f4")
+        blocks = 2 if bug in (28, 29, 34, 35, 36, 37, 38) else 1
+        y, w = np.zeros((2, 64), "f4")
         if bad:
-            said = kernels.launch("seeded", blocks, x, y, tiling, scalars=how, check=False)
+            said = kernels.launch("seeded", blocks, x, y, tiling, w, scalars=how, check=False)
         else:
-            said = kernels.launch("seeded", blocks, x, y, tiling, scalars=how)[1]
+            said = kernels.launch("seeded", blocks, x, y, tiling, w, scalars=how)[1]
             said = "right" if (said == x + 1).all() else f"wrong: {{said}}"
         print(bug, bad, said, sep="|")
 """

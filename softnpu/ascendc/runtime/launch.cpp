@@ -17,6 +17,7 @@
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 using softnpu::ascendc::Run;
+using softnpu::ascendc::Uses;
 
 namespace {
 
@@ -102,6 +103,23 @@ EXPORT int softnpuAscendcSignal(void* launch, uint32_t word, int32_t add) {
 }
 EXPORT int softnpuAscendcAwait(void* launch, uint32_t word, int32_t least) {
   return !static_cast<Run*>(launch)->await(word, least);
+}
+
+EXPORT void softnpuAscendcLockUses(void* launch) { static_cast<Run*>(launch)->uses().mutex().lock(); }
+EXPORT void softnpuAscendcUnlockUses(void* launch) { static_cast<Run*>(launch)->uses().mutex().unlock(); }
+EXPORT int softnpuAscendcUseGlobal(void* launch, const softnpuAscendcUse* use, const uint32_t* known, const void* value,
+                                   uint64_t value_step, softnpuAscendcUse* other) {
+  return !static_cast<Run*>(launch)->uses().add(*use, known, static_cast<const uint8_t*>(value), value_step, other);
+}
+EXPORT void softnpuAscendcTell(void* launch, uint64_t word, uint32_t block, const uint32_t* clock) {
+  Uses& uses = static_cast<Run*>(launch)->uses();
+  const std::lock_guard lock(uses.mutex());
+  uses.tell(word, block, clock);
+}
+EXPORT void softnpuAscendcHear(void* launch, uint64_t word, uint32_t block) {
+  Uses& uses = static_cast<Run*>(launch)->uses();
+  const std::lock_guard lock(uses.mutex());
+  uses.hear(word, block);
 }
 
 EXPORT void softnpuAscendcLockAtomics(void) { atomics().lock(); }

@@ -12,6 +12,7 @@
 
 #include "softnpu/ascendc/include/ascendc/runtime.h"
 #include "softnpu/ascendc/runtime/pool.h"
+#include "softnpu/ascendc/runtime/uses.h"
 
 namespace softnpu::ascendc {
 
@@ -30,6 +31,8 @@ class Run final : public Helped {
   bool await(uint32_t word, int32_t least) noexcept;
 
   void help() noexcept override;
+
+  Uses& uses() noexcept { return uses_; }
 
  private:
   void work() noexcept;
@@ -54,6 +57,8 @@ class Run final : public Helped {
   uint32_t arrived_ = 0;
   uint64_t rounds_ = 0;
   std::unordered_map<uint32_t, int32_t> words_;
+
+  Uses uses_;  // with checks_ alone
 };
 
 }  // namespace softnpu::ascendc

@@ -89,6 +89,7 @@ struct Core {
   uint8_t events[static_cast<int>(HardEvent::MAX)] = {};  // bits: ids that AllocEventID gave out
   uint64_t waited[16] = {};                               // CrossCoreWaitFlag: how often, by flag
   uint64_t met = 0;                                       // SyncAll<true> of a mixed kernel: how often
+  uint64_t all_met = 0;                                   // other SyncAll: how often
   TPipe* pipe = nullptr;
   std::deque<Room> rooms;       // a deque: queues keep pointers
   uint32_t used[kSpaces] = {};  // bytes given out

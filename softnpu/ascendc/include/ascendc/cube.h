@@ -258,6 +258,8 @@ void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2Nz
       s, ((p.ndNum - 1ull) * p.srcNdMatrixStride + (p.nValue - 1ull) * p.srcDValue + p.dValue) * sizeof(T), "DataCopy",
       at);
   for (uint64_t m = 0; m < p.ndNum; ++m)
+    op.reads_global({s + m * p.srcNdMatrixStride, p.dValue * sizeof(T), p.nValue, p.srcDValue * sizeof(T)});
+  for (uint64_t m = 0; m < p.ndNum; ++m)
     for (uint64_t i = 0; i < p.nValue; ++i)
       for (uint64_t j = 0; j < columns * kC0; ++j)  // what fills a column up is 0
         d[m * p.dstNzMatrixStride + (j / kC0 * p.dstNzC0Stride + i * p.dstNzNStride) * kC0 + j % kC0] =
@@ -282,7 +284,9 @@ void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const LoadD
   detail::need_position(op, dst, detail::of_cube(dst.GetPosition()), "dst", "A1, B1, A2 or B2");
   if (p.ifTranspose) op.fail("ifTranspose is for L1 to L0A and L0B");
   detail::check_global(src.GetPhyAddr(), detail::fractal_span(p), "LoadData", at);
-  detail::load_fractals(op, dst, reinterpret_cast<const uint8_t*>(src.GetPhyAddr()), p);
+  const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
+  op.reads_global({from + p.startIndex * 512ull, 512, p.repeatTimes, p.srcStride * 512ull});
+  detail::load_fractals(op, dst, from, p);
 }
 
 template <class T, class U, class S>
@@ -313,6 +317,14 @@ void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<S>& src, const Fixpip
                         : rows ? (p.ndNum - 1ull) * p.dstNdStride + (p.mSize - 1ull) * p.dstStride + p.nSize
                                : (p.nSize - 1u) / kC0 * column + uint64_t{p.mSize} * kC0;
   detail::check_global(d, span * sizeof(T), "Fixpipe", at);
+  for (uint32_t nd = 0; span && nd < (rows ? p.ndNum : 1u); ++nd) {
+    const detail::GlobalPieces pieces =
+        rows ? detail::GlobalPieces{d + uint64_t{nd} * p.dstNdStride, p.nSize * sizeof(T), p.mSize,
+                                    p.dstStride * sizeof(T)}
+             : detail::GlobalPieces{d, uint64_t{p.mSize} * kC0 * sizeof(T), (p.nSize - 1u) / kC0 + 1,
+                                    column * sizeof(T)};
+    const detail::GlobalUse use(op.core(), op.unit(), SOFTNPU_ASCENDC_WRITES, pieces, op.name(), at);
+  }
   detail::fixpipe<T>(op, src, p, [&](uint32_t nd, uint32_t i, uint32_t j, T x) {
     detail::store(op.core(),
                   rows ? d + uint64_t{nd} * p.dstNdStride + uint64_t{i} * p.dstStride + j

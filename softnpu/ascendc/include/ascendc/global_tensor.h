@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ascendc/core.h"
+#include "ascendc/global_order.h"
 #include "ascendc/shape.h"
 #include "ascendc/types.h"
 
@@ -66,11 +66,11 @@ class GlobalTensor {
 
   T GetValue(uint64_t index, ASCENDC_AT) const {
     detail::check_global(p_ + index, sizeof(T), "GetValue", at);
-    return p_[index];
+    return detail::scalar_read(p_ + index, "GetValue", at);
   }
   void SetValue(uint64_t index, detail::Plain<T> value, ASCENDC_AT) {
     detail::check_global(p_ + index, sizeof(T), "SetValue", at);
-    p_[index] = value;
+    detail::scalar_write(p_ + index, value, "SetValue", at);
   }
   T& operator()(uint64_t index, ASCENDC_AT) const {
     detail::check_global(p_ + index, sizeof(T), "GlobalTensor()", at);

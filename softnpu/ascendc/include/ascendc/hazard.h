@@ -3,7 +3,7 @@
 // core's memories who used it last, and whether it holds anything, and refuses what the units' order does not promise. What it is not:
 // bounds (op.h). It costs nothing but a branch when the check is off. Between the scalar unit and the vector unit or copies, and between
 // vector instructions, the chip's compiler inserts what is missing, unless it is told --cce-auto-sync=off (ASCENDC_AUTO_SYNC is 0 then).
-// Within the other units, order is taken as given.
+// Within the other units, order is taken as given. Order by way of global memory is global_order.h.
 #pragma once
 
 #ifndef ASCENDC_AUTO_SYNC
@@ -16,15 +16,21 @@
 #include <vector>
 
 #include "ascendc/memory.h"
+#include "ascendc/runtime.h"
 #include "ascendc/site.h"
 
 namespace AscendC::detail {
 
-enum Unit : uint8_t { kScalar, kVector, kCopyIn, kCopyOut, kLoad, kMatrix, kFix, kUnits };
+enum Unit : uint8_t { kScalar, kVector, kCopyIn, kCopyOut, kLoad, kMatrix, kFix, kObject, kUnits };
+static_assert(kUnits == SOFTNPU_ASCENDC_UNITS && kScalar == SOFTNPU_ASCENDC_SCALAR);
 inline const char* unit_name(Unit u) {
   constexpr const char* kNames[] = {"scalar unit (S)",        "vector unit (V)",    "copy-in engine (MTE2)",
                                     "copy-out engine (MTE3)", "load engine (MTE1)", "matrix unit (M)",
-                                    "fixpipe (FIX)"};
+                                    "fixpipe (FIX)",          "Matmul object"};
+  return kNames[u];
+}
+inline const char* pipe_name(Unit u) {
+  constexpr const char* kNames[] = {"S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX", "FIX"};
   return kNames[u];
 }
 // -1 for PIPE_ALL, which is none.
@@ -52,20 +58,39 @@ class Hazards {
   void learn(Unit unit, const Clock& clock) {
     if (!on_) return;
     units_[unit].join(clock);
-    settled_ = std::max(settled_, unit == kVector ? clock.at[kVector] : 0);
+    settled_[unit] = std::max(settled_[unit], clock.at[unit]);
   }
   // What is over when the unit says so now.
   Clock now(Unit unit) const { return units_[unit]; }
+  // How far each unit has come.
+  Clock all() const {
+    Clock all;
+    for (const Clock& c : units_) all.join(c);
+    return all;
+  }
   // PipeBarrier<PIPE_ALL>, SyncAll.
   void meet() {
     if (!on_) return;
-    Clock all;
-    for (const Clock& c : units_) all.join(c);
-    units_.fill(all);
-    settle();
+    units_.fill(all());
+    for (int u = 0; u < kUnits; ++u) settle(static_cast<Unit>(u));
   }
-  // PipeBarrier<PIPE_V>.
-  void settle() { settled_ = units_[kVector].at[kVector]; }
+  // PipeBarrier of one unit.
+  void settle(Unit unit) { settled_[unit] = units_[unit].at[unit]; }
+  // What the Matmul object did is over for the core's units when its call returns.
+  void object_returns() {
+    for (Clock& c : units_) c.at[kObject] = units_[kObject].at[kObject];
+  }
+  uint32_t when(Unit unit) const { return units_[unit].at[unit]; }
+  // How far each unit's uses of global memory are over for `unit`. Copies out follow each other only after PipeBarrier<PIPE_MTE3>. The
+  // Matmul object waits for all of the core's units, and they for it.
+  Clock known(Unit unit) const {
+    Clock known = units_[unit];
+    for (int u = 0; u < kUnits; ++u)
+      if (unit == kObject || u == kObject || (u == unit && u != kCopyOut) || by_compiler(unit, static_cast<Unit>(u)))
+        known.at[u] = UINT32_MAX;
+    if (unit == kCopyOut) known.at[unit] = settled_[unit];
+    return known;
+  }
   // The scalar unit issues all instructions: it knows nothing of their end, but what it has waited for is over for them, too.
   void issue(Unit unit, const char* what, Site at) {
     if (!on_) return;
@@ -116,13 +141,16 @@ class Hazards {
     Access read[kUnits];
     bool holds = false;
   };
+  // Does the chip's compiler insert the flag between two units?
+  static bool by_compiler(Unit unit, Unit before) {
+    return ASCENDC_AUTO_SYNC && (unit == kScalar || before == kScalar) && unit <= kCopyOut && before <= kCopyOut;
+  }
   // Is there nothing that has `unit` wait for the end of what `before` did?
   bool must_wait(Unit unit, Unit before, const Access& a) {
     uint32_t& known = units_[unit].at[before];
-    if (unit == before) return !ASCENDC_AUTO_SYNC && unit == kVector && a.when > settled_;
+    if (unit == before) return !ASCENDC_AUTO_SYNC && unit == kVector && a.when > settled_[kVector];
     if (known >= a.when) return false;
-    if (!ASCENDC_AUTO_SYNC || (unit != kScalar && before != kScalar) || unit > kCopyOut || before > kCopyOut)
-      return true;
+    if (!by_compiler(unit, before)) return true;
     known = a.when;  // the compiler's own flag
     return false;
   }
@@ -134,18 +162,17 @@ class Hazards {
                "the vector unit (V) %s bytes %u to %u of the %s that %s:%d (%s) %s, and nothing makes it wait for its "
                "own instructions: PipeBarrier<PIPE_V> is missing",
                does, block * 32, block * 32 + 31, space_name(space), a.at.name(), a.at.line, a.what, did));
-    constexpr const char* kShort[] = {"S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX"};
     fail(at_, what_,
          format("the %s %s bytes %u to %u of the %s that %s:%d (%s) %s, and nothing makes it wait for the "
                 "%s: a queue "
                 "(EnQue, DeQue, FreeTensor, AllocTensor) or SetFlag and WaitFlag<HardEvent::%s_%s> is missing",
                 unit_name(unit), does, block * 32, block * 32 + 31, space_name(space), a.at.name(), a.at.line, a.what,
-                did, unit_name(before), kShort[before], kShort[unit]));
+                did, unit_name(before), pipe_name(before), pipe_name(unit)));
   }
 
   const bool on_;
   std::array<Clock, kUnits> units_{};
-  uint32_t settled_ = 0;  // how far the vector unit has waited for itself
+  std::array<uint32_t, kUnits> settled_{};  // how far each unit has waited for itself
   std::vector<Block> blocks_[kSpaces];
   const char* what_ = "";
   Site at_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <numeric>
+#include <vector>
 
 #include "ascendc/copy.h"
 #include "ascendc/each.h"
@@ -256,6 +257,26 @@ void TopK(const LocalTensor<T>& dstValueLocal, const LocalTensor<int32_t>& dstIn
                                           k, topKInfo, isLargest, topkMode == TopKMode::TOPK_NSMALL, at);
 }
 
+namespace detail {
+// Duplicate and copies out, with all waits between them and around them.
+template <class T>
+void fill_global(T* to, uint64_t size, T value, const char* what, Site at) {
+  Core& c = core(at, what);
+  if (!c.hazards.on()) {
+    std::fill_n(to, size, value);
+    return;
+  }
+  const std::vector<T> values(size, value);
+  c.hazards.meet();
+  c.hazards.issue(kCopyOut, what, at);
+  {
+    const GlobalUse use(c, kCopyOut, SOFTNPU_ASCENDC_WRITES, {to, size * sizeof(T), 1, 0, values.data(), 0}, what, at);
+    std::copy(values.begin(), values.end(), to);
+  }
+  c.hazards.meet();
+}
+}  // namespace detail
+
 // Global memory becomes one number: `size` elements of it.
 #define ASCENDC_GLOBAL_FILL(Name)                                                                              \
   template <class T>                                                                                           \
@@ -263,7 +284,7 @@ void TopK(const LocalTensor<T>& dstValueLocal, const LocalTensor<int32_t>& dstIn
     static_assert(detail::one_of<T, half, float, int16_t, uint16_t, int32_t, uint32_t>,                        \
                   #Name " takes half, float, int16_t, uint16_t, int32_t, uint32_t");                           \
     detail::check_global(gmWorkspaceAddr.GetPhyAddr(), size * sizeof(T), #Name, at);                           \
-    std::fill_n(gmWorkspaceAddr.GetPhyAddr(0), size, value);                                                   \
+    detail::fill_global(gmWorkspaceAddr.GetPhyAddr(0), size, value, #Name, at);                                \
   }
 ASCENDC_GLOBAL_FILL(Fill)
 ASCENDC_GLOBAL_FILL(InitGlobalMemory)

@@ -217,6 +217,12 @@ class Matmul {
       detail::check_global(to, static_cast<size_t>((rows_ - 1) * stride + columns_) * sizeof(C), "GetTensorC", at);
     const auto before = c.atomic;
     if (enAtomic) c.atomic = atomic;
+    c.hazards.issue(detail::kObject, "GetTensorC", at);
+    {
+      const detail::GlobalPieces pieces{to, columns_ * sizeof(C), static_cast<uint64_t>(rows_), stride * sizeof(C)};
+      const detail::GlobalUse use(c, detail::kObject, SOFTNPU_ASCENDC_WRITES, pieces, "GetTensorC", at);
+    }
+    c.hazards.object_returns();
     for (int64_t i = 0; i < rows_; ++i)
       for (int64_t j = 0; j < columns_; ++j) {
         const C x = static_cast<C>(block_[i * columns_ + j]);
@@ -273,6 +279,15 @@ class Matmul {
       if (x.p == nullptr)
         detail::fail(at, "Matmul", detail::format("there is no matrix %s: SetTensor%s is missing", which, which));
       detail::check_global(x.p, x.bytes(rows, columns), "Matmul", at);
+      if (Type::format != CubeFormat::NZ) {
+        detail::Core& c = detail::core(at, "Matmul");
+        const uint64_t down = static_cast<uint64_t>(x.transposed ? columns : rows),
+                       across = static_cast<uint64_t>(x.transposed ? rows : columns);
+        c.hazards.issue(detail::kObject, "Matmul", at);
+        detail::reads_global(c, detail::kObject, {x.p, across * sizeof(*x.p), down, x.columns * sizeof(*x.p)}, "Matmul",
+                             at);
+        c.hazards.object_returns();
+      }
     } else {
       x.rows = x.transposed ? columns : rows;
       x.columns = x.transposed ? rows : columns;

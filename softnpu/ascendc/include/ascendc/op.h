@@ -66,6 +66,9 @@ class Op {
   Core& core() const { return core_; }
   Site at() const { return at_; }
   const char* name() const { return name_; }
+  Unit unit() const { return unit_; }
+  // The unit reads these pieces of global memory (global_order.h).
+  void reads_global(const GlobalPieces& p) const { detail::reads_global(core_, unit_, p, name_, at_); }
 
  private:
   template <class T>

@@ -51,6 +51,29 @@ void softnpuAscendcLockAtomics(void);
 void softnpuAscendcUnlockAtomics(void);
 // With ANYCEND_CHECK=kernel: is this memory of the device's? Else an error's text.
 int softnpuAscendcOwned(const void* pointer, size_t bytes, char* message, size_t room);
+// With ANYCEND_CHECK=kernel: order by way of global memory, of all blocks of the launch. A use is `count` pieces of `bytes`, from `start`
+// on, `step` bytes from one to the next, by instruction `when` of a unit of a block; `known` says how far each unit of that block has come
+// for it. Where nothing orders it after another use, the call returns 1 and writes that one to `other`, its start and bytes where both meet.
+// `value`, of pieces `value_step` apart: what will be written, or null; what is there already may be written by several blocks.
+#define SOFTNPU_ASCENDC_UNITS 8
+#define SOFTNPU_ASCENDC_SCALAR 0
+enum { SOFTNPU_ASCENDC_READS, SOFTNPU_ASCENDC_WRITES, SOFTNPU_ASCENDC_ADDS };
+typedef struct softnpuAscendcUse {
+  const void* start;
+  uint64_t bytes, count, step;
+  uint32_t kind, block, unit, when;
+  const char* what;  // the instruction and its place, which outlive the launch
+  const char* file;
+  int32_t line;
+} softnpuAscendcUse;
+// Held around a use and what it writes, so that values are compared with what other blocks wrote.
+void softnpuAscendcLockUses(void* launch);
+void softnpuAscendcUnlockUses(void* launch);
+int softnpuAscendcUseGlobal(void* launch, const softnpuAscendcUse* use, const uint32_t* known, const void* value,
+                            uint64_t value_step, softnpuAscendcUse* other);
+// What a block has seen becomes known by a word (`clock`: its own units), and to another block by the same word.
+void softnpuAscendcTell(void* launch, uint64_t word, uint32_t block, const uint32_t* clock);
+void softnpuAscendcHear(void* launch, uint64_t word, uint32_t block);
 // The chip, or null when there is none (ANYCEND_SOC names no chip).
 const softnpuAscendcChip* softnpuAscendcGetChip(void);
 // For aclnn functions of packages. The values of an aclIntArray (kind 0), aclFloatArray (1) or aclBoolArray (2): 0, or 1 if it is none.

@@ -83,8 +83,10 @@ class TQueSync {
 namespace detail {
 inline void barrier(pipe_t pipe, Site at) {
   Core& c = core(at, "PipeBarrier");
-  if (pipe == PIPE_ALL) c.hazards.meet();
-  if (pipe == PIPE_V) c.hazards.settle();
+  if (pipe == PIPE_ALL)
+    c.hazards.meet();
+  else
+    c.hazards.settle(static_cast<Unit>(unit_of(pipe)));
 }
 }  // namespace detail
 
@@ -113,14 +115,18 @@ void SyncAll(ASCENDC_AT) {
     detail::fail(at, "SyncAll",
                  detail::format("%u blocks wait for each other, and %s has %u %s cores: launch no more", c.peers(),
                                 c.block.chip->name, most, c.cube() ? "cube" : "vector"));
-  if (isAIVOnly && c.mixed) {
-    if (c.cube())
-      detail::fail(at, "SyncAll", "SyncAll<true> is for the vector cores: SyncAll<false> has all cores meet");
-    detail::barrier(c, detail::kVectorsMeet, c.met++, c.peers(), "SyncAll", at);
-  } else {
-    detail::met(softnpuAscendcMeet(c.block.launch), "SyncAll", at);
-  }
+  const bool vectors = isAIVOnly && c.mixed;
+  if (vectors && c.cube())
+    detail::fail(at, "SyncAll", "SyncAll<true> is for the vector cores: SyncAll<false> has all cores meet");
   c.hazards.meet();
+  // Two words by turns: who is late does not hear what the others tell at the next meeting.
+  const uint64_t round = vectors ? c.met++ : c.all_met++, word = detail::kToldByMeeting + 2 * vectors + round % 2;
+  detail::tell(c, word, c.hazards.all());
+  if (vectors)
+    detail::barrier(c, detail::kVectorsMeet, round, c.peers(), "SyncAll", at);
+  else
+    detail::met(softnpuAscendcMeet(c.block.launch), "SyncAll", at);
+  detail::hear(c, word);
 }
 // The same by a workspace, which is not needed here. usedCores: 0, or all blocks.
 template <bool isAIVOnly = true>
@@ -171,7 +177,10 @@ void CrossCoreSetFlag(uint16_t flagId, ASCENDC_AT) {
                  "modes 1 and 2 are for kernels of both kinds of cores (KERNEL_TYPE_MIX_AIC_1_2)");
   if (modeId == 1 && c.cube()) detail::fail(at, "CrossCoreSetFlag", "mode 1 is for the vector cores of a block");
   c.flag_modes[id] = modeId;
+  const int unit = detail::unit_of(pipe);
+  const detail::Clock over = unit < 0 ? c.hazards.all() : c.hazards.now(static_cast<detail::Unit>(unit));
   const auto tell = [&](uint32_t word) {
+    detail::tell(c, word, over);
     detail::met(softnpuAscendcSignal(c.block.launch, word, 1), "CrossCoreSetFlag", at);
   };
   if (modeId < 2) return tell(detail::peers_word(c, id, modeId));
@@ -188,13 +197,15 @@ void CrossCoreWaitFlag(uint16_t flagId, ASCENDC_AT) {
     const uint32_t word = detail::core_word(c, id, c.cube() ? 0 : c.sub + 1);
     const int32_t tellers = c.cube() ? static_cast<int32_t>(c.ratio) : 1;
     detail::met(softnpuAscendcAwait(c.block.launch, word, tellers), "CrossCoreWaitFlag", at);
+    detail::hear(c, word);
     detail::met(softnpuAscendcSignal(c.block.launch, word, -tellers), "CrossCoreWaitFlag", at);
   } else {
     const uint64_t round = ++c.waited[id];
     const uint32_t peers = mode == 1 ? c.ratio : c.peers();
-    detail::met(
-        softnpuAscendcAwait(c.block.launch, detail::peers_word(c, id, mode), static_cast<int32_t>(round * peers)),
-        "CrossCoreWaitFlag", at);
+    const uint32_t word = detail::peers_word(c, id, mode);
+    detail::met(softnpuAscendcAwait(c.block.launch, word, static_cast<int32_t>(round * peers)), "CrossCoreWaitFlag",
+                at);
+    detail::hear(c, word);
   }
   c.hazards.meet();
 }
@@ -203,14 +214,16 @@ void CrossCoreWaitFlag(uint16_t flagId, ASCENDC_AT) {
 template <bool isAIVOnly = true>
 void IBSet(const GlobalTensor<int32_t>&, const LocalTensor<int32_t>&, int32_t blockIdx, int32_t eventID, ASCENDC_AT) {
   detail::Core& c = detail::core(at, "IBSet");
-  detail::met(softnpuAscendcSignal(c.block.launch, detail::pair_word(c, blockIdx, eventID, "IBSet", at), 1), "IBSet",
-              at);
+  const uint32_t word = detail::pair_word(c, blockIdx, eventID, "IBSet", at);
+  detail::tell(c, word, c.hazards.all());
+  detail::met(softnpuAscendcSignal(c.block.launch, word, 1), "IBSet", at);
 }
 template <bool isAIVOnly = true>
 void IBWait(const GlobalTensor<int32_t>&, const LocalTensor<int32_t>&, int32_t blockIdx, int32_t eventID, ASCENDC_AT) {
   detail::Core& c = detail::core(at, "IBWait");
   const uint32_t word = detail::pair_word(c, blockIdx, eventID, "IBWait", at);
   detail::met(softnpuAscendcAwait(c.block.launch, word, 1), "IBWait", at);
+  detail::hear(c, word);
   detail::met(softnpuAscendcSignal(c.block.launch, word, -1), "IBWait", at);
   c.hazards.meet();
 }
