@@ -145,6 +145,70 @@ def test_cast_to_half_overflows_to_infinity(compiled):
     np.testing.assert_array_equal(got[:8], a.astype(np.float16))
 
 
+def nibbles(raw):
+    """The numbers of 4 bits in bytes, the lower half first."""
+    pairs = np.stack([raw & 15, raw >> 4 & 15], -1).reshape(-1).astype(np.int8)
+    return np.where(pairs < 8, pairs, pairs - 16).astype(np.int8)
+
+
+def lanes_of_4_bits(call):
+    """Which halves and which numbers of 4 bits a call touches: a repeat has 128, a block 16 or 64."""
+    e = np.arange(128)
+    if call.form == 0:
+        return np.arange(call.count), np.arange(call.count)
+    on = active(call, 128)
+    r = np.arange(len(on))[:, None]
+    halves = (r * call.a_rep + e // 16 * call.a_blk) * 16 + e % 16
+    return halves[on], ((r * call.dst_rep + e // 64 * call.dst_blk) * 64 + e % 64)[on]
+
+
+@pytest.mark.parametrize("form", range(5))
+def test_cast_to_and_from_4_bits(compiled, form):
+    rng = np.random.default_rng(12)
+    for mode in (NONE, RINT, FLOOR, CEIL, ROUND, TRUNC):
+        call = random_call(rng, form, 128)
+        call.mode, call.count = mode, call.count & ~1
+        call.dst_rep = max(call.dst_rep, call.dst_blk * 2)
+        of, to = lanes_of_4_bits(call)
+        a = (rng.integers(-40, 41, int(of.max()) + 16 & ~15) / 4).astype("f2")
+        a[rng.integers(0, len(a))] = np.nan
+        d = rng.integers(-128, 128, int(to.max()) // 64 * 32 + 32).astype(np.int8)
+        wanted = nibbles(d)
+        wanted[to] = np.clip(np.nan_to_num(integral(a[of].astype("f8"), mode)), -8, 7)
+        got = compiled("convert").instruction("Cast_int4b_t_half", d, a, a, call)
+        np.testing.assert_array_equal(nibbles(got), wanted, err_msg=f"mode {mode}")
+    back = random_call(rng, form, 128)
+    back.count &= ~1
+    back.a_blk, back.a_rep, back.dst_blk, back.dst_rep = back.dst_blk, back.dst_rep, back.a_blk, back.a_rep
+    swapped = Call(form=back.form, count=back.count, mask=back.mask, repeats=back.repeats)
+    swapped.a_blk, swapped.a_rep, swapped.dst_blk, swapped.dst_rep = back.dst_blk, back.dst_rep, back.a_blk, back.a_rep
+    to, of = lanes_of_4_bits(swapped)
+    q = rng.integers(-128, 128, int(of.max()) // 64 * 32 + 32).astype(np.int8)
+    d = buffer(rng, np.dtype("f2"), int(to.max()) + 1)
+    wanted = d.copy()
+    wanted[to] = nibbles(q)[of]
+    np.testing.assert_array_equal(compiled("convert").instruction("Cast_half_int4b_t", d, q, q, back), wanted)
+
+
+def test_tensors_of_4_bits_count_numbers(compiled):
+    q = np.zeros(64, np.int8)
+    got = compiled("convert").instruction("Int4Sizes", np.zeros(8, np.int32), q, q, Call(count=34))
+    assert got[:7].tolist() == [128, 64, 96, 48, 48, 64, 17]
+
+
+def test_an_odd_number_of_4_bits_is_refused(compiled):
+    a, d = np.zeros(16, np.float16), np.zeros(32, np.int8)
+    with pytest.raises(AssertionError, match="Cast: 7 numbers of 4 bits fill no whole bytes: the count is even"):
+        compiled("convert").instruction("Cast_int4b_t_half", d, a, a, Call(form=0, count=7))
+
+
+def test_numbers_of_the_scalar_unit(compiled):
+    a = np.array([2.5 + 2**-12] + [0] * 7, np.float32)
+    got = compiled("convert").instruction("Scalars", np.zeros(8, np.int32), a, a, Call())
+    odd = np.float16(2.5).view(np.uint16) | 1
+    assert got.tolist() == [3, 3, 2, 3, int(odd), 8, 63, 55]
+
+
 def test_cast_with_a_scale(compiled):
     a = np.arange(16, dtype=np.int32) * 10
     got = compiled("convert").instruction(

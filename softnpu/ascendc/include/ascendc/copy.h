@@ -26,8 +26,14 @@ inline void need_pieces(const Op& op, uint64_t count, uint64_t length, uint64_t 
                    static_cast<unsigned long long>(most)));
 }
 
+// Numbers of 4 bits are copied as bytes.
+#define ASCENDC_WHOLE_BYTES(Name) \
+  static_assert(per_byte<T> == 1, \
+                Name " takes no int4b_t: copy pairs of them as int8_t, and ReinterpretCast<int4b_t> the tensor")
+
 template <class T>
 void from_global(const Op& op, const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Pieces& p) {
+  ASCENDC_WHOLE_BYTES("DataCopy");
   auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, p.local_span(p.length)));
   const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
   if (p.count) check_global(from, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
@@ -37,6 +43,7 @@ void from_global(const Op& op, const LocalTensor<T>& dst, const GlobalTensor<T>&
 
 template <class T>
 void to_global(const Op& op, const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Pieces& p) {
+  ASCENDC_WHOLE_BYTES("DataCopy");
   need_atomic_type<T>(op.core(), op.name(), op.at());
   const auto* from = reinterpret_cast<const uint8_t*>(op.reads(src, p.local_span(p.length)));
   auto* to = reinterpret_cast<uint8_t*>(dst.GetPhyAddr(0));
@@ -54,6 +61,7 @@ void to_global(const Op& op, const GlobalTensor<T>& dst, const LocalTensor<T>& s
 // Who copies inside a core: the vector unit, or from L1 to the bias table the load engine.
 template <class T>
 Unit inside(const LocalTensor<T>& dst, const LocalTensor<T>& src) {
+  ASCENDC_WHOLE_BYTES("DataCopy");
   return dst.GetPosition() == TPosition::C2 && src.GetPosition() == TPosition::C1 ? kLoad : kVector;
 }
 
@@ -62,6 +70,7 @@ inline uint64_t up32(uint64_t n) { return (n + 31) / 32 * 32; }
 template <class T, class Count, class Length>
 void pad_in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, Count count, Length length, uint64_t src_gap,
             uint64_t dst_gap, bool pad, uint32_t left, uint32_t right, T value, uint64_t most, Site at) {
+  ASCENDC_WHOLE_BYTES("DataCopyPad");
   const Op op("DataCopyPad", at, kCopyIn);
   need_pieces(op, count, length, most);
   if (length % sizeof(T))
@@ -86,6 +95,7 @@ void pad_in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, Count count, 
     memset(start + data, rest, up32(data) - data);
   }
 }
+#undef ASCENDC_WHOLE_BYTES
 
 }  // namespace detail
 

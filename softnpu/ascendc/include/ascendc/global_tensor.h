@@ -58,8 +58,13 @@ class GlobalTensor {
  public:
   using PrimType = T;
 
-  void SetGlobalBuffer(T* buffer, uint64_t elements) { p_ = buffer, size_ = elements; }
-  void SetGlobalBuffer(T* buffer) { p_ = buffer, size_ = 0; }
+  void SetGlobalBuffer(T* buffer, uint64_t elements) {
+    static_assert(detail::per_byte<T> == 1,
+                  "GlobalTensor takes no int4b_t: pairs of such numbers are copied as int8_t, and ReinterpretCast<int4b_t> "
+                  "makes numbers of the tensor");
+    p_ = buffer, size_ = elements;
+  }
+  void SetGlobalBuffer(T* buffer) { SetGlobalBuffer(buffer, 0); }
   const T* GetPhyAddr() const { return p_; }
   T* GetPhyAddr(uint64_t offset) const { return p_ + offset; }
   uint64_t GetSize() const { return size_; }

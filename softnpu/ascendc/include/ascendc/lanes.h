@@ -23,12 +23,15 @@ struct Lanes {
     return bits[1] ? 127 - std::countl_zero(bits[1]) : 63 - std::countl_zero(bits[0]);
   }
   // Bytes that an operand spans, from its start.
-  uint64_t span(uint32_t size, uint32_t blk, uint32_t rep) const {
+  uint64_t span(uint32_t size, uint32_t blk, uint32_t rep) const { return span_of_bits(size * 8, blk, rep); }
+  // The same of elements of so many bits.
+  uint64_t span_of_bits(uint32_t bits, uint32_t blk, uint32_t rep) const {
     if (repeats == 0) return 0;
-    const uint32_t per = 32 / size;
+    const uint32_t per = 256 / bits;
     const auto reach = [&](int lane) -> uint64_t {
       return lane < 0 ? 0
-                      : static_cast<uint64_t>(lane) / per * blk * 32 + (static_cast<uint64_t>(lane) % per + 1) * size;
+                      : static_cast<uint64_t>(lane) / per * blk * 32 +
+                            ((static_cast<uint64_t>(lane) % per + 1) * bits + 7) / 8;
     };
     const uint64_t tail = static_cast<uint64_t>(repeats - 1) * rep * 32 + reach(std::min(highest(), last - 1));
     return repeats > 1 ? std::max(tail, static_cast<uint64_t>(repeats - 2) * rep * 32 + reach(highest())) : tail;

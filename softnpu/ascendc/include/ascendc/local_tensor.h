@@ -25,16 +25,27 @@ class LocalTensor {
   LocalTensor(detail::Room* room, uint32_t piece, uint32_t start, uint32_t bytes)
       : room_(room), piece_(piece), start_(start), bytes_(bytes) {}
 
-  T GetValue(uint32_t index, ASCENDC_AT) const { return *element(index, false, "GetValue", at); }
+#define ASCENDC_WHOLE_BYTES(Name)              \
+  static_assert(detail::per_byte<T> == 1, Name \
+                ": numbers of 4 bits have no address of their own: ReinterpretCast<int8_t> reaches a pair of them")
+  T GetValue(uint32_t index, ASCENDC_AT) const {
+    ASCENDC_WHOLE_BYTES("GetValue");
+    return *element(index, false, "GetValue", at);
+  }
   void SetValue(uint32_t index, detail::Plain<T> value, ASCENDC_AT) const {
+    ASCENDC_WHOLE_BYTES("SetValue");
     *element(index, true, "SetValue", at) = value;
   }
-  T& operator()(uint32_t index) const { return *element(index, true, "LocalTensor()", {}); }
+  T& operator()(uint32_t index) const {
+    ASCENDC_WHOLE_BYTES("LocalTensor()");
+    return *element(index, true, "LocalTensor()", {});
+  }
+#undef ASCENDC_WHOLE_BYTES
 
   // Elements from `offset` on, to the end of this tensor.
   LocalTensor operator[](uint32_t offset) const {
     LocalTensor t = *this;
-    const uint64_t skipped = static_cast<uint64_t>(offset) * sizeof(T);
+    const uint64_t skipped = bytes(offset, "LocalTensor[]");
     t.start_ = static_cast<uint32_t>(start_ + skipped);
     t.bytes_ = skipped < bytes_ ? static_cast<uint32_t>(bytes_ - skipped) : 0;
     return t;
@@ -46,13 +57,13 @@ class LocalTensor {
     return t;
   }
 
-  uint32_t GetSize() const { return bytes_ / sizeof(T); }
-  void SetSize(uint32_t elements) { bytes_ = elements * static_cast<uint32_t>(sizeof(T)); }
+  uint32_t GetSize() const { return bytes_ / sizeof(T) * detail::per_byte<T>; }
+  void SetSize(uint32_t elements) { bytes_ = static_cast<uint32_t>(bytes(elements, "SetSize")); }
   uint32_t GetLength() const { return bytes_; }
   void SetBufferLen(uint32_t bytes) { bytes_ = bytes; }
   // The address in the unified buffer, as instructions that take lists of addresses want it.
   uint64_t GetPhyAddr() const { return start_; }
-  uint64_t GetPhyAddr(uint32_t offset) const { return start_ + static_cast<uint64_t>(offset) * sizeof(T); }
+  uint64_t GetPhyAddr(uint32_t offset) const { return start_ + bytes(offset, "GetPhyAddr"); }
   TPosition GetPosition() const { return room_ ? room_->position : TPosition::MAX; }
   void SetUserTag(uint32_t tag) { tag_ = tag; }
   uint32_t GetUserTag() const { return tag_; }
@@ -78,6 +89,12 @@ class LocalTensor {
   uint32_t piece() const { return piece_; }
 
  private:
+  static uint64_t bytes(uint32_t elements, const char* what) {
+    if (elements % detail::per_byte<T>)
+      detail::fail({}, what,
+                   detail::format("%u numbers of 4 bits fill no whole bytes: it takes an even number", elements));
+    return detail::bytes_of<T>(elements);
+  }
   T* element(uint32_t index, bool write, const char* what, detail::Site at) const {
     detail::Core& c = detail::core(at, what);
     const uint64_t first = start_ + static_cast<uint64_t>(index) * sizeof(T);

@@ -114,12 +114,12 @@ class TBuf {
   // `elements` of T from byte `offset` on.
   template <class T>
   LocalTensor<T> GetWithOffset(uint32_t elements, uint32_t offset, ASCENDC_AT) {
-    const uint64_t end = offset + static_cast<uint64_t>(elements) * sizeof(T);
+    const uint64_t end = offset + detail::bytes_of<T>(elements);
     if (end > mine(at).bytes())
       detail::fail(at, "TBuf::Get",
                    detail::format("%u elements from byte %u on need %llu bytes, and %s has %u", elements, offset,
                                   static_cast<unsigned long long>(end), room_->name().c_str(), room_->bytes()));
-    return LocalTensor<T>(room_, 0, room_->start + offset, elements * static_cast<uint32_t>(sizeof(T)));
+    return LocalTensor<T>(room_, 0, room_->start + offset, static_cast<uint32_t>(end - offset));
   }
   // As a queue's, of the one buffer: there is nothing to wait for, and nothing to give back.
   template <class T>

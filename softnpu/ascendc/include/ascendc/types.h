@@ -27,6 +27,12 @@ struct bfloat16_t {
   }
 };
 
+// Two numbers of 4 bits, -8 to 7; the first one is the lower half. Only Cast to and from half computes on such (cast.h); a tensor of them
+// counts numbers, not bytes (local_tensor.h).
+struct int4b_t {
+  uint8_t pair;
+};
+
 // Of numbers, as kernels call them; constrained, so that std::min and std::max stay apart.
 template <class T>
   requires std::is_arithmetic_v<T>
@@ -40,6 +46,8 @@ constexpr const T& max(const T& a, const T& b) {
 }
 
 namespace AscendC {
+
+using ::int4b_t;
 
 template <class T, class U>
 using IsSameType = std::is_same<T, U>;
@@ -99,6 +107,14 @@ struct Unsigned<8> {
 };
 template <class T>
 using bits_of = typename Unsigned<sizeof(T)>::type;
+
+// How many elements a byte holds, where it holds several.
+template <class T>
+inline constexpr uint32_t per_byte = std::is_same_v<T, ::int4b_t> ? 2 : 1;
+template <class T>
+constexpr uint64_t bytes_of(uint64_t elements) {
+  return elements * sizeof(T) / per_byte<T>;
+}
 
 // A scalar operand: converts to the tensor's type, and is no part of template deduction.
 template <class T>
