@@ -31,7 +31,6 @@ REFUSED = {
     '#include "simt_api/asc_fp16.h"\n': '"simt_api/asc_fp16.h" is refused: it is for SIMT kernels of the 950',
     "__simd_vf__ inline void f() {}": "__simd_vf__ is refused: it is for the register API of the 950",
     "__simt_vf__ inline void f() {}": "__simt_vf__ is refused: it is for SIMT kernels of the 950",
-    "LocalTensor<int4b_t> t;": "int4b_t is refused: it is for numbers of 4 bits",
     "void f() { k<<<8, s>>>(x); }": "a launch is k<<<blocks, l2ctrl, stream>>>(...), and this one has 2 arguments",
     "void f() { k<<<8, nullptr, s>>>; }": "the kernel's arguments are missing after >>>",
     "void f() { <<<8, nullptr, s>>>(); }": "<<< begins a launch that has no kernel before it",
@@ -65,6 +64,11 @@ extern "C" __global__ __aicore__ void k(GM_ADDR p) {
   Add(bytes, bytes, bytes, 32);
   Scatter(t, t, t.ReinterpretCast<uint32_t>(), 0, 8);
   Cast(bytes, t, RoundMode::CAST_RINT, 8);
+  auto nibbles = bytes.ReinterpretCast<int4b_t>();
+  DataCopy(nibbles, nibbles, 64);
+  nibbles.GetValue(0);
+  GlobalTensor<int4b_t>().SetGlobalBuffer(nullptr);
+  Add(nibbles, nibbles, nibbles, 64);
   TQue<TPosition::CO2, 1> queue;
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AICORE);
 }
@@ -82,10 +86,29 @@ def test_functions_and_types_are_refused_by_name(tmp_path):
         "Add takes half, float, int16_t, int32_t",
         "Scatter: the chips of this architecture do not have it; dav-3510 has",
         "Cast: from float to float, half, bfloat16_t, int16_t, int32_t, int64_t",
+        "DataCopy takes no int4b_t: copy pairs of them as int8_t, and ReinterpretCast<int4b_t> the tensor",
+        "GetValue: numbers of 4 bits have no address of their own: ReinterpretCast<int8_t> reaches a pair of them",
+        "GlobalTensor takes no int4b_t: pairs of such numbers are copied as int8_t",
         "TQue: the software NPU has the positions VECIN, VECCALC, VECOUT, A1",
         "KERNEL_TYPE_AICORE: the chips of this architecture have no such cores",
     ):
         assert sentence in done.stderr, sentence
+
+
+def test_names_that_no_header_has_are_named_once_more(tmp_path):
+    """In words, after the compiler's errors; what a kernel calls so itself is no name of the API."""
+    text = HEAD + "namespace own { inline int Truncate(int x) { return x; } class Hypot {}; }\nusing namespace own;\n"
+    body = 'extern "C" __global__ __aicore__ void k(GM_ADDR p) {{ LocalTensor<half> t; Hypot h; Truncate(1); {} }}\n'
+    done = compile_text(tmp_path, text + body.format(""))
+    assert done.returncode == 0, done.stderr
+    done = compile_text(
+        tmp_path, text + body.format("AscendC::Rint(t, t); MulCast(t, t, t, 8); AscendC::Dupplicate(t, 1);")
+    )
+    assert [line for line in done.stderr.splitlines() if line.startswith("bisheng")] == [
+        "bisheng: Rint: the software NPU has no such high-level function (docs/ascendc.md)",
+        "bisheng: MulCast: the software NPU has no such instruction (docs/ascendc.md)",
+        "bisheng: Dupplicate: misspelt, or a part of AscendC that the software NPU does not have (docs/ascendc.md)",
+    ]
 
 
 INSIDE = """

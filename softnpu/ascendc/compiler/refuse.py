@@ -28,13 +28,30 @@ WORDS = {
     "MicroAPI": _REGISTER,
     "MatmulCallBackFunc": _CALLBACK,
     "ICPU_RUN_KF": _CPU_MODE,
-    "int4b_t": "numbers of 4 bits",
 }
 # Only where the compiler stumbles over them: they may stand in parts of a header that #if leaves out.
 INSIDE = {
     name: _COMMUNICATION
     for name in "Mc2InitTiling Mc2CcTiling HcclHandle HcclDataType HcclReduceOp HcclServerType IbVerbsData "
     "GetHcclContext HCCL_MAX_RANK_NUM HCCL_GROUP_ID_0 HCCL_GROUP_ID_1 HcclCombineOpParam HcclOpResParam".split()
+}
+# Names of the API that no header here has, since kernels may have functions and classes of their own so called.
+_INSTRUCTION, _HIGH = "such instruction", "such high-level function"
+_COUNTS = "register of reductions: ReduceMax and ReduceMin with calIndex give the index"
+ABSENT = {
+    **dict.fromkeys(
+        "AddDeqRelu AddReluCast SubReluCast MulCast VectorPadding BilinearInterpolation".split(), _INSTRUCTION
+    ),
+    **dict.fromkeys(
+        "Interleave DeInterleave Prelu Mull SetHF32Mode SetHF32TransMode SetAippFunctions".split(), _INSTRUCTION
+    ),
+    **dict.fromkeys("SinCos LogicalAnd LogicalNot LogicalOr BitwiseAnd BitwiseOr BitwiseNot Rint Hypot".split(), _HIGH),
+    **dict.fromkeys("Fma IsNan IsInf IsFinite Truncate".split(), _HIGH),
+    **dict.fromkeys("ProposalConcat ProposalExtract RpSort16 MrgSort4".split(), "instruction of the older chips"),
+    **dict.fromkeys(("GetReduceMaxMinCount", "GetReduceRepeatMaxMinSpr"), _COUNTS),
+    **dict.fromkeys(("SetNextTaskStart", "WaitPreTaskEnd"), "order between kernels but that of streams"),
+    "LocalMemAllocator": "tensors without a TPipe: InitBuffer gives a TBuf its memory",
+    "SliceInfo": "copies of slices: DataCopyParams and DataCopyExtParams have strides",
 }
 HEADERS = {
     "lib/hccl": _COMMUNICATION,
@@ -65,6 +82,9 @@ def check(source: str, path: str) -> None:
         )
 
 
+_UNKNOWN = re.compile(
+    r"[‘'](\w+)[’'] (is not a member of [‘']AscendC[’']|was not declared|has not been declared|does not name a)"
+)
 _MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
 
 
@@ -80,4 +100,18 @@ def explain(errors: str) -> list[str]:
         for start, why in HEADERS.items():
             if header.startswith(start):
                 reasons.setdefault(why, []).append(f'"{header}"')
-    return [f"{', '.join(names)}: refused, for {why}" for why, names in reasons.items()]
+    sentences = [f"{', '.join(names)}: refused, for {why}" for why, names in reasons.items()]
+    absent: dict[str, list[str]] = {}
+    unknown: list[str] = []
+    for name, how in dict.fromkeys(_UNKNOWN.findall(said)):
+        if name in ABSENT:
+            absent.setdefault(ABSENT[name], []).append(name)
+        elif how.startswith("is not a member"):
+            unknown.append(name)
+    sentences += [
+        f"{', '.join(names)}: the software NPU has no {why} (docs/ascendc.md)" for why, names in absent.items()
+    ]
+    if unknown:
+        what = "misspelt, or a part of AscendC that the software NPU does not have (docs/ascendc.md)"
+        sentences.append(f"{', '.join(unknown)}: {what}")
+    return sentences

@@ -52,13 +52,24 @@ constexpr int64_t ScalarGetSFFValue(uint64_t valueIn) {
   const uint64_t bits = countValue ? valueIn : ~valueIn;
   return bits ? std::countr_zero(bits) : -1;
 }
-// One number with a round mode, as Cast.
+// How many bits have that value; how many are 0 above the highest 1.
+template <int countValue>
+constexpr int64_t ScalarGetCountOfValue(uint64_t valueIn) {
+  static_assert(countValue == 0 || countValue == 1, "ScalarGetCountOfValue counts 0 or 1");
+  return std::popcount(countValue ? valueIn : ~valueIn);
+}
+constexpr int64_t ScalarCountLeadingZero(uint64_t valueIn) { return std::countl_zero(valueIn); }
+// One number with a round mode, as Cast; it has both names.
 template <class T, class U, RoundMode roundMode>
 U ScalarCast(T valueIn) {
   static_assert(std::is_same_v<T, float> && ((std::is_same_v<U, half> && roundMode == RoundMode::CAST_ODD) ||
                                              (std::is_same_v<U, int32_t> && roundMode != RoundMode::CAST_ODD)),
                 "ScalarCast: from float to half with CAST_ODD, or to int32_t with another mode");
   return detail::convert<U, T, roundMode>(valueIn);
+}
+template <class T, class U, RoundMode roundMode>
+U Cast(T valueIn) {
+  return ScalarCast<T, U, roundMode>(valueIn);
 }
 
 inline constexpr uint32_t GetDataBlockSizeInBytes() { return ONE_BLK_SIZE; }

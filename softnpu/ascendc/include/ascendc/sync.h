@@ -95,6 +95,13 @@ void PipeBarrier(ASCENDC_AT) {
   detail::barrier(pipe, at);
 }
 
+// The core waits for its instructions that reach memory. Which memory is taken as all of it.
+enum class MemDsbT : uint8_t { ALL = 0, DDR, UB, SEQ };
+template <MemDsbT arg0>
+void DataSyncBarrier(ASCENDC_AT) {
+  detail::core(at, "DataSyncBarrier").hazards.meet();
+}
+
 namespace detail {
 // Words of the launch that are no flags of one core's: bits 28 and up say for what.
 inline constexpr uint32_t kVectorsMeet = 1u << 28, kPeersMeet = 2u << 28, kGroupMeets = 3u << 28, kToCore = 4u << 28;
