@@ -101,6 +101,30 @@ def test_the_object(compiled, kernel, dtype):
             np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
 
 
+VECTOR = """
+from pathlib import Path
+import ctypes as C
+import numpy as np
+from tests.ascendc.kit import Device, Kernels
+from tests.ascendc.test_cube import Tiling
+kernels = Kernels(Path({library!r}), Device())
+rng = np.random.default_rng(73)
+a, b = rng.uniform(-1, 1, (128, 48)).astype("f2"), rng.uniform(-1, 1, (48, 64)).astype("f2")
+row, c = rng.uniform(-1, 1, 64).astype("f4"), np.zeros((128, 64), "f4")
+whole = dict(M=128, N=64, Ka=48, Kb=48, isBias=1)
+t = Tiling(singleCoreM=32, singleCoreN=64, singleCoreK=48, baseM=16, baseN=32, baseK=16, **whole)
+got = kernels.launch("object_then_vector", 2, a, b, row, c, scalars=(t,))[3]
+wanted = a.astype("f4") @ b.astype("f4") + row
+np.testing.assert_allclose(got, np.where(wanted < 0, wanted / 4, wanted), rtol=1e-4, atol=1e-4)
+"""
+
+
+@pytest.mark.parametrize("check", ["0", "kernel"])
+def test_the_objects_result_goes_to_the_vector_unit(compiled, check):
+    """As the vendor's public example does it: buffers first, no type of the kernel, no flags around GetTensorC."""
+    run(VECTOR.format(library=compiled("cube").library._name), ANYCEND_CHECK=check)
+
+
 def test_cube_and_vector_cores_take_turns(compiled):
     groups = 5
     (x,) = compiled("cube").launch("turns", groups, np.zeros(3 * groups, np.int32))
@@ -130,6 +154,8 @@ MISTAKES = {
     "wrong_place": "Mmad: fm is in B2: it must be in A2",
     "wrong_quant": "Fixpipe: quantPre is 0, and from float to a type of 2 bytes it is 1",
     "vector_of_cube": "Duplicate: dst is in the L1 buffer: the vector unit (V) reaches the unified buffer alone",
+    "mixed_vector": "Duplicate: the unified buffer is of the vector cores, and the block runs on a cube core: only "
+    "vector cores may come here (ASCEND_IS_AIV)",
     "asks": "ASCEND_IS_AIC: the kernel does not say which cores it runs on: KERNEL_TASK_TYPE_DEFAULT",
 }
 

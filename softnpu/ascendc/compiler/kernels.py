@@ -23,6 +23,7 @@ _ATTRIBUTES = {
     r"__vector__": "KERNEL_TYPE_AIV_ONLY",
 }
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
+_OBJECT = re.compile(r"\bREGIST_MATMUL_OBJ\b")
 _WORDS = re.compile(r"\b(?:__gm__|__restrict__|__restrict|restrict)\b")
 
 
@@ -75,7 +76,10 @@ class Kernel:
 
 
 def stated(source: str) -> dict[str, str]:
-    """Which cores kernels say that they run on: by KERNEL_TASK_TYPE_DEFAULT in the body, or by an attribute."""
+    """Which cores kernels say that they run on: by KERNEL_TASK_TYPE_DEFAULT in the body, or by an attribute.
+
+    One that says nothing and has REGIST_MATMUL_OBJ in its body runs on both kinds, as the vendor's compiler decides.
+    """
     code = blanked(source)
     types: dict[str, str] = {}
     for match in _GLOBAL.finditer(code):
@@ -89,6 +93,8 @@ def stated(source: str) -> dict[str, str]:
                 types[match.group(2)] = kind
         if said := _TYPE.search(code, start, closing(code, start)):
             types[match.group(2)] = said.group(1)
+        elif _OBJECT.search(code, start, closing(code, start)):
+            types.setdefault(match.group(2), "KERNEL_TYPE_MIX_AIC_1_2")
     return types
 
 

@@ -110,11 +110,20 @@ struct Core {
   void be(Kind wanted, const char* thing, const char* what, Site at) {
     if (kind == Kind::kUnstated) kind = wanted;
     if (kind == wanted) return;
+    const bool cube_wanted = wanted == Kind::kCubeCore;
     fail(at, what,
-         format(
-             "the %s is of the %s cores, and the block runs on a %s core: KERNEL_TASK_TYPE_DEFAULT says which cores a "
-             "kernel is for (KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2)",
-             thing, wanted == Kind::kCubeCore ? "cube" : "vector", wanted == Kind::kCubeCore ? "vector" : "cube"));
+         format("the %s is of the %s cores, and the block runs on a %s core: ", thing, cube_wanted ? "cube" : "vector",
+                cube_wanted ? "vector" : "cube") +
+             (mixed ? format("only %s cores may come here (ASCEND_IS_%s)", cube_wanted ? "cube" : "vector",
+                             cube_wanted ? "AIC" : "AIV")
+                    : "KERNEL_TASK_TYPE_DEFAULT says which cores a kernel is for (KERNEL_TYPE_AIV_ONLY, "
+                      "KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2)"));
+  }
+
+  // Of a mixed kernel: the memory is one that this core has.
+  void reach(Space space, const char* what, Site at) {
+    if (__builtin_expect(mixed, 0))
+      be(space == kUnified ? Kind::kVectorCore : Kind::kCubeCore, space_name(space), what, at);
   }
 
   Room& give(const char* kind, TPosition position, uint32_t num, uint32_t length, Site at) {
@@ -123,7 +132,8 @@ struct Core {
            format("%s<%s>: %u buffers of %u bytes are none", kind, position_name(position), num, length));
     const uint64_t piece = (static_cast<uint64_t>(length) + 31) / 32 * 32, all = piece * num;
     const Space space = space_of(position);
-    be(space == kUnified ? Kind::kVectorCore : Kind::kCubeCore, space_name(space), "InitBuffer", at);
+    // Of a mixed kernel each core may give out buffers of the other kind, which it then does not use.
+    if (!mixed) be(space == kUnified ? Kind::kVectorCore : Kind::kCubeCore, space_name(space), "InitBuffer", at);
     const uint32_t capacity = space_bytes(*block.chip, space);
     if (all > capacity - used[space])
       fail(at, "InitBuffer",

@@ -105,6 +105,7 @@ class LocalTensor {
           detail::format("element %u lies beyond the %u bytes of %s", index, room_->length, room_->name().c_str()));
     if (room_->space() != detail::kUnified)
       detail::fail(at, what, room_->name() + " is not in the unified buffer, and the scalar unit reaches no other");
+    c.reach(detail::kUnified, what, at);
     if (c.hazards.on()) {
       if (room_->given_back(piece_))
         detail::fail(at, what, "the tensor is in " + room_->name() + ", and FreeTensor has given that buffer back");

@@ -180,6 +180,7 @@ class Matmul {
     static_assert(!detail::of_global<C_TYPE>, "IterateAll: C_TYPE says that C is a GlobalTensor");
     no_atomic(enAtomic, "IterateAll", at);
     step_ = 0;
+    detail::core(at, "IterateAll").hazards.meet();  // it waits for what the core did with the tensor
     const detail::Op op("IterateAll", at, detail::kCopyIn);
     C* c = op.writes(ubCmatrix, static_cast<uint64_t>(m_) * n_ * sizeof(C), "ubCmatrix");
     while (Iterate<sync>(false, at))
@@ -234,6 +235,7 @@ class Matmul {
   template <bool sync = true>
   void GetTensorC(const LocalTensor<C>& local, uint8_t enAtomic = 0, bool = false, ASCENDC_AT) {
     no_atomic(enAtomic, "GetTensorC", at);
+    detail::core(at, "GetTensorC").hazards.meet();
     const detail::Op op("GetTensorC", at, detail::kCopyIn);
     C* to = op.writes(local, static_cast<uint64_t>(t_.baseM) * t_.baseN * sizeof(C), "co2Local");
     for (int64_t i = 0; i < rows_; ++i)

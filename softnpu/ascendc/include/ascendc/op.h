@@ -29,6 +29,7 @@ class Op {
   // A stretch of the unified buffer by its address (TransDataTo5HD with lists of addresses).
   uint8_t* at_address(uint64_t address, uint32_t bytes, bool write, const char* which) const {
     const uint32_t capacity = core_.block.chip->unified_buffer;
+    core_.reach(kUnified, name_, at_);
     if (address % 32)
       fail(format("%s: address %llu is not aligned to 32 bytes", which, static_cast<unsigned long long>(address)));
     if (address + bytes > capacity)
@@ -86,6 +87,7 @@ class Op {
                   static_cast<unsigned long long>(start - room->end(t.piece()) + room->length), room->name().c_str(),
                   room->length));
     const Space space = room->space();
+    core_.reach(space, name_, at_);
     // The vector unit knows the unified buffer alone; the cube's instructions check the position that they take.
     if (__builtin_expect((unit_ == kVector || unit_ == kCopyOut) && space != kUnified, 0))
       fail(format("%s is in the %s: the %s reaches the unified buffer alone", which, space_name(space),
