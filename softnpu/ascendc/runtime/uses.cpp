@@ -60,7 +60,7 @@ bool Uses::piece(const softnpuAscendcUse& use, Address start, const uint32_t* kn
     const auto over = [&](const softnpuAscendcUse& before) { return ordered(before, use, known); };
     for (const softnpuAscendcUse& before : s.uses) {
       if (before.kind == use.kind && use.kind != SOFTNPU_ASCENDC_WRITES) continue;
-      // A word of the scalar units' is how kernels make flags of their own (global_order.h).
+      // A word of the scalar units' is how kernels make flags of their own (include/ascendc/global_order.h).
       if (use.unit == SOFTNPU_ASCENDC_SCALAR && before.unit == use.unit) continue;
       if (!changes && before.kind != SOFTNPU_ASCENDC_ADDS) continue;
       if (over(before)) continue;

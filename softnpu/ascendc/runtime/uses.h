@@ -1,5 +1,5 @@
 // Who used which bytes of global memory in one run of a kernel, and which blocks know of it (ANYCEND_CHECK=kernel). What it is not: order
-// inside a core, which comes with each use as the clocks of its units (hazard.h). Called by blocks; its lock is taken before the atomics'.
+// inside a core, which comes with each use as the clocks of its units (include/ascendc/hazard.h). Called by blocks; its lock is taken before the atomics'.
 #pragma once
 
 #include <array>

@@ -59,9 +59,10 @@ class GlobalTensor {
   using PrimType = T;
 
   void SetGlobalBuffer(T* buffer, uint64_t elements) {
-    static_assert(detail::per_byte<T> == 1,
-                  "GlobalTensor takes no int4b_t: pairs of such numbers are copied as int8_t, and ReinterpretCast<int4b_t> "
-                  "makes numbers of the tensor");
+    static_assert(
+        detail::per_byte<T> == 1,
+        "GlobalTensor takes no int4b_t: pairs of such numbers are copied as int8_t, and ReinterpretCast<int4b_t> "
+        "makes numbers of the tensor");
     p_ = buffer, size_ = elements;
   }
   void SetGlobalBuffer(T* buffer) { SetGlobalBuffer(buffer, 0); }
