@@ -12,7 +12,7 @@ from torch._inductor.graph import GraphLowering
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_npu import _C
-from torch_npu._inductor import attention
+from torch_npu._inductor import attention, operands
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -120,7 +120,9 @@ class NpuGraphPass(CustomGraphModulePass):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if _on_npu(node.args[0]):
                     attention.make_dense(gm, node)
-        if not _C._runs_host_kernels():
+        if _C._runs_host_kernels():
+            operands.place(gm)
+        else:
             as_operators(gm)
         gm.recompile()
 
@@ -128,7 +130,7 @@ class NpuGraphPass(CustomGraphModulePass):
         # Part of the key of Inductor's cache on disk: whatever generates code here, and for which library.
         from torch_npu._inductor import cpp_wrapper, kernels, launch, op_overrides, scheduling, wrapper
 
-        modules = (attention, cpp_wrapper, kernels, launch, op_overrides, scheduling, wrapper)
+        modules = (attention, cpp_wrapper, kernels, launch, op_overrides, operands, scheduling, wrapper)
         files = get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
         try:
             runs = _C._runs_host_kernels()
