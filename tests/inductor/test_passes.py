@@ -19,6 +19,18 @@ from torch_npu._inductor import passes
 aten = torch.ops.aten
 
 
+def test_a_cached_kernel_is_for_as_many_threads():
+    before, npu = torch.get_num_threads(), passes.NpuGraphPass()
+    try:
+        keys = []
+        for threads in (1, 3, 1):
+            torch.set_num_threads(threads)
+            keys.append(npu.uuid())
+    finally:
+        torch.set_num_threads(before)
+    assert keys[0] == keys[2] != keys[1]
+
+
 def test_arg_reductions_of_all_dimensions_are_of_one():
     x = torch.randn(4, 6, device="npu").t()
     graph = make_fx(lambda x: (x.argmax(), x.argmin(None, True), x.argmax(1)), tracing_mode="fake")(x)

@@ -7,8 +7,10 @@ import operator
 from typing import Any
 
 import torch
+from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
 from torch._inductor.graph import GraphLowering
+from torch._inductor.utils import parallel_num_threads
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_npu import _C
@@ -127,7 +129,8 @@ class NpuGraphPass(CustomGraphModulePass):
         gm.recompile()
 
     def uuid(self) -> Any:
-        # Part of the key of Inductor's cache on disk: whatever generates code here, and for which library.
+        # Part of the key of Inductor's cache on disk: whatever generates code here, for which library, and for how many
+        # threads, which Inductor puts there for the CPU's kernels alone: they have room for so many partial sums.
         from torch_npu._inductor import cpp_wrapper, kernels, launch, op_overrides, scheduling, wrapper
 
         modules = (attention, cpp_wrapper, kernels, launch, op_overrides, operands, scheduling, wrapper)
@@ -136,4 +139,4 @@ class NpuGraphPass(CustomGraphModulePass):
             runs = _C._runs_host_kernels()
         except RuntimeError:  # asked of the CPU's graphs, too, on machines where no library of CANN can be loaded
             runs = None
-        return files, runs
+        return files, runs, None if config.cpp.dynamic_threads else parallel_num_threads()
