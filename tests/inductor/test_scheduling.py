@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch._inductor import config
 from torch._inductor.scheduler import Scheduler
+from torch._inductor.utils import run_and_get_code
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from tests.inductor import compiler
@@ -66,6 +67,15 @@ def test_fusions_that_are_not_made_for_this_generator_are_not_tried(monkeypatch)
     with config.patch(force_disable_caches=True):
         torch.compile(lambda x: (x.t().contiguous() + 1, x.sum(1), (x[:, ::2] * 2).contiguous()))(x)
     assert tried == []
+
+
+@pytest.mark.parametrize("setting", ["combo_kernels", "benchmark_fusion"])
+def test_a_setting_of_fusion_that_this_generator_lacks_is_as_on_the_cpu(setting, monkeypatch):
+    monkeypatch.setattr(launch, "compile_kernel", lambda *_: lambda *_: None)
+    x, y = torch.randn(64, 96, device="npu"), torch.randn(7, 9, device="npu")
+    with config.patch({setting: True, "force_disable_caches": True}):
+        _, code = run_and_get_code(torch.compile(lambda x, y: (x + 1, (y * 2).sum(1) + 1)), x, y)
+    assert "compile_npu_kernel(async_compile" in code[0]
 
 
 def test_a_result_in_a_half_type_that_is_stored_twice():

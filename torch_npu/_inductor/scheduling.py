@@ -23,11 +23,12 @@ from torch_npu._inductor.passes import refuse_without_host_kernels
 
 # Fusion that reorders loops reads a loop group as (elements, elements reduced), which the C++ generator's is not:
 # TypeError. A device without a name of its own has "cuda_backend"; only by "cpp" have the generator's values a type
-# (indirect indexing).
+# (indirect indexing). A fusion that is tried by the clock needs Triton.
 CURES = {
     "loop_ordering_after_fusion": False,
     "loop_reindexing_after_fusion": False,
     "loop_index_inversion_in_fusion": False,
+    "benchmark_fusion": False,
     "cuda_backend": "cpp",
 }
 # The steps of a scheduler in which they count.
@@ -85,6 +86,8 @@ class NpuScheduling(CppScheduling):
         if scheduler is not None:
             for step in _STEPS:
                 setattr(scheduler, step, _cured(scheduler, getattr(scheduler, step)))
+            # config.combo_kernels, several kernels in one: Inductor leaves the CPU's alone, which the generator needs.
+            scheduler.create_combo_kernel_nodes = lambda num_ck_nodes: None
 
     def reset_kernel_group(self) -> None:
         self.kernel_group = NpuKernelGroup()
