@@ -239,7 +239,7 @@ def test_a_list_is_taken_as_it_is_at_the_update():
 
 @pytest.fixture
 def own() -> Iterator[Any]:
-    """A library's operators: one returns a new tensor, one writes and returns another, one fails when it has written."""
+    """A library's operators: one returns a new tensor, one writes and returns another, one fails when it wrote."""
     from torch_npu.npu._npugraph_handlers import npugraph_handler
 
     library = torch.library.Library("graph_updates", "DEF")
