@@ -134,6 +134,8 @@ def test_means_lose_the_fraction_towards_zero(npu):
     compare(npu, "aclnnMean", inputs, {"out": of(torch.int64, -3, 2**60 + 1).view(1, 2)})
     inputs = {"self": torch.full((300,), 100, dtype=torch.int8), "dim": [0], "keepDim": False, "dtype": torch.int8}
     compare(npu, "aclnnMean", inputs, {"out": torch.tensor(100, dtype=torch.int8)})  # the sum has more bits
+    inputs = {"self": of(C64, 1 + 2j, 3 - 1j), "dim": [0], "keepDim": False, "dtype": F32}
+    compare(npu, "aclnnMean", inputs, {"out": torch.tensor(2.0)})  # as PyTorch: of a real type, the real part
     for dtype in (F32, C64):  # CANN's conversions have none of numbers with a fraction into whole ones
         inputs = {"self": of(dtype, 1, 2), "dim": [0], "keepDim": False, "dtype": dtype}
         with pytest.raises(AclError, match=r"result type \w+ can't be cast to the desired output type Long"):
