@@ -6,7 +6,6 @@ import gc
 import random
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -237,92 +236,6 @@ def test_a_list_is_taken_as_it_is_at_the_update():
     assert same(made.replayed(), made.eager([5, 5], [5, 5]))
 
 
-@pytest.fixture
-def own() -> Iterator[Any]:
-    """A library's operators: one returns a new tensor, one writes and returns another, one fails when it wrote."""
-    from torch_npu.npu._npugraph_handlers import npugraph_handler
-
-    library = torch.library.Library("graph_updates", "DEF")
-    library.define("shifted(Tensor x, int[] by, float factor=1.0) -> Tensor")
-    library.define("step(Tensor(a!) y, int n) -> Tensor")
-    library.define("late(Tensor(a!) y, int n) -> ()")
-
-    def step(y: torch.Tensor, n: int) -> torch.Tensor:
-        y.fill_(n)
-        return y * 2
-
-    def late(y: torch.Tensor, n: int) -> None:
-        y.add_(n)
-        if n > 100:
-            raise ValueError(f"{n} is too much")
-
-    library.impl("shifted", lambda x, by, factor=1.0: x * factor + by[0], "PrivateUse1")
-    library.impl("step", step, "PrivateUse1")
-    library.impl("late", late, "PrivateUse1")
-
-    class Handler(npu.NpuGraphOpHandler):
-        @classmethod
-        def update_args(cls, dispatch_record: Any, update_input: dict[str, Any]) -> None:
-            if "twice" in update_input:
-                dispatch_record.args[1] = [2 * update_input["twice"]]
-
-    names = [f"{name}.default" for name in ("shifted", "step", "late")]
-    npu.register_npu_graph_handler(names)(npu.NpuGraphOpHandler)
-    npu.register_npu_graph_handler(names[0])(Handler)
-    yield torch.ops.graph_updates
-    for name in names:
-        del npugraph_handler._HANDLERS[name]
-    library._destroy()
-
-
-def test_an_operator_of_a_library_that_registers_a_handler(own):
-    x = torch.arange(4.0).npu()
-    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
-        y = own.shifted(x, [1]) * 10
-    for new, expected in (({"by": [2]}, 2), ({"twice": 4}, 8), ({}, 8)):
-        graph.update(cpu_update_input=[new])
-        graph.replay()
-        assert y.tolist() == [10.0 * (i + expected) for i in range(4)]
-
-
-def test_an_operator_that_writes_and_returns_something_new(own):
-    y = torch.zeros(3, device="npu")
-    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
-        twice = own.step(y, 1) + 1
-    for n in (5, 7):
-        graph.update(cpu_update_input=[{"n": n}])
-        graph.replay()
-        assert y.tolist() == [n] * 3 and twice.tolist() == [2 * n + 1] * 3
-
-
-def test_an_operator_that_fails_behind_its_calls_changes_nothing(own):
-    y = torch.zeros(3, device="npu")
-    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
-        own.late(y, 1)
-    with pytest.raises(ValueError, match="1000 is too much"):
-        graph.update(cpu_update_input=[{"n": 1000}])
-    graph.replay()
-    assert y.tolist() == [1.0] * 3
-    graph.update(cpu_update_input=[{"n": 3}])
-    graph.replay()
-    assert y.tolist() == [4.0] * 3
-
-
-def test_a_program_may_go_on_behind_a_call_that_failed_in_the_capture(own):
-    y, kept = torch.zeros(3, device="npu"), []
-    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
-        try:
-            own.late(y, 1000)
-        except ValueError as error:
-            kept.append(error)
-        y.zero_()
-        own.late(y, 2)
-    for n in (4, 5):
-        graph.update(cpu_update_input=[{"n": n}])
-        graph.replay()
-        assert y.tolist() == [n] * 3
-
-
 def test_compiled_functions_run_compiled_in_the_capture():
     calls = []
 
@@ -353,15 +266,15 @@ def test_a_context_is_used_again():
         graph.replay()
         assert same(out, layer(lengths))
         graph.reset()
-    with pytest.raises(TypeError, match="auto_dispatch_capture is a bool, not 'thread_local'"):
-        npu.graph(graph, None, None, "thread_local")
 
 
-def test_a_handler_is_a_class_of_handlers():
-    with pytest.raises(TypeError, match="is no class derived from NpuGraphOpHandler"):
-        npu.register_npu_graph_handler("some.default")(int)
-    with pytest.raises(TypeError, match="name is a str, not 3"):
-        npu.register_npu_graph_handler([3])(npu.NpuGraphOpHandler)
+def test_the_fourth_argument_is_cudas_or_the_vendors():
+    graph = npu.NPUGraph()
+    cuda, vendor = npu.graph(graph, None, None, "thread_local"), npu.graph(graph, None, None, True, "relaxed")
+    assert (cuda.mode, cuda.auto_dispatch_capture) == ("thread_local", False)
+    assert (vendor.mode, vendor.auto_dispatch_capture) == ("relaxed", True)
+    with pytest.raises(TypeError, match="auto_dispatch_capture is a bool, not None"):
+        npu.graph(graph, None, None, None)
 
 
 def test_an_update_that_is_refused_leaves_all_calls_as_they_were():

@@ -52,15 +52,6 @@ def test_product_and_all_reduce(npu, group, op):
     same(out["output"], X @ W + BIAS + (3 if more else 0))
 
 
-def test_a_barrier_leaves_its_tensor_as_it_is(npu, group):
-    assert torch.equal(npu.call("aclnnDistributeBarrier", xRef=X, group=group, worldSize=1)["xRef"], X)
-    limit = torch.tensor([1000], dtype=torch.int32)
-    for more in ({}, {"timeOut": limit}, {"timeOut": limit, "elasticInfo": None}):
-        values = {"timeOut": None, "elasticInfo": None, **more}
-        out = npu.call("aclnnDistributeBarrierV2", xRef=X, **values, group=group, worldSize=1)
-        assert torch.equal(out["xRef"], X)
-
-
 INT_X, INT_W = X.to(torch.int8), W.to(torch.int8)
 ROW, COLUMN = torch.tensor([0.5, 1, 2, 1]), torch.tensor([0.25, 2.0])
 SCALED = (INT_X.float() @ INT_W.float() + torch.tensor([3.0, -1.0])) * COLUMN

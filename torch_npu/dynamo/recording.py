@@ -49,7 +49,7 @@ class Recording:
             torch.inference_mode(False),
             torch.no_grad(),
             pool.capturing(),
-            graph(self._graph, handle, pool.stream(), mode),
+            graph(self._graph, handle, pool.stream(), capture_error_mode=mode),
         ):
             results = list(function(list(arguments)))
         self._outputs = Outputs(results, arguments, lasting)

@@ -134,7 +134,7 @@ from torch_npu.npu.streams import (
 
 # Where a name comes from that is not loaded yet: a submodule of this package, and the attribute in it (None: itself).
 _LATER = {
-    "MemPool": ("graphs", "MemPool"),
+    "MemPool": ("pools", "MemPool"),
     "NPUPluggableAllocator": ("pluggable", "NPUPluggableAllocator"),
     "NPUGraph": ("graphs", "NPUGraph"),
     "NpuGraphOpHandler": ("_npugraph_handlers", "NpuGraphOpHandler"),
@@ -170,7 +170,7 @@ _LATER = {
     "super_kernel_scope": ("graphs", "super_kernel_scope"),
     "super_kernel_scope_begin": ("graphs", "super_kernel_scope_begin"),
     "super_kernel_scope_end": ("graphs", "super_kernel_scope_end"),
-    "use_mem_pool": ("graphs", "use_mem_pool"),
+    "use_mem_pool": ("pools", "use_mem_pool"),
     "utils": ("utils", None),
 }
 
