@@ -123,11 +123,16 @@ def test_samples_have_the_same_bits_on_the_other_chip(vendor: Path, tmp_path: Pa
     assert wanted and found == {}, "\n".join(f"{sample}: {what}" for sample, what in found.items())
 
 
+def may_agree() -> set[str]:
+    """Sums in another order: whether their last bits differ depends on the processor."""
+    return {sample for sample, how in partly().items() if how == "close"}
+
+
 @pytest.mark.full
 def test_all_samples_on_the_other_chip(vendor: Path, tmp_path: Path) -> None:
     found = differences(vendors(vendor, tmp_path, SAMPLES, OTHER))
     expected = known_there()
-    assert (set(found) - expected, expected - set(found)) == (set(), set()), "kernels_910b3.yaml"
+    assert (set(found) - expected, expected - set(found) - may_agree()) == (set(), set()), "kernels_910b3.yaml"
 
 
 @pytest.mark.full
@@ -135,7 +140,7 @@ def test_what_is_known_to_differ_does(vendor: Path, tmp_path: Path) -> None:
     reasons = known()
     wanted = [sample for sample in SAMPLES if reason(reasons, sample)]
     found = differences(vendors(vendor, tmp_path, wanted))
-    assert sorted(set(wanted) - set(found)) == [], "kernels.yaml says that these differ, and they do not"
+    assert sorted(set(wanted) - set(found) - may_agree()) == [], "kernels.yaml says that these differ, and they do not"
 
 
 def test_the_tables_name_samples() -> None:
