@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import importlib
 import threading
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -35,7 +36,14 @@ _lock = threading.Lock()
 def _draw_as_eager(others: Any) -> Any:
     @functools.wraps(others)
     def draw(op: Any, *args: Any, rng_state: Any = None, **kwargs: Any) -> Any:
-        if rng_state.device.type != "npu" or _C._is_capturing():
+        if rng_state.device.type != "npu":
+            return others(op, *args, rng_state=rng_state, **kwargs)
+        if _C._is_capturing():
+            warnings.warn(
+                "npu: a compiled checkpoint that draws random numbers is captured: replays of its backward draw others "
+                'than its forward drew. Capture it uncompiled, or compile it with backend="npugraphs" without a capture',
+                stacklevel=2,
+            )
             return others(op, *args, rng_state=rng_state, **kwargs)
         device, step = rng_state.device.index, rng_state.get_offset()
         key = device, rng_state.initial_seed(), step

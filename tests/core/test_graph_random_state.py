@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -105,3 +107,31 @@ def test_a_graph_of_inference_mode_is_replayed_outside(capture):
     generator.manual_seed(4)
     graph.replay()
     assert torch.equal(found, torch.rand(9, device="npu", generator=torch.Generator("npu").manual_seed(4)))
+
+
+def dropped(x: torch.Tensor) -> torch.Tensor:
+    return checkpoint(lambda y: torch.nn.functional.dropout(y, 0.5) * y.sin(), x, use_reentrant=False)
+
+
+def test_a_checkpoint_over_two_graphs_is_told():
+    """Its backward's replay draws behind its forward's: gradients of another dropout."""
+    x = torch.ones(64, device="npu", requires_grad=True)
+    with pytest.warns(UserWarning, match="of another graph's capture is set in this one"):
+        npu.make_graphed_callables(dropped, (x,))
+
+
+def test_a_checkpoint_over_two_graphs_that_draws_nothing_is_right():
+    x = torch.linspace(0, 1, 64, device="npu").requires_grad_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graphed = npu.make_graphed_callables(lambda y: checkpoint(lambda z: z.sin() * z, y, use_reentrant=False), (x,))
+    graphed(x).sum().backward()
+    assert torch.allclose(x.grad, (x.cos() * x + x.sin()).detach())
+
+
+def test_a_compiled_checkpoint_in_a_capture_is_told():
+    function = torch.compile(dropped, backend="aot_eager")
+    x = torch.ones(64, device="npu", requires_grad=True)
+    torch.autograd.grad(function(x).sum(), x)
+    with pytest.warns(UserWarning, match="compiled checkpoint that draws random numbers"), npu.graph(npu.NPUGraph()):
+        torch.autograd.grad(function(x).sum(), x)

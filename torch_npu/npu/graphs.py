@@ -21,7 +21,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torch_npu import _C
-from torch_npu.npu import _refused, streams
+from torch_npu.npu import _captured_states, _refused, streams
 from torch_npu.npu._graph_updates import Updates
 from torch_npu.npu._npugraph_handlers import NpuGraphOpHandler, register_npu_graph_handler
 from torch_npu.npu._npugraph_handlers.record import DispatchCapture
@@ -211,7 +211,7 @@ class graph:
                 graph.default_capture_stream = streams.Stream()
             stream = graph.default_capture_stream
         self.npu_graph, self.pool, self.mode = npu_graph, pool, capture_error_mode
-        self.context = streams.stream(stream)
+        self.stream, self.context = stream, streams.stream(stream)
         self.auto_dispatch_capture = auto_dispatch_capture
         self._dispatch: DispatchCapture | None = None
 
@@ -224,6 +224,7 @@ class graph:
         except BaseException as error:
             self.context.__exit__(type(error), error, error.__traceback__)
             raise
+        _captured_states.begin(self.stream, _C._default_generator(self.stream.device_index))
         if self.auto_dispatch_capture:
             self._dispatch = DispatchCapture()
             self._dispatch.__enter__()
@@ -232,6 +233,7 @@ class graph:
         dispatch, self._dispatch = self._dispatch, None
         if dispatch is not None:
             dispatch.__exit__(kind, error, traceback)
+        _captured_states.end(self.stream)
         try:
             self.npu_graph.capture_end()
             if dispatch is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from torch_npu import _C
+from torch_npu.npu import _captured_states
 from torch_npu.npu._utils import _get_device_index
 
 __all__ = [
@@ -36,14 +37,16 @@ _get_generator = _generator  # by the name that PyTorch's compiled graphs ask fo
 
 def get_rng_state(device: int | str | torch.device = "npu") -> torch.Tensor:
     """The state of the device's generator: a uint8 tensor of 16 bytes on the CPU, seed and offset."""
-    return _generator(device).get_state()
+    return _captured_states.took(_generator(device).get_state())
 
 
 def set_rng_state(new_state: torch.Tensor, device: int | str | torch.device = "npu") -> None:
     """Sets the device's generator to a state that get_rng_state gave.
 
-    Raises TypeError for what is no uint8 tensor on the CPU, ValueError for another size.
+    Raises TypeError for what is no uint8 tensor on the CPU, ValueError for another size. While a graph is captured,
+    RuntimeError for a state that it has not had, and a warning for one of another graph.
     """
+    _captured_states.to_be_set(new_state)
     _generator(device).set_state(new_state)
 
 
