@@ -41,7 +41,7 @@ def _draw_as_eager(others: Any) -> Any:
         if _C._is_capturing():
             warnings.warn(
                 "npu: a compiled checkpoint that draws random numbers is captured: replays of its backward draw others "
-                'than its forward drew. Capture it uncompiled, or compile it with backend="npugraphs" without a capture',
+                'than its forward drew. Capture it uncompiled, or compile with backend="npugraphs" and do not capture',
                 stacklevel=2,
             )
             return others(op, *args, rng_state=rng_state, **kwargs)
