@@ -72,14 +72,16 @@ def test_one_dict_for_each_call_and_an_empty_one_changes_nothing():
     assert same(made.replayed(), made.eager([7, 7], [2, 12]))
 
 
-def test_a_replay_waits_for_its_update():
-    made, stream = Graph(), npu.Stream()
-    with npu.stream(stream):
-        seen = [made.replayed() for _ in range(3)]
-    for lengths in ([5, 5], [6, 20], [32, 1]):
-        made.update(lengths)
-    stream.synchronize()
-    for result, lengths in zip(seen, ([5, 5], [6, 20], [32, 1]), strict=True):
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_replay_waits_for_its_update(shared):
+    """Also on the updates' own stream: streams come from a pool, and two that were made apart may be one."""
+    made, steps = Graph(), ([5, 5], [6, 20], [32, 1])
+    with npu.stream(made.graph._updates.stream if shared else npu.Stream()):
+        seen = [made.replayed() for _ in steps]
+        for lengths in steps:
+            made.update(lengths)
+    npu.synchronize()
+    for result, lengths in zip(seen, steps, strict=True):
         assert same(result, made.eager(lengths))
 
 
@@ -346,18 +348,6 @@ def test_a_graph_that_goes_takes_its_calls_tensors_with_it():
     del made
     gc.collect()
     assert key() is None
-
-
-def test_a_program_may_replay_on_the_updates_stream():
-    """Streams come from a pool: two that were made apart may be one."""
-    made = Graph()
-    with npu.stream(made.graph._updates.stream):
-        seen = [made.replayed() for _ in range(3)]
-        for lengths in ([5, 5], [6, 20], [32, 1]):
-            made.update(lengths)
-    npu.synchronize()
-    for result, lengths in zip(seen, ([5, 5], [6, 20], [32, 1]), strict=True):
-        assert same(result, made.eager(lengths))
 
 
 def test_a_graph_may_go_before_its_replays_have_run():
