@@ -54,6 +54,10 @@ Tensor turned(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return at::cat({a, b}, -1) * cos + at::cat({-b, a}, -1) * sin;
 }
 
+// What lies between two products has the type of the rows. float16 would overflow there: the page, which has no rows of it, asks for
+// none of that.
+Tensor between(const Tensor& x, at::ScalarType plain) { return plain == at::kHalf ? x : wide(x.to(plain)); }
+
 Tensor rows_of(const Tensor& t) { return t.dim() == 3 ? t.flatten(0, 1) : t; }
 
 // c^Q in the form that the second product takes.
@@ -186,12 +190,12 @@ void mla_prolog(const MlaRows& r, const MlaWeights& w, const MlaCaches& caches, 
   const int64_t heads = w.uk.size(0), columns = w.uk.size(1), latent = w.uk.size(2), turns = cos.size(1);
 
   Tensor c = product(x, s.x, w.dq, s.dq, first);
-  if (!first) c = wide(c.to(plain));
+  if (!first) c = between(c, plain);
   c = normed(c, w.gamma_cq, f.eps_cq) * f.query;
   const Latent q = latent_query(c, w, s, plain, f.weights);
   Tensor up = product(q.value, q.scale, w.uq_qr, s.uq_qr, f.weights).view({x.size(0), heads, columns + turns});
-  if (f.weights == 0) up = wide(up.to(plain));
-  const Tensor plain_part = wide(up.narrow(-1, 0, columns).to(plain)).transpose(0, 1);
+  if (f.weights == 0) up = between(up, plain);
+  const Tensor plain_part = between(up.narrow(-1, 0, columns), plain).transpose(0, 1);
   Tensor query = at::matmul(plain_part, wide(w.uk)).transpose(0, 1).to(plain).contiguous();
   Tensor rope = turned(up.narrow(-1, columns, turns), cos.unsqueeze(1), sin.unsqueeze(1)).to(plain);
   if (f.query_mode) {

@@ -60,6 +60,71 @@ def test_replays_go_on_where_the_capture_was_set_back():
     assert torch.equal(found, expected) and torch.equal(rand(), expected)
 
 
+def default() -> torch.Generator:
+    return npu.default_generators[npu.current_device()]
+
+
+def cloned() -> list[torch.Tensor]:
+    """A copy goes on where the generator is, and neither moves the other."""
+    first, copy = rand(), default().clone_state()
+    return [first, torch.rand(9, device="npu", generator=copy), rand()]
+
+
+def moved_ahead() -> list[torch.Tensor]:
+    """Set to a place behind numbers that nobody drew, which is where a replay leaves the generator."""
+    first = rand()
+    default().set_offset(default().get_offset() + 400)
+    return [first]
+
+
+def only_moved() -> list[torch.Tensor]:
+    default().set_offset(default().get_offset() + 8)
+    return []
+
+
+def shared() -> list[torch.Tensor]:
+    """Two generators of one state draw one row of numbers."""
+    other = default().graphsafe_get_state()
+    return [rand(), torch.rand(9, device="npu", generator=other), rand()]
+
+
+def lent() -> list[torch.Tensor]:
+    """As compiled graphs do it: the generator has another's state for one operator."""
+    other, own = torch.Generator("npu").manual_seed(77), default().graphsafe_get_state()
+    first = rand()
+    default().graphsafe_set_state(other)
+    second = rand()
+    default().graphsafe_set_state(own)
+    return [first, second, rand()]
+
+
+@pytest.mark.parametrize("program", [cloned, moved_ahead, only_moved, shared, lent])
+def test_a_captured_program_draws_what_it_draws_at_once(program):
+    npu.manual_seed(9)
+    expected = [*program(), rand()]
+    npu.manual_seed(9)
+    with npu.graph(graph := npu.NPUGraph()):
+        found = program()
+    npu.manual_seed(9)
+    graph.replay()
+    for x, y in zip([*found, rand()], expected, strict=True):
+        assert torch.equal(x, y)
+
+
+def test_replays_of_a_lent_state_go_on_in_both():
+    with npu.graph(graph := npu.NPUGraph()):
+        found = lent()
+    graph.replay()
+    before = [x.clone() for x in found]
+    graph.replay()
+    assert not any(torch.equal(x, y) for x, y in zip(found, before, strict=True))
+
+
+def test_only_generators_of_the_device_are_registered():
+    with pytest.raises(TypeError, match="expected a generator of an npu device, got one of cpu"):
+        npu.NPUGraph().register_generator_state(torch.Generator())
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_checkpoint_recomputes_what_it_computed(reentrant):
     """Captured, the recomputation drew other numbers than the forward: gradients were those of another dropout."""

@@ -115,11 +115,25 @@ def checked_call_by_call(rank: int, size: int) -> list[int]:
     return t.tolist()
 
 
-def from_oneself(rank: int, size: int) -> str:
-    """What recv says that nobody can answer; PyTorch refuses the send itself."""
-    try:
-        dist.recv(torch.zeros(4, device=DEVICE), src=rank)
-    except ValueError as error:
-        still_works(rank, size)
-        return str(error)
-    return ""
+def to_oneself(rank: int, size: int) -> list[bool]:
+    """Small messages and large ones, in batches and one by one, before and behind those of others."""
+    right = []
+    for n in (4, 300_000):
+        values = [torch.full((n,), float(rank * 100 + k), device=DEVICE) for k in range(3)]
+        got = [torch.zeros(n, device=DEVICE) for _ in values]
+        peers = [rank, (rank + 1) % size, (rank - 1) % size]
+        ops = [dist.P2POp(dist.isend, value, peer) for value, peer in zip(values, peers, strict=True)]
+        ops += [dist.P2POp(dist.irecv, g, peer) for g, peer in zip(got, peers, strict=True)]
+        for work in dist.batch_isend_irecv(ops):
+            work.wait()
+        expected = [rank * 100, (rank + 1) % size * 100 + 2, (rank - 1) % size * 100 + 1]
+        right += [bool((g == float(e)).all()) for g, e in zip(got, expected, strict=True)]
+        for sends_first in (True, False):
+            back = torch.zeros(n, device=DEVICE)
+            calls = [(dist.isend, values[2]), (dist.irecv, back)]
+            for work in [call(tensor, rank) for call, tensor in (calls if sends_first else calls[::-1])]:
+                work.wait()
+            right.append(bool((back == values[2]).all()))
+    dist.isend(values[0], rank)
+    dist.recv(got[1], src=rank)
+    return [*right, bool((got[1] == values[0]).all())]

@@ -10,7 +10,8 @@ import difflib
 from pathlib import Path
 
 import torch
-import yaml
+
+from tools.codegen import tables
 
 LIST = Path(__file__).with_suffix(".yaml")
 INDUCTOR = Path(torch.__file__).parent / "_inductor"
@@ -48,11 +49,11 @@ def found() -> dict[str, list[str]]:
 
 def version() -> str:
     """Of PyTorch, whose places are listed."""
-    return yaml.safe_load(LIST.read_text())["torch"]
+    return tables.load(LIST)["torch"]
 
 
 def listed() -> dict[str, list[list[str]]]:
-    return yaml.safe_load(LIST.read_text())["places"]
+    return tables.load(LIST)["places"]
 
 
 def differences(found: dict[str, list[str]], listed: dict[str, list[str]]) -> list[str]:

@@ -515,6 +515,9 @@ def test_lengths_of_queries_of_one_row_are_not_read(version):
     expected = call(**{heads: 4})[0]
     for given in ([100], [0], [7, 29]):
         assert torch.equal(call(**{heads: 4, lengths: given})[0].cpu(), expected.cpu())
+    mask = torch.zeros(2, 1, 1, 24, dtype=torch.bool, device="npu")
+    for seen in (mask, mask[:, 0]):  # what each row sees is of one row, too
+        assert torch.equal(call(**{heads: 4, lengths: [100], "atten_mask": seen})[0].cpu(), expected.cpu())
     two = q.repeat(1, 1, 2, 1)
     with pytest.raises(RuntimeError, match=r"lengths of the query are \[100\]"):
         getattr(torch_npu, f"npu_fused_infer_attention_score{version}")(

@@ -103,6 +103,8 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
     state_ = philox->state_;
   }
 
+  bool shares_state(const PhiloxGenerator& other) const { return state_ == other.state_; }
+
   // Under mutex_.
   PhiloxSlice take(uint64_t count) {
     const PhiloxState::Value value = state_->take(whole_rounds(count));
@@ -130,18 +132,25 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
         value.seed == begin.seed ? "an earlier one" : "another seed",
         ": its replays draw from where it is then. Set it before the capture, or before a replay");
     const uint64_t drawn = value.offset - begin.offset;
-    if (drawn || graph->random_of(this))
-      graph->random_of(at::Generator(c10::intrusive_ptr<c10::GeneratorImpl>::reclaim_copy(this))).drawn = drawn;
+    if (!drawn && !graph->random_of(this)) return;
+    CapturedPhilox& captured =
+        graph->random_of(at::Generator(c10::intrusive_ptr<c10::GeneratorImpl>::reclaim_copy(this)));
+    captured.drawn = drawn;
+    captured.used |= drawn != 0;  // a replay leaves the generator there, too, if nothing draws
   }
   static void check_offset(uint64_t offset) { TORCH_CHECK(offset % 4 == 0, "offset must be a multiple of 4"); }
   PhiloxGenerator* clone_impl() const override {
     auto copy = c10::make_intrusive<PhiloxState>();
-    copy->set(state_->get());
+    copy->set(value());
     return new PhiloxGenerator(device_.index(), std::move(copy));
   }
 
   SharedState state_;
 };
+
+const PhiloxGenerator& as_philox(const c10::GeneratorImpl& generator) {
+  return static_cast<const PhiloxGenerator&>(generator);
+}
 
 c10::DeviceIndex or_current(c10::DeviceIndex index) {
   if (index == -1) return current_device();
@@ -166,6 +175,10 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
     slot.generator = at::make_generator<PhiloxGenerator>(index, std::move(state));
   });
   return slot.generator;
+}
+
+bool share_state(const c10::GeneratorImpl& a, const c10::GeneratorImpl& b) {
+  return as_philox(a).shares_state(as_philox(b));
 }
 
 at::Generator new_generator(c10::DeviceIndex index) { return at::make_generator<PhiloxGenerator>(or_current(index)); }

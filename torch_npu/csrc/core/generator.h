@@ -29,6 +29,9 @@ struct PhiloxDraw : PhiloxSlice {
 };
 PhiloxDraw draw_philox(const std::optional<at::Generator>& generator, uint64_t count);
 
+// Whether what one draws the other does not draw again. Both are of an npu device.
+bool share_state(const c10::GeneratorImpl& a, const c10::GeneratorImpl& b);
+
 // -1: the current device.
 NPU_API const at::Generator& default_generator(c10::DeviceIndex index = -1);
 at::Generator new_generator(c10::DeviceIndex index = -1);

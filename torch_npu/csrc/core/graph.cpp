@@ -192,7 +192,7 @@ void Graph::set_seeds() {
     replayed_.emplace(device_);
   device_allocator()->recordStream(random_memory_.storage().data_ptr(), stream);
   for (CapturedPhilox& random : random_) {
-    if (!random.used) continue;  // registered, but no operator of the graph draws from it
+    if (!random.used) continue;
     const PhiloxSlice slice = next_philox(random.generator, random.drawn);
     random.seed.fill_(slice.seed);
     random.offset.fill_(slice.offset);
@@ -246,18 +246,21 @@ void Graph::debug_dump(const std::string& path) {
 
 CapturedPhilox* Graph::random_of(const c10::GeneratorImpl* generator) {
   for (CapturedPhilox& random : random_) {
-    if (random.generator.unsafeGetGeneratorImpl() == generator) return &random;
+    if (share_state(*random.generator.unsafeGetGeneratorImpl(), *generator)) return &random;
   }
   return nullptr;
 }
 
 CapturedPhilox& Graph::random_of(const at::Generator& generator) {
+  TORCH_CHECK_TYPE(generator.device().type() == c10::DeviceType::PrivateUse1,
+                   "npu: expected a generator of an npu device, got one of ", generator.device());
   if (CapturedPhilox* known = random_of(generator.unsafeGetGeneratorImpl())) return *known;
   make_random_memory();
   const c10::InferenceMode plain(false);
   const auto next = static_cast<int64_t>(2 * random_.size());
   TORCH_CHECK(next < random_memory_.numel(), "npu: a graph draws from at most ", kGenerators, " generators");
-  return random_.emplace_back(generator, random_memory_.narrow(0, next, 1), random_memory_.narrow(0, next + 1, 1));
+  const at::Generator state(generator.unsafeGetGeneratorImpl()->graphsafe_get_state());
+  return random_.emplace_back(state, random_memory_.narrow(0, next, 1), random_memory_.narrow(0, next + 1, 1));
 }
 
 void Graph::make_random_memory() {

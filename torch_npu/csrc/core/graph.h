@@ -28,11 +28,11 @@ class TaskGroup;
 // What a captured operator draws from: scalars of type int64 on the device, and how far the generator goes in a replay, which is
 // less than the graph draws where the capture set it back.
 struct CapturedPhilox {
-  at::Generator generator;
+  at::Generator generator;  // of the state alone: the program's may be given another state
   at::Tensor seed;
   at::Tensor offset;
   uint64_t drawn = 0;
-  bool used = false;
+  bool used = false;  // else it is registered, and no replay moves it
 };
 
 // Not thread-safe: a graph belongs to one thread at a time.

@@ -28,8 +28,6 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::send(Tensors& tensors, int peer, int
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::recv(Tensors& tensors, int peer, int) {
   check_one(tensors, "recv");
   check_root(peer);
-  TORCH_CHECK_VALUE(peer != rank_, "ProcessGroupHCCL: rank ", rank_,
-                    " cannot receive from itself: name another rank in recv(src=...)");
   const at::Tensor tensor = as_real(tensors[0]);
   return launch_message(
       {OpType::RECV, "hccl:recv", tensors, tensors, c10d::kUnsetTimeout, true, {Lane::kRecv, peer}},

@@ -250,9 +250,11 @@ void check_more(const InferenceCall& c, const InferenceMore& more, const CacheSc
   need_sizes(f.op, "learnable_sink", more.sink, {f.heads});
   check_result_scales(f);
   check_rope(f);
-  const c10::SymInt before = check_prefix(f), rows = f.rows(), own = f.own_keys(), keys = own + before;
-  check_pages(f, own);
   const bool one_row = decodes == Decodes::kOneRow && !f.packed && f.layout != "NSD" && f.q.rows == 1;
+  // Lengths of queries of one row are not read.
+  const c10::SymInt rows = one_row ? c10::SymInt(1) : f.rows();
+  const c10::SymInt before = check_prefix(f), own = f.own_keys(), keys = own + before;
+  check_pages(f, own);
   need(c10::SymBool(decodes != Decodes::kAlways).sym_or(f.q.rows.sym_eq(1)), f.op, "query", "have one row a sequence",
        {}, &c.query);
   check_shift(f, rows, keys);
