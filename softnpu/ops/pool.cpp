@@ -1,6 +1,10 @@
 // Max pooling of NCHW. ATen's forward is scalar there (a third of a small CNN's step); this one goes over each output row
-// once per kernel element with vector compares. Channels-last, integers and unusual shapes stay ATen's.
+// once per kernel element with vector compares. Its backward takes int64 alone: this one adds at int32, too, and looks at the
+// places as it goes. Channels-last, integers and unusual shapes stay ATen's.
+#include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+#include <ATen/native/Pool.h>
 #include <ATen/ops/adaptive_max_pool2d_backward.h>
 #include <ATen/ops/adaptive_max_pool3d_backward.h>
 #include <ATen/ops/empty.h>
@@ -9,9 +13,11 @@
 #include <ATen/ops/max_pool3d_with_indices_backward.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <type_traits>
 
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/processor.h"
@@ -145,6 +151,20 @@ int pick(IntArrayRef values, size_t i, int otherwise) {
   return values.empty() ? otherwise : static_cast<int>(values[values.size() == 1 ? 0 : i]);
 }
 
+Window window_of(const Tensor& in, const Tensor& out, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+                 IntArrayRef dilation) {
+  Window w{};
+  w.height = static_cast<int>(in.size(-2));
+  w.width = static_cast<int>(in.size(-1));
+  w.out_height = static_cast<int>(out.size(-2));
+  w.out_width = static_cast<int>(out.size(-1));
+  w.kernel_h = pick(kernel, 0, 1), w.kernel_w = pick(kernel, 1, 1);
+  w.stride_h = pick(stride, 0, w.kernel_h), w.stride_w = pick(stride, 1, w.kernel_w);
+  w.pad_h = pick(padding, 0, 0), w.pad_w = pick(padding, 1, 0);
+  w.dilation_h = pick(dilation, 0, 1), w.dilation_w = pick(dilation, 1, 1);
+  return w;
+}
+
 // Calls body(i, first input row and column of the window, dilations, input width, kernel width) for each output element.
 template <class Body>
 void visit_places(const Tensor& self, const Tensor& out, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
@@ -176,15 +196,7 @@ void max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
     put(out, values);
     return put(indices, places);
   }
-  Window w{};
-  w.height = static_cast<int>(self.size(-2));
-  w.width = static_cast<int>(self.size(-1));
-  w.out_height = static_cast<int>(out.size(-2));
-  w.out_width = static_cast<int>(out.size(-1));
-  w.kernel_h = pick(kernel, 0, 1), w.kernel_w = pick(kernel, 1, 1);
-  w.stride_h = pick(stride, 0, w.kernel_h), w.stride_w = pick(stride, 1, w.kernel_w);
-  w.pad_h = pick(padding, 0, 0), w.pad_w = pick(padding, 1, 0);
-  w.dilation_h = pick(dilation, 0, 1), w.dilation_w = pick(dilation, 1, 1);
+  const Window w = window_of(self, out, kernel, stride, padding, dilation);
   int64_t planes = self.numel() / (int64_t(w.height) * w.width);
   int64_t in_plane = int64_t(w.height) * w.width, out_plane = int64_t(w.out_height) * w.out_width;
   TORCH_CHECK(out.numel() == planes * out_plane, "max_pool2d: the output has ", out.sizes(), " for an input of ",
@@ -216,6 +228,64 @@ Tensor checked_places(const Tensor& indices, const Tensor& self, int64_t dims) {
   return checked_index(indices, c10::multiply_integers(plane), "max pooling");
 }
 
+// Whether all lie as they are counted, and the sizes are those of the pooling.
+bool plain_planes(const Tensor& gradient, const Tensor& self, const Tensor& places, IntArrayRef kernel,
+                  IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil, const Tensor& grad_input) {
+  const bool alike = grad_input.scalar_type() == gradient.scalar_type() && grad_input.sizes() == self.sizes() &&
+                     gradient.sizes() == places.sizes();
+  const bool lie = grad_input.is_contiguous() && gradient.is_contiguous() && places.is_contiguous() &&
+                   self.is_contiguous() && (self.dim() == 3 || self.dim() == 4) && gradient.dim() == self.dim();
+  if (!alike || !lie || !self.is_floating_point() || self.numel() == 0 || gradient.numel() == 0) return false;
+  if (self.sizes().slice(0, self.dim() - 2) != gradient.sizes().slice(0, self.dim() - 2)) return false;
+  const Window w = window_of(self, gradient, kernel, stride, padding, dilation);
+  const auto fits = [ceil](int in, int out, int kernel, int stride, int pad, int dilation) {
+    return kernel > 0 && stride > 0 && dilation > 0 && pad >= 0 && pad <= kernel / 2 &&
+           at::native::pooling_output_shape<int64_t>(in, kernel, pad, stride, dilation, ceil) == out;
+  };
+  return fits(w.height, w.out_height, w.kernel_h, w.stride_h, w.pad_h, w.dilation_h) &&
+         fits(w.width, w.out_width, w.kernel_w, w.stride_w, w.pad_w, w.dilation_w);
+}
+
+// grad_input[place] += gradient, in the order of the outputs and in float32 or wider, as ATen does. False: a place lies outside
+// of its plane.
+template <class Number, class Index>
+bool add_in_planes(const Tensor& gradient, const Tensor& places, Tensor& grad_input) {
+  const int64_t in_plane = grad_input.size(-1) * grad_input.size(-2), out_plane = gradient.size(-1) * gradient.size(-2);
+  const auto* from = gradient.const_data_ptr<Number>();
+  const auto* at = places.const_data_ptr<Index>();
+  auto* to = grad_input.mutable_data_ptr<Number>();
+  std::atomic<bool> inside{true};
+  using Sum = at::opmath_type<Number>;
+  constexpr bool kInPlace = std::is_same_v<Sum, Number>;
+  const int64_t grain = std::max<int64_t>(1, 16384 / in_plane);
+  at::parallel_for(0, grad_input.numel() / in_plane, grain, [&](int64_t begin, int64_t end) {
+    bool good = true;
+    const std::unique_ptr<Sum[]> sums(kInPlace ? nullptr : new Sum[in_plane]);
+    for (int64_t p = begin; p < end; ++p) {
+      Sum* const plane = kInPlace ? reinterpret_cast<Sum*>(to + p * in_plane) : sums.get();
+      std::fill_n(plane, in_plane, Sum(0));
+      for (int64_t i = p * out_plane; i < (p + 1) * out_plane; ++i) {
+        const auto place = static_cast<uint64_t>(static_cast<int64_t>(at[i]));
+        if (place < static_cast<uint64_t>(in_plane)) {
+          plane[place] += from[i];
+        } else {
+          good = false;
+        }
+      }
+      if constexpr (!kInPlace) std::copy_n(plane, in_plane, to + p * in_plane);
+    }
+    if (!good) inside.store(false, std::memory_order_relaxed);
+  });
+  return inside.load();
+}
+
+bool add_in_planes(const Tensor& gradient, const Tensor& places, Tensor& grad_input) {
+  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, gradient.scalar_type(), "max_pool2d_backward", [&] {
+    return places.scalar_type() == at::kInt ? add_in_planes<scalar_t, int32_t>(gradient, places, grad_input)
+                                            : add_in_planes<scalar_t, int64_t>(gradient, places, grad_input);
+  });
+}
+
 void add_to_places(const Tensor& gradient, const Tensor& self, const Tensor& places, IntArrayRef kernel,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil, Tensor& grad_input) {
   const bool alike = grad_input.scalar_type() == gradient.scalar_type();
@@ -232,6 +302,11 @@ void add_to_places(const Tensor& gradient, const Tensor& self, const Tensor& pla
 
 void max_pool2d_backward(const Tensor& gradient, const Tensor& self, const Tensor& indices, IntArrayRef kernel,
                          IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil, Tensor& grad_input) {
+  const bool counted = indices.scalar_type() == at::kInt || indices.scalar_type() == at::kLong;
+  if (counted && plain_planes(gradient, self, indices, kernel, stride, padding, dilation, ceil, grad_input) &&
+      add_in_planes(gradient, indices, grad_input)) {
+    return;
+  }
   add_to_places(gradient, self, checked_places(indices, self, 2), kernel, stride, padding, dilation, ceil, grad_input);
 }
 

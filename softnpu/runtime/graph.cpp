@@ -210,7 +210,7 @@ void replay(std::shared_ptr<TaskList> list, Stream& stream) {
   lock(graph);
   std::unique_lock order(graph.replaying, std::adopt_lock);
   graph.replaying_on.store(&stream, std::memory_order_relaxed);
-  Stream::Hold hold(stream);
+  Stream::Hold hold(stream, true);
   if (graph.last_stream && graph.last_stream != &stream) {
     if (race::on()) race::waited(&graph, named(stream), false);  // for the last replay, not for what came behind it
     stream.wait_behind(*graph.last_stream, graph.last_position, "aclmdlRIExecuteAsync");

@@ -13,8 +13,10 @@ thread_local Stream::Hold* t_holds = nullptr;  // the innermost
 
 }  // namespace
 
-Stream::Hold::Hold(Stream& stream) : stream_(stream.held_here() ? nullptr : &stream), outer_(t_holds) {
+Stream::Hold::Hold(Stream& stream, bool replay)
+    : stream_(stream.held_here() ? nullptr : &stream), outer_(t_holds), replay_(replay) {
   if (stream_ == nullptr) return;
+  while (replay && stream.ring_.replayed_beside() > Ring::kReplayed) stream.make_room();
   while (!stream.ring_.try_lock()) stream.wait_until_open();
   t_holds = this;
 }
@@ -32,6 +34,12 @@ Stream::Hold::~Hold() {
 bool Stream::held_here() const noexcept {
   for (const Hold* h = t_holds; h; h = h->outer_)
     if (h->stream_ == this) return true;
+  return false;
+}
+
+bool Stream::replayed_here() const noexcept {
+  for (const Hold* h = t_holds; h; h = h->outer_)
+    if (h->stream_ == this) return h->replay_;
   return false;
 }
 

@@ -39,13 +39,48 @@ bool Ring::push(Work&& work, bool holder) {
   return true;
 }
 
+bool Ring::push_beside(Work&& work, bool holder, bool of_replay) {
+  if (!of_replay && replayed_beside() == 0) return false;
+  cells();
+  const uint64_t lock = holder ? kLocked : 0;
+  const std::lock_guard guard(beside_mutex_);
+  std::map<uint64_t, Beside> made;
+  made.try_emplace(0, Beside{of_replay, {}});
+  auto node = made.extract(made.begin());  // from here on nothing fails: a position that was taken must come
+  uint64_t t = tail_.load(std::memory_order_relaxed);
+  do {
+    if ((t ^ lock) & kLocked) return false;
+    if (!of_replay && (t ^ lock) - progress_.done() - replayed_beside() >= kCapacity) return false;
+  } while (!tail_.compare_exchange_weak(t, t + 1, std::memory_order_seq_cst, std::memory_order_relaxed));
+  node.key() = t ^ lock;
+  node.mapped().work.emplace(std::move(work));
+  beside_.insert(std::move(node));
+  if (of_replay) replayed_.fetch_add(1, std::memory_order_relaxed);
+  count_beside_.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
+// The cell is free: the task a capacity before is done.
+Work* Ring::take_in(uint64_t position, Cell& cell) noexcept {
+  const std::lock_guard guard(beside_mutex_);
+  const auto found = beside_.find(position);
+  if (found == beside_.end()) return nullptr;
+  Work* const work = new (&cell.work) Work(std::move(*found->second.work));
+  if (found->second.of_replay) replayed_.fetch_sub(1, std::memory_order_relaxed);
+  beside_.erase(found);
+  count_beside_.fetch_sub(1, std::memory_order_relaxed);
+  cell.published.store(position + 1, std::memory_order_release);
+  return work;
+}
+
 Work* Ring::front() noexcept {
   uint64_t h = progress_.done();
   if ((tail_.load(std::memory_order_acquire) & ~kLocked) == h) return nullptr;
   Cell* cells = cells_.load(std::memory_order_acquire);
   if (cells == nullptr) return nullptr;
   Cell& cell = cells[h % kCapacity];
-  return cell.published.load(std::memory_order_acquire) == h + 1 ? &cell.work : nullptr;
+  if (__builtin_expect(cell.published.load(std::memory_order_acquire) == h + 1, 1)) return &cell.work;
+  return count_beside_.load(std::memory_order_acquire) ? take_in(h, cell) : nullptr;
 }
 
 void Ring::pop() noexcept {

@@ -2,11 +2,16 @@
 // Each task has a position; positions count up for ever, also over reuse of the stream, so "done >= position" never lies.
 // One producer may lock the others out, for tasks that must follow each other: the lock is a bit of the tail, so the others,
 // whose exchange of the tail then fails, pay nothing for it.
+// A replay never waits for room, since what its tasks wait for may be told by its caller behind it: from half a ring on its tasks
+// lie beside that until their position is the oldest, and take nobody's room.
 // What it is not: it runs nothing and wakes nobody (stream.cpp).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
 
 #include "softnpu/runtime/progress.h"
 #include "softnpu/runtime/work.h"
@@ -16,6 +21,8 @@ namespace softnpu {
 class Ring {
  public:
   static constexpr uint64_t kCapacity = 1024;
+  static constexpr uint64_t kReplayed =
+      64 * kCapacity;  // tasks of replays beside the ring behind which no other replay begins
 
   Ring() = default;
   Ring(const Ring&) = delete;
@@ -35,10 +42,15 @@ class Ring {
   void unlock() noexcept { tail_.fetch_and(~kLocked, std::memory_order_seq_cst); }
   bool locked() const noexcept { return tail_.load(std::memory_order_seq_cst) & kLocked; }
   bool full() const noexcept { return tail() - done() >= kCapacity; }
+  bool half_full() const noexcept { return tail() - done() >= kCapacity / 2; }
 
   // Moves the task in. False when the ring is full or locked: the task is then still the caller's. Throws bad_alloc for the
   // first task of the ring's life only.
   bool push(Work&& work, bool holder = false);
+
+  // The same beside the ring: a task of a replay always, another one while there would be room without those. Throws bad_alloc.
+  bool push_beside(Work&& work, bool holder, bool of_replay);
+  uint64_t replayed_beside() const noexcept { return replayed_.load(std::memory_order_relaxed); }
 
   // Token holder only: takes the next position for a task it is about to run itself. False unless the ring is empty and open.
   bool claim_inline(bool holder = false) noexcept {
@@ -60,13 +72,22 @@ class Ring {
   };
   static_assert(sizeof(Cell) == 128);
 
+  struct Beside {
+    bool of_replay;
+    std::optional<Work> work;
+  };
+
   static constexpr uint64_t kLocked = uint64_t{1} << 63;
 
   Cell* cells();
+  Work* take_in(uint64_t position, Cell& cell) noexcept;
 
   alignas(64) std::atomic<uint64_t> tail_{0};
   alignas(64) Progress progress_;
   std::atomic<Cell*> cells_{nullptr};  // made at the first push: most streams of a pool never queue anything
+  std::atomic<uint64_t> count_beside_{0}, replayed_{0};  // of beside_: all, and those of replays
+  std::mutex beside_mutex_;                              // guards beside_; a leaf
+  std::map<uint64_t, Beside> beside_;                    // by position
 };
 
 }  // namespace softnpu

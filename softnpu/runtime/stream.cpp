@@ -81,9 +81,11 @@ inline void Stream::accept(Work&& work) {
   work.set_thread(thread_number());
   for (bool holder = false; !ring_.push(std::move(work), holder);) {
     if (holder || !ring_.locked()) {
+      if (ring_.push_beside(std::move(work), holder, false)) break;
       make_room();
     } else if ((holder = held_here())) {
       if (cost == Cost::kTiny && run_inline(work, true)) return;
+      if (ring_.half_full() && replayed_here() && ring_.push_beside(std::move(work), true, true)) break;
     } else {
       wait_until_open();
     }

@@ -131,13 +131,15 @@ class Stream {
   // While it lives, tasks of other threads come before all that the calling thread puts on the stream, or after it. Nests.
   class Hold {
    public:
-    explicit Hold(Stream& stream);
+    // `replay`: its tasks wait for no room, once those of earlier replays have left enough.
+    explicit Hold(Stream& stream, bool replay = false);
     ~Hold();
     Hold(const Hold&) = delete;
 
    private:
     Stream* stream_;  // null if the thread held it before
     Hold* outer_;     // the thread's holds
+    const bool replay_;
     friend class Stream;
   };
   // For who waits for a lock that a thread holds while it puts tasks on this stream, now and then: throws in a host callback
@@ -188,6 +190,7 @@ class Stream {
   // True: the stream was idle, and the task has run on the calling thread. `holder`: which holds the stream (Hold).
   bool run_inline(Work& work, bool holder) noexcept;
   bool held_here() const noexcept;
+  bool replayed_here() const noexcept;  // held, for a replay
   void wait_until_open();
   Stop run_queue(Runner runner, uint64_t target, Turn* turn) noexcept;
   bool may_run(Runner runner, Work& work, const Turn* turn) noexcept;

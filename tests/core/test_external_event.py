@@ -46,6 +46,27 @@ def test_a_flag_stays_until_it_is_reset():
     assert event.device == torch.device("npu:0") and event.npu_event != 0
 
 
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("tasks", [10, 3000])
+def test_a_replay_returns_however_much_stands_behind_a_wait(tasks):
+    """Programs make calls anew behind replay(), on the same thread: one that waited for room would wait for ever."""
+    event, update = torch.npu.ExternalEvent(), torch.npu.Stream()
+    x, graph = torch.zeros(4, device="npu"), torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        event.wait()
+        event.reset()
+        y = x * 2
+        for _ in range(tasks):
+            y += 1
+    for value in (3.0, 4.0, 5.0):
+        graph.replay()
+        behind = [y + k for k in range(20)]  # and so may other work
+        with torch.npu.stream(update):
+            x.fill_(value)
+            event.record(update)
+        assert [int(b[0]) for b in behind] == [2 * value + tasks + k for k in range(20)]
+
+
 def test_each_replay_waits_for_what_another_stream_puts_in():
     """As programs have it that give a graph new arguments while it runs."""
     event, update = torch.npu.ExternalEvent(), torch.npu.Stream()

@@ -13,7 +13,7 @@ import torch
 from tests.opapi.client import Client, Handle, Tensor
 
 SMALL = 1 << 14  # elements of a call together
-EACH = 6  # calls of an operator
+EACH = 6  # calls of an operator with floating or complex numbers, and as many without
 
 
 def tensors(values: dict) -> list[torch.Tensor]:
@@ -28,10 +28,10 @@ def kind(value: object) -> object:
 
 
 class Recorder:
-    """Calls by operator; `call` stands in for Client.call."""
+    """Calls by operator and whether any of their numbers has a fraction; `call` stands in for Client.call."""
 
     def __init__(self) -> None:
-        self.calls: dict[str, dict[object, dict]] = defaultdict(dict)
+        self.calls: dict[tuple[str, bool], dict[object, dict]] = defaultdict(dict)
         self.call = Client.call
 
     def keep(self, op: str, values: dict) -> None:
@@ -39,8 +39,9 @@ class Recorder:
         if any(isinstance(v, Handle) for v in plain.values()):
             return
         key = repr([kind(v) for v in plain.values()])
-        if len(self.calls[op]) < EACH and key not in self.calls[op] and sum(t.numel() for t in tensors(plain)) <= SMALL:
-            self.calls[op][key] = {
+        kept = self.calls[op, any(t.is_floating_point() or t.is_complex() for t in tensors(plain))]
+        if len(kept) < EACH and key not in kept and sum(t.numel() for t in tensors(plain)) <= SMALL:
+            kept[key] = {
                 n: [t.clone() if torch.is_tensor(t) else t for t in v]
                 if isinstance(v, list | tuple)
                 else v.clone()
@@ -66,5 +67,5 @@ def pytest_configure(config) -> None:
 
 def pytest_sessionfinish(session) -> None:
     recorder = session.config.recorder
-    torch.save([(op, v) for op, kept in recorder.calls.items() for v in kept.values()],
+    torch.save([(op, v) for (op, _), kept in recorder.calls.items() for v in kept.values()],
                session.config.getoption("--record-calls"))  # fmt: skip

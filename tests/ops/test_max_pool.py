@@ -139,3 +139,28 @@ def test_refusals_are_pytorchs(arguments: tuple, words: str) -> None:
     for x in (torch.randn(1, 2, 8, 8, device="npu"), torch.randn(1, 2, 8, 8, device="npu", requires_grad=True)):
         with pytest.raises(RuntimeError, match=words):
             F.max_pool2d(x, *arguments)
+
+
+WINDOWS = [
+    (2, 2, 0, 1, False),
+    (3, 1, 1, 1, False),
+    (3, 2, 1, 1, True),
+    ((2, 3), (1, 2), (1, 1), 1, True),
+    (3, 1, 1, 2, False),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(2, 3, 9, 8), (3, 17, 30), (1, 2, 300, 200)], ids=str)
+def test_gradients_of_overlapping_windows_are_added_in_float32(shape, dtype):
+    """Of 16 bits, too: ATen rounds each sum there."""
+    made = torch.Generator().manual_seed(0)
+    x = torch.randn(shape, generator=made, dtype=torch.float64).to(dtype)
+    wide = dtype if dtype == torch.float64 else torch.float32
+    for kernel, stride, padding, dilation, ceil in WINDOWS:
+        ours, theirs = x.npu().requires_grad_(), x.to(wide, copy=True).requires_grad_()
+        y, expected = (F.max_pool2d(t, kernel, stride, padding, dilation, ceil) for t in (ours, theirs))
+        weight = torch.randn(y.shape, generator=made, dtype=torch.float64).to(dtype)
+        y.backward(weight.npu())
+        expected.backward(weight.to(wide))
+        assert torch.equal(y.cpu(), expected.to(dtype)) and torch.equal(ours.grad.cpu(), theirs.grad.to(dtype))

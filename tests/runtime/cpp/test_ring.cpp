@@ -105,6 +105,89 @@ BOOST_AUTO_TEST_CASE(several_producers_lose_nothing_and_keep_their_own_order) {
   BOOST_TEST(r.empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_replay_goes_beside_a_full_ring_and_takes_no_room) {
+  Ring r;
+  constexpr int kReplayed = 3000;
+  int next = 0;
+  const auto number = [&] { return Work(task(nullptr), next++); };
+  while (r.push(number())) {
+  }
+  --next;
+  BOOST_TEST(!r.push_beside(number(), false, false));  // full of what is no replay
+  --next;
+  BOOST_TEST(r.try_lock());
+  BOOST_TEST(!r.push_beside(number(), false, true));  // locked by somebody else
+  --next;
+  for (int i = 0; i < kReplayed; ++i) BOOST_REQUIRE(r.push_beside(number(), true, true));
+  r.unlock();
+  BOOST_TEST(r.replayed_beside() == uint64_t(kReplayed));
+  BOOST_TEST(r.tail() == Ring::kCapacity + kReplayed);
+  for (int i = 0; i < next; ++i) {
+    if (i == 10)  // ten are done: so much room is there behind the replay, whatever it has queued
+      for (int k = 0; k < 11; ++k) {
+        BOOST_TEST(!r.push(Work(task(nullptr), next)));
+        const bool there_is = r.push_beside(Work(task(nullptr), next), false, false);
+        BOOST_TEST(there_is == (k < 10));
+        next += there_is;
+      }
+    Work* w = r.front();
+    BOOST_REQUIRE(w);
+    BOOST_REQUIRE(w->payload<int>() == i);
+    r.pop();
+  }
+  BOOST_TEST(r.empty());
+  BOOST_TEST(r.replayed_beside() == 0u);
+  BOOST_TEST(!r.push_beside(Work(task(nullptr), 0), false, false));
+}
+
+BOOST_AUTO_TEST_CASE(what_lies_beside_is_dropped_with_the_ring) {
+  static int dropped = 0;
+  {
+    Ring r;
+    for (int i = 0; i < 5; ++i)
+      BOOST_TEST(r.push_beside(Work({nothing, [](void*) noexcept { ++dropped; }, nullptr, "test", Cost::kSerial}),
+                               false, true));
+  }
+  BOOST_TEST(dropped == 5);
+}
+
+// A producer of replays, which go beside, and two that wait for room: all in the order of their calls.
+BOOST_AUTO_TEST_CASE(replays_and_others_keep_their_order) {
+  Ring r;
+  constexpr int kEach = 6000, kUnit = 1500;
+  std::vector<std::thread> producers;
+  for (int p = 0; p < 3; ++p)
+    producers.emplace_back([&, p] {
+      for (int i = 0; i < kEach; ++i) {
+        const std::array payload{p, i};
+        if (p == 0 && i % kUnit == 0)
+          while (!r.try_lock()) std::this_thread::yield();
+        while (!r.push(Work(task(nullptr), payload), p == 0) &&
+               !r.push_beside(Work(task(nullptr), payload), p == 0, p == 0))
+          std::this_thread::yield();
+        if (p == 0 && (i + 1) % kUnit == 0) r.unlock();
+      }
+    });
+  int next[3] = {};
+  bool ordered = true, together = true;
+  for (int n = 0; n < 3 * kEach;) {
+    Work* w = r.front();
+    if (!w) {
+      std::this_thread::yield();
+      continue;
+    }
+    const auto [producer, number] = w->payload<std::array<int, 2>>();
+    ordered = ordered && number == next[producer]++;
+    together = together && (producer == 0 || next[0] % kUnit == 0);  // nothing between the tasks of a replay
+    r.pop();
+    ++n;
+  }
+  for (auto& t : producers) t.join();
+  BOOST_TEST(ordered);
+  BOOST_TEST(together);
+  BOOST_TEST(r.empty());
+}
+
 BOOST_AUTO_TEST_CASE(progress_wakes_each_waiter_at_its_number) {
   Progress p;
   std::atomic<int> woken{0};
