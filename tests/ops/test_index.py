@@ -170,3 +170,50 @@ def test_an_index_on_another_npu_is_refused() -> None:
     with pytest.raises(RuntimeError, match="the indexed tensor on cpu and out on npu:0; move one of them"):
         torch.ops.aten.index.Tensor_out(here, [there.cpu()], out=torch.empty(1, device="npu:0"))
     assert a[there.cpu()].tolist() == [1] and a[mask.cpu()].tolist() == [0, 3] and a.tolist() == [0, 1, 2, 3]
+
+
+SET = {
+    "whole": lambda x, m, r, c: x.__setitem__(m, -1.0),
+    "rows": lambda x, m, r, c: x.__setitem__(r, -1.0),
+    "columns": lambda x, m, r, c: x.__setitem__((slice(None), c), -1),
+    "transposed": lambda x, m, r, c: x.mT.__setitem__(m.mT, float("inf")),
+    "a view": lambda x, m, r, c: x[1:].__setitem__(m[1:], True),
+    "a tensor": lambda x, m, r, c: x.__setitem__(m, x.new_tensor(2.5)),
+    "index_put_": lambda x, m, r, c: x.index_put_((m,), x.new_tensor(2.5)),
+}
+
+
+@pytest.mark.parametrize("name", SET)
+def test_a_number_at_a_mask_waits_for_nothing(name):
+    """`x[mask] = 1` waited for the mask's coordinates, and could not be captured in a graph."""
+    x, m = torch.arange(12.0).view(3, 4), torch.arange(12).view(3, 4) % 3 == 0
+    arguments = (m, torch.tensor([True, False, True]), torch.tensor([False, True, True, False]))
+    expected = x.clone()
+    SET[name](expected, *arguments)
+    found, given = x.npu(), [t.npu() for t in arguments]
+    number = "tensor" in name or "index_put" in name  # made from a number of Python, which is a copy that waits
+    torch.npu.synchronize()
+    torch.npu.set_sync_debug_mode("default" if number else "error")
+    try:
+        SET[name](found, *given)
+    finally:
+        torch.npu.set_sync_debug_mode("default")
+    assert torch.equal(found.cpu(), expected)
+    if not number:
+        again = x.npu()
+        with torch.npu.graph(graph := torch.npu.NPUGraph()):
+            SET[name](again, *given)
+        graph.replay()
+        assert torch.equal(again.cpu(), expected)
+
+
+def test_masks_of_the_cpu_and_of_the_tensor_itself():
+    x, m = torch.arange(6.0), torch.arange(6) % 2 == 0
+    found, expected = x.npu(), x.clone()
+    found[m] = 7
+    expected[m] = 7
+    assert torch.equal(found.cpu(), expected)
+    i, j = torch.arange(4), torch.arange(4).npu()
+    for t in (i, j):
+        with pytest.raises(RuntimeError, match="written-to tensor refer to a single memory location"):
+            t.index_put_((t,), torch.zeros(4, dtype=torch.long, device=t.device))

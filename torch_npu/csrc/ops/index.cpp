@@ -127,10 +127,15 @@ at::Tensor& index_put(at::Tensor& self, const Indices& indices, const at::Tensor
   }
   at::assert_no_overlap(self, values);
   const NPUGuard guard(self.device().index());
-  if (!accumulate) {  // a mask and a number: no coordinates, no synchronization
-    const auto [possible, mask] = at::native::canDispatchToMaskedFill(self, indices, values);
-    if (possible) return self.masked_fill_(mask, values.item());
+  if (!accumulate && values.dim() == 0) {  // a mask and a number: no coordinates, no synchronization
+    // The number of `x[mask] = 1` comes on the device, and ATen asks for one of the CPU.
+    const at::Tensor number =
+        values.is_cpu() ? values : at::Tensor(at::detail::empty_cpu({}, values.scalar_type(), {}, {}, {}, {}));
+    const auto [possible, mask] = at::native::canDispatchToMaskedFill(self, indices, number);
+    if (possible) return values.is_cpu() ? self.masked_fill_(mask, values.item()) : self.masked_fill_(mask, values);
   }
+  for (const std::optional<at::Tensor>& index : indices)
+    if (index && index->defined()) at::assert_no_overlap(self, *index);
   const Expanded expanded = expand(self, indices);
   const c10::DimVector selected = selected_sizes(self, expanded.optional);
   TORCH_CHECK(at::is_expandable_to(values.sizes(), selected), "shape mismatch: value tensor of shape ", values.sizes(),
