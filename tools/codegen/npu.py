@@ -3,9 +3,10 @@
     python tools/codegen/npu.py OUT_DIR PACKAGE_DIR   write shards, header, docstrings (only what changes)
     python tools/codegen/npu.py --list OUT_DIR        print the names of the C++ files it writes (for CMake)
     python tools/codegen/npu.py --show npu_swiglu     print what a row generates
-    python tools/codegen/npu.py --status FACTS.tsv    of a list of schemas in one screen: how many are present, how they
-                                                      are tested, which are refused and why
-    python tools/codegen/npu.py --each FACTS.tsv      each of them: as what it exists, which tests call it, or why not
+    python tools/codegen/npu.py --status LIST.tsv     of a list of schemas in one screen: how many are present, how they
+                                                      are tested, which are refused and why (docs/operators.md says
+                                                      where such a list comes from)
+    python tools/codegen/npu.py --each LIST.tsv       each of them: as what it exists, which tests call it, or why not
 
 Each row becomes a schema, a kernel for the device that calls aclnn, a meta kernel with the same outputs, a gradient, a
 refusal of CPU tensors and a docstring. The format is in docs/npu_operators.md.

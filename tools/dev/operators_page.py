@@ -29,20 +29,27 @@ from tools.dev import operator_calls, operator_formulas, operator_kind  # noqa: 
 if TYPE_CHECKING:
     from npu_row import Row
 
-LETTERS = (
+LETTERS = [  # elements of the page; bullets, so that only rows of the table are lines with `|`
     "Data types are letters: `f` float32, `h` float16, `b` bfloat16, `d` float64, `1` int8, `2` int16, `4` int32,"
     " `8` int64, `u` uint8, `s` uint16, `w` uint32, `x` uint64, `B` bool, `c` complex64, `z` complex128, `k`"
     " complex32, `e` float8_e4m3fn, `g` float8_e5m2, `m` float8_e8m0fnu, `p` float4_e2m1, `q` float4_e1m2, `y`"
-    " hifloat8. They are those of the first function's first tensor that has any, or, where a row says what a"
-    " composed operator takes, of its operands: on the software NPU, and by CANN's documentation on Ascend910B1"
-    " and its kin (A2), Ascend910_93 (A3), Ascend950 and Ascend910, where `=` means as on Ascend910B1, `-` a"
-    " function that the chip does not have, *any* that none is refused but the 4-bit ones and, but by name, hifloat8,"
-    " *as called* what all of those take that are called, and an empty cell that no table says it"
-    " (`ANYCEND_STRICT=1` refuses what those refuse that are called), or that no element is read. Of those on the"
-    " software NPU PyTorch's operator still refuses what the CPU's refuses, such"
-    " as `abs` of booleans; integers that it sums in int64 come as `8`."
-    " Types of the other tensors: `ops/types.yaml` and `ops/hardware.yaml`."
-)
+    " hifloat8. A cell has those of the first function's first tensor that has any, or, where a row says what a"
+    " composed operator takes, of its first tensor that is no gradient; those of the other tensors are in"
+    " `ops/types.yaml` and `ops/hardware.yaml`. *software* is the software NPU. The next columns are chips, by CANN's"
+    " documentation: *910B1* Ascend910B1 to Ascend910B4 (A2), *910_93* Ascend910_93 (A3), *950* Ascend950, *910*"
+    " Ascend910, to which Ascend910B without a number belongs. `ANYCEND_SOC` chooses the chip, and"
+    " `ANYCEND_STRICT=1` refuses what its column does not have. Instead of letters there may be",
+    "",
+    "- `=`: as on Ascend910B1;",
+    "- `-`: the chip does not have the function;",
+    "- *any*: no type is refused but those of 4 bits, and hifloat8 where the call does not name it;",
+    "- *as called*: what all of those take that are called;",
+    "- nothing: no table says it (`ANYCEND_STRICT=1` refuses what those refuse that are called), or no element is"
+    " read.",
+    "",
+    "Of the types of *software* PyTorch's operators still refuse those that the CPU's refuse, such as `abs` of"
+    " booleans; integers that they sum in int64 come to the function as `8`.",
+]
 MANY = 7  # names of what an operator calls
 CALLS = (
     "*calls* has the functions of CANN in the kernel; of one that has none, those in what it calls and PyTorch's"
@@ -134,6 +141,11 @@ def functions(row: dict) -> list[str]:
     )
 
 
+def common(cell: str, letters: str) -> str:
+    """Of a cell's types those among the letters; what is no list of types stays."""
+    return cell if cell in ("", "=", "-", ANY, AS_CALLED) else "".join(one for one in cell if one in letters)
+
+
 def line(
     name: str, kind: str, called: list[str], types: Types, more: Iterable[str], composed: str | None = None
 ) -> str:
@@ -145,8 +157,11 @@ def line(
     theirs = called[0].removeprefix(THEIRS) if called and called[0].startswith(THEIRS) else None
     cells = [AS_CALLED, AS_CALLED, "=", "=", "="] if called and not theirs else [VIEWS.get(theirs or "", ""), *[""] * 4]
     cells = types.cells(of) if of else cells
-    if composed:
-        cells[:2] = [composed, composed if HOST in called[0] else cells[1]] if called else [composed, cells[1]]
+    if composed:  # the row refuses the others on every chip
+        on_host = bool(called) and HOST in called[0]
+        first, *others = (common(cell, composed) for cell in cells[1:])
+        others = ["=" if first and cell == first else cell for cell in others]
+        cells = [composed, composed if on_host else first, *others]
     cells = [cell if cell in ("", ANY, AS_CALLED) else f"`{cell}`" for cell in cells]
     shown = called if native else called[:MANY]
     words = ", ".join([f"`{function}`" for function in shown] + [".."] * (len(shown) < len(called)))
@@ -222,7 +237,7 @@ def aten_page() -> str:
         "",
         CALLS,
         "",
-        LETTERS,
+        *LETTERS,
         "",
         f"{HEAD} formula: page or expression |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -244,10 +259,14 @@ def of_operators() -> dict[str, list[str]]:
 
 
 def own_types(row: Row, types: Types) -> str | None:
-    """What the first operand takes that `types:` of a row names."""
+    """What the first tensor takes, if `types:` of a row says it of that one and not of an index or a bias behind it. A
+    gradient and what is ignored are passed over, if it does not name them.
+    """
     takes = opapi_types.taken(row.data.get("types", {}))[0]
-    first = next((a.name for a in row.schema.arguments if a.name in takes), None)
-    return types.letters(takes[first][0]) if first else None
+    passed = row.data.get("ignored", {})
+    tensors = [a.name for a in row.schema.arguments if a.is_tensor]
+    first = next((n for n in tensors if n in takes or not (n in passed or n.startswith(("grad", "dy")))), None)
+    return types.letters(takes[first][0]) if first in takes else None
 
 
 def calls(row: Row) -> list[str]:
@@ -275,6 +294,7 @@ def npu_kind(row: Row) -> str:
 def npu_page() -> str:
     types, lines, ways = Types(), [], set()
     rows = sorted(npu.rows(), key=lambda row: row.schema.full)
+    own = sum("own" in row.data for row in rows)
     for row in rows:
         called = calls(row)
         kind = npu_kind(row)
@@ -288,7 +308,9 @@ def npu_page() -> str:
             "# The NPU's own operators",
             "",
             "Generated from `ops/npu.yaml`, `ops/types.yaml` and `ops/hardware.yaml` by `make format`:"
-            f" {len(rows)} overloads of `torch.ops.npu`. {operator_kind.told(*KINDS, **COMPOSED_HERE)}."
+            f" {len(rows)} overloads of `torch.ops.npu`, of which {own} are not of the vendor's list; what that list"
+            " has and is not here is in [status.md](../status.md#the-npus-own-operators), with reasons."
+            f" {operator_kind.told(*KINDS, **COMPOSED_HERE)}."
             " None falls back to the CPU. [npu_arguments.md](npu_arguments.md) says what their arguments"
             " mean, and `help(torch_npu.npu_swiglu)` all of one;"
             " [npu_use.md](../npu_use.md) has what holds for many of them,"
@@ -296,7 +318,7 @@ def npu_page() -> str:
             "",
             CALLS,
             "",
-            LETTERS,
+            *LETTERS,
             "",
             f"*tested* is by {', by '.join(told for way, told in TESTED.items() if way in ways)}.",
             "",

@@ -92,9 +92,9 @@ def npu_operators() -> list[str]:
         f"{len(rows)} of the {len(rows) + len(missing)} operators of the vendor's own (`torch.ops.npu.*`) are rows of"
         f" `ops/npu.yaml`: {kinds['native']} native, {kinds['composed']} composed, {kinds['composed, npu']} composed on"
         f" the npu only, {kinds['by hand']} by hand ([what that means](operators/npu.md)). Tested are {judged}."
-        " `python tools/codegen/npu.py --status LIST` prints that"
-        " table, and `--each LIST` each of them with the files of its tests (LIST:"
-        " [operators.md](operators.md#the-npus-own-operators)). The others are refused by name:"
+        " `python tools/codegen/npu.py --status LIST.tsv` prints"
+        " these numbers by kind and way of testing, and `--each LIST.tsv` a line for each of them with the files of its"
+        " tests (LIST.tsv: [operators.md](operators.md#the-npus-own-operators)). The others are refused by name:"
         " `torch_npu.<name>` is no attribute, `torch.ops.npu.<name>` has the schema and raises NotImplementedError at"
         " the call, and both say why:",
         "",
