@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 
@@ -84,3 +86,30 @@ def test_data_of_a_parameter_may_move_to_npu() -> None:
     assert id(parameter) == same and parameter.device.type == "npu"
     parameter.data = parameter.data.cpu()
     assert parameter.device.type == "cpu"
+
+
+def test_gradients_of_gradients_behind_an_in_place_operator_on_a_view() -> None:
+    """docs/errors.md: what PyTorch says where the first backward is another thread's, on the CPU too, and the way around."""
+
+    def gradients(device: str, *, apart: bool = False, threads: bool = True) -> list[float]:
+        x = torch.arange(1.0, 5.0, device=device).requires_grad_()
+        y, first = x * 1, []
+        y[1:3].relu_()
+        total = y.square().sum()
+
+        def backward() -> None:
+            first.append(torch.autograd.grad(total, x, create_graph=True)[0])
+
+        with torch.autograd.set_multithreading_enabled(threads):
+            if apart:
+                thread = threading.Thread(target=backward)
+                thread.start()
+                thread.join()
+            else:
+                backward()
+        return torch.autograd.grad(first[0].sum(), x)[0].tolist()
+
+    for call in (lambda: gradients("cpu", apart=True), lambda: gradients("npu")):
+        with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+            call()
+    assert gradients("npu", threads=False) == gradients("cpu") == [2.0] * 4
