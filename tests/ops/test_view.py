@@ -89,7 +89,7 @@ def test_data_of_a_parameter_may_move_to_npu() -> None:
 
 
 def test_gradients_of_gradients_behind_an_in_place_operator_on_a_view() -> None:
-    """docs/errors.md: what PyTorch says where the first backward is another thread's, on the CPU too, and the way around."""
+    """PyTorch says so where the first backward is another thread's; and the way around (docs/errors.md)."""
 
     def gradients(device: str, *, apart: bool = False, threads: bool = True) -> list[float]:
         x = torch.arange(1.0, 5.0, device=device).requires_grad_()
