@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import tests  # noqa: F401  (orders sys.path: see there)
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
+LONG = 300  # seconds of a run of which is told where they went
 
 
 def pytest_report_header() -> str:
@@ -21,6 +23,21 @@ def pytest_report_header() -> str:
     except ImportError as error:
         return f"torch_npu cannot be imported ({error}): run `make build`, or name a staged build in PYTHONPATH"
     return f"torch {torch.__version__}, torch_npu from {Path(torch_npu.__file__).parent}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Where a long run's time goes: the rooms and files that took most, over all processes."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                file = report.nodeid.partition("::")[0]
+                seconds.update({file: report.duration, file.rpartition("/")[0] + "/": report.duration})
+    if seconds.total() < 2 * LONG:
+        return
+    terminalreporter.section("rooms and files that took most")
+    for name, taken in seconds.most_common(30):
+        terminalreporter.write_line(f"{taken:7.0f}s {name}")
 
 
 @pytest.fixture(scope="session")
