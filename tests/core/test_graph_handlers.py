@@ -97,6 +97,59 @@ def test_a_program_may_go_on_behind_a_call_that_failed_in_the_capture(own):
         assert y.tolist() == [n] * 3
 
 
+def test_what_a_handler_leaves_alone_is_captured_as_other_operators(own):
+    class Handler(npu.NpuGraphOpHandler):
+        @classmethod
+        def should_handle(cls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+            return args[1] != [1]
+
+    npu.register_npu_graph_handler("shifted.default")(Handler)
+    x = torch.arange(4.0).npu()
+    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
+        fixed, other = own.shifted(x, [1]), own.shifted(x, [2])
+    graph.update(cpu_update_input=[{"by": [5]}])
+    graph.replay()
+    assert fixed.tolist() == [1.0, 2.0, 3.0, 4.0] and other.tolist() == [5.0, 6.0, 7.0, 8.0]
+
+
+def test_arguments_have_the_names_of_update_specs(own):
+    class Handler(npu.NpuGraphOpHandler):
+        UPDATE_SPECS = {"shifted.default": [("arg", 1, "lengths"), ("kwarg", "factor", "times")]}  # noqa: RUF012
+
+    class Wrong(npu.NpuGraphOpHandler):
+        UPDATE_SPECS = {"step.default": [("arg", 7, "lengths")]}  # noqa: RUF012
+
+    assert Handler.get_update_specs("shifted.default") == Handler.UPDATE_SPECS["shifted.default"]
+    assert Handler.get_update_specs("step.default") == []
+    npu.register_npu_graph_handler("shifted.default")(Handler)
+    npu.register_npu_graph_handler("step.default")(Wrong)
+    x, given = torch.arange(4.0).npu(), [2]
+    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
+        y = own.shifted(x, [1])
+    graph.update(cpu_update_input=[{"lengths": given, "times": 10.0}])
+    given[:] = [99]
+    graph.replay()
+    assert y.tolist() == [2.0, 12.0, 22.0, 32.0]
+    graph.update(cpu_update_input=[{"times": 1.0}])
+    graph.replay()
+    assert y.tolist() == [2.0, 3.0, 4.0, 5.0]
+    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
+        own.step(x, 1)
+    with pytest.raises(ValueError, match=r"Wrong.UPDATE_SPECS: step.default has no argument \('arg', 7\).* of y, n"):
+        graph.update(cpu_update_input=[{"lengths": [1]}])
+    graph.replay()
+
+
+def test_the_inference_mode_of_a_capture_is_its_updates(own):
+    """The mode belongs to a thread. What was made in it may be changed in it alone."""
+    x = torch.arange(4.0).npu()
+    with torch.inference_mode(), npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
+        y = own.shifted(x, [1]) * 10
+    graph.update(cpu_update_input=[{"by": [2]}])
+    graph.replay()
+    assert y.tolist() == [20.0, 30.0, 40.0, 50.0]
+
+
 def test_a_handler_is_a_class_of_handlers():
     with pytest.raises(TypeError, match="is no class derived from NpuGraphOpHandler"):
         npu.register_npu_graph_handler("some.default")(int)

@@ -4,6 +4,8 @@ Captured by `torch.npu.graph(graph, auto_dispatch_capture=True)`, each call of a
 (_npugraph_handlers) becomes a task group behind a flag. `graph.update(...)` gives the groups new arguments and sets the
 flags. A replay waits at each flag and takes it down: the first replay has the first update, the second the second. An
 update that comes before the replay of the former one takes that one's place.
+
+A program may do the same by hand, with the records of NPUGraph.graph_dispatch_mode: flags count what they were given.
 """
 
 from __future__ import annotations
@@ -16,19 +18,23 @@ from typing import Any
 
 import torch
 
-from torch_npu.npu import streams
+from torch_npu.npu import _own_streams, _waiting_replays, streams
 from torch_npu.npu._npugraph_handlers.record import DispatchRecord
+from torch_npu.npu._waiting_replays import Calls, Replay
+from torch_npu.utils._caller import caller
 
-# Flags of graphs that are gone, and the work behind which nobody waits for them any more.
-_retired: collections.deque[tuple[list[Any], list[torch.Event]]] = collections.deque()
+# Flags and streams of graphs that are gone, and the work behind which nobody waits for them any more.
+_retired: collections.deque[tuple[list[Any], torch.Stream | None, list[torch.Event]]] = collections.deque()
 
 
 def _let_go() -> None:
-    """Frees the flags of graphs that are gone and have run to their end."""
+    """Frees the flags, and gives back the streams, of graphs that are gone and have run to their end."""
     for _ in range(len(_retired)):
-        flags, ends = _retired.popleft()
+        flags, stream, ends = _retired.popleft()
         if not all(end.query() for end in ends):
-            _retired.append((flags, ends))
+            _retired.append((flags, stream, ends))
+        elif stream is not None:
+            _own_streams.give_back(stream)
 
 
 class Updates:
@@ -38,20 +44,29 @@ class Updates:
 
     def __init__(self, records: list[DispatchRecord], abandoned: list[streams.ExternalEvent]):
         self.records, self._abandoned = records, abandoned
-        self.stream = streams.Stream(priority=-1)  # of the pool that programs seldom take streams from
+        self._calls = Calls([r.event for r in records], [r.op_cache_entry._opname for r in records])
+        self._stream: torch.Stream | None = None
         self._updating, self._replaying = threading.Lock(), threading.Lock()
         self._state = threading.Condition()  # of what follows
         self._updates = self._replays = 0
         self._replacing = False  # an update takes the place of one that no replay has had
-        self._on: dict[int, torch.Stream] = {}  # the streams of replays behind which no update has come
-        self._ends: dict[int, torch.Event | None] = {}  # and their ends, as soon as they are queued
+        self._behind: dict[int, Replay] = {}  # the last with an update, and those in front of theirs
         self._done: torch.Event | None = None  # the last update's end
         self._last: torch.Event | None = None  # the last replay's
         _let_go()
 
     def __del__(self) -> None:
         ends = [end for end in (getattr(self, "_last", None), getattr(self, "_done", None)) if end is not None]
-        _retired.append(([*(record.event for record in self.records), *self._abandoned], ends))
+        flags = [*(record.event for record in self.records), *self._abandoned]
+        _retired.append((flags, getattr(self, "_stream", None), ends))
+
+    @property
+    def stream(self) -> torch.Stream:
+        """Of the updates. It waits for the ends of replays, and is no other graph's: that one's may be behind it."""
+        if self._stream is None:
+            device = self.records[0].event.device if self.records else None
+            self._stream = _own_streams.lend(streams.current_stream(device).device_index)
+        return self._stream
 
     def replay(self, queue: Callable[[], None]) -> None:
         """Queues a replay on the current stream; `queue` does."""
@@ -63,47 +78,51 @@ class Updates:
         with self._replaying:
             with self._state:
                 self._state.wait_for(lambda: not self._replacing)
+                if self._updates <= self._replays:
+                    self._count_those_by_hand()
                 done = self._done if self._updates > self._replays else None
-                self._replays += 1
-                index = self._replays
-                self._on[index] = stream
-            end = None
+                replay = Replay(self._calls, self._replays + 1, stream, self._last)
+                if self.records and self._updates < replay.index:
+                    replay.place = caller()
+                    _waiting_replays.add(replay)
+                self._replays = replay.index
+                self._behind[replay.index] = replay
             try:
                 if done is not None:
                     stream.wait_event(done)
                 for flag in self._abandoned:
                     flag.record(stream)
                 queue()
-                end = self._last = stream.record_event()
+                replay.end = self._last = stream.record_event()
             finally:
                 with self._state:
-                    self._ends[index] = end
+                    replay.is_queued = True
                     self._state.notify_all()
+
+    def _count_those_by_hand(self) -> None:
+        """Updates that set flags and did not come by update(). Forgets the replays that need no more."""
+        self._updates = max(self._updates, self._calls.given())
+        for index in [i for i in self._behind if i <= self._updates]:
+            _waiting_replays.discard(self._behind[index])
+            if index < self._updates:
+                del self._behind[index]
 
     def update(self, given: Sequence[dict[str, Any]]) -> None:
         """Gives the calls new arguments. See NPUGraph.update."""
         inputs = self._of_each(given)
         with self._updating:
             with self._state:
+                self._count_those_by_hand()
                 replaces = self._replacing = self._updates > self._replays
                 former, self._updates = self._updates, self._updates + (not replaces)
                 end = None
-                if former and not replaces:  # the former replay goes on to its end without what comes now
-                    self._state.wait_for(lambda: former in self._ends)
-                    end = self._ends.pop(former)
-                    del self._on[former]
-                self._leave_streams_that_wait()
+                if not replaces and (replay := self._behind.get(former)):
+                    # The former replay goes on to its end without what comes now.
+                    self._state.wait_for(lambda: replay.is_queued)
+                    end = replay.end
+                    del self._behind[former]
             with streams.stream(self.stream):
                 self._give(inputs, end, replaces)
-
-    def _leave_streams_that_wait(self) -> None:
-        """The pool has given the stream of the updates to a program that replays there: take another."""
-        for _ in range(64):
-            if self.stream not in self._on.values():
-                return
-            self.stream = streams.Stream(priority=-1)
-            if self._done is not None:
-                self.stream.wait_event(self._done)
 
     def _give(self, inputs: Sequence[dict[str, Any]], end: torch.Event | None, replaces: bool) -> None:
         if end is not None:
@@ -116,6 +135,8 @@ class Updates:
                     record.event.record(self.stream)
             with self._state:
                 self._done, self._replacing = self.stream.record_event(), False
+                if replay := self._behind.get(self._updates):
+                    _waiting_replays.discard(replay)
                 self._state.notify_all()
 
     def _make_anew(self, inputs: Sequence[dict[str, Any]]) -> None:

@@ -50,9 +50,37 @@ __all__ = [
 
 
 class NPUGraph(_C._NPUGraph):
-    """Captured work. `with torch.npu.graph(NPUGraph()): ...` captures, `replay()` runs it again."""
+    """Captured work. `with torch.npu.graph(NPUGraph()): ...` captures, `replay()` runs it again.
 
+    `auto_dispatch_capture` is what torch.npu.graph was given. Who calls capture_begin and capture_end sets it before,
+    and enters `graph_dispatch_mode` around both.
+    """
+
+    auto_dispatch_capture = False
+    _dispatch: DispatchCapture | None = None
     _updates: Updates | None = None
+
+    @property
+    def graph_dispatch_mode(self) -> DispatchCapture:
+        """The mode in which calls that can be updated are captured. `graph_dispatch_records` has them, each with
+        `op_cache_entry`, `args`, `kwargs`, `handle` and `event`, for updates by hand on `update_stream`.
+        """
+        if self._dispatch is None:
+            self._dispatch = DispatchCapture()
+        return self._dispatch
+
+    def capture_begin(self, pool: tuple[int, int] | None = None, capture_error_mode: str = "global") -> None:
+        """Begins to capture the work of the current stream. See torch.npu.graph."""
+        super().capture_begin(pool, capture_error_mode)
+        if self._dispatch is not None:
+            self._dispatch.begin()
+
+    def capture_end(self) -> None:
+        """Ends the capture."""
+        super().capture_end()
+        mode = self._dispatch
+        if self.auto_dispatch_capture or (mode is not None and (mode.records or mode.abandoned)):
+            self._updates = Updates(self.graph_dispatch_mode.records, self.graph_dispatch_mode.abandoned)
 
     def update(self, cpu_update_input: Sequence[dict[str, Any]]) -> None:
         """Makes calls of the graph anew, with other arguments on the host, for one replay: the next, or one that waits.
@@ -87,7 +115,7 @@ class NPUGraph(_C._NPUGraph):
 
     def reset(self) -> None:
         """Drops what was captured, and its memory."""
-        self._updates = None
+        self._updates = self._dispatch = None
         super().reset()
 
 
@@ -213,31 +241,28 @@ class graph:
         self.npu_graph, self.pool, self.mode = npu_graph, pool, capture_error_mode
         self.stream, self.context = stream, streams.stream(stream)
         self.auto_dispatch_capture = auto_dispatch_capture
-        self._dispatch: DispatchCapture | None = None
 
     def __enter__(self) -> None:
         synchronize()  # what the graph uses must be there
         empty_cache()
         self.context.__enter__()
         try:
+            if isinstance(self.npu_graph, NPUGraph):
+                self.npu_graph.auto_dispatch_capture = self.auto_dispatch_capture
             self.npu_graph.capture_begin(self.pool, self.mode)
         except BaseException as error:
             self.context.__exit__(type(error), error, error.__traceback__)
             raise
         _captured_states.begin(self.stream, _C._default_generator(self.stream.device_index))
         if self.auto_dispatch_capture:
-            self._dispatch = DispatchCapture()
-            self._dispatch.__enter__()
+            self.npu_graph.graph_dispatch_mode.__enter__()
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        dispatch, self._dispatch = self._dispatch, None
-        if dispatch is not None:
-            dispatch.__exit__(kind, error, traceback)
+        if self.auto_dispatch_capture:
+            self.npu_graph.graph_dispatch_mode.__exit__(kind, error, traceback)
         _captured_states.end(self.stream)
         try:
             self.npu_graph.capture_end()
-            if dispatch is not None:
-                self.npu_graph._updates = Updates(dispatch.records, dispatch.abandoned)
         except RuntimeError as consequence:
             if error is None:
                 raise

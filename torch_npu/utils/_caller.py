@@ -1,18 +1,30 @@
-"""Warnings that show the line of the program they are about, and not one of ours."""
+"""The program's line that something is about, and not one of ours: for warnings."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from types import FrameType
 
 
-def warn(text: str) -> None:
-    """A UserWarning at the nearest line that is neither torch's nor ours nor of an import."""
-    level, frame = 1, sys._getframe(0)
+def _nearest() -> tuple[int, FrameType]:
+    """The nearest frame that is neither torch's nor ours nor of an import, and how far it is from who asks."""
+    level, frame = 0, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
         "torch",
         "torch_npu",
         "importlib",
     ):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
+    return level, frame
+
+
+def warn(text: str) -> None:
+    """A UserWarning at that line."""
+    warnings.warn(text, stacklevel=_nearest()[0] + 1)
+
+
+def caller() -> tuple[str, int]:
+    """That line: its file and number, for warnings.warn_explicit later."""
+    frame = _nearest()[1]
+    return frame.f_code.co_filename, frame.f_lineno

@@ -7,7 +7,7 @@ registers one for an operator of its own; the attention operators that CANN has 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.utils import _pytree as pytree
@@ -22,7 +22,22 @@ class NpuGraphOpHandler:
 
     As it is, it serves an operator that writes into given tensors (`out=`, in place) or returns new ones, and whose
     arguments are changed by their names in the schema. All methods are class methods: a handler has no state.
+
+    UPDATE_SPECS gives arguments other names in updates: {"my_op.default": [("arg", 2, "seq_len")]} is the third of the
+    schema, ("kwarg", "lengths", "seq_len") the one called so.
     """
+
+    UPDATE_SPECS: ClassVar[dict[str, list[tuple[str, int | str, str]]]] = {}
+
+    @classmethod
+    def should_handle(cls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether this call is one that updates make anew. If not, it is captured as other operators are."""
+        return True
+
+    @classmethod
+    def get_update_specs(cls, op_name: str) -> list[tuple[str, int | str, str]]:
+        """The operator's rows of UPDATE_SPECS: ("arg", place in the schema, name) or ("kwarg", argument, name)."""
+        return cls.UPDATE_SPECS.get(op_name, [])
 
     @classmethod
     def prepare_capture(cls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -36,7 +51,21 @@ class NpuGraphOpHandler:
 
     @classmethod
     def update_args(cls, dispatch_record: Any, update_input: dict[str, Any]) -> None:
-        """Changes `dispatch_record.args`, a list, in place, beyond what changes by the names of the arguments."""
+        """Changes `dispatch_record.args`, a list, in place, beyond what changes by the names of the arguments: by
+        default what get_update_specs says."""
+        operator = dispatch_record.op_cache_entry
+        for kind, place, name in cls.get_update_specs(operator.__name__):
+            if name not in update_input:
+                continue
+            if kind == "arg" and isinstance(place, int) and place < len(dispatch_record.names):
+                dispatch_record.put(place, update_input[name])
+            elif kind == "kwarg" and place in dispatch_record.names:
+                dispatch_record.put(dispatch_record.names.index(place), update_input[name])
+            else:
+                raise ValueError(
+                    f"{cls.__name__}.UPDATE_SPECS: {operator.__name__} has no argument ({kind!r}, {place!r}): give "
+                    f'("arg", its place) or ("kwarg", its name), of {", ".join(dispatch_record.names)}'
+                )
 
     @classmethod
     def record_wrap_kwarg(cls, key: str, value: Any, tensor_param_names: list[str]) -> Any:
@@ -91,6 +120,21 @@ def _on_meta(value: Any) -> Any:
 )
 class _Attention(NpuGraphOpHandler):
     """Attention writes into tensors that are made once, so that updates write into the same."""
+
+    @classmethod
+    def should_handle(cls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Of training's attention not BNSD, the layout without lengths on the host."""
+        if not func._opname.startswith("npu_fusion_attention"):
+            return True
+        place = [argument.name for argument in func._schema.arguments].index("input_layout")
+        return (args[place] if place < len(args) else kwargs.get("input_layout")) != "BNSD"
+
+    @classmethod
+    def get_update_specs(cls, op_name: str) -> list[tuple[str, int | str, str]]:
+        """The lengths, by their places in the schema."""
+        name, _, overload = op_name.partition(".")
+        schema = getattr(getattr(torch.ops.npu, name), overload or "default")._schema
+        return [("arg", place, a.name) for place, a in enumerate(schema.arguments) if a.name.startswith("actual_")]
 
     @classmethod
     def prepare_capture(cls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
