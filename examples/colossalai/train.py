@@ -1,8 +1,11 @@
 """ResNet18 on pictures of CIFAR-10's shape with ColossalAI's Booster, saved every epoch and resumed.
 
-    torchrun --standalone --nproc_per_node=2 train.py --plugin gemini --epochs 2
-    torchrun --standalone --nproc_per_node=2 train.py --plugin gemini --epochs 4 --resume 2 --target-accuracy 0.9
+    PY=$(python -m tests.clients.environment colossalai)      # in the clone
+    START="$PY -m torch.distributed.run --standalone --nproc_per_node=2"
+    $START train.py --plugin gemini --epochs 2
+    $START train.py --plugin gemini --epochs 4 --resume 2 --target-accuracy 0.9
 
+A torchrun of PATH belongs to another environment, which has no colossalai.
 For the NPU there is one import. The pictures are made from a seed: nothing is downloaded.
 """
 
