@@ -22,6 +22,7 @@ from colossalai.cluster import DistCoordinator
 from colossalai.nn.optimizer import HybridAdam
 from torch.utils.data import TensorDataset
 
+import torch_npu.contrib.colossalai  # noqa: F401  HybridAdam's kernel on the NPU
 
 PLUGINS = {
     "torch_ddp": (TorchDDPPlugin, {}, {}),
