@@ -18,6 +18,8 @@ from tests.ascendc.kit import BISHENG, SCRATCH
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs" / "ascendc.md").read_text(), re.DOTALL)
 CPP, SHELL, PYTHON = (next(text for kind, text in BLOCKS if kind == wanted) for wanted in ("cpp", "sh", "python"))
+HEADERS, OPERATOR = [text for kind, text in BLOCKS if kind == "cpp"][1:3]
+ONE_FILE = [text for kind, text in BLOCKS if kind == "sh"][1]
 FAILED = "add failed on device 0: "
 BOUNDS, ORDER = (" ".join(text.split()) for kind, text in BLOCKS if kind == "" and text.startswith(FAILED))
 QUEUED = ("in_x.EnQue(a)", "in_y.EnQue(b)", "a = in_x.DeQue<float>()", "b = in_y.DeQue<float>()")
@@ -28,10 +30,10 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("flow")
 
 
-def compile_as_documented(folder: Path, source: str) -> None:
+def compile_as_documented(folder: Path, source: str, command: str = SHELL.split("\n", 1)[1]) -> None:
+    """Without the first line of the commands, which looks for the root: it is given here."""
     folder.mkdir(exist_ok=True)
     (folder / "add.asc").write_text(source)
-    command = SHELL.split("\n", 1)[1]  # the first line looks for the root, which is given here
     path = os.pathsep.join([str(BISHENG.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         ["sh", "-ec", command], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
@@ -83,3 +85,27 @@ def test_the_documented_errors(folder, name, change, check, message):
     assert done.returncode != 0
     sentence = message.removeprefix(FAILED + "block 0: ")  # any block may be the first
     assert sentence in " ".join(done.stderr.split()), done.stderr
+
+
+@pytest.mark.full
+def test_an_operator_in_one_file(folder):
+    include = '#include "kernel_operator.h"'
+    kernel, launch = CPP.split('extern "C" void add_npu')
+    assert include in kernel and launch.endswith("}\n")
+    compile_as_documented(folder / "one", kernel.replace(include, f"{HEADERS}{include}") + OPERATOR, ONE_FILE)
+    text = """
+import pytest
+import torch
+
+torch.ops.load_library("./libmine.so")
+x, y = torch.randn(2, 3, 5000, device="npu")
+assert torch.equal(torch.ops.mine.add(x, y), x + y)
+with torch.npu.stream(torch.npu.Stream()):
+    assert torch.equal(torch.ops.mine.add(y, y), y + y)
+with pytest.raises(RuntimeError, match="x and y must be contiguous, of one shape"):
+    torch.ops.mine.add(x[:, ::2], y[:, ::2])
+with pytest.raises(RuntimeError, match="x and y must be float32"):
+    torch.ops.mine.add(x.half(), y.half())
+"""
+    done = forked.run(["-c", text], cwd=folder / "one", env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
