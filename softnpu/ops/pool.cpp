@@ -246,7 +246,7 @@ bool plain_planes(const Tensor& gradient, const Tensor& self, const Tensor& plac
          fits(w.width, w.out_width, w.kernel_w, w.stride_w, w.pad_w, w.dilation_w);
 }
 
-// grad_input[place] += gradient, in the order of the outputs and in float32 or wider, as ATen does. False: a place lies outside
+// grad_input[place] += gradient, in the order of the outputs, as ATen, but 16 bits in float32. False: a place lies outside
 // of its plane.
 template <class Number, class Index>
 bool add_in_planes(const Tensor& gradient, const Tensor& places, Tensor& grad_input) {

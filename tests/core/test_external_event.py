@@ -46,18 +46,23 @@ def test_a_flag_stays_until_it_is_reset():
     assert event.device == torch.device("npu:0") and event.npu_event != 0
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("tasks", [10, 3000])
-def test_a_replay_returns_however_much_stands_behind_a_wait(tasks):
-    """Programs make calls anew behind replay(), on the same thread: one that waited for room would wait for ever."""
-    event, update = torch.npu.ExternalEvent(), torch.npu.Stream()
-    x, graph = torch.zeros(4, device="npu"), torch.npu.NPUGraph()
-    with torch.npu.graph(graph):
+def waiting(event: torch.npu.ExternalEvent, x: torch.Tensor, tasks: int) -> tuple[torch.npu.NPUGraph, torch.Tensor]:
+    """A graph that waits for the event, and its result: twice x, and 1 for each of so many tasks behind that."""
+    with torch.npu.graph(graph := torch.npu.NPUGraph()):
         event.wait()
         event.reset()
         y = x * 2
         for _ in range(tasks):
             y += 1
+    return graph, y
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("tasks", [10, 3000])
+def test_a_replay_returns_however_much_stands_behind_a_wait(tasks):
+    """Programs make calls anew behind replay(), on the same thread: one that waited for room would wait for ever."""
+    event, update = torch.npu.ExternalEvent(), torch.npu.Stream()
+    graph, y = waiting(event, x := torch.zeros(4, device="npu"), tasks)
     for value in (3.0, 4.0, 5.0):
         graph.replay()
         behind = [y + k for k in range(20)]  # and so may other work
@@ -70,11 +75,7 @@ def test_a_replay_returns_however_much_stands_behind_a_wait(tasks):
 def test_each_replay_waits_for_what_another_stream_puts_in():
     """As programs have it that give a graph new arguments while it runs."""
     event, update = torch.npu.ExternalEvent(), torch.npu.Stream()
-    x, graph = torch.zeros(4, device="npu"), torch.npu.NPUGraph()
-    with torch.npu.graph(graph):
-        event.wait()
-        event.reset()
-        y = x * 2
+    graph, y = waiting(event, x := torch.zeros(4, device="npu"), 0)
     stream = torch.npu.Stream()
     for value in (3.0, 4.0):
         with torch.npu.stream(stream):

@@ -173,13 +173,13 @@ def test_an_index_on_another_npu_is_refused() -> None:
 
 
 SET = {
-    "whole": lambda x, m, r, c: x.__setitem__(m, -1.0),
-    "rows": lambda x, m, r, c: x.__setitem__(r, -1.0),
-    "columns": lambda x, m, r, c: x.__setitem__((slice(None), c), -1),
-    "transposed": lambda x, m, r, c: x.mT.__setitem__(m.mT, float("inf")),
-    "a view": lambda x, m, r, c: x[1:].__setitem__(m[1:], True),
-    "a tensor": lambda x, m, r, c: x.__setitem__(m, x.new_tensor(2.5)),
-    "index_put_": lambda x, m, r, c: x.index_put_((m,), x.new_tensor(2.5)),
+    "whole": lambda x, m, r, c, n: x.__setitem__(m, -1.0),
+    "rows": lambda x, m, r, c, n: x.__setitem__(r, -1.0),
+    "columns": lambda x, m, r, c, n: x.__setitem__((slice(None), c), -1),
+    "transposed": lambda x, m, r, c, n: x.mT.__setitem__(m.mT, float("inf")),
+    "a view": lambda x, m, r, c, n: x[1:].__setitem__(m[1:], True),
+    "a tensor": lambda x, m, r, c, n: x.__setitem__(m, n),
+    "index_put_": lambda x, m, r, c, n: x.index_put_((m,), n),
 }
 
 
@@ -187,24 +187,22 @@ SET = {
 def test_a_number_at_a_mask_waits_for_nothing(name):
     """`x[mask] = 1` waited for the mask's coordinates, and could not be captured in a graph."""
     x, m = torch.arange(12.0).view(3, 4), torch.arange(12).view(3, 4) % 3 == 0
-    arguments = (m, torch.tensor([True, False, True]), torch.tensor([False, True, True, False]))
+    arguments = m, torch.tensor([True, False, True]), torch.tensor([False, True, True, False]), torch.tensor(2.5)
     expected = x.clone()
     SET[name](expected, *arguments)
     found, given = x.npu(), [t.npu() for t in arguments]
-    number = "tensor" in name or "index_put" in name  # made from a number of Python, which is a copy that waits
     torch.npu.synchronize()
-    torch.npu.set_sync_debug_mode("default" if number else "error")
+    torch.npu.set_sync_debug_mode("error")
     try:
         SET[name](found, *given)
     finally:
         torch.npu.set_sync_debug_mode("default")
     assert torch.equal(found.cpu(), expected)
-    if not number:
-        again = x.npu()
-        with torch.npu.graph(graph := torch.npu.NPUGraph()):
-            SET[name](again, *given)
-        graph.replay()
-        assert torch.equal(again.cpu(), expected)
+    again = x.npu()
+    with torch.npu.graph(graph := torch.npu.NPUGraph()):
+        SET[name](again, *given)
+    graph.replay()
+    assert torch.equal(again.cpu(), expected)
 
 
 def test_masks_of_the_cpu_and_of_the_tensor_itself():
