@@ -61,7 +61,7 @@ class Replayed:
         self._seen: set[Any] = set()
         self._recordings: dict[Any, Recording] = {}
         self._impossible = False
-        self._said = False
+        self._said = self._told_never_twice = False
         pools.register(self)
         self._finalizer = weakref.finalize(self, _close, self._pool, self._recordings)
         self._finalizer.atexit = False
@@ -124,8 +124,17 @@ class Replayed:
             self._say(f"it was captured {self._limit} times, for other shapes or addresses, and is replayed for those")
             return None
         if shapes not in self._seen:
-            if len(self._seen) < 16 * self._limit:
+            many = max(self._limit, LIMIT)
+            if len(self._seen) < 16 * many:
                 self._seen.add(shapes)
+            if len(self._seen) >= many and not self._recordings and not self._told_never_twice:
+                self._told_never_twice = True
+                say(
+                    self._name,
+                    f"each of its first {many} calls had other shapes or numbers, and a graph has those it was "
+                    "captured with. If they are attention's lengths: they change by NPUGraph.update in a graph that "
+                    "torch.npu.graph(auto_dispatch_capture=True) captures",
+                )
             return None
         handle = self._pool.handle(self._backward) if self._shared else graph_pool_handle()
         try:
