@@ -185,7 +185,8 @@ bool replay_into(Capture& capture, Replay& run, Stream& stream) {
 // Locked by another thread that replays the graph, perhaps while it waits for room in its stream.
 void lock(TaskList& list) {
   while (!list.replaying.try_lock()) {
-    if (const Stream* other = list.replaying_on.load(std::memory_order_relaxed)) other->give_up_if_stuck();
+    if (const Stream* other = list.replaying_on.load(std::memory_order_relaxed))
+      other->give_up_if_stuck(), other->give_up_if_stuck(true);
     usleep(20);
   }
 }

@@ -16,7 +16,7 @@ thread_local Stream::Hold* t_holds = nullptr;  // the innermost
 Stream::Hold::Hold(Stream& stream, bool replay)
     : stream_(stream.held_here() ? nullptr : &stream), outer_(t_holds), replay_(replay) {
   if (stream_ == nullptr) return;
-  while (replay && stream.ring_.replayed_beside() > Ring::kReplayed) stream.make_room();
+  while (replay && stream.ring_.replayed_beside() > Ring::kReplayed) stream.make_room(true);
   while (!stream.ring_.try_lock()) stream.wait_until_open();
   t_holds = this;
 }

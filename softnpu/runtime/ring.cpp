@@ -60,6 +60,11 @@ bool Ring::push_beside(Work&& work, bool holder, bool of_replay) {
   return true;
 }
 
+bool Ring::full(bool for_replay) const noexcept {
+  const std::lock_guard guard(beside_mutex_);  // a replay's task is counted in both numbers, or in none
+  return for_replay ? replayed_beside() > kReplayed : tail() - done() - replayed_beside() >= kCapacity;
+}
+
 // The cell is free: the task a capacity before is done.
 Work* Ring::take_in(uint64_t position, Cell& cell) noexcept {
   const std::lock_guard guard(beside_mutex_);

@@ -41,7 +41,8 @@ class Ring {
   }
   void unlock() noexcept { tail_.fetch_and(~kLocked, std::memory_order_seq_cst); }
   bool locked() const noexcept { return tail_.load(std::memory_order_seq_cst) & kLocked; }
-  bool full() const noexcept { return tail() - done() >= kCapacity; }
+  // Must a plain task wait for room, or else a new replay? Exact where no task ends meanwhile: in a host callback of the stream.
+  bool full(bool for_replay = false) const noexcept;
   bool half_full() const noexcept { return tail() - done() >= kCapacity / 2; }
 
   // Moves the task in. False when the ring is full or locked: the task is then still the caller's. Throws bad_alloc for the
@@ -86,7 +87,7 @@ class Ring {
   alignas(64) Progress progress_;
   std::atomic<Cell*> cells_{nullptr};  // made at the first push: most streams of a pool never queue anything
   std::atomic<uint64_t> count_beside_{0}, replayed_{0};  // of beside_: all, and those of replays
-  std::mutex beside_mutex_;                              // guards beside_; a leaf
+  mutable std::mutex beside_mutex_;                      // guards beside_; a leaf
   std::map<uint64_t, Beside> beside_;                    // by position
 };
 

@@ -149,9 +149,9 @@ void Stream::refuse_in_callback() const {
 Stream::Callback::Callback(const Stream* stream) noexcept : outer_(std::exchange(t_running, stream)) {}
 Stream::Callback::~Callback() { t_running = outer_; }
 
-void Stream::give_up_if_stuck() const {
+void Stream::give_up_if_stuck(bool begins_replay) const {
   if (t_running == nullptr) return;
-  if (ring_.full()) refuse_in_callback();
+  if (ring_.full(begins_replay)) refuse_in_callback();
   if (running_task_aborted()) fail(ACL_ERROR_RT_STREAM_ABORT, "the stream of the host callback that calls was aborted");
 }
 
@@ -300,8 +300,8 @@ bool Stream::linger(Executor& me) noexcept {
 // --- threads that wait ---------------------------------------------------------------------------------------------------
 
 // The queue is full: run some of it, or wait until a few cells are free.
-void Stream::make_room() {
-  give_up_if_stuck();
+void Stream::make_room(bool for_replay) {
+  give_up_if_stuck(for_replay);
   uint64_t target = ring_.done() + Ring::kCapacity / 8;
   if (token_.try_take()) {
     Stop stop = run_queue(Runner::kCaller, target, nullptr);
@@ -349,30 +349,29 @@ void Stream::synchronize(int64_t deadline, int timeout_code) {
 }
 
 void Stream::synchronize_all(int device, int64_t deadline, int timeout_code) {
-  std::vector<Stream*> mine;
-  std::vector<uint64_t> before;
+  std::vector<std::pair<Stream*, uint64_t>> all;  // that are asked, and what each had done before
   slab<Stream>().each([&](Stream& s) {
     if (s.device() != device) return;
     if (s.captured() && Capture::becomes_graph(s)) Capture::refuse_waiting(s);  // an update has nothing to wait for
-    mine.push_back(&s);
-    before.push_back(s.done());
+    if (s.idle() && !s.failed() && !s.owed_.any() && !race::on()) return;       // the usual stream
+    all.emplace_back(&s, s.done());
   });
-  for (Stream* s : mine)
+  for (const auto& [s, before] : all)
     if (!s->wait_for(s->ring_.tail(), deadline)) s->time_out(timeout_code);
   if (race::on())
-    for (Stream* s : mine) race::host_waited(s);
-  for (size_t i = 0; i < mine.size(); ++i) mine[i]->refuse_dropped(before[i]);
+    for (const auto& [s, before] : all) race::host_waited(s);
+  for (const auto& [s, before] : all) s->refuse_dropped(before);
   Failure first;
-  for (Stream* s : mine) {
+  for (const auto& [s, before] : all) {
     if (!s->failed()) continue;
     Failure f = s->failure(false);
     if (f.code && (first.code == 0 || f.cause < first.cause)) first = std::move(f);
   }
   if (first.code == 0) {
-    for (Stream* s : mine) s->report();
+    for (const auto& [s, before] : all) s->report();
     return;
   }
-  for (Stream* s : mine) s->failure(true, UINT64_MAX, first.cause);
+  for (const auto& [s, before] : all) s->failure(true, UINT64_MAX, first.cause);
   throw Error{first.code, std::move(first.text)};
 }
 

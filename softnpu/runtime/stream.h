@@ -144,7 +144,7 @@ class Stream {
   };
   // For who waits for a lock that a thread holds while it puts tasks on this stream, now and then: throws in a host callback
   // that stands in the other's way, or is to be aborted.
-  void give_up_if_stuck() const;
+  void give_up_if_stuck(bool begins_replay = false) const;
 
   // Executors only: runs the stream until it is empty, its turn is over, or another executor must go on.
   void drive(Executor& me) noexcept;
@@ -208,7 +208,7 @@ class Stream {
   std::optional<Error> take_owed(uint16_t thread, uint64_t until) noexcept;
   void throw_owed(uint64_t until);
   bool linger(Executor& me) noexcept;
-  void make_room();
+  void make_room(bool for_replay = false);
   // Makes an executor responsible unless one is.
   void schedule(Cost cost) noexcept;
   void hand_to(Executor& executor) noexcept;

@@ -120,6 +120,7 @@ BOOST_AUTO_TEST_CASE(a_replay_goes_beside_a_full_ring_and_takes_no_room) {
   --next;
   for (int i = 0; i < kReplayed; ++i) BOOST_REQUIRE(r.push_beside(number(), true, true));
   r.unlock();
+  BOOST_TEST(r.full());
   BOOST_TEST(r.replayed_beside() == uint64_t(kReplayed));
   BOOST_TEST(r.tail() == Ring::kCapacity + kReplayed);
   for (int i = 0; i < next; ++i) {
@@ -128,6 +129,7 @@ BOOST_AUTO_TEST_CASE(a_replay_goes_beside_a_full_ring_and_takes_no_room) {
         BOOST_TEST(!r.push(Work(task(nullptr), next)));
         const bool there_is = r.push_beside(Work(task(nullptr), next), false, false);
         BOOST_TEST(there_is == (k < 10));
+        BOOST_TEST(r.full() == (k >= 9));  // a host callback of the stream is refused where it is
         next += there_is;
       }
     Work* w = r.front();
@@ -138,6 +140,16 @@ BOOST_AUTO_TEST_CASE(a_replay_goes_beside_a_full_ring_and_takes_no_room) {
   BOOST_TEST(r.empty());
   BOOST_TEST(r.replayed_beside() == 0u);
   BOOST_TEST(!r.push_beside(Work(task(nullptr), 0), false, false));
+}
+
+BOOST_AUTO_TEST_CASE(a_ring_without_room_for_another_replay_is_full) {
+  Ring r;
+  for (uint64_t i = 0; i <= Ring::kReplayed; ++i) {
+    BOOST_REQUIRE(!r.full(true));
+    BOOST_REQUIRE(r.push_beside(Work(task(nullptr), 0), false, true));
+  }
+  BOOST_TEST(r.full(true));
+  BOOST_TEST(!r.full());  // for a plain task there is room
 }
 
 BOOST_AUTO_TEST_CASE(what_lies_beside_is_dropped_with_the_ring) {
