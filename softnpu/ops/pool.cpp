@@ -148,7 +148,11 @@ void pool_plane(const Window& w, const float* in, float* max, int32_t* at) {
 }
 
 int pick(IntArrayRef values, size_t i, int otherwise) {
-  return values.empty() ? otherwise : static_cast<int>(values[values.size() == 1 ? 0 : i]);
+  if (values.empty()) return otherwise;
+  const int64_t value = values[values.size() == 1 ? 0 : i];
+  TORCH_CHECK(value == static_cast<int>(value), "pooling: a kernel size, stride, padding or dilation of ", value,
+              " does not fit into 32 bits");
+  return static_cast<int>(value);
 }
 
 Window window_of(const Tensor& in, const Tensor& out, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
@@ -159,8 +163,13 @@ Window window_of(const Tensor& in, const Tensor& out, IntArrayRef kernel, IntArr
   w.out_height = static_cast<int>(out.size(-2));
   w.out_width = static_cast<int>(out.size(-1));
   w.kernel_h = pick(kernel, 0, 1), w.kernel_w = pick(kernel, 1, 1);
-  w.stride_h = pick(stride, 0, w.kernel_h), w.stride_w = pick(stride, 1, w.kernel_w);
   w.pad_h = pick(padding, 0, 0), w.pad_w = pick(padding, 1, 0);
+  // A stride beyond all elements is as good as the next one after them, with which the loops reckon in int.
+  const auto within = [](int stride, int size, int pad) {
+    return static_cast<int>(std::min<int64_t>(stride, int64_t(size) + 2 * std::max<int64_t>(pad, 0) + 1));
+  };
+  w.stride_h = within(pick(stride, 0, w.kernel_h), w.height, w.pad_h);
+  w.stride_w = within(pick(stride, 1, w.kernel_w), w.width, w.pad_w);
   w.dilation_h = pick(dilation, 0, 1), w.dilation_w = pick(dilation, 1, 1);
   return w;
 }

@@ -87,6 +87,36 @@ def test_max_pool_of_minus_infinity_and_ceil_mode(npu):
     )
 
 
+@pytest.mark.parametrize("stride", [7, 2**31 - 1])
+def test_max_pool_of_a_stride_beyond_the_input(npu, stride):
+    """The largest stride wrote beside its buffers."""
+    x, attributes = rand(3, 6, 6), {"kernelSize": [5, 5], "stride": [stride] * 2, "padding": [2, 2], "dilation": [1, 1]}
+    y, i = nn.max_pool2d(x, 5, 7, 2, return_indices=True)
+    compare(npu, "aclnnMaxPool2dWithIndices", {"self": x, **attributes}, {"out": y, "indices": i})
+    expected = A.max_pool2d_with_indices_backward(y, x, [5, 5], [7, 7], [2, 2], [1, 1], False, i)
+    compare(
+        npu,
+        "aclnnMaxPool2dWithIndicesBackward",
+        {"gradOutput": y, "self": x, "indices": i, **attributes},
+        {"gradInput": expected},
+    )
+
+
+@pytest.mark.parametrize("parameter", ["kernelSize", "stride", "padding", "dilation"])
+def test_max_pool_of_a_number_beyond_32_bits_is_refused(npu, parameter):
+    """It was cut: a stride of 2**32 + 2 was one of 2."""
+    x, attributes = rand(1, 1, 4, 4), {"kernelSize": [2, 2], "stride": [2, 2], "padding": [0, 0], "dilation": [1, 1]}
+    y, i = nn.max_pool2d(x, 2, return_indices=True)
+    attributes[parameter] = [2**32 + attributes[parameter][0]] * 2
+    with pytest.raises(AclError, match=f"{attributes[parameter][0]} does not fit into 32 bits"):
+        compare(
+            npu,
+            "aclnnMaxPool2dWithIndicesBackward",
+            {"gradOutput": y, "self": x, "indices": i, **attributes},
+            {"gradInput": x},
+        )
+
+
 def test_max_pool_with_mask_round_trips(npu):
     x = rand(2, 3, 9, 12)
     attributes = {"kernelSize": [3, 3], "stride": [2, 2], "padding": [1, 1], "dilation": [1, 1], "ceilMode": False}

@@ -211,6 +211,10 @@ def test_masks_of_the_cpu_and_of_the_tensor_itself():
     found[m] = 7
     expected[m] = 7
     assert torch.equal(found.cpu(), expected)
+    for number in (8, torch.tensor(9.0), torch.tensor(10.0).npu()):  # uint8, PyTorch's old form of a mask
+        found[m.byte().npu()] = number
+        expected[m] = float(number)
+        assert torch.equal(found.cpu(), expected)
     i, j = torch.arange(4), torch.arange(4).npu()
     for t in (i, j):
         with pytest.raises(RuntimeError, match="written-to tensor refer to a single memory location"):

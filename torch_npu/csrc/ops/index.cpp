@@ -132,7 +132,9 @@ at::Tensor& index_put(at::Tensor& self, const Indices& indices, const at::Tensor
     const at::Tensor number =
         values.is_cpu() ? values : at::Tensor(at::detail::empty_cpu({}, values.scalar_type(), {}, {}, {}, {}));
     const auto [possible, mask] = at::native::canDispatchToMaskedFill(self, indices, number);
-    if (possible) return values.is_cpu() ? self.masked_fill_(mask, values.item()) : self.masked_fill_(mask, values);
+    if (possible && mask.scalar_type() == at::kBool) {  // masked_fill_ takes no mask of bytes
+      return values.is_cpu() ? self.masked_fill_(mask, values.item()) : self.masked_fill_(mask, values);
+    }
   }
   for (const std::optional<at::Tensor>& index : indices)
     if (index && index->defined()) at::assert_no_overlap(self, *index);
