@@ -65,6 +65,7 @@ def test_class(ranks: int, timeout: int, pixels: int):
     # Seeding would initialize the NPU in the process that forks; the ranks are seeded when they run.
     seed, parent = common_utils.set_rng_seed, os.getpid()
     common_utils.set_rng_seed = lambda *args: None if os.getpid() == parent else seed(*args)
+    common_distributed.TIMEOUT_OVERRIDE.clear()  # seconds for a few tests, by PyTorch's machines
     common_distributed.requires_nccl_version = lambda version, message: lambda test: test  # HCCL has no such number
     common_distributed.DistTestCases.backend_feature["plugin"].add("hccl")
     distributed_test = module_with_images(pixels)

@@ -19,7 +19,7 @@ def test_the_distributed_test_class(root, tmp_path, ranks, at_least, capsys):
     out = tmp_path / "rows.json"
     command = [sys.executable, "-W", "ignore", "-m", "tests.upstream.distributed", "--pixels", "64"]
     subprocess.run(
-        [*command, "--ranks", str(ranks), "--timeout", "300", "--json", str(out)],
+        [*command, "--ranks", str(ranks), "--timeout", "900", "--json", str(out)],
         cwd=root,
         env={**os.environ, "PYTHONPATH": package_folder()},
         check=True,
