@@ -216,9 +216,21 @@ bool same(const TensorCopy* t, const int64_t* sizes, int ndim) {
   return t->ndim == ndim && std::equal(sizes, sizes + ndim, t->sizes());
 }
 
-}  // namespace
+// The usual call: all tensors have one shape, and nothing has to be worked out. A loop rather than `same`: few dimensions.
+bool one_shape(const Plan& plan) {
+  const TensorCopy* first = nullptr;
+  for (const Arg *a = plan.args(), *end = a + plan.nargs(); a != end; a++) {
+    if (a->kind != Kind::kTensor || !a->tensor) continue;
+    if (!first) first = a->tensor;
+    if (a->tensor->ndim != first->ndim) return false;
+    for (int d = 0; d < first->ndim; d++) {
+      if (a->tensor->sizes()[d] != first->sizes()[d]) return false;
+    }
+  }
+  return true;
+}
 
-bool check_broadcast(Plan& plan) {
+bool broadcast(Plan& plan) {
   const Arg* args = plan.args();
   int64_t shape[64];
   int ndim = 0;
@@ -259,6 +271,10 @@ bool check_broadcast(Plan& plan) {
   }
   return true;
 }
+
+}  // namespace
+
+bool check_broadcast(Plan& plan) { return one_shape(plan) || broadcast(plan); }
 
 bool check_same_shape(Plan& plan) {
   const Arg* args = plan.args();

@@ -33,10 +33,25 @@ struct NPU_API NPUStorageImpl : c10::StorageImpl {
   ~NPUStorageImpl() override;
 
   // A new tensor's memory, in the format ND.
-  void describe(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta type);
+  void describe(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta type) {
+    constexpr size_t kPicture = 4;  // dimensions of a batch of pictures, which CANN calls NCHW
+    assign(npu_desc_.base_sizes_, sizes);
+    assign(npu_desc_.base_strides_, strides);
+    assign(npu_desc_.storage_sizes_, sizes);
+    npu_desc_.origin_format_ = sizes.size() == kPicture ? ACL_FORMAT_NCHW : ACL_FORMAT_ND;
+    npu_desc_.npu_format_ = ACL_FORMAT_ND;
+    npu_desc_.data_type_ = type;
+  }
   void describe_as_bytes() { describe({static_cast<int64_t>(nbytes())}, {1}, caffe2::TypeMeta::Make<uint8_t>()); }
 
   NPUStorageDesc npu_desc_;
+
+ private:
+  // A loop: a few numbers, for each new tensor.
+  static void assign(c10::SmallVector<int64_t, 5>& to, c10::IntArrayRef from) {
+    to.resize_for_overwrite(from.size());
+    for (size_t i = 0; i < from.size(); i++) to[i] = from[i];
+  }
 };
 
 }  // namespace torch_npu

@@ -36,7 +36,9 @@ caffe2::TypeMeta meta_of(at::ScalarType dtype) {
 
 }  // namespace
 
-at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, std::optional<at::MemoryFormat> memory_format) {
+// Flat: most operators call it, and PyTorch's short functions are calls otherwise.
+__attribute__((flatten)) at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype,
+                                          std::optional<at::MemoryFormat> memory_format) {
   at::detail::check_size_nonnegative(sizes);
   const caffe2::TypeMeta type = meta_of(dtype);
   at::Tensor made = over_new_memory(at::detail::computeStorageNbytesContiguous(sizes, type.itemsize()), type);

@@ -5,6 +5,7 @@
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
 
+#include <array>
 #include <atomic>
 #include <bit>
 
@@ -21,7 +22,9 @@
 
 namespace npu {
 
-aclDataType acl_dtype(at::ScalarType type) {
+namespace {
+
+constexpr int known_dtype(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
       return ACL_FLOAT;
@@ -70,8 +73,28 @@ aclDataType acl_dtype(at::ScalarType type) {
     case at::kQInt32:
       return ACL_INT32;
     default:
-      TORCH_CHECK_TYPE(false, "npu: tensors of type ", type_name(type), " are not supported on an npu device");
+      return -1;
   }
+}
+
+// Looked up: a switch is several jumps for each tensor of each operator.
+constexpr auto kDtypes = [] {
+  std::array<int16_t, c10::NumScalarTypes> known{};
+  for (size_t i = 0; i < known.size(); i++)
+    known[i] = static_cast<int16_t>(known_dtype(static_cast<at::ScalarType>(i)));
+  return known;
+}();
+
+[[noreturn]] C10_NOINLINE void refuse_type(at::ScalarType type) {
+  TORCH_CHECK_TYPE(false, "npu: tensors of type ", type_name(type), " are not supported on an npu device");
+}
+
+}  // namespace
+
+aclDataType acl_dtype(at::ScalarType type) {
+  const auto place = static_cast<size_t>(type);
+  if (C10_UNLIKELY(place >= kDtypes.size() || kDtypes[place] < 0)) refuse_type(type);
+  return static_cast<aclDataType>(kDtypes[place]);
 }
 
 namespace {
@@ -143,7 +166,7 @@ namespace detail {
 namespace {
 
 // Two elements of 4 bits in a byte: CANN counts elements, PyTorch bytes. They lie along the dimension of stride 1.
-aclTensor* make_pairs(const at::Tensor& tensor) {
+C10_NOINLINE aclTensor* make_pairs(const at::Tensor& tensor) {
   c10::DimVector sizes(tensor.sizes()), strides(tensor.strides());
   int64_t dim = tensor.dim() - 1;
   for (int64_t i = dim; i >= 0 && strides[static_cast<size_t>(dim)] != 1; i--) {
@@ -174,7 +197,8 @@ bool of_pairs(const at::Tensor& t) {
 // CANN has no lazy conjugation or negation.
 constexpr c10::DispatchKeySet kLazy({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
 
-aclTensor* make_tensor(const at::Tensor& given, at::Tensor& keep) {
+// Flat: it runs for each tensor of each operator, and PyTorch's short functions are calls otherwise.
+__attribute__((flatten)) aclTensor* make_tensor(const at::Tensor& given, at::Tensor& keep) {
   const c10::Device device = given.device();
   const bool here = device.type() == c10::DeviceType::PrivateUse1 && device.index() == current_device();
   const bool plain = here && !given.unsafeGetTensorImpl()->key_set().has_any(kLazy);

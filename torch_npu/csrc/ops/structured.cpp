@@ -46,6 +46,14 @@ void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::Tens
               sizes, " should match");
 }
 
+// Flat: most operators of two tensors ask, and PyTorch's short functions are calls otherwise.
+__attribute__((flatten)) bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_privateuseone() && a.device() == b.device() && a.scalar_type() == b.scalar_type() && a.is_contiguous() &&
+         b.is_contiguous() && a.sizes() == b.sizes() &&
+         (!a.is_alias_of(b) ||
+          a.storage_offset() == b.storage_offset());  // a partial overlap is the meta function's error
+}
+
 bool keeps_dtype(const at::Tensor& tensor, const at::Tensor& number) {
   if (!tensor.is_privateuseone() || !is_cpu_scalar(number) || !number.unsafeGetTensorImpl()->is_wrapped_number() ||
       !tensor.is_contiguous()) {

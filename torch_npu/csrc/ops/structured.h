@@ -142,12 +142,7 @@ inline at::OptionalScalarRef optional_ref(const std::optional<at::Scalar>& scala
 
 // The fast paths: shape and dtype of a pointwise result without a TensorIterator (0.3 us saved).
 inline bool plain(const at::Tensor& tensor) { return tensor.is_privateuseone() && tensor.is_contiguous(); }
-inline bool same_layout(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_privateuseone() && a.device() == b.device() && a.scalar_type() == b.scalar_type() && a.is_contiguous() &&
-         b.is_contiguous() && a.sizes() == b.sizes() &&
-         (!a.is_alias_of(b) ||
-          a.storage_offset() == b.storage_offset());  // a partial overlap is the meta function's error
-}
+bool same_layout(const at::Tensor& a, const at::Tensor& b);
 inline bool is_real(const at::Scalar& number) {
   return number.isFloatingPoint() || number.isIntegral(/*includeBool=*/false);
 }

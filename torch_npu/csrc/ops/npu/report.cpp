@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Logging.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
@@ -31,6 +32,8 @@ struct Queue {
   std::deque<Report> waiting, left;  // left: what came when the program ended, never let go of
   std::thread::id writer;
   bool in_hand = false, closed = false;
+  std::atomic<bool> begun{
+      false};  // some program has asked for a report: before that nobody waits for one, or for the lock
 };
 Queue& queue() {
   static Queue& q = *new Queue;
@@ -39,6 +42,7 @@ Queue& queue() {
 
 void (*starter)() = nullptr;
 void start_writer() {
+  queue().begun = true;
   static std::once_flag once;
   std::call_once(once, [] {
     if (starter) starter();
@@ -136,6 +140,7 @@ std::optional<Report> next_report() {
 
 void drain_reports() {
   Queue& q = queue();
+  if (!q.begun) return;
   std::unique_lock<std::mutex> lock(q.mutex);
   if (q.writer == std::this_thread::get_id()) return;
   q.changed.wait(lock, [&] { return q.waiting.empty() && !q.in_hand; });
