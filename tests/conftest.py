@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from pathlib import Path
@@ -23,6 +24,18 @@ def pytest_report_header() -> str:
     except ImportError as error:
         return f"torch_npu cannot be imported ({error}): run `make build`, or name a staged build in PYTHONPATH"
     return f"torch {torch.__version__}, torch_npu from {Path(torch_npu.__file__).parent}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What the tests and torch's import are made of stays for the whole run: the collector passes over it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
