@@ -10,9 +10,11 @@ so that everybody formats alike.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,15 +46,20 @@ def commands(fix: bool) -> list[tuple[str, list[str]]]:
     ]
 
 
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fix", action="store_true")
-    failed = []
-    for name, command in commands(parser.parse_args().fix):
-        code = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL).returncode if command else 0
-        print(f"{name:13} {'ok' if code == 0 else 'FAILED'}", flush=True)
-        if code:
-            failed.append(name)
+    fix, failed = parser.parse_args().fix, []
+    wanted = [(name, command) for name, command in commands(fix) if command]
+    with ThreadPoolExecutor(1 if fix else os.cpu_count()) as pool:  # repairs change files that the next one reads
+        for (name, _), done in zip(wanted, pool.map(run, [command for _, command in wanted]), strict=True):
+            print(f"{done.stdout}{done.stderr}{name:13} {'FAILED' if done.returncode else 'ok'}", flush=True)
+            if done.returncode:
+                failed.append(name)
     if failed:
         print(f"lint: {', '.join(failed)} failed; `make format` repairs formatting, import order and generated docs")
     return 1 if failed else 0
