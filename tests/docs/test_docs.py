@@ -38,7 +38,8 @@ RUN = (
     pytest.param(
         "guide/precision", marks=pytest.mark.full
     ),  # whole programs beside the CPU: tests/compare has small ones
-    "guide/performance",
+    # What waits, what is profiled and which functions are called: core/test_sync_debug, profiler, opapi/test_call_log.
+    pytest.param("guide/performance", marks=pytest.mark.full),
     pytest.param(
         "guide/custom_operators", marks=pytest.mark.full
     ),  # four libraries are built: tests/extension has each way
