@@ -15,6 +15,7 @@ from text import SourceError, blanked, closing, line_of, read
 _STRUCT = re.compile(r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)(.*?)\bEND_TILING_DATA_DEF\b", re.DOTALL)
 _FIELD = re.compile(r"\bTILING_DATA_FIELD_DEF(|_ARR|_STRUCT)\s*\(")
 _BRANCH = re.compile(r"^[ \t]*#[ \t]*if", re.MULTILINE)
+_DEFAULT = "ASCENDC_TILING_DEFAULT"  # global_tensor.h
 _REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 
 
@@ -36,7 +37,7 @@ def arguments(code: str) -> list[str]:
 
 
 def structs(path: str, kernels: set[str]) -> str:
-    """The header's structs as C++ on one line; with the type that GET_TILING_DATA of these kernels has."""
+    """The header's structs as C++; with the type that GET_TILING_DATA of these kernels has."""
     code = blanked(read(path))
     text = ""
     for struct in _STRUCT.finditer(code):
@@ -60,7 +61,7 @@ def structs(path: str, kernels: set[str]) -> str:
             path, 1, f"kernels of one file have several tilings ({', '.join(sorted(types))}): "
             "use GET_TILING_DATA_WITH_STRUCT, or a file for each"
         )  # fmt: skip
-    return text + "".join(f"using AscendcTilingDefault = {t}; " for t in types)
+    return text + "".join(f"\n#undef {_DEFAULT}\n#define {_DEFAULT} {t}\n" for t in types)
 
 
 def registered(files: list[Path]) -> dict[str, list[Path]]:

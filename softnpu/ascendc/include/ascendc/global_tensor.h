@@ -19,7 +19,22 @@
 #else
 #define TILING_KEY_IS(key) (::AscendC::detail::no_tiling_key<decltype(key)>())
 #endif
-#define GET_TILING_DATA(name, from) GET_TILING_DATA_WITH_STRUCT(AscendcTilingDefault, name, from)
+// What `bisheng --tiling-data` knows; the macro is its.
+#define ASCENDC_TILING_DEFAULT ::AscendC::detail::NoTiling
+#define ASCENDC_TILING ::AscendC::detail::TilingOf<AscendcTilingDefault, ASCENDC_TILING_DEFAULT>
+#define GET_TILING_DATA(name, from)                                                                             \
+  static_assert(                                                                                                \
+      !std::is_same_v<ASCENDC_TILING, ::AscendC::detail::NoTiling>,                                             \
+      "GET_TILING_DATA: the type of the tiling is missing: give bisheng --tiling-data=<op_host/..._tiling.h>, " \
+      "write REGISTER_TILING_DEFAULT(<struct>) in the kernel, or take GET_TILING_DATA_WITH_STRUCT");            \
+  [[maybe_unused]] ASCENDC_TILING name = ::AscendC::detail::read_tiling<ASCENDC_TILING>(from)
+
+namespace AscendC::detail {
+struct NoTiling {};
+template <class Registered, class Given>
+using TilingOf = std::conditional_t<std::is_same_v<Registered, NoTiling>, Given, Registered>;
+}  // namespace AscendC::detail
+using AscendcTilingDefault = ::AscendC::detail::NoTiling;  // where the kernel's body has no REGISTER_TILING_DEFAULT
 
 namespace AscendC {
 
