@@ -22,6 +22,9 @@ _ATTRIBUTES = {
     r"__cube__": "KERNEL_TYPE_AIC_ONLY",
     r"__vector__": "KERNEL_TYPE_AIV_ONLY",
 }
+# KernelMetaType of macros.h, without that of chips whose cores are both in one.
+KERNEL_TYPES = ("KERNEL_TYPE_AIV_ONLY", "KERNEL_TYPE_AIC_ONLY", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_MIX_AIC_1_0",
+                "KERNEL_TYPE_MIX_AIC_1_1", "KERNEL_TYPE_MIX_AIC_1_2")  # fmt: skip
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
 _OBJECT = re.compile(r"\bREGIST_MATMUL_OBJ\b")
 _WORDS = re.compile(r"\b(?:__gm__|__restrict__|__restrict|restrict)\b")

@@ -15,7 +15,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +22,7 @@ from pathlib import Path
 import aclnn
 import kernels
 import parents
+import scratch
 import tiling
 from aclnn import BuildError, Operator
 from text import SourceError, read, write
@@ -64,8 +64,8 @@ _ARCHITECTURE = re.compile(r"arch\d+")
 
 
 class Build:
-    def __init__(self, asked: argparse.Namespace, root: str, scratch: Path):
-        self.asked, self.root, self.scratch = asked, Path(root), scratch
+    def __init__(self, asked: argparse.Namespace, root: str, place: Path):
+        self.asked, self.root, self.scratch = asked, Path(root), place
         self.architecture, self.own = CHIPS[asked.soc]
         self.wanted = set(filter(None, asked.only.split(",")))
         self.folders = [Path(f).resolve() for f in asked.project]
@@ -75,8 +75,8 @@ class Build:
         self.out = Path(asked.output).resolve()
         if ":" in str(self.out):  # what ASCEND_CUSTOM_OPP_PATH and LD_LIBRARY_PATH list stands between colons
             raise BuildError(f"-o {asked.output}: a package's path can have no colon: choose another folder")
-        self.stage = scratch / "package"  # the old package stays whole until the new one is
-        names = scratch / "names"
+        self.stage = place / "package"  # the old package stays whole until the new one is
+        names = place / "names"
         for name in HEADERS:
             (names / name).parent.mkdir(parents=True, exist_ok=True)
             write(names / name, '#pragma once\n#include "host.h"\n')
@@ -135,7 +135,11 @@ class Build:
 
     def each(self, work: Callable, items) -> list:
         with ThreadPoolExecutor(self.asked.jobs) as pool:
-            return list(pool.map(work, items))
+            try:
+                return list(pool.map(work, items))
+            except scratch.Stopped:
+                pool.shutdown(cancel_futures=True)
+                raise
 
     def describe(self, objects: list[Path]) -> list[Operator]:
         program = self.scratch / "describe"
@@ -310,9 +314,9 @@ def arguments(given: list[str]) -> argparse.Namespace:
 
 
 def main(given: list[str], root: str) -> int:
-    with tempfile.TemporaryDirectory(prefix="opp_build.") as scratch:
+    with scratch.folder("opp_build.") as folder:
         try:
-            Build(arguments(given), root, Path(scratch)).run()
+            Build(arguments(given), root, folder).run()
         except (BuildError, SourceError, OSError) as error:
             print(f"opp_build: {error}", file=sys.stderr)
             return 1

@@ -1,8 +1,9 @@
 """Names that the software NPU does not have, and that no header could refuse: languages, macros, headers.
 
-They are refused by name: in the source with the line, in what it includes by what the compiler says of them.
+They are refused by name: in the source with the line (check), elsewhere when the compiler stumbles over them.
 
-What it is not: the list of refused functions, which ascendc/refused.h is.
+What it is not: the list of refused functions, which ascendc/refused.h is; nor what is said of the compiler's errors
+(explain.py).
 """
 
 from __future__ import annotations
@@ -50,6 +51,35 @@ ABSENT = {
     **dict.fromkeys("ProposalConcat ProposalExtract RpSort16 MrgSort4".split(), "instruction of the older chips"),
     **dict.fromkeys(("GetReduceMaxMinCount", "GetReduceRepeatMaxMinSpr"), _COUNTS),
     **dict.fromkeys(("SetNextTaskStart", "WaitPreTaskEnd"), "order between kernels but that of streams"),
+    **dict.fromkeys(
+        "GetVecLen Reg RegTensor MaskReg UnalignReg UnalignRegForLoad UnalignRegForStore AddrReg CreateAddrReg "
+        "CreateMask UpdateMask MaskInterleave MaskDeInterleave MaskPack MaskUnPack MaskGenWithRegTensor "
+        "LoadAlign StoreAlign LoadUnAlign LoadUnAlignPre StoreUnAlign StoreUnAlignPost DataCopyUnAlign "
+        "DataCopyUnAlignPre DataCopyUnAlignPost LocalMemBar CastTrait RegTrait RegLayout VF_CALL".split(),
+        "register API (the 950 has it)",
+    ),
+    **dict.fromkeys(
+        "MakeTensor MakeCopy MakeMemPtr MakeShape MakeStride MakeLayout MakeCoord Coord TensorTrait".split(),
+        "tensor templates",
+    ),
+    **dict.fromkeys(("Simt", "asc_syncthreads"), "SIMT kernels (the 950 has them)"),
+    **dict.fromkeys(
+        ("AllocMutexID", "ReleaseMutexID", "Mutex"), "mutexes between units: SetFlag and WaitFlag order them"
+    ),
+    **dict.fromkeys(
+        ("GroupBarrier", "CubeResGroupHandle", "AllocMessage"),
+        "groups of cores: SyncAll and CrossCoreSetFlag order blocks",
+    ),
+    **dict.fromkeys(("NotifyNextBlock", "WaitPreBlock"), "order of blocks by number: IBSet and IBWait"),
+    **dict.fromkeys("CastDeq CastDequant SetPadValue SetFmatrix SetLoadDataBoundary".split(), _INSTRUCTION),
+    **dict.fromkeys(
+        "SetMMLayoutTransform SetFixpipePreQuantFlag SetFixPipeClipRelu SetFixPipeAddr".split(), _INSTRUCTION
+    ),
+    **dict.fromkeys("GetProgramCounter CheckLocalMemoryIA CountBitsCntSameAsSignBit".split(), _INSTRUCTION),
+    **dict.fromkeys(
+        "ListTensorDesc TensorDesc".split(), "lists of tensors of its own: take their addresses one by one"
+    ),
+    "InitBufPool": "TBufPool",
     "LocalMemAllocator": "tensors without a TPipe: InitBuffer gives a TBuf its memory",
     "SliceInfo": "copies of slices: DataCopyParams and DataCopyExtParams have strides",
 }
@@ -80,38 +110,3 @@ def check(source: str, path: str) -> None:
         raise SourceError(
             path, line_of(source, match.start()), f"{match.group()} is refused: it is for {WORDS[match.group()]}"
         )
-
-
-_UNKNOWN = re.compile(
-    r"[‘'](\w+)[’'] (is not a member of [‘']AscendC[’']|was not declared|has not been declared|does not name a)"
-)
-_MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
-
-
-def explain(errors: str) -> list[str]:
-    """Of the compiler's errors: sentences about what is refused."""
-    plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", errors)
-    said = "\n".join(line for line in plain.splitlines() if " error: " in line)
-    reasons: dict[str, list[str]] = {}
-    for name, why in (WORDS | INSIDE).items():
-        if re.search(rf"\b{name}\b", said):
-            reasons.setdefault(why, []).append(name)
-    for header in _MISSING.findall(plain):
-        for start, why in HEADERS.items():
-            if header.startswith(start):
-                reasons.setdefault(why, []).append(f'"{header}"')
-    sentences = [f"{', '.join(names)}: refused, for {why}" for why, names in reasons.items()]
-    absent: dict[str, list[str]] = {}
-    unknown: list[str] = []
-    for name, how in dict.fromkeys(_UNKNOWN.findall(said)):
-        if name in ABSENT:
-            absent.setdefault(ABSENT[name], []).append(name)
-        elif how.startswith("is not a member"):
-            unknown.append(name)
-    sentences += [
-        f"{', '.join(names)}: the software NPU has no {why} (docs/ascendc.md)" for why, names in absent.items()
-    ]
-    if unknown:
-        what = "misspelt, or a part of AscendC that the software NPU does not have (docs/ascendc.md)"
-        sentences.append(f"{', '.join(unknown)}: {what}")
-    return sentences

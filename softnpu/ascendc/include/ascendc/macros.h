@@ -28,7 +28,11 @@ using GM_ADDR = uint8_t*;
 #endif
 #if __NPU_ARCH__ == 2201
 #define __CCE_AICORE__ 220
+#ifdef ASCENDC_CUBE_CORE  // --cce-aicore-arch=dav-c220-cube
+#define __DAV_C220_CUBE__ 1
+#else
 #define __DAV_C220_VEC__ 1
+#endif
 #elif __NPU_ARCH__ == 3510
 #define __CCE_AICORE__ 310
 #elif __NPU_ARCH__ == 1001

@@ -1,19 +1,43 @@
 // Names of the API that the software NPU does not have: using one is an error at compile time that names it. What it is not: complete;
-// a name that is neither here nor implemented is the compiler's own "not a member of AscendC". Included by kernel_operator.h.
+// what is neither here nor implemented, `bisheng` speaks of after the compiler's errors (compiler/explain.py). Included by kernel_operator.h.
 #pragma once
 
 #include "ascendc/types.h"
 
 namespace AscendC {
-#define ASCENDC_REFUSED(Name, why)                                                                   \
-  template <class... A>                                                                              \
-  void Name(A&&...) {                                                                                \
-    static_assert(detail::never<A...>, #Name ": the software NPU has no " why " (docs/ascendc.md)"); \
+namespace detail {
+// Whatever a call gives. It is worse than any other match, so that a kernel's own function of the name is its own.
+struct Anything {
+  template <class... T>
+  Anything(T&&...);
+};
+}  // namespace detail
+
+#define ASCENDC_ANYTHING                                                                                             \
+  detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, \
+  detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, \
+  detail::Anything = {}, detail::Anything = {}
+#define ASCENDC_REFUSAL(Name, why, first, ...)                                                        \
+  template <__VA_ARGS__>                                                                              \
+  void Name(ASCENDC_ANYTHING) {                                                                       \
+    static_assert(detail::never<first>, #Name ": the software NPU has no " why " (docs/ascendc.md)"); \
   }
+// With any template arguments: types, values, or values after types.
+#define ASCENDC_REFUSED(Name, why)                                             \
+  ASCENDC_REFUSAL(Name, why, T..., class... T)                                 \
+  ASCENDC_REFUSAL(Name, why, decltype(V), auto V, auto... W)                   \
+  ASCENDC_REFUSAL(Name, why, decltype(V), class T, auto V, auto... W)          \
+  ASCENDC_REFUSAL(Name, why, decltype(V), class T, class U, auto V, auto... W) \
+  ASCENDC_REFUSAL(Name, why, decltype(V), class T, class U, class X, auto V, auto... W)
 #define ASCENDC_REFUSED_TYPE(Name, why)                                                              \
   template <class... A>                                                                              \
   struct Name {                                                                                      \
     static_assert(detail::never<A...>, #Name ": the software NPU has no " why " (docs/ascendc.md)"); \
+  };
+#define ASCENDC_REFUSED_VALUES(Name, why)                                                                      \
+  template <auto... A>                                                                                         \
+  struct Name {                                                                                                \
+    static_assert(detail::never<decltype(A)...>, #Name ": the software NPU has no " why " (docs/ascendc.md)"); \
   };
 
 #define ASCENDC_CUBE "such form of the cube's instructions"
@@ -55,11 +79,14 @@ ASCENDC_REFUSED(SetHcclContext, "communication inside kernels")
 ASCENDC_REFUSED(GetHcclContext, "communication inside kernels")
 ASCENDC_REFUSED_TYPE(LoadData3DParamsV1, ASCENDC_CUBE)
 ASCENDC_REFUSED_TYPE(LoadData3DParamsV2, ASCENDC_CUBE)
-ASCENDC_REFUSED_TYPE(Hccl, "communication inside kernels")
-ASCENDC_REFUSED_TYPE(TBufPool, "TBufPool")
+ASCENDC_REFUSED_VALUES(Hccl, "communication inside kernels")
+ASCENDC_REFUSED_VALUES(TBufPool, "TBufPool")
 #undef ASCENDC_CUBE
 #undef ASCENDC_HIGH
 #undef ASCENDC_REFUSED
 #undef ASCENDC_REFUSED_TYPE
+#undef ASCENDC_REFUSED_VALUES
+#undef ASCENDC_REFUSAL
+#undef ASCENDC_ANYTHING
 
 }  // namespace AscendC

@@ -1,0 +1,113 @@
+"""The compiler's errors once more, in words: of names that AscendC has and the software NPU has not, that are misspelt,
+or that the package's build would have given.
+
+The names are those of refuse.py, of ascendc/refused.h, and what else the headers declare. What it is not: a judge of
+code that compiles; names of the kernels' own are theirs, and only what the compiler does not find is spoken of.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+
+import refuse
+from text import blanked
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[mK]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
+_Q = r"[‘'](?:::)?(?:AscendC::)?"
+_UNKNOWN = [
+    re.compile(pattern)
+    for pattern in (
+        rf"error: {_Q}(\w+)[’'] (?:was not declared|has not been declared|does not name a|is not a member of)",
+        rf"error: {_Q}(\w+)[’'] in namespace [‘']\S+[’'] does not name a",
+        rf"error: there are no arguments to {_Q}(\w+)[’'] that depend on a template parameter",
+        r"error: [‘'](?:const )?(?:class|struct) AscendC::\w+.*[’'] has no member named [‘'](\w+)[’']",
+    )
+]
+_FOREIGN = re.compile(r"is not a member of [‘'](?!::|AscendC\b)|has not been declared in [‘'](?!::|AscendC\b)")
+_MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
+_REFUSED = re.compile(r"^ASCENDC_REFUSED(?:_\w+)?\((\w+), (\"[^\"]*\"|\w+)\)", re.MULTILINE)
+_WHY = re.compile(r"^#define (ASCENDC_\w+) (\"[^\"]*\")", re.MULTILINE)
+_API = re.compile(r"[A-Z]|asc_|__")  # how names of AscendC begin; x and tmp are the kernel's own
+_PAGE = "(docs/ascendc.md)"
+
+
+def refused(headers: Path) -> dict[str, str]:
+    """Of ascendc/refused.h: what the software NPU does not have, by name."""
+    text = (headers / "ascendc" / "refused.h").read_text(encoding="utf-8")
+    whys = dict(_WHY.findall(text))
+    return {name: whys.get(why, why).strip('"') for name, why in _REFUSED.findall(text)}
+
+
+def known(headers: Path) -> set[str]:
+    """What headers name that begins as names of the API do."""
+    found: set[str] = set()
+    for header in headers.rglob("*.h"):
+        if header.name != "refused.h":
+            found |= set(
+                re.findall(r"\b(?:[A-Z]\w{2,}|asc_\w+|__\w+__)\b", blanked(header.read_text(encoding="utf-8")))
+            )
+    return {name for name in found if not name.startswith("ASCENDC")}
+
+
+def listed(reasons: dict[str, list[str]], form: str) -> list[str]:
+    return [form.format(names=", ".join(names), why=why) for why, names in reasons.items()]
+
+
+def sentences(errors: str, headers: str, kernels: bool = True) -> list[str]:
+    """About the compiler's errors. Of names that are nowhere only where `kernels` were compiled."""
+    plain = _COLOURS.sub("", errors)
+    lines = [line for line in plain.splitlines() if " error: " in line]
+    said = "\n".join(lines)
+    reasons: dict[str, list[str]] = {}
+    for name, why in (refuse.WORDS | refuse.INSIDE).items():
+        if re.search(rf"\b{name}\b", said):
+            reasons.setdefault(why, []).append(name)
+    for header in _MISSING.findall(plain):
+        for start, why in refuse.HEADERS.items():
+            if header.startswith(start):
+                reasons.setdefault(why, []).append(f'"{header}"')
+    told = {name for names in reasons.values() for name in names}
+    absent: dict[str, list[str]] = {}
+    unknown: list[str] = []
+    # A form of it that the header's refusal does not catch: the compiler speaks of templates and calls.
+    for name, why in refused(Path(headers)).items():
+        if re.search(rf"\bAscendC::{name}\b", plain) and any(
+            re.search(rf"\b{name}\b", line) and "static assertion" not in line for line in lines
+        ):
+            absent.setdefault(why, []).append(name)
+            told.add(name)
+    for line in lines:
+        found = next((match for pattern in _UNKNOWN if (match := pattern.search(line))), None)
+        if found is None or _FOREIGN.search(line) or (name := found.group(1)) in told:
+            continue
+        told.add(name)
+        if name in refuse.ABSENT:
+            absent.setdefault(refuse.ABSENT[name], []).append(name)
+        elif "AscendC" in line or _API.match(name):
+            unknown.append(name)
+    result = listed(reasons, "{names}: refused, for {why}")
+    result += listed(absent, f"{{names}}: the software NPU has no {{why}} {_PAGE}")
+    return result + (nowhere(unknown, Path(headers)) if kernels and unknown else [])
+
+
+def nowhere(unknown: list[str], headers: Path) -> list[str]:
+    """Of names that neither the source nor the API has."""
+    names, near, types, rest = known(headers), [], [], []
+    for name in unknown:
+        if re.match(r"(?:ORIG_)?DTYPE_\w+$", name):
+            types.append(name)
+        elif close := difflib.get_close_matches(name, names, 1, 0.8):
+            near.append(f"{name}: AscendC has {close[0]} here: misspelt, or a name that is not declared {_PAGE}")
+        else:
+            rest.append(name)
+    if types:
+        near.append(
+            f"{', '.join(types)}: the type of an operator's input or output, which its package's build knows: "
+            f"-D{types[0]}=float, or opp_build (docs/operator_packages.md)"
+        )
+    if rest:
+        what = "misspelt, not included, or a part of AscendC that the software NPU does not have"
+        near.append(f"{', '.join(rest)}: {what} {_PAGE}")
+    return near

@@ -1,0 +1,229 @@
+"""The command line of `bisheng`, sorted: options of its own, AscendC sources, and what goes to g++ as it is.
+
+What is not understood of the vendor's options is refused here with the option, its value and what is allowed. Left out,
+because they steer the vendor's code generation: -mllvm <word>, --sanitizer, other --cce-*.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kernels import KERNEL_TYPES
+
+ARCHITECTURES = {
+    "dav-2201": 2201,
+    "dav-c220": 2201,
+    "dav-c220-vec": 2201,
+    "dav-c220-cube": 2201,
+    "dav-3510": 3510,
+    "dav-c310": 3510,
+    "dav-c310-vec": 3510,
+    "dav-c310-cube": 3510,
+    "dav-1001": 1001,
+    "dav-c100": 1001,
+}
+CORES = {"vec": "KERNEL_TYPE_AIV_ONLY", "cube": "KERNEL_TYPE_AIC_ONLY"}
+CHIPS = {  # --npu-soc
+    r"Ascend910B\d[\w-]*|Ascend910_93\w*": "dav-2201",
+    r"Ascend950\w*": "dav-3510",
+    r"Ascend910(?:A|B|ProA|ProB|PremiumA)?": "dav-1001",
+}
+EXAMPLES = {  # of values
+    "--npu-arch": f"<one of {', '.join(ARCHITECTURES)}>",
+    "--cce-aicore-arch": f"<one of {', '.join(ARCHITECTURES)}>",
+    "--npu-soc": "Ascend910B3",
+    "--launch-headers": "<folder>",
+    "--tiling-data": "<op_host/..._tiling.h>",
+    "--tiling-key": "<number>",
+    "--kernel-type": f"<one of {', '.join(KERNEL_TYPES)}>",
+}
+REFUSED = {
+    "--run-mode": "kernels run on the software NPU's streams alone: leave it out",
+    "--enable-simt": "the software NPU has no SIMT kernels (docs/ascendc.md)",
+    "-lib": "libraries of kernels are shared ones, or objects: -c and ar, or ascendc_library(<target> STATIC ...)",
+}
+REFUSED["--cce-build-static-lib"] = REFUSED["-lib"]
+_OLDER = re.compile(r"(?:c|gnu)\+\+(?:98|03|0x|11|1y|14|1z|17)")
+_KEY = re.compile(r"(?:\d+|0[xX][0-9a-fA-F]+)[uUlL]*|::AscendC::[\w:().]+")
+_TAKES_VALUE = {
+    "-o",
+    "-I",
+    "-L",
+    "-D",
+    "-U",
+    "-include",
+    "-isystem",
+    "-iquote",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-Xlinker",
+    "-l",
+}
+_ASKS = ("--help", "--version", "--target-help", "-v", "-dump", "-print", "--print", "-###")
+
+
+class OptionError(Exception):
+    """A sentence about an option."""
+
+
+class Line:
+    """The command line, sorted."""
+
+    def __init__(self, arguments: list[str]):
+        self.passed: list[str] = []
+        self.sources: list[str] = []
+        self.inputs = 0  # files that g++ is given, and what it finds out about them itself
+        self.architecture = "dav-2201"
+        self.headers: str | None = None
+        self.tilings: list[str] = []
+        self.kernel_type: str | None = None
+        self.links = True
+        self.depends = False
+        chip = None
+        own = {
+            "--npu-arch": self._architecture,
+            "--cce-aicore-arch": self._architecture,
+            "--npu-soc": lambda a, value: None,
+            "--launch-headers": self._headers,
+            "--tiling-data": lambda a, value: self.tilings.append(value),
+            "--tiling-key": self._tiling_key,
+            "--kernel-type": self._kernel_type,
+        }
+        language, rest = None, iter(arguments)
+        for a in rest:
+            name, joined, value = a.partition("=")
+            if name in own:
+                if not joined or not value:
+                    following = next(rest, "") if not joined else ""
+                    raise OptionError(f"{a} {following}".strip() + f": the value follows an =: {name}={EXAMPLES[name]}")
+                own[name](a, value)
+                chip = value if name == "--npu-soc" else chip
+            elif name in REFUSED:
+                raise OptionError(f"{a}: {REFUSED[name]}")
+            elif a == "-x":
+                language = self._language(next(rest, ""))
+            elif a in ("-xasc", "-xcce", "-xaicpu"):
+                language = self._language(a[2:])
+            elif a == "--cce-aicore-lang":  # the vendor's other way to say -x cce
+                language = "cce"
+            elif a == "-help":
+                self.passed.append("--help")
+            elif a == "-mllvm":
+                next(rest, None)
+            elif name == "--cce-auto-sync":
+                if value not in ("", "on", "off"):
+                    raise OptionError(f"{a}: it is on or off")
+                self.passed += ["-DASCENDC_AUTO_SYNC=0"] if value == "off" else []
+            elif a == "--sanitizer" or a.startswith("--cce-"):
+                continue
+            elif name in ("-std", "--std"):
+                if not _OLDER.fullmatch(value):  # the headers need C++20
+                    self.passed.append(f"-std={value}")
+            elif a in _TAKES_VALUE:
+                self.passed += [a, self._value(a, rest)]
+            elif a.startswith(("-MF", "-MT", "-MQ")) or (a.startswith("-o") and len(a) > 2):
+                at = 2 if a.startswith("-o") else 3
+                self.passed += [a[:at], a[at:]]
+            elif not a.startswith("-") and (a.endswith(".asc") or (language in ("asc", "cce") and _is_source(a))):
+                self.sources.append(a)
+            else:
+                self.passed.append(a)
+                self.inputs += a == "-" or not a.startswith("-")
+            if a in ("-c", "-S", "-E", "-fsyntax-only", "-M", "-MM"):
+                self.links = False
+            self.depends = self.depends or a in ("-M", "-MM", "-MD", "-MMD")
+        if chip is not None and not any(a.startswith(("--npu-arch=", "--cce-aicore-arch=")) for a in arguments):
+            self.architecture = _of_chip(chip)
+        if not self.sources and not self.inputs:
+            self.links = False
+            if not any(a.startswith(_ASKS) for a in self.passed):
+                raise OptionError(
+                    "no input files: bisheng -x asc --npu-arch=dav-2201 -shared -fPIC kernel.asc -o libkernel.so "
+                    "makes a library (docs/ascendc.md)"
+                )
+
+    def _architecture(self, a: str, value: str) -> None:
+        if value not in ARCHITECTURES:
+            raise OptionError(f"{a}: no such architecture here; known are {', '.join(ARCHITECTURES)}")
+        self.architecture = value
+
+    def _headers(self, _: str, value: str) -> None:
+        self.headers = value
+
+    def _tiling_key(self, a: str, value: str) -> None:
+        if not _KEY.fullmatch(value):
+            raise OptionError(f"{a}: a key is a number from 0 on")
+        self.passed.append(f"-DASCENDC_TILING_KEY={value}")
+
+    def _kernel_type(self, a: str, value: str) -> None:
+        if value not in KERNEL_TYPES:
+            raise OptionError(f"{a}: no such type of kernels; known are {', '.join(KERNEL_TYPES)}")
+        self.kernel_type = value
+
+    def _language(self, language: str) -> str:
+        if not language:
+            raise OptionError("-x: the language is missing: -x asc")
+        if language == "aicpu":
+            raise OptionError(
+                "-x aicpu: the software NPU has no AI CPU whose kernels it could run; host code is -x c++"
+            )
+        if language not in ("asc", "cce"):
+            self.passed += ["-x", language]
+        return language
+
+    @staticmethod
+    def _value(option: str, rest) -> str:
+        value = next(rest, None)
+        if value is None:
+            raise OptionError(f"{option}: its value is missing")
+        return value
+
+    def cores(self) -> str | None:
+        """Which cores kernels run on that do not say it themselves: --kernel-type, or the architecture's last word."""
+        return self.kernel_type or CORES.get(self.architecture.rpartition("-")[2])
+
+    def macros(self) -> list[str]:
+        """What kernels ask of the architecture, and of the core where the option names one."""
+        cube = ["-DASCENDC_CUBE_CORE"] if self.architecture.endswith("-cube") else []
+        return [f"-D__NPU_ARCH__={ARCHITECTURES[self.architecture]}", *cube]
+
+    def values(self, option: str) -> list[str]:
+        return [value for a, value in zip(self.passed, self.passed[1:], strict=False) if a == option]
+
+    def rules(self) -> Path | None:
+        """The file of make's rules that g++ writes (-MF, or beside the output); none if it prints them."""
+        named, output = self.values("-MF"), self.values("-o")
+        if not self.depends or not self.sources or not (named or output or {"-MD", "-MMD"} & set(self.passed)):
+            return None
+        if named:
+            return Path(named[-1])
+        if {"-M", "-MM"} & set(self.passed):
+            return Path(output[-1])
+        return Path(output[-1] if output else Path(self.sources[0]).name).with_suffix(".d")
+
+    def optimization(self) -> list[str]:
+        level = [a for a in self.passed if re.fullmatch(r"-O\w*", a)]
+        flags = [] if level else ["-O3"]
+        if level and level[-1] in ("-O2", "-O3", "-Ofast"):
+            flags += ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
+        if not any(a.startswith(("-march=", "-mtune=")) for a in self.passed) and not (
+            level and level[-1] in ("-O0", "-O1")
+        ):
+            flags.append("-march=native")
+        return flags
+
+
+def _is_source(name: str) -> bool:
+    return Path(name).suffix in (".cpp", ".cc", ".cxx", ".c", ".cce", ".h", ".hpp")
+
+
+def _of_chip(chip: str) -> str:
+    for pattern, architecture in CHIPS.items():
+        if re.fullmatch(pattern, chip):
+            return architecture
+    raise OptionError(
+        f"--npu-soc={chip}: no such chip here; known are those of ANYCEND_SOC (docs/env.md), such as Ascend910B3, "
+        "Ascend910_9391, Ascend950PR_9599, Ascend910A"
+    )

@@ -1,0 +1,168 @@
+"""What is said after the compiler's errors, in words: names that AscendC has and we have not, or that nobody has.
+softnpu/ascendc/compiler/explain.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ascendc.kit import BISHENG, bisheng
+from tests.ascendc.test_compiler import CMAKE, HEAD, HOST, compile_text
+from torch_npu.utils import cpp_extension
+
+KERNEL = 'extern "C" __global__ __aicore__ void k(GM_ADDR p) {{\n  LocalTensor<float> t;\n{}\n}}\n'
+NAMES = """
+  TBuf<> b;
+  TPipe pipe;
+  TBufPool<TPosition::VECCALC> pool;
+  pipe.InitBufPool(pool, 1024);
+  pipe.InitBuffr(b, 1024);
+  Dupplicate(t, 1.0f, 8);
+  AscendC::Rint(t, t);
+  MulCast(t, t, t, 8);
+  AscendC::Dupllicate(t, 1);
+  auto n = GetVecLen() / 4;
+  MakeTensor(p);
+  AllocMutexID();
+  AscendC::Reg::MaskReg mask;
+  using AscendC::SliceInfo;
+  Cast(t, t, RoundMode::CAST_FLOOOR, 8);
+  DTYPE_X zero = 0;
+  Whatever(t);
+  AscendC::lowercase(t);
+  undeclared(t);
+"""
+TEMPLATE = "template <class T> void helper(T x) { RegTensor<float> r; UpdateMask<float>(x); Rintt(x); }\n"
+SAID = [
+    "RegTensor, GetVecLen, Reg, UpdateMask: the software NPU has no register API (the 950 has it) (docs/ascendc.md)",
+    "InitBufPool: the software NPU has no TBufPool (docs/ascendc.md)",
+    "Rint: the software NPU has no such high-level function (docs/ascendc.md)",
+    "MulCast: the software NPU has no such instruction (docs/ascendc.md)",
+    "MakeTensor: the software NPU has no tensor templates (docs/ascendc.md)",
+    "AllocMutexID: the software NPU has no mutexes between units: SetFlag and WaitFlag order them (docs/ascendc.md)",
+    "SliceInfo: the software NPU has no copies of slices: DataCopyParams and DataCopyExtParams have strides "
+    "(docs/ascendc.md)",
+    "InitBuffr: AscendC has InitBuffer here: misspelt, or a name that is not declared (docs/ascendc.md)",
+    "Dupplicate: AscendC has Duplicate here: misspelt, or a name that is not declared (docs/ascendc.md)",
+    "Dupllicate: AscendC has Duplicate here: misspelt, or a name that is not declared (docs/ascendc.md)",
+    "CAST_FLOOOR: AscendC has CAST_FLOOR here: misspelt, or a name that is not declared (docs/ascendc.md)",
+    "DTYPE_X: the type of an operator's input or output, which its package's build knows: -DDTYPE_X=float, or "
+    "opp_build (docs/operator_packages.md)",
+    "Whatever, lowercase, Rintt: misspelt, not included, or a part of AscendC that the software NPU does not have "
+    "(docs/ascendc.md)",
+]
+
+
+def said(text: str) -> list[str]:
+    """`bisheng`'s own sentences, also where another command's report has them once more."""
+    lines = [line.partition("bisheng: ")[2] for line in text.splitlines() if line.startswith("bisheng: ")]
+    return list(dict.fromkeys(lines))
+
+
+def test_names_with_and_without_the_namespace(tmp_path):
+    """One sentence a reason, with each name once; `undeclared` is the kernel's own."""
+    source = HEAD + TEMPLATE + KERNEL.format(NAMES + "  helper(3);")
+    done = compile_text(tmp_path, source)
+    assert done.returncode == 1
+    assert sorted(said(done.stderr)) == sorted(SAID)
+    assert "TBufPool: the software NPU has no TBufPool (docs/ascendc.md)" in done.stderr
+    done = bisheng("-fsyntax-only", "-O0", "-Wall", tmp_path / "k.asc", env={"ANYCEND_CXX": "g++", "LC_ALL": "C"})
+    assert sorted(said(done.stderr)) == sorted(SAID)  # where g++ quotes in ASCII
+
+
+FORMS = {
+    "DropOut": ["DropOut(t, t)", "DropOut<float>(t, t)", "DropOut<float, false>(t, t, t)", "DropOut<true, 3>(t)"],
+    "Normalize": ["Normalize<float, float, false>(t, t, {1, 2})", "Normalize<float, half, half, true>(t)"],
+    "TBufPool": ["TBufPool<TPosition::VECCALC> a", "TBufPool<TPosition::VECIN, 256> b"],
+    "GetHcclContext": ["GetHcclContext<0>()"],
+    "Hccl": ["Hccl<> h", "Hccl<3> h"],
+    "LoadData3DParamsV2": ["LoadData3DParamsV2<half> p", "LoadData3DParamsV2 p", "LoadData3DParamsV2<3> p"],
+    "Digamma": ["auto f = &Digamma<int>", "Digamma(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)"],
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_refused_names_in_all_forms(tmp_path, name):
+    """With types and values as template arguments, with fewer and more arguments than any has."""
+    lines = [f"  {{ {form}; }}" for form in FORMS[name]]
+    done = compile_text(tmp_path, HEAD + KERNEL.format("\n".join(lines)))
+    assert done.returncode == 1
+    assert f"{name}: the software NPU has no " in done.stderr
+    places = {int(line) for line in re.findall(r"k\.asc:(\d+):", done.stderr)}
+    assert places >= set(range(5, 5 + len(lines))), done.stderr  # each form is an error of its own
+
+
+OWN = """
+namespace own {
+template <class T>
+inline void Pad(const LocalTensor<T>&, long) {}
+inline int Truncate(int x) { return x; }
+class Hypot {};
+struct Digamma { int v; };
+}
+using namespace own;
+"""
+
+
+def test_names_of_the_kernels_own_are_theirs(tmp_path):
+    """Also those of refused functions, with arguments that are converted."""
+    body = "  Hypot h; Truncate(1); own::Digamma d{3}; short n = 3; Pad(t, n); own::Pad(t, 1u);"
+    done = compile_text(tmp_path, HEAD + OWN + KERNEL.format(body))
+    assert done.returncode == 0, done.stderr
+    done = compile_text(tmp_path, HEAD + OWN + KERNEL.format('  own::Hypot h("x"); own::Truncate(t);'))
+    assert done.returncode == 1 and said(done.stderr) == []
+
+
+def test_of_host_code_nothing_is_said(tmp_path):
+    (tmp_path / "host.cpp").write_text("int main() { return Duplicat; }\n")
+    done = bisheng("-c", tmp_path / "host.cpp", "-o", tmp_path / "host.o")
+    assert done.returncode == 1 and "Duplicat" in done.stderr and said(done.stderr) == []
+
+
+WRONG = HEAD + KERNEL.format("  Dupplicate(t, 1.0f, 8);\n  GetVecLen();")
+WANTED = [
+    "GetVecLen: the software NPU has no register API (the 950 has it) (docs/ascendc.md)",
+    "Dupplicate: AscendC has Duplicate here: misspelt, or a name that is not declared (docs/ascendc.md)",
+]
+
+
+def test_in_cmake(tmp_path):
+    if (cmake := shutil.which("cmake")) is None:
+        pytest.skip("there is no cmake")
+    (tmp_path / "other").mkdir()
+    for name, text in {"k.cpp": WRONG, "other/k.cpp": HEAD, "host.cpp": HOST}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE.format(kind="SHARED"))
+    given = [cmake, "-S", tmp_path, "-B", tmp_path / "build", f"-DROOT={BISHENG.parent.parent}"]
+    subprocess.run(given, check=True, capture_output=True)
+    done = subprocess.run([cmake, "--build", tmp_path / "build"], capture_output=True, text=True)
+    assert done.returncode and said(done.stdout + done.stderr) == WANTED, done.stdout + done.stderr
+
+
+def test_in_pytorchs_just_in_time_build(tmp_path, monkeypatch):
+    (tmp_path / "k.asc").write_text(WRONG)
+    path = [str(BISHENG.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(path))
+    monkeypatch.setenv("CXX", "bisheng")
+    with pytest.raises(RuntimeError) as error:
+        cpp_extension.load(
+            "wrong_kernel", [str(tmp_path / "k.asc")], build_directory=str(tmp_path), extra_cflags=["-O0"]
+        )
+    assert said(str(error.value)) == WANTED
+
+
+def test_in_a_package(tmp_path):
+    project = tmp_path / "project"
+    shutil.copytree(Path(__file__).parent / "package", project)
+    kernel = project / "op_kernel" / "scale_shift.cpp"
+    kernel.write_text(kernel.read_text().replace("TPipe pipe;", "TPipe pipe; Dupplicate(pipe); GetVecLen();", 1))
+    given = [sys.executable, BISHENG.parent / "opp_build", "-O0", "-j2", "--only", "scale_shift", project, "-o"]
+    done = subprocess.run([*given, tmp_path / "package"], capture_output=True, text=True, env={**os.environ})
+    assert done.returncode == 1 and said(done.stderr) == WANTED, done.stderr

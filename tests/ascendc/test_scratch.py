@@ -1,0 +1,66 @@
+"""What `bisheng` and `opp_build` put aside while they work is taken away, however they end. compiler/scratch.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.ascendc.kit import BISHENG
+
+PROJECT = Path(__file__).parent / "package"
+# A compiler that puts something aside, says who it is and what it was given, and does not end.
+SLOW = '#!/bin/sh\necho aside > "${TMPDIR:-/tmp}/ccAside.s"\necho $$ > "$0.started.$$"\nsleep 600\n'
+COMMANDS = {
+    "bisheng": ["-x", "asc", "-c", "k.cpp", "-o", "k.o"],
+    "opp_build": [str(PROJECT), "-j2", "-o", "package"],
+}
+
+
+def environment(folder: Path, compiler: str) -> dict[str, str]:
+    (folder / "aside").mkdir()
+    (folder / "k.cpp").write_text("int x = y;\n")
+    return {**os.environ, "TMPDIR": str(folder / "aside"), "ANYCEND_CXX": compiler}
+
+
+def lives(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_signal_leaves_nothing(tmp_path, command, number):
+    """Neither files nor compilers that go on; and who waits for the command sees what ended it."""
+    slow = tmp_path / "slow"
+    slow.write_text(SLOW)
+    slow.chmod(0o755)
+    env = environment(tmp_path, str(slow))
+    given = [sys.executable, str(BISHENG.parent / command), *COMMANDS[command]]
+    began = subprocess.Popen(given, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True)
+    while not (started := list(tmp_path.glob("slow.started.*"))) and began.poll() is None:
+        time.sleep(0.01)
+    assert started, began.stderr.read()
+    assert list((tmp_path / "aside").iterdir())
+    began.send_signal(number)
+    assert (began.communicate()[1], began.returncode) == ("", -number)
+    assert list((tmp_path / "aside").iterdir()) == []
+    for file in tmp_path.glob("slow.started.*"):
+        while lives(int(file.suffix[1:])):
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_compile_that_fails_leaves_nothing(tmp_path, command):
+    env = environment(tmp_path, "false")
+    given = [sys.executable, str(BISHENG.parent / command), *COMMANDS[command]]
+    done = subprocess.run(given, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert list((tmp_path / "aside").iterdir()) == [] and not (tmp_path / "package").exists()
