@@ -98,6 +98,8 @@ def test_the_command_writes_the_source(tmp_path):
     done = forked.run(command, cwd=tmp_path)
     assert done.stdout == "out.cpp: 1 operators; build it with NpuExtension\n", done.stderr
     assert "EXEC_NPU_CMD_EXT(aclnnAbs, x, out)" in (tmp_path / "out.cpp").read_text()
+    done = forked.run([*command[:-1], "no/out.cpp"], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "[Errno 2] No such file or directory: 'no/out.cpp'\n")
     (tmp_path / "one.yaml").write_text(ONE.replace("size: x", "size: z"))
     done = forked.run(command, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
@@ -141,21 +143,54 @@ def test_numbers_get_the_types_of_declared_functions(tmp_path):
         (("Tensor x)", "Tensor x"), "ops.yaml:2: cannot read the schema"),
         (("Tensor x)", "Tensor x, Banana b)"), "ops.yaml:2: cannot read the schema"),
         (("Tensor x)", "Tensor x, int? n=None)"), "n is a int[?]: aclnnAbs cannot be given nothing"),
-        (("-> Tensor", "-> (Tensor, Tensor)"), "2 results that are not arguments, but 1 are described"),
+        (("-> Tensor", "-> (Tensor, Tensor)"), "2 results that are not arguments, but 1 are .* in gen_opapi: out$"),
+        (("      exec", "      more: {size: x, dtype: x}\n      exec"), "1 results that .* but 2 are .*: out, more$"),
+        (("      exec", "      new_params: all\n      exec"), "ops.yaml:2: f: gen_opapi: new_params: what is not `ex"),
+        (("      exec", "      exce: aclnnAbs\n      exec"), "gen_opapi: exce: .* `dtype:`, not by 'aclnnAbs'"),
+        (("dtype: x", "dytpe: x"), "ops.yaml:2: a result is described by `size:` and `dtype:`, not by {'"),
         (("-> Tensor", "-> int"), "results must be tensors"),
         (("custom:", "official:"), "section `official` is not for users' operators"),
         (("gen_opapi", "gen_opapy"), "unknown keys gen_opapy"),
         (("exec: aclnnAbs", "structured_inherit: abs.out"), "`gen_opapi:` with `out:` and `exec: aclnnX` is needed"),
         (("    gen_opapi", "    op_api: soon\n    gen_opapi"), "op_api: 'soon' is no version"),
-        (("{size: x, dtype: x}", "x"), "ops.yaml:2: a result is described by `size:` and `dtype:`, not by 'x'"),
+        (("{size: x, dtype: x}", "x"), "gen_opapi: out: what is not `exec:` .* and `dtype:`, not by 'x'"),
         (("func", "fnuc"), "ops.yaml:2: a row is `- func: <schema>` with its other keys, not {'fnuc'"),
         (("Tensor x)", "Tensor)"), "ops.yaml:2: cannot read the schema .*: 'Tensor' is no argument"),
-        (("    gen_opapi", "    op_api: v2.1\n    gen_opapi"), "no operator for torch 2.13"),
+        (("    gen_opapi", "    op_api: v2.1\n    gen_opapi"),
+         r"no operator for torch 2.13: its only row is for other versions \(v2.1\): write `op_api: all_version`"),
+        ((ONE.partition("\n")[2], ""), r"ops.yaml: no operator for torch 2.13: it has no rows, which are `- func"),
     ],
 )  # fmt: skip
 def test_mistakes_name_the_line_and_what_is_wrong(tmp_path, change, error):
     with pytest.raises(ValueError, match=error):
         generated(tmp_path, ONE.replace(*change))
+
+
+def test_rows_that_are_all_for_other_versions_are_counted(tmp_path):
+    row = ONE.partition("\n")[2]
+    rows = [row.replace("    gen_opapi", f"    op_api: {v}\n    gen_opapi") for v in ("v2.1", "'[v2.1, v2.7]'", "v2.1")]
+    rows[1] = rows[1].replace("'", "")
+    with pytest.raises(ValueError, match=r"all its 3 rows are for other versions \(v2.1, \['v2.1', 'v2.7'\]\): write"):
+        generated(tmp_path, "custom:\n" + "".join(rows))
+
+
+def test_what_is_no_text_is_named(tmp_path):
+    (tmp_path / "ops.yaml").write_bytes(ONE.encode("utf-16"))
+    with pytest.raises(ValueError, match="ops.yaml: is no text in UTF-8: "):
+        custom_ops.generate(tmp_path / "ops.yaml")
+
+
+def test_the_folder_that_it_is_built_in_is_made(tmp_path, monkeypatch):
+    """Where it cannot be, the error names it. The compiler is given what it does not know, and ends at once."""
+    (tmp_path / "one.yaml").write_text(ONE)
+    monkeypatch.setenv("PATH", TOOLS)
+    wrong = {"library": "nowhere", "extra_cflags": ["-no-such-option"]}
+    folder = tmp_path / "not" / "there"
+    with pytest.raises(RuntimeError, match="no-such-option"):
+        custom_ops.load(tmp_path / "one.yaml", build_directory=str(folder), **wrong)
+    assert (folder / "npu_custom_nowhere_one.cpp").is_file()
+    with pytest.raises(OSError, match="one.yaml"):
+        custom_ops.load(tmp_path / "one.yaml", build_directory=str(tmp_path / "one.yaml" / "x"), **wrong)
 
 
 def test_a_row_may_begin_with_any_key(tmp_path):

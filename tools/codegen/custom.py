@@ -59,7 +59,7 @@ class Custom:
         found = entries(text, table, ("custom", "symint"), "func")
         self.rows = [self.row(entry) for entry in found if entry.applies("op_api")]
         if not self.rows:
-            raise ValueError(f"{table}: no operator for torch {VERSION[0]}.{VERSION[1]}: rows are `- func: <schema>`")
+            raise ValueError(f"{table}: no operator for torch {VERSION[0]}.{VERSION[1]}: {nothing(found)}")
         known = {r.schema.full for r in self.rows}
         for name, entry in self.derivatives.items():
             if name not in known:
@@ -76,11 +76,19 @@ class Custom:
         if "structured_inherit" in rules:
             raise wrong(f"{schema.full}: structured_inherit is for operators of PyTorch's own: write out and exec")
         given = {key: rule for key, rule in rules.items() if key != "exec"}
+        if foreign := [
+            key for key, rule in given.items() if not isinstance(rule, dict) or not {"size", "dtype"} & set(rule)
+        ]:
+            raise wrong(
+                f"{schema.full}: gen_opapi: {', '.join(map(str, foreign))}: what is not `exec:` is a result, which is "
+                f"described by `size:` and `dtype:`, not by {given[foreign[0]]!r}"
+            )
         made = [r for r in schema.returns if not r.alias]
         if any(r.type != "Tensor" for r in made):
             raise wrong(f"{schema.full}: results must be tensors")
         if len(given) != len(made):
-            raise wrong(f"{schema.full}: {len(made)} results that are not arguments, but {len(given)} are described")
+            described = f"{len(given)} are described in gen_opapi: {', '.join(map(str, given)) or 'none'}"
+            raise wrong(f"{schema.full}: {len(made)} results that are not arguments, but {described}")
         names = {a.name: a for a in schema.arguments}
         results = {key: self.result(rule, names, wrong) for key, rule in given.items()}
         outputs = {str(given[key].get("name", key)): result for key, result in results.items()}
@@ -181,6 +189,15 @@ class Custom:
         return f"EXEC_NPU_CMD_EXT({function}, {', '.join(values)})"
 
 
+def nothing(found: list[Entry]) -> str:
+    """Why no row is left, and what to do."""
+    if not found:
+        return "it has no rows, which are `- func: <schema>` below `custom:`"
+    versions = ", ".join(dict.fromkeys(str(entry.data["op_api"]) for entry in found))
+    all_of_them = "its only row is" if len(found) == 1 else f"all its {len(found)} rows are"
+    return f"{all_of_them} for other versions ({versions}): write `op_api: all_version`, or leave the key out"
+
+
 def declared(function: str, prototypes: str) -> list[str]:
     """The types of phase one's parameters before workspaceSize and executor; empty where it is not declared."""
     found = re.search(rf"\b{function}GetWorkspaceSize\(([^)]*)\)", prototypes)
@@ -190,12 +207,19 @@ def declared(function: str, prototypes: str) -> list[str]:
     return [re.sub(r"\s*\w+$", "", p.removeprefix("const ")) for p in parts]
 
 
+def text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name}: is no text in UTF-8: {error}") from error
+
+
 def generate(path: Path, derivatives: Path | None, library: str, prototypes: Path) -> str:
     """The C++ of a file. ValueError names file, line and what is wrong; OSError where a file cannot be read."""
-    formulas = derivatives.read_text(encoding="utf-8") if derivatives else None
+    formulas = text_of(derivatives) if derivatives else None
     named = derivatives.name if derivatives else ""
     try:
-        custom = Custom(path.read_text(encoding="utf-8"), path.name, formulas, library, named)
+        custom = Custom(text_of(path), path.name, formulas, library, named)
         return custom.text(prototypes.read_text(encoding="utf-8"))
     except SystemExit as error:  # of what it shares with torch_npu's own build
         raise ValueError(str(error)) from error
@@ -213,10 +237,10 @@ def main(prototypes: Path) -> int:
     arguments = parser.parse_args()
     try:
         text = generate(arguments.file, arguments.derivatives, arguments.library, prototypes)
+        output = arguments.output or arguments.file.with_suffix(".cpp")
+        output.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
-    output = arguments.output or arguments.file.with_suffix(".cpp")
-    output.write_text(text, encoding="utf-8")
     print(f"{output}: {text.count('// ' + arguments.file.name + ':')} operators; build it with NpuExtension")
     return 0

@@ -52,8 +52,9 @@ def load(
 ) -> None:
     """Generates, compiles if something changed, and loads: torch.ops.<library>.<operator> is there when it returns.
 
-    Other arguments are those of torch_npu.utils.cpp_extension.load (build_directory, verbose, ...). Once a process: an
-    operator can be defined once. Errors are those of `generate` and of the compiler (RuntimeError).
+    Other arguments are those of torch_npu.utils.cpp_extension.load (build_directory, which is made if it is not there,
+    verbose, ...). Once a process: an operator can be defined once. Errors are those of `generate`, of the folder
+    (OSError) and of the compiler (RuntimeError).
     """
     from torch.utils.cpp_extension import _get_build_directory
 
@@ -62,6 +63,7 @@ def load(
     text = generate(file, derivatives, library)
     name = f"npu_custom_{library}_" + re.sub(r"\W", "_", Path(file).stem)
     folder = Path(kwargs.pop("build_directory", None) or _get_build_directory(name, False))
+    folder.mkdir(parents=True, exist_ok=True)
     source = folder / f"{name}.cpp"
     if not source.exists() or source.read_text(encoding="utf-8") != text:
         source.write_text(text, encoding="utf-8")
