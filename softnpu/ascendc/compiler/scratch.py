@@ -40,16 +40,23 @@ def _stop(number: int, _frame: object) -> None:
 @contextlib.contextmanager
 def folder(prefix: str) -> Iterator[Path]:
     """In the main thread. A signal ends the processes below, takes the folder away, and ends this one as ever."""
-    before = {n: signal.getsignal(n) for n in SIGNALS}
+    before, stopped = {n: signal.getsignal(n) for n in SIGNALS}, 0
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # while the folder is made, and while it is taken away
     try:
         with tempfile.TemporaryDirectory(prefix=prefix) as place:
             for n, handler in before.items():
                 if handler is not signal.SIG_IGN:  # as nohup has it
                     signal.signal(n, _stop)
-            yield Path(place)
-    except Stopped as stopped:
-        signal.signal(stopped.args[0], signal.SIG_DFL)
-        os.kill(os.getpid(), stopped.args[0])
+            try:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                yield Path(place)
+            finally:
+                signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    except Stopped as came:
+        stopped = came.args[0]
     finally:
         for n, handler in before.items():
-            signal.signal(n, handler)
+            signal.signal(n, signal.SIG_DFL if n == stopped else handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    if stopped:
+        os.kill(os.getpid(), stopped)
