@@ -1,6 +1,6 @@
 """Users' operators under the vendor's torch_npu: an extension with a copied EXEC_NPU_CMD, compiled against its headers,
-packages of custom operators in its look-up, a kernel in AscendC, a library of kernels, and a file of YAML through the
-wheel's own generator.
+packages of custom operators in its look-up, a kernel in AscendC, operators in one file, a library of kernels, and a
+file of YAML through the wheel's own generator.
 
 CANN's headers are ours here: the wheel's copies of them are licensed for one vendor's processors. What the wheel's own
 headers want of them beyond that stands in MORE.
@@ -20,6 +20,7 @@ from tests.ascendc.test_compiler import library_of_cmake
 from tests.ascendc.test_flow import PYTHON, library_as_documented
 from tests.conformance import client, environment
 from tests.extension import build
+from tests.extension.test_launches import PROGRAM as LAUNCHED
 from tests.runtime.acl import library_folder
 from torch_npu.utils import custom_ops
 
@@ -52,8 +53,8 @@ def ran(vendor: Path, folder: Path, program: str, *arguments: Path, **variables:
     return client.run(vendor, str(folder / "program.py"), *map(str, arguments), ANYCEND_SOC="Ascend910B3", **variables)
 
 
-def compiled(folder: Path, vendor_site: Path, source: Path, *flags: str) -> Path:
-    """Against the wheel's torch_npu headers and library."""
+def wheels_folders(folder: Path, vendor_site: Path) -> list[str]:
+    """Flags for the wheel's torch_npu headers and library, with CANN's headers of ours."""
     root = library_folder().parent
     include, wheel = folder / "include", vendor_site / "torch_npu"
     links = {"torch_npu": wheel / "include" / "torch_npu"}
@@ -68,10 +69,14 @@ def compiled(folder: Path, vendor_site: Path, source: Path, *flags: str) -> Path
     (include / "more.h").write_text(MORE)
     home = Path(torch.__file__).parent
     paths = [include, home / "include", home / "include/torch/csrc/api/include", sysconfig.get_paths()["include"]]
-    command = ["g++", "-shared", "-fPIC", "-std=c++20", "-O0", "-w", *flags, "-include", include / "more.h"]
-    command += [f"-I{path}" for path in paths] + [source, "-o", folder / "libext.so"]
-    command += [f"-L{path}" for path in (wheel / "lib", home / "lib", library_folder())]
-    command += ["-ltorch_npu", "-lascendcl", "-ltorch", "-ltorch_cpu", "-lc10"]
+    flags = ["-include", str(include / "more.h"), *(f"-I{path}" for path in paths)]
+    return flags + [f"-L{path}" for path in (wheel / "lib", home / "lib", library_folder())]
+
+
+def compiled(folder: Path, vendor_site: Path, source: Path, *flags: str) -> Path:
+    """Against the wheel's torch_npu headers and library."""
+    command = ["g++", "-shared", "-fPIC", "-std=c++20", "-O0", "-w", *flags, *wheels_folders(folder, vendor_site)]
+    command += [source, "-o", folder / "libext.so", "-ltorch_npu", "-lascendcl", "-ltorch", "-ltorch_cpu", "-lc10"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder / "libext.so"
@@ -102,6 +107,21 @@ def test_the_documented_kernel(vendor, tmp_path):
     program = PYTHON.replace("./libadd.so", str(library)).replace("import torch", "import torch, torch_npu", 1)
     done = ran(vendor, tmp_path, program + "print('added')")
     assert done.stdout.strip() == "added", done.stderr[-3000:]
+
+
+@pytest.fixture(scope="module")
+def launches(vendor, tmp_path_factory) -> Path:
+    """Operators in one file of `bisheng`, against the wheel's headers and library."""
+    folder = tmp_path_factory.mktemp("launches")
+    return build.kernels(folder, build.SOURCES / "launches.asc", *wheels_folders(folder, environment.site_packages()))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("queue", client.QUEUES)
+def test_operators_in_one_file(vendor, launches, tmp_path, queue):
+    """Each way to launch a kernel, eager and in a graph; under our torch_npu: tests/extension/test_launches.py."""
+    done = ran(vendor, tmp_path, LAUNCHED.read_text(), launches, TASK_QUEUE_ENABLE=queue)
+    assert done.stdout.splitlines()[-1:] == ["AS WANTED, vendor"], done.stderr[-3000:]
 
 
 LIBRARY = """

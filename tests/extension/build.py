@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.runtime.acl import library_folder
 from torch_npu.utils import cpp_extension
 
 SOURCES = Path(__file__).parent / "sources"
@@ -34,6 +35,17 @@ def library(folder: Path, source: Path, *flags: str) -> Path:
     include = [f"-I{path}" for path in cpp_extension.include_paths()[:1]]
     link = [f"-L{cpp_extension.library_paths()[1]}", "-lopapi", "-lnnopbase"]
     command = ["g++", "-shared", "-fPIC", *flags, *include, str(source), *link, "-o", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def kernels(folder: Path, source: Path, *flags: str) -> Path:
+    """The library of operators in one file, which `bisheng` compiles: as documented, with these folders."""
+    target = folder / f"lib{source.stem}.so"
+    command = [sys.executable, str(library_folder().parent / "bin" / "bisheng"), "-x", "asc", "--npu-arch=dav-2201"]
+    command += ["-shared", "-fPIC", "-O0", "-w", *flags, str(source), "-o", str(target)]
+    command += ["-ltorch_npu", "-ltorch", "-ltorch_cpu", "-lc10"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return target
