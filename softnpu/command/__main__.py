@@ -39,7 +39,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=version())
     sub = top.add_subparsers(dest="verb", metavar="verb")
     look = sub.add_parser("doctor", help="what is installed, which CANN is used, does a + b work, and what to repair")
-    look.add_argument("--timeout", type=float, default=120.0, help="seconds for the trial program (default: 120)")
+    look.add_argument(
+        "--timeout", type=float, default=120.0, help="seconds that a + b may do nothing, or compute (default: 120)"
+    )
     sub.add_parser("root", help='print the CANN root: source "$(anycend root)/set_env.sh"')
     command = sub.add_parser("run", help="run one command on the software NPU: anycend run -- python train.py")
     command.add_argument("command", nargs=argparse.REMAINDER, help="the program and its arguments, behind --")

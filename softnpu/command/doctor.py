@@ -1,7 +1,7 @@
 """Does NPU code run in this environment, and on which CANN? Each finding is a line, with its remedy where it is wrong.
 
 What is installed and set is read here, without importing it; whether it works is tried in a process of its own
-(trial.py), whose crash or hang is a finding, too.
+(trial.py), whose crash or hang is a finding, too; patience.py tells a hang from a machine under load.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import json
 import os
 import re
 import resource
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from . import Refused, preflight, root
+from . import Refused, patience, preflight, root
 from .finding import Finding
 
 TORCH = "2.13."
@@ -89,10 +88,9 @@ def set_here() -> dict[str, str]:
 def refusal(seconds: float) -> str:
     """What the software NPU's library says about its variables: the first that it cannot take. Empty: nothing."""
     try:
-        command = [sys.executable, "-I", "-S", str(HERE / "trial.py"), str(root())]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds, cwd="/")
-        return "".join(what for ok, what, _ in json.loads(done.stdout) if ok is False)
-    except (Refused, subprocess.TimeoutExpired, ValueError):
+        *_, end = patience.follow([sys.executable, "-I", "-S", str(HERE / "trial.py"), str(root())], seconds)
+        return "".join(what for ok, what, _ in json.loads(end.output) if ok is False)
+    except (Refused, ValueError):
         return ""  # check_root and check_trial say so
 
 
@@ -239,30 +237,30 @@ def check_ports(environment: Mapping[str, str] = os.environ) -> Iterator[Finding
 
 
 def check_trial(seconds: float) -> Iterator[Finding]:
-    """Runs trial.py; what it prints on its last line are findings."""
+    """Runs trial.py; what it prints on its last line are findings. That it takes long is none, and told."""
     try:
-        place = str(root())
+        command = [sys.executable, str(HERE / "trial.py"), str(root())]
     except Refused:
         return
-    try:
-        done = subprocess.run(
-            [sys.executable, str(HERE / "trial.py"), place],
-            capture_output=True, text=True, errors="replace", timeout=seconds, cwd="/",
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
+    again = " ".join(command)
+    for end in patience.follow(command, seconds):
+        if isinstance(end, patience.Waiting):
+            load = f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} processors"
+            yield Finding(None, f"a + b on npu:0 takes {end.seconds:.0f} s so far and is waited for: {end.doing}",
+                          f"it {end.state}; {load}")  # fmt: skip
+    lines = end.output.splitlines()
+    if end.status is None:
         yield Finding(
-            False, f"a + b on npu:0 did not end within {seconds:g} s", "anycend doctor --timeout 600 waits longer"
+            False, f"a + b on npu:0 {end.why}", f"--timeout {5 * seconds:g} waits longer; to see where: {again}"
         )
-        return
-    lines = done.stdout.splitlines()
-    if done.returncode == 0 and lines:
+    elif end.status == 0 and lines:
         for ok, what, remedy in json.loads(lines[-1]):
             yield Finding(ok, what, remedy)
-        return
-    how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-    said = [line for line in done.stderr.splitlines() if line.strip()]
-    yield Finding(False, f"a + b on npu:0 failed ({how}): {said[-1] if said else 'nothing was said'}",
-                  f"the whole message: {sys.executable} {HERE / 'trial.py'} {place}")  # fmt: skip
+    else:
+        how = f"signal {-end.status}" if end.status < 0 else f"exit code {end.status}"
+        said = [line for line in end.errors.splitlines() if line.strip()]
+        yield Finding(False, f"a + b on npu:0 failed ({how}): {said[-1] if said else 'nothing was said'}",
+                      f"the whole message: {again}")  # fmt: skip
 
 
 def check(seconds: float) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """The program that `anycend doctor` runs in a process of its own: a + b on the first device.
 
-Through torch where there is one with a device npu, else through the C ABI alone. Prints its findings as JSON:
-[[ok, what, remedy], ...].
+Through torch where there is one with a device npu, else through the C ABI alone. Prints its findings as JSON on the
+last line: [[ok, what, remedy], ...]; before it what it is about to do, where that may take long.
 """
 
 from __future__ import annotations
@@ -14,11 +14,18 @@ import sys
 from pathlib import Path
 
 
+def doing(what: str) -> None:
+    print(f"doing: {what}", flush=True)
+
+
 def by_torch() -> list[tuple[bool | None, str, str]]:
+    doing("import torch")
     import torch
 
+    doing("import torch_npu")
     import torch_npu  # noqa: F401, the vendor's wheel wants to be imported by name
 
+    doing("start the device")
     torch.npu.init()  # says why there is no device, where device_count() says 0
     count = torch.npu.device_count()
     if not count:
@@ -28,6 +35,7 @@ def by_torch() -> list[tuple[bool | None, str, str]]:
         return [(False, f"torch.npu sees no device{', of ' + said if said else ''}", remedy)]
     total = torch.npu.get_device_properties(0).total_memory
     found = [(True, f"{count} devices {torch.npu.get_device_name(0)}, {total / 2**30:.1f} GiB each", "")]
+    doing("add")
     a = torch.arange(4.0, device="npu")
     right = (a + a).tolist() == [0.0, 2.0, 4.0, 6.0]
     found.append((right, f"a + b on npu:0 is {'right' if right else 'wrong: ' + str((a + a).tolist())}", ""))

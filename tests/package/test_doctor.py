@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from anycend import Refused, doctor, root, trial, version
+from anycend import Refused, doctor, patience, root, trial, version
 from anycend.__main__ import main, report
 
 
@@ -135,17 +136,60 @@ def test_a_trial_that_fails_says_why(monkeypatch):
     assert "trial.py" in finding.remedy
 
 
-@pytest.mark.parametrize("body, what", [
-    ("kill -SEGV $$", "a + b on npu:0 failed (signal 11): nothing was said"),
-    ("exec sleep 60", "a + b on npu:0 did not end within 0.5 s"),
-])  # fmt: skip
-def test_a_trial_that_crashes_or_hangs_is_a_finding(tmp_path, monkeypatch, body, what):
-    python = tmp_path / "python"
+def python_that(monkeypatch, folder: Path, body: str) -> None:
+    """In place of the interpreter that runs the trial."""
+    python = folder / "python"
     python.write_text(f"#!/bin/sh\n{body}\n")
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    (finding,) = doctor.check_trial(0.5)
-    assert finding.ok is False and finding.what == what
+
+
+@pytest.mark.parametrize("body, seconds, what", [
+    ("kill -SEGV $$", 300, "failed (signal 11): nothing was said"),
+    ("exec sleep 60", 0.5, "did nothing for 0.5 s: starting"),
+    ("echo doing: add; while :; do :; done", 0.5, "did not end within 0.5 s of processor time: add"),
+])  # fmt: skip
+def test_a_trial_that_crashes_or_hangs_is_a_finding(tmp_path, monkeypatch, body, seconds, what):
+    python_that(monkeypatch, tmp_path, body)
+    (finding,) = doctor.check_trial(seconds)
+    assert (finding.ok, finding.what) == (False, f"a + b on npu:0 {what}")
+
+
+def test_a_trial_that_is_slow_is_waited_for_and_told(tmp_path, monkeypatch):
+    """As on a machine under load: it computes a little at each look, and is not through when the limit is over."""
+    release = tmp_path / "release"
+    python_that(
+        monkeypatch,
+        tmp_path,
+        f"""echo doing: import torch
+until [ -e {release} ]; do sleep 0.1; done
+echo '[[true, "a + b on npu:0 is right", ""]]'""",
+    )
+    computed = itertools.count()
+    monkeypatch.setattr(patience, "look", lambda pid: (next(computed) * 1e-9, "computes"))
+    monkeypatch.setattr(patience, "FIRST", 0.2)
+    findings = doctor.check_trial(1)
+    notes = list(itertools.islice(findings, 5))  # the fifth after 3.2 s
+    release.touch()
+    assert {note.ok for note in notes} == {None}
+    assert notes[-1].what.endswith("s so far and is waited for: import torch")
+    assert notes[-1].remedy.startswith("it computes; load ")
+    *more, last = findings
+    assert {note.ok for note in more} <= {None} and last == (True, "a + b on npu:0 is right", "")
+
+
+def test_patience_ends_by_what_the_program_does():
+    slow = patience.Patience(100, now=0)
+    assert [slow.ends(now, computed=now / 50, said=0) for now in range(0, 4999, 10)] == [""] * 500
+    assert slow.ends(5000, 100.0, 0) == "did not end within 100 s of processor time"
+    still = patience.Patience(100, now=0)
+    assert [still.ends(now, 1.0, said) for now, said in ((1, 10), (100, 10), (100.5, 20), (200, 20))] == [""] * 4
+    assert still.ends(200.5, 1.0, 20) == "did nothing for 100 s"
+
+
+def test_a_look_at_a_process():
+    computed, state = patience.look(os.getpid())
+    assert computed > 0 and state == patience.STATES["R"]
 
 
 def test_variables():
