@@ -34,7 +34,8 @@ CALLERS = re.compile(r"Who (?:calls|uses) it:(.*?)(?:\.(?=\s|$)|$(?!\n))", re.S)
 # Quote scripts, commands and messages of others.
 QUOTING = {
     "docs/ascendc.md", "docs/extensions.md", "docs/guide/commands.md", "docs/guide/commands.zh.md",
-    "docs/guide/custom_operators.md", "docs/guide/custom_operators.zh.md", "docs/migrate_differences.md", "docs/operator_packages.md", "docs/status.md",
+    "docs/guide/custom_operators.md", "docs/guide/custom_operators.zh.md", "docs/migrate_differences.md",
+    "docs/operator_packages.md", "docs/status.md",
 }  # fmt: skip
 
 
