@@ -76,9 +76,9 @@ examples: build
 ALONE := tests/chaos tests/distributed tests/faults tests/hccl tests/runtime tests/upstream
 # More processes than processors: threads that wait for each other's part of a kernel sleep instead of spinning.
 test test-full test-clients: export OMP_WAIT_POLICY ?= PASSIVE
-# The clients' environments come from the package index and their runs take minutes: make test-clients.
+# The clients' environments come from the package index and their runs take minutes: make test-clients. How they are compared needs none.
 APART := tests/clients
-BESIDE := $(filter-out $(ALONE) $(APART),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+BESIDE := $(filter-out $(ALONE) $(APART),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py))))) tests/clients/test_client.py
 
 # What a signal cannot end, a wait in C++ that holds the interpreter's lock, ends its process: the test is named and the others go on.
 # Later than the longest limit of a test (1500 s), by which a signal ends that test alone.
