@@ -128,7 +128,8 @@ def compare(group: Group, run: str, precision: str, npu: list[dict], cpu: list[d
         if len(ours) != len(theirs):
             return Outcome(run, precision, error=f"rank {rank}: {len(ours)} losses, on the CPU {len(theirs)}")
         # A loss that is not a number makes the difference infinite: no comparison with it is true.
-        each = [abs(a - b) / max(abs(b), 0.1 * abs(theirs[0])) for a, b in zip(ours, theirs, strict=True)]
+        # Where both are 0, the difference itself.
+        each = [abs(a - b) / (max(abs(b), 0.1 * abs(theirs[0])) or 1.0) for a, b in zip(ours, theirs, strict=True)]
         difference = max([difference, *(value if value == value else float("inf") for value in each)])
         for name, count in found[rank]["fallbacks"].items():
             fallbacks[name] = fallbacks.get(name, 0) + count

@@ -37,6 +37,11 @@ def test_a_difference_is_relative_and_near_zero_to_a_tenth_of_the_first():
     assert "difference 1.0e-01" in compare([line(2.2, 1.0)], [line(2.0, 1.0)])
 
 
+def test_a_loss_of_zero_is_compared():
+    assert compare([line(0.0, 0.5)], [line(0.0, 0.5)]) is None
+    assert "difference 5.0e-01" in compare([line(0.5, 1.0)], [line(0.0, 1.0)])
+
+
 def test_what_is_not_a_number_is_a_difference():
     assert "difference inf" in compare([line(2.0, float("nan"))], [line(2.0, 1.0)])
     assert "difference inf" in compare([line(2.0, 1.0)], [line(2.0, float("nan"))])
