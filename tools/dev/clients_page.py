@@ -16,7 +16,8 @@ NAMED = {
 
 
 # Archives that a family's programs take from beside the package index, as their README says.
-ARCHIVED = {"megatron_lm_core_r0.12.0": "Megatron-LM core_r0.12.0", "mindspeed": "MindSpeed 028de58c"}
+ARCHIVED = {"megatron_lm_core_r0.12.0": "Megatron-LM core_r0.12.0", "mindspeed": "MindSpeed 028de58c",
+            "torchvision_references": "torchvision's references 49496c4f"}  # fmt: skip
 
 
 def packages(family: str, archives: list[str]) -> str:
@@ -57,7 +58,8 @@ def page() -> str:
     for family in sorted({row["family"] for name, row in rows.items() if name != "default"}):
         groups = [group for group in record if rows[group.rpartition("-")[0]]["family"] == family]
         if groups:
-            archives = rows[groups[0].rpartition("-")[0]].get("archives", [])
+            named = (rows[group.rpartition("-")[0]].get("archives", []) for group in groups)
+            archives = list(dict.fromkeys(name for names in named for name in names))
             lines += [
                 f"## {packages(family, archives)}",
                 "",
@@ -91,6 +93,11 @@ def page() -> str:
         "  `mixed_precision=True` casts an alias of each gradient: it stays in 16 bits, which no optimizer takes.",
         "- MindSpeed's `--use-fused-swiglu` takes the place of Megatron's fusion: it does nothing beside",
         "  `--no-bias-swiglu-fusion`. `--use-fused-rotary-pos-emb` compiles C++ of MindSpeed's when it is first used.",
+        "  Its own unit tests of the latter pass (mindspeed_own.yaml of tests/clients).",
+        "- accelerate's own scripts, of which `accelerate test` runs the first, pass on one rank and on two, but for",
+        "  test_ddp_comm_hook: PyTorch's DistributedDataParallel takes the bf16 hook on CUDA and XPU alone.",
+        "- torchvision's own script of classification (its `references`) runs as it stands, `--device cuda`, behind",
+        "  `transfer_to_npu`. With `--amp` its first steps are left out: at the scaler's first scale fp16 overflows.",
         "- `colossalai run` starts the `torchrun` of `PATH` on every host, its own through fabric: both must be of one",
         "  environment. Without fabric no command of `colossalai` starts.",
         "- transformers 4.51 imports `einops` where torch_npu is installed: install `einops`, too.",
