@@ -65,7 +65,7 @@ def fashion(root: Path) -> Path:
     draw = numpy.random.default_rng(0)
     for part, count in (("train", 24), ("t10k", 12)):
         labels = numpy.arange(count, dtype=numpy.uint8) % CLASSES
-        pixels = (labels[:, None, None] * 8 + draw.integers(0, 180, (count, 28, 28))).astype(numpy.uint8)
+        pixels = (labels[:, None, None] * 25 + draw.integers(0, 40, (count, 28, 28))).astype(numpy.uint8)
         for name, head, data in (
             ("images-idx3", [2051, count, 28, 28], pixels),
             ("labels-idx1", [2049, count], labels),
