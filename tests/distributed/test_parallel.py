@@ -28,7 +28,7 @@ def test_fsdp2_in_bf16(world):
     check(world, parallel.fsdp2_mixed, allowed=2e-3)
 
 
-@pytest.mark.parametrize("way", ["ddp", "inside ddp", "fsdp2"])
+@pytest.mark.parametrize("way", ["ddp", pytest.param("inside ddp", marks=pytest.mark.full), "fsdp2"])
 def test_compiled_with_graphs(two, way, tmp_path):
     differences = two.run(parallel.compiled, way, "npugraphs", str(tmp_path), timeout=600)
     assert max(differences) < CLOSE, differences

@@ -13,6 +13,9 @@ from tests.distributed.launch import ROOT, environment, run, torch_npu_run, torc
 from tests.ports import free_port
 
 SCRIPT = ROOT / "tests" / "distributed" / "scripts" / "sum.py"
+# A launcher and its ranks import torch: 3 s of a processor each. What two choices make has each of them in every run, and
+# their other pairs in the full one.
+FULL = pytest.mark.full
 
 
 def expected(n: int, store: str = "ParallelStore") -> list[str]:
@@ -97,7 +100,7 @@ def test_a_switch_that_is_no_switch_is_refused():
     assert "TORCH_NPU_USE_PARALLEL_TCPSTORE=maybe is none of 0, 1, false and true" in done.stderr
 
 
-@pytest.mark.parametrize("tiered", ["false", "true"])
+@pytest.mark.parametrize("tiered", ["false", pytest.param("true", marks=FULL)])
 def test_torch_npu_run(tiered):
     output = run(
         torch_npu_run(
@@ -111,7 +114,7 @@ def test_torch_npu_run(tiered):
     assert said(output) == expected(4)
 
 
-@pytest.mark.parametrize("tiered", ["false", "true"])
+@pytest.mark.parametrize("tiered", [pytest.param("false", marks=FULL), "true"])
 def test_torch_npu_run_on_two_nodes(tiered):
     port = free_port()
     jobs = [
@@ -164,8 +167,15 @@ NOTICE = "rank 0 opens a store there"
 
 
 # The documents' scripts set MASTER_PORT themselves; under a launcher nobody had a store at that port.
-@pytest.mark.parametrize("scheme", ["env", "tcp"])
-@pytest.mark.parametrize("launcher, store", [(torchrun, "TCPStore"), (torch_npu_run, "ParallelStore")])
+@pytest.mark.parametrize(
+    "launcher, store, scheme",
+    [
+        (torchrun, "TCPStore", "env"),
+        (torch_npu_run, "ParallelStore", "tcp"),
+        pytest.param(torchrun, "TCPStore", "tcp", marks=FULL),
+        pytest.param(torch_npu_run, "ParallelStore", "env", marks=FULL),
+    ],
+)
 def test_a_script_that_names_a_port_of_its_own_under_a_launcher(launcher, store, scheme):
     port = free_port()
     way = f"tcp://127.0.0.1:{port}" if scheme == "tcp" else f"port={port}"
@@ -188,7 +198,7 @@ def test_a_store_that_somebody_has_at_that_port_is_used():
     assert theirs.num_keys() > 1
 
 
-@pytest.mark.parametrize("how", ["static", "standalone"])
+@pytest.mark.parametrize("how", ["static", pytest.param("standalone", marks=FULL)])
 def test_restarted_workers_start_clean(how):
     where = {"static": ["--master-addr=127.0.0.1", f"--master-port={free_port()}"], "standalone": ["--standalone"]}[how]
     output = run(torch_npu_run(*where, "--nproc-per-node=2", "--max-restarts=1", SCRIPT, "fail"))
@@ -219,7 +229,7 @@ dist.init_process_group("hccl", rank=rank, world_size=3, timeout=datetime.timede
 """
 
 
-@pytest.mark.parametrize("launcher", [torchrun, torch_npu_run])
+@pytest.mark.parametrize("launcher", [torchrun, pytest.param(torch_npu_run, marks=FULL)])
 def test_a_script_that_asks_for_more_ranks_than_were_started_is_told(tmp_path, launcher):
     """The documents' script takes world_size from the number of devices: with fewer ranks it waited in silence."""
     (tmp_path / "train.py").write_text(COUNTS_DEVICES, encoding="utf-8")
