@@ -268,7 +268,7 @@ def library_of_cmake(kind: str) -> Path:
     return built_by_cmake(Path(tempfile.mkdtemp(dir=SCRATCH.name)), kind)
 
 
-@pytest.mark.parametrize("kind", ["SHARED", "STATIC"])
+@pytest.mark.parametrize("kind", ["SHARED", pytest.param("STATIC", marks=pytest.mark.full)])
 def test_a_library_of_kernels_in_cmake(device, kind):
     assert_doubles(library_of_cmake(kind), device)
 

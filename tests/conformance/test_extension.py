@@ -91,7 +91,7 @@ def test_an_extension_with_a_copied_macro(vendor, tmp_path):
     assert done.stdout.split("\n")[:2] == ["[15.0, 30.0]", "True"], done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("named", ["ASCEND_CUSTOM_OPP_PATH", "ASCEND_OPP_PATH"])
+@pytest.mark.parametrize("named", ["ASCEND_CUSTOM_OPP_PATH", pytest.param("ASCEND_OPP_PATH", marks=pytest.mark.full)])
 def test_its_look_up_finds_packages(vendor, tmp_path, named):
     """Set in the program, since `anycend run` sets the second one."""
     folder = tmp_path / "vendors" / "mine"
@@ -135,7 +135,7 @@ print("vendor" in torch_npu.__file__)
 """
 
 
-@pytest.mark.parametrize("kind", ["SHARED", "STATIC"])
+@pytest.mark.parametrize("kind", ["SHARED", pytest.param("STATIC", marks=pytest.mark.full)])
 def test_a_library_of_kernels_in_cmake(vendor, tmp_path, kind):
     """`ascendc_library`: its kernels on the stream and the tensors of the wheel, between the wheel's own kernels."""
     done = ran(vendor, tmp_path, LIBRARY, library_of_cmake(kind))
