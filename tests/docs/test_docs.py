@@ -34,7 +34,8 @@ COMMANDS = set(
 # Pages whose commands and programs are run, each from top to bottom in an empty folder; what they say is printed, is.
 RUN = (
     "guide/analysis",
-    "guide/adaptation",
+    # Three programs and a job of two ranks: tests/transfer and tests/migrate/test_end_to_end.py have each way.
+    pytest.param("guide/adaptation", marks=pytest.mark.full),
     pytest.param(
         "guide/precision", marks=pytest.mark.full
     ),  # whole programs beside the CPU: tests/compare has small ones
