@@ -69,7 +69,10 @@ def test_layouts_and_refusals_are_right_in_one_type(capsys):
     assert summary.unexpected(Exceptions()) == []
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+# One backend shows that the form is judged; what Inductor compiles has a room of its own.
+@pytest.mark.parametrize(
+    "backend", [b if b == "aot_eager" else pytest.param(b, marks=pytest.mark.full) for b in BACKENDS]
+)
 @pytest.mark.timeout(900)
 def test_a_few_operators_are_right_compiled(backend, capsys):
     cases = list(select(["op"], ["float32"], "^(add|softmax|index_select|sort)$"))
