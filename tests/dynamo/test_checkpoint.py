@@ -51,8 +51,16 @@ def test_gradients_are_those_of_eager(backend, use_reentrant):
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("use_reentrant", [False, True])
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+# Each is a compilation of C++: each way once in every run, their other pairs in the full one.
+@pytest.mark.parametrize(
+    ("mode", "use_reentrant"),
+    [
+        ("default", True),
+        ("reduce-overhead", False),
+        pytest.param("default", False, marks=pytest.mark.full),
+        pytest.param("reduce-overhead", True, marks=pytest.mark.full),
+    ],
+)
 def test_inductor_drops_the_same_in_backward(mode, use_reentrant):
     """Inductor draws numbers of its own: of ones, result and gradient are the same zeros and quotients."""
 

@@ -17,7 +17,7 @@ def test_one_process(what):
     assert done.stdout.splitlines()[-1] == "found 0", done.stderr
 
 
-@pytest.mark.parametrize("what", ["ddp", "fsdp2"])
+@pytest.mark.parametrize("what", ["ddp", pytest.param("fsdp2", marks=pytest.mark.full)])
 def test_two_ranks(what):
     run = ["-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "tests.race.daily", what]
     done = program(*run)
