@@ -49,10 +49,10 @@ def test_a_program_that_is_right(tmp_path):
 
 def test_a_deviation_is_exit_code_3_unless_it_is_tolerated(tmp_path):
     (tmp_path / "train.py").write_text(WRONG)
-    done = compare(tmp_path, "-o", "out", "--", sys.executable, "train.py")
+    done = compare_forked(tmp_path, "-o", "out", "--", sys.executable, "train.py")
     assert done.returncode == 3
     assert "first: aten.sin.default at train.py:5: 1.682942 where 0.841471 is right" in done.stdout
-    done = compare(tmp_path, "-o", "out", "--rtol", "float32=2", sys.executable, "train.py")
+    done = compare_forked(tmp_path, "-o", "out", "--rtol", "float32=2", sys.executable, "train.py")
     assert (done.returncode, "none deviated" in done.stdout) == (0, True)
 
 
@@ -65,7 +65,7 @@ def test_a_program_that_fails_keeps_its_exit_code_and_is_reported(tmp_path):
 def test_the_processes_of_a_program_share_a_report(tmp_path):
     (tmp_path / "train.py").write_text(WRONG)
     two = f"RANK=0 {sys.executable} train.py & RANK=1 {sys.executable} train.py; wait"
-    done = compare(tmp_path, "--", "bash", "-c", two)
+    done = compare_forked(tmp_path, "--", "bash", "-c", two)
     assert done.returncode == 3 and "4 of 4 calls" in done.stdout and "2 deviated" in done.stdout
     rows = csv.DictReader((tmp_path / "compare" / "compare.csv").open(newline=""))
     assert sorted(row["process"].split("-")[0] for row in rows if row["deviated"] == "1") == ["0", "1"]
@@ -113,7 +113,7 @@ else:
 
 def test_forked_children_have_findings_of_their_own(tmp_path):
     (tmp_path / "train.py").write_text(FORKED)
-    done = compare(tmp_path, "--", sys.executable, "train.py")
+    done = compare_forked(tmp_path, "--", sys.executable, "train.py")
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader((tmp_path / "compare" / "compare.csv").open(newline="")))
     products = [row for row in rows if row["operator"] == "aten.mul.Tensor"]
