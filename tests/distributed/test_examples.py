@@ -15,8 +15,8 @@ from tests.ports import free_port
 
 RUN = ROOT / "examples" / "distributed" / "run.sh"
 WAYS = ["shell", "spawn", "launch", "torchrun", "torch_npu_run"]
-# By hand, by a process of ours and by our launcher; PyTorch's launchers, by which test_rendezvous.py starts ranks, in the
-# full run.
+# By hand, by a process of ours and by our launcher; PyTorch's launchers, by which test_rendezvous.py starts ranks, in
+# the full run.
 QUICK = ["shell", "spawn", "torch_npu_run"]
 FULL = pytest.mark.full
 JOBS = [(2, way) if way in QUICK else pytest.param(2, way, marks=FULL) for way in WAYS]

@@ -13,8 +13,8 @@ from tests.distributed.launch import ROOT, environment, run, torch_npu_run, torc
 from tests.ports import free_port
 
 SCRIPT = ROOT / "tests" / "distributed" / "scripts" / "sum.py"
-# A launcher and its ranks import torch: 3 s of a processor each. What two choices make has each of them in every run, and
-# their other pairs in the full one.
+# A launcher and its ranks import torch: 3 s of a processor each. Of two choices each has a test in every run,
+# and their other pairs have one in the full run.
 FULL = pytest.mark.full
 
 

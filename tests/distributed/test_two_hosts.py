@@ -75,7 +75,7 @@ def trained(hosts: Hosts, way: str, npus: int, folder: Path) -> dict[str, str]:
     return found
 
 
-# Several ranks a host by a launcher, one rank a host by hand; all by all in the full tests. On one host: test_examples.py.
+# Several ranks a host by a launcher, one rank a host by hand; all by all in the full run. One host: test_examples.py.
 QUICK = [("torchrun", 2), ("shell", 1)]
 FULL = [(way, npus) for npus in (1, 2, 4, 8) for way in WAYS if (way, npus) not in QUICK]
 
