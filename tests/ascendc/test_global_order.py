@@ -5,6 +5,8 @@ Kernels that do not are kernels/seeded.asc. global_order.h, runtime/uses.cpp.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.ascendc.kit import KERNELS, build
@@ -27,8 +29,12 @@ for how in range(7):
 """
 
 
+@pytest.fixture(scope="module")
+def library(tmp_path_factory) -> Path:
+    return build(KERNELS / "global_order.asc", tmp_path_factory.mktemp("ordered"), "--cce-auto-sync=off")
+
+
 @pytest.mark.parametrize("check", ["0", "kernel"])
-def test_order_that_is_kept_is_no_error(tmp_path, check):
-    library = build(KERNELS / "global_order.asc", tmp_path, "--cce-auto-sync=off")
+def test_order_that_is_kept_is_no_error(library, check):
     out = run(PROGRAM.format(library=str(library)), ANYCEND_CHECK=check).stdout.splitlines()
     assert [line.rsplit("|", 1)[1] for line in out] == [""] * 21

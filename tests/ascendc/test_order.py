@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -43,13 +44,17 @@ for which in {numbers}:
 def errors(tmp_path_factory):
     """By case: without the check, with it, and with it where the compiler inserts the scalar unit's flags."""
 
-    def of(check: str, *flags: str) -> dict[int, str]:
-        library = build(KERNELS / "order.asc", tmp_path_factory.mktemp("order"), *flags)
+    plain, as_written = (
+        build(KERNELS / "order.asc", tmp_path_factory.mktemp("order"), *flags)
+        for flags in ((), ("--cce-auto-sync=off",))
+    )
+
+    def of(check: str, library: Path) -> dict[int, str]:
         code = PROGRAM.format(library=str(library), numbers=sorted(LINE))
         out = run(code, ANYCEND_CHECK=check).stdout.splitlines()
         return {int(line.split("|")[0]): line.split("|", 1)[1] for line in out if re.match(r"\d+\|", line)}
 
-    return {"0": of("0"), "kernel": of("kernel", "--cce-auto-sync=off"), "auto": of("kernel")}
+    return {"0": of("0", plain), "kernel": of("kernel", as_written), "auto": of("kernel", plain)}
 
 
 @pytest.mark.parametrize("which", WRONG)
