@@ -45,7 +45,7 @@ RUN = (
         "guide/custom_operators", marks=pytest.mark.full
     ),  # four libraries are built: tests/extension has each way
     pytest.param("operator_packages", marks=pytest.mark.full),  # tests/ascendc/test_operator_package.py builds one
-    "extensions",
+    pytest.param("extensions", marks=pytest.mark.full),  # two compilations; tests/extension: test_build.py, build.py
 )
 # Who a row of docs/env.yaml says reads a variable, and where that is.
 TREES = {"plugin": ("torch_npu",), "softnpu": ("softnpu",), "migrate": ("migrate",), "tests": ("tests", "bench"),

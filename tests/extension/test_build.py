@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import torch
+
 import torch_npu
+from tests.extension.build import TOOLS
 from torch_npu.utils.cpp_extension import NpuExtension, include_paths, library_paths
 
 PACKAGE = Path(torch_npu.__path__[0])
@@ -31,3 +38,26 @@ def test_its_folders_are_there():
     assert all(Path(path).is_dir() for path in [*include_paths(), *library_paths()])
     names = {"libtorch_npu.so", "libascendcl.so", "libnnopbase.so", "libc10.so"}
     assert names <= {file.name for path in library_paths() for file in Path(path).iterdir()}
+
+
+# Without PyTorch's headers, which are most of a compilation; with them the page's own source is built in the full run.
+SOURCE = """#include <acl/acl.h>
+extern "C" uint32_t devices() { uint32_t count = 0; return aclrtGetDeviceCount(&count) ? 0 : count; }
+"""
+SETUP = """
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension
+from torch_npu.utils.cpp_extension import NpuExtension
+setup(name="ops", ext_modules=[NpuExtension("ops_library", ["ops.cpp"])], cmdclass={"build_ext": BuildExtension})
+"""
+
+
+def test_setuptools_build_it_and_the_library_finds_canns(tmp_path):
+    (tmp_path / "ops.cpp").write_text(SOURCE)
+    (tmp_path / "setup.py").write_text(SETUP)
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PATH": TOOLS}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    (library,) = tmp_path.glob("ops_library*.so")
+    torch.ops.load_library(library)
+    assert ctypes.CDLL(str(library)).devices() == torch.npu.device_count()
