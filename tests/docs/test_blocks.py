@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.conftest import ROOT
 from tools.codegen import tables
 
@@ -91,7 +90,7 @@ def test_programs_of_a_page_run_as_they_are_pasted(texts, tmp_path):
     for number, text in enumerate(texts):
         (tmp_path / f"{number}.py").write_text(text, encoding="utf-8")
     run = "import pathlib, runpy\nfor file in sorted(pathlib.Path().glob('*.py')):\n    runpy.run_path(str(file))\n"
-    done = subprocess.run([sys.executable, "-c", run], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = forked.run(["-c", run], cwd=tmp_path, timeout=300)
     assert list(tmp_path.iterdir()) and done.returncode == 0, done.stderr[-4000:]
     assert "UserWarning: torch.npu.npugraph_ex" not in done.stderr
 
