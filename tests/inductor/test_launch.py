@@ -131,7 +131,7 @@ def test_loops_that_threads_share_together():
         )
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.full), 2])  # each is a compilation
 def test_an_integer_divided_by_zero_is_an_error_of_the_stream(threads):
     count = 1 << 20
     with config.patch({"cpp.threads": threads}):
