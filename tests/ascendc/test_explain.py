@@ -133,6 +133,7 @@ WANTED = [
 ]
 
 
+@pytest.mark.full  # as bisheng called by hand, above
 def test_in_cmake(tmp_path):
     if (cmake := shutil.which("cmake")) is None:
         pytest.skip("there is no cmake")
@@ -146,6 +147,7 @@ def test_in_cmake(tmp_path):
     assert done.returncode and said(done.stdout + done.stderr) == WANTED, done.stdout + done.stderr
 
 
+@pytest.mark.full  # as bisheng called by hand, above
 def test_in_pytorchs_just_in_time_build(tmp_path, monkeypatch):
     (tmp_path / "k.asc").write_text(WRONG)
     path = [str(BISHENG.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
