@@ -20,7 +20,7 @@ def judge(first: int, programs: int, ranks: int, jobs: int = 2) -> None:
 
 
 def test_programs_of_one_process():
-    judge(1, 240, 0)
+    judge(1, 120, 0)
 
 
 @pytest.mark.full
@@ -35,7 +35,7 @@ def test_programs_of_several_ranks(ranks):
 
 
 def test_two_ranks():
-    judge(1, 60, 2, jobs=1)
+    judge(1, 30, 2, jobs=1)
 
 
 def test_a_seed_draws_the_same_program_again_and_a_text_gives_it_back():
