@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+from tests import forked
 
 RANKS = 2
 
@@ -12,12 +12,8 @@ RANKS = 2
 def profiled(base: Path, out: Path | None = None) -> Path:
     """The folder, `out` or base / "out", in which each rank has left its own."""
     out = out or base / "out"
-    program = str(Path(__file__).with_name("rank.py"))
-    running = [
-        subprocess.Popen([sys.executable, program, str(rank), str(RANKS), str(base / "store"), str(out)],
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for rank in range(RANKS)
-    ]  # fmt: skip
+    program = Path(__file__).with_name("rank.py")
+    running = [forked.Python([program, str(rank), str(RANKS), base / "store", out]) for rank in range(RANKS)]
     for process in running:
         said, _ = process.communicate(timeout=600)
         assert process.returncode == 0, said[-4000:]
