@@ -168,7 +168,7 @@ def test_operators_that_cannot_be_taken_are_named(package, tmp_path, monkeypatch
     (project / "op_host" / "all.cpp").write_text(NAMES)
     compiled = package.Build.bisheng
     monkeypatch.setattr(package.Build, "bisheng", lambda self, *a: None if a[-1].exists() else compiled(self, *a))
-    monkeypatch.setattr(package.tempfile, "TemporaryDirectory", lambda **_: contextlib.nullcontext(scratch))
+    monkeypatch.setattr(package.scratch, "folder", lambda _: contextlib.nullcontext(scratch))
     for given, said in CANNOT.items():
         assert package.main([str(project), "-o", str(out), "-O0", *given.split()], str(BISHENG.parent.parent)) == 1
         assert capsys.readouterr().err.splitlines() == [f"opp_build: {line}" for line in said]
