@@ -143,7 +143,7 @@ class Stream {
     friend class Stream;
   };
   // For who waits for a lock that a thread holds while it puts tasks on this stream, now and then: throws in a host callback
-  // that stands in the other's way, or is to be aborted.
+  // that stands in the other's way, or is to be aborted. `begins_replay`: the thread waits for what a new replay needs.
   void give_up_if_stuck(bool begins_replay = false) const;
 
   // Executors only: runs the stream until it is empty, its turn is over, or another executor must go on.

@@ -88,17 +88,19 @@ def test_max_pool_of_minus_infinity_and_ceil_mode(npu):
 
 
 @pytest.mark.parametrize("stride", [7, 2**31 - 1])
-def test_max_pool_of_a_stride_beyond_the_input(npu, stride):
-    """The largest stride wrote beside its buffers."""
-    x, attributes = rand(3, 6, 6), {"kernelSize": [5, 5], "stride": [stride] * 2, "padding": [2, 2], "dilation": [1, 1]}
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
+def test_max_pool_of_a_stride_beyond_the_input(npu, stride, dtype):
+    """The largest stride wrote beside its buffers: behind many planes, where no spare memory hides it."""
+    x = rand(64, 6, 6, dtype=dtype)
+    attributes = {"kernelSize": [5, 5], "stride": [stride] * 2, "padding": [2, 2], "dilation": [1, 1]}
     y, i = nn.max_pool2d(x, 5, 7, 2, return_indices=True)
     compare(npu, "aclnnMaxPool2dWithIndices", {"self": x, **attributes}, {"out": y, "indices": i})
-    expected = A.max_pool2d_with_indices_backward(y, x, [5, 5], [7, 7], [2, 2], [1, 1], False, i)
+    expected = A.max_pool2d_with_indices_backward(y.float(), x.float(), [5, 5], [7, 7], [2, 2], [1, 1], False, i)
     compare(
         npu,
         "aclnnMaxPool2dWithIndicesBackward",
         {"gradOutput": y, "self": x, "indices": i, **attributes},
-        {"gradInput": expected},
+        {"gradInput": expected.to(dtype)},
     )
 
 
