@@ -28,6 +28,11 @@ def environment(folder: Path, compiler: str) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(folder / "aside"), "ANYCEND_CXX": compiler}
 
 
+def answers() -> None:
+    """In a child before its program: a shell's background jobs, and so these tests, may inherit that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def lives(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -44,17 +49,27 @@ def test_a_signal_leaves_nothing(tmp_path, command, number):
     slow.chmod(0o755)
     env = environment(tmp_path, str(slow))
     given = [sys.executable, str(BISHENG.parent / command), *COMMANDS[command]]
-    began = subprocess.Popen(given, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True)
+    began = subprocess.Popen(given, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True, preexec_fn=answers)
     while not (started := list(tmp_path.glob("slow.started.*"))) and began.poll() is None:
         time.sleep(0.01)
     assert started, began.stderr.read()
     assert list((tmp_path / "aside").iterdir())
     began.send_signal(number)
-    assert (began.communicate()[1], began.returncode) == ("", -number)
+    assert (began.communicate(timeout=300)[1], began.returncode) == ("", -number)
     assert list((tmp_path / "aside").iterdir()) == []
     for file in tmp_path.glob("slow.started.*"):
         while lives(int(file.suffix[1:])):
             time.sleep(0.01)
+
+
+def test_an_ignored_signal_stays_ignored(tmp_path):
+    """As nohup and a shell's background jobs have it."""
+    script = f"trap '' INT HUP; kill -INT $$; kill -HUP $$; {sys.executable} {BISHENG} -x asc -c k.cpp -o k.o & wait $!"
+    slow = tmp_path / "slow"
+    slow.write_text('#!/bin/sh\nkill -INT $PPID; kill -HUP $PPID; : > k.o\n')
+    slow.chmod(0o755)
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment(tmp_path, str(slow)), timeout=300)
+    assert done.returncode == 0 and list((tmp_path / "aside").iterdir()) == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
