@@ -29,7 +29,7 @@ def environment(folder: Path, compiler: str) -> dict[str, str]:
 
 
 def answers() -> None:
-    """In a child before its program: a shell's background jobs, and so these tests, may inherit that SIGINT is ignored."""
+    """In a child before its program: a shell's background jobs inherit that SIGINT is ignored, and so may these tests."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
