@@ -48,8 +48,7 @@ HcclResult caught(const char* function, Body&& body) noexcept {
 // The body of one exported function.
 template <class Body>
 HcclResult guarded(const char* function, Body&& body) noexcept {
-  static const bool faulty = faults_asked();
-  if (__builtin_expect(faulty, 0))
+  if (faults_asked())
     if (const int code = fault_of_call(function)) return code < 1000 ? HcclResult(code) : HCCL_E_RUNTIME;
   return caught(function, std::forward<Body>(body));
 }

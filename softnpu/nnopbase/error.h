@@ -15,8 +15,7 @@ inline aclnnStatus report(aclnnStatus status, const char* text) {
 
 // ANYCEND_FAULT: the status that this call is to return, or 0.
 inline aclnnStatus struck(const char* function) {
-  static const bool faulty = softnpu::faults_asked();
-  return __builtin_expect(faulty, 0) ? softnpu::fault_of_call(function) : 0;
+  return softnpu::faults_asked() ? softnpu::fault_of_call(function) : 0;
 }
 
 inline std::nullptr_t report_null(const char* text) {

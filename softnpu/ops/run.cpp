@@ -86,7 +86,7 @@ __attribute__((noinline)) int run_within(int64_t limit_ns, const Op& op, const a
 int run_task(void* state) noexcept {
   const auto& e = *static_cast<aclOpExecutor*>(state);
   const Op& op = *static_cast<const Op*>(e.op);
-  if (const int64_t limit = operator_limit_ns(); __builtin_expect(limit != 0, 0)) return run_within(limit, op, e);
+  if (const int64_t limit = operator_limit_ns()) return run_within(limit, op, e);
   return run(op, e);
 }
 
@@ -159,8 +159,7 @@ aclOpExecutor* take(const Op& op, aclOpExecutor* handle, aclrtStream stream, acl
       return nullptr;
     }
   }
-  static const bool faulty = faults_asked();
-  if (__builtin_expect(faulty, 0) && (*status = fault_of_call(op.name, stream))) {
+  if (faults_asked() && (*status = fault_of_call(op.name, stream))) {
     nnopbase::release_executor(e);
     return nullptr;
   }

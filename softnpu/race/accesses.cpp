@@ -72,10 +72,8 @@ bool any_run(const Pattern& p, int dim, int64_t base, Visit&& visit) {
 
 }  // namespace
 
-constinit std::atomic<uint8_t> detail::watchers{0};
-
-void watch_for(uint8_t by) noexcept { detail::watchers.fetch_or(by, std::memory_order_release); }
-void stop() noexcept { detail::watchers.store(0, std::memory_order_relaxed); }
+void watch_for(uint32_t by) noexcept { sanitize::watchers.word.fetch_or(by, std::memory_order_release); }
+void stop() noexcept { sanitize::watchers.word.fetch_and(~(kRaces | kMemory), std::memory_order_relaxed); }
 
 void set_place(const char* place) noexcept { t_place = place; }
 const char* place() noexcept { return t_place; }

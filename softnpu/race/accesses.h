@@ -3,26 +3,22 @@
 // Who tells: ops, hccl, the runtime's copies, fills and replays.
 #pragma once
 
-#include <atomic>
 #include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "softnpu/sanitize/watched.h"
+
 namespace softnpu::race {
 
 #define SOFTNPU_RACE_API __attribute__((visibility("default")))
 
 // Who watches, as bits.
-inline constexpr uint8_t kRaces = 1, kMemory = 2;
-namespace detail {
-extern constinit std::atomic<uint8_t> watchers;
-}
-inline bool watched(uint8_t by = kRaces | kMemory) noexcept {
-  return __builtin_expect(detail::watchers.load(std::memory_order_relaxed) & by, 0) != 0;
-}
-void watch_for(uint8_t by) noexcept;
+inline constexpr uint32_t kRaces = sanitize::kRaces, kMemory = sanitize::kMemory;
+inline bool watched(uint32_t by = kRaces | kMemory) noexcept { return sanitize::watched(by); }
+void watch_for(uint32_t by) noexcept;
 // In a forked child: no lock is taken any more.
 void stop() noexcept;
 

@@ -172,7 +172,7 @@ void copy(const CopyRequest& r, aclrtMemcpyKind kind, Stream* stream) {
   if (to_pageable && !captured) stream->refuse_in_callback();  // the call ends when the bytes are there
   CopyTask task{r, nullptr, direction(s)};
   // Where faults are asked for, the copy is a task like others: it can fail, hang or lose its device.
-  const bool may_run_now = !captured && !sanitize::faulty && (from_pageable || to_pageable);
+  const bool may_run_now = !captured && !sanitize::faulty() && (from_pageable || to_pageable);
   if (may_run_now && stream->run_now([&] { now("aclrtMemcpyAsync"); })) {
     if (race::watched()) {
       Work work({CopyTask::run, nullptr, nullptr, "aclrtMemcpyAsync", Cost::kTiny}, task);

@@ -71,13 +71,11 @@ bool check_pointer(const void* pointer, size_t bytes, int device) noexcept {
 
 bool running_task_aborted() noexcept { return Stream::running_task_aborted(); }
 
-bool faults_asked() noexcept { return sanitize::faulty; }
-
 int fault_of_call(const char* function) noexcept { return struck(function); }
 
 int fault_of_call(const char* function, aclrtStream stream) noexcept { return struck(function, stream_device(stream)); }
 
-bool link_is_cut() noexcept { return sanitize::faulty && sanitize::link_is_cut(); }
+bool link_is_cut() noexcept { return sanitize::faulty() && sanitize::link_is_cut(); }
 
 void on_compute_idle(void (*hook)() noexcept) noexcept { Executor::on_compute_idle(hook); }
 

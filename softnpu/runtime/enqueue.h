@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "acl/types.h"
+#include "softnpu/sanitize/watched.h"
 
 #define SOFTNPU_API __attribute__((visibility("default")))
 
@@ -99,16 +100,21 @@ struct ArenaExport {
 // it must cost a lookup, not a system call.
 SOFTNPU_API bool export_pointer(const void* pointer, size_t bytes, ArenaExport* out) noexcept;
 
-// ANYCEND_FAULT (softnpu/sanitize/faults.h): whether any fault is asked for, which a library may remember; and the status, with its message
+// ANYCEND_FAULT (softnpu/sanitize/faults.h): whether any fault is asked for, and the status, with its message
 // set, that this call of an exported function is to return instead of doing anything, or 0.
-SOFTNPU_API bool faults_asked() noexcept;
+inline bool faults_asked() noexcept { return sanitize::watched(sanitize::kFaults); }
 SOFTNPU_API int fault_of_call(const char* function) noexcept;
 // The same of a call that puts work on `stream`: it needs that one's device, on whichever the thread is.
 SOFTNPU_API int fault_of_call(const char* function, aclrtStream stream) noexcept;
 
 // What clients have set for the whole process (settings.h): how long an operator may take, in nanoseconds, 0 for ever
 // (aclrtSetOpExecuteTimeOut), and that results must not depend on which thread was faster (ACL_OPT_DETERMINISTIC).
+namespace detail {
 SOFTNPU_API int64_t operator_limit_ns() noexcept;
+}
+inline int64_t operator_limit_ns() noexcept {
+  return sanitize::watched(sanitize::kLimit) ? detail::operator_limit_ns() : 0;
+}
 SOFTNPU_API bool deterministic() noexcept;
 
 }  // namespace softnpu

@@ -48,7 +48,7 @@ void set_last_error(int code) noexcept;
 template <class Body>
 inline int guarded(const char* call, Body&& body) noexcept {
   if (__builtin_expect(life() != Life::kRunning, 0)) return refuse(call);
-  if (__builtin_expect(sanitize::faulty, 0))
+  if (sanitize::faulty())
     if (const int code = struck(call)) return code;
   try {
     body();
@@ -67,7 +67,7 @@ inline int guarded(const char* call, Body&& body) noexcept {
 // For what must work in a forked child and at exit (device count, versions): no check of the process's life, no lock inside.
 template <class Body>
 inline int guarded_always(const char* call, Body&& body) noexcept {
-  if (__builtin_expect(sanitize::faulty, 0))
+  if (sanitize::faulty())
     if (const int code = struck(call)) return code;
   try {
     body();

@@ -7,7 +7,7 @@ Settings& settings() noexcept {
   return the;
 }
 
-int64_t operator_limit_ns() noexcept { return settings().operator_limit_ns.load(std::memory_order_relaxed); }
+int64_t detail::operator_limit_ns() noexcept { return settings().operator_limit_ns.load(std::memory_order_relaxed); }
 
 bool deterministic() noexcept { return settings().deterministic.load(std::memory_order_relaxed); }
 

@@ -53,7 +53,7 @@ void Stream::open(Context* context, int device, uint32_t priority, uint32_t flag
 // --- accepting and running tasks ---------------------------------------------------------------------------------------
 
 void Stream::submit(Work&& work) {
-  if (__builtin_expect(sanitize::faulty, 0) && !captured())  // what is captured comes with each replay
+  if (sanitize::faulty() && !captured())  // what is captured comes with each replay
     return take(spoiled(std::move(work), sanitize::fault_of_task(work.name(), device_)));
   take(std::move(work));
 }

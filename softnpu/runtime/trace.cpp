@@ -89,13 +89,11 @@ void add_told(Waiting& waiting) {
 
 }  // namespace
 
-constinit std::atomic<uint32_t> detail::listeners{0};
-
 bool listen(const Listener* listener) noexcept {
   for (auto& slot : g_listeners) {
     const Listener* none = nullptr;
     if (!slot.compare_exchange_strong(none, listener, std::memory_order_acq_rel)) continue;
-    detail::listeners.fetch_add(1, std::memory_order_release);
+    sanitize::watchers.word.fetch_add(sanitize::kListener, std::memory_order_release);
     return true;
   }
   return false;
@@ -105,14 +103,14 @@ void ignore(const Listener* listener) noexcept {
   for (auto& slot : g_listeners) {
     const Listener* it = listener;
     if (!slot.compare_exchange_strong(it, nullptr, std::memory_order_acq_rel)) continue;
-    detail::listeners.fetch_sub(1, std::memory_order_release);
+    sanitize::watchers.word.fetch_sub(sanitize::kListener, std::memory_order_release);
     return;
   }
 }
 
 void forget_listeners() noexcept {
   for (auto& slot : g_listeners) slot.store(nullptr, std::memory_order_relaxed);
-  detail::listeners.store(0, std::memory_order_relaxed);
+  sanitize::watchers.word.fetch_and(~sanitize::kListeners, std::memory_order_relaxed);
 }
 
 bool alive() noexcept { return life() == Life::kRunning; }

@@ -111,10 +111,7 @@ SOFTNPU_API void tell_of_kernels(const Told* told) noexcept;
 // Tells listeners of the mark: now as the host's, and, with a stream, when that comes to it (a tiny task).
 SOFTNPU_API void mark(Mark mark, aclrtStream stream) noexcept;
 
-namespace detail {
-SOFTNPU_API extern constinit std::atomic<uint32_t> listeners;
-}
-inline bool on() noexcept { return __builtin_expect(detail::listeners.load(std::memory_order_relaxed) != 0, 0); }
+inline bool on() noexcept { return sanitize::watched(sanitize::kListeners); }
 
 // --- for the runtime alone ---------------------------------------------------------------------------------------------------------
 

@@ -282,7 +282,9 @@ bool works_without_device(std::string_view function) {
 
 void (*tell_loss)(int device, bool lost) noexcept = nullptr;
 
-const bool faulty = !asked().empty();
+namespace {
+const bool told = !asked().empty() && (watchers.word.fetch_or(kFaults, std::memory_order_release), true);
+}
 
 Uncounted::Uncounted() noexcept { ++t_uncounted; }
 Uncounted::~Uncounted() { --t_uncounted; }

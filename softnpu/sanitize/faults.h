@@ -10,10 +10,12 @@
 
 #include <cstdint>
 
+#include "softnpu/sanitize/watched.h"
+
 namespace softnpu::sanitize {
 
 // Whether ANYCEND_FAULT asks for any: read when the library is loaded. All below is slow, and called only if so. Thread-safe.
-extern const bool faulty;
+inline bool faulty() noexcept { return watched(kFaults); }
 
 // The status that this call is to return instead of doing anything, or 0. `device`: the calling thread's, or -1.
 int fault_of_call(const char* function, int device) noexcept;

@@ -8,13 +8,13 @@ constinit std::atomic<Observer> observers[kMost] = {};
 
 }  // namespace
 
-constinit std::atomic<bool> detail::observed{false};
+constinit Watchers watchers;
 
 bool add_observer(Observer observer) noexcept {
   for (auto& slot : observers) {
     Observer none = nullptr;
     if (slot.compare_exchange_strong(none, observer)) {
-      detail::observed.store(true, std::memory_order_release);
+      watchers.word.fetch_or(kObservers, std::memory_order_release);
       return true;
     }
   }

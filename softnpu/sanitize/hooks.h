@@ -3,8 +3,9 @@
 // observers: chaos.cpp. What it is not: it knows no stream and no device, only what it is told.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+
+#include "softnpu/sanitize/watched.h"
 
 namespace softnpu::sanitize {
 
@@ -37,12 +38,11 @@ using Observer = int (*)(const Moment&) noexcept;
 bool add_observer(Observer observer) noexcept;
 
 namespace detail {
-extern constinit std::atomic<bool> observed;
 int tell(const Moment& moment) noexcept;
 }  // namespace detail
 
 inline int at(Point point, const void* stream, const char* task = nullptr) noexcept {
-  if (__builtin_expect(!detail::observed.load(std::memory_order_relaxed), 1)) return 0;
+  if (!watched(kObservers)) return 0;
   return detail::tell({point, stream, task});
 }
 
