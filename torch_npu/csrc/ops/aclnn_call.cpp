@@ -240,6 +240,15 @@ aclScalar* make_scalar(const at::Scalar& scalar) {
   return made(handle, "aclCreateScalar");
 }
 
+aclScalar* make_scalar_but_one(const at::Scalar& scalar, aclScalar*& one) {
+  if (!scalar.isIntegral(/*includeBool=*/false) || scalar.isSymbolic() || scalar.type() == at::kUInt64 ||
+      scalar.toLong() != 1)
+    return make_scalar(scalar);
+  static aclScalar* const kept = make_scalar(1);
+  one = kept;
+  return nullptr;
+}
+
 aclIntArray* make_ints(at::IntArrayRef values) {
   return made(cann::acl().aclCreateIntArray(values.data(), values.size()), "aclCreateIntArray");
 }

@@ -44,6 +44,8 @@ namespace detail {
 
 aclTensor* make_tensor(const at::Tensor& tensor, at::Tensor& keep);
 aclScalar* make_scalar(const at::Scalar& scalar);
+// Null, and then the handle is the one of the integer 1, which alpha and beta nearly always are: made once, for the life of the process.
+aclScalar* make_scalar_but_one(const at::Scalar& scalar, aclScalar*& one);
 aclIntArray* make_ints(at::IntArrayRef values);
 aclFloatArray* make_floats(at::ArrayRef<double> values);
 aclBoolArray* make_bools(const bool* values, size_t size);
@@ -97,11 +99,15 @@ struct Arg<aclTensor*> : Owner<aclTensor> {
 
 template <>
 struct Arg<aclScalar*> : Owner<aclScalar> {
-  explicit Arg(const at::Scalar& scalar) { handle_ = make_scalar(scalar); }
+  explicit Arg(const at::Scalar& scalar) { handle_ = make_scalar_but_one(scalar, one_); }
   explicit Arg(const std::optional<at::Scalar>& scalar) {
-    if (scalar) handle_ = make_scalar(*scalar);
+    if (scalar) handle_ = make_scalar_but_one(*scalar, one_);
   }
   explicit Arg(std::nullptr_t) {}
+  aclScalar* get() const { return one_ ? one_ : handle_; }
+
+ private:
+  aclScalar* one_ = nullptr;
 };
 
 template <>
@@ -213,10 +219,16 @@ inline bool plainly_written(const at::Tensor& tensor) {
   return impl->key_set().has(c10::DispatchKey::PrivateUse1) && !impl->key_set().has_any(kLazy) &&
          tensor.is_non_overlapping_and_dense();
 }
+// Null without a storage.
+inline const void* memory_of(const at::Tensor& tensor) {
+  c10::StorageImpl* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  return storage ? storage->_mutable_data_ptr_no_checks().get() : nullptr;
+}
 // Shared memory begins at one address for both: two loads, where is_alias_of() is a call, for each operand of each operator.
 inline bool may_share(const at::Tensor& written, const at::Tensor& read) {
-  if (written.is_same(read) || !read.defined() || !read.has_storage()) return false;
-  return written.storage().data_ptr().get() == read.storage().data_ptr().get() && written.is_alias_of(read);
+  if (written.is_same(read)) return false;
+  const void* memory = memory_of(read);
+  return memory && memory == memory_of(written) && written.is_alias_of(read);
 }
 
 // Throw PyTorch's errors: another device, memory shared within the tensor, with another in part.
