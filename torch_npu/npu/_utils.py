@@ -14,6 +14,8 @@ def _get_device_index(device: Any = None, optional: bool = False, allow_cpu: boo
 
     A negative index is the current one, too.
     """
+    if device is None and optional:  # first: it is nearly always
+        return _C._current_device()
     if isinstance(device, bool):
         raise TypeError("expected an npu device, got a bool")
     if isinstance(device, int):
@@ -27,8 +29,6 @@ def _get_device_index(device: Any = None, optional: bool = False, allow_cpu: boo
             raise ValueError(f"Expected an npu device, but got: {device}")
         return _C._current_device() if device.index is None else device.index
     if device is None:
-        if optional:
-            return _C._current_device()
         raise ValueError("Expected an npu device with a specified index or an integer, but got: None")
     index = getattr(device, "idx", None)  # torch.npu.device
     if index is None:

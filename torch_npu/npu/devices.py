@@ -88,7 +88,7 @@ def set_device(device: Any) -> None:
 
 def synchronize(device: Any = None) -> None:
     """Waits for all work on the device. An error of an asynchronous operator is raised here."""
-    _C._synchronize(_get_device_index(device, optional=True))
+    _C._synchronize(-1 if device is None else _get_device_index(device))
 
 
 def _exchange_device(device: int) -> int:

@@ -85,8 +85,8 @@ void bind_device(pybind11::module& module) {
                return static_cast<int>(former);
              }));
   module.def("_has_context", with_gil([](int index) { return has_context(device_index(index)); }));
-  module.def("_synchronize", no_gil([](int index) {
-               synchronize_device(device_index(index));
+  module.def("_synchronize", no_gil([](int index) {  // a negative index is the current device
+               synchronize_device(index < 0 ? current_device() : device_index(index));
                drain_reports();
              }));
   module.def("_stop_device", no_gil([](int index) { return stop_device(device_index(index)); }));
