@@ -35,9 +35,13 @@ struct NPU_API NPUStorageImpl : c10::StorageImpl {
   // A new tensor's memory, in the format ND.
   void describe(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta type) {
     constexpr size_t kPicture = 4;  // dimensions of a batch of pictures, which CANN calls NCHW
-    assign(npu_desc_.base_sizes_, sizes);
-    assign(npu_desc_.base_strides_, strides);
-    assign(npu_desc_.storage_sizes_, sizes);
+    const size_t n = sizes.size();
+    for (auto* numbers : {&npu_desc_.base_sizes_, &npu_desc_.base_strides_, &npu_desc_.storage_sizes_})
+      numbers->resize_for_overwrite(n);
+    for (size_t i = 0; i < n; i++) {  // a few numbers, for each new tensor: one loop
+      npu_desc_.base_sizes_[i] = npu_desc_.storage_sizes_[i] = sizes[i];
+      npu_desc_.base_strides_[i] = strides[i];
+    }
     npu_desc_.origin_format_ = sizes.size() == kPicture ? ACL_FORMAT_NCHW : ACL_FORMAT_ND;
     npu_desc_.npu_format_ = ACL_FORMAT_ND;
     npu_desc_.data_type_ = type;
@@ -45,13 +49,6 @@ struct NPU_API NPUStorageImpl : c10::StorageImpl {
   void describe_as_bytes() { describe({static_cast<int64_t>(nbytes())}, {1}, caffe2::TypeMeta::Make<uint8_t>()); }
 
   NPUStorageDesc npu_desc_;
-
- private:
-  // A loop: a few numbers, for each new tensor.
-  static void assign(c10::SmallVector<int64_t, 5>& to, c10::IntArrayRef from) {
-    to.resize_for_overwrite(from.size());
-    for (size_t i = 0; i < from.size(); i++) to[i] = from[i];
-  }
 };
 
 }  // namespace torch_npu

@@ -114,7 +114,11 @@ class DeviceCache {
   size_t total_memory();
   size_t allowed_bytes();
   void trace(MemoryHistory::TraceEntry::Action action, const void* address, size_t size, c10::StreamId stream,
-             const std::shared_ptr<c10::GatheredContext>& context = nullptr);
+             const std::shared_ptr<c10::GatheredContext>& context = nullptr) {
+    if (C10_UNLIKELY(history_.enabled())) add_trace(action, address, size, stream, context);
+  }
+  void add_trace(MemoryHistory::TraceEntry::Action action, const void* address, size_t size, c10::StreamId stream,
+                 const std::shared_ptr<c10::GatheredContext>& context);
 
   const c10::DeviceIndex device_;
   mutable std::mutex lock_;

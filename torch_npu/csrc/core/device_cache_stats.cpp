@@ -127,9 +127,8 @@ void DeviceCache::record_history(bool enabled, c10::CachingDeviceAllocator::Crea
   history_.configure(enabled, recorder, max_entries, when, clear);
 }
 
-void DeviceCache::trace(MemoryHistory::TraceEntry::Action action, const void* address, size_t size,
-                        c10::StreamId stream, const std::shared_ptr<c10::GatheredContext>& context) {
-  if (C10_LIKELY(!history_.enabled())) return;
+void DeviceCache::add_trace(MemoryHistory::TraceEntry::Action action, const void* address, size_t size,
+                            c10::StreamId stream, const std::shared_ptr<c10::GatheredContext>& context) {
   history_.add({action, device_, reinterpret_cast<size_t>(address), size, handle_of(device_, stream),
                 c10::MempoolId_t{0, 0}, c10::getApproximateTime(), context});
 }

@@ -16,8 +16,9 @@ constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 // A tensor without sizes over new memory of that many bytes.
 at::Tensor over_new_memory(size_t bytes, caffe2::TypeMeta type) {
+  c10::DeviceAllocator* const allocator = device_allocator();
   auto storage = c10::make_intrusive<NPUStorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(bytes),
-                                                     device_allocator()->allocate(bytes), device_allocator(), true);
+                                                     allocator->allocate(bytes), allocator, true);
   return at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), kKeys, type);
 }
 
