@@ -29,7 +29,7 @@ def environment(folder: Path, compiler: str) -> dict[str, str]:
 
 
 def answers() -> None:
-    """In a child before its program: a shell's background jobs inherit that SIGINT is ignored, and so may these tests."""
+    """In a child before its program: these tests may inherit that SIGINT is ignored, as a shell's background jobs do."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -66,7 +66,7 @@ def test_an_ignored_signal_stays_ignored(tmp_path):
     """As nohup and a shell's background jobs have it."""
     script = f"trap '' INT HUP; kill -INT $$; kill -HUP $$; {sys.executable} {BISHENG} -x asc -c k.cpp -o k.o & wait $!"
     slow = tmp_path / "slow"
-    slow.write_text('#!/bin/sh\nkill -INT $PPID; kill -HUP $PPID; : > k.o\n')
+    slow.write_text("#!/bin/sh\nkill -INT $PPID; kill -HUP $PPID; : > k.o\n")
     slow.chmod(0o755)
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment(tmp_path, str(slow)), timeout=300)
     assert done.returncode == 0 and list((tmp_path / "aside").iterdir()) == []
