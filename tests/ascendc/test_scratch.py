@@ -29,7 +29,7 @@ def environment(folder: Path, compiler: str) -> dict[str, str]:
 
 
 def answers() -> None:
-    """In a child before its program: these tests may inherit that SIGINT is ignored, as a shell's background jobs do."""
+    """In a child before its program: tests may inherit that SIGINT is ignored, as a shell's background jobs do."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
