@@ -32,7 +32,7 @@ class Shim(NamedTuple):
 
 
 def shims() -> list[Shim]:
-    functions = {get_fallback_op_name(f): f for f in aten_schemas.Schemas().functions}
+    functions = {get_fallback_op_name(f): f for f in aten_schemas.table().functions}
     found = [shim(functions[name], inductor_fallback_ops[name]) for name in sorted(inductor_fallback_ops)]
     return [one for one in found if one is not None]
 

@@ -3,6 +3,7 @@ nested.py, sparse.py."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import torchgen
@@ -40,6 +41,12 @@ class Schemas:
             SchemaKind.mutable: "mutable",
             SchemaKind.scratch: "scratch",
         }[f.func.kind()]
+
+
+@functools.cache
+def table() -> Schemas:
+    """Two seconds of reading, once a process."""
+    return Schemas()
 
 
 def wants_one_device(f: NativeFunction) -> bool:

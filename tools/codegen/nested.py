@@ -1,7 +1,5 @@
 """Generate the registrations of strided nested tensors (torch.nested, layout=torch.strided) for the npu.
 
-    python tools/codegen/nested.py OUT_DIR
-
 PyTorch's kernels for them are compositions over a buffer and sizes on the CPU. Those that it registers for a device
 outside of it too (NestedTensorHPU) hold for any device: these are registered here, under PyTorch's names, so that they
 grow with it. Those in OWN look into memory or ask for a kernel by device; torch_npu/csrc/ops/nested.cpp has them.
@@ -9,16 +7,10 @@ grow with it. Those in OWN look into memory or ask for a kernel by device; torch
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import aten_schemas
 from torchgen.api.types import NativeSignature
 from torchgen.context import native_function_manager
 from torchgen.model import NativeFunction
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import abi  # noqa: E402
-import aten_schemas  # noqa: E402
 
 FILE = "nested.cpp"
 OWN = {
@@ -44,7 +36,7 @@ def pointer(f: NativeFunction, kernel: str) -> str:
 
 
 def text() -> str:
-    schemas = aten_schemas.Schemas()
+    schemas = aten_schemas.table()
     kernels = schemas.nested
     rows, headers = [], set()
     for f in schemas.functions:
@@ -67,9 +59,3 @@ def text() -> str:
             "",
         ]
     )
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        sys.exit("usage: python tools/codegen/nested.py OUT_DIR")
-    abi.write(Path(sys.argv[1]) / FILE, text())

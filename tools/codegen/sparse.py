@@ -1,7 +1,5 @@
 """Generate the registrations of sparse tensors (COO and the compressed layouts) for the npu.
 
-    python tools/codegen/sparse.py OUT_DIR
-
 A kernel that PyTorch's table names for the CPU and for CUDA alike (SparseCPU and SparseCUDA, SparseCsrCPU and
 SparseCsrCUDA) is a composition over indices and values and holds for any device: those are registered here, under
 PyTorch's names, so that they grow with it. So are the conversions of dense tensors. Those in OWN ask for a kernel by
@@ -10,15 +8,9 @@ device; torch_npu/csrc/ops/sparse has them, and the others that PyTorch has for 
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import aten_schemas
+import nested
 from torchgen.model import DispatchKey
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import abi  # noqa: E402
-import aten_schemas  # noqa: E402
-import nested  # noqa: E402
 
 FILE = "sparse.cpp"
 OWN = {
@@ -35,7 +27,7 @@ KEYS = {
 
 
 def text() -> str:
-    schemas = aten_schemas.Schemas()
+    schemas = aten_schemas.table()
     headers, blocks = set(), []
     for key, (cpu, cuda) in KEYS.items():
         rows = []
@@ -64,9 +56,3 @@ def text() -> str:
             *blocks,
         ]
     )
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        sys.exit("usage: python tools/codegen/sparse.py OUT_DIR")
-    abi.write(Path(sys.argv[1]) / FILE, text())
