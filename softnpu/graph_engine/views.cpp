@@ -10,11 +10,11 @@ namespace {
 
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
-[[noreturn]] void misfit(const char* what, const Dims& a, const Dims& b) {
+}  // namespace
+
+void misfit(const char* what, const Dims& a, const Dims& b) {
   throw Error(std::string(what) + ": shapes " + text_of(a) + " and " + text_of(b) + " do not fit");
 }
-
-}  // namespace
 
 int64_t axis_of(int64_t axis, int64_t rank, bool end) {
   const int64_t most = rank + (end ? 1 : 0);

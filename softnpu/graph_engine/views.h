@@ -11,6 +11,7 @@
 
 namespace softnpu::graph {
 
+[[noreturn]] void misfit(const char* what, const Dims& a, const Dims& b);
 // A dimension counted from the end, if negative. `rank` itself is allowed where `end` says so.
 int64_t axis_of(int64_t axis, int64_t rank, bool end = false);
 

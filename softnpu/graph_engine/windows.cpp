@@ -4,10 +4,6 @@
 namespace softnpu::graph {
 namespace {
 
-[[noreturn]] void misfit(const char* what, const Dims& a, const Dims& b) {
-  throw Error(std::string(what) + ": shapes " + text_of(a) + " and " + text_of(b) + " do not fit");
-}
-
 Dims middle(const Dims& four) {
   if (four.size() != 4) throw Error("a list of four is wanted, not " + text_of(four));
   return {four[1], four[2]};
