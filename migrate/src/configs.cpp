@@ -5,15 +5,12 @@
 #include <cstring>
 
 #include "migrate/src/device_text.h"
+#include "migrate/src/files.h"
 #include "migrate/src/json.h"
 #include "migrate/src/rewriter.h"
 
 namespace migrate {
 namespace {
-
-bool ends_with_any(const std::string& path, std::initializer_list<std::string_view> tails) {
-  return std::any_of(tails.begin(), tails.end(), [&](std::string_view tail) { return path.ends_with(tail); });
-}
 
 std::vector<TextEdit> value_edits(std::string_view text, const Settings& settings) {
   if (text.find_first_of("{%") != std::string_view::npos) return {};
@@ -114,8 +111,6 @@ void line_values(const Source& source, const Settings& settings, Edits* out) {
     }
   }
 }
-
-bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // Shell: variables of CUDA by their counterpart, and arguments that are devices or backends (--device cuda, device=cuda:0).
 void shell(const Source& source, const Settings& settings, Edits* out, std::vector<Finding>* findings) {

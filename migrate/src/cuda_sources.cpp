@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "migrate/src/device_text.h"
+
 namespace migrate {
 namespace {
-
-bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // The name before the first parenthesis after `at`, past __launch_bounds__(...).
 std::string kernel_name(std::string_view text, size_t at) {

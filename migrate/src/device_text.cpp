@@ -9,8 +9,6 @@
 namespace migrate {
 namespace {
 
-bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
 // Parts between commas, without the blanks around them.
 std::vector<std::pair<size_t, std::string_view>> split(std::string_view text) {
   std::vector<std::pair<size_t, std::string_view>> parts;

@@ -1,6 +1,7 @@
 // Text that names devices and backends: 'cuda:0', 'nccl', 'cpu:gloo,cuda:nccl', 'torch.cuda.FloatTensor'. Pure text, no
 // tree: used for Python strings, configuration files and command lines alike.
 #pragma once
+#include <cctype>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -9,6 +10,9 @@
 #include "migrate/src/rules.h"
 
 namespace migrate {
+
+// May the character be part of a name?
+inline bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 struct TextEdit {
   size_t at, length;

@@ -1,10 +1,16 @@
 // Reading, writing and walking: whole files, atomic writes, no link followed out of the input.
 #pragma once
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace migrate {
+
+inline bool ends_with_any(const std::string& path, std::initializer_list<std::string_view> tails) {
+  return std::any_of(tails.begin(), tails.end(), [&](std::string_view tail) { return path.ends_with(tail); });
+}
 
 // Each returns why it failed, or empty.
 std::string read_file(const std::string& path, std::string* bytes);

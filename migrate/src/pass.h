@@ -14,6 +14,8 @@
 
 namespace migrate {
 
+inline constexpr std::string_view kCuda = "torch.cuda";
+
 struct Settings {
   std::string version = "2.13.0";
   const Rules* rules = nullptr;

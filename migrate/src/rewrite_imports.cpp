@@ -5,8 +5,6 @@
 namespace migrate {
 namespace {
 
-constexpr std::string_view kCuda = "torch.cuda";
-
 // One imported name: what it is called there and here.
 struct Part {
   NodeId node, name, alias;

@@ -7,7 +7,6 @@
 namespace migrate {
 namespace {
 
-constexpr std::string_view kCuda = "torch.cuda";
 constexpr std::string_view kActivity = "torch.profiler.ProfilerActivity.CUDA";
 
 std::string_view below_cuda(std::string_view path) {

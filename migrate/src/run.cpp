@@ -43,10 +43,6 @@ class Progress {
   bool on_;
 };
 
-bool ends_with_any(const std::string& path, std::initializer_list<std::string_view> tails) {
-  return std::any_of(tails.begin(), tails.end(), [&](std::string_view tail) { return path.ends_with(tail); });
-}
-
 bool is_python(const std::string& path) { return ends_with_any(path, {".py", ".pyw"}); }
 
 }  // namespace
