@@ -75,7 +75,8 @@ void push(const ProfilerConfig& config, const std::unordered_set<at::RecordScope
   c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, std::move(state));
 }
 
-const bool registered = (torch::profiler::impl::pushPRIVATEUSE1CallbacksStub.set_privateuse1_dispatch_ptr(&push), true);
+const bool emit_registered =
+    (torch::profiler::impl::pushPRIVATEUSE1CallbacksStub.set_privateuse1_dispatch_ptr(&push), true);
 
 }  // namespace
 }  // namespace npu::profiler

@@ -58,7 +58,7 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
   void synchronize() const override { wait_for_device(current_device()); }
 };
 
-const bool registered =
+const bool stubs_registered =
     (torch::profiler::impl::registerPrivateUse1Methods(new Stubs), true);  // leaked, as PyTorch asks
 
 }  // namespace
