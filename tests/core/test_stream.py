@@ -139,6 +139,15 @@ def test_device_synchronization_waits_for_every_stream():
     assert all(stream.query() for stream in streams)
 
 
+@pytest.mark.parametrize("device", [None, -1, "npu", torch.device("npu")], ids=str)
+def test_synchronize_without_an_index_waits_for_the_current_device(device):
+    with torch.npu.device(1):
+        stream = torch.npu.Stream()
+        busy(stream, 0.1)
+        torch.npu.synchronize(device)
+        assert stream.query()
+
+
 def test_the_accelerator_synchronizes_too():
     stream = torch.npu.Stream(device=1)
     busy(stream, 0.05)

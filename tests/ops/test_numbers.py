@@ -3,6 +3,8 @@ what it computes is computed; nothing fails later. The CPU is the judge."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -170,3 +172,36 @@ def test_dropout_of_doubles_scales_as_doubles():
     assert set(out.tolist()) == {0.0, 1 / 0.7}
     (grad,) = torch.autograd.grad(out.sum(), x)
     assert torch.equal(grad, out.detach())
+
+
+@pytest.mark.parametrize("alpha", [1, 1.0, True, 2, -1], ids=repr)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float16, torch.float32, torch.bool, torch.complex64], ids=str)
+def test_alpha_is_the_number_that_was_given(dtype, alpha):
+    """The integer 1 has one handle for all calls; 1.0 and True are other numbers."""
+    x = torch.tensor([0, 1, 1]).to(dtype)
+
+    def result(t):
+        try:
+            return torch.add(t, t, alpha=alpha).cpu()
+        except RuntimeError:
+            return "refused"
+
+    got, wanted = result(x.npu()), result(x)
+    assert got == wanted if isinstance(wanted, str) else torch.equal(got, wanted)
+
+
+def test_threads_that_add_first_add_right():
+    """The handle of the integer 1 is made at its first use."""
+    script = """
+import threading, torch
+start, done = threading.Barrier(8), []
+xs = [torch.full((16,), float(i), device="npu") for i in range(8)]
+def run(i):
+    start.wait()
+    done.append((xs[i].add_(xs[i]) == 2 * i).all().item())
+threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+assert done == [True] * 8, done
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)

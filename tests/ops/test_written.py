@@ -280,3 +280,11 @@ def test_nothing_is_put_into_repeated_elements() -> None:
     index, source = torch.zeros(0, dtype=torch.long, device="npu"), torch.zeros(0, device="npu")
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         torch.zeros(1, 3).npu().expand(4, 3).put_(index, source)
+
+
+def test_views_of_a_storage_without_bytes_are_refused():
+    x = torch.ones(4, device="npu")
+    a, b = x[:2], x[2:]
+    x.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError):
+        a.add_(b)
