@@ -28,9 +28,13 @@ def environment(folder: Path, compiler: str) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(folder / "aside"), "ANYCEND_CXX": compiler}
 
 
+SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
 def answers() -> None:
-    """In a child before its program: tests may inherit that SIGINT is ignored, as a shell's background jobs do."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """In a child before its program: tests may inherit signals that are ignored, from nohup or as a background job."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def lives(process: int) -> bool:
@@ -40,7 +44,7 @@ def lives(process: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_signal_leaves_nothing(tmp_path, command, number):
     """Neither files nor compilers that go on; and who waits for the command sees what ended it."""
@@ -55,7 +59,10 @@ def test_a_signal_leaves_nothing(tmp_path, command, number):
     assert started, began.stderr.read()
     assert list((tmp_path / "aside").iterdir())
     began.send_signal(number)
-    assert (began.communicate(timeout=300)[1], began.returncode) == ("", -number)
+    try:
+        assert (began.communicate(timeout=300)[1], began.returncode) == ("", -number)
+    finally:
+        began.kill()
     assert list((tmp_path / "aside").iterdir()) == []
     for file in tmp_path.glob("slow.started.*"):
         while lives(int(file.suffix[1:])):
@@ -64,11 +71,11 @@ def test_a_signal_leaves_nothing(tmp_path, command, number):
 
 def test_an_ignored_signal_stays_ignored(tmp_path):
     """As nohup and a shell's background jobs have it."""
-    script = f"trap '' INT HUP; kill -INT $$; kill -HUP $$; {sys.executable} {BISHENG} -x asc -c k.cpp -o k.o & wait $!"
+    given = ["sh", "-c", 'trap "" INT HUP; "$@" & wait $!', "sh", sys.executable, str(BISHENG), *COMMANDS["bisheng"]]
     slow = tmp_path / "slow"
     slow.write_text("#!/bin/sh\nkill -INT $PPID; kill -HUP $PPID; : > k.o\n")
     slow.chmod(0o755)
-    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment(tmp_path, str(slow)), timeout=300)
+    done = subprocess.run(given, cwd=tmp_path, env=environment(tmp_path, str(slow)), timeout=300)
     assert done.returncode == 0 and list((tmp_path / "aside").iterdir()) == []
 
 
