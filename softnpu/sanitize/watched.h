@@ -12,7 +12,7 @@ inline constexpr uint32_t kFaults = 1;         // ANYCEND_FAULT asks for some: s
 inline constexpr uint32_t kObservers = 2;      // hooks.h
 inline constexpr uint32_t kRaces = 4;          // ANYCEND_CHECK=race
 inline constexpr uint32_t kMemory = 8;         // ANYCEND_CHECK=memory
-inline constexpr uint32_t kLimit = 16;         // an operator's time was limited once (aclrtSetOpExecuteTimeOut)
+inline constexpr uint32_t kLimit = 16;         // a limit of an operator's time was set once (aclrtSetOpExecuteTimeOut)
 inline constexpr uint32_t kListener = 1 << 8;  // one of runtime/trace.h; a count from here on
 inline constexpr uint32_t kListeners = ~(kListener - 1);
 
