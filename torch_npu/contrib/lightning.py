@@ -6,7 +6,8 @@ Lightning has no entry point for accelerators, and where it decides by the names
 the CPU or for CUDA. Three decisions of its connector are therefore made here when the accelerator is the NPU:
 
     strategy    "auto" on one device trains there; the name of a ddp strategy means the one of the NPU
-    precision   "16-mixed" and "bf16-mixed" are autocast and GradScaler of the NPU
+    precision   "16-mixed" and "bf16-mixed" are autocast and GradScaler of the NPU; so they are for a
+                SingleDeviceStrategy there with somebody's own accelerator: Lightning takes CUDA's, which do nothing
     refused     a DDPStrategy object, which would open a stream of CUDA: use NPUDDPStrategy
 
 Not there: Lightning's FSDP, DeepSpeed and bitsandbytes, which it allows for CUDA alone, and Fabric. Raises ImportError
@@ -157,7 +158,8 @@ def _check_strategy_and_fallback(self: Any) -> None:
 
 def _check_and_init_precision(self: Any) -> Any:
     mixed = self._precision_flag in ("16-mixed", "bf16-mixed") and self._precision_plugin_flag is None
-    if not (mixed and _on_npu(self)):
+    single = isinstance(self.strategy, _strategies.SingleDeviceStrategy) and self.strategy.root_device.type == "npu"
+    if not (mixed and (_on_npu(self) or single)):
         return _theirs["_check_and_init_precision"](self)
     self._validate_precision_choice()
     return _connector.MixedPrecision(self._precision_flag, "npu")

@@ -6,11 +6,43 @@ import logging
 
 import lightning as light
 import torch
+from lightning.pytorch.accelerators import Accelerator
+from lightning.pytorch.strategies import SingleDeviceStrategy
 from torch import nn
 
 from tests.clients import harness
 
 PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+
+
+class Own(Accelerator):
+    """An accelerator as projects write it for a device that Lightning does not know."""
+
+    def setup_device(self, device: torch.device) -> None:
+        torch.npu.set_device(device)
+
+    def teardown(self) -> None:
+        torch.npu.empty_cache()
+
+    @staticmethod
+    def parse_devices(devices: int) -> list[int]:
+        return list(range(devices))
+
+    @staticmethod
+    def get_parallel_devices(devices: list[int]) -> list[torch.device]:
+        return [torch.device("npu", number) for number in devices]
+
+    @staticmethod
+    def auto_device_count() -> int:
+        return torch.npu.device_count()
+
+    @staticmethod
+    def is_available() -> bool:
+        return torch.npu.is_available()
+
+    @staticmethod
+    def name() -> str:
+        return "own"
 
 
 class Net(light.LightningModule):
@@ -38,7 +70,7 @@ class Net(light.LightningModule):
 
 def trainer(what: harness.Run, epochs: int, **options: object) -> light.Trainer:
     made = light.Trainer(
-        accelerator=what.device, max_epochs=epochs, logger=False, precision=PRECISIONS[what.precision],
+        max_epochs=epochs, logger=False, precision=PRECISIONS[what.precision],
         enable_progress_bar=False, enable_model_summary=False, default_root_dir=str(what.folder), gradient_clip_val=1.0,
         **options,
     )  # fmt: skip
@@ -48,14 +80,18 @@ def trainer(what: harness.Run, epochs: int, **options: object) -> light.Trainer:
     return made
 
 
+def pictures() -> torch.utils.data.DataLoader:
+    y = torch.arange(32) % 4
+    x = torch.randn(4, 3, 16, 16)[y] + 0.1 * torch.randn(32, 3, 16, 16)
+    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=4)
+
+
 @harness.run
 def fit(what: harness.Run) -> list[float]:
     """Trains, writes a checkpoint, reads it into a new model and goes on; one device, or ddp over the ranks."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    y = torch.arange(32) % 4
-    x = torch.randn(4, 3, 16, 16)[y] + 0.1 * torch.randn(32, 3, 16, 16)
-    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=4)
-    how = {"devices": what.world, "strategy": "ddp" if what.world > 1 else "auto"}
+    data = pictures()
+    how = {"accelerator": what.device, "devices": what.world, "strategy": "ddp" if what.world > 1 else "auto"}
     first, second = Net(), Net()
     trained = trainer(what, 3, **how)
     trained.fit(first, data, data)
@@ -74,6 +110,18 @@ def fit(what: harness.Run) -> list[float]:
         torch.distributed.all_gather(gathered, second.net[-1].bias.detach().to(what.place))
         assert torch.equal(*gathered)
     return first.losses + second.losses
+
+
+@harness.run
+def own_accelerator(what: harness.Run) -> list[float]:
+    """A strategy object with its device, whose accelerator is somebody's own: its precision is the NPU's, too."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    data, net = pictures(), Net()
+    own = {"strategy": SingleDeviceStrategy(what.place, accelerator=Own())}
+    made = trainer(what, 3, **own if what.device == "npu" else {"accelerator": "cpu"})
+    made.fit(net, data, data)
+    assert net.dtypes == {what.dtype}, net.dtypes
+    return net.losses
 
 
 if __name__ == "__main__":
