@@ -72,8 +72,8 @@ bool any_run(const Pattern& p, int dim, int64_t base, Visit&& visit) {
 
 }  // namespace
 
-void watch_for(uint32_t by) noexcept { sanitize::watchers.word.fetch_or(by, std::memory_order_release); }
-void stop() noexcept { sanitize::watchers.word.fetch_and(~(kRaces | kMemory), std::memory_order_relaxed); }
+void watch_for(uint32_t by) noexcept { sanitize::watch(by); }
+void stop() noexcept { sanitize::unwatch(kRaces | kMemory); }
 
 void set_place(const char* place) noexcept { t_place = place; }
 const char* place() noexcept { return t_place; }

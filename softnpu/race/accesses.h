@@ -15,8 +15,7 @@ namespace softnpu::race {
 
 #define SOFTNPU_RACE_API __attribute__((visibility("default")))
 
-// Who watches, as bits.
-inline constexpr uint32_t kRaces = sanitize::kRaces, kMemory = sanitize::kMemory;
+using sanitize::kMemory, sanitize::kRaces;  // who watches: bits of sanitize/watched.h
 inline bool watched(uint32_t by = kRaces | kMemory) noexcept { return sanitize::watched(by); }
 void watch_for(uint32_t by) noexcept;
 // In a forked child: no lock is taken any more.

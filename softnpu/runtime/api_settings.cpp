@@ -38,8 +38,9 @@ int64_t sys_param(aclSysParamOpt opt) {
 }
 
 void set_operator_limit(uint64_t units, int64_t ns_a_unit) {
-  settings().operator_limit_ns = limit_of(units, ns_a_unit);
-  sanitize::watchers.word.fetch_or(sanitize::kLimit, std::memory_order_release);
+  const int64_t limit = limit_of(units, ns_a_unit);
+  settings().operator_limit_ns = limit;
+  if (limit != 0) sanitize::watch(sanitize::kLimit);
 }
 
 }  // namespace

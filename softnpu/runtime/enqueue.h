@@ -100,18 +100,18 @@ struct ArenaExport {
 // it must cost a lookup, not a system call.
 SOFTNPU_API bool export_pointer(const void* pointer, size_t bytes, ArenaExport* out) noexcept;
 
-// ANYCEND_FAULT (softnpu/sanitize/faults.h): whether any fault is asked for, and the status, with its message
-// set, that this call of an exported function is to return instead of doing anything, or 0.
+// ANYCEND_FAULT (softnpu/sanitize/faults.h): whether any fault is asked for; and the status, with its message set, that
+// this call of an exported function is to return instead of doing anything, or 0.
 inline bool faults_asked() noexcept { return sanitize::watched(sanitize::kFaults); }
 SOFTNPU_API int fault_of_call(const char* function) noexcept;
 // The same of a call that puts work on `stream`: it needs that one's device, on whichever the thread is.
 SOFTNPU_API int fault_of_call(const char* function, aclrtStream stream) noexcept;
 
-// What clients have set for the whole process (settings.h): how long an operator may take, in nanoseconds, 0 for ever
-// (aclrtSetOpExecuteTimeOut), and that results must not depend on which thread was faster (ACL_OPT_DETERMINISTIC).
 namespace detail {
 SOFTNPU_API int64_t operator_limit_ns() noexcept;
 }
+// What clients have set for the whole process (settings.h): how long an operator may take, in nanoseconds, 0 for ever
+// (aclrtSetOpExecuteTimeOut), and that results must not depend on which thread was faster (ACL_OPT_DETERMINISTIC).
 inline int64_t operator_limit_ns() noexcept {
   return sanitize::watched(sanitize::kLimit) ? detail::operator_limit_ns() : 0;
 }

@@ -1,6 +1,7 @@
 // What clients set for the whole process and who obeys it: time limits and determinism. What it is not: the machine asked for
 // (config.h), or what belongs to a stream or context.
-//   operator_limit_ns  the kernels (softnpu/ops): one that took longer fails when it ends; it cannot be cut short
+//   operator_limit_ns  the kernels (softnpu/ops): one that took longer fails when it ends; it cannot be cut short. Who sets it then
+//                      sets sanitize::kLimit (api_settings.cpp), without which nobody asks
 //   wait_limit_ns      a stream that waits for another one
 //   deterministic      the kernels: sums whose order depends on threads are made by one
 // The first and the last are asked for from other rooms, too: enqueue.h declares their readers.

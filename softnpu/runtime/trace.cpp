@@ -110,7 +110,7 @@ void ignore(const Listener* listener) noexcept {
 
 void forget_listeners() noexcept {
   for (auto& slot : g_listeners) slot.store(nullptr, std::memory_order_relaxed);
-  sanitize::watchers.word.fetch_and(~sanitize::kListeners, std::memory_order_relaxed);
+  sanitize::unwatch(sanitize::kListeners);
 }
 
 bool alive() noexcept { return life() == Life::kRunning; }

@@ -283,8 +283,14 @@ bool works_without_device(std::string_view function) {
 void (*tell_loss)(int device, bool lost) noexcept = nullptr;
 
 namespace {
-const bool told = !asked().empty() && (watchers.word.fetch_or(kFaults, std::memory_order_release), true);
-}
+
+const bool told = [] {  // when the library is loaded
+  if (asked().empty()) return false;
+  watch(kFaults);
+  return true;
+}();
+
+}  // namespace
 
 Uncounted::Uncounted() noexcept { ++t_uncounted; }
 Uncounted::~Uncounted() { --t_uncounted; }

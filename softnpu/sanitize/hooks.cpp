@@ -8,13 +8,11 @@ constinit std::atomic<Observer> observers[kMost] = {};
 
 }  // namespace
 
-constinit Watchers watchers;
-
 bool add_observer(Observer observer) noexcept {
   for (auto& slot : observers) {
     Observer none = nullptr;
     if (slot.compare_exchange_strong(none, observer)) {
-      watchers.word.fetch_or(kObservers, std::memory_order_release);
+      watch(kObservers);
       return true;
     }
   }

@@ -14,8 +14,10 @@ def _get_device_index(device: Any = None, optional: bool = False, allow_cpu: boo
 
     A negative index is the current one, too.
     """
-    if device is None and optional:  # first: it is nearly always
-        return _C._current_device()
+    if device is None:  # first: most callers name none
+        if optional:
+            return _C._current_device()
+        raise ValueError("Expected an npu device with a specified index or an integer, but got: None")
     if isinstance(device, bool):
         raise TypeError("expected an npu device, got a bool")
     if isinstance(device, int):
@@ -28,8 +30,6 @@ def _get_device_index(device: Any = None, optional: bool = False, allow_cpu: boo
         if device.type != "npu":
             raise ValueError(f"Expected an npu device, but got: {device}")
         return _C._current_device() if device.index is None else device.index
-    if device is None:
-        raise ValueError("Expected an npu device with a specified index or an integer, but got: None")
     index = getattr(device, "idx", None)  # torch.npu.device
     if index is None:
         raise TypeError(f"expected an npu device, got {type(device).__name__}")

@@ -32,7 +32,7 @@ struct NPU_API NPUStorageImpl : c10::StorageImpl {
   using c10::StorageImpl::StorageImpl;
   ~NPUStorageImpl() override;
 
-  // A new tensor's memory, in the format ND.
+  // A new tensor's memory, in the format ND. As many strides as sizes.
   void describe(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta type) {
     constexpr size_t kPicture = 4;  // dimensions of a batch of pictures, which CANN calls NCHW
     const size_t n = sizes.size();
@@ -42,7 +42,7 @@ struct NPU_API NPUStorageImpl : c10::StorageImpl {
       npu_desc_.base_sizes_[i] = npu_desc_.storage_sizes_[i] = sizes[i];
       npu_desc_.base_strides_[i] = strides[i];
     }
-    npu_desc_.origin_format_ = sizes.size() == kPicture ? ACL_FORMAT_NCHW : ACL_FORMAT_ND;
+    npu_desc_.origin_format_ = n == kPicture ? ACL_FORMAT_NCHW : ACL_FORMAT_ND;
     npu_desc_.npu_format_ = ACL_FORMAT_ND;
     npu_desc_.data_type_ = type;
   }

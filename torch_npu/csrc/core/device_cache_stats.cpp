@@ -96,7 +96,7 @@ std::vector<SegmentInfo> DeviceCache::snapshot() {
       }
     }
   }
-  if (history_.enabled()) trace(MemoryHistory::TraceEntry::SNAPSHOT, nullptr, reserved_, 0);
+  trace(MemoryHistory::TraceEntry::SNAPSHOT, nullptr, reserved_, 0);
   return segments;
 }
 

@@ -240,13 +240,10 @@ aclScalar* make_scalar(const at::Scalar& scalar) {
   return made(handle, "aclCreateScalar");
 }
 
-aclScalar* make_scalar_but_one(const at::Scalar& scalar, aclScalar*& one) {
-  if (!scalar.isIntegral(/*includeBool=*/false) || scalar.isSymbolic() || scalar.type() == at::kUInt64 ||
-      scalar.toLong() != 1)
-    return make_scalar(scalar);
-  static aclScalar* const kept = make_scalar(1);
-  one = kept;
-  return nullptr;
+aclScalar* kept_scalar(const at::Scalar& scalar) {
+  if (scalar.type() != at::kLong || scalar.toLong() != 1) return nullptr;
+  static aclScalar* const one = make_scalar(1);  // where that throws, the next call tries again
+  return one;
 }
 
 aclIntArray* make_ints(at::IntArrayRef values) {

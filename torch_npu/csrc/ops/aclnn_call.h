@@ -9,7 +9,7 @@
 // share no memory with itself or, partially, with an input (PyTorch's errors), and if it is a lazy conjugation or negation,
 // the operator writes a stand-in that is copied back.
 //
-// Cost: one handle a tensor (from the library's pool), no malloc; symbols are looked up at the first call; a written tensor
+// Cost: one handle a tensor or number (from the library's pool; the integer 1 has one for all calls), no malloc; symbols are looked up at the first call; a written tensor
 // costs a test of its flags and, for each input, a comparison of storages.
 #pragma once
 
@@ -30,6 +30,7 @@
 
 #include "aclnn/api.h"
 #include "aclnn/written.h"
+#include "csrc/ops/storage.h"
 
 namespace npu {
 
@@ -44,8 +45,9 @@ namespace detail {
 
 aclTensor* make_tensor(const at::Tensor& tensor, at::Tensor& keep);
 aclScalar* make_scalar(const at::Scalar& scalar);
-// Null, and then the handle is the one of the integer 1, which alpha and beta nearly always are: made once, for the life of the process.
-aclScalar* make_scalar_but_one(const at::Scalar& scalar, aclScalar*& one);
+// The handle of the integer 1, which alpha and beta nearly always are: made once, and never destroyed. Null for any other number.
+// Not for lists: a list destroys its scalars.
+aclScalar* kept_scalar(const at::Scalar& scalar);
 aclIntArray* make_ints(at::IntArrayRef values);
 aclFloatArray* make_floats(at::ArrayRef<double> values);
 aclBoolArray* make_bools(const bool* values, size_t size);
@@ -99,15 +101,19 @@ struct Arg<aclTensor*> : Owner<aclTensor> {
 
 template <>
 struct Arg<aclScalar*> : Owner<aclScalar> {
-  explicit Arg(const at::Scalar& scalar) { handle_ = make_scalar_but_one(scalar, one_); }
+  explicit Arg(const at::Scalar& scalar) { take(scalar); }
   explicit Arg(const std::optional<at::Scalar>& scalar) {
-    if (scalar) handle_ = make_scalar_but_one(*scalar, one_);
+    if (scalar) take(*scalar);
   }
   explicit Arg(std::nullptr_t) {}
-  aclScalar* get() const { return one_ ? one_ : handle_; }
+  aclScalar* get() const { return kept_ ? kept_ : handle_; }
 
  private:
-  aclScalar* one_ = nullptr;
+  void take(const at::Scalar& scalar) {
+    kept_ = kept_scalar(scalar);
+    if (!kept_) handle_ = make_scalar(scalar);
+  }
+  aclScalar* kept_ = nullptr;
 };
 
 template <>
@@ -219,17 +225,6 @@ inline bool plainly_written(const at::Tensor& tensor) {
   return impl->key_set().has(c10::DispatchKey::PrivateUse1) && !impl->key_set().has_any(kLazy) &&
          tensor.is_non_overlapping_and_dense();
 }
-// Null without a storage.
-inline const void* memory_of(const at::Tensor& tensor) {
-  c10::StorageImpl* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-  return storage ? storage->_mutable_data_ptr_no_checks().get() : nullptr;
-}
-// Shared memory begins at one address for both: two loads, where is_alias_of() is a call, for each operand of each operator.
-inline bool may_share(const at::Tensor& written, const at::Tensor& read) {
-  if (written.is_same(read)) return false;
-  const void* memory = memory_of(read);
-  return memory && memory == memory_of(written) && written.is_alias_of(read);
-}
 
 // Throw PyTorch's errors: another device, memory shared within the tensor, with another in part.
 void check_written(const at::Tensor& tensor, bool may_repeat);
@@ -318,10 +313,10 @@ class AclnnFunction<aclnnStatus(P...), Written> : public detail::AclnnSymbols {
   static void check_input(const at::Tensor& written, const A& arg) {
     if constexpr (reads<I, A>) {
       const at::Tensor* read = detail::tensor_of(arg);
-      if (read && C10_UNLIKELY(detail::may_share(written, *read))) detail::check_shared(written, *read);
+      if (read && C10_UNLIKELY(may_share(written, *read))) detail::check_shared(written, *read);
     } else if constexpr (detail::is_list<A> && !((Written >> I) & 1)) {
       for (const at::Tensor& read : arg) {
-        if (C10_UNLIKELY(detail::may_share(written, read))) detail::check_shared(written, read);
+        if (C10_UNLIKELY(may_share(written, read))) detail::check_shared(written, read);
       }
     }
   }

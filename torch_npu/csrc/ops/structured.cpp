@@ -3,7 +3,6 @@
 
 #include <ATen/native/Resize.h>
 
-#include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/storage.h"
 
 namespace npu {
@@ -51,7 +50,7 @@ void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::Tens
 __attribute__((flatten)) bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   return a.is_privateuseone() && a.device() == b.device() && a.scalar_type() == b.scalar_type() && a.is_contiguous() &&
          b.is_contiguous() && a.sizes() == b.sizes() &&
-         (!detail::may_share(a, b) ||
+         (!may_share(a, b) ||
           a.storage_offset() == b.storage_offset());  // a partial overlap is the meta function's error
 }
 
