@@ -282,9 +282,25 @@ def test_nothing_is_put_into_repeated_elements() -> None:
         torch.zeros(1, 3).npu().expand(4, 3).put_(index, source)
 
 
-def test_views_of_a_storage_without_bytes_are_refused():
-    x = torch.ones(4, device="npu")
-    a, b = x[:2], x[2:]
+@pytest.mark.parametrize("form", ["add_", "mul_", "sub_"])
+def test_views_of_a_storage_without_bytes_overlap(form):
+    x = torch.ones(10, device="npu")
+    a, b = x[:5], x[1:6]
     x.untyped_storage().resize_(0)
-    with pytest.raises(RuntimeError):
-        a.add_(b)
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        getattr(a, form)(b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex64, torch.bool], ids=str)
+@pytest.mark.parametrize(
+    "view", [lambda x: x, lambda x: x[1:, 1:].t(), lambda x: x[0, 0].expand(3)], ids=["whole", "part", "expanded"]
+)
+def test_what_is_cloned_lazily_has_memory_of_its_own(view, dtype):
+    cpu = view(torch.arange(12).reshape(3, 4).to(dtype))
+    x = view(torch.arange(12).reshape(3, 4).to(dtype).npu())
+    y = torch._lazy_clone(x)
+    assert (y.size(), y.stride(), y.storage_offset()) == (cpu.size(), cpu.stride(), cpu.storage_offset())
+    x.copy_(torch.zeros_like(cpu)) if x.stride(0) else x.untyped_storage().fill_(0)
+    assert torch.equal(y.cpu(), cpu)
+    y.copy_(torch.ones_like(cpu)) if y.stride(0) else y.untyped_storage().fill_(1)
+    assert torch.equal(x.cpu(), torch.zeros_like(cpu))

@@ -6,12 +6,14 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
+#include <ATen/ops/clone.h>
 #include <ATen/ops/set_native.h>
 #include <torch/library.h>
 
 #include "csrc/core/NPUStorageImpl.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
+#include "csrc/core/empty.h"
 
 namespace npu {
 
@@ -89,6 +91,15 @@ at::Tensor& set_(at::Tensor& self) {
   return set_storage_offset_(self, std::move(storage), 0, {0}, {});
 }
 
+// A copy that waits until it is written is a copy at once: kernels write what they are given, and would write the other tensor's memory.
+at::Tensor lazy_clone(const at::Tensor& self) {
+  const NPUGuard guard(self.device().index());
+  at::Tensor all = empty({0}, at::kByte);
+  set_storage_(all, self.storage());
+  at::Tensor copy = empty({0}, self.scalar_type());
+  return set_storage_offset_(copy, all.clone().storage(), self.storage_offset(), self.sizes(), self.strides());
+}
+
 bool is_set_to(const at::Tensor& self, const at::Tensor& source) {
   return self.storage().unsafeGetStorageImpl() == source.storage().unsafeGetStorageImpl() &&
          self.storage_offset() == source.storage_offset() && self.sizes() == source.sizes() &&
@@ -113,6 +124,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset_));
   m.impl("set_.source_Tensor", TORCH_FN(set_tensor_));
   m.impl("set_", TORCH_FN(set_));
+  m.impl("_lazy_clone", TORCH_FN(lazy_clone));
   m.impl("is_set_to", TORCH_FN(is_set_to));
   m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
 }

@@ -11,17 +11,16 @@ void resize_tensor(const at::Tensor& self, at::IntArrayRef sizes, at::OptionalIn
 // The same for an `out=` tensor: warns, as PyTorch does, when a tensor that held something changes its shape.
 void resize_out(const at::Tensor& out, at::IntArrayRef sizes);
 
-// Where the tensor's storage begins. Null without a storage (undefined, sparse), and where it has no bytes.
-inline const void* memory_of(const at::Tensor& tensor) {
-  c10::StorageImpl* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-  return storage ? storage->_mutable_data_ptr_no_checks().get() : nullptr;
-}
-// Do two tensors share memory? Shared memory begins at one address for both: two loads, where is_alias_of() is a call, for each operand of
-// each operator. A tensor itself does not count.
+// Do two tensors share memory? A tensor itself does not count. Shared memory is one storage, or begins at one address: a few loads, where
+// is_alias_of() is a call, for each operand of each operator. False without a storage (undefined, sparse).
 inline bool may_share(const at::Tensor& written, const at::Tensor& read) {
   if (written.is_same(read)) return false;
-  const void* memory = memory_of(read);
-  return memory && memory == memory_of(written) && written.is_alias_of(read);
+  c10::StorageImpl* const mine = written.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  c10::StorageImpl* const other = read.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  if (!mine || !other) return false;
+  if (mine == other) return true;
+  const void* const begin = other->_mutable_data_ptr_no_checks().get();
+  return begin && begin == mine->_mutable_data_ptr_no_checks().get() && written.is_alias_of(read);
 }
 
 }  // namespace npu

@@ -24,7 +24,6 @@ void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::Tens
 
 void give_output(const at::Tensor& out, const at::Tensor& result);  // resizes and writes `out`
 
-// Also true of two views of a storage without bytes, which may_share (storage.h) is not asked of: `out` will be resized.
 inline bool shares_memory(const at::Tensor& out, const at::Tensor& input) {
   return input.defined() && input.has_storage() && out.is_alias_of(input);
 }
