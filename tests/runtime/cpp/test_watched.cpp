@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "acl/api.h"
 #include "softnpu/race/accesses.h"
 #include "softnpu/runtime/trace.h"
 
@@ -52,6 +53,15 @@ BOOST_AUTO_TEST_CASE(listeners_are_counted_and_one_too_many_is_not) {
     trace::ignore(&more[i]);
   }
   BOOST_TEST(watchers.word.load() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(no_limit_is_nothing_to_ask_for) {
+  const Restored restored;
+  BOOST_TEST(aclrtSetOpExecuteTimeOut(0) == 0);
+  BOOST_TEST(!sanitize::watched(sanitize::kLimit));
+  BOOST_TEST(aclrtSetOpExecuteTimeOut(1) == 0);
+  BOOST_TEST(sanitize::watched(sanitize::kLimit));
+  BOOST_TEST(aclrtSetOpExecuteTimeOut(0) == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
