@@ -144,7 +144,7 @@ STORAGES = {
     "emptied": lambda x: x.clone().set_(),
     "copied": lambda x: x.new_empty(0).set_(x.untyped_storage().clone()),
     "copied deeply": lambda x: copy.deepcopy(x),
-    "copied when it is written": lambda x: torch._lazy_clone(x),
+    "cloned lazily": lambda x: torch._lazy_clone(x),
     "loaded": lambda x: torch.load(saved(x)),
     "loaded from the CPU's": lambda x: torch.load(saved(x.cpu()), map_location="npu"),
     "from the meta device": lambda x: torch.nn.Linear(2, 2, device="meta").to_empty(device="npu").weight,

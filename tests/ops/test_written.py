@@ -282,6 +282,14 @@ def test_nothing_is_put_into_repeated_elements() -> None:
         torch.zeros(1, 3).npu().expand(4, 3).put_(index, source)
 
 
+def test_views_of_a_storage_without_bytes_are_refused():
+    x = torch.ones(4, device="npu")
+    a, b = x[:2], x[2:]
+    x.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="no address"):
+        a.add_(b)
+
+
 @pytest.mark.parametrize("form", ["add_", "mul_", "sub_"])
 def test_views_of_a_storage_without_bytes_overlap(form):
     x = torch.ones(10, device="npu")
