@@ -312,3 +312,10 @@ def test_what_is_cloned_lazily_has_memory_of_its_own(view, dtype):
     assert torch.equal(y.cpu(), cpu)
     y.copy_(torch.ones_like(cpu)) if y.stride(0) else y.untyped_storage().fill_(1)
     assert torch.equal(x.cpu(), torch.zeros_like(cpu))
+
+
+@pytest.mark.parametrize("bytes", [0, 12])
+def test_a_lazy_clone_has_no_more_bytes_than_the_storage(bytes):
+    x = torch.arange(4.0, device="npu")
+    x.untyped_storage().resize_(bytes)
+    assert torch._lazy_clone(x).untyped_storage().nbytes() == bytes

@@ -91,13 +91,18 @@ at::Tensor& set_(at::Tensor& self) {
   return set_storage_offset_(self, std::move(storage), 0, {0}, {});
 }
 
-// A copy that waits until it is written is a copy at once: kernels write what they are given, and would write the other tensor's memory.
+// A copy that waits until it is written is a copy of the whole storage at once: kernels write what they are given, and would write the
+// other tensor's memory. It is as large as the storage: where that was freed, so is the copy.
 at::Tensor lazy_clone(const at::Tensor& self) {
   const NPUGuard guard(self.device().index());
   at::Tensor all = empty({0}, at::kByte);
   set_storage_(all, self.storage());
-  at::Tensor copy = empty({0}, self.scalar_type());
-  return set_storage_offset_(copy, all.clone().storage(), self.storage_offset(), self.sizes(), self.strides());
+  at::Tensor copy =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(all.clone().storage()), self.key_set(), self.dtype());
+  c10::TensorImpl* const impl = copy.unsafeGetTensorImpl();
+  impl->set_storage_offset(self.storage_offset());
+  impl->set_sizes_and_strides(self.sizes(), self.strides());
+  return copy;
 }
 
 bool is_set_to(const at::Tensor& self, const at::Tensor& source) {

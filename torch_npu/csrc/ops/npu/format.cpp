@@ -31,6 +31,7 @@ void tag(const at::Tensor& tensor, int64_t format) {
   const aclFormat checked = checked_format(format, tensor.sym_sizes());
   const std::vector<int64_t> padded = padded_sizes(checked, tensor.sizes(), tensor.itemsize());
   description->npu_format_ = checked;
+  description->data_type_ = tensor.dtype();  // of which storage_sizes_ counts; a loaded storage is one of bytes
   description->storage_sizes_.assign(padded.begin(), padded.end());
 }
 
