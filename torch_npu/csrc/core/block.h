@@ -16,7 +16,7 @@ namespace npu {
 class BlockPool;
 class ExpandableSegment;
 
-struct Block {
+struct alignas(64) Block {  // two cache lines: one or two are made and joined again for each new tensor
   char* ptr = nullptr;
   size_t size = 0;
   size_t requested = 0;  // what the caller asked for; 0 while free
@@ -28,15 +28,16 @@ struct Block {
   ExpandableSegment* expandable = nullptr;
   std::vector<c10::Stream> used_on;               // streams other than its own, by recordStream
   std::shared_ptr<c10::GatheredContext> context;  // where it was allocated, if history is recorded
-  int64_t idle_since = 0;  // the pool's search counter when it was freed: its age for garbage collection
-  uint32_t marks = 0;      // its device's when it was given out, or said to be safe (recovery.h)
-  int pending_events = 0;  // freed, but these streams have not passed it yet
+  int64_t idle_since = 0;      // the pool's search counter when it was freed: its age for garbage collection
+  uint32_t marks = 0;          // its device's when it was given out, or said to be safe (recovery.h)
+  int16_t pending_events = 0;  // freed, but these streams have not passed it yet
   c10::DeviceIndex device = 0;
-  bool allocated = false;
-  bool free = false;   // in its pool: neither in use nor waiting for events
-  bool mapped = true;  // false: in its pool's unmapped set
+  bool allocated : 1 = false;
+  bool free : 1 = false;   // in its pool: neither in use nor waiting for events
+  bool mapped : 1 = true;  // false: in its pool's unmapped set
 
   bool is_split() const { return prev != nullptr || next != nullptr; }
 };
+static_assert(sizeof(Block) == 128);
 
 }  // namespace npu

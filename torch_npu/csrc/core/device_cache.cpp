@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "csrc/cann/api.h"
 #include "csrc/cann/checks.h"
@@ -16,7 +17,6 @@ namespace npu {
 namespace {
 
 using Action = MemoryHistory::TraceEntry::Action;
-using c10::CachingAllocator::StatArray;
 using c10::CachingDeviceAllocator::RecordContext;
 
 constexpr size_t round_up(size_t size, size_t multiple) { return (size + multiple - 1) / multiple * multiple; }
@@ -62,22 +62,29 @@ DeviceCache::Pools& DeviceCache::pools_of(c10::StreamId stream) {
   return *pools;
 }
 
-Block* DeviceCache::new_block() {
+Block* DeviceCache::new_block(char* ptr, size_t size, BlockPool* pool) {
   constexpr size_t slab = 256;
-  if (spare_.empty()) {
+  if (C10_UNLIKELY(!spare_)) {
     auto& blocks = slabs_.emplace_back(std::make_unique<Block[]>(slab));
-    spare_.reserve(spare_.size() + slabs_.size() * slab);  // recycle() is called where nothing may throw
-    for (size_t i = 0; i < slab; ++i) spare_.push_back(&blocks[i]);
+    for (size_t i = 0; i < slab; ++i) {
+      blocks[i].device = device_;
+      recycle(&blocks[i]);
+    }
   }
-  Block* block = spare_.back();
-  spare_.pop_back();
-  block->device = device_;
+  Block* block = std::exchange(spare_, spare_->next);
+  block->ptr = ptr;
+  block->size = size;
+  block->pool = pool;
+  block->prev = block->next = nullptr;
+  block->expandable = nullptr;
+  block->mapped = true;
   return block;
 }
 
+// It is neither in use nor in a pool: what a free block has no use for (streams, context, requested) is empty.
 void DeviceCache::recycle(Block* block) {
-  *block = Block();
-  spare_.push_back(block);
+  block->next = spare_;
+  spare_ = block;
 }
 
 // --- giving out ------------------------------------------------------------------------------------------------------------
@@ -159,10 +166,7 @@ Block* DeviceCache::allocate_segment(BlockPool& pool, size_t size) {
   void* const base =
       source ? source.alloc(static_cast<ssize_t>(bytes), device_, current_raw_stream()) : allocate_from_cann(bytes);
   if (!base) return nullptr;
-  Block* block = new_block();
-  block->ptr = static_cast<char*>(base);
-  block->size = bytes;
-  block->pool = &pool;
+  Block* block = new_block(static_cast<char*>(base), bytes, &pool);
   segments_.emplace(block->ptr, block);
   reserved_ += bytes;
   increase(stats_.segment, pool, 1);
@@ -183,30 +187,27 @@ void DeviceCache::take(Block* block, size_t size, size_t requested) {
     Block* rest = split_off(block, size);
     pool.insert(rest);
     if (counted) {
-      decrease(stats_.inactive_split_bytes, pool, size);
+      counts_.decrease(BlockCounts::kSplitBytes, pool, size);
     } else if (!block->expandable) {
-      increase(stats_.inactive_split_bytes, pool, rest->size);
-      increase(stats_.inactive_split, pool, 1);
+      counts_.increase(BlockCounts::kSplitBytes, pool, rest->size);
+      counts_.increase(BlockCounts::kSplit, pool, 1);
     }
   } else if (counted) {
-    decrease(stats_.inactive_split_bytes, pool, block->size);
-    decrease(stats_.inactive_split, pool, 1);
+    counts_.decrease(BlockCounts::kSplitBytes, pool, block->size);
+    counts_.decrease(BlockCounts::kSplit, pool, 1);
   }
   block->allocated = true;
   block->requested = requested;
-  increase(stats_.allocation, pool, 1);
-  increase(stats_.allocated_bytes, pool, block->size);
-  increase(stats_.active, pool, 1);
-  increase(stats_.active_bytes, pool, block->size);
-  increase(stats_.requested_bytes, pool, requested);
+  counts_.increase(BlockCounts::kAllocation, pool, 1);
+  counts_.increase(BlockCounts::kAllocatedBytes, pool, block->size);
+  counts_.increase(BlockCounts::kActive, pool, 1);
+  counts_.increase(BlockCounts::kActiveBytes, pool, block->size);
+  counts_.increase(BlockCounts::kRequestedBytes, pool, requested);
   if (C10_UNLIKELY(block->size >= tuning.max_split_size)) stats_.oversize_allocations.increase(1);
 }
 
 Block* DeviceCache::split_off(Block* block, size_t size) {
-  Block* upper = new_block();
-  upper->ptr = block->ptr + size;
-  upper->size = block->size - size;
-  upper->pool = block->pool;
+  Block* upper = new_block(block->ptr + size, block->size - size, block->pool);
   upper->expandable = block->expandable;
   upper->mapped = block->mapped;
   upper->prev = block;
@@ -232,8 +233,8 @@ void DeviceCache::free(Block* block) noexcept {
   const std::lock_guard<std::mutex> lock(lock_);
   BlockPool& pool = *block->pool;
   block->allocated = false;
-  decrease(stats_.allocation, pool, 1);
-  decrease(stats_.allocated_bytes, pool, block->size);
+  counts_.decrease(BlockCounts::kAllocation, pool, 1);
+  counts_.decrease(BlockCounts::kAllocatedBytes, pool, block->size);
   if (C10_UNLIKELY(block->size >= tuning.max_split_size)) stats_.oversize_allocations.decrease(1);
   trace(Action::FREE_REQUESTED, block->ptr, block->requested, pool.stream(), context ? context : block->context);
   if (C10_LIKELY(block->used_on.empty())) return return_block(block);
@@ -274,9 +275,9 @@ void DeviceCache::retry_records() {
 void DeviceCache::return_block(Block* block) {
   BlockPool& pool = *block->pool;
   trace(Action::FREE_COMPLETED, block->ptr, block->requested, pool.stream(), block->context);
-  decrease(stats_.active, pool, 1);
-  decrease(stats_.active_bytes, pool, block->size);
-  decrease(stats_.requested_bytes, pool, block->requested);
+  counts_.decrease(BlockCounts::kActive, pool, 1);
+  counts_.decrease(BlockCounts::kActiveBytes, pool, block->size);
+  counts_.decrease(BlockCounts::kRequestedBytes, pool, block->requested);
   block->requested = 0;
   if (C10_UNLIKELY(block->context != nullptr)) block->context.reset();
   int64_t blocks = 0;
@@ -303,12 +304,12 @@ void DeviceCache::return_block(Block* block) {
     ++blocks;
     bytes += static_cast<int64_t>(block->size);
   }
-  const auto change = [&](StatArray& stat, int64_t by) {
-    if (by > 0) increase(stat, pool, static_cast<size_t>(by));
-    if (by < 0) decrease(stat, pool, static_cast<size_t>(-by));
+  const auto change = [&](BlockCounts::Number number, int64_t by) {
+    if (by > 0) counts_.increase(number, pool, static_cast<size_t>(by));
+    if (by < 0) counts_.decrease(number, pool, static_cast<size_t>(-by));
   };
-  change(stats_.inactive_split, blocks);
-  change(stats_.inactive_split_bytes, bytes);
+  change(BlockCounts::kSplit, blocks);
+  change(BlockCounts::kSplitBytes, bytes);
 }
 
 void DeviceCache::record_stream(Block* block, c10::Stream stream) {
@@ -364,7 +365,7 @@ void DeviceCache::out_of_memory(size_t requested, size_t bytes) {
   using c10::CachingAllocator::format_size;
   ++stats_.num_ooms;
   const auto [free, total] = memory_info(device_);
-  const auto allocated = static_cast<size_t>(stats_.allocated_bytes[kAggregate].current);
+  const auto allocated = static_cast<size_t>(counts_.current(BlockCounts::kAllocatedBytes));
   trace(Action::OOM, reinterpret_cast<const void*>(free), bytes, 0);
   const c10::Device device(c10::DeviceType::PrivateUse1, device_);
   c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes), allocated, reserved_, device);

@@ -3,7 +3,7 @@
 // What it is not: the interface PyTorch sees (allocator.h), the free lists (block_pool.h).
 //
 // One lock guards everything. It is held while CANN allocates, frees or waits for the device (no Python code runs there).
-// Cost: a cached small block costs two uncontended locks and about forty counter updates for malloc and free together.
+// Cost: a cached small block costs two uncontended locks and some twenty additions to counters for malloc and free together.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "csrc/core/allocator_config.h"
+#include "csrc/core/block_counts.h"
 #include "csrc/core/block_pool.h"
 #include "csrc/core/event.h"
 #include "csrc/core/expandable_segment.h"
@@ -85,7 +86,7 @@ class DeviceCache {
   PrivatePool& held_pool(c10::MempoolId_t id);
   void forget_empty_private_pools();
   void count_reserved(const BlockPool& pool, int64_t bytes);  // negative: given back
-  Block* new_block();
+  Block* new_block(char* ptr, size_t size, BlockPool* pool);
   void recycle(Block* block);
 
   Block* find_free(BlockPool& pool, size_t size);
@@ -123,13 +124,14 @@ class DeviceCache {
   const c10::DeviceIndex device_;
   mutable std::mutex lock_;
   std::string refusal_;  // CANN's reason where it gave no memory for the request that is served
-  c10::CachingDeviceAllocator::DeviceStats stats_;
+  BlockCounts counts_;
+  c10::CachingDeviceAllocator::DeviceStats stats_;  // those that counts_ does not have
   std::map<c10::StreamId, std::unique_ptr<Pools>> pools_;
   Pools* last_pools_ = nullptr;
   c10::StreamId last_stream_ = -1;
   std::map<char*, Block*> segments_;  // base → first block
   std::map<char*, std::unique_ptr<ExpandableSegment>> expandable_;
-  std::vector<Block*> spare_;  // Block objects for reuse
+  Block* spare_ = nullptr;  // Block objects for reuse, by next
   std::vector<std::unique_ptr<Block[]>> slabs_;
   // Blocks freed while other streams still use them, in the order of each stream.
   std::map<std::pair<c10::DeviceIndex, c10::StreamId>, std::deque<std::pair<PooledEvent, Block*>>> pending_;

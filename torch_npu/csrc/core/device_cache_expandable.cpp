@@ -24,10 +24,7 @@ Block* DeviceCache::find_expandable(BlockPool& pool, size_t size) {
   const size_t piece = pool.small() ? kSmallSegment : tuning.large_segment.load();
   auto segment = std::make_unique<ExpandableSegment>(device_, piece, total_memory(), refusal_);
   if (!segment->reserved()) return nullptr;
-  Block* hole = new_block();
-  hole->ptr = segment->base();
-  hole->size = segment->size();
-  hole->pool = &pool;
+  Block* hole = new_block(segment->base(), segment->size(), &pool);
   hole->expandable = segment.get();
   hole->mapped = false;
   segments_.emplace(hole->ptr, hole);

@@ -13,12 +13,10 @@ using c10::CachingDeviceAllocator::BlockInfo;
 using c10::CachingDeviceAllocator::DeviceStats;
 using c10::CachingDeviceAllocator::SegmentInfo;
 
-// Calls f with every Stat of the device.
+// Calls f with every Stat that the blocks do not count.
 template <class F>
 void for_each_stat(DeviceStats& stats, F&& f) {
-  for (auto* array :
-       {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
-        &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
+  for (auto* array : {&stats.segment, &stats.reserved_bytes}) {
     for (auto& stat : *array) f(stat);
   }
   for (auto& [pool, array] : stats.reserved_bytes_by_private_pools) {
@@ -38,6 +36,7 @@ void* handle_of(c10::DeviceIndex device, c10::StreamId id) {
 DeviceStats DeviceCache::stats() const {
   const std::lock_guard<std::mutex> lock(lock_);
   DeviceStats stats = stats_;
+  counts_.report(stats);
   const size_t max_split = tuning.max_split_size;
   stats.max_split_size = max_split == SIZE_MAX ? -1 : static_cast<int64_t>(max_split);
   return stats;
@@ -45,6 +44,7 @@ DeviceStats DeviceCache::stats() const {
 
 void DeviceCache::reset_accumulated_stats() {
   const std::lock_guard<std::mutex> lock(lock_);
+  counts_.reset_accumulated();
   for_each_stat(stats_, [](auto& stat) { stat.reset_accumulated(); });
   stats_.num_alloc_retries = 0;
   stats_.num_ooms = 0;
@@ -56,6 +56,7 @@ void DeviceCache::reset_accumulated_stats() {
 
 void DeviceCache::reset_peak_stats() {
   const std::lock_guard<std::mutex> lock(lock_);
+  counts_.reset_peak();
   for_each_stat(stats_, [](auto& stat) { stat.reset_peak(); });
 }
 
