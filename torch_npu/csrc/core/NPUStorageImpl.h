@@ -38,9 +38,12 @@ struct NPU_API NPUStorageImpl : c10::StorageImpl {
     const size_t n = sizes.size();
     for (auto* numbers : {&npu_desc_.base_sizes_, &npu_desc_.base_strides_, &npu_desc_.storage_sizes_})
       numbers->resize_for_overwrite(n);
+    int64_t* const base_sizes = npu_desc_.base_sizes_.data();
+    int64_t* const base_strides = npu_desc_.base_strides_.data();
+    int64_t* const storage_sizes = npu_desc_.storage_sizes_.data();
     for (size_t i = 0; i < n; i++) {  // a few numbers, for each new tensor: one loop
-      npu_desc_.base_sizes_[i] = npu_desc_.storage_sizes_[i] = sizes[i];
-      npu_desc_.base_strides_[i] = strides[i];
+      base_sizes[i] = storage_sizes[i] = sizes[i];
+      base_strides[i] = strides[i];
     }
     npu_desc_.origin_format_ = n == kPicture ? ACL_FORMAT_NCHW : ACL_FORMAT_ND;
     npu_desc_.npu_format_ = ACL_FORMAT_ND;
