@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from tests.dynamo.counting import counted
+from tests.inductor import compiler
 from torch_npu._inductor import passes
 
 aten = torch.ops.aten
@@ -39,6 +40,40 @@ def test_arg_reductions_of_all_dimensions_are_of_one():
     assert [node.args[1] for node in calls] == [0, 1]
     for ours, theirs in zip(graph(x), (x.argmax(), x.argmin(None, True), x.argmax(1)), strict=True):
         assert ours.equal(theirs)
+
+
+def test_choices_are_the_cpus():
+    """Variance of few numbers in two passes, what is dear and used twice is computed once."""
+
+    def function(x, w):
+        s = torch.sigmoid(x)
+        return torch.nn.functional.layer_norm(x, (64,), w), s * w, (s + 1).sum(1)
+
+    x, w = torch.randn(32, 64), torch.randn(64)
+    _, (code,) = run_and_get_code(torch.compile(function), x.npu(), w.npu())
+    _, (cpus,) = run_and_get_code(torch.compile(function), x, w)
+    for word in ("welford", "exp()"):
+        assert code.count(word) == cpus.count(word)
+    compiler.same_as_cpu(function, x, w)
+    compiler.same_as_cpu(lambda x: (x.var(1), x.var(1, keepdim=True, correction=0), x.std()), x)
+    compiler.same_as_cpu(lambda x: torch.var_mean(x, (0, 2), correction=2), torch.randn(3, 4, 5).half())
+
+
+def test_scatter_reduce_by_sum_is_the_operator_where_threads_are_several():
+    x, index = torch.zeros(4, device="npu"), torch.zeros(4, device="npu", dtype=torch.int64)
+    for reduce, own in (("sum", True), ("amax", False)):
+        graph = make_fx(lambda x: x.scatter_reduce(0, index, x, reduce), tracing_mode="fake")(x)  # noqa: B023
+        with config.patch({"cpp.dynamic_threads": True}):
+            passes.NpuGraphPass()(graph)
+        (node,) = graph.graph.find_nodes(op="call_function", target=aten.scatter_reduce.two)
+        assert node.meta.get("should_fallback", False) is own
+
+
+def test_without_generated_code_a_graph_is_operators():
+    x = torch.randn(4, 6, device="npu")
+    with config.patch(disable_cpp_codegen=True, force_disable_caches=True):
+        found, (code,) = run_and_get_code(torch.compile(lambda x: (x * 2).exp().sum(1)), x)
+    assert "cpp_fused" not in code and found.equal((x * 2).exp().sum(1))
 
 
 def test_graphs_on_the_cpu_stay(monkeypatch):

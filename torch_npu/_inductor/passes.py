@@ -14,7 +14,7 @@ from torch._inductor.utils import parallel_num_threads
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_npu import _C
-from torch_npu._inductor import attention, operands
+from torch_npu._inductor import attention, choices, operands
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -24,16 +24,16 @@ _LOWERED = {aten._assert_scalar.default, prims.inductor_seeds.default}
 _DRAWN = (prims.inductor_random.default, prims.inductor_randint.default)
 
 
-def as_operators(gm: torch.fx.GraphModule) -> None:
-    """On CANN, which runs no kernel that Inductor's C++ generator makes: each node is an operator of the npu, also
-    those that later passes write."""
+def as_operators(gm: torch.fx.GraphModule, where: str) -> None:
+    """On CANN, which runs no kernel that Inductor's C++ generator makes, and with config.disable_cpp_codegen: each node
+    is an operator of the npu, also those that later passes write."""
     _keep_constants(gm)
 
     def mark(node: torch.fx.Node) -> None:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             if node.target in _DRAWN:
                 raise NotImplementedError(
-                    "torch.compile on CANN: random numbers of Inductor's own are a kernel for the processor; set "
+                    f"torch.compile {where}: random numbers of Inductor's own are a kernel for the processor; set "
                     "torch._inductor.config.fallback_random = True, which draws eager's"
                 )
             if node.target not in _LOWERED:
@@ -122,10 +122,13 @@ class NpuGraphPass(CustomGraphModulePass):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if _on_npu(node.args[0]):
                     attention.make_dense(gm, node)
-        if _C._runs_host_kernels():
-            operands.place(gm)
+        if not _C._runs_host_kernels():
+            as_operators(gm, "on CANN")
+        elif config.disable_cpp_codegen:
+            as_operators(gm, "with torch._inductor.config.disable_cpp_codegen")
         else:
-            as_operators(gm)
+            operands.place(gm)
+            choices.make(gm)
         gm.recompile()
 
     def uuid(self) -> Any:
@@ -133,7 +136,7 @@ class NpuGraphPass(CustomGraphModulePass):
         # threads, which Inductor puts there for the CPU's kernels alone: they have room for so many partial sums.
         from torch_npu._inductor import cpp_wrapper, kernels, launch, op_overrides, scheduling, wrapper
 
-        modules = (attention, cpp_wrapper, kernels, launch, op_overrides, operands, scheduling, wrapper)
+        modules = (attention, choices, cpp_wrapper, kernels, launch, op_overrides, operands, scheduling, wrapper)
         files = get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
         try:
             runs = _C._runs_host_kernels()
