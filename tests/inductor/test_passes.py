@@ -15,7 +15,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from tests.dynamo.counting import counted
 from tests.inductor import compiler
-from torch_npu._inductor import passes
+from torch_npu._inductor import choices, passes
 
 aten = torch.ops.aten
 
@@ -42,31 +42,101 @@ def test_arg_reductions_of_all_dimensions_are_of_one():
         assert ours.equal(theirs)
 
 
-def test_choices_are_the_cpus():
-    """Variance of few numbers in two passes, what is dear and used twice is computed once."""
+def codes(function, *args, **how):
+    """What is generated for the npu, and for the CPU."""
+    codes = [run_and_get_code(torch.compile(function, **how), *given)[1] for given in (compiler.on("npu", args), args)]
+    assert all(len(code) == 1 for code in codes)
+    return [code for (code,) in codes]
 
+
+@pytest.mark.parametrize(
+    ("function", "word"),
+    [
+        (lambda x, w: ((s := torch.sigmoid(x)) * w, (s + 1).sum(1)), "exp("),
+        (lambda x, w: ((s := F.silu(x)) * w, (s + 1).sum(1)), "exp("),
+        (lambda x, w: ((s := F.softplus(x)) * w, (s + 1).sum(1)), "log1p("),
+        (lambda x, w: ((s := F.gelu(x, approximate="tanh")) * w, (s + 1).sum(1)), "tanh("),
+        (lambda x, w: ((s := F.silu(x.half()).t()) * 2, (s + 1).sum(1)), "exp("),
+        (lambda x, w: x * torch.sigmoid(w), "exp("),
+        (lambda x, w: x * torch.sigmoid(w).unsqueeze(0), "exp("),
+    ],
+)
+def test_what_is_dear_is_computed_as_often_as_for_the_cpu(function, word):
+    given = torch.randn(32, 64), torch.randn(64)
+    ours, cpus = (code.count(word) for code in codes(function, *given))
+    assert ours == cpus > 0
+    compiler.same_as_cpu(function, *given)
+
+
+def test_what_is_dear_and_used_once_is_not_kept():
+    def function(x):
+        return (torch.sigmoid(x) + 1).sum(1)
+
+    graph = make_fx(function, tracing_mode="fake")(torch.randn(4, 6, device="npu"))
+    passes.NpuGraphPass()(graph)
+    assert not graph.graph.find_nodes(op="call_function", target=choices.kept)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_variance_of_few_numbers_takes_two_passes(dynamic):
     def function(x, w):
-        s = torch.sigmoid(x)
-        return torch.nn.functional.layer_norm(x, (64,), w), s * w, (s + 1).sum(1)
+        return F.layer_norm(x, (64,), w), x.var(-1), torch.var_mean(x, 1, correction=0, keepdim=True)
 
     x, w = torch.randn(32, 64), torch.randn(64)
-    _, (code,) = run_and_get_code(torch.compile(function), x.npu(), w.npu())
-    _, (cpus,) = run_and_get_code(torch.compile(function), x, w)
-    for word in ("welford", "exp()"):
-        assert code.count(word) == cpus.count(word)
-    compiler.same_as_cpu(function, x, w)
-    compiler.same_as_cpu(lambda x: (x.var(1), x.var(1, keepdim=True, correction=0), x.std()), x)
-    compiler.same_as_cpu(lambda x: torch.var_mean(x, (0, 2), correction=2), torch.randn(3, 4, 5).half())
+    ours, cpus = codes(function, x, w, dynamic=dynamic)
+    assert "welford" not in ours and "welford" not in cpus
+    for rows in (32, 5) if dynamic else (32,):
+        compiler.same_as_cpu(function, torch.randn(rows, 64), w, compiled=torch.compile(function, dynamic=dynamic))
 
 
-def test_scatter_reduce_by_sum_is_the_operator_where_threads_are_several():
+def test_variance_of_many_numbers_stays_welfords():
+    ours, cpus = codes(lambda x: (x.var(1), x.std()), torch.randn(3, 1025))
+    assert ours.count("welford_combine(") == cpus.count("welford_combine(") > 0
+
+
+def scattering(adds):
+    """Whether each of them is marked as an operator, where threads are several."""
     x, index = torch.zeros(4, device="npu"), torch.zeros(4, device="npu", dtype=torch.int64)
-    for reduce, own in (("sum", True), ("amax", False)):
-        graph = make_fx(lambda x: x.scatter_reduce(0, index, x, reduce), tracing_mode="fake")(x)  # noqa: B023
-        with config.patch({"cpp.dynamic_threads": True}):
-            passes.NpuGraphPass()(graph)
-        (node,) = graph.graph.find_nodes(op="call_function", target=aten.scatter_reduce.two)
-        assert node.meta.get("should_fallback", False) is own
+    graph = make_fx(lambda x, index: [add(x, index) for add in adds], tracing_mode="fake")(x, index)
+    with config.patch({"cpp.dynamic_threads": True}):
+        passes.NpuGraphPass()(graph)
+    nodes = [node for node in graph.graph.nodes if "scatter" in node.name]
+    return [node.meta.get("should_fallback", False) for node in nodes]
+
+
+def test_additions_that_scatter_are_operators_where_threads_are_several():
+    assert (
+        scattering(
+            [
+                lambda x, index: x.scatter_reduce(0, index, x, "sum"),
+                lambda x, index: x.scatter_add(0, index, x),
+                lambda x, index: x.scatter(0, index, x, reduce="add"),
+                lambda x, index: x.scatter(0, index, 2.0, reduce="add"),
+            ]
+        )
+        == [True] * 4
+    )
+    assert (
+        scattering(
+            [
+                lambda x, index: x.scatter_reduce(0, index, x, "amax"),
+                lambda x, index: x.scatter(0, index, x, reduce="multiply"),
+                lambda x, index: x.scatter(0, index, x),
+            ]
+        )
+        == [False] * 3
+    )
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_additions_that_scatter_are_the_cpus(include_self):
+    def function(x, index, source):
+        reduced = x.scatter_reduce(0, index, source, "sum", include_self=include_self)
+        return reduced * 2, x.scatter_add(0, index, source), x.clone().scatter_add_(0, index, source)
+
+    x, index, source = torch.randn(5, 8), torch.randint(3, (40, 8)), torch.randn(40, 8)
+    with config.patch({"cpp.dynamic_threads": True}):
+        compiler.same_as_cpu(function, x, index, source)
 
 
 def test_without_generated_code_a_graph_is_operators():
@@ -74,6 +144,19 @@ def test_without_generated_code_a_graph_is_operators():
     with config.patch(disable_cpp_codegen=True, force_disable_caches=True):
         found, (code,) = run_and_get_code(torch.compile(lambda x: (x * 2).exp().sum(1)), x)
     assert "cpp_fused" not in code and found.equal((x * 2).exp().sum(1))
+
+
+def test_without_generated_code_random_numbers_are_drawn():
+    x = torch.ones(1000, device="npu")
+    with config.patch(disable_cpp_codegen=True, force_disable_caches=True):
+        compiled = torch.compile(lambda x: (F.dropout(x), torch.rand_like(x), torch.randint_like(x, 5)))
+        torch.manual_seed(1)
+        first = compiled(x)
+        again = compiled(x)
+        torch.manual_seed(1)
+        assert all(a.equal(b) for a, b in zip(first, compiled(x), strict=True))
+    assert set(first[0].tolist()) == {0.0, 2.0} and not first[0].equal(again[0])
+    assert 0 <= first[1].min() and first[1].max() < 1 and set(first[2].tolist()) == {0, 1, 2, 3, 4}
 
 
 def test_graphs_on_the_cpu_stay(monkeypatch):

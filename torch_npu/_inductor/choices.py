@@ -1,87 +1,125 @@
 """Choices that Inductor makes for devices named "cpu", made for the npu's graphs, whose kernels are the CPU's.
 
-Variance of up to 1,024 numbers in two passes over them, where Inductor would take Welford's way; what is used twice and
-dear is kept; scatter_reduce by sum is the operator, without atomic additions. Who calls it: passes.py.
+Variance of up to 1,024 numbers in two passes over them, where Inductor would take Welford's way; what is dear and used
+again is kept; additions that scatter are an operator, not atomic. Who calls it: passes.py.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import fx
-from torch._inductor import config, lowering
-from torch._inductor.ir import TensorBox
+from torch._inductor import config, ir, lowering
 from torch._inductor.utils import parallel_num_threads
 from torch._prims_common import get_computation_dtype
+from torch.fx.experimental.symbolic_shapes import is_concrete_int, statically_known_true, sym_eq
 
 aten = torch.ops.aten
-# As in Inductor's own choice for the CPU (StorageBox.should_realize_on_reuse), where decompositions leave them.
-_DEAR = {aten.exp, aten.log, aten.log10, aten.log1p, aten.log2, aten.sigmoid, aten.tanh}
+# Inductor's names of what StorageBox.should_realize_on_reuse keeps for the CPU, and the operators lowered to them.
+_HEAVY = frozenset({"exp", "log", "log10", "log1p", "log2", "sigmoid", "tanh"})
+_DEAR = {getattr(aten, name).default for name in _HEAVY}
 
 
-def kept(x: TensorBox) -> TensorBox:
-    """Written to memory, and not computed once for each use."""
-    x.realize()
+def kept(x: ir.TensorBox) -> ir.TensorBox:
+    """Written to memory, and not computed once for each use, if what is heavy is in its expression."""
+    box: Any = x.data
+    while isinstance(box, ir.BaseView):
+        box = box.data
+    if isinstance(box, ir.StorageBox) and isinstance(box.data, (ir.Pointwise, ir.Reduction)):
+        if not _HEAVY.isdisjoint(box.data.inner_fn_opcount().used_ops):
+            box.realize()
     return x
 
 
-def variance_and_mean(x: TensorBox, axis: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    """In two passes, with the intermediate type of Inductor's."""
+def _two_passes(x: ir.TensorBox, axis: Any, correction: Any, keepdim: bool, return_mean: bool) -> Any:
+    """lowering.var_mean_helper_, with its intermediate type, and the way that it takes for the CPU: var_mean_sum_. Both
+    are private to PyTorch."""
     dtype = x.get_dtype()
     x = lowering.to_dtype(x, get_computation_dtype(dtype), copy=False)
-    found = lowering.var_mean_sum_(x, axis, correction, keepdim, return_mean=True)
+    found = lowering.var_mean_sum_(x, axis, correction, keepdim, return_mean)
     return tuple(lowering.to_dtype(value, dtype, copy=False) for value in found)
 
 
-def variance(x: TensorBox, axis: Any = None, *, correction: Any = None, keepdim: bool = False) -> TensorBox:
-    """The same, without the mean."""
-    return variance_and_mean(x, axis, correction=correction, keepdim=keepdim)[0]
+def variance_and_mean(x: ir.TensorBox, axis: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    return _two_passes(x, axis, correction, keepdim, True)
+
+
+def variance(x: ir.TensorBox, axis: Any = None, *, correction: Any = None, keepdim: bool = False) -> ir.TensorBox:
+    return _two_passes(x, axis, correction, keepdim, False)[0]
 
 
 for _function in (kept, variance_and_mean, variance):
     _function._inductor_lowering_function = True  # type: ignore[attr-defined]
 _VARIANCES = {aten.var.correction: variance, aten.var_mean.correction: variance_and_mean}
+_ADDING = {aten.scatter_add.default, aten.scatter.reduce, aten.scatter.value_reduce, aten.scatter_reduce.two}
 
 
 def _variance(node: fx.Node) -> None:
-    value = node.args[0].meta["val"]
-    axes = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
-    sizes = [value.shape[axis] for axis in (axes or range(value.dim()))]
-    if not all(isinstance(size, int) for size in value.shape):
+    """Of which only the dimensions that are reduced must be known, as Inductor asks."""
+    shape = node.args[0].meta["val"].shape
+    axes = node.args[1] if len(node.args) > 1 else None
+    if not shape:
         return
-    count = torch.Size(sizes).numel()
-    if count <= config.cpp.use_two_step_variance_threshold and value.numel() != count:
+    reduced = {axis % len(shape) for axis in (axes or range(len(shape)))}
+    sizes = [shape[axis] for axis in reduced]
+    if not all(map(is_concrete_int, sizes)):
+        return
+    several = not all(is_concrete_int(n) and int(n) == 1 for axis, n in enumerate(shape) if axis not in reduced)
+    if several and math.prod(map(int, sizes)) <= config.cpp.use_two_step_variance_threshold:
         node.target = _VARIANCES[node.target]
 
 
-def _reused(node: fx.Node) -> None:
-    if len(node.users) < 2 or not node.meta["val"].dtype.is_floating_point:
-        return
-    users = list(node.users)
-    with node.graph.inserting_after(node):
-        made = node.graph.call_function(kept, (node,))
-    made.meta.update(node.meta)
-    for user in users:
-        user.replace_input_with(node, made)
+def _pointwise(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
+
+
+def _broadcast(node: fx.Node, user: fx.Node) -> bool:
+    if not _pointwise(user) and user.target is not aten.expand.default:
+        return False
+    value = user.meta.get("val")
+    return isinstance(value, torch.Tensor) and not statically_known_true(sym_eq(value.shape, node.meta["val"].shape))
+
+
+def _keep(gm: fx.GraphModule) -> None:
+    """Inductor asks the whole expression that it has fused so far: what is pointwise or a view of something dear that
+    is not kept is as dear."""
+    dear = set()
+    for node in list(gm.graph.nodes):
+        if not _on_npu(node):
+            continue
+        passes_on = _pointwise(node) or getattr(node.target, "is_view", False)
+        if node.target not in _DEAR and not (passes_on and not dear.isdisjoint(node.all_input_nodes)):
+            continue
+        users = list(node.users)
+        if len(users) < 2 and not any(_broadcast(node, user) for user in users):
+            dear.add(node)
+            continue
+        with node.graph.inserting_after(node):
+            made = node.graph.call_function(kept, (node,))
+        made.meta.update(node.meta)
+        for user in users:
+            user.replace_input_with(node, made)
+
+
+def _on_npu(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    first = value[0] if isinstance(value, (tuple, list)) and value else value
+    return node.op == "call_function" and isinstance(first, torch.Tensor) and first.device.type == "npu"
 
 
 def _scatter(node: fx.Node) -> None:
-    reduce = node.args[4] if len(node.args) > 4 else node.kwargs.get("reduce")
+    reduce = node.kwargs.get("reduce", node.args[4] if len(node.args) > 4 else "sum")
     threads = config.cpp.dynamic_threads or parallel_num_threads() != 1
-    if reduce == "sum" and config.cpp.fallback_scatter_reduce_sum and threads:
+    if reduce in ("sum", "add") and config.cpp.fallback_scatter_reduce_sum and threads:
         node.meta["should_fallback"] = True
 
 
 def make(gm: fx.GraphModule) -> None:
-    for node in list(gm.graph.nodes):
-        value = node.meta.get("val")
-        first = value[0] if isinstance(value, (tuple, list)) and value else value
-        if node.op != "call_function" or not isinstance(first, torch.Tensor) or first.device.type != "npu":
-            continue
-        if node.target in _VARIANCES:
+    for node in gm.graph.nodes:
+        if node.target in _VARIANCES and _on_npu(node):
             _variance(node)
-        elif node.target in (aten.scatter_reduce.two, aten.scatter_reduce_.two):
+        elif node.target in _ADDING and _on_npu(node):
             _scatter(node)
-        elif getattr(node.target, "overloadpacket", None) in _DEAR:
-            _reused(node)
+    _keep(gm)

@@ -24,16 +24,19 @@ _LOWERED = {aten._assert_scalar.default, prims.inductor_seeds.default}
 _DRAWN = (prims.inductor_random.default, prims.inductor_randint.default)
 
 
-def as_operators(gm: torch.fx.GraphModule, where: str) -> None:
+def as_operators(gm: torch.fx.GraphModule) -> None:
     """On CANN, which runs no kernel that Inductor's C++ generator makes, and with config.disable_cpp_codegen: each node
-    is an operator of the npu, also those that later passes write."""
+    is an operator of the npu, also those that later passes write. With the latter, random numbers stay Inductor's."""
     _keep_constants(gm)
+    runs = _C._runs_host_kernels()
 
     def mark(node: torch.fx.Node) -> None:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             if node.target in _DRAWN:
+                if runs:
+                    return
                 raise NotImplementedError(
-                    f"torch.compile {where}: random numbers of Inductor's own are a kernel for the processor; set "
+                    "torch.compile on CANN: random numbers of Inductor's own are a kernel for the processor; set "
                     "torch._inductor.config.fallback_random = True, which draws eager's"
                 )
             if node.target not in _LOWERED:
@@ -122,10 +125,8 @@ class NpuGraphPass(CustomGraphModulePass):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if _on_npu(node.args[0]):
                     attention.make_dense(gm, node)
-        if not _C._runs_host_kernels():
-            as_operators(gm, "on CANN")
-        elif config.disable_cpp_codegen:
-            as_operators(gm, "with torch._inductor.config.disable_cpp_codegen")
+        if config.disable_cpp_codegen or not _C._runs_host_kernels():
+            as_operators(gm)
         else:
             operands.place(gm)
             choices.make(gm)
