@@ -57,6 +57,7 @@ def codes(function, *args, **how):
         (lambda x, w: ((s := F.softplus(x)) * w, (s + 1).sum(1)), "log1p("),
         (lambda x, w: ((s := F.gelu(x, approximate="tanh")) * w, (s + 1).sum(1)), "tanh("),
         (lambda x, w: ((s := F.silu(x.half()).t()) * 2, (s + 1).sum(1)), "exp("),
+        (lambda x, w: ((s := torch.sigmoid(x).chunk(2))[0] * 2, s[0] + 1, s[1] * s[0]), "exp("),
         (lambda x, w: x * torch.sigmoid(w), "exp("),
         (lambda x, w: x * torch.sigmoid(w).unsqueeze(0), "exp("),
     ],

@@ -7,6 +7,7 @@ again is kept; additions that scatter are an operator, not atomic. Who calls it:
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import torch
@@ -89,11 +90,12 @@ def _keep(gm: fx.GraphModule) -> None:
     for node in list(gm.graph.nodes):
         if not _on_npu(node):
             continue
-        passes_on = _pointwise(node) or getattr(node.target, "is_view", False)
+        passes_on = _pointwise(node) or getattr(node.target, "is_view", False) or node.target is operator.getitem
         if node.target not in _DEAR and not (passes_on and not dear.isdisjoint(node.all_input_nodes)):
             continue
         users = list(node.users)
-        if len(users) < 2 and not any(_broadcast(node, user) for user in users):
+        again = len(users) > 1 or any(_broadcast(node, user) for user in users)
+        if not again or not isinstance(node.meta["val"], torch.Tensor):  # the parts of a split are asked themselves
             dear.add(node)
             continue
         with node.graph.inserting_after(node):
