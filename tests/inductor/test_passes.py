@@ -96,13 +96,13 @@ def test_variance_of_many_numbers_stays_welfords():
 
 
 def scattering(adds):
-    """Whether each of them is marked as an operator, where threads are several."""
+    """Whether each of them is an operator, where threads are several."""
     x, index = torch.zeros(4, device="npu"), torch.zeros(4, device="npu", dtype=torch.int64)
     graph = make_fx(lambda x, index: [add(x, index) for add in adds], tracing_mode="fake")(x, index)
     with config.patch({"cpp.dynamic_threads": True}):
         passes.NpuGraphPass()(graph)
     nodes = [node for node in graph.graph.nodes if "scatter" in node.name]
-    return [node.meta.get("should_fallback", False) for node in nodes]
+    return [node.target is choices.added for node in nodes]
 
 
 def test_additions_that_scatter_are_operators_where_threads_are_several():

@@ -51,10 +51,17 @@ def variance(x: ir.TensorBox, axis: Any = None, *, correction: Any = None, keepd
     return _two_passes(x, axis, correction, keepdim, False)[0]
 
 
-for _function in (kept, variance_and_mean, variance):
+def added(x: ir.TensorBox, dim: int, index: Any, src: Any, reduce: str = "", *, include_self: bool = True) -> Any:
+    """lowering.scatter_reduce_ by sum, the way that it takes for the CPU: the operator, into a copy."""
+    found = lowering.clone(x)
+    ir.ScatterFallback(aten.scatter_reduce_.two, found, dim, index, src, reduce="sum", include_self=include_self)
+    return found
+
+
+for _function in (kept, variance_and_mean, variance, added):
     _function._inductor_lowering_function = True  # type: ignore[attr-defined]
 _VARIANCES = {aten.var.correction: variance, aten.var_mean.correction: variance_and_mean}
-_ADDING = {aten.scatter_add.default, aten.scatter.reduce, aten.scatter.value_reduce, aten.scatter_reduce.two}
+_ADDING = {aten.scatter_add.default, aten.scatter.reduce, aten.scatter_reduce.two}
 
 
 def _variance(node: fx.Node) -> None:
@@ -115,7 +122,7 @@ def _scatter(node: fx.Node) -> None:
     reduce = node.kwargs.get("reduce", node.args[4] if len(node.args) > 4 else "sum")
     threads = config.cpp.dynamic_threads or parallel_num_threads() != 1
     if reduce in ("sum", "add") and config.cpp.fallback_scatter_reduce_sum and threads:
-        node.meta["should_fallback"] = True
+        node.target = added
 
 
 def make(gm: fx.GraphModule) -> None:
