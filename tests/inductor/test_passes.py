@@ -60,6 +60,11 @@ def codes(function, *args, **how):
         (lambda x, w: ((s := torch.sigmoid(x).chunk(2))[0] * 2, s[0] + 1, s[1] * s[0]), "exp("),
         (lambda x, w: x * torch.sigmoid(w), "exp("),
         (lambda x, w: x * torch.sigmoid(w).unsqueeze(0), "exp("),
+        (lambda x, w: ((s := torch.sigmoid(x).flip(1)).sum(0), s.sum(1)), "exp("),
+        (lambda x, w: ((s := F.pad(torch.sigmoid(x), (1, 2))).sum(0), s.sum(1)), "exp("),
+        (lambda x, w: ((s := torch.sigmoid(x)[:, w.argsort()]).sum(0), s.sum(1)), "exp("),
+        (lambda x, w: torch.sigmoid(w).unfold(0, 16, 2) + 1, "exp("),
+        (lambda x, w: x / torch.exp(w.sum()), "exp("),
     ],
 )
 def test_what_is_dear_is_computed_as_often_as_for_the_cpu(function, word):

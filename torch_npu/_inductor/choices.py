@@ -15,12 +15,19 @@ from torch import fx
 from torch._inductor import config, ir, lowering
 from torch._inductor.utils import parallel_num_threads
 from torch._prims_common import get_computation_dtype
-from torch.fx.experimental.symbolic_shapes import is_concrete_int, statically_known_true, sym_eq
+from torch.fx.experimental.symbolic_shapes import is_concrete_int, statically_known_true
 
-aten = torch.ops.aten
+from torch_npu._inductor import operands
+
+aten, prims = torch.ops.aten, torch.ops.prims
 # Inductor's names of what StorageBox.should_realize_on_reuse keeps for the CPU, and the operators lowered to them.
 _HEAVY = frozenset({"exp", "log", "log10", "log1p", "log2", "sigmoid", "tanh"})
 _DEAR = {getattr(aten, name).default for name in _HEAVY}
+# Besides what is pointwise or a view: lowered to an expression that goes on from what it is given.
+_GOES_ON = {
+    getattr(aten, name).default for name in ("cat", "constant_pad_nd", "flip", "gather", "repeat", "_unsafe_view")
+}
+_GOES_ON |= {aten.index.Tensor, aten._unsafe_index.Tensor, prims.rev.default, operands.of_npu}
 
 
 def kept(x: ir.TensorBox) -> ir.TensorBox:
@@ -83,27 +90,33 @@ def _pointwise(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
 
 
-def _broadcast(node: fx.Node, user: fx.Node) -> bool:
-    if not _pointwise(user) and user.target is not aten.expand.default:
+def _goes_on(node: fx.Node) -> bool:
+    view = getattr(node.target, "is_view", False)
+    return view or _pointwise(node) or node.target in _GOES_ON or node.target is operator.getitem
+
+
+def _spread(node: fx.Node, user: fx.Node) -> bool:
+    """Whether one number of the node may go into several of its user's."""
+    if not _pointwise(user) and user.target not in (aten.expand.default, aten.repeat.default, aten.unfold.default):
         return False
     value = user.meta.get("val")
-    return isinstance(value, torch.Tensor) and not statically_known_true(sym_eq(value.shape, node.meta["val"].shape))
+    return isinstance(value, torch.Tensor) and not statically_known_true(value.numel() <= node.meta["val"].numel())
 
 
 def _keep(gm: fx.GraphModule) -> None:
-    """Inductor asks the whole expression that it has fused so far: what is pointwise or a view of something dear that
-    is not kept is as dear."""
+    """Inductor asks the whole expression that it has fused so far: what goes on from something dear that is not kept
+    may be as dear. Whether it is, kept asks once the expression is known."""
     dear = set()
     for node in list(gm.graph.nodes):
         if not _on_npu(node):
             continue
-        passes_on = _pointwise(node) or getattr(node.target, "is_view", False) or node.target is operator.getitem
-        if node.target not in _DEAR and not (passes_on and not dear.isdisjoint(node.all_input_nodes)):
+        if node.target not in _DEAR and not (_goes_on(node) and not dear.isdisjoint(node.all_input_nodes)):
+            continue
+        dear.add(node)
+        if not isinstance(node.meta["val"], torch.Tensor):  # the parts of a split are asked themselves
             continue
         users = list(node.users)
-        again = len(users) > 1 or any(_broadcast(node, user) for user in users)
-        if not again or not isinstance(node.meta["val"], torch.Tensor):  # the parts of a split are asked themselves
-            dear.add(node)
+        if len(users) < 2 and not any(_spread(node, user) for user in users):
             continue
         with node.graph.inserting_after(node):
             made = node.graph.call_function(kept, (node,))
