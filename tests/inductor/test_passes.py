@@ -86,7 +86,7 @@ def test_what_is_dear_and_used_once_is_not_kept():
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_variance_of_few_numbers_takes_two_passes(dynamic):
     def function(x, w):
-        return F.layer_norm(x, (64,), w), x.var(-1), torch.var_mean(x, 1, correction=0, keepdim=True)
+        return F.layer_norm(x, (64,), w), x.var(-1), x.std(-1), torch.var_mean(x, 1, correction=0, keepdim=True)
 
     x, w = torch.randn(32, 64), torch.randn(64)
     ours, cpus = codes(function, x, w, dynamic=dynamic)
@@ -132,6 +132,20 @@ def test_additions_that_scatter_are_operators_where_threads_are_several():
         )
         == [False] * 3
     )
+
+
+def test_what_inductor_leaves_to_operators_is_left_to_them():
+    """Complex numbers, which its loops do not have."""
+
+    def function(x, index):
+        y = (x * 2).exp()
+        return y.var(1), x.scatter_add(0, index, y), y * 2, y.sum(0)
+
+    x, index = torch.randn(3, 4, dtype=torch.complex64, device="npu"), torch.zeros(3, 4, dtype=torch.int64).npu()
+    with config.patch({"cpp.dynamic_threads": True}):
+        found = torch.compile(function, fullgraph=True)(x, index)
+    for ours, theirs in zip(found, function(x, index), strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("include_self", [True, False])

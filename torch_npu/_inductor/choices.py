@@ -74,7 +74,7 @@ _ADDING = {aten.scatter_add.default, aten.scatter.reduce, aten.scatter_reduce.tw
 def _variance(node: fx.Node) -> None:
     """Of which only the dimensions that are reduced must be known, as Inductor asks."""
     shape = node.args[0].meta["val"].shape
-    axes = node.args[1] if len(node.args) > 1 else None
+    axes = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     if not shape:
         return
     reduced = {axis % len(shape) for axis in (axes or range(len(shape)))}
@@ -140,8 +140,13 @@ def _scatter(node: fx.Node) -> None:
 
 def make(gm: fx.GraphModule) -> None:
     for node in gm.graph.nodes:
-        if node.target in _VARIANCES and _on_npu(node):
+        if node.target not in _VARIANCES and node.target not in _ADDING:
+            continue
+        # Of complex numbers, for one, Inductor makes each node an operator, which it asks of operators alone.
+        if not _on_npu(node) or config.fallback_by_default or lowering.fallback_node_due_to_unsupported_type(node):
+            continue
+        if node.target in _VARIANCES:
             _variance(node)
-        elif node.target in _ADDING and _on_npu(node):
+        else:
             _scatter(node)
     _keep(gm)
