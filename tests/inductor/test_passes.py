@@ -134,6 +134,13 @@ def test_additions_that_scatter_are_operators_where_threads_are_several():
     )
 
 
+def test_additions_that_scatter_are_rounded_once():
+    given = torch.zeros(2, dtype=torch.half), torch.zeros(4096, dtype=torch.int64), torch.ones(4096, dtype=torch.half)
+    with config.patch({"cpp.threads": 1}):
+        found = torch.compile(lambda x, index, source: x.scatter_add(0, index, source))(*compiler.on("npu", given))
+    assert found.tolist() == [4096, 0]  # 2048, one at a time: there, 2048 + 1 is 2048
+
+
 def test_what_inductor_leaves_to_operators_is_left_to_them():
     """Complex numbers, which its loops do not have."""
 

@@ -132,9 +132,14 @@ def _on_npu(node: fx.Node) -> bool:
 
 
 def _scatter(node: fx.Node) -> None:
+    """Also on one thread in a half type, whose sum a loop would round at each addition, the operator once."""
     reduce = node.kwargs.get("reduce", node.args[4] if len(node.args) > 4 else "sum")
-    threads = config.cpp.dynamic_threads or parallel_num_threads() != 1
-    if reduce in ("sum", "add") and config.cpp.fallback_scatter_reduce_sum and threads:
+    half = node.meta["val"].dtype in (torch.float16, torch.bfloat16)
+    if (
+        reduce in ("sum", "add")
+        and config.cpp.fallback_scatter_reduce_sum
+        and (half or config.cpp.dynamic_threads or parallel_num_threads() != 1)
+    ):
         node.target = added
 
 
