@@ -125,7 +125,7 @@ def test_an_index_out_of_bounds_is_an_error_of_the_stream(count):
 def test_loops_that_threads_share_together():
     """Additions to places that meet are atomic, in two loops over which the threads are spread at once."""
     x = torch.randn(3, 33, 36)
-    with config.patch({"cpp.threads": 2}):
+    with config.patch({"cpp.threads": 2, "cpp.fallback_scatter_reduce_sum": False}):
         compiler.same_as_cpu(
             lambda x: x.scatter_add(1, torch.zeros_like(x, dtype=torch.int64), x), x, atol=1e-4, rtol=1e-4
         )
