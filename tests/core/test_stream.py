@@ -155,6 +155,19 @@ def test_the_accelerator_synchronizes_too():
     assert stream.query()
 
 
+def test_a_stream_is_the_devices_first_use():
+    """PyTorch's own note, without which torch.accelerator.synchronize() waits for nothing."""
+    program = """
+        import torch, torch_npu
+        from tests.core.tools import busy
+        stream = torch.npu.Stream()
+        busy(stream, 0.2)
+        torch.accelerator.synchronize()
+        print(stream.query())
+    """
+    assert output(program) == "True"
+
+
 def test_a_stream_waits_for_another():
     first, second = torch.npu.Stream(), torch.npu.Stream()
     gate = Gate(first)

@@ -4,6 +4,7 @@
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Event.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/utils/device_lazy_init.h>
 
 #include <system_error>
 #include <thread>
@@ -31,6 +32,10 @@ using c10::DeviceIndex;
 using StreamParts = std::tuple<int64_t, int64_t>;  // stream id, device index
 
 StreamParts parts(c10::Stream stream) { return {stream.id(), stream.device_index()}; }
+
+// PyTorch notes by itself that the device is initialized where a tensor is made, and until then torch.accelerator.synchronize() waits
+// for nothing: a program may have work on streams alone.
+void tell_initialized() { torch::utils::device_lazy_init(c10::DeviceType::PrivateUse1); }
 
 // An empty backward pass on each device in use.
 void pass_on_each_device() {
@@ -119,9 +124,11 @@ void bind_device(pybind11::module& module) {
              }));
   module.def("_stream_from_pool", no_gil([](int index, int priority) {
                initialize();
+               tell_initialized();
                return parts(stream_from_pool(device_index(index), priority));
              }));
   module.def("_external_stream", no_gil([](int64_t pointer, int index) {
+               tell_initialized();
                return parts(
                    external_stream(reinterpret_cast<aclrtStream>(static_cast<intptr_t>(pointer)), device_index(index)));
              }));
