@@ -239,6 +239,23 @@ def test_rms_norm_of_sizes_that_a_trace_leaves_open(weighted: bool) -> None:
         torch.testing.assert_close(*(torch.autograd.grad(y.square().sum(), x) for y in (got, wanted)))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_tangent_of_rms_norm_has_the_type_of_its_result(weighted: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(3, 8).to(dtype), torch.rand(8).to(dtype)
+    results = []
+    for device in ("cpu", "npu"):
+        with torch.autograd.forward_ad.dual_level():
+            duals = [torch.autograd.forward_ad.make_dual(t.to(device), torch.ones_like(t).to(device)) for t in (x, w)]
+            result = F.rms_norm(duals[0], (8,), duals[1] if weighted else None)
+            results.append(torch.autograd.forward_ad.unpack_dual(result))
+    assert results[1].primal.dtype == results[1].tangent.dtype == dtype
+    torch.testing.assert_close(results[1].primal.cpu(), results[0].primal)
+    limit = 8 * torch.finfo(dtype).eps
+    torch.testing.assert_close(results[1].tangent.cpu(), results[0].tangent, rtol=limit, atol=limit)
+
+
 def test_rms_norm_of_two_types_is_the_composition() -> None:
     x, w, always = torch.randn(3, 8).half(), torch.rand(8), torch.is_warn_always_enabled()
     torch.set_warn_always(True)  # PyTorch says it once in a process, and another test may have been told

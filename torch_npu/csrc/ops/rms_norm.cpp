@@ -1,5 +1,5 @@
 // rms_norm as one operator of the device forward and one backward: PyTorch's fused pair, which brings derivatives of every order. Complex
-// numbers, and sizes that a trace leaves open, are PyTorch's composition. What it is not: npu_rms_norm, whose gradient of gamma is float32 (ops/npu.yaml).
+// numbers, forward-mode derivatives of 16 bits, and sizes that a trace leaves open, are PyTorch's composition. What it is not: npu_rms_norm, whose gradient of gamma is float32 (ops/npu.yaml).
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/layer_norm.h>
@@ -15,6 +15,7 @@
 #include "csrc/core/empty.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/device_check.h"
+#include "csrc/ops/npu/autograd.h"
 
 namespace npu {
 namespace {
@@ -29,6 +30,11 @@ at::Tensor or_ones(const OptionalTensor& weight, const at::Tensor& input, at::In
   return weight && weight->defined() ? *weight : at::ones(shape, input.options());
 }
 
+// PyTorch's formula computes tangents with rstd, which is float32, and leaves them so.
+bool has_narrow_tangent(const at::Tensor& input, const OptionalTensor& weight) {
+  return wide(input) != input.scalar_type() && (ops::has_tangent(input) || ops::has_tangent(weight));
+}
+
 // What PyTorch has for devices without a kernel of their own: a composition, which any such device's key names.
 template <class Op, class... Args>
 auto composition(const Args&... args) {
@@ -39,7 +45,7 @@ auto composition(const Args&... args) {
 
 at::Tensor rms_norm(const at::Tensor& input, c10::SymIntArrayRef shape, const OptionalTensor& weight,
                     std::optional<double> eps) {
-  if (!input.is_complex() && c10::asIntArrayRefSlowOpt(shape))
+  if (!input.is_complex() && c10::asIntArrayRefSlowOpt(shape) && !has_narrow_tangent(input, weight))
     return composition<at::_ops::rms_norm>(input, shape, weight, eps);
   at::native::_check_rms_norm_inputs_symint(input, shape, weight.value_or(at::Tensor()));
   // Sizes that a trace leaves open: PyTorch's pair takes numbers, of which its composition reads only how many there are.
