@@ -112,6 +112,16 @@ def test_a_zero_dim_cpu_tensor_may_meet_an_npu_tensor() -> None:
     assert zero_dim.dtype == torch.float64 and zero_dim.item() == 4.0
 
 
+def test_the_weight_of_a_lerp_may_be_a_number_of_another_type() -> None:
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        x, y, weight = unit(4, dtype=dtype), unit(4, dtype=dtype), torch.tensor(0.25)
+        wanted = torch.lerp(x, y, weight)
+        for given in (weight, weight.npu()):
+            got = torch.lerp(x.npu(), y.npu(), given)
+            assert got.dtype == dtype
+            torch.testing.assert_close(got.cpu(), wanted)
+
+
 def test_alpha() -> None:
     check(torch.add, unit(4), unit(4), alpha=3)
     check(torch.sub, torch.arange(4), torch.arange(4), alpha=2)
