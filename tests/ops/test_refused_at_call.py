@@ -29,6 +29,12 @@ CALLS = {
     "gradient of pooling a volume to nothing": lambda d: (
         nn.adaptive_avg_pool3d(ones(1, 2, 3, 4, 4).to(d).requires_grad_(), (2, 0, 1)).sum().backward()
     ),
+    "huber loss of integers": lambda d: nn.huber_loss(
+        ones(3, dtype=torch.int64).to(d), ones(3, dtype=torch.int64).to(d)
+    ),
+    "gradient of a huber loss of integers": lambda d: torch.ops.aten.huber_loss_backward(
+        *[ones(3, dtype=torch.int64).to(d)] * 3, 1, 1.0
+    ),
     "padding past wide unsigned numbers": lambda d: nn.pad(ones(3).to(d, torch.uint16), (1, 1), value=70000),
     "padding that the type has not": lambda d: nn.pad(ones(3).to(d, torch.float8_e8m0fnu), (1, 1)),
     "groups of channels": lambda d: nn.channel_shuffle(ones(1, 4, 2, 2).to(d), 3),

@@ -13,6 +13,7 @@
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/composed/composed.h"
 #include "csrc/ops/device_check.h"
+#include "csrc/ops/operands.h"
 #include "csrc/ops/storage.h"
 
 namespace npu {
@@ -23,6 +24,7 @@ using OptionalTensor = std::optional<at::Tensor>;
 at::Tensor& huber_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
                                int64_t reduction, double delta, at::Tensor& grad_input) {
   const NPUGuard guard(self.device().index());
+  check_type("huber_loss_backward", "self", self, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble});
   const at::ScalarType type = at::toOpMathType(at::result_type(self, target));
   const at::Tensor slope = self.to(type).sub(target.to(type)).clamp(-delta, delta).mul(grad_output.to(type));
   const double n = reduction == at::Reduction::Mean ? static_cast<double>(self.numel()) : 1;
