@@ -5,6 +5,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/result_type_native.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/TypeCast.h>
 
@@ -106,6 +107,13 @@ void check_addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tenso
   if (mat1.dim() != 2 || mat2.dim() != 2 || mat1.size(1) != mat2.size(0)) return;
   const int64_t sizes[] = {mat1.size(0), mat2.size(1)};
   if (!at::is_expandable_to(self.sizes(), sizes)) self.expand(sizes);  // throws what the CPU throws
+}
+
+void check_empty_product(const at::Tensor& self, const at::Tensor& factor, const at::Scalar& beta) {
+  if (factor.numel() != 0 || beta.equal(0) || factor.dim() < 2 || factor.size(-2) == 0) return;
+  const at::ScalarType type = at::native::result_type(self, beta);
+  TORCH_CHECK(c10::canCast(type, self.scalar_type()), "result type ", type,
+              " can't be cast to the desired output type ", self.scalar_type());
 }
 
 void check_mv(const at::Tensor& self, const at::Tensor& vec) {
