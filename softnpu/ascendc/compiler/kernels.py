@@ -1,6 +1,8 @@
 """The kernels of a source: extern "C" __global__ __aicore__ void k(...), and what is generated for each: aclrtlaunch_k.
 
-What it is not: a parser of C++. A kernel that #if leaves out must be left out of the file.
+A macro that makes kernels (one for each type) gives one for each of its uses in the file.
+
+What it is not: a parser of C++. A kernel that #if leaves out must be left out of the file, but for those of macros.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ KERNEL_TYPES = ("KERNEL_TYPE_AIV_ONLY", "KERNEL_TYPE_AIC_ONLY", "KERNEL_TYPE_MIX
                 "KERNEL_TYPE_MIX_AIC_1_1", "KERNEL_TYPE_MIX_AIC_1_2")  # fmt: skip
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
 _OBJECT = re.compile(r"\bREGIST_MATMUL_OBJ\b")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w\s,]*)\)((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
 _WORDS = re.compile(r"\b(?:__gm__|__restrict__|__restrict|restrict)\b")
 
 
@@ -44,6 +47,7 @@ class Kernel:
     name: str
     types: list[str]  # as the kernel has them
     names: list[str]
+    at: int | None = None  # of a macro's: where its use ends
 
     def host_types(self) -> list[str]:
         """Global memory is a void* on the host's side."""
@@ -83,7 +87,7 @@ def stated(source: str) -> dict[str, str]:
 
     One that says nothing and has REGIST_MATMUL_OBJ in its body runs on both kinds, as the vendor's compiler decides.
     """
-    code = blanked(source)
+    code = blanked("\n".join([without_macros(source), *expansions(source).values()]))
     types: dict[str, str] = {}
     for match in _GLOBAL.finditer(code):
         end = closing(code, match.end() - 1)
@@ -115,10 +119,56 @@ def has_cube(source: str) -> bool:
     return _CUBE.search(blanked(source)) is not None
 
 
-def find(source: str, path: str) -> list[Kernel]:
-    """Kernels that are defined, in order."""
+def _macros(code: str) -> list[re.Match]:
+    return [m for m in _MACRO.finditer(code) if "__global__" in m.group(3)]
+
+
+def without_macros(source: str) -> str:
+    """Blanks in place of macros that make kernels."""
+    for m in _macros(blanked(source, strings=False)):
+        source = source[: m.start()] + re.sub(r"[^\n]", " ", m.group()) + source[m.end() :]
+    return source
+
+
+def expansions(source: str) -> dict[int, str]:
+    """Of each use of a macro that makes kernels: where it ends, and what it stands for."""
+    found: dict[int, str] = {}
     code = blanked(source, strings=False)
-    kernels: dict[str, Kernel] = {}
+    rest = blanked(without_macros(source), strings=False)
+    for macro in _macros(code):
+        names = [name.strip() for name in macro.group(2).split(",")]
+        for use in re.finditer(rf"\b{macro.group(1)}\s*\(", rest):
+            end = closing(rest, use.end() - 1)
+            given = split(rest[use.end() : end], rest[use.end() : end])
+            if end < 0 or len(given) != len(names):
+                continue
+            text = macro.group(3).replace("\\\n", "\n")
+            for name, value in zip(names, given, strict=True):
+                text = re.sub(rf"\b{name}\b", value.replace("\\", r"\\"), text)
+            found[end + 1] = re.sub(r"\s*##\s*", "", text)
+    return found
+
+
+def launched_by_macros(source: str, found: list[Kernel], types: dict[str, str]) -> str:
+    """With aclrtlaunch_k behind each use of a macro that makes a kernel k, in its line: an #if around it counts."""
+    for kernel in sorted((k for k in found if k.at is not None), key=lambda k: -k.at):
+        source = f"{source[: kernel.at]} {' '.join(kernel.definition(types).split())}{source[kernel.at :]}"
+    return source
+
+
+def find(source: str, path: str) -> list[Kernel]:
+    """Kernels that are defined, in order; then those of macros."""
+    code = blanked(without_macros(source), strings=False)
+    kernels = _find(code, path)
+    for at, text in expansions(source).items():
+        for kernel in _find(text, path, line_of(code, at)):
+            kernel.at = at
+            kernels.append(kernel)
+    return list({kernel.name: kernel for kernel in kernels}.values())
+
+
+def _find(code: str, path: str, line: int | None = None) -> list[Kernel]:
+    kernels: list[Kernel] = []
     for match in _KERNEL.finditer(code):
         if "__global__" not in match.group(1):
             continue
@@ -135,16 +185,16 @@ def find(source: str, path: str) -> list[Kernel]:
             if named is None:
                 raise SourceError(
                     path,
-                    line_of(code, opening),
+                    line or line_of(code, opening),
                     f"{kernel.name}: parameter {number} ({parameter}) has no name; give it one",
                 )
             if "&" in named.group(1):
                 raise SourceError(
                     path,
-                    line_of(code, opening),
+                    line or line_of(code, opening),
                     f"{kernel.name}: parameter {named.group(2)} is a reference, which no launch can pass",
                 )
             kernel.types.append(named.group(1).strip())
             kernel.names.append(named.group(2))
-        kernels[kernel.name] = kernel
-    return list(kernels.values())
+        kernels.append(kernel)
+    return kernels
