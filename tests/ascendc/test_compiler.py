@@ -28,9 +28,8 @@ def compile_text(folder: Path, text: str, *flags: str):
 
 REFUSED = {
     '#include "lib/hccl/hccl.h"\n': '"lib/hccl/hccl.h" is refused: it is for communication inside kernels',
-    '#include "simt_api/asc_fp16.h"\n': '"simt_api/asc_fp16.h" is refused: it is for SIMT kernels of the 950',
-    "__simd_vf__ inline void f() {}": "__simd_vf__ is refused: it is for the register API of the 950",
-    "__simt_vf__ inline void f() {}": "__simt_vf__ is refused: it is for SIMT kernels of the 950",
+    '#include "simt_api/asc_fp16.h"\n': '"simt_api/asc_fp16.h" is refused: it is for SIMT functions on numbers of 16',
+    "MatmulCallBackFunc f;": "MatmulCallBackFunc is refused: it is for callbacks of the Matmul object",
     "void f() { k<<<8, s>>>(x); }": "a launch is k<<<blocks, l2ctrl, stream>>>(...), and this one has 2 arguments",
     "void f() { k<<<8, nullptr, s>>>; }": "the kernel's arguments are missing after >>>",
     "void f() { <<<8, nullptr, s>>>(); }": "<<< begins a launch that has no kernel before it",
@@ -48,7 +47,7 @@ def test_refused_by_name_and_line(tmp_path, text):
 
 def test_words_in_comments_and_strings_are_no_code(tmp_path):
     done = compile_text(
-        tmp_path, HEAD + '// __simt_vf__ k<<<1>>>\n/* int4b_t */ const char* s = "MicroAPI <<<";\nint x = 1 << 2;\n'
+        tmp_path, HEAD + '// ICPU_RUN_KF k<<<1>>>\n/* int4b_t */ const char* s = "ICPU_RUN_KF <<<";\nint x = 1 << 2;\n'
     )
     assert done.returncode == 0, done.stderr
 

@@ -12,21 +12,12 @@ import re
 
 from text import SourceError, blanked, line_of
 
-_SIMT = "SIMT kernels of the 950"
-_REGISTER = "the register API of the 950 (__simd_vf__, MicroAPI)"
+_SIMT = "SIMT functions on numbers of 16 and 8 bits"
 _CALLBACK = "callbacks of the Matmul object"
 _CONV = "the convolution object"
 _COMMUNICATION = "communication inside kernels"
 _CPU_MODE = "another CPU mode: kernels run on the software NPU's streams"
 WORDS = {
-    "__simt_vf__": _SIMT,
-    "__simt_callee__": _SIMT,
-    "threadIdx": _SIMT,
-    "__simd_vf__": _REGISTER,
-    "__simd_callee__": _REGISTER,
-    "asc_vf_call": _REGISTER,
-    "__VEC_SCOPE__": _REGISTER,
-    "MicroAPI": _REGISTER,
     "MatmulCallBackFunc": _CALLBACK,
     "ICPU_RUN_KF": _CPU_MODE,
 }
@@ -52,17 +43,23 @@ ABSENT = {
     **dict.fromkeys(("GetReduceMaxMinCount", "GetReduceRepeatMaxMinSpr"), _COUNTS),
     **dict.fromkeys(("SetNextTaskStart", "WaitPreTaskEnd"), "order between kernels but that of streams"),
     **dict.fromkeys(
-        "GetVecLen Reg RegTensor MaskReg UnalignReg UnalignRegForLoad UnalignRegForStore AddrReg CreateAddrReg "
-        "CreateMask UpdateMask MaskInterleave MaskDeInterleave MaskPack MaskUnPack MaskGenWithRegTensor "
-        "LoadAlign StoreAlign LoadUnAlign LoadUnAlignPre StoreUnAlign StoreUnAlignPost DataCopyUnAlign "
-        "DataCopyUnAlignPre DataCopyUnAlignPost LocalMemBar CastTrait RegTrait RegLayout VF_CALL".split(),
-        "register API (the 950 has it)",
+        "GetVecLen Reg MicroAPI RegTensor MaskReg UnalignReg AddrReg CreateAddrReg CreateMask UpdateMask LocalMemBar "
+        "LoadAlign StoreAlign CastTrait RegLayout __VEC_SCOPE__ __simd_vf__ __simd_callee__".split(),
+        "register API but for the 950 (--npu-arch=dav-3510)",
+    ),
+    **dict.fromkeys(
+        "UnalignRegForLoad UnalignRegForStore MaskInterleave MaskDeInterleave MaskPack MaskUnPack MaskMov "
+        "MaskGenWithRegTensor LoadUnAlign LoadUnAlignPre StoreUnAlign StoreUnAlignPost DataCopyUnAlignPre RegTrait "
+        "Squeeze UnSqueeze Pack UnPack Histograms ReduceDataBlock DataCopyGather DataCopyScatter".split(),
+        "such part of the register API",
     ),
     **dict.fromkeys(
         "MakeTensor MakeCopy MakeMemPtr MakeShape MakeStride MakeLayout MakeCoord Coord TensorTrait".split(),
         "tensor templates",
     ),
-    **dict.fromkeys(("Simt", "asc_syncthreads"), "SIMT kernels (the 950 has them)"),
+    **dict.fromkeys(
+        ("threadIdx", "asc_vf_call", "asc_syncthreads"), "SIMT functions but for the 950 (--npu-arch=dav-3510)"
+    ),
     **dict.fromkeys(
         ("AllocMutexID", "ReleaseMutexID", "Mutex"), "mutexes between units: SetFlag and WaitFlag order them"
     ),
@@ -87,7 +84,8 @@ HEADERS = {
     "lib/hccl": _COMMUNICATION,
     "lib/conv": _CONV,
     "adv_api/": "the high-level API",
-    "simt_api/": _SIMT,
+    "simt_api/asc_fp": _SIMT,
+    "simt_api/asc_bf": _SIMT,
     "catlass/": "tensor templates (catlass)",
     "tla/": "tensor templates (tla)",
     "tikicpulib.h": _CPU_MODE,
