@@ -221,6 +221,20 @@ def reg_copy(kernels: Kernels, random: np.random.Generator) -> None:
         assert np.array_equal(of(which), expected[which], equal_nan=True), which
 
 
+def reg_others(kernels: Kernels, random: np.random.Generator) -> None:
+    for pieces, length, gap in (1, 5, 0), (7, 3, 2), (20, 16, 1), (3, 33, 31):
+        a = random.integers(-(2**15), 2**15, pieces * (length + gap)).astype(np.int16)
+        got = kernels.launch("reg_compact", 1, np.zeros_like(a), a, scalars=integers(pieces, length, gap))[0]
+        assert np.array_equal(got, np.where(np.arange(len(a)) % (length + gap) < length, a, 0)), (pieces, length, gap)
+    compares = [np.less, np.greater, np.equal, np.less_equal, np.greater_equal, np.not_equal]
+    for name, dtype in {"u8": np.uint8, "i32": np.int32}.items():
+        for mode, compare in enumerate(compares):
+            a = random.integers(0, 9, 256).astype(dtype)
+            scalars = (C.c_int32(mode), C.c_float(4), C.c_uint32(256))
+            bits = kernels.launch(f"reg_compare_{name}", 1, np.zeros(32, np.uint8), a, scalars=scalars)[0]
+            assert np.array_equal(np.unpackbits(bits, bitorder="little"), compare(a, 4)), (name, mode)
+
+
 def reg_mistakes(kernels: Kernels, _: np.random.Generator) -> None:
     for which, said in enumerate(
         [

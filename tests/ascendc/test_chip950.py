@@ -26,7 +26,7 @@ def libraries(tmp_path_factory):
 SIMT = ["simt_add", "simt_turn", "simt_warp", "simt_count", "simt_where", "simt_mistakes", "simt_order"]
 
 
-@pytest.mark.parametrize("check", [*SIMT, "reg_operations", "reg_copy", "reg_mistakes", "reg_order"])
+@pytest.mark.parametrize("check", [*SIMT, "reg_operations", "reg_copy", "reg_others", "reg_mistakes", "reg_order"])
 def test_on_the_950(check, libraries):
     environment = os.environ | {"ANYCEND_SOC": "Ascend950"}
     if check.endswith("_order"):

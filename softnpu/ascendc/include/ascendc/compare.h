@@ -2,6 +2,8 @@
 // What it is not: the choice by those bits (select.h).
 #pragma once
 
+#include <type_traits>
+
 #include "ascendc/lanes.h"
 
 namespace AscendC {
@@ -31,13 +33,19 @@ inline void put_bit(uint8_t* bits, size_t i, bool value) {
 }
 inline bool get_bit(const uint8_t* bits, size_t i) { return bits[i / 8] >> (i % 8) & 1; }
 
-#define ASCENDC_COMPARABLE(Name)                                                                    \
-  static_assert(detail::one_of<T, half, float, int32_t>, #Name " takes half, float, int32_t (EQ)"); \
+// The 950 compares all types by all modes.
+template <class T>
+inline constexpr bool comparable =
+    one_of<T, half, float, int32_t> || (__NPU_ARCH__ == 3510 && (std::is_arithmetic_v<T> || is_float<T>));
+
+#define ASCENDC_COMPARABLE(Name)                                                  \
+  static_assert(detail::comparable<T>, #Name " takes half, float, int32_t (EQ)"); \
   static_assert(detail::one_of<U, uint8_t, int8_t, uint16_t>, #Name " writes bits: dst is a LocalTensor<uint8_t>")
 
 template <class T>
 void need_mode(const Op& op, CMPMODE mode) {
-  if (std::is_same_v<T, int32_t> && mode != CMPMODE::EQ) op.fail("int32_t is compared by CMPMODE::EQ alone");
+  if (__NPU_ARCH__ != 3510 && std::is_same_v<T, int32_t> && mode != CMPMODE::EQ)
+    op.fail("int32_t is compared by CMPMODE::EQ alone");
 }
 
 template <class T>
@@ -51,6 +59,7 @@ void need_whole_repeats(const Op& op, uint64_t count) {
 template <class U, class T, bool set, class Mask>
 void compare(const char* name, const LocalTensor<U>& dst, const LocalTensor<T>& a, const LocalTensor<T>* b, T scalar,
              CMPMODE mode, Mask mask, int32_t repeats, const BinaryRepeatParams& p, Site at) {
+  static_assert(sizeof(T) >= 2, "Compare and CompareScalar of numbers of 8 bits take a count");
   const Op op(name, at);
   need_mode<T>(op, mode);
   const Lanes l = lanes_of<set>(op, mask, repeats, 256 / sizeof(T));

@@ -69,7 +69,8 @@ inline uint64_t up32(uint64_t n) { return (n + 31) / 32 * 32; }
 
 template <class T, class Count, class Length>
 void pad_in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, Count count, Length length, uint64_t src_gap,
-            uint64_t dst_gap, bool pad, uint32_t left, uint32_t right, T value, uint64_t most, Site at) {
+            uint64_t dst_gap, bool pad, uint32_t left, uint32_t right, T value, uint64_t most, Site at,
+            bool compact = false) {
   ASCENDC_WHOLE_BYTES("DataCopyPad");
   const Op op("DataCopyPad", at, kCopyIn);
   need_pieces(op, count, length, most);
@@ -79,9 +80,12 @@ void pad_in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, Count count, 
   if (!pad) left = right = 0;
   if (left * sizeof(T) > 32 || right * sizeof(T) > 32)
     op.fail(format("paddings of %u and %u elements: each is at most 32 bytes", left, right));
-  const uint64_t data = length + (left + right) * sizeof(T), step = up32(data) + dst_gap * 32;
+  if (compact && (left || right || dst_gap))
+    op.fail("PaddingMode::Compact puts the pieces side by side: it takes no paddings and no dstStride");
+  const uint64_t data = length + (left + right) * sizeof(T), step = compact ? length : up32(data) + dst_gap * 32;
   const Pieces p{static_cast<uint64_t>(count), static_cast<uint64_t>(length), step, length + src_gap};
-  auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, p.local_span(up32(data))));
+  const uint64_t span = compact ? up32(p.count * length) : p.local_span(up32(data));
+  auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, span));
   const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
   if (count) check_global(from, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
   op.reads_global({from, p.length, p.count, p.global_step});
@@ -92,8 +96,9 @@ void pad_in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, Count count, 
     std::fill_n(reinterpret_cast<T*>(start), left, value);
     memcpy(start + left * sizeof(T), from + i * p.global_step, length);
     std::fill_n(reinterpret_cast<T*>(start + left * sizeof(T) + length), right, value);
-    memset(start + data, rest, up32(data) - data);
+    if (!compact) memset(start + data, rest, up32(data) - data);
   }
+  if (compact) memset(to + p.count * length, rest, span - p.count * length);
 }
 #undef ASCENDC_WHOLE_BYTES
 
@@ -148,12 +153,15 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCo
   for (uint32_t i = 0; i < p.blockCount; ++i) memmove(to + i * to_step, from + i * from_step, length);
 }
 
-// Pieces of any number of bytes: gaps count bytes in global memory, blocks in the buffer, where each piece begins a block.
-template <class T>
+// Pieces of any number of bytes: gaps count bytes in global memory, blocks in the buffer, where each piece begins a block; in the compact
+// mode, which the 950 has, they lie side by side.
+template <class T, PaddingMode mode = PaddingMode::Normal>
 void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& p,
                  const DataCopyPadExtParams<T>& pad, ASCENDC_AT) {
+  static_assert(mode == PaddingMode::Normal || __NPU_ARCH__ == 3510,
+                "DataCopyPad: the compact mode is of the 950: --npu-arch=dav-3510");
   detail::pad_in(dst, src, p.blockCount, p.blockLen, p.srcStride, p.dstStride, pad.isPad, pad.leftPadding,
-                 pad.rightPadding, pad.paddingValue, 2097151, at);
+                 pad.rightPadding, pad.paddingValue, 2097151, at, mode == PaddingMode::Compact);
 }
 template <class T>
 void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& p,
@@ -163,13 +171,16 @@ void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Da
   detail::pad_in(dst, src, p.blockCount, p.blockLen, p.srcStride, p.dstStride, pad.isPad, pad.leftPadding,
                  pad.rightPadding, value, 65535, at);
 }
-template <class T>
+template <class T, PaddingMode mode = PaddingMode::Normal>
 void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyExtParams& p, ASCENDC_AT) {
+  static_assert(mode == PaddingMode::Normal || __NPU_ARCH__ == 3510,
+                "DataCopyPad: the compact mode is of the 950: --npu-arch=dav-3510");
   const detail::Op op("DataCopyPad", at, detail::kCopyOut);
   detail::need_pieces(op, p.blockCount, p.blockLen, 2097151);
-  detail::to_global(
-      op, dst, src,
-      {p.blockCount, p.blockLen, detail::up32(p.blockLen) + p.srcStride * 32ull, uint64_t{p.blockLen} + p.dstStride});
+  if (mode == PaddingMode::Compact && p.srcStride)
+    op.fail("PaddingMode::Compact takes the pieces from side by side: it takes no srcStride");
+  const uint64_t step = mode == PaddingMode::Compact ? p.blockLen : detail::up32(p.blockLen) + p.srcStride * 32ull;
+  detail::to_global(op, dst, src, {p.blockCount, p.blockLen, step, uint64_t{p.blockLen} + p.dstStride});
 }
 template <class T>
 void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& p, ASCENDC_AT) {

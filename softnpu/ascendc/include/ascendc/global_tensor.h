@@ -103,6 +103,12 @@ class GlobalTensor {
     t.size_ = offset < size_ ? size_ - offset : 0;
     return t;
   }
+  template <class U>
+  GlobalTensor<U> ReinterpretCast() const {
+    GlobalTensor<U> t;
+    t.SetGlobalBuffer((U*)p_, size_ * sizeof(T) / sizeof(U));
+    return t;
+  }
   // One memory, one cache: there is nothing to hint at.
   template <CacheRwMode rw = CacheRwMode::RW>
   void SetL2CacheHint(CacheMode) {}

@@ -203,7 +203,6 @@ void LocalMemBar() {}
 // From the unified buffer: all of a register, one element for all, or each element as the lower half of a wider one.
 template <class T = DefaultType, LoadDist dist = LoadDist::DIST_NORM, detail::Register R, class U>
 void DataCopy(R& dst, U* src, AddrReg offset, ASCENDC_AT) {
-  using V = typename R::ActualT;
   constexpr bool brc =
       dist == LoadDist::DIST_BRC_B8 || dist == LoadDist::DIST_BRC_B16 || dist == LoadDist::DIST_BRC_B32;
   constexpr bool unpack = dist == LoadDist::DIST_UNPACK_B8 || dist == LoadDist::DIST_UNPACK_B16;
@@ -212,7 +211,6 @@ void DataCopy(R& dst, U* src, AddrReg offset, ASCENDC_AT) {
                                                                                                     : 4;
   auto* to = reinterpret_cast<uint8_t*>(dst.values);
   if constexpr (brc) {
-    static_assert(sizeof(V) == narrow, "DataCopy: DIST_BRC_B8, B16, B32 are for numbers of 8, 16, 32 bits");
     const uint8_t* from = detail::register_place(src, offset.bytes, narrow, narrow, false, "DataCopy", at);
     for (uint32_t i = 0; i < VECTOR_REG_WIDTH; ++i) to[i] = from[i % narrow];
   } else if constexpr (unpack) {

@@ -38,6 +38,10 @@ template <std::integral A, std::integral B>
 constexpr auto Ceil(A a, B b) {
   return DivCeil(a, b);
 }
+template <std::integral A, std::integral B>
+constexpr auto CeilDivision(A a, B b) {
+  return DivCeil(a, b);
+}
 // The next multiple of `align`, or `a` itself.
 template <std::integral A, std::integral B>
 constexpr auto AlignUp(A a, B align) {
