@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -32,18 +34,21 @@ namespace AscendC::detail {
 
 inline constexpr uint32_t kLanes = 32, kMostThreads = 2048;
 
-// A stack, whose end is no memory.
-class Stack {
+// Of a warp's threads, one above the other; below the lowest there is no memory. Below each is a margin that stays zeros, which costs no
+// memory either: an end of its own for each would be two mappings a thread, and a process has some 65000 of them.
+class Stacks {
  public:
-  static constexpr size_t kBytes = 64 << 10, kGuard = 4 << 10;
-  Stack() : base_(mmap(nullptr, kBytes + kGuard, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-    if (base_ == MAP_FAILED || mprotect(base_, kGuard, PROT_NONE) != 0)
-      fail({}, "VF_CALL", "there is no memory for the threads' stacks");
+  static constexpr size_t kBytes = 64 << 10, kMargin = 4 << 10, kEach = kMargin + kBytes,
+                          kAll = kMargin + kLanes * kEach;
+  explicit Stacks(Site at) : base_(mmap(nullptr, kAll, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (base_ != MAP_FAILED && mprotect(base_, kMargin, PROT_NONE) == 0) return;
+    if (base_ != MAP_FAILED) munmap(base_, kAll);
+    fail(at, "VF_CALL", "there is no memory for the threads' stacks");
   }
-  ~Stack() { munmap(base_, kBytes + kGuard); }
-  Stack(const Stack&) = delete;
-  Stack& operator=(const Stack&) = delete;
-  void* low() const { return static_cast<uint8_t*>(base_) + kGuard; }
+  ~Stacks() { munmap(base_, kAll); }
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+  uint8_t* margin(size_t i) const { return static_cast<uint8_t*>(base_) + kMargin + i * kEach; }
 
  private:
   void* base_;
@@ -103,7 +108,8 @@ class Threads {
   enum class State : uint8_t { kNew, kReady, kBarrier, kWarp, kOver };
   struct Fiber {
     ucontext_t context;
-    Stack stack;
+    uint8_t* margin;
+    bool whole() const { return *margin == 0 && memcmp(margin, margin + 1, Stacks::kMargin - 1) == 0; }
   };
   struct Thread {
     State state = State::kNew;
@@ -128,9 +134,17 @@ class Threads {
         if (threads_[i].state == State::kWarp) lanes |= 1u << (i - first);
       }
       if (warp == 0) return barrier != 0;
+      const Site at = threads_[first + static_cast<uint32_t>(std::countr_zero(lanes))].at;
       if (barrier != 0)
-        fail(threads_[first + static_cast<uint32_t>(__builtin_ctz(lanes))].at, "VF_CALL",
+        fail(at, "VF_CALL",
              "some lanes of a warp wait in this function, and others in a barrier of all threads: they wait for ever");
+      for (uint32_t i = first; i < end; ++i)
+        if (threads_[i].state == State::kWarp &&
+            (threads_[i].at.line != at.line || strcmp(threads_[i].at.file, at.file) != 0))
+          fail(at, "VF_CALL",
+               format("some lanes of a warp wait in this function, and others in one on line %d: which of them meet is "
+                      "not known",
+                      threads_[i].at.line));
       for (uint32_t i = first; i < end; ++i)
         if (threads_[i].state == State::kWarp) {
           warps_[w].brought[(threads_[i].met - 1) % 2].lanes = lanes;
@@ -146,23 +160,30 @@ class Threads {
     threadIdx = {i % all_.x, i / all_.x % all_.y, i / all_.x / all_.y};
 #endif
     t.state = State::kReady;
-    swapcontext(&scheduler_, &t.fiber->context);
+    Fiber* const fiber = t.fiber;
+    swapcontext(&scheduler_, &fiber->context);
     if (t.state == State::kOver) {
-      spare_.push_back(t.fiber);
+      spare_.push_back(fiber);
       t.fiber = nullptr;
     }
+    if (!aborting_ && !fiber->whole())
+      fail(all_.at, "VF_CALL",
+           format("a thread's stack of %zu KiB is too small for what it calls and its local arrays",
+                  Stacks::kBytes >> 10));
     if (error_ && !aborting_) std::rethrow_exception(error_);
   }
   Fiber* start() {
     if (spare_.empty()) {
+      if (fibers_.size() % kLanes == 0) stacks_.push_back(std::make_unique<Stacks>(all_.at));
       fibers_.push_back(std::make_unique<Fiber>());
+      fibers_.back()->margin = stacks_.back()->margin((fibers_.size() - 1) % kLanes);
       spare_.push_back(fibers_.back().get());
     }
     Fiber* f = spare_.back();
     spare_.pop_back();
     getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->stack.low();
-    f->context.uc_stack.ss_size = Stack::kBytes;
+    f->context.uc_stack.ss_sp = f->margin + Stacks::kMargin;
+    f->context.uc_stack.ss_size = Stacks::kBytes;
     f->context.uc_link = &scheduler_;
     makecontext(&f->context, &Threads::enter, 0);
     return f;
@@ -196,6 +217,7 @@ class Threads {
   void* const what_;
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
+  std::vector<std::unique_ptr<Stacks>> stacks_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> spare_;
   ucontext_t scheduler_;
