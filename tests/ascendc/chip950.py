@@ -91,12 +91,19 @@ def simt_where(kernels: Kernels, _: np.random.Generator) -> None:
     assert np.array_equal(got, i % 5 + i // 5 % 7 * 100 + i // 35 * 10000 + i // 32 * 1000000)
 
 
+def simt_crowd(kernels: Kernels, _: np.random.Generator) -> None:
+    """The stacks of 40 blocks of 2048 threads are there at once: fewer mappings than a process may have."""
+    assert kernels.launch("simt_crowd", 40, np.zeros(8, np.int32))[0][0] == 40
+
+
 def simt_mistakes(kernels: Kernels, _: np.random.Generator) -> None:
     for name, said in {
         "simt_apart": "VF_CALL: some lanes of a warp wait in this function, and others in a barrier of all threads",
+        "simt_elsewhere": "VF_CALL: some lanes of a warp wait in this function, and others in one on line ",
         "simt_too_many": "VF_CALL: 64 x 33 x 1 threads: 1 to 2048 are possible",
         "simt_outside": "called outside of a SIMT function: VF_CALL and asc_vf_call run one",
         "simt_stops": "Trap: the kernel stopped itself",
+        "simt_deep": "VF_CALL: a thread's stack of 64 KiB is too small",
     }.items():
         text = kernels.launch(name, 1, np.zeros(64, np.int32), check=False)
         assert said in text and "simt.asc:" in text, text
@@ -196,7 +203,7 @@ def reg_operations(kernels: Kernels, random: np.random.Generator) -> None:
 
 def reg_copy(kernels: Kernels, random: np.random.Generator) -> None:
     x, y = random.standard_normal((2, 256)).astype(np.float32) * 300
-    x[:4] = 3e9, -3e9, np.nan, 2.5
+    x[:6] = 3e9, -3e9, np.nan, 2.5, 70001, -40000
 
     def of(which: int) -> np.ndarray:
         return kernels.launch("reg_copy", 1, np.full(256, -1, np.float32), x, y, scalars=integers(which))[0]
@@ -204,7 +211,7 @@ def reg_copy(kernels: Kernels, random: np.random.Generator) -> None:
     blank = np.full(256, -1, np.float32)
     with np.errstate(over="ignore"):
         half = x[:64].astype(np.float16).astype(np.float32)
-    expected = [blank.copy() for _ in range(8)]
+    expected = [blank.copy() for _ in range(10)]
     expected[0][:8] = x[5]
     expected[1][:64:3] = np.tile(x[8:16], 8)[::3]
     for i in range(3):
@@ -217,7 +224,10 @@ def reg_copy(kernels: Kernels, random: np.random.Generator) -> None:
     expected[6][:64], expected[6][64:128], expected[6][128:192] = half, 0, np.where(np.arange(64) < 16, half, 0)
     whole = np.clip(np.nan_to_num(np.floor(x[:64].astype(np.float64))), -(2**31), 2**31 - 1).astype(np.float32)
     expected[7][:64] = np.where(np.arange(64) < 16, whole, x[:64])
-    for which in range(8):
+    near = np.clip(np.nan_to_num(np.rint(x[:64].astype(np.float64)), nan=0), -(2**31), 2**31 - 1).astype(np.int64)
+    expected[8][:64], expected[8][64:128] = near.astype(np.int16), np.clip(near, -(2**15), 2**15 - 1)
+    expected[9][:64] = x.view(np.float16)[:64]
+    for which in range(10):
         assert np.array_equal(of(which), expected[which], equal_nan=True), which
 
 

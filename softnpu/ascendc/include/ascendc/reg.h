@@ -1,5 +1,6 @@
 // The register API (the 950): RegTensor holds 256 bytes, MaskReg a bit for each of them; an element's first bit counts. Addresses are of the
 // unified buffer; they are checked as operands are. What it is not: instructions on tensors (op.h); numbers of 64 bits. Called by kernels.
+// Long because it is one API: registers, their masks, what brings them and what they do, all by the same few rules.
 #pragma once
 
 #include <algorithm>
@@ -426,6 +427,20 @@ void DeInterleave(R& dst0, R& dst1, const R& src0, const R& src1) {
   for (uint32_t i = 0; i < 2 * R::kCount; ++i)
     (i % 2 ? dst1 : dst0).values[i / 2] = (i < R::kCount ? a : b).values[i % R::kCount];
 }
+}  // namespace Reg
+namespace detail {
+template <class D, Reg::SatMode sat, RoundMode round, class V>
+D cast(V value) {
+  static_assert(round != RoundMode::CAST_ODD || (std::is_same_v<D, half> && std::is_same_v<V, float>),
+                "Cast: CAST_ODD is for float to half");
+  if constexpr (sat == Reg::SatMode::NO_SAT && std::is_integral_v<D> && std::is_integral_v<V>)
+    return static_cast<D>(value);
+  else
+    return convert<D, V, round == RoundMode::UNKNOWN ? RoundMode::CAST_NONE : round>(value);
+}
+}  // namespace detail
+namespace Reg {
+
 // To whole numbers, as floats.
 template <class T = DefaultType, RoundMode round = RoundMode::CAST_NONE, MaskMergeMode mode = MaskMergeMode::ZEROING,
           detail::Register R>
@@ -435,7 +450,7 @@ void Truncate(R& dst, const R& src, const MaskReg& mask) {
     return static_cast<V>(detail::to_integral<round>(static_cast<float>(src.values[i])));
   });
 }
-// Into another type, saturating. Of types of unlike width, `layoutMode` says which of the places beside each other the narrow one has;
+// Into another type, saturating; of whole numbers NO_SAT keeps the low bits. Of types of unlike width, `layoutMode` says which of the places beside each other the narrow one has;
 // an element is left out where the mask has not the first bit of the wider one.
 template <class T = DefaultType, class U = DefaultType, auto trait = CastTrait{}, detail::Register R,
           detail::Register S>
@@ -451,7 +466,7 @@ void Cast(R& dst, const S& src, const MaskReg& mask) {
   for (uint32_t i = 0; i < VECTOR_REG_WIDTH / wide; ++i)
     if (mask.bits[i * wide])
       result.values[i * d + (d > 1 ? at : 0)] =
-          detail::convert<D, V, trait.roundMode>(src.values[i * s + (s > 1 ? at : 0)]);
+          detail::cast<D, trait.satMode, trait.roundMode>(src.values[i * s + (s > 1 ? at : 0)]);
   dst = result;
 }
 
