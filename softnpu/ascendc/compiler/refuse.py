@@ -58,7 +58,11 @@ ABSENT = {
         "tensor templates",
     ),
     **dict.fromkeys(
-        ("threadIdx", "asc_vf_call", "asc_syncthreads"), "SIMT functions but for the 950 (--npu-arch=dav-3510)"
+        "threadIdx blockDim blockIdx gridDim GetThreadIdx GetThreadNum asc_vf_call asc_syncthreads asc_threadfence "
+        "asc_all asc_any asc_ballot asc_shfl asc_shfl_up asc_shfl_down asc_shfl_xor asc_reduce_add asc_reduce_max "
+        "asc_reduce_min asc_atomic_add asc_atomic_sub asc_atomic_exch asc_atomic_max asc_atomic_min asc_atomic_and "
+        "asc_atomic_or asc_atomic_xor asc_atomic_cas asc_ldcg asc_ldca asc_stcg asc_stwt".split(),
+        "SIMT functions but for the 950 (--npu-arch=dav-3510)",
     ),
     **dict.fromkeys(
         ("AllocMutexID", "ReleaseMutexID", "Mutex"), "mutexes between units: SetFlag and WaitFlag order them"
