@@ -204,11 +204,11 @@ class Threads {
     swapcontext(&t.fiber->context, &scheduler_);
     if (aborting_) throw Aborted{};
   }
-  // Those that have begun end where they wait.
+  // Those that have begun end where they wait; where a stack has no room for that, what lies on it is left.
   void abort() {
     aborting_ = true;
     for (uint32_t i = 0; i < threads_.size(); ++i)
-      if (threads_[i].fiber != nullptr) resume(i);
+      if (threads_[i].fiber != nullptr && threads_[i].fiber->whole()) resume(i);
   }
 
   static inline thread_local constinit Threads* t_running = nullptr;
