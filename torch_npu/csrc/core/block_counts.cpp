@@ -8,9 +8,8 @@ using c10::CachingAllocator::StatType;
 void BlockCounts::report(c10::CachingDeviceAllocator::DeviceStats& stats) const {
   constexpr std::array kTypes{StatType::SMALL_POOL, StatType::LARGE_POOL};  // of kinds_
   const std::array<c10::CachingAllocator::StatArray*, kNumbers> arrays{
-      &stats.allocation,      &stats.allocated_bytes, &stats.active,
-      &stats.active_bytes,    &stats.requested_bytes, &stats.inactive_split,
-      &stats.inactive_split_bytes};
+      &stats.allocation,     &stats.allocated_bytes,     &stats.active, &stats.active_bytes, &stats.requested_bytes,
+      &stats.inactive_split, &stats.inactive_split_bytes};
   for (size_t number = 0; number < kNumbers; ++number) {
     Stat& all = (*arrays[number])[static_cast<size_t>(StatType::AGGREGATE)];
     all = Stat();
