@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "acl/api.h"
+#include "acl/soft.h"
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/context.h"
 #include "softnpu/runtime/device.h"
@@ -65,6 +66,12 @@ SOFTNPU_EXPORT const char* aclrtGetSocName() {
   const char* name = nullptr;
   guarded_always(__func__, [&] { name = config().soc->name; });
   return name;
+}
+
+SOFTNPU_EXPORT int softnpuStrict(void) {
+  int strict = 0;
+  guarded_always(__func__, [&] { strict = config().strict; });
+  return strict;
 }
 
 SOFTNPU_EXPORT aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion) {

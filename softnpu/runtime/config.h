@@ -19,6 +19,7 @@ struct Config {
   bool race = false;              // race
   bool memory_check = false;      // memory
   bool check_fails = false;       // ANYCEND_CHECK_EXIT
+  bool strict = false;            // ANYCEND_STRICT
   std::optional<uint64_t> chaos;  // ANYCEND_CHAOS: the seed
 };
 

@@ -1,5 +1,5 @@
 // What the software NPU's libascendcl exports beyond CANN: work that a client compiled for the processor itself, put on a
-// stream as a kernel is; and what clients tell the race detector and the memory checker. What it is not: CANN's ABI (acl/api.h); a vendor's library has no such symbol, and a client that
+// stream as a kernel is; whether it is strict; and what clients tell the race detector and the memory checker. What it is not: CANN's ABI (acl/api.h); a vendor's library has no such symbol, and a client that
 // finds none knows that device memory is not the processor's. Who calls it: the plugin's csrc/cann, by name.
 #pragma once
 
@@ -21,6 +21,10 @@ typedef struct softnpuKernel {
   const char* name;
   softnpuKernelCost cost;
 } softnpuKernel;
+
+// 1 where ANYCEND_STRICT=1 refuses what the documentation of the chosen chip does not name; otherwise a kernel takes all types that it
+// computes, and a client need not convert them.
+int softnpuStrict(void);
 
 aclError softnpuLaunchKernel(aclrtStream stream, const softnpuKernel* kernel);
 

@@ -13,6 +13,7 @@
 #include <array>
 #include <limits>
 
+#include "csrc/cann/strict.h"
 #include "csrc/core/info.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/device_check.h"
@@ -30,7 +31,7 @@ using Tensors = torch::autograd::variable_list;
 constexpr int64_t kMostIndices = std::numeric_limits<int32_t>::max();
 
 bool takes_all_types() {
-  static const bool all = soc_name().starts_with("Ascend950");
+  static const bool all = soc_name().starts_with("Ascend950") || !cann::takes_documented_types_only();
   return all;
 }
 
