@@ -164,3 +164,14 @@ def test_gradients_of_overlapping_windows_are_added_in_float32(shape, dtype):
         y.backward(weight.npu())
         expected.backward(weight.to(wide))
         assert torch.equal(y.cpu(), expected.to(dtype)) and torch.equal(ours.grad.cpu(), theirs.grad.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_sixteen_bits_are_not_converted_where_nobody_asks(dtype):
+    """The software NPU takes them for every chip; ANYCEND_STRICT asks for the chip's float32 (test_strict.py)."""
+    x = torch.randn(1, 2, 8, 8, device="npu", dtype=dtype, requires_grad=True)
+    y = F.max_pool2d(x, 2)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        y.backward(torch.ones_like(y))
+    names = {event.key for event in profile.key_averages()}
+    assert "aten::max_pool2d_with_indices_backward" in names and "aten::_to_copy" not in names
