@@ -61,4 +61,14 @@ def test_statistics_of_a_random_program_are_what_one_counts(seed):
         for (kind, pool), count in counts.items():
             for name in ("current", "peak", "allocated", "freed"):
                 assert stats[f"{kind}.{pool}.{name}"] == getattr(count, name), (kind, pool, name)
+            assert stats[f"active.{pool}.current"] == counts["allocation", pool].current
+        held_back = [
+            part["size"]
+            for segment in torch.npu.memory_snapshot()
+            if segment["device"] == DEVICE and len(segment["blocks"]) > 1
+            for part in segment["blocks"]
+            if part["state"] == "inactive"
+        ]
+        assert stats["inactive_split.all.current"] == len(held_back)
+        assert stats["inactive_split_bytes.all.current"] == sum(held_back)
     assert stats["active.all.peak"] == stats["allocation.all.peak"]

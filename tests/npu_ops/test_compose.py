@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import io
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -156,6 +159,18 @@ def test_a_format_is_that_of_the_storage():
     assert torch_npu.get_npu_format(w.float()) == torch_npu.get_npu_format(w.t().contiguous()) == 2
     again = torch.empty(0, dtype=torch.float16, device="npu").set_(w.untyped_storage())
     assert torch_npu.get_npu_format(again) == 29
+
+
+@pytest.mark.parametrize("made", ["loaded", "copied"])
+def test_the_size_of_what_was_loaded_and_cast_counts_its_elements(made):
+    """A storage that PyTorch makes by itself is described in bytes."""
+    x = torch.zeros(32, 48, dtype=torch.float16, device="npu")
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    w = torch.load(file) if made == "loaded" else copy.deepcopy(x)
+    torch_npu.npu_format_cast_(w, 29)
+    assert (torch_npu.get_npu_format(w), torch_npu.get_storage_size(w)) == (29, 1536)
 
 
 def test_a_resized_storage_is_described_anew():

@@ -43,6 +43,11 @@ CALLS = {
         *(ones(*s, dtype=torch.int64).to(d) for s in ((1, 2, 0), (1, 0, 3))),
         beta=0.5,
     ),
+    "a fraction of integers and no sum of products": lambda d: torch.addbmm(
+        ones(2, 3, dtype=torch.int64).to(d),
+        *(ones(*s, dtype=torch.int64).to(d) for s in ((1, 2, 0), (1, 0, 3))),
+        beta=0.5,
+    ),
     "padding past wide unsigned numbers": lambda d: nn.pad(ones(3).to(d, torch.uint16), (1, 1), value=70000),
     "padding that the type has not": lambda d: nn.pad(ones(3).to(d, torch.float8_e8m0fnu), (1, 1)),
     "groups of channels": lambda d: nn.channel_shuffle(ones(1, 4, 2, 2).to(d), 3),

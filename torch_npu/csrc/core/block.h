@@ -30,7 +30,7 @@ struct alignas(64) Block {  // two cache lines: one or two are made and joined a
   std::shared_ptr<c10::GatheredContext> context;  // where it was allocated, if history is recorded
   int64_t idle_since = 0;      // the pool's search counter when it was freed: its age for garbage collection
   uint32_t marks = 0;          // its device's when it was given out, or said to be safe (recovery.h)
-  int16_t pending_events = 0;  // freed, but these streams have not passed it yet
+  int16_t pending_events = 0;  // freed, but these streams (fewer than 32768) have not passed it yet
   c10::DeviceIndex device = 0;
   bool allocated : 1 = false;
   bool free : 1 = false;   // in its pool: neither in use nor waiting for events

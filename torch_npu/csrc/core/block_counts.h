@@ -1,5 +1,5 @@
-// What blocks count as they are given out and taken back: seven numbers of each kind of pool. They change with each new tensor, so
-// a kind keeps a number once, where PyTorch's Stat has it three times and again for both kinds; its form is made when asked for.
+// What blocks count as they are given out and taken back: seven numbers for small pools and for large ones. They change with each new
+// tensor: taking back writes one number; what was freed, and the sum of both kinds but for its peak, are computed when somebody asks.
 // Who has one: DeviceCache, whose lock guards it.
 #pragma once
 

@@ -81,7 +81,7 @@ Block* DeviceCache::new_block(char* ptr, size_t size, BlockPool* pool) {
   return block;
 }
 
-// It is neither in use nor in a pool: what a free block has no use for (streams, context, requested) is empty.
+// It is neither in use nor in a pool: not allocated, not free, no event pending, and streams, context and requested are empty.
 void DeviceCache::recycle(Block* block) {
   block->next = spare_;
   spare_ = block;
