@@ -8,6 +8,7 @@
 #include <ATen/ops/adaptive_max_pool2d_backward.h>
 #include <ATen/ops/adaptive_max_pool3d_backward.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_cpu_dispatch.h>
 #include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
 #include <ATen/ops/max_pool3d_with_indices_backward.h>
@@ -318,6 +319,13 @@ bool add_in_planes(const Tensor& gradient, const Tensor& places, Tensor& grad_in
 
 void add_to_places(const Tensor& gradient, const Tensor& self, const Tensor& places, IntArrayRef kernel,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil, Tensor& grad_input) {
+  if (self.element_size() == 2 &&
+      self.is_floating_point()) {  // 16 bits are added in float32; of self ATen reads the layout
+    const Tensor laid_out = at::empty_like(self, self.options().dtype(at::kFloat));
+    put(grad_input, at::cpu::max_pool2d_with_indices_backward(gradient.to(at::kFloat), laid_out, kernel, stride,
+                                                              padding, dilation, ceil, places));
+    return;
+  }
   const bool alike = grad_input.scalar_type() == gradient.scalar_type();
   if (alike && grad_input.is_contiguous() && gradient.is_contiguous() && self.is_contiguous()) {
     at::cpu::max_pool2d_with_indices_backward_outf(gradient, self, kernel, stride, padding, dilation, ceil, places,

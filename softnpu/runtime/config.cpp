@@ -65,7 +65,8 @@ std::unique_ptr<Config> read() {
     fail(ACL_ERROR_INVALID_PARAM, "ANYCEND_SOC=%s: no such chip here; known are %s", soc, soc_names().c_str());
   read_checks(*c);
   c->check_fails = switched_on("ANYCEND_CHECK_EXIT");
-  c->strict = switched_on("ANYCEND_STRICT");  // libopapi and libhccl read it again; a value that is neither is refused here
+  c->strict =
+      switched_on("ANYCEND_STRICT");  // libopapi and libhccl read it again; a value that is neither is refused here
   if (const char* v = getenv("ANYCEND_CHAOS"); v && *v) {
     char* end;
     c->chaos = strtoull(v, &end, 10);

@@ -42,7 +42,7 @@ template <class Op>
 void run_addmm_activation(Op& op, const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                           const at::Scalar& beta, const at::Scalar& alpha, bool use_gelu) {
   check_addmm(self, mat1, mat2);
-  check_empty_product(self, mat1, beta);
+  check_empty_product(self, mat1, mat2, beta);
   op.meta(self, mat1, mat2, beta, alpha, use_gelu);
   const at::Tensor& out = op.output(0);
   if (out.numel() == 0) return;

@@ -109,8 +109,11 @@ void check_addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tenso
   if (!at::is_expandable_to(self.sizes(), sizes)) self.expand(sizes);  // throws what the CPU throws
 }
 
-void check_empty_product(const at::Tensor& self, const at::Tensor& factor, const at::Scalar& beta) {
-  if (factor.numel() != 0 || beta.equal(0) || factor.dim() < 2 || factor.size(-2) == 0) return;
+void check_empty_product(const at::Tensor& self, const at::Tensor& first, const at::Tensor& second,
+                         const at::Scalar& beta, bool summed) {
+  if (first.numel() != 0 || beta.equal(0) || first.dim() < 2 || second.dim() != first.dim()) return;
+  const bool empty = first.size(-2) == 0 || second.size(-1) == 0 || (!summed && first.dim() == 3 && first.size(0) == 0);
+  if (empty) return;
   const at::ScalarType type = at::native::result_type(self, beta);
   TORCH_CHECK(c10::canCast(type, self.scalar_type()), "result type ", type,
               " can't be cast to the desired output type ", self.scalar_type());

@@ -45,7 +45,9 @@ at::Tensor weight_or_ones(const std::optional<at::Tensor>& weight,
 // The addend broadcasts to the product. Factors that cannot be multiplied are left to PyTorch's meta function.
 void check_addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2);
 // A product over nothing leaves beta * self, in self's type: refused at the call where the CPU refuses it, for a kernel's error comes late.
-void check_empty_product(const at::Tensor& self, const at::Tensor& factor, const at::Scalar& beta);
+// summed: the products of a batch are added up, so that a batch of none is nothing, too.
+void check_empty_product(const at::Tensor& self, const at::Tensor& first, const at::Tensor& second,
+                         const at::Scalar& beta, bool summed = false);
 void check_mv(const at::Tensor& self, const at::Tensor& vec);
 void check_dot(const at::Tensor& self, const at::Tensor& other);
 // Operands whose types PyTorch does not promote.
