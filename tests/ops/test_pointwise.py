@@ -113,13 +113,15 @@ def test_a_zero_dim_cpu_tensor_may_meet_an_npu_tensor() -> None:
 
 
 def test_the_weight_of_a_lerp_may_be_a_number_of_another_type() -> None:
-    for dtype in (torch.float16, torch.bfloat16, torch.float64):
-        x, y, weight = unit(4, dtype=dtype), unit(4, dtype=dtype), torch.tensor(0.25)
-        wanted = torch.lerp(x, y, weight)
-        for given in (weight, weight.npu()):
-            got = torch.lerp(x.npu(), y.npu(), given)
-            assert got.dtype == dtype
-            torch.testing.assert_close(got.cpu(), wanted)
+    numbers = [torch.tensor(0.25), torch.tensor(0.25, dtype=torch.float64)]
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        wide = [torch.tensor(0.25 + 1j)] if dtype in (torch.float32, torch.float64) else []
+        for shape in ((4,), ()):
+            x, y = unit(*shape, dtype=dtype), unit(*shape, dtype=dtype)
+            for weight in numbers + wide:
+                wanted = torch.lerp(x, y, weight)
+                for given in (weight, weight.npu()):
+                    torch.testing.assert_close(torch.lerp(x.npu(), y.npu(), given).cpu(), wanted)
 
 
 def test_alpha() -> None:

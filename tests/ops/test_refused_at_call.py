@@ -96,3 +96,17 @@ def test_powers_of_8_bit_floats_are_refused_in_the_cpus_words(call, dtype):
         call(x.npu())
     torch.npu.synchronize()
     assert str(error.value) == str(wanted.value)
+
+
+def test_an_empty_result_takes_any_beta() -> None:
+    for name, shapes in {
+        "addmm": ((2, 0), (2, 0), (0, 0)),
+        "baddbmm": ((1, 2, 0), (1, 2, 0), (1, 0, 0)),
+        "baddbmm of no batch": ((0, 2, 3), (0, 2, 3), (0, 3, 3)),
+    }.items():
+        call = getattr(torch, name.split()[0])
+        for beta in (0.5, 2.0):
+            expected, found = (
+                call(*(ones(*s, dtype=torch.int64).to(d) for s in shapes), beta=beta) for d in ("cpu", "npu")
+            )
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype), name
