@@ -117,7 +117,7 @@ def test_the_weight_of_a_lerp_may_be_a_number_of_another_type() -> None:
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         wide = [torch.tensor(0.25 + 1j)] if dtype in (torch.float32, torch.float64) else []
         for shape in ((4,), ()):
-            x, y = unit(*shape, dtype=dtype), unit(*shape, dtype=dtype)
+            x, y = torch.rand(shape, dtype=dtype), torch.rand(shape, dtype=dtype)
             for weight in numbers + wide:
                 wanted = torch.lerp(x, y, weight)
                 for given in (weight, weight.npu()):
