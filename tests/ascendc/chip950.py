@@ -96,6 +96,9 @@ def simt_crowd(kernels: Kernels, _: np.random.Generator) -> None:
     assert kernels.launch("simt_crowd", 40, np.zeros(8, np.int32))[0][0] == 40
 
 
+SMALL = "VF_CALL: a thread's stack of 64 KiB is too small"
+
+
 def simt_mistakes(kernels: Kernels, _: np.random.Generator) -> None:
     for name, said in {
         "simt_apart": "VF_CALL: some lanes of a warp wait in this function, and others in a barrier of all threads",
@@ -103,10 +106,17 @@ def simt_mistakes(kernels: Kernels, _: np.random.Generator) -> None:
         "simt_too_many": "VF_CALL: 64 x 33 x 1 threads: 1 to 2048 are possible",
         "simt_outside": "called outside of a SIMT function: VF_CALL and asc_vf_call run one",
         "simt_stops": "Trap: the kernel stopped itself",
-        "simt_deep": "VF_CALL: a thread's stack of 64 KiB is too small",
+        "simt_deep": SMALL,
     }.items():
         text = kernels.launch(name, 1, np.zeros(64, np.int32), check=False)
         assert said in text and "simt.asc:" in text, text
+
+
+def simt_deep(kernels: Kernels, _: np.random.Generator) -> None:
+    """A thread among others needs 80 KiB; 68, of which it writes the low end; so 100, where it waits; 900."""
+    for which in range(4):
+        text = kernels.launch("simt_middle", 1, np.zeros(64, np.int32), scalars=integers(which), check=False)
+        assert SMALL in text and "simt.asc:" in text, (which, text)
 
 
 def simt_order(kernels: Kernels, random: np.random.Generator) -> None:

@@ -23,7 +23,8 @@ def libraries(tmp_path_factory):
     return get
 
 
-SIMT = ["simt_add", "simt_turn", "simt_warp", "simt_count", "simt_where", "simt_crowd", "simt_mistakes", "simt_order"]
+SIMT = ["simt_add", "simt_turn", "simt_warp", "simt_count", "simt_where", "simt_crowd"]
+SIMT += ["simt_mistakes", "simt_deep", "simt_order"]
 
 
 @pytest.mark.parametrize("check", [*SIMT, "reg_operations", "reg_copy", "reg_others", "reg_mistakes", "reg_order"])

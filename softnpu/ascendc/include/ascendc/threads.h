@@ -34,21 +34,25 @@ namespace AscendC::detail {
 
 inline constexpr uint32_t kLanes = 32, kMostThreads = 2048;
 
-// Of a warp's threads, one above the other; below the lowest there is no memory. Below each is a margin that stays zeros, which costs no
-// memory either: an end of its own for each would be two mappings a thread, and a process has some 65000 of them.
+// Of a warp's threads, the first one's highest, as those below it have not begun when it does. Below each is a margin (kMargin), below
+// the lowest more of it (kBelow), and then what traps (kNone). Margins stay zeros, and cost no memory while nobody writes there: an end
+// that traps for each would be two mappings a thread, and a process has some 65000 of them.
 class Stacks {
  public:
-  static constexpr size_t kBytes = 64 << 10, kMargin = 4 << 10, kEach = kMargin + kBytes,
-                          kAll = kMargin + kLanes * kEach;
+  static constexpr size_t kBytes = 64 << 10, kMargin = 64 << 10, kEach = kMargin + kBytes, kBelow = 1 << 20,
+                          kNone = 64 << 10, kAll = kNone + kBelow + kLanes * kEach;
   explicit Stacks(Site at) : base_(mmap(nullptr, kAll, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-    if (base_ != MAP_FAILED && mprotect(base_, kMargin, PROT_NONE) == 0) return;
+    if (base_ != MAP_FAILED && mprotect(base_, kNone, PROT_NONE) == 0) return;
     if (base_ != MAP_FAILED) munmap(base_, kAll);
     fail(at, "VF_CALL", "there is no memory for the threads' stacks");
   }
   ~Stacks() { munmap(base_, kAll); }
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
-  uint8_t* margin(size_t i) const { return static_cast<uint8_t*>(base_) + kMargin + i * kEach; }
+  // The lowest byte of one, which is its margin's end.
+  uint8_t* stack(size_t i) const {
+    return static_cast<uint8_t*>(base_) + kNone + kBelow + (kLanes - 1 - i) * kEach + kMargin;
+  }
 
  private:
   void* base_;
@@ -80,7 +84,7 @@ class Threads {
           if (t.state == State::kBarrier) t.state = State::kReady;
       }
     } catch (...) {
-      abort();
+      unwind();
       throw;
     }
   }
@@ -107,9 +111,14 @@ class Threads {
  private:
   enum class State : uint8_t { kNew, kReady, kBarrier, kWarp, kOver };
   struct Fiber {
+    static constexpr size_t kSeen = 4 << 10;  // of the margin, at each change
     ucontext_t context;
-    uint8_t* margin;
-    bool whole() const { return *margin == 0 && memcmp(margin, margin + 1, Stacks::kMargin - 1) == 0; }
+    uint8_t* stack;
+    bool outgrown = false;  // where it waited
+    bool margin_untouched() const {
+      const uint8_t* const seen = stack - kSeen;
+      return !outgrown && *seen == 0 && memcmp(seen, seen + 1, kSeen - 1) == 0;
+    }
   };
   struct Thread {
     State state = State::kNew;
@@ -153,6 +162,14 @@ class Threads {
     }
   }
   void resume(uint32_t i) {
+    if (!change_to(i))
+      fail(all_.at, "VF_CALL",
+           format("a thread's stack of %zu KiB is too small for what it calls and its local arrays",
+                  Stacks::kBytes >> 10));
+    if (error_) std::rethrow_exception(error_);
+  }
+  // Has its stack sufficed, for all that can be seen of it?
+  bool change_to(uint32_t i) {
     Thread& t = threads_[i];
     if (t.fiber == nullptr) t.fiber = start();
     current_ = i;
@@ -166,23 +183,19 @@ class Threads {
       spare_.push_back(fiber);
       t.fiber = nullptr;
     }
-    if (!aborting_ && !fiber->whole())
-      fail(all_.at, "VF_CALL",
-           format("a thread's stack of %zu KiB is too small for what it calls and its local arrays",
-                  Stacks::kBytes >> 10));
-    if (error_ && !aborting_) std::rethrow_exception(error_);
+    return fiber->margin_untouched();
   }
   Fiber* start() {
     if (spare_.empty()) {
       if (fibers_.size() % kLanes == 0) stacks_.push_back(std::make_unique<Stacks>(all_.at));
       fibers_.push_back(std::make_unique<Fiber>());
-      fibers_.back()->margin = stacks_.back()->margin((fibers_.size() - 1) % kLanes);
+      fibers_.back()->stack = stacks_.back()->stack((fibers_.size() - 1) % kLanes);
       spare_.push_back(fibers_.back().get());
     }
     Fiber* f = spare_.back();
     spare_.pop_back();
     getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->margin + Stacks::kMargin;
+    f->context.uc_stack.ss_sp = f->stack;
     f->context.uc_stack.ss_size = Stacks::kBytes;
     f->context.uc_link = &scheduler_;
     makecontext(&f->context, &Threads::enter, 0);
@@ -192,7 +205,7 @@ class Threads {
     Threads& all = *t_running;
     try {
       all.body_(all.what_);
-    } catch (const Aborted&) {
+    } catch (const Aborted&) {  // unwound: run() has the error
     } catch (...) {
       all.error_ = std::current_exception();
     }
@@ -201,14 +214,16 @@ class Threads {
   void wait(State why) {
     Thread& t = threads_[current_];
     t.state = why;
+    t.fiber->outgrown |= static_cast<uint8_t*>(__builtin_frame_address(0)) < t.fiber->stack;
     swapcontext(&t.fiber->context, &scheduler_);
-    if (aborting_) throw Aborted{};
+    if (unwinding_) throw Aborted{};
   }
-  // Those that have begun end where they wait; where a stack has no room for that, what lies on it is left.
-  void abort() {
-    aborting_ = true;
-    for (uint32_t i = 0; i < threads_.size(); ++i)
-      if (threads_[i].fiber != nullptr && threads_[i].fiber->whole()) resume(i);
+  // Those that have begun end where they wait. Where one has outgrown its stack, what lies on the others may be ruined, and is left.
+  void unwind() {
+    unwinding_ = true;
+    bool sound = std::ranges::all_of(fibers_, [](const auto& f) { return f->margin_untouched(); });
+    for (uint32_t i = 0; i < threads_.size() && sound; ++i)
+      if (threads_[i].fiber != nullptr) sound = change_to(i);
   }
 
   static inline thread_local constinit Threads* t_running = nullptr;
@@ -222,7 +237,7 @@ class Threads {
   std::vector<Fiber*> spare_;
   ucontext_t scheduler_;
   uint32_t current_ = 0;
-  bool aborting_ = false;
+  bool unwinding_ = false;
   std::exception_ptr error_;
   Threads* const outer_;
 };
