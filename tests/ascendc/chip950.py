@@ -221,7 +221,7 @@ def reg_copy(kernels: Kernels, random: np.random.Generator) -> None:
     blank = np.full(256, -1, np.float32)
     with np.errstate(over="ignore"):
         half = x[:64].astype(np.float16).astype(np.float32)
-    expected = [blank.copy() for _ in range(10)]
+    expected = [blank.copy() for _ in range(11)]
     expected[0][:8] = x[5]
     expected[1][:64:3] = np.tile(x[8:16], 8)[::3]
     for i in range(3):
@@ -237,7 +237,13 @@ def reg_copy(kernels: Kernels, random: np.random.Generator) -> None:
     near = np.clip(np.nan_to_num(np.rint(x[:64].astype(np.float64)), nan=0), -(2**31), 2**31 - 1).astype(np.int64)
     expected[8][:64], expected[8][64:128] = near.astype(np.int16), np.clip(near, -(2**15), 2**15 - 1)
     expected[9][:64] = x.view(np.float16)[:64]
-    for which in range(10):
+    expected[10].view(np.int16)[:16] = x.view(np.int32)[:16].astype(np.int16)
+    with np.errstate(over="ignore"):
+        expected[10].view(np.float16)[64:128] = x[:64].astype(np.float16)
+    small = y.view(np.float16)[:128].astype(np.float32)
+    expected[10].view(np.int8)[256:384] = np.clip(np.nan_to_num(np.rint(small), nan=0), -128, 127).astype(np.int8)
+    expected[10][128:144] = x[:16]
+    for which in range(11):
         assert np.array_equal(of(which), expected[which], equal_nan=True), which
 
 

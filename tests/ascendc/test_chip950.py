@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -74,6 +75,40 @@ def test_other_chips_have_none(tmp_path, what, architecture):
     done = bisheng("-fsyntax-only", "-O0", f"--npu-arch={architecture}", source)
     assert done.returncode != 0
     assert said in done.stderr, done.stderr
+
+
+def compiled(tmp_path, text: str, architecture: str) -> str:
+    source = tmp_path / "k.asc"
+    source.write_text(HEAD + text)
+    done = bisheng("-fsyntax-only", "-O0", f"--npu-arch={architecture}", source)
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_what_registers_refuse(tmp_path):
+    """Places and ways of storing that are not of the register's width: by the name and, from the compiler, the type."""
+    text = "template <class T, class R, MicroAPI::StoreDist dist> void put(T* to, R r, MicroAPI::MaskReg m) {\n"
+    text += "  MicroAPI::DataCopy<T, dist>(to, r, m);\n}\n"
+    stores = {
+        "DIST_NORM_B8": "float",
+        "DIST_NORM_B16": "int8_t",
+        "DIST_NORM_B32": "half",
+        "DIST_FIRST_ELEMENT_B8": "int32_t",
+        "DIST_FIRST_ELEMENT_B16": "float",
+        "DIST_FIRST_ELEMENT_B32": "uint8_t",
+        "DIST_PACK_B16": "uint32_t",
+        "DIST_PACK_B32": "int8_t",
+    }
+    body = "float* f = (float*)x; MicroAPI::RegTensor<half> h; MicroAPI::UnalignReg u; MicroAPI::MaskReg m;\n"
+    body += "MicroAPI::DataCopyUnAlign(f, h, u, 128);\nMicroAPI::DataCopyUnAlign(f, h, u);\n"
+    for dist, type in stores.items():
+        body += f"put<{type}, MicroAPI::RegTensor<{type}>, MicroAPI::StoreDist::{dist}>(({type}*)x, {{}}, m);\n"
+    errors = compiled(tmp_path, text + KERNEL.format(body=body), "dav-3510")
+    assert errors.count("assertion failed: DataCopyUnAlign: dst is of numbers as wide as the register's") == 2, errors
+    for dist in stores:
+        assert re.search(rf"assertion failed: DataCopy: .*{dist}\b.* for registers of numbers of", errors), errors
+        assert re.search(rf"with .*dist = .*{dist}\b", errors), errors
+    assert errors.count("assertion failed") == 2 + len(stores), errors
 
 
 @pytest.mark.parametrize("header", ["lib/hccl/hccl.h", "catlass/catlass.hpp", "tla/tensor.hpp", "pto/pto-inst.hpp"])

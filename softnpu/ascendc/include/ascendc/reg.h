@@ -236,20 +236,42 @@ void DataCopy(R& dst, U*& src, int32_t stride, ASCENDC_AT) {
   if (post == PostLiteral::POST_MODE_UPDATE) src += stride;
 }
 // Into the unified buffer, what the mask names.
+}  // namespace Reg
+namespace detail {
+// How wide the register's elements are that a store goes by. Packing leaves the upper half of each out; a register of numbers half as wide
+// has them in every second place, as Cast puts them.
+template <Reg::StoreDist dist, class V>
+consteval uint32_t stored_width() {
+  using enum Reg::StoreDist;
+  static_assert((dist != DIST_NORM_B8 && dist != DIST_FIRST_ELEMENT_B8) || sizeof(V) == 1,
+                "DataCopy: DIST_NORM_B8 and DIST_FIRST_ELEMENT_B8 are for registers of numbers of 8 bits");
+  static_assert((dist != DIST_NORM_B16 && dist != DIST_FIRST_ELEMENT_B16) || sizeof(V) == 2,
+                "DataCopy: DIST_NORM_B16 and DIST_FIRST_ELEMENT_B16 are for registers of numbers of 16 bits");
+  static_assert((dist != DIST_NORM_B32 && dist != DIST_FIRST_ELEMENT_B32) || sizeof(V) == 4,
+                "DataCopy: DIST_NORM_B32 and DIST_FIRST_ELEMENT_B32 are for registers of numbers of 32 bits");
+  static_assert(dist != DIST_PACK_B16 || sizeof(V) <= 2,
+                "DataCopy: DIST_PACK_B16 is for registers of numbers of 16 bits, or of 8");
+  static_assert(dist != DIST_PACK_B32 || sizeof(V) >= 2,
+                "DataCopy: DIST_PACK_B32 is for registers of numbers of 32 bits, or of 16");
+  return dist == DIST_PACK_B16 ? 2 : dist == DIST_PACK_B32 ? 4 : sizeof(V);
+}
+}  // namespace detail
+namespace Reg {
+
 template <class T = DefaultType, StoreDist dist = StoreDist::DIST_NORM, class U, detail::Register R>
 void DataCopy(U* dst, const R& src, AddrReg offset, const MaskReg& mask, ASCENDC_AT) {
-  using V = typename R::ActualT;
   constexpr bool first = dist == StoreDist::DIST_FIRST_ELEMENT_B8 || dist == StoreDist::DIST_FIRST_ELEMENT_B16 ||
                          dist == StoreDist::DIST_FIRST_ELEMENT_B32;
   constexpr bool pack = dist == StoreDist::DIST_PACK_B16 || dist == StoreDist::DIST_PACK_B32;
-  constexpr uint32_t size = pack ? sizeof(V) / 2 : sizeof(V);
+  constexpr uint32_t width = detail::stored_width<dist, typename R::ActualT>(), size = pack ? width / 2 : width;
   uint32_t end = 0;
-  for (uint32_t i = 0; i < (first ? 1 : R::kCount); ++i)
-    if (first || mask.has<V>(i)) end = (i + 1) * size;
+  for (uint32_t i = 0; i < (first ? 1 : VECTOR_REG_WIDTH / width); ++i)
+    if (first || mask.bits[i * width]) end = (i + 1) * size;
   if (end == 0) return;
   uint8_t* to = detail::register_place(dst, offset.bytes, end, first ? size : 32, true, "DataCopy", at);
+  const auto* from = reinterpret_cast<const uint8_t*>(src.values);
   for (uint32_t i = 0; i < end / size; ++i)
-    if (first || mask.has<V>(i)) memcpy(to + i * size, &src.values[i], size);
+    if (first || mask.bits[i * width]) memcpy(to + i * size, from + i * width, size);
 }
 template <class T = DefaultType, StoreDist dist = StoreDist::DIST_NORM, class U, detail::Register R>
 void DataCopy(U* dst, const R& src, const MaskReg& mask, ASCENDC_AT) {
@@ -290,6 +312,8 @@ void GatherMask(R& dst, const R& src, const MaskReg& mask, ASCENDC_AT) {
 template <class U, detail::Register R>
 void DataCopyUnAlign(U*& dst, const R& src, UnalignReg&, ASCENDC_AT) {
   detail::Core& c = detail::core(at, "DataCopyUnAlign");
+  static_assert(sizeof(U) == sizeof(typename R::ActualT),
+                "DataCopyUnAlign: dst is of numbers as wide as the register's");
   if (c.kept_last == 0) return;
   memcpy(detail::register_place(dst, c.kept_bytes - c.kept_last, c.kept_last, 1, true, "DataCopyUnAlign", at),
          src.values, c.kept_last);
@@ -298,6 +322,8 @@ void DataCopyUnAlign(U*& dst, const R& src, UnalignReg&, ASCENDC_AT) {
 template <class T = DefaultType, PostLiteral post = PostLiteral::POST_MODE_UPDATE, class U, detail::Register R>
 void DataCopyUnAlign(U*& dst, const R& src, UnalignReg&, uint32_t stride, ASCENDC_AT) {
   if (stride == 0 || stride > R::kCount)
+  static_assert(sizeof(U) == sizeof(typename R::ActualT),
+                "DataCopyUnAlign: dst is of numbers as wide as the register's");
     detail::fail(at, "DataCopyUnAlign", detail::format("%u elements: a register has 1 to %u", stride, R::kCount));
   memcpy(detail::register_place(dst, 0, static_cast<uint32_t>(stride * sizeof(U)), 1, true, "DataCopyUnAlign", at),
          src.values, stride * sizeof(U));
