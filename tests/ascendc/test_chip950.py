@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.ascendc.kit import KERNELS, bisheng, build
+from tests.ascendc.kit import BISHENG, KERNELS, bisheng, build
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +77,52 @@ def test_other_chips_have_none(tmp_path, what, architecture):
     assert said in done.stderr, done.stderr
 
 
+HEADERS = BISHENG.parent.parent / "ascendc" / "include" / "ascendc"
+# What declares a name: a macro, a type, a constant or a function, which a macro may make. Values of enums are theirs.
+DECLARED = re.compile(
+    r"^(?:#define (?!ASCENDC)(\w+)|(?:enum class|struct|namespace|using) (?!AscendC|detail)(\w+)(?![\w:])"
+    r"|(?:inline )?constexpr \w+ (\w+)|(?:template <[^>]*> )?(?:inline )?(?:constexpr )?\w+ (\w+)\("
+    r"|ASCENDC_[A-Z]+\((\w+)(?:, (Mask\w+|Atomic\w+))?)",
+    re.MULTILINE,
+)
+
+
+def declared(header: str) -> set[str]:
+    text = (HEADERS / header).read_text(encoding="utf-8")
+    text = re.sub(r"namespace detail \{[\s\S]*?\}  // namespace detail|//.*", "", text)
+    return {name for found in DECLARED.findall(text) for name in found if name}
+
+
 def compiled(tmp_path, text: str, architecture: str) -> str:
     source = tmp_path / "k.asc"
     source.write_text(HEAD + text)
     done = bisheng("-fsyntax-only", "-O0", f"--npu-arch={architecture}", source)
     assert done.returncode == 1
     return done.stderr
+
+
+def test_all_their_names_are_refused_for_other_chips(tmp_path):
+    """Each that the compiler does not find is told to be of the 950, or what else it is; none to be misspelt."""
+    registers, threads = declared("reg.h"), declared("simt.h")
+    assert len(registers) > 75 and len(threads) > 75
+    simt = sorted(name for name in threads if re.match("[A-Z]", name) and name != "Simt")
+    places = [*sorted(registers | threads - {"Simt"}), *(f"Simt::{name}" for name in simt)]
+    uses = [f"#ifndef {place.split('::')[-1]}\nusing AscendC::{place};\n#endif\n" for place in places]
+    errors = compiled(tmp_path, "".join(uses), "dav-2201")
+    lost = set(re.findall(r"error: .(?:AscendC::)?(?:Simt::)?(\w+). (?:has not been declared|is not a member)", errors))
+    said = [line for line in errors.splitlines() if line.startswith("bisheng: ")]
+    assert lost >= {"MaskNot", "VECTOR_REG_WIDTH", "__local_mem__", "WarpShflSync", "GetBlockNum"}, errors
+    assert all("the software NPU has no " in line for line in said), said
+    names = {name.split("::")[-1] for line in said for name in line[9 : line.index(": the soft")].split(", ")}
+    assert names == lost, names ^ lost
+    assert any("Simt::GetBlockNum" in line and "SIMT functions but for the 950" in line for line in said), said
+
+
+def test_names_without_their_namespace(tmp_path):
+    """On the 950 itself nobody says that the 950 alone has them."""
+    errors = compiled(tmp_path, KERNEL.format(body="RegTensor<float> r; WarpShflSync(x, 0);"), "dav-3510")
+    where = "declared for this chip, in AscendC or its namespaces MicroAPI (Reg), Simt (docs/ascendc.md)"
+    assert f"bisheng: RegTensor, WarpShflSync: {where}" in errors, errors
 
 
 def test_what_registers_refuse(tmp_path):

@@ -25,7 +25,7 @@ import refuse
 import rewrite
 import scratch
 import tiling
-from options import Line, OptionError
+from options import ARCHITECTURES, Line, OptionError
 from text import SourceError, blanked, read, write
 
 CXX = ["-std=c++20", "-ffp-contract=off", "-Wno-unknown-pragmas"]
@@ -132,6 +132,7 @@ def main(arguments: list[str], root: str) -> int:
         elif rules.is_file():
             write(rules, text)
     sys.stderr.write(done.stderr)
-    for sentence in explain.sentences(done.stderr, headers, bool(line.sources)) if done.returncode else ():
+    number = ARCHITECTURES[line.architecture]
+    for sentence in explain.sentences(done.stderr, headers, bool(line.sources), number) if done.returncode else ():
         print(f"bisheng: {sentence}", file=sys.stderr)
     return done.returncode

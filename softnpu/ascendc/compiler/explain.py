@@ -25,6 +25,7 @@ _UNKNOWN = [
         r"error: [‘'](?:const )?(?:class|struct) AscendC::\w+.*[’'] has no member named [‘'](\w+)[’']",
     )
 ]
+_IN_SIMT = re.compile(r"(?:is not a member of|has not been declared in) [‘']AscendC::Simt[’']")
 _FOREIGN = re.compile(r"is not a member of [‘'](?!::|AscendC\b)|has not been declared in [‘'](?!::|AscendC\b)")
 _MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
 _REFUSED = re.compile(r"^ASCENDC_REFUSED(?:_\w+)?\((\w+), (\"[^\"]*\"|\w+)\)", re.MULTILINE)
@@ -55,8 +56,9 @@ def listed(reasons: dict[str, list[str]], form: str) -> list[str]:
     return [form.format(names=", ".join(names), why=why) for why, names in reasons.items()]
 
 
-def sentences(errors: str, headers: str, kernels: bool = True) -> list[str]:
+def sentences(errors: str, headers: str, kernels: bool = True, architecture: int = 2201) -> list[str]:
     """About the compiler's errors. Of names that are nowhere only where `kernels` were compiled."""
+    there = (refuse.REGISTERS, refuse.THREADS) if architecture == 3510 else ()
     plain = _COLOURS.sub("", errors)
     lines = [line for line in plain.splitlines() if " error: " in line]
     said = "\n".join(lines)
@@ -70,6 +72,7 @@ def sentences(errors: str, headers: str, kernels: bool = True) -> list[str]:
                 reasons.setdefault(why, []).append(f'"{header}"')
     told = {name for names in reasons.values() for name in names}
     absent: dict[str, list[str]] = {}
+    elsewhere: list[str] = []
     unknown: list[str] = []
     # A form of it that the header's refusal does not catch: the compiler speaks of templates and calls.
     for name, why in refused(Path(headers)).items():
@@ -83,12 +86,20 @@ def sentences(errors: str, headers: str, kernels: bool = True) -> list[str]:
         if found is None or _FOREIGN.search(line) or (name := found.group(1)) in told:
             continue
         told.add(name)
-        if name in refuse.ABSENT:
+        if _IN_SIMT.search(line) and f"Simt::{name}" in refuse.ABSENT:
+            name = f"Simt::{name}"
+        if refuse.ABSENT.get(name) in there:
+            elsewhere.append(name)
+        elif name in refuse.ABSENT:
             absent.setdefault(refuse.ABSENT[name], []).append(name)
         elif "AscendC" in line or _API.match(name):
             unknown.append(name)
     result = listed(reasons, "{names}: refused, for {why}")
     result += listed(absent, f"{{names}}: the software NPU has no {{why}} {_PAGE}")
+    if elsewhere:
+        result.append(
+            f"{', '.join(elsewhere)}: declared for this chip, in AscendC or its namespaces MicroAPI (Reg), Simt {_PAGE}"
+        )
     return result + (nowhere(unknown, Path(headers)) if kernels and unknown else [])
 
 

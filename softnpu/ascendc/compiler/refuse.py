@@ -29,6 +29,8 @@ INSIDE = {
 }
 # Names of the API that no header here has, since kernels may have functions and classes of their own so called.
 _INSTRUCTION, _HIGH = "such instruction", "such high-level function"
+# What dav-3510 alone has.
+REGISTERS, THREADS = (f"{what} but for the 950 (--npu-arch=dav-3510)" for what in ("register API", "SIMT functions"))
 _COUNTS = "register of reductions: ReduceMax and ReduceMin with calIndex give the index"
 ABSENT = {
     **dict.fromkeys(
@@ -43,9 +45,12 @@ ABSENT = {
     **dict.fromkeys(("GetReduceMaxMinCount", "GetReduceRepeatMaxMinSpr"), _COUNTS),
     **dict.fromkeys(("SetNextTaskStart", "WaitPreTaskEnd"), "order between kernels but that of streams"),
     **dict.fromkeys(
-        "GetVecLen Reg MicroAPI RegTensor MaskReg UnalignReg AddrReg CreateAddrReg CreateMask UpdateMask LocalMemBar "
-        "LoadAlign StoreAlign CastTrait RegLayout __VEC_SCOPE__ __simd_vf__ __simd_callee__".split(),
-        "register API but for the 950 (--npu-arch=dav-3510)",
+        "GetVecLen VECTOR_REG_WIDTH SpecialPurposeReg GetSpr ClearSpr Reg MicroAPI RegTensor MaskReg UnalignReg "
+        "AddrReg CreateAddrReg CreateMask UpdateMask LocalMemBar LoadAlign StoreAlign CastTrait RegLayout SatMode "
+        "MaskMergeMode MaskPattern LoadDist StoreDist PostLiteral MemType DefaultType DataCopyUnAlign "
+        "DataCopyUnAlignPost Compares FusedMulDstAdd ShiftLefts ShiftRights Neg MaskAnd MaskOr MaskXor MaskNot "
+        "__VEC_SCOPE__ __simd_vf__ __simd_callee__ __local_mem__".split(),
+        REGISTERS,
     ),
     **dict.fromkeys(
         "UnalignRegForLoad UnalignRegForStore MaskInterleave MaskDeInterleave MaskPack MaskUnPack MaskMov "
@@ -61,8 +66,12 @@ ABSENT = {
         "threadIdx blockDim blockIdx gridDim GetThreadIdx GetThreadNum asc_vf_call asc_syncthreads asc_threadfence "
         "asc_all asc_any asc_ballot asc_shfl asc_shfl_up asc_shfl_down asc_shfl_xor asc_reduce_add asc_reduce_max "
         "asc_reduce_min asc_atomic_add asc_atomic_sub asc_atomic_exch asc_atomic_max asc_atomic_min asc_atomic_and "
-        "asc_atomic_or asc_atomic_xor asc_atomic_cas asc_ldcg asc_ldca asc_stcg asc_stwt".split(),
-        "SIMT functions but for the 950 (--npu-arch=dav-3510)",
+        "asc_atomic_or asc_atomic_xor asc_atomic_cas asc_ldcg asc_ldca asc_stcg asc_stwt VF_CALL Dim3 GetWarpSize "
+        "GetLaneId GetWarpId ThreadBarrier ThreadFence WarpBallotSync WarpActiveMask WarpAllSync WarpAnySync "
+        "WarpShflSync WarpShflUpSync WarpShflDownSync WarpShflXorSync WarpReduceAddSync WarpReduceMaxSync "
+        "WarpReduceMinSync AtomicAdd AtomicMax AtomicMin AtomicSub AtomicExch AtomicAnd AtomicOr AtomicXor "
+        "AtomicCas Popc Clz Pow Simt::GetBlockIdx Simt::GetBlockNum Simt::GetThreadIdx Simt::GetThreadNum".split(),
+        THREADS,
     ),
     **dict.fromkeys(
         ("AllocMutexID", "ReleaseMutexID", "Mutex"), "mutexes between units: SetFlag and WaitFlag order them"
