@@ -151,6 +151,13 @@ def test_what_registers_refuse(tmp_path):
     assert errors.count("assertion failed") == 2 + len(stores), errors
 
 
+def test_what_compares_elsewhere(tmp_path):
+    body = "LocalTensor<int16_t> t; LocalTensor<uint8_t> d; Compare(d, t, t, CMPMODE::EQ, 128); (void)x;"
+    errors = compiled(tmp_path, KERNEL.format(body=body), "dav-2201")
+    said = "Compare takes half, float, int32_t (EQ); for --npu-arch=dav-3510 all numbers of whole bytes"
+    assert said in errors, errors
+
+
 @pytest.mark.parametrize("header", ["lib/hccl/hccl.h", "catlass/catlass.hpp", "tla/tensor.hpp", "pto/pto-inst.hpp"])
 def test_the_950_neither(tmp_path, header):
     """Communication inside kernels and tensor templates."""

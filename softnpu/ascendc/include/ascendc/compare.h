@@ -38,14 +38,15 @@ template <class T>
 inline constexpr bool comparable =
     one_of<T, half, float, int32_t> || (__NPU_ARCH__ == 3510 && (std::is_arithmetic_v<T> || is_float<T>));
 
-#define ASCENDC_COMPARABLE(Name)                                                  \
-  static_assert(detail::comparable<T>, #Name " takes half, float, int32_t (EQ)"); \
+#define ASCENDC_COMPARABLE(Name)                                                                               \
+  static_assert(detail::comparable<T>,                                                                         \
+                #Name " takes half, float, int32_t (EQ); for --npu-arch=dav-3510 all numbers of whole bytes"); \
   static_assert(detail::one_of<U, uint8_t, int8_t, uint16_t>, #Name " writes bits: dst is a LocalTensor<uint8_t>")
 
 template <class T>
 void need_mode(const Op& op, CMPMODE mode) {
   if (__NPU_ARCH__ != 3510 && std::is_same_v<T, int32_t> && mode != CMPMODE::EQ)
-    op.fail("int32_t is compared by CMPMODE::EQ alone");
+    op.fail("int32_t is compared by CMPMODE::EQ alone, but for --npu-arch=dav-3510");
 }
 
 template <class T>
