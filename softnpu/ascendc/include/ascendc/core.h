@@ -77,8 +77,8 @@ struct Core {
   uint32_t number() const { return cube() ? group : group * ratio + sub; }
   uint32_t peers() const { return cube() ? groups : groups * ratio; }
   uint64_t rsvd = 0;
-  uint64_t kept_bytes = 0;  // reg.h: by GatherMask, in all; by the last one, and not yet stored
-  uint32_t kept_last = 0;
+  uint64_t kept_bytes = 0;  // reg.h: by GatherMask since ClearSpr, in all
+  uint32_t kept_last = 0;   // by the last one, and not yet stored
   uint64_t tiling_key = 0;  // of a package's kernel
   uint16_t merged[4] = {};  // elements taken from each queue by the last MrgSort
   float deq_scale = 1;

@@ -166,7 +166,7 @@ MaskReg CreateMask() {
     mask.bits[i * sizeof(T)] = pattern == MaskPattern::M3 ? i % 3 == 0 : pattern == MaskPattern::M4 ? i % 4 == 0 : true;
   return mask;
 }
-// The first `count` elements; less are left of it then.
+// The first `count` elements (all, if `count` is more); `count` becomes what is left for the next register.
 template <class T>
 MaskReg UpdateMask(uint32_t& count) {
   constexpr uint32_t n = VECTOR_REG_WIDTH / sizeof(T);
@@ -201,7 +201,8 @@ AddrReg CreateAddrReg(uint16_t index0, uint32_t stride0, uint16_t index1 = 0, ui
 template <MemType before, MemType after>
 void LocalMemBar() {}
 
-// From the unified buffer: all of a register, one element for all, or each element as the lower half of a wider one.
+// From the unified buffer: all of a register, one element for all, 32 bytes over and over (DIST_BLK), or each element as the lower half
+// of a wider one.
 template <class T = DefaultType, LoadDist dist = LoadDist::DIST_NORM, detail::Register R, class U>
 void DataCopy(R& dst, U* src, AddrReg offset, ASCENDC_AT) {
   constexpr bool brc =
@@ -235,7 +236,6 @@ void DataCopy(R& dst, U*& src, int32_t stride, ASCENDC_AT) {
   DataCopy<T, dist>(dst, src, AddrReg{}, at);
   if (post == PostLiteral::POST_MODE_UPDATE) src += stride;
 }
-// Into the unified buffer, what the mask names.
 }  // namespace Reg
 namespace detail {
 // How wide the register's elements are that a store goes by. Packing leaves the upper half of each out; a register of numbers half as wide
@@ -258,6 +258,7 @@ consteval uint32_t stored_width() {
 }  // namespace detail
 namespace Reg {
 
+// Into the unified buffer, what the mask names.
 template <class T = DefaultType, StoreDist dist = StoreDist::DIST_NORM, class U, detail::Register R>
 void DataCopy(U* dst, const R& src, AddrReg offset, const MaskReg& mask, ASCENDC_AT) {
   constexpr bool first = dist == StoreDist::DIST_FIRST_ELEMENT_B8 || dist == StoreDist::DIST_FIRST_ELEMENT_B16 ||
@@ -268,8 +269,8 @@ void DataCopy(U* dst, const R& src, AddrReg offset, const MaskReg& mask, ASCENDC
   for (uint32_t i = 0; i < (first ? 1 : VECTOR_REG_WIDTH / width); ++i)
     if (first || mask.bits[i * width]) end = (i + 1) * size;
   if (end == 0) return;
-  uint8_t* to = detail::register_place(dst, offset.bytes, end, first ? size : 32, true, "DataCopy", at);
   const auto* from = reinterpret_cast<const uint8_t*>(src.values);
+  uint8_t* to = detail::register_place(dst, offset.bytes, end, first ? size : 32, true, "DataCopy", at);
   for (uint32_t i = 0; i < end / size; ++i)
     if (first || mask.bits[i * width]) memcpy(to + i * size, from + i * width, size);
 }
@@ -294,7 +295,7 @@ void DataCopy(U* dst, const MaskReg& src, AddrReg offset = {}, ASCENDC_AT) {
   for (uint32_t i = 0; i < VECTOR_REG_WIDTH; ++i) detail::put_bit(to, i, src.bits[i]);
 }
 
-// The elements that the mask names, at the front; STORE_REG adds up their bytes in AR.
+// The elements that the mask names, at the front; STORE_REG adds their number of bytes to AR.
 template <class T = DefaultType, GatherMaskMode store = GatherMaskMode::NO_STORE_REG, detail::Register R>
 void GatherMask(R& dst, const R& src, const MaskReg& mask, ASCENDC_AT) {
   using V = typename R::ActualT;
@@ -308,12 +309,12 @@ void GatherMask(R& dst, const R& src, const MaskReg& mask, ASCENDC_AT) {
   c.kept_last = static_cast<uint32_t>(n * sizeof(V));
   c.kept_bytes += c.kept_last;
 }
-// At any address: behind what is there by AR, what the last GatherMask kept; or `stride` elements.
+// To an address of any alignment: without a stride, what the last GatherMask kept, behind all it kept before; with one, that many elements.
 template <class U, detail::Register R>
 void DataCopyUnAlign(U*& dst, const R& src, UnalignReg&, ASCENDC_AT) {
-  detail::Core& c = detail::core(at, "DataCopyUnAlign");
   static_assert(sizeof(U) == sizeof(typename R::ActualT),
                 "DataCopyUnAlign: dst is of numbers as wide as the register's");
+  detail::Core& c = detail::core(at, "DataCopyUnAlign");
   if (c.kept_last == 0) return;
   memcpy(detail::register_place(dst, c.kept_bytes - c.kept_last, c.kept_last, 1, true, "DataCopyUnAlign", at),
          src.values, c.kept_last);
@@ -321,9 +322,9 @@ void DataCopyUnAlign(U*& dst, const R& src, UnalignReg&, ASCENDC_AT) {
 }
 template <class T = DefaultType, PostLiteral post = PostLiteral::POST_MODE_UPDATE, class U, detail::Register R>
 void DataCopyUnAlign(U*& dst, const R& src, UnalignReg&, uint32_t stride, ASCENDC_AT) {
-  if (stride == 0 || stride > R::kCount)
   static_assert(sizeof(U) == sizeof(typename R::ActualT),
                 "DataCopyUnAlign: dst is of numbers as wide as the register's");
+  if (stride == 0 || stride > R::kCount)
     detail::fail(at, "DataCopyUnAlign", detail::format("%u elements: a register has 1 to %u", stride, R::kCount));
   memcpy(detail::register_place(dst, 0, static_cast<uint32_t>(stride * sizeof(U)), 1, true, "DataCopyUnAlign", at),
          src.values, stride * sizeof(U));

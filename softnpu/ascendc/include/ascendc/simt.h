@@ -21,8 +21,8 @@
 namespace AscendC {
 namespace detail {
 
-template <class T>
-constexpr bool simt_here = __NPU_ARCH__ == 3510 || never<T>;
+template <class...>
+constexpr bool simt_here = __NPU_ARCH__ == 3510;
 
 // A tensor's address in the unified buffer becomes one of this machine. The checker counts the rest of its buffer as written by the
 // vector unit (or read, where the pointer is to const): what the threads do with it, plain C++, it does not see.
@@ -112,8 +112,7 @@ using Dim3 = ::dim3;
 
 template <auto function, class... A>
 void VF_CALL(Dim3 threads, A... given) {
-  static_assert(detail::simt_here<Dim3> && sizeof...(A) + 1,
-                "VF_CALL: SIMT functions are of the 950: --npu-arch=dav-3510");
+  static_assert(detail::simt_here<A...>, "VF_CALL: SIMT functions are of the 950: --npu-arch=dav-3510");
   detail::simt_run<function>("VF_CALL", threads, given...);
 }
 
@@ -187,7 +186,7 @@ T WarpReduceMinSync(T value, ASCENDC_AT) {
   return detail::WarpLanes<T>(value, "WarpReduceMinSync", at).all([](T a, T b) { return b < a ? b : a; });
 }
 
-// What was there before. Real between blocks, too.
+// Each gives what was there before. They are atomic for the processor, too: other blocks run at the same time.
 #define ASCENDC_ATOMIC(Name, after)                                                \
   template <class T>                                                               \
   T Name(T* address, std::type_identity_t<T> value) {                              \
