@@ -58,6 +58,8 @@ void with_mode(const Op& op, RoundMode mode, F f) {
         if constexpr (std::is_same_v<S, float> && std::is_same_v<D, half>)
           return f(Convert<D, S, RoundMode::CAST_ODD>{scale});
         op.fail("CAST_ODD is for float to half");
+      case RoundMode::UNKNOWN:
+        op.fail("RoundMode::UNKNOWN is for registers");
     }
     op.fail(format("%d is no RoundMode", static_cast<int>(mode)));
   }
