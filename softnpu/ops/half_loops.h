@@ -1,4 +1,4 @@
-// The loops of half.h in a processor's own instructions: half_x86.cpp, half_arm.cpp. Called by half.cpp.
+// The loops of half.h in a processor's own instructions: half_x86.cpp, half_arm.cpp. Called by half.h and half.cpp.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "softnpu/ops/half_loops.h"
+#include "softnpu/ops/half.h"
 #include "softnpu/ops/kernels.h"
 #include "softnpu/ops/processor.h"
 #include "softnpu/ops/scratch.h"
@@ -257,23 +257,6 @@ bool plain_planes(const Tensor& gradient, const Tensor& self, const Tensor& plac
          fits(w.width, w.out_width, w.kernel_w, w.stride_w, w.pad_w, w.dilation_w);
 }
 
-// A plane of 16 bits and one of float32; halves by the processor's instructions, where it has them.
-template <class Number>
-void widen_plane(const Number* from, float* to, int64_t n) {
-  if constexpr (std::is_same_v<Number, at::Half>) {
-    if (converts_halves()) return widen_halves(reinterpret_cast<const uint16_t*>(from), to, n);
-  }
-  std::copy_n(from, n, to);
-}
-
-template <class Number>
-void narrow_plane(const float* from, Number* to, int64_t n) {
-  if constexpr (std::is_same_v<Number, at::Half>) {
-    if (converts_halves()) return narrow_floats(from, reinterpret_cast<uint16_t*>(to), n);
-  }
-  std::copy_n(from, n, to);
-}
-
 // grad_input[place] += gradient, in the order of the outputs, as ATen, but 16 bits in float32. False: a place lies outside
 // of its plane.
 template <class Number, class Index>
@@ -293,7 +276,7 @@ bool add_in_planes(const Tensor& gradient, const Tensor& places, Tensor& grad_in
       const Number* const given = from + p * out_plane;
       Sum* const plane = kInPlace ? reinterpret_cast<Sum*>(to + p * in_plane) : wide.get();
       const Sum* const values = kInPlace ? reinterpret_cast<const Sum*>(given) : wide.get() + in_plane;
-      if constexpr (!kInPlace) widen_plane(given, wide.get() + in_plane, out_plane);
+      if constexpr (!kInPlace) widen(given, wide.get() + in_plane, out_plane);
       std::fill_n(plane, in_plane, Sum(0));
       for (int64_t i = 0; i < out_plane; ++i) {
         const auto place = static_cast<uint64_t>(static_cast<int64_t>(at[p * out_plane + i]));
@@ -303,7 +286,7 @@ bool add_in_planes(const Tensor& gradient, const Tensor& places, Tensor& grad_in
           good = false;
         }
       }
-      if constexpr (!kInPlace) narrow_plane(plane, to + p * in_plane, in_plane);
+      if constexpr (!kInPlace) narrow(plane, to + p * in_plane, in_plane);
     }
     if (!good) inside.store(false, std::memory_order_relaxed);
   });
