@@ -12,6 +12,7 @@ from torch._inductor.utils import run_and_get_code
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.utils import _pytree as pytree
 
 from tests.dynamo.counting import counted
 from tests.inductor import compiler
@@ -68,10 +69,13 @@ def codes(function, *args, **how):
     ],
 )
 def test_what_is_dear_is_computed_as_often_as_for_the_cpu(function, word):
+    torch.manual_seed(0)
     given = torch.randn(32, 64), torch.randn(64)
     ours, cpus = ([code.count(text) for text in (word, "out_ptr")] for code in codes(function, *given))
     assert ours == cpus and cpus[0] > 0
-    compiler.same_as_cpu(function, *given)
+    # Compiled for either device a half is rounded once, by eager operators after each: a unit in the last place.
+    halves = any(t.dtype == torch.half for t in pytree.tree_leaves(function(*given)))
+    compiler.same_as_cpu(function, *given, **({"rtol": 2**-9, "atol": 2**-9} if halves else {}))
 
 
 def test_what_is_dear_and_used_once_is_not_kept():
