@@ -160,9 +160,9 @@ def test_a_stream_is_the_devices_first_use():
     program = """
         import torch, torch_npu
         from tests.core.tools import busy
-        stream = torch.npu.Stream()
+        stream = torch.npu.Stream(device=1)
         busy(stream, 0.2)
-        torch.accelerator.synchronize()
+        torch.accelerator.synchronize(1)
         print(stream.query())
     """
     assert output(program) == "True"
