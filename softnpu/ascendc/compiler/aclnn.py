@@ -66,7 +66,7 @@ EXPORT $second {
 
 """)
 # Beside a kernel in its library: the launch, by pointers and with the tiling's key.
-ENTRY = Template("""#include "ascendc/launch.h"
+ENTRY = Template("""#include "ascendc/launch_key.h"
 extern "C" uint32_t aclrtlaunch_$kernel(uint32_t, void*$types);
 extern "C" __attribute__((visibility("default"))) uint32_t ascendc_opp_enter(
     uint64_t key, uint32_t blocks, void* stream, void* const* a) {

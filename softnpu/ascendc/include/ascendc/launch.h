@@ -4,19 +4,17 @@
 
 #include <cstdio>
 #include <exception>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 
 #include "ascendc/core.h"
+#include "ascendc/launch_key.h"
 #include "ascendc/macros.h"
 
 namespace AscendC::detail {
 
 inline constexpr int kUnstated = -1;
-// What TILING_KEY_IS of the next launch compares with (opp_build); the thread's own.
-inline thread_local uint64_t t_launch_key = 0;
 
 template <class... P>
 struct Closure {

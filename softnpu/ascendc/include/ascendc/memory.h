@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <new>
 
 #ifdef __SANITIZE_ADDRESS__
@@ -62,16 +61,23 @@ inline void show([[maybe_unused]] const void* p, [[maybe_unused]] size_t bytes) 
 #endif
 }
 
-struct FreedSpace {
-  void operator()(uint8_t* p) const { ::operator delete(p, std::align_val_t(512)); }
+struct CubeMemories {
+  uint8_t* of[kSpaces] = {};
+  CubeMemories() = default;
+  ~CubeMemories() {
+    for (uint8_t* p : of) ::operator delete(p, std::align_val_t(512));
+  }
+  CubeMemories(const CubeMemories&) = delete;
+  CubeMemories& operator=(const CubeMemories&) = delete;
 };
 inline uint8_t* cube_memory(const softnpuAscendcChip& chip, Space s) {
-  thread_local std::unique_ptr<uint8_t, FreedSpace> memories[kSpaces];
-  if (!memories[s]) {
-    memories[s].reset(static_cast<uint8_t*>(::operator new(space_bytes(chip, s), std::align_val_t(512))));
-    std::fill_n(memories[s].get(), space_bytes(chip, s), uint8_t{0});
+  thread_local CubeMemories memories;
+  uint8_t*& memory = memories.of[s];
+  if (memory == nullptr) {
+    memory = static_cast<uint8_t*>(::operator new(space_bytes(chip, s), std::align_val_t(512)));
+    std::fill_n(memory, space_bytes(chip, s), uint8_t{0});
   }
-  return memories[s].get();
+  return memory;
 }
 
 }  // namespace AscendC::detail

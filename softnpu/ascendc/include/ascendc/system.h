@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cassert>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 
 #include "ascendc/global_tensor.h"
 
@@ -47,9 +47,9 @@ inline void InitSocState(ASCENDC_AT) {
 
 // 50 MHz, as on the chips.
 inline int64_t GetSystemCycle() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-             .count() /
-         20;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (now.tv_sec * int64_t{1000000000} + now.tv_nsec) / 20;
 }
 
 inline void Trap(ASCENDC_AT) { detail::fail(at, "Trap", "the kernel stopped itself"); }

@@ -9,8 +9,8 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <exception>
-#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -187,10 +187,10 @@ class Threads {
   }
   Fiber* start() {
     if (spare_.empty()) {
-      if (fibers_.size() % kLanes == 0) stacks_.push_back(std::make_unique<Stacks>(all_.at));
-      fibers_.push_back(std::make_unique<Fiber>());
-      fibers_.back()->stack = stacks_.back()->stack((fibers_.size() - 1) % kLanes);
-      spare_.push_back(fibers_.back().get());
+      const size_t i = fibers_.size();
+      if (i % kLanes == 0) stacks_.emplace_back(all_.at);
+      fibers_.emplace_back().stack = stacks_.back().stack(i % kLanes);
+      spare_.push_back(&fibers_.back());
     }
     Fiber* f = spare_.back();
     spare_.pop_back();
@@ -221,7 +221,7 @@ class Threads {
   // Those that have begun end where they wait. Where one has outgrown its stack, what lies on the others may be ruined, and is left.
   void unwind() {
     unwinding_ = true;
-    bool sound = std::ranges::all_of(fibers_, [](const auto& f) { return f->margin_untouched(); });
+    bool sound = std::ranges::all_of(fibers_, [](const auto& f) { return f.margin_untouched(); });
     for (uint32_t i = 0; i < threads_.size() && sound; ++i)
       if (threads_[i].fiber != nullptr) sound = change_to(i);
   }
@@ -232,8 +232,8 @@ class Threads {
   void* const what_;
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
-  std::vector<std::unique_ptr<Stacks>> stacks_;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::deque<Stacks> stacks_;  // deques: threads keep pointers
+  std::deque<Fiber> fibers_;
   std::vector<Fiber*> spare_;
   ucontext_t scheduler_;
   uint32_t current_ = 0;
