@@ -1,11 +1,9 @@
-// What the kernels of these tests share: one kernel that loads three buffers, runs one instruction and stores the result, and a table of
-// such instructions by name, which the host calls. Not part of the software NPU.
+// What the kernels of these tests share: a table of instructions by name, and one kernel that loads three buffers, runs one of them and
+// stores the result. Not part of the software NPU.
 #pragma once
 
 #include <cstring>
 #include <exception>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "kernel_operator.h"
@@ -25,88 +23,57 @@ struct Call {
   uint32_t dst_bytes, a_bytes, b_bytes;
 };
 
-template <class D, class A, class B>
-struct Operands {
-  LocalTensor<D> d;
-  LocalTensor<A> a;
-  LocalTensor<B> b;
-};
-
+// An instruction's operands are bytes until it runs: one kernel for all, since each that is compiled costs.
+using Bytes = LocalTensor<uint8_t>;
 template <class T>
-__aicore__ inline LocalTensor<T> load(TBuf<TPosition::VECCALC>& buffer, GM_ADDR from, uint32_t bytes) {
-  GetTPipePtr()->InitBuffer(buffer, bytes);
-  auto tensor = buffer.Get<T>();
-  GlobalTensor<T> global;
-  global.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(from));
-  DataCopy(tensor, global, bytes / sizeof(T));
-  return tensor;
-}
-
-template <class I>
-__global__ __aicore__ void instruction(GM_ADDR d, GM_ADDR a, GM_ADDR b, Call c) {
-  TPipe pipe;
-  TBuf<TPosition::VECCALC> bd, ba, bb;
-  const auto dst = load<typename I::D>(bd, d, c.dst_bytes);
-  const auto x = load<typename I::A>(ba, a, c.a_bytes);
-  const auto y = load<typename I::B>(bb, b, c.b_bytes);
-  PipeBarrier<PIPE_ALL>();
-  I::run(dst, x, y, c);
-  ResetMask();
-  SetMaskNorm();
-  PipeBarrier<PIPE_ALL>();
-  GlobalTensor<typename I::D> out;
-  out.SetGlobalBuffer(reinterpret_cast<__gm__ typename I::D*>(d));
-  DataCopy(out, dst, c.dst_bytes / sizeof(typename I::D));
-}
-
-#ifdef ASCENDC_TEST_PROGRAMS
-// A step of a program (programs.asc): one instruction on stretches of the block's buffer. numpy's `STEP` of tests/ascendc/programs.py.
-struct Step {
-  int32_t instruction;  // a place in steps(); none is below 0
-  uint32_t d, a, b;     // where the operands begin, in bytes
-  Call call;
-};
-struct Instruction {
-  const char* name;
-  void (*run)(const LocalTensor<uint8_t>& buffer, const Step& s);
-};
-inline std::vector<Instruction>& steps() {
-  static std::vector<Instruction> entries;
-  return entries;
-}
-template <class T>
-LocalTensor<T> cut(const LocalTensor<uint8_t>& buffer, uint32_t start, uint32_t bytes) {
-  auto tensor = buffer[start].template ReinterpretCast<T>();
+LocalTensor<T> as(const Bytes& from, uint32_t bytes) {
+  auto tensor = from.ReinterpretCast<T>();
   tensor.SetSize(bytes / sizeof(T));
   return tensor;
 }
-template <class I>
-struct Registered {
-  explicit Registered(const char* name) {
-    steps().push_back({name, [](const LocalTensor<uint8_t>& buffer, const Step& s) {
-                         I::run(cut<typename I::D>(buffer, s.d, s.call.dst_bytes),
-                                cut<typename I::A>(buffer, s.a, s.call.a_bytes),
-                                cut<typename I::B>(buffer, s.b, s.call.b_bytes), s.call);
-                       }});
-  }
+
+struct Instruction {
+  const char* name;
+  void (*run)(const Bytes& d, const Bytes& a, const Bytes& b, const Call& c);
 };
-#else
-using Host = void (*)(void* stream, uint8_t* d, uint8_t* a, uint8_t* b, const Call& call);
-inline std::map<std::string, Host>& table() {
-  static std::map<std::string, Host> entries;
+inline std::vector<Instruction>& instructions() {
+  static std::vector<Instruction> entries;
   return entries;
 }
-
 template <class I>
 struct Registered {
   explicit Registered(const char* name) {
-    table()[name] = [](void* stream, uint8_t* d, uint8_t* a, uint8_t* b, const Call& call) {
-      ::AscendC::detail::Launch{"instruction", 1, nullptr, stream}(instruction<I>)(d, a, b, call);
-    };
+    instructions().push_back({name, [](const Bytes& d, const Bytes& a, const Bytes& b, const Call& c) {
+                                I::run(as<typename I::D>(d, c.dst_bytes), as<typename I::A>(a, c.a_bytes),
+                                       as<typename I::B>(b, c.b_bytes), c);
+                              }});
   }
 };
 
-#endif
+inline Bytes load(TBuf<TPosition::VECCALC>& buffer, GM_ADDR from, uint32_t bytes) {
+  GetTPipePtr()->InitBuffer(buffer, bytes);
+  const auto tensor = buffer.Get<uint8_t>();
+  GlobalTensor<uint8_t> global;
+  global.SetGlobalBuffer(from);
+  DataCopy(tensor, global, bytes);
+  return tensor;
+}
+
+inline __global__ __aicore__ void instruction(GM_ADDR d, GM_ADDR a, GM_ADDR b, Call c, const Instruction* which) {
+  TPipe pipe;
+  TBuf<TPosition::VECCALC> bd, ba, bb;
+  const auto dst = load(bd, d, c.dst_bytes);
+  const auto x = load(ba, a, c.a_bytes);
+  const auto y = load(bb, b, c.b_bytes);
+  PipeBarrier<PIPE_ALL>();
+  which->run(dst, x, y, c);
+  ResetMask();
+  SetMaskNorm();
+  PipeBarrier<PIPE_ALL>();
+  GlobalTensor<uint8_t> out;
+  out.SetGlobalBuffer(d);
+  DataCopy(out, dst, c.dst_bytes);
+}
 
 // An instruction's test kernel: its types, and a body that sees d, a, b and c.
 #define KERNEL(Name, TD, TA, TB, ...)                                                                   \
@@ -140,16 +107,17 @@ inline BinaryRepeatParams both(const Call& c) {
 }
 inline UnaryRepeatParams one(const Call& c) { return UnaryRepeatParams(c.dst_blk, c.a_blk, c.dst_rep, c.a_rep); }
 
-#ifndef ASCENDC_TEST_PROGRAMS
 extern "C" __attribute__((visibility("default"))) int run_instruction(const char* name, void* stream, void* d, void* a,
                                                                       void* b, const Call* call) {
-  const auto entry = table().find(name);
-  if (entry == table().end()) return -2;
-  try {
-    entry->second(stream, static_cast<uint8_t*>(d), static_cast<uint8_t*>(a), static_cast<uint8_t*>(b), *call);
-  } catch (const std::exception&) {
-    return -1;
+  for (const Instruction& i : instructions()) {
+    if (strcmp(i.name, name) != 0) continue;
+    try {
+      ::AscendC::detail::Launch{"instruction", 1, nullptr, stream}(
+          instruction)(static_cast<uint8_t*>(d), static_cast<uint8_t*>(a), static_cast<uint8_t*>(b), *call, &i);
+    } catch (const std::exception&) {
+      return -1;
+    }
+    return 0;
   }
-  return 0;
+  return -2;
 }
-#endif
