@@ -44,25 +44,48 @@ class Call(C.Structure):
     ]
 
 
+GCC = os.environ.get("ANYCEND_CXX", "g++")
+ROOM = BISHENG.resolve().parent.parent / "ascendc"
+CHIP = "--npu-arch=dav-3510"  # the one beside the usual whose header is compiled once, too
+
+
 @functools.cache
 def compiler(*flags: str) -> str:
-    """A g++ that has kernel_operator.h compiled already, at -O0 and with these flags. What is compiled with flags that
-    mean another header, and the header for another chip, g++ reads as ever.
+    """A g++ that has kernel_operator.h compiled already, at -O0 and with these flags: for sources that include it first
+    and themselves. With flags that mean another header, g++ reads the header as ever.
     """
-    folder, gcc = Path(tempfile.mkdtemp(dir=SCRATCH.name)), os.environ.get("ANYCEND_CXX", "g++")
-    header = folder / "kernel_operator.h"
-    header.write_text(f'#pragma once\n#include "{BISHENG.parent.parent / "ascendc" / "include" / header.name}"\n')
+    folder = Path(tempfile.mkdtemp(dir=SCRATCH.name))
+    precompile(folder, "include/kernel_operator.h", *flags)
+    return script(folder, f'exec {GCC} -iquote "{folder}" "$@"')
+
+
+@functools.cache
+def package_compiler() -> str:
+    """The same for opp_build: the kernels' header with a key, and the host side's before each source of that side."""
+    kernels = compiler("--tiling-key=::AscendC::detail::core().tiling_key")
+    folder = Path(tempfile.mkdtemp(dir=SCRATCH.name))
+    precompile(folder, "host/host.h", f"-I{ROOM / 'host'}")
+    host = f'case "$*" in *-I{ROOM}/host*) set -- -include "{folder}/host.h" "$@" ;; esac\n'
+    return script(folder, f'{host}exec "{kernels}" "$@"')
+
+
+def precompile(folder: Path, path: str, *flags: str) -> None:
+    header = folder / Path(path).name
+    header.write_text(f'#pragma once\n#include "{ROOM / path}"\n')
     made = ["-O0", "-c", *flags, "-x", "c++-header", header, "-o", folder / f"{header.name}.gch"]
-    done = bisheng(*made, env={"ANYCEND_CXX": gcc})
+    done = bisheng(*made, env={"ANYCEND_CXX": GCC})
     assert done.returncode == 0, done.stderr
-    (folder / "g++").write_text(f'#!/bin/sh\nexec {gcc} -iquote "{folder}" "$@"\n')
+
+
+def script(folder: Path, text: str) -> str:
+    (folder / "g++").write_text(f"#!/bin/sh\n{text}\n")
     (folder / "g++").chmod(0o755)
     return str(folder / "g++")
 
 
 def bisheng(*arguments: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
     command = [sys.executable, str(BISHENG), *map(str, arguments)]
-    environment = {**os.environ, **(env or {"ANYCEND_CXX": compiler()})}
+    environment = {**os.environ, **(env or {"ANYCEND_CXX": compiler(*(a for a in arguments if a == CHIP))})}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 

@@ -10,18 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.ascendc.kit import BISHENG, compiler
+from tests.ascendc.kit import BISHENG, package_compiler
 from tests.conformance import client, environment
 from tests.runtime.acl import library_folder
 
 PROJECT = Path(__file__).parent / "package"
 ROOT = Path(__file__).resolve().parents[2]
-TILING_KEY = "--tiling-key=::AscendC::detail::core().tiling_key"  # what opp_build compiles each kernel with
 
 
 def opp_build(*arguments: str | Path) -> subprocess.CompletedProcess:
     command = [sys.executable, str(BISHENG.parent / "opp_build"), "-O0", "-j2", *map(str, arguments)]
-    env = {**os.environ, "ANYCEND_CXX": compiler(TILING_KEY)}
+    env = {**os.environ, "ANYCEND_CXX": package_compiler()}
     return subprocess.run(command, env=env, capture_output=True, text=True)
 
 
