@@ -17,7 +17,7 @@ import torch_npu  # noqa: F401  torch.ops.npu
 from tests import forked
 from tests.core import tools
 from tests.core.tools import Gate, busy
-from tests.inductor.models import QUICK, Perceptron, packaged
+from tests.inductor.models import QUICK, Perceptron, packaged, perceptron
 
 
 def same(found, expected) -> None:
@@ -55,12 +55,10 @@ def test_a_wrapper_in_cpp():
         torch.npu.synchronize()
 
 
-def test_a_packaged_model(tmp_path):
+def test_a_packaged_model():
+    path, start = perceptron()
     torch.manual_seed(0)
-    model, x = Perceptron().npu().eval(), torch.randn(4, 8).npu()
-    rows = torch.export.Dim("rows", min=2, max=1000)
-    start = {name: value.clone() for name, value in model.state_dict().items()}
-    path = packaged(model, (x,), tmp_path, ({0: rows},))
+    model = Perceptron().npu().eval()
     model.load_state_dict(start)
     loaded = torch._inductor.aoti_load_package(path)
     with torch.no_grad():

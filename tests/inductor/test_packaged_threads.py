@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from tests.core import tools
-from tests.inductor.models import Perceptron, packaged
+from tests.inductor.models import perceptron
 
 HELD = f"""
 import ctypes, sys, threading, time
@@ -146,8 +146,7 @@ threading.Thread(target=waits, daemon=True).start()
 def test_nothing_waits_with_the_lock_of_the_interpreter(tmp_path):
     """A full stream, new weights, loading and the end of a model, while a function of Python is on the stream. Threads
     then call one model side by side: with wrong arguments, with changing weights, from within and at the end."""
-    model = Perceptron().npu().eval()
-    path = packaged(model, (torch.randn(4, 8).npu(),), tmp_path)
-    torch.save({name: value.cpu() for name, value in model.state_dict().items()}, tmp_path / "weights")
+    path, weights = perceptron()
+    torch.save({name: value.cpu() for name, value in weights.items()}, tmp_path / "weights")
     tools.run(HELD.format(path=path, weights=str(tmp_path / "weights")), timeout=60)
     tools.run(ENDS.format(path=path, weights=str(tmp_path / "weights")), timeout=60, ACL_DEVICE_SYNC_TIMEOUT="1")
