@@ -73,7 +73,7 @@ def codes(function, *args, **how):
         (lambda x, w: x / torch.exp(w.sum()), "exp("),
     ],
 )
-def test_what_is_dear_is_computed_as_often_as_for_the_cpu(function, word):
+def test_what_is_heavy_is_computed_as_often_as_for_the_cpu(function, word):
     torch.manual_seed(0)
     given = torch.randn(32, 64), torch.randn(64)
     ours, cpus = ([code.count(text) for text in (word, "out_ptr")] for code in codes(function, *given))
@@ -83,7 +83,7 @@ def test_what_is_dear_is_computed_as_often_as_for_the_cpu(function, word):
     compiler.same_as_cpu(function, *given, **({"rtol": 2**-9, "atol": 2**-9} if halves else {}))
 
 
-def test_what_is_dear_and_used_once_is_not_kept():
+def test_what_is_heavy_and_used_once_is_not_kept():
     def function(x):
         return (torch.sigmoid(x) + 1).sum(1)
 

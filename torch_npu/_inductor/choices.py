@@ -1,6 +1,6 @@
 """Choices that Inductor makes for devices named "cpu", made for the npu's graphs, whose kernels are the CPU's.
 
-Variance of up to 1,024 numbers in two passes over them, where Inductor would take Welford's way; what is dear and used
+Variance of up to 1,024 numbers in two passes over them, where Inductor would take Welford's way; what is heavy and used
 again is kept; additions that scatter are an operator, not atomic. Who calls it: passes.py.
 """
 
@@ -21,8 +21,8 @@ from torch_npu._inductor import operands
 
 aten, prims = torch.ops.aten, torch.ops.prims
 # Inductor's names of what StorageBox.should_realize_on_reuse keeps for the CPU, and the operators lowered to them.
-_HEAVY = frozenset({"exp", "log", "log10", "log1p", "log2", "sigmoid", "tanh"})
-_DEAR = {getattr(aten, name).default for name in _HEAVY}
+_HEAVY_OPS = frozenset({"exp", "log", "log10", "log1p", "log2", "sigmoid", "tanh"})
+_HEAVY = {getattr(aten, name).default for name in _HEAVY_OPS}
 # Besides what is pointwise or a view: lowered to an expression that goes on from what it is given.
 _GOES_ON = {
     getattr(aten, name).default for name in ("cat", "constant_pad_nd", "flip", "gather", "repeat", "_unsafe_view")
@@ -36,7 +36,7 @@ def kept(x: ir.TensorBox) -> ir.TensorBox:
     while isinstance(box, ir.BaseView):
         box = box.data
     if isinstance(box, ir.StorageBox) and isinstance(box.data, (ir.Pointwise, ir.Reduction)):
-        if not _HEAVY.isdisjoint(box.data.inner_fn_opcount().used_ops):
+        if not _HEAVY_OPS.isdisjoint(box.data.inner_fn_opcount().used_ops):
             box.realize()
     return x
 
@@ -104,15 +104,15 @@ def _spread(node: fx.Node, user: fx.Node) -> bool:
 
 
 def _keep(gm: fx.GraphModule) -> None:
-    """Inductor asks the whole expression that it has fused so far: what goes on from something dear that is not kept
-    may be as dear. Whether it is, kept asks once the expression is known."""
-    dear = set()
+    """Inductor asks the whole expression that it has fused so far: what goes on from something heavy that is not kept
+    may be as heavy. Whether it is, kept asks once the expression is known."""
+    heavy = set()
     for node in list(gm.graph.nodes):
         if not _on_npu(node):
             continue
-        if node.target not in _DEAR and not (_goes_on(node) and not dear.isdisjoint(node.all_input_nodes)):
+        if node.target not in _HEAVY and not (_goes_on(node) and not heavy.isdisjoint(node.all_input_nodes)):
             continue
-        dear.add(node)
+        heavy.add(node)
         if not isinstance(node.meta["val"], torch.Tensor):  # the parts of a split are asked themselves
             continue
         users = list(node.users)
