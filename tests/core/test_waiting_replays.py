@@ -9,6 +9,8 @@ import pytest
 
 from tests.core.test_graph_updates import Graph, npu, same
 from tests.core.tools import run
+from tests.forked import run as python
+from tests.nursery import ROOT
 
 PRELUDE = """
 import atexit, sys, threading
@@ -95,11 +97,30 @@ other.update([3, 4], [5, 6])
 @pytest.mark.parametrize("name", ENDS)
 def test_a_program_ends_with_an_error_that_names_what_waited(name):
     lines, count = ENDS[name]
-    done = run(f"{PRELUDE}\nmade = Graph()\n{lines}\nprint('the last line')")
-    assert done.stdout == "the last line\n"
+    done = run(f"{PRELUDE}\nmade = Graph()\n{lines}\nprint('the last line')", check=False)
+    assert (done.stdout, done.returncode) == ("the last line\n", 120)
     waited = f"{count} replay{'s' * (count > 1)} waited for NPUGraph.update() in vain: a graph with"
     assert waited in done.stderr and "npu_fused_infer_attention_score, replayed at " in done.stderr
     assert "[{}] where nothing changes" in done.stderr
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.full)])
+def test_a_child_ends_with_that_error_too(method, tmp_path):
+    program = f"""
+import multiprocessing
+{PRELUDE}
+def work():
+    Graph().graph.replay()
+if __name__ == "__main__":
+    child = multiprocessing.get_context("{method}").Process(target=work)
+    child.start()
+    child.join()
+    print(child.exitcode)
+"""
+    (file := tmp_path / "program.py").write_text(program)
+    done = python([file], cwd=ROOT)
+    assert (done.stdout, done.returncode) == ("1\n", 0)
+    assert "1 replay waited for NPUGraph.update() in vain" in done.stderr
 
 
 def test_an_update_that_comes_behind_the_last_line_is_the_replays():

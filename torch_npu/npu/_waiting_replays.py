@@ -2,7 +2,7 @@
 
 A program whose update never comes hangs in `torch.npu.synchronize()`, or behind its last line. A replay that has waited
 `PATIENCE` seconds is warned of, once a graph. At the end of the program those that wait run with the arguments that
-they have, and an error says so.
+they have, an error says so, and the exit status is that of a failure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import torch
 
-from torch_npu.npu import _own_streams, streams
+from torch_npu.npu import _exit_status, _own_streams, streams
 
 PATIENCE = 10.0  # seconds
 
@@ -90,6 +90,7 @@ class _Watch:
                 atexit.register(self.end)
                 if multiprocessing.parent_process() is not None:  # a forked child ends without atexit
                     multiprocessing.util.Finalize(None, self.end, exitpriority=-99)
+                    _exit_status.watch_child()
             self._changed.notify()
 
     def discard(self, replay: Replay) -> None:
@@ -120,6 +121,7 @@ class _Watch:
         on: dict[int, torch.Stream] = {}
         for replay in left:
             _let_run(replay, on)
+        _exit_status.fail()
         places = sorted({f"{r.calls.name}, replayed at {r.place[0]}:{r.place[1]}" for r in left})
         raise RuntimeError(
             f"npu: the program ends, and {len(left)} replay{'s' * (len(left) > 1)} waited for NPUGraph.update() in "
