@@ -133,6 +133,35 @@ class LSTM(nn.Module):
         return self.head(self.lstm(x)[0][:, -1])
 
 
+class Pointwise(nn.Module):
+    """Seventeen operators on each number, three times."""
+
+    def __init__(self, width: int = 1024) -> None:
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            y = (x * self.scale + self.shift).clamp(-4, 4)
+            x = x + 0.5 * (y * y + 1).rsqrt() * torch.sigmoid(y) - 0.1 * y.abs() + (y - x).relu() * 0.3
+        return x
+
+
+class Normalized(nn.Module):
+    """Each kind of normalization, with a residual and an activation around it."""
+
+    def __init__(self, width: int = 256, layers: int = 6) -> None:
+        super().__init__()
+        kinds = nn.LayerNorm, nn.RMSNorm, lambda n: nn.GroupNorm(8, n)
+        self.norms = nn.ModuleList(kinds[i % 3](width) for i in range(layers))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for norm in self.norms:
+            y = norm(x.flatten(0, 1)).view_as(x) if isinstance(norm, nn.GroupNorm) else norm(x)
+            x = x + F.silu(y)
+        return x
+
+
 def images(batch: int, *shape: int) -> Callable[[torch.Generator], tuple[torch.Tensor, torch.Tensor]]:
     """Noise around one pattern for each of ten classes: something to learn."""
 
@@ -142,6 +171,10 @@ def images(batch: int, *shape: int) -> Callable[[torch.Generator], tuple[torch.T
         return patterns[labels] + 0.5 * torch.randn(batch, *shape, generator=generator), labels
 
     return make
+
+
+def numbers(*shape: int) -> Callable[[torch.Generator], tuple[torch.Tensor, torch.Tensor]]:
+    return lambda generator: (torch.randn(shape, generator=generator), torch.randn(shape, generator=generator))
 
 
 def text(batch: int, length: int, vocabulary: int) -> Callable[[torch.Generator], tuple[torch.Tensor, torch.Tensor]]:
