@@ -7,6 +7,7 @@ import torch
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from tests.core.test_graph_updates import Attention, npu, same
+from tests.dynamo.counting import counted
 
 BACKENDS = ("aot_eager", "npugraphs", "npugraph_ex")
 
@@ -47,15 +48,72 @@ def test_a_compiled_function_in_a_graph_that_is_updated(backend):
             assert same(out, layer(lengths) * 2 + 1)
 
 
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_one_graph_is_replayed_with_any_lengths(backend):
+    first, second = Attention(3), Attention(5)
+
+    def both(lengths, scale):
+        """Lists of arguments, of what is computed of them, with a constant; a number that is used otherwise, too."""
+        return first(lengths) * scale + second([lengths[1] // 2 + 1, lengths[0]]) - second([7, lengths[1]])
+
+    function = torch.compile(both, backend=backend, fullgraph=True, dynamic=True)
+    with torch.no_grad(), counted() as counts:
+        for step in range(1, 9):
+            lengths = [step, 33 - step]
+            assert same(function(lengths, 2), both(lengths, 2))
+        assert (counts.captures, counts.replays) == (1, 7)
+        for _ in range(3):
+            assert same(function([4, 9], 3), both([4, 9], 3))
+        assert counts.captures == 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_lengths_that_are_used_otherwise_have_a_graph_each(backend):
+    layer = Attention(3)
+    function = torch.compile(lambda n: layer([n, 5]) * n, backend=backend, fullgraph=True, dynamic=True)
+    with torch.no_grad(), counted() as counts:
+        for n in (4, 9, 4, 9, 4):
+            assert same(function(n), layer([n, 5]) * n)
+    assert (counts.captures, counts.replays) == (2, 3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_a_step_of_decoding_writes_its_cache_and_reads_as_far(backend):
+    layer, plain = Attention(3), Attention(3)
+
+    def step(layer, x, place, lengths):
+        layer.k.index_copy_(1, place, x)
+        return layer(lengths)
+
+    function = torch.compile(step, backend=backend, fullgraph=True, dynamic=True)
+    with torch.no_grad(), counted() as counts:
+        for n in range(4, 20):
+            x, place = torch.randn(2, 1, 64).half().npu(), torch.tensor([n], device="npu")
+            assert same(function(layer, x, place, [n + 1, n]), step(plain, x, place, [n + 1, n]))
+            assert same(layer.k, plain.k)
+    assert counts.captures == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_lengths_that_are_refused_leave_the_graph_as_it_was(backend):
+    layer = Attention(3)
+    function = torch.compile(lambda lengths: layer(lengths) + 1, backend=backend, fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        for lengths in ([4, 5], [6, 7], [8, 9]):
+            function(lengths)
+        with pytest.raises(RuntimeError, match="33"):
+            function([8, 33])
+        for lengths in ([8, 9], [32, 1], [3, 3]):
+            assert same(function(lengths), layer(lengths) + 1)
+
+
 @pytest.mark.parametrize(
     "options", [{"backend": "npugraphs"}, {"backend": "npugraph_ex", "options": {"capture_limit": 1}}]
 )
-def test_lengths_that_never_come_twice_are_told(options):
-    layer = Attention(3)
-    function = torch.compile(lambda lengths: layer(lengths) * 2, fullgraph=True, **options)
+def test_shapes_that_never_come_twice_are_told(options):
+    function = torch.compile(lambda x: x * 2, fullgraph=True, dynamic=True, **options)
     said = "runs without a graph: each of its first 64 calls had other shapes or numbers, .* by NPUGraph.update"
     with torch.no_grad(), pytest.warns(UserWarning, match=said) as told:
-        function([32, 32])
-        for step in range(70):
-            function([1 + step // 16, 1 + step % 16])
+        for size in range(2, 72):
+            function(torch.ones(size, device="npu"))
     assert len([each for each in told if "without a graph" in str(each.message)]) == 1

@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.cudagraphs import find_input_mutations
 from torch._dynamo.backends.debugging import boxed_nop
 
-from torch_npu.dynamo import obstacles
+from torch_npu.dynamo import lengths, obstacles
 from torch_npu.dynamo.replayed import Replayed, say
 
 NAME = 'torch.compile(backend="npugraphs")'
@@ -45,6 +45,7 @@ def compile_module(module: torch.fx.GraphModule, inputs: Sequence[Any], **settin
         return Replayed(
             plain, name=NAME, device=device, backward=backward,
             lasting=() if backward else lasting_inputs(len(given)), mutated=find_input_mutations(graph.graph),
+            lengths=lengths.find(graph),
         ).boxed()  # fmt: skip
 
     return aot_autograd(

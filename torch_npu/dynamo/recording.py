@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from torch_npu.dynamo.lengths import Lengths
 from torch_npu.dynamo.outputs import Outputs
 from torch_npu.dynamo.pool import Pool
 from torch_npu.npu.graphs import NPUGraph, graph
@@ -32,10 +33,14 @@ class Recording:
         mode: str,
         handle: tuple[int, int],
         copied: bool,
+        lengths: Lengths | None = None,
     ) -> None:
         """Captures function(inputs). Of the tensors among them `lasting` are where they will be at each replay; the
-        others are copied into memory that is. `mutated` ones that were copied are copied back."""
+        others are copied into memory that is. `mutated` ones that were copied are copied back. Calls that take
+        `lengths` are made anew in each replay."""
         self._pool, self._handle, self._graph, self._copied = pool, handle, NPUGraph(), copied
+        self._lengths = lengths
+        self._given = lengths.given(inputs) if lengths else []
         kept = set(lasting)
         own = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and i not in kept]
         arguments = list(inputs)
@@ -49,9 +54,11 @@ class Recording:
             torch.inference_mode(False),
             torch.no_grad(),
             pool.capturing(),
-            graph(self._graph, handle, pool.stream(), capture_error_mode=mode),
+            graph(self._graph, handle, pool.stream(), lengths is not None, mode),
         ):
             results = list(function(list(arguments)))
+        if lengths and len(self._graph.graph_dispatch_mode.graph_dispatch_records) != len(lengths.calls):
+            raise RuntimeError("calls with lengths on the host were captured that its graph does not show")
         self._outputs = Outputs(results, arguments, lasting)
         self._lasting_addresses = [inputs[i].data_ptr() for i in lasting]
         self._published: list[int] = []
@@ -74,6 +81,10 @@ class Recording:
     def replay(self, inputs: Sequence[Any]) -> list[Any]:
         """Gradients are off, as AOTAutograd has them off around its graphs."""
         pool = self._pool
+        if self._lengths is not None:
+            given = self._lengths.given(inputs)
+            self._graph.update([{} if now == former else now for now, former in zip(given, self._given, strict=True)])
+            self._given = given
         pool.follow()
         # What the last replay returned may be among the arguments: it is moved, and copied from there.
         pool.before_replay(self._handle, self._number)

@@ -16,6 +16,7 @@ import torch
 
 from torch_npu import _C
 from torch_npu.dynamo import pool as pools
+from torch_npu.dynamo.lengths import Lengths
 from torch_npu.dynamo.pool import Pool
 from torch_npu.dynamo.recording import Recording
 from torch_npu.npu.graphs import graph_pool_handle
@@ -45,17 +46,18 @@ class Replayed:
         shared: bool = True,
         copied: bool = False,
         frozen: bool = False,
+        lengths: Lengths | None = None,
     ) -> None:
         """`lasting` arguments are expected at the same address each time (parameters); another address is another
         recording. Of a `backward` those are lasting that a forward's recording reads or writes where they are. All
         others are copied. `mutated` ones the function changes in place. Not `shared`: each recording has a memory
         pool for itself. `copied`: what is returned is a copy. `frozen`: a lasting argument that is the same tensor is
-        taken to be where it was."""
+        taken to be where it was. `lengths`: numbers that each replay has anew."""
         self._function, self._name, self._limit, self._mode = function, name, limit, mode
         self._pool = pool or pools.of(device)
         self._lasting, self._mutated, self._backward = frozenset(lasting), frozenset(mutated), backward
         self._kinds: tuple[list[int], ...] | None = None
-        self._shared, self._copied = shared, copied
+        self._shared, self._copied, self._lengths = shared, copied, lengths
         self._identify = id if frozen else torch.Tensor.data_ptr
         self._frozen: list[Any] | None = [] if frozen else None  # as long as ids are compared, nobody else gets them
         self._seen: set[Any] = set()
@@ -69,7 +71,10 @@ class Replayed:
     def _sort(self, inputs: Sequence[Any]) -> tuple[list[int], ...]:
         """Indices of arguments: lasting, perhaps lasting, other tensors; numbers and what else is part of the key."""
         kinds: tuple[list[int], ...] = [], [], [], []
+        free = self._lengths.free if self._lengths else ()
         for i, value in enumerate(inputs):
+            if i in free:
+                continue
             tensor = isinstance(value, torch.Tensor)
             kinds[3 if not tensor else 0 if i in self._lasting else 1 if self._backward else 2].append(i)
         return kinds
@@ -139,7 +144,15 @@ class Replayed:
         handle = self._pool.handle(self._backward) if self._shared else graph_pool_handle()
         try:
             recording = Recording(
-                self._function, inputs, lasting, self._mutated, self._pool, self._mode, handle, self._copied
+                self._function,
+                inputs,
+                lasting,
+                self._mutated,
+                self._pool,
+                self._mode,
+                handle,
+                self._copied,
+                self._lengths,
             )
         except RecursionError:  # a RuntimeError, too, and no refusal
             raise

@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.cudagraphs import find_input_mutations
 from torch._dynamo.backends.debugging import boxed_nop
 
-from torch_npu.dynamo import obstacles
+from torch_npu.dynamo import lengths, obstacles
 from torch_npu.dynamo.npugraph_ex import dump, fusions, passes
 from torch_npu.dynamo.npugraph_ex.options import Options
 from torch_npu.dynamo.npugraph_ex.replaying import replaying
@@ -57,7 +57,7 @@ def compile_graph(
     told = {"device": device, "lasting": list(lasting), "mutated": sorted(mutated), "why_not": reason}
     if taken is not None:
         taken(module, told)
-    return replaying(boxed_nop(module, inputs), options, backward=backward, **told)
+    return replaying(boxed_nop(module, inputs), options, backward=backward, lengths=lengths.find(module), **told)
 
 
 def compile_module(

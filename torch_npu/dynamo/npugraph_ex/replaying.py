@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from torch_npu.dynamo import pool
+from torch_npu.dynamo.lengths import Lengths
 from torch_npu.dynamo.npugraph_ex.options import NAME, Options
 from torch_npu.dynamo.replayed import Replayed, say
 
@@ -21,6 +22,7 @@ def replaying(
     why_not: str | None = None,
     backward: bool = False,
     name: str = NAME,
+    lengths: Lengths | None = None,
 ) -> Callable[[list[Any]], Any]:
     """`plain` takes a list, which it empties. `why_not`: why there can be no graph, which is said once."""
     if options.force_eager:
@@ -42,4 +44,5 @@ def replaying(
         shared=options.reuse_graph_pool_in_same_fx,
         copied=options.clone_output,
         frozen=options.frozen_parameter,
+        lengths=lengths,
     ).boxed()
