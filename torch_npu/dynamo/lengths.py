@@ -27,19 +27,22 @@ def _computable(nodes: Sequence[fx.Node]) -> set[fx.Node]:
     return found
 
 
-def _changed_by_updates(node: fx.Node) -> dict[str, Any] | None:
-    """A call's arguments that an update may change, by the update's names; None of a call that waits for none."""
+def _lists(node: fx.Node) -> dict[str, Any] | None:
+    """Of a call whose operator has a handler: the lists that an update may change, by the update's names."""
     handler = handler_of(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
     if handler is None:
-        return None
-    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
-    if not handler.should_handle(node.target, args, kwargs):
         return None
     names = [argument.name for argument in node.target._schema.arguments]
     given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
     specs = handler.get_update_specs(node.target.__name__)
     places = {key: names[place] if isinstance(place, int) else place for _, place, key in specs}
     return {key: given[name] for key, name in places.items() if isinstance(given.get(name), (list, tuple))}
+
+
+def _waits(node: fx.Node) -> bool:
+    """Whether the captured call is one that updates make anew."""
+    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+    return handler_of(node.target).should_handle(node.target, args, kwargs)  # type: ignore[union-attr]
 
 
 class Lengths(NamedTuple):
@@ -63,10 +66,11 @@ class Lengths(NamedTuple):
 def find(module: fx.GraphModule) -> Lengths | None:
     """None where nothing is free."""
     nodes = list(module.graph.nodes)
-    calls = {node: found for node in nodes if (found := _changed_by_updates(node)) is not None}
-    if not calls:
-        return None
     computable = _computable(nodes)
+    calls = {node: found for node in nodes if (found := _lists(node)) is not None}
+    if not any(computable.intersection(node.all_input_nodes) for node in calls):
+        return None  # and handlers are not asked
+    calls = {node: found for node, found in calls.items() if _waits(node)}
     lists: dict[fx.Node, set[fx.Node]] = {}  # of each call, what only its lengths have
     for node, changed in calls.items():
         inside: dict[str, set[fx.Node]] = {}
