@@ -57,6 +57,8 @@ TAKEN = {
     "--npu-soc=Ascend910B3": ("vector_2201", "::AscendC::detail::kUnstated"),
     "--npu-soc=Ascend910_9391": ("vector_2201", "::AscendC::detail::kUnstated"),
     "--npu-soc=Ascend950PR_9599": ("other 3510", "::AscendC::detail::kUnstated"),
+    "--npu-soc=ascend910b1": ("vector_2201", "::AscendC::detail::kUnstated"),
+    "--npu-soc=ascend910b": ("vector_2201", "::AscendC::detail::kUnstated"),
     "--npu-soc=Ascend910A": ("other 1001", "::AscendC::detail::kUnstated"),
     "--npu-soc=Ascend910A --npu-arch=dav-3510": ("other 3510", "::AscendC::detail::kUnstated"),
 }
@@ -78,7 +80,8 @@ def test_options_that_mean_nothing_here_are_left_out(tmp_path):
     """A C++ standard before that of the headers, in the vendor's two dashes, too; what steers its code generation."""
     (tmp_path / "k.asc").write_text("static_assert(__cplusplus >= 202002L);\nint cpp = __cplusplus;\n")
     for given in ("-std=c++17", "--std=c++17", "-std=gnu++14", "--sanitizer", "--cce-auto-sync", "--cce-auto-sync=on",
-                  "-mllvm -cce-aicore-stack-size=0x8000", "--cce-auto-sync-log=log", "--cce-aicore-lang"):  # fmt: skip
+                  "-mllvm -cce-aicore-stack-size=0x8000", "--cce-auto-sync-log=log", "--cce-aicore-lang",
+                  "-forward-options-to-host-compiler"):  # fmt: skip
         done = bisheng("-fsyntax-only", *given.split(), tmp_path / "k.asc")
         assert (done.returncode, done.stderr) == (0, ""), given
     done = bisheng("-fsyntax-only", "-std=c++71", tmp_path / "k.asc")

@@ -1,6 +1,8 @@
 # ascendc_library(<target> SHARED|STATIC <source>...): AscendC kernels as a library that host targets link, with aclrtlaunch_<kernel>.h for
-# them. What it is not: a toolchain; each source is compiled by `bisheng` of this root. Included by users' CMakeLists.txt from
-# <root>/compiler/tikcpp/ascendc_kernel_cmake, where projects look for it.
+# them; and ascendc_include_directories, ascendc_compile_definitions, ascendc_compile_options(<target> PRIVATE <value>...) of its kernels.
+# What it is not: a toolchain; each source is compiled by `bisheng` of this root. Included by users' CMakeLists.txt from
+# <root>/compiler/tikcpp/ascendc_kernel_cmake, where projects look for it. The chip is that of ASCENDC_NPU_ARCH (dav-2201), else that of
+# SOC_VERSION (Ascend910B3).
 get_filename_component(_anycend_root "${CMAKE_CURRENT_LIST_DIR}/../../.." REALPATH)
 set(ANYCEND_ASCENDC_ROOT "${_anycend_root}" CACHE INTERNAL "the software NPU's root")
 
@@ -20,7 +22,18 @@ function(ascendc_library target kind)
   set(options "")
   if(DEFINED ASCENDC_NPU_ARCH)
     set(options "--npu-arch=${ASCENDC_NPU_ARCH}")
+  elseif(SOC_VERSION)
+    set(options "--npu-soc=${SOC_VERSION}")
   endif()
+  # What the functions below have said of the target, when CMake is done with reading.
+  foreach(kind_of_value DEFINITIONS:-D INCLUDES:-I)
+    string(REPLACE ":" ";" kind_of_value ${kind_of_value})
+    list(GET kind_of_value 0 name)
+    list(GET kind_of_value 1 prefix)
+    set(values "$<FILTER:$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},ASCENDC_${name}>>,EXCLUDE,^$>")
+    list(APPEND options "$<$<BOOL:${values}>:${prefix}$<JOIN:${values},$<SEMICOLON>${prefix}>>")
+  endforeach()
+  list(APPEND options "$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},ASCENDC_OPTIONS>>")
   file(MAKE_DIRECTORY "${folder}/include")
   set(objects "")
   foreach(source ${ARGN})
@@ -33,15 +46,59 @@ function(ascendc_library target kind)
     if(CMAKE_VERSION VERSION_GREATER_EQUAL 3.20)  # before, Makefiles have no such rules of ours
       set(depends DEPFILE "${object}.d")
     endif()
-    add_custom_command(OUTPUT "${object}" DEPENDS "${path}" ${depends} VERBATIM COMMENT "AscendC: ${name}"
+    add_custom_command(OUTPUT "${object}" DEPENDS "${path}" ${depends} VERBATIM COMMAND_EXPAND_LISTS COMMENT "AscendC: ${name}"
                        COMMAND "${root}/bin/bisheng" -x asc ${options} -MMD -MF "${object}.d" -MQ "${object}" -c
                                "--launch-headers=${folder}/include" "${path}" -o "${object}")
     list(APPEND objects "${object}")
   endforeach()
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   add_library(${target} ${kind} ${objects})
-  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX ASCENDC_LIBRARY TRUE)
   target_include_directories(${target} PUBLIC "${folder}/include" "${root}/include")
   target_link_libraries(${target} PUBLIC "${root}/lib64/libsoftnpu_ascendc.so" "${root}/lib64/libascendcl.so")
+endfunction()
+
+# Values of a library's kernels, in a property of its target. PRIVATE is what there is: hosts include aclrtlaunch_<kernel>.h alone, which
+# no value changes; PUBLIC is taken as the same.
+function(_ascendc_add function property target)
+  set(known FALSE)
+  if(TARGET ${target})
+    get_target_property(known ${target} ASCENDC_LIBRARY)
+  endif()
+  if(NOT known)
+    message(FATAL_ERROR "${function}(${target}): there is no such library of kernels: ascendc_library(${target} ...) goes before it")
+  endif()
+  if(ARGN)
+    list(GET ARGN 0 scope)
+    if(NOT scope MATCHES "^(PRIVATE|PUBLIC)$")
+      message(FATAL_ERROR "${function}(${target} ${scope}): the second argument is PRIVATE")
+    endif()
+    list(FILTER ARGN EXCLUDE REGEX "^(PRIVATE|PUBLIC)$")
+    set_property(TARGET ${target} APPEND PROPERTY ${property} ${ARGN})
+  endif()
+endfunction()
+function(ascendc_compile_definitions target)
+  list(TRANSFORM ARGN REPLACE "^-D" "")
+  _ascendc_add(ascendc_compile_definitions ASCENDC_DEFINITIONS ${target} ${ARGN})
+endfunction()
+function(ascendc_include_directories target)
+  set(folders "")
+  foreach(folder ${ARGN})
+    if(NOT folder MATCHES "^(PRIVATE|PUBLIC|INTERFACE|\\$<.*)$" AND NOT IS_ABSOLUTE "${folder}")
+      set(folder "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
+    endif()
+    list(APPEND folders "${folder}")
+  endforeach()
+  _ascendc_add(ascendc_include_directories ASCENDC_INCLUDES ${target} ${folders})
+endfunction()
+function(ascendc_compile_options target)
+  set(options "")
+  foreach(option ${ARGN})
+    if(option MATCHES "^SHELL:(.*)$")  # several words that CMake would else take for one
+      separate_arguments(option UNIX_COMMAND "${CMAKE_MATCH_1}")
+    endif()
+    list(APPEND options ${option})
+  endforeach()
+  _ascendc_add(ascendc_compile_options ASCENDC_OPTIONS ${target} ${options})
 endfunction()
 cmake_policy(POP)

@@ -1,7 +1,8 @@
 """The command line of `bisheng`, sorted: options of its own, AscendC sources, and what goes to g++ as it is.
 
 What is not understood of the vendor's options is refused here with the option, its value and what is allowed. Left out,
-because they steer the vendor's code generation: -mllvm <word>, --sanitizer, other --cce-*.
+because they steer the vendor's code generation: -mllvm <word>, --sanitizer, other --cce-*; and the word that begins
+options of the host's side alone (-forward-options-to-host-compiler), since here both sides are compiled as one.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ ARCHITECTURES = {
 }
 CORES = {"vec": "KERNEL_TYPE_AIV_ONLY", "cube": "KERNEL_TYPE_AIC_ONLY"}
 CHIPS = {  # --npu-soc
-    r"Ascend910B\d[\w-]*|Ascend910_93\w*": "dav-2201",
-    r"Ascend950\w*": "dav-3510",
-    r"Ascend910(?:A|B|ProA|ProB|PremiumA)?": "dav-1001",
+    r"ascend910b": "dav-2201",  # the family, as AddConfig has it; the chip Ascend910B is of the first one
+    r"(?i:Ascend910B\d[\w-]*|Ascend910_93\w*)": "dav-2201",
+    r"(?i:Ascend950\w*)": "dav-3510",
+    r"(?i:Ascend910(?:A|B|ProA|ProB|PremiumA)?)": "dav-1001",
 }
 EXAMPLES = {  # of values
     "--npu-arch": f"<one of {', '.join(ARCHITECTURES)}>",
@@ -116,7 +118,7 @@ class Line:
                 if value not in ("", "on", "off"):
                     raise OptionError(f"{a}: it is on or off")
                 self.passed += ["-DASCENDC_AUTO_SYNC=0"] if value == "off" else []
-            elif a == "--sanitizer" or a.startswith("--cce-"):
+            elif a in ("--sanitizer", "-forward-options-to-host-compiler") or a.startswith("--cce-"):
                 continue
             elif name in ("-std", "--std"):
                 if not _OLDER.fullmatch(value):  # the headers need C++20
