@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as C
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -229,6 +230,40 @@ def test_a_launch_header_for_a_host_file_of_its_own(tmp_path, device):
     done = bisheng("-shared", tmp_path / "k.o", tmp_path / "host.o", "-o", tmp_path / "libtwice.so")
     assert done.returncode == 0, done.stderr
     assert_doubles(tmp_path / "libtwice.so", device)
+
+
+BRANCHES = """
+#if __NPU_ARCH__ == 3510
+extern "C" __global__ __aicore__ void only950(GM_ADDR x) {
+  const char* text = "}";
+#if defined(NEVER)
+  if (x) {
+#else
+  if (text) {
+#endif
+    int last_of_only950;
+  }
+}
+extern "C" __global__ __aicore__ void both(GM_ADDR x, uint32_t of_950) {}
+#else
+extern "C" __global__ __aicore__ void both(GM_ADDR x, float of_others) {}
+#endif  // the file ends in a comment"""
+
+
+@pytest.mark.parametrize("architecture", ["dav-2201", "dav-3510"])
+def test_what_if_leaves_out_has_no_launch_and_a_branch_has_its_own(tmp_path, architecture):
+    """As the compiler is given it, without the API's headers."""
+    macros = (BISHENG.parent.parent / "ascendc" / "include" / "ascendc" / "macros.h").as_posix()
+    (tmp_path / "k.asc").write_text(f'#include "{macros}"\n{BRANCHES}')
+    done = bisheng("-E", "-P", f"--npu-arch={architecture}", tmp_path / "k.asc")
+    assert done.returncode == 0, done.stderr
+    launches = re.findall(r"uint32_t (aclrtlaunch_\w+)\(([^)]*)\)", done.stdout)
+    begins = "uint32_t ascendc_blocks, void* ascendc_stream, void* x"
+    if architecture == "dav-3510":
+        assert launches == [("aclrtlaunch_only950", begins), ("aclrtlaunch_both", f"{begins}, uint32_t of_950")]
+        assert done.stdout.index("last_of_only950") < done.stdout.index("aclrtlaunch_only950")
+    else:
+        assert launches == [("aclrtlaunch_both", f"{begins}, float of_others")]
 
 
 CMAKE = """

@@ -45,8 +45,7 @@ def translate(path: str, headers: str | None = None, tilings: Sequence[str] = ()
         Path(headers).mkdir(parents=True, exist_ok=True)
         for kernel in found:
             write(Path(headers, f"aclrtlaunch_{kernel.name}.h"), kernel.header())
-    definitions = "".join(k.definition(types) for k in found if k.at is None)
-    text = kernels.launched_by_macros(source, found, types)
+    text = kernels.with_launches(source, found, types)
     head = "#define ASCENDC_SOURCE_HAS_CUBE\n" if kernels.has_cube(source) else ""
     if limits := dict.fromkeys(_LIMIT.findall(blanked(source))):
         head += '#include "kernel_operator.h"\n' + "".join(f"#undef {name}\n" for name in limits)
@@ -55,8 +54,7 @@ def translate(path: str, headers: str | None = None, tilings: Sequence[str] = ()
         structs = "\n".join(tiling.structs(t, names) for t in tilings)
         head += f'#include "kernel_operator.h"\n#include "lib/matmul_intf.h"\n{structs}\n'
     name = os.path.abspath(path).replace("\\", "\\\\").replace('"', '\\"')
-    tail = f'\n#line 1 "{name} (aclrtlaunch)"\n{definitions}' if definitions else ""
-    return f'{head}#line 1 "{name}"\n{rewrite.launches(kernels.overloads(text), path, types)}{tail}'
+    return f'{head}#line 1 "{name}"\n{rewrite.launches(kernels.overloads(text), path, types)}'
 
 
 def escaped(path: str) -> str:

@@ -2,7 +2,7 @@
 
 A macro that makes kernels (one for each type) gives one for each of its uses in the file.
 
-What it is not: a parser of C++. A kernel that #if leaves out must be left out of the file, but for those of macros.
+What it is not: a parser of C++. What is generated for a kernel stands behind it: an #if around the kernel counts.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ KERNEL_TYPES = ("KERNEL_TYPE_AIV_ONLY", "KERNEL_TYPE_AIC_ONLY", "KERNEL_TYPE_MIX
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
 _OBJECT = re.compile(r"\bREGIST_MATMUL_OBJ\b")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w\s,]*)\)((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+_CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
 _WORDS = re.compile(r"\b(?:__gm__|__restrict__|__restrict|restrict)\b")
 
 
@@ -47,7 +48,7 @@ class Kernel:
     name: str
     types: list[str]  # as the kernel has them
     names: list[str]
-    at: int | None = None  # of a macro's: where its use ends
+    at: int = 0  # where it ends; of a macro's: where its use ends
 
     def host_types(self) -> list[str]:
         """Global memory is a void* on the host's side."""
@@ -149,34 +150,53 @@ def expansions(source: str) -> dict[int, str]:
     return found
 
 
-def launched_by_macros(source: str, found: list[Kernel], types: dict[str, str]) -> str:
-    """With aclrtlaunch_k behind each use of a macro that makes a kernel k, in its line: an #if around it counts."""
-    for kernel in sorted((k for k in found if k.at is not None), key=lambda k: -k.at):
-        source = f"{source[: kernel.at]} {' '.join(kernel.definition(types).split())}{source[kernel.at :]}"
+def with_launches(source: str, found: list[Kernel], types: dict[str, str]) -> str:
+    """With aclrtlaunch_k behind each kernel k, or use of a macro that makes one, in its line."""
+    for kernel in sorted(found, key=lambda k: -k.at):
+        apart = " " if kernel.at < len(source) else "\n"  # a comment may end the file
+        source = f"{source[: kernel.at]}{apart}{' '.join(kernel.definition(types).split())}{source[kernel.at :]}"
     return source
 
 
 def find(source: str, path: str) -> list[Kernel]:
-    """Kernels that are defined, in order; then those of macros."""
+    """Kernels that are defined, in order; then those of macros. Branches of an #if may have one of a name each."""
     code = blanked(without_macros(source), strings=False)
     kernels = _find(code, path)
     for at, text in expansions(source).items():
         for kernel in _find(text, path, line_of(code, at)):
             kernel.at = at
             kernels.append(kernel)
-    return list({kernel.name: kernel for kernel in kernels}.values())
+    return list({(kernel.name, kernel.at): kernel for kernel in kernels}.values())
+
+
+def _end(code: str, opening: int) -> int:
+    """Behind the bracket that closes the one at `opening`, by the first branch of each #if inside; else the end."""
+    depth, skipped, lines = 0, 0, []
+    for line in code[opening:].splitlines(keepends=True):
+        word = directive.group(1) if (directive := _CONDITION.match(line)) else ""
+        depth += word.startswith("if")
+        if word.startswith("el") and depth and not skipped:
+            skipped = depth
+        lines.append(re.sub(r"[^\n]", " ", line) if skipped or word else line)
+        if word == "endif":
+            skipped = 0 if skipped == depth else skipped
+            depth = max(depth - 1, 0)
+    end = closing("".join(lines), 0)
+    return opening + end + 1 if end >= 0 else len(code)
 
 
 def _find(code: str, path: str, line: int | None = None) -> list[Kernel]:
     kernels: list[Kernel] = []
+    bare = blanked(code)  # a string may have brackets
     for match in _KERNEL.finditer(code):
         if "__global__" not in match.group(1):
             continue
         opening = match.end() - 1
         end = closing(code, opening)
-        if end < 0 or not code[end + 1 :].lstrip().startswith("{"):
+        body = re.compile(r"\s*\{").match(code, end + 1) if end >= 0 else None
+        if body is None:
             continue  # a declaration
-        kernel = Kernel(match.group(2), [], [])
+        kernel = Kernel(match.group(2), [], [], _end(bare, body.end() - 1))
         inside = code[opening + 1 : end]
         for number, parameter in enumerate(split(inside, inside)):
             if parameter == "void":

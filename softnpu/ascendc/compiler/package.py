@@ -169,14 +169,16 @@ class Build:
         known = kernels.find(read(found[0]), str(found[0]))
         wanted = len(op.inputs) + len(op.outputs) + 2
         names = [op.kernel] if op.kernel else [op.name, op.file]  # several operators may have one file
-        for name in [*names, *(k.name for k in known if len(known) == 1)]:
-            for kernel in (k for k in known if k.name == name):
-                if len(kernel.names) != wanted:
-                    raise BuildError(
-                        f"{op.type}: the kernel {kernel.name} has {len(kernel.names)} parameters, and inputs, outputs, "
-                        f"workspace and tiling are {wanted}"
-                    )
-                return found[0], kernel.name
+        all_names = {k.name for k in known}
+        for name in [*names, *(all_names if len(all_names) == 1 else ())]:
+            counts = [len(k.names) for k in known if k.name == name]  # of each branch of an #if
+            if counts and wanted not in counts:
+                raise BuildError(
+                    f"{op.type}: the kernel {name} has {counts[-1]} parameters, and inputs, outputs, "
+                    f"workspace and tiling are {wanted}"
+                )
+            if counts:
+                return found[0], name
         raise BuildError(f'{op.type}: {found[0]} has no kernel extern "C" {" or ".join(dict.fromkeys(names))}')
 
     def variant(self, op: Operator, number: int) -> str:
