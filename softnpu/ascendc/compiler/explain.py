@@ -25,6 +25,10 @@ _UNKNOWN = [
         r"error: [‘'](?:const )?(?:class|struct) AscendC::\w+.*[’'] has no member named [‘'](\w+)[’']",
     )
 ]
+# g++ reads k<<<8, nullptr, stream>>>(x) as shifts and comparisons.
+_LAUNCH = re.compile(
+    r"^(\S[^\n]*?):(\d+):\d+: error: expected primary-expression before [‘']<[’'] token\n[^\n]*<<<", re.MULTILINE
+)
 _IN_SIMT = re.compile(r"(?:is not a member of|has not been declared in) [‘']AscendC::Simt[’']")
 _FOREIGN = re.compile(r"is not a member of [‘'](?!::|AscendC\b)|has not been declared in [‘'](?!::|AscendC\b)")
 _MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
@@ -94,7 +98,12 @@ def sentences(errors: str, headers: str, kernels: bool = True, architecture: int
             absent.setdefault(refuse.ABSENT[name], []).append(name)
         elif "AscendC" in line or _API.match(name):
             unknown.append(name)
-    result = listed(reasons, "{names}: refused, for {why}")
+    result = [
+        f"{file}:{line}: a launch (<<<>>>) is rewritten in AscendC sources alone, *.asc and what follows -x asc "
+        f"{_PAGE}: give -x asc before a source, and move the launch of a header to the source that includes it"
+        for file, line in dict(_LAUNCH.findall(plain)).items()
+    ]
+    result += listed(reasons, "{names}: refused, for {why}")
     result += listed(absent, f"{{names}}: the software NPU has no {{why}} {_PAGE}")
     if elsewhere:
         result.append(
