@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 import pytest
 
@@ -24,7 +25,7 @@ REFUSED = {
     "--npu-soc=Ascend911 k.asc": "--npu-soc=Ascend911: no such chip here; known are those of ANYCEND_SOC",
     "--cce-auto-sync=maybe k.asc": "--cce-auto-sync=maybe: it is on or off",
     "--run-mode=sim k.asc": "--run-mode=sim: kernels run on the software NPU's streams alone: leave it out",
-    "--enable-simt k.asc": "--enable-simt: the software NPU has no SIMT kernels",
+    "--enable-simt k.asc": "--enable-simt: the software NPU has no kernels of SIMT alone: with --npu-arch=dav-3510 a",
     "-lib k.asc": "-lib: libraries of kernels are shared ones, or objects: -c and ar, or ascendc_library(",
     "--cce-build-static-lib k.asc": "--cce-build-static-lib: libraries of kernels are shared ones",
     "-x aicpu k.cpp": "-x aicpu: the software NPU has no AI CPU",
@@ -93,6 +94,19 @@ def test_the_types_of_kernels_are_those_of_the_header():
     declared = re.search(r"enum KernelMetaType \{(.*?)\}", text, re.DOTALL).group(1).replace(",", " ").split()
     done = bisheng("--kernel-type=", "k.asc")
     assert re.findall(r"KERNEL_TYPE_\w+", done.stderr) == [n for n in declared if n != "KERNEL_TYPE_AICORE"]
+
+
+def test_help_begins_with_the_options_of_its_own():
+    for given in ("--help", "-help"):
+        text = bisheng(given, env={}).stdout
+        own, of_gcc = text.split("\n\n", 1)
+        for option in ("--npu-arch=", "--npu-soc=", "--launch-headers=", "--tiling-data=", "--tiling-key=", "-x asc"):
+            assert option in own, text[:2000]
+        assert "Usage: " in of_gcc
+    done = subprocess.run([BISHENG.with_name("opp_build"), "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    for option in ("-D", "-U", "-O", "-g", "-I", "-fsanitize"):
+        assert f"{option}" in done.stdout, done.stdout
 
 
 def test_what_asks_the_compiler_alone_reaches_it():

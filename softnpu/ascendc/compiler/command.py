@@ -25,7 +25,7 @@ import refuse
 import rewrite
 import scratch
 import tiling
-from options import ARCHITECTURES, Line, OptionError
+from options import ARCHITECTURES, HELP, Line, OptionError
 from text import SourceError, blanked, read, write
 
 CXX = ["-std=c++20", "-ffp-contract=off", "-Wno-unknown-pragmas"]
@@ -55,6 +55,17 @@ def translate(path: str, headers: str | None = None, tilings: Sequence[str] = ()
         head += f'#include "kernel_operator.h"\n#include "lib/matmul_intf.h"\n{structs}\n'
     name = os.path.abspath(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'{head}#line 1 "{name}"\n{rewrite.launches(kernels.overloads(text), path, types)}'
+
+
+def own_help() -> str:
+    """Of options that g++ does not know, one a line; g++'s own help follows it."""
+    rows = [(f"{name}={value}", meaning) for name, (value, meaning) in HELP.items()]
+    rows += [("-x asc", "what follows is AscendC, as *.asc are; -x c++ for host code"),
+             ("ANYCEND_CXX", "in the environment: another compiler than g++")]  # fmt: skip
+    lines = "".join(f"  {option:<38}{meaning}\n" for option, meaning in rows)
+    return (
+        f"bisheng of the software NPU (docs/ascendc.md). Options of its own:\n{lines}All others are the compiler's:\n\n"
+    )
 
 
 def escaped(path: str) -> str:
@@ -88,6 +99,9 @@ def main(arguments: list[str], root: str) -> int:
             write(translated, text)
             sources[escaped(str(translated))] = " ".join(map(escaped, [path, *line.tilings]))
             inputs += ["-iquote", os.path.dirname(os.path.abspath(path)), str(translated)]
+        if line.asks_help:
+            sys.stdout.write(own_help())
+            sys.stdout.flush()
         command = [compiler, *CXX, *line.optimization(), "-fPIC", *line.macros()]
         command += ["-I", headers, "-I", os.path.join(root, "include")]
         # Objects of several sources keep their sources' names, since the copies have them, too.

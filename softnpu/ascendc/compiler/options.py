@@ -40,9 +40,20 @@ EXAMPLES = {  # of values
     "--tiling-key": "<number>",
     "--kernel-type": f"<one of {', '.join(KERNEL_TYPES)}>",
 }
+HELP = {  # a value, and what the option says; --help
+    "--npu-arch": ("dav-2201", "the architecture: dav-2201 (A2, A3; the default), dav-3510 (950), dav-1001 (910A)"),
+    "--npu-soc": ("Ascend910B3", "the architecture by a chip's name"),
+    "--cce-aicore-arch": ("dav-c220-vec", "the architecture, and which cores kernels run on"),
+    "--launch-headers": ("<folder>", "writes aclrtlaunch_<kernel>.h there"),
+    "--tiling-data": ("<header>", "the structs of an operator's tiling from its host side"),
+    "--tiling-key": ("<number>", "what TILING_KEY_IS compares with"),
+    "--kernel-type": ("KERNEL_TYPE_AIV_ONLY", "which cores kernels run on that do not say it"),
+    "--cce-auto-sync": ("off", "the kernel checker wants flags that the chip's compiler would insert"),
+}
 REFUSED = {
     "--run-mode": "kernels run on the software NPU's streams alone: leave it out",
-    "--enable-simt": "the software NPU has no SIMT kernels (docs/ascendc.md)",
+    "--enable-simt": "the software NPU has no kernels of SIMT alone: with --npu-arch=dav-3510 a kernel of blocks calls "
+    "SIMT functions (VF_CALL, asc_vf_call), which need no option (docs/ascendc.md)",
     "-lib": "libraries of kernels are shared ones, or objects: -c and ar, or ascendc_library(<target> STATIC ...)",
 }
 REFUSED["--cce-build-static-lib"] = REFUSED["-lib"]
@@ -185,6 +196,10 @@ class Line:
     def cores(self) -> str | None:
         """Which cores kernels run on that do not say it themselves: --kernel-type, or the architecture's last word."""
         return self.kernel_type or CORES.get(self.architecture.rpartition("-")[2])
+
+    @property
+    def asks_help(self) -> bool:
+        return "--help" in self.passed
 
     def macros(self) -> list[str]:
         """What kernels ask of the architecture, and of the core where the option names one."""

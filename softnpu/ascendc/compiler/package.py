@@ -306,7 +306,9 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", default="", help="operators, by type or by kernel's file, separated by commas")
     parser.add_argument("--keep-going", action="store_true", help="leave out operators that cannot be built")
     parser.add_argument("-j", "--jobs", type=at_least_one, default=os.cpu_count())
-    parser.add_argument("-I", "--include", action="append", default=[])
+    parser.add_argument("-I", "--include", action="append", default=[], help="a folder of headers, of both sides")
+    both = "-D<macro>[=<value>] and -U<macro> of both sides"
+    parser.epilog = f"Passed on to the compiler: {both}, -O<level> (else -O3), -g, -fsanitize=<what>."
     known, rest = parser.parse_known_args(given)
     known.define = [a for a in rest if re.match("-[DU].", a)]
     known.optimize = [a for a in rest if a.startswith(("-O", "-g", "-fsanitize"))]
