@@ -189,7 +189,12 @@ class TilingData {
   const void* GetData() const { return bytes_.data(); }
   size_t GetCapacity() const { return kCapacity; }
   size_t GetDataSize() const { return size_; }
-  void SetDataSize(size_t n) { size_ = n < kCapacity ? n : kCapacity; }
+  void SetDataSize(size_t n) {
+    if (n > kCapacity)
+      throw std::length_error("SetDataSize: a tiling of " + std::to_string(n) + " bytes, and there is room for " +
+                              std::to_string(kCapacity) + " (GetCapacity)");
+    size_ = n;
+  }
   template <class T>
   ge::graphStatus Append(const T& value) {
     if (size_ + sizeof value > kCapacity) return ge::GRAPH_FAILED;

@@ -95,10 +95,49 @@ class AscendString {
   std::string text_;
 };
 
+// The names above, of formats without FORMAT_. What has no name here is given with its number.
 struct TypeUtils {
-  static std::string DataTypeToSerialString(DataType type) { return "DT_" + std::to_string(static_cast<int>(type)); }
+  static std::string DataTypeToSerialString(DataType type) {
+#define ASCENDC_NAME(name) \
+  {                        \
+    name, #name            \
+  }
+    static constexpr Named<DataType> kAll[] = {
+        ASCENDC_NAME(DT_FLOAT),        ASCENDC_NAME(DT_FLOAT16),   ASCENDC_NAME(DT_INT8),
+        ASCENDC_NAME(DT_INT32),        ASCENDC_NAME(DT_UINT8),     ASCENDC_NAME(DT_INT16),
+        ASCENDC_NAME(DT_UINT16),       ASCENDC_NAME(DT_UINT32),    ASCENDC_NAME(DT_INT64),
+        ASCENDC_NAME(DT_UINT64),       ASCENDC_NAME(DT_DOUBLE),    ASCENDC_NAME(DT_BOOL),
+        ASCENDC_NAME(DT_STRING),       ASCENDC_NAME(DT_COMPLEX64), ASCENDC_NAME(DT_COMPLEX128),
+        ASCENDC_NAME(DT_BF16),         ASCENDC_NAME(DT_UNDEFINED), ASCENDC_NAME(DT_INT4),
+        ASCENDC_NAME(DT_UINT1),        ASCENDC_NAME(DT_HIFLOAT8),  ASCENDC_NAME(DT_FLOAT8_E5M2),
+        ASCENDC_NAME(DT_FLOAT8_E4M3FN)};
+#undef ASCENDC_NAME
+    return name_of(kAll, type, "DT_");
+  }
   static std::string FormatToSerialString(Format format) {
-    return "FORMAT_" + std::to_string(static_cast<int>(format));
+#define ASCENDC_NAME(name) \
+  {                        \
+    FORMAT_##name, #name   \
+  }
+    static constexpr Named<Format> kAll[] = {
+        ASCENDC_NAME(NCHW),      ASCENDC_NAME(NHWC),         ASCENDC_NAME(ND),    ASCENDC_NAME(NC1HWC0),
+        ASCENDC_NAME(FRACTAL_Z), ASCENDC_NAME(NCDHW),        ASCENDC_NAME(NDHWC), ASCENDC_NAME(FRACTAL_NZ),
+        ASCENDC_NAME(NDC1HWC0),  ASCENDC_NAME(FRACTAL_Z_3D), ASCENDC_NAME(NCL),   ASCENDC_NAME(RESERVED)};
+#undef ASCENDC_NAME
+    return name_of(kAll, format, "FORMAT_");
+  }
+
+ private:
+  template <class T>
+  struct Named {
+    T value;
+    const char* name;
+  };
+  template <class T, size_t n>
+  static std::string name_of(const Named<T> (&all)[n], T value, const char* prefix) {
+    for (const Named<T>& one : all)
+      if (one.value == value) return one.name;
+    return prefix + std::to_string(static_cast<int>(value));
   }
 };
 

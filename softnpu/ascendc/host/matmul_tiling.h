@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "platform.h"
 #include "tiling_data.h"
@@ -132,8 +133,9 @@ using MultiCoreMatmulTiling = MatmulApiTiling;
 
 namespace AscendC {
 // High-level functions need no room of their own here: any number between these will do.
-inline void GetUnPadMaxMinTmpSize(const platform_ascendc::PlatformAscendC&, const auto& shape, uint32_t type_size,
-                                  uint32_t& most, uint32_t& least) {
+template <class Shape>
+void GetUnPadMaxMinTmpSize(const platform_ascendc::PlatformAscendC&, const Shape& shape, uint32_t type_size,
+                           uint32_t& most, uint32_t& least) {
   most = least = static_cast<uint32_t>(shape.GetShapeSize()) * type_size;
 }
 inline uint32_t GetSortTmpSize(const platform_ascendc::PlatformAscendC&, uint32_t elements, uint32_t type_size) {
@@ -142,7 +144,8 @@ inline uint32_t GetSortTmpSize(const platform_ascendc::PlatformAscendC&, uint32_
 inline uint32_t GetConcatTmpSize(const platform_ascendc::PlatformAscendC&, uint32_t elements, uint32_t type_size) {
   return elements * (type_size < 4 ? 4 : 8);
 }
-inline void UnPadTilingFunc(const auto& shape, uint32_t, uint32_t, optiling::UnPadTiling& tiling) {
+template <class Shape>
+void UnPadTilingFunc(const Shape& shape, uint32_t, uint32_t, optiling::UnPadTiling& tiling) {
   tiling.srcHeight = static_cast<uint32_t>(shape.GetDims()[0]);
   tiling.srcWidth = static_cast<uint32_t>(shape.GetDims()[1]);
 }

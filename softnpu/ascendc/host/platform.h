@@ -1,8 +1,10 @@
 // platform_ascendc: the chip, as tiling functions ask for it. The sizes are those that kernels run with (ANYCEND_SOC).
 #pragma once
 
-#include "ascendc/runtime.h"
-#include "context.h"
+#include <cstdint>
+
+#include "../include/ascendc/runtime.h"
+#include "acl/acl.h"
 
 namespace platform_ascendc {
 
@@ -47,6 +49,10 @@ class PlatformAscendC {
         break;
       case CoreMemType::UB:
         bytes = chip_->unified_buffer;
+        break;
+      case CoreMemType::HBM:
+        if (int64_t all = 0; aclrtGetDeviceInfo(0, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, &all) == 0)
+          bytes = static_cast<uint64_t>(all);
         break;
       default:
         break;

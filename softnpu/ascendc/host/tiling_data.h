@@ -4,6 +4,19 @@
 
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "../include/ascendc/cube_fields.h"
+
+namespace ascendc_host {
+inline void save(void* to, size_t room, const void* from, size_t bytes, const char* name) {
+  if (bytes > room)
+    throw std::length_error(std::string(name) + "::SaveToBuffer: the tiling has " + std::to_string(bytes) +
+                            " bytes, and the buffer " + std::to_string(room));
+  memcpy(to, from, bytes);
+}
+}  // namespace ascendc_host
 
 #define BEGIN_TILING_DATA_DEF(Name) \
   struct Name {                     \
@@ -18,29 +31,19 @@
   void set_##name(const Type* values) { memcpy(name, values, sizeof name); } \
   Type* get_##name() { return name; }
 #define TILING_DATA_FIELD_DEF_STRUCT(Type, name) Type name = {};
-#define END_TILING_DATA_DEF                                                 \
-  size_t GetDataSize() const { return sizeof(AscendcSelf); }                \
-  void SaveToBuffer(void* to, size_t room) const {                          \
-    if (sizeof(AscendcSelf) <= room) memcpy(to, this, sizeof(AscendcSelf)); \
-  }                                                                         \
-  }                                                                         \
+#define END_TILING_DATA_DEF                                                   \
+  size_t GetDataSize() const { return sizeof(AscendcSelf); }                  \
+  void SaveToBuffer(void* to, size_t room) const {                            \
+    ::ascendc_host::save(to, room, this, sizeof *this, GetTilingClassName()); \
+  }                                                                           \
+  }                                                                           \
   ;
 #define REGISTER_TILING_DATA_CLASS(Op, Name)
 
-// clang-format off
-#define ASCENDC_CUBE_FIELDS(F) \
-  F(usedCoreNum) F(M) F(N) F(Ka) F(Kb) F(singleCoreM) F(singleCoreN) F(singleCoreK) F(baseM) F(baseN) F(baseK) \
-  F(depthA1) F(depthB1) F(stepM) F(stepN) F(isBias) F(transLength) F(iterateOrder) F(shareMode) F(shareL1Size) \
-  F(shareL0CSize) F(shareUbSize) F(batchM) F(batchN) F(singleBatchM) F(singleBatchN) F(stepKa) F(stepKb) \
-  F(depthAL1CacheUB) F(depthBL1CacheUB) F(dbL0A) F(dbL0B) F(dbL0C) F(ALayoutInfoB) F(ALayoutInfoS) \
-  F(ALayoutInfoN) F(ALayoutInfoG) F(ALayoutInfoD) F(BLayoutInfoB) F(BLayoutInfoS) F(BLayoutInfoN) F(BLayoutInfoG) \
-  F(BLayoutInfoD) F(CLayoutInfoB) F(CLayoutInfoS1) F(CLayoutInfoN) F(CLayoutInfoG) F(CLayoutInfoS2) F(BatchNum) \
-  F(mxTypePara)
-// clang-format on
 #define ASCENDC_FIELD(name) TILING_DATA_FIELD_DEF(int32_t, name)
 
 namespace optiling {
-// As kernel_tiling/kernel_tiling.h has it.
+// The fields are those of kernel_tiling/kernel_tiling.h.
 BEGIN_TILING_DATA_DEF(TCubeTiling)
 ASCENDC_CUBE_FIELDS(ASCENDC_FIELD)
 END_TILING_DATA_DEF

@@ -30,9 +30,10 @@ const softnpuAscendcChip* find() noexcept {
   if (name == nullptr) return nullptr;
   for (const auto& f : kFamilies) {
     if (strncmp(name, f.prefix, strlen(f.prefix)) != 0) continue;
-    int64_t vector = 0, cube = 0;
+    int64_t vector = 0, cube = 0, l2 = 0;
     if (aclGetDeviceCapability(0, ACL_DEVICE_INFO_VECTOR_CORE_NUM, &vector) != 0) return nullptr;
     if (aclGetDeviceCapability(0, ACL_DEVICE_INFO_AI_CORE_NUM, &cube) != 0) return nullptr;
+    if (aclGetDeviceCapability(0, ACL_DEVICE_INFO_L2_SIZE, &l2) != 0) return nullptr;
     snprintf(found.name, sizeof found.name, "%s", name);
     found.architecture = f.architecture;
     found.unified_buffer = f.unified_buffer;
@@ -40,6 +41,7 @@ const softnpuAscendcChip* find() noexcept {
     found.l0a = f.l0a;
     found.l0b = f.l0b;
     found.l0c = f.l0c;
+    found.l2 = static_cast<uint64_t>(l2);
     found.vector_cores = static_cast<uint32_t>(vector);
     found.cube_cores = static_cast<uint32_t>(cube);
     return &found;
