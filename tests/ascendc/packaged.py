@@ -138,7 +138,7 @@ def refusals(call: Functions) -> None:
     x = torch.ones(8, device="npu")
     more = (C.c_double(1), call.ints([1, 1, 1, 1]), C.c_bool(False), C.c_char_p(b""), x, x.int())
     assert "aclnnScaleShift: its tiling function returned" in call("aclnnScaleShift", x, None, *more)
-    assert "aclnnScaleShift: the kernel is not defined for x of type 9" in call(
+    assert "aclnnScaleShift: the kernel is not defined for x of type DT_INT64" in call(
         "aclnnScaleShift", x.long(), None, *more
     )
     assert call("aclnnScaleShift", None, None, *more) == "aclnnScaleShift: x is wanted"
@@ -154,11 +154,12 @@ def asks(call: Functions) -> None:
         ((x, z, z, blocks, y), "its tiling function set a block dim of 4294967295, and the most are 65535"),
         ((x, z, z, bytes_, y), "its tiling function asks for 18446744073709551615 bytes of workspace"),
         ((x.t(), z, z, nothing, y), "x is not contiguous, and the kernel asks for its memory as it lies"),
-        ((call.tensor(x, 29), z, z, nothing, y), "x has the format 29 (aclFormat), and kernels are given ND"),
-        ((x.half(), z, z, nothing, y), "the kernel is not defined for x of type 1"),  # that one would be NZ
+        ((call.tensor(x, 29), z, z, nothing, y), "x has the format FRACTAL_NZ, and kernels are given ND"),
+        ((x.half(), z, z, nothing, y), "the kernel is not defined for x of type DT_FLOAT16"),  # that one would be NZ
         (
             (x, z, z, nothing, y.float()),
-            "the kernel is not defined for x of type 0, z of type 3, w of type 3, y of type 0",
+            "the kernel is not defined for x of type DT_FLOAT, z of type DT_INT32, w of type DT_INT32, "
+            "y of type DT_FLOAT",
         ),
     ):
         assert f"aclnnAsks: {said}" in call("aclnnAsks", *given), said

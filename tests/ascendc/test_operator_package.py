@@ -144,6 +144,7 @@ OP(Skips, Attr("a").Int().Version(4000000000));
 OP(Lost, Input("z").Follow("nobody"));
 OP(Binary, Input("x").DataTypeForBinQuery({ge::DT_FLOAT, ge::DT_FLOAT16}));
 OP(Virtual, Input("x").ParamType(VIRTUAL));
+OP(Computed, Output("y").OutputShapeDependOnCompute());
 OP(Faced, { OpAICoreConfig c; c.ExtendCfgInfo("opFile.value", "two").ExtendCfgInfo("opInterface.value", "face");
             AICore().AddConfig("ascend910b", c); });
 }
@@ -158,6 +159,7 @@ REGISTER_TILING_DATA_CLASS(Branches, BranchesTiling)
 """
 SAID = """Many: x is a list of tensors (DYNAMIC), which opp_build does not know
 Values: x is known by its values (ValueDepend, Scalar), which opp_build does not know
+Computed: the shape of y is known when the kernel has run (OutputShapeDependOnCompute), which opp_build does not know
 Talks: it communicates with other chips, which no kernel does here
 Elsewhere: it is for ascend310p, not for ascend910b
 NoKernel: there is no op_kernel/no_kernel.cpp

@@ -184,6 +184,12 @@ class Operator:
             if p["by_value"]:
                 known = f"{p['name']} is known by its values (ValueDepend, Scalar)"
                 raise BuildError(f"{self.type}: {known}, which opp_build does not know")
+            if p["computed_shape"]:
+                raise BuildError(
+                    f"{self.type}: the shape of {p['name']} is known when the kernel has run "
+                    "(OutputShapeDependOnCompute), which opp_build does not know: give an output of the largest size, "
+                    "and one with the size that counts"
+                )
             if unknown := [t for t in p["types"] + p["compiled"] if t not in TYPES]:
                 raise BuildError(f"{self.type}: {p['name']} has a type that kernels do not have here ({unknown[0]})")
             if p["compiled"] and len(p["compiled"]) != len(p["types"]):

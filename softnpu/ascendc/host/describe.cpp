@@ -28,11 +28,13 @@ std::string of(const std::vector<std::unique_ptr<ops::OpParamDef>>& all) {
     out += out.size() > 1 ? ", {" : "{";
     out += "\"name\": " + quoted(p->name) + ", \"kind\": " + std::to_string(p->kind) +
            ", \"follows\": " + quoted(p->follows) + ", \"product\": " + std::to_string(p->product) +
-           ", \"by_value\": " + std::to_string(p->by_value) + ", \"as_it_lies\": " + std::to_string(p->as_it_lies) +
-           ", \"zeroed\": " + std::to_string(p->zeroed) + ", \"filled\": " + std::to_string(p->filled) +
-           ", \"any_format\": " + std::to_string(p->any_format) + ", \"formats\": " + numbers(p->formats) +
-           ", \"unknown_formats\": " + numbers(p->unknown_formats) + ", \"types\": " + numbers(p->types) +
-           ", \"compiled\": " + numbers(p->compiled) + ", \"version\": " + std::to_string(p->version) + "}";
+           ", \"by_value\": " + std::to_string(p->by_value) +
+           ", \"computed_shape\": " + std::to_string(p->computed_shape) +
+           ", \"as_it_lies\": " + std::to_string(p->as_it_lies) + ", \"zeroed\": " + std::to_string(p->zeroed) +
+           ", \"filled\": " + std::to_string(p->filled) + ", \"any_format\": " + std::to_string(p->any_format) +
+           ", \"formats\": " + numbers(p->formats) + ", \"unknown_formats\": " + numbers(p->unknown_formats) +
+           ", \"types\": " + numbers(p->types) + ", \"compiled\": " + numbers(p->compiled) +
+           ", \"version\": " + std::to_string(p->version) + "}";
   }
   return out + "]";
 }

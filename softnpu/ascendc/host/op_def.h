@@ -52,14 +52,15 @@ class OpParamDef {
     for (const T& value : values) filled = filled || value != T{};
     return *this;
   }
-  OpParamDef& OutputShapeDependOnCompute() { return by_value = true, *this; }
+  OpParamDef& OutputShapeDependOnCompute() { return computed_shape = true, *this; }
   OpParamDef& Follow(const char* other, FollowType = FollowType::ALL) { return follows = other, *this; }
 
   std::string name, follows;
   Option kind = REQUIRED;
   std::vector<ge::DataType> types, compiled;  // compiled: the kernel's type for each of them, where it is another
   std::vector<ge::Format> formats, unknown_formats;
-  bool product = false, any_format = false, by_value = false, as_it_lies = false, zeroed = false, filled = false;
+  bool product = false, any_format = false, by_value = false, as_it_lies = false, zeroed = false, filled = false,
+       computed_shape = false;
   uint32_t version = 0;
 };
 
@@ -154,7 +155,7 @@ class OpAICoreDef {
   }
   OpAICoreDef& LaunchWithZeroEleOutputTensors(bool on) { return launch_empty = on, *this; }
   OpAICoreDef& AddConfig(const char* soc) { return configs[soc] = nullptr, *this; }
-  // The first one given stays the caller's to change no more: its parts are shared.
+  // The chip has a copy: what the caller does to the config afterwards, as for the next chip, does not reach it.
   OpAICoreDef& AddConfig(const char* soc, OpAICoreConfig& config) {
     auto copy = std::make_shared<OpAICoreConfig>();
     for (auto& p : config.inputs) copy->inputs.push_back(std::make_unique<OpParamDef>(*p));

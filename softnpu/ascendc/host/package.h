@@ -242,8 +242,9 @@ class Call {
                                        " is not contiguous, and the kernel asks for its memory as it "
                                        "lies (IgnoreContiguous): give a contiguous tensor";
     if (kPrivateFormats.count(format) && status_ == 0)
-      status_ = kBadParameter, text_ = std::string(name) + " has the format " + std::to_string(format) +
-                                       " (aclFormat), and kernels are given ND: cast it (npu_format_cast)";
+      status_ = kBadParameter, text_ = std::string(name) + " has the format " +
+                                       ge::TypeUtils::FormatToSerialString(static_cast<ge::Format>(format)) +
+                                       ", and kernels are given ND: cast it (npu_format_cast)";
     o.sizes.assign(sizes, sizes + n);
     o.strides.assign(strides, strides + n);
     delete[] sizes;
@@ -329,8 +330,9 @@ class Call {
     std::string out;
     for (size_t i = 0; i < operands_.size(); ++i)
       if (operands_[i].tensor)
-        out += (out.empty() ? "" : ", ") + std::string(op_.names[i]) + " of type " + std::to_string(operands_[i].type);
-    return out + " (aclDataType)";
+        out += (out.empty() ? "" : ", ") + std::string(op_.names[i]) + " of type " +
+               ge::TypeUtils::DataTypeToSerialString(static_cast<ge::DataType>(operands_[i].type));
+    return out;
   }
   aclnnStatus fail(aclnnStatus code, const std::string& text) const {
     softnpuAscendcMessage((std::string("aclnn") + op_.type + ": " + text).c_str());
