@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes as C
 import functools
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -232,40 +231,6 @@ def test_a_launch_header_for_a_host_file_of_its_own(tmp_path, device):
     assert_doubles(tmp_path / "libtwice.so", device)
 
 
-BRANCHES = """
-#if __NPU_ARCH__ == 3510
-extern "C" __global__ __aicore__ void only950(GM_ADDR x) {
-  const char* text = "}";
-#if defined(NEVER)
-  if (x) {
-#else
-  if (text) {
-#endif
-    int last_of_only950;
-  }
-}
-extern "C" __global__ __aicore__ void both(GM_ADDR x, uint32_t of_950) {}
-#else
-extern "C" __global__ __aicore__ void both(GM_ADDR x, float of_others) {}
-#endif  // the file ends in a comment"""
-
-
-@pytest.mark.parametrize("architecture", ["dav-2201", "dav-3510"])
-def test_what_if_leaves_out_has_no_launch_and_a_branch_has_its_own(tmp_path, architecture):
-    """As the compiler is given it, without the API's headers."""
-    macros = (BISHENG.parent.parent / "ascendc" / "include" / "ascendc" / "macros.h").as_posix()
-    (tmp_path / "k.asc").write_text(f'#include "{macros}"\n{BRANCHES}')
-    done = bisheng("-E", "-P", f"--npu-arch={architecture}", tmp_path / "k.asc")
-    assert done.returncode == 0, done.stderr
-    launches = re.findall(r"uint32_t (aclrtlaunch_\w+)\(([^)]*)\)", done.stdout)
-    begins = "uint32_t ascendc_blocks, void* ascendc_stream, void* x"
-    if architecture == "dav-3510":
-        assert launches == [("aclrtlaunch_only950", begins), ("aclrtlaunch_both", f"{begins}, uint32_t of_950")]
-        assert done.stdout.index("last_of_only950") < done.stdout.index("aclrtlaunch_only950")
-    else:
-        assert launches == [("aclrtlaunch_both", f"{begins}, float of_others")]
-
-
 CMAKE = """
 cmake_minimum_required(VERSION 3.16)
 project(twice CXX)
@@ -305,49 +270,6 @@ def library_of_cmake(kind: str) -> Path:
 @pytest.mark.parametrize("kind", ["SHARED", pytest.param("STATIC", marks=pytest.mark.full)])
 def test_a_library_of_kernels_in_cmake(device, kind):
     assert_doubles(library_of_cmake(kind), device)
-
-
-CMAKE_VALUES = """
-cmake_minimum_required(VERSION 3.16)
-project(values CXX)
-set(SOC_VERSION Ascend950PR_9589 CACHE STRING "the chip")
-include(${ROOT}/compiler/tikcpp/ascendc_kernel_cmake/ascendc.cmake)
-ascendc_library(kernels STATIC k.cpp)
-ascendc_include_directories(kernels PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/far "a folder")
-ascendc_compile_definitions(kernels PRIVATE -DPLAIN FACTOR=3 $<$<CONFIG:none>:NONE> $<$<NOT:$<CONFIG:none>>:LAST=6>)
-ascendc_compile_options(kernels PRIVATE -O0 "SHELL:-include stddef.h" -forward-options-to-host-compiler -DHOST)
-"""
-VALUES = """
-#include "far.h"
-#include "near.h"
-static_assert(__NPU_ARCH__ == 3510 && FACTOR * NEAR * FAR == LAST);
-#if !defined(PLAIN) || !defined(HOST) || defined(NONE)
-#error definitions
-#endif
-"""
-
-
-def test_folders_definitions_options_and_the_chip_of_a_library_in_cmake(tmp_path):
-    """The functions come after the library, in a CMakeLists.txt that sets the chip as public ones do."""
-    cmake = shutil.which("cmake")
-    if cmake is None:
-        pytest.skip("there is no cmake")
-    for folder, text in (("far", "#define FAR 2\n"), ("a folder", "#define NEAR 1\n")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / ("far.h" if folder == "far" else "near.h")).write_text(text)
-    (tmp_path / "k.cpp").write_text(VALUES)
-    (tmp_path / "CMakeLists.txt").write_text(CMAKE_VALUES)
-    configure = [cmake, "-S", tmp_path, "-B", tmp_path / "build", f"-DROOT={BISHENG.parent.parent}"]
-    for command in (configure, [cmake, "--build", tmp_path / "build"]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    for call, sentence in {
-        "ascendc_compile_options(other PRIVATE -g)": "ascendc_compile_options(other): there is no such library of",
-        "ascendc_compile_definitions(kernels X=1)": "ascendc_compile_definitions(kernels X=1): the second argument is",
-    }.items():
-        (tmp_path / "CMakeLists.txt").write_text(CMAKE_VALUES + call)
-        done = subprocess.run(configure, capture_output=True, text=True)
-        assert done.returncode != 0 and sentence in " ".join(done.stderr.split()), done.stderr
 
 
 def cmake_build(folder: Path) -> None:

@@ -1,13 +1,14 @@
-"""Kernels that macros make are launched as others are: aclrtlaunch_<kernel>, its header, <<<>>>."""
+"""Kernels that macros make, or that an #if takes, are launched as others: aclrtlaunch_<kernel>, its header, <<<>>>."""
 
 from __future__ import annotations
 
 import ctypes as C
+import re
 
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import KERNELS, bisheng
+from tests.ascendc.kit import BISHENG, KERNELS, bisheng
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -49,3 +50,37 @@ def test_mistakes_are_named_at_the_use(tmp_path):
     done = bisheng("-x", "asc", "-fsyntax-only", source)
     assert done.returncode == 1
     assert "k.asc:4: k_float: parameter 0 (GM_ADDR) has no name; give it one" in done.stderr
+
+
+BRANCHES = """
+#if __NPU_ARCH__ == 3510
+extern "C" __global__ __aicore__ void only950(GM_ADDR x) {
+  const char* text = "}";
+#if defined(NEVER)
+  if (x) {
+#else
+  if (text) {
+#endif
+    int last_of_only950;
+  }
+}
+extern "C" __global__ __aicore__ void both(GM_ADDR x, uint32_t of_950) {}
+#else
+extern "C" __global__ __aicore__ void both(GM_ADDR x, float of_others) {}
+#endif  // the file ends in a comment"""
+
+
+@pytest.mark.parametrize("architecture", ["dav-2201", "dav-3510"])
+def test_what_if_leaves_out_has_no_launch_and_a_branch_has_its_own(tmp_path, architecture):
+    """As the compiler is given it, without the API's headers."""
+    macros = (BISHENG.parent.parent / "ascendc" / "include" / "ascendc" / "macros.h").as_posix()
+    (tmp_path / "k.asc").write_text(f'#include "{macros}"\n{BRANCHES}')
+    done = bisheng("-E", "-P", f"--npu-arch={architecture}", tmp_path / "k.asc")
+    assert done.returncode == 0, done.stderr
+    launches = re.findall(r"uint32_t (aclrtlaunch_\w+)\(([^)]*)\)", done.stdout)
+    begins = "uint32_t ascendc_blocks, void* ascendc_stream, void* x"
+    if architecture == "dav-3510":
+        assert launches == [("aclrtlaunch_only950", begins), ("aclrtlaunch_both", f"{begins}, uint32_t of_950")]
+        assert done.stdout.index("last_of_only950") < done.stdout.index("aclrtlaunch_only950")
+    else:
+        assert launches == [("aclrtlaunch_both", f"{begins}, float of_others")]
