@@ -7,7 +7,7 @@ import ctypes as C
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import bisheng
+from tests.ascendc.kit import KERNELS, bisheng
 from tests.runtime.acl import run
 
 FIELDS = "usedCoreNum M N Ka Kb singleCoreM singleCoreN singleCoreK baseM baseN baseK"
@@ -81,6 +81,32 @@ def tiling(m, n, k, single, bias=0, order=0):
     return Tiling(
         M=m, N=n, Ka=k, Kb=k, singleCoreM=single, singleCoreN=n, singleCoreK=k, isBias=bias, iterateOrder=order, **base
     )
+
+
+def line_of(text: str) -> int:
+    return next(n for n, line in enumerate((KERNELS / "cube.asc").read_text().splitlines(), 1) if text in line)
+
+
+def test_a_partial_sum_begins_with_nothing_and_is_of_one_tile(compiled):
+    """Iterate(true): the first one ended the process, one on a smaller tile wrote beyond it."""
+    rng = np.random.default_rng(73)
+    m, n, k = 16, 16, 32
+    (a, b), row, c = matrices(rng, np.float32, m, n, k), np.zeros(n, "f4"), np.zeros((m, n), "f4")
+    t = tiling(m, n, k, m, 0)
+    give = [a, b, row, c]
+    got = compiled("cube").launch("object_cube", 1, *give, scalars=(t, C.c_uint32(0), C.c_uint32(3)))[3]
+    np.testing.assert_allclose(got, 2 * (a @ b), rtol=1e-4, atol=1e-3)
+    error = compiled("cube").launch("object_cube", 1, *give, scalars=(t, C.c_uint32(0), C.c_uint32(4)), check=False)
+    said = "Iterate: enPartialSum adds this product of 16 x 16 to the last one, which is 8 x 8: they must be alike"
+    assert f"cube.asc:{line_of('mm.SetTail(16, 16)') + 1}: {said}" in error
+
+
+def test_what_is_wrong_with_a_matrix_is_said_of_the_line_that_gives_it(compiled):
+    error = compiled("cube").launch(
+        "never_transposed", 1, np.zeros(256, "f2"), scalars=(tiling(16, 16, 16, 16, 0),), check=False
+    )
+    said = "SetTensorA: the matrix is transposed, and its MatmulType says that it never is"
+    assert f"cube.asc:{line_of('mm.SetTensorA(ga, true)')}: {said}" in error
 
 
 @pytest.mark.parametrize("kernel, dtype", [("object_half", np.float16), ("object_cube", np.float32)])
@@ -198,7 +224,7 @@ def test_the_sanitizer_sees_the_cubes_units(compiled):
     out = run(HASTY.format(library=compiled("cube").library._name), ANYCEND_CHECK="kernel").stdout
     assert "LoadData: the load engine (MTE1) reads bytes 0 to 31 of the L1 buffer that cube.asc" in out
     assert "HardEvent::MTE2_MTE1> is missing" in out
-    assert out.splitlines()[-1] == "33.0"  # with its queues in order the same check finds nothing
+    assert out.splitlines()[-1] == "33.0"  # with its queues in order the kernel checker finds nothing
 
 
 REFUSED = """

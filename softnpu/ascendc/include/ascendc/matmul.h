@@ -95,6 +95,7 @@ class Matmul {
 
   void Init(const TCubeTiling* tiling, TPipe* = nullptr, ASCENDC_AT) {
     at_ = at;
+    block_.clear();
     const auto& chip = *detail::core(at, "Matmul").block.chip;
     const TCubeTiling& t = *tiling;
     if (t.baseM <= 0 || t.baseN <= 0 || t.baseK <= 0 || t.singleCoreM <= 0 || t.singleCoreN <= 0 || t.singleCoreK <= 0)
@@ -133,29 +134,29 @@ class Matmul {
     step_ = 0;
   }
 
-  void SetTensorA(const GlobalTensor<A>& gm, bool isTransposeA = false) {
+  void SetTensorA(const GlobalTensor<A>& gm, bool isTransposeA = false, ASCENDC_AT) {
     static_assert(detail::of_global<A_TYPE>, "SetTensorA: A_TYPE says that A is no GlobalTensor");
-    set(a_, gm.GetPhyAddr(), isTransposeA, org_m_, org_ka_, "SetTensorA");
+    set(a_, gm.GetPhyAddr(), isTransposeA, org_m_, org_ka_, "SetTensorA", at);
     local_a_ = {};
   }
-  void SetTensorB(const GlobalTensor<B>& gm, bool isTransposeB = false) {
+  void SetTensorB(const GlobalTensor<B>& gm, bool isTransposeB = false, ASCENDC_AT) {
     static_assert(detail::of_global<B_TYPE>, "SetTensorB: B_TYPE says that B is no GlobalTensor");
-    set(b_, gm.GetPhyAddr(), isTransposeB, org_kb_, org_n_, "SetTensorB");
+    set(b_, gm.GetPhyAddr(), isTransposeB, org_kb_, org_n_, "SetTensorB", at);
     local_b_ = {};
   }
   // In the core's own memory the part of this core lies without gaps.
-  void SetTensorA(const LocalTensor<A>& local, bool isTransposeA = false) {
+  void SetTensorA(const LocalTensor<A>& local, bool isTransposeA = false, ASCENDC_AT) {
     static_assert(!detail::of_global<A_TYPE>, "SetTensorA: A_TYPE says that A is a GlobalTensor");
     local_a_ = local;
     a_.p = nullptr;
-    a_.transposed = checked(isTransposeA, A_TYPE::isTrans, "SetTensorA");
+    a_.transposed = checked(isTransposeA, A_TYPE::isTrans, "SetTensorA", at);
     step_ = 0;
   }
-  void SetTensorB(const LocalTensor<B>& local, bool isTransposeB = false) {
+  void SetTensorB(const LocalTensor<B>& local, bool isTransposeB = false, ASCENDC_AT) {
     static_assert(!detail::of_global<B_TYPE>, "SetTensorB: B_TYPE says that B is a GlobalTensor");
     local_b_ = local;
     b_.p = nullptr;
-    b_.transposed = checked(isTransposeB, B_TYPE::isTrans, "SetTensorB");
+    b_.transposed = checked(isTransposeB, B_TYPE::isTrans, "SetTensorB", at);
     step_ = 0;
   }
   void SetBias(const GlobalTensor<Bias>& bias, ASCENDC_AT) {
@@ -190,7 +191,8 @@ class Matmul {
     detail::core().hazards.meet();
   }
 
-  // One product of baseM x baseN after the other; false when there is none left. enPartialSum adds to the last one.
+  // One product of baseM x baseN after the other; false when there is none left. enPartialSum adds to the last one,
+  // which must have been as large; the first one adds to nothing.
   template <bool sync = true>
   bool Iterate(bool enPartialSum = false, ASCENDC_AT) {
     const int64_t down = (m_ + t_.baseM - 1) / t_.baseM, across = (n_ + t_.baseN - 1) / t_.baseN;
@@ -205,7 +207,14 @@ class Matmul {
     column_ = j * t_.baseN;
     rows_ = std::min<int64_t>(t_.baseM, m_ - row_);
     columns_ = std::min<int64_t>(t_.baseN, n_ - column_);
-    multiply(enPartialSum, at);
+    if (enPartialSum && !block_.empty() && (block_rows_ != rows_ || block_columns_ != columns_))
+      detail::fail(
+          at, "Iterate",
+          detail::format("enPartialSum adds this product of %lld x %lld to the last one, which is %lld x %lld: "
+                         "they must be alike (singleM is baseM, singleN is baseN)",
+                         static_cast<long long>(rows_), static_cast<long long>(columns_),
+                         static_cast<long long>(block_rows_), static_cast<long long>(block_columns_)));
+    multiply(enPartialSum && !block_.empty(), at);
     return true;
   }
   template <bool sync = true>
@@ -253,15 +262,15 @@ class Matmul {
                    detail::format("%s needs %llu bytes, and %s has %u", what, static_cast<unsigned long long>(bytes),
                                   memory, room));
   }
-  bool checked(bool transposed, bool may, const char* what) const {
+  bool checked(bool transposed, bool may, const char* what, detail::Site at) const {
     if (transposed && !may)
-      detail::fail(at_, what, "the matrix is transposed, and its MatmulType says that it never is");
+      detail::fail(at, what, "the matrix is transposed, and its MatmulType says that it never is");
     return transposed;
   }
   template <class Type>
   void set(detail::Matrix<Type>& matrix, const typename Type::T* p, bool transposed, int64_t rows, int64_t columns,
-           const char* what) {
-    matrix = {p, checked(transposed, Type::isTrans, what), rows, columns};
+           const char* what, detail::Site at) {
+    matrix = {p, checked(transposed, Type::isTrans, what, at), rows, columns};
     if (transposed) std::swap(matrix.rows, matrix.columns);
     step_ = 0;
   }
@@ -303,6 +312,7 @@ class Matmul {
     const auto a = matrix(a_, local_a_, m_, k_, "A", at);
     const auto b = matrix(b_, local_b_, k_, n_, "B", at);
     if (!add) block_.assign(static_cast<size_t>(rows_ * columns_), Sum(0));
+    block_rows_ = rows_, block_columns_ = columns_;
     if (biased_ && !add) {
       detail::check_global(bias_, static_cast<size_t>(n_) * sizeof(Bias), "Matmul", at);
       for (int64_t i = 0; i < rows_; ++i)
@@ -329,6 +339,7 @@ class Matmul {
   bool biased_ = false;
   int64_t org_m_ = 0, org_n_ = 0, org_ka_ = 0, org_kb_ = 0, org_kc_ = 0, m_ = 0, n_ = 0, k_ = 0;
   int64_t step_ = 0, row_ = 0, column_ = 0, rows_ = 0, columns_ = 0;
+  int64_t block_rows_ = 0, block_columns_ = 0;  // of what block_ holds
   std::vector<Sum> block_;
 };
 template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const MatmulConfig& config = CFG_NORM>
