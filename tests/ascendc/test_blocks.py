@@ -7,6 +7,10 @@ import ctypes as C
 import numpy as np
 import pytest
 
+from tests.ascendc.kit import KERNELS
+
+SOURCE = (KERNELS / "copies.asc").read_text().splitlines()
+
 
 @pytest.mark.parametrize("blocks, tile", [(1, 512), (8, 128), (40, 512), (200, 8)])
 def test_a_vector_add_in_blocks_and_tiles(compiled, blocks, tile):
@@ -42,7 +46,11 @@ def test_blocks_wait_for_one_block(compiled):
 
 def test_a_block_that_does_not_come_is_an_error(compiled):
     error = compiled("copies").launch("one_leaves", 8, np.zeros(8, "i4"), check=False)
-    assert "7 of 8 blocks wait for each other" in error and "1 have ended" in error
+    line = next(n for n, text in enumerate(SOURCE, 1) if "if (GetBlockIdx() != 2) SyncAll();" in text)
+    assert (
+        "one_leaves failed on device 0: 7 of 8 blocks wait (SyncAll, CrossCoreWaitFlag, IBWait), 1 has ended" in error
+    )
+    assert f"; waiting: 7 at copies.asc:{line}: SyncAll" in error
 
 
 def test_more_blocks_than_cores_cannot_meet(compiled):

@@ -67,6 +67,18 @@ uint32_t refuse(const softnpuAscendcKernel& kernel, const char* format, ...) {
   return kInvalidParam;
 }
 
+// What the kernel checker keeps takes memory, and no exception crosses the border to kernels.
+template <class F>
+void kept(void* launch, F f) noexcept {
+  Run& run = *static_cast<Run*>(launch);
+  try {
+    f(run.uses());
+  } catch (const std::exception&) {
+    run.give_up(
+        "there is no memory for the kernel checker (ANYCEND_CHECK=kernel): run fewer or smaller blocks with it");
+  }
+}
+
 std::mutex& atomics() {
   static auto* const mutex = new std::mutex;
   return *mutex;
@@ -109,17 +121,22 @@ EXPORT void softnpuAscendcLockUses(void* launch) { static_cast<Run*>(launch)->us
 EXPORT void softnpuAscendcUnlockUses(void* launch) { static_cast<Run*>(launch)->uses().mutex().unlock(); }
 EXPORT int softnpuAscendcUseGlobal(void* launch, const softnpuAscendcUse* use, const uint32_t* known, const void* value,
                                    uint64_t value_step, softnpuAscendcUse* other) {
-  return !static_cast<Run*>(launch)->uses().add(*use, known, static_cast<const uint8_t*>(value), value_step, other);
+  bool ordered = true;  // also where nothing can be kept: the run fails then, for that reason
+  kept(launch,
+       [&](Uses& uses) { ordered = uses.add(*use, known, static_cast<const uint8_t*>(value), value_step, other); });
+  return !ordered;
 }
 EXPORT void softnpuAscendcTell(void* launch, uint64_t word, uint32_t block, const uint32_t* clock) {
-  Uses& uses = static_cast<Run*>(launch)->uses();
-  const std::lock_guard lock(uses.mutex());
-  uses.tell(word, block, clock);
+  kept(launch, [&](Uses& uses) {
+    const std::lock_guard lock(uses.mutex());
+    uses.tell(word, block, clock);
+  });
 }
 EXPORT void softnpuAscendcHear(void* launch, uint64_t word, uint32_t block) {
-  Uses& uses = static_cast<Run*>(launch)->uses();
-  const std::lock_guard lock(uses.mutex());
-  uses.hear(word, block);
+  kept(launch, [&](Uses& uses) {
+    const std::lock_guard lock(uses.mutex());
+    uses.hear(word, block);
+  });
 }
 
 EXPORT void softnpuAscendcLockAtomics(void) { atomics().lock(); }

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <string_view>
 
 namespace softnpu::ascendc {
 namespace {
+
+constexpr size_t kPlaces = 4;
 
 struct Freed {
   void operator()(uint8_t* p) const { ::operator delete(p, std::align_val_t(64)); }
@@ -36,7 +39,19 @@ std::string Run::go() noexcept {
   std::unique_lock lock(mutex_);
   threads_ -= Pool::get().take_back(*this);
   changed_.wait(lock, [this] { return threads_ == 0; });
-  return error_;
+  if (given_up_) return given_up_;
+  return error_ + places();
+}
+
+// Of blocks that wait for each other: where, and how many.
+std::string Run::places() const {
+  std::string text;
+  size_t named = 0;
+  for (const auto& [place, count] : waited_) {
+    if (++named > kPlaces) return text + " and elsewhere";
+    text += (text.empty() ? "; waiting: " : ", ") + std::to_string(count) + " at " + place;
+  }
+  return text;
 }
 
 void Run::help() noexcept {
@@ -74,9 +89,23 @@ void Run::run_block(uint32_t index) noexcept {
 }
 
 void Run::fail(std::string text) noexcept {
-  if (failed_) return;  // the first failure counts; others follow from it
+  if (failed_) {  // the first failure counts; others follow from it
+    constexpr std::string_view kFollows = ": " SOFTNPU_ASCENDC_FOLLOWS;  // behind "block 0: file:line: SyncAll"
+    const size_t start = text.find(": ");
+    if (deadlock_ && text.ends_with(kFollows) && start + 2 < text.size() - kFollows.size())
+      ++waited_[text.substr(start + 2, text.size() - kFollows.size() - start - 2)];
+    return;
+  }
   failed_ = true;
   error_ = std::move(text);
+  changed_.notify_all();
+}
+
+void Run::give_up(const char* text) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (failed_) return;
+  failed_ = true;
+  given_up_ = text;
   changed_.notify_all();
 }
 
@@ -103,8 +132,10 @@ void Run::look_for_deadlock() noexcept {
   if (failed_ || waiting_.empty() || waiting_.size() + finished_ < kernel_.blocks) return;
   if (std::any_of(waiting_.begin(), waiting_.end(), [](auto* over) { return (*over)(); })) return;
   fail(std::to_string(waiting_.size()) + " of " + std::to_string(kernel_.blocks) +
-       " blocks wait for each other (SyncAll, CrossCoreWaitFlag, IBWait), " + std::to_string(finished_) +
-       " have ended, and nothing more will come: each block must call SyncAll as often as the others");
+       (waiting_.size() == 1 ? " blocks waits" : " blocks wait") + " (SyncAll, CrossCoreWaitFlag, IBWait), " +
+       std::to_string(finished_) + (finished_ == 1 ? " has" : " have") +
+       " ended, and nothing more will come: each block must call SyncAll as often as the others");
+  deadlock_ = true;
 }
 
 bool Run::meet() noexcept {

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -25,6 +26,9 @@ class Run final : public Helped {
   // Runs all blocks. The first failure's text, empty if there is none.
   std::string go() noexcept;
 
+  // Fails the run with a sentence that needs no memory. Called in blocks, whose other calls are false from then on.
+  void give_up(const char* text) noexcept;
+
   // Called in blocks; false when the run has failed.
   bool meet() noexcept;
   bool signal(uint32_t word, int32_t add) noexcept;
@@ -37,6 +41,7 @@ class Run final : public Helped {
  private:
   void work() noexcept;
   void run_block(uint32_t index) noexcept;
+  std::string places() const;
   // All with the lock held.
   void fail(std::string text) noexcept;
   bool wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over) noexcept;
@@ -54,6 +59,9 @@ class Run final : public Helped {
   std::vector<const std::function<bool()>*> waiting_;
   bool failed_ = false;
   std::string error_;
+  const char* given_up_ = nullptr;  // in place of it
+  bool deadlock_ = false;
+  std::map<std::string, uint32_t> waited_;  // then: places in the kernel, and how many blocks waited there
   uint32_t arrived_ = 0;
   uint64_t rounds_ = 0;
   std::unordered_map<uint32_t, int32_t> words_;

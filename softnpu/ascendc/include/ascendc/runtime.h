@@ -41,7 +41,9 @@ typedef struct softnpuAscendcKernel {
 
 // Puts the kernel on the stream; an aclError. `drop` is called once in any case.
 uint32_t softnpuAscendcLaunch(void* stream, const softnpuAscendcKernel* kernel);
-// All blocks of the launch meet. 0, or 1 when another block has failed.
+// All blocks of the launch meet. 0, or 1 when another block has failed: the block ends then with its place and this sentence, so that the
+// library can say where blocks waited that no other comes to.
+#define SOFTNPU_ASCENDC_FOLLOWS "another block of the kernel failed"
 int softnpuAscendcMeet(void* launch);
 // A word of the launch's own, set to 0 at its start (IBSet, CrossCoreSetFlag): add, or wait until it has reached `least` and subtract.
 int softnpuAscendcSignal(void* launch, uint32_t word, int32_t add);
@@ -71,6 +73,7 @@ void softnpuAscendcLockUses(void* launch);
 void softnpuAscendcUnlockUses(void* launch);
 int softnpuAscendcUseGlobal(void* launch, const softnpuAscendcUse* use, const uint32_t* known, const void* value,
                             uint64_t value_step, softnpuAscendcUse* other);
+// Where there is no memory for that, the launch fails, and these say nothing.
 // What a block has seen becomes known by a word (`clock`: its own units), and to another block by the same word.
 void softnpuAscendcTell(void* launch, uint64_t word, uint32_t block, const uint32_t* clock);
 void softnpuAscendcHear(void* launch, uint64_t word, uint32_t block);

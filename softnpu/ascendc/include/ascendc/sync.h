@@ -17,7 +17,7 @@ inline bool& flag_of(HardEvent event, int32_t id, const char* what, Site at) {
 }
 
 inline void met(int failed, const char* what, Site at) {
-  if (failed) fail(at, what, "another block of the kernel failed");
+  if (failed) fail(at, what, SOFTNPU_ASCENDC_FOLLOWS);
 }
 
 }  // namespace detail
