@@ -55,6 +55,10 @@ MISTAKES = {
     30: "DataCopy: the GlobalTensor has no memory: SetGlobalBuffer is missing",
     31: "AllocEventID: all 8 ids of HardEvent::MTE2_V are taken: ReleaseEventID",
     32: "TPipe: a kernel has one TPipe at a time: Destroy the first",
+    33: f"LocalTensor(): element 1024 lies beyond the 4096 bytes of {TBUF}",
+    34: "GlobalTensor(): the GlobalTensor has no memory: SetGlobalBuffer is missing",
+    35: "SetValue: the GlobalTensor has no memory: SetGlobalBuffer is missing",
+    36: "DataCopy: the GlobalTensor has no memory: SetGlobalBuffer is missing",
 }
 
 
@@ -75,6 +79,16 @@ def test_another_exception_is_an_error(compiled):
 
 def test_no_mistake_is_no_error_afterwards(compiled):
     assert error_of(compiled, -1) == ""
+
+
+def test_who_has_the_memory_is_listed_by_lines_and_in_whole_words(compiled):
+    """The largest first; the message has 400 characters."""
+    error = compiled("mistakes").launch("crowded", 1, np.zeros(8, "f4"), check=False)
+    four, many, five = (line_of(t) for t in ("InitBuffer(four, ", ": many)", "InitBuffer(five, "))
+    end = "53568 of the 196608 bytes of Ascend910B3's unified buffer are given out; "
+    rows = f"TBuf<VECCALC> of mistakes.asc:{four} has 1 x 32768; TBuf<VECCALC> of mistakes.asc:{many} has 20480 bytes, "
+    rows += f"in 20 buffers; TBuf<VECCALC> of mistakes.asc:{five} has 1 x 128; 3 more have 192 bytes"
+    assert error.rstrip().endswith(end + rows), error
 
 
 def test_what_does_not_fit_lists_who_has_the_rest(compiled):

@@ -2,6 +2,7 @@
 // the launch (launch.h), found through a thread-local pointer; used by one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -96,16 +97,43 @@ struct Core {
   std::deque<Room> rooms;       // a deque: queues keep pointers
   uint32_t used[kSpaces] = {};  // bytes given out
   Hazards hazards;
-  std::string leak;  // with the check on: a buffer that was never freed
+  std::string leak;  // with the kernel checker: a buffer that was never freed
 
   uint8_t* memory(Space space) const {
     return space == kUnified ? block.unified_buffer : cube_memory(*block.chip, space);
   }
 
-  std::string taken(Space space) const {
+  // Who has the memory, by lines of InitBuffer, the largest first; the last ones in a sum where `room` characters do not suffice.
+  std::string taken(Space space, size_t room) const {
+    struct Line {
+      const Room* first;
+      uint32_t bytes, times;
+    };
+    std::vector<Line> lines;  // of InitBuffer
+    for (const Room& r : rooms) {
+      if (r.space() != space) continue;
+      const auto same = [&](const Line& l) { return l.first->name() == r.name(); };
+      const auto known = std::find_if(lines.begin(), lines.end(), same);
+      if (known == lines.end())
+        lines.push_back({&r, r.bytes(), 1});
+      else
+        known->bytes += r.bytes(), ++known->times;
+    }
+    std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.bytes > b.bytes; });
     std::string text;
-    for (const Room& r : rooms)
-      if (r.space() == space) text += format("; %s has %u x %u", r.name().c_str(), r.num, r.length);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const Line& l = lines[i];
+      const std::string each = "; " + l.first->name() + " has " +
+                               (l.times == 1 ? format("%u x %u", l.first->num, l.first->length)
+                                             : format("%u bytes, in %u buffers", l.bytes, l.times));
+      constexpr size_t kSum = 32;
+      if (text.size() + each.size() + (i + 1 < lines.size() ? kSum : 0) > room) {
+        uint32_t rest = 0, times = 0;
+        for (size_t j = i; j < lines.size(); ++j) rest += lines[j].bytes, times += lines[j].times;
+        return text + format("; %u more have %u bytes", times, rest);
+      }
+      text += each;
+    }
     return text;
   }
 
@@ -137,12 +165,15 @@ struct Core {
     // Of a mixed kernel each core may give out buffers of the other kind, which it then does not use.
     if (!mixed) be(space == kUnified ? Kind::kVectorCore : Kind::kCubeCore, space_name(space), "InitBuffer", at);
     const uint32_t capacity = space_bytes(*block.chip, space);
-    if (all > capacity - used[space])
-      fail(at, "InitBuffer",
-           format("%s<%s> of %u x %llu bytes does not fit: %u of the %u bytes of %s's %s are given out", kind,
-                  position_name(position), num, static_cast<unsigned long long>(piece), used[space], capacity,
-                  block.chip->name, space_name(space)) +
-               taken(space));
+    if (all > capacity - used[space]) {
+      const std::string wanted =
+          format("%s<%s> of %u x %llu bytes does not fit: %u of the %u bytes of %s's %s are given out", kind,
+                 position_name(position), num, static_cast<unsigned long long>(piece), used[space], capacity,
+                 block.chip->name, space_name(space));
+      // softnpuLaunchKernel passes on 399 characters, with the block's name and the line before these.
+      const size_t before = 48 + strlen(at.name()) + wanted.size();
+      fail(at, "InitBuffer", wanted + taken(space, before < 399 ? 399 - before : 0));
+    }
     rooms.push_back({kind, position, at, num, static_cast<uint32_t>(piece), used[space], {}, {}, {}});
     Room& room = rooms.back();
     room.states.assign(num, Room::State::kFree);
@@ -152,7 +183,7 @@ struct Core {
     return room;
   }
 
-  // With the check on: what the kernel leaves behind for the next one of the core.
+  // With the kernel checker: what the kernel leaves behind for the next one of the core.
   std::string left() const {
     if (!hazards.on() || !leak.empty()) return leak;
     if (atomic != Atomic::kNone)

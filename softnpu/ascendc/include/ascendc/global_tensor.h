@@ -86,20 +86,15 @@ class GlobalTensor {
   uint64_t GetSize() const { return size_; }
 
   T GetValue(uint64_t index, ASCENDC_AT) const {
-    detail::check_global(p_ + index, sizeof(T), "GetValue", at);
-    return detail::scalar_read(p_ + index, "GetValue", at);
+    return detail::scalar_read(element(index, "GetValue", at), "GetValue", at);
   }
   void SetValue(uint64_t index, detail::Plain<T> value, ASCENDC_AT) {
-    detail::check_global(p_ + index, sizeof(T), "SetValue", at);
-    detail::scalar_write(p_ + index, value, "SetValue", at);
+    detail::scalar_write(element(index, "SetValue", at), value, "SetValue", at);
   }
-  T& operator()(uint64_t index, ASCENDC_AT) const {
-    detail::check_global(p_ + index, sizeof(T), "GlobalTensor()", at);
-    return p_[index];
-  }
+  T& operator()(uint64_t index, ASCENDC_AT) const { return *element(index, "GlobalTensor()", at); }
   GlobalTensor operator[](uint64_t offset) const {
     GlobalTensor t = *this;
-    t.p_ += offset;
+    if (t.p_) t.p_ += offset;  // without memory it stays so, and what uses it says that
     t.size_ = offset < size_ ? size_ - offset : 0;
     return t;
   }
@@ -116,6 +111,12 @@ class GlobalTensor {
   ShapeInfo GetShapeInfo() const { return shape_; }
 
  private:
+  T* element(uint64_t index, const char* what, detail::Site at) const {
+    T* const p = p_ ? p_ + index : nullptr;
+    detail::check_global(p, sizeof(T), what, at);
+    return p;
+  }
+
   T* p_ = nullptr;
   uint64_t size_ = 0;
   ShapeInfo shape_;

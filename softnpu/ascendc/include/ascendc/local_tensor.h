@@ -36,9 +36,9 @@ class LocalTensor {
     ASCENDC_WHOLE_BYTES("SetValue");
     *element(index, true, "SetValue", at) = value;
   }
-  T& operator()(uint32_t index) const {
+  T& operator()(uint32_t index, ASCENDC_AT) const {
     ASCENDC_WHOLE_BYTES("LocalTensor()");
-    return *element(index, true, "LocalTensor()", {});
+    return *element(index, true, "LocalTensor()", at);
   }
 #undef ASCENDC_WHOLE_BYTES
 
