@@ -42,7 +42,7 @@ for which in {numbers}:
 
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory):
-    """By case: without the check, with it, and with it where the compiler inserts the scalar unit's flags."""
+    """By case: without the kernel checker, with it, and with it where the compiler inserts the scalar unit's flags."""
 
     plain, as_written = (
         build(KERNELS / "order.asc", tmp_path_factory.mktemp("order"), *flags)

@@ -89,7 +89,7 @@ void pad_in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, Count count, 
   const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
   if (count) check_global(from, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
   op.reads_global({from, p.length, p.count, p.global_step});
-  // What fills a block up beyond the paddings means nothing: with the check on it is all ones, a NaN.
+  // What fills a block up beyond the paddings means nothing: with the kernel checker it is all ones, a NaN.
   const uint8_t rest = op.core().hazards.on() ? 0xff : 0;
   for (uint64_t i = 0; i < p.count; ++i) {
     uint8_t* start = to + i * step;
