@@ -209,6 +209,14 @@ def test_numbers_of_the_scalar_unit(compiled):
     assert got.tolist() == [3, 3, 2, 3, int(odd), 8, 63, 55]
 
 
+def test_the_magnitude_of_a_number_keeps_its_fraction(compiled):
+    a = np.array([-0.5, 0.25, -1.75, 3.5, -0.0, 0.0, -7.0, 1e-4], np.float32)
+    got = compiled("convert").instruction("Magnitudes", np.zeros((8, 4), np.float32), a, a, Call(count=8))
+    halves, longs = np.abs(a.astype(np.float16)).astype(np.float32), np.abs(np.trunc(a)) * 2.0**32
+    assert np.array_equal(got[:, [0, 1, 3]], np.stack([np.abs(a), halves, longs], 1).astype(np.float32))
+    assert np.allclose(got[:, 2], np.abs(a), rtol=2**-8) and not np.signbit(got).any()
+
+
 def test_cast_with_a_scale(compiled):
     a = np.arange(16, dtype=np.int32) * 10
     got = compiled("convert").instruction(

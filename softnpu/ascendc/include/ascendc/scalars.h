@@ -11,6 +11,13 @@
 #define likely(condition) __builtin_expect(static_cast<bool>(condition), 1)
 #define unlikely(condition) __builtin_expect(static_cast<bool>(condition), 0)
 
+// C has it for int alone, and a number with a fraction would become one first. One of the kernel's own goes before it: `None` sees to that.
+template <class T, class... None>
+  requires(AscendC::detail::one_of<T, half, bfloat16_t, float, double, long, long long> && sizeof...(None) == 0)
+constexpr T abs(T x, None...) {
+  return x <= T(0) ? static_cast<T>(T(0) - x) : x;  // of -0, too
+}
+
 namespace AscendC {
 
 inline constexpr int32_t B16_BYTE_SIZE = 2, B32_BYTE_SIZE = 4, B64_BYTE_SIZE = 8;
