@@ -55,7 +55,7 @@ def compiler(*flags: str) -> str:
     and themselves. With flags that mean another header, g++ reads the header as ever.
     """
     folder = Path(tempfile.mkdtemp(dir=SCRATCH.name))
-    precompile(folder, "include/kernel_operator.h", *flags)
+    precompile(folder, "include/kernel_operator.h", "-DASCENDC_WORDS", *flags)
     return script(folder, f'exec {GCC} -iquote "{folder}" "$@"')
 
 

@@ -47,7 +47,7 @@ def test_refused_by_name_and_line(tmp_path, text):
 
 def test_words_in_comments_and_strings_are_no_code(tmp_path):
     done = compile_text(
-        tmp_path, HEAD + '// ICPU_RUN_KF k<<<1>>>\n/* int4b_t */ const char* s = "ICPU_RUN_KF <<<";\nint x = 1 << 2;\n'
+        tmp_path, HEAD + '// ICPU_RUN_KF k<<<1>>>\n/* int4b_t */ const char* s = "ICPU_RUN_KF <<<";\nint x = 1 << 2;\n// on \\\nk<<<1, 2>>>\n'
     )
     assert done.returncode == 0, done.stderr
 
@@ -164,7 +164,7 @@ extern "C" __global__ __aicore__ void untiled(GM_ADDR x, GM_ADDR tiling) {
 
 def test_a_tiling_whose_type_nobody_says_is_refused_with_the_remedies(tmp_path):
     done = compile_text(tmp_path, HEAD + UNTILED)
-    assert done.returncode == 1 and "k.asc:5:3: note: in expansion of macro" in done.stderr
+    assert done.returncode == 1 and "k.asc:5:" in done.stderr
     assert done.stderr.count("error:") == 1
     assert (
         "GET_TILING_DATA: the type of the tiling is missing: give bisheng --tiling-data=<op_host/..._tiling.h>, "

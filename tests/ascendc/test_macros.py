@@ -31,6 +31,23 @@ def test_launched_both_ways(compiled, device):
     assert np.array_equal(device.get(back, x), x + 2)
 
 
+@pytest.mark.parametrize(
+    "name, dtype, by",
+    [("plus_3_of_half", np.float16, 3), ("plus_3_of_float", np.float32, 3), ("add_four", np.float32, 4)],
+)
+def test_nested_variadic_and_without_brackets(compiled, name, dtype, by):
+    x = np.arange(64).astype(dtype)
+    got = compiled("macros").launch(name, 1, x, np.zeros_like(x), scalars=(C.c_uint32(64),))[1]
+    assert np.array_equal(got, x + dtype(by))
+
+
+def test_a_macro_for_the_head_whose_parameters_are_variadic(compiled):
+    x = np.arange(64).astype(np.float16)
+    scalars = (C.c_float(0.5), C.c_uint32(64))
+    got = compiled("macros").launch("add_any", 1, x, np.zeros_like(x), scalars=scalars)[1]
+    assert np.array_equal(got, x + np.float16(0.5))
+
+
 def test_headers(tmp_path):
     done = bisheng(
         "-x", "asc", "-O0", "-c", KERNELS / "macros.asc", f"--launch-headers={tmp_path}", "-o", tmp_path / "m.o"
@@ -39,6 +56,8 @@ def test_headers(tmp_path):
     said = (tmp_path / "aclrtlaunch_two_of_float.h").read_text()
     assert "aclrtlaunch_two_of_float(uint32_t, aclrtStream, void* x, void* y, uint32_t n);" in said
     assert (tmp_path / "aclrtlaunch_add_to_half.h").is_file()
+    said = (tmp_path / "aclrtlaunch_add_any.h").read_text()
+    assert "aclrtlaunch_add_any(uint32_t, aclrtStream, void* x, void* y, float scalar, uint32_t n);" in said
 
 
 def test_mistakes_are_named_at_the_use(tmp_path):
@@ -78,9 +97,9 @@ def test_what_if_leaves_out_has_no_launch_and_a_branch_has_its_own(tmp_path, arc
     done = bisheng("-E", "-P", f"--npu-arch={architecture}", tmp_path / "k.asc")
     assert done.returncode == 0, done.stderr
     launches = re.findall(r"uint32_t (aclrtlaunch_\w+)\(([^)]*)\)", done.stdout)
-    begins = "uint32_t ascendc_blocks, void* ascendc_stream, void* x"
+    begins = "uint32_t ascendc_blocks, void* ascendc_stream, void* ascendc_0"
     if architecture == "dav-3510":
-        assert launches == [("aclrtlaunch_only950", begins), ("aclrtlaunch_both", f"{begins}, uint32_t of_950")]
+        assert launches == [("aclrtlaunch_only950", begins), ("aclrtlaunch_both", f"{begins}, uint32_t ascendc_1")]
         assert done.stdout.index("last_of_only950") < done.stdout.index("aclrtlaunch_only950")
     else:
-        assert launches == [("aclrtlaunch_both", f"{begins}, float of_others")]
+        assert launches == [("aclrtlaunch_both", f"{begins}, float ascendc_1")]

@@ -1,13 +1,8 @@
 """The command line of `bisheng`: AscendC sources are rewritten and compiled by g++; all else goes to g++ as it is.
 
-AscendC sources are *.asc, and what follows -x asc (-x cce). ANYCEND_CXX names another compiler. Options of its own
-(options.py):
-    --npu-arch=dav-2201        the architecture; also --cce-aicore-arch=dav-c220-vec, --npu-soc=Ascend910B3
-    --launch-headers=<folder>  writes aclrtlaunch_<kernel>.h for each kernel, and compiles as well
-    --tiling-data=<header>     an operator package's kernel: the structs of its host side's header (tiling.py)
-    --tiling-key=<number>      what TILING_KEY_IS compares with
-    --kernel-type=<type>       which cores kernels run on that do not say it themselves
-    --cce-auto-sync=off        ANYCEND_CHECK=kernel wants flags between the scalar unit and the others, too
+AscendC sources are *.asc, and what follows -x asc (-x cce). ANYCEND_CXX names another compiler. Options of its own:
+options.py. Each source goes through g++'s preprocessor, so that macros, #if and headers count (unit.py); in what it leaves
+kernels and launches are found and rewritten; g++ compiles the result.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import explain
@@ -27,34 +22,11 @@ import scratch
 import tiling
 from options import ARCHITECTURES, HELP, Line, OptionError
 from text import SourceError, blanked, read, write
+from unit import Unit, unmarked
 
 CXX = ["-std=c++20", "-ffp-contract=off", "-Wno-unknown-pragmas"]
 # Constants of the source's own, which the C library has macros for; the chip's compiler has none of these.
 _LIMIT = re.compile(r"\b(?:constexpr|const)\b[^;=(){}]*\b((?:U?INT|U?LONG|U?SHRT|FLT|DBL)_(?:MAX|MIN))\s*=")
-
-
-def translate(path: str, headers: str | None = None, tilings: Sequence[str] = (), kind: str | None = None) -> str:
-    """What g++ compiles instead of the source."""
-    source = read(path)
-    refuse.check(source, path)
-    types = kernels.stated(source)
-    found = kernels.find(source, path)
-    if kind:
-        types = dict.fromkeys((kernel.name for kernel in found), kind) | types
-    if headers is not None:
-        Path(headers).mkdir(parents=True, exist_ok=True)
-        for kernel in found:
-            write(Path(headers, f"aclrtlaunch_{kernel.name}.h"), kernel.header())
-    text = kernels.with_launches(source, found, types)
-    head = "#define ASCENDC_SOURCE_HAS_CUBE\n" if kernels.has_cube(source) else ""
-    if limits := dict.fromkeys(_LIMIT.findall(blanked(source))):
-        head += '#include "kernel_operator.h"\n' + "".join(f"#undef {name}\n" for name in limits)
-    if tilings:
-        names = {kernel.name for kernel in found}
-        structs = "\n".join(tiling.structs(t, names) for t in tilings)
-        head += f'#include "kernel_operator.h"\n#include "lib/matmul_intf.h"\n{structs}\n'
-    name = os.path.abspath(path).replace("\\", "\\\\").replace('"', '\\"')
-    return f'{head}#line 1 "{name}"\n{rewrite.launches(kernels.overloads(text), path, types)}'
 
 
 def own_help() -> str:
@@ -73,78 +45,164 @@ def escaped(path: str) -> str:
     return re.sub(r"([\s#])", r"\\\1", path).replace("$", "$$")
 
 
+class Failed(Exception):
+    """g++ failed, with this exit code; Compiler.errors has its words."""
+
+
+class Compiler:
+    """g++, and what it said of errors and warnings."""
+
+    def __init__(self, line: Line, root: str, folder: Path):
+        self.name = os.environ.get("ANYCEND_CXX", "g++")
+        self.headers = os.path.join(root, "ascendc", "include")
+        self.flags = [*CXX, *line.optimization(), "-fPIC", *line.macros(), "-I", self.headers]
+        self.flags += ["-I", os.path.join(root, "include")]
+        self.flags += ["-fdiagnostics-color=always"] if sys.stderr.isatty() else []
+        self.environment = {**os.environ, "TMPDIR": str(folder)}  # what g++ puts aside goes with the rest
+        self.errors = ""
+
+    def run(self, *arguments: str, printed: bool = False) -> str:
+        """What it printed, if that is asked for."""
+        done = subprocess.run([self.name, *arguments], check=False, text=True, errors="surrogateescape",
+                              stdout=subprocess.PIPE if printed else None, stderr=subprocess.PIPE,
+                              env=self.environment)  # fmt: skip
+        self.errors += done.stderr.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if done.returncode:
+            raise Failed(done.returncode)
+        return done.stdout or ""
+
+
+class Source:
+    """An AscendC source on its way to g++."""
+
+    def __init__(self, path: str, line: Line, compiler: Compiler, folder: Path):
+        self.path, self.line, self.compiler, self.folder = path, line, compiler, folder
+        text = read(path)
+        refuse.includes(text, path)
+        head = "#define ASCENDC_SOURCE_HAS_CUBE\n" if kernels.has_cube(text) else ""
+        if limits := dict.fromkeys(_LIMIT.findall(blanked(text))):
+            head += '#include "kernel_operator.h"\n' + "".join(f"#undef {name}\n" for name in limits)
+        self.before = folder / "before.h"  # what the source is compiled behind
+        write(self.before, head)
+        if line.tilings:
+            names = {kernel.name for kernel in kernels.find(self.unit())}
+            structs = "\n".join(tiling.structs(t, names) for t in line.tilings)
+            write(self.before, f'{head}#include "kernel_operator.h"\n#include "lib/matmul_intf.h"\n{structs}\n')
+
+    def given(self) -> list[str]:
+        before = ["-include", str(self.before)] if self.before.stat().st_size else []
+        return ["-DASCENDC_WORDS", *before, "-x", "c++", self.path]
+
+    def unit(self, *rules: str) -> Unit:
+        """As the preprocessor leaves it."""
+        # A header that was compiled before is named in the result, not read (-fpch-preprocess).
+        arguments = [*self.compiler.flags, "-E", "-fpch-preprocess", *self.line.preprocessing(), *rules, *self.given()]
+        return Unit(self.compiler.run(*arguments, printed=True), self.path, self.compiler.headers)
+
+    def translated(self, *rules: str) -> Path:
+        """What g++ compiles instead."""
+        unit = self.unit(*rules)
+        refuse.words(unit)
+        found = kernels.find(unit)
+        for kernel in found:
+            kernel.stated = kernel.stated or self.line.cores()
+        if self.line.headers is not None:
+            Path(self.line.headers).mkdir(parents=True, exist_ok=True)
+            for kernel in (k for k in found if k.linked):
+                write(Path(self.line.headers, f"aclrtlaunch_{kernel.name}.h"), kernel.header())
+        kernels.launched(unit, found)
+        rewrite.launches(unit, found)
+        # Objects of several sources keep their sources' names, since these have them, too.
+        translated = self.folder / (Path(self.path).stem + ".ii")
+        write(translated, unit.result())
+        return translated
+
+    def rules(self, text: str) -> str:
+        """Rules of make that g++ wrote: they depend on the tilings instead of on what stands before."""
+        return text.replace(escaped(str(self.before)), " ".join(map(escaped, self.line.tilings)))
+
+
+def sources(line: Line, compiler: Compiler, folder: Path) -> Iterator[Source]:
+    for number, path in enumerate(line.sources):
+        place = folder / str(number)
+        place.mkdir()
+        yield Source(path, line, compiler, place)
+
+
+def rules(line: Line, compiler: Compiler, folder: Path) -> None:
+    """-M and -MM: rules of make alone."""
+    for source in sources(line, compiler, folder):
+        to = line.rules(source.path)
+        text = compiler.run(*compiler.flags, *line.passed, *source.given(), printed=to is None)
+        if to is None:
+            sys.stdout.write(source.rules(text))
+        else:
+            write(to, source.rules(read(to)))
+
+
+def compiled(line: Line, compiler: Compiler, root: str, folder: Path) -> None:
+    inputs: list[str] = []
+    depends: dict[Path, str] = {}
+    for source in sources(line, compiler, folder):
+        made = source.folder / "rules.d"
+        inputs.append(str(source.translated(*(line.making(source.path, made) if line.depends else ()))))
+        if line.depends:
+            to = line.rules(source.path)
+            depends[to] = depends.get(to, "") + source.rules(read(made))
+    if "-E" in line.passed and inputs:
+        text, output = "".join(map(read, inputs)), line.values("-o")
+        text = unmarked(text) if "-P" in line.passed else text
+        write(output[-1], text) if output else sys.stdout.write(text)
+        return
+    command = [*compiler.flags, *inputs, *line.passed]
+    if line.links:
+        libraries = os.path.join(root, "lib64")
+        command += [f"-L{libraries}", "-lsoftnpu_ascendc", "-lascendcl"]
+        command += ["-Xlinker", "-rpath", "-Xlinker", libraries]
+    compiler.run(*command)
+    for to, text in depends.items():
+        write(to, text)
+
+
+def kernels_of(arguments: list[str], root: str, folder: Path) -> list[kernels.Kernel]:
+    """Of the one source of such a command line. SourceError, also with the compiler's words."""
+    line = Line(arguments)
+    compiler = Compiler(line, root, folder)
+    try:
+        (source,) = sources(line, compiler, folder)
+        return kernels.find(source.unit())
+    except Failed:
+        raise SourceError(line.sources[0], 1, compiler.errors.strip()) from None
+
+
 def main(arguments: list[str], root: str) -> int:
     try:
         line = Line(arguments)
     except OptionError as error:
         print(f"bisheng: {error}", file=sys.stderr)
         return 1
-    compiler = os.environ.get("ANYCEND_CXX", "g++")
-    libraries, headers = os.path.join(root, "lib64"), os.path.join(root, "ascendc", "include")
+    said, code = "", 0
     with scratch.folder("bisheng.") as folder:
-        inputs: list[str] = []
-        sources: dict[str, str] = {}
-        for number, path in enumerate(line.sources):
-            try:
-                text = translate(path, line.headers, line.tilings, line.cores())
-            except SourceError as error:
-                print(f"bisheng: {error}", file=sys.stderr)
-                return 1
-            except OSError as error:
-                print(f"bisheng: {error.filename or path}: {error.strerror}", file=sys.stderr)
-                return 1
-            place = Path(folder, str(number))
-            place.mkdir()
-            translated = place / (Path(path).stem + ".cpp")
-            write(translated, text)
-            sources[escaped(str(translated))] = " ".join(map(escaped, [path, *line.tilings]))
-            inputs += ["-iquote", os.path.dirname(os.path.abspath(path)), str(translated)]
-        if line.asks_help:
-            sys.stdout.write(own_help())
-            sys.stdout.flush()
-        command = [compiler, *CXX, *line.optimization(), "-fPIC", *line.macros()]
-        command += ["-I", headers, "-I", os.path.join(root, "include")]
-        # Objects of several sources keep their sources' names, since the copies have them, too.
-        command += inputs + line.passed
-        if line.links:
-            command += [
-                f"-L{libraries}",
-                "-lsoftnpu_ascendc",
-                "-lascendcl",
-                "-Xlinker",
-                "-rpath",
-                "-Xlinker",
-                libraries,
-            ]
-        if sys.stderr.isatty():
-            command.append("-fdiagnostics-color=always")
+        compiler = Compiler(line, root, folder)
         try:
-            rules = line.rules()
-            printed = subprocess.PIPE if line.depends and rules is None else None
-            done = subprocess.run(
-                command,
-                check=False,
-                stdout=printed,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                env={**os.environ, "TMPDIR": str(folder)},  # what g++ puts aside goes with the rest
-            )
-        except FileNotFoundError:
-            print(
-                f"bisheng: {compiler}: no such compiler; install g++, or name another in ANYCEND_CXX", file=sys.stderr
-            )
-            return 1
-    if line.depends:  # what is rebuilt depends on the source, and not on what g++ was given instead
-        text = read(rules) if rules and rules.is_file() else done.stdout or ""
-        for copy, source in sources.items():
-            text = text.replace(copy, source)
-        if rules is None:
-            sys.stdout.write(text)
-        elif rules.is_file():
-            write(rules, text)
-    sys.stderr.write(done.stderr)
+            if line.asks_help:
+                sys.stdout.write(own_help())
+                sys.stdout.flush()
+            if line.sources and line.only_rules():
+                rules(line, compiler, folder)
+            else:
+                compiled(line, compiler, root, folder)
+        except Failed as failed:
+            code = failed.args[0]
+        except SourceError as error:
+            said = str(error)
+        except OSError as error:
+            said = f"{error.filename}: {error.strerror}"
+            if error.filename == compiler.name:
+                said = f"{error.filename}: no such compiler; install g++, or name another in ANYCEND_CXX"
+    sys.stderr.write(compiler.errors)
     number = ARCHITECTURES[line.architecture]
-    for sentence in explain.sentences(done.stderr, headers, bool(line.sources), number) if done.returncode else ():
+    told = explain.sentences(compiler.errors, compiler.headers, bool(line.sources), number) if code else []
+    for sentence in [said] if said else told:
         print(f"bisheng: {sentence}", file=sys.stderr)
-    return done.returncode
+    return 1 if said else code

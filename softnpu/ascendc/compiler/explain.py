@@ -100,7 +100,7 @@ def sentences(errors: str, headers: str, kernels: bool = True, architecture: int
             unknown.append(name)
     result = [
         f"{file}:{line}: a launch (<<<>>>) is rewritten in AscendC sources alone, *.asc and what follows -x asc "
-        f"{_PAGE}: give -x asc before a source, and move the launch of a header to the source that includes it"
+        f"{_PAGE}: give -x asc before the source"
         for file, line in dict(_LAUNCH.findall(plain)).items()
     ]
     result += listed(reasons, "{names}: refused, for {why}")

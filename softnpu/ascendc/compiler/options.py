@@ -68,12 +68,16 @@ _TAKES_VALUE = {
     "-include",
     "-isystem",
     "-iquote",
+    "-imacros",
+    "-idirafter",
     "-MF",
     "-MT",
     "-MQ",
     "-Xlinker",
     "-l",
 }
+_INCLUDES = ("-I", "-D", "-U", "-include", "-imacros", "-isystem", "-iquote", "-idirafter")
+_LATER = ("-c", "-C", "-d", "-S", "-E", "-P", "-M", "-l", "-L", "-Wl,", "-shared", "-static", "-fsyntax-only", "-save-temps")
 _ASKS = ("--help", "--version", "--target-help", "-v", "-dump", "-print", "--print", "-###")
 
 
@@ -209,16 +213,38 @@ class Line:
     def values(self, option: str) -> list[str]:
         return [value for a, value in zip(self.passed, self.passed[1:], strict=False) if a == option]
 
-    def rules(self) -> Path | None:
-        """The file of make's rules that g++ writes (-MF, or beside the output); none if it prints them."""
+    def only_rules(self) -> bool:
+        """Rules of make are all that is asked for."""
+        return bool({"-M", "-MM"} & set(self.passed))
+
+    def rules(self, source: str) -> Path | None:
+        """The file for a source's rules of make (-MF, or beside the output); none if they are printed."""
         named, output = self.values("-MF"), self.values("-o")
-        if not self.depends or not self.sources or not (named or output or {"-MD", "-MMD"} & set(self.passed)):
-            return None
         if named:
             return Path(named[-1])
-        if {"-M", "-MM"} & set(self.passed):
-            return Path(output[-1])
-        return Path(output[-1] if output else Path(self.sources[0]).name).with_suffix(".d")
+        if self.only_rules():
+            return Path(output[-1]) if output else None
+        return Path(output[-1] if output else Path(source).name).with_suffix(".d")
+
+    def making(self, source: str, file: Path) -> list[str]:
+        """For the preprocessor: rules into this file, for the target that they would have."""
+        every = "-MD" if "-MD" in self.passed else "-MMD"
+        others = [a for a in self.passed if a in ("-MP", "-MG")]
+        told = [v for a, b in zip(self.passed, self.passed[1:], strict=False) if a in ("-MT", "-MQ") for v in (a, b)]
+        output = self.values("-o")
+        return [every, "-MF", str(file), *others, *(told or ["-MQ", output[-1] if output else f"{Path(source).stem}.o"])]
+
+    def preprocessing(self) -> list[str]:
+        """What the preprocessor is given: no outputs, libraries, rules, nor other files."""
+        result: list[str] = []
+        rest = iter(self.passed)
+        for a in rest:
+            if a in _TAKES_VALUE or a == "-x":
+                value = next(rest, "")
+                result += [a, value] if a in _INCLUDES else []
+            elif a.startswith("-") and a != "-" and not a.startswith(_LATER):
+                result.append(a)
+        return result
 
     def optimization(self) -> list[str]:
         level = [a for a in self.passed if re.fullmatch(r"-O\w*", a)]

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import aclnn
+import command
 import kernels
 import parents
 import scratch
@@ -156,8 +157,7 @@ class Build:
             raise BuildError(f"--only: there is no operator {', '.join(sorted(unknown))}")
         return [op for op in all_of_it if not wanted or {op.type, op.name, op.file} & wanted]
 
-    def kernel(self, op: Operator) -> tuple[Path, str]:
-        """The source, and the name of the kernel in it."""
+    def source(self, op: Operator) -> Path:
         found = [f for f in self.kernel_sources if f.stem == op.file]
         if not found:
             raise BuildError(f"{op.type}: there is no op_kernel/{op.file}.cpp")
@@ -166,29 +166,31 @@ class Build:
             found = parents.nearest(found, Path(*("op_kernel" if p == "op_host" else p for p in definition)))
         if len(found) > 1:
             raise BuildError(f"{op.type}: which is its kernel, {' or '.join(map(str, found))}? Rename one")
-        known = kernels.find(read(found[0]), str(found[0]))
+        return found[0]
+
+    def kernel(self, op: Operator, source: Path, flags: list[str], folder: Path) -> str:
+        """The kernel's name in the source, with these flags."""
+        folder.mkdir()
+        given = [f"--npu-arch={self.architecture}", *flags, "-c", "-x", "asc", str(source)]
+        known = [k for k in command.kernels_of(given, str(self.root), folder) if k.linked]
         wanted = len(op.inputs) + len(op.outputs) + 2
         names = [op.kernel] if op.kernel else [op.name, op.file]  # several operators may have one file
-        all_names = {k.name for k in known}
-        for name in [*names, *(all_names if len(all_names) == 1 else ())]:
-            counts = [len(k.names) for k in known if k.name == name]  # of each branch of an #if
-            if counts and wanted not in counts:
-                raise BuildError(
-                    f"{op.type}: the kernel {name} has {counts[-1]} parameters, and inputs, outputs, "
-                    f"workspace and tiling are {wanted}"
-                )
-            if counts:
-                return found[0], name
-        raise BuildError(f'{op.type}: {found[0]} has no kernel extern "C" {" or ".join(dict.fromkeys(names))}')
+        for name in [*names, *(k.name for k in known if len(known) == 1)]:
+            for kernel in (k for k in known if k.name == name):
+                if len(kernel.names) != wanted:
+                    raise BuildError(
+                        f"{op.type}: the kernel {kernel.name} has {len(kernel.names)} parameters, and inputs, outputs, "
+                        f"workspace and tiling are {wanted}"
+                    )
+                return kernel.name
+        raise BuildError(f'{op.type}: {source} has no kernel extern "C" {" or ".join(dict.fromkeys(names))}')
 
     def variant(self, op: Operator, number: int) -> str:
         """Compiled; where it lies in the package."""
-        source, name = self.kernel(op)
+        source = self.source(op)
         place = f"op_impl/ai_core/tbe/kernel/{self.asked.soc}/{op.name}/{op.name}_{number}.so"
         library = self.stage / place
         library.parent.mkdir(parents=True, exist_ok=True)
-        entry = self.scratch / f"{op.name}_{number}_entry.cpp"
-        write(entry, aclnn.entry(op, name))
         # Its own operator's folders go first, and of these the chip's own.
         inner = sorted(self.inner, key=lambda f: (-parents.near(f, source), _ARCHITECTURE.fullmatch(f.name) is None))
         ups = self.parents.flags(source, inner, self.scratch / f"{op.name}_{number}_parents")
@@ -203,6 +205,8 @@ class Build:
         flags += [f"--tiling-data={header}" for header in near[:1] or headers[:1]]
         if kernels.has_cube(read(source)):
             flags.append("--kernel-type=KERNEL_TYPE_MIX_AIC_1_2")
+        entry = self.scratch / f"{op.name}_{number}_entry.cpp"
+        write(entry, aclnn.entry(op, self.kernel(op, source, flags, self.scratch / f"{op.name}_{number}_kernels")))
         flags += ["-shared", "-fvisibility=hidden", "-fno-gnu-unique", "-Wl,-Bsymbolic"]
         self.bisheng(*flags, entry, "-x", "asc", source, "-o", library)
         return place

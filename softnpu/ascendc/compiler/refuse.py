@@ -1,6 +1,6 @@
 """Names that the software NPU does not have, and that no header could refuse: languages, macros, headers.
 
-They are refused by name: in the source with the line (check), elsewhere when the compiler stumbles over them.
+They are refused by name: in the source with the line (includes, words), elsewhere when the compiler stumbles over them.
 
 What it is not: the list of refused functions, which ascendc/refused.h is; nor what is said of the compiler's errors
 (explain.py).
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from text import SourceError, blanked, line_of
+from unit import Unit
 
 _SIMT = "SIMT functions on numbers of 16 and 8 bits"
 _CALLBACK = "callbacks of the Matmul object"
@@ -110,14 +111,17 @@ _WORD = re.compile(r"\b(?:" + "|".join(map(re.escape, WORDS)) + r")\b")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
-def check(source: str, path: str) -> None:
+def includes(source: str, path: str) -> None:
     for match in _INCLUDE.finditer(blanked(source, strings=False)):
         for beginning, why in HEADERS.items():
             if match.group(1).startswith(beginning) or match.group(1).endswith("/" + beginning):
                 raise SourceError(
                     path, line_of(source, match.start(1)), f'"{match.group(1)}" is refused: it is for {why}'
                 )
-    if match := _WORD.search(blanked(source)):
-        raise SourceError(
-            path, line_of(source, match.start()), f"{match.group()} is refused: it is for {WORDS[match.group()]}"
-        )
+
+
+def words(unit: Unit) -> None:
+    """In the source itself, not in headers of its own, where they may stand unused."""
+    for match in _WORD.finditer(unit.code):
+        if unit.place(match.start())[0] == unit.path:
+            raise unit.error(match.start(), f"{match.group()} is refused: it is for {WORDS[match.group()]}")

@@ -11,6 +11,7 @@ _DARK = re.compile(
     re.DOTALL,
 )
 _OPEN, _CLOSE = "([{", ")]}"
+_BRACKET = re.compile(r"[()\[\]{}]")
 
 
 class SourceError(Exception):
@@ -52,27 +53,24 @@ def line_of(source: str, at: int) -> int:
 def closing(code: str, at: int) -> int:
     """The place of the bracket that closes the one at `at`, or -1."""
     depth = 0
-    for i in range(at, len(code)):
-        if code[i] in _OPEN:
-            depth += 1
-        elif code[i] in _CLOSE:
-            depth -= 1
-            if depth == 0:
-                return i
+    for bracket in _BRACKET.finditer(code, at):
+        depth += 1 if bracket.group() in _OPEN else -1
+        if depth == 0:
+            return bracket.start()
     return -1
 
 
-def split(code: str, source: str) -> list[str]:
-    """Parts of `source` between the commas of `code` that stand in no brackets."""
+def split(code: str, source: str, angles: bool = True) -> list[str]:
+    """Parts of `source` between the commas of `code` that stand in no brackets; `angles`: nor between < and >."""
     parts, depth, angle, start = [], 0, 0, 0
     for i, c in enumerate(code):
         if c in _OPEN:
             depth += 1
         elif c in _CLOSE:
             depth -= 1
-        elif c == "<":
+        elif c == "<" and angles and depth == 0:
             angle += 1
-        elif c == ">" and angle and code[i - 1 : i] != "-":
+        elif c == ">" and angle and depth == 0 and code[i - 1 : i] != "-":
             angle -= 1
         elif c == "," and depth == 0 and angle == 0:
             parts.append(source[start:i].strip())

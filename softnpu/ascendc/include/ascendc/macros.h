@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #define __aicore__
-#define __global__
 #define __gm__
 #define __ubuf__
 #define __cbuf__
@@ -13,9 +12,17 @@
 #define __cb__
 #define __cc__
 #define __fbuf__
+#ifdef ASCENDC_WORDS  // `bisheng` reads these where the preprocessor has left them, and takes them out
+#define __global__ __global__
+#define __cube__ __cube__
+#define __vector__ __vector__
+#define __mix__(...) __mix__(__VA_ARGS__)
+#else
+#define __global__
 #define __cube__
 #define __vector__
 #define __mix__(...)
+#endif
 #define __sync_noalias__
 #define __sync_alias__
 
