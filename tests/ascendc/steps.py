@@ -121,7 +121,7 @@ FAMILY = (
 # Several instructions each, or not to be had at random: test_arithmetic.py, test_convert.py and test_move.py have them.
 ELSEWHERE = {
     "Duplicate_bfloat16_t", "ShiftRightRound_int32_t", "Bits", "CompareMask", "MrgSort", "Sort_half", "Sort_float",
-    "TransDataTo5HD_addresses", "Cast_int4b_t_half", "Cast_half_int4b_t", "Int4Sizes", "Scalars",
+    "TransDataTo5HD_addresses", "Cast_int4b_t_half", "Cast_half_int4b_t", "Int4Sizes", "Scalars", "Magnitudes",
 }  # fmt: skip
 
 

@@ -140,7 +140,7 @@ def test_two_files_that_could_be_the_kernel_are_named(package, tmp_path):
     build.definitions, build.kernel_sources = {}, [tmp_path / "a" / "k.cpp", tmp_path / "b" / "k.cpp"]
     described = type("Described", (), {"type": "K", "file": "k"})()
     with pytest.raises(package.BuildError, match="K: which is its kernel, .*/a/k.cpp or .*/b/k.cpp"):
-        build.kernel(described)
+        build.source(described)
 
 
 NAMES = f"""{MISTAKES.partition("OP(Values")[0]}

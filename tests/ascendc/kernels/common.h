@@ -36,7 +36,8 @@ struct Instruction {
   const char* name;
   void (*run)(const Bytes& d, const Bytes& a, const Bytes& b, const Call& c);
 };
-inline std::vector<Instruction>& instructions() {
+// Of this library alone: several are loaded into one process.
+__attribute__((visibility("hidden"))) inline std::vector<Instruction>& instructions() {
   static std::vector<Instruction> entries;
   return entries;
 }
