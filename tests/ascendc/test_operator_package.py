@@ -159,7 +159,7 @@ REGISTER_TILING_DATA_CLASS(Branches, BranchesTiling)
 """
 SAID = """Many: x is a list of tensors (DYNAMIC), which opp_build does not know
 Values: x is known by its values (ValueDepend, Scalar), which opp_build does not know
-Computed: the shape of y is known when the kernel has run (OutputShapeDependOnCompute), which opp_build does not know
+Computed: the kernel finds the shape of y (OutputShapeDependOnCompute): give y the largest, and a count beside it
 Talks: it communicates with other chips, which no kernel does here
 Elsewhere: it is for ascend310p, not for ascend910b
 NoKernel: there is no op_kernel/no_kernel.cpp

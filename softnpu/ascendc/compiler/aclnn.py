@@ -185,11 +185,8 @@ class Operator:
                 known = f"{p['name']} is known by its values (ValueDepend, Scalar)"
                 raise BuildError(f"{self.type}: {known}, which opp_build does not know")
             if p["computed_shape"]:
-                raise BuildError(
-                    f"{self.type}: the shape of {p['name']} is known when the kernel has run "
-                    "(OutputShapeDependOnCompute), which opp_build does not know: give an output of the largest size, "
-                    "and one with the size that counts"
-                )
+                found = f"the kernel finds the shape of {p['name']} (OutputShapeDependOnCompute)"
+                raise BuildError(f"{self.type}: {found}: give {p['name']} the largest, and a count beside it")
             if unknown := [t for t in p["types"] + p["compiled"] if t not in TYPES]:
                 raise BuildError(f"{self.type}: {p['name']} has a type that kernels do not have here ({unknown[0]})")
             if p["compiled"] and len(p["compiled"]) != len(p["types"]):
