@@ -59,6 +59,10 @@ MISTAKES = {
     34: "GlobalTensor(): the GlobalTensor has no memory: SetGlobalBuffer is missing",
     35: "SetValue: the GlobalTensor has no memory: SetGlobalBuffer is missing",
     36: "DataCopy: the GlobalTensor has no memory: SetGlobalBuffer is missing",
+    37: f"Add: src1 begins at byte -32 of {TBUF}: the tensor's offset is negative",
+    38: f"SetValue: element -1 begins at byte -4 of {TBUF}: the index, or the tensor's offset, is negative",
+    39: f"DataCopy: dst begins at byte -32 of {QUEUE}: the tensor's offset is negative",
+    40: f"Add: dst needs 32 bytes from byte 4294967296 on, and {TBUF} has 4096",
 }
 
 

@@ -36,7 +36,7 @@ void from_global(const Op& op, const LocalTensor<T>& dst, const GlobalTensor<T>&
   ASCENDC_WHOLE_BYTES("DataCopy");
   auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, p.local_span(p.length)));
   const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
-  if (p.count) check_global(from, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
+  if (p.count) src.check(0, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
   op.reads_global({from, p.length, p.count, p.global_step});
   for (uint64_t i = 0; i < p.count; ++i) memcpy(to + i * p.local_step, from + i * p.global_step, p.length);
 }
@@ -50,7 +50,7 @@ void to_global(const Op& op, const GlobalTensor<T>& dst, const LocalTensor<T>& s
   if (p.length % sizeof(T))
     op.fail(format("blockLen of %llu bytes is no multiple of the type's %zu", static_cast<unsigned long long>(p.length),
                    sizeof(T)));
-  if (p.count) check_global(to, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
+  if (p.count) dst.check(0, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
   const GlobalUse use(op.core(), op.unit(), SOFTNPU_ASCENDC_WRITES,
                       {to, p.length, p.count, p.global_step, from, p.local_step}, op.name(), op.at());
   for (uint64_t i = 0; i < p.count; ++i)
@@ -87,7 +87,7 @@ void pad_in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, Count count, 
   const uint64_t span = compact ? up32(p.count * length) : p.local_span(up32(data));
   auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, span));
   const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
-  if (count) check_global(from, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
+  if (count) src.check(0, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
   op.reads_global({from, p.length, p.count, p.global_step});
   // What fills a block up beyond the paddings means nothing: with the kernel checker it is all ones, a NaN.
   const uint8_t rest = op.core().hazards.on() ? 0xff : 0;

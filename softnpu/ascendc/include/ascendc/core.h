@@ -35,8 +35,9 @@ struct Room {
   std::string name() const { return format("%s<%s> of %s:%d", kind, position_name(position), at.name(), at.line); }
   Space space() const { return space_of(position); }
   uint32_t bytes() const { return num * length; }
-  // Of one of the pieces: where a tensor that was cut from it must end.
-  uint32_t end(uint32_t piece) const { return start + (piece + 1) * length; }
+  // Of one of the pieces: where a tensor that was cut from it begins at the earliest, and must end.
+  uint32_t begin(uint32_t piece) const { return start + piece * length; }
+  uint32_t end(uint32_t piece) const { return begin(piece) + length; }
 };
 
 struct Core {

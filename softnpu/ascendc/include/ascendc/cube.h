@@ -254,9 +254,8 @@ void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2Nz
                         ((columns - 1) * p.dstNzC0Stride + (p.nValue - 1ull) * p.dstNzNStride + 1) * kC0;
   T* d = op.writes(dst, span * sizeof(T));
   const T* s = src.GetPhyAddr();
-  detail::check_global(
-      s, ((p.ndNum - 1ull) * p.srcNdMatrixStride + (p.nValue - 1ull) * p.srcDValue + p.dValue) * sizeof(T), "DataCopy",
-      at);
+  src.check(0, ((p.ndNum - 1ull) * p.srcNdMatrixStride + (p.nValue - 1ull) * p.srcDValue + p.dValue) * sizeof(T),
+            "DataCopy", at);
   for (uint64_t m = 0; m < p.ndNum; ++m)
     op.reads_global({s + m * p.srcNdMatrixStride, p.dValue * sizeof(T), p.nValue, p.srcDValue * sizeof(T)});
   for (uint64_t m = 0; m < p.ndNum; ++m)
@@ -283,7 +282,7 @@ void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const LoadD
   const detail::Op op("LoadData", at, detail::kCopyIn);
   detail::need_position(op, dst, detail::of_cube(dst.GetPosition()), "dst", "A1, B1, A2 or B2");
   if (p.ifTranspose) op.fail("ifTranspose is for L1 to L0A and L0B");
-  detail::check_global(src.GetPhyAddr(), detail::fractal_span(p), "LoadData", at);
+  src.check(0, detail::fractal_span(p), "LoadData", at);
   const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
   op.reads_global({from + p.startIndex * 512ull, 512, p.repeatTimes, p.srcStride * 512ull});
   detail::load_fractals(op, dst, from, p);
@@ -316,7 +315,7 @@ void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<S>& src, const Fixpip
   const uint64_t span = p.nSize == 0 || p.mSize == 0 ? 0
                         : rows ? (p.ndNum - 1ull) * p.dstNdStride + (p.mSize - 1ull) * p.dstStride + p.nSize
                                : (p.nSize - 1u) / kC0 * column + uint64_t{p.mSize} * kC0;
-  detail::check_global(d, span * sizeof(T), "Fixpipe", at);
+  dst.check(0, span * sizeof(T), "Fixpipe", at);
   for (uint32_t nd = 0; span && nd < (rows ? p.ndNum : 1u); ++nd) {
     const detail::GlobalPieces pieces =
         rows ? detail::GlobalPieces{d + uint64_t{nd} * p.dstNdStride, p.nSize * sizeof(T), p.mSize,

@@ -2,6 +2,7 @@
 // device's allocations with ANYCEND_CHECK=kernel (copy.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -56,6 +57,19 @@ constexpr bool no_tiling_key() {
   return false;
 }
 
+// What a tensor uses from its start or, where its offset is negative, from there to the memory that it was made of: all one allocation.
+inline void check_global(const void* p, size_t bytes, const void* made_of, const char* what, Site at) {
+  const auto first = reinterpret_cast<uintptr_t>(p), base = reinterpret_cast<uintptr_t>(made_of);
+  if (__builtin_expect(first >= base || bytes == 0 || !core(at, what).hazards.on(), 1))
+    return check_global(p, bytes, what, at);
+  char text[300] = "";
+  if (softnpuAscendcOwned(p, std::max<size_t>(bytes, base - first), text, sizeof text))
+    fail(at, what,
+         format("the GlobalTensor's offset is negative, %llu bytes before what SetGlobalBuffer was given: ",
+                static_cast<unsigned long long>(base - first)) +
+             text);
+}
+
 // A struct that the host has put into global memory.
 template <class T>
 T read_tiling(const void* from, ASCENDC_AT) {
@@ -78,11 +92,15 @@ class GlobalTensor {
         detail::per_byte<T> == 1,
         "GlobalTensor takes no int4b_t: pairs of such numbers are copied as int8_t, and ReinterpretCast<int4b_t> "
         "makes numbers of the tensor");
-    p_ = buffer, size_ = elements;
+    p_ = base_ = buffer, size_ = elements;
   }
   void SetGlobalBuffer(T* buffer) { SetGlobalBuffer(buffer, 0); }
   const T* GetPhyAddr() const { return p_; }
   T* GetPhyAddr(uint64_t offset) const { return p_ + offset; }
+  // By an instruction that uses `bytes` from element `index` on.
+  void check(uint64_t index, size_t bytes, const char* what, detail::Site at) const {
+    detail::check_global(p_ ? p_ + index : nullptr, bytes, base_, what, at);
+  }
   uint64_t GetSize() const { return size_; }
 
   T GetValue(uint64_t index, ASCENDC_AT) const {
@@ -102,6 +120,7 @@ class GlobalTensor {
   GlobalTensor<U> ReinterpretCast() const {
     GlobalTensor<U> t;
     t.SetGlobalBuffer((U*)p_, size_ * sizeof(T) / sizeof(U));
+    t.base_ = (U*)base_;
     return t;
   }
   // One memory, one cache: there is nothing to hint at.
@@ -111,13 +130,14 @@ class GlobalTensor {
   ShapeInfo GetShapeInfo() const { return shape_; }
 
  private:
-  T* element(uint64_t index, const char* what, detail::Site at) const {
-    T* const p = p_ ? p_ + index : nullptr;
-    detail::check_global(p, sizeof(T), what, at);
-    return p;
-  }
+  template <class U>
+  friend class GlobalTensor;
 
-  T* p_ = nullptr;
+  T* element(uint64_t index, const char* what, detail::Site at) const {
+    check(index, sizeof(T), what, at);
+    return p_ + index;
+  }
+  T *p_ = nullptr, *base_ = nullptr;
   uint64_t size_ = 0;
   ShapeInfo shape_;
 };

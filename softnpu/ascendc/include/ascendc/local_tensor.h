@@ -2,6 +2,7 @@
 // It knows the buffer that it was cut from, so that an instruction which leaves the buffer is an error that names it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ascendc/core.h"
@@ -23,7 +24,7 @@ class LocalTensor {
 
   LocalTensor() = default;
   LocalTensor(detail::Room* room, uint32_t piece, uint32_t start, uint32_t bytes)
-      : room_(room), piece_(piece), start_(start), bytes_(bytes) {}
+      : room_(room), piece_(piece), start_(start), end_(int64_t{start} + bytes) {}
 
 #define ASCENDC_WHOLE_BYTES(Name)              \
   static_assert(detail::per_byte<T> == 1, Name \
@@ -42,28 +43,28 @@ class LocalTensor {
   }
 #undef ASCENDC_WHOLE_BYTES
 
-  // Elements from `offset` on, to the end of this tensor.
+  // Elements from `offset` on, to the end of this tensor. It may lie outside of the buffer (also before it: t[-8] is t[4294967288] here),
+  // as long as no instruction uses it there.
   LocalTensor operator[](uint32_t offset) const {
     LocalTensor t = *this;
-    const uint64_t skipped = bytes(offset, "LocalTensor[]");
-    t.start_ = static_cast<uint32_t>(start_ + skipped);
-    t.bytes_ = skipped < bytes_ ? static_cast<uint32_t>(bytes_ - skipped) : 0;
+    t.start_ += bytes(static_cast<int32_t>(offset), "LocalTensor[]");
     return t;
   }
   template <class U>
   LocalTensor<U> ReinterpretCast() const {
-    LocalTensor<U> t(room_, piece_, start_, bytes_);
+    LocalTensor<U> t;
+    t.become(*this);
     t.SetUserTag(tag_);
     return t;
   }
 
-  uint32_t GetSize() const { return bytes_ / sizeof(T) * detail::per_byte<T>; }
-  void SetSize(uint32_t elements) { bytes_ = static_cast<uint32_t>(bytes(elements, "SetSize")); }
-  uint32_t GetLength() const { return bytes_; }
-  void SetBufferLen(uint32_t bytes) { bytes_ = bytes; }
-  // The address in the unified buffer, as instructions that take lists of addresses want it.
-  uint64_t GetPhyAddr() const { return start_; }
-  uint64_t GetPhyAddr(uint32_t offset) const { return start_ + bytes(offset, "GetPhyAddr"); }
+  uint32_t GetSize() const { return GetLength() / sizeof(T) * detail::per_byte<T>; }
+  void SetSize(uint32_t elements) { end_ = start_ + bytes(elements, "SetSize"); }
+  uint32_t GetLength() const { return static_cast<uint32_t>(std::clamp<int64_t>(end_ - start_, 0, UINT32_MAX)); }
+  void SetBufferLen(uint32_t bytes) { end_ = start_ + bytes; }
+  // The address in the unified buffer, as instructions that take lists of addresses want it. Below 0 it wraps.
+  uint64_t GetPhyAddr() const { return static_cast<uint64_t>(start_); }
+  uint64_t GetPhyAddr(uint32_t offset) const { return (*this)[offset].GetPhyAddr(); }
   TPosition GetPosition() const { return room_ ? room_->position : TPosition::MAX; }
   void SetUserTag(uint32_t tag) { tag_ = tag; }
   uint32_t GetUserTag() const { return tag_; }
@@ -71,11 +72,7 @@ class LocalTensor {
   ShapeInfo GetShapeInfo() const { return shape_; }
   template <class U>
   void SetAddrWithOffset(const LocalTensor<U>& from, uint32_t offset) {
-    const auto cut = from[offset];
-    room_ = cut.room();
-    piece_ = cut.piece();
-    start_ = static_cast<uint32_t>(cut.GetPhyAddr());
-    bytes_ = cut.GetLength();
+    become(from[offset]);
   }
 
   // dst = src0 + src1 (vector_binary.h): all elements of dst. dst = src0 < src1 (compare.h): all of src0, a bit each.
@@ -89,17 +86,33 @@ class LocalTensor {
   uint32_t piece() const { return piece_; }
 
  private:
-  static uint64_t bytes(uint32_t elements, const char* what) {
-    if (elements % detail::per_byte<T>)
+  template <class U>
+  friend class LocalTensor;
+
+  // The same stretch, of another type.
+  template <class U>
+  void become(const LocalTensor<U>& t) {
+    room_ = t.room_, piece_ = t.piece_, start_ = t.start_, end_ = t.end_;
+  }
+  static int64_t bytes(int64_t elements, const char* what) {
+    constexpr int64_t kPer = detail::per_byte<T>;
+    if (elements % kPer)
       detail::fail({}, what,
-                   detail::format("%u numbers of 4 bits fill no whole bytes: it takes an even number", elements));
-    return detail::bytes_of<T>(elements);
+                   detail::format("%lld numbers of 4 bits fill no whole bytes: it takes an even number",
+                                  static_cast<long long>(elements)));
+    return elements * static_cast<int64_t>(sizeof(T)) / kPer;
   }
   T* element(uint32_t index, bool write, const char* what, detail::Site at) const {
     detail::Core& c = detail::core(at, what);
-    const uint64_t first = start_ + static_cast<uint64_t>(index) * sizeof(T);
+    const int64_t first = start_ + int64_t{static_cast<int32_t>(index)} * static_cast<int64_t>(sizeof(T));
     if (room_ == nullptr) detail::fail(at, what, "the tensor has no buffer: it comes from AllocTensor, DeQue or Get");
-    if (first + sizeof(T) > room_->end(piece_))
+    const int64_t inside = first - room_->begin(piece_);
+    if (inside < 0)
+      detail::fail(
+          at, what,
+          detail::format("element %d begins at byte %lld of %s: the index, or the tensor's offset, is negative",
+                         static_cast<int32_t>(index), static_cast<long long>(inside), room_->name().c_str()));
+    if (inside + static_cast<int64_t>(sizeof(T)) > room_->length)
       detail::fail(
           at, what,
           detail::format("element %u lies beyond the %u bytes of %s", index, room_->length, room_->name().c_str()));
@@ -120,7 +133,8 @@ class LocalTensor {
   }
 
   detail::Room* room_ = nullptr;
-  uint32_t piece_ = 0, start_ = 0, bytes_ = 0, tag_ = 0;
+  uint32_t piece_ = 0, tag_ = 0;
+  int64_t start_ = 0, end_ = 0;  // bytes of the memory; the room says which of them the tensor may touch
   ShapeInfo shape_;
 };
 

@@ -32,10 +32,9 @@ class Op {
     core_.reach(kUnified, name_, at_);
     if (address % 32)
       fail(format("%s: address %llu is not aligned to 32 bytes", which, static_cast<unsigned long long>(address)));
-    if (address + bytes > capacity)
-      fail(format("%s: bytes %llu to %llu lie beyond the unified buffer of %u", which,
-                  static_cast<unsigned long long>(address), static_cast<unsigned long long>(address + bytes),
-                  capacity));
+    if (address > capacity || bytes > capacity - address)
+      fail(format("%s: bytes %lld to %lld lie outside of the unified buffer of %u", which,
+                  static_cast<long long>(address), static_cast<long long>(address + bytes), capacity));
     core_.hazards.use(unit_, kUnified, static_cast<uint32_t>(address), bytes, write);
     return core_.block.unified_buffer + address;
   }
@@ -78,14 +77,13 @@ class Op {
     const uint64_t start = t.GetPhyAddr();
     if (__builtin_expect(room == nullptr, 0))
       fail(format("%s has no buffer: a LocalTensor comes from AllocTensor, DeQue or Get", which));
+    const uint64_t inside =
+        start - room->begin(t.piece());  // of a tensor that begins before the buffer a very large one
     if (__builtin_expect(start % alignment, 0))
-      fail(format("%s begins at byte %llu of %s, which is not a multiple of %u", which,
-                  static_cast<unsigned long long>(start - room->end(t.piece()) + room->length), room->name().c_str(),
-                  alignment));
-    if (__builtin_expect(start + bytes > room->end(t.piece()), 0))
-      fail(format("%s needs %llu bytes from byte %llu on, and %s has %u", which, static_cast<unsigned long long>(bytes),
-                  static_cast<unsigned long long>(start - room->end(t.piece()) + room->length), room->name().c_str(),
-                  room->length));
+      fail(format("%s begins at byte %lld of %s, which is not a multiple of %u", which, static_cast<long long>(inside),
+                  room->name().c_str(), alignment));
+    if (__builtin_expect(inside > room->length || bytes > room->length - inside, 0))
+      outside(*room, static_cast<int64_t>(inside), bytes, which);
     const Space space = room->space();
     core_.reach(space, name_, at_);
     // The vector unit knows the unified buffer alone; the cube's instructions check the position that they take.
@@ -94,6 +92,14 @@ class Op {
                   unit_name(unit_)));
     if (__builtin_expect(core_.hazards.on(), 0)) check(*room, t.piece(), start, bytes, which, write);
     return core_.memory(space) + start;
+  }
+
+  [[noreturn]] void outside(const Room& room, int64_t inside, uint64_t bytes, const char* which) const {
+    if (inside < 0)
+      fail(format("%s begins at byte %lld of %s: the tensor's offset is negative", which,
+                  static_cast<long long>(inside), room.name().c_str()));
+    fail(format("%s needs %llu bytes from byte %lld on, and %s has %u", which, static_cast<unsigned long long>(bytes),
+                static_cast<long long>(inside), room.name().c_str(), room.length));
   }
 
   // ANYCEND_CHECK=kernel.

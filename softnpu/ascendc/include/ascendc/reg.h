@@ -122,10 +122,10 @@ uint8_t* register_place(const T* address, uint64_t offset, uint32_t bytes, uint3
     fail(at, what,
          format("address %llu of the unified buffer is not aligned to %u bytes", static_cast<unsigned long long>(start),
                 alignment));
-  if (start + bytes > c.block.chip->unified_buffer)
+  if (start > c.block.chip->unified_buffer || bytes > c.block.chip->unified_buffer - start)
     fail(at, what,
-         format("bytes %llu to %llu lie beyond the unified buffer of %u", static_cast<unsigned long long>(start),
-                static_cast<unsigned long long>(start + bytes), c.block.chip->unified_buffer));
+         format("bytes %lld to %lld lie outside of the unified buffer of %u", static_cast<long long>(start),
+                static_cast<long long>(start + bytes), c.block.chip->unified_buffer));
   const Room* room = nullptr;
   for (const Room& r : c.rooms)
     if (r.space() == kUnified && start >= r.start && start < r.start + r.bytes()) room = &r;

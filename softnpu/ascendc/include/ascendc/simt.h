@@ -27,9 +27,13 @@ constexpr bool simt_here = __NPU_ARCH__ == 3510;
 // A tensor's address in the unified buffer becomes one of this machine. The checker counts the rest of its buffer as written by the
 // vector unit (or read, where the pointer is to const): what the threads do with it, plain C++, it does not see.
 template <class T>
-T simt_argument(T value, Core& c) {
+T simt_argument(T value, Core& c, const char* what, Site at) {
   if constexpr (std::is_pointer_v<T>) {
     const auto address = reinterpret_cast<uintptr_t>(value);
+    if (static_cast<intptr_t>(address) < 0)
+      fail(at, what,
+           format("address %lld of the unified buffer: the tensor's offset is negative",
+                  static_cast<long long>(address)));
     if (address >= c.block.chip->unified_buffer) return value;
     for (const Room& r : c.rooms)
       if (r.space() == kUnified && address >= r.start && address < r.start + r.bytes())
@@ -55,7 +59,7 @@ void simt_run(const char* what, dim3 threads, A... given) {
   blockIdx = {c.number(), 0, 0};
   gridDim = {c.groups * c.ratio};
 #endif
-  auto body = [... a = simt_argument(given, c)]() { function(a...); };
+  auto body = [... a = simt_argument(given, c, what, at)]() { function(a...); };
   Threads(threads, static_cast<uint32_t>(n), [](void* f) { (*static_cast<decltype(body)*>(f))(); }, &body).run();
 }
 
