@@ -158,6 +158,7 @@ def test_numbers_get_the_types_of_declared_functions(tmp_path):
         (("Tensor x)", "Tensor)"), "ops.yaml:2: cannot read the schema .*: 'Tensor' is no argument"),
         (("    gen_opapi", "    op_api: v2.1\n    gen_opapi"),
          r"no operator for torch 2.13: its only row is for other versions \(v2.1\): write `op_api: all_version`"),
+        ((ONE.partition("\n")[2], 2 * ONE.partition("\n")[2]), r"ops.yaml:6: f is defined in line 2 as well: an ope"),
         ((ONE.partition("\n")[2], ""), r"ops.yaml: no operator for torch 2.13: it has no rows, which are `- func"),
     ],
 )  # fmt: skip

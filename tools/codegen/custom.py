@@ -60,7 +60,13 @@ class Custom:
         self.rows = [self.row(entry) for entry in found if entry.applies("op_api")]
         if not self.rows:
             raise ValueError(f"{table}: no operator for torch {VERSION[0]}.{VERSION[1]}: {nothing(found)}")
-        known = {r.schema.full for r in self.rows}
+        known: dict[str, Row] = {}
+        for row in self.rows:
+            if (first := known.setdefault(row.schema.full, row)) is not row:
+                raise ValueError(
+                    f"{table}:{row.line}: {row.schema.full} is defined in line {first.line} as well: an operator has "
+                    "one row (another overload has a name of its own: f.name(...))"
+                )
         for name, entry in self.derivatives.items():
             if name not in known:
                 raise entry.wrong(f"derivatives are given for {name}, which {table} does not define")
