@@ -192,6 +192,15 @@ def test_mistakes(compiled, kernel):
     assert "cube.asc:" in error and MISTAKES[kernel] in error
 
 
+@pytest.mark.parametrize("blocks", [21846, 1431655766])  # times 3: one too many, and 2 in 32 bits
+def test_more_blocks_of_a_mixed_kernel_than_a_launch_has(compiled, blocks):
+    error = compiled("cube").launch("turns", blocks, np.zeros(8, np.int32), check=False)
+    said = (
+        f"turns: a launch has at most 65535 cores, which are 21845 blocks of 3 here, and this one has {blocks} blocks"
+    )
+    assert said in error
+
+
 def test_the_objects_mistakes(compiled):
     def launch(kernel, t):
         arrays = [np.zeros(64, np.float32)] * 4

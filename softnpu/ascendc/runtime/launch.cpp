@@ -21,7 +21,7 @@ using softnpu::ascendc::Uses;
 
 namespace {
 
-constexpr uint32_t kMostBlocks = 65535;
+constexpr uint32_t kMostBlocks = SOFTNPU_ASCENDC_MOST_BLOCKS;
 constexpr uint32_t kInvalidParam = 100000, kBadAlloc = 200000;
 
 // ANYCEND_CHECK is a list: libascendcl refuses names that it does not know.

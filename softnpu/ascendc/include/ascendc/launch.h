@@ -51,10 +51,21 @@ struct Closure {
   static void drop(void* state) noexcept { delete static_cast<Closure*>(state); }
 };
 
+inline uint32_t too_many(const char* name, uint32_t blocks, uint32_t cores) {
+  constexpr uint32_t kInvalidParam = 100000;  // ACL_ERROR_INVALID_PARAM
+  softnpuAscendcMessage(format("%s: a launch has at most %u cores, which are %u blocks of %u here, and this one has %u "
+                               "blocks",
+                               name, SOFTNPU_ASCENDC_MOST_BLOCKS, SOFTNPU_ASCENDC_MOST_BLOCKS / cores, cores, blocks)
+                            .c_str());
+  return kInvalidParam;
+}
+
 template <class... P>
 uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
                 std::type_identity_t<P>... arguments) {
-  if (type != kUnstated) blocks *= Core::cores(static_cast<KernelMetaType>(type));
+  const uint32_t cores = type == kUnstated ? 1 : Core::cores(static_cast<KernelMetaType>(type));
+  if (cores > 1 && blocks > SOFTNPU_ASCENDC_MOST_BLOCKS / cores) return too_many(name, blocks, cores);
+  blocks *= cores;
   auto* closure = new Closure<P...>{kernel, type, t_launch_key, {arguments...}};
   const softnpuAscendcKernel described{SOFTNPU_ASCENDC_VERSION, __NPU_ARCH__,        name,   blocks,
                                        Closure<P...>::run,      Closure<P...>::drop, closure};

@@ -39,6 +39,7 @@ typedef struct softnpuAscendcKernel {
   void* state;
 } softnpuAscendcKernel;
 
+#define SOFTNPU_ASCENDC_MOST_BLOCKS 65535u
 // Puts the kernel on the stream; an aclError. `drop` is called once in any case.
 uint32_t softnpuAscendcLaunch(void* stream, const softnpuAscendcKernel* kernel);
 // All blocks of the launch meet. 0, or 1 when another block has failed: the block ends then with its place and this sentence, so that the
