@@ -25,6 +25,12 @@ def simt_add(kernels: Kernels, random: np.random.Generator) -> None:
         assert np.array_equal(got, x + y), (n, threads, blocks)
 
 
+def simt_abs(kernels: Kernels, _: np.random.Generator) -> None:
+    x, whole = np.array([-0.0, 0.0, -np.inf, -1.5], np.float32), np.array([-3, 3, -(2**31), 0], np.int32)
+    z, _, i = kernels.launch("simt_abs", 1, np.ones_like(x), x, whole, scalars=integers(4))
+    assert np.array_equal(z.view(np.int32), np.abs(x).view(np.int32)) and np.array_equal(i, np.abs(whole)), (z, i)
+
+
 def simt_turn(kernels: Kernels, random: np.random.Generator) -> None:
     for n in 8, 40, 64, 2048:
         x = random.integers(-(2**31), 2**31, n, np.int32)
@@ -197,6 +203,7 @@ def reg_operations(kernels: Kernels, random: np.random.Generator) -> None:
             else:
                 d, x, y = (random.standard_normal((3, n)) * 4).astype(dtype)
                 y = np.abs(y) + dtype(0.25)
+                x[::7] = -0.0
             scalars = (C.c_int32(which), C.c_float(scalar), C.c_uint32(n), C.c_uint32(count), C.c_int32(merging))
             got = kernels.launch(f"reg_{name}", 1, d, x, y, scalars=scalars)[0]
             active = np.arange(n) < count
@@ -209,6 +216,7 @@ def reg_operations(kernels: Kernels, random: np.random.Generator) -> None:
                     expected = np.where(active, everywhere, d if merging else dtype(0))
             close = {"rtol": 2e-6 if dtype is np.float32 else 2e-3} if which in (41, 42) else {"rtol": 0}
             assert np.allclose(got, expected, atol=0, **close), (name, which, n, count, merging, scalar)
+            assert which != 7 or not (got[active] == 0)[np.signbit(got[active])].any(), (name, "Abs of -0")
 
 
 def reg_copy(kernels: Kernels, random: np.random.Generator) -> None:

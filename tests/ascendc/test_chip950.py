@@ -25,7 +25,7 @@ def libraries(tmp_path_factory):
     return get
 
 
-SIMT = ["simt_add", "simt_turn", "simt_warp", "simt_count", "simt_where", "simt_crowd"]
+SIMT = ["simt_add", "simt_abs", "simt_turn", "simt_warp", "simt_count", "simt_where", "simt_crowd"]
 SIMT += ["simt_mistakes", "simt_deep", "simt_order"]
 
 

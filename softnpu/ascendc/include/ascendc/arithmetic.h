@@ -56,6 +56,14 @@ template <class T>
 T abs(T a) {
   return narrow<T>(std::fabs(widen(a)));
 }
+// Of whole numbers, too, the lowest of which stays.
+template <class T>
+T magnitude(T a) {
+  if constexpr (is_float<T>)
+    return abs(a);
+  else
+    return a < T(0) ? sub(T(0), a) : a;
+}
 template <class T>
 T exp(T a) {
   return narrow<T>(std::exp(widen(a)));

@@ -346,7 +346,7 @@ void DataCopyUnAlignPost(U*&, UnalignReg&, int32_t) {}
       return value;                                                           \
     });                                                                       \
   }
-ASCENDC_UNARY(Abs, a < V(0) ? detail::sub(V(0), a) : a)
+ASCENDC_UNARY(Abs, detail::magnitude(a))
 ASCENDC_UNARY(Neg, detail::mul(a, V(-1)))
 ASCENDC_UNARY(Relu, detail::relu(a))
 ASCENDC_UNARY(Exp, detail::exp(a))

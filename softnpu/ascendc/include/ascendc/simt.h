@@ -9,7 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "ascendc/core.h"
+#include "ascendc/arithmetic.h"
+#include "ascendc/global_order.h"
 #include "ascendc/threads.h"
 #include "ascendc/types.h"
 
@@ -220,7 +221,7 @@ T Min(T a, T b) {
 }
 template <class T>
 T Abs(T a) {
-  return a < 0 ? -a : a;
+  return detail::magnitude(a);
 }
 inline float Floor(float a) { return std::floor(a); }
 inline float Ceil(float a) { return std::ceil(a); }
