@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes as C
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import KERNELS
+from tests.ascendc.kit import KERNELS, build
+from tests.runtime.acl import run
 
 SOURCE = (KERNELS / "copies.asc").read_text().splitlines()
 
@@ -42,6 +44,52 @@ def test_blocks_wait_for_one_block(compiled):
     for me in range(30):
         wanted = wanted * 3 % 10007 + me
     assert compiled("copies").launch("chain", 30, np.ones(8, "i4"))[0][0] == wanted
+
+
+POLLS = """
+from pathlib import Path
+import numpy as np
+from tests.ascendc.kit import Device, Kernels
+kernels = Kernels(Path({library!r}), Device())
+def polls(how, blocks=48):
+    how = (C.c_int32(how),)
+    return kernels.launch("polls", blocks, np.zeros(8 * blocks, "i4"), scalars=how, check=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory) -> Path:
+    return build(KERNELS / "copies.asc", tmp_path_factory.mktemp("polls"))
+
+
+@pytest.mark.parametrize(
+    "how, check", [(0, "0"), (0, "kernel"), (1, "0"), (2, "0"), (3, "0")], ids="word checked copy call words".split()
+)
+def test_blocks_wait_for_a_word_of_one_that_begins_last(copies, how, check):
+    code = POLLS.format(library=str(copies)) + f"print(polls({how}))"
+    assert run(code, timeout=120, ANYCEND_CHECK=check).stdout == "\n"
+
+
+def test_a_block_that_waits_for_a_word_ends_when_another_fails(copies):
+    code = POLLS.format(library=str(copies)) + "print(polls(5))"
+    assert "block 47: copies.asc:" in (said := run(code, timeout=120).stdout) and "Trap: the kernel" in said
+
+
+def test_a_block_that_waits_for_a_word_ends_with_its_devices_tasks(copies):
+    code = (
+        POLLS.format(library=str(copies))
+        + """
+device = kernels.device
+words = device.put(np.zeros(64, "i4"))
+kernels.library.aclrtlaunch_polls(C.c_uint32(8), C.c_void_p(device.stream), C.c_void_p(words), C.c_int32(4))
+while not device.get(words, np.zeros(64, "i4"))[1]:
+    time.sleep(0.01)
+print(device.acl.raw.aclrtDeviceTaskAbort(0, 0))
+device.finish()
+print(polls(0))
+"""
+    )
+    assert run(code, timeout=120).stdout == "0\n\n"
 
 
 def test_a_block_that_does_not_come_is_an_error(compiled):

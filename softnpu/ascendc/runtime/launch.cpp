@@ -38,10 +38,11 @@ bool kernel_check() noexcept {
 struct Task {
   softnpuAscendcKernel kernel;
   const softnpuAscendcChip* chip;
+  int device;
 
   static int run(void* state, char* message, size_t room) noexcept {
     const Task& task = *static_cast<Task*>(state);
-    Run run(task.kernel, *task.chip, kernel_check());
+    Run run(task.kernel, *task.chip, task.device, kernel_check());
     const std::string error = run.go();
     if (error.empty()) return 0;
     snprintf(message, room, "%s", error.c_str());
@@ -100,7 +101,11 @@ EXPORT uint32_t softnpuAscendcLaunch(void* stream, const softnpuAscendcKernel* k
                   "compiled for dav-%u, and %s is dav-%u: compile with --npu-arch=dav-%u, or choose another chip with "
                   "ANYCEND_SOC",
                   kernel->architecture, chip->name, chip->architecture, chip->architecture);
-  auto* task = new (std::nothrow) Task{*kernel, chip};
+  if (const uint32_t status = softnpu::ascendc::Stops::listen()) {
+    if (kernel->drop) kernel->drop(kernel->state);
+    return status;
+  }
+  auto* task = new (std::nothrow) Task{*kernel, chip, softnpu::stream_device(stream)};
   if (task == nullptr) {
     refuse(*kernel, "there is no memory for the launch");
     return kBadAlloc;
@@ -116,6 +121,8 @@ EXPORT int softnpuAscendcSignal(void* launch, uint32_t word, int32_t add) {
 EXPORT int softnpuAscendcAwait(void* launch, uint32_t word, int32_t least) {
   return !static_cast<Run*>(launch)->await(word, least);
 }
+
+EXPORT int softnpuAscendcGiveWay(void* launch) { return !static_cast<Run*>(launch)->give_way(); }
 
 EXPORT void softnpuAscendcLockUses(void* launch) { static_cast<Run*>(launch)->uses().mutex().lock(); }
 EXPORT void softnpuAscendcUnlockUses(void* launch) { static_cast<Run*>(launch)->uses().mutex().unlock(); }

@@ -4,11 +4,17 @@
 #include <memory>
 #include <new>
 #include <string_view>
+#include <thread>
+
+#include "softnpu/runtime/enqueue.h"
 
 namespace softnpu::ascendc {
 namespace {
 
 constexpr size_t kPlaces = 4;
+// How long no block has begun before one that reads the same words over and over has another begin, and how long it then leaves its
+// processor to others.
+constexpr std::chrono::microseconds kStill(1000), kNap(50);
 
 struct Freed {
   void operator()(uint8_t* p) const { ::operator delete(p, std::align_val_t(64)); }
@@ -26,8 +32,8 @@ uint8_t* unified_buffer(uint32_t bytes) noexcept {
 
 }  // namespace
 
-Run::Run(const softnpuAscendcKernel& kernel, const softnpuAscendcChip& chip, bool checks)
-    : kernel_(kernel), chip_(chip), checks_(checks) {}
+Run::Run(const softnpuAscendcKernel& kernel, const softnpuAscendcChip& chip, int device, bool checks)
+    : kernel_(kernel), chip_(chip), checks_(checks), seen_(Stops::seen(device)) {}
 
 std::string Run::go() noexcept {
   const uint32_t useful = std::min(static_cast<uint32_t>(Pool::processors()), kernel_.blocks);
@@ -68,6 +74,7 @@ void Run::work() noexcept {
       const std::lock_guard lock(mutex_);
       if (failed_ || next_ == kernel_.blocks) return;
       index = next_++;
+      moved_ = std::chrono::steady_clock::now();
     }
     run_block(index);
   }
@@ -126,6 +133,23 @@ bool Run::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& 
     std::erase(waiting_, &over);
   }
   return !failed_;
+}
+
+// Whether such a block waits cannot be known: so another thread begins a block, but only where for a while no thread has.
+bool Run::give_way() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (Stops::since(seen_) || running_task_aborted())
+      fail("the tasks of the device were aborted while a block waited for a word of global memory");
+    if (failed_) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (next_ < kernel_.blocks && now - moved_ > kStill) {
+      moved_ = now;
+      call_helper();  // where there is none, perhaps later
+    }
+  }
+  std::this_thread::sleep_for(kNap);
+  return true;
 }
 
 void Run::look_for_deadlock() noexcept {

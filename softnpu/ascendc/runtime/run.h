@@ -2,6 +2,7 @@
 // What it is not: the stream's task (launch.cpp), which makes one each time it runs (a graph replays it). Its lock comes before the pool's.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -13,13 +14,14 @@
 
 #include "softnpu/ascendc/include/ascendc/runtime.h"
 #include "softnpu/ascendc/runtime/pool.h"
+#include "softnpu/ascendc/runtime/stops.h"
 #include "softnpu/ascendc/runtime/uses.h"
 
 namespace softnpu::ascendc {
 
 class Run final : public Helped {
  public:
-  Run(const softnpuAscendcKernel& kernel, const softnpuAscendcChip& chip, bool checks);
+  Run(const softnpuAscendcKernel& kernel, const softnpuAscendcChip& chip, int device, bool checks);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
@@ -33,6 +35,8 @@ class Run final : public Helped {
   bool meet() noexcept;
   bool signal(uint32_t word, int32_t add) noexcept;
   bool await(uint32_t word, int32_t least) noexcept;
+  // The block has read the same words of global memory again and again: what it waits for may be another block's, which has not begun.
+  bool give_way() noexcept;
 
   void help() noexcept override;
 
@@ -51,11 +55,13 @@ class Run final : public Helped {
   const softnpuAscendcKernel& kernel_;
   const softnpuAscendcChip& chip_;
   const bool checks_;
+  const Stops::Seen seen_;  // before the run began
 
   std::mutex mutex_;
   std::condition_variable changed_;
   uint32_t next_ = 0, finished_ = 0;
-  int threads_ = 0;  // of the pool: called, and not back yet
+  std::chrono::steady_clock::time_point moved_{};  // when a block was last begun
+  int threads_ = 0;                                // of the pool: called, and not back yet
   std::vector<const std::function<bool()>*> waiting_;
   bool failed_ = false;
   std::string error_;

@@ -98,7 +98,9 @@ struct Core {
   std::deque<Room> rooms;       // a deque: queues keep pointers
   uint32_t used[kSpaces] = {};  // bytes given out
   Hazards hazards;
-  std::string leak;  // with the kernel checker: a buffer that was never freed
+  uintptr_t polled[64] = {};  // where global memory was read lately (global_order.h)
+  uint32_t polls = 0;         // how often, and much more for each time there again
+  std::string leak;           // with the kernel checker: a buffer that was never freed
 
   uint8_t* memory(Space space) const {
     return space == kUnified ? block.unified_buffer : cube_memory(*block.chip, space);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 
 #include "ascendc/core.h"
 
@@ -80,7 +81,23 @@ class GlobalUse {
   void* launch_ = nullptr;
 };
 
+// The core reads global memory. Now and then where it has read before, and rarely in any case, other blocks get their turn, as it may be
+// waiting so for another block's word.
+[[gnu::cold, gnu::noinline]] inline void give_way(Core& c, const char* what, Site at) {
+  c.polls = 0;
+  if (softnpuAscendcGiveWay(c.block.launch)) fail(at, what, "another block of the kernel failed");
+}
+inline void read_at(Core& c, const void* p, const char* what, Site at) {
+  constexpr uint32_t kTurn = 1u << 20, kAgain = 512;
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  uintptr_t& before = c.polled[(address >> 2 ^ address >> 8) % std::size(c.polled)];
+  c.polls += before == address ? kAgain : 1;
+  before = address;
+  if (__builtin_expect(c.polls >= kTurn, 0)) give_way(c, what, at);
+}
+
 inline void reads_global(Core& c, Unit unit, const GlobalPieces& p, const char* what, Site at) {
+  read_at(c, p.start, what, at);
   const GlobalUse use(c, unit, SOFTNPU_ASCENDC_READS, p, what, at);
 }
 
@@ -93,15 +110,39 @@ inline void hear(const Core& c, uint64_t word) {
   if (c.hazards.on()) softnpuAscendcHear(c.block.launch, word, c.block.index);
 }
 
+// A word as another block writes it: who reads it so also sees what that block had written before.
+template <class T>
+constexpr bool is_word = sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8;
+inline bool aligned_to(const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
+template <class T>
+T load(const T* p) {
+  if constexpr (is_word<T>)
+    if (aligned_to(p, sizeof(T))) {
+      T value;
+      __atomic_load(p, &value, __ATOMIC_ACQUIRE);
+      return value;
+    }
+  return *p;
+}
+template <class T>
+void store_word(T* p, T value) {
+  if constexpr (is_word<T>)
+    if (aligned_to(p, sizeof(T))) return __atomic_store(p, &value, __ATOMIC_RELEASE);
+  *p = value;
+}
+
 // The scalar unit's own reads and writes. A word that one block writes and another reads so is a flag of the kernel's own, which orders
 // them: what is told before the word is written is heard after it was read.
 template <class T>
 T scalar_read(const T* p, const char* what, Site at) {
   Core& c = core(at, what);
-  if (!c.hazards.on()) return *p;
+  if (!c.hazards.on()) {
+    read_at(c, p, what, at);
+    return load(p);
+  }
   c.hazards.issue(kScalar, what, at);
   reads_global(c, kScalar, {p, sizeof(T)}, what, at);
-  const T value = *p;
+  const T value = load(p);
   hear(c, kToldByScalar | reinterpret_cast<uintptr_t>(p));
   return value;
 }
@@ -115,7 +156,7 @@ void scalar_write(T* p, T value, const char* what, Site at) {
     }
     tell(c, kToldByScalar | reinterpret_cast<uintptr_t>(p), c.hazards.all());
   }
-  *p = value;
+  store_word(p, value);
 }
 
 }  // namespace AscendC::detail

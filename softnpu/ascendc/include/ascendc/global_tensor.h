@@ -109,7 +109,11 @@ class GlobalTensor {
   void SetValue(uint64_t index, detail::Plain<T> value, ASCENDC_AT) {
     detail::scalar_write(element(index, "SetValue", at), value, "SetValue", at);
   }
-  T& operator()(uint64_t index, ASCENDC_AT) const { return *element(index, "GlobalTensor()", at); }
+  T& operator()(uint64_t index, ASCENDC_AT) const {
+    T* const p = element(index, "GlobalTensor()", at);
+    detail::read_at(detail::core(at, "GlobalTensor()"), p, "GlobalTensor()", at);
+    return *p;
+  }
   GlobalTensor operator[](uint64_t offset) const {
     GlobalTensor t = *this;
     if (t.p_) t.p_ += offset;  // without memory it stays so, and what uses it says that

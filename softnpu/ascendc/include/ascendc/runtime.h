@@ -49,6 +49,9 @@ int softnpuAscendcMeet(void* launch);
 // A word of the launch's own, set to 0 at its start (IBSet, CrossCoreSetFlag): add, or wait until it has reached `least` and subtract.
 int softnpuAscendcSignal(void* launch, uint32_t word, int32_t add);
 int softnpuAscendcAwait(void* launch, uint32_t word, int32_t least);
+// Of a block that reads the same global memory over and over, as one does that waits for another block's word: lets others run. 0, or 1
+// when another block has failed or the device's tasks are being aborted.
+int softnpuAscendcGiveWay(void* launch);
 // One writer at a time to global memory, of all kernels: what SetAtomicAdd and its like need.
 void softnpuAscendcLockAtomics(void);
 void softnpuAscendcUnlockAtomics(void);

@@ -103,6 +103,7 @@ template <class T, class F>
 T simt_atomic(T* address, F f) {
   static_assert(one_of<T, int32_t, uint32_t, int64_t, uint64_t, long long, unsigned long long, float>,
                 "atomics of threads take int32_t, uint32_t, int64_t, uint64_t, float");
+  read_at(core({}, "an atomic of threads"), address, "an atomic of threads", {});
   std::atomic_ref<T> place(*address);
   T before = place.load();
   while (!place.compare_exchange_weak(before, f(before))) {
@@ -292,12 +293,14 @@ ASCENDC_SAME(asc_shfl_xor, WarpShflXorSync)
 #undef ASCENDC_SAME
 // One memory, one cache: there is nothing to hint at.
 template <class T>
-T asc_ldcg(const T* address) {
-  return *address;
+T asc_ldcg(const T* address, ASCENDC_AT) {
+  AscendC::detail::read_at(AscendC::detail::core(at, "asc_ldcg"), address, "asc_ldcg", at);
+  return AscendC::detail::load(address);
 }
 template <class T>
-T asc_ldca(const T* address) {
-  return *address;
+T asc_ldca(const T* address, ASCENDC_AT) {
+  AscendC::detail::read_at(AscendC::detail::core(at, "asc_ldca"), address, "asc_ldca", at);
+  return AscendC::detail::load(address);
 }
 template <class T>
 void asc_stcg(T* address, std::type_identity_t<T> value) {
