@@ -28,6 +28,9 @@ WRONG = {
     20: "DataCopy: 256 bytes from",
     21: "a tensor of AllocTensor was never given back by FreeTensor",
     22: "a tensor was put in by EnQue and never taken out by DeQue",
+    23: "and nothing has been written there since the block began",
+    24: "and nothing has been written there since the block began",
+    25: "Duplicate: dst needs 512 bytes, and the tensor has 256: what follows, bytes 256 to 511 of TBuf<VECCALC> of",
 }
 PROGRAM = """
 from pathlib import Path
@@ -37,6 +40,9 @@ kernels = Kernels(Path({library!r}), Device())
 for which in {numbers}:
     error = kernels.launch("order", 1, np.zeros(128, "f4"), scalars=(C.c_int32(which),), check=False)
     print(which, error, sep="|")
+for how in range(3):
+    error = kernels.launch("below", 1, *np.zeros((2, 4096), "f4"), scalars=(C.c_int32(how),), check=False)
+    print(100 + how, error, sep="|")
 """
 
 
@@ -62,14 +68,20 @@ def test_wrong_order_is_named_with_both_lines(errors, which):
     assert WRONG[which].format(line=LINE[which]) in errors["kernel"][which]
 
 
-@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("which", range(10))
 def test_right_order_is_no_error(errors, which):
     assert errors["kernel"][which] == ""
 
 
+def test_what_lies_before_a_global_tensors_memory_is_not_its_own(errors):
+    for how, what in enumerate(("DataCopy", "GetValue")):
+        assert f": {what}: the GlobalTensor's offset is negative, " in errors["kernel"][100 + how]
+    assert errors["kernel"][102] == ""
+
+
 def test_the_compiler_inserts_flags_of_the_scalar_unit(errors):
     """Cases 16 and 17 lack nothing else; all other mistakes stay ones."""
-    assert {which for which, text in errors["auto"].items() if text} == set(WRONG) - {16, 17}
+    assert {which for which, text in errors["auto"].items() if text} == set(WRONG) - {16, 17} | {100, 101}
 
 
 def test_without_the_check_program_order_is_kept(errors):

@@ -82,9 +82,11 @@ template <class T, class U>
 void cast_nibbles(const Op& op, const LocalTensor<T>& dst, const LocalTensor<U>& src, RoundMode mode, const Lanes& l,
                   const UnaryRepeatParams& p) {
   const auto* from = reinterpret_cast<const uint8_t*>(
-      op.reads(src, l.span_of_bits(8 * sizeof(U) / per_byte<U>, p.srcBlkStride, p.srcRepStride)));
+      op.reads(src, l.span_of_bits(8 * sizeof(U) / per_byte<U>, p.srcBlkStride, p.srcRepStride), "src", 32,
+               Blocks{l, 32 * per_byte<U> / sizeof(U), p.srcBlkStride, p.srcRepStride}));
   auto* to = reinterpret_cast<uint8_t*>(
-      op.writes(dst, l.span_of_bits(8 * sizeof(T) / per_byte<T>, p.dstBlkStride, p.dstRepStride)));
+      op.writes(dst, l.span_of_bits(8 * sizeof(T) / per_byte<T>, p.dstBlkStride, p.dstRepStride), "dst", 32,
+                Blocks{l, 32 * per_byte<T> / sizeof(T), p.dstBlkStride, p.dstRepStride}));
   const auto place = [](int r, int e, int per, uint32_t blk, uint32_t rep) {  // of the element, counted from the start
     return (static_cast<size_t>(r) * rep + static_cast<size_t>(e / per) * blk) * per + e % per;
   };

@@ -12,6 +12,7 @@ namespace detail {
 struct Pieces {
   uint64_t count, length, local_step, global_step;  // steps: from the start of one piece to that of the next
   uint64_t local_span(uint64_t last) const { return count ? (count - 1) * local_step + last : 0; }
+  Strided local(uint64_t each) const { return {count, each, local_step}; }
 };
 
 inline void need_blocks(const Op& op, uint64_t bytes) {
@@ -34,7 +35,7 @@ inline void need_pieces(const Op& op, uint64_t count, uint64_t length, uint64_t 
 template <class T>
 void from_global(const Op& op, const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Pieces& p) {
   ASCENDC_WHOLE_BYTES("DataCopy");
-  auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, p.local_span(p.length)));
+  auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, p.local_span(p.length), "dst", 32, p.local(p.length)));
   const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
   if (p.count) src.check(0, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
   op.reads_global({from, p.length, p.count, p.global_step});
@@ -45,7 +46,8 @@ template <class T>
 void to_global(const Op& op, const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Pieces& p) {
   ASCENDC_WHOLE_BYTES("DataCopy");
   need_atomic_type<T>(op.core(), op.name(), op.at());
-  const auto* from = reinterpret_cast<const uint8_t*>(op.reads(src, p.local_span(p.length)));
+  const auto* from =
+      reinterpret_cast<const uint8_t*>(op.reads(src, p.local_span(p.length), "src", 32, p.local(p.length)));
   auto* to = reinterpret_cast<uint8_t*>(dst.GetPhyAddr(0));
   if (p.length % sizeof(T))
     op.fail(format("blockLen of %llu bytes is no multiple of the type's %zu", static_cast<unsigned long long>(p.length),
@@ -85,7 +87,8 @@ void pad_in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, Count count, 
   const uint64_t data = length + (left + right) * sizeof(T), step = compact ? length : up32(data) + dst_gap * 32;
   const Pieces p{static_cast<uint64_t>(count), static_cast<uint64_t>(length), step, length + src_gap};
   const uint64_t span = compact ? up32(p.count * length) : p.local_span(up32(data));
-  auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, span));
+  auto* to = reinterpret_cast<uint8_t*>(
+      op.writes(dst, span, "dst", 32, compact ? Strided{1, span, span} : p.local(up32(data))));
   const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
   if (count) src.check(0, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
   op.reads_global({from, p.length, p.count, p.global_step});
@@ -148,8 +151,10 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCo
   if (p.blockCount == 0) return;
   const uint64_t length = p.blockLen * 32ull, from_step = length + p.srcStride * 32ull,
                  to_step = length + p.dstStride * 32ull;
-  const auto* from = reinterpret_cast<const uint8_t*>(op.reads(src, (p.blockCount - 1) * from_step + length));
-  auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, (p.blockCount - 1) * to_step + length));
+  const detail::Strided read{p.blockCount, length, from_step}, written{p.blockCount, length, to_step};
+  const auto* from =
+      reinterpret_cast<const uint8_t*>(op.reads(src, (p.blockCount - 1) * from_step + length, "src", 32, read));
+  auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, (p.blockCount - 1) * to_step + length, "dst", 32, written));
   for (uint32_t i = 0; i < p.blockCount; ++i) memmove(to + i * to_step, from + i * from_step, length);
 }
 

@@ -30,6 +30,18 @@ struct Room {
   std::deque<std::pair<uint32_t, Clock>> queued;
   int depth = 0;
 
+  struct Part {
+    uint32_t start, end;
+    Site at;
+  };
+  std::vector<Part> parts = {};  // of a TBuf, with the check on: what TBuf::Get(length) and GetWithOffset gave out last
+
+  // Who has a stretch of the memory from then on.
+  void part(uint32_t from, uint32_t to, Site where) {
+    std::erase_if(parts, [&](const Part& p) { return p.start < to && from < p.end; });
+    parts.push_back({from, to, where});
+  }
+
   bool queue() const { return kind[1] == 'Q'; }
   bool given_back(uint32_t piece) const { return queue() && states[piece] == State::kFree; }
   std::string name() const { return format("%s<%s> of %s:%d", kind, position_name(position), at.name(), at.line); }

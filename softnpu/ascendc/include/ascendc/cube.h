@@ -118,8 +118,9 @@ void load_fractals(const Op& op, const LocalTensor<T>& dst, const uint8_t* from,
     op.fail("ifTranspose is for types of 16 bits: LoadDataWithTranspose is not supported");
   if (p.repeatTimes == 0) return;
   const uint64_t step = (uint64_t{p.dstGap} + 1) * 512;
-  auto* to = reinterpret_cast<uint8_t*>(
-      op.writes(dst, (p.repeatTimes - 1) * step + 512, "dst", space_of(dst.GetPosition()) == kL1 ? 32 : 512));
+  auto* to = reinterpret_cast<uint8_t*>(op.writes(dst, (p.repeatTimes - 1) * step + 512, "dst",
+                                                  space_of(dst.GetPosition()) == kL1 ? 32 : 512,
+                                                  Strided{p.repeatTimes, 512, step}));
   for (uint32_t r = 0; r < p.repeatTimes; ++r) {
     const uint8_t* fractal = from + (p.startIndex + uint64_t{r} * p.srcStride) * 512;
     if (!p.ifTranspose) {
@@ -229,8 +230,12 @@ void fixpipe(const Op& op, const LocalTensor<S>& src, const FixpipeParamsV220& p
   if (p.nSize == 0 || p.mSize == 0 || p.ndNum == 0) return;
   const float scale = std::bit_cast<float>(static_cast<uint32_t>(p.deqScalar));
   const uint64_t n1 = (p.nSize + 15u) / 16, between = uint64_t{p.srcNdStride} * 256;
-  const S* c =
-      op.reads(src, ((p.ndNum - 1u) * between + (n1 - 1) * p.srcStride * 16 + p.mSize * 16u) * sizeof(S), "src", 64);
+  const S* c = op.reads(src, ((p.ndNum - 1u) * between + (n1 - 1) * p.srcStride * 16 + p.mSize * 16u) * sizeof(S),
+                        "src", 64, [&](uint64_t, auto f) {
+                          for (uint64_t nd = 0; nd < p.ndNum; ++nd)
+                            for (uint64_t j = 0; j < n1; ++j)
+                              f((nd * between + j * p.srcStride * 16) * sizeof(S), p.mSize * 16u * sizeof(S));
+                        });
   for (uint32_t nd = 0; nd < p.ndNum; ++nd)
     for (uint32_t i = 0; i < p.mSize; ++i)
       for (uint32_t j = 0; j < p.nSize; ++j)
@@ -252,7 +257,12 @@ void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2Nz
   const uint64_t columns = (p.dValue + kC0 - 1) / kC0;
   const uint64_t span = (p.ndNum - 1ull) * p.dstNzMatrixStride +
                         ((columns - 1) * p.dstNzC0Stride + (p.nValue - 1ull) * p.dstNzNStride + 1) * kC0;
-  T* d = op.writes(dst, span * sizeof(T));
+  T* d = op.writes(dst, span * sizeof(T), "dst", 32, [&](uint64_t, auto f) {
+    for (uint64_t m = 0; m < p.ndNum; ++m)
+      for (uint64_t j = 0; j < columns; ++j)
+        for (uint64_t i = 0; i < p.nValue; ++i)
+          f(m * p.dstNzMatrixStride * sizeof(T) + (j * p.dstNzC0Stride + i * p.dstNzNStride) * 32, 32);
+  });
   const T* s = src.GetPhyAddr();
   src.check(0, ((p.ndNum - 1ull) * p.srcNdMatrixStride + (p.nValue - 1ull) * p.srcDValue + p.dValue) * sizeof(T),
             "DataCopy", at);
@@ -273,7 +283,10 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadDa
   if (!(to == TPosition::A2 && from == TPosition::A1) && !(to == TPosition::B2 && from == TPosition::B1))
     op.fail(detail::format("from %s to %s: it goes from A1 to A2 and from B1 to B2", detail::position_name(from),
                            detail::position_name(to)));
-  const auto* fractals = reinterpret_cast<const uint8_t*>(op.reads(src, detail::fractal_span(p)));
+  const auto* fractals =
+      reinterpret_cast<const uint8_t*>(op.reads(src, detail::fractal_span(p), "src", 32, [&](uint64_t, auto f) {
+        for (uint64_t r = 0; r < p.repeatTimes; ++r) f((p.startIndex + r * p.srcStride) * 512, 512);
+      }));
   detail::load_fractals(op, dst, fractals, p);
 }
 template <class T>
@@ -341,7 +354,8 @@ void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<S>& src, const Fixpipe
   constexpr uint32_t kC0 = std::is_same_v<T, int8_t> ? 32 : 16;
   const uint64_t column = p.dstStride * 32ull / sizeof(T);
   if (p.nSize == 0 || p.mSize == 0) return;
-  T* d = op.writes(dst, ((p.nSize - 1u) / kC0 * column + uint64_t{p.mSize} * kC0) * sizeof(T));
+  T* d = op.writes(dst, ((p.nSize - 1u) / kC0 * column + uint64_t{p.mSize} * kC0) * sizeof(T), "dst", 32,
+                   detail::Strided{(p.nSize - 1u) / kC0 + 1u, uint64_t{p.mSize} * kC0 * sizeof(T), column * sizeof(T)});
   detail::fixpipe<T>(op, src, p, [&](uint32_t, uint32_t i, uint32_t j, T x) {
     d[j / kC0 * column + uint64_t{i} * kC0 + j % kC0] = x;
   });

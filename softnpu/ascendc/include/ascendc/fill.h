@@ -51,7 +51,11 @@ void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src0, int32_t repeatT
   const uint64_t repeats = static_cast<uint64_t>(repeatTime);
   constexpr uint32_t kPer = 32 / sizeof(T);
   const T* a = op.reads(src0, repeats * 8 * sizeof(T), "src0");
-  T* d = op.writes(dst, ((repeats - 1) * p.dstRepStride + 7ull * p.dstBlkStride + 1) * 32);
+  T* d = op.writes(dst, ((repeats - 1) * p.dstRepStride + 7ull * p.dstBlkStride + 1) * 32, "dst", 32,
+                   [&](uint64_t, auto f) {
+                     for (uint64_t r = 0; r < repeats; ++r)
+                       for (uint64_t i = 0; i < 8; ++i) f((r * p.dstRepStride + i * p.dstBlkStride) * 32, 32);
+                   });
   for (uint64_t r = 0; r < repeats; ++r)
     for (uint32_t i = 0; i < 8; ++i)
       std::fill_n(d + (r * p.dstRepStride + i * p.dstBlkStride) * kPer, kPer, a[r * 8 + i]);

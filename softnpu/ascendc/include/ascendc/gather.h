@@ -25,10 +25,16 @@ const T* by_offset(const Op& op, const LocalTensor<T>& src, const uint8_t* base,
   return reinterpret_cast<const T*>(base + offset);
 }
 
-template <class T>
-const uint8_t* whole(const Op& op, const LocalTensor<T>& src) {
+// What is read of src is at offsets: each(f) calls f(offset, bytes).
+template <class T, class Each>
+const uint8_t* somewhere(const Op& op, const LocalTensor<T>& src, Each each) {
   if (src.room() == nullptr) op.fail("src has no buffer: a LocalTensor comes from AllocTensor, DeQue or Get");
-  return reinterpret_cast<const uint8_t*>(op.reads(src, src.GetLength()));
+  const uint64_t room = src.room()->end(src.piece()) - src.GetPhyAddr();
+  return reinterpret_cast<const uint8_t*>(op.reads(src, src.GetLength(), "src", 32, [&](uint64_t, auto f) {
+    each([&](uint64_t offset, uint64_t bytes) {
+      if (offset + bytes <= room) f(offset, bytes);  // else by_offset says so
+    });
+  }));
 }
 
 template <class T, class Mask>
@@ -38,14 +44,18 @@ void gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
   const Op op("Gather", at);
   const Lanes l = lanes_of<true>(op, mask, repeats, 256 / sizeof(T));
   if (l.repeats == 0) return;
-  const uint8_t* from = whole(op, src);
   const uint32_t* at_lane =
       op.reads(offsets, (static_cast<uint64_t>(l.repeats - 1) * l.each + l.highest() + 1) * 4, "srcOffset");
+  const auto each = [&](auto one) {
+    for (int r = 0; r < l.repeats; ++r)
+      for (int e = 0; e < l.each; ++e)
+        if (l.prefix >= 0 ? e < l.prefix : (l.bits[e / 64] >> (e % 64) & 1) != 0)
+          one(r, e, uint64_t{base} + at_lane[r * l.each + e]);
+  };
+  const uint8_t* from =
+      somewhere(op, src, [&](auto f) { each([&](int, int, uint64_t offset) { f(offset, sizeof(T)); }); });
   const auto d = target(op, l, dst, 1, rep);
-  for (int r = 0; r < l.repeats; ++r)
-    for (int e = 0; e < l.each; ++e)
-      if (l.prefix >= 0 ? e < l.prefix : (l.bits[e / 64] >> (e % 64) & 1) != 0)
-        *d.at(r, e) = *by_offset(op, src, from, uint64_t{base} + at_lane[r * l.each + e]);
+  each([&](int r, int e, uint64_t offset) { *d.at(r, e) = *by_offset(op, src, from, offset); });
 }
 
 }  // namespace detail
@@ -55,8 +65,10 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
             uint32_t srcBaseAddr, uint32_t count, ASCENDC_AT) {
   ASCENDC_MOVABLE(Gather);
   const detail::Op op("Gather", at);
-  const uint8_t* from = detail::whole(op, src);
   const uint32_t* offsets = op.reads(srcOffset, uint64_t{count} * 4, "srcOffset");
+  const uint8_t* from = detail::somewhere(op, src, [&](auto f) {
+    for (uint32_t i = 0; i < count; ++i) f(uint64_t{srcBaseAddr} + offsets[i], sizeof(T));
+  });
   T* d = op.writes(dst, uint64_t{count} * sizeof(T));
   for (uint32_t i = 0; i < count; ++i) d[i] = *detail::by_offset(op, src, from, uint64_t{srcBaseAddr} + offsets[i]);
 }
@@ -80,10 +92,16 @@ void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalT
   op.need_repeats(repeatTime);
   if (repeatTime == 0) return;
   const uint64_t repeats = static_cast<uint64_t>(repeatTime);
-  const uint8_t* from = detail::whole(op, src0);
   const uint32_t* offsets = op.reads(offset, repeats * 32, "offset");
-  auto* d =
-      reinterpret_cast<uint8_t*>(op.writes(dst, ((repeats - 1) * p.dstRepStride + 7ull * p.dstBlkStride + 1) * 32));
+  const uint8_t* from = detail::somewhere(op, src0, [&](auto f) {
+    for (uint64_t i = 0; i < repeats * 8; ++i) f(offsets[i], 32);
+  });
+  auto* d = reinterpret_cast<uint8_t*>(op.writes(dst, ((repeats - 1) * p.dstRepStride + 7ull * p.dstBlkStride + 1) * 32,
+                                                 "dst", 32, [&](uint64_t, auto f) {
+                                                   for (uint64_t r = 0; r < repeats; ++r)
+                                                     for (uint64_t i = 0; i < 8; ++i)
+                                                       f((r * p.dstRepStride + i * p.dstBlkStride) * 32, 32);
+                                                 }));
   for (uint64_t r = 0; r < repeats; ++r)
     for (uint32_t i = 0; i < 8; ++i) {
       const uint32_t o = offsets[r * 8 + i];
@@ -107,7 +125,11 @@ uint64_t gather_mask(const Op& op, const LocalTensor<T>& dst, const LocalTensor<
   const T* a = op.reads(
       src,
       last + (static_cast<uint64_t>((each - 1) / kPer) * p.src0BlockStride * kPer + (each - 1) % kPer + 1) * sizeof(T),
-      "src0");
+      "src0", 32, [&](uint64_t, auto f) {
+        for (uint64_t r = 0; r < p.repeatTimes; ++r)
+          for (uint64_t b = 0; b < (each + kPer - 1) / kPer; ++b)
+            f((r * p.src0RepeatStride + b * p.src0BlockStride) * 32, 32);
+      });
   std::vector<T> kept;
   for (uint32_t r = 0; r < p.repeatTimes; ++r)
     for (uint32_t e = 0; e < each; ++e)
@@ -148,7 +170,8 @@ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const Loc
   const uint64_t stride = gatherMaskParams.src1RepeatStride * 32ull;
   const uint64_t bytes =
       gatherMaskParams.repeatTimes ? (gatherMaskParams.repeatTimes - 1) * stride + (each + 7) / 8 : 0;
-  const auto* bits = reinterpret_cast<const uint8_t*>(op.reads(src1Pattern, bytes, "src1Pattern"));
+  const auto* bits = reinterpret_cast<const uint8_t*>(op.reads(
+      src1Pattern, bytes, "src1Pattern", 32, detail::Strided{gatherMaskParams.repeatTimes, (each + 7) / 8, stride}));
   rsvdCnt = detail::gather_mask(op, dst, src0, reduceMode, mask, gatherMaskParams,
                                 [&](uint32_t r, uint32_t e) { return detail::get_bit(bits + r * stride, e); });
 }
@@ -163,7 +186,10 @@ void Scatter(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTe
   const detail::Op op("Scatter", at);
   const T* a = op.reads(src, uint64_t{count} * sizeof(T));
   const uint32_t* offsets = op.reads(dstOffset, uint64_t{count} * 4, "dstOffset");
-  auto* base = reinterpret_cast<uint8_t*>(op.writes(dst, dst.GetLength()));
+  auto* base = reinterpret_cast<uint8_t*>(op.writes(dst, dst.GetLength(), "dst", 32, [&](uint64_t room, auto f) {
+    for (uint32_t i = 0; i < count; ++i)
+      if (const uint64_t o = uint64_t{dstBaseAddr} + offsets[i]; o + sizeof(T) <= room) f(o, sizeof(T));
+  }));
   for (uint32_t i = 0; i < count; ++i)
     *const_cast<T*>(detail::by_offset(op, dst, base, uint64_t{dstBaseAddr} + offsets[i])) = a[i];
 }

@@ -63,7 +63,7 @@ inline void check_global(const void* p, size_t bytes, const void* made_of, const
   if (__builtin_expect(first >= base || bytes == 0 || !core(at, what).hazards.on(), 1))
     return check_global(p, bytes, what, at);
   char text[300] = "";
-  if (softnpuAscendcOwned(p, std::max<size_t>(bytes, base - first), text, sizeof text))
+  if (softnpuAscendcOwned(p, std::max<size_t>(bytes, base - first + 1), text, sizeof text))
     fail(at, what,
          format("the GlobalTensor's offset is negative, %llu bytes before what SetGlobalBuffer was given: ",
                 static_cast<unsigned long long>(base - first)) +

@@ -47,6 +47,25 @@ struct Clock {
   }
 };
 
+// Which bytes an instruction touches of an operand that spans `bytes`: what of it is called is called f(first, bytes) with each piece.
+struct AllBytes {
+  template <class F>
+  void operator()(uint64_t bytes, F f) const {
+    f(0, bytes);
+  }
+};
+// Pieces with gaps, which are others'.
+struct Strided {
+  uint64_t count, length, step;
+  template <class F>
+  void operator()(uint64_t, F f) const {
+    if (length == step)
+      f(0, count * length);
+    else
+      for (uint64_t i = 0; i < count; ++i) f(i * step, length);
+  }
+};
+
 class Hazards {
  public:
   Hazards(bool on, const softnpuAscendcChip& chip) : on_(on) {

@@ -81,6 +81,27 @@ Lanes lanes_of(const Op& op, const uint64_t* mask, int64_t repeats, int each) {
   return lanes_of_bits(op, mask[0], each > 64 ? mask[1] : 0, each, static_cast<int>(repeats));
 }
 
+// Of an operand with `per` elements a block: the blocks that have an active lane.
+struct Blocks {
+  const Lanes& lanes;
+  uint32_t per, blk, rep;
+  template <class F>
+  void operator()(uint64_t bytes, F f) const {
+    const int n = static_cast<int>(per);
+    if (lanes.prefix == lanes.each && blk == 1 && rep * per == static_cast<uint32_t>(lanes.each)) return f(0, bytes);
+    for (int r = 0; r < lanes.repeats; ++r)
+      for (int e = 0; e < std::min(lanes.highest() + 1, r + 1 < lanes.repeats ? lanes.each : lanes.last); e += n)
+        if (active(e, std::min(e + n, r + 1 < lanes.repeats ? lanes.each : lanes.last)))
+          f((uint64_t{rep} * static_cast<uint32_t>(r) + uint64_t{blk} * static_cast<uint32_t>(e / n)) * 32, 32);
+  }
+  bool active(int from, int to) const {
+    if (lanes.prefix >= 0) return from < lanes.prefix;
+    for (int e = from; e < to; ++e)
+      if (lanes.bits[e / 64] >> (e % 64) & 1) return true;
+    return false;
+  }
+};
+
 template <class T>
 struct Operand {
   T* p;
@@ -95,11 +116,11 @@ struct Operand {
 template <class T>
 Operand<const T> source(const Op& op, const Lanes& l, const LocalTensor<T>& t, uint32_t blk, uint32_t rep,
                         const char* which = "src") {
-  return {op.reads(t, l.span(sizeof(T), blk, rep), which), blk, rep};
+  return {op.reads(t, l.span(sizeof(T), blk, rep), which, 32, Blocks{l, 32 / sizeof(T), blk, rep}), blk, rep};
 }
 template <class T>
 Operand<T> target(const Op& op, const Lanes& l, const LocalTensor<T>& t, uint32_t blk, uint32_t rep) {
-  return {op.writes(t, l.span(sizeof(T), blk, rep)), blk, rep};
+  return {op.writes(t, l.span(sizeof(T), blk, rep), "dst", 32, Blocks{l, 32 / sizeof(T), blk, rep}), blk, rep};
 }
 
 // Calls f(n, pointers...) for runs of n active elements, in order.

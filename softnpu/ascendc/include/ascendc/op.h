@@ -17,14 +17,16 @@ class Op {
     core_.hazards.issue(unit, name, at);
   }
 
-  // The operand's first `bytes`; `which` is "dst", "src0".
-  template <class T>
-  const T* reads(const LocalTensor<T>& t, uint64_t bytes, const char* which = "src", uint32_t alignment = 32) const {
-    return reinterpret_cast<const T*>(place(t, bytes, which, alignment, false));
+  // The operand's first `bytes`, of which it touches `pieces` (hazard.h); `which` is "dst", "src0".
+  template <class T, class Pieces = AllBytes>
+  const T* reads(const LocalTensor<T>& t, uint64_t bytes, const char* which = "src", uint32_t alignment = 32,
+                 const Pieces& pieces = {}) const {
+    return reinterpret_cast<const T*>(place(t, bytes, which, alignment, false, pieces));
   }
-  template <class T>
-  T* writes(const LocalTensor<T>& t, uint64_t bytes, const char* which = "dst", uint32_t alignment = 32) const {
-    return reinterpret_cast<T*>(place(t, bytes, which, alignment, true));
+  template <class T, class Pieces = AllBytes>
+  T* writes(const LocalTensor<T>& t, uint64_t bytes, const char* which = "dst", uint32_t alignment = 32,
+            const Pieces& pieces = {}) const {
+    return reinterpret_cast<T*>(place(t, bytes, which, alignment, true, pieces));
   }
   // A stretch of the unified buffer by its address (TransDataTo5HD with lists of addresses).
   uint8_t* at_address(uint64_t address, uint32_t bytes, bool write, const char* which) const {
@@ -71,8 +73,9 @@ class Op {
   void reads_global(const GlobalPieces& p) const { detail::reads_global(core_, unit_, p, name_, at_); }
 
  private:
-  template <class T>
-  uint8_t* place(const LocalTensor<T>& t, uint64_t bytes, const char* which, uint32_t alignment, bool write) const {
+  template <class T, class Pieces>
+  uint8_t* place(const LocalTensor<T>& t, uint64_t bytes, const char* which, uint32_t alignment, bool write,
+                 const Pieces& pieces) const {
     const Room* room = t.room();
     const uint64_t start = t.GetPhyAddr();
     if (__builtin_expect(room == nullptr, 0))
@@ -90,7 +93,10 @@ class Op {
     if (__builtin_expect((unit_ == kVector || unit_ == kCopyOut) && space != kUnified, 0))
       fail(format("%s is in the %s: the %s reaches the unified buffer alone", which, space_name(space),
                   unit_name(unit_)));
-    if (__builtin_expect(core_.hazards.on(), 0)) check(*room, t.piece(), start, bytes, which, write);
+    if (__builtin_expect(core_.hazards.on(), 0)) {
+      if (write && bytes > t.GetLength()) check_part(*room, start, t.GetLength(), bytes, which, pieces);
+      check(*room, t.piece(), start, bytes, which, write, pieces);
+    }
     return core_.memory(space) + start;
   }
 
@@ -102,17 +108,46 @@ class Op {
                 static_cast<long long>(inside), room.name().c_str(), room.length));
   }
 
+  // ANYCEND_CHECK=kernel. A tensor of TBuf::Get(length) ends there. Kernels write beyond its end, whole repeats, which does no harm where
+  // nobody has what follows; it ruins what another such tensor has, once that was written.
+  template <class Pieces>
+  void check_part(const Room& room, uint64_t start, uint32_t own, uint64_t bytes, const char* which,
+                  const Pieces& pieces) const {
+    for (const Room::Part& part : room.parts) {
+      if (own == 0 || part.start < start + own || core_.hazards.empty(room.space(), part.start, part.end - part.start))
+        continue;
+      pieces(bytes, [&](uint64_t first, uint64_t n) {
+        if (start + first < part.end && part.start < start + first + n)
+          fail(format(
+              "%s needs %llu bytes, and the tensor has %u: what follows, bytes %u to %u of %s, is another's, which "
+              "TBuf::Get gave out at %s:%d",
+              which, static_cast<unsigned long long>(bytes), own, part.start - room.start, part.end - room.start - 1,
+              room.name().c_str(), part.at.name(), part.at.line));
+      });
+    }
+  }
+
   // ANYCEND_CHECK=kernel.
-  void check(const Room& room, uint32_t piece, uint64_t start, uint64_t bytes, const char* which, bool write) const {
+  template <class Pieces>
+  void check(const Room& room, uint32_t piece, uint64_t start, uint64_t bytes, const char* which, bool write,
+             const Pieces& pieces) const {
     if (room.given_back(piece))
       fail(format("%s is in %s, and FreeTensor has given that buffer back", which, room.name().c_str()));
     const Space space = room.space();
     const auto from = static_cast<uint32_t>(start), length = static_cast<uint32_t>(bytes);
-    if (!write && core_.hazards.empty(space, from, length))
+    bool empty = !write && length != 0;
+    if (empty)
+      pieces(bytes, [&](uint64_t first, uint64_t n) {
+        empty = empty &&
+                (n == 0 || core_.hazards.empty(space, from + static_cast<uint32_t>(first), static_cast<uint32_t>(n)));
+      });
+    if (empty)
       fail(format("%s reads bytes %u to %u of the %s, in %s, and nothing has been written there since %s", which, from,
                   from + length - 1, space_name(space), room.name().c_str(),
                   room.queue() ? "AllocTensor" : "the block began"));
-    core_.hazards.use(unit_, space, from, length, write);
+    pieces(bytes, [&](uint64_t first, uint64_t n) {
+      core_.hazards.use(unit_, space, from + static_cast<uint32_t>(first), static_cast<uint32_t>(n), write);
+    });
   }
 
   const char* name_;

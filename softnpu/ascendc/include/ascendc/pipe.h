@@ -119,6 +119,8 @@ class TBuf {
       detail::fail(at, "TBuf::Get",
                    detail::format("%u elements from byte %u on need %llu bytes, and %s has %u", elements, offset,
                                   static_cast<unsigned long long>(end), room_->name().c_str(), room_->bytes()));
+    if (detail::core(at, "TBuf::Get").hazards.on())
+      room_->part(room_->start + offset, room_->start + static_cast<uint32_t>(end), at);
     return LocalTensor<T>(room_, 0, room_->start + offset, static_cast<uint32_t>(end - offset));
   }
   // As a queue's, of the one buffer: there is nothing to wait for, and nothing to give back.

@@ -69,8 +69,9 @@ void reduce_groups(const char* name, const LocalTensor<T>& dst, const LocalTenso
   const auto x = source(op, l, src, static_cast<uint32_t>(blk), static_cast<uint32_t>(rep));
   const int size = l.each / groups;
   if (stride < 0) op.fail("the stride of dst is negative");
-  T* d = op.writes(dst, l.repeats ? (static_cast<uint64_t>(l.repeats - 1) * stride + groups) * sizeof(T) : 0, "dst",
-                   alignment);
+  T* d = op.writes(
+      dst, l.repeats ? (static_cast<uint64_t>(l.repeats - 1) * stride + groups) * sizeof(T) : 0, "dst", alignment,
+      Strided{static_cast<uint64_t>(l.repeats), groups * sizeof(T), static_cast<uint64_t>(stride) * sizeof(T)});
   for (int r = 0; r < l.repeats; ++r) {
     T result[64];  // dst may be src
     bool any[64];
@@ -95,7 +96,8 @@ void whole_extreme(const char* name, const LocalTensor<T>& dst, const LocalTenso
   const bool both = order == ReduceOrder::ORDER_VALUE_INDEX || order == ReduceOrder::ORDER_INDEX_VALUE;
   const uint32_t unit = both ? 2 * sizeof(T) : order == ReduceOrder::ORDER_ONLY_VALUE ? sizeof(T) : 4;
   const uint64_t step = static_cast<uint64_t>(stride) * unit;
-  auto* d = reinterpret_cast<uint8_t*>(op.writes(dst, l.repeats ? (l.repeats - 1) * step + unit : 0, "dst", unit));
+  auto* d = reinterpret_cast<uint8_t*>(op.writes(dst, l.repeats ? (l.repeats - 1) * step + unit : 0, "dst", unit,
+                                                 Strided{static_cast<uint64_t>(l.repeats), unit, step}));
   for (int r = 0; r < l.repeats; ++r) {
     const auto lanes = gather_lanes(l, x, r, 0, l.each);
     const int i = extreme<largest>(lanes);

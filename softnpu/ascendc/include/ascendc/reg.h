@@ -111,9 +111,9 @@ template <class R>
 concept Register = is_register<R>;
 
 // An address in the unified buffer, as a tensor's GetPhyAddr gives it. What is read may reach beyond its buffer, as it may on the chip.
-template <class T>
+template <class T, class Pieces = AllBytes>
 uint8_t* register_place(const T* address, uint64_t offset, uint32_t bytes, uint32_t alignment, bool write,
-                        const char* what, Site at) {
+                        const char* what, Site at, const Pieces& pieces = {}) {
   Core& c = core(at, what);
   const uint64_t start = reinterpret_cast<uintptr_t>(address) + offset;
   c.be(Core::Kind::kVectorCore, what, what, at);
@@ -138,8 +138,10 @@ uint8_t* register_place(const T* address, uint64_t offset, uint32_t bytes, uint3
     fail(at, what,
          format("%u bytes from byte %llu of %s on leave it: it has %u", bytes,
                 static_cast<unsigned long long>(start - room->start), room->name().c_str(), room->bytes()));
-  c.hazards.use(kVector, kUnified, static_cast<uint32_t>(start),
-                static_cast<uint32_t>(std::min(bytes + start, end) - start), write);
+  if (c.hazards.on())
+    pieces(std::min(bytes + start, end) - start, [&](uint64_t first, uint64_t n) {
+      c.hazards.use(kVector, kUnified, static_cast<uint32_t>(start + first), static_cast<uint32_t>(n), write);
+    });
   return c.block.unified_buffer + start;
 }
 
@@ -270,7 +272,14 @@ void DataCopy(U* dst, const R& src, AddrReg offset, const MaskReg& mask, ASCENDC
     if (first || mask.bits[i * width]) end = (i + 1) * size;
   if (end == 0) return;
   const auto* from = reinterpret_cast<const uint8_t*>(src.values);
-  uint8_t* to = detail::register_place(dst, offset.bytes, end, first ? size : 32, true, "DataCopy", at);
+  const auto stored = [&](uint64_t, auto f) {  // blocks
+    for (uint32_t b = 0, i = 0; b < end; b += 32) {
+      bool any = first;
+      for (; i < std::min(b + 32, end) / size; ++i) any = any || mask.bits[i * width];
+      if (any) f(b, std::min(32u, end - b));
+    }
+  };
+  uint8_t* to = detail::register_place(dst, offset.bytes, end, first ? size : 32, true, "DataCopy", at, stored);
   for (uint32_t i = 0; i < end / size; ++i)
     if (first || mask.bits[i * width]) memcpy(to + i * size, from + i * width, size);
 }

@@ -109,7 +109,9 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgS
     const detail::Scored<T>* from[4] = {};
     for (int q = 0; q < 4; ++q)
       if (length[q])
-        from[q] = reinterpret_cast<const detail::Scored<T>*>(op.reads(*lists[q], (r * total + length[q]) * 8, "src")) +
+        from[q] = reinterpret_cast<const detail::Scored<T>*>(
+                      op.reads(*lists[q], (r * total + length[q]) * 8, "src", 32,
+                               [&](uint64_t, auto f) { f(r * total * 8, length[q] * 8ull); })) +
                   r * total;
     n += detail::merge(from, length, params.ifExhaustedSuspension, result.data() + n, op.core().merged);
   }
